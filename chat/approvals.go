@@ -74,8 +74,7 @@ func saveQuestions(b *persistence.Batch, all []asked) (answers []persistence.App
 	return answers, nil
 }
 
-// saved takes the result of saveQuestions once it is committed: new approvals are announced, and
-// decisions taken.
+// saved takes the result of saveQuestions once it is committed: it announces new approvals, and acts on decisions.
 func (q *questions) saved(all []asked, answers []persistence.Approval) {
 	for _, c := range slices.Clone(q.open) {
 		if !c.asked && slices.ContainsFunc(all, func(a asked) bool { return a.question.ID == c.ID }) {

@@ -22,8 +22,8 @@ const (
 	askTimeout = 2 * time.Minute
 	// maxQuestion limits a question, in characters.
 	maxQuestion = 8000
-	// maxSpoken is how much of an answer the voice model receives, in bytes, and maxAnswerKept how
-	// much the call keeps. The agent's message has all of it.
+	// maxSpoken is how much of an answer the voice model receives, in bytes, and maxAnswerKept how much the tool call
+	// keeps. The agent's message has all of it.
 	maxSpoken, maxAnswerKept = 4000, 64 << 10
 	// askEvery is the time between reports of the text so far.
 	askEvery = 300 * time.Millisecond
@@ -35,11 +35,10 @@ const (
 const askInstructions = "The question comes from a voice assistant that speaks with the user on this conversation, and passes your answer on by voice. " +
 	"Use your tools as needed, then answer in a few plain sentences without markup. The user sees what you draw."
 
-// AskAgent is a tool for voice calls: it passes a question to the agent that answers by text, on
-// the same thread and with the server's tools, and its result is the answer. The question is only
-// the call's input, not a message; the answer is a message, whose metadata names the call
-// ([persistence.MetadataAskedBy]). A thread runs one turn at a time: the second of two calls learns
-// that the agent is busy. Cancelling the call interrupts the turn.
+// AskAgent returns a tool for voice calls: it passes a question to the agent that answers by text, on the same thread and
+// with the server's tools, and its result is the answer. The question is only the input of the tool call, not a message;
+// the answer is a message, whose metadata names the tool call ([persistence.MetadataAskedBy]). A thread runs one turn at a
+// time, so the second of two tool calls is told that the agent is busy. Cancelling the tool call interrupts the turn.
 func (c *Coordinator) AskAgent() toolkit.Tool { return askAgent{c} }
 
 type askAgent struct{ c *Coordinator }
@@ -108,7 +107,7 @@ func leaveTurn(turn *Turn) {
 	}
 }
 
-// refusal tells the model why a turn did not begin.
+// refusal returns what the model is told about a turn that did not begin.
 func (a askAgent) refusal(err error) string {
 	switch {
 	case errors.Is(err, ErrBusy):

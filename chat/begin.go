@@ -16,7 +16,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// maxTokensWithTools is the largest raised limit of an answer that may call tools.
+// maxTokensWithTools bounds the raised token limit of an answer that may call tools.
 const maxTokensWithTools = 4096
 
 // prepare determines what the turn needs: provider, model, tools, context.
@@ -61,7 +61,7 @@ func (t *Turn) prepare(ctx context.Context) error {
 	return nil
 }
 
-// assemble assembles the turn.
+// assemble makes the parts of the turn.
 func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) bool) {
 	name := m.provider.Name()
 	meta := persistence.Metadata{Model: m.request.Model, Extra: map[string]json.RawMessage{extraProvider: toolkit.Encode(name)}}
@@ -98,7 +98,7 @@ func offered(r *toolkit.Registry) []llm.Tool {
 	return all
 }
 
-// answerTokens returns the limit of an answer: tool calls need extra room.
+// answerTokens returns the token limit of an answer: tool calls need extra room.
 func answerTokens(configured int, tools bool) int {
 	if configured == 0 || !tools {
 		return configured

@@ -37,7 +37,7 @@ func (c *call) question() persistence.Approval {
 	}
 }
 
-// ask makes the call's approval.
+// ask opens the call's approval.
 func (c *call) ask() { c.Ask(rand.Text(), c.Record().StartedAt) }
 
 // event returns the call for events.
@@ -46,7 +46,7 @@ func (c *call) event() *EventCall {
 	return &EventCall{ID: c.Call.ID, Name: c.Call.Name, Dynamic: p.Dynamic}
 }
 
-// forClient returns the call for its client.
+// forClient returns the call for the client that will run it.
 func (c *call) forClient(provider string) llm.ToolCall {
 	return llm.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Arguments, Metadata: c.Metadata(provider)}
 }

@@ -32,8 +32,7 @@ type tools struct {
 	all []*call
 }
 
-// invoke puts a call into the message. last means that it will not be run, since the turn has used
-// up its rounds.
+// invoke puts a call into the message. last means that it will not be run, since the turn has used up its rounds.
 func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
 	if asked.ID == "" || len(asked.ID) > persistence.MaxIDBytes || t.has(asked.ID) {
 		asked.ID = hashID(persistence.NewID())
@@ -157,8 +156,7 @@ func (t *tools) refuse(calls []*call) {
 	}
 }
 
-// close answers the calls that are open when the turn ends, with why or with the state of the
-// approval.
+// close answers the calls that are open when the turn ends: with why, or with the reason why their approval is missing.
 func (t *tools) close(why string) {
 	for _, c := range t.all {
 		if !c.Open() {

@@ -46,7 +46,7 @@ func (r ToolResult) result() toolkit.Result {
 
 // client holds the tools that the client of a turn runs, and the calls that wait for it.
 type client struct {
-	request  func(*EventCall) // that the client must run a tool
+	request  func(*EventCall) // tells the client to run a tool
 	timeout  time.Duration
 	declared map[string]bool
 
@@ -55,6 +55,7 @@ type client struct {
 	order []string // of open and answered calls, in order of arrival
 }
 
+// waiting is a call that was passed to the client.
 type waiting struct {
 	call     EventCall
 	answered chan struct{} // closed with result set
@@ -67,7 +68,7 @@ func newClient(request func(*EventCall), timeout time.Duration) *client {
 	return &client{request: request, timeout: timeout, declared: map[string]bool{}, open: map[string]*waiting{}}
 }
 
-// has says whether the client has declared a tool.
+// has reports whether the client has declared a tool.
 func (c *client) has(name string) bool { return c.declared[name] }
 
 // declare adds the client's tools to the server's.
@@ -89,8 +90,8 @@ type clientTool struct {
 
 func (t clientTool) Definition() toolkit.Definition { return t.def }
 
-// Timeout implements [toolkit.Timeouter]: a little more than our own, whose message the model should
-// read.
+// Timeout implements [toolkit.Timeouter]: it is a little longer than the client's, so that the model reads
+// noClientResult.
 func (t clientTool) Timeout() time.Duration { return t.c.timeout + 5*time.Second }
 
 // Call asks the client and waits for its answer.
@@ -123,7 +124,7 @@ func (c *client) ask(call toolkit.Call) *waiting {
 	return w
 }
 
-// close closes a call: what is delivered later is refused.
+// close returns the result of a call. What is delivered later is refused.
 func (c *client) close(w *waiting) toolkit.Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()

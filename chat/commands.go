@@ -10,14 +10,14 @@ import (
 	"voicebridge/persistence"
 )
 
-// commands is how the kinds of this package's commands begin.
+// commands is the prefix of the kinds of this package's commands.
 const commands = "turn."
 
-// What processes ask each other for. Both are already in the database, where the turn finds
-// them when it next renews its lease; the command makes it look at once.
+// The kinds of commands between processes. What they are about is already in the database, where the turn finds it when
+// it next renews its lease; the command makes it look at once.
 const (
 	commandStop = commands + "stop" // answered when the turn is saved
-	commandLook = commands + "look" // a question has its answer
+	commandLook = commands + "look" // an approval was decided
 )
 
 // notifyTimeout is how long another instance may take to answer.
@@ -32,8 +32,8 @@ type others struct {
 	log   *slog.Logger
 }
 
-// notify makes the process that runs the thread's turn do something now. One that does not
-// answer does it later; if it is dead, its turn is closed.
+// notify makes the process that runs the thread's turn look at the database now. One that does not answer will do so
+// later; if it is dead, its turn is closed.
 func (o others) notify(ctx context.Context, key persistence.Key, kind string) {
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()

@@ -54,8 +54,8 @@ type Config struct {
 	// FirstByte is how long a provider may take to begin its answer, Idle how long it may pause
 	// later; 0 means 30 s and 60 s.
 	FirstByte, Idle time.Duration
-	// Attempts is how often a request is tried if the failure is transient and nothing has come
-	// yet; 0 means 3.
+	// Attempts is how often a request to a model is tried if the failure is transient and nothing has come yet; 0 means
+	// 3.
 	Attempts int
 	// ClientTimeout is how long a client may take for a tool while the turn waits; 0 means 30 s.
 	ClientTimeout time.Duration
@@ -63,14 +63,14 @@ type Config struct {
 	Context ContextBuilder
 	// Observers are notified of every finished turn.
 	Observers []TurnObserver
-	// Begin makes the context of a turn out of that of its request, for example with the ids of its
-	// trace; nil leaves it as it is.
+	// Begin derives the context of a turn from that of its request, for example with the ids of its trace; nil leaves
+	// it as it is.
 	Begin func(context.Context) context.Context
 	// Cost returns the cost of a request in US dollars; nil, or a nil result, means unknown.
 	Cost func(provider, model string, usage llm.Usage) *float64
 	// NoTitles leaves threads without titles.
 	NoTitles bool
-	Logger   *slog.Logger
+	Logger   *slog.Logger // nil discards the log
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -129,8 +129,7 @@ type model struct {
 	request  llm.Request
 }
 
-// model chooses what answers a turn: what the request says, else the thread's session, else the
-// settings.
+// model chooses the model for a turn: by the request, else by the thread's session, else by the settings.
 func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
 	session, err := c.Store.TextSession(ctx, req.Key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
@@ -146,7 +145,7 @@ func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
 		asked = session.Model
 	}
 	var defaults defaults
-	_ = json.Unmarshal([]byte(session.Defaults), &defaults) // it was validated; an old one may have more
+	_ = json.Unmarshal([]byte(session.Defaults), &defaults) // validated when it was saved
 	return model{provider: provider, request: llm.Request{
 		Model:       cmp.Or(asked, c.Models[name]),
 		System:      strings.TrimSpace(c.Instructions + "\n\n" + req.System),
@@ -162,7 +161,7 @@ type defaults struct {
 	TopP        *float64 `json:"top_p"`
 }
 
-// checkDefaults says why the defaults of a session are not valid (persistence.ErrInvalid).
+// checkDefaults returns why the defaults of a session are not valid (persistence.ErrInvalid).
 func checkDefaults(raw json.RawMessage) error {
 	if len(raw) == 0 {
 		return nil
@@ -175,7 +174,7 @@ func checkDefaults(raw json.RawMessage) error {
 		err = errors.New("they are null")
 	}
 	if err != nil {
-		return fmt.Errorf("%w: defaults: they are a JSON object with max_tokens, temperature and top_p: %w", persistence.ErrInvalid, err)
+		return fmt.Errorf("%w: defaults: they must be a JSON object with max_tokens, temperature and top_p: %w", persistence.ErrInvalid, err)
 	}
 	var given map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &given) // it has just been parsed

@@ -29,7 +29,7 @@ const runesPerToken = 4
 // entry is a message of a request before trimming.
 type entry struct {
 	llm.Message
-	// full is the whole output, if that of a tool message was cut.
+	// full is the whole output of a tool message whose output was cut.
 	full   string
 	images []Image
 	from   *persistence.Message
@@ -49,7 +49,7 @@ func tokens(m llm.Message) int {
 // converter makes the messages of a request.
 type converter struct {
 	provider  string
-	maxOutput int // characters of an earlier tool output
+	maxOutput int // characters of one earlier tool output or input
 	entries   []entry
 	ids       map[string]bool // of calls
 	// lastAssistant is the last message of the assistant.
@@ -132,8 +132,8 @@ func (c *converter) step(s step, m *persistence.Message) {
 	c.entries = append(append(c.entries, answer), results...)
 }
 
-// callID makes the model's call id valid for every provider; two calls with one id, for example
-// from two live calls, get different ones.
+// callID makes the id of a tool call valid for every provider. Two tool calls with the same id, for example from two
+// voice calls, get different ones.
 func (c *converter) callID(saved string) string {
 	id := saved
 	if id == "" || len(id) > maxCallIDLen || strings.IndexFunc(id, notIDRune) >= 0 {

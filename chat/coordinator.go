@@ -13,7 +13,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// keepFinished is how long a turn can be followed after its end.
+// keepFinished is how long a turn can at least be followed after its end.
 const keepFinished = time.Minute
 
 // Coordinator runs text turns, one at a time on each thread. It is safe for concurrent use.
@@ -91,8 +91,8 @@ func (c *Coordinator) Count() int {
 	return len(c.turns)
 }
 
-// Running returns the turn that is running on a thread in this process, or the last one if it ended
-// within the last minute; nil if there is none.
+// Running returns the turn that is running on a thread in this process, or the last one if it ended a minute ago or less;
+// nil if there is none.
 func (c *Coordinator) Running(key persistence.Key) *Turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,10 +191,9 @@ func (c *Coordinator) InterruptAll() {
 	}
 }
 
-// Turn begins a turn: it saves the user's message and returns. The turn goes on when ctx ends, and
-// always ends with an assistant message. The errors are ErrBusy, ErrEmpty, ErrTooLarge,
-// ErrProvider, ErrTools, ErrClosed, those of Opening, and the store's; in these cases nothing is
-// saved.
+// Turn begins a turn: it saves the user's message and returns. The turn goes on when ctx ends, and always ends with an
+// assistant message. The errors are ErrBusy, ErrEmpty, ErrTooLarge, ErrImages, ErrProvider, ErrTools, ErrClosed, those of
+// Opening, and the store's; in these cases nothing is saved.
 func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) {
 	if err := req.validate(); err != nil {
 		return nil, fmt.Errorf("begin turn: %w", err)
@@ -231,8 +230,8 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 	return t, nil
 }
 
-// refusal reports whether an error is the store's refusal. After any other error, the turn may have
-// begun in the database all the same.
+// refusal reports whether the store has refused to begin a turn. After any other error, the turn may have begun in the
+// database all the same.
 func refusal(err error) bool {
 	for _, known := range []error{ErrBusy, persistence.ErrNotFound, persistence.ErrInvalid, persistence.ErrConflict} {
 		if errors.Is(err, known) {
@@ -242,7 +241,7 @@ func refusal(err error) bool {
 	return false
 }
 
-// enter gives the thread to a turn within this process.
+// enter makes t the thread's turn in this process.
 func (c *Coordinator) enter(t *Turn) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

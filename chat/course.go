@@ -12,8 +12,8 @@ type Course struct {
 	Begun, Ended time.Time
 	// FirstToken is the time until the first piece of the answer; 0 means never.
 	FirstToken time.Duration
-	// Requests are the requests to the model, Tools the finished tool calls, Saves the
-	// transactions, up to the first maxSaves.
+	// Requests are the requests to the model, Tools the finished tool calls, and Saves the first transactions, at most
+	// 64.
 	Requests []persistence.ResponseRecord
 	Tools    []toolkit.Record
 	Saves    []Interval

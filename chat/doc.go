@@ -1,6 +1,6 @@
 // Package chat answers a thread by text.
 //
-//	POST …/messages    /text/session/…    /conductor    the queue      doors, in web
+//	POST …/messages    /text/session/…    /conductor    the queue      clients of this package
 //	       └───────────────┴───────┬────────┴─────────────┘
 //	                          Coordinator.Turn             one at a time on a thread
 //	                               │ a goroutine of its own
@@ -10,35 +10,35 @@
 //	      │                    toolkit.Router ◀─┘ or the client of the turn
 //	      └── one message: step-start, text, tool parts …
 //
-// A turn is begun in one transaction: it takes the thread (a row with a lease, so
-// that no other instance on the same PostgreSQL runs one), closes calls that a
-// client left open, and saves the user's message with an empty answer. Whatever
+// A turn begins with one transaction: it takes the thread (a row with a lease, so
+// that no other process on the same database runs one), closes calls that a
+// client left open, and saves the user's message with an empty answer. What
 // a client has to write together with that goes into TurnRequest.Opening. From
-// then on the turn depends on nobody: a client that goes away changes nothing, and
-// its end always is a saved message — completed, interrupted, or failed with
-// words that say why.
+// then on the turn needs no client: it goes on when the client leaves, and always
+// ends with a saved message: completed, interrupted, or failed with words that say
+// why.
 //
-// While it runs, the text so far is sent to the thread's watchers some eight times
-// a second and saved once a second, beside the stream, which a slow database does not hold
-// up; each save renews the lease and is refused when the turn has lost its thread. An end that
-// falls into an outage is announced at once and saved when the database is back.
-// [Turn.Events] gives the same turn piece by piece to any number of readers, from
-// any event on.
+// While it runs, the text so far is sent to the thread's watchers about eight times
+// a second, and saved once a second in the background, so that a slow database does
+// not hold up the stream. Each save renews the lease, and is refused if the turn has
+// lost its thread. If the database is unavailable when the turn ends, the end is
+// announced after 20 seconds and saved when the database is back. [Turn.Events]
+// yields the turn piece by piece to any number of readers, from any event on.
 //
-// A tool of Config.ApproveTools waits for the user's yes. The question is a row that
-// is saved with the call, and sent to the thread's watchers; the answer, which
-// [Coordinator.Decide] writes, may come to any instance. No answer within a minute
-// is a no.
+// A call of a tool of Config.ApproveTools waits for the user's approval. The approval
+// is a row that is saved with the call, and announced to the thread's watchers; the
+// decision, which [Coordinator.Decide] writes, may come to any process. Without a
+// decision within a minute, the call is refused.
 //
-// A question of a voice call comes by a tool, [Coordinator.AskAgent], as a turn without
-// a user's message.
+// A voice call asks for a turn by a tool, [Coordinator.AskAgent]. Such a turn has no
+// message of the user.
 //
-// # For the doors
+// # How clients use it
 //
-// Threads: Coordinator.Turn, then Turn.Wait for JSON, or Turn.Events for a stream;
+// Threads: Coordinator.Turn, then Turn.Wait for JSON, or Turn.Events for a stream.
 // Coordinator.Running finds the turn again after a reconnect, Coordinator.Interrupt
 // stops it. The kinds of events are those of the AI SDK's UI message stream, in
-// its order, so that one event becomes one chunk:
+// the same order, so that one event becomes one chunk:
 //
 //	EventStart        {"type":"start","messageId":MessageID}
 //	EventStepStart    {"type":"start-step"}
@@ -57,16 +57,16 @@
 //	EventFinish       {"type":"error","errorText"} when Result.Err is set, else {"type":"abort"} when
 //	                  Result.Finish is FinishInterrupted; then {"type":"finish","finishReason"} and data: [DONE]
 //
-// Text sessions: the Session methods of Coordinator do all of it.
+// Text sessions: the Session methods of Coordinator do everything.
 //
 // The conductor: Coordinator.Turn with TurnRequest.Client and its Wait. EventToolAsked
-// is the moment to send tool.call, by its AppName; Turn.Deliver brings the tool.result; Turn.Waiting
-// and Turn.Events give a reconnecting app its turn where it was.
+// says when to send tool.call, with the tool's AppName; Turn.Deliver takes the tool.result.
+// With Turn.Waiting and Turn.Events a reconnecting app continues where it was.
 //
-// The queue: a delivery is Coordinator.Turn with the change of the row in Opening;
-// ErrBusy leaves the row as it was. A TurnObserver learns when a thread is free
-// again, and Result.Err says by its kind whether the next try would fail as well.
+// The queue: it sends a message by Coordinator.Turn, with the change of its row in Opening;
+// ErrBusy leaves the row as it was. A TurnObserver is notified when a thread is free
+// again, and the kind of Result.Err says whether the next attempt would fail as well.
 //
-// Titles: text turns ask by themselves; whoever ends a voice call, or a turn of
+// Titles: text turns ask for them by themselves; whoever ends a voice call, or a turn of
 // one, calls Coordinator.Talked.
 package chat

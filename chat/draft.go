@@ -55,8 +55,8 @@ type draft struct {
 
 // savedDraft is what was saved of a draft; it can be extended as long as only the last part grows.
 type savedDraft struct {
-	shape, bytes int
-	any          bool
+	shape, bytes int  // draft.shape, and the length of the last part's text
+	any          bool // the last part is text that may grow
 }
 
 // mark returns the state that is saved with the current draft.
@@ -182,7 +182,7 @@ func (d *draft) endBlock() {
 	d.blockID = ""
 }
 
-// notice adds text of our own.
+// notice adds text of our own. If it is the message's only text, the metadata says that it is not the model's.
 func (d *draft) notice(text string) {
 	if d.size == 0 {
 		d.note(extraNotice, true)
@@ -262,7 +262,7 @@ func (d *draft) snapshot() persistence.Message {
 	return m
 }
 
-// shrink makes a message that the store refuses as small as necessary.
+// shrink shortens a message that the store has refused.
 func (d *draft) shrink() {
 	const enough = 100_000 // characters of all texts
 	left := enough

@@ -10,9 +10,9 @@ import (
 var (
 	// ErrBusy means that a turn is running on the thread, here or on another instance.
 	ErrBusy = errors.New("a turn is running on this thread")
-	// ErrIdle means that no turn runs on the thread.
+	// ErrIdle means that no turn is running on the thread.
 	ErrIdle = errors.New("no turn is running on this thread")
-	// ErrClosed means that the coordinator ends, or has ended.
+	// ErrClosed means that the coordinator is ending, or has ended.
 	ErrClosed = errors.New("the server is shutting down")
 	// ErrEmpty means that there is nothing to answer.
 	ErrEmpty = errors.New("the message is empty")
@@ -24,7 +24,7 @@ var (
 	ErrTools = errors.New("bad tools")
 	// ErrImages means that images cannot be used; the error says why.
 	ErrImages = errors.New("bad images")
-	// ErrUnknownCall means that no message made such a call. It is wrapped in a [CallError].
+	// ErrUnknownCall means that no such call was made, or that it was given up. It is wrapped in a [CallError].
 	ErrUnknownCall = errors.New("no open tool call has this id")
 	// ErrAnswered means that a call already has its result. It is wrapped in a [CallError].
 	ErrAnswered = errors.New("the tool call has already been answered")

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// finalTimeout is how long those who wait for a turn wait for its end to be saved, and how long
-	// a stopping server keeps trying.
+	// finalTimeout is how long the end of a turn is held back until it is saved, and how long a stopping server keeps
+	// trying to save it.
 	finalTimeout = 20 * time.Second
 	// outageTimeout is how long a turn keeps trying to save its end.
 	outageTimeout = time.Hour
@@ -83,8 +83,8 @@ func (t *Turn) saveEnd(patience time.Duration) bool {
 	return err == nil || ctx.Err() == nil
 }
 
-// insist keeps trying to save the end of a turn after everybody who waited has the answer. A
-// stopping server gives up after some time.
+// insist keeps trying to save the end of a turn that was announced without being saved. A stopping server gives up after
+// finalTimeout.
 func (t *Turn) insist() {
 	t.log.Warn("database unavailable, end of the turn waits for it")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), outageTimeout)

@@ -11,10 +11,10 @@ import (
 	"voicebridge/persistence"
 )
 
-// lookAgain is how often the message is read again when added text does not fit what is known.
+// lookAgain is the least time between two readings of the message when added text does not fit what is known.
 const lookAgain = 200 * time.Millisecond
 
-// Follow finds the turn that runs on a thread in another process. ErrIdle means that none runs.
+// Follow finds the turn that is running on a thread in another process. ErrIdle means that there is none.
 func (c *Coordinator) Follow(ctx context.Context, key persistence.Key) (*Followed, error) {
 	turn, err := c.cfg.Store.RunningTurn(ctx, key)
 	if errors.Is(err, persistence.ErrNotFound) {

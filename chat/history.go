@@ -16,10 +16,8 @@ const (
 	defaultTrimChunkTokens = 1000
 )
 
-const (
-	// maxReplay is how many messages of a thread are considered for a request.
-	maxReplay = 400
-)
+// maxReplay is how many messages of a thread are considered for a request.
+const maxReplay = 400
 
 // HistoryConfig limits how much of a thread a request contains. The zero value means the defaults.
 type HistoryConfig struct {
@@ -44,13 +42,12 @@ func (h HistoryConfig) withDefaults() HistoryConfig {
 	return h
 }
 
-// Messages turns the messages of a thread since its last reset, oldest first, into the messages of
-// a request to that provider.
+// Messages turns the messages of a thread since its last reset, oldest first, into the messages of a request to that
+// provider.
 //
-// A call and its result stay together: a call without a result gets one that says so. Interrupted
-// voice answers appear as heard. If it is too long, whole turns are dropped from the beginning,
-// except their system messages. As the thread grows, the beginning stays the same until the next
-// trim.
+// A call and its result stay together: a call without a result gets one that says so. Interrupted voice answers appear as
+// heard. If a request would be too long, whole turns are dropped from the beginning, except their system messages. As the
+// thread grows, the beginning stays the same until the next trim.
 func (h HistoryConfig) Messages(thread []persistence.Message, provider string) []llm.Message {
 	kept := h.entries(thread, provider)
 	messages := make([]llm.Message, len(kept))
@@ -115,8 +112,8 @@ func withoutAnswers(thread []persistence.Message, id string) []persistence.Messa
 	return slices.Concat(thread[:begin], thread[begin+1+len(answersTo(thread, id)):])
 }
 
-// withoutOpenCalls removes the calls without a result: they are running while the question is
-// asked, and one of them asks it.
+// withoutOpenCalls removes the tool calls without a result: they are running while a call's question is answered, and one
+// of them asks it.
 func withoutOpenCalls(thread []persistence.Message) []persistence.Message {
 	kept := slices.Clone(thread)
 	for i := range kept {

@@ -37,7 +37,8 @@ type Image struct {
 	URL string `json:"url"`
 }
 
-// savedImages are images of the thread by id. A message keeps an image that is gone, and says so.
+// savedImages returns the thread's images with these ids. One that does not exist is kept: the model reads that it can no
+// longer be shown.
 func savedImages(ctx context.Context, store *persistence.Store, key persistence.Key, ids []string) ([]Image, error) {
 	all := make([]Image, 0, len(ids))
 	for _, id := range ids {
@@ -74,8 +75,7 @@ func imageOf(p *persistence.Part) (i Image, ok bool) {
 	return i, slices.Contains(persistence.ImageTypes, i.MediaType)
 }
 
-// keepImages saves images that came as data URLs with the thread, so that its messages only name
-// them.
+// keepImages saves in the thread the images that came as data URLs, so that messages only name them.
 func keepImages(b *persistence.Batch, thread string, images []Image, quota int64) ([]Image, error) {
 	kept := slices.Clone(images)
 	for n, i := range kept {
@@ -95,7 +95,7 @@ func keepImages(b *persistence.Batch, thread string, images []Image, quota int64
 	return kept, nil
 }
 
-// checkImages says why images cannot be used (ErrImages).
+// checkImages returns why images cannot be used (ErrImages). saved is how many more the message names by id.
 func checkImages(images []Image, saved int) error {
 	if n := len(images) + saved; n > MaxImages {
 		return fmt.Errorf("%w: there are %d, the limit is %d", ErrImages, n, MaxImages)
@@ -111,14 +111,15 @@ func checkImages(images []Image, saved int) error {
 	return nil
 }
 
-// Media saves images and sounds that tools return with the threads of their calls.
+// Media saves the images and sounds that tools return, in the threads of their calls.
 type Media struct {
 	Store *persistence.Store
 	// Quota limits the bytes of all images of one owner; 0 means no limit.
 	Quota int64
 }
 
-// SaveMedia saves data that is an image or a sound by its header.
+// SaveMedia saves data that is an image or a sound, judged by its first bytes. The errors are those of
+// persistence.NewImage and Store.SaveImage.
 func (m Media) SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (toolkit.Media, error) {
 	i, err := persistence.NewImage(data)
 	if err != nil {

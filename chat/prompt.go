@@ -23,7 +23,7 @@ type prompt struct {
 	log      *slog.Logger
 }
 
-// build reads the thread, and puts what the request asks at the end.
+// build reads the thread, and puts the message or question that the turn answers at the end.
 func (p *prompt) build(ctx context.Context, req *TurnRequest, note string) ([]llm.Message, error) {
 	thread, err := p.store.Replay(ctx, req.Key, maxReplay)
 	if err != nil {
@@ -46,8 +46,7 @@ func (p *prompt) build(ctx context.Context, req *TurnRequest, note string) ([]ll
 	return p.show(ctx, req.Key, p.history.entries(thread, p.provider)), nil
 }
 
-// remember returns a step with calls as later turns will read it, but with all secrets, which the
-// model needs to go on.
+// remember returns a step with calls as later turns will read it, but with its secrets, which the model needs to go on.
 func (p *prompt) remember(ctx context.Context, key persistence.Key, d *draft, calls []*call) []llm.Message {
 	parts, first := d.step(calls[0].part)
 	for _, c := range calls {

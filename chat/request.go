@@ -25,7 +25,7 @@ type TurnRequest struct {
 	Key persistence.Key
 	// Text is what the user writes.
 	Text string
-	// Images are shown with the text, and those of the thread that ImageIDs names.
+	// Images go with the text, as do those of the thread that ImageIDs names.
 	Images   []Image
 	ImageIDs []string
 	// MessageID is the id for the user's message, empty for a new one; with Saved, its present id.
@@ -46,8 +46,7 @@ type TurnRequest struct {
 	Instructions []string
 	// System follows the system prompt. It should be the same in all turns of a thread.
 	System string
-	// Provider, Model and MaxTokens override the thread's text session, which overrides the
-	// settings.
+	// Provider and Model override the thread's text session, which overrides the settings.
 	Provider, Model string
 	// Discard makes a failed turn leave nothing of the assistant for later requests.
 	Discard bool
@@ -71,7 +70,7 @@ type ClientTools struct {
 	Wait bool
 }
 
-// Validate says why a client's tools cannot be used (ErrTools).
+// Validate returns why a client's tools cannot be used (ErrTools).
 func (t ClientTools) Validate() error {
 	if err := clienttool.New(toolkit.NewRegistry(), clienttool.Config{}).Declare(t.Tools); err != nil {
 		return fmt.Errorf("%w: %w", ErrTools, err)
@@ -99,10 +98,10 @@ func (r *TurnRequest) message(note string) persistence.Message {
 
 func (r *TurnRequest) validate() error {
 	if r.Saved && (r.says() || r.MessageID == "") {
-		return errors.New("a turn for a message that is saved has its id, and no text")
+		return errors.New("a turn for a saved message needs the message's id, and no text")
 	}
 	if asks := r.AskedBy != ""; asks != (r.Question != "") || asks && (r.Saved || r.says()) {
-		return errors.New("a question goes with the call that asks it, and without a text")
+		return errors.New("a question needs the call that asks it, and no text")
 	}
 	if !r.says() && strings.TrimSpace(r.Question) == "" && len(r.Instructions) == 0 && !r.Saved {
 		return ErrEmpty

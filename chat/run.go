@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
@@ -18,7 +19,7 @@ func (t *Turn) run(leave func()) {
 	finish, err := t.rounds()
 	t.conclude(finish, err)
 	saved := t.saveEnd(finalTimeout)
-	t.stop(errors.New("the turn is over")) // what a step has left running
+	t.stop(errors.New("the turn is over")) // ends what a step has left running
 	if saved {
 		leave()
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// keepEvery is how often a turn with nothing to save renews its lease.
+	// keepEvery is the time after which a turn with nothing to save renews its lease.
 	keepEvery = 2 * time.Second
-	// saveTimeout is how long one save may take while the turn goes on.
+	// saveTimeout is how long a save may take while the turn goes on.
 	saveTimeout = 10 * time.Second
 	// lease is how long a silent turn holds its thread.
 	lease = 30 * time.Second
@@ -42,7 +42,7 @@ type keeper struct {
 	pending []write       // to be saved, in their order
 	job     *job          // in progress, or nil
 	retryAt time.Time     // after a failure
-	keptAt  time.Time     // the last save
+	keptAt  time.Time     // when the last save began
 	saves   []Interval    // that have ended
 }
 
@@ -68,9 +68,8 @@ func (k *keeper) write(w write) { k.pending = append(k.pending, w) }
 // look checks for the user's decisions now.
 func (k *keeper) look() { k.keptAt = time.Time{} }
 
-// waitFor calls wait until it returns true. If the turn has something to do in the meantime, wake
-// is signalled and wait returns false; whatever is due is then sent and saved. The error is
-// errLost.
+// waitFor calls wait until it returns true. If the turn has something to do in the meantime, wake is signalled, and wait
+// must return false; what is due is then sent and saved. The error is errLost.
 func (k *keeper) waitFor(wait func(wake <-chan struct{}) bool) error {
 	for {
 		timer := time.AfterFunc(time.Until(k.next()), k.awake)

@@ -24,8 +24,7 @@ type SessionRequest struct {
 	Instructions []string
 	// Tools are run by the client.
 	Tools []toolkit.Definition
-	// Defaults is a JSON object with max_tokens, temperature and top_p, or some of
-	// them.
+	// Defaults is a JSON object with max_tokens, temperature and top_p, or some of them.
 	Defaults json.RawMessage
 }
 
@@ -42,8 +41,7 @@ type Session struct {
 	Messages  []SessionMessage     `json:"messages"`
 }
 
-// SessionMessage is a message of a session. Instructions are system messages,
-// tool outputs are tool messages.
+// SessionMessage is a message of a session. Instructions are system messages, tool outputs are tool messages.
 type SessionMessage struct {
 	Role       llm.Role      `json:"role"`
 	Content    string        `json:"content"`
@@ -73,8 +71,8 @@ type SessionUsage struct {
 	TotalTokens  int64 `json:"totalTokens"`
 }
 
-// CreateSession makes a session on a new thread. The errors are ErrProvider,
-// ErrTools, ErrEmpty, ErrTooLarge, persistence.ErrInvalid, and the store's.
+// CreateSession makes a session on a new thread. The errors are ErrProvider, ErrTools, ErrEmpty, ErrTooLarge,
+// persistence.ErrInvalid, and the store's.
 func (c *Coordinator) CreateSession(ctx context.Context, owner string, req SessionRequest) (Session, error) {
 	if req.Provider != "" {
 		if _, err := c.cfg.provider(req.Provider); err != nil {
@@ -141,7 +139,7 @@ func (c *Coordinator) Session(ctx context.Context, key persistence.Key) (Session
 	return s, nil
 }
 
-// DeleteSession stops what is running and removes the thread with everything in it.
+// DeleteSession interrupts a turn that is running in this process, and deletes the thread with everything in it.
 func (c *Coordinator) DeleteSession(ctx context.Context, key persistence.Key) error {
 	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
 		return fmt.Errorf("delete session: %w", err)
@@ -252,7 +250,7 @@ func (c *Coordinator) SessionToolOutput(ctx context.Context, key persistence.Key
 	return c.Session(ctx, key)
 }
 
-// settings returns how a session is answered.
+// settings are the settings of a session, or of the server where it has none.
 type settings struct {
 	provider string
 	model    string

@@ -29,9 +29,9 @@ type steps struct {
 	ctx      context.Context // of the turn
 	log      *slog.Logger
 	provider llm.Provider
-	request  llm.Request // what all requests of the turn have in common
-	attempts int         // for a request that fails before anything came
-	first    time.Duration
+	request  llm.Request   // what all requests of the turn have in common
+	attempts int           // for a request that fails before anything came
+	first    time.Duration // Config.FirstByte
 	idle     time.Duration
 	cost     func(provider, model string, usage llm.Usage) *float64
 	draft    *draft
@@ -53,7 +53,7 @@ func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason
 	if s.blind.has(name) {
 		messages = withoutToolImages(messages)
 	}
-	var refused *llm.Error // the failure with images of tools, once they are removed
+	var refused *llm.Error // of the request with the images of tools, once they are removed
 	for attempt := 1; ; attempt++ {
 		a := &answer{s: s, last: last, begun: time.Now()}
 		err := a.run(messages)

@@ -37,8 +37,8 @@ const TitleInstructions = "Give this conversation a title of two to six words, i
 const ShortTitleInstructions = "Give this message a title of two or three words, in the language of the message. " +
 	"Answer with the title alone: no quotation marks, no full stop, no explanation."
 
-// titles names threads: at once by their first words, and by the model after the first exchange. A
-// single worker does it, so that titles never hurry a provider.
+// titles names threads: at once by their first words, and by the model after the first exchange. A single worker asks the
+// model, so that providers never get many such requests at once.
 type titles struct {
 	cfg  *Config
 	jobs chan persistence.Key
@@ -145,7 +145,7 @@ func (w *titles) name(ctx context.Context, key persistence.Key) {
 	w.suggest(ctx, key, title, persistence.TitleByModel)
 }
 
-// failed counts a failure: after some, the title from words stays.
+// failed counts a failure, unless the server is stopping. After titleTries, the title from words stays.
 func (w *titles) failed(ctx context.Context, key persistence.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,7 +196,7 @@ func (w *titles) think(ctx context.Context, key persistence.Key, start []persist
 	return w.cfg.title(ctx, key, TitleInstructions, b.String())
 }
 
-// title implements [Coordinator.Title].
+// title is [Coordinator.Title].
 func (c *Config) title(ctx context.Context, key persistence.Key, instructions, text string) (string, error) {
 	m, err := c.model(ctx, &TurnRequest{Key: key})
 	if err != nil {

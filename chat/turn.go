@@ -10,6 +10,7 @@ import (
 	"voicebridge/persistence"
 )
 
+// observerTimeout is how long observers may take.
 const observerTimeout = 30 * time.Second
 
 // Turn is one input of a user and everything the assistant does to answer it. It is safe for
@@ -33,9 +34,8 @@ type Turn struct {
 	user    persistence.Message
 	message string // the id of the assistant's
 
-	// result and endedAt are read after done.
-	result  Result
-	endedAt time.Time
+	result  Result    // read after done
+	endedAt time.Time // guarded by Coordinator.mu
 
 	// The rest belongs to run.
 
@@ -60,10 +60,10 @@ func (t *Turn) MessageID() string { return t.message }
 // User is the saved user's message; zero if there is none, or if it was saved before.
 func (t *Turn) User() persistence.Message { return t.user }
 
-// Done is closed when the turn has ended and is saved.
+// Done is closed when the turn has ended and is saved or, while the database is unavailable, when its end is announced.
 func (t *Turn) Done() <-chan struct{} { return t.done }
 
-// look makes the turn look for decisions of the user now.
+// look makes the turn look for the user's decisions now.
 func (t *Turn) look() {
 	select {
 	case t.decided <- struct{}{}:

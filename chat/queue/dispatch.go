@@ -11,8 +11,8 @@ import (
 // maxScan is how many threads one scan of the table returns.
 const maxScan = 500
 
-// Run sends messages until ctx ends, and returns when those that it has begun to send are sent, or
-// their turns have ended. It must be called once.
+// Run sends messages until ctx ends, and returns when those that it has begun to send are sent and their turns have ended.
+// It must be called once.
 func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 	q.began = time.Now()
 	q.resumeAtStart(ctx)
@@ -46,8 +46,8 @@ func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 	return nil
 }
 
-// resumeAtStart resumes queues whose reason to pause, such as a wrong key, may be gone after a
-// restart. If it is not, they pause again after one attempt.
+// resumeAtStart resumes queues whose reason to pause, such as a wrong key, may be gone after a restart. If it is not,
+// they pause again after one attempt.
 func (q *Queue) resumeAtStart(ctx context.Context) {
 	for _, reason := range []string{string(llm.KindAuth), string(llm.KindQuota), string(llm.KindUnavailable), reasonInCall} {
 		keys, err := q.store.PausedQueues(ctx, reason)
@@ -60,7 +60,7 @@ func (q *Queue) resumeAtStart(ctx context.Context) {
 	}
 }
 
-// scan scans the table if it is time to, and returns when the next scan is due.
+// scan scans the table if it is time to, and returns how long until the next scan is due.
 func (q *Queue) scan(ctx context.Context) time.Duration {
 	q.forgetQuiet()
 	if q.cfg.Disabled {

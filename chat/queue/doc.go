@@ -5,7 +5,7 @@
 //	POST …/queue ──▶ Queue.Add ──▶ the table ──▶ watchers: queue_updated
 //	                                  │
 //	   a turn ended, a call spoke ────┤ kick
-//	   every two seconds, at start ───┤ scan: the latest used threads first
+//	   every two seconds, at start ───┤ scan: recently used threads first
 //	                                  ▼
 //	                        claim: a lease on the row        queue_message_sending
 //	                                  │
@@ -17,16 +17,16 @@
 //	               the turn ends: next message, or back to the head
 //
 // A message that was claimed and not sent is at the head of its queue again when
-// the lease is over, or when the next start finds its process dead. The message
-// of the thread has its id from the moment it is queued, so it is written once.
+// the lease is over, or when its process is found dead. The id of the thread's
+// message is fixed when the message is queued, so it is written only once.
 //
-// A turn that fails puts its message back to the head, for another answer and not
-// for another message: after a while when the failure may pass, else the queue
-// is paused and says why, until somebody lets it go on, changes or removes the
-// message, a turn of the thread succeeds, or a start may have brought what was
-// missing. An answer that is still wanted is given by text: while a call lives, the
-// messages behind it are said in the call.
+// If its turn fails, a message goes back to the head of the queue, to be answered
+// again, not written again. If the failure may pass, that happens after a pause.
+// Otherwise the queue is paused and says why, until somebody resumes it, changes or
+// removes the message, a turn of the thread succeeds, or the server restarts, which
+// may have brought what was missing. Such an answer is given by text; while a call
+// is live, the messages behind it are said in the call.
 //
 // On PostgreSQL every process may send for every thread. The claim, the lease of
-// a turn and the record of a live call keep two of them apart.
+// a turn and the record of a live call make sure that only one does at a time.
 package queue

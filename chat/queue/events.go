@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 	"unicode/utf8"
+
 	"voicebridge/persistence"
 )
 
@@ -55,7 +56,7 @@ type (
 // announceTimeout limits finding out what to send to watchers.
 const announceTimeout = 5 * time.Second
 
-// detached returns a context for what follows a saved change: it does not end with the request.
+// detached returns a context for what follows a saved change. It does not end with the request.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), announceTimeout)
 }
@@ -79,9 +80,10 @@ func (a *announcer) paused(ctx context.Context, key persistence.Key, p persisten
 	a.publish(ctx, key, "queue_paused", pausedEvent{key.Thread, p.Reason, p.Message})
 }
 
-// Larger events do not reach other processes.
 const (
-	maxEvent      = 7000
+	// maxEvent limits queue_reordered, in bytes: larger events do not reach other processes.
+	maxEvent = 7000
+	// maxShownRunes is how much of each message it shows.
 	maxShownRunes = 50
 )
 
@@ -114,7 +116,7 @@ func (a *announcer) publish(ctx context.Context, key persistence.Key, kind persi
 	a.store.Publish(ctx, key, persistence.Event{Type: kind, Data: encoded})
 }
 
-// cutRunes shortens a text at a character boundary, and marks the cut.
+// cutRunes shortens a text to at most limit characters, and marks the cut.
 func cutRunes(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
 	"voicebridge/chat"
 	"voicebridge/persistence"
 )
@@ -31,19 +32,19 @@ type Config struct {
 	NoTitles bool
 	// MaxParallel limits how many threads may be sent to at once; 0 means 16.
 	MaxParallel int
-	// Every is how often the table is scanned for what comes without notice: a due time, another
-	// process; 0 means 2 s.
+	// Every is how often the table is scanned for messages that come without notice, because they are due or from
+	// another process; 0 means 2 s.
 	Every time.Duration
 	// Lease is how long sending a message may take; 0 means 30 s.
 	Lease time.Duration
 	// MaxAttempts is how often a message is tried before its queue pauses, whatever the failure; 0
 	// means 6.
 	MaxAttempts int
-	// OnSent is called with how long a sent message has waited since it was due, OnPaused with why
-	// a queue was paused. They must return at once; they may be nil.
+	// OnSent is called with how long a sent message has waited since it was due, OnPaused with the reason why a queue
+	// was paused. They must return at once, and may be nil.
 	OnSent   func(waited time.Duration)
 	OnPaused func(reason string)
-	Logger   *slog.Logger
+	Logger   *slog.Logger // nil discards the log
 }
 
 // Turns answers by text; *chat.Coordinator implements it.
@@ -56,8 +57,7 @@ type Turns interface {
 
 // Voice speaks into live calls; *bridge.Calls implements it.
 type Voice interface {
-	// Call returns the id of the thread's call, empty for none, and whether to leave it alone for
-	// now.
+	// Call returns the id of the thread's call, empty for none, and whether to leave the thread alone for now.
 	Call(key persistence.Key) (id string, busy bool)
 	// Deliver says a message in the thread's call and saves it, together with what with writes. The
 	// errors are persistence.ErrNotFound if the call is gone and nothing was said,
@@ -72,7 +72,7 @@ type inbox struct {
 	schedule
 
 	cfg   Config
-	began time.Time // Run
+	began time.Time // when Run did
 }
 
 // Resume resumes a paused queue.

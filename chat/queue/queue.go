@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
 	"voicebridge/chat"
 	"voicebridge/persistence"
 )
@@ -54,9 +55,9 @@ func (q *Queue) Settings() Settings {
 	return Settings{Enabled: !q.cfg.Disabled, MaxSize: q.cfg.MaxSize, DelaySeconds: int(q.cfg.Delay / time.Second)}
 }
 
-// Add puts a message at the end of the thread's queue. If the thread is free it is sent at once. A
-// known IdempotencyKey adds nothing and returns its message. The errors are
-// persistence.ErrQueueFull, and those of Store.Enqueue.
+// Add puts a message at the end of the thread's queue. If the thread is free, it is sent at once. If its IdempotencyKey is
+// known, nothing is added and the earlier message is returned. The errors are those of Store.Enqueue, such as
+// persistence.ErrQueueFull.
 func (q *Queue) Add(ctx context.Context, key persistence.Key, m persistence.QueuedMessage) (persistence.QueuedMessage, error) {
 	saved, added, err := q.store.Enqueue(ctx, key, m, q.cfg.MaxSize)
 	if err != nil || !added {
@@ -68,8 +69,7 @@ func (q *Queue) Add(ctx context.Context, key persistence.Key, m persistence.Queu
 	return saved, nil
 }
 
-// List returns the waiting messages in the order of sending, and why the queue is paused; nil if it
-// is not.
+// List returns the waiting messages in the order of sending, and why the queue is paused, nil if it is not.
 func (q *Queue) List(ctx context.Context, key persistence.Key) ([]persistence.QueuedMessage, *persistence.QueuePause, error) {
 	return q.store.Queue(ctx, key)
 }
@@ -88,7 +88,8 @@ func (q *Queue) Get(ctx context.Context, key persistence.Key, id string) (persis
 	return m, err
 }
 
-// Remove removes a message. persistence.ErrConflict means that it is being sent.
+// Remove removes a message, and resumes the queue if it was paused because of it. persistence.ErrConflict means that it
+// is being sent.
 func (q *Queue) Remove(ctx context.Context, key persistence.Key, id string) error {
 	m, err := q.store.Unqueue(ctx, key, id)
 	if err != nil {
@@ -101,7 +102,7 @@ func (q *Queue) Remove(ctx context.Context, key persistence.Key, id string) erro
 	return nil
 }
 
-// Clear removes all messages, except one that is being sent, and returns how many.
+// Clear removes all messages, except one that is being sent, resumes the queue, and returns how many it has removed.
 func (q *Queue) Clear(ctx context.Context, key persistence.Key) (int, error) {
 	n, err := q.store.ClearQueue(ctx, key)
 	if err == nil && n > 0 {

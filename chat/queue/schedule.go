@@ -5,25 +5,26 @@ import (
 	"slices"
 	"sync"
 	"time"
+
 	"voicebridge/persistence"
 )
 
 // ErrClosed means that the queue no longer sends, because the server is stopping.
 var ErrClosed = errors.New("the queue has stopped")
 
-// schedule says which threads are to be looked at, and when. Safe for concurrent use.
+// schedule says which threads to handle next, and when to scan the table. It is safe for concurrent use.
 type schedule struct {
-	disabled bool // nothing is sent but by hand
+	disabled bool // messages are only sent by hand
 
 	mu sync.Mutex
-	// ready are the threads to look at, in their order; waiting are those in it.
+	// ready are the jobs to do, in order; waiting are the threads with a job there that has no id.
 	ready   []job
 	waiting map[persistence.Key]bool
-	// working are the threads that are looked at now.
+	// working are the threads that are being handled.
 	working map[persistence.Key]*work
-	// quiet is until when a thread is left alone, because its call answers.
+	// quiet is until when a thread is left alone, because its call is answering.
 	quiet map[persistence.Key]time.Time
-	// lookAt is when the table must be looked through at the latest.
+	// lookAt is when the table must be scanned at the latest.
 	lookAt time.Time
 	closed bool
 	wake   chan struct{}
@@ -42,7 +43,7 @@ func newSchedule(disabled bool) schedule {
 	}
 }
 
-// job is a thread to look at; with an id, a message that a user sends now.
+// job is a thread to handle; with an id, a message that a user sends now.
 type job struct {
 	key persistence.Key
 	id  string
@@ -58,14 +59,14 @@ func (j *job) answer(err error) {
 	}
 }
 
-// Kick makes the queue look at the thread soon. It returns at once.
+// Kick makes the queue handle the thread soon. It returns at once.
 func (q *schedule) Kick(key persistence.Key) {
 	if !q.disabled {
 		q.put(job{key: key}, false)
 	}
 }
 
-// put adds a job, at the front or at the end. It returns false if nobody is left to do it.
+// put adds a job, at the front or at the end. It returns false if the queue has stopped.
 func (q *schedule) put(j job, front bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -130,7 +131,7 @@ func (q *schedule) turns(key persistence.Key, run bool) {
 	q.signal()
 }
 
-// done ends a job. What was requested meanwhile is done next.
+// done ends a job. A thread that was kicked meanwhile is handled again.
 func (q *schedule) done(key persistence.Key) {
 	q.mu.Lock()
 	again := q.working[key].again
@@ -186,8 +187,7 @@ func (q *schedule) look(at time.Time) {
 	}
 }
 
-// due reports whether the table is to be looked through now, the next time after every;
-// else how long it has time.
+// due returns how long until the table must be scanned. If that is now (0 or less), it plans the next scan after every.
 func (q *schedule) due(every time.Duration) (wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -20,15 +20,14 @@ const (
 	// slotFor is how long a turn counts against Config.MaxParallel: turns that wait for users or
 	// tools must not hold up other threads.
 	slotFor = 10 * time.Second
-	// answerWithin is how long a call may take to answer before the next message is said all the
-	// same.
+	// answerWithin is how long a call may take to answer before the next message is said anyway.
 	answerWithin = 2 * time.Minute
 	// The first and the longest pause after a failure.
 	firstPause   = time.Second
 	longestPause = time.Minute
 )
 
-// errLost means that somebody else has the message by now.
+// errLost means that somebody else has claimed the message meanwhile.
 var errLost = errors.New("the claim of the message was lost")
 
 // sending sends one message of a thread, and follows the turn that answers it.
@@ -37,7 +36,7 @@ type sending struct {
 	turns Turns
 	voice Voice // nil if there is no call
 	job   *job
-	// leave releases the place among MaxParallel.
+	// leave releases the job's place among MaxParallel.
 	leave func()
 	m     persistence.QueuedMessage
 	// back is how the message went back to its queue at the end of its turn; nil if it did not.
@@ -62,7 +61,7 @@ func (s *sending) run(ctx context.Context) {
 		return
 	}
 	q.publish(ctx, key, "queue_message_sending", idEvent{SessionID: key.Thread, MessageID: s.m.ID})
-	// Finish what was begun: the stopping server allows it some seconds.
+	// What was begun is finished even if the server is stopping.
 	sendCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.cfg.Lease*2/3)
 	defer cancel()
 	turn, err := s.send(sendCtx)
@@ -86,8 +85,7 @@ func (s *sending) run(ctx context.Context) {
 	q.Kick(key)
 }
 
-// ended waits for the end of the turn, which comes with the server's end at the latest, and reports
-// the result.
+// ended waits for the end of the turn, and acts on its result. The turn ends when the server stops, if not before.
 func (s *sending) ended(ctx context.Context, turn *chat.Turn) {
 	defer time.AfterFunc(slotFor, s.leave).Stop()
 	s.q.turns(s.job.key, true)
@@ -199,8 +197,8 @@ func (s *sending) markSent(ctx context.Context) error {
 	})
 }
 
-// close runs in the transaction that ends the turn. If the server stops in the middle, the message
-// is left alone: the next start has it answered again.
+// close runs in the transaction that ends the turn. If the stopping server has interrupted the turn, the message is left
+// alone: the next start has it answered again.
 func (s *sending) close(b *persistence.Batch, result chat.Result) (err error) {
 	s.back = nil
 	switch e := result.Err; {

@@ -22,7 +22,7 @@ const (
 	titleReads = 500
 )
 
-// titles gives messages titles, one after the other, so that titles never hurry a provider.
+// titles gives messages titles, one after the other, so that providers never get many such requests at once.
 type titles struct {
 	*announcer
 
