@@ -47,8 +47,10 @@ type Error struct {
 	Err        error
 }
 
+// Error returns the code and the message.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message) }
 
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
 var errShuttingDown = &Error{Code: CodeShuttingDown, Message: "The server is shutting down."}

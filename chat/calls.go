@@ -151,7 +151,7 @@ func (t *tools) end(c *call, result toolkit.Result, cancelled bool) {
 func (t *tools) refuse(calls []*call) {
 	for _, c := range calls {
 		if c.Open() {
-			t.end(c, toolkit.Result{Error: "the limit of tool rounds of one turn is reached"}, false)
+			t.end(c, toolkit.Result{Error: "the turn has reached its limit of tool rounds"}, false)
 		}
 	}
 }

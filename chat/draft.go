@@ -56,13 +56,13 @@ type draft struct {
 // savedDraft is what was saved of a draft; it can be extended as long as only the last part grows.
 type savedDraft struct {
 	shape, bytes int  // draft.shape, and the length of the last part's text
-	any          bool // the last part is text that may grow
+	growing      bool // the last part is text that may grow
 }
 
 // mark returns the state that is saved with the current draft.
 func (d *draft) mark() savedDraft {
-	m := savedDraft{shape: d.shape, any: d.blockID != "" && !d.reasoning}
-	if m.any {
+	m := savedDraft{shape: d.shape, growing: d.blockID != "" && !d.reasoning}
+	if m.growing {
 		m.bytes = len(d.msg.Parts[len(d.msg.Parts)-1].Text)
 	}
 	return m
@@ -72,7 +72,7 @@ func (d *draft) mark() savedDraft {
 // nil if the whole message must be saved.
 func (d *draft) added() *persistence.Draft {
 	now := d.mark()
-	if !now.any || !d.saved.any || d.saved.shape != now.shape || d.saved.bytes == 0 {
+	if !now.growing || !d.saved.growing || d.saved.shape != now.shape || d.saved.bytes == 0 {
 		return nil
 	}
 	text := d.msg.Parts[len(d.msg.Parts)-1].Text

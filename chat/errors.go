@@ -41,8 +41,10 @@ type CallError struct {
 	Err    error
 }
 
+// Error names the call and says what is wrong.
 func (e *CallError) Error() string { return fmt.Sprintf("tool call %q: %v", e.CallID, e.Err) }
 
+// Unwrap returns Err.
 func (e *CallError) Unwrap() error { return e.Err }
 
 // Causes that end a turn's context.

@@ -109,7 +109,7 @@ func (s *State) dialFailed(in UpstreamDialFailed) {
 	if s.next == nil || in.Gen != s.next.gen {
 		return
 	}
-	s.log(slog.LevelWarn, "upstream not reached again", "error", in.Err, "fatal", in.Fatal)
+	s.log(slog.LevelWarn, "next upstream session not created", "error", in.Err, "fatal", in.Fatal)
 	if in.Fatal && s.up.gone {
 		s.giveUp(EndUpstreamRefused)
 		return
