@@ -39,8 +39,8 @@ type images struct {
 	log   *slog.Logger
 }
 
-// named returns the images with these ids, made to fit together into room bytes of an event for the model. An image that
-// cannot be shown or does not exist stays in the message, without a URL for the model.
+// named returns the images with these ids, made to fit together into room bytes of an event for the model. An image
+// that cannot be shown or does not exist stays in the message, without a URL for the model.
 func (i images) named(ctx context.Context, ids []string, room int) ([]session.Image, error) {
 	var all []session.Image
 	for _, id := range ids {

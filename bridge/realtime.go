@@ -58,8 +58,8 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 }
 
 // safetyIdentifier returns the hash by which the upstream knows an owner. It is the same in all calls, so that the
-// upstream can act against one owner who abuses it instead of all, and it names no person. Source: "Safety identifiers" in
-// OpenAI's safety best practices.
+// upstream can act against one owner who abuses it instead of all, and it names no person. Source: "Safety identifiers"
+// in OpenAI's safety best practices.
 func safetyIdentifier(owner string) string {
 	if owner == "" {
 		return ""

@@ -75,9 +75,9 @@ func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (s
 	return "", errors.Join(err, peer.Close())
 }
 
-// Free ends the thread's call if it is waiting for its browser, because then it does not hold the thread. It returns when
-// the thread is free, or held by a call that is not waiting. If the end of a call waits for the database, Free waits up
-// to 30 s for that, since a text turn takes its history from the database; then the error is an *Error with
+// Free ends the thread's call if it is waiting for its browser, because then it does not hold the thread. It returns
+// when the thread is free, or held by a call that is not waiting. If the end of a call waits for the database, Free
+// waits up to 30 s for that, since a text turn takes its history from the database; then the error is an *Error with
 // CodeStorageFull.
 func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
 	if c.find(key) == nil {
@@ -88,8 +88,8 @@ func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
 	return c.freeAndSave(ctx, key)
 }
 
-// endPatience is how long Free waits until the end of a call is saved: less than proxies and clients usually wait for an
-// answer.
+// endPatience is how long Free waits until the end of a call is saved: less than proxies and clients usually wait for
+// an answer.
 const endPatience = 30 * time.Second
 
 // freeAndSave is Free for a call of this process.

@@ -169,8 +169,8 @@ func (h *history) id() string {
 	return id
 }
 
-// callID returns the model's id of a tool call, made to fit. Two tool calls with the same id, for example from two voice
-// calls, get different ones.
+// callID returns the model's id of a tool call, made to fit. Two tool calls with the same id, for example from two
+// voice calls, get different ones.
 func (h *history) callID(saved string) string {
 	if saved == "" {
 		saved = h.newID()

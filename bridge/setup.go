@@ -121,10 +121,10 @@ func (s *setup) save(ctx context.Context, rec persistence.UpstreamLeg) error {
 	return err
 }
 
-// readHistory reads the end of the thread. It runs once the call's record is saved, which is not possible before the end
-// of the previous call is; and that end is the last thing a call saves, even if it had to wait for the database. Read
-// earlier, the thread might lack what the previous call said last, and the new call would be placed before that. If the
-// previous call was one of this process, its end may still be waiting, but is known.
+// readHistory reads the end of the thread. It runs once the call's record is saved, which is not possible before the
+// end of the previous call is; and that end is the last thing a call saves, even if it had to wait for the database.
+// Read earlier, the thread might lack what the previous call said last, and the new call would be placed before that.
+// If the previous call was one of this process, its end may still be waiting, but is known.
 func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) {
 	cfg := &s.calls.cfg
 	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {

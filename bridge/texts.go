@@ -10,8 +10,8 @@ import (
 	"voicebridge/persistence"
 )
 
-// Say puts a text of the user, with images of the thread, into the thread's call, which answers by voice, and returns the
-// saved message. Errors: *Error with CodeNoCall, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
+// Say puts a text of the user, with images of the thread, into the thread's call, which answers by voice, and returns
+// the saved message. Errors: *Error with CodeNoCall, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
 func (c *Calls) Say(ctx context.Context, owner, threadID, text string, imageIDs []string) (persistence.Message, error) {
 	key := persistence.Key{Owner: owner, Thread: threadID}
 	if c.find(key) == nil {
@@ -34,8 +34,8 @@ func textOf(text string) session.ServerText {
 }
 
 // Deliver is Say for a message that waited elsewhere and a call of this process: the message gets m's id and extra
-// metadata, and with adds writes to the transaction that saves it. If the call ends before the text could be said, nothing
-// is saved, and the error is persistence.ErrNotFound, as without a call; for a text that no call accepts it is
+// metadata, and with adds writes to the transaction that saves it. If the call ends before the text could be said,
+// nothing is saved, and the error is persistence.ErrNotFound, as without a call; for a text that no call accepts it is
 // persistence.ErrInvalid. While the call's changes wait for the database it is persistence.ErrBusy: the text would
 // overtake them.
 func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error {

@@ -35,10 +35,11 @@ const (
 const askInstructions = "The question comes from a voice assistant that speaks with the user on this conversation, and passes your answer on by voice. " +
 	"Use your tools as needed, then answer in a few plain sentences without markup. The user sees what you draw."
 
-// AskAgent returns a tool for voice calls: it passes a question to the agent that answers by text, on the same thread and
-// with the server's tools, and its result is the answer. The question is only the input of the tool call, not a message;
-// the answer is a message, whose metadata names the tool call ([persistence.MetadataAskedBy]). A thread runs one turn at a
-// time, so the second of two tool calls is told that the agent is busy. Cancelling the tool call interrupts the turn.
+// AskAgent returns a tool for voice calls: it passes a question to the agent that answers by text, on the same thread
+// and with the server's tools, and its result is the answer. The question is only the input of the tool call, not a
+// message; the answer is a message, whose metadata names the tool call ([persistence.MetadataAskedBy]). A thread runs
+// one turn at a time, so the second of two tool calls is told that the agent is busy. Cancelling the tool call
+// interrupts the turn.
 func (c *Coordinator) AskAgent() toolkit.Tool { return askAgent{c} }
 
 type askAgent struct{ c *Coordinator }

@@ -102,8 +102,8 @@ func (c *DefaultContext) recall(ctx context.Context, in ContextInput) ([]persist
 	return slices.DeleteFunc(found, func(f persistence.SearchHit) bool { return 2*f.Hits < len(words) }), nil
 }
 
-// keywords returns the longest words of a text, which say most about its subject. Short words count unless they are ASCII:
-// in some scripts, words are short.
+// keywords returns the longest words of a text, which say most about its subject. Short words count unless they are
+// ASCII: in some scripts, words are short.
 func keywords(text string) []string {
 	words := strings.FieldsFunc(strings.ToLower(cutRunes(text, 2000)), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 	words = slices.DeleteFunc(words, func(w string) bool {

@@ -91,8 +91,8 @@ func (c *Coordinator) Count() int {
 	return len(c.turns)
 }
 
-// Running returns the turn that is running on a thread in this process, or the last one if it ended a minute ago or less;
-// nil if there is none.
+// Running returns the turn that is running on a thread in this process, or the last one if it ended a minute ago or
+// less; nil if there is none.
 func (c *Coordinator) Running(key persistence.Key) *Turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,8 +192,8 @@ func (c *Coordinator) InterruptAll() {
 }
 
 // Turn begins a turn: it saves the user's message and returns. The turn goes on when ctx ends, and always ends with an
-// assistant message. The errors are ErrBusy, ErrEmpty, ErrTooLarge, ErrImages, ErrProvider, ErrTools, ErrClosed, those of
-// Opening, and the store's; in these cases nothing is saved.
+// assistant message. The errors are ErrBusy, ErrEmpty, ErrTooLarge, ErrImages, ErrProvider, ErrTools, ErrClosed, those
+// of Opening, and the store's; in these cases nothing is saved.
 func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) {
 	if err := req.validate(); err != nil {
 		return nil, fmt.Errorf("begin turn: %w", err)

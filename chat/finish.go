@@ -83,8 +83,8 @@ func (t *Turn) saveEnd(patience time.Duration) bool {
 	return err == nil || ctx.Err() == nil
 }
 
-// insist keeps trying to save the end of a turn that was announced without being saved. A stopping server gives up after
-// finalTimeout.
+// insist keeps trying to save the end of a turn that was announced without being saved. A stopping server gives up
+// after finalTimeout.
 func (t *Turn) insist() {
 	t.log.Warn("database unavailable, end of the turn waits for it")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), outageTimeout)

@@ -45,9 +45,9 @@ func (h HistoryConfig) withDefaults() HistoryConfig {
 // Messages turns the messages of a thread since its last reset, oldest first, into the messages of a request to that
 // provider.
 //
-// A call and its result stay together: a call without a result gets one that says so. Interrupted voice answers appear as
-// heard. If a request would be too long, whole turns are dropped from the beginning, except their system messages. As the
-// thread grows, the beginning stays the same until the next trim.
+// A call and its result stay together: a call without a result gets one that says so. Interrupted voice answers appear
+// as heard. If a request would be too long, whole turns are dropped from the beginning, except their system messages.
+// As the thread grows, the beginning stays the same until the next trim.
 func (h HistoryConfig) Messages(thread []persistence.Message, provider string) []llm.Message {
 	kept := h.entries(thread, provider)
 	messages := make([]llm.Message, len(kept))
@@ -112,8 +112,8 @@ func withoutAnswers(thread []persistence.Message, id string) []persistence.Messa
 	return slices.Concat(thread[:begin], thread[begin+1+len(answersTo(thread, id)):])
 }
 
-// withoutOpenCalls removes the tool calls without a result: they are running while a call's question is answered, and one
-// of them asks it.
+// withoutOpenCalls removes the tool calls without a result: they are running while a call's question is answered, and
+// one of them asks it.
 func withoutOpenCalls(thread []persistence.Message) []persistence.Message {
 	kept := slices.Clone(thread)
 	for i := range kept {

@@ -37,8 +37,8 @@ type Image struct {
 	URL string `json:"url"`
 }
 
-// savedImages returns the thread's images with these ids. One that does not exist is kept: the model reads that it can no
-// longer be shown.
+// savedImages returns the thread's images with these ids. One that does not exist is kept: the model reads that it can
+// no longer be shown.
 func savedImages(ctx context.Context, store *persistence.Store, key persistence.Key, ids []string) ([]Image, error) {
 	all := make([]Image, 0, len(ids))
 	for _, id := range ids {

@@ -13,7 +13,8 @@ const (
 	extraNotice   = persistence.MetadataNotice
 	// extraContext is the text that precedes the user's text in requests.
 	extraContext = "context"
-	// extraDiscarded is true if later requests leave out the message: its turn failed, or another answer has replaced it.
+	// extraDiscarded is true if later requests leave out the message: its turn failed, or another answer has replaced
+	// it.
 	extraDiscarded = "discarded"
 )
 

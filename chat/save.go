@@ -68,8 +68,8 @@ func (k *keeper) write(w write) { k.pending = append(k.pending, w) }
 // look checks for the user's decisions now.
 func (k *keeper) look() { k.keptAt = time.Time{} }
 
-// waitFor calls wait until it returns true. If the turn has something to do in the meantime, wake is signalled, and wait
-// must return false; what is due is then sent and saved. The error is errLost.
+// waitFor calls wait until it returns true. If the turn has something to do in the meantime, wake is signalled, and
+// wait must return false; what is due is then sent and saved. The error is errLost.
 func (k *keeper) waitFor(wait func(wake <-chan struct{}) bool) error {
 	for {
 		timer := time.AfterFunc(time.Until(k.next()), k.awake)

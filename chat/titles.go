@@ -37,8 +37,8 @@ const TitleInstructions = "Give this conversation a title of two to six words, i
 const ShortTitleInstructions = "Give this message a title of two or three words, in the language of the message. " +
 	"Answer with the title alone: no quotation marks, no full stop, no explanation."
 
-// titles names threads: at once by their first words, and by the model after the first exchange. A single worker asks the
-// model, so that providers never get many such requests at once.
+// titles names threads: at once by their first words, and by the model after the first exchange. A single worker asks
+// the model, so that providers never get many such requests at once.
 type titles struct {
 	cfg  *Config
 	jobs chan persistence.Key

@@ -239,8 +239,8 @@ func (s *scanner) str() ([]byte, error) {
 	return nil, ErrNotJSON
 }
 
-// plain skips bytes that stand for themselves, eight at a time; up to seven are left for str. It is worth it: transcripts
-// are long, and the whole transcript of an answer is in four of its last events.
+// plain skips bytes that stand for themselves, eight at a time; up to seven are left for str. It is worth it:
+// transcripts are long, and the whole transcript of an answer is in four of its last events.
 func (s *scanner) plain() {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; s.pos+8 <= len(s.buf); s.pos += 8 {

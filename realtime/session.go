@@ -177,9 +177,9 @@ func nameOf(raw []byte) (name string, err error) {
 	return name, err
 }
 
-// Member returns the value that path, a sequence of keys, leads to in nested objects. It does not decode the rest, since
-// a session with its tools is large. The result shares raw's memory; it is nil if there is no such value or raw is not
-// JSON.
+// Member returns the value that path, a sequence of keys, leads to in nested objects. It does not decode the rest,
+// since a session with its tools is large. The result shares raw's memory; it is nil if there is no such value or raw
+// is not JSON.
 func Member(raw json.RawMessage, path ...string) json.RawMessage {
 	for _, name := range path {
 		var found []byte

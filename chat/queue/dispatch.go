@@ -11,8 +11,8 @@ import (
 // maxScan is how many threads one scan of the table returns.
 const maxScan = 500
 
-// Run sends messages until ctx ends, and returns when those that it has begun to send are sent and their turns have ended.
-// It must be called once.
+// Run sends messages until ctx ends, and returns when those that it has begun to send are sent and their turns have
+// ended. It must be called once.
 func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 	q.began = time.Now()
 	q.resumeAtStart(ctx)

@@ -55,8 +55,8 @@ func (q *Queue) Settings() Settings {
 	return Settings{Enabled: !q.cfg.Disabled, MaxSize: q.cfg.MaxSize, DelaySeconds: int(q.cfg.Delay / time.Second)}
 }
 
-// Add puts a message at the end of the thread's queue. If the thread is free, it is sent at once. If its IdempotencyKey is
-// known, nothing is added and the earlier message is returned. The errors are those of Store.Enqueue, such as
+// Add puts a message at the end of the thread's queue. If the thread is free, it is sent at once. If its IdempotencyKey
+// is known, nothing is added and the earlier message is returned. The errors are those of Store.Enqueue, such as
 // persistence.ErrQueueFull.
 func (q *Queue) Add(ctx context.Context, key persistence.Key, m persistence.QueuedMessage) (persistence.QueuedMessage, error) {
 	saved, added, err := q.store.Enqueue(ctx, key, m, q.cfg.MaxSize)

@@ -197,8 +197,8 @@ func (s *sending) markSent(ctx context.Context) error {
 	})
 }
 
-// close runs in the transaction that ends the turn. If the stopping server has interrupted the turn, the message is left
-// alone: the next start has it answered again.
+// close runs in the transaction that ends the turn. If the stopping server has interrupted the turn, the message is
+// left alone: the next start has it answered again.
 func (s *sending) close(b *persistence.Batch, result chat.Result) (err error) {
 	s.back = nil
 	switch e := result.Err; {

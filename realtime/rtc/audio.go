@@ -204,8 +204,8 @@ func (p *Peer) WriteRTP(packet *rtp.Packet) error {
 // maxUnread is how many bytes of a source's audio wait for Forward, some 10 s; what arrives then is dropped.
 const maxUnread = 64 << 10
 
-// buffer returns where Pion puts the packets of one source of the remote: audio waits there for Forward, RTCP is read as
-// it arrives.
+// buffer makes the buffer into which Pion puts the packets of one source of the remote: audio waits there for Forward,
+// RTCP is read as it arrives.
 func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWriteCloser {
 	if kind == packetio.RTCPBufferPacket {
 		return reports{source, &p.in.stats}

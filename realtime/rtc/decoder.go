@@ -25,8 +25,8 @@ func NewDecoder() (*Decoder, error) {
 	return &Decoder{opus: d}, nil
 }
 
-// Decode decodes one Opus packet into pcm and returns the number of samples. pcm must have room for MaxFrame samples. An
-// empty or malformed payload is an error; the decoder stays usable.
+// Decode decodes one Opus packet into pcm and returns the number of samples. pcm must have room for MaxFrame samples.
+// An empty or malformed payload is an error; the decoder stays usable.
 func (d *Decoder) Decode(payload []byte, pcm []int16) (n int, err error) {
 	if len(payload) == 0 {
 		return 0, errors.New("decode opus: empty packet")

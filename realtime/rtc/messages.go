@@ -151,9 +151,9 @@ func (p *Peer) next(stream datachannel.Reader, small []byte) ([]byte, error) {
 // it named none, 0 if it has no data channel. It is known once both descriptions are set.
 func (p *Peer) MaxMessageSize() int { return int(p.channel.limit.Load()) }
 
-// Send sends one text message, after those sent before. It blocks until the data channel is open and its buffered amount
-// is below 1 MiB. Errors: ErrTooLarge if data is larger than MaxMessageSize (the channel stays usable), ErrClosed, or
-// ctx's cause.
+// Send sends one text message, after those sent before. It blocks until the data channel is open and its buffered
+// amount is below 1 MiB. Errors: ErrTooLarge if data is larger than MaxMessageSize (the channel stays usable),
+// ErrClosed, or ctx's cause.
 func (p *Peer) Send(ctx context.Context, data []byte) error {
 	if err := p.send(ctx, data); err != nil {
 		return fmt.Errorf("send message: %w", err)

@@ -3,8 +3,8 @@ package rtc
 import "time"
 
 const (
-	// window is the number of packets after a splice for which a late packet can be told from a new one; later, sequence
-	// numbers may have wrapped.
+	// window is the number of packets after a splice for which a late packet can be told from a new one; later,
+	// sequence numbers may have wrapped.
 	window = 1 << 10
 	// frameTime and frameStep are the usual Opus frame: 20 ms, 960 samples.
 	frameTime = 20 * time.Millisecond

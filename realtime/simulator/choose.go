@@ -119,8 +119,8 @@ func (c *chooser) resolve(r *response, reply *Reply) answer {
 	return answer{say: textPlainAgain}
 }
 
-// forcedCall obeys a tool_choice that demands a call. It is asked about what the user said, never about outputs, so that
-// the model speaks in the end.
+// forcedCall obeys a tool_choice that demands a call. It is asked about what the user said, never about outputs, so
+// that the model speaks in the end.
 func (c *chooser) forcedCall(r *response) (chosenCall, bool) {
 	if len(r.tools) == 0 {
 		return chosenCall{}, false

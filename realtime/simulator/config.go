@@ -23,8 +23,8 @@ type Config struct {
 	// Script decides the answers; nil means DefaultScript.
 	Script *Script
 	Pace   Pace
-	// Faults apply to every call or, if FaultyCalls is not 0, to the first FaultyCalls. If FaultsFor is set, it is asked
-	// instead, with the number of the creation, from 1.
+	// Faults apply to every call or, if FaultyCalls is not 0, to the first FaultyCalls. If FaultsFor is set, it is
+	// asked instead, with the number of the creation, from 1.
 	Faults      Faults
 	FaultyCalls int
 	FaultsFor   func(call int) Faults
@@ -37,7 +37,8 @@ type Config struct {
 	Continuous bool
 	// MaxSessions limits open sessions; zero means 1000. More get HTTP status 429.
 	MaxSessions int
-	// Deaf counts the caller's audio without decoding it, so that a load test measures its clients and not this package.
+	// Deaf counts the caller's audio without decoding it, so that a load test measures its clients and not this
+	// package.
 	Deaf bool
 	// Drive, if set, is called for each session before it runs. The sink that it returns takes the caller's audio in
 	// place of the simulator's speech detection, and the model answers in place of the script. Either may be nil.

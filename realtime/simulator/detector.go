@@ -144,8 +144,8 @@ func (e *detector) WriteRTP(p *rtp.Packet) error {
 	return nil
 }
 
-// starvedAfter is how long the stream must stop, beyond the silence that ends a turn, to end speech: a shorter gap may be
-// the delay of a busy machine.
+// starvedAfter is how long the stream must stop, beyond the silence that ends a turn, to end speech: a shorter gap may
+// be the delay of a busy machine.
 const starvedAfter = time.Second
 
 // starved ends speech whose stream has stopped: a muted caller sends nothing at all. It reports whether speech goes on.

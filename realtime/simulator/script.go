@@ -23,8 +23,9 @@ type Rule struct {
 	Reply Reply
 }
 
-// Reply is one answer. In Say, Then and Failed, {previous} stands for what the user said in the turn before this one, and
-// {everything} for all turns before it, including those of a replayed history: so a call shows what its model knows.
+// Reply is one answer. In Say, Then and Failed, {previous} stands for what the user said in the turn before this one,
+// and {everything} for all turns before it, including those of a replayed history: so a call shows what its model
+// knows.
 type Reply struct {
 	Transcript string // of an utterance
 	Say        string // said before the calls; may be empty if there are calls

@@ -29,8 +29,8 @@ var (
 // Session is one call. Its exported methods are safe for concurrent use.
 //
 // It passes what the client sends to its parts: the conversation's items, the responder, which generates answers, the
-// player, which plays them, and the listener, which turns speech into items. They send through the wire and wait with the
-// clock, and all belong to the goroutine of run.
+// player, which plays them, and the listener, which turns speech into items. They send through the wire and wait with
+// the clock, and all belong to the goroutine of run.
 type Session struct {
 	id          string
 	began       time.Time

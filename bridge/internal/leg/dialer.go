@@ -83,8 +83,8 @@ func (l *Session) start(ctx context.Context, dst rtc.AudioSink) {
 	l.pumped = task.Go(func() { logPumpEnd(l.dialer.Log, "upstream", l.Leg.Forward(ctx, dst, &l.flow)) })
 }
 
-// end ends a started session and joins its goroutines. It hangs up first, whatever the state of the connection, because a
-// session costs money. saved gets the final record.
+// end ends a started session and joins its goroutines. It hangs up first, whatever the state of the connection, because
+// a session costs money. saved gets the final record.
 func (l *Session) end(reason session.EndReason, saved func(persistence.UpstreamLeg)) {
 	l.flow.Shut()
 	l.out.close()

@@ -83,8 +83,8 @@ func (o *outbox) signal() {
 	}
 }
 
-// next removes the first event. If there is none now, ok is false, and later ones may go to the leg directly; last means
-// that none will come.
+// next removes the first event. If there is none now, ok is false, and later ones may go to the leg directly; last
+// means that none will come.
 func (o *outbox) next(to sender) (data []byte, ok, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

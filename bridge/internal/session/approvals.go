@@ -19,8 +19,8 @@ func (t *tools) askUser(run *toolRun) {
 	t.do(AwaitApproval{CallID: run.Call.ID, ID: run.ID, ExpiresAt: a.ExpiresAt})
 }
 
-// approvalSaved takes an approval as saved. An open one is published to the thread's watchers, who can decide it from now
-// on; a decided one settles the call.
+// approvalSaved takes an approval as saved. An open one is published to the thread's watchers, who can decide it from
+// now on; a decided one settles the call.
 func (t *tools) approvalSaved(a persistence.Approval) {
 	run := t.byID[a.ToolCallID]
 	if run == nil || run.ID != a.ID || !run.Asking() {

@@ -27,8 +27,8 @@ func (s *State) browserIs(gen int, state Connection) {
 	}
 }
 
-// browserGone waits for the browser to come back. Meanwhile the gate is shut, and the model does not talk into the void:
-// its answer stops, and is made again when the browser is back.
+// browserGone waits for the browser to come back. Meanwhile the gate is shut, and the model does not talk into the
+// void: its answer stops, and is made again when the browser is back.
 func (s *State) browserGone(why EndReason, grace time.Duration) {
 	if s.phase >= draining || s.away {
 		return

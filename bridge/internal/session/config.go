@@ -23,9 +23,9 @@ type Defaults struct {
 	AllowClientInstructions bool
 }
 
-// Order returns the place in the conversation of an upstream event's item: right after the item before, or first if that
-// is empty. known is false if the event does not say. Each driver has its own, since not every upstream chains its items:
-// one may send timestamps, from which the driver derives what came before. Ids are the upstream's.
+// Order returns the place in the conversation of an upstream event's item: right after the item before, or first if
+// that is empty. known is false if the event does not say. Each driver has its own, since not every upstream chains its
+// items: one may send timestamps, from which the driver derives what came before. Ids are the upstream's.
 type Order func(gen int, ev realtime.Event) (before string, known bool)
 
 // Config is what stays constant during a call.

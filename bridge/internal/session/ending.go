@@ -39,8 +39,8 @@ func (s *State) startDraining(reason EndReason) {
 	s.tools.end()
 }
 
-// saveBacklog saves the browser's texts that were waiting for a session, and tells the browser. Texts from elsewhere are
-// left to their senders, who learn that there is no call.
+// saveBacklog saves the browser's texts that were waiting for a session, and tells the browser. Texts from elsewhere
+// are left to their senders, who learn that there is no call.
 func (s *State) saveBacklog() {
 	events, _ := s.backlog.take()
 	for _, e := range events {

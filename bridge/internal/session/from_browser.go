@@ -17,8 +17,8 @@ import (
 // RealtimeClientEvent*).
 const maxEventID = 512
 
-// browser takes one event of the browser. Nothing in it reaches the upstream unless a case lets it through, and then in a
-// new event.
+// browser takes one event of the browser. Nothing in it reaches the upstream unless a case lets it through, and then in
+// a new event.
 func (s *State) browser(in BrowserEvent) {
 	if s.phase >= draining {
 		return
@@ -239,8 +239,8 @@ func contentOf(in ServerText) []realtime.Content {
 	return content
 }
 
-// textRefused handles a typed text that the upstream refused. If it had images, it is sent again without them; otherwise
-// it is saved as failed, and the browser is told.
+// textRefused handles a typed text that the upstream refused. If it had images, it is sent again without them;
+// otherwise it is saved as failed, and the browser is told.
 func (s *State) textRefused(sent sentEvent, e *realtime.Error) {
 	s.answers.drop(sent.itemID)
 	it := s.transcript.items[sent.itemID]

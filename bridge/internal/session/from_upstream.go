@@ -44,8 +44,8 @@ func (s *State) upstreamEvent(gen int, data []byte) {
 	}
 }
 
-// malformed returns what the browser sees of an event with an unreadable field: no more than of a readable one. The event
-// is not applied, except that the end of a response counts, since the call waits for it.
+// malformed returns what the browser sees of an event with an unreadable field: no more than of a readable one. The
+// event is not applied, except that the end of a response counts, since the call waits for it.
 func (s *State) malformed(ev realtime.Event) []byte {
 	switch ev.Type {
 	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, // perhaps for a replayed item

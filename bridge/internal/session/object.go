@@ -45,8 +45,8 @@ type sessionOutput struct {
 	Speed json.RawMessage `json:"speed,omitempty"`
 }
 
-// object returns the session of the update: the client's part and, in a session's first update, the operator's settings.
-// If it has tools, they are all those of the call.
+// object returns the session of the update: the client's part and, in a session's first update, the operator's
+// settings. If it has tools, they are all those of the call.
 func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
 	w := u.patch
 	in := sessionInput{Noise: w.noise, Transcription: d.transcription(w.transcription), Turns: w.turns}

@@ -16,7 +16,8 @@ const (
 	renewalPause = 2 * time.Second
 )
 
-// plan takes from session.created when the upstream will end the session and, if it is the active one, plans its renewal.
+// plan takes from session.created when the upstream will end the session and, if it is the active one, plans its
+// renewal.
 func (s *State) plan(u *upstream, ev realtime.Event) {
 	var session struct {
 		ExpiresAt float64 `json:"expires_at"`

@@ -127,8 +127,8 @@ func (q *responses) unanswered() {
 	}
 }
 
-// answerable reports whether an answer to the need can be requested: the response that it belongs to, if any, is done and
-// all its tool calls are answered.
+// answerable reports whether an answer to the need can be requested: the response that it belongs to, if any, is done
+// and all its tool calls are answered.
 func (q *responses) answerable(n need) bool {
 	r := q.byID[n.batch]
 	return r == nil || (r.done && r.open == 0)

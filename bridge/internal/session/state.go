@@ -43,7 +43,8 @@ func (s *State) Over() bool { return s.phase == ended }
 // Record returns the current record of the call.
 func (s *State) Record() persistence.CallRecord { return s.record }
 
-// EndOfThread returns the thread's last messages for a model, and the id of the newest; both are empty if the thread is.
+// EndOfThread returns the thread's last messages for a model, and the id of the newest; both are empty if the thread
+// is.
 func (s *State) EndOfThread() (history []persistence.Message, last string) {
 	return s.transcript.memory.last(), cmp.Or(s.transcript.memory.newest(), s.LastMessage)
 }

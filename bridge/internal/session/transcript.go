@@ -133,8 +133,8 @@ func (t *transcript) writeRest(m *message) {
 	}
 }
 
-// placeOf returns where an item's message belongs: it follows the chain of items back to the nearest one whose message is
-// in the thread.
+// placeOf returns where an item's message belongs: it follows the chain of items back to the nearest one whose message
+// is in the thread.
 func (t *transcript) placeOf(it *item) persistence.Place {
 	for range len(t.items) + 1 {
 		if !it.linked {

@@ -308,8 +308,8 @@ func (r Running) Join(ending <-chan struct{}) (lost int64) {
 	return r.lost.Load()
 }
 
-// save tries until the changes are saved. If one of them can never be saved, they are saved one by one, and only that one
-// is given up.
+// save tries until the changes are saved. If one of them can never be saved, they are saved one by one, and only that
+// one is given up.
 func (w *Writer) save(ctx context.Context, ops []session.Change) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 2*time.Second
