@@ -146,7 +146,7 @@ func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) 
 	return s.call.images.replayed(ctx, s.history), nil
 }
 
-// readSpent reads what the owner has spent today, and rejects the call if the budget is used up.
+// readSpent reads what the owner has spent today, if there is a budget, and rejects the call if it is used up.
 func (s *setup) readSpent(ctx context.Context) error {
 	limit := s.calls.cfg.Limits.OwnerDayUSD
 	if limit <= 0 {
@@ -162,7 +162,7 @@ func (s *setup) readSpent(ctx context.Context) error {
 	return nil
 }
 
-// read reads what the call needs to know about its owner.
+// read reads what the owner has spent and which tools the call has.
 func (s *setup) read(ctx context.Context) (err error) {
 	cfg := &s.calls.cfg
 	if err := s.readSpent(ctx); err != nil {
