@@ -42,8 +42,8 @@ func (s *Store) SigningSecret(ctx context.Context) (string, error) {
 	return row.Value, s.fail("read signing secret", err)
 }
 
-// SaveAccessToken saves a new token, and deletes everybody's tokens that had expired by its
-// creation. Of its owner and kind it keeps only the newest keep tokens.
+// SaveAccessToken saves a new token and keeps only the newest keep tokens of its owner and kind. It
+// also deletes all owners' tokens that had expired by t.CreatedAt.
 func (s *Store) SaveAccessToken(ctx context.Context, t AccessToken, keep int) error {
 	if !validID(t.ID) || !validID(t.Owner) {
 		return fmt.Errorf("save access token: %w id or owner", ErrInvalid)
@@ -61,7 +61,7 @@ func (s *Store) SaveAccessToken(ctx context.Context, t AccessToken, keep int) er
 	}))
 }
 
-// AccessToken reads a token, even an expired one; ErrNotFound if there is none of the kind.
+// AccessToken reads a token, even an expired one; ErrNotFound if there is none of that kind and id.
 func (s *Store) AccessToken(ctx context.Context, kind, id string) (AccessToken, error) {
 	if !validID(id) {
 		return AccessToken{}, fmt.Errorf("read access token: %w", ErrNotFound)
@@ -103,18 +103,18 @@ func (s *Store) DeleteAccessTokens(ctx context.Context, owner string) (int, erro
 	return int(n), s.fail("revoke access tokens", err)
 }
 
-// EnsureThread makes an empty thread with the id unless the owner already has it. ErrNotFound means
-// that another owner has it.
+// EnsureThread creates an empty thread with key's id unless the owner already has it. ErrNotFound
+// means that another owner has it.
 func (s *Store) EnsureThread(ctx context.Context, key Key) (created bool, err error) {
 	if err := key.check(); err != nil {
 		return false, fmt.Errorf("ensure thread: %w", err)
 	}
 	for {
 		created, err = s.ensureThread(ctx, key)
-		if !s.isMissing(err) || !s.isErased(ctx, key.Thread) {
+		if !s.isMissing(err) || !s.isDeleted(ctx, key.Thread) {
 			break
 		}
-		// Its owner may use the id again: first what it had has to be gone.
+		// A deleted thread still has the id. Erase the rest of it, then try again.
 		if err := s.erase(ctx, key.Thread, neverStop); err != nil {
 			return false, s.fail("ensure thread", err)
 		}
@@ -140,8 +140,8 @@ func (s *Store) ensureThread(ctx context.Context, key Key) (created bool, err er
 	return created, err
 }
 
-// isErased says whether there is a deleted thread with the id that is not erased yet.
-func (s *Store) isErased(ctx context.Context, thread string) bool {
+// isDeleted reports whether the id belongs to a deleted thread that is not completely erased yet.
+func (s *Store) isDeleted(ctx context.Context, thread string) bool {
 	owner, err := s.eng.read().GetOwner(ctx, pgdb.GetOwnerParams{ID: thread})
 	return err == nil && owner == ""
 }

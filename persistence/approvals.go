@@ -11,7 +11,7 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// Approval is a question to the user whether a tool may run.
+// Approval asks the user whether a tool may run.
 type Approval struct {
 	ID         string // of the tool call's record, which must be saved first
 	ToolCallID string // the model's id of the call
@@ -43,8 +43,8 @@ const (
 	ApprovalProcessEnded ApprovalOutcome = "process_ended"
 )
 
-// maxApprovalData is the size of an approval's event, in bytes: with its envelope it must fit into
-// one notification.
+// maxApprovalData is the largest size of an approval's event, in bytes: with its envelope it must
+// fit into one notification.
 const maxApprovalData = 6000
 
 // SaveApproval opens a question. An existing one stays as it is.
@@ -165,15 +165,16 @@ type approvalData struct {
 	Name       string          `json:"name"`
 	Executor   string          `json:"executor"`
 	Input      json.RawMessage `json:"input"`
-	// InputClipped means that Input is only a prefix of the input, as a string: the message has all
-	// of it.
+	// InputClipped means that Input is a string with only the beginning of the input, all of which
+	// is in the message.
 	InputClipped bool   `json:"input_clipped,omitempty"`
 	Nonce        string `json:"nonce"`
 	// ExpiresAt is the deadline for an answer.
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Event returns the question as the thread's watchers get it. It fits into one notification.
+// Event returns the question in the form that the thread's watchers get. It fits into one
+// notification.
 func (a Approval) Event() Event {
 	d := approvalData{ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Nonce: a.Nonce, ExpiresAt: a.ExpiresAt, Input: asJSON(json.RawMessage(a.Input))}
 	if d.Input == nil {

@@ -223,7 +223,7 @@ func (b *Batch) change(m Message, row pgdb.InsertMessageParams) (Message, error)
 	return b.saved(m, row, revision)
 }
 
-// saved returns the message that was written, for the caller and the watchers.
+// saved returns the message as it was written, and keeps it for the watchers.
 func (b *Batch) saved(m Message, row pgdb.InsertMessageParams, revision int64) (Message, error) {
 	m, err := writtenMessage(m, row, revision)
 	if err != nil {

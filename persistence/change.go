@@ -15,14 +15,14 @@ import (
 // accepts it. Applying it twice has the effect of applying it once. The types of this package whose
 // names begin with Put are all there are.
 type Change interface {
-	// Subject names what is changed. Of two unapplied changes with the same subject the later
-	// includes the earlier, but for the place of a message.
+	// Subject names what is changed. Of two unapplied changes with the same subject, the later one
+	// includes the earlier one, except for the place of a message.
 	Subject() string
 	// Size is the approximate number of bytes that the change takes.
 	Size() int
 	// kind names the type in files.
 	kind() string
-	// apply writes the change and adds the saved message to to.
+	// apply writes the change and adds the message that it saved, if any, to the result.
 	apply(b *Batch, to *Applied) error
 }
 
@@ -113,7 +113,7 @@ func (c PutApproval) Subject() string {
 // Subject implements Change.
 func (c PutSent) Subject() string { return "queued message " + c.ID }
 
-// changeOverhead is the size of a change besides its text, in bytes.
+// changeOverhead is the approximate size of a change without its text, in bytes.
 const changeOverhead = 512
 
 // Size implements Change.
@@ -186,7 +186,7 @@ func (b *Batch) put(m Message, at Place) (saved Message, err error) {
 		}
 		there := at.How == PlaceKept
 		if at.How == PlaceAfter {
-			// Looking is cheaper than making room for nothing.
+			// Checking is cheaper than making room in vain.
 			if there, err = b.has(m.ID); err != nil {
 				return err
 			}
@@ -242,7 +242,7 @@ type Applied struct {
 	Messages []Message
 	// Lost are the changes that the database will never accept.
 	Lost []LostChange
-	// Deleted means that some were lost and the thread does not exist, so nobody misses them.
+	// Deleted means that some were lost because the thread does not exist.
 	Deleted bool
 }
 
@@ -252,9 +252,9 @@ type LostChange struct {
 	Err    error
 }
 
-// Apply applies changes of a thread in one transaction. A change that can never be saved does not
-// take others with it: it is returned as lost, and the others are saved one by one. An error means
-// that the database is unavailable or the Store closed: the same changes may be retried.
+// Apply applies changes of a thread in one transaction. If one of them can never be saved, it is
+// returned as lost and the others are saved one by one. An error means that the database is
+// unavailable or the Store closed: the same changes may be retried.
 func (s *Store) Apply(ctx context.Context, key Key, changes []Change) (Applied, error) {
 	applied, err := s.ApplyAll(ctx, []ThreadChanges{{Key: key, Changes: changes}})
 	if err != nil {
@@ -305,7 +305,7 @@ func permanent(err error) bool {
 		(errors.Is(err, ErrConflict) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrNotFound))
 }
 
-// applyTogether applies all or nothing.
+// applyTogether applies all changes or none.
 func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Applied, error) {
 	// All writers lock threads in the same order, to avoid deadlocks.
 	order := make([]int, len(groups))

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Changes can be written as JSON and read again.
+// Changes are changes that can be written as JSON and read again.
 type Changes []Change
 
 type wireChange struct {

@@ -12,7 +12,7 @@ import (
 
 // ClaimOptions say which message of a queue to take, and how.
 type ClaimOptions struct {
-	// Lease is how long sending may take. After that, others may take the message.
+	// Lease is how long sending may take. After that, others may claim the message.
 	Lease time.Duration
 	// Distance is the least time between the end of a text turn and the next message, unless that
 	// turn ended before Since.
@@ -21,8 +21,8 @@ type ClaimOptions struct {
 	// Call is the id of the thread's call in this process, empty for none. If another process has a
 	// call on the thread, that process sends the message.
 	Call string
-	// ID takes this message only, even from a paused queue and before its time; empty takes the
-	// next.
+	// ID claims only this message, even from a paused queue or before its time; empty claims the
+	// next one.
 	ID string
 }
 
@@ -41,7 +41,8 @@ type Claim struct {
 // ErrBusy means that a turn is running on the thread, or a message is being sent.
 var ErrBusy = errors.New("the thread is busy")
 
-// Unsent reports whether ClaimQueued could find anything on the thread, now or later. It is cheap.
+// Unsent reports whether the thread has a message that ClaimQueued could return, now or later. It
+// is cheap.
 func (s *Store) Unsent(ctx context.Context, key Key) (bool, error) {
 	n, err := s.eng.read().CountUnsent(ctx, pgdb.CountUnsentParams{ThreadID: key.Thread, Owner: key.Owner})
 	return n > 0, s.fail("count queue", err)
@@ -49,8 +50,8 @@ func (s *Store) Unsent(ctx context.Context, key Key) (bool, error) {
 
 // ClaimQueued takes the next message of the thread's queue for this process to send. It becomes a
 // message of the thread with Batch.SendQueued, or goes back with RequeueQueued; otherwise it is
-// back at the head of the queue after the lease. With an ID the errors are ErrNotFound and ErrBusy;
-// without one, nothing can be sent then.
+// back at the head of the queue after the lease. With ClaimOptions.ID, a message that cannot be
+// claimed is ErrNotFound or ErrBusy; without it, Claim.Message is nil then.
 func (s *Store) ClaimQueued(ctx context.Context, key Key, o ClaimOptions) (claim Claim, err error) {
 	err = s.lockedBatch(ctx, key, "claim queued message", func(b *Batch) error {
 		claim = Claim{}
@@ -249,8 +250,8 @@ func (s *Store) RequeueQueued(ctx context.Context, key Key, id string, attempt i
 	return back, err
 }
 
-// PausedQueues lists the threads of all owners whose queues are paused for this reason. It is for
-// the start of a process, which may be what they wait for.
+// PausedQueues lists the threads of all owners whose queues are paused for this reason. A process
+// uses it at its start, because that may be what the queues wait for.
 func (s *Store) PausedQueues(ctx context.Context, reason string) ([]Key, error) {
 	rows, err := s.eng.read().ListPausedQueues(ctx, pgdb.ListPausedQueuesParams{Reason: reason})
 	if err != nil {
@@ -264,7 +265,7 @@ func (s *Store) PausedQueues(ctx context.Context, reason string) ([]Key, error) 
 }
 
 // DueQueues lists the threads of all owners on which this process may send a queued message now,
-// latest used first.
+// most recently used first.
 func (s *Store) DueQueues(ctx context.Context, limit int) ([]Key, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("list due queues: %w limit %d", ErrInvalid, limit)

@@ -39,7 +39,7 @@ func depth(raw []byte) int {
 }
 
 // cleanJSON turns a valid document into one that jsonb accepts: without \u0000, lone surrogates
-// and invalid UTF-8, and with numbers that no reader could represent as strings.
+// and invalid UTF-8. Numbers that no reader could represent become strings.
 func cleanJSON(raw []byte) []byte {
 	raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
 	out := make([]byte, 0, len(raw))

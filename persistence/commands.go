@@ -16,9 +16,9 @@ import (
 const (
 	// commandLife is how long a command may wait if the sender has no deadline.
 	commandLife = 10 * time.Second
-	// commandPoll backs up the notifications of commands.
+	// commandPoll is how often a process looks for commands whose notifications were lost.
 	commandPoll = 5 * time.Second
-	// answerPoll backs up the notifications of answers.
+	// answerPoll is the same for answers.
 	answerPoll = 500 * time.Millisecond
 	// maxCommandBytes limits a command's body, and its answer.
 	maxCommandBytes = 1 << 20
@@ -40,16 +40,16 @@ type CommandError struct{ Message string }
 
 func (e *CommandError) Error() string { return e.Message }
 
-// Ask has another instance, or this one, carry out a command, and returns its answer. It returns
-// ErrGone if the instance is known to be dead, and ctx's error if it does not respond; it may still
-// have done what was asked. CommandError is the instance's own error.
+// Ask has another instance, or this one, carry out a command, and returns its answer. ErrGone means
+// that the instance is known to be dead, ctx's error that it did not respond, although it may have
+// done what was asked. A CommandError is the failure that the instance reported.
 func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 	if err := c.Key.check(); err != nil || !validID(c.Instance) || !validID(c.Kind) || len(c.Body) > maxCommandBytes {
 		return nil, fmt.Errorf("ask instance: %w command", ErrInvalid)
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandLife)
 	defer cancel()
-	if err := s.checkLives(ctx, c.Instance); err != nil {
+	if err := s.checkAlive(ctx, c.Instance); err != nil {
 		return nil, err
 	}
 	deadline, _ := ctx.Deadline()
@@ -74,8 +74,8 @@ func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 	return s.awaitAnswer(ctx, c, answered)
 }
 
-// checkLives returns ErrGone for an instance that is known to be dead.
-func (s *Store) checkLives(ctx context.Context, instance string) error {
+// checkAlive returns ErrGone for an instance that is known to be dead.
+func (s *Store) checkAlive(ctx context.Context, instance string) error {
 	if !s.shared || !s.serving.Load() || instance == s.Instance() {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (s *Store) awaitAnswer(ctx context.Context, c Command, answered <-chan stru
 		case err != nil:
 			return nil, s.fail("ask instance", err)
 		case row.AnsweredAt == nil:
-			if err := s.checkLives(ctx, c.Instance); err != nil {
+			if err := s.checkAlive(ctx, c.Instance); err != nil {
 				return nil, err
 			}
 		case row.Error != "":
@@ -181,7 +181,8 @@ func (s *Store) takeCommands(ctx context.Context) ([]Command, error) {
 	return taken, err
 }
 
-// handle carries out one command within its time. A failure of one does not end others.
+// handle runs the handler of one command until its sender stops waiting. A panic becomes an error,
+// so that other commands go on.
 func (s *Store) handle(ctx context.Context, c Command, handle func(context.Context, Command) (json.RawMessage, error)) (reply json.RawMessage, err error) {
 	ctx, cancel := context.WithDeadline(ctx, c.expiresAt)
 	defer cancel()

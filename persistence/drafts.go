@@ -47,7 +47,8 @@ func (b *Batch) SaveDraft(d Draft) error {
 	})
 }
 
-// addToClosed adds what a dead process still had in its spool to a message that was closed for it.
+// addToClosed adds text that a dead process still had in its spool to a message that has been
+// closed meanwhile.
 func (b *Batch) addToClosed(d Draft) error {
 	row, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: d.MessageID, ThreadID: b.key.Thread, Owner: b.key.Owner})
 	if errors.Is(err, sql.ErrNoRows) {

@@ -23,9 +23,9 @@ func (m Message) AskedBy() string {
 	return id
 }
 
-// WithoutEchoes leaves out text that a model would otherwise see twice: an answer that a tool call
-// asked for, if the call is there with its result; and a notice, if the call is there with its
-// failure. The answer's own tool calls stay. messages is not changed.
+// WithoutEchoes returns the messages without text that a model would otherwise see twice: an answer
+// that a tool call asked for, if messages has the call with its result; and a notice, if it has the
+// call with its failure. The answer's own tool calls stay. messages is not changed.
 func WithoutEchoes(messages []Message) []Message {
 	calls := map[string]ToolState{}
 	for _, m := range messages {

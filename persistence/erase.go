@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// mostPiece is the largest number of rows deleted in one transaction: others write in between.
-	// Pieces grow and shrink until one takes about pieceTime.
-	mostPiece = 200
+	// maxPiece is the largest number of rows deleted in one transaction, so that others can write in
+	// between. Pieces grow and shrink until one takes about pieceTime.
+	maxPiece  = 200
 	pieceTime = 20 * time.Millisecond
 	// eraseNow is how long DeleteThread spends on erasing before it leaves the rest to a serving
 	// process.
@@ -39,15 +39,16 @@ func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 	s.storedLess(key.Owner)
 	s.hub.gone(key)
 	s.eng.notify(note{Type: noteGone, Key: key})
-	// What has begun is finished even if the caller gives up. The owner's watchers are notified
-	// when the caller is: a short thread is erased by then.
+	// Finish even if the caller gives up. The owner's watchers are notified last, when a short
+	// thread is gone.
 	ctx = context.WithoutCancel(ctx)
 	err = s.eraseSoon(ctx, key.Thread)
 	s.tellOwner(ctx, EventThreadDeleted, key, threadGone{key.Thread})
 	return s.fail("delete thread", err)
 }
 
-// eraseSoon erases a deleted thread: all of it if no serving process would do so later.
+// eraseSoon erases a deleted thread: for a short time if this process serves and can go on later,
+// else all of it.
 func (s *Store) eraseSoon(ctx context.Context, thread string) error {
 	serving, began := s.serving.Load(), time.Now()
 	err := s.erase(ctx, thread, func(time.Duration) bool { return serving && time.Since(began) > eraseNow })
@@ -60,7 +61,7 @@ func (s *Store) eraseSoon(ctx context.Context, thread string) error {
 	if serving {
 		s.sweepSoon()
 	}
-	// Nobody can read what is left, and the sweep goes on.
+	// Nobody can read what is left, and the sweep erases it.
 	if errors.Is(err, errMore) {
 		return nil
 	}
@@ -68,7 +69,7 @@ func (s *Store) eraseSoon(ctx context.Context, thread string) error {
 }
 
 // errMore means that something is left to be erased.
-var errMore = errors.New("more is to be erased")
+var errMore = errors.New("not everything is erased yet")
 
 // erasable lists the parts of a thread in the order in which they are erased, with the number of
 // rows in the first piece: images are large.
@@ -136,7 +137,7 @@ func nextPiece(size int64, took time.Duration) int64 {
 	case took > pieceTime:
 		return max(size/2, 1)
 	case took < pieceTime/2:
-		return min(size*2, mostPiece)
+		return min(size*2, maxPiece)
 	}
 	return size
 }

@@ -41,7 +41,7 @@ func (h *health) get() (since time.Time, err error) {
 	return h.since, h.err
 }
 
-// write runs one transaction and records whether the database is available.
+// write runs fn in one transaction and records whether the database is available.
 func (s *Store) write(ctx context.Context, fn func(queries) error) error {
 	began := time.Now()
 	err := s.eng.write(ctx, func(q queries) error {

@@ -2,14 +2,14 @@ package persistence
 
 import "strings"
 
-// HeardText assigns the words of an answer that were heard to the parts of its full text: all of
-// them unless the answer was interrupted.
+// HeardText divides the heard words of an interrupted answer among its text parts. Of any other
+// message, each part counts as heard in full.
 type HeardText struct {
 	interrupted bool
 	left        string
 }
 
-// NewHeardText begins with the first part of a message.
+// NewHeardText returns the HeardText of a message. Call Next for each of its text parts, in order.
 func NewHeardText(m *Message) *HeardText {
 	if m.Role != RoleAssistant || m.Metadata.HeardText == nil {
 		return &HeardText{}
@@ -27,8 +27,8 @@ func (h *HeardText) Next(full string) string {
 		h.left = strings.TrimSpace(rest)
 		return full
 	}
-	// The cut is in this part; or the heard words differ from the full text, and then they are
-	// right.
+	// The answer was cut off in this part; or the heard words differ from the full text, and then
+	// they count.
 	out := h.left
 	h.left = ""
 	return out

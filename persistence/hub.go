@@ -16,9 +16,9 @@ const (
 type hub struct {
 	dropped atomic.Int64
 
-	// shards, commands and joined each hold one signal: that another shard is watched, that there
-	// is a command for this process, and that other instances have joined or listen to something
-	// else.
+	// shards, commands and joined each hold one signal: that a thread of another shard may be
+	// watched, that there is a command for this process, and that other instances have joined or
+	// listen to something else.
 	shards, commands, joined chan struct{}
 
 	mu       sync.Mutex

@@ -23,7 +23,7 @@ import (
 // MaxImageBytes limits the size of an image, in bytes.
 const MaxImageBytes = 10 << 20
 
-// MaxPixels limits each side of an image: models scale larger ones down.
+// MaxPixels limits each side of an image, in pixels.
 const MaxPixels = 16_384
 
 // ErrQuota means that the owner has stored as much as is allowed.
@@ -32,7 +32,7 @@ var ErrQuota = errors.New("quota is used up")
 // Image is an image of a thread, or a sound that a tool returned.
 type Image struct {
 	ID            string
-	MediaType     string // one of ImageTypes or SoundTypes
+	MediaType     string // one of ImageTypes, or that of a sound
 	Width, Height int    // in pixels; 0 for a sound
 	Data          []byte
 }
@@ -40,10 +40,10 @@ type Image struct {
 // ImageTypes are the media types of images.
 var ImageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
 
-// SoundTypes are the media types of sounds.
-var SoundTypes = []string{"audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/webm"}
+// soundTypes are the media types of sounds.
+var soundTypes = []string{"audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/webm"}
 
-// soundMarks are the bytes at the beginning of a file, or after the offset, by media type.
+// soundMarks holds, by media type, the bytes that such a file has at the offset: one of the marks.
 var soundMarks = map[string]struct {
 	offset int
 	marks  []string
@@ -60,9 +60,9 @@ var soundMarks = map[string]struct {
 // ErrInvalid, says why it is neither.
 func NewImage(data []byte) (Image, error) {
 	if len(data) == 0 || len(data) > MaxImageBytes {
-		return Image{}, fmt.Errorf("%w data: %d bytes, at most %d are possible", ErrInvalid, len(data), MaxImageBytes)
+		return Image{}, fmt.Errorf("%w data: %d bytes, at most %d are allowed", ErrInvalid, len(data), MaxImageBytes)
 	}
-	for _, mediaType := range SoundTypes {
+	for _, mediaType := range soundTypes {
 		m := soundMarks[mediaType]
 		rest := data[min(m.offset, len(data)):]
 		if slices.ContainsFunc(m.marks, func(mark string) bool { return bytes.HasPrefix(rest, []byte(mark)) }) {
@@ -73,22 +73,22 @@ func NewImage(data []byte) (Image, error) {
 	i := Image{MediaType: "image/" + format, Width: config.Width, Height: config.Height, Data: data}
 	switch {
 	case err != nil || !slices.Contains(ImageTypes, i.MediaType):
-		return Image{}, fmt.Errorf("%w data: it is none of %s", ErrInvalid, strings.Join(slices.Concat(ImageTypes, SoundTypes), ", "))
+		return Image{}, fmt.Errorf("%w data: it is none of %s", ErrInvalid, strings.Join(slices.Concat(ImageTypes, soundTypes), ", "))
 	case min(i.Width, i.Height) < 1 || max(i.Width, i.Height) > MaxPixels:
-		return Image{}, fmt.Errorf("%w size %d×%d: from 1 to %d pixels are possible on each side", ErrInvalid, i.Width, i.Height, MaxPixels)
+		return Image{}, fmt.Errorf("%w size %d×%d: each side must have 1 to %d pixels", ErrInvalid, i.Width, i.Height, MaxPixels)
 	}
 	return i, nil
 }
 
-// IsSound reports whether it is a sound.
-func (i Image) IsSound() bool { return slices.Contains(SoundTypes, i.MediaType) }
+// IsSound reports whether i is a sound.
+func (i Image) IsSound() bool { return slices.Contains(soundTypes, i.MediaType) }
 
 func (i Image) check() error {
 	switch {
 	case !slices.Contains(ImageTypes, i.MediaType) && !i.IsSound():
 		return fmt.Errorf("%w media type %q", ErrInvalid, i.MediaType)
 	case len(i.Data) == 0 || len(i.Data) > MaxImageBytes:
-		return fmt.Errorf("%w data: %d bytes, at most %d are possible", ErrInvalid, len(i.Data), MaxImageBytes)
+		return fmt.Errorf("%w data: %d bytes, at most %d are allowed", ErrInvalid, len(i.Data), MaxImageBytes)
 	case !i.IsSound() && min(i.Width, i.Height) < 1:
 		return fmt.Errorf("%w size %d×%d", ErrInvalid, i.Width, i.Height)
 	}
@@ -96,8 +96,8 @@ func (i Image) check() error {
 }
 
 // SaveImage stores an image of the thread and gives it an id. quota limits the bytes of all images
-// of the owner, including this one (ErrQuota); 0 means no limit. The caller must have checked the
-// data.
+// of the owner, including this one (ErrQuota); 0 means no limit. Whether the data are what i says
+// is not checked: see NewImage.
 func (s *Store) SaveImage(ctx context.Context, key Key, i Image, quota int64) (Image, error) {
 	if err := key.check(); err != nil {
 		return Image{}, fmt.Errorf("save image: %w", err)

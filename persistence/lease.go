@@ -20,9 +20,10 @@ const (
 	forgetAfter = 24 * time.Hour
 )
 
-// lease is what this process knows about which instances are alive. It compares no clocks: an
-// instance is dead if its heartbeats have not changed for long enough by this process's clock,
-// while this process kept looking; or at once, if it was a process of this machine that is gone.
+// lease holds what this process knows about which instances are alive. It compares no clocks: an
+// instance is dead if its count of heartbeats has not changed for long enough by this process's
+// clock, while this process kept looking; or at once if it was a process of this machine and that is
+// gone.
 type lease struct {
 	deadAfter time.Duration
 	every     time.Duration
@@ -36,7 +37,7 @@ type lease struct {
 	fenced    chan struct{} // closed when others have fenced this instance
 	checkedAt time.Time     // the last successful check
 	seen      map[string]sighting
-	// others is set if other instances are alive; watched are the shards that they listen to.
+	// others is set if other instances are alive; watched holds the shards that they listen to.
 	others  bool
 	watched shardSet
 }
@@ -45,7 +46,7 @@ type lease struct {
 type sighting struct {
 	beats     int64
 	firstSeen time.Time
-	ended     bool // it said so, or its process is gone
+	ended     bool // it announced its end, or its process is gone
 }
 
 func newLease(opts Options) *lease {
@@ -91,12 +92,12 @@ func (l *lease) renew(instance string) {
 	l.instance, l.fenced = instance, make(chan struct{})
 }
 
-// look takes the rows of all instances, as read at that time.
+// look takes note of the rows of all instances, which were read no earlier than at.
 func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// An instance that was away itself cannot tell who is dead: perhaps all lost the database. What
-	// it saw last may be up to two heartbeats older than that.
+	// An instance that was away itself cannot tell who is dead: perhaps all lost the database. The
+	// margin is for heartbeats that were up to two intervals old when it last looked.
 	if at.Sub(l.checkedAt) > max(l.deadAfter-2*l.every, 2*l.every) {
 		l.seen = nil
 	}
@@ -125,8 +126,8 @@ func (l *lease) listens(n note) bool {
 	return n.forAll() && l.others || l.watched.has(shardOf(n.Key.Thread))
 }
 
-// dead reports whether the instance may be fenced, and at which heartbeat. One without a row never
-// served, or died long ago.
+// dead reports whether the instance may be fenced, and its count of heartbeats then. An instance
+// without a row never served, or died long ago.
 func (l *lease) dead(instance string) (beats int64, dead bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// legGrace is how long a leg's owner has to hang it up before others do.
+	// legGrace is how long a leg's process has to hang it up before others do.
 	legGrace = 15 * time.Second
-	// The pause between attempts to hang up a leg doubles from the first to the longest.
+	// The pause between attempts to hang up a leg doubles from firstLegPause to maxLegPause.
 	firstLegPause = time.Second
 	maxLegPause   = 5 * time.Minute
 )
@@ -39,8 +39,8 @@ type UpstreamLeg struct {
 	Attempts int
 }
 
-// SaveLeg writes the record of an upstream leg, or its changes. Once it has ended or is hung up,
-// that stays. A call and generation that belong to another thread's leg give ErrConflict.
+// SaveLeg writes the record of an upstream leg, or its changes. That it has ended or was hung up
+// cannot be undone. ErrConflict means that another thread's leg has the call and generation.
 func (s *Store) SaveLeg(ctx context.Context, key Key, l UpstreamLeg) error {
 	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveLeg(l) })
 }
@@ -73,9 +73,9 @@ func (s *Store) Legs(ctx context.Context, key Key, callID string) ([]UpstreamLeg
 
 // LegsToHangUp returns legs of all owners that may still be running upstream although they, their
 // calls, their threads or their processes have ended. The caller hangs each of them up and reports
-// it with LegHungUp; otherwise the leg comes again, after a pause that grows from a second to five
-// minutes. Each leg goes to one process at a time. A leg that ended in order is left to its call
-// for some seconds.
+// it with LegHungUp; otherwise the leg is returned again, after a pause that grows from a second to
+// five minutes. Only one process at a time gets a leg. A leg that ended in order is left to its
+// call for some seconds.
 func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([]UpstreamLeg, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("list legs to hang up: %w limit %d", ErrInvalid, limit)

@@ -41,7 +41,7 @@ func (s *Store) TakeRate(ctx context.Context, name string, perMinute int) (wait 
 	return max(time.Duration(full+step-latest)*time.Microsecond, time.Millisecond), nil
 }
 
-// forgetRates deletes those with nothing used.
+// forgetRates deletes the rates of which nothing is used any more.
 func (s *Store) forgetRates(ctx context.Context) error {
 	if !s.shared {
 		return nil
@@ -61,8 +61,8 @@ func (s *Store) CallsElsewhere(ctx context.Context, owner string) (int, error) {
 }
 
 // RoomForCall returns ErrQuota if the owner has at least that many live calls on other threads, on any
-// instance; 0 means no limit. Until the transaction ends no other one counts them, so the batch that
-// saves a new call cannot exceed the limit. ended are calls whose end is not saved yet.
+// instance; 0 means no limit. Until the transaction ends no other one can count them, so if it saves
+// a new call, the limit holds. ended are calls whose end is not saved yet.
 func (b *Batch) RoomForCall(limit int, ended ...string) error {
 	if limit <= 0 {
 		return b.err
@@ -102,15 +102,15 @@ func (s *Store) CheckThreads(ctx context.Context, owner string, limit int) error
 }
 
 const (
-	// sumEvery is how long the sum of what an owner stores is reused, and sumShare the share of
-	// time that may go into summing.
+	// sumEvery is how long the sum of what an owner stores is reused, at least. It is reused for
+	// sumShare times as long as summing took if that is longer.
 	sumEvery = time.Minute
 	sumShare = 100
 	// maxSums bounds the memory for sums.
 	maxSums = 10_000
 )
 
-// sums caches how much owners store: adding it up reads all they have.
+// sums caches how much owners store: adding it up reads everything they have.
 type sums struct {
 	mu  sync.Mutex
 	all map[string]sum

@@ -19,15 +19,15 @@ const (
 	maxReconnect = 15 * time.Second
 	// pooledTimeout is how long a note may take behind a pooler, which probably passes none on.
 	pooledTimeout = time.Second
-	// recentFor is how long others may take to learn what an instance listens to.
+	// recentFor is how long other instances may take to learn what this one listens to.
 	recentFor = time.Second
 )
 
 // listener is the connection, outside the pool, on which an instance listens.
 type listener struct {
 	conn *pgx.Conn
-	// shards are those that it listens to. recent are the latest of them, of which other instances
-	// may not know until recentUntil.
+	// shards are those that it listens to, recent those of them that other instances may not know
+	// about until recentUntil.
 	shards, recent shardSet
 	recentUntil    time.Time
 }
@@ -62,7 +62,7 @@ func (e *postgresEngine) listen(ctx context.Context) (*listener, error) {
 	return l, nil
 }
 
-// tryListen listens, and tests whether a note sent on another connection arrives.
+// tryListen begins to listen, and tests whether a notification sent on another connection arrives.
 func (e *postgresEngine) tryListen(ctx context.Context, l *listener) error {
 	if _, err := l.conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (e *postgresEngine) keepFollowing(ctx context.Context, l *listener) {
 			if ctx.Err() != nil {
 				return
 			}
-			e.log.Warn("lost the line to other instances", "error", err)
+			e.log.Warn("connection for notifications lost", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -121,10 +121,10 @@ func (e *postgresEngine) keepFollowing(ctx context.Context, l *listener) {
 		var err error
 		if l, err = e.listen(ctx); err != nil {
 			l = nil
-			e.log.Warn("no line to other instances", "error", err)
+			e.log.Warn("connection for notifications not restored", "error", err)
 			continue
 		}
-		e.log.Info("line to other instances is back")
+		e.log.Info("connection for notifications restored")
 		e.hub.hintAll()
 		signal(e.hub.commands)
 	}
@@ -177,8 +177,8 @@ func (e *postgresEngine) waitForNote(ctx context.Context, l *listener, wait time
 	return n, quiet, err
 }
 
-// subscribe listens to the shards that are watched and notifies other instances. What they saved
-// before they knew is read from the table.
+// subscribe listens to the shards that are watched and notifies other instances of that. What they
+// save before they know is read from the table.
 func (e *postgresEngine) subscribe(ctx context.Context, l *listener) error {
 	if l.recent != 0 && !time.Now().Before(l.recentUntil) {
 		e.hub.hintShards(l.recent)

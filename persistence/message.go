@@ -82,7 +82,7 @@ func (m Message) Validate() error {
 func (p Part) validate() error {
 	switch {
 	case p.Type == "" || p.Type == partTool || len(p.Type) > maxTypeBytes:
-		return fmt.Errorf("type is not 1 to %d bytes with a tool's name", maxTypeBytes)
+		return fmt.Errorf("type is empty, lacks the tool's name, or has more than %d bytes", maxTypeBytes)
 	case p.IsTool() && (p.ToolCallID == "" || len(p.ToolCallID) > MaxIDBytes):
 		return fmt.Errorf("toolCallId is not 1 to %d bytes", MaxIDBytes)
 	case p.IsTool() && p.State == "":
@@ -166,8 +166,8 @@ func validID(s string) bool {
 	return s != "" && len(s) <= MaxIDBytes && utf8.ValidString(s) && !strings.Contains(s, "\x00")
 }
 
-// check returns an error if the key cannot name a thread, which the database would report less
-// clearly.
+// check returns ErrNotFound if the key cannot name a thread: the database's error would be less
+// clear.
 func (k Key) check() error {
 	if !validID(k.Owner) || !validID(k.Thread) {
 		return ErrNotFound

@@ -21,8 +21,8 @@ func (s *Store) AppendMessage(ctx context.Context, key Key, m Message) (Message,
 
 // InsertMessage saves a message right after the message afterID, or before all others if afterID is
 // empty. The messages that follow get new numbers, so that a reader who asks for what comes after
-// the last number it has seen misses nothing. The new message belongs to the same side of a reset
-// as the message that follows it.
+// the last number it has seen misses nothing. If the message that follows was sent before a reset,
+// the new one counts as sent before it, too.
 func (s *Store) InsertMessage(ctx context.Context, key Key, m Message, afterID string) (Message, error) {
 	return s.one(ctx, key, func(b *Batch) (Message, error) { return b.InsertMessage(m, afterID) })
 }

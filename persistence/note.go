@@ -18,12 +18,11 @@ const (
 
 	sendTimeout = 5 * time.Second
 
-	// noteGone is the type of the note that a thread was deleted.
-	noteGone = "thread_deleted"
-	// noteShards means that the sender listens to other shards now.
-	noteShards = "shards"
-	// noteCommand means that there is a command for the instance To, noteAnswer that the command To
-	// has its answer.
+	// The types of notes besides those of events: noteGone means that the thread was deleted,
+	// noteShards that the sender listens to other shards now, noteCommand that there is a command
+	// for the instance To, and noteAnswer that the command To was answered.
+	noteGone    = "thread_deleted"
+	noteShards  = "shards"
 	noteCommand = "command"
 	noteAnswer  = "answer"
 )
@@ -46,7 +45,7 @@ func (n note) forAll() bool {
 	return n.Type == noteShards || n.Type == noteCommand || n.Type == noteAnswer
 }
 
-// letter is a note with its channel.
+// letter is an encoded note and the channel that it is sent on.
 type letter struct{ channel, payload string }
 
 // outbox sends notes in order, in the background.
@@ -119,8 +118,8 @@ func (o *outbox) take() []letter {
 	return letters
 }
 
-// run sends until ctx ends. Notes that the database rejects are dropped; watchers' polls make up
-// for lost hints.
+// run sends notes until ctx ends. Those that cannot be sent are dropped; watchers also poll, which
+// makes up for lost hints.
 func (o *outbox) run(ctx context.Context) {
 	for {
 		select {

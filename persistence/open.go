@@ -10,7 +10,7 @@ import (
 )
 
 // Open opens the database that url names, sqlite:PATH or postgres://…, and brings its schema up to
-// date unless told not to. Its errors say what to do and never contain a password.
+// date unless Options.NoMigrate is set. Its errors say what to do and never contain a password.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -57,7 +57,7 @@ func (s *Store) openEngine(ctx context.Context, url string, opts Options) error 
 	return errors.New("open database: DATABASE_URL must be sqlite:PATH or postgres://user:password@host/name")
 }
 
-// Migrate brings the schema of the database up to date and closes it again.
+// Migrate opens the database that url names, brings its schema up to date and closes it again.
 func Migrate(ctx context.Context, url string, logger *slog.Logger) error {
 	s, err := Open(ctx, url, Options{Logger: logger})
 	if err != nil {

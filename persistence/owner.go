@@ -40,10 +40,10 @@ type OwnerWatch struct {
 // Close ends the watch. So does the end of Events.
 func (o *OwnerWatch) Close() { o.s.hub.remove(o.key, o.w) }
 
-// Events yields what happens from [Store.WatchOwner] on: threads are created, changed and deleted,
-// calls and turns start and end. Nothing is replayed, so a reader that falls behind gets ErrSlow
-// and lists the threads again. The sequence ends with that error, with that of ctx, or with
-// ErrClosed. It can be used once.
+// Events yields what has happened since [Store.WatchOwner]: threads are created, changed and
+// deleted, calls and turns start and end. Nothing is replayed, so a reader that falls behind gets
+// ErrSlow and must list the threads again. The sequence ends with that error, with that of ctx, or
+// with ErrClosed. It can be used once.
 func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		defer o.Close()
@@ -85,7 +85,7 @@ type threadGone struct {
 	ThreadID string `json:"thread_id"`
 }
 
-type threadNews struct {
+type threadState struct {
 	ThreadID string `json:"thread_id"`
 	Thread   Thread `json:"thread"`
 }
@@ -93,11 +93,11 @@ type threadNews struct {
 // threadChanged sends the owner's watchers the current state of a thread.
 func (s *Store) threadChanged(ctx context.Context, kind EventType, key Key) {
 	if thread, err := s.Thread(context.WithoutCancel(ctx), key); err == nil {
-		s.tellOwner(ctx, kind, key, threadNews{key.Thread, thread})
+		s.tellOwner(ctx, kind, key, threadState{key.Thread, thread})
 	}
 }
 
-// passOn sends the owner's watchers an event of one of its threads.
+// passOn sends the owner's watchers an event of a thread if they get events of that type.
 func (s *Store) passOn(ctx context.Context, key Key, e Event) {
 	if key.Thread == "" || !toOwner[e.Type] {
 		return

@@ -19,20 +19,21 @@ const (
 	partTool    = "tool-" // followed by the tool's name
 )
 
-// TextPart is a part with text.
+// TextPart returns a part with text.
 func TextPart(text string) Part { return Part{Type: partText, Text: text} }
 
 // StepStart returns the part that precedes each step of a model.
 func StepStart() Part { return Part{Type: partStep} }
 
-// ToolPart returns a part for a call of an app-default tool; the caller fills in the call's id,
-// state, input and result.
+// ToolPart returns a part for a call of a built-in tool; the caller fills in the call's id, state,
+// input and result.
 func ToolPart(name string) Part { return Part{Type: partTool + name, ToolName: name} }
 
 // DynamicToolPart is ToolPart for a tool of an MCP server or a client.
 func DynamicToolPart(name string) Part { return Part{Type: partDynamic, ToolName: name} }
 
-// ImagePath is the path at which clients read the images of a thread.
+// ImagePath returns the path, with a slash at its end, below which clients read the images of a
+// thread.
 func ImagePath(thread string) string { return "/api/threads/" + thread + "/images/" }
 
 // ImageID returns the id of the thread's image that the part shows; ok is false for other parts.
@@ -101,8 +102,8 @@ func (p Part) wire() wirePart {
 	return w
 }
 
-// MarshalJSON writes the part in the form of the AI SDK's UIMessage. Whatever Raw has beyond the
-// fields is written back unchanged. An input or output that is not JSON is written as a string.
+// MarshalJSON writes the part in the form of the AI SDK's UIMessage. Keys of Raw for which Part has
+// no field are written back unchanged. An input or output that is not JSON is written as a string.
 func (p Part) MarshalJSON() ([]byte, error) {
 	known := p.fields()
 	if p.Raw == nil {

@@ -30,15 +30,14 @@ const (
 )
 
 type postgresEngine struct {
-	pool   *pgxpool.Pool // for writing
-	reads  *pgxpool.Pool // separate, so that many readers never keep a writer waiting
-	pooled bool          // there is a pooler in front of the server
-	origin string        // tells our own notes from those of others
-	hub    *hub
-	log    *slog.Logger
-	outbox *outbox
-	// testEvery is listenTestEvery.
-	testEvery time.Duration
+	pool      *pgxpool.Pool // for writing
+	reads     *pgxpool.Pool // separate, so that writers never wait for readers' connections
+	pooled    bool          // there is a pooler in front of the server
+	origin    string        // distinguishes our own notes from those of others
+	hub       *hub
+	log       *slog.Logger
+	outbox    *outbox
+	testEvery time.Duration // listenTestEvery, or less in tests
 	// lease is set while this process serves.
 	lease atomic.Pointer[lease]
 
@@ -172,7 +171,7 @@ func (e *postgresEngine) watchedElsewhere(key Key) bool {
 // scrub does nothing: the server overwrites deleted rows when it vacuums.
 func (e *postgresEngine) scrub(context.Context) error { return nil }
 
-// compact does nothing: vacuum cleans the index, too.
+// compact does nothing: vacuum also cleans the indexes.
 func (e *postgresEngine) compact(context.Context, bool, stopFunc) error { return nil }
 
 func (e *postgresEngine) send(ctx context.Context, letters []letter) error {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// thisProcess returns the machine since its boot, with the PID namespace, and the process in it.
-// Both are empty if /proc does not say.
+// thisProcess returns an id of this machine, since it booted, and PID namespace, and one of this
+// process there. Both are empty if /proc cannot be read.
 func thisProcess() (host, process string) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, linkErr := os.Readlink("/proc/self/ns/pid")
@@ -21,7 +21,7 @@ func thisProcess() (host, process string) {
 	return strings.TrimSpace(string(boot)) + " " + space, fmt.Sprint(pid, " ", began)
 }
 
-// processGone reports whether a process of this machine is gone: its id is free, or another's.
+// processGone reports whether a process of this machine is gone: its PID is unused or another's.
 func processGone(process string) bool {
 	var pid int
 	var began string
@@ -32,8 +32,8 @@ func processGone(process string) bool {
 	return errors.Is(err, os.ErrNotExist) || err == nil && now != began
 }
 
-// processStart returns when a process began, from /proc/PID/stat (proc_pid_stat(5), field 22). A
-// zombie counts as gone.
+// processStart returns when a process began, in clock ticks since the boot, from /proc/PID/stat
+// (proc_pid_stat(5), field 22). A zombie counts as gone: os.ErrNotExist.
 func processStart(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -42,7 +42,7 @@ func processStart(pid int) (string, error) {
 	// The program's name, in parentheses, may contain spaces and parentheses.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 {
-		return "", fmt.Errorf("/proc/%d/stat has another form", pid)
+		return "", fmt.Errorf("/proc/%d/stat has an unexpected form", pid)
 	}
 	if state := string(fields[0]); state == "Z" || state == "X" {
 		return "", os.ErrNotExist

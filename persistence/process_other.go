@@ -2,7 +2,7 @@
 
 package persistence
 
-// thisProcess returns nothing here: dead instances are recognised by their silence.
+// thisProcess returns nothing on this system: dead instances are recognised by their silence.
 func thisProcess() (host, process string) { return "", "" }
 
 func processGone(string) bool { return false }

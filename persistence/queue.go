@@ -14,11 +14,12 @@ import (
 
 // Limits on a queued message.
 const (
-	MaxQueuedBytes = 256 << 10 // of the text
+	MaxQueuedBytes = 256 << 10 // of its text
 	MaxImageIDs    = 100
-	// maxQueueRows limits what is listed of one queue.
+	// maxQueueRows limits how many messages of one queue are listed.
 	maxQueueRows = 10_000
-	maxTitle     = 1000 // bytes
+	// maxQueuedTitle limits a message's title, in bytes.
+	maxQueuedTitle = 1000
 )
 
 // endOfTime is later than any time for which a message can be scheduled.
@@ -34,9 +35,9 @@ type QueuePause struct {
 	At      time.Time
 }
 
-// Enqueue adds a message to the end of the thread's queue unless it already holds max
-// (ErrQueueFull); 0 means no limit. If the IdempotencyKey is known, nothing changes and the
-// existing message is returned, with added false; ErrConflict means that its text differs.
+// Enqueue adds a message to the end of the thread's queue unless that already holds limit messages
+// (ErrQueueFull); 0 means no limit. If a message of the thread has the same IdempotencyKey, nothing
+// changes and that message is returned, with added false; ErrConflict means that its text differs.
 func (s *Store) Enqueue(ctx context.Context, key Key, m QueuedMessage, limit int) (saved QueuedMessage, added bool, err error) {
 	if err := m.validate(); err != nil {
 		return QueuedMessage{}, false, fmt.Errorf("queue message: %w", err)
@@ -77,9 +78,9 @@ func (m QueuedMessage) validate() error {
 	case strings.TrimSpace(m.Text) == "":
 		return fmt.Errorf("%w message: it is empty", ErrInvalid)
 	case len(m.Text) > MaxQueuedBytes:
-		return fmt.Errorf("%w message: it has %d bytes, at most %d are possible", ErrInvalid, len(m.Text), MaxQueuedBytes)
+		return fmt.Errorf("%w message: it has %d bytes, at most %d are allowed", ErrInvalid, len(m.Text), MaxQueuedBytes)
 	case len(m.ImageIDs) > MaxImageIDs:
-		return fmt.Errorf("%w image_ids: there are %d, at most %d are possible", ErrInvalid, len(m.ImageIDs), MaxImageIDs)
+		return fmt.Errorf("%w image_ids: there are %d, at most %d are allowed", ErrInvalid, len(m.ImageIDs), MaxImageIDs)
 	case m.ScheduledAt != nil && (m.ScheduledAt.Year() < 1 || m.ScheduledAt.After(endOfTime)):
 		return fmt.Errorf("%w scheduled_at: the year %d", ErrInvalid, m.ScheduledAt.Year())
 	}
@@ -219,8 +220,8 @@ func (s *Store) EditQueued(ctx context.Context, key Key, id, text string) (m Que
 	return m, err
 }
 
-// MoveQueued swaps a message with the one before or after it. It returns false if there is none:
-// messages that were begun or have a time cannot be reordered.
+// MoveQueued swaps a message with the one before it (up) or after it. It returns false if there is
+// none: messages that have been tried or are scheduled cannot be reordered.
 func (s *Store) MoveQueued(ctx context.Context, key Key, id string, up bool) (moved bool, err error) {
 	err = s.lockedBatch(ctx, key, "move queued message", func(b *Batch) error {
 		if _, err := b.waiting(id); err != nil {
@@ -248,8 +249,8 @@ func (s *Store) MoveQueued(ctx context.Context, key Key, id string, up bool) (mo
 // TitleQueued sets a message's title, even if it has been sent by now. ErrNotFound means that it
 // was removed.
 func (s *Store) TitleQueued(ctx context.Context, key Key, id, title string) error {
-	if title = cleanText(title); len(title) > maxTitle || !validID(id) {
-		return fmt.Errorf("title queued message: %w: the title has %d bytes, at most %d are possible", ErrInvalid, len(title), maxTitle)
+	if title = cleanText(title); len(title) > maxQueuedTitle || !validID(id) {
+		return fmt.Errorf("title queued message: %w: the title has %d bytes, at most %d are allowed", ErrInvalid, len(title), maxQueuedTitle)
 	}
 	return s.fail("title queued message", s.changeThread(ctx, key, func(q queries) (int64, error) {
 		return q.TitleQueued(ctx, pgdb.TitleQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner, Title: title})
@@ -267,8 +268,8 @@ func (b *Batch) pauseQueue(p QueuePause) error {
 	})
 }
 
-// ResumeQueue resumes the queue and reports whether it was paused. Failed messages may be retried
-// at once.
+// ResumeQueue resumes the queue and reports whether it was paused. If its first message has failed,
+// it may be retried at once.
 func (s *Store) ResumeQueue(ctx context.Context, key Key) (paused bool, err error) {
 	err = s.lockedBatch(ctx, key, "resume queue", func(b *Batch) error {
 		n, err := b.q.ResumeQueue(ctx, pgdb.ResumeQueueParams{ThreadID: key.Thread, Owner: key.Owner})
@@ -286,8 +287,8 @@ func (s *Store) ResumeQueue(ctx context.Context, key Key) (paused bool, err erro
 	return paused, err
 }
 
-// lockedBatch is Batch with the thread's row locked, so that nothing read changes until the end, on
-// any instance.
+// lockedBatch is Batch with the thread's row locked, so that no instance changes what is read until
+// the end.
 func (s *Store) lockedBatch(ctx context.Context, key Key, what string, fn func(*Batch) error) error {
 	return s.Batch(ctx, key, func(b *Batch) error {
 		return b.do(what, func() error {
@@ -299,7 +300,8 @@ func (s *Store) lockedBatch(ctx context.Context, key Key, what string, fn func(*
 	})
 }
 
-// waiting reads a row that its user may change.
+// waiting reads a row that the user may change. ErrNotFound means that the message is not in the
+// queue, ErrConflict that it is being sent.
 func (b *Batch) waiting(id string) (pgdb.QueuedMessage, error) {
 	if !validID(id) {
 		return pgdb.QueuedMessage{}, ErrNotFound
@@ -321,7 +323,7 @@ func leased(row pgdb.QueuedMessage) bool {
 	return row.State == string(QueueSending) && row.LeaseUntil != nil && !row.LeaseUntil.Before(now())
 }
 
-// head returns the due row to send next.
+// head returns the row to send next, of those that are due by then.
 func (b *Batch) head(dueBy time.Time) (row pgdb.QueuedMessage, found bool, err error) {
 	rows, err := b.due(dueBy, 1)
 	if err != nil || len(rows) == 0 {
@@ -330,7 +332,7 @@ func (b *Batch) head(dueBy time.Time) (row pgdb.QueuedMessage, found bool, err e
 	return rows[0], true, nil
 }
 
-// due lists the rows that are not done, in the order of sending.
+// due lists the rows that are not done and due by then, in the order of sending.
 func (b *Batch) due(by time.Time, limit int64) ([]pgdb.QueuedMessage, error) {
 	return b.q.ListQueued(b.ctx, pgdb.ListQueuedParams{
 		ThreadID: b.key.Thread, Owner: b.key.Owner, DueBy: new(dbtype.At(by)), MaxRows: limit,

@@ -17,8 +17,8 @@ func (s *Store) SaveToolCall(ctx context.Context, key Key, c ToolCall) error {
 	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveToolCall(c) })
 }
 
-// SaveCall writes the record of a voice call, or its changes. A second live call on a thread is
-// ErrConflict. Once a call has ended, its end does not change.
+// SaveCall writes the record of a voice call, or its changes. ErrConflict means that the thread has
+// another live call, or another thread has the id. Once a call has ended, its end does not change.
 func (s *Store) SaveCall(ctx context.Context, key Key, c CallRecord) error {
 	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveCall(c) })
 }

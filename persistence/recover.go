@@ -15,17 +15,18 @@ var errAlive = errors.New("instance is alive")
 // Recover closes what dead processes left open: calls end with the reason process_ended, messages
 // in progress become interrupted (the assistant's) or failed and keep the saved text, tool calls
 // and responses become failed, approvals and text turns end, queued messages that were being sent
-// wait again, and LegsToHangUp returns the upstream legs. It returns the calls.
+// wait again, and LegsToHangUp returns the upstream legs. It returns the calls that it ended.
 //
 // It needs Serve: with SQLite this process is then the only one; with PostgreSQL an instance is
-// dead if it has said so, or has been silent for Options.DeadAfter while this process was watching.
-// So call it again every few seconds. An error with one instance does not keep it from the next.
+// dead if it has announced its end, if it was a process of this machine that is gone, or if it has
+// been silent for Options.DeadAfter while this process was watching. So call Recover again every few
+// seconds. An error with one instance does not keep it from the next.
 func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 	if !s.serving.Load() {
 		return nil, errors.New("recover database: this process does not serve it")
 	}
-	// In this order: an instance that is not among the live ones had not begun then, and has
-	// nothing open.
+	// In this order: an instance that begins in between is not in the first list, and has nothing
+	// open yet.
 	instances, err := s.eng.read().ListOpenInstances(ctx)
 	if err == nil {
 		err = s.look(ctx)
@@ -71,7 +72,7 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 type recovery struct {
 	s        *Store
 	instance string
-	beats    int64 // when it was last seen
+	beats    int64 // its heartbeats when it was last seen
 	ended    []CallRecord
 	batches  map[string]*Batch // by thread
 }

@@ -39,8 +39,8 @@ func messageOf(r pgdb.Message, parts []Part) (Message, error) {
 	return m, nil
 }
 
-// writtenMessage returns what a reader would get of m, which was written as p. A text that nothing
-// was removed from is not decoded again.
+// writtenMessage returns m as a reader would get it after it was written as p. Parts that were
+// written unchanged are not decoded again.
 func writtenMessage(m Message, p pgdb.InsertMessageParams, revision int64) (Message, error) {
 	row := pgdb.Message{
 		ID: p.ID, Role: p.Role, Seq: p.Seq, Revision: revision, Source: p.Source, Status: p.Status, Parts: p.Parts, Metadata: p.Metadata,
@@ -178,14 +178,14 @@ func byRevision(messages []Message) {
 	slices.SortFunc(messages, func(a, b Message) int { return int(a.Revision - b.Revision) })
 }
 
-// newQueuedID makes an id in the form that clients of such queues know.
+// newQueuedID makes an id: q-, Unix seconds, and 8 random hexadecimal digits.
 func newQueuedID(at time.Time) string {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return fmt.Sprintf("q-%d-%s", at.Unix(), hex.EncodeToString(random[:]))
 }
 
-// queuedFromRow returns the query's error, if any.
+// queuedFromRow converts the result of a query, or returns the query's error.
 func queuedFromRow(r pgdb.QueuedMessage, err error) (QueuedMessage, error) {
 	if err != nil {
 		return QueuedMessage{}, err

@@ -6,8 +6,8 @@ import (
 )
 
 // shards is how many channels the changes of threads are spread over. An instance listens to the
-// shards of threads that are watched on it, and says so in its row, so that others send it nothing
-// else.
+// shards of the threads that are watched on it, and lists them in its row, so that others send it
+// nothing else.
 const shards = 64
 
 // channel is what all instances listen to; a shard's channel has its number appended.

@@ -2,8 +2,8 @@
 // or in PostgreSQL, and notifies watchers of changes. Every request names an owner; another owner's
 // thread is ErrNotFound.
 //
-// A Store is safe for concurrent use. It returns what was saved, which may differ from what it got:
-// characters that a database cannot store are missing.
+// A Store is safe for concurrent use. It returns what was saved, which may differ from what it was
+// given: characters that a database cannot store are removed or replaced.
 package persistence
 
 import (
@@ -27,7 +27,7 @@ const leaveTimeout = 2 * time.Second
 
 // Options are the settings of a Store. The zero value is useful.
 type Options struct {
-	// Logger takes what is returned to no caller; nil discards it.
+	// Logger gets the errors that no caller gets; nil discards them.
 	Logger *slog.Logger
 	// Instance is the id of this process. It must be new for every start: what is open under an id
 	// that nobody serves counts as left by a dead process. Empty means a new UUID.
@@ -38,14 +38,14 @@ type Options struct {
 	// means 15 s. All processes of a database should use the same value.
 	DeadAfter time.Duration
 	// NoListen does without PostgreSQL's notifications, for poolers that do not pass them on. Serve
-	// detects such poolers itself, within some seconds.
+	// also detects such poolers, which takes it up to some seconds.
 	NoListen bool
 	// MaxConns limits connections to PostgreSQL, not counting the one that listens: half are for
-	// reading, half for writing. 0 means pool_max_conns of the address for each half, or else 4 or
-	// the number of processors.
+	// reading, half for writing. 0 means pool_max_conns of the address for each half, or without it
+	// the larger of 4 and the number of processors.
 	MaxConns int
-	// OnWrite is called with the duration of each write transaction and whether it was saved,
-	// unless its input was refused. It must return at once; it may be nil.
+	// OnWrite is called after each write transaction that was saved, or that failed because the
+	// database was unavailable, with its duration. It must return at once; it may be nil.
 	OnWrite func(took time.Duration, saved bool)
 }
 
@@ -71,7 +71,7 @@ type Store struct {
 	serving atomic.Bool
 	closing sync.Once
 	closed  chan struct{}
-	// running counts what runs in the background.
+	// running counts the functions that run in the background.
 	running sync.WaitGroup
 	// unswept wakes the sweep.
 	unswept chan struct{}
@@ -124,7 +124,7 @@ func (s *Store) Pooled() bool { return s.pooled }
 // was too slow. Messages are never among them.
 func (s *Store) Dropped() int64 { return s.hub.dropped.Load() }
 
-// background runs something until Close.
+// background runs a function in a goroutine. Its context ends with Close, which waits for it.
 func (s *Store) background(run func(context.Context)) {
 	s.running.Go(func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -140,7 +140,7 @@ func (s *Store) background(run func(context.Context)) {
 	})
 }
 
-// fail wraps a database error as callers expect it.
+// fail says what failed, and adds the sentinel that describes a database error.
 func (s *Store) fail(what string, err error) error {
 	if err == nil {
 		return nil

@@ -35,7 +35,7 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 	if err != nil {
 		return Thread{}, s.fail("create thread", err)
 	}
-	s.tellOwner(ctx, EventThreadCreated, Key{Owner: owner, Thread: row.ID}, threadNews{row.ID, threadFromRow(row)})
+	s.tellOwner(ctx, EventThreadCreated, Key{Owner: owner, Thread: row.ID}, threadState{row.ID, threadFromRow(row)})
 	return threadFromRow(row), nil
 }
 
@@ -130,7 +130,7 @@ func parseCursor(cursor string) (dbtype.Time, string, error) {
 	return dbtype.At(t), id, nil
 }
 
-// RenameThread changes only the title. An empty title lets the program choose the next one again.
+// RenameThread sets the title. An empty title lets the program choose the next one.
 func (s *Store) RenameThread(ctx context.Context, key Key, title string) (Thread, error) {
 	title, err := cleanTitle(title)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Store) RenameThread(ctx context.Context, key Key, title string) (Thread
 	if err != nil {
 		return Thread{}, s.fail("rename thread", err)
 	}
-	s.tellOwner(ctx, EventThreadUpdated, key, threadNews{row.ID, threadFromRow(row)})
+	s.tellOwner(ctx, EventThreadUpdated, key, threadState{row.ID, threadFromRow(row)})
 	return threadFromRow(row), nil
 }
 
@@ -161,8 +161,8 @@ func titleByUser(title string) string {
 	return string(TitleByUser)
 }
 
-// SuggestTitle gives the thread a title that the user did not ask for, unless its title is as good
-// or better: see TitleBy. It reports whether it did; false also if the thread does not exist.
+// SuggestTitle gives the thread a title that the user did not ask for, unless the one it has is as
+// good or better: see TitleBy. It reports whether it did; a missing thread is not an error.
 func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by TitleBy) (bool, error) {
 	if by != TitleByWords && by != TitleByModel {
 		return false, fmt.Errorf("suggest title: %w author %q", ErrInvalid, by)
@@ -187,7 +187,7 @@ func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by Titl
 	return n > 0, s.fail("suggest title", err)
 }
 
-// ResetThread makes Replay forget all messages so far, and those inserted before them later. They
+// ResetThread makes Replay leave out all messages so far, and those inserted before them later. They
 // stay saved.
 func (s *Store) ResetThread(ctx context.Context, key Key) error {
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {

@@ -15,9 +15,8 @@ import (
 const maxSessionBytes = 256 << 10
 
 // ClaimTurn begins a text turn, which has the thread to itself, on all instances, as long as it
-// renews its lease with KeepTurn. What earlier turns left unfinished because they could not save
-// their ends is closed as by Recover. ErrConflict means that another turn is running. In a batch,
-// ClaimTurn comes first.
+// renews its lease with KeepTurn. What earlier turns could not finish is closed, as Recover would do
+// it. ErrConflict means that another turn is running. In a batch, ClaimTurn comes first.
 func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 	return b.do("claim turn", func() error {
 		if !validID(id) {
@@ -28,7 +27,7 @@ func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 			StartedAt: dbtype.At(now()), LeaseUntil: dbtype.At(now().Add(lease)),
 		})
 		if err == nil && n == 0 {
-			err = fmt.Errorf("%w: a turn runs", ErrConflict)
+			err = fmt.Errorf("%w: a turn is running", ErrConflict)
 		}
 		if err != nil {
 			return err
@@ -64,13 +63,13 @@ func (b *Batch) closeEarlierTurns() error {
 	})
 }
 
-// closeMessage closes an open message as its process would have.
+// closeMessage closes an open message in place of its process.
 func (b *Batch) closeMessage(row pgdb.Message) error {
 	m, err := whole(b.ctx, b.q, row)
 	if err != nil {
 		return err
 	}
-	// It was checked on arrival, and may have grown a little beyond the limit.
+	// It was checked when it was saved. If it has grown a little beyond the limit since, let it.
 	m = closed(m)
 	change, err := messageToRow(b.key, m, b.instance, now())
 	if err == nil {
@@ -136,7 +135,7 @@ func (s *Store) RunningTurn(ctx context.Context, key Key) (TurnRecord, error) {
 }
 
 // Answering reads the message that the thread's text turn, of any instance, is writing;
-// ErrNotFound when none does.
+// ErrNotFound if there is none.
 func (s *Store) Answering(ctx context.Context, key Key) (Message, error) {
 	if err := key.check(); err != nil {
 		return Message{}, fmt.Errorf("read answer: %w", err)
@@ -212,7 +211,7 @@ func (b *Batch) lock() error {
 	return err
 }
 
-// SaveTextSession saves how the thread is answered by text.
+// SaveTextSession saves how the thread's text turns are answered.
 func (s *Store) SaveTextSession(ctx context.Context, key Key, t TextSession) error {
 	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveTextSession(t) })
 }
@@ -235,7 +234,8 @@ func (b *Batch) SaveTextSession(t TextSession) error {
 	})
 }
 
-// TextSession reads how the thread is answered by text; ErrNotFound if nothing was saved about it.
+// TextSession reads how the thread's text turns are answered; ErrNotFound if nothing was saved about
+// it.
 func (s *Store) TextSession(ctx context.Context, key Key) (TextSession, error) {
 	if err := key.check(); err != nil {
 		return TextSession{}, fmt.Errorf("read text session: %w", err)

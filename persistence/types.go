@@ -28,7 +28,7 @@ const (
 // Status is a message's state.
 type Status string
 
-// The states of a message. Only StatusInProgress changes.
+// The states of a message. All but StatusInProgress are final.
 const (
 	StatusInProgress  Status = "in_progress"
 	StatusCompleted   Status = "completed"
@@ -116,9 +116,9 @@ type Metadata struct {
 	Voice     string          `json:"voice,omitempty"`
 	CreatedAt time.Time       `json:"created_at,omitzero"`
 	Usage     json.RawMessage `json:"usage,omitempty"`
-	// LatencyMS holds named latencies in milliseconds: first_token and total of a typed
-	// answer; commit, response, first_audio and first_packet of one in a call, since
-	// the user's turn ended.
+	// LatencyMS holds named latencies in milliseconds. In a text turn, first_token and total count
+	// from its start; in a call, commit, response, first_audio and first_packet count from when the
+	// user stopped speaking.
 	LatencyMS map[string]int64 `json:"latency_ms,omitempty"`
 	// HeardText and AudioEndMS say how much of an interrupted voice answer was played; nil for all
 	// other messages.
@@ -171,7 +171,7 @@ type CallRecord struct {
 	Model          string
 	Voice          string
 	StartedAt      time.Time
-	ReadyAt        *time.Time // the caller's audio was let through
+	ReadyAt        *time.Time // when the caller's audio was first let through
 	EndedAt        *time.Time
 	EndReason      string
 	Turns          int64
@@ -194,8 +194,8 @@ type ResponseRecord struct {
 	// RawUsage is the upstream's usage object as received.
 	RawUsage json.RawMessage
 	CostUSD  *float64
-	// AnswerMS is the time from the end of the user's speech (or the typed text)
-	// to the first audio; FirstTokenMS to the first text.
+	// AnswerMS is the time from the end of the user's speech, or from the typed text, to the first
+	// audio; FirstTokenMS is that to the first text.
 	AnswerMS     *int64
 	FirstTokenMS *int64
 	CreatedAt    time.Time
@@ -219,8 +219,8 @@ type TurnRecord struct {
 	LeaseUntil time.Time
 }
 
-// TextSession says how a thread is answered by text, where that differs from the settings. Tools
-// and Defaults are JSON as sent by the client; empty for none.
+// TextSession says how a thread's text turns are answered, where that differs from the settings.
+// Tools and Defaults are JSON as sent by the client; empty for none.
 type TextSession struct {
 	Provider  string
 	Model     string
@@ -260,8 +260,8 @@ type Event struct {
 	// Seq is the number of the change, for events that are replayed from the table (messages); zero
 	// for those that only current watchers get.
 	Seq int64 `json:"seq,omitempty"`
-	// Delta is what Data of an EventMessageDelta says, and where it belongs, for the
-	// watchers of this process; nil for every other event.
+	// Delta is the Data of an EventMessageDelta, with Start and Part. It is nil for every other
+	// event.
 	Delta *Delta `json:"-"`
 }
 
@@ -272,14 +272,14 @@ type ThreadFilter struct {
 	Query  string // words to find in titles and messages; empty for all
 }
 
-// Delta is the data of EventMessageDelta as published: what was added to a message in progress.
-// Watchers get it without Start and Part.
+// Delta is the data of EventMessageDelta as published: what was added to a message in progress. In
+// the Data that watchers get, Start and Part are missing.
 type Delta struct {
 	ID string `json:"id"` // of the message
 	// Start is how many bytes the message's text, Message.Text, had before.
 	Start *int `json:"start,omitempty"`
-	// Part is the index of the message's part that grew, if whoever published it has said
-	// so and the text is of no other part.
+	// Part is the index of the message's part that the text belongs to; nil if the publisher did not
+	// say, or if it belongs to several.
 	Part *int   `json:"part,omitempty"`
 	Text string `json:"text"`
 }
@@ -313,8 +313,7 @@ type QueuedMessage struct {
 	IdempotencyKey string
 	// MessageID is the message's id in the thread.
 	MessageID string
-	// Attempts counts how often the message was taken to be sent. With the process it identifies
-	// the sender.
+	// Attempts counts how often the message was claimed. With the process it identifies the claim.
 	Attempts int
 	// Error says why the last attempt failed.
 	Error       string

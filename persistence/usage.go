@@ -34,7 +34,7 @@ type DayUsage struct {
 
 // UsageByDay sums the usage of the owner's responses by thread and day, latest day first. first and
 // last are UTC dates, both included. The usage of deleted threads is gone with them. ErrInvalid
-// means more than MaxUsageDays, or more rows than fit into one answer (10000).
+// means that the range has more than MaxUsageDays, or the result more than 10,000 rows.
 func (s *Store) UsageByDay(ctx context.Context, owner string, first, last time.Time) ([]DayUsage, error) {
 	since, before := midnight(first), midnight(last).AddDate(0, 0, 1)
 	switch days := before.Sub(since) / (24 * time.Hour); {

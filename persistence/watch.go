@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// pollEvery backs up the hints of other instances.
+	// pollEvery is how often a watch looks for changes whose hints from other instances were lost.
 	pollEvery = 10 * time.Second
-	// pollFast replaces them.
+	// pollFast is the same where no hints arrive.
 	pollFast = 500 * time.Millisecond
 	// changesPerRead is how many messages a watch reads at a time.
 	changesPerRead = 100
 )
 
-// Publish passes an event to the current watchers of the thread, on all instances that serve it;
-// the start and end of calls and turns also go to the owner's watchers. It saves nothing and never
-// blocks, and a slow watcher loses the event (see Dropped). Other instances do not get events of
-// more than about 7,000 bytes.
+// Publish passes an event to the current watchers of the thread, on all instances; the start and
+// end of calls and turns also go to the owner's watchers. It saves nothing and never blocks, and a
+// slow watcher loses the event (see Dropped). Other instances do not get events of more than about
+// 7,000 bytes.
 func (s *Store) Publish(ctx context.Context, key Key, e Event) {
 	e.Seq = 0
 	if len(e.Data) == 0 {
@@ -87,10 +87,10 @@ type Watch struct {
 func (w *Watch) Close() { w.s.hub.remove(w.key, w.w) }
 
 // Events yields the thread's messages that changed after the number after, as events of type
-// message with Data {"message": …} and the number of the change in Seq. Then it follows the thread:
-// saved changes, in order and without gaps, and published events as long as the watcher keeps up.
-// after < 0 skips what was saved before. A message that changed several times may come once, in its
-// latest form. Open approvals come first.
+// message with Data {"message": …} and the number of the change in Seq. Then come the open
+// approvals and the messages in progress, and what happens from then on: saved changes, in order and
+// without gaps, and published events as long as the watcher keeps up. after < 0 skips what was saved
+// before. A message that changed several times may come once, in its latest form.
 //
 // The sequence ends with an error: ErrNotFound if the thread does not exist (any longer), that of
 // ctx, or ErrClosed. It can be used once.
@@ -168,7 +168,8 @@ func (v *view) run(ctx context.Context, after int64) error {
 	return nil
 }
 
-// ask sends the open approvals that were not sent yet. One that is just being opened may come twice.
+// ask sends the open approvals that were not sent yet. One that is being opened at the same time may
+// come twice.
 func (v *view) ask(ctx context.Context) error {
 	open, err := v.s.OpenApprovals(ctx, v.key)
 	if err != nil {
@@ -183,7 +184,7 @@ func (v *view) ask(ctx context.Context) error {
 	return nil
 }
 
-// noteAsked remembers a question that another part of the program, or another instance, published.
+// noteAsked remembers an approval that was published, so that ask does not send it again.
 func (v *view) noteAsked(e Event) {
 	var d approvalData
 	if e.Type == EventApprovalRequired && json.Unmarshal(e.Data, &d) == nil {
