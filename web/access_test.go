@@ -129,7 +129,7 @@ func TestWeakSecretsStopTheStart(t *testing.T) {
 		auth  access.Auth
 		wants string
 	}{
-		"a short token":         {access.Auth{Tokens: []access.StaticToken{{Owner: "anna", Token: access.NewSecret("fifteen-letters")}}}, `token of "anna" has less than 16`},
+		"a short token":         {access.Auth{Tokens: []access.StaticToken{{Owner: "anna", Token: access.NewSecret("fifteen-letters")}}}, `token of "anna" has fewer than 16`},
 		"a token without owner": {access.Auth{Tokens: []access.StaticToken{{Token: access.NewSecret("sixteen-letters-")}}}, "owner"},
 		"a short JWT secret":    {access.Auth{JWTSecret: access.NewSecret(strings.Repeat("s", 31))}, "less than 32 bytes"},
 		"keys without issuer":   {access.Auth{JWKSURL: "https://k.example", JWTAudience: "a"}, "issuer"},

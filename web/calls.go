@@ -74,8 +74,8 @@ func notHere(echo.Context) error {
 	return problem.NotFound("not_found", "Calls are set up by POST /v1/realtime/calls. A client that takes the whole address, as OpenAI's JavaScript SDK does, needs it with this path: https://HOST/v1/realtime/calls.")
 }
 
-// start answers an SDP offer with a live call (POST /v1/realtime/calls of
-// the Realtime API, in both its forms).
+// start answers an SDP offer with a live call (POST /v1/realtime/calls of the Realtime API, in both
+// its forms).
 func (h *calls) start(c echo.Context) error {
 	if err := h.limits.SetUp(c.Request().Context(), c.RealIP()); err != nil {
 		h.metrics.refused(err)
@@ -109,14 +109,14 @@ func (h *calls) setUp(c echo.Context) (bridge.Started, error) {
 	who, ctx := identity(c), c.Request().Context()
 	start := bridge.Start{Owner: who.Owner, User: who.Name, ThreadID: threadID, Offer: o.sdp, Session: o.session, Takeover: takeover}
 	if who.Secret == nil {
-		return h.place(ctx, start)
+		return h.begin(ctx, start)
 	}
-	return h.placeWithSecret(ctx, start, who.Secret)
+	return h.beginWithSecret(ctx, start, who.Secret)
 }
 
-// placeWithSecret restricts the call to the secret's thread and gives it the secret's session: what
+// beginWithSecret restricts the call to the secret's thread and gives it the secret's session: what
 // the application's server fixed, its page cannot change.
-func (h *calls) placeWithSecret(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {
+func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {
 	if start.ThreadID != "" && start.ThreadID != secret.Thread {
 		return bridge.Started{}, problem.NotFound("thread_not_found", "This client secret is not for that thread.")
 	}
@@ -125,7 +125,7 @@ func (h *calls) placeWithSecret(ctx context.Context, start bridge.Start, secret 
 		start.Session, start.Fixed, start.MayChange = secret.Session, secret.Fixed, secret.MayChange
 	}
 	if !secret.MakesThread {
-		return h.place(ctx, start)
+		return h.begin(ctx, start)
 	}
 	key := persistence.Key{Owner: start.Owner, Thread: secret.Thread}
 	if _, err := h.threads.Thread(ctx, key); errors.Is(err, persistence.ErrNotFound) {
@@ -137,7 +137,7 @@ func (h *calls) placeWithSecret(ctx context.Context, start bridge.Start, secret 
 	if err != nil {
 		return bridge.Started{}, orThread(err)
 	}
-	started, err := h.place(ctx, start)
+	started, err := h.begin(ctx, start)
 	if err != nil && made {
 		// Nothing was said on it.
 		err = errors.Join(err, h.remove.thread(context.WithoutCancel(ctx), key))
@@ -145,8 +145,8 @@ func (h *calls) placeWithSecret(ctx context.Context, start bridge.Start, secret 
 	return started, err
 }
 
-// place starts the call within the limits.
-func (h *calls) place(ctx context.Context, start bridge.Start) (bridge.Started, error) {
+// begin starts the call within the limits.
+func (h *calls) begin(ctx context.Context, start bridge.Start) (bridge.Started, error) {
 	room := h.limits.Room
 	if start.ThreadID == "" {
 		room = h.limits.Thread
@@ -296,7 +296,7 @@ func readOfferForm(c echo.Context, boundary string) (offer, error) {
 			return offer{}, err
 		}
 	}
-	input.BodyIsHere(c)
+	input.BodyComplete(c)
 	if o.sdp == "" {
 		return offer{}, problem.BadRequest("bad_sdp", "sdp", "The multipart body has no sdp part, or an empty one.")
 	}

@@ -74,7 +74,7 @@ func (h *clientSecrets) create(c echo.Context) error {
 	if err := body.checkMayChange(); err != nil {
 		return err
 	}
-	// Session settings from a page are mere requests, like any other client's.
+	// Session settings from a page are not fixed: they are requests, like any other client's.
 	secret.Fixed, secret.MayChange = secret.Session != nil && identity(c).IsProgram(), body.MayChange
 	if body.ThreadID != nil {
 		secret.Thread, err = h.ownThread(c, secret.Owner, *body.ThreadID)
@@ -97,8 +97,8 @@ func (h *clientSecrets) create(c echo.Context) error {
 	return c.JSON(http.StatusOK, secretAnswer{Value: token, ExpiresAt: secret.Expires.Unix(), Session: shown, ThreadID: body.ThreadID})
 }
 
-// revoke revokes one of the owner's client secrets. It is in the body and not in the path, because
-// paths are logged.
+// revoke revokes one of the owner's client secrets, which is sent in the body and not in the path,
+// because paths are logged.
 func (h *clientSecrets) revoke(c echo.Context) error {
 	var body struct {
 		Value string `json:"value"`
@@ -147,7 +147,7 @@ func (r secretRequest) ttl() (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// ownThread checks that the thread belongs to the client.
+// ownThread checks that the thread belongs to the owner, and returns its id.
 func (h *clientSecrets) ownThread(c echo.Context, owner, id string) (string, error) {
 	if !input.ValidID(id, maxThreadID) {
 		return "", errNoThread
@@ -198,7 +198,7 @@ func shownAudio(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(shown)
 }
 
-// keep returns the named fields of a JSON object, if it is not missing.
+// keep returns the named fields of a JSON object; none if it is missing.
 func keep(raw json.RawMessage, names ...string) (map[string]json.RawMessage, error) {
 	fields := map[string]json.RawMessage{}
 	if len(raw) > 0 {

@@ -8,6 +8,6 @@
 // which [classify] turns into a status and a body in one place.
 //
 // A request passes, from outside to inside: recovery, request id and log,
-// response headers, Host check, CORS, cross-origin check, body limit, gzip, and
-// then the route's own authentication.
+// response headers, Host check, CORS, cross-origin check, body limit, trace, gzip,
+// and then the route's own authentication.
 package web

@@ -47,7 +47,7 @@ func NewMetrics() *Metrics {
 			Name: "voicebridge_http_request_duration_seconds", Help: "Time to answer HTTP requests, by route.",
 			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10},
 		}, []string{"route"}),
-		socketsClosed: counter("voicebridge_sockets_closed_total", "Thread sockets that were closed, by reason.", "reason"),
+		socketsClosed: counter("voicebridge_sockets_closed_total", "WebSockets that were closed, by reason.", "reason"),
 		turns:         counter("voicebridge_text_turns_total", "Text turns that ended, by provider and reason.", "provider", "reason"),
 	}
 	m.registry.MustRegister(m.callsStarted, m.callsRefused, m.callsEnded, m.callEvents, m.draftsDropped, m.requests, m.durations, m.socketsClosed, m.turns,
@@ -84,7 +84,7 @@ func (m *Metrics) watch(calls, texts, sockets interface{ Count() int }, events i
 			func() float64 { return float64(calls.Count()) })),
 		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_text_turns_live", Help: "Text turns in progress."},
 			func() float64 { return float64(texts.Count()) })),
-		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_sockets_live", Help: "Open thread sockets."},
+		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_sockets_live", Help: "Open WebSockets."},
 			func() float64 { return float64(sockets.Count()) })),
 	)
 }

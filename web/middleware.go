@@ -34,8 +34,8 @@ type pipeline struct {
 	page       *page
 	// bodyTimeout is how long a client may take to send a body.
 	bodyTimeout time.Duration
-	// unread ends, in the last quarter of a shutdown, the wait for clients that do not read their
-	// answers.
+	// unread ends in the last quarter of a shutdown, and with it the wait for clients that do not
+	// read their answers.
 	unread context.Context //nolint:containedctx // the server's, not a request's
 	// trace is Config.Trace.
 	trace func(context.Context, http.Header) context.Context
@@ -64,7 +64,7 @@ func (p *pipeline) use(e *echo.Echo) {
 	)
 }
 
-// readTrace puts what a request begins into the trace that the request names.
+// readTrace makes the spans of a request part of the trace that its headers name.
 func (p *pipeline) readTrace(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -120,7 +120,7 @@ func (p *pipeline) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // routeName returns the route's pattern. All files of the page have one name, and so do paths
-// without a route: for them echo's path is the stranger's input.
+// without a route: for those, echo's path is what the client sent.
 func (p *pipeline) routeName(c echo.Context) string {
 	path := c.Path()
 	switch {

@@ -19,18 +19,18 @@ import (
 
 // messageQueue holds messages until a thread is free; *queue.Queue implements it.
 type messageQueue interface {
-	queueLooks
-	queueChanges
+	queueReader
+	queueWriter
 }
 
-type queueLooks interface {
+type queueReader interface {
 	Settings() queue.Settings
 	List(ctx context.Context, key persistence.Key) ([]persistence.QueuedMessage, *persistence.QueuePause, error)
 	Length(ctx context.Context, key persistence.Key) (int, error)
 	Get(ctx context.Context, key persistence.Key, id string) (persistence.QueuedMessage, error)
 }
 
-type queueChanges interface {
+type queueWriter interface {
 	Add(ctx context.Context, key persistence.Key, m persistence.QueuedMessage) (persistence.QueuedMessage, error)
 	Edit(ctx context.Context, key persistence.Key, id, text string) (persistence.QueuedMessage, error)
 	Move(ctx context.Context, key persistence.Key, id string, up bool) error
@@ -61,7 +61,7 @@ func (h *queues) routes(r router) {
 	}
 }
 
-// queuedAnswer is a queued message as clients see it.
+// queuedAnswer is a queued message in the form that clients get.
 type queuedAnswer struct {
 	ID          string                 `json:"id"`
 	Message     string                 `json:"message"`

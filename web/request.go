@@ -10,7 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Headers of answers beside those of echo.
+// Our own headers of answers.
 const (
 	headerRequestID = "X-Request-Id"
 	headerThreadID  = "X-Thread-Id"
@@ -52,7 +52,7 @@ func waitLong(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Time{})
 }
 
-// answerSoon sets it again, for the client to read.
+// answerSoon sets the deadline again: the client has to read the answer until then.
 func answerSoon(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(answerTimeout))
 }

@@ -13,7 +13,7 @@ import (
 type Upstream struct {
 	// Name is the driver's name: openai, simulator.
 	Name string
-	// what users should know about it; may be empty
+	// Note is what users should know about the upstream; may be empty.
 	Note  string
 	Model string
 	Voice string

@@ -169,7 +169,8 @@ func (h *threads) delete(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// thread first ends the thread's live call and its turn, whose later writes would fail.
+// thread deletes a thread. First it ends the thread's live call and its turn, whose later writes
+// would fail.
 func (h *remover) thread(ctx context.Context, key persistence.Key) error {
 	callID, ok := h.calls.Live(key.Owner, key.Thread)
 	if !ok {

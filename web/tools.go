@@ -24,11 +24,11 @@ type ToolServer struct {
 	Name      string `json:"name"`
 	Connected bool   `json:"connected"`
 	Tools     int    `json:"tools"` // how many it offers
-	// Held are the tools that have changed since they were pinned, or are not offered.
+	// Held are the tools that are new or have changed since the server was first seen.
 	Held []HeldTool `json:"-"`
 }
 
-// HeldTool is a tool of an MCP server that has changed since the server was first seen.
+// HeldTool is a tool of an MCP server that is new or has changed since the server was first seen.
 type HeldTool struct {
 	// Tool is the server's current definition.
 	Tool toolkit.Definition
@@ -43,8 +43,8 @@ type toolAnswer struct {
 	Parameters  json.RawMessage  `json:"parameters"`
 	Executor    toolkit.Executor `json:"executor"`
 	Server      string           `json:"server,omitempty"`
-	// State is held for a tool that has changed, otherwise empty. Offered means that calls still
-	// have it.
+	// State is held for a tool that is new or has changed, otherwise empty. Offered means that calls
+	// still have it.
 	State   string `json:"state,omitempty"`
 	Offered *bool  `json:"offered,omitempty"`
 	Why     string `json:"why,omitempty"`

@@ -50,7 +50,7 @@ type textTurns interface {
 }
 
 // maxMessageBody limits a body with a user's text. The text's own limit is chat.MaxText; JSON may
-// need six bytes for one.
+// need six bytes for one byte of text.
 const maxMessageBody = input.MaxBody
 
 // interruptWait is how long an interruption waits for the answer so far to be saved.

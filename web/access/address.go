@@ -8,12 +8,12 @@ import (
 )
 
 // Client returns the name under which limits count the client of a request: its address, or with
-// IPv6 its /64 network, which usually belongs to one household. address is the client's as far as
-// proxies are trusted.
+// IPv6 its /64 network, which usually belongs to one household. address is the client's address, as
+// reported by trusted proxies only.
 //
-// Behind an untrusted proxy all clients share one address. Each is then counted by what the proxy
-// says about it, too, so that one that guesses tokens does not lock out the others. Clients can
-// forge that, so [Guesses] also limits each connection's address.
+// Behind an untrusted proxy all clients share one address. The address that the proxy reports then
+// becomes a part of the name, so that a client that guesses tokens does not lock out the others.
+// Clients can forge that, so [Guesses] also limits each connection's address.
 func Client(r *http.Request, address string) string {
 	name := network(address)
 	last := r.Header.Values("X-Forwarded-For")
@@ -55,7 +55,7 @@ func network(address string) string {
 }
 
 // ForwardedHeader returns the header that shows that a request came through a proxy (RFC 7239 and
-// its predecessors), or nothing.
+// its predecessors), or an empty string.
 func ForwardedHeader(h http.Header) string {
 	for name := range h {
 		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {

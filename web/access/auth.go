@@ -107,8 +107,8 @@ func bearer(r *http.Request) (token string, shown bool, err error) {
 }
 
 // Owner returns the owner of a static token or a JWT, and when it expires (zero for static ones).
-// Wrong tokens are counted. A client with too many of them is refused with any token that could be
-// a guess; JWTs and tokens that worked before could not.
+// Wrong tokens are counted. A client that has presented too many is refused, unless its token cannot
+// be a guess: a JWT, or a token that has worked before.
 func (a *Authenticator) Owner(ctx context.Context, by Peer, token string) (string, time.Time, error) {
 	if strings.Count(token, ".") == 2 && a.jwt != nil {
 		owner, until, err := a.jwt.owner(ctx, token)
@@ -134,7 +134,7 @@ func (a *Authenticator) Owner(ctx context.Context, by Peer, token string) (strin
 	return "", time.Time{}, a.guesses.wrong(by, unknown)
 }
 
-// SignIn exchanges one of the operator's tokens for a page session: the value of [SessionCookie].
+// SignIn exchanges a static token or a JWT for a page session: the value of [SessionCookie].
 func (a *Authenticator) SignIn(ctx context.Context, by Peer, token string) (value, owner string, expires time.Time, err error) {
 	owner, until, err := a.Owner(ctx, by, token)
 	if err != nil {

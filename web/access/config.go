@@ -42,11 +42,11 @@ func (a Auth) Validate() error {
 			problems = append(problems, fmt.Errorf("the owner %.50q of a token is not valid", t.Owner))
 		}
 		if len(t.Token.Reveal()) < MinToken {
-			problems = append(problems, fmt.Errorf("the token of %q has less than %d characters: it could be guessed", t.Owner, MinToken))
+			problems = append(problems, fmt.Errorf("the token of %q has fewer than %d characters: it could be guessed", t.Owner, MinToken))
 		}
 	}
 	if n := len(a.JWTSecret.Reveal()); a.JWTSecret.IsSet() && n < MinJWTSecret {
-		problems = append(problems, fmt.Errorf("the JWT secret has less than %d bytes: it could be guessed", MinJWTSecret))
+		problems = append(problems, fmt.Errorf("the JWT secret has fewer than %d bytes: it could be guessed", MinJWTSecret))
 	}
 	if a.JWKSURL != "" && (a.JWTIssuer == "" || a.JWTAudience == "") {
 		problems = append(problems, errors.New("a JWKS address needs JWT issuer and audience: its issuer also signs tokens for others"))

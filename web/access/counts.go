@@ -29,7 +29,7 @@ func NewCountLimit(limit, perOwner int) *CountLimit {
 // Take counts one more; release, called once, gives it back.
 func (l *CountLimit) Take(owner string) (release func(), ok bool) { return l.TakeBeside(owner, 0) }
 
-// TakeBeside is Take for an owner who has more elsewhere.
+// TakeBeside is Take for an owner who has that many more on other instances.
 func (l *CountLimit) TakeBeside(owner string, elsewhere int) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ type elsewhere interface {
 	CallsElsewhere(ctx context.Context, owner string) (int, error)
 }
 
-// ErrTooManyCalls refuses a call of an owner who has as many as is allowed.
+// ErrTooManyCalls refuses a call of an owner who has as many as are allowed.
 var ErrTooManyCalls = problem.TooMany("too_many_calls", "You have reached your limit of live calls. End one first.", problem.RetryFull)
 
 // NewCallLimit returns an unused limit.
@@ -76,10 +76,10 @@ func NewCallLimit(calls liveCalls, others elsewhere, limit, perOwner int) *CallL
 	}
 }
 
-// Take reserves a place for a call that is being set up. done, called once, says which call it
-// became, or with an empty id that it became none. moving means that the call replaces a live one.
-// Calls on other instances count once they are saved: of those set up on several instances at the same
-// moment, the bridge refuses the ones that exceed the owner's limit when it saves them.
+// Take counts a call that is being set up. done, called once, says which call it became, or with an
+// empty id that it became none. moving means that the call replaces a live one. Calls on other
+// instances count once they are saved: if several instances set up calls at the same moment, the
+// bridge refuses to save those that exceed the owner's limit.
 func (l *CallLimit) Take(ctx context.Context, owner string, moving bool) (done func(threadID, callID string), err error) {
 	others := 0
 	if !moving {

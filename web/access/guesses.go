@@ -11,11 +11,12 @@ type Guesses struct {
 	remotes *RateLimit
 
 	mu sync.Mutex
-	// proven are the owners whose token a client has presented, by both.
+	// proven has the pairs of a client and an owner whose token the client has presented.
 	proven map[[2]string]bool
 }
 
-// guessesPerRemote is how many clients of one connection's address may guess at once.
+// guessesPerRemote is how many times as often as one client all clients at one connection's address
+// may guess together.
 const guessesPerRemote = 50
 
 func newGuesses(perMinute int, clients *RateLimit) *Guesses {

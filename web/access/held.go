@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// ErrEnded is the cause that ends a socket or stream whose owner has signed out, whose credential
+// ErrEnded is the cause that ends a socket or stream whose owner has signed out, or whose credential
 // was revoked or has expired.
 var ErrEnded = errors.New("signed out or expired")
 
-// held are the sockets and streams that end with the session that opened them. It is safe for
+// held tracks the sockets and streams that end with the session that opened them. It is safe for
 // concurrent use.
 type held struct {
 	mu   sync.Mutex

@@ -29,7 +29,7 @@ type Identity struct {
 	Name string
 	// Secret is set if the client presented a client secret.
 	Secret *ClientSecret
-	// when its credential expires; zero for never
+	// Until is when the credential expires; zero for never.
 	Until   time.Time
 	session string // id of the page session
 	program bool

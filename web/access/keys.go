@@ -77,7 +77,7 @@ func (k *keySet) key(ctx context.Context, t *jwt.Token) (any, error) {
 		}
 	}
 	key, err := k.choose.KeyfuncCtx(ctx)(t)
-	missing := errors.Is(err, jwkset.ErrKeyNotFound) || err == nil && isSet(key)
+	missing := errors.Is(err, jwkset.ErrKeyNotFound) || err == nil && isKeySet(key)
 	fetch, wait := k.due(missing)
 	if fetch {
 		done := k.fetches.DoChan("", func() (any, error) { return nil, k.fetch() })
@@ -90,7 +90,7 @@ func (k *keySet) key(ctx context.Context, t *jwt.Token) (any, error) {
 			key, err = k.choose.KeyfuncCtx(ctx)(t)
 		}
 	}
-	if err == nil && !isSet(key) {
+	if err == nil && !isKeySet(key) {
 		return key, nil
 	}
 	k.mu.Lock()
@@ -101,8 +101,8 @@ func (k *keySet) key(ctx context.Context, t *jwt.Token) (any, error) {
 	return nil, errUnknownKey
 }
 
-// isSet reports whether keyfunc could not choose because there is no key id.
-func isSet(key any) bool {
+// isKeySet reports whether keyfunc returned all keys because the token has no key id.
+func isKeySet(key any) bool {
 	_, ok := key.(jwt.VerificationKeySet)
 	return ok
 }

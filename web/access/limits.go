@@ -71,7 +71,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Records are what all instances share; *persistence.Store implements it.
+// Records is what the limits need of the store, which all instances share; *persistence.Store
+// implements it.
 type Records interface {
 	// TakeRate counts one use of something with a limit per minute, or says how long to wait.
 	TakeRate(ctx context.Context, name string, perMinute int) (wait time.Duration, err error)
@@ -179,7 +180,7 @@ func (l *Allowances) Room(ctx context.Context, owner string) error {
 	return err
 }
 
-// Thread returns a 429 if the owner has as many threads as is allowed, or the error of Room.
+// Thread returns a 429 if the owner has as many threads as are allowed, or the error of Room.
 func (l *Allowances) Thread(ctx context.Context, owner string) error {
 	if l.local {
 		return nil
@@ -194,7 +195,8 @@ func (l *Allowances) Thread(ctx context.Context, owner string) error {
 	return l.Room(ctx, owner)
 }
 
-// Text counts a text of the owner, or returns a 429. The one local user has no such limit.
+// Text counts a text of the owner, or returns a 429 or the error of Room. The one local user has no
+// such limit.
 func (l *Allowances) Text(ctx context.Context, owner string) error {
 	if l.local {
 		return nil
@@ -212,7 +214,8 @@ func (l *Allowances) Text(ctx context.Context, owner string) error {
 	return l.Room(ctx, owner)
 }
 
-// Turn counts a text turn of the owner until release is called, or returns a 429.
+// Turn counts a text turn of the owner until release is called, or returns a 429 or the error of
+// Room.
 func (l *Allowances) Turn(ctx context.Context, owner string) (release func(), err error) {
 	if err := l.Text(ctx, owner); err != nil {
 		return nil, err

@@ -114,6 +114,7 @@ func (m *mint) read(ctx context.Context, token string, data any) (persistence.Ac
 	return saved, nil
 }
 
-func opensNothing(err error) bool {
+// isUnknown reports whether an error of read means that the token is not valid.
+func isUnknown(err error) bool {
 	return errors.Is(err, errForged) || errors.Is(err, persistence.ErrNotFound)
 }

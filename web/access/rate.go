@@ -59,8 +59,8 @@ func tooOften(wait time.Duration) error {
 	return problem.TooMany("rate_limit_exceeded", "Too many requests from this address. Try again later.", max(wait, time.Second))
 }
 
-// forget drops the addresses that have their full allowance again or, if there are none, any one: a
-// crowd must not make this grow.
+// forget drops the addresses that have their full allowance again or, if there are none, an
+// arbitrary one: many addresses must not use up the memory.
 func (r *RateLimit) forget(now time.Time) {
 	for address, l := range r.all {
 		if l.TokensAt(now) >= float64(r.perMinute) {

@@ -41,7 +41,7 @@ func (s *Secrets) Revoke(ctx context.Context, owner, token string) error {
 func (s *Secrets) identify(ctx context.Context, token string) (Identity, error) {
 	var secret ClientSecret
 	saved, err := s.mint.read(ctx, strings.TrimPrefix(token, SecretPrefix), &secret)
-	if opensNothing(err) {
+	if isUnknown(err) {
 		return Identity{}, problem.Unauthorized("This client secret is unknown or has expired.")
 	}
 	if err != nil {

@@ -27,7 +27,8 @@ type sessionData struct {
 	Token string `json:"token,omitempty"`
 }
 
-// Sessions are those of the page, and what they hold open. Safe for concurrent use.
+// Sessions opens, checks and ends page sessions, and tracks the sockets and streams that end with
+// them. It is safe for concurrent use.
 type Sessions struct {
 	mint   *mint
 	prints map[string]bool // fingerprints of the static tokens
@@ -50,7 +51,7 @@ func (s *Sessions) identify(r *http.Request) (Identity, error) {
 	}
 	var data sessionData
 	saved, err := s.mint.read(r.Context(), cookie.Value, &data)
-	if opensNothing(err) || err == nil && data.Token != "" && !s.prints[data.Token] {
+	if isUnknown(err) || err == nil && data.Token != "" && !s.prints[data.Token] {
 		return Identity{}, refused
 	}
 	if err != nil {
@@ -59,8 +60,8 @@ func (s *Sessions) identify(r *http.Request) (Identity, error) {
 	return Identity{Owner: saved.Owner, Until: saved.ExpiresAt, session: saved.ID}, nil
 }
 
-// open makes a session of the owner of a token, which ends with the token: the value of
-// [SessionCookie].
+// open creates a session for the owner of a token and returns the value of [SessionCookie]. The
+// session ends with the token.
 func (s *Sessions) open(ctx context.Context, owner, token string, until time.Time) (value string, expires time.Time, err error) {
 	var data sessionData
 	if until.IsZero() {
@@ -104,8 +105,8 @@ func (s *Sessions) RevokeAll(ctx context.Context, owner string) error {
 	return nil
 }
 
-// Hold returns a context that ends, with the cause [ErrEnded], when the identity does. release must
-// be called.
+// Hold returns a context that ends, with the cause [ErrEnded], when the identity's credential expires
+// or its session ends. release must be called.
 func (s *Sessions) Hold(parent context.Context, who Identity) (ctx context.Context, release func()) {
 	ctx, end := context.WithCancelCause(parent)
 	id := s.held.add(holding{who.session, who.Owner, end})

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxEnvelope limits one envelope from the app, in bytes: JSON may need six bytes for one of a
+	// maxEnvelope limits one envelope from the app, in bytes: JSON may need six bytes for one byte of
 	// text.
 	maxEnvelope = input.MaxBody
 	// maxUndelivered limits the turns that wait for an app that does not read.
@@ -137,7 +137,7 @@ func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
 		release()
 		return err
 	}
-	go func() { // a turn goes on without its app, at the latest until the server stops
+	go func() { // a turn goes on without its app, until the server stops at the latest
 		<-begun.Done()
 		release()
 	}()

@@ -9,7 +9,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Conductors are the sessions of all apps. It is safe for concurrent use.
+// Conductors holds the sessions of all apps. It is safe for concurrent use.
 type Conductors struct {
 	cfg      Config
 	sessions sessions
@@ -20,7 +20,7 @@ func New(cfg Config) *Conductors {
 	return &Conductors{cfg: cfg, sessions: sessions{now: cfg.Now, all: make(map[persistence.Key]*session)}}
 }
 
-// Serve runs an app's connection until it ends and returns why it did.
+// Serve runs an app's connection until it ends and returns why it ended.
 func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools, k *socket.Socket) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)

@@ -37,7 +37,7 @@ func (a *app) deliver(ctx context.Context) error {
 	}
 }
 
-// follow delivers the rest of a turn.
+// follow delivers what is left of a turn, until it ends.
 func (a *app) follow(ctx context.Context, t *turn) error {
 	if err := a.pickUp(t); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (a *app) apply(ctx context.Context, t *turn, step turnStep) error {
 			t.text.WriteByte('\n') // as the message joins its parts
 		}
 	case chat.EventTextDelta:
-		if !e.Notice { // the text of a failure is an error
+		if !e.Notice { // a failure is sent as an error instead
 			t.text.WriteString(e.Delta)
 			t.grown = true
 		}
@@ -190,9 +190,9 @@ func (a *app) asked(t *turn, call chat.EventCall) error {
 	return a.ask(t, call)
 }
 
-// conclude makes the facts of the end. The last partial is one of them, so that no turn ends
-// without it, whatever the connection does. However it ends, the state goes back to idle; what the
-// user interrupted is not spoken.
+// conclude adds the facts that end a turn. The last partial is one of them, so that it is delivered
+// even if the connection changes. However the turn ends, the state goes back to idle; what the user
+// interrupted is not spoken.
 func (a *app) conclude(t *turn, result chat.Result) {
 	final := a.envelope(typeFinal, textPayload{result.Text})
 	spoken := result.Err == nil && result.Finish != chat.FinishInterrupted

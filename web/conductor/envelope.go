@@ -54,7 +54,7 @@ type errorPayload struct {
 	Message string `json:"message"`
 }
 
-// envelopes makes those of one session.
+// envelopes makes the envelopes of one session.
 type envelopes struct {
 	thread string
 	now    func() time.Time
@@ -65,7 +65,7 @@ type envelopes struct {
 func (s *envelopes) envelope(kind string, payload any) envelope {
 	data, err := json.Marshal(payload)
 	if err != nil {
-		s.log.Error("payload not encoded", "error", err, "type", kind) // of strings: it cannot be
+		s.log.Error("payload not encoded", "error", err, "type", kind) // cannot happen: payloads hold only strings
 	}
 	return envelope{
 		ID: newEnvelopeID(), Type: kind, SessionID: s.thread,

@@ -46,7 +46,7 @@ func (a *connection) giveWay() (clean bool) {
 	}
 }
 
-// session is what an app finds again when it reconnects. The mutex of the Conductors guards it.
+// session is what an app finds again when it reconnects. The mutex of sessions guards it.
 type session struct {
 	app    *connection // nil for none
 	leftAt time.Time
@@ -54,7 +54,7 @@ type session struct {
 	turns []*turn
 }
 
-// sessions are those of all apps. Safe for concurrent use.
+// sessions holds the sessions of all apps. It is safe for concurrent use.
 type sessions struct {
 	now func() time.Time
 
@@ -69,7 +69,8 @@ func (d *sessions) acknowledge(s *session) {
 	s.dropDelivered()
 }
 
-// enter makes an app the one of its session. It returns the previous one, which must go.
+// enter makes a connection its session's current one. It ends and returns the previous one, nil if
+// there was none.
 func (d *sessions) enter(key persistence.Key, a *connection) (s *session, before *connection) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,7 +165,7 @@ func (d *sessions) add(s *session, t *turn) {
 	}
 }
 
-// next returns the oldest turn that is not delivered to its end; nil if none.
+// next returns the oldest turn that is not delivered to its end; nil if there is none.
 func (d *sessions) next(s *session) *turn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,7 +177,7 @@ func (d *sessions) next(s *session) *turn {
 	return nil
 }
 
-// resume makes ends that the app may not have received be delivered once more.
+// resume causes ends that the app may not have received to be delivered once more.
 func (d *sessions) resume(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 // it; there is one at a time.
 type turn struct {
 	turn      *chat.Turn
-	delivered bool // delivered to its end; guarded by the Conductors
+	delivered bool // delivered to its end; guarded by the mutex of sessions
 
 	facts []envelope // that must be delivered, in order
 	done  int        // how many of them are delivered
@@ -35,7 +35,7 @@ func (t *turn) running() bool {
 	}
 }
 
-// again makes the end be delivered once more, with the same ids.
+// again causes the end to be delivered once more, with the same ids.
 func (t *turn) again() {
 	t.delivered = false
 	if t.end > 0 {

@@ -39,14 +39,14 @@ func Body(c echo.Context, limit int64, param string) ([]byte, error) {
 	if err != nil {
 		return nil, BodyError(err)
 	}
-	BodyIsHere(c)
+	BodyComplete(c)
 	return body, nil
 }
 
-// BodyIsHere removes the deadline for the body once all of it has been read: from then on the
+// BodyComplete removes the deadline for the body once all of it has been read: from then on the
 // server reads only to notice that the client goes away, and a deadline would end the request's
 // context.
-func BodyIsHere(c echo.Context) {
+func BodyComplete(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Time{})
 }
 
@@ -58,8 +58,8 @@ func BodyError(err error) error {
 	return problem.BadRequest("bad_body", "", "The request body could not be read completely.")
 }
 
-// MediaType returns the request's content type without parameters, in lower case, and the
-// parameters. A malformed one counts as missing.
+// MediaType returns the media type of a Content-Type header, in lower case, and its parameters. A
+// malformed one counts as missing.
 func MediaType(header string) (string, map[string]string) {
 	t, params, err := mime.ParseMediaType(header)
 	if err != nil {
@@ -123,7 +123,7 @@ func Value(body []byte, dst any) error {
 	err := json.Unmarshal(body, dst)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		field := cmp.Or(e.Field, "the body")
-		return problem.BadRequest("invalid_value", e.Field, fmt.Sprintf("%s must be a %s, not a %s.", field, jsonKind(e.Type.Kind().String()), e.Value))
+		return problem.BadRequest("invalid_value", e.Field, fmt.Sprintf("%s must be %s, not %s.", field, withArticle(jsonKind(e.Type.Kind().String())), withArticle(e.Value)))
 	}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
@@ -147,6 +147,14 @@ func jsonKind(goKind string) string {
 	default:
 		return "number"
 	}
+}
+
+// withArticle puts "a" or "an" before the kind of a JSON value.
+func withArticle(kind string) string {
+	if strings.HasPrefix(kind, "a") || strings.HasPrefix(kind, "o") {
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 // IsObject reports whether b is a valid JSON object.
@@ -189,15 +197,15 @@ func ValidID(s string, limit int) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' || r == '\\' })
 }
 
-// Part decodes a message of a socket, or a part of one, that must be exactly one JSON object; what
-// names it in errors.
+// Part decodes a socket's message or a part of one, which must be exactly one JSON object. In errors
+// it is called what.
 func Part(what string, data []byte, dst any) error {
 	if !utf8.Valid(data) || !IsObject(data) {
 		return problem.BadRequest("bad_envelope", what, fmt.Sprintf("The %s must be one JSON object in UTF-8.", what))
 	}
 	err := json.Unmarshal(data, dst)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return problem.BadRequest("bad_envelope", e.Field, fmt.Sprintf("%s of the %s must be a %s, not a %s.", e.Field, what, jsonKind(e.Type.Kind().String()), e.Value))
+		return problem.BadRequest("bad_envelope", e.Field, fmt.Sprintf("%s of the %s must be %s, not %s.", e.Field, what, withArticle(jsonKind(e.Type.Kind().String())), withArticle(e.Value)))
 	}
 	if err != nil {
 		return problem.BadRequest("bad_envelope", what, fmt.Sprintf("The %s is not valid JSON.", what))

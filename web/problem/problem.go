@@ -21,7 +21,7 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// RetryFull is when clients should retry if something is full.
+// RetryFull is how long clients should wait before they retry if something is full.
 const RetryFull = 10 * time.Second
 
 // ErrShuttingDown refuses new work while the server stops.

@@ -48,7 +48,7 @@ type Socket struct {
 	Limit int64
 	// Take handles messages, one at a time; nil drops them all.
 	Take func(kind websocket.MessageType, message io.Reader) error
-	// Side are goroutines besides the writing one; Run joins them.
+	// Side tracks goroutines besides the one that writes; Run waits for them.
 	Side sync.WaitGroup
 	// Unread is closed when reading has ended.
 	Unread chan struct{}
@@ -68,8 +68,8 @@ func New(conn *websocket.Conn, timing Timing, again string) *Socket {
 // CloseNow cuts the connection.
 func (k *Socket) CloseNow() { _ = k.conn.CloseNow() }
 
-// Run writes to the client until something ends it, closes the connection with a reason, joins its
-// goroutines and returns why it ended.
+// Run calls send, which writes to the client, until something ends it. Then it closes the connection
+// with a reason, waits for its goroutines and returns why it ended.
 func (k *Socket) Run(ctx context.Context, send func(context.Context) error) error {
 	ctx, k.end = context.WithCancelCause(ctx)
 	defer k.end(nil)

@@ -8,7 +8,7 @@ import (
 	"voicebridge/chat"
 )
 
-// Chunk is one chunk of the UI message stream; readers refuse keys that its type does not have.
+// Chunk is one chunk of the UI message stream. Readers reject keys that do not belong to its type.
 type Chunk struct {
 	Type       string          `json:"type"`
 	MessageID  string          `json:"messageId,omitempty"`
@@ -24,7 +24,7 @@ type Chunk struct {
 	Dynamic    bool            `json:"dynamic,omitempty"`
 	Data       any             `json:"data,omitempty"`
 	Transient  bool            `json:"transient,omitempty"`
-	// FinishReason is one of those that all generations of the SDK know.
+	// FinishReason is one of those that all versions of the SDK know.
 	FinishReason string `json:"finishReason,omitempty"`
 }
 
@@ -54,8 +54,8 @@ var null = json.RawMessage("null")
 type translator struct {
 	// explain puts a failure into words for the client.
 	explain func(error) string
-	// inStates means that approvals are states of a tool's part; asked, that the user is being
-	// asked and the stream is about to end.
+	// inStates means that approvals are states of a tool's part, asked that the user is being asked
+	// in this way and the stream is about to end.
 	inStates, asked bool
 	// denied are the calls that the user has refused, in a stream that asks in states.
 	denied map[string]bool

@@ -19,9 +19,9 @@ const MediaType = "text/event-stream"
 // Header names the protocol.
 const Header = "X-Vercel-Ai-Ui-Message-Stream"
 
-// openSoon is how long the first event may take before the stream is opened without it; until then
+// openAfter is how long the first event may take before the stream is opened without it; until then
 // a failure can be an ordinary answer.
-const openSoon = 100 * time.Millisecond
+const openAfter = 100 * time.Millisecond
 
 // Timing holds the timings of a stream, which tests shorten.
 type Timing struct {
@@ -29,7 +29,7 @@ type Timing struct {
 	Write     time.Duration // one write, before the client counts as gone
 }
 
-// DefaultTiming are the timings of a server.
+// DefaultTiming returns a server's timings.
 func DefaultTiming() Timing {
 	return Timing{KeepAlive: 15 * time.Second, Write: 20 * time.Second}
 }
@@ -43,11 +43,11 @@ type Writer struct {
 	translator
 }
 
-// askSoon is how long the stream goes on after a question, for other questions of the same step.
-const askSoon = 250 * time.Millisecond
+// askWait is how long the stream goes on after a question, for other questions of the same step.
+const askWait = 250 * time.Millisecond
 
-// AskInStates makes the stream ask for approvals as the AI SDK does from version 6 on: by a state of
-// the tool's part, at which the stream ends. The client sends the answer with its next request.
+// AskInStates makes the stream ask for approvals as the AI SDK does from version 6 on: a state of the
+// tool's part asks, and then the stream ends. The client sends the answer with its next request.
 func (w *Writer) AskInStates() { w.inStates, w.denied = true, map[string]bool{} }
 
 // New returns a writer for the events of a turn; explain puts a failure into words for the client.
@@ -84,7 +84,7 @@ func (w *Writer) Follow(events iter.Seq2[chat.Event, error], stop func()) error 
 		stop()
 		<-joined
 	}()
-	tick := time.NewTicker(min(openSoon, w.timing.KeepAlive))
+	tick := time.NewTicker(min(openAfter, w.timing.KeepAlive))
 	defer tick.Stop()
 	for {
 		var err error
@@ -104,7 +104,7 @@ func (w *Writer) Follow(events iter.Seq2[chat.Event, error], stop func()) error 
 		}
 		tick.Reset(w.timing.KeepAlive)
 		if w.asked {
-			tick.Reset(askSoon)
+			tick.Reset(askWait)
 		}
 		if err != nil {
 			return w.broken(err)
@@ -120,7 +120,7 @@ func (w *Writer) endAsking() error {
 	return w.Done()
 }
 
-// broken tells a client that is still there why its stream ends early.
+// broken tells a client that is still there why its stream ends early, and returns the error.
 func (w *Writer) broken(err error) error {
 	if w.begun && errors.Is(err, chat.ErrReplayGone) {
 		text := w.explain(err)
@@ -165,7 +165,7 @@ func (w *Writer) Write(id string, chunks ...Chunk) error {
 	return w.flush(buf.Bytes())
 }
 
-// Done ends the stream as its readers expect it.
+// Done sends the mark that ends the stream.
 func (w *Writer) Done() error { return w.flush([]byte("data: [DONE]\n\n")) }
 
 // flush sends bytes at once, with the headers before the first ones.
