@@ -1,5 +1,5 @@
-// Package export writes a whole thread as Markdown for people, as JSON for
-// programs, and as SubRip subtitles.
+// Package export writes a whole thread as Markdown for people, as JSON for programs, and as SubRip
+// subtitles.
 package export
 
 import (
@@ -24,7 +24,7 @@ const (
 	SRT      Format = "srt"
 )
 
-// FormatOf finds a format by its name.
+// FormatOf returns the format with a name, and whether there is one.
 func FormatOf(name string) (Format, bool) {
 	switch f := Format(name); f {
 	case Markdown, JSON, SRT:

@@ -74,7 +74,7 @@ func TestMarkdown(t *testing.T) {
 	want := "# Rome # and <more>\n\n2026-01-02 02:04:05 UTC · t1\n" +
 		"\n## Instructions · 2026-01-02 02:04:05 UTC\n\nBe brief.\n" +
 		"\n## User · 2026-01-02 02:04:07 UTC · spoken\n\nHow is\n\nthe weather --> there?\n" +
-		"\n## Assistant · 2026-01-02 02:04:09 UTC · spoken · interrupted\n\nIt is warm and sunny.\n\n*Heard of it:* It is\n" +
+		"\n## Assistant · 2026-01-02 02:04:09 UTC · spoken · interrupted\n\nIt is warm and sunny.\n\n*Heard:* It is\n" +
 		"\n## User · 2026-01-02 02:04:08 UTC · spoken · failed\n\n*(no words)*\n" +
 		"\n## Assistant · 2026-01-02 02:04:08 UTC\n" +
 		"\nTool `add`\n\n```json\n{\n  \"a\": 1\n}\n```\n\nResult\n\n````json\n\"```json\\nx\"\n````\n" +

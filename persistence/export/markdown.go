@@ -49,7 +49,7 @@ func markdownOf(m persistence.Message) string {
 		}
 	}
 	if h := m.Metadata.HeardText; h != nil {
-		fmt.Fprintf(&b, "\n*Heard of it:* %s\n", strings.TrimSpace(*h))
+		fmt.Fprintf(&b, "\n*Heard:* %s\n", strings.TrimSpace(*h))
 		empty = false
 	}
 	if empty {

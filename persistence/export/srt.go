@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// cueRunes is the most that one subtitle shows, two lines of 42 characters.
+	// cueRunes is how many characters one subtitle shows at most: two lines of 42.
 	cueRunes = 84
 	// readRunes is how many characters people read per second.
 	readRunes = 15
-	// minCue is the shortest subtitle.
+	// minCue is how long a subtitle is shown at least.
 	minCue = time.Second
 )
 
@@ -28,8 +28,8 @@ type speech struct {
 }
 
 // writeSRT writes the words of a thread as SubRip subtitles. A message's time is counted from the
-// first message. It is shown until it has been read or the next one begins, which is delayed if the
-// subtitles would be too short to read.
+// first message. It is shown until it can have been read or the next one begins, which is delayed if
+// the subtitles would be too short to read.
 func writeSRT(w *bufio.Writer, messages iter.Seq2[persistence.Message, error]) error {
 	var first time.Time
 	var last *speech
@@ -68,7 +68,7 @@ func speechOf(m persistence.Message, first time.Time) (speech, bool) {
 	if h := m.Metadata.HeardText; h != nil {
 		text = *h
 	}
-	// An empty line would end the subtitle, an arrow begin the next one.
+	// An empty line would end the subtitle, and an arrow is part of its syntax.
 	text = strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "-->", "→")
 	if text == "" || m.Role == persistence.RoleSystem {
 		return speech{}, false
@@ -76,9 +76,9 @@ func speechOf(m persistence.Message, first time.Time) (speech, bool) {
 	return speech{at: max(0, m.Metadata.CreatedAt.Sub(first)), who: person(m.Role), text: text}, true
 }
 
-// writeCues writes a message as one or more subtitles, each as long as its share of the words and
-// never shorter than minCue, and returns when the last one ends. until is when the next message was
-// made, negative if there is none.
+// writeCues writes a message as one or more subtitles and returns when the last one ends. The time of
+// each is its share of the characters, but at least minCue. until is when the next message was made,
+// negative if there is none.
 func writeCues(w *bufio.Writer, cues *int, s *speech, until time.Duration) (end time.Duration, err error) {
 	pieces := split(s.who+": "+s.text, cueRunes)
 	total := 0

@@ -6,7 +6,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// people are the names of the roles.
+// people are the names of the roles in an export.
 var people = map[persistence.Role]string{
 	persistence.RoleUser: "User", persistence.RoleAssistant: "Assistant", persistence.RoleSystem: "Instructions",
 }

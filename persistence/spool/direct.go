@@ -8,8 +8,8 @@ import (
 	"voicebridge/persistence"
 )
 
-// Direct replaces a [Writer] in a process that cannot have a file: changes that the database does
-// not accept are not kept.
+// Direct replaces a [Writer] in a process that cannot have a file: it does not keep changes that the
+// database cannot take at the moment.
 type Direct struct {
 	Store  store
 	Logger *slog.Logger

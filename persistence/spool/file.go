@@ -36,8 +36,8 @@ var (
 )
 
 // record is one entry of a file. The first one names the instance. Each other one holds changes of
-// a thread, or says that all records before the offset Applied are in the database. Changes by
-// another instance, after the process was fenced and rejoined, name it.
+// a thread, or says that all records before the offset Applied are in the database. Instance is also
+// set for changes that the process made under a new id, after it was fenced and rejoined.
 type record struct {
 	Instance string              `json:"instance,omitempty"`
 	Owner    string              `json:"owner,omitempty"`
@@ -56,7 +56,7 @@ type file struct {
 	limit    int64
 	first    int64 // offset of the first record after the instance
 	head     int64 // offset of the first record that is not applied
-	tail     int64 // offset behind the last record
+	tail     int64 // offset after the last record
 	pending  int   // changes between head and tail
 }
 
@@ -99,7 +99,7 @@ func openDead(path string) (*file, error) {
 	}
 	r, next, err := s.read(0)
 	if err == nil && r.Instance == "" || errors.Is(err, io.EOF) {
-		err = fmt.Errorf("%w: it does not say of which process it is", errDamaged)
+		err = fmt.Errorf("%w: it does not name its process", errDamaged)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), f.Close())
@@ -116,11 +116,11 @@ func openDead(path string) (*file, error) {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return s, err // even if damaged: what comes before can be used
+	return s, err // also if damaged: what comes before the damage can be used
 }
 
-// append writes records behind the last one and returns once they are on disk. After an error none
-// of them is there.
+// append writes records after the last one and returns once they are on disk. After an error none of
+// them is there.
 func (s *file) append(records ...record) error {
 	var buf []byte
 	changes := 0
@@ -142,7 +142,7 @@ func (s *file) append(records ...record) error {
 		err = s.f.Sync()
 	}
 	if err != nil {
-		// A partial write must not be found behind shorter records.
+		// What was written must not be found after shorter records.
 		return errors.Join(err, s.f.Truncate(s.tail))
 	}
 	s.tail += int64(len(buf))
@@ -196,8 +196,8 @@ func eof(err error) error {
 	return err
 }
 
-// batch reads changes from the head, up to a number of bytes, and returns the offset behind them.
-// Adjacent changes of the same thread and instance form one group.
+// batch reads changes from the head on, about size bytes of them and at least one record, and
+// returns the offset after them. Adjacent changes of the same thread and instance form one group.
 func (s *file) batch(size int) (groups []persistence.ThreadChanges, next int64, err error) {
 	for next = s.head; next < s.tail && size > 0; {
 		r, after, err := s.read(next)

@@ -36,7 +36,7 @@ func recoverFile(ctx context.Context, path string, s store, log *slog.Logger) er
 	case f == nil && !errors.Is(damage, errDamaged):
 		return damage
 	case f == nil:
-		log.Error("a spool cannot be read and is kept", "file", path, "error", damage)
+		log.Error("spool unreadable, file kept", "file", path, "error", damage)
 		return os.Rename(path, path+".damaged")
 	}
 	n := 0
@@ -56,10 +56,10 @@ func recoverFile(ctx context.Context, path string, s store, log *slog.Logger) er
 		f.head = next
 	}
 	if n > 0 {
-		log.Info("changes of a dead process were still in its spool and are saved now", "changes", n, "instance", f.instance)
+		log.Info("saved changes from the spool of a dead process", "changes", n, "instance", f.instance)
 	}
 	if damage != nil {
-		log.Error("a spool is damaged and is kept", "file", path, "error", damage)
+		log.Error("spool damaged, file kept", "file", path, "error", damage)
 		return errors.Join(os.Rename(path, path+".damaged"), f.f.Close())
 	}
 	return errors.Join(os.Remove(path), f.f.Close())

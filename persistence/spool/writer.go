@@ -62,9 +62,9 @@ type Config struct {
 	// Saved is called, never concurrently, with messages that were in the file and are now in the
 	// database. It must not block; it may be nil.
 	Saved func(key persistence.Key, messages []persistence.Message)
-	// Delayed is called with the number of changes waiting in the file after the database has
-	// failed: whenever that grows, and with 0 once all are in the database. It must not block; it
-	// may be nil.
+	// Delayed is called with the number of changes that wait in the file because the database has
+	// failed: whenever that grows, and with 0 once all are in the database. It must not block; it may
+	// be nil.
 	Delayed func(pending int)
 }
 
@@ -79,6 +79,7 @@ type Writer struct {
 	// away means that the last attempt to write to the database failed.
 	away bool
 
+	// pending and full are what Pending and Full return.
 	pending atomic.Int64
 	full    atomic.Bool
 	stopped chan struct{}
@@ -103,7 +104,7 @@ type Result struct {
 	Spooled bool
 }
 
-// New makes a Writer and its file. Run must follow.
+// New makes a Writer and its file. Commits wait until Run is called.
 func New(cfg Config) (*Writer, error) {
 	cfg.Limit = cmp.Or(cfg.Limit, defaultLimit)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
@@ -180,7 +181,7 @@ func (w *Writer) Run(ctx context.Context) error {
 			d := running
 			running = nil
 			if err := w.drained(d); err != nil {
-				w.cfg.Logger.Warn("changes of calls wait in the spool", "changes", w.file.pending, "error", err)
+				w.cfg.Logger.Warn("changes of calls are waiting in the spool", "changes", w.file.pending, "error", err)
 				retry = time.After(pause.NextBackOff())
 				break
 			}
@@ -205,8 +206,8 @@ func (w *Writer) take() []*request {
 	return taken
 }
 
-// serve answers all waiting requests. While the file is not empty, or if away means that the
-// database is unavailable, they go to the file. It returns the attempt that is running then.
+// serve answers all waiting requests. They go to the file if away is set, an attempt is running or
+// the file is not empty, else to the database. It returns the attempt that is running afterwards.
 func (w *Writer) serve(running *drain, away bool) *drain {
 	for requests := w.take(); len(requests) > 0; requests = w.take() {
 		var err error
@@ -223,9 +224,9 @@ func (w *Writer) serve(running *drain, away bool) *drain {
 	return running
 }
 
-// save writes requests to the database, or to the file if that fails. If the database is slow they
-// also go to the file, and the transaction that is still running is returned: it writes to the
-// database what is now in the file.
+// save writes requests to the database, or to the file if that fails. If the database is slow, they
+// also go to the file, and the transaction that is still running is returned as an attempt to write
+// them to the database.
 func (w *Writer) save(requests []*request) (*drain, error) {
 	d := &drain{groups: make([]persistence.ThreadChanges, len(requests)), done: make(chan struct{})}
 	for i, r := range requests {
@@ -244,7 +245,7 @@ func (w *Writer) save(requests []*request) (*drain, error) {
 		<-d.done
 	}
 	if d.err != nil {
-		w.cfg.Logger.Warn("the database takes no changes of calls", "error", d.err)
+		w.cfg.Logger.Warn("changes of calls not saved in the database", "error", d.err)
 		w.away = true
 		return nil, w.spool(requests)
 	}
@@ -254,7 +255,8 @@ func (w *Writer) save(requests []*request) (*drain, error) {
 	return nil, nil
 }
 
-// apply has its own time limit, because the changes must be saved even if their call ends.
+// apply writes changes to the database. It has its own time limit, because they must be saved even
+// if their call ends.
 func (w *Writer) apply(groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.Timeout)
 	defer cancel()
@@ -275,7 +277,7 @@ func (w *Writer) spool(requests []*request) error {
 	err := w.file.append(records...)
 	w.full.Store(errors.Is(err, ErrFull))
 	if err != nil {
-		w.cfg.Logger.Error("the spool takes no changes of calls", "error", err)
+		w.cfg.Logger.Error("changes of calls not written to the spool", "error", err)
 		return fmt.Errorf("spool changes: %w", err)
 	}
 	for _, r := range requests {
@@ -354,7 +356,7 @@ func (w *Writer) drained(d *drain) error {
 	return err
 }
 
-// end joins the running attempt and tries once more.
+// end waits for the running attempt, tries once more and closes the file.
 func (w *Writer) end(running *drain) error {
 	if running != nil {
 		<-running.done

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Open is a best effort without flock: systems that refuse to remove an open file show that another
-// process has it.
+// Open creates and opens a file; ErrLocked if another process has it. This is a best effort without
+// flock: it works on systems that refuse to remove an open file.
 func Open(path string) (*os.File, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, ErrLocked
@@ -16,5 +16,5 @@ func Open(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 }
 
-// Lock does nothing here.
+// Lock does nothing on this system.
 func Lock(*os.File) error { return nil }

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Open locks a file. The system releases the lock when the process dies, and so does closing the
-// file. The file itself stays: if it were removed, two processes could lock two files of the same
-// name.
+// Open opens a file, which it creates if it is missing, and locks it; ErrLocked if another process
+// has it. The system releases the lock when the process dies, and so does closing the file. The file
+// itself stays: if it were removed, two processes could lock two files of the same name.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -22,7 +22,7 @@ func Open(path string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// Lock locks an open file, or returns ErrLocked.
+// Lock locks an open file; ErrLocked if another process has it.
 func Lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
