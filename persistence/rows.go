@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"voicebridge/persistence/internal/dbtype"
@@ -87,7 +86,7 @@ func messageToRow(key Key, m Message, instance string, now time.Time) (pgdb.Inse
 		ID: m.ID, ThreadID: key.Thread, Owner: key.Owner,
 		Role: string(m.Role), Source: cmp.Or(string(d.Source), string(SourceText)),
 		Status: cmp.Or(string(d.Status), string(StatusCompleted)),
-		Text:   text, SearchText: strings.ToLower(text),
+		Text:   text, SearchText: searchText(text),
 		Parts: cleanJSON(parts), Metadata: cleanJSON(meta),
 		CallID: cleanText(d.CallID), ItemID: cleanText(d.ItemID), Model: cleanText(d.Model), Voice: cleanText(d.Voice),
 		HeardText: cleanPtr(d.HeardText), AudioEndMs: d.AudioEndMS,

@@ -57,9 +57,29 @@ func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (
 	return h, nil
 }
 
+// searchText returns what a search looks at: every word of a text once, in lower case. The words of a
+// query are looked for one by one, so no more is needed, and to index every letter of a long answer
+// is most of what it takes to save it.
+func searchText(text string) string {
+	text = strings.ToLower(text)
+	seen := map[string]bool{}
+	var words strings.Builder
+	for word := range strings.FieldsSeq(text) {
+		if seen[word] {
+			continue
+		}
+		seen[word] = true
+		if words.Len() > 0 {
+			words.WriteByte(' ')
+		}
+		words.WriteString(word)
+	}
+	return words.String()
+}
+
 // SearchMessages searches the owner's other threads for words: messages with the most of them come
 // first, then the latest. Of a word that many messages contain it ranks only some, the latest.
-// limit is 1 to 50.
+// words are single words or parts of them, without spaces; limit is 1 to 50.
 func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, limit int) ([]SearchHit, error) {
 	if err := key.check(); err != nil {
 		return nil, fmt.Errorf("search messages: %w", err)

@@ -314,6 +314,7 @@ func (s suite) searchMessages(t *testing.T) {
 	other.append(t, text(persistence.RoleAssistant, "DUCKS and geese 100%"))
 	other.append(t, text(persistence.RoleUser, "ducks again"))
 	other.append(t, text(persistence.RoleSystem, "ducks and geese by order"))
+	other.append(t, text(persistence.RoleUser, "Herons, herons\u00a0HERONS\n\tand herons"))
 	stranger := bundle{url: b.url, store: b.store, key: newThread(t, b.store, "bert")}
 	stranger.append(t, text(persistence.RoleUser, "ducks and geese of bert"))
 	for _, c := range []struct {
@@ -324,6 +325,7 @@ func (s suite) searchMessages(t *testing.T) {
 		{[]string{"Ducks", "geese"}, 10, []string{"DUCKS and geese 100%", "ducks again", "We keep Ducks."}},
 		{[]string{"ducks", "geese"}, 1, []string{"DUCKS and geese 100%"}},
 		{[]string{"%", "_"}, 10, []string{"DUCKS and geese 100%"}},
+		{[]string{"erons"}, 10, []string{"Herons, herons\u00a0HERONS\n\tand herons"}},
 		{[]string{"'\"\x00\xff", "swans"}, 10, nil},
 		{nil, 10, nil},
 	} {
@@ -335,6 +337,9 @@ func (s suite) searchMessages(t *testing.T) {
 		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("SearchMessages(%q) = %q, %v, want %q", c.words, got, err, c.want)
 		}
+	}
+	if rows := Rows(t, b.url, "SELECT search_text FROM messages WHERE text LIKE 'Herons%'"); rows[0][0] != "herons, herons and" {
+		t.Errorf("the search looks at %q, not at every word once", rows[0][0])
 	}
 	_, err := b.store.SearchMessages(t.Context(), b.key, []string{"x"}, 0)
 	wantErr(t, "SearchMessages() without a limit", err, persistence.ErrInvalid)
