@@ -109,7 +109,7 @@ func TestDoctorBesideARunningServer(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	for _, want := range []string{
-		"ok: database: ", "which a running voicebridge uses, can be opened and has its tables", "ok: web address: a voicebridge runs on ",
+		"ok: database: ", "which a running voicebridge uses, can be opened and has its tables", "ok: web address: a voicebridge is already running on ",
 		"ok: media (UDP): port ", "by the running voicebridge",
 	} {
 		if !strings.Contains(report, want) {

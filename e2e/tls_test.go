@@ -82,7 +82,7 @@ func TestServeTLS(t *testing.T) {
 	}
 	// Doctor finds the running server over https.
 	address := strings.TrimPrefix(s.url, "https://")
-	if _, report, _ := runCommand(t, append(environ, "VOICEBRIDGE_LISTEN="+address), "doctor"); !strings.Contains(report, "ok: web address: a voicebridge runs on "+address) {
+	if _, report, _ := runCommand(t, append(environ, "VOICEBRIDGE_LISTEN="+address), "doctor"); !strings.Contains(report, "ok: web address: a voicebridge is already running on "+address) {
 		t.Errorf("doctor says\n%s", report)
 	}
 	s.terminate()

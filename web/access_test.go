@@ -131,7 +131,7 @@ func TestWeakSecretsStopTheStart(t *testing.T) {
 	}{
 		"a short token":         {access.Auth{Tokens: []access.StaticToken{{Owner: "anna", Token: access.NewSecret("fifteen-letters")}}}, `token of "anna" has fewer than 16`},
 		"a token without owner": {access.Auth{Tokens: []access.StaticToken{{Token: access.NewSecret("sixteen-letters-")}}}, "owner"},
-		"a short JWT secret":    {access.Auth{JWTSecret: access.NewSecret(strings.Repeat("s", 31))}, "less than 32 bytes"},
+		"a short JWT secret":    {access.Auth{JWTSecret: access.NewSecret(strings.Repeat("s", 31))}, "fewer than 32 bytes"},
 		"keys without issuer":   {access.Auth{JWKSURL: "https://k.example", JWTAudience: "a"}, "issuer"},
 		"keys without audience": {access.Auth{JWKSURL: "https://k.example", JWTIssuer: "i"}, "audience"},
 		"long enough":           {access.Auth{Tokens: []access.StaticToken{{Owner: "anna", Token: access.NewSecret("sixteen-letters-")}}, JWTSecret: access.NewSecret(strings.Repeat("s", 32))}, ""},

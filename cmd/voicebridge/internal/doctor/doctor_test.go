@@ -35,7 +35,7 @@ func TestJudgeModels(t *testing.T) {
 		{"", 401, ``, "problem: voice model: https://x/v1 requires a key"},
 		{"", 404, ``, "warning: voice model: https://x/v1 answers, but has no list"},
 		{"sk-1", 405, ``, "warning: "},
-		{"sk-1", 429, ``, "warning: voice model: https://x/v1 answers that the limit"},
+		{"sk-1", 429, ``, "warning: voice model: https://x/v1 answers that the key's limit"},
 		{"sk-1", 302, ``, "problem: voice model: https://x/v1 answers 302"},
 		{"sk-1", 500, ``, "problem: "},
 	} {
