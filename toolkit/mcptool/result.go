@@ -113,10 +113,11 @@ func (k *keeper) content(c mcp.Content) (word string, instead mcp.Content) {
 }
 
 func (k *keeper) resource(r *mcp.ResourceContents) (word string, instead mcp.Content) {
+	if r == nil { // the server left it out
+		return "", nil
+	}
 	kind, _, _ := strings.Cut(r.MIMEType, "/")
 	switch {
-	case r == nil:
-		return "", nil
 	case r.Text != "":
 		return r.Text, nil
 	case len(r.Blob) > 0 && (kind == "image" || kind == "audio"):

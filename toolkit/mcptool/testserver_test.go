@@ -168,6 +168,7 @@ func newTestServer() *mcp.Server {
 			&mcp.TextContent{Text: "a picture:"}, &mcp.ImageContent{MIMEType: "image/png", Data: []byte{1, 2, 3}},
 			&mcp.ResourceLink{URI: "file:///a.txt", Name: "a"},
 			&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///b.txt", Text: "inside"}},
+			&mcp.EmbeddedResource{}, // without its resource, which the protocol requires
 		}}, nil
 	})
 	add("pictures", `{"type":"object","properties":{"sizes":{"type":"array","items":{"type":"integer"}},"failed":{"type":"boolean"}}}`,
