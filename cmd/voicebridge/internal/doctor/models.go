@@ -81,7 +81,7 @@ func (d *doctor) prices(context.Context) {
 // judgeModels interprets the answer to a request for the list of models.
 func judgeModels(c *config.Config, status int, body []byte) finding {
 	say := func(verdict, format string, args ...any) finding {
-		return finding{verdict, aboutCalls, fmt.Sprintf(c.OpenAIBaseURL+" "+format, args...)}
+		return finding{verdict, aboutCalls, c.OpenAIBaseURL + " " + fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
