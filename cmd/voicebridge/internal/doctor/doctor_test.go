@@ -51,6 +51,38 @@ func TestJudgeModels(t *testing.T) {
 	}
 }
 
+// TestPrices names every model in use whose cost is unknown.
+func TestPrices(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "empty.yaml")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		environ []string
+		want    string
+	}{
+		"all known":             {nil, "ok: prices: they are known"},
+		"unknown voice":         {[]string{"VOICEBRIDGE_REALTIME_MODEL=mine"}, "warning: prices: the cost of mine is unknown"},
+		"unknown transcription": {[]string{"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=mine"}, "warning: prices: the cost of mine is unknown"},
+		"its price is given": {[]string{"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=mine", `VOICEBRIDGE_PRICES=[{"model":"mine","minute":1}]`},
+			"ok: prices: they are known"},
+		"all unknown": {[]string{"VOICEBRIDGE_REALTIME_MODEL=a", "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=b", "VOICEBRIDGE_TEXT_MODEL=c"},
+			"warning: prices: the cost of a and b and c is unknown"},
+		"a simulator answers calls": {[]string{"VOICEBRIDGE_UPSTREAM=simulator", "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=mine"}, "ok: prices: they are known"},
+	} {
+		cfg, err := config.Load(config.Sources{File: file, Environ: append([]string{"OPENAI_API_KEY=sk-1"}, c.environ...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		(&doctor{cfg: cfg, report: func(f finding) { got = append(got, f.String()) }}).prices(t.Context())
+		if len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 func TestIsPublic(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

@@ -63,8 +63,12 @@ func (d *doctor) prices(context.Context) {
 	const about = "prices"
 	c := &d.cfg
 	var unknown []string
-	if _, ok := c.Price(c.Realtime.Model); !ok && c.Driver() != config.UpstreamSimulator {
-		unknown = append(unknown, c.Realtime.Model)
+	if c.Driver() != config.UpstreamSimulator {
+		for _, model := range []string{c.Realtime.Model, c.Realtime.TranscriptionModel} {
+			if _, ok := c.Price(model); !ok {
+				unknown = append(unknown, model)
+			}
+		}
 	}
 	if name := c.TextProvider(); name != config.ProviderSimulator && name != config.ProviderOllama {
 		if _, ok := c.Price(c.TextModel(name)); !ok {
