@@ -64,7 +64,8 @@ func NewMetrics(registry prometheus.Registerer, version string) (*Metrics, error
 			"Duration of write transactions, by outcome: saved, or away if the database did not accept them.",
 			[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .5, 2, 10}, "outcome"),
 		spoken: histogram("voicebridge_call_save_duration_seconds",
-			"Time from something said in a call until it is durable, by where: database, file, or lost if neither accepted it.",
+			"Time of each attempt to save what is said in a call, by where it is durable then: database, file, or lost if neither accepted it; "+
+				"such an attempt is repeated.",
 			[]float64{.001, .002, .005, .01, .02, .05, .1, .5, 2, 10}, "where"),
 		queueWait: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "voicebridge_queue_wait_seconds", Help: "How long queued messages waited to be sent after they were due.",

@@ -96,8 +96,8 @@ func (o *Observer) Write(took time.Duration, saved bool) {
 	o.metrics.commits.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-// Saved takes changes of a call's thread once they are durable: in the database, in the file, or
-// lost.
+// Saved takes an attempt to save changes of a call's thread; safe means that they are durable, in the
+// database or in the file. The metric calls a failed attempt lost, although it will be repeated.
 func (o *Observer) Saved(key persistence.Key, began, ended time.Time, inFile, safe bool, changes []persistence.Change) {
 	where := savedInDatabase
 	switch {
