@@ -38,6 +38,7 @@ type Server struct {
 	ctx      context.Context // set by Run; nil before
 	stopped  bool
 	sessions []*Session
+	adopted  int // sessions so far, with those that were dropped
 	secrets  map[string]secret
 	creates  int
 	faults   Faults // of future calls
@@ -86,13 +87,18 @@ func (s *Server) Sessions() []*Session {
 	return slices.Clone(s.sessions)
 }
 
-// WaitSession waits for the n-th session, from 1, and returns it, as long as none has been dropped. The error is ctx's
-// cause.
+// WaitSession waits for the n-th session, from 1, and returns it. The error is ctx's cause, or says that the session has
+// been dropped; see Sessions.
 func (s *Server) WaitSession(ctx context.Context, n int) (*Session, error) {
 	for {
 		s.mu.Lock()
-		if len(s.sessions) >= n {
-			found := s.sessions[n-1]
+		if s.adopted >= n {
+			at := slices.IndexFunc(s.sessions, func(ses *Session) bool { return ses.number == n })
+			if at < 0 {
+				s.mu.Unlock()
+				return nil, fmt.Errorf("session %d is not kept", n)
+			}
+			found := s.sessions[at]
 			s.mu.Unlock()
 			return found, nil
 		}
@@ -188,17 +194,24 @@ func (s *Server) adopt(ses *Session) error {
 	if s.live() >= s.cfg.MaxSessions {
 		return errFull
 	}
+	s.add(ses)
+	s.wg.Go(func() { ses.run(s.ctx) })
+	s.log.Info("session created", "call_id", ses.id)
+	return nil
+}
+
+// add makes room for the session, and tells those who wait for it. s.mu is held.
+func (s *Server) add(ses *Session) {
 	if len(s.sessions) >= maxEnded+s.cfg.MaxSessions {
 		s.forget()
 	}
+	s.adopted++
+	ses.number = s.adopted
 	s.sessions = append(s.sessions, ses)
 	if s.changed != nil {
 		close(s.changed)
 		s.changed = nil
 	}
-	s.wg.Go(func() { ses.run(s.ctx) })
-	s.log.Info("session created", "call_id", ses.id)
-	return nil
 }
 
 // forget drops the oldest ended sessions, so that maxEnded sessions are left if possible. s.mu is held.

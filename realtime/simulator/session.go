@@ -33,6 +33,7 @@ var (
 // the clock, and all belong to the goroutine of run.
 type Session struct {
 	id          string
+	number      int // among the server's sessions, from 1; the server's mutex guards it
 	began       time.Time
 	log         *slog.Logger
 	maxDuration time.Duration
