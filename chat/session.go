@@ -139,7 +139,8 @@ func (c *Coordinator) Session(ctx context.Context, key persistence.Key) (Session
 	return s, nil
 }
 
-// DeleteSession interrupts a turn that is running in this process, and deletes the thread with everything in it.
+// DeleteSession interrupts a turn that is running on the thread, on any instance, and deletes the thread with everything
+// in it.
 func (c *Coordinator) DeleteSession(ctx context.Context, key persistence.Key) error {
 	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
 		return fmt.Errorf("delete session: %w", err)
@@ -147,8 +148,10 @@ func (c *Coordinator) DeleteSession(ctx context.Context, key persistence.Key) er
 	c.mu.Lock()
 	t := c.turns[key]
 	c.mu.Unlock()
+	if err := c.Interrupt(ctx, key); err != nil && !errors.Is(err, ErrIdle) {
+		return fmt.Errorf("delete session: %w", err)
+	}
 	if t != nil {
-		t.Interrupt()
 		if _, err := t.Wait(ctx); err != nil {
 			return fmt.Errorf("delete session: %w", err)
 		}

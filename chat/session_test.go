@@ -1,6 +1,7 @@
 package chat_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -212,4 +213,29 @@ func TestSessionRefusals(t *testing.T) {
 			t.Errorf("SessionMessage() = %v\n%s", err, seenAs(s))
 		}
 	})
+}
+
+// TestDeleteElsewhere deletes a thread while another process answers on it.
+func TestDeleteElsewhere(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	p := startPair(t, chat.Config{NoTitles: true, Providers: []llm.Provider{&fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, _ func(llm.Delta, error) bool) {
+		g.pass(ctx)
+	}}}})
+	turn := p.turn(chat.TurnRequest{Text: "Go"})
+	<-g.reached
+	if err := p.there.DeleteSession(t.Context(), p.key); err != nil {
+		t.Errorf("DeleteSession() = %v", err)
+	}
+	select {
+	case <-turn.Done():
+	default:
+		t.Error("DeleteSession() returned before the end of the turn")
+	}
+	if r := p.wait(turn); r.Finish != chat.FinishInterrupted {
+		t.Errorf("Wait() = %+v", r)
+	}
+	if _, err := p.there.Session(t.Context(), p.key); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("Session() after its end = %v", err)
+	}
 }
