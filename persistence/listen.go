@@ -225,6 +225,8 @@ func (e *postgresEngine) handleNote(payload string) {
 	}
 	switch {
 	case n.Instance == e.origin:
+	case n.Data != nil: // an event, whose type may be that of a note
+		e.hub.draft(n.Key, Event{Type: EventType(n.Type), Data: n.Data})
 	case n.Type == noteShards:
 		signal(e.hub.joined)
 	case n.Type == noteCommand:
@@ -235,9 +237,7 @@ func (e *postgresEngine) handleNote(payload string) {
 		e.hub.answered(n.To)
 	case n.Type == noteGone:
 		e.hub.gone(n.Key)
-	case n.Data == nil:
-		e.hub.hint(n.Key)
 	default:
-		e.hub.draft(n.Key, Event{Type: EventType(n.Type), Data: n.Data})
+		e.hub.hint(n.Key)
 	}
 }

@@ -27,8 +27,8 @@ const (
 	noteAnswer  = "answer"
 )
 
-// note is a message to other instances. Without data it is a hint that the table has something new,
-// up to the number Seq.
+// note is a message to other instances. With data it is an event. Without, and of no type above, it
+// is a hint that the table has something new, up to the number Seq.
 type note struct {
 	Instance string `json:"instance"`
 	Key      Key    `json:"key"`

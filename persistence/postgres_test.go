@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"voicebridge/persistence"
@@ -81,6 +82,14 @@ const marker = "marker"
 // untilWatched waits until what one store publishes reaches another.
 func untilWatched(t *testing.T, from, to *persistence.Store, key persistence.Key) {
 	t.Helper()
+	untilMarked(t, from, key, func(ctx context.Context) events { return to.Watch(key).Events(ctx, -1) })
+}
+
+type events = iter.Seq2[persistence.Event, error]
+
+// untilMarked publishes markers until one arrives.
+func untilMarked(t *testing.T, from *persistence.Store, key persistence.Key, watch func(context.Context) events) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	var publishing sync.WaitGroup
 	defer publishing.Wait()
@@ -96,7 +105,7 @@ func untilWatched(t *testing.T, from, to *persistence.Store, key persistence.Key
 			}
 		}
 	})
-	for e, err := range to.Watch(key).Events(ctx, -1) {
+	for e, err := range watch(ctx) {
 		if err != nil {
 			t.Fatalf("Watch() = %v", err)
 		}
@@ -146,6 +155,44 @@ func TestInstancesNotifyEachOther(t *testing.T) {
 		t.Fatalf("DeleteThread() = %v", err)
 	}
 	want(t, there, "error watch thread: not found")
+}
+
+// TestOwnerWatchedElsewhere has threads made, renamed and deleted by another process.
+func TestOwnerWatchedElsewhere(t *testing.T) {
+	t.Parallel()
+	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
+	owner := persistence.Key{Owner: key.Owner}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	untilMarked(t, a, owner, b.WatchOwner(key.Owner).Events)
+	watch := b.WatchOwner(key.Owner)
+	thread, err := a.CreateThread(t.Context(), key.Owner, "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	key.Thread = thread.ID
+	if _, err := a.RenameThread(t.Context(), key, "New"); err != nil {
+		t.Fatalf("RenameThread() = %v", err)
+	}
+	if err := a.DeleteThread(t.Context(), key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	a.Publish(t.Context(), owner, persistence.Event{Type: "end"})
+	var got []string
+	for e, err := range watch.Events(ctx) {
+		if err != nil {
+			t.Fatalf("WatchOwner() = %v after %v", err, got)
+		}
+		if e.Type == "end" {
+			break
+		}
+		if e.Type != marker {
+			got = append(got, string(e.Type))
+		}
+	}
+	if d := cmp.Diff([]string{"thread_created", "thread_updated", "thread_deleted"}, got); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
 }
 
 func TestSecondProcessWithTheSameInstance(t *testing.T) {
