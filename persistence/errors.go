@@ -9,7 +9,8 @@ var (
 	// ErrConflict means that a unique rule was broken: an id is taken, or a thread already has a
 	// live call.
 	ErrConflict = errors.New("conflict")
-	// ErrInvalid means that the input cannot be stored; the text says why.
+	// ErrInvalid means that the input cannot be stored. The text says why: "invalid title: …", or
+	// "invalid: …" with the words of the database.
 	ErrInvalid = errors.New("invalid")
 	// ErrServed means that another process serves the SQLite file.
 	ErrServed = errors.New("another voicebridge serves this database")

@@ -57,12 +57,12 @@ func classify(err error) *problem.Error {
 	return &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong on the server. Its log has the details."}
 }
 
-// plainInvalid returns the store's message about an invalid value without its wrapping, which is no
-// use to a client.
+// plainInvalid returns what is wrong with a value ("invalid title: …"), without the wrapping, which
+// is no use to a client. The database's own words ("invalid: …") are not for clients.
 func plainInvalid(err error) string {
-	text := err.Error()
-	if _, after, ok := strings.Cut(text, persistence.ErrInvalid.Error()+": "); ok {
-		return after
+	sentinel := persistence.ErrInvalid.Error()
+	if _, reason, _ := strings.Cut(err.Error(), sentinel); strings.HasPrefix(reason, " ") {
+		return sentinel + reason + "."
 	}
 	return "A value in the request is not valid."
 }
