@@ -121,6 +121,7 @@ type watcher struct {
 	bytes  int
 	behind bool // the table has something that is not in the queue
 	gone   bool // the thread was deleted
+	lost   bool // a draft did not fit into the queue
 }
 
 func (h *hub) add(key Key) *watcher {
@@ -164,6 +165,7 @@ func (h *hub) each(key Key, do func(*watcher)) {
 func (h *hub) draft(key Key, e Event) {
 	h.each(key, func(w *watcher) {
 		if !w.put(item{draft: e}) {
+			w.set(&w.lost)
 			h.dropped.Add(1)
 		}
 	})
@@ -211,10 +213,10 @@ func (w *watcher) set(flag *bool) {
 func (w *watcher) signal() { signal(w.wake) }
 
 // take empties the queue.
-func (w *watcher) take() (items []item, behind, gone bool) {
+func (w *watcher) take() (items []item, behind, gone, lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	items, behind, gone = w.queue, w.behind, w.gone
-	w.queue, w.bytes, w.behind = nil, 0, false
-	return items, behind, gone
+	items, behind, gone, lost = w.queue, w.behind, w.gone, w.lost
+	w.queue, w.bytes, w.behind, w.lost = nil, 0, false, false
+	return items, behind, gone, lost
 }

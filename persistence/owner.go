@@ -57,13 +57,13 @@ func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 				return
 			case <-o.w.wake:
 			}
-			items, _, _ := o.w.take()
+			items, _, _, lost := o.w.take()
 			for _, i := range items {
 				if !yield(i.draft, nil) {
 					return
 				}
 			}
-			if len(items) >= maxQueued {
+			if lost {
 				yield(Event{}, ErrSlow)
 				return
 			}

@@ -194,7 +194,7 @@ func (v *view) noteAsked(e Event) {
 
 // step sends what came since the last step.
 func (v *view) step(ctx context.Context, behind bool) error {
-	items, missed, gone := v.w.take()
+	items, missed, gone, _ := v.w.take()
 	if gone {
 		return ErrNotFound
 	}

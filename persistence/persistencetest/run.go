@@ -47,6 +47,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"watch inserts":        s.watchInserts,
 		"watch many writers":   s.watchManyWriters,
 		"watch slowly":         s.watchSlowly,
+		"watch owner slowly":   s.watchOwnerSlowly,
 		"watch ends":           s.watchEnds,
 		"publish":              s.publish,
 		"recover":              s.recover,

@@ -264,6 +264,37 @@ func (s suite) watchSlowly(t *testing.T) {
 	}
 }
 
+// watchOwnerSlowly publishes more or less than fits into a watcher's buffer of 256 events and 1 MiB.
+func (s suite) watchOwnerSlowly(t *testing.T) {
+	b := s.setup(t)
+	for name, c := range map[string]struct {
+		events, bytes, fit int
+	}{
+		"all fit":     {256, 10, 256},
+		"too many":    {257, 10, 256},
+		"too large":   {2, 600 << 10, 1},
+		"a large one": {1, 2 << 20, 1},
+	} {
+		owner := persistence.Key{Owner: name}
+		watch := b.store.WatchOwner(name)
+		for range c.events {
+			b.store.Publish(t.Context(), owner, persistence.Event{Type: "draft", Data: fmt.Appendf(nil, "%q", strings.Repeat("x", c.bytes))})
+		}
+		came, end := 0, error(nil)
+		for e, err := range watch.Events(within(t)) {
+			if end = err; err != nil || e.Type == "end" {
+				break
+			}
+			if came++; came == c.events { // nothing was lost
+				b.store.Publish(t.Context(), owner, persistence.Event{Type: "end"})
+			}
+		}
+		if came != c.fit || errors.Is(end, persistence.ErrSlow) != (c.fit < c.events) {
+			t.Errorf("%s: %d events came, want %d, and then %v", name, came, c.fit, end)
+		}
+	}
+}
+
 func (s suite) watchEnds(t *testing.T) {
 	b := s.setup(t)
 	b.append(t, text(persistence.RoleUser, "x"))
