@@ -110,7 +110,7 @@ func (m *Message) grow(drafts []pgdb.Draft) {
 	m.Parts[at].Text = string(text)
 }
 
-// whole reads a message with its drafts.
+// whole reads a message with its drafts, in a transaction.
 func whole(ctx context.Context, q queries, row pgdb.Message) (Message, error) {
 	m, _, err := withDrafts(ctx, q, row)
 	return m, err

@@ -2,7 +2,10 @@ package persistence
 
 import (
 	"context"
+	"sync"
 	"time"
+
+	"voicebridge/persistence/internal/pgdb"
 )
 
 // Hurry makes a store poll for the changes of others, and test its connection for
@@ -34,3 +37,24 @@ func Sent(s *Store) int64 {
 
 // ForgetRates deletes unused rates, as the clean-up does.
 func ForgetRates(ctx context.Context, s *Store) error { return s.forgetRates(ctx) }
+
+// BeforeDrafts calls do once, before the store next reads a message's drafts outside a transaction.
+func BeforeDrafts(s *Store, do func()) { s.eng = &interrupted{engine: s.eng, do: do} }
+
+type interrupted struct {
+	engine
+	once sync.Once
+	do   func()
+}
+
+func (i *interrupted) read() queries { return interruptedQueries{i.engine.read(), i} }
+
+type interruptedQueries struct {
+	queries
+	by *interrupted
+}
+
+func (q interruptedQueries) ListDrafts(ctx context.Context, arg pgdb.ListDraftsParams) ([]pgdb.Draft, error) {
+	q.by.once.Do(q.by.do)
+	return q.queries.ListDrafts(ctx, arg)
+}

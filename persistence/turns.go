@@ -134,21 +134,24 @@ func (s *Store) RunningTurn(ctx context.Context, key Key) (TurnRecord, error) {
 	return TurnRecord{ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time, LeaseUntil: row.LeaseUntil.Time}, nil
 }
 
-// Answering reads the message that the thread's text turn, of any instance, is writing;
-// ErrNotFound if there is none.
+// Answering reads the message that the thread's text turn, of any instance, is writing, or
+// has just written; ErrNotFound if there is none.
 func (s *Store) Answering(ctx context.Context, key Key) (Message, error) {
 	if err := key.check(); err != nil {
 		return Message{}, fmt.Errorf("read answer: %w", err)
 	}
 	open, err := s.eng.read().ListOpenTextMessages(ctx, pgdb.ListOpenTextMessagesParams{ThreadID: key.Thread, Owner: key.Owner})
-	if err == nil && len(open) == 0 {
+	if err != nil {
+		return Message{}, s.fail("read answer", err)
+	}
+	found, err := s.wholes(ctx, key, open[max(0, len(open)-1):])
+	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
 	if err != nil {
 		return Message{}, s.fail("read answer", err)
 	}
-	m, err := whole(ctx, s.eng.read(), open[len(open)-1])
-	return m, s.fail("read answer", err)
+	return found[0], nil
 }
 
 // Message reads a message and locks the thread until the end of the batch, so that the message can
