@@ -249,8 +249,11 @@ func (s *Store) MoveQueued(ctx context.Context, key Key, id string, up bool) (mo
 // TitleQueued sets a message's title, even if it has been sent by now. ErrNotFound means that it
 // was removed.
 func (s *Store) TitleQueued(ctx context.Context, key Key, id, title string) error {
-	if title = cleanText(title); len(title) > maxQueuedTitle || !validID(id) {
-		return fmt.Errorf("title queued message: %w: the title has %d bytes, at most %d are allowed", ErrInvalid, len(title), maxQueuedTitle)
+	if !validID(id) {
+		return fmt.Errorf("title queued message: %w", ErrNotFound)
+	}
+	if title = cleanText(title); len(title) > maxQueuedTitle {
+		return fmt.Errorf("title queued message: %w title: it has %d bytes, at most %d are allowed", ErrInvalid, len(title), maxQueuedTitle)
 	}
 	return s.fail("title queued message", s.changeThread(ctx, key, func(q queries) (int64, error) {
 		return q.TitleQueued(ctx, pgdb.TitleQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner, Title: title})

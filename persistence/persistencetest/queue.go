@@ -183,6 +183,11 @@ func (s suite) queueRefuses(t *testing.T) {
 	if n, err := b.store.QueueLength(t.Context(), stranger); n != 0 || err != nil {
 		t.Errorf("QueueLength() of a stranger = %d, %v", n, err)
 	}
+	for _, id := range []string{"", "\x00", long} {
+		wantErr(t, fmt.Sprintf("TitleQueued() of %.9q", id), b.store.TitleQueued(t.Context(), b.key, id, "y"), persistence.ErrNotFound)
+	}
+	err = b.store.TitleQueued(t.Context(), b.key, hostile.ID, strings.Repeat("x", 1001))
+	wantErr(t, "TitleQueued() with a long title", err, persistence.ErrInvalid)
 	_, err = b.store.EditQueued(t.Context(), b.key, hostile.ID, "")
 	wantErr(t, "EditQueued() to nothing", err, persistence.ErrInvalid)
 	b.wantQueue(t, hostile.Text)
