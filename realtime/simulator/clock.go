@@ -1,47 +1,31 @@
 package simulator
 
 import (
-	"container/heap"
+	"slices"
 	"time"
 )
 
 // timer is work that is due at a certain time.
 type timer struct {
-	at  time.Time
-	seq int // equal times fire in order of creation
-	f   func()
-}
-
-type timers []timer
-
-func (t timers) Len() int { return len(t) }
-func (t timers) Less(i, j int) bool {
-	return t[i].at.Before(t[j].at) || (t[i].at.Equal(t[j].at) && t[i].seq < t[j].seq)
-}
-func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
-
-// Push implements heap.Interface.
-func (t *timers) Push(x any) { *t = append(*t, x.(timer)) }
-
-// Pop implements heap.Interface.
-func (t *timers) Pop() any {
-	old := *t
-	last := old[len(old)-1]
-	old[len(old)-1] = timer{}
-	*t = old[:len(old)-1]
-	return last
+	at time.Time
+	f  func()
 }
 
 // clock runs work when it is due. It belongs to the session's goroutine.
 type clock struct {
-	timers timers
-	made   int
+	timers []timer // the next one first
 }
 
-// after makes fire call f once d has passed.
+// after makes fire call f once d has passed. Equal times fire in order of creation.
 func (c *clock) after(d time.Duration, f func()) {
-	c.made++
-	heap.Push(&c.timers, timer{at: time.Now().Add(d), seq: c.made, f: f})
+	t := timer{time.Now().Add(d), f}
+	i, _ := slices.BinarySearchFunc(c.timers, t.at, func(other timer, at time.Time) int {
+		if other.at.After(at) {
+			return 1
+		}
+		return -1
+	})
+	c.timers = slices.Insert(c.timers, i, t)
 }
 
 // next returns the time until something is due, an hour if nothing is planned.
@@ -57,7 +41,9 @@ func (c *clock) fire(now time.Time) bool {
 	if len(c.timers) == 0 || c.timers[0].at.After(now) {
 		return false
 	}
-	heap.Pop(&c.timers).(timer).f()
+	f := c.timers[0].f
+	c.timers = slices.Delete(c.timers, 0, 1)
+	f()
 	return true
 }
 
