@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"path"
 	"slices"
@@ -69,21 +70,12 @@ func (c *chooser) replyTo(it *item) *Reply {
 func (c *chooser) speakAbout(outputs []*item) answer {
 	say := ""
 	for _, out := range outputs {
-		reply := c.follow[out.callID]
+		reply := cmp.Or(c.follow[out.callID], &Reply{})
 		delete(c.follow, out.callID)
-		then, failed := textToolDone, textToolFailed
-		if reply != nil {
-			if reply.Then != "" {
-				then = reply.Then
-			}
-			if reply.Failed != "" {
-				failed = reply.Failed
-			}
-		}
 		if reportsError(out.output) {
-			return answer{say: c.fill(failed)}
+			return answer{say: c.fill(cmp.Or(reply.Failed, textToolFailed))}
 		}
-		say = then
+		say = cmp.Or(reply.Then, textToolDone)
 	}
 	return answer{say: c.fill(say)}
 }
@@ -106,15 +98,10 @@ func (c *chooser) resolve(r *response, reply *Reply) answer {
 	if forced, ok := c.forcedCall(r); ok {
 		return answer{calls: []chosenCall{forced}, reply: &Reply{Then: textToolDone, Failed: textToolFailed}}
 	}
-	for reply != nil {
-		calls, ok := pickCalls(r, reply.Calls)
-		if ok {
+	for ; reply != nil; reply = reply.Else {
+		if calls, ok := pickCalls(r, reply.Calls); ok {
 			return answer{say: c.fill(reply.Say), calls: calls, reply: reply}
 		}
-		if reply.Else == nil {
-			break
-		}
-		reply = reply.Else
 	}
 	return answer{say: textPlainAgain}
 }
@@ -122,17 +109,10 @@ func (c *chooser) resolve(r *response, reply *Reply) answer {
 // forcedCall obeys a tool_choice that demands a call. It is asked about what the user said, never about outputs, so
 // that the model speaks in the end.
 func (c *chooser) forcedCall(r *response) (chosenCall, bool) {
-	if len(r.tools) == 0 {
-		return chosenCall{}, false
-	}
-	if r.choice == "required" {
-		return chosenCall{r.tools[0].name, sampleArguments(r.tools[0].parameters)}, true
-	}
-	if o, ok := r.choice.(object); ok {
-		for _, t := range r.tools {
-			if t.name == o["name"] {
-				return chosenCall{t.name, sampleArguments(t.parameters)}, true
-			}
+	chosen, _ := r.choice.(object)
+	for _, t := range r.tools {
+		if r.choice == "required" || t.name == chosen["name"] {
+			return chosenCall{t.name, sampleArguments(t.parameters)}, true
 		}
 	}
 	return chosenCall{}, false
@@ -151,11 +131,7 @@ func pickCalls(r *response, wanted []Call) ([]chosenCall, bool) {
 		if i < 0 {
 			return nil, false
 		}
-		arguments := w.Arguments
-		if arguments == "" {
-			arguments = sampleArguments(r.tools[i].parameters)
-		}
-		calls = append(calls, chosenCall{r.tools[i].name, arguments})
+		calls = append(calls, chosenCall{r.tools[i].name, cmp.Or(w.Arguments, sampleArguments(r.tools[i].parameters))})
 	}
 	return calls, true
 }
@@ -167,10 +143,7 @@ func (c *chooser) fill(text string) string {
 // sampleArguments makes up arguments that satisfy a JSON schema: its required members, with
 // examples, defaults and first enum values if there are any.
 func sampleArguments(schema object) string {
-	b, err := json.Marshal(sampleObject(schema, 0))
-	if err != nil {
-		return "{}"
-	}
+	b, _ := json.Marshal(sampleObject(schema, 0)) // what it takes from the schema was JSON before
 	return string(b)
 }
 

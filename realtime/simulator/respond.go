@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -87,10 +88,7 @@ func (g *responder) emitRateLimits() {
 func (g *responder) plan(r *response) {
 	if g.failed < g.faults.FailResponses {
 		g.failed++
-		code := g.faults.FailCode
-		if code == "" {
-			code = "rate_limit_exceeded"
-		}
+		code := cmp.Or(g.faults.FailCode, "rate_limit_exceeded")
 		r.steps = []func(){func() {
 			r.status = realtime.ResponseFailed
 			r.err = &realtime.Error{Type: "rate_limit_error", Code: code, Message: "The response failed on purpose."}
