@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -95,20 +94,20 @@ func (s *Server) showCalls(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, map[string]any{"calls": calls})
 }
 
-// named returns the live sessions that a path names: one, or all of them. If the one does not exist, it answers the
-// request and returns nil.
-func (s *Server) named(w http.ResponseWriter, r *http.Request) []*Session {
-	id := r.PathValue("id")
-	var found []*Session
+// each calls f with the live sessions that a path names, one or all of them, and answers the request.
+func (s *Server) each(w http.ResponseWriter, r *http.Request, f func(*Session)) {
+	id, n := r.PathValue("id"), 0
 	for _, ses := range s.Sessions() {
 		if ses.Err() == nil && (id == "all" || id == ses.id) {
-			found = append(found, ses)
+			f(ses)
+			n++
 		}
 	}
-	if len(found) == 0 && id != "all" {
+	if n == 0 && id != "all" {
 		writeError(w, http.StatusNotFound, refuse("call_id_not_found", "call_id", "No call with this id is active."))
+		return
 	}
-	return found
+	writeJSON(w, map[string]int{"calls": n})
 }
 
 func (s *Server) disrupt(w http.ResponseWriter, r *http.Request) {
@@ -117,29 +116,15 @@ func (s *Server) disrupt(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, refuse("", "", "Use expire, drop, silence, speak or inject."))
 		return
 	}
-	sessions := s.named(w, r)
-	if sessions == nil && r.PathValue("id") != "all" {
-		return
-	}
-	for _, ses := range sessions {
-		action(ses)
-	}
-	writeJSON(w, map[string]int{"calls": len(sessions)})
+	s.each(w, r, action)
 }
 
 // inject sends the body as if it were an event, whatever it contains.
 func (s *Server) inject(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil || len(raw) == 0 {
-		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "%s", fmt.Sprintf("The body must have 1 to %d bytes.", maxControl)))
+		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "The body must have 1 to %d bytes.", maxControl))
 		return
 	}
-	sessions := s.named(w, r)
-	if sessions == nil && r.PathValue("id") != "all" {
-		return
-	}
-	for _, ses := range sessions {
-		ses.Inject(raw)
-	}
-	writeJSON(w, map[string]int{"calls": len(sessions)})
+	s.each(w, r, func(ses *Session) { ses.Inject(raw) })
 }

@@ -203,11 +203,11 @@ func (s *Server) hangup(w http.ResponseWriter, r *http.Request) {
 	if _, ok := s.authorize(w, r); !ok {
 		return
 	}
-	ses := s.find(r.PathValue("id"))
-	if ses == nil || ses.Err() != nil {
-		writeError(w, http.StatusNotFound, refuse("call_id_not_found", "call_id", "No call with this id is active."))
-		return
+	for _, ses := range s.Sessions() {
+		if ses.id == r.PathValue("id") && ses.Err() == nil {
+			ses.mail.post(func() { ses.end(ErrHungUp) })
+			return
+		}
 	}
-	ses.mail.post(func() { ses.end(ErrHungUp) })
-	w.WriteHeader(http.StatusOK)
+	writeError(w, http.StatusNotFound, refuse("call_id_not_found", "call_id", "No call with this id is active."))
 }

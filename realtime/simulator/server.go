@@ -138,9 +138,7 @@ func (s *Server) nextFaults() Faults {
 func (s *Server) live() int {
 	n := 0
 	for _, other := range s.sessions {
-		select {
-		case <-other.done:
-		default:
+		if other.Err() == nil {
 			n++
 		}
 	}
@@ -224,17 +222,6 @@ func (s *Server) forget() {
 		spare--
 		return true
 	})
-}
-
-func (s *Server) find(id string) *Session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, ses := range s.sessions {
-		if ses.id == id {
-			return ses
-		}
-	}
-	return nil
 }
 
 // newSession puts the parts together. The peer is still missing.
