@@ -25,6 +25,19 @@ func readObject(raw []byte) (object, error) {
 	return o, nil
 }
 
+// lookup follows a path of objects.
+func lookup(o object, path ...string) (any, bool) {
+	for _, name := range path[:len(path)-1] {
+		next, ok := o[name].(object)
+		if !ok {
+			return nil, false
+		}
+		o = next
+	}
+	v, ok := o[path[len(path)-1]]
+	return v, ok
+}
+
 func refuse(code, param, format string, args ...any) *realtime.Error {
 	return &realtime.Error{
 		Type: "invalid_request_error", Code: code, Param: param, Message: fmt.Sprintf(format, args...),

@@ -53,27 +53,18 @@ func (c *Config) defaults() {
 	c.Pace.Transcript = cmp.Or(c.Pace.Transcript, 250*time.Millisecond)
 	c.MaxDuration = cmp.Or(c.MaxDuration, 60*time.Minute)
 	c.MaxSessions = cmp.Or(c.MaxSessions, 1000)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Script == nil {
-		c.Script = DefaultScript()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.Script = cmp.Or(c.Script, DefaultScript())
 }
 
 func (c *Config) validate() error {
 	var errs []error
-	for name, d := range map[string]time.Duration{
-		"Pace.Think": c.Pace.Think, "Pace.Step": c.Pace.Step, "Pace.Transcript": c.Pace.Transcript,
-		"MaxDuration": c.MaxDuration,
+	for name, n := range map[string]int64{
+		"Pace.Think": int64(c.Pace.Think), "Pace.Step": int64(c.Pace.Step), "Pace.Transcript": int64(c.Pace.Transcript),
+		"MaxDuration": int64(c.MaxDuration), "MaxSessions": int64(c.MaxSessions), "FaultyCalls": int64(c.FaultyCalls),
 	} {
-		if d < 0 {
-			errs = append(errs, fmt.Errorf("%s is negative: %v", name, d))
-		}
-	}
-	for name, n := range map[string]int{"MaxSessions": c.MaxSessions, "FaultyCalls": c.FaultyCalls} {
 		if n < 0 {
-			errs = append(errs, fmt.Errorf("%s is negative: %d", name, n))
+			errs = append(errs, fmt.Errorf("%s is negative", name))
 		}
 	}
 	errs = append(errs, c.Faults.validate())
@@ -84,8 +75,5 @@ func (c *Config) validate() error {
 }
 
 func (c *Config) knowsModel(name string) bool {
-	if strings.HasPrefix(name, "gpt-realtime") {
-		return true
-	}
-	return slices.Contains(c.Models, name)
+	return strings.HasPrefix(name, "gpt-realtime") || slices.Contains(c.Models, name)
 }

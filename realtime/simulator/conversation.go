@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,19 +97,9 @@ func (c *conversation) remove(id string) bool {
 	return true
 }
 
-func (c *conversation) call(callID string) *item {
-	for _, it := range c.items {
-		if it.kind == realtime.ItemFunctionCall && it.callID == callID {
-			return it
-		}
-	}
-	return nil
-}
-
-func (c *conversation) answered(callID string) bool {
-	return slices.ContainsFunc(c.items, func(it *item) bool {
-		return it.kind == realtime.ItemFunctionCallOutput && it.callID == callID
-	})
+// has reports whether there is a function call, or an output, with that id.
+func (c *conversation) has(kind, callID string) bool {
+	return slices.ContainsFunc(c.items, func(it *item) bool { return it.kind == kind && it.callID == callID })
 }
 
 // before returns what the user said in the turn before the latest, or "nothing yet".
@@ -230,9 +221,7 @@ func (c *conversation) newItem(o object) (*item, *realtime.Error) {
 	if err := c.checkKind(it, o); err != nil {
 		return nil, err
 	}
-	if it.id == "" {
-		it.id = newID("item_")
-	}
+	it.id = cmp.Or(it.id, newID("item_"))
 	return it, nil
 }
 
@@ -241,17 +230,15 @@ func (c *conversation) checkKind(it *item, o object) *realtime.Error {
 	case realtime.ItemMessage:
 		return it.readContent(o["content"])
 	case realtime.ItemFunctionCall:
-		if it.callID == "" {
-			it.callID = newID("call_")
-		}
-		if c.call(it.callID) != nil {
+		it.callID = cmp.Or(it.callID, newID("call_"))
+		if c.has(realtime.ItemFunctionCall, it.callID) {
 			return refuse("invalid_value", "item.call_id", "A function call with ID '%s' already exists in the conversation.", it.callID)
 		}
 	case realtime.ItemFunctionCallOutput:
-		if c.call(it.callID) == nil {
+		if !c.has(realtime.ItemFunctionCall, it.callID) {
 			return refuse("invalid_value", "item.call_id", "Tool call ID '%s' not found in conversation.", it.callID)
 		}
-		if c.answered(it.callID) {
+		if c.has(realtime.ItemFunctionCallOutput, it.callID) {
 			return refuse("invalid_value", "item.call_id", "Tool call ID '%s' already has an output.", it.callID)
 		}
 	}

@@ -81,12 +81,6 @@ func (e *detector) reset() {
 	e.run, e.speaking, e.bufferMS = 0, false, 0
 }
 
-func (e *detector) clear() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.reset()
-}
-
 // commit empties the buffer and returns how much audio was in it, in ms.
 func (e *detector) commit() int64 {
 	e.mu.Lock()

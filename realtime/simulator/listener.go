@@ -191,7 +191,7 @@ func (l *listener) configure() {
 
 // clear answers input_audio_buffer.clear.
 func (l *listener) clear() {
-	l.detector.clear()
+	l.detector.commit()
 	l.speaking = false
 	l.wire.emit(object{"type": realtime.TypeInputCleared})
 }

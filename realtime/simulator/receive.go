@@ -2,6 +2,8 @@ package simulator
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +24,7 @@ var clientSchema = map[string]fields{
 		"tool_choice": isToolChoice, "parallel_tool_calls": isBool,
 		"reasoning":         isAny,
 		"max_output_tokens": isMaxTokens, "conversation": isOneOf("auto", "none"), "input": isAny,
-		"metadata": isMetadata, "prompt": isAny,
+		"metadata": nullable(isMetadata), "prompt": isAny,
 	}))},
 	realtime.TypeResponseCancel:    {"response_id": isString},
 	realtime.TypeOutputBufferClear: {},
@@ -32,9 +34,6 @@ var clientSchema = map[string]fields{
 }
 
 func isMetadata(param string, v any) *realtime.Error {
-	if v == nil {
-		return nil
-	}
 	o, ok := v.(object)
 	if !ok {
 		return wrongType(param, "an object", v)
@@ -87,7 +86,7 @@ func (s *Session) handle(e realtime.Event, decodeErr error) *realtime.Error {
 	}
 	schema, ok := clientSchema[e.Type]
 	if !ok {
-		return refuse("invalid_value", "type", "Invalid value: '%s'. Supported values are: '%s'.", e.Type, strings.Join(clientTypes(), "', '"))
+		return refuse("invalid_value", "type", "Invalid value: '%s'. Supported values are: '%s'.", e.Type, strings.Join(slices.Sorted(maps.Keys(clientSchema)), "', '"))
 	}
 	o, err := readObject(e.Raw)
 	if err != nil {
@@ -104,14 +103,6 @@ func (s *Session) handle(e realtime.Event, decodeErr error) *realtime.Error {
 		return refusal
 	}
 	return s.act(e, o)
-}
-
-func clientTypes() []string {
-	return []string{
-		realtime.TypeSessionUpdate, realtime.TypeInputAppend, realtime.TypeInputCommit, realtime.TypeInputClear,
-		realtime.TypeItemCreate, realtime.TypeItemRetrieve, realtime.TypeItemTruncate, realtime.TypeItemDelete,
-		realtime.TypeResponseCreate, realtime.TypeResponseCancel, realtime.TypeOutputBufferClear,
-	}
 }
 
 func (s *Session) act(e realtime.Event, o object) *realtime.Error {
@@ -171,19 +162,6 @@ func (s *Session) updateSession(o object) *realtime.Error {
 	}
 	s.wire.emit(object{"type": realtime.TypeSessionUpdated, "session": s.set.shown})
 	return nil
-}
-
-// lookup follows a path of objects.
-func lookup(o object, path ...string) (any, bool) {
-	for _, name := range path[:len(path)-1] {
-		next, ok := o[name].(object)
-		if !ok {
-			return nil, false
-		}
-		o = next
-	}
-	v, ok := o[path[len(path)-1]]
-	return v, ok
 }
 
 // open starts the session when it is connected.

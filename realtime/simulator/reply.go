@@ -11,9 +11,7 @@ func writeError(w http.ResponseWriter, status int, e *realtime.Error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	body := object{"error": object{"message": e.Message, "type": e.Type, "param": orNull(e.Param), "code": orNull(e.Code)}}
-	if err := json.NewEncoder(w).Encode(body); err != nil {
-		return // the client is gone
-	}
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }
 
 func orNull(s string) any {

@@ -1,6 +1,10 @@
 package simulator
 
-import "voicebridge/realtime"
+import (
+	"slices"
+
+	"voicebridge/realtime"
+)
 
 // response is a response being generated. Its steps run one after the other, Pace apart; cancelling
 // stops them.
@@ -57,13 +61,7 @@ func (r *response) shown(convID string) object {
 
 // where returns an event about an item, with its place in the response.
 func (r *response) where(kind string, it *item) object {
-	index := 0
-	for i, other := range r.items {
-		if other == it {
-			index = i
-		}
-	}
-	return object{"type": kind, "response_id": r.id, "item_id": it.id, "output_index": index}
+	return object{"type": kind, "response_id": r.id, "item_id": it.id, "output_index": slices.Index(r.items, it)}
 }
 
 func (r *response) whereContent(kind string, it *item) object {

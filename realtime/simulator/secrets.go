@@ -53,10 +53,7 @@ func (s *Server) createSecret(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusTooManyRequests, refuse("rate_limit_exceeded", "", "Too many client secrets are open."))
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(object{"value": value, "expires_at": expires.Unix(), "session": set.shown}); err != nil {
-		return // the client is gone
-	}
+	writeJSON(w, object{"value": value, "expires_at": expires.Unix(), "session": set.shown})
 }
 
 // keepSecret stores a secret and drops expired ones. It returns false if there are too many.

@@ -131,9 +131,8 @@ func mergeObjects(base, patch object, deep ...string) object {
 }
 
 func voiceOf(session object) any {
-	audio, _ := session["audio"].(object)
-	output, _ := audio["output"].(object)
-	return output["voice"]
+	voice, _ := lookup(session, "audio", "output", "voice")
+	return voice
 }
 
 func sameJSON(a, b any) bool {
@@ -190,10 +189,7 @@ func readTurnDetection(td object) *turnDetection {
 		if !ok {
 			return or
 		}
-		f, err := n.Float64()
-		if err != nil {
-			return or
-		}
+		f, _ := n.Float64() // isNumber has read it
 		return f
 	}
 	silence := number("silence_duration_ms", 500)
