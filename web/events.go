@@ -44,8 +44,8 @@ type threadSockets struct {
 }
 
 func (h *threadSockets) routes(r router) {
-	r.GET("/api/threads/:id/ws", h.watch, r.user)
-	r.GET("/api/sessions/:id/ws", h.watch, r.user)
+	r.GET("/api/threads/:id/ws", onThread(h.watch), r.user)
+	r.GET("/api/sessions/:id/ws", onThread(h.watch), r.user)
 }
 
 // watcher is what the thread socket needs of the store.
@@ -78,11 +78,7 @@ type connectedData struct {
 
 // watch upgrades to a socket with the thread's events. Without ?after it starts now: nothing newer
 // than the greeting is missed.
-func (h *threadSockets) watch(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *threadSockets) watch(c echo.Context, key persistence.Key) error {
 	after, err := input.Int(c, "after", -1, 0, math.MaxInt64)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/persistence"
 	"voicebridge/persistence/export"
 	"voicebridge/web/problem"
 )
@@ -20,14 +21,10 @@ type exports struct {
 	log *slog.Logger
 }
 
-func (h *exports) routes(r router) { r.GET("/api/threads/:id/export", h.export, r.user) }
+func (h *exports) routes(r router) { r.GET("/api/threads/:id/export", onThread(h.export), r.user) }
 
 // export returns a whole thread as a file.
-func (h *exports) export(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *exports) export(c echo.Context, key persistence.Key) error {
 	format := export.Markdown
 	if name := c.QueryParam("format"); name != "" {
 		var ok bool

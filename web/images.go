@@ -30,8 +30,8 @@ type images struct {
 }
 
 func (h *images) routes(r router) {
-	r.POST("/api/threads/:id/images", h.add, r.user, r.text)
-	r.GET("/api/threads/:id/images/:image_id", h.read, r.user)
+	r.POST("/api/threads/:id/images", onThread(h.add), r.user, r.text)
+	r.GET("/api/threads/:id/images/:image_id", onThread(h.read), r.user)
 }
 
 type imageAnswer struct {
@@ -43,11 +43,7 @@ type imageAnswer struct {
 }
 
 // add takes an image as the body, whose header must be that of an image of the declared type.
-func (h *images) add(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *images) add(c echo.Context, key persistence.Key) error {
 	declared, _ := input.MediaType(c.Request().Header.Get(echo.HeaderContentType))
 	if !slices.Contains(persistence.ImageTypes, declared) {
 		return problem.UnsupportedMedia("Send the image as image/png, image/jpeg, image/webp or image/gif.")
@@ -74,11 +70,7 @@ func (h *images) add(c echo.Context) error {
 }
 
 // read returns an image, which never changes.
-func (h *images) read(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *images) read(c echo.Context, key persistence.Key) error {
 	noImage := problem.NotFound("image_not_found", "There is no such image on this thread.")
 	id := c.Param("image_id")
 	if !input.ValidID(id, maxThreadID) {

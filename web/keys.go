@@ -14,14 +14,20 @@ const maxThreadID = 64
 
 var errNoThread = problem.NotFound("thread_not_found", "There is no such thread.")
 
-// threadKey returns the key of the thread in the path for the request's owner. An impossible id is
-// a 404 like any unknown one.
-func threadKey(c echo.Context) (persistence.Key, error) {
-	id := c.Param("id")
-	if !input.ValidID(id, maxThreadID) {
-		return persistence.Key{}, errNoThread
+// onThread serves with the key of the thread in the path for the request's owner. An impossible id
+// is a 404 like any unknown one.
+func onThread(serve func(echo.Context, persistence.Key) error) echo.HandlerFunc {
+	return withKey(serve, errNoThread)
+}
+
+func withKey(serve func(echo.Context, persistence.Key) error, notFound error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		id := c.Param("id")
+		if !input.ValidID(id, maxThreadID) {
+			return notFound
+		}
+		return serve(c, persistence.Key{Owner: identity(c).Owner, Thread: id})
 	}
-	return persistence.Key{Owner: identity(c).Owner, Thread: id}, nil
 }
 
 // orThread replaces a not-found error by one about the thread.

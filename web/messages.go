@@ -14,7 +14,7 @@ import (
 // messages serves the route about a thread's messages.
 type messages struct{ store messageStore }
 
-func (h *messages) routes(r router) { r.GET("/api/threads/:id/messages", h.list, r.user) }
+func (h *messages) routes(r router) { r.GET("/api/threads/:id/messages", onThread(h.list), r.user) }
 
 // messageStore is what the routes about messages need of the store.
 type messageStore interface {
@@ -29,11 +29,7 @@ type messagePage struct {
 	NextAfter *int64 `json:"next_after"`
 }
 
-func (h *messages) list(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *messages) list(c echo.Context, key persistence.Key) error {
 	after, err := input.Int(c, "after", 0, 0, math.MaxInt64)
 	if err != nil {
 		return err

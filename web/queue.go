@@ -49,15 +49,15 @@ type queues struct {
 // routes registers the same routes under both names of a thread.
 func (h *queues) routes(r router) {
 	for _, thread := range []string{"/api/threads/:id", "/api/sessions/:id"} {
-		r.GET(thread+"/queue", h.list, r.user)
-		r.POST(thread+"/queue", h.add, r.user, r.text)
-		r.DELETE(thread+"/queue", h.clear, r.user)
-		r.POST(thread+"/queue/resume", h.resume, r.user)
-		r.GET(thread+"/queue/:msg_id", h.read, r.user)
-		r.PATCH(thread+"/queue/:msg_id", h.edit, r.user)
-		r.DELETE(thread+"/queue/:msg_id", h.remove, r.user)
-		r.POST(thread+"/queue/:msg_id/move", h.move, r.user)
-		r.POST(thread+"/queue/:msg_id/send", h.send, r.user)
+		r.GET(thread+"/queue", onThread(h.answer), r.user)
+		r.POST(thread+"/queue", onThread(h.add), r.user, r.text)
+		r.DELETE(thread+"/queue", onThread(h.clear), r.user)
+		r.POST(thread+"/queue/resume", onThread(h.resume), r.user)
+		r.GET(thread+"/queue/:msg_id", onQueued(h.read), r.user)
+		r.PATCH(thread+"/queue/:msg_id", onQueued(h.edit), r.user)
+		r.DELETE(thread+"/queue/:msg_id", onQueued(h.remove), r.user)
+		r.POST(thread+"/queue/:msg_id/move", onQueued(h.move), r.user)
+		r.POST(thread+"/queue/:msg_id/send", onQueued(h.send), r.user)
 	}
 }
 
@@ -114,20 +114,8 @@ func (h *queues) answer(c echo.Context, key persistence.Key) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-func (h *queues) list(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
-	return h.answer(c, key)
-}
-
 // add queues a message. The same idempotency key gets the same answer and adds nothing.
-func (h *queues) add(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *queues) add(c echo.Context, key persistence.Key) error {
 	var body struct {
 		Message        string   `json:"message"`
 		ImageIDs       []string `json:"image_ids"`
@@ -141,13 +129,13 @@ func (h *queues) add(c echo.Context) error {
 	if err := checkQueued(body.Message); err != nil {
 		return err
 	}
-	m := persistence.QueuedMessage{
-		Text: body.Message, ImageIDs: body.ImageIDs, ClientID: body.ClientID, IdempotencyKey: body.IdempotencyKey,
-	}
-	if m.ScheduledAt, err = h.readSchedule(body.ScheduledAt); err != nil {
+	at, err := h.readSchedule(body.ScheduledAt)
+	if err != nil {
 		return err
 	}
-	saved, err := h.queue.Add(c.Request().Context(), key, m)
+	saved, err := h.queue.Add(c.Request().Context(), key, persistence.QueuedMessage{
+		Text: body.Message, ImageIDs: body.ImageIDs, ClientID: body.ClientID, IdempotencyKey: body.IdempotencyKey, ScheduledAt: at,
+	})
 	switch {
 	case errors.Is(err, persistence.ErrQueueFull):
 		return &problem.Error{
@@ -189,22 +177,14 @@ func (h *queues) readSchedule(text string) (*time.Time, error) {
 	return nil, problem.BadRequest("invalid_scheduled_at", "scheduled_at", "scheduled_at must be a time like 2026-12-24T18:00:00Z, or how long from now, like 5m.")
 }
 
-func (h *queues) clear(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *queues) clear(c echo.Context, key persistence.Key) error {
 	if _, err := h.queue.Clear(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-func (h *queues) resume(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *queues) resume(c echo.Context, key persistence.Key) error {
 	if err := h.queue.Resume(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
@@ -213,17 +193,15 @@ func (h *queues) resume(c echo.Context) error {
 
 var errNotQueued = problem.NotFound("message_not_found", "There is no such message in the queue.")
 
-// queuedKey reads the thread and the message from the path.
-func queuedKey(c echo.Context) (persistence.Key, string, error) {
-	key, err := threadKey(c)
-	if err != nil {
-		return key, "", err
-	}
-	id := c.Param("msg_id")
-	if !input.ValidID(id, maxThreadID) {
-		return key, "", errNotQueued
-	}
-	return key, id, nil
+// onQueued serves with the thread and the message of the path.
+func onQueued(serve func(c echo.Context, key persistence.Key, id string) error) echo.HandlerFunc {
+	return onThread(func(c echo.Context, key persistence.Key) error {
+		id := c.Param("msg_id")
+		if !input.ValidID(id, maxThreadID) {
+			return errNotQueued
+		}
+		return serve(c, key, id)
+	})
 }
 
 // orQueued replaces errors about a queued message by readable ones.
@@ -237,11 +215,7 @@ func orQueued(err error) error {
 	return err
 }
 
-func (h *queues) read(c echo.Context) error {
-	key, id, err := queuedKey(c)
-	if err != nil {
-		return err
-	}
+func (h *queues) read(c echo.Context, key persistence.Key, id string) error {
 	m, err := h.queue.Get(c.Request().Context(), key, id)
 	if err != nil {
 		return orQueued(err)
@@ -249,11 +223,7 @@ func (h *queues) read(c echo.Context) error {
 	return c.JSON(http.StatusOK, showQueued(m))
 }
 
-func (h *queues) edit(c echo.Context) error {
-	key, id, err := queuedKey(c)
-	if err != nil {
-		return err
-	}
+func (h *queues) edit(c echo.Context, key persistence.Key, id string) error {
 	var body struct {
 		Message string `json:"message"`
 	}
@@ -270,22 +240,14 @@ func (h *queues) edit(c echo.Context) error {
 	return c.JSON(http.StatusOK, showQueued(m))
 }
 
-func (h *queues) remove(c echo.Context) error {
-	key, id, err := queuedKey(c)
-	if err != nil {
-		return err
-	}
+func (h *queues) remove(c echo.Context, key persistence.Key, id string) error {
 	if err := h.queue.Remove(c.Request().Context(), key, id); err != nil {
 		return orQueued(err)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-func (h *queues) move(c echo.Context) error {
-	key, id, err := queuedKey(c)
-	if err != nil {
-		return err
-	}
+func (h *queues) move(c echo.Context, key persistence.Key, id string) error {
 	var body struct {
 		Direction string `json:"direction"`
 	}
@@ -302,12 +264,8 @@ func (h *queues) move(c echo.Context) error {
 }
 
 // send sends a message at once, ahead of those before it.
-func (h *queues) send(c echo.Context) error {
-	key, id, err := queuedKey(c)
-	if err != nil {
-		return err
-	}
-	err = h.queue.Send(c.Request().Context(), key, id)
+func (h *queues) send(c echo.Context, key persistence.Key, id string) error {
+	err := h.queue.Send(c.Request().Context(), key, id)
 	switch {
 	case errors.Is(err, queue.ErrClosed):
 		return problem.ErrShuttingDown

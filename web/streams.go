@@ -34,8 +34,8 @@ type streams struct {
 }
 
 func (h *streams) routes(r router) {
-	r.GET("/api/threads/:id/messages/stream", h.resume, r.user)
-	r.GET("/api/threads/:id/stream", h.resume, r.user)
+	r.GET("/api/threads/:id/messages/stream", onThread(h.resume), r.user)
+	r.GET("/api/threads/:id/stream", onThread(h.resume), r.user)
 }
 
 // explain puts a failure into words for the client of a stream.
@@ -44,11 +44,7 @@ func explain(err error) string { return classify(err).Message }
 // resume follows the turn that runs on a thread, from its beginning or from the event after a
 // number. Without a number the answer is 204 if no turn runs; with one, the rest of a turn that has
 // just ended is sent. The turn of another process is sent from its beginning in any case.
-func (h *streams) resume(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *streams) resume(c echo.Context, key persistence.Key) error {
 	after, turnID, err := resumePoint(c)
 	if err != nil {
 		return err

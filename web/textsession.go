@@ -28,11 +28,11 @@ type textSessionRoutes struct {
 
 func (h *textSessionRoutes) routes(r router) {
 	r.POST("/text/session", h.create, r.user, r.text, r.thread)
-	r.GET("/text/session/:id", h.read, r.user)
-	r.DELETE("/text/session/:id", h.delete, r.user)
-	r.POST("/text/session/:id/message", h.postMessage, r.user, r.turn)
-	r.POST("/text/session/:id/instructions", h.postInstructions, r.user, r.turn)
-	r.POST("/text/session/:id/tool-output", h.postToolOutput, r.user)
+	r.GET("/text/session/:id", onSession(h.read), r.user)
+	r.DELETE("/text/session/:id", onSession(h.delete), r.user)
+	r.POST("/text/session/:id/message", onSession(h.postMessage), r.user, r.turn)
+	r.POST("/text/session/:id/instructions", onSession(h.postInstructions), r.user, r.turn)
+	r.POST("/text/session/:id/tool-output", onSession(h.postToolOutput), r.user)
 }
 
 // textSessions is what the routes about text sessions need.
@@ -69,13 +69,9 @@ func orSession(err error) error {
 	return err
 }
 
-// sessionKey is threadKey: a session id is a thread id.
-func sessionKey(c echo.Context) (persistence.Key, error) {
-	key, err := threadKey(c)
-	if err != nil {
-		return key, errNoSession
-	}
-	return key, nil
+// onSession is onThread: a session id is a thread id.
+func onSession(serve func(echo.Context, persistence.Key) error) echo.HandlerFunc {
+	return withKey(serve, errNoSession)
 }
 
 func (h *textSessionRoutes) create(c echo.Context) error {
@@ -120,11 +116,7 @@ func validName(s string) bool {
 	return len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-func (h *textSessionRoutes) read(c echo.Context) error {
-	key, err := sessionKey(c)
-	if err != nil {
-		return err
-	}
+func (h *textSessionRoutes) read(c echo.Context, key persistence.Key) error {
 	session, err := h.chat.Session(c.Request().Context(), key)
 	if err != nil {
 		return orSession(err)
@@ -132,11 +124,7 @@ func (h *textSessionRoutes) read(c echo.Context) error {
 	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Session: &session})
 }
 
-func (h *textSessionRoutes) delete(c echo.Context) error {
-	key, err := sessionKey(c)
-	if err != nil {
-		return err
-	}
+func (h *textSessionRoutes) delete(c echo.Context, key persistence.Key) error {
 	if err := h.remove.thread(c.Request().Context(), key); err != nil {
 		return orSession(err)
 	}
@@ -144,11 +132,7 @@ func (h *textSessionRoutes) delete(c echo.Context) error {
 }
 
 // postMessage appends instructions and a message, and answers.
-func (h *textSessionRoutes) postMessage(c echo.Context) error {
-	key, err := sessionKey(c)
-	if err != nil {
-		return err
-	}
+func (h *textSessionRoutes) postMessage(c echo.Context, key persistence.Key) error {
 	var body struct {
 		Content      string `json:"content"`
 		Instructions texts  `json:"instructions"`
@@ -165,11 +149,7 @@ func (h *textSessionRoutes) postMessage(c echo.Context) error {
 }
 
 // postInstructions appends instructions, and answers. The body may be a bare text or list of texts.
-func (h *textSessionRoutes) postInstructions(c echo.Context) error {
-	key, err := sessionKey(c)
-	if err != nil {
-		return err
-	}
+func (h *textSessionRoutes) postInstructions(c echo.Context, key persistence.Key) error {
 	var body struct {
 		Instructions texts `json:"instructions"`
 	}
@@ -221,11 +201,7 @@ type toolOutput struct {
 
 // postToolOutput appends the results of calls that the client ran, all of them or none. It
 // generates nothing.
-func (h *textSessionRoutes) postToolOutput(c echo.Context) error {
-	key, err := sessionKey(c)
-	if err != nil {
-		return err
-	}
+func (h *textSessionRoutes) postToolOutput(c echo.Context, key persistence.Key) error {
 	var body struct {
 		ToolOutputs []toolOutput `json:"toolOutputs"`
 	}

@@ -35,10 +35,10 @@ type threads struct {
 func (h *threads) routes(r router) {
 	r.GET("/api/threads", h.list, r.user)
 	r.POST("/api/threads", h.create, r.user, r.text, r.thread)
-	r.GET("/api/threads/:id", h.read, r.user)
-	r.PATCH("/api/threads/:id", h.rename, r.user)
-	r.DELETE("/api/threads/:id", h.delete, r.user)
-	r.POST("/api/threads/:id/reset", h.reset, r.user)
+	r.GET("/api/threads/:id", onThread(h.read), r.user)
+	r.PATCH("/api/threads/:id", onThread(h.rename), r.user)
+	r.DELETE("/api/threads/:id", onThread(h.delete), r.user)
+	r.POST("/api/threads/:id/reset", onThread(h.reset), r.user)
 }
 
 // remover deletes threads.
@@ -120,11 +120,7 @@ func (h *threads) create(c echo.Context) error {
 	return c.JSON(http.StatusCreated, thread)
 }
 
-func (h *threads) read(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *threads) read(c echo.Context, key persistence.Key) error {
 	thread, err := h.store.Thread(c.Request().Context(), key)
 	if err != nil {
 		return orThread(err)
@@ -132,11 +128,7 @@ func (h *threads) read(c echo.Context) error {
 	return c.JSON(http.StatusOK, thread)
 }
 
-func (h *threads) rename(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *threads) rename(c echo.Context, key persistence.Key) error {
 	var body struct {
 		Title *string `json:"title"`
 	}
@@ -157,11 +149,7 @@ func (h *threads) rename(c echo.Context) error {
 	return c.JSON(http.StatusOK, thread)
 }
 
-func (h *threads) delete(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *threads) delete(c echo.Context, key persistence.Key) error {
 	if err := h.remove.thread(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
@@ -197,11 +185,7 @@ func callIsGone(err error) bool {
 
 // reset starts a fresh context: later turns and calls no longer see what came before, and neither
 // does the live call.
-func (h *threads) reset(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *threads) reset(c echo.Context, key persistence.Key) error {
 	ctx := c.Request().Context()
 	if err := h.store.ResetThread(ctx, key); err != nil {
 		return orThread(err)

@@ -27,8 +27,8 @@ type turns struct {
 }
 
 func (h *turns) routes(r router) {
-	r.POST("/api/threads/:id/messages", h.post, r.user, r.turn)
-	r.POST("/api/threads/:id/interrupt", h.interrupt, r.user)
+	r.POST("/api/threads/:id/messages", onThread(h.post), r.user, r.turn)
+	r.POST("/api/threads/:id/interrupt", onThread(h.interrupt), r.user)
 }
 
 // imageReader reads threads and their images.
@@ -66,11 +66,7 @@ type turnAnswer struct {
 }
 
 // post takes what a user types. It goes into the thread's live call, or else begins a text turn.
-func (h *turns) post(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *turns) post(c echo.Context, key persistence.Key) error {
 	var body struct {
 		Content      string          `json:"content"`
 		ImageIDs     []string        `json:"image_ids"`
@@ -266,11 +262,7 @@ func (h *turns) answer(c echo.Context, t *chat.Turn) error {
 
 // interrupt stops the thread's turn, including the answer of its live call. It waits until a text
 // turn is saved, so that the next message is not refused. It says so if there was nothing to stop.
-func (h *turns) interrupt(c echo.Context) error {
-	key, err := threadKey(c)
-	if err != nil {
-		return err
-	}
+func (h *turns) interrupt(c echo.Context, key persistence.Key) error {
 	ctx := c.Request().Context()
 	if _, err := h.store.Thread(ctx, key); err != nil {
 		return orThread(err)
