@@ -28,8 +28,8 @@ type calls struct {
 	threads interface {
 		Thread(ctx context.Context, key persistence.Key) (persistence.Thread, error)
 		EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
-		LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	}
+	live    *liveCall
 	remove  *remover
 	proxies []netip.Prefix
 }
@@ -156,10 +156,11 @@ func (h *calls) begin(ctx context.Context, start bridge.Start) (bridge.Started, 
 	}
 	moving := false
 	if start.ThreadID != "" && start.Takeover {
-		var err error
-		if moving, err = h.hasCall(ctx, persistence.Key{Owner: start.Owner, Thread: start.ThreadID}); err != nil {
+		id, _, err := h.live.find(ctx, persistence.Key{Owner: start.Owner, Thread: start.ThreadID})
+		if err != nil {
 			return bridge.Started{}, err
 		}
+		moving = id != ""
 	}
 	done, err := h.limits.Calls.Take(ctx, start.Owner, moving)
 	if err != nil {
@@ -173,18 +174,6 @@ func (h *calls) begin(ctx context.Context, start bridge.Start) (bridge.Started, 
 	}
 	done(started.ThreadID, started.CallID)
 	return started, nil
-}
-
-// hasCall reports whether the thread has a live call, in any process.
-func (h *calls) hasCall(ctx context.Context, key persistence.Key) (bool, error) {
-	if _, ok := h.calls.Live(key.Owner, key.Thread); ok {
-		return true, nil
-	}
-	_, err := h.threads.LiveCall(ctx, key)
-	if errors.Is(err, persistence.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // reconnect connects a browser to a live call again: the same one, perhaps from another network, or
@@ -237,13 +226,9 @@ func (h *calls) callOf(c echo.Context) (id string, err error) {
 		return "", errNoCall
 	}
 	if who.Secret != nil {
-		live, ok := h.calls.Live(who.Owner, who.Secret.Thread)
-		if !ok { // another instance may have it
-			rec, err := h.threads.LiveCall(c.Request().Context(), persistence.Key{Owner: who.Owner, Thread: who.Secret.Thread})
-			if err != nil {
-				return "", orCall(err)
-			}
-			live = rec.ID
+		live, _, err := h.live.find(c.Request().Context(), persistence.Key{Owner: who.Owner, Thread: who.Secret.Thread})
+		if err != nil {
+			return "", err
 		}
 		if live != id {
 			return "", errNoCall

@@ -28,7 +28,6 @@ type threadSockets struct {
 		threadReader
 		messageStore
 		watcher
-		LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	}
 	queue interface {
 		Length(ctx context.Context, key persistence.Key) (int, error)
@@ -36,9 +35,9 @@ type threadSockets struct {
 	}
 	chat  textTurns
 	calls interface {
-		Live(owner, threadID string) (callID string, ok bool)
 		Decided(key persistence.Key, toolCallID string)
 	}
+	live *liveCall
 	door *socketDoor
 	log  *slog.Logger
 }
@@ -107,27 +106,19 @@ func (h *threadSockets) watch(c echo.Context, key persistence.Key) error {
 	if err != nil {
 		return err
 	}
-	hello := connectedData{SessionID: key.Thread, QueueLength: waiting, QueueConfig: h.queue.Settings(), ServerMaxSeq: last, Busy: busy}
-	if hello.CallID, err = h.liveCall(ctx, key); err != nil {
+	callID, _, err := h.live.find(ctx, key)
+	if err != nil {
 		return err
+	}
+	hello := connectedData{SessionID: key.Thread, QueueLength: waiting, QueueConfig: h.queue.Settings(), ServerMaxSeq: last, Busy: busy}
+	if callID != "" {
+		hello.CallID = &callID
 	}
 	return h.door.upgrade(c, "connect again with after=SEQ", func(ctx context.Context, k *socket.Socket) error {
 		k.Limit = -1 // take rejects what is too large and goes on
 		k.Take = func(kind websocket.MessageType, r io.Reader) error { return h.take(ctx, k, key, kind, r) }
 		return k.Run(ctx, func(ctx context.Context) error { return sendEvents(k, watch.Events(ctx, after), hello) })
 	})
-}
-
-// liveCall returns the id of the thread's live call, in any process; nil if there is none.
-func (h *threadSockets) liveCall(ctx context.Context, key persistence.Key) (*string, error) {
-	if id, ok := h.calls.Live(key.Owner, key.Thread); ok {
-		return &id, nil
-	}
-	rec, err := h.store.LiveCall(ctx, key)
-	if errors.Is(err, persistence.ErrNotFound) {
-		return nil, nil //nolint:nilnil // there is no call
-	}
-	return &rec.ID, err
 }
 
 // sendEvents writes the greeting and then the events as they come. While a client is slow, events

@@ -22,20 +22,26 @@ type liveCall struct {
 	}
 }
 
+// find returns the id of the thread's live call, empty if there is none, and whether this process
+// has the call.
+func (l *liveCall) find(ctx context.Context, key persistence.Key) (id string, here bool, err error) {
+	if id, here = l.calls.Live(key.Owner, key.Thread); here {
+		return id, true, nil
+	}
+	rec, err := l.store.LiveCall(ctx, key)
+	if errors.Is(err, persistence.ErrNotFound) {
+		return "", false, nil
+	}
+	return rec.ID, false, err
+}
+
 // refuse returns an error if the thread has a live call, in any process, because the conversation
 // belongs to the call. A call that waits for its browser does not hold the thread: it is ended.
 func (l *liveCall) refuse(ctx context.Context, key persistence.Key) error {
 	if err := l.calls.Free(ctx, key); err != nil {
 		return err
 	}
-	if _, ok := l.calls.Live(key.Owner, key.Thread); ok {
-		return errCallLive
-	}
-	_, err := l.store.LiveCall(ctx, key)
-	if errors.Is(err, persistence.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+	if id, _, err := l.find(ctx, key); err != nil || id == "" {
 		return err
 	}
 	return errCallLive
@@ -47,23 +53,16 @@ func (l *liveCall) say(ctx context.Context, key persistence.Key, text string, im
 	if err := l.calls.Free(ctx, key); err != nil {
 		return nil, err
 	}
-	callID, ok := l.calls.Live(key.Owner, key.Thread)
-	if !ok {
-		rec, err := l.store.LiveCall(ctx, key)
-		if errors.Is(err, persistence.ErrNotFound) {
-			return nil, nil //nolint:nilnil // there is no call
-		}
-		if err != nil {
-			return nil, err
-		}
-		callID = rec.ID // another instance has it, or it has just begun
+	callID, here, err := l.find(ctx, key)
+	if err != nil || callID == "" {
+		return nil, err
 	}
 	if len(instructions) > 0 {
 		return nil, problem.BadRequest("invalid_value", "instructions", "The thread has a live call, which has its own instructions: send the text alone.")
 	}
 	m, err := l.calls.Say(ctx, key.Owner, key.Thread, text, imageIDs)
 	if e, isBridge := errors.AsType[*bridge.Error](err); isBridge && e.Code == bridge.CodeNoCall {
-		if !ok {
+		if !here { // another instance has it, or it has just begun
 			return nil, errCallChanging
 		}
 		return nil, nil //nolint:nilnil // it has just ended

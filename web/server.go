@@ -191,11 +191,11 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	s.echo = newEcho(cfg.TrustedProxies, s.pipeline.errors)
 	s.pipeline.use(s.echo)
 	events := securityLog{cfg.Logger}
-	remove := &remover{cfg.Calls, cfg.Store, cfg.Chat}
+	remove := &remover{cfg.Calls, live, cfg.Chat}
 	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true), text: countsText(limits), turn: countsTurn(limits), thread: countsThread(limits)}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
-		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, remove, cfg.TrustedProxies},
+		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, live, remove, cfg.TrustedProxies},
 		&clientSecrets{auth, cfg.Store, cfg.Upstream.Model, now, events},
 		&threads{cfg.Store, cfg.Calls, remove, events},
 		&messages{cfg.Store},
@@ -203,7 +203,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&images{cfg.Store, limits.ImageBytesPerOwner},
 		s.streams,
 		&exports{cfg.Store, cfg.Logger},
-		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, cfg.Calls, s.door, cfg.Logger},
+		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, cfg.Calls, live, s.door, cfg.Logger},
 		&ownerSockets{cfg.Store, s.door},
 		&queues{cfg.Queue, now},
 		&textSessionRoutes{cfg.Chat, live, remove, cfg.Limits},

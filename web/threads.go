@@ -44,12 +44,9 @@ func (h *threads) routes(r router) {
 // remover deletes threads.
 type remover struct {
 	calls interface {
-		Live(owner, threadID string) (callID string, ok bool)
 		Hangup(ctx context.Context, owner, callID string) error
 	}
-	store interface {
-		LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
-	}
+	live *liveCall
 	chat interface {
 		DeleteSession(ctx context.Context, key persistence.Key) error
 	}
@@ -160,13 +157,9 @@ func (h *threads) delete(c echo.Context, key persistence.Key) error {
 // thread deletes a thread. First it ends the thread's live call and its turn, whose later writes
 // would fail.
 func (h *remover) thread(ctx context.Context, key persistence.Key) error {
-	callID, ok := h.calls.Live(key.Owner, key.Thread)
-	if !ok {
-		rec, err := h.store.LiveCall(ctx, key)
-		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
-			return err
-		}
-		callID = rec.ID // empty if there is none
+	callID, _, err := h.live.find(ctx, key)
+	if err != nil {
+		return err
 	}
 	if callID != "" {
 		if err := h.calls.Hangup(ctx, key.Owner, callID); err != nil && !callIsGone(err) {
