@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 	"voicebridge/web/socket"
@@ -117,21 +117,20 @@ func (h *threadSockets) watch(c echo.Context, key persistence.Key) error {
 	return h.door.upgrade(c, "connect again with after=SEQ", func(ctx context.Context, k *socket.Socket) error {
 		k.Limit = -1 // take rejects what is too large and goes on
 		k.Take = func(kind websocket.MessageType, r io.Reader) error { return h.take(ctx, k, key, kind, r) }
-		return k.Run(ctx, func(ctx context.Context) error { return sendEvents(k, watch.Events(ctx, after), hello) })
+		return k.Run(ctx, func(ctx context.Context) error { return sendEvents(k, hello, watch.Events(ctx, after)) })
 	})
 }
 
 // sendEvents writes the greeting and then the events as they come. While a client is slow, events
 // wait in the store.
-func sendEvents(k *socket.Socket, events iter.Seq2[persistence.Event, error], hello connectedData) error {
-	data, err := json.Marshal(hello)
-	if err != nil {
-		return fmt.Errorf("encode greeting: %w", err)
-	}
-	if err := k.Write(persistence.Event{Type: "connected", Data: data}); err != nil {
+func sendEvents(k *socket.Socket, hello any, events iter.Seq2[persistence.Event, error]) error {
+	if err := k.Write(persistence.Event{Type: "connected", Data: toolkit.Encode(hello)}); err != nil {
 		return err
 	}
 	for event, err := range events {
+		if errors.Is(err, persistence.ErrSlow) {
+			return socket.ErrSlow
+		}
 		if err != nil {
 			return err
 		}
@@ -157,11 +156,7 @@ func (h *threadSockets) take(ctx context.Context, k *socket.Socket, key persiste
 	if e.Status >= http.StatusInternalServerError {
 		h.log.Error("message on the thread socket failed", "error", err, "thread_id", key.Thread)
 	}
-	data, err := json.Marshal(errorData{e.Code, e.Message})
-	if err != nil {
-		return fmt.Errorf("encode error: %w", err)
-	}
-	return k.Write(persistence.Event{Type: "error", Data: data})
+	return k.Write(persistence.Event{Type: "error", Data: toolkit.Encode(errorData{e.Code, e.Message})})
 }
 
 // errorData says what is wrong with a client's message.

@@ -2,9 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 
 	"github.com/labstack/echo/v4"
 
@@ -35,28 +32,8 @@ func (h *ownerSockets) watch(c echo.Context) error {
 	defer watch.Close()
 	return h.door.upgrade(c, "connect again and read the threads", func(ctx context.Context, k *socket.Socket) error {
 		k.Limit = maxSocketRead
-		return k.Run(ctx, func(ctx context.Context) error { return sendOwnerEvents(k, owner, watch.Events(ctx)) })
+		return k.Run(ctx, func(ctx context.Context) error {
+			return sendEvents(k, map[string]string{"owner": owner}, watch.Events(ctx))
+		})
 	})
-}
-
-func sendOwnerEvents(k *socket.Socket, owner string, events func(func(persistence.Event, error) bool)) error {
-	hello, err := json.Marshal(map[string]string{"owner": owner})
-	if err != nil {
-		return fmt.Errorf("encode greeting: %w", err)
-	}
-	if err := k.Write(persistence.Event{Type: "connected", Data: hello}); err != nil {
-		return err
-	}
-	for event, err := range events {
-		if errors.Is(err, persistence.ErrSlow) {
-			return socket.ErrSlow
-		}
-		if err != nil {
-			return err
-		}
-		if err := k.Write(event); err != nil {
-			return err
-		}
-	}
-	return nil
 }
