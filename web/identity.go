@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/labstack/echo/v4"
@@ -37,28 +38,9 @@ func identified(auth *access.Authenticator, events securityLog, secretsToo bool)
 	}
 }
 
-// countsText rejects an owner who sends too much.
-func countsText(limits *access.Allowances) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			if err := limits.Text(c.Request().Context(), identity(c).Owner); err != nil {
-				return err
-			}
-			return next(c)
-		}
-	}
-}
-
-// countsThread rejects an owner who has too many threads.
-func countsThread(limits *access.Allowances) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			if err := limits.Thread(c.Request().Context(), identity(c).Owner); err != nil {
-				return err
-			}
-			return next(c)
-		}
-	}
+// admits rejects an owner whom a limit rejects.
+func admits(limit func(ctx context.Context, owner string) error) echo.MiddlewareFunc {
+	return before(func(c echo.Context) error { return limit(c.Request().Context(), identity(c).Owner) })
 }
 
 // countsTurn rejects an owner for whom too many answers are being made.

@@ -46,12 +46,12 @@ func (p *pipeline) use(e *echo.Echo) {
 	e.Use(
 		p.recoverPanics,
 		p.logRequests,
-		responseHeaders,
-		p.checkHost,
+		before(responseHeaders),
+		before(p.checkHost),
 		p.cors(),
-		p.checkCrossOrigin,
-		p.limitBody,
-		p.readTrace,
+		before(func(c echo.Context) error { return p.origins.CheckCross(c.Request()) }),
+		before(p.limitBody),
+		before(p.readTrace),
 		middleware.GzipWithConfig(middleware.GzipConfig{
 			// The compressing writer holds back a WebSocket's 101, and proxies hold back the events
 			// of a compressed stream. A session description is small, and a compressor has buffers
@@ -65,12 +65,10 @@ func (p *pipeline) use(e *echo.Echo) {
 }
 
 // readTrace makes the spans of a request part of the trace that its headers name.
-func (p *pipeline) readTrace(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r := c.Request()
-		c.SetRequest(r.WithContext(p.trace(r.Context(), r.Header)))
-		return next(c)
-	}
+func (p *pipeline) readTrace(c echo.Context) error {
+	r := c.Request()
+	c.SetRequest(r.WithContext(p.trace(r.Context(), r.Header)))
+	return nil
 }
 
 // recoverPanics turns a panic into an error: one bad request must not end others' calls.
@@ -142,39 +140,23 @@ func requestLevel(route string) slog.Level {
 	}
 }
 
-func responseHeaders(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		h := c.Response().Header()
-		h.Set(echo.HeaderXContentTypeOptions, "nosniff")
-		h.Set(echo.HeaderReferrerPolicy, "no-referrer")
-		h.Set("Permissions-Policy", "microphone=(self), camera=(self), geolocation=()")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set(echo.HeaderContentSecurityPolicy, apiCSP)
-		h.Set(echo.HeaderCacheControl, "no-store")
-		return next(c)
-	}
+func responseHeaders(c echo.Context) error {
+	h := c.Response().Header()
+	h.Set(echo.HeaderXContentTypeOptions, "nosniff")
+	h.Set(echo.HeaderReferrerPolicy, "no-referrer")
+	h.Set("Permissions-Policy", "microphone=(self), camera=(self), geolocation=()")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set(echo.HeaderContentSecurityPolicy, apiCSP)
+	h.Set(echo.HeaderCacheControl, "no-store")
+	return nil
 }
 
-func (p *pipeline) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if name := access.ForwardedHeader(c.Request().Header); name != "" && p.refuseForwarded {
-			return problem.Forbidden("proxy_without_authentication", "The header "+name+" shows that this request came through a proxy, but this server has no authentication: set VOICEBRIDGE_API_TOKENS.")
-		}
-		if err := p.origins.CheckHost(c.Request()); err != nil {
-			return err
-		}
-		return next(c)
+func (p *pipeline) checkHost(c echo.Context) error {
+	if name := access.ForwardedHeader(c.Request().Header); name != "" && p.refuseForwarded {
+		return problem.Forbidden("proxy_without_authentication", "The header "+name+" shows that this request came through a proxy, but this server has no authentication: set VOICEBRIDGE_API_TOKENS.")
 	}
-}
-
-func (p *pipeline) checkCrossOrigin(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if err := p.origins.CheckCross(c.Request()); err != nil {
-			return err
-		}
-		return next(c)
-	}
+	return p.origins.CheckHost(c.Request())
 }
 
 func (p *pipeline) cors() echo.MiddlewareFunc {
@@ -190,21 +172,20 @@ func (p *pipeline) cors() echo.MiddlewareFunc {
 // limitBody limits the body's size and how long it may take to arrive. The deadline stays until the
 // handler has read the whole body, because the server itself reads on after a handler that did not.
 // A ReadTimeout of the server would also end the contexts of longer requests.
-func (p *pipeline) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if r := c.Request(); r.Body != http.NoBody {
-			rc := http.NewResponseController(c.Response())
-			// In tests, not every ResponseWriter has deadlines.
-			_ = rc.SetReadDeadline(time.Now().Add(p.bodyTimeout))
-			limit := int64(input.MaxBody)
-			switch c.Path() {
-			case "/api/threads/:id/messages":
-				limit = maxChatBody
-			case "/api/threads/:id/images":
-				limit = persistence.MaxImageBytes + 1 // so that the handler sees that it is too large
-			}
-			r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)
-		}
-		return next(c)
+func (p *pipeline) limitBody(c echo.Context) error {
+	r := c.Request()
+	if r.Body == http.NoBody {
+		return nil
 	}
+	// In tests, not every ResponseWriter has deadlines.
+	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(p.bodyTimeout))
+	limit := int64(input.MaxBody)
+	switch c.Path() {
+	case "/api/threads/:id/messages":
+		limit = maxChatBody
+	case "/api/threads/:id/images":
+		limit = persistence.MaxImageBytes + 1 // so that the handler sees that it is too large
+	}
+	r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)
+	return nil
 }

@@ -16,6 +16,18 @@ const (
 	headerThreadID  = "X-Thread-Id"
 )
 
+// before makes a middleware of a check, whose error answers the request.
+func before(check func(echo.Context) error) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if err := check(c); err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}
+}
+
 func requestID(c echo.Context) string { return c.Response().Header().Get(headerRequestID) }
 
 // maxLoggedPath limits what one request writes into the log, in bytes.

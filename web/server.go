@@ -192,7 +192,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	s.pipeline.use(s.echo)
 	events := securityLog{cfg.Logger}
 	remove := &remover{cfg.Calls, live, cfg.Chat}
-	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true), text: countsText(limits), turn: countsTurn(limits), thread: countsThread(limits)}
+	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true), text: admits(limits.Text), turn: countsTurn(limits), thread: admits(limits.Thread)}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
 		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, live, remove, cfg.TrustedProxies},
