@@ -33,7 +33,7 @@ type store interface {
 	healthReader
 	ownerWatcher
 	imageStore
-	tokenStore
+	access.TokenStore
 	callThreads
 	access.Records
 }
@@ -49,15 +49,6 @@ type callThreads interface {
 	EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
 	LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
 	TextSession(ctx context.Context, key persistence.Key) (persistence.TextSession, error)
-}
-
-// tokenStore stores page sessions and client secrets.
-type tokenStore interface {
-	SaveAccessToken(ctx context.Context, t persistence.AccessToken, keep int) error
-	AccessToken(ctx context.Context, kind, id string) (persistence.AccessToken, error)
-	CountAccessTokens(ctx context.Context, owner, kind string) (int, error)
-	DeleteAccessToken(ctx context.Context, owner, kind, id string) error
-	DeleteAccessTokens(ctx context.Context, owner string) (int, error)
 }
 
 // Config configures a [Server]. Calls, Chat, Queue, Store and Page are required.

@@ -33,7 +33,7 @@ type hashedToken struct {
 }
 
 // New checks the configuration and returns an authenticator. now is its clock.
-func New(a Auth, guesses *Guesses, store tokenStore, now func() time.Time) (*Authenticator, error) {
+func New(a Auth, guesses *Guesses, store TokenStore, now func() time.Time) (*Authenticator, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
 	}

@@ -14,9 +14,9 @@ import (
 	"voicebridge/persistence"
 )
 
-// tokenStore stores the tokens that this server issues, for all instances of the database;
+// TokenStore stores the tokens that this server issues, for all instances of the database;
 // *persistence.Store implements it.
-type tokenStore interface {
+type TokenStore interface {
 	SaveAccessToken(ctx context.Context, t persistence.AccessToken, keep int) error
 	AccessToken(ctx context.Context, kind, id string) (persistence.AccessToken, error)
 	CountAccessTokens(ctx context.Context, owner, kind string) (int, error)
@@ -42,11 +42,11 @@ var errForged = errors.New("not signed by this server")
 type mint struct {
 	kind  string
 	key   []byte
-	store tokenStore
+	store TokenStore
 	now   func() time.Time
 }
 
-func newMint(kind string, secret Secret, store tokenStore, now func() time.Time) (*mint, error) {
+func newMint(kind string, secret Secret, store TokenStore, now func() time.Time) (*mint, error) {
 	key, err := hkdf.Key(sha256.New, []byte(secret.Reveal()), nil, "voicebridge "+kind, 32)
 	if err != nil {
 		return nil, fmt.Errorf("derive key: %w", err)
