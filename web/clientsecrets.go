@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -173,11 +174,7 @@ func (h *clientSecrets) shownSession(secret access.ClientSecret) (json.RawMessag
 			return nil, problem.BadRequest("invalid_value", "session.audio", "session.audio must be an object with input and output.")
 		}
 	}
-	model, err := json.Marshal(h.model)
-	if err != nil {
-		return nil, fmt.Errorf("encode model: %w", err)
-	}
-	fields["type"], fields["object"], fields["model"] = json.RawMessage(`"realtime"`), json.RawMessage(`"realtime.session"`), model
+	fields["type"], fields["object"], fields["model"] = toolkit.Encode("realtime"), toolkit.Encode("realtime.session"), toolkit.Encode(h.model)
 	return json.Marshal(fields)
 }
 

@@ -94,20 +94,13 @@ type Config struct {
 
 func (c Config) validate() error {
 	var problems []error
-	if c.Calls == nil {
-		problems = append(problems, errors.New("web: Calls is missing"))
-	}
-	if c.Chat == nil {
-		problems = append(problems, errors.New("web: Chat is missing"))
-	}
-	if c.Queue == nil {
-		problems = append(problems, errors.New("web: Queue is missing"))
-	}
-	if c.Store == nil {
-		problems = append(problems, errors.New("web: Store is missing"))
-	}
-	if c.Page == nil {
-		problems = append(problems, errors.New("web: Page is missing"))
+	for _, part := range []struct {
+		name    string
+		missing bool
+	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Page", c.Page == nil}} {
+		if part.missing {
+			problems = append(problems, fmt.Errorf("web: %s is missing", part.name))
+		}
 	}
 	if !c.Loopback && !c.Auth.Required() {
 		problems = append(problems, errors.New("web: authentication is required off loopback"))

@@ -68,18 +68,10 @@ func (t *translator) chunksOf(e chat.Event) []Chunk {
 		return []Chunk{{Type: "start", MessageID: e.MessageID}}
 	case chat.EventStepStart:
 		return []Chunk{{Type: "start-step"}}
-	case chat.EventTextStart:
-		return []Chunk{{Type: "text-start", ID: e.TextID}}
-	case chat.EventTextDelta:
-		return []Chunk{{Type: "text-delta", ID: e.TextID, Delta: &e.Delta}}
-	case chat.EventTextEnd:
-		return []Chunk{{Type: "text-end", ID: e.TextID}}
-	case chat.EventReasoningStart:
-		return []Chunk{{Type: "reasoning-start", ID: e.TextID}}
-	case chat.EventReasoningDelta:
-		return []Chunk{{Type: "reasoning-delta", ID: e.TextID, Delta: &e.Delta}}
-	case chat.EventReasoningEnd:
-		return []Chunk{{Type: "reasoning-end", ID: e.TextID}}
+	case chat.EventTextStart, chat.EventTextEnd, chat.EventReasoningStart, chat.EventReasoningEnd:
+		return []Chunk{{Type: string(e.Type), ID: e.TextID}} // the protocol's own names
+	case chat.EventTextDelta, chat.EventReasoningDelta:
+		return []Chunk{{Type: string(e.Type), ID: e.TextID, Delta: &e.Delta}}
 	case chat.EventToolInput:
 		return []Chunk{{Type: "tool-input-available", ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Dynamic: e.Call.Dynamic}}
 	case chat.EventToolApproval:
