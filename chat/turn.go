@@ -63,6 +63,16 @@ func (t *Turn) User() persistence.Message { return t.user }
 // Done is closed when the turn has ended and is saved or, while the database is unavailable, when its end is announced.
 func (t *Turn) Done() <-chan struct{} { return t.done }
 
+// Ended reports whether Done is closed.
+func (t *Turn) Ended() bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // look makes the turn look for the user's decisions now.
 func (t *Turn) look() {
 	select {

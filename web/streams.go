@@ -52,7 +52,7 @@ func (h *streams) resume(c echo.Context, key persistence.Key) error {
 	if _, err := h.store.Thread(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
-	if t := h.chat.Running(key); t != nil && (turnID == "" || t.ID() == turnID) && (after >= 0 || !hasEnded(t)) {
+	if t := h.chat.Running(key); t != nil && (turnID == "" || t.ID() == turnID) && (after >= 0 || !t.Ended()) {
 		return h.follow(c, key, after, func() (*chat.Turn, error) { return t, nil })
 	}
 	t, err := h.chat.Follow(c.Request().Context(), key)
@@ -63,15 +63,6 @@ func (h *streams) resume(c echo.Context, key persistence.Key) error {
 		return orThread(err)
 	}
 	return h.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, streamForm{unnumbered: true})
-}
-
-func hasEnded(t *chat.Turn) bool {
-	select {
-	case <-t.Done():
-		return true
-	default:
-		return false
-	}
 }
 
 // resumePoint reads ?after=N, or the header with which a browser's EventSource reconnects, whose

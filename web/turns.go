@@ -272,7 +272,7 @@ func (h *turns) interrupt(c echo.Context, key persistence.Key) error {
 		return err
 	}
 	turn := h.chat.Running(key)
-	if turn != nil && hasEnded(turn) {
+	if turn != nil && turn.Ended() {
 		turn = nil
 	}
 	err = h.chat.Interrupt(ctx, key)

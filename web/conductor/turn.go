@@ -26,14 +26,7 @@ func newTurn(begun *chat.Turn, first ...envelope) *turn {
 	return &turn{turn: begun, facts: first, calls: make(map[string]envelope)}
 }
 
-func (t *turn) running() bool {
-	select {
-	case <-t.turn.Done():
-		return false
-	default:
-		return true
-	}
-}
+func (t *turn) running() bool { return !t.turn.Ended() }
 
 // again causes the end to be delivered once more, with the same ids.
 func (t *turn) again() {
