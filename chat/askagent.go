@@ -8,7 +8,6 @@ import (
 	"iter"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
@@ -164,11 +163,7 @@ func cutWords(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	n -= len(note)
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + note
+	return toolkit.Head(text, n-len(note)) + note
 }
 
 // askProgress turns the events of a turn into the progress of the tool.

@@ -1,19 +1,14 @@
 package chat
 
+import "voicebridge/toolkit"
+
 // cutMark stands where text was cut.
 const cutMark = " […]"
 
 // cutRunes shortens text to n characters and marks the cut.
 func cutRunes(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	i := 0
-	for at := range text {
-		if i == n {
-			return text[:at] + cutMark
-		}
-		i++
+	if first := toolkit.First(text, n); len(first) < len(text) {
+		return first + cutMark
 	}
 	return text
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
@@ -273,9 +272,8 @@ func cleanTitle(text string) string {
 
 // shortTitle cuts a title between characters.
 func shortTitle(title string) string {
-	if utf8.RuneCountInString(title) <= maxTitleRunes {
+	if toolkit.First(title, maxTitleRunes) == title {
 		return title
 	}
-	runes := []rune(title)
-	return strings.TrimSpace(string(runes[:maxTitleRunes-1])) + "…"
+	return strings.TrimSpace(toolkit.First(title, maxTitleRunes-1)) + "…"
 }

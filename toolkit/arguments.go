@@ -57,7 +57,7 @@ func parseArguments(text string, maxBytes int) (string, map[string]any, error) {
 	}
 	// The schema would see one of them, and the tool perhaps the other.
 	if key, twice := keyTwice(json.NewDecoder(strings.NewReader(text))); twice {
-		return "", nil, fmt.Errorf("the arguments contain the field %q twice in one object", cut(key, 40))
+		return "", nil, fmt.Errorf("the arguments contain the field %q twice in one object", Cut(key, 40))
 	}
 	return text, object, nil
 }
@@ -104,7 +104,7 @@ func argumentsError(err error) error {
 		return fmt.Errorf("the arguments are not valid JSON at byte %d: %w", syntax.Offset, syntax)
 	}
 	if number, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("the arguments contain a number that is out of range (%s)", cut(number.Value, 60))
+		return fmt.Errorf("the arguments contain a number that is out of range (%s)", Cut(number.Value, 60))
 	}
 	return fmt.Errorf("the arguments are not valid JSON: %w", err)
 }
@@ -122,19 +122,4 @@ func jsonKind(value any) string {
 	default:
 		return "an array"
 	}
-}
-
-// cut shortens s to at most n runes, with an ellipsis as the last.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	seen := 0
-	for i := range s {
-		if seen++; seen > n {
-			runes := []rune(s[:i])
-			return string(runes[:n-1]) + "…"
-		}
-	}
-	return s
 }

@@ -28,7 +28,7 @@ func endedBy(cause error) string {
 	case errors.Is(cause, context.Canceled):
 		return "the tool call was cancelled"
 	default:
-		return "the tool call was cancelled: " + cut(cause.Error(), maxMessageRunes)
+		return "the tool call was cancelled: " + Cut(cause.Error(), maxMessageRunes)
 	}
 }
 
@@ -120,7 +120,7 @@ func (x *execution) result(ctx context.Context) Result {
 	case x.last != nil && x.last.Failed():
 		return *x.last
 	case x.ended && x.err != nil && (cause == nil || errors.Is(x.err, errPanic)):
-		return Result{Error: cut(x.err.Error(), maxErrorRunes)}
+		return Result{Error: Cut(x.err.Error(), maxErrorRunes)}
 	case x.ended && x.err != nil:
 		return Result{Error: endedBy(cause)}
 	// A tool that yielded its result but then did not end in time has done its work.

@@ -4,7 +4,6 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"time"
-	"unicode/utf8"
 )
 
 // Status is the state of a call, as in the table tool_calls.
@@ -96,11 +95,7 @@ func keep(arguments string) string {
 	if len(arguments) <= MaxKeptArguments {
 		return arguments
 	}
-	n := MaxKeptArguments
-	for n > 0 && !utf8.RuneStart(arguments[n]) {
-		n--
-	}
-	return arguments[:n] + " […]"
+	return Head(arguments, MaxKeptArguments) + " […]"
 }
 
 // SetMetadata attaches the JSON that a language model's API wants back with the call, under the

@@ -17,17 +17,13 @@ const (
 // cutBytes shortens text to at most n bytes, at a character boundary, and notes that.
 func cutBytes(text string, n int) string {
 	note := fmt.Sprintf("\n[cut: the text has %d bytes]", len(text))
-	keep := max(0, n-len(note))
-	for keep > 0 && !utf8.RuneStart(text[keep]) {
-		keep--
-	}
-	return text[:keep] + note
+	return Head(text, max(0, n-len(note))) + note
 }
 
 // sanitizeProgress limits what a tool reports as progress, and masks secrets, because everybody who
 // follows the thread receives it.
 func sanitizeProgress(c Chunk) Chunk {
-	c.Message = cut(strings.ToValidUTF8(c.Message, "\uFFFD"), maxMessageRunes)
+	c.Message = Cut(strings.ToValidUTF8(c.Message, "\uFFFD"), maxMessageRunes)
 	if !(c.Percent >= 0) { // also NaN
 		c.Percent = 0
 	}
@@ -48,7 +44,7 @@ func Drain(seq iter.Seq2[Chunk, error], onProgress func(Chunk)) Result {
 	for c, err := range seq {
 		switch {
 		case err != nil:
-			return Result{Error: cut(err.Error(), maxErrorRunes)}
+			return Result{Error: Cut(err.Error(), maxErrorRunes)}
 		case c.Result == nil:
 			if onProgress != nil {
 				onProgress(c)

@@ -118,7 +118,7 @@ func (r *Router) Call(ctx context.Context, call Call) iter.Seq2[Chunk, error] {
 }
 
 func (r *Router) report(call Call, result Result, stopped bool, took time.Duration) {
-	attrs := []any{"tool", cut(call.Name, MaxName), "tool_call_id", cut(call.ID, MaxName), "call_id", call.CallID,
+	attrs := []any{"tool", Cut(call.Name, MaxName), "tool_call_id", Cut(call.ID, MaxName), "call_id", call.CallID,
 		"thread_id", call.ThreadID, "took", took}
 	switch {
 	case stopped:
@@ -177,9 +177,9 @@ func (r *Router) unknown(name string) string {
 	slices.Sort(names)
 	known := "there are no tools"
 	if len(names) > 0 {
-		known = "the tools are: " + cut(strings.Join(names, ", "), 2000)
+		known = "the tools are: " + Cut(strings.Join(names, ", "), 2000)
 	}
-	return fmt.Sprintf("there is no tool named %q; %s", cut(name, MaxName), known)
+	return fmt.Sprintf("there is no tool named %q; %s", Cut(name, MaxName), known)
 }
 
 // endingOf returns the ending of a call that failed while its ctx had that cause, or none.
@@ -206,7 +206,7 @@ func (r *Router) finish(result Result) Result {
 		if len(output) > r.config.MaxOutput || !json.Valid(output) {
 			output = nil
 		}
-		return Result{Output: output, Error: cut(strings.ToValidUTF8(result.Error, "\uFFFD"), maxErrorRunes)}
+		return Result{Output: output, Error: Cut(strings.ToValidUTF8(result.Error, "\uFFFD"), maxErrorRunes)}
 	}
 	switch {
 	case len(output) > r.config.MaxOutput:

@@ -69,7 +69,7 @@ func newChecker(raw json.RawMessage) (*checker, error) {
 	}
 	// The validator reports unknown drafts only when used.
 	if err := resolved.Validate(map[string]any{}); err != nil && strings.HasPrefix(err.Error(), "cannot validate version") {
-		return nil, fmt.Errorf("the parameters use an unknown JSON Schema draft %q", cut(schema.Schema, 100))
+		return nil, fmt.Errorf("the parameters use an unknown JSON Schema draft %q", Cut(schema.Schema, 100))
 	}
 	return &checker{resolved: resolved, defaults: defaultsOf(root)}, nil
 }
@@ -107,7 +107,7 @@ func explain(message string) string {
 		}
 		pointer = at
 	}
-	message = cut(strings.ReplaceAll(message, "\n", "; "), 400)
+	message = Cut(strings.ReplaceAll(message, "\n", "; "), 400)
 	field = strings.TrimPrefix(field, ".")
 	if field == "" {
 		return message
@@ -257,7 +257,7 @@ func checkType(value any) error {
 func (m *workMeter) find(ref string) (pointer string, value any, err error) {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok || pointer != "" && pointer[0] != '/' || strings.Contains(pointer, "%") {
-		return "", nil, fmt.Errorf("the reference %q is not of the form #/…", cut(ref, 100))
+		return "", nil, fmt.Errorf("the reference %q is not of the form #/…", Cut(ref, 100))
 	}
 	value = m.root
 	if pointer == "" {
@@ -270,7 +270,7 @@ func (m *workMeter) find(ref string) (pointer string, value any, err error) {
 		case []any:
 			i, err := strconv.Atoi(part)
 			if err != nil || i < 0 || i >= len(v) {
-				return "", nil, fmt.Errorf("the reference %q leads nowhere", cut(ref, 100))
+				return "", nil, fmt.Errorf("the reference %q leads nowhere", Cut(ref, 100))
 			}
 			value = v[i]
 		}
@@ -279,7 +279,7 @@ func (m *workMeter) find(ref string) (pointer string, value any, err error) {
 	case map[string]any, bool:
 		return pointer, value, nil
 	default:
-		return "", nil, fmt.Errorf("the reference %q leads nowhere", cut(ref, 100))
+		return "", nil, fmt.Errorf("the reference %q leads nowhere", Cut(ref, 100))
 	}
 }
 

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"log/slog"
 	"time"
-	"unicode/utf8"
 
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
 )
 
 // announcer reports changes of queues to their threads' watchers.
@@ -98,7 +98,7 @@ func (a *announcer) reordered(ctx context.Context, key persistence.Key) {
 	}
 	e, size := reorderedEvent{SessionID: key.Thread, Messages: []shownMessage{}}, 0
 	for _, m := range list {
-		shown := shownMessage{m.ID, m.Title, cutRunes(m.Text, maxShownRunes)}
+		shown := shownMessage{m.ID, m.Title, toolkit.Cut(m.Text, maxShownRunes)}
 		if size += 6*(len(shown.Title)+len(shown.Message)) + 100; size > maxEvent {
 			break
 		}
@@ -114,12 +114,4 @@ func (a *announcer) publish(ctx context.Context, key persistence.Key, kind persi
 		return
 	}
 	a.store.Publish(ctx, key, persistence.Event{Type: kind, Data: encoded})
-}
-
-// cutRunes shortens a text to at most limit characters, and marks the cut.
-func cutRunes(s string, limit int) string {
-	if utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	return string([]rune(s)[:limit-1]) + "…"
 }

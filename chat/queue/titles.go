@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
 )
 
 const (
@@ -84,10 +85,10 @@ func (w *titles) title(ending context.Context, turns Turns, j titleJob) {
 			w.log.Error("titling a message panicked", "thread_id", j.key.Thread, "panic", fmt.Sprint(p))
 		}
 	}()
-	text := cutRunes(strings.Join(strings.Fields(j.text), " "), titleReads)
+	text := toolkit.Cut(strings.Join(strings.Fields(j.text), " "), titleReads)
 	title, err := turns.Title(ctx, j.key, chat.ShortTitleInstructions, "user: "+text)
 	if err == nil {
-		title = cutRunes(title, maxTitleRunes)
+		title = toolkit.Cut(title, maxTitleRunes)
 		err = w.store.TitleQueued(ctx, j.key, j.id, title)
 	}
 	switch {

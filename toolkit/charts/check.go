@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"voicebridge/toolkit"
 )
 
 // maxNumber limits all numbers, so that their sums do not overflow.
@@ -126,10 +128,7 @@ func names(all []string) string {
 func short(all []string) []string {
 	cut := make([]string, len(all))
 	for i, name := range all {
-		cut[i] = name
-		if runes := []rune(name); len(runes) > 40 {
-			cut[i] = string(runes[:39]) + "…"
-		}
+		cut[i] = toolkit.Cut(name, 40)
 	}
 	return cut
 }

@@ -179,11 +179,11 @@ func (m *machine) failure(name, message, stack string) ending {
 	case engine && message == "stack overflow":
 		return ending{Exit: ExitStackOverflow, Error: "the program's calls or values are nested too deep"}
 	}
-	text := head(message, m.max)
+	text := toolkit.Head(message, m.max)
 	if name != "" {
-		text = head(name, 100) + ": " + text
+		text = toolkit.Head(name, 100) + ": " + text
 	}
-	lines := strings.Split(strings.TrimRight(head(stack, m.max), "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(toolkit.Head(stack, m.max), "\n"), "\n")
 	text = strings.TrimRight(text+"\n"+strings.Join(lines[:min(len(lines), maxStackLines)], "\n"), "\n")
 	return ending{Exit: ExitException, Error: strings.ToValidUTF8(text, "\uFFFD")}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"voicebridge/toolkit"
 )
@@ -86,18 +85,7 @@ func cut(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	return head(text, n) + fmt.Sprintf("\n[cut: %d bytes in all]", len(text))
-}
-
-// head returns at most the first n bytes of text, up to a character boundary.
-func head(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
+	return toolkit.Head(text, n) + fmt.Sprintf("\n[cut: %d bytes in all]", len(text))
 }
 
 // output collects what a program prints, up to a limit for both streams together.
@@ -118,7 +106,7 @@ func (o *output) add(stream *strings.Builder, text string) bool {
 		return true
 	}
 	o.full = true
-	stream.WriteString(head(text, room))
+	stream.WriteString(toolkit.Head(text, room))
 	fmt.Fprintf(stream, "\n[cut: the limit is %d bytes]", o.max)
 	return false
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"voicebridge/toolkit"
 )
 
 const (
@@ -43,7 +45,7 @@ func newReporter(stdout io.Writer, maxOutput int) *reporter {
 
 func (r *reporter) print(stream, text string) {
 	// The parent stops the child at its limit; one character more is enough to tell.
-	text = head(text, r.max+utf8.UTFMax)
+	text = toolkit.Head(text, r.max+utf8.UTFMax)
 	f := frame{Stdout: text}
 	if stream == "stderr" {
 		f = frame{Stderr: text}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"voicebridge/toolkit"
 )
 
 // runner is the Python program that runs the model's program.
@@ -144,7 +146,7 @@ func readEnding(from io.Reader, maxOutput int) *ending {
 	default:
 		return nil
 	}
-	end.Error = head(strings.ToValidUTF8(end.Error, "\uFFFD"), maxOutput)
+	end.Error = toolkit.Head(strings.ToValidUTF8(end.Error, "\uFFFD"), maxOutput)
 	end.Value = cutValue(end.Value, 2*maxOutput)
 	end.DurationMs = max(0, end.DurationMs)
 	if end.Exit != ExitCompleted && end.Error == "" {

@@ -63,7 +63,7 @@ func (k *keeper) result(r *mcp.CallToolResult) (output json.RawMessage, text str
 	if text == "" {
 		text = "(the tool returned nothing)"
 	}
-	return output, cutRunes(strings.ToValidUTF8(text, "\uFFFD"), maxModelText), nil
+	return output, toolkit.Cut(strings.ToValidUTF8(text, "\uFFFD"), maxModelText), nil
 }
 
 // without removes that data from structured content, which may repeat the content.
@@ -130,7 +130,7 @@ func (k *keeper) resource(r *mcp.ResourceContents) (word string, instead mcp.Con
 // keep saves an image or a sound. If that fails, its data is left out, because nobody could use it in
 // the thread, and the result says why.
 func (k *keeper) keep(kind, uri, mediaType string, data []byte) (word string, instead mcp.Content) {
-	mediaType = cutRunes(strings.ToValidUTF8(mediaType, "\uFFFD"), 100)
+	mediaType = toolkit.Cut(strings.ToValidUTF8(mediaType, "\uFFFD"), 100)
 	name := kind
 	if uri != "" {
 		name = "resource " + uri
@@ -168,15 +168,4 @@ func (k *keeper) keep(kind, uri, mediaType string, data []byte) (word string, in
 	delete(piece, "type")
 	piece["uri"] = uri
 	return word, replaced{fields: map[string]any{"type": "resource", "resource": piece}}
-}
-
-// cutRunes shortens text to at most n runes, with an ellipsis as the last.
-func cutRunes(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	if runes := []rune(text); len(runes) > n {
-		return string(runes[:n-1]) + "…"
-	}
-	return text
 }

@@ -89,7 +89,7 @@ func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
 		description = t.Title
 	}
 	made := &tool{server: s, remote: t.Name, def: toolkit.Definition{
-		Name: name, Description: cutRunes(strings.ToValidUTF8(description, "\uFFFD"), maxDescription), Parameters: parameters,
+		Name: name, Description: toolkit.Cut(strings.ToValidUTF8(description, "\uFFFD"), maxDescription), Parameters: parameters,
 	}}
 	if err := toolkit.CheckParameters(parameters); err != nil {
 		s.log.Warn("arguments of an MCP tool are checked only by its server", "tool", t.Name, "error", err)

@@ -155,7 +155,7 @@ func (t contentTool) readAll(ctx context.Context, urls []string, fresh bool, don
 
 // readOne never fails: errors are in the page.
 func (t contentTool) readOne(ctx context.Context, address string, fresh bool) (page pageOutput) {
-	page.URL = cutBytes(clean(address), maxPageURL)
+	page.URL = toolkit.Head(clean(address), maxPageURL)
 	header := http.Header{
 		"Accept":          {"text/html,application/xhtml+xml,text/markdown,text/plain,application/json;q=0.9,application/xml;q=0.8,*/*;q=0.5"},
 		"Accept-Language": {"*"},
@@ -170,7 +170,7 @@ func (t contentTool) readOne(ctx context.Context, address string, fresh bool) (p
 		page.Error = err.Error()
 		return page
 	}
-	page.URL = cutBytes(resp.url.String(), maxPageURL)
+	page.URL = toolkit.Head(resp.url.String(), maxPageURL)
 	if resp.status < 200 || resp.status > 299 {
 		page.Error = fmt.Sprintf("%s answered %d %s", resp.url.Hostname(), resp.status, http.StatusText(resp.status))
 		return page
@@ -187,7 +187,7 @@ func (t contentTool) readOne(ctx context.Context, address string, fresh bool) (p
 		page.Error = err.Error()
 		return page
 	}
-	page.Title, page.Author, page.SiteName, page.PublishedDate = cut(a.title, maxTitle), cut(a.author, maxAuthor), cut(a.site, maxAuthor), a.published
+	page.Title, page.Author, page.SiteName, page.PublishedDate = toolkit.First(a.title, maxTitle), toolkit.First(a.author, maxAuthor), toolkit.First(a.site, maxAuthor), a.published
 	page.Text, page.Truncated = a.text, a.cut || resp.cut
 	return page
 }
@@ -211,10 +211,10 @@ func contentResult(results []pageOutput, limit int) (*toolkit.Result, error) {
 		p := &results[i]
 		if p.Error != "" {
 			failed++
-			reasons = append(reasons, fmt.Sprintf("%s: %s", cut(p.URL, 200), p.Error))
+			reasons = append(reasons, fmt.Sprintf("%s: %s", toolkit.First(p.URL, 200), p.Error))
 			continue
 		}
-		short := cutBytes(cut(p.Text, limit), contentBudget/len(results))
+		short := toolkit.Head(toolkit.First(p.Text, limit), contentBudget/len(results))
 		p.Truncated = p.Truncated || len(short) < len(p.Text)
 		p.Text = short
 	}

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"voicebridge/toolkit"
 )
 
 const (
@@ -217,5 +219,5 @@ func reasonOf(err error, host string) string {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	return "the request to " + host + " failed: " + cut(plainLine(err.Error()), 200)
+	return "the request to " + host + " failed: " + toolkit.First(plainLine(err.Error()), 200)
 }

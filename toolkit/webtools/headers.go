@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"voicebridge/toolkit"
 )
 
 const (
@@ -76,7 +78,7 @@ func responseHeader(header http.Header, limit int) map[string]string {
 	names := make([]string, 0, len(header))
 	for name, values := range header {
 		name = strings.ToLower(name)
-		byName[name] = cutBytes(plainLine(strings.Join(values, ", ")), maxHeaderValue)
+		byName[name] = toolkit.Head(plainLine(strings.Join(values, ", ")), maxHeaderValue)
 		names = append(names, name)
 	}
 	rank := func(name string) int {

@@ -125,14 +125,14 @@ func (t httpTool) limitFor(milliseconds float64) time.Duration {
 
 func httpResult(resp *response, method string, limit int) (*toolkit.Result, error) {
 	out := httpOutput{
-		Status: resp.status, StatusText: cut(plainLine(resp.reason), maxReason), Headers: responseHeader(resp.header, maxHeaderBytes),
+		Status: resp.status, StatusText: toolkit.First(plainLine(resp.reason), maxReason), Headers: responseHeader(resp.header, maxHeaderBytes),
 		OK: resp.status >= 200 && resp.status < 300, URL: resp.url.String(), Truncated: resp.cut,
 	}
 	text, ok := textOf(resp.header, resp.body)
 	switch {
 	case len(resp.body) == 0 || method == http.MethodHead:
 	case ok:
-		out.Body = cutBytes(text, limit)
+		out.Body = toolkit.Head(text, limit)
 		out.Truncated = out.Truncated || len(out.Body) < len(text)
 	default:
 		out.Body = describe(resp)

@@ -16,6 +16,8 @@ import (
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"voicebridge/toolkit"
 )
 
 // minArticle is how many characters an article must have; if it has fewer, the whole page is used.
@@ -171,7 +173,7 @@ func (f *flattener) flatten(node *html.Node, at location) {
 func (f *flattener) take(node *html.Node, depth int) bool {
 	if node.Type == html.TextNode {
 		if fits := max(0, f.room/depth-nodeWeight); len(node.Data) > fits {
-			node.Data, f.short = cutBytes(node.Data, fits), true
+			node.Data, f.short = toolkit.Head(node.Data, fits), true
 		}
 		f.room -= len(node.Data) * depth
 	}

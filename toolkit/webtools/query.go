@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"voicebridge/toolkit"
 )
 
 const (
@@ -81,10 +83,10 @@ func (q query) choose(all []found) []found {
 		}
 		seen[link] = true
 		f.URL = link
-		f.Title = cut(plainLine(plainText(f.Title)), maxTitle)
-		f.Author = cut(plainLine(f.Author), maxAuthor)
-		f.PublishedDate = cut(plainLine(f.PublishedDate), 40)
-		f.Text = cutBytes(cut(plainText(f.Text), q.maxCharacters), budget)
+		f.Title = toolkit.First(plainLine(plainText(f.Title)), maxTitle)
+		f.Author = toolkit.First(plainLine(f.Author), maxAuthor)
+		f.PublishedDate = toolkit.First(plainLine(f.PublishedDate), 40)
+		f.Text = toolkit.Head(toolkit.First(plainText(f.Text), q.maxCharacters), budget)
 		budget -= len(f.Text)
 		if chosen = append(chosen, f); len(chosen) == q.limit {
 			break

@@ -98,7 +98,7 @@ func (t searchTool) run(ctx context.Context, arguments []byte, report reporter) 
 	if err != nil {
 		return nil, err
 	}
-	if !report(fmt.Sprintf("Searching for %q…", cut(q.text, 100)), 0) {
+	if !report(fmt.Sprintf("Searching for %q…", toolkit.First(q.text, 100)), 0) {
 		return nil, context.Canceled
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
@@ -109,10 +109,10 @@ func (t searchTool) run(ctx context.Context, arguments []byte, report reporter) 
 	}
 	out := searchOutput{Query: q.text, Provider: t.searcher.name(), Notice: notice, Results: q.choose(f.results)}
 	for _, answer := range f.answers[:min(maxAnswers, len(f.answers))] {
-		out.Answers = append(out.Answers, cut(plainText(answer), maxAnswer))
+		out.Answers = append(out.Answers, toolkit.First(plainText(answer), maxAnswer))
 	}
 	for _, note := range f.notes[:min(maxNotes, len(f.notes))] {
-		out.Notes = append(out.Notes, cut(plainLine(note), maxTitle))
+		out.Notes = append(out.Notes, toolkit.First(plainLine(note), maxTitle))
 	}
 	if len(out.Results) == 0 {
 		out.Notes = append(out.Notes, "nothing was found; try other words or fewer filters")

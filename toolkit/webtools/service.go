@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"voicebridge/toolkit"
 )
 
 // maxServiceBody limits the answer of a search service.
@@ -103,7 +105,7 @@ func (s service) refused(resp *http.Response, data []byte) error {
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		return refuse("%s redirects (%d) instead of answering; the operator must set its final address", s.label, resp.StatusCode)
 	}
-	answer := cut(plainLine(plainText(string(data))), 200)
+	answer := toolkit.First(plainLine(plainText(string(data))), 200)
 	if s.key != "" {
 		answer = strings.ReplaceAll(answer, s.key, "…")
 	}

@@ -101,32 +101,6 @@ func plainLine(text string) string {
 	return strings.Join(strings.Fields(clean(text)), " ")
 }
 
-// cut shortens text to at most n runes.
-func cut(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	seen := 0
-	for i := range text {
-		if seen == n {
-			return text[:i]
-		}
-		seen++
-	}
-	return text
-}
-
-// cutBytes shortens text to at most n bytes, at a character boundary.
-func cutBytes(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
-}
-
 // tag matches the tags that services put into texts to make words bold.
 var tag = regexp.MustCompile(`</?[A-Za-z][^<>]{0,200}>`)
 
