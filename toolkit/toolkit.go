@@ -60,6 +60,19 @@ type Chunk struct {
 	Result *Result
 }
 
+// Progress returns a progress chunk. The status in its data is loading at first and processing later.
+func Progress(message string, percent float64) Chunk {
+	status := "processing"
+	if percent == 0 {
+		status = "loading"
+	}
+	return Chunk{Message: message, Percent: percent, Data: Encode(struct {
+		Status   string  `json:"status"`
+		Message  string  `json:"message"`
+		Progress float64 `json:"progress"`
+	}{status, message, percent})}
+}
+
 // Result is the end of a tool's answer. A tool that fails has a result, too: the model reads what
 // went wrong.
 type Result struct {

@@ -54,17 +54,10 @@ var definitions = sync.OnceValue(func() map[string]toolkit.Definition {
 	return all
 })
 
-// progress is what a chart yields before its result.
-type progress struct {
-	Status   string  `json:"status"`
-	Message  string  `json:"message"`
-	Progress float64 `json:"progress"`
-}
-
 // Call yields loading, processing, and the result. An error comes after loading.
 func (t tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
-		if !yield(step("loading", "Preparing the "+t.kind.label+"…", 0)) {
+		if !yield(toolkit.Progress("Preparing the "+t.kind.label+"…", 0), nil) {
 			return
 		}
 		f, err := t.figure([]byte(call.Arguments))
@@ -72,7 +65,7 @@ func (t tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chu
 			yield(toolkit.Chunk{Result: t.refusal(err)}, nil)
 			return
 		}
-		if !yield(step("processing", fmt.Sprintf("Creating the %s %q…", t.kind.label, f.title), 50)) {
+		if !yield(toolkit.Progress(fmt.Sprintf("Creating the %s %q…", t.kind.label, f.title), 50), nil) {
 			return
 		}
 		if ctx.Err() != nil {
@@ -86,11 +79,6 @@ func (t tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chu
 		}
 		yield(toolkit.Chunk{Result: result}, nil)
 	}
-}
-
-func step(status, message string, percent float64) (toolkit.Chunk, error) {
-	data, err := json.Marshal(progress{Status: status, Message: message, Progress: percent})
-	return toolkit.Chunk{Message: message, Percent: percent, Data: data}, err
 }
 
 func (t tool) figure(arguments []byte) (figure, error) {

@@ -32,7 +32,7 @@ func (t tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chu
 		defer cancel()
 		stopped := false
 		report := func(message string, percent float64) bool {
-			if !stopped && !yield(progress(message, percent), nil) {
+			if !stopped && !yield(toolkit.Progress(message, percent), nil) {
 				stopped = true
 				cancel()
 			}
@@ -77,21 +77,6 @@ func (w *whole) UnmarshalJSON(data []byte) error {
 	}
 	*w = whole(f)
 	return nil
-}
-
-// progress returns a progress chunk. Its status is loading at first and processing later, as for the
-// charts.
-func progress(message string, percent float64) toolkit.Chunk {
-	status := "processing"
-	if percent == 0 {
-		status = "loading"
-	}
-	data := toolkit.Encode(struct {
-		Status   string  `json:"status"`
-		Message  string  `json:"message"`
-		Progress float64 `json:"progress"`
-	}{status, message, percent})
-	return toolkit.Chunk{Message: message, Percent: percent, Data: data}
 }
 
 // forModel returns a result with the whole output and, if that is too long for a model, a shortened
