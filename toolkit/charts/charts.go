@@ -4,6 +4,7 @@
 package charts
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -119,54 +120,35 @@ func (t tool) result(f figure) (*toolkit.Result, error) {
 		return nil, fmt.Errorf("write chart data: %w", err)
 	}
 	s := success{
-		Status:    "success",
-		Message:   fmt.Sprintf("Created the %s %q", t.kind.label, f.title),
-		ChartID:   id,
-		Title:     f.title,
-		ChartType: t.kind.chartType, CanvasName: f.canvasName,
-		ChartData: data, DataPoints: f.points,
-		ShouldCreateArtifact: true,
-		Progress:             100,
-	}
-	if s.CanvasName == "" {
-		s.CanvasName = defaultCanvas
+		Status: "success", Message: fmt.Sprintf("Created the %s %q", t.kind.label, f.title), ChartID: id, Title: f.title,
+		ChartType: t.kind.chartType, CanvasName: cmp.Or(f.canvasName, defaultCanvas), ChartData: data, DataPoints: f.points,
+		ShouldCreateArtifact: true, Progress: 100,
 	}
 	output, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("write chart: %w", err)
 	}
-	model, err := json.Marshal(struct {
+	model, _ := json.Marshal(struct { // texts can always be encoded
 		Summary string `json:"summary"`
 		ChartID string `json:"chartId"`
 	}{fmt.Sprintf("%s: %s", s.Message, f.summary), id})
-	if err != nil {
-		return nil, fmt.Errorf("write chart summary: %w", err)
-	}
 	return &toolkit.Result{Output: output, Model: string(model)}, nil
 }
 
 // chartData returns the input's own fields after type and chartType, and before metadata.
 func (t tool) chartData(f figure) (json.RawMessage, error) {
-	head, err := json.Marshal(struct {
+	kind := struct {
 		Type      string `json:"type"`
 		ChartType string `json:"chartType"`
-	}{t.kind.dataType, t.kind.chartType})
-	if err != nil {
-		return nil, err
+	}{t.kind.dataType, t.kind.chartType}
+	data := []byte("{")
+	for _, part := range []any{kind, f.input, map[string]any{"metadata": f.metadata}} { // none of them is ever empty
+		object, err := json.Marshal(part)
+		if err != nil {
+			return nil, err
+		}
+		data = append(append(data, object[1:len(object)-1]...), ',')
 	}
-	input, err := json.Marshal(f.input)
-	if err != nil {
-		return nil, err
-	}
-	tail, err := json.Marshal(struct {
-		Metadata map[string]any `json:"metadata"`
-	}{f.metadata})
-	if err != nil {
-		return nil, err
-	}
-	// Three objects become one; none of them is ever empty.
-	data := append(head[:len(head)-1], ',')
-	data = append(data, input[1:len(input)-1]...)
-	data = append(data, ',')
-	return append(data, tail[1:]...), nil
+	data[len(data)-1] = '}'
+	return data, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -49,7 +50,7 @@ func checkValue(path string, value any) error {
 			}
 		}
 	case map[string]any:
-		for _, key := range sortedKeys(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if err := checkText("a field name of "+strings.TrimPrefix(path, "."), key); err != nil {
 				return err
 			}
@@ -70,15 +71,6 @@ func checkText(path, text string) error {
 		return fmt.Errorf("%s contains a control character", path)
 	}
 	return nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // span is the range and the sum of some numbers. The zero value is that of none.

@@ -1,8 +1,10 @@
 package charts
 
 import (
-	"bytes"
-	"encoding/json"
+	"fmt"
+	"strings"
+
+	"voicebridge/toolkit"
 )
 
 // Limits of the inputs.
@@ -43,26 +45,11 @@ func optional(name string, s schema) field { return field{name, s, false} }
 type properties []field
 
 func (p properties) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
+	each := make([]string, len(p))
 	for i, f := range p {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		name, err := json.Marshal(f.name)
-		if err != nil {
-			return nil, err
-		}
-		value, err := json.Marshal(f.schema)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(name)
-		b.WriteByte(':')
-		b.Write(value)
+		each[i] = fmt.Sprintf("%q:%s", f.name, toolkit.Encode(f.schema))
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return []byte("{" + strings.Join(each, ",") + "}"), nil
 }
 
 // object returns a closed object schema: other fields are rejected.

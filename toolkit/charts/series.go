@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,9 +72,7 @@ var composedChart = kind{
 }
 
 func checkArea(in *axisInput) (figure, error) {
-	if in.AreaType == "" {
-		in.AreaType = "standard"
-	}
+	in.AreaType = cmp.Or(in.AreaType, "standard")
 	if in.AreaType == "percent" {
 		for i, p := range in.Data {
 			for j, v := range p.Series {

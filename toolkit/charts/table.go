@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 type tableInput struct {
@@ -52,7 +54,7 @@ func checkTable(in *tableInput) (figure, error) {
 		return figure{}, errors.New("columns and data must not be empty")
 	}
 	for i, row := range in.Data {
-		for _, key := range sortedKeys(row) {
+		for _, key := range slices.Sorted(maps.Keys(row)) {
 			if _, ok := index[key]; !ok {
 				return figure{}, fmt.Errorf("data[%d] has the key %q, which no column has", i, key)
 			}
