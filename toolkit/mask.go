@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -161,11 +162,7 @@ func (m *masker) replace(text string) {
 	// token, after white space and a colon or comma.
 	start := m.start(end)
 	m.out = append(m.out, m.data[m.kept:start]...)
-	var quoted bytes.Buffer
-	e := json.NewEncoder(&quoted)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // a string can always be encoded
-	m.out = append(m.out, bytes.TrimSpace(quoted.Bytes())...)
+	m.out = append(m.out, Encode(text)...)
 	m.kept = end
 }
 
@@ -191,10 +188,5 @@ var separators = strings.NewReplacer("-", "", "_", "", " ", "")
 // isSecretName reports whether a field of this name contains a secret.
 func isSecretName(name string) bool {
 	plain := separators.Replace(strings.ToLower(name))
-	for _, end := range maskedNames {
-		if strings.HasSuffix(plain, end) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(maskedNames, func(end string) bool { return strings.HasSuffix(plain, end) })
 }

@@ -131,17 +131,10 @@ func (r *Registry) Clone() *Registry {
 
 func (r *Registry) sorted() []*registered {
 	r.mu.RLock()
-	sorted := make([]*registered, 0, len(r.tools))
-	for _, t := range r.tools {
-		sorted = append(sorted, t)
-	}
-	r.mu.RUnlock()
-	slices.SortFunc(sorted, func(a, b *registered) int {
-		return cmp.Or(
-			cmp.Compare(a.entry.Executor.rank(), b.entry.Executor.rank()),
-			cmp.Compare(a.def.Name, b.def.Name))
+	defer r.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(r.tools), func(a, b *registered) int {
+		return cmp.Or(cmp.Compare(a.entry.Executor.rank(), b.entry.Executor.rank()), cmp.Compare(a.def.Name, b.def.Name))
 	})
-	return sorted
 }
 
 func register(e Entry) (*registered, error) {

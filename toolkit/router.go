@@ -75,11 +75,7 @@ func NewRouter(registry *Registry, config RouterConfig) *Router {
 	config.MaxArguments = cmp.Or(config.MaxArguments, defaultMaxArguments)
 	config.MaxOutput = cmp.Or(config.MaxOutput, DefaultMaxOutput)
 	config.MaxModel = cmp.Or(config.MaxModel, defaultMaxModel)
-	log := config.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	return &Router{registry: registry, config: config, log: log}
+	return &Router{registry: registry, config: config, log: cmp.Or(config.Logger, slog.New(slog.DiscardHandler))}
 }
 
 // ErrReused means that a call's sequence was used twice: a call runs once.

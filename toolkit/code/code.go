@@ -25,7 +25,6 @@ package code
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"voicebridge/toolkit"
@@ -56,22 +55,8 @@ func pythonDefinition() toolkit.Definition {
 }
 
 func definition(name, description, code string) toolkit.Definition {
-	type property struct {
-		Type        string `json:"type"`
-		Description string `json:"description"`
-		MinLength   int    `json:"minLength"`
-		MaxLength   int    `json:"maxLength"`
-	}
-	parameters, err := json.Marshal(struct {
-		Type                 string              `json:"type"`
-		Properties           map[string]property `json:"properties"`
-		Required             []string            `json:"required"`
-		AdditionalProperties bool                `json:"additionalProperties"`
-	}{"object", map[string]property{"code": {"string", code, 1, maxCode}}, []string{"code"}, false})
-	if err != nil {
-		panic(fmt.Sprintf("code: schema of %s: %v", name, err)) // it is a constant; a test makes it
-	}
-	return toolkit.Definition{Name: name, Description: description, Parameters: parameters}
+	const schema = `{"type":"object","properties":{"code":{"type":"string","description":%q,"minLength":1,"maxLength":%d}},"required":["code"],"additionalProperties":false}`
+	return toolkit.Definition{Name: name, Description: description, Parameters: fmt.Appendf(nil, schema, code, maxCode)}
 }
 
 // New returns a sandbox, or an error about the settings. It starts nothing.

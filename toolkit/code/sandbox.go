@@ -104,9 +104,7 @@ func (c Config) withDefaults() Config {
 	c.MaxOutput = cmp.Or(c.MaxOutput, defaultMaxOutput)
 	c.MaxParallel = cmp.Or(c.MaxParallel, defaultMaxParallel)
 	c.PythonPath = cmp.Or(c.PythonPath, defaultPython)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

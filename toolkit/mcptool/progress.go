@@ -1,7 +1,6 @@
 package mcptool
 
 import (
-	"encoding/json"
 	"strconv"
 	"sync"
 
@@ -70,14 +69,11 @@ func progressChunk(p *mcp.ProgressNotificationParams) toolkit.Chunk {
 	if p.Total > 0 {
 		c.Percent = 100 * p.Progress / p.Total
 	}
-	data, err := json.Marshal(struct {
+	c.Data = toolkit.Encode(struct {
 		Status   string  `json:"status"`
 		Message  string  `json:"message,omitempty"`
 		Progress float64 `json:"progress"`
 		Total    float64 `json:"total,omitempty"`
 	}{"processing", p.Message, p.Progress, p.Total})
-	if err == nil {
-		c.Data = data
-	}
 	return c
 }
