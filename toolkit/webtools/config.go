@@ -194,9 +194,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxPage = cmp.Or(c.MaxPage, defaultMaxPage)
 	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, defaultMaxConcurrent)
 	c.UserAgent = cmp.Or(c.UserAgent, defaultUserAgent)
-	if c.resolver == nil {
-		c.resolver = net.DefaultResolver
-	}
+	c.resolver = cmp.Or(c.resolver, net.DefaultResolver)
 	if c.ownAddresses == nil {
 		c.ownAddresses = net.InterfaceAddrs
 	}

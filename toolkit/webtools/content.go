@@ -1,6 +1,7 @@
 package webtools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,10 +89,6 @@ func (t contentTool) run(ctx context.Context, arguments []byte, report reporter)
 	if err := decode(arguments, &in); err != nil {
 		return nil, err
 	}
-	limit := int(in.MaxCharacters)
-	if limit == 0 {
-		limit = defaultMaxCharacters
-	}
 	urls := unique(in.URLs)
 	if !report(fmt.Sprintf("Reading %s…", pages(len(urls))), 0) {
 		return nil, context.Canceled
@@ -107,7 +104,7 @@ func (t contentTool) run(ctx context.Context, arguments []byte, report reporter)
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
 		return nil, err
 	}
-	return contentResult(results, limit)
+	return contentResult(results, int(cmp.Or(in.MaxCharacters, defaultMaxCharacters)))
 }
 
 // unique keeps the first of equal urls.

@@ -1,6 +1,7 @@
 package webtools
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -88,10 +89,7 @@ func responseHeader(header http.Header, limit int) map[string]string {
 		return len(usefulHeaders)
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		if d := rank(a) - rank(b); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 	})
 	shown := map[string]string{}
 	for _, name := range names {

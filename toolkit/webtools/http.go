@@ -1,6 +1,7 @@
 package webtools
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -85,10 +86,7 @@ func (t httpTool) run(ctx context.Context, arguments []byte, report reporter) (*
 	if err != nil {
 		return nil, err
 	}
-	method := in.Method
-	if method == "" {
-		method = http.MethodGet
-	}
+	method := cmp.Or(in.Method, http.MethodGet)
 	if in.Body != "" && (method == http.MethodGet || method == http.MethodHead) {
 		return nil, refuse("body: a %s request has none", method)
 	}

@@ -1,6 +1,7 @@
 package webtools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -133,20 +134,11 @@ func (t searchTool) run(ctx context.Context, arguments []byte, report reporter) 
 // query checks the input. Errors name the field.
 func (in searchInput) query(now time.Time) (query, error) {
 	q := query{
-		text: plainLine(in.Query), limit: int(in.NumResults), kind: in.Type, category: strings.ToLower(strings.TrimSpace(in.Category)),
-		maxCharacters: int(in.MaxCharacters), now: now,
+		text: plainLine(in.Query), limit: int(cmp.Or(in.NumResults, defaultResults)), kind: cmp.Or(in.Type, "auto"),
+		category: strings.ToLower(strings.TrimSpace(in.Category)), maxCharacters: int(cmp.Or(in.MaxCharacters, defaultMaxCharacters)), now: now,
 	}
 	if q.text == "" {
 		return query{}, refuse("query: it is empty")
-	}
-	if q.limit == 0 {
-		q.limit = defaultResults
-	}
-	if q.maxCharacters == 0 {
-		q.maxCharacters = defaultMaxCharacters
-	}
-	if q.kind == "" {
-		q.kind = "auto"
 	}
 	var err error
 	if q.include, err = domains("includeDomains", in.IncludeDomains); err != nil {

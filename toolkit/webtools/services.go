@@ -1,6 +1,7 @@
 package webtools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,10 +25,7 @@ var searXNGAliases = map[string]string{"research paper": "science", "github": "i
 
 func (s searXNG) search(ctx context.Context, q query) (findings, error) {
 	values := url.Values{"q": {q.operators()}, "format": {"json"}}
-	category := q.category
-	if alias, ok := searXNGAliases[category]; ok {
-		category = alias
-	}
+	category := cmp.Or(searXNGAliases[q.category], q.category)
 	if slices.Contains(searXNGCategories, category) {
 		values.Set("categories", category)
 	}
@@ -39,7 +37,7 @@ func (s searXNG) search(ctx context.Context, q query) (findings, error) {
 			Title         string   `json:"title"`
 			URL           string   `json:"url"`
 			Content       string   `json:"content"`
-			PublishedDate *string  `json:"publishedDate"`
+			PublishedDate string   `json:"publishedDate"`
 			Author        any      `json:"author"`
 			Score         *float64 `json:"score"`
 		} `json:"results"`
@@ -54,12 +52,8 @@ func (s searXNG) search(ctx context.Context, q query) (findings, error) {
 	}
 	var f findings
 	for _, r := range answer.Results {
-		one := found{Title: r.Title, URL: r.URL, Text: r.Content, Score: r.Score}
-		if r.PublishedDate != nil {
-			one.PublishedDate = *r.PublishedDate
-		}
-		one.Author, _ = r.Author.(string)
-		f.results = append(f.results, one)
+		author, _ := r.Author.(string)
+		f.results = append(f.results, found{Title: r.Title, URL: r.URL, PublishedDate: r.PublishedDate, Author: author, Score: r.Score, Text: r.Content})
 	}
 	for _, raw := range answer.Answers {
 		if text := searXNGAnswer(raw); text != "" {
@@ -150,25 +144,12 @@ func (s exa) search(ctx context.Context, q query) (findings, error) {
 		body.Category = q.category
 	}
 	var answer struct {
-		Results []struct {
-			Title         *string  `json:"title"`
-			URL           string   `json:"url"`
-			PublishedDate *string  `json:"publishedDate"`
-			Author        *string  `json:"author"`
-			Score         *float64 `json:"score"`
-			Text          string   `json:"text"`
-		} `json:"results"`
+		Results []found `json:"results"` // its names are the same
 	}
 	if err := s.post(ctx, "/search", body, http.Header{"X-Api-Key": {s.key}}, &answer); err != nil {
 		return findings{}, err
 	}
-	var f findings
-	for _, r := range answer.Results {
-		f.results = append(f.results, found{
-			Title: orEmpty(r.Title), URL: r.URL, PublishedDate: orEmpty(r.PublishedDate), Author: orEmpty(r.Author), Score: r.Score, Text: r.Text,
-		})
-	}
-	return f, nil
+	return findings{results: answer.Results}, nil
 }
 
 // tavily asks Tavily (docs.tavily.com/documentation/api-reference/endpoint/search).
@@ -200,7 +181,7 @@ func (s tavily) search(ctx context.Context, q query) (findings, error) {
 			URL           string   `json:"url"`
 			Content       string   `json:"content"`
 			Score         *float64 `json:"score"`
-			PublishedDate *string  `json:"published_date"`
+			PublishedDate string   `json:"published_date"`
 		} `json:"results"`
 	}
 	if err := s.post(ctx, "/search", body, http.Header{"Authorization": {"Bearer " + s.key}}, &answer); err != nil {
@@ -208,7 +189,7 @@ func (s tavily) search(ctx context.Context, q query) (findings, error) {
 	}
 	var f findings
 	for _, r := range answer.Results {
-		f.results = append(f.results, found{Title: r.Title, URL: r.URL, PublishedDate: orEmpty(r.PublishedDate), Score: r.Score, Text: r.Content})
+		f.results = append(f.results, found{Title: r.Title, URL: r.URL, PublishedDate: r.PublishedDate, Score: r.Score, Text: r.Content})
 	}
 	return f, nil
 }
@@ -268,11 +249,4 @@ func stamp(t time.Time, layout string) string {
 		return ""
 	}
 	return t.UTC().Format(layout)
-}
-
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
