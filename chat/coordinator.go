@@ -102,13 +102,17 @@ func (c *Coordinator) Running(key persistence.Key) *Turn {
 	return c.finished[key]
 }
 
+// here returns the turn that is running on a thread in this process.
+func (c *Coordinator) here(key persistence.Key) *Turn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.turns[key]
+}
+
 // Busy reports whether a turn is running on the thread, on any instance. It returns the store's
 // errors, except ErrNotFound: nothing runs on a thread that does not exist.
 func (c *Coordinator) Busy(ctx context.Context, key persistence.Key) (bool, error) {
-	c.mu.Lock()
-	t := c.turns[key]
-	c.mu.Unlock()
-	if t != nil {
+	if c.here(key) != nil {
 		return true, nil
 	}
 	_, err := c.cfg.Store.RunningTurn(ctx, key)
@@ -142,10 +146,7 @@ func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID 
 // waits some seconds until the turn is saved. The text so far is kept. ErrIdle means that none is
 // running.
 func (c *Coordinator) Interrupt(ctx context.Context, key persistence.Key) error {
-	c.mu.Lock()
-	t := c.turns[key]
-	c.mu.Unlock()
-	if t != nil {
+	if t := c.here(key); t != nil {
 		t.Interrupt()
 		return nil
 	}
@@ -154,20 +155,33 @@ func (c *Coordinator) Interrupt(ctx context.Context, key persistence.Key) error 
 		return ErrIdle
 	}
 	if err == nil {
-		c.others().notify(ctx, key, commandStop)
+		c.notify(ctx, key, commandStop)
 	}
 	return err
 }
 
-// others returns the other processes, which may run a turn that this one does not.
-func (c *Coordinator) others() others { return others{c.cfg.Store, c.log} }
+// notify makes the process that runs the thread's turn look at the database now. One that does not answer will do so
+// later; if it is dead, its turn is closed.
+func (c *Coordinator) notify(ctx context.Context, key persistence.Key, kind string) {
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
+	defer cancel()
+	turn, err := c.cfg.Store.RunningTurn(ctx, key)
+	if err != nil || turn.Instance == c.cfg.Store.Instance() {
+		return // it is over, or just beginning here
+	}
+	_, err = c.cfg.Store.Ask(ctx, persistence.Command{Instance: turn.Instance, Key: key, Kind: kind})
+	if errors.Is(err, persistence.ErrGone) {
+		_, err = c.cfg.Store.Recover(ctx)
+	}
+	if err != nil {
+		c.log.Warn("process of the turn not notified", "kind", kind, "thread_id", key.Thread, "error", err)
+	}
+}
 
 // HandleCommand carries out another instance's command about a turn of this one. It is for
 // persistence.Store.HandleCommands.
 func (c *Coordinator) HandleCommand(ctx context.Context, command persistence.Command) (json.RawMessage, error) {
-	c.mu.Lock()
-	t := c.turns[command.Key]
-	c.mu.Unlock()
+	t := c.here(command.Key)
 	switch {
 	case command.Kind != commandStop && command.Kind != commandLook:
 		return nil, fmt.Errorf("command %.50q is not known", command.Kind)
@@ -286,13 +300,10 @@ func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decisio
 	if err != nil {
 		return fmt.Errorf("decide on tool call: %w", err)
 	}
-	c.mu.Lock()
-	t := c.turns[key]
-	c.mu.Unlock()
-	if t != nil {
+	if t := c.here(key); t != nil {
 		t.look()
 	} else {
-		c.others().notify(ctx, key, commandLook)
+		c.notify(ctx, key, commandLook)
 	}
 	return nil
 }
