@@ -106,9 +106,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Context == nil {
 		c.Context = &DefaultContext{}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, errors.Join(errs...)
 }
 

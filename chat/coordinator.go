@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -77,11 +78,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 func (c *Coordinator) forget(before time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, t := range c.finished {
-		if t.endedAt.Before(before) {
-			delete(c.finished, key)
-		}
-	}
+	maps.DeleteFunc(c.finished, func(_ persistence.Key, t *Turn) bool { return t.endedAt.Before(before) })
 }
 
 // Count returns how many turns are running here.
@@ -247,12 +244,7 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 // refusal reports whether the store has refused to begin a turn. After any other error, the turn may have begun in the
 // database all the same.
 func refusal(err error) bool {
-	for _, known := range []error{ErrBusy, persistence.ErrNotFound, persistence.ErrInvalid, persistence.ErrConflict} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{ErrBusy, persistence.ErrNotFound, persistence.ErrInvalid, persistence.ErrConflict}, func(known error) bool { return errors.Is(err, known) })
 }
 
 // enter makes t the thread's turn in this process.

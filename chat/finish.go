@@ -128,9 +128,7 @@ func (t *Turn) writeEnd(ctx context.Context) error {
 	if err == nil {
 		result.Message = saved
 	}
-	select {
-	case <-t.done: // it has been announced
-	default:
+	if !t.Ended() { // otherwise it has been announced
 		t.result = result
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -133,12 +134,7 @@ func (k *keeper) saveDue() time.Time {
 
 // unasked reports whether there is an approval that nobody knows about.
 func (k *keeper) unasked() bool {
-	for _, c := range k.questions.open {
-		if !c.asked {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k.questions.open, func(c *call) bool { return !c.asked })
 }
 
 // tick sends and saves what is due.
