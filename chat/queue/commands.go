@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
 )
 
 // commands is the prefix of the kinds of this package's commands.
@@ -83,11 +84,7 @@ func (q *Queue) sendThere(ctx context.Context, key persistence.Key, id string) (
 	if err != nil {
 		return true, err
 	}
-	body, err := json.Marshal(sendQuestion{ID: id})
-	if err != nil {
-		return true, fmt.Errorf("encode command: %w", err)
-	}
-	reply, err := q.store.Ask(ctx, persistence.Command{Instance: call.Instance, Key: key, Kind: commandSend, Body: body})
+	reply, err := q.store.Ask(ctx, persistence.Command{Instance: call.Instance, Key: key, Kind: commandSend, Body: toolkit.Encode(sendQuestion{ID: id})})
 	switch {
 	case errors.Is(err, persistence.ErrGone):
 		_, err := q.store.Recover(ctx)

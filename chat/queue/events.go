@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -108,10 +107,5 @@ func (a *announcer) reordered(ctx context.Context, key persistence.Key) {
 }
 
 func (a *announcer) publish(ctx context.Context, key persistence.Key, kind persistence.EventType, data any) {
-	encoded, err := json.Marshal(data)
-	if err != nil {
-		a.log.Error("event not encoded", "type", kind, "error", err)
-		return
-	}
-	a.store.Publish(ctx, key, persistence.Event{Type: kind, Data: encoded})
+	a.store.Publish(ctx, key, persistence.Event{Type: kind, Data: toolkit.Encode(data)})
 }

@@ -35,9 +35,7 @@ func New(cfg Config) (*Queue, error) {
 	if cfg.OnPaused == nil {
 		cfg.OnPaused = func(string) {}
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	q := &Queue{inbox: inbox{announcer: announcer{cfg.Store, cfg.Logger, cfg.OnPaused}, schedule: newSchedule(cfg.Disabled), cfg: cfg}}
 	q.titles = newTitles(&q.announcer, !cfg.NoTitles)
 	return q, nil

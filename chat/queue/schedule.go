@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -200,9 +201,5 @@ func (q *schedule) due(every time.Duration) (wait time.Duration) {
 func (q *schedule) forgetQuiet() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for key, until := range q.quiet {
-		if until.Before(time.Now()) {
-			delete(q.quiet, key)
-		}
-	}
+	maps.DeleteFunc(q.quiet, func(_ persistence.Key, until time.Time) bool { return until.Before(time.Now()) })
 }

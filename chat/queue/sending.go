@@ -142,10 +142,7 @@ func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
 	}
 	m.Metadata.Extra = s.extra()
 	s.q.leaveAlone(s.job.key, time.Now().Add(answerWithin))
-	err := s.voice.Deliver(ctx, s.job.key, m, func(b *persistence.Batch) error {
-		_, err := b.SendQueued(s.m.ID, s.m.Attempts, false)
-		return err
-	})
+	err := s.voice.Deliver(ctx, s.job.key, m, s.markSent)
 	if err != nil {
 		s.q.leaveAlone(s.job.key, time.Time{})
 	}
@@ -169,7 +166,7 @@ func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
 	}
 	turn, err := s.turns.Turn(ctx, req)
 	if errors.Is(err, persistence.ErrConflict) { // its message is in the thread already
-		return nil, s.markSent(ctx)
+		return nil, s.q.store.Batch(ctx, s.job.key, s.markSent)
 	}
 	return turn, err
 }
@@ -190,11 +187,9 @@ func (s *sending) extra() map[string]json.RawMessage {
 	return extra
 }
 
-func (s *sending) markSent(ctx context.Context) error {
-	return s.q.store.Batch(ctx, s.job.key, func(b *persistence.Batch) error {
-		_, err := b.SendQueued(s.m.ID, s.m.Attempts, false)
-		return err
-	})
+func (s *sending) markSent(b *persistence.Batch) error {
+	_, err := b.SendQueued(s.m.ID, s.m.Attempts, false)
+	return err
 }
 
 // close runs in the transaction that ends the turn. If the stopping server has interrupted the turn, the message is
@@ -228,10 +223,8 @@ func (s *sending) failed(ctx context.Context, err error) {
 		// It may still be sent this very moment: the end of the lease shows that it was not.
 		s.q.log.Warn("queued message took too long to send", "thread_id", s.job.key.Thread, "message_id", s.m.ID)
 		return
-	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrClosed), errors.Is(err, persistence.ErrBusy):
-		s.requeue(ctx, persistence.Requeue{})
-		return
-	case s.voice != nil && errors.Is(err, persistence.ErrNotFound): // the call is gone, and CallEnded will follow
+	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrClosed), errors.Is(err, persistence.ErrBusy),
+		s.voice != nil && errors.Is(err, persistence.ErrNotFound): // the call is gone, and CallEnded will follow
 		s.requeue(ctx, persistence.Requeue{})
 		return
 	case errors.Is(err, persistence.ErrNotFound): // the thread is gone

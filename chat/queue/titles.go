@@ -55,20 +55,15 @@ func (w *titles) ask(key persistence.Key, m persistence.QueuedMessage) {
 // run makes titles until ctx ends; a title in progress is still finished if that does not take
 // long.
 func (w *titles) run(ctx context.Context, turns Turns) {
-	for {
-		select {
-		case <-ctx.Done():
-			if n := len(w.jobs); n > 0 {
-				w.log.Info("messages left without a title", "messages", n)
-			}
-			return
-		default:
-		}
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case j := <-w.jobs:
 			w.title(ctx, turns, j)
 		}
+	}
+	if n := len(w.jobs); n > 0 {
+		w.log.Info("messages left without a title", "messages", n)
 	}
 }
 
