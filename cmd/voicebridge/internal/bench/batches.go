@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"voicebridge/realtime"
+	"voicebridge/toolkit"
 )
 
 // holdEvery selects the batches that end their response only after all outputs are there, and
@@ -85,7 +86,7 @@ func (b *batches) next() {
 		b.missing[callID] = u.name
 		call := object{
 			"id": id, "object": "realtime.item", "type": realtime.ItemFunctionCall, "status": realtime.ResponseCompleted,
-			"call_id": callID, "name": u.name, "arguments": text(u.arguments(markOf(callID))),
+			"call_id": callID, "name": u.name, "arguments": string(toolkit.Encode(u.arguments(markOf(callID)))),
 		}
 		b.made = append(b.made, call)
 		b.session.AddCall(id, callID, u.name)

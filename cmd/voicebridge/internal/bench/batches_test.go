@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/realtime"
+	"voicebridge/toolkit"
 )
 
 // model is a model that uses tools, with the bridge's part of the exchange. It is the session of its
@@ -251,7 +252,7 @@ func TestArgumentsAreJSON(t *testing.T) {
 	t.Parallel()
 	for _, u := range uses {
 		var got struct{ Title, Code string }
-		if err := json.Unmarshal([]byte(text(u.arguments(markOf("call_1")))), &got); err != nil || !strings.Contains(got.Title+got.Code, "for call_1.") {
+		if err := json.Unmarshal(toolkit.Encode(u.arguments(markOf("call_1"))), &got); err != nil || !strings.Contains(got.Title+got.Code, "for call_1.") {
 			t.Errorf("%s: %+v, %v", u.name, got, err)
 		}
 	}

@@ -77,7 +77,7 @@ func (s SetUp) write(w io.Writer) {
 				v.Direct.P50, v.Direct.P95, v.Bridged.P50, v.Bridged.P95, v.Added.P50, v.Added.P95)
 		}
 	})
-	fmt.Fprintf(w, "Processor time of the bridge for setting up and ending one call: %s\n", orUnknown(s.BridgeCPU, "%.1f ms"))
+	fmt.Fprintf(w, "Processor time of the bridge for setting up and ending one call: %s\n", shown(s.BridgeCPU, "%.1f ms", unknown))
 }
 
 func (r Report) writeLatency(w io.Writer) {
@@ -103,12 +103,15 @@ func (r Report) writeLatency(w io.Writer) {
 
 const unknown = "not available"
 
-func orUnknown(v *float64, format string) string {
+// shown formats a figure, or returns what stands for an unknown one.
+func shown(v *float64, format, missing string) string {
 	if v == nil {
-		return unknown
+		return missing
 	}
 	return fmt.Sprintf(format, *v)
 }
+
+func orDash(v *float64) string { return shown(v, "%.1f", "-") }
 
 func (r Report) writeUse(w io.Writer) {
 	columns(w, "What the bridge used; CPU in % of one core, memory resident", func(t io.Writer) {
@@ -126,11 +129,8 @@ func (r Report) writeUse(w io.Writer) {
 			fmt.Fprintf(t, "%s\t%s\t%.0f\t\n", orDash(l.Generator.CPU), orDash(l.OthersCPU), l.Generator.LateP99)
 		}
 	})
-	for _, l := range r.Load {
-		if l.Bridge == nil {
-			fmt.Fprintln(w, "- CPU and memory are "+unknown+": only Linux reports them.")
-			break
-		}
+	if slices.ContainsFunc(r.Load, func(l Load) bool { return l.Bridge == nil }) {
+		fmt.Fprintln(w, "- CPU and memory are "+unknown+": only Linux reports them.")
 	}
 	fmt.Fprintln(w, "Idle is before the first call; with few calls, memory per call includes what the first call loads.")
 	columns(w, fmt.Sprintf("Set-up of all calls, %d at a time: seconds until all are ready", atOnce), func(t io.Writer) {
@@ -139,13 +139,6 @@ func (r Report) writeUse(w io.Writer) {
 			fmt.Fprintf(t, "%d\t%.2f\t%.2f\t%.0f\t%.0f\t\n", l.Calls, l.DirectSetUp, l.BridgedSetUp, l.DirectPerSecond, l.BridgedPerSecond)
 		}
 	})
-}
-
-func orDash(v *float64) string {
-	if v == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f", *v)
 }
 
 func (a Against) write(w io.Writer) {
@@ -164,18 +157,11 @@ func (r Report) writeWords(w io.Writer) {
 		for _, v := range r.Words {
 			a, b := v.Without.Audio, v.With.Audio
 			fmt.Fprintf(t, "%d\t%d\t%d\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f, %.2f\t%.0f\t%.0f\t%d\t%d\t\n",
-				v.Calls, v.EventsPerSecond, v.EventBytes, orDash3(v.Without.CPUPerCall), orDash3(v.With.CPUPerCall), orDash(v.CPUPerEvent),
+				v.Calls, v.EventsPerSecond, v.EventBytes, shown(v.Without.CPUPerCall, "%.3f", "-"), shown(v.With.CPUPerCall, "%.3f", "-"), orDash(v.CPUPerEvent),
 				a.Up.P99, b.Up.P99, a.Down.P99, b.Down.P99, v.AudioRatio.Up.P99, v.AudioRatio.Down.P99,
 				v.Events.P50, v.Events.P99, v.Events.Sent, v.Events.Lost)
 		}
 	})
-}
-
-func orDash3(v *float64) string {
-	if v == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.3f", *v)
 }
 
 func (r Report) writeTools(w io.Writer) {

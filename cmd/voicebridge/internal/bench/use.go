@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -78,17 +77,6 @@ func answers(output, mark string) bool {
 	}
 	exit, isProgram := result["exit"]
 	return !isProgram || exit == "completed"
-}
-
-// text encodes arguments as a model does.
-func text(o object) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(o); err != nil {
-		panic("bench: encode arguments: " + err.Error()) // all are strings and numbers
-	}
-	return strings.TrimSpace(b.String())
 }
 
 // object is a JSON object.
