@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -73,12 +74,7 @@ func (p *process) alone(command string) (*slog.Logger, error) {
 		return nil, fmt.Errorf("--config: %s reads no settings file: leave it out", command)
 	}
 	cfg := config.Defaults().Log
-	if p.flags.LogLevel != nil {
-		cfg.Level = *p.flags.LogLevel
-	}
-	if p.flags.LogFormat != nil {
-		cfg.Format = *p.flags.LogFormat
-	}
+	cfg.Level, cfg.Format = *cmp.Or(p.flags.LogLevel, &cfg.Level), *cmp.Or(p.flags.LogFormat, &cfg.Format)
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ package certificate
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -178,14 +177,10 @@ func name(c *tls.Certificate) string {
 
 // ends returns when a certificate expires.
 func ends(c *tls.Certificate) time.Time {
-	leaf := c.Leaf
-	if leaf == nil && len(c.Certificate) > 0 {
-		leaf, _ = x509.ParseCertificate(c.Certificate[0]) // nil if that fails
-	}
-	if leaf == nil {
+	if c.Leaf == nil {
 		return time.Time{}
 	}
-	return leaf.NotAfter
+	return c.Leaf.NotAfter
 }
 
 // withoutPort removes the port from the requested host: a private authority may use a port other

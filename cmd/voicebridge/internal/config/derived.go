@@ -55,10 +55,7 @@ func (c *Config) Driver() string {
 
 // VoiceKey returns the key for voice calls: RealtimeKey, or else the one for text.
 func (c *Config) VoiceKey() access.Secret {
-	if c.Secrets.RealtimeKey.IsSet() {
-		return c.Secrets.RealtimeKey
-	}
-	return c.Secrets.OpenAIKey
+	return cmp.Or(c.Secrets.RealtimeKey, c.Secrets.OpenAIKey)
 }
 
 // CallsURL returns the address of the calls route.
@@ -152,8 +149,6 @@ func prefixes(list []string) ([]netip.Prefix, error) {
 // Slog returns the level as one of log/slog.
 func (c *Log) Slog() slog.Level {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
-		return slog.LevelInfo
-	}
+	_ = level.UnmarshalText([]byte(c.Level)) // checked by validate
 	return level
 }

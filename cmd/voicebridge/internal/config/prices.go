@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,12 +11,7 @@ import (
 )
 
 // or returns the price p, or otherwise if p is nil.
-func or(p *float64, otherwise float64) float64 {
-	if p == nil {
-		return otherwise
-	}
-	return *p
-}
+func or(p *float64, otherwise float64) float64 { return *cmp.Or(p, &otherwise) }
 
 // text returns the cost of a text request in US dollars.
 func (p Price) text(u llm.Usage) float64 {

@@ -226,25 +226,21 @@ func gather(ctx context.Context, server rtc.ICEServer) (answer string, err error
 // microphone reports where browsers let a page use the microphone.
 func (d *doctor) microphone(context.Context) {
 	const about = "microphone"
-	if d.cfg.Loopback() {
-		d.say(fine, about, "browsers on this machine let the page use it; others cannot reach the page")
-		return
-	}
 	switch {
+	case d.cfg.Loopback():
+		d.say(fine, about, "browsers on this machine let the page use it; others cannot reach the page")
 	case len(d.cfg.TLS.ACME.Domains) > 0:
 		d.say(fine, about, "browsers let the page use it at https://%s", strings.Join(d.cfg.TLS.ACME.Domains, " and https://"))
-		return
 	case d.cfg.TLS.On():
 		if _, err := tls.LoadX509KeyPair(d.cfg.TLS.CertFile, d.cfg.TLS.KeyFile); err != nil {
 			d.say(problem, about, "browsers allow it for https pages only, and the certificate cannot be read: %v", err)
 			return
 		}
 		d.say(fine, about, "browsers let the page use it, because it is served by https")
-		return
 	case slices.ContainsFunc(d.cfg.AllowedOrigins, func(o string) bool { return strings.HasPrefix(o, "https://") }):
 		d.say(fine, about, "browsers let the page use it at %s, provided that a TLS proxy answers there", strings.Join(d.cfg.AllowedOrigins, ", "))
-		return
+	default:
+		d.say(warning, about, "browsers allow it for https pages and localhost only: put a TLS proxy in front of %s, and the address of the page in "+
+			"VOICEBRIDGE_ALLOWED_ORIGINS", d.cfg.Listen)
 	}
-	d.say(warning, about, "browsers allow it for https pages and localhost only: put a TLS proxy in front of %s, and the address of the page in "+
-		"VOICEBRIDGE_ALLOWED_ORIGINS", d.cfg.Listen)
 }
