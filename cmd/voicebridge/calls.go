@@ -5,7 +5,6 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
-	"voicebridge/persistence/spool"
 	"voicebridge/realtime/rtc"
 )
 
@@ -67,12 +66,4 @@ func (a *app) bridgeConfig() bridge.Config {
 		Writer:          timedWriter{a.committer(), a.observer},
 		Logger:          a.log,
 	}
-}
-
-// committer returns what saves the changes of calls: the spool, if there is one.
-func (a *app) committer() committer {
-	if a.spool != nil {
-		return a.spool
-	}
-	return spool.Direct{Store: a.store, Logger: a.log}
 }

@@ -50,9 +50,8 @@ func (a *app) openTelemetry(ctx context.Context) error {
 
 // watchParts adds the metrics that are computed when read, and opens the operators' port.
 func (a *app) watchParts(ctx context.Context) (err error) {
-	parts := telemetry.Parts{Queued: a.store.QueuedMessages, Certificates: func() map[string]time.Time { return a.certificate.Ends() }}
-	if a.spool != nil {
-		parts.Spooled = a.spool.Pending
+	parts := telemetry.Parts{
+		Spooled: a.committer().Pending, Queued: a.store.QueuedMessages, Certificates: func() map[string]time.Time { return a.certificate.Ends() },
 	}
 	if a.tools.mcp != nil {
 		parts.MCP = a.tools.mcp.Status
@@ -89,6 +88,14 @@ type committer interface {
 	Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error)
 	Full() bool
 	Pending() int
+}
+
+// committer returns what saves the changes of calls: the spool, if there is one.
+func (a *app) committer() committer {
+	if a.spool != nil {
+		return a.spool
+	}
+	return spool.Direct{Store: a.store, Logger: a.log}
 }
 
 // timedWriter measures how long it takes until the changes of calls are durable.

@@ -27,6 +27,7 @@ func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
 	o := &Observer{metrics: m, traces: t, upstream: upstream}
 	o.voice.newID = t.newID
 	o.voice.ended = func(key persistence.Key, s *voiceTurn) { t.voice(key, upstream, s) }
+	o.voice.open, o.voice.next, o.voice.parents = map[persistence.Key]*voiceTurn{}, map[persistence.Key]nextTurn{}, map[persistence.Key]parent{}
 	return o
 }
 

@@ -55,9 +55,6 @@ func (c *conversations) asked(key persistence.Key, call string, span trace.SpanC
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.parents == nil {
-		c.parents = map[persistence.Key]parent{}
-	}
 	c.parents[key] = parent{call, span}
 }
 
@@ -122,9 +119,6 @@ func (c *conversations) span(key persistence.Key, question string) trace.SpanCon
 	if t := c.open[key]; question == "" || t == nil || question == t.question || question == t.previous || len(t.responses) == 0 {
 		return c.turn(key).trace.spanContext()
 	}
-	if c.next == nil {
-		c.next = map[persistence.Key]nextTurn{}
-	}
 	if c.next[key].question != question {
 		c.next[key] = nextTurn{question, c.newID(c.parents[key].span)}
 	}
@@ -143,9 +137,6 @@ func (c *conversations) turn(key persistence.Key) *voiceTurn {
 				c.end(key)
 			}
 		})
-		if c.open == nil {
-			c.open = map[persistence.Key]*voiceTurn{}
-		}
 		c.open[key] = t
 	}
 	t.timer.Reset(quiet)
@@ -198,7 +189,7 @@ func (c *conversations) message(key persistence.Key, m persistence.Message, n *a
 	// and the others in that of the first words.
 	t.message = cmp.Or(t.message, m.ID)
 	for stage, ms := range m.Metadata.LatencyMS {
-		if _, known := t.stages[stage]; !known && stages[stage] {
+		if _, known := t.stages[stage]; !known && slices.Contains(stages, stage) {
 			t.stages[stage] = ms
 			if n.stages == nil {
 				n.stages = map[string]time.Duration{}
@@ -229,10 +220,7 @@ func (c *conversations) response(key persistence.Key, r persistence.ResponseReco
 }
 
 // stages are the stages of a spoken answer, in their usual order.
-var (
-	stageOrder = []string{"commit", "response", "first_audio", "first_packet"}
-	stages     = map[string]bool{"commit": true, "response": true, "first_audio": true, "first_packet": true}
-)
+var stages = []string{"commit", "response", "first_audio", "first_packet"}
 
 // begun returns when the user stopped speaking, as far as that is known.
 func (s *voiceTurn) begun(responses []persistence.ResponseRecord) time.Time {
@@ -278,7 +266,7 @@ func (t *Traces) voice(key persistence.Key, upstream string, s *voiceTurn) {
 		attribute.String("voicebridge.message_id", cmp.Or(s.message, responses[len(responses)-1].MessageID)), attribute.String("gen_ai.provider.name", upstream),
 	}, func(ctx context.Context) {
 		// Audio may come before the event that announces it.
-		reached := slices.SortedStableFunc(slices.Values(stageOrder), func(a, b string) int { return cmp.Compare(s.stages[a], s.stages[b]) })
+		reached := slices.SortedStableFunc(slices.Values(stages), func(a, b string) int { return cmp.Compare(s.stages[a], s.stages[b]) })
 		from := begun
 		for _, stage := range reached {
 			if _, known := s.stages[stage]; known {

@@ -11,13 +11,13 @@ import (
 	"voicebridge/toolkit/mcptool"
 )
 
-// Parts are asked for their state when metrics are read. Each may be nil.
+// Parts are asked for their state when metrics are read.
 type Parts struct {
 	// Spooled returns how many changes of calls wait for the database.
 	Spooled func() int
 	// Queued returns how many messages wait in the whole database, for all owners.
 	Queued func(context.Context) (int64, error)
-	// MCP returns the state of the MCP servers.
+	// MCP returns the state of the MCP servers; nil means that there are none.
 	MCP func() []mcptool.Status
 	// Certificates returns when the TLS certificates expire, by domain.
 	Certificates func() map[string]time.Time
@@ -25,17 +25,8 @@ type Parts struct {
 
 // Watch registers the metrics of parts.
 func Watch(registry prometheus.Registerer, parts Parts) error {
-	if parts.Spooled == nil {
-		parts.Spooled = func() int { return 0 }
-	}
-	if parts.Queued == nil {
-		parts.Queued = func(context.Context) (int64, error) { return 0, nil }
-	}
 	if parts.MCP == nil {
 		parts.MCP = func() []mcptool.Status { return nil }
-	}
-	if parts.Certificates == nil {
-		parts.Certificates = func() map[string]time.Time { return nil }
 	}
 	return errors.Join(
 		registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
