@@ -136,7 +136,7 @@ func (c *converter) step(s step, m *persistence.Message) {
 // voice calls, get different ones.
 func (c *converter) callID(saved string) string {
 	id := saved
-	if id == "" || len(id) > maxCallIDLen || strings.IndexFunc(id, notIDRune) >= 0 {
+	if id == "" || len(id) > maxCallIDLen || toolkit.CleanName(id) != id {
 		id = hashID(saved)
 	}
 	for n := 0; c.ids[id]; n++ {
@@ -151,18 +151,9 @@ func hashID(s string) string {
 	return "call_" + hex.EncodeToString(sum[:12])
 }
 
-func notIDRune(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
-}
-
 // toolName returns the function's name in a form that providers accept.
 func toolName(p *persistence.Part) string {
-	name := strings.Map(func(r rune) rune {
-		if notIDRune(r) {
-			return '_'
-		}
-		return r
-	}, p.ToolName)
+	name := toolkit.CleanName(p.ToolName)
 	return cmp.Or(name[:min(len(name), 64)], "unknown")
 }
 

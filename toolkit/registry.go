@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -204,6 +205,16 @@ func CheckName(name string) error {
 		}
 	}
 	return nil
+}
+
+// CleanName replaces with _ what a tool's name may not contain.
+func CleanName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && NameByte(byte(r)) {
+			return r
+		}
+		return '_'
+	}, name)
 }
 
 // NameByte reports whether a tool's name may contain the byte.

@@ -11,6 +11,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"voicebridge/toolkit"
 )
 
 // serverFile is a server as written in the file.
@@ -110,10 +112,10 @@ func parseConfig(data []byte, lookup func(string) (string, bool)) (Config, error
 		if err != nil {
 			problems = append(problems, fmt.Errorf("server %q: %w", name, err))
 		}
-		if other, ok := prefixes[sanitize(name)]; ok {
+		if other, ok := prefixes[toolkit.CleanName(name)]; ok {
 			problems = append(problems, fmt.Errorf("servers %q and %q: their tools would have the same names", other, name))
 		}
-		prefixes[sanitize(name)] = name
+		prefixes[toolkit.CleanName(name)] = name
 		config.Servers[name] = server
 	}
 	if len(problems) > 0 {

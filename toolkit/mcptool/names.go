@@ -16,8 +16,8 @@ const separator = "__"
 // invalid character replaced by _, and at most 64 long. A name that is too long is cut and marked
 // with a hash of the whole name; so is a name that could also arise from another server and tool.
 func exposedName(server, tool string) string {
-	prefix := sanitize(server)
-	name := prefix + separator + sanitize(tool)
+	prefix := toolkit.CleanName(server)
+	name := prefix + separator + toolkit.CleanName(tool)
 	// With such a prefix "a__b" + "c" and "a" + "b__c", or "a_" + "b" and "a" + "_b", are one name.
 	// The configuration guarantees that no two servers have the same prefix.
 	ambiguous := strings.Contains(prefix, separator) || strings.HasSuffix(prefix, "_")
@@ -31,17 +31,8 @@ func exposedName(server, tool string) string {
 func hashedName(server, tool string) string {
 	sum := sha256.Sum256([]byte(server + "\x00" + tool))
 	suffix := "_" + hex.EncodeToString(sum[:4])
-	name := sanitize(server) + separator + sanitize(tool)
+	name := toolkit.CleanName(server) + separator + toolkit.CleanName(tool)
 	return name[:min(len(name), toolkit.MaxName-len(suffix))] + suffix
-}
-
-func sanitize(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x80 && toolkit.NameByte(byte(r)) {
-			return r
-		}
-		return '_'
-	}, s)
 }
 
 // exposedNames returns the exposed name of each tool of a server. If two tools would have the same
