@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"voicebridge/toolkit"
 )
 
 func (s *Sandbox) runJavaScript(ctx context.Context, code string) Outcome {
@@ -78,10 +80,6 @@ type child struct {
 
 // startChild starts a child. wait must be called.
 func startChild(cmd *exec.Cmd, r request) (*child, error) {
-	document, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("write request: %w", err)
-	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start child: %w", err)
@@ -102,7 +100,7 @@ func startChild(cmd *exec.Cmd, r request) (*child, error) {
 	go func() {
 		defer close(c.sent)
 		// If the child is already gone, waiting for it says so.
-		_, _ = stdin.Write(document)
+		_, _ = stdin.Write(toolkit.Encode(r))
 	}()
 	return c, nil
 }

@@ -87,9 +87,7 @@ func (s *Sandbox) whyEnded(caller, own context.Context, state *os.ProcessState, 
 	switch {
 	case caller.Err() != nil:
 		return endedBy(caller)
-	case errors.Is(context.Cause(own), context.DeadlineExceeded):
-		return s.timedOut()
-	case strings.Contains(diagnosis, "SIGXCPU"):
+	case errors.Is(context.Cause(own), context.DeadlineExceeded), strings.Contains(diagnosis, "SIGXCPU"):
 		return s.timedOut()
 	case strings.Contains(diagnosis, "stack overflow"), strings.Contains(diagnosis, "stack exceeds"):
 		return Outcome{Exit: ExitStackOverflow, Error: "the program's calls are nested too deep"}

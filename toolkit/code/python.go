@@ -1,6 +1,7 @@
 package code
 
 import (
+	"bytes"
 	"context"
 	_ "embed" // the runner
 	"encoding/json"
@@ -43,13 +44,9 @@ func (s *Sandbox) python(ctx context.Context, bwrap, code string) Outcome {
 	if err != nil {
 		return s.notStarted(err)
 	}
-	document, err := json.Marshal(pythonRequest{Code: code, MaxOutput: s.config.MaxOutput})
-	if err != nil {
-		return s.notStarted(err)
-	}
 	out := &output{max: s.config.MaxOutput}
 	streams := &pythonStreams{sandbox: s, output: out, stop: func() { stop(errFull) }}
-	cmd.Stdin = strings.NewReader(string(document))
+	cmd.Stdin = bytes.NewReader(toolkit.Encode(pythonRequest{Code: code, MaxOutput: s.config.MaxOutput}))
 	cmd.Stdout, cmd.Stderr = streams.writer(&out.stdout), streams.writer(&out.stderr)
 	cmd.Dir = "/"
 	dropRoot(cmd)

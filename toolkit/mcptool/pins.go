@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 
 	"voicebridge/toolkit"
@@ -124,12 +123,7 @@ func (m *memory) PinTools(_ context.Context, server string, definitions map[stri
 	if m.pins[server] == nil {
 		m.pins[server] = map[string]string{}
 	}
-	for _, tool := range slices.Sorted(maps.Keys(definitions)) {
-		if definitions[tool] == "" {
-			delete(m.pins[server], tool)
-			continue
-		}
-		m.pins[server][tool] = definitions[tool]
-	}
+	maps.Copy(m.pins[server], definitions)
+	maps.DeleteFunc(m.pins[server], func(_, definition string) bool { return definition == "" })
 	return nil
 }

@@ -41,9 +41,7 @@ func Open(config Config, options Options) (*Servers, error) {
 	if options.Changed == nil {
 		options.Changed = func() {}
 	}
-	if options.Logger == nil {
-		options.Logger = slog.New(slog.DiscardHandler)
-	}
+	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	s := &Servers{log: options.Logger, settled: make(chan struct{})}
 	s.closing, s.close = context.WithCancel(context.Background())
 	for _, name := range slices.Sorted(maps.Keys(config.Servers)) {

@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -84,12 +85,8 @@ func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
 	if err := json.Unmarshal(parameters, &top); err != nil || top.Type != "object" {
 		return nil, fmt.Errorf("its schema is not of type object")
 	}
-	description := t.Description
-	if description == "" {
-		description = t.Title
-	}
 	made := &tool{server: s, remote: t.Name, def: toolkit.Definition{
-		Name: name, Description: toolkit.Cut(strings.ToValidUTF8(description, "\uFFFD"), maxDescription), Parameters: parameters,
+		Name: name, Description: toolkit.Cut(strings.ToValidUTF8(cmp.Or(t.Description, t.Title), "\uFFFD"), maxDescription), Parameters: parameters,
 	}}
 	if err := toolkit.CheckParameters(parameters); err != nil {
 		s.log.Warn("arguments of an MCP tool are checked only by its server", "tool", t.Name, "error", err)
