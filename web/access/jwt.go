@@ -51,20 +51,16 @@ func newJWTVerifier(a Auth, now func() time.Time) (*jwtVerifier, error) {
 		options = append(options, jwt.WithAudience(a.JWTAudience))
 	}
 	v.parser = jwt.NewParser(options...)
-	for _, owner := range append([]string{LocalOwner}, ownersOf(a.Tokens)...) {
+	owners := []string{LocalOwner}
+	for _, t := range a.Tokens {
+		owners = append(owners, t.Owner)
+	}
+	for _, owner := range owners {
 		if !slices.Contains(a.JWTMayClaim, owner) {
 			v.reserved = append(v.reserved, owner)
 		}
 	}
 	return v, nil
-}
-
-func ownersOf(tokens []StaticToken) []string {
-	out := make([]string, 0, len(tokens))
-	for _, t := range tokens {
-		out = append(out, t.Owner)
-	}
-	return out
 }
 
 // owner returns the owner that a token names and when the token expires.

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -53,15 +54,12 @@ type keySet struct {
 }
 
 func newKeySet(url string, client *http.Client, now func() time.Time) (*keySet, error) {
-	if client == nil {
-		client = &http.Client{Timeout: keysTimeout}
-	}
 	storage := jwkset.NewMemoryStorage()
 	choose, err := keyfunc.New(keyfunc.Options{Storage: storage})
 	if err != nil {
 		return nil, fmt.Errorf("make key set: %w", err)
 	}
-	return &keySet{url: url, http: client, now: now, storage: storage, choose: choose}, nil
+	return &keySet{url: url, http: cmp.Or(client, &http.Client{Timeout: keysTimeout}), now: now, storage: storage, choose: choose}, nil
 }
 
 // key returns the public key that verifies the token. A token without a key id is verified by the

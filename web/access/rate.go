@@ -1,6 +1,7 @@
 package access
 
 import (
+	"maps"
 	"sync"
 	"time"
 	"voicebridge/web/problem"
@@ -62,11 +63,7 @@ func tooOften(wait time.Duration) error {
 // forget drops the addresses that have their full allowance again or, if there are none, an
 // arbitrary one: many addresses must not use up the memory.
 func (r *RateLimit) forget(now time.Time) {
-	for address, l := range r.all {
-		if l.TokensAt(now) >= float64(r.perMinute) {
-			delete(r.all, address)
-		}
-	}
+	maps.DeleteFunc(r.all, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= float64(r.perMinute) })
 	for address := range r.all {
 		if len(r.all) < maxAddresses {
 			return
