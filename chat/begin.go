@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -174,12 +173,7 @@ func (t *Turn) openSaved(b *persistence.Batch) error {
 		if err != nil {
 			return err
 		}
-		m.Metadata.Extra = maps.Clone(m.Metadata.Extra)
-		if m.Metadata.Extra == nil {
-			m.Metadata.Extra = map[string]json.RawMessage{}
-		}
-		m.Metadata.Extra[extraDiscarded] = toolkit.Encode(true)
-		if _, err := b.UpdateMessage(m); err != nil {
+		if _, err := b.UpdateMessage(withExtra(m, extraDiscarded, true)); err != nil {
 			return err
 		}
 	}

@@ -139,11 +139,16 @@ func withContext(m persistence.Message, note string) persistence.Message {
 	if note == "" {
 		return m
 	}
+	return withExtra(m, extraContext, note)
+}
+
+// withExtra adds a value to a message's metadata.
+func withExtra(m persistence.Message, key string, value any) persistence.Message {
 	m.Metadata.Extra = maps.Clone(m.Metadata.Extra)
 	if m.Metadata.Extra == nil {
 		m.Metadata.Extra = map[string]json.RawMessage{}
 	}
-	m.Metadata.Extra[extraContext] = toolkit.Encode(note)
+	m.Metadata.Extra[key] = toolkit.Encode(value)
 	return m
 }
 
