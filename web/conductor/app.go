@@ -40,7 +40,7 @@ type app struct {
 func (a *app) refuse(err error) error {
 	e := a.cfg.Explain(err)
 	if e.Status >= http.StatusInternalServerError && e.Status != http.StatusServiceUnavailable {
-		a.log.Error("envelope failed", "error", err, "thread_id", a.key.Thread)
+		a.cfg.Logger.Error("envelope failed", "error", err, "thread_id", a.key.Thread)
 	}
 	return a.socket.Write(a.envelope(typeError, errorPayload{Code: e.Code, Message: e.Message}))
 }

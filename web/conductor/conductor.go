@@ -42,7 +42,7 @@ func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools
 
 func (d *Conductors) app(key persistence.Key, tools Tools, c connection) *app {
 	return &app{
-		envelopes: envelopes{key.Thread, d.cfg.Now, d.cfg.Logger}, connection: c,
+		envelopes: envelopes{key.Thread, d.cfg.Now}, connection: c,
 		key: key, tools: tools, cfg: &d.cfg, sessions: &d.sessions,
 	}
 }

@@ -2,10 +2,11 @@ package conductor
 
 import (
 	"encoding/json"
-	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
+
+	"voicebridge/toolkit"
 )
 
 // Types of envelopes.
@@ -58,18 +59,13 @@ type errorPayload struct {
 type envelopes struct {
 	thread string
 	now    func() time.Time
-	log    *slog.Logger
 }
 
 // envelope makes an envelope.
 func (s *envelopes) envelope(kind string, payload any) envelope {
-	data, err := json.Marshal(payload)
-	if err != nil {
-		s.log.Error("payload not encoded", "error", err, "type", kind) // cannot happen: payloads hold only strings
-	}
 	return envelope{
 		ID: newEnvelopeID(), Type: kind, SessionID: s.thread,
-		Timestamp: s.now().UTC().Format(timestampLayout), Payload: data,
+		Timestamp: s.now().UTC().Format(timestampLayout), Payload: toolkit.Encode(payload),
 	}
 }
 
