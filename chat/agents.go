@@ -50,11 +50,7 @@ func AgentTools() []toolkit.Definition {
 // AppName returns the name by which an app knows a tool: agent.spawn for agent_spawn. Other names
 // are unchanged.
 func AppName(tool string) string {
-	name, ok := strings.CutPrefix(tool, agentPrefix)
-	if !ok {
-		return tool
-	}
-	if slices.Contains([]string{"spawn", "status", "cancel", "followup", "list"}, name) {
+	if name, ok := strings.CutPrefix(tool, agentPrefix); ok && slices.Contains([]string{"spawn", "status", "cancel", "followup", "list"}, name) {
 		return "agent." + name
 	}
 	return tool

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,11 +38,8 @@ func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
 	if asked.ID == "" || len(asked.ID) > persistence.MaxIDBytes || t.has(asked.ID) {
 		asked.ID = hashID(persistence.NewID())
 	}
-	if asked.Arguments == "" {
-		asked.Arguments = "{}"
-	}
 	c := &call{Invocation: t.registry.Invoke(persistence.NewID(), toolkit.Call{
-		ID: asked.ID, Name: cutRunes(asked.Name, 200), Arguments: asked.Arguments, Owner: t.key.Owner, ThreadID: t.key.Thread,
+		ID: asked.ID, Name: cutRunes(asked.Name, 200), Arguments: cmp.Or(asked.Arguments, "{}"), Owner: t.key.Owner, ThreadID: t.key.Thread,
 	}, min(4*toolkit.MaxKeptArguments, max(maxOutputs-t.draft.outputs, 1)), time.Now())}
 	c.SetMetadata(t.provider, asked.Metadata)
 	part := savedPart(c.Part())

@@ -1,6 +1,7 @@
 package toolkit
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"encoding/json"
 	"time"
@@ -64,9 +65,7 @@ func (r *Registry) Invoke(id string, call Call, room int, now time.Time) *Invoca
 	if !known {
 		entry.Executor = ExecutorApp
 	}
-	if room == 0 {
-		room = 4 * MaxKeptArguments
-	}
+	room = cmp.Or(room, 4*MaxKeptArguments)
 	v := &Invocation{ID: id, Call: call, Entry: entry, known: known, status: StatusRunning, startedAt: now}
 	v.arguments = MaskArguments(call.Arguments)
 	v.input = inputJSON(v.arguments, room)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -101,11 +102,7 @@ func (h *pageFiles) routes(r router) {
 }
 
 func (h *pageFiles) serve(c echo.Context) error {
-	name := strings.TrimPrefix(c.Path(), "/")
-	if name == "" {
-		name = indexFile
-	}
-	return h.page.serve(c, name)
+	return h.page.serve(c, cmp.Or(strings.TrimPrefix(c.Path(), "/"), indexFile))
 }
 
 func (p *page) serve(c echo.Context, name string) error {

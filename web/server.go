@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,9 +137,7 @@ func New(cfg Config) (*Server, error) {
 }
 
 func newServer(cfg Config, now func() time.Time) (*Server, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Metrics == nil {
 		cfg.Metrics = NewMetrics()
 	}

@@ -3,6 +3,7 @@ package simulator
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -60,11 +61,7 @@ func (s *Server) createSecret(w http.ResponseWriter, r *http.Request) {
 func (s *Server) keepSecret(value string, sec secret) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for v, old := range s.secrets {
-		if time.Now().After(old.expires) {
-			delete(s.secrets, v)
-		}
-	}
+	maps.DeleteFunc(s.secrets, func(_ string, old secret) bool { return time.Now().After(old.expires) })
 	if len(s.secrets) >= maxSecrets {
 		return false
 	}

@@ -52,10 +52,7 @@ func checkRadial(in *radialInput) (figure, error) {
 	if i := slices.IndexFunc(in.Data, func(b radialBar) bool { return b.Value < 0 }); i >= 0 {
 		return figure{}, fmt.Errorf("data[%d].value must not be negative", i)
 	}
-	full := 1.2 * all.high
-	if full == 0 {
-		full = 1 // a ring needs a scale, even when all are empty
-	}
+	full := cmp.Or(1.2*all.high, 1) // a ring needs a scale, even when all are empty
 	for i := range in.Data {
 		in.Data[i].MaxValue = cmp.Or(in.Data[i].MaxValue, &full)
 	}

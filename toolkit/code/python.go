@@ -2,6 +2,7 @@ package code
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed" // the runner
 	"encoding/json"
@@ -96,9 +97,7 @@ func (s *Sandbox) followPython(ctx, own context.Context, stop context.CancelCaus
 	_ = result.SetReadDeadline(time.Now().Add(afterKill))
 	end := <-endings
 	outcome := s.pythonOutcome(ctx, own, cmd, waitErr, out, end)
-	if outcome.DurationMs == 0 {
-		outcome.DurationMs = time.Since(began).Milliseconds()
-	}
+	outcome.DurationMs = cmp.Or(outcome.DurationMs, time.Since(began).Milliseconds())
 	outcome.Stdout, outcome.Stderr = strings.ToValidUTF8(out.stdout.String(), "\uFFFD"), strings.ToValidUTF8(out.stderr.String(), "\uFFFD")
 	return outcome
 }

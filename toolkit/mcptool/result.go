@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -60,9 +61,7 @@ func (k *keeper) result(r *mcp.CallToolResult) (output json.RawMessage, text str
 			text = string(structured)
 		}
 	}
-	if text == "" {
-		text = "(the tool returned nothing)"
-	}
+	text = cmp.Or(text, "(the tool returned nothing)")
 	return output, toolkit.Cut(strings.ToValidUTF8(text, "\uFFFD"), maxModelText), nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -132,11 +133,7 @@ func (g *guard) checkRedirect(req *http.Request, via []*http.Request) error {
 		// decide.
 		return http.ErrUseLastResponse
 	}
-	for name := range req.Header {
-		if !harmless[name] {
-			delete(req.Header, name)
-		}
-	}
+	maps.DeleteFunc(req.Header, func(name string, _ []string) bool { return !harmless[name] })
 	return nil
 }
 

@@ -52,12 +52,8 @@ func (s service) get(ctx context.Context, path string, values url.Values, header
 }
 
 func (s service) post(ctx context.Context, path string, body any, header http.Header, into any) error {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("ask %s: %w", s.label, err)
-	}
 	header.Set("Content-Type", "application/json")
-	return s.call(ctx, http.MethodPost, path, data, header, into)
+	return s.call(ctx, http.MethodPost, path, toolkit.Encode(body), header, into)
 }
 
 // errRefused is wrapped when a service answers 401 or 403.

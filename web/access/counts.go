@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"voicebridge/web/problem"
 )
@@ -119,11 +120,10 @@ func (l *CallLimit) endStart(owner, threadID, callID string) {
 
 // prune forgets the owner's calls that have ended.
 func (l *CallLimit) prune(owner string) {
-	for threadID, callID := range l.live[owner] {
-		if id, ok := l.calls.Live(owner, threadID); !ok || id != callID {
-			delete(l.live[owner], threadID)
-		}
-	}
+	maps.DeleteFunc(l.live[owner], func(threadID, callID string) bool {
+		id, ok := l.calls.Live(owner, threadID)
+		return !ok || id != callID
+	})
 	if len(l.live[owner]) == 0 {
 		delete(l.live, owner)
 	}

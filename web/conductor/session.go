@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -89,11 +90,9 @@ func (d *sessions) enter(key persistence.Key, a *connection) (s *session, before
 
 // forget drops the sessions whose apps have not come back.
 func (d *sessions) forget() {
-	for key, s := range d.all {
-		if s.app == nil && d.now().Sub(s.leftAt) > KeepSession && !slices.ContainsFunc(s.turns, (*turn).running) {
-			delete(d.all, key)
-		}
-	}
+	maps.DeleteFunc(d.all, func(_ persistence.Key, s *session) bool {
+		return s.app == nil && d.now().Sub(s.leftAt) > KeepSession && !slices.ContainsFunc(s.turns, (*turn).running)
+	})
 }
 
 func (d *sessions) leave(key persistence.Key, s *session, a *connection) {
