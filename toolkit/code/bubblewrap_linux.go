@@ -21,15 +21,15 @@ const (
 
 // bubblewrap returns the path of bwrap, or what is missing on this host.
 func (s *Sandbox) bubblewrap() (string, error) {
-	bwrap, err := exec.LookPath(cmp.Or(s.config.BubblewrapPath, "bwrap"))
+	bwrap, err := exec.LookPath(cmp.Or(s.config.bwrap, "bwrap"))
 	if err != nil {
 		return "", fmt.Errorf("%w: bubblewrap (bwrap) is not installed", errNoPython)
 	}
 	if bwrap, err = filepath.Abs(bwrap); err != nil {
 		return "", fmt.Errorf("%w: find bubblewrap: %w", errNoPython, err)
 	}
-	if info, err := os.Stat(s.config.PythonPath); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		return "", fmt.Errorf("%w: there is no Python 3 at %s", errNoPython, s.config.PythonPath)
+	if info, err := os.Stat(s.config.python); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+		return "", fmt.Errorf("%w: there is no Python 3 at %s", errNoPython, s.config.python)
 	}
 	return bwrap, nil
 }
@@ -74,7 +74,7 @@ func pythonArguments(c Config, bwrap, program string) []string {
 		// Bubblewrap's /dev is a folder in memory without a limit of its own.
 		"--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/home", "--remount-ro", "/", "--chdir", "/home",
-		"--", c.PythonPath, "-I", "-B", "-X", "utf8", "-c", program,
+		"--", c.python, "-I", "-B", "-X", "utf8", "-c", program,
 		strconv.FormatInt(c.PythonMemoryBytes, 10))
 }
 

@@ -97,10 +97,10 @@ func wantWords(t *testing.T, err error, words string) {
 func TestProbePythonSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "bwrap")
-	wantWords(t, setup(t, Config{BubblewrapPath: missing}, watcher{}).sandbox.ProbePython(t.Context()), "is not installed")
+	wantWords(t, setup(t, Config{bwrap: missing}, watcher{}).sandbox.ProbePython(t.Context()), "is not installed")
 	there := "/bin/true" // stands in for bubblewrap, which is never run
-	wantWords(t, setup(t, Config{BubblewrapPath: there, PythonPath: "/usr/bin/python-missing"}, watcher{}).sandbox.ProbePython(t.Context()), "no Python 3")
-	wantWords(t, setup(t, Config{BubblewrapPath: there, PythonPath: "/usr/bin"}, watcher{}).sandbox.ProbePython(t.Context()), "no Python 3")
+	wantWords(t, setup(t, Config{bwrap: there, python: "/usr/bin/python-missing"}, watcher{}).sandbox.ProbePython(t.Context()), "no Python 3")
+	wantWords(t, setup(t, Config{bwrap: there, python: "/usr/bin"}, watcher{}).sandbox.ProbePython(t.Context()), "no Python 3")
 	for words, stderr := range map[string]string{
 		"user namespaces": "bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user namespaces.\n",
 		"too old":         "bwrap: Unknown option --disable-userns\n",

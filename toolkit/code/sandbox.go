@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -14,7 +12,7 @@ import (
 // errNoPython begins the errors of ProbePython.
 var errNoPython = errors.New("no Python on the server")
 
-const defaultPython = "/usr/bin/python3"
+const defaultPython = "/usr/bin/python3" // the sandbox shows /usr and nothing else of the host
 
 // Defaults of [Config], and limits on its values.
 const (
@@ -66,10 +64,8 @@ type Config struct {
 	// up to 192 MiB of memory besides. On machines other than amd64 and arm64 it may start
 	// processes, and the limit applies to each.
 	PythonMemoryBytes int64
-	// PythonPath is the interpreter, below /usr; empty means /usr/bin/python3.
-	PythonPath string
-	// BubblewrapPath is the bwrap program; empty means the one in PATH.
-	BubblewrapPath string
+	// python and bwrap are the programs; empty means /usr/bin/python3, and the bwrap in PATH.
+	python, bwrap string
 
 	// Logger logs why Python is not offered and how children crash; nil = none.
 	Logger *slog.Logger
@@ -92,8 +88,6 @@ func (c Config) Validate() error {
 	check(c.MaxOutput >= minOutput && c.MaxOutput <= defaultMaxOutput, "max output is %d bytes, it must be %d to %d",
 		c.MaxOutput, minOutput, defaultMaxOutput)
 	check(c.MaxParallel >= 1 && c.MaxParallel <= maxParallel, "max parallel is %d, it must be 1 to %d", c.MaxParallel, maxParallel)
-	// The sandbox shows /usr and nothing else of the host.
-	check(within(filepath.Clean(c.PythonPath), "/usr"), "python path %q must lie below /usr", c.PythonPath)
 	return errors.Join(problems...)
 }
 
@@ -103,7 +97,7 @@ func (c Config) withDefaults() Config {
 	c.PythonMemoryBytes = cmp.Or(c.PythonMemoryBytes, defaultPythonMemoryBytes)
 	c.MaxOutput = cmp.Or(c.MaxOutput, defaultMaxOutput)
 	c.MaxParallel = cmp.Or(c.MaxParallel, defaultMaxParallel)
-	c.PythonPath = cmp.Or(c.PythonPath, defaultPython)
+	c.python = cmp.Or(c.python, defaultPython)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
@@ -125,10 +119,4 @@ type Sandbox struct {
 type watcher struct {
 	started func(pid int)
 	printed func(text string)
-}
-
-// within reports whether a clean path lies below dir.
-func within(path, dir string) bool {
-	rest, ok := strings.CutPrefix(path, dir)
-	return ok && strings.HasPrefix(rest, string(filepath.Separator))
 }
