@@ -131,11 +131,8 @@ func (t *Turn) open(ctx context.Context) error {
 
 // openMessages saves the user's message, and the beginning of the answer.
 func (t *Turn) openMessages(b *persistence.Batch) (err error) {
-	for _, text := range t.req.Instructions {
-		m := persistence.Message{Role: persistence.RoleSystem, Parts: []persistence.Part{persistence.TextPart(text)}}
-		if _, err := b.AppendMessage(m); err != nil {
-			return err
-		}
+	if err := appendInstructions(b, t.req.Instructions); err != nil {
+		return err
 	}
 	if t.req.Saved {
 		if err := t.openSaved(b); err != nil {

@@ -96,6 +96,17 @@ func (r *TurnRequest) message(note string) persistence.Message {
 	return withContext(m, note)
 }
 
+// appendInstructions appends instructions to a thread, as system messages.
+func appendInstructions(b *persistence.Batch, instructions []string) error {
+	for _, text := range instructions {
+		m := persistence.Message{Role: persistence.RoleSystem, Parts: []persistence.Part{persistence.TextPart(text)}}
+		if _, err := b.AppendMessage(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *TurnRequest) validate() error {
 	if r.Saved && (r.says() || r.MessageID == "") {
 		return errors.New("a turn for a saved message needs the message's id, and no text")

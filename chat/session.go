@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,11 +99,8 @@ func (c *Coordinator) CreateSession(ctx context.Context, owner string, req Sessi
 	}
 	key := persistence.Key{Owner: owner, Thread: thread.ID}
 	err = c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
-		for _, text := range req.Instructions {
-			m := persistence.Message{Role: persistence.RoleSystem, Parts: []persistence.Part{persistence.TextPart(text)}}
-			if _, err := b.AppendMessage(m); err != nil {
-				return err
-			}
+		if err := appendInstructions(b, req.Instructions); err != nil {
+			return err
 		}
 		return b.SaveTextSession(saved)
 	})
@@ -145,9 +143,7 @@ func (c *Coordinator) DeleteSession(ctx context.Context, key persistence.Key) er
 	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
-	c.mu.Lock()
-	t := c.turns[key]
-	c.mu.Unlock()
+	t := c.here(key)
 	if err := c.Interrupt(ctx, key); err != nil && !errors.Is(err, ErrIdle) {
 		return fmt.Errorf("delete session: %w", err)
 	}
@@ -262,24 +258,14 @@ type settings struct {
 }
 
 func (c *Coordinator) settings(ctx context.Context, key persistence.Key) (settings, error) {
-	s := settings{provider: c.cfg.Provider, tools: []toolkit.Definition{}, defaults: json.RawMessage("{}")}
 	saved, err := c.cfg.Store.TextSession(ctx, key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
-		return s, fmt.Errorf("read session: %w", err)
+		return settings{}, fmt.Errorf("read session: %w", err)
 	}
-	if saved.Provider != "" {
-		s.provider = saved.Provider
-	}
-	if s.model = saved.Model; s.model == "" {
-		s.model = c.cfg.Models[s.provider]
-	}
-	if saved.Tools != "" {
-		if err := json.Unmarshal([]byte(saved.Tools), &s.tools); err != nil {
-			return s, fmt.Errorf("read session: its tools: %w", err)
-		}
-	}
-	if saved.Defaults != "" {
-		s.defaults = json.RawMessage(saved.Defaults)
+	s := settings{provider: cmp.Or(saved.Provider, c.cfg.Provider), defaults: json.RawMessage(cmp.Or(saved.Defaults, "{}"))}
+	s.model = cmp.Or(saved.Model, c.cfg.Models[s.provider])
+	if err := json.Unmarshal([]byte(cmp.Or(saved.Tools, "[]")), &s.tools); err != nil {
+		return s, fmt.Errorf("read session: its tools: %w", err)
 	}
 	return s, nil
 }
