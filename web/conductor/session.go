@@ -117,15 +117,20 @@ func (s *session) dropDelivered() {
 }
 
 // undelivered counts the turns whose end was not delivered yet.
-func (d *sessions) undelivered(s *session) (n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (s *session) undelivered() (n int) {
 	for _, t := range s.turns {
 		if !t.delivered {
 			n++
 		}
 	}
 	return n
+}
+
+// undelivered is that of a session.
+func (d *sessions) undelivered(s *session) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return s.undelivered()
 }
 
 // count returns how many sessions are kept.
@@ -138,15 +143,11 @@ func (d *sessions) count() int {
 // state is [Conductors.Session].
 func (d *sessions) state(key persistence.Key) (connected bool, undelivered int) {
 	d.mu.Lock()
-	s := d.all[key]
-	d.mu.Unlock()
-	if s == nil {
-		return false, 0
-	}
-	undelivered = d.undelivered(s)
-	d.mu.Lock()
 	defer d.mu.Unlock()
-	return s.app != nil, undelivered
+	if s := d.all[key]; s != nil {
+		return s.app != nil, s.undelivered()
+	}
+	return false, 0
 }
 
 // add gives a session another turn, to be delivered after those before it. An app that begins one

@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -25,20 +26,15 @@ type Tools struct {
 
 // wireName returns a tool's name as the app knows it.
 func (t Tools) wireName(name string) string {
-	if n, ok := t.names[name]; ok {
-		return n
-	}
-	return name
+	return cmp.Or(t.names[name], name)
 }
 
 // NewTools combines the tools that a text session declares with the toolkits that its defaults or
 // the query enable.
 func NewTools(session persistence.TextSession, query string) (Tools, error) {
 	var t Tools
-	if session.Tools != "" {
-		if err := json.Unmarshal([]byte(session.Tools), &t.definitions); err != nil {
-			return t, fmt.Errorf("read tools of the session: %w", err)
-		}
+	if err := json.Unmarshal([]byte(cmp.Or(session.Tools, "[]")), &t.definitions); err != nil {
+		return t, fmt.Errorf("read tools of the session: %w", err)
 	}
 	if query != "" && query != agentToolkit {
 		return t, problem.BadRequest("invalid_value", "tools", fmt.Sprintf("There is no toolkit %.50q; there is %q.", query, agentToolkit))
