@@ -166,17 +166,7 @@ func arguments(p *persistence.Part, limit int) string {
 	case utf8.RuneCount(input) > limit:
 		return `{"note":"the arguments are too long to repeat"}`
 	}
-	return compact(input)
-}
-
-// compact removes white space from JSON, which only one of the databases adds, so that requests are
-// the same with both.
-func compact(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil {
-		return string(raw)
-	}
-	return b.String()
+	return toolkit.Compact(input)
 }
 
 // resultText returns what a model reads of a call's result.

@@ -121,12 +121,17 @@ func modelOutput(output json.RawMessage) string {
 			ChartID string `json:"chartId"`
 		}{cmp.Or(chart.Message, chart.Title), chart.ChartID}))
 	}
-	// Without white space, which one database adds and the other does not.
-	var compact bytes.Buffer
-	if json.Compact(&compact, output) != nil {
-		return string(output)
+	return Compact(output)
+}
+
+// Compact removes white space from JSON, which only one of the databases adds, so that requests are
+// the same with both.
+func Compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
 	}
-	return compact.String()
+	return b.String()
 }
 
 // Decision says whether a call was allowed to run, as saved in its part.
