@@ -20,6 +20,9 @@ type engine interface {
 	// lock locks a file that only one process may serve.
 	lock() error
 	notes
+	// unindexed counts the finished messages that are not in the search index, and index adds them.
+	unindexed(ctx context.Context) (int64, error)
+	index(ctx context.Context, stop stopFunc) error
 	// compact removes deleted words from the search index (with half only if they are half of it),
 	// and scrub deleted data from the files beside the database. Both return errMore when something
 	// is left.

@@ -24,6 +24,9 @@ func TestDeletedIsNotInTheFile(t *testing.T) {
 	for range 50 {
 		say(t, s, key, strings.Repeat("a long story about "+private+" ", 50))
 	}
+	if err := persistence.Index(t.Context(), s); err != nil {
+		t.Fatalf("Index() = %v", err)
+	}
 	path := strings.TrimPrefix(url, "sqlite:")
 	found := func() bool {
 		for _, suffix := range []string{"", "-wal"} {

@@ -27,6 +27,9 @@ func Stored(ctx context.Context, s *Store, owner string) (int64, error) {
 	return s.stored(ctx, owner)
 }
 
+// Index adds all finished messages to the search index, as a serving process does by itself.
+func Index(ctx context.Context, s *Store) error { return s.eng.index(ctx, neverStop) }
+
 // Sent counts the notifications that a store has sent to others or is about to send.
 func Sent(s *Store) int64 {
 	o := s.eng.(*postgresEngine).outbox

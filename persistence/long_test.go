@@ -217,6 +217,9 @@ func newLong(b *testing.B, url string, amount int) *long {
 	if strings.HasPrefix(url, "postgres") {
 		persistencetest.Rows(b, url, "VACUUM ANALYZE") // autovacuum would do it after a minute
 	}
+	if err := persistence.Index(b.Context(), l.store); err != nil {
+		b.Fatal(err)
+	}
 	return l
 }
 

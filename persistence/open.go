@@ -85,6 +85,7 @@ func (s *Store) Serve(ctx context.Context) error {
 	s.serving.Store(true)
 	s.background(s.sweep)
 	if !s.shared {
+		s.background(s.keepIndexing)
 		return nil
 	}
 	if err := s.look(ctx); err != nil {

@@ -171,6 +171,10 @@ func (e *postgresEngine) watchedElsewhere(key Key) bool {
 // scrub does nothing: the server overwrites deleted rows when it vacuums.
 func (e *postgresEngine) scrub(context.Context) error { return nil }
 
+// unindexed and index do nothing: the server fills its index by itself, in groups, too.
+func (e *postgresEngine) unindexed(context.Context) (int64, error) { return 0, nil }
+func (e *postgresEngine) index(context.Context, stopFunc) error    { return nil }
+
 // compact does nothing: vacuum also cleans the indexes.
 func (e *postgresEngine) compact(context.Context, bool, stopFunc) error { return nil }
 

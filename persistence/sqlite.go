@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
@@ -36,6 +37,8 @@ type sqliteEngine struct {
 	compacting sync.Mutex
 	indexed    int64
 	merged     *int64
+	// indexing is how many messages index adds in one transaction, which depends on their length.
+	indexing atomic.Int64
 }
 
 // openSQLite opens the file, creating it and its folder if needed.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -46,19 +47,122 @@ func TestSearchAfterAnUpgrade(t *testing.T) {
 	find("words old", "t2 t1")
 	say(t, s, persistence.Key{Owner: "anna", Thread: "t2"}, "new words")
 	find("new", "t2")
+	indexAll(t, s)
+	find("new", "t2")
 	persistencetest.Rows(t, url, "UPDATE messages SET search_text = 'other' WHERE id = 'm4'")
 	find("other", "t1")
 	if err := s.DeleteThread(t.Context(), persistence.Key{Owner: "anna", Thread: "t1"}); err != nil {
 		t.Fatalf("DeleteThread() = %v", err)
 	}
 	find("words", "t2")
-	if rows := persistencetest.Rows(t, url, "SELECT count(*) FROM message_index WHERE message_index MATCH 'words'"); rows[0][0] != "3" {
-		t.Errorf("the index finds %s messages, want 3", rows[0][0])
+	inIndex := func(want string) {
+		t.Helper()
+		if rows := persistencetest.Rows(t, url, "SELECT count(*) FROM message_index WHERE message_index MATCH 'words'"); rows[0][0] != want {
+			t.Errorf("the index finds %s messages, want %s", rows[0][0], want)
+		}
+	}
+	inIndex("3")
+	say(t, s, persistence.Key{Owner: "anna", Thread: "t2"}, "words that wait")
+	inIndex("3")
+	// An older version finds them all, and goes on from there.
+	downTo(t, url, 22, "DELETE FROM messages WHERE id = 'm1'",
+		"UPDATE messages SET search_text = 'newest words' WHERE search_text = 'words that wait'")
+	inIndex("3")
+	if rows := persistencetest.Rows(t, url, "SELECT count(*), count(DISTINCT number >> 32) FROM message_numbers"); rows[0][0] != "3" || rows[0][1] != "1" {
+		t.Errorf("%s messages of %s threads have numbers, want 3 of 1", rows[0][0], rows[0][1])
+	}
+}
+
+// TestIndex: a search finds the same in messages whether or not they are in the search index.
+func TestIndex(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.SQLiteURL(t)
+	s := persistencetest.Open(t, url, persistence.Options{})
+	var keys []persistence.Key
+	for _, id := range []string{"t1", "t2", "t3"} {
+		key := persistence.Key{Owner: "anna", Thread: id}
+		if _, err := s.EnsureThread(t.Context(), key); err != nil {
+			t.Fatalf("EnsureThread() = %v", err)
+		}
+		keys = append(keys, key)
+	}
+	for i := range 30 {
+		say(t, s, keys[i%3], fmt.Sprintf("herons and ducks %d", 100+i))
+	}
+	say(t, s, keys[1], "geese")
+	waiting := func(want string) {
+		t.Helper()
+		if rows := persistencetest.Rows(t, url, "SELECT count(*) FROM unindexed_messages"); rows[0][0] != want {
+			t.Errorf("%s messages are not in the index, want %s", rows[0][0], want)
+		}
+	}
+	found := func(state string) {
+		t.Helper()
+		for query, want := range map[string]int{"herons": 3, "heron geese": 1, "ucks 111": 1, "swans": 0, "100 herons": 1, "103": 1} {
+			if threads, _, err := s.Threads(t.Context(), "anna", persistence.ThreadFilter{Query: query}); err != nil || len(threads) != want {
+				t.Errorf("%s: %q is found in %d threads, %v, want %d", state, query, len(threads), err, want)
+			}
+		}
+		for word, want := range map[string]int{"ducks": 20, "geese": 1, "swans": 0, "100": 0, "101": 1} {
+			if hits, err := s.SearchMessages(t.Context(), keys[0], []string{word}, 50); err != nil || len(hits) != want {
+				t.Errorf("%s: %q is found in %d messages, %v, want %d", state, word, len(hits), err, want)
+			}
+		}
+	}
+	waiting("31")
+	found("before")
+	indexAll(t, s)
+	waiting("0")
+	found("after")
+	persistencetest.Rows(t, url, "UPDATE messages SET status = 'in_progress' WHERE search_text LIKE '%11%'")
+	persistencetest.Rows(t, url, "UPDATE messages SET status = 'completed' WHERE search_text LIKE '%11%'")
+	say(t, s, keys[2], "swans")
+	persistencetest.Rows(t, url, "DELETE FROM messages WHERE search_text = 'swans'")
+	waiting("10")
+	found("changed")
+	indexAll(t, s)
+	found("changed and indexed")
+	if rows := persistencetest.Rows(t, url, `SELECT count(*), count(DISTINCT n.number >> 32), sum(t.thread_id <> m.thread_id)
+		FROM message_numbers AS n JOIN messages AS m ON m.id = n.message_id JOIN thread_numbers AS t ON t.number = n.number >> 32`); strings.Join(rows[0], " ") != "31 3 0" {
+		t.Errorf("messages with numbers, threads, strangers among them: %v, want 31 3 0", rows[0])
+	}
+	// A serving process does it by itself.
+	say(t, s, keys[0], "storks")
+	if err := s.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	for len(persistencetest.Rows(t, url, "SELECT 1 FROM unindexed_messages")) > 0 {
+		runtime.Gosched()
+	}
+}
+
+func indexAll(t *testing.T, s *persistence.Store) {
+	t.Helper()
+	if err := persistence.Index(t.Context(), s); err != nil {
+		t.Fatalf("Index() = %v", err)
 	}
 }
 
 // upTo makes a database as an older version would have left it.
 func upTo(t *testing.T, url string, version int64, statements ...string) {
+	t.Helper()
+	migrated(t, url, statements, func(p *goose.Provider) error {
+		_, err := p.UpTo(t.Context(), version)
+		return err
+	})
+}
+
+// downTo takes a database back to an older version.
+func downTo(t *testing.T, url string, version int64, statements ...string) {
+	t.Helper()
+	migrated(t, url, statements, func(p *goose.Provider) error {
+		_, err := p.DownTo(t.Context(), version)
+		return err
+	})
+}
+
+// migrated migrates an SQLite database, then runs the statements.
+func migrated(t *testing.T, url string, statements []string, migrate func(*goose.Provider) error) {
 	t.Helper()
 	path := strings.TrimPrefix(url, "sqlite:")
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -76,7 +180,7 @@ func upTo(t *testing.T, url string, version int64, statements ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.UpTo(t.Context(), version); err != nil {
+	if err := migrate(p); err != nil {
 		t.Fatal(err)
 	}
 	for _, statement := range statements {

@@ -1,7 +1,7 @@
 -- ListThreads gives the threads among ids (a JSON array; an empty one is all) that have
 -- each of the words (a JSON array, in lower case) in the title or in a message that is
 -- finished. A thread is asked for a word in the index, which knows words of three letters
--- and more.
+-- and more, and in what is not in the index yet.
 -- name: ListThreads :many
 SELECT t.* FROM threads AS t
 WHERE t.owner = @owner
@@ -16,6 +16,10 @@ WHERE t.owner = @owner
                 WHERE n.thread_id = t.id AND length(w.value) >= 3 AND i.words MATCH '"' || replace(w.value, '"', '""') || '"'
             )
             AND NOT EXISTS (
+                SELECT 1 FROM unindexed_messages AS u CROSS JOIN messages AS m ON m.id = u.message_id
+                WHERE u.thread_id = t.id AND length(w.value) >= 3 AND instr(m.search_text, w.value) > 0
+            )
+            AND NOT EXISTS (
                 SELECT 1 FROM messages AS m
                 WHERE length(w.value) < 3 AND m.thread_id = t.id AND m.status <> 'in_progress' AND instr(m.search_text, w.value) > 0
             )
@@ -26,7 +30,8 @@ LIMIT CAST(@max_rows AS bigint);
 -- ThreadsWithWord gives the threads that have a word (in lower case) in the title or in
 -- a message that is finished. A row without text says that these are not all, because
 -- the word is a common one: that max_rows threads have, or shorter than the index knows.
--- Each thread takes one step in the index, however often it has the word.
+-- Each thread takes one step in the index, however often it has the word; what is not in
+-- the index yet is read.
 -- name: ThreadsWithWord :many
 WITH RECURSIVE titled AS (
     SELECT t.id FROM threads AS t WHERE t.owner = @owner AND instr(t.search_title, CAST(@word AS text)) > 0
@@ -52,6 +57,11 @@ CROSS JOIN thread_numbers AS n ON n.number = h.number >> 32
 CROSS JOIN threads AS t ON t.id = n.thread_id
 WHERE t.owner = @owner
 UNION
+SELECT t.id FROM unindexed_messages AS u
+CROSS JOIN threads AS t ON t.id = u.thread_id AND t.owner = @owner
+CROSS JOIN messages AS m ON m.id = u.message_id
+WHERE length(CAST(@word AS text)) >= 3 AND instr(m.search_text, CAST(@word AS text)) > 0
+UNION
 SELECT '' WHERE length(CAST(@word AS text)) < 3 OR (SELECT count(h.number) FROM hits AS h) = CAST(@max_rows AS bigint);
 
 -- MessagesWithWord gives messages of the owner's other threads that have a word (in
@@ -76,6 +86,14 @@ SELECT f.id FROM (
     ) AS h
     CROSS JOIN thread_numbers AS tn ON tn.number = h.number >> 32
     CROSS JOIN threads AS t ON t.id = tn.thread_id AND t.owner = @owner
+    LIMIT CAST(@max_rows AS bigint)
+) AS f
+UNION ALL
+SELECT f.id FROM (
+    SELECT m.id FROM unindexed_messages AS u
+    CROSS JOIN threads AS t ON t.id = u.thread_id AND t.owner = @owner AND t.id <> @except_thread
+    CROSS JOIN messages AS m ON m.id = u.message_id
+    WHERE length(CAST(@word AS text)) >= 3 AND instr(m.search_text, CAST(@word AS text)) > 0
     LIMIT CAST(@max_rows AS bigint)
 ) AS f
 UNION ALL

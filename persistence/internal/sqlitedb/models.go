@@ -251,6 +251,11 @@ type Turn struct {
 	EndedAt     *dbtype.Time
 }
 
+type UnindexedMessage struct {
+	ThreadID  string
+	MessageID string
+}
+
 type UpstreamLeg struct {
 	CallID     string
 	Generation int64

@@ -165,7 +165,7 @@ type Querier interface {
 	// ListThreads gives the threads among ids (a JSON array; an empty one is all) that have
 	// each of the words (a JSON array, in lower case) in the title or in a message that is
 	// finished. A thread is asked for a word in the index, which knows words of three letters
-	// and more.
+	// and more, and in what is not in the index yet.
 	ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error)
 	ListToolPins(ctx context.Context, arg ListToolPinsParams) ([]ToolPin, error)
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
@@ -225,7 +225,8 @@ type Querier interface {
 	// ThreadsWithWord gives the threads that have a word (in lower case) in the title or in
 	// a message that is finished. A row without text says that these are not all, because
 	// the word is a common one: that max_rows threads have, or shorter than the index knows.
-	// Each thread takes one step in the index, however often it has the word.
+	// Each thread takes one step in the index, however often it has the word; what is not in
+	// the index yet is read.
 	ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error)
 	TitleQueued(ctx context.Context, arg TitleQueuedParams) (int64, error)
 	// TrimAccessTokens keeps the newest.

@@ -25,6 +25,10 @@ WHERE t.owner = ?1
                 WHERE n.thread_id = t.id AND length(w.value) >= 3 AND i.words MATCH '"' || replace(w.value, '"', '""') || '"'
             )
             AND NOT EXISTS (
+                SELECT 1 FROM unindexed_messages AS u CROSS JOIN messages AS m ON m.id = u.message_id
+                WHERE u.thread_id = t.id AND length(w.value) >= 3 AND instr(m.search_text, w.value) > 0
+            )
+            AND NOT EXISTS (
                 SELECT 1 FROM messages AS m
                 WHERE length(w.value) < 3 AND m.thread_id = t.id AND m.status <> 'in_progress' AND instr(m.search_text, w.value) > 0
             )
@@ -45,7 +49,7 @@ type ListThreadsParams struct {
 // ListThreads gives the threads among ids (a JSON array; an empty one is all) that have
 // each of the words (a JSON array, in lower case) in the title or in a message that is
 // finished. A thread is asked for a word in the index, which knows words of three letters
-// and more.
+// and more, and in what is not in the index yet.
 func (q *Queries) ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error) {
 	rows, err := q.query(ctx, q.listThreadsStmt, listThreads,
 		arg.Owner,
@@ -106,6 +110,14 @@ SELECT f.id FROM (
     ) AS h
     CROSS JOIN thread_numbers AS tn ON tn.number = h.number >> 32
     CROSS JOIN threads AS t ON t.id = tn.thread_id AND t.owner = ?3
+    LIMIT CAST(?4 AS bigint)
+) AS f
+UNION ALL
+SELECT f.id FROM (
+    SELECT m.id FROM unindexed_messages AS u
+    CROSS JOIN threads AS t ON t.id = u.thread_id AND t.owner = ?3 AND t.id <> ?2
+    CROSS JOIN messages AS m ON m.id = u.message_id
+    WHERE length(CAST(?1 AS text)) >= 3 AND instr(m.search_text, CAST(?1 AS text)) > 0
     LIMIT CAST(?4 AS bigint)
 ) AS f
 UNION ALL
@@ -252,6 +264,11 @@ CROSS JOIN thread_numbers AS n ON n.number = h.number >> 32
 CROSS JOIN threads AS t ON t.id = n.thread_id
 WHERE t.owner = ?1
 UNION
+SELECT t.id FROM unindexed_messages AS u
+CROSS JOIN threads AS t ON t.id = u.thread_id AND t.owner = ?1
+CROSS JOIN messages AS m ON m.id = u.message_id
+WHERE length(CAST(?2 AS text)) >= 3 AND instr(m.search_text, CAST(?2 AS text)) > 0
+UNION
 SELECT '' WHERE length(CAST(?2 AS text)) < 3 OR (SELECT count(h.number) FROM hits AS h) = CAST(?3 AS bigint)
 `
 
@@ -264,7 +281,8 @@ type ThreadsWithWordParams struct {
 // ThreadsWithWord gives the threads that have a word (in lower case) in the title or in
 // a message that is finished. A row without text says that these are not all, because
 // the word is a common one: that max_rows threads have, or shorter than the index knows.
-// Each thread takes one step in the index, however often it has the word.
+// Each thread takes one step in the index, however often it has the word; what is not in
+// the index yet is read.
 func (q *Queries) ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error) {
 	rows, err := q.query(ctx, q.threadsWithWordStmt, threadsWithWord, arg.Owner, arg.Word, arg.MaxRows)
 	if err != nil {
