@@ -163,7 +163,7 @@ func (e *sqliteEngine) close() error {
 	// The writer comes last: it folds the write-ahead log into the file.
 	errs := []error{e.reads.Close(), e.writes.Close(), e.reader.Close(), e.writer.Close()}
 	if e.held != nil {
-		errs = append(errs, e.held.Close())
+		errs = append(errs, filelock.Close(e.held))
 	}
 	return errors.Join(errs...)
 }

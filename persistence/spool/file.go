@@ -102,7 +102,7 @@ func openDead(path string) (*file, error) {
 		err = fmt.Errorf("%w: it does not name its process", errDamaged)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), filelock.Close(f))
 	}
 	s.instance, s.first, s.head, s.tail = r.Instance, next, next, next
 	for err == nil {
@@ -245,9 +245,9 @@ func (s *file) applied(groups []persistence.ThreadChanges, next int64) error {
 // close removes the file unless it holds something for the next start.
 func (s *file) close() error {
 	if s.pending > 0 {
-		return s.f.Close()
+		return filelock.Close(s.f)
 	}
-	return errors.Join(os.Remove(s.path), s.f.Close())
+	return errors.Join(os.Remove(s.path), filelock.Close(s.f))
 }
 
 func checksum(data []byte) uint32 { return crc32.Checksum(data, castagnoli) }

@@ -43,11 +43,11 @@ func recoverFile(ctx context.Context, path string, s store, log *slog.Logger) er
 	for f.head < f.tail {
 		groups, next, err := f.batch(batchBytes)
 		if err != nil {
-			return errors.Join(err, f.f.Close())
+			return errors.Join(err, filelock.Close(f.f))
 		}
 		applied, err := s.ApplyAll(ctx, groups)
 		if err != nil {
-			return errors.Join(err, f.f.Close())
+			return errors.Join(err, filelock.Close(f.f))
 		}
 		logLost(log, groups, applied)
 		for _, g := range groups {
@@ -60,7 +60,7 @@ func recoverFile(ctx context.Context, path string, s store, log *slog.Logger) er
 	}
 	if damage != nil {
 		log.Error("spool damaged, file kept", "file", path, "error", damage)
-		return errors.Join(os.Rename(path, path+".damaged"), f.f.Close())
+		return errors.Join(os.Rename(path, path+".damaged"), filelock.Close(f.f))
 	}
-	return errors.Join(os.Remove(path), f.f.Close())
+	return errors.Join(os.Remove(path), filelock.Close(f.f))
 }

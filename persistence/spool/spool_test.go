@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/internal/filelock"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -440,7 +441,7 @@ func TestRecoverDamaged(t *testing.T) {
 			store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 			b := &bundle{T: t, store: &flaky{Store: store}, key: thread(t, store), dir: t.TempDir()}
 			f := leave(t, b.dir, b.key)
-			if err := errors.Join(test.harm(f), f.f.Close()); err != nil {
+			if err := errors.Join(test.harm(f), filelock.Close(f.f)); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 {
@@ -478,7 +479,7 @@ func TestRecoverWhileAway(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	b := &bundle{T: t, store: &flaky{Store: store}, key: thread(t, store), dir: t.TempDir()}
-	if err := leave(t, b.dir, b.key).f.Close(); err != nil {
+	if err := filelock.Close(leave(t, b.dir, b.key).f); err != nil {
 		t.Fatal(err)
 	}
 	b.store.away.Store(true)

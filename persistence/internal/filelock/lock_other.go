@@ -18,3 +18,6 @@ func Open(path string) (*os.File, error) {
 
 // Lock does nothing on this system.
 func Lock(*os.File) error { return nil }
+
+// Close closes a file.
+func Close(f *os.File) error { return f.Close() }

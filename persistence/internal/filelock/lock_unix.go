@@ -9,8 +9,8 @@ import (
 )
 
 // Open opens a file, which it creates if it is missing, and locks it; ErrLocked if another process
-// has it. The system releases the lock when the process dies, and so does closing the file. The file
-// itself stays: if it were removed, two processes could lock two files of the same name.
+// has it. Close releases the lock, and so does the system when the process dies. The file itself
+// stays: if it were removed, two processes could lock two files of the same name.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -29,4 +29,10 @@ func Lock(f *os.File) error {
 		err = ErrLocked
 	}
 	return err
+}
+
+// Close unlocks and closes a file. Closing alone leaves it locked as long as a child process that is
+// just being started has it open, too.
+func Close(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
