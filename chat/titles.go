@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,10 +46,15 @@ type titles struct {
 	mu    sync.Mutex
 	asked map[persistence.Key]bool // those waiting in jobs
 	tries map[persistence.Key]int
+	// silent is the number up to which the user says nothing, so that it is not read again.
+	silent map[persistence.Key]int64
 }
 
 func newTitles(cfg *Config) *titles {
-	return &titles{cfg: cfg, jobs: make(chan persistence.Key, maxTitleJobs), asked: map[persistence.Key]bool{}, tries: map[persistence.Key]int{}}
+	return &titles{
+		cfg: cfg, jobs: make(chan persistence.Key, maxTitleJobs),
+		asked: map[persistence.Key]bool{}, tries: map[persistence.Key]int{}, silent: map[persistence.Key]int64{},
+	}
 }
 
 // ask makes the worker handle a thread soon.
@@ -118,21 +124,15 @@ func (w *titles) name(ctx context.Context, key persistence.Key) {
 	if err != nil || thread.TitleBy == persistence.TitleByUser || thread.TitleBy == persistence.TitleByModel {
 		return
 	}
-	messages, err := w.cfg.Store.Messages(ctx, key, 0, 50)
+	start, err := w.exchange(ctx, key)
 	if err != nil {
 		w.cfg.Logger.Warn("no title", "thread_id", key.Thread, "error", err)
 		return
 	}
-	start := exchange(messages)
-	if thread.TitleBy == persistence.TitleByNobody {
-		for _, m := range start {
-			if title := localTitle(m.Text()); m.Role == persistence.RoleUser && title != "" {
-				w.suggest(ctx, key, title, persistence.TitleByWords)
-				break
-			}
-		}
+	if thread.TitleBy == persistence.TitleByNobody && len(start) > 0 {
+		w.suggest(ctx, key, localTitle(start[0].Text()), persistence.TitleByWords)
 	}
-	if !answeredOnce(start) {
+	if !slices.ContainsFunc(start, func(m persistence.Message) bool { return m.Role == persistence.RoleAssistant }) {
 		return
 	}
 	title, err := w.think(ctx, key, start)
@@ -157,33 +157,38 @@ func (w *titles) failed(ctx context.Context, key persistence.Key) {
 	w.tries[key]++
 }
 
-// exchange returns the first messages that have text.
-func exchange(messages []persistence.Message) []persistence.Message {
-	var start []persistence.Message
+// exchange returns the first messages that have text, from the user's first words on.
+func (w *titles) exchange(ctx context.Context, key persistence.Key) (start []persistence.Message, err error) {
+	w.mu.Lock()
+	silent := w.silent[key]
+	w.mu.Unlock()
+	messages, err := w.cfg.Store.Messages(ctx, key, silent, 50)
+	if err != nil {
+		return nil, err
+	}
+	growing := false
 	for _, m := range messages {
-		if m.Role == persistence.RoleSystem || m.Metadata.Status == persistence.StatusInProgress ||
-			strings.TrimSpace(m.Text()) == "" || m.IsNotice() {
-			continue
+		growing = growing || m.Metadata.Status == persistence.StatusInProgress
+		hasText := m.Role != persistence.RoleSystem && m.Metadata.Status != persistence.StatusInProgress && strings.TrimSpace(m.Text()) != "" && !m.IsNotice()
+		if hasText && (len(start) > 0 || m.Role == persistence.RoleUser && localTitle(m.Text()) != "") {
+			start = append(start, m)
 		}
-		if start = append(start, m); len(start) == titleReads {
+		if len(start) == titleReads {
 			break
 		}
-	}
-	return start
-}
-
-// answeredOnce reports whether there was a real exchange: a user's text and an answer.
-func answeredOnce(start []persistence.Message) bool {
-	asked := false
-	for _, m := range start {
-		if m.Role == persistence.RoleUser && localTitle(m.Text()) != "" {
-			asked = true
-		}
-		if asked && m.Role == persistence.RoleAssistant {
-			return true
+		if len(start) == 0 && !growing {
+			silent = m.Seq
 		}
 	}
-	return false
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.silent) >= 10*maxTitleJobs {
+		clear(w.silent)
+	}
+	if silent > 0 {
+		w.silent[key] = silent
+	}
+	return start, nil
 }
 
 // think asks the model for a title.
