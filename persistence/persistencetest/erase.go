@@ -37,12 +37,12 @@ func (s suite) eraseMany(t *testing.T) {
 	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
 		t.Fatalf("DeleteThread() = %v", err)
 	}
-	wantRows(t, b.url, isEmpty, "0")
+	wantRows(t, b.url, rowsLeft, "0")
 	wantErr(t, "DeleteThread() again", b.store.DeleteThread(t.Context(), b.key), persistence.ErrNotFound)
 }
 
-// isEmpty counts the threads and everything that they consist of: 0 once all is erased.
-const isEmpty = `SELECT (SELECT count(*) FROM threads) + (SELECT count(*) FROM messages) + (SELECT count(*) FROM tool_calls)
+// rowsLeft counts the threads and everything in them: 0 once all is erased.
+const rowsLeft = `SELECT (SELECT count(*) FROM threads) + (SELECT count(*) FROM messages) + (SELECT count(*) FROM tool_calls)
 	+ (SELECT count(*) FROM responses) + (SELECT count(*) FROM images) + (SELECT count(*) FROM calls) AS n`
 
 // waitForEmpty waits until the sweep has erased everything.
@@ -50,14 +50,15 @@ func waitForEmpty(t *testing.T, url string) {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
+	ctx := within(t)
 	for {
-		_, rows := table(t, url, isEmpty)
+		_, rows := table(t, url, rowsLeft)
 		if rows[0][0] == "0" {
 			return
 		}
 		select {
 		case <-again.C:
-		case <-within(t).Done():
+		case <-ctx.Done():
 			t.Fatalf("%s rows are left", rows[0][0])
 		}
 	}
@@ -71,7 +72,8 @@ func disown(t *testing.T, b bundle) {
 	}
 }
 
-// eraseLeft: what a dead process had begun to erase belongs to nobody, and is erased.
+// eraseLeft: a thread that a dead process has not erased yet cannot be read, and is erased by
+// the next one.
 func (s suite) eraseLeft(t *testing.T) {
 	b := s.setup(t)
 	fill(t, b, 600)
@@ -101,8 +103,8 @@ func (s suite) eraseLeft(t *testing.T) {
 	waitForEmpty(t, b.url)
 }
 
-// eraseServed: the serving process goes on erasing after its answer, and several processes
-// share the work.
+// eraseServed: a serving process goes on erasing after DeleteThread has returned, and several
+// processes share the work.
 func (s suite) eraseServed(t *testing.T) {
 	b := s.setup(t)
 	fill(t, b, 5000)
@@ -165,23 +167,4 @@ func (s suite) expire(t *testing.T) {
 	}
 	_, err = b.store.Expire(ctx, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
 	wantErr(t, "Expire() in the year 10000", err, persistence.ErrInvalid)
-}
-
-// replayAfterReset: messages before a reset are not even read.
-func (s suite) replayAfterReset(t *testing.T) {
-	b := s.setup(t)
-	fill(t, b, 50)
-	if got, err := b.store.Replay(t.Context(), b.key, 7); err != nil || len(got) != 7 {
-		t.Errorf("Replay() = %d, %v", len(got), err)
-	}
-	if err := b.store.ResetThread(t.Context(), b.key); err != nil {
-		t.Fatalf("ResetThread() = %v", err)
-	}
-	if got, err := b.store.Replay(t.Context(), b.key, 7); err != nil || len(got) != 0 {
-		t.Errorf("Replay() after a reset = %d, %v", len(got), err)
-	}
-	b.append(t, text(persistence.RoleUser, "fresh"))
-	if got, err := b.store.Replay(t.Context(), b.key, 7); err != nil || words(got) != "fresh" {
-		t.Errorf("Replay() = %q, %v", words(got), err)
-	}
 }

@@ -4,8 +4,9 @@ import (
 	"testing"
 )
 
-// Run runs the tests that every engine must pass. newURL gives a database with tables
-// and no rows for each call, SQLiteURL or PostgresURL; emptyURL one without tables.
+// Run runs the tests that every engine must pass. newURL names another database with
+// tables and no rows for each call, as SQLiteURL and PostgresURL do; emptyURL one without
+// tables.
 func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 	s := suite{newURL: newURL, emptyURL: emptyURL}
 	tests := map[string]func(*testing.T){
@@ -96,7 +97,6 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"erase served":         s.eraseServed,
 		"erase for new":        s.eraseForNew,
 		"expire":               s.expire,
-		"replay after reset":   s.replayAfterReset,
 		"commands":             s.commands,
 		"images":               s.images,
 		"limits":               s.limits,
