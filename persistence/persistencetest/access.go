@@ -73,7 +73,7 @@ func (s suite) signingSecret(t *testing.T) {
 	}
 	again, err := Open(t, url, persistence.Options{}).SigningSecret(t.Context())
 	if err != nil || again != first {
-		t.Errorf("another secret the second time, %v", err)
+		t.Errorf("the secret has changed, %v", err)
 	}
 }
 

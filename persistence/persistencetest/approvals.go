@@ -13,8 +13,8 @@ import (
 	"voicebridge/persistence"
 )
 
-// question opens an approval on a tool call of its own.
-func question(t *testing.T, store *persistence.Store, key persistence.Key, id, input string, expires time.Time) persistence.Approval {
+// ask opens an approval on a tool call of its own.
+func ask(t *testing.T, store *persistence.Store, key persistence.Key, id, input string, expires time.Time) persistence.Approval {
 	t.Helper()
 	asked := expires.Add(-time.Minute).Truncate(time.Microsecond)
 	a := persistence.Approval{
@@ -49,9 +49,9 @@ func readApproval(t *testing.T, store *persistence.Store, key persistence.Key, i
 func (s suite) approvals(t *testing.T) {
 	b := s.setup(t)
 	soon := time.Now().Add(time.Minute).UTC()
-	yes := question(t, b.store, b.key, "1", `{"a":1}`, soon)
-	no := question(t, b.store, b.key, "2", `{"broken`, soon.Add(time.Second))
-	late := question(t, b.store, b.key, "3", ``, time.Now().Add(-time.Second).UTC())
+	yes := ask(t, b.store, b.key, "1", `{"a":1}`, soon)
+	no := ask(t, b.store, b.key, "2", `{"broken`, soon.Add(time.Second))
+	late := ask(t, b.store, b.key, "3", ``, time.Now().Add(-time.Second).UTC())
 	open, err := b.store.OpenApprovals(t.Context(), b.key)
 	if d := diff([]persistence.Approval{yes, no}, open); err != nil || d != "" {
 		t.Errorf("OpenApprovals() = %v, differs (-want +got):\n%s", err, d)
@@ -100,7 +100,7 @@ func (s suite) approvals(t *testing.T) {
 
 func (s suite) refusedApprovals(t *testing.T) {
 	b := s.setup(t)
-	a := question(t, b.store, b.key, "1", "{}", time.Now().Add(time.Minute).UTC())
+	a := ask(t, b.store, b.key, "1", "{}", time.Now().Add(time.Minute).UTC())
 	save := func(key persistence.Key, change func(*persistence.Approval)) error {
 		return b.store.Batch(t.Context(), key, func(w *persistence.Batch) error {
 			other := a
@@ -142,12 +142,12 @@ func (s suite) refusedApprovals(t *testing.T) {
 	wantErr(t, "CloseApproval() with nothing", err, persistence.ErrInvalid)
 }
 
-// settledApprovals: once the asker has acted on an answer it stands, and watchers are not
-// asked about the tools of calls.
+// settledApprovals: what the asker has acted on stands, and the tools of calls ask the
+// thread's watchers, too.
 func (s suite) settledApprovals(t *testing.T) {
 	b := s.setup(t)
 	soon := time.Now().Add(time.Minute).UTC()
-	a := question(t, b.store, b.key, "1", "{}", soon)
+	a := ask(t, b.store, b.key, "1", "{}", soon)
 	settle := func(key persistence.Key, a persistence.Approval, changes ...persistence.Change) {
 		t.Helper()
 		applied, err := b.store.Apply(t.Context(), key, append(changes, persistence.PutApproval{Approval: a}))
@@ -175,13 +175,13 @@ func (s suite) settledApprovals(t *testing.T) {
 	_, err := b.store.Approval(t.Context(), b.key, "\x00")
 	wantErr(t, "Approval() of a hostile id", err, persistence.ErrNotFound)
 
-	// A call's question arrives with its record, even when both had to wait.
+	// A call's request is saved together with the records on which it depends.
 	asked := time.Now().UTC()
 	call := persistence.ToolCall{ID: "2", CallID: "call", ToolCallID: "call-2", Name: "http", Executor: "app", Status: persistence.ToolCallRunning, StartedAt: asked}
 	voice := persistence.Approval{ID: "2", ToolCallID: "call-2", Nonce: "n", AskedAt: asked, ExpiresAt: soon}
 	settle(b.key, voice, persistence.PutCall{Call: persistence.CallRecord{ID: "call", Upstream: "openai", StartedAt: asked}}, persistence.PutToolCall{ToolCall: call})
 	if open, err := b.store.OpenApprovals(t.Context(), b.key); len(open) != 1 || err != nil {
-		t.Errorf("OpenApprovals() = %+v, %v, want the question of the call", open, err)
+		t.Errorf("OpenApprovals() = %+v, %v, want the request of the call", open, err)
 	}
 	if err := b.store.AnswerApproval(t.Context(), b.key, "call-2", "n", "anna", false); err != nil {
 		t.Errorf("AnswerApproval() of a call = %v", err)
@@ -192,7 +192,7 @@ func (s suite) settledApprovals(t *testing.T) {
 func (s suite) concurrentAnswers(t *testing.T) {
 	b := s.setup(t)
 	other := Open(t, b.url, persistence.Options{})
-	a := question(t, b.store, b.key, "1", "{}", time.Now().Add(time.Minute).UTC())
+	a := ask(t, b.store, b.key, "1", "{}", time.Now().Add(time.Minute).UTC())
 	var won atomic.Int32
 	var running sync.WaitGroup
 	for i := range 20 {
@@ -215,16 +215,16 @@ func (s suite) concurrentAnswers(t *testing.T) {
 	}
 }
 
-// watchApprovals: a new watcher gets what is open, after the messages.
+// watchApprovals: a new watcher gets the open requests after the messages.
 func (s suite) watchApprovals(t *testing.T) {
 	b := s.setup(t)
 	b.append(t, text(persistence.RoleUser, "before"))
 	soon := time.Now().Add(time.Minute).UTC()
 	inputs := []string{`{"a": 1}`, `{"broken`, ``, `{"a":"` + strings.Repeat("é", 8000) + `"}`, strings.Repeat("\x01\"", 40_000), strings.Repeat("[", 300) + strings.Repeat("]", 300)}
 	for i, input := range inputs {
-		question(t, b.store, b.key, fmt.Sprint(i), input, soon.Add(time.Duration(i)*time.Second))
+		ask(t, b.store, b.key, fmt.Sprint(i), input, soon.Add(time.Duration(i)*time.Second))
 	}
-	question(t, b.store, b.key, "late", "{}", time.Now().Add(-time.Second).UTC())
+	ask(t, b.store, b.key, "late", "{}", time.Now().Add(-time.Second).UTC())
 	w := startWatch(within(t), t, b.store, b.key, 0)
 	if m := w.message(); m.Text() != "before" {
 		t.Errorf("Watch() begins with %q", m.Text())
@@ -261,8 +261,8 @@ func (s suite) recoverApprovals(t *testing.T) {
 	}
 	key := newThread(t, dead, "anna")
 	soon := time.Now().Add(time.Hour).UTC()
-	question(t, dead, key, "1", "{}", soon)
-	answered := question(t, dead, key, "2", "{}", soon)
+	ask(t, dead, key, "1", "{}", soon)
+	answered := ask(t, dead, key, "2", "{}", soon)
 	err := errors.Join(dead.AnswerApproval(t.Context(), key, answered.ToolCallID, answered.Nonce, "anna", true), dead.Close())
 	if err != nil {
 		t.Fatalf("prepare: %v", err)
@@ -271,7 +271,7 @@ func (s suite) recoverApprovals(t *testing.T) {
 	if err := store.Serve(t.Context()); err != nil {
 		t.Fatalf("Serve() = %v", err)
 	}
-	question(t, store, newThread(t, store, "anna"), "3", "{}", soon)
+	ask(t, store, newThread(t, store, "anna"), "3", "{}", soon)
 	if _, err := store.Recover(t.Context()); err != nil {
 		t.Fatalf("Recover() = %v", err)
 	}

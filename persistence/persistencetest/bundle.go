@@ -104,7 +104,7 @@ func wantErr(t *testing.T, what string, err, want error) {
 	}
 }
 
-// diff compares as JSON: jsonb changes the order of keys and the white space.
+// diff compares raw JSON by its value: jsonb changes the order of keys and the white space.
 func diff(want, got any) string {
 	return cmp.Diff(want, got, sameJSON,
 		cmp.FilterValues(func(_, _ []persistence.Part) bool { return true }, cmpopts.EquateEmpty()),

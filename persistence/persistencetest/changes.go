@@ -22,7 +22,7 @@ func after(id string) persistence.Place {
 	return persistence.Place{How: persistence.PlaceAfter, After: id}
 }
 
-// throughJSON returns changes as they come back from a file.
+// throughJSON encodes changes and decodes them again, as the spool does.
 func throughJSON(t *testing.T, changes ...persistence.Change) []persistence.Change {
 	t.Helper()
 	data, err := json.Marshal(persistence.Changes(changes))
@@ -94,8 +94,8 @@ func (s suite) changes(t *testing.T) {
 	}
 }
 
-// lostChanges: a change that can never be saved takes no other with it, and one that can
-// be saved later stays whole.
+// lostChanges: a change that can never be saved affects no other one, and while nothing can
+// be saved, nothing counts as lost.
 func (s suite) lostChanges(t *testing.T) {
 	b := s.setup(t)
 	other := newThread(t, b.store, "bert")

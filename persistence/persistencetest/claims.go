@@ -32,7 +32,7 @@ func (s suite) queueClaims(t *testing.T) {
 		t.Errorf("ClearQueue() = %d, %v", n, err)
 	}
 	b.wantQueue(t, "one")
-	// A batch that fails sends nothing.
+	// A batch that fails does not send the message.
 	broken := errors.New("broken")
 	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
 		_, err := w.SendQueued(m.ID, m.Attempts, false)
@@ -206,8 +206,8 @@ func (s suite) queueAndCalls(t *testing.T) {
 	}
 }
 
-// answering leaves a message with a turn that ends without saying how, as the turn of a
-// process that died does.
+// answering begins a turn that answers a message, and ends it without an outcome, as when
+// its process dies.
 func (b bundle) answering(t *testing.T, want persistence.QueuedMessage) {
 	t.Helper()
 	m, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})

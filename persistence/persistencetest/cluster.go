@@ -50,7 +50,7 @@ func startCluster() (*cluster, error) {
 	return c, nil
 }
 
-// findPostgres returns the folder of the newest server: Debian keeps it outside of PATH.
+// findPostgres returns the folder of the newest server. Debian keeps it outside of PATH.
 func findPostgres() (string, error) {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		return filepath.Dir(path), nil

@@ -12,7 +12,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// commands: what one store asks of another is done once, and the answer comes back.
+// commands: what one store asks another to do is done once, and the reply comes back.
 func (s suite) commands(t *testing.T) {
 	b := s.setup(t)
 	other, ofNobody := b.store, context.DeadlineExceeded
@@ -64,7 +64,7 @@ func (s suite) commands(t *testing.T) {
 	}
 	limit := patience
 	if errors.Is(ofNobody, context.DeadlineExceeded) {
-		limit = 100 * time.Millisecond // it comes in any case
+		limit = 100 * time.Millisecond // SQLite has no other process that could be gone
 	}
 	short, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"voicebridge/persistence"
 )
 
-// growing appends a message in progress with some words.
+// growing appends a message in progress with some text.
 func (b bundle) growing(t *testing.T) persistence.Message {
 	t.Helper()
 	m := text(persistence.RoleAssistant, "One")
@@ -28,7 +28,7 @@ func (b bundle) draft(t *testing.T, id string, start int, words string) {
 	}
 }
 
-// says checks what a message says, wherever it is read.
+// says checks a message's text, wherever it is read.
 func (b bundle) says(t *testing.T, id, want string) {
 	t.Helper()
 	m, err := b.store.Message(t.Context(), b.key, id)
@@ -122,7 +122,7 @@ func (s suite) strangersDrafts(t *testing.T) {
 	}
 }
 
-// recoverDrafts checks that the words of a killed process are kept, even those that come
+// recoverDrafts checks that the drafts of a killed process are kept, even those that come
 // from its spool after its messages were closed.
 func (s suite) recoverDrafts(t *testing.T) {
 	url := s.newURL(t)
@@ -156,7 +156,7 @@ func (s suite) recoverDrafts(t *testing.T) {
 	}
 }
 
-// watchDrafts checks that a watcher gets each word once, whatever it has missed.
+// watchDrafts checks that a watcher gets each piece of text once, whatever it has missed.
 func (s suite) watchDrafts(t *testing.T) {
 	b := s.setup(t)
 	m := b.growing(t)
@@ -174,23 +174,23 @@ func (s suite) watchDrafts(t *testing.T) {
 			t.Fatalf("event %s %s (%v), want %q", e.Type, e.Data, err, want)
 		}
 	}
-	tell := func(start int, words string) {
+	publish := func(start int, words string) {
 		data, err := json.Marshal(persistence.Delta{ID: m.ID, Start: &start, Text: words})
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.store.Publish(t.Context(), b.key, persistence.Event{Type: persistence.EventMessageDelta, Data: data})
 	}
-	tell(3, ", two")
+	publish(3, ", two")
 	delta(", two")
-	tell(3, ", two, three") // partly known already
+	publish(3, ", two, three") // partly known already
 	delta(", three")
-	// Some words were missed: they are read from the table.
+	// A piece was missed: it is read from the table.
 	b.draft(t, m.ID, 3, ", two, three, four")
-	tell(21, ", five")
+	publish(21, ", five")
 	delta(", four")
 	delta(", five")
-	// A message was saved with fewer words than were sent: the rest is sent again.
+	// A message was saved with less text than was sent: the rest is sent again.
 	m.Parts = []persistence.Part{persistence.TextPart("One, two")}
 	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func (s suite) watchDrafts(t *testing.T) {
 	if got := w.message(); got.Text() != "One to five" {
 		t.Fatalf("message %q", got.Text())
 	}
-	tell(27, ", late") // for a finished message: nobody gets it
+	publish(27, ", late") // for a finished message: nobody gets it
 	last := b.append(t, text(persistence.RoleUser, "end"))
 	if got := w.message(); got.ID != last.ID {
 		t.Errorf("message %q, want the last one", got.Text())

@@ -1,6 +1,6 @@
 // Package persistencetest holds the suite that both engines of persistence pass,
-// and gives real databases to the tests of other packages: SQLite in a folder of
-// the test, PostgreSQL from a throw-away cluster of the machine's own packages.
+// and provides real databases for the tests of other packages: SQLite in a folder of
+// the test, PostgreSQL from a temporary cluster of the installed server.
 package persistencetest
 
 import (
@@ -38,8 +38,8 @@ func Main(m *testing.M, options ...goleak.Option) {
 	os.Exit(code)
 }
 
-// Engines runs a test on each engine, in parallel. Every call of open gives a
-// store on an empty database of its own, which the test closes at its end. It
+// Engines runs a test on each engine, in parallel. Every call of open returns a
+// store on an empty database of its own, which is closed when the test ends. It
 // does not Serve.
 func Engines(t *testing.T, test func(t *testing.T, open func(*testing.T) *persistence.Store)) {
 	t.Helper()

@@ -22,7 +22,7 @@ func TestEngines(t *testing.T) {
 	})
 }
 
-// TestServerCrashed ends a test while its server is away.
+// TestServerCrashed ends while its server is down, which must not fail the clean-up.
 func TestServerCrashed(t *testing.T) {
 	t.Parallel()
 	server := persistencetest.NewServer(t)

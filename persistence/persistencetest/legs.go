@@ -83,8 +83,8 @@ func (s suite) legs(t *testing.T) {
 	wantRows(t, b.url, "SELECT upstream, upstream_id, reason FROM upstream_legs WHERE call_id = 'd'", "a\ufffd ' \ufffd\"")
 }
 
-// hangUp: only a leg that has ended and was not hung up is handed out, to one process at a
-// time, repeatedly until it is hung up.
+// hangUp: only legs that have ended and were not hung up are handed out, each to one process
+// at a time, and again until it is hung up.
 func (s suite) hangUp(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
@@ -105,7 +105,7 @@ func (s suite) hangUp(t *testing.T) {
 	foreign := leg("old", 5, &ago, nil)
 	foreign.Upstream = "other"
 	saveLegs(t, b,
-		leg("live", 1, &ago, nil),                           // ended, but its call failed to hang it up
+		leg("live", 1, &ago, nil),                           // it has ended, but its call has not hung it up
 		leg("live", 2, new(time.Now().Add(time.Hour)), nil), // its call has time to hang it up, however slow this test is
 		leg("live", 3, nil, nil),
 		leg("old", 1, &ago, &ago),

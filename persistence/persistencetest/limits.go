@@ -81,8 +81,8 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 	if err := b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "call"}); err != nil {
 		t.Fatalf("SaveCall() = %v", err)
 	}
-	spoken := newThread(t, b.store, "anna")
-	if err := b.store.Batch(ctx, spoken, func(w *persistence.Batch) error { return w.ClaimTurn("turn", patience) }); err != nil {
+	typed := newThread(t, b.store, "anna")
+	if err := b.store.Batch(ctx, typed, func(w *persistence.Batch) error { return w.ClaimTurn("turn", patience) }); err != nil {
 		t.Fatalf("ClaimTurn() = %v", err)
 	}
 	for name, count := range map[string]func(*persistence.Store, string) (int, error){

@@ -133,7 +133,7 @@ func (s suite) hostileMessages(t *testing.T) {
 			t.Errorf("%s: the input differs (-want +got):\n%s", name, d)
 		}
 	}
-	// Text in metadata and foreign ids is just as hostile.
+	// Metadata and ids from elsewhere can be just as hostile.
 	m := text(persistence.RoleUser, "x")
 	m.Metadata.CallID, m.Metadata.Model, m.Metadata.HeardText = "c\x00\xff", "m\x00", new("h\x00")
 	m.Metadata.Extra = map[string]json.RawMessage{"k\x00": json.RawMessage(`"\u0000"`), "bad": json.RawMessage(`{`)}

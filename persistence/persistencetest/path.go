@@ -11,16 +11,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Path is one process's connection to the database, which can be frozen: what is sent then
-// arrives later.
+// Path is one process's connection to the database, which can be frozen: what is sent
+// meanwhile arrives later.
 type Path struct {
 	URL  string
 	hold sync.RWMutex // held for writing while the path is frozen
 }
 
-// NewPath makes a path to the PostgreSQL database of an address, through its own socket.
+// NewPath makes a path to a PostgreSQL database, through a socket of its own.
 func NewPath(t testing.TB, database string) *Path {
-	t.Helper()
 	t.Helper()
 	cfg, err := pgconn.ParseConfig(database)
 	if err != nil {
@@ -80,7 +79,7 @@ func (p *Path) carry(to, from net.Conn) {
 	}
 }
 
-// Freeze holds everything up until thaw is called.
+// Freeze delays everything until thaw is called.
 func (p *Path) Freeze() (thaw func()) {
 	p.hold.Lock()
 	return sync.OnceFunc(p.hold.Unlock)

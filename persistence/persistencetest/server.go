@@ -30,8 +30,8 @@ func NewServer(t testing.TB) *Server {
 // URL names the server's database, which is empty at first.
 func (s *Server) URL() string { return s.cluster.url }
 
-// Crash kills the server, as a machine failure would, without notice to its clients. It
-// recovers when it is started again.
+// Crash stops the server at once, as a failing machine would, so that it must recover when
+// it is started again.
 func (s *Server) Crash() {
 	s.t.Helper()
 	if err := s.cluster.halt(syscall.SIGQUIT); err != nil { // an immediate shutdown

@@ -9,7 +9,7 @@ import (
 )
 
 // serverUser hands dir to the user that the server runs as: for root that is postgres, or
-// nobody. The server stops when this process dies in any way.
+// nobody. The server stops when this process dies, however that happens.
 func serverUser(dir string) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGINT}
 	if os.Getuid() != 0 {

@@ -25,7 +25,7 @@ func rawDB(t testing.TB, url string) *sql.DB {
 	if err != nil {
 		t.Fatalf("open database: %v", err)
 	}
-	t.Cleanup(func() { _ = db.Close() }) // only read from: nothing to lose
+	t.Cleanup(func() { _ = db.Close() }) // nothing is pending
 	return db
 }
 

@@ -42,7 +42,7 @@ func (s suite) threads(t *testing.T) {
 	}
 }
 
-// ids walks all pages of a list.
+// ids lists the threads of all pages.
 func ids(t *testing.T, store *persistence.Store, owner string, f persistence.ThreadFilter) []string {
 	t.Helper()
 	var all []string
@@ -109,7 +109,7 @@ func (s suite) search(t *testing.T) {
 	}
 	for query, want := range map[string][]string{
 		"moon":          {titled.ID},
-		"GRÖSSE":        nil, // the upper case of ß is another word
+		"GRÖSSE":        nil, // in lower case "grösse", which is another word
 		"größe Moon":    {titled.ID},
 		"äpfel":         {spoken.Thread},
 		"birnen file":   {spoken.Thread}, // in two messages

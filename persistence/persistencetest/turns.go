@@ -50,7 +50,7 @@ func (s suite) turns(t *testing.T) {
 		t.Errorf("KeepTurn() after StopTurn() = %v, %v", stop, err)
 	}
 	_, err = b.store.KeepTurn(t.Context(), b.key, "two", time.Minute)
-	wantErr(t, "KeepTurn() of a stranger", err, persistence.ErrNotFound)
+	wantErr(t, "KeepTurn() of another turn", err, persistence.ErrNotFound)
 	if err := errors.Join(end("two"), end("one"), end("one")); err != nil {
 		t.Errorf("EndTurn() = %v", err)
 	}
@@ -199,13 +199,14 @@ func (s suite) toolCallsInBatch(t *testing.T) {
 	wantErr(t, "Message() of another thread", err, persistence.ErrNotFound)
 }
 
-// readAndWrite counts in a message, from several sides at once.
+// readAndWrite adds parts to a message from several goroutines at once, each time reading and
+// updating it in one batch: none is lost.
 func (s suite) readAndWrite(t *testing.T) {
 	b := s.setup(t)
 	m := b.append(t, text(persistence.RoleAssistant, ""))
-	const each, sides = 10, 4
+	const each, writers = 10, 4
 	var running sync.WaitGroup
-	for range sides {
+	for range writers {
 		running.Go(func() {
 			for range each {
 				err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
@@ -224,8 +225,8 @@ func (s suite) readAndWrite(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if got, err := b.store.Message(t.Context(), b.key, m.ID); err != nil || len(got.Parts) != 1+each*sides {
-		t.Errorf("the message has %d parts, %v, want %d", len(got.Parts), err, 1+each*sides)
+	if got, err := b.store.Message(t.Context(), b.key, m.ID); err != nil || len(got.Parts) != 1+each*writers {
+		t.Errorf("the message has %d parts, %v, want %d", len(got.Parts), err, 1+each*writers)
 	}
 }
 
