@@ -93,7 +93,7 @@ func saveAnswers(b *testing.B, store *persistence.Store, keys []persistence.Key,
 	}
 }
 
-// newWords returns a function that returns about so many bytes of words from a fixed vocabulary.
+// newWords returns a function that returns about size bytes of words from a fixed vocabulary.
 func newWords(size int) func() string {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same for every run
 	vocabulary := make([]string, 3000)

@@ -48,9 +48,8 @@ func TestWithoutListen(t *testing.T) {
 	}
 }
 
-// Nothing is sent when nobody listens: neither by a process that is alone, nor to one that
-// watches nothing.
-func TestNothingIsSentToNobody(t *testing.T) {
+// A process sends nothing to others that watch nothing.
+func TestNothingSentWithoutWatchers(t *testing.T) {
 	t.Parallel()
 	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
 	draft := func(key persistence.Key) {
@@ -60,7 +59,7 @@ func TestNothingIsSentToNobody(t *testing.T) {
 		draft(key)
 	}
 	if n := persistence.Sent(a); n != 0 || a.Watched(key) {
-		t.Errorf("%d notes were sent, though nobody watches (heard: %t)", n, a.Watched(key))
+		t.Errorf("%d notes were sent, though nobody watches (watched: %t)", n, a.Watched(key))
 	}
 	say(t, a, key, "1")
 	there := pull(t, b, key)
@@ -95,7 +94,7 @@ func TestWatchBeginsWhileOthersWrite(t *testing.T) {
 }
 
 // A command reaches another process at once, without waiting for its poll.
-func TestCommandIsNoted(t *testing.T) {
+func TestCommandArrivesAtOnce(t *testing.T) {
 	t.Parallel()
 	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
 	done := make(chan error, 1)
@@ -117,7 +116,7 @@ func TestCommandIsNoted(t *testing.T) {
 }
 
 // Asking a process that is dead or never existed fails at once.
-func TestAskTheDead(t *testing.T) {
+func TestAskDeadProcess(t *testing.T) {
 	t.Parallel()
 	_, b, key := silent(t)
 	for _, instance := range []string{"a", "nobody"} {

@@ -8,9 +8,9 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// Hurry makes a store poll for the changes of others, and test its connection for
-// notifications, more often. Call it before Serve and Watch.
-func Hurry(s *Store, every time.Duration) {
+// PollEvery sets how often a store polls for the changes of others and tests its connection for
+// notifications. Call it before Serve and Watch.
+func PollEvery(s *Store, every time.Duration) {
 	s.poll.Store(int64(every))
 	s.eng.(*postgresEngine).testEvery = every
 }

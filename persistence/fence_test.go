@@ -138,8 +138,8 @@ func TestFenceWhileWriting(t *testing.T) {
 	}
 }
 
-// A process with heartbeats is left alone even by an impatient one, as long as there is
-// one between two looks.
+// A process is left alone even by an impatient one, as long as it sends a heartbeat between
+// two checks.
 func TestBeatIsSeen(t *testing.T) {
 	t.Parallel()
 	a, b, key := silent(t)

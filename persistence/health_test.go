@@ -56,7 +56,7 @@ func TestHealthyLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Healthy(t.Context()); err != nil {
-		t.Errorf("Healthy() of the free database = %v", err)
+		t.Errorf("Healthy() of the unlocked database = %v", err)
 	}
 	if _, err := s.CreateThread(t.Context(), "anna", ""); err != nil {
 		t.Errorf("CreateThread() = %v", err)

@@ -58,7 +58,7 @@ func TestProcessGone(t *testing.T) {
 	}
 	for _, other := range []string{"", "x", "1", "99999999999999999999 1"} {
 		if processGone(other) {
-			t.Errorf("nothing is known about %q", other)
+			t.Errorf("processGone(%q) = true, though nothing is known about it", other)
 		}
 	}
 	if process == "" {

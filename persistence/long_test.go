@@ -51,7 +51,7 @@ func BenchmarkLong(b *testing.B) {
 	}
 }
 
-// longOps run in this order: from the reset on, threads are as good as new.
+// longOps run in this order: after the reset, threads are as good as new.
 var longOps = []struct {
 	name string
 	run  func(ctx context.Context, l *long) error

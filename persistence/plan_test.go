@@ -28,9 +28,9 @@ var plans = map[string]string{
 	"GetLiveCall":       "calls_live",
 }
 
-// smallTables contain only what is open, which is little. PostgreSQL's statistics know
-// this, so it may read them in another way.
-var smallTables = map[string]string{
+// sqlitePlans are tested with SQLite only: PostgreSQL chooses by its statistics, and may read
+// a few rows in another way.
+var sqlitePlans = map[string]string{
 	"ListOpenApprovals":    "approvals_by_thread",
 	"ListOpenTextMessages": "messages_open_by_thread",
 	"ListGrowing":          "messages_open_by_thread",
@@ -61,8 +61,7 @@ var crowd = []string{
 	`ANALYZE`,
 }
 
-// arguments stand for a query's parameters: an upper bound for numbers, a word for text.
-var arguments = regexp.MustCompile(`@[a-z_]+`)
+var parameter = regexp.MustCompile(`@[a-z_]+`)
 
 // queriesOf reads an engine's queries by name.
 func queriesOf(t *testing.T, engine string) map[string]string {
@@ -119,7 +118,7 @@ func TestQueryPlans(t *testing.T) {
 			queries := queriesOf(t, engine)
 			wanted := maps.Clone(plans)
 			if engine == "sqlite" {
-				maps.Copy(wanted, smallTables)
+				maps.Copy(wanted, sqlitePlans)
 			}
 			for name, index := range wanted {
 				query := queries[name]
@@ -128,7 +127,7 @@ func TestQueryPlans(t *testing.T) {
 					continue
 				}
 				var plan []string
-				for _, row := range persistencetest.Rows(t, url, explain+arguments.ReplaceAllStringFunc(query, argument)) {
+				for _, row := range persistencetest.Rows(t, url, explain+parameter.ReplaceAllStringFunc(query, argument)) {
 					plan = append(plan, strings.Join(row, " "))
 				}
 				text := strings.Join(plan, "\n")

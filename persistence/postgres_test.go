@@ -25,8 +25,8 @@ func instances(t *testing.T, url string, serve bool) (a, b *persistence.Store, k
 	t.Helper()
 	a = persistencetest.Open(t, url, persistence.Options{Instance: "a"})
 	b = persistencetest.Open(t, url, persistence.Options{Instance: "b"})
-	persistence.Hurry(a, time.Hour)
-	persistence.Hurry(b, time.Hour) // only hints
+	persistence.PollEvery(a, time.Hour)
+	persistence.PollEvery(b, time.Hour) // so only notifications tell it of changes
 	if serve {
 		for _, s := range []*persistence.Store{a, b} {
 			if err := s.Serve(t.Context()); err != nil {
@@ -205,7 +205,7 @@ func TestSecondProcessWithTheSameInstance(t *testing.T) {
 	}
 }
 
-func TestLineBreaks(t *testing.T) {
+func TestListenConnectionLost(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.PostgresURL(t)
 	a, b, key := instances(t, url, true)
@@ -218,7 +218,7 @@ func TestLineBreaks(t *testing.T) {
 	// End the connections that listen.
 	if _, err := connect(t, url).Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE 'LISTEN%'`); err != nil {
-		t.Fatalf("break the lines: %v", err)
+		t.Fatalf("end the connections: %v", err)
 	}
 	say(t, a, key, "2") // its notification may be lost, the message may not
 	want(t, there, "message 2")
@@ -241,12 +241,12 @@ func connect(t *testing.T, url string) *pgx.Conn {
 }
 
 // A quiet connection is tested repeatedly and still delivers.
-func TestQuietLine(t *testing.T) {
+func TestQuietConnection(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.PostgresURL(t)
 	a := persistencetest.Open(t, url, persistence.Options{})
 	b := persistencetest.Open(t, url, persistence.Options{})
-	persistence.Hurry(b, time.Millisecond)
+	persistence.PollEvery(b, time.Millisecond)
 	if err := b.Serve(t.Context()); err != nil {
 		t.Fatalf("Serve() = %v", err)
 	}
@@ -265,28 +265,28 @@ func TestQuietLine(t *testing.T) {
 	}
 }
 
-func TestPollBacksUpHints(t *testing.T) {
+func TestPollWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	a, b, key := instances(t, persistencetest.PostgresURL(t), false) // b does not listen
 	say(t, a, key, "1")
-	persistence.Hurry(b, 20*time.Millisecond)
+	persistence.PollEvery(b, 20*time.Millisecond)
 	there := pull(t, b, key)
 	want(t, there, "message 1")
 	say(t, a, key, "2")
 	want(t, there, "message 2")
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	question := persistence.Approval{ID: "q", ToolCallID: "c", Nonce: "n", AskedAt: now, ExpiresAt: now.Add(time.Hour)}
+	request := persistence.Approval{ID: "q", ToolCallID: "c", Nonce: "n", AskedAt: now, ExpiresAt: now.Add(time.Hour)}
 	err := a.Batch(t.Context(), key, func(w *persistence.Batch) error {
 		call := persistence.ToolCall{ID: "q", ToolCallID: "c", Name: "http", Executor: "app", Input: "{}", Status: persistence.ToolCallRunning, StartedAt: now}
-		return errors.Join(w.SaveToolCall(call), w.SaveApproval(question))
+		return errors.Join(w.SaveToolCall(call), w.SaveApproval(request))
 	})
 	if err != nil {
 		t.Fatalf("SaveApproval() = %v", err)
 	}
 	if got := there(); !strings.HasPrefix(got, `bridge.tool.approval_required {"tool_call_id":"c"`) {
-		t.Errorf("got %s, want the question", got)
+		t.Errorf("got %s, want the approval request", got)
 	}
-	b.Publish(t.Context(), key, persistence.Event{Type: "draft"}) // the question is not repeated
+	b.Publish(t.Context(), key, persistence.Event{Type: "draft"}) // the request is not repeated
 	want(t, there, "draft {}")
 }
 

@@ -12,6 +12,7 @@ func TestSQLite(t *testing.T) {
 	t.Parallel()
 	persistencetest.Run(t, persistencetest.SQLiteURL, persistencetest.EmptySQLiteURL)
 }
+
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	persistencetest.Run(t, persistencetest.PostgresURL, persistencetest.EmptyPostgresURL)
