@@ -8,7 +8,7 @@ import (
 	"unicode/utf16"
 )
 
-// maxDepth is how deep JSON may be nested. PostgreSQL allows some thousand levels, readers in other
+// maxDepth is how deep JSON may be nested. PostgreSQL allows a few thousand levels, parsers in other
 // languages fewer.
 const maxDepth = 200
 

@@ -52,7 +52,7 @@ type problem int
 
 const (
 	problemOther   problem = iota
-	problemUnique          // a unique rule was broken
+	problemUnique          // a value that must be unique exists already
 	problemNoOwner         // the thread does not exist or belongs to another owner
 	problemValue           // the database cannot store a value
 	problemAway            // the database is unreachable or takes no writes now

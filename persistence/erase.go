@@ -39,8 +39,8 @@ func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 	s.storedLess(key.Owner)
 	s.hub.gone(key)
 	s.eng.notify(note{Type: noteGone, Key: key})
-	// Finish even if the caller gives up. The owner's watchers are notified last, when a short
-	// thread is gone.
+	// Finish even if the caller gives up. The owner's watchers are notified last, when the rows of a
+	// short thread are gone.
 	ctx = context.WithoutCancel(ctx)
 	err = s.eraseSoon(ctx, key.Thread)
 	s.tellOwner(ctx, EventThreadDeleted, key, threadGone{key.Thread})
@@ -157,7 +157,7 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (erased int, err e
 			switch err := s.DeleteThread(ctx, Key{Owner: r.Owner, Thread: r.ID}); {
 			case err == nil:
 				erased++
-			case !errors.Is(err, ErrNotFound): // its owner was faster
+			case !errors.Is(err, ErrNotFound): // not found: its owner was faster
 				return erased, err
 			}
 			if err := ctx.Err(); err != nil {

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// commonWord is how many threads with a word make it a common one. Those with a rare
-	// word are looked up at once; for a common one threads are asked one after the other,
-	// the latest first, until there are enough.
+	// commonWord is how many threads with a word make it a common one. Threads with a rare
+	// word are looked up in the index; for a common word the threads are searched one after
+	// the other, the latest first, until there are enough.
 	commonWord = 100
 	// maxCandidates is how many messages with a word SearchMessages ranks.
 	maxCandidates = 250
@@ -26,12 +26,13 @@ const (
 type wordMatches struct {
 	// ids are those with all rare words; empty where there is no rare word.
 	ids []string
-	// common are the words that ListThreads still looks for.
+	// common are the words for which ListThreads must still search.
 	common []string
 	// none says that no thread has all words.
 	none bool
 }
 
+// threadsWith looks the words up, one by one.
 func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (h wordMatches, err error) {
 	rare := false
 	for _, word := range words {
@@ -57,9 +58,9 @@ func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (
 	return h, nil
 }
 
-// searchText returns what a search looks at: every word of a text once, in lower case. The words of a
-// query are looked for one by one, so no more is needed, and to index every letter of a long answer
-// is most of what it takes to save it.
+// searchText returns what is searched: every word of a text once, in lower case. The words of a query
+// are looked up one by one, so no more is needed, and indexing a whole long answer would be most of
+// the cost of saving it.
 func searchText(text string) string {
 	text = strings.ToLower(text)
 	seen := map[string]bool{}
@@ -119,7 +120,7 @@ func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, lim
 	return hits, nil
 }
 
-// list gives texts to a query, as a JSON array.
+// list encodes texts as a JSON array, for a query.
 func list(texts []string) string {
 	if len(texts) == 0 {
 		return "[]"

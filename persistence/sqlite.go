@@ -33,7 +33,7 @@ type sqliteEngine struct {
 	reads  *sqlitedb.Queries
 	held   *os.File // the lock, while this process serves
 	// compacting is held while the search index is compacted. indexed is how many messages are in
-	// it, also deleted ones, or 0 if that is not known; merged is what mergeByWriters has set.
+	// it, including deleted ones, or 0 if that is not known; merged is what mergeByWriters has set.
 	compacting sync.Mutex
 	indexed    int64
 	merged     *int64
@@ -47,7 +47,7 @@ func openSQLite(ctx context.Context, path string) (*sqliteEngine, error) {
 		return nil, errors.New("open database: sqlite: needs a file, as in sqlite:data/voicebridge.db")
 	}
 	if err := makePrivate(path); err != nil {
-		return nil, fmt.Errorf("open database: choose a place that may be written with DATABASE_URL: %w", err)
+		return nil, fmt.Errorf("open database: choose a writable place with DATABASE_URL: %w", err)
 	}
 	e := &sqliteEngine{path: path}
 	var err error
@@ -82,7 +82,7 @@ func makePrivate(path string) error {
 }
 
 func sqliteOpenError(path string, err error) error {
-	hint := "check that the folder exists and may be written"
+	hint := "check that the folder exists and is writable"
 	if se, ok := errors.AsType[*sqlite.Error](err); ok && se.Code()&0xff == sqlite3.SQLITE_NOTADB {
 		hint = "the file is not an SQLite database: choose another with DATABASE_URL"
 	}

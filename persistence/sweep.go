@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// sweepAgain is the pause after a failure.
+	// sweepAgain is the pause before another try.
 	sweepAgain = 10 * time.Second
 	// compactShare limits rewriting the search index to one part in this many of the time.
 	compactShare = 20
@@ -55,7 +55,8 @@ func (s *Store) sweep(ctx context.Context) {
 	}
 }
 
-// halfOf pauses after each piece for as long as it took, and stops when ctx ends.
+// halfOf spends half of the time: it pauses after each piece for as long as the piece took, and stops
+// when ctx ends.
 func halfOf(ctx context.Context) stopFunc {
 	return func(took time.Duration) bool {
 		select {
