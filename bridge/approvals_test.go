@@ -27,9 +27,9 @@ func (c *browser) asked() (q asked) {
 	return q
 }
 
-// TestApprovalIsARow asks four times. The answers arrive on the data channel, through the
+// TestApprovalsAreSaved asks four times. The answers arrive on the data channel, through the
 // database of another process, through the database and Decided, and not at all.
-func TestApprovalIsARow(t *testing.T) {
+func TestApprovalsAreSaved(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		b := newBench(t, open(t), benchConfig{bridge: bridge.Config{ApproveTools: toolkit.MustNames("create_bar_chart")}})
@@ -41,7 +41,7 @@ func TestApprovalIsARow(t *testing.T) {
 			return c.asked()
 		}
 		answer := func(q asked, approved bool) {
-			c.wait("the saved question", func(ev realtime.Event) bool {
+			c.wait("the saved request", func(ev realtime.Event) bool {
 				return ev.Type == "bridge.message" && strings.Contains(string(ev.Raw), q.ToolCallID)
 			})
 			if err := b.store.AnswerApproval(b.ctx, key, q.ToolCallID, q.Nonce, "anna", approved); err != nil {

@@ -120,9 +120,9 @@ func (b *bubble) nonceOf(id string) string {
 	return ""
 }
 
-// TestEveryCallHasARow has calls that end in every possible way. Each leaves one row with
-// its end, and no secret is saved or shown.
-func TestEveryCallHasARow(t *testing.T) {
+// TestEveryToolCallIsRecorded makes tool calls that end in every possible way. Each leaves
+// one row with its end, and no secret is saved or shown.
+func TestEveryToolCallIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &auditLog{rows: map[string]persistence.ToolCall{}}

@@ -190,7 +190,6 @@ type browser struct {
 	closed  bool
 	flow    rtc.Flow
 	packets int
-	pumped  chan error
 	spoken  uint32
 }
 
@@ -211,7 +210,7 @@ func (c *browser) signal() {
 // offer makes a browser and its offer.
 func (b *bench) offer() (*browser, string) {
 	b.t.Helper()
-	c := &browser{b: b, t: b.t, changed: make(chan struct{}), pumped: make(chan error, 1)}
+	c := &browser{b: b, t: b.t, changed: make(chan struct{})}
 	peer, sdp, err := b.api.Offer(b.ctx, rtc.Handlers{
 		Message: func(data []byte) {
 			ev, err := realtime.Decode(data)
@@ -279,7 +278,7 @@ func (b *bench) try(start bridge.Start) (*browser, error) {
 		b.t.Fatal(err)
 	}
 	c.flow.Open()
-	go func() { c.pumped <- c.peer.Forward(b.ctx, c, &c.flow) }()
+	go func() { _ = c.peer.Forward(b.ctx, c, &c.flow) }()
 	return c, nil
 }
 

@@ -259,7 +259,7 @@ func TestCallAgainAtOnce(t *testing.T) {
 	if err := b.calls.Hangup(impatient, owner, first.CallID); !errors.Is(err, context.Canceled) {
 		t.Errorf("hang up without waiting: %v", err)
 	}
-	// The call answers a question asked next once it has processed the hang-up.
+	// By the time it answers the next request, the call has processed the hang-up.
 	if _, err := b.calls.Interrupt(b.ctx, first.key()); err != nil {
 		t.Error(err)
 	}
@@ -446,9 +446,9 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestLateAndOdd has an upstream that sends events out of order, twice, late, or unknown
-// ones. The thread is always the same.
-func TestLateAndOdd(t *testing.T) {
+// TestOddUpstreamEvents has an upstream that sends events out of order, twice, late, or
+// unknown ones. The thread is always the same.
+func TestOddUpstreamEvents(t *testing.T) {
 	t.Parallel()
 	for name, faults := range map[string]simulator.Faults{
 		"out of order": {ItemsOutOfOrder: true},

@@ -13,8 +13,8 @@ import (
 	"voicebridge/persistence"
 )
 
-// bareCalls are the calls of a process without the parts that make them. ends gets the
-// reason of each call that ends.
+// bareCalls returns Calls without the parts that make calls. ends gets the reason of each
+// call that ends.
 func bareCalls() (calls *Calls, ends chan EndReason) {
 	ends = make(chan EndReason, 1)
 	return &Calls{
@@ -24,7 +24,7 @@ func bareCalls() (calls *Calls, ends chan EndReason) {
 	}, ends
 }
 
-// TestCount counts a call from the moment its set-up begins.
+// TestCount counts a call only once its set-up is done.
 func TestCount(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()
@@ -78,8 +78,8 @@ func TestEndIsSavedLater(t *testing.T) {
 				if got := <-ends; got != EndHangup {
 					t.Errorf("ended because of %s", got)
 				}
-				if slices.Contains(b.diary.lines, "saved end hangup") != tt.back {
-					t.Errorf("diary: %q", b.diary.lines)
+				if slices.Contains(b.recorder.lines, "saved end hangup") != tt.back {
+					t.Errorf("recorded: %q", b.recorder.lines)
 				}
 			})
 		})

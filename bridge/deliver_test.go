@@ -12,7 +12,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// TestDeliver speaks a queued message into a call: the same transaction marks it as sent
+// TestDeliver delivers a queued message to a call: the same transaction marks it as sent
 // and adds it to the thread.
 func TestDeliver(t *testing.T) {
 	t.Parallel()

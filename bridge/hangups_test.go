@@ -41,7 +41,7 @@ func (f *fakeHangUps) LegHungUp(_ context.Context, callID string, _ int64) error
 func TestHangUpRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		up := &fakeUpstream{diary: &diary{}, err: errors.New("503")}
+		up := &fakeUpstream{recorder: &recorder{}, err: errors.New("503")}
 		left := &fakeHangUps{legs: []persistence.UpstreamLeg{{CallID: "call-9", Generation: 2, UpstreamID: "rtc_9"}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		rest := hangUps{upstream: up, rest: left, log: quiet()}

@@ -50,8 +50,8 @@ func shown(t *testing.T, s *simulator.Session) (all []string) {
 	return all
 }
 
-// files returns the ids of the images in each message of the user.
-func (b *bench) files(key persistence.Key) (all []int) {
+// imageCounts counts the images in each message of the user.
+func (b *bench) imageCounts(key persistence.Key) (all []int) {
 	for _, m := range b.messages(key) {
 		n := 0
 		for _, p := range m.Parts {
@@ -105,7 +105,7 @@ func TestImages(t *testing.T) {
 	if got := shown(t, b.session(1)); !slices.Equal(got, want) {
 		t.Errorf("the model was shown %q", got)
 	}
-	if got := b.files(c.key()); !slices.Equal(got, []int{2, 1, 1}) {
+	if got := b.imageCounts(c.key()); !slices.Equal(got, []int{2, 1, 1}) {
 		t.Errorf("images of the messages: %v\n%s", got, b.script(c.key()))
 	}
 	if strings.Contains(c.log(), data) {
@@ -141,7 +141,7 @@ func TestImagesRefused(t *testing.T) {
 	if got := shown(t, b.session(1)); !slices.Equal(got, []string{"What is this? [image] (refused)", "What is this?"}) {
 		t.Errorf("the model was shown %q", got)
 	}
-	if got := b.messages(c.key()); len(b.files(c.key())) != 1 || got[0].Metadata.Status != persistence.StatusCompleted || len(got) < 2 {
+	if got := b.messages(c.key()); len(b.imageCounts(c.key())) != 1 || got[0].Metadata.Status != persistence.StatusCompleted || len(got) < 2 {
 		t.Errorf("thread:\n%s", b.script(c.key()))
 	}
 }

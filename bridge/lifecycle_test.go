@@ -33,22 +33,22 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// diary records what happened to a call from outside, in order.
-type diary struct {
+// recorder records what a call does to its legs and its thread, in order.
+type recorder struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (d *diary) add(format string, args ...any) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lines = append(d.lines, fmt.Sprintf(format, args...))
+func (r *recorder) add(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
 // fakeLeg is a leg without a network.
 type fakeLeg struct {
 	name     string
-	diary    *diary
+	recorder *recorder
 	stalled  chan struct{} // if not nil, Send waits for it
 	talks    bool          // a packet comes every 20 ms
 	received atomic.Int64  // packets
@@ -59,8 +59,8 @@ type fakeLeg struct {
 	sent []string
 }
 
-func newFakeLeg(name string, d *diary) *fakeLeg {
-	return &fakeLeg{name: name, diary: d, closed: make(chan struct{})}
+func newFakeLeg(name string, r *recorder) *fakeLeg {
+	return &fakeLeg{name: name, recorder: r, closed: make(chan struct{})}
 }
 
 func (l *fakeLeg) Order(ev realtime.Event) (string, bool)          { return ev.PreviousItemID, ev.HasPrevious }
@@ -116,7 +116,7 @@ func (l *fakeLeg) Forward(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow
 
 func (l *fakeLeg) Close() error {
 	l.once.Do(func() {
-		l.diary.add("close %s", l.name)
+		l.recorder.add("close %s", l.name)
 		close(l.closed)
 	})
 	return nil
@@ -130,10 +130,10 @@ func (l *fakeLeg) has(part string) bool {
 
 // fakeUpstream has one leg, and can hang up.
 type fakeUpstream struct {
-	diary *diary
-	leg   *fakeLeg // returned by every dial
-	mu    sync.Mutex
-	err   error
+	recorder *recorder
+	leg      *fakeLeg // returned by every dial
+	mu       sync.Mutex
+	err      error
 }
 
 func (u *fakeUpstream) fail(err error) {
@@ -145,7 +145,7 @@ func (u *fakeUpstream) fail(err error) {
 func (u *fakeUpstream) Name() string                                    { return "fake" }
 func (u *fakeUpstream) Dial(context.Context, Dial) (UpstreamLeg, error) { return u.leg, nil }
 func (u *fakeUpstream) HangUp(context.Context, string) error {
-	u.diary.add("hang up")
+	u.recorder.add("hang up")
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.err
@@ -156,23 +156,23 @@ type fakeThread struct{}
 func (fakeThread) Publish(context.Context, persistence.Key, persistence.Event) {}
 func (fakeThread) Watched(persistence.Key) bool                                { return true }
 
-// diaryLog is a thread that records the call's end.
-type diaryLog struct {
+// recordingLog is a thread that records the call's end.
+type recordingLog struct {
 	writertest.Log
-	diary *diary
+	recorder *recorder
 }
 
-func (l *diaryLog) Commit(ctx context.Context, ops []session.Change) ([]persistence.Message, error) {
+func (l *recordingLog) Commit(ctx context.Context, ops []session.Change) ([]persistence.Message, error) {
 	saved, err := l.Log.Commit(ctx, ops)
 	for _, o := range ops {
 		if c, ok := o.(session.SaveCall); ok && c.Call.EndedAt != nil && err == nil {
-			l.diary.add("saved end %s", c.Call.EndReason)
+			l.recorder.add("saved end %s", c.Call.EndReason)
 		}
 	}
 	return saved, err
 }
 
-func (l *diaryLog) CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
+func (l *recordingLog) CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
 	return l.Commit(ctx, []session.Change{o})
 }
 
@@ -187,8 +187,8 @@ type bubble struct {
 	dialer   leg.Dialer
 	browser  *fakeLeg
 	up       *fakeLeg
-	thread   *diaryLog
-	diary    *diary
+	thread   *recordingLog
+	recorder *recorder
 	reason   EndReason
 	run      func()
 	done     <-chan struct{}
@@ -196,8 +196,8 @@ type bubble struct {
 
 func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	t.Helper()
-	d := &diary{}
-	b := &bubble{t: t, diary: d, browser: newFakeLeg("browser", d), up: newFakeLeg("upstream", d), thread: &diaryLog{diary: d}}
+	r := &recorder{}
+	b := &bubble{t: t, recorder: r, browser: newFakeLeg("browser", r), up: newFakeLeg("upstream", r), thread: &recordingLog{recorder: r}}
 	b.registry = toolkit.NewRegistry()
 	for _, tool := range []toolkit.Tool{charts.Tools()[0], charts.Tools()[1], cancelEntry{}} {
 		if err := b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
@@ -217,7 +217,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	}
 	c.thread = fakeThread{}
 	c.firstBrowser = leg.NewBrowser(1, b.browser, c.log, func(int) {})
-	b.dialer = leg.Dialer{Upstream: &fakeUpstream{diary: d, leg: b.up}, CallID: c.id, ItemPrefix: "vb", Post: c.post, Log: c.log}
+	b.dialer = leg.Dialer{Upstream: &fakeUpstream{recorder: r, leg: b.up}, CallID: c.id, ItemPrefix: "vb", Post: c.post, Log: c.log}
 	c.writer = writer.New(b.thread, c.log, c.saved)
 	c.tools.router, c.tools.client = toolkit.NewRouter(b.registry, toolkit.RouterConfig{}), b.client
 	b.run = func() {
@@ -265,8 +265,6 @@ func (b *bubble) end(want EndReason) {
 	}
 }
 
-var orderOfEnd = []string{"hang up", "close upstream", "saved end hangup", "close browser"}
-
 func TestHangUpOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -274,14 +272,14 @@ func TestHangUpOrder(t *testing.T) {
 		b.ready()
 		b.call.stop(EndHangup)
 		b.end(EndHangup)
-		got := slices.DeleteFunc(slices.Clone(b.diary.lines), func(s string) bool { return s == "saved end hangup" })
-		want := slices.DeleteFunc(slices.Clone(orderOfEnd), func(s string) bool { return s == "saved end hangup" })
+		want := []string{"hang up", "close upstream", "close browser"}
+		got := slices.DeleteFunc(slices.Clone(b.recorder.lines), func(s string) bool { return s == "saved end hangup" })
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		// The end is saved as soon as it is known, before the browser's leg is closed.
-		if i := slices.Index(b.diary.lines, "saved end hangup"); i < 0 || i > slices.Index(b.diary.lines, "close browser") {
-			t.Errorf("order of the end: %q", b.diary.lines)
+		if i := slices.Index(b.recorder.lines, "saved end hangup"); i < 0 || i > slices.Index(b.recorder.lines, "close browser") {
+			t.Errorf("order of the end: %q", b.recorder.lines)
 		}
 		if !b.browser.has(`"reason":"hangup"`) {
 			t.Error("the browser did not get bridge.ended")
@@ -346,8 +344,8 @@ func TestEnds(t *testing.T) {
 				b := newBubble(t, tt.change)
 				tt.act(b)
 				b.end(tt.want)
-				if !slices.Contains(b.diary.lines, "hang up") || !slices.Contains(b.diary.lines, "close browser") {
-					t.Errorf("left behind: %q", b.diary.lines)
+				if !slices.Contains(b.recorder.lines, "hang up") || !slices.Contains(b.recorder.lines, "close browser") {
+					t.Errorf("left behind: %q", b.recorder.lines)
 				}
 				b.call.post(session.Tick{}) // inputs after the end are ignored
 				if m, ok := <-b.call.acks.await("late"); ok {

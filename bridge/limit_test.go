@@ -8,7 +8,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// TestOwnersLimit sets up one call more than its owner may have: of it nothing is left. A call that
+// TestOwnersLimit sets up one call more than its owner may have: nothing of it is left. A call that
 // has ended makes room, also while its end waits for a slow database.
 func TestOwnersLimit(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ func (b *bench) rejoin(old *browser) *browser {
 		b.t.Fatal(err)
 	}
 	c.flow.Open()
-	go func() { c.pumped <- c.peer.Forward(b.ctx, c, &c.flow) }()
+	go func() { _ = c.peer.Forward(b.ctx, c, &c.flow) }()
 	return c
 }
 

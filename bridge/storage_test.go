@@ -18,7 +18,7 @@ func TestStorageDelayed(t *testing.T) {
 		calls.StorageDelayed(0)
 		synctest.Wait()
 		if b.browser.has("bridge.storage") {
-			t.Error("the browser was told nothing")
+			t.Error("the browser was told of a delay, though nothing is pending")
 		}
 		calls.StorageDelayed(7)
 		calls.StorageDelayed(0)
@@ -32,7 +32,7 @@ func TestStorageDelayed(t *testing.T) {
 }
 
 // TestSavedWhileSetUp saves a message of a thread's last call while the next one is being
-// set up.
+// set up and has no session yet.
 func TestSavedWhileSetUp(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()

@@ -33,7 +33,7 @@ func TestSafetyIdentifier(t *testing.T) {
 	ask := func(owner string) string {
 		t.Helper()
 		if _, err := upstream.Dial(t.Context(), bridge.Dial{Owner: owner}); err == nil {
-			t.Fatal("Dial() went well")
+			t.Fatal("Dial() = nil")
 		}
 		return <-identifiers
 	}

@@ -100,16 +100,16 @@ func TestWriter(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				saved := 0
 				log := &writertest.Log{Errs: tt.errs, Poison: tt.poison}
-				j := New(log, quiet(), func(persistence.Message) { saved++ })
+				w := New(log, quiet(), func(persistence.Message) { saved++ })
 				for _, o := range tt.ops {
-					if !j.Push(o) {
+					if !w.Push(o) {
 						t.Fatal("full")
 					}
 				}
-				j.Close()
+				w.Close()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				if lost := j.Run(ctx); lost != tt.lost {
+				if lost := w.Run(ctx); lost != tt.lost {
 					t.Errorf("%d lost, want %d", lost, tt.lost)
 				}
 				if diff := cmp.Diff(tt.want, log.Saved); diff != "" {
@@ -128,15 +128,15 @@ func TestWriter(t *testing.T) {
 func TestWriterKeepsTogether(t *testing.T) {
 	t.Parallel()
 	var log writertest.Log
-	j := New(&log, quiet(), func(persistence.Message) {})
-	done := task.Go(func() { j.Run(t.Context()) })
+	w := New(&log, quiet(), func(persistence.Message) {})
+	done := task.Go(func() { w.Run(t.Context()) })
 	for i := range 200 {
 		tool := session.SaveTool{Call: persistence.ToolCall{ID: fmt.Sprint(i), ToolCallID: fmt.Sprint(i)}}
-		if !j.Push(textOp(fmt.Sprint(i), "x", persistence.PlaceLast), tool) {
+		if !w.Push(textOp(fmt.Sprint(i), "x", persistence.PlaceLast), tool) {
 			t.Fatal("full")
 		}
 	}
-	j.Close()
+	w.Close()
 	<-done
 	for _, commit := range log.Commits {
 		tools := 0
@@ -156,26 +156,26 @@ func TestWriterFollows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log writertest.Log
-		j := New(&log, quiet(), func(persistence.Message) {})
-		done := task.Go(func() { j.Run(t.Context()) })
+		w := New(&log, quiet(), func(persistence.Message) {})
+		done := task.Go(func() { w.Run(t.Context()) })
 		for i := range 5 {
-			j.Push(textOp(fmt.Sprint(i), "x", persistence.PlaceLast))
+			w.Push(textOp(fmt.Sprint(i), "x", persistence.PlaceLast))
 			synctest.Wait()
 			if len(log.Saved) != i+1 {
 				t.Fatalf("%d saved after %d", len(log.Saved), i+1)
 			}
 		}
-		j.Close()
+		w.Close()
 		<-done
 	})
 }
 
 func TestWriterIsBounded(t *testing.T) {
 	t.Parallel()
-	j := New(&writertest.Log{}, quiet(), func(persistence.Message) {})
+	w := New(&writertest.Log{}, quiet(), func(persistence.Message) {})
 	text := strings.Repeat("x", 1<<20)
 	n := 0
-	for j.Push(textOp(fmt.Sprint(n), text, persistence.PlaceLast)) {
+	for w.Push(textOp(fmt.Sprint(n), text, persistence.PlaceLast)) {
 		n++
 	}
 	if n != maxWaiting>>20-1 {
@@ -260,7 +260,7 @@ func TestAnswerIsSavedOnce(t *testing.T) {
 	})
 }
 
-// commitFunc is a thread that receives commits.
+// commitFunc is a Log that calls a function for each commit.
 type commitFunc func()
 
 func (f commitFunc) Commit(context.Context, []session.Change) ([]persistence.Message, error) {
