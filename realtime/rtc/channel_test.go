@@ -45,7 +45,7 @@ func TestMessageSizes(t *testing.T) {
 		}
 		came++
 		if got := p.ans.waitMessages(t, came)[came-1]; !bytes.Equal(got, data) {
-			t.Errorf("%d bytes: %d bytes came, or others", tt.size, len(got))
+			t.Errorf("%d bytes: %d bytes came, which differ", tt.size, len(got))
 		}
 	}
 	if n := p.offerer.MaxMessageSize(); n != defaultMaxMessageSize {
@@ -66,7 +66,7 @@ func TestUpstreamMessageSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := p.off.waitMessages(t, 1)[0]; !bytes.Equal(got, data) {
-		t.Errorf("%d bytes came, or others", len(got))
+		t.Errorf("%d bytes came, which differ", len(got))
 	}
 	if err := p.answerer.Send(testContext(t), randomBytes(maxUpstreamMessage+1)); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a larger message: %v", err)
@@ -88,10 +88,10 @@ func TestTrySend(t *testing.T) {
 		{"an event", []byte("2"), true}, {"nothing", nil, true}, {"too large", randomBytes(defaultMaxMessageSize + 1), false}, {"another", []byte("3"), true},
 	} {
 		if p.offerer.TrySend(tt.data) != tt.want {
-			t.Errorf("%s: not %t", tt.name, tt.want)
+			t.Errorf("%s: TrySend() = %t", tt.name, !tt.want)
 		}
 	}
-	p.offerer.channel.slot <- struct{}{} // Send sends
+	p.offerer.channel.slot <- struct{}{} // as while Send is sending
 	if p.offerer.TrySend([]byte("x")) {
 		t.Error("sent beside another message")
 	}

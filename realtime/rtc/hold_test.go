@@ -193,8 +193,8 @@ func TestHoldLosesNothing(t *testing.T) {
 	}
 }
 
-// TestSwitchAllocates checks that the normal path does not allocate.
-func TestSwitchAllocates(t *testing.T) {
+// TestSwitchDoesNotAllocate checks the normal path, on which no packet is held back.
+func TestSwitchDoesNotAllocate(t *testing.T) {
 	var s Switch
 	s.Set(sinkFunc(func(*rtp.Packet) error { return nil }))
 	packet := &rtp.Packet{Payload: []byte{1, 2, 3}}

@@ -50,7 +50,7 @@ func TestParsePacket(t *testing.T) {
 			t.Parallel()
 			h, payload, ok := parsePacket(marshal(t, tt.packet))
 			if !ok {
-				t.Fatal("not taken")
+				t.Fatal("refused")
 			}
 			want := header{tt.packet.Marker, 77, 88, 5}
 			if h != want || !bytes.Equal(payload, []byte("opus")) {

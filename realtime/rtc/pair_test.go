@@ -24,7 +24,7 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// beside gives a context that ends with the test, and a way to run functions until then.
+// beside returns a context that ends with the test, and a way to run functions until then.
 func beside(t *testing.T) (ctx context.Context, run func(func())) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(testContext(t))

@@ -275,7 +275,7 @@ func TestSampleArguments(t *testing.T) {
 	}
 }
 
-// FuzzClientEvent holds that no event, however odd, gets past the checks with a
+// FuzzClientEvent checks that no event, however odd, gets past the checks with a
 // panic, and that a refused one changes nothing.
 func FuzzClientEvent(f *testing.F) {
 	for _, raw := range []string{

@@ -14,7 +14,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// post sends a request and returns the status and the error's code.
+// post sends a request and returns the status, the error's code and the body.
 func (b *bench) post(path, contentType, token, body string) (int, string, []byte) {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.ctx, http.MethodPost, b.http.URL+path, strings.NewReader(body))
