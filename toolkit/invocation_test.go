@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// still is a tool that is never called.
-type still struct{ name string }
+// uncalled is a tool that is never called.
+type uncalled struct{ name string }
 
-func (s still) Definition() Definition { return Definition{Name: s.name} }
+func (u uncalled) Definition() Definition { return Definition{Name: u.name} }
 
-func (still) Call(context.Context, Call) iter.Seq2[Chunk, error] { panic("not to be called") }
+func (uncalled) Call(context.Context, Call) iter.Seq2[Chunk, error] { panic("not to be called") }
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
@@ -23,8 +23,8 @@ func invoke(t *testing.T, name, arguments string) *Invocation {
 	t.Helper()
 	r := NewRegistry()
 	for _, e := range []Entry{
-		{Tool: still{"chart"}, Executor: ExecutorApp}, {Tool: still{"files__read"}, Executor: ExecutorMCP, Server: "files"},
-		{Tool: still{"theme"}, Executor: ExecutorClient},
+		{Tool: uncalled{"chart"}, Executor: ExecutorApp}, {Tool: uncalled{"files__read"}, Executor: ExecutorMCP, Server: "files"},
+		{Tool: uncalled{"theme"}, Executor: ExecutorClient},
 	} {
 		if err := r.Add(e); err != nil {
 			t.Fatalf("Add() = %v", err)

@@ -7,7 +7,7 @@ import (
 )
 
 // writing is a tool whose calls write if their arguments contain a W.
-type writing struct{ still }
+type writing struct{ uncalled }
 
 func (writing) Writes(arguments string) bool { return strings.Contains(arguments, "W") }
 
@@ -50,7 +50,7 @@ func TestNamesOfCalls(t *testing.T) {
 	t.Parallel()
 	r := NewRegistry()
 	var entries []Entry
-	for _, tool := range []Tool{writing{still{"http"}}, still{"chart"}} {
+	for _, tool := range []Tool{writing{uncalled{"http"}}, uncalled{"chart"}} {
 		e := Entry{Tool: tool, Executor: ExecutorApp}
 		entries = append(entries, e)
 		if err := r.Add(e); err != nil {

@@ -288,7 +288,7 @@ func TestRouterTimeout(t *testing.T) {
 				if len(reports) != 1 || reports[0].Ending != ending || reports[0].Took != tc.took || reports[0].Entry.Executor != ExecutorApp {
 					t.Errorf("reported %+v", reports)
 				}
-				time.Sleep(2 * time.Hour) // those left behind end
+				time.Sleep(2 * time.Hour) // until the tools that go on have ended
 			})
 		})
 	}

@@ -83,7 +83,7 @@ var minimal = map[string]string{
 	"createTable":             `{"title":"T","columns":[{"key":"k","label":"K"}],"data":[{}]}`,
 }
 
-func TestToolsAreTheSixteen(t *testing.T) {
+func TestSixteenTools(t *testing.T) {
 	t.Parallel()
 	tools := Tools()
 	if len(tools) != 16 || len(full) != 16 || len(minimal) != 16 {

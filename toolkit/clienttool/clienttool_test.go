@@ -59,7 +59,7 @@ func TestAnswerAfterTheToolRuns(t *testing.T) {
 		go func() { done <- toolkit.Drain(router.Call(t.Context(), call("c1")), nil) }()
 		synctest.Wait()
 		if !k.waits("c1") || k.waits("c2") {
-			t.Error("Open does not say which call waits")
+			t.Error("c1 does not wait, or c2 does")
 		}
 		if err := k.Deliver("c2", "{}"); !errors.Is(err, errNotOpen) {
 			t.Errorf("unknown call: got %v", err)

@@ -29,7 +29,7 @@ func niceOf(pid int) (map[string]int, error) {
 		if err != nil {
 			continue // a thread that has ended
 		}
-		const first, nice = 3, 19 // the number of the field behind the command's name
+		const first, nice = 3, 19 // the number of the field after the command's name
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 		if len(fields) <= nice-first {
 			return nil, fmt.Errorf("%s is %q", name, stat)

@@ -239,26 +239,6 @@ func TestCancelledCall(t *testing.T) {
 	}
 }
 
-// A consumer that stops reading ends the program, too.
-func TestAbandonedCall(t *testing.T) {
-	t.Parallel()
-	r, printed := running(t, Config{Timeout: 5 * time.Minute}, nil)
-	tool := r.sandbox.JavaScript()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	go func() {
-		<-printed
-		cancel()
-	}()
-	call := toolkit.Call{Arguments: `{"code":"console.log(1); for (;;);"}`}
-	for c, err := range tool.Call(ctx, call) {
-		if err != nil || c.Result == nil || !c.Result.Failed() {
-			t.Errorf("got %+v, %v", c, err)
-		}
-		break
-	}
-}
-
 // TestOneOwnersPrograms has one owner with many programs, and another owner whose program
 // does not have to wait for them.
 func TestOneOwnersPrograms(t *testing.T) {

@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -201,7 +202,7 @@ func TestLoadConfig(t *testing.T) {
 	if err != nil || config.Servers["a"].Args[0] != "tok" {
 		t.Errorf("got %+v, %v", config, err)
 	}
-	if _, err := LoadConfig(path + ".none"); err == nil || !os.IsNotExist(unwrapAll(err)) {
+	if _, err := LoadConfig(path + ".none"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	if err := os.WriteFile(path, []byte(`{}`), 0o600); err != nil {
@@ -209,19 +210,6 @@ func TestLoadConfig(t *testing.T) {
 	}
 	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("%v does not name the file", err)
-	}
-}
-
-func unwrapAll(err error) error {
-	for {
-		inner, ok := err.(interface{ Unwrap() error })
-		if !ok || inner.Unwrap() == nil {
-			return err
-		}
-		if os.IsNotExist(err) {
-			return err
-		}
-		err = inner.Unwrap()
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 	"voicebridge/toolkit"
 )
 
-// shelf saves media, and refuses what is larger than 1000 bytes.
-type shelf struct {
+// mediaStore saves media, and refuses what is larger than 1000 bytes.
+type mediaStore struct {
 	mu   sync.Mutex
 	kept []string
 }
 
-func (s *shelf) SaveMedia(_ context.Context, call toolkit.Call, data []byte) (toolkit.Media, error) {
+func (s *mediaStore) SaveMedia(_ context.Context, call toolkit.Call, data []byte) (toolkit.Media, error) {
 	if len(data) > 1000 {
 		return toolkit.Media{}, errors.New("too large")
 	}
@@ -36,7 +36,7 @@ func (s *shelf) SaveMedia(_ context.Context, call toolkit.Call, data []byte) (to
 // TestMedia saves the media of a result beside the thread, within limits.
 func TestMedia(t *testing.T) {
 	t.Parallel()
-	media := &shelf{}
+	media := &mediaStore{}
 	b := openWith(t, map[string]Server{"s": stdio("server", nil)}, Options{Media: media})
 	call := func(arguments string) toolkit.Result {
 		return toolkit.Drain(b.router.Call(t.Context(), toolkit.Call{Name: "s__pictures", ThreadID: "t1", Arguments: arguments}), nil)

@@ -49,7 +49,7 @@ func (c wireConnection) Write(ctx context.Context, message jsonrpc.Message) erro
 	}
 }
 
-// watched is an in-memory server that is watched, as run does it.
+// watched is an in-memory server that is watched, as by run.
 type watched struct {
 	*server
 	wire    *wire

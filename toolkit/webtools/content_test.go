@@ -218,7 +218,7 @@ func TestPageWaitsForItsReader(t *testing.T) {
 	go func() { read <- tool.readOne(ctx, s.URL, false) }()
 	<-came
 	cancel()
-	// Possibly the end of the page was not seen yet.
+	// The end of the page may not have been read yet.
 	if page := <-read; page.Text != "" || page.Error != "the page arrived, but there was no time left to read it" && !strings.Contains(page.Error, "cancel") {
 		t.Errorf("got %+v", page)
 	}

@@ -125,7 +125,8 @@ func TestSameOrigin(t *testing.T) {
 	}
 }
 
-// endless writes chunks until the client stops reading, and reports it.
+// endless writes chunks until the client stops reading, or to 1 GiB, and sends to full how
+// many bytes were written.
 func endless(w io.Writer, chunk []byte, full chan<- int) {
 	total := 0
 	for total < 1<<30 {
