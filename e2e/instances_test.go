@@ -2,11 +2,9 @@ package e2e
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -28,46 +26,6 @@ func TestTakenForDead(t *testing.T) {
 	again := r.dial(t, request{})
 	again.next("bridge.ready")
 	r.over(again, "hangup")
-}
-
-// TestCallsOfOthers has a call on one process and does everything to it through another
-// process on the same database.
-func TestCallsOfOthers(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigConfig{database: persistencetest.PostgresURL(t), environ: waiting})
-	other := &rig{t: t, ctx: r.ctx, database: r.database, environ: r.environ, sim: r.sim, api: r.api}
-	other.program = launch(t, r.environ, "serve")
-
-	first := r.dial(t, request{})
-	first.next("bridge.ready")
-	if status, body := post(t, other.url+"/api/threads/"+first.thread+"/messages", `{"content":"Hello"}`); status != http.StatusAccepted || !strings.Contains(body, first.id) {
-		t.Fatalf("typed text: %d %s", status, body)
-	}
-	first.saved("answer", says(persistence.RoleAssistant, "Well."))
-	for path, want := range map[string]string{"interrupt": `"interrupted"`, "reset": `"id"`} {
-		if status, body := post(t, other.url+"/api/threads/"+first.thread+"/"+path, ""); status != http.StatusOK || !strings.Contains(body, want) {
-			t.Errorf("%s: %d %s", path, status, body)
-		}
-	}
-	back := other.rejoin(t, first)
-	back.welcomed()
-
-	if _, status, body := other.try(t, request{thread: first.thread}); status != http.StatusConflict {
-		t.Errorf("a second call without takeover: %d %s", status, body)
-	}
-	second := other.dial(t, request{thread: first.thread, takeover: true})
-	second.next("bridge.ready")
-	if reason := back.ended(); reason != "taken_over" {
-		t.Errorf("the call of the other process ended because of %s", reason)
-	}
-	if status, body := post(t, r.url+"/v1/realtime/calls/"+second.id+"/hangup", ""); status != http.StatusOK {
-		t.Errorf("hang up: %d %s", status, body)
-	}
-	if reason := second.ended(); reason != "hangup" {
-		t.Errorf("the call ended because of %s", reason)
-	}
-	r.wantLeft(first, "taken_over")
-	r.wantLeft(second, "hangup")
 }
 
 // untilReady waits until the process accepts calls.

@@ -80,6 +80,11 @@ func everyRoute(t *testing.T, c *cluster) {
 	if reason := back.ended(); reason != "taken_over" {
 		t.Errorf("the call of the other process ended because of %s", reason)
 	}
+	for path, want := range map[string]string{"interrupt": `"interrupted"`, "reset": `"id"`} {
+		if status, body := post(t, c.at(third).url+"/api/threads/"+first.thread+"/"+path, ""); status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
 	if status, body := post(t, c.at(third).url+"/v1/realtime/calls/"+second.id+"/hangup", ""); status != http.StatusOK {
 		t.Errorf("hang up: %d %s", status, body)
 	}
