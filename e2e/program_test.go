@@ -299,7 +299,6 @@ func get(t *testing.T, url string) (int, string) {
 	return exchange(t, http.MethodGet, url, "")
 }
 
-// post sends JSON.
 // untilGet waits until an address answers with these words in its body.
 func untilGet(t *testing.T, url, words string) {
 	t.Helper()
@@ -319,9 +318,26 @@ func untilGet(t *testing.T, url, words string) {
 	}
 }
 
+// post sends JSON.
 func post(t *testing.T, url, body string) (int, string) {
 	t.Helper()
 	return exchange(t, http.MethodPost, url, body)
+}
+
+// postJSON sends JSON to the program, wants a status, and decodes the answer into v, unless it
+// is nil.
+func (p *program) postJSON(t *testing.T, path, body string, status int, v any) {
+	t.Helper()
+	got, text := post(t, p.url+path, body)
+	if got != status {
+		t.Fatalf("POST %s: status %d, want %d: %s", path, got, status, text)
+	}
+	if v == nil {
+		return
+	}
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		t.Fatalf("POST %s: %v: %s", path, err, text)
+	}
 }
 
 // newThread makes a thread and returns its id.

@@ -132,31 +132,6 @@ func (m *model) forget() {
 const queueSettings = "limits:\n  setups_per_minute_per_ip: 100000\n" +
 	"conversations:\n  auto_generate_titles: false\n  queue: {max_size: 0, auto_generate_titles: false}\n"
 
-// post sends JSON to the program and reads the answer into v.
-func (p *program) post(t *testing.T, path, body string, status int, v any) {
-	t.Helper()
-	r, err := unpooled.Post(p.url+path, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	if r.StatusCode != status {
-		t.Fatalf("POST %s: status %d, want %d", path, r.StatusCode, status)
-	}
-	if v != nil {
-		if err := json.NewDecoder(r.Body).Decode(v); err != nil {
-			t.Fatalf("POST %s: %v", path, err)
-		}
-	}
-}
-
-func (p *program) newThread(t *testing.T) string {
-	t.Helper()
-	var thread struct{ ID string }
-	p.post(t, "/api/threads", `{}`, http.StatusCreated, &thread)
-	return thread.ID
-}
-
 // TestQueueKilled kills the program repeatedly while it delivers 400 messages. Each
 // message is in its thread once, in order and with an answer; for each kill, at most one
 // on each thread was asked twice.
@@ -174,12 +149,12 @@ func TestQueueKilled(t *testing.T) {
 			p := launch(t, append(slices.Clone(environ), "VOICEBRIDGE_CONFIG="+write(t, still)))
 			var ids []string
 			for range threads {
-				ids = append(ids, p.newThread(t))
+				ids = append(ids, newThread(t, p.url))
 			}
 			for n := range each {
 				for i, id := range ids {
 					body := fmt.Sprintf(`{"message":"t%d m%03d","idempotency_key":"k%d"}`, i, n, n)
-					p.post(t, "/api/threads/"+id+"/queue", body, http.StatusCreated, nil)
+					p.postJSON(t, "/api/threads/"+id+"/queue", body, http.StatusCreated, nil)
 				}
 			}
 			if code := p.terminate(); code != 0 {
@@ -269,17 +244,17 @@ func TestQueueOnTwoInstances(t *testing.T) {
 		launch(t, append(slices.Clone(environ), "VOICEBRIDGE_CONFIG="+titled)),
 		launch(t, append(slices.Clone(environ), "VOICEBRIDGE_CONFIG="+titled)),
 	}
-	watched := instances[0].newThread(t)
+	watched := newThread(t, instances[0].url)
 	var sockets []*follower
 	for _, p := range instances {
 		sockets = append(sockets, followThread(t, p.url, watched))
 	}
 	// One instance answers, the other one takes the waiting messages.
 	path := "/api/sessions/" + watched + "/queue"
-	instances[0].post(t, path, `{"message":"slow one"}`, http.StatusCreated, nil)
+	instances[0].postJSON(t, path, `{"message":"slow one"}`, http.StatusCreated, nil)
 	m.until(t, 1)
 	var two struct{ ID string }
-	instances[1].post(t, path, `{"message":"slow two"}`, http.StatusCreated, &two)
+	instances[1].postJSON(t, path, `{"message":"slow two"}`, http.StatusCreated, &two)
 	queueEvents := func(f *follower, until string) []string {
 		t.Helper()
 		var got []string
@@ -311,11 +286,11 @@ func TestQueueOnTwoInstances(t *testing.T) {
 
 	var ids []string
 	for range threads {
-		ids = append(ids, instances[0].newThread(t))
+		ids = append(ids, newThread(t, instances[0].url))
 	}
 	for n := range each {
 		for i, id := range ids {
-			instances[(n+i)%2].post(t, "/api/threads/"+id+"/queue", fmt.Sprintf(`{"message":"t%d m%03d"}`, i, n), http.StatusCreated, nil)
+			instances[(n+i)%2].postJSON(t, "/api/threads/"+id+"/queue", fmt.Sprintf(`{"message":"t%d m%03d"}`, i, n), http.StatusCreated, nil)
 		}
 	}
 	database := environ[slices.IndexFunc(environ, func(s string) bool { return strings.HasPrefix(s, "DATABASE_URL=") })]
@@ -329,8 +304,8 @@ func TestQueueOnTwoInstances(t *testing.T) {
 	}
 }
 
-// TestQueueInCall speaks waiting messages into the live call one by one, and sends as text
-// what still waits when the call ends.
+// TestQueueInCall sends waiting messages to the live call one by one, and as text once there
+// is no call.
 func TestQueueInCall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{environ: []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"}})
@@ -338,7 +313,7 @@ func TestQueueInCall(t *testing.T) {
 	c.next("bridge.ready")
 	path := "/api/threads/" + c.thread + "/queue"
 	for _, words := range []string{"Good morning.", "Hello."} {
-		r.typed(t, path, `{"message":"`+words+`"}`, http.StatusCreated, nil)
+		r.postJSON(t, path, `{"message":"`+words+`"}`, http.StatusCreated, nil)
 	}
 	c.saved("the second message", says(persistence.RoleUser, "Hello."))
 	c.heard(2)
@@ -352,7 +327,7 @@ func TestQueueInCall(t *testing.T) {
 	if !slices.Equal(roles, []string{"user", "assistant", "user", "assistant"}) {
 		t.Errorf("the thread is %q", script)
 	}
-	r.typed(t, path, `{"message":"And now typed."}`, http.StatusCreated, nil)
+	r.postJSON(t, path, `{"message":"And now typed."}`, http.StatusCreated, nil)
 	eventually(t, "the answer by text", func() bool {
 		script := r.script(t, c.thread)
 		return strings.HasPrefix(script[len(script)-1], "assistant text completed: ")

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,10 +20,10 @@ func TestTypedAndSpoken(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, rigConfig{database: url(t), environ: []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"}})
 			var thread struct{ ID string }
-			r.typed(t, "/api/threads", `{}`, http.StatusCreated, &thread)
+			r.postJSON(t, "/api/threads", `{}`, http.StatusCreated, &thread)
 			messages := "/api/threads/" + thread.ID + "/messages"
 			var first struct{ Message persistence.Message }
-			r.typed(t, messages, `{"content":"My cat is called Nils."}`, http.StatusOK, &first)
+			r.postJSON(t, messages, `{"content":"My cat is called Nils."}`, http.StatusOK, &first)
 
 			c := r.dial(t, request{thread: thread.ID})
 			c.next("bridge.ready")
@@ -34,13 +33,13 @@ func TestTypedAndSpoken(t *testing.T) {
 			}
 			hearTurn(c)
 			c.saved("spoken turn", says(persistence.RoleUser, spokenWords))
-			r.typed(t, messages, `{"content":"Hello."}`, http.StatusAccepted, nil)
+			r.postJSON(t, messages, `{"content":"Hello."}`, http.StatusAccepted, nil)
 			c.next(realtime.TypeOutputBufferStopped)
 			c.saved("answer", says(persistence.RoleAssistant, "Well."))
 			r.over(c, "hangup")
 
 			var last struct{ Message persistence.Message }
-			r.typed(t, messages, `{"content":"What did I say before?"}`, http.StatusOK, &last)
+			r.postJSON(t, messages, `{"content":"What did I say before?"}`, http.StatusOK, &last)
 			if text := last.Message.Text(); !strings.Contains(text, "Hello.") {
 				t.Errorf("typed after the call, it answers %q", text)
 			}
@@ -51,20 +50,5 @@ func TestTypedAndSpoken(t *testing.T) {
 				"user text completed: What did I say before?", "assistant text completed: "+last.Message.Text())
 			r.quiet()
 		})
-	}
-}
-
-// typed posts JSON and decodes the answer into v.
-func (r *rig) typed(t *testing.T, path, body string, status int, v any) {
-	t.Helper()
-	got, text := r.post(t, path, "application/json", body)
-	if got != status {
-		t.Fatalf("POST %s: %d %s", path, got, text)
-	}
-	if v == nil {
-		return
-	}
-	if err := json.Unmarshal([]byte(text), v); err != nil {
-		t.Fatalf("%s: %v", text, err)
 	}
 }
