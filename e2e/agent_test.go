@@ -57,9 +57,9 @@ func outputs(t *testing.T, s *simulator.Session) []string {
 }
 
 // toolEvent waits for an event about a tool that contains the given text.
-func (c *caller) toolEvent(kind, text string) told {
+func (c *caller) toolEvent(kind, text string) timedEvent {
 	c.t.Helper()
-	return c.wait(kind+" with "+text, func(ev told) bool {
+	return c.wait(kind+" with "+text, func(ev timedEvent) bool {
 		return ev.Type == "bridge.tool."+kind && strings.Contains(string(ev.Raw), text)
 	})
 }

@@ -39,7 +39,7 @@ type caller struct {
 	process *callProcess // else nil
 
 	mu      sync.Mutex
-	events  []told
+	events  []timedEvent
 	changed chan struct{}
 	seen    int
 	closed  bool
@@ -50,8 +50,8 @@ type caller struct {
 	turns   int         // spoken turns
 }
 
-// told is an event and the time it arrived.
-type told struct {
+// timedEvent is an event and the time it arrived.
+type timedEvent struct {
 	at time.Time
 	realtime.Event
 }
@@ -86,7 +86,7 @@ func (c *caller) message(data []byte) {
 		c.t.Errorf("the browser got %.200q: %v", data, err)
 	}
 	c.update(func() {
-		c.events = append(c.events, told{time.Now(), ev})
+		c.events = append(c.events, timedEvent{time.Now(), ev})
 		if ev.Type == realtime.TypeInputCommitted {
 			c.turns++
 		}
@@ -107,7 +107,7 @@ func (c *caller) WriteRTP(p *rtp.Packet) error {
 		// A jump too large for a loss means another stream.
 		if last := c.sound; len(c.soundAt) > 0 &&
 			(p.SSRC != last.SSRC || p.SequenceNumber-last.SequenceNumber > 500 || p.Timestamp-last.Timestamp > 30*48000) {
-			c.breaks = append(c.breaks, fmt.Sprintf("%v behind %v", p.Header, last))
+			c.breaks = append(c.breaks, fmt.Sprintf("%v after %v", p.Header, last))
 		}
 		c.soundAt, c.sound = append(c.soundAt, time.Now()), p.Header.Clone()
 	})
@@ -138,9 +138,9 @@ func (c *caller) until(what string, ok func() bool) {
 }
 
 // wait waits for the next event that match accepts; those before it count as seen.
-func (c *caller) wait(what string, match func(told) bool) told {
+func (c *caller) wait(what string, match func(timedEvent) bool) timedEvent {
 	c.t.Helper()
-	var found told
+	var found timedEvent
 	c.until(what, func() bool {
 		for c.seen < len(c.events) {
 			found = c.events[c.seen]
@@ -154,9 +154,9 @@ func (c *caller) wait(what string, match func(told) bool) told {
 	return found
 }
 
-func (c *caller) next(kind string) told {
+func (c *caller) next(kind string) timedEvent {
 	c.t.Helper()
-	return c.wait(kind, func(ev told) bool { return ev.Type == kind })
+	return c.wait(kind, func(ev timedEvent) bool { return ev.Type == kind })
 }
 
 // ended waits for the end and its reason.
@@ -165,7 +165,7 @@ func (c *caller) ended() string {
 	return reasonOf(c.t, c.next("bridge.ended"))
 }
 
-func reasonOf(t *testing.T, ev told) string {
+func reasonOf(t *testing.T, ev timedEvent) string {
 	t.Helper()
 	var e struct{ Reason string }
 	if err := json.Unmarshal(ev.Raw, &e); err != nil {
@@ -209,7 +209,7 @@ func (c *caller) played(words string) {
 	})
 }
 
-func messageOf(t *testing.T, ev told) (persistence.Message, bool) {
+func messageOf(t *testing.T, ev timedEvent) (persistence.Message, bool) {
 	if ev.Type != "bridge.message" {
 		return persistence.Message{}, false
 	}
@@ -230,7 +230,7 @@ func says(role persistence.Role, words string) func(persistence.Message) bool {
 // refusal waits for the error about the event with that id.
 func (c *caller) refusal(eventID string) realtime.Error {
 	c.t.Helper()
-	ev := c.wait("error for "+eventID, func(ev told) bool {
+	ev := c.wait("error for "+eventID, func(ev timedEvent) bool {
 		return ev.Type == realtime.TypeError && ev.Error != nil && ev.Error.EventID == eventID
 	})
 	return *ev.Error
@@ -284,8 +284,8 @@ func (c *caller) speak() {
 	c.until("spoken turn", func() bool { return c.turns > before })
 }
 
-// murmurs sends silence, as an open microphone does, until the test ends.
-func (c *caller) murmurs(write func(*rtp.Packet) error) {
+// sendSilence sends silence, as an open microphone does, until the test ends.
+func (c *caller) sendSilence(write func(*rtp.Packet) error) {
 	ended := make(chan struct{})
 	c.t.Cleanup(func() { <-ended })
 	go func() {
@@ -323,10 +323,10 @@ func (c *caller) hears(n int) {
 }
 
 // all returns what the caller has received so far.
-func (c *caller) all() []told {
+func (c *caller) all() []timedEvent {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]told(nil), c.events...)
+	return append([]timedEvent(nil), c.events...)
 }
 
 func (c *caller) log() string {

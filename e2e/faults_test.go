@@ -167,14 +167,14 @@ const spokenTurn = "user voice completed: " + spokenWords
 
 var answered = []string{"user text completed: Hello.", "assistant voice completed: Well."}
 
-// hello types, and waits for the answer to its last sound.
+// hello types, and waits until the answer has been played to its end.
 func hello(c *caller) {
 	c.say("Hello.")
 	c.next(realtime.TypeOutputBufferStopped)
 	c.saved("answer", says(persistence.RoleAssistant, "Well."))
 }
 
-// hearTurn has a spoken turn answered, to its last sound.
+// hearTurn speaks, and waits until the answer has been played to its end.
 func hearTurn(c *caller) {
 	c.session.SimulateSpeech()
 	c.next(realtime.TypeOutputBufferStopped)
@@ -183,7 +183,7 @@ func hearTurn(c *caller) {
 // inAnswer brings the call into the middle of an answer.
 func inAnswer(c *caller) {
 	c.say(countPlease)
-	c.wait("20th piece of an answer", func(ev told) bool {
+	c.wait("20th piece of an answer", func(ev timedEvent) bool {
 		return ev.Type == realtime.TypeAudioTranscriptDelta && strings.Contains(ev.Delta, "n60")
 	})
 }
@@ -197,7 +197,7 @@ func inAnswerAgain(c *caller, reason string) {
 		c.t.Errorf("renewing because of %s", got)
 	}
 	c.next("bridge.upstream.renewed")
-	c.wait("20th piece of the answer", func(ev told) bool {
+	c.wait("20th piece of the answer", func(ev timedEvent) bool {
 		return ev.Type == realtime.TypeAudioTranscriptDelta && strings.Contains(ev.Delta, "n60")
 	})
 }
@@ -215,13 +215,13 @@ var failures = map[string]failure{
 		act: func(c *caller) {
 			inAnswer(c)
 			c.session.Inject([]byte(`{"type":"error","error":{"type":"insufficient_quota","code":"insufficient_quota","message":"No money."}}`))
-			c.wait("its error", func(ev told) bool { return ev.Error != nil && ev.Error.Message == "No money." })
+			c.wait("its error", func(ev timedEvent) bool { return ev.Error != nil && ev.Error.Message == "No money." })
 		}, reason: "upstream_error", thread: interrupted,
 	},
 	"it refuses the settings": {
 		faults: simulator.Faults{RejectSessionUpdate: 100}, early: true,
 		act: func(c *caller) {
-			c.wait("its error", func(ev told) bool { return ev.Error != nil && strings.Contains(ev.Error.Message, "on purpose") })
+			c.wait("its error", func(ev timedEvent) bool { return ev.Error != nil && strings.Contains(ev.Error.Message, "on purpose") })
 		}, reason: "session_rejected",
 	},
 	"it refuses every settings": {
@@ -230,7 +230,7 @@ var failures = map[string]failure{
 	"it refuses the caller's settings": {
 		faults: simulator.Faults{RejectSessionUpdate: 1}, session: asksMe, early: true,
 		act: func(c *caller) {
-			c.wait("its error", func(ev told) bool { return ev.Error != nil && strings.Contains(ev.Error.Message, "on purpose") })
+			c.wait("its error", func(ev timedEvent) bool { return ev.Error != nil && strings.Contains(ev.Error.Message, "on purpose") })
 			c.next("bridge.ready")
 			hello(c)
 		}, thread: answered,

@@ -68,7 +68,7 @@ var killPoints = map[string]killPoint{
 		act: func(_ *testing.T, c *caller) {
 			c.say(countPlease)
 			first := c.next(realtime.TypeAudioTranscriptDelta)
-			c.wait("3 s of an answer", func(ev told) bool {
+			c.wait("3 s of an answer", func(ev timedEvent) bool {
 				return ev.Type == realtime.TypeAudioTranscriptDelta && ev.at.Sub(first.at) > 3*time.Second
 			})
 		},
@@ -168,7 +168,7 @@ func TestKillWithoutDatabase(t *testing.T) {
 	for n := range 5 {
 		text := fmt.Sprintf("Echo: %d", n)
 		c.say(text)
-		c.wait("answer to "+text, func(ev told) bool {
+		c.wait("answer to "+text, func(ev timedEvent) bool {
 			it, err := realtime.DecodeItem(ev.Item)
 			return ev.Type == realtime.TypeItemDone && err == nil && it.Status == "completed" && it.Text() == "Yes."
 		})
@@ -247,7 +247,8 @@ func (c *caller) streamed() map[string]string {
 	return words
 }
 
-// notSaved are the answers of which the messages do not have all of these words.
+// notSaved lists the items of the answers that are in no message, or of which some words are
+// missing.
 func notSaved(streamed map[string]string, messages []persistence.Message) (items []string) {
 	left := maps.Clone(streamed)
 	for _, m := range messages {
@@ -258,13 +259,13 @@ func notSaved(streamed map[string]string, messages []persistence.Message) (items
 	return slices.Sorted(maps.Keys(left))
 }
 
-// wantKept looks for what was in the thread before the kill, and for what was said to be
-// saved.
+// wantKept checks that the thread still has what was saved before the kill, and what the
+// caller was told is saved.
 func (r *rig) wantKept(t *testing.T, c *caller, streamed map[string]string) {
 	t.Helper()
 	messages := r.messages(t, c.thread)
 	if lost := notSaved(streamed, messages); len(lost) > 0 {
-		t.Errorf("of the answers %q less is there than before the kill", lost)
+		t.Errorf("the kill lost words of the answers %q", lost)
 	}
 	saved := map[string]string{}
 	for _, ev := range c.all() {
@@ -274,7 +275,7 @@ func (r *rig) wantKept(t *testing.T, c *caller, streamed map[string]string) {
 	}
 	for _, m := range messages {
 		if !strings.HasPrefix(m.Text(), saved[m.ID]) {
-			t.Errorf("of the message %.40q… %d bytes are there, %d were told as saved", m.Text(), len(m.Text()), len(saved[m.ID]))
+			t.Errorf("the message %.40q… has %d bytes, but %d were reported as saved, or it differs", m.Text(), len(m.Text()), len(saved[m.ID]))
 		}
 		delete(saved, m.ID)
 	}

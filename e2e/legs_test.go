@@ -82,7 +82,9 @@ func TestSimulateApart(t *testing.T) {
 	c.next("bridge.tool.done")
 	c.saved("answer", says(persistence.RoleAssistant, "Here is your chart."))
 	c.say("A long story, please.")
-	c.wait("a piece of it", func(ev told) bool { return ev.Type == realtime.TypeAudioTranscriptDelta && ev.Delta == "Let me tell" })
+	c.wait("a piece of it", func(ev timedEvent) bool {
+		return ev.Type == realtime.TypeAudioTranscriptDelta && ev.Delta == "Let me tell"
+	})
 	sim.kill()
 	if reason := reasonOf(t, c.next("bridge.upstream.renewing")); reason != "upstream_lost" {
 		t.Errorf("the upstream was lost because of %s", reason)

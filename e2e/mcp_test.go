@@ -16,25 +16,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// obedient is a language model of OpenAI's kind: when told "call NAME ARGUMENTS" it calls
+// toolModel is a language model of OpenAI's kind: when told "call NAME ARGUMENTS" it calls
 // that tool, and then says what it has read and how many images it was shown.
-type obedient struct {
+type toolModel struct {
 	*httptest.Server
 	mu      sync.Mutex
 	offered map[string]json.RawMessage // the schemas of its tools
 }
 
-func newObedient(t *testing.T) *obedient {
+func newToolModel(t *testing.T) *toolModel {
 	t.Helper()
-	o := &obedient{offered: map[string]json.RawMessage{}}
-	o.Server = httptest.NewServer(http.HandlerFunc(o.answer))
-	t.Cleanup(o.Close)
-	return o
+	m := &toolModel{offered: map[string]json.RawMessage{}}
+	m.Server = httptest.NewServer(http.HandlerFunc(m.answer))
+	t.Cleanup(m.Close)
+	return m
 }
 
 var order = regexp.MustCompile(`(?s)call (\S+) (\{.*\})`)
 
-func (o *obedient) answer(w http.ResponseWriter, r *http.Request) {
+func (m *toolModel) answer(w http.ResponseWriter, r *http.Request) {
 	var req struct {
 		Messages []struct {
 			Role    string          `json:"role"`
@@ -51,11 +51,11 @@ func (o *obedient) answer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
 	}
-	o.mu.Lock()
+	m.mu.Lock()
 	for _, tool := range req.Tools {
-		o.offered[tool.Function.Name] = tool.Function.Parameters
+		m.offered[tool.Function.Name] = tool.Function.Parameters
 	}
-	o.mu.Unlock()
+	m.mu.Unlock()
 	last := req.Messages[len(req.Messages)-1]
 	var words, tool string
 	_ = json.Unmarshal(last.Content, &words)
@@ -108,7 +108,7 @@ func TestMCPServers(t *testing.T) {
 	}
 	memory := npmServer(t, "@modelcontextprotocol/server-memory/dist/index.js")
 	memory["env"] = map[string]any{"MEMORY_FILE_PATH": filepath.Join(files, "memory.jsonl")}
-	model := newObedient(t)
+	model := newToolModel(t)
 	config := mcpServers(t, map[string]any{
 		"web":    map[string]any{"type": "streamable-http", "url": overHTTP(t)},
 		"files":  npmServer(t, "@modelcontextprotocol/server-filesystem/dist/index.js", files),

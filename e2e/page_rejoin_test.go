@@ -116,8 +116,8 @@ func (p *tab) dugOnce(t *testing.T, s *rig) {
 // of the test, which it can cut.
 type detours struct {
 	*httptest.Server
-	mu   sync.Mutex
-	ways []*way
+	mu    sync.Mutex
+	paths []*lossyPath
 }
 
 func newDetours(t *testing.T, program string) *detours {
@@ -166,13 +166,13 @@ func replaceBody(body *io.ReadCloser, length *int64, h http.Header, change func(
 
 // lead redirects an answer to a new path.
 func (d *detours) lead(answer string) (string, error) {
-	w, answer, err := newWay(answer, rand.New(rand.NewPCG(1, 1)))
+	path, answer, err := newLossyPath(answer, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		return "", err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ways = append(d.ways, w)
+	d.paths = append(d.paths, path)
 	return answer, nil
 }
 
@@ -180,10 +180,10 @@ func (d *detours) lead(answer string) (string, error) {
 func (d *detours) cut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, w := range d.ways {
-		w.close()
+	for _, path := range d.paths {
+		path.close()
 	}
-	d.ways = nil
+	d.paths = nil
 }
 
 // TestPageKeepsItsCall reloads the page while a tool runs and rejoins the call, cuts its
@@ -207,7 +207,7 @@ func TestPageKeepsItsCall(t *testing.T) {
 	}
 	door.cut()
 	p.until(t, "a page that misses its connection", "voicebridge.pc.connectionState !== 'connected'")
-	p.until(t, "the connection on another way", "voicebridge.pc.connectionState === 'connected'")
+	p.until(t, "the connection on another path", "voicebridge.pc.connectionState === 'connected'")
 	p.untilLive(t)
 	if !eval[bool](t, p, "voicebridge.pc === window.before") {
 		t.Error("the page made a new connection and did not restart ICE")

@@ -181,7 +181,7 @@ func (p *person) connect(path string, want int) (http.Header, bool) {
 		_ = peer.Close()
 		return nil, false
 	}
-	way, answer, err := newWay(answer, rand.New(rand.NewPCG(p.rng.Uint64(), 0)))
+	lossy, answer, err := newLossyPath(answer, rand.New(rand.NewPCG(p.rng.Uint64(), 0)))
 	if err == nil {
 		p.update(func() { p.ready, p.gone = false, false })
 		err = peer.Accept(p.soak.ctx, answer)
@@ -192,7 +192,7 @@ func (p *person) connect(path string, want int) (http.Header, bool) {
 		return nil, false
 	}
 	p.peer = peer
-	p.close = func() { _ = peer.Close(); way.close() }
+	p.close = func() { _ = peer.Close(); lossy.close() }
 	return header, true
 }
 
@@ -264,7 +264,7 @@ func (p *person) told(data []byte) {
 				p.t.Errorf("%s: %v", ev.Raw, err)
 			}
 			p.saved[e.Message.ID] = fact{now, e.Message}
-			p.noteLocked("told to be saved: %s", rowOf(e.Message))
+			p.noteLocked("reported as saved: %s", rowOf(e.Message))
 		case realtime.TypeItemDone:
 			it, err := realtime.DecodeItem(ev.Item)
 			if err == nil && it.Type == realtime.ItemMessage && it.Role == "assistant" && it.Status == "completed" {
@@ -371,7 +371,7 @@ func (c *comparison) order() {
 		}
 		n, _ := strconv.Atoi(found[1])
 		if n < last {
-			c.wrong(c.sent(m.text), "text %q: want it before number %d, it stands behind", m.text, last)
+			c.wrong(c.sent(m.text), "text %q: want it before number %d, it comes after it", m.text, last)
 		}
 		last = n
 	}
@@ -393,10 +393,10 @@ func (c *comparison) saved(f fact) {
 	told := f.message.Text()
 	switch {
 	case !ok:
-		c.wrong(f.at, "message told to be saved: want %s, it is not there", rowOf(f.message))
+		c.wrong(f.at, "message reported as saved: want %s, it is not there", rowOf(f.message))
 	case f.message.Metadata.Status == persistence.StatusCompleted && m.text != told,
 		!strings.HasPrefix(m.text, told) && m.role == "assistant":
-		c.wrong(f.at, "message told to be saved: want %s, it is %s", rowOf(f.message), m)
+		c.wrong(f.at, "message reported as saved: want %s, it is %s", rowOf(f.message), m)
 	}
 	for _, part := range f.message.Parts {
 		if part.IsTool() && part.State == persistence.ToolOutputAvailable {
@@ -411,13 +411,13 @@ func (c *comparison) shown(item string, f fact) {
 	if c.byItem[item] > 0 {
 		return
 	}
-	death, ok := c.soak.justBefore(f.at)
+	killed, ok := c.soak.justBefore(f.at)
 	if !ok {
 		c.wrong(f.at, "answer %s: want what was shown, it is not there, and the program was not killed within %v", item, unsaved)
 		return
 	}
 	for _, e := range c.person.typed {
-		if e.at.After(f.at) && e.at.Before(death) && c.typed[e.what] > 0 {
+		if e.at.After(f.at) && e.at.Before(killed) && c.typed[e.what] > 0 {
 			c.wrong(f.at, "answer %s: want what was shown, it is not there, but what was typed after it is (%q)", item, e.what)
 			return
 		}

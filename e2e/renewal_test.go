@@ -23,7 +23,7 @@ import (
 )
 
 // `go test ./e2e -run 'Renewals$' -v -args -renewals 100` shows all of them.
-var renewals = flag.Int("renewals", 4, "how many planned and how many sudden renewals a test goes through, at least")
+var renewals = flag.Int("renewals", 4, "at least how many planned, and how many sudden, renewals to test")
 
 // callRenewals is how many renewals one call goes through: it does not survive more than
 // six losses in ten minutes.
@@ -261,7 +261,7 @@ func renew(t *testing.T, cfg simulator.Config, sudden bool) {
 				places <- struct{}{}
 				defer func() { <-places }()
 				c := &renewedCall{caller: r.dial(t, request{}), sudden: sudden, rng: rand.New(rand.NewPCG(1, uint64(number)))}
-				c.murmurs(c.peer.WriteRTP)
+				c.sendSilence(c.peer.WriteRTP)
 				c.next("bridge.ready")
 				c.talk(number, min(callRenewals, *renewals-number*callRenewals))
 				c.check()

@@ -242,7 +242,7 @@ func TestChangeOfAddress(t *testing.T) {
 func changeAddress(t *testing.T, r *rig, at location) {
 	b := r.roam(t, newNetwork(at.open(t, 0)), asksMe)
 	b.next("bridge.ready")
-	b.murmurs(b.track.WriteRTP)
+	b.sendSilence(b.track.WriteRTP)
 	b.isHeard(20)
 	b.say(waitPlease)
 	asked := b.tool()

@@ -38,7 +38,7 @@ type soak struct {
 	stop   chan struct{}
 
 	mu       sync.Mutex
-	deaths   []time.Time // when the program was killed
+	kills    []time.Time // when the program was killed
 	timeline []event     // the faults, and recoveries
 	faults   map[string]int
 }
@@ -115,8 +115,8 @@ func (s *soak) disturb(rng *rand.Rand) {
 		{"session expired", 8, s.session((*simulator.Session).Expire)},
 		{"somebody speaks", 16, s.session((*simulator.Session).SimulateSpeech)},
 		{"upstream refuses", 3, s.refuse},
-		{"database crashed", 2, s.crash},
-		{"program killed", 2, s.murder},
+		{"database crashed", 2, s.crashDatabase},
+		{"program killed", 2, s.killProgram},
 	}
 	sum := 0
 	for _, k := range kinds {
@@ -166,16 +166,16 @@ func (s *soak) refuse(rng *rand.Rand) {
 	s.rig.faults.Store(&simulator.Faults{})
 }
 
-func (s *soak) crash(rng *rand.Rand) {
+func (s *soak) crashDatabase(rng *rand.Rand) {
 	s.server.Crash()
 	s.pass(time.Duration(500+rng.IntN(4000)) * time.Millisecond)
 	s.server.Start()
 	s.note("database is back")
 }
 
-func (s *soak) murder(rng *rand.Rand) {
+func (s *soak) killProgram(rng *rand.Rand) {
 	s.mu.Lock()
-	s.deaths = append(s.deaths, time.Now())
+	s.kills = append(s.kills, time.Now())
 	s.mu.Unlock()
 	s.kill()
 	s.pass(time.Duration(rng.IntN(1000)) * time.Millisecond)
@@ -215,12 +215,12 @@ func clock(at time.Time) string { return at.UTC().Format("15:04:05.000") }
 func (s *soak) pass(d time.Duration) { <-time.After(d) }
 
 // justBefore returns the moment at which the program was killed soon after another one.
-func (s *soak) justBefore(at time.Time) (death time.Time, ok bool) {
+func (s *soak) justBefore(at time.Time) (killed time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, death := range s.deaths {
-		if d := death.Sub(at); d > -time.Second && d < unsaved {
-			return death, true
+	for _, killed := range s.kills {
+		if d := killed.Sub(at); d > -time.Second && d < unsaved {
+			return killed, true
 		}
 	}
 	return time.Time{}, false

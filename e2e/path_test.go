@@ -19,9 +19,9 @@ const (
 	overtakenOf100 = 2
 )
 
-// way is a bad path between a browser and the program: some packets are lost, and some
-// arrive later than the one behind them.
-type way struct {
+// lossyPath is a bad path between a browser and the program: some packets are lost, and some
+// arrive after the one sent next.
+type lossyPath struct {
 	browserSide *net.UDPConn
 	programSide *net.UDPConn
 	done        sync.WaitGroup
@@ -33,9 +33,9 @@ type way struct {
 
 var candidatePattern = regexp.MustCompile(`(?m)^a=candidate:\S+ 1 udp \d+ (\S+) (\d+) typ host.*$`)
 
-// newWay opens a path to the address in an SDP answer, and returns the answer changed to
-// lead to the path instead.
-func newWay(answer string, rng *rand.Rand) (*way, string, error) {
+// newLossyPath opens a path to the address in an SDP answer, and returns the answer changed
+// to lead to the path instead.
+func newLossyPath(answer string, rng *rand.Rand) (*lossyPath, string, error) {
 	found := candidatePattern.FindStringSubmatch(answer)
 	if found == nil {
 		return nil, "", fmt.Errorf("no candidate in %q", answer)
@@ -49,9 +49,9 @@ func newWay(answer string, rng *rand.Rand) (*way, string, error) {
 	if err := errors.Join(errNear, errFar); err != nil {
 		return nil, "", err
 	}
-	w := &way{browserSide: near, programSide: far, rng: rng}
-	w.done.Go(func() { w.carry(near, true, far.Write) })
-	w.done.Go(func() { w.carry(far, false, w.toBrowser) })
+	p := &lossyPath{browserSide: near, programSide: far, rng: rng}
+	p.done.Go(func() { p.carry(near, true, far.Write) })
+	p.done.Go(func() { p.carry(far, false, p.toBrowser) })
 	port := near.LocalAddr().(*net.UDPAddr).Port
 	candidate := fmt.Sprintf("a=candidate:1 1 udp 2130706431 %s %d typ host", target.IP, port)
 	lines := slices.DeleteFunc(strings.Split(answer, "\r\n"), isCandidate)
@@ -61,7 +61,7 @@ func newWay(answer string, rng *rand.Rand) (*way, string, error) {
 			break
 		}
 	}
-	return w, strings.Join(lines, "\r\n"), nil
+	return p, strings.Join(lines, "\r\n"), nil
 }
 
 func isCandidate(line string) bool { return strings.HasPrefix(line, "a=candidate:") }
@@ -73,7 +73,7 @@ func withoutCandidates(sdp string) string {
 }
 
 // carry takes packets from one side to the other until the path is closed.
-func (w *way) carry(from *net.UDPConn, browser bool, write func([]byte) (int, error)) {
+func (p *lossyPath) carry(from *net.UDPConn, browser bool, write func([]byte) (int, error)) {
 	buf := make([]byte, 2048)
 	var late []byte
 	for {
@@ -84,12 +84,12 @@ func (w *way) carry(from *net.UDPConn, browser bool, write func([]byte) (int, er
 		if err != nil {
 			continue // the other side has closed its port
 		}
-		w.mu.Lock()
+		p.mu.Lock()
 		if browser {
-			w.browser = addr
+			p.browser = addr
 		}
-		chance := w.rng.IntN(100)
-		w.mu.Unlock()
+		chance := p.rng.IntN(100)
+		p.mu.Unlock()
 		switch {
 		case chance < lostOf100:
 		case chance < lostOf100+overtakenOf100 && late == nil:
@@ -104,34 +104,34 @@ func (w *way) carry(from *net.UDPConn, browser bool, write func([]byte) (int, er
 	}
 }
 
-func (w *way) toBrowser(packet []byte) (int, error) {
-	w.mu.Lock()
-	addr := w.browser
-	w.mu.Unlock()
+func (p *lossyPath) toBrowser(packet []byte) (int, error) {
+	p.mu.Lock()
+	addr := p.browser
+	p.mu.Unlock()
 	if addr == nil {
 		return 0, nil
 	}
-	return w.browserSide.WriteToUDP(packet, addr)
+	return p.browserSide.WriteToUDP(packet, addr)
 }
 
-func (w *way) close() {
-	_ = w.browserSide.Close()
-	_ = w.programSide.Close()
-	w.done.Wait()
+func (p *lossyPath) close() {
+	_ = p.browserSide.Close()
+	_ = p.programSide.Close()
+	p.done.Wait()
 }
 
-func TestWay(t *testing.T) {
+func TestLossyPath(t *testing.T) {
 	t.Parallel()
 	const answer = "v=0\r\nm=audio 9 UDP/TLS/RTP/SAVPF 111\r\na=ice-ufrag:x\r\na=candidate:1 1 udp 2130706431 127.0.0.1 9 typ host\r\n"
-	w, changed, err := newWay(answer, rand.New(rand.NewPCG(1, 1)))
+	p, changed, err := newLossyPath(answer, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.close()
+	defer p.close()
 	if strings.Count(changed, "a=candidate:") != 1 || strings.Contains(changed, "127.0.0.1 9 typ") {
 		t.Errorf("the answer leads to %q", changed)
 	}
-	if _, _, err := newWay("v=0\r\n", nil); err == nil {
+	if _, _, err := newLossyPath("v=0\r\n", nil); err == nil {
 		t.Error("an answer that leads nowhere was accepted")
 	}
 }
