@@ -24,7 +24,7 @@ DELETE FROM access_tokens WHERE owner = @owner;
 -- name: DeleteExpiredAccessTokens :exec
 DELETE FROM access_tokens WHERE expires_at <= @expired_at;
 
--- TrimAccessTokens keeps the newest.
+-- TrimAccessTokens deletes all but the newest tokens of an owner and a kind.
 -- name: TrimAccessTokens :exec
 DELETE FROM access_tokens WHERE access_tokens.owner = @owner AND access_tokens.kind = @kind AND access_tokens.id NOT IN (
     SELECT t.id FROM access_tokens AS t WHERE t.owner = @owner AND t.kind = @kind

@@ -5,7 +5,7 @@ VALUES (@id, @instance, @owner, @thread_id, @kind, @body, @created_at, @expires_
 -- name: ListCommands :many
 SELECT * FROM commands WHERE instance = @instance AND taken_at IS NULL AND expires_at > @now ORDER BY id;
 
--- TakeCommand changes nothing when it was taken before.
+-- TakeCommand changes nothing if the command was taken before.
 -- name: TakeCommand :execrows
 UPDATE commands SET taken_at = @taken_at WHERE id = @id AND taken_at IS NULL;
 
@@ -15,6 +15,7 @@ UPDATE commands SET answered_at = @answered_at, reply = @reply, error = @error W
 -- name: GetCommand :one
 SELECT * FROM commands WHERE id = @id;
 
+-- DeleteCommand deletes a command, and those that expired before a time.
 -- name: DeleteCommand :exec
 DELETE FROM commands WHERE id = @id OR expires_at < @before;
 
@@ -34,7 +35,7 @@ SELECT i.* FROM images AS i
 JOIN threads AS t ON t.id = i.thread_id
 WHERE i.id = @id AND i.thread_id = @thread_id AND t.owner = @owner;
 
--- StoredImages sums the sizes of all images of an owner.
+-- StoredImages sums the sizes, in bytes, of all images of an owner.
 -- name: StoredImages :one
 SELECT CAST(coalesce(sum(i.size), 0) AS bigint) FROM images AS i
 JOIN threads AS t ON t.id = i.thread_id

@@ -1,5 +1,5 @@
--- A draft is what was added to a message that is still growing.
-
+-- SaveDraft saves a piece of text that was added to a message in progress. It changes
+-- nothing for other messages.
 -- name: SaveDraft :execrows
 INSERT INTO drafts (message_id, start, text)
 SELECT m.id, CAST(@start AS bigint), CAST(@text AS text) FROM messages AS m
@@ -13,13 +13,13 @@ SELECT * FROM drafts WHERE message_id = @message_id ORDER BY start;
 -- name: DeleteDrafts :exec
 DELETE FROM drafts WHERE message_id = @message_id;
 
--- EraseDrafts deletes those of a thread, before its messages go.
+-- EraseDrafts deletes the drafts of a thread, before its messages are erased.
 -- name: EraseDrafts :execrows
 DELETE FROM drafts WHERE message_id IN (
     SELECT m.id FROM messages AS m WHERE m.thread_id = @thread_id AND m.status = 'in_progress'
 );
 
--- ListGrowing gives the messages of a thread that are in progress, in their order.
+-- ListGrowing lists the messages of a thread that are in progress, in order.
 -- name: ListGrowing :many
 SELECT m.* FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id

@@ -2,14 +2,14 @@
 INSERT INTO instances (id, host, process, beats, beat_at, started_at, shards)
 VALUES (@id, @host, @process, 0, @started_at, @started_at, @shards);
 
--- Beat changes nothing when the instance was ended by another.
+-- Beat changes nothing if the instance was ended.
 -- name: Beat :execrows
 UPDATE instances SET beats = beats + 1, beat_at = @beat_at WHERE id = @id AND ended_at IS NULL;
 
 -- name: ListInstances :many
 SELECT * FROM instances;
 
--- EndInstance changes nothing when the instance has made another beat.
+-- EndInstance changes nothing if there was another heartbeat.
 -- name: EndInstance :execrows
 UPDATE instances SET ended_at = @ended_at WHERE id = @id AND beats = @beats AND ended_at IS NULL;
 

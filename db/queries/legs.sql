@@ -1,5 +1,6 @@
--- SaveLeg is idempotent. A leg that has ended, or is hung up, stays so, and
--- changes nothing when it is another thread's. It fails on a stranger's thread.
+-- SaveLeg is idempotent. A leg that has ended or was hung up stays so. It changes
+-- nothing if the leg belongs to another thread, and fails if the thread belongs to
+-- another owner.
 -- name: SaveLeg :execrows
 INSERT INTO upstream_legs (
     call_id, generation, thread_id, upstream, upstream_id, instance, started_at, ended_at, reason, hung_up_at, attempts
@@ -20,9 +21,9 @@ JOIN threads AS t ON t.id = l.thread_id
 WHERE l.call_id = @call_id AND l.thread_id = @thread_id AND t.owner = @owner
 ORDER BY l.generation;
 
--- ListLegsToHangUp asks for all owners. A leg is due when it has ended, or its
--- call has, or its thread is gone, and whoever ended it had its time (settled_by)
--- to hang it up; or when another attempt is.
+-- ListLegsToHangUp lists legs of all owners. A leg is due if it has ended, or its call
+-- has, or its thread is gone, and the process that ended it has had the time to hang it
+-- up (settled_by); after that, whenever its next attempt is due.
 -- name: ListLegsToHangUp :many
 SELECT l.* FROM upstream_legs AS l
 LEFT JOIN calls AS c ON c.id = l.call_id
@@ -32,7 +33,7 @@ WHERE l.hung_up_at IS NULL AND l.upstream = @upstream AND l.upstream_id <> ''
 ORDER BY l.started_at
 LIMIT CAST(@max_rows AS bigint);
 
--- ClaimLeg changes nothing when another process was faster.
+-- ClaimLeg changes nothing if another process was faster.
 -- name: ClaimLeg :execrows
 UPDATE upstream_legs SET attempts = attempts + 1, next_try_at = @next_try_at
 WHERE call_id = @call_id AND generation = @generation AND attempts = @attempts AND hung_up_at IS NULL;
@@ -41,7 +42,7 @@ WHERE call_id = @call_id AND generation = @generation AND attempts = @attempts A
 UPDATE upstream_legs SET hung_up_at = @hung_up_at, ended_at = COALESCE(ended_at, @hung_up_at)
 WHERE call_id = @call_id AND generation = @generation AND hung_up_at IS NULL;
 
--- ForgetLegs removes what is left of threads that are gone.
+-- ForgetLegs deletes the legs of a call that were hung up, if its thread is gone.
 -- name: ForgetLegs :exec
 DELETE FROM upstream_legs
 WHERE call_id = @call_id AND hung_up_at IS NOT NULL

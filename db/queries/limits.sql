@@ -1,8 +1,9 @@
--- BeginRate holds the row, so that no instance forgets it before it is counted.
+-- BeginRate locks the rate's row, adding it if needed, so that no instance deletes it
+-- before TakeRate.
 -- name: BeginRate :exec
 INSERT INTO rates (name, full_at) VALUES (@name, @now) ON CONFLICT (name) DO UPDATE SET full_at = rates.full_at;
 
--- TakeRate counts one use, unless nothing is left: then it changes nothing.
+-- TakeRate counts one use. If nothing is left it changes nothing.
 -- name: TakeRate :execrows
 UPDATE rates SET full_at = CASE WHEN full_at > CAST(@now AS bigint) THEN full_at ELSE CAST(@now AS bigint) END + CAST(@step AS bigint)
 WHERE name = @name
@@ -20,7 +21,7 @@ SELECT count(*) FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.ended_at IS NULL AND c.instance <> @instance AND t.owner = @owner;
 
--- ListOwnersLiveCalls lists the live calls of an owner, but not that of a thread.
+-- ListOwnersLiveCalls lists the live calls of an owner, except on one thread.
 -- name: ListOwnersLiveCalls :many
 SELECT c.id FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
@@ -32,6 +33,6 @@ SELECT count(*) FROM turns AS u
 JOIN threads AS t ON t.id = u.thread_id
 WHERE u.ended_at IS NULL AND u.lease_until > @now AND u.instance <> @instance AND t.owner = @owner;
 
--- CountThreads counts the threads of an owner, up to a number.
+-- CountThreads counts the threads of an owner, up to max_rows.
 -- name: CountThreads :one
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE owner = @owner LIMIT CAST(@max_rows AS bigint)) AS limited;

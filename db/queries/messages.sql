@@ -1,6 +1,6 @@
--- The thread is looked up together with its owner: for a stranger the value is
--- NULL, which the column refuses. For an id that is taken no row is written: an
--- error would end a transaction of PostgreSQL.
+-- InsertMessage looks the thread up together with its owner: if it belongs to another
+-- owner the value is NULL, which the column refuses. If the id is taken it adds no row,
+-- because an error would end PostgreSQL's transaction.
 -- name: InsertMessage :execrows
 INSERT INTO messages (
     id, thread_id, seq, revision, context, role, source, status, text, search_text, parts, metadata,
@@ -12,7 +12,7 @@ INSERT INTO messages (
 )
 ON CONFLICT (id) DO NOTHING;
 
--- UpdateMessage gives back what it leaves as it is.
+-- UpdateMessage returns some of what it leaves unchanged.
 -- name: UpdateMessage :one
 UPDATE messages SET
     revision = @revision, source = @source, status = @status, text = @text, search_text = @search_text,
@@ -27,7 +27,7 @@ SELECT m.* FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id
 WHERE m.id = @id AND m.thread_id = @thread_id AND t.owner = @owner;
 
--- MessageSeq gives a message's number, without reading its text.
+-- MessageSeq returns a message's number without reading its text.
 -- name: MessageSeq :one
 SELECT m.seq FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id
@@ -47,8 +47,9 @@ WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.revision > @after_revi
 ORDER BY m.revision
 LIMIT CAST(@max_rows AS bigint);
 
--- ListReplay gives the newest first. Context and number are constants of the query, so
--- that the index gives the rows in their order and those before a reset are not read.
+-- ListReplay lists the newest first. The context and the first number come from
+-- subqueries that run once, so the index returns the rows in order, and those before a
+-- reset are not read.
 -- name: ListReplay :many
 SELECT m.* FROM messages AS m
 WHERE m.thread_id = @thread_id AND m.status <> 'in_progress'
@@ -71,7 +72,7 @@ WHERE m.thread_id = @thread_id AND t.owner = @owner
 ORDER BY m.seq DESC
 LIMIT 1;
 
--- ShiftMessages gives the messages from a place on new numbers, in their order.
+-- ShiftMessages renumbers the messages from a number on, in the same order.
 -- name: ShiftMessages :many
 UPDATE messages SET seq = seq + CAST(@distance AS bigint), revision = seq + CAST(@distance AS bigint)
 WHERE messages.seq >= @from_seq

@@ -1,4 +1,4 @@
--- InsertQueued adds a row of the owner's thread, whose row the caller holds.
+-- InsertQueued adds a message at the end. The caller has locked the thread's row.
 -- name: InsertQueued :one
 INSERT INTO queued_messages (
     id, thread_id, state, position, message, title, image_ids, client_id, idempotency_key,
@@ -18,13 +18,13 @@ SELECT count(*) FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
 WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state IN ('queued', 'sending');
 
--- CountUnsent is CountQueued with what is being answered.
+-- CountUnsent also counts what is being answered, unlike CountQueued.
 -- name: CountUnsent :one
 SELECT count(*) FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
 WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state <> 'sent';
 
--- CountAllUnsent is of all owners, for operators. It never answers a caller of the API.
+-- CountAllUnsent counts for all owners. It is for operators, not for clients of the API.
 -- name: CountAllUnsent :one
 SELECT count(*) FROM queued_messages WHERE state <> 'sent';
 
@@ -38,8 +38,8 @@ SELECT q.* FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
 WHERE q.idempotency_key = @idempotency_key AND q.thread_id = @thread_id AND t.owner = @owner;
 
--- ListQueued gives what is not done, in the order in which it is sent: what was
--- begun, then what is due at once, then by the time.
+-- ListQueued lists what is not done, in the order in which it is sent: first what was
+-- begun, then what has no scheduled time, then by scheduled time.
 -- name: ListQueued :many
 SELECT q.* FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
@@ -65,7 +65,7 @@ DELETE FROM queued_messages
 WHERE queued_messages.id = @id AND queued_messages.state IN ('queued', 'sending')
     AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
 
--- ClearQueued leaves what somebody sends at this moment.
+-- ClearQueued keeps what is being sent or answered.
 -- name: ClearQueued :execrows
 DELETE FROM queued_messages
 WHERE (queued_messages.state = 'queued' OR (queued_messages.state = 'sending' AND queued_messages.lease_until < @now))
@@ -80,8 +80,8 @@ ON CONFLICT (thread_id) DO UPDATE SET reason = excluded.reason, message = exclud
 DELETE FROM queue_pauses
 WHERE queue_pauses.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
 
--- ListPausedQueues is for the start of a process: of all owners, those that stand
--- still for this reason.
+-- ListPausedQueues lists the queues of all owners that are paused for one reason. It is
+-- for the start of a process.
 -- name: ListPausedQueues :many
 SELECT t.id, t.owner FROM queue_pauses AS p
 JOIN threads AS t ON t.id = p.thread_id
@@ -93,15 +93,15 @@ SELECT p.* FROM queue_pauses AS p
 JOIN threads AS t ON t.id = p.thread_id
 WHERE p.thread_id = @thread_id AND t.owner = @owner;
 
--- LastTurn is the text turn that runs on a thread, or ran last.
+-- LastTurn returns the text turn that runs on a thread, or ran last.
 -- name: LastTurn :one
 SELECT u.* FROM turns AS u
 JOIN threads AS t ON t.id = u.thread_id
 WHERE u.thread_id = @thread_id AND t.owner = @owner;
 
--- ListDueQueues names the threads, of all owners, on which this process may send
--- something now, the latest used first. It is for the dispatcher and never
--- answers a caller of the API.
+-- ListDueQueues lists the threads of all owners on which this process may send
+-- something now, the most recently used first. It is for the dispatcher, not for
+-- clients of the API.
 -- name: ListDueQueues :many
 SELECT t.id, t.owner FROM threads AS t
 WHERE t.id IN (

@@ -1,7 +1,6 @@
--- The saves are idempotent. They change nothing when the id is taken by
--- another thread, and fail on a stranger's thread (NULL in thread_id).
-
--- Once a call has ended it stays so: whoever ended it first is right.
+-- SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
+-- the id belongs to another thread, and fail if the thread belongs to another owner
+-- (thread_id is NULL). A call that has ended keeps its first end.
 -- name: SaveCall :execrows
 INSERT INTO calls (
     id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason,
@@ -62,7 +61,7 @@ ON CONFLICT (id) DO UPDATE SET
     instance = excluded.instance, finished_at = excluded.finished_at
 WHERE responses.thread_id = excluded.thread_id;
 
--- GetToolCall gives the latest call that the model named so.
+-- GetToolCall returns the latest call with this id, which comes from the model.
 -- name: GetToolCall :one
 SELECT c.* FROM tool_calls AS c
 JOIN threads AS t ON t.id = c.thread_id

@@ -1,6 +1,5 @@
--- What a dead process left open, for all owners: only recovery asks this, and
--- it never gives an answer to a caller of the API.
-
+-- ListOpenInstances lists the instances that have something open. This file's queries
+-- cover all owners: they are for recovery, not for clients of the API.
 -- name: ListOpenInstances :many
 SELECT c.instance FROM calls AS c WHERE c.ended_at IS NULL
 UNION
@@ -26,8 +25,8 @@ SELECT * FROM calls WHERE ended_at IS NULL AND instance = @instance ORDER BY thr
 UPDATE calls SET ended_at = @ended_at, end_reason = @end_reason
 WHERE ended_at IS NULL AND instance = @instance;
 
--- A finished message is open, too, while a tool runs that it shows. The order
--- keeps two recoveries from waiting for each other.
+-- ListOpenMessages includes finished messages with a running tool call. The order keeps
+-- two recoveries from waiting for each other.
 -- name: ListOpenMessages :many
 SELECT m.* FROM messages AS m
 WHERE (m.status = 'in_progress' AND m.instance = @instance)
@@ -45,7 +44,7 @@ WHERE status = 'in_progress' AND instance = @instance;
 -- name: EndOpenTurns :exec
 DELETE FROM turns WHERE ended_at IS NULL AND instance = @instance;
 
--- What was not sent goes back to the head of its queue.
+-- RequeueOpen puts what was not sent back at the head of its queue.
 -- name: RequeueOpen :exec
 UPDATE queued_messages SET state = 'queued', lease_until = NULL, instance = ''
 WHERE state = 'sending' AND instance = @instance;

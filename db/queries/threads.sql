@@ -11,7 +11,7 @@ UPDATE threads SET title = @title, title_by = @title_by, search_title = @search_
 WHERE id = @id AND owner = @owner
 RETURNING *;
 
--- SuggestTitle changes nothing when the title is a user's, or better already.
+-- SuggestTitle changes nothing if the title is the user's, or no worse than this one.
 -- name: SuggestTitle :execrows
 UPDATE threads SET title = @title, title_by = @title_by, search_title = @search_title
 WHERE id = @id AND owner = @owner
@@ -24,7 +24,7 @@ UPDATE threads SET owner = '', title = '', search_title = '' WHERE id = @id AND 
 -- name: ListErased :many
 SELECT id FROM threads WHERE owner = '' LIMIT 100;
 
--- HoldErased has those who erase the same thread do so in turn.
+-- HoldErased makes processes that erase the same thread take turns.
 -- name: HoldErased :execrows
 UPDATE threads SET updated_at = @updated_at WHERE id = @id AND owner = '';
 
@@ -49,8 +49,8 @@ DELETE FROM queued_messages WHERE id IN (SELECT r.id FROM queued_messages AS r W
 -- name: EraseThread :exec
 DELETE FROM threads WHERE id = @id AND owner = '';
 
--- ListExpired gives threads that nobody has used since a time, and on which no call
--- and no turn runs now.
+-- ListExpired lists threads that nobody has used since a time and that have no live call
+-- and no running turn.
 -- name: ListExpired :many
 SELECT t.id, t.owner FROM threads AS t
 WHERE t.updated_at < @before AND t.owner <> ''
@@ -62,20 +62,20 @@ LIMIT CAST(@max_rows AS bigint);
 -- name: ResetThread :execrows
 UPDATE threads SET context = context + 1, reset_seq = next_seq WHERE id = @id AND owner = @owner;
 
--- DrawSeq takes numbers from the thread's counter. It holds the thread's row
--- until the end of the transaction, so numbers become visible in their order.
+-- DrawSeq takes numbers from the thread's counter. It locks the thread's row until the
+-- end of the transaction, so numbers become visible in order.
 -- name: DrawSeq :one
 UPDATE threads SET next_seq = next_seq + CAST(@amount AS bigint)
 WHERE id = @id AND owner = @owner
 RETURNING *;
 
--- DrawSeqForNew is DrawSeq of one number for a new message.
+-- DrawSeqForNew is DrawSeq for one new message, which also counts as use of the thread.
 -- name: DrawSeqForNew :one
 UPDATE threads SET next_seq = next_seq + 1, updated_at = @updated_at
 WHERE id = @id AND owner = @owner
 RETURNING *;
 
--- EnsureThread changes nothing when there is a thread with the id, whoever owns it.
+-- EnsureThread changes nothing if there is a thread with this id, whoever owns it.
 -- name: EnsureThread :execrows
 INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at)
 VALUES (@id, @owner, '', '', '', 1, 0, @created_at, @created_at)

@@ -45,7 +45,7 @@ SELECT s.* FROM text_sessions AS s
 JOIN threads AS t ON t.id = s.thread_id
 WHERE s.thread_id = @thread_id AND t.owner = @owner;
 
--- ListOpenTextMessages gives what text turns of the thread have left unfinished.
+-- ListOpenTextMessages lists what text turns of the thread have left unfinished.
 -- name: ListOpenTextMessages :many
 SELECT m.* FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id

@@ -1,4 +1,5 @@
--- StoredBytes sums what the messages and images of an owner take, as they are stored.
+-- StoredBytes sums the sizes, in bytes, of an owner's messages and images as they are
+-- stored.
 -- name: StoredBytes :one
 SELECT CAST(
     (SELECT coalesce(sum(pg_column_size(m.parts)), 0) FROM messages AS m JOIN threads AS t ON t.id = m.thread_id WHERE t.owner = @owner)

@@ -1,5 +1,5 @@
--- HoldInstance gives no row when the instance was ended by others. A transaction of
--- SQLite is alone anyway.
+-- HoldInstance returns no row if the instance was ended. It need not lock: SQLite runs
+-- one writing transaction at a time.
 -- name: HoldInstance :one
 SELECT id FROM instances WHERE id = @id AND ended_at IS NULL;
 

@@ -1,6 +1,6 @@
--- UsageByDay sums what the owner's responses took, by thread and UTC day, the
--- latest day first. priced counts the responses whose cost is known, unpriced
--- those that used tokens at a price that nobody has said.
+-- UsageByDay sums what the owner's responses used, by thread and UTC day, the latest day
+-- first. priced counts the responses whose cost is known, unpriced those that used
+-- tokens of unknown price.
 -- name: UsageByDay :many
 SELECT
     t.id AS thread_id,

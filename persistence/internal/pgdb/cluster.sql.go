@@ -41,6 +41,7 @@ type DeleteCommandParams struct {
 	Before dbtype.Time
 }
 
+// DeleteCommand deletes a command, and those that expired before a time.
 func (q *Queries) DeleteCommand(ctx context.Context, arg DeleteCommandParams) error {
 	_, err := q.db.Exec(ctx, deleteCommand, arg.ID, arg.Before)
 	return err
@@ -236,7 +237,7 @@ type StoredImagesParams struct {
 	Owner string
 }
 
-// StoredImages sums the sizes of all images of an owner.
+// StoredImages sums the sizes, in bytes, of all images of an owner.
 func (q *Queries) StoredImages(ctx context.Context, arg StoredImagesParams) (int64, error) {
 	row := q.db.QueryRow(ctx, storedImages, arg.Owner)
 	var column_1 int64
@@ -253,7 +254,7 @@ type TakeCommandParams struct {
 	ID      string
 }
 
-// TakeCommand changes nothing when it was taken before.
+// TakeCommand changes nothing if the command was taken before.
 func (q *Queries) TakeCommand(ctx context.Context, arg TakeCommandParams) (int64, error) {
 	result, err := q.db.Exec(ctx, takeCommand, arg.TakenAt, arg.ID)
 	if err != nil {

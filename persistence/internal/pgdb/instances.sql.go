@@ -20,7 +20,7 @@ type BeatParams struct {
 	ID     string
 }
 
-// Beat changes nothing when the instance was ended by another.
+// Beat changes nothing if the instance was ended.
 func (q *Queries) Beat(ctx context.Context, arg BeatParams) (int64, error) {
 	result, err := q.db.Exec(ctx, beat, arg.BeatAt, arg.ID)
 	if err != nil {
@@ -39,7 +39,7 @@ type EndInstanceParams struct {
 	Beats   int64
 }
 
-// EndInstance changes nothing when the instance has made another beat.
+// EndInstance changes nothing if there was another heartbeat.
 func (q *Queries) EndInstance(ctx context.Context, arg EndInstanceParams) (int64, error) {
 	result, err := q.db.Exec(ctx, endInstance, arg.EndedAt, arg.ID, arg.Beats)
 	if err != nil {
@@ -69,8 +69,8 @@ type HoldInstanceParams struct {
 	ID string
 }
 
-// HoldInstance keeps the instance from being ended by others until the end of the
-// transaction; its beats go on. No row says that it was ended.
+// HoldInstance makes LockInstance wait for the end of the transaction, so that nobody
+// ends the instance before; heartbeats go on. It returns no row if the instance was ended.
 func (q *Queries) HoldInstance(ctx context.Context, arg HoldInstanceParams) (string, error) {
 	row := q.db.QueryRow(ctx, holdInstance, arg.ID)
 	var id string
@@ -157,7 +157,7 @@ type LockInstanceParams struct {
 	ID string
 }
 
-// LockInstance waits until the instance has no transaction open, and keeps it from
+// LockInstance waits until the instance has no open transaction, and keeps it from
 // beginning one.
 func (q *Queries) LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error) {
 	row := q.db.QueryRow(ctx, lockInstance, arg.ID)

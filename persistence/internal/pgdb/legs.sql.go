@@ -23,7 +23,7 @@ type ClaimLegParams struct {
 	Attempts   int64
 }
 
-// ClaimLeg changes nothing when another process was faster.
+// ClaimLeg changes nothing if another process was faster.
 func (q *Queries) ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, error) {
 	result, err := q.db.Exec(ctx, claimLeg,
 		arg.NextTryAt,
@@ -82,7 +82,7 @@ type ForgetLegsParams struct {
 	CallID string
 }
 
-// ForgetLegs removes what is left of threads that are gone.
+// ForgetLegs deletes the legs of a call that were hung up, if its thread is gone.
 func (q *Queries) ForgetLegs(ctx context.Context, arg ForgetLegsParams) error {
 	_, err := q.db.Exec(ctx, forgetLegs, arg.CallID)
 	return err
@@ -167,9 +167,9 @@ type ListLegsToHangUpParams struct {
 	MaxRows   int64
 }
 
-// ListLegsToHangUp asks for all owners. A leg is due when it has ended, or its
-// call has, or its thread is gone, and whoever ended it had its time (settled_by)
-// to hang it up; or when another attempt is.
+// ListLegsToHangUp lists legs of all owners. A leg is due if it has ended, or its call
+// has, or its thread is gone, and the process that ended it has had the time to hang it
+// up (settled_by); after that, whenever its next attempt is due.
 func (q *Queries) ListLegsToHangUp(ctx context.Context, arg ListLegsToHangUpParams) ([]UpstreamLeg, error) {
 	rows, err := q.db.Query(ctx, listLegsToHangUp,
 		arg.Upstream,
@@ -237,8 +237,9 @@ type SaveLegParams struct {
 	HungUpAt   *dbtype.Time
 }
 
-// SaveLeg is idempotent. A leg that has ended, or is hung up, stays so, and
-// changes nothing when it is another thread's. It fails on a stranger's thread.
+// SaveLeg is idempotent. A leg that has ended or was hung up stays so. It changes
+// nothing if the leg belongs to another thread, and fails if the thread belongs to
+// another owner.
 func (q *Queries) SaveLeg(ctx context.Context, arg SaveLegParams) (int64, error) {
 	result, err := q.db.Exec(ctx, saveLeg,
 		arg.CallID,

@@ -20,7 +20,8 @@ type BeginRateParams struct {
 	Now  int64
 }
 
-// BeginRate holds the row, so that no instance forgets it before it is counted.
+// BeginRate locks the rate's row, adding it if needed, so that no instance deletes it
+// before TakeRate.
 func (q *Queries) BeginRate(ctx context.Context, arg BeginRateParams) error {
 	_, err := q.db.Exec(ctx, beginRate, arg.Name, arg.Now)
 	return err
@@ -54,7 +55,7 @@ type CountThreadsParams struct {
 	MaxRows int64
 }
 
-// CountThreads counts the threads of an owner, up to a number.
+// CountThreads counts the threads of an owner, up to max_rows.
 func (q *Queries) CountThreads(ctx context.Context, arg CountThreadsParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countThreads, arg.Owner, arg.MaxRows)
 	var count int64
@@ -121,7 +122,7 @@ type ListOwnersLiveCallsParams struct {
 	Owner    string
 }
 
-// ListOwnersLiveCalls lists the live calls of an owner, but not that of a thread.
+// ListOwnersLiveCalls lists the live calls of an owner, except on one thread.
 func (q *Queries) ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, listOwnersLiveCalls, arg.ThreadID, arg.Owner)
 	if err != nil {
@@ -167,7 +168,8 @@ type StoredBytesParams struct {
 	Owner string
 }
 
-// StoredBytes sums what the messages and images of an owner take, as they are stored.
+// StoredBytes sums the sizes, in bytes, of an owner's messages and images as they are
+// stored.
 func (q *Queries) StoredBytes(ctx context.Context, arg StoredBytesParams) (int64, error) {
 	row := q.db.QueryRow(ctx, storedBytes, arg.Owner)
 	var column_1 int64
@@ -188,7 +190,7 @@ type TakeRateParams struct {
 	Latest int64
 }
 
-// TakeRate counts one use, unless nothing is left: then it changes nothing.
+// TakeRate counts one use. If nothing is left it changes nothing.
 func (q *Queries) TakeRate(ctx context.Context, arg TakeRateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, takeRate,
 		arg.Now,

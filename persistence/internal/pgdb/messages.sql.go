@@ -114,9 +114,9 @@ type InsertMessageParams struct {
 	UpdatedAt  dbtype.Time
 }
 
-// The thread is looked up together with its owner: for a stranger the value is
-// NULL, which the column refuses. For an id that is taken no row is written: an
-// error would end a transaction of PostgreSQL.
+// InsertMessage looks the thread up together with its owner: if it belongs to another
+// owner the value is NULL, which the column refuses. If the id is taken it adds no row,
+// because an error would end PostgreSQL's transaction.
 func (q *Queries) InsertMessage(ctx context.Context, arg InsertMessageParams) (int64, error) {
 	result, err := q.db.Exec(ctx, insertMessage,
 		arg.ID,
@@ -306,8 +306,9 @@ type ListReplayParams struct {
 	MaxRows  int64
 }
 
-// ListReplay gives the newest first. Context and number are constants of the query, so
-// that the index gives the rows in their order and those before a reset are not read.
+// ListReplay lists the newest first. The context and the first number come from
+// subqueries that run once, so the index returns the rows in order, and those before a
+// reset are not read.
 func (q *Queries) ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error) {
 	rows, err := q.db.Query(ctx, listReplay, arg.ThreadID, arg.Owner, arg.MaxRows)
 	if err != nil {
@@ -362,7 +363,7 @@ type MessageSeqParams struct {
 	Owner    string
 }
 
-// MessageSeq gives a message's number, without reading its text.
+// MessageSeq returns a message's number without reading its text.
 func (q *Queries) MessageSeq(ctx context.Context, arg MessageSeqParams) (int64, error) {
 	row := q.db.QueryRow(ctx, messageSeq, arg.ID, arg.ThreadID, arg.Owner)
 	var seq int64
@@ -384,7 +385,7 @@ type ShiftMessagesParams struct {
 	Owner    string
 }
 
-// ShiftMessages gives the messages from a place on new numbers, in their order.
+// ShiftMessages renumbers the messages from a number on, in the same order.
 func (q *Queries) ShiftMessages(ctx context.Context, arg ShiftMessagesParams) ([]Message, error) {
 	rows, err := q.db.Query(ctx, shiftMessages,
 		arg.Distance,
@@ -469,7 +470,7 @@ type UpdateMessageRow struct {
 	CreatedAt dbtype.Time
 }
 
-// UpdateMessage gives back what it leaves as it is.
+// UpdateMessage returns some of what it leaves unchanged.
 func (q *Queries) UpdateMessage(ctx context.Context, arg UpdateMessageParams) (UpdateMessageRow, error) {
 	row := q.db.QueryRow(ctx, updateMessage,
 		arg.Revision,

@@ -9,39 +9,41 @@ import (
 )
 
 type Querier interface {
-	// AnswerApproval changes nothing unless the question is open and the nonce its own.
+	// AnswerApproval changes nothing unless the request is open and has this nonce.
 	AnswerApproval(ctx context.Context, arg AnswerApprovalParams) (int64, error)
 	AnswerCommand(ctx context.Context, arg AnswerCommandParams) error
-	// Beat changes nothing when the instance was ended by another.
+	// Beat changes nothing if the instance was ended.
 	Beat(ctx context.Context, arg BeatParams) (int64, error)
-	// BeginRate holds the row, so that no instance forgets it before it is counted.
+	// BeginRate locks the rate's row, adding it if needed, so that no instance deletes it
+	// before TakeRate.
 	BeginRate(ctx context.Context, arg BeginRateParams) error
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
-	// ClaimLeg changes nothing when another process was faster.
+	// ClaimLeg changes nothing if another process was faster.
 	ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, error)
 	// ClaimTurn changes nothing while another turn of the thread holds its lease.
 	ClaimTurn(ctx context.Context, arg ClaimTurnParams) (int64, error)
-	// ClearQueued leaves what somebody sends at this moment.
+	// ClearQueued keeps what is being sent or answered.
 	ClearQueued(ctx context.Context, arg ClearQueuedParams) (int64, error)
-	// CloseApproval ends a question that nobody has answered.
+	// CloseApproval closes a request that nobody has answered.
 	CloseApproval(ctx context.Context, arg CloseApprovalParams) (int64, error)
 	CloseOpenApprovals(ctx context.Context, arg CloseOpenApprovalsParams) error
 	CloseTextApprovals(ctx context.Context, arg CloseTextApprovalsParams) error
 	CountAccessTokens(ctx context.Context, arg CountAccessTokensParams) (int64, error)
-	// CountAllUnsent is of all owners, for operators. It never answers a caller of the API.
+	// CountAllUnsent counts for all owners. It is for operators, not for clients of the API.
 	CountAllUnsent(ctx context.Context) (int64, error)
 	// CountCallsElsewhere counts the live calls of an owner on other instances.
 	CountCallsElsewhere(ctx context.Context, arg CountCallsElsewhereParams) (int64, error)
 	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)
-	// CountThreads counts the threads of an owner, up to a number.
+	// CountThreads counts the threads of an owner, up to max_rows.
 	CountThreads(ctx context.Context, arg CountThreadsParams) (int64, error)
 	// CountTurnsElsewhere counts the text turns of an owner that run on other instances.
 	CountTurnsElsewhere(ctx context.Context, arg CountTurnsElsewhereParams) (int64, error)
-	// CountUnsent is CountQueued with what is being answered.
+	// CountUnsent also counts what is being answered, unlike CountQueued.
 	CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error)
 	CreateThread(ctx context.Context, arg CreateThreadParams) (Thread, error)
 	DeleteAccessToken(ctx context.Context, arg DeleteAccessTokenParams) (int64, error)
 	DeleteAccessTokensOf(ctx context.Context, arg DeleteAccessTokensOfParams) (int64, error)
+	// DeleteCommand deletes a command, and those that expired before a time.
 	DeleteCommand(ctx context.Context, arg DeleteCommandParams) error
 	DeleteDrafts(ctx context.Context, arg DeleteDraftsParams) error
 	DeleteExpiredAccessTokens(ctx context.Context, arg DeleteExpiredAccessTokensParams) error
@@ -50,21 +52,21 @@ type Querier interface {
 	DeleteToolPin(ctx context.Context, arg DeleteToolPinParams) error
 	// DisownThread hides a thread from everybody until it is erased.
 	DisownThread(ctx context.Context, arg DisownThreadParams) (int64, error)
-	// DrawSeq takes numbers from the thread's counter. It holds the thread's row
-	// until the end of the transaction, so numbers become visible in their order.
+	// DrawSeq takes numbers from the thread's counter. It locks the thread's row until the
+	// end of the transaction, so numbers become visible in order.
 	DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error)
-	// DrawSeqForNew is DrawSeq of one number for a new message.
+	// DrawSeqForNew is DrawSeq for one new message, which also counts as use of the thread.
 	DrawSeqForNew(ctx context.Context, arg DrawSeqForNewParams) (Thread, error)
-	// EndInstance changes nothing when the instance has made another beat.
+	// EndInstance changes nothing if there was another heartbeat.
 	EndInstance(ctx context.Context, arg EndInstanceParams) (int64, error)
 	EndOpenCalls(ctx context.Context, arg EndOpenCallsParams) error
 	EndOpenLegs(ctx context.Context, arg EndOpenLegsParams) error
 	EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
-	// EnsureThread changes nothing when there is a thread with the id, whoever owns it.
+	// EnsureThread changes nothing if there is a thread with this id, whoever owns it.
 	EnsureThread(ctx context.Context, arg EnsureThreadParams) (int64, error)
 	EraseCalls(ctx context.Context, arg EraseCallsParams) (int64, error)
-	// EraseDrafts deletes those of a thread, before its messages go.
+	// EraseDrafts deletes the drafts of a thread, before its messages are erased.
 	EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error)
 	EraseImages(ctx context.Context, arg EraseImagesParams) (int64, error)
 	EraseMessages(ctx context.Context, arg EraseMessagesParams) (int64, error)
@@ -78,7 +80,7 @@ type Querier interface {
 	FailTextToolCalls(ctx context.Context, arg FailTextToolCallsParams) error
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
 	ForgetInstances(ctx context.Context, arg ForgetInstancesParams) error
-	// ForgetLegs removes what is left of threads that are gone.
+	// ForgetLegs deletes the legs of a call that were hung up, if its thread is gone.
 	ForgetLegs(ctx context.Context, arg ForgetLegsParams) error
 	ForgetRates(ctx context.Context, arg ForgetRatesParams) error
 	GetAccessToken(ctx context.Context, arg GetAccessTokenParams) (AccessToken, error)
@@ -96,71 +98,72 @@ type Querier interface {
 	GetSharedSecret(ctx context.Context, arg GetSharedSecretParams) (SharedSecret, error)
 	GetTextSession(ctx context.Context, arg GetTextSessionParams) (TextSession, error)
 	GetThread(ctx context.Context, arg GetThreadParams) (Thread, error)
-	// GetToolCall gives the latest call that the model named so.
+	// GetToolCall returns the latest call with this id, which comes from the model.
 	GetToolCall(ctx context.Context, arg GetToolCallParams) (ToolCall, error)
 	GetTurn(ctx context.Context, arg GetTurnParams) (Turn, error)
-	// HoldErased has those who erase the same thread do so in turn.
+	// HoldErased makes processes that erase the same thread take turns.
 	HoldErased(ctx context.Context, arg HoldErasedParams) (int64, error)
-	// HoldInstance keeps the instance from being ended by others until the end of the
-	// transaction; its beats go on. No row says that it was ended.
+	// HoldInstance makes LockInstance wait for the end of the transaction, so that nobody
+	// ends the instance before; heartbeats go on. It returns no row if the instance was ended.
 	HoldInstance(ctx context.Context, arg HoldInstanceParams) (string, error)
 	InsertAccessToken(ctx context.Context, arg InsertAccessTokenParams) error
-	// The thread is looked up together with its owner: for a stranger the value is
-	// NULL, which the column refuses. For an id that is taken no row is written: an
-	// error would end a transaction of PostgreSQL.
+	// InsertMessage looks the thread up together with its owner: if it belongs to another
+	// owner the value is NULL, which the column refuses. If the id is taken it adds no row,
+	// because an error would end PostgreSQL's transaction.
 	InsertMessage(ctx context.Context, arg InsertMessageParams) (int64, error)
-	// InsertQueued adds a row of the owner's thread, whose row the caller holds.
+	// InsertQueued adds a message at the end. The caller has locked the thread's row.
 	InsertQueued(ctx context.Context, arg InsertQueuedParams) (QueuedMessage, error)
 	JoinInstance(ctx context.Context, arg JoinInstanceParams) error
 	KeepSharedSecret(ctx context.Context, arg KeepSharedSecretParams) error
 	KeepTurn(ctx context.Context, arg KeepTurnParams) (Turn, error)
 	LastMessage(ctx context.Context, arg LastMessageParams) (int64, error)
-	// LastTurn is the text turn that runs on a thread, or ran last.
+	// LastTurn returns the text turn that runs on a thread, or ran last.
 	LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error)
 	LeaveInstance(ctx context.Context, arg LeaveInstanceParams) error
 	LegHungUp(ctx context.Context, arg LegHungUpParams) error
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
 	ListCommands(ctx context.Context, arg ListCommandsParams) ([]Command, error)
 	ListDrafts(ctx context.Context, arg ListDraftsParams) ([]Draft, error)
-	// ListDueQueues names the threads, of all owners, on which this process may send
-	// something now, the latest used first. It is for the dispatcher and never
-	// answers a caller of the API.
+	// ListDueQueues lists the threads of all owners on which this process may send
+	// something now, the most recently used first. It is for the dispatcher, not for
+	// clients of the API.
 	ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([]ListDueQueuesRow, error)
 	ListErased(ctx context.Context) ([]string, error)
-	// ListExpired gives threads that nobody has used since a time, and on which no call
-	// and no turn runs now.
+	// ListExpired lists threads that nobody has used since a time and that have no live call
+	// and no running turn.
 	ListExpired(ctx context.Context, arg ListExpiredParams) ([]ListExpiredRow, error)
-	// ListGrowing gives the messages of a thread that are in progress, in their order.
+	// ListGrowing lists the messages of a thread that are in progress, in order.
 	ListGrowing(ctx context.Context, arg ListGrowingParams) ([]Message, error)
 	ListInstances(ctx context.Context) ([]Instance, error)
 	ListLegs(ctx context.Context, arg ListLegsParams) ([]UpstreamLeg, error)
-	// ListLegsToHangUp asks for all owners. A leg is due when it has ended, or its
-	// call has, or its thread is gone, and whoever ended it had its time (settled_by)
-	// to hang it up; or when another attempt is.
+	// ListLegsToHangUp lists legs of all owners. A leg is due if it has ended, or its call
+	// has, or its thread is gone, and the process that ended it has had the time to hang it
+	// up (settled_by); after that, whenever its next attempt is due.
 	ListLegsToHangUp(ctx context.Context, arg ListLegsToHangUpParams) ([]UpstreamLeg, error)
 	ListMessages(ctx context.Context, arg ListMessagesParams) ([]Message, error)
-	// ListOpenApprovals gives the questions that the thread's watchers are asked: those of
+	// ListOpenApprovals lists the requests that the thread's watchers may answer: those of
 	// typed turns and those of a call.
 	ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsParams) ([]ListOpenApprovalsRow, error)
 	ListOpenCalls(ctx context.Context, arg ListOpenCallsParams) ([]Call, error)
-	// What a dead process left open, for all owners: only recovery asks this, and
-	// it never gives an answer to a caller of the API.
+	// ListOpenInstances lists the instances that have something open. This file's queries
+	// cover all owners: they are for recovery, not for clients of the API.
 	ListOpenInstances(ctx context.Context) ([]string, error)
-	// A finished message is open, too, while a tool runs that it shows. The order
-	// keeps two recoveries from waiting for each other.
+	// ListOpenMessages includes finished messages with a running tool call. The order keeps
+	// two recoveries from waiting for each other.
 	ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error)
-	// ListOpenTextMessages gives what text turns of the thread have left unfinished.
+	// ListOpenTextMessages lists what text turns of the thread have left unfinished.
 	ListOpenTextMessages(ctx context.Context, arg ListOpenTextMessagesParams) ([]Message, error)
-	// ListOwnersLiveCalls lists the live calls of an owner, but not that of a thread.
+	// ListOwnersLiveCalls lists the live calls of an owner, except on one thread.
 	ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]string, error)
-	// ListPausedQueues is for the start of a process: of all owners, those that stand
-	// still for this reason.
+	// ListPausedQueues lists the queues of all owners that are paused for one reason. It is
+	// for the start of a process.
 	ListPausedQueues(ctx context.Context, arg ListPausedQueuesParams) ([]ListPausedQueuesRow, error)
-	// ListQueued gives what is not done, in the order in which it is sent: what was
-	// begun, then what is due at once, then by the time.
+	// ListQueued lists what is not done, in the order in which it is sent: first what was
+	// begun, then what has no scheduled time, then by scheduled time.
 	ListQueued(ctx context.Context, arg ListQueuedParams) ([]QueuedMessage, error)
-	// ListReplay gives the newest first. Context and number are constants of the query, so
-	// that the index gives the rows in their order and those before a reset are not read.
+	// ListReplay lists the newest first. The context and the first number come from
+	// subqueries that run once, so the index returns the rows in order, and those before a
+	// reset are not read.
 	ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error)
 	// ListThreads gives the threads among ids (a JSON array; an empty one is all) that have
 	// each of the words (a JSON array, in lower case) in the title or in a message that is
@@ -169,12 +172,12 @@ type Querier interface {
 	ListToolPins(ctx context.Context, arg ListToolPinsParams) ([]ToolPin, error)
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
 	ListenTo(ctx context.Context, arg ListenToParams) error
-	// LockInstance waits until the instance has no transaction open, and keeps it from
+	// LockInstance waits until the instance has no open transaction, and keeps it from
 	// beginning one.
 	LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error)
 	// LockOwnersCalls keeps other transactions from counting the owner's calls until the end of this one.
 	LockOwnersCalls(ctx context.Context, arg LockOwnersCallsParams) error
-	// MessageSeq gives a message's number, without reading its text.
+	// MessageSeq returns a message's number without reading its text.
 	MessageSeq(ctx context.Context, arg MessageSeqParams) (int64, error)
 	// MessagesWithWord gives messages of the owner's other threads that have a word (in
 	// lower case): not all of a common one, but those of the threads that are in use, or
@@ -182,22 +185,24 @@ type Querier interface {
 	MessagesWithWord(ctx context.Context, arg MessagesWithWordParams) ([]string, error)
 	PauseQueue(ctx context.Context, arg PauseQueueParams) error
 	RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error)
-	// What was not sent goes back to the head of its queue.
+	// RequeueOpen puts what was not sent back at the head of its queue.
 	RequeueOpen(ctx context.Context, arg RequeueOpenParams) error
 	ResetThread(ctx context.Context, arg ResetThreadParams) (int64, error)
 	ResumeQueue(ctx context.Context, arg ResumeQueueParams) (int64, error)
-	// SaveApproval adds a question. It may be asked to again: an answer stays.
+	// SaveApproval saves an approval request. Saving it again changes nothing.
 	SaveApproval(ctx context.Context, arg SaveApprovalParams) error
-	// The saves are idempotent. They change nothing when the id is taken by
-	// another thread, and fail on a stranger's thread (NULL in thread_id).
-	// Once a call has ended it stays so: whoever ended it first is right.
+	// SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
+	// the id belongs to another thread, and fail if the thread belongs to another owner
+	// (thread_id is NULL). A call that has ended keeps its first end.
 	SaveCall(ctx context.Context, arg SaveCallParams) (int64, error)
 	SaveCommand(ctx context.Context, arg SaveCommandParams) error
-	// A draft is what was added to a message that is still growing.
+	// SaveDraft saves a piece of text that was added to a message in progress. It changes
+	// nothing for other messages.
 	SaveDraft(ctx context.Context, arg SaveDraftParams) (int64, error)
 	SaveImage(ctx context.Context, arg SaveImageParams) (string, error)
-	// SaveLeg is idempotent. A leg that has ended, or is hung up, stays so, and
-	// changes nothing when it is another thread's. It fails on a stranger's thread.
+	// SaveLeg is idempotent. A leg that has ended or was hung up stays so. It changes
+	// nothing if the leg belongs to another thread, and fails if the thread belongs to
+	// another owner.
 	SaveLeg(ctx context.Context, arg SaveLegParams) (int64, error)
 	SaveResponse(ctx context.Context, arg SaveResponseParams) (int64, error)
 	SaveTextSession(ctx context.Context, arg SaveTextSessionParams) error
@@ -207,21 +212,22 @@ type Querier interface {
 	// threads, first what holds most of the words (a JSON array of words in lower case), then
 	// the latest.
 	SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error)
-	// SettleApproval writes what came of a question for whoever asked, also over an
-	// answer that came too late to count.
+	// SettleApproval saves the outcome on which the asker has acted, even over an answer
+	// that came too late.
 	SettleApproval(ctx context.Context, arg SettleApprovalParams) error
-	// ShiftMessages gives the messages from a place on new numbers, in their order.
+	// ShiftMessages renumbers the messages from a number on, in the same order.
 	ShiftMessages(ctx context.Context, arg ShiftMessagesParams) ([]Message, error)
 	StopTurn(ctx context.Context, arg StopTurnParams) (int64, error)
-	// StoredBytes sums what the messages and images of an owner take, as they are stored.
+	// StoredBytes sums the sizes, in bytes, of an owner's messages and images as they are
+	// stored.
 	StoredBytes(ctx context.Context, arg StoredBytesParams) (int64, error)
-	// StoredImages sums the sizes of all images of an owner.
+	// StoredImages sums the sizes, in bytes, of all images of an owner.
 	StoredImages(ctx context.Context, arg StoredImagesParams) (int64, error)
-	// SuggestTitle changes nothing when the title is a user's, or better already.
+	// SuggestTitle changes nothing if the title is the user's, or no worse than this one.
 	SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error)
-	// TakeCommand changes nothing when it was taken before.
+	// TakeCommand changes nothing if the command was taken before.
 	TakeCommand(ctx context.Context, arg TakeCommandParams) (int64, error)
-	// TakeRate counts one use, unless nothing is left: then it changes nothing.
+	// TakeRate counts one use. If nothing is left it changes nothing.
 	TakeRate(ctx context.Context, arg TakeRateParams) (int64, error)
 	// ThreadsWithWord gives the threads that have a word (in lower case) in the title or in
 	// a message that is finished. A row without text says that these are not all, because
@@ -229,13 +235,13 @@ type Querier interface {
 	// messages, or that is shorter than the index knows.
 	ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error)
 	TitleQueued(ctx context.Context, arg TitleQueuedParams) (int64, error)
-	// TrimAccessTokens keeps the newest.
+	// TrimAccessTokens deletes all but the newest tokens of an owner and a kind.
 	TrimAccessTokens(ctx context.Context, arg TrimAccessTokensParams) error
-	// UpdateMessage gives back what it leaves as it is.
+	// UpdateMessage returns some of what it leaves unchanged.
 	UpdateMessage(ctx context.Context, arg UpdateMessageParams) (UpdateMessageRow, error)
-	// UsageByDay sums what the owner's responses took, by thread and UTC day, the
-	// latest day first. priced counts the responses whose cost is known, unpriced
-	// those that used tokens at a price that nobody has said.
+	// UsageByDay sums what the owner's responses used, by thread and UTC day, the latest day
+	// first. priced counts the responses whose cost is known, unpriced those that used
+	// tokens of unknown price.
 	UsageByDay(ctx context.Context, arg UsageByDayParams) ([]UsageByDayRow, error)
 }
 

@@ -147,7 +147,6 @@ func (q *Queries) ListOpenCalls(ctx context.Context, arg ListOpenCallsParams) ([
 }
 
 const listOpenInstances = `-- name: ListOpenInstances :many
-
 SELECT c.instance FROM calls AS c WHERE c.ended_at IS NULL
 UNION
 SELECT m.instance FROM messages AS m WHERE m.status = 'in_progress'
@@ -163,8 +162,8 @@ UNION
 SELECT l.instance FROM upstream_legs AS l WHERE l.hung_up_at IS NULL AND l.attempts = 0 AND l.next_try_at IS NULL
 `
 
-// What a dead process left open, for all owners: only recovery asks this, and
-// it never gives an answer to a caller of the API.
+// ListOpenInstances lists the instances that have something open. This file's queries
+// cover all owners: they are for recovery, not for clients of the API.
 func (q *Queries) ListOpenInstances(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, listOpenInstances)
 	if err != nil {
@@ -196,8 +195,8 @@ type ListOpenMessagesParams struct {
 	Instance string
 }
 
-// A finished message is open, too, while a tool runs that it shows. The order
-// keeps two recoveries from waiting for each other.
+// ListOpenMessages includes finished messages with a running tool call. The order keeps
+// two recoveries from waiting for each other.
 func (q *Queries) ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error) {
 	rows, err := q.db.Query(ctx, listOpenMessages, arg.Instance)
 	if err != nil {
@@ -249,7 +248,7 @@ type RequeueOpenParams struct {
 	Instance string
 }
 
-// What was not sent goes back to the head of its queue.
+// RequeueOpen puts what was not sent back at the head of its queue.
 func (q *Queries) RequeueOpen(ctx context.Context, arg RequeueOpenParams) error {
 	_, err := q.db.Exec(ctx, requeueOpen, arg.Instance)
 	return err

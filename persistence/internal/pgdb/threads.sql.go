@@ -81,8 +81,8 @@ type DrawSeqParams struct {
 	Owner  string
 }
 
-// DrawSeq takes numbers from the thread's counter. It holds the thread's row
-// until the end of the transaction, so numbers become visible in their order.
+// DrawSeq takes numbers from the thread's counter. It locks the thread's row until the
+// end of the transaction, so numbers become visible in order.
 func (q *Queries) DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error) {
 	row := q.db.QueryRow(ctx, drawSeq, arg.Amount, arg.ID, arg.Owner)
 	var i Thread
@@ -113,7 +113,7 @@ type DrawSeqForNewParams struct {
 	Owner     string
 }
 
-// DrawSeqForNew is DrawSeq of one number for a new message.
+// DrawSeqForNew is DrawSeq for one new message, which also counts as use of the thread.
 func (q *Queries) DrawSeqForNew(ctx context.Context, arg DrawSeqForNewParams) (Thread, error) {
 	row := q.db.QueryRow(ctx, drawSeqForNew, arg.UpdatedAt, arg.ID, arg.Owner)
 	var i Thread
@@ -144,7 +144,7 @@ type EnsureThreadParams struct {
 	CreatedAt dbtype.Time
 }
 
-// EnsureThread changes nothing when there is a thread with the id, whoever owns it.
+// EnsureThread changes nothing if there is a thread with this id, whoever owns it.
 func (q *Queries) EnsureThread(ctx context.Context, arg EnsureThreadParams) (int64, error) {
 	result, err := q.db.Exec(ctx, ensureThread, arg.ID, arg.Owner, arg.CreatedAt)
 	if err != nil {
@@ -304,7 +304,7 @@ type HoldErasedParams struct {
 	ID        string
 }
 
-// HoldErased has those who erase the same thread do so in turn.
+// HoldErased makes processes that erase the same thread take turns.
 func (q *Queries) HoldErased(ctx context.Context, arg HoldErasedParams) (int64, error) {
 	result, err := q.db.Exec(ctx, holdErased, arg.UpdatedAt, arg.ID)
 	if err != nil {
@@ -356,8 +356,8 @@ type ListExpiredRow struct {
 	Owner string
 }
 
-// ListExpired gives threads that nobody has used since a time, and on which no call
-// and no turn runs now.
+// ListExpired lists threads that nobody has used since a time and that have no live call
+// and no running turn.
 func (q *Queries) ListExpired(ctx context.Context, arg ListExpiredParams) ([]ListExpiredRow, error) {
 	rows, err := q.db.Query(ctx, listExpired, arg.Before, arg.MaxRows)
 	if err != nil {
@@ -447,7 +447,7 @@ type SuggestTitleParams struct {
 	Owner       string
 }
 
-// SuggestTitle changes nothing when the title is a user's, or better already.
+// SuggestTitle changes nothing if the title is the user's, or no worse than this one.
 func (q *Queries) SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error) {
 	result, err := q.db.Exec(ctx, suggestTitle,
 		arg.Title,

@@ -51,9 +51,9 @@ type UsageByDayRow struct {
 	Unpriced     int64
 }
 
-// UsageByDay sums what the owner's responses took, by thread and UTC day, the
-// latest day first. priced counts the responses whose cost is known, unpriced
-// those that used tokens at a price that nobody has said.
+// UsageByDay sums what the owner's responses used, by thread and UTC day, the latest day
+// first. priced counts the responses whose cost is known, unpriced those that used
+// tokens of unknown price.
 func (q *Queries) UsageByDay(ctx context.Context, arg UsageByDayParams) ([]UsageByDayRow, error) {
 	rows, err := q.db.Query(ctx, usageByDay,
 		arg.Owner,

@@ -166,7 +166,7 @@ type TrimAccessTokensParams struct {
 	Keep  int64
 }
 
-// TrimAccessTokens keeps the newest.
+// TrimAccessTokens deletes all but the newest tokens of an owner and a kind.
 func (q *Queries) TrimAccessTokens(ctx context.Context, arg TrimAccessTokensParams) error {
 	_, err := q.exec(ctx, q.trimAccessTokensStmt, trimAccessTokens, arg.Owner, arg.Kind, arg.Keep)
 	return err

@@ -29,7 +29,7 @@ type AnswerApprovalParams struct {
 	Owner      string
 }
 
-// AnswerApproval changes nothing unless the question is open and the nonce its own.
+// AnswerApproval changes nothing unless the request is open and has this nonce.
 func (q *Queries) AnswerApproval(ctx context.Context, arg AnswerApprovalParams) (int64, error) {
 	result, err := q.exec(ctx, q.answerApprovalStmt, answerApproval,
 		arg.Outcome,
@@ -61,7 +61,7 @@ type CloseApprovalParams struct {
 	Owner      string
 }
 
-// CloseApproval ends a question that nobody has answered.
+// CloseApproval closes a request that nobody has answered.
 func (q *Queries) CloseApproval(ctx context.Context, arg CloseApprovalParams) (int64, error) {
 	result, err := q.exec(ctx, q.closeApprovalStmt, closeApproval,
 		arg.Outcome,
@@ -156,7 +156,7 @@ type ListOpenApprovalsRow struct {
 	Input      string
 }
 
-// ListOpenApprovals gives the questions that the thread's watchers are asked: those of
+// ListOpenApprovals lists the requests that the thread's watchers may answer: those of
 // typed turns and those of a call.
 func (q *Queries) ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsParams) ([]ListOpenApprovalsRow, error) {
 	rows, err := q.query(ctx, q.listOpenApprovalsStmt, listOpenApprovals, arg.ThreadID, arg.Owner, arg.Now)
@@ -216,7 +216,7 @@ type SaveApprovalParams struct {
 	ExpiresAt  dbtype.Time
 }
 
-// SaveApproval adds a question. It may be asked to again: an answer stays.
+// SaveApproval saves an approval request. Saving it again changes nothing.
 func (q *Queries) SaveApproval(ctx context.Context, arg SaveApprovalParams) error {
 	_, err := q.exec(ctx, q.saveApprovalStmt, saveApproval,
 		arg.ID,
@@ -246,8 +246,8 @@ type SettleApprovalParams struct {
 	Owner      string
 }
 
-// SettleApproval writes what came of a question for whoever asked, also over an
-// answer that came too late to count.
+// SettleApproval saves the outcome on which the asker has acted, even over an answer
+// that came too late.
 func (q *Queries) SettleApproval(ctx context.Context, arg SettleApprovalParams) error {
 	_, err := q.exec(ctx, q.settleApprovalStmt, settleApproval,
 		arg.Outcome,

@@ -41,6 +41,7 @@ type DeleteCommandParams struct {
 	Before dbtype.Time
 }
 
+// DeleteCommand deletes a command, and those that expired before a time.
 func (q *Queries) DeleteCommand(ctx context.Context, arg DeleteCommandParams) error {
 	_, err := q.exec(ctx, q.deleteCommandStmt, deleteCommand, arg.ID, arg.Before)
 	return err
@@ -239,7 +240,7 @@ type StoredImagesParams struct {
 	Owner string
 }
 
-// StoredImages sums the sizes of all images of an owner.
+// StoredImages sums the sizes, in bytes, of all images of an owner.
 func (q *Queries) StoredImages(ctx context.Context, arg StoredImagesParams) (int64, error) {
 	row := q.queryRow(ctx, q.storedImagesStmt, storedImages, arg.Owner)
 	var column_1 int64
@@ -256,7 +257,7 @@ type TakeCommandParams struct {
 	ID      string
 }
 
-// TakeCommand changes nothing when it was taken before.
+// TakeCommand changes nothing if the command was taken before.
 func (q *Queries) TakeCommand(ctx context.Context, arg TakeCommandParams) (int64, error) {
 	result, err := q.exec(ctx, q.takeCommandStmt, takeCommand, arg.TakenAt, arg.ID)
 	if err != nil {

@@ -32,7 +32,7 @@ type EraseDraftsParams struct {
 	ThreadID string
 }
 
-// EraseDrafts deletes those of a thread, before its messages go.
+// EraseDrafts deletes the drafts of a thread, before its messages are erased.
 func (q *Queries) EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error) {
 	result, err := q.exec(ctx, q.eraseDraftsStmt, eraseDrafts, arg.ThreadID)
 	if err != nil {
@@ -84,7 +84,7 @@ type ListGrowingParams struct {
 	Owner    string
 }
 
-// ListGrowing gives the messages of a thread that are in progress, in their order.
+// ListGrowing lists the messages of a thread that are in progress, in order.
 func (q *Queries) ListGrowing(ctx context.Context, arg ListGrowingParams) ([]Message, error) {
 	rows, err := q.query(ctx, q.listGrowingStmt, listGrowing, arg.ThreadID, arg.Owner)
 	if err != nil {
@@ -131,7 +131,6 @@ func (q *Queries) ListGrowing(ctx context.Context, arg ListGrowingParams) ([]Mes
 }
 
 const saveDraft = `-- name: SaveDraft :execrows
-
 INSERT INTO drafts (message_id, start, text)
 SELECT m.id, CAST(?1 AS bigint), CAST(?2 AS text) FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id
@@ -147,7 +146,8 @@ type SaveDraftParams struct {
 	Owner     string
 }
 
-// A draft is what was added to a message that is still growing.
+// SaveDraft saves a piece of text that was added to a message in progress. It changes
+// nothing for other messages.
 func (q *Queries) SaveDraft(ctx context.Context, arg SaveDraftParams) (int64, error) {
 	result, err := q.exec(ctx, q.saveDraftStmt, saveDraft,
 		arg.Start,

@@ -20,7 +20,7 @@ type BeatParams struct {
 	ID     string
 }
 
-// Beat changes nothing when the instance was ended by another.
+// Beat changes nothing if the instance was ended.
 func (q *Queries) Beat(ctx context.Context, arg BeatParams) (int64, error) {
 	result, err := q.exec(ctx, q.beatStmt, beat, arg.BeatAt, arg.ID)
 	if err != nil {
@@ -39,7 +39,7 @@ type EndInstanceParams struct {
 	Beats   int64
 }
 
-// EndInstance changes nothing when the instance has made another beat.
+// EndInstance changes nothing if there was another heartbeat.
 func (q *Queries) EndInstance(ctx context.Context, arg EndInstanceParams) (int64, error) {
 	result, err := q.exec(ctx, q.endInstanceStmt, endInstance, arg.EndedAt, arg.ID, arg.Beats)
 	if err != nil {
@@ -69,8 +69,8 @@ type HoldInstanceParams struct {
 	ID string
 }
 
-// HoldInstance gives no row when the instance was ended by others. A transaction of
-// SQLite is alone anyway.
+// HoldInstance returns no row if the instance was ended. It need not lock: SQLite runs
+// one writing transaction at a time.
 func (q *Queries) HoldInstance(ctx context.Context, arg HoldInstanceParams) (string, error) {
 	row := q.queryRow(ctx, q.holdInstanceStmt, holdInstance, arg.ID)
 	var id string

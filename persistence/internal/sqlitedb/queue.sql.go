@@ -69,7 +69,7 @@ type ClearQueuedParams struct {
 	Owner    string
 }
 
-// ClearQueued leaves what somebody sends at this moment.
+// ClearQueued keeps what is being sent or answered.
 func (q *Queries) ClearQueued(ctx context.Context, arg ClearQueuedParams) (int64, error) {
 	result, err := q.exec(ctx, q.clearQueuedStmt, clearQueued, arg.Now, arg.ThreadID, arg.Owner)
 	if err != nil {
@@ -82,7 +82,7 @@ const countAllUnsent = `-- name: CountAllUnsent :one
 SELECT count(*) FROM queued_messages WHERE state <> 'sent'
 `
 
-// CountAllUnsent is of all owners, for operators. It never answers a caller of the API.
+// CountAllUnsent counts for all owners. It is for operators, not for clients of the API.
 func (q *Queries) CountAllUnsent(ctx context.Context) (int64, error) {
 	row := q.queryRow(ctx, q.countAllUnsentStmt, countAllUnsent)
 	var count int64
@@ -119,7 +119,7 @@ type CountUnsentParams struct {
 	Owner    string
 }
 
-// CountUnsent is CountQueued with what is being answered.
+// CountUnsent also counts what is being answered, unlike CountQueued.
 func (q *Queries) CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error) {
 	row := q.queryRow(ctx, q.countUnsentStmt, countUnsent, arg.ThreadID, arg.Owner)
 	var count int64
@@ -274,7 +274,7 @@ type InsertQueuedParams struct {
 	MessageID      string
 }
 
-// InsertQueued adds a row of the owner's thread, whose row the caller holds.
+// InsertQueued adds a message at the end. The caller has locked the thread's row.
 func (q *Queries) InsertQueued(ctx context.Context, arg InsertQueuedParams) (QueuedMessage, error) {
 	row := q.queryRow(ctx, q.insertQueuedStmt, insertQueued,
 		arg.ID,
@@ -323,7 +323,7 @@ type LastTurnParams struct {
 	Owner    string
 }
 
-// LastTurn is the text turn that runs on a thread, or ran last.
+// LastTurn returns the text turn that runs on a thread, or ran last.
 func (q *Queries) LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error) {
 	row := q.queryRow(ctx, q.lastTurnStmt, lastTurn, arg.ThreadID, arg.Owner)
 	var i Turn
@@ -366,9 +366,9 @@ type ListDueQueuesRow struct {
 	Owner string
 }
 
-// ListDueQueues names the threads, of all owners, on which this process may send
-// something now, the latest used first. It is for the dispatcher and never
-// answers a caller of the API.
+// ListDueQueues lists the threads of all owners on which this process may send
+// something now, the most recently used first. It is for the dispatcher, not for
+// clients of the API.
 func (q *Queries) ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([]ListDueQueuesRow, error) {
 	rows, err := q.query(ctx, q.listDueQueuesStmt, listDueQueues, arg.Now, arg.Instance, arg.MaxRows)
 	if err != nil {
@@ -408,8 +408,8 @@ type ListPausedQueuesRow struct {
 	Owner string
 }
 
-// ListPausedQueues is for the start of a process: of all owners, those that stand
-// still for this reason.
+// ListPausedQueues lists the queues of all owners that are paused for one reason. It is
+// for the start of a process.
 func (q *Queries) ListPausedQueues(ctx context.Context, arg ListPausedQueuesParams) ([]ListPausedQueuesRow, error) {
 	rows, err := q.query(ctx, q.listPausedQueuesStmt, listPausedQueues, arg.Reason)
 	if err != nil {
@@ -449,8 +449,8 @@ type ListQueuedParams struct {
 	MaxRows  int64
 }
 
-// ListQueued gives what is not done, in the order in which it is sent: what was
-// begun, then what is due at once, then by the time.
+// ListQueued lists what is not done, in the order in which it is sent: first what was
+// begun, then what has no scheduled time, then by scheduled time.
 func (q *Queries) ListQueued(ctx context.Context, arg ListQueuedParams) ([]QueuedMessage, error) {
 	rows, err := q.query(ctx, q.listQueuedStmt, listQueued,
 		arg.ThreadID,

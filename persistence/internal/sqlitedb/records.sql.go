@@ -91,7 +91,7 @@ type GetToolCallParams struct {
 	ToolCallID string
 }
 
-// GetToolCall gives the latest call that the model named so.
+// GetToolCall returns the latest call with this id, which comes from the model.
 func (q *Queries) GetToolCall(ctx context.Context, arg GetToolCallParams) (ToolCall, error) {
 	row := q.queryRow(ctx, q.getToolCallStmt, getToolCall, arg.ThreadID, arg.Owner, arg.ToolCallID)
 	var i ToolCall
@@ -167,7 +167,6 @@ func (q *Queries) ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolC
 }
 
 const saveCall = `-- name: SaveCall :execrows
-
 INSERT INTO calls (
     id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason,
     turns, interruptions, replayed, instance
@@ -204,9 +203,9 @@ type SaveCallParams struct {
 	Instance       string
 }
 
-// The saves are idempotent. They change nothing when the id is taken by
-// another thread, and fail on a stranger's thread (NULL in thread_id).
-// Once a call has ended it stays so: whoever ended it first is right.
+// SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
+// the id belongs to another thread, and fail if the thread belongs to another owner
+// (thread_id is NULL). A call that has ended keeps its first end.
 func (q *Queries) SaveCall(ctx context.Context, arg SaveCallParams) (int64, error) {
 	result, err := q.exec(ctx, q.saveCallStmt, saveCall,
 		arg.ID,

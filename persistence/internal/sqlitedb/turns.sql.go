@@ -241,7 +241,7 @@ type ListOpenTextMessagesParams struct {
 	Owner    string
 }
 
-// ListOpenTextMessages gives what text turns of the thread have left unfinished.
+// ListOpenTextMessages lists what text turns of the thread have left unfinished.
 func (q *Queries) ListOpenTextMessages(ctx context.Context, arg ListOpenTextMessagesParams) ([]Message, error) {
 	rows, err := q.query(ctx, q.listOpenTextMessagesStmt, listOpenTextMessages, arg.ThreadID, arg.Owner)
 	if err != nil {
