@@ -112,40 +112,46 @@ func (m *Message) grow(drafts []pgdb.Draft) {
 
 // whole reads a message with its drafts, in a transaction.
 func whole(ctx context.Context, q queries, row pgdb.Message) (Message, error) {
-	m, _, err := withDrafts(ctx, q, row)
-	return m, err
-}
-
-func withDrafts(ctx context.Context, q queries, row pgdb.Message) (m Message, amount int, err error) {
-	if m, err = messageFromRow(row); err != nil || m.Metadata.Status != StatusInProgress {
-		return m, 0, err
+	m, err := messageFromRow(row)
+	if err != nil || m.Metadata.Status != StatusInProgress {
+		return m, err
 	}
 	drafts, err := q.ListDrafts(ctx, pgdb.ListDraftsParams{MessageID: m.ID})
 	m.grow(drafts)
-	return m, len(drafts), err
+	return m, err
 }
 
-// wholes is whole for the messages of a thread, outside a transaction.
+// wholes is whole for the messages of a thread, outside a transaction. A message that is moved
+// meanwhile keeps the place of its row, so that the order of the rows remains.
 func (s *Store) wholes(ctx context.Context, key Key, rows []pgdb.Message) ([]Message, error) {
-	q := s.eng.read()
 	messages := make([]Message, 0, len(rows))
 	for _, row := range rows {
-		m, amount, err := withDrafts(ctx, q, row)
-		if err == nil && amount == 0 && m.Metadata.Status == StatusInProgress {
-			// It may have been finished between the two queries, which deleted its drafts.
-			var again pgdb.Message
-			again, err = q.GetMessage(ctx, pgdb.GetMessageParams{ID: m.ID, ThreadID: key.Thread, Owner: key.Owner})
-			if errors.Is(err, sql.ErrNoRows) {
-				continue
-			}
-			if err == nil && again.Seq == row.Seq {
-				m, err = messageFromRow(again)
-			}
+		m, err := s.latest(ctx, key, row)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue
 		}
 		if err != nil {
 			return nil, err
 		}
+		m.Seq, m.Metadata.Seq = row.Seq, row.Seq
 		messages = append(messages, m)
 	}
 	return slices.Clip(messages), nil
+}
+
+// latest is whole outside a transaction. A change between the two queries deletes drafts, so the row
+// is read until it stays as it is.
+func (s *Store) latest(ctx context.Context, key Key, row pgdb.Message) (Message, error) {
+	q := s.eng.read()
+	for {
+		m, err := whole(ctx, q, row)
+		if err != nil || m.Metadata.Status != StatusInProgress {
+			return m, err
+		}
+		read := row.Revision
+		row, err = q.GetMessage(ctx, pgdb.GetMessageParams{ID: m.ID, ThreadID: key.Thread, Owner: key.Owner})
+		if err != nil || row.Revision == read {
+			return m, err
+		}
+	}
 }

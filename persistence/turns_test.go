@@ -7,47 +7,129 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestAnswerFinishedWhileRead finishes an answer, which deletes its drafts, after its row was read
-// and before its drafts are.
-func TestAnswerFinishedWhileRead(t *testing.T) {
-	t.Parallel()
+// bothEngines runs a test with a store on each engine.
+func bothEngines(t *testing.T, run func(t *testing.T, s *persistence.Store)) {
+	t.Helper()
 	for name, url := range map[string]func(testing.TB) string{
 		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := persistencetest.Open(t, url(t), persistence.Options{})
-			thread, err := s.CreateThread(t.Context(), "anna", "")
-			if err != nil {
-				t.Fatalf("CreateThread() = %v", err)
-			}
-			key := persistence.Key{Owner: "anna", Thread: thread.ID}
-			answer := persistence.Message{
-				ID: "answer", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("One")},
-				Metadata: persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusInProgress},
-			}
-			if _, err := s.AppendMessage(t.Context(), key, answer); err != nil {
-				t.Fatalf("AppendMessage() = %v", err)
-			}
-			err = s.Batch(t.Context(), key, func(b *persistence.Batch) error {
-				return b.SaveDraft(persistence.Draft{MessageID: answer.ID, Start: 3, Text: ", two"})
-			})
-			if err != nil {
-				t.Fatalf("SaveDraft() = %v", err)
-			}
-			persistence.BeforeDrafts(s, func() {
-				answer.Parts[0].Text, answer.Metadata.Status = "One, two.", persistence.StatusCompleted
-				err := s.Batch(t.Context(), key, func(b *persistence.Batch) error {
-					_, err := b.UpdateMessage(answer)
-					return err
-				})
-				if err != nil {
-					t.Errorf("UpdateMessage() = %v", err)
-				}
-			})
-			if m, err := s.Answering(t.Context(), key); err != nil || m.Text() != "One, two." {
-				t.Errorf("Answering() = %q, %v, want the whole answer", m.Text(), err)
-			}
+			run(t, persistencetest.Open(t, url(t), persistence.Options{}))
 		})
 	}
+}
+
+// answering begins a thread with an answer of which "One" was saved whole, and ", two" as a draft.
+func answering(t *testing.T, s *persistence.Store) (persistence.Key, persistence.Message) {
+	t.Helper()
+	thread, err := s.CreateThread(t.Context(), "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	answer := persistence.Message{
+		ID: "answer", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("One")},
+		Metadata: persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusInProgress},
+	}
+	if _, err := s.AppendMessage(t.Context(), key, answer); err != nil {
+		t.Fatalf("AppendMessage() = %v", err)
+	}
+	err = s.Batch(t.Context(), key, func(b *persistence.Batch) error {
+		return b.SaveDraft(persistence.Draft{MessageID: answer.ID, Start: 3, Text: ", two"})
+	})
+	if err != nil {
+		t.Fatalf("SaveDraft() = %v", err)
+	}
+	return key, answer
+}
+
+// TestAnswerChangedWhileRead changes an answer, which deletes its drafts, after its row was read and
+// before its drafts are.
+func TestAnswerChangedWhileRead(t *testing.T) {
+	t.Parallel()
+	user := persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("Count!")}}
+	for name, c := range map[string]struct {
+		// The answer says text with this status, and then more.
+		status     persistence.Status
+		text, more string
+		moved      bool
+	}{
+		"finished":           {status: persistence.StatusCompleted, text: "One, two."},
+		"moved":              {status: persistence.StatusInProgress, text: "One, two", moved: true},
+		"moved and finished": {status: persistence.StatusCompleted, text: "One, two.", moved: true},
+		"saved and grown":    {status: persistence.StatusInProgress, text: "One, two", more: ", three"},
+	} {
+		change := func(b *persistence.Batch, answer persistence.Message) error {
+			if c.moved {
+				if _, err := b.InsertMessage(user, ""); err != nil {
+					return err
+				}
+			}
+			answer.Parts = []persistence.Part{persistence.TextPart(c.text)}
+			answer.Metadata.Status = c.status
+			if _, err := b.UpdateMessage(answer); err != nil || c.more == "" {
+				return err
+			}
+			return b.SaveDraft(persistence.Draft{MessageID: answer.ID, Start: len(c.text), Text: c.more})
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bothEngines(t, func(t *testing.T, s *persistence.Store) {
+				key, answer := answering(t, s)
+				persistence.BeforeDrafts(s, func() {
+					if err := s.Batch(t.Context(), key, func(b *persistence.Batch) error { return change(b, answer) }); err != nil {
+						t.Errorf("change the answer: %v", err)
+					}
+				})
+				all, err := s.Messages(t.Context(), key, 0, 0)
+				if err != nil || len(all) != 1 || all[0].Text() != c.text+c.more || all[0].Metadata.Status != c.status {
+					t.Fatalf("Messages() = %+v, %v, want the whole answer", all, err)
+				}
+				// What comes after the number that it had is what has moved since, and what is new.
+				after, err := s.Messages(t.Context(), key, all[0].Seq, 0)
+				if moved := len(after) == 2 && after[1].ID == answer.ID; err != nil || moved != c.moved {
+					t.Errorf("Messages() after %d = %+v, %v", all[0].Seq, after, err)
+				}
+			})
+		})
+	}
+}
+
+// TestAnswerFinishedWhileRead has an answer finished while another process looks for it.
+func TestAnswerFinishedWhileRead(t *testing.T) {
+	t.Parallel()
+	bothEngines(t, func(t *testing.T, s *persistence.Store) {
+		key, answer := answering(t, s)
+		finishBeforeDrafts(t, s, key, answer, func() {})
+		if m, err := s.Answering(t.Context(), key); err != nil || m.Text() != "One, two." {
+			t.Errorf("Answering() = %q, %v, want the whole answer", m.Text(), err)
+		}
+	})
+}
+
+// finishBeforeDrafts calls first and finishes an answer, just before its drafts are read.
+func finishBeforeDrafts(t *testing.T, s *persistence.Store, key persistence.Key, answer persistence.Message, first func()) {
+	t.Helper()
+	persistence.BeforeDrafts(s, func() {
+		first()
+		answer.Parts, answer.Metadata.Status = []persistence.Part{persistence.TextPart("One, two.")}, persistence.StatusCompleted
+		if _, err := s.UpdateMessage(t.Context(), key, answer); err != nil {
+			t.Errorf("UpdateMessage() = %v", err)
+		}
+	})
+}
+
+// TestWatchBeginsWhileAnswered has a message said and an answer finished while a watch reads the
+// thread: it gets both, in this order.
+func TestWatchBeginsWhileAnswered(t *testing.T) {
+	t.Parallel()
+	bothEngines(t, func(t *testing.T, s *persistence.Store) {
+		key, answer := answering(t, s)
+		finishBeforeDrafts(t, s, key, answer, func() { say(t, s, key, "Thanks") })
+		next := pull(t, s, key)
+		want(t, next, "message Thanks", "message One, two.")
+		s.Publish(t.Context(), key, persistence.Event{Type: "draft"})
+		want(t, next, "draft {}")
+	})
 }

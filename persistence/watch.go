@@ -242,6 +242,9 @@ func (v *view) read(ctx context.Context) error {
 			return err
 		}
 		for _, m := range messages {
+			if m.Revision > rows[len(rows)-1].Revision {
+				continue // it has changed since, and comes again after what changed before it
+			}
 			v.sendMessage(messageEvent(m), m)
 			// A number becomes visible only after all smaller ones.
 			v.seen = m.Revision
