@@ -25,7 +25,7 @@ func (t *Turn) run(leave func()) {
 	}
 	t.ended = time.Now()
 	t.events.add(Event{Type: EventFinish, MessageID: t.message, Result: &t.result})
-	t.publish("turn_finished", turnEvent{TurnID: t.id, MessageID: t.message, Status: t.result.Status})
+	t.publish(persistence.EventTurnFinished, turnEvent{TurnID: t.id, MessageID: t.message, Status: t.result.Status})
 	close(t.done)
 	t.side.Wait()
 	if !saved {

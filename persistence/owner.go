@@ -15,7 +15,7 @@ const (
 )
 
 // toOwner are the events of a thread that its owner's watchers also get.
-var toOwner = map[EventType]bool{"call_started": true, "call_ended": true, "turn_started": true, "turn_finished": true}
+var toOwner = map[EventType]bool{"call_started": true, EventCallEnded: true, "turn_started": true, EventTurnFinished: true}
 
 // ErrSlow ends a watch that was too slow to receive everything.
 var ErrSlow = errors.New("watcher is too slow")

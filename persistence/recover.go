@@ -2,6 +2,7 @@ package persistence
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -15,7 +16,8 @@ var errAlive = errors.New("instance is alive")
 // Recover closes what dead processes left open: calls end with the reason process_ended, messages
 // in progress become interrupted (the assistant's) or failed and keep the saved text, tool calls
 // and responses become failed, approvals and text turns end, queued messages that were being sent
-// wait again, and LegsToHangUp returns the upstream legs. It returns the calls that it ended.
+// wait again, and LegsToHangUp returns the upstream legs. It returns the calls that it ended, and
+// publishes their ends and those of the turns.
 //
 // It needs Serve: with SQLite this process is then the only one; with PostgreSQL an instance is
 // dead if it has announced its end, if it was a process of this machine that is gone, or if it has
@@ -54,6 +56,7 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 		for _, b := range r.batches {
 			s.announce(b.key, b.changed)
 		}
+		r.publish(ctx)
 	}
 	before := dbtype.At(now().Add(-forgetAfter))
 	if err := s.write(ctx, func(q queries) error {
@@ -75,10 +78,17 @@ type recovery struct {
 	beats    int64 // its heartbeats when it was last seen
 	ended    []CallRecord
 	batches  map[string]*Batch // by thread
+	answers  []answer
+}
+
+// answer is the message of a text turn.
+type answer struct {
+	key Key
+	id  string
 }
 
 func (r *recovery) run(ctx context.Context, q queries) error {
-	r.ended, r.batches = nil, map[string]*Batch{}
+	r.ended, r.batches, r.answers = nil, map[string]*Batch{}, nil
 	at := dbtype.At(now())
 	if err := r.fence(ctx, q, at); err != nil {
 		return err
@@ -164,6 +174,26 @@ func (r *recovery) closeMessages(ctx context.Context, q queries) error {
 		if err := b.closeMessage(row); err != nil {
 			return err
 		}
+		if row.Status == string(StatusInProgress) && row.Role == string(RoleAssistant) && row.CallID == "" {
+			r.answers = append(r.answers, answer{b.key, row.ID})
+		}
 	}
 	return nil
+}
+
+// publish publishes what the instance can no longer publish: the ends of its text turns, and of its
+// calls with the turns in them.
+func (r *recovery) publish(ctx context.Context) {
+	send := func(key Key, kind EventType, data map[string]string) {
+		encoded, _ := json.Marshal(data) // text can always be encoded
+		r.s.Publish(ctx, key, Event{Type: kind, Data: encoded})
+	}
+	for _, a := range r.answers {
+		send(a.key, EventTurnFinished, map[string]string{"message_id": a.id, "status": string(StatusInterrupted)})
+	}
+	for _, c := range r.ended {
+		key := Key{Owner: c.Owner, Thread: c.ThreadID}
+		send(key, EventTurnFinished, map[string]string{"call_id": c.ID})
+		send(key, EventCallEnded, map[string]string{"call_id": c.ID, "reason": c.EndReason})
+	}
 }

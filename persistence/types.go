@@ -250,6 +250,10 @@ const (
 	EventMessageDelta EventType = "message_delta"
 	// EventApprovalRequired asks the user whether a tool may run.
 	EventApprovalRequired EventType = "bridge.tool.approval_required"
+	// EventTurnFinished and EventCallEnded are published by the process that has the turn or the
+	// call or, if it died, by the one that closes what it left open.
+	EventTurnFinished EventType = "turn_finished"
+	EventCallEnded    EventType = "call_ended"
 )
 
 // Event is something that happened on a thread, as its watchers see it.

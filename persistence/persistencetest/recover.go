@@ -1,8 +1,11 @@
 package persistencetest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/persistence"
 )
@@ -80,6 +83,7 @@ func (s suite) recover(t *testing.T) {
 	}
 	w := startWatch(within(t), t, b.store, b.key, last-1)
 	w.message()
+	owner := b.store.WatchOwner(b.key.Owner)
 	calls, err := b.store.Recover(t.Context())
 	if err != nil || len(calls) != 1 {
 		t.Fatalf("Recover() = %v, %v, want one call", calls, err)
@@ -105,6 +109,26 @@ func (s suite) recover(t *testing.T) {
 	for range 5 { // the five that changed
 		if m := w.message(); m.Metadata.Status == persistence.StatusInProgress {
 			t.Errorf("Watch() gives %+v", m)
+		}
+	}
+	typed := b.all(t)[4].ID
+	var ends []string
+	for range 3 {
+		e := w.event()
+		ends = append(ends, fmt.Sprintf("%s %s", e.Type, e.Data))
+	}
+	if diff := cmp.Diff([]string{
+		`turn_finished {"message_id":"` + typed + `","status":"interrupted"}`,
+		`turn_finished {"call_id":"c"}`, `call_ended {"call_id":"c","reason":"process_ended"}`,
+	}, ends); diff != "" {
+		t.Errorf("Watch() gives (-want +got):\n%s", diff)
+	}
+	for e, err := range owner.Events(within(t)) {
+		if err != nil || e.Type == persistence.EventCallEnded {
+			if want := `{"call_id":"c","reason":"process_ended","thread_id":"` + b.key.Thread + `"}`; string(e.Data) != want {
+				t.Errorf("WatchOwner() gives %s, %v, want %s", e.Data, err, want)
+			}
+			break
 		}
 	}
 	wantRows(t, url, "SELECT status, error FROM tool_call_log", "failed process ended")

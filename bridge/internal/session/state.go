@@ -55,9 +55,9 @@ func (s *State) Turns() int64 { return s.record.Turns }
 // The events about turns for the thread's watchers.
 const (
 	TurnStarted  persistence.EventType = "turn_started"
-	TurnFinished persistence.EventType = "turn_finished"
+	TurnFinished                       = persistence.EventTurnFinished
 	// CallEnded must be published once the thread is free.
-	CallEnded persistence.EventType = "call_ended"
+	CallEnded = persistence.EventCallEnded
 )
 
 // publishTurn tells the thread's watchers when a turn begins and ends.
