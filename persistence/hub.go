@@ -54,10 +54,17 @@ func (h *hub) watchedShards() (set shardSet) {
 
 // hintShards says that any thread of the shards may have changed.
 func (h *hub) hintShards(set shardSet) {
+	h.hintSome(func(key Key) bool { return key.Thread != "" && set.has(shardOf(key.Thread)) })
+}
+
+// hintAll says that anything may have happened.
+func (h *hub) hintAll() { h.hintSome(func(Key) bool { return true }) }
+
+func (h *hub) hintSome(concerned func(Key) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for key, watchers := range h.watchers {
-		if set.has(shardOf(key.Thread)) {
+		if concerned(key) {
 			for w := range watchers {
 				w.set(&w.behind)
 			}
@@ -119,7 +126,7 @@ type watcher struct {
 	mu     sync.Mutex
 	queue  []item
 	bytes  int
-	behind bool // the table has something that is not in the queue
+	behind bool // something that is not in the queue has happened: of a thread, the table has it
 	gone   bool // the thread was deleted
 	lost   bool // a draft did not fit into the queue
 }
@@ -180,14 +187,11 @@ func (h *hub) commit(key Key, c commit) {
 	})
 }
 
-// hint says that the table has something new.
+// hint says that the table has something new or, of an owner, that an event did not arrive.
 func (h *hub) hint(key Key) { h.each(key, func(w *watcher) { w.set(&w.behind) }) }
 
 // gone says that the thread was deleted.
 func (h *hub) gone(key Key) { h.each(key, func(w *watcher) { w.set(&w.gone) }) }
-
-// hintAll says that anything may have changed.
-func (h *hub) hintAll() { h.hintShards(^shardSet(0)) }
 
 // put adds to the queue unless it is full. An empty queue accepts anything.
 func (w *watcher) put(i item) bool {

@@ -214,6 +214,9 @@ func (s *Store) Rejoin(ctx context.Context) error {
 		return s.fail("rejoin database", err)
 	}
 	s.lease.renew(id)
+	// Others sent nothing to a dead instance. They learn about the new one now.
+	s.eng.notify(note{Type: noteShards})
+	s.hub.hintAll()
 	return nil
 }
 

@@ -56,7 +56,11 @@ func (e *postgresEngine) listen(ctx context.Context) (*listener, error) {
 		return nil, postgresOpenError(e.pool.Config().ConnConfig, err)
 	}
 	l := &listener{conn: conn}
-	if err := e.tryListen(ctx, l); err != nil {
+	err = e.tryListen(ctx, l)
+	if err == nil {
+		err = e.subscribe(ctx, l)
+	}
+	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
@@ -99,7 +103,7 @@ func (l *listener) close() error {
 }
 
 // keepFollowing passes on the notes of other instances until ctx ends. If the connection breaks it
-// opens a new one; what was missed in between is in the table.
+// opens a new one, and says that something may have been missed.
 func (e *postgresEngine) keepFollowing(ctx context.Context, l *listener) {
 	pause := backoff.NewExponentialBackOff()
 	pause.MaxInterval = maxReconnect

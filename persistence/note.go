@@ -17,18 +17,22 @@ const (
 	notesPerSend = 256
 
 	sendTimeout = 5 * time.Second
+	// sendAgain is the pause after a failure.
+	sendAgain = 3 * time.Second
 
 	// The types of notes besides those of events: noteGone means that the thread was deleted,
 	// noteShards that the sender listens to other shards now, noteCommand that there is a command
-	// for the instance To, and noteAnswer that the command To was answered.
+	// for the instance To, noteAnswer that the command To was answered, and noteMissed that an event
+	// of the owner was not sent.
 	noteGone    = "thread_deleted"
 	noteShards  = "shards"
 	noteCommand = "command"
 	noteAnswer  = "answer"
+	noteMissed  = "missed"
 )
 
-// note is a message to other instances. With data it is an event. Without, and of no type above, it
-// is a hint that the table has something new, up to the number Seq.
+// note is a message to other instances. With data it is an event. Without, and of no type above but
+// noteMissed, it is a hint: the table has something new, up to the number Seq.
 type note struct {
 	Instance string `json:"instance"`
 	Key      Key    `json:"key"`
@@ -46,7 +50,12 @@ func (n note) forAll() bool {
 }
 
 // letter is an encoded note and the channel that it is sent on.
-type letter struct{ channel, payload string }
+type letter struct {
+	channel, payload string
+
+	key  Key
+	kind string
+}
 
 // outbox sends notes in order, in the background.
 type outbox struct {
@@ -58,7 +67,8 @@ type outbox struct {
 	mu    sync.Mutex
 	count int64
 	queue []letter
-	// hints are those that found the queue full: the latest for each thread.
+	// hints are those that found the queue full, and those about dropped events: the latest for each
+	// thread and each owner.
 	hints map[Key]note
 	wake  chan struct{}
 }
@@ -67,15 +77,14 @@ func newOutbox(instance string, log *slog.Logger, dropped func(), send func(cont
 	return &outbox{instance: instance, log: log, dropped: dropped, send: send, hints: map[Key]note{}, wake: make(chan struct{}, 1)}
 }
 
-// put never blocks. A draft that does not fit is dropped, a hint is kept.
+// put never blocks. An event that does not fit is dropped, a hint is kept.
 func (o *outbox) put(n note) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	full := len(o.queue) >= maxNotes
 	switch {
 	case full && n.Data != nil:
-		o.dropped()
-		return
+		o.drop(n.Key, n.Type)
 	case full:
 		o.hints[n.Key] = n
 	default:
@@ -92,14 +101,33 @@ func (o *outbox) add(n note) {
 	n.Instance, n.Count = o.instance, o.count
 	payload, err := encode(n)
 	if err != nil || len(payload) > maxPayload {
-		o.dropped()
+		o.drop(n.Key, n.Type)
 		return
 	}
 	to := channel
 	if !n.forAll() {
 		to = shardChannel(shardOf(n.Key.Thread))
 	}
-	o.queue = append(o.queue, letter{channel: to, payload: string(payload)})
+	o.queue = append(o.queue, letter{to, string(payload), n.Key, n.Type})
+}
+
+// drop counts a note that is not sent. The watchers of a thread poll, which makes up for a lost hint;
+// those of an owner get a hint instead of the event, as soon as one can be sent.
+func (o *outbox) drop(key Key, kind string) {
+	if kind != noteMissed {
+		o.dropped()
+	}
+	if key.Owner != "" && key.Thread == "" {
+		o.hints[key] = note{Type: noteMissed, Key: key}
+	}
+}
+
+func (o *outbox) failed(letters []letter) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, l := range letters {
+		o.drop(l.key, l.kind)
+	}
 }
 
 // take returns the next notes to send.
@@ -118,14 +146,15 @@ func (o *outbox) take() []letter {
 	return letters
 }
 
-// run sends notes until ctx ends. Those that cannot be sent are dropped; watchers also poll, which
-// makes up for lost hints.
+// run sends notes until ctx ends. Those that cannot be sent are dropped.
 func (o *outbox) run(ctx context.Context) {
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-o.wake:
+		case <-again:
 		}
 		for letters := o.take(); len(letters) > 0; letters = o.take() {
 			sendCtx, cancel := context.WithTimeout(ctx, sendTimeout)
@@ -136,9 +165,9 @@ func (o *outbox) run(ctx context.Context) {
 			}
 			if err != nil {
 				o.log.Warn("other instances not notified", "notes", len(letters), "error", err)
-				for range letters {
-					o.dropped()
-				}
+				o.failed(letters)
+				again = time.After(sendAgain)
+				break
 			}
 		}
 	}

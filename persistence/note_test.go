@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
-// When the database cannot keep up, drafts are dropped and counted, but each thread's last
-// hint is kept.
+// When the database cannot keep up, events are dropped and counted, but each thread's last
+// hint is kept, and each owner whose events are dropped gets one.
 func TestOutboxOverflow(t *testing.T) {
 	t.Parallel()
 	dropped := 0
@@ -24,9 +28,10 @@ func TestOutboxOverflow(t *testing.T) {
 	}
 	for i := range 30 {
 		o.put(note{Type: "message", Key: Key{"a", fmt.Sprint("thread", i%3)}, Seq: int64(i)})
+		o.put(note{Type: "thread_updated", Key: ownerKey("a"), Data: json.RawMessage("1")})
 	}
-	if dropped != 10 {
-		t.Errorf("%d drafts were dropped, want 10", dropped)
+	if dropped != 40 {
+		t.Errorf("%d events were dropped, want 10 drafts and 30 of the owner", dropped)
 	}
 	var sent []note
 	for p := o.take(); len(p) > 0; p = o.take() {
@@ -44,11 +49,11 @@ func TestOutboxOverflow(t *testing.T) {
 			sent = append(sent, n)
 		}
 	}
-	if len(sent) != maxNotes+3 {
-		t.Fatalf("%d notes, want %d drafts and 3 hints", len(sent), maxNotes)
+	if len(sent) != maxNotes+4 {
+		t.Fatalf("%d notes, want %d drafts and 4 hints", len(sent), maxNotes)
 	}
 	for _, n := range sent[maxNotes:] {
-		if n.Seq < 27 {
+		if n.Seq < 27 && n.Type != noteMissed {
 			t.Errorf("the hint for %s has number %d, want the last one", n.Key.Thread, n.Seq)
 		}
 	}
@@ -81,4 +86,59 @@ func TestOutboxFailure(t *testing.T) {
 	}
 	cancel()
 	<-done
+}
+
+// When the database is away, an owner's watchers elsewhere are told later that they missed something.
+func TestOutboxRemembersOwners(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Bool
+		var sent []string
+		dropped := 0
+		o := newOutbox("me", slog.New(slog.DiscardHandler), func() { dropped++ }, func(_ context.Context, letters []letter) error {
+			if !back.Load() {
+				return errors.New("away")
+			}
+			for _, l := range letters {
+				sent = append(sent, l.kind)
+			}
+			return nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go o.run(ctx)
+		for range 3 {
+			o.put(note{Type: "thread_updated", Key: ownerKey("a"), Data: json.RawMessage("1")})
+			o.put(note{Type: "draft", Key: Key{"a", "t"}, Data: json.RawMessage("1")})
+			synctest.Wait()
+		}
+		time.Sleep(10 * sendAgain)
+		synctest.Wait()
+		back.Store(true)
+		time.Sleep(10 * sendAgain)
+		synctest.Wait()
+		if dropped != 6 || !slices.Equal(sent, []string{noteMissed}) {
+			t.Errorf("%d events were dropped, and %q sent", dropped, sent)
+		}
+	})
+}
+
+// An owner's watcher has no table to read, so it is told only of what it may have missed.
+func TestOwnerIsBehind(t *testing.T) {
+	t.Parallel()
+	h := newHub()
+	w := h.add(ownerKey("a"))
+	for name, c := range map[string]struct {
+		hint   func()
+		behind bool
+	}{
+		"its shard is listened to":  {func() { h.hintShards(^shardSet(0)) }, false},
+		"an event was not sent":     {func() { h.hint(ownerKey("a")) }, true},
+		"the connection was broken": {h.hintAll, true},
+	} {
+		c.hint()
+		if _, behind, _, _ := w.take(); behind != c.behind {
+			t.Errorf("%s: behind is %t", name, behind)
+		}
+	}
 }

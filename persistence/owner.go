@@ -17,14 +17,20 @@ const (
 // toOwner are the events of a thread that its owner's watchers also get.
 var toOwner = map[EventType]bool{"call_started": true, EventCallEnded: true, "turn_started": true, EventTurnFinished: true}
 
-// ErrSlow ends a watch that was too slow to receive everything.
-var ErrSlow = errors.New("watcher is too slow")
+var (
+	// ErrSlow ends a watch that was too slow to receive everything.
+	ErrSlow = errors.New("watcher is too slow")
+	// ErrMissed ends a watch that may have missed events, because they did not get here from another
+	// process.
+	ErrMissed = errors.New("events of other processes may be lost")
+)
 
 // ownerKey is the key of an owner's watchers; no thread has such a key.
 func ownerKey(owner string) Key { return Key{Owner: owner} }
 
-// WatchOwner starts watching all threads of an owner. A caller that never uses Events must call
-// Close.
+// WatchOwner starts watching all threads of an owner. Where PostgreSQL's notifications do not arrive
+// (see Options.NoListen), it gets only the events of this process. A caller that never uses Events
+// must call Close.
 func (s *Store) WatchOwner(owner string) *OwnerWatch {
 	key := ownerKey(owner)
 	return &OwnerWatch{s: s, key: key, w: s.hub.add(key)}
@@ -42,8 +48,9 @@ func (o *OwnerWatch) Close() { o.s.hub.remove(o.key, o.w) }
 
 // Events yields what has happened since [Store.WatchOwner]: threads are created, changed and
 // deleted, calls and turns start and end. Nothing is replayed, so a reader that falls behind gets
-// ErrSlow and must list the threads again. The sequence ends with that error, with that of ctx, or
-// with ErrClosed. It can be used once.
+// ErrSlow, and one that may have missed events of other processes ErrMissed: it must list the
+// threads again. The sequence ends with one of these, with the error of ctx, or with ErrClosed. It
+// can be used once.
 func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		defer o.Close()
@@ -57,14 +64,18 @@ func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 				return
 			case <-o.w.wake:
 			}
-			items, _, _, lost := o.w.take()
+			items, behind, _, lost := o.w.take()
 			for _, i := range items {
 				if !yield(i.draft, nil) {
 					return
 				}
 			}
-			if lost {
+			switch {
+			case lost:
 				yield(Event{}, ErrSlow)
+				return
+			case behind:
+				yield(Event{}, ErrMissed)
 				return
 			}
 		}

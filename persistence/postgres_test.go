@@ -177,14 +177,15 @@ func TestOwnerWatchedElsewhere(t *testing.T) {
 	if err := a.DeleteThread(t.Context(), key); err != nil {
 		t.Fatalf("DeleteThread() = %v", err)
 	}
-	a.Publish(t.Context(), owner, persistence.Event{Type: "end"})
+	// An event that is too large stays in its process, and the others are told so.
+	a.Publish(t.Context(), owner, persistence.Event{Type: "large", Data: json.RawMessage(`"` + strings.Repeat("x", 8000) + `"`)})
 	var got []string
 	for e, err := range watch.Events(ctx) {
+		if errors.Is(err, persistence.ErrMissed) {
+			break
+		}
 		if err != nil {
 			t.Fatalf("WatchOwner() = %v after %v", err, got)
-		}
-		if e.Type == "end" {
-			break
 		}
 		if e.Type != marker {
 			got = append(got, string(e.Type))
@@ -215,6 +216,7 @@ func TestListenConnectionLost(t *testing.T) {
 	}
 	there := pull(t, b, key)
 	want(t, there, "message 1")
+	owner := b.WatchOwner(key.Owner)
 	// End the connections that listen.
 	if _, err := connect(t, url).Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE 'LISTEN%'`); err != nil {
@@ -225,6 +227,13 @@ func TestListenConnectionLost(t *testing.T) {
 	say(t, a, key, "3")
 	want(t, there, "message 3")
 	untilWatched(t, a, b, key) // the connection is back
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for e, err := range owner.Events(ctx) { // it has no table to read
+		if !errors.Is(err, persistence.ErrMissed) {
+			t.Errorf("WatchOwner() = %s, %v, want ErrMissed", e.Type, err)
+		}
+	}
 	if calls, err := a.Recover(t.Context()); err != nil || len(calls) != 0 {
 		t.Errorf("Recover() = %v, %v, though the other is alive", calls, err)
 	}

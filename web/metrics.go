@@ -126,6 +126,8 @@ func (m *Metrics) socketClosed(cause error) {
 		reason = "signed_out"
 	case errors.Is(cause, socket.ErrSlow):
 		reason = "slow"
+	case errors.Is(cause, persistence.ErrMissed):
+		reason = "missed"
 	case errors.Is(cause, socket.ErrTaken):
 		reason = "taken_over"
 	case errors.Is(cause, socket.ErrGone):

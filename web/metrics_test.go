@@ -14,7 +14,7 @@ import (
 func TestSocketsClosed(t *testing.T) {
 	t.Parallel()
 	for want, cause := range map[string]error{
-		"shutdown": socket.ErrShutdown, "signed_out": access.ErrEnded, "slow": socket.ErrSlow, "taken_over": socket.ErrTaken,
+		"shutdown": socket.ErrShutdown, "signed_out": access.ErrEnded, "slow": socket.ErrSlow, "missed": persistence.ErrMissed, "taken_over": socket.ErrTaken,
 		"client": fmt.Errorf("%w: EOF", socket.ErrGone), "deleted": fmt.Errorf("watch thread: %w", persistence.ErrNotFound),
 		"error": errors.New("anything else"),
 	} {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/persistence"
@@ -46,6 +47,11 @@ func TestOwnerSocket(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
+	// What other processes did while this one counted as dead did not arrive.
+	if err := b.db.Rejoin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantClosed(t, alice, websocket.StatusTryAgainLater, "connect again and read the threads")
 	if _, status, err := dial(t, "ws://"+address+"/api/ws"); err == nil || status != 401 {
 		t.Errorf("without a token: status %d, %v", status, err)
 	}

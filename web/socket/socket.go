@@ -97,6 +97,8 @@ func (k *Socket) closeReason(err error) (websocket.StatusCode, string) {
 		return websocket.StatusPolicyViolation, access.ErrEnded.Error()
 	case errors.Is(err, ErrSlow):
 		return websocket.StatusTryAgainLater, "too slow: " + k.again
+	case errors.Is(err, persistence.ErrMissed):
+		return websocket.StatusTryAgainLater, "events may be lost: " + k.again
 	case errors.Is(err, ErrTaken):
 		return StatusTaken, ErrTaken.Error()
 	case errors.Is(err, persistence.ErrNotFound):
