@@ -24,7 +24,7 @@ func New(cfg Config) *Conductors {
 func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools, k *socket.Socket) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	a := d.app(key, tools, connection{socket: k, end: end, stopped: make(chan struct{}), more: make(chan struct{}, 1)})
+	a := d.app(key, tools, connection{socket: k, end: end, began: make(chan struct{}), stopped: make(chan struct{}), more: make(chan struct{}, 1)})
 	var before *connection
 	a.session, before = d.sessions.enter(key, &a.connection)
 	k.Limit = -1 // take refuses what is too large and goes on
@@ -34,6 +34,7 @@ func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools
 		if before != nil && before.giveWay() {
 			d.sessions.acknowledge(a.session)
 		}
+		close(a.began)
 		return a.deliver(ctx)
 	})
 	d.sessions.leave(key, a.session, &a.connection)

@@ -1,14 +1,19 @@
 package conductor
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -173,4 +178,73 @@ func TestTurnsAreCounted(t *testing.T) {
 	if total := <-counted + <-counted; total != 0 {
 		t.Errorf("%d turns are counted that never began", total)
 	}
+}
+
+// hijacker is a response whose connection can be taken.
+type hijacker struct {
+	*httptest.ResponseRecorder
+
+	conn net.Conn
+}
+
+func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return h.conn, bufio.NewReadWriter(bufio.NewReader(h.conn), bufio.NewWriter(h.conn)), nil
+}
+
+// piped returns a socket whose client sends nothing, and a channel that gets all that the client was
+// sent when the connection has ended.
+func piped(t *testing.T) (k *socket.Socket, all <-chan string) {
+	t.Helper()
+	client, server := net.Pipe()
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	for name, value := range map[string]string{
+		"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+	} {
+		r.Header.Set(name, value)
+	}
+	conn, err := websocket.Accept(hijacker{httptest.NewRecorder(), server}, r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string, 1)
+	go func() {
+		sent, _ := io.ReadAll(client) // the end of the pipe
+		read <- string(sent)
+	}()
+	return socket.New(conn, socket.DefaultTiming(), ""), read
+}
+
+// TestTakenOverWhileItWaits has a connection taken over while it waits for the one before it, which
+// does not let go: it ends with the reason, and is not cut.
+func TestTakenOverWhileItWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := New(Config{Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+		key := persistence.Key{Owner: "alice", Thread: "t"}
+		k, cut := piped(t)
+		first := &connection{socket: k, end: func(error) {}, began: make(chan struct{}), stopped: make(chan struct{})}
+		close(first.began)
+		go func() {
+			<-cut
+			close(first.stopped)
+		}()
+		d.sessions.enter(key, first)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		var serving sync.WaitGroup
+		serve := func() <-chan string {
+			k, all := piped(t)
+			serving.Go(func() { _ = d.Serve(ctx, key, Tools{}, k) })
+			synctest.Wait()
+			return all
+		}
+		second := serve()
+		time.Sleep(closeWait / 2) // what the second needs after the first has stopped is longer
+		serve()
+		if got := <-second; !strings.Contains(got, socket.ErrTaken.Error()) {
+			t.Errorf("the second connection was sent %q", got)
+		}
+		cancel()
+		serving.Wait()
+	})
 }

@@ -15,15 +15,14 @@ const partialEvery = 80 * time.Millisecond
 // deliver delivers the turns of the session as they come.
 func (a *app) deliver(ctx context.Context) error {
 	a.sessions.resume(a.session)
-	for {
+	for ctx.Err() == nil { // it may have been taken over before it began
 		t := a.sessions.next(a.session)
 		if t == nil {
 			select {
 			case <-a.more:
-				continue
 			case <-ctx.Done():
-				return context.Cause(ctx)
 			}
+			continue
 		}
 		if err := a.follow(ctx, t); err != nil {
 			return err
@@ -35,6 +34,7 @@ func (a *app) deliver(ctx context.Context) error {
 			}
 		})
 	}
+	return context.Cause(ctx)
 }
 
 // follow delivers what is left of a turn, until it ends.

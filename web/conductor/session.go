@@ -17,7 +17,7 @@ import (
 const KeepSession = 10 * time.Minute
 
 const (
-	// takeOverWait is how long a connection that is taken over may take to let go.
+	// takeOverWait is how long a connection that is taken over may take to let go, once it began.
 	takeOverWait = 2 * time.Second
 	// closeWait is how long it may take to notice that the app had closed it.
 	closeWait = 100 * time.Millisecond
@@ -27,8 +27,9 @@ const (
 type connection struct {
 	socket *socket.Socket
 	end    context.CancelCauseFunc
-	// stopped is closed when nothing more is written here.
-	stopped chan struct{}
+	// began is closed when the connection before this one has given way, and stopped when nothing
+	// more is written here.
+	began, stopped chan struct{}
 	// more is signalled when the session has another turn.
 	more chan struct{}
 }
@@ -36,6 +37,7 @@ type connection struct {
 // giveWay waits until nothing more is written on a connection that was taken over. It reports
 // whether the app had closed it just before.
 func (a *connection) giveWay() (clean bool) {
+	<-a.began
 	timer := time.AfterFunc(takeOverWait, a.socket.CloseNow)
 	defer timer.Stop()
 	<-a.stopped
