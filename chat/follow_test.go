@@ -30,9 +30,15 @@ type pair struct {
 // startPair opens two processes on one PostgreSQL.
 func startPair(t *testing.T, cfg chat.Config) *pair {
 	t.Helper()
+	return startPairWith(t, cfg, persistence.Options{})
+}
+
+// startPairWith is startPair with options of the stores.
+func startPairWith(t *testing.T, cfg chat.Config, opts persistence.Options) *pair {
+	t.Helper()
 	url := persistencetest.PostgresURL(t)
 	open := func() *persistence.Store {
-		s := persistencetest.Open(t, url, persistence.Options{})
+		s := persistencetest.Open(t, url, opts)
 		if err := s.Serve(t.Context()); err != nil {
 			t.Fatalf("Serve() = %v", err)
 		}

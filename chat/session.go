@@ -17,6 +17,9 @@ import (
 // maxSnapshot is how many of the last messages a session's snapshot shows.
 const maxSnapshot = 1000
 
+// occupyLease is how long a deletion keeps other turns from beginning, should it fail.
+const occupyLease = 5 * time.Second
+
 // SessionRequest is a request for a text session. The zero value is useful.
 type SessionRequest struct {
 	Provider string
@@ -143,17 +146,36 @@ func (c *Coordinator) DeleteSession(ctx context.Context, key persistence.Key) er
 	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
-	t := c.here(key)
-	if err := c.Interrupt(ctx, key); err != nil && !errors.Is(err, ErrIdle) {
+	err := c.occupy(ctx, key)
+	if err == nil {
+		err = c.cfg.Store.DeleteThread(ctx, key)
+	}
+	if err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
-	if t != nil {
-		if _, err := t.Wait(ctx); err != nil {
-			return fmt.Errorf("delete session: %w", err)
+	return nil
+}
+
+// occupy interrupts the thread's turn and takes its place for a moment, so that no other turn begins,
+// as that of the next queued message would. If another process does not give up the place, its turn
+// runs on: it notices later that the thread is gone.
+func (c *Coordinator) occupy(ctx context.Context, key persistence.Key) error {
+	for range 2 {
+		t := c.here(key)
+		if err := c.Interrupt(ctx, key); err != nil && !errors.Is(err, ErrIdle) {
+			return err
 		}
-	}
-	if err := c.cfg.Store.DeleteThread(ctx, key); err != nil {
-		return fmt.Errorf("delete session: %w", err)
+		if t != nil {
+			if _, err := t.Wait(ctx); err != nil {
+				return err
+			}
+		}
+		err := c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
+			return b.ClaimTurn(persistence.NewID(), occupyLease)
+		})
+		if !errors.Is(err, persistence.ErrConflict) {
+			return err
+		}
 	}
 	return nil
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"voicebridge/chat"
 	"voicebridge/llm"
@@ -238,4 +240,75 @@ func TestDeleteElsewhere(t *testing.T) {
 	if _, err := p.there.Session(t.Context(), p.key); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("Session() after its end = %v", err)
 	}
+}
+
+// TestDeleteBeforeTheNextTurn deletes a thread on which another turn begins as soon as the one that
+// is running has been interrupted, as that of a queued message may.
+func TestDeleteBeforeTheNextTurn(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	provider := &fake{name: "fake", answer: func(ctx context.Context, n int, _ llm.Request, _ func(llm.Delta, error) bool) {
+		if n == 0 {
+			g.pass(ctx)
+		}
+		<-ctx.Done()
+	}}
+	next := make(chan *chat.Turn, 1)
+	var p *pair
+	var deleting atomic.Bool
+	p = startPairWith(t, chat.Config{NoTitles: true, Providers: []llm.Provider{provider}}, persistence.Options{OnWrite: func(time.Duration, bool) {
+		if !deleting.Load() {
+			return
+		}
+		if _, err := p.store.RunningTurn(t.Context(), p.key); err == nil || !deleting.CompareAndSwap(true, false) {
+			return
+		}
+		turn, err := p.there.Turn(t.Context(), chat.TurnRequest{Key: p.key, Text: "And then?"})
+		if err != nil {
+			t.Errorf("Turn() = %v", err)
+			return
+		}
+		next <- turn
+	}})
+	turn := p.turn(chat.TurnRequest{Text: "Go"})
+	<-g.reached
+	deleting.Store(true)
+	if err := p.there.DeleteSession(t.Context(), p.key); err != nil {
+		t.Fatalf("DeleteSession() = %v", err)
+	}
+	for what, turn := range map[string]*chat.Turn{"the running turn": turn, "the next one": <-next} {
+		select {
+		case <-turn.Done():
+		default:
+			t.Errorf("DeleteSession() returned before the end of %s", what)
+		}
+		if r := p.wait(turn); r.Finish != chat.FinishInterrupted || len(r.Message.Parts) == 0 {
+			t.Errorf("%s ended with %+v, want it interrupted and saved", what, r)
+		}
+	}
+}
+
+// TestTurnThatCannotBegin waits for a turn that was found while it began, and then could not.
+func TestTurnThatCannotBegin(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{
+		NoTitles: true, Providers: []llm.Provider{deltas(says("Yes."))},
+		Tools: func(ctx context.Context, _, _ string) (*toolkit.Registry, error) {
+			g.pass(ctx)
+			return nil, errors.New("no tools")
+		},
+	})
+	failed := make(chan error, 1)
+	go func() {
+		_, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "Go"})
+		failed <- err
+	}()
+	<-g.reached
+	turn := b.c.Running(b.key)
+	close(g.open)
+	if err := <-failed; err == nil {
+		t.Error("Turn() = nil, want an error")
+	}
+	b.wait(turn)
 }
