@@ -20,14 +20,7 @@ type engine interface {
 	// lock locks a file that only one process may serve.
 	lock() error
 	notes
-	// unindexed counts the finished messages that are not in the search index, and index adds them.
-	unindexed(ctx context.Context) (int64, error)
-	index(ctx context.Context, stop stopFunc) error
-	// compact removes deleted words from the search index (with half only if they are half of it),
-	// and scrub deleted data from the files beside the database. Both return errMore when something
-	// is left.
-	compact(ctx context.Context, half bool, stop stopFunc) error
-	scrub(ctx context.Context) error
+	upkeep
 	// problem classifies an error of the driver.
 	problem(err error) problem
 	// migrate brings the schema up to date.
@@ -45,6 +38,18 @@ type notes interface {
 	notify(n note)
 	// watchedElsewhere reports whether the thread may have watchers on another instance.
 	watchedElsewhere(key Key) bool
+}
+
+// upkeep is the work that can wait. A stopFunc may interrupt it.
+type upkeep interface {
+	// unindexed counts the finished messages that are not in the search index, and index adds them.
+	unindexed(ctx context.Context) (int64, error)
+	index(ctx context.Context, stop stopFunc) error
+	// compact removes deleted words from the search index (with half only if they are half of it),
+	// and scrub deleted data from the files beside the database. Both return errMore when something
+	// is left.
+	compact(ctx context.Context, half bool, stop stopFunc) error
+	scrub(ctx context.Context) error
 }
 
 // problem is what a driver's error means to a caller.
