@@ -96,7 +96,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 			s.refuse(ev.EventID, codeNotAllowed, "In response only output_modalities, metadata and max_output_tokens are allowed.", refused)
 			return
 		}
-		s.answers.clientWantsAnswer(fields)
+		s.answers.clientWantsAnswer(ev.EventID, fields)
 	case realtime.TypeResponseCancel:
 		s.up.send(realtime.ResponseCancel(s.forClient(ev), s.up.names.theirs(ev.ResponseID)))
 	case realtime.TypeOutputBufferClear:
@@ -242,13 +242,16 @@ func contentOf(in ServerText) []realtime.Content {
 // textRefused handles a typed text that the upstream refused. If it had images, it is sent again without them;
 // otherwise it is saved as failed, and the browser is told.
 func (s *State) textRefused(sent sentEvent, e *realtime.Error) {
-	s.answers.drop(sent.itemID)
+	waiting := s.answers.drop(sent.itemID)
 	it := s.transcript.items[sent.itemID]
 	open := it != nil && it.message != nil && !it.message.placed
 	if open && sent.images && it.message.text() != "" && s.listening() {
 		s.log(slog.LevelWarn, "images refused by the upstream", "code", e.Code, "error", e.Message)
 		sent.images = false
-		s.answers.need(need{id: sent.itemID})
+		if len(waiting) == 0 {
+			waiting = []need{{id: sent.itemID}}
+		}
+		s.answers.need(waiting[0])
 		s.up.send(realtime.ItemCreate(s.up.eventID(sent), it.raw, ""))
 		return
 	}
@@ -256,6 +259,11 @@ func (s *State) textRefused(sent sentEvent, e *realtime.Error) {
 		s.transcript.writeRefused(it.message)
 	}
 	s.sendError(*e, sent.clientOf())
+	for _, n := range waiting {
+		for _, id := range n.eventIDs {
+			s.sendError(*e, id) // no response comes for these
+		}
+	}
 }
 
 func validItemID(id string) bool {

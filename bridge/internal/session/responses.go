@@ -59,6 +59,8 @@ type need struct {
 	tries int    // how often it was requested without a reply
 	// response holds the client's fields for the response; nil if there are none.
 	response map[string]json.RawMessage
+	// eventIDs are those of the client's events that ask for the response.
+	eventIDs []string
 }
 
 // maxTries is how often an unanswered response.create is sent.
@@ -115,15 +117,39 @@ func (q *responses) unanswered() {
 	c := q.create
 	q.create = nil
 	q.log(slog.LevelWarn, "response.create was not answered", "event_id", c.eventID)
-	left := len(q.needs)
 	for i := range q.needs {
 		if n := &q.needs[i]; c.has(*n) {
 			n.tries++
 		}
 	}
-	q.needs = slices.DeleteFunc(q.needs, func(n need) bool { return n.tries >= maxTries })
-	if len(q.needs) < left {
-		q.sendError(realtime.Error{Type: "server_error", Code: "response_create_timeout", Message: "The upstream does not answer."}, "")
+	if given := q.giveUp(func(n need) bool { return n.tries >= maxTries }); len(given) > 0 {
+		q.sendCreateError(given, realtime.Error{Type: "server_error", Code: "response_create_timeout", Message: "The upstream does not answer."})
+	}
+}
+
+// giveUp removes the needs for which which is true, and returns them.
+func (q *responses) giveUp(which func(need) bool) (given []need) {
+	q.needs = slices.DeleteFunc(q.needs, func(n need) bool {
+		gone := which(n)
+		if gone {
+			given = append(given, n)
+		}
+		return gone
+	})
+	return given
+}
+
+// sendCreateError tells whoever is waiting for an answer why none comes: each of the client's events that asked for it.
+func (q *responses) sendCreateError(needs []need, e realtime.Error) {
+	var ids []string
+	for _, n := range needs {
+		ids = append(ids, n.eventIDs...)
+	}
+	if len(ids) == 0 {
+		ids = []string{""}
+	}
+	for _, id := range ids {
+		q.sendError(e, id)
 	}
 }
 
@@ -206,21 +232,26 @@ func (q *responses) acked(itemID string) {
 	}
 }
 
-// drop forgets the need of an item that the upstream refused, even if it has been requested.
-func (q *responses) drop(itemID string) {
+// drop forgets the need of an item that the upstream refused, even if it has been requested, and returns it unless it
+// was.
+func (q *responses) drop(itemID string) (waiting []need) {
 	if itemID == "" {
-		return
+		return nil
 	}
 	if q.typed == itemID {
 		q.typed = ""
 	}
 	refused := func(n need) bool { return n.id == itemID }
-	q.needs = slices.DeleteFunc(q.needs, refused)
+	given := q.giveUp(refused)
+	if !q.create.has(need{id: itemID}) {
+		waiting = given
+	}
 	for _, c := range []*creation{q.create, q.last} {
 		if c != nil {
 			c.needs = slices.DeleteFunc(c.needs, refused)
 		}
 	}
+	return waiting
 }
 
 // createRefused takes the error about our response.create.
@@ -247,17 +278,19 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 		return
 	}
 	q.log(slog.LevelWarn, "response.create refused", "code", e.Code, "error", e.Message)
-	q.needs = slices.DeleteFunc(q.needs, c.has)
+	given := q.giveUp(c.has)
+	if len(given) == 0 {
+		given = c.needs // another response has answered them meanwhile
+	}
 	if !c.filler {
-		// Whoever is waiting for an answer must learn why none comes.
-		q.sendError(*e, "")
+		q.sendCreateError(given, *e)
 	}
 }
 
 const codeActiveResponse = "conversation_already_has_active_response"
 
-// clientWantsAnswer takes a client's response.create.
-func (q *responses) clientWantsAnswer(response map[string]json.RawMessage) {
+// clientWantsAnswer takes a client's response.create, with its event_id and its fields for the response.
+func (q *responses) clientWantsAnswer(eventID string, response map[string]json.RawMessage) {
 	if q.clientCreate {
 		q.clientCreate = false
 		return
@@ -266,6 +299,9 @@ func (q *responses) clientWantsAnswer(response map[string]json.RawMessage) {
 	if i < 0 {
 		i = len(q.needs)
 		q.needs = append(q.needs, need{id: q.typed})
+	}
+	if eventID != "" {
+		q.needs[i].eventIDs = append(q.needs[i].eventIDs, eventID)
 	}
 	if len(response) > 0 {
 		q.needs[i].response = response
