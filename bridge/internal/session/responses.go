@@ -46,8 +46,9 @@ type responses struct {
 	typed string
 	// clientCreate means that the client has answered a tool call. Its next response.create asks for what the bridge
 	// does by itself, and is ignored. It may come even after the answer; clientCreateTill is when to stop expecting it,
-	// set once the answer is there.
+	// set once the answer is there. clientLate means that the tool call had been answered before: nothing may follow.
 	clientCreate     bool
+	clientLate       bool
 	clientCreateTill time.Time
 }
 
@@ -293,6 +294,9 @@ const codeActiveResponse = "conversation_already_has_active_response"
 func (q *responses) clientWantsAnswer(eventID string, response map[string]json.RawMessage) {
 	if q.clientCreate {
 		q.clientCreate = false
+		if q.clientLate && q.active == "" && q.create == nil && len(q.needs) == 0 {
+			q.refuse(eventID, codeNotAllowed, "The tool call had already been answered, and the model has replied to that.", "type")
+		}
 		return
 	}
 	i := slices.IndexFunc(q.needs, func(n need) bool { return n.id == q.typed })
