@@ -22,6 +22,8 @@ type settings struct {
 
 	// declared are the client's tools.
 	declared []toolkit.Definition
+	// start is the session with which the call was started.
+	start Patch
 	// effective is what the client has asked for so far and the upstream has not refused: a new
 	// session is configured with it.
 	effective Patch
@@ -151,11 +153,12 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 
 // configure sends the bridge's settings with what the client has asked for so far.
 func (c *settings) configure() {
-	p, asked := c.Patch, c.asked
-	p.tools = c.acceptable("", p.tools)
+	c.start = c.Patch
+	c.start.tools = c.acceptable("", c.start.tools)
+	p, asked, onTop := c.start, c.asked, !c.next.empty() && !c.start.empty()
 	p.add(c.next)
 	c.next, c.asked = Patch{}, false
-	c.sendUpdate(&update{patch: p, asked: asked, first: true})
+	c.sendUpdate(&update{patch: p, asked: asked, first: true, onTop: onTop})
 }
 
 // configureNext sends the current settings to a session that is being prepared.
@@ -309,19 +312,29 @@ func (c *settings) refused(e *realtime.Error) {
 			c.declared = u.before
 		}
 		c.sendUpdateError(u, e)
-		if u.first {
-			c.sendUpdate(&update{first: true, noVoice: u.noVoice})
-		} else {
+		switch {
+		case !u.first:
 			c.sendNext()
+		case u.onTop:
+			c.sendUpdate(&update{patch: c.start, first: true, noVoice: u.noVoice})
+		case c.Fixed && !c.start.empty(): // without it, the page would talk to another assistant
+			c.reject(e)
+		default:
+			c.sendUpdate(&update{first: true, noVoice: u.noVoice})
 		}
 	case u.first:
-		c.log(slog.LevelError, "session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
+		c.reject(e)
 		c.sendError(*e, "")
-		c.rejected = true
 	default:
 		c.sendUpdateError(u, e)
 		c.sendNext()
 	}
+}
+
+// reject gives up the session: the call ends.
+func (c *settings) reject(e *realtime.Error) {
+	c.log(slog.LevelError, "session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
+	c.rejected = true
 }
 
 // sendUpdateError answers each of the client's events that went into the update.
