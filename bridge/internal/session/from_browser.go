@@ -96,6 +96,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 			s.refuse(ev.EventID, codeNotAllowed, "In response only output_modalities, metadata and max_output_tokens are allowed.", refused)
 			return
 		}
+		s.settings.keepFixed(fields)
 		s.answers.clientWantsAnswer(ev.EventID, fields)
 	case realtime.TypeResponseCancel:
 		s.up.send(realtime.ResponseCancel(s.forClient(ev), s.up.names.theirs(ev.ResponseID)))

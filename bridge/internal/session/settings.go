@@ -89,6 +89,16 @@ func (c *settings) request(clientID string, raw json.RawMessage, spoken bool) {
 	c.sendNext()
 }
 
+// keepFixed removes from a client's fields for a response what a fixed session names.
+func (c *settings) keepFixed(response map[string]json.RawMessage) {
+	if c.Fixed && c.Patch.maxTokens != nil {
+		delete(response, "max_output_tokens")
+	}
+	if c.Fixed && c.Patch.modalities != nil {
+		delete(response, "output_modalities")
+	}
+}
+
 // acceptable removes tools that the client cannot have and tells it which.
 func (c *settings) acceptable(clientID string, defs []toolkit.Definition) []toolkit.Definition {
 	var good []toolkit.Definition
