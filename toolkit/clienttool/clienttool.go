@@ -77,11 +77,8 @@ func (k *Toolkit) Declare(defs []toolkit.Definition) error {
 	entries := make([]toolkit.Entry, 0, len(defs))
 	names := make([]string, 0, len(defs))
 	for i, def := range defs {
-		if err := toolkit.CheckName(def.Name); err != nil {
-			return fmt.Errorf("declare tool %d: %w", i, err)
-		}
-		if n := utf8.RuneCountInString(def.Description); n > maxDescription {
-			return fmt.Errorf("declare tool %q: the description has %d characters, the limit is %d", def.Name, n, maxDescription)
+		if err := check(def); err != nil {
+			return fmt.Errorf("declare tool %d, %.64q: %w", i, def.Name, err)
 		}
 		if size += len(def.Name) + len(def.Description) + len(def.Parameters); size > maxDeclaration {
 			return fmt.Errorf("declare tools: together they are larger than %d bytes", maxDeclaration)
@@ -96,6 +93,20 @@ func (k *Toolkit) Declare(defs []toolkit.Definition) error {
 	}
 	k.declared = names
 	return nil
+}
+
+// Check returns why a client cannot have a tool, whatever else it declares: the name, the description or the parameters
+// are not acceptable.
+func Check(def toolkit.Definition) error {
+	return errors.Join(check(def), toolkit.CheckParameters(def.Parameters))
+}
+
+// check is Check without the parameters, which the registry checks.
+func check(def toolkit.Definition) error {
+	if n := utf8.RuneCountInString(def.Description); n > maxDescription {
+		return fmt.Errorf("the description has %d characters, the limit is %d", n, maxDescription)
+	}
+	return toolkit.CheckName(def.Name)
 }
 
 // Declared reports whether the client has declared a tool of that name.

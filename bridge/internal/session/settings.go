@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -113,7 +112,7 @@ func (c *settings) acceptable(clientID string, defs []toolkit.Definition) []tool
 			c.refuse(clientID, "tool_name_taken", fmt.Sprintf("The client tool %q is declared twice.", d.Name), param)
 			continue
 		}
-		if err := errors.Join(toolkit.CheckName(d.Name), toolkit.CheckParameters(d.Parameters)); err != nil {
+		if err := clienttool.Check(d); err != nil {
 			c.refuse(clientID, "invalid_value", fmt.Sprintf("The client tool %q is left out: %v", d.Name, err), param)
 			continue
 		}
