@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strings"
+	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
@@ -119,6 +120,9 @@ func withoutImages(ev realtime.Event) []byte {
 // updated takes session.updated.
 func (s *State) updated(ev realtime.Event) []byte {
 	visible, asked := s.settings.updated(ev)
+	if turns := turnDetection(ev.Session); turns != nil && notNull(turns) == nil {
+		s.answers.speechTill = time.Time{} // nobody says when it ends
+	}
 	if s.phase == starting && s.up.stage == configuring && s.settings.inFlight == nil {
 		s.ready()
 	}

@@ -278,7 +278,7 @@ func voiceOf(session json.RawMessage) string {
 // answersTurns reports whether the upstream answers utterances by itself. It does unless the session
 // says otherwise.
 func answersTurns(session json.RawMessage) bool {
-	turns := realtime.Member(session, "audio", "input", "turn_detection")
+	turns := turnDetection(session)
 	if turns == nil {
 		return true
 	}
@@ -289,6 +289,11 @@ func answersTurns(session json.RawMessage) bool {
 		CreateResponse *bool `json:"create_response"`
 	}
 	return json.Unmarshal(turns, &t) != nil || t.CreateResponse == nil || *t.CreateResponse
+}
+
+// turnDetection returns a session's turn detection, nil if it does not say: null means push to talk.
+func turnDetection(session json.RawMessage) json.RawMessage {
+	return realtime.Member(session, "audio", "input", "turn_detection")
 }
 
 // redact removes the server's instructions and tools from a session event.
