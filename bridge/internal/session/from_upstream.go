@@ -185,12 +185,13 @@ func (s *State) committed(ev realtime.Event) {
 	}
 }
 
-// transcribed records the cost of a transcription, which is billed apart from responses.
+// transcribed records the cost of a transcription, once. It is billed apart from responses.
 func (s *State) transcribed(m *message, ev realtime.Event) {
 	usage, err := realtime.DecodeUsage(ev.Usage)
-	if ev.Usage == nil || err != nil || m == nil {
+	if ev.Usage == nil || err != nil || m == nil || m.billed {
 		return
 	}
+	m.billed = true
 	rec := persistence.ResponseRecord{
 		ID: s.NewID(), CallID: s.CallID, MessageID: m.id, UpstreamID: ev.ItemID, Model: s.Session.TranscriptionModel,
 		Status: realtime.ResponseCompleted, RawUsage: usage.Raw, CreatedAt: s.now, FinishedAt: new(s.now),

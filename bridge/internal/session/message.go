@@ -30,6 +30,7 @@ type message struct {
 	exact bool
 	// transcriptionBy is when to give up on the transcription of an utterance.
 	transcriptionBy time.Time
+	billed          bool // the cost of the transcription is recorded
 	// response is the response of an assistant's message.
 	response *response
 	// with is written when the message is first saved.
