@@ -14,10 +14,14 @@ const responseTimeout = 60 * time.Second
 
 // began takes response.created.
 func (q *responses) began(id string) {
-	if q.byID[id] != nil {
+	r := q.byID[id]
+	if r != nil && (r.created || r.done) {
 		return
 	}
-	q.newResponse(id).created = true
+	if r == nil {
+		r = q.newResponse(id)
+	}
+	r.created = true
 	q.active, q.activeBy = id, q.now.Add(responseTimeout)
 	q.replyTill, q.blockedTill = time.Time{}, time.Time{}
 	// This response answers the needs that the upstream has, including those sent before our own
@@ -152,10 +156,13 @@ func (q *responses) closeAll(why string) {
 
 // message finds or makes the message of an assistant's item.
 func (q *responses) message(it *item, responseID string) *message {
-	if it.message != nil {
-		return it.message
+	m := it.message
+	switch {
+	case m == nil:
+		m = q.transcript.newMessage(it, persistence.RoleAssistant, persistence.SourceVoice)
+	case m.response != nil, m.role != persistence.RoleAssistant, responseID == "":
+		return m
 	}
-	m := q.transcript.newMessage(it, persistence.RoleAssistant, persistence.SourceVoice)
 	if r := q.of(responseID); r != nil {
 		m.response = r
 		if len(r.messages) == 0 {
