@@ -12,7 +12,9 @@ func (s *State) outputEvent(ev realtime.Event) {
 	switch ev.Type {
 	case realtime.TypeResponseCreated:
 		if r, err := realtime.DecodeResponse(ev.Response); err == nil && r.ID != "" {
-			s.answers.began(r.ID)
+			if s.answers.began(r.ID) && s.Waiting() {
+				s.stopUnheard(r.ID, "")
+			}
 		}
 	case realtime.TypeResponseDone:
 		s.responseDone(ev)
@@ -34,6 +36,9 @@ func (s *State) outputEvent(ev realtime.Event) {
 		s.wholeText(ev, ev.Transcript)
 	case realtime.TypeOutputBufferStarted:
 		s.playback.audioStarted(ev.ResponseID)
+		if s.Waiting() { // it was cancelled too late
+			s.up.clearAudio()
+		}
 	case realtime.TypeOutputBufferStopped:
 		s.playback.audioStopped(ev.ResponseID)
 	case realtime.TypeOutputBufferCleared:

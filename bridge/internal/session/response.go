@@ -12,11 +12,11 @@ import (
 // responseTimeout is how long to wait for a stalled response.
 const responseTimeout = 60 * time.Second
 
-// began takes response.created.
-func (q *responses) began(id string) {
+// began takes response.created. It reports whether somebody wants to hear the response.
+func (q *responses) began(id string) (wanted bool) {
 	r := q.byID[id]
 	if r != nil && (r.created || r.done) {
-		return
+		return false
 	}
 	if r == nil {
 		r = q.newResponse(id)
@@ -33,6 +33,7 @@ func (q *responses) began(id string) {
 	q.needs = slices.DeleteFunc(q.needs, func(n need) bool {
 		return n.acked || n.id == "" || q.last.has(n)
 	})
+	return q.last == nil || !q.last.unwanted && !q.last.filler
 }
 
 // keepAlive records activity of the active response.
