@@ -79,10 +79,21 @@ func (m *memory) forget(keep func(*message) bool) {
 }
 
 // last returns the last messages for a session.
-func (m *memory) last() []persistence.Message {
+func (m *memory) last() []persistence.Message { return m.lastOf(m.entries) }
+
+// settled is last without the messages from the first on that is still being made: half of it would stay half.
+func (m *memory) settled() []persistence.Message {
+	n := slices.IndexFunc(m.entries, func(e entry) bool { return e.mine.beingMade() })
+	if n < 0 {
+		n = len(m.entries)
+	}
+	return m.lastOf(m.entries[:n])
+}
+
+func (m *memory) lastOf(entries []entry) []persistence.Message {
 	var msgs []persistence.Message
-	for i := len(m.entries) - 1; i >= 0 && len(msgs) < m.limit; i-- {
-		if msg, ok := m.entries[i].message(); ok {
+	for i := len(entries) - 1; i >= 0 && len(msgs) < m.limit; i-- {
+		if msg, ok := entries[i].message(); ok {
 			msgs = append(msgs, msg)
 		}
 	}

@@ -82,6 +82,11 @@ func (m *message) grows() bool {
 	return m.open() || (m.meta.Status == persistence.StatusInterrupted && m.response != nil && !m.response.done)
 }
 
+// beingMade reports whether the message may still get text or tool calls.
+func (m *message) beingMade() bool {
+	return m != nil && (m.open() || m.response != nil && !m.response.done)
+}
+
 // takes reports whether text replaces old. The upstream may have deleted words of an interrupted answer; here they are
 // kept.
 func (m *message) takes(old, text string) bool {

@@ -49,10 +49,10 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //
 // and the indented lines below it are the effects. The file "thread" holds the messages
 // that the call starts with, "filler" the time after which the voice speaks while a tool
-// runs, "grace" how long the call waits for a lost browser, "limit" how many bytes an
-// event for the upstream may have, "fixed" the session that clients may not change, except
-// for what "may change" names. The tool create_line_chart asks the user first, and so does
-// the tool "paint" that a client declares.
+// runs, "grace" how long the call waits for a lost browser, "renew" how long before its end
+// a session is replaced, "limit" how many bytes an event for the upstream may have, "fixed"
+// the session that clients may not change, except for what "may change" names. The tool
+// create_line_chart asks the user first, and so does the tool "paint" that a client declares.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/calls/*.txtar")
@@ -123,6 +123,11 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	}
 	if filler := section(archive, "filler"); filler != "" {
 		if c.s.FillerAfter, err = time.ParseDuration(strings.TrimSpace(filler)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if renew := section(archive, "renew"); renew != "" {
+		if c.s.RenewBefore, err = time.ParseDuration(strings.TrimSpace(renew)); err != nil {
 			t.Fatal(err)
 		}
 	}

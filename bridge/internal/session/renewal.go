@@ -88,7 +88,7 @@ func (s *State) dial() {
 	s.renewal.gen = max(s.renewal.gen, s.up.gen) + 1
 	u := s.newUpstream(s.renewal.gen)
 	s.next = u
-	history := s.transcript.memory.last()
+	history := s.transcript.memory.settled()
 	s.renewal.replayed = make(map[string]bool)
 	for _, m := range history {
 		s.renewal.replayed[m.ID] = true
