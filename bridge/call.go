@@ -31,15 +31,15 @@ type call struct {
 	waiting atomic.Bool   // the call is waiting for its browser
 	talking atomic.Bool   // an answer is being made
 
-	// first and firstBrowser are the initial legs.
-	first        *leg.Session
-	firstBrowser *leg.Browser
-	up           *leg.Sessions               // used by the loop
-	browser      atomic.Pointer[leg.Browser] // the newest one
-	handOver     sync.Mutex                  // held while it is replaced, until it has got its session
-	fromUser     rtc.Flow                    // the gate of the caller's audio
-	// joining is held while a browser reconnects; it guards browserGen, the newest connection's generation.
+	first    *leg.Session                // the initial one
+	up       *leg.Sessions               // used by the loop
+	browser  atomic.Pointer[leg.Browser] // the one in use
+	handOver sync.Mutex                  // held while it is replaced, until it has got its session
+	fromUser rtc.Flow                    // the gate of the caller's audio
+	// joining is held while a browser reconnects; it guards newest, the last connection of which the loop was told,
+	// and browserGen, the generation of the last one that was tried.
 	joining    sync.Mutex
+	newest     *leg.Browser
 	browserGen int
 
 	writer *writer.Writer

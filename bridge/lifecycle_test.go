@@ -216,7 +216,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 		NewID:   func() string { ids++; return fmt.Sprintf("id-%d", ids) },
 	}
 	c.thread = fakeThread{}
-	c.firstBrowser = leg.NewBrowser(1, b.browser, c.log, func(int) {})
+	c.newest = leg.NewBrowser(1, b.browser, c.log, func(int) {})
 	b.dialer = leg.Dialer{Upstream: &fakeUpstream{recorder: r, leg: b.up}, CallID: c.id, ItemPrefix: "vb", Post: c.post, Log: c.log}
 	c.writer = writer.New(b.thread, c.log, c.saved)
 	c.tools.router, c.tools.client = toolkit.NewRouter(b.registry, toolkit.RouterConfig{}), b.client

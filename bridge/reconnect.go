@@ -39,7 +39,7 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 	}
 	live.joining.Lock() // one at a time
 	defer live.joining.Unlock()
-	answer, err = live.browser.Load().Peer.Restart(ctx, offer)
+	answer, err = live.newest.Peer.Restart(ctx, offer)
 	switch {
 	case err == nil:
 		return answer, nil
@@ -66,6 +66,7 @@ func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (s
 	b := leg.NewBrowser(gen, peer, live.log, c.cfg.OnDraftsDropped)
 	select {
 	case live.joined <- b:
+		live.newest = b
 		return answer, nil
 	case <-live.quit:
 		err = fmt.Errorf("reconnect call: %w", persistence.ErrNotFound)

@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,13 +23,20 @@ func (b *bench) rejoin(old *browser) *browser {
 	if err != nil {
 		b.t.Fatalf("reconnect: %v", err)
 	}
+	c.accept(old, answer)
+	return c
+}
+
+// accept takes the answer by which a browser joins a call.
+func (c *browser) accept(old *browser, answer string) {
+	b := c.b
+	b.t.Helper()
 	c.Started = old.Started
 	if err := c.peer.Accept(b.ctx, answer); err != nil {
 		b.t.Fatal(err)
 	}
 	c.flow.Open()
 	go func() { _ = c.peer.Forward(b.ctx, c, &c.flow) }()
-	return c
 }
 
 // TestReload closes a browser in the middle of an answer. The next browser is in the same
@@ -90,6 +98,36 @@ func TestHandOff(t *testing.T) {
 	if _, err := b.calls.Reconnect(b.ctx, owner, first.CallID, offer); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("reconnect after the end: %v", err)
 	}
+}
+
+// TestReconnectTwice sends an offer again before the call has taken the connection, as a client does whose request is
+// repeated: it is for the same connection.
+func TestReconnectTwice(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), waits)
+	first := b.dial(bridge.Start{})
+	first.next("bridge.ready")
+	second, offer := b.offer()
+	release := bridge.HoldHandOver(b.calls, owner, first.CallID)
+	answer, err := b.calls.Reconnect(b.ctx, owner, first.CallID, offer)
+	again, errAgain := b.calls.Reconnect(b.ctx, owner, first.CallID, offer)
+	release()
+	if err := errors.Join(err, errAgain); err != nil {
+		t.Fatal(err)
+	}
+	if first, second := ufrag(answer), ufrag(again); first == "" || first != second {
+		t.Errorf("the answers are of the connections %q and %q", first, second)
+	}
+	second.accept(first, answer)
+	second.next("bridge.ready")
+	b.hangUp(second)
+}
+
+// ufrag returns what names a connection in a session description (RFC 8839, 5.4).
+func ufrag(sdp string) string {
+	_, after, _ := strings.Cut(sdp, "a=ice-ufrag:")
+	name, _, _ := strings.Cut(after, "\r\n")
+	return name
 }
 
 // TestSessionComesFirst moves a call from browser to browser while messages are saved.

@@ -183,7 +183,7 @@ func (s *setup) read(ctx context.Context) (err error) {
 func (s *setup) state(now time.Time) *session.State {
 	c, cfg := s.call, &s.calls.cfg
 	c.upstreamLimit = s.up.Leg.MaxMessageSize()
-	c.first, c.firstBrowser = s.up, leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
+	c.first, c.newest = s.up, leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
 	c.tools.trace = cfg.Trace
 	c.thread, c.tools.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
 	c.saveLeg = func(ctx context.Context, rec persistence.UpstreamLeg) error {

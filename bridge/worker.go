@@ -42,7 +42,7 @@ func (c *call) run(s *session.State) (EndReason, writer.Running) {
 	c.tools.begin(ctx)
 
 	w := &worker{call: c, ctx: ctx, state: s}
-	w.startBrowser(c.firstBrowser)
+	w.startBrowser(c.newest)
 	w.up = leg.NewSessions(ctx, leg.Wiring{
 		FromUser: &w.toUp, ToUser: &w.toUser, History: c.images.replayed, Created: c.saveLeg,
 		Ended: func(rec persistence.UpstreamLeg) { c.writer.PushLast(writer.SaveLeg{Leg: rec}) },
