@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/leg"
+	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 )
@@ -42,6 +43,7 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 	answer, err = live.newest.Peer.Restart(ctx, offer)
 	switch {
 	case err == nil:
+		live.post(session.BrowserRestarted{Gen: live.newest.Gen})
 		return answer, nil
 	case errors.Is(err, rtc.ErrOtherPeer), errors.Is(err, rtc.ErrClosed):
 		return c.replaceBrowser(ctx, live, offer)

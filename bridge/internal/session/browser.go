@@ -2,7 +2,7 @@ package session
 
 import "time"
 
-// joinGrace is the minimum time that a browser has to reconnect.
+// joinGrace is the minimum time that a browser has to connect once it got its answer.
 const joinGrace = 12 * time.Second
 
 // browserIs takes the state of a browser's connection.
@@ -68,6 +68,13 @@ func (s *State) browserBack() {
 	s.away, s.browserLeg.by = false, time.Time{}
 	if s.phase == live {
 		s.do(Gate{Open: true})
+	}
+}
+
+// browserRestarted gives a browser that has got an answer the time to connect.
+func (s *State) browserRestarted(gen int) {
+	if b := &s.browserLeg; s.away && gen == b.gen && b.by.Before(s.now.Add(joinGrace)) {
+		b.by = s.now.Add(joinGrace)
 	}
 }
 

@@ -59,6 +59,8 @@ type (
 	// BrowserJoined means that another connection is now the browser's, from a reloaded page or
 	// another device. Limit is as in Config.BrowserLimit.
 	BrowserJoined struct{ Gen, Limit int }
+	// BrowserRestarted means that the browser has got an answer to restart its connection with.
+	BrowserRestarted struct{ Gen int }
 	// UpstreamDialed is the success of a Dial.
 	UpstreamDialed struct {
 		Gen   int
@@ -132,6 +134,7 @@ func (BrowserTooLarge) isInput()    {}
 func (UpstreamState) isInput()      {}
 func (BrowserState) isInput()       {}
 func (BrowserJoined) isInput()      {}
+func (BrowserRestarted) isInput()   {}
 func (UpstreamDialed) isInput()     {}
 func (UpstreamDialFailed) isInput() {}
 func (SoundSent) isInput()          {}

@@ -76,6 +76,8 @@ func (s *State) apply(in Input) {
 		s.browserIs(in.Gen, in.State)
 	case BrowserJoined:
 		s.browserJoined(in)
+	case BrowserRestarted:
+		s.browserRestarted(in.Gen)
 	case SoundSent:
 		s.playback.sent(in.ResponseID, in.At)
 	case ToolProgress:

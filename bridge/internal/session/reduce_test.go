@@ -34,7 +34,8 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	up {…}       an event of the active upstream session; up1, up2 … name a session
 //	up2 dialed   that session is set up; up2 refused, up2 fatal: setting it up fails;
 //	             "up2 refused for 12s": and the upstream asks to wait
-//	br {…}       an event of the browser; br joins: another browser takes over
+//	br {…}       an event of the browser; br joins: another browser takes over; br restarts:
+//	             it was answered anew
 //	+1.5s        time passes, deadline by deadline
 //	tool ID {…}  a tool ends with this output; "tool ID !words" is a failure
 //	sound ID     the caller was sent the first sound of that response
@@ -219,6 +220,8 @@ func (c *scripted) play(line string) {
 		}
 	case verb == "br" && rest == "joins":
 		c.reduce(BrowserJoined{c.s.browserLeg.gen + 1, 64 << 10})
+	case verb == "br" && rest == "restarts":
+		c.reduce(BrowserRestarted{c.s.browserLeg.gen})
 	case verb == "up" && isState:
 		c.reduce(UpstreamState{c.s.up.gen, states[state]})
 	case verb == "br" && isState:
