@@ -49,12 +49,21 @@ func replayItems(msgs []persistence.Message, maxEvent int, newID func() string) 
 	return h.items
 }
 
-// replayable returns the messages to replay: nothing twice, no answer that is still being written,
-// and none that holds only our own text about a failure, which the model must not take for its own.
+// replayable returns the messages to replay: nothing twice, no answer that is still being written, none that says
+// nothing, and none that holds only our own text about a failure, which the model must not take for its own.
 func replayable(messages []persistence.Message) []persistence.Message {
 	return slices.DeleteFunc(persistence.WithoutEchoes(messages), func(m persistence.Message) bool {
 		notice := m.IsNotice() && !slices.ContainsFunc(m.Parts, persistence.Part.IsTool)
-		return notice || m.Metadata.Status == persistence.StatusInProgress
+		return notice || m.Metadata.Status == persistence.StatusInProgress || !says(&m)
+	})
+}
+
+// says reports whether a message has words that were heard, a tool call or an image.
+func says(m *persistence.Message) bool {
+	heardText := persistence.NewHeardText(m)
+	return slices.ContainsFunc(m.Parts, func(p persistence.Part) bool {
+		_, isTool := toolName(&p)
+		return isTool || p.Type == "file" || p.Type == "text" && strings.TrimSpace(heardText.Next(p.Text)) != ""
 	})
 }
 

@@ -121,6 +121,29 @@ func TestReplayItems(t *testing.T) {
 
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
+// TestReplayable checks that messages of which a model learns nothing are not counted as replayed.
+func TestReplayable(t *testing.T) {
+	t.Parallel()
+	unheard := ""
+	said := func(id string, m persistence.Metadata, parts ...persistence.Part) persistence.Message {
+		return persistence.Message{ID: id, Role: persistence.RoleAssistant, Metadata: m, Parts: append([]persistence.Part{persistence.StepStart()}, parts...)}
+	}
+	var got []string
+	for _, m := range replayable([]persistence.Message{
+		{ID: "failed transcription", Role: persistence.RoleUser, Metadata: persistence.Metadata{Status: persistence.StatusFailed}, Parts: []persistence.Part{text("")}},
+		{ID: "image", Role: persistence.RoleUser, Parts: []persistence.Part{{Type: "file"}}},
+		said("not heard", persistence.Metadata{Status: persistence.StatusInterrupted, HeardText: &unheard}, text("Once upon")),
+		said("tool", persistence.Metadata{}, persistence.Part{Type: "tool-f", ToolCallID: "c"}),
+		said("being written", persistence.Metadata{Status: persistence.StatusInProgress}, text("Once")),
+		said("words", persistence.Metadata{}, text("Once upon")),
+	}) {
+		got = append(got, m.ID)
+	}
+	if diff := cmp.Diff([]string{"image", "tool", "words"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestReplayItemsProperties builds random threads, some of them hostile, and checks what
 // must hold for every replay.
 func TestReplayItemsProperties(t *testing.T) {
