@@ -46,7 +46,7 @@ func TestDeliver(t *testing.T) {
 		t.Errorf("Call() = %q", id)
 	}
 	long := persistence.Message{ID: "long", Parts: []persistence.Part{persistence.TextPart(strings.Repeat("x", 40<<10))}}
-	if err := b.calls.Deliver(b.ctx, c.key(), long, send); !errors.Is(err, persistence.ErrInvalid) {
+	if err := b.calls.Deliver(b.ctx, c.key(), long, send); !errors.Is(err, persistence.ErrInvalid) || persistence.Reason(err) != "invalid text: a call accepts 1 to 32768 bytes" {
 		t.Errorf("Deliver() of a long text = %v", err)
 	}
 	b.hangUp(c)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -97,7 +96,7 @@ func (i images) keep(in session.BrowserEvent) session.BrowserEvent {
 
 func (i images) save(ctx context.Context, url string, before int) (session.Image, error) {
 	if before >= maxImages {
-		return session.Image{}, fmt.Errorf("%w images: at most %d are possible", persistence.ErrInvalid, maxImages)
+		return session.Image{}, persistence.Invalid("images: at most %d are possible", maxImages)
 	}
 	image, err := pictures.ReadDataURL(url)
 	if err != nil {

@@ -50,7 +50,7 @@ func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.
 	}
 	_, err := c.sayHere(ctx, key, session.ServerText{MessageID: m.ID, Text: m.Text(), Extra: m.Metadata.Extra, With: with}, imageIDs)
 	if e, ok := errors.AsType[*Error](err); ok {
-		kind := persistence.ErrInvalid
+		kind := persistence.Invalid("text: a call accepts 1 to %d bytes", session.MaxInputText)
 		if e.Code == CodeNoCall {
 			kind = persistence.ErrNotFound
 		}

@@ -172,17 +172,17 @@ func checkDefaults(raw json.RawMessage) error {
 		err = errors.New("they are null")
 	}
 	if err != nil {
-		return fmt.Errorf("%w defaults: they must be a JSON object with max_tokens, temperature and top_p: %w", persistence.ErrInvalid, err)
+		return persistence.Invalid("defaults: they must be a JSON object with max_tokens, temperature and top_p: %v", err)
 	}
 	var given map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &given) // it has just been parsed
 	switch {
 	case given["max_tokens"] != nil && (d.MaxTokens < 1 || d.MaxTokens > 1<<20):
-		return fmt.Errorf("%w defaults: max_tokens is %d, it must be from 1 to %d", persistence.ErrInvalid, d.MaxTokens, 1<<20)
+		return persistence.Invalid("defaults: max_tokens is %d, it must be from 1 to %d", d.MaxTokens, 1<<20)
 	case d.Temperature != nil && (*d.Temperature < 0 || *d.Temperature > 2):
-		return fmt.Errorf("%w defaults: temperature is %v, it must be from 0 to 2", persistence.ErrInvalid, *d.Temperature)
+		return persistence.Invalid("defaults: temperature is %v, it must be from 0 to 2", *d.Temperature)
 	case d.TopP != nil && (*d.TopP < 0 || *d.TopP > 1):
-		return fmt.Errorf("%w defaults: top_p is %v, it must be from 0 to 1", persistence.ErrInvalid, *d.TopP)
+		return persistence.Invalid("defaults: top_p is %v, it must be from 0 to 1", *d.TopP)
 	}
 	return nil
 }

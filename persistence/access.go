@@ -46,7 +46,7 @@ func (s *Store) SigningSecret(ctx context.Context) (string, error) {
 // also deletes all owners' tokens that had expired by t.CreatedAt.
 func (s *Store) SaveAccessToken(ctx context.Context, t AccessToken, keep int) error {
 	if !validID(t.ID) || !validID(t.Owner) {
-		return fmt.Errorf("save access token: %w id or owner", ErrInvalid)
+		return fmt.Errorf("save access token: %w", Invalid("id or owner"))
 	}
 	return s.fail("save access token", s.write(ctx, func(q queries) error {
 		if err := q.DeleteExpiredAccessTokens(ctx, pgdb.DeleteExpiredAccessTokensParams{ExpiredAt: dbtype.At(t.CreatedAt)}); err != nil {

@@ -51,7 +51,7 @@ const maxApprovalData = 6000
 func (b *Batch) SaveApproval(a Approval) error {
 	return b.do("save approval", func() error {
 		if !validID(a.ID) || !validID(a.ToolCallID) || !validID(a.Nonce) {
-			return fmt.Errorf("%w approval: an id is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+			return Invalid("approval: an id is not 1 to %d bytes of text", MaxIDBytes)
 		}
 		return b.q.SaveApproval(b.ctx, pgdb.SaveApprovalParams{
 			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner, ToolCallID: a.ToolCallID, Nonce: a.Nonce,
@@ -77,7 +77,7 @@ func (b *Batch) Approval(id string) (a Approval, err error) {
 func (b *Batch) CloseApproval(id string, outcome ApprovalOutcome) error {
 	return b.do("close approval", func() error {
 		if outcome == ApprovalOpen {
-			return fmt.Errorf("%w approval: it cannot be opened again", ErrInvalid)
+			return Invalid("approval: it cannot be opened again")
 		}
 		at := dbtype.At(now())
 		_, err := b.q.CloseApproval(b.ctx, pgdb.CloseApprovalParams{

@@ -199,8 +199,8 @@ func (b *Batch) row(m Message) (pgdb.InsertMessageParams, error) {
 	}
 	row, err := messageToRow(b.key, m, b.instance, now())
 	if err == nil && (len(row.Parts) > MaxMessageBytes || len(row.Metadata) > maxMetadataBytes) {
-		err = fmt.Errorf("%w message: %d bytes of parts and %d of metadata, at most %d and %d",
-			ErrInvalid, len(row.Parts), len(row.Metadata), MaxMessageBytes, maxMetadataBytes)
+		err = Invalid("message: %d bytes of parts and %d of metadata, at most %d and %d",
+			len(row.Parts), len(row.Metadata), MaxMessageBytes, maxMetadataBytes)
 	}
 	return row, err
 }

@@ -182,7 +182,7 @@ func (c PutSent) apply(b *Batch, _ *Applied) error {
 func (b *Batch) put(m Message, at Place) (saved Message, err error) {
 	err = b.do("save message", func() error {
 		if !validID(m.ID) {
-			return fmt.Errorf("%w message: its id is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+			return Invalid("message: its id is not 1 to %d bytes of text", MaxIDBytes)
 		}
 		there := at.How == PlaceKept
 		if at.How == PlaceAfter {

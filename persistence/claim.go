@@ -268,7 +268,7 @@ func (s *Store) PausedQueues(ctx context.Context, reason string) ([]Key, error) 
 // most recently used first.
 func (s *Store) DueQueues(ctx context.Context, limit int) ([]Key, error) {
 	if limit < 1 {
-		return nil, fmt.Errorf("list due queues: %w limit %d", ErrInvalid, limit)
+		return nil, fmt.Errorf("list due queues: %w", Invalid("limit %d", limit))
 	}
 	at := dbtype.At(now())
 	rows, err := s.eng.read().ListDueQueues(ctx, pgdb.ListDueQueuesParams{Now: &at, Instance: s.lease.id(), MaxRows: int64(limit)})

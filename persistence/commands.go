@@ -45,7 +45,7 @@ func (e *CommandError) Error() string { return e.Message }
 // done what was asked. A CommandError is the failure that the instance reported.
 func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 	if err := c.Key.check(); err != nil || !validID(c.Instance) || !validID(c.Kind) || len(c.Body) > maxCommandBytes {
-		return nil, fmt.Errorf("ask instance: %w command", ErrInvalid)
+		return nil, fmt.Errorf("ask instance: %w", Invalid("command"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandLife)
 	defer cancel()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 
 	"voicebridge/persistence/internal/pgdb"
@@ -22,9 +21,9 @@ type Draft struct {
 func (d Draft) validate() error {
 	switch {
 	case !validID(d.MessageID):
-		return fmt.Errorf("%w draft: the message's id is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+		return Invalid("draft: the message's id is not 1 to %d bytes of text", MaxIDBytes)
 	case d.Start < 0 || d.Start+len(d.Text) > MaxMessageBytes:
-		return fmt.Errorf("%w draft: it ends at byte %d, of at most %d", ErrInvalid, d.Start+len(d.Text), MaxMessageBytes)
+		return Invalid("draft: it ends at byte %d, of at most %d", d.Start+len(d.Text), MaxMessageBytes)
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func nextPiece(size int64, took time.Duration) int64 {
 // a live call or a running turn, and returns how many there were.
 func (s *Store) Expire(ctx context.Context, before time.Time) (erased int, err error) {
 	if y := before.UTC().Year(); y < 1 || y > 9999 {
-		return 0, fmt.Errorf("expire threads: %w time", ErrInvalid)
+		return 0, fmt.Errorf("expire threads: %w", Invalid("time"))
 	}
 	for {
 		rows, err := s.eng.read().ListExpired(ctx, pgdb.ListExpiredParams{Before: dbtype.At(before), MaxRows: expirePiece})

@@ -60,7 +60,7 @@ var soundMarks = map[string]struct {
 // ErrInvalid, says why it is neither.
 func NewImage(data []byte) (Image, error) {
 	if len(data) == 0 || len(data) > MaxImageBytes {
-		return Image{}, fmt.Errorf("%w data: %d bytes, at most %d are allowed", ErrInvalid, len(data), MaxImageBytes)
+		return Image{}, Invalid("data: %d bytes, at most %d are allowed", len(data), MaxImageBytes)
 	}
 	for _, mediaType := range soundTypes {
 		m := soundMarks[mediaType]
@@ -73,9 +73,9 @@ func NewImage(data []byte) (Image, error) {
 	i := Image{MediaType: "image/" + format, Width: config.Width, Height: config.Height, Data: data}
 	switch {
 	case err != nil || !slices.Contains(ImageTypes, i.MediaType):
-		return Image{}, fmt.Errorf("%w data: it is none of %s", ErrInvalid, strings.Join(slices.Concat(ImageTypes, soundTypes), ", "))
+		return Image{}, Invalid("data: it is none of %s", strings.Join(slices.Concat(ImageTypes, soundTypes), ", "))
 	case min(i.Width, i.Height) < 1 || max(i.Width, i.Height) > MaxPixels:
-		return Image{}, fmt.Errorf("%w size %d×%d: each side must have 1 to %d pixels", ErrInvalid, i.Width, i.Height, MaxPixels)
+		return Image{}, Invalid("size %d×%d: each side must have 1 to %d pixels", i.Width, i.Height, MaxPixels)
 	}
 	return i, nil
 }
@@ -86,11 +86,11 @@ func (i Image) IsSound() bool { return slices.Contains(soundTypes, i.MediaType) 
 func (i Image) check() error {
 	switch {
 	case !slices.Contains(ImageTypes, i.MediaType) && !i.IsSound():
-		return fmt.Errorf("%w media type %q", ErrInvalid, i.MediaType)
+		return Invalid("media type %q", i.MediaType)
 	case len(i.Data) == 0 || len(i.Data) > MaxImageBytes:
-		return fmt.Errorf("%w data: %d bytes, at most %d are allowed", ErrInvalid, len(i.Data), MaxImageBytes)
+		return Invalid("data: %d bytes, at most %d are allowed", len(i.Data), MaxImageBytes)
 	case !i.IsSound() && min(i.Width, i.Height) < 1:
-		return fmt.Errorf("%w size %d×%d", ErrInvalid, i.Width, i.Height)
+		return Invalid("size %d×%d", i.Width, i.Height)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (s *Store) SaveLeg(ctx context.Context, key Key, l UpstreamLeg) error {
 func (b *Batch) SaveLeg(l UpstreamLeg) error {
 	return b.save("save upstream leg", l.CallID, func() (int64, error) {
 		if l.Generation < 1 || len(l.UpstreamID) > MaxIDBytes {
-			return 0, fmt.Errorf("%w upstream leg: its generation is not 1 or more, or its id has more than %d bytes", ErrInvalid, MaxIDBytes)
+			return 0, Invalid("upstream leg: its generation is not 1 or more, or its id has more than %d bytes", MaxIDBytes)
 		}
 		return b.q.SaveLeg(b.ctx, legToRow(b.key, l, b.instance, now()))
 	})
@@ -78,7 +78,7 @@ func (s *Store) Legs(ctx context.Context, key Key, callID string) ([]UpstreamLeg
 // call for some seconds.
 func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([]UpstreamLeg, error) {
 	if limit < 1 {
-		return nil, fmt.Errorf("list legs to hang up: %w limit %d", ErrInvalid, limit)
+		return nil, fmt.Errorf("list legs to hang up: %w", Invalid("limit %d", limit))
 	}
 	at := now()
 	// Usually there is none, and then nothing is written.

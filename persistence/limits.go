@@ -19,7 +19,7 @@ func (s *Store) TakeRate(ctx context.Context, name string, perMinute int) (wait 
 		return 0, nil
 	}
 	if !validID(name) || perMinute < 1 {
-		return 0, fmt.Errorf("take rate: %w rate %.50q of %d", ErrInvalid, name, perMinute)
+		return 0, fmt.Errorf("take rate: %w", Invalid("rate %.50q of %d", name, perMinute))
 	}
 	at, step := now().UnixMicro(), time.Minute.Microseconds()/int64(perMinute)
 	latest := at + time.Minute.Microseconds()

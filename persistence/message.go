@@ -74,7 +74,7 @@ func (m Message) Validate() error {
 		bad("created_at has the year %d", y)
 	}
 	if len(errs) > 0 {
-		return fmt.Errorf("%w message: %w", ErrInvalid, errors.Join(errs...))
+		return Invalid("message: %v", errors.Join(errs...))
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (s *Store) Messages(ctx context.Context, key Key, after int64, limit int) (
 		limit = defaultMessages
 	}
 	if limit < 1 || limit > maxMessages {
-		return nil, fmt.Errorf("list messages: %w limit %d: 1 to %d", ErrInvalid, limit, maxMessages)
+		return nil, fmt.Errorf("list messages: %w", Invalid("limit %d: 1 to %d", limit, maxMessages))
 	}
 	if err := key.check(); err != nil {
 		return nil, fmt.Errorf("list messages: %w", err)
@@ -104,7 +104,7 @@ func (s *Store) Messages(ctx context.Context, key Key, after int64, limit int) (
 // is at most 1000.
 func (s *Store) Replay(ctx context.Context, key Key, n int) ([]Message, error) {
 	if n < 0 || n > maxMessages {
-		return nil, fmt.Errorf("replay messages: %w number %d: 0 to %d", ErrInvalid, n, maxMessages)
+		return nil, fmt.Errorf("replay messages: %w", Invalid("number %d: 0 to %d", n, maxMessages))
 	}
 	if err := key.check(); err != nil {
 		return nil, fmt.Errorf("replay messages: %w", err)

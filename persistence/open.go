@@ -22,7 +22,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 		opts.OnWrite = func(time.Duration, bool) {}
 	}
 	if !validID(opts.Instance) {
-		return nil, fmt.Errorf("open database: %w instance: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+		return nil, fmt.Errorf("open database: %w", Invalid("instance: it is not 1 to %d bytes of text", MaxIDBytes))
 	}
 	s := &Store{hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, onWrite: opts.OnWrite, closed: make(chan struct{}), unswept: make(chan struct{}, 1)}
 	if err := s.openEngine(ctx, url, opts); err != nil {

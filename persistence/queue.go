@@ -76,21 +76,21 @@ func (s *Store) Enqueue(ctx context.Context, key Key, m QueuedMessage, limit int
 func (m QueuedMessage) validate() error {
 	switch {
 	case strings.TrimSpace(m.Text) == "":
-		return fmt.Errorf("%w message: it is empty", ErrInvalid)
+		return Invalid("message: it is empty")
 	case len(m.Text) > MaxQueuedBytes:
-		return fmt.Errorf("%w message: it has %d bytes, at most %d are allowed", ErrInvalid, len(m.Text), MaxQueuedBytes)
+		return Invalid("message: it has %d bytes, at most %d are allowed", len(m.Text), MaxQueuedBytes)
 	case len(m.ImageIDs) > MaxImageIDs:
-		return fmt.Errorf("%w image_ids: there are %d, at most %d are allowed", ErrInvalid, len(m.ImageIDs), MaxImageIDs)
+		return Invalid("image_ids: there are %d, at most %d are allowed", len(m.ImageIDs), MaxImageIDs)
 	case m.ScheduledAt != nil && (m.ScheduledAt.Year() < 1 || m.ScheduledAt.After(endOfTime)):
-		return fmt.Errorf("%w scheduled_at: the year %d", ErrInvalid, m.ScheduledAt.Year())
+		return Invalid("scheduled_at: the year %d", m.ScheduledAt.Year())
 	}
 	for _, id := range append([]string{m.ClientID, m.IdempotencyKey}, m.ImageIDs...) {
 		if id != "" && !validID(id) {
-			return fmt.Errorf("%w client_id, idempotency_key or image_ids: an id is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+			return Invalid("client_id, idempotency_key or image_ids: an id is not 1 to %d bytes of text", MaxIDBytes)
 		}
 	}
 	if slices.Contains(m.ImageIDs, "") {
-		return fmt.Errorf("%w image_ids: an id is empty", ErrInvalid)
+		return Invalid("image_ids: an id is empty")
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (s *Store) TitleQueued(ctx context.Context, key Key, id, title string) erro
 		return fmt.Errorf("title queued message: %w", ErrNotFound)
 	}
 	if title = cleanText(title); len(title) > maxQueuedTitle {
-		return fmt.Errorf("title queued message: %w title: it has %d bytes, at most %d are allowed", ErrInvalid, len(title), maxQueuedTitle)
+		return fmt.Errorf("title queued message: %w", Invalid("title: it has %d bytes, at most %d are allowed", len(title), maxQueuedTitle))
 	}
 	return s.fail("title queued message", s.changeThread(ctx, key, func(q queries) (int64, error) {
 		return q.TitleQueued(ctx, pgdb.TitleQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner, Title: title})

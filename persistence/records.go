@@ -57,10 +57,10 @@ func (s *Store) Call(ctx context.Context, owner, id string) (CallRecord, error) 
 func (b *Batch) SaveToolCall(c ToolCall) error {
 	return b.save("save tool call", c.ID, func() (int64, error) {
 		if !slices.Contains([]ToolCallStatus{ToolCallRunning, ToolCallWaiting, ToolCallDone, ToolCallFailed, ToolCallCancelled}, c.Status) {
-			return 0, fmt.Errorf("%w status %q", ErrInvalid, c.Status)
+			return 0, Invalid("status %q", c.Status)
 		}
 		if n := max(len(c.Input), len(c.Output), len(c.Error)); n > maxRecordBytes {
-			return 0, fmt.Errorf("%w tool call: %d bytes are more than %d", ErrInvalid, n, maxRecordBytes)
+			return 0, Invalid("tool call: %d bytes are more than %d", n, maxRecordBytes)
 		}
 		return b.q.SaveToolCall(b.ctx, toolCallToRow(b.key, c, b.instance, now()))
 	})
@@ -77,7 +77,7 @@ func (b *Batch) SaveCall(c CallRecord) error {
 func (b *Batch) SaveResponse(r ResponseRecord) error {
 	return b.save("save response", r.ID, func() (int64, error) {
 		if len(r.CallID) > MaxIDBytes || len(r.RawUsage) > maxMetadataBytes {
-			return 0, fmt.Errorf("%w response: its call's id or its usage is too long", ErrInvalid)
+			return 0, Invalid("response: its call's id or its usage is too long")
 		}
 		return b.q.SaveResponse(b.ctx, responseToRow(b.key, r, b.instance, now()))
 	})
@@ -87,7 +87,7 @@ func (b *Batch) SaveResponse(r ResponseRecord) error {
 func (b *Batch) save(what, id string, write func() (int64, error)) error {
 	return b.do(what, func() error {
 		if !validID(id) {
-			return fmt.Errorf("%w id: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+			return Invalid("id: it is not 1 to %d bytes of text", MaxIDBytes)
 		}
 		n, err := write()
 		if err == nil && n == 0 {

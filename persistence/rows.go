@@ -71,12 +71,12 @@ func messageToRow(key Key, m Message, instance string, now time.Time) (pgdb.Inse
 	}
 	parts, err := encode(m.Parts)
 	if err != nil {
-		return pgdb.InsertMessageParams{}, fmt.Errorf("%w message: %w", ErrInvalid, err)
+		return pgdb.InsertMessageParams{}, Invalid("message: %v", err)
 	}
 	// What has its own column is not written twice.
 	meta, err := encode(Metadata{Usage: d.Usage, LatencyMS: d.LatencyMS, Extra: d.Extra})
 	if err != nil {
-		return pgdb.InsertMessageParams{}, fmt.Errorf("%w message: %w", ErrInvalid, err)
+		return pgdb.InsertMessageParams{}, Invalid("message: %v", err)
 	}
 	if d.CreatedAt.IsZero() {
 		d.CreatedAt = now
@@ -207,7 +207,7 @@ func queuedToRow(key Key, m QueuedMessage) (pgdb.InsertQueuedParams, error) {
 	at := now()
 	images, err := json.Marshal(append([]string{}, m.ImageIDs...))
 	if err != nil {
-		return pgdb.InsertQueuedParams{}, fmt.Errorf("%w image_ids: %w", ErrInvalid, err)
+		return pgdb.InsertQueuedParams{}, Invalid("image_ids: %v", err)
 	}
 	row := pgdb.InsertQueuedParams{
 		ID: newQueuedID(at), ThreadID: key.Thread, Owner: key.Owner, Message: cleanText(m.Text), ImageIds: cleanJSON(images),

@@ -19,7 +19,7 @@ const (
 // CreateThread makes an empty thread. A title that is too long is ErrInvalid.
 func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, error) {
 	if !validID(owner) {
-		return Thread{}, fmt.Errorf("create thread: %w owner: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+		return Thread{}, fmt.Errorf("create thread: %w", Invalid("owner: it is not 1 to %d bytes of text", MaxIDBytes))
 	}
 	title, err := cleanTitle(title)
 	if err != nil {
@@ -96,17 +96,17 @@ func (s *Store) Threads(ctx context.Context, owner string, f ThreadFilter) (thre
 func (f ThreadFilter) params(owner string) (arg pgdb.ListThreadsParams, words []string, err error) {
 	arg = pgdb.ListThreadsParams{Owner: owner, MaxRows: int64(f.Limit), Ids: "[]", Words: "[]"}
 	if !validID(owner) {
-		return arg, nil, fmt.Errorf("%w owner: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+		return arg, nil, Invalid("owner: it is not 1 to %d bytes of text", MaxIDBytes)
 	}
 	if f.Limit == 0 {
 		arg.MaxRows = defaultThreads
 	}
 	if arg.MaxRows < 1 || arg.MaxRows > maxThreads {
-		return arg, nil, fmt.Errorf("%w limit %d: 1 to %d", ErrInvalid, f.Limit, maxThreads)
+		return arg, nil, Invalid("limit %d: 1 to %d", f.Limit, maxThreads)
 	}
 	words = strings.Fields(strings.ToLower(cleanText(f.Query)))
 	if len(f.Query) > maxQueryBytes || len(words) > maxQueryWords {
-		return arg, nil, fmt.Errorf("%w query: at most %d words and %d bytes", ErrInvalid, maxQueryWords, maxQueryBytes)
+		return arg, nil, Invalid("query: at most %d words and %d bytes", maxQueryWords, maxQueryBytes)
 	}
 	arg.Before = dbtype.At(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
 	if f.Cursor != "" {
@@ -125,7 +125,7 @@ func parseCursor(cursor string) (dbtype.Time, string, error) {
 	at, id, ok := strings.Cut(string(data), " ")
 	t, timeErr := time.Parse(time.RFC3339Nano, at)
 	if err != nil || !ok || timeErr != nil || !validID(id) {
-		return dbtype.Time{}, "", fmt.Errorf("%w cursor", ErrInvalid)
+		return dbtype.Time{}, "", Invalid("cursor")
 	}
 	return dbtype.At(t), id, nil
 }
@@ -165,7 +165,7 @@ func titleByUser(title string) string {
 // good or better: see TitleBy. It reports whether it did; a missing thread is not an error.
 func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by TitleBy) (bool, error) {
 	if by != TitleByWords && by != TitleByModel {
-		return false, fmt.Errorf("suggest title: %w author %q", ErrInvalid, by)
+		return false, fmt.Errorf("suggest title: %w", Invalid("author %q", by))
 	}
 	title, err := cleanTitle(title)
 	if err != nil || title == "" {
@@ -216,7 +216,7 @@ func (s *Store) changeThread(ctx context.Context, key Key, change func(queries) 
 func cleanTitle(title string) (string, error) {
 	title = strings.TrimSpace(cleanText(title))
 	if len(title) > MaxTitleBytes {
-		return "", fmt.Errorf("%w title: %d bytes are more than %d", ErrInvalid, len(title), MaxTitleBytes)
+		return "", Invalid("title: %d bytes are more than %d", len(title), MaxTitleBytes)
 	}
 	return title, nil
 }

@@ -20,7 +20,7 @@ const maxSessionBytes = 256 << 10
 func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 	return b.do("claim turn", func() error {
 		if !validID(id) {
-			return fmt.Errorf("%w id: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+			return Invalid("id: it is not 1 to %d bytes of text", MaxIDBytes)
 		}
 		n, err := b.q.ClaimTurn(b.ctx, pgdb.ClaimTurnParams{
 			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, Instance: b.s.lease.id(),
@@ -224,11 +224,11 @@ func (b *Batch) SaveTextSession(t TextSession) error {
 	return b.do("save text session", func() error {
 		for _, text := range []string{t.Tools, t.Defaults} {
 			if len(text) > maxSessionBytes || text != "" && !json.Valid([]byte(text)) {
-				return fmt.Errorf("%w text session: its tools or defaults are not JSON, or more than %d bytes", ErrInvalid, maxSessionBytes)
+				return Invalid("text session: its tools or defaults are not JSON, or more than %d bytes", maxSessionBytes)
 			}
 		}
 		if max(len(t.Provider), len(t.Model)) > MaxIDBytes {
-			return fmt.Errorf("%w text session: a name has more than %d bytes", ErrInvalid, MaxIDBytes)
+			return Invalid("text session: a name has more than %d bytes", MaxIDBytes)
 		}
 		return b.q.SaveTextSession(b.ctx, pgdb.SaveTextSessionParams{
 			ThreadID: b.key.Thread, Owner: b.key.Owner, Provider: cleanText(t.Provider), Model: cleanText(t.Model),

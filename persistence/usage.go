@@ -39,11 +39,11 @@ func (s *Store) UsageByDay(ctx context.Context, owner string, first, last time.T
 	since, before := midnight(first), midnight(last).AddDate(0, 0, 1)
 	switch days := before.Sub(since) / (24 * time.Hour); {
 	case !validID(owner):
-		return nil, fmt.Errorf("sum usage: %w owner: it is not 1 to %d bytes of text", ErrInvalid, MaxIDBytes)
+		return nil, fmt.Errorf("sum usage: %w", Invalid("owner: it is not 1 to %d bytes of text", MaxIDBytes))
 	case days < 1 || days > MaxUsageDays:
-		return nil, fmt.Errorf("sum usage: %w range: 1 to %d days", ErrInvalid, MaxUsageDays)
+		return nil, fmt.Errorf("sum usage: %w", Invalid("range: 1 to %d days", MaxUsageDays))
 	case since.Year() < 1 || before.Year() > 9999:
-		return nil, fmt.Errorf("sum usage: %w range: the years are 1 to 9999", ErrInvalid)
+		return nil, fmt.Errorf("sum usage: %w", Invalid("range: the years are 1 to 9999"))
 	}
 	rows, err := s.eng.read().UsageByDay(ctx, pgdb.UsageByDayParams{
 		Owner: owner, Since: dbtype.At(since), Before: dbtype.At(before), MaxRows: maxUsageRows + 1,
@@ -52,7 +52,7 @@ func (s *Store) UsageByDay(ctx context.Context, owner string, first, last time.T
 		return nil, s.fail("sum usage", err)
 	}
 	if len(rows) > maxUsageRows {
-		return nil, fmt.Errorf("sum usage: %w range: there are more than %d threads and days in it", ErrInvalid, maxUsageRows)
+		return nil, fmt.Errorf("sum usage: %w", Invalid("range: there are more than %d threads and days in it", maxUsageRows))
 	}
 	usage := make([]DayUsage, 0, len(rows))
 	for _, r := range rows {

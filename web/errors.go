@@ -45,7 +45,7 @@ func classify(err error) *problem.Error {
 	case errors.Is(err, persistence.ErrNotFound):
 		return problem.NotFound("not_found", "This does not exist, or it is not yours.")
 	case errors.Is(err, persistence.ErrInvalid):
-		return problem.BadRequest("invalid_value", "", plainInvalid(err))
+		return problem.BadRequest("invalid_value", "", persistence.Reason(err)+".")
 	case errors.Is(err, persistence.ErrConflict):
 		return &problem.Error{Status: http.StatusConflict, Code: "conflict", Message: "This conflicts with what is already saved."}
 	case errors.Is(err, context.Canceled):
@@ -55,16 +55,6 @@ func classify(err error) *problem.Error {
 		return classifyEcho(e)
 	}
 	return &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong on the server. Its log has the details."}
-}
-
-// plainInvalid returns what is wrong with a value ("invalid title: …"), without the wrapping, which
-// is no use to a client. The database's own words ("invalid: …") are not for clients.
-func plainInvalid(err error) string {
-	sentinel := persistence.ErrInvalid.Error()
-	if _, reason, _ := strings.Cut(err.Error(), sentinel); strings.HasPrefix(reason, " ") {
-		return sentinel + reason + "."
-	}
-	return "A value in the request is not valid."
 }
 
 func classifyBridge(e *bridge.Error) *problem.Error {

@@ -25,8 +25,8 @@ func TestInvalidValue(t *testing.T) {
 		"title":             {title, fmt.Sprintf("invalid title: %d bytes are more than %d.", persistence.MaxTitleBytes+1, persistence.MaxTitleBytes)},
 		"role":              {fmt.Errorf("begin turn: %w", role), `invalid message: role "nobody" is not system, user or assistant.`},
 		"cursor":            {cursor, "invalid cursor."},
-		"of the database":   {fmt.Errorf("save message: %w: %w", persistence.ErrInvalid, sql), "A value in the request is not valid."},
-		"without any words": {persistence.ErrInvalid, "A value in the request is not valid."},
+		"of the database":   {fmt.Errorf("save message: %w: %w", persistence.ErrInvalid, sql), "invalid value: it cannot be stored."},
+		"without any words": {persistence.ErrInvalid, "invalid value: it cannot be stored."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -89,6 +90,41 @@ func TestPermanent(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.waitFor(b.key, "user completed: one\nassistant failed: No.\nassistant completed: ok\nuser completed: two\nassistant completed: ok\n")
+		})
+	}
+}
+
+// errOfDatabase is a refusal in the words of a database, which nobody else may read.
+var errOfDatabase = fmt.Errorf("append message: %w: %w", persistence.ErrInvalid, errors.New("ERROR: index row size exceeds maximum (SQLSTATE 54000)"))
+
+// refusing begins no turns.
+type refusing struct {
+	queue.Turns
+	err error
+}
+
+func (r refusing) Turn(context.Context, chat.TurnRequest) (*chat.Turn, error) { return nil, r.err }
+
+// TestRefused pauses a queue because of a message that is refused, and says why, but not in the words
+// of the database.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"the store":    {fmt.Errorf("begin turn: %w", persistence.Invalid("message: too long")), "invalid message: too long."},
+		"the database": {errOfDatabase, "invalid value: it cannot be stored."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true})
+			b.sender = refusing{b.turns, tt.err}
+			b.run()
+			w := b.watch(b.store)
+			b.add("one")
+			w.until("queue_paused too_long")
+			b.wantPaused("The message cannot be sent: " + tt.want)
 		})
 	}
 }

@@ -230,27 +230,32 @@ func (s *sending) failed(ctx context.Context, err error) {
 	case errors.Is(err, persistence.ErrNotFound): // the thread is gone
 		return
 	case s.voice != nil && errors.Is(err, persistence.ErrInvalid):
-		pause := persistence.QueuePause{Reason: reasonInCall, Message: fmt.Sprintf("The message waits for the end of the call: %v.", err)}
-		s.requeue(ctx, persistence.Requeue{Error: pause.Message, Pause: &pause})
+		s.pause(ctx, reasonInCall, "The message waits for the end of the call: "+persistence.Reason(err)+".")
+		return
+	case errors.Is(err, persistence.ErrInvalid):
+		s.pause(ctx, string(llm.KindTooLong), "The message cannot be sent: "+persistence.Reason(err)+".")
 		return
 	}
 	for _, known := range []struct {
 		err    error
 		reason string
 	}{
-		{persistence.ErrInvalid, string(llm.KindTooLong)},
 		{chat.ErrTooLarge, string(llm.KindTooLong)},
 		{chat.ErrProvider, string(llm.KindBadRequest)},
 		{chat.ErrTools, string(llm.KindBadRequest)},
 	} {
 		if errors.Is(err, known.err) {
-			pause := persistence.QueuePause{Reason: known.reason, Message: fmt.Sprintf("The message cannot be sent: %v.", err)}
-			s.requeue(ctx, persistence.Requeue{Error: pause.Message, Pause: &pause})
+			s.pause(ctx, known.reason, fmt.Sprintf("The message cannot be sent: %v.", err))
 			return
 		}
 	}
 	s.q.log.Warn("queued message not sent", "thread_id", s.job.key.Thread, "message_id", s.m.ID, "error", err)
 	s.requeue(ctx, s.retry("The message could not be sent.", 0))
+}
+
+// pause puts the message back and pauses the queue.
+func (s *sending) pause(ctx context.Context, reason, message string) {
+	s.requeue(ctx, persistence.Requeue{Error: message, Pause: &persistence.QueuePause{Reason: reason, Message: message}})
 }
 
 // pauseFor says why to pause a queue after a failure that would repeat itself.

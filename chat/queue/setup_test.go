@@ -136,8 +136,10 @@ type bench struct {
 	store *persistence.Store
 	turns *chat.Coordinator
 	q     *queue.Queue
-	voice queue.Voice
-	key   persistence.Key
+	// sender and voice are what the queue sends to.
+	sender queue.Turns
+	voice  queue.Voice
+	key    persistence.Key
 	// cancel ends what run began, without waiting.
 	cancel context.CancelFunc
 }
@@ -161,7 +163,7 @@ func prepare(t *testing.T, store *persistence.Store, p *provider, cfg queue.Conf
 	if err != nil {
 		t.Fatalf("New() = %v", err)
 	}
-	b := &bench{t: t, store: store, turns: turns, q: q, voice: noVoice{}}
+	b := &bench{t: t, store: store, turns: turns, q: q, sender: turns, voice: noVoice{}}
 	b.key = b.thread()
 	return b
 }
@@ -185,7 +187,7 @@ func (b *bench) run() (stop func()) {
 		}
 	})
 	running.Go(func() {
-		if err := b.q.Run(ctx, b.turns, b.voice); err != nil {
+		if err := b.q.Run(ctx, b.sender, b.voice); err != nil {
 			b.t.Errorf("Queue.Run() = %v", err)
 		}
 	})
@@ -229,6 +231,15 @@ func (b *bench) list() ([]persistence.QueuedMessage, *persistence.QueuePause) {
 		b.t.Fatalf("List() = %v", err)
 	}
 	return list, pause
+}
+
+// wantPaused checks why the queue is paused and its only message was not sent.
+func (b *bench) wantPaused(why string) {
+	b.t.Helper()
+	list, pause := b.list()
+	if len(list) != 1 || list[0].Error != why || pause == nil || pause.Message != why {
+		b.t.Errorf("List() = %+v, %+v, want %q", list, pause, why)
+	}
 }
 
 // script writes the thread as text, one message per line.

@@ -2,7 +2,7 @@ package queue_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -140,19 +140,29 @@ func TestCallGone(t *testing.T) {
 	}
 }
 
-// TestCallRefuses pauses the queue while the call refuses such a text.
+// TestCallRefuses pauses the queue while the call refuses such a text, and says why, but not in the
+// words of the database.
 func TestCallRefuses(t *testing.T) {
 	t.Parallel()
-	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true})
-	c := b.call()
-	c.set(false, errors.Join(persistence.ErrInvalid, errors.New("too long")))
-	b.run()
-	w := b.watch(b.store)
-	b.add("one")
-	w.until("queue_paused too_long_for_call")
-	if list, _ := b.list(); len(list) != 1 || list[0].Error == "" {
-		t.Errorf("List() = %+v", list)
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"the call":     {fmt.Errorf("%w: bad_text", persistence.Invalid("text: too long")), "invalid text: too long."},
+		"the database": {errOfDatabase, "invalid value: it cannot be stored."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true})
+			c := b.call()
+			c.set(false, tt.err)
+			b.run()
+			w := b.watch(b.store)
+			b.add("one")
+			w.until("queue_paused too_long_for_call")
+			b.wantPaused("The message waits for the end of the call: " + tt.want)
+			b.endCall(c)
+			b.waitFor(b.key, "user completed: one\nassistant completed: ok\n")
+		})
 	}
-	b.endCall(c)
-	b.waitFor(b.key, "user completed: one\nassistant completed: ok\n")
 }

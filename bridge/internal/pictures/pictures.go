@@ -67,15 +67,15 @@ func ReadDataURL(url string) (persistence.Image, error) {
 	rest, isData := strings.CutPrefix(url, "data:")
 	head, text, _ := strings.Cut(rest, ",")
 	if !isData || !strings.HasSuffix(head, ";base64") {
-		return persistence.Image{}, fmt.Errorf("%w image: it is not a base64 data URL", persistence.ErrInvalid)
+		return persistence.Image{}, persistence.Invalid("image: it is not a base64 data URL")
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return persistence.Image{}, fmt.Errorf("%w image: %w", persistence.ErrInvalid, err)
+		return persistence.Image{}, persistence.Invalid("image: %v", err)
 	}
 	i, err := persistence.NewImage(data)
 	if err == nil && i.IsSound() {
-		err = fmt.Errorf("%w image: it is a sound", persistence.ErrInvalid)
+		err = persistence.Invalid("image: it is a sound")
 	}
 	return i, err
 }
