@@ -68,7 +68,7 @@ func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit
 			return
 		}
 		key := persistence.Key{Owner: call.Owner, Thread: call.ThreadID}
-		turn, err := a.c.Turn(ctx, TurnRequest{Key: key, Question: in.Question, AskedBy: call.ID, System: askInstructions})
+		turn, err := a.c.Turn(ctx, TurnRequest{Key: key, Question: in.Question, AskedBy: call.ID, System: askInstructions, Unlimited: true})
 		if err != nil {
 			yield(toolkit.Chunk{Result: &toolkit.Result{Error: a.refusal(err)}}, nil)
 			return

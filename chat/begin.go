@@ -107,10 +107,8 @@ func answerTokens(configured int, tools bool) int {
 
 // open begins the turn in the database.
 func (t *Turn) open(ctx context.Context) error {
-	busy := false
-	err := t.cfg.Store.Batch(ctx, t.req.Key, func(b *persistence.Batch) error {
-		if err := b.ClaimTurn(t.id, lease); err != nil {
-			busy = errors.Is(err, persistence.ErrConflict)
+	return t.cfg.Store.Batch(ctx, t.req.Key, func(b *persistence.Batch) error {
+		if err := t.claim(b); err != nil {
 			return err
 		}
 		if err := closeWaiting(b); err != nil {
@@ -123,7 +121,17 @@ func (t *Turn) open(ctx context.Context) error {
 		}
 		return t.openMessages(b)
 	})
-	if busy {
+}
+
+// claim gives the turn its thread, if the owner may have one more turn.
+func (t *Turn) claim(b *persistence.Batch) error {
+	if !t.req.Unlimited {
+		if err := b.RoomForTurn(t.cfg.TurnsPerOwner); errors.Is(err, persistence.ErrQuota) {
+			return ErrTooMany
+		}
+	}
+	err := b.ClaimTurn(t.id, lease)
+	if errors.Is(err, persistence.ErrConflict) {
 		return ErrBusy
 	}
 	return err

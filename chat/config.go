@@ -43,6 +43,9 @@ type Config struct {
 	ToolLimits toolkit.RouterConfig
 	// ImageQuota limits the bytes of all images of one owner; 0 means no limit.
 	ImageQuota int64
+	// TurnsPerOwner limits one owner's simultaneous turns, in all processes; 0 means no limit. It
+	// holds even if turns begin at the same moment.
+	TurnsPerOwner int
 	// Instructions is the system prompt.
 	Instructions string
 	// MaxTokens limits an answer; 0 leaves it to the provider. If tools may be called, the limit is
@@ -90,7 +93,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	for name, n := range map[string]int{
-		"MaxTokens": c.MaxTokens, "MaxToolRounds": c.MaxToolRounds, "Attempts": c.Attempts, "FirstByte": int(c.FirstByte),
+		"MaxTokens": c.MaxTokens, "MaxToolRounds": c.MaxToolRounds, "Attempts": c.Attempts, "TurnsPerOwner": c.TurnsPerOwner, "FirstByte": int(c.FirstByte),
 		"Idle": int(c.Idle), "ClientTimeout": int(c.ClientTimeout), "History.MaxTurns": c.History.MaxTurns,
 		"History.MaxTokens": c.History.MaxTokens, "History.TrimChunkTokens": c.History.TrimChunkTokens,
 	} {

@@ -54,6 +54,9 @@ type TurnRequest struct {
 	NoServerTools bool
 	// Client holds the tools that the client runs; nil for none.
 	Client *ClientTools
+	// Unlimited lets the turn begin in spite of Config.TurnsPerOwner: whoever asks for it has a limit
+	// of its own.
+	Unlimited bool
 	// Opening runs in the transaction that begins the turn and saves the user's message: what it
 	// writes exists if and only if the turn has begun. It must not use the Store.
 	Opening func(*persistence.Batch) error

@@ -68,7 +68,7 @@ func (b *Batch) RoomForCall(limit int, ended ...string) error {
 		return b.err
 	}
 	return b.do("count calls", func() error {
-		if err := b.q.LockOwnersCalls(b.ctx, pgdb.LockOwnersCallsParams{Owner: b.key.Owner}); err != nil {
+		if err := b.q.LockOwner(b.ctx, pgdb.LockOwnerParams{What: "calls", Owner: b.key.Owner}); err != nil {
 			return err
 		}
 		live, err := b.q.ListOwnersLiveCalls(b.ctx, pgdb.ListOwnersLiveCallsParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
@@ -80,13 +80,21 @@ func (b *Batch) RoomForCall(limit int, ended ...string) error {
 	})
 }
 
-// TurnsElsewhere counts the text turns of the owner that run on other instances.
-func (s *Store) TurnsElsewhere(ctx context.Context, owner string) (int, error) {
-	if !s.shared {
-		return 0, nil
+// RoomForTurn is RoomForCall for text turns; ClaimTurn begins one.
+func (b *Batch) RoomForTurn(limit int) error {
+	if limit <= 0 {
+		return b.err
 	}
-	n, err := s.eng.read().CountTurnsElsewhere(ctx, pgdb.CountTurnsElsewhereParams{Now: dbtype.At(now()), Instance: s.Instance(), Owner: owner})
-	return int(n), s.fail("count turns", err)
+	return b.do("count turns", func() error {
+		if err := b.q.LockOwner(b.ctx, pgdb.LockOwnerParams{What: "turns", Owner: b.key.Owner}); err != nil {
+			return err
+		}
+		n, err := b.q.CountOwnersTurns(b.ctx, pgdb.CountOwnersTurnsParams{Now: dbtype.At(now()), ThreadID: b.key.Thread, Owner: b.key.Owner})
+		if err == nil && n >= int64(limit) {
+			err = fmt.Errorf("%w: there are %d turns", ErrQuota, n)
+		}
+		return err
+	})
 }
 
 // CheckThreads returns ErrQuota if the owner has at least that many threads; 0 means no limit.

@@ -68,16 +68,16 @@ func (s sqliteQueries) CountCallsElsewhere(ctx context.Context, arg pgdb.CountCa
 	return s.q.CountCallsElsewhere(ctx, sqlitedb.CountCallsElsewhereParams(arg))
 }
 
+func (s sqliteQueries) CountOwnersTurns(ctx context.Context, arg pgdb.CountOwnersTurnsParams) (int64, error) {
+	return s.q.CountOwnersTurns(ctx, sqlitedb.CountOwnersTurnsParams(arg))
+}
+
 func (s sqliteQueries) CountQueued(ctx context.Context, arg pgdb.CountQueuedParams) (int64, error) {
 	return s.q.CountQueued(ctx, sqlitedb.CountQueuedParams(arg))
 }
 
 func (s sqliteQueries) CountThreads(ctx context.Context, arg pgdb.CountThreadsParams) (int64, error) {
 	return s.q.CountThreads(ctx, sqlitedb.CountThreadsParams(arg))
-}
-
-func (s sqliteQueries) CountTurnsElsewhere(ctx context.Context, arg pgdb.CountTurnsElsewhereParams) (int64, error) {
-	return s.q.CountTurnsElsewhere(ctx, sqlitedb.CountTurnsElsewhereParams(arg))
 }
 
 func (s sqliteQueries) CountUnsent(ctx context.Context, arg pgdb.CountUnsentParams) (int64, error) {
@@ -478,8 +478,8 @@ func (s sqliteQueries) LockInstance(ctx context.Context, arg pgdb.LockInstancePa
 	return s.q.LockInstance(ctx, sqlitedb.LockInstanceParams(arg))
 }
 
-func (s sqliteQueries) LockOwnersCalls(ctx context.Context, arg pgdb.LockOwnersCallsParams) error {
-	return s.q.LockOwnersCalls(ctx, sqlitedb.LockOwnersCallsParams(arg))
+func (s sqliteQueries) LockOwner(ctx context.Context, arg pgdb.LockOwnerParams) error {
+	return s.q.LockOwner(ctx, sqlitedb.LockOwnerParams(arg))
 }
 
 func (s sqliteQueries) MessageSeq(ctx context.Context, arg pgdb.MessageSeqParams) (int64, error) {

@@ -16,7 +16,7 @@ const maxSessionBytes = 256 << 10
 
 // ClaimTurn begins a text turn, which has the thread to itself, on all instances, as long as it
 // renews its lease with KeepTurn. What earlier turns could not finish is closed, as Recover would do
-// it. ErrConflict means that another turn is running. In a batch, ClaimTurn comes first.
+// it. ErrConflict means that another turn is running. In a batch, only RoomForTurn comes before it.
 func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 	return b.do("claim turn", func() error {
 		if !validID(id) {

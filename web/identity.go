@@ -16,9 +16,8 @@ type router struct {
 	*echo.Echo
 	// user admits authenticated requests; userOrSecret also accepts client secrets.
 	user, userOrSecret echo.MiddlewareFunc
-	// text counts a text of the owner; turn also counts an answer while it is being made; thread
-	// rejects an owner who has too many threads.
-	text, turn, thread echo.MiddlewareFunc
+	// text counts a text of the owner; thread rejects an owner who has too many threads.
+	text, thread echo.MiddlewareFunc
 }
 
 // identified admits authenticated requests.
@@ -41,20 +40,6 @@ func identified(auth *access.Authenticator, events securityLog, secretsToo bool)
 // admits rejects an owner whom a limit rejects.
 func admits(limit func(ctx context.Context, owner string) error) echo.MiddlewareFunc {
 	return before(func(c echo.Context) error { return limit(c.Request().Context(), identity(c).Owner) })
-}
-
-// countsTurn rejects an owner for whom too many answers are being made.
-func countsTurn(limits *access.Allowances) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			release, err := limits.Turn(c.Request().Context(), identity(c).Owner)
-			if err != nil {
-				return err
-			}
-			defer release()
-			return next(c)
-		}
-	}
 }
 
 // identity returns the identity of an authenticated request. It panics on a route without

@@ -167,7 +167,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		door:    &socketDoor{origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
 		streams: &streams{cfg.Chat, cfg.Store, limits.Sockets, auth, uistream.DefaultTiming(), cfg.Logger},
 		conductors: conductor.New(conductor.Config{
-			Chat: cfg.Chat, RefuseInCall: live.refuse, Admit: limits.Turn, Now: now, Logger: cfg.Logger,
+			Chat: cfg.Chat, RefuseInCall: live.refuse, Admit: limits.Text, Now: now, Logger: cfg.Logger,
 			Explain: func(err error) *problem.Error { return classify(orThread(err)) },
 		}),
 	}
@@ -175,7 +175,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	s.pipeline.use(s.echo)
 	events := securityLog{cfg.Logger}
 	remove := &remover{cfg.Calls, live, cfg.Chat}
-	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true), text: admits(limits.Text), turn: countsTurn(limits), thread: admits(limits.Thread)}
+	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true), text: admits(limits.Text), thread: admits(limits.Thread)}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
 		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, live, remove, cfg.TrustedProxies},

@@ -30,8 +30,8 @@ func (h *textSessionRoutes) routes(r router) {
 	r.POST("/text/session", h.create, r.user, r.text, r.thread)
 	r.GET("/text/session/:id", onSession(h.read), r.user)
 	r.DELETE("/text/session/:id", onSession(h.delete), r.user)
-	r.POST("/text/session/:id/message", onSession(h.postMessage), r.user, r.turn)
-	r.POST("/text/session/:id/instructions", onSession(h.postInstructions), r.user, r.turn)
+	r.POST("/text/session/:id/message", onSession(h.postMessage), r.user, r.text)
+	r.POST("/text/session/:id/instructions", onSession(h.postInstructions), r.user, r.text)
 	r.POST("/text/session/:id/tool-output", onSession(h.postToolOutput), r.user)
 }
 

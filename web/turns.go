@@ -27,7 +27,7 @@ type turns struct {
 }
 
 func (h *turns) routes(r router) {
-	r.POST("/api/threads/:id/messages", onThread(h.post), r.user, r.turn)
+	r.POST("/api/threads/:id/messages", onThread(h.post), r.user, r.text)
 	r.POST("/api/threads/:id/interrupt", onThread(h.interrupt), r.user)
 }
 

@@ -158,7 +158,7 @@ func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
 		}
 		return err
 	}}
-	req.MessageID = s.m.MessageID
+	req.MessageID, req.Unlimited = s.m.MessageID, true
 	if s.m.SentAt != nil {
 		req.Saved = true // and needs another answer
 	} else {

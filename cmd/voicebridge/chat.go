@@ -70,6 +70,7 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 		ApproveTools:  tools.approve,
 		ToolLimits:    toolkit.RouterConfig{Timeout: time.Duration(cfg.Tools.TimeoutSeconds) * time.Second, Observe: ran, Logger: log},
 		ImageQuota:    cfg.ImageQuota(),
+		TurnsPerOwner: cfg.TurnsPerOwner(),
 		Instructions:  cfg.Text.Instructions,
 		History:       chat.HistoryConfig{MaxTurns: h.MaxTurns, MaxTokens: h.MaxTokens, TrimChunkTokens: h.TrimChunkTokens},
 		MaxTokens:     cfg.Text.MaxTokens,

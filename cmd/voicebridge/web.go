@@ -24,7 +24,7 @@ func (a *app) webConfig() web.Config {
 		Limits: access.Limits{
 			MaxCalls: l.MaxCalls, MaxCallsPerOwner: l.MaxCallsPerOwner, SetupsPerMinute: l.SetupsPerMinute,
 			SignInsPerMinute: l.SignInsPerMinute, MaxSockets: l.MaxSockets, SocketsPerOwner: l.SocketsPerOwner,
-			TextsPerMinute: l.TextsPerMinute, TurnsPerOwner: l.TurnsPerOwner, ImageBytesPerOwner: int64(l.ImageMBPerOwner) << 20,
+			TextsPerMinute: l.TextsPerMinute, ImageBytesPerOwner: int64(l.ImageMBPerOwner) << 20,
 			ThreadsPerOwner: l.ThreadsPerOwner, StoredBytesPerOwner: int64(l.StoredMBPerOwner) << 20, AllowedModels: l.AllowedModels,
 		},
 		ShutdownTimeout: time.Duration(a.cfg.ShutdownSeconds) * time.Second,

@@ -27,11 +27,11 @@ SELECT c.id FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.ended_at IS NULL AND c.thread_id <> @thread_id AND t.owner = @owner;
 
--- CountTurnsElsewhere counts the text turns of an owner that run on other instances.
--- name: CountTurnsElsewhere :one
+-- CountOwnersTurns counts the text turns of an owner, except on one thread.
+-- name: CountOwnersTurns :one
 SELECT count(*) FROM turns AS u
 JOIN threads AS t ON t.id = u.thread_id
-WHERE u.ended_at IS NULL AND u.lease_until > @now AND u.instance <> @instance AND t.owner = @owner;
+WHERE u.ended_at IS NULL AND u.lease_until >= @now AND u.thread_id <> @thread_id AND t.owner = @owner;
 
 -- CountThreads counts the threads of an owner, up to max_rows.
 -- name: CountThreads :one

@@ -47,10 +47,10 @@ func (s suite) limits(t *testing.T) {
 	}
 	if strings.HasPrefix(b.url, "postgres:") {
 		s.limitsTogether(t, b)
-		callsTogether(t, b.store, Open(t, b.url, persistence.Options{}))
+		allTogether(t, b.store, Open(t, b.url, persistence.Options{}))
 		return
 	}
-	callsTogether(t, b.store)
+	allTogether(t, b.store)
 	if wait, err := b.store.TakeRate(ctx, "x", 1); err != nil || wait != 0 {
 		t.Errorf("TakeRate() with one instance = %v, %v", wait, err)
 	}
@@ -81,24 +81,50 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 	if err := b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "call"}); err != nil {
 		t.Fatalf("SaveCall() = %v", err)
 	}
-	typed := newThread(t, b.store, "anna")
-	if err := b.store.Batch(ctx, typed, func(w *persistence.Batch) error { return w.ClaimTurn("turn", patience) }); err != nil {
-		t.Fatalf("ClaimTurn() = %v", err)
-	}
-	for name, count := range map[string]func(*persistence.Store, string) (int, error){
-		"CallsElsewhere": func(s *persistence.Store, owner string) (int, error) { return s.CallsElsewhere(ctx, owner) },
-		"TurnsElsewhere": func(s *persistence.Store, owner string) (int, error) { return s.TurnsElsewhere(ctx, owner) },
-	} {
-		for _, c := range []struct {
-			store *persistence.Store
-			owner string
-			want  int
-		}{{other, "anna", 1}, {b.store, "anna", 0}, {other, "bert", 0}} {
-			if n, err := count(c.store, c.owner); err != nil || n != c.want {
-				t.Errorf("%s() of %s = %d, %v, want %d", name, c.owner, n, err, c.want)
-			}
+	for _, c := range []struct {
+		store *persistence.Store
+		owner string
+		want  int
+	}{{other, "anna", 1}, {b.store, "anna", 0}, {other, "bert", 0}} {
+		if n, err := c.store.CallsElsewhere(ctx, c.owner); err != nil || n != c.want {
+			t.Errorf("CallsElsewhere() of %s = %d, %v, want %d", c.owner, n, err, c.want)
 		}
 	}
+}
+
+// together does the same in many threads of an owner at one moment, on all instances, and returns
+// those in which it succeeded: exactly as many as the limit allows.
+func together(t *testing.T, limit int, stores []*persistence.Store, begin func(*persistence.Store, persistence.Key) error) (began []persistence.Key) {
+	t.Helper()
+	const each = 8
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range each * len(stores) {
+		store, key := stores[i%len(stores)], newThread(t, stores[0], "carl")
+		all.Go(func() {
+			err := begin(store, key)
+			if err != nil && !errors.Is(err, persistence.ErrQuota) {
+				t.Errorf("begin: %v", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				began = append(began, key)
+			}
+		})
+	}
+	all.Wait()
+	if len(began) != limit {
+		t.Fatalf("%d began, want %d", len(began), limit)
+	}
+	return began
+}
+
+// allTogether tests the limits that hold whatever happens at the same moment.
+func allTogether(t *testing.T, stores ...*persistence.Store) {
+	t.Helper()
+	callsTogether(t, stores...)
+	turnsTogether(t, stores...)
 }
 
 // callsTogether begins many calls of an owner at one moment, on all instances: exactly as many as are
@@ -106,7 +132,7 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 func callsTogether(t *testing.T, stores ...*persistence.Store) {
 	t.Helper()
 	ctx := t.Context()
-	const limit, each = 3, 8
+	const limit = 3
 	begin := func(store *persistence.Store, key persistence.Key, ended ...string) error {
 		return store.Batch(ctx, key, func(w *persistence.Batch) error {
 			if err := w.RoomForCall(limit, ended...); err != nil {
@@ -115,27 +141,7 @@ func callsTogether(t *testing.T, stores ...*persistence.Store) {
 			return w.SaveCall(persistence.CallRecord{ID: "call-" + key.Thread})
 		})
 	}
-	var mu sync.Mutex
-	var live []persistence.Key
-	var all sync.WaitGroup
-	for i := range each * len(stores) {
-		store, key := stores[i%len(stores)], newThread(t, stores[0], "carl")
-		all.Go(func() {
-			err := begin(store, key)
-			if err != nil && !errors.Is(err, persistence.ErrQuota) {
-				t.Errorf("begin call: %v", err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				live = append(live, key)
-			}
-		})
-	}
-	all.Wait()
-	if len(live) != limit {
-		t.Fatalf("%d calls began, want %d", len(live), limit)
-	}
+	live := together(t, limit, stores, func(store *persistence.Store, key persistence.Key) error { return begin(store, key) })
 	last, other := stores[len(stores)-1], newThread(t, stores[0], "carl")
 	if err := begin(last, live[0]); err != nil {
 		t.Errorf("begin the thread's own call: %v", err) // as when saving it again
@@ -155,4 +161,38 @@ func callsTogether(t *testing.T, stores ...*persistence.Store) {
 		t.Errorf("begin call in the place of one that has ended: %v", err)
 	}
 	wantErr(t, "begin one more call", begin(stores[0], newThread(t, stores[0], "carl")), persistence.ErrQuota)
+}
+
+// turnsTogether is callsTogether for text turns.
+func turnsTogether(t *testing.T, stores ...*persistence.Store) {
+	t.Helper()
+	ctx := t.Context()
+	const limit = 3
+	lease := patience
+	begin := func(store *persistence.Store, key persistence.Key) error {
+		return store.Batch(ctx, key, func(w *persistence.Batch) error {
+			if err := w.RoomForTurn(limit); err != nil {
+				return err
+			}
+			return w.ClaimTurn("turn-"+key.Thread, lease)
+		})
+	}
+	running := together(t, limit, stores, begin)
+	last := stores[len(stores)-1]
+	wantErr(t, "begin a second turn on a thread", begin(last, running[0]), persistence.ErrConflict)
+	if err := begin(last, newThread(t, stores[0], "dora")); err != nil {
+		t.Errorf("begin turn of another owner: %v", err)
+	}
+	if err := stores[0].Batch(ctx, running[0], func(w *persistence.Batch) error { return w.EndTurn("turn-" + running[0].Thread) }); err != nil {
+		t.Fatalf("EndTurn() = %v", err)
+	}
+	lease = -time.Second // as of a process that has died
+	if err := begin(last, newThread(t, stores[0], "carl")); err != nil {
+		t.Errorf("begin turn in the place of one that has ended: %v", err)
+	}
+	lease = patience
+	if err := begin(last, newThread(t, stores[0], "carl")); err != nil {
+		t.Errorf("begin turn in the place of one whose lease has ended: %v", err)
+	}
+	wantErr(t, "begin one more turn", begin(stores[0], newThread(t, stores[0], "carl")), persistence.ErrQuota)
 }

@@ -28,13 +28,10 @@ func NewCountLimit(limit, perOwner int) *CountLimit {
 }
 
 // Take counts one more; release, called once, gives it back.
-func (l *CountLimit) Take(owner string) (release func(), ok bool) { return l.TakeBeside(owner, 0) }
-
-// TakeBeside is Take for an owner who has that many more on other instances.
-func (l *CountLimit) TakeBeside(owner string, elsewhere int) (release func(), ok bool) {
+func (l *CountLimit) Take(owner string) (release func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.total >= l.max || l.owners[owner]+elsewhere >= l.perOwner {
+	if l.total >= l.max || l.owners[owner] >= l.perOwner {
 		return nil, false
 	}
 	l.total++

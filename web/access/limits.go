@@ -20,7 +20,6 @@ type Limits struct {
 	MaxSockets       int // thread sockets of this process; default 2000
 	SocketsPerOwner  int // default 200
 	TextsPerMinute   int // messages, queued messages and threads per owner; default 120
-	TurnsPerOwner    int // simultaneous text turns per owner; default 16
 	// ThreadsPerOwner limits one owner's threads; default 10,000.
 	ThreadsPerOwner int
 	// StoredBytesPerOwner limits one owner's messages and images; default 4 GiB.
@@ -60,7 +59,6 @@ func (l Limits) withDefaults() Limits {
 	set(&l.MaxSockets, 2000)
 	set(&l.SocketsPerOwner, 200)
 	set(&l.TextsPerMinute, 120)
-	set(&l.TurnsPerOwner, 16)
 	set(&l.ThreadsPerOwner, 10_000)
 	if l.StoredBytesPerOwner <= 0 {
 		l.StoredBytesPerOwner = 4 << 30
@@ -76,9 +74,8 @@ func (l Limits) withDefaults() Limits {
 type Records interface {
 	// TakeRate counts one use of something with a limit per minute, or says how long to wait.
 	TakeRate(ctx context.Context, name string, perMinute int) (wait time.Duration, err error)
-	// CallsElsewhere and TurnsElsewhere count the owner's calls and turns on other instances.
+	// CallsElsewhere counts the owner's calls on other instances.
 	CallsElsewhere(ctx context.Context, owner string) (int, error)
-	TurnsElsewhere(ctx context.Context, owner string) (int, error)
 	// CheckThreads and CheckStored return persistence.ErrQuota if the owner has no room left.
 	CheckThreads(ctx context.Context, owner string, limit int) error
 	CheckStored(ctx context.Context, owner string, limit int64) error
@@ -95,9 +92,8 @@ type Allowances struct {
 	Guesses *Guesses
 	Calls   *CallLimit
 	Sockets *CountLimit
-	// Texts and Turns are per owner.
+	// Texts is per owner.
 	Texts *RateLimit
-	Turns *CountLimit
 	// ImageBytesPerOwner is 0 for the one local user.
 	ImageBytesPerOwner int64
 	records            Records
@@ -118,7 +114,6 @@ func NewAllowances(l Limits, calls liveCalls, records Records, authenticated boo
 	return &Allowances{
 		records: records, limits: l,
 		Texts:              NewRateLimit(l.TextsPerMinute, now),
-		Turns:              NewCountLimit(math.MaxInt, l.TurnsPerOwner),
 		ImageBytesPerOwner: l.ImageBytesPerOwner,
 		Guesses:            newGuesses(l.SignInsPerMinute, signIns),
 		local:              !authenticated,
@@ -212,24 +207,4 @@ func (l *Allowances) Text(ctx context.Context, owner string) error {
 		return err
 	}
 	return l.Room(ctx, owner)
-}
-
-// Turn counts a text turn of the owner until release is called, or returns a 429 or the error of
-// Room.
-func (l *Allowances) Turn(ctx context.Context, owner string) (release func(), err error) {
-	if err := l.Text(ctx, owner); err != nil {
-		return nil, err
-	}
-	if l.local {
-		return func() {}, nil
-	}
-	elsewhere, err := l.records.TurnsElsewhere(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	release, ok := l.Turns.TakeBeside(owner, elsewhere)
-	if !ok {
-		return nil, problem.TooMany("too_many_turns", "You have reached your limit of answers in progress. Wait for one, or use the queue.", problem.RetryFull)
-	}
-	return release, nil
 }

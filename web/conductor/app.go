@@ -128,19 +128,13 @@ func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
 	if a.sessions.undelivered(a.session) >= maxUndelivered {
 		return fmt.Errorf("begin turn: %w", chat.ErrBusy)
 	}
-	release, err := a.cfg.Admit(ctx, a.key.Owner)
-	if err != nil {
+	if err := a.cfg.Admit(ctx, a.key.Owner); err != nil {
 		return err
 	}
 	begun, err := a.begin(ctx, transcript.Text)
 	if err != nil {
-		release()
 		return err
 	}
-	go func() { // a turn goes on without its app, until the server stops at the latest
-		<-begun.Done()
-		release()
-	}()
 	a.sessions.add(a.session, newTurn(begun, a.state("thinking"), a.message("user", transcript.Text)))
 	return nil
 }

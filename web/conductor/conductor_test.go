@@ -76,7 +76,7 @@ func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 	texts, key := coordinator(t)
 	d := New(Config{
 		Chat: texts, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Admit:        func(context.Context, string) (func(), error) { return func() {}, nil },
+		Admit:        func(context.Context, string) error { return nil },
 		RefuseInCall: func(context.Context, persistence.Key) error { return nil },
 		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
 	})
@@ -143,40 +143,30 @@ func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 	}
 }
 
-// TestTurnsAreCounted counts a turn from its beginning to its end, and does not count one
-// that cannot begin.
-func TestTurnsAreCounted(t *testing.T) {
+// TestTurnsAreAdmitted begins no turn of an owner who is refused, or on a thread with a call.
+func TestTurnsAreAdmitted(t *testing.T) {
 	t.Parallel()
 	texts, key := coordinator(t)
-	counted := make(chan int, 10)
-	refused := errors.New("a call")
-	var refuse error
+	full, call := errors.New("too fast"), errors.New("a call")
+	var refuse, inCall error
 	d := New(Config{
 		Chat: texts, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Admit: func(_ context.Context, owner string) (func(), error) {
+		Admit: func(_ context.Context, owner string) error {
 			if owner != key.Owner {
 				t.Errorf("a turn of %q was counted", owner)
 			}
-			counted <- 1
-			return func() { counted <- -1 }, nil
+			return refuse
 		},
-		RefuseInCall: func(context.Context, persistence.Key) error { return refuse },
+		RefuseInCall: func(context.Context, persistence.Key) error { return inCall },
 		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
 	})
 	a := d.app(key, Tools{}, connection{stopped: make(chan struct{}), more: make(chan struct{}, 1), end: func(error) {}})
 	a.session, _ = d.sessions.enter(key, &a.connection)
-	if err := a.transcript(t.Context(), json.RawMessage(`{"text":"hi"}`)); err != nil {
-		t.Fatal(err)
-	}
-	if total := <-counted + <-counted; total != 0 { // the turn has ended
-		t.Errorf("%d turns are counted after the end", total)
-	}
-	refuse = refused
-	if err := a.transcript(t.Context(), json.RawMessage(`{"text":"hi"}`)); !errors.Is(err, refused) {
-		t.Errorf("transcript() = %v", err)
-	}
-	if total := <-counted + <-counted; total != 0 {
-		t.Errorf("%d turns are counted that never began", total)
+	for _, tt := range []struct{ refuse, inCall, want error }{{nil, nil, nil}, {full, nil, full}, {nil, call, call}} {
+		refuse, inCall = tt.refuse, tt.inCall
+		if err := a.transcript(t.Context(), json.RawMessage(`{"text":"hi"}`)); !errors.Is(err, tt.want) {
+			t.Errorf("transcript() = %v, want %v", err, tt.want)
+		}
 	}
 }
 

@@ -21,8 +21,8 @@ type Config struct {
 	// RefuseInCall returns an error if the thread has a live call: its conversation belongs to the
 	// call.
 	RefuseInCall func(ctx context.Context, key persistence.Key) error
-	// Admit counts a turn of the owner until release is called, or returns why it is refused.
-	Admit func(ctx context.Context, owner string) (release func(), err error)
+	// Admit counts a text of the owner, or returns why it is refused.
+	Admit func(ctx context.Context, owner string) error
 	// Explain turns any error into one for the app.
 	Explain func(error) *problem.Error
 	Now     func() time.Time

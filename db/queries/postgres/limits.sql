@@ -6,6 +6,6 @@ SELECT CAST(
     + (SELECT coalesce(sum(i.size), 0) FROM images AS i JOIN threads AS t ON t.id = i.thread_id WHERE t.owner = @owner) AS bigint
 );
 
--- LockOwnersCalls keeps other transactions from counting the owner's calls until the end of this one.
--- name: LockOwnersCalls :exec
-SELECT pg_advisory_xact_lock(hashtextextended('calls of ' || CAST(@owner AS text), 0));
+-- LockOwner keeps other transactions from counting what of the owner until the end of this one.
+-- name: LockOwner :exec
+SELECT pg_advisory_xact_lock(hashtextextended(CAST(@what AS text) || ' of ' || CAST(@owner AS text), 0));

@@ -6,6 +6,6 @@ SELECT CAST(
     + (SELECT coalesce(sum(i.size), 0) FROM images AS i JOIN threads AS t ON t.id = i.thread_id WHERE t.owner = @owner) AS bigint
 );
 
--- LockOwnersCalls does nothing: SQLite runs one writing transaction at a time.
--- name: LockOwnersCalls :exec
-SELECT CAST(@owner AS text);
+-- LockOwner does nothing: SQLite runs one writing transaction at a time.
+-- name: LockOwner :exec
+SELECT CAST(@what AS text) || CAST(@owner AS text);

@@ -46,6 +46,26 @@ func (q *Queries) CountCallsElsewhere(ctx context.Context, arg CountCallsElsewhe
 	return count, err
 }
 
+const countOwnersTurns = `-- name: CountOwnersTurns :one
+SELECT count(*) FROM turns AS u
+JOIN threads AS t ON t.id = u.thread_id
+WHERE u.ended_at IS NULL AND u.lease_until >= $1 AND u.thread_id <> $2 AND t.owner = $3
+`
+
+type CountOwnersTurnsParams struct {
+	Now      dbtype.Time
+	ThreadID string
+	Owner    string
+}
+
+// CountOwnersTurns counts the text turns of an owner, except on one thread.
+func (q *Queries) CountOwnersTurns(ctx context.Context, arg CountOwnersTurnsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countOwnersTurns, arg.Now, arg.ThreadID, arg.Owner)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countThreads = `-- name: CountThreads :one
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE owner = $1 LIMIT CAST($2 AS bigint)) AS limited
 `
@@ -58,26 +78,6 @@ type CountThreadsParams struct {
 // CountThreads counts the threads of an owner, up to max_rows.
 func (q *Queries) CountThreads(ctx context.Context, arg CountThreadsParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countThreads, arg.Owner, arg.MaxRows)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countTurnsElsewhere = `-- name: CountTurnsElsewhere :one
-SELECT count(*) FROM turns AS u
-JOIN threads AS t ON t.id = u.thread_id
-WHERE u.ended_at IS NULL AND u.lease_until > $1 AND u.instance <> $2 AND t.owner = $3
-`
-
-type CountTurnsElsewhereParams struct {
-	Now      dbtype.Time
-	Instance string
-	Owner    string
-}
-
-// CountTurnsElsewhere counts the text turns of an owner that run on other instances.
-func (q *Queries) CountTurnsElsewhere(ctx context.Context, arg CountTurnsElsewhereParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countTurnsElsewhere, arg.Now, arg.Instance, arg.Owner)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -143,17 +143,18 @@ func (q *Queries) ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCal
 	return items, nil
 }
 
-const lockOwnersCalls = `-- name: LockOwnersCalls :exec
-SELECT pg_advisory_xact_lock(hashtextextended('calls of ' || CAST($1 AS text), 0))
+const lockOwner = `-- name: LockOwner :exec
+SELECT pg_advisory_xact_lock(hashtextextended(CAST($1 AS text) || ' of ' || CAST($2 AS text), 0))
 `
 
-type LockOwnersCallsParams struct {
+type LockOwnerParams struct {
+	What  string
 	Owner string
 }
 
-// LockOwnersCalls keeps other transactions from counting the owner's calls until the end of this one.
-func (q *Queries) LockOwnersCalls(ctx context.Context, arg LockOwnersCallsParams) error {
-	_, err := q.db.Exec(ctx, lockOwnersCalls, arg.Owner)
+// LockOwner keeps other transactions from counting what of the owner until the end of this one.
+func (q *Queries) LockOwner(ctx context.Context, arg LockOwnerParams) error {
+	_, err := q.db.Exec(ctx, lockOwner, arg.What, arg.Owner)
 	return err
 }
 

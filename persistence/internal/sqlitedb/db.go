@@ -66,14 +66,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countCallsElsewhereStmt, err = db.PrepareContext(ctx, countCallsElsewhere); err != nil {
 		return nil, fmt.Errorf("error preparing query CountCallsElsewhere: %w", err)
 	}
+	if q.countOwnersTurnsStmt, err = db.PrepareContext(ctx, countOwnersTurns); err != nil {
+		return nil, fmt.Errorf("error preparing query CountOwnersTurns: %w", err)
+	}
 	if q.countQueuedStmt, err = db.PrepareContext(ctx, countQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query CountQueued: %w", err)
 	}
 	if q.countThreadsStmt, err = db.PrepareContext(ctx, countThreads); err != nil {
 		return nil, fmt.Errorf("error preparing query CountThreads: %w", err)
-	}
-	if q.countTurnsElsewhereStmt, err = db.PrepareContext(ctx, countTurnsElsewhere); err != nil {
-		return nil, fmt.Errorf("error preparing query CountTurnsElsewhere: %w", err)
 	}
 	if q.countUnsentStmt, err = db.PrepareContext(ctx, countUnsent); err != nil {
 		return nil, fmt.Errorf("error preparing query CountUnsent: %w", err)
@@ -342,8 +342,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lockInstanceStmt, err = db.PrepareContext(ctx, lockInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query LockInstance: %w", err)
 	}
-	if q.lockOwnersCallsStmt, err = db.PrepareContext(ctx, lockOwnersCalls); err != nil {
-		return nil, fmt.Errorf("error preparing query LockOwnersCalls: %w", err)
+	if q.lockOwnerStmt, err = db.PrepareContext(ctx, lockOwner); err != nil {
+		return nil, fmt.Errorf("error preparing query LockOwner: %w", err)
 	}
 	if q.messageSeqStmt, err = db.PrepareContext(ctx, messageSeq); err != nil {
 		return nil, fmt.Errorf("error preparing query MessageSeq: %w", err)
@@ -513,6 +513,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countCallsElsewhereStmt: %w", cerr)
 		}
 	}
+	if q.countOwnersTurnsStmt != nil {
+		if cerr := q.countOwnersTurnsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countOwnersTurnsStmt: %w", cerr)
+		}
+	}
 	if q.countQueuedStmt != nil {
 		if cerr := q.countQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countQueuedStmt: %w", cerr)
@@ -521,11 +526,6 @@ func (q *Queries) Close() error {
 	if q.countThreadsStmt != nil {
 		if cerr := q.countThreadsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countThreadsStmt: %w", cerr)
-		}
-	}
-	if q.countTurnsElsewhereStmt != nil {
-		if cerr := q.countTurnsElsewhereStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing countTurnsElsewhereStmt: %w", cerr)
 		}
 	}
 	if q.countUnsentStmt != nil {
@@ -973,9 +973,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lockInstanceStmt: %w", cerr)
 		}
 	}
-	if q.lockOwnersCallsStmt != nil {
-		if cerr := q.lockOwnersCallsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing lockOwnersCallsStmt: %w", cerr)
+	if q.lockOwnerStmt != nil {
+		if cerr := q.lockOwnerStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lockOwnerStmt: %w", cerr)
 		}
 	}
 	if q.messageSeqStmt != nil {
@@ -1186,9 +1186,9 @@ type Queries struct {
 	countAccessTokensStmt         *sql.Stmt
 	countAllUnsentStmt            *sql.Stmt
 	countCallsElsewhereStmt       *sql.Stmt
+	countOwnersTurnsStmt          *sql.Stmt
 	countQueuedStmt               *sql.Stmt
 	countThreadsStmt              *sql.Stmt
-	countTurnsElsewhereStmt       *sql.Stmt
 	countUnsentStmt               *sql.Stmt
 	createThreadStmt              *sql.Stmt
 	deleteAccessTokenStmt         *sql.Stmt
@@ -1278,7 +1278,7 @@ type Queries struct {
 	listWaitingToolCallsStmt      *sql.Stmt
 	listenToStmt                  *sql.Stmt
 	lockInstanceStmt              *sql.Stmt
-	lockOwnersCallsStmt           *sql.Stmt
+	lockOwnerStmt                 *sql.Stmt
 	messageSeqStmt                *sql.Stmt
 	messagesWithWordStmt          *sql.Stmt
 	pauseQueueStmt                *sql.Stmt
@@ -1330,9 +1330,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		countAccessTokensStmt:         q.countAccessTokensStmt,
 		countAllUnsentStmt:            q.countAllUnsentStmt,
 		countCallsElsewhereStmt:       q.countCallsElsewhereStmt,
+		countOwnersTurnsStmt:          q.countOwnersTurnsStmt,
 		countQueuedStmt:               q.countQueuedStmt,
 		countThreadsStmt:              q.countThreadsStmt,
-		countTurnsElsewhereStmt:       q.countTurnsElsewhereStmt,
 		countUnsentStmt:               q.countUnsentStmt,
 		createThreadStmt:              q.createThreadStmt,
 		deleteAccessTokenStmt:         q.deleteAccessTokenStmt,
@@ -1422,7 +1422,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listWaitingToolCallsStmt:      q.listWaitingToolCallsStmt,
 		listenToStmt:                  q.listenToStmt,
 		lockInstanceStmt:              q.lockInstanceStmt,
-		lockOwnersCallsStmt:           q.lockOwnersCallsStmt,
+		lockOwnerStmt:                 q.lockOwnerStmt,
 		messageSeqStmt:                q.messageSeqStmt,
 		messagesWithWordStmt:          q.messagesWithWordStmt,
 		pauseQueueStmt:                q.pauseQueueStmt,

@@ -46,6 +46,26 @@ func (q *Queries) CountCallsElsewhere(ctx context.Context, arg CountCallsElsewhe
 	return count, err
 }
 
+const countOwnersTurns = `-- name: CountOwnersTurns :one
+SELECT count(*) FROM turns AS u
+JOIN threads AS t ON t.id = u.thread_id
+WHERE u.ended_at IS NULL AND u.lease_until >= ?1 AND u.thread_id <> ?2 AND t.owner = ?3
+`
+
+type CountOwnersTurnsParams struct {
+	Now      dbtype.Time
+	ThreadID string
+	Owner    string
+}
+
+// CountOwnersTurns counts the text turns of an owner, except on one thread.
+func (q *Queries) CountOwnersTurns(ctx context.Context, arg CountOwnersTurnsParams) (int64, error) {
+	row := q.queryRow(ctx, q.countOwnersTurnsStmt, countOwnersTurns, arg.Now, arg.ThreadID, arg.Owner)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countThreads = `-- name: CountThreads :one
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE owner = ?1 LIMIT CAST(?2 AS bigint)) AS limited
 `
@@ -58,26 +78,6 @@ type CountThreadsParams struct {
 // CountThreads counts the threads of an owner, up to max_rows.
 func (q *Queries) CountThreads(ctx context.Context, arg CountThreadsParams) (int64, error) {
 	row := q.queryRow(ctx, q.countThreadsStmt, countThreads, arg.Owner, arg.MaxRows)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const countTurnsElsewhere = `-- name: CountTurnsElsewhere :one
-SELECT count(*) FROM turns AS u
-JOIN threads AS t ON t.id = u.thread_id
-WHERE u.ended_at IS NULL AND u.lease_until > ?1 AND u.instance <> ?2 AND t.owner = ?3
-`
-
-type CountTurnsElsewhereParams struct {
-	Now      dbtype.Time
-	Instance string
-	Owner    string
-}
-
-// CountTurnsElsewhere counts the text turns of an owner that run on other instances.
-func (q *Queries) CountTurnsElsewhere(ctx context.Context, arg CountTurnsElsewhereParams) (int64, error) {
-	row := q.queryRow(ctx, q.countTurnsElsewhereStmt, countTurnsElsewhere, arg.Now, arg.Instance, arg.Owner)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -146,17 +146,18 @@ func (q *Queries) ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCal
 	return items, nil
 }
 
-const lockOwnersCalls = `-- name: LockOwnersCalls :exec
-SELECT CAST(?1 AS text)
+const lockOwner = `-- name: LockOwner :exec
+SELECT CAST(?1 AS text) || CAST(?2 AS text)
 `
 
-type LockOwnersCallsParams struct {
+type LockOwnerParams struct {
+	What  string
 	Owner string
 }
 
-// LockOwnersCalls does nothing: SQLite runs one writing transaction at a time.
-func (q *Queries) LockOwnersCalls(ctx context.Context, arg LockOwnersCallsParams) error {
-	_, err := q.exec(ctx, q.lockOwnersCallsStmt, lockOwnersCalls, arg.Owner)
+// LockOwner does nothing: SQLite runs one writing transaction at a time.
+func (q *Queries) LockOwner(ctx context.Context, arg LockOwnerParams) error {
+	_, err := q.exec(ctx, q.lockOwnerStmt, lockOwner, arg.What, arg.Owner)
 	return err
 }
 

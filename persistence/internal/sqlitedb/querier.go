@@ -33,11 +33,11 @@ type Querier interface {
 	CountAllUnsent(ctx context.Context) (int64, error)
 	// CountCallsElsewhere counts the live calls of an owner on other instances.
 	CountCallsElsewhere(ctx context.Context, arg CountCallsElsewhereParams) (int64, error)
+	// CountOwnersTurns counts the text turns of an owner, except on one thread.
+	CountOwnersTurns(ctx context.Context, arg CountOwnersTurnsParams) (int64, error)
 	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)
 	// CountThreads counts the threads of an owner, up to max_rows.
 	CountThreads(ctx context.Context, arg CountThreadsParams) (int64, error)
-	// CountTurnsElsewhere counts the text turns of an owner that run on other instances.
-	CountTurnsElsewhere(ctx context.Context, arg CountTurnsElsewhereParams) (int64, error)
 	// CountUnsent also counts what is being answered, unlike CountQueued.
 	CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error)
 	CreateThread(ctx context.Context, arg CreateThreadParams) (Thread, error)
@@ -174,8 +174,8 @@ type Querier interface {
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
 	ListenTo(ctx context.Context, arg ListenToParams) error
 	LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error)
-	// LockOwnersCalls does nothing: SQLite runs one writing transaction at a time.
-	LockOwnersCalls(ctx context.Context, arg LockOwnersCallsParams) error
+	// LockOwner does nothing: SQLite runs one writing transaction at a time.
+	LockOwner(ctx context.Context, arg LockOwnerParams) error
 	// MessageSeq returns a message's number without reading its text.
 	MessageSeq(ctx context.Context, arg MessageSeqParams) (int64, error)
 	// MessagesWithWord gives messages of the owner's other threads that have a word (in

@@ -35,6 +35,15 @@ func (c *Config) ImageQuota() int64 {
 	return int64(c.Limits.ImageMBPerOwner) << 20
 }
 
+// TurnsPerOwner returns how many text turns one owner may have at once; 0 means no limit, for the one
+// local user.
+func (c *Config) TurnsPerOwner() int {
+	if !c.Auth().Required() {
+		return 0
+	}
+	return c.Limits.TurnsPerOwner
+}
+
 // Proxies returns the networks whose X-Forwarded-For is trusted.
 func (c *Config) Proxies() []netip.Prefix {
 	out, _ := prefixes(c.TrustedProxies) // checked by validate
