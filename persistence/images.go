@@ -96,8 +96,8 @@ func (i Image) check() error {
 }
 
 // SaveImage stores an image of the thread and gives it an id. quota limits the bytes of all images
-// of the owner, including this one (ErrQuota); 0 means no limit. Whether the data are what i says
-// is not checked: see NewImage.
+// of the owner, including this one (ErrQuota), even if several are saved at the same moment; 0 means
+// no limit. Whether the data are what i says is not checked: see NewImage.
 func (s *Store) SaveImage(ctx context.Context, key Key, i Image, quota int64) (Image, error) {
 	if err := key.check(); err != nil {
 		return Image{}, fmt.Errorf("save image: %w", err)
@@ -128,6 +128,9 @@ func saveImage(ctx context.Context, q queries, key Key, i Image, quota int64) (I
 	}
 	i.ID = NewID()
 	if quota > 0 {
+		if err := q.LockOwner(ctx, pgdb.LockOwnerParams{What: "images", Owner: key.Owner}); err != nil {
+			return Image{}, err
+		}
 		stored, err := q.StoredImages(ctx, pgdb.StoredImagesParams{Owner: key.Owner})
 		if err != nil {
 			return Image{}, err

@@ -125,6 +125,7 @@ func allTogether(t *testing.T, stores ...*persistence.Store) {
 	t.Helper()
 	callsTogether(t, stores...)
 	turnsTogether(t, stores...)
+	imagesTogether(t, stores...)
 }
 
 // callsTogether begins many calls of an owner at one moment, on all instances: exactly as many as are
@@ -167,7 +168,7 @@ func callsTogether(t *testing.T, stores ...*persistence.Store) {
 func turnsTogether(t *testing.T, stores ...*persistence.Store) {
 	t.Helper()
 	ctx := t.Context()
-	const limit = 3
+	const limit = 2
 	lease := patience
 	begin := func(store *persistence.Store, key persistence.Key) error {
 		return store.Batch(ctx, key, func(w *persistence.Batch) error {
@@ -195,4 +196,15 @@ func turnsTogether(t *testing.T, stores ...*persistence.Store) {
 		t.Errorf("begin turn in the place of one whose lease has ended: %v", err)
 	}
 	wantErr(t, "begin one more turn", begin(stores[0], newThread(t, stores[0], "carl")), persistence.ErrQuota)
+}
+
+// imagesTogether saves many images of an owner at one moment, on all instances.
+func imagesTogether(t *testing.T, stores ...*persistence.Store) {
+	t.Helper()
+	const limit, size = 4, 1000
+	together(t, limit, stores, func(store *persistence.Store, key persistence.Key) error {
+		image := persistence.Image{MediaType: "image/png", Width: 2, Height: 3, Data: make([]byte, size)}
+		_, err := store.SaveImage(t.Context(), key, image, limit*size+size/2)
+		return err
+	})
 }
