@@ -242,8 +242,6 @@ type Applied struct {
 	Messages []Message
 	// Lost are the changes that the database will never accept.
 	Lost []LostChange
-	// Deleted means that some were lost because the thread does not exist.
-	Deleted bool
 }
 
 // LostChange is a change that was given up: its thread is gone, or it breaks a rule.
@@ -264,39 +262,69 @@ func (s *Store) Apply(ctx context.Context, key Key, changes []Change) (Applied, 
 }
 
 // ApplyAll is Apply for several threads in one transaction. The results have the order of groups.
+// Lost changes are logged, and counted by Options.OnLost.
 func (s *Store) ApplyAll(ctx context.Context, groups []ThreadChanges) ([]Applied, error) {
 	applied, err := s.applyTogether(ctx, groups)
 	if err == nil || !permanent(err) {
 		return applied, err
 	}
 	applied = make([]Applied, len(groups))
-	for i, g := range groups {
-		if len(groups) > 1 {
-			one, err := s.ApplyAll(ctx, groups[i:i+1])
-			if err != nil {
-				return nil, err
-			}
-			applied[i] = one[0]
-			continue
-		}
-		for j, c := range g.Changes {
-			one := ThreadChanges{Key: g.Key, Changes: g.Changes[j : j+1], Instance: g.Instance}
-			saved, err := s.applyTogether(ctx, []ThreadChanges{one})
-			switch {
-			case err == nil:
-				applied[i].Messages = append(applied[i].Messages, saved[0].Messages...)
-			case permanent(err):
-				applied[i].Lost = append(applied[i].Lost, LostChange{Change: c, Err: err})
-			default:
-				return nil, err
-			}
-		}
-		if len(applied[i].Lost) > 0 {
-			_, err := s.thread(ctx, g.Key)
-			applied[i].Deleted = s.isMissing(err)
+	for i := range groups {
+		if applied[i], err = s.applyAlone(ctx, groups[i:i+1]); err != nil {
+			return nil, err
 		}
 	}
+	for i, a := range applied {
+		s.reportLost(ctx, groups[i].Key, a.Lost)
+	}
 	return applied, nil
+}
+
+// applyAlone applies the changes of one group together or, if one of them can never be saved, one by
+// one.
+func (s *Store) applyAlone(ctx context.Context, group []ThreadChanges) (Applied, error) {
+	applied, err := s.applyTogether(ctx, group)
+	if err == nil {
+		return applied[0], nil
+	}
+	if !permanent(err) {
+		return Applied{}, err
+	}
+	var all Applied
+	for i, c := range group[0].Changes {
+		one := group[0]
+		one.Changes = one.Changes[i : i+1]
+		applied, err := s.applyTogether(ctx, []ThreadChanges{one})
+		switch {
+		case err == nil:
+			all.Messages = append(all.Messages, applied[0].Messages...)
+		case permanent(err):
+			all.Lost = append(all.Lost, LostChange{Change: c, Err: err})
+		default:
+			return Applied{}, err
+		}
+	}
+	return all, nil
+}
+
+// reportLost logs and counts lost changes of a thread. Nobody misses those of a deleted one.
+func (s *Store) reportLost(ctx context.Context, key Key, lost []LostChange) {
+	if len(lost) == 0 {
+		return
+	}
+	_, err := s.thread(ctx, key)
+	deleted := s.isMissing(err)
+	for _, l := range lost {
+		log := s.log.With("thread_id", key.Thread, "what", l.Change.Subject(), "error", l.Err)
+		if deleted {
+			log.Info("change of a deleted thread dropped")
+		} else {
+			log.Error("change of a thread lost")
+		}
+	}
+	if !deleted {
+		s.onLost(len(lost))
+	}
 }
 
 // permanent reports whether a retry is useless.

@@ -2,9 +2,12 @@ package persistence_test
 
 import (
 	"encoding/json"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 )
 
 func TestChangesRefuse(t *testing.T) {
@@ -21,6 +24,65 @@ func TestChangesRefuse(t *testing.T) {
 		var c persistence.Changes
 		if err := json.Unmarshal([]byte(data), &c); err == nil {
 			t.Errorf("Unmarshal() of %s = %v", name, c)
+		}
+	}
+}
+
+// TestLostChanges: the loss of a change is an error and counted, unless its thread has been deleted.
+func TestLostChanges(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	counted := 0
+	s := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{
+		Logger: slog.New(slog.NewTextHandler(&log, nil)), OnLost: func(changes int) { counted += changes },
+	})
+	thread := func() persistence.Key {
+		th, err := s.CreateThread(t.Context(), "anna", "")
+		if err != nil {
+			t.Fatalf("CreateThread() = %v", err)
+		}
+		return persistence.Key{Owner: "anna", Thread: th.ID}
+	}
+	put := func(id string) persistence.Change {
+		return persistence.PutMessage{
+			Message: persistence.Message{ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("Hello.")}},
+			Place:   persistence.Place{How: persistence.PlaceLast},
+		}
+	}
+	live, deleted, other := thread(), thread(), thread()
+	if _, err := s.Apply(t.Context(), other, []persistence.Change{put("taken")}); err != nil {
+		t.Fatalf("Apply() = %v", err)
+	}
+	if err := s.DeleteThread(t.Context(), deleted); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	const lost, dropped = `level=ERROR msg="change of a thread lost"`, `level=INFO msg="change of a deleted thread dropped"`
+	for _, tt := range []struct {
+		name    string
+		key     persistence.Key
+		changes []persistence.Change
+		lines   int
+		want    string
+		count   int
+	}{
+		{"saved", live, []persistence.Change{put("m1")}, 0, "", 0},
+		{"never valid", live, []persistence.Change{put("")}, 1, lost, 1},
+		{"of another's message", live, []persistence.Change{put("taken")}, 1, lost, 1},
+		{"some of a group", live, []persistence.Change{put(""), put("m2"), put("taken")}, 2, lost, 2},
+		{"never valid, of no thread", persistence.Key{}, []persistence.Change{put("m3")}, 1, lost, 1},
+		{"of a deleted thread", deleted, []persistence.Change{put("m4")}, 1, dropped, 0},
+		{"of a deleted thread's call", deleted, []persistence.Change{persistence.PutCall{Call: persistence.CallRecord{ID: "c"}}}, 1, dropped, 0},
+	} {
+		log.Reset()
+		counted = 0
+		if _, err := s.ApplyAll(t.Context(), []persistence.ThreadChanges{
+			{Key: tt.key, Changes: tt.changes}, {Key: other, Changes: []persistence.Change{put(tt.name)}},
+		}); err != nil {
+			t.Errorf("%s: ApplyAll() = %v", tt.name, err)
+		}
+		got := log.String()
+		if strings.Count(got, "\n") != tt.lines || strings.Count(got, tt.want) < tt.lines || counted != tt.count {
+			t.Errorf("%s: %d are counted, want %d; log: %s\nwant %d times: %s", tt.name, counted, tt.count, got, tt.lines, tt.want)
 		}
 	}
 }

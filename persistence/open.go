@@ -21,10 +21,16 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if opts.OnWrite == nil {
 		opts.OnWrite = func(time.Duration, bool) {}
 	}
+	if opts.OnLost == nil {
+		opts.OnLost = func(int) {}
+	}
 	if !validID(opts.Instance) {
 		return nil, fmt.Errorf("open database: %w", Invalid("instance: it is not 1 to %d bytes of text", MaxIDBytes))
 	}
-	s := &Store{hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, onWrite: opts.OnWrite, closed: make(chan struct{}), unswept: make(chan struct{}, 1)}
+	s := &Store{
+		hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, onWrite: opts.OnWrite, onLost: opts.OnLost,
+		closed: make(chan struct{}), unswept: make(chan struct{}, 1),
+	}
 	if err := s.openEngine(ctx, url, opts); err != nil {
 		return nil, err
 	}

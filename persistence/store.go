@@ -47,6 +47,9 @@ type Options struct {
 	// OnWrite is called after each write transaction that was saved, or that failed because the
 	// database was unavailable, with its duration. It must return at once; it may be nil.
 	OnWrite func(took time.Duration, saved bool)
+	// OnLost is called when ApplyAll has lost changes of a thread that still exists. It must return at
+	// once; it may be nil.
+	OnLost func(changes int)
 }
 
 // Store is one database.
@@ -62,6 +65,7 @@ type Store struct {
 	// noListen is Options.NoListen.
 	noListen bool
 	onWrite  func(took time.Duration, saved bool)
+	onLost   func(changes int)
 	// poll is how often a watcher looks for changes without a hint, as a time.Duration; zero means
 	// never, if no other process writes.
 	poll atomic.Int64

@@ -61,7 +61,8 @@ func (a *app) open(ctx context.Context) error {
 func (a *app) openStore(ctx context.Context) (err error) {
 	address := a.cfg.Secrets.DatabaseURL.Reveal()
 	if a.store, err = persistence.Open(ctx, address, persistence.Options{
-		Logger: a.log, NoMigrate: true, MaxConns: a.cfg.Database.MaxConnections, OnWrite: a.observer.Write, Instance: a.instance,
+		Logger: a.log, NoMigrate: true, MaxConns: a.cfg.Database.MaxConnections, OnWrite: a.observer.Write, OnLost: a.observer.Lost,
+		Instance: a.instance,
 	}); err != nil {
 		return err
 	}

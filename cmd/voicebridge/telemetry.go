@@ -95,7 +95,7 @@ func (a *app) committer() committer {
 	if a.spool != nil {
 		return a.spool
 	}
-	return spool.Direct{Store: a.store, Logger: a.log}
+	return spool.Direct{Store: a.store}
 }
 
 // timedWriter measures how long it takes until the changes of calls are durable.

@@ -119,9 +119,6 @@ func (s suite) lostChanges(t *testing.T) {
 		if got := len(applied[i].Lost); got != want {
 			t.Errorf("group %d has lost %d changes, want %d: %v", i, got, want, applied[i].Lost)
 		}
-		if deleted := i == 0; applied[i].Deleted != deleted {
-			t.Errorf("group %d is of a deleted thread: %t", i, applied[i].Deleted)
-		}
 	}
 	wantErr(t, "a thread that is gone", applied[0].Lost[0].Err, persistence.ErrNotFound)
 	wantErr(t, "an id that is taken", applied[1].Lost[0].Err, persistence.ErrNotFound)

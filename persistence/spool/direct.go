@@ -3,27 +3,21 @@ package spool
 import (
 	"context"
 	"fmt"
-	"log/slog"
 
 	"voicebridge/persistence"
 )
 
 // Direct replaces a [Writer] in a process that cannot have a file: it does not keep changes that the
 // database cannot take at the moment.
-type Direct struct {
-	Store  store
-	Logger *slog.Logger
-}
+type Direct struct{ Store store }
 
 // Commit saves changes of a thread in the database. After an error none is saved, and they may be
 // retried.
 func (d Direct) Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (Result, error) {
-	groups := []persistence.ThreadChanges{{Key: key, Changes: changes}}
-	applied, err := d.Store.ApplyAll(ctx, groups)
+	applied, err := d.Store.ApplyAll(ctx, []persistence.ThreadChanges{{Key: key, Changes: changes}})
 	if err != nil {
 		return Result{}, fmt.Errorf("commit changes: %w", err)
 	}
-	logLost(d.Logger, groups, applied)
 	return Result{Applied: applied[0]}, nil
 }
 

@@ -45,11 +45,9 @@ func recoverFile(ctx context.Context, path string, s store, log *slog.Logger) er
 		if err != nil {
 			return errors.Join(err, filelock.Close(f.f))
 		}
-		applied, err := s.ApplyAll(ctx, groups)
-		if err != nil {
+		if _, err := s.ApplyAll(ctx, groups); err != nil {
 			return errors.Join(err, filelock.Close(f.f))
 		}
-		logLost(log, groups, applied)
 		for _, g := range groups {
 			n += len(g.Changes)
 		}

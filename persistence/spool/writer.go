@@ -339,7 +339,6 @@ func (w *Writer) drained(d *drain) error {
 		return d.err
 	}
 	w.chunk = min(w.chunk*4, batchBytes)
-	logLost(w.cfg.Logger, d.groups, d.applied)
 	for i, a := range d.applied {
 		if len(a.Messages) > 0 {
 			w.cfg.Saved(d.groups[i].Key, a.Messages)
@@ -378,17 +377,4 @@ func (w *Writer) end(running *drain) error {
 		running = nil
 	}
 	return w.file.close()
-}
-
-func logLost(log *slog.Logger, groups []persistence.ThreadChanges, applied []persistence.Applied) {
-	for i, a := range applied {
-		for _, l := range a.Lost {
-			log := log.With("thread_id", groups[i].Key.Thread, "what", l.Change.Subject(), "error", l.Err)
-			if a.Deleted {
-				log.Info("change of a deleted thread dropped")
-			} else {
-				log.Error("change of a thread lost")
-			}
-		}
-	}
 }

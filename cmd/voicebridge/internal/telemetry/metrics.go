@@ -21,6 +21,7 @@ type Metrics struct {
 	unpriced    *prometheus.CounterVec
 	commits     *prometheus.HistogramVec
 	spoken      *prometheus.HistogramVec
+	lost        prometheus.Counter
 	queueWait   prometheus.Histogram
 	queuePaused *prometheus.CounterVec
 
@@ -67,6 +68,10 @@ func NewMetrics(registry prometheus.Registerer, version string) (*Metrics, error
 			"Time of each attempt to save what is said in a call, by where it is durable then: database, file, or lost if neither accepted it; "+
 				"such an attempt is repeated.",
 			[]float64{.001, .002, .005, .01, .02, .05, .1, .5, 2, 10}, "where"),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "voicebridge_call_changes_lost_total",
+			Help: "Changes of calls that the database can never accept, such as a value that it refuses; the log names each. Those of deleted threads do not count.",
+		}),
 		queueWait: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "voicebridge_queue_wait_seconds", Help: "How long queued messages waited to be sent after they were due.",
 			Buckets: []float64{.1, .5, 1, 5, 15, 60, 300, 1800},
@@ -88,7 +93,7 @@ func NewMetrics(registry prometheus.Registerer, version string) (*Metrics, error
 	about.Set(1)
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.latency, m.failures, m.toolCalls, m.toolTime, m.tokens, m.dollars, m.unpriced, m.commits, m.spoken, m.queueWait, m.queuePaused, about,
+		m.latency, m.failures, m.toolCalls, m.toolTime, m.tokens, m.dollars, m.unpriced, m.commits, m.spoken, m.lost, m.queueWait, m.queuePaused, about,
 	} {
 		errs = append(errs, registry.Register(c))
 	}

@@ -97,6 +97,9 @@ func (o *Observer) Write(took time.Duration, saved bool) {
 	o.metrics.commits.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
+// Lost counts changes of calls that can never be saved; see persistence.Options.
+func (o *Observer) Lost(changes int) { o.metrics.lost.Add(float64(changes)) }
+
 // Saved takes an attempt to save changes of a call's thread; safe means that they are durable, in the
 // database or in the file. The metric calls a failed attempt lost, although it will be repeated.
 func (o *Observer) Saved(key persistence.Key, began, ended time.Time, inFile, safe bool, changes []persistence.Change) {

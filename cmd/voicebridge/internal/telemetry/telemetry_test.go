@@ -164,6 +164,7 @@ func TestFigures(t *testing.T) {
 	o.Saved(persistence.Key{}, begun, after(3), false, true, nil)
 	o.Saved(persistence.Key{}, begun, after(3), true, true, nil)
 	o.Saved(persistence.Key{}, begun, after(3), false, false, nil)
+	o.Lost(2)
 	o.QueueSent(time.Second)
 	o.QueuePaused("auth")
 	text := scrape("")
@@ -174,7 +175,7 @@ func TestFigures(t *testing.T) {
 		`voicebridge_tool_calls_total{executor="unknown",outcome="failed",tool=""} 1`,
 		`voicebridge_tool_call_duration_seconds_sum{executor="app",tool="createTable"} 1`,
 		`voicebridge_database_commit_duration_seconds_count{outcome="saved"} 1`, `voicebridge_database_commit_duration_seconds_sum{outcome="away"} 5`,
-		`voicebridge_call_save_duration_seconds_count{where="database"} 1`, `{where="file"} 1`, `{where="lost"} 1`,
+		`voicebridge_call_save_duration_seconds_count{where="database"} 1`, `{where="file"} 1`, `{where="lost"} 1`, `voicebridge_call_changes_lost_total 2`,
 		`voicebridge_queue_wait_seconds_count 1`, `voicebridge_queue_pauses_total{reason="auth"} 1`, `voicebridge_build_info{go="go1.`)
 	if strings.Contains(text, "chosen-by") {
 		t.Error("a label has a name that a client or a model has chosen")
