@@ -68,8 +68,12 @@ var snapshot = regexp.MustCompile(`-\d{4}-?\d{2}-?\d{2}$`)
 // Price returns what a model costs, from the operator's entries or else the built-in ones; ok is
 // false if the price is unknown. A dated version costs as much as its model.
 func (c *Config) Price(model string) (p Price, ok bool) {
+	return find(slices.Concat(c.Prices, shippedPrices()), model)
+}
+
+func find(prices []Price, model string) (p Price, ok bool) {
 	for _, name := range []string{model, snapshot.ReplaceAllString(model, "")} {
-		for _, p := range slices.Concat(c.Prices, shippedPrices()) {
+		for _, p := range prices {
 			if p.Model == name {
 				return p, true
 			}
@@ -77,6 +81,9 @@ func (c *Config) Price(model string) (p Price, ok bool) {
 	}
 	return Price{}, false
 }
+
+// countsTokens reports whether p is a price of tokens, and not only of minutes.
+func (p Price) countsTokens() bool { return p.Minute == nil || p.Input != 0 || p.Output != 0 }
 
 // VoiceCost returns the cost of a voice model's response in US dollars, nil if unknown.
 func (c *Config) VoiceCost(u realtime.Usage) *float64 {
@@ -94,7 +101,7 @@ func (c *Config) TranscriptionCost(u realtime.Usage) *float64 {
 	case !ok:
 		return nil
 	case u.Type != "duration":
-		if p.Minute != nil && p.Input == 0 && p.Output == 0 {
+		if !p.countsTokens() {
 			return nil
 		}
 		return new(p.sum(u))
@@ -102,6 +109,21 @@ func (c *Config) TranscriptionCost(u realtime.Usage) *float64 {
 		return nil
 	}
 	return new(u.Seconds / 60 * *p.Minute)
+}
+
+// UnpricedUnit returns the unit in which the usage of the transcription model arrives, "minute" or
+// "token", if the operator's price of the model has none for it; else, or if the unit is unknown because
+// the model has no built-in price, it is empty.
+func (c *Config) UnpricedUnit() string {
+	p, _ := c.Price(c.Realtime.TranscriptionModel)
+	shipped, ok := find(shippedPrices(), c.Realtime.TranscriptionModel)
+	switch {
+	case ok && !shipped.countsTokens() && p.Minute == nil:
+		return "minute"
+	case ok && shipped.countsTokens() && !p.countsTokens():
+		return "token"
+	}
+	return ""
 }
 
 // TextCost returns the cost of a text turn's request in US dollars, nil if unknown.

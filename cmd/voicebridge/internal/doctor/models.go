@@ -75,11 +75,15 @@ func (d *doctor) prices(context.Context) {
 			unknown = append(unknown, c.TextModel(name))
 		}
 	}
-	if len(unknown) == 0 {
+	if unit := c.UnpricedUnit(); unit != "" && c.Driver() != config.UpstreamSimulator {
+		d.say(warning, about, "the cost of %s is unknown, so no budget covers it: its entry under prices: has no price per %s, the unit in which its usage arrives",
+			c.Realtime.TranscriptionModel, unit)
+	} else if len(unknown) == 0 {
 		d.say(fine, about, "they are known (list prices of %s, except for entries in prices:)", config.PricesRead)
-		return
 	}
-	d.say(warning, about, "the cost of %s is unknown, so no budget covers it: add it under prices:", strings.Join(unknown, " and "))
+	if len(unknown) > 0 {
+		d.say(warning, about, "the cost of %s is unknown, so no budget covers it: add it under prices:", strings.Join(unknown, " and "))
+	}
 }
 
 // judgeModels interprets the answer to a request for the list of models.
