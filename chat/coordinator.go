@@ -122,10 +122,10 @@ func (c *Coordinator) Busy(ctx context.Context, key persistence.Key) (bool, erro
 // Asked finds the user's message that should be answered again: the one with the id, or the one
 // that the message with the id answers; without an id, the last one. ErrEmpty means that there is
 // none.
-func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID string) (string, error) {
+func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID string) (persistence.Message, error) {
 	thread, err := c.cfg.Store.Replay(ctx, key, maxReplay)
 	if err != nil {
-		return "", fmt.Errorf("find message: %w", err)
+		return persistence.Message{}, fmt.Errorf("find message: %w", err)
 	}
 	at := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == messageID })
 	if at < 0 {
@@ -133,10 +133,10 @@ func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID 
 	}
 	for ; at >= 0; at-- {
 		if thread[at].Role == persistence.RoleUser {
-			return thread[at].ID, nil
+			return thread[at], nil
 		}
 	}
-	return "", fmt.Errorf("find message: %w", ErrEmpty)
+	return persistence.Message{}, fmt.Errorf("find message: %w", ErrEmpty)
 }
 
 // Interrupt stops the turn that is running on a thread, on any instance. If that is another one, it

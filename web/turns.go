@@ -45,7 +45,7 @@ type textTurns interface {
 	Busy(ctx context.Context, key persistence.Key) (bool, error)
 	Interrupt(ctx context.Context, key persistence.Key) error
 	Decide(ctx context.Context, key persistence.Key, d chat.Decision) error
-	Asked(ctx context.Context, key persistence.Key, messageID string) (string, error)
+	Asked(ctx context.Context, key persistence.Key, messageID string) (persistence.Message, error)
 	Count() int
 }
 
@@ -175,7 +175,8 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 }
 
 // beginChat begins the turn that useChat asks for. A retried request does not repeat a message that
-// is already in the thread.
+// is already in the thread. A message that the user has edited, which keeps its id there, is a new
+// one here: the thread keeps what was answered before.
 func (h *turns) beginChat(ctx context.Context, key persistence.Key, body *useChat, req chat.TurnRequest) (*chat.Turn, error) {
 	last := &body.Messages[len(body.Messages)-1]
 	if body.Trigger == triggerRegenerate {
@@ -183,21 +184,32 @@ func (h *turns) beginChat(ctx context.Context, key persistence.Key, body *useCha
 		if err != nil {
 			return nil, err
 		}
-		return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked, Instructions: req.Instructions})
+		return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked.ID, Instructions: req.Instructions})
 	}
 	if input.ValidID(last.ID, persistence.MaxIDBytes) {
 		req.MessageID = last.ID
 		asked, err := h.chat.Asked(ctx, key, last.ID)
-		if err == nil && asked == last.ID {
-			return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked, Instructions: req.Instructions})
+		if err == nil && asked.ID == last.ID && saysTheSame(asked, req) {
+			return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked.ID, Instructions: req.Instructions})
 		}
 	}
 	t, err := h.chat.Turn(ctx, req)
-	if errors.Is(err, persistence.ErrConflict) { // another owner's message has this id
+	if errors.Is(err, persistence.ErrConflict) { // an earlier form of it, or another thread's message, has this id
 		req.MessageID = ""
 		t, err = h.chat.Turn(ctx, req)
 	}
 	return t, err
+}
+
+// saysTheSame reports whether a saved message has the words of a request, and as many images.
+func saysTheSame(saved persistence.Message, req chat.TurnRequest) bool {
+	images := 0
+	for _, p := range saved.Parts {
+		if p.Type == "file" {
+			images++
+		}
+	}
+	return strings.TrimSpace(saved.Text()) == strings.TrimSpace(req.Text) && images == len(req.Images)
 }
 
 // resumeTurn takes the decisions on approvals, and resumes the stream that ended at the questions.

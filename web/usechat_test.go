@@ -62,6 +62,31 @@ func TestUseChat(t *testing.T) {
 	}
 }
 
+// TestUseChatEdits sends a message again under its id and with other words, as useChat does when the
+// user has edited it.
+func TestUseChatEdits(t *testing.T) {
+	t.Parallel()
+	cfg, script := scriptedChat(words("One."), words("Two."))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, access.LocalOwner)
+	for _, text := range []string{"hello", "good evening"} {
+		wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("mine", text)), 200)
+	}
+	var got []string
+	for _, m := range b.messages(t, key) {
+		got = append(got, string(m.Role)+" "+m.Text())
+	}
+	if want := "user hello|assistant One.|user good evening|assistant Two."; strings.Join(got, "|") != want {
+		t.Errorf("the thread is %q, want %q", strings.Join(got, "|"), want)
+	}
+	script.mu.Lock()
+	last := script.requests[len(script.requests)-1].Messages
+	script.mu.Unlock()
+	if m := last[len(last)-1]; !strings.HasSuffix(m.Content, "good evening") {
+		t.Errorf("the model reads %+v", m)
+	}
+}
+
 // TestUseChatStops disconnects in the middle of an answer: the turn ends.
 func TestUseChatStops(t *testing.T) {
 	t.Parallel()
