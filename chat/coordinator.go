@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -137,6 +138,35 @@ func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID 
 		}
 	}
 	return persistence.Message{}, fmt.Errorf("find message: %w", ErrEmpty)
+}
+
+// KeepImages saves in the thread the images that came as data URLs, and returns the ids of all, in
+// their order. The errors are ErrImages, also for an image of another address, and the store's.
+func (c *Coordinator) KeepImages(ctx context.Context, key persistence.Key, images []Image) (ids []string, err error) {
+	if len(images) == 0 {
+		return nil, nil
+	}
+	if err := checkImages(images, 0); err != nil {
+		return nil, fmt.Errorf("keep images: %w", err)
+	}
+	for _, i := range images {
+		if _, ofThread := i.part().ImageID(key.Thread); !ofThread && !strings.HasPrefix(i.URL, "data:") {
+			return nil, fmt.Errorf("keep images: %w: %.80q is neither a data URL nor an image of this thread", ErrImages, i.URL)
+		}
+	}
+	var kept []Image
+	err = c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) (err error) {
+		kept, err = keepImages(b, key.Thread, images, c.cfg.ImageQuota)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("keep images: %w", err)
+	}
+	for _, i := range kept {
+		id, _ := i.part().ImageID(key.Thread)
+		ids = append(ids, id)
+	}
+	return ids, nil
 }
 
 // Interrupt stops the turn that is running on a thread, on any instance. If that is another one, it

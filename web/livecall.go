@@ -47,9 +47,9 @@ func (l *liveCall) refuse(ctx context.Context, key persistence.Key) error {
 	return errCallLive
 }
 
-// say puts a text, with images of the thread, into the thread's live call and answers the request.
-// It returns false if there is no such call.
-func (l *liveCall) say(ctx context.Context, key persistence.Key, text string, imageIDs, instructions []string) (*intoCallAnswer, error) {
+// say puts a text, with images of the thread, into the thread's live call. images returns their ids,
+// and is used only if there is a call. The answer is nil if there is none.
+func (l *liveCall) say(ctx context.Context, key persistence.Key, text string, images func() ([]string, error), instructions []string) (*intoCallAnswer, error) {
 	if err := l.calls.Free(ctx, key); err != nil {
 		return nil, err
 	}
@@ -59,6 +59,10 @@ func (l *liveCall) say(ctx context.Context, key persistence.Key, text string, im
 	}
 	if len(instructions) > 0 {
 		return nil, problem.BadRequest("invalid_value", "instructions", "The thread has a live call, which has its own instructions: send the text alone.")
+	}
+	imageIDs, err := images()
+	if err != nil {
+		return nil, err
 	}
 	m, err := l.calls.Say(ctx, key.Owner, key.Thread, text, imageIDs)
 	if e, isBridge := errors.AsType[*bridge.Error](err); isBridge && e.Code == bridge.CodeNoCall {

@@ -46,6 +46,7 @@ type textTurns interface {
 	Interrupt(ctx context.Context, key persistence.Key) error
 	Decide(ctx context.Context, key persistence.Key, d chat.Decision) error
 	Asked(ctx context.Context, key persistence.Key, messageID string) (persistence.Message, error)
+	KeepImages(ctx context.Context, key persistence.Key, images []chat.Image) (ids []string, err error)
 	Count() int
 }
 
@@ -90,8 +91,16 @@ func (h *turns) post(c echo.Context, key persistence.Key) error {
 	if err := h.checkImages(c.Request().Context(), key, body.ImageIDs); err != nil {
 		return err
 	}
-	if done, err := h.sayInCall(c, key, body.Content, body.ImageIDs, body.Instructions); done || err != nil {
-		return err
+	images := func() ([]string, error) { return body.ImageIDs, nil }
+	answer, err := h.live.say(c.Request().Context(), key, body.Content, images, body.Instructions)
+	switch {
+	case err != nil:
+		return orThread(err)
+	case answer != nil && isStream(c):
+		h.streams.intoCall(c, *answer)
+		return nil
+	case answer != nil:
+		return c.JSON(http.StatusAccepted, answer)
 	}
 	begin := func() (*chat.Turn, error) {
 		t, err := h.chat.Turn(c.Request().Context(), chat.TurnRequest{
@@ -124,21 +133,6 @@ func (h *turns) checkImages(ctx context.Context, key persistence.Key, ids []stri
 	return nil
 }
 
-// sayInCall puts a text, with images of the thread, into the thread's live call and answers the
-// request. It returns false if there is no such call.
-func (h *turns) sayInCall(c echo.Context, key persistence.Key, text string, imageIDs, instructions []string) (bool, error) {
-	answer, err := h.live.say(c.Request().Context(), key, text, imageIDs, instructions)
-	switch {
-	case err != nil || answer == nil:
-		return false, orThread(err)
-	case isStream(c):
-		h.streams.intoCall(c, *answer)
-		return true, nil
-	default:
-		return true, c.JSON(http.StatusAccepted, answer)
-	}
-}
-
 // postChat answers useChat, always with a stream. When the client goes away, which is how its stop
 // works, the turn ends.
 func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, instructions []string) error {
@@ -157,10 +151,8 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 		return h.resumeTurn(c, key, decided)
 	}
 	text, images := last.userInput()
-	if ids, ok := last.imageIDs(key.Thread); ok && body.Trigger != triggerRegenerate {
-		if done, err := h.sayInCall(c, key, text, ids, instructions); done || err != nil {
-			return err
-		}
+	if done, err := h.chatInCall(c, key, body, text, images, instructions); done || err != nil {
+		return err
 	}
 	var turn *chat.Turn
 	begin := func() (t anyTurn, err error) {
@@ -172,6 +164,22 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 		turn.Interrupt()
 	}
 	return err
+}
+
+// chatInCall puts what useChat sends into the thread's live call and answers the request. It returns
+// false if there is no such call. A call's answers cannot be regenerated.
+func (h *turns) chatInCall(c echo.Context, key persistence.Key, body *useChat, text string, images []chat.Image, instructions []string) (bool, error) {
+	ctx := c.Request().Context()
+	if body.Trigger == triggerRegenerate {
+		return false, orThread(h.live.refuse(ctx, key))
+	}
+	keep := func() ([]string, error) { return h.chat.KeepImages(ctx, key, images) }
+	answer, err := h.live.say(ctx, key, text, keep, instructions)
+	if err != nil || answer == nil {
+		return false, orThread(err)
+	}
+	h.streams.intoCall(c, *answer)
+	return true, nil
 }
 
 // beginChat begins the turn that useChat asks for. A retried request does not repeat a message that

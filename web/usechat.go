@@ -8,7 +8,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/chat"
-	"voicebridge/persistence"
 	"voicebridge/web/problem"
 )
 
@@ -58,21 +57,6 @@ func (m *uiMessage) userInput() (text string, images []chat.Image) {
 		}
 	}
 	return strings.Join(texts, "\n"), images
-}
-
-// imageIDs returns the ids of the message's images; ok is false if one is not of the thread.
-func (m *uiMessage) imageIDs(thread string) (ids []string, ok bool) {
-	for _, p := range m.Parts {
-		if p.Type != "file" {
-			continue
-		}
-		id, isOfThread := strings.CutPrefix(p.URL, persistence.ImagePath(thread))
-		if !isOfThread || id == "" {
-			return nil, false
-		}
-		ids = append(ids, id)
-	}
-	return ids, true
 }
 
 // decisions returns the user's decisions on approvals in an assistant message.

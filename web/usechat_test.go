@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,6 +85,48 @@ func TestUseChatEdits(t *testing.T) {
 	script.mu.Unlock()
 	if m := last[len(last)-1]; !strings.HasSuffix(m.Content, "good evening") {
 		t.Errorf("the model reads %+v", m)
+	}
+}
+
+// TestUseChatInALiveCall sends pictures as useChat does, as data URLs: the call is shown them, and no
+// text turn begins beside it.
+func TestUseChatInALiveCall(t *testing.T) {
+	t.Parallel()
+	cfg, script := scriptedChat(words("Hi."))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, access.LocalOwner)
+	uploaded := decode[imageAnswer](t, b.do(t, "POST", "/api/threads/"+key.Thread+"/images", pngOf(t, 3, 2), header("Content-Type", "image/png")))
+	wantStatus(t, b.do(t, "POST", callsPath+"?thread_id="+key.Thread, sdpOffer, sdpType), 201)
+	shows := func(url string) string {
+		return `{"id":"c","trigger":"submit-message","messages":[{"id":"m","role":"user","parts":[{"type":"text","text":"look"},` +
+			`{"type":"file","mediaType":"image/png","url":"` + url + `"}]}]}`
+	}
+	for _, url := range []string{uploaded.URL, "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte(pngOf(t, 4, 1)))} {
+		r := b.do(t, "POST", messagesPath(key), shows(url), header("Accept", "*/*"))
+		wantStatus(t, r, 200)
+		if got := kinds(parseStream(t, r.body)); got != "start data-said finish" {
+			t.Errorf("the stream has %s", got)
+		}
+	}
+	for body, code := range map[string]string{
+		shows("https://example.org/a.png"):                       "invalid_value",
+		shows("data:image/png;base64,aGVsbG8="):                  "invalid_value", // no image
+		shows("/api/threads/another/images/" + uploaded.ImageID): "invalid_value",
+	} {
+		wantError(t, b.do(t, "POST", messagesPath(key), body), 400, code)
+	}
+	wantError(t, b.do(t, "POST", messagesPath(key), `{"messages":[{"id":"m","role":"user"}],"trigger":"regenerate-message"}`), 409, "call_active")
+	var sizes []string
+	for _, m := range b.messages(t, key) {
+		id, _ := m.Parts[1].ImageID(key.Thread)
+		shown, err := b.db.Image(t.Context(), key, id)
+		sizes = append(sizes, fmt.Sprint(shown.Width, shown.Height, err))
+	}
+	if want := []string{"3 2 <nil>", "4 1 <nil>"}; !slices.Equal(sizes, want) {
+		t.Errorf("the call was shown %q, want %q", sizes, want)
+	}
+	if n := len(script.requests); n != 0 {
+		t.Errorf("the text provider got %d requests", n)
 	}
 }
 
