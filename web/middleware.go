@@ -54,10 +54,11 @@ func (p *pipeline) use(e *echo.Echo) {
 		before(p.readTrace),
 		middleware.GzipWithConfig(middleware.GzipConfig{
 			// The compressing writer holds back a WebSocket's 101, and proxies hold back the events
-			// of a compressed stream. A session description is small, and a compressor has buffers
-			// of 800 KB.
+			// of a compressed stream, which useChat does not ask for by its Accept. A session
+			// description is small, and a compressor has buffers of 800 KB.
 			Skipper: func(c echo.Context) bool {
-				return c.IsWebSocket() || isStream(c) || strings.HasPrefix(c.Request().URL.Path, "/v1/realtime/calls")
+				turn := c.Request().Method == http.MethodPost && c.Path() == "/api/threads/:id/messages"
+				return c.IsWebSocket() || isStream(c) || turn || strings.HasPrefix(c.Request().URL.Path, "/v1/realtime/calls")
 			},
 			MinLength: 1024,
 		}),
