@@ -27,7 +27,7 @@ type conductors struct {
 	door     *socketDoor
 }
 
-func (h *conductors) routes(r router) { r.GET("/conductor", h.conduct, r.user) }
+func (h *conductors) routes(r router) { r.Echo.GET("/conductor", h.conduct, r.user) }
 
 // conduct opens the socket of an app that runs tools itself and speaks with its own voice.
 func (h *conductors) conduct(c echo.Context) error {

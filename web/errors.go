@@ -225,13 +225,7 @@ func (w errorWriter) write(err error, c echo.Context) {
 	if strings.HasPrefix(c.Request().URL.Path, "/text/") {
 		body = plainErrorBody{Error: e.Code, Message: e.Message, Param: e.Param, Success: new(false)}
 	}
-	var werr error
-	if c.Request().Method == http.MethodHead {
-		werr = c.NoContent(e.Status)
-	} else {
-		werr = c.JSON(e.Status, body)
-	}
-	if werr != nil {
-		w.log.Log(c.Request().Context(), slog.LevelDebug, "error not delivered", "error", werr, "request_id", requestID(c))
+	if err := c.JSON(e.Status, body); err != nil {
+		w.log.Log(c.Request().Context(), slog.LevelDebug, "error not delivered", "error", err, "request_id", requestID(c))
 	}
 }

@@ -43,8 +43,8 @@ type threadSockets struct {
 }
 
 func (h *threadSockets) routes(r router) {
-	r.GET("/api/threads/:id/ws", onThread(h.watch), r.user)
-	r.GET("/api/sessions/:id/ws", onThread(h.watch), r.user)
+	r.Echo.GET("/api/threads/:id/ws", onThread(h.watch), r.user)
+	r.Echo.GET("/api/sessions/:id/ws", onThread(h.watch), r.user)
 }
 
 // watcher is what the thread socket needs of the store.

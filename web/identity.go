@@ -20,6 +20,13 @@ type router struct {
 	text, thread echo.MiddlewareFunc
 }
 
+// GET registers a route for GET, and for HEAD, which is answered alike but without a body (RFC 9110,
+// section 9.3.2): the server drops it. Sockets and streams have only GET, from Echo itself.
+func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) {
+	r.HEAD(path, h, m...)
+	r.Echo.GET(path, h, m...)
+}
+
 // identified admits authenticated requests.
 func identified(auth *access.Authenticator, events securityLog, secretsToo bool) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {

@@ -21,7 +21,7 @@ type ownerSockets struct {
 	door  *socketDoor
 }
 
-func (h *ownerSockets) routes(r router) { r.GET("/api/ws", h.watch, r.user) }
+func (h *ownerSockets) routes(r router) { r.Echo.GET("/api/ws", h.watch, r.user) }
 
 func (h *ownerSockets) watch(c echo.Context) error {
 	if err := h.door.check(c); err != nil {

@@ -97,7 +97,6 @@ type pageFiles struct {
 func (h *pageFiles) routes(r router) {
 	for _, path := range h.page.paths() {
 		r.GET(path, h.serve)
-		r.HEAD(path, h.serve)
 	}
 }
 

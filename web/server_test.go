@@ -84,6 +84,45 @@ func TestHealth(t *testing.T) {
 	wantError(t, b.do(t, "GET", "/api/threads", "", as("alice-token-of-tests")), 500, "internal_error")
 }
 
+// TestHead asks for headers alone, as monitors do: they are those of GET.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	server := b.listen(t)
+	thread := "/api/threads/" + b.thread(t, access.LocalOwner).Thread
+	ask := func(method, path string) (status, body string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		data, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Status + " " + r.Header.Get("Content-Type"), string(data)
+	}
+	for _, path := range []string{
+		"/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/api/config", "/api/threads", thread, thread + "/messages", thread + "/export", thread + "/queue",
+		"/api/threads/none", "/nope",
+	} {
+		want, _ := ask("GET", path)
+		if got, body := ask("HEAD", path); got != want || body != "" {
+			t.Errorf("HEAD %s: %s with body %q, want %s without", path, got, body, want)
+		}
+	}
+	// A stream and a socket have no headers to wait for.
+	for _, path := range []string{thread + "/stream", thread + "/ws", "/api/ws", "/conductor"} {
+		if got, _ := ask("HEAD", path); !strings.HasPrefix(got, "405 ") {
+			t.Errorf("HEAD %s: %s", path, got)
+		}
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)

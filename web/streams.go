@@ -34,8 +34,8 @@ type streams struct {
 }
 
 func (h *streams) routes(r router) {
-	r.GET("/api/threads/:id/messages/stream", onThread(h.resume), r.user)
-	r.GET("/api/threads/:id/stream", onThread(h.resume), r.user)
+	r.Echo.GET("/api/threads/:id/messages/stream", onThread(h.resume), r.user)
+	r.Echo.GET("/api/threads/:id/stream", onThread(h.resume), r.user)
 }
 
 // explain puts a failure into words for the client of a stream.
