@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"voicebridge/toolkit"
@@ -29,13 +30,16 @@ const (
 // pinned as they are. Later, a tool whose definition has changed is offered with its old
 // definition, and each call needs approval; a new tool is not offered. A tool's description is an
 // instruction to the model, and a server that was once trusted may have changed hands.
-func (s *server) hold(ctx context.Context, listed []*tool) ([]*tool, error) {
+//
+// Tools that the configuration bars are pinned with the others, so that the operator can allow them
+// later: the server has had them all along.
+func (s *server) hold(ctx context.Context, listed, barred []*tool) ([]*tool, error) {
 	known, err := s.options.Pins.ToolPins(ctx, s.name)
 	if err != nil {
 		return nil, fmt.Errorf("compare its tools with those seen before: %w", err)
 	}
 	if len(known) == 0 || s.config.TrustChanges {
-		return listed, s.pin(ctx, known, listed)
+		return listed, s.pin(ctx, known, slices.Concat(listed, barred))
 	}
 	var offer []*tool
 	var held []Held

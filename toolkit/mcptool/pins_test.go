@@ -115,6 +115,30 @@ func TestPinsOutliveTheProcess(t *testing.T) {
 	}
 }
 
+// TestAllowedLater has an operator allow a tool that the server has always had: it is not new.
+func TestAllowedLater(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ first, later Server }{
+		"one more is allowed": {Server{AllowedTools: []string{"add"}}, Server{AllowedTools: []string{"add", "subtract"}}},
+		"all are allowed":     {Server{AllowedTools: []string{"add"}}, Server{}},
+		"none is denied":      {Server{DeniedTools: []string{"subtract"}}, Server{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kept, url := &memory{}, serveNamed(t, "Computes", "add", "subtract")
+			c.first.Type, c.first.URL, c.later.Type, c.later.URL = TypeHTTP, url, TypeHTTP, url
+			start := func(server Server) *bench { return openWith(t, map[string]Server{"s": server}, Options{Pins: kept}) }
+			if b := start(c.first); len(b.Tools()) != 1 {
+				t.Errorf("at first %d tools are offered", len(b.Tools()))
+			}
+			b := start(c.later)
+			if held := heldNames(b.Status()[0]); len(b.Tools()) != 2 || len(held) != 0 {
+				t.Errorf("later %d tools are offered and %q are held", len(b.Tools()), held)
+			}
+		})
+	}
+}
+
 func serveNamed(t *testing.T, description string, names ...string) (url string) {
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)

@@ -22,12 +22,16 @@ const (
 // list asks the server for its tools and returns those that are allowed and valid.
 func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
 	var listed []*mcp.Tool
+	var barred []*tool
 	seen := map[string]bool{}
 	for t, err := range l.session.Tools(ctx, nil) {
 		if err != nil {
 			return nil, fmt.Errorf("list tools: %w", err)
 		}
-		if s.config.AllowedTools != nil && !slices.Contains(s.config.AllowedTools, t.Name) || slices.Contains(s.config.DeniedTools, t.Name) {
+		if !s.allows(t.Name) {
+			if made, err := s.tool(t, t.Name); err == nil && len(barred) < maxTools {
+				barred = append(barred, made)
+			}
 			continue
 		}
 		if s.tasks.has(t.Name) {
@@ -65,7 +69,12 @@ func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
 		}
 		offer = append(offer, made)
 	}
-	return s.hold(ctx, offer)
+	return s.hold(ctx, offer, barred)
+}
+
+// allows reports whether the configuration lets a tool be offered.
+func (s *server) allows(name string) bool {
+	return (s.config.AllowedTools == nil || slices.Contains(s.config.AllowedTools, name)) && !slices.Contains(s.config.DeniedTools, name)
 }
 
 func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
