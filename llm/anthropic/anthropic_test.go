@@ -37,6 +37,8 @@ func TestProvider(t *testing.T) {
 		KeyHeader: "X-Api-Key",
 		Answers: []llmtest.Answer{
 			{Exchange: "context_window", Text: "cut", Stop: llm.StopLength},
+			{Exchange: "context_window_in_call", Text: "Let me look.", Stop: llm.StopLength},
+			{Exchange: "filter_in_call", Text: "Let me look.", Stop: llm.StopFilter},
 			{Exchange: "hang_after_stop", Text: "ok", Stop: llm.StopEnd},
 		},
 		Failures: []llmtest.Failure{

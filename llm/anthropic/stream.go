@@ -101,7 +101,7 @@ func (a *answer) End() []llm.Delta {
 	if a.reason == "" {
 		return nil
 	}
-	calls := complete(a.calls, a.reason == maxTokens)
+	calls := complete(a.calls, a.reason == maxTokens || a.reason == contextWindow || a.reason == refusal)
 	var out []llm.Delta
 	for i := range calls {
 		out = append(out, llm.Delta{ToolCall: &calls[i]})

@@ -72,8 +72,8 @@ type piece struct {
 	whole json.RawMessage // arguments that came with the beginning
 }
 
-// complete returns the complete calls. In an answer that reached its limit, partial arguments are
-// not a call.
+// complete returns the complete calls. In an answer that was cut off, by a limit or a filter, partial
+// arguments are not a call.
 func complete(pieces []piece, cut bool) []llm.ToolCall {
 	var out []llm.ToolCall
 	for _, p := range pieces {

@@ -84,7 +84,7 @@ func (a *answer) End() []llm.Delta {
 	if a.reason == "" || a.reason == "error" {
 		return nil
 	}
-	calls := a.calls.complete(a.reason == "length")
+	calls := a.calls.complete(a.reason == "length" || a.reason == "content_filter")
 	var out []llm.Delta
 	for i := range calls {
 		out = append(out, llm.Delta{ToolCall: &calls[i]})

@@ -103,8 +103,8 @@ func (s *pieces) add(d piece) {
 	call.Arguments += d.Function.Arguments
 }
 
-// complete returns the complete calls. What has no name is not a call, and in an answer that
-// reached its limit, neither are partial arguments.
+// complete returns the complete calls. What has no name is not a call, and in an answer that was cut
+// off, by a limit or a filter, neither are partial arguments.
 func (s *pieces) complete(cut bool) []llm.ToolCall {
 	var out []llm.ToolCall
 	for _, c := range s.calls {
