@@ -73,6 +73,42 @@ func TestStablePrefix(t *testing.T) {
 	})
 }
 
+// TestLongThreadKeepsItsInstructions has more messages than a request considers: the instructions
+// with which the conversation began are still read, and those from before a reset are not.
+func TestLongThreadKeepsItsInstructions(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		provider := deltas(says("Arr."))
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		write := func(messages ...persistence.Message) {
+			t.Helper()
+			if err := b.store.Batch(t.Context(), b.key, func(batch *persistence.Batch) error {
+				for _, m := range messages {
+					if _, err := batch.AppendMessage(m); err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(words(persistence.RoleSystem, "Talk like a queen."), words(persistence.RoleUser, "Hi"))
+		if err := b.store.ResetThread(t.Context(), b.key); err != nil {
+			t.Fatal(err)
+		}
+		long := []persistence.Message{words(persistence.RoleSystem, "Talk like a pirate."), words(persistence.RoleSystem, "Be brief.")}
+		for range 250 {
+			long = append(long, words(persistence.RoleUser, "Ahoy"), words(persistence.RoleAssistant, "Arr."))
+		}
+		write(long...)
+		b.say("What now?")
+		got := talk(provider.seen()[0].Messages)
+		if !strings.HasPrefix(got, "system: Talk like a pirate.\nsystem: Be brief.\nuser: ") || strings.Count(got, "system: ") != 2 || !strings.HasSuffix(got, "user: What now?\n") {
+			t.Errorf("the request is\n%s", got)
+		}
+	})
+}
+
 // forgetful remembers something different each time.
 type forgetful struct{}
 

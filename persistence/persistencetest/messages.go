@@ -194,6 +194,8 @@ func (s suite) refusedMessages(t *testing.T) {
 		wantErr(t, fmt.Sprintf("Messages() with limit %d", limit), err, persistence.ErrInvalid)
 		_, err = b.store.Replay(t.Context(), b.key, limit)
 		wantErr(t, fmt.Sprintf("Replay(%d)", limit), err, persistence.ErrInvalid)
+		_, err = b.store.Opening(t.Context(), b.key, limit)
+		wantErr(t, fmt.Sprintf("Opening(%d)", limit), err, persistence.ErrInvalid)
 	}
 	if got := b.all(t); len(got) != 0 {
 		t.Errorf("refused messages were saved: %v", got)
@@ -254,6 +256,11 @@ func (s suite) insertAndReset(t *testing.T) {
 	replay, err := b.store.Replay(t.Context(), b.key, 20)
 	if err != nil || words(replay) != "new0 new1 new1b new2" {
 		t.Errorf("Replay() = %s, %v, want new0 new1 new1b new2", words(replay), err)
+	}
+	for n, want := range map[int]string{1: "new0", 3: "new0 new1 new1b", 20: "new0 new1 new1b new2"} {
+		if opening, err := b.store.Opening(t.Context(), b.key, n); err != nil || words(opening) != want {
+			t.Errorf("Opening(%d) = %s, %v, want %s", n, words(opening), err, want)
+		}
 	}
 }
 
