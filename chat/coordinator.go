@@ -257,7 +257,7 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 	if err != nil {
 		t.stop(err)
 		c.leave(t, false)
-		close(t.done) // somebody may have interrupted it and be waiting
+		t.neverBegan()
 		c.running.Done()
 		return nil, fmt.Errorf("begin turn: %w", err)
 	}

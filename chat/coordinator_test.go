@@ -392,6 +392,39 @@ func TestOpening(t *testing.T) {
 	})
 }
 
+// TestNeverBegan finds a turn while it is being prepared. Then it cannot begin: nobody waits for it
+// any longer.
+func TestNeverBegan(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	entered, release := make(chan struct{}), make(chan struct{})
+	b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, NoTitles: true, Tools: func(context.Context, string, string) (*toolkit.Registry, error) {
+		close(entered)
+		<-release
+		return nil, errors.New("no tools today")
+	}})
+	refused := make(chan error, 1)
+	go func() {
+		_, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "Hi"})
+		refused <- err
+	}()
+	<-entered
+	turn := b.c.Running(b.key)
+	close(release)
+	if err := <-refused; err == nil {
+		t.Error("Turn() has begun")
+	}
+	if r := b.wait(turn); r.Finish != "" || r.MessageID != "" {
+		t.Errorf("Wait() = %+v", r)
+	}
+	if events := b.follow(turn, 0); len(events) != 0 {
+		t.Errorf("Events() = %+v", events)
+	}
+	if b.c.Running(b.key) != nil || len(b.messages()) != 0 {
+		t.Error("something is left of the turn")
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})

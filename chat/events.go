@@ -113,6 +113,19 @@ func (l *eventLog) add(e Event) {
 		l.first++
 	}
 	l.ended = e.Type == EventFinish
+	l.wake()
+}
+
+// end ends the log of a turn that never began.
+func (l *eventLog) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.wake()
+}
+
+// wake wakes those who wait for more. The mutex is held.
+func (l *eventLog) wake() {
 	if l.more != nil {
 		close(l.more)
 		l.more = nil

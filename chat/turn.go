@@ -57,10 +57,18 @@ func (t *Turn) ID() string { return t.id }
 // MessageID is the id of the assistant's message.
 func (t *Turn) MessageID() string { return t.message }
 
+// neverBegan ends a turn that could not begin, for those who found it while it was being prepared:
+// there are no events, and the result is empty.
+func (t *Turn) neverBegan() {
+	t.events.end()
+	close(t.done)
+}
+
 // User is the saved user's message; zero if there is none, or if it was saved before.
 func (t *Turn) User() persistence.Message { return t.user }
 
-// Done is closed when the turn has ended and is saved or, while the database is unavailable, when its end is announced.
+// Done is closed when the turn has ended and is saved or, while the database is unavailable, when its end is announced;
+// also when it could not begin.
 func (t *Turn) Done() <-chan struct{} { return t.done }
 
 // Ended reports whether Done is closed.
