@@ -145,6 +145,11 @@ func serveNamed(t *testing.T, description string, names ...string) (url string) 
 	for _, name := range names {
 		remoteTool(server, name, description, `{"type":"object"}`)
 	}
+	return serveRemote(t, server)
+}
+
+func serveRemote(t *testing.T, server *mcp.Server) (url string) {
+	t.Helper()
 	t.Cleanup(func() {
 		for session := range server.Sessions() {
 			_ = session.Close()

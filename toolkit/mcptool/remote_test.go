@@ -2,6 +2,7 @@ package mcptool
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -214,5 +215,30 @@ func TestTraceOfACall(t *testing.T) {
 	defer mu.Unlock()
 	if len(got) != 2 || !got["00-1-2-01"] || !got[""] { // the connection belongs to no call
 		t.Errorf("requests named %v", got)
+	}
+}
+
+// TestEndlessList has a server whose list always has another page, the same.
+func TestEndlessList(t *testing.T) {
+	t.Parallel()
+	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	for n := range 100 {
+		remoteTool(server, fmt.Sprint("t", n), "Does something", `{"type":"object"}`)
+	}
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			if list, ok := r.(*mcp.ListToolsRequest); ok && list.Params != nil {
+				list.Params.Cursor = ""
+			}
+			result, err := next(ctx, method, r)
+			if page, ok := result.(*mcp.ListToolsResult); ok && err == nil {
+				page.NextCursor = "next"
+			}
+			return result, err
+		}
+	})
+	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveRemote(t, server)}})
+	if status := b.Status()[0]; !status.Connected || status.Tools != 100 {
+		t.Errorf("got %+v", status)
 	}
 }

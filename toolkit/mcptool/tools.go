@@ -17,6 +17,8 @@ import (
 const (
 	maxDescription = 1024     // runes
 	maxSchema      = 32 << 10 // bytes
+	// maxReceived is how many tools are read of a list: some servers name a next page without end.
+	maxReceived = 16 * maxTools
 )
 
 // list asks the server for its tools and returns those that are allowed and valid.
@@ -24,9 +26,20 @@ func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
 	var listed []*mcp.Tool
 	var barred []*tool
 	seen := map[string]bool{}
+	received, times := 0, map[string]int{}
 	for t, err := range l.session.Tools(ctx, nil) {
 		if err != nil {
 			return nil, fmt.Errorf("list tools: %w", err)
+		}
+		if received++; received > maxReceived {
+			s.log.Warn("MCP tools left out, the server lists more and more", "limit", maxReceived)
+			break
+		}
+		if times[t.Name]++; times[t.Name] > 1 {
+			if times[t.Name] == 2 {
+				s.log.Warn("MCP tool left out, the server lists it twice", "tool", t.Name)
+			}
+			continue
 		}
 		if !s.allows(t.Name) {
 			if made, err := s.tool(t, t.Name); err == nil && len(barred) < maxTools {
@@ -36,10 +49,6 @@ func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
 		}
 		if s.tasks.has(t.Name) {
 			s.log.Warn("MCP tool left out, it runs only as a task", "tool", t.Name)
-			continue
-		}
-		if seen[t.Name] {
-			s.log.Warn("MCP tool left out, the server lists it twice", "tool", t.Name)
 			continue
 		}
 		if len(listed) == maxTools {
