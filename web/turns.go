@@ -66,7 +66,8 @@ type turnAnswer struct {
 	FinishReason chat.FinishReason    `json:"finish_reason"`
 }
 
-// post takes what a user types. It goes into the thread's live call, or else begins a text turn.
+// post takes what a user types. It goes into the thread's live call, or else begins a text turn. Without
+// the messages of useChat, an answer can be regenerated as well.
 func (h *turns) post(c echo.Context, key persistence.Key) error {
 	var body struct {
 		Content      string          `json:"content"`
@@ -85,6 +86,14 @@ func (h *turns) post(c echo.Context, key persistence.Key) error {
 		}
 		return h.postChat(c, key, chat, body.Instructions)
 	}
+	if body.Trigger == triggerRegenerate {
+		if err := h.live.refuse(c.Request().Context(), key); err != nil {
+			return orThread(err)
+		}
+		return h.run(c, key, func() (*chat.Turn, error) {
+			return h.regenerate(c.Request().Context(), key, body.MessageID, body.Instructions)
+		})
+	}
 	if strings.TrimSpace(body.Content) == "" && len(body.ImageIDs) == 0 {
 		return problem.BadRequest("empty_content", "content", "content is empty.")
 	}
@@ -102,20 +111,38 @@ func (h *turns) post(c echo.Context, key persistence.Key) error {
 	case answer != nil:
 		return c.JSON(http.StatusAccepted, answer)
 	}
-	begin := func() (*chat.Turn, error) {
-		t, err := h.chat.Turn(c.Request().Context(), chat.TurnRequest{
+	return h.run(c, key, func() (*chat.Turn, error) {
+		return h.chat.Turn(c.Request().Context(), chat.TurnRequest{
 			Key: key, Text: body.Content, ImageIDs: body.ImageIDs, Instructions: body.Instructions,
 		})
+	})
+}
+
+// run begins a turn, and answers with its events or, once it has ended, with the whole of it. A client
+// that goes away does not end it.
+func (h *turns) run(c echo.Context, key persistence.Key, begin func() (*chat.Turn, error)) error {
+	found := func() (*chat.Turn, error) {
+		t, err := begin()
 		return t, orThread(err)
 	}
 	if isStream(c) {
-		return h.streams.follow(c, key, -1, begin)
+		return h.streams.follow(c, key, -1, found)
 	}
-	t, err := begin()
+	t, err := found()
 	if err != nil {
 		return err
 	}
 	return h.answer(c, t)
+}
+
+// regenerate begins a turn that answers a message again: the one with the id, or the one that the
+// message with the id answers; without an id, the last one.
+func (h *turns) regenerate(ctx context.Context, key persistence.Key, messageID string, instructions []string) (*chat.Turn, error) {
+	asked, err := h.chat.Asked(ctx, key, messageID)
+	if err != nil {
+		return nil, err
+	}
+	return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked.ID, Instructions: instructions})
 }
 
 // checkImages reports images that do not exist.
@@ -188,11 +215,7 @@ func (h *turns) chatInCall(c echo.Context, key persistence.Key, body *useChat, t
 func (h *turns) beginChat(ctx context.Context, key persistence.Key, body *useChat, req chat.TurnRequest) (*chat.Turn, error) {
 	last := &body.Messages[len(body.Messages)-1]
 	if body.Trigger == triggerRegenerate {
-		asked, err := h.chat.Asked(ctx, key, body.MessageID)
-		if err != nil {
-			return nil, err
-		}
-		return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked.ID, Instructions: req.Instructions})
+		return h.regenerate(ctx, key, body.MessageID, req.Instructions)
 	}
 	if input.ValidID(last.ID, persistence.MaxIDBytes) {
 		req.MessageID = last.ID

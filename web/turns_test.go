@@ -274,6 +274,28 @@ func TestTypingInALiveCall(t *testing.T) {
 	wantStatus(t, b.do(t, "POST", messagesPath(key), `{"content":"typed"}`), 200)
 }
 
+// TestRegenerate has an answer regenerated as the page does, which leaves at once: the turn goes on.
+func TestRegenerate(t *testing.T) {
+	t.Parallel()
+	more := make(chan struct{})
+	cfg, _ := scriptedChat(words("One."), held("Two.", more))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, access.LocalOwner)
+	wantError(t, b.do(t, "POST", messagesPath(key), `{"trigger":"regenerate-message"}`), 400, "empty_content")
+	wantStatus(t, b.do(t, "POST", messagesPath(key), `{"content":"hello"}`), 200)
+	f := follow(t, b.listen(t), "POST", messagesPath(key), `{"trigger":"regenerate-message","messageId":"`+b.messages(t, key)[1].ID+`"}`)
+	f.until("text-delta")
+	turn := b.chat.Running(key)
+	f.stop()
+	close(more)
+	if result, err := turn.Wait(within(t)); err != nil || result.Finish != chat.FinishStop || result.Text != "Two. More." {
+		t.Errorf("turn %+v, %v", result, err)
+	}
+	if all := b.messages(t, key); len(all) != 3 || string(all[1].Metadata.Extra["discarded"]) != "true" {
+		t.Errorf("the thread is %+v", all)
+	}
+}
+
 func TestTypingInACallOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)

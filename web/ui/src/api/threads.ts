@@ -56,11 +56,9 @@ export async function postMessage(id: string, content: string, images: string[] 
   await post(id, images.length > 0 ? { content, image_ids: images } : { content });
 }
 
-/** Regenerates the last answer of a thread; the body is that of the AI SDK's useChat. */
-export async function regenerate(id: string, question: Message, answerId: string): Promise<void> {
-  const parts = question.parts.flatMap((part) => (part.kind === 'text' ? [{ type: 'text', text: part.text }] : []));
-  const messages = [{ id: question.id, role: 'user', parts }];
-  await post(id, { id, messages, trigger: 'regenerate-message', messageId: answerId });
+/** Regenerates an answer. Without the messages that useChat would send, the turn goes on after this request. */
+export async function regenerate(id: string, answerId: string): Promise<void> {
+  await post(id, { trigger: 'regenerate-message', messageId: answerId });
 }
 
 async function post(id: string, body: object): Promise<void> {

@@ -157,10 +157,10 @@ export class App {
     return done;
   }
 
-  /** Regenerates the answer to a message, or answers an edited message. */
+  /** Regenerates the answer to a message; in a call, the message is said again. */
   async answerAgain(question: Message, answer: Message): Promise<void> {
     if (this.callIsHere) await this.#try(async () => this.call.say(textOf(question)));
-    else await this.#try(() => regenerate(this.threadId, question, answer.id));
+    else await this.#try(() => regenerate(this.threadId, answer.id));
   }
 
   /** Hangs up, and moves the focus to the button that calls again. */
