@@ -161,13 +161,13 @@ func newStage(t *testing.T, change func(*chat.Config), answers ...scripted) *sta
 	}
 	st.bundle = setupChat(t, cfg, nil)
 	st.address, _ = st.run(t)
-	st.key = st.session(t, access.LocalOwner, "")
+	st.key = st.session(t)
 	return st
 }
 
-func (st *stage) session(t *testing.T, owner, defaults string) persistence.Key {
+func (st *stage) session(t *testing.T) persistence.Key {
 	t.Helper()
-	key := st.thread(t, owner)
+	key := st.thread(t, access.LocalOwner)
 	var tools []toolkit.Definition
 	for _, name := range []string{"look", "act"} {
 		tools = append(tools, toolkit.Definition{Name: name, Description: "a tool", Parameters: json.RawMessage(`{"type":"object"}`)})
@@ -177,7 +177,7 @@ func (st *stage) session(t *testing.T, owner, defaults string) persistence.Key {
 		t.Fatal(err)
 	}
 	if err := st.db.Batch(t.Context(), key, func(b *persistence.Batch) error {
-		return b.SaveTextSession(persistence.TextSession{Tools: string(data), Defaults: defaults})
+		return b.SaveTextSession(persistence.TextSession{Tools: string(data)})
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -29,8 +29,7 @@ func (t Tools) wireName(name string) string {
 	return cmp.Or(t.names[name], name)
 }
 
-// NewTools combines the tools that a text session declares with the toolkits that its defaults or
-// the query enable.
+// NewTools combines the tools that a text session declares with the toolkit that the query enables.
 func NewTools(session persistence.TextSession, query string) (Tools, error) {
 	var t Tools
 	if err := json.Unmarshal([]byte(cmp.Or(session.Tools, "[]")), &t.definitions); err != nil {
@@ -39,7 +38,7 @@ func NewTools(session persistence.TextSession, query string) (Tools, error) {
 	if query != "" && query != agentToolkit {
 		return t, problem.BadRequest("invalid_value", "tools", fmt.Sprintf("There is no toolkit %.50q; there is %q.", query, agentToolkit))
 	}
-	if query == "" && !slices.Contains(defaultToolkits(session.Defaults), agentToolkit) {
+	if query == "" {
 		return t, nil
 	}
 	t.system, t.names = chat.AgentInstructions, make(map[string]string)
@@ -54,18 +53,4 @@ func NewTools(session persistence.TextSession, query string) (Tools, error) {
 		return t, err
 	}
 	return t, nil
-}
-
-// defaultToolkits reads the toolkits from a text session's defaults: {"tools":"agent"} or
-// {"tools":["agent"]}. Defaults are the client's own, so anything else is ignored.
-func defaultToolkits(defaults string) []string {
-	var one struct{ Tools string }
-	if json.Unmarshal([]byte(defaults), &one) == nil {
-		return []string{one.Tools}
-	}
-	var several struct{ Tools []string }
-	if json.Unmarshal([]byte(defaults), &several) == nil {
-		return several.Tools
-	}
-	return nil
 }
