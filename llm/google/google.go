@@ -27,7 +27,7 @@ type Config struct {
 	// BaseURL is the address before /v1beta/models; [BaseURL] if empty. A trailing /v1beta is
 	// removed.
 	BaseURL string
-	// APIKey is sent as x-goog-api-key.
+	// APIKey is sent as x-goog-api-key. Only Google itself needs one.
 	APIKey string
 	// HTTPClient sends the requests; nil for the default transport. Its Timeout and CheckRedirect are
 	// not used.
@@ -63,10 +63,12 @@ func (p *Provider) Name() string { return "google" }
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
 // together, once the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
-	if p.key == "" {
+	header := http.Header{"Accept": {"text/event-stream"}}
+	if p.key != "" {
+		header.Set("X-Goog-Api-Key", p.key)
+	} else if strings.HasPrefix(p.address, BaseURL+"/") {
 		return p.client.NoKey()
 	}
-	header := http.Header{"Accept": {"text/event-stream"}, "X-Goog-Api-Key": {p.key}}
 	return p.client.Stream(ctx, p.address+resource(req.Model)+":streamGenerateContent?alt=sse", header, request(req), &answer{})
 }
 

@@ -112,6 +112,17 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestOwnServer: a server that stands in for Google may need no key.
+func TestOwnServer(t *testing.T) {
+	t.Parallel()
+	r, _ := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
+		return provider(t, google.Config{BaseURL: baseURL, HTTPClient: client})
+	}, llmtest.Greeting())
+	if got, sent := r.Header["X-Goog-Api-Key"]; sent {
+		t.Errorf("the request has the key %q", got)
+	}
+}
+
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	if _, err := google.New(google.Config{BaseURL: "host", APIKey: llmtest.Key}); err == nil || strings.Contains(err.Error(), llmtest.Key) {
