@@ -438,6 +438,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		"nothing":          {chat.TurnRequest{}, chat.ErrEmpty},
 		"blanks":           {chat.TurnRequest{Text: " \n\t"}, chat.ErrEmpty},
+		"NULs":             {chat.TurnRequest{Text: "\x00 \x00"}, chat.ErrEmpty},
 		"an empty order":   {chat.TurnRequest{Text: "x", Instructions: []string{"a", " "}}, chat.ErrEmpty},
 		"too long":         {chat.TurnRequest{Text: strings.Repeat("x", chat.MaxText+1)}, chat.ErrTooLarge},
 		"too many orders":  {chat.TurnRequest{Instructions: make([]string, 51)}, chat.ErrEmpty},

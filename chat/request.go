@@ -83,8 +83,12 @@ func (t ClientTools) Validate() error {
 
 // says reports whether the user says something, in words or pictures.
 func (r *TurnRequest) says() bool {
-	return strings.TrimSpace(r.Text) != "" || len(r.Images)+len(r.ImageIDs) > 0
+	return !isBlank(r.Text) || len(r.Images)+len(r.ImageIDs) > 0
 }
+
+// isBlank reports whether nothing of a text is left to read once it is saved, which is without NUL
+// characters.
+func isBlank(text string) bool { return strings.TrimSpace(strings.ReplaceAll(text, "\x00", "")) == "" }
 
 // message returns what the user says, with the context that precedes it in requests.
 func (r *TurnRequest) message(note string) persistence.Message {
@@ -92,7 +96,7 @@ func (r *TurnRequest) message(note string) persistence.Message {
 	for _, i := range r.Images {
 		m.Parts = append(m.Parts, i.part())
 	}
-	if strings.TrimSpace(r.Text) != "" {
+	if !isBlank(r.Text) {
 		m.Parts = append(m.Parts, persistence.TextPart(r.Text))
 	}
 	m.Metadata.Extra = maps.Clone(r.Extra)
@@ -125,7 +129,7 @@ func (r *TurnRequest) validate() error {
 	}
 	size := len(r.Text) + len(r.Question)
 	for _, i := range r.Instructions {
-		if strings.TrimSpace(i) == "" {
+		if isBlank(i) {
 			return fmt.Errorf("instructions: %w", ErrEmpty)
 		}
 		size += len(i)

@@ -184,7 +184,7 @@ func (c *Coordinator) occupy(ctx context.Context, key persistence.Key) error {
 // history. Open calls are closed. The errors are those of Turn, and an *llm.Error if the model
 // failed: then nothing of the assistant is appended.
 func (c *Coordinator) SessionMessage(ctx context.Context, key persistence.Key, content string, instructions []string) (SessionResult, Session, error) {
-	if strings.TrimSpace(content) == "" {
+	if isBlank(content) {
 		return SessionResult{}, Session{}, fmt.Errorf("answer message: %w", ErrEmpty)
 	}
 	return c.sessionTurn(ctx, TurnRequest{Key: key, Text: content, Instructions: instructions})

@@ -75,7 +75,7 @@ func (s *Store) Enqueue(ctx context.Context, key Key, m QueuedMessage, limit int
 
 func (m QueuedMessage) validate() error {
 	switch {
-	case strings.TrimSpace(m.Text) == "":
+	case strings.TrimSpace(cleanText(m.Text)) == "":
 		return Invalid("message: it is empty")
 	case len(m.Text) > MaxQueuedBytes:
 		return Invalid("message: it has %d bytes, at most %d are allowed", len(m.Text), MaxQueuedBytes)

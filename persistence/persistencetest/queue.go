@@ -146,6 +146,7 @@ func (s suite) queueRefuses(t *testing.T) {
 	long := strings.Repeat("x", persistence.MaxIDBytes+1)
 	for name, m := range map[string]persistence.QueuedMessage{
 		"empty":        {Text: " \n"},
+		"of NULs":      {Text: "\x00\x00"},
 		"too long":     {Text: strings.Repeat("x", persistence.MaxQueuedBytes+1)},
 		"many images":  {Text: "x", ImageIDs: make([]string, persistence.MaxImageIDs+1)},
 		"empty image":  {Text: "x", ImageIDs: []string{""}},
