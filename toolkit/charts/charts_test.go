@@ -130,6 +130,24 @@ func TestGoldenResults(t *testing.T) {
 	}
 }
 
+// TestEmptyTexts has a model fill in empty texts where it has none: the chart is the same.
+func TestEmptyTexts(t *testing.T) {
+	t.Parallel()
+	for name, empty := range map[string]string{
+		"create_bar_chart":     `"yAxisLabel":"","description":""`,
+		"create_area_chart":    `"xAxisLabel":"","yAxisLabel":""`,
+		"create_pie_chart":     `"canvasName":"","unit":""`,
+		"create_gauge_chart":   `"unit":"","thresholds":[]`,
+		"create_scatter_chart": `"xAxisLabel":"","description":""`,
+	} {
+		_, want := run(t, newRouter(t), name, minimal[name])
+		_, got := run(t, newRouter(t), name, strings.TrimSuffix(minimal[name], "}")+","+empty+"}")
+		if got.Failed() || !bytes.Equal(got.Output, want.Output) {
+			t.Errorf("%s: got %s %s, want %s", name, got.Error, got.Output, want.Output)
+		}
+	}
+}
+
 func checkProgress(t *testing.T, chunks []toolkit.Chunk) {
 	t.Helper()
 	type seen struct {

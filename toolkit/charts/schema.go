@@ -39,7 +39,13 @@ type field struct {
 }
 
 func required(name string, s schema) field { return field{name, s, true} }
-func optional(name string, s schema) field { return field{name, s, false} }
+
+// optional is a field that may be missing. A text may also be empty, which is how many models write
+// that.
+func optional(name string, s schema) field {
+	delete(s, "minLength")
+	return field{name, s, false}
+}
 
 // properties keeps the order of the fields: models fill them in this order.
 type properties []field
