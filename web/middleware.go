@@ -32,7 +32,7 @@ type pipeline struct {
 	// routeNames are the patterns of all routes, page those of the page's files.
 	routeNames map[string]bool
 	page       *page
-	// bodyTimeout is how long a client may take to send a body.
+	// bodyTimeout is how long a client may take to send a body, apart from the time for a large one.
 	bodyTimeout time.Duration
 	// unread ends in the last quarter of a shutdown, and with it the wait for clients that do not
 	// read their answers.
@@ -170,6 +170,10 @@ func (p *pipeline) cors() echo.MiddlewareFunc {
 	})
 }
 
+// slowestBody is how fast a client must at least send what routes for large bodies take beyond
+// input.MaxBody, in bytes per second: an image of the largest size may take a minute and a half.
+const slowestBody = 128 << 10
+
 // limitBody limits the body's size and how long it may take to arrive. The deadline stays until the
 // handler has read the whole body, because the server itself reads on after a handler that did not.
 // A ReadTimeout of the server would also end the contexts of longer requests.
@@ -178,8 +182,6 @@ func (p *pipeline) limitBody(c echo.Context) error {
 	if r.Body == http.NoBody {
 		return nil
 	}
-	// In tests, not every ResponseWriter has deadlines.
-	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(p.bodyTimeout))
 	limit := int64(input.MaxBody)
 	switch c.Path() {
 	case "/api/threads/:id/messages":
@@ -187,6 +189,9 @@ func (p *pipeline) limitBody(c echo.Context) error {
 	case "/api/threads/:id/images":
 		limit = persistence.MaxImageBytes + 1 // so that the handler sees that it is too large
 	}
+	timeout := p.bodyTimeout + time.Duration((limit-input.MaxBody)/slowestBody)*time.Second
+	// In tests, not every ResponseWriter has deadlines.
+	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(timeout))
 	r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)
 	return nil
 }

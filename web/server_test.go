@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net"
@@ -272,6 +273,34 @@ func TestSlowBodyIsCutOff(t *testing.T) {
 				t.Errorf("answer %q, err %v", answer, err)
 			}
 		})
+	}
+}
+
+// A large body may take longer than others.
+func TestLargeBodyTakesItsTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	b.pipeline.bodyTimeout = 20 * time.Millisecond
+	address, _ := b.run(t)
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	image := pngOf(t, 3, 2)
+	head := fmt.Sprintf("POST /api/threads/%s/images HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: image/png\r\nContent-Length: %d\r\n\r\n",
+		b.thread(t, access.LocalOwner).Thread, len(image))
+	for _, part := range []string{head + image[:20], image[20:]} {
+		if _, err := conn.Write([]byte(part)); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * b.pipeline.bodyTimeout) // waits for the limit of other bodies, which is short
+	}
+	if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 201") {
+		t.Errorf("answer %q, err %v", answer, err)
 	}
 }
 
