@@ -120,7 +120,7 @@ func (s *Store) Replay(ctx context.Context, key Key, n int) ([]Message, error) {
 // is 1 to 1000.
 func (s *Store) Opening(ctx context.Context, key Key, n int) ([]Message, error) {
 	if n < 1 || n > maxMessages {
-		return nil, fmt.Errorf("read opening: %w number %d: 1 to %d", ErrInvalid, n, maxMessages)
+		return nil, fmt.Errorf("read opening: %w", Invalid("number %d: 1 to %d", n, maxMessages))
 	}
 	thread, err := s.thread(ctx, key)
 	if err != nil {

@@ -86,7 +86,7 @@ func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, lim
 		return nil, fmt.Errorf("search messages: %w", err)
 	}
 	if limit < 1 || limit > 50 || len(words) > maxQueryWords {
-		return nil, fmt.Errorf("search messages: %w limit %d or number of words %d", ErrInvalid, limit, len(words))
+		return nil, fmt.Errorf("search messages: %w", Invalid("limit %d or number of words %d", limit, len(words)))
 	}
 	var lower, ids []string
 	for _, w := range words {
