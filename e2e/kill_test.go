@@ -138,8 +138,9 @@ func killAt(t *testing.T, database string, point killPoint) {
 
 	again := r.dial(t, request{thread: c.thread})
 	var ready struct{ Replayed int }
-	if err := json.Unmarshal(again.next("bridge.ready").Raw, &ready); err != nil || ready.Replayed != len(want) {
-		t.Errorf("%d messages were replayed, want %d", ready.Replayed, len(want))
+	withWords := slices.DeleteFunc(slices.Clone(want), func(line string) bool { return strings.HasSuffix(line, ": ") })
+	if err := json.Unmarshal(again.next("bridge.ready").Raw, &ready); err != nil || ready.Replayed != len(withWords) {
+		t.Errorf("%d messages were replayed, want %d", ready.Replayed, len(withWords))
 	}
 	if diff := likeness(slices.Concat(replay, point.replay), replayOf(t, again.session)); diff != "" {
 		t.Errorf("replay (-want +got):\n%s", diff)

@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +48,7 @@ func TestOpenAPIDescribesExactlyTheRoutes(t *testing.T) {
 	b := setup(t, nil)
 	registered := map[string]bool{}
 	for _, r := range b.echo.Routes() {
-		if name := strings.TrimPrefix(r.Path, "/"); b.pipeline.page.has(name) || r.Method == "HEAD" {
+		if name := strings.TrimPrefix(r.Path, "/"); b.pipeline.page.has(name) || r.Method == http.MethodHead {
 			continue // the page's files, and what every GET has beside it
 		}
 		segments := strings.Split(r.Path, "/")
