@@ -94,6 +94,9 @@ export class ThreadList {
       case 'thread_deleted':
         this.#forget(id);
         return 'gone';
+      case 'connected': // the ends of these calls may have been missed
+        this.calls = {};
+        return 'done';
       case 'call_started':
         this.calls = { ...this.calls, [id]: asText(data.call_id, 'live') };
         return 'done';
