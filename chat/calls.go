@@ -47,10 +47,10 @@ func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
 	c.part = t.draft.add(part)
 	t.all = append(t.all, c)
 	e := c.event()
-	e.Input = part.Input
+	e.Input, e.Asks = part.Input, !last && c.NeedsApproval(t.approve) && c.Entry.Executor != toolkit.ExecutorClient
 	t.draft.emit(Event{Type: EventToolInput, Call: e})
 	t.record(c)
-	if !last && c.NeedsApproval(t.approve) && c.Entry.Executor != toolkit.ExecutorClient {
+	if e.Asks {
 		t.keeper.questions.ask(c)
 	}
 	return c

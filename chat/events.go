@@ -68,6 +68,8 @@ type EventCall struct {
 	// Output is set on success, Error on failure, both only in EventToolOutput.
 	Output json.RawMessage
 	Error  string
+	// Asks, in EventToolInput, means that an EventToolApproval follows, unless the call ends before.
+	Asks bool
 	// Nonce, in EventToolApproval, must be sent back with the decision; see [Decision].
 	Nonce string
 	// Approved and, unless the user decided, Reason are set in EventToolDecided.

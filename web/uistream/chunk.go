@@ -57,8 +57,9 @@ type translator struct {
 	// inStates means that approvals are states of a tool's part, asked that the user is being asked
 	// in this way and the stream is about to end.
 	inStates, asked bool
-	// denied are the calls that the user has refused, in a stream that asks in states.
-	denied map[string]bool
+	// unasked are the calls about which the user will be asked, and denied those that the user has
+	// refused, in a stream that asks in states.
+	unasked, denied map[string]bool
 }
 
 // chunksOf returns the chunks of an event, none if it is not for this client.
@@ -73,10 +74,14 @@ func (t *translator) chunksOf(e chat.Event) []Chunk {
 	case chat.EventTextDelta, chat.EventReasoningDelta:
 		return []Chunk{{Type: string(e.Type), ID: e.TextID, Delta: &e.Delta}}
 	case chat.EventToolInput:
+		if t.inStates && e.Call.Asks {
+			t.unasked[e.Call.ID] = true
+		}
 		return []Chunk{{Type: "tool-input-available", ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Dynamic: e.Call.Dynamic}}
 	case chat.EventToolApproval:
 		if t.inStates {
 			t.asked = true
+			delete(t.unasked, e.Call.ID)
 			return []Chunk{{Type: "tool-approval-request", ApprovalID: e.Call.Nonce, ToolCallID: e.Call.ID}}
 		}
 		d := approvalData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Nonce: e.Call.Nonce}
@@ -95,6 +100,7 @@ func (t *translator) chunksOf(e chat.Event) []Chunk {
 		d := progressData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Message: e.Call.Message, Percent: e.Call.Percent, Data: e.Call.Data}
 		return []Chunk{{Type: "data-tool-progress", ID: e.Call.ID, Data: d, Transient: true}}
 	case chat.EventToolOutput:
+		delete(t.unasked, e.Call.ID)
 		if t.denied[e.Call.ID] {
 			return []Chunk{{Type: "tool-output-denied", ToolCallID: e.Call.ID}}
 		}

@@ -43,12 +43,14 @@ type Writer struct {
 	translator
 }
 
-// askWait is how long the stream goes on after a question, for other questions of the same step.
+// askWait is how long the stream goes on after a question, for other calls of the same step.
 const askWait = 250 * time.Millisecond
 
 // AskInStates makes the stream ask for approvals as the AI SDK does from version 6 on: a state of the
 // tool's part asks, and then the stream ends. The client sends the answer with its next request.
-func (w *Writer) AskInStates() { w.inStates, w.denied = true, map[string]bool{} }
+func (w *Writer) AskInStates() {
+	w.inStates, w.unasked, w.denied = true, map[string]bool{}, map[string]bool{}
+}
 
 // New returns a writer for the events of a turn; explain puts a failure into words for the client.
 // Without a turn's id, the events have no ids.
@@ -97,7 +99,7 @@ func (w *Writer) Follow(events iter.Seq2[chat.Event, error], stop func()) error 
 				err = w.event(n.event)
 			}
 		case <-tick.C:
-			if w.asked {
+			if w.asked && len(w.unasked) == 0 {
 				return w.endAsking()
 			}
 			err = w.flush([]byte(": keep-alive\n\n"))
