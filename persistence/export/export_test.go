@@ -47,6 +47,8 @@ func conversation() []persistence.Message {
 		message(persistence.RoleSystem, 0, persistence.TextPart("Be brief.")),
 		spoken, cut, lost,
 		message(persistence.RoleAssistant, 3500*time.Millisecond, persistence.StepStart(), tool, failed, open, persistence.TextPart("Done.")),
+		message(persistence.RoleUser, 5*time.Second, persistence.ImagePart("t1", persistence.Image{ID: "i1", MediaType: "image/png"}),
+			persistence.Part{Type: "file", Raw: json.RawMessage(`{"type":"file","mediaType":"text/plain","url":"data:text/plain,x"}`)}),
 	}
 }
 
@@ -80,7 +82,8 @@ func TestMarkdown(t *testing.T) {
 		"\nTool `add`\n\n```json\n{\n  \"a\": 1\n}\n```\n\nResult\n\n````json\n\"```json\\nx\"\n````\n" +
 		"\nTool ``mail`send``\n\nError: `no # network`\n" +
 		"\nTool `slow`\n\nNo result.\n" +
-		"\nDone.\n"
+		"\nDone.\n" +
+		"\n## User · 2026-01-02 02:04:10 UTC\n\nPicture `/api/threads/t1/images/i1`\n\nFile\n"
 	if diff := cmp.Diff(want, write(t, export.Markdown, conversation())); diff != "" {
 		t.Error(diff)
 	}

@@ -46,6 +46,9 @@ func markdownOf(m persistence.Message) string {
 		case p.IsTool():
 			b.WriteString(markdownTool(p))
 			empty = false
+		case p.Type == "file":
+			b.WriteString(markdownFile(p))
+			empty = false
 		}
 	}
 	if h := m.Metadata.HeardText; h != nil {
@@ -90,6 +93,20 @@ func markdownTool(p persistence.Part) string {
 		out += "\nNo result.\n"
 	}
 	return out
+}
+
+// markdownFile says that there is a picture or another file, and where it can be read.
+func markdownFile(p persistence.Part) string {
+	var file struct{ MediaType, URL string }
+	_ = json.Unmarshal(p.Raw, &file) // what is missing is left out
+	out := "\nFile"
+	if strings.HasPrefix(file.MediaType, "image/") {
+		out = "\nPicture"
+	}
+	if file.URL != "" && !strings.HasPrefix(file.URL, "data:") {
+		out += " " + inline(file.URL)
+	}
+	return out + "\n"
 }
 
 // fenced returns JSON in a code block whose fence is longer than any inside it.
