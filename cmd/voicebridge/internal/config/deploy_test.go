@@ -96,8 +96,9 @@ func TestKubernetes(t *testing.T) {
 		environ = append(environ, v["name"].(string)+"="+value)
 	}
 	cfg := mustLoad(t, environ)
-	if grace, _ := spec["terminationGracePeriodSeconds"].(int); grace <= 2*cfg.ShutdownSeconds || cfg.UDPPort != 40000 {
-		t.Errorf("grace %d, settings %+v", grace, cfg)
+	pause, _ := at(container, "lifecycle", "preStop", "sleep")["seconds"].(int)
+	if grace, _ := spec["terminationGracePeriodSeconds"].(int); pause == 0 || grace <= pause+2*cfg.ShutdownSeconds || cfg.UDPPort != 40000 {
+		t.Errorf("pause %d, grace %d, settings %+v", pause, grace, cfg)
 	}
 }
 
