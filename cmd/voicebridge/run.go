@@ -30,6 +30,18 @@ const recoverEvery = 5 * time.Second
 func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writer) (err error) {
 	a := &app{cfg: cfg, log: log, metrics: web.NewMetrics(), instance: persistence.NewID()}
 	defer func() { err = errors.Join(err, a.close()) }()
+	if err := a.start(ctx, out); err != nil {
+		if ctx.Err() == nil {
+			return err
+		}
+		log.Info("stopped during the start", "error", err)
+		return nil
+	}
+	return a.run(ctx)
+}
+
+// start opens everything and prints the address.
+func (a *app) start(ctx context.Context, out io.Writer) error {
 	if err := a.open(ctx); err != nil {
 		return err
 	}
@@ -41,7 +53,7 @@ func serve(ctx context.Context, cfg config.Config, log *slog.Logger, out io.Writ
 		a.certificate.Close()
 		return errors.Join(fmt.Errorf("write address: %w", err), a.ln.Close())
 	}
-	return a.run(ctx)
+	return nil
 }
 
 // open opens the parts, each after those that it depends on.
