@@ -15,7 +15,7 @@ type migrateCommand struct {
 func (m *migrateCommand) Run(p *process) error {
 	flags := map[string]any{}
 	set(flags, "database_url", m.Database)
-	cfg, log, err := p.load(flags)
+	cfg, log, err := p.load(p.offline(flags))
 	if err != nil {
 		return err
 	}

@@ -58,9 +58,16 @@ func (p *process) sources(flags map[string]any) config.Sources {
 	return config.Sources{File: p.flags.Config, Environ: p.environ, Flags: all}
 }
 
-// load reads the settings with a command's flags and makes the logger.
-func (p *process) load(flags map[string]any) (config.Config, *slog.Logger, error) {
-	cfg, err := config.Load(p.sources(flags))
+// offline is sources for a command that serves nobody.
+func (p *process) offline(flags map[string]any) config.Sources {
+	src := p.sources(flags)
+	src.Offline = true
+	return src
+}
+
+// load reads the settings and makes the logger.
+func (p *process) load(src config.Sources) (config.Config, *slog.Logger, error) {
+	cfg, err := config.Load(src)
 	if err != nil {
 		return config.Config{}, nil, err
 	}

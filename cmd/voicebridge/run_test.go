@@ -117,6 +117,17 @@ func TestServeRefusesToStart(t *testing.T) {
 	}
 }
 
+// TestStopDuringTheStart stops a program that has not opened its database yet.
+func TestStopDuringTheStart(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs output
+	if code := execute(ctx, []string{"serve"}, environment(t), &out, &errs); code != 0 || out.String() != "" || !strings.Contains(errs.String(), "stopped during the start") {
+		t.Errorf("code %d: %s%s", code, &out, &errs)
+	}
+}
+
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	environ := environment(t)
@@ -131,6 +142,10 @@ func TestMigrate(t *testing.T) {
 	}
 	if err := errors.Join(db.Ping(t.Context()), db.Close()); err != nil {
 		t.Error(err)
+	}
+	// As in the image, where the address is set and tokens may not be.
+	if code, _, stderr := failing(t, append(environ, "VOICEBRIDGE_LISTEN=0.0.0.0:8080"), "migrate"); code != 0 {
+		t.Errorf("with an address of a server: code %d: %s", code, stderr)
 	}
 	if code, _, stderr := failing(t, environ, "migrate", "--database", "x"); code != 1 || !strings.Contains(stderr, "database_url") {
 		t.Errorf("code %d: %s", code, stderr)

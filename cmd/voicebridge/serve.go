@@ -7,7 +7,7 @@ type serveCommand struct {
 
 // Run serves until the process is told to stop.
 func (s *serveCommand) Run(p *process) error {
-	cfg, log, err := p.load(s.Settings.settings())
+	cfg, log, err := p.load(p.sources(s.Settings.settings()))
 	if err != nil {
 		return err
 	}

@@ -309,6 +309,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"TURN, no secret":  {"turn: {urls: ['turn:a:1', 'stun:b']}", nil, []string{"turn.urls: they need VOICEBRIDGE_TURN_SECRET", `turn.urls: "stun:b"`}},
 		"TURN, no server":  {"", []string{"VOICEBRIDGE_TURN_SECRET=s"}, []string{"turn.urls"}},
 		"short secret":     {"", []string{"VOICEBRIDGE_SECRET=short"}, []string{"VOICEBRIDGE_SECRET: it has fewer than 32 bytes"}},
+		"a price of NaN":   {"prices: [{model: m, input: .nan}]", nil, []string{"prices[0]: NaN is not a price"}},
 		"no queue":         {"conversations: {queue: {max_size: -1}}", nil, []string{"conversations.queue.max_size"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -337,7 +338,9 @@ func TestSecretsInTheFileAreRefused(t *testing.T) {
 		"jwt_secret: canary":                                                 "use VOICEBRIDGE_JWT_SECRET",
 		"realtime: {api_key: canary}":                                        "realtime.api_key: secrets",
 		"database_url: postgres://u:canary@h/db":                             "database_url: secrets do not belong in the file: use DATABASE_URL",
+		"database_url: 'postgres://u@h/db?sslmode=require&password=canary'":  "database_url: secrets do not belong in the file: use DATABASE_URL",
 		"openai_base_url: https://u:canary@h/v1":                             "openai_base_url: secrets",
+		"realtime: {url: 'https://h/calls?api-version=1&api-key=canary'}":    "realtime.url: secrets",
 		"ice_servers: [{urls: ['turn:a'], username: u, credential: canary}]": "ice_servers[0].credential: secrets do not belong in the file: use VOICEBRIDGE_ICE_SERVERS",
 	} {
 		_, err := Load(Sources{File: write(t, yaml)})
@@ -345,7 +348,8 @@ func TestSecretsInTheFileAreRefused(t *testing.T) {
 			t.Errorf("%s: error %v", yaml, err)
 		}
 	}
-	if cfg, err := Load(Sources{File: write(t, "conversations: {history: {max_tokens: 100, trim_chunk_tokens: 7}}\ndatabase_url: postgres://u@h/db")}); err != nil {
+	if cfg, err := Load(Sources{File: write(t, "conversations: {history: {max_tokens: 100, trim_chunk_tokens: 7}}\ndatabase_url: postgres://u@h/db\n"+
+		"realtime: {url: 'https://h/calls?api-version=1', instructions: 'Which is it: this?token=1'}")}); err != nil {
 		t.Errorf("settings that are no secrets: %v", err)
 	} else if cfg.Secrets.DatabaseURL.Reveal() != "postgres://u@h/db" {
 		t.Error("the file's database is not taken")
@@ -385,6 +389,9 @@ func TestOffLoopbackNeedsAuthentication(t *testing.T) {
 		_, err := Load(Sources{File: noFile(t), Environ: []string{"VOICEBRIDGE_LISTEN=" + listen}})
 		if (err == nil) != loopback {
 			t.Errorf("%s without authentication: %v", listen, err)
+		}
+		if _, err := Load(Sources{File: noFile(t), Environ: []string{"VOICEBRIDGE_LISTEN=" + listen}, Offline: true}); err != nil {
+			t.Errorf("%s for a command that serves nobody: %v", listen, err)
 		}
 		if !loopback && (err == nil || !strings.Contains(err.Error(), "VOICEBRIDGE_API_TOKENS")) {
 			t.Errorf("%s: the error does not say what to do: %v", listen, err)

@@ -27,6 +27,8 @@ type Sources struct {
 	Environ []string
 	// Flags are the given flags, by key.
 	Flags map[string]any
+	// Offline is set for commands that serve nobody: they accept any address without authentication.
+	Offline bool
 }
 
 const defaultFile = "voicebridge.yaml"
@@ -44,7 +46,7 @@ func Load(src Sources) (Config, error) {
 		}
 	}
 	l.decode()
-	l.problems = append(l.problems, l.cfg.validate()...)
+	l.problems = append(l.problems, l.cfg.validate(src.Offline)...)
 	if len(l.problems) > 0 {
 		return Config{}, &Error{l.problems}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // secretKey matches keys whose values are secrets.
-var secretKey = regexp.MustCompile(`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|api_tokens|password|passwd|credentials?)$`)
+var secretKey = regexp.MustCompile(`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|api_tokens|(ssl)?password|passwd|credentials?)$`)
 
 // secretNames are the environment variables that hold the secret values of keys.
 var secretNames = map[string]string{
@@ -35,16 +35,25 @@ func (l *loader) refuseSecretsIn(path string, value any) {
 		}
 		return
 	case string:
-		if u, err := url.Parse(v); err == nil && u.User != nil {
-			if _, has := u.User.Password(); has {
-				l.refuseSecret(path)
-				return
-			}
+		if u, err := url.Parse(v); err == nil && holdsSecret(u) {
+			l.refuseSecret(path)
+			return
 		}
 	}
 	if secretKey.MatchString(path) && !strings.HasSuffix(path, ".max_tokens") && !strings.HasSuffix(path, "_chunk_tokens") {
 		l.refuseSecret(path)
 	}
+}
+
+// holdsSecret reports whether an address has a password, or a parameter that is a secret.
+func holdsSecret(u *url.URL) bool {
+	for name := range u.Query() {
+		if u.Scheme != "" && secretKey.MatchString(name) {
+			return true
+		}
+	}
+	_, has := u.User.Password()
+	return has
 }
 
 func (l *loader) refuseSecret(path string) {

@@ -12,15 +12,15 @@ import (
 	"voicebridge/web/access"
 )
 
-// validate returns everything that is wrong with the settings. It moves secrets in the database and
-// ICE settings to Secrets.
-func (c *Config) validate() []error {
+// validate returns everything that is wrong with the settings; offline is that of [Sources]. It moves
+// secrets in the database and ICE settings to Secrets.
+func (c *Config) validate(offline bool) []error {
 	var w checks
 	if !c.Secrets.DatabaseURL.IsSet() {
 		c.Secrets.DatabaseURL = access.NewSecret(c.DatabaseURL)
 	}
 	c.checkDatabase(&w)
-	c.checkNetwork(&w)
+	c.checkNetwork(&w, offline)
 	c.checkUpstream(&w)
 	c.checkNumbers(&w)
 	c.checkServing(&w)
@@ -56,9 +56,9 @@ func (c *Config) checkDatabase(w *checks) {
 	}
 }
 
-func (c *Config) checkNetwork(w *checks) {
+func (c *Config) checkNetwork(w *checks, offline bool) {
 	if host, ok := w.address("listen", c.Listen, "127.0.0.1:8080"); ok {
-		if !IsLoopback(host) && !c.Auth().Required() && !c.Secrets.badTokens {
+		if !offline && !IsLoopback(host) && !c.Auth().Required() && !c.Secrets.badTokens {
 			w.wrong("listen", "%s can be reached from other machines, so callers must prove who they are: set VOICEBRIDGE_API_TOKENS=owner:token "+
 				"(or VOICEBRIDGE_JWT_SECRET, or VOICEBRIDGE_JWT_JWKS_URL), or listen on 127.0.0.1", c.Listen)
 		}
