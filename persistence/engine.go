@@ -25,6 +25,8 @@ type engine interface {
 	problem(err error) problem
 	// migrate brings the schema up to date.
 	migrate(ctx context.Context) error
+	// behind reports whether the schema, which exists, is older than migrate would make it.
+	behind(ctx context.Context) (bool, error)
 	ping(ctx context.Context) error
 	close() error
 }

@@ -10,16 +10,30 @@ import (
 	"voicebridge/db"
 )
 
-// migrate applies the migrations that are missing.
-func migrate(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.DB, opts ...goose.ProviderOption) error {
+// migrations returns the migrations of an engine.
+func migrations(dialect goose.Dialect, dir string, conn *sql.DB, opts ...goose.ProviderOption) (*goose.Provider, error) {
 	files, err := fs.Sub(db.Migrations, "migrations/"+dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p, err := goose.NewProvider(dialect, conn, files, opts...)
+	return goose.NewProvider(dialect, conn, files, opts...)
+}
+
+// migrate applies the migrations that are missing.
+func migrate(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.DB, opts ...goose.ProviderOption) error {
+	p, err := migrations(dialect, dir, conn, opts...)
 	if err != nil {
 		return err
 	}
 	_, err = p.Up(ctx)
 	return err
+}
+
+// behind reports whether migrations are missing from a database that has tables.
+func behind(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.DB) (bool, error) {
+	p, err := migrations(dialect, dir, conn)
+	if err != nil {
+		return false, err
+	}
+	return p.HasPending(ctx)
 }

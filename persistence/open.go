@@ -72,6 +72,17 @@ func Migrate(ctx context.Context, url string, logger *slog.Logger) error {
 	return s.Close()
 }
 
+// Lock keeps other processes from serving the SQLite file until Close, and changes nothing in it. If one
+// serves it already, the error is ErrServed. With PostgreSQL it does nothing.
+func (s *Store) Lock() error { return s.eng.lock() }
+
+// Behind reports whether an older version of the program made the tables, which exist: Ping says so.
+// Migrate and Serve bring them up to date.
+func (s *Store) Behind(ctx context.Context) (bool, error) {
+	is, err := s.eng.behind(ctx)
+	return is, s.fail("read version of database", err)
+}
+
 // Serve marks this process as serving the database, until Close, and brings the schema up to date.
 // With SQLite it must be the only one; otherwise it fails. With PostgreSQL it sends heartbeats and
 // follows the other instances.

@@ -135,6 +135,12 @@ func (e *postgresEngine) migrate(ctx context.Context) error {
 	return errors.Join(err, conn.Close())
 }
 
+func (e *postgresEngine) behind(ctx context.Context) (bool, error) {
+	conn := stdlib.OpenDBFromPool(e.pool)
+	is, err := behind(ctx, goose.DialectPostgres, "postgres", conn)
+	return is, errors.Join(err, conn.Close())
+}
+
 // migrationLock keeps two processes from migrating at once, by a session lock or, behind a pooler,
 // a table.
 func (e *postgresEngine) migrationLock() (goose.ProviderOption, error) {

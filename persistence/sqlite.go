@@ -168,6 +168,10 @@ func (e *sqliteEngine) close() error {
 	return errors.Join(errs...)
 }
 
+func (e *sqliteEngine) behind(ctx context.Context) (bool, error) {
+	return behind(ctx, goose.DialectSQLite3, "sqlite", e.writer)
+}
+
 func (e *sqliteEngine) migrate(ctx context.Context) error {
 	if err := migrate(ctx, goose.DialectSQLite3, "sqlite", e.writer); err != nil {
 		return err

@@ -138,14 +138,15 @@ func TestDoctorOnAFullMachine(t *testing.T) {
 	port := strconv.Itoa(freeUDPPort(t))
 	environ := []string{
 		"DATABASE_URL=" + persistencetest.EmptyPostgresURL(t), "VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary-long-enough", "VOICEBRIDGE_CONFIG=" + noFile(t),
-		"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "sk-canary", "gpt-x", "other"), "VOICEBRIDGE_REALTIME_MODEL=gpt-x", "GEMINI_API_KEY=canary",
+		"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "sk-canary", "gpt-x", "gpt-5.4-mini"), "VOICEBRIDGE_REALTIME_MODEL=gpt-x", "GEMINI_API_KEY=canary", "GEMINI_BASE_URL=http://127.0.0.1:1",
 		"VOICEBRIDGE_UDP_PORT=" + port, "VOICEBRIDGE_MCP_CONFIG=" + servers, "VOICEBRIDGE_ICE_SERVERS=" + stunServer(t),
 	}
 	code, report := diagnose(t, environ)
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	wantLines(t, report, "warning: database: PostgreSQL at ", "ok: web address: ", "ok: voice model: http://127.0.0.1:", "ok: typed messages: openai answers with gpt-5.4-mini; also configured: google, simulator",
+	wantLines(t, report, "warning: database: PostgreSQL at ", "ok: web address: ", "ok: voice model: http://127.0.0.1:", "ok: typed messages: they go to openai, to the model gpt-5.4-mini; also configured: google, simulator",
+		"problem: typed messages by google: http://127.0.0.1:1 does not answer: is it reachable, and is GEMINI_BASE_URL right? (",
 		"ok: media (UDP): port "+port+" can be used", "ok: ICE server stun:127.0.0.1:", "warning: microphone: browsers allow it for https pages",
 		"ok: MCP server good: it answers; tools: 1", "problem: MCP server gone: its tools are not offered: ")
 	if strings.Contains(report, "server off") {
@@ -229,7 +230,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 		"no way to OpenAI":   {[]string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=http://127.0.0.1:1/v1"}, []string{"problem: voice model: http://127.0.0.1:1/v1 does not answer"}},
 		"a wrong key":        {[]string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "another")}, []string{"problem: voice model: http://127.0.0.1:"}},
 		"a forced simulator": {
-			[]string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "sk-canary", "other"), "VOICEBRIDGE_UPSTREAM=simulator"},
+			[]string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "sk-canary", "gpt-5.4-mini"), "VOICEBRIDGE_UPSTREAM=simulator"},
 			[]string{"warning: voice model: a simulator answers, because", "ok: voice model: http://127.0.0.1:"},
 		},
 		"another machine's":     {[]string{"VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary-long-enough"}, []string{"warning: media (UDP): every call takes a port of its own", "warning: microphone: "}},
@@ -266,6 +267,33 @@ func TestDoctorFindsProblems(t *testing.T) {
 			wantLines(t, report, c.want...)
 			if hasProblem := strings.HasPrefix(c.want[0], "problem"); hasProblem != (code == 1) {
 				t.Errorf("exit code %d", code)
+			}
+		})
+	}
+}
+
+// TestDoctorChangesNoTable has doctor look at tables that an older version made, and export refuse to
+// read them.
+func TestDoctorChangesNoTable(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"SQLite": persistencetest.SQLiteURL(t), "PostgreSQL": persistencetest.PostgresURL(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			persistencetest.Rows(t, url, "DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)")
+			state := func() string {
+				return fmt.Sprint(persistencetest.Rows(t, url, "SELECT version_id FROM goose_db_version ORDER BY version_id"), persistencetest.Rows(t, url, "SELECT count(*) FROM instances"))
+			}
+			before, environ := state(), append(environment(t), "DATABASE_URL="+url)
+			_, report := diagnose(t, environ)
+			wantLines(t, report, "warning: database: ")
+			if !strings.Contains(report, "an older version made its tables") {
+				t.Errorf("report\n%s", report)
+			}
+			if code, _, stderr := failing(t, environ, "export", "thread"); code != 1 || !strings.Contains(stderr, "voicebridge migrate") {
+				t.Errorf("export: code %d, %s", code, stderr)
+			}
+			if after := state(); after != before {
+				t.Errorf("the tables were %s and are %s", before, after)
 			}
 		})
 	}

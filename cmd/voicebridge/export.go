@@ -23,7 +23,7 @@ type exportCommand struct {
 func (e *exportCommand) Run(p *process) (err error) {
 	flags := map[string]any{}
 	set(flags, "database_url", e.Database)
-	cfg, log, err := p.load(flags)
+	cfg, log, err := p.load(p.offline(flags))
 	if err != nil {
 		return err
 	}
@@ -39,6 +39,14 @@ func (e *exportCommand) Run(p *process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	if err := store.Ping(p.ctx); err != nil {
+		return fmt.Errorf("the database has no tables yet: %w", err)
+	}
+	if old, err := store.Behind(p.ctx); err != nil {
+		return err
+	} else if old {
+		return errors.New("an older version made the tables of the database: bring them up to date with voicebridge migrate")
+	}
 	key := persistence.Key{Owner: e.Owner, Thread: e.Thread}
 	thread, err := store.Thread(p.ctx, key)
 	if errors.Is(err, persistence.ErrNotFound) {

@@ -47,7 +47,7 @@ var _ llm.Provider = (*Provider)(nil)
 // New returns a provider for the server in config. It sends nothing. Its error means that Host is not
 // an HTTP address.
 func New(config Config) (*Provider, error) {
-	base, err := address(config.Host)
+	base, err := Address(config.Host)
 	if err != nil {
 		return nil, fmt.Errorf("set up provider ollama: %w", err)
 	}
@@ -55,8 +55,9 @@ func New(config Config) (*Provider, error) {
 	return &Provider{address: base + "/api/chat", config: config, client: wire.NewClient(config.HTTPClient, wire.NDJSON, failures)}, nil
 }
 
-// address adds what OLLAMA_HOST may leave out.
-func address(host string) (string, error) {
+// Address returns the URL of a server without a slash at its end: it adds what OLLAMA_HOST may leave out.
+// The error means that host is not an HTTP address.
+func Address(host string) (string, error) {
 	host = strings.TrimSpace(host)
 	if host == "" {
 		return Host, nil

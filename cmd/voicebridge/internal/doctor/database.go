@@ -50,7 +50,7 @@ func (d *doctor) database(ctx context.Context) {
 	}()
 	if isFile {
 		// Only one process may serve a file.
-		switch err := store.Serve(ctx); {
+		switch err := store.Lock(); {
 		case errors.Is(err, persistence.ErrServed):
 			d.running = true
 			name += ", which a running voicebridge uses,"
@@ -67,7 +67,14 @@ func (d *doctor) database(ctx context.Context) {
 		d.say(warning, aboutDatabase, "%s can be opened but has no tables yet: the first start creates them (%v)", name, err)
 		return
 	}
-	d.say(fine, aboutDatabase, "%s can be opened and has its tables", name)
+	switch old, err := store.Behind(ctx); {
+	case err != nil:
+		d.say(problem, aboutDatabase, "%v", err)
+	case old:
+		d.say(warning, aboutDatabase, "%s can be opened, but an older version made its tables: the next start, or voicebridge migrate, brings them up to date", name)
+	default:
+		d.say(fine, aboutDatabase, "%s can be opened and has its tables", name)
+	}
 }
 
 // newFile reports whether a start could create the database file.

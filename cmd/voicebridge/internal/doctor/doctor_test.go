@@ -40,7 +40,7 @@ func TestJudgeModels(t *testing.T) {
 		{"sk-1", 500, ``, "problem: "},
 	} {
 		cfg, err := config.Load(config.Sources{File: file, Environ: []string{
-			"OPENAI_API_KEY=" + c.key, "OPENAI_BASE_URL=https://x/a%20b/v1", "VOICEBRIDGE_UPSTREAM=openai", "VOICEBRIDGE_REALTIME_MODEL=mine",
+			"OPENAI_API_KEY=" + c.key, "OPENAI_BASE_URL=https://x/a%20b/v1", "VOICEBRIDGE_UPSTREAM=openai", "VOICEBRIDGE_REALTIME_MODEL=mine", "VOICEBRIDGE_TEXT_MODEL=mine",
 		}})
 		if err != nil {
 			t.Fatal(err)

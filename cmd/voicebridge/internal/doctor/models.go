@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/web/access"
 )
 
 const aboutCalls = "voice model"
@@ -24,19 +25,33 @@ func (d *doctor) calls(ctx context.Context) {
 		d.say(warning, aboutCalls, "a simulator answers: set OPENAI_API_KEY to talk to a real model")
 	}
 	d.callsRoute(ctx)
-	if !slices.Contains(c.TextProviders(), config.ProviderOpenAI) {
+	if !slices.Contains(c.TextProviders(), config.ProviderOpenAI) && !callsGoToBase(c) {
 		return // there is neither a key nor an address
 	}
+	variable, key := baseKey(c)
 	u, err := url.Parse(c.OpenAIBaseURL)
-	if err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && c.Secrets.OpenAIKey.IsSet() {
-		d.say(warning, aboutCalls, "OPENAI_API_KEY travels unencrypted to %s: use https", c.OpenAIBaseURL)
+	if err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && key.IsSet() {
+		d.say(warning, aboutCalls, "%s travels unencrypted to %s: use https", variable, c.OpenAIBaseURL)
 	}
-	status, body, err := ask(ctx, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/models", "Authorization", c.Secrets.OpenAIKey.Reveal())
+	status, body, err := ask(ctx, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/models", withKey("Authorization", key))
 	if err != nil {
 		d.say(problem, aboutCalls, "%s does not answer: is it reachable, and is OPENAI_BASE_URL right? (%v)", c.OpenAIBaseURL, err)
 		return
 	}
 	d.report(judgeModels(c, status, body))
+}
+
+// callsGoToBase reports whether voice calls go to OPENAI_BASE_URL.
+func callsGoToBase(c *config.Config) bool {
+	return c.Driver() == config.UpstreamOpenAI && c.Realtime.URL == ""
+}
+
+// baseKey returns the key for OPENAI_BASE_URL, and the variable that holds it.
+func baseKey(c *config.Config) (variable string, key access.Secret) {
+	if !c.Secrets.OpenAIKey.IsSet() && c.Secrets.RealtimeKey.IsSet() && callsGoToBase(c) {
+		return "VOICEBRIDGE_REALTIME_API_KEY", c.Secrets.RealtimeKey
+	}
+	return "OPENAI_API_KEY", c.Secrets.OpenAIKey
 }
 
 // callsRoute asks the route of voice calls, if it has its own address, in a way that creates no
@@ -47,14 +62,15 @@ func (d *doctor) callsRoute(ctx context.Context) {
 	if c.Realtime.URL == "" {
 		return
 	}
-	status, _, err := ask(ctx, c.Realtime.URL, c.Realtime.APIKeyHeader, c.VoiceKey().Reveal())
+	status, _, err := ask(ctx, c.Realtime.URL, withKey(c.Realtime.APIKeyHeader, c.VoiceKey()))
+	address, _, _ := strings.Cut(c.Realtime.URL, "?") // the rest may hold a key
 	switch {
 	case err != nil:
-		d.say(problem, about, "%s does not answer: is VOICEBRIDGE_REALTIME_URL right? (%v)", c.Realtime.URL, err)
+		d.say(problem, about, "%s does not answer: is VOICEBRIDGE_REALTIME_URL right? (%v)", address, err)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		d.say(problem, about, "%s refuses the key (%d): check VOICEBRIDGE_REALTIME_API_KEY and VOICEBRIDGE_REALTIME_API_KEY_HEADER", c.Realtime.URL, status)
+		d.say(problem, about, "%s refuses the key (%d): check VOICEBRIDGE_REALTIME_API_KEY and VOICEBRIDGE_REALTIME_API_KEY_HEADER", address, status)
 	default:
-		d.say(fine, about, "%s answers (%d)", c.Realtime.URL, status)
+		d.say(fine, about, "%s answers (%d)", address, status)
 	}
 }
 
@@ -91,12 +107,13 @@ func judgeModels(c *config.Config, status int, body []byte) finding {
 	say := func(verdict, format string, args ...any) finding {
 		return finding{verdict, aboutCalls, c.OpenAIBaseURL + " " + fmt.Sprintf(format, args...)}
 	}
+	variable, key := baseKey(c)
 	switch {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		if !c.Secrets.OpenAIKey.IsSet() {
-			return say(problem, "requires a key (%d): set OPENAI_API_KEY", status)
+		if !key.IsSet() {
+			return say(problem, "requires a key (%d): set %s", status, variable)
 		}
-		return say(problem, "refuses the key in OPENAI_API_KEY (%d): is it complete, and still valid?", status)
+		return say(problem, "refuses the key in %s (%d): is it complete, and still valid?", variable, status)
 	case status == http.StatusTooManyRequests:
 		return say(warning, "answers that the key's limit or credit is used up (%d)", status)
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
@@ -117,14 +134,20 @@ func judgeModels(c *config.Config, status int, body []byte) finding {
 	for _, m := range list.Data {
 		ids[m.ID] = true
 	}
-	if c.Driver() == config.UpstreamOpenAI && len(ids) > 0 && !ids[c.Realtime.Model] {
+	if callsGoToBase(c) && len(ids) > 0 && !ids[c.Realtime.Model] {
 		return say(warning, "does not offer %s to this key: choose another model with VOICEBRIDGE_REALTIME_MODEL", c.Realtime.Model)
+	}
+	if model := c.TextModel(config.ProviderOpenAI); c.TextProvider() == config.ProviderOpenAI && len(ids) > 0 && !ids[model] {
+		return say(warning, "does not offer %s to this key: choose another model for typed messages with VOICEBRIDGE_TEXT_MODEL", model)
+	}
+	if !callsGoToBase(c) {
+		return say(fine, "answers and takes the key")
 	}
 	return say(fine, "answers and takes the key; calls use %s with the voice %s", c.Realtime.Model, c.Realtime.Voice)
 }
 
-// typing reports which model answers typed messages.
-func (d *doctor) typing(context.Context) {
+// typing reports which model answers typed messages, and whether the providers accept their keys.
+func (d *doctor) typing(ctx context.Context) {
 	const about = "typed messages"
 	c := &d.cfg
 	name := c.TextProvider()
@@ -133,5 +156,10 @@ func (d *doctor) typing(context.Context) {
 		return
 	}
 	others := slices.DeleteFunc(c.TextProviders(), func(p string) bool { return p == name })
-	d.say(fine, about, "%s answers with %s; also configured: %s", name, c.TextModel(name), strings.Join(others, ", "))
+	d.say(fine, about, "they go to %s, to the model %s; also configured: %s", name, c.TextModel(name), strings.Join(others, ", "))
+	for _, name := range c.TextProviders() {
+		if of, ok := providers[name]; ok {
+			d.provider(ctx, name, of(c))
+		}
+	}
 }

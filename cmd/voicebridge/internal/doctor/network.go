@@ -5,14 +5,17 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"voicebridge/realtime/rtc"
+	"voicebridge/web/access"
 )
 
 // Limits of the network checks.
@@ -24,12 +27,25 @@ const (
 
 // ask sends one request and returns the status and the body. Redirects are not followed, so that
 // the key goes to no other address.
-func ask(ctx context.Context, address, header, key string) (status int, body []byte, err error) {
-	return askBy(ctx, &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}, address, header, key)
+func ask(ctx context.Context, address string, header http.Header) (status int, body []byte, err error) {
+	return askBy(ctx, &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}, address, header)
+}
+
+// withKey returns a header with a key; none if there is no key.
+func withKey(name string, key access.Secret) http.Header {
+	out := http.Header{}
+	switch {
+	case !key.IsSet():
+	case strings.EqualFold(name, "Authorization"):
+		out.Set(name, "Bearer "+key.Reveal())
+	default:
+		out.Set(name, key.Reveal())
+	}
+	return out
 }
 
 // askBy is ask through the given transport.
-func askBy(ctx context.Context, by *http.Transport, address, header, key string) (status int, body []byte, err error) {
+func askBy(ctx context.Context, by *http.Transport, address string, header http.Header) (status int, body []byte, err error) {
 	client := &http.Client{
 		Timeout: answerTimeout, Transport: by,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -38,15 +54,12 @@ func askBy(ctx context.Context, by *http.Transport, address, header, key string)
 	if err != nil {
 		return 0, nil, err
 	}
-	switch {
-	case key == "":
-	case strings.EqualFold(header, "Authorization"):
-		req.Header.Set(header, "Bearer "+key)
-	default:
-		req.Header.Set(header, key)
-	}
+	maps.Copy(req.Header, header)
 	res, err := client.Do(req)
 	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err // without the address, whose query may hold a key
+		}
 		return 0, nil, err
 	}
 	defer func() { _ = res.Body.Close() }() // it has been read
@@ -90,7 +103,7 @@ func (d *doctor) runs(ctx context.Context, address string) bool {
 			by.TLSClientConfig.ServerName = t.ACME.Domains[0]
 		}
 	}
-	status, body, err := askBy(ctx, by, scheme+address+"/healthz", "", "")
+	status, body, err := askBy(ctx, by, scheme+address+"/healthz", nil)
 	return err == nil && status == http.StatusOK && strings.TrimSpace(string(body)) == `{"status":"ok"}`
 }
 
@@ -232,10 +245,6 @@ func (d *doctor) microphone(context.Context) {
 	case len(d.cfg.TLS.ACME.Domains) > 0:
 		d.say(fine, about, "browsers let the page use it at https://%s", strings.Join(d.cfg.TLS.ACME.Domains, " and https://"))
 	case d.cfg.TLS.On():
-		if _, err := tls.LoadX509KeyPair(d.cfg.TLS.CertFile, d.cfg.TLS.KeyFile); err != nil {
-			d.say(problem, about, "browsers allow it for https pages only, and the certificate cannot be read: %v", err)
-			return
-		}
 		d.say(fine, about, "browsers let the page use it, because it is served by https")
 	case slices.ContainsFunc(d.cfg.AllowedOrigins, func(o string) bool { return strings.HasPrefix(o, "https://") }):
 		d.say(fine, about, "browsers let the page use it at %s, provided that a TLS proxy answers there", strings.Join(d.cfg.AllowedOrigins, ", "))

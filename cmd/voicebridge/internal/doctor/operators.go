@@ -3,6 +3,7 @@ package doctor
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
@@ -74,14 +76,60 @@ func (d *doctor) traces(ctx context.Context) {
 	}
 }
 
-// certificates reports whether the authority could issue certificates.
+// signIn reports whether the keys that verify JWTs can be fetched.
+func (d *doctor) signIn(ctx context.Context) {
+	const about = "sign-in"
+	address := d.cfg.JWTJWKSURL
+	if address == "" {
+		return
+	}
+	status, body, err := ask(ctx, address, nil)
+	var set struct{ Keys []json.RawMessage }
+	switch {
+	case err != nil:
+		d.say(problem, about, "%s does not answer, so no JWT can be verified: is VOICEBRIDGE_JWT_JWKS_URL right? (%v)", address, err)
+	case status != http.StatusOK || json.Unmarshal(body, &set) != nil || len(set.Keys) == 0:
+		d.say(problem, about, "%s has no public keys to verify JWTs (%d): is VOICEBRIDGE_JWT_JWKS_URL right?", address, status)
+	default:
+		d.say(fine, about, "%s has the keys that verify JWTs", address)
+	}
+}
+
+const aboutCertificates = "certificates"
+
+// certificateFiles reports whether the certificate in files can be used.
+func (d *doctor) certificateFiles() {
+	const soon = 14 * 24 * time.Hour
+	t := d.cfg.TLS
+	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		d.say(problem, aboutCertificates, "tls.cert_file and tls.key_file cannot be read: %v", err)
+		return
+	}
+	ends := pair.Leaf.NotAfter.UTC().Format("2006-01-02")
+	switch now := time.Now(); {
+	case now.Before(pair.Leaf.NotBefore):
+		d.say(problem, aboutCertificates, "browsers refuse the one in %s: it is not valid yet", t.CertFile)
+	case now.After(pair.Leaf.NotAfter):
+		d.say(problem, aboutCertificates, "browsers refuse the one in %s: it expired on %s", t.CertFile, ends)
+	case now.Add(soon).After(pair.Leaf.NotAfter):
+		d.say(warning, aboutCertificates, "the one in %s expires on %s: renew it; no restart is needed", t.CertFile, ends)
+	default:
+		d.say(fine, aboutCertificates, "the one in %s is valid until %s", t.CertFile, ends)
+	}
+}
+
+// certificates reports whether there is a certificate, or the authority could issue one.
 func (d *doctor) certificates(ctx context.Context) {
-	const about = "certificates"
+	const about = aboutCertificates
+	if d.cfg.TLS.CertFile != "" {
+		d.certificateFiles()
+	}
 	a := d.cfg.TLS.ACME
 	if len(a.Domains) == 0 {
 		return
 	}
-	status, body, err := ask(ctx, a.Directory, "", "")
+	status, body, err := ask(ctx, a.Directory, nil)
 	var directory struct {
 		NewOrder string `json:"newOrder"`
 	}

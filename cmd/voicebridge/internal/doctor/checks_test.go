@@ -1,0 +1,108 @@
+package doctor
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/cmd/voicebridge/internal/config"
+)
+
+// inFile writes a file in a folder of its own.
+func inFile(t *testing.T, content []byte) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// certificate writes a certificate that expires at a time, and its key, and returns the settings.
+func certificate(t *testing.T, until time.Time) (environ string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotBefore: until.AddDate(-2, 0, 0), NotAfter: until}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "VOICEBRIDGE_TLS__CERT_FILE=" + inFile(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})) +
+		" VOICEBRIDGE_TLS__KEY_FILE=" + inFile(t, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+}
+
+// TestChecks runs single checks on settings that a start accepts.
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/keys":
+			_, _ = w.Write([]byte(`{"keys":[{"kty":"OKP"}]}`))
+		case r.Header.Get("Authorization") != "Bearer right":
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			_, _ = w.Write([]byte(`{"data":[{"id":"gpt-realtime-2.1"}]}`))
+		}
+	}))
+	t.Cleanup(s.Close)
+	const jwks = "VOICEBRIDGE_JWT_ISSUER=i VOICEBRIDGE_JWT_AUDIENCE=a VOICEBRIDGE_JWT_JWKS_URL="
+	for name, c := range map[string]struct {
+		environ string
+		check   func(*doctor, context.Context)
+		want    string // the beginning of the last line
+	}{
+		"no certificate": {"VOICEBRIDGE_TLS__CERT_FILE=/none VOICEBRIDGE_TLS__KEY_FILE=/none", (*doctor).certificates, "problem: certificates: tls.cert_file and tls.key_file cannot be read"},
+		"a certificate":  {certificate(t, time.Now().AddDate(1, 0, 0)), (*doctor).certificates, "ok: certificates: the one in "},
+		"it expires":     {certificate(t, time.Now().Add(24*time.Hour)), (*doctor).certificates, "warning: certificates: the one in "},
+		"it has expired": {certificate(t, time.Now().Add(-time.Hour)), (*doctor).certificates, "problem: certificates: browsers refuse the one in "},
+		"not yet valid":  {certificate(t, time.Now().AddDate(3, 0, 0)), (*doctor).certificates, "problem: certificates: browsers refuse the one in "},
+		"keys of JWTs":   {jwks + s.URL + "/keys", (*doctor).signIn, "ok: sign-in: " + s.URL + "/keys has the keys"},
+		"no keys":        {jwks + s.URL, (*doctor).signIn, "problem: sign-in: " + s.URL + " has no public keys to verify JWTs (401)"},
+		"no answer":      {jwks + "http://127.0.0.1:1", (*doctor).signIn, "problem: sign-in: http://127.0.0.1:1 does not answer"},
+		"a key for voice alone": {
+			"VOICEBRIDGE_REALTIME_API_KEY=canary OPENAI_BASE_URL=" + s.URL, (*doctor).calls,
+			"problem: voice model: " + s.URL + " refuses the key in VOICEBRIDGE_REALTIME_API_KEY (401)",
+		},
+		"another text model": {
+			"OPENAI_API_KEY=right OPENAI_BASE_URL=" + s.URL, (*doctor).calls,
+			"warning: voice model: " + s.URL + " does not offer gpt-5.4-mini to this key: choose another model for typed messages",
+		},
+		"the simulator is forced": {
+			"OPENAI_API_KEY=right VOICEBRIDGE_UPSTREAM=simulator VOICEBRIDGE_TEXT_MODEL=gpt-realtime-2.1 OPENAI_BASE_URL=" + s.URL, (*doctor).calls,
+			"ok: voice model: " + s.URL + " answers and takes the key|",
+		},
+		"a key in an address": {
+			"VOICEBRIDGE_REALTIME_API_KEY=canary VOICEBRIDGE_REALTIME_URL=http://127.0.0.1:1/calls?key=canary", (*doctor).calls,
+			"problem: voice calls: http://127.0.0.1:1/calls does not answer",
+		},
+		"a password in an address": {"OLLAMA_HOST=http://u:canary@127.0.0.1:1", (*doctor).typing, "problem: typed messages by ollama: http://u:xxxxx@127.0.0.1:1 does not answer"},
+	} {
+		cfg, err := config.Load(config.Sources{File: inFile(t, nil), Environ: strings.Fields(c.environ)})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var got []string
+		c.check(&doctor{cfg: cfg, report: func(f finding) { got = append(got, f.String()+"|") }}, t.Context())
+		if n := len(got); n == 0 || !strings.HasPrefix(got[n-1], c.want) || strings.Contains(strings.Join(got, ""), "canary") {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
