@@ -243,3 +243,41 @@ func TestOpenFails(t *testing.T) {
 		t.Error("missing files are taken")
 	}
 }
+
+// silent is an authority that does not answer.
+type silent struct{ asked, end chan struct{} }
+
+// RoundTrip implements [http.RoundTripper].
+func (s silent) RoundTrip(*http.Request) (*http.Response, error) {
+	s.asked <- struct{}{}
+	<-s.end
+	return nil, net.ErrClosed
+}
+
+// TestStopWhileTheAuthorityIsSilent ends without waiting for the answer.
+func TestStopWhileTheAuthorityIsSilent(t *testing.T) {
+	t.Parallel()
+	authority := silent{make(chan struct{}, 100), make(chan struct{})}
+	t.Cleanup(func() { close(authority.end) })
+	s, err := Open(t.Context(), Config{
+		Domains: []string{"voice.example.org"}, Directory: "https://ca.example.org/directory", Folder: t.TempDir(),
+		Logger: slog.New(slog.DiscardHandler), client: &http.Client{Transport: authority},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	<-authority.asked
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for the authority")
+	}
+}

@@ -126,10 +126,23 @@ func hello(domain string) *tls.ClientHelloInfo {
 func (s *Source) obtain(ctx context.Context, domain string) {
 	asking := hello(domain)
 	for pause := s.pause; ; pause = min(5*pause, maxPause) {
-		c, err := s.manager.GetCertificate(asking)
+		// The manager takes no context, and may wait for the authority for minutes: a stopping process does not.
+		answered := make(chan error, 1)
+		go func() {
+			c, err := s.manager.GetCertificate(asking)
+			if err == nil {
+				s.obtained.Store(domain, true)
+				s.cfg.Logger.Info("certificate", "domain", domain, "valid_until", ends(c))
+			}
+			answered <- err
+		}()
+		var err error
+		select {
+		case err = <-answered:
+		case <-ctx.Done():
+			return
+		}
 		if err == nil {
-			s.obtained.Store(domain, true)
-			s.cfg.Logger.Info("certificate", "domain", domain, "valid_until", ends(c))
 			return
 		}
 		s.cfg.Logger.Error("no certificate: the authority must reach this server by the domain's name, on port 443, or 80 with tls.acme.http_listen",
