@@ -220,7 +220,10 @@ func checkManifest(t *testing.T, deployment, container map[string]any) {
 			t.Errorf("there is no volume %v", name)
 		}
 	}
-	asked := []any{at(container, "readinessProbe", "httpGet")["port"], at(container, "livenessProbe", "httpGet")["port"]}
+	var asked []any
+	for _, probe := range []string{"startupProbe", "readinessProbe", "livenessProbe"} {
+		asked = append(asked, at(container, probe, "httpGet")["port"])
+	}
 	for _, p := range at(service, "spec")["ports"].([]any) {
 		asked = append(asked, p.(map[string]any)["targetPort"])
 	}
