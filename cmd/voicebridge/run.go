@@ -93,7 +93,7 @@ func (a *app) openStore(ctx context.Context) (err error) {
 
 func (a *app) openMedia(context.Context) (err error) {
 	if a.media, err = rtc.New(a.mediaConfig()); err != nil {
-		return err
+		return fmt.Errorf("set up media (VOICEBRIDGE_UDP_PORT, VOICEBRIDGE_PUBLIC_IPS, VOICEBRIDGE_ICE_SERVERS): %w", err)
 	}
 	a.onClose(a.media.Close)
 	return nil

@@ -84,6 +84,12 @@ func TestServeRefusesToStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = taken.Close() })
+	udp, err := net.ListenUDP("udp4", &net.UDPAddr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = udp.Close() })
+	_, udpPort, _ := net.SplitHostPort(udp.LocalAddr().String())
 	folder := t.TempDir()
 	badMCP := filepath.Join(folder, "mcp.json")
 	if err := os.WriteFile(badMCP, []byte("{"), 0o600); err != nil {
@@ -98,6 +104,7 @@ func TestServeRefusesToStart(t *testing.T) {
 		"off loopback":         {[]string{"VOICEBRIDGE_LISTEN=0.0.0.0:0"}, nil, 1, "callers must prove who they are"},
 		"off loopback, flag":   {nil, []string{"--listen", ":0"}, 1, "callers must prove who they are"},
 		"a taken port":         {nil, []string{"serve", "--listen", taken.Addr().String()}, 1, "--listen"},
+		"a taken UDP port":     {[]string{"VOICEBRIDGE_UDP_PORT=" + udpPort}, nil, 1, "VOICEBRIDGE_UDP_PORT"},
 		"unknown setting":      {[]string{"VOICEBRIDGE_X=1"}, nil, 1, "VOICEBRIDGE_X"},
 		"unknown flag":         {nil, []string{"--colour"}, 2, "--colour"},
 		"unknown command":      {nil, []string{"dance"}, 2, "dance"},

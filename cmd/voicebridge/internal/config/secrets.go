@@ -161,14 +161,17 @@ func (o *oneOrMore) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(o))
 }
 
+// iceURL matches the address of a STUN or TURN server (RFC 7064, RFC 7065). Browsers refuse to make a connection at
+// all with any other.
+var iceURL = regexp.MustCompile(`^(?:stuns?|turns?):(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]{1,5})?(?:\?transport=(?:udp|tcp))?$`)
+
 func checkICEServers(servers []web.ICEServer) error {
 	for i, server := range servers {
 		if len(server.URLs) == 0 {
 			return fmt.Errorf("server %d has no urls", i+1)
 		}
 		for _, u := range server.URLs {
-			scheme, rest, _ := strings.Cut(u, ":")
-			switch scheme {
+			switch scheme, _, _ := strings.Cut(u, ":"); scheme {
 			case "stun", "stuns":
 			case "turn", "turns":
 				if server.Username == "" || !server.Credential.IsSet() {
@@ -177,7 +180,7 @@ func checkICEServers(servers []web.ICEServer) error {
 			default:
 				return fmt.Errorf("server %d: the schemes of URLs are stun, stuns, turn and turns", i+1)
 			}
-			if rest == "" || strings.HasPrefix(rest, "//") {
+			if !iceURL.MatchString(u) {
 				return fmt.Errorf("server %d: a URL must be of the form stun:host:port", i+1)
 			}
 		}

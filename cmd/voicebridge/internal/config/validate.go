@@ -63,6 +63,10 @@ func (c *Config) checkNetwork(w *checks, offline bool) {
 				"(or VOICEBRIDGE_JWT_SECRET, or VOICEBRIDGE_JWT_JWKS_URL), or listen on 127.0.0.1", c.Listen)
 		}
 	}
+	// The secret that signs is not known yet.
+	if err := (access.Auth{Tokens: c.Secrets.Tokens, Secret: access.NewSecret("-")}).Validate(); err != nil {
+		w.wrong("api_tokens", "%v", err)
+	}
 	for _, origin := range c.AllowedOrigins {
 		if _, err := access.ParseOrigin(origin); err != nil {
 			w.wrong("allowed_origins", "%v", err)

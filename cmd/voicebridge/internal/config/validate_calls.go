@@ -133,8 +133,7 @@ func (c *Config) checkServing(w *checks) {
 		w.wrong("turn.urls", "VOICEBRIDGE_TURN_SECRET is set, but there are no servers to use it with")
 	}
 	for _, address := range c.TURN.URLs {
-		scheme, rest, _ := strings.Cut(address, ":")
-		if scheme != "turn" && scheme != "turns" || rest == "" || strings.HasPrefix(rest, "//") {
+		if !strings.HasPrefix(address, "turn") || !iceURL.MatchString(address) {
 			w.wrong("turn.urls", "%q is not of the form turn:host:port", address)
 		}
 	}
