@@ -143,6 +143,9 @@ func decodeProblems(err error) []error {
 	if bad, ok := errors.AsType[*mapstructure.UnconvertibleTypeError](err); ok {
 		return []error{fmt.Errorf("%s: it must be %s", named(e.Name()), kindName(bad.Expected.Kind()))}
 	}
+	if t, ok := typeOf(e.Name()); ok && (t.Kind() == reflect.Slice || t.Kind() == reflect.Struct) {
+		return []error{fmt.Errorf("%s: it must be %s", named(e.Name()), kindName(t.Kind()))}
+	}
 	return []error{fmt.Errorf("%s: %w", named(e.Name()), e.Unwrap())}
 }
 
@@ -160,6 +163,10 @@ func kindName(k reflect.Kind) string {
 		return "text (in quotes, if it looks like a number)"
 	case reflect.Bool:
 		return "true or false"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Struct:
+		return "a group of settings"
 	default:
 		return "a whole number"
 	}
