@@ -250,6 +250,8 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"a list":               {"- a", nil, []string{"settings.yaml"}},
 		"a key twice":          {"udp_port: 1\nudp_port: 2", nil, []string{"udp_port", "already defined"}},
 		"text for a number":    {"udp_port: many", nil, []string{"udp_port", "whole number"}},
+		"text for a fraction":  {"budget: {call_usd: many}", nil, []string{"budget.call_usd: it must be a number"}},
+		"text in a list":       {"tools: {web: {allow_ports: [81, many]}}", nil, []string{"tools.web.allow_ports[1]: it must be a whole number"}},
 		"a part of a number":   {"udp_port: 1.5", nil, []string{"udp_port", "whole number"}},
 		"number for text":      {"listen: 8080", nil, []string{"listen (VOICEBRIDGE_LISTEN)", "text"}},
 		"number for a switch":  {"conversations: {queue: {enabled: 1}}", nil, []string{"conversations.queue.enabled", "true or false"}},

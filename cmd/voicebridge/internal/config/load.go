@@ -163,6 +163,8 @@ func kindName(k reflect.Kind) string {
 		return "text (in quotes, if it looks like a number)"
 	case reflect.Bool:
 		return "true or false"
+	case reflect.Float64:
+		return "a number"
 	case reflect.Slice:
 		return "a list"
 	case reflect.Struct:
