@@ -111,6 +111,12 @@ func TestSystemd(t *testing.T) {
 			environ = append(environ, strings.TrimSpace(line))
 		}
 	}
+	// systemd gives up after five starts within ten seconds.
+	for _, line := range []string{"\nRestart=on-failure\n", "\nRestartSec=5\n", "\nKillMode=mixed\n"} {
+		if !strings.Contains(readDeploy(t, "voicebridge.service"), line) {
+			t.Errorf("the unit lacks %q", line)
+		}
+	}
 	if cfg := mustLoad(t, environ); cfg.UDPPort != 40000 || cfg.Driver() != UpstreamSimulator {
 		t.Errorf("settings %+v", cfg)
 	}
