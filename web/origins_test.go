@@ -32,7 +32,7 @@ func TestHost(t *testing.T) {
 
 func TestCrossOrigin(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *Config) { c.AllowedOrigins = []string{"https://app.example.org"} })
+	b := setup(t, func(c *Config) { c.AllowedOrigins = []string{"https://app.example.org:443"} })
 	for name, c := range map[string]struct {
 		options []option
 		ok      bool

@@ -42,8 +42,8 @@ func NewOrigins(allowed []string, loopback bool) (*Origins, error) {
 	return o, nil
 }
 
-// ParseOrigin checks that s is an origin as browsers send it: only a scheme and a host, with a port
-// unless it is the scheme's default.
+// ParseOrigin checks that s is an origin: only a scheme and a host, with a port or without. It returns the
+// origin as browsers send it, without a port that is the scheme's default.
 func ParseOrigin(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Hostname() == "" {
@@ -51,6 +51,9 @@ func ParseOrigin(s string) (*url.URL, error) {
 	}
 	if u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(u.Host, "*?\\") {
 		return nil, fmt.Errorf("allowed origin %q must be only a scheme and a host, without path or wildcard", s)
+	}
+	if port := u.Port(); u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+		u.Host = strings.TrimSuffix(u.Host, ":"+port)
 	}
 	return u, nil
 }
