@@ -45,6 +45,8 @@ type event struct {
 	Error      json.RawMessage `json:"error"`
 }
 
+type object = map[string]any
+
 // call makes one call, says something, writes the answer to out, and hangs up.
 func call(ctx context.Context, server, token, say string, out io.Writer) (err error) {
 	peer, err := webrtc.NewPeerConnection(webrtc.Configuration{})
@@ -85,8 +87,10 @@ func call(ctx context.Context, server, token, say string, out io.Writer) (err er
 		case e := <-events:
 			switch e.Type {
 			case "bridge.ready": // the model has everything: say it
-				item := fmt.Sprintf(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}}`, say)
-				if err := errors.Join(channel.SendText(item), channel.SendText(`{"type":"response.create"}`)); err != nil {
+				item, err := json.Marshal(object{"type": "conversation.item.create", "item": object{
+					"type": "message", "role": "user", "content": []object{{"type": "input_text", "text": say}},
+				}})
+				if err := errors.Join(err, channel.SendText(string(item)), channel.SendText(`{"type":"response.create"}`)); err != nil {
 					return err
 				}
 				fmt.Fprintln(out, "You:", say)
