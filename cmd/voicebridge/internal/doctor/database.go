@@ -35,8 +35,11 @@ func (d *doctor) database(ctx context.Context) {
 		if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 			d.say(warning, aboutDatabase, "other users of this machine can read %s, which holds conversations: chmod 600 %s", path, path)
 		}
-	} else if u, err := url.Parse(address); err == nil {
-		name = "PostgreSQL at " + cmp.Or(u.Host, u.Query().Get("host"), "its default address")
+	} else {
+		if u, err := url.Parse(address); err == nil {
+			name = "PostgreSQL at " + cmp.Or(u.Host, u.Query().Get("host"), "its default address")
+		}
+		d.spool()
 	}
 	store, err := persistence.Open(ctx, address, persistence.Options{NoMigrate: true})
 	if err != nil {
@@ -74,6 +77,15 @@ func (d *doctor) database(ctx context.Context) {
 		d.say(warning, aboutDatabase, "%s can be opened, but an older version made its tables: the next start, or voicebridge migrate, brings them up to date", name)
 	default:
 		d.say(fine, aboutDatabase, "%s can be opened and has its tables", name)
+	}
+}
+
+// spool reports whether what is said while PostgreSQL is away could be kept in a file. SQLite's is beside
+// the database.
+func (d *doctor) spool() {
+	folder := filepath.Join("data", "spool")
+	if err := canWrite(folder); err != nil {
+		d.say(warning, aboutDatabase, "the folder %s in the working folder cannot be written, so what is said while the database is away is kept in memory only (%v)", folder, err)
 	}
 }
 
