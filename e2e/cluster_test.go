@@ -93,7 +93,9 @@ func (c *cluster) next() *node {
 	if c.pinned >= 0 {
 		return c.nodes[c.pinned]
 	}
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	again := time.NewTicker(50 * time.Millisecond) // refusals come at once, and would take the time that the processes need
+	defer again.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-again.C {
 		for range c.nodes {
 			c.turn = (c.turn + 1) % len(c.nodes)
 			if n := c.nodes[c.turn]; n.ready() {
