@@ -100,6 +100,6 @@ func (d *doctor) provider(ctx context.Context, name string, q question) {
 	case status != http.StatusOK:
 		d.say(problem, about, "%s answers %d: is %s right?", q.base, status, q.setting)
 	default:
-		d.say(fine, about, "%s answers, takes the key and has the model %s", q.base, model)
+		d.say(fine, about, "%s answers and has the model %s", q.base, model)
 	}
 }

@@ -32,7 +32,7 @@ func TestProviders(t *testing.T) {
 	t.Cleanup(s.Close)
 	file := inFile(t, nil)
 	for _, c := range []struct{ provider, environ, model, want string }{
-		{"anthropic", "ANTHROPIC_API_KEY=right ANTHROPIC_BASE_URL=" + s.URL + "/v1/", "claude-1", "ok: typed messages by anthropic: " + s.URL + " answers, takes the key and has the model claude-1"},
+		{"anthropic", "ANTHROPIC_API_KEY=right ANTHROPIC_BASE_URL=" + s.URL + "/v1/", "claude-1", "ok: typed messages by anthropic: " + s.URL + " answers and has the model claude-1"},
 		{"anthropic", "ANTHROPIC_API_KEY=right ANTHROPIC_BASE_URL=" + s.URL, "claude-2", "warning: typed messages by anthropic: " + s.URL + " answers, but does not list the model claude-2"},
 		{"anthropic", "ANTHROPIC_API_KEY=canary ANTHROPIC_BASE_URL=" + s.URL, "claude-1", "problem: typed messages by anthropic: " + s.URL + " refuses the key (401): is ANTHROPIC_API_KEY set"},
 		{"anthropic", "ANTHROPIC_API_KEY=spent ANTHROPIC_BASE_URL=" + s.URL, "claude-1", "warning: typed messages by anthropic: " + s.URL + " answers that the key's limit"},
