@@ -97,7 +97,7 @@ func TestKubernetes(t *testing.T) {
 	}
 	cfg := mustLoad(t, environ)
 	pause, _ := at(container, "lifecycle", "preStop", "sleep")["seconds"].(int)
-	if grace, _ := spec["terminationGracePeriodSeconds"].(int); pause == 0 || grace <= pause+2*cfg.ShutdownSeconds || cfg.UDPPort != 40000 {
+	if grace, _ := spec["terminationGracePeriodSeconds"].(int); pause == 0 || grace <= pause+2*cfg.ShutdownSeconds || cfg.UDPPort != 40000 || len(cfg.Proxies()) != 1 {
 		t.Errorf("pause %d, grace %d, settings %+v", pause, grace, cfg)
 	}
 }
