@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
@@ -37,15 +38,17 @@ type spoolLog struct {
 
 func (l spoolLog) Commit(ctx context.Context, changes []session.Change) ([]persistence.Message, error) {
 	var puts []persistence.Change
+	direct := false
 	for _, c := range changes {
-		put := putOf(c)
-		if put == nil {
-			return l.direct(ctx, changes)
-		}
-		puts = append(puts, put)
+		m, ok := c.(session.SaveMessage)
+		direct = direct || ok && m.With != nil
+		puts = append(puts, putOf(c))
 		if tool, ok := c.(session.SaveTool); ok && tool.Approval != nil {
 			puts = append(puts, persistence.PutApproval{Approval: *tool.Approval})
 		}
+	}
+	if direct {
+		return l.direct(ctx, changes, puts)
 	}
 	result, err := l.writer.Commit(ctx, l.key, puts)
 	if err != nil {
@@ -58,20 +61,28 @@ func (l spoolLog) Commit(ctx context.Context, changes []session.Change) ([]persi
 var errWaits = errors.New("earlier changes wait for the database")
 
 // direct saves changes without the committer, because a SaveMessage.With among them needs the transaction.
-func (l spoolLog) direct(ctx context.Context, changes []session.Change) ([]persistence.Message, error) {
+// puts are the same changes without what With writes.
+func (l spoolLog) direct(ctx context.Context, changes []session.Change, puts []persistence.Change) ([]persistence.Message, error) {
 	if l.writer.Pending() > 0 {
 		return nil, errWaits
 	}
-	return l.storeLog.Commit(ctx, changes)
+	began := time.Now()
+	saved, err := l.storeLog.Commit(ctx, changes)
+	if w, ok := l.writer.(watching); ok && err == nil {
+		w.Committed(l.key, began, puts)
+	}
+	return saved, err
 }
 
-// putOf returns a change as data; nil if it includes a function.
+// watching is a Committer that is also told of changes that were saved without it, in a transaction that began then.
+type watching interface {
+	Committed(key persistence.Key, began time.Time, changes []persistence.Change)
+}
+
+// putOf returns a change as data, without the function of a message.
 func putOf(c session.Change) persistence.Change {
 	switch c := c.(type) {
 	case session.SaveMessage:
-		if c.With != nil {
-			return nil
-		}
 		return persistence.PutMessage{Message: c.Message, Place: c.Place}
 	case session.SaveDraft:
 		return persistence.PutDraft{Draft: c.Draft}

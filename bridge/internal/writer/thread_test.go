@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
@@ -19,6 +20,13 @@ func TestMain(m *testing.M) { persistencetest.Main(m) }
 type waiting struct {
 	pending atomic.Int64
 	asked   chan struct{} // gets a value when somebody asks
+	told    []string      // texts that were saved without it
+}
+
+func (w *waiting) Committed(_ persistence.Key, _ time.Time, changes []persistence.Change) {
+	for _, c := range changes {
+		w.told = append(w.told, c.(persistence.PutMessage).Message.Text())
+	}
 }
 
 func (w *waiting) Commit(context.Context, persistence.Key, []persistence.Change) (spool.Result, error) {
@@ -70,7 +78,7 @@ func TestQueuedTextWaits(t *testing.T) {
 	for _, m := range messages {
 		got = append(got, m.Text())
 	}
-	if !sent || !slices.Equal(got, []string{"first", "second"}) {
-		t.Errorf("sent %t, thread %q", sent, got)
+	if !sent || !slices.Equal(got, []string{"first", "second"}) || !slices.Equal(earlier.told, []string{"second"}) {
+		t.Errorf("sent %t, thread %q, told of %q", sent, got, earlier.told)
 	}
 }
