@@ -39,6 +39,12 @@ type TurnObserver interface {
 	TurnFinished(ctx context.Context, report TurnReport)
 }
 
+// TitleObserver is a TurnObserver that is also notified of requests for titles.
+type TitleObserver interface {
+	// TitleFinished is called with a request to the provider's model for a title, which succeeded.
+	TitleFinished(provider string, request persistence.ResponseRecord)
+}
+
 // TurnReport describes a turn that has ended.
 type TurnReport struct {
 	Key    persistence.Key

@@ -229,6 +229,11 @@ func (c *Config) title(ctx context.Context, key persistence.Key, instructions, t
 	if err := c.Store.SaveResponse(ctx, key, record); err != nil {
 		c.Logger.Warn("response not saved", "thread_id", key.Thread, "error", err)
 	}
+	for _, o := range c.Observers {
+		if o, ok := o.(TitleObserver); ok {
+			o.TitleFinished(m.provider.Name(), record)
+		}
+	}
 	title := cleanTitle(answer.String())
 	if title == "" {
 		return "", errors.New("ask for a title: the model gave none")

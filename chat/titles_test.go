@@ -62,7 +62,8 @@ func TestTitles(t *testing.T) {
 			<-release
 			yield(llm.Delta{Text: "The Bodensee.", Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}})
+		told := &titleObserver{}
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Observers: []chat.TurnObserver{told}})
 		var published []string
 		ctx, cancel := context.WithCancel(t.Context())
 		watched := make(chan struct{})
@@ -96,7 +97,17 @@ func TestTitles(t *testing.T) {
 		<-watched
 		checkText(t, "what was told", strings.Join(published, " "), `{"title":"What is the largest lake in…"} {"title":"Lakes of Austria"}`)
 		b.stop()
+		checkText(t, "observed requests", strings.Join(told.requests, " "), "fake completed title")
 	})
+}
+
+// titleObserver records requests for titles.
+type titleObserver struct{ requests []string }
+
+func (o *titleObserver) TurnFinished(context.Context, chat.TurnReport) {}
+
+func (o *titleObserver) TitleFinished(provider string, r persistence.ResponseRecord) {
+	o.requests = append(o.requests, provider+" "+r.Status+" "+r.StatusReason)
 }
 
 // TestTitlesOfUsers: a user's title never changes, and a failing model is not asked

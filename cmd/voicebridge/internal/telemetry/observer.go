@@ -22,6 +22,8 @@ type Observer struct {
 	upstream string
 }
 
+var _ chat.TitleObserver = (*Observer)(nil)
+
 // NewObserver returns an observer for a process whose calls upstream answers. traces may be nil.
 func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
 	o := &Observer{metrics: m, traces: t, upstream: upstream}
@@ -45,6 +47,11 @@ func (o *Observer) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	for _, r := range course.Requests {
 		o.response(kindText, report.Result.Provider, r)
 	}
+}
+
+// TitleFinished implements [chat.TitleObserver].
+func (o *Observer) TitleFinished(provider string, request persistence.ResponseRecord) {
+	o.response(kindText, provider, request)
 }
 
 // response counts a response and its cost.
