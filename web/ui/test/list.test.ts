@@ -14,4 +14,18 @@ describe('live calls', () => {
     list.take({ type: 'connected', data: { owner: 'anna' } });
     expect(list.calls).toEqual({});
   });
+
+  it('are not ended by the end of an earlier one', () => {
+    const list = new ThreadList(() => undefined);
+    const take = (type: string, call_id?: string) => list.take({ type, data: { thread_id: 'a', call_id } });
+    take('call_started', 'old');
+    take('call_started', 'new');
+    take('call_ended', 'old');
+    expect(list.calls).toEqual({ a: 'new' });
+    take('call_ended', 'new');
+    expect(list.calls).toEqual({});
+    take('call_started'); // by a server that does not say which
+    take('call_ended', 'new');
+    expect(list.calls).toEqual({});
+  });
 });

@@ -1,6 +1,11 @@
 import type { Message } from '../message/message';
 
-// Facts about the calls of a thread, taken from their messages.
+// Facts about the calls of a thread, most of them taken from their messages.
+
+/** The live call of a thread after one has ended; empty for none. The end of an old call may come after the start of a new one. */
+export function afterEnd(live: string, ended: string): string {
+  return ended === '' || live === 'live' || live === ended ? '' : live;
+}
 
 /** The stages of an answer, as the server measures them: milliseconds since the user stopped speaking. */
 export const stages = ['commit', 'response', 'first_audio', 'first_packet'] as const;

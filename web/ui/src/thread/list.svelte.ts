@@ -2,6 +2,7 @@ import { createThread, deleteThread, listThreads, readThread, renameThread, type
 import { asObject, asText } from '../base/json';
 import type { SocketEvent } from '../link/socket';
 import { t } from '../words/language.svelte';
+import { afterEnd } from './calls';
 
 /** How long a deletion can be undone. */
 export const undoMs = 8000;
@@ -101,8 +102,9 @@ export class ThreadList {
         this.calls = { ...this.calls, [id]: asText(data.call_id, 'live') };
         return 'done';
       case 'call_ended': {
-        const { [id]: _, ...rest } = this.calls;
-        this.calls = rest;
+        const { [id]: live = '', ...rest } = this.calls;
+        const left = afterEnd(live, asText(data.call_id));
+        this.calls = left === '' ? rest : { ...rest, [id]: left };
         return 'done';
       }
       default:

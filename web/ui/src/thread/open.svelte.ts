@@ -6,6 +6,7 @@ import { follow, type Following, type SocketEvent } from '../link/socket';
 import type { Approval } from '../message/live';
 import { readMessage, textOf, type Message } from '../message/message';
 import { answerTo, reduceApprovals } from './approvals';
+import { afterEnd } from './calls';
 import { ThreadQueue } from './queue.svelte';
 import { isClosed, merged } from './transcript';
 
@@ -230,7 +231,7 @@ export class OpenThread {
         this.liveCall = asText(data.call_id, 'live');
         break;
       case 'call_ended':
-        this.liveCall = '';
+        this.liveCall = afterEnd(this.liveCall, asText(data.call_id));
         this.hooks.onChanged();
         break;
       case 'turn_started':
