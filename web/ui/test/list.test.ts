@@ -1,8 +1,58 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { listThreads, type Thread } from '../src/api/threads';
 import { ThreadList } from '../src/thread/list.svelte';
+
+vi.mock('../src/api/threads', async (original) => ({ ...(await original<object>()), listThreads: vi.fn() }));
 
 beforeEach(() => vi.stubGlobal('addEventListener', () => undefined));
 afterEach(() => vi.unstubAllGlobals());
+
+const thread = (id: string, minute: number): Thread => ({ id, title: '', updatedAt: new Date(minute * 60_000).toISOString() });
+const updated = (id: string, minute: number) => ({ type: 'thread_updated', data: { thread: { id, title: '', updated_at: new Date(minute * 60_000).toISOString() } } });
+
+describe('the list', () => {
+  const answers = (...pages: { threads: Thread[]; next: string }[]) => pages.forEach((page) => vi.mocked(listThreads).mockResolvedValueOnce(page));
+  const ids = (list: ThreadList) => list.threads.map(({ id }) => id);
+
+  it('keeps its further pages when it is read again', async () => {
+    const list = new ThreadList(() => undefined);
+    answers({ threads: [thread('d', 4), thread('c', 3)], next: 'c' }, { threads: [thread('b', 2), thread('a', 1)], next: 'a' });
+    await list.load();
+    await list.more();
+    expect([ids(list), list.next]).toEqual([['d', 'c', 'b', 'a'], 'a']);
+    answers({ threads: [thread('b', 5), thread('c', 3)], next: 'c' }); // d was deleted unnoticed
+    await list.load();
+    expect([ids(list), list.next]).toEqual([['b', 'c', 'a'], 'a']);
+    answers({ threads: [thread('b', 5)], next: '' });
+    await list.load();
+    expect([ids(list), list.next]).toEqual([['b'], '']);
+  });
+
+  it('is not set back by an answer that is older than an event', async () => {
+    const list = new ThreadList(() => undefined);
+    let answer: (page: { threads: Thread[]; next: string }) => void = () => undefined;
+    vi.mocked(listThreads).mockReturnValueOnce(new Promise((resolve) => (answer = resolve)));
+    const loading = list.load();
+    list.take(updated('new', 9));
+    list.take(updated('b', 8));
+    list.take({ type: 'thread_deleted', data: { thread_id: 'a' } });
+    answer({ threads: [thread('a', 2), thread('b', 1)], next: '' });
+    await loading;
+    expect(ids(list)).toEqual(['new', 'b']);
+  });
+
+  it('is not set back by an answer that was overtaken', async () => {
+    const list = new ThreadList(() => undefined);
+    let answer: (page: { threads: Thread[]; next: string }) => void = () => undefined;
+    vi.mocked(listThreads).mockReturnValueOnce(new Promise((resolve) => (answer = resolve)));
+    const first = list.load();
+    answers({ threads: [thread('b', 2), thread('a', 1)], next: '' });
+    await list.load();
+    answer({ threads: [thread('a', 1)], next: '' });
+    await first;
+    expect(ids(list)).toEqual(['b', 'a']);
+  });
+});
 
 describe('live calls', () => {
   it('are forgotten on a new connection, which may have missed their ends', () => {

@@ -18,6 +18,12 @@ export class ThreadList {
   calls = $state.raw<Record<string, string>>({});
   loaded = $state(false);
   next = $state('');
+  #pages = 1;
+  #asked = 0;
+  #answered = 0;
+  #waiting = 0;
+  /** What was heard of threads while the list is read, which may be newer. */
+  #heard: Thread[] = [];
   threads = $derived(this.#all.filter(({ id }) => !(id in this.#leaving)));
 
   /** @param onFailure is called when a deletion fails */
@@ -25,18 +31,35 @@ export class ThreadList {
     addEventListener('pagehide', () => Object.keys(this.#leaving).forEach((id) => void this.#delete(id)));
   }
 
+  /** Reads the newest threads. Those of further pages stay. */
   async load(): Promise<void> {
-    const page = await listThreads();
-    this.#all = page.threads;
-    this.next = page.next;
-    this.loaded = true;
+    const turn = ++this.#asked;
+    const from = this.#heard.length;
+    this.#waiting++;
+    try {
+      const page = await listThreads();
+      if (turn < this.#answered) return; // a later answer came first
+      this.#answered = turn;
+      const end = page.next === '' ? -Infinity : Math.min(...page.threads.map(timeOf));
+      this.#all = this.#merged(page.threads, this.#all.filter((thread) => timeOf(thread) <= end));
+      this.#heard.slice(from).filter(({ id }) => !this.#gone.includes(id)).forEach((thread) => this.#place(thread));
+      if (page.next === '' || this.#pages === 1) this.next = page.next;
+      this.loaded = true;
+    } finally {
+      if (--this.#waiting === 0) this.#heard = [];
+    }
   }
 
   async more(): Promise<void> {
     const page = await listThreads({ cursor: this.next });
-    const known = new Set(this.#all.map((thread) => thread.id));
-    this.#all = [...this.#all, ...page.threads.filter((thread) => !known.has(thread.id))];
+    this.#all = this.#merged(this.#all, page.threads);
     this.next = page.next;
+    this.#pages++;
+  }
+
+  #merged(first: Thread[], further: Thread[]): Thread[] {
+    const known = new Set(first.map(({ id }) => id));
+    return [...first, ...further.filter(({ id }) => !known.has(id))].filter(({ id }) => !this.#gone.includes(id));
   }
 
   titleOf(id: string): string {
@@ -73,8 +96,13 @@ export class ThreadList {
 
   /** Puts a thread in its place, whether it is new or not. */
   put(thread: Thread): void {
+    if (this.#waiting > 0) this.#heard.push(thread);
+    this.#place(thread);
+  }
+
+  #place(thread: Thread): void {
     const others = this.#all.filter(({ id }) => id !== thread.id);
-    this.#all = [...others, thread].sort((a, b) => (a.updatedAt < b.updatedAt ? 1 : a.updatedAt > b.updatedAt ? -1 : 0));
+    this.#all = [...others, thread].sort((a, b) => timeOf(b) - timeOf(a));
   }
 
   titled(id: string, title: string): void {
@@ -132,6 +160,10 @@ export class ThreadList {
     const { [id]: _, ...rest } = this.#leaving;
     this.#leaving = rest;
   }
+}
+
+function timeOf({ updatedAt }: Thread): number {
+  return Date.parse(updatedAt) || 0;
 }
 
 export interface Group {
