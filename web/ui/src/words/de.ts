@@ -243,10 +243,12 @@ export const de: Words = {
     failedEarly: 'Die Antwort ist fehlgeschlagen, bevor sie fertig war.',
     copy: 'Kopieren',
     copied: 'Kopiert',
+    notCopied: 'Der Browser hat das Kopieren nicht erlaubt. Markieren und kopieren Sie den Text selbst.',
     regenerate: 'Antwort neu erzeugen',
     edit: 'Bearbeiten und erneut senden',
     image: 'Bild',
     part: (type) => `Inhalt vom Typ ${type}`,
+    notShown: 'Diese Nachricht lässt sich nicht anzeigen. Exportieren Sie die Unterhaltung, um sie zu lesen.',
   },
   composer: {
     label: 'Nachricht',
@@ -265,6 +267,7 @@ export const de: Words = {
     imageNamed: (name) => `Bild: ${name}`,
     drop: 'Bild hier ablegen',
     tooLarge: 'Das Bild ist größer als 10 MB.',
+    tooMany: (most) => `Eine Nachricht kann höchstens ${most} Bilder enthalten.`,
     notImage: 'Nur Bilder im Format PNG, JPEG, WebP oder GIF können gesendet werden.',
     noImages: 'Dieser Server akzeptiert keine Bilder.',
     noCamera: 'Die Kamera kann nicht verwendet werden. Erlauben Sie sie in der Adresszeile oder wählen Sie eine Datei.',
@@ -352,6 +355,7 @@ export const de: Words = {
     full: 'Vollbild',
     leaveFull: 'Vollbild beenden',
     canvas: 'Diagramme und Tabellen',
+    notSaved: 'Das Bild konnte nicht gespeichert werden. Versuchen Sie SVG oder CSV.',
     canvasEmpty: 'Hier werden die Diagramme und Tabellen dieser Unterhaltung gesammelt.',
   },
   usage: {

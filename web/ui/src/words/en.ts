@@ -251,10 +251,12 @@ export const en = {
     failedEarly: 'The answer failed before it was finished.',
     copy: 'Copy',
     copied: 'Copied',
+    notCopied: 'The browser did not allow copying. Select the text and copy it yourself.',
     regenerate: 'Regenerate the answer',
     edit: 'Edit and resend',
     image: 'Image',
     part: (type: string) => `Content of type ${type}`,
+    notShown: 'This message cannot be shown. Export the conversation to read it.',
   },
   composer: {
     label: 'Message',
@@ -274,6 +276,7 @@ export const en = {
     drop: 'Drop the image here',
     tooLarge: 'The image is larger than 10 MB.',
     notImage: 'Only PNG, JPEG, WebP and GIF images can be sent.',
+    tooMany: (most: number) => `A message can have at most ${most} images.`,
     noImages: 'This server does not accept images.',
     noCamera: 'The camera cannot be used. Allow it in the address bar, or choose a file.',
   },
@@ -360,6 +363,7 @@ export const en = {
     full: 'Full screen',
     leaveFull: 'Exit full screen',
     canvas: 'Charts and tables',
+    notSaved: 'The picture could not be saved. Try SVG or CSV.',
     canvasEmpty: 'This conversation’s charts and tables are collected here.',
   },
   usage: {

@@ -10,16 +10,18 @@ export function highlighted(words: string[]): (element: HTMLElement) => (() => v
   };
 }
 
-function rangesOf(element: HTMLElement, words: string[]): Range[] {
+/** Where the words are in the text of an element. */
+export function rangesOf(element: HTMLElement, words: string[]): Range[] {
   const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
   const ranges: Range[] = [];
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const text = (node.textContent ?? '').toLowerCase();
+    const end = (node as Text).length; // lower case may be longer: İ
     for (const word of words) {
       for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {
         const range = new Range();
-        range.setStart(node, at);
-        range.setEnd(node, at + word.length);
+        range.setStart(node, Math.min(at, end));
+        range.setEnd(node, Math.min(at + word.length, end));
         ranges.push(range);
       }
     }

@@ -23,12 +23,20 @@ function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (char) => escapes[char] ?? char);
 }
 
+// Parsing ends in an error where quotes or lists are nested thousands deep.
+function htmlOf(text: string): string {
+  try {
+    return marked.parse(text, { async: false, gfm: true, breaks: true });
+  } catch {
+    return `<pre>${escaped(text)}</pre>`;
+  }
+}
+
 /** Turns a model's Markdown into HTML that contains only text and links. */
 export function renderMarkdown(text: string): string {
   // Where it cannot work the sanitizer returns its input, not an error.
   if (!DOMPurify.isSupported) return escaped(text);
-  const html = marked.parse(text, { async: false, gfm: true, breaks: true });
-  return DOMPurify.sanitize(html, {
+  return DOMPurify.sanitize(htmlOf(text), {
     ALLOWED_TAGS: allowed,
     ALLOWED_ATTR: ['href', 'title', 'start'],
     ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
