@@ -74,4 +74,48 @@ describe('Drafts', () => {
       expect([drafts.of(''), drafts.of('new')]).toEqual(['', good ? 'second' : 'first\nsecond']);
     }
   });
+
+  it('has images of its own in each conversation, which go along and come back', async () => {
+    const file = (name: string) => new File(['x'], name, { type: 'image/png' });
+    for (const good of [true, false]) {
+      const drafts = new Drafts();
+      const names = (thread: string) => drafts.pictures.of(thread).map(({ name }) => name);
+      drafts.pictures.add('', [file('one')]);
+      drafts.pictures.add('b', [file('b')]);
+      let sent = 0;
+      let end: (good: boolean) => void = () => undefined;
+      const sending = drafts.send('', (_, made, images) => {
+        sent = images.length;
+        made('new');
+        drafts.pictures.add('new', [file('two')]);
+        return new Promise((resolve) => (end = resolve));
+      });
+      expect([sent, names(''), names('new')]).toEqual([1, [], ['two']]);
+      end(good);
+      await sending;
+      expect([names(''), names('new'), names('b')]).toEqual([[], good ? ['two'] : ['one', 'two'], ['b']]);
+    }
+  });
+
+  it('takes as many images as the server does', () => {
+    const drafts = new Drafts();
+    const files = Array.from({ length: 11 }, () => new File(['x'], 'x', { type: 'image/png' }));
+    expect(() => drafts.pictures.add('a', files)).toThrow('at most 10 images');
+    expect(drafts.pictures.of('a')).toHaveLength(10);
+  });
+
+  it('keeps texts over a reload, as far as the storage lets it', () => {
+    const kept = new Map<string, string>();
+    const storage = { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
+    const drafts = new Drafts(storage);
+    drafts.write('a', 'one');
+    drafts.write('b', '');
+    expect([new Drafts(storage).of('a'), ...kept.values()]).toEqual(['one', '{"a":"one"}']);
+    for (const rubbish of ['{', '[1]', '{"a":7}']) {
+      expect(new Drafts({ ...storage, getItem: () => rubbish }).of('a')).toBe('');
+    }
+    const full = new Drafts({ ...storage, setItem: () => { throw new Error('full'); } });
+    full.write('a', 'more');
+    expect(full.of('a')).toBe('more');
+  });
 });

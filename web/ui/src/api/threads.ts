@@ -67,7 +67,7 @@ async function post(id: string, body: object): Promise<void> {
     headers: { Accept: 'text/event-stream', 'Content-Type': 'application/json' },
     body: JSON.stringify(body),
   });
-  await response.body?.cancel();
+  await response.body?.cancel().catch(() => undefined); // the server has it all the same
 }
 
 export async function interrupt(id: string): Promise<void> {

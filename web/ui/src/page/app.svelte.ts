@@ -15,7 +15,6 @@ import { ThreadList, undoMs } from '../thread/list.svelte';
 import { OpenThread } from '../thread/open.svelte';
 import { t } from '../words/language.svelte';
 import { Drafts } from './drafts.svelte';
-import { dataUrlOf } from './images.svelte';
 import { Notices } from './notices.svelte';
 import { hashOf, threadOfHash } from './route';
 import { Search } from './search.svelte';
@@ -24,6 +23,9 @@ import { ThemeChoice } from './theme.svelte';
 
 /** The panel shown beside or over the thread. */
 export type Panel = 'none' | 'canvas' | 'usage' | 'assistant' | 'settings';
+
+/** Up to this length a text goes into a call by its data channel; the server says what is wrong with a longer one. */
+const longestSaid = 8000;
 
 /** The page's state and what the user can do with it. */
 export class App {
@@ -37,7 +39,7 @@ export class App {
   /** Counts what was sent: with each, the transcript jumps to its end. */
   sent = $state(0);
 
-  readonly drafts = new Drafts();
+  readonly drafts = new Drafts(tabStorage());
   readonly notices = new Notices();
   readonly theme = new ThemeChoice();
   readonly settings = new Settings();
@@ -72,9 +74,7 @@ export class App {
     return live !== '' && !this.callIsHere && live !== this.call.state.callId ? live : '';
   });
   /** A text sent now goes into the queue, because the assistant is busy. During a call it goes into the call. */
-  willQueue = $derived(
-    !this.callIsHere && this.open !== null && !this.open.liveCall && (this.open.busy || this.open.queue.waiting),
-  );
+  willQueue = $derived(this.#queues(this.open));
   /** The queue is full. */
   queueFull = $derived(this.willQueue && (this.open?.queue.full ?? false));
   /** The approvals that the user is asked for: a call's, then those of typed turns. */
@@ -144,14 +144,21 @@ export class App {
   async sendText(text: string, images: Blob[], made: (id: string) => void): Promise<boolean> {
     this.sending = true;
     this.sent++;
+    // The user may be elsewhere before all of it is sent.
+    const { open } = this;
+    let thread = this.threadId;
     const done = await this.#try(async () => {
-      if (this.callIsHere) return this.call.say(text, await Promise.all(images.map((image) => dataUrlOf(image))));
-      if (!this.threadId) {
-        const { id } = await this.threads.create();
-        made(id);
-        this.select(id);
+      if (this.callIsHere) {
+        if (images.length === 0 && text.length <= longestSaid) return this.call.say(text);
+        if (this.call.state.phase !== 'live') throw new PlainError('not_connected', t().call.notConnected);
       }
-      await this.#post(text, await this.#upload(this.threadId, images));
+      if (!thread) {
+        thread = (await this.threads.create()).id;
+        made(thread);
+        if (this.threadId === '') this.select(thread);
+      }
+      const ids = await Promise.all(images.map((image) => uploadImage(thread, image)));
+      await this.#post(thread, open, text, ids);
     });
     this.sending = false;
     return done;
@@ -243,25 +250,21 @@ export class App {
     }
   }
 
-  async #upload(thread: string, images: Blob[]): Promise<string[]> {
+  async #post(thread: string, open: OpenThread | null, text: string, images: string[]): Promise<void> {
+    if (open && this.#queues(open)) return open.queue.add(text, images);
     try {
-      return await Promise.all(images.map((image) => uploadImage(thread, image)));
-    } catch (thrown) {
-      const missing = thrown instanceof ApiError && (thrown.status === 404 || thrown.status === 405);
-      throw missing ? new PlainError('no_images', t().composer.noImages) : thrown;
-    }
-  }
-
-  async #post(text: string, images: string[]): Promise<void> {
-    const { open, threadId } = this;
-    if (this.willQueue) return open?.queue.add(text, images);
-    try {
-      await postMessage(threadId, text, images);
+      await postMessage(thread, text, images);
     } catch (thrown) {
       // A turn has started that this page did not know about.
       if (!(thrown instanceof ApiError && thrown.code === 'agent_busy') || !open) throw thrown;
       await open.queue.add(text, images);
     }
+  }
+
+  /** Whether a text sent now has to wait because the assistant is busy. */
+  #queues(open: OpenThread | null): boolean {
+    if (!open || open.liveCall || (this.call.active && this.call.state.threadId === open.id)) return false;
+    return open.busy || open.queue.waiting;
   }
 
   #take(event: SocketEvent): void {
@@ -281,7 +284,10 @@ export class App {
   }
 
   #placed(id: string): void {
-    if (id && id !== this.threadId) this.select(id);
+    if (id && this.threadId === '') {
+      this.drafts.move('', id);
+      this.select(id);
+    }
     void this.refresh();
   }
 
@@ -300,6 +306,14 @@ export class App {
         })
       : null;
     this.open = open;
+  }
+}
+
+function tabStorage(): Storage | undefined {
+  try {
+    return sessionStorage;
+  } catch {
+    return undefined; // it may be forbidden
   }
 }
 

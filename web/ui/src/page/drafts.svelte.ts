@@ -1,6 +1,17 @@
-/** The unsent texts, one per thread, so that switching loses nothing. */
+import { asObject, parseJson } from '../base/json';
+import { forget, Pictures } from './images.svelte';
+
+const key = 'voicebridge-drafts';
+
+/** The unsent texts and images, by thread, so that switching loses nothing. Texts survive a reload of the tab. */
 export class Drafts {
+  readonly pictures = new Pictures();
   #texts = $state<Record<string, string>>({});
+
+  constructor(private readonly storage?: Pick<Storage, 'getItem' | 'setItem'>) {
+    const stored = Object.entries(asObject(parseJson(storage?.getItem(key) ?? '')));
+    for (const [thread, text] of stored) if (typeof text === 'string') this.#texts[thread] = text;
+  }
 
   of(thread: string): string {
     return this.#texts[thread] ?? '';
@@ -8,6 +19,18 @@ export class Drafts {
 
   write(thread: string, text: string): void {
     this.#texts[thread] = text;
+    try {
+      this.storage?.setItem(key, JSON.stringify(Object.fromEntries(Object.entries(this.#texts).filter(([, kept]) => kept !== ''))));
+    } catch {
+      // Without room in the storage the text lasts as long as the page.
+    }
+  }
+
+  /** Moves what is unsent to a thread that was made for it. */
+  move(from: string, to: string): void {
+    this.write(to, joined(this.of(from), this.of(to)));
+    this.write(from, '');
+    this.pictures.putBack(to, this.pictures.take(from));
   }
 
   /**
@@ -15,16 +38,21 @@ export class Drafts {
    * there; what could not be sent comes back before that. `made` is to be told of a thread that
    * was made for the text, to which all goes along.
    */
-  async send(thread: string, send: (text: string, made: (id: string) => void) => Promise<boolean>): Promise<boolean> {
+  async send(thread: string, send: (text: string, made: (id: string) => void, images: Blob[]) => Promise<boolean>): Promise<boolean> {
     const text = this.of(thread).trim();
+    const pictures = this.pictures.take(thread);
     let home = thread;
     this.write(thread, '');
-    const sent = await send(text, (id) => {
-      this.#texts[id] = joined(this.of(home), this.of(id));
-      this.write(home, '');
+    const made = (id: string) => {
+      this.move(home, id);
       home = id;
-    });
-    if (!sent) this.write(home, joined(text, this.of(home)));
+    };
+    const sent = await send(text, made, pictures.map(({ file }) => file));
+    if (sent) forget(pictures);
+    else {
+      this.write(home, joined(text, this.of(home)));
+      this.pictures.putBack(home, pictures);
+    }
     return sent;
   }
 }

@@ -12,40 +12,51 @@ export interface Picture {
 
 export const imageTypes = ['image/png', 'image/jpeg', 'image/webp', 'image/gif'];
 const maxBytes = 10 * 1000 * 1000;
-const most = 8;
+/** The server takes no more in one message. */
+const most = 10;
 
-/** The images of the next message. */
+/** The images of the next messages, by thread. */
 export class Pictures {
-  list = $state.raw<Picture[]>([]);
+  #lists = $state.raw<Record<string, Picture[]>>({});
   #next = 1;
 
-  /** Adds image files; throws at the first that is not an image or is too large. */
-  add(files: Iterable<File>): void {
+  of(thread: string): Picture[] {
+    return this.#lists[thread] ?? [];
+  }
+
+  /** Adds image files; throws at the first that is not an image, is too large or is one too many. */
+  add(thread: string, files: Iterable<File>): void {
     for (const file of files) {
       if (!imageTypes.includes(file.type)) throw new PlainError('not_image', t().composer.notImage);
       if (file.size > maxBytes) throw new PlainError('image_too_large', t().composer.tooLarge);
-      this.list = [...this.list, { id: this.#next++, name: file.name, file, url: URL.createObjectURL(file) }].slice(-most);
+      if (this.of(thread).length >= most) throw new PlainError('too_many_images', t().composer.tooMany(most));
+      this.#set(thread, [...this.of(thread), { id: this.#next++, name: file.name, file, url: URL.createObjectURL(file) }]);
     }
   }
 
-  remove(id: number): void {
-    for (const picture of this.list) if (picture.id === id) URL.revokeObjectURL(picture.url);
-    this.list = this.list.filter((picture) => picture.id !== id);
+  remove(thread: string, id: number): void {
+    forget(this.of(thread).filter((picture) => picture.id === id));
+    this.#set(thread, this.of(thread).filter((picture) => picture.id !== id));
   }
 
-  clear(): void {
-    this.list.forEach(({ id }) => this.remove(id));
+  /** Takes the images out, to be sent. They are put back, or forgotten. */
+  take(thread: string): Picture[] {
+    const taken = this.of(thread);
+    this.#set(thread, []);
+    return taken;
+  }
+
+  /** Puts images before those that were added meanwhile. */
+  putBack(thread: string, taken: Picture[]): void {
+    this.#set(thread, [...taken, ...this.of(thread)]);
+  }
+
+  #set(thread: string, list: Picture[]): void {
+    this.#lists = { ...this.#lists, [thread]: list };
   }
 }
 
-/** An image as a data URL, small enough for an event of a call. */
-export async function dataUrlOf(image: Blob, longest = 1024): Promise<string> {
-  const bitmap = await createImageBitmap(image);
-  const scale = Math.min(1, longest / Math.max(bitmap.width, bitmap.height));
-  const canvas = document.createElement('canvas');
-  canvas.width = Math.max(1, Math.round(bitmap.width * scale));
-  canvas.height = Math.max(1, Math.round(bitmap.height * scale));
-  canvas.getContext('2d')?.drawImage(bitmap, 0, 0, canvas.width, canvas.height);
-  bitmap.close();
-  return canvas.toDataURL('image/jpeg', 0.8);
+/** Lets the browser free images that the page no longer shows. */
+export function forget(pictures: Picture[]): void {
+  pictures.forEach(({ url }) => URL.revokeObjectURL(url));
 }

@@ -269,7 +269,6 @@ export const de: Words = {
     tooLarge: 'Das Bild ist größer als 10 MB.',
     tooMany: (most) => `Eine Nachricht kann höchstens ${most} Bilder enthalten.`,
     notImage: 'Nur Bilder im Format PNG, JPEG, WebP oder GIF können gesendet werden.',
-    noImages: 'Dieser Server akzeptiert keine Bilder.',
     noCamera: 'Die Kamera kann nicht verwendet werden. Erlauben Sie sie in der Adresszeile oder wählen Sie eine Datei.',
   },
   queue: {

@@ -277,7 +277,6 @@ export const en = {
     tooLarge: 'The image is larger than 10 MB.',
     notImage: 'Only PNG, JPEG, WebP and GIF images can be sent.',
     tooMany: (most: number) => `A message can have at most ${most} images.`,
-    noImages: 'This server does not accept images.',
     noCamera: 'The camera cannot be used. Allow it in the address bar, or choose a file.',
   },
   queue: {
