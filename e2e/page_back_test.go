@@ -26,10 +26,12 @@ func TestPageComesBack(t *testing.T) {
 	other.click(t, "take-over")
 	other.untilLive(t)
 	p.untilOver(t)
+	p.until(t, "the call of the other tab", "probe.all('take-over').length === 1")
 	other.say(t, "Go on, please.")
 	other.untilMessage(t, "user text completed", "Go on, please.")
 	other.click(t, "hangup")
 	other.untilOver(t)
+	p.until(t, "no call elsewhere", "probe.all('take-over').length === 0")
 	if n := len(s.sim.Sessions()); n != 1 {
 		t.Errorf("%d sessions were opened for one call", n)
 	}

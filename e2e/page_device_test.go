@@ -28,7 +28,8 @@ const device = `(() => {
 })()`
 
 // TestPageDevice keeps the screen on during a call, is muted and hung up from the lock
-// screen, can be installed, and sends a photo from the camera into the call.
+// screen, can be installed, gets another microphone when one is unplugged, changes how to
+// speak, and sends a photo from the camera into the call.
 func TestPageDevice(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
@@ -51,6 +52,19 @@ func TestPageDevice(t *testing.T) {
 	p.do(t, "unmute from the lock screen", chromedp.Evaluate[chromedp.Void]("(probe.actions.togglemicrophone(), undefined)"))
 	p.until(t, "an open microphone", "probe.all('call-state')[0].dataset.word !== 'muted'")
 	p.untilSilent(t)
+
+	p.do(t, "unplug the microphone", chromedp.Evaluate[chromedp.Void](`(probe.track = voicebridge.pc.getSenders()[0].track, probe.track.dispatchEvent(new Event('ended')), undefined)`))
+	p.untilNotice(t, "mic_changed", "is used now.")
+	p.until(t, "another microphone in the call", "((track) => track && track !== probe.track && track.readyState === 'live' && track.enabled)(voicebridge.pc.getSenders()[0].track)")
+
+	// Hold to talk, and back to how the session notices speech by itself.
+	p.click(t, "call-settings")
+	for _, mode := range []struct{ choice, turns string }{{"1", "null"}, {"0", `"server_vad"`}} {
+		p.do(t, "choose how to speak", chromedp.Evaluate[chromedp.Void]("(document.querySelectorAll('input[name=mode]')["+mode.choice+"].click(), undefined)"))
+		p.until(t, "a session with turn detection "+mode.turns, `JSON.stringify(probe.events.findLast(({ way, event }) =>
+			way === 'in' && event.type === 'session.updated')?.event.session.audio.input.turn_detection?.type ?? null) === '`+mode.turns+`'`)
+	}
+	p.click(t, "close-panel")
 
 	p.click(t, "take-photo")
 	p.until(t, "the camera's picture", "document.querySelector('[data-testid=camera-dialog] video')?.videoWidth > 0")

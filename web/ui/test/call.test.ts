@@ -49,11 +49,25 @@ describe('settings', () => {
     expect(readSettings(text)).toEqual(want);
   });
   it('are told to the call, as far as they differ', () => {
-    expect(sessionUpdate(defaultSettings, null)).toEqual({ type: 'session.update', session: { type: 'realtime' } });
-    expect(sessionUpdate({ ...defaultSettings, mode: 'hold', voice: 'ash', speed: 1.25 }, [{ name: 't' }])).toEqual({
+    const told = { ...defaultSettings };
+    expect(sessionUpdate(told, told, null, null)).toBeNull();
+    expect(sessionUpdate(told, told, null, [])).toEqual({ type: 'session.update', session: { type: 'realtime', tools: [] } });
+    expect(sessionUpdate({ ...told, mode: 'hold', voice: 'ash', speed: 1.25 }, told, null, [{ name: 't' }])).toEqual({
       type: 'session.update',
       session: { type: 'realtime', tools: [{ name: 't' }], audio: { input: { turn_detection: null }, output: { voice: 'ash', speed: 1.25 } } },
     });
+  });
+  it('can be taken back during a call', () => {
+    const told = { ...defaultSettings, mode: 'hold', speed: 1.25 } as const;
+    const audio = (turns: object | null) => sessionUpdate(defaultSettings, told, turns as Record<string, unknown> | null, null);
+    const back = (turn_detection: object) => ({ type: 'session.update', session: { type: 'realtime', audio: { input: { turn_detection }, output: { speed: 1 } } } });
+    expect(audio({ type: 'semantic_vad', eagerness: 'low' })).toEqual(back({ type: 'semantic_vad', eagerness: 'low' }));
+    expect(audio(null)).toEqual(back({ type: 'server_vad' }));
+  });
+  it('go back to how the session noticed speech before', () => {
+    const session = (turn_detection: unknown) => ({ type: 'session.updated', session: { audio: { input: { turn_detection } } } });
+    const events = [session({ type: 'semantic_vad' }), session(null), { type: 'session.updated', session: null }];
+    expect(events.reduce((call, event) => reduce(call, event, 1), live).turns).toEqual({ type: 'semantic_vad' });
   });
   it('list the devices that have a name', () => {
     const device = (kind: MediaDeviceKind, deviceId: string, label: string) => ({ kind, deviceId, label });

@@ -3,7 +3,7 @@ import { PlainError } from '../base/errors';
 import { asNumber, asObject, asText, type Json } from '../base/json';
 import { keepAwake, onLockScreen } from '../device/awake';
 import { Microphone, openMicrophone } from '../device/microphone';
-import type { Settings } from '../device/settings.svelte';
+import { defaultSettings, type Settings } from '../device/settings.svelte';
 import type { PeerStep } from '../link/connection';
 import type { Approval } from '../message/live';
 import { readMessage, type Message } from '../message/message';
@@ -35,6 +35,8 @@ export interface Hooks {
 }
 
 const waitingMs = 60_000;
+/** Whoever holds the button shorter than this has only pressed it. The service refuses less than 100 ms. */
+const shortestHoldMs = 250;
 
 /** The one live call of this page. */
 export class Call {
@@ -63,6 +65,11 @@ export class Call {
   #context: AudioContext | null = null;
   #tools: ToolRuns | null = null;
   #sentTexts = new Map<string, string>();
+  /** The settings that the call knows. */
+  #told = defaultSettings;
+  /** The chosen microphone that is in use, as in the settings. */
+  #chosen = '';
+  #heldAt = 0;
   #attempt = 0;
   #around: (() => void)[] = [];
 
@@ -135,8 +142,11 @@ export class Call {
     this.holding = down;
     this.#gate();
     if (down) {
+      this.#heldAt = Date.now();
       if (this.state.playing || this.state.response !== null) this.stopTalking();
       this.#line?.send({ type: 'input_audio_buffer.clear' });
+    } else if (this.muted || Date.now() - this.#heldAt < shortestHoldMs) {
+      this.#line?.send({ type: 'input_audio_buffer.clear' }); // nothing was said that could be answered
     } else {
       this.#line?.send({ type: 'input_audio_buffer.commit' });
       this.#line?.send({ type: 'response.create' });
@@ -180,23 +190,48 @@ export class Call {
 
   /** Applies changes of the settings. */
   async applySettings(): Promise<void> {
-    const { speaker, volume, microphone } = this.settings.current;
+    const { speaker, volume } = this.settings.current;
     this.#speaker.use(speaker, volume);
     if (!this.active) return;
+    if (this.settings.current.mode !== 'hold') this.holding = false;
     this.#gate();
-    this.#line?.send(sessionUpdate(this.settings.current, null));
-    const [context, attempt] = [this.#context, this.#attempt];
-    const known = this.#microphone?.track?.getSettings().deviceId;
-    if (!context || !this.#microphone || microphone === '' || microphone === known) return;
+    this.#tell(null);
+    await this.#useChosen();
+  }
+
+  async #useChosen(): Promise<void> {
+    if (this.settings.current.microphone === this.#chosen) return;
+    const attempt = this.#attempt;
+    await this.#changeMicrophone().catch((thrown: unknown) => {
+      if (attempt === this.#attempt) this.hooks.onFailure(thrown);
+    });
+  }
+
+  // A headset was unplugged: the call goes on with another microphone, if there is one.
+  async #lostMicrophone(): Promise<void> {
+    const attempt = this.#attempt;
     try {
-      const stream = await openMicrophone(microphone);
-      if (attempt !== this.#attempt) return stream.getTracks().forEach((track) => track.stop());
-      this.#microphone.close();
-      this.#useMicrophone(stream, context);
-      await this.#line?.replaceTrack(this.#microphone.track);
-    } catch (thrown) {
-      this.hooks.onFailure(thrown);
+      const name = await this.#changeMicrophone();
+      if (name !== '') this.hooks.onInfo('mic_changed', t().micChanged(name));
+    } catch {
+      if (attempt === this.#attempt) this.hooks.onProblem('mic_lost', t().micLost);
     }
+  }
+
+  /** Opens the chosen microphone, or the system's if that is gone, and returns its name; empty if it is no longer wanted. */
+  async #changeMicrophone(): Promise<string> {
+    const { microphone } = this.settings.current;
+    const [context, attempt] = [this.#context, this.#attempt];
+    if (!context || !this.#microphone) return '';
+    const stream = await openMicrophone(microphone);
+    if (attempt !== this.#attempt || microphone !== this.settings.current.microphone) {
+      stream.getTracks().forEach((track) => track.stop());
+      return '';
+    }
+    this.#microphone.close();
+    const { track } = this.#useMicrophone(stream, context, microphone);
+    await this.#line?.replaceTrack(track);
+    return track?.label ?? '';
   }
 
   /** How loud a side is, from 0 to 1. A muted microphone is silent. */
@@ -223,13 +258,14 @@ export class Call {
     void context.resume();
     try {
       const ice = this.hooks.iceServers();
-      const stream = await openMicrophone(this.settings.current.microphone);
+      const { microphone } = this.settings.current;
+      const stream = await openMicrophone(microphone);
       if (attempt !== this.#attempt) return stream.getTracks().forEach((track) => track.stop());
-      this.#useMicrophone(stream, context);
+      this.#useMicrophone(stream, context, microphone);
       this.state = { ...this.state, phase: 'connecting' };
       const iceServers = await ice;
       if (attempt !== this.#attempt) return;
-      this.#line = new Line(iceServers, stream, this.#handlers(attempt));
+      this.#line = new Line(iceServers, this.#microphone?.stream ?? stream, this.#handlers(attempt));
       await connect(this.#line);
     } catch (thrown) {
       if (attempt !== this.#attempt) return;
@@ -269,7 +305,8 @@ export class Call {
 
   #opened(): void {
     this.#tools = new ToolRuns(this.page, (event) => this.#line?.send(event));
-    this.#line?.send(sessionUpdate(this.settings.current, declared()));
+    this.#told = defaultSettings;
+    this.#tell(declared());
     // A continued call was ready before.
     if (this.state.callId !== '' && this.state.phase === 'connecting') this.#live({ ...this.state, phase: 'live' });
   }
@@ -299,12 +336,18 @@ export class Call {
     } else if (type === 'error') {
       this.#takeError(asObject(event.error));
     } else {
-      this.#tell(type, event);
+      this.#inform(type, event);
       this.#tools?.take(event, after);
     }
   }
 
-  #tell(type: string, event: Json): void {
+  /** Sends the call what it does not know of the settings. */
+  #tell(tools: object[] | null): void {
+    const update = sessionUpdate(this.settings.current, this.#told, this.state.turns, tools);
+    if (update && this.#line?.send(update)) this.#told = this.settings.current;
+  }
+
+  #inform(type: string, event: Json): void {
     if (type === 'bridge.storage.recovered') this.hooks.onInfo('storage_recovered', t().storage.recovered);
     if (type === 'bridge.budget.warning') {
       const [spent, limit] = [money(asNumber(event.spent_usd, 0)), money(asNumber(event.limit_usd, 0))];
@@ -320,9 +363,11 @@ export class Call {
     this.hooks.onProblem(asText(error.code, 'error'), lost ? t().notSent(words, lost) : words);
   }
 
-  #useMicrophone(stream: MediaStream, context: AudioContext): void {
-    this.#microphone = new Microphone(stream, context, () => this.hooks.onProblem('mic_lost', t().micLost));
+  #useMicrophone(stream: MediaStream, context: AudioContext, chosen: string): Microphone {
+    this.#chosen = chosen;
+    this.#microphone = new Microphone(stream, context, () => void this.#lostMicrophone());
     this.#gate();
+    return this.#microphone;
   }
 
   // Whether the microphone's audio is sent.

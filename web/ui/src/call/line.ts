@@ -69,6 +69,7 @@ export class Line {
     if (this.#closed) return;
     const answer = await comeBack(offer, location);
     this.#location = location;
+    if (this.#closed) return hangUp(location); // nobody else is in the call any more
     await this.#take(answer);
   }
 

@@ -1,4 +1,4 @@
-import { asNumber, asObject, asText, type Json } from '../base/json';
+import { asNumber, asObject, asText, isObject, type Json } from '../base/json';
 import { answerableUntil, type Approval, type Caption, type ToolRun } from '../message/live';
 import type { Word } from '../words/states';
 
@@ -27,6 +27,8 @@ export interface CallState {
   tools: ToolRun[];
   approvals: Approval[];
   captions: Caption[];
+  /** How the session notices that the user has spoken, when nobody holds a button; null while it has not said. */
+  turns: Json | null;
   endReason: string;
 }
 
@@ -46,6 +48,7 @@ export const idleCall: CallState = {
   tools: [],
   approvals: [],
   captions: [],
+  turns: null,
   endReason: '',
 };
 
@@ -124,6 +127,11 @@ function reduceBridge(call: CallState, type: string, event: Json): CallState {
 
 function reduceTurn(call: CallState, type: string, event: Json): CallState {
   switch (type) {
+    case 'session.created':
+    case 'session.updated': {
+      const turns = asObject(asObject(asObject(event.session).audio).input).turn_detection;
+      return isObject(turns) ? { ...call, turns } : call;
+    }
     case 'input_audio_buffer.speech_started':
       return withCaption({ ...call, userSpeaking: true, waiting: false }, asText(event.item_id), 'user', (c) => c);
     case 'input_audio_buffer.speech_stopped':

@@ -71,7 +71,9 @@ export class App {
   /** The thread's call is in another window or on another device. */
   callElsewhere = $derived.by(() => {
     const live = this.open?.liveCall || this.threads.calls[this.threadId] || '';
-    return live !== '' && !this.callIsHere && live !== this.call.state.callId ? live : '';
+    const { callId, endReason } = this.call.state;
+    // What ended here may go on elsewhere.
+    return live !== '' && !this.callIsHere && (live !== callId || endReason === 'taken_over') ? live : '';
   });
   /** A text sent now goes into the queue, because the assistant is busy. During a call it goes into the call. */
   willQueue = $derived(this.#queues(this.open));
@@ -196,10 +198,7 @@ export class App {
   /** Continues this thread's call here, which is live elsewhere. */
   async takeOver(): Promise<void> {
     const callId = this.callElsewhere;
-    if (callId === '') return;
-    await this.call.join(this.threadId, callId);
-    // A server that cannot hand over a call ends it and starts a new one.
-    if (!this.call.active && this.callElsewhere !== '') await this.call.start(this.threadId, true);
+    if (callId !== '') await this.call.join(this.threadId, callId);
   }
 
   async rejoin(): Promise<void> {

@@ -63,6 +63,7 @@ export const de: Words = {
   },
   ended: (reason) => `Das Gespräch wurde beendet (${reason}).`,
   micFailed: (name) => `Das Mikrofon ließ sich nicht öffnen (${name}).`,
+  micChanged: (name) => `Das Mikrofon wurde getrennt. Jetzt wird „${name}“ verwendet.`,
   micLost: 'Das Mikrofon wurde getrennt. Um ein anderes zu verwenden, legen Sie auf und drücken Sie auf Sprechen.',
   serviceProblem: (what) => `Der Sprachdienst hat ein Problem gemeldet: ${what || 'unbekannt'}.`,
   serviceRefused: (code, message) => `Der Sprachdienst hat das Gespräch abgelehnt${code ? ` (${code})` : ''}${message ? `: ${message}` : '.'}`,

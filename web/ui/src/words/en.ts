@@ -70,6 +70,7 @@ export const en = {
   microphone,
   ended: (reason: string) => `The call ended (${reason}).`,
   micFailed: (name: string) => `The microphone could not be opened (${name}).`,
+  micChanged: (name: string) => `The microphone was disconnected. “${name}” is used now.`,
   micLost: 'The microphone was disconnected. To use another one, hang up and press Talk.',
   serviceProblem: (what: string) => `The voice service reported a problem: ${what || 'unknown'}.`,
   serviceRefused: (code: string, message: string) =>
