@@ -17,6 +17,11 @@ window.voicebridge = {
   },
 };
 
+// A page that the browser had put aside has lost its call and its sockets.
+addEventListener('pageshow', (event) => {
+  if (event.persisted) location.reload();
+});
+
 const target = document.getElementById('app');
 if (target) mount(Page, { target, props: { app } });
 void app.begin();

@@ -30,7 +30,7 @@ function follow(beforeRetry?: () => Promise<boolean>) {
   const events: SocketEvent[] = [];
   const states: boolean[] = [];
   let seq = 3;
-  const { stop, send } = followSocket({
+  const { stop, send, retry } = followSocket({
     url: (after) => `ws://x/?after=${after}`,
     after: () => seq,
     onEvent: (event) => {
@@ -41,7 +41,7 @@ function follow(beforeRetry?: () => Promise<boolean>) {
     beforeRetry,
     open: (url) => new FakeSocket(url) as unknown as WebSocket,
   });
-  return { events, states, stop, send };
+  return { events, states, stop, send, retry };
 }
 
 const last = () => FakeSocket.all.at(-1) as FakeSocket;
@@ -134,6 +134,59 @@ describe('follow', () => {
     await vi.advanceTimersByTimeAsync(60_000);
     expect(FakeSocket.all).toHaveLength(1);
     stop();
+  });
+
+  it('tries again when asked to, after it gave up', async () => {
+    let signedIn = false;
+    const { retry, stop } = follow(async () => signedIn);
+    retry(); // nothing was given up
+    last().drop();
+    await vi.advanceTimersByTimeAsync(600);
+    expect(FakeSocket.all).toHaveLength(1);
+    signedIn = true;
+    retry();
+    retry();
+    expect(FakeSocket.all).toHaveLength(2);
+    stop();
+    retry();
+    expect(FakeSocket.all).toHaveLength(2);
+  });
+
+  it('connects anew when a device wakes up, and once', async () => {
+    vi.stubGlobal('WebSocket', { OPEN: 1, CLOSED: 3 });
+    const page = Object.assign(new EventTarget(), { visibilityState: 'visible' });
+    vi.stubGlobal('document', page);
+    const show = (visibilityState: string) => {
+      page.visibilityState = visibilityState;
+      page.dispatchEvent(new Event('visibilitychange'));
+    };
+    const { events, states, stop } = follow();
+    last().say({ type: 'connected' });
+    show('hidden');
+    await vi.advanceTimersByTimeAsync(20_000);
+    show('visible'); // the server has not given it up yet
+    expect(FakeSocket.all).toHaveLength(1);
+    show('hidden');
+    await vi.advanceTimersByTimeAsync(40_000);
+    show('visible');
+    show('visible');
+    const [old] = FakeSocket.all;
+    expect([FakeSocket.all.length, last().url, old?.closed]).toEqual([2, 'ws://x/?after=3', true]);
+    old?.say({ type: 'message', data: {}, seq: 4 });
+    old?.drop();
+    last().say({ type: 'connected' });
+    expect([events.length, states]).toEqual([2, [true, true]]);
+    last().drop();
+    show('hidden');
+    show('visible'); // at once, not after the wait
+    await vi.advanceTimersByTimeAsync(0);
+    expect(FakeSocket.all).toHaveLength(3);
+    stop();
+    show('hidden');
+    await vi.advanceTimersByTimeAsync(40_000);
+    show('visible');
+    expect(FakeSocket.all).toHaveLength(3);
+    vi.unstubAllGlobals();
   });
 
   it('ends for good when it is stopped', async () => {

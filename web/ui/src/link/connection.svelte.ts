@@ -17,8 +17,8 @@ export class ConnectionWatch {
   /** @param onBack is called when the server answers again */
   constructor(private readonly onBack: () => void) {
     onReachability((up) => this.#learn({ of: 'server', up }));
-    addEventListener('online', () => this.#learn({ of: 'network', up: true }));
-    addEventListener('offline', () => this.#learn({ of: 'network', up: false }));
+    addEventListener('online', () => this.#network(true));
+    addEventListener('offline', () => this.#network(false));
   }
 
   peer(step: PeerStep): void {
@@ -27,6 +27,12 @@ export class ConnectionWatch {
     if (step === 'weak') void reachable();
     clearInterval(this.#ticking);
     this.#ticking = step === 'asking' || step === 'connecting' ? setInterval(() => (this.#now = Date.now()), tickMs) : undefined;
+  }
+
+  // A server on this machine is there without a network, too.
+  #network(up: boolean): void {
+    this.#learn({ of: 'network', up });
+    void reachable();
   }
 
   /** Records the state of one socket; undefined forgets it. */

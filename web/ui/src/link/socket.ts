@@ -22,11 +22,15 @@ interface Options {
 export interface Following {
   /** Sends one event; false if there is no connection. */
   send: (event: object) => boolean;
+  /** Tries again after beforeRetry gave up. */
+  retry: () => void;
   stop: () => void;
 }
 
 const firstDelayMs = 500;
 const longestDelayMs = 15_000;
+/** After this long without an answer to its pings the server has closed a connection. */
+const silentMs = 30_000;
 
 /** The wait before attempt n (from 0): doubles up to a limit, with up to a quarter of jitter. */
 export function retryDelay(attempt: number, random = Math.random()): number {
@@ -51,6 +55,8 @@ export function follow(options: Options): Following {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let attempt = 0;
   let stopped = false;
+  let gaveUp = false;
+  let hiddenAt = Infinity;
 
   const connect = () => {
     if (stopped) return;
@@ -58,7 +64,7 @@ export function follow(options: Options): Following {
     socket = current;
     current.onmessage = (message) => {
       const event = readEvent(message.data);
-      if (stopped || event === null) return;
+      if (stopped || socket !== current || event === null) return;
       if (event.type === 'connected') {
         attempt = 0;
         options.onState(true);
@@ -74,8 +80,8 @@ export function follow(options: Options): Following {
 
   const retry = async () => {
     timer = undefined; // one attempt at a time
-    const goOn = options.beforeRetry ? await options.beforeRetry() : true;
-    if (goOn) connect();
+    gaveUp = options.beforeRetry ? !(await options.beforeRetry()) : false;
+    if (!gaveUp) connect();
   };
 
   // When the network is back, it tries at once.
@@ -87,7 +93,23 @@ export function follow(options: Options): Following {
     }
   };
 
+  // A phone that was locked may have lost the connection without notice, and its timers have slept.
+  const onVisibility = () => {
+    if (document.visibilityState === 'hidden') {
+      hiddenAt = Date.now();
+      return;
+    }
+    const long = Date.now() - hiddenAt > silentMs;
+    hiddenAt = Infinity;
+    onOnline();
+    if (!long || socket?.readyState !== WebSocket.OPEN) return;
+    const old = socket;
+    connect();
+    old.close();
+  };
+
   globalThis.addEventListener?.('online', onOnline);
+  globalThis.document?.addEventListener?.('visibilitychange', onVisibility);
   connect();
   return {
     send(event) {
@@ -95,10 +117,17 @@ export function follow(options: Options): Following {
       socket.send(JSON.stringify(event));
       return true;
     },
+    retry() {
+      if (stopped || !gaveUp) return;
+      gaveUp = false;
+      attempt = 0;
+      connect();
+    },
     stop() {
       stopped = true;
       clearTimeout(timer);
       globalThis.removeEventListener?.('online', onOnline);
+      globalThis.document?.removeEventListener?.('visibilitychange', onVisibility);
       socket?.close();
     },
   };

@@ -7,7 +7,7 @@ import { Call } from '../call/call.svelte';
 import { Settings } from '../device/settings.svelte';
 import { ConnectionWatch } from '../link/connection.svelte';
 import { followOwner } from '../link/owner';
-import type { SocketEvent } from '../link/socket';
+import type { Following, SocketEvent } from '../link/socket';
 import type { Approval } from '../message/live';
 import { textOf, type Message } from '../message/message';
 import { questions } from '../thread/approvals';
@@ -43,7 +43,7 @@ export class App {
   readonly notices = new Notices();
   readonly theme = new ThemeChoice();
   readonly settings = new Settings();
-  readonly signIn = new SignIn();
+  readonly signIn = new SignIn(() => this.#signedIn());
   readonly connection = new ConnectionWatch(() => this.#back());
   readonly threads = new ThreadList((thrown) => this.notices.failure(thrown));
   readonly search = new Search((thrown) => this.notices.failure(thrown));
@@ -66,6 +66,8 @@ export class App {
     },
   );
 
+  #owner: Following | undefined;
+
   /** The call belongs to the thread that is shown. */
   callIsHere = $derived(this.call.active && this.call.state.threadId === this.threadId);
   /** The thread's call is in another window or on another device. */
@@ -87,7 +89,7 @@ export class App {
     this.#show(threadOfHash(location.hash));
     void this.#iceServers();
     await this.refresh();
-    followOwner({
+    this.#owner = followOwner({
       onEvent: (event) => this.#take(event),
       onState: (online) => {
         this.connection.socket(this, online);
@@ -275,6 +277,13 @@ export class App {
       this.select('');
     }
     if (event.type === 'call_ended') this.call.dropRejoin(String(event.data.call_id ?? ''));
+  }
+
+  // What was refused before is tried again.
+  #signedIn(): void {
+    void this.#iceServers();
+    this.#owner?.retry();
+    this.open?.retry();
   }
 
   #back(): void {

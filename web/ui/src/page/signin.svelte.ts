@@ -7,14 +7,18 @@ export class SignIn {
   #answer: ((signedIn: boolean) => void) | null = null;
   #question: Promise<boolean> | null = null;
 
-  constructor() {
+  /** @param onSignedIn is called when a token was accepted */
+  constructor(private readonly onSignedIn: () => void) {
     onUnauthorized(() => this.#ask());
   }
 
   /** Tries a token; false if it is not accepted. */
   async submit(token: string): Promise<boolean> {
     const accepted = await openSession(token);
-    if (accepted) this.#end(true);
+    if (accepted) {
+      this.#end(true);
+      this.onSignedIn();
+    }
     return accepted;
   }
 

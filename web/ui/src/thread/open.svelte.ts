@@ -53,6 +53,8 @@ export class OpenThread {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #begun = false;
   #reading: Promise<void> | undefined;
+  /** What the server refused. */
+  #refused: (() => Promise<void>) | undefined;
   #closed = false;
 
   constructor(
@@ -68,6 +70,14 @@ export class OpenThread {
     clearTimeout(this.#timer);
     this.#following?.stop();
     this.hooks.onState(undefined);
+  }
+
+  /** Tries again what was refused, because the user has signed in. */
+  retry(): void {
+    const again = this.#refused;
+    this.#refused = undefined;
+    void again?.();
+    this.#following?.retry();
   }
 
   /** Answers an approval request; false if there is no connection. The server asks again on the next one. */
@@ -139,6 +149,7 @@ export class OpenThread {
     if (this.#closed) return;
     this.gone = thrown instanceof ApiError && thrown.status === 404;
     if (isPassing(thrown)) this.#timer = setTimeout(() => void again(), 3000);
+    else if (!this.gone) this.#refused = again;
     if (!this.gone) this.hooks.onNotRead(thrown);
   }
 
@@ -146,6 +157,7 @@ export class OpenThread {
   async #load(last: number): Promise<void> {
     if (this.#begun || this.#closed) return;
     this.#begun = true;
+    this.#seq = Math.max(this.#seq, last); // from here on a socket may bring the rest
     clearTimeout(this.#timer);
     try {
       let from = last;
@@ -156,7 +168,6 @@ export class OpenThread {
         this.#from = from;
         if (from === 0) break;
       }
-      this.#seq = Math.max(this.#seq, last);
       this.earlier = this.#from > 0;
       this.loaded = true;
     } catch (thrown) {
@@ -206,6 +217,7 @@ export class OpenThread {
     } catch (thrown) {
       this.gone = thrown instanceof ApiError && thrown.status === 404;
       if (this.gone) this.hooks.onState(undefined);
+      else if (!isPassing(thrown) && !this.#closed) this.hooks.onNotRead(thrown);
       return isPassing(thrown);
     }
   }

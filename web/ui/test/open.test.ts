@@ -1,0 +1,107 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { OpenThread } from '../src/thread/open.svelte';
+
+class FakeSocket {
+  static readonly OPEN = 1;
+  static readonly CLOSED = 3;
+  static all: FakeSocket[] = [];
+  onmessage: ((event: { data: string }) => void) | null = null;
+  onclose: (() => void) | null = null;
+  readyState = 1;
+  readonly after: string | null;
+  constructor(url: string) {
+    this.after = new URL(url).searchParams.get('after');
+    FakeSocket.all.push(this);
+  }
+  close() {
+    this.readyState = 3;
+  }
+  say(type: string, data: object, seq?: number) {
+    this.onmessage?.({ data: JSON.stringify({ type, data, seq }) });
+  }
+}
+
+const last = () => FakeSocket.all.at(-1)!;
+const message = (id: string, seq: number) => ({ id, role: 'user', parts: [{ type: 'text', text: id }], metadata: { seq } });
+const json = (body: object, status = 200) => new Response(JSON.stringify(body), { status });
+let answer: (url: URL) => Response | Promise<Response>;
+let failures: unknown[];
+
+function open() {
+  const hooks = { onFailure: () => undefined, onNotRead: (thrown: unknown) => void failures.push(thrown), onThread: () => undefined, onChanged: () => undefined, onState: () => undefined };
+  return new OpenThread('t', hooks);
+}
+
+const isMessages = (url: URL) => url.pathname.endsWith('/messages');
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  FakeSocket.all = [];
+  failures = [];
+  answer = (url) => json(isMessages(url) ? { messages: [], next_after: null } : { id: 't', title: '', updated_at: '' });
+  vi.stubGlobal('document', { baseURI: 'http://server/' });
+  vi.stubGlobal('WebSocket', FakeSocket);
+  vi.stubGlobal('fetch', async (url: URL) => answer(url));
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+const until = (want: () => boolean) => vi.waitFor(() => expect(want()).toBe(true), { timeout: 60_000 });
+const sockets = (n: number) => until(() => FakeSocket.all.length === n);
+
+describe('an open thread', () => {
+  it('keeps its call when an earlier one ends late', async () => {
+    const thread = open();
+    await sockets(1);
+    last().say('connected', { server_max_seq: 0, call_id: 'old' });
+    last().say('call_started', { call_id: 'new' });
+    last().say('call_ended', { call_id: 'old' });
+    expect(thread.liveCall).toBe('new');
+    last().say('call_ended', { call_id: 'new' });
+    expect(thread.liveCall).toBe('');
+    thread.close();
+  });
+
+  it('asks for what it missed even if its messages are still being read', async () => {
+    const thread = open();
+    await sockets(1);
+    let read: (response: Response) => void = () => undefined;
+    answer = (url) => (isMessages(url) ? new Promise((resolve) => (read = resolve)) : json({ id: 't' }));
+    last().say('connected', { server_max_seq: 5000 });
+    last().close();
+    last().onclose?.();
+    await sockets(2);
+    expect(FakeSocket.all.map(({ after }) => after)).toEqual([null, '5000']);
+    last().say('connected', { server_max_seq: 5001 });
+    last().say('message', { message: message('b', 5001) }, 5001);
+    answer = () => json({ messages: [], next_after: null });
+    read(json({ messages: [message('a', 5000)], next_after: null }));
+    await until(() => thread.loaded);
+    expect(thread.messages.map(({ id }) => id)).toEqual(['a', 'b']);
+    thread.close();
+  });
+
+  it('is read once the user has signed in', async () => {
+    answer = () => json({ error: { code: 'unauthorized', message: 'no' } }, 401);
+    const thread = open();
+    await until(() => failures.length === 1);
+    expect(FakeSocket.all).toHaveLength(0);
+    answer = (url) => json(isMessages(url) ? { messages: [message('a', 1)], next_after: null } : { id: 't' });
+    thread.retry();
+    await sockets(1);
+    last().say('connected', { server_max_seq: 1 });
+    await until(() => thread.loaded);
+    expect(thread.messages).toHaveLength(1);
+    // Its session ends.
+    answer = () => json({ error: { code: 'unauthorized', message: 'no' } }, 401);
+    last().close();
+    last().onclose?.();
+    await until(() => failures.length === 2);
+    expect(FakeSocket.all).toHaveLength(1);
+    thread.retry();
+    expect(FakeSocket.all.map(({ after }) => after)).toEqual([null, '1']);
+    thread.close();
+  });
+});
