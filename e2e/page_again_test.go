@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -21,4 +24,74 @@ func TestPageRegenerates(t *testing.T) {
 	if last := p.messages(t)[2]; last.Status != "completed" || last.Role != "assistant" {
 		t.Errorf("the other answer is %+v", last)
 	}
+}
+
+// addNoise adds an image to the message in the box that is larger than what a data channel takes.
+const addNoise = `(async () => {
+	const canvas = new OffscreenCanvas(600, 600);
+	const pixels = new ImageData(600, 600);
+	pixels.data.forEach((_, i) => { pixels.data[i] = i % 4 === 3 ? 255 : Math.random() * 256; });
+	canvas.getContext('2d').putImageData(pixels, 0, 0);
+	const files = new DataTransfer();
+	files.items.add(new File([await canvas.convertToBlob()], 'noise.png', { type: 'image/png' }));
+	const input = probe.all('image-file')[0];
+	input.files = files.files;
+	input.dispatchEvent(new Event('change', { bubbles: true }));
+	return files.files[0].size > 512 << 10;
+})()`
+
+// holdUploads lets images wait until probe.upload is called.
+const holdUploads = `((send) => { window.fetch = async (url, init) => {
+	if (String(url).endsWith('/images')) await new Promise((go) => { probe.upload = go; });
+	return send(url, init);
+}; })(window.fetch), undefined`
+
+// TestPageKeepsToItsThread sends a message with an image and goes to another thread before the image is
+// uploaded. The message gets into the thread it was written in, and what is written in the other one stays
+// there, also over a reload, until it is sent into a call.
+func TestPageKeepsToItsThread(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
+	first, second := newThread(t, s.url), newThread(t, s.url)
+	p := openBrowser(t, silent(t))
+	p.visit(t, s.url+"/#/t/"+first)
+	p.do(t, "hold uploads", chromedp.Evaluate[chromedp.Void](holdUploads))
+	if !eval[bool](t, p, addNoise) {
+		t.Error("the image is small")
+	}
+	p.until(t, "the image", "probe.all('pictures').length === 1")
+	p.say(t, "What is this?")
+	p.until(t, "an upload", "probe.upload !== undefined")
+	p.do(t, "go elsewhere", chromedp.Evaluate[chromedp.Void](fmt.Sprintf("(location.hash = '#/t/%s', undefined)", second)))
+	p.until(t, "the other thread", "probe.all('empty').length === 1 && probe.all('pictures').length === 0 && probe.all('textbox')[0].value === ''")
+	p.do(t, "type", chromedp.SendKeys(byID("textbox"), "And"))
+	p.do(t, "go on", chromedp.Evaluate[chromedp.Void]("(probe.upload(), undefined)"))
+	eventually(t, "the message and its answer in their thread", func() bool {
+		said := s.messages(t, first)
+		raw, err := json.Marshal(said)
+		return err == nil && len(said) == 2 && said[0].Text() == "What is this?" && strings.Contains(string(raw), "/images/")
+	})
+	if said := s.messages(t, second); len(said) != 0 {
+		t.Errorf("the other thread has %+v", said)
+	}
+
+	p.reload(t)
+	p.until(t, "the draft", "probe.all('textbox')[0].value === 'And'")
+	p.click(t, "talk")
+	p.untilLive(t)
+	eval[bool](t, p, addNoise)
+	p.until(t, "the image", "probe.all('pictures').length === 1")
+	p.say(t, " this?")
+	p.until(t, "the image in the thread", "document.querySelector('[data-testid=message][data-role=user] img')?.naturalWidth > 0")
+	p.untilMessage(t, "user text completed", "And this?")
+	eventually(t, "an image at the model", func() bool {
+		for _, r := range s.sim.Sessions()[0].Received() {
+			if strings.Contains(string(r.Event.Raw), `"input_image"`) && r.Refused == "" {
+				return true
+			}
+		}
+		return false
+	})
+	p.click(t, "hangup")
+	p.untilOver(t)
 }

@@ -37,8 +37,9 @@ export class Notices {
     this.list = this.list.filter((notice) => notice.id !== id);
   }
 
+  /** Removes all but those with which the user can still do something, such as undo. */
   dismissAll(): void {
-    this.list = [];
+    this.list = this.list.filter(({ action }) => action);
   }
 
   /** Removes what no longer applies. */
