@@ -29,7 +29,10 @@ describe('words', () => {
     [429, '', 'Too many'],
     [502, 'model_not_found', '(model_not_found): refused'],
     [502, 'invalid_api_key', 'API key. (invalid_api_key)'],
+    [429, 'budget_exceeded', 'budget of this server is used up'],
+    [429, 'too_many_threads', 'Delete some'],
     [503, '', 'not ready'],
+    [503, 'storage_unavailable', 'database'],
     [418, '', 'refused'],
   ])('explains HTTP %i %s', (status, code, part) => {
     expect(httpWords(status, code, 'refused')).toContain(part);

@@ -21,9 +21,11 @@ export class ThreadQueue {
   ) {}
 
   take(event: SocketEvent): void {
+    const queued = event.type.startsWith('queue_');
+    if (!queued && event.type !== 'connected') return;
     this.state = reduceQueue(this.state, event);
     // What is being read may be older than this.
-    if (this.#reading && event.type.startsWith('queue_')) this.state = { ...this.state, stale: true };
+    if (this.#reading && queued) this.state = { ...this.state, stale: true };
     if (this.state.stale) void this.#read();
   }
 
@@ -78,7 +80,8 @@ export class ThreadQueue {
         if (!this.state.stale) this.state = withList(this.state, answer);
       }
     } catch (thrown) {
-      // A missing thread or server is reported elsewhere.
+      // A missing thread or server is reported elsewhere. The next event has the list read again.
+      this.state = { ...this.state, stale: true };
       if (!(thrown instanceof ApiError)) this.onFailure(thrown);
     } finally {
       this.#reading = false;

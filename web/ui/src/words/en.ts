@@ -24,18 +24,18 @@ const endings: Record<string, string> = {
   budget: 'The budget of this server is used up, so the call ended. Everything said so far is saved.',
   upstream_lost: 'The voice service dropped the connection. Everything said so far is saved; call again to continue.',
   upstream_closed: 'The voice service ended the call. Everything said so far is saved; call again to continue.',
-  upstream_error: 'The voice service cannot continue the call. Everything said so far is saved.',
+  upstream_error: 'The voice service cannot continue the call. Everything said so far is saved; call again to continue.',
   upstream_not_ready: 'The voice service was not ready in time. Try calling again.',
-  session_rejected: 'The voice service rejected this server’s settings.',
+  session_rejected: 'The voice service rejected this server’s settings. Its log has the details.',
   session_expired: 'The voice service ended the call at its maximum duration. Everything is saved; call again to continue.',
   shutdown: 'The server is shutting down, so the call ended. Everything said so far is saved.',
-  max_duration: 'The call reached its maximum duration.',
-  never_connected: 'No sound could get through between this page and the server, so the call ended.',
+  max_duration: 'The call reached its maximum duration. Everything is saved; call again to continue.',
+  never_connected: 'No sound could get through between this page and the server, so the call ended. `voicebridge doctor` on the server checks why.',
   connection_lost: 'The connection to the server was lost. Everything said so far is saved; call again to continue.',
   browser_lost: 'The connection to the server was lost. Everything said so far is saved; call again to continue.',
   browser_closed: 'This page left the call. Everything said so far is saved; call again to continue.',
   browser_stalled: 'This page could not keep up with the server. Everything said so far is saved; call again to continue.',
-  storage_failed: 'The server could no longer save the conversation, so the call ended.',
+  storage_failed: 'The server could no longer save the conversation, so the call ended. Try again later.',
   internal_error: 'Something went wrong on the server, so the call ended. Its log has the details.',
 };
 
@@ -59,7 +59,7 @@ const microphone: Record<string, string> = {
   mic_insecure: 'Browsers allow the microphone only on secure pages. Open this page over HTTPS or at 127.0.0.1.',
   mic_denied: 'The microphone is blocked for this page. Allow it in the address bar, then press Talk again.',
   mic_missing: 'No microphone was found. Connect one, then press Talk again.',
-  mic_busy: 'The microphone is not responding. Another program may be using it.',
+  mic_busy: 'The microphone is not responding. If another program is using it, close that, then press Talk again.',
 };
 
 /** Every text of the page. The other languages have the same keys. */
@@ -86,6 +86,13 @@ export const en = {
     unready: 'The server is not ready or is shutting down. Try again in a moment.',
     unreachable: 'The server cannot be reached. Check the network, then try again.',
     error: (status: number) => `The server returned an error (${status}).`,
+    byCode: {
+      budget_exceeded: 'Today’s budget of this server is used up, so calls can start again tomorrow. Whoever runs the server can raise it.',
+      too_many_calls: 'As many calls are live as this server allows. End one, or try again later.',
+      too_many_threads: 'You have as many conversations as this server allows. Delete some, then try again.',
+      too_many_turns: 'As many answers are in progress as this server allows. Wait for one to finish, then try again.',
+      storage_unavailable: 'The server cannot reach its database. Try again in a moment.',
+    } as Record<string, string>,
     badAnswer: 'The page did not understand the server’s answer to the call.',
   },
   app: 'voicebridge',

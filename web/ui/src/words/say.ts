@@ -33,6 +33,8 @@ export function errorEventWords(code: string, message: string): string | null {
 /** Words for a failed HTTP request. */
 export function httpWords(status: number, code: string, message: string): string {
   const words = t().http;
+  const known = words.byCode[code];
+  if (known) return known;
   if (status === 401) return words.unauthorized;
   if (status === 403) return words.forbidden;
   if (status === 404) return words.gone;
