@@ -20,7 +20,7 @@ describe('words', () => {
   it('keeps quiet about harmless errors', () => {
     expect(errorEventWords('response_cancel_not_active', 'x')).toBeNull();
     expect(errorEventWords('insufficient_quota', 'x')).toContain('no credit');
-    expect(errorEventWords('strange', 'It broke')).toContain('It broke');
+    expect(errorEventWords('strange', 'It broke.')).toBe('The voice service reported a problem: It broke.');
   });
 
   it.each([

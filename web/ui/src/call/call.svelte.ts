@@ -83,6 +83,10 @@ export class Call {
     // Without notice the server would detect a closed tab only by a timeout. A
     // reloaded page may come back, so it is not a hang-up.
     addEventListener('pagehide', () => this.#line?.close(false));
+    // A phone that was locked or took another call has stopped the sound.
+    document.addEventListener('visibilitychange', () => {
+      if (document.visibilityState === 'visible' && this.state.phase === 'live') void this.play();
+    });
   }
 
   get pc(): RTCPeerConnection | null {

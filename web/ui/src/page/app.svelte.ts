@@ -181,8 +181,8 @@ export class App {
   }
 
   /** Calls, and moves the focus to the button that hangs up. */
-  talk(): void {
-    const started = this.call.start(this.threadId);
+  talk(threadId = this.threadId, takeover = false): void {
+    const started = this.call.start(threadId, takeover);
     void tick().then(() => document.querySelector<HTMLElement>('[data-testid=hangup]')?.focus());
     void started.then(() => {
       // The call could not start: the button is back.

@@ -65,7 +65,7 @@ export const de: Words = {
   micFailed: (name) => `Das Mikrofon ließ sich nicht öffnen (${name}).`,
   micChanged: (name) => `Das Mikrofon wurde getrennt. Jetzt wird „${name}“ verwendet.`,
   micLost: 'Das Mikrofon wurde getrennt. Um ein anderes zu verwenden, legen Sie auf und drücken Sie auf Sprechen.',
-  serviceProblem: (what) => `Der Sprachdienst hat ein Problem gemeldet: ${what || 'unbekannt'}.`,
+  serviceProblem: (what) => `Der Sprachdienst hat ein Problem gemeldet: ${what.replace(/\.$/, '') || 'unbekannt'}.`,
   serviceRefused: (code, message) => `Der Sprachdienst hat das Gespräch abgelehnt${code ? ` (${code})` : ''}${message ? `: ${message}` : '.'}`,
   unexpected: (what) => `Auf dieser Seite ist ein Fehler aufgetreten: ${what}`,
   notSent: (words, text) => `${words} Nicht gesendet: „${text}“`,

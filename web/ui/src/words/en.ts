@@ -72,7 +72,7 @@ export const en = {
   micFailed: (name: string) => `The microphone could not be opened (${name}).`,
   micChanged: (name: string) => `The microphone was disconnected. “${name}” is used now.`,
   micLost: 'The microphone was disconnected. To use another one, hang up and press Talk.',
-  serviceProblem: (what: string) => `The voice service reported a problem: ${what || 'unknown'}.`,
+  serviceProblem: (what: string) => `The voice service reported a problem: ${what.replace(/\.$/, '') || 'unknown'}.`,
   serviceRefused: (code: string, message: string) =>
     `The voice service refused the call${code ? ` (${code})` : ''}${message ? `: ${message}` : '.'}`,
   unexpected: (what: string) => `Something went wrong on this page: ${what}`,
