@@ -100,7 +100,7 @@ export class Call {
 
   /** Starts a call on a thread; without one the server makes it. */
   async start(threadId: string, takeover = false): Promise<void> {
-    await this.#open(threadId, (line) => line.connect(threadId, takeover), (thrown) => {
+    await this.#open(threadId, '', (line) => line.connect(threadId, takeover), (thrown) => {
       if (isCallActive(thrown)) this.takeoverOf = threadId;
       else this.hooks.onFailure(thrown);
     });
@@ -109,12 +109,11 @@ export class Call {
   /** Continues a call here that is live elsewhere, or that waits for a reloaded page. The model does not notice. */
   async join(threadId: string, callId: string): Promise<void> {
     this.rejoinable = null;
-    await this.#open(threadId, (line) => line.join(callUrl(callId)), (thrown) => {
+    await this.#open(threadId, callId, (line) => line.join(callUrl(callId)), (thrown) => {
       if (!(thrown instanceof ApiError) || thrown.status !== 404) return this.hooks.onFailure(thrown);
       forget();
       this.hooks.onInfo('call_over', t().elsewhere.callOver);
     });
-    if (this.active) this.state = { ...this.state, callId };
   }
 
   /** Offers to rejoin a call, for as long as it may wait. */
@@ -249,7 +248,7 @@ export class Call {
     return this.#microphone?.level() ?? 0;
   }
 
-  async #open(threadId: string, connect: (line: Line) => Promise<void>, onFailure: (thrown: unknown) => void): Promise<void> {
+  async #open(threadId: string, callId: string, connect: (line: Line) => Promise<void>, onFailure: (thrown: unknown) => void): Promise<void> {
     if (this.active) return;
     const attempt = ++this.#attempt;
     this.takeoverOf = this.summary = this.rejoinable = null;
@@ -271,9 +270,10 @@ export class Call {
       if (attempt !== this.#attempt) return;
       this.#line = new Line(iceServers, this.#microphone?.stream ?? stream, this.#handlers(attempt));
       await connect(this.#line);
+      if (attempt === this.#attempt && callId !== '') this.state = { ...this.state, callId };
     } catch (thrown) {
       if (attempt !== this.#attempt) return;
-      this.#release(false);
+      this.#release(true);
       this.state = idleCall;
       onFailure(thrown);
     }

@@ -212,7 +212,7 @@ export class App {
 
   /** Puts a sent text into the box, to be edited and sent again. */
   edit(text: string): void {
-    this.drafts.write(this.threadId, text);
+    this.drafts.prepend(this.threadId, text);
     document.getElementById('textbox')?.focus();
   }
 

@@ -26,9 +26,14 @@ export class Drafts {
     }
   }
 
+  /** Puts a text before the unsent one. */
+  prepend(thread: string, text: string): void {
+    this.write(thread, [text, this.of(thread)].filter((part) => part.trim() !== '').join('\n'));
+  }
+
   /** Moves what is unsent to a thread that was made for it. */
   move(from: string, to: string): void {
-    this.write(to, joined(this.of(from), this.of(to)));
+    this.prepend(to, this.of(from));
     this.write(from, '');
     this.pictures.putBack(to, this.pictures.take(from));
   }
@@ -50,13 +55,9 @@ export class Drafts {
     const sent = await send(text, made, pictures.map(({ file }) => file));
     if (sent) forget(pictures);
     else {
-      this.write(home, joined(text, this.of(home)));
+      this.prepend(home, text);
       this.pictures.putBack(home, pictures);
     }
     return sent;
   }
-}
-
-function joined(...texts: string[]): string {
-  return texts.filter((text) => text.trim() !== '').join('\n');
 }
