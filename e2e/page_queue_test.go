@@ -18,7 +18,7 @@ import (
 var queueShot = flag.String("queue-screenshot", "", "file for a picture of the page while messages wait")
 
 // TestPageQueue types while the assistant is busy: waiting messages are shown, can be
-// moved, changed and removed, and are sent in order.
+// moved, changed and removed, and are sent in order. A change that comes too late is not lost.
 func TestPageQueue(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
@@ -51,8 +51,10 @@ func TestPageQueue(t *testing.T) {
 	p.until(t, "the new order", "probe.all('queue-item').findIndex((li) => li.textContent.includes('plants')) === 1")
 	p.do(t, "remove the first", chromedp.Evaluate[chromedp.Void]("(probe.all('queue-remove')[0].click(), undefined)"))
 	p.until(t, "two that wait", "probe.all('queue-item').length === 2 && probe.all('queue-full').length === 0")
+	p.do(t, "begin to change the last", chromedp.Evaluate[chromedp.Void]("(probe.all('queue-edit')[1].click(), undefined)"), chromedp.SendKeys(byID("queue-text"), "today"))
 	release()
 	p.untilMessage(t, "assistant text completed", "re Call my sister")
+	p.until(t, "what was too late, in the box", "['Call my sister', 'today'].every((words) => probe.all('textbox')[0].value.includes(words))")
 	p.until(t, "no queue", "probe.all('queue-panel').length === 0")
 	want := []string{"What is the weather?", "re What is the weather?", "Water the plants", "re Water the plants", "Call my sister", "re Call my sister"}
 	if got := s.rows(t, "SELECT text FROM messages ORDER BY seq"); !slices.Equal(got, want) {
