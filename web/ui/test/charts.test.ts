@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { init } from 'echarts/core';
 import { describe, expect, it } from 'vitest';
+import { tableOfChart } from '../src/charts/data';
 import { geographyNote, geographyOf } from '../src/charts/geo';
 import { banOf, tableOf } from '../src/charts/html';
 import { lookOf, safeColor } from '../src/charts/look';
@@ -90,6 +91,18 @@ describe('what a model wrote', () => {
 });
 
 describe('readChart', () => {
+  it('leaves what is too much to draw as data, and draws no more series than can be told apart', () => {
+    const output = (points: number) => ({
+      chartType: 'bar',
+      chartData: { data: Array.from({ length: points }, (_, i) => ({ xAxisLabel: `${i}`, series: [{ seriesName: `s${i}`, value: i }] })) },
+    });
+    expect(readChart(output(5001))).toBeNull();
+    const chart = readChart(output(1000)) as Chart;
+    expect((chartOption(chart, lightLook) as { series: unknown[] }).series).toHaveLength(200);
+    expect(tableOfChart(chart)?.columns).toHaveLength(200);
+    expect(tableOf({ columns: Array.from({ length: 1000 }, (_, i) => ({ key: `${i}` })), data: [{}] }).columns).toHaveLength(200);
+  });
+
   it.each([
     null,
     'text',

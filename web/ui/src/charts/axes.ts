@@ -1,6 +1,7 @@
 import { asNumber, asObjects, asText, type Json } from '../base/json';
 import { formatNumber, formatShort, frame, legend, short, tooltip, type Option } from './frame';
 import type { Look } from './look';
+import { mostSeries } from './output';
 
 // Charts on two axes: bar, line, area, composed, scatter.
 
@@ -20,7 +21,7 @@ function columnsOf(data: Json): Columns {
     const cell = new Map<string, number | null>();
     for (const entry of asObjects(row.series)) {
       const name = asText(entry.seriesName, 'Series');
-      if (!names.includes(name)) names.push(name);
+      if (!names.includes(name) && names.length < mostSeries) names.push(name);
       if (!kinds.has(name)) kinds.set(name, asText(entry.chartType, 'bar'));
       cell.set(name, asNumber(entry.value) ?? null);
     }

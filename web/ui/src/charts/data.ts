@@ -1,7 +1,7 @@
 import { asNumber, asObjects, asText, isObject, type Json } from '../base/json';
 import { formatNumber } from './frame';
 import { tableOf, type Table } from './html';
-import type { Chart } from './output';
+import { mostSeries, type Chart } from './output';
 
 // The data behind a chart, as a table for people.
 
@@ -9,7 +9,7 @@ import type { Chart } from './output';
 export function tableOfChart({ kind, data }: Chart): Table | null {
   if (kind === 'table') return tableOf(data);
   const rows = rowsOf(data);
-  const keys = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const keys = [...new Set(rows.flatMap((row) => Object.keys(row)))].slice(0, mostSeries);
   if (keys.length === 0) return null;
   const cell = (value: unknown) => (typeof value === 'number' ? formatNumber(value) : asText(value));
   return {

@@ -1,6 +1,7 @@
 import { asNumber, asObject, asObjects, asText, isObject, type Json } from '../base/json';
 import { locale, t } from '../words/language.svelte';
 import { formatNumber, withUnit } from './frame';
+import { mostSeries } from './output';
 
 // The two kinds that are HTML: the big number and the table.
 
@@ -46,7 +47,7 @@ const shownRows = 10_000;
 
 export function tableOf(data: Json): Table {
   const types = new Map<string, string>();
-  const columns = asObjects(data.columns).map((column) => {
+  const columns = asObjects(data.columns).slice(0, mostSeries).map((column) => {
     const key = asText(column.key);
     types.set(key, asText(column.type, 'string'));
     return { key, label: asText(column.label, key), numeric: column.type === 'number' };

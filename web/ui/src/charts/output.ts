@@ -29,12 +29,18 @@ export interface Chart {
   data: Json;
 }
 
+// The server's own tools stay far below. Drawing more would stop the page; it is shown as data.
+const mostPoints = 5000;
+/** How many series or columns of a chart are shown. */
+export const mostSeries = 200;
+
 /** Reads a tool's output as a chart; null when it is not one. */
 export function readChart(output: unknown): Chart | null {
   if (!isObject(output) || !isObject(output.chartData)) return null;
   const kind = chartKinds.find((known) => known === output.chartType);
   if (!kind || (output.status !== undefined && output.status !== 'success')) return null;
   const data = asObject(output.chartData);
+  if (kind !== 'table' && Object.values(data).some((list) => Array.isArray(list) && list.length > mostPoints)) return null;
   return {
     kind,
     title: asText(output.title, asText(data.title)),
