@@ -21,11 +21,10 @@ export class ThreadQueue {
   ) {}
 
   take(event: SocketEvent): void {
-    const queued = event.type.startsWith('queue_');
-    if (!queued && event.type !== 'connected') return;
+    if (event.type !== 'connected' && !event.type.startsWith('queue_')) return;
     this.state = reduceQueue(this.state, event);
     // What is being read may be older than this.
-    if (this.#reading && queued) this.state = { ...this.state, stale: true };
+    if (this.#reading) this.state = { ...this.state, stale: true };
     if (this.state.stale) void this.#read();
   }
 
