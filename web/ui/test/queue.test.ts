@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { ThreadQueue } from '../src/thread/queue.svelte';
 import { emptyQueue, isFull, isWaiting, labelOf, pauseWords, readQueued, reduceQueue, withList, type Queue } from '../src/thread/queue';
 
 const take = (queue: Queue, ...events: [string, object][]) =>
@@ -108,5 +109,24 @@ describe('hostile answers', () => {
   );
   it('reads odd values as harmless ones', () => {
     expect(readQueued({ id: 7, message: { a: 1 }, state: 'exploding', attempts: -4, scheduled_at: 5 })).toMatchObject({ id: '7', message: '', state: 'queued', attempts: 0 });
+  });
+});
+
+describe('the queue of an open thread', () => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  it('takes texts on a page without HTTPS, each with a key of its own', async () => {
+    const keys: unknown[] = [];
+    vi.stubGlobal('document', { baseURI: 'http://server/' });
+    vi.stubGlobal('crypto', { getRandomValues: crypto.getRandomValues.bind(crypto) }); // as browsers leave it there
+    vi.stubGlobal('fetch', async (_: URL, { method, body }: RequestInit) => {
+      if (method === 'POST') keys.push((JSON.parse(String(body)) as Record<string, unknown>).idempotency_key);
+      return new Response('{"messages":[],"count":0}');
+    });
+    const queue = new ThreadQueue('t', () => undefined);
+    await queue.add('one');
+    await queue.add('two');
+    expect(keys).toEqual([expect.stringMatching(/^[0-9a-f]{32}$/), expect.stringMatching(/^[0-9a-f]{32}$/)]);
+    expect(keys[0]).not.toBe(keys[1]);
   });
 });

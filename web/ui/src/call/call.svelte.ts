@@ -1,5 +1,6 @@
 import { ApiError } from '../api/http';
 import { PlainError } from '../base/errors';
+import { newId } from '../base/id';
 import { asNumber, asObject, asText, type Json } from '../base/json';
 import { keepAwake, onLockScreen } from '../device/awake';
 import { Microphone, openMicrophone } from '../device/microphone';
@@ -164,7 +165,7 @@ export class Call {
 
   /** Sends a typed text with images into the call; throws if the call cannot accept it. */
   say(text: string, images: string[] = []): void {
-    const eventId = crypto.randomUUID();
+    const eventId = newId();
     const content = [...images.map((url) => ({ type: 'input_image', image_url: url })), ...(text ? [{ type: 'input_text', text }] : [])];
     const item = { type: 'message', role: 'user', content };
     const said = this.#line?.send({ type: 'conversation.item.create', event_id: eventId, item }) === true;

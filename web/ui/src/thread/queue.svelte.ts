@@ -1,6 +1,7 @@
 import { ApiError } from '../api/http';
 import * as api from '../api/queue';
 import { PlainError } from '../base/errors';
+import { newId } from '../base/id';
 import type { SocketEvent } from '../link/socket';
 import { t } from '../words/language.svelte';
 import { emptyQueue, isFull, isWaiting, reduceQueue, withList, type Queue } from './queue';
@@ -30,7 +31,7 @@ export class ThreadQueue {
 
   /** Adds a text at the end; throws if the server does not accept it. */
   async add(text: string, images: string[] = []): Promise<void> {
-    const key = this.#keys.get(text) ?? crypto.randomUUID();
+    const key = this.#keys.get(text) ?? newId();
     this.#keys.set(text, key);
     try {
       await api.addToQueue(this.thread, text, key, images);
