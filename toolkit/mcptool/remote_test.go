@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -218,27 +219,47 @@ func TestTraceOfACall(t *testing.T) {
 	}
 }
 
-// TestEndlessList has a server whose list always has another page, the same.
+// TestEndlessList has servers whose list always has another page.
 func TestEndlessList(t *testing.T) {
 	t.Parallel()
-	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	for n := range 100 {
-		remoteTool(server, fmt.Sprint("t", n), "Does something", `{"type":"object"}`)
-	}
-	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
-			if list, ok := r.(*mcp.ListToolsRequest); ok && list.Params != nil {
-				list.Params.Cursor = ""
+	for name, c := range map[string]struct {
+		tools int
+		next  func(page int) (cursor string, tools bool)
+	}{
+		"the same page":         {100, func(int) (string, bool) { return "next", true }},
+		"pages without tools":   {100, func(n int) (string, bool) { return fmt.Sprint("page ", n), n == 1 }},
+		"ever new cursors":      {100, func(n int) (string, bool) { return fmt.Sprint("page ", n), true }},
+		"nothing but new pages": {0, func(n int) (string, bool) { return fmt.Sprint("page ", n), false }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+			for n := range 100 {
+				remoteTool(server, fmt.Sprint("t", n), "Does something", `{"type":"object"}`)
 			}
-			result, err := next(ctx, method, r)
-			if page, ok := result.(*mcp.ListToolsResult); ok && err == nil {
-				page.NextCursor = "next"
+			var pages atomic.Int32
+			server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+				return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+					if list, ok := r.(*mcp.ListToolsRequest); ok && list.Params != nil {
+						list.Params.Cursor = ""
+					}
+					result, err := next(ctx, method, r)
+					if page, ok := result.(*mcp.ListToolsResult); ok && err == nil {
+						var tools bool
+						if page.NextCursor, tools = c.next(int(pages.Add(1))); !tools {
+							page.Tools = []*mcp.Tool{}
+						}
+					}
+					return result, err
+				}
+			})
+			b := openWith(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveRemote(t, server)}}, Options{ConnectTimeout: time.Hour})
+			if status := b.Status()[0]; !status.Connected || status.Tools != c.tools {
+				t.Errorf("got %+v", status)
 			}
-			return result, err
-		}
-	})
-	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveRemote(t, server)}})
-	if status := b.Status()[0]; !status.Connected || status.Tools != 100 {
-		t.Errorf("got %+v", status)
+			if pages := pages.Load(); pages != maxPages || !strings.Contains(b.log.String(), "ever more pages") {
+				t.Errorf("%d pages were read, the log has\n%s", pages, b.log)
+			}
+		})
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -17,49 +19,52 @@ import (
 const (
 	maxDescription = 1024     // runes
 	maxSchema      = 32 << 10 // bytes
-	// maxReceived is how many tools are read of a list: some servers name a next page without end.
-	maxReceived = 16 * maxTools
+	// Some servers name a next page without end, so a list is read up to these limits.
+	maxPages    = maxTools
+	maxReceived = 16 * maxTools // different names
 )
+
+// pages asks the server for its list of tools and yields its pages. Of a list that has no end, or takes
+// too long, it yields the beginning.
+func (s *server) pages(ctx context.Context, l *link) iter.Seq2[[]*mcp.Tool, error] {
+	return func(yield func([]*mcp.Tool, error) bool) {
+		var late time.Time // when half of the attempt's time is over
+		if deadline, ok := ctx.Deadline(); ok {
+			late = time.Now().Add(time.Until(deadline) / 2)
+		}
+		var cursor string
+		for n := 1; ; n++ {
+			page, err := l.session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+			if err != nil {
+				yield(nil, fmt.Errorf("list tools: %w", err))
+				return
+			}
+			if !yield(page.Tools, nil) || page.NextCursor == "" {
+				return
+			}
+			if n == maxPages || !late.IsZero() && time.Now().After(late) {
+				s.log.Warn("MCP tools left out, the server's list has ever more pages", "pages_read", n)
+				return
+			}
+			cursor = page.NextCursor
+		}
+	}
+}
 
 // list asks the server for its tools and returns those that are allowed and valid.
 func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
-	var listed []*mcp.Tool
-	var barred []*tool
-	seen := map[string]bool{}
-	received, times := 0, map[string]int{}
-	for t, err := range l.session.Tools(ctx, nil) {
+	var r received
+	for page, err := range s.pages(ctx, l) {
 		if err != nil {
-			return nil, fmt.Errorf("list tools: %w", err)
+			return nil, err
 		}
-		if received++; received > maxReceived {
-			s.log.Warn("MCP tools left out, the server lists more and more", "limit", maxReceived)
+		if !s.receive(&r, page) {
 			break
 		}
-		if times[t.Name]++; times[t.Name] > 1 {
-			if times[t.Name] == 2 {
-				s.log.Warn("MCP tool left out, the server lists it twice", "tool", t.Name)
-			}
-			continue
-		}
-		if !s.allows(t.Name) {
-			if made, err := s.tool(t, t.Name); err == nil && len(barred) < maxTools {
-				barred = append(barred, made)
-			}
-			continue
-		}
-		if s.tasks.has(t.Name) {
-			s.log.Warn("MCP tool left out, it runs only as a task", "tool", t.Name)
-			continue
-		}
-		if len(listed) == maxTools {
-			s.log.Warn("MCP tools left out, there are too many", "limit", maxTools)
-			break
-		}
-		seen[t.Name] = true
-		listed = append(listed, t)
 	}
+	listed := r.listed
 	for _, name := range s.config.AllowedTools {
-		if !seen[name] {
+		if !slices.ContainsFunc(listed, func(t *mcp.Tool) bool { return t.Name == name }) {
 			s.log.Warn("allowedTools names a tool that the MCP server does not offer", "tool", name)
 		}
 	}
@@ -78,7 +83,45 @@ func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
 		}
 		offer = append(offer, made)
 	}
-	return s.hold(ctx, offer, barred)
+	return s.hold(ctx, offer, r.barred)
+}
+
+// received are the tools of a list that is being read.
+type received struct {
+	listed []*mcp.Tool    // to be offered
+	barred []*tool        // by the configuration
+	times  map[string]int // how often each name has occurred
+}
+
+// receive takes a page of the list, and reports whether there is room for more tools.
+func (s *server) receive(r *received, page []*mcp.Tool) bool {
+	if r.times == nil {
+		r.times = map[string]int{}
+	}
+	for _, t := range page {
+		if len(r.times) == maxReceived {
+			s.log.Warn("MCP tools left out, the server lists more and more", "limit", maxReceived)
+			return false
+		}
+		r.times[t.Name]++
+		switch n := r.times[t.Name]; {
+		case n == 2:
+			s.log.Warn("MCP tool left out, the server lists it twice", "tool", t.Name)
+		case n > 2:
+		case !s.allows(t.Name):
+			if made, err := s.tool(t, t.Name); err == nil && len(r.barred) < maxTools {
+				r.barred = append(r.barred, made)
+			}
+		case s.tasks.has(t.Name):
+			s.log.Warn("MCP tool left out, it runs only as a task", "tool", t.Name)
+		case len(r.listed) == maxTools:
+			s.log.Warn("MCP tools left out, there are too many", "limit", maxTools)
+			return false
+		default:
+			r.listed = append(r.listed, t)
+		}
+	}
+	return true
 }
 
 // allows reports whether the configuration lets a tool be offered.

@@ -231,3 +231,44 @@ func TestServerThatAlwaysChanges(t *testing.T) {
 		}
 	})
 }
+
+// TestSlowEndlessList has a server that takes its time for each of ever more pages: what came in half
+// of the attempt's time is used.
+func TestSlowEndlessList(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		remote := remoteServer()
+		n := 0
+		remote.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+				list, ok := request.(*mcp.ListToolsRequest)
+				if !ok {
+					return next(ctx, method, request)
+				}
+				if list.Params != nil {
+					list.Params.Cursor = ""
+				}
+				if n++; n > 1 { // the first listing is that of watchServer
+					time.Sleep(3 * time.Second)
+				}
+				result, err := next(ctx, method, request)
+				if page, ok := result.(*mcp.ListToolsResult); ok && n > 1 {
+					page.NextCursor = strings.Repeat("x", n)
+				}
+				return result, err
+			}
+		})
+		w := watchServer(t, remote)
+		addHanging(remote, "hang") // again, which announces a change
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n != 1+4 || len(w.tools()) != 1 {
+			t.Errorf("%d pages were read, there are %d tools", n-1, len(w.tools()))
+		}
+		select {
+		case err := <-w.ended:
+			t.Errorf("it was given up: %v", err)
+		default:
+		}
+	})
+}
