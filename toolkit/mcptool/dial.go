@@ -43,15 +43,42 @@ func (s *server) carrierOf() carrier {
 	}
 }
 
-// reach connects over the server's transport, and falls back to SSE for an HTTP server that knows
-// only that (MCP specification 2025-11-25, transports, backwards compatibility).
+// reach connects over the server's transport.
 func (s *server) reach(ctx context.Context) (*link, error) {
 	over := s.carrierOf()
 	l, err := s.dial(ctx, over)
-	r, ok := over.(*remote)
-	if err == nil || !ok || s.config.Type != TypeHTTP || !r.refused.Load() {
-		return l, err
+	if err == nil {
+		return l, nil
 	}
+	switch over := over.(type) {
+	case *process:
+		switch {
+		case ctx.Err() != nil: // it may be silent: connect tries the other handshake next
+		case over.exited != nil && !s.old:
+			return s.reachOlder(ctx)
+		default:
+			s.old = false
+		}
+	case *remote:
+		if s.config.Type == TypeHTTP && over.refused.Load() {
+			return s.reachSSE(ctx, err)
+		}
+	}
+	return nil, err
+}
+
+// reachOlder connects to a child with the older handshake. Some children end when their first request
+// is not initialize.
+func (s *server) reachOlder(ctx context.Context) (*link, error) {
+	s.old = true
+	l, err := s.dial(ctx, s.carrierOf())
+	s.old = err == nil
+	return l, err
+}
+
+// reachSSE falls back to SSE for an HTTP server that knows only that (MCP specification 2025-11-25,
+// transports, backwards compatibility). err is why it cannot be reached otherwise.
+func (s *server) reachSSE(ctx context.Context, err error) (*link, error) {
 	older := s.config
 	older.Type = TypeSSE
 	l, sseErr := s.dial(ctx, &remote{config: older, tasks: &s.tasks, trace: s.options.Trace})

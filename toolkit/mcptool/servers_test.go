@@ -196,6 +196,29 @@ func TestSilentOldServer(t *testing.T) {
 	}
 }
 
+// TestStrictServer has a server that ends if its first request is not initialize.
+func TestStrictServer(t *testing.T) {
+	t.Parallel()
+	b := open(t, map[string]Server{"s": stdio("strict", nil)})
+	if names := b.names(); !slices.Equal(names, []string{"s__strict"}) {
+		t.Errorf("offered %q, %+v", names, b.Status())
+	}
+}
+
+// TestTalkativeServer has a server that writes to stdout what is not a message.
+func TestTalkativeServer(t *testing.T) {
+	t.Parallel()
+	b := open(t, map[string]Server{"s": stdio("talkative", map[string]string{"KEY": "[INFO] starting"})})
+	if result := b.call(t, "s__echo", `{"text":"hello"}`); result.Model != "hello" {
+		t.Errorf("got %+v, %+v", result, b.Status())
+	}
+	for _, line := range []string{"Welcome to this server!", `line=[secret]`, `\"msg\":\"ready\"`, "{not json", "line=" + strings.Repeat("x", maxLine) + "\n"} {
+		if !strings.Contains(b.log.String(), line) {
+			t.Errorf("the log lacks %.50q", line)
+		}
+	}
+}
+
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	for name, b := range map[string]*bench{
@@ -323,7 +346,6 @@ func TestFailingServersDoNotStopOthers(t *testing.T) {
 		"good":    stdio("server", nil),
 		"missing": {Type: TypeStdio, Command: "/nonexistent/server"},
 		"quits":   stdio("quits", nil),
-		"garbage": stdio("garbage", nil),
 		"refused": {Type: TypeHTTP, URL: "http://127.0.0.1:1/mcp?key=sk-secret"},
 		"off":     {Type: "nonsense", Disabled: true},
 	})
@@ -336,11 +358,11 @@ func TestFailingServersDoNotStopOthers(t *testing.T) {
 	for _, s := range b.Status() {
 		status[s.Name] = s
 	}
-	if s := status["good"]; len(status) != 5 || !s.Connected || s.Tools != len(b.names()) || s.Error != "" {
+	if s := status["good"]; len(status) != 4 || !s.Connected || s.Tools != len(b.names()) || s.Error != "" {
 		t.Errorf("got %+v", status)
 	}
 	for name, want := range map[string]string{
-		"missing": "no such file", "quits": "exit status 3", "garbage": "invalid character", "refused": "connection refused",
+		"missing": "no such file", "quits": "exit status 3", "refused": "connection refused",
 	} {
 		if s := status[name]; s.Connected || !strings.Contains(s.Error, want) {
 			t.Errorf("%s: got %+v, want %q", name, s, want)

@@ -15,12 +15,13 @@ const (
 	lineBurst   = 100
 )
 
-// lineLog is a child's stderr: each line is logged; long ones are cut, and too many are dropped and
-// counted.
+// lineLog is a child's stderr, or what else it writes: each line is logged; long ones are cut, and too
+// many are dropped and counted.
 // Only one goroutine writes to it.
 type lineLog struct {
 	log     *slog.Logger
 	secrets *strings.Replacer
+	message string
 
 	line    []byte
 	limiter *rate.Limiter
@@ -60,5 +61,5 @@ func (l *lineLog) flush() {
 		attrs = append(attrs, "dropped_before", l.dropped)
 		l.dropped = 0
 	}
-	l.log.Info("MCP server stderr", attrs...)
+	l.log.Info(l.message, attrs...)
 }

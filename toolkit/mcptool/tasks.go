@@ -55,8 +55,8 @@ func (t *taskTools) read(message []byte) {
 	}
 }
 
-// messages passes on what is read from a server, and shows each message to the taskTools before the
-// reader has all of it. A message is one line, perhaps with the "data:" of an event, or, if whole is
+// messages passes on what is read from a server over HTTP, and shows each message to the taskTools
+// before the reader has all of it. A message is one line with the "data:" of an event or, if whole is
 // set, everything.
 type messages struct {
 	io.ReadCloser

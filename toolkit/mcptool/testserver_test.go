@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -41,6 +40,14 @@ func TestMain(m *testing.M) {
 			"tools/list": `{"tools":[{"name":"old","inputSchema":{"type":"object"}}]}`,
 			"tools/call": `{"content":[{"type":"text","text":"still here"}]}`,
 		})
+	case "strict": // ends if its first request is another one
+		serveLines(map[string]string{
+			"initialize": `{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"strict","version":"1"}}`,
+			"tools/list": `{"tools":[{"name":"strict","inputSchema":{"type":"object"}}]}`,
+		})
+	case "talkative": // logs on stdout
+		fmt.Print("\xef\xbb\xbfWelcome to this server!\r\n\n[INFO] starting\n{\"level\":30,\"msg\":\"ready\"}\n{not json\n\xff\n", strings.Repeat("x", 100_000), "\n")
+		serveStdio()
 	case "tasks":
 		serveLines(map[string]string{
 			"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"tasks","version":"1"}}`,
@@ -49,9 +56,6 @@ func TestMain(m *testing.M) {
 		})
 	case "host":
 		serveHost()
-	case "garbage":
-		fmt.Println("Welcome to this server!")
-		_, _ = io.Copy(io.Discard, os.Stdin)
 	case "quits":
 		fmt.Fprintln(os.Stderr, "no config file")
 		os.Exit(3)
@@ -74,7 +78,7 @@ func serveStubborn() {
 	time.Sleep(time.Hour)
 }
 
-// serveLines answers the given methods, and stays silent on all others.
+// serveLines answers the given methods, and stays silent on all others. A strict one ends at them.
 func serveLines(answers map[string]string) {
 	decoder := json.NewDecoder(os.Stdin)
 	for {
@@ -87,6 +91,8 @@ func serveLines(answers map[string]string) {
 		}
 		if answer, ok := answers[request.Method]; ok {
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", request.ID, answer)
+		} else if os.Getenv(roleVariable) == "strict" && request.ID != nil {
+			os.Exit(1)
 		}
 	}
 }

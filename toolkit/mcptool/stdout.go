@@ -1,0 +1,64 @@
+package mcptool
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// linesOf returns the messages in what a child writes to stdout; other lines go to the writer.
+func linesOf(stdout io.ReadCloser, tasks *taskTools, other io.Writer) *lines {
+	return &lines{Closer: stdout, in: bufio.NewReader(stdout), tasks: tasks, other: other}
+}
+
+// lines passes on the messages of a child, one to a line, and shows each to the taskTools first. Other
+// lines are logged: many servers, or programs that start them, greet and log on stdout.
+type lines struct {
+	io.Closer
+	in    *bufio.Reader
+	tasks *taskTools
+	other io.Writer
+
+	line []byte // the current line
+	rest []byte // what is still to be read of it
+}
+
+// Read implements [io.Reader].
+func (l *lines) Read(p []byte) (int, error) {
+	for len(l.rest) == 0 {
+		if err := l.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, l.rest)
+	l.rest = l.rest[n:]
+	return n, nil
+}
+
+// next reads one line; a last one may have no line break.
+func (l *lines) next() error {
+	l.line = l.line[:0]
+	for {
+		part, err := l.in.ReadSlice('\n')
+		l.line = append(l.line, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) && len(l.line) <= maxMessage:
+			continue
+		case errors.Is(err, bufio.ErrBufferFull):
+			return fmt.Errorf("it wrote a line of more than %d bytes", maxMessage)
+		case err != nil && len(l.line) == 0:
+			return err
+		}
+		break
+	}
+	message := bytes.TrimSpace(l.line)
+	if len(message) == 0 || message[0] != '{' && message[0] != '[' || !bytes.Contains(message, []byte(`"jsonrpc"`)) {
+		_, _ = l.other.Write(append(l.line, '\n')) // it never fails; empty lines are not logged
+		return nil
+	}
+	l.tasks.read(message)
+	l.rest = append(message, '\n')
+	return nil
+}
