@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,43 +23,57 @@ func (t *tool) Timeout() time.Duration { return t.server.config.Timeout }
 func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
 		l, err := t.server.current()
-		if l == nil {
-			yield(toolkit.Chunk{}, fmt.Errorf("the MCP server %q is not connected: %s", t.server.name, t.server.explain(err)))
-			return
-		}
-		// It ends with the consumer, the call or the connection.
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(l.open, cancel)()
-
-		token, progress, done := l.progress.open()
-		defer done()
-		params := &mcp.CallToolParams{Name: t.remote, Arguments: json.RawMessage(call.Arguments)}
-		params.SetProgressToken(token)
-		answers := make(chan answer, 1)
-		go func() {
-			result, err := l.session.CallTool(ctx, params)
-			answers <- answer{result, err}
-		}()
-		for {
-			select {
-			case p := <-progress:
-				l.unanswered.Store(0)
-				if !yield(progressChunk(p), nil) {
-					return
-				}
-			case a := <-answers:
-				if drainProgress(progress, yield) {
-					yield(t.finish(ctx, call, l, a))
-				}
-				return
-			case <-ctx.Done():
-				// Not left to CallTool alone, which may hang in a write to a child that does not
-				// read.
-				yield(toolkit.Chunk{}, t.lost(l, ctx.Err()))
-				return
+		if l != nil && !t.callOver(ctx, l, call, false, yield) {
+			// The server has not run the call, because it no longer knew the session.
+			if l, err = t.server.successor(ctx, l); l != nil {
+				t.callOver(ctx, l, call, true, yield)
 			}
 		}
+		if l == nil {
+			yield(toolkit.Chunk{}, fmt.Errorf("the MCP server %q is not connected: %s", t.server.name, t.server.explain(err)))
+		}
+	}
+}
+
+// callOver makes the call over one connection. It returns false if the call must be made again in a new
+// session, which it reports once.
+func (t *tool) callOver(caller context.Context, l *link, call toolkit.Call, again bool, yield func(toolkit.Chunk, error) bool) bool {
+	// It ends with the consumer, the call or the connection.
+	unknown := new(atomic.Bool)
+	ctx, cancel := context.WithCancel(context.WithValue(caller, unknownSession{}, unknown))
+	defer cancel()
+	defer context.AfterFunc(l.open, cancel)()
+
+	token, progress, done := l.progress.open()
+	defer done()
+	params := &mcp.CallToolParams{Name: t.remote, Arguments: json.RawMessage(call.Arguments)}
+	params.SetProgressToken(token)
+	answers := make(chan answer, 1)
+	go func() {
+		result, err := l.session.CallTool(ctx, params)
+		answers <- answer{result, err}
+	}()
+	for {
+		var a answer
+		select {
+		case p := <-progress:
+			l.unanswered.Store(0)
+			if !yield(progressChunk(p), nil) {
+				return true
+			}
+			continue
+		case a = <-answers:
+		case <-ctx.Done():
+			// Not left to CallTool alone, which may hang in a write to a child that does not read.
+			a.err = ctx.Err()
+		}
+		if a.err != nil && unknown.Load() && !again && caller.Err() == nil {
+			return false
+		}
+		if drainProgress(progress, yield) {
+			yield(t.finish(ctx, call, l, a))
+		}
+		return true
 	}
 }
 
@@ -123,5 +138,5 @@ func (t *tool) lost(l *link, err error) error {
 		return away(l.why())
 	case <-time.After(moment): // the call may notice it before the session does
 	}
-	return fmt.Errorf("the call to the MCP server %q failed: %s", t.server.name, t.server.explain(err))
+	return fmt.Errorf("the call to the MCP server %q failed: %s", t.server.name, t.server.explain(l.transport.explain(err)))
 }

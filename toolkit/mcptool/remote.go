@@ -3,6 +3,7 @@ package mcptool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
@@ -21,6 +22,8 @@ type remote struct {
 	client *http.Client
 	// refused means that the server rejects the first request of streamable HTTP.
 	refused atomic.Bool
+	// refusal is 401 or 403 if that was the status of an answer, and no request has succeeded since.
+	refusal atomic.Int32
 
 	open   context.Context // until stop
 	cancel context.CancelFunc
@@ -68,7 +71,14 @@ func (l lasting) Connect(ctx context.Context) (mcp.Connection, error) {
 	return l.Transport.Connect(l.remote.open)
 }
 
-func (r *remote) explain(err error) error { return err }
+// explain says what to do about an answer 401 or 403, of which the SDK gives the status only.
+func (r *remote) explain(err error) error {
+	status := r.refusal.Load()
+	if status == 0 {
+		return err
+	}
+	return fmt.Errorf("%w (HTTP %d: it wants other credentials; they belong in headers of its configuration, signing in by OAuth is not supported)", err, status)
+}
 
 // headerTransport adds the configured headers, for the configured host only, and limits what is
 // read.
@@ -91,6 +101,16 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
+	switch {
+	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
+		t.remote.refusal.Store(int32(response.StatusCode))
+	case response.StatusCode < http.StatusBadRequest:
+		t.remote.refusal.Store(0)
+	}
+	if forgotten(request, response) {
+		response.Body.Close()
+		response.StatusCode, response.Body = http.StatusNotFound, http.NoBody
+	}
 	switch response.StatusCode {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
 		if request.Method == http.MethodPost {
@@ -104,6 +124,27 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	}
 	response.Body = &messages{ReadCloser: response.Body, tasks: t.remote.tasks, whole: kind != "text/event-stream"}
 	return response, nil
+}
+
+// unknownSession is the key of a context for a pointer to a bool, which is set when the server no longer
+// knows the session of a request with that context, and so has not acted on it.
+type unknownSession struct{}
+
+// forgotten reports whether the server no longer knows the session of a request. It then answers 404
+// (MCP specification 2025-11-25, transports, session management); servers made after examples of the
+// SDKs answer 400. In the body may be an error of JSON-RPC, which the SDK would take for the server's
+// answer to the call, and keep the session.
+func forgotten(request *http.Request, response *http.Response) bool {
+	if request.Method != http.MethodPost || request.Header.Get("Mcp-Session-Id") == "" {
+		return false
+	}
+	if response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusBadRequest {
+		return false
+	}
+	if unknown, ok := request.Context().Value(unknownSession{}).(*atomic.Bool); ok {
+		unknown.Store(true)
+	}
+	return true
 }
 
 // CloseIdleConnections is called by http.Client.

@@ -51,8 +51,9 @@ type server struct {
 	mu    sync.Mutex
 	link  *link // nil while not connected
 	offer []*tool
-	held  []Held // tools that are not offered as they are
-	err   error  // why link is nil
+	held  []Held        // tools that are not offered as they are
+	err   error         // why link is nil
+	tried chan struct{} // closed and replaced at the end of each attempt to connect
 }
 
 func newServer(closing context.Context, name string, config Server, options Options) *server {
@@ -61,7 +62,7 @@ func newServer(closing context.Context, name string, config Server, options Opti
 		log:     options.Logger.With("server", name),
 		secrets: secretsOf(config),
 		changed: make(chan struct{}, 1), suspect: make(chan struct{}, 1),
-		err: errNeverTried,
+		err: errNeverTried, tried: make(chan struct{}),
 	}
 }
 
@@ -73,6 +74,23 @@ func (s *server) current() (*link, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.link, s.err
+}
+
+// successor waits for the next attempt to connect after the end of a connection, and returns the new
+// connection, or why there is none.
+func (s *server) successor(ctx context.Context, l *link) (*link, error) {
+	s.mu.Lock()
+	now, tried := s.link, s.tried
+	s.mu.Unlock()
+	if now == nil || now == l {
+		select {
+		case <-tried:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-s.closing.Done():
+		}
+	}
+	return s.current()
 }
 
 func (s *server) tools() []*tool {

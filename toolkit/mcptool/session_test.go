@@ -1,0 +1,124 @@
+package mcptool
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// forgetful is a server with sessions, which it forgets on demand. It has no stream that would end then.
+type forgetful struct {
+	next   http.Handler
+	status int    // of its answer to a request in a forgotten session
+	answer string // its body
+
+	begun     atomic.Int32 // sessions
+	seen      sync.Map     // their ids
+	forgotten sync.Map
+	all       atomic.Bool // it forgets each session at once
+}
+
+func (f *forgetful) forget() {
+	f.seen.Range(func(id, _ any) bool {
+		f.forgotten.Store(id, true)
+		return true
+	})
+}
+
+func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	id := r.Header.Get("Mcp-Session-Id")
+	_, forgotten := f.forgotten.Load(id)
+	f.seen.Store(id, true)
+	if bytes.Contains(body, []byte(`"method":"initialize"`)) {
+		f.begun.Add(1)
+	}
+	switch {
+	case r.Method == http.MethodGet:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	case bytes.Contains(body, []byte("server/discover")):
+		http.NotFound(w, r)
+	case id != "" && (forgotten || f.all.Load()):
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(f.status)
+		_, _ = io.WriteString(w, f.answer)
+	default:
+		f.next.ServeHTTP(w, r)
+	}
+}
+
+// TestForgottenSession has servers that forget a session, as by a restart: the call is made again in a
+// new one.
+func TestForgottenSession(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status int
+		answer string
+	}{
+		"plain":            {http.StatusNotFound, "session not found"},
+		"an error":         {http.StatusNotFound, `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}`},
+		"a bad request":    {http.StatusBadRequest, `{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}`},
+		"without a number": {http.StatusNotFound, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &forgetful{next: newHTTPHandler(t), status: c.status, answer: c.answer}
+			b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHandler(t, f).url}})
+			for n := range 3 {
+				if result := b.call(t, "s__echo", fmt.Sprintf(`{"text":"%d"}`, n)); result.Model != fmt.Sprint(n) {
+					t.Fatalf("got %+v\n%s", result, b.log)
+				}
+				if begun := int(f.begun.Load()); begun != n+1 {
+					t.Errorf("%d sessions were begun after call %d", begun, n+1)
+				}
+				f.forget()
+			}
+			f.all.Store(true)
+			if result := b.call(t, "s__echo", `{"text":"x"}`); !strings.Contains(result.Error, `the MCP server "s"`) {
+				t.Errorf("got %+v", result)
+			}
+		})
+	}
+}
+
+// TestCredentials has servers that refuse those of the configuration, at once or later.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			var expired atomic.Bool
+			next := newHTTPHandler(t)
+			h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if expired.Load() || r.Header.Get("Authorization") != "Bearer right" {
+					w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="https://example.com/"`)
+					w.WriteHeader(status)
+					_, _ = io.WriteString(w, `{"error":"invalid_token"}`)
+					return
+				}
+				next.ServeHTTP(w, r)
+			}))
+			b := open(t, map[string]Server{
+				"right": {Type: TypeHTTP, URL: h.url, Headers: map[string]string{"Authorization": "Bearer right"}},
+				"wrong": {Type: TypeHTTP, URL: h.url, Headers: map[string]string{"Authorization": "Bearer wrong"}},
+			})
+			want := fmt.Sprintf("(HTTP %d: it wants other credentials", status)
+			if s := b.Status(); !s[0].Connected || s[1].Connected || !strings.Contains(s[1].Error, want) {
+				t.Errorf("got %+v", s)
+			}
+			expired.Store(true)
+			if result := b.call(t, "right__echo", `{"text":"x"}`); !strings.Contains(result.Error, want) {
+				t.Errorf("got %+v", result)
+			}
+		})
+	}
+}
