@@ -19,6 +19,16 @@ type schemaCache struct {
 	size     int // bytes of the keys
 }
 
+// compile returns the checker for a schema, with the schema for models.
+func compile(raw json.RawMessage) (*checker, error) {
+	made, err := newChecker(raw)
+	if err != nil {
+		return nil, err
+	}
+	made.parameters = forModels(raw)
+	return made, nil
+}
+
 // checker returns the checker for a schema, compiling it if necessary. Invalid schemas are not
 // cached.
 func (c *schemaCache) checker(raw json.RawMessage) (*checker, error) {
@@ -28,7 +38,7 @@ func (c *schemaCache) checker(raw json.RawMessage) (*checker, error) {
 	if ok {
 		return found, nil
 	}
-	made, err := newChecker(raw)
+	made, err := compile(raw)
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ var ErrDuplicate = errors.New("the name is taken")
 // of a registry share it with its compiled schema.
 type registered struct {
 	entry Entry
-	def   Definition
-	check *checker // nil: the executor checks the arguments
+	def   Definition // with parameters that models' APIs accept
+	check *checker   // nil: the executor checks the arguments
 }
 
 // Registry holds the tools of a session by name. It is safe for concurrent use.
@@ -154,17 +154,18 @@ func register(e Entry) (*registered, error) {
 	}
 	t := &registered{entry: e, def: def}
 	if e.Unchecked {
+		t.def.Parameters = forModels(def.Parameters)
 		return t, nil
 	}
-	compile := newChecker
+	checkerOf := compile
 	if e.Executor != ExecutorClient { // a client's belong to one session only
-		compile = compiled.checker
+		checkerOf = compiled.checker
 	}
-	check, err := compile(def.Parameters)
+	check, err := checkerOf(def.Parameters)
 	if err != nil {
 		return nil, fmt.Errorf("add tool %q (%s): %w", def.Name, e.source(), err)
 	}
-	t.check = check
+	t.check, t.def.Parameters = check, check.parameters
 	return t, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -130,21 +131,12 @@ func (s *server) allows(name string) bool {
 }
 
 func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
-	parameters, err := json.Marshal(t.InputSchema)
+	parameters, err := objectSchema(t.InputSchema)
 	if err != nil {
-		return nil, fmt.Errorf("read its schema: %w", err)
-	}
-	if t.InputSchema == nil {
-		parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+		return nil, err
 	}
 	if len(parameters) > maxSchema {
 		return nil, fmt.Errorf("its schema is %d bytes long, the limit is %d", len(parameters), maxSchema)
-	}
-	var top struct {
-		Type any `json:"type"`
-	}
-	if err := json.Unmarshal(parameters, &top); err != nil || top.Type != "object" {
-		return nil, fmt.Errorf("its schema is not of type object")
 	}
 	made := &tool{server: s, remote: t.Name, def: toolkit.Definition{
 		Name: name, Description: toolkit.Cut(strings.ToValidUTF8(cmp.Or(t.Description, t.Title), "\uFFFD"), maxDescription), Parameters: parameters,
@@ -154,4 +146,30 @@ func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
 		made.unchecked = true
 	}
 	return made, nil
+}
+
+// objectSchema returns a schema of type object. That is what the protocol demands of a tool's input, but
+// some servers leave the type out, or say object or null.
+func objectSchema(schema any) (json.RawMessage, error) {
+	if schema == nil {
+		return json.RawMessage(`{"type":"object","properties":{}}`), nil
+	}
+	raw, err := json.Marshal(schema)
+	if err != nil {
+		return nil, fmt.Errorf("read its schema: %w", err)
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil || fields == nil {
+		return nil, errors.New("its schema is not an object")
+	}
+	var types []string
+	switch kind := string(fields["type"]); {
+	case kind == `"object"`:
+		return raw, nil
+	case fields["type"] == nil:
+	case json.Unmarshal(fields["type"], &types) != nil || !slices.Contains(types, "object"):
+		return nil, fmt.Errorf("its schema is of type %.100s, not object", kind)
+	}
+	fields["type"] = json.RawMessage(`"object"`)
+	return json.Marshal(fields)
 }
