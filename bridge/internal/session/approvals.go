@@ -15,7 +15,7 @@ func (t *tools) askUser(run *toolRun) {
 	a, _ := run.Approval()
 	e := run.event("bridge.tool.approval_required")
 	e.Input, e.Nonce, e.ExpiresAt = run.message.tools[run.part].Input, a.Nonce, &a.ExpiresAt
-	t.notify(e)
+	t.tell(&e)
 	t.do(AwaitApproval{CallID: run.Call.ID, ID: run.ID, ExpiresAt: a.ExpiresAt})
 }
 

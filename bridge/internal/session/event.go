@@ -78,6 +78,9 @@ type (
 		Percent    *float64         `json:"percent,omitempty"` // of progress: 0 to 100
 		Data       json.RawMessage  `json:"data,omitempty"`    // of progress: the result so far
 		Output     json.RawMessage  `json:"output,omitempty"`  // of done: the whole result, with secrets masked
+		// InputOmitted is true if the arguments are too large for the data channel; they are in the
+		// thread.
+		InputOmitted bool `json:"input_omitted,omitempty"`
 		// OutputOmitted is true if the output is too large for the data channel; it is in the
 		// thread.
 		OutputOmitted bool   `json:"output_omitted,omitempty"`

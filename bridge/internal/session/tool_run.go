@@ -56,7 +56,7 @@ func (t *tools) start(run *toolRun) {
 	}
 	e := run.event("bridge.tool.started")
 	e.Input = run.message.tools[run.part].Input
-	t.notify(e)
+	t.tell(&e)
 	t.watch(e)
 	t.do(StartTool{run.Call, t.transcript.memory.question(run.message)})
 	if run.early != nil {
@@ -108,8 +108,19 @@ func (r *toolRun) event(kind string) toolEvent {
 // watch tells the thread's watchers about a tool, just as the call's browser is told.
 func (t *tools) watch(e toolEvent) {
 	kind := persistence.EventType(strings.ReplaceAll(strings.TrimPrefix(e.Type, "bridge."), ".", "_"))
-	e.Type, e.Input, e.Output = "", nil, nil
+	e.Type, e.Input, e.InputOmitted, e.Output = "", nil, false, nil
 	t.do(Publish{kind, e})
+}
+
+// tell tells the call's browser about a tool, without what is too large for the data channel.
+func (t *tools) tell(e *toolEvent) {
+	data := encode(e)
+	if t.BrowserLimit > 0 && len(data) > t.BrowserLimit {
+		e.InputOmitted, e.OutputOmitted = e.Input != nil, e.Output != nil
+		e.Input, e.Output = nil, nil
+		data = encode(e)
+	}
+	t.do(ToBrowser{Data: data})
 }
 
 // maxParts limits the bytes of results in a message, below the store's limit for a message.
@@ -133,12 +144,7 @@ func (t *tools) close(run *toolRun) {
 	} else {
 		e.Output = json.RawMessage(record.Output)
 	}
-	data := encode(e)
-	if t.BrowserLimit > 0 && len(data) > t.BrowserLimit {
-		e.Output, e.OutputOmitted = nil, true
-		data = encode(e)
-	}
-	t.do(ToBrowser{Data: data})
+	t.tell(&e)
 	t.watch(e)
 }
 
@@ -272,5 +278,5 @@ func (t *tools) resend(run *toolRun) {
 		e.Type, e.Nonce, e.ExpiresAt = "bridge.tool.approval_required", a.Nonce, &a.ExpiresAt
 	}
 	e.Input = run.message.tools[run.part].Input
-	t.notify(e)
+	t.tell(&e)
 }
