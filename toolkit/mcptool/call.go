@@ -103,6 +103,9 @@ func (t *tool) finish(ctx context.Context, call toolkit.Call, l *link, a answer)
 		return toolkit.Chunk{}, t.lost(l, a.err)
 	}
 	l.unanswered.Store(0)
+	if a.result.NeedsInput() {
+		return toolkit.Chunk{}, fmt.Errorf("the MCP server %q wants further input for this call, which it cannot get here", t.server.name)
+	}
 	k := &keeper{ctx: ctx, call: call, media: t.server.options.Media, log: t.server.log}
 	output, text, err := k.result(a.result)
 	if err != nil {

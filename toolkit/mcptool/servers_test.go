@@ -603,6 +603,10 @@ func TestToolsThatNeedTasks(t *testing.T) {
 	if got := b.names(); !slices.Equal(got, want) {
 		t.Errorf("over stdio: %q", got)
 	}
+	b.register(t)
+	if result := b.call(t, "s__plain", ""); !strings.Contains(result.Error, "wants further input") {
+		t.Errorf("a call that needs input: %+v", result)
+	}
 	var tasks taskTools
 	list := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"long","execution":{"taskSupport":"required"}},{"name":"plain"}]}}`
 	for kind, c := range map[string]struct {
