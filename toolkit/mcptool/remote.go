@@ -122,6 +122,9 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	if kind != "text/event-stream" {
 		response.Body = http.MaxBytesReader(nil, response.Body, maxMessage)
 	}
+	if t.remote.config.Type == TypeHTTP && request.Method == http.MethodGet && request.Header.Get("Last-Event-Id") == "" {
+		response.Body = streamOf(response, func() (*http.Response, error) { return t.base.RoundTrip(request) })
+	}
 	response.Body = &messages{ReadCloser: response.Body, tasks: t.remote.tasks, whole: kind != "text/event-stream"}
 	return response, nil
 }
