@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"voicebridge/realtime"
 )
@@ -53,10 +55,7 @@ type fields map[string]check
 // of checks all members of o, in the order of their names so that the error is always the same.
 func (f fields) of(param string, o object) *realtime.Error {
 	for _, name := range slices.Sorted(maps.Keys(o)) {
-		at := name
-		if param != "" {
-			at = param + "." + name
-		}
+		at := below(param, name)
 		check, ok := f[name]
 		if !ok {
 			return refuse("unknown_parameter", at, "Unknown parameter: '%s'.", at)
@@ -68,6 +67,39 @@ func (f fields) of(param string, o object) *realtime.Error {
 	return nil
 }
 
+// with checks an object that must have the named members.
+func (f fields) with(names ...string) check {
+	return func(param string, v any) *realtime.Error {
+		o, ok := v.(object)
+		if !ok {
+			return wrongType(param, "an object", v)
+		}
+		if err := f.of(param, o); err != nil {
+			return err
+		}
+		return missing(param, o, names...)
+	}
+}
+
+// missing refuses an object without one of the named members.
+func missing(param string, o object, names ...string) *realtime.Error {
+	for _, name := range names {
+		if _, ok := o[name]; !ok {
+			at := below(param, name)
+			return refuse("missing_required_parameter", at, "Missing required parameter: '%s'.", at)
+		}
+	}
+	return nil
+}
+
+// below returns the path to a member of the object at param.
+func below(param, name string) string {
+	if param == "" {
+		return name
+	}
+	return param + "." + name
+}
+
 func wrongType(param, want string, v any) *realtime.Error {
 	got := "an object"
 	switch v.(type) {
@@ -77,6 +109,9 @@ func wrongType(param, want string, v any) *realtime.Error {
 		got = "a string"
 	case json.Number:
 		got = "a number"
+		if want == "an integer" {
+			got = "a decimal number"
+		}
 	case bool:
 		got = "a boolean"
 	case []any:
@@ -85,13 +120,26 @@ func wrongType(param, want string, v any) *realtime.Error {
 	return refuse("invalid_type", param, "Invalid type for '%s': expected %s, but got %s instead.", param, want, got)
 }
 
-func isAny(string, any) *realtime.Error { return nil }
-
 func isString(param string, v any) *realtime.Error {
 	if _, ok := v.(string); !ok {
 		return wrongType(param, "a string", v)
 	}
 	return nil
+}
+
+// isUpTo checks a string of at most limit characters.
+func isUpTo(limit int) check {
+	return func(param string, v any) *realtime.Error {
+		s, ok := v.(string)
+		if !ok {
+			return wrongType(param, "a string", v)
+		}
+		if n := utf8.RuneCountInString(s); n > limit {
+			return refuse("string_above_max_length", param,
+				"Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", param, limit, n)
+		}
+		return nil
+	}
 }
 
 func isBool(param string, v any) *realtime.Error {
@@ -127,13 +175,63 @@ func isNumber(low, high float64) check {
 	}
 }
 
-func isObject(f fields) check {
+func isInteger(low, high int64) check {
+	return func(param string, v any) *realtime.Error {
+		n, ok := v.(json.Number)
+		if !ok {
+			return wrongType(param, "an integer", v)
+		}
+		f, err := n.Float64()
+		switch {
+		case err == nil && f != math.Trunc(f):
+			return wrongType(param, "an integer", v)
+		case err != nil || f < float64(low) || f > float64(high):
+			return refuse("invalid_value", param, "Invalid '%s': expected an integer between %d and %d, but got %s instead.", param, low, high, n)
+		}
+		return nil
+	}
+}
+
+func isObject(f fields) check { return f.with() }
+
+// isMap checks an object with members of any name.
+func isMap(param string, v any) *realtime.Error {
+	if _, ok := v.(object); !ok {
+		return wrongType(param, "an object", v)
+	}
+	return nil
+}
+
+func isList(c check) check {
+	return func(param string, v any) *realtime.Error {
+		list, ok := v.([]any)
+		if !ok {
+			return wrongType(param, "an array", v)
+		}
+		for i, v := range list {
+			if err := c(fmt.Sprintf("%s[%d]", param, i), v); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// byType checks an object according to its type.
+func byType(schemas map[string]check) check {
+	isType := isOneOf(slices.Sorted(maps.Keys(schemas))...)
 	return func(param string, v any) *realtime.Error {
 		o, ok := v.(object)
 		if !ok {
 			return wrongType(param, "an object", v)
 		}
-		return f.of(param, o)
+		if err := missing(param, o, "type"); err != nil {
+			return err
+		}
+		if err := isType(param+".type", o["type"]); err != nil {
+			return err
+		}
+		return schemas[o["type"].(string)](param, v)
 	}
 }
 
@@ -144,115 +242,4 @@ func nullable(c check) check {
 		}
 		return c(param, v)
 	}
-}
-
-func isModalities(param string, v any) *realtime.Error {
-	list, ok := v.([]any)
-	if !ok {
-		return wrongType(param, "an array", v)
-	}
-	if len(list) != 1 || (list[0] != "audio" && list[0] != "text") {
-		return refuse("invalid_value", param, "Invalid modalities: %v. Supported combinations are: ['text'] and ['audio'].", list)
-	}
-	return nil
-}
-
-func isFormat(param string, v any) *realtime.Error {
-	return isObject(fields{"type": isOneOf("audio/pcm", "audio/pcmu", "audio/pcma"), "rate": isNumber(24000, 24000)})(param, v)
-}
-
-func isVoice(param string, v any) *realtime.Error {
-	if o, ok := v.(object); ok {
-		return fields{"id": isString}.of(param, o)
-	}
-	return isOneOf("alloy", "ash", "ballad", "cedar", "coral", "echo", "marin", "sage", "shimmer", "verse")(param, v)
-}
-
-func isTurnDetection(param string, v any) *realtime.Error {
-	o, ok := v.(object)
-	if !ok {
-		return wrongType(param, "an object", v)
-	}
-	kind, _ := o["type"].(string)
-	schema, ok := turnSchemas[kind]
-	if !ok {
-		return refuse("invalid_value", param+".type", "Invalid value: '%v'. Supported values are: 'server_vad', 'semantic_vad'.", o["type"])
-	}
-	return schema.of(param, o)
-}
-
-func isMaxTokens(param string, v any) *realtime.Error {
-	if v == "inf" {
-		return nil
-	}
-	return isNumber(1, 4096)(param, v)
-}
-
-func isToolChoice(param string, v any) *realtime.Error {
-	if o, ok := v.(object); ok {
-		return fields{"type": isOneOf("function", "mcp"), "name": isString, "server_label": isString}.of(param, o)
-	}
-	return isOneOf("auto", "none", "required")(param, v)
-}
-
-func isTools(param string, v any) *realtime.Error {
-	list, ok := v.([]any)
-	if !ok {
-		return wrongType(param, "an array", v)
-	}
-	for i, t := range list {
-		at := fmt.Sprintf("%s[%d]", param, i)
-		o, ok := t.(object)
-		if !ok {
-			return wrongType(at, "an object", t)
-		}
-		if o["type"] == "mcp" {
-			continue // remote MCP servers are not run here; the declaration is kept
-		}
-		if err := isFunction(at, o); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func isFunction(at string, o object) *realtime.Error {
-	schema := fields{
-		"type": isOneOf("function", "mcp"), "name": isString, "description": isString,
-		"parameters": func(p string, v any) *realtime.Error {
-			if _, ok := v.(object); !ok {
-				return wrongType(p, "an object", v)
-			}
-			return nil
-		},
-	}
-	if err := schema.of(at, o); err != nil {
-		return err
-	}
-	for _, name := range []string{"type", "name"} {
-		if _, ok := o[name]; !ok {
-			return refuse("missing_required_parameter", at+"."+name, "Missing required parameter: '%s.%s'.", at, name)
-		}
-	}
-	name := o["name"].(string)
-	if len(name) == 0 || len(name) > 64 || strings.IndexFunc(name, notNameRune) >= 0 {
-		return refuse("invalid_value", at+".name", "Invalid '%s.name': '%s' does not match the pattern '^[a-zA-Z0-9_-]{1,64}$'.", at, name)
-	}
-	return nil
-}
-
-func notNameRune(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
-}
-
-var turnSchemas = map[string]fields{
-	"server_vad": {
-		"type": isString, "threshold": isNumber(0, 1), "prefix_padding_ms": isNumber(0, 10_000),
-		"silence_duration_ms": isNumber(0, 10_000), "idle_timeout_ms": nullable(isNumber(5000, 30_000)),
-		"create_response": isBool, "interrupt_response": isBool,
-	},
-	"semantic_vad": {
-		"type": isString, "eagerness": isOneOf("low", "medium", "high", "auto"),
-		"create_response": isBool, "interrupt_response": isBool,
-	},
 }

@@ -33,7 +33,11 @@ type chooser struct {
 // choose decides what a response says: about new outputs of function calls, else about what the user said last.
 func (c *chooser) choose(r *response) answer {
 	var outputs []*item
-	for _, it := range slices.Backward(c.items.items) {
+	items := c.items.items
+	if r.context != nil {
+		items = r.context
+	}
+	for _, it := range slices.Backward(items) {
 		switch {
 		case it.kind == realtime.ItemFunctionCallOutput:
 			outputs = append(outputs, it)

@@ -136,144 +136,129 @@ func (c *conversation) everything() string {
 
 // isID checks an optional id of at most 32 characters.
 func isID(param string, v any) *realtime.Error {
-	s, ok := v.(string)
-	if !ok {
-		return wrongType(param, "a string", v)
-	}
-	if len(s) > maxID {
-		return refuse("string_above_max_length", param,
-			"Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", param, maxID, len(s))
-	}
-	if s == "" {
+	if v == "" {
 		return refuse("invalid_value", param, "Invalid '%s': empty string.", param)
 	}
-	return nil
+	return isUpTo(maxID)(param, v)
 }
 
 var (
 	statusCheck = isOneOf("completed", "incomplete", "in_progress")
 	objectCheck = isOneOf("realtime.item")
 
-	itemSchemas = map[string]fields{
-		realtime.ItemMessage: {
+	itemSchemas = byType(map[string]check{
+		realtime.ItemMessage: fields{
 			"id": isID, "object": objectCheck, "type": isString, "status": statusCheck,
-			"role": isOneOf("user", "assistant", "system"), "content": isAny,
-		},
-		realtime.ItemFunctionCall: {
+			"role": isOneOf("user", "assistant", "system"), "content": isList(isMap),
+		}.with("role", "content"),
+		realtime.ItemFunctionCall: fields{
 			"id": isID, "object": objectCheck, "type": isString, "status": statusCheck,
 			"call_id": isID, "name": isString, "arguments": isString,
-		},
-		realtime.ItemFunctionCallOutput: {
+		}.with("name", "arguments"),
+		realtime.ItemFunctionCallOutput: fields{
 			"id": isID, "object": objectCheck, "type": isString, "status": statusCheck,
 			"call_id": isID, "output": isString,
-		},
-	}
-	itemRequired = map[string][]string{
-		realtime.ItemMessage:            {"role", "content"},
-		realtime.ItemFunctionCall:       {"name", "arguments"},
-		realtime.ItemFunctionCallOutput: {"call_id", "output"},
-	}
+		}.with("call_id", "output"),
+	})
 
 	// contentSchemas are the parts that clients may create, by role. Assistant audio is not among
 	// them: it cannot be created.
-	contentSchemas = map[string]map[string]fields{
-		"user": {
-			realtime.ContentInputText:  {"type": isString, "text": isString},
-			realtime.ContentInputAudio: {"type": isString, "audio": isString, "transcript": nullable(isString)},
-			realtime.ContentInputImage: {"type": isString, "image_url": isString, "detail": isString},
-		},
-		"assistant": {realtime.ContentOutputText: {"type": isString, "text": isString}},
-		"system":    {realtime.ContentInputText: {"type": isString, "text": isString}},
-	}
-	contentRequired = map[string]string{
-		realtime.ContentInputText: "text", realtime.ContentOutputText: "text",
-		realtime.ContentInputAudio: "audio", realtime.ContentInputImage: "image_url",
+	textCheck      = fields{"type": isString, "text": isString}.with("text")
+	contentSchemas = map[string]check{
+		"user": byType(map[string]check{
+			realtime.ContentInputText:  textCheck,
+			realtime.ContentInputAudio: fields{"type": isString, "audio": isBase64, "transcript": nullable(isString)}.with("audio"),
+			realtime.ContentInputImage: fields{"type": isString, "image_url": isImage, "detail": isOneOf("auto", "low", "high")}.with("image_url"),
+		}),
+		"assistant": byType(map[string]check{realtime.ContentOutputText: textCheck}),
+		"system":    byType(map[string]check{realtime.ContentInputText: textCheck}),
 	}
 )
 
-// newItem makes an item from what a client sent, or returns what is wrong with it.
-func (c *conversation) newItem(o object) (*item, *realtime.Error) {
-	kind, ok := o["type"].(string)
-	if !ok {
-		return nil, refuse("missing_required_parameter", "item.type", "Missing required parameter: 'item.type'.")
-	}
-	schema, ok := itemSchemas[kind]
-	if !ok {
-		return nil, refuse("invalid_value", "item.type",
-			"Invalid value: '%s'. Supported values are: 'message', 'function_call', and 'function_call_output'.", kind)
-	}
-	if err := schema.of("item", o); err != nil {
+// newItem makes an item from what a client sent, or returns what is wrong with it; at is the path to it.
+func (c *conversation) newItem(at string, o object) (*item, *realtime.Error) {
+	if err := itemSchemas(at, o); err != nil {
 		return nil, err
-	}
-	for _, name := range itemRequired[kind] {
-		if _, ok := o[name]; !ok {
-			return nil, refuse("missing_required_parameter", "item."+name, "Missing required parameter: 'item.%s'.", name)
-		}
 	}
 	text := func(name string) string { s, _ := o[name].(string); return s }
 	it := &item{
-		id: text("id"), kind: kind, status: "completed", role: text("role"),
+		id: text("id"), kind: text("type"), status: "completed", role: text("role"),
 		callID: text("call_id"), name: text("name"), arguments: text("arguments"), output: text("output"),
 	}
 	if it.id != "" && c.index(it.id) >= 0 {
-		return nil, refuse("invalid_value", "item.id", "Item with ID '%s' already exists in the conversation.", it.id)
+		return nil, refuse("invalid_value", at+".id", "Item with ID '%s' already exists in the conversation.", it.id)
 	}
-	if err := c.checkKind(it, o); err != nil {
+	if err := c.checkKind(at, it, o); err != nil {
 		return nil, err
 	}
 	it.id = cmp.Or(it.id, newID("item_"))
 	return it, nil
 }
 
-func (c *conversation) checkKind(it *item, o object) *realtime.Error {
+func (c *conversation) checkKind(at string, it *item, o object) *realtime.Error {
 	switch it.kind {
 	case realtime.ItemMessage:
-		return it.readContent(o["content"])
+		return it.readContent(at+".content", o["content"].([]any))
 	case realtime.ItemFunctionCall:
 		it.callID = cmp.Or(it.callID, newID("call_"))
 		if c.has(realtime.ItemFunctionCall, it.callID) {
-			return refuse("invalid_value", "item.call_id", "A function call with ID '%s' already exists in the conversation.", it.callID)
+			return refuse("invalid_value", at+".call_id", "A function call with ID '%s' already exists in the conversation.", it.callID)
 		}
 	case realtime.ItemFunctionCallOutput:
 		if !c.has(realtime.ItemFunctionCall, it.callID) {
-			return refuse("invalid_value", "item.call_id", "Tool call ID '%s' not found in conversation.", it.callID)
+			return refuse("invalid_value", at+".call_id", "Tool call ID '%s' not found in conversation.", it.callID)
 		}
 		if c.has(realtime.ItemFunctionCallOutput, it.callID) {
-			return refuse("invalid_value", "item.call_id", "Tool call ID '%s' already has an output.", it.callID)
+			return refuse("invalid_value", at+".call_id", "Tool call ID '%s' already has an output.", it.callID)
 		}
 	}
 	return nil
 }
 
-func (it *item) readContent(v any) *realtime.Error {
-	list, ok := v.([]any)
-	if !ok {
-		return wrongType("item.content", "an array", v)
-	}
+func (it *item) readContent(at string, list []any) *realtime.Error {
 	if len(list) == 0 {
-		return refuse("invalid_value", "item.content", "Invalid 'item.content': empty array.")
+		return refuse("invalid_value", at, "Invalid '%s': empty array.", at)
 	}
-	for i, part := range list {
-		o, ok := part.(object)
-		at := fmt.Sprintf("item.content[%d]", i)
-		if !ok {
-			return wrongType(at, "an object", part)
-		}
-		kind, _ := o["type"].(string)
-		schema, ok := contentSchemas[it.role][kind]
-		if !ok {
-			return refuse("invalid_value", at+".type", "Invalid value: '%s'. It is not supported in a message of role '%s'.", kind, it.role)
-		}
-		if err := schema.of(at, o); err != nil {
-			return err
-		}
-		if need := contentRequired[kind]; o[need] == nil {
-			return refuse("missing_required_parameter", at+"."+need, "Missing required parameter: '%s.%s'.", at, need)
-		}
+	if err := isList(contentSchemas[it.role])(at, list); err != nil {
+		return err
+	}
+	for _, part := range list {
+		o := part.(object)
 		it.content = append(it.content, o)
 		if s, ok := o["text"].(string); ok {
 			it.words += s
 		}
 	}
 	return nil
+}
+
+// context reads the input of a response.create: the items that the response sees in place of the conversation, nil if
+// it sees that.
+func (c *conversation) context(params object) ([]*item, *realtime.Error) {
+	list, ok := params["input"].([]any)
+	if !ok {
+		return nil, nil
+	}
+	own := conversation{items: []*item{}}
+	for i, v := range list {
+		o, at := v.(object), fmt.Sprintf("response.input[%d]", i)
+		if o["type"] != "item_reference" {
+			it, err := own.newItem(at, o)
+			if err != nil {
+				return nil, err
+			}
+			own.append(it)
+			continue
+		}
+		if err := (fields{"type": isString, "id": isString}).with("id")(at, o); err != nil {
+			return nil, err
+		}
+		id := o["id"].(string)
+		it := c.find(id)
+		if it == nil {
+			return nil, refuse("item_not_found", at+".id", "Item with ID '%s' not found in conversation.", id)
+		}
+		own.append(it)
+	}
+	return own.items, nil
 }

@@ -22,15 +22,12 @@ type items struct {
 }
 
 func (l *items) create(e realtime.Event, o object) *realtime.Error {
-	raw, ok := o["item"].(object)
-	if !ok {
-		return refuse("missing_required_parameter", "item", "Missing required parameter: 'item'.")
-	}
+	raw := o["item"].(object)
 	if l.rejected > 0 {
 		l.rejected--
 		return refuse("invalid_value", "item", "The item was refused on purpose.")
 	}
-	it, err := l.newItem(raw)
+	it, err := l.newItem("item", raw)
 	if err == nil {
 		err = l.insert(it, e.PreviousItemID)
 	}

@@ -74,7 +74,7 @@ func (l *listener) speechStopped(atMS int64) {
 		l.wire.refuse(activeResponse(l.responder.active.id))
 		return
 	}
-	l.responder.start(nil)
+	l.responder.start(nil, nil)
 }
 
 // commitInput answers input_audio_buffer.commit.
@@ -217,6 +217,6 @@ func (l *listener) armIdle() {
 			"type": realtime.TypeInputTimeoutTriggered, "item_id": id, "audio_start_ms": max(0, at-t.idleMS), "audio_end_ms": at,
 		})
 		l.commit(id)
-		l.responder.start(nil)
+		l.responder.start(nil, nil)
 	})
 }

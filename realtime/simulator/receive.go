@@ -11,54 +11,28 @@ import (
 )
 
 // clientSchema holds the members of each client event besides type and event_id.
-var clientSchema = map[string]fields{
-	realtime.TypeSessionUpdate: {"session": isAny},
-	realtime.TypeItemCreate:    {"item": isAny, "previous_item_id": nullable(isString)},
-	realtime.TypeItemRetrieve:  {"item_id": isString},
-	realtime.TypeItemDelete:    {"item_id": isString},
-	realtime.TypeItemTruncate:  {"item_id": isString, "content_index": isNumber(0, 100), "audio_end_ms": isNumber(0, 1e9)},
-	realtime.TypeResponseCreate: {"response": nullable(isObject(fields{
+var clientSchema = map[string]check{
+	realtime.TypeSessionUpdate: fields{"session": isMap}.with("session"),
+	realtime.TypeItemCreate:    fields{"item": isMap, "previous_item_id": nullable(isString)}.with("item"),
+	realtime.TypeItemRetrieve:  fields{"item_id": isString}.with("item_id"),
+	realtime.TypeItemDelete:    fields{"item_id": isString}.with("item_id"),
+	realtime.TypeItemTruncate: fields{
+		"item_id": isString, "content_index": isInteger(0, 100), "audio_end_ms": isInteger(0, 1e9),
+	}.with("item_id", "content_index", "audio_end_ms"),
+	realtime.TypeResponseCreate: isObject(fields{"response": nullable(isObject(fields{
 		"instructions": isString, "output_modalities": isModalities,
 		"audio":       isObject(fields{"output": isObject(fields{"voice": isVoice, "format": isFormat})}),
 		"tools":       isTools,
 		"tool_choice": isToolChoice, "parallel_tool_calls": isBool,
-		"reasoning":         isAny,
-		"max_output_tokens": isMaxTokens, "conversation": isOneOf("auto", "none"), "input": isAny,
-		"metadata": nullable(isMetadata), "prompt": isAny,
-	}))},
-	realtime.TypeResponseCancel:    {"response_id": isString},
-	realtime.TypeOutputBufferClear: {},
-	realtime.TypeInputAppend:       {"audio": isString},
-	realtime.TypeInputCommit:       {},
-	realtime.TypeInputClear:        {},
-}
-
-func isMetadata(param string, v any) *realtime.Error {
-	o, ok := v.(object)
-	if !ok {
-		return wrongType(param, "an object", v)
-	}
-	if len(o) > 16 {
-		return refuse("invalid_value", param, "Invalid '%s': at most 16 pairs are allowed.", param)
-	}
-	for name, v := range o {
-		if err := isString(param+"."+name, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func isEventID(param string, v any) *realtime.Error {
-	id, ok := v.(string)
-	if !ok {
-		return wrongType(param, "a string", v)
-	}
-	if len(id) > maxEventID {
-		return refuse("string_above_max_length", param,
-			"Invalid '%s': string too long. Expected a string with maximum length %d.", param, maxEventID)
-	}
-	return nil
+		"reasoning":         nullable(isReasoning),
+		"max_output_tokens": isMaxTokens, "conversation": isOneOf("auto", "none"), "input": isList(isMap),
+		"metadata": nullable(isMetadata), "prompt": nullable(isPrompt),
+	}))}),
+	realtime.TypeResponseCancel:    isObject(fields{"response_id": isString}),
+	realtime.TypeOutputBufferClear: isObject(nil),
+	realtime.TypeInputAppend:       isObject(fields{"audio": isString}),
+	realtime.TypeInputCommit:       isObject(nil),
+	realtime.TypeInputClear:        isObject(nil),
 }
 
 // receive handles one client event, and answers one that is refused with an error.
@@ -93,13 +67,13 @@ func (s *Session) handle(e realtime.Event, decodeErr error) *realtime.Error {
 		return refuse("invalid_event", "", "The event could not be parsed.")
 	}
 	if id, ok := o["event_id"]; ok && id != nil {
-		if refusal := isEventID("event_id", id); refusal != nil {
+		if refusal := isUpTo(maxEventID)("event_id", id); refusal != nil {
 			return refusal
 		}
 	}
 	delete(o, "type")
 	delete(o, "event_id")
-	if refusal := schema.of("", o); refusal != nil {
+	if refusal := schema("", o); refusal != nil {
 		return refusal
 	}
 	return s.act(e, o)
@@ -108,7 +82,7 @@ func (s *Session) handle(e realtime.Event, decodeErr error) *realtime.Error {
 func (s *Session) act(e realtime.Event, o object) *realtime.Error {
 	switch e.Type {
 	case realtime.TypeSessionUpdate:
-		return s.updateSession(o)
+		return s.updateSession(o["session"].(object))
 	case realtime.TypeItemCreate:
 		return s.items.create(e, o)
 	case realtime.TypeItemRetrieve:
@@ -118,11 +92,8 @@ func (s *Session) act(e realtime.Event, o object) *realtime.Error {
 	case realtime.TypeItemTruncate:
 		return s.items.truncate(e)
 	case realtime.TypeResponseCreate:
-		if s.items.model != nil && s.items.model.Respond() {
-			return nil
-		}
 		params, _ := o["response"].(object)
-		return s.responder.request(params)
+		return s.createResponse(params)
 	case realtime.TypeResponseCancel:
 		return s.responder.cancelByClient(e.ResponseID)
 	case realtime.TypeOutputBufferClear:
@@ -137,17 +108,27 @@ func (s *Session) act(e realtime.Event, o object) *realtime.Error {
 	return nil
 }
 
-func (s *Session) updateSession(o object) *realtime.Error {
-	patch, ok := o["session"].(object)
-	if !ok {
-		return refuse("missing_required_parameter", "session", "Missing required parameter: 'session'.")
+func (s *Session) createResponse(params object) *realtime.Error {
+	if err := s.set.checkResponse(params, s.player.spoken); err != nil {
+		return err
 	}
+	context, err := s.items.context(params)
+	if err != nil {
+		return err
+	}
+	if s.items.model != nil && s.items.model.Respond() {
+		return nil
+	}
+	return s.responder.request(params, context)
+}
+
+func (s *Session) updateSession(patch object) *realtime.Error {
 	if s.refused < s.faults.RejectSessionUpdate {
 		s.refused++
 		return refuse("invalid_value", "session", "The update was refused on purpose.")
 	}
 	_, changesTurns := lookup(patch, "audio", "input", "turn_detection")
-	if err := s.set.update(patch, true, s.player.spoken); err != nil {
+	if err := s.set.update(patch, progress{created: true, spoken: s.player.spoken, answering: s.responder.active != nil}); err != nil {
 		return err
 	}
 	if !s.updated {

@@ -39,21 +39,25 @@ func (g *responder) generates(response string) bool {
 }
 
 // request answers response.create.
-func (g *responder) request(params object) *realtime.Error {
+func (g *responder) request(params object, context []*item) *realtime.Error {
 	if g.active != nil {
 		return activeResponse(g.active.id)
 	}
-	g.start(params)
+	g.start(params, context)
 	return nil
 }
 
-// start begins a response; params are the overrides of response.create.
-func (g *responder) start(params object) {
+// start begins a response; params are the overrides of response.create, context the items that it sees in place of the
+// conversation, nil if it sees that.
+func (g *responder) start(params object, context []*item) {
 	g.begins()
 	r := &response{
 		id: newID("resp_"), status: realtime.ResponseInProgress, modality: g.set.modality,
-		voice: voiceOf(g.set.shown), metadata: params["metadata"],
-		aside: params["conversation"] == "none", tools: g.set.tools, choice: g.set.choice,
+		audio: responseAudio(g.set.shown, params), maxTokens: g.set.shown["max_output_tokens"], metadata: params["metadata"],
+		aside: params["conversation"] == "none", tools: g.set.tools, choice: g.set.choice, context: context,
+	}
+	if n, ok := params["max_output_tokens"]; ok {
+		r.maxTokens = n
 	}
 	if m, ok := params["output_modalities"].([]any); ok {
 		r.modality = m[0].(string)

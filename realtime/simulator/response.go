@@ -12,10 +12,13 @@ type response struct {
 	id       string
 	aside    bool // outside the conversation ("none"): adds no items to it and no audio
 	modality string
-	voice    any
-	metadata any
-	tools    []tool
-	choice   any
+	audio    object
+	// maxTokens is a number or inf.
+	maxTokens any
+	metadata  any
+	tools     []tool
+	choice    any
+	context   []*item // what it sees in place of the conversation; nil if it sees that
 
 	items  []*item
 	status string
@@ -29,6 +32,18 @@ type response struct {
 	generated string // its text or arguments so far
 	frames    int    // of audio for the whole item
 	whole     string // the whole text or arguments
+}
+
+// responseAudio returns how a response speaks: as the session, but for the overrides of response.create.
+func responseAudio(session, params object) object {
+	output := object{}
+	for _, name := range []string{"format", "voice"} {
+		output[name], _ = lookup(session, "audio", "output", name)
+		if own, ok := lookup(params, "audio", "output", name); ok {
+			output[name] = own
+		}
+	}
+	return object{"output": output}
 }
 
 func (r *response) shown(convID string) object {
@@ -49,8 +64,8 @@ func (r *response) shown(convID string) object {
 	}
 	o := object{
 		"id": r.id, "object": "realtime.response", "status": r.status, "status_details": details, "output": output,
-		"conversation_id": convID, "output_modalities": []any{r.modality}, "max_output_tokens": "inf",
-		"audio": object{"output": object{"format": object{"type": "audio/pcm", "rate": 24000}, "voice": r.voice}},
+		"conversation_id": convID, "output_modalities": []any{r.modality}, "max_output_tokens": r.maxTokens,
+		"audio": r.audio,
 		"usage": nil, "metadata": r.metadata,
 	}
 	if r.aside {

@@ -32,9 +32,9 @@ func (s *Server) createSecret(w http.ResponseWriter, r *http.Request) {
 	set, refusal := s.newSettings(session)
 	if refusal == nil {
 		refusal = fields{
-			"session": isAny,
+			"session": isMap,
 			"expires_after": isObject(fields{
-				"anchor": isOneOf("created_at"), "seconds": isNumber(10, 7200),
+				"anchor": isOneOf("created_at"), "seconds": isInteger(10, 7200),
 			}),
 		}.of("", body)
 	}

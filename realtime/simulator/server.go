@@ -282,5 +282,5 @@ func (s *Server) newSettings(session object) (*settings, *realtime.Error) {
 	if session == nil {
 		return set, nil
 	}
-	return set, set.update(session, false, false)
+	return set, set.update(session, progress{})
 }

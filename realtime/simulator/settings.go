@@ -4,43 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 
 	"voicebridge/realtime"
 )
-
-// sessionSchema holds the known names in a session object, with the check of each value.
-var sessionSchema = fields{
-	"type":                isOneOf("realtime"),
-	"model":               isString,
-	"instructions":        isString,
-	"output_modalities":   isModalities,
-	"audio":               isObject(audioSchema),
-	"tools":               isTools,
-	"tool_choice":         isToolChoice,
-	"parallel_tool_calls": isBool,
-	"reasoning":           nullable(isObject(fields{"effort": isOneOf("minimal", "low", "medium", "high", "xhigh")})),
-	"max_output_tokens":   isMaxTokens,
-	"truncation":          isAny,
-	"tracing":             isAny,
-	"include":             isAny,
-	"prompt":              isAny,
-}
-
-var audioSchema = fields{
-	"input": isObject(fields{
-		"format":          isFormat,
-		"noise_reduction": nullable(isObject(fields{"type": isOneOf("near_field", "far_field")})),
-		"transcription": nullable(isObject(fields{
-			"model": isString, "language": isString, "prompt": isString, "delay": isString,
-			"keywords": isAny, "languages": isAny,
-		})),
-		"turn_detection": nullable(isTurnDetection),
-	}),
-	"output": isObject(fields{
-		"format": isFormat, "voice": isVoice, "speed": isNumber(0.25, 1.5),
-	}),
-}
 
 // settings is the effective configuration of a session: the JSON object as shown, and the parts
 // that the simulator acts on.
@@ -93,25 +61,65 @@ func newSettings(model string) *settings {
 	return s
 }
 
-// update checks a patch, and merges it completely or not at all. created means that the session exists, whose model
-// cannot change; spoken means that audio has been produced, which locks the voice.
-func (s *settings) update(patch object, created, spoken bool) *realtime.Error {
-	if _, ok := patch["type"]; !ok {
-		return refuse("missing_required_parameter", "session.type", "Missing required parameter: 'session.type'.")
+// progress is how far a session has come, which locks some of its settings.
+type progress struct {
+	created   bool // it exists: its model cannot change
+	spoken    bool // it has produced audio: its voice cannot change
+	answering bool // a response is in progress: its speed cannot change
+}
+
+// update checks a patch, and merges it completely or not at all.
+func (s *settings) update(patch object, now progress) *realtime.Error {
+	if err := missing("session", patch, "type"); err != nil {
+		return err
 	}
 	if err := sessionSchema.of("session", patch); err != nil {
 		return err
 	}
-	if model, ok := patch["model"]; ok && created && model != s.shown["model"] {
+	if err := s.checkModel("session", patch); err != nil {
+		return err
+	}
+	if model, ok := patch["model"]; ok && now.created && model != s.shown["model"] {
 		return refuse("invalid_value", "session.model", "The model of a session cannot be changed.")
 	}
+	if old, tracing := s.shown["tracing"], patch["tracing"]; old != nil && tracing != nil && !sameJSON(old, tracing) {
+		return refuse("invalid_value", "session.tracing", "Tracing is enabled, so its configuration cannot be changed.")
+	}
 	merged := mergeObjects(s.shown, patch, "audio", "input", "output")
-	if spoken && !sameJSON(voiceOf(merged), voiceOf(s.shown)) {
-		return refuse("cannot_update_voice", "session.audio.output.voice",
-			"Cannot update a conversation's voice if assistant audio is present.")
+	if now.spoken && !sameJSON(voiceOf(merged), voiceOf(s.shown)) {
+		return voiceLocked("session")
+	}
+	if now.answering && speedOf(merged) != speedOf(s.shown) {
+		return refuse("invalid_value", "session.audio.output.speed", "The speed can only be changed between turns, not while a response is in progress.")
 	}
 	s.shown = merged
 	s.derive()
+	return nil
+}
+
+func voiceLocked(param string) *realtime.Error {
+	return refuse("cannot_update_voice", param+".audio.output.voice", "Cannot update a conversation's voice if assistant audio is present.")
+}
+
+// checkResponse checks the overrides of response.create, besides their form.
+func (s *settings) checkResponse(params object, spoken bool) *realtime.Error {
+	if voice := voiceOf(params); spoken && voice != nil && !sameJSON(voice, voiceOf(s.shown)) {
+		return voiceLocked("response")
+	}
+	return s.checkModel("response", params)
+}
+
+// noReasoning are the models without reasoning.
+var noReasoning = regexp.MustCompile(`^gpt-realtime(-mini|-1\.5)?(-20\d\d-\d\d-\d\d)?$`)
+
+// checkModel refuses what only reasoning models take.
+func (s *settings) checkModel(param string, o object) *realtime.Error {
+	model, _ := s.shown["model"].(string)
+	for _, name := range []string{"parallel_tool_calls", "reasoning"} {
+		if o[name] != nil && noReasoning.MatchString(model) {
+			return unsupported(below(param, name), model)
+		}
+	}
 	return nil
 }
 
@@ -133,6 +141,13 @@ func mergeObjects(base, patch object, deep ...string) object {
 func voiceOf(session object) any {
 	voice, _ := lookup(session, "audio", "output", "voice")
 	return voice
+}
+
+func speedOf(session object) float64 {
+	speed, _ := lookup(session, "audio", "output", "speed")
+	n, _ := speed.(json.Number)
+	f, _ := n.Float64() // it was checked
+	return f
 }
 
 func sameJSON(a, b any) bool {
@@ -189,7 +204,7 @@ func readTurnDetection(td object) *turnDetection {
 		if !ok {
 			return or
 		}
-		f, _ := n.Float64() // isNumber has read it
+		f, _ := n.Float64() // it was checked
 		return f
 	}
 	silence := number("silence_duration_ms", 500)

@@ -2,6 +2,7 @@ package simulator_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -28,6 +29,15 @@ func TestRefusesBadEvents(t *testing.T) {
 	message := func(role, content string) string {
 		return item(`"type":"message","role":"` + role + `","content":[` + content + `]`)
 	}
+	transcription := func(s string) string { return `"audio":{"input":{"transcription":{` + s + `}}}` }
+	answer := func(s string) string { return `{"type":"response.create","event_id":"E","response":{` + s + `}}` }
+	pairs := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`"%d":"x"`, i))
+		}
+		return strings.Join(all, ",")
+	}
 	long := strings.Repeat("i", 33)
 	for name, tt := range map[string]struct{ raw, code, param string }{
 		"update without type":      {`{"type":"session.update","event_id":"E","session":{}}`, "missing_required_parameter", "session.type"},
@@ -44,6 +54,33 @@ func TestRefusesBadEvents(t *testing.T) {
 		"nested function":          {session(`"tools":[{"type":"function","function":{"name":"x"}}]`), "unknown_parameter", "session.tools[0].function"},
 		"tool without name":        {session(`"tools":[{"type":"function"}]`), "missing_required_parameter", "session.tools[0].name"},
 		"tool name":                {session(`"tools":[{"type":"function","name":"a b"}]`), "invalid_value", "session.tools[0].name"},
+		"model of no transcripts":  {session(transcription(`"language":"de"`)), "missing_required_parameter", "session.audio.input.transcription.model"},
+		"delay":                    {session(transcription(`"model":"gpt-transcribe","delay":"low"`)), "invalid_value", "session.audio.input.transcription.delay"},
+		"unknown delay":            {session(transcription(`"model":"gpt-realtime-whisper","delay":"short"`)), "invalid_value", "session.audio.input.transcription.delay"},
+		"keywords":                 {session(transcription(`"model":"whisper-1","keywords":["a"]`)), "invalid_value", "session.audio.input.transcription.keywords"},
+		"keywords of numbers":      {session(transcription(`"model":"gpt-transcribe","keywords":["a",1]`)), "invalid_type", "session.audio.input.transcription.keywords[1]"},
+		"languages":                {session(transcription(`"model":"gpt-realtime-whisper","languages":["de"]`)), "invalid_value", "session.audio.input.transcription.languages"},
+		"prompt for whisper":       {session(transcription(`"model":"gpt-realtime-whisper","prompt":"a"`)), "invalid_value", "session.audio.input.transcription.prompt"},
+		"turns without type":       {session(`"audio":{"input":{"turn_detection":{"threshold":0.5}}}`), "missing_required_parameter", "session.audio.input.turn_detection.type"},
+		"half a millisecond":       {session(`"audio":{"input":{"turn_detection":{"type":"server_vad","silence_duration_ms":0.5}}}`), "invalid_type", "session.audio.input.turn_detection.silence_duration_ms"},
+		"rate of telephones":       {session(`"audio":{"input":{"format":{"type":"audio/pcmu","rate":8000}}}`), "unknown_parameter", "session.audio.input.format.rate"},
+		"format without type":      {session(`"audio":{"output":{"format":{}}}`), "missing_required_parameter", "session.audio.output.format.type"},
+		"voice without id":         {session(`"audio":{"output":{"voice":{}}}`), "missing_required_parameter", "session.audio.output.voice.id"},
+		"truncation":               {session(`"truncation":"none"`), "invalid_value", "session.truncation"},
+		"truncation without ratio": {session(`"truncation":{"type":"retention_ratio"}`), "missing_required_parameter", "session.truncation.retention_ratio"},
+		"ratio":                    {session(`"truncation":{"type":"retention_ratio","retention_ratio":2}`), "invalid_value", "session.truncation.retention_ratio"},
+		"token limits":             {session(`"truncation":{"type":"retention_ratio","retention_ratio":1,"token_limits":{"all":1}}`), "unknown_parameter", "session.truncation.token_limits.all"},
+		"tracing":                  {session(`"tracing":"on"`), "invalid_value", "session.tracing"},
+		"unknown tracing field":    {session(`"tracing":{"name":"x"}`), "unknown_parameter", "session.tracing.name"},
+		"include":                  {session(`"include":["everything"]`), "invalid_value", "session.include[0]"},
+		"prompt without id":        {session(`"prompt":{"version":"1"}`), "missing_required_parameter", "session.prompt.id"},
+		"prompt of a text":         {session(`"prompt":"pmpt_1"`), "invalid_type", "session.prompt"},
+		"effort":                   {session(`"reasoning":{"effort":"extreme"}`), "invalid_value", "session.reasoning.effort"},
+		"choice without name":      {session(`"tool_choice":{"type":"function"}`), "missing_required_parameter", "session.tool_choice.name"},
+		"choice of a server":       {session(`"tool_choice":{"type":"mcp"}`), "missing_required_parameter", "session.tool_choice.server_label"},
+		"server without label":     {session(`"tools":[{"type":"mcp","server_url":"https://example.org"}]`), "missing_required_parameter", "session.tools[0].server_label"},
+		"tool without type":        {session(`"tools":[{"name":"x"}]`), "missing_required_parameter", "session.tools[0].type"},
+		"half a token":             {session(`"max_output_tokens":1.5`), "invalid_type", "session.max_output_tokens"},
 		"max tokens":               {session(`"max_output_tokens":5000`), "invalid_value", "session.max_output_tokens"},
 		"long item id":             {item(`"id":"` + long + `","type":"message","role":"user","content":[{"type":"input_text","text":"x"}]`), "string_above_max_length", "item.id"},
 		"duplicate item id":        {item(`"id":"item_a","type":"message","role":"user","content":[{"type":"input_text","text":"x"}]`), "invalid_value", "item.id"},
@@ -53,6 +90,13 @@ func TestRefusesBadEvents(t *testing.T) {
 		"unknown item field":       {item(`"type":"message","role":"user","content":[],"metadata":{}`), "unknown_parameter", "item.metadata"},
 		"message without role":     {item(`"type":"message","content":[{"type":"input_text","text":"x"}]`), "missing_required_parameter", "item.role"},
 		"developer":                {message("developer", `{"type":"input_text","text":"x"}`), "invalid_value", "item.role"},
+		"message without content":  {item(`"type":"message","role":"user"`), "missing_required_parameter", "item.content"},
+		"content of a text":        {item(`"type":"message","role":"user","content":"x"`), "invalid_type", "item.content"},
+		"image elsewhere":          {message("user", `{"type":"input_image","image_url":"https://example.org/a.png"}`), "invalid_value", "item.content[0].image_url"},
+		"image of another kind":    {message("user", `{"type":"input_image","image_url":"data:image/webp;base64,QQ=="}`), "invalid_value", "item.content[0].image_url"},
+		"image not base64":         {message("user", `{"type":"input_image","image_url":"data:image/png;base64,Q"}`), "invalid_value", "item.content[0].image_url"},
+		"detail of an image":       {message("user", `{"type":"input_image","image_url":"data:image/png;base64,QQ==","detail":"huge"}`), "invalid_value", "item.content[0].detail"},
+		"sound not base64":         {message("user", `{"type":"input_audio","audio":"!"}`), "invalid_value", "item.content[0].audio"},
 		"empty content":            {message("user", ``), "invalid_value", "item.content"},
 		"beta assistant text":      {message("assistant", `{"type":"text","text":"x"}`), "invalid_value", "item.content[0].type"},
 		"assistant input text":     {message("assistant", `{"type":"input_text","text":"x"}`), "invalid_value", "item.content[0].type"},
@@ -77,6 +121,23 @@ func TestRefusesBadEvents(t *testing.T) {
 		"our own event":            {`{"type":"bridge.ready","event_id":"E"}`, "invalid_value", "type"},
 		"unknown event field":      {`{"type":"response.create","event_id":"E","respond":{}}`, "unknown_parameter", "respond"},
 		"unknown override":         {`{"type":"response.create","event_id":"E","response":{"temperature":1}}`, "unknown_parameter", "response.temperature"},
+		"retrieve without id":      {`{"type":"conversation.item.retrieve","event_id":"E"}`, "missing_required_parameter", "item_id"},
+		"delete without id":        {`{"type":"conversation.item.delete","event_id":"E"}`, "missing_required_parameter", "item_id"},
+		"truncate without end":     {`{"type":"conversation.item.truncate","event_id":"E","item_id":"item_a","content_index":0}`, "missing_required_parameter", "audio_end_ms"},
+		"item of a text":           {`{"type":"conversation.item.create","event_id":"E","item":"x"}`, "invalid_type", "item"},
+		"17 pairs":                 {answer(`"metadata":{` + pairs(17) + `}`), "invalid_value", "response.metadata"},
+		"metadata of numbers":      {answer(`"metadata":{"a":1}`), "invalid_type", "response.metadata.a"},
+		"long key":                 {answer(`"metadata":{"` + strings.Repeat("é", 65) + `":""}`), "string_above_max_length", "response.metadata"},
+		"long value":               {answer(`"metadata":{"a":"` + strings.Repeat("é", 513) + `"}`), "string_above_max_length", "response.metadata.a"},
+		"effort at once":           {answer(`"reasoning":{"effort":"extreme"}`), "invalid_value", "response.reasoning.effort"},
+		"prompt at once":           {answer(`"prompt":{}`), "missing_required_parameter", "response.prompt.id"},
+		"input of a text":          {answer(`"input":"x"`), "invalid_type", "response.input"},
+		"input of texts":           {answer(`"input":["x"]`), "invalid_type", "response.input[0]"},
+		"input without content":    {answer(`"input":[{"type":"message","role":"user"}]`), "missing_required_parameter", "response.input[0].content"},
+		"input of beta text":       {answer(`"input":[{"type":"message","role":"assistant","content":[{"type":"text","text":"x"}]}]`), "invalid_value", "response.input[0].content[0].type"},
+		"orphan output in input":   {answer(`"input":[{"type":"function_call_output","call_id":"call_a","output":"1"}]`), "invalid_value", "response.input[0].call_id"},
+		"reference to nothing":     {answer(`"input":[{"type":"item_reference","id":"item_a"},{"type":"item_reference","id":"x"}]`), "item_not_found", "response.input[1].id"},
+		"reference without id":     {answer(`"input":[{"type":"item_reference"}]`), "missing_required_parameter", "response.input[0].id"},
 		"both modalities at once":  {`{"type":"response.create","event_id":"E","response":{"output_modalities":["text","audio"]}}`, "invalid_value", "response.output_modalities"},
 	} {
 		id := "evt " + name
@@ -135,6 +196,92 @@ func TestUpdateMergesAllOrNothing(t *testing.T) {
 		t.Errorf("error is %+v", e)
 	}
 	c.update(`{"type":"realtime","audio":{"output":{"voice":"cedar"}}}`) // the same voice is not a change
+}
+
+// TestAcceptsWhatTheAPIAccepts sends each optional field in a form that the API takes.
+func TestAcceptsWhatTheAPIAccepts(t *testing.T) {
+	b := newBench(t, simulator.Config{})
+	c := b.dial(sessionAudio)
+	for _, fields := range []string{
+		`"audio":{"input":{"transcription":{"model":"gpt-transcribe","language":"de","prompt":"x","keywords":["a"],"languages":["de","en"]}}}`,
+		`"audio":{"input":{"transcription":{"model":"gpt-realtime-whisper","delay":"xhigh"}}}`,
+		`"audio":{"input":{"transcription":null,"noise_reduction":null,"format":{"type":"audio/pcmu"}}}`,
+		`"audio":{"output":{"voice":{"id":"voice_1"},"speed":1.5,"format":{"type":"audio/pcm","rate":24000}}}`,
+		`"truncation":"disabled"`, `"truncation":{"type":"retention_ratio","retention_ratio":0.8,"token_limits":{"post_instructions":8000}}`,
+		`"include":["item.input_audio_transcription.logprobs"]`, `"include":null`,
+		`"prompt":{"id":"pmpt_1","version":"2","variables":{"a":"b"}}`, `"prompt":null`,
+		`"reasoning":{"effort":"low"},"parallel_tool_calls":false`, `"max_output_tokens":4096`, `"max_output_tokens":"inf"`,
+		`"tool_choice":{"type":"function","name":"f"}`, `"tool_choice":{"type":"mcp","server_label":"s"}`, `"tool_choice":"auto"`,
+		`"tools":[{"type":"mcp","server_label":"s","server_url":"https://example.org","allowed_tools":["a"]}]`,
+		`"tracing":{"workflow_name":"w","group_id":"g","metadata":{"a":1}}`, `"tracing":{"group_id":"g","workflow_name":"w","metadata":{"a":1}}`,
+	} {
+		c.update(`{"type":"realtime",` + fields + `}`)
+	}
+	if e := c.fails("t", realtime.SessionUpdate("t", json.RawMessage(`{"type":"realtime","tracing":"auto"}`))); e.Code != "invalid_value" || e.Param != "session.tracing" {
+		t.Errorf("tracing changed: %+v", e)
+	}
+	c.update(`{"type":"realtime","tracing":null}`)
+	c.update(`{"type":"realtime","tracing":"auto"}`)
+}
+
+// TestModelsWithoutReasoning refuses what only reasoning models take.
+func TestModelsWithoutReasoning(t *testing.T) {
+	b := newBench(t, simulator.Config{})
+	c := b.dial(`{"type":"realtime","model":"gpt-realtime-2025-08-28"}`)
+	for _, field := range []string{`"reasoning":{"effort":"low"}`, `"parallel_tool_calls":true`} {
+		name, _, _ := strings.Cut(strings.Trim(field, `"`), `"`)
+		if e := c.fails("s", []byte(`{"type":"session.update","event_id":"s","session":{"type":"realtime",`+field+`}}`)); e.Code != "invalid_value" || e.Param != "session."+name {
+			t.Errorf("%s: %+v", field, e)
+		}
+		if e := c.fails("r", []byte(`{"type":"response.create","event_id":"r","response":{`+field+`}}`)); e.Code != "invalid_value" || e.Param != "response."+name {
+			t.Errorf("%s: %+v", field, e)
+		}
+	}
+}
+
+// TestResponseOfItsOwn overrides the session for one response, which sees other items than those of the conversation.
+func TestResponseOfItsOwn(t *testing.T) {
+	b := newBench(t, simulator.Config{})
+	c := b.dial(sessionAudio)
+	c.send(realtime.ItemCreate("", realtime.Item{
+		ID: "old", Type: realtime.ItemMessage, Role: "user", Content: []realtime.Content{{Type: realtime.ContentInputText, Text: "Hello."}},
+	}, ""))
+	c.next(realtime.TypeItemDone)
+	for input, want := range map[string]string{
+		`{"type":"message","id":"old","role":"user","content":[{"type":"input_text","text":"a long story"}]}`: "Let me tell you how a call travels.",
+		`{"type":"item_reference","id":"old"}`: "Good to see you again.",
+		``:                                     "I have read your message.",
+	} {
+		c.send([]byte(`{"type":"response.create","response":{"conversation":"none","output_modalities":["text"],"max_output_tokens":99,"audio":{"output":{"voice":"ash"}},"input":[` + input + `]}}`))
+		e := c.next(realtime.TypeResponseDone)
+		if r := response(t, e); len(r.Output) != 1 || !strings.HasPrefix(r.Output[0].Text(), want) || r.ConversationID != nil {
+			t.Errorf("%s: response is %+v", input, r)
+		}
+		for _, want := range []string{`"max_output_tokens":99`, `"voice":"ash"`, `"rate":24000`} {
+			if !strings.Contains(string(e.Response), want) {
+				t.Errorf("%s is not in %s", want, e.Response)
+			}
+		}
+	}
+}
+
+// TestLockedByAnswers changes in the middle of an answer what cannot change then, and its voice afterwards.
+func TestLockedByAnswers(t *testing.T) {
+	b := newBench(t, simulator.Config{Pace: slow})
+	c := b.dial(sessionAudio)
+	c.say("tell me a long story")
+	c.next(realtime.TypeOutputBufferStarted)
+	faster := realtime.SessionUpdate("f", json.RawMessage(`{"type":"realtime","audio":{"output":{"speed":1.5}}}`))
+	if e := c.fails("f", faster); e.Code != "invalid_value" || e.Param != "session.audio.output.speed" {
+		t.Errorf("error is %+v", e)
+	}
+	c.send(realtime.ResponseCancel("", ""))
+	c.next(realtime.TypeResponseDone)
+	c.send(faster)
+	c.next(realtime.TypeSessionUpdated)
+	if e := c.fails("v", []byte(`{"type":"response.create","event_id":"v","response":{"audio":{"output":{"voice":"ash"}}}}`)); e.Code != "cannot_update_voice" || e.Param != "response.audio.output.voice" {
+		t.Errorf("error is %+v", e)
+	}
 }
 
 func TestOneResponseAtATime(t *testing.T) {
