@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -164,7 +165,7 @@ func (c *Client) hangup(ctx context.Context, callID string) (again bool, err err
 		return true, err
 	}
 	defer res.Body.Close()
-	if res.StatusCode/100 == 2 || res.StatusCode == http.StatusNotFound {
+	if res.StatusCode/100 == 2 || res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusGone {
 		return false, nil
 	}
 	return res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500, c.apiError(res)
@@ -217,12 +218,18 @@ func (c *Client) apiError(res *http.Response) *APIError {
 	e := &APIError{Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // part of a body is better than none
 	var w struct {
-		Error *Error `json:"error"`
+		Error   Error `json:"error"`
+		Message loose `json:"message"` // of API gateways such as Azure's
+		Detail  loose `json:"detail"`  // of FastAPI
 	}
-	if json.Unmarshal(body, &w) == nil && w.Error != nil {
-		e.Type, e.Code, e.Message, e.Param = w.Error.Type, w.Error.Code, w.Error.Message, w.Error.Param
-	} else {
+	switch err := json.Unmarshal(body, &w); {
+	case res.StatusCode/100 == 3:
+		e.Message = fmt.Sprintf("it redirects to %q, which is not followed: a call must be created once", res.Header.Get("Location"))
+	case err != nil:
 		e.Message = fmt.Sprintf("the body is not a JSON error (%q)", res.Header.Get("Content-Type"))
+	default:
+		e.Type, e.Code, e.Param = w.Error.Type, w.Error.Code, w.Error.Param
+		e.Message = cmp.Or(w.Error.Message, string(w.Message), string(w.Detail), "it gives no reason")
 	}
 	e.Message = cutBytes(c.withoutKey(e.Message), maxMessage) // cut last: even half a key is a leak
 	e.Type, e.Code, e.Param = c.withoutKey(e.Type), c.withoutKey(e.Code), c.withoutKey(e.Param)
@@ -310,11 +317,11 @@ func answerOf(body []byte) []byte {
 // callID returns the last segment of a Location, which may be relative.
 func callID(location string) string {
 	u, err := url.Parse(location)
-	if err != nil || location == "" {
+	if err != nil {
 		return ""
 	}
-	id := path.Base(u.Path)
-	if id == "." || id == "/" || len(id) > 256 {
+	id, err := url.PathUnescape(path.Base(u.EscapedPath()))
+	if err != nil || id == "." || id == ".." || id == "/" || len(id) > 256 || strings.ContainsFunc(id, unicode.IsControl) {
 		return ""
 	}
 	return id

@@ -84,8 +84,12 @@ func TestCreateCallRefused(t *testing.T) {
 		"500 empty":     {500, "", ``, APIError{Status: 500, Message: `the body is not a JSON error ("text/plain")`}},
 		"502 HTML":      {502, "soon", `<html><script>x</script>`, APIError{Status: 502, Message: `the body is not a JSON error ("text/plain")`}},
 		"error as text": {400, "", `{"error":"no"}`, APIError{Status: 400, Message: "no"}},
-		"numeric code":  {400, "", `{"error":{"code":17,"param":"sdp"}}`, APIError{Status: 400, Code: "17", Param: "sdp"}},
-		"redirect":      {307, "", ``, APIError{Status: 307, Message: `the body is not a JSON error ("text/plain")`}},
+		"numeric code":  {400, "", `{"error":{"code":17,"param":"sdp"}}`, APIError{Status: 400, Code: "17", Param: "sdp", Message: "it gives no reason"}},
+		"gateway":       {401, "", `{"statusCode":401,"message":"Access denied."}`, APIError{Status: 401, Message: "Access denied."}},
+		"FastAPI":       {404, "", `{"detail":"Not Found"}`, APIError{Status: 404, Message: "Not Found"}},
+		"no error":      {400, "", `{"error":null}`, APIError{Status: 400, Message: "it gives no reason"}},
+		"error of list": {400, "", `{"error":["x"]}`, APIError{Status: 400, Message: `the body is not a JSON error ("text/plain")`}},
+		"redirect":      {307, "", ``, APIError{Status: 307, Message: `it redirects to "/v1/elsewhere", which is not followed: a call must be created once`}},
 		"204":           {204, "", ``, APIError{Status: 204, Message: `the body is not a JSON error ("text/plain")`}},
 		"long":          {400, "", `{"error":{"message":"` + strings.Repeat("é", maxMessage) + `"}}`, APIError{Status: 400, Message: strings.Repeat("é", maxMessage/2)}},
 		"endless":       {500, "", strings.Repeat("x", maxErrorBody*4), APIError{Status: 500, Message: `the body is not a JSON error ("text/plain")`}},
@@ -157,7 +161,8 @@ func TestCallID(t *testing.T) {
 	t.Parallel()
 	for location, want := range map[string]string{
 		"": "", "/": "", "rtc_1": "rtc_1", "/v1/realtime/calls/rtc_1": "rtc_1", "/v1/realtime/calls/rtc_1/": "rtc_1",
-		"https://h/v1/realtime/calls/4b1d-9?a=b#c": "4b1d-9", "%zz": "", "/" + strings.Repeat("x", 300): "",
+		"https://h/v1/realtime/calls/4b1d-9?a=b#c": "4b1d-9", "%zz": "", "/v1/realtime/calls/a%2Fb": "a/b", "/v1/realtime/calls/..": "",
+		"/v1/realtime/calls/%00": "", "//host/openai/v1/realtime/calls/rtc_1?webrtcfilter=on": "rtc_1", "/" + strings.Repeat("x", 300): "",
 	} {
 		if got := callID(location); got != want {
 			t.Errorf("id of %q is %q, want %q", location, got, want)
@@ -243,6 +248,7 @@ func TestHangup(t *testing.T) {
 	}{
 		"ended":          {[]int{200}, 1, 0},
 		"gone already":   {[]int{404}, 1, 0},
+		"long gone":      {[]int{410}, 1, 0},
 		"busy once":      {[]int{503, 200}, 2, 0},
 		"limited":        {[]int{429, 500, 204}, 3, 0},
 		"refused":        {[]int{401}, 1, 401},
