@@ -91,6 +91,10 @@ func TestDecodeResponse(t *testing.T) {
 				CachedText: 5, CachedAudio: 6, CachedImage: 7, OutputText: 8, OutputAudio: 9,
 			}},
 		},
+		"usage of fractions": {
+			`{"usage":{"total_tokens":9.0,"input_tokens":5.9,"output_tokens":"4","input_token_details":{"text_tokens":-1,"audio_tokens":2e0,"cached_tokens":null,"cached_tokens_details":null},"output_token_details":{"audio_tokens":1e400}}}`,
+			Response{Usage: &Usage{TotalTokens: 9, InputTokens: 5, InputAudio: 2}},
+		},
 		"usage of a transcription": {
 			`{"usage":{"type":"tokens","input_tokens":5,"input_tokens_details":{"audio_tokens":5}}}`,
 			Response{Usage: &Usage{Type: "tokens", InputTokens: 5, InputAudio: 5}},

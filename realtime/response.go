@@ -152,14 +152,26 @@ type Usage struct {
 	Raw json.RawMessage
 }
 
+// count is a number of tokens. A fraction is cut off; what is no number, or negative, counts as none: one odd field must
+// not lose the others.
+type count int64
+
+// UnmarshalJSON never fails on valid JSON.
+func (c *count) UnmarshalJSON(b []byte) error {
+	var n int64
+	setInt(&n, b)
+	*c = count(max(n, 0))
+	return nil
+}
+
 // DecodeUsage reads a "usage" object. The details of the input are read from input_token_details or, as some servers
 // name them, input_tokens_details.
 func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	type split struct {
-		Text   int64 `json:"text_tokens"`
-		Audio  int64 `json:"audio_tokens"`
-		Image  int64 `json:"image_tokens"`
-		Cached int64 `json:"cached_tokens"`
+		Text   count `json:"text_tokens"`
+		Audio  count `json:"audio_tokens"`
+		Image  count `json:"image_tokens"`
+		Cached count `json:"cached_tokens"`
 	}
 	type input struct {
 		split
@@ -168,9 +180,9 @@ func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	var w struct {
 		Type         loose   `json:"type"`
 		Seconds      float64 `json:"seconds"`
-		TotalTokens  int64   `json:"total_tokens"`
-		InputTokens  int64   `json:"input_tokens"`
-		OutputTokens int64   `json:"output_tokens"`
+		TotalTokens  count   `json:"total_tokens"`
+		InputTokens  count   `json:"input_tokens"`
+		OutputTokens count   `json:"output_tokens"`
 		Input        *input  `json:"input_token_details"`
 		InputAlt     *input  `json:"input_tokens_details"`
 		Output       split   `json:"output_token_details"`
@@ -187,10 +199,10 @@ func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	}
 	return Usage{
 		Type: string(w.Type), Seconds: w.Seconds,
-		TotalTokens: w.TotalTokens, InputTokens: w.InputTokens, OutputTokens: w.OutputTokens,
-		InputText: in.Text, InputAudio: in.Audio, InputImage: in.Image, Cached: in.Cached,
-		CachedText: in.CachedDetails.Text, CachedAudio: in.CachedDetails.Audio, CachedImage: in.CachedDetails.Image,
-		OutputText: w.Output.Text, OutputAudio: w.Output.Audio,
+		TotalTokens: int64(w.TotalTokens), InputTokens: int64(w.InputTokens), OutputTokens: int64(w.OutputTokens),
+		InputText: int64(in.Text), InputAudio: int64(in.Audio), InputImage: int64(in.Image), Cached: int64(in.Cached),
+		CachedText: int64(in.CachedDetails.Text), CachedAudio: int64(in.CachedDetails.Audio), CachedImage: int64(in.CachedDetails.Image),
+		OutputText: int64(w.Output.Text), OutputAudio: int64(w.Output.Audio),
 		Raw: append(json.RawMessage(nil), raw...),
 	}, nil
 }
