@@ -53,6 +53,7 @@ const (
 	TypeTextDoneBeta            = "response.text.done"              // beta name, some servers
 	TypeAudioTranscriptDeltaOld = "response.audio_transcript.delta" // beta name, some servers
 	TypeAudioTranscriptDoneOld  = "response.audio_transcript.done"  // beta name, some servers
+	TypeOutputAudioDeltaBeta    = "response.audio.delta"            // beta name, some servers
 )
 
 // The types of client events (OpenAPI description, RealtimeClientEvent*).
@@ -85,7 +86,7 @@ var knownTypes = func() map[string]string {
 		TypeMCPCallArgumentsDelta, TypeMCPCallArgumentsDone, TypeMCPCallInProgress, TypeMCPCallCompleted,
 		TypeMCPCallFailed, TypeMCPListToolsInProgress, TypeMCPListToolsCompleted, TypeMCPListToolsFailed,
 		TypeRateLimitsUpdated, TypeItemCreatedBeta, TypeTextDeltaBeta, TypeTextDoneBeta, TypeAudioTranscriptDeltaOld,
-		TypeAudioTranscriptDoneOld, TypeSessionUpdate, TypeItemCreate, TypeItemRetrieve, TypeItemDelete,
+		TypeAudioTranscriptDoneOld, TypeOutputAudioDeltaBeta, TypeSessionUpdate, TypeItemCreate, TypeItemRetrieve, TypeItemDelete,
 		TypeItemTruncate, TypeResponseCreate, TypeResponseCancel, TypeInputAppend, TypeInputCommit, TypeInputClear,
 		TypeOutputBufferClear,
 	} {

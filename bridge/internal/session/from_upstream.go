@@ -50,7 +50,7 @@ func (s *State) upstreamEvent(gen int, data []byte) {
 func (s *State) malformed(ev realtime.Event) []byte {
 	switch ev.Type {
 	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, // perhaps for a replayed item
-		realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta:
+		realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta, realtime.TypeOutputAudioDeltaBeta:
 		return nil
 	case realtime.TypeResponseDone:
 		s.responseDone(ev)
@@ -80,8 +80,8 @@ func (s *State) event(ev realtime.Event) []byte {
 		if it := s.transcript.items[ev.ItemID]; it != nil && it.forgotten {
 			return nil
 		}
-	case realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta:
-		return nil // both contain audio, and no client asked for them
+	case realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta, realtime.TypeOutputAudioDeltaBeta:
+		return nil // they contain audio, and no client asked for them
 	}
 	switch {
 	case strings.HasPrefix(ev.Type, "input_audio_buffer."), strings.HasPrefix(ev.Type, "conversation.item."):
