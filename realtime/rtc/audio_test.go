@@ -242,6 +242,32 @@ func TestSecondTrack(t *testing.T) {
 	}
 }
 
+// TestUnnamedSource hears an upstream whose answer does not name the source of its audio.
+func TestUnnamedSource(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	ctx, run := beside(t)
+	offerer, offer, err := a.Offer(ctx, Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closePeer(t, offerer) })
+	answerer, answer, err := a.Answer(ctx, offer, Handlers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closePeer(t, answerer) })
+	if err := offerer.Accept(ctx, without(answer, "a=ssrc:")); err != nil {
+		t.Fatal(err)
+	}
+	run(func() { speak(ctx, answerer, 1, 1, 1) })
+	got := newCollector()
+	var flow Flow
+	flow.Open()
+	run(func() { _ = offerer.Forward(ctx, got, &flow) })
+	got.next(t)
+}
+
 // TestConcurrentWriters has four sources write at once, for the race detector. No write fails, and none is counted twice.
 func TestConcurrentWriters(t *testing.T) {
 	t.Parallel()

@@ -173,6 +173,8 @@ func (a *API) upstreamSettings(cfg Config) webrtc.SettingEngine {
 	s.SetNetworkTypes([]webrtc.NetworkType{
 		webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6, webrtc.NetworkTypeTCP4, webrtc.NetworkTypeTCP6,
 	})
+	// An answer need not name the SSRC of its audio (RFC 8829, 5.3.1). Without this, such audio is dropped.
+	s.SetHandleUndeclaredSSRCWithoutAnswer(true)
 	return s
 }
 
