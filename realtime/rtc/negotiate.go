@@ -152,8 +152,8 @@ func (p *Peer) offer() (string, error) {
 	return desc.SDP, nil
 }
 
-// Accept takes the answer to the offer that Offer made. Errors: ErrBadSDP (also for a second answer), ErrNoOpus,
-// ErrClosed. After an error the peer can only be closed.
+// Accept takes the answer to the offer that Offer made. Errors: ErrBadSDP (also for a second answer, and for one without
+// the data channel), ErrNoOpus, ErrClosed. After an error the peer can only be closed.
 func (p *Peer) Accept(ctx context.Context, answer string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("read answer: %w", context.Cause(ctx))
@@ -166,6 +166,9 @@ func (p *Peer) Accept(ctx context.Context, answer string) error {
 	remote, err := checkSDP(answer, maxAnswerSize)
 	if err != nil {
 		return fmt.Errorf("read answer: %w", err)
+	}
+	if remote.maxMessageSize == 0 {
+		return fmt.Errorf("read answer: %w: the data channel is refused", ErrBadSDP)
 	}
 	p.negotiation.Lock()
 	defer p.negotiation.Unlock()

@@ -199,6 +199,26 @@ func TestBadAnswer(t *testing.T) {
 	}
 }
 
+// TestAnswerWithoutDataChannel refuses at once an upstream that could never be told anything.
+func TestAnswerWithoutDataChannel(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	answer := readSDP(t, "upstream_answer.sdp")
+	for name, text := range map[string]string{
+		"refused":  strings.Replace(answer, "m=application 9", "m=application 0", 1),
+		"left out": answer[:strings.Index(answer, "m=application")],
+	} {
+		p, _, err := a.Offer(testContext(t), Handlers{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closePeer(t, p)
+		if err := p.Accept(testContext(t), text); !errors.Is(err, ErrBadSDP) {
+			t.Errorf("%s: %v, want ErrBadSDP", name, err)
+		}
+	}
+}
+
 // TestNoDataChannel answers an offer of audio alone.
 func TestNoDataChannel(t *testing.T) {
 	t.Parallel()
