@@ -201,12 +201,21 @@ func (p *Peer) WriteRTP(packet *rtp.Packet) error {
 	return nil
 }
 
-// maxUnread is how many bytes of a source's audio wait for Forward, some 10 s; what arrives then is dropped.
-const maxUnread = 64 << 10
+const (
+	// maxUnread is how many bytes of a source's audio wait for Forward, some 10 s; what arrives then is dropped.
+	maxUnread = 64 << 10
+	// maxSources is from how many sources a remote may send, counting RTP and RTCP apart. Pion keeps each until the peer
+	// ends; a browser needs a few, and one more each time that it replaces its microphone.
+	maxSources = 512
+)
 
 // buffer makes the buffer into which Pion puts the packets of one source of the remote: audio waits there for Forward,
 // RTCP is read as it arrives.
 func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWriteCloser {
+	if p.in.named.Add(1) == maxSources {
+		p.log.Warn("too many sources, peer ended")
+		p.end(StateFailed)
+	}
 	if kind == packetio.RTCPBufferPacket {
 		return reports{source, &p.in.stats}
 	}

@@ -119,6 +119,7 @@ type inbound struct {
 	reading atomic.Bool
 	track   *webrtc.TrackRemote // of the one Forward that runs
 	source  uint32              // names the track among all of the API's
+	named   atomic.Int32        // sources of RTP and RTCP so far
 	stats   receiverStats
 }
 

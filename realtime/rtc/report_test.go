@@ -143,6 +143,29 @@ func TestReportsOfTheRemote(t *testing.T) {
 	t.Error("all sound of a source that nobody reads is kept")
 }
 
+// TestTooManySources ends a peer whose remote sends from ever more sources.
+func TestTooManySources(t *testing.T) {
+	t.Parallel()
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
+	b.rec.waitState(t, StateConnected)
+	ctx := testContext(t)
+	for source := uint32(1); ctx.Err() == nil; {
+		select {
+		case <-b.peer.Done():
+			b.rec.waitState(t, StateFailed)
+			return
+		default:
+		}
+		var reports []rtcp.Packet
+		for range 20 {
+			reports = append(reports, &rtcp.SenderReport{SSRC: source})
+			source++
+		}
+		_ = b.pc.WriteRTCP(reports) // what is lost is sent with other names
+	}
+	t.Error("the peer keeps them all")
+}
+
 // TestReports reads our reports on a browser's side.
 func TestReports(t *testing.T) {
 	t.Parallel()
