@@ -8,12 +8,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 )
 
-// maxEventID is the length limit of a client's event_id (OpenAPI description,
+// maxEventID is how many characters a client's event_id may have (OpenAPI description,
 // RealtimeClientEvent*).
 const maxEventID = 512
 
@@ -32,8 +33,8 @@ func (s *State) browser(in BrowserEvent) {
 		s.refuse("", "invalid_event", "The event cannot be read: "+err.Error()+".", "")
 		return
 	}
-	if len(ev.EventID) > maxEventID {
-		s.refuse("", "invalid_value", fmt.Sprintf("event_id is longer than %d bytes.", maxEventID), "event_id")
+	if utf8.RuneCountInString(ev.EventID) > maxEventID {
+		s.refuse("", "invalid_value", fmt.Sprintf("event_id is longer than %d characters.", maxEventID), "event_id")
 		return
 	}
 	if ev.Malformed != nil {
@@ -59,7 +60,7 @@ func eventIDOf(data []byte) string {
 	var o struct {
 		EventID string `json:"event_id"`
 	}
-	if json.Unmarshal(data, &o) != nil || len(o.EventID) > maxEventID {
+	if json.Unmarshal(data, &o) != nil || utf8.RuneCountInString(o.EventID) > maxEventID {
 		return ""
 	}
 	return o.EventID
