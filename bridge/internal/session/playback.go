@@ -43,11 +43,14 @@ func (p *playback) audioStarted(responseID string) {
 	if p.guessed {
 		p.reset()
 	}
+	r := p.answers.of(responseID)
+	if r != nil {
+		responseID = r.id // the event need not name the only one that it can mean
+	}
 	if p.playing == responseID && !p.startedAt.IsZero() {
 		return
 	}
 	p.playing, p.startedAt = responseID, p.now
-	r := p.answers.of(responseID)
 	if r == nil || r.asked.IsZero() || r.record.AnswerMS != nil {
 		return
 	}
@@ -76,7 +79,7 @@ func (p *playback) audioStopped(responseID string) {
 	if p.isOther(responseID) {
 		return
 	}
-	if r := p.answers.byID[responseID]; r != nil && p.playing == responseID && !p.startedAt.IsZero() {
+	if r := p.answers.byID[p.playing]; r != nil && !p.startedAt.IsZero() {
 		if took := p.now.Sub(p.startedAt); took >= minCalibrate {
 			rate := float64(letters(r)) / took.Seconds()
 			p.rate = min(max(rate, minRate), maxRate)
@@ -143,7 +146,7 @@ func (p *playback) audioCleared(responseID string) {
 	if p.isOther(responseID) {
 		return
 	}
-	p.cutOff(responseID)
+	p.cutOff(p.playing)
 	p.reset()
 }
 
