@@ -212,9 +212,12 @@ const (
 // buffer makes the buffer into which Pion puts the packets of one source of the remote: audio waits there for Forward,
 // RTCP is read as it arrives.
 func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWriteCloser {
-	if p.in.named.Add(1) == maxSources {
-		p.log.Warn("too many sources, peer ended")
-		p.end(StateFailed)
+	if n := p.in.named.Add(1); n > maxSources {
+		if n == maxSources+1 {
+			p.log.Warn("too many sources, peer ended")
+			p.end(StateFailed)
+		}
+		return nowhere{}
 	}
 	if kind == packetio.RTCPBufferPacket {
 		return reports{source, &p.in.stats}
@@ -223,3 +226,15 @@ func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWrit
 	b.SetLimitSize(maxUnread)
 	return b
 }
+
+// nowhere is the buffer of a source that is not wanted.
+type nowhere struct{}
+
+// Write drops a packet.
+func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
+
+// Read has nothing to return.
+func (nowhere) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Close implements [io.Closer].
+func (nowhere) Close() error { return nil }
