@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"voicebridge/realtime"
@@ -69,7 +70,7 @@ func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
 			in.Noise = json.RawMessage(d.NoiseReduction)
 		}
 		if out.Voice == nil && d.Voice != "" {
-			out.Voice = encode(d.Voice)
+			out.Voice = voiceObject(d.Voice)
 		}
 		o.ToolChoice = "auto"
 	}
@@ -81,6 +82,14 @@ func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
 	}
 	o.Audio = audioOf(in, out)
 	return o
+}
+
+// voiceObject is a voice as the API takes it: the name of one of its own, or an object with the id of a custom one.
+func voiceObject(voice string) json.RawMessage {
+	if strings.HasPrefix(voice, "voice_") {
+		return encode(map[string]string{"id": voice})
+	}
+	return encode(voice)
 }
 
 func audioOf(in sessionInput, out sessionOutput) *sessionAudio {

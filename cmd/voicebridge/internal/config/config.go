@@ -106,7 +106,7 @@ type Text struct {
 // Realtime is the voice model and its instructions.
 type Realtime struct {
 	Model              string `koanf:"model"`               // The model for voice calls
-	Voice              string `koanf:"voice"`               // The assistant's voice
+	Voice              string `koanf:"voice"`               // The assistant's voice: a name, or the id of a custom one (voice_…)
 	TranscriptionModel string `koanf:"transcription_model"` // Model that transcribes what the user says
 	// What the model is told. {{date}} and {{time}} stand for when the call began, {{user}} for the
 	// user's name.
