@@ -224,7 +224,8 @@ func (c *Client) apiError(res *http.Response) *APIError {
 	}
 	switch err := json.Unmarshal(body, &w); {
 	case res.StatusCode/100 == 3:
-		e.Message = fmt.Sprintf("it redirects to %q, which is not followed: a call must be created once", res.Header.Get("Location"))
+		to, _, _ := strings.Cut(res.Header.Get("Location"), "?") // a query may hold a secret
+		e.Message = fmt.Sprintf("it redirects to %q, which is not followed: a call must be created once", to)
 	case err != nil:
 		e.Message = fmt.Sprintf("the body is not a JSON error (%q)", res.Header.Get("Content-Type"))
 	default:

@@ -100,7 +100,7 @@ func TestCreateCallRefused(t *testing.T) {
 			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				requests.Add(1)
 				w.Header().Set("Content-Type", "text/plain")
-				w.Header().Set("Location", "/v1/elsewhere")
+				w.Header().Set("Location", "/v1/elsewhere?secret")
 				if tt.header != "" {
 					w.Header().Set("Retry-After", tt.header)
 				}
