@@ -242,8 +242,8 @@ func TestSecondTrack(t *testing.T) {
 	}
 }
 
-// TestUnnamedSource hears an upstream whose answer does not name the source of its audio.
-func TestUnnamedSource(t *testing.T) {
+// TestTerseAnswer talks to an upstream whose answer names neither the source of its audio nor the direction, sendrecv.
+func TestTerseAnswer(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
 	ctx, run := beside(t)
@@ -257,15 +257,17 @@ func TestUnnamedSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closePeer(t, answerer) })
-	if err := offerer.Accept(ctx, without(answer, "a=ssrc:")); err != nil {
+	if err := offerer.Accept(ctx, without(without(answer, "a=ssrc:"), "a=sendrecv")); err != nil {
 		t.Fatal(err)
 	}
-	run(func() { speak(ctx, answerer, 1, 1, 1) })
-	got := newCollector()
-	var flow Flow
-	flow.Open()
-	run(func() { _ = offerer.Forward(ctx, got, &flow) })
-	got.next(t)
+	for from, to := range map[*Peer]*Peer{offerer: answerer, answerer: offerer} {
+		run(func() { speak(ctx, from, 1, 1, 1) })
+		got := newCollector()
+		flow := new(Flow)
+		flow.Open()
+		run(func() { _ = to.Forward(ctx, got, flow) })
+		got.next(t)
+	}
 }
 
 // TestConcurrentWriters has four sources write at once, for the race detector. No write fails, and none is counted twice.

@@ -83,6 +83,7 @@ func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 	if dropped > 0 {
 		p.log.Debug("candidates of the browser ignored", "dropped", dropped)
 	}
+	offer = withDirections(offer)
 	if err := p.setRemote(webrtc.SDPTypeOffer, offer); err != nil {
 		return "", err
 	}
@@ -97,7 +98,7 @@ func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 	if err := p.gather(ctx, gathered); err != nil {
 		return "", err
 	}
-	return p.pc.LocalDescription().SDP, nil
+	return narrowed(p.pc.LocalDescription().SDP, offer), nil
 }
 
 // gather waits until all candidates are there, or for the longest time that may take.
@@ -188,7 +189,7 @@ func (p *Peer) Accept(ctx context.Context, answer string) error {
 	if err := p.pc.SetLocalDescription(p.offered); err != nil {
 		return fmt.Errorf("set offer: %w", err)
 	}
-	return p.setRemote(webrtc.SDPTypeAnswer, answer)
+	return p.setRemote(webrtc.SDPTypeAnswer, withDirections(answer))
 }
 
 func (p *Peer) setRemote(kind webrtc.SDPType, text string) error {

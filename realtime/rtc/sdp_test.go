@@ -199,6 +199,39 @@ func TestBadAnswer(t *testing.T) {
 	}
 }
 
+// TestDirections answers offers that send, receive, do both or neither.
+func TestDirections(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	chrome := readSDP(t, "chrome_offer.sdp")
+	offer := func(session, audio string) string {
+		text := strings.Replace(chrome, "a=sendrecv\r\n", audio, 1)
+		return strings.Replace(text, "m=audio", session+"m=audio", 1)
+	}
+	for name, tt := range map[string]struct{ offer, want string }{
+		"sendrecv":            {chrome, "sendrecv"},
+		"sendonly":            {offer("", "a=sendonly\r\n"), "recvonly"},
+		"recvonly":            {offer("", "a=recvonly\r\n"), "sendonly"},
+		"inactive":            {offer("", "a=inactive\r\n"), "inactive"},
+		"none":                {offer("", ""), "sendrecv"},
+		"that of the session": {offer("a=recvonly\r\n", ""), "sendonly"},
+		"its own":             {offer("a=recvonly\r\n", "a=sendonly\r\n"), "recvonly"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, answer, err := a.Answer(testContext(t), tt.offer, Handlers{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closePeer(t, p)
+			parts := split(answer)
+			if len(parts) != 3 || !strings.HasPrefix(parts[1], "m=audio 9 ") || directionOf(parts[1]) != tt.want {
+				t.Errorf("answer is %s", answer)
+			}
+		})
+	}
+}
+
 // TestAnswerWithoutDataChannel refuses at once an upstream that could never be told anything.
 func TestAnswerWithoutDataChannel(t *testing.T) {
 	t.Parallel()
