@@ -156,12 +156,12 @@ func TestTooManySources(t *testing.T) {
 			return
 		default:
 		}
-		var reports []rtcp.Packet
+		var packets []rtcp.Packet
 		for range 20 {
-			reports = append(reports, &rtcp.SenderReport{SSRC: source})
+			packets = append(packets, &rtcp.SenderReport{SSRC: source})
 			source++
 		}
-		_ = b.pc.WriteRTCP(reports) // what is lost is sent with other names
+		_ = b.pc.WriteRTCP(packets) // what is lost is sent with other names
 	}
 	t.Error("the peer keeps them all")
 }

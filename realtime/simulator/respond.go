@@ -101,14 +101,20 @@ func (g *responder) plan(r *response) {
 		return
 	}
 	answer := g.chooser.choose(r)
-	if answer.say != "" {
-		g.planMessage(r, answer.say)
+	say, cut := r.limited(answer.say)
+	if say != "" {
+		g.planMessage(r, say, cut)
 	}
 	for _, c := range answer.calls {
-		g.planCall(r, c, answer.reply)
+		if !cut {
+			g.planCall(r, c, answer.reply)
+		}
 	}
 	r.steps = append(r.steps, func() {
 		r.status = realtime.ResponseCompleted
+		if cut {
+			r.status, r.reason = realtime.ResponseIncomplete, "max_output_tokens"
+		}
 		g.finish(r)
 	})
 }
@@ -156,8 +162,8 @@ func (g *responder) doneItem(r *response, status string) {
 	}
 }
 
-// planMessage makes the steps of a message: spoken, or written in a text session.
-func (g *responder) planMessage(r *response, text string) {
+// planMessage makes the steps of a message: spoken, or written in a text session. cut means that it lacks its end.
+func (g *responder) planMessage(r *response, text string, cut bool) {
 	it := &item{id: newID("item_"), kind: realtime.ItemMessage, role: "assistant"}
 	part, delta := "audio", realtime.TypeAudioTranscriptDelta
 	if r.modality == "text" {
@@ -190,7 +196,11 @@ func (g *responder) planMessage(r *response, text string) {
 	}
 	r.steps = append(r.steps, func() {
 		g.closePart(r)
-		g.doneItem(r, "completed")
+		if cut {
+			g.doneItem(r, "incomplete")
+		} else {
+			g.doneItem(r, "completed")
+		}
 	})
 }
 

@@ -1,7 +1,9 @@
 package simulator
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 
 	"voicebridge/realtime"
 )
@@ -44,6 +46,19 @@ func responseAudio(session, params object) object {
 		}
 	}
 	return object{"output": output}
+}
+
+// limited cuts a text after max_output_tokens, at four characters each. cut means that something is missing.
+func (r *response) limited(text string) (limited string, cut bool) {
+	n, ok := r.maxTokens.(json.Number)
+	if !ok {
+		return text, false
+	}
+	tokens, _ := n.Float64() // it was checked
+	if len(text) <= 4*int(tokens) {
+		return text, false
+	}
+	return strings.ToValidUTF8(text[:4*int(tokens)], ""), true
 }
 
 func (r *response) shown(convID string) object {

@@ -252,16 +252,29 @@ func TestResponseOfItsOwn(t *testing.T) {
 		`{"type":"item_reference","id":"old"}`: "Good to see you again.",
 		``:                                     "I have read your message.",
 	} {
-		c.send([]byte(`{"type":"response.create","response":{"conversation":"none","output_modalities":["text"],"max_output_tokens":99,"audio":{"output":{"voice":"ash"}},"input":[` + input + `]}}`))
+		c.send([]byte(`{"type":"response.create","response":{"conversation":"none","output_modalities":["text"],"max_output_tokens":999,"audio":{"output":{"voice":"ash"}},"input":[` + input + `]}}`))
 		e := c.next(realtime.TypeResponseDone)
 		if r := response(t, e); len(r.Output) != 1 || !strings.HasPrefix(r.Output[0].Text(), want) || r.ConversationID != nil {
 			t.Errorf("%s: response is %+v", input, r)
 		}
-		for _, want := range []string{`"max_output_tokens":99`, `"voice":"ash"`, `"rate":24000`} {
+		for _, want := range []string{`"max_output_tokens":999`, `"voice":"ash"`, `"rate":24000`} {
 			if !strings.Contains(string(e.Response), want) {
 				t.Errorf("%s is not in %s", want, e.Response)
 			}
 		}
+	}
+}
+
+// TestAnswerLimit ends an answer after its tokens.
+func TestAnswerLimit(t *testing.T) {
+	b := newBench(t, simulator.Config{})
+	c := b.dial(sessionAudio)
+	c.update(`{"type":"realtime","max_output_tokens":10}`)
+	c.say("tell me a long story")
+	r := response(t, c.next(realtime.TypeResponseDone))
+	if r.Status != realtime.ResponseIncomplete || r.StatusDetails.Reason != "max_output_tokens" || r.Output[0].Status != "incomplete" ||
+		r.Output[0].Text() != "Let me tell you how a call travels. Your" {
+		t.Errorf("response is %+v", r)
 	}
 }
 
