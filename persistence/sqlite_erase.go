@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// fewWords is how many deleted messages the search index always removes in one piece.
-	fewWords = 2000
+	// fewMessages is how many deleted messages the search index always removes in one piece.
+	fewMessages = 2000
 	// mergePages is how many pages of the index are merged after each deleted piece.
 	mergePages = 64
 	// automerge is how many segments of the index make a writer merge them. With FTS5's default, 4,
@@ -73,7 +73,7 @@ func (e *sqliteEngine) halfDeleted(ctx context.Context, deleted int64) (bool, er
 		}
 		e.indexed += deleted
 	}
-	return deleted >= max(fewWords, e.indexed/2), nil
+	return deleted >= max(fewMessages, e.indexed/2), nil
 }
 
 // rewrite rewrites the index, and records that the deleted messages are no longer in it.

@@ -1,4 +1,4 @@
--- ListThreads gives the threads among ids (a JSON array; an empty one is all) that have
+-- ListThreads returns the threads among ids (a JSON array; an empty one is all) that have
 -- each of the words (a JSON array, in lower case) in the title or in a message that is
 -- finished.
 -- name: ListThreads :many
@@ -16,7 +16,7 @@ WHERE t.owner = @owner
 ORDER BY t.updated_at DESC, t.id DESC
 LIMIT CAST(@max_rows AS bigint);
 
--- ThreadsWithWord gives the threads that have a word (in lower case) in the title or in
+-- ThreadsWithWord returns the threads that have a word (in lower case) in the title or in
 -- a message that is finished. A row without text says that these are not all, because
 -- the word is a common one: that max_rows threads have, or one in a hundred of the first
 -- messages, or that is shorter than the index knows.
@@ -41,7 +41,7 @@ SELECT w.id FROM with_word AS w
 UNION
 SELECT '' FROM sample AS s WHERE s.common OR (SELECT count(*) FROM with_word) = CAST(@max_rows AS bigint);
 
--- MessagesWithWord gives messages of the owner's other threads that have a word (in
+-- MessagesWithWord returns messages of the owner's other threads that have a word (in
 -- lower case): not all of a common one, but those of the threads that are in use, or
 -- were begun last.
 -- name: MessagesWithWord :many
@@ -70,7 +70,7 @@ UNION ALL
     LIMIT CAST(@max_rows AS bigint)
 );
 
--- SearchMessages gives those among ids (a JSON array) that are of the owner's other
+-- SearchMessages returns those among ids (a JSON array) that are of the owner's other
 -- threads, first what holds most of the words (a JSON array of words in lower case), then
 -- the latest.
 -- name: SearchMessages :many

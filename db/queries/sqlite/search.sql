@@ -1,4 +1,4 @@
--- ListThreads gives the threads among ids (a JSON array; an empty one is all) that have
+-- ListThreads returns the threads among ids (a JSON array; an empty one is all) that have
 -- each of the words (a JSON array, in lower case) in the title or in a message that is
 -- finished. A thread is asked for a word in the index, which knows words of three letters
 -- and more, and in what is not in the index yet.
@@ -27,7 +27,7 @@ WHERE t.owner = @owner
 ORDER BY t.updated_at DESC, t.id DESC
 LIMIT CAST(@max_rows AS bigint);
 
--- ThreadsWithWord gives the threads that have a word (in lower case) in the title or in
+-- ThreadsWithWord returns the threads that have a word (in lower case) in the title or in
 -- a message that is finished. A row without text says that these are not all, because
 -- the word is a common one: that max_rows threads have, or shorter than the index knows.
 -- Each thread takes one step in the index, however often it has the word; what is not in
@@ -64,7 +64,7 @@ WHERE length(CAST(@word AS text)) >= 3 AND instr(m.search_text, CAST(@word AS te
 UNION
 SELECT '' WHERE length(CAST(@word AS text)) < 3 OR (SELECT count(h.number) FROM hits AS h) = CAST(@max_rows AS bigint);
 
--- MessagesWithWord gives messages of the owner's other threads that have a word (in
+-- MessagesWithWord returns messages of the owner's other threads that have a word (in
 -- lower case): not all of a common one, but those of the threads that are in use, or
 -- were begun last.
 -- name: MessagesWithWord :many
@@ -108,7 +108,7 @@ SELECT f.id FROM (
     LIMIT CAST(@max_rows AS bigint)
 ) AS f;
 
--- SearchMessages gives those among ids (a JSON array) that are of the owner's other
+-- SearchMessages returns those among ids (a JSON array) that are of the owner's other
 -- threads, first what holds most of the words (a JSON array of words in lower case), then
 -- the latest.
 -- name: SearchMessages :many
