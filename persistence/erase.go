@@ -27,11 +27,18 @@ const (
 // rest of a long one is erased afterwards by a serving process, even if this process ends. The ids
 // of upstream legs that may still be running are kept until those are hung up.
 func (s *Store) DeleteThread(ctx context.Context, key Key) error {
+	return s.deleteThread(ctx, key, func(q queries) (int64, error) {
+		return q.DisownThread(ctx, pgdb.DisownThreadParams{ID: key.Thread, Owner: key.Owner})
+	})
+}
+
+// deleteThread is DeleteThread for a thread that disown finds and takes from its owner.
+func (s *Store) deleteThread(ctx context.Context, key Key, disown func(queries) (int64, error)) error {
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
 		if err := q.DeleteLegs(ctx, pgdb.DeleteLegsParams{ThreadID: key.Thread, Owner: key.Owner}); err != nil {
 			return 0, err
 		}
-		return q.DisownThread(ctx, pgdb.DisownThreadParams{ID: key.Thread, Owner: key.Owner})
+		return disown(q)
 	})
 	if err != nil {
 		return s.fail("delete thread", err)
@@ -154,10 +161,13 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (erased int, err e
 			return erased, s.fail("expire threads", err)
 		}
 		for _, r := range rows {
-			switch err := s.DeleteThread(ctx, Key{Owner: r.Owner, Thread: r.ID}); {
+			err := s.deleteThread(ctx, Key{Owner: r.Owner, Thread: r.ID}, func(q queries) (int64, error) {
+				return q.ExpireThread(ctx, pgdb.ExpireThreadParams{ID: r.ID, Owner: r.Owner, Before: dbtype.At(before)})
+			})
+			switch {
 			case err == nil:
 				erased++
-			case !errors.Is(err, ErrNotFound): // not found: its owner was faster
+			case !errors.Is(err, ErrNotFound): // not found: its owner was faster, by deleting or by using it
 				return erased, err
 			}
 			if err := ctx.Err(); err != nil {

@@ -21,6 +21,14 @@ WHERE id = @id AND owner = @owner
 -- name: DisownThread :execrows
 UPDATE threads SET owner = '', title = '', search_title = '' WHERE id = @id AND owner = @owner;
 
+-- ExpireThread is DisownThread for a thread that ListExpired has listed. It changes
+-- nothing if the thread has been used since.
+-- name: ExpireThread :execrows
+UPDATE threads SET owner = '', title = '', search_title = ''
+WHERE threads.id = @id AND threads.owner = @owner AND threads.updated_at < @before
+    AND NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.thread_id = threads.id AND c.ended_at IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM turns AS u WHERE u.thread_id = threads.id AND u.ended_at IS NULL);
+
 -- name: ListErased :many
 SELECT id FROM threads WHERE owner = '' LIMIT 100;
 

@@ -168,3 +168,29 @@ func (s suite) expire(t *testing.T) {
 	_, err = b.store.Expire(ctx, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
 	wantErr(t, "Expire() in the year 10000", err, persistence.ErrInvalid)
 }
+
+// expireUsed: a thread that is used again while others are being deleted stays.
+func (s suite) expireUsed(t *testing.T) {
+	var store *persistence.Store
+	var used persistence.Key
+	store = Open(t, s.newURL(t), persistence.Options{OnWrite: func(time.Duration, bool) {
+		key := used
+		if used = (persistence.Key{}); key.Thread == "" {
+			return
+		}
+		// The first one has just been deleted.
+		if _, err := store.AppendMessage(t.Context(), key, text(persistence.RoleUser, "I am back.")); err != nil {
+			t.Errorf("AppendMessage() = %v", err)
+		}
+	}})
+	newThread(t, store, "anna")
+	again := newThread(t, store, "anna")
+	before := time.Now()
+	used = again
+	if n, err := store.Expire(t.Context(), before); err != nil || n != 1 {
+		t.Errorf("Expire() = %d, %v, want one", n, err)
+	}
+	if got, err := store.Messages(t.Context(), again, 0, 0); err != nil || words(got) != "I am back." {
+		t.Errorf("Messages() = %q, %v", words(got), err)
+	}
+}

@@ -97,6 +97,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"erase served":         s.eraseServed,
 		"erase for new":        s.eraseForNew,
 		"expire":               s.expire,
+		"expire what is used":  s.expireUsed,
 		"commands":             s.commands,
 		"images":               s.images,
 		"limits":               s.limits,
