@@ -297,6 +297,10 @@ func TestPollWithoutNotifications(t *testing.T) {
 	}
 	b.Publish(t.Context(), key, persistence.Event{Type: "draft"}) // the request is not repeated
 	want(t, there, "draft {}")
+	if err := a.DeleteThread(t.Context(), key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	want(t, there, "error watch thread: not found")
 }
 
 func TestRecoverAmongInstances(t *testing.T) {

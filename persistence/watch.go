@@ -146,26 +146,35 @@ func (v *view) run(ctx context.Context, after int64) error {
 		poll = ticker.C
 	}
 	for !v.done {
-		behind := false
+		var err error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-v.s.closed:
 			return ErrClosed
 		case <-v.w.wake:
+			err = v.step(ctx, false)
 		case <-poll:
-			behind = true
+			err = v.look(ctx)
 		}
-		if err := v.step(ctx, behind); err != nil {
+		if err != nil {
 			return err
-		}
-		if behind && !v.done {
-			if err := v.ask(ctx); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
+}
+
+// look finds what nobody has told the watcher: that the thread was deleted, its changes, and its open
+// approvals.
+func (v *view) look(ctx context.Context) error {
+	thread, err := v.s.thread(ctx, v.key)
+	if err != nil {
+		return err
+	}
+	if err := v.step(ctx, thread.NextSeq-1 > v.seen); err != nil || v.done {
+		return err
+	}
+	return v.ask(ctx)
 }
 
 // ask sends the open approvals that were not sent yet. One that is being opened at the same time may
