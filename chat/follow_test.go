@@ -30,13 +30,12 @@ type pair struct {
 // startPair opens two processes on one PostgreSQL.
 func startPair(t *testing.T, cfg chat.Config) *pair {
 	t.Helper()
-	return startPairWith(t, cfg, persistence.Options{})
+	return startPairWith(t, persistencetest.PostgresURL(t), cfg, persistence.Options{})
 }
 
-// startPairWith is startPair with options of the stores.
-func startPairWith(t *testing.T, cfg chat.Config, opts persistence.Options) *pair {
+// startPairWith is startPair with a database and options of the stores.
+func startPairWith(t *testing.T, url string, cfg chat.Config, opts persistence.Options) *pair {
 	t.Helper()
-	url := persistencetest.PostgresURL(t)
 	open := func() *persistence.Store {
 		s := persistencetest.Open(t, url, opts)
 		if err := s.Serve(t.Context()); err != nil {
@@ -257,9 +256,22 @@ func TestFollowApproval(t *testing.T) {
 }
 
 // TestFollowProgress has another process report what a tool says while it runs, and words
-// as they come.
+// as they come, with and without notifications between the processes.
 func TestFollowProgress(t *testing.T) {
 	t.Parallel()
+	for name, url := range map[string]func(testing.TB) string{
+		"notified":        persistencetest.PostgresURL,
+		"behind a pooler": func(t testing.TB) string { return persistencetest.NewPooler(t).URL(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			followProgress(t, url(t))
+		})
+	}
+}
+
+func followProgress(t *testing.T, url string) {
+	t.Helper()
 	received := make(chan struct{})
 	slow := tool{"slow", func(ctx context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
 		again := time.NewTicker(20 * time.Millisecond)
@@ -293,7 +305,7 @@ func TestFollowProgress(t *testing.T) {
 			}
 		}
 	}}
-	p := startPair(t, chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, slow), NoTitles: true})
+	p := startPairWith(t, url, chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, slow), NoTitles: true}, persistence.Options{})
 	turn := p.turn(chat.TurnRequest{Text: "Go"})
 	f, err := p.there.Follow(p.within(), p.key)
 	if err != nil {

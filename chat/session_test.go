@@ -256,7 +256,7 @@ func TestDeleteBeforeTheNextTurn(t *testing.T) {
 	next := make(chan *chat.Turn, 1)
 	var p *pair
 	var deleting atomic.Bool
-	p = startPairWith(t, chat.Config{NoTitles: true, Providers: []llm.Provider{provider}}, persistence.Options{OnWrite: func(time.Duration, bool) {
+	p = startPairWith(t, persistencetest.PostgresURL(t), chat.Config{NoTitles: true, Providers: []llm.Provider{provider}}, persistence.Options{OnWrite: func(time.Duration, bool) {
 		if !deleting.Load() {
 			return
 		}

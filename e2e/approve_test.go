@@ -30,10 +30,21 @@ type follower struct {
 // followThread connects to the socket of a thread.
 func followThread(t *testing.T, url, thread string) *follower {
 	t.Helper()
+	return follow(t, url+"/api/threads/"+thread+"/ws")
+}
+
+// followOwner connects to the socket of all threads of the owner.
+func followOwner(t *testing.T, url string) *follower {
+	t.Helper()
+	return follow(t, url+"/api/ws")
+}
+
+func follow(t *testing.T, url string) *follower {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	conn, res, err := websocket.Dial(ctx, strings.Replace(url, "http://", "ws://", 1)+"/api/threads/"+thread+"/ws", &websocket.DialOptions{HTTPClient: client})
+	conn, res, err := websocket.Dial(ctx, strings.Replace(url, "http://", "ws://", 1), &websocket.DialOptions{HTTPClient: client})
 	if err != nil {
 		if res != nil {
 			_ = res.Body.Close()
@@ -51,6 +62,18 @@ func followThread(t *testing.T, url, thread string) *follower {
 func (f *follower) leave() {
 	if err := f.conn.Close(websocket.StatusNormalClosure, ""); err != nil {
 		f.t.Errorf("close socket: %v", err)
+	}
+}
+
+// learns reads up to the next event of a type, which must be about a call.
+func (f *follower) learns(kind string, c *caller) {
+	f.t.Helper()
+	var about struct {
+		ThreadID string `json:"thread_id"`
+		CallID   string `json:"call_id"`
+	}
+	if f.next(kind, &about); about.ThreadID != c.thread || about.CallID != c.id {
+		f.t.Errorf("%s of call %q on thread %q, want %q on %q", kind, about.CallID, about.ThreadID, c.id, c.thread)
 	}
 }
 

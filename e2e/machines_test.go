@@ -41,8 +41,16 @@ func TestManyMachines(t *testing.T) {
 
 // everyRoute uses every route of a call on each process.
 func everyRoute(t *testing.T, c *cluster) {
-	first := c.dial(t, request{session: asksMe})
+	var owners []*follower
+	for i := range c.nodes {
+		owners = append(owners, followOwner(t, c.at(i).url))
+	}
+	first := c.at(-1).dial(t, request{session: asksMe})
 	first.next("bridge.ready")
+	for _, o := range owners {
+		o.learns("call_started", first)
+		o.leave()
+	}
 	home := c.home(first)
 	away, third := (home+1)%3, (home+2)%3
 	for i := range c.nodes {

@@ -23,8 +23,10 @@ func TestBehindAPooler(t *testing.T) {
 			t.Errorf("process %d does not say that it is behind a pooler", i)
 		}
 	}
+	owner := followOwner(t, c.at(1).url)
 	first := c.at(0).dial(t, request{})
 	first.next("bridge.ready")
+	owner.learns("call_started", first)
 	follower := followThread(t, c.at(1).url, first.thread)
 	if status, body := post(t, c.url+"/api/threads/"+first.thread+"/messages", `{"content":"Hello"}`); status != http.StatusAccepted {
 		t.Fatalf("typed text: %d %s", status, body)
@@ -39,6 +41,8 @@ func TestBehindAPooler(t *testing.T) {
 	if reason := first.ended(); reason != "taken_over" {
 		t.Errorf("the call ended because of %s", reason)
 	}
+	owner.learns("call_ended", first)
+	owner.leave()
 	c.at(0)
 	c.over(second, "hangup")
 	oneOfMany(t, c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func TestBehindAPooler(t *testing.T) {
 	persistencetest.Run(t, pooler.URL, pooler.EmptyURL)
 }
 
-// Without notifications, changes made by others are found by polling.
+// Without notifications, changes made by others are found by polling, and events come through a table.
 func TestWithoutListen(t *testing.T) {
 	t.Parallel()
 	dsn := persistencetest.PostgresURL(t)
@@ -43,22 +44,72 @@ func TestWithoutListen(t *testing.T) {
 	want(t, there, "message 1")
 	say(t, a, key, "2")
 	want(t, there, "message 2")
-	if n := persistence.Sent(a); n != 0 {
-		t.Errorf("%d notes were sent, though nobody listens", n)
+	untilWatched(t, a, b, key)
+	for n := range 3 {
+		a.Publish(t.Context(), key, persistence.Event{Type: "draft", Data: fmt.Appendf(nil, "%d", n)})
+	}
+	want(t, there, "draft 0", "draft 1", "draft 2")
+	if err := a.DeleteThread(t.Context(), key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	want(t, there, "error watch thread: not found")
+}
+
+// The first watcher of an owner on a process misses nothing, although no other process knows of it.
+func TestFirstWatcherOfAnOwner(t *testing.T) {
+	t.Parallel()
+	for name, noListen := range map[string]bool{"notified": false, "through a table": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dsn := persistencetest.PostgresURL(t)
+			a := persistencetest.Open(t, dsn, persistence.Options{NoListen: noListen})
+			b := persistencetest.Open(t, dsn, persistence.Options{NoListen: noListen})
+			for _, s := range []*persistence.Store{a, b} {
+				if err := s.Serve(t.Context()); err != nil {
+					t.Fatalf("Serve() = %v", err)
+				}
+			}
+			thread, err := a.CreateThread(t.Context(), "anna", "")
+			if err != nil {
+				t.Fatalf("CreateThread() = %v", err)
+			}
+			key := persistence.Key{Owner: "anna", Thread: thread.ID}
+			untilWatched(t, a, b, key) // they know of each other
+			watch := b.WatchOwner("anna")
+			if _, err := a.RenameThread(t.Context(), key, "New"); err != nil {
+				t.Fatalf("RenameThread() = %v", err)
+			}
+			a.Publish(t.Context(), key, persistence.Event{Type: persistence.EventTurnFinished})
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			var got []persistence.EventType
+			for e, err := range watch.Events(ctx) {
+				if err != nil {
+					t.Fatalf("WatchOwner() = %v after %v", err, got)
+				}
+				if got = append(got, e.Type); e.Type == persistence.EventTurnFinished {
+					break
+				}
+			}
+			if d := cmp.Diff([]persistence.EventType{persistence.EventThreadUpdated, persistence.EventTurnFinished}, got); d != "" {
+				t.Errorf("events (-want +got):\n%s", d)
+			}
+		})
 	}
 }
 
-// A process sends nothing to others that watch nothing.
+// A process sends nothing of a thread to others that watch none.
 func TestNothingSentWithoutWatchers(t *testing.T) {
 	t.Parallel()
 	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
 	draft := func(key persistence.Key) {
 		a.Publish(t.Context(), key, persistence.Event{Type: "draft", Data: json.RawMessage(`"x"`)})
 	}
+	before := persistence.Sent(a)
 	for range 100 {
 		draft(key)
 	}
-	if n := persistence.Sent(a); n != 0 || a.Watched(key) {
+	if n := persistence.Sent(a) - before; n != 0 || a.Watched(key) {
 		t.Errorf("%d notes were sent, though nobody watches (watched: %t)", n, a.Watched(key))
 	}
 	say(t, a, key, "1")
@@ -70,7 +121,7 @@ func TestNothingSentWithoutWatchers(t *testing.T) {
 	}
 	draft(key)
 	want(t, there, `draft "x"`)
-	if persistence.Sent(a) == 0 {
+	if persistence.Sent(a) == before {
 		t.Error("nothing was sent, though b watches")
 	}
 }

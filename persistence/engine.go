@@ -33,8 +33,8 @@ type engine interface {
 
 // notes are messages between the instances of one database.
 type notes interface {
-	// follow starts sending notes that others listen to and, if listen is set, receiving them.
-	// errNoNotes means that none will arrive.
+	// follow starts sending notes that others listen to, and receiving theirs. Without listen, or
+	// if it returns errNoNotes, they come late, through a table.
 	follow(ctx context.Context, l *lease, listen bool) error
 	// notify sends a note to other instances, without waiting.
 	notify(n note)

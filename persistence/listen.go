@@ -36,20 +36,7 @@ type listener struct {
 // transaction another connection.
 var errNoNotes = errors.New("notifications do not come back")
 
-// follow opens the listener and keeps it open until close.
-func (e *postgresEngine) follow(ctx context.Context, l *lease, listen bool) error {
-	e.lease.Store(l)
-	if !listen {
-		return errNoNotes
-	}
-	conn, err := e.listen(ctx)
-	if err != nil {
-		return err
-	}
-	e.running.Go(func() { e.keepFollowing(e.life, conn) })
-	return nil
-}
-
+// listen opens the listener.
 func (e *postgresEngine) listen(ctx context.Context) (*listener, error) {
 	conn, err := pgx.ConnectConfig(ctx, e.pool.Config().ConnConfig)
 	if err != nil {
@@ -205,14 +192,23 @@ func (e *postgresEngine) subscribe(ctx context.Context, l *listener) error {
 			return err
 		}
 	}
-	err := pgdb.New(e.pool).ListenTo(ctx, pgdb.ListenToParams{ID: e.lease.Load().id(), Shards: int64(watched)}) //nolint:gosec // bits
-	if err != nil {
+	if err := e.tellShards(ctx, watched); err != nil {
 		return err
 	}
-	e.outbox.put(note{Type: noteShards})
 	l.shards, l.recent, l.recentUntil = watched, l.recent|missing, time.Now().Add(recentFor)
 	e.hub.hintShards(missing)
 	return nil
+}
+
+// tellShards tells other instances what this one watches.
+func (e *postgresEngine) tellShards(ctx context.Context, watched shardSet) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	err := pgdb.New(e.pool).ListenTo(ctx, pgdb.ListenToParams{ID: e.lease.Load().id(), Shards: int64(watched)}) //nolint:gosec // bits
+	if err == nil {
+		e.outbox.put(note{Type: noteShards})
+	}
+	return err
 }
 
 func (e *postgresEngine) test(ctx context.Context, l *listener) error {

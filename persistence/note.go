@@ -44,10 +44,9 @@ type note struct {
 	Data  json.RawMessage `json:"data,omitempty"`
 }
 
-// forAll reports whether every instance must get the note.
-func (n note) forAll() bool {
-	return n.Type == noteShards || n.Type == noteCommand || n.Type == noteAnswer
-}
+// forAll reports whether every instance must get the note: one between instances, or one of an owner,
+// whose watchers have no table to read, so nobody may have to find out first that there is one.
+func (n note) forAll() bool { return n.Key.Thread == "" }
 
 // letter is an encoded note and the channel that it is sent on.
 type letter struct {

@@ -115,8 +115,8 @@ func (s *Store) Serve(ctx context.Context) error {
 	return nil
 }
 
-// follow begins to receive notes of other instances. If no notifications arrive, it polls the
-// database more often instead.
+// follow begins to receive notes of other instances. If no notifications arrive, the database is
+// polled more often instead.
 func (s *Store) follow(ctx context.Context) error {
 	err := s.eng.follow(ctx, s.lease, !s.noListen)
 	if !errors.Is(err, errNoNotes) {

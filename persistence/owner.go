@@ -28,9 +28,8 @@ var (
 // ownerKey is the key of an owner's watchers; no thread has such a key.
 func ownerKey(owner string) Key { return Key{Owner: owner} }
 
-// WatchOwner starts watching all threads of an owner. Where PostgreSQL's notifications do not arrive
-// (see Options.NoListen), it gets only the events of this process. A caller that never uses Events
-// must call Close.
+// WatchOwner starts watching all threads of an owner. A caller that never uses Events must call
+// Close.
 func (s *Store) WatchOwner(owner string) *OwnerWatch {
 	key := ownerKey(owner)
 	return &OwnerWatch{s: s, key: key, w: s.hub.add(key)}

@@ -27,6 +27,10 @@ const (
 	maxPool = 10_000
 	// listenTestEvery is how often the connection for notifications is tested.
 	listenTestEvery = 10 * time.Second
+	// relayPause is how long notes for the table are gathered after each transaction.
+	relayPause = 250 * time.Millisecond
+
+	notifyAll = "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS n (c, p)"
 )
 
 type postgresEngine struct {
@@ -40,6 +44,8 @@ type postgresEngine struct {
 	testEvery time.Duration // listenTestEvery, or less in tests
 	// lease is set while this process serves.
 	lease atomic.Pointer[lease]
+	// relaying means that notifications do not arrive, so notes go through a table.
+	relaying atomic.Bool
 
 	life    context.Context // for the goroutines; close ends it
 	stop    context.CancelFunc
@@ -189,7 +195,36 @@ func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
 	for i, l := range letters {
 		channels[i], payloads[i] = l.channel, l.payload
 	}
-	_, err := e.pool.Exec(ctx, "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS n (c, p)", channels, payloads)
+	if !e.relaying.Load() {
+		_, err := e.pool.Exec(ctx, notifyAll, channels, payloads)
+		return err
+	}
+	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return relay(ctx, tx, channels, payloads) })
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(relayPause):
+	}
+	return nil
+}
+
+// relay writes notes to the table, and notifies instances that do get notifications. One at a time
+// writes, so that the numbers of notes become visible in order.
+func relay(ctx context.Context, tx pgx.Tx, channels, payloads []string) error {
+	for _, statement := range []string{
+		"SELECT pg_advisory_xact_lock(hashtextextended('voicebridge notes', 0))",
+		"DELETE FROM notes WHERE sent_at < now() - interval '1 minute'",
+	} {
+		if _, err := tx.Exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO notes (payload, sent_at) SELECT n.p, now() FROM unnest($1::text[]) WITH ORDINALITY AS n (p, place) ORDER BY n.place", payloads)
+	if err == nil {
+		_, err = tx.Exec(ctx, notifyAll, channels, payloads)
+	}
 	return err
 }
 

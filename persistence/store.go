@@ -37,8 +37,9 @@ type Options struct {
 	// DeadAfter is how long another process must be silent before this one takes it for dead; 0
 	// means 15 s. All processes of a database should use the same value.
 	DeadAfter time.Duration
-	// NoListen does without PostgreSQL's notifications, for poolers that do not pass them on. Serve
-	// also detects such poolers, which takes it up to some seconds.
+	// NoListen does without PostgreSQL's notifications, for poolers that do not pass them on: what
+	// other processes publish then comes through a table, up to a second later. Serve also detects
+	// such poolers, which takes it up to some seconds.
 	NoListen bool
 	// MaxConns limits connections to PostgreSQL, not counting the one that listens: half are for
 	// reading, half for writing. 0 means pool_max_conns of the address for each half, or without it
@@ -121,7 +122,7 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Instance() string { return s.lease.id() }
 
 // Pooled reports whether a pooler such as PgBouncer is in front of the database: then no statements
-// are prepared, and other processes' notifications do not arrive.
+// are prepared, and other processes' notifications come through a table.
 func (s *Store) Pooled() bool { return s.pooled }
 
 // Dropped counts the events that were lost because a watcher or the connection to other instances

@@ -161,22 +161,42 @@ func downTo(t *testing.T, url string, version int64, statements ...string) {
 	})
 }
 
-// migrated migrates an SQLite database, then runs the statements.
+// TestMigrationsDown takes a database back to its beginning, and up again.
+func TestMigrationsDown(t *testing.T) {
+	t.Parallel()
+	for engine, url := range map[string]string{"sqlite": persistencetest.EmptySQLiteURL(t), "postgres": persistencetest.EmptyPostgresURL(t)} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			for range 2 {
+				if err := persistence.Migrate(t.Context(), url, nil); err != nil {
+					t.Fatalf("Migrate() = %v", err)
+				}
+				downTo(t, url, 0)
+			}
+		})
+	}
+}
+
+// migrated migrates a database, then runs the statements.
 func migrated(t *testing.T, url string, statements []string, migrate func(*goose.Provider) error) {
 	t.Helper()
-	path := strings.TrimPrefix(url, "sqlite:")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
+	engine, driver, dialect := "postgres", "pgx", goose.DialectPostgres
+	path, isFile := strings.CutPrefix(url, "sqlite:")
+	if isFile {
+		engine, driver, dialect = "sqlite", "sqlite", goose.DialectSQLite3
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
-	conn, err := sql.Open("sqlite", path)
+	conn, err := sql.Open(driver, path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := fs.Sub(db.Migrations, "migrations/sqlite")
+	files, err := fs.Sub(db.Migrations, "migrations/"+engine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, conn, files)
+	p, err := goose.NewProvider(dialect, conn, files)
 	if err != nil {
 		t.Fatal(err)
 	}
