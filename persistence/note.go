@@ -70,10 +70,16 @@ type outbox struct {
 	// thread and each owner.
 	hints map[Key]note
 	wake  chan struct{}
+
+	// ending is closed to send the rest, ended when that is done.
+	ending, ended chan struct{}
 }
 
 func newOutbox(instance string, log *slog.Logger, dropped func(), send func(context.Context, []letter) error) *outbox {
-	return &outbox{instance: instance, log: log, dropped: dropped, send: send, hints: map[Key]note{}, wake: make(chan struct{}, 1)}
+	return &outbox{
+		instance: instance, log: log, dropped: dropped, send: send, hints: map[Key]note{}, wake: make(chan struct{}, 1),
+		ending: make(chan struct{}), ended: make(chan struct{}),
+	}
 }
 
 // put never blocks. An event that does not fit is dropped, a hint is kept.
@@ -145,13 +151,25 @@ func (o *outbox) take() []letter {
 	return letters
 }
 
-// run sends notes until ctx ends. Those that cannot be sent are dropped.
+// end sends what is waiting, if that can be done within a time, and stops run.
+func (o *outbox) end(within time.Duration) {
+	close(o.ending)
+	select {
+	case <-o.ended:
+	case <-time.After(within):
+	}
+}
+
+// run sends notes until ctx ends, or end is called. Those that cannot be sent are dropped.
 func (o *outbox) run(ctx context.Context) {
+	defer close(o.ended)
 	var again <-chan time.Time
-	for {
+	for last := false; !last; {
 		select {
 		case <-ctx.Done():
 			return
+		case <-o.ending:
+			last = true
 		case <-o.wake:
 		case <-again:
 		}

@@ -123,6 +123,46 @@ func TestOutboxRemembersOwners(t *testing.T) {
 	})
 }
 
+// At its end a process sends what is waiting, but does not wait for long.
+func TestOutboxEnds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		each  time.Duration // how long it takes to send
+		took  time.Duration
+		count int
+	}{
+		"the rest is sent":     {time.Second, 2 * time.Second, 3},
+		"the database is slow": {time.Hour, 3 * time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var sent atomic.Int64
+				o := newOutbox("me", slog.New(slog.DiscardHandler), func() {}, func(ctx context.Context, letters []letter) error {
+					select {
+					case <-time.After(c.each):
+						sent.Add(int64(len(letters)))
+					case <-ctx.Done():
+					}
+					return ctx.Err()
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go o.run(ctx)
+				o.put(note{Type: "draft", Key: Key{"a", "t"}, Data: json.RawMessage("1")})
+				synctest.Wait() // it is being sent
+				o.put(note{Type: "draft", Key: Key{"a", "t"}, Data: json.RawMessage("2")})
+				o.put(note{Type: "thread_updated", Key: ownerKey("a"), Data: json.RawMessage("3")})
+				began := time.Now()
+				o.end(3 * time.Second)
+				if took := time.Since(began); took != c.took || int(sent.Load()) != c.count {
+					t.Errorf("%d notes were sent in %v, want %d in %v", sent.Load(), took, c.count, c.took)
+				}
+			})
+		})
+	}
+}
+
 // An owner's watcher has no table to read, so it is told only of what it may have missed.
 func TestOwnerIsBehind(t *testing.T) {
 	t.Parallel()

@@ -261,6 +261,7 @@ func (e *postgresEngine) ping(ctx context.Context) error {
 }
 
 func (e *postgresEngine) close() error {
+	e.outbox.end(leaveTimeout)
 	e.stop()
 	e.running.Wait()
 	e.reads.Close()
