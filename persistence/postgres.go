@@ -29,6 +29,8 @@ const (
 	listenTestEvery = 10 * time.Second
 	// relayPause is how long notes for the table are gathered after each transaction.
 	relayPause = 250 * time.Millisecond
+	// readOnly is the error read_only_sql_transaction: a replica, or a full disk.
+	readOnly = "25006"
 
 	notifyAll = "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS n (c, p)"
 )
@@ -160,8 +162,15 @@ func (e *postgresEngine) migrationLock() (goose.ProviderOption, error) {
 
 func (e *postgresEngine) read() queries { return pgdb.New(e.reads) }
 
+// write drops all connections when one turns out to be read-only, as after a failover or a full disk:
+// it stays so even when the database, or the server that has taken its place, takes writes again.
 func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) error {
-	return pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return fn(pgdb.New(tx)) })
+	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return fn(pgdb.New(tx)) })
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == readOnly {
+		e.pool.Reset()
+		e.reads.Reset()
+	}
+	return err
 }
 
 func (e *postgresEngine) lock() error { return nil }
@@ -237,7 +246,7 @@ func (e *postgresEngine) problem(err error) problem {
 		return problemOther
 	}
 	switch pe.Code {
-	case "25006": // read_only_sql_transaction: a replica, or a full disk
+	case readOnly:
 		return problemAway
 	case "23505": // unique_violation
 		return problemUnique

@@ -239,6 +239,38 @@ func TestListenConnectionLost(t *testing.T) {
 	}
 }
 
+// TestReadOnlyForAWhile: once a database that has become read-only takes writes again, so does the
+// store, although a connection keeps what was set when it began.
+func TestReadOnlyForAWhile(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	admin := connect(t, url)
+	readOnly := func(value string) {
+		t.Helper()
+		if _, err := admin.Exec(t.Context(), `DO $$ BEGIN
+			EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = `+value+`', current_database());
+			PERFORM pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND '`+value+`' = 'on';
+		END $$`); err != nil {
+			t.Fatalf("make the database read-only %s: %v", value, err)
+		}
+	}
+	s := persistencetest.Open(t, url, persistence.Options{MaxConns: 2})
+	write := func() error {
+		_, err := s.CreateThread(t.Context(), "anna", "")
+		return err
+	}
+	readOnly("on")
+	for range 3 { // on the connection that was ended, and on new ones
+		if err := write(); !errors.Is(err, persistence.ErrUnavailable) {
+			t.Errorf("CreateThread() in a read-only database = %v, want ErrUnavailable", err)
+		}
+	}
+	readOnly("off")
+	if err := write(); err != nil {
+		t.Errorf("CreateThread() = %v, although the database takes writes again", err)
+	}
+}
+
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
