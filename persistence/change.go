@@ -312,19 +312,25 @@ func (s *Store) reportLost(ctx context.Context, key Key, lost []LostChange) {
 	if len(lost) == 0 {
 		return
 	}
-	_, err := s.thread(ctx, key)
-	deleted := s.isMissing(err)
+	counted := s.Lose(ctx, key, len(lost))
 	for _, l := range lost {
 		log := s.log.With("thread_id", key.Thread, "what", l.Change.Subject(), "error", l.Err)
-		if deleted {
-			log.Info("change of a deleted thread dropped")
-		} else {
+		if counted {
 			log.Error("change of a thread lost")
+		} else {
+			log.Info("change of a deleted thread dropped")
 		}
 	}
-	if !deleted {
-		s.onLost(len(lost))
+}
+
+// Lose counts changes of a thread that the caller has given up, see Options.OnLost. It returns false,
+// and counts none, if the thread was deleted.
+func (s *Store) Lose(ctx context.Context, key Key, changes int) (counted bool) {
+	if _, err := s.thread(ctx, key); s.isMissing(err) {
+		return false
 	}
+	s.onLost(changes)
+	return true
 }
 
 // permanent reports whether a retry is useless.

@@ -48,8 +48,8 @@ type Options struct {
 	// OnWrite is called after each write transaction that was saved, or that failed because the
 	// database was unavailable, with its duration. It must return at once; it may be nil.
 	OnWrite func(took time.Duration, saved bool)
-	// OnLost is called when ApplyAll has lost changes of a thread that still exists. It must return at
-	// once; it may be nil.
+	// OnLost is called when ApplyAll has lost changes of a thread that still exists, and by Lose. It
+	// must return at once; it may be nil.
 	OnLost func(changes int)
 }
 

@@ -129,6 +129,14 @@ func (l storeLog) Commit(ctx context.Context, ops []session.Change) (saved []per
 }
 
 func (l storeLog) CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
+	saved, err := l.commitOne(ctx, o)
+	if err != nil && permanent(err) {
+		l.store.Lose(ctx, l.key, 1)
+	}
+	return saved, err
+}
+
+func (l storeLog) commitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
 	saved, err := l.Commit(ctx, []session.Change{o})
 	m, ok := o.(session.SaveMessage)
 	if !ok || err == nil || !permanent(err) {

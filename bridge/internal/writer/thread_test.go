@@ -82,3 +82,34 @@ func TestQueuedTextWaits(t *testing.T) {
 		t.Errorf("sent %t, thread %q, told of %q", sent, got, earlier.told)
 	}
 }
+
+// TestLossIsCounted counts a change that can never be saved and that no spool may keep, unless its thread was deleted.
+func TestLossIsCounted(t *testing.T) {
+	t.Parallel()
+	for name, deleted := range map[string]bool{"lost": false, "of a deleted thread": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lost := 0
+			store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{OnLost: func(changes int) { lost += changes }})
+			thread, err := store.CreateThread(t.Context(), "ada", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := persistence.Key{Owner: "ada", Thread: thread.ID}
+			if deleted {
+				if err := store.DeleteThread(t.Context(), key); err != nil {
+					t.Fatal(err)
+				}
+			}
+			queued := textOp("queued", "Hello.", persistence.PlaceLast).(session.SaveMessage)
+			queued.With = func(*persistence.Batch) error { return persistence.ErrConflict }
+			w := New(To(store, key, &waiting{}), quiet(), func(persistence.Message) {})
+			w.Push(queued)
+			w.Close()
+			w.Run(t.Context())
+			if want := map[bool]int{false: 1}[deleted]; lost != want {
+				t.Errorf("%d changes are counted as lost, want %d", lost, want)
+			}
+		})
+	}
+}
