@@ -81,7 +81,7 @@ func (m QueuedMessage) validate() error {
 		return Invalid("message: it has %d bytes, at most %d are allowed", len(m.Text), MaxQueuedBytes)
 	case len(m.ImageIDs) > MaxImageIDs:
 		return Invalid("image_ids: there are %d, at most %d are allowed", len(m.ImageIDs), MaxImageIDs)
-	case m.ScheduledAt != nil && (m.ScheduledAt.Year() < 1 || m.ScheduledAt.After(endOfTime)):
+	case m.ScheduledAt != nil && (m.ScheduledAt.UTC().Year() < 1 || m.ScheduledAt.After(endOfTime)):
 		return Invalid("scheduled_at: the year %d", m.ScheduledAt.Year())
 	}
 	for _, id := range append([]string{m.ClientID, m.IdempotencyKey}, m.ImageIDs...) {

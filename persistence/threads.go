@@ -124,7 +124,7 @@ func parseCursor(cursor string) (dbtype.Time, string, error) {
 	data, err := base64.RawURLEncoding.DecodeString(cursor)
 	at, id, ok := strings.Cut(string(data), " ")
 	t, timeErr := time.Parse(time.RFC3339Nano, at)
-	if err != nil || !ok || timeErr != nil || !validID(id) {
+	if year := t.UTC().Year(); err != nil || !ok || timeErr != nil || year < 1 || year > 9999 || !validID(id) {
 		return dbtype.Time{}, "", Invalid("cursor")
 	}
 	return dbtype.At(t), id, nil

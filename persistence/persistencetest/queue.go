@@ -154,6 +154,7 @@ func (s suite) queueRefuses(t *testing.T) {
 		"long client":  {Text: "x", ClientID: long},
 		"long key":     {Text: "x", IdempotencyKey: long},
 		"broken key":   {Text: "x", IdempotencyKey: "\xff"},
+		"long ago":     {Text: "x", ScheduledAt: new(time.Date(1, 1, 1, 0, 0, 0, 0, time.FixedZone("", 14*60*60)))},
 		"far schedule": {Text: "x", ScheduledAt: new(time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC))},
 	} {
 		_, _, err := b.store.Enqueue(t.Context(), b.key, m, 0)

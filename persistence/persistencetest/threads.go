@@ -1,6 +1,7 @@
 package persistencetest
 
 import (
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -142,9 +143,11 @@ func (s suite) search(t *testing.T) {
 
 func (s suite) threadLimits(t *testing.T) {
 	b := s.setup(t)
+	cursor := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	for _, f := range []persistence.ThreadFilter{
 		{Limit: -1}, {Limit: 201}, {Query: strings.Repeat("x", 1001)}, {Query: strings.Repeat("x ", 17)},
 		{Cursor: "x"}, {Cursor: "!!"}, {Cursor: "MjAyNg"}, {Cursor: strings.Repeat("A", 100)},
+		{Cursor: cursor("0001-01-01T00:00:00+14:00 x")}, {Cursor: cursor("9999-12-31T23:59:59-10:00 x")},
 	} {
 		_, _, err := b.store.Threads(t.Context(), "anna", f)
 		wantErr(t, fmt.Sprintf("Threads(%.40v)", f), err, persistence.ErrInvalid)
