@@ -69,7 +69,7 @@ func (s *Store) eraseSoon(ctx context.Context, thread string) error {
 		s.sweepSoon()
 	}
 	// Nobody can read what is left, and the sweep erases it.
-	if errors.Is(err, errMore) {
+	if serving || errors.Is(err, errMore) {
 		return nil
 	}
 	return err

@@ -2,6 +2,7 @@ package persistence_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -52,5 +53,28 @@ func TestDeletedIsNotInTheFile(t *testing.T) {
 	rows := persistencetest.Rows(t, url, "SELECT (SELECT amount FROM message_index_deleted), count(*) FROM message_index WHERE message_index MATCH '\"zwe\"'")
 	if rows[0][0] != "0" || rows[0][1] != "0" {
 		t.Errorf("the index has %s deleted messages and finds %s", rows[0][0], rows[0][1])
+	}
+}
+
+// A deleted thread that cannot be erased at the moment is deleted all the same: the sweep goes on.
+func TestDeletedButNotErased(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.SQLiteURL(t)
+	s := persistencetest.Open(t, url, persistence.Options{})
+	if err := s.Serve(t.Context()); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	thread, err := s.CreateThread(t.Context(), "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	say(t, s, key, "words")
+	persistencetest.Rows(t, url, "CREATE TRIGGER failing BEFORE DELETE ON messages BEGIN SELECT RAISE(ABORT, 'not now'); END")
+	if err := s.DeleteThread(t.Context(), key); err != nil {
+		t.Errorf("DeleteThread() = %v, although nobody can read it any more", err)
+	}
+	if _, err := s.Thread(t.Context(), key); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("Thread() = %v, want ErrNotFound", err)
 	}
 }
