@@ -94,7 +94,7 @@ func openDead(path string) (*file, error) {
 		return nil, err
 	}
 	s := &file{f: f, path: path}
-	if err := filelock.Lock(f); err != nil {
+	if err := lockDead(f, path); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	r, next, err := s.read(0)
@@ -117,6 +117,23 @@ func openDead(path string) (*file, error) {
 		err = nil
 	}
 	return s, err // also if damaged: what comes before the damage can be used
+}
+
+// lockDead locks a file that was opened at path. os.ErrNotExist means that it is no longer there: another
+// process has just recovered it.
+func lockDead(f *os.File, path string) error {
+	if err := filelock.Lock(f); err != nil {
+		return err
+	}
+	opened, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(path)
+	if err == nil && !os.SameFile(opened, there) {
+		err = os.ErrNotExist
+	}
+	return err
 }
 
 // append writes records after the last one and returns once they are on disk. After an error none of

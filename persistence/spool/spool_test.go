@@ -529,3 +529,35 @@ func TestNewNeedsItsFolder(t *testing.T) {
 		t.Error("New() with a file for its folder = nil")
 	}
 }
+
+// TestRecoveredMeanwhile: a file that another process has recovered, between the opening and the
+// locking of it here, is not recovered again.
+func TestRecoveredMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		meanwhile func(path string) error
+		want      error
+	}{
+		"nothing": {func(string) error { return nil }, nil},
+		"removed": {os.Remove, os.ErrNotExist},
+		"kept":    {func(path string) error { return os.Rename(path, path+".damaged") }, os.ErrNotExist},
+		"replaced": {func(path string) error {
+			return errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, nil, 0o600))
+		}, os.ErrNotExist},
+	} {
+		path := filepath.Join(t.TempDir(), "a"+suffix)
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.meanwhile(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := lockDead(f, path); !errors.Is(err, c.want) {
+			t.Errorf("%s: lockDead() = %v, want %v", name, err, c.want)
+		}
+		if err := filelock.Close(f); err != nil {
+			t.Error(err)
+		}
+	}
+}
