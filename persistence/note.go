@@ -3,6 +3,7 @@ package persistence
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -127,12 +128,20 @@ func (o *outbox) drop(key Key, kind string) {
 	}
 }
 
-func (o *outbox) failed(letters []letter) {
+// failed keeps letters for the next try, if the database was unavailable and as long as there is room.
+// Text that is being added to a message would be late then, and others find it in the table.
+func (o *outbox) failed(letters []letter, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	var kept []letter
 	for _, l := range letters {
-		o.drop(l.key, l.kind)
+		if !errors.Is(err, ErrUnavailable) || l.kind == string(EventMessageDelta) || len(kept)+len(o.queue) >= maxNotes {
+			o.drop(l.key, l.kind)
+			continue
+		}
+		kept = append(kept, l)
 	}
+	o.queue = append(kept, o.queue...)
 }
 
 // take returns the next notes to send.
@@ -160,7 +169,7 @@ func (o *outbox) end(within time.Duration) {
 	}
 }
 
-// run sends notes until ctx ends, or end is called. Those that cannot be sent are dropped.
+// run sends notes until ctx ends, or end is called. Those that can never be sent are dropped.
 func (o *outbox) run(ctx context.Context) {
 	defer close(o.ended)
 	var again <-chan time.Time
@@ -182,7 +191,7 @@ func (o *outbox) run(ctx context.Context) {
 			}
 			if err != nil {
 				o.log.Warn("other instances not notified", "notes", len(letters), "error", err)
-				o.failed(letters)
+				o.failed(letters, err)
 				again = time.After(sendAgain)
 				break
 			}

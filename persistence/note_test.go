@@ -123,6 +123,37 @@ func TestOutboxRemembersOwners(t *testing.T) {
 	})
 }
 
+// What could not be sent because the database was unavailable is sent later, in order and before what
+// comes after it, except text that is late then.
+func TestOutboxTriesAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tries, dropped := 0, 0
+		var sent []string
+		o := newOutbox("me", slog.New(slog.DiscardHandler), func() { dropped++ }, func(_ context.Context, letters []letter) error {
+			if tries++; tries < 4 {
+				return fmt.Errorf("%w: it restarts", ErrUnavailable)
+			}
+			for _, l := range letters {
+				sent = append(sent, l.kind)
+			}
+			return nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go o.run(ctx)
+		for _, kind := range []string{"turn_started", string(EventMessageDelta), "turn_finished", "call_ended"} {
+			o.put(note{Type: kind, Key: Key{"a", "t"}, Data: json.RawMessage("1")})
+			synctest.Wait()
+		}
+		time.Sleep(10 * sendAgain)
+		synctest.Wait()
+		if want := []string{"turn_started", "turn_finished", "call_ended"}; dropped != 1 || !slices.Equal(sent, want) {
+			t.Errorf("%d events were dropped, and %q sent, want %q", dropped, sent, want)
+		}
+	})
+}
+
 // At its end a process sends what is waiting, but does not wait for long.
 func TestOutboxEnds(t *testing.T) {
 	t.Parallel()

@@ -204,12 +204,16 @@ func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
 	for i, l := range letters {
 		channels[i], payloads[i] = l.channel, l.payload
 	}
-	if !e.relaying.Load() {
-		_, err := e.pool.Exec(ctx, notifyAll, channels, payloads)
-		return err
+	relaying, err := e.relaying.Load(), error(nil)
+	if relaying {
+		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return relay(ctx, tx, channels, payloads) })
+	} else {
+		_, err = e.pool.Exec(ctx, notifyAll, channels, payloads)
 	}
-	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return relay(ctx, tx, channels, payloads) })
-	if err != nil {
+	if err != nil && e.problem(err) == problemAway {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if err != nil || !relaying {
 		return err
 	}
 	select {
