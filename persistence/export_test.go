@@ -52,6 +52,29 @@ type interrupted struct {
 
 func (i *interrupted) read() queries { return interruptedQueries{i.engine.read(), i} }
 
+// AfterListing calls do once, after the store next lists a dead process's messages to close them.
+func AfterListing(s *Store, do func()) { s.eng = &listed{engine: s.eng, do: do} }
+
+type listed struct {
+	engine
+	once sync.Once
+	do   func()
+}
+
+func (l *listed) write(ctx context.Context, fn func(queries) error) error {
+	return l.engine.write(ctx, func(q queries) error { return fn(listedQueries{q, l}) })
+}
+
+type listedQueries struct {
+	queries
+	by *listed
+}
+
+func (q listedQueries) ListOpenMessages(ctx context.Context, arg pgdb.ListOpenMessagesParams) ([]pgdb.Message, error) {
+	defer q.by.once.Do(q.by.do)
+	return q.queries.ListOpenMessages(ctx, arg)
+}
+
 type interruptedQueries struct {
 	queries
 	by *interrupted

@@ -188,3 +188,35 @@ func TestRejoinBesideWriters(t *testing.T) {
 		}
 	}
 }
+
+// A message that somebody else finishes while it is being closed, from the dead process's spool, stays finished.
+func TestRecoverWhatIsSavedMeanwhile(t *testing.T) {
+	t.Parallel()
+	url, ctx := persistencetest.PostgresURL(t), t.Context()
+	dead, next := persistencetest.Open(t, url, persistence.Options{Instance: "dead"}), persistencetest.Open(t, url, persistence.Options{})
+	thread, err := next.CreateThread(ctx, "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	answer := persistence.Message{ID: "m", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("half an")}}
+	answer.Metadata.Status = persistence.StatusInProgress
+	if _, err := dead.AppendMessage(ctx, key, answer); err != nil {
+		t.Fatalf("AppendMessage() = %v", err)
+	}
+	persistence.AfterListing(next, func() {
+		answer.Parts, answer.Metadata.Status = []persistence.Part{persistence.TextPart("half an answer, and the rest")}, persistence.StatusCompleted
+		if _, err := dead.UpdateMessage(ctx, key, answer); err != nil {
+			t.Errorf("UpdateMessage() = %v", err)
+		}
+	})
+	if err := next.Serve(ctx); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	if _, err := next.Recover(ctx); err != nil {
+		t.Fatalf("Recover() = %v", err)
+	}
+	if m, err := next.Message(ctx, key, "m"); err != nil || m.Text() != "half an answer, and the rest" || m.Metadata.Status != persistence.StatusCompleted {
+		t.Errorf("Message() = %q %s, %v", m.Text(), m.Metadata.Status, err)
+	}
+}

@@ -171,7 +171,7 @@ func (r *recovery) closeMessages(ctx context.Context, q queries) error {
 			b = &Batch{ctx: ctx, s: r.s, q: q, key: Key{Owner: owner, Thread: row.ThreadID}, instance: r.s.lease.id()}
 			r.batches[row.ThreadID] = b
 		}
-		if err := b.closeMessage(row); err != nil {
+		if err := b.closeMessage(row.ID); err != nil {
 			return err
 		}
 		if row.Status == string(StatusInProgress) && row.Role == string(RoleAssistant) && row.CallID == "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"voicebridge/persistence/internal/dbtype"
@@ -43,7 +44,7 @@ func (b *Batch) closeEarlierTurns() error {
 		return err
 	}
 	for _, row := range open {
-		if err := b.closeMessage(row); err != nil {
+		if err := b.closeMessage(row.ID); err != nil {
 			return err
 		}
 	}
@@ -63,9 +64,14 @@ func (b *Batch) closeEarlierTurns() error {
 	})
 }
 
-// closeMessage closes an open message in place of its process.
-func (b *Batch) closeMessage(row pgdb.Message) error {
-	m, err := whole(b.ctx, b.q, row)
+// closeMessage closes an open message in place of its process. What it says is read with the thread
+// locked: since the message was listed, the process's spool may have been saved by another one, or
+// another turn have closed it.
+func (b *Batch) closeMessage(id string) error {
+	m, err := b.Message(id)
+	if errors.Is(err, ErrNotFound) || err == nil && !isOpen(m) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -256,6 +262,12 @@ const (
 	// errorProcessEnded is the result of a tool call that its process left open.
 	errorProcessEnded = "process ended"
 )
+
+// isOpen reports whether closed would change the message.
+func isOpen(m Message) bool {
+	return m.Metadata.Status == StatusInProgress ||
+		slices.ContainsFunc(m.Parts, func(p Part) bool { return p.IsTool() && p.State == ToolInputAvailable })
+}
 
 // closed returns the message as its process would have left it at an orderly end.
 func closed(m Message) Message {
