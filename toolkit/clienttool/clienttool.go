@@ -18,8 +18,8 @@ import (
 
 // Limits of what a client may declare and answer.
 const (
-	maxTools       = 64       // tools of one session
-	maxDeclaration = 64 << 10 // bytes of all their definitions together
+	MaxTools       = 64       // tools of one session
+	MaxDeclaration = 64 << 10 // bytes of all their definitions together
 	maxDescription = 1024     // runes of one description
 	MaxOutput      = 64 << 10 // bytes of one answer
 	maxOpen        = 256      // calls that wait at the same time
@@ -70,18 +70,18 @@ func New(registry *toolkit.Registry, config Config) *Toolkit {
 // names, descriptions and schemas must be valid, and the name of a server tool is rejected
 // ([toolkit.ErrDuplicate]). Open calls stay open.
 func (k *Toolkit) Declare(defs []toolkit.Definition) error {
-	if len(defs) > maxTools {
-		return fmt.Errorf("declare tools: there are %d, the limit is %d", len(defs), maxTools)
+	if len(defs) > MaxTools {
+		return fmt.Errorf("declare tools: there are %d, the limit is %d", len(defs), MaxTools)
 	}
-	size := 0
+	var room Room
 	entries := make([]toolkit.Entry, 0, len(defs))
 	names := make([]string, 0, len(defs))
 	for i, def := range defs {
 		if err := check(def); err != nil {
 			return fmt.Errorf("declare tool %d, %.64q: %w", i, def.Name, err)
 		}
-		if size += len(def.Name) + len(def.Description) + len(def.Parameters); size > maxDeclaration {
-			return fmt.Errorf("declare tools: together they are larger than %d bytes", maxDeclaration)
+		if !room.Take(def) {
+			return fmt.Errorf("declare tools: together they are larger than %d bytes", MaxDeclaration)
 		}
 		entries = append(entries, toolkit.Entry{Tool: &tool{def: def, toolkit: k}, Executor: toolkit.ExecutorClient})
 		names = append(names, def.Name)
@@ -93,6 +93,19 @@ func (k *Toolkit) Declare(defs []toolkit.Definition) error {
 	}
 	k.declared = names
 	return nil
+}
+
+// Room is how much of the limits on all tools of a session is in use. The zero value is empty.
+type Room struct{ tools, bytes int }
+
+// Take reports whether another tool fits beside those that it has accepted before.
+func (r *Room) Take(def toolkit.Definition) bool {
+	size := len(def.Name) + len(def.Description) + len(def.Parameters)
+	if r.tools == MaxTools || r.bytes+size > MaxDeclaration {
+		return false
+	}
+	r.tools, r.bytes = r.tools+1, r.bytes+size
+	return true
 }
 
 // Check returns why a client cannot have a tool, whatever else it declares: the name, the description or the parameters

@@ -259,7 +259,7 @@ func TestOpenCallsAreBounded(t *testing.T) {
 
 func TestDeclareRefuses(t *testing.T) {
 	t.Parallel()
-	many := make([]toolkit.Definition, maxTools+1)
+	many := make([]toolkit.Definition, MaxTools+1)
 	for i := range many {
 		many[i] = toolkit.Definition{Name: fmt.Sprintf("t%d", i)}
 	}

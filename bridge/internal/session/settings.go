@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"voicebridge/realtime"
@@ -101,6 +102,8 @@ func (c *settings) keepFixed(response map[string]json.RawMessage) {
 // acceptable removes tools that the client cannot have and tells it which.
 func (c *settings) acceptable(clientID string, defs []toolkit.Definition) []toolkit.Definition {
 	var good []toolkit.Definition
+	var room clienttool.Room
+	var tooMany []string // names
 	for i, d := range defs {
 		param := fmt.Sprintf("session.tools[%d]", i)
 		if e, ok := c.registry.Lookup(d.Name); ok && e.Executor != toolkit.ExecutorClient {
@@ -116,7 +119,16 @@ func (c *settings) acceptable(clientID string, defs []toolkit.Definition) []tool
 			c.refuse(clientID, "invalid_value", fmt.Sprintf("The client tool %q is left out: %v", d.Name, err), param)
 			continue
 		}
+		if !room.Take(d) {
+			tooMany = append(tooMany, d.Name)
+			continue
+		}
 		good = append(good, d)
+	}
+	if n := len(tooMany); n > 0 {
+		c.refuse(clientID, "too_many_tools", fmt.Sprintf(
+			"%d client tools are left out (%s): a call has room for %d, with %d bytes in all.",
+			n, clip(strings.Join(tooMany, ", ")), clienttool.MaxTools, clienttool.MaxDeclaration), "session.tools")
 	}
 	return good
 }
