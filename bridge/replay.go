@@ -17,8 +17,6 @@ import (
 const (
 	// maxIDLen is the longest item id and call id that the API accepts.
 	maxIDLen = 32
-	// maxNameLen is the longest function name that the API accepts.
-	maxNameLen = 64
 	// maxItemBytes limits the JSON text of one item's words, so that its event stays below 200 KiB
 	// and passes any data channel.
 	maxItemBytes = 128 << 10
@@ -193,7 +191,7 @@ func (h *history) callID(saved string) string {
 }
 
 func fitID(id string) string {
-	if id == "" || len(id) > maxIDLen || strings.IndexFunc(id, notIDRune) >= 0 {
+	if id == "" || len(id) > maxIDLen || toolkit.CleanName(id) != id {
 		return hashID(id)
 	}
 	return id
@@ -202,10 +200,6 @@ func fitID(id string) string {
 func hashID(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:maxIDLen/2])
-}
-
-func notIDRune(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
 }
 
 // toolName returns the function's name if the part is a tool part.
@@ -221,16 +215,10 @@ func toolName(p *persistence.Part) (string, bool) {
 	if p.ToolName != "" {
 		name = p.ToolName
 	}
-	name = strings.Map(func(r rune) rune {
-		if notIDRune(r) {
-			return '_'
-		}
-		return r
-	}, name)
-	if name == "" {
+	if name = toolkit.CleanName(name); name == "" {
 		name = "unknown"
 	}
-	return name[:min(len(name), maxNameLen)], true
+	return name[:min(len(name), toolkit.MaxName)], true
 }
 
 // jsonLen returns how many bytes s takes inside a JSON string.
