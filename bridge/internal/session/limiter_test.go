@@ -80,6 +80,24 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+// TestIdleWithoutAnEnd ends an idle call although the upstream never said that its answer had been played.
+func TestIdleWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	c := limited(t, Limits{Idle: 10 * time.Minute})
+	c.play(`up {"type":"response.created","response":{"id":"r1"}}`)
+	c.play(`up {"type":"output_audio_buffer.started","response_id":"r1"}`)
+	c.play(`up {"type":"response.output_audio_transcript.done","response_id":"r1","item_id":"i1","transcript":"` + strings.Repeat("So long. ", 50) + `"}`)
+	c.play(`up {"type":"response.done","response":{"id":"r1","status":"completed"}}`)
+	c.pass("2m")
+	if c.s.playback.playing == "" {
+		t.Error("450 characters count as played after two minutes, whatever the voice")
+	}
+	c.pass("8m")
+	if !strings.Contains(c.out.String(), "finish idle") {
+		t.Errorf("the call goes on:\n%s", c.out.String())
+	}
+}
+
 // TestToolRounds makes the model answer in words after the allowed number of tool rounds.
 func TestToolRounds(t *testing.T) {
 	t.Parallel()

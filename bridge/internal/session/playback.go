@@ -17,6 +17,8 @@ const (
 	minRate      = 8.0
 	maxRate      = 30.0
 	minCalibrate = 2 * time.Second // least audio that gives a meaningful rate
+	// lostAfter is how long to wait, at least, for the upstream's word that an answer has been played.
+	lostAfter = time.Minute
 )
 
 // playback tracks how much of the answers has been played. The upstream generates faster than it
@@ -98,22 +100,26 @@ func (p *playback) firstWords(r *response) {
 	p.playing, p.startedAt, p.guessed, p.started = r.id, p.now, true, true
 }
 
-// guessedEnd returns when an answer with an estimated beginning has been played; zero while it is
-// being made, or if there is no estimate.
-func (p *playback) guessedEnd() time.Time {
+// end returns when the answer that is being played is over although the upstream has not said so: at its estimated end
+// if its beginning is an estimate, too; otherwise long after that, because the event was lost. It is zero while the
+// answer is being made.
+func (p *playback) end() time.Time {
 	r := p.answers.byID[p.playing]
-	if !p.guessed || r == nil || !r.done {
+	if r == nil || !r.done {
 		return time.Time{}
 	}
-	at := p.startedAt
+	length := time.Duration(0)
 	for _, m := range r.messages {
-		at = at.Add(p.length(m))
+		length += p.length(m)
 	}
-	return at
+	if !p.guessed {
+		length = 4*length + lostAfter
+	}
+	return p.startedAt.Add(length)
 }
 
 func (p *playback) onTime() {
-	if p.due(p.guessedEnd()) {
+	if p.due(p.end()) {
 		p.reset()
 	}
 }

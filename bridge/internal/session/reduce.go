@@ -118,7 +118,7 @@ func (s *State) Deadline() time.Time {
 	at = until(at, s.answers.deadline())
 	at = until(at, s.settings.deadline())
 	at = until(at, s.tools.deadline())
-	at = until(at, s.playback.guessedEnd())
+	at = until(at, s.playback.end())
 	at = until(at, s.renewalDeadline())
 	if s.phase < draining {
 		at = until(at, s.endBy)
