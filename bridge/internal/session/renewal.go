@@ -37,7 +37,7 @@ func (s *State) renewalDeadline() time.Time {
 			at = r.forceAt
 		}
 		return at
-	case !r.retryAt.IsZero():
+	case !r.retryAt.IsZero() && !s.due(r.retryAt):
 		return r.retryAt
 	case s.due(r.planAt):
 		return r.forceAt // or sooner, when an input leaves the call quiet

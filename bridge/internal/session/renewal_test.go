@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -41,5 +42,25 @@ func TestSchedule(t *testing.T) {
 				t.Errorf("planned after %v, forced after %v; want %v, %v", plan, force, tt.plan, tt.force)
 			}
 		})
+	}
+}
+
+// TestRetryWaitsForSilence has a planned renewal fail, and its next attempt become due while the caller speaks: the call
+// waits for the end of that, without asking to be woken all the time.
+func TestRetryWaitsForSilence(t *testing.T) {
+	t.Parallel()
+	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{RenewBefore: 10 * time.Minute})}
+	c.play(fmt.Sprintf(`up {"type":"session.created","session":{"type":"realtime","expires_at":%d}}`, epoch.Add(time.Hour).Unix()))
+	c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
+	c.pass("50m")
+	c.play("up2 refused")
+	c.play(`up {"type":"input_audio_buffer.speech_started","item_id":"i1"}`)
+	c.pass("40s")
+	if out := c.out.String(); !strings.Contains(out, "\tdial 2") || strings.Contains(out, "\tdial 3") {
+		t.Errorf("not renewed once, or in the middle of speech:\n%s", out)
+	}
+	c.play(`up {"type":"input_audio_buffer.cleared"}`)
+	if out := c.out.String(); !strings.Contains(out, "\tdial 3") {
+		t.Errorf("no second attempt at the silence:\n%s", out)
 	}
 }
