@@ -108,13 +108,15 @@ func (c *Calls) saveEnd(key persistence.Key, thread writer.Log, log *slog.Logger
 	if end.IsDone() {
 		c.unsaved.keepEnd(key, rec)
 	}
-	finish := func() { c.lost.Add(end.Join(c.ending)) }
+	c.later(func(ending <-chan struct{}) { c.lost.Add(end.Join(ending)) })
+}
+
+// later has Run do work in the background. Once Run is ending, it is done here.
+func (c *Calls) later(work func(ending <-chan struct{})) {
 	select {
-	case <-end.Done():
-		finish()
-	case c.admit <- finish:
+	case c.admit <- func() { work(c.ending) }:
 	case <-c.ending:
-		finish()
+		work(c.ending)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
+	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
@@ -37,9 +38,7 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := *r.client
-	client.SafetyIdentifier = safetyIdentifier(d.Owner)
-	call, err := client.CreateCall(ctx, offer, d.Session)
+	call, err := r.create(ctx, offer, d)
 	l := &realtimeLeg{Peer: peer, id: call.ID, prefix: d.ItemPrefix}
 	if err == nil {
 		err = r.connect(ctx, l, call, d)
@@ -48,13 +47,45 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		return l, nil
 	}
 	_ = peer.Close()
-	if call.ID != "" {
-		// The upstream holds a session that nobody will use, and charges for it.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leg.HangUpTimeout)
-		defer cancel()
-		_ = r.client.Hangup(ctx, call.ID)
-	}
+	r.drop(ctx, call)
 	return nil, err
+}
+
+// create asks for a call. If ctx ends first, the upstream may create it all the same: it is hung up once that is known.
+func (r *Realtime) create(ctx context.Context, offer string, d Dial) (realtime.Call, error) {
+	if ctx.Err() != nil {
+		return realtime.Call{}, fmt.Errorf("create call: %w", context.Cause(ctx))
+	}
+	client := *r.client
+	client.SafetyIdentifier = safetyIdentifier(d.Owner)
+	request, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the client has a time limit of its own
+	var call realtime.Call
+	var err error
+	answered := task.Go(func() { call, err = client.CreateCall(request, offer, d.Session) })
+	select {
+	case <-answered:
+		cancel()
+		return call, err
+	case <-ctx.Done():
+	}
+	d.Later(func(ending <-chan struct{}) {
+		defer cancel()
+		select {
+		case <-answered:
+		case <-ending:
+			cancel()
+			<-answered
+		}
+		r.drop(ctx, call)
+	})
+	return realtime.Call{}, fmt.Errorf("create call: %w", context.Cause(ctx))
+}
+
+// drop hangs up a call that nobody will use: it costs money.
+func (r *Realtime) drop(ctx context.Context, call realtime.Call) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leg.HangUpTimeout)
+	defer cancel()
+	_ = r.client.Hangup(ctx, call.ID) // nothing without an id
 }
 
 // safetyIdentifier returns the hash by which the upstream knows an owner. It is the same in all calls, so that the

@@ -1,7 +1,9 @@
 package bridge_test
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +16,69 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
+func newUpstream(t *testing.T, url string) *bridge.Realtime {
+	t.Helper()
+	api, err := rtc.New(rtc.Config{Loopback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = api.Close() })
+	return bridge.NewRealtime("openai", api, &realtime.Client{BaseURL: url, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+}
+
+// TestLateSession has a client leave before the upstream has answered. A session that the upstream creates all the same
+// is hung up, unless the process ends first.
+func TestLateSession(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]bool{"it is created": false, "the process ends first": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked, answer, hungUp := make(chan struct{}), make(chan struct{}), make(chan string, 1)
+			ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if strings.HasSuffix(r.URL.Path, "/hangup") {
+					hungUp <- r.URL.Path
+					return
+				}
+				close(asked)
+				<-answer
+				w.Header().Set("Location", "/realtime/calls/rtc_late")
+				w.WriteHeader(http.StatusCreated)
+			}))
+			t.Cleanup(ts.Close)
+			upstream, later := newUpstream(t, ts.URL), make(chan func(<-chan struct{}), 1)
+			ctx, leave := context.WithCancel(t.Context())
+			failed := make(chan error, 1)
+			go func() {
+				_, err := upstream.Dial(ctx, bridge.Dial{Later: func(work func(<-chan struct{})) { later <- work }})
+				failed <- err
+			}()
+			<-asked
+			leave()
+			if err := <-failed; !errors.Is(err, context.Canceled) {
+				t.Errorf("Dial() = %v", err)
+			}
+			ending, want := make(chan struct{}), "/realtime/calls/rtc_late/hangup"
+			if ends {
+				close(ending)
+				defer close(answer)
+				want = ""
+			} else {
+				close(answer)
+			}
+			(<-later)(ending)
+			got := ""
+			select {
+			case got = <-hungUp:
+			default:
+			}
+			if got != want {
+				t.Errorf("hung up %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 // TestSafetyIdentifier checks that the upstream can tell owners apart, and does not learn who they
 // are.
 func TestSafetyIdentifier(t *testing.T) {
@@ -24,12 +89,7 @@ func TestSafetyIdentifier(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	t.Cleanup(ts.Close)
-	api, err := rtc.New(rtc.Config{Loopback: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = api.Close() })
-	upstream := bridge.NewRealtime("openai", api, &realtime.Client{BaseURL: ts.URL, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+	upstream := newUpstream(t, ts.URL)
 	ask := func(owner string) string {
 		t.Helper()
 		if _, err := upstream.Dial(t.Context(), bridge.Dial{Owner: owner}); err == nil {

@@ -33,6 +33,7 @@ type Dialer struct {
 	// Creation is the session object with which sessions are created.
 	Creation   []byte
 	ItemPrefix string
+	Later      func(work func(ending <-chan struct{})) // see Dial
 	Post       Post
 	Log        *slog.Logger
 }
@@ -57,7 +58,7 @@ func (d *Dialer) Dial(ctx context.Context, gen int, history History, created fun
 	l := d.newSession(gen, nil)
 	leg, err := d.Upstream.Dial(ctx, Dial{
 		Session: d.Creation, Owner: d.Owner, Handlers: upstreamHandlers(gen, d.Post), History: history,
-		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen),
+		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), Later: d.Later,
 		Created: func(id string) error {
 			l.Record.UpstreamID = id
 			return created(l.Record)
