@@ -158,6 +158,17 @@ func (c *Calls) find(key persistence.Key) *call {
 	return live
 }
 
+// holder returns the call that holds the thread, even while it is being set up; nil if that is another one.
+func (c *Calls) holder(key persistence.Key, callID string) *call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	live := c.live[key]
+	if live == nil || live.id != callID {
+		return nil
+	}
+	return live
+}
+
 // ofOwner returns a call of the owner, nil if there is none.
 func (c *Calls) ofOwner(owner, callID string) *call {
 	c.mu.Lock()
@@ -181,12 +192,11 @@ func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
 			return err
 		}
 	}
-	return c.endHere(ctx, owner, callID, EndHangup)
+	return endHere(ctx, c.ofOwner(owner, callID), EndHangup)
 }
 
-// endHere ends a call of this process.
-func (c *Calls) endHere(ctx context.Context, owner, callID string, reason EndReason) error {
-	live := c.ofOwner(owner, callID)
+// endHere ends a call of this process; nil means that there is none.
+func endHere(ctx context.Context, live *call, reason EndReason) error {
 	if live == nil {
 		return fmt.Errorf("hang up call: %w", persistence.ErrNotFound)
 	}

@@ -36,9 +36,9 @@ func (c *Calls) carryOut(ctx context.Context, command persistence.Command, q que
 	key := command.Key
 	switch command.Kind {
 	case commandHangup:
-		return c.endHere(ctx, key.Owner, q.CallID, EndHangup)
+		return endHere(ctx, c.ofOwner(key.Owner, q.CallID), EndHangup)
 	case commandTakeOver:
-		return c.endHere(ctx, key.Owner, q.CallID, EndTakenOver)
+		return endHere(ctx, c.holder(key, q.CallID), EndTakenOver)
 	case commandFree:
 		return c.freeAndSave(ctx, key)
 	case commandReconnect:

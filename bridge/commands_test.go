@@ -1,11 +1,15 @@
 package bridge
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 )
 
 // TestHostileCommands has another process send invalid commands: each gets an answer or an
@@ -54,4 +58,69 @@ func TestHostileCommands(t *testing.T) {
 		t.Error("the call was ended")
 	default:
 	}
+}
+
+// TestTakeOverDuringSetUp has another process take over a call that is still being set up: it is told to end, and the
+// other process waits for that.
+func TestTakeOverDuringSetUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls, _ := bareCalls()
+		fresh := newCall("call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}, quiet())
+		if err := calls.reserve(t.Context(), fresh, false); err != nil {
+			t.Fatal(err)
+		}
+		answered := make(chan string, 1)
+		go func() {
+			reply, err := calls.HandleCommand(t.Context(), persistence.Command{Key: fresh.key, Kind: commandTakeOver, Body: json.RawMessage(`{"call_id":"call-1"}`)})
+			if err != nil {
+				t.Error(err)
+			}
+			answered <- string(reply)
+		}()
+		synctest.Wait()
+		if len(fresh.inbox) != 1 || len(answered) != 0 {
+			t.Errorf("the call was told %d times; %d answers before it has ended", len(fresh.inbox), len(answered))
+		}
+		calls.release(fresh)
+		if got := <-answered; got != "{}" {
+			t.Errorf("answer %s", got)
+		}
+	})
+}
+
+// TestForgetCallThatHasEnded resets a thread whose call in another process ends at this moment: there is nothing left to
+// forget, and that is no error.
+func TestForgetCallThatHasEnded(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	url := persistencetest.PostgresURL(t)
+	other := persistencetest.Open(t, url, persistence.Options{Instance: "other"})
+	here := persistencetest.Open(t, url, persistence.Options{Instance: "here"})
+	for _, s := range []*persistence.Store{other, here} {
+		if err := s.Serve(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	thread, err := here.CreateThread(ctx, "ada", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := persistence.Key{Owner: "ada", Thread: thread.ID}
+	if err := other.SaveCall(ctx, key, persistence.CallRecord{ID: "call-1"}); err != nil {
+		t.Fatal(err)
+	}
+	handling := task.Go(func() {
+		_ = other.HandleCommands(ctx, func(context.Context, persistence.Command) (json.RawMessage, error) {
+			return json.RawMessage(`{"missing":true}`), nil
+		})
+	})
+	calls, _ := bareCalls()
+	calls.cfg.Store = here
+	if err := calls.Forget(ctx, key); err != nil {
+		t.Errorf("Forget() = %v", err)
+	}
+	cancel()
+	<-handling
 }

@@ -152,7 +152,7 @@ func (c *Calls) Forget(ctx context.Context, key persistence.Key) error {
 		if rec, ok, err := c.others().elsewhere(ctx, key); err != nil {
 			return err
 		} else if ok {
-			if _, err := c.others().ask(ctx, rec, commandForget, question{}); err != nil {
+			if _, err := c.others().ask(ctx, rec, commandForget, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
 				return err
 			}
 		}
