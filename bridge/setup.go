@@ -186,10 +186,12 @@ func (s *setup) state(now time.Time) *session.State {
 	c.first, c.newest = s.up, leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
 	c.tools.trace = cfg.Trace
 	c.thread, c.tools.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
+	thread := s.calls.threadLog(c.key)
 	c.saveLeg = func(ctx context.Context, rec persistence.UpstreamLeg) error {
-		return cfg.Store.SaveLeg(ctx, c.key, rec)
+		_, err := thread.Commit(ctx, []session.Change{writer.SaveLeg{Leg: rec}})
+		return err
 	}
-	c.writer = writer.New(s.calls.threadLog(c.key), c.log, c.saved)
+	c.writer = writer.New(thread, c.log, c.saved)
 	c.tools.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Observe: cfg.OnTool, Logger: s.calls.log})
 	if n := cfg.ReplayMessages; n > 0 {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}

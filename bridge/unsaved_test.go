@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
 )
@@ -71,6 +72,28 @@ func TestSlowDatabase(t *testing.T) {
 	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
 	again.next("bridge.ready")
 	b.hangUp(again)
+}
+
+// TestRenewalWithoutDatabase has the upstream lose a session while the database takes no changes. The call goes on with
+// another one, whose record waits like all others.
+func TestRenewalWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	url, slow := persistencetest.SQLiteURL(t), &slowStore{}
+	b := newBench(t, persistencetest.Open(t, url, persistence.Options{}), benchConfig{slow: slow})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	slow.slow.Store(true) // for what goes through the spool, which would wait for the lock
+	unlock := persistencetest.LockSQLite(t, url)
+	b.session(1).Drop()
+	c.next("bridge.upstream.renewed")
+	unlock()
+	slow.slow.Store(false)
+	c.next("bridge.storage.recovered")
+	legs, err := b.store.Legs(b.ctx, c.key(), c.CallID)
+	if err != nil || !slices.ContainsFunc(legs, func(l persistence.UpstreamLeg) bool { return l.UpstreamID == b.session(2).ID() }) {
+		t.Errorf("the new session is not among %+v, %v", legs, err)
+	}
+	b.hangUp(c)
 }
 
 // TestSlowDatabaseAtSetUp has call set-ups fail while the database is slow: the next one
