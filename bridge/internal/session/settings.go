@@ -159,6 +159,9 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 			old = append(old, name)
 		}
 	}
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e toolkit.Entry) bool {
+		return c.client.Declared(e.Tool.Definition().Name) // it was there first
+	})
 	if err := c.registry.Replace(old, entries); err != nil {
 		c.log(slog.LevelWarn, "new tools refused", "error", err)
 		return

@@ -48,3 +48,19 @@ func TestManyClientTools(t *testing.T) {
 		})
 	}
 }
+
+// TestNewToolBesideAClients has the server get a tool whose name is one of the client's. The client keeps its own, and
+// the server's other tools come.
+func TestNewToolBesideAClients(t *testing.T) {
+	t.Parallel()
+	c := limited(t, Limits{})
+	c.play(`br {"type":"session.update","session":{"tools":[{"type":"function","name":"create_pie_chart"}]}}`)
+	c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
+	c.play("tools create_pie_chart create_gauge_chart")
+	if out := c.out.String(); !strings.Contains(out, `"tools":["create_pie_chart","cancel_running_tools","create_gauge_chart"]`) {
+		t.Errorf("the model does not get the new tool:\n%s", out)
+	}
+	if !c.s.settings.client.Declared("create_pie_chart") {
+		t.Error("the client has lost its tool")
+	}
+}
