@@ -32,8 +32,24 @@ type Held struct {
 // Hold keeps back packets from now on, up to the newest 5 s, while the sink is being replaced. Follow it with Release,
 // or with Set, which drops them. The gate of the Flow in front must be open. Calling Hold twice has no further effect.
 func (s *Switch) Hold() {
-	if h := s.holding(); h == nil {
-		s.Set(&hold{})
+	h := s.holding()
+	if h == nil {
+		s.Set(&hold{limit: holdTime})
+		return
+	}
+	h.stopPassing()
+}
+
+// Remember passes packets on as before and also keeps those of the given time, for the Release that follows: the new
+// sink then hears what the old one was told last, perhaps the beginning of a word. While a Switch holds packets it does
+// nothing.
+func (s *Switch) Remember(last time.Duration) {
+	sink := s.sink.Load()
+	if sink == nil {
+		return
+	}
+	if _, holds := (*sink).(*hold); !holds {
+		s.Set(&hold{through: *sink, limit: last})
 	}
 }
 
@@ -46,15 +62,17 @@ func (s *Switch) holding() *hold {
 	return h
 }
 
-// Release passes the held packets to sink, in order and paced, and then everything that follows. It returns when sink
-// has caught up, or with ctx's cause when ctx ends; then the remaining held packets are dropped and sink still gets all
-// later ones. Without a Hold it is equivalent to Set. Only one Release may run at a time, and no Set during it.
+// Release passes the held or remembered packets to sink, in order and paced, and then everything that follows. It
+// returns when sink has caught up, or with ctx's cause when ctx ends; then the remaining held packets are dropped and
+// sink still gets all later ones. Without a Hold or Remember it is equivalent to Set. Only one Release may run at a
+// time, and no Set during it.
 func (s *Switch) Release(ctx context.Context, sink AudioSink) (Held, error) {
 	h := s.holding()
 	if h == nil || sink == nil {
 		s.Set(sink)
 		return Held{}, nil
 	}
+	h.stopPassing()
 	pace := time.NewTicker(holdPace)
 	defer pace.Stop()
 	var err error
@@ -74,7 +92,9 @@ type hold struct {
 	packets []heldPacket // oldest first
 	bytes   int
 	held    Held
-	next    AudioSink // where packets go after the release
+	limit   time.Duration // how much sound is kept
+	through AudioSink     // gets all packets meanwhile, if it is not nil
+	next    AudioSink     // where packets go after the release
 }
 
 type heldPacket struct {
@@ -94,11 +114,31 @@ func (h *hold) WriteRTP(packet *rtp.Packet) error {
 	kept.Payload = append([]byte(nil), packet.Payload...)
 	h.packets = append(h.packets, kept)
 	h.bytes += len(kept.Payload)
-	for len(h.packets) > holdPackets || h.bytes > holdBytes || now.Sub(h.packets[0].at) >= holdTime {
-		h.takeOldest()
-		h.held.Dropped++
+	h.trim(now)
+	if h.through != nil {
+		return h.through.WriteRTP(packet)
 	}
 	return nil
+}
+
+// trim drops what is more than the limits. h.mu is held.
+func (h *hold) trim(now time.Time) {
+	for len(h.packets) > 0 && (len(h.packets) > holdPackets || h.bytes > holdBytes || now.Sub(h.packets[0].at) >= h.limit) {
+		h.takeOldest()
+		if h.through == nil {
+			h.held.Dropped++
+		}
+	}
+}
+
+// stopPassing makes packets that were only remembered the beginning of those that are held.
+func (h *hold) stopPassing() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.through != nil {
+		h.trim(time.Now())
+		h.through, h.limit = nil, holdTime
+	}
 }
 
 func (h *hold) takeOldest() *rtp.Packet {

@@ -101,6 +101,50 @@ func TestHold(t *testing.T) {
 	})
 }
 
+// TestRemember replaces a sink that still works: the new one also gets the last of what the old one was told, unless
+// that is long ago.
+func TestRemember(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		pause time.Duration
+		hold  bool // the old one is lost, and replaced later
+		first uint16
+	}{
+		"at once":       {first: 192},
+		"after a pause": {pause: time.Minute, first: 201},
+		"after a loss":  {hold: true, first: 192},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var s Switch
+				var before, after tape
+				s.Remember(time.Second) // nothing to remember
+				s.Set(&before)
+				talk(&s, 1, 50)
+				s.Remember(10 * frameTime)
+				talk(&s, 51, 75)
+				s.Remember(10 * frameTime)
+				talk(&s, 126, 75)
+				<-time.After(tt.pause)
+				last := uint16(200)
+				if tt.hold {
+					s.Hold()
+					talk(&s, 201, 100)
+					last = 300
+				}
+				held, err := s.Release(t.Context(), &after)
+				if err != nil || held.Sent != int(last)-int(tt.first)+1 || held.Dropped != 0 {
+					t.Errorf("held %+v, %v", held, err)
+				}
+				talk(&s, last+1, 10)
+				before.consecutive(t, 1, 200)
+				after.consecutive(t, tt.first, last+10)
+			})
+		})
+	}
+}
+
 // TestHoldBounds keeps the newest 5 s, and no more from a source that floods.
 func TestHoldBounds(t *testing.T) {
 	t.Parallel()

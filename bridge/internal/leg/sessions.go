@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
@@ -68,9 +69,15 @@ func NewSessions(ctx context.Context, wiring Wiring, first *Session) *Sessions {
 	return s
 }
 
+// overlap is how much of what the caller says before a session is replaced the next one hears, too: the upstream says
+// that somebody speaks only after a while. It must be shorter than the time from the end of an utterance to the first
+// moment at which a session is replaced, which comes after the silence that ends it and its transcription.
+const overlap = 400 * time.Millisecond
+
 // Dial dials the next session in the background. Its result comes through Dialed, or is dropped
 // when the loop ends.
 func (s *Sessions) Dial(d session.Dial) {
+	s.wiring.FromUser.Remember(overlap)
 	ctx, cancel := context.WithTimeoutCause(s.ctx, DialTimeout, ErrDialTimeout)
 	s.dials[d.Gen] = cancel
 	s.ending.Go(func() {

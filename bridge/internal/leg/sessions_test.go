@@ -1,0 +1,72 @@
+package leg
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pion/rtp"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
+	"voicebridge/realtime/rtc"
+)
+
+// listener is an upstream's leg that counts the packets that it gets.
+type listener struct {
+	UpstreamLeg
+	packets atomic.Int64
+}
+
+func (*listener) ID() string                   { return "rtc_1" }
+func (*listener) Close() error                 { return nil }
+func (*listener) MaxMessageSize() int          { return 64 << 10 }
+func (l *listener) WriteRTP(*rtp.Packet) error { l.packets.Add(1); return nil }
+func (*listener) Forward(ctx context.Context, _ rtc.AudioSink, _ *rtc.Flow) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// oneLeg is an upstream with one leg.
+type oneLeg struct{ leg *listener }
+
+func (oneLeg) Name() string                                      { return "one" }
+func (u oneLeg) Dial(context.Context, Dial) (UpstreamLeg, error) { return u.leg, nil }
+func (oneLeg) HangUp(context.Context, string) error              { return nil }
+
+// TestOverlap replaces a session while the caller may just have begun to speak: the next one also hears the last 400 ms.
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		first, second := &listener{}, &listener{}
+		d := &Dialer{Upstream: oneLeg{second}, Post: func(session.Input) {}, Log: quiet()}
+		var fromUser, toUser rtc.Switch
+		s := NewSessions(ctx, Wiring{
+			FromUser: &fromUser, ToUser: &toUser,
+			History: func(_ context.Context, messages []persistence.Message) []persistence.Message { return messages },
+			Created: func(context.Context, persistence.UpstreamLeg) error { return nil },
+			Ended:   func(persistence.UpstreamLeg) {},
+		}, d.newSession(1, first))
+		talk := func(n int) {
+			for range n {
+				_ = fromUser.WriteRTP(&rtp.Packet{}) // a listener takes everything
+				time.Sleep(20 * time.Millisecond)    // virtual
+			}
+		}
+		talk(50)
+		s.Dial(session.Dial{Gen: 2})
+		s.Add(<-s.Dialed)
+		talk(50)
+		s.Switch(2)
+		time.Sleep(time.Second) // virtual: until it has caught up
+		talk(10)
+		s.EndAll(session.EndHangup)
+		if n, m := first.packets.Load(), second.packets.Load(); n != 100 || m != 19+10 {
+			t.Errorf("the first session got %d packets, the second %d; want 100 and 29", n, m)
+		}
+	})
+}
