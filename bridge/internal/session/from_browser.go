@@ -105,8 +105,10 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 		s.up.send(realtime.OutputAudioBufferClear(s.forClient(ev)))
 	case realtime.TypeInputCommit:
 		s.answers.clientCreate = false
+		s.heldTill = s.now.Add(createTimeout)
 		s.up.send(realtime.InputAudioBufferCommit(s.forClient(ev)))
 	case realtime.TypeInputClear:
+		s.heldTill = s.now.Add(speechTimeout)
 		s.up.send(realtime.InputAudioBufferClear(s.forClient(ev)))
 	case "bridge.tool.approve":
 		s.tools.decide(ev, true)

@@ -169,7 +169,7 @@ func (s *State) inputEvent(ev realtime.Event) {
 // committed takes the end of an utterance.
 func (s *State) committed(ev realtime.Event) {
 	q := s.answers
-	q.rounds = 0
+	q.rounds, s.heldTill = 0, time.Time{}
 	q.speechTill = s.now // over, unless the user speaks again
 	if !s.settings.noReply {
 		q.replyTill = s.now.Add(autoResponseWait)

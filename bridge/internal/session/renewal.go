@@ -49,7 +49,7 @@ func (s *State) renewalDeadline() time.Time {
 // quiet reports whether nothing would be lost if the upstream were replaced now.
 func (s *State) quiet() bool {
 	return s.listening() && !s.answers.busy() && len(s.answers.needs) == 0 && s.playback.playing == "" &&
-		!s.tools.running() && !s.transcript.awaitsTranscription() && s.settings.inFlight == nil
+		!s.tools.running() && !s.held() && !s.transcript.awaitsTranscription() && s.settings.inFlight == nil
 }
 
 // renewOnTime carries out the steps of a renewal that are due.
@@ -230,7 +230,7 @@ func (s *State) retryLater(asked time.Duration) {
 // something. An answer that is cut off by this is asked for again.
 func (s *State) detach(why EndReason) {
 	q := s.answers
-	s.renewal.speechLost = s.transcript.awaitsTranscription() || !q.speechTill.IsZero()
+	s.renewal.speechLost = s.transcript.awaitsTranscription() || !q.speechTill.IsZero() || s.held()
 	if !q.replyTill.IsZero() {
 		s.retryAnswer() // an utterance that nobody has begun to answer
 	}

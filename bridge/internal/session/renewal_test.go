@@ -64,3 +64,25 @@ func TestRetryWaitsForSilence(t *testing.T) {
 		t.Errorf("no second attempt at the silence:\n%s", out)
 	}
 }
+
+// TestRenewalInPushToTalk has the time for a renewal come while the caller holds the button. The upstream does not say
+// that somebody speaks, and what was said so far is in its buffer: the renewal waits until it is committed.
+func TestRenewalInPushToTalk(t *testing.T) {
+	t.Parallel()
+	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{RenewBefore: 10 * time.Minute})}
+	c.play(fmt.Sprintf(`up {"type":"session.created","session":{"type":"realtime","expires_at":%d}}`, epoch.Add(time.Hour).Unix()))
+	c.play(`up {"type":"session.updated","session":{"type":"realtime","audio":{"input":{"turn_detection":null}}}}`)
+	c.pass("49m50s")
+	c.play(`br {"type":"input_audio_buffer.clear"}`)
+	c.play(`up {"type":"input_audio_buffer.cleared"}`)
+	c.pass("40s")
+	c.play(`br {"type":"input_audio_buffer.commit"}`)
+	if out := c.out.String(); strings.Contains(out, "\tdial 2") {
+		t.Errorf("renewed while the button is held:\n%s", out)
+	}
+	c.play(`up {"type":"input_audio_buffer.committed","item_id":"i1","previous_item_id":null}`)
+	c.play(`up {"type":"conversation.item.input_audio_transcription.completed","item_id":"i1","transcript":"Hi"}`)
+	if out := c.out.String(); !strings.Contains(out, "\tdial 2") {
+		t.Errorf("not renewed once it is quiet:\n%s", out)
+	}
+}

@@ -29,7 +29,13 @@ type State struct {
 	busy       bool // watchers know that a turn is in progress
 	backlog    backlog
 	delivered  map[string]*message // texts from elsewhere, by message id
+	// heldTill is set while the user of push to talk holds the button, and until the upstream has what was said.
+	heldTill time.Time
 }
+
+// held reports whether the user of push to talk is speaking. A client clears the upstream's buffer when that begins and
+// commits it at the end; the upstream says nothing.
+func (s *State) held() bool { return s.settings.noReply && s.now.Before(s.heldTill) }
 
 // Ending reports whether the call will end soon, whatever happens.
 func (s *State) Ending() bool { return s.phase >= draining }
