@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -112,5 +113,26 @@ func TestSaveEnd(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestTextInAFailedSetUp has somebody say something in a call that fails at the last moment: nobody waits for the text to
+// be saved.
+func TestTextInAFailedSetUp(t *testing.T) {
+	t.Parallel()
+	calls, _ := bareCalls()
+	key := persistence.Key{Owner: "ada", Thread: "thread-1"}
+	fresh := newCall("call-1", key, quiet())
+	calls.live[key], calls.byID[fresh.id] = fresh, fresh
+	said := make(chan error, 1)
+	go func() {
+		_, err := calls.sayHere(t.Context(), key, textOf("hello"), nil)
+		said <- err
+	}()
+	<-fresh.inbox
+	set := setup{calls: calls, call: fresh}
+	set.undo()
+	if e, ok := errors.AsType[*Error](<-said); !ok || e.Code != CodeNoCall {
+		t.Errorf("sayHere() = %v", e)
 	}
 }

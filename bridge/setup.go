@@ -213,6 +213,7 @@ func (s *setup) state(now time.Time) *session.State {
 // undo takes back what was made of a call whose set-up failed.
 func (s *setup) undo() {
 	close(s.call.quit)
+	s.call.acks.close()
 	if s.up != nil {
 		s.up.Drop()
 	}
