@@ -90,16 +90,6 @@ func alignStart(thread []persistence.Message) []persistence.Message {
 	return thread[i:]
 }
 
-// instructionsOf returns the system messages with which a thread opens, as far as they come before a
-// number: those that its session was made with.
-func instructionsOf(opening []persistence.Message, before int64) []persistence.Message {
-	end := slices.IndexFunc(opening, func(m persistence.Message) bool { return m.Role != persistence.RoleSystem || m.Seq >= before })
-	if end < 0 {
-		end = len(opening)
-	}
-	return slices.Clone(opening[:end])
-}
-
 // answersTo returns the answers right after a user's message.
 func answersTo(thread []persistence.Message, id string) []persistence.Message {
 	begin := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == id }) + 1

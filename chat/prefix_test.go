@@ -73,8 +73,8 @@ func TestStablePrefix(t *testing.T) {
 	})
 }
 
-// TestLongThreadKeepsItsInstructions has more messages than a request considers: the instructions
-// with which the conversation began are still read, and those from before a reset are not.
+// TestLongThreadKeepsItsInstructions has more messages than a request considers: instructions from
+// before these are still read, and those from before a reset are not.
 func TestLongThreadKeepsItsInstructions(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("Arr."))
@@ -97,13 +97,16 @@ func TestLongThreadKeepsItsInstructions(t *testing.T) {
 			t.Fatal(err)
 		}
 		long := []persistence.Message{words(persistence.RoleSystem, "Talk like a pirate."), words(persistence.RoleSystem, "Be brief.")}
-		for range 250 {
+		for n := range 250 {
 			long = append(long, words(persistence.RoleUser, "Ahoy"), words(persistence.RoleAssistant, "Arr."))
+			if n == 3 {
+				long = append(long, words(persistence.RoleSystem, "Mention parrots."))
+			}
 		}
 		write(long...)
 		b.say("What now?")
 		got := talk(provider.seen()[0].Messages)
-		if !strings.HasPrefix(got, "system: Talk like a pirate.\nsystem: Be brief.\nuser: ") || strings.Count(got, "system: ") != 2 || !strings.HasSuffix(got, "user: What now?\n") {
+		if !strings.HasPrefix(got, "system: Talk like a pirate.\nsystem: Be brief.\nsystem: Mention parrots.\nuser: ") || strings.Count(got, "system: ") != 3 || !strings.HasSuffix(got, "user: What now?\n") {
 			t.Errorf("the request is\n%s", got)
 		}
 	})

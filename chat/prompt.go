@@ -30,12 +30,12 @@ func (p *prompt) build(ctx context.Context, req *TurnRequest, note string) ([]ll
 		return nil, err
 	}
 	if len(thread) == maxReplay {
-		opening, err := p.store.Opening(ctx, req.Key, maxInstructions)
+		thread = alignStart(thread)
+		instructions, err := p.store.Instructions(ctx, req.Key, thread[0].Seq, maxReplay)
 		if err != nil {
 			return nil, err
 		}
-		thread = alignStart(thread)
-		thread = append(instructionsOf(opening, thread[0].Seq), thread...)
+		thread = append(instructions, thread...)
 	}
 	thread = persistence.WithoutEchoes(thread)
 	switch {

@@ -116,37 +116,20 @@ func (s *Store) Replay(ctx context.Context, key Key, n int) ([]Message, error) {
 	return s.messages(ctx, key, rows, err)
 }
 
-// Opening reads the first n messages since the last reset, oldest first, without those in progress. n
-// is 1 to 1000.
-func (s *Store) Opening(ctx context.Context, key Key, n int) ([]Message, error) {
-	if n < 1 || n > maxMessages {
-		return nil, fmt.Errorf("read opening: %w", Invalid("number %d: 1 to %d", n, maxMessages))
+// Instructions reads the last n system messages with numbers less than before since the last reset,
+// oldest first. n is at most 1000.
+func (s *Store) Instructions(ctx context.Context, key Key, before int64, n int) ([]Message, error) {
+	if n < 0 || n > maxMessages {
+		return nil, fmt.Errorf("read instructions: %w", Invalid("number %d: 0 to %d", n, maxMessages))
 	}
-	thread, err := s.thread(ctx, key)
-	if err != nil {
-		return nil, s.fail("read opening", err)
+	if err := key.check(); err != nil {
+		return nil, fmt.Errorf("read instructions: %w", err)
 	}
-	var opening []pgdb.Message
-	for after := thread.ResetSeq - 1; ; {
-		rows, err := s.eng.read().ListMessages(ctx, pgdb.ListMessagesParams{
-			ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after, MaxRows: int64(n),
-		})
-		if err != nil {
-			return nil, s.fail("read opening", err)
-		}
-		for _, row := range rows {
-			after = row.Seq
-			// Messages from before a reset that others were inserted between have new numbers.
-			if row.Context == thread.Context && row.Status != string(StatusInProgress) && len(opening) < n {
-				opening = append(opening, row)
-			}
-		}
-		if len(rows) < n || len(opening) == n {
-			break
-		}
-	}
-	messages, err := s.wholes(ctx, key, opening)
-	return messages, s.fail("read opening", err)
+	rows, err := s.eng.read().ListInstructions(ctx, pgdb.ListInstructionsParams{
+		ThreadID: key.Thread, Owner: key.Owner, BeforeSeq: before, MaxRows: int64(n),
+	})
+	slices.Reverse(rows)
+	return s.messages(ctx, key, rows, err)
 }
 
 // messages converts rows of the thread. If there are none it checks that the thread exists.

@@ -18,6 +18,7 @@ import (
 var plans = map[string]string{
 	"ListReplay":        "messages_by_seq",
 	"ListMessages":      "messages_by_seq",
+	"ListInstructions":  "messages_by_seq",
 	"ListChanges":       "messages_by_revision",
 	"FirstMessageAfter": "messages_by_seq",
 	"LastMessage":       "messages_by_seq",
@@ -91,7 +92,7 @@ func TestQueryPlans(t *testing.T) {
 	t.Parallel()
 	argument := func(name string) string {
 		switch {
-		case strings.HasPrefix(name, "@after_"), name == "@max_rows":
+		case strings.HasPrefix(name, "@after_"), name == "@before_seq", name == "@max_rows":
 			return "10"
 		case name == "@words", name == "@ids":
 			return "'[\"sentence\"]'"

@@ -397,6 +397,11 @@ func (s sqliteQueries) ListInstances(ctx context.Context) ([]pgdb.Instance, erro
 	return rows(r, err, func(r sqlitedb.Instance) pgdb.Instance { return pgdb.Instance(r) })
 }
 
+func (s sqliteQueries) ListInstructions(ctx context.Context, arg pgdb.ListInstructionsParams) ([]pgdb.Message, error) {
+	r, err := s.q.ListInstructions(ctx, sqlitedb.ListInstructionsParams(arg))
+	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
 func (s sqliteQueries) ListLegs(ctx context.Context, arg pgdb.ListLegsParams) ([]pgdb.UpstreamLeg, error) {
 	r, err := s.q.ListLegs(ctx, sqlitedb.ListLegsParams(arg))
 	return rows(r, err, func(r sqlitedb.UpstreamLeg) pgdb.UpstreamLeg { return pgdb.UpstreamLeg(r) })

@@ -58,6 +58,17 @@ WHERE m.thread_id = @thread_id AND m.status <> 'in_progress'
 ORDER BY m.seq DESC
 LIMIT CAST(@max_rows AS bigint);
 
+-- ListInstructions lists the system messages before a number, the newest first, as
+-- ListReplay does. It passes over all messages between them, so it is for threads that are
+-- longer than what is replayed.
+-- name: ListInstructions :many
+SELECT m.* FROM messages AS m
+WHERE m.thread_id = @thread_id AND m.role = 'system' AND m.seq < @before_seq
+    AND m.context = (SELECT t.context FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner)
+    AND m.seq >= (SELECT t.reset_seq FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner)
+ORDER BY m.seq DESC
+LIMIT CAST(@max_rows AS bigint);
+
 -- name: FirstMessageAfter :one
 SELECT m.seq, m.context FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id

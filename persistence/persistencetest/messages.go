@@ -194,8 +194,8 @@ func (s suite) refusedMessages(t *testing.T) {
 		wantErr(t, fmt.Sprintf("Messages() with limit %d", limit), err, persistence.ErrInvalid)
 		_, err = b.store.Replay(t.Context(), b.key, limit)
 		wantErr(t, fmt.Sprintf("Replay(%d)", limit), err, persistence.ErrInvalid)
-		_, err = b.store.Opening(t.Context(), b.key, limit)
-		wantErr(t, fmt.Sprintf("Opening(%d)", limit), err, persistence.ErrInvalid)
+		_, err = b.store.Instructions(t.Context(), b.key, 1, limit)
+		wantErr(t, fmt.Sprintf("Instructions(%d)", limit), err, persistence.ErrInvalid)
 	}
 	if got := b.all(t); len(got) != 0 {
 		t.Errorf("refused messages were saved: %v", got)
@@ -257,9 +257,32 @@ func (s suite) insertAndReset(t *testing.T) {
 	if err != nil || words(replay) != "new0 new1 new1b new2" {
 		t.Errorf("Replay() = %s, %v, want new0 new1 new1b new2", words(replay), err)
 	}
-	for n, want := range map[int]string{1: "new0", 3: "new0 new1 new1b", 20: "new0 new1 new1b new2"} {
-		if opening, err := b.store.Opening(t.Context(), b.key, n); err != nil || words(opening) != want {
-			t.Errorf("Opening(%d) = %s, %v, want %s", n, words(opening), err, want)
+}
+
+func (s suite) instructions(t *testing.T) {
+	b := s.setup(t)
+	old := b.append(t, text(persistence.RoleSystem, "old"))
+	if err := b.store.ResetThread(t.Context(), b.key); err != nil {
+		t.Fatalf("ResetThread() = %v", err)
+	}
+	b.append(t, text(persistence.RoleSystem, "a"))
+	b.append(t, text(persistence.RoleUser, "hi"))
+	b.append(t, text(persistence.RoleSystem, "b"))
+	b.append(t, text(persistence.RoleAssistant, "hello"))
+	c := b.append(t, text(persistence.RoleSystem, "c"))
+	b.insert(t, text(persistence.RoleSystem, "late"), old.ID) // into the context before, and c moves
+	c, err := b.store.Message(t.Context(), b.key, c.ID)
+	if err != nil {
+		t.Fatalf("Message() = %v", err)
+	}
+	for _, w := range []struct {
+		before int64
+		n      int
+		want   string
+	}{{c.Seq + 1, 20, "a b c"}, {c.Seq + 1, 2, "b c"}, {c.Seq, 20, "a b"}, {0, 20, ""}, {c.Seq + 1, 0, ""}} {
+		got, err := b.store.Instructions(t.Context(), b.key, w.before, w.n)
+		if err != nil || words(got) != w.want {
+			t.Errorf("Instructions(%d, %d) = %s, %v, want %s", w.before, w.n, words(got), err, w.want)
 		}
 	}
 }

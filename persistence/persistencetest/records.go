@@ -207,7 +207,7 @@ func (s suite) strangers(t *testing.T) {
 			"Messages":              get(b.store.Messages(ctx, key, 0, 0)),
 			"LastSeq":               get(b.store.LastSeq(ctx, key)),
 			"Replay":                get(b.store.Replay(ctx, key, 20)),
-			"Opening":               get(b.store.Opening(ctx, key, 20)),
+			"Instructions":          get(b.store.Instructions(ctx, key, 100, 20)),
 			"SaveToolCall":          b.store.SaveToolCall(ctx, key, persistence.ToolCall{ID: "t", Status: persistence.ToolCallDone}),
 			"SaveCall":              b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "new"}),
 			"SaveCall of the owner": b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "c", EndReason: "theirs"}),

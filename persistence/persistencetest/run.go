@@ -26,6 +26,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"refused messages":     s.refusedMessages,
 		"insert":               s.insert,
 		"insert and reset":     s.insertAndReset,
+		"instructions":         s.instructions,
 		"concurrent inserts":   s.concurrentInserts,
 		"concurrent appends":   s.concurrentAppends,
 		"update":               s.update,

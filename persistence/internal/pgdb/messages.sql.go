@@ -229,6 +229,72 @@ func (q *Queries) ListChanges(ctx context.Context, arg ListChangesParams) ([]Mes
 	return items, nil
 }
 
+const listInstructions = `-- name: ListInstructions :many
+SELECT m.id, m.thread_id, m.seq, m.revision, m.context, m.role, m.source, m.status, m.text, m.parts, m.metadata, m.call_id, m.item_id, m.model, m.voice, m.heard_text, m.audio_end_ms, m.instance, m.created_at, m.updated_at, m.search_text FROM messages AS m
+WHERE m.thread_id = $1 AND m.role = 'system' AND m.seq < $2
+    AND m.context = (SELECT t.context FROM threads AS t WHERE t.id = $1 AND t.owner = $3)
+    AND m.seq >= (SELECT t.reset_seq FROM threads AS t WHERE t.id = $1 AND t.owner = $3)
+ORDER BY m.seq DESC
+LIMIT CAST($4 AS bigint)
+`
+
+type ListInstructionsParams struct {
+	ThreadID  string
+	BeforeSeq int64
+	Owner     string
+	MaxRows   int64
+}
+
+// ListInstructions lists the system messages before a number, the newest first, as
+// ListReplay does. It passes over all messages between them, so it is for threads that are
+// longer than what is replayed.
+func (q *Queries) ListInstructions(ctx context.Context, arg ListInstructionsParams) ([]Message, error) {
+	rows, err := q.db.Query(ctx, listInstructions,
+		arg.ThreadID,
+		arg.BeforeSeq,
+		arg.Owner,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Message
+	for rows.Next() {
+		var i Message
+		if err := rows.Scan(
+			&i.ID,
+			&i.ThreadID,
+			&i.Seq,
+			&i.Revision,
+			&i.Context,
+			&i.Role,
+			&i.Source,
+			&i.Status,
+			&i.Text,
+			&i.Parts,
+			&i.Metadata,
+			&i.CallID,
+			&i.ItemID,
+			&i.Model,
+			&i.Voice,
+			&i.HeardText,
+			&i.AudioEndMs,
+			&i.Instance,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SearchText,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listMessages = `-- name: ListMessages :many
 SELECT m.id, m.thread_id, m.seq, m.revision, m.context, m.role, m.source, m.status, m.text, m.parts, m.metadata, m.call_id, m.item_id, m.model, m.voice, m.heard_text, m.audio_end_ms, m.instance, m.created_at, m.updated_at, m.search_text FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id

@@ -291,6 +291,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listInstancesStmt, err = db.PrepareContext(ctx, listInstances); err != nil {
 		return nil, fmt.Errorf("error preparing query ListInstances: %w", err)
 	}
+	if q.listInstructionsStmt, err = db.PrepareContext(ctx, listInstructions); err != nil {
+		return nil, fmt.Errorf("error preparing query ListInstructions: %w", err)
+	}
 	if q.listLegsStmt, err = db.PrepareContext(ctx, listLegs); err != nil {
 		return nil, fmt.Errorf("error preparing query ListLegs: %w", err)
 	}
@@ -888,6 +891,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listInstancesStmt: %w", cerr)
 		}
 	}
+	if q.listInstructionsStmt != nil {
+		if cerr := q.listInstructionsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listInstructionsStmt: %w", cerr)
+		}
+	}
 	if q.listLegsStmt != nil {
 		if cerr := q.listLegsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listLegsStmt: %w", cerr)
@@ -1261,6 +1269,7 @@ type Queries struct {
 	listExpiredStmt               *sql.Stmt
 	listGrowingStmt               *sql.Stmt
 	listInstancesStmt             *sql.Stmt
+	listInstructionsStmt          *sql.Stmt
 	listLegsStmt                  *sql.Stmt
 	listLegsToHangUpStmt          *sql.Stmt
 	listMessagesStmt              *sql.Stmt
@@ -1405,6 +1414,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listExpiredStmt:               q.listExpiredStmt,
 		listGrowingStmt:               q.listGrowingStmt,
 		listInstancesStmt:             q.listInstancesStmt,
+		listInstructionsStmt:          q.listInstructionsStmt,
 		listLegsStmt:                  q.listLegsStmt,
 		listLegsToHangUpStmt:          q.listLegsToHangUpStmt,
 		listMessagesStmt:              q.listMessagesStmt,
