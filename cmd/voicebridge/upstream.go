@@ -37,8 +37,8 @@ func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, traces *
 	if u, err := url.Parse(cfg.CallsURL()); err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && key.IsSet() {
 		log.Warn("the API key travels unencrypted", "host", u.Host)
 	}
-	if _, ok := cfg.Price(cfg.Realtime.Model); !ok {
-		log.Warn("the cost of calls is unknown: the model has no price", "model", cfg.Realtime.Model)
+	if cfg.VoiceCost(realtime.Usage{}) == nil {
+		log.Warn("the cost of calls is unknown: the model has no price per token", "model", cfg.Realtime.Model)
 	}
 	client := realtimeClient(&cfg)
 	client.HTTP = traces.Client()

@@ -87,7 +87,7 @@ func (p Price) countsTokens() bool { return p.Minute == nil || p.Input != 0 || p
 
 // VoiceCost returns the cost of a voice model's response in US dollars, nil if unknown.
 func (c *Config) VoiceCost(u realtime.Usage) *float64 {
-	if p, ok := c.Price(c.Realtime.Model); ok {
+	if p, ok := c.Price(c.Realtime.Model); ok && p.countsTokens() {
 		return new(p.sum(u))
 	}
 	return nil
@@ -111,24 +111,25 @@ func (c *Config) TranscriptionCost(u realtime.Usage) *float64 {
 	return new(u.Seconds / 60 * *p.Minute)
 }
 
-// UnpricedUnit returns the unit in which the usage of the transcription model arrives, "minute" or
-// "token", if the operator's price of the model has none for it; else, or if the unit is unknown because
-// the model has no built-in price, it is empty.
-func (c *Config) UnpricedUnit() string {
-	p, _ := c.Price(c.Realtime.TranscriptionModel)
-	shipped, ok := find(shippedPrices(), c.Realtime.TranscriptionModel)
+// UnpricedUnit returns the unit in which the usage of a model arrives, "minute" or "token", if its price
+// has none for it; else, or if the unit is unknown because a transcription model has no built-in price, it
+// is empty.
+func (c *Config) UnpricedUnit(model string) string {
+	p, _ := c.Price(model)
+	shipped, ok := find(shippedPrices(), model)
+	byTokens := model != c.Realtime.TranscriptionModel || ok && shipped.countsTokens()
 	switch {
-	case ok && !shipped.countsTokens() && p.Minute == nil:
-		return "minute"
-	case ok && shipped.countsTokens() && !p.countsTokens():
+	case byTokens && !p.countsTokens():
 		return "token"
+	case !byTokens && ok && p.Minute == nil:
+		return "minute"
 	}
 	return ""
 }
 
 // TextCost returns the cost of a text turn's request in US dollars, nil if unknown.
 func (c *Config) TextCost(_, model string, u llm.Usage) *float64 {
-	if p, ok := c.Price(model); ok {
+	if p, ok := c.Price(model); ok && p.countsTokens() {
 		return new(p.text(u))
 	}
 	return nil

@@ -45,6 +45,11 @@ func TestPrices(t *testing.T) {
 	if got := cfg.TextCost("x", "unknown", llm.Usage{InputTokens: 1}); got != nil {
 		t.Errorf("a model without a price costs %v", *got)
 	}
+	minutes := cfg
+	minutes.Realtime.Model, minutes.Prices = "mine", []Price{{Model: "mine", Minute: new(1.0)}}
+	if voice, text := minutes.VoiceCost(realtime.Usage{OutputTokens: 1}), minutes.TextCost("x", "mine", llm.Usage{OutputTokens: 1}); voice != nil || text != nil {
+		t.Errorf("tokens cost %v and %v with a price per minute", voice, text)
+	}
 	for kind, c := range map[string]Config{"tokens": cfg, "duration": tokens} {
 		if got := c.TranscriptionCost(realtime.Usage{Type: kind, InputTokens: 1, Seconds: 1}); got != nil {
 			t.Errorf("a transcription by %s without such a price costs %v", kind, *got)

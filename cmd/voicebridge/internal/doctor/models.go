@@ -78,27 +78,26 @@ func (d *doctor) callsRoute(ctx context.Context) {
 func (d *doctor) prices(context.Context) {
 	const about = "prices"
 	c := &d.cfg
-	var unknown []string
+	var models, unknown []string
 	if c.Driver() != config.UpstreamSimulator {
-		for _, model := range []string{c.Realtime.Model, c.Realtime.TranscriptionModel} {
-			if _, ok := c.Price(model); !ok {
-				unknown = append(unknown, model)
-			}
-		}
+		models = append(models, c.Realtime.Model, c.Realtime.TranscriptionModel)
 	}
 	if name := c.TextProvider(); name != config.ProviderSimulator && name != config.ProviderOllama {
-		if _, ok := c.Price(c.TextModel(name)); !ok {
-			unknown = append(unknown, c.TextModel(name))
-		}
+		models = append(models, c.TextModel(name))
 	}
-	if unit := c.UnpricedUnit(); unit != "" && c.Driver() != config.UpstreamSimulator {
-		d.say(warning, about, "the cost of %s is unknown, so no budget covers it: its entry under prices: has no price per %s, the unit in which its usage arrives",
-			c.Realtime.TranscriptionModel, unit)
-	} else if len(unknown) == 0 {
-		d.say(fine, about, "they are known (list prices of %s, except for entries in prices:)", config.PricesRead)
+	known := true
+	for _, model := range models {
+		if _, ok := c.Price(model); !ok {
+			unknown = append(unknown, model)
+		} else if unit := c.UnpricedUnit(model); unit != "" {
+			known = false
+			d.say(warning, about, "the cost of %s is unknown, so no budget covers it: its entry under prices: has no price per %s, the unit in which its usage arrives", model, unit)
+		}
 	}
 	if len(unknown) > 0 {
 		d.say(warning, about, "the cost of %s is unknown, so no budget covers it: add it under prices:", strings.Join(unknown, " and "))
+	} else if known {
+		d.say(fine, about, "they are known (list prices of %s, except for entries in prices:)", config.PricesRead)
 	}
 }
 
