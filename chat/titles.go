@@ -45,15 +45,24 @@ type titles struct {
 
 	mu    sync.Mutex
 	asked map[persistence.Key]bool // those waiting in jobs
-	tries map[persistence.Key]int
+
+	// The rest belongs to run.
+
+	tries map[named]int
 	// silent is the number up to which the user says nothing, so that it is not read again.
-	silent map[persistence.Key]int64
+	silent map[named]int64
+}
+
+// named is a thread that may get a title. One that is deleted and made again with the same id is another.
+type named struct {
+	persistence.Key
+	made int64 // when, in microseconds
 }
 
 func newTitles(cfg *Config) *titles {
 	return &titles{
 		cfg: cfg, jobs: make(chan persistence.Key, maxTitleJobs),
-		asked: map[persistence.Key]bool{}, tries: map[persistence.Key]int{}, silent: map[persistence.Key]int64{},
+		asked: map[persistence.Key]bool{}, tries: map[named]int{}, silent: map[named]int64{},
 	}
 }
 
@@ -64,7 +73,7 @@ func (w *titles) ask(key persistence.Key) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.asked[key] || w.tries[key] >= titleTries {
+	if w.asked[key] {
 		return
 	}
 	select {
@@ -121,10 +130,11 @@ func (w *titles) name(ctx context.Context, key persistence.Key) {
 		}
 	}()
 	thread, err := w.cfg.Store.Thread(ctx, key)
-	if err != nil || thread.TitleBy == persistence.TitleByUser || thread.TitleBy == persistence.TitleByModel {
+	of := named{key, thread.CreatedAt.UnixMicro()}
+	if err != nil || thread.TitleBy == persistence.TitleByUser || thread.TitleBy == persistence.TitleByModel || w.tries[of] >= titleTries {
 		return
 	}
-	start, err := w.exchange(ctx, key)
+	start, err := w.exchange(ctx, of)
 	if err != nil {
 		w.cfg.Logger.Warn("no title", "thread_id", key.Thread, "error", err)
 		return
@@ -138,31 +148,27 @@ func (w *titles) name(ctx context.Context, key persistence.Key) {
 	title, err := w.think(ctx, key, start)
 	if err != nil {
 		w.cfg.Logger.Warn("no title", "thread_id", key.Thread, "error", err)
-		w.failed(ctx, key)
+		w.failed(ctx, of)
 		return
 	}
 	w.suggest(ctx, key, title, persistence.TitleByModel)
 }
 
 // failed counts a failure, unless the server is stopping. After titleTries, the title from words stays.
-func (w *titles) failed(ctx context.Context, key persistence.Key) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (w *titles) failed(ctx context.Context, of named) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
 	if len(w.tries) >= 10*maxTitleJobs {
 		clear(w.tries)
 	}
-	w.tries[key]++
+	w.tries[of]++
 }
 
 // exchange returns the first messages that have text, from the user's first words on.
-func (w *titles) exchange(ctx context.Context, key persistence.Key) (start []persistence.Message, err error) {
-	w.mu.Lock()
-	silent := w.silent[key]
-	w.mu.Unlock()
-	messages, err := w.cfg.Store.Messages(ctx, key, silent, 50)
+func (w *titles) exchange(ctx context.Context, of named) (start []persistence.Message, err error) {
+	silent := w.silent[of]
+	messages, err := w.cfg.Store.Messages(ctx, of.Key, silent, 50)
 	if err != nil {
 		return nil, err
 	}
@@ -180,13 +186,11 @@ func (w *titles) exchange(ctx context.Context, key persistence.Key) (start []per
 			silent = m.Seq
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if len(w.silent) >= 10*maxTitleJobs {
 		clear(w.silent)
 	}
 	if silent > 0 {
-		w.silent[key] = silent
+		w.silent[of] = silent
 	}
 	return start, nil
 }

@@ -2,6 +2,7 @@ package chat_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -166,6 +167,17 @@ func TestTitlesOfCalls(t *testing.T) {
 		add(words(persistence.RoleAssistant, "They are wet."))
 		if got := b.title(); got.Title != "Spoken words" {
 			t.Errorf("an answer gives the title %q", got.Title)
+		}
+		// Another thread with the same id begins with the same numbers.
+		if err := errors.Join(store.DeleteThread(t.Context(), b.key), sleep(t.Context(), time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.EnsureThread(t.Context(), b.key); err != nil {
+			t.Fatal(err)
+		}
+		add(words(persistence.RoleUser, "Tell me of rivers"))
+		if got := b.title(); got.Title != "Tell me of rivers" {
+			t.Errorf("the thread that was made again has the title %q", got.Title)
 		}
 		b.stop()
 	})
