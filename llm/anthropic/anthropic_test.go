@@ -106,6 +106,21 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
+// TestBlankResult: the API refuses a text of nothing but spaces, also inside of a result.
+func TestBlankResult(t *testing.T) {
+	t.Parallel()
+	req := llmtest.Greeting()
+	req.Messages = append(req.Messages[:1:1],
+		llm.Message{Role: llm.RoleAssistant, ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "add"}}},
+		llm.Message{Role: llm.RoleTool, ToolCallID: "call_1", Content: " \n"})
+	_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
+		return provider(t, anthropic.Config{BaseURL: baseURL, APIKey: llmtest.Key, HTTPClient: client})
+	}, req)
+	if !strings.Contains(string(body), `{"type":"tool_result","tool_use_id":"call_1"}`) {
+		t.Errorf("the request is %s", body)
+	}
+}
+
 // TestEnvironment: nothing is read from the environment.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "from-the-environment")

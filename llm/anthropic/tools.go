@@ -3,6 +3,7 @@ package anthropic
 import (
 	"encoding/json"
 	"regexp"
+	"strings"
 
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
@@ -58,7 +59,7 @@ func call(c llm.ToolCall) block {
 // result writes the answer to a call.
 func result(m llm.Message) block {
 	out := block{Type: "tool_result", ToolUseID: callID(m.ToolCallID), IsError: m.Failed}
-	if m.Content != "" {
+	if strings.TrimSpace(m.Content) != "" {
 		out.Content = []block{text(m.Content)}
 	}
 	out.Content = append(out.Content, images(m)...)
