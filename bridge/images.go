@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"voicebridge/bridge/internal/pictures"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
 )

@@ -85,6 +85,9 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 		idle: t.cfg.Idle, cost: t.cfg.Cost, blind: t.blind, draft: t.draft, keeper: t.keeper, tools: t.tools, side: &t.side, begun: t.begun,
 	}
 	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, log: t.log}
+	if limited, ok := m.provider.(interface{ ImageLimits() llm.ImageLimits }); ok {
+		t.prompt.images = limited.ImageLimits()
+	}
 }
 
 // offered returns a registry's tools for a language model.

@@ -26,7 +26,7 @@ const (
 	// imageTokens is the estimated cost of an image, in tokens.
 	imageTokens = 800
 
-	lostImage = "(An image that can no longer be shown.)"
+	lostImage = "(An image that cannot be shown.)"
 )
 
 // Image is a picture of a message: a part {"type":"file","mediaType","url"} of the AI
@@ -37,8 +37,8 @@ type Image struct {
 	URL string `json:"url"`
 }
 
-// savedImages returns the thread's images with these ids. One that does not exist is kept: the model reads that it can
-// no longer be shown.
+// savedImages returns the thread's images with these ids. One that does not exist is kept: the model reads that it
+// cannot be shown.
 func savedImages(ctx context.Context, store *persistence.Store, key persistence.Key, ids []string) ([]Image, error) {
 	all := make([]Image, 0, len(ids))
 	for _, id := range ids {

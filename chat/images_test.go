@@ -114,6 +114,32 @@ func TestBlindModel(t *testing.T) {
 	}
 }
 
+// picky is a provider that accepts only some images.
+type picky struct{ *fake }
+
+func (picky) ImageLimits() llm.ImageLimits { return llm.ImageLimits{Types: []string{"image/jpeg"}} }
+
+// TestImageLimits shows a model an image in a form that its provider accepts. One that cannot be
+// converted does not make the request fail, and with it all later ones of the thread.
+func TestImageLimits(t *testing.T) {
+	t.Parallel()
+	provider := picky{deltas(says("A line."))}
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	broken, err := b.store.SaveImage(t.Context(), b.key, persistence.Image{MediaType: "image/gif", Width: 1, Height: 1, Data: []byte("GIF")}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(pngOf(t, 4))}
+	b.wait(b.turn(chat.TurnRequest{Text: "What is it?", Images: []chat.Image{line}, ImageIDs: []string{broken.ID}}))
+	m := provider.seen()[0].Messages[0]
+	if len(m.Images) != 1 || m.Images[0].MediaType != "image/jpeg" || !strings.HasPrefix(m.Content, "(An image that cannot be shown.)") {
+		t.Fatalf("the model is shown %d images with %q", len(m.Images), m.Content)
+	}
+	if shown, err := persistence.NewImage(m.Images[0].Data); err != nil || shown.MediaType != "image/jpeg" || shown.Width != 4 {
+		t.Errorf("the image is %s of %d pixels, %v", shown.MediaType, shown.Width, err)
+	}
+}
+
 // TestDataURL stores an image that arrives inside a message separately.
 func TestDataURL(t *testing.T) {
 	t.Parallel()

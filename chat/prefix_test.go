@@ -138,7 +138,7 @@ func TestImages(t *testing.T) {
 		if diff := cmp.Diff(want, got[0].Images); diff != "" {
 			t.Errorf("images (-want +got):\n%s", diff)
 		}
-		if c := got[2].Content; !strings.HasPrefix(c, "(An image that can no longer be shown.)") || got[2].Images != nil {
+		if c := got[2].Content; !strings.HasPrefix(c, "(An image that cannot be shown.)") || got[2].Images != nil {
 			t.Errorf("the lost image is %q", c)
 		}
 		if p := b.messages()[0].Parts; len(p) != 3 || p[0].Type != "file" || !strings.Contains(string(p[1].Raw), "/images/"+saved.ID) {

@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 )
 
 // contextTimeout is how long a turn waits for its context.
@@ -20,6 +21,7 @@ type prompt struct {
 	store    *persistence.Store
 	history  HistoryConfig
 	provider string
+	images   llm.ImageLimits // of the provider
 	log      *slog.Logger
 }
 
@@ -90,8 +92,8 @@ func (p *prompt) show(ctx context.Context, key persistence.Key, entries []entry)
 			if shown++; shown > maxShown {
 				break
 			}
-			mediaType, data, err := p.read(ctx, key, image)
-			if size += len(data); err == nil && size > maxShownBytes {
+			saved, err := p.read(ctx, key, image)
+			if size += len(saved.Data); err == nil && size > maxShownBytes {
 				err = ErrTooLarge
 			}
 			if err != nil {
@@ -99,20 +101,26 @@ func (p *prompt) show(ctx context.Context, key persistence.Key, entries []entry)
 				messages[at].Content = strings.TrimSpace(lostImage + "\n" + messages[at].Content)
 				continue
 			}
-			messages[at].Images = append(messages[at].Images, llm.Image{MediaType: mediaType, Data: data})
+			messages[at].Images = append(messages[at].Images, llm.Image{MediaType: saved.MediaType, Data: saved.Data})
 		}
 	}
 	return messages
 }
 
-func (p *prompt) read(ctx context.Context, key persistence.Key, i Image) (string, []byte, error) {
+// read reads an image, in a form that the provider accepts.
+func (p *prompt) read(ctx context.Context, key persistence.Key, i Image) (persistence.Image, error) {
+	var saved persistence.Image
 	if mediaType, data, ok := i.data(); ok {
-		return cmp.Or(mediaType, i.MediaType), data, nil
+		saved = persistence.Image{MediaType: cmp.Or(mediaType, i.MediaType), Data: data}
+	} else {
+		id, ok := strings.CutPrefix(i.URL, persistence.ImagePath(key.Thread))
+		if !ok {
+			return saved, fmt.Errorf("read image: %w", persistence.ErrNotFound)
+		}
+		var err error
+		if saved, err = p.store.Image(ctx, key, id); err != nil {
+			return saved, err
+		}
 	}
-	id, ok := strings.CutPrefix(i.URL, persistence.ImagePath(key.Thread))
-	if !ok {
-		return "", nil, fmt.Errorf("read image: %w", persistence.ErrNotFound)
-	}
-	saved, err := p.store.Image(ctx, key, id)
-	return saved.MediaType, saved.Data, err
+	return pictures.Fit(saved, p.images.Types, p.images.Bytes, p.images.Side)
 }

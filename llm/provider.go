@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Provider is a language model that answers by text. It must be safe for concurrent use.
+// Provider is a language model that answers by text. It must be safe for concurrent use. One that does not accept every
+// image says so in a method ImageLimits() ImageLimits; a larger one makes it refuse the request.
 type Provider interface {
 	// Name returns the provider's name in settings and records.
 	Name() string
@@ -77,6 +78,14 @@ type Image struct {
 	MediaType string
 	// Data is the content of the file.
 	Data []byte
+}
+
+// ImageLimits says which images a provider accepts. The zero value means all.
+type ImageLimits struct {
+	// Types are the media types; none means all of Image.MediaType.
+	Types []string
+	// Bytes limits Image.Data, Side each side in pixels; 0 means no limit.
+	Bytes, Side int
 }
 
 // Empty reports whether a message is empty: it has neither text nor images, calls nothing and

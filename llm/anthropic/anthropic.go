@@ -62,6 +62,12 @@ func New(config Config) (*Provider, error) {
 // Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "anthropic" }
 
+// ImageLimits returns which images the API accepts: 5 MB of Base64 and 8000 pixels a side; see
+// https://platform.claude.com/docs/en/build-with-claude/vision.
+func (p *Provider) ImageLimits() llm.ImageLimits {
+	return llm.ImageLimits{Bytes: 5 << 20 / 4 * 3, Side: 8000}
+}
+
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
 // together, once the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {

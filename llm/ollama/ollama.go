@@ -82,6 +82,11 @@ func Address(host string) (string, error) {
 // Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "ollama" }
 
+// ImageLimits returns which images every version of the server can read.
+func (p *Provider) ImageLimits() llm.ImageLimits {
+	return llm.ImageLimits{Types: []string{"image/png", "image/jpeg"}}
+}
+
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
 // together, once the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {

@@ -58,6 +58,12 @@ func New(config Config) (*Provider, error) {
 // Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "openai" }
 
+// ImageLimits returns which images the API accepts: no animated GIFs; see
+// https://platform.openai.com/docs/guides/images-vision.
+func (p *Provider) ImageLimits() llm.ImageLimits {
+	return llm.ImageLimits{Types: []string{"image/png", "image/jpeg", "image/webp"}}
+}
+
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
 // together, once the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {

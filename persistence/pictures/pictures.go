@@ -1,4 +1,4 @@
-// Package pictures makes images fit into events for a voice model.
+// Package pictures makes images fit what models accept.
 package pictures
 
 import (
@@ -11,6 +11,7 @@ import (
 	_ "image/gif" // for image.Decode, which takes the first frame
 	"image/jpeg"
 	_ "image/png" // likewise
+	"math"
 	"slices"
 	"strings"
 
@@ -27,10 +28,16 @@ const (
 	// maxPixels limits images that are decoded to be scaled down, which takes four bytes of memory per pixel.
 	maxPixels = 24_000_000
 	quality   = 80 // of JPEGs
+	// maxInEvent is the longest side in pixels of an image that was scaled down for an event, maxInRequest for a
+	// request to a text model.
+	maxInEvent, maxInRequest = 1024, 1536
 )
 
 // sides are the longest sides in pixels to try, in order.
-var sides = []int{1024, 768, 512, 384, 256, 128}
+var sides = []int{maxInRequest, maxInEvent, 768, 512, 384, 256, 128}
+
+// decoding holds a place for each image that is decoded, because that takes up to 100 MB.
+var decoding = make(chan struct{}, 2)
 
 // shown are the media types that the Realtime API accepts as input_image.
 var shown = []string{"image/png", "image/jpeg"}
@@ -43,23 +50,52 @@ func DataURL(i persistence.Image, limit int) (string, error) {
 			return url, nil
 		}
 	}
-	if i.IsSound() || i.Width*i.Height > maxPixels {
-		return "", fmt.Errorf("show %s of %d×%d pixels: %w", i.MediaType, i.Width, i.Height, ErrTooLarge)
+	const mediaType = "image/jpeg"
+	data, err := shrunk(i, maxInEvent, (limit-len(dataURL(mediaType, nil)))/4*3)
+	if err != nil {
+		return "", err
 	}
+	return dataURL(mediaType, data), nil
+}
+
+// Fit returns an image that has one of the media types, at most limit bytes, and sides of at most side pixels; no types
+// and 0 mean any. An image that does not becomes a JPEG, scaled down as necessary. Errors: ErrTooLarge, or that of the
+// image's decoder.
+func Fit(i persistence.Image, types []string, limit, side int) (persistence.Image, error) {
+	if limit == 0 {
+		limit = math.MaxInt
+	}
+	if (len(types) == 0 || slices.Contains(types, i.MediaType)) && len(i.Data) <= limit && (side == 0 || max(i.Width, i.Height) <= side) {
+		return i, nil
+	}
+	data, err := shrunk(i, maxInRequest, limit)
+	return persistence.Image{ID: i.ID, MediaType: "image/jpeg", Data: data}, err
+}
+
+// shrunk returns an image as a JPEG of at most limit bytes, whose longest side is at most longest pixels.
+func shrunk(i persistence.Image, longest, limit int) ([]byte, error) {
+	if i.IsSound() || i.Width*i.Height > maxPixels {
+		return nil, fmt.Errorf("show %s of %d×%d pixels: %w", i.MediaType, i.Width, i.Height, ErrTooLarge)
+	}
+	decoding <- struct{}{}
+	defer func() { <-decoding }()
 	full, _, err := image.Decode(bytes.NewReader(i.Data))
 	if err != nil {
-		return "", fmt.Errorf("read image: %w", err)
+		return nil, fmt.Errorf("read image: %w", err)
 	}
 	for _, side := range sides {
+		if side > longest {
+			continue
+		}
 		var b bytes.Buffer
 		if err := jpeg.Encode(&b, scaled(full, side), &jpeg.Options{Quality: quality}); err != nil {
-			return "", fmt.Errorf("write image: %w", err)
+			return nil, fmt.Errorf("write image: %w", err)
 		}
-		if url := dataURL("image/jpeg", b.Bytes()); len(url) <= limit {
-			return url, nil
+		if b.Len() <= limit {
+			return b.Bytes(), nil
 		}
 	}
-	return "", fmt.Errorf("show image in %d bytes: %w", limit, ErrTooLarge)
+	return nil, fmt.Errorf("show image in %d bytes: %w", limit, ErrTooLarge)
 }
 
 // ReadDataURL reads an image from a data URL. Its error is persistence.ErrInvalid and says what is wrong.

@@ -3,6 +3,7 @@ package pictures
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/gif"
@@ -70,6 +71,43 @@ func TestDataURL(t *testing.T) {
 	}
 	if _, err := DataURL(persistence.Image{MediaType: "audio/wav", Data: []byte("RIFF....WAVE")}, 1000); err == nil {
 		t.Error("a sound is shown")
+	}
+}
+
+func TestFit(t *testing.T) {
+	t.Parallel()
+	var wide, moving bytes.Buffer
+	if err := errors.Join(png.Encode(&wide, noise(2000, 100)), gif.Encode(&moving, noise(40, 30), nil)); err != nil {
+		t.Fatal(err)
+	}
+	types := []string{"image/png", "image/jpeg"}
+	for name, tt := range map[string]struct {
+		data        []byte
+		types       []string
+		limit, side int
+		want        string // media type and size
+	}{
+		"any":             {moving.Bytes(), nil, 0, 0, "image/gif 40×30"},
+		"all that it may": {wide.Bytes(), types, wide.Len(), 2000, "image/png 2000×100"},
+		"another type":    {moving.Bytes(), types, 0, 0, "image/jpeg 40×30"},
+		"too many bytes":  {wide.Bytes(), types, wide.Len() - 1, 0, "image/jpeg "},
+		"too long":        {wide.Bytes(), types, 0, 1999, "image/jpeg 1536×76"},
+	} {
+		i, err := persistence.NewImage(tt.data)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		fit, err := Fit(i, tt.types, tt.limit, tt.side)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got, err := persistence.NewImage(fit.Data)
+		if text := fmt.Sprintf("%s %d×%d", fit.MediaType, got.Width, got.Height); err != nil || !strings.HasPrefix(text, tt.want) || tt.limit > 0 && len(fit.Data) > tt.limit {
+			t.Errorf("%s: %s in %d bytes, %v, want %s", name, text, len(fit.Data), err, tt.want)
+		}
+		if _, err := Fit(i, tt.types, 1, 0); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%s: into 1 byte: %v", name, err)
+		}
 	}
 }
 
