@@ -55,7 +55,7 @@ func (t *Turn) prepare(ctx context.Context) error {
 		}
 	}
 	model.request.Tools = offered(registry)
-	model.request.MaxTokens = answerTokens(model.request.MaxTokens, registry.Len() > 0)
+	model.request.MaxTokens = cmp.Or(model.request.MaxTokens, answerTokens(t.cfg.MaxTokens, registry.Len() > 0))
 	t.assemble(model, registry, left)
 	return nil
 }
@@ -100,7 +100,7 @@ func offered(r *toolkit.Registry) []llm.Tool {
 	return all
 }
 
-// answerTokens returns the token limit of an answer: tool calls need extra room.
+// answerTokens returns the token limit of an answer whose session sets none: tool calls need extra room.
 func answerTokens(configured int, tools bool) int {
 	if configured == 0 || !tools {
 		return configured

@@ -48,8 +48,8 @@ type Config struct {
 	TurnsPerOwner int
 	// Instructions is the system prompt.
 	Instructions string
-	// MaxTokens limits an answer; 0 leaves it to the provider. If tools may be called, the limit is
-	// multiplied by four, up to 4096.
+	// MaxTokens limits an answer unless its session sets a limit; 0 leaves it to the provider. If tools
+	// may be called, the limit is multiplied by four, up to 4096.
 	MaxTokens int
 	History   HistoryConfig
 	// MaxToolRounds limits how often tools may run in a turn; 0 means 8.
@@ -150,7 +150,7 @@ func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
 	return model{provider: provider, request: llm.Request{
 		Model:       cmp.Or(asked, c.Models[name]),
 		System:      strings.TrimSpace(c.Instructions + "\n\n" + req.System),
-		MaxTokens:   cmp.Or(defaults.MaxTokens, c.MaxTokens),
+		MaxTokens:   defaults.MaxTokens,
 		Temperature: defaults.Temperature, TopP: defaults.TopP,
 	}}, nil
 }

@@ -99,7 +99,7 @@ func TestSession(t *testing.T) {
 			checkText(t, "the session", strings.ReplaceAll(seenAs(s), `": "`, `":"`), closed+"system: Say goodbye.\nsystem: Now.\nassistant: Bye.\n")
 			requests := provider.seen()
 			for _, q := range requests {
-				if len(q.Tools) != 1 || q.Tools[0].Name != "look" || q.MaxTokens != 200 || q.Model != "m" {
+				if len(q.Tools) != 1 || q.Tools[0].Name != "look" || q.MaxTokens != 50 || q.Model != "m" {
 					t.Errorf("request with %d tools, %d tokens, model %s", len(q.Tools), q.MaxTokens, q.Model)
 				}
 			}
