@@ -15,7 +15,7 @@ import (
 // Limits on a queued message.
 const (
 	MaxQueuedBytes = 256 << 10 // of its text
-	MaxImageIDs    = 100
+	MaxImageIDs    = 10
 	// maxQueueRows limits how many messages of one queue are listed.
 	maxQueueRows = 10_000
 	// maxQueuedTitle limits a message's title, in bytes.
