@@ -137,13 +137,17 @@ func (q *Queue) Move(ctx context.Context, key persistence.Key, id string, up boo
 
 // TurnFinished is called for every finished text turn: see chat.TurnObserver. A failure that would
 // repeat pauses the queue; a success ends such a pause. The queue's own turns report by themselves,
-// because this report may come after somebody has resumed the queue.
+// because this report may come after somebody has resumed the queue. And a turn that the thread's call has asked for
+// does not matter to the messages, which are said in the call.
 func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	if report.Closed {
 		return
 	}
 	key, e := report.Key, report.Result.Err
 	defer q.Kick(key)
+	if report.Result.Message.AskedBy() != "" {
+		return
+	}
 	waits, err := q.store.QueueLength(ctx, key)
 	switch {
 	case err != nil || waits == 0:

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/chat"
 	"voicebridge/chat/queue"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 )
@@ -122,6 +124,29 @@ func TestCall(t *testing.T) {
 			t.Errorf("%q was said after the call", <-c.spoken)
 		}
 	})
+}
+
+// TestCallAsks goes on speaking into a call whose question to the agent has failed for good.
+func TestCallAsks(t *testing.T) {
+	t.Parallel()
+	p := &provider{answer: func(context.Context, string) error { return &llm.Error{Kind: llm.KindAuth, Message: "No key."} }}
+	reported := make(chan struct{})
+	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true},
+		observers{after: []chat.TurnObserver{observer(func() { close(reported) })}})
+	c := b.call()
+	c.set(true, nil)
+	b.run()
+	b.add("one")
+	if _, err := b.turns.Turn(t.Context(), chat.TurnRequest{Key: b.key, Question: "What is it?", AskedBy: "call_1"}); err != nil {
+		t.Fatal(err)
+	}
+	<-reported
+	if _, pause := b.list(); pause != nil {
+		t.Errorf("the queue is paused: %+v", pause)
+	}
+	c.set(false, nil)
+	b.q.Spoke(b.key)
+	wantSaid(t, c, "one")
 }
 
 // TestCallGone sends as text what the call could no longer say.
