@@ -20,7 +20,7 @@ const (
 	// maxTitleJobs is how many threads may wait for a title.
 	maxTitleJobs = 100
 	titleTimeout = 30 * time.Second
-	titleTokens  = 1000 // reasoning models need room for that, too
+	titleTokens  = 4000 // reasoning models need room for that, too
 	titleTries   = 3    // of one thread
 
 	localTitleWords = 6

@@ -8,8 +8,9 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// defaultMaxTokens limits an answer if the request does not; the API requires a limit.
-const defaultMaxTokens = 4096
+// defaultMaxTokens limits an answer if the request does not; the API requires a limit, and counts what the
+// model thinks.
+const defaultMaxTokens = 16_000
 
 // The roles of the API.
 const (
@@ -49,9 +50,6 @@ func request(req llm.Request, cache bool) body {
 	for _, group := range groups {
 		out.Messages = append(out.Messages, content(group))
 	}
-	if last := &out.Messages[len(out.Messages)-1]; last.Role == roleAssistant {
-		trim(last)
-	}
 	if len(out.Tools) == 0 {
 		// Calls in the history are refused unless the request has tools.
 		if out.Tools = formerTools(req.Messages); len(out.Tools) > 0 {
@@ -84,12 +82,6 @@ func content(group wire.Group) message {
 		}
 	}
 	return out
-}
-
-// trim removes spaces from the end of a text that the model should continue: the API refuses them.
-func trim(m *message) {
-	last := &m.Content[len(m.Content)-1]
-	last.Text = strings.TrimRight(last.Text, " \t\r\n")
 }
 
 // mayContinue reports whether a request with the same beginning may follow: there are tools, whose

@@ -6,8 +6,8 @@ import (
 	"voicebridge/llm"
 )
 
-// opening begins a conversation whose first message is the model's, for providers that require the
-// user to begin.
+// opening stands for the user's words in a conversation that does not begin and end with the user, as
+// providers require.
 const opening = "(The conversation goes on.)"
 
 // Group is the consecutive messages of one side.
@@ -18,8 +18,8 @@ type Group struct {
 	Messages []llm.Message
 }
 
-// Alternate groups a conversation for providers with only two roles, which alternate and begin with
-// the user. System messages at the beginning go to the system prompt; a later one, whose position
+// Alternate groups a conversation for providers with only two roles, which alternate, and begin and end
+// with the user. System messages at the beginning go to the system prompt; a later one, whose position
 // matters, becomes marked text of the user. Empty texts are omitted, because providers refuse them.
 func Alternate(req llm.Request) (system []string, groups []Group) {
 	if req.System != "" {
@@ -54,8 +54,8 @@ func Alternate(req llm.Request) (system []string, groups []Group) {
 		}
 		groups = append(groups, Group{Model: model, Messages: []llm.Message{m}})
 	}
-	if len(groups) == 0 {
-		groups = []Group{{Messages: []llm.Message{{Role: llm.RoleUser, Content: opening}}}}
+	if n := len(groups); n == 0 || groups[n-1].Model {
+		groups = append(groups, Group{Messages: []llm.Message{{Role: llm.RoleUser, Content: opening}}})
 	}
 	return system, groups
 }
