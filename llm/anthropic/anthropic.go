@@ -1,7 +1,7 @@
 // Package anthropic uses Anthropic's Messages API. Reference:
 // https://platform.claude.com/docs/en/api/messages.
 //
-// Requests are in request.go, tools in tools.go, answers in stream.go, failures in errors.go.
+// Requests are in request.go, tools in tools.go, answers in stream.go and thoughts.go, failures in errors.go.
 package anthropic
 
 import (

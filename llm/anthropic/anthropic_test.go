@@ -23,6 +23,22 @@ func provider(t *testing.T, c anthropic.Config) llm.Provider {
 	return p
 }
 
+// thoughtful is a request with thoughts of an earlier exchange and of the current one.
+func thoughtful() llm.Request {
+	add := func(id, thoughts string) llm.Message {
+		return llm.Message{Role: llm.RoleAssistant, Content: "I add.", ToolCalls: []llm.ToolCall{
+			{ID: id, Name: "add", Arguments: "{}", Metadata: []byte(`{"thinking":[` + thoughts + `]}`)}, {ID: id + "b", Name: "add", Arguments: "{}"},
+		}}
+	}
+	answer := func(id string) llm.Message { return llm.Message{Role: llm.RoleTool, ToolCallID: id, Content: "3"} }
+	return llm.Request{Model: "some-model", Messages: []llm.Message{
+		{Role: llm.RoleUser, Content: "Add"},
+		add("call_1", `{"type":"thinking","thinking":"I think.","signature":"c2ln"}`), answer("call_1"), answer("call_1b"),
+		{Role: llm.RoleUser, Content: "Again"},
+		add("call_2", `{"type":"thinking","thinking":"","signature":"c2ln"},{"type":"redacted_thinking","data":"aGlkZGVu"}`), answer("call_2"), answer("call_2b"),
+	}}
+}
+
 func TestProvider(t *testing.T) {
 	t.Parallel()
 	llmtest.Run(t, llmtest.Wire{
@@ -39,6 +55,10 @@ func TestProvider(t *testing.T) {
 			{Exchange: "context_window", Text: "cut", Stop: llm.StopLength},
 			{Exchange: "context_window_in_call", Text: "Let me look.", Stop: llm.StopLength},
 			{Exchange: "filter_in_call", Text: "Let me look.", Stop: llm.StopFilter},
+			{Exchange: "thoughts_before_call", Text: "Let me look.", Thinks: true, Calls: []llmtest.Call{{
+				Name: "get_time", Arguments: "{}",
+				Metadata: `{"thinking":[{"type":"thinking","thinking":"Let me think.","signature":"EqQBCgIYAhIM1gbcDa9GJwZA2b3h"},{"type":"redacted_thinking","data":"EmwKAhgBEgy3va3pzix"}]}`,
+			}}, Stop: llm.StopToolCalls},
 			{Exchange: "hang_after_stop", Text: "ok", Stop: llm.StopEnd},
 		},
 		Failures: []llmtest.Failure{
@@ -46,6 +66,7 @@ func TestProvider(t *testing.T) {
 			{Exchange: "http_400_too_long_sum", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
 			{Exchange: "http_504", Kind: llm.KindTimeout, Status: 504, Says: "in time"},
 		},
+		Requests: map[string]llm.Request{"thoughts": thoughtful()},
 	})
 }
 

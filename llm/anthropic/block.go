@@ -6,10 +6,14 @@ import (
 	"voicebridge/llm"
 )
 
-// block is a piece of a message: a text, an image, a call, or its result.
+// block is a piece of a message: a thought, a text, an image, a call, or its result.
 type block struct {
 	Type string `json:"type"`
 	Text string `json:"text,omitempty"`
+
+	Thinking  *string `json:"thinking,omitempty"` // of a thought, empty if the API does not tell
+	Signature string  `json:"signature,omitempty"`
+	Data      string  `json:"data,omitempty"` // of a thought that is hidden
 
 	Source *source `json:"source,omitempty"` // of an image
 
@@ -30,6 +34,12 @@ type source struct {
 	MediaType string `json:"media_type"`
 	Data      []byte `json:"data"`
 }
+
+// The types of blocks with thoughts.
+const (
+	thinking         = "thinking"
+	redactedThinking = "redacted_thinking"
+)
 
 type cacheControl struct {
 	Type string `json:"type"`

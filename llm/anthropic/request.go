@@ -47,8 +47,9 @@ func request(req llm.Request, cache bool) body {
 	for _, words := range system {
 		out.System = append(out.System, text(words))
 	}
-	for _, group := range groups {
-		out.Messages = append(out.Messages, content(group))
+	current := wire.Current(groups)
+	for i, group := range groups {
+		out.Messages = append(out.Messages, content(group, i > current))
 	}
 	if len(out.Tools) == 0 {
 		// Calls in the history are refused unless the request has tools.
@@ -62,8 +63,9 @@ func request(req llm.Request, cache bool) body {
 	return out
 }
 
-// content writes a group: the results of all calls, then images and texts, then calls.
-func content(group wire.Group) message {
+// content writes a group: the results of all calls, then images and texts, then calls. Thoughts are for the
+// exchange in which they came: another model, or an edited conversation, makes them invalid.
+func content(group wire.Group, thinks bool) message {
 	out := message{Role: roleUser}
 	if group.Model {
 		out.Role = roleAssistant
@@ -72,6 +74,9 @@ func content(group wire.Group) message {
 		if m.Role == llm.RoleTool {
 			out.Content = append(out.Content, result(m))
 			continue
+		}
+		if thinks {
+			out.Content = append(out.Content, thoughts(m.ToolCalls)...)
 		}
 		out.Content = append(out.Content, images(m)...)
 		if strings.TrimSpace(m.Content) != "" {

@@ -16,16 +16,20 @@ type event struct {
 		Usage json.RawMessage `json:"usage"`
 	} `json:"message"`
 	ContentBlock struct {
-		Type  string          `json:"type"`
-		Text  string          `json:"text"`
-		ID    string          `json:"id"`
-		Name  string          `json:"name"`
-		Input json.RawMessage `json:"input"`
+		Type      string          `json:"type"`
+		Text      string          `json:"text"`
+		Thinking  string          `json:"thinking"`
+		Signature string          `json:"signature"`
+		Data      string          `json:"data"`
+		ID        string          `json:"id"`
+		Name      string          `json:"name"`
+		Input     json.RawMessage `json:"input"`
 	} `json:"content_block"`
 	Delta struct {
 		Type        string `json:"type"`
 		Text        string `json:"text"`
 		Thinking    string `json:"thinking"`
+		Signature   string `json:"signature"`
 		PartialJSON string `json:"partial_json"`
 		StopReason  string `json:"stop_reason"`
 	} `json:"delta"`
@@ -41,10 +45,11 @@ const (
 
 // answer collects what single events do not say.
 type answer struct {
-	calls  []piece
-	reason string // why the model has finished
-	counts map[string]json.RawMessage
-	done   bool
+	thoughts thoughtPieces
+	calls    []piece
+	reason   string // why the model has finished
+	counts   map[string]json.RawMessage
+	done     bool
 }
 
 // Event returns what an event has for the user now. Other types of blocks and events are ignored.
@@ -61,14 +66,22 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 		a.count(e.Message.Usage)
 		d.Usage = a.usage()
 	case "content_block_start":
-		switch e.ContentBlock.Type {
+		begun := block{Type: e.ContentBlock.Type, Signature: e.ContentBlock.Signature, Data: e.ContentBlock.Data}
+		if begun.Type == thinking {
+			begun.Thinking = &e.ContentBlock.Thinking
+		}
+		a.thoughts.begin(e.Index, begun)
+		switch begun.Type {
 		case "text":
 			d.Text = e.ContentBlock.Text
+		case thinking:
+			d.Reasoning = e.ContentBlock.Thinking
 		case "tool_use":
 			p := piece{index: e.Index, call: llm.ToolCall{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name}, whole: e.ContentBlock.Input}
 			a.calls = append(a.calls, p)
 		}
 	case "content_block_delta":
+		a.thoughts.add(e.Index, e.Delta.Thinking, e.Delta.Signature)
 		switch e.Delta.Type {
 		case "text_delta":
 			d.Text = e.Delta.Text
@@ -102,6 +115,9 @@ func (a *answer) End() []llm.Delta {
 		return nil
 	}
 	calls := complete(a.calls, a.reason == maxTokens || a.reason == contextWindow || a.reason == refusal)
+	if len(calls) > 0 {
+		calls[0].Metadata = a.thoughts.metadata()
+	}
 	var out []llm.Delta
 	for i := range calls {
 		out = append(out, llm.Delta{ToolCall: &calls[i]})

@@ -20,6 +20,25 @@ func callID(id string) string {
 	return wire.StandIn(id)
 }
 
+// maxMetadata limits the thoughts that are kept with a call, in bytes.
+const maxMetadata = 128 << 10
+
+// metadata is what is kept with the first call of an answer.
+type metadata struct {
+	// Thinking are the thoughts with which the answer began. The model goes on with them once it has the
+	// results: https://platform.claude.com/docs/en/build-with-claude/extended-thinking.
+	Thinking []block `json:"thinking,omitempty"`
+}
+
+// thoughts returns the thoughts that came with the calls of an answer.
+func thoughts(calls []llm.ToolCall) []block {
+	var kept metadata
+	if len(calls) == 0 || json.Unmarshal(calls[0].Metadata, &kept) != nil { // none, or another provider's
+		return nil
+	}
+	return kept.Thinking
+}
+
 // tool is a definition on the wire.
 type tool struct {
 	Name        string          `json:"name"`

@@ -45,12 +45,9 @@ func request(req llm.Request) body {
 			out.SystemInstruction.Parts = append(out.SystemInstruction.Parts, part{Text: text})
 		}
 	}
-	current := 0 // where the current exchange begins
+	current := wire.Current(groups)
 	names := map[string]string{}
-	for i, group := range groups {
-		if !group.Model && group.Messages[len(group.Messages)-1].Role == llm.RoleUser {
-			current = i
-		}
+	for _, group := range groups {
 		for _, m := range group.Messages {
 			for _, c := range m.ToolCalls {
 				names[c.ID] = c.Name

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strings"
 
 	"voicebridge/llm"
@@ -58,4 +59,15 @@ func Alternate(req llm.Request) (system []string, groups []Group) {
 		groups = append(groups, Group{Messages: []llm.Message{{Role: llm.RoleUser, Content: opening}}})
 	}
 	return system, groups
+}
+
+// Current returns the index of the group with which the current exchange begins: the last words of the
+// user. What follows are calls and their results.
+func Current(groups []Group) int {
+	for i, group := range slices.Backward(groups) {
+		if !group.Model && group.Messages[len(group.Messages)-1].Role == llm.RoleUser {
+			return i
+		}
+	}
+	return 0
 }
