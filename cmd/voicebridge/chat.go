@@ -40,10 +40,9 @@ func openProvider(c *config.Config, name string, client *http.Client) (llm.Provi
 	s := &c.Secrets
 	switch name {
 	case config.ProviderOpenAI:
-		// Only OpenAI's own models require the new name of the limit.
 		u, err := url.Parse(c.OpenAIBaseURL)
 		compatible := err == nil && u.Hostname() != "api.openai.com"
-		return openai.New(openai.Config{BaseURL: c.OpenAIBaseURL, APIKey: s.OpenAIKey.Reveal(), LegacyMaxTokens: compatible, HTTPClient: client})
+		return openai.New(openai.Config{BaseURL: c.OpenAIBaseURL, APIKey: s.OpenAIKey.Reveal(), Compatible: compatible, HTTPClient: client})
 	case config.ProviderAnthropic:
 		return anthropic.New(anthropic.Config{BaseURL: c.AnthropicBaseURL, APIKey: s.AnthropicKey.Reveal(), Cache: true, HTTPClient: client})
 	case config.ProviderGoogle:

@@ -2,7 +2,7 @@
 // Studio, llama.cpp, OpenRouter, Groq. Reference:
 // https://platform.openai.com/docs/api-reference/chat.
 //
-// Requests are in request.go, tools in tools.go, answers in stream.go, failures in errors.go.
+// Requests are in request.go, tools in tools.go, answers in stream.go and thoughts.go, failures in errors.go.
 package openai
 
 import (
@@ -28,9 +28,10 @@ type Config struct {
 	// HTTPClient sends the requests; nil for the default transport. Its Timeout and CheckRedirect are
 	// not used.
 	HTTPClient *http.Client
-	// LegacyMaxTokens sends the token limit as max_tokens, which most compatible servers know,
-	// instead of max_completion_tokens, which OpenAI's reasoning models require.
-	LegacyMaxTokens bool
+	// Compatible means another server than OpenAI's. Most know the token limit as max_tokens, not as
+	// max_completion_tokens, which OpenAI's reasoning models require. Some, of DeepSeek and Moonshot for
+	// example, require what the model thought before its calls, which OpenAI refuses.
+	Compatible bool
 }
 
 // Provider is one server. It is safe for concurrent use.
@@ -73,5 +74,5 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	} else if p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
-	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header, request(req, p.config.LegacyMaxTokens), &answer{})
+	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header, request(req, p.config.Compatible), &answer{})
 }

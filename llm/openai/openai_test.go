@@ -3,6 +3,7 @@ package openai_test
 import (
 	"bytes"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +42,9 @@ func TestProvider(t *testing.T) {
 			{Exchange: "calls_of_one_index", Calls: llmtest.TwoCalls(), Stop: llm.StopToolCalls},
 			{Exchange: "calls_without_ids", Calls: llmtest.TwoCalls(), Stop: llm.StopToolCalls},
 			{Exchange: "filter_in_call", Text: "Let me look.", Stop: llm.StopFilter},
+			{Exchange: "thoughts_before_call", Thinks: true, Calls: []llmtest.Call{{
+				Name: "get_time", Arguments: "{}", Metadata: `{"reasoning_content":"Let me think."}`,
+			}}, Stop: llm.StopToolCalls},
 			{Exchange: "refusal", Text: "I cannot do that.", Stop: llm.StopEnd},
 		},
 		Failures: []llmtest.Failure{
@@ -64,7 +68,7 @@ func TestQuirks(t *testing.T) {
 	}{
 		"none":         {want: `,"stream":true,"stream_options":{"include_usage":true}}`},
 		"a limit":      {max: 7, want: `,"max_completion_tokens":7,"stream":true,"stream_options":{"include_usage":true}}`},
-		"an old limit": {config: openai.Config{LegacyMaxTokens: true}, max: 7, want: `,"max_tokens":7,"stream":true,"stream_options":{"include_usage":true}}`},
+		"an old limit": {config: openai.Config{Compatible: true}, max: 7, want: `,"max_tokens":7,"stream":true,"stream_options":{"include_usage":true}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,10 +112,46 @@ func TestReasoningModels(t *testing.T) {
 	req := llmtest.Greeting()
 	req.Model, req.MaxTokens = "gpt-5-mini", 7
 	_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
-		return provider(t, openai.Config{BaseURL: baseURL, HTTPClient: client, LegacyMaxTokens: true})
+		return provider(t, openai.Config{BaseURL: baseURL, HTTPClient: client, Compatible: true})
 	}, req)
 	if !bytes.Contains(body, []byte(`"max_completion_tokens":7`)) {
 		t.Errorf("the request is %s", body)
+	}
+}
+
+// TestThoughts: compatible servers that think get it back with all calls, and OpenAI never does.
+func TestThoughts(t *testing.T) {
+	t.Parallel()
+	ask := func(id, metadata string) []llm.Message {
+		return []llm.Message{
+			{Role: llm.RoleAssistant, ToolCalls: []llm.ToolCall{{ID: id, Name: "add", Arguments: "{}", Metadata: []byte(metadata)}}},
+			{Role: llm.RoleTool, ToolCallID: id, Content: "3"},
+		}
+	}
+	for name, c := range map[string]struct {
+		compatible bool
+		metadata   string
+		want       []string // reasoning_content
+	}{
+		"a server that thinks": {true, `{"reasoning_content":"I think."}`, []string{`" "`, `"I think."`}},
+		"one that does not":    {true, `{}`, nil},
+		"OpenAI":               {false, `{"reasoning_content":"I think."}`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			req := llmtest.Greeting()
+			req.Messages = slices.Concat(req.Messages, ask("call_1", ""), ask("call_2", c.metadata))
+			_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
+				return provider(t, openai.Config{BaseURL: baseURL, HTTPClient: client, Compatible: c.compatible})
+			}, req)
+			var got []string
+			for _, m := range regexp.MustCompile(`"reasoning_content":("[^"]*")`).FindAllSubmatch(body, -1) {
+				got = append(got, string(m[1]))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("the request has the thoughts %q, want %q: %s", got, c.want, body)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"voicebridge/llm"
@@ -35,6 +36,8 @@ type message struct {
 	Content    any    `json:"content,omitempty"` // a text, parts, or nothing with calls
 	ToolCalls  []call `json:"tool_calls,omitempty"`
 	ToolCallID string `json:"tool_call_id,omitempty"`
+
+	ReasoningContent string `json:"reasoning_content,omitempty"` // not of OpenAI itself
 }
 
 // part is a part of a message with images.
@@ -50,7 +53,7 @@ type imageURL struct {
 
 // request writes a request. Roles are passed on unchanged: the API has all of ours, and allows
 // system messages anywhere.
-func request(req llm.Request, legacyMaxTokens bool) body {
+func request(req llm.Request, compatible bool) body {
 	out := body{
 		Model: req.Model, Tools: tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
 		Stream: true, StreamOptions: streamOptions{IncludeUsage: true},
@@ -63,7 +66,8 @@ func request(req llm.Request, legacyMaxTokens bool) body {
 			out.Messages = append(out.Messages, write(m))
 		}
 	}
-	if legacyMaxTokens && !reasons(req.Model) {
+	settle(out.Messages, compatible)
+	if compatible && !reasons(req.Model) {
 		out.MaxTokens = max(0, req.MaxTokens)
 	} else {
 		out.MaxCompletionTokens = max(0, req.MaxTokens)
@@ -82,6 +86,20 @@ func reasons(model string) bool {
 	return false
 }
 
+// settle removes thoughts that a server may refuse. One that has sent some requires them with all calls,
+// also with those of another model.
+func settle(messages []message, compatible bool) {
+	thinks := compatible && slices.ContainsFunc(messages, func(m message) bool { return m.ReasoningContent != "" })
+	for i := range messages {
+		switch m := &messages[i]; {
+		case !thinks:
+			m.ReasoningContent = ""
+		case len(m.ToolCalls) > 0 && m.ReasoningContent == "":
+			m.ReasoningContent = " " // it must not be empty
+		}
+	}
+}
+
 // write writes one message.
 func write(m llm.Message) message {
 	out := message{Role: string(m.Role)}
@@ -95,7 +113,7 @@ func write(m llm.Message) message {
 			out.Content = noOutput
 		}
 	case llm.RoleAssistant:
-		out.ToolCalls = calls(m.ToolCalls)
+		out.ToolCalls, out.ReasoningContent = calls(m.ToolCalls), thoughts(m.ToolCalls)
 	case llm.RoleUser:
 		if len(m.Images) > 0 {
 			out.Content = parts(m)

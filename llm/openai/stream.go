@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"strings"
 
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
@@ -27,6 +28,7 @@ type chunk struct {
 // answer collects what single chunks do not say.
 type answer struct {
 	calls  pieces
+	think  strings.Builder
 	reason string // why the model has finished
 	usage  *llm.Usage
 }
@@ -46,6 +48,7 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 		if choice.Index != 0 {
 			continue // only one was requested
 		}
+		a.think.WriteString(choice.Delta.ReasoningContent)
 		if thought := choice.Delta.Reasoning + choice.Delta.ReasoningContent; thought != "" {
 			out = append(out, llm.Delta{Reasoning: thought})
 		}
@@ -85,6 +88,9 @@ func (a *answer) End() []llm.Delta {
 		return nil
 	}
 	calls := a.calls.complete(a.reason == "length" || a.reason == "content_filter")
+	if len(calls) > 0 {
+		calls[0].Metadata = kept(a.think.String())
+	}
 	var out []llm.Delta
 	for i := range calls {
 		out = append(out, llm.Delta{ToolCall: &calls[i]})
