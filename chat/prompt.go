@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -108,19 +107,18 @@ func (p *prompt) show(ctx context.Context, key persistence.Key, entries []entry)
 }
 
 // read reads an image, in a form that the provider accepts.
-func (p *prompt) read(ctx context.Context, key persistence.Key, i Image) (persistence.Image, error) {
-	var saved persistence.Image
-	if mediaType, data, ok := i.data(); ok {
-		saved = persistence.Image{MediaType: cmp.Or(mediaType, i.MediaType), Data: data}
-	} else {
-		id, ok := strings.CutPrefix(i.URL, persistence.ImagePath(key.Thread))
-		if !ok {
-			return saved, fmt.Errorf("read image: %w", persistence.ErrNotFound)
-		}
-		var err error
-		if saved, err = p.store.Image(ctx, key, id); err != nil {
-			return saved, err
-		}
+func (p *prompt) read(ctx context.Context, key persistence.Key, i Image) (saved persistence.Image, err error) {
+	id, ofThread := strings.CutPrefix(i.URL, persistence.ImagePath(key.Thread))
+	switch _, data, ok := i.data(); {
+	case ok:
+		saved, err = persistence.NewImage(data)
+	case ofThread:
+		saved, err = p.store.Image(ctx, key, id)
+	default:
+		err = fmt.Errorf("read image: %w", persistence.ErrNotFound)
+	}
+	if err != nil {
+		return saved, err
 	}
 	return pictures.Fit(saved, p.images.Types, p.images.Bytes, p.images.Side)
 }
