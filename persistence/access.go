@@ -93,6 +93,13 @@ func (s *Store) DeleteAccessToken(ctx context.Context, owner, kind, id string) e
 	}))
 }
 
+// TrimAccessTokens revokes all but the newest keep tokens of an owner and kind.
+func (s *Store) TrimAccessTokens(ctx context.Context, owner, kind string, keep int) error {
+	return s.fail("revoke access tokens", s.write(ctx, func(q queries) error {
+		return q.TrimAccessTokens(ctx, pgdb.TrimAccessTokensParams{Owner: owner, Kind: kind, Keep: int64(keep)})
+	}))
+}
+
 // DeleteAccessTokens revokes all tokens of an owner and returns how many there were.
 func (s *Store) DeleteAccessTokens(ctx context.Context, owner string) (int, error) {
 	var n int64

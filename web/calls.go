@@ -31,6 +31,7 @@ type calls struct {
 	}
 	live    *liveCall
 	remove  *remover
+	secrets *access.Secrets
 	proxies []netip.Prefix
 }
 
@@ -125,7 +126,7 @@ func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret 
 		start.Session, start.Fixed, start.MayChange = secret.Session, secret.Fixed, secret.MayChange
 	}
 	if !secret.MakesThread {
-		return h.begin(ctx, start)
+		return h.open(ctx, start, secret)
 	}
 	key := persistence.Key{Owner: start.Owner, Thread: secret.Thread}
 	if _, err := h.threads.Thread(ctx, key); errors.Is(err, persistence.ErrNotFound) {
@@ -137,12 +138,24 @@ func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret 
 	if err != nil {
 		return bridge.Started{}, orThread(err)
 	}
-	started, err := h.begin(ctx, start)
+	started, err := h.open(ctx, start, secret)
 	if err != nil && made {
 		// Nothing was said on it.
 		err = errors.Join(err, h.remove.thread(context.WithoutCancel(ctx), key))
 	}
 	return started, err
+}
+
+// open starts the call, for which the secret stays good.
+func (h *calls) open(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {
+	started, err := h.begin(ctx, start)
+	if err != nil {
+		return bridge.Started{}, err
+	}
+	if err := h.secrets.Opened(ctx, secret, started.CallID); err != nil {
+		return bridge.Started{}, errors.Join(err, h.calls.Hangup(context.WithoutCancel(ctx), start.Owner, started.CallID))
+	}
+	return started, nil
 }
 
 // begin starts the call within the limits.

@@ -31,7 +31,7 @@ func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) {
 func identified(auth *access.Authenticator, events securityLog, secretsToo bool) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			who, err := auth.Identify(c.Request(), access.PeerOf(c.Request(), c.RealIP()), secretsToo)
+			who, err := auth.Identify(c.Request(), access.PeerOf(c.Request(), c.RealIP()), secretsToo, c.Param("call_id"))
 			if err != nil {
 				if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
 					events.refused(c, "token refused", err)

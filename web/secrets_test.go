@@ -112,6 +112,69 @@ func TestSecretOpensCallsOnItsThread(t *testing.T) {
 	}
 }
 
+// TestExpiredSecretKeepsItsCall has a secret expire during a call: it reconnects that call and hangs it
+// up, on any instance, and does nothing else.
+func TestExpiredSecretKeepsItsCall(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	alice := as("alice-token-of-tests")
+	key := b.thread(t, "alice")
+	secret := func() option {
+		return as(mint(t, b, `{"thread_id":"`+key.Thread+`","expires_after":{"seconds":10}}`, alice).Value)
+	}
+	reconnect := func(b *bundle, call string, as option) *answer {
+		return b.do(t, "POST", callsPath+"/"+call+"/reconnect", sdpOffer, sdpType, as)
+	}
+	opener, other, before := secret(), secret(), secret()
+	for _, ek := range []option{before, opener} {
+		wantStatus(t, b.do(t, "POST", callsPath+"?takeover=true", sdpOffer, sdpType, ek), 201)
+	}
+	b.clock.advance(11 * time.Second)
+	mint(t, b, "", alice) // deletes what has expired
+	neighbour := b.neighbour(t, nil)
+	for _, server := range []*bundle{b, neighbour} {
+		wantStatus(t, reconnect(server, "call-2", opener), 200)
+	}
+	for name, r := range map[string]*answer{
+		"another secret of the thread": reconnect(b, "call-2", other),
+		"a call that it did not open":  reconnect(b, "call-1", opener),
+		"a call that there never was":  reconnect(b, "call-9", opener),
+		"another call":                 b.do(t, "POST", callsPath+"?takeover=true", sdpOffer, sdpType, opener),
+		"a thread":                     b.do(t, "GET", messagesPath(key), "", opener),
+	} {
+		if r.StatusCode != 401 {
+			t.Errorf("%s: status %d, %s", name, r.StatusCode, r.body)
+		}
+	}
+	wantError(t, reconnect(b, "call-1", before), 404, "call_not_found") // which was taken over
+	wantStatus(t, b.do(t, "POST", callsPath+"/call-2/hangup", "", opener), 200)
+	wantError(t, reconnect(b, "call-2", opener), 404, "call_not_found")
+}
+
+// TestRevokedSecretKeepsNoCall revokes secrets whose calls live on, before and after they expire.
+func TestRevokedSecretKeepsNoCall(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	alice := as("alice-token-of-tests")
+	for name, expired := range map[string]bool{"while valid": false, "once expired": true} {
+		ek := mint(t, b, `{"expires_after":{"seconds":10}}`, alice).Value
+		r := b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek))
+		wantStatus(t, r, 201)
+		again := r.Header.Get("Location") + "/reconnect"
+		if expired {
+			b.clock.advance(11 * time.Second)
+			mint(t, b, "", alice) // deletes what has expired
+		}
+		wantStatus(t, b.do(t, "POST", again, sdpOffer, sdpType, as(ek)), 200)
+		revoke := b.do(t, "DELETE", secretsPath, `{"value":"`+ek+`"}`, alice)
+		if want := map[bool]int{false: 204, true: 404}[expired]; revoke.StatusCode != want {
+			t.Errorf("%s: revoking answers %d, want %d", name, revoke.StatusCode, want)
+		}
+		b.clock.advance(11 * time.Second)
+		wantError(t, b.do(t, "POST", again, sdpOffer, sdpType, as(ek)), 401, "invalid_api_key")
+	}
+}
+
 func TestSecretOnLoopback(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)

@@ -178,7 +178,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true), text: admits(limits.Text), thread: admits(limits.Thread)}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
-		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, live, remove, cfg.TrustedProxies},
+		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, live, remove, auth.Secrets, cfg.TrustedProxies},
 		&clientSecrets{auth, cfg.Store, cfg.Upstream.Model, now, events},
 		&threads{cfg.Store, cfg.Calls, remove, events},
 		&messages{cfg.Store},

@@ -42,6 +42,17 @@ func (s suite) accessTokens(t *testing.T) {
 	if n, err := store.CountAccessTokens(ctx, "alice", "session"); err != nil || n != 3 {
 		t.Errorf("%d tokens, %v", n, err)
 	}
+	for _, of := range [][2]string{{"alice", "client_secret"}, {"bob", "session"}} {
+		if err := store.TrimAccessTokens(ctx, of[0], of[1], 0); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := store.AccessToken(ctx, "session", "t9"); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("read after it was revoked: %v", err)
+	}
+	if err := store.SaveAccessToken(ctx, other, 3); err != nil {
+		t.Fatal(err)
+	}
 	if err := store.DeleteAccessToken(ctx, "bob", "session", "t3"); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("a stranger revokes: %v", err)
 	}

@@ -57,17 +57,17 @@ func New(a Auth, guesses *Guesses, store TokenStore, now func() time.Time) (*Aut
 	return out, nil
 }
 
-// Identify returns who a request comes from. Client secrets are accepted only if secretsToo is set.
-// Errors are *problem.Error with status 401.
-func (a *Authenticator) Identify(r *http.Request, by Peer, secretsToo bool) (Identity, error) {
-	who, err := a.identify(r, by, secretsToo)
+// Identify returns who a request comes from. Client secrets are accepted only if secretsToo is set, and one that has
+// expired only if it has opened callID, the call that the request is about. Errors are *problem.Error with status 401.
+func (a *Authenticator) Identify(r *http.Request, by Peer, secretsToo bool, callID string) (Identity, error) {
+	who, err := a.identify(r, by, secretsToo, callID)
 	if err == nil && who.Name == "" && slices.ContainsFunc(a.tokens, func(t hashedToken) bool { return t.owner == who.Owner }) {
 		who.Name = who.Owner
 	}
 	return who, err
 }
 
-func (a *Authenticator) identify(r *http.Request, by Peer, secretsToo bool) (Identity, error) {
+func (a *Authenticator) identify(r *http.Request, by Peer, secretsToo bool, callID string) (Identity, error) {
 	token, shown, err := bearer(r)
 	if err != nil {
 		return Identity{}, err
@@ -77,7 +77,7 @@ func (a *Authenticator) identify(r *http.Request, by Peer, secretsToo bool) (Ide
 		if !secretsToo {
 			return Identity{}, problem.Unauthorized("A client secret can only open and end calls.")
 		}
-		who, err := a.Secrets.identify(r.Context(), token)
+		who, err := a.Secrets.identify(r.Context(), token, callID)
 		if isRefusal(err) {
 			err = a.guesses.wrong(by, err)
 		}

@@ -40,8 +40,10 @@ type Identity struct {
 func (i Identity) IsProgram() bool { return i.program }
 
 // ClientSecret is a short-lived token with which a browser opens calls on one thread of one owner,
-// several one after the other, until it expires. Expiry does not end a call.
+// several one after the other, until it expires. Expiry does not end a call, and to reconnect it or to
+// hang up the secret stays good.
 type ClientSecret struct {
+	id      string    // of what is saved
 	Owner   string    `json:"-"`
 	Expires time.Time `json:"-"`
 	// Session is the session of calls made with the secret; may be nil.

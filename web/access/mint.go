@@ -22,12 +22,16 @@ type TokenStore interface {
 	CountAccessTokens(ctx context.Context, owner, kind string) (int, error)
 	DeleteAccessToken(ctx context.Context, owner, kind, id string) error
 	DeleteAccessTokens(ctx context.Context, owner string) (int, error)
+	TrimAccessTokens(ctx context.Context, owner, kind string, keep int) error
 }
 
 // The kinds of tokens that this server issues.
 const (
 	kindSession = "session"
 	kindSecret  = "client_secret"
+	// kindCallOf and a secret's id are the kind of what is saved about the calls that the secret has
+	// opened, under their ids. These are no tokens.
+	kindCallOf = "call of "
 )
 
 const (
@@ -101,7 +105,13 @@ func (m *mint) read(ctx context.Context, token string, data any) (persistence.Ac
 	if err != nil {
 		return persistence.AccessToken{}, err
 	}
-	saved, err := m.store.AccessToken(ctx, m.kind, id)
+	return m.saved(ctx, m.kind, id, data)
+}
+
+// saved returns what was saved of a kind under an id; persistence.ErrNotFound if there is nothing, or if
+// it has expired.
+func (m *mint) saved(ctx context.Context, kind, id string, data any) (persistence.AccessToken, error) {
+	saved, err := m.store.AccessToken(ctx, kind, id)
 	if err != nil {
 		return persistence.AccessToken{}, err
 	}

@@ -2,7 +2,11 @@ package access
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
+	"time"
 	"voicebridge/persistence"
 	"voicebridge/web/problem"
 )
@@ -12,6 +16,14 @@ const SecretPrefix = "ek_"
 
 // MaxSecretsPerOwner limits one owner's valid client secrets.
 const MaxSecretsPerOwner = 1_000
+
+// What is remembered of the calls that a secret has opened.
+const (
+	// callsPerSecret is how many of them: they are all on one thread, where only one can be live.
+	callsPerSecret = 10
+	// callLifetime is for how long: longer than calls last.
+	callLifetime = 7 * 24 * time.Hour
+)
 
 // Secrets issues, reads and revokes client secrets. It is safe for concurrent use.
 type Secrets struct{ mint *mint }
@@ -29,24 +41,60 @@ func (s *Secrets) Add(ctx context.Context, secret ClientSecret) (string, error) 
 	return SecretPrefix + token, err
 }
 
-// Revoke revokes a secret of the owner; persistence.ErrNotFound if there is none.
+// Opened records that a secret has opened a call: for the routes of that call, and for nothing else, it
+// stays good after it has expired.
+func (s *Secrets) Opened(ctx context.Context, secret *ClientSecret, callID string) error {
+	kind, now := kindCallOf+secret.id, s.mint.now()
+	data, err := json.Marshal(ClientSecret{Thread: secret.Thread})
+	if err != nil {
+		return fmt.Errorf("encode call of secret: %w", err)
+	}
+	err = s.mint.store.SaveAccessToken(ctx, persistence.AccessToken{
+		ID: callID, Kind: kind, Owner: secret.Owner, Data: string(data), CreatedAt: now, ExpiresAt: now.Add(callLifetime),
+	}, callsPerSecret)
+	if err != nil {
+		return err
+	}
+	// It may have been revoked while the call was being set up.
+	_, err = s.mint.store.AccessToken(ctx, kindSecret, secret.id)
+	if errors.Is(err, persistence.ErrNotFound) {
+		err = s.mint.store.TrimAccessTokens(ctx, secret.Owner, kind, 0)
+	}
+	return err
+}
+
+// Revoke revokes a secret of the owner; persistence.ErrNotFound if there is none. In any case, it is no longer good
+// for the calls that it opened.
 func (s *Secrets) Revoke(ctx context.Context, owner, token string) error {
 	id, err := s.mint.id(strings.TrimPrefix(token, SecretPrefix))
 	if err != nil {
 		return persistence.ErrNotFound
 	}
-	return s.mint.store.DeleteAccessToken(ctx, owner, kindSecret, id)
+	err = s.mint.store.DeleteAccessToken(ctx, owner, kindSecret, id)
+	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+		return err
+	}
+	return errors.Join(err, s.mint.store.TrimAccessTokens(ctx, owner, kindCallOf+id, 0))
 }
 
-func (s *Secrets) identify(ctx context.Context, token string) (Identity, error) {
+// identify returns who presents a secret. callID is the call that the request is about, empty for none:
+// for a call that it has opened, an expired secret is still good.
+func (s *Secrets) identify(ctx context.Context, token, callID string) (Identity, error) {
 	var secret ClientSecret
-	saved, err := s.mint.read(ctx, strings.TrimPrefix(token, SecretPrefix), &secret)
+	var saved persistence.AccessToken
+	id, err := s.mint.id(strings.TrimPrefix(token, SecretPrefix))
+	if err == nil {
+		saved, err = s.mint.saved(ctx, kindSecret, id, &secret)
+	}
+	if errors.Is(err, persistence.ErrNotFound) && callID != "" {
+		saved, err = s.mint.saved(ctx, kindCallOf+id, callID, &secret)
+	}
 	if isUnknown(err) {
 		return Identity{}, problem.Unauthorized("This client secret is unknown or has expired.")
 	}
 	if err != nil {
 		return Identity{}, err
 	}
-	secret.Owner, secret.Expires = saved.Owner, saved.ExpiresAt
+	secret.id, secret.Owner, secret.Expires = id, saved.Owner, saved.ExpiresAt
 	return Identity{Owner: saved.Owner, Secret: &secret, Until: saved.ExpiresAt}, nil
 }
