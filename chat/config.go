@@ -1,13 +1,13 @@
 package chat
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,19 +168,22 @@ func checkDefaults(raw json.RawMessage) error {
 		return nil
 	}
 	var d defaults
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&d)
-	if string(raw) == "null" {
+	var given map[string]json.RawMessage // whose names, unlike those of d, must be exact
+	err := json.Unmarshal(raw, &given)
+	for name := range given {
+		if !slices.Contains([]string{"max_tokens", "temperature", "top_p"}, name) {
+			err = fmt.Errorf("there is no %.50q", name)
+		}
+	}
+	if given == nil && err == nil {
 		err = errors.New("they are null")
 	}
-	if err != nil {
+	if err = cmp.Or(err, json.Unmarshal(raw, &d)); err != nil {
 		return persistence.Invalid("defaults: they must be a JSON object with max_tokens, temperature and top_p: %v", err)
 	}
-	var given map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &given) // it has just been parsed
+	limit, limited := given["max_tokens"]
 	switch {
-	case given["max_tokens"] != nil && (d.MaxTokens < 1 || d.MaxTokens > 1<<20):
+	case limited && string(limit) != "null" && (d.MaxTokens < 1 || d.MaxTokens > 1<<20):
 		return persistence.Invalid("defaults: max_tokens is %d, it must be from 1 to %d", d.MaxTokens, 1<<20)
 	case d.Temperature != nil && (*d.Temperature < 0 || *d.Temperature > 2):
 		return persistence.Invalid("defaults: temperature is %v, it must be from 0 to 2", *d.Temperature)

@@ -175,6 +175,7 @@ func TestSessionRefusals(t *testing.T) {
 			"null defaults":      {chat.SessionRequest{Defaults: json.RawMessage(`null`)}, persistence.ErrInvalid},
 			"bad defaults":       {chat.SessionRequest{Defaults: json.RawMessage(`{"max_tokens":"many"}`)}, persistence.ErrInvalid},
 			"negative defaults":  {chat.SessionRequest{Defaults: json.RawMessage(`{"maxTokens":-1}`)}, persistence.ErrInvalid},
+			"capital defaults":   {chat.SessionRequest{Defaults: json.RawMessage(`{"Max_Tokens":5}`)}, persistence.ErrInvalid},
 		} {
 			if _, err := b.c.CreateSession(t.Context(), "bert", c.req); !errors.Is(err, c.want) {
 				t.Errorf("CreateSession() with bad %s = %v, want %v", name, err, c.want)

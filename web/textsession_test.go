@@ -160,6 +160,7 @@ func TestTextSessionRefuses(t *testing.T) {
 		"defaults":          {`{"defaults":[]}`, 400, "invalid_value"},
 		"unknown default":   {`{"defaults":{"x":[1]}}`, 400, "invalid_value"},
 		"max_tokens":        {`{"defaults":{"max_tokens":0}}`, 400, "invalid_value"},
+		"capital default":   {`{"defaults":{"TOP_P":0.5}}`, 400, "invalid_value"},
 		"blank instruction": {`{"instructions":[""]}`, 400, "empty_content"},
 		"instructions":      {`{"instructions":7}`, 400, "invalid_value"},
 		"large":             {`{"model":"` + strings.Repeat("m", maxSessionBody) + `"}`, 413, "too_large"},
@@ -173,7 +174,8 @@ func TestTextSessionRefuses(t *testing.T) {
 	if got := b.do(t, "POST", "/text/session", `{"defaults":{"speed":1}}`); !strings.Contains(got.body, "speed") {
 		t.Errorf("the refusal of an unknown default does not name it: %s", got.body)
 	}
-	for _, body := range []string{"", "{}", `{"instructions":"","tools":null,"defaults":null,"provider":"simulator"}`} {
+	for _, body := range []string{"", "{}", `{"instructions":"","tools":null,"defaults":null,"provider":"simulator"}`,
+		`{"defaults":{"max_tokens":null,"temperature":null,"top_p":null}}`} {
 		b.textSession(t, body)
 	}
 }
