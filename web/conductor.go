@@ -36,7 +36,7 @@ func (h *conductors) conduct(c echo.Context) error {
 		return problem.BadRequest("missing_value", "session_id", "session_id is missing: it is the id of a thread.")
 	}
 	if !input.ValidID(id, maxThreadID) {
-		return errNoThread
+		return errSessionID
 	}
 	key := persistence.Key{Owner: identity(c).Owner, Thread: id}
 	if err := h.door.check(c); err != nil {
@@ -62,6 +62,8 @@ func (h *conductors) conduct(c echo.Context) error {
 // newSession matches ids that an app may choose for a new session.
 var newSession = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
+var errSessionID = problem.BadRequest("invalid_value", "session_id", "session_id must be 1 to 64 letters, digits, - and _.")
+
 // ensure finds the app's session, or creates one with the id that the app chose.
 func (h *conductors) ensure(ctx context.Context, key persistence.Key) error {
 	_, err := h.store.Thread(ctx, key)
@@ -69,7 +71,7 @@ func (h *conductors) ensure(ctx context.Context, key persistence.Key) error {
 		return err
 	}
 	if !newSession.MatchString(key.Thread) {
-		return problem.BadRequest("invalid_value", "session_id", "session_id must be 1 to 64 letters, digits, - and _.")
+		return errSessionID
 	}
 	if err := h.limits.Thread(ctx, key.Owner); err != nil {
 		return err

@@ -247,6 +247,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	var side sync.WaitGroup
 	watching, stopWatching := context.WithCancel(ctx)
 	side.Go(func() { s.auth.Sessions.Run(watching) })
+	side.Go(func() { s.conductors.Run(watching) })
 	defer side.Wait()
 	defer stopWatching()
 	served := make(chan error, 1)

@@ -3,6 +3,7 @@ package conductor
 import (
 	"context"
 	"io"
+	"time"
 	"voicebridge/persistence"
 	"voicebridge/web/socket"
 
@@ -19,6 +20,26 @@ type Conductors struct {
 func New(cfg Config) *Conductors {
 	return &Conductors{cfg: cfg, sessions: sessions{now: cfg.Now, all: make(map[persistence.Key]*session)}}
 }
+
+// forgetEvery is how often sessions whose apps have not come back are looked for.
+const forgetEvery = time.Minute
+
+// Run forgets the sessions whose apps have not come back, until ctx ends.
+func (d *Conductors) Run(ctx context.Context) {
+	ticker := time.NewTicker(forgetEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			d.Forget()
+		}
+	}
+}
+
+// Forget drops the sessions whose apps have been away for [KeepSession], unless a turn is running.
+func (d *Conductors) Forget() { d.sessions.forget() }
 
 // Serve runs an app's connection until it ends and returns why it ended.
 func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools, k *socket.Socket) error {

@@ -77,7 +77,6 @@ func (d *sessions) acknowledge(s *session) {
 func (d *sessions) enter(key persistence.Key, a *connection) (s *session, before *connection) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.forget()
 	s = d.all[key]
 	if s == nil {
 		s = &session{}
@@ -92,6 +91,8 @@ func (d *sessions) enter(key persistence.Key, a *connection) (s *session, before
 
 // forget drops the sessions whose apps have not come back.
 func (d *sessions) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	maps.DeleteFunc(d.all, func(_ persistence.Key, s *session) bool {
 		return s.app == nil && d.now().Sub(s.leftAt) > KeepSession && !slices.ContainsFunc(s.turns, (*turn).running)
 	})
