@@ -82,14 +82,30 @@ func (c *Calls) check(start Start) (session.Patch, error) {
 	if start.Session == nil {
 		return session.Patch{}, nil
 	}
-	p, err := session.ReadPatch(start.Session, c.cfg.Session.AllowClientInstructions)
-	if start.Fixed {
-		p, err = session.ReadFixed(start.Session)
+	return c.readSession(start.Session, start.Fixed)
+}
+
+// CheckSession returns why Start would refuse a client's session object, or one that an application's server fixes: an
+// *Error.
+func (c *Calls) CheckSession(object json.RawMessage, fixed bool) error {
+	_, err := c.readSession(object, fixed)
+	return err
+}
+
+func (c *Calls) readSession(object json.RawMessage, fixed bool) (p session.Patch, err error) {
+	if fixed {
+		p, err = session.ReadFixed(object)
+	} else {
+		p, err = session.ReadPatch(object, c.cfg.Session.AllowClientInstructions)
 	}
-	if err != nil {
-		return session.Patch{}, &Error{Code: CodeBadSession, Message: err.Error() + ".", Param: "session", Err: err}
+	if err == nil {
+		return p, nil
 	}
-	return p, nil
+	param := "session"
+	if e, ok := errors.AsType[*session.FieldError](err); ok {
+		param = e.Field
+	}
+	return session.Patch{}, &Error{Code: CodeBadSession, Message: err.Error() + ".", Param: param, Err: err}
 }
 
 // thread finds the thread of the call, or creates one.

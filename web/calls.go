@@ -52,6 +52,7 @@ const (
 
 // voiceCalls is what the routes need of the live calls; *bridge.Calls implements it.
 type voiceCalls interface {
+	CheckSession(object json.RawMessage, fixed bool) error
 	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
 	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
 	Hangup(ctx context.Context, owner, callID string) error

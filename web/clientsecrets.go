@@ -28,8 +28,11 @@ const (
 
 // clientSecrets serves the routes about client secrets.
 type clientSecrets struct {
-	auth   *access.Authenticator
-	store  threadReader
+	auth  *access.Authenticator
+	store threadReader
+	calls interface {
+		CheckSession(object json.RawMessage, fixed bool) error
+	}
 	model  string // of calls, as shown in answers
 	now    func() time.Time
 	events securityLog
@@ -77,6 +80,11 @@ func (h *clientSecrets) create(c echo.Context) error {
 	}
 	// Session settings from a page are not fixed: they are requests, like any other client's.
 	secret.Fixed, secret.MayChange = secret.Session != nil && identity(c).IsProgram(), body.MayChange
+	if secret.Session != nil {
+		if err := h.calls.CheckSession(secret.Session, secret.Fixed); err != nil {
+			return err
+		}
+	}
 	if body.ThreadID != nil {
 		secret.Thread, err = h.ownThread(c, secret.Owner, *body.ThreadID)
 	} else {
@@ -174,8 +182,25 @@ func (h *clientSecrets) shownSession(secret access.ClientSecret) (json.RawMessag
 			return nil, problem.BadRequest("invalid_value", "session.audio", "session.audio must be an object with input and output.")
 		}
 	}
+	if fields["tools"] != nil {
+		fields["tools"] = functions(fields["tools"])
+	}
 	fields["type"], fields["object"], fields["model"] = toolkit.Encode("realtime"), toolkit.Encode("realtime.session"), toolkit.Encode(h.model)
 	return json.Marshal(fields)
+}
+
+// functions returns those of a session's tools that calls have: tools of other types, such as remote
+// MCP servers, are ignored.
+func functions(tools json.RawMessage) json.RawMessage {
+	var all []json.RawMessage
+	_ = json.Unmarshal(tools, &all) // it was checked
+	return toolkit.Encode(slices.DeleteFunc(all, func(one json.RawMessage) bool {
+		var tool struct {
+			Type string `json:"type"`
+		}
+		_ = json.Unmarshal(one, &tool)
+		return tool.Type != "" && tool.Type != "function"
+	}))
 }
 
 func shownAudio(raw json.RawMessage) (json.RawMessage, error) {
@@ -195,6 +220,9 @@ func shownAudio(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(shown)
 }
 
+// offByNull are the fields whose null switches something off. That of others says nothing.
+var offByNull = []string{"noise_reduction", "turn_detection"}
+
 // keep returns the named fields of a JSON object; none if it is missing.
 func keep(raw json.RawMessage, names ...string) (map[string]json.RawMessage, error) {
 	fields := map[string]json.RawMessage{}
@@ -203,6 +231,8 @@ func keep(raw json.RawMessage, names ...string) (map[string]json.RawMessage, err
 			return nil, err
 		}
 	}
-	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool { return !slices.Contains(names, name) })
+	maps.DeleteFunc(fields, func(name string, value json.RawMessage) bool {
+		return !slices.Contains(names, name) || string(value) == "null" && !slices.Contains(offByNull, name)
+	})
 	return fields, nil
 }

@@ -70,6 +70,7 @@ func TestCreateSecretRefuses(t *testing.T) {
 		"not an object":  {`"x"`, 400, "invalid_json", []option{header("Content-Type", "application/json")}},
 		"type":           {`{}`, 415, "unsupported_media_type", []option{header("Content-Type", "text/plain")}},
 		"large":          {`{"session":{"x":"` + strings.Repeat("a", input.MaxJSON) + `"}}`, 413, "too_large", nil},
+		"a call's":       {`{"session":{"instructions":5}}`, 400, "bad_session", nil},
 		"foreign thread": {`{"thread_id":"` + foreign.Thread + `"}`, 404, "thread_not_found", nil},
 		"odd thread":     {`{"thread_id":"\u0000"}`, 404, "thread_not_found", nil},
 		"no token":       {`{}`, 401, "invalid_api_key", []option{header("Authorization", "")}},
@@ -234,6 +235,9 @@ func TestFixedSession(t *testing.T) {
 			`{"audio":{"output":{"voice":"ash"}},"instructions":"Be short.","max_output_tokens":5,"model":"model-1","object":"realtime.session","tools":[],"type":"realtime"}`},
 		"a page's": {`{` + session + `}`, cookie, false, nil,
 			`{"audio":{"output":{"voice":"ash"}},"model":"model-1","object":"realtime.session","tools":[],"type":"realtime"}`},
+		"what is not used": {`{"session":{"max_output_tokens":null,"tools":[{"type":"mcp","server_label":"x"},{"type":"function","name":"look"}],"audio":{"input":{"turn_detection":null,"transcription":null},"output":null}}}`,
+			as("alice-token-of-tests"), true, nil,
+			`{"audio":{"input":{"turn_detection":null}},"model":"model-1","object":"realtime.session","tools":[{"type":"function","name":"look"}],"type":"realtime"}`},
 		"none": {`{}`, as("alice-token-of-tests"), false, nil, `{"model":"model-1","object":"realtime.session","type":"realtime"}`},
 	} {
 		got := mint(t, b, c.body, c.as)
@@ -246,9 +250,14 @@ func TestFixedSession(t *testing.T) {
 			t.Errorf("%s: the bridge got %+v", name, start)
 		}
 	}
+	r := b.do(t, "POST", secretsPath, `{"session":{"instructions":5}}`, as("alice-token-of-tests"))
+	wantError(t, r, 400, "bad_session")
+	if !strings.Contains(r.body, `"param":"session.instructions"`) {
+		t.Errorf("it is told %s", r.body)
+	}
 	wantError(t, b.do(t, "POST", secretsPath, `{"client_may_change":["model"]}`, as("alice-token-of-tests")), 400, "invalid_value")
 	wantError(t, b.do(t, "POST", secretsPath, `{"client_may_change":"tools"}`, as("alice-token-of-tests")), 400, "invalid_value")
-	r := b.do(t, "POST", "/v1", sdpOffer, sdpType)
+	r = b.do(t, "POST", "/v1", sdpOffer, sdpType)
 	wantError(t, r, 404, "not_found")
 	if !strings.Contains(r.body, "/v1/realtime/calls") {
 		t.Errorf("it is told %s", r.body)

@@ -179,7 +179,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
 		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, live, remove, auth.Secrets, cfg.TrustedProxies},
-		&clientSecrets{auth, cfg.Store, cfg.Upstream.Model, now, events},
+		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events},
 		&threads{cfg.Store, cfg.Calls, remove, events},
 		&messages{cfg.Store},
 		&turns{cfg.Calls, cfg.Chat, cfg.Store, live, s.streams},

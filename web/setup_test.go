@@ -77,6 +77,14 @@ func (f *fakeCalls) Start(ctx context.Context, s bridge.Start) (bridge.Started, 
 	return bridge.Started{CallID: id, ThreadID: s.ThreadID, Answer: "v=0\r\nanswer"}, nil
 }
 
+// CheckSession refuses what the bridge refuses in a fixed session, as far as tests need it.
+func (f *fakeCalls) CheckSession(object json.RawMessage, fixed bool) error {
+	if fixed && strings.Contains(string(object), `"instructions":5`) {
+		return &bridge.Error{Code: bridge.CodeBadSession, Message: "session.instructions must be a string.", Param: "session.instructions"}
+	}
+	return nil
+}
+
 func (f *fakeCalls) Hangup(_ context.Context, owner, callID string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"voicebridge/toolkit"
@@ -41,7 +42,30 @@ type clientSession struct {
 	Tools json.RawMessage `json:"tools"`
 }
 
-var errSessionType = errors.New(`session.type must be "realtime"`)
+// FieldError says what is wrong with a field of a client's session object.
+type FieldError struct {
+	Field string // as session.audio.input
+	Want  string // what it must be
+}
+
+// Error implements error.
+func (e *FieldError) Error() string { return e.Field + " must be " + e.Want }
+
+// read decodes a session object.
+func read(raw json.RawMessage, into any) error {
+	err := json.Unmarshal(raw, into)
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		want := "an object"
+		if e.Type.Kind() == reflect.String {
+			want = "a string"
+		}
+		return &FieldError{"session." + e.Field, want}
+	}
+	if err != nil {
+		return fmt.Errorf("session cannot be read: %w", err)
+	}
+	return nil
+}
 
 // ReadPatch reads a client's session object. Parts that are not supported are ignored; an
 // unreadable object is an error.
@@ -50,11 +74,11 @@ func ReadPatch(raw json.RawMessage, allowInstructions bool) (Patch, error) {
 	if !isObject(raw) {
 		return Patch{}, errors.New("session must be an object")
 	}
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return Patch{}, fmt.Errorf("session cannot be read: %w", err)
+	if err := read(raw, &c); err != nil {
+		return Patch{}, err
 	}
 	if c.Type != "" && c.Type != "realtime" {
-		return Patch{}, errSessionType
+		return Patch{}, &FieldError{"session.type", `"realtime"`}
 	}
 	p := Patch{
 		noise: c.Audio.Input.Noise, turns: c.Audio.Input.Turns,
@@ -64,7 +88,7 @@ func ReadPatch(raw json.RawMessage, allowInstructions bool) (Patch, error) {
 	}
 	if allowInstructions && notNull(c.Instructions) != nil {
 		if err := json.Unmarshal(c.Instructions, &p.instructions); err != nil {
-			return Patch{}, errors.New("session.instructions must be a string")
+			return Patch{}, &FieldError{"session.instructions", "a string"}
 		}
 	}
 	if c.Tools == nil {
@@ -87,8 +111,8 @@ func ReadFixed(raw json.RawMessage) (Patch, error) {
 		MaxTokens  json.RawMessage `json:"max_output_tokens"`
 		Modalities json.RawMessage `json:"output_modalities"`
 	}
-	if err := json.Unmarshal(raw, &more); err != nil {
-		return Patch{}, fmt.Errorf("session cannot be read: %w", err)
+	if err := read(raw, &more); err != nil {
+		return Patch{}, err
 	}
 	p.maxTokens, p.modalities = notNull(more.MaxTokens), notNull(more.Modalities)
 	return p, nil
@@ -127,7 +151,7 @@ func readTools(raw json.RawMessage) ([]toolkit.Definition, error) {
 		Parameters  json.RawMessage `json:"parameters"`
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, errors.New("session.tools must be a list of functions")
+		return nil, &FieldError{"session.tools", "a list of functions"}
 	}
 	var defs []toolkit.Definition
 	for _, t := range list {
