@@ -170,10 +170,6 @@ func (p *pipeline) cors() echo.MiddlewareFunc {
 	})
 }
 
-// slowestBody is how fast a client must at least send what routes for large bodies take beyond
-// input.MaxBody, in bytes per second: an image of the largest size may take a minute and a half.
-const slowestBody = 128 << 10
-
 // limitBody limits the body's size and how long it may take to arrive. The deadline stays until the
 // handler has read the whole body, because the server itself reads on after a handler that did not.
 // A ReadTimeout of the server would also end the contexts of longer requests.
@@ -189,7 +185,8 @@ func (p *pipeline) limitBody(c echo.Context) error {
 	case "/api/threads/:id/images":
 		limit = persistence.MaxImageBytes + 1 // so that the handler sees that it is too large
 	}
-	timeout := p.bodyTimeout + time.Duration((limit-input.MaxBody)/slowestBody)*time.Second
+	// The handler of conversations gives those that are longer than one message more time.
+	timeout := p.bodyTimeout + timeToArrive(min(limit, maxChatMessage))
 	// In tests, not every ResponseWriter has deadlines.
 	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(timeout))
 	r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"voicebridge/web/input"
 	"voicebridge/web/uistream"
 
 	"github.com/labstack/echo/v4"
@@ -53,6 +54,19 @@ func isStream(c echo.Context) bool {
 		}
 	}
 	return false
+}
+
+const (
+	// bodyTimeout is how long a client may take to send a body of at most input.MaxBody.
+	bodyTimeout = 15 * time.Second
+	// slowestBody is how fast a client must at least send what routes for large bodies take beyond
+	// that, in bytes per second: an image of the largest size may take a minute and a half.
+	slowestBody = 128 << 10
+)
+
+// timeToArrive is how much longer a body of a size may take than one of input.MaxBody.
+func timeToArrive(size int64) time.Duration {
+	return time.Duration((size-input.MaxBody)/slowestBody) * time.Second
 }
 
 // answerTimeout limits how long answering and reading a request may take unless it is a socket, so

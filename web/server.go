@@ -109,9 +109,6 @@ func (c Config) validate() error {
 	return errors.Join(problems...)
 }
 
-// bodyTimeout is how long a client may take to send a body of at most input.MaxBody.
-const bodyTimeout = 15 * time.Second
-
 // Server is the HTTP side of voicebridge. It is safe for concurrent use.
 type Server struct {
 	echo     *echo.Echo

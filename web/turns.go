@@ -77,7 +77,7 @@ func (h *turns) post(c echo.Context, key persistence.Key) error {
 		Trigger      string          `json:"trigger"`
 		MessageID    string          `json:"messageId"`
 	}
-	if err := input.JSONOf(c, &body, maxChatBody, false); err != nil {
+	if err := readChatBody(c, &body); err != nil {
 		return err
 	}
 	if chat, ok, err := readUseChat(body.Messages, body.Trigger, body.MessageID); ok || err != nil {

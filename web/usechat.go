@@ -11,17 +11,15 @@ import (
 	"voicebridge/web/problem"
 )
 
-// maxChatBody limits the body of a useChat request, which contains the whole conversation with its
-// images. Only its last message is read.
-const maxChatBody = 16 << 20
-
-// useChat is what the AI SDK's useChat sends by default:
+// useChat is what the AI SDK's useChat sends by default, with the last of the messages:
 // https://ai-sdk.dev/docs/ai-sdk-ui/transport.
 type useChat struct {
 	Messages  []uiMessage `json:"messages"`
 	Trigger   string      `json:"trigger"`
 	MessageID string      `json:"messageId"`
 }
+
+var errNoMessages = problem.BadRequest("invalid_value", "messages", "messages must be a list of the AI SDK's UIMessages.")
 
 const triggerRegenerate = "regenerate-message"
 
@@ -86,12 +84,12 @@ func sdkAsksInStates(c echo.Context) (bool, error) {
 
 // readUseChat reads the body of useChat from a request's; ok is false for other bodies.
 func readUseChat(messages json.RawMessage, trigger, messageID string) (body *useChat, ok bool, err error) {
-	if len(messages) == 0 {
+	if len(messages) == 0 || string(messages) == "null" {
 		return nil, false, nil
 	}
 	body = &useChat{Trigger: trigger, MessageID: messageID}
 	if json.Unmarshal(messages, &body.Messages) != nil {
-		return nil, true, problem.BadRequest("invalid_value", "messages", "messages must be a list of the AI SDK's UIMessages.")
+		return nil, true, errNoMessages
 	}
 	return body, true, nil
 }

@@ -241,7 +241,7 @@ func TestUseChatRefuses(t *testing.T) {
 		"approval of none":  {"", message("assistant", `[{"type":"tool-x","toolCallId":"c","state":"approval-responded","approval":{"id":"n","approved":true}}]`), 409, "approval_not_pending"},
 		"nothing to repeat": {"", `{"messages":[{"id":"a","role":"user"}],"trigger":"regenerate-message"}`, 400, "empty_content"},
 		"a generation":      {"?sdk=x", message("user", `[{"type":"text","text":"x"}]`), 400, "invalid_value"},
-		"too much":          {"", `{"messages":"` + strings.Repeat("a", maxChatBody) + `"}`, 413, "too_large"},
+		"not JSON":          {"", `{"messages":[{"id":"a"},{]}`, 400, "invalid_json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,81 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"voicebridge/web/access"
+	"voicebridge/web/problem"
+)
+
+func TestShortened(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`{"content":"a"}`:                          `{"content":"a"}`,
+		`{"messages":[{"a":1},{"b":[2,3]}]}`:       `{"messages":[{"b":[2,3]}]}`,
+		`{"messages" : [ {"a":1} , {"b":"],["} ]`:  `{"messages" : [ {"b":"],["} ]`,
+		`{"messages":[{"a":"\\\"],"},7],"id":"x"}`: `{"messages":[7],"id":"x"}`,
+		`{"messages":[],"trigger":"messages"}`:     `{"messages":[],"trigger":"messages"}`,
+		`{"x":{"messages":[1,2]},"y":[1,2]}`:       `{"x":{"messages":[1,2]},"y":[1,2]}`,
+		`{"y":"messages","z":[1,2]}`:               `{"y":"messages","z":[1,2]}`,
+		`{"messages":"a","z":[1,2]}`:               `{"messages":"a","z":[1,2]}`,
+		`{"messages":{"a":[1,2]}}`:                 `{"messages":{"a":[1,2]}}`,
+		`{"messages":[1,2],"messages":[3,4]}`:      `{"messages":[2],"messages":[4]}`,
+		`["messages",[1,2]]`:                       `["messages",[1,2]]`,
+		`}}],:"`:                                   `}}],:"`,
+		``:                                         ``,
+	} {
+		if got, err := shortened(strings.NewReader(in)); err != nil || string(got) != want {
+			t.Errorf("%s: got %s, %v, want %s", in, got, err, want)
+		}
+	}
+}
+
+func FuzzShortened(f *testing.F) {
+	f.Add(`{"messages":[{"a":"\\\"],"},7],"id":"x"}`)
+	f.Fuzz(func(t *testing.T, in string) {
+		if got, err := shortened(strings.NewReader(in)); err != nil || len(got) > len(in) {
+			t.Errorf("%d of %d bytes, %v", len(got), len(in), err)
+		}
+	})
+}
+
+func TestShortenedHasLimits(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", maxChatMessage)
+	for name, in := range map[string]string{
+		"the last message": `{"messages":[1,"` + long + `"],"id":"x"}`,
+		"no list":          `{"messages":"` + long + long + `"}`,
+		"another field":    `{"x":"` + long + long + `","messages":[1,2]}`,
+	} {
+		_, err := shortened(strings.NewReader(in))
+		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	body := http.MaxBytesReader(nil, io.NopCloser(strings.NewReader(`{"messages":[1,2]}`)), 10)
+	if _, err := shortened(body); classify(err).Status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a conversation that is too long: %v", err)
+	}
+}
+
+// TestUseChatSendsALongConversation has pictures in it that are larger than one message may be, as
+// after a message that was refused: the last one counts.
+func TestUseChatSendsALongConversation(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	key := b.thread(t, access.LocalOwner)
+	picture := `{"type":"file","mediaType":"image/png","url":"data:image/png;base64,` + strings.Repeat("A", maxChatMessage) + `"}`
+	conversation := func(parts string) string {
+		return fmt.Sprintf(`{"id":"c","messages":[{"id":"a","role":"user","parts":[%s]},{"id":"b","role":"user","parts":[%s]}],"trigger":"submit-message"}`, picture, parts)
+	}
+	wantStatus(t, b.do(t, "POST", messagesPath(key), conversation(`{"type":"text","text":"hello"}`)), 200)
+	if got := b.messages(t, key); len(got) != 2 || got[0].ID != "b" || got[0].Text() != "hello" {
+		t.Errorf("saved %+v", got)
+	}
+	wantError(t, b.do(t, "POST", messagesPath(key), conversation(picture)), 413, "too_large")
+}
