@@ -53,7 +53,7 @@ func (f *follower) look(ctx context.Context, post func(session.Input)) (running 
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return false, err
 	}
-	messages, err := f.store.Replay(ctx, f.key, f.messages)
+	messages, err := lastMessages(ctx, f.store, f.key, f.messages)
 	if err != nil {
 		return running, err
 	}

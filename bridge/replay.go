@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -47,12 +48,26 @@ func replayItems(msgs []persistence.Message, maxEvent int, newID func() string) 
 	return h.items
 }
 
-// replayable returns the messages to replay: nothing twice, no answer that is still being written, none that says
-// nothing, and none that holds only our own text about a failure, which the model must not take for its own.
+// maxRead is how many of a thread's messages are read to find those that are not discarded.
+const maxRead = 1000
+
+// lastMessages reads the last n messages of a thread, without those that were discarded.
+func lastMessages(ctx context.Context, store *persistence.Store, key persistence.Key, n int) ([]persistence.Message, error) {
+	discarded := func(m persistence.Message) bool { return m.IsDiscarded() }
+	messages, err := store.Replay(ctx, key, n)
+	if err == nil && slices.ContainsFunc(messages, discarded) {
+		messages, err = store.Replay(ctx, key, maxRead)
+	}
+	messages = slices.DeleteFunc(messages, discarded)
+	return messages[max(len(messages)-n, 0):], err
+}
+
+// replayable returns the messages to replay: nothing twice or discarded, no answer that is still being written, none that
+// says nothing, and none that holds only our own text about a failure, which the model must not take for its own.
 func replayable(messages []persistence.Message) []persistence.Message {
 	return slices.DeleteFunc(persistence.WithoutEchoes(messages), func(m persistence.Message) bool {
 		notice := m.IsNotice() && !slices.ContainsFunc(m.Parts, persistence.Part.IsTool)
-		return notice || m.Metadata.Status == persistence.StatusInProgress || !says(&m)
+		return notice || m.IsDiscarded() || m.Metadata.Status == persistence.StatusInProgress || !says(&m)
 	})
 }
 

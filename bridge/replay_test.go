@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
 )
@@ -125,6 +126,7 @@ var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 func TestReplayable(t *testing.T) {
 	t.Parallel()
 	unheard := ""
+	discarded := persistence.Metadata{Extra: map[string]json.RawMessage{persistence.MetadataDiscarded: json.RawMessage("true")}}
 	said := func(id string, m persistence.Metadata, parts ...persistence.Part) persistence.Message {
 		return persistence.Message{ID: id, Role: persistence.RoleAssistant, Metadata: m, Parts: append([]persistence.Part{persistence.StepStart()}, parts...)}
 	}
@@ -136,11 +138,42 @@ func TestReplayable(t *testing.T) {
 		said("tool", persistence.Metadata{}, persistence.Part{Type: "tool-f", ToolCallID: "c"}),
 		said("being written", persistence.Metadata{Status: persistence.StatusInProgress}, text("Once")),
 		said("words", persistence.Metadata{}, text("Once upon")),
+		said("replaced", discarded, text("Twice")),
 	}) {
 		got = append(got, m.ID)
 	}
 	if diff := cmp.Diff([]string{"image", "tool", "words"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestLastMessages reads past messages that were discarded.
+func TestLastMessages(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	thread, err := store.CreateThread(t.Context(), "alice", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := persistence.Key{Owner: "alice", Thread: thread.ID}
+	for i := range 9 {
+		m := persistence.Message{ID: fmt.Sprint("m", i), Role: persistence.RoleUser, Parts: []persistence.Part{text("hello")}}
+		if i > 3 && i < 8 {
+			m.Metadata.Extra = map[string]json.RawMessage{persistence.MetadataDiscarded: json.RawMessage("true")}
+		}
+		if _, err := store.AppendMessage(t.Context(), key, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, want := range map[int]string{1: "m8", 3: "m2 m3 m8", 20: "m0 m1 m2 m3 m8"} {
+		messages, err := lastMessages(t.Context(), store, key, n)
+		var got []string
+		for _, m := range messages {
+			got = append(got, m.ID)
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("the last %d are %q, %v, want %q", n, got, err, want)
+		}
 	}
 }
 

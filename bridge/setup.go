@@ -137,7 +137,7 @@ func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) 
 	}
 	s.last = last.ID
 	if cfg.ReplayMessages > 0 {
-		history, err := cfg.Store.Replay(ctx, s.call.key, cfg.ReplayMessages)
+		history, err := lastMessages(ctx, cfg.Store, s.call.key, cfg.ReplayMessages)
 		if err != nil {
 			return nil, err
 		}

@@ -150,6 +150,9 @@ func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 			return err
 		}
 	}
+	if err := t.discardReplaced(b); err != nil {
+		return err
+	}
 	if t.req.says() {
 		request := t.req // the transaction may be retried
 		if request.Images, err = keepImages(b, t.req.Key.Thread, t.req.Images, t.cfg.ImageQuota); err != nil {
@@ -164,18 +167,27 @@ func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 	return err
 }
 
-// openSaved gives a saved message its context, if it has none, and drops its earlier answers, if
-// they are to be replaced.
+// openSaved gives a saved message its context, if it has none, and brings it back, if it was discarded.
 func (t *Turn) openSaved(b *persistence.Batch) error {
 	m, err := b.Message(t.req.MessageID)
 	if err != nil {
 		return err
 	}
-	if m.Role == persistence.RoleUser && contextOf(&m) == "" && t.note != "" {
-		if _, err := b.UpdateMessage(withContext(m, t.note)); err != nil {
-			return err
-		}
+	bare, discarded := m.Role == persistence.RoleUser && contextOf(&m) == "" && t.note != "", m.IsDiscarded()
+	if bare {
+		m = withContext(m, t.note)
 	}
+	if discarded {
+		m = withExtra(m, extraDiscarded, false)
+	}
+	if bare || discarded {
+		_, err = b.UpdateMessage(m)
+	}
+	return err
+}
+
+// discardReplaced leaves out of later requests what this turn replaces.
+func (t *Turn) discardReplaced(b *persistence.Batch) error {
 	for _, id := range t.replaced {
 		m, err := b.Message(id)
 		if err != nil {
@@ -188,17 +200,24 @@ func (t *Turn) openSaved(b *persistence.Batch) error {
 	return nil
 }
 
-// findReplaced finds the earlier answers to the message.
+// findReplaced finds the earlier answers to the message, or all that was said since the user's way back. What an
+// operator has instructed stays.
 func (t *Turn) findReplaced(ctx context.Context) error {
-	if !t.req.Saved || !t.req.Replace {
+	if t.req.Back == "" && (!t.req.Saved || !t.req.Replace) {
 		return nil
 	}
 	thread, err := t.cfg.Store.Replay(ctx, t.req.Key, maxReplay)
 	if err != nil {
 		return err
 	}
-	for _, m := range answersTo(thread, t.req.MessageID) {
-		t.replaced = append(t.replaced, m.ID)
+	replaced := answersTo(thread, t.req.MessageID)
+	if t.req.Back != "" {
+		replaced = since(thread, t.req.Back)
+	}
+	for _, m := range replaced {
+		if m.Role != persistence.RoleSystem && m.ID != t.req.MessageID && !m.IsDiscarded() {
+			t.replaced = append(t.replaced, m.ID)
+		}
 	}
 	return nil
 }

@@ -158,6 +158,15 @@ func withExtra(m persistence.Message, key string, value any) persistence.Message
 	return m
 }
 
+// sentAs returns the id by which a client knows a message that has another one; empty for none.
+func sentAs(m *persistence.Message) string {
+	var id string
+	if raw := m.Metadata.Extra[extraSentAs]; raw != nil && json.Unmarshal(raw, &id) != nil {
+		return ""
+	}
+	return id
+}
+
 // contextOf returns the text that precedes a user's message in requests.
 func contextOf(m *persistence.Message) string {
 	var note string

@@ -57,14 +57,13 @@ type converter struct {
 }
 
 func (c *converter) message(m *persistence.Message) {
-	switch m.Role {
-	case persistence.RoleUser, persistence.RoleSystem:
+	switch {
+	case m.IsDiscarded():
+	case m.Role == persistence.RoleAssistant:
+		c.lastAssistant = m
+		c.assistant(m)
+	case m.Role == persistence.RoleUser, m.Role == persistence.RoleSystem:
 		c.input(m)
-	case persistence.RoleAssistant:
-		if string(m.Metadata.Extra[extraDiscarded]) != "true" {
-			c.lastAssistant = m
-			c.assistant(m)
-		}
 	}
 }
 

@@ -120,22 +120,23 @@ func (c *Coordinator) Busy(ctx context.Context, key persistence.Key) (bool, erro
 	return err == nil, err
 }
 
-// Asked finds the user's message that should be answered again: the one with the id, or the one
-// that the message with the id answers; without an id, the last one. ErrEmpty means that there is
-// none.
+// Asked finds the user's message that should be answered again: the one with the id, or last sent under it, or the one
+// that the message with the id answers (ErrNoMessage if there is no such message); without an id, the last one
+// (ErrEmpty if there is none).
 func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID string) (persistence.Message, error) {
 	thread, err := c.cfg.Store.Replay(ctx, key, maxReplay)
 	if err != nil {
 		return persistence.Message{}, fmt.Errorf("find message: %w", err)
 	}
-	at := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == messageID })
-	if at < 0 {
-		at = len(thread) - 1
-	}
-	for ; at >= 0; at-- {
-		if thread[at].Role == persistence.RoleUser {
-			return thread[at], nil
+	found := messageID == ""
+	for _, m := range slices.Backward(thread) {
+		found = found || m.ID == messageID || sentAs(&m) == messageID
+		if found && m.Role == persistence.RoleUser && (messageID != "" || !m.IsDiscarded()) {
+			return m, nil
 		}
+	}
+	if !found {
+		return persistence.Message{}, fmt.Errorf("find message: %w", ErrNoMessage)
 	}
 	return persistence.Message{}, fmt.Errorf("find message: %w", ErrEmpty)
 }

@@ -18,6 +18,8 @@ var (
 	ErrClosed = errors.New("the server is shutting down")
 	// ErrEmpty means that there is nothing to answer.
 	ErrEmpty = errors.New("the message is empty")
+	// ErrNoMessage means that the thread has no such message since its last reset.
+	ErrNoMessage = errors.New("there is no such message")
 	// ErrTooLarge means that a text or an output exceeds its limit; the error names both.
 	ErrTooLarge = errors.New("too large")
 	// ErrProvider means that a provider is not configured.

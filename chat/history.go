@@ -103,6 +103,15 @@ func answersTo(thread []persistence.Message, id string) []persistence.Message {
 	return thread[begin:end]
 }
 
+// since returns a message and all that follow it; none if the thread does not have it.
+func since(thread []persistence.Message, id string) []persistence.Message {
+	begin := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == id })
+	if begin < 0 {
+		return nil
+	}
+	return thread[begin:]
+}
+
 // withoutAnswers removes a user's message and its answers.
 func withoutAnswers(thread []persistence.Message, id string) []persistence.Message {
 	begin := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == id })

@@ -30,6 +30,8 @@ type TurnRequest struct {
 	ImageIDs []string
 	// MessageID is the id for the user's message, empty for a new one; with Saved, its present id.
 	MessageID string
+	// SentAs is the id by which the client knows the message, if it cannot have that id here.
+	SentAs string
 	// Extra is more metadata of the user's message.
 	Extra map[string]json.RawMessage
 	// Saved means that the user's message is already in the thread and needs another answer: it
@@ -37,6 +39,9 @@ type TurnRequest struct {
 	Saved bool
 	// Replace, with Saved, also leaves the earlier answers out of later requests.
 	Replace bool
+	// Back is the id of a message to which the user went back, to have it answered again (with Saved) or to say
+	// something else instead. Later requests leave out all that was said from there on.
+	Back string
 	// Question is the input of the tool call that asks it, and is saved nowhere else: it is the
 	// last user message in this turn's requests.
 	Question string
@@ -100,6 +105,9 @@ func (r *TurnRequest) message(note string) persistence.Message {
 		m.Parts = append(m.Parts, persistence.TextPart(r.Text))
 	}
 	m.Metadata.Extra = maps.Clone(r.Extra)
+	if r.SentAs != "" {
+		m = withExtra(m, extraSentAs, r.SentAs)
+	}
 	return withContext(m, note)
 }
 

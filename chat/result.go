@@ -12,10 +12,10 @@ const (
 	extraError    = "error" // {"kind","message"} of a failure
 	extraNotice   = persistence.MetadataNotice
 	// extraContext is the text that precedes the user's text in requests.
-	extraContext = "context"
-	// extraDiscarded is true if later requests leave out the message: its turn failed, or another answer has replaced
-	// it.
-	extraDiscarded = "discarded"
+	extraContext   = "context"
+	extraDiscarded = persistence.MetadataDiscarded
+	// extraSentAs is the id by which the client knows the message.
+	extraSentAs = "sent_as"
 )
 
 // FinishReason says why a turn ended.

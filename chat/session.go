@@ -294,11 +294,11 @@ func (c *Coordinator) settings(ctx context.Context, key persistence.Key) (settin
 
 // snapshot returns a message of a thread as text.
 func snapshot(m *persistence.Message) []SessionMessage {
+	if m.IsDiscarded() {
+		return nil
+	}
 	if m.Role != persistence.RoleAssistant {
 		return []SessionMessage{{Role: llm.Role(m.Role), Content: m.Text()}}
-	}
-	if string(m.Metadata.Extra[extraDiscarded]) == "true" {
-		return nil
 	}
 	var all []SessionMessage
 	var texts []string

@@ -47,7 +47,7 @@ type Turn struct {
 	tools  *tools
 	prompt *prompt
 	note   string // the context of this turn
-	// replaced are the ids of earlier answers that this turn's answer replaces.
+	// replaced are the ids of earlier messages that this turn replaces.
 	replaced []string
 }
 

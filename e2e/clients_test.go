@@ -101,6 +101,7 @@ func wantSeen(t *testing.T, generation string, out []byte) {
 		"bodies":      []any{"id messages trigger", "id messageId messages trigger"},
 		"greeting":    greeting,
 		"regenerated": map[string]any{"text": greeting, "another": true, "messages": 2.0},
+		"edited":      map[string]any{"messages": 2.0, "same": true},
 		"chart":       "tool-create_bar_chart output-available bar",
 		"echo":        "dynamic-tool everything__echo output-available Echo: from the client",
 		"picture":     "image/png true image/png",
@@ -108,15 +109,14 @@ func wantSeen(t *testing.T, generation string, out []byte) {
 		"errors":      []any{"The simulator was asked to fail (quota)."},
 		"data":        []any{"data-tool-progress"},
 		"approvals":   []any{"approval-requested", "output-available", "approval-requested", "output-denied"},
-		"finishes":    []any{"stop", "stop", "stop", "stop", "stop", "error", "tool-calls", "stop", "tool-calls", "stop", "abort", "stop"},
+		"finishes":    []any{"stop", "stop", "stop", "stop", "stop", "stop", "stop", "error", "tool-calls", "stop", "tool-calls", "stop", "abort", "stop"},
 		"stopped":     "interrupted",
 		"valid":       true,
 		"after":       "Yes, I remember what we said earlier on this thread. You said: Tell me a long story.",
 	}
 	if generation == "5" { // has no approvals
 		want["approvals"] = []any{}
-		want["bodies"] = []any{"id messages trigger"}
-		want["finishes"] = []any{"stop", "stop", "stop", "stop", "stop", "error", "abort", "stop"}
+		want["finishes"] = []any{"stop", "stop", "stop", "stop", "stop", "stop", "stop", "error", "abort", "stop"}
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("seen (-want +got):\n%s", d)

@@ -12,6 +12,9 @@ const (
 	// MetadataNotice is true if the text was written by this program, not by the model, to say what
 	// went wrong.
 	MetadataNotice = "notice"
+	// MetadataDiscarded is true if models no longer read the message: its turn failed, another answer
+	// has replaced it, or the user went back to what was said before it.
+	MetadataDiscarded = "discarded"
 )
 
 // AskedBy returns the id of the tool call that the message answers; empty for none.
@@ -48,6 +51,9 @@ func WithoutEchoes(messages []Message) []Message {
 	}
 	return kept
 }
+
+// IsDiscarded reports whether models no longer read the message, see [MetadataDiscarded].
+func (m *Message) IsDiscarded() bool { return string(m.Metadata.Extra[MetadataDiscarded]) == "true" }
 
 // IsNotice reports whether a message's text is this program's own, see [MetadataNotice].
 func (m *Message) IsNotice() bool { return string(m.Metadata.Extra[MetadataNotice]) == "true" }

@@ -35,15 +35,6 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-func FuzzShortened(f *testing.F) {
-	f.Add(`{"messages":[{"a":"\\\"],"},7],"id":"x"}`)
-	f.Fuzz(func(t *testing.T, in string) {
-		if got, err := shortened(strings.NewReader(in)); err != nil || len(got) > len(in) {
-			t.Errorf("%d of %d bytes, %v", len(got), len(in), err)
-		}
-	})
-}
-
 func TestShortenedHasLimits(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", maxChatMessage)

@@ -103,6 +103,8 @@ func classifyChat(err error) *problem.Error {
 		return problem.ErrShuttingDown
 	case errors.Is(err, chat.ErrEmpty):
 		return problem.BadRequest("empty_content", "", "The message is empty.")
+	case errors.Is(err, chat.ErrNoMessage):
+		return problem.NotFound("message_not_found", "There is no such message on this thread since its last reset.")
 	case errors.Is(err, chat.ErrTooLarge):
 		return problem.TooLarge(param, plainWords(message, chat.ErrTooLarge))
 	case errors.Is(err, chat.ErrProvider):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -24,8 +25,8 @@ type messageStore interface {
 
 type messagePage struct {
 	Messages []persistence.Message `json:"messages"`
-	// NextAfter is the number of the last message here, from which to continue; null if there was
-	// none.
+	// NextAfter is the number of the last message of the page, shown or not, from which to continue;
+	// null if there was none.
 	NextAfter *int64 `json:"next_after"`
 }
 
@@ -38,16 +39,23 @@ func (h *messages) list(c echo.Context, key persistence.Key) error {
 	if err != nil {
 		return err
 	}
+	current, err := input.Bool(c, "current")
+	if err != nil {
+		return err
+	}
 	messages, err := h.store.Messages(c.Request().Context(), key, after, int(limit))
 	if err != nil {
 		return orThread(err)
 	}
 	page := messagePage{Messages: messages}
+	if n := len(messages); n > 0 {
+		page.NextAfter = new(messages[n-1].Seq)
+	}
+	if current {
+		page.Messages = slices.DeleteFunc(messages, func(m persistence.Message) bool { return m.IsDiscarded() })
+	}
 	if page.Messages == nil {
 		page.Messages = []persistence.Message{}
-	}
-	if n := len(messages); n > 0 {
-		page.NextAfter = &messages[n-1].Seq
 	}
 	return c.JSON(http.StatusOK, page)
 }

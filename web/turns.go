@@ -136,7 +136,7 @@ func (h *turns) run(c echo.Context, key persistence.Key, begin func() (*chat.Tur
 }
 
 // regenerate begins a turn that answers a message again: the one with the id, or the one that the
-// message with the id answers; without an id, the last one.
+// message with the id answers; without an id, the last one. What was said since stays.
 func (h *turns) regenerate(ctx context.Context, key persistence.Key, messageID string, instructions []string) (*chat.Turn, error) {
 	asked, err := h.chat.Asked(ctx, key, messageID)
 	if err != nil {
@@ -177,7 +177,11 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 		}
 		return h.resumeTurn(c, key, decided)
 	}
-	text, images := last.userInput()
+	var text string
+	var images []chat.Image
+	if last.Role != string(persistence.RoleAssistant) {
+		text, images = last.userInput()
+	}
 	if done, err := h.chatInCall(c, key, body, text, images, instructions); done || err != nil {
 		return err
 	}
@@ -209,27 +213,63 @@ func (h *turns) chatInCall(c echo.Context, key persistence.Key, body *useChat, t
 	return true, nil
 }
 
-// beginChat begins the turn that useChat asks for. A retried request does not repeat a message that
-// is already in the thread. A message that the user has edited, which keeps its id there, is a new
-// one here: the thread keeps what was answered before.
+// beginChat begins the turn that useChat asks for. What the client shows last counts: a message that is already in the
+// thread, as in a retried request, is answered again; a new one is said, even to regenerate, which is how a client
+// retries what was refused. Where the user went back, the client has cut off what came after, and so it is left
+// out of the model's context here, though the thread keeps it. A message that the user has edited, which keeps its id
+// there, is a new one here.
 func (h *turns) beginChat(ctx context.Context, key persistence.Key, body *useChat, req chat.TurnRequest) (*chat.Turn, error) {
-	last := &body.Messages[len(body.Messages)-1]
-	if body.Trigger == triggerRegenerate {
-		return h.regenerate(ctx, key, body.MessageID, req.Instructions)
-	}
-	if input.ValidID(last.ID, persistence.MaxIDBytes) {
-		req.MessageID = last.ID
-		asked, err := h.chat.Asked(ctx, key, last.ID)
-		if err == nil && asked.ID == last.ID && saysTheSame(asked, req) {
-			return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked.ID, Instructions: req.Instructions})
+	id := body.Messages[len(body.Messages)-1].ID
+	asked, edited, err := h.askedBefore(ctx, key, body, req)
+	if err == nil && !edited {
+		again := chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked.ID, Instructions: req.Instructions}
+		if body.Trigger == triggerRegenerate || body.MessageID == id {
+			again.Back = asked.ID
 		}
+		return h.chat.Turn(ctx, again)
+	}
+	if err == nil {
+		req.Back, req.SentAs = asked.ID, id
+		return h.chat.Turn(ctx, req)
+	}
+	if !errors.Is(err, chat.ErrNoMessage) {
+		return nil, err
+	}
+	if input.ValidID(id, persistence.MaxIDBytes) {
+		req.MessageID = id
 	}
 	t, err := h.chat.Turn(ctx, req)
-	if errors.Is(err, persistence.ErrConflict) { // an earlier form of it, or another thread's message, has this id
-		req.MessageID = ""
+	if errors.Is(err, persistence.ErrConflict) { // another thread's message has this id, or one before a reset
+		req.MessageID, req.SentAs = "", id
 		t, err = h.chat.Turn(ctx, req)
 	}
 	return t, err
+}
+
+// askedBefore finds the user's message in the thread that useChat wants to be answered; edited means that it has other
+// words now. chat.ErrNoMessage means that it is new.
+func (h *turns) askedBefore(ctx context.Context, key persistence.Key, body *useChat, req chat.TurnRequest) (asked persistence.Message, edited bool, err error) {
+	again, last := body.Trigger == triggerRegenerate, body.Messages[len(body.Messages)-1].ID
+	says := strings.TrimSpace(req.Text) != "" || len(req.Images) > 0
+	if input.ValidID(last, persistence.MaxIDBytes) {
+		asked, err = h.chat.Asked(ctx, key, last)
+		if !errors.Is(err, chat.ErrNoMessage) {
+			return asked, err == nil && says && !saysTheSame(asked, req), err
+		}
+	}
+	if again && input.ValidID(body.MessageID, persistence.MaxIDBytes) {
+		asked, err = h.chat.Asked(ctx, key, body.MessageID)
+		if !errors.Is(err, chat.ErrNoMessage) {
+			return asked, false, err
+		}
+	}
+	if again {
+		asked, err = h.chat.Asked(ctx, key, "")
+		if err == nil && (!says || saysTheSame(asked, req)) || err != nil && !errors.Is(err, chat.ErrEmpty) {
+			return asked, false, err
+		}
+	}
+	return asked, false, chat.ErrNoMessage
 }
 
 // saysTheSame reports whether a saved message has the words of a request, and as many images.

@@ -291,6 +291,7 @@ func TestRegenerate(t *testing.T) {
 	if result, err := turn.Wait(within(t)); err != nil || result.Finish != chat.FinishStop || result.Text != "Two. More." {
 		t.Errorf("turn %+v, %v", result, err)
 	}
+	wantError(t, b.do(t, "POST", messagesPath(key), `{"trigger":"regenerate-message","messageId":"none"}`), 404, "message_not_found")
 	if all := b.messages(t, key); len(all) != 3 || string(all[1].Metadata.Extra["discarded"]) != "true" {
 		t.Errorf("the thread is %+v", all)
 	}

@@ -73,18 +73,116 @@ func TestUseChatEdits(t *testing.T) {
 	for _, text := range []string{"hello", "good evening"} {
 		wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("mine", text)), 200)
 	}
-	var got []string
-	for _, m := range b.messages(t, key) {
-		got = append(got, string(m.Role)+" "+m.Text())
+	if got, want := shown(b.messages(t, key)), "user hello|assistant One.|user good evening|assistant Two."; got != want {
+		t.Errorf("the thread is %q, want %q", got, want)
 	}
-	if want := "user hello|assistant One.|user good evening|assistant Two."; strings.Join(got, "|") != want {
-		t.Errorf("the thread is %q, want %q", strings.Join(got, "|"), want)
+	if got, want := script.lastRead(), "user good evening"; got != want {
+		t.Errorf("the model reads %q, want %q", got, want)
 	}
-	script.mu.Lock()
-	last := script.requests[len(script.requests)-1].Messages
-	script.mu.Unlock()
-	if m := last[len(last)-1]; !strings.HasSuffix(m.Content, "good evening") {
-		t.Errorf("the model reads %+v", m)
+	// The client goes on calling it by that id.
+	for _, body := range []string{uiSaid("mine", "good evening"), strings.Replace(uiSaid("mine", "good evening"), "submit-message", triggerRegenerate, 1)} {
+		wantStatus(t, b.do(t, "POST", messagesPath(key), body), 200)
+		if got, want := script.lastRead(), "user good evening"; got != want {
+			t.Errorf("the model reads %q, want %q", got, want)
+		}
+	}
+}
+
+// lastRead returns what the model was last sent, without the context before a user's words.
+func (s *script) lastRead() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []string
+	for _, m := range s.requests[len(s.requests)-1].Messages {
+		all = append(all, string(m.Role)+" "+m.Content[strings.LastIndexByte(m.Content, '\n')+1:])
+	}
+	return strings.Join(all, "|")
+}
+
+// shown returns the words of messages.
+func shown(messages []persistence.Message) string {
+	var all []string
+	for _, m := range messages {
+		all = append(all, string(m.Role)+" "+m.Text())
+	}
+	return strings.Join(all, "|")
+}
+
+// TestUseChatGoesBack has the user go back to an earlier message: useChat cuts off what came after it,
+// and so does the model's context.
+func TestUseChatGoesBack(t *testing.T) {
+	t.Parallel()
+	const all = "user one|assistant 1.|user two|assistant 2.|user three|assistant 3."
+	for name, c := range map[string]struct {
+		id, text, trigger, messageID string // "answer" stands for the id of the answer to two
+		read, current, saved         string
+	}{
+		"an earlier answer again": {
+			"u2", "two", triggerRegenerate, "answer",
+			"user one|assistant 1.|user two", "user one|assistant 1.|user two|assistant 4.", all + "|assistant 4.",
+		},
+		"an earlier message again": {
+			"u2", "two", triggerRegenerate, "u2",
+			"user one|assistant 1.|user two", "user one|assistant 1.|user two|assistant 4.", all + "|assistant 4.",
+		},
+		"under an id of the client's own": {
+			"x", "two", triggerRegenerate, "answer",
+			"user one|assistant 1.|user two", "user one|assistant 1.|user two|assistant 4.", all + "|assistant 4.",
+		},
+		"an earlier message edited": {
+			"u1", "uno", "submit-message", "u1",
+			"user uno", "user uno|assistant 4.", all + "|user uno|assistant 4.",
+		},
+		"edited to the same": {
+			"u1", "one", "submit-message", "u1",
+			"user one", "user one|assistant 4.", all + "|assistant 4.",
+		},
+		"one that never arrived": { // it was refused, as while another turn ran
+			"u4", "four", triggerRegenerate, "",
+			all + "|user four", all + "|user four|assistant 4.", all + "|user four|assistant 4.",
+		},
+		"one that never arrived, by its id": {
+			"u4", "four", triggerRegenerate, "u4",
+			all + "|user four", all + "|user four|assistant 4.", all + "|user four|assistant 4.",
+		},
+		"the last one by its words": {
+			"x", "three", triggerRegenerate, "",
+			"user one|assistant 1.|user two|assistant 2.|user three", "user one|assistant 1.|user two|assistant 2.|user three|assistant 4.", all + "|assistant 4.",
+		},
+		"a retry": {
+			"u3", "three", "submit-message", "",
+			"user one|assistant 1.|user two|assistant 2.|user three", "user one|assistant 1.|user two|assistant 2.|user three|assistant 4.", all + "|assistant 4.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, script := scriptedChat(words("1."), words("2."), words("3."), words("4."), words("5."))
+			b := setupChat(t, cfg, nil)
+			key := b.thread(t, access.LocalOwner)
+			for i, text := range []string{"one", "two", "three"} {
+				wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid(fmt.Sprint("u", i+1), text)), 200)
+			}
+			if c.messageID == "answer" {
+				c.messageID = b.messages(t, key)[3].ID
+			}
+			body := strings.Replace(uiSaid(c.id, c.text), `"submit-message"`, fmt.Sprintf(`%q,"messageId":%q`, c.trigger, c.messageID), 1)
+			wantStatus(t, b.do(t, "POST", messagesPath(key), body), 200)
+			if got := script.lastRead(); got != c.read {
+				t.Errorf("the model reads %q, want %q", got, c.read)
+			}
+			r := b.do(t, "GET", messagesPath(key)+"?current=true", "")
+			if got := shown(decode[messagePage](t, r).Messages); got != c.current {
+				t.Errorf("the client is shown %q, want %q", got, c.current)
+			}
+			if got := shown(b.messages(t, key)); got != c.saved {
+				t.Errorf("saved is %q, want %q", got, c.saved)
+			}
+			// The next turn goes on from there.
+			wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("next", "next")), 200)
+			if got := script.lastRead(); got != c.current+"|user next" {
+				t.Errorf("then the model reads %q, want %q", got, c.current+"|user next")
+			}
+		})
 	}
 }
 

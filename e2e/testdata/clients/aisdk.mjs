@@ -50,6 +50,13 @@ const first = last().id;
 await chat.regenerate();
 seen.regenerated = { text: texts(last()), another: last().id !== first, messages: chat.messages.length };
 
+// The user goes back: the server's thread is what the client shows, as the next turns prove, too.
+await chat.sendMessage({ text: 'How are you?' });
+await chat.sendMessage({ text: 'Hello again', messageId: chat.messages[0].id });
+const shownBy = (messages) => messages.map((message) => `${message.role} ${texts(message)}`).join('|');
+const current = async () => (await (await fetch(`${url}/messages?current=true`)).json()).messages;
+seen.edited = { messages: chat.messages.length, same: shownBy(await current()) === shownBy(chat.messages) };
+
 // Tools of the server: its own, and one of an MCP server.
 await chat.sendMessage({ text: 'Draw me a chart, please.' });
 const chart = toolOf(last());
