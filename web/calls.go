@@ -140,8 +140,8 @@ func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret 
 		return bridge.Started{}, orThread(err)
 	}
 	started, err := h.open(ctx, start, secret)
-	if err != nil && made {
-		// Nothing was said on it.
+	if err != nil && made && classify(err).Code != string(bridge.CodeCallActive) {
+		// Nothing was said on it. If another call of the same secret has it, it stays.
 		err = errors.Join(err, h.remove.thread(context.WithoutCancel(ctx), key))
 	}
 	return started, err
@@ -168,8 +168,9 @@ func (h *calls) begin(ctx context.Context, start bridge.Start) (bridge.Started, 
 	if err := room(ctx, start.Owner); err != nil {
 		return bridge.Started{}, err
 	}
+	// A call that waits on the thread, or is taken over, makes room; for any other the bridge refuses this one.
 	moving := false
-	if start.ThreadID != "" && start.Takeover {
+	if start.ThreadID != "" {
 		id, _, err := h.live.find(ctx, persistence.Key{Owner: start.Owner, Thread: start.ThreadID})
 		if err != nil {
 			return bridge.Started{}, err

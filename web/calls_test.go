@@ -179,6 +179,18 @@ func TestCallLimits(t *testing.T) {
 		wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", ""), 200)
 		wantStatus(t, start(t, b, ""), 201)
 	})
+	t.Run("a call that waits on the thread makes room", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(c *Config) { tokens(c); c.Limits.MaxCallsPerOwner = 1 })
+		alice := as("alice-token-of-tests")
+		r := start(t, b, "", alice)
+		wantStatus(t, r, 201)
+		thread := r.Header.Get("X-Thread-Id")
+		wantError(t, start(t, b, "?thread_id="+thread, alice), 409, "call_active")
+		b.calls.waiting = true
+		wantError(t, start(t, b, "", alice), 429, "too_many_calls")
+		wantStatus(t, start(t, b, "?thread_id="+thread, alice), 201)
+	})
 	t.Run("reconnect takes none", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, func(c *Config) { c.Limits.MaxCalls = 1 })

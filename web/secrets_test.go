@@ -216,6 +216,19 @@ func TestSecretWithoutThreadStaysOnTheOneItMade(t *testing.T) {
 	}
 }
 
+// TestSecretsSecondCallKeepsTheFirst has two first calls come at once, of which the one that made the
+// thread is the later one: the other keeps its thread.
+func TestSecretsSecondCallKeepsTheFirst(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	ek := mint(t, b, "").Value
+	b.calls.failWith(&bridge.Error{Code: bridge.CodeCallActive, Message: "m"})
+	wantError(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek)), 409, "call_active")
+	if threads := decode[threadPage](t, b.do(t, "GET", "/api/threads", "")).Threads; len(threads) != 1 {
+		t.Errorf("%d threads are left", len(threads))
+	}
+}
+
 // TestFixedSession has an application's server mint a secret with a session.
 func TestFixedSession(t *testing.T) {
 	t.Parallel()

@@ -37,6 +37,7 @@ type fakeCalls struct {
 	hungUp  []string
 	forgot  []string
 	live    map[string]string // owner/thread → call
+	waiting bool              // the live calls wait for their browsers
 	fail    error
 	entered chan struct{} // if not nil, gets a value when Start begins
 	hold    chan struct{} // if not nil, Start waits for it
@@ -70,7 +71,7 @@ func (f *fakeCalls) Start(ctx context.Context, s bridge.Start) (bridge.Started, 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, busy := f.live[s.Owner+"/"+s.ThreadID]; busy && !s.Takeover {
+	if _, busy := f.live[s.Owner+"/"+s.ThreadID]; busy && !s.Takeover && !f.waiting {
 		return bridge.Started{}, &bridge.Error{Code: bridge.CodeCallActive, Message: "The thread has a live call."}
 	}
 	f.live[s.Owner+"/"+s.ThreadID] = id
