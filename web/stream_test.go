@@ -344,6 +344,7 @@ func TestResume(t *testing.T) {
 		wantError(t, b.do(t, "GET", stream, "", header("Last-Event-ID", id)), 400, "invalid_value")
 	}
 	wantError(t, b.do(t, "GET", "/api/threads/unknown/stream", ""), 404, "thread_not_found")
+	wantError(t, b.do(t, "GET", "/api/threads/unknown/messages/chat/stream", ""), 404, "thread_not_found")
 	if got := b.messages(t, key); got[1].Text() != "One. More." || got[1].Metadata.Status != persistence.StatusCompleted {
 		t.Errorf("saved %+v", got[1])
 	}
@@ -379,7 +380,9 @@ func TestStreamsAreLimited(t *testing.T) {
 	}
 	wantStatus(t, b.do(t, "POST", "/api/threads/"+key.Thread+"/interrupt", ""), 200)
 	f.rest()
-	wantStatus(t, b.do(t, "GET", "/api/threads/"+key.Thread+"/stream", ""), 204)
+	for _, path := range []string{"/api/threads/" + key.Thread + "/stream", messagesPath(key) + "/stream", messagesPath(key) + "/chat/stream"} {
+		wantStatus(t, b.do(t, "GET", path, ""), 204)
+	}
 }
 
 func TestAcceptsAStream(t *testing.T) {

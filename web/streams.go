@@ -36,6 +36,8 @@ type streams struct {
 func (h *streams) routes(r router) {
 	r.Echo.GET("/api/threads/:id/messages/stream", onThread(h.resume), r.user)
 	r.Echo.GET("/api/threads/:id/stream", onThread(h.resume), r.user)
+	// useChat appends its chat's id to the address that takes its messages.
+	r.Echo.GET("/api/threads/:id/messages/:chat_id/stream", onThread(h.resume), r.user)
 }
 
 // explain puts a failure into words for the client of a stream.
