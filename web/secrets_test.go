@@ -152,6 +152,22 @@ func TestExpiredSecretKeepsItsCall(t *testing.T) {
 	wantError(t, reconnect(b, "call-2", opener), 404, "call_not_found")
 }
 
+// TestExpiredSecretIsNoGuess presents one often, as a page does that does not know: nobody at its address
+// is locked out.
+func TestExpiredSecretIsNoGuess(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) { tokens(c); c.Limits.SignInsPerMinute = 2 })
+	ek := mint(t, b, `{"expires_after":{"seconds":10}}`, as("alice-token-of-tests")).Value
+	b.clock.advance(11 * time.Second)
+	for range 4 {
+		wantError(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek)), 401, "invalid_api_key")
+	}
+	forged := ek[:len(ek)-2] + "AA"
+	for _, status := range []int{401, 401, 429} {
+		wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as(forged)), status)
+	}
+}
+
 // TestRevokedSecretKeepsNoCall revokes secrets whose calls live on, before and after they expire.
 func TestRevokedSecretKeepsNoCall(t *testing.T) {
 	t.Parallel()

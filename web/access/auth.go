@@ -78,7 +78,7 @@ func (a *Authenticator) identify(r *http.Request, by Peer, secretsToo bool, call
 			return Identity{}, problem.Unauthorized("A client secret can only open and end calls.")
 		}
 		who, err := a.Secrets.identify(r.Context(), token, callID)
-		if isRefusal(err) {
+		if isRefusal(err) && !errors.Is(err, errSecretOver) {
 			err = a.guesses.wrong(by, err)
 		}
 		return who, err

@@ -59,8 +59,12 @@ type ClientSecret struct {
 	MakesThread bool `json:"makes_thread,omitempty"`
 }
 
-// errExpired is the answer to a token that was once valid.
-var errExpired = problem.Unauthorized("This token has expired.")
+// errExpired and errSecretOver are the answers to a token and a client secret that were once valid: who
+// presents them is not guessing.
+var (
+	errExpired    = problem.Unauthorized("This token has expired.")
+	errSecretOver = problem.Unauthorized("This client secret has expired or was revoked.")
+)
 
 // isRefusal reports whether err means that a token is wrong.
 func isRefusal(err error) bool {

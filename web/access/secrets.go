@@ -89,10 +89,12 @@ func (s *Secrets) identify(ctx context.Context, token, callID string) (Identity,
 	if errors.Is(err, persistence.ErrNotFound) && callID != "" {
 		saved, err = s.mint.saved(ctx, kindCallOf+id, callID, &secret)
 	}
-	if isUnknown(err) {
+	switch {
+	case errors.Is(err, errForged):
 		return Identity{}, problem.Unauthorized("This client secret is unknown or has expired.")
-	}
-	if err != nil {
+	case errors.Is(err, persistence.ErrNotFound):
+		return Identity{}, errSecretOver
+	case err != nil:
 		return Identity{}, err
 	}
 	secret.id, secret.Owner, secret.Expires = id, saved.Owner, saved.ExpiresAt
