@@ -73,9 +73,9 @@ func (s *Store) AccessToken(ctx context.Context, kind, id string) (AccessToken, 
 	return AccessToken{ID: r.ID, Kind: r.Kind, Owner: r.Owner, Data: r.Data, CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Time}, nil
 }
 
-// CountAccessTokens returns how many tokens of a kind an owner has.
-func (s *Store) CountAccessTokens(ctx context.Context, owner, kind string) (int, error) {
-	n, err := s.eng.read().CountAccessTokens(ctx, pgdb.CountAccessTokensParams{Owner: owner, Kind: kind})
+// CountAccessTokens returns how many tokens of a kind an owner has that are valid at a time.
+func (s *Store) CountAccessTokens(ctx context.Context, owner, kind string, at time.Time) (int, error) {
+	n, err := s.eng.read().CountAccessTokens(ctx, pgdb.CountAccessTokensParams{Owner: owner, Kind: kind, Now: dbtype.At(at)})
 	return int(n), s.fail("count access tokens", err)
 }
 

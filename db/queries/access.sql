@@ -13,7 +13,7 @@ VALUES (@id, @kind, @owner, @data, @created_at, @expires_at);
 SELECT * FROM access_tokens WHERE id = @id AND kind = @kind;
 
 -- name: CountAccessTokens :one
-SELECT count(*) FROM access_tokens WHERE owner = @owner AND kind = @kind;
+SELECT count(*) FROM access_tokens WHERE owner = @owner AND kind = @kind AND expires_at > @now;
 
 -- name: DeleteAccessToken :execrows
 DELETE FROM access_tokens WHERE id = @id AND kind = @kind AND owner = @owner;

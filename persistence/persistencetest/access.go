@@ -39,8 +39,10 @@ func (s suite) accessTokens(t *testing.T) {
 			t.Errorf("%q %q: %v", c.kind, c.id, err)
 		}
 	}
-	if n, err := store.CountAccessTokens(ctx, "alice", "session"); err != nil || n != 3 {
-		t.Errorf("%d tokens, %v", n, err)
+	for at, want := range map[time.Time]int{start: 3, start.Add(time.Hour): 0} {
+		if n, err := store.CountAccessTokens(ctx, "alice", "session", at); err != nil || n != want {
+			t.Errorf("%d tokens at %v, %v, want %d", n, at, err, want)
+		}
 	}
 	for _, of := range [][2]string{{"alice", "client_secret"}, {"bob", "session"}} {
 		if err := store.TrimAccessTokens(ctx, of[0], of[1], 0); err != nil {

@@ -15,6 +15,9 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"go.uber.org/goleak"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,6 +55,26 @@ func TestRateLimitForgets(t *testing.T) {
 	c.advance(time.Hour)
 	if err := l.Take("new"); err != nil || len(l.all) != 1 {
 		t.Errorf("%d addresses are kept after an hour, err %v", len(l.all), err)
+	}
+}
+
+// TestExpiredSecretsMakeRoom has as many secrets as are allowed expire.
+func TestExpiredSecretsMakeRoom(t *testing.T) {
+	t.Parallel()
+	c := &clock{t: time.Unix(1_000_000, 0)}
+	m, err := newMint(kindSecret, NewSecret("a secret that only tests know"), persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Secrets{m, 2}
+	for i, want := range []bool{true, true, false, true} {
+		if i == 3 {
+			c.advance(time.Minute)
+		}
+		_, err := s.Add(t.Context(), ClientSecret{Owner: "alice", Thread: "t", Expires: c.now().Add(time.Minute)})
+		if (err == nil) != want {
+			t.Errorf("secret %d: %v", i, err)
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ func New(a Auth, guesses *Guesses, store TokenStore, now func() time.Time) (*Aut
 	if err != nil {
 		return nil, err
 	}
-	out.Secrets = &Secrets{secrets}
+	out.Secrets = &Secrets{secrets, MaxSecretsPerOwner}
 	if out.jwt, err = newJWTVerifier(a, now); err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 type TokenStore interface {
 	SaveAccessToken(ctx context.Context, t persistence.AccessToken, keep int) error
 	AccessToken(ctx context.Context, kind, id string) (persistence.AccessToken, error)
-	CountAccessTokens(ctx context.Context, owner, kind string) (int, error)
+	CountAccessTokens(ctx context.Context, owner, kind string, at time.Time) (int, error)
 	DeleteAccessToken(ctx context.Context, owner, kind, id string) error
 	DeleteAccessTokens(ctx context.Context, owner string) (int, error)
 	TrimAccessTokens(ctx context.Context, owner, kind string, keep int) error

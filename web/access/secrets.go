@@ -26,18 +26,21 @@ const (
 )
 
 // Secrets issues, reads and revokes client secrets. It is safe for concurrent use.
-type Secrets struct{ mint *mint }
+type Secrets struct {
+	mint *mint
+	max  int // valid ones of one owner
+}
 
 // Add issues a token for the secret. Too many valid ones of its owner are a 429.
 func (s *Secrets) Add(ctx context.Context, secret ClientSecret) (string, error) {
-	n, err := s.mint.store.CountAccessTokens(ctx, secret.Owner, kindSecret)
+	n, err := s.mint.store.CountAccessTokens(ctx, secret.Owner, kindSecret, s.mint.now())
 	if err != nil {
 		return "", err
 	}
-	if n >= MaxSecretsPerOwner {
+	if n >= s.max {
 		return "", problem.TooMany("too_many_secrets", "You have too many valid client secrets. Wait for some to expire.", problem.RetryFull)
 	}
-	token, err := s.mint.issue(ctx, secret.Owner, secret, secret.Expires, MaxSecretsPerOwner)
+	token, err := s.mint.issue(ctx, secret.Owner, secret, secret.Expires, s.max)
 	return SecretPrefix + token, err
 }
 

@@ -12,16 +12,17 @@ import (
 )
 
 const countAccessTokens = `-- name: CountAccessTokens :one
-SELECT count(*) FROM access_tokens WHERE owner = $1 AND kind = $2
+SELECT count(*) FROM access_tokens WHERE owner = $1 AND kind = $2 AND expires_at > $3
 `
 
 type CountAccessTokensParams struct {
 	Owner string
 	Kind  string
+	Now   dbtype.Time
 }
 
 func (q *Queries) CountAccessTokens(ctx context.Context, arg CountAccessTokensParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countAccessTokens, arg.Owner, arg.Kind)
+	row := q.db.QueryRow(ctx, countAccessTokens, arg.Owner, arg.Kind, arg.Now)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
