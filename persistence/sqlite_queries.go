@@ -191,6 +191,10 @@ func (s sqliteQueries) EraseToolCalls(ctx context.Context, arg pgdb.EraseToolCal
 	return s.q.EraseToolCalls(ctx, sqlitedb.EraseToolCallsParams(arg))
 }
 
+func (s sqliteQueries) ExpireThread(ctx context.Context, arg pgdb.ExpireThreadParams) (int64, error) {
+	return s.q.ExpireThread(ctx, sqlitedb.ExpireThreadParams(arg))
+}
+
 func (s sqliteQueries) FailOpenResponses(ctx context.Context, arg pgdb.FailOpenResponsesParams) error {
 	return s.q.FailOpenResponses(ctx, sqlitedb.FailOpenResponsesParams(arg))
 }

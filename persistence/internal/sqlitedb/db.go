@@ -156,6 +156,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.eraseToolCallsStmt, err = db.PrepareContext(ctx, eraseToolCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseToolCalls: %w", err)
 	}
+	if q.expireThreadStmt, err = db.PrepareContext(ctx, expireThread); err != nil {
+		return nil, fmt.Errorf("error preparing query ExpireThread: %w", err)
+	}
 	if q.failOpenResponsesStmt, err = db.PrepareContext(ctx, failOpenResponses); err != nil {
 		return nil, fmt.Errorf("error preparing query FailOpenResponses: %w", err)
 	}
@@ -664,6 +667,11 @@ func (q *Queries) Close() error {
 	if q.eraseToolCallsStmt != nil {
 		if cerr := q.eraseToolCallsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eraseToolCallsStmt: %w", cerr)
+		}
+	}
+	if q.expireThreadStmt != nil {
+		if cerr := q.expireThreadStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing expireThreadStmt: %w", cerr)
 		}
 	}
 	if q.failOpenResponsesStmt != nil {
@@ -1224,6 +1232,7 @@ type Queries struct {
 	eraseResponsesStmt            *sql.Stmt
 	eraseThreadStmt               *sql.Stmt
 	eraseToolCallsStmt            *sql.Stmt
+	expireThreadStmt              *sql.Stmt
 	failOpenResponsesStmt         *sql.Stmt
 	failOpenToolCallsStmt         *sql.Stmt
 	failTextResponsesStmt         *sql.Stmt
@@ -1369,6 +1378,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		eraseResponsesStmt:            q.eraseResponsesStmt,
 		eraseThreadStmt:               q.eraseThreadStmt,
 		eraseToolCallsStmt:            q.eraseToolCallsStmt,
+		expireThreadStmt:              q.expireThreadStmt,
 		failOpenResponsesStmt:         q.failOpenResponsesStmt,
 		failOpenToolCallsStmt:         q.failOpenToolCallsStmt,
 		failTextResponsesStmt:         q.failTextResponsesStmt,

@@ -74,6 +74,9 @@ type Querier interface {
 	EraseResponses(ctx context.Context, arg EraseResponsesParams) (int64, error)
 	EraseThread(ctx context.Context, arg EraseThreadParams) error
 	EraseToolCalls(ctx context.Context, arg EraseToolCallsParams) (int64, error)
+	// ExpireThread is DisownThread for a thread that ListExpired has listed. It changes
+	// nothing if the thread has been used since.
+	ExpireThread(ctx context.Context, arg ExpireThreadParams) (int64, error)
 	FailOpenResponses(ctx context.Context, arg FailOpenResponsesParams) error
 	FailOpenToolCalls(ctx context.Context, arg FailOpenToolCallsParams) error
 	FailTextResponses(ctx context.Context, arg FailTextResponsesParams) error
@@ -169,7 +172,7 @@ type Querier interface {
 	// subqueries that run once, so the index returns the rows in order, and those before a
 	// reset are not read.
 	ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error)
-	// ListThreads gives the threads among ids (a JSON array; an empty one is all) that have
+	// ListThreads returns the threads among ids (a JSON array; an empty one is all) that have
 	// each of the words (a JSON array, in lower case) in the title or in a message that is
 	// finished. A thread is asked for a word in the index, which knows words of three letters
 	// and more, and in what is not in the index yet.
@@ -182,7 +185,7 @@ type Querier interface {
 	LockOwner(ctx context.Context, arg LockOwnerParams) error
 	// MessageSeq returns a message's number without reading its text.
 	MessageSeq(ctx context.Context, arg MessageSeqParams) (int64, error)
-	// MessagesWithWord gives messages of the owner's other threads that have a word (in
+	// MessagesWithWord returns messages of the owner's other threads that have a word (in
 	// lower case): not all of a common one, but those of the threads that are in use, or
 	// were begun last.
 	MessagesWithWord(ctx context.Context, arg MessagesWithWordParams) ([]string, error)
@@ -211,7 +214,7 @@ type Querier interface {
 	SaveTextSession(ctx context.Context, arg SaveTextSessionParams) error
 	SaveToolCall(ctx context.Context, arg SaveToolCallParams) (int64, error)
 	SaveToolPin(ctx context.Context, arg SaveToolPinParams) error
-	// SearchMessages gives those among ids (a JSON array) that are of the owner's other
+	// SearchMessages returns those among ids (a JSON array) that are of the owner's other
 	// threads, first what holds most of the words (a JSON array of words in lower case), then
 	// the latest.
 	SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error)
@@ -232,7 +235,7 @@ type Querier interface {
 	TakeCommand(ctx context.Context, arg TakeCommandParams) (int64, error)
 	// TakeRate counts one use. If nothing is left it changes nothing.
 	TakeRate(ctx context.Context, arg TakeRateParams) (int64, error)
-	// ThreadsWithWord gives the threads that have a word (in lower case) in the title or in
+	// ThreadsWithWord returns the threads that have a word (in lower case) in the title or in
 	// a message that is finished. A row without text says that these are not all, because
 	// the word is a common one: that max_rows threads have, or shorter than the index knows.
 	// Each thread takes one step in the index, however often it has the word; what is not in

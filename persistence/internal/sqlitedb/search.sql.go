@@ -46,7 +46,7 @@ type ListThreadsParams struct {
 	MaxRows  int64
 }
 
-// ListThreads gives the threads among ids (a JSON array; an empty one is all) that have
+// ListThreads returns the threads among ids (a JSON array; an empty one is all) that have
 // each of the words (a JSON array, in lower case) in the title or in a message that is
 // finished. A thread is asked for a word in the index, which knows words of three letters
 // and more, and in what is not in the index yet.
@@ -140,7 +140,7 @@ type MessagesWithWordParams struct {
 	MaxRows      int64
 }
 
-// MessagesWithWord gives messages of the owner's other threads that have a word (in
+// MessagesWithWord returns messages of the owner's other threads that have a word (in
 // lower case): not all of a common one, but those of the threads that are in use, or
 // were begun last.
 func (q *Queries) MessagesWithWord(ctx context.Context, arg MessagesWithWordParams) ([]string, error) {
@@ -200,7 +200,7 @@ type SearchMessagesRow struct {
 	Hits      int64
 }
 
-// SearchMessages gives those among ids (a JSON array) that are of the owner's other
+// SearchMessages returns those among ids (a JSON array) that are of the owner's other
 // threads, first what holds most of the words (a JSON array of words in lower case), then
 // the latest.
 func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error) {
@@ -278,7 +278,7 @@ type ThreadsWithWordParams struct {
 	MaxRows int64
 }
 
-// ThreadsWithWord gives the threads that have a word (in lower case) in the title or in
+// ThreadsWithWord returns the threads that have a word (in lower case) in the title or in
 // a message that is finished. A row without text says that these are not all, because
 // the word is a common one: that max_rows threads have, or shorter than the index knows.
 // Each thread takes one step in the index, however often it has the word; what is not in

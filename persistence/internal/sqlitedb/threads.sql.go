@@ -268,6 +268,29 @@ func (q *Queries) EraseToolCalls(ctx context.Context, arg EraseToolCallsParams) 
 	return result.RowsAffected()
 }
 
+const expireThread = `-- name: ExpireThread :execrows
+UPDATE threads SET owner = '', title = '', search_title = ''
+WHERE threads.id = ?1 AND threads.owner = ?2 AND threads.updated_at < ?3
+    AND NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.thread_id = threads.id AND c.ended_at IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM turns AS u WHERE u.thread_id = threads.id AND u.ended_at IS NULL)
+`
+
+type ExpireThreadParams struct {
+	ID     string
+	Owner  string
+	Before dbtype.Time
+}
+
+// ExpireThread is DisownThread for a thread that ListExpired has listed. It changes
+// nothing if the thread has been used since.
+func (q *Queries) ExpireThread(ctx context.Context, arg ExpireThreadParams) (int64, error) {
+	result, err := q.exec(ctx, q.expireThreadStmt, expireThread, arg.ID, arg.Owner, arg.Before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 const getThread = `-- name: GetThread :one
 SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq FROM threads WHERE id = ?1 AND owner = ?2
 `
