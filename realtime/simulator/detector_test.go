@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pion/rtp"
@@ -283,6 +284,7 @@ func FuzzClientEvent(f *testing.F) {
 		`{"session":{"type":"realtime","tools":[{"type":"function","name":"x","parameters":{"type":"object"}}]}}`,
 		`{"item":{"type":"message","role":"user","content":[{"type":"input_text","text":"x"}]}}`,
 		`{"item":{"type":"function_call_output","call_id":"c","output":""}}`,
+		`{"response":{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"x"}]},{"type":"item_reference","id":"x"}]}}`,
 	} {
 		f.Add([]byte(raw))
 	}
@@ -294,16 +296,20 @@ func FuzzClientEvent(f *testing.F) {
 		set := newSettings("gpt-realtime")
 		before, _ := json.Marshal(set.shown)
 		if patch, ok := o["session"].(object); ok {
-			if refusal := set.update(patch, true, false); refusal != nil {
+			if refusal := set.update(patch, progress{created: true}); refusal != nil {
 				if after, _ := json.Marshal(set.shown); string(before) != string(after) {
 					t.Fatalf("refused with %v, but changed to %s", refusal, after)
 				}
 			}
 		}
+		if clientSchema["response.create"]("", o) == nil {
+			params, _ := o["response"].(object)
+			_, _ = new(conversation).context(params)
+		}
 		if raw, ok := o["item"].(object); ok {
 			var conv conversation
-			if it, refusal := conv.newItem(raw); refusal == nil {
-				if _, err := json.Marshal(it.shown()); err != nil || len(it.id) > maxID {
+			if it, refusal := conv.newItem("item", raw); refusal == nil {
+				if _, err := json.Marshal(it.shown()); err != nil || utf8.RuneCountInString(it.id) > maxID {
 					t.Fatalf("item %+v: %v", it, err)
 				}
 			}
