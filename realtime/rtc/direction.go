@@ -44,8 +44,8 @@ func withDirections(text string) string {
 	return strings.Join(parts, "")
 }
 
-// narrowed returns an answer that does not send where the offer does not receive (RFC 9429, 5.3.1). Pion's answer to
-// sendonly is sendrecv, which Firefox refuses.
+// narrowed returns an answer that does not send where the offer does not receive (RFC 9429, 5.3.1). Pion goes on with
+// sendrecv when a later offer only sends, which Firefox refuses.
 func narrowed(answer, offer string) string {
 	parts, offered := split(answer), split(offer)
 	for i := range min(len(parts), len(offered)) {

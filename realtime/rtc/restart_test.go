@@ -284,6 +284,25 @@ func TestRestartRefused(t *testing.T) {
 	}
 }
 
+// TestRestartDirections has a browser change who sends: it mutes itself, or us.
+func TestRestartDirections(t *testing.T) {
+	t.Parallel()
+	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
+	b.rec.waitState(t, StateConnected)
+	own := b.offerAgain(t, false)
+	for _, tt := range []struct{ offered, want string }{
+		{"sendonly", "recvonly"}, {"recvonly", "sendonly"}, {"sendrecv", "sendrecv"},
+	} {
+		answer, err := b.peer.Restart(testContext(t), strings.Replace(own, "a=sendrecv", "a="+tt.offered, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := directionOf(split(answer)[1]); got != tt.want {
+			t.Errorf("%s is answered with %s, want %s", tt.offered, got, tt.want)
+		}
+	}
+}
+
 // TestRestartBeforeConnection restarts before the first connection is up, because the network changed meanwhile.
 func TestRestartBeforeConnection(t *testing.T) {
 	t.Parallel()
