@@ -43,15 +43,15 @@ func (l *lines) next() error {
 	for {
 		part, err := l.in.ReadSlice('\n')
 		l.line = append(l.line, part...)
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull) && len(l.line) <= maxMessage:
-			continue
-		case errors.Is(err, bufio.ErrBufferFull):
+		if len(l.line) > maxMessage {
 			return fmt.Errorf("it wrote a line of more than %d bytes", maxMessage)
-		case err != nil && len(l.line) == 0:
+		}
+		if err == nil || !errors.Is(err, bufio.ErrBufferFull) && len(l.line) > 0 {
+			break
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			return err
 		}
-		break
 	}
 	message := bytes.TrimSpace(l.line)
 	if len(message) == 0 || message[0] != '{' && message[0] != '[' || !bytes.Contains(message, []byte(`"jsonrpc"`)) {
