@@ -54,7 +54,7 @@ func (p *process) connect() (mcp.Transport, error) {
 	p.cmd = exec.CommandContext(context.Background(), p.config.Command, p.config.Args...)
 	p.cmd.Dir = p.config.Cwd
 	p.cmd.Env = environment(p.config.Env)
-	p.cmd.Stderr = &lineLog{log: p.log, secrets: p.secrets, message: "MCP server stderr"}
+	p.cmd.Stderr = &lineLog{secrets: p.secrets, log: func(attrs ...any) { p.log.Info("MCP server stderr", attrs...) }}
 	p.cmd.WaitDelay = time.Second // a grandchild may hold stderr open
 	ownGroup(p.cmd)
 	// Pipes of our own: with cmd.StdoutPipe, Wait would discard what the child wrote last.
@@ -75,7 +75,7 @@ func (p *process) connect() (mcp.Transport, error) {
 	}
 	p.stdin, p.stdout, p.exited = stdin, stdout, make(chan struct{})
 	go p.wait()
-	other := &lineLog{log: p.log, secrets: p.secrets, message: "MCP server stdout, not a message"}
+	other := &lineLog{secrets: p.secrets, log: func(attrs ...any) { p.log.Info("MCP server stdout, not a message", attrs...) }}
 	return &mcp.IOTransport{Reader: linesOf(stdout, p.tasks, other), Writer: stdin, MaxLineLength: -1}, nil // lines has a limit
 }
 

@@ -2,7 +2,6 @@ package mcptool
 
 import (
 	"bytes"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -19,9 +18,8 @@ const (
 // many are dropped and counted.
 // Only one goroutine writes to it.
 type lineLog struct {
-	log     *slog.Logger
+	log     func(attrs ...any)
 	secrets *strings.Replacer
-	message string
 
 	line    []byte
 	limiter *rate.Limiter
@@ -61,5 +59,5 @@ func (l *lineLog) flush() {
 		attrs = append(attrs, "dropped_before", l.dropped)
 		l.dropped = 0
 	}
-	l.log.Info(l.message, attrs...)
+	l.log(attrs...)
 }
