@@ -19,7 +19,7 @@ func TestManyClientTools(t *testing.T) {
 	}{
 		"all fit":   {sizes: slices.Repeat([]int{100}, clienttool.MaxTools)},
 		"too many":  {sizes: slices.Repeat([]int{1}, clienttool.MaxTools+2), left: []string{"t64", "t65"}},
-		"too large": {sizes: []int{clienttool.MaxDeclaration, 30_000, 40_000, 10}, left: []string{"t0", "t2"}},
+		"too large": {sizes: []int{30_000, 40_000, 10, 40_000}, left: []string{"t1", "t3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
