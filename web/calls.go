@@ -52,9 +52,7 @@ const (
 
 // voiceCalls is what the routes need of the live calls; *bridge.Calls implements it.
 type voiceCalls interface {
-	CheckSession(object json.RawMessage, fixed bool) error
-	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
-	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
+	callSetUp
 	Hangup(ctx context.Context, owner, callID string) error
 	Free(ctx context.Context, key persistence.Key) error
 	Live(owner, threadID string) (callID string, ok bool)
@@ -63,6 +61,13 @@ type voiceCalls interface {
 	Decided(key persistence.Key, toolCallID string)
 	Say(ctx context.Context, owner, threadID, text string, imageIDs []string) (persistence.Message, error)
 	Count() int
+}
+
+// callSetUp connects browsers to calls.
+type callSetUp interface {
+	CheckSession(object json.RawMessage, fixed bool) error
+	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
+	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
 }
 
 // offer is what a client sends to set up a call.

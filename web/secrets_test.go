@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -143,7 +144,7 @@ func TestExpiredSecretKeepsItsCall(t *testing.T) {
 		"another call":                 b.do(t, "POST", callsPath+"?takeover=true", sdpOffer, sdpType, opener),
 		"a thread":                     b.do(t, "GET", messagesPath(key), "", opener),
 	} {
-		if r.StatusCode != 401 {
+		if r.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s: status %d, %s", name, r.StatusCode, r.body)
 		}
 	}
