@@ -262,6 +262,7 @@ func (s suite) insertAndReset(t *testing.T) {
 func (s suite) instructions(t *testing.T) {
 	b := s.setup(t)
 	old := b.append(t, text(persistence.RoleSystem, "old"))
+	b.append(t, text(persistence.RoleUser, "bye"))
 	if err := b.store.ResetThread(t.Context(), b.key); err != nil {
 		t.Fatalf("ResetThread() = %v", err)
 	}
@@ -270,8 +271,8 @@ func (s suite) instructions(t *testing.T) {
 	b.append(t, text(persistence.RoleSystem, "b"))
 	b.append(t, text(persistence.RoleAssistant, "hello"))
 	c := b.append(t, text(persistence.RoleSystem, "c"))
-	b.insert(t, text(persistence.RoleSystem, "late"), old.ID) // into the context before, and c moves
-	c, err := b.store.Message(t.Context(), b.key, c.ID)
+	b.insert(t, text(persistence.RoleSystem, "late"), old.ID) // into the context before
+	c, err := b.store.Message(t.Context(), b.key, c.ID)       // which has moved
 	if err != nil {
 		t.Fatalf("Message() = %v", err)
 	}
