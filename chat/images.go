@@ -56,15 +56,14 @@ func (i Image) part() persistence.Part {
 }
 
 // data reads a data URL; ok is false for other URLs.
-func (i Image) data() (mediaType string, data []byte, ok bool) {
+func (i Image) data() (data []byte, ok bool) {
 	rest, ok := strings.CutPrefix(i.URL, "data:")
 	if !ok {
-		return "", nil, false
+		return nil, false
 	}
 	head, text, _ := strings.Cut(rest, ",")
-	mediaType, ok = strings.CutSuffix(head, ";base64")
 	data, err := base64.StdEncoding.DecodeString(text)
-	return mediaType, data, ok && err == nil
+	return data, strings.HasSuffix(head, ";base64") && err == nil
 }
 
 // imageOf returns the image in a part; ok is false for other parts.
@@ -79,7 +78,7 @@ func imageOf(p *persistence.Part) (i Image, ok bool) {
 func keepImages(b *persistence.Batch, thread string, images []Image, quota int64) ([]Image, error) {
 	kept := slices.Clone(images)
 	for n, i := range kept {
-		_, data, ok := i.data()
+		data, ok := i.data()
 		if !ok {
 			continue
 		}
@@ -104,7 +103,7 @@ func checkImages(images []Image, saved int) error {
 		if !slices.Contains(persistence.ImageTypes, i.MediaType) {
 			return fmt.Errorf("%w: %q is not one of %s", ErrImages, i.MediaType, strings.Join(persistence.ImageTypes, ", "))
 		}
-		if _, data, ok := i.data(); strings.HasPrefix(i.URL, "data:") && (!ok || len(data) == 0) {
+		if data, ok := i.data(); strings.HasPrefix(i.URL, "data:") && (!ok || len(data) == 0) {
 			return fmt.Errorf("%w: a data URL cannot be read", ErrImages)
 		}
 	}

@@ -109,7 +109,7 @@ func (p *prompt) show(ctx context.Context, key persistence.Key, entries []entry)
 // read reads an image, in a form that the provider accepts.
 func (p *prompt) read(ctx context.Context, key persistence.Key, i Image) (saved persistence.Image, err error) {
 	id, ofThread := strings.CutPrefix(i.URL, persistence.ImagePath(key.Thread))
-	switch _, data, ok := i.data(); {
+	switch data, ok := i.data(); {
 	case ok:
 		saved, err = persistence.NewImage(data)
 	case ofThread:
