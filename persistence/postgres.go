@@ -204,7 +204,8 @@ func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
 	for i, l := range letters {
 		channels[i], payloads[i] = l.channel, l.payload
 	}
-	relaying, err := e.relaying.Load(), error(nil)
+	var err error
+	relaying := e.relaying.Load()
 	if relaying {
 		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return relay(ctx, tx, channels, payloads) })
 	} else {
