@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -44,7 +43,7 @@ func NewMetrics() *Metrics {
 		draftsDropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "voicebridge_drafts_dropped_total", Help: "Draft events that were dropped because a browser was slow."}),
 		requests:      counter("voicebridge_http_requests_total", "HTTP requests, by route, method and status.", "route", "method", "status"),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "voicebridge_http_request_duration_seconds", Help: "Time to answer HTTP requests, by route.",
+			Name: "voicebridge_http_request_duration_seconds", Help: "Time to answer HTTP requests other than WebSockets, by route.",
 			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10},
 		}, []string{"route"}),
 		socketsClosed: counter("voicebridge_sockets_closed_total", "WebSockets that were closed, by reason.", "reason"),
@@ -97,14 +96,13 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true, EnableOpenMetrics: true})
 }
 
-func (m *Metrics) request(route, method string, status int, took time.Duration) {
+func (m *Metrics) request(route, method string, status int) {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete, http.MethodOptions:
 	default:
 		method = "other"
 	}
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
-	m.durations.WithLabelValues(route).Observe(took.Seconds())
 }
 
 // refused counts only our own codes: an upstream's code is free text.

@@ -110,7 +110,10 @@ func (p *pipeline) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		took := time.Since(started)
 		status, route := c.Response().Status, p.routeName(c)
-		p.metrics.request(route, c.Request().Method, status, took)
+		p.metrics.request(route, c.Request().Method, status)
+		if !c.IsWebSocket() { // a socket takes as long as its client stays
+			p.metrics.durations.WithLabelValues(route).Observe(took.Seconds())
+		}
 		p.log.Log(c.Request().Context(), requestLevel(route), "request",
 			"method", c.Request().Method, "path", shortPath(c.Request().URL.Path), "route", route, "status", status,
 			"bytes", c.Response().Size, "duration_ms", took.Milliseconds(), "ip", c.RealIP(), "request_id", requestID(c))

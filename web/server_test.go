@@ -133,6 +133,7 @@ func TestMetrics(t *testing.T) {
 		b.do(t, "GET", path, "")
 	}
 	b.do(t, "BREW", "/", "")
+	b.do(t, "GET", "/api/ws", "", header("Connection", "Upgrade"), header("Upgrade", "websocket"))
 	b.pipeline.metrics.CallEnded("hangup")
 	b.pipeline.metrics.DraftsDropped(3)
 	r := b.do(t, "GET", "/metrics", "")
@@ -146,7 +147,7 @@ func TestMetrics(t *testing.T) {
 		`voicebridge_http_requests_total{method="GET",route="/api/threads/:id",status="404"} 1`,
 		`voicebridge_http_requests_total{method="GET",route="/",status="200"} 1`,
 		`voicebridge_http_requests_total{method="GET",route="page",status="200"} 1`,
-		"go_goroutines ",
+		`voicebridge_http_request_duration_seconds_count{route="page"} 1`, "go_goroutines ",
 	} {
 		if !strings.Contains(body, "\n"+line) {
 			t.Errorf("%q is missing", line)
@@ -154,6 +155,9 @@ func TestMetrics(t *testing.T) {
 	}
 	if strings.Contains(body, "made-up") || strings.Contains(body, "BREW") || strings.Contains(body, "some-thread") {
 		t.Error("requests of strangers create metrics")
+	}
+	if strings.Contains(body, `voicebridge_http_request_duration_seconds_count{route="/api/ws"}`) {
+		t.Error("the life of a socket counts as the time of a request")
 	}
 }
 
