@@ -32,12 +32,13 @@ const addNoise = `(async () => {
 	const pixels = new ImageData(600, 600);
 	pixels.data.forEach((_, i) => { pixels.data[i] = i % 4 === 3 ? 255 : Math.random() * 256; });
 	canvas.getContext('2d').putImageData(pixels, 0, 0);
+	const blob = await canvas.convertToBlob();
 	const files = new DataTransfer();
-	files.items.add(new File([await canvas.convertToBlob()], 'noise.png', { type: 'image/png' }));
+	files.items.add(new File([blob], 'noise.png', { type: 'image/png' }));
 	const input = probe.all('image-file')[0];
 	input.files = files.files;
 	input.dispatchEvent(new Event('change', { bubbles: true }));
-	return files.files[0].size > 512 << 10;
+	return blob.size > 512 << 10;
 })()`
 
 // holdUploads lets images wait until probe.upload is called.
