@@ -58,6 +58,28 @@ func TestRateLimitForgets(t *testing.T) {
 	}
 }
 
+// noCalls are calls that have all ended.
+type noCalls struct{}
+
+func (noCalls) Live(string, string) (string, bool)                  { return "", false }
+func (noCalls) Count() int                                          { return 0 }
+func (noCalls) CallsElsewhere(context.Context, string) (int, error) { return 0, nil }
+
+func TestCallLimitForgetsOwners(t *testing.T) {
+	t.Parallel()
+	l := NewCallLimit(noCalls{}, noCalls{}, 5, 1)
+	for i := range 100 {
+		done, err := l.Take(t.Context(), fmt.Sprint("owner", i), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done("thread", "call")
+	}
+	if n := len(l.live); n > 6 {
+		t.Errorf("%d owners without a call are kept", n)
+	}
+}
+
 // TestExpiredSecretsMakeRoom has as many secrets as are allowed expire.
 func TestExpiredSecretsMakeRoom(t *testing.T) {
 	t.Parallel()

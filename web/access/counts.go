@@ -88,6 +88,11 @@ func (l *CallLimit) Take(ctx context.Context, owner string, moving bool) (done f
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.prune(owner)
+	if len(l.live) > l.max { // most of these owners have no calls any more, and may not come back
+		for owner := range l.live {
+			l.prune(owner)
+		}
+	}
 	if !moving && l.calls.Count()+l.pending >= l.max {
 		return nil, problem.TooMany("too_many_calls", "The server has reached its limit of live calls. Try again later.", problem.RetryFull)
 	}
