@@ -1,12 +1,15 @@
 package mcptool
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -133,15 +136,30 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 // knows the session of a request with that context, and so has not acted on it.
 type unknownSession struct{}
 
+// noSession is what those servers say.
+var noSession = regexp.MustCompile(`(?i)session|not initialized`)
+
 // forgotten reports whether the server no longer knows the session of a request. It then answers 404
 // (MCP specification 2025-11-25, transports, session management); servers made after examples of the
-// SDKs answer 400. In the body may be an error of JSON-RPC, which the SDK would take for the server's
-// answer to the call, and keep the session.
+// SDKs answer 400, as others do for calls that they refuse. In the body may be an error of JSON-RPC, which
+// the SDK would take for the server's answer to the call, and keep the session.
 func forgotten(request *http.Request, response *http.Response) bool {
 	if request.Method != http.MethodPost || request.Header.Get("Mcp-Session-Id") == "" {
 		return false
 	}
-	if response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusBadRequest {
+	switch response.StatusCode {
+	case http.StatusNotFound:
+	case http.StatusBadRequest:
+		body := response.Body
+		start, _ := io.ReadAll(io.LimitReader(body, 4<<10)) // an error comes again
+		response.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(start), body), body}
+		if !noSession.Match(start) {
+			return false
+		}
+	default:
 		return false
 	}
 	if unknown, ok := request.Context().Value(unknownSession{}).(*atomic.Bool); ok {

@@ -90,6 +90,23 @@ func TestForgottenSession(t *testing.T) {
 	}
 }
 
+// TestRefusedCall has a server that refuses a call with the status 400, and knows the session.
+func TestRefusedCall(t *testing.T) {
+	t.Parallel()
+	const answer = `{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"Invalid params: no such city"}}`
+	f := &forgetful{next: newHTTPHandler(t), status: http.StatusBadRequest, answer: answer}
+	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHandler(t, f).url}})
+	f.all.Store(true)
+	for range 2 {
+		if result := b.call(t, "s__echo", `{"text":"x"}`); !strings.Contains(result.Error, "refused the call") || !strings.Contains(result.Error, "no such city") {
+			t.Errorf("got %+v", result)
+		}
+	}
+	if begun := f.begun.Load(); begun != 1 {
+		t.Errorf("%d sessions were begun", begun)
+	}
+}
+
 // TestCredentials has servers that refuse those of the configuration, at once or later.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
