@@ -17,8 +17,8 @@ import (
 // a thread of a hundred thousand messages as in a small one.
 var plans = map[string]string{
 	"ListReplay":        "messages_by_seq",
+	"ListInstructions":  "messages_instructions",
 	"ListMessages":      "messages_by_seq",
-	"ListInstructions":  "messages_by_seq",
 	"ListChanges":       "messages_by_revision",
 	"FirstMessageAfter": "messages_by_seq",
 	"LastMessage":       "messages_by_seq",

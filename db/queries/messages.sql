@@ -59,8 +59,7 @@ ORDER BY m.seq DESC
 LIMIT CAST(@max_rows AS bigint);
 
 -- ListInstructions lists the system messages before a number, the newest first, as
--- ListReplay does. It passes over all messages between them, so it is for threads that are
--- longer than what is replayed.
+-- ListReplay does.
 -- name: ListInstructions :many
 SELECT m.* FROM messages AS m
 WHERE m.thread_id = @thread_id AND m.role = 'system' AND m.seq < @before_seq

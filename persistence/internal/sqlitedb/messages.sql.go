@@ -249,8 +249,7 @@ type ListInstructionsParams struct {
 }
 
 // ListInstructions lists the system messages before a number, the newest first, as
-// ListReplay does. It passes over all messages between them, so it is for threads that are
-// longer than what is replayed.
+// ListReplay does.
 func (q *Queries) ListInstructions(ctx context.Context, arg ListInstructionsParams) ([]Message, error) {
 	rows, err := q.query(ctx, q.listInstructionsStmt, listInstructions,
 		arg.ThreadID,

@@ -139,8 +139,7 @@ type Querier interface {
 	ListGrowing(ctx context.Context, arg ListGrowingParams) ([]Message, error)
 	ListInstances(ctx context.Context) ([]Instance, error)
 	// ListInstructions lists the system messages before a number, the newest first, as
-	// ListReplay does. It passes over all messages between them, so it is for threads that are
-	// longer than what is replayed.
+	// ListReplay does.
 	ListInstructions(ctx context.Context, arg ListInstructionsParams) ([]Message, error)
 	ListLegs(ctx context.Context, arg ListLegsParams) ([]UpstreamLeg, error)
 	// ListLegsToHangUp lists legs of all owners. A leg is due if it has ended, or its call
