@@ -79,7 +79,7 @@ func (s *State) browserRestarted(gen int) {
 }
 
 // browserJoined makes another connection the browser's. It gets what its predecessor knew: the
-// session, that the call is ready, and which tools are running or waiting.
+// session, that the call is ready, that changes wait for the database, and which tools are running or waiting.
 func (s *State) browserJoined(in BrowserJoined) {
 	if s.phase >= draining {
 		return
@@ -98,6 +98,9 @@ func (s *State) browserJoined(in BrowserJoined) {
 		return
 	}
 	s.sendReady()
+	if s.pending > 0 {
+		s.notify(storageEvent{Type: "bridge.storage.delayed", Pending: s.pending})
+	}
 	for _, run := range s.tools.unfinished() {
 		s.tools.resend(run)
 	}

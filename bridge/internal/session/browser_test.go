@@ -16,3 +16,17 @@ func TestLongEventID(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinDuringAStorageFault reloads the page while changes wait for the database: the new one is told, too.
+func TestJoinDuringAStorageFault(t *testing.T) {
+	t.Parallel()
+	c := limited(t, Limits{})
+	c.reduce(StorageDelayed{Pending: 3})
+	c.play("br joins")
+	c.reduce(StorageDelayed{})
+	c.play("br joins")
+	out := c.out.String()
+	if n, m := strings.Count(out, `"pending":3,"type":"bridge.storage.delayed"`), strings.Count(out, "bridge.storage.recovered"); n != 2 || m != 1 {
+		t.Errorf("told %d times of the delay, %d times of its end:\n%s", n, m, out)
+	}
+}

@@ -167,12 +167,12 @@ func (s *State) idle() {
 
 // storage tells the browser when changes begin or cease to wait for the database.
 func (s *State) storage(pending int) {
+	before := s.pending
+	s.pending = pending
 	switch {
 	case pending > 0:
-		s.delayed = true
 		s.notify(storageEvent{Type: "bridge.storage.delayed", Pending: pending})
-	case s.delayed:
-		s.delayed = false
+	case before > 0:
 		s.notify(storageEvent{Type: "bridge.storage.recovered"})
 	}
 }

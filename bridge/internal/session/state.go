@@ -25,7 +25,7 @@ type State struct {
 	endBy      time.Time
 	drainBy    time.Time
 	browserLeg browserLeg
-	delayed    bool // the browser knows that the database is unavailable
+	pending    int  // changes that wait for the database
 	busy       bool // watchers know that a turn is in progress
 	backlog    backlog
 	delivered  map[string]*message // texts from elsewhere, by message id
