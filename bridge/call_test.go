@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/bridge"
+	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
@@ -297,6 +298,39 @@ func TestTakeoverRace(t *testing.T) {
 	if _, ours := started.Load(live); !ok || !ours || b.calls.Count() != 1 {
 		t.Errorf("live %q of %d calls", live, b.calls.Count())
 	}
+}
+
+// TestTakeoverRaceOfProcesses has two processes take a thread over at the same moment: the call that is there first gives
+// way, and nobody is refused.
+func TestTakeoverRaceOfProcesses(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	var benches []*bench
+	for _, name := range []string{"a", "b"} {
+		store := persistencetest.Open(t, url, persistence.Options{Instance: name})
+		if err := store.Serve(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b := newBench(t, store, benchConfig{})
+		ctx, cancel := context.WithCancel(b.ctx)
+		handling := task.Go(func() { _ = store.HandleCommands(ctx, b.calls.HandleCommand) })
+		t.Cleanup(func() { cancel(); <-handling })
+		benches = append(benches, b)
+	}
+	thread, err := benches[0].store.CreateThread(t.Context(), owner, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for _, b := range benches {
+		_, offer := b.offer()
+		wg.Go(func() {
+			if _, err := b.calls.Start(b.ctx, bridge.Start{Owner: owner, ThreadID: thread.ID, Offer: offer, Takeover: true}); err != nil {
+				t.Errorf("start: %v", err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestSay(t *testing.T) {
