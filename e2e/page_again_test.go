@@ -11,7 +11,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestPageRegenerates has an answer regenerated: the other one is said to its end.
+// TestPageRegenerates has an answer regenerated: the other one is said to its end, and the first one is marked
+// as replaced.
 func TestPageRegenerates(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
@@ -24,6 +25,7 @@ func TestPageRegenerates(t *testing.T) {
 	if last := p.messages(t)[2]; last.Status != "completed" || last.Role != "assistant" {
 		t.Errorf("the other answer is %+v", last)
 	}
+	p.until(t, "the mark of the first answer", "probe.all('replaced').length === 1 && document.querySelectorAll('[data-testid=message]')[1].contains(probe.all('replaced')[0])")
 }
 
 // addNoise adds an image to the message in the box that is larger than what a data channel takes.

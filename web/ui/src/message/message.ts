@@ -24,6 +24,8 @@ export interface Metadata {
   error?: string;
   /** The text is the server's own words, such as why an answer failed, and not the model's. */
   notice?: boolean;
+  /** The model no longer reads the message: its turn failed, or something else was said instead. */
+  discarded?: boolean;
 }
 
 export interface TextPart {
@@ -95,6 +97,7 @@ function readMetadata(raw: Json): Metadata {
     latencyMs: readLatency(raw.latency_ms),
     error: asText(asObject(raw.error).message) || undefined,
     notice: raw.notice === true || undefined,
+    discarded: raw.discarded === true || undefined,
   };
 }
 

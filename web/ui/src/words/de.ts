@@ -244,6 +244,7 @@ export const de: Words = {
     interruptedCut: 'Unterbrochen. Der graue Teil wurde nicht gehört.',
     showCut: 'Nicht Gehörtes anzeigen',
     hideCut: 'Nicht Gehörtes ausblenden',
+    replaced: 'Ersetzt. Das Modell liest dies nicht mehr.',
     notTranscribed: 'Was Sie hier gesagt haben, konnte nicht transkribiert werden.',
     notDelivered: 'Diese Nachricht wurde nicht zugestellt.',
     failed: 'Die Antwort ist fehlgeschlagen.',

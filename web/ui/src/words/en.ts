@@ -252,6 +252,7 @@ export const en = {
     interruptedCut: 'Interrupted. The grey part was not heard.',
     showCut: 'Show what was not heard',
     hideCut: 'Hide what was not heard',
+    replaced: 'Replaced. The model no longer reads this.',
     notTranscribed: 'What you said here could not be transcribed.',
     notDelivered: 'This message was not delivered.',
     failed: 'The answer failed.',
