@@ -16,10 +16,13 @@ const (
 	// collectEvery is how long the room should last between two collections. A collection takes some
 	// 50 ms with 100 calls: too small a share of that time to affect the audio's p99.
 	collectEvery = 10 * time.Second
-	// leastRoom is the room, in bytes, below which a collection is not worthwhile. The room also
-	// grows by no more than that every paceEvery: otherwise a burst of new calls would mix what they
-	// need only at the start with what they keep, and the heap would never be small again.
-	leastRoom = 8 << 20
+	// leastRoom is the room, in bytes, below which a collection is not worthwhile: what 50 calls
+	// allocate in collectEvery while only audio flows.
+	leastRoom = 4 << 20
+	// roomStep is by how many bytes the room grows at most every paceEvery: otherwise a burst of new
+	// calls would mix what they need only at the start with what they keep, and the heap would
+	// never be small again.
+	roomStep = 8 << 20
 	// mostRoom, in bytes, is what a busy program gets, or as much as is alive if that is more, as
 	// with Go's default: transcripts at 20 events a second in each of 50 calls fill it in some 5 s.
 	mostRoom  = 64 << 20
@@ -76,14 +79,14 @@ type pace struct {
 	calmRoom  uint64 // the most of these
 }
 
-// look sets the room; it is called every paceEvery. It reports whether the room has become much
-// smaller.
+// look sets the room; it is called every paceEvery. It reports whether the room has become smaller by
+// a quarter, or more, so that memory is worth giving back.
 func (p *pace) look(allocated, alive uint64) (shrinks bool) {
 	made := allocated - p.allocated
 	p.allocated = allocated
 	wanted := max(min(made*uint64(collectEvery/paceEvery), max(alive, mostRoom)), min(leastRoom, alive))
 	if wanted >= p.room {
-		p.room, p.calm, p.calmRoom = min(wanted, p.room+leastRoom), 0, 0
+		p.room, p.calm, p.calmRoom = min(wanted, p.room+roomStep), 0, 0
 		return false
 	}
 	p.calm++
@@ -91,7 +94,7 @@ func (p *pace) look(allocated, alive uint64) (shrinks bool) {
 	if p.calm < calmPaces {
 		return false
 	}
-	shrinks = p.calmRoom < p.room/2
+	shrinks = p.calmRoom <= p.room/4*3
 	p.room, p.calm, p.calmRoom = p.calmRoom, 0, 0
 	return shrinks
 }
