@@ -41,11 +41,6 @@ type UpstreamLeg struct {
 
 // SaveLeg writes the record of an upstream leg, or its changes. That it has ended or was hung up
 // cannot be undone. ErrConflict means that another thread's leg has the call and generation.
-func (s *Store) SaveLeg(ctx context.Context, key Key, l UpstreamLeg) error {
-	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveLeg(l) })
-}
-
-// SaveLeg is Store.SaveLeg.
 func (b *Batch) SaveLeg(l UpstreamLeg) error {
 	return b.save("save upstream leg", l.CallID, func() (int64, error) {
 		if l.Generation < 1 || len(l.UpstreamID) > MaxIDBytes {

@@ -1,6 +1,7 @@
 package persistencetest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ func saveLegs(t *testing.T, b bundle, legs ...persistence.UpstreamLeg) {
 		if l.StartedAt.IsZero() {
 			l.StartedAt = ago
 		}
-		if err := b.store.SaveLeg(t.Context(), b.key, l); err != nil {
+		if err := saveLeg(t.Context(), b.store, b.key, l); err != nil {
 			t.Fatalf("SaveLeg(%+v) = %v", l, err)
 		}
 	}
@@ -69,14 +70,14 @@ func (s suite) legs(t *testing.T) {
 	if got, err := b.store.Legs(ctx, other, "c"); err != nil || len(got) != 0 {
 		t.Errorf("Legs() of a stranger = %v, %v", got, err)
 	}
-	wantErr(t, "SaveLeg() of another's", b.store.SaveLeg(ctx, other, first), persistence.ErrConflict)
-	wantErr(t, "SaveLeg() in a stranger's thread", b.store.SaveLeg(ctx, persistence.Key{Owner: "bert", Thread: b.key.Thread}, second), persistence.ErrNotFound)
+	wantErr(t, "SaveLeg() of another's", saveLeg(ctx, b.store, other, first), persistence.ErrConflict)
+	wantErr(t, "SaveLeg() in a stranger's thread", saveLeg(ctx, b.store, persistence.Key{Owner: "bert", Thread: b.key.Thread}, second), persistence.ErrNotFound)
 	for what, l := range map[string]persistence.UpstreamLeg{
 		"no call":       {Generation: 1},
 		"no generation": {CallID: "c"},
 		"a long id":     {CallID: "c", Generation: 1, UpstreamID: strings.Repeat("x", persistence.MaxIDBytes+1)},
 	} {
-		wantErr(t, "SaveLeg() with "+what, b.store.SaveLeg(ctx, b.key, l), persistence.ErrInvalid)
+		wantErr(t, "SaveLeg() with "+what, saveLeg(ctx, b.store, b.key, l), persistence.ErrInvalid)
 	}
 	bad := persistence.UpstreamLeg{CallID: "d", Generation: 1, Upstream: "a\x00\xff", UpstreamID: "\x00'", Reason: "\xff\""}
 	saveLegs(t, b, bad)
@@ -203,4 +204,8 @@ func (s suite) recoverLegs(t *testing.T) {
 		t.Errorf("Recover() again = %v, %v", calls, err)
 	}
 	wantRows(t, url, "SELECT attempts FROM upstream_legs", "1", "1") // the pause continues
+}
+
+func saveLeg(ctx context.Context, store *persistence.Store, key persistence.Key, l persistence.UpstreamLeg) error {
+	return store.Batch(ctx, key, func(b *persistence.Batch) error { return b.SaveLeg(l) })
 }
