@@ -29,13 +29,13 @@ var radialBarChart = kind{
 	description: "Draws bars bent into rings, such as progress towards goals.",
 	schema: object(titleField(),
 		required("data", list(object(
-			required("name", label("Name of the ring")),
-			required("value", number("Value of the ring").with("minimum", 0)),
-			optional("maxValue", number("Value of the full ring; 1.2 times the largest value if it is missing").with("exclusiveMinimum", 0)),
-		), maxPoints, "The rings")),
+			required("name", label()),
+			required("value", number().with("minimum", 0)),
+			optional("maxValue", number().about("Value of the full ring; 1.2 times the largest value if it is missing").with("exclusiveMinimum", 0)),
+		), maxPoints)),
 		descriptionField(),
-		optional("innerRadius", number("Inner radius in percent").with("minimum", 0).with("maximum", 100).with("default", 30)),
-		optional("outerRadius", number("Outer radius in percent, greater than innerRadius").with("minimum", 0).with("maximum", 100).with("default", 80))),
+		optional("innerRadius", number().about("Inner radius in percent").with("minimum", 0).with("maximum", 100).with("default", 30)),
+		optional("outerRadius", number().about("Outer radius in percent, greater than innerRadius").with("minimum", 0).with("maximum", 100).with("default", 80))),
 	build: build(checkRadial),
 }
 
@@ -84,15 +84,15 @@ var gaugeChart = kind{
 	name: "create_gauge_chart", chartType: "gauge", dataType: "gauge-chart", label: "gauge",
 	description: "Draws a gauge of one value between a lowest and a highest value, optionally with coloured thresholds.",
 	schema: object(titleField(),
-		required("value", number("The value, from minValue to maxValue")),
-		optional("minValue", number("Lowest value of the scale").with("default", 0)),
-		optional("maxValue", number("Highest value of the scale").with("default", 100)),
-		required("gaugeType", enum("Form of the gauge", "speedometer", "semi-circle", "radial")),
+		required("value", number().about("The value, from minValue to maxValue")),
+		optional("minValue", number().with("default", 0)),
+		optional("maxValue", number().with("default", 100)),
+		required("gaugeType", enum("speedometer", "semi-circle", "radial")),
 		unitField(),
 		optional("thresholds", schema{"type": "array", "maxItems": maxThresholds, "description": "Where the colour changes", "items": object(
-			required("value", number("Value from which the colour holds")),
+			required("value", number().about("Value from which the colour holds")),
 			required("color", schema{"type": "string", "pattern": hexColour, "description": "Colour, for example #d62728"}),
-			optional("label", label("Name of the band")),
+			optional("label", label()),
 		)}),
 		descriptionField()),
 	build: build(checkGauge),
@@ -144,24 +144,24 @@ type banComparison struct {
 	Label string          `json:"label"`
 }
 
-func numberOrText(description string) schema {
-	return schema{"type": []string{"number", "string"}, "minLength": 1, "maxLength": maxLabel, "description": description}
+func numberOrText() schema {
+	return schema{"type": []string{"number", "string"}, "minLength": 1, "maxLength": maxLabel}
 }
 
 var banChart = kind{
 	name: "create_ban_chart", chartType: "ban", dataType: "ban-chart", label: "big number",
 	description: "Shows one big number, optionally with a trend and a comparison.",
 	schema: object(titleField(),
-		required("value", numberOrText("The number, or a text such as 1.2M")),
+		required("value", numberOrText().about("The number, or a text such as 1.2M")),
 		unitField(),
 		optional("trend", object(
-			required("value", number("How much the number changed")),
-			required("direction", enum("Where it goes", "up", "down", "neutral")),
-			optional("label", label("What the change refers to")),
+			required("value", number().about("How much the number changed")),
+			required("direction", enum("up", "down", "neutral")),
+			optional("label", label().about("What the change refers to")),
 		)),
 		optional("comparison", object(
-			required("value", numberOrText("The number to compare with")),
-			required("label", label("What it is")),
+			required("value", numberOrText().about("The number to compare with")),
+			required("label", label()),
 		)),
 		descriptionField()),
 	build: build(checkBAN),

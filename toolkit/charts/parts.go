@@ -26,11 +26,11 @@ var pieChart = kind{
 	name: "create_pie_chart", chartType: "pie", dataType: "pie-chart", label: "pie chart",
 	description: "Draws a pie chart of the parts of a whole. Values must not be negative, and their sum not 0.",
 	schema: object(titleField(),
-		optional("canvasName", label("Name of the canvas that shows the chart")),
+		optional("canvasName", label()),
 		required("data", list(object(
-			required("label", label("Name of the slice")),
-			required("value", number("Size of the slice").with("minimum", 0)),
-		), maxPoints, "The slices")),
+			required("label", label()),
+			required("value", number().with("minimum", 0)),
+		), maxPoints)),
 		descriptionField(), unitField()),
 	build: build(checkPie),
 }
@@ -73,10 +73,10 @@ var funnelChart = kind{
 	description: "Draws a funnel of stages, such as a conversion. The stages are sorted by value, largest first.",
 	schema: object(titleField(),
 		required("data", list(object(
-			required("stage", label("Name of the stage")),
-			required("value", number("Size of the stage").with("minimum", 0)),
+			required("stage", label()),
+			required("value", number().with("minimum", 0)),
 			optional("fill", schema{"type": "string", "pattern": hexColour, "description": "Colour, for example #1f77b4"}),
-		), maxPoints, "The stages")),
+		), maxPoints)),
 		descriptionField(), unitField()),
 	build: build(checkFunnel),
 }
@@ -122,13 +122,13 @@ var treemapChart = kind{
 	description: "Draws a treemap: rectangles by size, each with children if there is a second level.",
 	schema: object(titleField(),
 		required("data", list(object(
-			required("name", label("Name of the rectangle")),
-			required("value", number("Size of the rectangle").with("minimum", 0)),
-			optional("children", schema{"type": "array", "maxItems": maxPoints, "description": "Parts of the rectangle", "items": object(
-				required("name", label("Name of the part")),
-				required("value", number("Size of the part").with("minimum", 0)),
+			required("name", label()),
+			required("value", number().with("minimum", 0)),
+			optional("children", schema{"type": "array", "maxItems": maxPoints, "items": object(
+				required("name", label()),
+				required("value", number().with("minimum", 0)),
 			)}),
-		), maxPoints, "The rectangles")),
+		), maxPoints)),
 		descriptionField()),
 	build: build(checkTreemap),
 }

@@ -28,12 +28,12 @@ var geographicChart = kind{
 	description: "Draws a map whose regions are coloured by value.",
 	schema: object(titleField(),
 		required("data", list(object(
-			required("regionCode", label("Code of the region: ISO 3166 for countries, FIPS or postal code in the USA, DMA code")),
-			required("regionName", label("Name of the region")),
-			required("value", number("Value of the region")),
-		), maxRegions, "The regions")),
-		required("geoType", enum("The map", "world", "usa-states", "usa-dma", "usa-counties")),
-		optional("colorScale", enum("Colours of the map", "blues", "reds", "greens", "viridis").with("default", "blues")),
+			required("regionCode", label().about("Code of the region: ISO 3166 for countries, FIPS or postal code in the USA, DMA code")),
+			required("regionName", label()),
+			required("value", number()),
+		), maxRegions)),
+		required("geoType", enum("world", "usa-states", "usa-dma", "usa-counties")),
+		optional("colorScale", enum("blues", "reds", "greens", "viridis").with("default", "blues")),
 		descriptionField()),
 	build: build(checkGeographic),
 }
@@ -69,8 +69,8 @@ type calendarDay struct {
 	Value float64 `json:"value"`
 }
 
-func date(description string) schema {
-	return schema{"type": "string", "pattern": dateFormat, "description": description + ", as YYYY-MM-DD"}
+func date() schema {
+	return schema{"type": "string", "pattern": dateFormat, "description": "YYYY-MM-DD"}
 }
 
 var calendarHeatmap = kind{
@@ -78,12 +78,12 @@ var calendarHeatmap = kind{
 	description: "Draws a calendar whose days are coloured by value.",
 	schema: object(titleField(),
 		required("data", list(object(
-			required("date", date("The day")),
-			required("value", number("Value of the day")),
-		), maxDays, "The days")),
-		optional("startDate", date("First day of the calendar")),
-		optional("endDate", date("Last day of the calendar")),
-		optional("colorScale", enum("Colours of the days", "github", "blues", "greens", "reds").with("default", "github")),
+			required("date", date()),
+			required("value", number()),
+		), maxDays)),
+		optional("startDate", date()),
+		optional("endDate", date()),
+		optional("colorScale", enum("github", "blues", "greens", "reds").with("default", "github")),
 		descriptionField()),
 	build: build(checkCalendar),
 }

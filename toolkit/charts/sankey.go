@@ -29,14 +29,14 @@ var sankeyChart = kind{
 	description: "Draws flows between nodes. Node ids are unique, each link joins two different nodes by their ids, and the links form no cycle.",
 	schema: object(titleField(),
 		required("nodes", list(object(
-			required("id", label("Unique id of the node")),
-			required("name", label("Name of the node")),
-		), maxPoints, "The nodes")),
+			required("id", label().about("Unique id of the node")),
+			required("name", label()),
+		), maxPoints)),
 		required("links", list(object(
-			required("source", label("Id of the node where the flow starts")),
-			required("target", label("Id of the node where the flow ends")),
-			required("value", number("Size of the flow").with("exclusiveMinimum", 0)),
-		), maxLinks, "The flows")),
+			required("source", label().about("Id of the node where the flow starts")),
+			required("target", label().about("Id of the node where the flow ends")),
+			required("value", number().with("exclusiveMinimum", 0)),
+		), maxLinks)),
 		descriptionField()),
 	build: build(checkSankey),
 }

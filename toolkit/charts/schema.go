@@ -69,21 +69,19 @@ func object(fields ...field) schema {
 	return schema{"type": "object", "properties": properties(fields), "required": names, "additionalProperties": false}
 }
 
-func list(items schema, limit int, description string) schema {
-	return schema{"type": "array", "items": items, "minItems": 1, "maxItems": limit, "description": description}
+func list(items schema, limit int) schema {
+	return schema{"type": "array", "items": items, "minItems": 1, "maxItems": limit}
 }
 
-func label(description string) schema {
-	return schema{"type": "string", "minLength": 1, "maxLength": maxLabel, "description": description}
-}
+func label() schema { return schema{"type": "string", "minLength": 1, "maxLength": maxLabel} }
 
-func number(description string) schema {
-	return schema{"type": "number", "description": description}
-}
+func number() schema { return schema{"type": "number"} }
 
-func enum(description string, values ...string) schema {
-	return schema{"type": "string", "enum": values, "description": description}
-}
+func enum(values ...string) schema { return schema{"type": "string", "enum": values} }
+
+// about adds a description, for what a field's name does not say: each session sends every schema,
+// and the model reads all of them again for each answer.
+func (s schema) about(description string) schema { return s.with("description", description) }
 
 // with adds keywords to a schema.
 func (s schema) with(key string, value any) schema {
@@ -93,13 +91,13 @@ func (s schema) with(key string, value any) schema {
 
 // Fields that many inputs share.
 func titleField() field {
-	return required("title", schema{"type": "string", "minLength": 1, "maxLength": maxTitle, "description": "Title of the chart"})
+	return required("title", schema{"type": "string", "minLength": 1, "maxLength": maxTitle})
 }
 
 func descriptionField() field {
 	return optional("description", schema{"type": "string", "maxLength": maxDescription, "description": "What the chart shows, in a sentence"})
 }
 
-func xLabelField() field { return optional("xAxisLabel", label("Label of the x axis")) }
-func yLabelField() field { return optional("yAxisLabel", label("Label of the y axis")) }
-func unitField() field   { return optional("unit", label("Unit of the values")) }
+func xLabelField() field { return optional("xAxisLabel", label()) }
+func yLabelField() field { return optional("yAxisLabel", label()) }
+func unitField() field   { return optional("unit", label()) }

@@ -31,13 +31,13 @@ type axisValue struct {
 
 func axisData(more ...field) field {
 	value := append([]field{
-		required("seriesName", label("Name of the series")),
-		required("value", number("Value of the series at this point")),
+		required("seriesName", label()),
+		required("value", number()),
 	}, more...)
 	return required("data", list(object(
-		required("xAxisLabel", label("Label of the point on the x axis")),
-		required("series", list(object(value...), maxSeries, "One value for each series")),
-	), maxPoints, "The points, from left to right"))
+		required("xAxisLabel", label()),
+		required("series", list(object(value...), maxSeries).about("One value for each series")),
+	), maxPoints).about("The points, from left to right"))
 }
 
 var barChart = kind{
@@ -58,7 +58,7 @@ var areaChart = kind{
 	name: "create_area_chart", chartType: "area", dataType: "area-chart", label: "area chart",
 	description: "Draws an area chart that shows amounts over time, side by side, stacked, or as shares of the whole.",
 	schema: object(titleField(), axisData(),
-		optional("areaType", enum("How the areas relate to each other", "standard", "stacked", "percent").with("default", "standard")),
+		optional("areaType", enum("standard", "stacked", "percent").about("How the areas relate to each other").with("default", "standard")),
 		xLabelField(), yLabelField(), descriptionField()),
 	build: build(checkArea),
 }
@@ -66,7 +66,7 @@ var areaChart = kind{
 var composedChart = kind{
 	name: "create_composed_chart", chartType: "composed", dataType: "composed-chart", label: "composed chart",
 	description: "Draws bars, lines and areas in one chart; each series has its own form.",
-	schema: object(titleField(), axisData(required("chartType", enum("How the series is drawn", "bar", "line", "area"))),
+	schema: object(titleField(), axisData(required("chartType", enum("bar", "line", "area"))),
 		xLabelField(), yLabelField(), descriptionField()),
 	build: build(checkComposed),
 }

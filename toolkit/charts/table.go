@@ -27,14 +27,14 @@ var table = kind{
 	description: "Shows a table that can be sorted and searched. Each row is an object with the columns' keys; a cell is a text, number, boolean or null.",
 	schema: object(titleField(), descriptionField(),
 		required("columns", list(object(
-			required("key", label("Key of the column in the rows")),
-			required("label", label("Heading of the column")),
-			optional("type", enum("Type of the cells", "string", "number", "date", "boolean").with("default", "string")),
-		), maxColumns, "The columns, from left to right")),
+			required("key", label().about("Key of the column in the rows")),
+			required("label", label()),
+			optional("type", enum("string", "number", "date", "boolean").with("default", "string")),
+		), maxColumns).about("The columns, from left to right")),
 		required("data", list(schema{
 			"type": "object", "maxProperties": maxColumns,
 			"additionalProperties": schema{"type": []string{"string", "number", "boolean", "null"}, "maxLength": maxDescription},
-		}, maxRows, "The rows"))),
+		}, maxRows))),
 	build: build(checkTable),
 }
 
