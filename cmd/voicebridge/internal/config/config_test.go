@@ -247,6 +247,8 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"unknown key in list":  {"ice_servers: [{urls: ['stun:a:1'], name: x}]", nil, []string{"ice_servers[0].name: there"}},
 		"all of them":          {"a: 1\nb: 2\nudp_port: x\nlog: {level: loud}", []string{"VOICEBRIDGE_UPSTREAM=gpt", "VOICEBRIDGE_C=3"}, []string{"a: there", "b: there", "udp_port (VOICEBRIDGE_UDP_PORT)", "log.level", "upstream (VOICEBRIDGE_UPSTREAM)", "VOICEBRIDGE_C"}},
 		"not YAML":             {"listen: [", nil, []string{"settings.yaml", "yaml"}},
+		"two documents":        {"udp_port: 1\n---\nlog: {level: debug}", nil, []string{"settings.yaml", "second document"}},
+		"a broken end":         {"udp_port: 1\n---\n[", nil, []string{"settings.yaml", "yaml"}},
 		"a list":               {"- a", nil, []string{"settings.yaml"}},
 		"a key twice":          {"udp_port: 1\nudp_port: 2", nil, []string{"udp_port", "already defined"}},
 		"text for a number":    {"udp_port: many", nil, []string{"udp_port", "whole number"}},

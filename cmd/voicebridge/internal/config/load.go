@@ -1,9 +1,11 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"reflect"
@@ -11,9 +13,10 @@ import (
 	"strings"
 
 	"github.com/go-viper/mapstructure/v2"
-	"github.com/knadh/koanf/parsers/yaml"
+	parser "github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
+	"go.yaml.in/yaml/v3"
 
 	"voicebridge/web/access"
 )
@@ -65,12 +68,35 @@ func (l *loader) readFile(src Sources) {
 		return
 	}
 	f := koanf.New(".")
-	if err := f.Load(file.Provider(path), yaml.Parser()); err != nil {
+	if err := f.Load(file.Provider(path), oneDocument{}); err != nil {
 		l.note(fmt.Errorf("read settings file %s: %w", path, err))
 		return
 	}
 	l.refuseSecrets(f.Raw())
 	l.note(l.k.Merge(f))
+}
+
+// oneDocument is YAML of which nothing is ignored: the parser reads the first document only.
+type oneDocument struct{ *parser.YAML }
+
+// Unmarshal implements [koanf.Parser].
+func (oneDocument) Unmarshal(text []byte) (map[string]any, error) {
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	var settings map[string]any
+	if err := documents.Decode(&settings); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	for {
+		var more any
+		switch err := documents.Decode(&more); {
+		case errors.Is(err, io.EOF):
+			return settings, nil
+		case err != nil:
+			return nil, err
+		case more != nil:
+			return nil, errors.New("it has a second document after ---: put all settings into one")
+		}
+	}
 }
 
 // lookup reads a variable. If there are several, the last one counts, as for os/exec.
