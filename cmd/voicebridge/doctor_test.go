@@ -273,7 +273,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 }
 
 // TestDoctorChangesNoTable has doctor look at tables that an older version made, and export refuse to
-// read them.
+// read them. Doctor makes no file either, which would belong to whoever ran it.
 func TestDoctorChangesNoTable(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"SQLite": persistencetest.SQLiteURL(t), "PostgreSQL": persistencetest.PostgresURL(t)} {
@@ -291,6 +291,9 @@ func TestDoctorChangesNoTable(t *testing.T) {
 			}
 			if code, _, stderr := failing(t, environ, "export", "thread"); code != 1 || !strings.Contains(stderr, "voicebridge migrate") {
 				t.Errorf("export: code %d, %s", code, stderr)
+			}
+			if _, err := os.Stat(strings.TrimPrefix(url, "sqlite:") + ".lock"); err == nil {
+				t.Error("doctor has made a lock file")
 			}
 			if after := state(); after != before {
 				t.Errorf("the tables were %s and are %s", before, after)

@@ -51,8 +51,9 @@ func (d *doctor) database(ctx context.Context) {
 			d.say(problem, aboutDatabase, "%v", err)
 		}
 	}()
-	if isFile {
-		// Only one process may serve a file.
+	// Only one process may serve a file. Without its lock file none does, and one made here, by root for example, could
+	// keep the service out.
+	if _, err := os.Stat(path + ".lock"); isFile && err == nil {
 		switch err := store.Lock(); {
 		case errors.Is(err, persistence.ErrServed):
 			d.running = true
