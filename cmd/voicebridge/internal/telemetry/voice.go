@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	// quiet is how long a turn of a call must be idle to count as over.
-	quiet = 10 * time.Second
+	// quiet is how long a turn of a call must be idle to count as over; longest is that of one in which something
+	// runs, whose end should come.
+	quiet   = 10 * time.Second
+	longest = 15 * time.Minute
 	// maxParts bounds how many parts of each kind are kept for a turn.
 	maxParts = 64
 )
@@ -62,14 +64,35 @@ func (c *conversations) asked(key persistence.Key, call string, span trace.SpanC
 type voiceTurn struct {
 	trace     traceID
 	question  string // the id of the user's message
-	previous  string // that of the previous turn, whose tools may still begin
+	asked     time.Time
+	previous  string // the question of the previous turn, whose tools may still begin
 	call      string
 	message   string                                // the id of the first answer that has stages
 	stages    map[string]int64                      // of the answer, in milliseconds
 	responses map[string]persistence.ResponseRecord // ended ones
 	tools     map[string]persistence.ToolCall       // ended ones
+	running   map[string]bool                       // responses and tools that have begun and not ended
 	saves     []interval
 	timer     *time.Timer
+}
+
+// run records that a part of the turn runs, or no longer does.
+func (s *voiceTurn) run(id string, runs bool) {
+	if runs {
+		s.running[id] = true
+	} else {
+		delete(s.running, id)
+	}
+	s.wait()
+}
+
+// wait lets the turn end unless something happens.
+func (s *voiceTurn) wait() {
+	if len(s.running) > 0 {
+		s.timer.Reset(longest)
+	} else {
+		s.timer.Reset(quiet)
+	}
 }
 
 type interval struct{ begun, ended time.Time }
@@ -92,7 +115,9 @@ func (c *conversations) saved(key persistence.Key, took interval, changes []pers
 		case persistence.PutResponse:
 			c.response(key, change.Response, &n)
 		case persistence.PutToolCall:
-			if t := c.turn(key); change.ToolCall.FinishedAt != nil && len(t.tools) < maxParts {
+			t := c.turn(key)
+			t.run(change.ToolCall.ID, change.ToolCall.FinishedAt == nil)
+			if change.ToolCall.FinishedAt != nil && len(t.tools) < maxParts {
 				t.tools[change.ToolCall.ID] = change.ToolCall
 			}
 		case persistence.PutCall:
@@ -129,7 +154,8 @@ func (c *conversations) span(key persistence.Key, question string) trace.SpanCon
 func (c *conversations) turn(key persistence.Key) *voiceTurn {
 	t := c.open[key]
 	if t == nil {
-		t = &voiceTurn{trace: c.newID(c.parents[key].span), responses: map[string]persistence.ResponseRecord{}, tools: map[string]persistence.ToolCall{}, stages: map[string]int64{}}
+		t = &voiceTurn{trace: c.newID(c.parents[key].span),
+			responses: map[string]persistence.ResponseRecord{}, tools: map[string]persistence.ToolCall{}, stages: map[string]int64{}, running: map[string]bool{}}
 		t.timer = time.AfterFunc(quiet, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -139,7 +165,7 @@ func (c *conversations) turn(key persistence.Key) *voiceTurn {
 		})
 		c.open[key] = t
 	}
-	t.timer.Reset(quiet)
+	t.wait()
 	return t
 }
 
@@ -167,6 +193,9 @@ func (c *conversations) endAll() {
 func (c *conversations) message(key persistence.Key, m persistence.Message, n *additions) {
 	t := c.open[key]
 	if m.Role == persistence.RoleUser {
+		if t != nil && m.Metadata.CreatedAt.Before(t.asked) {
+			return // an earlier one, which has got its transcription
+		}
 		if t == nil || t.question != m.ID && len(t.responses) > 0 {
 			c.end(key)
 			previous := t
@@ -179,7 +208,7 @@ func (c *conversations) message(key persistence.Key, m persistence.Message, n *a
 			}
 			delete(c.next, key)
 		}
-		t.question = m.ID
+		t.question, t.asked = m.ID, m.Metadata.CreatedAt
 		return
 	}
 	if len(m.Metadata.LatencyMS) == 0 || m.Metadata.CallID == "" || t == nil {
@@ -203,7 +232,7 @@ func (c *conversations) message(key persistence.Key, m persistence.Message, n *a
 // response takes a response, which is counted once, when it has ended.
 func (c *conversations) response(key persistence.Key, r persistence.ResponseRecord, n *additions) {
 	if r.FinishedAt == nil {
-		c.turn(key)
+		c.turn(key).run(r.ID, true)
 		return
 	}
 	if r.CreatedAt.Equal(*r.FinishedAt) { // a transcription, which is reported at its end
@@ -211,6 +240,7 @@ func (c *conversations) response(key persistence.Key, r persistence.ResponseReco
 		return
 	}
 	t := c.turn(key)
+	t.run(r.ID, false)
 	if _, known := t.responses[r.ID]; !known {
 		n.responses = append(n.responses, r)
 	}

@@ -150,6 +150,47 @@ func TestSpokenTurnOfATool(t *testing.T) {
 	}
 }
 
+// TestLongVoiceTurn checks that a turn goes on while it is answered, or a tool runs, and that an earlier question that
+// gets its transcription late begins no other.
+func TestLongVoiceTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o, _, spans := setup(t)
+		save := func(changes ...persistence.Change) {
+			o.Saved(call, after(0), after(0), false, true, changes)
+			time.Sleep(2 * quiet)
+			synctest.Wait()
+		}
+		asked := func(id string, at int) persistence.Change {
+			m := question(id).(persistence.PutMessage)
+			m.Message.Metadata.CreatedAt = after(at)
+			return m
+		}
+		tool := persistence.ToolCall{ID: "t1", Name: "weather", Status: persistence.ToolCallRunning, StartedAt: after(300)}
+		o.Saved(call, after(0), after(0), false, true, []persistence.Change{asked("q1", 0), asked("q2", 100)})
+		save(responded("r1", "", "in_progress", 200, 0))
+		save(persistence.PutToolCall{ToolCall: tool}, responded("r1", "", "completed", 200, 300))
+		tool.Status, tool.FinishedAt = persistence.ToolCallDone, new(after(400))
+		save(responded("r2", "a1", "in_progress", 410, 0), persistence.PutToolCall{ToolCall: tool}, asked("q1", 0))
+		if n := len(spans.GetSpans()); n != 0 {
+			t.Errorf("%d spans of a turn that goes on", n)
+		}
+		save(responded("r2", "a1", "completed", 410, 1500))
+		turns, parts := 0, 0
+		for _, s := range spans.GetSpans() {
+			switch s.Name {
+			case "voice turn":
+				turns++
+			case "chat voice", "execute_tool weather":
+				parts++
+			}
+		}
+		if turns != 1 || parts != 3 || len(o.voice.open) != 0 {
+			t.Errorf("%d turns with %d responses and tools, %d open", turns, parts, len(o.voice.open))
+		}
+	})
+}
+
 // TestVoiceTurnEnds checks what ends a turn besides the next one.
 func TestVoiceTurnEnds(t *testing.T) {
 	t.Parallel()
