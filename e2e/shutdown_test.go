@@ -3,7 +3,10 @@
 package e2e
 
 import (
+	"errors"
 	"net/http"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -50,6 +53,26 @@ func TestShutdownFinishes(t *testing.T) {
 	r.start() // to read what was saved
 	if got := r.script(t, spoken.thread); len(got) == 0 || got[0] != spokenTurn {
 		t.Errorf("thread %q", got)
+	}
+}
+
+// TestShutdownWithTheTerminal closes the terminal of a process, which may send the signal more than once.
+func TestShutdownWithTheTerminal(t *testing.T) {
+	t.Parallel()
+	// If this process ignored the signal, as below nohup, its children would, too.
+	closed := make(chan os.Signal, 1)
+	signal.Notify(closed, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(closed) })
+	p := launch(t, environment(t))
+	p.mine = true // the test stops it itself
+	for range 2 {
+		if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Fatal(err)
+		}
+	}
+	<-p.ended
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(p.stderr.String(), "stopping") {
+		t.Errorf("exit code %d: %s", code, p.stderr)
 	}
 }
 

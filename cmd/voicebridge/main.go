@@ -20,8 +20,12 @@ func main() {
 	if err := mcptool.HideProcess(); err != nil { // its environment contains keys
 		fmt.Fprintln(os.Stderr, "warning:", err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal, a second one ends the process at once.
-	context.AfterFunc(ctx, stop)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as it is below nohup
+		signals = append(signals, syscall.SIGHUP) // the terminal was closed
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	// After the first signal, a second one ends the process at once, but for those of the terminal: it may send several.
+	context.AfterFunc(ctx, func() { signal.Ignore(syscall.SIGHUP); stop() })
 	os.Exit(execute(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
