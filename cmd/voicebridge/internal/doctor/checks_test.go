@@ -77,6 +77,11 @@ func TestChecks(t *testing.T) {
 		"keys of JWTs":   {jwks + s.URL + "/keys", (*doctor).signIn, "ok: sign-in: " + s.URL + "/keys has the keys"},
 		"no keys":        {jwks + s.URL, (*doctor).signIn, "problem: sign-in: " + s.URL + " has no public keys to verify JWTs (401)"},
 		"no answer":      {jwks + "http://127.0.0.1:1", (*doctor).signIn, "problem: sign-in: http://127.0.0.1:1 does not answer"},
+		"no sign-in":     {"VOICEBRIDGE_ALLOWED_ORIGINS=https://voice.example.org", (*doctor).signIn, "warning: sign-in: without authentication, what comes through a proxy is refused"},
+		"proxied media":  {"VOICEBRIDGE_ALLOWED_ORIGINS=https://voice.example.org VOICEBRIDGE_PUBLIC_IPS=203.0.113.7", (*doctor).media, "warning: media (UDP): every call takes a port of its own"},
+		"local media":    {"VOICEBRIDGE_ALLOWED_ORIGINS=http://localhost:8000", (*doctor).media, "ok: media (UDP): every call takes a free port"},
+		"a proxied page": {"VOICEBRIDGE_ALLOWED_ORIGINS=https://voice.example.org", (*doctor).microphone, "ok: microphone: browsers let the page use it at https://voice.example.org"},
+		"a local page":   {"", (*doctor).microphone, "ok: microphone: browsers on this machine let the page use it; others cannot"},
 		"a key for voice alone": {
 			"VOICEBRIDGE_REALTIME_API_KEY=canary OPENAI_BASE_URL=" + s.URL, (*doctor).calls,
 			"problem: voice model: " + s.URL + " refuses the key in VOICEBRIDGE_REALTIME_API_KEY (401)",

@@ -127,7 +127,7 @@ func (d *doctor) media(context.Context) {
 		}
 	}
 	switch {
-	case c.Loopback():
+	case c.Loopback() && !d.proxied():
 		if c.UDPPort == 0 {
 			d.say(fine, aboutMedia, "every call takes a free port")
 		}
@@ -135,10 +135,15 @@ func (d *doctor) media(context.Context) {
 	case c.UDPPort == 0:
 		d.say(warning, aboutMedia, "every call takes a port of its own: behind a firewall or in a container, set VOICEBRIDGE_UDP_PORT and open that port")
 	}
-	if addresses, err := net.InterfaceAddrs(); err == nil && len(c.PublicIPs) == 0 && len(c.Secrets.ICEServers) == 0 && !slices.ContainsFunc(addresses, isPublic) {
+	if addresses, err := net.InterfaceAddrs(); err == nil && len(c.PublicIPs) == 0 && len(c.Secrets.ICEServers)+len(c.TURN.URLs) == 0 && !slices.ContainsFunc(addresses, isPublic) {
 		d.say(warning, aboutMedia, "this machine has private addresses only, so browsers outside its network hear nothing: "+
 			"set VOICEBRIDGE_PUBLIC_IPS to the address at which they reach it, or VOICEBRIDGE_ICE_SERVERS")
 	}
+}
+
+// proxied reports whether browsers on other machines probably reach the server through a TLS proxy.
+func (d *doctor) proxied() bool {
+	return slices.ContainsFunc(d.cfg.AllowedOrigins, func(o string) bool { return strings.HasPrefix(o, "https://") })
 }
 
 // isPublic reports whether an interface's address is reachable from the internet.
@@ -240,14 +245,14 @@ func gather(ctx context.Context, server rtc.ICEServer) (answer string, err error
 func (d *doctor) microphone(context.Context) {
 	const about = "microphone"
 	switch {
-	case d.cfg.Loopback():
-		d.say(fine, about, "browsers on this machine let the page use it; others cannot reach the page")
 	case len(d.cfg.TLS.ACME.Domains) > 0:
 		d.say(fine, about, "browsers let the page use it at https://%s", strings.Join(d.cfg.TLS.ACME.Domains, " and https://"))
 	case d.cfg.TLS.On():
 		d.say(fine, about, "browsers let the page use it, because it is served by https")
-	case slices.ContainsFunc(d.cfg.AllowedOrigins, func(o string) bool { return strings.HasPrefix(o, "https://") }):
+	case d.proxied():
 		d.say(fine, about, "browsers let the page use it at %s, provided that a TLS proxy answers there", strings.Join(d.cfg.AllowedOrigins, ", "))
+	case d.cfg.Loopback():
+		d.say(fine, about, "browsers on this machine let the page use it; others cannot reach the page")
 	default:
 		d.say(warning, about, "browsers allow it for https pages and localhost only: put a TLS proxy in front of %s, and the address of the page in "+
 			"VOICEBRIDGE_ALLOWED_ORIGINS", d.cfg.Listen)

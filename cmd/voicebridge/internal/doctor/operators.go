@@ -76,9 +76,13 @@ func (d *doctor) traces(ctx context.Context) {
 	}
 }
 
-// signIn reports whether the keys that verify JWTs can be fetched.
+// signIn reports whether callers can prove who they are: without authentication nobody gets through a proxy, and with
+// JWTs the keys that verify them must be fetched.
 func (d *doctor) signIn(ctx context.Context) {
 	const about = "sign-in"
+	if d.proxied() && !d.cfg.Auth().Required() {
+		d.say(warning, about, "without authentication, what comes through a proxy is refused: set VOICEBRIDGE_API_TOKENS=owner:token")
+	}
 	address := d.cfg.JWTJWKSURL
 	if address == "" {
 		return
