@@ -67,6 +67,15 @@ func TestCompose(t *testing.T) {
 	if cfg.UDPPort != 40000 || cfg.Loopback() || len(cfg.TURN.URLs) != 2 || cfg.Driver() != UpstreamOpenAI || !strings.HasPrefix(cfg.Secrets.DatabaseURL.Reveal(), "postgres://") {
 		t.Errorf("settings %+v", cfg)
 	}
+	networks, _ := at(doc, "networks", "default", "ipam")["config"].([]any)
+	if subnet, _ := networks[0].(map[string]any)["subnet"].(string); !strings.HasPrefix(subnet, "10.") || fmt.Sprint(cfg.Proxies()) != "["+subnet+"]" {
+		t.Errorf("the proxy is in %s, and trusted are %v", subnet, cfg.Proxies())
+	}
+	for _, removed := range []string{"--no-cli", "--no-dtls"} { // what they switched off is off since coturn 4.17
+		if strings.Contains(text, removed) {
+			t.Errorf("coturn does not start with %s", removed)
+		}
+	}
 }
 
 // TestKubernetes reads the settings of the Deployment, with its secret and the variables that
