@@ -24,6 +24,14 @@ func (d *doctor) metrics(ctx context.Context) {
 	if address == "" {
 		return
 	}
+	d.port(ctx, about, address, "VOICEBRIDGE_METRICS_LISTEN")
+	if host, _, err := net.SplitHostPort(address); err == nil && !config.IsLoopback(host) {
+		d.say(warning, about, "other machines can reach %s, which requires no token and exposes profiles of the process: let only your Prometheus through the firewall", address)
+	}
+}
+
+// port reports whether the server could listen on an address, which setting chooses.
+func (d *doctor) port(ctx context.Context, about, address, setting string) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
 	case err == nil:
@@ -32,10 +40,7 @@ func (d *doctor) metrics(ctx context.Context) {
 	case d.running:
 		d.say(fine, about, "%s is taken, apparently by the running voicebridge", address)
 	default:
-		d.say(problem, about, "%s cannot be used: choose another with VOICEBRIDGE_METRICS_LISTEN (%v)", address, err)
-	}
-	if host, _, err := net.SplitHostPort(address); err == nil && !config.IsLoopback(host) {
-		d.say(warning, about, "other machines can reach %s, which requires no token and exposes profiles of the process: let only your Prometheus through the firewall", address)
+		d.say(problem, about, "%s cannot be used: choose another with %s (%v)", address, setting, err)
 	}
 }
 
@@ -147,6 +152,9 @@ func (d *doctor) certificates(ctx context.Context) {
 	}
 	if err := canWrite(a.Folder); err != nil {
 		d.say(problem, about, "the folder %s cannot be written: choose another with tls.acme.folder (%v)", a.Folder, err)
+	}
+	if a.HTTPListen != "" {
+		d.port(ctx, about, a.HTTPListen, "tls.acme.http_listen")
 	}
 	_, port, _ := net.SplitHostPort(d.cfg.Listen)
 	_, plain, _ := net.SplitHostPort(a.HTTPListen)
