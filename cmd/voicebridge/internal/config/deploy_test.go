@@ -121,7 +121,7 @@ func TestSystemd(t *testing.T) {
 		}
 	}
 	// systemd gives up after five starts within ten seconds.
-	for _, line := range []string{"\nRestart=on-failure\n", "\nRestartSec=5\n", "\nKillMode=mixed\n"} {
+	for _, line := range []string{"\nRestart=on-failure\n", "\nRestartSec=5\n", "\nKillMode=mixed\n", "\nEnvironment=HOME=/var/lib/voicebridge\n"} {
 		if !strings.Contains(readDeploy(t, "voicebridge.service"), line) {
 			t.Errorf("the unit lacks %q", line)
 		}
