@@ -192,10 +192,10 @@ func (c *conversations) endAll() {
 // message takes a message: a user's begins a new turn, an answer has stages.
 func (c *conversations) message(key persistence.Key, m persistence.Message, n *additions) {
 	t := c.open[key]
+	if t != nil && m.Metadata.CreatedAt.Before(t.asked) {
+		return // of an earlier turn: a question that has got its transcription, or an answer that was interrupted
+	}
 	if m.Role == persistence.RoleUser {
-		if t != nil && m.Metadata.CreatedAt.Before(t.asked) {
-			return // an earlier one, which has got its transcription
-		}
 		if t == nil || t.question != m.ID && len(t.responses) > 0 {
 			c.end(key)
 			previous := t

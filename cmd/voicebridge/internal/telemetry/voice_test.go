@@ -150,6 +150,27 @@ func TestSpokenTurnOfATool(t *testing.T) {
 	}
 }
 
+// at returns the change of a message that was made then.
+func at(ms int, change persistence.Change) persistence.Change {
+	m := change.(persistence.PutMessage)
+	m.Message.Metadata.CreatedAt = after(ms)
+	return m
+}
+
+// TestAnswerOfAnEarlierTurn saves an answer again, as interrupted, after the next question.
+func TestAnswerOfAnEarlierTurn(t *testing.T) {
+	t.Parallel()
+	o, scrape, _ := setup(t)
+	save := func(changes ...persistence.Change) { o.Saved(call, after(0), after(0), false, true, changes) }
+	first := at(210, answered("a1", map[string]int64{"response": 200, "first_packet": 500}))
+	save(at(0, question("q1")), responded("r1", "a1", "completed", 200, 300), first)
+	save(at(1000, question("q2")))
+	save(first)
+	save(responded("r2", "a2", "completed", 1200, 1300), at(1210, answered("a2", map[string]int64{"response": 200, "first_packet": 250})))
+	o.Close()
+	want(t, scrape(""), `voicebridge_answer_latency_seconds_sum{kind="voice",stage="first_packet"} 0.75`)
+}
+
 // TestLongVoiceTurn checks that a turn goes on while it is answered, or a tool runs, and that an earlier question that
 // gets its transcription late begins no other.
 func TestLongVoiceTurn(t *testing.T) {
@@ -161,17 +182,12 @@ func TestLongVoiceTurn(t *testing.T) {
 			time.Sleep(2 * quiet)
 			synctest.Wait()
 		}
-		asked := func(id string, at int) persistence.Change {
-			m := question(id).(persistence.PutMessage)
-			m.Message.Metadata.CreatedAt = after(at)
-			return m
-		}
 		tool := persistence.ToolCall{ID: "t1", Name: "weather", Status: persistence.ToolCallRunning, StartedAt: after(300)}
-		o.Saved(call, after(0), after(0), false, true, []persistence.Change{asked("q1", 0), asked("q2", 100)})
+		o.Saved(call, after(0), after(0), false, true, []persistence.Change{at(0, question("q1")), at(100, question("q2"))})
 		save(responded("r1", "", "in_progress", 200, 0))
 		save(persistence.PutToolCall{ToolCall: tool}, responded("r1", "", "completed", 200, 300))
 		tool.Status, tool.FinishedAt = persistence.ToolCallDone, new(after(400))
-		save(responded("r2", "a1", "in_progress", 410, 0), persistence.PutToolCall{ToolCall: tool}, asked("q1", 0))
+		save(responded("r2", "a1", "in_progress", 410, 0), persistence.PutToolCall{ToolCall: tool}, at(0, question("q1")))
 		if n := len(spans.GetSpans()); n != 0 {
 			t.Errorf("%d spans of a turn that goes on", n)
 		}
