@@ -235,12 +235,14 @@ func (c *conversations) response(key persistence.Key, r persistence.ResponseReco
 		c.turn(key).run(r.ID, true)
 		return
 	}
+	if t := c.open[key]; t != nil {
+		t.run(r.ID, false)
+	}
 	if r.CreatedAt.Equal(*r.FinishedAt) { // a transcription, which is reported at its end
 		n.responses = append(n.responses, r)
 		return
 	}
 	t := c.turn(key)
-	t.run(r.ID, false)
 	if _, known := t.responses[r.ID]; !known {
 		n.responses = append(n.responses, r)
 	}
