@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // pathPrefix matches a path that may precede one of ours.
@@ -14,7 +15,7 @@ var pathPrefix = regexp.MustCompile(`^(/[A-Za-z0-9_~][A-Za-z0-9._~-]*){1,16}$`)
 // X-Forwarded-Prefix. It is empty if the header is missing or not a path, or if the sender is
 // neither on this machine nor a trusted proxy.
 func Prefix(r *http.Request, proxies []netip.Prefix) string {
-	prefix := r.Header.Get("X-Forwarded-Prefix")
+	prefix := strings.TrimSuffix(r.Header.Get("X-Forwarded-Prefix"), "/")
 	if len(prefix) > 256 || !pathPrefix.MatchString(prefix) {
 		return ""
 	}
