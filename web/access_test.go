@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -164,7 +165,8 @@ func TestWarnsWithoutTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if isPlain(ln) != want || isPlain(tls.NewListener(ln, &tls.Config{MinVersion: tls.VersionTLS13})) {
+		proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+		if isPlain(ln, nil) != want || isPlain(ln, proxies) || isPlain(tls.NewListener(ln, &tls.Config{MinVersion: tls.VersionTLS13}), nil) {
 			t.Errorf("%s: wrong", address)
 		}
 		_ = ln.Close()

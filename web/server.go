@@ -119,6 +119,7 @@ type Server struct {
 	// conductors are the sessions of apps with their own voice.
 	conductors      *conductor.Conductors
 	shutdownTimeout time.Duration
+	proxies         []netip.Prefix // Config.TrustedProxies
 	// dropUnread ends the wait for clients that do not read their answers.
 	dropUnread context.CancelFunc
 	closing    atomic.Bool
@@ -156,7 +157,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	live := &liveCall{cfg.Calls, cfg.Store}
 	unread, dropUnread := context.WithCancel(context.Background()) // it ends with the server
 	s := &Server{
-		auth: auth, dropUnread: dropUnread, shutdownTimeout: cfg.ShutdownTimeout, log: cfg.Logger,
+		auth: auth, dropUnread: dropUnread, shutdownTimeout: cfg.ShutdownTimeout, proxies: cfg.TrustedProxies, log: cfg.Logger,
 		pipeline: &pipeline{
 			origins: origins, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
 			bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), unread: unread, trace: cfg.Trace, log: cfg.Logger,
@@ -238,7 +239,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	if isPlain(ln) {
+	if isPlain(ln, s.proxies) {
 		s.log.Warn("no TLS: tokens and conversations are sent in the clear, and browsers deny the page the microphone; put a TLS proxy in front", "address", ln.Addr().String())
 	}
 	var side sync.WaitGroup
@@ -272,9 +273,9 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	return nil
 }
 
-// isPlain reports whether other machines can reach a listener without TLS.
-func isPlain(ln net.Listener) bool {
+// isPlain reports whether other machines can reach a listener without TLS. Where a proxy is trusted, that is its task.
+func isPlain(ln net.Listener, proxies []netip.Prefix) bool {
 	address, ok := ln.Addr().(*net.TCPAddr)
 	_, tcp := ln.(*net.TCPListener) // a TLS listener has another type
-	return ok && tcp && !address.IP.IsLoopback()
+	return ok && tcp && !address.IP.IsLoopback() && len(proxies) == 0
 }
