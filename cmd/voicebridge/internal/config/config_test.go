@@ -293,7 +293,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"too many programs":    {"tools: {code: {max_parallel: 100000}}", nil, []string{"tools.code.max_parallel: 100000 is not between 1 and 256"}},
 		"no number of a path":  {"", []string{"VOICEBRIDGE_CALLS__IDLE_MINUTES=many"}, []string{"VOICEBRIDGE_CALLS__IDLE_MINUTES: it must be a whole number"}},
 		"no switch of a path":  {"", []string{"VOICEBRIDGE_CONVERSATIONS__QUEUE__ENABLED=yes"}, []string{"VOICEBRIDGE_CONVERSATIONS__QUEUE__ENABLED: it must be true or false"}},
-		"no such path":         {"", []string{"VOICEBRIDGE_CALLS__IDLE=1", "VOICEBRIDGE_CALLS_IDLE_MINUTES=1", "VOICEBRIDGE_LISTEN__X=1", "VOICEBRIDGE_SECRETS=1"}, []string{"VOICEBRIDGE_CALLS__IDLE: there", "VOICEBRIDGE_CALLS_IDLE_MINUTES: there", "VOICEBRIDGE_LISTEN__X: there", "VOICEBRIDGE_SECRETS: there"}},
+		"no such path":         {"", []string{"VOICEBRIDGE_CALLS__IDLE=1", "VOICEBRIDGE_CALLS_IDLE_MINUTES=1", "VOICEBRIDGE_LISTEN__X=1", "VOICEBRIDGE_SECRETS=1"}, []string{"VOICEBRIDGE_CALLS__IDLE: there", "VOICEBRIDGE_CALLS_IDLE_MINUTES: there is no such setting: did you mean VOICEBRIDGE_CALLS__IDLE_MINUTES?", "VOICEBRIDGE_LISTEN__X: there", "VOICEBRIDGE_SECRETS: there"}},
 		"a path with bad JSON": {"", []string{"VOICEBRIDGE_CALLS={", "VOICEBRIDGE_PRICES={}", "VOICEBRIDGE_BUDGET=null"}, []string{"VOICEBRIDGE_CALLS: it must be a group", "VOICEBRIDGE_PRICES: it must be a list", "VOICEBRIDGE_BUDGET: it must be a group"}},
 		"unknown key in JSON":  {"", []string{`VOICEBRIDGE_CALLS={"idle":1}`, `VOICEBRIDGE_PRICES=[{"mod":1}]`}, []string{"calls.idle: there is no such setting", "prices[0].mod: there"}},
 		"two ports of JSON":    {"", []string{`VOICEBRIDGE_TOOLS__WEB__ALLOW_PORTS=81,x`}, []string{`VOICEBRIDGE_TOOLS__WEB__ALLOW_PORTS: "x"`}},

@@ -126,6 +126,9 @@ func (l *loader) readEnvironment(environ []string) {
 func (l *loader) set(key, text string) error {
 	t, ok := typeOf(key)
 	if !ok {
+		if other := meant(reflect.TypeFor[Config](), strings.ReplaceAll(key, ".", "_")); other != "" {
+			return fmt.Errorf("there is no such setting: did you mean %s?", Variable(other))
+		}
 		return errors.New("there is no such setting")
 	}
 	value, err := parse(t, text)
@@ -133,6 +136,24 @@ func (l *loader) set(key, text string) error {
 		return err
 	}
 	return l.k.Set(key, value)
+}
+
+// meant returns the key in t whose parts a name joins by one underscore; empty if there is none.
+func meant(t reflect.Type, name string) string {
+	for f := range t.Fields() {
+		key := f.Tag.Get("koanf")
+		rest, inside := strings.CutPrefix(name, key+"_")
+		if name == key {
+			return key
+		}
+		if !inside || f.Type.Kind() != reflect.Struct {
+			continue
+		}
+		if inner := meant(f.Type, rest); inner != "" {
+			return key + "." + inner
+		}
+	}
+	return ""
 }
 
 // parse reads a value of a type: lists with commas, structures as JSON.
