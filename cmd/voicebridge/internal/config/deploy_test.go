@@ -67,6 +67,9 @@ func TestCompose(t *testing.T) {
 	if cfg.UDPPort != 40000 || cfg.Loopback() || len(cfg.TURN.URLs) != 2 || cfg.Driver() != UpstreamOpenAI || !strings.HasPrefix(cfg.Secrets.DatabaseURL.Reveal(), "postgres://") {
 		t.Errorf("settings %+v", cfg)
 	}
+	if files := fmt.Sprint(service["env_file"]); files != "[map[path:.env required:false]]" { // otherwise other settings in .env have no effect
+		t.Errorf("it reads %s", files)
+	}
 	networks, _ := at(doc, "networks", "default", "ipam")["config"].([]any)
 	if subnet, _ := networks[0].(map[string]any)["subnet"].(string); !strings.HasPrefix(subnet, "10.") || fmt.Sprint(cfg.Proxies()) != "["+subnet+"]" {
 		t.Errorf("the proxy is in %s, and trusted are %v", subnet, cfg.Proxies())
