@@ -57,9 +57,9 @@ type Config struct {
 	// addresses to every call. New binds the port once on each address that the machine has at that time; addresses
 	// that appear later are not served.
 	UDPPort int
-	// PublicIPs are announced to browsers instead of the local addresses (1:1 NAT). Use at most one each for IPv4 and
-	// IPv6 on a machine with one local address of that family. If one of them is reachable from the internet, browsers'
-	// private addresses are not tried.
+	// PublicIPs are announced to browsers instead of the local addresses of the same family (1:1 NAT), with the port of
+	// the one that faces the internet. If one of them is reachable from the internet, browsers' private addresses are not
+	// tried.
 	PublicIPs []string
 	// ICEServers are the STUN and TURN servers of the browser leg.
 	ICEServers []ICEServer
@@ -122,6 +122,7 @@ type API struct {
 	network    *network
 	leg        webrtc.Configuration // of the browser leg
 	candidates candidateRule        // for offers
+	public     []string             // Config.PublicIPs
 	cert       webrtc.Certificate
 	mux        ice.UDPMux
 	sources    atomic.Uint32 // remote tracks so far

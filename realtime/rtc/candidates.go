@@ -80,6 +80,67 @@ func (r candidateRule) trim(text string) (trimmed string, dropped int) {
 	return out.String(), dropped
 }
 
+// hostOf returns the address of a line that is one of our host candidates.
+func hostOf(line string) (address netip.Addr, ok bool) {
+	value, is := strings.CutPrefix(line, "a=candidate:")
+	fields := strings.Fields(value)
+	if !is || len(fields) < 8 || fields[7] != "host" {
+		return address, false
+	}
+	address, err := netip.ParseAddr(fields[4])
+	return address, err == nil
+}
+
+// announced puts public addresses (1:1 NAT) into an answer instead of our own of the same family, one of which stands
+// for them. Pion would do so, too, but then has a socket for only one of our addresses, the first, which may be that of
+// loopback or of a bridge that no packet from outside reaches.
+func announced(answer string, public []string) string {
+	var own []netip.Addr
+	for line := range strings.Lines(answer) {
+		if address, ok := hostOf(line); ok {
+			own = append(own, address)
+		}
+	}
+	replaced := map[bool]bool{} // families: whether IPv4
+	behind := map[netip.Addr][]netip.Addr{}
+	for _, text := range public {
+		ip := netip.MustParseAddr(text).Unmap() // checked by validate
+		local := facing(ip, own)
+		replaced[ip.Is4()], behind[local] = true, append(behind[local], ip)
+	}
+	var out strings.Builder
+	for line := range strings.Lines(answer) {
+		address, ok := hostOf(line)
+		if !ok || !replaced[address.Is4()] {
+			out.WriteString(line)
+			continue
+		}
+		for _, ip := range behind[address] {
+			out.WriteString(strings.Replace(line, " "+strings.Fields(line)[4]+" ", " "+ip.String()+" ", 1))
+		}
+	}
+	return out.String()
+}
+
+// facing returns which of our addresses packets to a public one leave from; if that is not known, one of the same family,
+// preferably not loopback.
+func facing(public netip.Addr, own []netip.Addr) netip.Addr {
+	if conn, err := net.DialUDP("udp", nil, &net.UDPAddr{IP: public.AsSlice(), Port: 9}); err == nil { // sends nothing
+		from, _ := netip.AddrFromSlice(conn.LocalAddr().(*net.UDPAddr).IP)
+		_ = conn.Close()
+		if slices.Contains(own, from.Unmap()) {
+			return from.Unmap()
+		}
+	}
+	var found netip.Addr
+	for _, address := range own {
+		if address.Is4() == public.Is4() && (!found.IsValid() || found.IsLoopback()) {
+			found = address
+		}
+	}
+	return found
+}
+
 // routes are the local addresses from which a remote's candidates can be reached. Each local candidate costs a socket,
 // a goroutine, buffers, and checks with each candidate of the remote.
 type routes struct {

@@ -123,6 +123,28 @@ func TestPublicAsksNoPrivateAddress(t *testing.T) {
 	}
 }
 
+// TestAnnounced checks that public addresses take the place of all of their family, and of no others.
+func TestAnnounced(t *testing.T) {
+	t.Parallel()
+	candidate := func(address, kind string) string {
+		return "a=candidate:1 1 udp 2130706431 " + address + " 40000 typ " + kind + "\r\n"
+	}
+	own := candidate("127.0.0.1", "host") + candidate("10.1.2.3", "host") + candidate("2001:db8::5", "host") + candidate("198.51.100.7", "srflx")
+	for _, tt := range []struct {
+		public []string
+		want   string
+	}{
+		{nil, own},
+		{[]string{"203.0.113.9"}, candidate("203.0.113.9", "host") + candidate("2001:db8::5", "host") + candidate("198.51.100.7", "srflx")},
+		{[]string{"::ffff:203.0.113.9", "203.0.113.10", "2001:db8::9"}, candidate("203.0.113.9", "host") + candidate("203.0.113.10", "host") + candidate("2001:db8::9", "host") + candidate("198.51.100.7", "srflx")},
+		{[]string{"10.1.2.3"}, candidate("10.1.2.3", "host") + candidate("2001:db8::5", "host") + candidate("198.51.100.7", "srflx")},
+	} {
+		if got := announced("v=0\r\n"+own+"a=end-of-candidates\r\n", tt.public); got != "v=0\r\n"+tt.want+"a=end-of-candidates\r\n" {
+			t.Errorf("%v:\n%s\nwant\n%s", tt.public, got, tt.want)
+		}
+	}
+}
+
 // TestRoutes finds the local addresses that lead to a remote.
 func TestRoutes(t *testing.T) {
 	t.Parallel()

@@ -81,8 +81,27 @@ func TestPublicIPs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closePeer(t, p)
-	if want := fmt.Sprintf(" 203.0.113.9 %d typ host", port); !strings.Contains(answer, want) {
-		t.Errorf("answer lacks %q:\n%s", want, answer)
+	if want := fmt.Sprintf(" 203.0.113.9 %d typ host", port); !strings.Contains(answer, want) || strings.Contains(answer, " 127.0.0.1 ") {
+		t.Errorf("answer lacks %q, or has another address:\n%s", want, answer)
+	}
+}
+
+// TestPublicIPLeadsToAnyAddress connects a browser through a NAT that leads to one of the machine's addresses, whichever.
+func TestPublicIPLeadsToAnyAddress(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{UDPPort: freePort(t), PublicIPs: []string{"203.0.113.9"}})
+	for _, address := range a.mux.GetListenAddresses() {
+		ip := address.(*net.UDPAddr).IP
+		if ip.To4() == nil {
+			continue
+		}
+		t.Run(ip.String(), func(t *testing.T) {
+			t.Parallel()
+			b := newRawBrowser(t, a, rawOptions{answer: func(answer string) string {
+				return strings.ReplaceAll(answer, "203.0.113.9", ip.String())
+			}})
+			b.rec.waitState(t, StateConnected)
+		})
 	}
 }
 

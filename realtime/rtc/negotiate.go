@@ -98,7 +98,7 @@ func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 	if err := p.gather(ctx, gathered); err != nil {
 		return "", err
 	}
-	return narrowed(p.pc.LocalDescription().SDP, offer), nil
+	return announced(narrowed(p.pc.LocalDescription().SDP, offer), p.api.public), nil
 }
 
 // gather waits until all candidates are there, or for the longest time that may take.

@@ -52,7 +52,7 @@ func New(cfg Config) (*API, error) {
 	}
 	a := &API{
 		log: cfg.Logger, maxMessage: cfg.MaxMessageSize, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: new(network),
-		candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
+		public: cfg.PublicIPs, candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
 	}
 	if err := a.build(cfg); err != nil {
 		return nil, err
@@ -78,13 +78,7 @@ func (a *API) build(cfg Config) error {
 		}
 	}
 
-	a.upstream = a.upstreamSettings(cfg)
-	if a.browser, err = a.browserSettings(cfg); err != nil {
-		if a.mux != nil {
-			_ = a.mux.Close() // the first error is the useful one
-		}
-		return err
-	}
+	a.upstream, a.browser = a.upstreamSettings(cfg), a.browserSettings(cfg)
 	return nil
 }
 
@@ -147,23 +141,13 @@ func (a *API) commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 	return s
 }
 
-func (a *API) browserSettings(cfg Config) (webrtc.SettingEngine, error) {
+func (a *API) browserSettings(cfg Config) webrtc.SettingEngine {
 	s := a.commonSettings(cfg, a.maxMessage)
 	s.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6})
 	if a.mux != nil {
 		s.SetICEUDPMux(a.mux)
 	}
-	if len(cfg.PublicIPs) > 0 {
-		err := s.SetICEAddressRewriteRules(webrtc.ICEAddressRewriteRule{
-			External:        cfg.PublicIPs,
-			AsCandidateType: webrtc.ICECandidateTypeHost,
-			Mode:            webrtc.ICEAddressRewriteReplace,
-		})
-		if err != nil {
-			return s, fmt.Errorf("set public IPs: %w", err)
-		}
-	}
-	return s, nil
+	return s
 }
 
 // upstreamSettings allows TCP, because an upstream may answer with passive TCP candidates for networks that block UDP
