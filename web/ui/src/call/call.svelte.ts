@@ -3,7 +3,6 @@ import { PlainError } from '../base/errors';
 import { newId } from '../base/id';
 import { asNumber, asObject, asText, type Json } from '../base/json';
 import { keepAwake, onLockScreen } from '../device/awake';
-import { Microphone, openMicrophone } from '../device/microphone';
 import { defaultSettings, type Settings } from '../device/settings.svelte';
 import type { PeerStep } from '../link/connection';
 import type { Approval } from '../message/live';
@@ -15,11 +14,11 @@ import { declared, type PageDoor } from './clienttools';
 import { Line } from './line';
 import { callUrl, isCallActive } from './peer';
 import { forget, recall, remember, type Remembered } from './remembered';
-import { Speaker } from './speaker';
+import { sessionUpdate } from './sessionupdate';
+import { Sound } from './sound.svelte';
 import { answered, ended, idleCall, reduce, stopping, wordOf, type CallState } from './state';
 import { summaryOf, type CallSummary } from './summary';
 import { ToolRuns } from './toolruns';
-import { sessionUpdate } from './sessionupdate';
 
 export interface Hooks {
   /** Requested again for each new path, because passwords of TURN servers expire. */
@@ -42,12 +41,8 @@ const shortestHoldMs = 250;
 /** The one live call of this page. */
 export class Call {
   state = $state.raw<CallState>(idleCall);
-  muted = $state(false);
-  /** The user holds the button that opens the microphone. */
-  holding = $state(false);
+  readonly sound: Sound;
   step = $state<PeerStep>('none');
-  /** The browser refused to play audio; a click is needed. */
-  needsTap = $state(false);
   /** The thread whose call is live elsewhere, while the user is asked. */
   takeoverOf = $state<string | null>(null);
   /** The call that this tab had before it was reloaded, while it may still wait. */
@@ -56,20 +51,14 @@ export class Call {
   summary = $state.raw<CallSummary | null>(null);
   startedAt = $state(0);
   active = $derived(this.state.phase !== 'idle' && this.state.phase !== 'ended');
-  resting = $derived.by(() => this.settings.current.mode === 'hold' && !this.holding);
   /** What the call is doing, in a word. */
-  word = $derived.by(() => this.active && this.step === 'weak' ? 'recovering' : wordOf(this.state, { muted: this.muted, resting: this.resting }));
+  word = $derived.by(() => this.active && this.step === 'weak' ? 'recovering' : wordOf(this.state, this.sound));
 
-  readonly #speaker = new Speaker();
   #line: Line | null = null;
-  #microphone: Microphone | null = null;
-  #context: AudioContext | null = null;
   #tools: ToolRuns | null = null;
   #sentTexts = new Map<string, string>();
   /** The settings that the call knows. */
   #told = defaultSettings;
-  /** The chosen microphone that is in use, as in the settings. */
-  #chosen = '';
   #heldAt = 0;
   #attempt = 0;
   #around: (() => void)[] = [];
@@ -79,6 +68,7 @@ export class Call {
     private readonly page: PageDoor,
     private readonly hooks: Hooks,
   ) {
+    this.sound = new Sound(settings, { ...hooks, onTrack: (track) => this.#line?.replaceTrack(track) });
     const before = recall(Date.now());
     if (before) this.offerRejoin(before);
     // Without notice the server would detect a closed tab only by a timeout. A
@@ -86,17 +76,12 @@ export class Call {
     addEventListener('pagehide', () => this.#line?.close(false));
     // A phone that was locked or took another call has stopped the sound.
     document.addEventListener('visibilitychange', () => {
-      if (document.visibilityState === 'visible' && this.state.phase === 'live') void this.play();
+      if (document.visibilityState === 'visible' && this.state.phase === 'live') void this.sound.play();
     });
   }
 
   get pc(): RTCPeerConnection | null {
     return this.#line?.pc ?? null;
-  }
-
-  /** The element that plays the assistant's voice. */
-  attachAudio(element: HTMLAudioElement): void {
-    this.#speaker.attach(element);
   }
 
   /** Starts a call on a thread; without one the server makes it. */
@@ -134,22 +119,15 @@ export class Call {
     if (this.active) this.#finish('hangup', true);
   }
 
-  toggleMute(): void {
-    if (!this.#microphone) return;
-    this.muted = !this.muted;
-    this.#gate();
-  }
-
   /** Opens the microphone for as long as it is held; what was said is then sent. */
   hold(down: boolean): void {
-    if (!this.active || this.settings.current.mode !== 'hold' || this.holding === down) return;
-    this.holding = down;
-    this.#gate();
+    if (!this.active || this.settings.current.mode !== 'hold' || this.sound.holding === down) return;
+    this.sound.hold(down);
     if (down) {
       this.#heldAt = Date.now();
       if (this.state.playing || this.state.response !== null) this.stopTalking();
       this.#line?.send({ type: 'input_audio_buffer.clear' });
-    } else if (this.muted || Date.now() - this.#heldAt < shortestHoldMs) {
+    } else if (this.sound.muted || Date.now() - this.#heldAt < shortestHoldMs) {
       this.#line?.send({ type: 'input_audio_buffer.clear' }); // nothing was said that could be answered
     } else {
       this.#line?.send({ type: 'input_audio_buffer.commit' });
@@ -186,67 +164,10 @@ export class Call {
     if (this.#line?.send({ type: 'bridge.tool.cancel', tool_call_id: toolCallId })) this.state = stopping(this.state, toolCallId);
   }
 
-  /** Plays the voice after a click, where the browser requires one. */
-  async play(): Promise<void> {
-    void this.#context?.resume();
-    this.needsTap = !(await this.#speaker.play());
-  }
-
   /** Applies changes of the settings. */
-  async applySettings(): Promise<void> {
-    const { speaker, volume } = this.settings.current;
-    this.#speaker.use(speaker, volume);
-    if (!this.active) return;
-    if (this.settings.current.mode !== 'hold') this.holding = false;
-    this.#gate();
-    this.#tell(null);
-    await this.#useChosen();
-  }
-
-  async #useChosen(): Promise<void> {
-    if (this.settings.current.microphone === this.#chosen) return;
-    const attempt = this.#attempt;
-    await this.#changeMicrophone().catch((thrown: unknown) => {
-      if (attempt === this.#attempt) this.hooks.onFailure(thrown);
-    });
-  }
-
-  // A headset was unplugged: the call goes on with another microphone, if there is one.
-  async #lostMicrophone(): Promise<void> {
-    const attempt = this.#attempt;
-    try {
-      const name = await this.#changeMicrophone();
-      if (name !== '') this.hooks.onInfo('mic_changed', t().micChanged(name));
-    } catch {
-      if (attempt === this.#attempt) this.hooks.onProblem('mic_lost', t().micLost);
-    }
-  }
-
-  /** Opens the chosen microphone, or the system's if that is gone, and returns its name; empty if it is no longer wanted. */
-  async #changeMicrophone(): Promise<string> {
-    const { microphone } = this.settings.current;
-    const [context, attempt] = [this.#context, this.#attempt];
-    if (!context || !this.#microphone) return '';
-    const stream = await openMicrophone(microphone);
-    if (attempt !== this.#attempt || microphone !== this.settings.current.microphone) {
-      stream.getTracks().forEach((track) => track.stop());
-      return '';
-    }
-    this.#microphone.close();
-    const { track } = this.#useMicrophone(stream, context, microphone);
-    await this.#line?.replaceTrack(track);
-    return track?.label ?? '';
-  }
-
-  /** How loud a side is, from 0 to 1. A muted microphone is silent. */
-  level(side: 'you' | 'assistant'): number {
-    if (side === 'assistant') return this.#speaker.level();
-    return this.muted || this.resting ? 0 : this.heard();
-  }
-
-  /** How loud the microphone is, muted or not. */
-  heard(): number {
-    return this.#microphone?.level() ?? 0;
+  applySettings(): void {
+    if (this.active) this.#tell(null);
+    void this.sound.apply();
   }
 
   async #open(threadId: string, callId: string, connect: (line: Line) => Promise<void>, onFailure: (thrown: unknown) => void): Promise<void> {
@@ -254,22 +175,15 @@ export class Call {
     const attempt = ++this.#attempt;
     this.takeoverOf = this.summary = this.rejoinable = null;
     this.hooks.onStart();
-    this.muted = this.holding = this.needsTap = false;
     this.state = { ...idleCall, phase: 'permission', threadId };
-    // Created during the click, so that the browser lets it run.
-    const context = new AudioContext();
-    this.#context = context;
-    void context.resume();
     try {
       const ice = this.hooks.iceServers();
-      const { microphone } = this.settings.current;
-      const stream = await openMicrophone(microphone);
-      if (attempt !== this.#attempt) return stream.getTracks().forEach((track) => track.stop());
-      this.#useMicrophone(stream, context, microphone);
+      if (!(await this.sound.open())) return;
       this.state = { ...this.state, phase: 'connecting' };
       const iceServers = await ice;
-      if (attempt !== this.#attempt) return;
-      this.#line = new Line(iceServers, this.#microphone?.stream ?? stream, this.#handlers(attempt));
+      const { stream } = this.sound;
+      if (attempt !== this.#attempt || !stream) return;
+      this.#line = new Line(iceServers, stream, this.#handlers(attempt));
       await connect(this.#line);
       if (attempt === this.#attempt && callId !== '') this.state = { ...this.state, callId };
     } catch (thrown) {
@@ -294,11 +208,7 @@ export class Call {
       iceServers: () => this.hooks.iceServers(),
       onOpen: mine(() => this.#opened()),
       onEvent: mine((event: Json) => this.#take(event)),
-      onAudio: mine((stream: MediaStream) => {
-        this.#speaker.hear(stream, this.#context);
-        this.#speaker.use(this.settings.current.speaker, this.settings.current.volume);
-        void this.play();
-      }),
+      onAudio: mine((stream: MediaStream) => this.sound.hear(stream)),
       onStep: (step: PeerStep) => {
         if (attempt !== this.#attempt && step !== 'none') return;
         this.step = step;
@@ -322,7 +232,7 @@ export class Call {
     remember({ callId: state.callId, threadId: state.threadId });
     if (this.settings.current.awake) this.#around.push(keepAwake());
     this.#around.push(
-      onLockScreen({ title: this.hooks.titleOf(state.threadId), onMute: () => this.toggleMute(), onHangup: () => this.hangup() }),
+      onLockScreen({ title: this.hooks.titleOf(state.threadId), onMute: () => this.sound.toggleMute(), onHangup: () => this.hangup() }),
     );
   }
 
@@ -331,7 +241,7 @@ export class Call {
     const after = reduce(before, event);
     this.state = after;
     if (before.phase !== 'live' && after.phase === 'live') this.#live(after);
-    if (before.playing !== after.playing) this.#gate();
+    if (before.playing !== after.playing) this.sound.speaks(after.playing);
     const type = asText(event.type);
     if (type === 'bridge.message') {
       const message = readMessage(event.message);
@@ -368,19 +278,6 @@ export class Call {
     this.hooks.onProblem(asText(error.code, 'error'), lost ? t().notSent(words, lost) : words);
   }
 
-  #useMicrophone(stream: MediaStream, context: AudioContext, chosen: string): Microphone {
-    this.#chosen = chosen;
-    this.#microphone = new Microphone(stream, context, () => void this.#lostMicrophone());
-    this.#gate();
-    return this.#microphone;
-  }
-
-  // Whether the microphone's audio is sent.
-  #gate(): void {
-    const paused = this.settings.current.halfDuplex && this.state.playing;
-    this.#microphone?.open(!this.muted && !this.resting && !paused);
-  }
-
   #finish(reason: string, hangup: boolean, before = this.state): void {
     const { startedAt } = this;
     this.#attempt++;
@@ -396,11 +293,7 @@ export class Call {
     this.#line?.close(hangup);
     this.#line = null;
     this.step = 'none';
-    this.#microphone?.close();
-    this.#microphone = null;
-    this.#speaker.rest();
-    void this.#context?.close();
-    this.#context = null;
+    this.sound.close();
     this.#tools = null;
     this.#around.splice(0).forEach((leave) => leave());
     this.#sentTexts.clear();
