@@ -27,6 +27,13 @@ const device = `(() => {
 	};
 })()`
 
+// untilTurns waits until the call's session has a type of turn detection, or none: null.
+func (p *tab) untilTurns(t *testing.T, turns string) {
+	t.Helper()
+	p.until(t, "a session with turn detection "+turns, `JSON.stringify(probe.events.findLast(({ way, event }) =>
+		way === 'in' && event.type === 'session.updated')?.event.session.audio.input.turn_detection?.type ?? null) === '`+turns+`'`)
+}
+
 // TestPageDevice keeps the screen on during a call, is muted and hung up from the lock
 // screen, can be installed, gets another microphone when one is unplugged, changes how to
 // speak, and sends a photo from the camera into the call.
@@ -61,8 +68,7 @@ func TestPageDevice(t *testing.T) {
 	p.click(t, "call-settings")
 	for _, mode := range []struct{ choice, turns string }{{"1", "null"}, {"0", `"server_vad"`}} {
 		p.do(t, "choose how to speak", chromedp.Evaluate[chromedp.Void]("(document.querySelectorAll('input[name=mode]')["+mode.choice+"].click(), undefined)"))
-		p.until(t, "a session with turn detection "+mode.turns, `JSON.stringify(probe.events.findLast(({ way, event }) =>
-			way === 'in' && event.type === 'session.updated')?.event.session.audio.input.turn_detection?.type ?? null) === '`+mode.turns+`'`)
+		p.untilTurns(t, mode.turns)
 	}
 	p.click(t, "close-panel")
 

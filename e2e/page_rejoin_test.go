@@ -187,8 +187,8 @@ func (d *detours) cut() {
 }
 
 // TestPageKeepsItsCall reloads the page while a tool runs and rejoins the call, cuts its
-// path until ICE has restarted, and moves the call to another browser. The tool runs on,
-// and its result is spoken once.
+// path until ICE has restarted, and moves the call to another browser, where the user holds no
+// button to speak. The tool runs on, and its result is spoken once.
 func TestPageKeepsItsCall(t *testing.T) {
 	t.Parallel()
 	s, p, dug := digging(t)
@@ -214,12 +214,17 @@ func TestPageKeepsItsCall(t *testing.T) {
 	}
 	p.until(t, "the tool that runs on", diggingCard+`?.dataset.state === 'running'`)
 
+	p.click(t, "call-settings")
+	p.click(t, "choose-hold")
+	p.untilTurns(t, "null")
+
 	other := p.elsewhere(t)
 	other.visit(t, s.url+eval[string](t, p, "location.hash"))
 	other.until(t, "the call of the first browser", "probe.all('take-over').length === 1")
 	other.click(t, "take-over")
 	other.untilLive(t)
 	p.untilOver(t)
+	other.untilTurns(t, `"server_vad"`)
 	other.until(t, "the tool that runs on", diggingCard+`?.dataset.state === 'running'`)
 	dug()
 	other.dugOnce(t, s)

@@ -67,7 +67,8 @@ describe('settings', () => {
   it('go back to how the session noticed speech before', () => {
     const session = (turn_detection: unknown) => ({ type: 'session.updated', session: { audio: { input: { turn_detection } } } });
     const events = [session({ type: 'semantic_vad' }), session(null), { type: 'session.updated', session: null }];
-    expect(events.reduce((call, event) => reduce(call, event, 1), live).turns).toEqual({ type: 'semantic_vad' });
+    expect(events.reduce((call, event) => reduce(call, event, 1), live)).toMatchObject({ turns: { type: 'semantic_vad' }, held: true });
+    expect(reduce({ ...live, held: true }, session({ type: 'server_vad' }), 1).held).toBe(false);
   });
   it('list the devices that have a name', () => {
     const device = (kind: MediaDeviceKind, deviceId: string, label: string) => ({ kind, deviceId, label });

@@ -251,6 +251,7 @@ export class Call {
     } else if (type === 'error') {
       this.#takeError(asObject(event.error));
     } else {
+      if (type === 'bridge.ready' && before.callId !== '' && after.held) this.#letSpeak();
       this.#inform(type, event);
       this.#tools?.take(event, after);
     }
@@ -260,6 +261,12 @@ export class Call {
   #tell(tools: object[] | null): void {
     const update = sessionUpdate(this.settings.current, this.#told, this.state.turns, tools);
     if (update && this.#line?.send(update)) this.#told = this.settings.current;
+  }
+
+  // Who was in this call before held a button to speak, and this user may not.
+  #letSpeak(): void {
+    this.#told = { ...this.#told, mode: 'hold' };
+    this.#tell(null);
   }
 
   #inform(type: string, event: Json): void {

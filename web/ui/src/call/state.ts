@@ -29,6 +29,8 @@ export interface CallState {
   captions: Caption[];
   /** How the session notices that the user has spoken, when nobody holds a button; null while it has not said. */
   turns: Json | null;
+  /** The session does not notice it at present: a button is held. */
+  held: boolean;
   endReason: string;
 }
 
@@ -49,6 +51,7 @@ export const idleCall: CallState = {
   approvals: [],
   captions: [],
   turns: null,
+  held: false,
   endReason: '',
 };
 
@@ -130,7 +133,8 @@ function reduceTurn(call: CallState, type: string, event: Json): CallState {
     case 'session.created':
     case 'session.updated': {
       const turns = asObject(asObject(asObject(event.session).audio).input).turn_detection;
-      return isObject(turns) ? { ...call, turns } : call;
+      if (turns === null) return { ...call, held: true };
+      return isObject(turns) ? { ...call, turns, held: false } : call;
     }
     case 'input_audio_buffer.speech_started':
       return withCaption({ ...call, userSpeaking: true, waiting: false }, asText(event.item_id), 'user', (c) => c);
