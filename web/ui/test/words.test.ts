@@ -34,8 +34,20 @@ describe('words', () => {
     [503, '', 'not ready'],
     [503, 'storage_unavailable', 'database'],
     [418, '', 'refused'],
+    [403, 'origin_not_allowed', 'from this page. refused'],
+    [413, '', 'refused'],
+    [502, '', 'not ready'],
+    [504, '', 'not ready'],
   ])('explains HTTP %i %s', (status, code, part) => {
     expect(httpWords(status, code, 'refused')).toContain(part);
+  });
+
+  it.each([[40, '40 seconds'], [61.2, '62 seconds'], [890, '15 minutes']])('says how long to wait: %d s', (seconds, want) => {
+    expect(httpWords(429, '', '', seconds)).toBe(`Too many requests. Try again in ${want}.`);
+  });
+
+  it('knows that a proxy says nothing about a body that is too large', () => {
+    expect(httpWords(413, '', '')).toContain('larger');
   });
 
   it.each(['insecure', 'NotAllowedError', 'NotFoundError', 'NotReadableError', 'Odd'])('explains a microphone that is %s', (name) => {

@@ -1,4 +1,4 @@
-import { asObject, asText, isObject, parseJson } from '../base/json';
+import { asNumber, asObject, asText, isObject, parseJson } from '../base/json';
 import { PlainError } from '../base/errors';
 import { httpWords } from '../words/say';
 
@@ -33,10 +33,7 @@ export function onUnauthorized(handler: SignIn): void {
 export async function reachable(): Promise<boolean> {
   return attempt('healthz', { signal: AbortSignal.timeout(4000) }).then(
     () => true,
-    () => {
-      onReach(false);
-      return false;
-    },
+    () => false,
   );
 }
 
@@ -80,7 +77,7 @@ export async function openSession(token: string): Promise<boolean> {
     body: JSON.stringify({ token }),
   });
   if (response.ok) return true;
-  if (response.status === 401 || response.status === 403) return false;
+  if (response.status === 401) return false;
   throw await errorOf(response);
 }
 
@@ -90,7 +87,7 @@ async function attempt(path: string | URL, init: RequestInit): Promise<Response>
     onReach(true);
     return response;
   } catch (thrown) {
-    if (init.signal?.aborted) throw thrown;
+    if (init.signal?.aborted && asText(asObject(init.signal.reason).name) !== 'TimeoutError') throw thrown;
     onReach(false);
     throw new ApiError(0, 'network', httpWords(0, '', ''));
   }
@@ -101,5 +98,5 @@ async function errorOf(response: Response): Promise<ApiError> {
   const body = asObject(parseJson(await response.text().catch(() => '')));
   const inner = isObject(body.error) ? body.error : { code: body.error, message: body.message };
   const code = asText(inner.code);
-  return new ApiError(response.status, code, httpWords(response.status, code, asText(inner.message)));
+  return new ApiError(response.status, code, httpWords(response.status, code, asText(inner.message), asNumber(response.headers.get('Retry-After'), 0)));
 }

@@ -57,6 +57,12 @@ export function duration(ms: number): string {
   return parts.map((n, at) => (at === 0 ? String(n) : String(n).padStart(2, '0'))).join(':');
 }
 
+/** A wait in whole seconds, or minutes if it is long, in words. */
+export function wait(seconds: number): string {
+  const long = seconds > 90;
+  return numberFormat({ style: 'unit', unit: long ? 'minute' : 'second', unitDisplay: 'long' }).format(Math.ceil(long ? seconds / 60 : seconds));
+}
+
 /** The letters of the days of a week, from Sunday. */
 export function weekdays(): string[] {
   const format = new Intl.DateTimeFormat(locale(), { weekday: 'narrow', timeZone: 'UTC' });

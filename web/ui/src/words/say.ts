@@ -1,4 +1,5 @@
 import { PlainError } from '../base/errors';
+import { wait } from './format';
 import { t } from './language.svelte';
 
 // What the page says when something ends or goes wrong.
@@ -30,21 +31,23 @@ export function errorEventWords(code: string, message: string): string | null {
   return t().upstreamErrors[code] ?? t().serviceProblem(message || code);
 }
 
-/** Words for a failed HTTP request. */
-export function httpWords(status: number, code: string, message: string): string {
+/** Words for a failed HTTP request. retryAfter is the wait that the server asks for, in seconds; 0 if it names none. */
+export function httpWords(status: number, code: string, message: string, retryAfter = 0): string {
   const words = t().http;
   const known = words.byCode[code];
   if (known) return known;
   if (status === 401) return words.unauthorized;
-  if (status === 403) return words.forbidden;
+  if (status === 403) return `${words.forbidden} ${message}`.trim(); // the operator has to change something, and the server knows what
   if (status === 404) return words.gone;
   if (status === 409 && code === 'agent_busy') return words.busy;
-  if (status === 429) return words.tooMany;
-  if (status === 502 || status === 504) {
+  if (status === 413) return message || words.tooLarge;
+  if (status === 429) return words.tooMany(retryAfter > 0 ? wait(retryAfter) : '');
+  // A proxy whose server is away gives no code.
+  if (code !== '' && (status === 502 || status === 504)) {
     const known = t().upstreamErrors[code];
     return known ? `${known} (${code})` : t().serviceRefused(code, message);
   }
-  if (status === 503) return words.unready;
+  if (status >= 502 && status <= 504) return words.unready;
   if (status === 0) return words.unreachable;
   return message || words.error(status);
 }
