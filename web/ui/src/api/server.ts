@@ -12,8 +12,11 @@ export interface Config {
   iceServers: RTCIceServer[];
 }
 
+// A lost call waits for this answer.
+const patienceMs = 10_000;
+
 export async function getConfig(): Promise<Config> {
-  const raw = await sendJson('GET', 'api/config');
+  const raw = await sendJson('GET', 'api/config', undefined, AbortSignal.timeout(patienceMs));
   return {
     upstream: asText(raw.upstream),
     note: asText(raw.upstream_note),

@@ -21,6 +21,8 @@ const hangupLimitMs = 2000;
 const weakMs = 1500;
 /** How long the server keeps a call whose browser is lost. */
 const graceMs = 30_000;
+/** A request may hang on the lost path; another one finds the new path. */
+const answerMs = 8000;
 
 /** One peer connection to the server with its data channel. It finds a new path by itself if it loses the old one. */
 export class Line {
@@ -44,10 +46,6 @@ export class Line {
     this.#channel = this.pc.createDataChannel('oai-events');
     this.#listen();
     addEventListener('online', this.#onNetwork);
-  }
-
-  get location(): URL | undefined {
-    return this.#location;
   }
 
   /** Connects; throws ApiError when the server refuses. */
@@ -154,7 +152,7 @@ export class Line {
     for (let attempt = 0; !this.#closed; attempt++) {
       try {
         this.pc.setConfiguration({ ...this.pc.getConfiguration(), iceServers: await this.handlers.iceServers() });
-        const answer = await comeBack(await gatheredOffer(this.pc, true), location);
+        const answer = await comeBack(await gatheredOffer(this.pc, true), location, AbortSignal.timeout(answerMs));
         if (!this.#closed && this.pc.signalingState === 'have-local-offer') await this.pc.setRemoteDescription({ type: 'answer', sdp: answer });
         return;
       } catch (thrown) {

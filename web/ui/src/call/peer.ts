@@ -25,10 +25,11 @@ export async function placeCall(offer: string, threadId: string, takeover: boole
   if (threadId) url.searchParams.set('thread_id', threadId);
   if (takeover) url.searchParams.set('takeover', 'true');
   const response = await send(url, offerIn(offer));
-  const location = response.headers.get('Location');
+  // Only the id: a proxy that serves the page below a path may not have told the server of it.
+  const callId = response.headers.get('Location')?.split('/').at(-1);
   const answer = await answerOf(response);
-  if (!location) throw new PlainError('bad_answer', t().http.badAnswer);
-  return { answer, location: new URL(location, response.url), threadId: response.headers.get('X-Thread-Id') ?? threadId };
+  if (!callId) throw new PlainError('bad_answer', t().http.badAnswer);
+  return { answer, location: callUrl(decodeURIComponent(callId)), threadId: response.headers.get('X-Thread-Id') ?? threadId };
 }
 
 /** The address of a call by its id. */
@@ -43,8 +44,8 @@ function below(location: URL, name: string): URL {
 }
 
 /** Offers a new connection to a running call. Throws ApiError with status 404 when it has ended. */
-export async function comeBack(offer: string, location: URL): Promise<string> {
-  return answerOf(await send(below(location, 'reconnect'), offerIn(offer)));
+export async function comeBack(offer: string, location: URL, signal?: AbortSignal): Promise<string> {
+  return answerOf(await send(below(location, 'reconnect'), { ...offerIn(offer), signal }));
 }
 
 /** Ends a call on the server, even while the page is closing. Never throws. */
