@@ -108,6 +108,10 @@ describe('follow', () => {
     const asked = vi.fn(() => new Promise<boolean>((resolve) => (goOn = resolve)));
     const { stop } = follow(asked);
     online(); // connected: nothing to do
+    page.dispatchEvent(new Event('offline'));
+    online(); // perhaps on another network
+    online();
+    expect(FakeSocket.all.map(({ closed }) => closed)).toEqual([true, false]);
     last().drop();
     online();
     expect(asked).toHaveBeenCalledTimes(1);
@@ -116,14 +120,14 @@ describe('follow', () => {
     expect(asked).toHaveBeenCalledTimes(1);
     goOn(true);
     await vi.advanceTimersByTimeAsync(0);
-    expect(FakeSocket.all).toHaveLength(2);
+    expect(FakeSocket.all).toHaveLength(3);
     last().drop();
     await vi.advanceTimersByTimeAsync(600); // the timer has fired
     online();
     expect(asked).toHaveBeenCalledTimes(2);
     goOn(true);
     await vi.advanceTimersByTimeAsync(0);
-    expect(FakeSocket.all).toHaveLength(3);
+    expect(FakeSocket.all).toHaveLength(4);
     stop();
     vi.unstubAllGlobals();
   });

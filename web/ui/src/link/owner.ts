@@ -19,16 +19,17 @@ export function followOwner({ onEvent, onState }: Handlers): Following {
       // If it never worked, nothing was missed.
       if (connected) onState(online);
     },
-    beforeRetry: async () => connected || (await isOffered()),
+    beforeRetry: () => isOffered(connected),
   });
 }
 
 // A plain request is told that this is a WebSocket; a server without it, or without this user, says so.
-async function isOffered(): Promise<boolean> {
+// A session may end later, too, and the request has asked the user to sign in again.
+async function isOffered(before: boolean): Promise<boolean> {
   try {
     await send('api/ws');
   } catch (thrown) {
-    return !(thrown instanceof ApiError && [401, 403, 404].includes(thrown.status));
+    return !(thrown instanceof ApiError && (before ? [401] : [401, 403, 404]).includes(thrown.status));
   }
   return true;
 }

@@ -57,6 +57,7 @@ export function follow(options: Options): Following {
   let stopped = false;
   let gaveUp = false;
   let hiddenAt = Infinity;
+  let offline = false;
 
   const connect = () => {
     if (stopped) return;
@@ -84,14 +85,24 @@ export function follow(options: Options): Following {
     if (!gaveUp) connect();
   };
 
-  // When the network is back, it tries at once.
+  // A connection that may have been lost without notice is replaced.
+  const renew = () => {
+    const old = socket;
+    if (old?.readyState !== WebSocket.OPEN) return;
+    connect();
+    old.close();
+  };
+
+  // When the network is back, it tries at once; it may be another network.
   const onOnline = () => {
     if (socket?.readyState === WebSocket.CLOSED && timer !== undefined) {
       clearTimeout(timer);
       attempt = 0;
       void retry();
-    }
+    } else if (offline) renew();
+    offline = false;
   };
+  const onOffline = () => void (offline = true);
 
   // A phone that was locked may have lost the connection without notice, and its timers have slept.
   const onVisibility = () => {
@@ -101,14 +112,12 @@ export function follow(options: Options): Following {
     }
     const long = Date.now() - hiddenAt > silentMs;
     hiddenAt = Infinity;
+    offline ||= long;
     onOnline();
-    if (!long || socket?.readyState !== WebSocket.OPEN) return;
-    const old = socket;
-    connect();
-    old.close();
   };
 
   globalThis.addEventListener?.('online', onOnline);
+  globalThis.addEventListener?.('offline', onOffline);
   globalThis.document?.addEventListener?.('visibilitychange', onVisibility);
   connect();
   return {
@@ -127,6 +136,7 @@ export function follow(options: Options): Following {
       stopped = true;
       clearTimeout(timer);
       globalThis.removeEventListener?.('online', onOnline);
+      globalThis.removeEventListener?.('offline', onOffline);
       globalThis.document?.removeEventListener?.('visibilitychange', onVisibility);
       socket?.close();
     },

@@ -1,0 +1,57 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { onUnauthorized } from '../src/api/http';
+import { followOwner } from '../src/link/owner';
+
+class FakeSocket {
+  static readonly OPEN = 1;
+  static readonly CLOSED = 3;
+  static all: FakeSocket[] = [];
+  onmessage: ((event: { data: string }) => void) | null = null;
+  onclose: (() => void) | null = null;
+  readyState = 1;
+  constructor() {
+    FakeSocket.all.push(this);
+  }
+  close() {
+    this.readyState = 3;
+  }
+  break() {
+    this.close();
+    this.onclose?.();
+  }
+}
+
+let status: number;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  FakeSocket.all = [];
+  vi.stubGlobal('document', { baseURI: 'http://server/' });
+  vi.stubGlobal('WebSocket', FakeSocket);
+  vi.stubGlobal('fetch', async () => new Response('{}', { status }));
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+describe('the socket of the owner', () => {
+  it('asks the user to sign in again when the session has ended, and not for less', async () => {
+    const asked = vi.fn(async () => false);
+    onUnauthorized(asked);
+    const following = followOwner({ onEvent: () => undefined, onState: () => undefined });
+    const breaks = async (answer: number) => {
+      status = answer;
+      FakeSocket.all.at(-1)?.break();
+      await vi.advanceTimersByTimeAsync(20_000);
+      return [FakeSocket.all.length, asked.mock.calls.length];
+    };
+    FakeSocket.all[0]?.onmessage?.({ data: '{"type":"connected"}' });
+    expect(await breaks(404)).toEqual([2, 0]); // a proxy without its server
+    expect(await breaks(426)).toEqual([3, 0]);
+    expect(await breaks(401)).toEqual([3, 1]);
+    following.retry();
+    expect(FakeSocket.all).toHaveLength(4);
+    following.stop();
+  });
+});
