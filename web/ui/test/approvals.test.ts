@@ -17,6 +17,10 @@ describe('questions', () => {
     expect(take(one, ask('2'), close('1')).map((a) => a.toolCallId)).toEqual(['2']);
     expect(take(one, close('1'), close('1'))).toEqual([]);
   });
+  it.each([[500, 61_000], [31_000, 31_000], [90_000, 61_000]])('that expire at %d by the server’s clock can be answered until %d', (expires, until) => {
+    const [type, data] = ask('1');
+    expect(take([], [type, { ...data, expires_at: new Date(expires).toISOString() }]).map((a) => a.until)).toEqual([until]);
+  });
   it('are asked once, with the newest nonce', () => {
     expect(take([], ask('1'), ask('1', 'newer')).map((a) => a.nonce)).toEqual(['newer']);
   });

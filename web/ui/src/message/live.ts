@@ -36,8 +36,8 @@ export interface Approval {
 /** How long the server waits for an answer, unless it says until when. */
 export const approvalMs = 60_000;
 
-/** Until when a request can be answered. A wrong clock does not extend the time. */
+/** Until when a request can be answered. A wrong clock does not extend the time, nor has it run out already. */
 export function answerableUntil(expiresAt: unknown, now: number): number {
   const at = typeof expiresAt === 'string' ? Date.parse(expiresAt) : NaN;
-  return Number.isNaN(at) ? now + approvalMs : Math.min(at, now + approvalMs);
+  return at > now ? Math.min(at, now + approvalMs) : now + approvalMs;
 }
