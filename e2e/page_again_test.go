@@ -51,7 +51,7 @@ const holdUploads = `((send) => { window.fetch = async (url, init) => {
 
 // TestPageKeepsToItsThread sends a message with an image and goes to another thread before the image is
 // uploaded. The message gets into the thread it was written in, and what is written in the other one stays
-// there, also over a reload, until it is sent into a call.
+// there, also over a reload, until it is sent into a call. What is not sent when its thread is deleted is kept.
 func TestPageKeepsToItsThread(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
@@ -97,4 +97,9 @@ func TestPageKeepsToItsThread(t *testing.T) {
 	})
 	p.click(t, "hangup")
 	p.untilOver(t)
+
+	p.do(t, "type", chromedp.SendKeys(byID("textbox"), "Not yet"))
+	p.do(t, "delete the thread elsewhere", chromedp.Evaluate[chromedp.Void](fmt.Sprintf("(fetch('api/threads/%s', { method: 'DELETE' }), undefined)", second)))
+	p.untilNotice(t, "deleted_elsewhere", "was deleted.")
+	p.until(t, "the draft, for another thread", "probe.all('textbox')[0].value === 'Not yet'")
 }

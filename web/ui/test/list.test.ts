@@ -54,6 +54,22 @@ describe('the list', () => {
   });
 });
 
+describe('a deleted thread', () => {
+  it('does not come back with a late answer, only when it is made again', async () => {
+    const list = new ThreadList(() => undefined);
+    const ids = () => list.threads.map(({ id }) => id);
+    list.take(updated('a', 1));
+    list.take({ type: 'thread_deleted', data: { thread_id: 'a' } });
+    list.put(thread('a', 2)); // a renaming was under way
+    expect(ids()).toEqual([]);
+    list.take({ ...updated('a', 3), type: 'thread_created' });
+    expect(ids()).toEqual(['a']);
+    vi.mocked(listThreads).mockResolvedValueOnce({ threads: [thread('a', 3)], next: '' });
+    await list.load();
+    expect(ids()).toEqual(['a']);
+  });
+});
+
 describe('live calls', () => {
   it('are forgotten on a new connection, which may have missed their ends', () => {
     const list = new ThreadList(() => undefined);

@@ -83,6 +83,32 @@ describe('an open thread', () => {
     thread.close();
   });
 
+  it('is not set back by an answer that is older than an event', async () => {
+    const thread = open();
+    await sockets(1);
+    let read: (response: Response) => void = () => undefined;
+    answer = (url) => (isMessages(url) ? new Promise((resolve) => (read = resolve)) : json({ id: 't' }));
+    last().say('connected', { server_max_seq: 2 });
+    last().say('message', { message: { ...message('a', 1), parts: [{ type: 'text', text: 'newer' }] } }, 3);
+    read(json({ messages: [message('a', 1), message('b', 2)], next_after: null }));
+    await until(() => thread.loaded);
+    expect(thread.messages.map(({ parts }) => parts)).toEqual([[{ kind: 'text', text: 'newer' }], [{ kind: 'text', text: 'b' }]]);
+    thread.close();
+  });
+
+  it('says so when it was deleted unnoticed', async () => {
+    const thread = open();
+    await sockets(1);
+    last().say('connected', { server_max_seq: 0 });
+    await until(() => thread.loaded);
+    answer = () => json({ error: { code: 'thread_not_found', message: 'no' } }, 404);
+    last().close();
+    last().onclose?.();
+    await until(() => failures.length === 1);
+    expect([thread.gone, FakeSocket.all.length]).toEqual([true, 1]);
+    thread.close();
+  });
+
   it('is read once the user has signed in', async () => {
     answer = () => json({ error: { code: 'unauthorized', message: 'no' } }, 401);
     const thread = open();

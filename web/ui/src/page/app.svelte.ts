@@ -274,6 +274,7 @@ export class App {
     const id = String(event.data.thread_id ?? '');
     if (outcome === 'gone' && this.open?.id === (id || String(event.data.id ?? ''))) {
       this.notices.info('deleted_elsewhere', t().deletedElsewhere);
+      this.drafts.move(this.open.id, '');
       this.select('');
     }
     if (event.type === 'call_ended') this.call.dropRejoin(String(event.data.call_id ?? ''));

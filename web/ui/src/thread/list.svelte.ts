@@ -42,7 +42,7 @@ export class ThreadList {
       this.#answered = turn;
       const end = page.next === '' ? -Infinity : Math.min(...page.threads.map(timeOf));
       this.#all = this.#merged(page.threads, this.#all.filter((thread) => timeOf(thread) <= end));
-      this.#heard.slice(from).filter(({ id }) => !this.#gone.includes(id)).forEach((thread) => this.#place(thread));
+      this.#heard.slice(from).forEach((thread) => this.#place(thread));
       if (page.next === '' || this.#pages === 1) this.next = page.next;
       this.loaded = true;
     } finally {
@@ -101,6 +101,7 @@ export class ThreadList {
   }
 
   #place(thread: Thread): void {
+    if (this.#gone.includes(thread.id)) return;
     const others = this.#all.filter(({ id }) => id !== thread.id);
     this.#all = [...others, thread].sort((a, b) => timeOf(b) - timeOf(a));
   }
@@ -117,6 +118,8 @@ export class ThreadList {
       case 'thread_updated': {
         const thread = readThread('thread' in data ? asObject(data.thread) : data);
         if (thread.id === '' || thread.updatedAt === '') return 'unknown';
+        // An app may make one again under its old id.
+        if (type === 'thread_created') this.#gone = this.#gone.filter((gone) => gone !== thread.id);
         this.put(thread);
         return 'done';
       }

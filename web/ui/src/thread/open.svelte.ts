@@ -115,7 +115,7 @@ export class OpenThread {
         this.#from = from;
       }
       this.earlier = this.#from > 0;
-      this.#put(found);
+      this.#put(found, true);
     } catch (thrown) {
       this.hooks.onFailure(thrown);
     } finally {
@@ -179,13 +179,14 @@ export class OpenThread {
   async #loadBetween(from: number, until: number): Promise<void> {
     for (let after: number | null = from; after !== null && after < until && !this.#closed; ) {
       const page: Awaited<ReturnType<typeof listMessages>> = await listMessages(this.id, after, longestPage);
-      this.#put(page.messages);
+      this.#put(page.messages, true);
       after = page.next !== null && page.next > after && page.messages.length === longestPage ? page.next : null;
     }
   }
 
-  #put(messages: Message[]): void {
-    this.messages = merged(this.messages, messages);
+  /** Takes in messages; what was read of them may be older than what is known. */
+  #put(messages: Message[], read = false): void {
+    this.messages = read ? merged(messages, this.messages) : merged(this.messages, messages);
     for (const message of messages) {
       if (isClosed(message)) this.growing.delete(message.id);
     }
@@ -217,7 +218,7 @@ export class OpenThread {
     } catch (thrown) {
       this.gone = thrown instanceof ApiError && thrown.status === 404;
       if (this.gone) this.hooks.onState(undefined);
-      else if (!isPassing(thrown) && !this.#closed) this.hooks.onNotRead(thrown);
+      if (!isPassing(thrown) && !this.#closed) this.hooks.onNotRead(thrown);
       return isPassing(thrown);
     }
   }
