@@ -47,6 +47,7 @@ describe('sentences', () => {
     expect(finishedSentences('One. Two is', 0)).toEqual({ said: 'One.', end: 4 });
     expect(finishedSentences('One. Two is here! And', 4)).toEqual({ said: 'Two is here!', end: 17 });
     expect(finishedSentences('It costs 3.5 euros', 0)).toEqual({ said: '', end: 0 });
+    expect(finishedSentences('你好。「我是助手。」你', 0)).toEqual({ said: '你好。「我是助手。」', end: 10 });
   });
 });
 

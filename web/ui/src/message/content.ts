@@ -63,6 +63,6 @@ function parsedObject(text: string): unknown {
 /** The complete sentences at the beginning of a growing text, and where they end. */
 export function finishedSentences(text: string, from: number): { said: string; end: number } {
   let end = from;
-  for (const match of text.slice(from).matchAll(/[.!?…。！？]+["”’)\]]*(?=\s|$)|\n+/g)) end = from + match.index + match[0].length;
+  for (const match of text.slice(from).matchAll(/[.!?…]+["”’)\]]*(?=\s|$)|[。！？]+[”’」』）]*|\n+/g)) end = from + match.index + match[0].length;
   return { said: text.slice(from, end).trim(), end };
 }

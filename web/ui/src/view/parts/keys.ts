@@ -1,4 +1,8 @@
-/** Whether a key press is Enter by itself, and does not end the composition of a character (in Safari: 229). */
-export function isEnter({ key, isComposing, keyCode }: KeyboardEvent): boolean {
-  return key === 'Enter' && !isComposing && keyCode !== 229;
+/** Whether a key is pressed by itself, and not to compose a character (in Safari: 229). */
+function isAlone({ isComposing, keyCode }: KeyboardEvent): boolean {
+  return !isComposing && keyCode !== 229;
 }
+
+export const isEnter = (event: KeyboardEvent): boolean => event.key === 'Enter' && isAlone(event);
+
+export const isEscape = (event: KeyboardEvent): boolean => event.key === 'Escape' && isAlone(event);
