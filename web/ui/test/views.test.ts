@@ -1,7 +1,9 @@
 // @vitest-environment jsdom
 import { flushSync, mount, unmount } from 'svelte';
-import { describe, expect, it } from 'vitest';
+import { SvelteMap } from 'svelte/reactivity';
+import { describe, expect, it, vi } from 'vitest';
 import { tableOf } from '../src/charts/html';
+import Markdown, { loadMarkdown } from '../src/view/parts/Markdown.svelte';
 import { rangesOf } from '../src/view/parts/attachments';
 import { renderMarkdown } from '../src/view/parts/markdown';
 import TableView from '../src/view/tools/TableView.svelte';
@@ -19,6 +21,26 @@ describe('odd answers of models and tools', () => {
   it('show Markdown that is nested too deep as text', () => {
     const deep = '>'.repeat(20_000);
     expect(renderMarkdown(`${deep} <b>x</b>`)).toMatch(/&lt;b&gt;x/);
+  });
+
+  it('draw a long text less often while it grows, and in the end all of it', async () => {
+    vi.stubGlobal('CSS', {});
+    await loadMarkdown();
+    vi.useFakeTimers();
+    const target = document.createElement('div');
+    const said = new SvelteMap([['text', 'x'.repeat(20_000)]]);
+    const view = mount(Markdown, { target, props: { get text() { return said.get('text') ?? ''; } } });
+    const after = (ms: number, more: string) => {
+      said.set('text', `${said.get('text')}${more}`);
+      flushSync();
+      vi.advanceTimersByTime(ms);
+      flushSync();
+      return (target.textContent ?? '').split('y').length - 1;
+    };
+    expect([after(40, 'y'), after(40, 'y'), after(40, 'y'), after(0, 'y'), after(200, '')]).toEqual([0, 0, 3, 3, 4]);
+    await unmount(view);
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
   });
 
   it('mark found words where lower case is longer', () => {
