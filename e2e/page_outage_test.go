@@ -10,8 +10,14 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
+// newer lets the server tell of another version.
+const newer = `window.fetch = ((fetch) => async (url, init) => {
+	const answer = await fetch(url, init);
+	return String(url).endsWith('api/config') ? Response.json({ ...await answer.json(), version: 'newer' }) : answer;
+})(window.fetch), undefined`
+
 // TestPageServerAway kills the server during a call. The page notices by its socket, not
-// by a time-out, says so once, and removes the notice when the server is back.
+// by a time-out, says so once, and removes the notice when the server is back, which is a newer one now.
 func TestPageServerAway(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
@@ -29,6 +35,7 @@ func TestPageServerAway(t *testing.T) {
 		location.hash = '#/';
 		setTimeout(() => { location.hash = '#/t/%s'; setTimeout(() => done(true), 50); }, 50);
 	})`, p.thread(t)))
+	p.do(t, "get another version", chromedp.Evaluate[chromedp.Void](newer))
 	s.kill()
 	p.until(t, "the word for it, and hang-up beside it", `probe.all('offline')[0]?.dataset.trouble === 'away' &&
 		probe.all('call-trouble')[0]?.dataset.trouble === 'away' && probe.all('hangup').length === 1`)
@@ -39,6 +46,7 @@ func TestPageServerAway(t *testing.T) {
 	p.look(t, "away")
 	s.start()
 	p.until(t, "no word of it", "probe.all('offline').length === 0")
+	p.untilNotice(t, "new_version", "Reload the page")
 	// That call ended with its server. The next one works without a reload.
 	p.untilOver(t)
 	p.untilMessage(t, "user text completed", "Remember me.")

@@ -67,6 +67,8 @@ export class App {
   );
 
   #owner: Following | undefined;
+  /** The server's version when the page was loaded. */
+  #version = '';
 
   /** The call belongs to the thread that is shown. */
   callIsHere = $derived(this.call.active && this.call.state.threadId === this.threadId);
@@ -93,7 +95,9 @@ export class App {
       onEvent: (event) => this.#take(event),
       onState: (online) => {
         this.connection.socket(this, online);
-        if (online) void this.refresh();
+        if (!online) return;
+        void this.#iceServers();
+        void this.refresh();
       },
     });
   }
@@ -233,12 +237,17 @@ export class App {
   /** Reads the server's settings. The page works without them; the list of threads notices when the server is away. */
   async #iceServers(): Promise<RTCIceServer[]> {
     this.config = await getConfig().catch(() => this.config);
+    const version = this.config?.version ?? '';
+    this.#version ||= version;
+    // Parts of this page that are loaded later would be newer than the page.
+    if (version !== this.#version) this.notices.info('new_version', t().newVersion, { label: t().reload, run: () => location.reload() }, Infinity);
     return this.config?.iceServers ?? [];
   }
 
-  // The top bar says that the server is away, and what the page reads unasked is read again later.
+  // The top bar says that the server is away, and what the page reads unasked is read again later. What is said already
+  // is not said each time.
   #notRead(thrown: unknown): void {
-    if (!(thrown instanceof ApiError && thrown.status === 0)) this.notices.failure(thrown);
+    if (!(thrown instanceof ApiError && (thrown.status === 0 || this.notices.list.some(({ text }) => text === thrown.message)))) this.notices.failure(thrown);
   }
 
   async #try(run: () => Promise<void>): Promise<boolean> {

@@ -20,7 +20,7 @@ export class Notices {
 
   info(code: string, text: string, action?: Notice['action'], ms = infoMs): void {
     const id = this.#add('info', code, text, action);
-    setTimeout(() => this.dismiss(id), ms);
+    if (ms < Infinity) setTimeout(() => this.dismiss(id), ms);
   }
 
   error(code: string, text: string): void {

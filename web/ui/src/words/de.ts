@@ -161,6 +161,8 @@ export const de: Words = {
   dismiss: 'Ausblenden',
   notices: 'Benachrichtigungen',
   retry: 'Erneut versuchen',
+  newVersion: 'Der Server wurde aktualisiert. Laden Sie die Seite neu, um die neue Version zu erhalten.',
+  reload: 'Neu laden',
   simulator: 'Es ist kein OpenAI-Schlüssel gesetzt, deshalb antwortet ein eingebauter Simulator. Er bemerkt, dass Sie sprechen, aber nicht, was Sie sagen.',
   storage: {
     delayed: 'Der Server kann gerade nicht speichern. Das Gespräch geht weiter; was gesagt wird, geht nicht verloren und wird später gespeichert.',

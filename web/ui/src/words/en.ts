@@ -169,6 +169,8 @@ export const en = {
   dismiss: 'Dismiss',
   notices: 'Notifications',
   retry: 'Try again',
+  newVersion: 'The server has been updated. Reload the page to get the new version.',
+  reload: 'Reload',
   simulator: 'No OpenAI key is set, so a built-in simulator answers. It notices that you speak, but not what you say.',
   storage: {
     delayed: 'The server cannot save right now. The call continues; what is said is kept and will be saved later.',
