@@ -136,6 +136,45 @@ func TestPageLooks(t *testing.T) {
 	}
 }
 
+// TestPageInALowWindow enlarges the page four times in a window of 1280 by 1024 pixels: beside a banner
+// and a call there is room for the thread, and all else is in reach.
+func TestPageInALowWindow(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_UPSTREAM=simulator")
+	p := openBrowser(t, silent(t))
+	p.do(t, "enlarge it", chromedp.EmulateViewport(320, 256))
+	p.visit(t, s.url)
+	wantRoom := func(state string) {
+		t.Helper()
+		p.until(t, "the banner", "probe.all('upstream-banner').length === 1")
+		if n := eval[int](t, p, "document.getElementById('transcript').clientHeight"); n < 70 {
+			t.Errorf("%s: the thread has %d pixels", state, n)
+		}
+		p.wantAccessible(t, "low, "+state)
+		p.look(t, "low-"+state)
+	}
+	const inView = `((id) => { const e = probe.all(id)[0]; e?.scrollIntoView({ block: 'nearest' }); const { x, y, width, height } = e?.getBoundingClientRect() ?? {};
+		return e !== undefined && e.contains(document.elementFromPoint(x + width / 2, y + height / 2)); })`
+	p.until(t, "an empty page", "probe.all('empty').length === 1")
+	wantRoom("empty")
+	p.click(t, "talk")
+	p.untilLive(t)
+	p.until(t, "hang-up", inView+"('hangup')")
+	p.until(t, "the box", inView+"('textbox')")
+	wantRoom("call")
+	p.click(t, "more")
+	p.until(t, "the end of the menu", inView+"('menu-settings')")
+	p.look(t, "low-menu")
+	p.do(t, "close it", chromedp.KeyEvent(kb.Escape))
+	p.click(t, "menu")
+	p.until(t, "the conversation", inView+"('thread-item')")
+	p.look(t, "low-list")
+	p.do(t, "close it", chromedp.KeyEvent(kb.Escape))
+	p.until(t, "no list", "getComputedStyle(document.querySelector('aside')).visibility === 'hidden'")
+	p.click(t, "hangup")
+	p.untilOver(t)
+}
+
 // longThread makes a thread of many messages in a new database.
 func longThread(t *testing.T, messages int) (database, thread string) {
 	t.Helper()

@@ -87,7 +87,8 @@ export class Scroller {
   /** Goes to the end and stays there. */
   toEnd(smooth = false): void {
     this.#do({ type: 'end' });
-    this.#box?.scrollTo({ top: this.#box.scrollHeight, behavior: smooth ? 'smooth' : 'instant' });
+    const still = !smooth || matchMedia('(prefers-reduced-motion: reduce)').matches;
+    this.#box?.scrollTo({ top: this.#box.scrollHeight, behavior: still ? 'instant' : 'smooth' });
   }
 
   /** Shows one line. */
