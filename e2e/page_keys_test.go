@@ -62,7 +62,7 @@ func (p *tab) focusOn(t *testing.T, id string) {
 	p.until(t, "the focus on "+id, fmt.Sprintf("document.activeElement.dataset.testid === %q", id))
 }
 
-// TestPageByKeyboard types, calls, mutes, approves, hangs up, renames and changes the settings without a mouse.
+// TestPageByKeyboard types, calls, mutes, approves, hangs up, renames, changes the settings and holds the button to speak without a mouse.
 func TestPageByKeyboard(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n"+rigSettings)
@@ -109,6 +109,22 @@ func TestPageByKeyboard(t *testing.T) {
 	p.press(t, "Escape", 27)
 	p.until(t, "no settings, and the focus where it was", "probe.all('settings-panel').length === 0 && document.activeElement.dataset.testid === 'more'")
 	s.untilEnded(t, 1)
+
+	// With the space bar as the button to speak, it must not hang up.
+	p.do(t, "hold a button to speak", chromedp.Evaluate[chromedp.Void]("(localStorage.setItem('voicebridge-settings', '{\"mode\":\"hold\"}'), undefined)"))
+	p.reload(t)
+	p.until(t, "the page", "probe.all('talk').length === 1")
+	p.tabToID(t, "talk")
+	p.enter(t)
+	p.focusOn(t, "hold-to-talk")
+	p.press(t, " ", 32)
+	p.untilLive(t)
+	p.tabToID(t, "hangup")
+	p.enter(t)
+	p.untilOver(t)
+	if got := s.untilEnded(t, 2); got[1] != "hangup" {
+		t.Errorf("the calls ended with %q", got)
+	}
 }
 
 // tree is the page as a screen reader gets it, one element per line: its role and its
