@@ -20,6 +20,7 @@ describe('words', () => {
   it('keeps quiet about harmless errors', () => {
     expect(errorEventWords('response_cancel_not_active', 'x')).toBeNull();
     expect(errorEventWords('insufficient_quota', 'x')).toContain('no credit');
+    expect(errorEventWords('approval_not_pending', 'x')).toContain('too late');
     expect(errorEventWords('strange', 'It broke.')).toBe('The voice service reported a problem: It broke.');
   });
 

@@ -281,7 +281,7 @@ export class Call {
   #takeError(error: Json): void {
     const words = errorEventWords(asText(error.code) || asText(error.type), asText(error.message));
     if (words === null) return;
-    const lost = this.#sentTexts.get(asText(error.event_id));
+    const lost = error.code === 'call_ended' ? '' : this.#sentTexts.get(asText(error.event_id)); // that text is saved
     this.hooks.onProblem(asText(error.code, 'error'), lost ? t().notSent(words, lost) : words);
   }
 

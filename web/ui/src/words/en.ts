@@ -52,6 +52,8 @@ const upstreamErrors: Record<string, string> = {
   inference_rate_limit_exceeded: busyService,
   server_error: 'The voice service had a problem. Try again.',
   session_expired: 'The voice service ended the call at its maximum duration. Everything is saved; call again to continue.',
+  approval_not_pending: 'Your answer came too late: the question was answered before, or its time was over.',
+  call_ended: 'The call ended before that could be said. It is saved in the conversation.',
   event_not_allowed: 'The server did not allow what the page requested.',
 };
 
