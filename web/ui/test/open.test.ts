@@ -96,6 +96,19 @@ describe('an open thread', () => {
     thread.close();
   });
 
+  it('is read without its socket, which asks for what came since', async () => {
+    answer = (url) => json(isMessages(url) ? { messages: [message('a', 7)], next_after: null } : { id: 't' });
+    const thread = open();
+    await sockets(1);
+    await until(() => thread.loaded);
+    await sockets(2);
+    expect(FakeSocket.all.map(({ after, readyState }) => [after, readyState])).toEqual([[null, 3], ['7', 1]]);
+    last().say('connected', { server_max_seq: 8 });
+    last().say('message', { message: message('b', 8) }, 8);
+    expect(thread.messages.map(({ id }) => id)).toEqual(['a', 'b']);
+    thread.close();
+  });
+
   it('says so when it was deleted unnoticed', async () => {
     const thread = open();
     await sockets(1);

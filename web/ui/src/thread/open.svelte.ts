@@ -138,11 +138,19 @@ export class OpenThread {
       this.hooks.onThread(await getThread(this.id));
       if (this.#closed) return;
       this.#follow();
-      // Where sockets do not get through, the messages are read anyway.
-      this.#timer = setTimeout(() => void this.#load(0), greetingMs);
+      this.#timer = setTimeout(() => void this.#loadAnyway(), greetingMs);
     } catch (thrown) {
       this.#failed(thrown, () => this.#begin());
     }
+  }
+
+  // Where sockets do not get through, the messages are read anyway. One that is only late asks for what came since.
+  async #loadAnyway(): Promise<void> {
+    await this.#load(0);
+    if (this.#closed || !this.loaded) return;
+    this.#seq = Math.max(this.#seq, this.messages.at(-1)?.metadata.seq ?? 0);
+    this.#following?.stop();
+    this.#follow();
   }
 
   #failed(thrown: unknown, again: () => Promise<void>): void {
