@@ -114,13 +114,16 @@ export class Sound {
     return this.#microphone?.level() ?? 0;
   }
 
-  // A headset was unplugged: the call goes on with another microphone, if there is one.
+  // A headset was unplugged: the call goes on with another microphone, or with the next that is connected.
   async #lost(context: AudioContext): Promise<void> {
+    const lost = this.#microphone;
     try {
       const name = await this.#change(context);
       if (name) this.hooks.onInfo('mic_changed', t().micChanged(name));
     } catch {
-      if (context === this.#context) this.hooks.onProblem('mic_lost', t().micLost);
+      if (lost !== this.#microphone) return;
+      this.hooks.onProblem('mic_changed', t().micLost);
+      navigator.mediaDevices.addEventListener('devicechange', () => lost === this.#microphone && void this.#lost(context), { once: true });
     }
   }
 

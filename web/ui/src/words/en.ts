@@ -73,7 +73,7 @@ export const en = {
   ended: (reason: string) => `The call ended (${reason}).`,
   micFailed: (name: string) => `The microphone could not be opened (${name}).`,
   micChanged: (name: string) => `The microphone was disconnected. “${name}” is used now.`,
-  micLost: 'The microphone was disconnected. To use another one, hang up and press Talk.',
+  micLost: 'The microphone was disconnected. Connect it again, or another one.',
   serviceProblem: (what: string) => `The voice service reported a problem: ${what.replace(/\.$/, '') || 'unknown'}.`,
   serviceRefused: (code: string, message: string) =>
     `The voice service refused the call${code ? ` (${code})` : ''}${message ? `: ${message}` : '.'}`,
