@@ -109,6 +109,17 @@ describe('an open thread', () => {
     thread.close();
   });
 
+  it('is read again when the server wants that', async () => {
+    answer = () => new Response('{}', { status: 429, headers: { 'Retry-After': '20' } });
+    const thread = open();
+    await until(() => failures.length === 1);
+    answer = (url) => json(isMessages(url) ? { messages: [], next_after: null } : { id: 't' });
+    await vi.advanceTimersByTimeAsync(19_000);
+    expect(FakeSocket.all).toHaveLength(0);
+    await sockets(1);
+    thread.close();
+  });
+
   it('says so when it was deleted unnoticed', async () => {
     const thread = open();
     await sockets(1);

@@ -8,6 +8,8 @@ export class ApiError extends PlainError {
     readonly status: number,
     code: string,
     message: string,
+    /** How long the server asks to wait, in seconds. */
+    readonly retryAfter = 0,
   ) {
     super(code, message);
   }
@@ -98,5 +100,6 @@ async function errorOf(response: Response): Promise<ApiError> {
   const body = asObject(parseJson(await response.text().catch(() => '')));
   const inner = isObject(body.error) ? body.error : { code: body.error, message: body.message };
   const code = asText(inner.code);
-  return new ApiError(response.status, code, httpWords(response.status, code, asText(inner.message), asNumber(response.headers.get('Retry-After'), 0)));
+  const retryAfter = asNumber(response.headers.get('Retry-After'), 0);
+  return new ApiError(response.status, code, httpWords(response.status, code, asText(inner.message), retryAfter), retryAfter);
 }

@@ -156,7 +156,7 @@ export class OpenThread {
   #failed(thrown: unknown, again: () => Promise<void>): void {
     if (this.#closed) return;
     this.gone = thrown instanceof ApiError && thrown.status === 404;
-    if (isPassing(thrown)) this.#timer = setTimeout(() => void again(), 3000);
+    if (isPassing(thrown)) this.#timer = setTimeout(() => void again(), Math.max(3, thrown.retryAfter) * 1000);
     else if (!this.gone) this.#refused = again;
     if (!this.gone) this.hooks.onNotRead(thrown);
   }
@@ -282,6 +282,6 @@ export class OpenThread {
 }
 
 // A server or a network that is away may come back; a refusal is final.
-function isPassing(thrown: unknown): boolean {
+function isPassing(thrown: unknown): thrown is ApiError {
   return thrown instanceof ApiError && (thrown.status === 0 || thrown.status === 429 || thrown.status >= 500);
 }
