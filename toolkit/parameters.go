@@ -9,7 +9,8 @@ import (
 
 // forModels returns a tool's parameters as models' APIs accept them. OpenAI, Anthropic and Google
 // reject a whole request, with all its tools, if one schema has alternatives at the top; OpenAI also if
-// it has no properties, or a list does not say of what. Arguments are still checked against the whole
+// it has no properties, or a list does not say of what, and all if a keyword has a value of a form that
+// JSON Schema does not give it: "required": null, say. Arguments are still checked against the whole
 // schema. A schema that needs no change is returned byte for byte.
 func forModels(raw json.RawMessage) json.RawMessage {
 	var root map[string]any
@@ -18,7 +19,7 @@ func forModels(raw json.RawMessage) json.RawMessage {
 	if decoder.Decode(&root) != nil || root == nil {
 		return raw
 	}
-	changed := completeLists(root)
+	changed := repair(root)
 	if alternatives(root) {
 		(&merger{root: root, followed: map[string]bool{}}).merge(root, true)
 		for _, key := range notAtTop {
@@ -93,9 +94,50 @@ func (m *merger) add(value any, always bool) {
 	m.merge(part, always)
 }
 
-// completeLists sets items in each schema of an array that has none. A list of schemas, which is how
-// items were written before JSON Schema 2020-12, becomes prefixItems.
-func completeLists(node map[string]any) (changed bool) {
+// forms are the forms of a keyword's values (JSON Schema 2020-12). Of other keywords any value is accepted.
+var forms = func() map[string][]string {
+	forms := map[string][]string{"type": {"string", "array"}}
+	for form, keys := range map[string][]string{
+		"array":   {"required", "enum", "allOf", "anyOf", "oneOf", "prefixItems", "examples"},
+		"object":  {"properties", "patternProperties", "dependentSchemas", "dependentRequired", "$defs", "definitions"},
+		"string":  {"$ref", "$id", "$schema", "$comment", "title", "description", "format", "pattern"},
+		"boolean": {"uniqueItems", "deprecated", "readOnly", "writeOnly"},
+		"number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
+			"minItems", "maxItems", "minProperties", "maxProperties"},
+	} {
+		for _, key := range keys {
+			forms[key] = []string{form}
+		}
+	}
+	for _, key := range oneSchema {
+		forms[key] = formsOfSchema
+	}
+	return forms
+}()
+
+var formsOfSchema = []string{"object", "boolean"}
+
+func formOf(value any) string {
+	switch value.(type) {
+	case map[string]any:
+		return "object"
+	case []any:
+		return "array"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case nil:
+		return "null"
+	default:
+		return "number"
+	}
+}
+
+// repair removes from a schema, and from those in it, keywords with a value of a wrong form, and types that
+// do not exist. It sets items in each schema of an array that has none. A list of schemas, which is how items
+// were written before JSON Schema 2020-12, becomes prefixItems.
+func repair(node map[string]any) (changed bool) {
 	if list, ok := node["items"].([]any); ok {
 		node["prefixItems"] = list
 		delete(node, "items")
@@ -104,6 +146,20 @@ func completeLists(node map[string]any) (changed bool) {
 			delete(node, "additionalItems")
 		}
 		changed = true
+	}
+	for key, value := range node {
+		if want, ok := forms[key]; ok && !slices.Contains(want, formOf(value)) || key == "type" && checkType(value) != nil {
+			delete(node, key)
+			changed = true
+		}
+	}
+	for _, key := range []string{"properties", "$defs", "definitions"} {
+		byName, _ := node[key].(map[string]any)
+		for name, value := range byName {
+			if !slices.Contains(formsOfSchema, formOf(value)) {
+				byName[name], changed = map[string]any{}, true
+			}
+		}
 	}
 	if _, ok := node["items"]; !ok && isType(node, "array") {
 		node["items"], changed = map[string]any{}, true
@@ -117,7 +173,7 @@ func completeLists(node map[string]any) (changed bool) {
 	}
 	for _, value := range inner {
 		if child, ok := value.(map[string]any); ok {
-			changed = completeLists(child) || changed
+			changed = repair(child) || changed
 		}
 	}
 	return changed

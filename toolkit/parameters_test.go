@@ -32,6 +32,8 @@ func TestParametersForModels(t *testing.T) {
 			`{"$defs":{"c":{"items":{},"type":"array"}},"properties":{"a":{"items":{},"type":"array"},"b":{"anyOf":[{"items":{},"type":"array"}],"default":{"type":"array"}},"type":{"items":{},"type":["array","null"]}},"type":"object"}`},
 		"older lists": {`{"type":"object","properties":{"a":{"type":"array","items":[{"type":"array"}],"additionalItems":false},"b":{"items":[]}}}`,
 			`{"properties":{"a":{"items":false,"prefixItems":[{"items":{},"type":"array"}],"type":"array"},"b":{"prefixItems":[]}},"type":"object"}`},
+		"wrong forms": {`{"type":"object","required":null,"title":null,"properties":{"type":"object","a":{"type":"any","required":true,"default":null},"b":{"type":["integer","null"],"exclusiveMinimum":true,"enum":[null]},"c":{"type":"object","properties":[]},"d":true},"$defs":[]}`,
+			`{"properties":{"a":{"default":null},"b":{"enum":[null],"type":["integer","null"]},"c":{"type":"object"},"d":true,"type":{}},"type":"object"}`},
 		"a bomb": {`{"type":"object","$ref":"#/$defs/d0","$defs":{"d30":{"properties":{"a":{}}}` + bomb.String() + `}}`, "properties"},
 	} {
 		t.Run(name, func(t *testing.T) {
