@@ -6,17 +6,19 @@ import (
 	"strings"
 )
 
-// defaults are the values of properties that a schema requires although it has defaults for them,
-// as schema generators do: callers may omit them, and the tool needs them. JSON Schema itself gives
-// default no meaning (2020-12, validation, 9.2).
+// defaults correct what models and schema generators often write, according to a schema. A property that is
+// required although it has a default, as generators write it, may be omitted: JSON Schema itself gives
+// default no meaning (2020-12, validation, 9.2). One that is not required may be null instead, as models
+// write it, although its type is another.
 type defaults struct {
-	values map[string]any
-	below  map[string]defaults // of properties that are objects
+	values   map[string]any      // of properties that are required
+	optional map[string]bool     // properties that may be omitted and cannot be null
+	below    map[string]defaults // of properties that are objects, or lists of them
 }
 
 // defaultsOf collects the defaults of a schema and of the objects in its properties.
 func defaultsOf(schema map[string]any) defaults {
-	d := defaults{values: map[string]any{}, below: map[string]defaults{}}
+	d := defaults{values: map[string]any{}, optional: map[string]bool{}, below: map[string]defaults{}}
 	properties, _ := schema["properties"].(map[string]any)
 	required, _ := schema["required"].([]any)
 	for name, value := range properties {
@@ -24,34 +26,54 @@ func defaultsOf(schema map[string]any) defaults {
 		if !ok {
 			continue
 		}
-		if value, ok := property["default"]; ok && slices.Contains(required, any(name)) {
+		value, hasDefault := property["default"]
+		switch needed := slices.Contains(required, any(name)); {
+		case needed && hasDefault:
 			d.values[name] = value
+		case !needed && property["type"] != nil && !isType(property, "null"):
+			d.optional[name] = true
 		}
-		if below := defaultsOf(property); !below.empty() {
+		below := defaultsOf(property)
+		if items, ok := property["items"].(map[string]any); ok && below.empty() {
+			below = defaultsOf(items)
+		}
+		if !below.empty() {
 			d.below[name] = below
 		}
 	}
 	return d
 }
 
-func (d defaults) empty() bool { return len(d.values)+len(d.below) == 0 }
+func (d defaults) empty() bool { return len(d.values)+len(d.optional)+len(d.below) == 0 }
 
-// fill sets missing values in an object, and reports whether there were any.
+// fill sets missing values in an object and removes nulls from it, and reports whether there were any.
 func (d defaults) fill(object map[string]any) (filled bool) {
 	for name, value := range d.values {
 		if _, ok := object[name]; !ok {
 			object[name], filled = value, true
 		}
 	}
+	for name := range d.optional {
+		if value, ok := object[name]; ok && value == nil {
+			delete(object, name)
+			filled = true
+		}
+	}
 	for name, below := range d.below {
-		if inner, ok := object[name].(map[string]any); ok {
-			filled = below.fill(inner) || filled
+		list, ok := object[name].([]any)
+		if !ok {
+			list = []any{object[name]}
+		}
+		for _, value := range list {
+			if inner, ok := value.(map[string]any); ok {
+				filled = below.fill(inner) || filled
+			}
 		}
 	}
 	return filled
 }
 
-// fillText sets missing values in an object and in its text.
+// fillText sets missing values in an object and in its text, and removes nulls from both.
 func (d defaults) fillText(text string, object map[string]any) string {
 	if d.empty() || !d.fill(object) {
 		return text
@@ -65,4 +87,10 @@ func (d defaults) fillText(text string, object map[string]any) string {
 	}
 	d.fill(exact)
 	return string(Encode(exact))
+}
+
+// isType reports whether a schema names the type, alone or in a list.
+func isType(node map[string]any, name string) bool {
+	list, _ := node["type"].([]any)
+	return node["type"] == name || slices.Contains(list, any(name))
 }

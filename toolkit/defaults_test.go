@@ -26,6 +26,8 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	const screenshot = `{"type":"object","properties":{"type":{"type":"string","enum":["png","jpeg"],"default":"png"},"file":{"type":"string","default":"x"},
 		"clip":{"type":"object","properties":{"scale":{"type":"integer","default":2}},"required":["scale"]}},"required":["type"]}`
+	const rows = `{"type":"object","properties":{"rows":{"type":"array","items":{"type":"object","properties":{"x":{"type":["number","null"]},"y":{"type":"number"},"z":{"type":"number"}},"required":["y"]}},
+		"any":{},"word":{"type":["string","array"]}}}`
 	for name, c := range map[string]struct{ schema, arguments, want, err string }{
 		"left out":       {schema: screenshot, arguments: `{}`, want: `{"type":"png"}`},
 		"nothing at all": {schema: screenshot, want: `{"type":"png"}`},
@@ -34,6 +36,9 @@ func TestDefaults(t *testing.T) {
 		"given wrongly":  {schema: screenshot, arguments: `{"type":"gif"}`, err: `type: enum: gif does not equal any of: [png jpeg]`},
 		"no default":     {schema: `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`, arguments: `{}`, err: `required: missing properties: ["a"]`},
 		"wrong default":  {schema: `{"type":"object","properties":{"a":{"type":"string","default":5}},"required":["a"]}`, arguments: `{}`, err: `a: type: 5 has type "integer", want "string"`},
+		"null":           {schema: screenshot, arguments: `{"type":"png","file":null,"clip":null,"other":null}`, want: `{"other":null,"type":"png"}`},
+		"nulls in lists": {schema: rows, arguments: `{"any":null,"word":null,"rows":[{"x":null,"y":1.50,"z":null},{"y":2}]}`, want: `{"any":null,"rows":[{"x":null,"y":1.50},{"y":2}]}`},
+		"needed null":    {schema: rows, arguments: `{"rows":[{"y":null}]}`, err: `rows[].y: type: null has type "null", want "number"`},
 		"exact numbers":  {schema: screenshot, arguments: `{"n":12345678901234567890}`, want: `{"n":12345678901234567890,"type":"png"}`},
 	} {
 		t.Run(name, func(t *testing.T) {

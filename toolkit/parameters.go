@@ -178,9 +178,3 @@ func repair(node map[string]any) (changed bool) {
 	}
 	return changed
 }
-
-// isType reports whether a schema names the type, alone or in a list.
-func isType(node map[string]any, name string) bool {
-	list, _ := node["type"].([]any)
-	return node["type"] == name || slices.Contains(list, any(name))
-}

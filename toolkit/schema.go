@@ -109,7 +109,8 @@ func explain(message string) string {
 		}
 		pointer = at
 	}
-	message = Cut(strings.ReplaceAll(message, "\n", "; "), 400)
+	// The validator prints a null as the reflect.Value that it is.
+	message = Cut(strings.NewReplacer("\n", "; ", "<invalid reflect.Value>", "null").Replace(message), 400)
 	field = strings.TrimPrefix(field, ".")
 	if field == "" {
 		return message
