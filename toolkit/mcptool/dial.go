@@ -37,9 +37,9 @@ func (s *server) dial(ctx context.Context, over carrier) (*link, error) {
 func (s *server) carrierOf() carrier {
 	switch s.config.Type {
 	case TypeStdio:
-		return &process{config: s.config, log: s.log, secrets: s.secrets, tasks: &s.tasks}
+		return &process{config: s.config, log: s.log, secrets: s.secrets, read: s.read}
 	default:
-		return &remote{config: s.config, tasks: &s.tasks, trace: s.options.Trace}
+		return &remote{config: s.config, read: s.read, trace: s.options.Trace}
 	}
 }
 
@@ -81,7 +81,7 @@ func (s *server) reachOlder(ctx context.Context) (*link, error) {
 func (s *server) reachSSE(ctx context.Context, err error) (*link, error) {
 	older := s.config
 	older.Type = TypeSSE
-	l, sseErr := s.dial(ctx, &remote{config: older, tasks: &s.tasks, trace: s.options.Trace})
+	l, sseErr := s.dial(ctx, &remote{config: older, read: s.read, trace: s.options.Trace})
 	if sseErr != nil {
 		return nil, err
 	}

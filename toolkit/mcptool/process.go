@@ -23,7 +23,7 @@ type process struct {
 	config  Server
 	log     *slog.Logger
 	secrets *strings.Replacer
-	tasks   *taskTools
+	read    func(message []byte) []byte
 
 	cmd    *exec.Cmd
 	stdin  *os.File
@@ -76,7 +76,7 @@ func (p *process) connect() (mcp.Transport, error) {
 	p.stdin, p.stdout, p.exited = stdin, stdout, make(chan struct{})
 	go p.wait()
 	other := &lineLog{secrets: p.secrets, log: func(attrs ...any) { p.log.Info("MCP server stdout, not a message", attrs...) }}
-	return &mcp.IOTransport{Reader: linesOf(stdout, p.tasks, other), Writer: stdin, MaxLineLength: -1}, nil // lines has a limit
+	return &mcp.IOTransport{Reader: linesOf(stdout, p.read, other), Writer: stdin, MaxLineLength: -1}, nil // lines has a limit
 }
 
 func (p *process) wait() {

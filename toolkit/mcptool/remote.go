@@ -20,7 +20,7 @@ const maxRedirects = 5
 // remote carries a session over HTTP.
 type remote struct {
 	config Server
-	tasks  *taskTools
+	read   func(message []byte) []byte
 	trace  func(context.Context, http.Header)
 	client *http.Client
 	// refused means that the server rejects the first request of streamable HTTP.
@@ -83,8 +83,8 @@ func (r *remote) explain(err error) error {
 	return fmt.Errorf("%w (HTTP %d: it wants other credentials; they belong in headers of its configuration, signing in by OAuth is not supported)", err, status)
 }
 
-// headerTransport adds the configured headers, for the configured host only, and limits what is
-// read.
+// headerTransport adds the configured headers, for the configured host only, and limits and mends what
+// is read.
 type headerTransport struct {
 	base         *http.Transport
 	scheme, host string
@@ -128,7 +128,7 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	if t.remote.config.Type == TypeHTTP && request.Method == http.MethodGet && request.Header.Get("Last-Event-Id") == "" {
 		response.Body = streamOf(response, func() (*http.Response, error) { return t.base.RoundTrip(request) })
 	}
-	response.Body = &messages{ReadCloser: response.Body, tasks: t.remote.tasks, whole: kind != "text/event-stream"}
+	response.Body = messagesOf(response.Body, t.remote.read, kind != "text/event-stream")
 	return response, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"voicebridge/toolkit"
 )
 
@@ -64,6 +66,25 @@ func newServer(closing context.Context, name string, config Server, options Opti
 		changed: make(chan struct{}, 1), suspect: make(chan struct{}, 1),
 		err: errNeverTried, tried: make(chan struct{}),
 	}
+}
+
+// maxShort is the length in bytes of messages that may be no messages. Longer ones have a result, and an id.
+const maxShort = 16 << 10
+
+// read returns a message of the server for the SDK, which sees it next. It returns nil for what the SDK would
+// take for the end of the session: an error without an id, say, with which some servers answer notifications.
+func (s *server) read(message []byte) []byte {
+	if len(message) > 0 && len(message) <= maxShort && message[0] == '{' {
+		if _, err := jsonrpc.DecodeMessage(message); err != nil {
+			return nil
+		}
+	}
+	s.tasks.read(message)
+	message, left := mend(message)
+	if len(left) > 0 {
+		s.log.Warn("MCP tools left out, their definitions cannot be read", "tools", toolkit.Cut(strings.Join(left, ", "), 1000))
+	}
+	return message
 }
 
 // explain returns the text of an error without secrets.

@@ -613,11 +613,15 @@ func TestToolsThatNeedTasks(t *testing.T) {
 		text  string
 		whole bool
 	}{
-		"lines": {"{}\n" + list + "\n", false}, "events": {"event: message\ndata: " + list + "\n\n", false}, "a body": {strings.ReplaceAll(list, ",", ",\n"), true},
-		"endless": {list, false},
+		"events": {"event: message\ndata: " + list + "\n\n", false}, "a body": {strings.ReplaceAll(list, ",", ",\n"), true},
+		"endless": {"data: " + list, false},
 	} {
 		tasks = taskTools{}
-		m := &messages{ReadCloser: io.NopCloser(iotest.OneByteReader(strings.NewReader(c.text))), tasks: &tasks, whole: c.whole}
+		read := func(message []byte) []byte {
+			tasks.read(message)
+			return message
+		}
+		m := messagesOf(io.NopCloser(iotest.OneByteReader(strings.NewReader(c.text))), read, c.whole)
 		if text, err := io.ReadAll(m); err != nil || string(text) != c.text {
 			t.Errorf("%s: read %q, %v", kind, text, err)
 		}

@@ -9,16 +9,16 @@ import (
 )
 
 // linesOf returns the messages in what a child writes to stdout; other lines go to the writer.
-func linesOf(stdout io.ReadCloser, tasks *taskTools, other io.Writer) *lines {
-	return &lines{Closer: stdout, in: bufio.NewReader(stdout), tasks: tasks, other: other}
+func linesOf(stdout io.ReadCloser, read func([]byte) []byte, other io.Writer) *lines {
+	return &lines{Closer: stdout, in: bufio.NewReader(stdout), read: read, other: other}
 }
 
-// lines passes on the messages of a child, one to a line, and shows each to the taskTools first. Other
-// lines are logged: many servers, or programs that start them, greet and log on stdout.
+// lines passes on the messages of a child, one to a line, each as read returns it. Other lines are logged:
+// many servers, or programs that start them, greet and log on stdout.
 type lines struct {
 	io.Closer
 	in    *bufio.Reader
-	tasks *taskTools
+	read  func(message []byte) []byte
 	other io.Writer
 
 	line []byte // the current line
@@ -54,11 +54,12 @@ func (l *lines) next() error {
 		}
 	}
 	message := bytes.TrimSpace(l.line)
-	if len(message) == 0 || message[0] != '{' && message[0] != '[' || !bytes.Contains(message, []byte(`"jsonrpc"`)) {
-		_, _ = l.other.Write(append(l.line, '\n')) // it never fails; empty lines are not logged
-		return nil
+	if len(message) > 0 && (message[0] == '{' || message[0] == '[') && bytes.Contains(message, []byte(`"jsonrpc"`)) {
+		if read := l.read(message); read != nil {
+			l.rest = append(read, '\n')
+			return nil
+		}
 	}
-	l.tasks.read(message)
-	l.rest = append(message, '\n')
+	_, _ = l.other.Write(append(l.line, '\n')) // it never fails; empty lines are not logged
 	return nil
 }

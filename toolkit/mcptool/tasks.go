@@ -1,10 +1,14 @@
 package mcptool
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // maxMessage limits one message of a server, in bytes.
@@ -55,46 +59,81 @@ func (t *taskTools) read(message []byte) {
 	}
 }
 
-// messages passes on what is read from a server over HTTP, and shows each message to the taskTools
-// before the reader has all of it. A message is one line with the "data:" of an event or, if whole is
-// set, everything.
+// messages passes on what is read from a server over HTTP, with each message as read returns it. A message
+// is one line with the "data:" of an event or, if whole is set, everything. An event that read returns nil for
+// loses the line.
 type messages struct {
-	io.ReadCloser
-	tasks *taskTools
+	io.Closer
+	in    *bufio.Reader
+	read  func(message []byte) []byte
 	whole bool
 
-	kept []byte
-	long bool // the message is longer than any that is read
+	line []byte // what has been read of the current line, or of everything
+	rest []byte // what the SDK is still to read
+	err  error  // why nothing follows rest
+}
+
+func messagesOf(body io.ReadCloser, read func([]byte) []byte, whole bool) *messages {
+	return &messages{Closer: body, in: bufio.NewReader(body), read: read, whole: whole}
 }
 
 // Read implements [io.Reader].
 func (m *messages) Read(p []byte) (int, error) {
-	n, err := m.ReadCloser.Read(p)
-	for rest := p[:n]; len(rest) > 0; {
-		end := bytes.IndexByte(rest, '\n')
-		if m.whole || end < 0 {
-			m.keep(rest)
-			break
+	for len(m.rest) == 0 {
+		if m.err != nil {
+			return 0, m.err
 		}
-		m.keep(rest[:end])
-		m.show()
-		rest = rest[end+1:]
+		m.next()
 	}
-	if err != nil {
-		m.show()
-	}
-	return n, err
+	n := copy(p, m.rest)
+	m.rest = m.rest[n:]
+	return n, nil
 }
 
-func (m *messages) keep(data []byte) {
-	if m.long = m.long || len(m.kept)+len(data) > maxMessage; !m.long {
-		m.kept = append(m.kept, data...)
+// next reads to the end of the message. One that is too long is passed on as it comes, for the SDK to refuse.
+func (m *messages) next() {
+	part, err := m.in.ReadSlice('\n')
+	m.line = append(m.line, part...)
+	if errors.Is(err, bufio.ErrBufferFull) {
+		err = nil
+	}
+	m.err = err
+	ended := err != nil || !m.whole && bytes.HasSuffix(part, []byte("\n"))
+	if !ended && len(m.line) <= maxMessage {
+		return
+	}
+	m.rest, m.line = m.line, nil
+	if m.whole {
+		if read := m.read(unbatched(bytes.TrimSpace(m.rest))); read != nil {
+			m.rest = read
+		}
+		return
+	}
+	data, ok := bytes.CutPrefix(m.rest, []byte("data:"))
+	if !ok {
+		return
+	}
+	message := bytes.TrimSpace(data)
+	switch read := m.read(unbatched(message)); {
+	case read != nil && !bytes.Equal(read, message):
+		m.rest = append(append([]byte("data: "), read...), '\n')
+	case read == nil && json.Valid(message): // else it may be a part of one
+		m.rest = nil
 	}
 }
 
-func (m *messages) show() {
-	if !m.long {
-		m.tasks.read(bytes.TrimSpace(bytes.TrimPrefix(m.kept, []byte("data:"))))
+// unbatched returns the answer in a batch of messages (MCP specification 2025-03-26, transports), which the SDK
+// does not take over HTTP, and anything else as it is.
+func unbatched(message []byte) []byte {
+	var batch []json.RawMessage
+	if len(message) == 0 || message[0] != '[' || json.Unmarshal(message, &batch) != nil {
+		return message
 	}
-	m.kept, m.long = m.kept[:0], false
+	for _, each := range batch {
+		one, err := jsonrpc.DecodeMessage(each)
+		if _, ok := one.(*jsonrpc.Response); ok && err == nil {
+			return each
+		}
+	}
+	return message
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,8 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		serveStdio()
+	case "odd":
+		serveLines(oddAnswers)
 	case "silent":
 		serveLines(map[string]string{
 			"initialize": `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`,
@@ -79,8 +82,9 @@ func serveStubborn() {
 	time.Sleep(time.Hour)
 }
 
-// serveLines answers the given methods, and stays silent on all others. A strict one ends at them.
+// serveLines answers the given methods, and stays silent on all others. Some servers end at them.
 func serveLines(answers map[string]string) {
+	strict := slices.Contains([]string{"strict", "odd"}, os.Getenv(roleVariable))
 	decoder := json.NewDecoder(os.Stdin)
 	for {
 		var request struct {
@@ -92,7 +96,9 @@ func serveLines(answers map[string]string) {
 		}
 		if answer, ok := answers[request.Method]; ok {
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", request.ID, answer)
-		} else if os.Getenv(roleVariable) == "strict" && request.ID != nil {
+		} else if request.ID == nil && os.Getenv(roleVariable) == "odd" {
+			fmt.Println(oddError)
+		} else if strict && request.ID != nil {
 			os.Exit(1)
 		}
 	}
