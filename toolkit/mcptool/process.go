@@ -25,12 +25,14 @@ type process struct {
 	secrets *strings.Replacer
 	read    func(message []byte) []byte
 
-	cmd    *exec.Cmd
-	stdin  *os.File
-	stdout *os.File
-	once   sync.Once
-	exited chan struct{} // closed when the child has ended
-	err    error         // how it ended; read it only after exited is closed
+	cmd     *exec.Cmd
+	release func() // ends the guard
+	stdin   *os.File
+	stdout  *os.File
+	once    sync.Once
+	exited  chan struct{} // closed when the child has ended
+	cleared chan struct{} // closed when its guard has ended, too
+	err     error         // how it ended; read it only after exited is closed
 }
 
 // inherited are the only variables of this process that a child gets: others contain secrets.
@@ -73,7 +75,9 @@ func (p *process) connect() (mcp.Transport, error) {
 		_ = errors.Join(stdin.Close(), stdout.Close())
 		return nil, fmt.Errorf("start: %w", err)
 	}
-	p.stdin, p.stdout, p.exited = stdin, stdout, make(chan struct{})
+	p.stdin, p.stdout = stdin, stdout
+	p.exited, p.cleared = make(chan struct{}), make(chan struct{})
+	p.release = guard(p.cmd, environment(nil))
 	go p.wait()
 	other := &lineLog{secrets: p.secrets, log: func(attrs ...any) { p.log.Info("MCP server stdout, not a message", attrs...) }}
 	return &mcp.IOTransport{Reader: linesOf(stdout, p.read, other), Writer: stdin, MaxLineLength: -1}, nil // lines has a limit
@@ -85,6 +89,8 @@ func (p *process) wait() {
 	// Processes that it started end with it. Otherwise a grandchild that holds stdout would keep
 	// the session open.
 	killGroup(p.cmd)
+	p.release()
+	close(p.cleared)
 }
 
 func (p *process) stop() {
@@ -94,6 +100,7 @@ func (p *process) stop() {
 			end(p.cmd)
 			select {
 			case <-p.exited:
+				<-p.cleared
 			case <-time.After(terminate):
 				continue
 			}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -591,6 +592,33 @@ func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	if _, err := Open(Config{Servers: map[string]Server{"s": {Type: TypeStdio}}}, Options{}); err == nil || !strings.Contains(err.Error(), `"s"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestKilledProgram kills a program with a server, which ends with it, and so does what the server has
+// started.
+func TestKilledProgram(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := makePipe(pipe); err != nil {
+		t.Skip(err)
+	}
+	program := exec.Command(os.Args[0])
+	program.Env = []string{roleVariable + "=program", "PIPE=" + pipe, "PATH=" + os.Getenv("PATH")}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(pipe) // opens once the grandchild has opened its end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if err := program.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = program.Wait()                            // it was killed
+	if _, err := io.ReadAll(reader); err != nil { // ends with the grandchild
+		t.Error(err)
 	}
 }
 

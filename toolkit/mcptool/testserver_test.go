@@ -29,12 +29,19 @@ func TestMain(m *testing.M) {
 	case "stubborn": // neither reads nor ends by itself
 		serveStubborn()
 	case "parent": // a server whose child holds stdout and stderr open, and the pipe of the test
-		child := exec.Command("sh", "-c", `exec sleep 600 3>"$PIPE"`)
+		child := exec.Command("sh", "-c", `trap "" TERM; exec sleep 600 3>"$PIPE"`)
 		child.Stdout, child.Stderr = os.Stdout, os.Stderr
 		if err := child.Start(); err != nil {
 			panic(err)
 		}
 		serveStdio()
+	case "program": // one like ours, with such a server
+		servers := Config{Servers: map[string]Server{"s": stdio("parent", map[string]string{"PIPE": os.Getenv("PIPE")})}}
+		s, err := Open(servers, Options{ConnectTimeout: time.Hour})
+		if err != nil {
+			panic(err)
+		}
+		_ = s.Run(context.Background())
 	case "odd":
 		serveLines(oddAnswers)
 	case "silent":
