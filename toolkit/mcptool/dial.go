@@ -39,8 +39,12 @@ func (s *server) carrierOf() carrier {
 	case TypeStdio:
 		return &process{config: s.config, log: s.log, secrets: s.secrets, read: s.read}
 	default:
-		return &remote{config: s.config, read: s.read, trace: s.options.Trace}
+		return s.remoteOf(s.config)
 	}
+}
+
+func (s *server) remoteOf(config Server) *remote {
+	return &remote{config: config, read: s.read, trace: s.options.Trace, reopened: func() { notify(s.changed) }}
 }
 
 // reach connects over the server's transport.
@@ -81,7 +85,7 @@ func (s *server) reachOlder(ctx context.Context) (*link, error) {
 func (s *server) reachSSE(ctx context.Context, err error) (*link, error) {
 	older := s.config
 	older.Type = TypeSSE
-	l, sseErr := s.dial(ctx, &remote{config: older, read: s.read, trace: s.options.Trace})
+	l, sseErr := s.dial(ctx, s.remoteOf(older))
 	if sseErr != nil {
 		return nil, err
 	}

@@ -30,11 +30,13 @@ type link struct {
 	ended  error         // why; read it only after gone is closed
 	once   sync.Once
 
-	// unanswered counts the calls that timed out since the last sign of life.
+	// listed is the sum of the tools as last listed.
+	listed atomic.Uint64
+	// unanswered counts the calls and polls that timed out since the last sign of life.
 	unanswered atomic.Int32
 }
 
-// maxUnanswered is how many calls in a row may time out before the server is pinged. A server that
+// maxUnanswered is how many calls and polls in a row may time out before the server is pinged. A server that
 // handles one call at a time is silent during a long one, so a single call proves nothing.
 const maxUnanswered = 3
 

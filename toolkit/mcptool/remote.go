@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"regexp"
 	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -23,6 +24,10 @@ type remote struct {
 	read   func(message []byte) []byte
 	trace  func(context.Context, http.Header)
 	client *http.Client
+	// reopened is called when the stream of notifications has been opened again: some may have been missed.
+	reopened func()
+	// streamed is set once the stream was asked for.
+	streamed atomic.Bool
 	// refused means that the server rejects the first request of streamable HTTP.
 	refused atomic.Bool
 	// refusal is 401 or 403 if that was the status of an answer, and no request has succeeded since.
@@ -93,6 +98,18 @@ type headerTransport struct {
 }
 
 func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if t.streams(request) && !t.remote.streamed.Swap(true) {
+		return openLater(request, t.remote.client.Do), nil
+	}
+	return t.exchange(request)
+}
+
+// streams reports whether a request is one for the stream of streamable HTTP.
+func (t *headerTransport) streams(request *http.Request) bool {
+	return t.remote.config.Type == TypeHTTP && asksForStream(request)
+}
+
+func (t *headerTransport) exchange(request *http.Request) (*http.Response, error) {
 	if request.URL.Host == t.host && request.URL.Scheme == t.scheme {
 		request = request.Clone(request.Context())
 		for key, value := range t.headers {
@@ -105,6 +122,7 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		return nil, err
 	}
 	switch {
+	case t.streams(request): // it is optional, and its answer may come late
 	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
 		t.remote.refusal.Store(int32(response.StatusCode))
 	case response.StatusCode < http.StatusBadRequest:
@@ -125,11 +143,31 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	if kind != "text/event-stream" {
 		response.Body = http.MaxBytesReader(nil, response.Body, maxMessage)
 	}
-	if t.remote.config.Type == TypeHTTP && request.Method == http.MethodGet && request.Header.Get("Last-Event-Id") == "" {
-		response.Body = streamOf(response, func() (*http.Response, error) { return t.base.RoundTrip(request) })
+	read := t.remote.read
+	if t.streams(request) && isStream(response) {
+		s := &stream{ReadCloser: response.Body, since: time.Now(), again: func() (io.ReadCloser, error) { return t.again(request) }}
+		response.Body, read = s, s.watch(read)
 	}
-	response.Body = messagesOf(response.Body, t.remote.read, kind != "text/event-stream")
+	response.Body = messagesOf(response.Body, read, kind != "text/event-stream")
 	return response, nil
+}
+
+// again opens the stream of a request again.
+func (t *headerTransport) again(request *http.Request) (io.ReadCloser, error) {
+	request, err := repeat(request)
+	if err != nil {
+		return nil, err
+	}
+	response, err := t.base.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	if !isStream(response) {
+		response.Body.Close()
+		return nil, errors.New("the server has no stream any longer")
+	}
+	t.remote.reopened()
+	return response.Body, nil
 }
 
 // unknownSession is the key of a context for a pointer to a bool, which is set when the server no longer

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -104,10 +105,20 @@ func (s *server) run(ctx context.Context, tried func()) {
 // change.
 const refreshPause = time.Second
 
+// pollPause is the time between two questions whether a remote server's tools are still the same. What says
+// so otherwise may be lost without a trace: proxies cut streams, and not all tell both sides.
+const pollPause = 5 * time.Minute
+
 // watch returns why the connection ended, or nil if ctx did.
 func (s *server) watch(ctx context.Context, l *link) error {
 	var listed time.Time
 	var due <-chan time.Time // nil when the tools need not be listed
+	var poll <-chan time.Time
+	if s.config.Type != TypeStdio {
+		ticker := time.NewTicker(pollPause)
+		defer ticker.Stop()
+		poll = ticker.C
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -125,10 +136,30 @@ func (s *server) watch(ctx context.Context, l *link) error {
 				notify(s.suspect)
 			}
 			listed = time.Now()
+		case <-poll:
+			s.poll(ctx, l)
 		case <-s.suspect:
 			if err := s.probe(ctx, l); err != nil && ctx.Err() == nil {
 				return err
 			}
+		}
+	}
+}
+
+// poll asks whether the tools are still the same. A server that does not answer may be busy with a call, and
+// is suspect only after several polls.
+func (s *server) poll(ctx context.Context, l *link) {
+	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
+	defer cancel()
+	r, err := ask(ctx, func() (*received, error) { return s.receiveAll(ctx, l, slog.New(slog.DiscardHandler)) })
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && l.unanswered.Add(1) < maxUnanswered:
+	case err != nil:
+		notify(s.suspect)
+	default:
+		l.unanswered.Store(0)
+		if r.sum() != l.listed.Load() {
+			notify(s.changed)
 		}
 	}
 }

@@ -1,9 +1,12 @@
 package mcptool
 
 import (
+	"context"
 	"errors"
 	"io"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -19,11 +22,12 @@ func TestCutStream(t *testing.T) {
 		gone  bool // it cannot be opened again
 		want  string
 	}{
-		"silent":          {first: "", since: long, want: "\n\n" + second},
-		"with an event":   {first: "data: first\n\n", since: long, want: "data: first\n\n\n\n" + second},
-		"with event ids":  {first: "id: 1\ndata: first\n\n", since: long, want: "id: 1\ndata: first\n\n"},
-		"cut at once":     {first: "data: first\n\n", since: soon, want: "data: first\n\n"},
-		"no longer there": {first: "data: first\n\n", since: long, gone: true, want: "data: first\n\n"},
+		"silent":             {first: "", since: long, want: "\n\n" + second},
+		"with an event":      {first: "data: first\n\n", since: long, want: "data: first\n\n\n\n" + second},
+		"with event ids":     {first: "id: 1\ndata: first\n\n", since: long, want: "id: 1\ndata: first\n\n"},
+		"cut at once":        {first: "data: first\n\n", since: soon, want: "data: first\n\n"},
+		"ended by an answer": {first: "data: {\"id\":1,\"result\":{}}\n\n", since: long, want: "data: {\"id\":1,\"result\":{}}\n\n"},
+		"no longer there":    {first: "data: first\n\n", since: long, gone: true, want: "data: first\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -33,9 +37,74 @@ func TestCutStream(t *testing.T) {
 				}
 				return io.NopCloser(strings.NewReader(second)), nil
 			}}
-			if got, err := io.ReadAll(s); err != nil || string(got) != c.want {
+			read := s.watch(func(message []byte) []byte { return message })
+			if got, err := io.ReadAll(messagesOf(s, read, false)); err != nil || string(got) != c.want {
 				t.Errorf("got %q, %v, want %q", got, err, c.want)
 			}
 		})
+	}
+}
+
+// TestStreamOfARequest opens a stream again that is the answer to a request with a body. What it missed is
+// asked for.
+func TestStreamOfARequest(t *testing.T) {
+	t.Parallel()
+	h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.Copy(w, r.Body)
+	}))
+	var reopened int
+	r := &remote{
+		config: Server{Type: TypeHTTP, URL: h.url}, reopened: func() { reopened++ },
+		read: func(message []byte) []byte { return message }, trace: func(context.Context, http.Header) {},
+	}
+	if _, err := r.connect(); err != nil {
+		t.Fatal(err)
+	}
+	defer r.stop()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url, strings.NewReader(": listen\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Mcp-Method", "subscriptions/listen")
+	response, err := r.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := r.client.Transport.(*headerTransport).again(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	for name, stream := range map[string]io.Reader{"first": response.Body, "second": body} {
+		if got, err := io.ReadAll(stream); err != nil || string(got) != ": listen\n" {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+	if reopened != 1 {
+		t.Errorf("reopened %d times", reopened)
+	}
+}
+
+// TestStreamWithoutHead has a server that answers the request for its stream with the first event only,
+// which never comes.
+func TestStreamWithoutHead(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Bool
+	next := newHTTPHandler(t)
+	h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			asked.Store(true)
+			<-r.Context().Done()
+			return
+		}
+		next.ServeHTTP(w, r)
+	}))
+	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url}})
+	for !asked.Load() {
+		if result := b.call(t, "s__echo", `{"text":"x"}`); result.Model != "x" {
+			t.Fatalf("got %+v\n%s", result, b.log)
+		}
 	}
 }

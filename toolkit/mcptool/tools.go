@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"iter"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -54,14 +56,9 @@ func (s *server) pages(ctx context.Context, l *link) iter.Seq2[[]*mcp.Tool, erro
 
 // list asks the server for its tools and returns those that are allowed and valid.
 func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
-	var r received
-	for page, err := range s.pages(ctx, l) {
-		if err != nil {
-			return nil, err
-		}
-		if !s.receive(&r, page) {
-			break
-		}
+	r, err := s.receiveAll(ctx, l, s.log)
+	if err != nil {
+		return nil, err
 	}
 	listed := r.listed
 	for _, name := range s.config.AllowedTools {
@@ -69,7 +66,6 @@ func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
 			s.log.Warn("allowedTools names a tool that the MCP server does not offer", "tool", name)
 		}
 	}
-	slices.SortFunc(listed, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
 	remotes := make([]string, len(listed))
 	for i, t := range listed {
 		remotes[i] = t.Name
@@ -82,9 +78,16 @@ func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
 			s.log.Warn("MCP tool left out", "tool", t.Name, "error", err)
 			continue
 		}
+		if made.unchecked {
+			s.log.Warn("arguments of an MCP tool are checked only by its server", "tool", t.Name, "error", toolkit.CheckParameters(made.def.Parameters))
+		}
 		offer = append(offer, made)
 	}
-	return s.hold(ctx, offer, r.barred)
+	if offer, err = s.hold(ctx, offer, r.barred); err != nil {
+		return nil, err
+	}
+	l.listed.Store(r.sum())
+	return offer, nil
 }
 
 // received are the tools of a list that is being read.
@@ -92,31 +95,51 @@ type received struct {
 	listed []*mcp.Tool    // to be offered
 	barred []*tool        // by the configuration
 	times  map[string]int // how often each name has occurred
+	log    *slog.Logger
+}
+
+// sum changes when the tools to be offered do.
+func (r *received) sum() uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(toolkit.Encode(r.listed)) // it never fails
+	return h.Sum64()
+}
+
+// receiveAll asks the server for its tools, and logs what is left out.
+func (s *server) receiveAll(ctx context.Context, l *link, log *slog.Logger) (*received, error) {
+	r := &received{times: map[string]int{}, log: log}
+	for page, err := range s.pages(ctx, l) {
+		if err != nil {
+			return nil, err
+		}
+		if !s.receive(r, page) {
+			break
+		}
+	}
+	slices.SortFunc(r.listed, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
+	return r, nil
 }
 
 // receive takes a page of the list, and reports whether there is room for more tools.
 func (s *server) receive(r *received, page []*mcp.Tool) bool {
-	if r.times == nil {
-		r.times = map[string]int{}
-	}
 	for _, t := range page {
 		if len(r.times) == maxReceived {
-			s.log.Warn("MCP tools left out, the server lists more and more", "limit", maxReceived)
+			r.log.Warn("MCP tools left out, the server lists more and more", "limit", maxReceived)
 			return false
 		}
 		r.times[t.Name]++
 		switch n := r.times[t.Name]; {
 		case n == 2:
-			s.log.Warn("MCP tool left out, the server lists it twice", "tool", t.Name)
+			r.log.Warn("MCP tool left out, the server lists it twice", "tool", t.Name)
 		case n > 2:
 		case !s.allows(t.Name):
 			if made, err := s.tool(t, t.Name); err == nil && len(r.barred) < maxTools {
 				r.barred = append(r.barred, made)
 			}
 		case s.tasks.has(t.Name):
-			s.log.Warn("MCP tool left out, it runs only as a task", "tool", t.Name)
+			r.log.Warn("MCP tool left out, it runs only as a task", "tool", t.Name)
 		case len(r.listed) == maxTools:
-			s.log.Warn("MCP tools left out, there are too many", "limit", maxTools)
+			r.log.Warn("MCP tools left out, there are too many", "limit", maxTools)
 			return false
 		default:
 			r.listed = append(r.listed, t)
@@ -141,10 +164,7 @@ func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
 	made := &tool{server: s, remote: t.Name, def: toolkit.Definition{
 		Name: name, Description: toolkit.Cut(strings.ToValidUTF8(cmp.Or(t.Description, t.Title), "\uFFFD"), maxDescription), Parameters: parameters,
 	}}
-	if err := toolkit.CheckParameters(parameters); err != nil {
-		s.log.Warn("arguments of an MCP tool are checked only by its server", "tool", t.Name, "error", err)
-		made.unchecked = true
-	}
+	made.unchecked = toolkit.CheckParameters(parameters) != nil
 	return made, nil
 }
 

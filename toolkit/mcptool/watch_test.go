@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -230,6 +231,78 @@ func TestServerThatAlwaysChanges(t *testing.T) {
 			t.Errorf("%d changes were reported, there are %d tools", w.changes, len(w.tools()))
 		}
 	})
+}
+
+// TestSilentChange has a remote server whose notification of a change is lost. It is asked now and then,
+// and lists its tools again only if they are others.
+func TestSilentChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		remote := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"},
+			&mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
+		addHanging(remote, "hang")
+		listed := 0
+		remote.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+				if method == "tools/list" {
+					listed++
+				}
+				return next(ctx, method, request)
+			}
+		})
+		w := watchServerAs(t, remote, Server{Type: TypeHTTP, TrustChanges: true})
+		time.Sleep(3*pollPause + time.Minute)
+		synctest.Wait()
+		if listed != 1+3 || w.changes != 0 {
+			t.Errorf("listed %d times, %d changes", listed, w.changes)
+		}
+		addHanging(remote, "more")
+		time.Sleep(2 * pollPause)
+		synctest.Wait()
+		if listed != 1+3+3 || w.changes != 1 || len(w.tools()) != 2 {
+			t.Errorf("listed %d times, %d changes, there are %d tools", listed, w.changes, len(w.tools()))
+		}
+	})
+}
+
+// TestPolledServerThatHangs has a remote server that answers nothing for a while, as during a long call, or for
+// ever.
+func TestPolledServerThatHangs(t *testing.T) {
+	t.Parallel()
+	for name, mute := range map[string]time.Duration{"busy": 2*pollPause + time.Minute, "dead": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				remote := remoteServer()
+				began := time.Now()
+				var watched atomic.Bool
+				remote.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+					return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+						if watched.Load() && time.Since(began) < mute && (method == "ping" || method == "tools/list") {
+							<-ctx.Done()
+						}
+						if method == "tools/list" {
+							watched.Store(true)
+						}
+						return next(ctx, method, request)
+					}
+				})
+				w := watchServerAs(t, remote, Server{Type: TypeHTTP})
+				time.Sleep(5 * pollPause)
+				synctest.Wait()
+				select {
+				case err := <-w.ended:
+					if name == "busy" || err == nil || !strings.Contains(err.Error(), "does not answer") {
+						t.Errorf("got %v", err)
+					}
+				default:
+					if name == "dead" {
+						t.Error("it is still watched")
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestSlowEndlessList has a server that takes its time for each of ever more pages: what came in half
