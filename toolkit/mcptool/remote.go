@@ -47,18 +47,31 @@ func (r *remote) connect() (mcp.Transport, error) {
 			base: http.DefaultTransport.(*http.Transport).Clone(), host: endpoint.Host, scheme: endpoint.Scheme, headers: r.config.Headers,
 			remote: r,
 		},
-		CheckRedirect: func(request *http.Request, before []*http.Request) error {
-			if len(before) > maxRedirects || request.URL.Host != endpoint.Host {
-				return errors.New("the server redirects to another host, or too often")
-			}
-			return nil
-		},
+		CheckRedirect: checkRedirect,
 	}
 	r.open, r.cancel = context.WithCancel(context.Background())
 	if r.config.Type == TypeSSE {
 		return lasting{&mcp.SSEClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: maxMessage}, r}, nil
 	}
 	return &mcp.StreamableClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: maxMessage}, nil
+}
+
+// checkRedirect refuses redirects after which a request would not arrive as it is: credentials go to no other
+// place than the configured one, and some statuses turn a POST into a GET.
+func checkRedirect(request *http.Request, before []*http.Request) error {
+	first, to := before[0], *request.URL
+	to.User, to.RawQuery = nil, ""
+	switch {
+	case len(before) > maxRedirects:
+		return errors.New("the server redirects too often")
+	case to.Host != first.URL.Host:
+		return errors.New("the server redirects to another host")
+	case to.Scheme != first.URL.Scheme && to.Scheme == "http":
+		return errors.New("the server redirects from https to http; perhaps the path of its url lacks a / at the end, or has one too many")
+	case to.Scheme != first.URL.Scheme, request.Method != first.Method:
+		return fmt.Errorf("the server redirects; its url is %s now", &to)
+	}
+	return nil
 }
 
 func (r *remote) stop() {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -261,5 +262,41 @@ func TestEndlessList(t *testing.T) {
 				t.Errorf("%d pages were read, the log has\n%s", pages, b.log)
 			}
 		})
+	}
+}
+
+// TestRedirects has servers that redirect to where they are. Only with some statuses does a request arrive
+// there as it is.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	next := newHTTPHandler(t)
+	for status, want := range map[int]string{
+		http.StatusMovedPermanently: "its url is http://", http.StatusSeeOther: "its url is http://",
+		http.StatusTemporaryRedirect: "", http.StatusPermanentRedirect: "",
+	} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/mcp" {
+					http.Redirect(w, r, "/mcp/", status)
+					return
+				}
+				next.ServeHTTP(w, r)
+			}))
+			b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url}})
+			if s := b.Status()[0]; s.Connected != (want == "") || !strings.Contains(s.Error, want) {
+				t.Errorf("got %+v", s)
+			}
+			if result := b.call(t, "s__echo", `{"text":"x"}`); want == "" && result.Model != "x" {
+				t.Errorf("got %+v", result)
+			}
+		})
+	}
+	plain, secure := &http.Request{URL: &url.URL{Scheme: "http", Host: "a", Path: "/b"}}, &http.Request{URL: &url.URL{Scheme: "https", Host: "a", Path: "/b"}}
+	if err := checkRedirect(plain, []*http.Request{secure}); err == nil || !strings.Contains(err.Error(), "lacks a /") {
+		t.Errorf("got %v", err)
+	}
+	if err := checkRedirect(secure, []*http.Request{plain}); err == nil || !strings.Contains(err.Error(), "https://a/b now") {
+		t.Errorf("got %v", err)
 	}
 }
