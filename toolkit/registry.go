@@ -15,6 +15,10 @@ import (
 // (Realtime API reference, session.tools).
 const MaxName = 64
 
+// MaxOffered is how many tools a model is offered. OpenAI rejects a request with more, as other vendors
+// do (Chat Completions API reference, tools).
+const MaxOffered = 128
+
 // ErrDuplicate is wrapped by errors about two tools with the same name.
 var ErrDuplicate = errors.New("the name is taken")
 
@@ -99,10 +103,11 @@ func (r *Registry) Len() int {
 	return len(r.tools)
 }
 
-// Definitions returns the tools' definitions for a model, in a stable order (client, app, MCP, then
-// by name), so that a prompt cache sees equal prefixes. Parameters are never empty.
+// Definitions returns the definitions of the first [MaxOffered] tools for a model, in a stable order
+// (client, app, MCP, then by name), so that a prompt cache sees equal prefixes. Parameters are never empty.
 func (r *Registry) Definitions() []Definition {
 	sorted := r.sorted()
+	sorted = sorted[:min(len(sorted), MaxOffered)]
 	defs := make([]Definition, len(sorted))
 	for i, t := range sorted {
 		defs[i] = t.def
@@ -110,7 +115,7 @@ func (r *Registry) Definitions() []Definition {
 	return defs
 }
 
-// Entries returns the tools in the order of Definitions.
+// Entries returns all tools in the order of Definitions.
 func (r *Registry) Entries() []Entry {
 	sorted := r.sorted()
 	entries := make([]Entry, len(sorted))

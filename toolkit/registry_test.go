@@ -125,6 +125,24 @@ func TestRegistryOrderIsStable(t *testing.T) {
 	}
 }
 
+// TestManyTools has more tools than a model is offered: those of MCP servers are left out first, and all
+// can be called.
+func TestManyTools(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry()
+	for i := range MaxOffered {
+		mustAdd(t, r, Entry{Tool: named(fmt.Sprintf("mcp__%03d", i)), Executor: ExecutorMCP, Server: "mcp"})
+	}
+	mustAdd(t, r, Entry{Tool: named("zoom"), Executor: ExecutorApp}, Entry{Tool: named("zap"), Executor: ExecutorClient})
+	defs := r.Definitions()
+	if n := len(defs); n != MaxOffered || defs[0].Name != "zap" || defs[1].Name != "zoom" || defs[n-1].Name != "mcp__125" {
+		t.Errorf("%d tools are offered, from %q to %q", n, defs[0].Name, defs[n-1].Name)
+	}
+	if _, ok := r.Lookup("mcp__127"); !ok || len(r.Entries()) != MaxOffered+2 {
+		t.Error("a tool is missing")
+	}
+}
+
 func TestRegistryReplaceIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	r := NewRegistry()

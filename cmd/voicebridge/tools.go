@@ -219,6 +219,9 @@ func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, er
 			return nil, fmt.Errorf("add tool: %w", err)
 		}
 	}
+	if n := r.Len(); n > toolkit.MaxOffered {
+		t.log.Warn("more tools than models accept, the last ones are not offered", "tools", n, "limit", toolkit.MaxOffered)
+	}
 	return r, nil
 }
 
