@@ -19,6 +19,10 @@ import (
 // of it.
 const maxModelText = 16 << 10
 
+// maxBlob limits the data of a file in a result, in bytes, which neither models nor the page show: a larger one
+// would leave no room for the rest.
+const maxBlob = 256 << 10
+
 // media saves images and sounds of results with the thread of their call.
 type media interface {
 	SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (toolkit.Media, error)
@@ -121,9 +125,22 @@ func (k *keeper) resource(r *mcp.ResourceContents) (word string, instead mcp.Con
 		return r.Text, nil
 	case len(r.Blob) > 0 && (kind == "image" || kind == "audio"):
 		return k.keep(kind, r.URI, r.MIMEType, r.Blob)
+	case len(r.Blob) > maxBlob:
+		k.leave(r.Blob)
+		why := fmt.Sprintf("its %d bytes are too many to keep", len(r.Blob))
+		piece := map[string]any{"uri": r.URI, "mimeType": r.MIMEType, "omitted": why}
+		return fmt.Sprintf("[resource %s, %s: %s]", r.URI, r.MIMEType, why), replaced{fields: map[string]any{"type": "resource", "resource": piece}}
 	default:
 		return fmt.Sprintf("[resource %s, %s]", r.URI, r.MIMEType), nil
 	}
+}
+
+// leave notes data that is left out.
+func (k *keeper) leave(data []byte) {
+	if k.left == nil {
+		k.left = map[string]bool{}
+	}
+	k.left[base64.StdEncoding.EncodeToString(data)] = true
 }
 
 // keep saves an image or a sound. If that fails, its data is left out, because nobody could use it in
@@ -138,10 +155,7 @@ func (k *keeper) keep(kind, uri, mediaType string, data []byte) (word string, in
 	if k.media == nil {
 		return word, nil
 	}
-	if k.left == nil {
-		k.left = map[string]bool{}
-	}
-	k.left[base64.StdEncoding.EncodeToString(data)] = true
+	k.leave(data)
 	piece := map[string]any{"type": kind, "mimeType": mediaType}
 	why := ""
 	if k.kept++; k.kept > toolkit.MaxMedia {

@@ -1,7 +1,9 @@
 package mcptool
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"voicebridge/toolkit"
 )
@@ -69,5 +72,25 @@ func TestMedia(t *testing.T) {
 	}
 	if got = call(`{"sizes":[1],"failed":true}`); !strings.Contains(got.Error, "[image, image/png") {
 		t.Errorf("a failure is %+v", got)
+	}
+}
+
+// TestLargeFile has a result with a file that is too large to keep. The rest is kept.
+func TestLargeFile(t *testing.T) {
+	t.Parallel()
+	file := func(size int) *mcp.CallToolResult {
+		data := bytes.Repeat([]byte("x"), size)
+		return &mcp.CallToolResult{StructuredContent: map[string]any{"data": base64.StdEncoding.EncodeToString(data)}, Content: []mcp.Content{
+			&mcp.TextContent{Text: "a file:"}, &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///a.zip", MIMEType: "application/zip", Blob: data}},
+		}}
+	}
+	for size, want := range map[int]string{
+		maxBlob:     "a file:\n[resource file:///a.zip, application/zip]",
+		maxBlob + 1: fmt.Sprintf("a file:\n[resource file:///a.zip, application/zip: its %d bytes are too many to keep]", maxBlob+1),
+	} {
+		output, text, err := new(keeper).result(file(size))
+		if err != nil || text != want || (len(output) < 1000) != (size > maxBlob) {
+			t.Errorf("%d bytes: got %q, %d bytes of output, %v", size, text, len(output), err)
+		}
 	}
 }
