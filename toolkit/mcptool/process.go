@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -51,9 +52,23 @@ func environment(own map[string]string) []string {
 	return env
 }
 
+// commandIn returns the path of a command in the first folder of a PATH that has it, and else the command, to
+// be looked for in our PATH. A server's own PATH often says where its npx is.
+func commandIn(path, command string) string {
+	if filepath.Base(command) != command {
+		return command
+	}
+	for _, folder := range filepath.SplitList(path) {
+		if found, err := exec.LookPath(filepath.Join(folder, command)); err == nil && filepath.IsAbs(folder) {
+			return found
+		}
+	}
+	return command
+}
+
 func (p *process) connect() (mcp.Transport, error) {
 	// The child outlives the ctx of the attempt; stop ends it.
-	p.cmd = exec.CommandContext(context.Background(), p.config.Command, p.config.Args...)
+	p.cmd = exec.CommandContext(context.Background(), commandIn(p.config.Env["PATH"], p.config.Command), p.config.Args...)
 	p.cmd.Dir = p.config.Cwd
 	p.cmd.Env = environment(p.config.Env)
 	p.cmd.Stderr = &lineLog{secrets: p.secrets, log: func(attrs ...any) { p.log.Info("MCP server stderr", attrs...) }}

@@ -595,6 +595,25 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// TestOwnPath has a server whose command only its own PATH finds.
+func TestOwnPath(t *testing.T) {
+	t.Parallel()
+	program, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if err := os.Symlink(program, filepath.Join(folder, "own-server")); err != nil {
+		t.Skip(err)
+	}
+	server := stdio("server", map[string]string{"PATH": "nowhere" + string(os.PathListSeparator) + folder})
+	server.Command = "own-server"
+	b := open(t, map[string]Server{"s": server})
+	if result := b.call(t, "s__echo", `{"text":"found"}`); result.Model != "found" {
+		t.Errorf("got %+v\n%s", result, b.log)
+	}
+}
+
 // TestKilledProgram kills a program with a server, which ends with it, and so does what the server has
 // started.
 func TestKilledProgram(t *testing.T) {
