@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -80,9 +79,8 @@ func (p *process) alone(command string) (*slog.Logger, error) {
 	if p.flags.Config != "" {
 		return nil, fmt.Errorf("--config: %s reads no settings file: leave it out", command)
 	}
-	cfg := config.Defaults().Log
-	cfg.Level, cfg.Format = *cmp.Or(p.flags.LogLevel, &cfg.Level), *cmp.Or(p.flags.LogFormat, &cfg.Format)
-	if err := cfg.Validate(); err != nil {
+	cfg, err := config.LoadLog(p.sources(map[string]any{}))
+	if err != nil {
 		return nil, err
 	}
 	return newLogger(cfg, p.stderr), nil

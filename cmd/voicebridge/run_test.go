@@ -163,17 +163,43 @@ func TestCommandsWithoutSettings(t *testing.T) {
 	t.Parallel()
 	for _, command := range [][]string{{"simulate", "--listen", "127.0.0.1:0"}, {"bench", "--calls", "0"}} {
 		for _, c := range []struct {
-			flags []string
-			want  string
+			environ, flags []string
+			want           string
 		}{
-			{[]string{"--log-level", "loud"}, `log.level: "loud"`},
-			{[]string{"--log-format", "xml"}, `log.format: "xml"`},
-			{[]string{"--config", "/does/not/exist.yaml"}, "--config: " + command[0] + " reads no settings file"},
-			{[]string{"--config", noFile(t)}, "--config: " + command[0] + " reads no settings file"},
+			{nil, []string{"--log-level", "loud"}, `log.level: "loud"`},
+			{nil, []string{"--log-format", "xml"}, `log.format: "xml"`},
+			{[]string{"VOICEBRIDGE_LOG__LEVEL=loud"}, nil, `log.level: "loud"`},
+			{[]string{"VOICEBRIDGE_LOG__COLOUR=red"}, nil, "VOICEBRIDGE_LOG__COLOUR"},
+			{nil, []string{"--config", "/does/not/exist.yaml"}, "--config: " + command[0] + " reads no settings file"},
+			{nil, []string{"--config", noFile(t)}, "--config: " + command[0] + " reads no settings file"},
 		} {
-			if code, _, stderr := failing(t, nil, append(slices.Clone(command), c.flags...)...); code != 1 || !strings.Contains(stderr, c.want) {
-				t.Errorf("%v %v: code %d: %s", command, c.flags, code, stderr)
+			if code, _, stderr := failing(t, c.environ, append(slices.Clone(command), c.flags...)...); code != 1 || !strings.Contains(stderr, c.want) {
+				t.Errorf("%v %v %v: code %d: %s", c.environ, command, c.flags, code, stderr)
 			}
+		}
+	}
+}
+
+// TestLogOfCommandsWithoutSettings has the environment and the flags say how to log, beside settings that are not read.
+func TestLogOfCommandsWithoutSettings(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		level *string
+		want  string
+	}{{nil, `"level":"WARN"`}, {new("info"), `"level":"INFO"`}} {
+		var out bytes.Buffer
+		p := &process{
+			flags: globalFlags{LogLevel: c.level}, stderr: &out,
+			environ: []string{"VOICEBRIDGE_LOG__LEVEL=warn", "VOICEBRIDGE_LOG__FORMAT=json", "VOICEBRIDGE_UDP_PORT=wrong"},
+		}
+		log, err := p.alone("simulate")
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Info("first")
+		log.Warn("second")
+		if first, _, _ := strings.Cut(out.String(), "\n"); !strings.Contains(first, c.want) {
+			t.Errorf("the log begins with %s, want %s", first, c.want)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// simulateCommand is the command simulate. It reads none of the other settings.
+// simulateCommand is the command simulate. Of the other settings it reads those of the log.
 type simulateCommand struct {
 	Listen      string           `help:"Address of the simulator." default:"127.0.0.1:8090" placeholder:"HOST:PORT"`
 	MaxDuration time.Duration    `help:"Length of a session, as its expires_at says." default:"60m" placeholder:"TIME"`

@@ -39,21 +39,47 @@ const defaultFile = "voicebridge.yaml"
 // Load reads and checks the settings. Its error names everything that is wrong, not only the first
 // problem.
 func Load(src Sources) (Config, error) {
-	l := loader{k: koanf.New("."), cfg: Defaults(), refused: map[string]bool{}}
+	l := newLoader()
 	l.readFile(src)
 	l.readEnvironment(src.Environ)
-	for key, value := range src.Flags {
-		l.note(l.k.Set(key, value))
-		if key == "database_url" {
-			l.cfg.Secrets.DatabaseURL = access.Secret{} // the flag takes precedence over the environment
-		}
-	}
+	l.readFlags(src.Flags)
 	l.decode()
 	l.problems = append(l.problems, l.cfg.validate(src.Offline)...)
 	if len(l.problems) > 0 {
 		return Config{}, &Error{l.problems}
 	}
 	return l.cfg, nil
+}
+
+// LoadLog reads and checks the settings of the log, from the environment and the flags, for a command that reads no
+// others.
+func LoadLog(src Sources) (Log, error) {
+	l := newLoader()
+	l.readEnvironment(slices.DeleteFunc(slices.Clone(src.Environ), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		group, _, _ := strings.Cut(keyOf(name), ".")
+		return group != "log"
+	}))
+	l.readFlags(src.Flags)
+	l.decode()
+	l.cfg.Log.check((*checks)(&l.problems))
+	if len(l.problems) > 0 {
+		return Log{}, &Error{l.problems}
+	}
+	return l.cfg.Log, nil
+}
+
+func newLoader() *loader {
+	return &loader{k: koanf.New("."), cfg: Defaults(), refused: map[string]bool{}}
+}
+
+func (l *loader) readFlags(flags map[string]any) {
+	for key, value := range flags {
+		l.note(l.k.Set(key, value))
+		if key == "database_url" {
+			l.cfg.Secrets.DatabaseURL = access.Secret{} // the flag takes precedence over the environment
+		}
+	}
 }
 
 func (l *loader) readFile(src Sources) {

@@ -174,16 +174,6 @@ func (c *Config) checkNumbers(w *checks) {
 	w.between("shutdown_seconds", c.ShutdownSeconds, 1, 600)
 }
 
-// Validate checks the settings of the log, for commands that read no others.
-func (c *Log) Validate() error {
-	var w checks
-	c.check(&w)
-	if len(w) > 0 {
-		return &Error{w}
-	}
-	return nil
-}
-
 func (c *Log) check(w *checks) {
 	w.oneOf("log.level", c.Level, "debug", "info", "warn", "error")
 	w.oneOf("log.format", c.Format, "text", "json")
