@@ -111,6 +111,16 @@ func (c *Calls) saveEnd(key persistence.Key, thread writer.Log, log *slog.Logger
 	c.later(func(ending <-chan struct{}) { c.lost.Add(end.Join(ending)) })
 }
 
+// hungUp records that an upstream session was hung up after the end of its call was saved. If that fails, it is hung up
+// again.
+func (c *Calls) hungUp(callID string, generation int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), writer.CommitTimeout)
+	defer cancel()
+	if err := c.cfg.Store.LegHungUp(ctx, callID, generation); err != nil {
+		c.log.Warn("hang-up not recorded", "call_id", callID, "generation", generation, "error", err)
+	}
+}
+
 // later has Run do work in the background. Once Run is ending, it is done here.
 func (c *Calls) later(work func(ending <-chan struct{})) {
 	select {

@@ -131,7 +131,8 @@ func (l *fakeLeg) has(part string) bool {
 // fakeUpstream has one leg, and can hang up.
 type fakeUpstream struct {
 	recorder *recorder
-	leg      *fakeLeg // returned by every dial
+	leg      *fakeLeg      // returned by every dial
+	slow     time.Duration // to answer a hang-up
 	mu       sync.Mutex
 	err      error
 }
@@ -144,8 +145,13 @@ func (u *fakeUpstream) fail(err error) {
 
 func (u *fakeUpstream) Name() string                                    { return "fake" }
 func (u *fakeUpstream) Dial(context.Context, Dial) (UpstreamLeg, error) { return u.leg, nil }
-func (u *fakeUpstream) HangUp(context.Context, string) error {
+func (u *fakeUpstream) HangUp(ctx context.Context, _ string) error {
 	u.recorder.add("hang up")
+	select {
+	case <-time.After(u.slow):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.err
@@ -285,6 +291,34 @@ func TestHangUpOrder(t *testing.T) {
 			t.Error("the browser did not get bridge.ended")
 		}
 	})
+}
+
+// TestSlowHangUp ends a call whose upstream answers the hang-up late, or never: whoever takes the thread over does not wait
+// for that, but the process does.
+func TestSlowHangUp(t *testing.T) {
+	t.Parallel()
+	for slow, want := range map[time.Duration]string{leg.HangUpTimeout * 3 / 4: "hung up call-1 1", time.Hour: ""} {
+		synctest.Test(t, func(t *testing.T) {
+			later := make(chan func(<-chan struct{}), 1)
+			recorded := ""
+			b := newBubble(t, func(b *bubble) {
+				b.dialer.Upstream.(*fakeUpstream).slow = slow
+				b.dialer.Later = func(work func(<-chan struct{})) { later <- work }
+				b.dialer.HungUp = func(callID string, generation int64) { recorded = fmt.Sprintf("hung up %s %d", callID, generation) }
+			})
+			b.ready()
+			asked := time.Now()
+			b.call.stop(EndTakenOver)
+			b.end(EndTakenOver)
+			if took := time.Since(asked); took > leg.HangUpTimeout/2 {
+				t.Errorf("the call ended after %s", took) // virtual
+			}
+			(<-later)(nil)
+			if took := time.Since(asked); recorded != want || took < min(slow, leg.HangUpTimeout) {
+				t.Errorf("after %s, recorded %q, want %q", took, recorded, want)
+			}
+		})
+	}
 }
 
 func TestEnds(t *testing.T) {

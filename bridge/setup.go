@@ -47,7 +47,7 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	cfg := &s.calls.cfg
 	now := time.Now()
 	s.call.images.store, s.call.images.quota = cfg.Store, cfg.ImageQuota
-	s.dialer = leg.Dialer{Upstream: cfg.Upstream, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), Later: s.calls.later, Post: s.call.post, Log: s.call.log}
+	s.dialer = leg.Dialer{Upstream: cfg.Upstream, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Log: s.call.log}
 	s.record = persistence.CallRecord{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: cfg.Upstream.Name(),
 		Model: cfg.Session.Model, Voice: cfg.Session.Voice, StartedAt: now,

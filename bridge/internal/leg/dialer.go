@@ -20,6 +20,8 @@ const (
 	// DialTimeout is how long a dial may take: less than browsers wait for an answer.
 	DialTimeout   = 8 * time.Second
 	senderTimeout = 500 * time.Millisecond // for the last events to an upstream
+	// hangUpWait is how long the end of a call, and with it whoever wants the thread next, waits for the hang-up.
+	hangUpWait = time.Second
 )
 
 // ErrDialTimeout is the cause that ends a dial after [DialTimeout].
@@ -34,8 +36,10 @@ type Dialer struct {
 	Creation   []byte
 	ItemPrefix string
 	Later      func(work func(ending <-chan struct{})) // see Dial
-	Post       Post
-	Log        *slog.Logger
+	// HungUp records a session that was hung up after its record was saved.
+	HungUp func(callID string, generation int64)
+	Post   Post
+	Log    *slog.Logger
 }
 
 // Session is one upstream session of a call, with its goroutines.
@@ -91,29 +95,51 @@ func (l *Session) end(reason session.EndReason, saved func(persistence.UpstreamL
 	l.out.close()
 	task.Await(l.sent, senderTimeout)
 	l.Record.EndedAt, l.Record.Reason = new(time.Now()), string(reason)
-	l.hangUp()
+	late := l.hangUp()
 	saved(l.Record)
 	closePeer(l.dialer.Log, "upstream", l.Leg)
 	l.cancel()
 	<-l.sent
 	<-l.pumped
+	late()
 }
 
 // Drop ends a session that was never started.
 func (l *Session) Drop() {
-	l.hangUp()
+	late := l.hangUp()
 	closePeer(l.dialer.Log, "upstream", l.Leg)
+	late()
 }
 
-// hangUp ends the session at the upstream.
-func (l *Session) hangUp() {
-	ctx, cancel := context.WithTimeout(context.Background(), HangUpTimeout)
-	defer cancel()
-	if err := l.dialer.Upstream.HangUp(ctx, l.Leg.ID()); err != nil {
-		l.dialer.Log.Warn("upstream session not hung up", "upstream_call_id", l.Leg.ID(), "error", err)
-		return
+// hangUp ends the session at the upstream. If that takes long it goes on in the background, and late, which must be
+// called once the record has been handed on, has its success recorded.
+func (l *Session) hangUp() (late func()) {
+	hungUp := make(chan error, 1)
+	done := task.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), HangUpTimeout)
+		defer cancel()
+		err := l.dialer.Upstream.HangUp(ctx, l.Leg.ID())
+		if err != nil {
+			l.dialer.Log.Warn("upstream session not hung up", "upstream_call_id", l.Leg.ID(), "error", err)
+		}
+		hungUp <- err
+	})
+	task.Await(done, hangUpWait)
+	select {
+	case err := <-hungUp:
+		if err == nil {
+			l.Record.HungUpAt = new(time.Now())
+		}
+		return func() {}
+	default:
+		return func() {
+			l.dialer.Later(func(<-chan struct{}) {
+				if <-hungUp == nil {
+					l.dialer.HungUp(l.dialer.CallID, int64(l.Gen))
+				}
+			})
+		}
 	}
-	l.Record.HungUpAt = new(time.Now())
 }
 
 // failed returns the input for a dial that failed. It is fatal if the upstream will refuse further sessions, too.
