@@ -33,11 +33,7 @@ type chooser struct {
 // choose decides what a response says: about new outputs of function calls, else about what the user said last.
 func (c *chooser) choose(r *response) answer {
 	var outputs []*item
-	items := c.items.items
-	if r.context != nil {
-		items = r.context
-	}
-	for _, it := range slices.Backward(items) {
+	for _, it := range slices.Backward(r.seen(c.items.items)) {
 		switch {
 		case it.kind == realtime.ItemFunctionCallOutput:
 			outputs = append(outputs, it)

@@ -57,8 +57,8 @@ func (l *listener) speechStarted(atMS int64) {
 	if t := l.set.turnDetection; t == nil || !t.interrupt {
 		return
 	}
-	if l.responder.active != nil && !l.responder.active.aside {
-		l.responder.cancel("turn_detected")
+	if r := l.responder.active; r != nil {
+		l.responder.cancel(r, "turn_detected")
 	}
 	l.player.flush()
 }
@@ -121,7 +121,7 @@ func (l *listener) commit(id string) {
 
 // afterAnswer calls announce once the response in progress, if there is one, has an item.
 func (l *listener) afterAnswer(announce func()) {
-	if r := l.responder.active; r != nil && !r.aside && len(r.items) == 0 {
+	if r := l.responder.active; r != nil && len(r.items) == 0 {
 		l.clock.after(l.pace.Step, func() { l.afterAnswer(announce) })
 		return
 	}
@@ -162,18 +162,37 @@ func (l *listener) sendTranscript(it *item) {
 	if l.items.find(it.id) == nil {
 		return
 	}
+	emit := func(o object, text string) {
+		if l.set.logprobs {
+			o["logprobs"] = logprobs(text)
+		}
+		l.wire.emit(o)
+	}
 	for _, delta := range chunks(it.words) {
-		l.wire.emit(object{"type": realtime.TypeTranscriptionDelta, "item_id": it.id, "content_index": 0, "delta": delta})
+		emit(object{"type": realtime.TypeTranscriptionDelta, "item_id": it.id, "content_index": 0, "delta": delta}, delta)
 	}
 	it.content[0]["transcript"] = it.words
 	words := len(strings.Fields(it.words))
-	l.wire.emit(object{
+	emit(object{
 		"type": realtime.TypeTranscriptionCompleted, "item_id": it.id, "content_index": 0, "transcript": it.words,
 		"usage": object{
 			"type": "tokens", "total_tokens": 12*words + words, "input_tokens": 12 * words, "output_tokens": words,
 			"input_token_details": object{"audio_tokens": 12 * words, "text_tokens": 0},
 		},
-	})
+	}, it.words)
+}
+
+// logprobs returns the tokens of a transcript, one for each word.
+func logprobs(text string) []any {
+	tokens := []any{}
+	for token := range strings.SplitAfterSeq(text, " ") {
+		bytes := make([]int, len(token))
+		for i := range bytes {
+			bytes[i] = int(token[i])
+		}
+		tokens = append(tokens, object{"token": token, "logprob": -0.01, "bytes": bytes})
+	}
+	return tokens
 }
 
 // simulateSpeech behaves as if the user had spoken and stopped.

@@ -9,7 +9,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// responder generates responses, one at a time.
+// responder generates responses: one at a time in the conversation, and beside it any number outside it.
 type responder struct {
 	wire    *wire
 	clock   *clock
@@ -22,10 +22,11 @@ type responder struct {
 	faults  Faults
 
 	conversationID string
-	active         *response
-	failed         int    // responses that failed on purpose
-	begins         func() // called when a response begins
-	quiet          func() // called when a response is done and no audio is playing
+	active         *response   // in the conversation; nil if there is none
+	asides         []*response // outside it
+	failed         int         // responses that failed on purpose
+	begins         func()      // called when a response in the conversation begins
+	quiet          func()      // called when one is done and no audio is playing
 }
 
 func activeResponse(id string) *realtime.Error {
@@ -40,7 +41,7 @@ func (g *responder) generates(response string) bool {
 
 // request answers response.create.
 func (g *responder) request(params object, context []*item) *realtime.Error {
-	if g.active != nil {
+	if g.active != nil && params["conversation"] != "none" {
 		return activeResponse(g.active.id)
 	}
 	g.start(params, context)
@@ -50,7 +51,6 @@ func (g *responder) request(params object, context []*item) *realtime.Error {
 // start begins a response; params are the overrides of response.create, context the items that it sees in place of the
 // conversation, nil if it sees that.
 func (g *responder) start(params object, context []*item) {
-	g.begins()
 	r := &response{
 		id: newID("resp_"), status: realtime.ResponseInProgress, modality: g.set.modality,
 		audio: responseAudio(g.set.shown, params), maxTokens: g.set.shown["max_output_tokens"], metadata: params["metadata"],
@@ -68,12 +68,17 @@ func (g *responder) start(params object, context []*item) {
 	if c, ok := params["tool_choice"]; ok {
 		r.choice = c
 	}
-	g.active = r
+	if r.aside {
+		g.asides = append(g.asides, r)
+	} else {
+		g.begins()
+		g.active = r
+	}
 	g.injectOddities()
 	g.wire.emit(object{"type": realtime.TypeResponseCreated, "response": r.shown(g.conversationID)})
 	g.emitRateLimits()
 	g.clock.after(g.pace.Think, func() {
-		if g.active != r {
+		if r.ended() {
 			return
 		}
 		g.plan(r)
@@ -121,13 +126,13 @@ func (g *responder) plan(r *response) {
 
 // step runs the next step now and schedules the one after it.
 func (g *responder) step(r *response) {
-	if g.active != r || len(r.steps) == 0 {
+	if r.ended() || len(r.steps) == 0 {
 		return
 	}
 	f := r.steps[0]
 	r.steps = r.steps[1:]
 	f()
-	if g.active == r {
+	if !r.ended() {
 		g.clock.after(g.pace.Step, func() { g.step(r) })
 	}
 }
@@ -265,18 +270,21 @@ func (g *responder) closeCall(r *response) {
 	g.wire.emit(o)
 }
 
-// cancelByClient answers response.cancel; an empty id means any response.
+// cancelByClient answers response.cancel; an empty id means the conversation's response.
 func (g *responder) cancelByClient(id string) *realtime.Error {
-	if g.active == nil || (id != "" && id != g.active.id) {
+	r := g.active
+	if i := slices.IndexFunc(g.asides, func(r *response) bool { return r.id == id }); i >= 0 {
+		r = g.asides[i]
+	}
+	if r == nil || (id != "" && id != r.id) {
 		return refuse("response_cancel_not_active", "", "Cancellation failed: no active response found")
 	}
-	g.cancel("client_cancelled")
+	g.cancel(r, "client_cancelled")
 	return nil
 }
 
 // cancel stops the generation and closes what is open: the events are those of an ordinary end, with incomplete items.
-func (g *responder) cancel(reason string) {
-	r := g.active
+func (g *responder) cancel(r *response, reason string) {
 	r.status, r.reason = realtime.ResponseCancelled, reason
 	if it := r.open; it != nil {
 		if it.kind == realtime.ItemFunctionCall {
@@ -300,13 +308,17 @@ func (g *responder) limitAudio(r *response) {
 
 // finish ends a response, whatever its status.
 func (g *responder) finish(r *response) {
-	g.active = nil
+	if r.aside {
+		g.asides = slices.DeleteFunc(g.asides, func(other *response) bool { return other == r })
+	} else {
+		g.active = nil
+	}
 	o := r.shown(g.conversationID)
 	if r.status != realtime.ResponseFailed {
 		o["usage"] = g.usage(r)
 	}
 	g.wire.emit(object{"type": realtime.TypeResponseDone, "response": o})
-	if !g.player.active() {
+	if !r.aside && !g.player.active() {
 		g.quiet()
 	}
 }
@@ -314,17 +326,19 @@ func (g *responder) finish(r *response) {
 // usage estimates tokens: four characters each for text, 20 per second of audio.
 func (g *responder) usage(r *response) object {
 	var inText, inAudio, outText, outAudio int
-	for _, it := range g.items.items {
-		n := (len(it.words)+len(it.arguments)+len(it.output))/4 + 4
+	text := func(it *item) int { return (len(it.words)+len(it.arguments)+len(it.output))/4 + 4 }
+	for _, it := range r.seen(g.items.items) {
 		switch {
 		case slices.Contains(r.items, it):
-			outText += n
-			outAudio += int(it.audioMS) / 50
 		case it.spoken:
 			inAudio += 40
 		default:
-			inText += n
+			inText += text(it)
 		}
+	}
+	for _, it := range r.items {
+		outText += text(it)
+		outAudio += int(it.audioMS) / 50
 	}
 	instructions, _ := g.set.shown["instructions"].(string)
 	inText += len(instructions) / 4

@@ -36,6 +36,17 @@ type response struct {
 	whole     string // the whole text or arguments
 }
 
+// ended reports whether the response is done, whatever its status.
+func (r *response) ended() bool { return r.status != realtime.ResponseInProgress }
+
+// seen returns the items that the response sees.
+func (r *response) seen(conversation []*item) []*item {
+	if r.context != nil {
+		return r.context
+	}
+	return conversation
+}
+
 // responseAudio returns how a response speaks: as the session, but for the overrides of response.create.
 func responseAudio(session, params object) object {
 	output := object{}

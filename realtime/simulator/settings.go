@@ -17,6 +17,7 @@ type settings struct {
 
 	modality      string // audio or text
 	transcribe    bool
+	logprobs      bool           // with transcriptions
 	turnDetection *turnDetection // nil: push to talk
 	tools         []tool
 	choice        any // tool_choice
@@ -162,6 +163,8 @@ func (s *settings) derive() {
 	audio := s.shown["audio"].(object)
 	input := audio["input"].(object)
 	s.transcribe = input["transcription"] != nil
+	include, _ := s.shown["include"].([]any)
+	s.logprobs = len(include) > 0 // nothing else can be included
 	s.turnDetection = nil
 	if td, ok := input["turn_detection"].(object); ok {
 		td = mergeObjects(turnDetectionDefaults(td), td)

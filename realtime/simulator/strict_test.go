@@ -254,7 +254,7 @@ func TestResponseOfItsOwn(t *testing.T) {
 	} {
 		c.send([]byte(`{"type":"response.create","response":{"conversation":"none","output_modalities":["text"],"max_output_tokens":999,"audio":{"output":{"voice":"ash"}},"input":[` + input + `]}}`))
 		e := c.next(realtime.TypeResponseDone)
-		if r := response(t, e); len(r.Output) != 1 || !strings.HasPrefix(r.Output[0].Text(), want) || r.ConversationID != nil {
+		if r := response(t, e); len(r.Output) != 1 || !strings.HasPrefix(r.Output[0].Text(), want) || r.ConversationID != nil || r.Usage.OutputText < 10 {
 			t.Errorf("%s: response is %+v", input, r)
 		}
 		for _, want := range []string{`"max_output_tokens":999`, `"voice":"ash"`, `"rate":24000`} {
@@ -319,6 +319,48 @@ func TestOneResponseAtATime(t *testing.T) {
 	c.say("hello")
 	if r := response(t, c.next(realtime.TypeResponseDone)); r.Status != "completed" {
 		t.Errorf("response is %+v", r)
+	}
+}
+
+// TestResponseBesideTheConversation makes a response outside the conversation while one in it is generated, and another
+// the other way round.
+func TestResponseBesideTheConversation(t *testing.T) {
+	b := newBench(t, simulator.Config{Pace: slow})
+	c := b.dial(sessionAudio)
+	aside := []byte(`{"type":"response.create","response":{"conversation":"none","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"a long story"}]}]}}`)
+	c.say("tell me a long story")
+	first := response(t, c.next(realtime.TypeResponseCreated))
+	for _, active := range []string{first.ID, ""} {
+		c.send(aside)
+		other := response(t, c.next(realtime.TypeResponseCreated))
+		if active == "" {
+			c.say("tell me a long story")
+			active = response(t, c.next(realtime.TypeResponseCreated)).ID
+		}
+		if e := c.fails("more", realtime.ResponseCreate("more")); e.Code != "conversation_already_has_active_response" || !strings.Contains(e.Message, active) {
+			t.Errorf("error is %+v", e)
+		}
+		for id, want := range map[string]string{"": active, other.ID: other.ID} {
+			c.send(realtime.ResponseCancel("", id))
+			if r := response(t, c.next(realtime.TypeResponseDone)); r.ID != want || r.Status != realtime.ResponseCancelled {
+				t.Errorf("cancelling %q ended %+v, want %s", id, r, want)
+			}
+		}
+	}
+}
+
+// TestLogprobs asks for the probabilities of transcripts.
+func TestLogprobs(t *testing.T) {
+	b := newBench(t, simulator.Config{})
+	c := b.dial(sessionAudio)
+	for _, include := range []string{`null`, `["item.input_audio_transcription.logprobs"]`} {
+		c.update(`{"type":"realtime","include":` + include + `,"audio":{"input":{"turn_detection":{"type":"server_vad","create_response":false}}}}`)
+		c.ses.SimulateSpeech()
+		for _, kind := range []string{realtime.TypeTranscriptionDelta, realtime.TypeTranscriptionCompleted} {
+			if raw := string(c.next(kind).Raw); strings.Contains(raw, `"logprobs":[{"bytes":[`) == (include == "null") {
+				t.Errorf("include %s: %s", include, raw)
+			}
+		}
 	}
 }
 
