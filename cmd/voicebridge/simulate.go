@@ -37,7 +37,7 @@ func (s *simulateCommand) Run(p *process) error {
 	if host, _, err := net.SplitHostPort(ln.Addr().String()); err == nil && !config.IsLoopback(host) {
 		log.Warn("the simulator can be reached from other machines and asks for no key", "address", ln.Addr().String())
 	}
-	base := "http://" + ln.Addr().String() + "/v1"
+	base := pageURL(config.TLS{}, ln.Addr()) + "/v1"
 	if _, err := fmt.Fprintf(p.stdout, "The Realtime simulator answers on %s\nTo use it from voicebridge or any Realtime client, set\n"+
 		"  OPENAI_BASE_URL=%s OPENAI_API_KEY=simulator\n", base, base); err != nil {
 		return errors.Join(err, ln.Close(), sim.Run(ended()))

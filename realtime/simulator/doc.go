@@ -10,8 +10,8 @@
 // It has no model. It hears that you speak, not what you say: Opus is decoded, speech is found by its energy, and the
 // transcript of an utterance is the next one of a script. It chooses its answers by regular expressions over typed text
 // and by rotation for utterances. Its voice is a handful of clips, synthesised by gen.sh; a text that has no clip of
-// its own is spoken with the sound of another. Token counts are estimates, remote MCP servers that a session declares
-// are kept but never called, and a response outside the conversation counts as the active one.
+// its own is spoken with the sound of another. Token counts are estimates, and remote MCP servers that a session
+// declares are kept but never called.
 //
 // A Script decides what is said and which of the session's tools are called. Faults make the simulator late, wrong or
 // silent on purpose, to test clients that must survive that; docs/simulator.md lists them, and the routes that set them

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"strings"
 	"time"
 
 	"voicebridge/realtime"
@@ -46,6 +47,11 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("POST /v1/realtime/calls", s.createCall)
 	s.mux.HandleFunc("POST /v1/realtime/calls/{id}/hangup", s.hangup)
 	s.mux.HandleFunc("POST /v1/realtime/client_secrets", s.createSecret)
+	s.mux.HandleFunc("OPTIONS /v1/realtime/", func(w http.ResponseWriter, r *http.Request) {
+		// A wildcard would not cover Authorization.
+		w.Header().Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
+		w.WriteHeader(http.StatusNoContent)
+	})
 	if s.cfg.Control {
 		s.mux.Handle("/simulator/", s.controlRoutes())
 	}
@@ -55,8 +61,14 @@ func (s *Server) routes() {
 }
 
 // ServeHTTP serves POST /v1/realtime/calls (multipart or raw SDP), /v1/realtime/calls/{id}/hangup and
-// /v1/realtime/client_secrets, and below /simulator what Config.Control allows.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+// /v1/realtime/client_secrets, to pages of any origin as OpenAI does, and below /simulator what Config.Control allows.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/v1/") {
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		w.Header().Set("Access-Control-Expose-Headers", "Location, Retry-After")
+	}
+	s.mux.ServeHTTP(w, r)
+}
 
 func (s *Server) createCall(w http.ResponseWriter, r *http.Request) {
 	select {

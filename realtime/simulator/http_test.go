@@ -98,6 +98,41 @@ func TestHostileHTTP(t *testing.T) {
 	}
 }
 
+// TestPagesOfOtherOrigins lets pages call, with a key or a secret of theirs, but not change the faults.
+func TestPagesOfOtherOrigins(t *testing.T) {
+	b := newBench(t, simulator.Config{APIKey: "sk-test", Control: true})
+	for _, tt := range []struct {
+		method, path  string
+		status        int
+		origin, takes string
+	}{
+		{http.MethodOptions, "/v1/realtime/calls", http.StatusNoContent, "*", "authorization,content-type"},
+		{http.MethodOptions, "/v1/realtime/client_secrets", http.StatusNoContent, "*", "authorization,content-type"},
+		{http.MethodPost, "/v1/realtime/calls", http.StatusUnauthorized, "*", ""},
+		{http.MethodOptions, "/simulator/faults", http.StatusUnauthorized, "", ""},
+		{http.MethodPut, "/simulator/faults", http.StatusForbidden, "", ""},
+	} {
+		req, err := http.NewRequestWithContext(b.ctx, tt.method, b.http.URL+tt.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Origin", "https://app.example.org")
+		req.Header.Set("Access-Control-Request-Headers", "authorization,content-type")
+		res, err := b.client().HTTP.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		origin, takes := res.Header.Get("Access-Control-Allow-Origin"), res.Header.Get("Access-Control-Allow-Headers")
+		if res.StatusCode != tt.status || origin != tt.origin || takes != tt.takes {
+			t.Errorf("%s %s: %d, origin %q, headers %q", tt.method, tt.path, res.StatusCode, origin, takes)
+		}
+		if exposed := res.Header.Get("Access-Control-Expose-Headers"); strings.Contains(exposed, "Location") != (origin == "*") {
+			t.Errorf("%s %s exposes %q", tt.method, tt.path, exposed)
+		}
+	}
+}
+
 func TestClientSecretAndRawSDP(t *testing.T) {
 	b := newBench(t, simulator.Config{APIKey: "sk-test"})
 	status, _, raw := b.post("/v1/realtime/client_secrets", "application/json", "sk-test",
