@@ -26,8 +26,9 @@ const (
 	maxAnswer = 256 << 10
 	// maxErrorBody is how much of an error's body is read, in bytes.
 	maxErrorBody = 64 << 10
-	// maxMessage is the longest message of an APIError, in bytes.
+	// maxMessage is the longest message of an APIError, and maxName the longest type, code and param, in bytes.
 	maxMessage = 1 << 10
+	maxName    = 128
 
 	// maxRetryAfter bounds APIError.RetryAfter.
 	maxRetryAfter = 24 * time.Hour
@@ -108,7 +109,7 @@ func (c *Client) CreateCall(ctx context.Context, offer string, session []byte) (
 		return Call{}, fmt.Errorf("create call: %w", err)
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusCreated && res.StatusCode != http.StatusOK {
+	if res.StatusCode/100 != 2 {
 		return Call{}, fmt.Errorf("create call: %w", c.apiError(res))
 	}
 	call := Call{Location: res.Header.Get("Location")}
@@ -233,7 +234,9 @@ func (c *Client) apiError(res *http.Response) *APIError {
 		e.Message = cmp.Or(w.Error.Message, string(w.Message), string(w.Detail), "it gives no reason")
 	}
 	e.Message = cutBytes(c.withoutKey(e.Message), maxMessage) // cut last: even half a key is a leak
-	e.Type, e.Code, e.Param = c.withoutKey(e.Type), c.withoutKey(e.Code), c.withoutKey(e.Param)
+	for _, name := range []*string{&e.Type, &e.Code, &e.Param} {
+		*name = cutBytes(c.withoutKey(*name), maxName)
+	}
 	return e
 }
 

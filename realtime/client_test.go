@@ -90,7 +90,7 @@ func TestCreateCallRefused(t *testing.T) {
 		"no error":      {400, "", `{"error":null}`, APIError{Status: 400, Message: "it gives no reason"}},
 		"error of list": {400, "", `{"error":["x"]}`, APIError{Status: 400, Message: `the body is not a JSON error ("text/plain")`}},
 		"redirect":      {307, "", ``, APIError{Status: 307, Message: `it redirects to "/v1/elsewhere", which is not followed: a call must be created once`}},
-		"204":           {204, "", ``, APIError{Status: 204, Message: `the body is not a JSON error ("text/plain")`}},
+		"long code":     {400, "", `{"error":{"message":"no","code":"` + strings.Repeat("x", 999) + `"}}`, APIError{Status: 400, Message: "no", Code: strings.Repeat("x", maxName)}},
 		"long":          {400, "", `{"error":{"message":"` + strings.Repeat("é", maxMessage) + `"}}`, APIError{Status: 400, Message: strings.Repeat("é", maxMessage/2)}},
 		"endless":       {500, "", strings.Repeat("x", maxErrorBody*4), APIError{Status: 500, Message: `the body is not a JSON error ("text/plain")`}},
 	} {
@@ -131,6 +131,7 @@ func TestCreateCallBadAnswer(t *testing.T) {
 		"HTML":     func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>v=0</html>") },
 		"JSON":     func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"sdp":"v=0"}`) },
 		"empty":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) },
+		"204":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
 		"no media": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "v=0\r\ns=-\r\n") },
 		"huge": func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, testAnswer+strings.Repeat("a=x\r\n", maxAnswer/4))
