@@ -47,7 +47,9 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		return l, nil
 	}
 	_ = peer.Close()
-	r.drop(ctx, call)
+	if call.ID != "" {
+		d.Later(func(<-chan struct{}) { r.drop(ctx, call) })
+	}
 	return nil, err
 }
 

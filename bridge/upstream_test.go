@@ -79,6 +79,38 @@ func TestLateSession(t *testing.T) {
 	}
 }
 
+// TestBadAnswerAtOnce has an upstream send no usable answer, and then not answer the hang-up either: nobody waits for that.
+func TestBadAnswerAtOnce(t *testing.T) {
+	t.Parallel()
+	answer, hungUp := make(chan struct{}), make(chan string, 1)
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if strings.HasSuffix(r.URL.Path, "/hangup") {
+			<-answer
+			hungUp <- r.URL.Path
+			return
+		}
+		w.Header().Set("Location", "/realtime/calls/rtc_bad")
+		w.WriteHeader(http.StatusCreated)
+	}))
+	t.Cleanup(ts.Close)
+	later := make(chan func(<-chan struct{}), 1)
+	_, err := newUpstream(t, ts.URL).Dial(t.Context(), bridge.Dial{Later: func(work func(<-chan struct{})) { later <- work }})
+	close(answer)
+	if !errors.Is(err, realtime.ErrBadAnswer) {
+		t.Errorf("Dial() = %v", err)
+	}
+	select {
+	case work := <-later:
+		work(nil)
+	default:
+		t.Fatal("the call was hung up before Dial returned, or not at all")
+	}
+	if got := <-hungUp; got != "/realtime/calls/rtc_bad/hangup" {
+		t.Errorf("hung up %q", got)
+	}
+}
+
 // TestSafetyIdentifier checks that the upstream can tell owners apart, and does not learn who they
 // are.
 func TestSafetyIdentifier(t *testing.T) {
