@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,7 +31,11 @@ const (
 var (
 	// ErrFull means that the spool has reached its limit.
 	ErrFull = errors.New("spool is full")
-	// errDamaged means that a record cannot be read although others follow it.
+	// errTorn means that what is there is not a whole record: it is damaged or, if no record follows, was
+	// never completely written.
+	errTorn = errors.New("incomplete record")
+	// errDamaged means that changes are lost: a record cannot be read although it is whole, or although
+	// others follow it.
 	errDamaged = errors.New("damaged record")
 
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -58,6 +64,7 @@ type file struct {
 	head     int64 // offset of the first record that is not applied
 	tail     int64 // offset after the last record
 	pending  int   // changes between head and tail
+	damage   error // of a record that was left out; nil if there was none
 }
 
 // create makes a file in dir. It gets its final name only once locked, so that nobody takes it for
@@ -97,26 +104,21 @@ func openDead(path string) (*file, error) {
 	if err := lockDead(f, path); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	r, next, err := s.read(0)
-	if err == nil && r.Instance == "" || errors.Is(err, io.EOF) {
-		err = fmt.Errorf("%w: it does not name its process", errDamaged)
+	r, next, err := s.next(0)
+	if r.Instance == "" && s.damage == nil {
+		s.damage = fmt.Errorf("%w: it does not name its process", errDamaged)
 	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), filelock.Close(f))
-	}
-	s.instance, s.first, s.head, s.tail = r.Instance, next, next, next
+	// An id that nobody has: what the changes leave open is closed as a dead process's.
+	s.instance, s.head, s.tail = cmp.Or(r.Instance, persistence.NewID()), next, next
 	for err == nil {
-		if r, next, err = s.read(s.tail); err != nil {
-			break
+		if r, next, err = s.next(s.tail); err == nil {
+			s.head, s.tail = max(s.head, r.Applied), next
 		}
-		s.head = max(s.head, r.Applied)
-		s.pending += len(r.Changes)
-		s.tail = next
 	}
-	if errors.Is(err, io.EOF) {
-		err = nil
+	if !errors.Is(err, io.EOF) {
+		s.damage = err // what comes before can be used
 	}
-	return s, err // also if damaged: what comes before the damage can be used
+	return s, nil
 }
 
 // lockDead locks a file that was opened at path. os.ErrNotExist means that it is no longer there: another
@@ -159,16 +161,50 @@ func (s *file) append(records ...record) error {
 		err = s.f.Sync()
 	}
 	if err != nil {
-		// What was written must not be found after shorter records.
-		return errors.Join(err, s.f.Truncate(s.tail))
+		// What was written must not be found after shorter records, which may still fit on a full disk.
+		err = errors.Join(err, s.f.Truncate(s.tail))
+		reserveDisk(s.f, reserve)
+		return err
 	}
 	s.tail += int64(len(buf))
 	s.pending += changes
 	return nil
 }
 
-// read reads the record at an offset and returns the next offset. io.EOF means the end, or a record
-// that was not completely written.
+// next is read, but leaves out damaged records, which it notes in damage.
+func (s *file) next(at int64) (r record, next int64, err error) {
+	r, next, err = s.read(at)
+	if errors.Is(err, errTorn) {
+		if next, err = s.after(at); err == nil {
+			err = errDamaged
+		}
+	}
+	if errors.Is(err, errDamaged) {
+		r, s.damage, err = record{}, err, nil
+	}
+	return r, next, err
+}
+
+// after returns the offset of the first whole record after an offset, or io.EOF. Each record has the
+// brace of its JSON after its head, and what looks like a head in the middle of JSON, which is text,
+// has a length that no file has.
+func (s *file) after(at int64) (int64, error) {
+	rest := bufio.NewReader(io.NewSectionReader(s.f, at, math.MaxInt64-at))
+	for brace := at; ; {
+		skipped, err := rest.ReadSlice('{')
+		brace += int64(len(skipped))
+		if found := brace - 1 - headBytes; err == nil && found > at {
+			if _, _, err := s.read(found); !errors.Is(err, errTorn) {
+				return found, err
+			}
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return at, err
+		}
+	}
+}
+
+// read reads the record at an offset and returns the next offset. io.EOF means the end.
 func (s *file) read(at int64) (r record, next int64, err error) {
 	var head [headBytes]byte
 	if _, err := s.f.ReadAt(head[:], at); err != nil {
@@ -181,29 +217,19 @@ func (s *file) read(at int64) (r record, next int64, err error) {
 	}
 	next = at + headBytes + length
 	if length == 0 || next > info.Size() {
-		return r, at, io.EOF
+		return r, at, errTorn
 	}
 	data := make([]byte, length)
 	if _, err := s.f.ReadAt(data, at+headBytes); err != nil {
 		return r, at, err
 	}
 	if checksum(data) != sum {
-		return r, at, s.torn(next)
+		return r, at, errTorn
 	}
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, next, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	return r, next, nil
-}
-
-// torn tells an incomplete last record from a damaged one.
-func (s *file) torn(next int64) error {
-	var head [headBytes]byte
-	n, err := s.f.ReadAt(head[:], next)
-	if errors.Is(eof(err), io.EOF) && n == 0 || err == nil && binary.LittleEndian.Uint32(head[:]) == 0 {
-		return io.EOF
-	}
-	return errors.Join(errDamaged, err)
 }
 
 func eof(err error) error {
@@ -217,7 +243,7 @@ func eof(err error) error {
 // returns the offset after them. Adjacent changes of the same thread and instance form one group.
 func (s *file) batch(size int) (groups []persistence.ThreadChanges, next int64, err error) {
 	for next = s.head; next < s.tail && size > 0; {
-		r, after, err := s.read(next)
+		r, after, err := s.next(next)
 		if err != nil {
 			return groups, next, err
 		}

@@ -13,7 +13,7 @@ import (
 // Recover brings what dead processes left in dir into the database, on their behalf. Call
 // Store.Recover afterwards, which closes what they left open. Files of live processes stay. An
 // incomplete last record is ignored: nobody was told that it was saved. A file that is damaged
-// elsewhere is renamed and kept, and its readable part is used.
+// elsewhere is renamed and kept, and what can be read of it is used.
 func Recover(ctx context.Context, dir string, s store, log *slog.Logger) error {
 	paths, err := list(dir)
 	if err != nil {
@@ -29,15 +29,12 @@ func Recover(ctx context.Context, dir string, s store, log *slog.Logger) error {
 }
 
 func recoverFile(ctx context.Context, path string, s store, log *slog.Logger) error {
-	f, damage := openDead(path)
+	f, err := openDead(path)
 	switch {
-	case errors.Is(damage, filelock.ErrLocked), errors.Is(damage, os.ErrNotExist):
+	case errors.Is(err, filelock.ErrLocked), errors.Is(err, os.ErrNotExist):
 		return nil // its process is alive, or another one was faster
-	case f == nil && !errors.Is(damage, errDamaged):
-		return damage
-	case f == nil:
-		log.Error("spool unreadable, file kept", "file", path, "error", damage)
-		return os.Rename(path, path+".damaged")
+	case err != nil:
+		return err
 	}
 	n := 0
 	for f.head < f.tail {
@@ -56,8 +53,8 @@ func recoverFile(ctx context.Context, path string, s store, log *slog.Logger) er
 	if n > 0 {
 		log.Info("saved changes from the spool of a dead process", "changes", n, "instance", f.instance)
 	}
-	if damage != nil {
-		log.Error("spool damaged, file kept", "file", path, "error", damage)
+	if f.damage != nil {
+		log.Error("spool damaged, file kept", "file", path, "error", f.damage)
 		return errors.Join(os.Rename(path, path+".damaged"), filelock.Close(f.f))
 	}
 	return errors.Join(os.Remove(path), filelock.Close(f.f))

@@ -413,28 +413,29 @@ func TestRecoverDamaged(t *testing.T) {
 		"torn":              {func(f *file) error { return f.f.Truncate(f.tail - 5) }, "1 2", false},
 		"torn in the head":  {func(f *file) error { return f.f.Truncate(f.tail + 3) }, "1 2 3", false},
 		"torn in reserved space": {func(f *file) error {
-			_, err := f.f.WriteAt(make([]byte, 9), f.tail-9)
-			return err
+			return over(f, f.tail-9, strings.Repeat("\x00", 9))
 		}, "1 2", false},
 		"a nonsense length": {func(f *file) error {
-			_, err := f.f.WriteAt([]byte{255, 255, 255, 255, 1, 2, 3, 4}, f.tail)
-			return err
+			return over(f, f.tail, "\xff\xff\xff\xff1234")
 		}, "1 2 3", false},
-		"damaged in the middle": {func(f *file) error {
-			at, err := second(f)
-			if err == nil {
-				_, err = f.f.WriteAt([]byte("?"), at+headBytes+3)
-			}
-			return err
-		}, "1", true},
+		"damaged in the middle": {overSecond(headBytes+3, "?"), "1 3", true},
+		"too long a length":     {overSecond(0, "\xff\xff\xff\xff"), "1 3", true},
+		"a wrong length":        {overSecond(0, "\x09"), "1 3", true},
+		"no length":             {overSecond(0, "\x00\x00\x00\x00"), "1 3", true},
+		"no head":               {overSecond(0, strings.Repeat("\x00", headBytes+40)), "1 3", true},
 		"already applied in part": {func(f *file) error {
 			at, err := second(f)
 			return errors.Join(err, f.append(record{Applied: at}))
 		}, "2 3", false},
-		"not ours":     {func(f *file) error { _, err := f.f.WriteAt([]byte("SQLite format 3"), 0); return err }, "", true},
+		"not ours":     {func(f *file) error { return errors.Join(f.f.Truncate(0), over(f, 0, "SQLite format 3")) }, "", true},
+		"damaged at 0": {func(f *file) error { return over(f, 0, "SQLite format 3") }, "1 2 3", true},
 		"empty":        {func(f *file) error { return f.f.Truncate(0) }, "", true},
-		"bad contents": {func(f *file) error { f.tail = f.first; return raw(f, `{"changes":[{"kind":"?"}]}`) }, "", true},
-		"no instance":  {func(f *file) error { f.tail = 0; return raw(f, `{}`) }, "", true},
+		"bad contents": {func(f *file) error { f.tail = f.first; return raw(f, `{"changes":[{"kind":"?"}]}`) }, "2 3", true},
+		"only bad ones": {func(f *file) error {
+			f.tail = f.first
+			return errors.Join(f.f.Truncate(f.first), raw(f, `{"changes":[{"kind":"?"}]}`))
+		}, "", true},
+		"no instance": {func(f *file) error { f.tail = 0; return raw(f, `{}`) }, "1 2 3", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -458,6 +459,19 @@ func TestRecoverDamaged(t *testing.T) {
 			}
 		})
 	}
+}
+
+// overSecond writes over the record of the second message.
+func overSecond(offset int64, data string) func(*file) error {
+	return func(f *file) error {
+		at, err := second(f)
+		return errors.Join(err, over(f, at+offset, data))
+	}
+}
+
+func over(f *file, at int64, data string) error {
+	_, err := f.f.WriteAt([]byte(data), at)
+	return err
 }
 
 // second returns the offset of the second message.

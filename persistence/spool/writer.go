@@ -315,7 +315,12 @@ func (d *drain) over() <-chan struct{} {
 // drain starts an attempt. The file is read here: it belongs to this goroutine.
 func (w *Writer) drain() *drain {
 	d := &drain{done: make(chan struct{})}
-	if d.groups, d.next, d.err = w.file.batch(w.chunk); d.err != nil {
+	d.groups, d.next, d.err = w.file.batch(w.chunk)
+	if w.file.damage != nil {
+		w.cfg.Logger.Error("changes of calls lost, because the spool is damaged", "error", w.file.damage)
+		w.file.damage = nil
+	}
+	if d.err != nil {
 		close(d.done)
 		return d
 	}
