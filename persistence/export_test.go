@@ -15,6 +15,9 @@ func PollEvery(s *Store, every time.Duration) {
 	s.eng.(*postgresEngine).testEvery = every
 }
 
+// MaxIdle sets how long a transaction may be idle.
+func MaxIdle(s *Store, d time.Duration) { s.eng.(*postgresEngine).maxIdle = d }
+
 // Silence stops a store's heartbeats. Call it before Serve.
 func Silence(s *Store) { s.lease.every = time.Hour }
 

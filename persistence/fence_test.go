@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -135,6 +136,40 @@ func TestFenceWhileWriting(t *testing.T) {
 		if len(messages) == 0 {
 			return
 		}
+	}
+}
+
+// TestFrozen freezes a process in the middle of a transaction: the others do not wait for it, and when it wakes, nothing
+// of the transaction is saved, and it may be repeated.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	a, b, key := silent(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	persistence.MaxIdle(a, 50*time.Millisecond)
+	frozen, awake, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		done <- a.Batch(ctx, key, func(w *persistence.Batch) error {
+			_, err := w.AppendMessage(persistence.Message{ID: "m", Role: persistence.RoleUser})
+			close(frozen)
+			<-awake
+			return errors.Join(err, w.SaveCall(persistence.CallRecord{ID: "c", Turns: 1}))
+		})
+	}()
+	<-frozen
+	if calls, err := b.Recover(ctx); err != nil || len(calls) != 1 {
+		t.Errorf("Recover() = %v, %v, want the call of the frozen process", calls, err)
+	}
+	say(t, b, key, "next")
+	close(awake)
+	if err := <-done; !errors.Is(err, persistence.ErrUnavailable) {
+		t.Errorf("Batch() = %v, want ErrUnavailable", err)
+	}
+	if got, err := b.Messages(ctx, key, 0, 0); err != nil || len(got) != 1 || got[0].Text() != "next" {
+		t.Errorf("Messages() = %+v, %v", got, err)
 	}
 }
 

@@ -31,6 +31,10 @@ const (
 	relayPause = 250 * time.Millisecond
 	// readOnly is the error read_only_sql_transaction: a replica, or a full disk.
 	readOnly = "25006"
+	// maxIdle is how long the server waits for the next statement of a transaction before it ends it:
+	// a process that is frozen or cut off must not keep its locks, which would keep others from taking
+	// over what it has. It is less than defaultDeadAfter.
+	maxIdle = 10 * time.Second
 
 	notifyAll = "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS n (c, p)"
 )
@@ -44,6 +48,7 @@ type postgresEngine struct {
 	log       *slog.Logger
 	outbox    *outbox
 	testEvery time.Duration // listenTestEvery, or less in tests
+	maxIdle   time.Duration // maxIdle, or less in tests
 	// lease is set while this process serves.
 	lease atomic.Pointer[lease]
 	// relaying means that notifications do not arrive, so notes go through a table.
@@ -76,7 +81,7 @@ func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *sl
 		pool.Close()
 		return nil, postgresOpenError(cfg.ConnConfig, err)
 	}
-	e := &postgresEngine{pool: pool, reads: reads, pooled: pooled, origin: NewID(), hub: h, log: log, testEvery: listenTestEvery}
+	e := &postgresEngine{pool: pool, reads: reads, pooled: pooled, origin: NewID(), hub: h, log: log, testEvery: listenTestEvery, maxIdle: maxIdle}
 	e.life, e.stop = context.WithCancel(context.Background())
 	e.outbox = newOutbox(e.origin, log, func() { h.dropped.Add(1) }, e.send)
 	e.running.Go(func() { e.outbox.run(e.life) })
@@ -165,12 +170,17 @@ func (e *postgresEngine) read() queries { return pgdb.New(e.reads) }
 // write drops all connections when one turns out to be read-only, as after a failover or a full disk:
 // it stays so even when the database, or the server that has taken its place, takes writes again.
 func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) error {
-	err := pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return fn(pgdb.New(tx)) })
+	err := e.transaction(ctx, func(tx pgx.Tx) error { return fn(pgdb.New(tx)) })
 	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == readOnly {
 		e.pool.Reset()
 		e.reads.Reset()
 	}
 	return err
+}
+
+func (e *postgresEngine) transaction(ctx context.Context, fn func(pgx.Tx) error) error {
+	begin := fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d", e.maxIdle.Milliseconds())
+	return pgx.BeginTxFunc(ctx, e.pool, pgx.TxOptions{BeginQuery: begin}, fn)
 }
 
 func (e *postgresEngine) lock() error { return nil }
@@ -207,7 +217,7 @@ func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
 	var err error
 	relaying := e.relaying.Load()
 	if relaying {
-		err = pgx.BeginFunc(ctx, e.pool, func(tx pgx.Tx) error { return relay(ctx, tx, channels, payloads) })
+		err = e.transaction(ctx, func(tx pgx.Tx) error { return relay(ctx, tx, channels, payloads) })
 	} else {
 		_, err = e.pool.Exec(ctx, notifyAll, channels, payloads)
 	}
@@ -251,7 +261,7 @@ func (e *postgresEngine) problem(err error) problem {
 		return problemOther
 	}
 	switch pe.Code {
-	case readOnly:
+	case readOnly, "25P03", "25P04", "55P03": // the time to be idle, of a transaction or to wait for a lock is over
 		return problemAway
 	case "23505": // unique_violation
 		return problemUnique
