@@ -48,8 +48,8 @@ type upkeep interface {
 	unindexed(ctx context.Context) (int64, error)
 	index(ctx context.Context, stop stopFunc) error
 	// compact removes deleted words from the search index (with half only if they are half of it),
-	// and scrub deleted data from the files beside the database. Both return errMore when something
-	// is left.
+	// and scrub deleted data from where else it is: the files beside the database, or notes. Both return
+	// errMore when something is left.
 	compact(ctx context.Context, half bool, stop stopFunc) error
 	scrub(ctx context.Context) error
 }

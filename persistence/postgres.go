@@ -199,8 +199,12 @@ func (e *postgresEngine) watchedElsewhere(key Key) bool {
 	return l == nil || l.listens(note{Key: key})
 }
 
-// scrub does nothing: the server overwrites deleted rows when it vacuums.
-func (e *postgresEngine) scrub(context.Context) error { return nil }
+// scrub deletes notes that all have read: they may tell of what is deleted. The server overwrites
+// deleted rows when it vacuums.
+func (e *postgresEngine) scrub(ctx context.Context) error {
+	_, err := e.pool.Exec(ctx, "DELETE FROM notes WHERE sent_at < now() - interval '1 minute'")
+	return err
+}
 
 // unindexed and index do nothing: the server fills its index by itself, in groups, too.
 func (e *postgresEngine) unindexed(context.Context) (int64, error) { return 0, nil }
@@ -237,13 +241,8 @@ func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
 // relay writes notes to the table, and notifies instances that do get notifications. One at a time
 // writes, so that the numbers of notes become visible in order.
 func relay(ctx context.Context, tx pgx.Tx, channels, payloads []string) error {
-	for _, statement := range []string{
-		"SELECT pg_advisory_xact_lock(hashtextextended('voicebridge notes', 0))",
-		"DELETE FROM notes WHERE sent_at < now() - interval '1 minute'",
-	} {
-		if _, err := tx.Exec(ctx, statement); err != nil {
-			return err
-		}
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('voicebridge notes', 0))"); err != nil {
+		return err
 	}
 	_, err := tx.Exec(ctx, "INSERT INTO notes (payload, sent_at) SELECT n.p, now() FROM unnest($1::text[]) WITH ORDINALITY AS n (p, place) ORDER BY n.place", payloads)
 	if err == nil {

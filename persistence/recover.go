@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
@@ -58,17 +59,25 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 		}
 		r.publish(ctx)
 	}
-	before := dbtype.At(now().Add(-forgetAfter))
-	if err := s.write(ctx, func(q queries) error {
-		return q.ForgetInstances(ctx, pgdb.ForgetInstancesParams{Before: &before})
-	}); err != nil {
-		errs = append(errs, s.fail("forget dead instances", err))
-	}
-	if err := s.forgetRates(ctx); err != nil {
+	if err := s.forget(ctx); err != nil {
 		errs = append(errs, err)
 	}
 	s.sweepSoon()
 	return ended, errors.Join(errs...)
+}
+
+// forget deletes what nobody needs any more: dead instances, upstream legs of deleted threads, commands
+// whose senders died, drafts without a message to add them to, and rates.
+func (s *Store) forget(ctx context.Context) error {
+	before := dbtype.At(now().Add(-forgetAfter))
+	err := s.write(ctx, func(q queries) error {
+		return errors.Join(
+			q.ForgetInstances(ctx, pgdb.ForgetInstancesParams{Before: &before}),
+			q.ForgetOldLegs(ctx, pgdb.ForgetOldLegsParams{Before: before}),
+			q.DeleteCommand(ctx, pgdb.DeleteCommandParams{Before: dbtype.At(now().Add(-time.Minute))}),
+			q.ForgetDrafts(ctx))
+	})
+	return errors.Join(s.fail("forget what is old", err), s.forgetRates(ctx))
 }
 
 // recovery closes what one instance left open, in one transaction.

@@ -19,6 +19,13 @@ DELETE FROM drafts WHERE message_id IN (
     SELECT m.id FROM messages AS m WHERE m.thread_id = @thread_id AND m.status = 'in_progress'
 );
 
+-- ForgetDrafts deletes drafts that were saved at the moment when their message was finished
+-- or deleted by somebody else.
+-- name: ForgetDrafts :exec
+DELETE FROM drafts WHERE NOT EXISTS (
+    SELECT 1 FROM messages AS m WHERE m.id = drafts.message_id AND m.status = 'in_progress'
+);
+
 -- ListGrowing lists the messages of a thread that are in progress, in order.
 -- name: ListGrowing :many
 SELECT m.* FROM messages AS m

@@ -48,6 +48,13 @@ DELETE FROM upstream_legs
 WHERE call_id = @call_id AND hung_up_at IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM threads AS t WHERE t.id = upstream_legs.thread_id);
 
+-- ForgetOldLegs deletes the legs of deleted threads that could not be hung up since a
+-- time: by now the upstream has ended them by itself.
+-- name: ForgetOldLegs :exec
+DELETE FROM upstream_legs
+WHERE hung_up_at IS NULL AND started_at < @before
+    AND NOT EXISTS (SELECT 1 FROM threads AS t WHERE t.id = upstream_legs.thread_id);
+
 -- name: EndOpenLegs :exec
 UPDATE upstream_legs SET
     ended_at = COALESCE(ended_at, @ended_at),

@@ -3,6 +3,8 @@ package persistencetest
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -139,6 +141,92 @@ func (s suite) eraseForNew(t *testing.T) {
 	if found, _, err := b.store.Threads(t.Context(), "bert", persistence.ThreadFilter{Query: "many"}); err != nil || len(found) != 0 {
 		t.Errorf("Threads() = %v, %v", found, err)
 	}
+}
+
+// eraseEverything: of a thread that had everything, and of what dead processes have left of it, no table keeps a row.
+func (s suite) eraseEverything(t *testing.T) {
+	b := bundle{url: s.newURL(t)}
+	b.store = Open(t, b.url, persistence.Options{})
+	ctx := within(t)
+	if err := b.store.Serve(ctx); err != nil {
+		t.Fatalf("Serve() = %v", err)
+	}
+	empty := rowCounts(t, b.url)
+	b.key = newThread(t, b.store, "anna")
+	answer := text(persistence.RoleAssistant, "One")
+	answer.ID, answer.Metadata.CallID, answer.Metadata.Status = "m", "c", persistence.StatusInProgress
+	err := errors.Join(
+		b.store.Batch(ctx, b.key, func(w *persistence.Batch) error { return w.ClaimTurn("turn", time.Minute) }),
+		b.store.Batch(ctx, b.key, func(w *persistence.Batch) error {
+			_, said := w.AppendMessage(text(persistence.RoleUser, "Count!"))
+			_, answered := w.AppendMessage(answer)
+			_, shown := w.SaveImage(persistence.Image{MediaType: "image/png", Width: 1, Height: 1, Data: []byte("x")}, 0)
+			return errors.Join(said, answered, shown,
+				w.SaveDraft(persistence.Draft{MessageID: "m", Start: 3, Text: ", two"}),
+				w.SaveToolCall(persistence.ToolCall{ID: "t", MessageID: "m", CallID: "c", ToolCallID: "x", Status: persistence.ToolCallRunning}),
+				w.SaveApproval(persistence.Approval{ID: "t", ToolCallID: "x", Nonce: "n", AskedAt: ago, ExpiresAt: ago}),
+				w.SaveResponse(persistence.ResponseRecord{ID: "r", CallID: "c", Status: "in_progress"}),
+				w.SaveCall(persistence.CallRecord{ID: "c"}),
+				w.SaveLeg(persistence.UpstreamLeg{CallID: "c", Generation: 1, UpstreamID: "known", HungUpAt: &ago}),
+				w.SaveLeg(persistence.UpstreamLeg{CallID: "c", Generation: 2, StartedAt: start}), // nobody can hang it up
+				w.SaveTextSession(persistence.TextSession{Provider: "openai"}))
+		}),
+		b.store.PauseQueue(ctx, b.key, persistence.QueuePause{Reason: "waits"}))
+	if err != nil {
+		t.Fatalf("fill the thread: %v", err)
+	}
+	b.enqueue(t, "next")
+	Rows(t, b.url, "INSERT INTO drafts (message_id, start, text) VALUES ('deleted at that moment', 0, 'x')")
+	Rows(t, b.url, `INSERT INTO commands (id, instance, owner, thread_id, kind, body, created_at, expires_at, reply, error)
+		VALUES ('c', 'dead', 'anna', 't', 'call.say', 'words', '2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z', '', '')`)
+	if strings.HasPrefix(b.url, "postgres:") {
+		Rows(t, b.url, "INSERT INTO notes (payload, sent_at) VALUES ('words', '2026-01-02T03:04:05.000000Z')")
+	}
+	for name, n := range rowCounts(t, b.url) {
+		if n == empty[name] && !slices.Contains([]string{"access_tokens", "goose_db_version", "goose_lock", "instances", "notes", "rates",
+			"shared_secrets", "thread_numbers", "message_numbers", "unindexed_messages", "tool_pins"}, name) {
+			t.Errorf("the test leaves nothing in %s", name)
+		}
+	}
+	if err := b.store.DeleteThread(ctx, b.key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if _, err := b.store.Recover(ctx); err != nil {
+			t.Fatalf("Recover() = %v", err)
+		}
+		left := diff(empty, rowCounts(t, b.url))
+		if left == "" {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatalf("rows are left (-want +got):\n%s", left)
+		}
+	}
+}
+
+// rowCounts counts the rows of every table, without notes that are still being read.
+func rowCounts(t *testing.T, url string) map[string]string {
+	t.Helper()
+	tables := "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'message_index%'"
+	old := map[string]string{}
+	if strings.HasPrefix(url, "postgres:") {
+		tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
+		old["notes"] = " WHERE sent_at < now() - interval '1 minute'"
+	}
+	var counts []string
+	for _, row := range Rows(t, url, tables) {
+		counts = append(counts, fmt.Sprintf("SELECT '%s', count(*) FROM %[1]s%s", row[0], old[row[0]]))
+	}
+	all := map[string]string{}
+	for _, row := range Rows(t, url, strings.Join(counts, " UNION ALL ")) {
+		all[row[0]] = row[1]
+	}
+	return all
 }
 
 func (s suite) expire(t *testing.T) {

@@ -97,6 +97,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"erase left":           s.eraseLeft,
 		"erase served":         s.eraseServed,
 		"erase for new":        s.eraseForNew,
+		"erase everything":     s.eraseEverything,
 		"expire":               s.expire,
 		"expire what is used":  s.expireUsed,
 		"commands":             s.commands,
