@@ -300,13 +300,13 @@ func TestTakeoverRace(t *testing.T) {
 	}
 }
 
-// TestTakeoverRaceOfProcesses has two processes take a thread over at the same moment: the call that is there first gives
-// way, and nobody is refused.
+// TestTakeoverRaceOfProcesses has several processes take a thread over at the same moment: the calls that are there first
+// give way, and nobody is refused.
 func TestTakeoverRaceOfProcesses(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.PostgresURL(t)
 	var benches []*bench
-	for _, name := range []string{"a", "b"} {
+	for _, name := range []string{"a", "b", "c"} {
 		store := persistencetest.Open(t, url, persistence.Options{Instance: name})
 		if err := store.Serve(t.Context()); err != nil {
 			t.Fatal(err)

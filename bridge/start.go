@@ -11,6 +11,9 @@ import (
 	"voicebridge/realtime/rtc"
 )
 
+// maxTakeovers is how often Start takes a thread over from processes that begin a call meanwhile.
+const maxTakeovers = 10
+
 // Start is a client's request to start a call.
 type Start struct {
 	Owner string
@@ -64,7 +67,7 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 	}
 	incoming := newCall(persistence.NewID(), key, c.log)
 	answer, err := c.connect(ctx, incoming, start, patch)
-	if start.Takeover && errors.Is(err, errCallActive) {
+	for tries := 1; start.Takeover && errors.Is(err, errCallActive) && tries < maxTakeovers; tries++ {
 		// Another process has just begun a call, which was not there to be ended.
 		incoming = newCall(persistence.NewID(), key, c.log)
 		answer, err = c.connect(ctx, incoming, start, patch)
