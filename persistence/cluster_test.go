@@ -55,6 +55,37 @@ func TestWithoutListen(t *testing.T) {
 	want(t, there, "error watch thread: not found")
 }
 
+// TestWithAndWithoutListen: a process that gets notifications and one that reads a table hear each other, under every id
+// that they have.
+func TestWithAndWithoutListen(t *testing.T) {
+	t.Parallel()
+	dsn := persistencetest.PostgresURL(t)
+	listens, reads := persistencetest.Open(t, dsn, persistence.Options{}), persistencetest.Open(t, dsn, persistence.Options{NoListen: true})
+	for _, s := range []*persistence.Store{listens, reads} {
+		if err := s.Serve(t.Context()); err != nil {
+			t.Fatalf("Serve() = %v", err)
+		}
+	}
+	thread, err := listens.CreateThread(t.Context(), "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	key, owner := persistence.Key{Owner: "anna", Thread: thread.ID}, persistence.Key{Owner: "anna"}
+	for range 2 {
+		for from, to := range map[*persistence.Store]*persistence.Store{listens: reads, reads: listens} {
+			untilWatched(t, from, to, key)
+			untilMarked(t, from, owner, to.WatchOwner("anna").Events)
+		}
+		// The old ids are gone.
+		for _, s := range []*persistence.Store{listens, reads} {
+			if err := s.Rejoin(t.Context()); err != nil {
+				t.Fatalf("Rejoin() = %v", err)
+			}
+		}
+		persistencetest.Rows(t, dsn, "UPDATE instances SET reads_notes = false, ended_at = now() WHERE id NOT IN ('"+listens.Instance()+"', '"+reads.Instance()+"')")
+	}
+}
+
 // The first watcher of an owner on a process misses nothing, although no other process knows of it.
 func TestFirstWatcherOfAnOwner(t *testing.T) {
 	t.Parallel()

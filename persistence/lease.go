@@ -37,9 +37,10 @@ type lease struct {
 	fenced    chan struct{} // closed when others have fenced this instance
 	checkedAt time.Time     // the last successful check
 	seen      map[string]sighting
-	// others is set if other instances are alive; watched holds the shards that they listen to.
-	others  bool
-	watched shardSet
+	// others is set if other instances are alive, readers if one of them reads notes from the table;
+	// watched holds the shards that they listen to.
+	others, readers bool
+	watched         shardSet
 }
 
 // sighting is when an instance was first seen with this number of heartbeats.
@@ -103,7 +104,7 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 	}
 	l.checkedAt = at
 	seen := make(map[string]sighting, len(rows))
-	l.others, l.watched = false, 0
+	l.others, l.readers, l.watched = false, false, 0
 	for _, r := range rows {
 		s, known := l.seen[r.ID]
 		if !known || s.beats != r.Beats {
@@ -112,7 +113,7 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 		s.ended = r.EndedAt != nil || r.Host != "" && r.Host == l.host && processGone(r.Process)
 		seen[r.ID] = s
 		if !s.ended && r.ID != l.instance {
-			l.others = true
+			l.others, l.readers = true, l.readers || r.ReadsNotes
 			l.watched |= shardSet(r.Shards) //nolint:gosec // bits
 		}
 	}
@@ -124,6 +125,13 @@ func (l *lease) listens(n note) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return n.forAll() && l.others || l.watched.has(shardOf(n.Key.Thread))
+}
+
+// hasReaders reports whether another instance reads notes from the table.
+func (l *lease) hasReaders() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.readers
 }
 
 // dead reports whether the instance may be fenced, and its count of heartbeats then. An instance

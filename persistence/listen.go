@@ -200,11 +200,13 @@ func (e *postgresEngine) subscribe(ctx context.Context, l *listener) error {
 	return nil
 }
 
-// tellShards tells other instances what this one watches.
+// tellShards tells other instances what this one watches, and whether it reads notes from the table.
 func (e *postgresEngine) tellShards(ctx context.Context, watched shardSet) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	err := pgdb.New(e.pool).ListenTo(ctx, pgdb.ListenToParams{ID: e.lease.Load().id(), Shards: int64(watched)}) //nolint:gosec // bits
+	err := pgdb.New(e.pool).ListenTo(ctx, pgdb.ListenToParams{
+		ID: e.lease.Load().id(), Shards: int64(watched), ReadsNotes: e.relaying.Load(), //nolint:gosec // bits
+	})
 	if err == nil {
 		e.outbox.put(note{Type: noteShards})
 	}

@@ -51,7 +51,7 @@ type postgresEngine struct {
 	maxIdle   time.Duration // maxIdle, or less in tests
 	// lease is set while this process serves.
 	lease atomic.Pointer[lease]
-	// relaying means that notifications do not arrive, so notes go through a table.
+	// relaying means that notifications do not arrive here, so notes come through a table.
 	relaying atomic.Bool
 
 	life    context.Context // for the goroutines; close ends it
@@ -220,6 +220,9 @@ func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
 	}
 	var err error
 	relaying := e.relaying.Load()
+	if l := e.lease.Load(); l != nil && l.hasReaders() {
+		relaying = true
+	}
 	if relaying {
 		err = e.transaction(ctx, func(tx pgx.Tx) error { return relay(ctx, tx, channels, payloads) })
 	} else {

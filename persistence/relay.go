@@ -44,17 +44,19 @@ func (e *postgresEngine) follow(ctx context.Context, l *lease, listen bool) erro
 	return errNoNotes
 }
 
-// keepReading passes on the notes after the number last until ctx ends.
+// keepReading passes on the notes after the number last until ctx ends. Other instances learn that this
+// one does so.
 func (e *postgresEngine) keepReading(ctx context.Context, last int64) {
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
 	var told shardSet
+	var known string // the id that others know
 	readAt, failed := time.Now(), false
 	for {
 		var err error
-		if watched := e.hub.watchedShards(); watched.minus(told) != 0 {
+		if id, watched := e.lease.Load().id(), e.hub.watchedShards(); id != known || watched.minus(told) != 0 {
 			if err = e.tellShards(ctx, watched); err == nil {
-				told = watched
+				known, told = id, watched
 			}
 		}
 		if err == nil {

@@ -20,7 +20,7 @@ SELECT * FROM commands WHERE id = @id;
 DELETE FROM commands WHERE id = @id OR expires_at < @before;
 
 -- name: ListenTo :exec
-UPDATE instances SET shards = @shards WHERE id = @id;
+UPDATE instances SET shards = @shards, reads_notes = @reads_notes WHERE id = @id;
 
 -- name: SaveImage :one
 INSERT INTO images (id, thread_id, media_type, width, height, size, data, created_at)

@@ -14,7 +14,7 @@ func rawDB(t testing.TB, url string) *sql.DB {
 	t.Helper()
 	driver, dsn := "pgx", url
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		driver, dsn = "sqlite", path+"?_pragma=busy_timeout(5000)"
+		driver, dsn = "sqlite", path+"?_pragma=busy_timeout(60000)"
 	} else if u, err := neturl.Parse(url); err == nil { // behind a pooler, too
 		q := u.Query()
 		q.Set("default_query_exec_mode", "exec")
