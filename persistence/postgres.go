@@ -27,6 +27,10 @@ const (
 	maxPool = 10_000
 	// listenTestEvery is how often the connection for notifications is tested.
 	listenTestEvery = 10 * time.Second
+	// A process that begins while another one migrates tries again after migrationPause, goose's shortest,
+	// and gives up after migrationTries.
+	migrationPause = time.Second
+	migrationTries = 300
 	// relayPause is how long notes for the table are gathered after each transaction.
 	relayPause = 250 * time.Millisecond
 	// readOnly is the error read_only_sql_transaction: a replica, or a full disk.
@@ -158,10 +162,10 @@ func (e *postgresEngine) behind(ctx context.Context) (bool, error) {
 // a table.
 func (e *postgresEngine) migrationLock() (goose.ProviderOption, error) {
 	if e.pooled {
-		locker, err := lock.NewPostgresTableLocker()
+		locker, err := lock.NewPostgresTableLocker(lock.WithTableLockTimeout(migrationPause, migrationTries))
 		return goose.WithLocker(locker), err
 	}
-	locker, err := lock.NewPostgresSessionLocker()
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(uint64(migrationPause.Seconds()), migrationTries))
 	return goose.WithSessionLocker(locker), err
 }
 
