@@ -165,7 +165,7 @@ func (e *postgresEngine) migrationLock() (goose.ProviderOption, error) {
 		locker, err := lock.NewPostgresTableLocker(lock.WithTableLockTimeout(migrationPause, migrationTries))
 		return goose.WithLocker(locker), err
 	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(uint64(migrationPause.Seconds()), migrationTries))
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(uint64(migrationPause/time.Second), migrationTries))
 	return goose.WithSessionLocker(locker), err
 }
 

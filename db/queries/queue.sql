@@ -85,7 +85,7 @@ WHERE queue_pauses.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thre
 -- name: ListPausedQueues :many
 SELECT t.id, t.owner FROM queue_pauses AS p
 JOIN threads AS t ON t.id = p.thread_id
-WHERE p.reason = @reason
+WHERE p.reason = @reason AND t.owner <> ''
 ORDER BY t.updated_at DESC, t.id;
 
 -- name: GetQueuePause :one
@@ -104,7 +104,7 @@ WHERE u.thread_id = @thread_id AND t.owner = @owner;
 -- clients of the API.
 -- name: ListDueQueues :many
 SELECT t.id, t.owner FROM threads AS t
-WHERE t.id IN (
+WHERE t.owner <> '' AND t.id IN (
         SELECT q.thread_id FROM queued_messages AS q
         WHERE q.state <> 'sent'
             AND (q.state <> 'sending' OR q.lease_until < @now)

@@ -82,7 +82,19 @@ func (s suite) eraseLeft(t *testing.T) {
 	if err := b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "c"}); err != nil {
 		t.Fatalf("SaveCall() = %v", err)
 	}
+	b.enqueue(t, "next")
+	if err := b.store.PauseQueue(t.Context(), newThread(t, b.store, "anna"), persistence.QueuePause{Reason: "waits"}); err != nil {
+		t.Fatalf("PauseQueue() = %v", err)
+	}
 	disown(t, b)
+	for what, list := range map[string]func() ([]persistence.Key, error){
+		"DueQueues":    func() ([]persistence.Key, error) { return b.store.DueQueues(t.Context(), 10) },
+		"PausedQueues": func() ([]persistence.Key, error) { return b.store.PausedQueues(t.Context(), "waits") },
+	} {
+		if keys, err := list(); err != nil || len(keys) != 0 {
+			t.Errorf("%s() = %v, %v", what, keys, err)
+		}
+	}
 	_, err := b.store.Thread(t.Context(), b.key)
 	wantErr(t, "Thread()", err, persistence.ErrNotFound)
 	_, err = b.store.Thread(t.Context(), persistence.Key{Thread: b.key.Thread})
