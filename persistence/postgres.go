@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,10 @@ const (
 	// a process that is frozen or cut off must not keep its locks, which would keep others from taking
 	// over what it has. It is less than defaultDeadAfter.
 	maxIdle = 10 * time.Second
+	// maxSilence is how long the server's machine may acknowledge nothing, not even a connection, before
+	// that counts as broken. If the machine has disappeared, as in a failover, queries would otherwise
+	// hang for a quarter of an hour.
+	maxSilence = 20 * time.Second
 
 	notifyAll = "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS n (c, p)"
 )
@@ -73,6 +78,7 @@ func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *sl
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "voicebridge"
 	}
+	cfg.ConnConfig.DialFunc = dialer(cfg.ConnConfig.ConnectTimeout).DialContext
 	if maxConns > 0 {
 		cfg.MaxConns = max(int32(min(maxConns, maxPool))/2, 1) //nolint:gosec // bounded
 	}
@@ -90,6 +96,11 @@ func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *sl
 	e.outbox = newOutbox(e.origin, log, func() { h.dropped.Add(1) }, e.send)
 	e.running.Go(func() { e.outbox.run(e.life) })
 	return e, nil
+}
+
+// dialer makes connections, within a time or, if that is 0, maxSilence.
+func dialer(timeout time.Duration) *net.Dialer {
+	return &net.Dialer{Timeout: cmp.Or(timeout, maxSilence), Control: limitSilence(maxSilence)}
 }
 
 // connect makes the connection pool. pooled means that another pooler, such as PgBouncer, is in

@@ -1,0 +1,42 @@
+package persistence
+
+import (
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestLimitSilence: a connection to a machine that has disappeared breaks soon. A local socket has no such option.
+func TestLimitSilence(t *testing.T) {
+	t.Parallel()
+	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
+		ln, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := dialer(0).DialContext(t.Context(), network, ln.Addr().String())
+		if err != nil {
+			t.Fatalf("%s: dial: %v", network, err)
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			raw, err := tcp.SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got int
+			var failed error
+			if err := raw.Control(func(fd uintptr) { got, failed = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout) }); err != nil {
+				t.Fatal(err)
+			}
+			if failed != nil || got != int(maxSilence.Milliseconds()) {
+				t.Errorf("the connection breaks after %d ms, %v", got, failed)
+			}
+		}
+		for _, c := range []interface{ Close() error }{conn, ln} {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
