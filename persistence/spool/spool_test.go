@@ -318,6 +318,35 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// TestNoRoom: while changes cannot be written anywhere, new calls should be refused, and no longer once the database
+// takes them again.
+func TestNoRoom(t *testing.T) {
+	t.Parallel()
+	store := &flaky{Store: persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})}
+	w, err := New(Config{Store: store, Dir: t.TempDir(), Slow: time.Minute})
+	if err != nil {
+		t.Fatalf("New() = %v", err)
+	}
+	if err := w.file.f.Close(); err != nil { // it fails as on a full disk
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	key := thread(t, store.Store)
+	for _, away := range []bool{true, false} {
+		store.away.Store(away)
+		_, err := w.Commit(ctx, key, []persistence.Change{put("1", "1", persistence.PlaceLast)})
+		if (err != nil) != away || w.Full() != away {
+			t.Errorf("away %t: Commit() = %v, Full() = %t", away, err, w.Full())
+		}
+	}
+	stop()
+	if err := <-done; !errors.Is(err, os.ErrClosed) {
+		t.Errorf("Run() = %v", err)
+	}
+}
+
 // Changes that arrive while the file is being written to the database must wait behind it.
 func TestOrderWhileDraining(t *testing.T) {
 	t.Parallel()

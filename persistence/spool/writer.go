@@ -128,7 +128,8 @@ func New(cfg Config) (*Writer, error) {
 // Pending returns how many changes are waiting in the file.
 func (w *Writer) Pending() int { return int(w.pending.Load()) }
 
-// Full reports whether the last changes did not fit into the file: new calls should be refused.
+// Full reports whether the last changes could not be written, neither to the database nor to the file,
+// as when the disk is full: new calls should be refused.
 func (w *Writer) Full() bool { return w.full.Load() }
 
 // Commit saves changes of a thread, all or none, and returns when they are in the database or in
@@ -252,6 +253,7 @@ func (w *Writer) save(requests []*request) (*drain, error) {
 	for i, r := range requests {
 		r.result.Applied = d.applied[i]
 	}
+	w.full.Store(false)
 	return nil, nil
 }
 
@@ -275,7 +277,7 @@ func (w *Writer) spool(requests []*request) error {
 		records[i] = record{Instance: instance, Owner: key.Owner, Thread: key.Thread, Changes: r.changes.Changes}
 	}
 	err := w.file.append(records...)
-	w.full.Store(errors.Is(err, ErrFull))
+	w.full.Store(err != nil)
 	if err != nil {
 		w.cfg.Logger.Error("changes of calls not written to the spool", "error", err)
 		return fmt.Errorf("spool changes: %w", err)
