@@ -37,6 +37,7 @@ var sqlitePlans = map[string]string{
 	"ListGrowing":          "messages_open_by_thread",
 	"ListDrafts":           "drafts",
 	"ListErased":           "threads_by_activity",
+	"ListOpenInstances":    "turns_open",
 	"ListLegsToHangUp":     "upstream_legs_open",
 	"ListCommands":         "commands_open",
 	"ThreadsWithWord":      "messages_by_words",
