@@ -115,7 +115,7 @@ type view struct {
 	seen int64
 	done bool // the caller has enough
 	grow growth
-	// asked holds the tool calls whose questions were sent.
+	// asked holds the nonces of the questions that were sent.
 	asked map[string]bool
 }
 
@@ -185,8 +185,8 @@ func (v *view) ask(ctx context.Context) error {
 		return err
 	}
 	for _, a := range open {
-		if !v.asked[a.ToolCallID] {
-			v.asked[a.ToolCallID] = true
+		if !v.asked[a.Nonce] {
+			v.asked[a.Nonce] = true
 			v.send(a.Event())
 		}
 	}
@@ -197,13 +197,13 @@ func (v *view) ask(ctx context.Context) error {
 func (v *view) noteAsked(e Event) {
 	var d approvalData
 	if e.Type == EventApprovalRequired && json.Unmarshal(e.Data, &d) == nil {
-		v.asked[d.ToolCallID] = true
+		v.asked[d.Nonce] = true
 	}
 }
 
 // step sends what came since the last step.
 func (v *view) step(ctx context.Context, behind bool) error {
-	items, missed, gone, _ := v.w.take()
+	items, missed, gone, lost := v.w.take()
 	if gone {
 		return ErrNotFound
 	}
@@ -232,7 +232,12 @@ func (v *view) step(ctx context.Context, behind bool) error {
 		}
 	}
 	if behind && !v.done {
-		return v.read(ctx)
+		if err := v.read(ctx); err != nil {
+			return err
+		}
+	}
+	if lost && !v.done { // perhaps a question
+		return v.ask(ctx)
 	}
 	return nil
 }

@@ -251,6 +251,18 @@ func (s suite) watchApprovals(t *testing.T) {
 	if m := w.message(); m.Text() != "after" {
 		t.Errorf("Watch() goes on with %q", m.Text())
 	}
+	// A question that does not fit into the buffer of a slow watcher comes later.
+	for range 300 {
+		b.store.Publish(t.Context(), b.key, persistence.Event{Type: "draft", Data: fmt.Appendf(nil, "%q", strings.Repeat("x", 6<<10))})
+	}
+	b.store.Publish(t.Context(), b.key, ask(t, b.store, b.key, "slow", "{}", time.Now().Add(time.Hour).UTC()).Event())
+	e := w.event()
+	for e.Type == "draft" {
+		e = w.event()
+	}
+	if e.Type != persistence.EventApprovalRequired || !strings.Contains(string(e.Data), `"nonce-slow"`) {
+		t.Errorf("after what was lost comes %s %s", e.Type, e.Data)
+	}
 }
 
 func (s suite) recoverApprovals(t *testing.T) {
