@@ -193,8 +193,10 @@ func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) erro
 	return err
 }
 
+// transaction runs fn in one transaction. What waited for a lock must see what its holder has written,
+// whatever the database's default is.
 func (e *postgresEngine) transaction(ctx context.Context, fn func(pgx.Tx) error) error {
-	begin := fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d", e.maxIdle.Milliseconds())
+	begin := fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = %d", e.maxIdle.Milliseconds())
 	return pgx.BeginTxFunc(ctx, e.pool, pgx.TxOptions{BeginQuery: begin}, fn)
 }
 

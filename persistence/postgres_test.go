@@ -271,6 +271,35 @@ func TestReadOnlyForAWhile(t *testing.T) {
 	}
 }
 
+// TestSerializableByDefault: a stricter default of the database does not make writers fail.
+func TestSerializableByDefault(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	if _, err := connect(t, url).Exec(t.Context(), `DO $$ BEGIN
+		EXECUTE format('ALTER DATABASE %I SET default_transaction_isolation = serializable', current_database());
+	END $$`); err != nil {
+		t.Fatalf("make transactions serializable: %v", err)
+	}
+	s := persistencetest.Open(t, url, persistence.Options{})
+	thread, err := s.CreateThread(t.Context(), "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	var writing sync.WaitGroup
+	for range 4 {
+		writing.Go(func() {
+			for range 25 {
+				if _, err := s.AppendMessage(t.Context(), key, persistence.Message{Role: persistence.RoleUser}); err != nil {
+					t.Errorf("AppendMessage() = %v", err)
+					return
+				}
+			}
+		})
+	}
+	writing.Wait()
+}
+
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
