@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -11,8 +12,9 @@ const (
 	maxQueuedBytes = 1 << 20
 )
 
-// hub knows the watchers of this process. They get drafts, which a slow watcher loses, and commits,
-// which it never loses: a watcher whose queue is full is told to read the table instead.
+// hub knows the watchers of this process. They get drafts, which a slow watcher loses, first of all
+// text that is being added to messages, and commits, which it never loses: a watcher whose queue is
+// full is told to read the table instead.
 type hub struct {
 	dropped atomic.Int64
 
@@ -119,6 +121,9 @@ func (i item) size() int {
 	return n
 }
 
+// isDelta reports whether the item adds text to a message. Who misses some finds it in the table.
+func (i item) isDelta() bool { return i.commit == nil && i.draft.Type == EventMessageDelta }
+
 // watcher is the buffer of one watch.
 type watcher struct {
 	wake chan struct{} // holds one signal: there is something to take
@@ -171,7 +176,7 @@ func (h *hub) each(key Key, do func(*watcher)) {
 // draft passes on an event that only current watchers get.
 func (h *hub) draft(key Key, e Event) {
 	h.each(key, func(w *watcher) {
-		if !w.put(item{draft: e}) {
+		if !w.put(item{draft: e}, &h.dropped) {
 			w.set(&w.lost)
 			h.dropped.Add(1)
 		}
@@ -181,7 +186,7 @@ func (h *hub) draft(key Key, e Event) {
 // commit passes on what was saved.
 func (h *hub) commit(key Key, c commit) {
 	h.each(key, func(w *watcher) {
-		if !w.put(item{commit: &c}) {
+		if !w.put(item{commit: &c}, &h.dropped) {
 			w.set(&w.behind)
 		}
 	})
@@ -193,18 +198,36 @@ func (h *hub) hint(key Key) { h.each(key, func(w *watcher) { w.set(&w.behind) })
 // gone says that the thread was deleted.
 func (h *hub) gone(key Key) { h.each(key, func(w *watcher) { w.set(&w.gone) }) }
 
-// put adds to the queue unless it is full. An empty queue accepts anything.
-func (w *watcher) put(i item) bool {
+// put adds to the queue unless it is full. An empty queue accepts anything, and deltas, which are counted
+// then, give way to all else.
+func (w *watcher) put(i item, dropped *atomic.Int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	size := i.size()
-	if len(w.queue) > 0 && (len(w.queue) >= maxQueued || w.bytes+size > maxQueuedBytes) {
+	if w.full(i) && !i.isDelta() {
+		dropped.Add(w.dropDeltas())
+	}
+	if w.full(i) {
 		return false
 	}
 	w.queue = append(w.queue, i)
-	w.bytes += size
+	w.bytes += i.size()
 	w.signal()
 	return true
+}
+
+func (w *watcher) full(i item) bool {
+	return len(w.queue) > 0 && (len(w.queue) >= maxQueued || w.bytes+i.size() > maxQueuedBytes)
+}
+
+func (w *watcher) dropDeltas() (dropped int64) {
+	w.queue = slices.DeleteFunc(w.queue, func(i item) bool {
+		if i.isDelta() {
+			w.bytes -= i.size()
+			dropped++
+		}
+		return i.isDelta()
+	})
+	return dropped
 }
 
 func (w *watcher) set(flag *bool) {

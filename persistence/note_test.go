@@ -213,3 +213,28 @@ func TestOwnerIsBehind(t *testing.T) {
 		}
 	}
 }
+
+// TestDeltasGiveWay: a slow watcher loses text that the table has, not what happened.
+func TestDeltasGiveWay(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ deltas, bytes int }{"too many": {maxQueued, 10}, "too large": {4, maxQueuedBytes / 4}} {
+		h, key := newHub(), Key{"a", "t"}
+		w := h.add(key)
+		data := json.RawMessage(`"` + strings.Repeat("x", c.bytes-2) + `"`)
+		h.draft(key, Event{Type: "turn_started", Data: json.RawMessage("{}")})
+		for range c.deltas {
+			h.draft(key, Event{Type: EventMessageDelta, Data: data})
+		}
+		for _, kind := range []EventType{"turn_finished", "queue_updated"} {
+			h.draft(key, Event{Type: kind, Data: data})
+		}
+		var got []EventType
+		items, _, _, _ := w.take()
+		for _, i := range items {
+			got = append(got, i.draft.Type)
+		}
+		if want := []EventType{"turn_started", "turn_finished", "queue_updated"}; !slices.Equal(got, want) || h.dropped.Load() != int64(c.deltas) {
+			t.Errorf("%s: the watcher gets %q and %d events were dropped, want %q and %d", name, got, h.dropped.Load(), want, c.deltas)
+		}
+	}
+}
