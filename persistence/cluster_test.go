@@ -23,6 +23,30 @@ func TestBehindAPooler(t *testing.T) {
 	persistencetest.Run(t, pooler.URL, pooler.EmptyURL)
 }
 
+// TestBeginAtOnce begins three processes at the same moment on an empty database.
+func TestBeginAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"direct": persistencetest.EmptyPostgresURL(t), "behind a pooler": persistencetest.NewPooler(t).EmptyURL(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var beginning sync.WaitGroup
+			for range 3 {
+				s := persistencetest.Open(t, url, persistence.Options{NoMigrate: true})
+				beginning.Go(func() {
+					if err := s.Serve(t.Context()); err != nil {
+						t.Errorf("Serve() = %v", err)
+						return
+					}
+					if _, err := s.Recover(t.Context()); err != nil {
+						t.Errorf("Recover() = %v", err)
+					}
+				})
+			}
+			beginning.Wait()
+		})
+	}
+}
+
 // Without notifications, changes made by others are found by polling, and events come through a table.
 func TestWithoutListen(t *testing.T) {
 	t.Parallel()
