@@ -37,7 +37,7 @@ type lease struct {
 	fenced    chan struct{} // closed when others have fenced this instance
 	checkedAt time.Time     // the last successful check
 	seen      map[string]sighting
-	// others is set if other instances are alive, readers if one of them reads notes from the table;
+	// others is set if other instances send heartbeats, readers if one of them reads notes from the table;
 	// watched holds the shards that they listen to.
 	others, readers bool
 	watched         shardSet
@@ -112,7 +112,7 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 		}
 		s.ended = r.EndedAt != nil || r.Host != "" && r.Host == l.host && processGone(r.Process)
 		seen[r.ID] = s
-		if !s.ended && r.ID != l.instance {
+		if !s.ended && r.ID != l.instance && at.Sub(s.firstSeen) < l.deadAfter {
 			l.others, l.readers = true, l.readers || r.ReadsNotes
 			l.watched |= shardSet(r.Shards) //nolint:gosec // bits
 		}
@@ -188,6 +188,7 @@ func (s *Store) look(ctx context.Context) error {
 func (s *Store) keepBeating(ctx context.Context) {
 	tick := time.NewTicker(s.lease.every)
 	defer tick.Stop()
+	beaten := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -200,9 +201,16 @@ func (s *Store) keepBeating(ctx context.Context) {
 		case <-tick.C:
 		}
 		beatCtx, cancel := context.WithTimeout(ctx, max(s.lease.every, s.lease.deadAfter/3))
+		began := time.Now()
 		err := s.beat(beatCtx)
 		cancel()
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil:
+			if time.Since(beaten) >= s.lease.deadAfter {
+				s.hub.hintAll() // others have sent it nothing meanwhile
+			}
+			beaten = began
+		case ctx.Err() == nil:
 			s.log.Warn("could not tell others that this process is alive", "error", err)
 		}
 	}

@@ -72,7 +72,7 @@ func (s *Store) forget(ctx context.Context) error {
 	before := dbtype.At(now().Add(-forgetAfter))
 	err := s.write(ctx, func(q queries) error {
 		return errors.Join(
-			q.ForgetInstances(ctx, pgdb.ForgetInstancesParams{Before: &before}),
+			q.ForgetInstances(ctx, pgdb.ForgetInstancesParams{Before: &before, SilentSince: before}),
 			q.ForgetOldLegs(ctx, pgdb.ForgetOldLegsParams{Before: before}),
 			q.DeleteCommand(ctx, pgdb.DeleteCommandParams{Before: dbtype.At(now().Add(-time.Minute))}),
 			q.ForgetDrafts(ctx))

@@ -16,5 +16,7 @@ UPDATE instances SET ended_at = @ended_at WHERE id = @id AND beats = @beats AND 
 -- name: LeaveInstance :exec
 UPDATE instances SET ended_at = @ended_at WHERE id = @id AND ended_at IS NULL;
 
+-- ForgetInstances deletes instances that ended before a time, or had their last heartbeat
+-- before one and left nothing open, so that nobody ended them.
 -- name: ForgetInstances :exec
-DELETE FROM instances WHERE ended_at < @before;
+DELETE FROM instances WHERE ended_at < @before OR beat_at < @silent_since;

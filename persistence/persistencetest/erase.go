@@ -189,13 +189,15 @@ func (s suite) eraseEverything(t *testing.T) {
 	}
 	b.enqueue(t, "next")
 	Rows(t, b.url, "INSERT INTO drafts (message_id, start, text) VALUES ('deleted at that moment', 0, 'x')")
+	Rows(t, b.url, `INSERT INTO instances (id, host, process, beats, beat_at, started_at, shards)
+		VALUES ('killed long ago', '', '', 7, '2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z', 0)`)
 	Rows(t, b.url, `INSERT INTO commands (id, instance, owner, thread_id, kind, body, created_at, expires_at, reply, error)
 		VALUES ('c', 'dead', 'anna', 't', 'call.say', 'words', '2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z', '', '')`)
 	if strings.HasPrefix(b.url, "postgres:") {
 		Rows(t, b.url, "INSERT INTO notes (payload, sent_at) VALUES ('words', '2026-01-02T03:04:05.000000Z')")
 	}
 	for name, n := range rowCounts(t, b.url) {
-		if n == empty[name] && !slices.Contains([]string{"access_tokens", "goose_db_version", "goose_lock", "instances", "notes", "rates",
+		if n == empty[name] && !slices.Contains([]string{"access_tokens", "goose_db_version", "goose_lock", "notes", "rates",
 			"shared_secrets", "thread_numbers", "message_numbers", "unindexed_messages", "tool_pins"}, name) {
 			t.Errorf("the test leaves nothing in %s", name)
 		}
