@@ -9,33 +9,19 @@ import (
 
 	"github.com/pion/rtp"
 	"github.com/pion/transport/v4/packetio"
-	"github.com/pion/webrtc/v4"
 )
 
 // readMTU is the largest RTP packet that is read, in bytes. A 120 ms Opus packet at 64 kbit/s takes 960.
 const readMTU = 1500
 
-// onTrack takes an audio track of the remote. There is only one, unless a new offer has replaced it; Forward then moves
-// on to the new one when the old one has ended. What piles up on tracks that nobody reads is bounded (maxUnread).
-func (p *Peer) onTrack(track *webrtc.TrackRemote, _ *webrtc.RTPReceiver) {
-	if track.Kind() != webrtc.RTPCodecTypeAudio {
-		return
-	}
-	for {
-		select {
-		case p.in.tracks <- track:
-			return
-		case old := <-p.in.tracks:
-			p.log.Warn("audio track ignored", "ssrc", old.SSRC())
-		}
-	}
-}
-
 // Forward waits for the remote's audio and passes it to dst while flow's gate is open, until the peer ends (ErrClosed),
 // dst has closed (also ErrClosed) or ctx ends (its cause). Other errors of dst are counted in flow. Payload, marker,
 // order and timing are kept; CSRCs, header extensions and padding are dropped. The SSRC is replaced by a number that is
-// unique among all tracks of the API's peers, whatever the remotes choose, so that it identifies the source to
+// unique among all sources of the API's peers, whatever the remotes choose, so that it identifies the source to
 // WriteRTP. The packet passed to dst is reused.
+//
+// A remote may go on under another SSRC, with a new offer or without (RFC 3550, 8.2): Forward follows it. Of several
+// sources that sound at once, one is heard until it pauses.
 //
 // Only one Forward at a time can run on a peer.
 func (p *Peer) Forward(ctx context.Context, dst AudioSink, flow *Flow) error {
@@ -43,45 +29,18 @@ func (p *Peer) Forward(ctx context.Context, dst AudioSink, flow *Flow) error {
 		return errors.New("forward audio: the peer's audio is being forwarded already")
 	}
 	defer p.in.reading.Store(false)
-	for {
-		if err := p.awaitTrack(ctx); err != nil {
-			return fmt.Errorf("forward audio: %w", err)
-		}
-		err := p.forward(ctx, p.in.track, dst, flow)
-		if !errors.Is(err, errTrackEnded) {
-			return fmt.Errorf("forward audio: %w", err)
-		}
-		p.in.track = nil
-	}
+	return fmt.Errorf("forward audio: %w", p.forward(ctx, dst, flow))
 }
 
-// awaitTrack waits for the remote's audio.
-func (p *Peer) awaitTrack(ctx context.Context) error {
-	if err := p.await(ctx, ready); err != nil || p.in.track != nil {
-		return err
-	}
-	select {
-	case p.in.track = <-p.in.tracks:
-		p.in.source = p.api.sources.Add(1)
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-p.done:
-		return ErrClosed
-	}
-}
-
-var errTrackEnded = errors.New("track ended")
-
-// forward passes on the packets of one track.
-func (p *Peer) forward(ctx context.Context, track *webrtc.TrackRemote, dst AudioSink, flow *Flow) error {
-	if err := track.SetReadDeadline(time.Time{}); err != nil {
+func (p *Peer) forward(ctx context.Context, dst AudioSink, flow *Flow) error {
+	unread := p.in.unread
+	if err := unread.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
 	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(interrupted)
-		_ = track.SetReadDeadline(time.Unix(1, 0)) // fails only on an ended track
+		_ = unread.SetReadDeadline(time.Unix(1, 0)) // never fails
 	})
 	defer func() {
 		if !stop() {
@@ -92,18 +51,14 @@ func (p *Peer) forward(ctx context.Context, track *webrtc.TrackRemote, dst Audio
 	r := relay{peer: p, dst: dst, flow: flow}
 	buf := make([]byte, readMTU)
 	for {
-		n, _, err := track.Read(buf)
+		n, err := unread.Read(buf)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
-			return errTrackEnded
-		case err != nil:
-			// A payload type that was not negotiated, or a packet larger than readMTU.
+		case errors.Is(err, io.EOF):
+			return ErrClosed
+		case err != nil: // a packet larger than readMTU
 			flow.Errors.Add(1)
-			if err := p.await(ctx, ready); err != nil {
-				return err
-			}
 			continue
 		}
 		if err := r.pass(buf[:n]); err != nil {
@@ -129,8 +84,11 @@ type relay struct {
 func (r *relay) pass(b []byte) error {
 	now := time.Now()
 	h, payload, ok := parsePacket(b)
-	if !ok {
+	if !ok || !r.peer.isOpus(b[1]&0x7f) {
 		r.flow.Errors.Add(1)
+		return nil
+	}
+	if !r.follows(h.ssrc, now) {
 		return nil
 	}
 	r.peer.in.stats.count(h, now)
@@ -161,10 +119,40 @@ func (r *relay) pass(b []byte) error {
 	return nil
 }
 
+// follows reports whether packets of a source are passed on now. Another source than before takes over once that pauses.
+func (r *relay) follows(ssrc uint32, now time.Time) bool {
+	in := &r.peer.in
+	if in.source == 0 || ssrc != in.ssrc {
+		if now.Sub(in.heard) < pause {
+			return false
+		}
+		in.ssrc, in.source, r.number = ssrc, r.peer.api.sources.Add(1), renumber{}
+	}
+	in.heard = now
+	return true
+}
+
+// isOpus reports whether the payload type was negotiated: it is Opus then, for nothing else is.
+func (p *Peer) isOpus(payloadType uint8) bool {
+	if payloadType == p.in.opus {
+		return true
+	}
+	for _, receiver := range p.pc.GetReceivers() {
+		for _, codec := range receiver.GetParameters().Codecs {
+			if uint8(codec.PayloadType) == payloadType {
+				p.in.opus = payloadType
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // WriteRTP sends one Opus packet to the remote, with the negotiated SSRC and payload type. The packet's own SSRC
 // identifies its source: when it changes, the stream goes on with the next sequence number and a timestamp advanced by
 // the time elapsed, at least one frame. Header extensions, CSRCs and padding are dropped. Packets sent before the
-// connection is up are dropped silently. Besides Pion's errors it returns only ErrClosed.
+// connection is up, or while the remote's offer does not receive, are dropped silently. Besides Pion's errors it
+// returns only ErrClosed.
 //
 // Only one source writes at a time. A packet that arrives while another is being written is dropped, so that no writer
 // waits.
@@ -178,6 +166,10 @@ func (p *Peer) WriteRTP(packet *rtp.Packet) error {
 		return nil
 	}
 	defer p.out.turn.Unlock()
+	if p.out.held.Load() {
+		p.out.splice.sequence.hold()
+		return nil
+	}
 	now := time.Now()
 	sequence, timestamp, ok := p.out.splice.next(packet.SSRC, packet.SequenceNumber, packet.Timestamp, now)
 	if !ok {
@@ -202,15 +194,15 @@ func (p *Peer) WriteRTP(packet *rtp.Packet) error {
 }
 
 const (
-	// maxUnread is how many bytes of a source's audio wait for Forward, some 10 s; what arrives then is dropped.
+	// maxUnread is how many bytes of audio wait for Forward, some 10 s; what arrives then is dropped.
 	maxUnread = 64 << 10
 	// maxSources is from how many sources a remote may send, counting RTP and RTCP apart. Pion keeps each until the peer
 	// ends; a browser needs a few, and one more each time that it replaces its microphone.
 	maxSources = 512
 )
 
-// buffer makes the buffer into which Pion puts the packets of one source of the remote: audio waits there for Forward,
-// RTCP is read as it arrives.
+// buffer makes the buffer into which Pion puts the packets of one source of the remote. Audio of all of them waits for
+// Forward in one place, and not in Pion's tracks, which a source must be declared for; RTCP is read as it arrives.
 func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWriteCloser {
 	if n := p.in.named.Add(1); n > maxSources {
 		if n == maxSources+1 {
@@ -219,12 +211,26 @@ func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWrit
 		}
 		return nowhere{}
 	}
-	if kind == packetio.RTCPBufferPacket {
+	switch {
+	case kind == packetio.RTCPBufferPacket:
 		return reports{source, &p.in.stats}
+	case source == 0: // Chrome's probes of the bandwidth
+		return nowhere{}
 	}
-	b := packetio.NewBuffer()
-	b.SetLimitSize(maxUnread)
-	return b
+	return arrivals{unread: p.in.unread}
+}
+
+// arrivals takes the audio of one source.
+type arrivals struct {
+	nowhere
+
+	unread *packetio.Buffer
+}
+
+// Write takes one packet, and drops it if there is no room.
+func (a arrivals) Write(b []byte) (int, error) {
+	_, _ = a.unread.Write(b)
+	return len(b), nil
 }
 
 // nowhere is the buffer of a source that is not wanted.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -214,7 +215,7 @@ func TestStripped(t *testing.T) {
 	}
 }
 
-// TestSecondTrack has a remote offer two audio tracks: the first one counts.
+// TestSecondTrack has a remote send two audio tracks at once: the first one counts.
 func TestSecondTrack(t *testing.T) {
 	t.Parallel()
 	second, err := webrtc.NewTrackLocalStaticRTP(opusCapability(), "mic2", "browser2")
@@ -228,17 +229,68 @@ func TestSecondTrack(t *testing.T) {
 	}})
 	b.rec.waitState(t, StateConnected)
 	ctx, run := beside(t)
-	run(func() { speak(ctx, b.track, 1, 1, 1) })
+	var both atomic.Bool
+	run(func() {
+		speak(ctx, sinkFunc(func(p *rtp.Packet) error {
+			err := b.track.WriteRTP(p)
+			if both.Load() {
+				err = errors.Join(err, second.WriteRTP(p))
+			}
+			return err
+		}), 1, 1, 1)
+	})
 	got := newCollector()
 	var flow Flow
 	flow.Open()
 	run(func() { _ = b.peer.Forward(ctx, got, &flow) })
 	source := got.next(t).SSRC
-	run(func() { speak(ctx, second, 1, 1, 1) })
+	both.Store(true)
 	for range 10 {
 		if p := got.next(t); p.SSRC != source {
 			t.Errorf("packet of %d among those of %d", p.SSRC, source)
 		}
+	}
+}
+
+// TestNewSource has a remote go on under an SSRC that no description names, as after a restart of its encoder. Its sound
+// is followed, on both kinds of legs.
+func TestNewSource(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p := newPair(t, a, a).connected(t)
+	pion, err := newPionAPI(webrtc.SettingEngine{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, run := beside(t)
+	for from, to := range map[*Peer]*Peer{p.offerer: p.answerer, p.answerer: p.offerer} {
+		got, flow := newCollector(), new(Flow)
+		flow.Open()
+		run(func() { _ = to.Forward(ctx, got, flow) })
+		short, stop := context.WithCancel(ctx)
+		run(func() { speak(short, from, 1, 1, 1) })
+		first := got.next(t)
+		stop()
+
+		track, err := webrtc.NewTrackLocalStaticRTP(opusCapability(), "restarted", "remote")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sender, err := pion.NewRTPSender(track, from.pc.SCTP().Transport())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sender.Send(sender.GetParameters()); err != nil {
+			t.Fatal(err)
+		}
+		run(func() { speak(ctx, track, 1, 500, 500) })
+		for next := first; next.SSRC == first.SSRC; {
+			next = got.next(t)
+		}
+		if flow.Errors.Load() != 0 {
+			t.Errorf("%d packets could not be passed on", flow.Errors.Load())
+		}
+		t.Cleanup(func() { _ = sender.Stop() })
 	}
 }
 

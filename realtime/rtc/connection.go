@@ -53,7 +53,7 @@ func (a *API) newPeer(kind legKind, h Handlers) (*Peer, error) {
 		return nil, errors.Join(err, pc.Close())
 	}
 	pc.OnConnectionStateChange(func(webrtc.PeerConnectionState) { p.signal() })
-	pc.OnTrack(p.onTrack)
+	pc.OnTrack(func(*webrtc.TrackRemote, *webrtc.RTPReceiver) {}) // see Peer.buffer
 	pc.OnDataChannel(p.onDataChannel)
 	p.goroutines.Go(p.watch)
 	return p, nil

@@ -44,14 +44,54 @@ func withDirections(text string) string {
 	return strings.Join(parts, "")
 }
 
-// narrowed returns an answer that does not send where the offer does not receive (RFC 9429, 5.3.1). Pion goes on with
-// sendrecv when a later offer only sends, which Firefox refuses.
+// isAudio reports whether a part is an audio section that is in use: see active.
+func isAudio(part string) bool {
+	return strings.HasPrefix(part, "m=audio ") && (!strings.HasPrefix(part, "m=audio 0 ") || strings.Contains(part, "\na=bundle-only"))
+}
+
+// sendrecv returns an offer whose audio sends and receives, for Pion: it would stop a section that is inactive for good,
+// but a later offer may go on with it (RFC 3264, 8.4).
+func sendrecv(offer string) string {
+	parts := split(offer)
+	for i, part := range parts {
+		if isAudio(part) {
+			parts[i] = strings.Replace(part, "\na="+directionOf(part), "\na=sendrecv", 1)
+		}
+	}
+	return strings.Join(parts, "")
+}
+
+// hears reports whether the first audio section of an offer receives.
+func hears(offer string) bool {
+	for _, part := range split(offer) {
+		if isAudio(part) {
+			return receives(directionOf(part))
+		}
+	}
+	return false
+}
+
+func sends(direction string) bool    { return direction == "sendrecv" || direction == "sendonly" }
+func receives(direction string) bool { return direction == "sendrecv" || direction == "recvonly" }
+
+// narrowed returns an answer whose audio sends only what the offer receives, and the reverse (RFC 3264, 6.1).
 func narrowed(answer, offer string) string {
 	parts, offered := split(answer), split(offer)
 	for i := range min(len(parts), len(offered)) {
-		if directionOf(offered[i]) == "sendonly" {
-			parts[i] = strings.Replace(parts[i], "a=sendrecv\r\n", "a=recvonly\r\n", 1)
+		if !isAudio(parts[i]) {
+			continue
 		}
+		mine, theirs := directionOf(parts[i]), directionOf(offered[i])
+		allowed := "inactive"
+		switch out, in := sends(mine) && receives(theirs), receives(mine) && sends(theirs); {
+		case out && in:
+			allowed = "sendrecv"
+		case out:
+			allowed = "sendonly"
+		case in:
+			allowed = "recvonly"
+		}
+		parts[i] = strings.Replace(parts[i], "\na="+mine, "\na="+allowed, 1)
 	}
 	return strings.Join(parts, "")
 }

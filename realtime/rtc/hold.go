@@ -53,6 +53,19 @@ func (s *Switch) Remember(last time.Duration) {
 	}
 }
 
+// Forget ends what Remember has begun, if no Release follows. While a Switch holds packets it does nothing.
+func (s *Switch) Forget() {
+	h := s.holding()
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.through != nil {
+		s.Set(h.through)
+	}
+}
+
 func (s *Switch) holding() *hold {
 	sink := s.sink.Load()
 	if sink == nil {

@@ -145,6 +145,32 @@ func TestRemember(t *testing.T) {
 	}
 }
 
+// TestForget ends a memory for which there is no use, but nothing that is held.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s Switch
+		var before, after tape
+		s.Forget() // nothing to forget
+		s.Set(&before)
+		s.Remember(10 * frameTime)
+		talk(&s, 1, 50)
+		s.Forget()
+		if s.holding() != nil {
+			t.Error("packets are still kept")
+		}
+		talk(&s, 51, 50)
+		before.consecutive(t, 1, 100)
+		s.Hold()
+		talk(&s, 101, 50)
+		s.Forget()
+		if _, err := s.Release(t.Context(), &after); err != nil {
+			t.Error(err)
+		}
+		after.consecutive(t, 101, 150)
+	})
+}
+
 // TestHoldBounds keeps the newest 5 s, and no more from a source that floods.
 func TestHoldBounds(t *testing.T) {
 	t.Parallel()

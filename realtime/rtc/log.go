@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/pion/logging"
 )
@@ -61,5 +62,11 @@ func (l pionLogger) Warnf(format string, args ...any) { l.writef(slog.LevelDebug
 // Error logs a warning.
 func (l pionLogger) Error(msg string) { l.write(slog.LevelWarn, msg) }
 
-// Errorf logs a warning.
-func (l pionLogger) Errorf(format string, args ...any) { l.writef(slog.LevelWarn, format, args) }
+// Errorf logs a warning, except about audio that no description names: Forward takes it all the same.
+func (l pionLogger) Errorf(format string, args ...any) {
+	level := slog.LevelWarn
+	if strings.HasPrefix(format, "Incoming unhandled RTP ssrc") {
+		level = slog.LevelDebug
+	}
+	l.writef(level, format, args)
+}

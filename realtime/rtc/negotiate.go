@@ -84,7 +84,7 @@ func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 		p.log.Debug("candidates of the browser ignored", "dropped", dropped)
 	}
 	offer = withDirections(offer)
-	if err := p.setRemote(webrtc.SDPTypeOffer, offer); err != nil {
+	if err := p.setRemote(webrtc.SDPTypeOffer, sendrecv(offer)); err != nil {
 		return "", err
 	}
 	desc, err := p.pc.CreateAnswer(nil)
@@ -98,6 +98,7 @@ func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 	if err := p.gather(ctx, gathered); err != nil {
 		return "", err
 	}
+	p.out.held.Store(!hears(offer))
 	return announced(narrowed(p.pc.LocalDescription().SDP, offer), p.api.public), nil
 }
 

@@ -18,7 +18,7 @@ func marshal(t testing.TB, p *rtp.Packet) []byte {
 
 func withExtension(t testing.TB, profile uint16, id uint8, value []byte) *rtp.Packet {
 	t.Helper()
-	p := &rtp.Packet{Header: rtp.Header{Version: 2, SSRC: 5, SequenceNumber: 77, Timestamp: 88}, Payload: []byte("opus")}
+	p := &rtp.Packet{Header: rtp.Header{Version: 2, PayloadType: opusPayloadType, SSRC: 5, SequenceNumber: 77, Timestamp: 88}, Payload: []byte("opus")}
 	p.Extension, p.ExtensionProfile = true, profile
 	if err := p.SetExtension(3, []byte{1, 2, 3}); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pion/rtp"
+	"github.com/pion/transport/v4/packetio"
 	"github.com/pion/webrtc/v4"
 )
 
@@ -114,20 +115,29 @@ type Peer struct {
 
 // inbound is the remote's audio.
 type inbound struct {
-	// tracks holds the newest track that Forward has not taken yet.
-	tracks  chan *webrtc.TrackRemote
+	unread  *packetio.Buffer // the packets that Forward has not taken yet
 	reading atomic.Bool
-	track   *webrtc.TrackRemote // of the one Forward that runs
-	source  uint32              // names the track among all of the API's
-	named   atomic.Int32        // sources of RTP and RTCP so far
+	named   atomic.Int32 // sources of RTP and RTCP so far
 	stats   receiverStats
+
+	// The rest belongs to the one Forward that runs.
+
+	ssrc   uint32    // of the source that is heard
+	source uint32    // names it among all of the API's; 0 before there is one
+	heard  time.Time // when its last packet came
+	opus   uint8     // its payload type
 }
 
-func (in *inbound) init() { in.tracks = make(chan *webrtc.TrackRemote, 1) }
+func (in *inbound) init() {
+	in.opus = 0xff // none
+	in.unread = packetio.NewBuffer()
+	in.unread.SetLimitSize(maxUnread)
+}
 
 // outbound is the audio to the remote.
 type outbound struct {
-	turn   sync.Mutex // only tried, never waited for
+	held   atomic.Bool // the remote does not want to hear anything
+	turn   sync.Mutex  // only tried, never waited for
 	splice splice
 	packet rtp.Packet // reused, so that a packet costs no allocation
 	stats  senderStats
@@ -145,6 +155,7 @@ func (p *Peer) end(why State) {
 	p.endOnce.Do(func() {
 		p.final.Store(int32(why))
 		close(p.done)
+		_ = p.in.unread.Close() // never fails
 	})
 }
 

@@ -134,13 +134,19 @@ func TestReportsOfTheRemote(t *testing.T) {
 			}
 		})
 	}
-	unread := new(Peer).buffer(packetio.RTPBufferPacket, current)
-	for range 1 << 10 {
-		if _, err := unread.Write(make([]byte, 1000)); errors.Is(err, packetio.ErrFull) {
-			return
+	p := new(Peer)
+	p.in.init()
+	for source := range uint32(4) {
+		unread := p.buffer(packetio.RTPBufferPacket, source)
+		for range 1 << 8 {
+			if n, err := unread.Write(make([]byte, 1000)); n != 1000 || err != nil {
+				t.Fatalf("Write() = %d, %v", n, err)
+			}
 		}
 	}
-	t.Error("all sound of a source that nobody reads is kept")
+	if n := p.in.unread.Size(); n < maxUnread/2 || n > maxUnread {
+		t.Errorf("%d bytes of sound that nobody reads are kept", n)
+	}
 }
 
 // TestTooManySources ends a peer whose remote sends from ever more sources.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pion/ice/v4"
+	"github.com/pion/rtp"
 	"github.com/pion/webrtc/v4"
 )
 
@@ -291,7 +292,7 @@ func TestRestartDirections(t *testing.T) {
 	b.rec.waitState(t, StateConnected)
 	own := b.offerAgain(t, false)
 	for _, tt := range []struct{ offered, want string }{
-		{"sendonly", "recvonly"}, {"recvonly", "sendonly"}, {"sendrecv", "sendrecv"},
+		{"sendonly", "recvonly"}, {"recvonly", "sendonly"}, {"inactive", "inactive"}, {"sendrecv", "sendrecv"},
 	} {
 		answer, err := b.peer.Restart(testContext(t), strings.Replace(own, "a=sendrecv", "a="+tt.offered, 1))
 		if err != nil {
@@ -300,6 +301,52 @@ func TestRestartDirections(t *testing.T) {
 		if got := directionOf(split(answer)[1]); got != tt.want {
 			t.Errorf("%s is answered with %s, want %s", tt.offered, got, tt.want)
 		}
+	}
+}
+
+// TestHeldCall has a browser hold the call, in each of the ways that there are, and then go on with it. Nothing is sent
+// to one that does not want to hear, and in the end sound flows both ways.
+func TestHeldCall(t *testing.T) {
+	t.Parallel()
+	for direction, sent := range map[string]uint32{"inactive": 0, "sendonly": 0, "recvonly": 3} {
+		t.Run(direction, func(t *testing.T) {
+			t.Parallel()
+			heard := make(chan *webrtc.TrackRemote, 1)
+			b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{before: func(pc *webrtc.PeerConnection) {
+				pc.OnTrack(func(track *webrtc.TrackRemote, _ *webrtc.RTPReceiver) { heard <- track })
+			}})
+			b.rec.waitState(t, StateConnected)
+			ctx, run := beside(t)
+			got := newCollector()
+			var flow Flow
+			flow.Open()
+			run(func() { _ = b.peer.Forward(ctx, got, &flow) })
+			own := b.offerAgain(t, false)
+			if _, err := b.peer.Restart(ctx, strings.Replace(own, "a=sendrecv", "a="+direction, 1)); err != nil {
+				t.Fatal(err)
+			}
+			for n := range uint16(3) {
+				if err := b.peer.WriteRTP(&rtp.Packet{Header: rtp.Header{SSRC: 1, SequenceNumber: n}, Payload: []byte{1}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := b.peer.out.stats.packets.Load(); n != sent {
+				t.Errorf("%d packets are sent, want %d", n, sent)
+			}
+			answer, err := b.peer.Restart(ctx, own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.accept(t, answer)
+			run(func() { speak(ctx, b.peer, 1, 3, 3*frameStep) })
+			run(func() { speak(ctx, b.track, 1, 1, 1) })
+			select {
+			case <-heard:
+			case <-ctx.Done():
+				t.Error("the browser hears nothing")
+			}
+			got.next(t)
+		})
 	}
 }
 

@@ -135,6 +135,8 @@ func (a *API) commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 	// The timer doubles with each timeout. With Pion's limit of 60 s, the channel would come back long after the
 	// network does.
 	s.SetSCTPRTOMax(sctpRTOMax)
+	// Otherwise each track costs a goroutine that waits for its first packet, which Pion never sees.
+	s.SetFireOnTrackBeforeFirstRTP(true)
 	// With our own read loop, an oversized message is dropped without ending the channel, and unsolicited channels cost
 	// no goroutine.
 	s.DetachDataChannels()
@@ -157,8 +159,6 @@ func (a *API) upstreamSettings(cfg Config) webrtc.SettingEngine {
 	s.SetNetworkTypes([]webrtc.NetworkType{
 		webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6, webrtc.NetworkTypeTCP4, webrtc.NetworkTypeTCP6,
 	})
-	// An answer need not name the SSRC of its audio (RFC 8829, 5.3.1). Without this, such audio is dropped.
-	s.SetHandleUndeclaredSSRCWithoutAnswer(true)
 	return s
 }
 
