@@ -311,7 +311,7 @@ func TestHeldCall(t *testing.T) {
 	for direction, sent := range map[string]uint32{"inactive": 0, "sendonly": 0, "recvonly": 3} {
 		t.Run(direction, func(t *testing.T) {
 			t.Parallel()
-			heard := make(chan *webrtc.TrackRemote, 1)
+			heard := make(chan *webrtc.TrackRemote, 8)
 			b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{before: func(pc *webrtc.PeerConnection) {
 				pc.OnTrack(func(track *webrtc.TrackRemote, _ *webrtc.RTPReceiver) { heard <- track })
 			}})

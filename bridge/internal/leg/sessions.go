@@ -231,8 +231,11 @@ func (s *Sessions) stopRelease() {
 
 // End ends a session, or cancels its dial.
 func (s *Sessions) End(h session.HangUp) {
-	if h.Hold {
+	switch {
+	case h.Hold:
 		s.hold()
+	case h.Gen > s.audible: // it will never be active: what Dial had remembered for it is not needed
+		s.wiring.FromUser.Forget()
 	}
 	if cancel := s.dials[h.Gen]; cancel != nil {
 		cancel()

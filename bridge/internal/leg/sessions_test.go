@@ -36,6 +36,25 @@ func (oneLeg) Name() string                                      { return "one" 
 func (u oneLeg) Dial(context.Context, Dial) (UpstreamLeg, error) { return u.leg, nil }
 func (oneLeg) HangUp(context.Context, string) error              { return nil }
 
+// newTestSessions returns sessions of which the first is active; those that are dialled are next.
+func newTestSessions(ctx context.Context, fromUser *rtc.Switch, first, next *listener) *Sessions {
+	d := &Dialer{Upstream: oneLeg{next}, Post: func(session.Input) {}, Log: quiet()}
+	return NewSessions(ctx, Wiring{
+		FromUser: fromUser, ToUser: new(rtc.Switch),
+		History: func(_ context.Context, messages []persistence.Message) []persistence.Message { return messages },
+		Created: func(context.Context, persistence.UpstreamLeg) error { return nil },
+		Ended:   func(persistence.UpstreamLeg) {},
+	}, d.newSession(1, first))
+}
+
+// talk has the caller speak n packets.
+func talk(fromUser *rtc.Switch, n int) {
+	for range n {
+		_ = fromUser.WriteRTP(&rtp.Packet{}) // a listener takes everything
+		time.Sleep(20 * time.Millisecond)    // virtual
+	}
+}
+
 // TestOverlap replaces a session while the caller may just have begun to speak: the next one also hears the last 400 ms.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
@@ -43,30 +62,49 @@ func TestOverlap(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		first, second := &listener{}, &listener{}
-		d := &Dialer{Upstream: oneLeg{second}, Post: func(session.Input) {}, Log: quiet()}
-		var fromUser, toUser rtc.Switch
-		s := NewSessions(ctx, Wiring{
-			FromUser: &fromUser, ToUser: &toUser,
-			History: func(_ context.Context, messages []persistence.Message) []persistence.Message { return messages },
-			Created: func(context.Context, persistence.UpstreamLeg) error { return nil },
-			Ended:   func(persistence.UpstreamLeg) {},
-		}, d.newSession(1, first))
-		talk := func(n int) {
-			for range n {
-				_ = fromUser.WriteRTP(&rtp.Packet{}) // a listener takes everything
-				time.Sleep(20 * time.Millisecond)    // virtual
-			}
-		}
-		talk(50)
+		var fromUser rtc.Switch
+		s := newTestSessions(ctx, &fromUser, first, second)
+		talk(&fromUser, 50)
 		s.Dial(session.Dial{Gen: 2})
 		s.Add(<-s.Dialed)
-		talk(50)
+		talk(&fromUser, 50)
 		s.Switch(2)
+		s.End(session.HangUp{Gen: 1})
 		time.Sleep(time.Second) // virtual: until it has caught up
-		talk(10)
+		talk(&fromUser, 10)
 		s.EndAll(session.EndHangup)
 		if n, m := first.packets.Load(), second.packets.Load(); n != 100 || m != 19+10 {
 			t.Errorf("the first session got %d packets, the second %d; want 100 and 29", n, m)
+		}
+	})
+}
+
+// TestFailedRenewal has sessions fail that were to replace the active one, after their dial and during it: nothing of
+// what the caller says is kept for the next attempt, which may come much later.
+func TestFailedRenewal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		first, next := &listener{}, &listener{}
+		var fromUser rtc.Switch
+		s := newTestSessions(ctx, &fromUser, first, next)
+		s.Dial(session.Dial{Gen: 2})
+		s.Add(<-s.Dialed)
+		talk(&fromUser, 50)
+		s.End(session.HangUp{Gen: 2})
+		s.Dial(session.Dial{Gen: 3})
+		s.End(session.HangUp{Gen: 3})
+		s.Add(<-s.Dialed)
+		talk(&fromUser, 50)
+		s.Dial(session.Dial{Gen: 4})
+		s.Add(<-s.Dialed)
+		talk(&fromUser, 5)
+		s.Switch(4)
+		time.Sleep(time.Second) // virtual: until it has caught up
+		s.EndAll(session.EndHangup)
+		if n, m := first.packets.Load(), next.packets.Load(); n != 105 || m != 5 {
+			t.Errorf("the first session got %d packets, the last one %d; want 105 and 5", n, m)
 		}
 	})
 }
