@@ -126,7 +126,7 @@ func (t *Turn) open(ctx context.Context) error {
 	})
 }
 
-// claim gives the turn its thread, if the owner may have one more turn.
+// claim gives the turn its thread, if the owner may have one more turn and there is no call that has not asked for it.
 func (t *Turn) claim(b *persistence.Batch) error {
 	if !t.req.Unlimited {
 		if err := b.RoomForTurn(t.cfg.TurnsPerOwner); errors.Is(err, persistence.ErrQuota) {
@@ -136,6 +136,14 @@ func (t *Turn) claim(b *persistence.Batch) error {
 	err := b.ClaimTurn(t.id, lease)
 	if errors.Is(err, persistence.ErrConflict) {
 		return ErrBusy
+	}
+	if err != nil || t.req.AskedBy != "" {
+		return err
+	}
+	// A call may have begun while the turn was prepared.
+	_, inCall, err := b.LiveCall()
+	if err == nil && inCall {
+		return ErrInCall
 	}
 	return err
 }

@@ -234,8 +234,8 @@ func (c *Coordinator) InterruptAll() {
 }
 
 // Turn begins a turn: it saves the user's message and returns. The turn goes on when ctx ends, and always ends with an
-// assistant message. The errors are ErrBusy, ErrTooMany, ErrEmpty, ErrTooLarge, ErrImages, ErrProvider, ErrTools, ErrClosed, those
-// of Opening, and the store's; in these cases nothing is saved.
+// assistant message. The errors are ErrBusy, ErrInCall, ErrTooMany, ErrEmpty, ErrTooLarge, ErrImages, ErrProvider, ErrTools,
+// ErrClosed, those of Opening, and the store's; in these cases nothing is saved.
 func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) {
 	if err := req.validate(); err != nil {
 		return nil, fmt.Errorf("begin turn: %w", err)
@@ -276,7 +276,7 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 // refusal reports whether the store has refused to begin a turn. After any other error, the turn may have begun in the
 // database all the same.
 func refusal(err error) bool {
-	return slices.ContainsFunc([]error{ErrBusy, ErrTooMany, persistence.ErrNotFound, persistence.ErrInvalid, persistence.ErrConflict}, func(known error) bool { return errors.Is(err, known) })
+	return slices.ContainsFunc([]error{ErrBusy, ErrInCall, ErrTooMany, persistence.ErrNotFound, persistence.ErrInvalid, persistence.ErrConflict}, func(known error) bool { return errors.Is(err, known) })
 }
 
 // enter makes t the thread's turn in this process.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"voicebridge/chat"
 	"voicebridge/llm"
@@ -465,4 +466,25 @@ func TestRefusals(t *testing.T) {
 	if r := b.say("\x00\xff'; DROP TABLE threads; --"); r.Status != persistence.StatusCompleted {
 		t.Errorf("Wait() = %+v", r)
 	}
+}
+
+// TestCallBegins begins a call while a turn is prepared: the turn does not begin, since the call would not learn of it. One
+// that the call asks for does.
+func TestCallBegins(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		store := open(t)
+		beginCall := contextFunc(func(ctx context.Context, in chat.ContextInput) (string, error) {
+			return "", store.SaveCall(ctx, in.Key, persistence.CallRecord{ID: "call", StartedAt: time.Now()})
+		})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, Context: beginCall, NoTitles: true})
+		if _, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "Go"}); !errors.Is(err, chat.ErrInCall) {
+			t.Errorf("Turn() = %v, want ErrInCall", err)
+		}
+		if all := b.messages(); len(all) != 0 {
+			t.Errorf("the thread is\n%s", outline(all))
+		}
+		if r := b.wait(b.turn(chat.TurnRequest{Question: "Go", AskedBy: "tool-1"})); r.Text != "ok" {
+			t.Errorf("the call's turn: %+v", r)
+		}
+	})
 }

@@ -10,6 +10,8 @@ import (
 var (
 	// ErrBusy means that a turn is running on the thread, here or on another instance.
 	ErrBusy = errors.New("a turn is running on this thread")
+	// ErrInCall means that the thread has a voice call, which would not learn of the turn: the text belongs there.
+	ErrInCall = errors.New("the thread has a live call")
 	// ErrTooMany means that as many turns of the owner are running as Config.TurnsPerOwner allows.
 	ErrTooMany = errors.New("too many turns of this owner are running")
 	// ErrIdle means that no turn is running on the thread.

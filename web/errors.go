@@ -97,6 +97,8 @@ func classifyChat(err error) *problem.Error {
 	switch {
 	case errors.Is(err, chat.ErrBusy), errors.Is(err, persistence.ErrBusy):
 		return &problem.Error{Status: http.StatusConflict, Code: "agent_busy", Message: "The assistant is answering on this thread. Wait, interrupt it, or use the queue."}
+	case errors.Is(err, chat.ErrInCall):
+		return errCallChanging
 	case errors.Is(err, chat.ErrTooMany):
 		return problem.TooMany("too_many_turns", "You have reached your limit of answers in progress. Wait for one, or use the queue.", problem.RetryFull)
 	case errors.Is(err, chat.ErrClosed):

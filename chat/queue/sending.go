@@ -223,7 +223,7 @@ func (s *sending) failed(ctx context.Context, err error) {
 		// It may still be sent this very moment: the end of the lease shows that it was not.
 		s.q.log.Warn("queued message took too long to send", "thread_id", s.job.key.Thread, "message_id", s.m.ID)
 		return
-	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrClosed), errors.Is(err, persistence.ErrBusy),
+	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrInCall), errors.Is(err, chat.ErrClosed), errors.Is(err, persistence.ErrBusy),
 		s.voice != nil && errors.Is(err, persistence.ErrNotFound): // the call is gone, and CallEnded will follow
 		s.requeue(ctx, persistence.Requeue{})
 		return

@@ -39,6 +39,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"usage":                s.usage,
 		"usage limits":         s.usageLimits,
 		"live call":            s.liveCall,
+		"live call in a batch": s.liveCallInBatch,
 		"strangers":            s.strangers,
 		"transcript view":      s.transcriptView,
 		"tool call view":       s.toolCallView,

@@ -387,3 +387,32 @@ func (s suite) supersededTurn(t *testing.T) {
 	wantRows(t, b.url, "SELECT outcome FROM approvals", "process_ended")
 	wantRows(t, b.url, "SELECT status FROM responses", "failed")
 }
+
+// liveCallInBatch reads a thread's call in a transaction, while another one that has read it begins a call.
+func (s suite) liveCallInBatch(t *testing.T) {
+	b := s.setup(t)
+	found := make(chan bool, 1)
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		if _, ok, err := w.LiveCall(); ok || err != nil {
+			t.Errorf("LiveCall() = %t, %v, want none", ok, err)
+		}
+		go func() {
+			var ok bool
+			err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) (err error) {
+				_, ok, err = w.LiveCall()
+				return err
+			})
+			if err != nil {
+				t.Errorf("LiveCall() = %v", err)
+			}
+			found <- ok
+		}()
+		return w.SaveCall(persistence.CallRecord{ID: "call", StartedAt: time.Now()})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !<-found {
+		t.Error("a transaction did not see the call that the one before it had begun")
+	}
+}
