@@ -130,6 +130,40 @@ func definitions(r *toolkit.Registry) []realtime.Tool {
 	return tools
 }
 
+// voiceOf reads the voice of a session: a name, or an object with the id of a custom voice.
+func voiceOf(session json.RawMessage) string {
+	voice := realtime.Member(session, "audio", "output", "voice")
+	var name string
+	var own struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(voice, &name) != nil && json.Unmarshal(voice, &own) == nil {
+		name = own.ID
+	}
+	return clip(name)
+}
+
+// answersTurns reports whether the upstream answers utterances by itself. It does unless the session
+// says otherwise.
+func answersTurns(session json.RawMessage) bool {
+	turns := turnDetection(session)
+	if turns == nil {
+		return true
+	}
+	if notNull(turns) == nil {
+		return false // push to talk
+	}
+	var t struct {
+		CreateResponse *bool `json:"create_response"`
+	}
+	return json.Unmarshal(turns, &t) != nil || t.CreateResponse == nil || *t.CreateResponse
+}
+
+// turnDetection returns a session's turn detection, nil if it does not say: null means push to talk.
+func turnDetection(session json.RawMessage) json.RawMessage {
+	return realtime.Member(session, "audio", "input", "turn_detection")
+}
+
 // update is a session.update that the upstream has not answered yet.
 type update struct {
 	eventID string

@@ -179,9 +179,24 @@ func notNull(raw json.RawMessage) json.RawMessage {
 }
 
 // empty reports whether nothing of the client's update was accepted.
-func (p *Patch) empty() bool {
-	return p.noise == nil && p.transcription == nil && p.turns == nil && p.voice == nil && p.speed == nil &&
-		p.maxTokens == nil && p.modalities == nil && p.instructions == nil && !p.hasTools
+func (p *Patch) empty() bool { return len(p.fields()) == 0 }
+
+// fields returns the names of what it sets, as in the client's session object.
+func (p *Patch) fields() (names []string) {
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"instructions", p.instructions != nil}, {"tools", p.hasTools}, {"audio.input.noise_reduction", p.noise != nil},
+		{"audio.input.transcription", p.transcription != nil}, {"audio.input.turn_detection", p.turns != nil},
+		{"audio.output.voice", p.voice != nil}, {"audio.output.speed", p.speed != nil},
+		{"max_output_tokens", p.maxTokens != nil}, {"output_modalities", p.modalities != nil},
+	} {
+		if f.set {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }
 
 // add puts a later Patch on top.

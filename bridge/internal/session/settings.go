@@ -217,21 +217,13 @@ func (c *settings) switched() {
 }
 
 func (c *settings) sendUpdate(u *update) {
-	if u.patch.hasTools {
-		u.before = c.declared
-		c.declare(u)
-	}
+	u.before = c.declared
+	c.declare(u)
 	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked})
-	event := realtime.SessionUpdate(u.eventID, u.object(&c.Session, c.registry))
+	event := c.fitting(u)
 	if len(event) > c.up.limit {
-		// What the client asks for is left out. Without the server's tools and instructions it
-		// would be another model.
-		c.log(slog.LevelWarn, "session too large for the upstream", "bytes", len(event), "limit", c.up.limit)
 		c.inFlight = u
-		c.refused(&realtime.Error{
-			Type: "invalid_request_error", Code: "session_too_large", Param: "session",
-			Message: fmt.Sprintf("The session has %d bytes; the upstream takes %d.", len(event), c.up.limit),
-		})
+		c.refused(c.tooLarge(len(event), u.patch.fields()))
 		return
 	}
 	if !u.first {
@@ -241,8 +233,53 @@ func (c *settings) sendUpdate(u *update) {
 	c.up.send(event)
 }
 
+// fitting encodes an update. Of a session's first one, which has everything that the client wants, it leaves out no more
+// than what makes it too large, and tells the client: its last tools, then its instructions. The server's tools and
+// instructions stay: without them, it would be another model. Later updates are taken whole or not at all.
+func (c *settings) fitting(u *update) []byte {
+	event := realtime.SessionUpdate(u.eventID, u.object(&c.Session, c.registry))
+	size, over := len(event), len(event)-c.up.limit
+	if over <= 0 || !u.first || c.Fixed || u.patch.empty() {
+		return event
+	}
+	whole, left := u.patch, []string(nil)
+	for len(u.patch.tools) > 0 && over > 0 {
+		last := u.patch.tools[len(u.patch.tools)-1]
+		u.patch.tools = u.patch.tools[:len(u.patch.tools)-1]
+		over -= len(last.Name) + len(last.Description) + len(last.Parameters)
+		left = append(left, "tools["+last.Name+"]")
+	}
+	if u.patch.instructions != nil && over > 0 {
+		u.patch.instructions = nil
+		left = append(left, "instructions")
+	}
+	c.declare(u)
+	if event = realtime.SessionUpdate(u.eventID, u.object(&c.Session, c.registry)); len(event) > c.up.limit {
+		u.patch = whole
+		return event
+	}
+	c.sendUpdateError(u, c.tooLarge(size, left))
+	return event
+}
+
+// tooLarge is the error about a session of that size, of which fields were left out.
+func (c *settings) tooLarge(size int, fields []string) *realtime.Error {
+	c.log(slog.LevelWarn, "session too large for the upstream", "bytes", size, "limit", c.up.limit, "left_out", fields)
+	e := &realtime.Error{
+		Type: "invalid_request_error", Code: "session_too_large", Param: "session",
+		Message: fmt.Sprintf("The session has %d bytes; the upstream takes %d.", size, c.up.limit),
+	}
+	if len(fields) > 0 {
+		e.Message += " Left out: " + strings.Join(fields, ", ") + "."
+	}
+	return e
+}
+
 // declare makes the tools in an update the client's, or takes them out of it if they cannot be used.
 func (c *settings) declare(u *update) {
+	if !u.patch.hasTools {
+		return
+	}
 	if err := c.client.Declare(u.patch.tools); err != nil {
 		c.refuse(firstOf(u.patch.eventIDs), "invalid_value", err.Error(), "session.tools")
 		u.patch.tools, u.patch.hasTools = nil, false
@@ -275,40 +312,6 @@ func (c *settings) updated(ev realtime.Event) (visible []byte, asked bool) {
 		asked, c.asked, c.next = true, false, Patch{}
 	}
 	return visible, asked
-}
-
-// voiceOf reads the voice of a session: a name, or an object with the id of a custom voice.
-func voiceOf(session json.RawMessage) string {
-	voice := realtime.Member(session, "audio", "output", "voice")
-	var name string
-	var own struct {
-		ID string `json:"id"`
-	}
-	if json.Unmarshal(voice, &name) != nil && json.Unmarshal(voice, &own) == nil {
-		name = own.ID
-	}
-	return clip(name)
-}
-
-// answersTurns reports whether the upstream answers utterances by itself. It does unless the session
-// says otherwise.
-func answersTurns(session json.RawMessage) bool {
-	turns := turnDetection(session)
-	if turns == nil {
-		return true
-	}
-	if notNull(turns) == nil {
-		return false // push to talk
-	}
-	var t struct {
-		CreateResponse *bool `json:"create_response"`
-	}
-	return json.Unmarshal(turns, &t) != nil || t.CreateResponse == nil || *t.CreateResponse
-}
-
-// turnDetection returns a session's turn detection, nil if it does not say: null means push to talk.
-func turnDetection(session json.RawMessage) json.RawMessage {
-	return realtime.Member(session, "audio", "input", "turn_detection")
 }
 
 // redact removes the server's instructions and tools from a session event.
