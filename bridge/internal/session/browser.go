@@ -94,6 +94,8 @@ func (s *State) browserJoined(in BrowserJoined) {
 			s.do(ToBrowser{Data: event})
 		}
 	}
+	s.heldTill = time.Time{} // nobody holds the button there
+	s.settings.joined()
 	if s.phase != live {
 		return
 	}

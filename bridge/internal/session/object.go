@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -61,10 +62,7 @@ func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
 			in.Transcription = d.transcription(json.RawMessage("{}"))
 		}
 		if in.Turns == nil {
-			in.Turns = json.RawMessage(d.TurnDetection)
-		}
-		if len(in.Turns) == 0 {
-			in.Turns = json.RawMessage(`{"type":"server_vad"}`)
+			in.Turns = d.turns()
 		}
 		if in.Noise == nil && d.NoiseReduction != "" {
 			in.Noise = json.RawMessage(d.NoiseReduction)
@@ -82,6 +80,11 @@ func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
 	}
 	o.Audio = audioOf(in, out)
 	return o
+}
+
+// turns is the turn detection if no client asks for another.
+func (d *Defaults) turns() json.RawMessage {
+	return json.RawMessage(cmp.Or(d.TurnDetection, `{"type":"server_vad"}`))
 }
 
 // voiceObject is a voice as the API takes it: the name of one of its own, or an object with the id of a custom one.
@@ -174,4 +177,11 @@ type update struct {
 	noVoice bool
 	before  []toolkit.Definition // the client's tools before the update
 	by      time.Time            // when to give up; zero for the first one, without which there is no call
+}
+
+func firstOf(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return ids[0]
 }
