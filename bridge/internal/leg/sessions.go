@@ -214,6 +214,10 @@ func (s *Sessions) Switch(gen int) {
 		}
 	})
 	s.release = func() { cancel(); <-done }
+	s.ending.Go(func() {
+		<-done
+		s.dialer.Post(session.HeldSent{Gen: gen})
+	})
 }
 
 // hold keeps the caller's audio until the next switch.

@@ -35,7 +35,7 @@ type (
 		Gen      int
 		Messages []persistence.Message
 	}
-	// Switch connects the caller's audio, both ways, to the upstream of that generation.
+	// Switch connects the caller's audio, both ways, to the upstream of that generation. HeldSent follows.
 	Switch struct{ Gen int }
 	// AwaitSound asks when the first audio of a response that began at Since was sent to the
 	// caller. SoundSent follows, if there is any.

@@ -47,7 +47,7 @@ func (s *State) browser(in BrowserEvent) {
 	case realtime.TypeItemRetrieve:
 		s.retrieve(ev)
 	default:
-		if !s.listening() && !s.isForTool(ev) {
+		if s.mustWait(ev) && !s.isForTool(ev) {
 			s.postpone(ev, in)
 			return
 		}
@@ -64,6 +64,12 @@ func eventIDOf(data []byte) string {
 		return ""
 	}
 	return o.EventID
+}
+
+// mustWait reports whether an event has to wait for the session: a commit also for what the caller has said in push to talk
+// while there was none, and what follows the commit with it.
+func (s *State) mustWait(ev realtime.Event) bool {
+	return !s.listening() || s.releasing && (ev.Type == realtime.TypeInputCommit || len(s.backlog.events) > 0)
 }
 
 // isForTool reports whether an event is about a tool call, which goes on while the upstream is
@@ -109,7 +115,9 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 		s.up.send(realtime.InputAudioBufferCommit(s.forClient(ev)))
 	case realtime.TypeInputClear:
 		s.heldTill = s.now.Add(speechTimeout)
-		s.up.send(realtime.InputAudioBufferClear(s.forClient(ev)))
+		if !s.releasing { // a new session has nothing but what the caller says now
+			s.up.send(realtime.InputAudioBufferClear(s.forClient(ev)))
+		}
 	case "bridge.tool.approve":
 		s.tools.decide(ev, true)
 	case "bridge.tool.deny":

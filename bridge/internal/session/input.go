@@ -76,6 +76,9 @@ type (
 		RetryAfter time.Duration
 		Err        error
 	}
+	// HeldSent means that the session of that generation, to which a Switch has connected the caller, has been sent what the
+	// caller had said before.
+	HeldSent struct{ Gen int }
 	// SoundSent is when the first audio of a response was sent to the caller.
 	SoundSent struct {
 		ResponseID string
@@ -137,6 +140,7 @@ func (BrowserJoined) isInput()      {}
 func (BrowserRestarted) isInput()   {}
 func (UpstreamDialed) isInput()     {}
 func (UpstreamDialFailed) isInput() {}
+func (HeldSent) isInput()           {}
 func (SoundSent) isInput()          {}
 func (ToolProgress) isInput()       {}
 func (ToolEnd) isInput()            {}

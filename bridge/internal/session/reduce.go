@@ -78,6 +78,8 @@ func (s *State) apply(in Input) {
 		s.browserJoined(in)
 	case BrowserRestarted:
 		s.browserRestarted(in.Gen)
+	case HeldSent:
+		s.heldSent(in.Gen)
 	case SoundSent:
 		s.playback.sent(in.ResponseID, in.At)
 	case ToolProgress:

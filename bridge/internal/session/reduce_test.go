@@ -33,7 +33,8 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //
 //	up {…}       an event of the active upstream session; up1, up2 … name a session
 //	up2 dialed   that session is set up; up2 refused, up2 fatal: setting it up fails;
-//	             "up2 refused for 12s": and the upstream asks to wait
+//	             "up2 refused for 12s": and the upstream asks to wait; up2 caught up: it has
+//	             been sent what the caller said before
 //	br {…}       an event of the browser; br joins: another browser takes over; br restarts:
 //	             it was answered anew
 //	+1.5s        time passes, deadline by deadline
@@ -207,6 +208,8 @@ func (c *scripted) play(line string) {
 			c.reduce(UpstreamState{gen, states[state]})
 		case rest == "dialed":
 			c.reduce(UpstreamDialed{Gen: gen, ID: fmt.Sprintf("rtc_%d", gen), Limit: 256 << 10})
+		case rest == "caught up":
+			c.reduce(HeldSent{gen})
 		case rest == "refused", rest == "fatal":
 			c.reduce(UpstreamDialFailed{Gen: gen, Fatal: rest == "fatal", Err: errors.New("503")})
 		case strings.HasPrefix(rest, "refused for "):

@@ -284,6 +284,7 @@ func (s *State) switchOver() {
 	s.answers.switched()
 	s.settings.switched()
 	s.do(Switch{s.up.gen})
+	s.releasing = true
 	if !old.gone {
 		old.gone = true
 		s.do(HangUp{Gen: old.gen, Reason: r.reason})
@@ -299,6 +300,14 @@ func (s *State) switchOver() {
 	*r = renewal{losses: r.losses, gen: r.gen}
 	s.schedule()
 	s.flushBacklog()
+}
+
+// heldSent takes that a new session has got what the caller had said before: now it can be committed.
+func (s *State) heldSent(gen int) {
+	if gen == s.up.gen {
+		s.releasing = false
+		s.flushBacklog()
+	}
 }
 
 // catchUp sends the new session what was said after its history was read.
