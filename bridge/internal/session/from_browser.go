@@ -47,11 +47,14 @@ func (s *State) browser(in BrowserEvent) {
 	case realtime.TypeItemRetrieve:
 		s.retrieve(ev)
 	default:
-		if s.mustWait(ev) && !s.isForTool(ev) {
+		switch {
+		case s.phase == live && s.up.gone && (ev.Type == realtime.TypeResponseCancel || ev.Type == realtime.TypeOutputBufferClear):
+			s.answers.notAgain() // the answer is over already
+		case s.mustWait(ev) && !s.isForTool(ev):
 			s.postpone(ev, in)
-			return
+		default:
+			s.allow(ev, in)
 		}
-		s.allow(ev, in)
 	}
 }
 

@@ -248,7 +248,7 @@ func (s *State) detach(why EndReason) {
 
 // retryAnswer asks the next session for an answer, if it knows the question.
 func (s *State) retryAnswer() {
-	n := need{id: "again"}
+	n := need{id: againID}
 	if !s.renewal.speechLost && !slices.ContainsFunc(s.answers.needs, func(o need) bool { return o.id == n.id }) {
 		s.answers.need(n)
 	}
@@ -316,7 +316,11 @@ func (s *State) catchUp() {
 		s.do(Append{Gen: s.up.gen, Messages: missing})
 	}
 	for _, run := range s.renewal.open {
-		if run.Done() && s.renewal.replayed[run.message.id] {
+		if !run.Done() {
+			continue
+		}
+		s.tools.showImages(run) // unless the old session has been shown them
+		if s.renewal.replayed[run.message.id] {
 			s.tools.sendOutput(run, s.nextItemID())
 		}
 	}

@@ -64,6 +64,12 @@ type need struct {
 	eventIDs []string
 }
 
+// againID is the id of the need for an answer that was cut off.
+const againID = "again"
+
+// notAgain withdraws the request for an answer that was cut off: the client has stopped it.
+func (q *responses) notAgain() { q.giveUp(func(n need) bool { return n.id == againID }) }
+
 // maxTries is how often an unanswered response.create is sent.
 const maxTries = 2
 
