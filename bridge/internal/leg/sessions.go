@@ -83,7 +83,15 @@ func (s *Sessions) Dial(d session.Dial) {
 	s.ending.Go(func() {
 		defer cancel()
 		history := func(ctx context.Context) ([]persistence.Message, error) { return s.wiring.History(ctx, d.History), nil }
-		l, err := s.dialer.Dial(ctx, d.Gen, history, func(rec persistence.UpstreamLeg) error { return s.wiring.Created(ctx, rec) })
+		var created persistence.UpstreamLeg
+		l, err := s.dialer.Dial(ctx, d.Gen, history, func(rec persistence.UpstreamLeg) error {
+			created = rec
+			return s.wiring.Created(ctx, rec)
+		})
+		if err != nil && created.UpstreamID != "" { // so that it is hung up while the call goes on
+			created.EndedAt, created.Reason = new(time.Now()), string(session.EndUpstreamSetup)
+			s.wiring.Ended(created)
+		}
 		select {
 		case s.dialed <- Dialed{d.Gen, l, err}:
 		case <-s.over:

@@ -2,6 +2,7 @@ package leg
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -107,4 +108,36 @@ func TestFailedRenewal(t *testing.T) {
 			t.Errorf("the first session got %d packets, the last one %d; want 105 and 5", n, m)
 		}
 	})
+}
+
+// halfDialed is an upstream that creates sessions to which nobody can connect.
+type halfDialed struct{ oneLeg }
+
+func (halfDialed) Dial(_ context.Context, d Dial) (UpstreamLeg, error) {
+	return nil, errors.Join(d.Created("rtc_2"), errors.New("bad answer"))
+}
+
+// TestDialFailsLate has the upstream create a session that the call cannot use. Its record says that it is over, so that it
+// is hung up although the call goes on.
+func TestDialFailsLate(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first := &listener{}
+	ended := make(chan persistence.UpstreamLeg, 2)
+	d := &Dialer{Upstream: halfDialed{oneLeg{first}}, Post: func(session.Input) {}, Log: quiet()}
+	s := NewSessions(ctx, Wiring{
+		FromUser: new(rtc.Switch), ToUser: new(rtc.Switch),
+		Created: func(context.Context, persistence.UpstreamLeg) error { return nil },
+		Ended:   func(rec persistence.UpstreamLeg) { ended <- rec },
+	}, d.newSession(1, first))
+	s.Dial(session.Dial{Gen: 2})
+	in := s.Add(<-s.Dialed)
+	if _, failed := in[0].(session.UpstreamDialFailed); len(in) != 1 || !failed {
+		t.Errorf("the call gets %v", in)
+	}
+	if rec := <-ended; rec.UpstreamID != "rtc_2" || rec.EndedAt == nil || rec.HungUpAt != nil {
+		t.Errorf("record %+v", rec)
+	}
+	s.EndAll(session.EndHangup)
 }
