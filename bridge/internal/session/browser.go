@@ -79,7 +79,8 @@ func (s *State) browserRestarted(gen int) {
 }
 
 // browserJoined makes another connection the browser's. It gets what its predecessor knew: the
-// session, that the call is ready, that changes wait for the database, and which tools are running or waiting.
+// session, that the call is ready, that its upstream is being replaced or its changes wait for the database, and which
+// tools are running or waiting.
 func (s *State) browserJoined(in BrowserJoined) {
 	if s.phase >= draining {
 		return
@@ -100,6 +101,9 @@ func (s *State) browserJoined(in BrowserJoined) {
 		return
 	}
 	s.sendReady()
+	if s.up.gone {
+		s.notify(renewingEvent{Type: "bridge.upstream.renewing", Reason: s.renewal.reason})
+	}
 	if s.pending > 0 {
 		s.notify(storageEvent{Type: "bridge.storage.delayed", Pending: s.pending})
 	}
