@@ -2,7 +2,6 @@ package persistence
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -40,23 +39,6 @@ func (s *Store) LiveCall(ctx context.Context, key Key) (CallRecord, error) {
 		return CallRecord{}, s.fail("read live call", err)
 	}
 	return callFromRow(row, key.Owner), nil
-}
-
-// LiveCall is Store.LiveCall, and locks the thread as Message does: of two transactions that read it, the second one sees
-// what the first has begun. A missing call is not an error: found is false.
-func (b *Batch) LiveCall() (c CallRecord, found bool, err error) {
-	err = b.do("read live call", func() error {
-		if err := b.lock(); err != nil {
-			return err
-		}
-		row, err := b.q.GetLiveCall(b.ctx, pgdb.GetLiveCallParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
-		if missing := b.s.fail("", err); errors.Is(missing, ErrNotFound) {
-			return nil
-		}
-		c, found = callFromRow(row, b.key.Owner), err == nil
-		return err
-	})
-	return c, found, err
 }
 
 // Call reads a call of the owner by id, live or ended, on any instance.

@@ -214,6 +214,23 @@ func (b *Batch) WaitingToolCalls() (calls []ToolCall, err error) {
 	return calls, err
 }
 
+// LiveCall is Store.LiveCall, and locks the thread as Message does: of two transactions that read it, the second one sees
+// what the first has begun. A missing call is not an error: found is false.
+func (b *Batch) LiveCall() (c CallRecord, found bool, err error) {
+	err = b.do("read live call", func() error {
+		if err := b.lock(); err != nil {
+			return err
+		}
+		row, err := b.q.GetLiveCall(b.ctx, pgdb.GetLiveCallParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
+		if missing := b.s.fail("", err); errors.Is(missing, ErrNotFound) {
+			return nil
+		}
+		c, found = callFromRow(row, b.key.Owner), err == nil
+		return err
+	})
+	return c, found, err
+}
+
 // lock locks the thread's row until the end of the transaction.
 func (b *Batch) lock() error {
 	_, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: b.key.Thread, Owner: b.key.Owner, Amount: 0})

@@ -193,13 +193,9 @@ func (p *Peer) WriteRTP(packet *rtp.Packet) error {
 	return nil
 }
 
-const (
-	// maxUnread is how many bytes of audio wait for Forward, some 10 s; what arrives then is dropped.
-	maxUnread = 64 << 10
-	// maxSources is from how many sources a remote may send, counting RTP and RTCP apart. Pion keeps each until the peer
-	// ends; a browser needs a few, and one more each time that it replaces its microphone.
-	maxSources = 512
-)
+// maxSources is from how many sources a remote may send, counting RTP and RTCP apart. Pion keeps each until the peer
+// ends; a browser needs a few, and one more each time that it replaces its microphone.
+const maxSources = 512
 
 // buffer makes the buffer into which Pion puts the packets of one source of the remote. Audio of all of them waits for
 // Forward in one place, and not in Pion's tracks, which a source must be declared for; RTCP is read as it arrives.

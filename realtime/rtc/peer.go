@@ -128,6 +128,9 @@ type inbound struct {
 	opus   uint8     // its payload type
 }
 
+// maxUnread is how many bytes of audio wait for Forward, some 10 s; what arrives then is dropped.
+const maxUnread = 64 << 10
+
 func (in *inbound) init() {
 	in.opus = 0xff // none
 	in.unread = packetio.NewBuffer()
