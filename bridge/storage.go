@@ -18,10 +18,12 @@ func (c *Calls) SavedLater(key persistence.Key, messages []persistence.Message) 
 // live calls tell their browsers.
 func (c *Calls) StorageDelayed(pending int) {
 	c.delayed.Store(pending > 0)
+	tell := (*call).offer
 	if pending == 0 {
 		c.unsaved.saved()
+		tell = (*call).post // nothing follows that would say it
 	}
 	for _, live := range c.all() {
-		live.offer(session.StorageDelayed{Pending: pending})
+		tell(live, session.StorageDelayed{Pending: pending})
 	}
 }

@@ -31,6 +31,30 @@ func TestStorageDelayed(t *testing.T) {
 	})
 }
 
+// TestStorageRecoversBehind tells a call that is behind with its inputs that the database is back: only later figures of
+// what is pending are left out.
+func TestStorageRecoversBehind(t *testing.T) {
+	t.Parallel()
+	calls, _ := bareCalls()
+	one := newCall("call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}, quiet())
+	calls.byID[one.id] = one
+	for range maxInbox - 10 {
+		one.post(session.Tick{})
+	}
+	calls.StorageDelayed(7)
+	calls.StorageDelayed(0)
+	close(one.inbox)
+	var told []session.Input
+	for in := range one.inbox {
+		if in != (session.Tick{}) {
+			told = append(told, in)
+		}
+	}
+	if len(told) != 1 || told[0] != (session.StorageDelayed{}) {
+		t.Errorf("the call was told %v", told)
+	}
+}
+
 // TestSavedWhileSetUp saves a message of a thread's last call while the next one is being
 // set up and has no session yet.
 func TestSavedWhileSetUp(t *testing.T) {
