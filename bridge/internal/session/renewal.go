@@ -48,8 +48,14 @@ func (s *State) renewalDeadline() time.Time {
 
 // quiet reports whether nothing would be lost if the upstream were replaced now.
 func (s *State) quiet() bool {
-	return s.listening() && !s.answers.busy() && len(s.answers.needs) == 0 && s.playback.playing == "" &&
-		!s.tools.running() && !s.held() && !s.transcript.awaitsTranscription() && s.settings.inFlight == nil
+	return s.listening() && !s.speaking() && !s.answers.busy() && len(s.answers.needs) == 0 && s.playback.playing == "" &&
+		!s.tools.running() && s.settings.inFlight == nil
+}
+
+// speaking reports whether the caller is speaking, hands-free or in push to talk, or has words that are not transcribed
+// yet: only the present upstream session has heard them.
+func (s *State) speaking() bool {
+	return s.held() || !s.answers.speechTill.IsZero() || s.transcript.awaitsTranscription()
 }
 
 // renewOnTime carries out the steps of a renewal that are due.
@@ -230,7 +236,7 @@ func (s *State) retryLater(asked time.Duration) {
 // something. An answer that is cut off by this is asked for again.
 func (s *State) detach(why EndReason) {
 	q := s.answers
-	s.renewal.speechLost = s.transcript.awaitsTranscription() || !q.speechTill.IsZero() || s.held()
+	s.renewal.speechLost = s.speaking()
 	if !q.replyTill.IsZero() {
 		s.retryAnswer() // an utterance that nobody has begun to answer
 	}
