@@ -20,9 +20,11 @@ const (
 	maxAsked = 2 * time.Minute
 	// giveUpAfter is how long to try to replace a lost session.
 	giveUpAfter = 30 * time.Second
-	// maxLosses is how many losses within lossWindow a call survives.
+	// maxLosses is how many losses within lossWindow a call survives. The end of a session by its time limit is none, if
+	// it has served that long.
 	maxLosses  = 6
 	lossWindow = 10 * time.Minute
+	served     = 10 * time.Second
 )
 
 func (s *State) renewalDeadline() time.Time {
@@ -185,7 +187,9 @@ func (s *State) lost(reason EndReason) {
 	for len(r.losses) > 0 && s.now.Sub(r.losses[0]) > lossWindow {
 		r.losses = r.losses[1:]
 	}
-	r.losses = append(r.losses, s.now)
+	if reason != EndSessionExpired || s.now.Sub(s.up.began) < served {
+		r.losses = append(r.losses, s.now)
+	}
 	if s.phase != live || len(r.losses) > maxLosses {
 		s.giveUp(reason)
 		return
@@ -286,6 +290,7 @@ func (s *State) switchOver() {
 	}
 	s.transcript.rebase()
 	s.up, s.next = s.next, nil
+	s.up.began = s.now
 	s.catchUp()
 	s.answers.switched()
 	s.settings.switched()

@@ -86,3 +86,25 @@ func TestRenewalInPushToTalk(t *testing.T) {
 		t.Errorf("not renewed once it is quiet:\n%s", out)
 	}
 }
+
+// TestShortSessions has an upstream end its sessions by a time limit that it does not announce: a call survives any number
+// of them, but not of sessions that end at once.
+func TestShortSessions(t *testing.T) {
+	t.Parallel()
+	for limit, ends := range map[time.Duration]bool{time.Second: true, 20 * time.Second: false} {
+		c := &scripted{t: t, now: epoch, s: newTestState(t, Config{})}
+		for gen := 1; gen <= 20 && !c.s.Ending(); gen++ {
+			if gen > 1 {
+				c.reduce(UpstreamEvent{gen - 1, []byte(`{"type":"error","error":{"type":"invalid_request_error","code":"session_expired"}}`)})
+				c.pass("5s") // a repeated loss waits
+				c.reduce(UpstreamDialed{Gen: gen, ID: "rtc", Limit: 256 << 10})
+			}
+			c.reduce(UpstreamEvent{gen, []byte(`{"type":"session.created","session":{"type":"realtime"}}`)})
+			c.reduce(UpstreamEvent{gen, []byte(`{"type":"session.updated","session":{"type":"realtime"}}`)})
+			c.pass(limit.String())
+		}
+		if c.s.Ending() != ends {
+			t.Errorf("sessions of %v: the call ends: %t\n%s", limit, c.s.Ending(), c.out.String())
+		}
+	}
+}

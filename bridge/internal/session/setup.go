@@ -18,7 +18,7 @@ func (s *State) opened(ev realtime.Event) {
 
 // ready begins the live part of a call: the first session is configured.
 func (s *State) ready() {
-	s.phase, s.up.stage = live, ready
+	s.phase, s.up.stage, s.up.began = live, ready, s.now
 	s.record.ReadyAt = new(s.now)
 	s.record.Replayed = int64(len(s.History))
 	if !s.away {

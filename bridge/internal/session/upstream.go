@@ -26,6 +26,7 @@ type upstream struct {
 	limit int       // largest event that it accepts, in bytes
 	by    time.Time // when to give up on its set-up
 	gone  bool      // nothing more is sent to it
+	began time.Time // when it became the active one
 	id    string    // the upstream's id of the call
 	names names
 	sent  map[string]sentEvent
