@@ -37,15 +37,16 @@ func (oneLeg) Name() string                                      { return "one" 
 func (u oneLeg) Dial(context.Context, Dial) (UpstreamLeg, error) { return u.leg, nil }
 func (oneLeg) HangUp(context.Context, string) error              { return nil }
 
-// newTestSessions returns sessions of which the first is active; those that are dialled are next.
-func newTestSessions(ctx context.Context, fromUser *rtc.Switch, first, next *listener) *Sessions {
-	d := &Dialer{Upstream: oneLeg{next}, Post: func(session.Input) {}, Log: quiet()}
+// newTestSessions returns sessions of which the first is active; those that are dialled are next. The call gets posted.
+func newTestSessions(ctx context.Context, fromUser *rtc.Switch, first, next *listener) (s *Sessions, posted chan session.Input) {
+	posted = make(chan session.Input, 8)
+	d := &Dialer{Upstream: oneLeg{next}, Post: func(in session.Input) { posted <- in }, Log: quiet()}
 	return NewSessions(ctx, Wiring{
 		FromUser: fromUser, ToUser: new(rtc.Switch),
 		History: func(_ context.Context, messages []persistence.Message) []persistence.Message { return messages },
 		Created: func(context.Context, persistence.UpstreamLeg) error { return nil },
 		Ended:   func(persistence.UpstreamLeg) {},
-	}, d.newSession(1, first))
+	}, d.newSession(1, first)), posted
 }
 
 // talk has the caller speak n packets.
@@ -64,7 +65,7 @@ func TestOverlap(t *testing.T) {
 		defer cancel()
 		first, second := &listener{}, &listener{}
 		var fromUser rtc.Switch
-		s := newTestSessions(ctx, &fromUser, first, second)
+		s, posted := newTestSessions(ctx, &fromUser, first, second)
 		talk(&fromUser, 50)
 		s.Dial(session.Dial{Gen: 2})
 		s.Add(<-s.Dialed)
@@ -72,6 +73,9 @@ func TestOverlap(t *testing.T) {
 		s.Switch(2)
 		s.End(session.HangUp{Gen: 1})
 		time.Sleep(time.Second) // virtual: until it has caught up
+		if in := <-posted; in != (session.HeldSent{Gen: 2}) {
+			t.Errorf("the call gets %v", in)
+		}
 		talk(&fromUser, 10)
 		s.EndAll(session.EndHangup)
 		if n, m := first.packets.Load(), second.packets.Load(); n != 100 || m != 19+10 {
@@ -89,7 +93,7 @@ func TestFailedRenewal(t *testing.T) {
 		defer cancel()
 		first, next := &listener{}, &listener{}
 		var fromUser rtc.Switch
-		s := newTestSessions(ctx, &fromUser, first, next)
+		s, _ := newTestSessions(ctx, &fromUser, first, next)
 		s.Dial(session.Dial{Gen: 2})
 		s.Add(<-s.Dialed)
 		talk(&fromUser, 50)
