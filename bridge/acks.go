@@ -9,7 +9,7 @@ import (
 // acks notifies those who wait for a message to be saved.
 type acks struct {
 	mu     sync.Mutex
-	byID   map[string]chan persistence.Message
+	byID   map[string][]chan persistence.Message
 	closed bool
 }
 
@@ -23,19 +23,19 @@ func (a *acks) await(id string) <-chan persistence.Message {
 		return ch
 	}
 	if a.byID == nil {
-		a.byID = make(map[string]chan persistence.Message)
+		a.byID = make(map[string][]chan persistence.Message)
 	}
-	a.byID[id] = ch
+	a.byID[id] = append(a.byID[id], ch)
 	return ch
 }
 
 func (a *acks) saved(m persistence.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if ch, ok := a.byID[m.ID]; ok {
+	for _, ch := range a.byID[m.ID] {
 		ch <- m
-		delete(a.byID, m.ID)
 	}
+	delete(a.byID, m.ID)
 }
 
 // close says that no more messages will be saved.
@@ -43,8 +43,10 @@ func (a *acks) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
-	for _, ch := range a.byID {
-		close(ch)
+	for _, all := range a.byID {
+		for _, ch := range all {
+			close(ch)
+		}
 	}
 	a.byID = nil
 }

@@ -126,7 +126,7 @@ func TestTextInAFailedSetUp(t *testing.T) {
 	calls.live[key], calls.byID[fresh.id] = fresh, fresh
 	said := make(chan error, 1)
 	go func() {
-		_, err := calls.sayHere(t.Context(), key, textOf("hello"), nil)
+		_, err := calls.sayHere(t.Context(), key, textOf("", "hello"), nil)
 		said <- err
 	}()
 	<-fresh.inbox

@@ -54,7 +54,7 @@ func (c *Calls) carryOut(ctx context.Context, command persistence.Command, q que
 		c.forgetHere(key)
 		return nil
 	case commandSay:
-		m, err := c.sayHere(ctx, key, textOf(q.Text), q.ImageIDs)
+		m, err := c.sayHere(ctx, key, textOf(q.MessageID, q.Text), q.ImageIDs)
 		r.Message = &m
 		return err
 	default:

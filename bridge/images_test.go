@@ -82,7 +82,7 @@ func TestImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	stopped := func() { c.next(realtime.TypeOutputBufferStopped) }
-	m, err := b.calls.Say(b.ctx, owner, c.ThreadID, "What is this?", []string{saved.ID, "gone"})
+	m, err := b.calls.Say(b.ctx, owner, c.ThreadID, "", "What is this?", []string{saved.ID, "gone"})
 	if err != nil || len(m.Parts) != 3 {
 		t.Fatalf("Say() = %+v, %v", m, err)
 	}
@@ -133,7 +133,7 @@ func TestImagesRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, "What is this?", []string{saved.ID}); err != nil {
+	if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, "", "What is this?", []string{saved.ID}); err != nil {
 		t.Fatal(err)
 	}
 	c.next(realtime.TypeOutputBufferStopped)

@@ -25,6 +25,8 @@ type question struct {
 	CallID string `json:"call_id,omitempty"`
 	Offer  string `json:"offer,omitempty"`
 	Text   string `json:"text,omitempty"`
+	// MessageID is the id for the message with the text; empty for a new one.
+	MessageID string `json:"message_id,omitempty"`
 	// ImageIDs are the images that go with the text.
 	ImageIDs []string `json:"image_ids,omitempty"`
 }

@@ -28,7 +28,7 @@ func TestInterruptAndForget(t *testing.T) {
 	if err := b.calls.Forget(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, "What did I say before?", nil); err != nil {
+	if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, "", "What did I say before?", nil); err != nil {
 		t.Fatalf("Say() = %v", err)
 	}
 	c.next(realtime.TypeOutputBufferStopped)

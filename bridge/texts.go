@@ -11,26 +11,29 @@ import (
 )
 
 // Say puts a text of the user, with images of the thread, into the thread's call, which answers by voice, and returns
-// the saved message. Errors: *Error with CodeNoCall, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
-func (c *Calls) Say(ctx context.Context, owner, threadID, text string, imageIDs []string) (persistence.Message, error) {
+// the saved message. Its id is messageID, or a new one if that is empty; a text whose id the call knows is not said again. Errors: *Error with CodeNoCall, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
+func (c *Calls) Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (persistence.Message, error) {
 	key := persistence.Key{Owner: owner, Thread: threadID}
 	if c.find(key) == nil {
 		if rec, ok, err := c.others().elsewhere(ctx, key); err != nil {
 			return persistence.Message{}, err
 		} else if ok {
-			r, err := c.others().ask(ctx, rec, commandSay, question{Text: text, ImageIDs: imageIDs})
+			r, err := c.others().ask(ctx, rec, commandSay, question{MessageID: messageID, Text: text, ImageIDs: imageIDs})
 			if err != nil || r.Message == nil {
 				return persistence.Message{}, err
 			}
 			return *r.Message, nil
 		}
 	}
-	return c.sayHere(ctx, key, textOf(text), imageIDs)
+	return c.sayHere(ctx, key, textOf(messageID, text), imageIDs)
 }
 
-// textOf returns the input for a text typed now.
-func textOf(text string) session.ServerText {
-	return session.ServerText{MessageID: persistence.NewID(), Text: text}
+// textOf returns the input for a text typed now, with a new id if it has none.
+func textOf(messageID, text string) session.ServerText {
+	if messageID == "" {
+		messageID = persistence.NewID()
+	}
+	return session.ServerText{MessageID: messageID, Text: text}
 }
 
 // Deliver is Say for a message that waited elsewhere and a call of this process: the message gets m's id and extra

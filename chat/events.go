@@ -126,6 +126,16 @@ func (l *eventLog) end() {
 	l.wake()
 }
 
+// message returns the id of the message that the events are about; empty before the first one.
+func (l *eventLog) message() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.events) == 0 {
+		return ""
+	}
+	return l.events[len(l.events)-1].MessageID
+}
+
 // wake wakes those who wait for more. The mutex is held.
 func (l *eventLog) wake() {
 	if l.more != nil {

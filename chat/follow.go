@@ -33,6 +33,40 @@ func (c *Coordinator) Follow(ctx context.Context, key persistence.Key) (*Followe
 	return &Followed{store: c.cfg.Store, key: key, id: turn.ID, message: m.ID}, nil
 }
 
+// maxAnswers is how many answers to one message are considered.
+const maxAnswers = 20
+
+// Answer finds what answers a user's message of the thread: a turn of this process, as long as it is kept, or else what
+// the database has of it, with the id of the turn only while that runs. Both are nil if nothing answers it, or the turn
+// has failed or was lost in a crash: then the message may be answered again.
+func (c *Coordinator) Answer(ctx context.Context, key persistence.Key, asked persistence.Message) (*Turn, *Followed, error) {
+	following, err := c.cfg.Store.Messages(ctx, key, asked.Seq, maxAnswers)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find answer: %w", err)
+	}
+	var answer *persistence.Message
+	for i := range following {
+		if following[i].Role != persistence.RoleAssistant {
+			break
+		}
+		if m := &following[i]; !m.IsDiscarded() {
+			answer = m
+		}
+	}
+	if answer == nil || answer.Metadata.Status == persistence.StatusFailed ||
+		answer.Metadata.Status == persistence.StatusInterrupted && answer.Metadata.Extra[extraFinish] == nil {
+		return nil, nil, nil
+	}
+	if t := c.Running(key); t != nil && t.events.message() == answer.ID {
+		return t, nil, nil
+	}
+	found := &Followed{store: c.cfg.Store, key: key, message: answer.ID}
+	if turn, err := c.cfg.Store.RunningTurn(ctx, key); err == nil && answer.Metadata.Status == persistence.StatusInProgress {
+		found.id = turn.ID
+	}
+	return nil, found, nil
+}
+
 // Followed is a turn of another process, as seen in the database and in what the thread's watchers
 // receive.
 type Followed struct {
@@ -60,6 +94,19 @@ func (f *Followed) Events(ctx context.Context, _ int) iter.Seq2[Event, error] {
 			yield(Event{}, fmt.Errorf("follow turn: %w", err))
 		}
 	}
+}
+
+// Wait waits for the end of the turn. The errors are those of Events, and ErrClosed.
+func (f *Followed) Wait(ctx context.Context) (Result, error) {
+	for e, err := range f.Events(ctx, 0) {
+		if err != nil {
+			return Result{}, err
+		}
+		if e.Result != nil {
+			return *e.Result, nil
+		}
+	}
+	return Result{}, fmt.Errorf("follow turn: %w", ErrClosed)
 }
 
 // follow passes the message to the mirror until it is finished, or the reader has left.

@@ -59,7 +59,7 @@ type voiceCalls interface {
 	Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error)
 	Forget(ctx context.Context, key persistence.Key) error
 	Decided(key persistence.Key, toolCallID string)
-	Say(ctx context.Context, owner, threadID, text string, imageIDs []string) (persistence.Message, error)
+	Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (persistence.Message, error)
 	Count() int
 }
 

@@ -133,8 +133,12 @@ func (h *queues) add(c echo.Context, key persistence.Key) error {
 	if err != nil {
 		return err
 	}
+	once, err := idempotencyKey(c, body.IdempotencyKey)
+	if err != nil {
+		return err
+	}
 	saved, err := h.queue.Add(c.Request().Context(), key, persistence.QueuedMessage{
-		Text: body.Message, ImageIDs: body.ImageIDs, ClientID: body.ClientID, IdempotencyKey: body.IdempotencyKey, ScheduledAt: at,
+		Text: body.Message, ImageIDs: body.ImageIDs, ClientID: body.ClientID, IdempotencyKey: once, ScheduledAt: at,
 	})
 	switch {
 	case errors.Is(err, persistence.ErrQueueFull):
@@ -143,10 +147,7 @@ func (h *queues) add(c echo.Context, key persistence.Key) error {
 			Message: fmt.Sprintf("Queue is full. Maximum %d messages allowed.", h.queue.Settings().MaxSize),
 		}
 	case errors.Is(err, persistence.ErrConflict):
-		return &problem.Error{
-			Status: http.StatusConflict, Code: "idempotency_key_used", Param: "idempotency_key",
-			Message: "The idempotency key belongs to another message of this thread.",
-		}
+		return errKeyUsed
 	case err != nil:
 		return orThread(err)
 	}

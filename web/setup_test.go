@@ -136,15 +136,16 @@ func (f *fakeCalls) Forget(_ context.Context, key persistence.Key) error {
 func (f *fakeCalls) Decided(persistence.Key, string) {}
 
 // Say saves the text, as the bridge does for a live call.
-func (f *fakeCalls) Say(ctx context.Context, owner, threadID, text string, imageIDs []string) (persistence.Message, error) {
-	if _, ok := f.Live(owner, threadID); !ok {
+func (f *fakeCalls) Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (persistence.Message, error) {
+	callID, ok := f.Live(owner, threadID)
+	if !ok {
 		return persistence.Message{}, &bridge.Error{Code: bridge.CodeNoCall, Message: "There is no live call on this thread."}
 	}
 	parts := []persistence.Part{persistence.TextPart(text)}
 	for _, id := range imageIDs {
 		parts = append(parts, persistence.ImagePart(threadID, persistence.Image{ID: id, MediaType: "image/png"}))
 	}
-	return f.store.AppendMessage(ctx, persistence.Key{Owner: owner, Thread: threadID}, persistence.Message{Role: persistence.RoleUser, Parts: parts})
+	return f.store.AppendMessage(ctx, persistence.Key{Owner: owner, Thread: threadID}, persistence.Message{ID: messageID, Role: persistence.RoleUser, Parts: parts, Metadata: persistence.Metadata{CallID: callID}})
 }
 
 func (f *fakeCalls) Count() int {

@@ -64,7 +64,7 @@ func (h *streams) resume(c echo.Context, key persistence.Key) error {
 	case err != nil:
 		return orThread(err)
 	}
-	return h.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, streamForm{unnumbered: true})
+	return h.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, streamForm{})
 }
 
 // resumePoint reads ?after=N, or the header with which a browser's EventSource reconnects, whose
@@ -106,9 +106,6 @@ func (h *streams) intoCall(c echo.Context, answer intoCallAnswer) {
 type streamForm struct {
 	inStates bool            // approvals are states of a tool's part, at which the stream ends
 	after    map[string]bool // calls for which everything up to the approval was already sent
-	// unnumbered omits the ids with which a client resumes: another process numbers the events
-	// differently.
-	unnumbered bool
 }
 
 // rest removes from a turn's events what was sent before the approvals of some calls, except the
@@ -135,9 +132,11 @@ func rest(events iter.Seq2[chat.Event, error], after map[string]bool) iter.Seq2[
 type anyTurn interface {
 	ID() string
 	Events(ctx context.Context, from int) iter.Seq2[chat.Event, error]
+	Wait(ctx context.Context) (chat.Result, error)
 }
 
-// stream is follow for any turn, in a form chosen by the client.
+// stream is follow for any turn, in a form chosen by the client. It omits the ids with which a client resumes if another
+// process numbers the events.
 func (h *streams) stream(c echo.Context, key persistence.Key, after int64, turn func() (anyTurn, error), form streamForm) error {
 	release, ok := h.limit.Take(key.Owner)
 	if !ok {
@@ -153,7 +152,7 @@ func (h *streams) stream(c echo.Context, key persistence.Key, after int64, turn 
 	ctx, cancel := context.WithCancel(held)
 	defer cancel()
 	id := t.ID()
-	if form.unnumbered {
+	if _, elsewhere := t.(*chat.Followed); elsewhere {
 		id = ""
 	}
 	w := uistream.New(c.Response(), h.timing, id, explain)

@@ -21,7 +21,7 @@ import (
 type turns struct {
 	calls   voiceCalls
 	chat    textTurns
-	store   imageReader
+	store   messageReader
 	live    *liveCall
 	streams *streams
 }
@@ -31,9 +31,10 @@ func (h *turns) routes(r router) {
 	r.POST("/api/threads/:id/interrupt", onThread(h.interrupt), r.user)
 }
 
-// imageReader reads threads and their images.
-type imageReader interface {
+// messageReader reads threads, their messages and images.
+type messageReader interface {
 	threadReader
+	Message(ctx context.Context, key persistence.Key, id string) (persistence.Message, error)
 	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
 }
 
@@ -46,6 +47,7 @@ type textTurns interface {
 	Interrupt(ctx context.Context, key persistence.Key) error
 	Decide(ctx context.Context, key persistence.Key, d chat.Decision) error
 	Asked(ctx context.Context, key persistence.Key, messageID string) (persistence.Message, error)
+	Answer(ctx context.Context, key persistence.Key, asked persistence.Message) (*chat.Turn, *chat.Followed, error)
 	KeepImages(ctx context.Context, key persistence.Key, images []chat.Image) (ids []string, err error)
 	Count() int
 }
@@ -70,12 +72,13 @@ type turnAnswer struct {
 // the messages of useChat, an answer can be regenerated as well.
 func (h *turns) post(c echo.Context, key persistence.Key) error {
 	var body struct {
-		Content      string          `json:"content"`
-		ImageIDs     []string        `json:"image_ids"`
-		Instructions texts           `json:"instructions"`
-		Messages     json.RawMessage `json:"messages"` // from useChat
-		Trigger      string          `json:"trigger"`
-		MessageID    string          `json:"messageId"`
+		Content        string          `json:"content"`
+		ImageIDs       []string        `json:"image_ids"`
+		Instructions   texts           `json:"instructions"`
+		IdempotencyKey string          `json:"idempotency_key"`
+		Messages       json.RawMessage `json:"messages"` // from useChat
+		Trigger        string          `json:"trigger"`
+		MessageID      string          `json:"messageId"`
 	}
 	if err := readChatBody(c, &body); err != nil {
 		return err
@@ -90,7 +93,7 @@ func (h *turns) post(c echo.Context, key persistence.Key) error {
 		if err := h.live.refuse(c.Request().Context(), key); err != nil {
 			return orThread(err)
 		}
-		return h.run(c, key, func() (*chat.Turn, error) {
+		return h.run(c, key, nil, func() (anyTurn, error) {
 			return h.regenerate(c.Request().Context(), key, body.MessageID, body.Instructions)
 		})
 	}
@@ -100,39 +103,85 @@ func (h *turns) post(c echo.Context, key persistence.Key) error {
 	if err := h.checkImages(c.Request().Context(), key, body.ImageIDs); err != nil {
 		return err
 	}
-	images := func() ([]string, error) { return body.ImageIDs, nil }
-	answer, err := h.live.say(c.Request().Context(), key, body.Content, images, body.Instructions)
-	switch {
-	case err != nil:
-		return orThread(err)
-	case answer != nil && isStream(c):
-		h.streams.intoCall(c, *answer)
-		return nil
-	case answer != nil:
-		return c.JSON(http.StatusAccepted, answer)
+	once, err := idempotencyKey(c, body.IdempotencyKey)
+	if err != nil {
+		return err
 	}
-	return h.run(c, key, func() (*chat.Turn, error) {
-		return h.chat.Turn(c.Request().Context(), chat.TurnRequest{
-			Key: key, Text: body.Content, ImageIDs: body.ImageIDs, Instructions: body.Instructions,
-		})
+	return h.take(c, chat.TurnRequest{
+		Key: key, Text: body.Content, ImageIDs: body.ImageIDs, Instructions: body.Instructions, MessageID: messageID(key.Thread, once),
 	})
 }
 
-// run begins a turn, and answers with its events or, once it has ended, with the whole of it. A client
-// that goes away does not end it.
-func (h *turns) run(c echo.Context, key persistence.Key, begin func() (*chat.Turn, error)) error {
-	found := func() (*chat.Turn, error) {
+// take takes a text. One that is sent again is said only once.
+func (h *turns) take(c echo.Context, req chat.TurnRequest) error {
+	ctx, before := c.Request().Context(), repeats{h.chat, h.store}
+	if asked, answer, err := before.find(ctx, req); asked != nil || err != nil {
+		return h.again(c, req.Key, asked, answer, err)
+	}
+	images := func() ([]string, error) { return req.ImageIDs, nil }
+	answer, err := h.live.say(ctx, req.Key, req.MessageID, req.Text, images, req.Instructions)
+	switch {
+	case err != nil:
+		return orThread(err)
+	case answer != nil:
+		return h.saidInCall(c, *answer)
+	}
+	err = h.run(c, req.Key, nil, func() (anyTurn, error) { return h.chat.Turn(ctx, req) })
+	if req.MessageID != "" && (errors.Is(err, chat.ErrBusy) || errors.Is(err, persistence.ErrConflict)) { // the first may just have arrived
+		before.wait(ctx, req.Key)
+		if asked, answer, err := before.find(ctx, req); asked != nil || err != nil {
+			return h.again(c, req.Key, asked, answer, err)
+		}
+	}
+	return err
+}
+
+// again answers a request whose message the thread has already: as the first time, or by another turn if that has failed.
+func (h *turns) again(c echo.Context, key persistence.Key, asked *persistence.Message, answer anyTurn, err error) error {
+	ctx := c.Request().Context()
+	switch {
+	case err != nil:
+		return orThread(err)
+	case asked.Metadata.CallID != "":
+		return h.saidInCall(c, intoCallAnswer{CallID: asked.Metadata.CallID, UserMessage: *asked})
+	case answer != nil:
+		return h.run(c, key, asked, func() (anyTurn, error) { return answer, nil })
+	}
+	if err := h.live.refuse(ctx, key); err != nil {
+		return orThread(err)
+	}
+	return h.run(c, key, asked, func() (anyTurn, error) {
+		return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked.ID})
+	})
+}
+
+// saidInCall answers a request whose text is said in the live call.
+func (h *turns) saidInCall(c echo.Context, answer intoCallAnswer) error {
+	if isStream(c) {
+		h.streams.intoCall(c, answer)
+		return nil
+	}
+	return c.JSON(http.StatusAccepted, answer)
+}
+
+// run begins or finds a turn, and answers with its events or, once it has ended, with the whole of it. A client
+// that goes away does not end it. asked is the message that it answers, nil if the turn saves that itself.
+func (h *turns) run(c echo.Context, key persistence.Key, asked *persistence.Message, begin func() (anyTurn, error)) error {
+	found := func() (anyTurn, error) {
 		t, err := begin()
 		return t, orThread(err)
 	}
 	if isStream(c) {
-		return h.streams.follow(c, key, -1, found)
+		return h.streams.stream(c, key, -1, found, streamForm{})
 	}
 	t, err := found()
 	if err != nil {
 		return err
 	}
-	return h.answer(c, t)
+	if t, ok := t.(*chat.Turn); ok && t.User().ID != "" {
+		asked = new(t.User())
+	}
+	return h.answer(c, t, asked)
 }
 
 // regenerate begins a turn that answers a message again: the one with the id, or the one that the
@@ -205,7 +254,7 @@ func (h *turns) chatInCall(c echo.Context, key persistence.Key, body *useChat, t
 		return false, orThread(h.live.refuse(ctx, key))
 	}
 	keep := func() ([]string, error) { return h.chat.KeepImages(ctx, key, images) }
-	answer, err := h.live.say(ctx, key, text, keep, instructions)
+	answer, err := h.live.say(ctx, key, "", text, keep, instructions)
 	if err != nil || answer == nil {
 		return false, orThread(err)
 	}
@@ -272,17 +321,6 @@ func (h *turns) askedBefore(ctx context.Context, key persistence.Key, body *useC
 	return asked, false, chat.ErrNoMessage
 }
 
-// saysTheSame reports whether a saved message has the words of a request, and as many images.
-func saysTheSame(saved persistence.Message, req chat.TurnRequest) bool {
-	images := 0
-	for _, p := range saved.Parts {
-		if p.Type == "file" {
-			images++
-		}
-	}
-	return strings.TrimSpace(saved.Text()) == strings.TrimSpace(req.Text) && images == len(req.Images)
-}
-
 // resumeTurn takes the decisions on approvals, and resumes the stream that ended at the questions.
 func (h *turns) resumeTurn(c echo.Context, key persistence.Key, decided []chat.Decision) error {
 	answered := map[string]bool{}
@@ -314,7 +352,6 @@ func (h *turns) resumeTurn(c echo.Context, key persistence.Key, decided []chat.D
 	if err != nil {
 		return orThread(err)
 	}
-	form.unnumbered = true
 	err = h.streams.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, form)
 	if ctx := c.Request().Context(); ctx.Err() != nil {
 		_ = h.chat.Interrupt(context.WithoutCancel(ctx), key) // nobody is there to receive an error
@@ -323,7 +360,7 @@ func (h *turns) resumeTurn(c echo.Context, key persistence.Key, decided []chat.D
 }
 
 // answer waits for the end of a turn and returns it.
-func (h *turns) answer(c echo.Context, t *chat.Turn) error {
+func (h *turns) answer(c echo.Context, t anyTurn, asked *persistence.Message) error {
 	waitLong(c)
 	result, err := t.Wait(c.Request().Context())
 	answerSoon(c)
@@ -333,12 +370,9 @@ func (h *turns) answer(c echo.Context, t *chat.Turn) error {
 	if result.Err != nil {
 		return result.Err
 	}
-	answer := turnAnswer{TurnID: result.TurnID, Message: result.Message, FinishReason: result.Finish}
+	answer := turnAnswer{TurnID: result.TurnID, Message: result.Message, UserMessage: asked, FinishReason: result.Finish}
 	if answer.Message.Parts == nil {
 		return errors.New("the answer could not be saved")
-	}
-	if u := t.User(); u.ID != "" {
-		answer.UserMessage = &u
 	}
 	return c.JSON(http.StatusOK, answer)
 }

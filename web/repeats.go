@@ -1,0 +1,103 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/chat"
+	"voicebridge/persistence"
+	"voicebridge/web/problem"
+)
+
+// headerIdempotencyKey names a request, so that it can be sent again when its answer was lost.
+const headerIdempotencyKey = "Idempotency-Key"
+
+var errKeyUsed = &problem.Error{
+	Status: http.StatusConflict, Code: "idempotency_key_used", Param: "idempotency_key",
+	Message: "The idempotency key belongs to another message of this thread.",
+}
+
+// idempotencyKey returns the key of a request, from its body or the header; empty for none.
+func idempotencyKey(c echo.Context, inBody string) (string, error) {
+	key := cmp.Or(inBody, c.Request().Header.Get(headerIdempotencyKey))
+	if len(key) > persistence.MaxIDBytes {
+		return "", problem.BadRequest("invalid_value", "idempotency_key", "The idempotency key is too long.")
+	}
+	return key, nil
+}
+
+// messageID returns the id of the message of a request with an idempotency key; empty without one. So the thread itself
+// knows which requests it has had.
+func messageID(thread, key string) string {
+	if key == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(thread + "\n" + key))
+	return "once-" + hex.EncodeToString(sum[:16])
+}
+
+// repeats recognises requests that were sent before.
+type repeats struct {
+	chat interface {
+		Running(key persistence.Key) *chat.Turn
+		Answer(ctx context.Context, key persistence.Key, asked persistence.Message) (*chat.Turn, *chat.Followed, error)
+	}
+	store interface {
+		Message(ctx context.Context, key persistence.Key, id string) (persistence.Message, error)
+	}
+}
+
+// find returns the message of a request, if the thread has it already, and what answers it, also while that runs.
+// answer is nil for a message in a call, and if there is none, or it has failed.
+func (r repeats) find(ctx context.Context, req chat.TurnRequest) (asked *persistence.Message, answer anyTurn, err error) {
+	if req.MessageID == "" {
+		return nil, nil, nil
+	}
+	m, err := r.store.Message(ctx, req.Key, req.MessageID)
+	switch {
+	case errors.Is(err, persistence.ErrNotFound):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, err
+	case !saysTheSame(m, req):
+		return nil, nil, errKeyUsed
+	case m.Metadata.CallID != "":
+		return &m, nil, nil
+	}
+	turn, saved, err := r.chat.Answer(ctx, req.Key, m)
+	switch {
+	case turn != nil:
+		return &m, turn, nil
+	case saved != nil:
+		return &m, saved, nil
+	}
+	return &m, nil, err
+}
+
+// wait waits until the thread's turn, if it is being prepared here, has saved its message or could not begin.
+func (r repeats) wait(ctx context.Context, key persistence.Key) {
+	if t := r.chat.Running(key); t != nil {
+		for range t.Events(ctx, 0) {
+			return
+		}
+	}
+}
+
+// saysTheSame reports whether a saved message has the words of a request, and as many images. Saved words have no NUL.
+func saysTheSame(saved persistence.Message, req chat.TurnRequest) bool {
+	images := 0
+	for _, p := range saved.Parts {
+		if p.Type == "file" {
+			images++
+		}
+	}
+	words := strings.ReplaceAll(req.Text, "\x00", "")
+	return strings.TrimSpace(saved.Text()) == strings.TrimSpace(words) && images == len(req.Images)+len(req.ImageIDs)
+}
