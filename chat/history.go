@@ -16,7 +16,7 @@ const (
 	defaultTrimChunkTokens = 1000
 )
 
-// maxReplay is how many messages of a thread are considered for a request.
+// maxReplay is how many messages of a thread are considered for a request, unless HistoryConfig.MaxTurns needs more.
 const maxReplay = 400
 
 // HistoryConfig limits how much of a thread a request contains. The zero value means the defaults.
@@ -40,6 +40,12 @@ func (h HistoryConfig) withDefaults() HistoryConfig {
 		h.TrimChunkTokens = h.MaxTokens / 4
 	}
 	return h
+}
+
+// replayed returns how many messages of a thread to consider for a request. A turn has two, or three with instructions,
+// and alignStart may drop half of them.
+func (h HistoryConfig) replayed() int {
+	return min(max(maxReplay, 6*h.withDefaults().MaxTurns), persistence.MaxReplay)
 }
 
 // Messages turns the messages of a thread since its last reset, oldest first, into the messages of a request to that

@@ -79,20 +79,7 @@ func TestLongThreadKeepsItsInstructions(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("Arr."))
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
-		write := func(messages ...persistence.Message) {
-			t.Helper()
-			if err := b.store.Batch(t.Context(), b.key, func(batch *persistence.Batch) error {
-				for _, m := range messages {
-					if _, err := batch.AppendMessage(m); err != nil {
-						return err
-					}
-				}
-				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		write(words(persistence.RoleSystem, "Talk like a queen."), words(persistence.RoleUser, "Hi"))
+		b.write(words(persistence.RoleSystem, "Talk like a queen."), words(persistence.RoleUser, "Hi"))
 		if err := b.store.ResetThread(t.Context(), b.key); err != nil {
 			t.Fatal(err)
 		}
@@ -103,11 +90,29 @@ func TestLongThreadKeepsItsInstructions(t *testing.T) {
 				long = append(long, words(persistence.RoleSystem, "Mention parrots."))
 			}
 		}
-		write(long...)
+		b.write(long...)
 		b.say("What now?")
 		got := talk(provider.seen()[0].Messages)
 		if !strings.HasPrefix(got, "system: Talk like a pirate.\nsystem: Be brief.\nsystem: Mention parrots.\nuser: ") || strings.Count(got, "system: ") != 3 || !strings.HasSuffix(got, "user: What now?\n") {
 			t.Errorf("the request is\n%s", got)
+		}
+	})
+}
+
+// TestManyTurns sends as many turns as the settings allow, also when these are more messages than are usually read.
+func TestManyTurns(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		provider := deltas(says("Arr."))
+		const most = 300
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, History: chat.HistoryConfig{MaxTurns: most, MaxTokens: 1 << 20}})
+		var long []persistence.Message
+		for range 500 {
+			long = append(long, words(persistence.RoleUser, "Ahoy"), words(persistence.RoleAssistant, "Arr."))
+		}
+		b.write(long...)
+		b.say("What now?")
+		if n := strings.Count(talk(provider.seen()[0].Messages), "user: "); n < most*3/4 || n > most {
+			t.Errorf("the request has %d turns, want up to %d", n, most)
 		}
 	})
 }

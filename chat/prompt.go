@@ -26,11 +26,11 @@ type prompt struct {
 
 // build reads the thread, and puts the message or question that the turn answers at the end.
 func (p *prompt) build(ctx context.Context, req *TurnRequest, note string) ([]llm.Message, error) {
-	thread, err := p.store.Replay(ctx, req.Key, maxReplay)
+	thread, err := p.store.Replay(ctx, req.Key, p.history.replayed())
 	if err != nil {
 		return nil, err
 	}
-	if len(thread) == maxReplay {
+	if len(thread) == p.history.replayed() {
 		thread = alignStart(thread)
 		instructions, err := p.store.Instructions(ctx, req.Key, thread[0].Seq, maxReplay)
 		if err != nil {

@@ -217,6 +217,21 @@ func (b *bench) messages() []persistence.Message {
 	return all
 }
 
+// write appends messages to the thread, as they are.
+func (b *bench) write(messages ...persistence.Message) {
+	b.t.Helper()
+	if err := b.store.Batch(b.t.Context(), b.key, func(batch *persistence.Batch) error {
+		for _, m := range messages {
+			if _, err := batch.AppendMessage(m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // follow collects the events of a turn from an index on.
 func (b *bench) follow(turn *chat.Turn, from int) []chat.Event {
 	b.t.Helper()

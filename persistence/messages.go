@@ -11,6 +11,8 @@ import (
 const (
 	defaultMessages = 100
 	maxMessages     = 1000
+	// MaxReplay is how many messages Store.Replay reads at most.
+	MaxReplay = 6000
 )
 
 // AppendMessage saves a message at the end of the thread. An empty id and creation time are filled
@@ -101,10 +103,10 @@ func (s *Store) Messages(ctx context.Context, key Key, after int64, limit int) (
 }
 
 // Replay reads the last n messages since the last reset, oldest first, without those in progress. n
-// is at most 1000.
+// is at most MaxReplay.
 func (s *Store) Replay(ctx context.Context, key Key, n int) ([]Message, error) {
-	if n < 0 || n > maxMessages {
-		return nil, fmt.Errorf("replay messages: %w", Invalid("number %d: 0 to %d", n, maxMessages))
+	if n < 0 || n > MaxReplay {
+		return nil, fmt.Errorf("replay messages: %w", Invalid("number %d: 0 to %d", n, MaxReplay))
 	}
 	if err := key.check(); err != nil {
 		return nil, fmt.Errorf("replay messages: %w", err)

@@ -192,10 +192,12 @@ func (s suite) refusedMessages(t *testing.T) {
 	for _, limit := range []int{-1, 1001} {
 		_, err := b.store.Messages(t.Context(), b.key, 0, limit)
 		wantErr(t, fmt.Sprintf("Messages() with limit %d", limit), err, persistence.ErrInvalid)
-		_, err = b.store.Replay(t.Context(), b.key, limit)
-		wantErr(t, fmt.Sprintf("Replay(%d)", limit), err, persistence.ErrInvalid)
 		_, err = b.store.Instructions(t.Context(), b.key, 1, limit)
 		wantErr(t, fmt.Sprintf("Instructions(%d)", limit), err, persistence.ErrInvalid)
+	}
+	for _, limit := range []int{-1, persistence.MaxReplay + 1} {
+		_, err := b.store.Replay(t.Context(), b.key, limit)
+		wantErr(t, fmt.Sprintf("Replay(%d)", limit), err, persistence.ErrInvalid)
 	}
 	if got := b.all(t); len(got) != 0 {
 		t.Errorf("refused messages were saved: %v", got)
