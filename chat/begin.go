@@ -84,7 +84,7 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts, first: t.cfg.FirstByte,
 		idle: t.cfg.Idle, cost: t.cfg.Cost, blind: t.blind, draft: t.draft, keeper: t.keeper, tools: t.tools, side: &t.side, begun: t.begun,
 	}
-	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, log: t.log}
+	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, log: t.log, fitted: t.fitted}
 	if limited, ok := m.provider.(interface{ ImageLimits() llm.ImageLimits }); ok {
 		t.prompt.images = limited.ImageLimits()
 	}

@@ -34,7 +34,8 @@ type Coordinator struct {
 	finished map[persistence.Key]*Turn
 	running  sync.WaitGroup
 
-	blind blindModels
+	blind  blindModels
+	fitted fitted
 }
 
 // New makes a coordinator, whose Run must also be called.
@@ -242,7 +243,7 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 	}
 	t := &Turn{
 		cfg: &c.cfg, req: req, id: persistence.NewID(), begun: time.Now(), ending: c.ending, done: make(chan struct{}), decided: make(chan struct{}, 1),
-		log: c.log.With("thread_id", req.Key.Thread), blind: &c.blind,
+		log: c.log.With("thread_id", req.Key.Thread), blind: &c.blind, fitted: &c.fitted,
 	}
 	t.ctx, t.stop = context.WithCancelCause(c.cfg.Begin(context.WithoutCancel(ctx)))
 	if err := c.enter(t); err != nil {

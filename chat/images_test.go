@@ -140,6 +140,27 @@ func TestImageLimits(t *testing.T) {
 	}
 }
 
+// TestConvertedOnce converts an image once for all requests that contain it.
+func TestConvertedOnce(t *testing.T) {
+	t.Parallel()
+	provider := picky{deltas(says("A line."))}
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	line := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(pngOf(t, 4))}
+	b.wait(b.turn(chat.TurnRequest{Text: "What is it?", Images: []chat.Image{line}}))
+	b.say("And now?")
+	requests := provider.seen()
+	first, second := requests[0].Messages[0].Images, requests[1].Messages[0].Images
+	if len(first) != 1 || len(second) != 1 || &first[0].Data[0] != &second[0].Data[0] {
+		t.Error("the image was converted for each request")
+	}
+	if left := chat.KeepConverted(20<<20, 1, 20<<20, 2); !slices.Equal(left, []string{"1", "2", "3"}) {
+		t.Errorf("kept are %q", left)
+	}
+	if left := chat.KeepConverted(1, 40<<20); len(left) != 0 {
+		t.Errorf("kept are %q", left)
+	}
+}
+
 // TestDataURL stores an image that arrives inside a message separately.
 func TestDataURL(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,6 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
-	"voicebridge/persistence/pictures"
 )
 
 // contextTimeout is how long a turn waits for its context.
@@ -21,6 +20,7 @@ type prompt struct {
 	history  HistoryConfig
 	provider string
 	images   llm.ImageLimits // of the provider
+	fitted   *fitted
 	log      *slog.Logger
 }
 
@@ -113,12 +113,14 @@ func (p *prompt) read(ctx context.Context, key persistence.Key, i Image) (saved 
 	case ok:
 		saved, err = persistence.NewImage(data)
 	case ofThread:
-		saved, err = p.store.Image(ctx, key, id)
+		if saved, err = p.store.Image(ctx, key, id); err == nil {
+			return p.fitted.fit(fittedName{key, id, p.provider}, saved, p.images)
+		}
 	default:
 		err = fmt.Errorf("read image: %w", persistence.ErrNotFound)
 	}
 	if err != nil {
 		return saved, err
 	}
-	return pictures.Fit(saved, p.images.Types, p.images.Bytes, p.images.Side)
+	return fit(saved, p.images)
 }

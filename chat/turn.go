@@ -23,6 +23,7 @@ type Turn struct {
 	begun  time.Time
 	ending context.Context // of the coordinator: done when the server stops
 	blind  *blindModels
+	fitted *fitted
 
 	ctx  context.Context // of the turn, not of the request that began it
 	stop context.CancelCauseFunc
