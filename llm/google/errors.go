@@ -44,7 +44,7 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 	case "DEADLINE_EXCEEDED":
 		return llm.KindTimeout
 	case "INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "OUT_OF_RANGE", "UNIMPLEMENTED":
-		if problem.Says("token count", "exceeds the maximum number of tokens") {
+		if problem.Says("token count", "exceeds the maximum number of tokens", "payload size exceeds") {
 			return llm.KindTooLong
 		}
 		return llm.KindBadRequest

@@ -79,6 +79,7 @@ func TestProvider(t *testing.T) {
 			{Exchange: "checkpoint", Kind: llm.KindUnavailable, Text: "Hello,", Says: "broke off"},
 			{Exchange: "malformed_call", Kind: llm.KindUnavailable, Says: "broke off"},
 			{Exchange: "stream_error_plain", Kind: llm.KindOverloaded, Text: "Hello,", Says: "overloaded"},
+			{Exchange: "http_400_payload", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
 			{Exchange: "http_400_key", Kind: llm.KindAuth, Status: 400, Says: "Check the key"},
 		},
 		Requests: map[string]llm.Request{

@@ -27,7 +27,7 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 		case "server_error", "internal_server_error", "overloaded_error", "service_unavailable", "engine_overloaded":
 			return llm.KindOverloaded
 		case "invalid_request_error", "model_not_found":
-			if problem.Status == 0 {
+			if problem.Status == 0 && !tooLarge(problem, 0) {
 				return llm.KindBadRequest
 			}
 		}
@@ -44,9 +44,9 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 	return wire.KindOfStatus(status)
 }
 
-// tooLarge recognises a conversation that is too long by the text: vLLM, LM Studio, llama.cpp and
-// gateways have no code for it.
+// tooLarge recognises a conversation that is too long by the text: vLLM, LM Studio, which says it in the stream,
+// llama.cpp, xAI and gateways have no code for it.
 func tooLarge(problem wire.Problem, status int) bool {
-	return (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) &&
-		problem.Says("context length", "context window", "maximum context", "context size", "too many tokens", "prompt is too long")
+	return (status == 0 || status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) &&
+		problem.Says("context length", "context window", "maximum context", "context size", "too many tokens", "prompt is too long", "prompt length")
 }

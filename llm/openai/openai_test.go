@@ -54,6 +54,8 @@ func TestProvider(t *testing.T) {
 			{Exchange: "http_429_size", Kind: llm.KindTooLong, Status: 429, Says: "too long"},
 			{Exchange: "http_400_too_long_vllm", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
 			{Exchange: "http_400_too_long_llama", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
+			{Exchange: "http_400_too_long_xai", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
+			{Exchange: "stream_error_too_long", Kind: llm.KindTooLong, Says: "too long"},
 			{Exchange: "http_422_detail", Kind: llm.KindBadRequest, Status: 422, Says: "does not accept"},
 		},
 	})
