@@ -37,6 +37,10 @@ func TestTransient(t *testing.T) {
 		if list, pause := b.list(); len(list) != 0 || pause != nil {
 			t.Errorf("List() = %+v, %+v", list, pause)
 		}
+		all, err := b.store.Messages(t.Context(), b.key, 0, 100)
+		if err != nil || !all[1].IsDiscarded() || all[2].IsDiscarded() {
+			t.Errorf("the failed answer stays in the model's context: %+v, %v", all, err)
+		}
 	})
 }
 

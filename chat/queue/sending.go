@@ -160,7 +160,7 @@ func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
 	}}
 	req.MessageID, req.Unlimited = s.m.MessageID, true
 	if s.m.SentAt != nil {
-		req.Saved = true // and needs another answer
+		req.Saved, req.Replace = true, true // and needs another answer
 	} else {
 		req.Text, req.Extra, req.ImageIDs = s.m.Text, s.extra(), s.m.ImageIDs[:min(len(s.m.ImageIDs), chat.MaxImages)]
 	}
