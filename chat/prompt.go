@@ -22,19 +22,47 @@ type prompt struct {
 	images   llm.ImageLimits // of the provider
 	fitted   *fitted
 	log      *slog.Logger
+	thread   []persistence.Message // with what the turn answers at the end, once it is loaded
 }
 
-// build reads the thread, and puts the message or question that the turn answers at the end.
-func (p *prompt) build(ctx context.Context, req *TurnRequest, note string) ([]llm.Message, error) {
+// limit makes requests contain less of the thread; 0 changes nothing.
+func (p *prompt) limit(tokens int) {
+	if p.history = p.history.withDefaults(); tokens > 0 {
+		p.history.MaxTokens = min(p.history.MaxTokens, tokens)
+	}
+}
+
+// shorten halves what requests may contain of the thread until that makes a difference. It returns false if nothing is
+// left to leave out: what the turn answers stays, and so do instructions.
+func (p *prompt) shorten() bool {
+	size := func() (n int) {
+		for _, e := range p.history.entries(p.thread, p.provider) {
+			n += e.tokens()
+		}
+		return n
+	}
+	before, given := size(), p.history.MaxTokens
+	for p.history.MaxTokens > 1 {
+		p.history.MaxTokens /= 2
+		if now := size(); now <= before/4*3 || now < before && p.history.MaxTokens == 1 {
+			return true
+		}
+	}
+	p.history.MaxTokens = given
+	return false
+}
+
+// load reads the thread, and puts the message or question that the turn answers at the end.
+func (p *prompt) load(ctx context.Context, req *TurnRequest, note string) error {
 	thread, err := p.store.Replay(ctx, req.Key, p.history.replayed())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(thread) == p.history.replayed() {
 		thread = alignStart(thread)
 		instructions, err := p.store.Instructions(ctx, req.Key, thread[0].Seq, maxReplay)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		thread = append(instructions, thread...)
 	}
@@ -43,13 +71,19 @@ func (p *prompt) build(ctx context.Context, req *TurnRequest, note string) ([]ll
 	case req.Saved:
 		asked, err := p.store.Message(ctx, req.Key, req.MessageID)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		thread = append(withoutAnswers(thread, asked.ID), asked)
 	case req.Question != "":
 		thread = append(withoutOpenCalls(thread), (&TurnRequest{Text: req.Question}).message(note))
 	}
-	return p.show(ctx, req.Key, p.history.entries(thread, p.provider)), nil
+	p.thread = thread
+	return nil
+}
+
+// messages returns what requests contain of the thread.
+func (p *prompt) messages(ctx context.Context, key persistence.Key) []llm.Message {
+	return p.show(ctx, key, p.history.entries(p.thread, p.provider))
 }
 
 // remember returns a step with calls as later turns will read it, but with its secrets, which the model needs to go on.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"voicebridge/llm"
@@ -44,14 +45,22 @@ type turnEvent struct {
 
 // rounds alternates between asking the model and running its tools, until there is an answer.
 func (t *Turn) rounds() (FinishReason, error) {
-	messages, err := t.prompt.build(t.ctx, &t.req, t.note)
-	if err != nil {
+	if err := t.prompt.load(t.ctx, &t.req, t.note); err != nil {
 		return FinishError, &llm.Error{Kind: llm.KindUnavailable, Provider: t.prompt.provider, Message: "The conversation could not be read.", Err: err}
 	}
+	defer func() { t.prompt.thread = nil }() // the turn itself is kept for a while
+	before := t.prompt.messages(t.ctx, t.req.Key)
+	var since []llm.Message // the steps of this turn
 	for round := 0; ; round++ {
 		last := round >= t.cfg.MaxToolRounds
 		t.draft.startStep(round == 0)
-		calls, stop, err := t.steps.step(messages, last)
+		calls, stop, err := t.steps.step(slices.Concat(before, since), last)
+		for t.tooLong(err) && t.prompt.shorten() {
+			before = t.prompt.messages(t.ctx, t.req.Key)
+			if calls, stop, err = t.steps.step(slices.Concat(before, since), last); err == nil {
+				t.lessons.learn(t.steps.model, concessions{history: t.prompt.history.MaxTokens})
+			}
+		}
 		switch {
 		case err != nil:
 			return FinishError, err
@@ -71,8 +80,18 @@ func (t *Turn) rounds() (FinishReason, error) {
 			t.result.ToolCalls = open
 			return FinishToolCalls, nil
 		}
-		messages = append(messages, t.prompt.remember(t.ctx, t.req.Key, t.draft, calls)...)
+		since = append(since, t.prompt.remember(t.ctx, t.req.Key, t.draft, calls)...)
 	}
+}
+
+// tooLong reports whether the model has refused a request because the conversation is too long for it.
+func (t *Turn) tooLong(err error) bool {
+	failure, ok := errors.AsType[*llm.Error](err)
+	if !ok || failure.Kind != llm.KindTooLong || t.steps.came || t.ctx.Err() != nil {
+		return false
+	}
+	t.log.Warn("conversation too long for the language model, leaving out its beginning", "error", failure, "cause", failure.Err)
+	return true
 }
 
 // answered explains how an answer without calls ended.

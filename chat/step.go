@@ -19,6 +19,8 @@ const (
 	retryFirst = 500 * time.Millisecond
 	// maxRetryAfter is the longest wait that a provider may request within a turn.
 	maxRetryAfter = 20 * time.Second
+	// maxQuiet is how long a provider may show that it is at work, without any piece of its answer.
+	maxQuiet = 10 * time.Minute
 	// maxCalls is how many calls one answer may contain.
 	maxCalls = 64
 )
@@ -38,37 +40,49 @@ type steps struct {
 	keeper   *keeper
 	tools    *tools
 	side     *sync.WaitGroup
-	blind    *blindModels
+	lessons  *lessons
+	model    modelOfThread
+	// toolsWanted means that the client has declared tools: an answer without them is none.
+	toolsWanted bool
 
 	begun   time.Time // of the turn
 	usage   llm.Usage // of all requests
 	records []persistence.ResponseRecord
 	firstMS int64 // from the beginning of the turn to the first piece, 0 for none
+	came    bool  // something of the last answer came
 }
 
 // step makes one request, with retries if necessary. last means that calls in its answer will not
 // be run.
 func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason, error) {
-	name := modelName{s.provider.Name(), s.request.Model}
-	if s.blind.has(name) {
-		messages = withoutToolImages(messages)
-	}
-	var refused *llm.Error // of the request with the images of tools, once they are removed
+	request := s.request
+	request.Messages = messages
+	known := s.lessons.about(s.model)
+	known.tools = known.tools && !s.toolsWanted
+	given := known
+	var refused *llm.Error // of the request with the images that are left out now
 	for attempt := 1; ; attempt++ {
+		less := given.without(request)
 		a := &answer{s: s, last: last, begun: time.Now()}
-		err := a.run(messages)
+		err := a.run(less)
+		s.came = a.came
 		if err == nil {
-			s.blind.learn(name, refused)
+			given.images = known.images || refused != nil && lasts(refused)
+			s.lessons.learn(s.model, given)
 			return a.calls, a.stop, nil
 		}
 		failure := asError(s.provider.Name(), err)
 		final := !failure.Transient() || attempt >= s.attempts || failure.RetryAfter > maxRetryAfter
+		more, helps := given.after(failure, less, !s.toolsWanted)
 		switch {
 		case s.ctx.Err() != nil:
 			return nil, "", context.Cause(s.ctx)
-		case final && !a.came && failure.Status != 0 && hasToolImages(messages):
-			s.log.Warn("language model failed, trying without the images of tools", "error", failure)
-			messages, refused = withoutToolImages(messages), failure
+		case final && !a.came && helps:
+			s.log.Warn("language model refused the request, trying with less", "error", failure, "cause", failure.Err)
+			if more.images != given.images {
+				refused = failure
+			}
+			given = more
 			continue
 		case a.came || final:
 			return nil, "", failure
@@ -95,12 +109,12 @@ type answer struct {
 }
 
 // run makes the request and keeps a record of it.
-func (a *answer) run(messages []llm.Message) error {
+func (a *answer) run(request llm.Request) error {
 	a.record = persistence.ResponseRecord{
 		ID: persistence.NewID(), MessageID: a.s.draft.msg.ID, Model: a.s.request.Model, Status: "in_progress", CreatedAt: a.begun,
 	}
 	a.save()
-	err := a.stream(messages)
+	err := a.stream(request)
 	a.s.draft.endBlock()
 	a.close(err)
 	return err
@@ -144,18 +158,16 @@ type received struct {
 }
 
 // stream takes the answer as it comes.
-func (a *answer) stream(messages []llm.Message) error {
+func (a *answer) stream(request llm.Request) error {
 	s := a.s
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	deltas := make(chan received)
-	request := s.request
-	request.Messages = messages
 	s.side.Go(func() { s.pull(ctx, request, deltas) })
 	limit := time.NewTimer(s.first)
 	defer limit.Stop()
 	var in received
-	open := true
+	open, piece := true, time.Now()
 	for a.stop == "" {
 		err := s.keeper.waitFor(func(wake <-chan struct{}) bool {
 			select {
@@ -177,7 +189,10 @@ func (a *answer) stream(messages []llm.Message) error {
 		case in.err != nil:
 			return in.err
 		}
-		limit.Reset(s.idle)
+		if in.delta != (llm.Delta{}) {
+			piece = time.Now()
+		}
+		limit.Reset(min(s.idle, time.Until(piece.Add(maxQuiet))))
 		if err := a.take(in.delta); err != nil {
 			return err
 		}
