@@ -20,7 +20,7 @@ import (
 const (
 	defaultMaxToolRounds = 8
 	defaultFirstByte     = 30 * time.Second
-	defaultIdle          = 60 * time.Second
+	defaultIdle          = 2 * time.Minute
 	defaultAttempts      = 3
 	defaultClientTimeout = 30 * time.Second
 )
@@ -54,8 +54,8 @@ type Config struct {
 	History   HistoryConfig
 	// MaxToolRounds limits how often tools may run in a turn; 0 means 8.
 	MaxToolRounds int
-	// FirstByte is how long a provider may take to begin its answer, Idle how long it may pause
-	// later; 0 means 30 s and 60 s.
+	// FirstByte is how long a provider may take to begin its answer, unless it says in a method Patience() time.Duration
+	// that it needs longer, and Idle how long it may pause later; 0 means 30 s and 2 min.
 	FirstByte, Idle time.Duration
 	// Attempts is how often a request to a model is tried if the failure is transient and nothing has come yet; 0 means
 	// 3.

@@ -106,6 +106,58 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// TestAtWork has a provider think for longer than it may be silent, and one that shows nothing but that it is at work.
+func TestAtWork(t *testing.T) {
+	for name, c := range map[string]struct {
+		signs int
+		kind  llm.ErrorKind
+	}{
+		"for a while":  {10, ""},
+		"for too long": {100, llm.KindTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, store *persistence.Store) {
+				provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+					for range c.signs {
+						if sleep(ctx, 15*time.Second) != nil || !yield(llm.Delta{}, nil) {
+							return
+						}
+					}
+					yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
+				}}
+				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, FirstByte: 20 * time.Second, Idle: 30 * time.Second, Attempts: 1, NoTitles: true})
+				r, _ := b.turn(chat.TurnRequest{Text: "Go"}).Wait(t.Context())
+				if failed := r.Err != nil; failed != (c.kind != "") || failed && r.Err.Kind != c.kind {
+					t.Errorf("Wait() = %+v, %v", r, r.Err)
+				}
+				b.stop()
+			})
+		})
+	}
+}
+
+// patient is a provider that needs a minute to begin an answer.
+type patient struct{ *fake }
+
+func (patient) Patience() time.Duration { return time.Minute }
+
+// TestPatience waits longer for a provider that has to load its model first.
+func TestPatience(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		provider := patient{&fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+			if sleep(ctx, 50*time.Second) == nil {
+				yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
+			}
+		}}}
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, FirstByte: 10 * time.Second, NoTitles: true})
+		turn := b.turn(chat.TurnRequest{Text: "Go"})
+		if r, _ := turn.Wait(t.Context()); r.Err != nil || len(provider.seen()) != 1 {
+			t.Errorf("Wait() = %+v, %v after %d requests", r, r.Err, len(provider.seen()))
+		}
+		b.stop()
+	})
+}
+
 // TestDrafts counts how often a growing long answer is sent and saved.
 func TestDrafts(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {

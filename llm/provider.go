@@ -10,7 +10,8 @@ import (
 )
 
 // Provider is a language model that answers by text. It must be safe for concurrent use. One that does not accept every
-// image says so in a method ImageLimits() ImageLimits; a larger one makes it refuse the request.
+// image says so in a method ImageLimits() ImageLimits; a larger one makes it refuse the request. One that may take long to
+// begin an answer says so in a method Patience() time.Duration.
 type Provider interface {
 	// Name returns the provider's name in settings and records.
 	Name() string
@@ -105,7 +106,7 @@ type ToolCall struct {
 	Metadata json.RawMessage
 }
 
-// Delta is a piece of an answer. Any of its fields may be set.
+// Delta is a piece of an answer. Any of its fields may be set; none is when the provider only shows that it is at work.
 type Delta struct {
 	// Text is the next piece of text.
 	Text string

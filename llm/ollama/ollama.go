@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
@@ -86,6 +87,10 @@ func (p *Provider) Name() string { return "ollama" }
 func (p *Provider) ImageLimits() llm.ImageLimits {
 	return llm.ImageLimits{Types: []string{"image/png", "image/jpeg"}}
 }
+
+// Patience returns how long the server may take to begin an answer. It loads the model first, for at most five minutes
+// (OLLAMA_LOAD_TIMEOUT), and starts anew if a client has left meanwhile.
+func (p *Provider) Patience() time.Duration { return 5 * time.Minute }
 
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
 // together, once the model has finished.

@@ -55,14 +55,17 @@ func newStream(body io.Reader, form Form) *stream {
 	return &stream{in: bufio.NewReaderSize(body, 32<<10), form: form, left: maxAnswer}
 }
 
-// next returns the next event, which the caller may keep. It blocks until there is one. It returns
-// io.EOF at the end of the answer, whether or not the answer is complete.
+// next returns the next event, which the caller may keep, or nil for a comment, by which a server shows that it is at
+// work. It blocks until there is one. It returns io.EOF at the end of the answer, whether or not the answer is complete.
 func (s *stream) next() (json.RawMessage, error) {
 	for !s.ended {
 		line, err := s.line()
 		s.ended = errors.Is(err, io.EOF) // line is the rest, which had no line end
 		if err != nil && !s.ended {
 			return nil, err
+		}
+		if s.form == SSE && bytes.HasPrefix(line, []byte(":")) && !s.ended {
+			return nil, nil
 		}
 		data := bytes.TrimSpace(line)
 		if s.form == SSE {

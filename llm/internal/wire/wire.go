@@ -68,15 +68,24 @@ func (c *Client) Stream(ctx context.Context, address string, header http.Header,
 			yield(llm.Delta{}, c.failure(ctx, resp, &notStreamError{body}))
 			return
 		}
+		if !yield(llm.Delta{}, nil) { // the server has begun: some models think before they send anything
+			return
+		}
 		for s := newStream(resp.Body, c.form); !a.Over(); {
 			var event json.RawMessage
 			if event, err = s.next(); err != nil {
 				break
 			}
-			deltas, problem := a.Event(event)
-			if problem != nil {
-				yield(llm.Delta{}, c.midStream(ctx, *problem))
-				return
+			var deltas []llm.Delta
+			if event != nil {
+				var problem *Problem
+				if deltas, problem = a.Event(event); problem != nil {
+					yield(llm.Delta{}, c.midStream(ctx, *problem))
+					return
+				}
+			}
+			if len(deltas) == 0 {
+				deltas = []llm.Delta{{}} // the server is at work
 			}
 			for _, d := range deltas {
 				if !yield(d, nil) {

@@ -64,6 +64,9 @@ func exchange(t *testing.T, base *http.Client, address string, form wire.Form) (
 	t.Helper()
 	var c collector
 	for _, err := range wire.NewClient(base, form, failures).Stream(t.Context(), address, http.Header{"X-Api-Key": {"secret"}}, "?", &c) {
+		if err == nil {
+			continue // an event without a piece of the answer
+		}
 		e, ok := errors.AsType[*llm.Error](err)
 		if !ok {
 			t.Fatalf("Stream() = %v", err)
@@ -127,6 +130,22 @@ func TestStream(t *testing.T) {
 				t.Errorf("the error has %s, want %q", failure, tt.failure)
 			}
 		})
+	}
+}
+
+// TestAtWork: servers show by comments, or by events without a piece of the answer, that they are still at work, and the
+// reader learns of it.
+func TestAtWork(t *testing.T) {
+	t.Parallel()
+	body := ": OPENROUTER PROCESSING\n\n: again\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n"
+	signs := 0
+	for d, err := range wire.NewClient(&http.Client{Transport: answers{body: body}}, wire.SSE, failures).Stream(t.Context(), "http://host/", http.Header{}, "?", &collector{}) {
+		if err == nil && d == (llm.Delta{}) {
+			signs++
+		}
+	}
+	if signs != 4 { // the first is that the server has begun to answer
+		t.Errorf("there are %d signs of work, want 4", signs)
 	}
 }
 

@@ -98,7 +98,7 @@ type Text struct {
 	Model          string `koanf:"model"`           // Empty: a default for the provider
 	Instructions   string `koanf:"instructions"`    // What the model is told
 	MaxTokens      int    `koanf:"max_tokens"`      // Per answer; 0: the provider decides
-	TimeoutSeconds int    `koanf:"timeout_seconds"` // How long a provider may take to begin its answer
+	TimeoutSeconds int    `koanf:"timeout_seconds"` // How long a provider may take to begin its answer; Ollama, which loads models, at least 300
 	// Whether the model is shown what the owner's other threads say on the same subject
 	Memories bool `koanf:"memories"`
 }
