@@ -192,7 +192,7 @@ func TestNotices(t *testing.T) {
 				yield(llm.Delta{}, &llm.Error{Kind: llm.KindAuth, Message: "The key is wrong."})
 			case 1:
 				yield(llm.Delta{Stop: llm.StopFilter}, nil)
-			case 2:
+			case 2, 3: // and it is asked again
 				yield(llm.Delta{Stop: llm.StopEnd}, nil)
 			default:
 				yield(llm.Delta{Text: "yes", Stop: llm.StopLength}, nil)
@@ -204,7 +204,7 @@ func TestNotices(t *testing.T) {
 				t.Errorf("turn %d: %+v, want %s with a text", i, r, want)
 			}
 		}
-		checkText(t, "the last request", talk(provider.seen()[3].Messages), "user: 0\nuser: 1\nuser: 2\nuser: 3")
+		checkText(t, "the last request", talk(provider.seen()[4].Messages), "user: 0\nuser: 1\nuser: 2\nuser: 3")
 	})
 }
 

@@ -66,6 +66,10 @@ func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason
 		a := &answer{s: s, last: last, begun: time.Now()}
 		err := a.run(less)
 		s.came = a.came
+		if err == nil && attempt == 1 && s.attempts > 1 && a.empty() {
+			s.log.Warn("language model gave no answer, trying again")
+			continue
+		}
 		if err == nil {
 			given.images = known.images || refused != nil && lasts(refused)
 			s.lessons.learn(s.model, given)
@@ -256,6 +260,12 @@ func (a *answer) take(d llm.Delta) error {
 	}
 	a.stop = d.Stop
 	return nil
+}
+
+// empty reports whether the model had nothing to say to the user at all, which some do now and then. After its tools a
+// model may have said everything.
+func (a *answer) empty() bool {
+	return !a.came && a.stop == llm.StopEnd && a.s.draft.size == 0 && len(a.s.tools.all) == 0
 }
 
 // arrived records when the answer began.
