@@ -83,7 +83,10 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 	t.steps = &steps{
 		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts, first: t.cfg.FirstByte,
 		idle: t.cfg.Idle, cost: t.cfg.Cost, draft: t.draft, keeper: t.keeper, tools: t.tools, side: &t.side, begun: t.begun,
-		lessons: t.lessons, model: modelOfThread{modelName{name, m.request.Model}, t.req.Key}, toolsWanted: t.req.Client != nil && len(t.req.Client.Tools) > 0,
+		lessons: t.lessons, model: modelOfThread{modelName{name, m.request.Model}, t.req.Key},
+	}
+	if t.client != nil {
+		t.steps.wanted = t.client.declared
 	}
 	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, log: t.log, fitted: t.fitted}
 	t.prompt.limit(t.lessons.about(t.steps.model).history)

@@ -3,7 +3,9 @@ package chat
 import (
 	"cmp"
 	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -33,8 +35,10 @@ type modelOfThread struct {
 
 // concessions are what requests leave out because a model has refused it. The zero value leaves out nothing.
 type concessions struct {
-	// temperature, topP and tools are the model's, whatever the thread.
+	// temperature, topP, tools and odd are the model's, whatever the thread. odd are the names of tools whose schemas it
+	// has refused, each after a space.
 	temperature, topP, tools bool
+	odd                      string
 	// images are those that do not belong to the question: they come from tools, or from earlier turns.
 	images bool
 	// history is HistoryConfig.MaxTokens where the context is smaller; 0 for no other limit.
@@ -62,6 +66,9 @@ func (l *lessons) learn(m modelOfThread, c concessions) {
 	}
 	of, here := l.models[m.modelName], l.threads[m]
 	of.temperature, of.topP, of.tools = of.temperature || c.temperature, of.topP || c.topP, of.tools || c.tools
+	for name := range strings.FieldsSeq(c.odd) {
+		of.odd = withName(of.odd, name)
+	}
 	here.images, here.history = here.images || c.images, cmp.Or(c.history, here.history)
 	if of != (concessions{}) {
 		l.models[m.modelName] = of
@@ -71,16 +78,27 @@ func (l *lessons) learn(m modelOfThread, c concessions) {
 	}
 }
 
-// without returns a request without what is conceded.
-func (c concessions) without(req llm.Request) llm.Request {
+func withName(names, name string) string {
+	if slices.Contains(strings.Fields(names), name) {
+		return names
+	}
+	return names + " " + name
+}
+
+// without returns a request without what is conceded. wanted are the tools that the client has declared, which stay: an
+// answer without them would be none.
+func (c concessions) without(req llm.Request, wanted map[string]bool) llm.Request {
 	if c.temperature {
 		req.Temperature = nil
 	}
 	if c.topP {
 		req.TopP = nil
 	}
-	if c.tools {
+	if c.tools && len(wanted) == 0 {
 		req.Tools = nil
+	}
+	if odd := strings.Fields(c.odd); len(odd) > 0 {
+		req.Tools = slices.DeleteFunc(slices.Clone(req.Tools), func(t llm.Tool) bool { return !wanted[t.Name] && slices.Contains(odd, t.Name) })
 	}
 	if c.images {
 		req.Messages = withoutImages(req.Messages)
@@ -89,8 +107,8 @@ func (c concessions) without(req llm.Request) llm.Request {
 }
 
 // after returns what to concede, beyond c, after a refusal of a request; ok is false if nothing is left that may help.
-// mayLoseTools means that the request's tools are offered by the server, and nobody has asked for them.
-func (c concessions) after(refused *llm.Error, req llm.Request, mayLoseTools bool) (more concessions, ok bool) {
+// wanted are the tools that the client has declared.
+func (c concessions) after(refused *llm.Error, req llm.Request, wanted map[string]bool) (more concessions, ok bool) {
 	if refused.Kind == llm.KindAuth || refused.Kind == llm.KindQuota {
 		return c, false
 	}
@@ -101,12 +119,18 @@ func (c concessions) after(refused *llm.Error, req llm.Request, mayLoseTools boo
 	says := func(phrases ...string) bool {
 		return slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(strings.ToLower(why), p) })
 	}
-	switch bad := refused.Kind == llm.KindBadRequest; {
-	case bad && req.TopP != nil && (says("top_p") || strings.Contains(why, "topP")): // first: some models accept only one of the two
+	bad, odd := refused.Kind == llm.KindBadRequest, ""
+	if bad {
+		odd = oddTool(why, req.Tools, wanted)
+	}
+	switch {
+	case odd != "": // first: the schema may name anything
+		c.odd = withName(c.odd, odd)
+	case bad && req.TopP != nil && (says("top_p") || strings.Contains(why, "topP")): // before the other: some models accept only one of the two
 		c.topP = true
 	case bad && req.Temperature != nil && says("temperature"):
 		c.temperature = true
-	case mayLoseTools && len(req.Tools) > 0 && says(noTools...):
+	case len(wanted) == 0 && len(req.Tools) > 0 && says(noTools...):
 		c.tools = true
 	case refused.Status != 0 && len(extraImages(req.Messages)) > 0:
 		c.images = true
@@ -120,6 +144,29 @@ func (c concessions) after(refused *llm.Error, req llm.Request, mayLoseTools boo
 var noTools = []string{
 	"does not support tools", "support tool use", "tool choice requires", "tools param requires", "'tools' is not supported",
 	"tool calling", "function calling is not",
+}
+
+// toolAt is how servers say which tool of a request has a schema that they refuse: Google, OpenAI, Anthropic.
+var toolAt = regexp.MustCompile(`function_?[dD]eclarations\[(\d+)\]|tools\[(\d+)\]\.function\b|tools\.(\d+)\.`)
+
+// oddTool returns the name of the tool that a server refuses, whose schema is that of an MCP server as a rule; empty if it
+// does not name one, or one of the client's.
+func oddTool(why string, tools []llm.Tool, wanted map[string]bool) string {
+	name := ""
+	for _, t := range tools {
+		if strings.Contains(why, "schema for function '"+t.Name+"'") {
+			name = t.Name
+		}
+	}
+	if m := toolAt.FindStringSubmatch(why); name == "" && m != nil {
+		if n, err := strconv.Atoi(cmp.Or(m[1], m[2], m[3])); err == nil && n < len(tools) {
+			name = tools[n].Name
+		}
+	}
+	if wanted[name] {
+		return ""
+	}
+	return name
 }
 
 // lasts reports whether a refusal of images will be repeated. A temporary failure, or one about the size of these

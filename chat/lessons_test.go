@@ -65,6 +65,24 @@ func TestRefusedParameters(t *testing.T) {
 			}
 			return nil
 		}, own, 0, "true true 2"},
+		"the schema of a tool, by its name": {func(r llm.Request) *llm.Error {
+			if len(r.Tools) > 0 && r.Tools[0].Name == "echo" {
+				return bad("Invalid schema for function 'echo': In context=('properties', 'x'), array schema missing items.")
+			}
+			return nil
+		}, nil, 2, "true true 0"},
+		"the schema of a tool, by its number": {func(r llm.Request) *llm.Error {
+			if len(r.Tools) > 0 && r.Tools[0].Name == "echo" {
+				return bad("tools.0.custom.input_schema: JSON schema is invalid.")
+			}
+			return nil
+		}, nil, 2, "true true 0"},
+		"the schema of one of the client's": {func(r llm.Request) *llm.Error {
+			if len(r.Tools) > 0 {
+				return bad("* GenerateContentRequest.tools[0].function_declarations[0].parameters: missing field.")
+			}
+			return nil
+		}, own, 0, "true true 2"},
 		"something else": {func(llm.Request) *llm.Error { return bad("messages: at least one message is required") }, nil, 0, "true true 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,8 +113,9 @@ func TestRefusedParameters(t *testing.T) {
 			}
 			// What a client asks for is never left out in silence.
 			b.wait(b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: own}}))
-			if all := provider.seen(); len(all[len(all)-1].Tools) != 2 {
-				t.Errorf("a client's tools are sent as %v", all[len(all)-1].Tools)
+			all := provider.seen()
+			if sent := all[len(all)-1].Tools; len(sent) == 0 || sent[0].Name != "own" {
+				t.Errorf("a client's tools are sent as %v", sent)
 			}
 		})
 	}

@@ -19,6 +19,8 @@ const (
 	retryFirst = 500 * time.Millisecond
 	// maxRetryAfter is the longest wait that a provider may request within a turn.
 	maxRetryAfter = 20 * time.Second
+	// maxRequests is how many requests an answer may take that a model refuses in parts.
+	maxRequests = 16
 	// maxQuiet is how long a provider may show that it is at work, without any piece of its answer.
 	maxQuiet = 10 * time.Minute
 	// maxCalls is how many calls one answer may contain.
@@ -42,8 +44,7 @@ type steps struct {
 	side     *sync.WaitGroup
 	lessons  *lessons
 	model    modelOfThread
-	// toolsWanted means that the client has declared tools: an answer without them is none.
-	toolsWanted bool
+	wanted   map[string]bool // the tools that the client has declared
 
 	begun   time.Time // of the turn
 	usage   llm.Usage // of all requests
@@ -58,11 +59,10 @@ func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason
 	request := s.request
 	request.Messages = messages
 	known := s.lessons.about(s.model)
-	known.tools = known.tools && !s.toolsWanted
 	given := known
 	var refused *llm.Error // of the request with the images that are left out now
 	for attempt := 1; ; attempt++ {
-		less := given.without(request)
+		less := given.without(request, s.wanted)
 		a := &answer{s: s, last: last, begun: time.Now()}
 		err := a.run(less)
 		s.came = a.came
@@ -77,11 +77,11 @@ func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason
 		}
 		failure := asError(s.provider.Name(), err)
 		final := !failure.Transient() || attempt >= s.attempts || failure.RetryAfter > maxRetryAfter
-		more, helps := given.after(failure, less, !s.toolsWanted)
+		more, helps := given.after(failure, less, s.wanted)
 		switch {
 		case s.ctx.Err() != nil:
 			return nil, "", context.Cause(s.ctx)
-		case final && !a.came && helps:
+		case final && !a.came && helps && attempt < maxRequests:
 			s.log.Warn("language model refused the request, trying with less", "error", failure, "cause", failure.Err)
 			if more.images != given.images {
 				refused = failure
