@@ -57,7 +57,8 @@ func (c *Coordinator) Answer(ctx context.Context, key persistence.Key, asked per
 		answer.Metadata.Status == persistence.StatusInterrupted && answer.Metadata.Extra[extraFinish] == nil {
 		return nil, nil, nil
 	}
-	if t := c.Running(key); t != nil && t.events.message() == answer.ID {
+	// A turn whose end was announced without being saved does not learn when it is.
+	if t := c.Running(key); t != nil && t.events.message() == answer.ID && (!t.Ended() || t.result.Message.Parts != nil) {
 		return t, nil, nil
 	}
 	found := &Followed{store: c.cfg.Store, key: key, message: answer.ID}
