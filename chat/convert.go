@@ -50,6 +50,7 @@ func tokens(m llm.Message) int {
 type converter struct {
 	provider  string
 	maxOutput int // characters of one earlier tool output or input
+	tight     bool
 	entries   []entry
 	ids       map[string]bool // of calls
 	// lastAssistant is the last message of the assistant.
@@ -124,7 +125,9 @@ func (c *converter) step(s step, m *persistence.Message) {
 			Failed: p.State != persistence.ToolOutputAvailable,
 		}}
 		if cut := cutRunes(output, c.maxOutput); cut != output {
-			result.Content, result.full = cut, output
+			if result.Content = cut; !c.tight {
+				result.full = output
+			}
 		}
 		results = append(results, result)
 	}

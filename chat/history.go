@@ -30,6 +30,9 @@ type HistoryConfig struct {
 	MaxTokens int
 	// TrimChunkTokens is how far below MaxTokens to trim.
 	TrimChunkTokens int
+
+	// tight means that the model has refused a longer request: the last results are cut as earlier ones are.
+	tight bool
 }
 
 func (h HistoryConfig) withDefaults() HistoryConfig {
@@ -66,7 +69,7 @@ func (h HistoryConfig) Messages(thread []persistence.Message, provider string) [
 // entries is Messages before images are read.
 func (h HistoryConfig) entries(thread []persistence.Message, provider string) []entry {
 	h = h.withDefaults()
-	c := converter{provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4}
+	c := converter{provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4, tight: h.tight}
 	for i := range thread {
 		c.message(&thread[i])
 	}

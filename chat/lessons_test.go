@@ -206,6 +206,39 @@ func TestTooLongAfterATool(t *testing.T) {
 	}
 }
 
+// TestResultTooLongForTheModel cuts a tool's result that the model's context cannot hold, and leaves the rest alone.
+func TestResultTooLongForTheModel(t *testing.T) {
+	t.Parallel()
+	long := tool{"long", func(_ context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+		yield(result(toolkit.Result{Output: []byte(`"` + strings.Repeat("x", 30_000) + `"`)}), nil)
+	}}
+	provider := &fake{name: "fake"}
+	provider.answer = func(_ context.Context, _ int, req llm.Request, yield func(llm.Delta, error) bool) {
+		text := talk(req.Messages)
+		switch {
+		case len(text) > 5000:
+			yield(llm.Delta{}, &llm.Error{Kind: llm.KindTooLong, Status: 400, Message: "The conversation is too long."})
+		case strings.HasSuffix(text, "user: Go\n"):
+			for _, d := range calls("a", "long", "{}") {
+				yield(d, nil)
+			}
+		default:
+			yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
+		}
+	}
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, long), NoTitles: true})
+	b.say("one")
+	for _, words := range []string{"Go", "And?"} {
+		if r := b.say(words); r.Err != nil || r.Text != "ok" {
+			t.Fatalf("the turn %q ends with %q, %v", words, r.Text, r.Err)
+		}
+		last := talk(provider.seen()[len(provider.seen())-1].Messages)
+		if !strings.Contains(last, "user: one\n") || !strings.Contains(last, "user: Go\n") || !strings.Contains(last, "xxx […] <- a long") {
+			t.Errorf("the last request is\n%s", last)
+		}
+	}
+}
+
 // TestPictureForABlindModel: a picture that the model refuses fails the turn that shows it, but not those after it.
 func TestPictureForABlindModel(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ type prompt struct {
 // limit makes requests contain less of the thread; 0 changes nothing.
 func (p *prompt) limit(tokens int) {
 	if p.history = p.history.withDefaults(); tokens > 0 {
-		p.history.MaxTokens = min(p.history.MaxTokens, tokens)
+		p.history.MaxTokens, p.history.tight = min(p.history.MaxTokens, tokens), true
 	}
 }
 
@@ -41,14 +41,14 @@ func (p *prompt) shorten() bool {
 		}
 		return n
 	}
-	before, given := size(), p.history.MaxTokens
-	for p.history.MaxTokens > 1 {
+	before, given := size(), p.history
+	for p.history.tight = true; p.history.MaxTokens > 1; {
 		p.history.MaxTokens /= 2
 		if now := size(); now <= before/4*3 || now < before && p.history.MaxTokens == 1 {
 			return true
 		}
 	}
-	p.history.MaxTokens = given
+	p.history = given
 	return false
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
@@ -55,9 +56,9 @@ func (t *Turn) rounds() (FinishReason, error) {
 		last := round >= t.cfg.MaxToolRounds
 		t.draft.startStep(round == 0)
 		calls, stop, err := t.steps.step(slices.Concat(before, since), last)
-		for t.tooLong(err) && t.prompt.shorten() {
+		for t.tooLong(err) && (largeResults(before, since) && cutResults(since) || t.prompt.shorten() || cutResults(since)) {
 			before = t.prompt.messages(t.ctx, t.req.Key)
-			if calls, stop, err = t.steps.step(slices.Concat(before, since), last); err == nil {
+			if calls, stop, err = t.steps.step(slices.Concat(before, since), last); err == nil && t.prompt.history.tight {
 				t.lessons.learn(t.steps.model, concessions{history: t.prompt.history.MaxTokens})
 			}
 		}
@@ -91,6 +92,37 @@ func (t *Turn) tooLong(err error) bool {
 		return false
 	}
 	t.log.Warn("conversation too long for the language model, leaving out its beginning", "error", failure, "cause", failure.Err)
+	return true
+}
+
+// minResult is how much of a tool's result is left at least when a request is too long, in characters.
+const minResult = 2000
+
+// largeResults reports whether a result in this turn is larger than all that was said before.
+func largeResults(before, since []llm.Message) bool {
+	said := 0
+	for _, m := range before {
+		said += len(m.Content)
+	}
+	return slices.ContainsFunc(since, func(m llm.Message) bool { return m.Role == llm.RoleTool && len(m.Content) > said })
+}
+
+// cutResults halves the longest results of tools. It returns false if none is long.
+func cutResults(messages []llm.Message) bool {
+	longest := 0
+	for _, m := range messages {
+		if m.Role == llm.RoleTool {
+			longest = max(longest, utf8.RuneCountInString(m.Content))
+		}
+	}
+	if longest < 2*minResult {
+		return false
+	}
+	for i := range messages {
+		if messages[i].Role == llm.RoleTool {
+			messages[i].Content = cutRunes(messages[i].Content, longest/2)
+		}
+	}
 	return true
 }
 
