@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -42,5 +43,29 @@ func TestInvalidValue(t *testing.T) {
 		if got := b.do(t, "POST", "/text/session", `{"defaults":`+defaults+`}`); !strings.Contains(got.body, want) {
 			t.Errorf("the defaults %s are refused with %s, want %q", defaults, got.body, want)
 		}
+	}
+}
+
+// TestDatabaseAway checks that clients are told to try again later, unless they themselves went away.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	away := fmt.Errorf("%w: %w", persistence.ErrUnavailable, errors.New("dial tcp 10.0.0.5:5432: connection refused"))
+	for name, c := range map[string]struct {
+		err    error
+		status int
+		code   string
+	}{
+		"away":               {fmt.Errorf("read thread: %w", away), 503, "storage_unavailable"},
+		"taken for dead":     {fmt.Errorf("save message: %w", persistence.ErrFenced), 503, "storage_unavailable"},
+		"closed":             {fmt.Errorf("read thread: %w", persistence.ErrClosed), 503, "shutting_down"},
+		"a client that left": {fmt.Errorf("read thread: %w: %w", persistence.ErrUnavailable, context.Canceled), statusClientClosed, "client_closed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := classify(c.err)
+			if e.Status != c.status || e.Code != c.code || e.RetryAfter == 0 && c.status == 503 || strings.Contains(e.Message, "10.0.0.5") {
+				t.Errorf("%v becomes %d %s, retry after %s", c.err, e.Status, e, e.RetryAfter)
+			}
+		})
 	}
 }
