@@ -43,6 +43,7 @@ type pipeline struct {
 }
 
 func (p *pipeline) use(e *echo.Echo) {
+	e.Pre(before(resumeAddress))
 	e.Use(
 		p.recoverPanics,
 		p.logRequests,

@@ -43,6 +43,23 @@ func (h *streams) routes(r router) {
 // explain puts a failure into words for the client of a stream.
 func explain(err error) string { return classify(err).Message }
 
+// resumeAddress leads useChat to the route where it resumes. It appends that to the whole address that takes its
+// messages, and so to a query there: messages?sdk=7/CHAT/stream.
+func resumeAddress(c echo.Context) error {
+	r := c.Request()
+	query, appended := strings.CutSuffix(r.URL.RawQuery, "/stream")
+	chat := strings.LastIndexByte(query, '/')
+	if r.Method != http.MethodGet || !appended || chat < 0 || !strings.HasPrefix(r.URL.Path, "/api/threads/") || !strings.HasSuffix(r.URL.Path, "/messages") {
+		return nil
+	}
+	r.URL.RawQuery = query[:chat]
+	r.URL.Path += "/stream"
+	if r.URL.RawPath != "" {
+		r.URL.RawPath += "/stream"
+	}
+	return nil
+}
+
 // resume follows the turn that runs on a thread, from its beginning or from the event after a
 // number. Without a number the answer is 204 if no turn runs; with one, the rest of a turn that has
 // just ended is sent. The turn of another process is sent from its beginning in any case.
@@ -51,11 +68,15 @@ func (h *streams) resume(c echo.Context, key persistence.Key) error {
 	if err != nil {
 		return err
 	}
+	form := streamForm{}
+	if form.inStates, err = sdkAsksInStates(c); err != nil {
+		return err
+	}
 	if _, err := h.store.Thread(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
 	if t := h.chat.Running(key); t != nil && (turnID == "" || t.ID() == turnID) && (after >= 0 || !t.Ended()) {
-		return h.follow(c, key, after, func() (*chat.Turn, error) { return t, nil })
+		return h.stream(c, key, after, func() (anyTurn, error) { return t, nil }, form)
 	}
 	t, err := h.chat.Follow(c.Request().Context(), key)
 	switch {
@@ -64,7 +85,7 @@ func (h *streams) resume(c echo.Context, key persistence.Key) error {
 	case err != nil:
 		return orThread(err)
 	}
-	return h.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, streamForm{})
+	return h.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, form)
 }
 
 // resumePoint reads ?after=N, or the header with which a browser's EventSource reconnects, whose
@@ -81,12 +102,6 @@ func resumePoint(c echo.Context) (after int64, turnID string, err error) {
 		return 0, "", problem.BadRequest("invalid_value", "Last-Event-ID", "Last-Event-ID is not an id from this server.")
 	}
 	return n, turnID, nil
-}
-
-// follow follows a turn until it ends or the client goes away, which does not affect the turn. An
-// error before the first event is an ordinary answer.
-func (h *streams) follow(c echo.Context, key persistence.Key, after int64, turn func() (*chat.Turn, error)) error {
-	return h.stream(c, key, after, func() (anyTurn, error) { return turn() }, streamForm{})
 }
 
 // intoCall reports to a client that wants a stream that its text went into a live call: by a stream

@@ -290,6 +290,27 @@ func TestUseChatApproves(t *testing.T) {
 	}
 }
 
+// TestUseChatResumes resumes a turn at its question, at the addresses that useChat makes of those to which it sends.
+func TestUseChatResumes(t *testing.T) {
+	t.Parallel()
+	b := asking(t, nil, toolCalls("", "c1", "add", `{"a":1}`))
+	key := b.thread(t, access.LocalOwner)
+	path := messagesPath(key)
+	wantStatus(t, b.do(t, "GET", path+"?sdk=7/chat-1/stream", ""), 204)
+	turn := b.begin(t, key)
+	for _, address := range []string{path + "?sdk=7/chat-1/stream", path + "?x=a/b&sdk=7/chat-1/stream", path + "/chat-1/stream?sdk=7"} {
+		r := b.do(t, "GET", address, "")
+		wantStatus(t, r, 200)
+		if got := kinds(parseStream(t, r.body)); got != "start start-step tool-input-available tool-approval-request finish-step finish" {
+			t.Errorf("%s: the stream is %s", address, got)
+		}
+	}
+	wantError(t, b.do(t, "GET", path+"?sdk=x/chat-1/stream", ""), 400, "invalid_value")
+	wantError(t, b.do(t, "GET", "/api/threads/unknown/messages?sdk=7/chat-1/stream", ""), 404, "thread_not_found")
+	wantStatus(t, b.do(t, "GET", path+"?limit=5", ""), 200) // as ever
+	turn.Interrupt()
+}
+
 // TestPostImages sends images of the thread with and without a text.
 func TestPostImages(t *testing.T) {
 	t.Parallel()
