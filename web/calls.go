@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
-	"net/netip"
 	"net/url"
 
 	"github.com/labstack/echo/v4"
@@ -32,7 +31,6 @@ type calls struct {
 	live    *liveCall
 	remove  *remover
 	secrets *access.Secrets
-	proxies []netip.Prefix
 }
 
 func (h *calls) routes(r router) {
@@ -95,7 +93,7 @@ func (h *calls) start(c echo.Context) error {
 	}
 	h.metrics.callsStarted.Inc()
 	header := c.Response().Header()
-	header.Set(echo.HeaderLocation, access.Prefix(c.Request(), h.proxies)+"/v1/realtime/calls/"+url.PathEscape(started.CallID))
+	header.Set(echo.HeaderLocation, "/v1/realtime/calls/"+url.PathEscape(started.CallID))
 	header.Set(headerThreadID, started.ThreadID)
 	return c.Blob(http.StatusCreated, "application/sdp", []byte(started.Answer))
 }

@@ -316,25 +316,33 @@ func TestHangUp(t *testing.T) {
 	wantError(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token-of-tests")), 404, "call_not_found")
 }
 
-// TestLocationBelowAPath sets up calls behind proxies that serve the server below a path.
+// TestLocationBelowAPath makes things behind proxies that serve the server below a path.
 func TestLocationBelowAPath(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) {
 		tokens(c)
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
 	})
-	for name, c := range map[string]struct{ from, lastEvent, want string }{
-		"a proxy here":        {"127.0.0.1:4000", "/voice", "/voice" + callsPath},
-		"a trusted one":       {"10.1.2.3:4000", "/apps/voice", "/apps/voice" + callsPath},
-		"a stranger":          {"192.0.2.1:4000", "/voice", callsPath},
-		"no path":             {"127.0.0.1:4000", "", callsPath},
-		"another server":      {"127.0.0.1:4000", "//evil.example", callsPath},
-		"a path that goes up": {"127.0.0.1:4000", "/../voice", callsPath},
+	images := "/api/threads/" + b.thread(t, "alice").Thread + "/images"
+	for name, c := range map[string]struct{ from, prefix, want string }{
+		"a proxy here":        {"127.0.0.1:4000", "/voice", "/voice"},
+		"a trusted one":       {"10.1.2.3:4000", "/apps/voice/", "/apps/voice"},
+		"a stranger":          {"192.0.2.1:4000", "/voice", ""},
+		"no path":             {"127.0.0.1:4000", "", ""},
+		"another server":      {"127.0.0.1:4000", "//evil.example", ""},
+		"a path that goes up": {"127.0.0.1:4000", "/../voice", ""},
 	} {
-		r := b.do(t, "POST", callsPath, sdpOffer, sdpType, as("alice-token-of-tests"), from(c.from), header("X-Forwarded-Prefix", c.lastEvent))
-		wantStatus(t, r, http.StatusCreated)
-		if got := r.Header.Get("Location"); !strings.HasPrefix(got, c.want+"/call-") {
-			t.Errorf("%s: Location is %q", name, got)
+		for _, made := range []struct{ target, body, contentType, at string }{
+			{callsPath, sdpOffer, "application/sdp", callsPath + "/call-"},
+			{"/api/threads", "{}", "application/json", "/api/threads/"},
+			{"/text/session", "{}", "application/json", "/text/session/"},
+			{images, pngOf(t, 3, 2), "image/png", images + "/"},
+		} {
+			r := b.do(t, "POST", made.target, made.body, header("Content-Type", made.contentType), as("alice-token-of-tests"), from(c.from), header("X-Forwarded-Prefix", c.prefix))
+			wantStatus(t, r, http.StatusCreated)
+			if got := r.Header.Get("Location"); !strings.HasPrefix(got, c.want+made.at) {
+				t.Errorf("%s: Location of %s is %q", name, made.target, got)
+			}
 		}
 	}
 }

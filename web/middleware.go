@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -24,6 +25,8 @@ const apiCSP = "default-src 'none'; frame-ancestors 'none'"
 // pipeline is what every request passes through, from outside to inside.
 type pipeline struct {
 	origins *access.Origins
+	// proxies may say below which path clients reach this server.
+	proxies []netip.Prefix
 	// refuseForwarded rejects requests that came through a proxy: without authentication anyone
 	// would be the one local user.
 	refuseForwarded bool
@@ -48,6 +51,7 @@ func (p *pipeline) use(e *echo.Echo) {
 		p.recoverPanics,
 		p.logRequests,
 		before(responseHeaders),
+		before(p.locateBelow),
 		before(p.checkHost),
 		p.cors(),
 		before(func(c echo.Context) error { return p.origins.CheckCross(c.Request()) }),
@@ -154,6 +158,21 @@ func responseHeaders(c echo.Context) error {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set(echo.HeaderContentSecurityPolicy, apiCSP)
 	h.Set(echo.HeaderCacheControl, "no-store")
+	return nil
+}
+
+// locateBelow prepends to Location the path below which the client reaches this server.
+func (p *pipeline) locateBelow(c echo.Context) error {
+	prefix := access.Prefix(c.Request(), p.proxies)
+	if prefix == "" {
+		return nil
+	}
+	h := c.Response().Header()
+	c.Response().Before(func() {
+		if location := h.Get(echo.HeaderLocation); location != "" {
+			h.Set(echo.HeaderLocation, prefix+location)
+		}
+	})
 	return nil
 }
 

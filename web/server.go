@@ -80,7 +80,7 @@ type Config struct {
 	// Loopback means that the server listens on loopback: then only loopback names and the hosts of
 	// allowed origins are served.
 	Loopback bool
-	// TrustedProxies are the addresses, besides loopback, whose X-Forwarded-For is trusted.
+	// TrustedProxies are the addresses, besides loopback, whose X-Forwarded-For and X-Forwarded-Prefix are trusted.
 	TrustedProxies []netip.Prefix
 	Limits         access.Limits
 	// ShutdownTimeout limits how long [Server.Run] waits for requests and sockets after its context
@@ -159,7 +159,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	s := &Server{
 		auth: auth, dropUnread: dropUnread, shutdownTimeout: cfg.ShutdownTimeout, proxies: cfg.TrustedProxies, log: cfg.Logger,
 		pipeline: &pipeline{
-			origins: origins, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
+			origins: origins, proxies: cfg.TrustedProxies, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
 			bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), unread: unread, trace: cfg.Trace, log: cfg.Logger,
 		},
 		door:    &socketDoor{origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
@@ -176,7 +176,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true), text: admits(limits.Text), thread: admits(limits.Thread)}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
-		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, live, remove, auth.Secrets, cfg.TrustedProxies},
+		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, live, remove, auth.Secrets},
 		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events},
 		&threads{cfg.Store, cfg.Calls, remove, events},
 		&messages{cfg.Store},
