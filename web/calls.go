@@ -279,7 +279,8 @@ func readOfferForm(c echo.Context, boundary string) (offer, error) {
 	if boundary == "" {
 		return offer{}, problem.BadRequest("bad_body", "", "The multipart body has no boundary.")
 	}
-	r := multipart.NewReader(http.MaxBytesReader(nil, c.Request().Body, maxParts), boundary)
+	body := http.MaxBytesReader(nil, c.Request().Body, maxParts)
+	r := multipart.NewReader(body, boundary)
 	var o offer
 	seen := map[string]bool{}
 	for {
@@ -298,6 +299,10 @@ func readOfferForm(c echo.Context, boundary string) (offer, error) {
 		if err := o.readPart(part, name); err != nil {
 			return offer{}, err
 		}
+	}
+	// What follows the last part says nothing, but the body has to end.
+	if _, err := io.Copy(io.Discard, body); err != nil {
+		return offer{}, input.BodyError(err)
 	}
 	input.BodyComplete(c)
 	if o.sdp == "" {

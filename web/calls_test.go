@@ -105,6 +105,8 @@ func TestStartCallRefusesBadRequests(t *testing.T) {
 		"large sdp part":      {body: form("sdp", big), contentType: formType, status: 413, code: "too_large"},
 		"large session part":  {body: form("session", big, "sdp", sdpOffer), contentType: formType, status: 413, code: "too_large"},
 		"large unknown parts": {body: form("x", big, "y", big, "z", big, "sdp", sdpOffer), contentType: formType, status: 413, code: "too_large"},
+		"much after the form": {body: form("sdp", sdpOffer) + big + big + big, contentType: formType, status: 413, code: "too_large"},
+		"session not UTF-8":   {body: form("sdp", sdpOffer, "session", "{\"tools\":[{\"name\":\"\xff\"}]}"), contentType: formType, status: 400, code: "invalid_value"},
 		"session not JSON":    {body: form("sdp", sdpOffer, "session", "{"), contentType: formType, status: 400, code: "invalid_value"},
 		"session a list":      {body: form("sdp", sdpOffer, "session", "[]"), contentType: formType, status: 400, code: "invalid_value"},
 		"session of another kind": {body: form("sdp", sdpOffer, "session", `{"type":"transcription"}`), contentType: formType,

@@ -256,8 +256,9 @@ func TestSlowBodyIsCutOff(t *testing.T) {
 	b.pipeline.bodyTimeout = 20 * time.Millisecond
 	address, _ := b.run(t)
 	for name, c := range map[string]struct{ request, answer string }{
-		"read":     {"POST /v1/realtime/calls HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sdp\r\nContent-Length: 100\r\n\r\nv=0", "HTTP/1.1 400"},
-		"not read": {"POST /v1/realtime/calls/x/hangup HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nv=0", "HTTP/1.1 404"},
+		"read":         {"POST /v1/realtime/calls HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sdp\r\nContent-Length: 100\r\n\r\nv=0", "HTTP/1.1 400"},
+		"after a form": {"POST /v1/realtime/calls HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 1000\r\n\r\n" + form("sdp", sdpOffer), "HTTP/1.1 400"},
+		"not read":     {"POST /v1/realtime/calls/x/hangup HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nv=0", "HTTP/1.1 404"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,8 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
+
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
@@ -18,8 +20,8 @@ func sessionObject(raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) > maxSession {
 		return nil, problem.TooLarge("session", fmt.Sprintf("session is larger than %d bytes.", maxSession))
 	}
-	if !input.IsObject(raw) {
-		return nil, problem.BadRequest("invalid_value", "session", "session must be a JSON object.")
+	if !utf8.Valid(raw) || !input.IsObject(raw) {
+		return nil, problem.BadRequest("invalid_value", "session", "session must be a JSON object in UTF-8.")
 	}
 	var head struct {
 		Type json.RawMessage `json:"type"`
