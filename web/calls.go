@@ -144,8 +144,7 @@ func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret 
 	}
 	started, err := h.open(ctx, start, secret)
 	if err != nil && made && classify(err).Code != string(bridge.CodeCallActive) {
-		// Nothing was said on it. If another call of the same secret has it, it stays.
-		err = errors.Join(err, h.remove.thread(context.WithoutCancel(ctx), key))
+		err = errors.Join(err, h.remove.unused(context.WithoutCancel(ctx), key))
 	}
 	return started, err
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -244,6 +245,34 @@ func TestSecretsSecondCallKeepsTheFirst(t *testing.T) {
 	if threads := decode[threadPage](t, b.do(t, "GET", "/api/threads", "")).Threads; len(threads) != 1 {
 		t.Errorf("%d threads are left", len(threads))
 	}
+}
+
+// TestSecretsFailedCallLeavesTheNextOne has the call that made the thread fail when a second try is already live there,
+// as with a page that begins twice and cancels the first.
+func TestSecretsFailedCallLeavesTheNextOne(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	ek := mint(t, b, "").Value
+	entered, hold := make(chan struct{}, 1), make(chan struct{})
+	set := func(entered, hold chan struct{}, fail error) {
+		b.calls.mu.Lock()
+		defer b.calls.mu.Unlock()
+		b.calls.entered, b.calls.hold, b.calls.fail = entered, hold, fail
+	}
+	set(entered, hold, context.Canceled)
+	first := make(chan *answer, 1)
+	go func() { first <- b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek)) }()
+	<-entered
+	set(nil, nil, nil)
+	second := b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek))
+	wantStatus(t, second, 201)
+	close(hold)
+	wantStatus(t, <-first, statusClientClosed)
+	thread := second.Header.Get("X-Thread-Id")
+	if _, live := b.calls.Live(access.LocalOwner, thread); !live {
+		t.Error("the second call was hung up")
+	}
+	wantStatus(t, b.do(t, "GET", "/api/threads/"+thread, ""), 200)
 }
 
 // TestFixedSession has an application's server mint a secret with a session.

@@ -169,6 +169,15 @@ func (h *remover) thread(ctx context.Context, key persistence.Key) error {
 	return h.chat.DeleteSession(ctx, key)
 }
 
+// unused deletes a thread on which nothing was said, unless a call has it: that of a client's second try.
+func (h *remover) unused(ctx context.Context, key persistence.Key) error {
+	callID, _, err := h.live.find(ctx, key)
+	if err != nil || callID != "" {
+		return err
+	}
+	return h.chat.DeleteSession(ctx, key)
+}
+
 func callIsGone(err error) bool {
 	if e, ok := errors.AsType[*bridge.Error](err); ok {
 		return e.Code == bridge.CodeNoCall
