@@ -152,6 +152,14 @@ func TestExpiredSecretKeepsItsCall(t *testing.T) {
 	wantError(t, reconnect(b, "call-1", before), 404, "call_not_found") // which was taken over
 	wantStatus(t, b.do(t, "POST", callsPath+"/call-2/hangup", "", opener), 200)
 	wantError(t, reconnect(b, "call-2", opener), 404, "call_not_found")
+
+	kiosk := secret()
+	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, kiosk), 201)
+	b.clock.advance(23 * time.Hour)
+	wantStatus(t, reconnect(b, "call-3", kiosk), 200)
+	b.clock.advance(time.Hour)
+	wantError(t, reconnect(b, "call-3", kiosk), 401, "invalid_api_key")
+	wantStatus(t, reconnect(b, "call-3", secret()), 200) // the thread's
 }
 
 // TestExpiredSecretIsNoGuess presents one often, as a page does that does not know: nobody at its address

@@ -41,7 +41,7 @@ func (i Identity) IsProgram() bool { return i.program }
 
 // ClientSecret is a short-lived token with which a browser opens calls on one thread of one owner,
 // several one after the other, until it expires. Expiry does not end a call, and to reconnect it or to
-// hang up the secret stays good.
+// hang up the secret stays good for a day.
 type ClientSecret struct {
 	id      string    // of what is saved
 	Owner   string    `json:"-"`
