@@ -40,7 +40,8 @@ func TestStaticTokens(t *testing.T) {
 		"nothing":        {"", 401},
 		"wrong":          {"Bearer alice-tokem", 401},
 		"longer":         {"Bearer alice-token-of-tests1", 401},
-		"another scheme": {"Basic YWxpY2U6eA==", 401},
+		"another scheme": {"Digest YWxpY2U6eA==", 401},
+		"a password":     {"Basic YWxpY2U6eA==", 401},
 		"no token":       {"Bearer", 401},
 		"huge":           {"Bearer " + strings.Repeat("a", access.MaxToken+1), 401},
 		"not a JWT":      {"Bearer a.b.c", 401},
@@ -368,6 +369,7 @@ func TestPageSession(t *testing.T) {
 		t.Errorf("config %+v", got)
 	}
 	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, withCookie), 201)
+	wantStatus(t, b.do(t, "GET", "/api/config", "", withCookie, header("Authorization", "Basic YWxpY2U6eA==")), 200) // from a proxy's own sign-in
 	r = b.do(t, "POST", "/api/session", `{"token":"alice-token-of-tests"}`, header("Origin", "https://localhost:8080"))
 	if !cookieOf(t, r).Secure {
 		t.Error("the cookie of a page that came by HTTPS is not secure")

@@ -5,7 +5,13 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
+
+// idleTimeout is how long a connection may wait for another request: longer than a proxy keeps it, which otherwise
+// sends a request just when the server closes the connection, and answers it with a 502. nginx and AWS keep connections for one
+// minute, Caddy for two, Google for ten.
+const idleTimeout = 11 * time.Minute
 
 // maxIdleConns limits the connections that wait for another request. Browsers simply open a new
 // one.

@@ -92,13 +92,13 @@ func (a *Authenticator) identify(r *http.Request, by Peer, secretsToo bool, call
 	return a.Sessions.identify(r)
 }
 
-// bearer returns the token of the Authorization header and whether there is one.
+// bearer returns the token of the Authorization header and whether there is one. A name and password are for a proxy
+// in front, which passes them on: nobody signs in with them here.
 func bearer(r *http.Request) (token string, shown bool, err error) {
-	header := r.Header.Get("Authorization")
-	if header == "" {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if scheme == "" || strings.EqualFold(scheme, "Basic") {
 		return "", false, nil
 	}
-	scheme, token, _ := strings.Cut(header, " ")
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > MaxToken {
 		return "", false, problem.Unauthorized("The Authorization header must be: Bearer TOKEN.")
