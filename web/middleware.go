@@ -102,12 +102,10 @@ func (p *pipeline) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := time.Now()
 		c.Response().Header().Set(headerRequestID, uuid.NewString())
-		if !c.IsWebSocket() {
-			rc := http.NewResponseController(c.Response())
-			_ = rc.SetWriteDeadline(started.Add(answerTimeout))
-			stop := context.AfterFunc(p.unread, func() { _ = rc.SetWriteDeadline(time.Now()) })
-			defer stop()
-		}
+		rc := http.NewResponseController(c.Response())
+		_ = rc.SetWriteDeadline(started.Add(answerTimeout)) // which does not hold for a socket once it is one
+		stop := context.AfterFunc(p.unread, func() { _ = rc.SetWriteDeadline(time.Now()) })
+		defer stop()
 		err := next(c)
 		if err != nil {
 			// Here, so that the status is known. The handler writes at most once.

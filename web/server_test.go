@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -247,6 +248,32 @@ func TestRunWaitsForRequests(t *testing.T) {
 	}
 	if _, err := net.DialTimeout("tcp", address, time.Second); err == nil {
 		t.Error("it still listens")
+	}
+}
+
+// deadlined records whether an answer has a deadline.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (d *deadlined) SetWriteDeadline(until time.Time) error {
+	d.until = until
+	return nil
+}
+
+// TestAnswersHaveTime checks that a client that does not read its answer holds nothing for ever, whatever it calls itself.
+func TestAnswersHaveTime(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	for _, upgrade := range []string{"", "websocket"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+		r.Host = "localhost"
+		r.Header.Set("Upgrade", upgrade)
+		w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+		if b.ServeHTTP(w, r); w.Code != http.StatusOK || w.until.IsZero() {
+			t.Errorf("Upgrade %q: status %d, time until %v", upgrade, w.Code, w.until)
+		}
 	}
 }
 
