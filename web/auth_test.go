@@ -56,6 +56,22 @@ func TestStaticTokens(t *testing.T) {
 	}
 }
 
+// TestStaticTokenWithDots has one that looks like a JWT, where JWTs are accepted.
+func TestStaticTokenWithDots(t *testing.T) {
+	t.Parallel()
+	const token = "alice.token-of.tests"
+	b := setup(t, func(c *Config) {
+		c.Auth.JWTSecret = access.NewSecret("a secret of at least thirty-two bytes")
+		c.Auth.Tokens = []access.StaticToken{{Owner: "alice", Token: access.NewSecret(token)}}
+	})
+	r := b.do(t, "GET", "/api/config", "", as(token))
+	wantStatus(t, r, 200)
+	if got := decode[configAnswer](t, r); got.Owner != "alice" {
+		t.Errorf("owner %q", got.Owner)
+	}
+	wantStatus(t, b.do(t, "GET", "/api/config", "", header("Cookie", signIn(t, b, token))), 200)
+}
+
 func TestEveryRouteThatHoldsDataNeedsAuthentication(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tokens)
