@@ -72,14 +72,15 @@ func streamed(t *testing.T, body string) string {
 }
 
 // TestUseChatApprovesElsewhere sends the answers to approval requests to a server that
-// does not run the turn: the stream continues there.
+// does not run the turn, but the one before: the stream continues there.
 func TestUseChatApprovesElsewhere(t *testing.T) {
 	t.Parallel()
 	b := asking(t, nil, toolCalls("", "c1", "add", `{"a":1}`, "c2", "broken", `{}`), words("Done."))
-	cfg, _ := scriptedChat(words("never asked"))
+	cfg, _ := scriptedChat(words("Before."))
 	other := b.otherProcess(t, cfg)
 	key := b.thread(t, access.LocalOwner)
 	path := messagesPath(key) + "?sdk=7"
+	wantStatus(t, other.do(t, "POST", path, `{"content":"before"}`), 200)
 	r := b.do(t, "POST", path, uiSaid("mine", "hello"))
 	wantStatus(t, r, 200)
 	asked := parseStream(t, r.body)
@@ -95,7 +96,7 @@ func TestUseChatApprovesElsewhere(t *testing.T) {
 		!strings.HasSuffix(got, "start-step text-start text-delta text-end finish-step finish") || strings.Contains(got, "tool-input") {
 		t.Errorf("the stream goes on with %s", got)
 	}
-	if all := b.messages(t, key); len(all) != 2 || all[1].Metadata.Status != persistence.StatusCompleted {
+	if all := b.messages(t, key); len(all) != 4 || all[3].Metadata.Status != persistence.StatusCompleted {
 		t.Errorf("the thread has %d messages", len(all))
 	}
 	wantError(t, other.do(t, "POST", path, body), 409, "approval_not_pending")

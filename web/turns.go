@@ -224,7 +224,7 @@ func (h *turns) postChat(c echo.Context, key persistence.Key, body *useChat, ins
 		if len(decided) == 0 {
 			return problem.BadRequest("invalid_value", "messages", "The last message must be from the user, or hold answers to approvals.")
 		}
-		return h.resumeTurn(c, key, decided)
+		return h.resumeTurn(c, key, last.ID, decided)
 	}
 	var text string
 	var images []chat.Image
@@ -321,8 +321,8 @@ func (h *turns) askedBefore(ctx context.Context, key persistence.Key, body *useC
 	return asked, false, chat.ErrNoMessage
 }
 
-// resumeTurn takes the decisions on approvals, and resumes the stream that ended at the questions.
-func (h *turns) resumeTurn(c echo.Context, key persistence.Key, decided []chat.Decision) error {
+// resumeTurn takes the decisions on approvals in an answer, and resumes its stream, which ended at the questions.
+func (h *turns) resumeTurn(c echo.Context, key persistence.Key, messageID string, decided []chat.Decision) error {
 	answered := map[string]bool{}
 	for _, d := range decided {
 		err := h.chat.Decide(c.Request().Context(), key, d)
@@ -338,7 +338,8 @@ func (h *turns) resumeTurn(c echo.Context, key persistence.Key, decided []chat.D
 		return notAsked
 	}
 	form := streamForm{inStates: true, after: answered}
-	if t := h.chat.Running(key); t != nil {
+	// An earlier turn that ended here does not hide the one that another process runs.
+	if t := h.chat.Running(key); t != nil && (!t.Ended() || t.MessageID() == messageID) {
 		err := h.streams.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, form)
 		if c.Request().Context().Err() != nil {
 			t.Interrupt()
