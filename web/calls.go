@@ -35,6 +35,7 @@ type calls struct {
 
 func (h *calls) routes(r router) {
 	r.POST("/v1", notHere)
+	r.POST("/v1/realtime", notHere) // where the beta of the API had them
 	r.POST("/v1/realtime/calls", h.start, r.userOrSecret)
 	r.POST("/v1/realtime/calls/:call_id/reconnect", h.reconnect, r.userOrSecret)
 	r.POST("/v1/realtime/calls/:call_id/hangup", h.hangUp, r.userOrSecret)

@@ -324,9 +324,11 @@ func TestFixedSession(t *testing.T) {
 	}
 	wantError(t, b.do(t, "POST", secretsPath, `{"client_may_change":["model"]}`, as("alice-token-of-tests")), 400, "invalid_value")
 	wantError(t, b.do(t, "POST", secretsPath, `{"client_may_change":"tools"}`, as("alice-token-of-tests")), 400, "invalid_value")
-	r = b.do(t, "POST", "/v1", sdpOffer, sdpType)
-	wantError(t, r, 404, "not_found")
-	if !strings.Contains(r.body, "/v1/realtime/calls") {
-		t.Errorf("it is told %s", r.body)
+	for _, base := range []string{"/v1", "/v1/realtime?model=x"} {
+		r = b.do(t, "POST", base, sdpOffer, sdpType)
+		wantError(t, r, 404, "not_found")
+		if !strings.Contains(r.body, "/v1/realtime/calls") {
+			t.Errorf("%s: it is told %s", base, r.body)
+		}
 	}
 }
