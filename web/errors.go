@@ -48,10 +48,10 @@ func classify(err error) *problem.Error {
 		return problem.BadRequest("invalid_value", "", persistence.Reason(err)+".")
 	case errors.Is(err, persistence.ErrConflict):
 		return &problem.Error{Status: http.StatusConflict, Code: "conflict", Message: "This conflicts with what is already saved."}
-	case errors.Is(err, context.Canceled):
-		return &problem.Error{Status: statusClientClosed, Code: "client_closed", Message: "The client closed the request."}
 	case errors.Is(err, persistence.ErrClosed):
 		return problem.ErrShuttingDown
+	case errors.Is(err, context.Canceled):
+		return &problem.Error{Status: statusClientClosed, Code: "client_closed", Message: "The client closed the request."}
 	case errors.Is(err, persistence.ErrUnavailable), errors.Is(err, persistence.ErrFenced):
 		return &problem.Error{
 			Status: http.StatusServiceUnavailable, Code: string(bridge.CodeStorageFull), RetryAfter: problem.ErrShuttingDown.RetryAfter,

@@ -58,6 +58,7 @@ func TestDatabaseAway(t *testing.T) {
 		"away":               {fmt.Errorf("read thread: %w", away), 503, "storage_unavailable"},
 		"taken for dead":     {fmt.Errorf("save message: %w", persistence.ErrFenced), 503, "storage_unavailable"},
 		"closed":             {fmt.Errorf("read thread: %w", persistence.ErrClosed), 503, "shutting_down"},
+		"closed meanwhile":   {fmt.Errorf("read thread: %w: %w", persistence.ErrClosed, context.Canceled), 503, "shutting_down"},
 		"a client that left": {fmt.Errorf("read thread: %w: %w", persistence.ErrUnavailable, context.Canceled), statusClientClosed, "client_closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
