@@ -113,6 +113,7 @@ func wantSeen(t *testing.T, generation string, out []byte) {
 		"stopped":     "interrupted",
 		"valid":       true,
 		"after":       "Yes, I remember what we said earlier on this thread. You said: Tell me a long story.",
+		"resumed":     "assistant ready",
 	}
 	if generation == "5" { // has no approvals
 		want["approvals"] = []any{}

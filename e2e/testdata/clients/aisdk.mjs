@@ -12,12 +12,13 @@ const ai = await import(pathToFileURL(core).href);
 
 const states = Number(generation) >= 6;
 const url = `${base}/api/threads/${thread}`;
+const api = `${url}/messages${states ? `?sdk=${generation}` : ''}`;
 const seen = { finishes: [], errors: [], bodies: [], data: [] };
 
 const chat = new Chat({
   id: thread,
   transport: new ai.DefaultChatTransport({
-    api: `${url}/messages${states ? `?sdk=${generation}` : ''}`,
+    api,
     fetch: (input, init) => {
       seen.bodies.push(Object.keys(JSON.parse(init.body)).sort().join(' '));
       return fetch(input, init);
@@ -106,6 +107,21 @@ seen.valid = checked === undefined ? 'not checked' : checked.success || checked.
 chat.messages = all;
 await chat.sendMessage({ text: 'What did I say before?' });
 seen.after = texts(last());
+
+// A page that is loaded meanwhile goes on with the turn that is running.
+const told = fetch(`${url}/messages`, {
+  method: 'POST',
+  headers: { 'Content-Type': 'application/json' },
+  body: JSON.stringify({ content: 'Tell me a long story.' }),
+});
+await until(async () => (await saved()).at(-1).metadata.status === 'in_progress');
+const loaded = new Chat({ id: thread, transport: new ai.DefaultChatTransport({ api }) });
+const resumed = loaded.resumeStream();
+await until(() => loaded.messages.length > 0 && texts(loaded.messages[0]) !== '');
+await fetch(`${url}/interrupt`, { method: 'POST' });
+await resumed;
+await (await told).json();
+seen.resumed = `${loaded.messages[0].role} ${loaded.status}`;
 seen.bodies = [...new Set(seen.bodies)];
 seen.data = [...new Set(seen.data)].sort();
 console.log(JSON.stringify(seen, null, 1));
