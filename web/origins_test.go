@@ -64,7 +64,7 @@ func TestCrossOrigin(t *testing.T) {
 
 func TestCORS(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *Config) { c.AllowedOrigins = []string{"https://app.example.org"} })
+	b := setup(t, func(c *Config) { c.AllowedOrigins = []string{"https://app.example.org", "capacitor://localhost"} })
 	preflight := func(origin string) *answer {
 		return b.do(t, "OPTIONS", callsPath, "", header("Origin", origin), header("Access-Control-Request-Method", "POST"),
 			header("Access-Control-Request-Headers", "authorization,content-type,x-openai-agents-sdk"))
@@ -85,7 +85,11 @@ func TestCORS(t *testing.T) {
 	if got := r.Header.Get("Access-Control-Expose-Headers"); got != "Location,X-Thread-Id,X-Request-Id,Retry-After" {
 		t.Errorf("exposed: %q", got)
 	}
-	for _, origin := range []string{"https://evil.example", "null", "https://app.example.org.evil.example", "https://appXexample.org"} {
+	if got := preflight("capacitor://localhost").Header.Get("Access-Control-Allow-Origin"); got != "capacitor://localhost" {
+		t.Errorf("a page in an app: %q", got)
+	}
+	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, header("Origin", "capacitor://localhost"), header("Sec-Fetch-Site", "cross-site")), 201)
+	for _, origin := range []string{"https://evil.example", "null", "tauri://localhost", "https://app.example.org.evil.example", "https://appXexample.org"} {
 		if got := preflight(origin).Header.Get("Access-Control-Allow-Origin"); got != "" {
 			t.Errorf("origin %s is allowed: %q", origin, got)
 		}
@@ -95,7 +99,7 @@ func TestCORS(t *testing.T) {
 func TestParseOrigin(t *testing.T) {
 	t.Parallel()
 	for origin, ok := range map[string]bool{
-		"https://a.example": true, "http://localhost:5173": true, "http://[::1]:80": true,
+		"https://a.example": true, "http://localhost:5173": true, "http://[::1]:80": true, "capacitor://localhost": true, "tauri://localhost": true,
 		"": false, "*": false, "https://*.a.example": false, "a.example": false, "https://": false, "https://a.example/": false,
 		"https://a.example/x": false, "https://u:p@a.example": false, "ftp://a.example": false, "https://a.example?x": false, "https://:80": false,
 	} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"voicebridge/web/problem"
@@ -42,11 +43,14 @@ func NewOrigins(allowed []string, loopback bool) (*Origins, error) {
 	return o, nil
 }
 
+// schemes are those of pages, among them pages in apps (Capacitor, Ionic, Tauri) and in browsers' extensions.
+var schemes = []string{"http", "https", "capacitor", "ionic", "tauri", "chrome-extension", "moz-extension"}
+
 // ParseOrigin checks that s is an origin: only a scheme and a host, with a port or without. It returns the
 // origin as browsers send it, without a port that is the scheme's default.
 func ParseOrigin(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.Hostname() == "" {
+	if err != nil || !slices.Contains(schemes, u.Scheme) || u.Host == "" || u.Hostname() == "" {
 		return nil, fmt.Errorf("allowed origin %q is not of the form https://host[:port]", s)
 	}
 	if u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(u.Host, "*?\\") {
