@@ -30,6 +30,7 @@ func readChatBody(c echo.Context, dst any) error {
 	// It is known by now whose conversation it is. In tests, not every ResponseWriter has deadlines.
 	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(bodyTimeout + timeToArrive(maxChatBody)))
 	body, err := shortened(c.Request().Body)
+	answerSoon(c) // the body may have taken longer than an answer may
 	if err != nil {
 		return err
 	}

@@ -262,6 +262,31 @@ func (d *deadlined) SetWriteDeadline(until time.Time) error {
 	return nil
 }
 
+// bodyEnd is the end of a body, which notes what time the answer had until then.
+type bodyEnd struct {
+	answer *deadlined
+	until  time.Time
+}
+
+func (e *bodyEnd) Read([]byte) (int, error) {
+	e.until = e.answer.until
+	return 0, io.EOF
+}
+
+// TestAnswerAfterALongBody gives the answer to a conversation its whole time once that has arrived.
+func TestAnswerAfterALongBody(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+	end := &bodyEnd{answer: w}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, messagesPath(b.thread(t, access.LocalOwner)), io.MultiReader(strings.NewReader(`{"content":""}`), end))
+	r.Host = "localhost"
+	r.Header.Set("Content-Type", "application/json")
+	if b.ServeHTTP(w, r); w.Code != http.StatusBadRequest || end.until.IsZero() || !w.until.After(end.until) {
+		t.Errorf("status %d, time until %v, and before the end of the body until %v", w.Code, w.until, end.until)
+	}
+}
+
 // TestAnswersHaveTime checks that a client that does not read its answer holds nothing for ever, whatever it calls itself.
 func TestAnswersHaveTime(t *testing.T) {
 	t.Parallel()
