@@ -1,11 +1,14 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -69,7 +72,7 @@ func (h *images) add(c echo.Context, key persistence.Key) error {
 	return c.JSON(http.StatusCreated, imageAnswer{saved.ID, saved.MediaType, saved.Width, saved.Height, url})
 }
 
-// read returns an image, which never changes.
+// read returns an image, or a sound, which never change; or a part of it, as which Safari plays sounds.
 func (h *images) read(c echo.Context, key persistence.Key) error {
 	noImage := problem.NotFound("image_not_found", "There is no such image on this thread.")
 	id := c.Param("image_id")
@@ -83,6 +86,10 @@ func (h *images) read(c echo.Context, key persistence.Key) error {
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(echo.HeaderCacheControl, "private, max-age=31536000, immutable")
-	return c.Blob(http.StatusOK, saved.MediaType, saved.Data)
+	header := c.Response().Header()
+	header.Set(echo.HeaderCacheControl, "private, max-age=31536000, immutable")
+	header.Set(echo.HeaderContentType, saved.MediaType)
+	header.Set("Etag", strconv.Quote(saved.ID))
+	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(saved.Data))
+	return nil
 }

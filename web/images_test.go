@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"image/gif"
 	"image/png"
@@ -39,6 +40,12 @@ func TestImages(t *testing.T) {
 	if r.body != picture || r.Header.Get("Content-Type") != "image/png" || r.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%d bytes of %s", len(r.body), r.Header.Get("Content-Type"))
 	}
+	r = b.do(t, "GET", got.URL, "", alice, header("Range", "bytes=0-1"), header("Accept-Encoding", "gzip")) // as Safari asks for a sound
+	wantStatus(t, r, 206)
+	if r.body != picture[:2] || r.Header.Get("Content-Range") != fmt.Sprintf("bytes 0-1/%d", len(picture)) || r.Header.Get("Content-Encoding") != "" {
+		t.Errorf("a part: %q with %v", r.body, r.Header)
+	}
+	wantStatus(t, b.do(t, "GET", got.URL, "", alice, header("If-None-Match", r.Header.Get("Etag"))), 304)
 	var moving bytes.Buffer
 	if err := gif.Encode(&moving, image.NewGray(image.Rect(0, 0, 1, 1)), nil); err != nil {
 		t.Fatal(err)

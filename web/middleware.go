@@ -60,10 +60,12 @@ func (p *pipeline) use(e *echo.Echo) {
 		middleware.GzipWithConfig(middleware.GzipConfig{
 			// The compressing writer holds back a WebSocket's 101, and proxies hold back the events
 			// of a compressed stream, which useChat does not ask for by its Accept. A session
-			// description is small, and a compressor has buffers of 800 KB.
+			// description is small, and a compressor has buffers of 800 KB. An image is compressed, and
+			// parts of it are counted in bytes of what is not.
 			Skipper: func(c echo.Context) bool {
 				turn := c.Request().Method == http.MethodPost && c.Path() == "/api/threads/:id/messages"
-				return c.IsWebSocket() || isStream(c) || turn || strings.HasPrefix(c.Request().URL.Path, "/v1/realtime/calls")
+				image := c.Path() == "/api/threads/:id/images/:image_id"
+				return c.IsWebSocket() || isStream(c) || turn || image || strings.HasPrefix(c.Request().URL.Path, "/v1/realtime/calls")
 			},
 			MinLength: 1024,
 		}),
