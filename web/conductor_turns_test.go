@@ -6,28 +6,38 @@ import (
 	"voicebridge/chat"
 )
 
+// TestConductorIsBusyElsewhere has another turn on the thread, or as many on others as the owner may have.
 func TestConductorIsBusyElsewhere(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, nil, held("One.", nil), words("Yes."))
-	app := st.connect(t, st.key, "")
-	turn, err := st.chat.Turn(t.Context(), chat.TurnRequest{Key: st.key, Text: "typed"})
-	if err != nil {
-		t.Fatal(err)
+	for code, turnsPerOwner := range map[string]int{"agent_busy": 0, "too_many_turns": 1} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, func(c *chat.Config) { c.TurnsPerOwner = turnsPerOwner }, held("One.", nil), words("Yes."))
+			app := st.connect(t, st.key, "")
+			key := st.key
+			if turnsPerOwner > 0 {
+				key = st.thread(t, key.Owner)
+			}
+			turn, err := st.chat.Turn(t.Context(), chat.TurnRequest{Key: key, Text: "typed"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for e, err := range turn.Events(within(t), 0) { // until the model has been asked
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.Type == chat.EventTextDelta {
+					break
+				}
+			}
+			app.say("hi")
+			app.want("error " + code + "\nstate idle")
+			turn.Interrupt()
+			<-turn.Done()
+			app.say("hi")
+			app.want(answered("hi", "Yes."))
+		})
 	}
-	for e, err := range turn.Events(within(t), 0) { // until the model has been asked
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.Type == chat.EventTextDelta {
-			break
-		}
-	}
-	app.say("hi")
-	app.want("error agent_busy\nstate idle")
-	turn.Interrupt()
-	<-turn.Done()
-	app.say("hi")
-	app.want(answered("hi", "Yes."))
 }
 
 func TestConductorGivesWayToACall(t *testing.T) {

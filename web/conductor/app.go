@@ -59,15 +59,18 @@ func (a *app) take(ctx context.Context, kind websocket.MessageType, message io.R
 	if err := a.refuse(refused); err != nil {
 		return err
 	}
-	if !threadIsTaken(a.cfg.Explain(refused)) || a.sessions.undelivered(a.session) > 0 {
+	if !prevented(a.cfg.Explain(refused)) || a.sessions.undelivered(a.session) > 0 {
 		return nil
 	}
 	// The app may have shown itself as thinking, and no turn will end that.
 	return a.socket.Write(a.state("idle"))
 }
 
-// threadIsTaken reports whether no turn could begin because another turn or a call has the thread.
-func threadIsTaken(e *problem.Error) bool { return e.Code == "agent_busy" || e.Code == "call_active" }
+// prevented reports whether no turn could begin although nothing is wrong with the envelope: another turn or a call has the
+// thread, or a limit or a failure is in the way.
+func prevented(e *problem.Error) bool {
+	return e.Code == "agent_busy" || e.Code == "call_active" || e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError
+}
 
 func (a *app) handle(ctx context.Context, kind websocket.MessageType, data []byte) error {
 	if len(data) > maxEnvelope {
