@@ -216,12 +216,20 @@ func (s sqliteQueries) FirstMessageAfter(ctx context.Context, arg pgdb.FirstMess
 	return pgdb.FirstMessageAfterRow(r), err
 }
 
+func (s sqliteQueries) ForgetDrafts(ctx context.Context) error {
+	return s.q.ForgetDrafts(ctx)
+}
+
 func (s sqliteQueries) ForgetInstances(ctx context.Context, arg pgdb.ForgetInstancesParams) error {
 	return s.q.ForgetInstances(ctx, sqlitedb.ForgetInstancesParams(arg))
 }
 
 func (s sqliteQueries) ForgetLegs(ctx context.Context, arg pgdb.ForgetLegsParams) error {
 	return s.q.ForgetLegs(ctx, sqlitedb.ForgetLegsParams(arg))
+}
+
+func (s sqliteQueries) ForgetOldLegs(ctx context.Context, arg pgdb.ForgetOldLegsParams) error {
+	return s.q.ForgetOldLegs(ctx, sqlitedb.ForgetOldLegsParams(arg))
 }
 
 func (s sqliteQueries) ForgetRates(ctx context.Context, arg pgdb.ForgetRatesParams) error {

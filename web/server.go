@@ -29,6 +29,7 @@ import (
 type store interface {
 	threadStore
 	messageStore
+	messageReader
 	watcher
 	usageStore
 	healthReader

@@ -41,6 +41,19 @@ func (q *Queries) EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64
 	return result.RowsAffected(), nil
 }
 
+const forgetDrafts = `-- name: ForgetDrafts :exec
+DELETE FROM drafts WHERE NOT EXISTS (
+    SELECT 1 FROM messages AS m WHERE m.id = drafts.message_id AND m.status = 'in_progress'
+)
+`
+
+// ForgetDrafts deletes drafts that were saved at the moment when their message was finished
+// or deleted by somebody else.
+func (q *Queries) ForgetDrafts(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, forgetDrafts)
+	return err
+}
+
 const listDrafts = `-- name: ListDrafts :many
 SELECT message_id, start, text FROM drafts WHERE message_id = $1 ORDER BY start
 `

@@ -80,14 +80,15 @@ type Image struct {
 }
 
 type Instance struct {
-	ID        string
-	Host      string
-	Process   string
-	Beats     int64
-	BeatAt    dbtype.Time
-	StartedAt dbtype.Time
-	EndedAt   *dbtype.Time
-	Shards    int64
+	ID         string
+	Host       string
+	Process    string
+	Beats      int64
+	BeatAt     dbtype.Time
+	StartedAt  dbtype.Time
+	EndedAt    *dbtype.Time
+	Shards     int64
+	ReadsNotes bool
 }
 
 type Message struct {

@@ -149,16 +149,17 @@ func (q *Queries) ListCommands(ctx context.Context, arg ListCommandsParams) ([]C
 }
 
 const listenTo = `-- name: ListenTo :exec
-UPDATE instances SET shards = ?1 WHERE id = ?2
+UPDATE instances SET shards = ?1, reads_notes = ?2 WHERE id = ?3
 `
 
 type ListenToParams struct {
-	Shards int64
-	ID     string
+	Shards     int64
+	ReadsNotes bool
+	ID         string
 }
 
 func (q *Queries) ListenTo(ctx context.Context, arg ListenToParams) error {
-	_, err := q.exec(ctx, q.listenToStmt, listenTo, arg.Shards, arg.ID)
+	_, err := q.exec(ctx, q.listenToStmt, listenTo, arg.Shards, arg.ReadsNotes, arg.ID)
 	return err
 }
 

@@ -174,11 +174,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.firstMessageAfterStmt, err = db.PrepareContext(ctx, firstMessageAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstMessageAfter: %w", err)
 	}
+	if q.forgetDraftsStmt, err = db.PrepareContext(ctx, forgetDrafts); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetDrafts: %w", err)
+	}
 	if q.forgetInstancesStmt, err = db.PrepareContext(ctx, forgetInstances); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetInstances: %w", err)
 	}
 	if q.forgetLegsStmt, err = db.PrepareContext(ctx, forgetLegs); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetLegs: %w", err)
+	}
+	if q.forgetOldLegsStmt, err = db.PrepareContext(ctx, forgetOldLegs); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetOldLegs: %w", err)
 	}
 	if q.forgetRatesStmt, err = db.PrepareContext(ctx, forgetRates); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetRates: %w", err)
@@ -699,6 +705,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing firstMessageAfterStmt: %w", cerr)
 		}
 	}
+	if q.forgetDraftsStmt != nil {
+		if cerr := q.forgetDraftsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetDraftsStmt: %w", cerr)
+		}
+	}
 	if q.forgetInstancesStmt != nil {
 		if cerr := q.forgetInstancesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing forgetInstancesStmt: %w", cerr)
@@ -707,6 +718,11 @@ func (q *Queries) Close() error {
 	if q.forgetLegsStmt != nil {
 		if cerr := q.forgetLegsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing forgetLegsStmt: %w", cerr)
+		}
+	}
+	if q.forgetOldLegsStmt != nil {
+		if cerr := q.forgetOldLegsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetOldLegsStmt: %w", cerr)
 		}
 	}
 	if q.forgetRatesStmt != nil {
@@ -1238,8 +1254,10 @@ type Queries struct {
 	failTextResponsesStmt         *sql.Stmt
 	failTextToolCallsStmt         *sql.Stmt
 	firstMessageAfterStmt         *sql.Stmt
+	forgetDraftsStmt              *sql.Stmt
 	forgetInstancesStmt           *sql.Stmt
 	forgetLegsStmt                *sql.Stmt
+	forgetOldLegsStmt             *sql.Stmt
 	forgetRatesStmt               *sql.Stmt
 	getAccessTokenStmt            *sql.Stmt
 	getApprovalStmt               *sql.Stmt
@@ -1384,8 +1402,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		failTextResponsesStmt:         q.failTextResponsesStmt,
 		failTextToolCallsStmt:         q.failTextToolCallsStmt,
 		firstMessageAfterStmt:         q.firstMessageAfterStmt,
+		forgetDraftsStmt:              q.forgetDraftsStmt,
 		forgetInstancesStmt:           q.forgetInstancesStmt,
 		forgetLegsStmt:                q.forgetLegsStmt,
+		forgetOldLegsStmt:             q.forgetOldLegsStmt,
 		forgetRatesStmt:               q.forgetRatesStmt,
 		getAccessTokenStmt:            q.getAccessTokenStmt,
 		getApprovalStmt:               q.getApprovalStmt,

@@ -49,15 +49,18 @@ func (q *Queries) EndInstance(ctx context.Context, arg EndInstanceParams) (int64
 }
 
 const forgetInstances = `-- name: ForgetInstances :exec
-DELETE FROM instances WHERE ended_at < ?1
+DELETE FROM instances WHERE ended_at < ?1 OR beat_at < ?2
 `
 
 type ForgetInstancesParams struct {
-	Before *dbtype.Time
+	Before      *dbtype.Time
+	SilentSince dbtype.Time
 }
 
+// ForgetInstances deletes instances that ended before a time, or had their last heartbeat
+// before one and left nothing open, so that nobody ended them.
 func (q *Queries) ForgetInstances(ctx context.Context, arg ForgetInstancesParams) error {
-	_, err := q.exec(ctx, q.forgetInstancesStmt, forgetInstances, arg.Before)
+	_, err := q.exec(ctx, q.forgetInstancesStmt, forgetInstances, arg.Before, arg.SilentSince)
 	return err
 }
 
@@ -117,7 +120,7 @@ func (q *Queries) LeaveInstance(ctx context.Context, arg LeaveInstanceParams) er
 }
 
 const listInstances = `-- name: ListInstances :many
-SELECT id, host, process, beats, beat_at, started_at, ended_at, shards FROM instances
+SELECT id, host, process, beats, beat_at, started_at, ended_at, shards, reads_notes FROM instances
 `
 
 func (q *Queries) ListInstances(ctx context.Context) ([]Instance, error) {
@@ -138,6 +141,7 @@ func (q *Queries) ListInstances(ctx context.Context) ([]Instance, error) {
 			&i.StartedAt,
 			&i.EndedAt,
 			&i.Shards,
+			&i.ReadsNotes,
 		); err != nil {
 			return nil, err
 		}

@@ -88,6 +88,23 @@ func (q *Queries) ForgetLegs(ctx context.Context, arg ForgetLegsParams) error {
 	return err
 }
 
+const forgetOldLegs = `-- name: ForgetOldLegs :exec
+DELETE FROM upstream_legs
+WHERE hung_up_at IS NULL AND started_at < ?1
+    AND NOT EXISTS (SELECT 1 FROM threads AS t WHERE t.id = upstream_legs.thread_id)
+`
+
+type ForgetOldLegsParams struct {
+	Before dbtype.Time
+}
+
+// ForgetOldLegs deletes the legs of deleted threads that could not be hung up since a
+// time: by now the upstream has ended them by itself.
+func (q *Queries) ForgetOldLegs(ctx context.Context, arg ForgetOldLegsParams) error {
+	_, err := q.exec(ctx, q.forgetOldLegsStmt, forgetOldLegs, arg.Before)
+	return err
+}
+
 const legHungUp = `-- name: LegHungUp :exec
 UPDATE upstream_legs SET hung_up_at = ?1, ended_at = COALESCE(ended_at, ?1)
 WHERE call_id = ?2 AND generation = ?3 AND hung_up_at IS NULL

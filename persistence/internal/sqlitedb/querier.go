@@ -82,9 +82,17 @@ type Querier interface {
 	FailTextResponses(ctx context.Context, arg FailTextResponsesParams) error
 	FailTextToolCalls(ctx context.Context, arg FailTextToolCallsParams) error
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
+	// ForgetDrafts deletes drafts that were saved at the moment when their message was finished
+	// or deleted by somebody else.
+	ForgetDrafts(ctx context.Context) error
+	// ForgetInstances deletes instances that ended before a time, or had their last heartbeat
+	// before one and left nothing open, so that nobody ended them.
 	ForgetInstances(ctx context.Context, arg ForgetInstancesParams) error
 	// ForgetLegs deletes the legs of a call that were hung up, if its thread is gone.
 	ForgetLegs(ctx context.Context, arg ForgetLegsParams) error
+	// ForgetOldLegs deletes the legs of deleted threads that could not be hung up since a
+	// time: by now the upstream has ended them by itself.
+	ForgetOldLegs(ctx context.Context, arg ForgetOldLegsParams) error
 	ForgetRates(ctx context.Context, arg ForgetRatesParams) error
 	GetAccessToken(ctx context.Context, arg GetAccessTokenParams) (AccessToken, error)
 	GetApproval(ctx context.Context, arg GetApprovalParams) (GetApprovalRow, error)
@@ -152,7 +160,8 @@ type Querier interface {
 	ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsParams) ([]ListOpenApprovalsRow, error)
 	ListOpenCalls(ctx context.Context, arg ListOpenCallsParams) ([]Call, error)
 	// ListOpenInstances lists the instances that have something open. This file's queries
-	// cover all owners: they are for recovery, not for clients of the API.
+	// cover all owners: they are for recovery, not for clients of the API. SQLite does not see
+	// that what is being sent is not sent yet, and has an index only of that.
 	ListOpenInstances(ctx context.Context) ([]string, error)
 	// ListOpenMessages includes finished messages with a running tool call. The order keeps
 	// two recoveries from waiting for each other.

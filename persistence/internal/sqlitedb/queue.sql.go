@@ -341,7 +341,7 @@ func (q *Queries) LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error
 
 const listDueQueues = `-- name: ListDueQueues :many
 SELECT t.id, t.owner FROM threads AS t
-WHERE t.id IN (
+WHERE t.owner <> '' AND t.id IN (
         SELECT q.thread_id FROM queued_messages AS q
         WHERE q.state <> 'sent'
             AND (q.state <> 'sending' OR q.lease_until < ?1)
@@ -395,7 +395,7 @@ func (q *Queries) ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([
 const listPausedQueues = `-- name: ListPausedQueues :many
 SELECT t.id, t.owner FROM queue_pauses AS p
 JOIN threads AS t ON t.id = p.thread_id
-WHERE p.reason = ?1
+WHERE p.reason = ?1 AND t.owner <> ''
 ORDER BY t.updated_at DESC, t.id
 `
 

@@ -160,13 +160,14 @@ SELECT r.instance FROM responses AS r WHERE r.status = 'in_progress'
 UNION
 SELECT u.instance FROM turns AS u WHERE u.ended_at IS NULL
 UNION
-SELECT q.instance FROM queued_messages AS q WHERE q.state = 'sending'
+SELECT q.instance FROM queued_messages AS q WHERE q.state <> 'sent' AND q.state = 'sending'
 UNION
 SELECT l.instance FROM upstream_legs AS l WHERE l.hung_up_at IS NULL AND l.attempts = 0 AND l.next_try_at IS NULL
 `
 
 // ListOpenInstances lists the instances that have something open. This file's queries
-// cover all owners: they are for recovery, not for clients of the API.
+// cover all owners: they are for recovery, not for clients of the API. SQLite does not see
+// that what is being sent is not sent yet, and has an index only of that.
 func (q *Queries) ListOpenInstances(ctx context.Context) ([]string, error) {
 	rows, err := q.query(ctx, q.listOpenInstancesStmt, listOpenInstances)
 	if err != nil {
