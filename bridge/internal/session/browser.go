@@ -96,7 +96,6 @@ func (s *State) browserJoined(in BrowserJoined) {
 		}
 	}
 	s.heldTill = time.Time{} // nobody holds the button there
-	s.settings.joined()
 	if s.phase != live {
 		return
 	}

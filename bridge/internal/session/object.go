@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -62,7 +61,10 @@ func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
 			in.Transcription = d.transcription(json.RawMessage("{}"))
 		}
 		if in.Turns == nil {
-			in.Turns = d.turns()
+			in.Turns = json.RawMessage(d.TurnDetection)
+		}
+		if len(in.Turns) == 0 {
+			in.Turns = json.RawMessage(`{"type":"server_vad"}`)
 		}
 		if in.Noise == nil && d.NoiseReduction != "" {
 			in.Noise = json.RawMessage(d.NoiseReduction)
@@ -80,11 +82,6 @@ func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
 	}
 	o.Audio = audioOf(in, out)
 	return o
-}
-
-// turns is the turn detection if no client asks for another.
-func (d *Defaults) turns() json.RawMessage {
-	return json.RawMessage(cmp.Or(d.TurnDetection, `{"type":"server_vad"}`))
 }
 
 // voiceObject is a voice as the API takes it: the name of one of its own, or an object with the id of a custom one.
@@ -177,11 +174,4 @@ type update struct {
 	noVoice bool
 	before  []toolkit.Definition // the client's tools before the update
 	by      time.Time            // when to give up; zero for the first one, without which there is no call
-}
-
-func firstOf(ids []string) string {
-	if len(ids) == 0 {
-		return ""
-	}
-	return ids[0]
 }

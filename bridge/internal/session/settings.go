@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -88,26 +87,6 @@ func (c *settings) request(clientID string, raw json.RawMessage, spoken bool) {
 	c.next.add(p)
 	c.asked = true
 	c.sendNext()
-}
-
-// joined gives another browser the turn detection with which the call began: push to talk, or hands-free, was the choice
-// of the one before. The new one asks for what it wants, as at the beginning of a call.
-func (c *settings) joined() {
-	turns := c.effective.turns
-	if c.inFlight != nil && c.inFlight.patch.turns != nil {
-		turns = c.inFlight.patch.turns
-	}
-	if c.next.turns != nil {
-		turns = c.next.turns
-	}
-	began := c.Patch.turns
-	if began == nil {
-		began = c.Session.turns()
-	}
-	if turns != nil && !bytes.Equal(turns, began) {
-		c.next.turns, c.asked = began, true
-		c.sendNext()
-	}
 }
 
 // keepFixed removes from a client's fields for a response what a fixed session names.
@@ -398,4 +377,11 @@ func (c *settings) sendUpdateError(u *update, e *realtime.Error) {
 	for _, id := range u.patch.eventIDs {
 		c.sendError(*e, id)
 	}
+}
+
+func firstOf(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return ids[0]
 }
