@@ -40,6 +40,7 @@ beforeEach(() => {
   failures = [];
   answer = (url) => json(isMessages(url) ? { messages: [], next_after: null } : { id: 't', title: '', updated_at: '' });
   vi.stubGlobal('document', { baseURI: 'http://server/' });
+  vi.stubGlobal('navigator', { languages: ['en'] });
   vi.stubGlobal('WebSocket', FakeSocket);
   vi.stubGlobal('fetch', async (url: URL) => answer(url));
 });
@@ -100,6 +101,7 @@ describe('an open thread', () => {
     answer = (url) => json(isMessages(url) ? { messages: [message('a', 7)], next_after: null } : { id: 't' });
     const thread = open();
     await sockets(1);
+    await vi.advanceTimersByTimeAsync(3000);
     await until(() => thread.loaded);
     await sockets(2);
     expect(FakeSocket.all.map(({ after, readyState }) => [after, readyState])).toEqual([[null, 3], ['7', 1]]);
@@ -116,6 +118,7 @@ describe('an open thread', () => {
     answer = (url) => json(isMessages(url) ? { messages: [], next_after: null } : { id: 't' });
     await vi.advanceTimersByTimeAsync(19_000);
     expect(FakeSocket.all).toHaveLength(0);
+    await vi.advanceTimersByTimeAsync(1000);
     await sockets(1);
     thread.close();
   });
