@@ -108,3 +108,21 @@ func TestShortSessions(t *testing.T) {
 		}
 	}
 }
+
+// TestHolderReplaced has another browser join while the user of the one before holds the button: nobody does now, and the
+// renewal need not wait.
+func TestHolderReplaced(t *testing.T) {
+	t.Parallel()
+	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{RenewBefore: 10 * time.Minute})}
+	c.play(fmt.Sprintf(`up {"type":"session.created","session":{"type":"realtime","expires_at":%d}}`, epoch.Add(time.Hour).Unix()))
+	c.play(`up {"type":"session.updated","session":{"type":"realtime","audio":{"input":{"turn_detection":null}}}}`)
+	c.pass("49m50s")
+	c.play(`br {"type":"input_audio_buffer.clear"}`)
+	c.play(`up {"type":"input_audio_buffer.cleared"}`)
+	c.pass("20s")
+	before := c.out.Len()
+	c.play("br joins")
+	if out := c.out.String(); strings.Contains(out[:before], "\tdial 2") || !strings.Contains(out, "\tdial 2") {
+		t.Errorf("not renewed once the button is nobody's:\n%s", out)
+	}
+}
