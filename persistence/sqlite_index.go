@@ -10,20 +10,17 @@ import (
 const (
 	// indexEvery is how often a serving process looks for finished messages that are not in the
 	// search index. A group of them takes little more than half the processor time that they take
-	// one by one, so they wait for each other, and for a pause in which no more are finished:
+	// one by one, so they wait for a pause in which no more are finished,
 	indexEvery = 5 * time.Second
-	// indexWithin is how long they wait at most,
-	indexWithin = 30 * time.Second
-	// manyUnindexed how many, because meanwhile a search reads all of them.
-	manyUnindexed = 1000
+	// manyUnindexed or until there are so many, because meanwhile a search reads all of them.
+	manyUnindexed = 500
 )
 
 // keepIndexing adds finished messages to the search index until ctx ends.
 func (s *Store) keepIndexing(ctx context.Context) {
 	next := time.NewTimer(0)
 	defer next.Stop()
-	var waiting int64   // at the last look
-	var since time.Time // long ago at first: an earlier process may have left some
+	var waiting int64 // at the last look
 	for {
 		select {
 		case <-ctx.Done():
@@ -31,15 +28,12 @@ func (s *Store) keepIndexing(ctx context.Context) {
 		case <-next.C:
 		}
 		n, err := s.eng.unindexed(ctx)
-		if n > 0 && (n == waiting || n >= manyUnindexed || time.Since(since) >= indexWithin) {
+		if n > 0 && (n == waiting || n >= manyUnindexed) {
 			err = s.eng.index(ctx, halfOf(ctx))
 			n = 0
 		}
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn("finished messages are not in the search index yet", "error", err)
-		}
-		if n == 0 {
-			since = time.Now()
 		}
 		waiting = n
 		next.Reset(indexEvery)
