@@ -19,6 +19,7 @@ func (h *messages) routes(r router) { r.GET("/api/threads/:id/messages", onThrea
 
 // messageStore is what the routes about messages need of the store.
 type messageStore interface {
+	Message(ctx context.Context, key persistence.Key, id string) (persistence.Message, error)
 	Messages(ctx context.Context, key persistence.Key, after int64, limit int) ([]persistence.Message, error)
 	LastSeq(ctx context.Context, key persistence.Key) (int64, error)
 }

@@ -84,8 +84,10 @@ func (r repeats) find(ctx context.Context, req chat.TurnRequest) (asked *persist
 // wait waits until the thread's turn, if it is being prepared here, has saved its message or could not begin.
 func (r repeats) wait(ctx context.Context, key persistence.Key) {
 	if t := r.chat.Running(key); t != nil {
-		for range t.Events(ctx, 0) {
-			return
+		for _, err := range t.Events(ctx, 0) {
+			if err == nil {
+				return
+			}
 		}
 	}
 }

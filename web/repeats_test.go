@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -102,7 +103,7 @@ func TestIdempotencyKeyAtOnce(t *testing.T) {
 	for range 8 {
 		sides.Go(func() {
 			r := b.do(t, "POST", messagesPath(key), `{"content":"hello"}`, once("k"))
-			if r.StatusCode != 200 || !strings.Contains(r.body, "One.") {
+			if r.StatusCode != http.StatusOK || !strings.Contains(r.body, "One.") {
 				t.Errorf("status %d: %s", r.StatusCode, r.body)
 			}
 		})

@@ -29,7 +29,6 @@ import (
 type store interface {
 	threadStore
 	messageStore
-	messageReader
 	watcher
 	usageStore
 	healthReader
