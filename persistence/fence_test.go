@@ -163,7 +163,10 @@ func TestFrozen(t *testing.T) {
 	if calls, err := b.Recover(ctx); err != nil || len(calls) != 1 {
 		t.Errorf("Recover() = %v, %v, want the call of the frozen process", calls, err)
 	}
-	say(t, b, key, "next")
+	_, err := b.AppendMessage(ctx, key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("next")}})
+	if err != nil {
+		t.Errorf("AppendMessage() = %v", err)
+	}
 	close(awake)
 	if err := <-done; !errors.Is(err, persistence.ErrUnavailable) {
 		t.Errorf("Batch() = %v, want ErrUnavailable", err)
