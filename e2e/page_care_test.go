@@ -136,6 +136,10 @@ func TestPageLooks(t *testing.T) {
 	}
 }
 
+// inView scrolls to an element and says whether it can be seen and pressed.
+const inView = `((id) => { const e = probe.all(id)[0]; e?.scrollIntoView({ block: 'nearest' }); const { x, y, width, height } = e?.getBoundingClientRect() ?? {};
+	return e !== undefined && e.contains(document.elementFromPoint(x + width / 2, y + height / 2)); })`
+
 // TestPageInALowWindow enlarges the page four times in a window of 1280 by 1024 pixels: beside a banner
 // and a call there is room for the thread, and all else is in reach.
 func TestPageInALowWindow(t *testing.T) {
@@ -153,8 +157,6 @@ func TestPageInALowWindow(t *testing.T) {
 		p.wantAccessible(t, "low, "+state)
 		p.look(t, "low-"+state)
 	}
-	const inView = `((id) => { const e = probe.all(id)[0]; e?.scrollIntoView({ block: 'nearest' }); const { x, y, width, height } = e?.getBoundingClientRect() ?? {};
-		return e !== undefined && e.contains(document.elementFromPoint(x + width / 2, y + height / 2)); })`
 	p.until(t, "an empty page", "probe.all('empty').length === 1")
 	wantRoom("empty")
 	p.click(t, "talk")

@@ -44,6 +44,10 @@ func TestPageServerAway(t *testing.T) {
 	}
 	p.wantAccessible(t, "without its server")
 	p.look(t, "away")
+	p.do(t, "make it a phone", chromedp.EmulateViewport(390, 844))
+	p.until(t, "the menu beside it", inView+"('more')")
+	p.look(t, "away-phone")
+	p.do(t, "make it large again", chromedp.EmulateViewport(1280, 800))
 	s.start()
 	p.until(t, "no word of it", "probe.all('offline').length === 0")
 	p.untilNotice(t, "new_version", "Reload the page")
