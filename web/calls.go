@@ -184,14 +184,11 @@ func (h *calls) begin(ctx context.Context, start bridge.Start) (bridge.Started, 
 	if err != nil {
 		return bridge.Started{}, err
 	}
+	var started bridge.Started
+	defer func() { done(started.ThreadID, started.CallID) }() // even after a panic, which ends one request only
 	start.OwnerCalls = h.limits.OwnerCalls()
-	started, err := h.calls.Start(ctx, start)
-	if err != nil {
-		done("", "")
-		return bridge.Started{}, orThread(err)
-	}
-	done(started.ThreadID, started.CallID)
-	return started, nil
+	started, err = h.calls.Start(ctx, start)
+	return started, orThread(err)
 }
 
 // reconnect connects a browser to a live call again: the same one, perhaps from another network, or

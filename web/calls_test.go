@@ -223,6 +223,14 @@ func TestCallLimits(t *testing.T) {
 		b.calls.failWith(nil)
 		wantStatus(t, start(t, b, ""), 201)
 	})
+	t.Run("a panic takes no place", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, func(c *Config) { c.Limits.MaxCalls = 1 })
+		b.calls.live = nil // to which none can be added
+		wantError(t, start(t, b, ""), 500, "internal_error")
+		b.calls.live = map[string]string{}
+		wantStatus(t, start(t, b, ""), 201)
+	})
 	t.Run("while one is being set up", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, func(c *Config) { c.Limits.MaxCalls = 1 })
