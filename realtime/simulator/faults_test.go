@@ -10,10 +10,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pion/rtp"
+
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 )
+
+// TestEndedSessions keeps ended sessions without what takes memory.
+func TestEndedSessions(t *testing.T) {
+	b := newBench(t, simulator.Config{})
+	c := b.dial(sessionAudio)
+	c.ses.Drop()
+	<-c.ses.Done()
+	if c.ses.Holds() || !errors.Is(c.ses.WriteRTP(&rtp.Packet{}), rtc.ErrClosed) {
+		t.Error("an ended session holds its connection")
+	}
+}
 
 // slow leaves time to interrupt a generation.
 var slow = simulator.Pace{Think: 50 * time.Millisecond, Step: 150 * time.Millisecond, Transcript: 50 * time.Millisecond}

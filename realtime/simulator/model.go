@@ -6,6 +6,7 @@ import (
 	"github.com/pion/rtp"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/rtc"
 )
 
 // Do makes the session's goroutine run f soon, unless the session has ended. Only such functions, and a Model, may call
@@ -38,4 +39,9 @@ func (s *Session) Settings() map[string]any { return s.set.shown }
 
 // WriteRTP implements rtc.AudioSink: it sends a packet to the caller, in addition to what the Script says. It may be
 // called on any goroutine.
-func (s *Session) WriteRTP(packet *rtp.Packet) error { return s.wire.peer.WriteRTP(packet) }
+func (s *Session) WriteRTP(packet *rtp.Packet) error {
+	if peer := s.wire.peer.Load(); peer != nil {
+		return peer.WriteRTP(packet)
+	}
+	return rtc.ErrClosed
+}

@@ -166,7 +166,7 @@ func (s *Server) start(ctx context.Context, offer string, set *settings, faults 
 	if err != nil {
 		return nil, "", err
 	}
-	ses.wire.peer = peer
+	ses.wire.peer.Store(peer)
 	if s.cfg.Drive != nil {
 		sound, model := s.cfg.Drive(ses)
 		if sound != nil {

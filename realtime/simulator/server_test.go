@@ -2,6 +2,11 @@ package simulator
 
 import "testing"
 
+// Holds reports whether the session holds its connection or decoder.
+func (s *Session) Holds() bool {
+	return s.wire.peer.Load() != nil || s.listener.detector.decoder != nil
+}
+
 // TestWaitSessionAfterMany finds a session by its number among all, although ended ones before it were dropped.
 func TestWaitSessionAfterMany(t *testing.T) {
 	t.Parallel()

@@ -134,8 +134,9 @@ func (s *Session) run(parent context.Context) {
 	var wg sync.WaitGroup
 	var flow rtc.Flow
 	flow.Open()
+	peer := s.wire.peer.Load()
 	wg.Go(func() {
-		if err := s.wire.peer.Forward(s.ctx, s.sound, &flow); err != nil {
+		if err := peer.Forward(s.ctx, s.sound, &flow); err != nil {
 			s.log.Debug("caller's audio ended", "error", err)
 		}
 	})
@@ -144,19 +145,22 @@ func (s *Session) run(parent context.Context) {
 			s.end(ErrUnopened)
 		}
 	})
-	s.err = s.loop()
+	s.err = s.loop(peer.Done())
 	s.end(s.err)
-	if err := s.wire.peer.Close(); err != nil {
+	if err := peer.Close(); err != nil {
 		s.log.Warn("peer did not close", "error", err)
 	}
 	wg.Wait()
+	// Ended sessions are kept, but not what takes most of their memory.
+	s.wire.peer.Store(nil)
+	s.listener.detector.decoder, s.listener.detector.pcm = nil, nil
 	s.received.end()
 	s.wire.sent.end()
 	s.log.Info("session ended", "reason", s.err)
 }
 
-// loop handles messages, timers and playback, and returns why it ended.
-func (s *Session) loop() error {
+// loop handles messages, timers and playback, and returns why it ended. gone is closed when the peer has ended.
+func (s *Session) loop(gone <-chan struct{}) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -164,7 +168,7 @@ func (s *Session) loop() error {
 		select {
 		case <-s.ctx.Done():
 			return context.Cause(s.ctx)
-		case <-s.wire.peer.Done():
+		case <-gone:
 			return rtc.ErrClosed
 		case <-s.mail.ready:
 			work, overflow := s.mail.take()

@@ -18,15 +18,14 @@ import (
 // sendTimeout is how long a client may leave its data channel unread.
 const sendTimeout = 10 * time.Second
 
-// wire sends events and audio to the client. It belongs to the session's goroutine, except sent and
-// played.
+// wire sends events and audio to the client. It belongs to the session's goroutine, except peer, sent and played.
 type wire struct {
 	ctx       context.Context //nolint:containedctx // the session's, which run sets
 	end       func(error)     // ends the session
 	log       *slog.Logger
-	peer      *rtc.Peer
-	duplicate bool // some events are sent twice
-	silent    bool // nothing more is sent
+	peer      atomic.Pointer[rtc.Peer] // nil once the session has ended
+	duplicate bool                     // some events are sent twice
+	silent    bool                     // nothing more is sent
 	sent      record
 	played    atomic.Int64 // RTP packets
 }
@@ -64,7 +63,7 @@ func (w *wire) raw(raw []byte) {
 	} else {
 		w.sent.add(realtime.Event{Raw: raw})
 	}
-	err := w.peer.Send(ctx, raw)
+	err := w.peer.Load().Send(ctx, raw)
 	switch {
 	case err == nil || w.ctx.Err() != nil:
 	case errors.Is(err, rtc.ErrTooLarge):
@@ -85,7 +84,7 @@ func (w *wire) sound(packet *rtp.Packet) {
 	if w.silent {
 		return
 	}
-	if err := w.peer.WriteRTP(packet); err != nil && !errors.Is(err, rtc.ErrClosed) {
+	if err := w.peer.Load().WriteRTP(packet); err != nil && !errors.Is(err, rtc.ErrClosed) {
 		w.log.Debug("audio packet not sent", "error", err)
 	}
 	w.played.Add(1)
