@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
@@ -101,5 +103,14 @@ func TestSample(t *testing.T) {
 	o.TurnFinished(t.Context(), chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
 	if strings.Contains(scrape(openMetrics), "trace_id") {
 		t.Error("there is an exemplar of a trace that nobody keeps")
+	}
+}
+
+// TestBadAttributes names the variable that prevents the start.
+func TestBadAttributes(t *testing.T) {
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "a")
+	_, err := newTraces(t.Context(), TraceConfig{}, sdk.WithSyncer(tracetest.NewInMemoryExporter()))
+	if err == nil || !strings.Contains(err.Error(), "OTEL_RESOURCE_ATTRIBUTES") {
+		t.Errorf("newTraces() = %v", err)
 	}
 }

@@ -59,7 +59,7 @@ func newTraces(ctx context.Context, cfg TraceConfig, export sdk.TracerProviderOp
 		attribute.String("service.instance.id", cfg.Instance),
 	), resource.WithFromEnv()) // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
 	if err != nil {
-		return nil, fmt.Errorf("open traces: %w", err)
+		return nil, fmt.Errorf("open traces: OTEL_RESOURCE_ATTRIBUTES must be name=value,name=value: %w", err)
 	}
 	sampler := sdk.ParentBased(sdk.TraceIDRatioBased(cfg.Sample))
 	provider := sdk.NewTracerProvider(export, sdk.WithResource(about), sdk.WithSampler(sampler), sdk.WithIDGenerator(ids{}))
