@@ -86,6 +86,16 @@ func TestPublicIPs(t *testing.T) {
 	}
 }
 
+// TestNoAddressOfALink checks that addresses that only the machines of one link can reach are not bound.
+func TestNoAddressOfALink(t *testing.T) {
+	t.Parallel()
+	for _, address := range newAPI(t, Config{UDPPort: freePort(t)}).mux.GetListenAddresses() {
+		if ip := address.(*net.UDPAddr).IP; ip.IsLinkLocalUnicast() {
+			t.Errorf("%s is bound", ip)
+		}
+	}
+}
+
 // TestPublicIPLeadsToAnyAddress connects a browser through a NAT that leads to one of the machine's addresses, whichever.
 func TestPublicIPLeadsToAnyAddress(t *testing.T) {
 	t.Parallel()

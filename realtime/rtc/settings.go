@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/pion/ice/v4"
@@ -86,6 +87,7 @@ func (a *API) build(cfg Config) error {
 // other than the one that the browser asked.
 func listenMux(cfg Config) (ice.UDPMux, error) {
 	opts := []ice.UDPMuxFromPortOption{
+		ice.UDPMuxFromPortWithIPFilter(reachable),
 		ice.UDPMuxFromPortWithReadBufferSize(muxSocketBuffer),
 		ice.UDPMuxFromPortWithWriteBufferSize(muxSocketBuffer),
 		ice.UDPMuxFromPortWithLogger(pionLoggers{cfg.Logger}.NewLogger("mux")),
@@ -102,6 +104,10 @@ func listenMux(cfg Config) (ice.UDPMux, error) {
 	}
 	return mux, nil
 }
+
+// reachable reports whether browsers may reach a local address. They never use those of a link, of which every bridge and
+// container has one, and which cannot be bound for a second or two after it has appeared.
+func reachable(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }
 
 // browserConfig returns the configuration of a browser leg.
 func browserConfig(servers []ICEServer) (config webrtc.Configuration) {
@@ -146,6 +152,7 @@ func (a *API) commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 func (a *API) browserSettings(cfg Config) webrtc.SettingEngine {
 	s := a.commonSettings(cfg, a.maxMessage)
 	s.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6})
+	s.SetIPFilter(reachable)
 	if a.mux != nil {
 		s.SetICEUDPMux(a.mux)
 	}
