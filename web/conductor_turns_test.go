@@ -36,7 +36,22 @@ func TestConductorIsBusyElsewhere(t *testing.T) {
 			<-turn.Done()
 			app.say("hi")
 			app.want(answered("hi", "Yes."))
+			wantStatus(t, st.do(t, "DELETE", "/api/threads/"+st.key.Thread, ""), 204)
+			st.untilDelivered(t, app)
+			app.say("hi")
+			app.want("error thread_not_found\nstate idle")
 		})
+	}
+}
+
+// untilDelivered waits until the app has the end of its turn, as the server knows.
+func (st *stage) untilDelivered(t *testing.T, app *client) {
+	t.Helper()
+	for ctx := within(t); ctx.Err() == nil; {
+		if _, undelivered := st.conductors.Session(st.key); undelivered == 0 {
+			return
+		}
+		app.sync() // each round takes the time of a few messages
 	}
 }
 
@@ -52,12 +67,7 @@ func TestConductorGivesWayToACall(t *testing.T) {
 	app.want("error call_active") // the running turn ends by itself
 	close(more)
 	app.want("partial \"One. More.\"\n" + ending("One. More."))
-	for within(t).Err() == nil {
-		if _, undelivered := st.conductors.Session(st.key); undelivered == 0 {
-			break
-		}
-		app.sync() // each round takes the time of a few messages
-	}
+	st.untilDelivered(t, app)
 	app.say("two")
 	app.want("error call_active\nstate idle")
 	if n := len(st.script.requests); n != 1 {

@@ -67,9 +67,9 @@ func (a *app) take(ctx context.Context, kind websocket.MessageType, message io.R
 }
 
 // prevented reports whether no turn could begin although nothing is wrong with the envelope: another turn or a call has the
-// thread, or a limit or a failure is in the way.
+// thread, it was deleted, or a limit or a failure is in the way.
 func prevented(e *problem.Error) bool {
-	return e.Code == "agent_busy" || e.Code == "call_active" || e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError
+	return e.Status != http.StatusBadRequest && e.Status != http.StatusRequestEntityTooLarge
 }
 
 func (a *app) handle(ctx context.Context, kind websocket.MessageType, data []byte) error {
