@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"voicebridge/persistence"
 )
 
 func TestTypeAndExport(t *testing.T) {
@@ -101,5 +103,44 @@ func TestStopWhileATurnRuns(t *testing.T) {
 	code, out, errs := runCommand(t, environ, "export", id)
 	if code != 0 || !strings.Contains(out, "· interrupted\n\nLet me ") {
 		t.Errorf("code %d, %s%s", code, out, errs)
+	}
+}
+
+// TestSentAgainAfterACrash kills the server while it answers. The client, which got no answer, sends its message again: it
+// is in the thread once, with one answer.
+func TestSentAgainAfterACrash(t *testing.T) {
+	t.Parallel()
+	environ := environment(t)
+	server := launch(t, environ, "serve", "--listen", "127.0.0.1:0")
+	id := newThread(t, server.url)
+	path, body := "/api/threads/"+id+"/messages", `{"content":"Tell me a long story.","idempotency_key":"k"}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	r, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Body.Close() }()
+	for in := bufio.NewScanner(r.Body); in.Scan() && !strings.Contains(in.Text(), "text-delta"); {
+	}
+	server.kill()
+	server = launch(t, environ, "serve", "--listen", "127.0.0.1:0")
+	type answer struct {
+		Message persistence.Message `json:"message"`
+	}
+	var first, second answer
+	server.postJSON(t, path, body, http.StatusOK, &first)
+	server.postJSON(t, path, body, http.StatusOK, &second)
+	if first.Message.Metadata.Status != persistence.StatusCompleted || first.Message.ID != second.Message.ID {
+		t.Errorf("the answers are %+v and %+v", first, second)
+	}
+	_, saved := get(t, server.url+path+"?current=true")
+	if n, m := strings.Count(saved, `"role":"user"`), strings.Count(saved, `"role":"assistant"`); n != 1 || m != 1 {
+		t.Errorf("the thread is %s", saved)
 	}
 }
