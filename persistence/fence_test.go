@@ -150,11 +150,13 @@ func TestFrozen(t *testing.T) {
 		t.Fatalf("SaveCall() = %v", err)
 	}
 	persistence.MaxIdle(a, 50*time.Millisecond)
-	frozen, awake, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	frozen, awake, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	freeze := sync.OnceFunc(func() { close(frozen) })
 	go func() {
+		defer freeze() // on a busy machine the server may end the transaction even earlier
 		done <- a.Batch(ctx, key, func(w *persistence.Batch) error {
 			_, err := w.AppendMessage(persistence.Message{ID: "m", Role: persistence.RoleUser})
-			close(frozen)
+			freeze()
 			<-awake
 			return errors.Join(err, w.SaveCall(persistence.CallRecord{ID: "c", Turns: 1}))
 		})
