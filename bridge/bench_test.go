@@ -401,12 +401,16 @@ func (c *browser) waitPackets(n int) {
 }
 
 // speak sends the recorded question once, as a microphone would.
-func (c *browser) speak() {
+func (c *browser) speak() { c.speakFor(1 << 20) }
+
+// speakFor sends the first frames of it, of 20 ms each.
+func (c *browser) speakFor(n int) {
 	c.t.Helper()
 	frames, err := simulator.UserSpeech()
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	frames = frames[:min(n, len(frames))]
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	c.spoken++
