@@ -44,7 +44,10 @@ func (s *server) carrierOf() carrier {
 }
 
 func (s *server) remoteOf(config Server) *remote {
-	return &remote{config: config, read: s.read, trace: s.options.Trace, reopened: func() { notify(s.changed) }}
+	return &remote{
+		config: config, read: s.read, trace: s.options.Trace, reopened: func() { notify(s.changed) },
+		pause: s.options.MinBackoff, longest: s.options.MaxBackoff,
+	}
 }
 
 // reach connects over the server's transport.

@@ -26,6 +26,8 @@ type remote struct {
 	client *http.Client
 	// reopened is called when the stream of notifications has been opened again: some may have been missed.
 	reopened func()
+	// pause and longest are the first and the longest pause before it is asked for again.
+	pause, longest time.Duration
 	// streamed is set once the stream was asked for.
 	streamed atomic.Bool
 	// refused means that the server rejects the first request of streamable HTTP.
@@ -165,8 +167,32 @@ func (t *headerTransport) exchange(request *http.Request) (*http.Response, error
 	return response, nil
 }
 
-// again opens the stream of a request again.
+// errNoStream means that the server refuses the request for its stream.
+var errNoStream = errors.New("the server has no stream any longer")
+
+// again opens the stream of a request again. It tries until the server refuses, or the session ends, unless
+// the SDK tries again itself, as it does with a GET.
 func (t *headerTransport) again(request *http.Request) (io.ReadCloser, error) {
+	for pause := t.remote.pause; ; pause = min(2*pause, t.remote.longest) {
+		body, err := t.reopen(request)
+		if err == nil {
+			t.remote.reopened()
+			return body, nil
+		}
+		if request.Method == http.MethodGet || errors.Is(err, errNoStream) {
+			return nil, err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-request.Context().Done():
+			timer.Stop()
+			return nil, err
+		}
+	}
+}
+
+func (t *headerTransport) reopen(request *http.Request) (io.ReadCloser, error) {
 	request, err := repeat(request)
 	if err != nil {
 		return nil, err
@@ -175,12 +201,14 @@ func (t *headerTransport) again(request *http.Request) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !isStream(response) {
-		response.Body.Close()
-		return nil, errors.New("the server has no stream any longer")
+	if isStream(response) {
+		return response.Body, nil
 	}
-	t.remote.reopened()
-	return response.Body, nil
+	response.Body.Close()
+	if response.StatusCode >= http.StatusInternalServerError {
+		return nil, fmt.Errorf("the server answers %d", response.StatusCode)
+	}
+	return nil, errNoStream
 }
 
 // unknownSession is the key of a context for a pointer to a bool, which is set when the server no longer

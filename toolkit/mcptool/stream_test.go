@@ -45,18 +45,27 @@ func TestCutStream(t *testing.T) {
 	}
 }
 
-// TestStreamOfARequest opens a stream again that is the answer to a request with a body. What it missed is
-// asked for.
+// TestStreamOfARequest opens a stream again that is the answer to a request with a body, once the server is
+// back. What it missed is asked for. A server that refuses is not asked again.
 func TestStreamOfARequest(t *testing.T) {
 	t.Parallel()
+	var asked atomic.Int32
 	h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch asked.Add(1) {
+		case 2, 3:
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		case 5:
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.Copy(w, r.Body)
 	}))
 	var reopened int
 	r := &remote{
 		config: Server{Type: TypeHTTP, URL: h.url}, reopened: func() { reopened++ },
-		read: func(message []byte) []byte { return message }, trace: func(context.Context, http.Header) {},
+		read: func(message []byte) []byte { return message }, trace: func(context.Context, http.Header) {}, pause: time.Millisecond, longest: time.Millisecond,
 	}
 	if _, err := r.connect(); err != nil {
 		t.Fatal(err)
@@ -72,18 +81,24 @@ func TestStreamOfARequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	body, err := r.client.Transport.(*headerTransport).again(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer body.Close()
-	for name, stream := range map[string]io.Reader{"first": response.Body, "second": body} {
+	read := func(name string, stream io.Reader) {
 		if got, err := io.ReadAll(stream); err != nil || string(got) != ": listen\n" {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
-	if reopened != 1 {
-		t.Errorf("reopened %d times", reopened)
+	read("first", response.Body)
+	transport := r.client.Transport.(*headerTransport)
+	body, err := transport.again(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	read("second", body)
+	if _, err := transport.again(request); !errors.Is(err, errNoStream) {
+		t.Errorf("got %v", err)
+	}
+	if n := asked.Load(); reopened != 1 || n != 5 {
+		t.Errorf("asked %d times, reopened %d times", n, reopened)
 	}
 }
 
