@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ApiError } from '../src/api/http';
+import { ApiError, onUnauthorized } from '../src/api/http';
 import { comeBack, hangUp, placeCall } from '../src/call/peer';
 
 const asked: string[] = [];
@@ -8,8 +8,9 @@ let answer: () => Promise<Response>;
 beforeEach(() => {
   asked.length = 0;
   vi.stubGlobal('document', { baseURI: 'https://server/voice/' });
-  vi.stubGlobal('fetch', (url: URL, { signal }: RequestInit) => {
+  vi.stubGlobal('fetch', async (url: URL, { signal }: RequestInit) => {
     asked.push(url.href);
+    signal?.throwIfAborted();
     return Promise.race([answer(), new Promise<never>((_, reject) => signal?.addEventListener('abort', () => reject(signal?.reason as Error)))]);
   });
 });
@@ -30,5 +31,15 @@ describe('a call', () => {
     const back = comeBack('v=0', new URL('https://server/v1/realtime/calls/c'), late.signal);
     late.abort(new DOMException('late', 'TimeoutError'));
     await expect(back).rejects.toSatisfy((thrown) => thrown instanceof ApiError && thrown.status === 0);
+  });
+
+  it('waits for its user to sign in', async () => {
+    const late = new AbortController();
+    answer = async () => (late.signal.aborted ? new Response('v=0') : new Response('{}', { status: 401 }));
+    onUnauthorized(async () => {
+      late.abort(new DOMException('late', 'TimeoutError'));
+      return true;
+    });
+    await expect(comeBack('v=0', new URL('https://server/v1/realtime/calls/c'), late.signal)).resolves.toBe('v=0');
   });
 });

@@ -57,7 +57,8 @@ export const addressOf = (url: string): string => (url.startsWith('data:') ? url
 /** Sends a request; on 401 it asks for the token and tries once more. */
 export async function send(path: string | URL, init: RequestInit = {}): Promise<Response> {
   let response = await attempt(path, init);
-  if (response.status === 401 && (await signIn())) response = await attempt(path, init);
+  // To sign in takes as long as it takes.
+  if (response.status === 401 && (await signIn())) response = await attempt(path, { ...init, signal: undefined });
   if (!response.ok) throw await errorOf(response);
   return response;
 }
