@@ -28,7 +28,10 @@ beforeEach(() => {
   FakeSocket.all = [];
   vi.stubGlobal('document', { baseURI: 'http://server/' });
   vi.stubGlobal('WebSocket', FakeSocket);
-  vi.stubGlobal('fetch', async () => new Response('{}', { status }));
+  vi.stubGlobal('fetch', async (_: URL, { signal }: RequestInit) => {
+    if (status === 0) await new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal?.reason as Error)));
+    return new Response('{}', { status });
+  });
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -49,9 +52,15 @@ describe('the socket of the owner', () => {
     FakeSocket.all[0]?.onmessage?.({ data: '{"type":"connected"}' });
     expect(await breaks(404)).toEqual([2, 0]); // a proxy without its server
     expect(await breaks(426)).toEqual([3, 0]);
-    expect(await breaks(401)).toEqual([3, 1]);
+    const late = new AbortController();
+    vi.spyOn(AbortSignal, 'timeout').mockReturnValue(late.signal);
+    expect(await breaks(0)).toEqual([3, 0]); // lost on the way
+    late.abort(new DOMException('late', 'TimeoutError'));
+    await vi.advanceTimersByTimeAsync(0);
+    vi.restoreAllMocks();
+    expect(await breaks(401)).toEqual([4, 1]);
     following.retry();
-    expect(FakeSocket.all).toHaveLength(4);
+    expect(FakeSocket.all).toHaveLength(5);
     following.stop();
   });
 });

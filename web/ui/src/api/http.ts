@@ -39,6 +39,9 @@ export async function reachable(): Promise<boolean> {
   );
 }
 
+/** Ends a request that the page makes unasked, and makes again, when it hangs on a network that is lost. */
+export const patience = (): AbortSignal => AbortSignal.timeout(15_000);
+
 /** The address of a WebSocket of this server. */
 export function socketUrlOf(path: string): URL {
   const url = urlOf(path);

@@ -1,5 +1,5 @@
 import { asNumber, asObject, asObjects, asText, type Json } from '../base/json';
-import { sendJson } from './http';
+import { patience, sendJson } from './http';
 
 // What the server says about itself: settings, tools, models, usage.
 
@@ -12,11 +12,8 @@ export interface Config {
   iceServers: RTCIceServer[];
 }
 
-// A lost call waits for this answer.
-const patienceMs = 10_000;
-
 export async function getConfig(): Promise<Config> {
-  const raw = await sendJson('GET', 'api/config', undefined, AbortSignal.timeout(patienceMs));
+  const raw = await sendJson('GET', 'api/config', undefined, patience());
   return {
     upstream: asText(raw.upstream),
     note: asText(raw.upstream_note),

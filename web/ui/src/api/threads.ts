@@ -1,6 +1,6 @@
 import { asList, asNumber, asObject, asObjects, asText, parseJson, type Json } from '../base/json';
 import { readMessage, type Message } from '../message/message';
-import { send, sendJson, urlOf } from './http';
+import { patience, send, sendJson, urlOf } from './http';
 
 export interface Thread {
   id: string;
@@ -32,7 +32,7 @@ export async function createThread(): Promise<Thread> {
 }
 
 export async function getThread(id: string): Promise<Thread> {
-  return readThread(await sendJson('GET', path(id)));
+  return readThread(await sendJson('GET', path(id), undefined, patience()));
 }
 
 export async function renameThread(id: string, title: string): Promise<Thread> {

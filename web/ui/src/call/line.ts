@@ -22,7 +22,7 @@ const weakMs = 1500;
 /** How long the server keeps a call whose browser is lost. */
 const graceMs = 30_000;
 /** A request may hang on the lost path; another one finds the new path. */
-const answerMs = 8000;
+const answerMs = 10_000;
 
 /** One peer connection to the server with its data channel. It finds a new path by itself if it loses the old one. */
 export class Line {

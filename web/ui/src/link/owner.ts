@@ -1,5 +1,4 @@
-import { send, socketUrlOf } from '../api/http';
-import { ApiError } from '../api/http';
+import { ApiError, patience, send, socketUrlOf } from '../api/http';
 import { follow, type Following, type SocketEvent } from './socket';
 
 interface Handlers {
@@ -27,7 +26,7 @@ export function followOwner({ onEvent, onState }: Handlers): Following {
 // A session may end later, too, and the request has asked the user to sign in again.
 async function isOffered(before: boolean): Promise<boolean> {
   try {
-    await send('api/ws');
+    await send('api/ws', { signal: patience() });
   } catch (thrown) {
     return !(thrown instanceof ApiError && (before ? [401] : [401, 403, 404]).includes(thrown.status));
   }
