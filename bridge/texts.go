@@ -11,7 +11,8 @@ import (
 )
 
 // Say puts a text of the user, with images of the thread, into the thread's call, which answers by voice, and returns
-// the saved message. Its id is messageID, or a new one if that is empty; a text whose id the call knows is not said again. Errors: *Error with CodeNoCall, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
+// the saved message. Its id is messageID, or a new one if that is empty; a text whose id the call knows is not said
+// again. Errors: *Error with CodeNoCall, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
 func (c *Calls) Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (persistence.Message, error) {
 	key := persistence.Key{Owner: owner, Thread: threadID}
 	if c.find(key) == nil {

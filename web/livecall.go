@@ -48,8 +48,8 @@ func (l *liveCall) refuse(ctx context.Context, key persistence.Key) error {
 }
 
 // say puts a text, with images of the thread, into the thread's live call. messageID is the id that its message gets,
-// empty for a new one; a call says what has an id only once. images returns the ids of the images, and is used only if there is
-// a call. The answer is nil if there is none.
+// empty for a new one; a call says what has an id only once. images returns the ids of the images, and is used only if
+// there is a call. The answer is nil if there is none.
 func (l *liveCall) say(ctx context.Context, key persistence.Key, messageID, text string, images func() ([]string, error), instructions []string) (*intoCallAnswer, error) {
 	if err := l.calls.Free(ctx, key); err != nil {
 		return nil, err

@@ -275,7 +275,7 @@ export class Call {
       const [spent, limit] = [money(asNumber(event.spent_usd, 0)), money(asNumber(event.limit_usd, 0))];
       this.hooks.onProblem('budget_warning', t().budget(asText(event.scope), spent, limit));
     }
-    if (type === 'bridge.upstream.renewed' && event.heard === false) this.hooks.onInfo('not_heard', t().call.notHeard);
+    if (type === 'bridge.upstream.renewed' && event.unheard === true) this.hooks.onInfo('not_heard', t().call.notHeard);
   }
 
   #takeError(error: Json): void {

@@ -1,0 +1,32 @@
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { postMessage } from '../src/api/threads';
+
+describe('a text that is sent', () => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  it('has the same key again only if it may have arrived', async () => {
+    const keys: unknown[] = [];
+    let answer = (): Response => new Response('');
+    vi.stubGlobal('document', { baseURI: 'http://server/' });
+    vi.stubGlobal('fetch', async (_: URL, { body }: RequestInit) => {
+      keys.push((JSON.parse(String(body)) as Record<string, unknown>).idempotency_key);
+      return answer();
+    });
+    const say = (text: string, thread = 't') => postMessage(thread, text).catch(() => undefined);
+    await say('one');
+    await say('one');
+    answer = () => {
+      throw new TypeError('network');
+    };
+    await say('two');
+    answer = () => new Response('{}', { status: 503 });
+    await say('two');
+    answer = () => new Response('{}', { status: 409 });
+    await say('two');
+    await say('two');
+    await say('two', 'u');
+    const [first, second, lost, unavailable, refused, anew, elsewhere] = keys;
+    expect([unavailable, refused]).toEqual([lost, lost]);
+    expect(new Set([first, second, lost, anew, elsewhere]).size).toBe(5);
+  });
+});
