@@ -58,14 +58,10 @@ func TestTypeAndExport(t *testing.T) {
 	}
 }
 
-// TestStopWhileATurnRuns checks that stopping the server ends the turn, that its reader is
-// told, and that what was said is saved.
-func TestStopWhileATurnRuns(t *testing.T) {
-	t.Parallel()
-	environ := environment(t)
-	server := launch(t, environ, "serve", "--listen", "127.0.0.1:0")
-	id := newThread(t, server.url)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.url+"/api/threads/"+id+"/messages", strings.NewReader(`{"content":"Tell me a long story."}`))
+// streamOf posts a message and returns the lines of its answer as a stream.
+func streamOf(t *testing.T, url, body string) *bufio.Scanner {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +72,18 @@ func TestStopWhileATurnRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = r.Body.Close() }()
-	in := bufio.NewScanner(r.Body)
+	t.Cleanup(func() { _ = r.Body.Close() })
+	return bufio.NewScanner(r.Body)
+}
+
+// TestStopWhileATurnRuns checks that stopping the server ends the turn, that its reader is
+// told, and that what was said is saved.
+func TestStopWhileATurnRuns(t *testing.T) {
+	t.Parallel()
+	environ := environment(t)
+	server := launch(t, environ, "serve", "--listen", "127.0.0.1:0")
+	id := newThread(t, server.url)
+	in := streamOf(t, server.url+"/api/threads/"+id+"/messages", `{"content":"Tell me a long story."}`)
 	var chunks []string
 	stopped := make(chan int, 1)
 	for in.Scan() {
@@ -114,19 +120,8 @@ func TestSentAgainAfterACrash(t *testing.T) {
 	server := launch(t, environ, "serve", "--listen", "127.0.0.1:0")
 	id := newThread(t, server.url)
 	path, body := "/api/threads/"+id+"/messages", `{"content":"Tell me a long story.","idempotency_key":"k"}`
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "text/event-stream")
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	r, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.Body.Close() }()
-	for in := bufio.NewScanner(r.Body); in.Scan() && !strings.Contains(in.Text(), "text-delta"); {
+	in := streamOf(t, server.url+path, body)
+	for in.Scan() && !strings.Contains(in.Text(), "text-delta") {
 	}
 	server.kill()
 	server = launch(t, environ, "serve", "--listen", "127.0.0.1:0")

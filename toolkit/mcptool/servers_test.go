@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -521,12 +522,22 @@ func TestStubbornChildIsKilled(t *testing.T) {
 	}
 }
 
+// namedPipe makes a named pipe, where the system has them.
+func namedPipe(t *testing.T) string {
+	t.Helper()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	switch err := makePipe(pipe); {
+	case errors.Is(err, errors.ErrUnsupported):
+		t.Skip("there are no named pipes here")
+	case err != nil:
+		t.Fatal(err)
+	}
+	return pipe
+}
+
 func TestGrandchildrenEndToo(t *testing.T) {
 	t.Parallel()
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := makePipe(pipe); err != nil {
-		t.Skip(err)
-	}
+	pipe := namedPipe(t)
 	s, err := Open(Config{Servers: map[string]Server{"s": stdio("parent", map[string]string{"PIPE": pipe})}}, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -618,10 +629,7 @@ func TestOwnPath(t *testing.T) {
 // started.
 func TestKilledProgram(t *testing.T) {
 	t.Parallel()
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := makePipe(pipe); err != nil {
-		t.Skip(err)
-	}
+	pipe := namedPipe(t)
 	program := exec.Command(os.Args[0])
 	program.Env = []string{roleVariable + "=program", "PIPE=" + pipe, "PATH=" + os.Getenv("PATH")}
 	if err := program.Start(); err != nil {

@@ -6,4 +6,4 @@ import "errors"
 
 func ignoreTerm() {}
 
-func makePipe(string) error { return errors.New("there are no named pipes here") }
+func makePipe(string) error { return errors.ErrUnsupported }

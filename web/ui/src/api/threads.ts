@@ -1,7 +1,7 @@
-import { newId } from '../base/id';
 import { asList, asNumber, asObject, asObjects, asText, parseJson, type Json } from '../base/json';
 import { readMessage, type Message } from '../message/message';
-import { ApiError, patience, send, sendJson, urlOf } from './http';
+import { patience, send, sendJson, urlOf } from './http';
+import { Keys } from './keys';
 
 export interface Thread {
   id: string;
@@ -52,21 +52,11 @@ export async function listMessages(id: string, after: number, limit = 200): Prom
   return { messages, next: asNumber(raw.next_after) ?? null };
 }
 
-// The text whose fate is unknown: sent once more, it must not be said twice.
-let doubtful: { text: string; key: string } | null = null;
+const keys = new Keys();
 
 /** Sends a text and returns when the server has it. The answer arrives later, on the thread's socket. */
-export async function postMessage(id: string, content: string, images: string[] = []): Promise<void> {
-  const text = JSON.stringify([id, content, images]);
-  const key = doubtful?.text === text ? doubtful.key : newId();
-  try {
-    await post(id, { content, idempotency_key: key, ...(images.length > 0 ? { image_ids: images } : {}) });
-    doubtful = null;
-  } catch (thrown) {
-    const refused = thrown instanceof ApiError && thrown.status > 0 && thrown.status < 500;
-    doubtful = refused ? null : { text, key };
-    throw thrown;
-  }
+export function postMessage(id: string, content: string, images: string[] = []): Promise<void> {
+  return keys.use(JSON.stringify([id, content, images]), (key) => post(id, { content, idempotency_key: key, ...(images.length > 0 ? { image_ids: images } : {}) }));
 }
 
 /** Regenerates an answer. Without the messages that useChat would send, the turn goes on after this request. */

@@ -1,7 +1,7 @@
 import { ApiError } from '../api/http';
+import { Keys } from '../api/keys';
 import * as api from '../api/queue';
 import { PlainError } from '../base/errors';
-import { newId } from '../base/id';
 import type { SocketEvent } from '../link/socket';
 import { t } from '../words/language.svelte';
 import { emptyQueue, isFull, isWaiting, reduceQueue, withList, type Queue } from './queue';
@@ -13,8 +13,7 @@ export class ThreadQueue {
   waiting = $derived(isWaiting(this.state));
 
   #reading = false;
-  // Keys of texts whose fate is unknown: sent once more, they must not be queued twice.
-  #keys = new Map<string, string>();
+  #keys = new Keys();
 
   constructor(
     private readonly thread: string,
@@ -31,14 +30,8 @@ export class ThreadQueue {
 
   /** Adds a text at the end; throws if the server does not accept it. */
   async add(text: string, images: string[] = []): Promise<void> {
-    const key = this.#keys.get(text) ?? newId();
-    this.#keys.set(text, key);
     try {
-      await api.addToQueue(this.thread, text, key, images);
-      this.#keys.delete(text);
-    } catch (thrown) {
-      if (thrown instanceof ApiError && thrown.status > 0 && thrown.status < 500) this.#keys.delete(text);
-      throw thrown;
+      await this.#keys.use(text, (key) => api.addToQueue(this.thread, text, key, images));
     } finally {
       this.#again();
     }
