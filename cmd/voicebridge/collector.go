@@ -19,10 +19,10 @@ const (
 	// leastRoom is the room, in bytes, below which a collection is not worthwhile: what 50 calls
 	// allocate in collectEvery while only audio flows.
 	leastRoom = 4 << 20
-	// roomStep is by how many bytes the room grows at most every paceEvery: otherwise a burst of new
-	// calls would mix what they need only at the start with what they keep, and the heap would
-	// never be small again.
-	roomStep = 8 << 20
+	// firstRoom, in bytes, is the most room at first; every paceEvery it at most doubles. Otherwise a
+	// burst of new calls would mix what they need only at the start with what they keep, and the heap
+	// would never be small again.
+	firstRoom = 8 << 20
 	// mostRoom, in bytes, is what a busy program gets, or as much as is alive if that is more, as
 	// with Go's default: transcripts at 20 events a second in each of 50 calls fill it in some 5 s.
 	mostRoom  = 64 << 20
@@ -86,7 +86,7 @@ func (p *pace) look(allocated, alive uint64) (shrinks bool) {
 	p.allocated = allocated
 	wanted := max(min(made*uint64(collectEvery/paceEvery), max(alive, mostRoom)), min(leastRoom, alive))
 	if wanted >= p.room {
-		p.room, p.calm, p.calmRoom = min(wanted, p.room+roomStep), 0, 0
+		p.room, p.calm, p.calmRoom = min(wanted, max(2*p.room, firstRoom)), 0, 0
 		return false
 	}
 	p.calm++

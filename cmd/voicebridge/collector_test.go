@@ -18,11 +18,11 @@ func TestPace(t *testing.T) {
 	}{
 		{"audio of a few calls", 5, []uint64{0, mb / 10, 0}, "[80 80 80]"},
 		{"audio of 100 calls", 50, []uint64{mb, mb, mb}, "[16 20 20]"},
-		{"audio of 500 calls", 200, []uint64{4 * mb, 4 * mb, 4 * mb, 4 * mb, 4 * mb}, "[4 8 12 16 20]"},
-		{"words", 50, slices.Repeat([]uint64{25 * mb}, 10), "[16 32 48 64 80 96 112 128 128 128]"},
-		{"words of many calls", 500, []uint64{250 * mb, 250 * mb, 250 * mb}, "[1 3 4]"},
+		{"audio of 500 calls", 200, []uint64{4 * mb, 4 * mb, 4 * mb, 4 * mb, 4 * mb}, "[4 8 16 20 20]"},
+		{"words", 50, slices.Repeat([]uint64{25 * mb}, 10), "[16 32 64 128 128 128 128 128 128 128]"},
+		{"words of many calls", 500, []uint64{250 * mb, 250 * mb, 250 * mb}, "[1 3 6]"},
 		{"much alive, little made", 2000, []uint64{mb, mb}, "[1 1]"},
-		{"a burst", 50, []uint64{50 * mb, 50 * mb, 50 * mb, 0, 0, 0, 0, 0, 0}, "[16 32 48 48 48 48 48 8! 8]"},
+		{"a burst", 50, []uint64{50 * mb, 50 * mb, 50 * mb, 0, 0, 0, 0, 0, 0}, "[16 32 64 64 64 64 64 8! 8]"},
 		{"calm times are whole", 50, []uint64{50 * mb, 0, 0, 0, 0, 50 * mb, 0, 0, 0, 0, 0}, "[16 16 16 16 16 32 32 32 32 32 8!]"},
 		{"the busiest second of a calm time counts", 50, []uint64{50 * mb, 50 * mb, 0, 0, 2 * mb, 0, 0}, "[16 32 32 32 40 40 40]"},
 	} {
