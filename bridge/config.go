@@ -27,6 +27,9 @@ type Limits = session.Limits
 // Counter names something that is counted over all calls.
 type Counter = session.Counter
 
+// Counters are all counters.
+var Counters = session.Counters
+
 // Config configures calls. Upstream, Browser, Store and Tools are required.
 type Config struct {
 	Upstream Upstream

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/web/access"
@@ -51,6 +52,9 @@ func NewMetrics() *Metrics {
 	}
 	m.registry.MustRegister(m.callsStarted, m.callsRefused, m.callsEnded, m.callEvents, m.draftsDropped, m.requests, m.durations, m.socketsClosed, m.turns,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, event := range bridge.Counters { // one that first appears with a failure would not be seen to grow
+		m.callEvents.WithLabelValues(string(event))
+	}
 	return m
 }
 

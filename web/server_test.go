@@ -142,7 +142,7 @@ func TestMetrics(t *testing.T) {
 	body := r.body
 	for _, line := range []string{
 		"voicebridge_calls_live 1", "voicebridge_calls_started_total 1", `voicebridge_calls_refused_total{code="bad_sdp"} 1`,
-		`voicebridge_calls_ended_total{reason="hangup"} 1`, "voicebridge_drafts_dropped_total 3", "voicebridge_thread_events_dropped_total 0", "voicebridge_sockets_live 0",
+		`voicebridge_calls_ended_total{reason="hangup"} 1`, `voicebridge_call_events_total{event="renewal_failed"} 0`, "voicebridge_drafts_dropped_total 3", "voicebridge_thread_events_dropped_total 0", "voicebridge_sockets_live 0",
 		`voicebridge_http_requests_total{method="POST",route="/v1/realtime/calls",status="201"} 1`,
 		`voicebridge_http_requests_total{method="GET",route="other",status="404"} 2`,
 		`voicebridge_http_requests_total{method="GET",route="/api/threads/:id",status="404"} 1`,

@@ -107,6 +107,9 @@ const (
 	CountRenewalFailed  Counter = "renewal_failed"
 )
 
+// Counters are all of them.
+var Counters = []Counter{CountRenewedPlanned, CountRenewedLost, CountRenewalFailed}
+
 func (ToUpstream) isEffect()    {}
 func (ToBrowser) isEffect()     {}
 func (Dial) isEffect()          {}
