@@ -60,18 +60,20 @@ func TestReceiver(t *testing.T) {
 	}
 }
 
-// TestReceiverIsAway logs once, and once more when the receiver is back.
+// TestReceiverIsAway logs once, and once more when the receiver is back, without the key that the receiver quotes.
 func TestReceiverIsAway(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
-	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if away.Load() {
-			w.WriteHeader(http.StatusForbidden) // is not retried
+			http.Error(w, "unknown key: "+r.Header.Get("Authorization"), http.StatusForbidden) // is not retried
 		}
 	}))
 	defer receiver.Close()
 	var log bytes.Buffer
-	traces, err := OpenTraces(t.Context(), TraceConfig{Endpoint: receiver.URL, Sample: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	traces, err := OpenTraces(t.Context(), TraceConfig{
+		Endpoint: receiver.URL, Headers: map[string]string{"Authorization": "Bearer key-of-receiver"}, Sample: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +89,9 @@ func TestReceiverIsAway(t *testing.T) {
 	}
 	if failed, again := strings.Count(log.String(), "traces cannot be sent"), strings.Count(log.String(), "traces are sent again"); failed != 2 || again != 1 {
 		t.Errorf("%d failures and %d recoveries in\n%s", failed, again, &log)
+	}
+	if text := log.String(); strings.Contains(text, "key-of-receiver") || !strings.Contains(text, "unknown key: Bearer [key]") {
+		t.Errorf("the log shows the key, or not what the receiver says:\n%s", text)
 	}
 }
 

@@ -47,7 +47,7 @@ func OpenTraces(ctx context.Context, cfg TraceConfig) (*Traces, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open traces: %w", err)
 	}
-	return newTraces(ctx, cfg, sdk.WithBatcher(&reporting{SpanExporter: exporter, log: cfg.Logger}))
+	return newTraces(ctx, cfg, sdk.WithBatcher(newReporting(exporter, cfg)))
 }
 
 // TracesURL returns the URL that traces are sent to at a receiver with that base URL.
@@ -166,15 +166,31 @@ func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) (id trace.SpanID) {
 type reporting struct {
 	sdk.SpanExporter
 
+	mask    *strings.Replacer // of keys, which a receiver may quote
 	log     *slog.Logger
 	failing atomic.Bool
+}
+
+// minKey is the length in bytes from which a word of a header is masked: shorter ones, such as Bearer, are no keys.
+const minKey = 8
+
+func newReporting(exporter sdk.SpanExporter, cfg TraceConfig) *reporting {
+	var masks []string
+	for _, value := range cfg.Headers {
+		for word := range strings.FieldsSeq(value) {
+			if len(word) >= minKey {
+				masks = append(masks, word, "[key]")
+			}
+		}
+	}
+	return &reporting{SpanExporter: exporter, mask: strings.NewReplacer(masks...), log: cfg.Logger}
 }
 
 // ExportSpans implements the SDK's exporter.
 func (r *reporting) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := r.SpanExporter.ExportSpans(ctx, spans)
 	if was := r.failing.Swap(err != nil); err != nil && !was {
-		r.log.Warn("traces cannot be sent", "error", err)
+		r.log.Warn("traces cannot be sent", "error", r.mask.Replace(err.Error()))
 	} else if err == nil && was {
 		r.log.Info("traces are sent again")
 	}
