@@ -204,7 +204,11 @@ func TestNotices(t *testing.T) {
 				t.Errorf("turn %d: %+v, want %s with a text", i, r, want)
 			}
 		}
-		checkText(t, "the last request", talk(provider.seen()[4].Messages), "user: 0\nuser: 1\nuser: 2\nuser: 3")
+		seen := provider.seen()
+		if len(seen) != 5 {
+			t.Fatalf("%d requests, want 5", len(seen))
+		}
+		checkText(t, "the last request", talk(seen[4].Messages), "user: 0\nuser: 1\nuser: 2\nuser: 3")
 	})
 }
 
