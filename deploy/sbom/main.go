@@ -1,4 +1,4 @@
-// Command sbom lists the modules in a program as an SPDX 2.3 document, from the build
+// Command sbom lists the modules in a released program as an SPDX 2.3 document, from the build
 // information in it.
 //
 // Source: https://spdx.github.io/spdx-spec/v2.3/
@@ -54,18 +54,19 @@ type relationship struct {
 }
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "sbom PROGRAM")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "sbom PROGRAM VERSION")
 		os.Exit(2)
 	}
-	if err := write(os.Stdout, os.Args[1], time.Now().UTC()); err != nil {
+	if err := write(os.Stdout, os.Args[1], os.Args[2], time.Now().UTC()); err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
 }
 
-// write lists the modules of the program at path.
-func write(w io.Writer, path string, now time.Time) error {
+// write lists the modules of the program at path. The version in its build information is that of the commit, which
+// may not have its tag yet.
+func write(w io.Writer, path, version string, now time.Time) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read program: %w", err)
@@ -80,7 +81,7 @@ func write(w io.Writer, path string, now time.Time) error {
 		Namespace: fmt.Sprintf("https://spdx.org/spdxdocs/%s-%x", name, sha256.Sum256(content)),
 		Creation:  creation{now.Format(time.RFC3339), []string{"Tool: voicebridge-sbom"}},
 		Packages: []spdxPackage{
-			{ID: "SPDXRef-program", Name: name, Version: info.Main.Version, Location: "NOASSERTION"},
+			{ID: "SPDXRef-program", Name: name, Version: version, Location: "NOASSERTION"},
 			module(0, &debug.Module{Path: "stdlib", Version: info.GoVersion}),
 		},
 		Relationship: []relationship{
