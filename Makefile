@@ -31,6 +31,7 @@ test: ## Install what the tests need (Debian), then check and test everything
 gen: go-version ## Regenerate files: queries (sqlc), docs/reference, the built page
 	$(GO) tool -modfile=tools.mod sqlc generate
 	$(GO) generate ./persistence
+	$(GO) test ./cmd/voicebridge/internal/reference -update
 	cd web/ui && npm ci && npm run build
 
 .PHONY: lint

@@ -1,4 +1,5 @@
-// Package config holds what an operator can configure: names, defaults, sources and validation.
+// Package config holds what an operator can configure: names, defaults, sources and validation. The koanf tags are the
+// keys of voicebridge.yaml.
 package config
 
 import (
@@ -7,7 +8,7 @@ import (
 )
 
 // Config is what an operator can set, by flags, environment, voicebridge.yaml and defaults, in this
-// order. The keys of the file are the koanf names.
+// order.
 type Config struct {
 	// Address of the page and the API, host:port. Any address but loopback requires authentication.
 	Listen string `koanf:"listen"`

@@ -65,7 +65,7 @@ func Variable(key string) string {
 			return name
 		}
 	}
-	return prefix + strings.ToUpper(strings.ReplaceAll(key, ".", "__"))
+	return cmp.Or(secretNames[key], prefix+strings.ToUpper(strings.ReplaceAll(key, ".", "__")))
 }
 
 // SecretVariables returns the names of the variables that are, or may contain, secrets.

@@ -177,7 +177,7 @@ func writeSettings(b *strings.Builder, types map[string]declared, path, name str
 func defaultOf(v reflect.Value) string {
 	var text string
 	switch {
-	case v.Kind() == reflect.Pointer, v.IsZero() && v.Kind() != reflect.Int && v.Kind() != reflect.Bool && v.Kind() != reflect.Float64:
+	case v.Kind() == reflect.Pointer, v.Kind() == reflect.Slice && v.Len() == 0, v.IsZero() && v.Kind() != reflect.Int && v.Kind() != reflect.Bool && v.Kind() != reflect.Float64:
 		return ""
 	case v.Kind() == reflect.Slice:
 		var items []string
