@@ -25,8 +25,9 @@ func mend(message []byte) (mended []byte, left []string) {
 	switch {
 	case result["content"] != nil && !readable[mcp.CallToolResult](envelope["result"]):
 		result["content"] = mendContent(result["content"])
-	case result["tools"] != nil && !readable[mcp.ListToolsResult](envelope["result"]):
+	case result["tools"] != nil && (result["ttlMs"] != nil || !readable[mcp.ListToolsResult](envelope["result"])):
 		result["tools"], left = mendTools(result["tools"])
+		delete(result, "ttlMs") // for that long the SDK would not ask for the list again
 	default:
 		return message, nil
 	}

@@ -100,3 +100,13 @@ func TestMendedContent(t *testing.T) {
 		})
 	}
 }
+
+// TestListIsReadAgain has a list that its server says will not change for an hour.
+func TestListIsReadAgain(t *testing.T) {
+	t.Parallel()
+	got, left := mend([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"a","inputSchema":{"type":"object"}}],"ttlMs":3600000,"nextCursor":"b"}}`))
+	want := `{"id":1,"jsonrpc":"2.0","result":{"nextCursor":"b","tools":[{"name":"a","inputSchema":{"type":"object"}}]}}`
+	if d := cmp.Diff(want, string(got)); d != "" || left != nil {
+		t.Errorf("left %q (-want +got):\n%s", left, d)
+	}
+}

@@ -105,6 +105,9 @@ func (s *server) run(ctx context.Context, tried func()) {
 // change.
 const refreshPause = time.Second
 
+// maxRefreshPause is the longest pause before a listing that failed is tried again.
+const maxRefreshPause = time.Minute
+
 // pollPause is the time between two questions whether a remote server's tools are still the same. What says
 // so otherwise may be lost without a trace: proxies cut streams, and not all tell both sides.
 const pollPause = 5 * time.Minute
@@ -112,6 +115,7 @@ const pollPause = 5 * time.Minute
 // watch returns why the connection ended, or nil if ctx did.
 func (s *server) watch(ctx context.Context, l *link) error {
 	var listed time.Time
+	pause := refreshPause
 	var due <-chan time.Time // nil when the tools need not be listed
 	var poll <-chan time.Time
 	if s.config.Type != TypeStdio {
@@ -127,13 +131,17 @@ func (s *server) watch(ctx context.Context, l *link) error {
 			return l.why()
 		case <-s.changed:
 			if due == nil {
-				due = time.After(refreshPause - time.Since(listed))
+				due = time.After(pause - time.Since(listed))
 			}
 		case <-due:
 			due = nil
 			if err := s.refresh(ctx, l); err != nil {
 				s.log.Warn("MCP tools not listed again", "error", s.explain(err))
+				pause = min(2*pause, maxRefreshPause)
 				notify(s.suspect)
+				notify(s.changed)
+			} else {
+				pause = refreshPause
 			}
 			listed = time.Now()
 		case <-poll:

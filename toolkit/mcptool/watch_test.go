@@ -233,6 +233,31 @@ func TestServerThatAlwaysChanges(t *testing.T) {
 	})
 }
 
+// TestFailedListing has a server that announces a change, and whose next listing fails.
+func TestFailedListing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		remote := remoteServer()
+		var failures atomic.Int32
+		remote.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+				if method == "tools/list" && failures.Add(-1) >= 0 {
+					return nil, errors.New("the database is locked")
+				}
+				return next(ctx, method, request)
+			}
+		})
+		w := watchServerAs(t, remote, Server{Type: TypeStdio, TrustChanges: true})
+		failures.Store(2)
+		addHanging(remote, "more")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if w.changes != 1 || len(w.tools()) != 2 || failures.Load() != -1 {
+			t.Errorf("%d changes were reported, there are %d tools, and %d failures left", w.changes, len(w.tools()), failures.Load())
+		}
+	})
+}
+
 // TestSilentChange has a remote server whose notification of a change is lost. It is asked now and then,
 // and lists its tools again only if they are others.
 func TestSilentChange(t *testing.T) {
