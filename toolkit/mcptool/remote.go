@@ -143,7 +143,8 @@ func (t *headerTransport) exchange(request *http.Request) (*http.Response, error
 	case response.StatusCode < http.StatusBadRequest:
 		t.remote.refusal.Store(0)
 	}
-	if forgotten(request, response) {
+	lost := forgotten(request, response)
+	if lost {
 		response.Body.Close()
 		response.StatusCode, response.Body = http.StatusNotFound, http.NoBody
 	}
@@ -152,6 +153,10 @@ func (t *headerTransport) exchange(request *http.Request) (*http.Response, error
 		if request.Method == http.MethodPost {
 			t.remote.refused.Store(true)
 		}
+	}
+	var call *pending
+	if t.remote.config.Type == TypeHTTP && !lost {
+		call = await(request, response)
 	}
 	// A stream of events lives as long as its session; the SDK limits each event.
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
@@ -163,7 +168,7 @@ func (t *headerTransport) exchange(request *http.Request) (*http.Response, error
 		s := &stream{ReadCloser: response.Body, since: time.Now(), again: func() (io.ReadCloser, error) { return t.again(request) }}
 		response.Body, read = s, s.watch(read)
 	}
-	response.Body = messagesOf(response.Body, read, kind != "text/event-stream")
+	response.Body = messagesOf(response.Body, read, kind != "text/event-stream", call)
 	return response, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -66,7 +67,11 @@ func (k *keeper) result(r *mcp.CallToolResult) (output json.RawMessage, text str
 		}
 	}
 	text = cmp.Or(text, "(the tool returned nothing)")
-	return output, toolkit.Cut(strings.ToValidUTF8(text, "\uFFFD"), maxModelText), nil
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if first := toolkit.First(text, maxModelText); len(first) < len(text) {
+		text = fmt.Sprintf("%s\n[cut: the text has %d characters]", first, utf8.RuneCountInString(text))
+	}
+	return output, text, nil
 }
 
 // without removes that data from structured content, which may repeat the content.

@@ -160,18 +160,14 @@ func TestStdioTools(t *testing.T) {
 		"s__structured": {arguments: ``, model: `{"answer":42}`, output: `"structuredContent":{"answer":42}`},
 		"s__mixed":      {model: "a picture:\n[image, image/png]\n[resource file:///a.txt]\ninside", output: `"AQID"`},
 		"s__nothing":    {model: "(the tool returned nothing)", output: `"content":[]`},
-		"s__large":      {model: long[:2*(maxModelText-1)] + "…", output: long},
+		"s__large":      {model: long[:2*maxModelText] + "\n[cut: the text has 100000 characters]", output: long},
 		"s__fail":       {err: "the file is locked", output: `"isError":true`},
 		"s__refuse":     {err: `the MCP server "s" refused the call: `},
 		"s__recursive":  {arguments: `{"child":{"child":{}}}`, model: "recursive", output: "recursive"},
-		"s__too_large":  {err: `the MCP server "s" went away`},
+		"s__too_large":  {err: "its answer is longer than 8388608 bytes"},
 		"s__gone":       {err: `no tool named "s__gone"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := b
-			if name == "s__too_large" {
-				b = open(t, map[string]Server{"s": stdio("server", nil)}) // this case breaks the connection
-			}
 			result := b.call(t, name, tc.arguments)
 			if !strings.Contains(result.Error, tc.err) || result.Failed() != (tc.err != "") || result.Model != tc.model {
 				t.Errorf("got error %q, model %.200q", result.Error, result.Model)
@@ -676,7 +672,7 @@ func TestToolsThatNeedTasks(t *testing.T) {
 			tasks.read(message)
 			return message
 		}
-		m := messagesOf(io.NopCloser(iotest.OneByteReader(strings.NewReader(c.text))), read, c.whole)
+		m := messagesOf(io.NopCloser(iotest.OneByteReader(strings.NewReader(c.text))), read, c.whole, nil)
 		if text, err := io.ReadAll(m); err != nil || string(text) != c.text {
 			t.Errorf("%s: read %q, %v", kind, text, err)
 		}

@@ -3,9 +3,12 @@ package mcptool
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 )
 
 // linesOf returns the messages in what a child writes to stdout; other lines go to the writer.
@@ -44,7 +47,7 @@ func (l *lines) next() error {
 		part, err := l.in.ReadSlice('\n')
 		l.line = append(l.line, part...)
 		if len(l.line) > maxMessage {
-			return fmt.Errorf("it wrote a line of more than %d bytes", maxMessage)
+			return l.skip(err)
 		}
 		if err == nil || !errors.Is(err, bufio.ErrBufferFull) && len(l.line) > 0 {
 			break
@@ -61,5 +64,33 @@ func (l *lines) next() error {
 		}
 	}
 	_, _ = l.other.Write(append(l.line, '\n')) // it never fails; empty lines are not logged
+	return nil
+}
+
+const (
+	maxSkipped = 8 * maxMessage
+	endRoom    = 128 // bytes of the beginning and the end of a message that are searched for its id
+)
+
+// idAtEnd finds the id of an answer in its beginning or its end: the members of an object have no order.
+var idAtEnd = regexp.MustCompile(`^\{(?:"jsonrpc": ?"2\.0", ?)?"id": ?(\d+),|"id": ?(\d+)(?:, ?"jsonrpc": ?"2\.0")?\}\s*$`)
+
+// skip reads the rest of a line that is too long. If it is the answer to a call, it is replaced by an error.
+func (l *lines) skip(err error) error {
+	ends := bytes.Clone(bytes.TrimSpace(l.line[:endRoom]))
+	skipped := len(l.line)
+	for errors.Is(err, bufio.ErrBufferFull) && skipped < maxSkipped {
+		var part []byte
+		part, err = l.in.ReadSlice('\n')
+		l.line = append(l.line[len(l.line)-endRoom:], part...)
+		skipped += len(part)
+	}
+	ends = append(append(ends, '\n'), l.line[len(l.line)-endRoom:]...)
+	found := idAtEnd.FindSubmatch(ends)
+	if err != nil || found == nil {
+		return fmt.Errorf("it wrote a line of more than %d bytes", maxMessage)
+	}
+	call := &pending{id: json.RawMessage(cmp.Or(string(found[1]), string(found[2])))}
+	l.rest = append(call.refusal(tooLong), '\n')
 	return nil
 }

@@ -38,7 +38,7 @@ func TestCutStream(t *testing.T) {
 				return io.NopCloser(strings.NewReader(second)), nil
 			}}
 			read := s.watch(func(message []byte) []byte { return message })
-			if got, err := io.ReadAll(messagesOf(s, read, false)); err != nil || string(got) != c.want {
+			if got, err := io.ReadAll(messagesOf(s, read, false, nil)); err != nil || string(got) != c.want {
 				t.Errorf("got %q, %v, want %q", got, err, c.want)
 			}
 		})

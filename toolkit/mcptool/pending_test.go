@@ -1,0 +1,100 @@
+package mcptool
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"voicebridge/toolkit"
+)
+
+// TestOddAnswers has servers that answer one call as no call should be. It fails at once, and costs neither the
+// session nor another call in it.
+func TestOddAnswers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status       int
+		kind, answer string
+		want         string
+	}{
+		"an error without an id":    {200, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no such city"}}`, "refused the call: calling \"tools/call\": no such city"},
+		"the same with a status":    {400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32600,"message":"no such city"}}`, "no such city"},
+		"the same in an event":      {200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":1,\"message\":\"no such city\"}}\n\n", "no such city"},
+		"an error with another id":  {200, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"no such city"}}`, "no such city"},
+		"a page":                    {500, "text/html", "<html>", "HTTP 500 Internal Server Error"},
+		"a page as an answer":       {200, "text/html", "<html>", "HTTP 200 OK"},
+		"a text":                    {413, "text/plain; charset=utf-8", "too much\n", "HTTP 413 Request Entity Too Large: too much"},
+		"too many requests":         {429, "text/plain", "wait a minute", "HTTP 429 Too Many Requests: wait a minute"},
+		"nothing":                   {202, "", "", "HTTP 202 Accepted"},
+		"an empty message":          {200, "application/json", "", "not a message of MCP"},
+		"no JSON":                   {200, "application/json", `{"jsonrpc":`, "not a message of MCP"},
+		"a string as an error":      {200, "application/json", `{"jsonrpc":"2.0","id":null,"error":"no"}`, "not a message of MCP"},
+		"a message that is too big": {200, "application/json", strings.Repeat(" ", maxMessage+1), "longer than"},
+		"an event that is too big":  {200, "text/event-stream", "data: " + strings.Repeat("x", maxMessage+1), "longer than"},
+		"no event":                  {200, "text/event-stream", ": still there\n\n", "ended its answer before the result"},
+		"another event":             {200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{}}\n\n", "ended its answer before the result"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sessions atomic.Int32
+			next := newHTTPHandler(t)
+			h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				switch {
+				case bytes.Contains(body, []byte(`"server/discover"`)):
+					http.NotFound(w, r)
+				case bytes.Contains(body, []byte(`"name":"echo"`)):
+					w.Header().Set("Content-Type", c.kind)
+					w.WriteHeader(c.status)
+					_, _ = io.WriteString(w, c.answer)
+				default:
+					if bytes.Contains(body, []byte(`"initialize"`)) {
+						sessions.Add(1)
+					}
+					next.ServeHTTP(w, r)
+				}
+			}))
+			b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url}})
+			steps := 0
+			other := toolkit.Drain(b.router.Call(t.Context(), toolkit.Call{Name: "s__progress"}), func(toolkit.Chunk) {
+				if steps++; steps != 3 {
+					return
+				}
+				if result := b.call(t, "s__echo", `{"text":"x"}`); !strings.Contains(result.Error, c.want) {
+					t.Errorf("got %.1000s\n%s", result.Error, b.log)
+				}
+				if result := b.call(t, "s__release", ""); result.Failed() {
+					t.Errorf("the next call: %s", result.Error)
+				}
+			})
+			if other.Model != "progressed" || sessions.Load() != 1 {
+				t.Errorf("in %d sessions, the other call got %+v", sessions.Load(), other)
+			}
+		})
+	}
+}
+
+// TestRefusedNotifications has a server that refuses to be told anything.
+func TestRefusedNotifications(t *testing.T) {
+	t.Parallel()
+	next := newHTTPHandler(t)
+	h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte(`"method":"notifications/`)) {
+			next.ServeHTTP(httptest.NewRecorder(), r)
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	}))
+	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url}})
+	if result := b.call(t, "s__echo", `{"text":"x"}`); result.Model != "x" {
+		t.Errorf("got %+v\n%s", result, b.log)
+	}
+}
