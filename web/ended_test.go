@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/golang-jwt/jwt/v5"
 
 	"voicebridge/web/access"
 )
@@ -130,5 +131,19 @@ func TestSocketsEndWithWhatOpenedThem(t *testing.T) {
 		ends := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws", "Cookie", cookie)
 		next(t, ends)
 		wantClosed(t, ends, websocket.StatusPolicyViolation, "signed out or expired")
+	})
+	t.Run("accepted after its end", func(t *testing.T) {
+		t.Parallel()
+		const secret = "a secret of at least thirty-two bytes"
+		b := setup(t, func(c *Config) { c.Auth.JWTSecret = access.NewSecret(secret) })
+		key := b.thread(t, "carol")
+		address, _ := b.run(t)
+		claims := jwt.MapClaims{"sub": "carol", "exp": b.clock.now().Add(-10 * time.Second).Unix()}
+		stays := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws", "Authorization", "Bearer "+signed(t, jwt.SigningMethodHS256, []byte(secret), "", claims))
+		next(t, stays)
+		send(t, stays, `{}`)
+		if e := next(t, stays); e.Type != "error" {
+			t.Errorf("event %+v", e)
+		}
 	})
 }

@@ -14,9 +14,13 @@ import (
 	"voicebridge/web/problem"
 )
 
+// leeway is how long before and after its time a token is accepted, because clocks differ.
+const leeway = 30 * time.Second
+
 // jwtVerifier verifies JSON Web Tokens (RFC 7519).
 type jwtVerifier struct {
 	parser  *jwt.Parser
+	now     func() time.Time
 	hmacKey []byte
 	keys    *keySet // nil without a JWKS URL
 	// reserved are owners that no token may name.
@@ -25,7 +29,7 @@ type jwtVerifier struct {
 
 // newJWTVerifier returns nil if no JWTs are accepted.
 func newJWTVerifier(a Auth, now func() time.Time) (*jwtVerifier, error) {
-	v := &jwtVerifier{}
+	v := &jwtVerifier{now: now}
 	var methods []string
 	if a.JWTSecret.IsSet() {
 		v.hmacKey = []byte(a.JWTSecret.Reveal())
@@ -42,7 +46,7 @@ func newJWTVerifier(a Auth, now func() time.Time) (*jwtVerifier, error) {
 		return nil, nil //nolint:nilnil // no JWTs are accepted
 	}
 	options := []jwt.ParserOption{
-		jwt.WithValidMethods(methods), jwt.WithLeeway(30 * time.Second), jwt.WithTimeFunc(now), jwt.WithExpirationRequired(),
+		jwt.WithValidMethods(methods), jwt.WithLeeway(leeway), jwt.WithTimeFunc(now), jwt.WithExpirationRequired(),
 	}
 	if a.JWTIssuer != "" {
 		options = append(options, jwt.WithIssuer(a.JWTIssuer))
@@ -63,7 +67,8 @@ func newJWTVerifier(a Auth, now func() time.Time) (*jwtVerifier, error) {
 	return v, nil
 }
 
-// owner returns the owner that a token names and when the token expires.
+// owner returns the owner that a token names, and when what it opens ends: when it expires or, if it already has, with the
+// leeway.
 func (v *jwtVerifier) owner(ctx context.Context, token string) (string, time.Time, error) {
 	// A map, because struct fields would also take SUB for sub.
 	claims := jwt.MapClaims{}
@@ -99,6 +104,9 @@ func (v *jwtVerifier) owner(ctx context.Context, token string) (string, time.Tim
 	expires, err := claims.GetExpirationTime()
 	if err != nil || expires == nil { // the parser has checked it
 		return "", time.Time{}, problem.Unauthorized("This token is not valid.")
+	}
+	if !expires.After(v.now()) {
+		return owner, expires.Add(leeway), nil
 	}
 	return owner, expires.Time, nil
 }
