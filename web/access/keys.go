@@ -18,6 +18,7 @@ import (
 	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
 	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 )
 
 // asymmetricMethods are the signatures that a JWKS key can verify. HMAC is not among them: a public
@@ -32,7 +33,8 @@ var (
 const (
 	keysRefresh  = time.Hour        // keys are refreshed after this
 	keysStale    = 2 * time.Hour    // and tokens wait for a refresh after this, so that a removed key does not live on
-	keysRetry    = 30 * time.Second // minimum time between fetches, whatever keys tokens name
+	keysRetry    = 30 * time.Second // how often to fetch on average at most, whatever keys tokens name,
+	keysBurst    = 3                // and how often at once: keys may change right after a fetch
 	keysTimeout  = 10 * time.Second
 	maxKeysBytes = 1 << 20
 	minRSABits   = 2048
@@ -49,6 +51,7 @@ type keySet struct {
 	fetches singleflight.Group
 
 	mu      sync.Mutex
+	limit   *rate.Limiter
 	fetched time.Time // the last success
 	tried   time.Time
 }
@@ -59,25 +62,16 @@ func newKeySet(url string, client *http.Client, now func() time.Time) (*keySet, 
 	if err != nil {
 		return nil, fmt.Errorf("make key set: %w", err)
 	}
-	return &keySet{url: url, http: cmp.Or(client, &http.Client{Timeout: keysTimeout}), now: now, storage: storage, choose: choose}, nil
+	return &keySet{
+		url: url, http: cmp.Or(client, &http.Client{Timeout: keysTimeout}), now: now, storage: storage, choose: choose,
+		limit: rate.NewLimiter(rate.Every(keysRetry), keysBurst),
+	}, nil
 }
 
-// key returns the public key that verifies the token. A token without a key id is verified by the
-// set's only key.
+// key returns the public key that verifies the token.
 func (k *keySet) key(ctx context.Context, t *jwt.Token) (any, error) {
-	if _, named := t.Header["kid"]; !named {
-		all, err := k.storage.KeyReadAll(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("read keys: %w", err)
-		}
-		if len(all) == 1 {
-			t.Header["kid"] = all[0].Marshal().KID
-		}
-	}
-	key, err := k.choose.KeyfuncCtx(ctx)(t)
-	missing := errors.Is(err, jwkset.ErrKeyNotFound) || err == nil && isKeySet(key)
-	fetch, wait := k.due(missing)
-	if fetch {
+	key, err := k.find(ctx, t)
+	if fetch, wait := k.due(errors.Is(err, jwkset.ErrKeyNotFound)); fetch {
 		done := k.fetches.DoChan("", func() (any, error) { return nil, k.fetch() })
 		if wait {
 			select {
@@ -85,10 +79,10 @@ func (k *keySet) key(ctx context.Context, t *jwt.Token) (any, error) {
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
-			key, err = k.choose.KeyfuncCtx(ctx)(t)
+			key, err = k.find(ctx, t)
 		}
 	}
-	if err == nil && !isKeySet(key) {
+	if err == nil {
 		return key, nil
 	}
 	k.mu.Lock()
@@ -99,31 +93,47 @@ func (k *keySet) key(ctx context.Context, t *jwt.Token) (any, error) {
 	return nil, errUnknownKey
 }
 
-// isKeySet reports whether keyfunc returned all keys because the token has no key id.
-func isKeySet(key any) bool {
-	_, ok := key.(jwt.VerificationKeySet)
-	return ok
+// find returns the key that the token names or, if it names none, the only one; jwkset.ErrKeyNotFound without it.
+func (k *keySet) find(ctx context.Context, t *jwt.Token) (any, error) {
+	if _, named := t.Header["kid"]; !named {
+		all, err := k.storage.KeyReadAll(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read keys: %w", err)
+		}
+		if len(all) != 1 {
+			return nil, jwkset.ErrKeyNotFound
+		}
+		t.Header["kid"] = all[0].Marshal().KID
+	}
+	return k.choose.KeyfuncCtx(ctx)(t)
 }
 
-// due reports whether to fetch the keys now, and whether to wait for them.
+// due reports whether to fetch the keys now, or to join those who do, and whether to wait for them.
 func (k *keySet) due(missing bool) (fetch, wait bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	age := k.now().Sub(k.fetched)
-	if !missing && age <= keysRefresh {
-		return false, false
-	}
-	wait = missing || age > keysStale
-	if k.now().Sub(k.tried) <= keysRetry {
-		return false, false
-	}
-	k.tried = k.now()
-	return true, wait
+	return missing || age > keysRefresh, missing || age > keysStale
 }
 
-// fetch fetches the keys. It is not cancelled with the request that started it, because others wait
-// for it.
+// mayFetch counts a fetch, unless there were too many.
+func (k *keySet) mayFetch() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.now()
+	if !k.limit.AllowN(now, 1) {
+		return false
+	}
+	k.tried = now
+	return true
+}
+
+// fetch fetches the keys, unless it was done too often. It is not cancelled with the request that started it, because
+// others wait for it.
 func (k *keySet) fetch() error {
+	if !k.mayFetch() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), keysTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)
