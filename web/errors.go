@@ -53,15 +53,18 @@ func classify(err error) *problem.Error {
 	case errors.Is(err, context.Canceled):
 		return &problem.Error{Status: statusClientClosed, Code: "client_closed", Message: "The client closed the request."}
 	case errors.Is(err, persistence.ErrUnavailable), errors.Is(err, persistence.ErrFenced):
-		return &problem.Error{
-			Status: http.StatusServiceUnavailable, Code: string(bridge.CodeStorageFull), RetryAfter: problem.ErrShuttingDown.RetryAfter,
-			Message: "The server cannot reach its database. Try again in a moment.",
-		}
+		return storageUnavailable("The server cannot reach its database. Try again in a moment.")
 	}
 	if e, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return classifyEcho(e)
 	}
 	return &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong on the server. Its log has the details."}
+}
+
+func storageUnavailable(message string) *problem.Error {
+	return &problem.Error{
+		Status: http.StatusServiceUnavailable, Code: string(bridge.CodeStorageFull), RetryAfter: problem.ErrShuttingDown.RetryAfter, Message: message,
+	}
 }
 
 func classifyBridge(e *bridge.Error) *problem.Error {

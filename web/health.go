@@ -48,12 +48,12 @@ func (h *health) readyz(c echo.Context) error {
 	defer cancel()
 	select {
 	case <-h.store.Fenced():
-		return &problem.Error{Status: http.StatusServiceUnavailable, Code: "database_unavailable", Message: "Other processes took this one for dead; it is restarting.", RetryAfter: 5 * time.Second}
+		return storageUnavailable("Other processes took this one for dead; it is restarting.")
 	default:
 	}
 	if err := h.store.Healthy(ctx); err != nil {
 		h.log.Error("database does not answer or accepts no changes", "error", err)
-		return &problem.Error{Status: http.StatusServiceUnavailable, Code: "database_unavailable", Message: "The database does not answer or accepts no changes.", RetryAfter: 5 * time.Second}
+		return storageUnavailable("The database does not answer or accepts no changes.")
 	}
 	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
 }

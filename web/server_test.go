@@ -82,7 +82,7 @@ func TestHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantStatus(t, b.do(t, "GET", "/healthz", ""), 200)
-	wantError(t, b.do(t, "GET", "/readyz", ""), 503, "database_unavailable")
+	wantError(t, b.do(t, "GET", "/readyz", ""), 503, "storage_unavailable")
 	wantError(t, b.do(t, "GET", "/api/threads", "", as("alice-token-of-tests")), 503, "shutting_down")
 }
 
