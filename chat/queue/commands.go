@@ -28,6 +28,16 @@ type sendQuestion struct {
 type sendAnswer struct {
 	// Refused names the error why the message was not sent; empty if it was.
 	Refused string `json:"refused,omitempty"`
+	// Invalid says why the call cannot accept the message.
+	Invalid string `json:"invalid,omitempty"`
+}
+
+// err is the error that the sender gets.
+func (a sendAnswer) err() error {
+	if a.Invalid != "" {
+		return persistence.Invalid("%s", a.Invalid)
+	}
+	return refusals[a.Refused]
 }
 
 // refusals are the errors that are passed to the sender unchanged.
@@ -38,7 +48,7 @@ func IsCommand(c persistence.Command) bool { return strings.HasPrefix(c.Kind, co
 
 // Send sends a waiting message at once, ahead of others and even if the queue is paused. If the
 // call is on another instance, that one sends it. The errors are persistence.ErrNotFound,
-// persistence.ErrBusy, ErrClosed and ErrUnreachable.
+// persistence.ErrBusy, persistence.ErrInvalid for a text that the call cannot accept, ErrClosed and ErrUnreachable.
 func (q *Queue) Send(ctx context.Context, key persistence.Key, id string) error {
 	if _, err := q.Get(ctx, key, id); err != nil {
 		return err
@@ -67,6 +77,9 @@ func (q *Queue) HandleCommand(ctx context.Context, c persistence.Command) (json.
 		if errors.Is(err, refusal) {
 			answer.Refused, err = name, nil
 		}
+	}
+	if errors.Is(err, persistence.ErrInvalid) {
+		answer.Invalid, err = strings.TrimPrefix(persistence.Reason(err), persistence.ErrInvalid.Error()+" "), nil
 	}
 	if err != nil {
 		return nil, err
@@ -99,5 +112,5 @@ func (q *Queue) sendThere(ctx context.Context, key persistence.Key, id string) (
 	if err != nil {
 		return true, fmt.Errorf("send by another process: %w", err)
 	}
-	return true, refusals[answer.Refused]
+	return true, answer.err()
 }

@@ -1,8 +1,12 @@
 package queue_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"voicebridge/chat/queue"
@@ -45,5 +49,35 @@ func TestHostileCommands(t *testing.T) {
 	}
 	if reply, err := b.q.HandleCommand(b.within(), persistence.Command{Kind: "queue.send", Key: b.key, Body: body}); err != nil || string(reply) != "{}" {
 		t.Errorf("a message that waits: %s, %v", reply, err)
+	}
+}
+
+// TestSendIntoCallElsewhere sends by a process that does not have the thread's call: the user gets the call's answer.
+func TestSendIntoCallElsewhere(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	process := func() *bench {
+		store := persistencetest.Open(t, url, persistence.Options{})
+		if err := store.Serve(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return prepare(t, store, &provider{}, queue.Config{NoTitles: true, Disabled: true})
+	}
+	has, sends := process(), process()
+	c := has.call()
+	has.run()
+	sends.run()
+	ctx, cancel := context.WithCancel(t.Context())
+	var handling sync.WaitGroup
+	handling.Go(func() { _ = has.store.HandleCommands(ctx, has.q.HandleCommand) })
+	t.Cleanup(func() { cancel(); handling.Wait() })
+	m := has.add("one")
+	for _, want := range []error{persistence.Invalid("text: it is too long"), nil} {
+		c.set(false, want)
+		err := sends.q.Send(sends.within(), has.key, m.ID)
+		if fmt.Sprint(err) != fmt.Sprint(want) || want != nil && !errors.Is(err, persistence.ErrInvalid) {
+			t.Errorf("Send() = %v, want %v", err, want)
+		}
+		wantSaid(t, c, "one")
 	}
 }
