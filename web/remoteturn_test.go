@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -100,4 +101,42 @@ func TestUseChatApprovesElsewhere(t *testing.T) {
 		t.Errorf("the thread has %d messages", len(all))
 	}
 	wantError(t, other.do(t, "POST", path, body), 409, "approval_not_pending")
+}
+
+// slow is text turns of which a decision takes until the turn has ended.
+type slow struct {
+	*chat.Coordinator
+
+	ended func()
+}
+
+func (s slow) Decide(ctx context.Context, key persistence.Key, d chat.Decision) error {
+	err := s.Coordinator.Decide(ctx, key, d)
+	s.ended()
+	return err
+}
+
+// TestUseChatEndsWithTheDecision decides on a server that does not run the turn, which ends at once: its stream is told
+// all the same.
+func TestUseChatEndsWithTheDecision(t *testing.T) {
+	t.Parallel()
+	b := asking(t, nil, toolCalls("", "c1", "add", `{"a":1}`), words("Done."))
+	key := b.thread(t, access.LocalOwner)
+	path := messagesPath(key) + "?sdk=7"
+	r := b.do(t, "POST", path, uiSaid("mine", "hello"))
+	wantStatus(t, r, 200)
+	asked := parseStream(t, r.body)
+	turn := b.chat.Running(key)
+	cfg, _ := scriptedChat()
+	cfg.Store = b.db
+	other := b.neighbour(t, func(c *Config) {
+		c.Chat = slow{startChat(t, cfg), func() { _, _ = turn.Wait(t.Context()) }}
+	})
+	r = other.do(t, "POST", path, fmt.Sprintf(`{"messages":[{"id":%q,"role":"assistant","parts":[`+
+		`{"type":"tool-add","toolCallId":"c1","state":"approval-responded","approval":{"id":%q,"approved":true}}]}],"trigger":"submit-message"}`,
+		asked[0].body["messageId"], questions(asked)["c1"]))
+	wantStatus(t, r, 200)
+	if got := kinds(parseStream(t, r.body)); !strings.HasPrefix(got, "start ") || !strings.HasSuffix(got, "text-delta text-end finish-step finish") {
+		t.Errorf("the stream goes on with %s", got)
+	}
 }

@@ -180,7 +180,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events},
 		&threads{cfg.Store, cfg.Calls, remove, events},
 		&messages{cfg.Store},
-		&turns{cfg.Calls, cfg.Chat, cfg.Store, live, s.streams},
+		&turns{cfg.Calls, cfg.Chat, cfg.Store, live, s.streams, &chats{cfg.Chat, cfg.Store, live, s.streams}},
 		&images{cfg.Store, limits.ImageBytesPerOwner},
 		s.streams,
 		&exports{cfg.Store, cfg.Logger},

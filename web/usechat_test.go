@@ -335,6 +335,7 @@ func TestPostImages(t *testing.T) {
 	}
 	other := b.thread(t, access.LocalOwner)
 	wantError(t, b.do(t, "POST", messagesPath(other), `{"content":"x","image_ids":["`+image.ID+`"]}`), 400, "unknown_image")
+	wantError(t, b.do(t, "POST", "/api/threads/none/messages", `{"content":"x","image_ids":["`+image.ID+`"]}`), 404, "thread_not_found")
 	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"x","image_ids":["1","2","3","4","5","6","7","8","9","10","11"]}`), 400, "invalid_value")
 	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"x","image_ids":"1"}`), 400, "invalid_value")
 }
@@ -365,6 +366,9 @@ func TestUseChatRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wantError(t, b.do(t, "POST", messagesPath(key)+c.query, c.body), c.status, c.code)
+			if c.code == "approval_not_pending" {
+				wantError(t, b.do(t, "POST", "/api/threads/none/messages", c.body), 404, "thread_not_found")
+			}
 		})
 	}
 }
