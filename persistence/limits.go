@@ -60,6 +60,16 @@ func (s *Store) CallsElsewhere(ctx context.Context, owner string) (int, error) {
 	return int(n), s.fail("count calls", err)
 }
 
+// LiveCalls returns the ids of the owner's live calls on all instances, by thread.
+func (s *Store) LiveCalls(ctx context.Context, owner string) (map[string]string, error) {
+	live, err := s.eng.read().ListOwnersLiveCalls(ctx, pgdb.ListOwnersLiveCallsParams{Owner: owner})
+	byThread := make(map[string]string, len(live))
+	for _, c := range live {
+		byThread[c.ThreadID] = c.ID
+	}
+	return byThread, s.fail("list live calls", err)
+}
+
 // RoomForCall returns ErrQuota if the owner has at least that many live calls on other threads, on any
 // instance; 0 means no limit. Until the transaction ends no other one can count them, so if it saves
 // a new call, the limit holds. ended are calls whose end is not saved yet.
@@ -72,7 +82,7 @@ func (b *Batch) RoomForCall(limit int, ended ...string) error {
 			return err
 		}
 		live, err := b.q.ListOwnersLiveCalls(b.ctx, pgdb.ListOwnersLiveCallsParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
-		live = slices.DeleteFunc(live, func(id string) bool { return slices.Contains(ended, id) })
+		live = slices.DeleteFunc(live, func(c pgdb.ListOwnersLiveCallsRow) bool { return slices.Contains(ended, c.ID) })
 		if err == nil && len(live) >= limit {
 			err = fmt.Errorf("%w: there are %d live calls", ErrQuota, len(live))
 		}

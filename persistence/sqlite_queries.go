@@ -453,8 +453,11 @@ func (s sqliteQueries) ListOpenTextMessages(ctx context.Context, arg pgdb.ListOp
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
-func (s sqliteQueries) ListOwnersLiveCalls(ctx context.Context, arg pgdb.ListOwnersLiveCallsParams) ([]string, error) {
-	return s.q.ListOwnersLiveCalls(ctx, sqlitedb.ListOwnersLiveCallsParams(arg))
+func (s sqliteQueries) ListOwnersLiveCalls(ctx context.Context, arg pgdb.ListOwnersLiveCallsParams) ([]pgdb.ListOwnersLiveCallsRow, error) {
+	r, err := s.q.ListOwnersLiveCalls(ctx, sqlitedb.ListOwnersLiveCallsParams(arg))
+	return rows(r, err, func(r sqlitedb.ListOwnersLiveCallsRow) pgdb.ListOwnersLiveCallsRow {
+		return pgdb.ListOwnersLiveCallsRow(r)
+	})
 }
 
 func (s sqliteQueries) ListPausedQueues(ctx context.Context, arg pgdb.ListPausedQueuesParams) ([]pgdb.ListPausedQueuesRow, error) {

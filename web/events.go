@@ -117,15 +117,22 @@ func (h *threadSockets) watch(c echo.Context, key persistence.Key) error {
 	return h.door.upgrade(c, "connect again with after=SEQ", func(ctx context.Context, k *socket.Socket) error {
 		k.Limit = -1 // take rejects what is too large and goes on
 		k.Take = func(kind websocket.MessageType, r io.Reader) error { return h.take(ctx, k, key, kind, r) }
-		return k.Run(ctx, func(ctx context.Context) error { return sendEvents(k, hello, watch.Events(ctx, after)) })
+		return k.Run(ctx, func(ctx context.Context) error { return sendEvents(k, greeting(hello), watch.Events(ctx, after)) })
 	})
 }
 
-// sendEvents writes the greeting and then the events as they come. While a client is slow, events
+// greeting is the first event of a socket.
+func greeting(hello any) []persistence.Event {
+	return []persistence.Event{{Type: "connected", Data: toolkit.Encode(hello)}}
+}
+
+// sendEvents writes the first events and then those of the watch as they come. While a client is slow, these
 // wait in the store.
-func sendEvents(k *socket.Socket, hello any, events iter.Seq2[persistence.Event, error]) error {
-	if err := k.Write(persistence.Event{Type: "connected", Data: toolkit.Encode(hello)}); err != nil {
-		return err
+func sendEvents(k *socket.Socket, first []persistence.Event, events iter.Seq2[persistence.Event, error]) error {
+	for _, event := range first {
+		if err := k.Write(event); err != nil {
+			return err
+		}
 	}
 	for event, err := range events {
 		if errors.Is(err, persistence.ErrSlow) {

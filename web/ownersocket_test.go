@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
@@ -59,4 +60,24 @@ func TestOwnerSocket(t *testing.T) {
 		t.Errorf("from a foreign page: status %d, %v", status, err)
 	}
 	wantStatus(t, b.do(t, "GET", "/api/ws", "", as("alice-token-of-tests")), 426)
+}
+
+// TestOwnerSocketTellsLiveCalls connects while calls are live: their beginnings come after the greeting.
+func TestOwnerSocketTellsLiveCalls(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	address, _ := b.run(t)
+	for owner, call := range map[string]string{"alice": "c1", "bob": "c2"} {
+		key := b.thread(t, owner)
+		if err := b.db.SaveCall(t.Context(), key, persistence.CallRecord{ID: call, StartedAt: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		conn := open(t, "ws://"+address+"/api/ws", "Authorization", "Bearer "+owner+"-token-of-tests")
+		want := []string{`connected {"owner":"` + owner + `"}`, `call_started {"call_id":"` + call + `","thread_id":"` + key.Thread + `"}`}
+		for _, want := range want {
+			if e := next(t, conn); string(e.Type)+" "+string(e.Data) != want {
+				t.Errorf("%s: %s %s, want %s", owner, e.Type, e.Data, want)
+			}
+		}
+	}
 }

@@ -3,6 +3,7 @@ package persistencetest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -149,12 +150,20 @@ func (s suite) liveCall(t *testing.T) {
 	if got, err := live(); err != nil || got.ID != "1" || got.UpstreamCallID != "rtc" || got.Owner != "anna" || got.ThreadID != b.key.Thread {
 		t.Errorf("LiveCall() = %+v, %v", got, err)
 	}
+	for owner, want := range map[string]map[string]string{"anna": {b.key.Thread: "1"}, "bob": {}} {
+		if got, err := b.store.LiveCalls(t.Context(), owner); err != nil || !maps.Equal(got, want) {
+			t.Errorf("LiveCalls() of %s = %v, %v, want %v", owner, got, err, want)
+		}
+	}
 	call.EndedAt, call.EndReason = new(start.Add(time.Minute)), "hangup"
 	if err := save(call); err != nil {
 		t.Fatalf("SaveCall() = %v", err)
 	}
 	_, err = live()
 	wantErr(t, "LiveCall() after the end", err, persistence.ErrNotFound)
+	if got, err := b.store.LiveCalls(t.Context(), "anna"); err != nil || len(got) > 0 {
+		t.Errorf("LiveCalls() after the end = %v, %v", got, err)
+	}
 	// A late write does not bring it back to life, nor change why it ended.
 	call.EndedAt, call.EndReason, call.Turns = nil, "late", 3
 	if err := save(call); err != nil {

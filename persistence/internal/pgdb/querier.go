@@ -169,7 +169,7 @@ type Querier interface {
 	// ListOpenTextMessages lists what text turns of the thread have left unfinished.
 	ListOpenTextMessages(ctx context.Context, arg ListOpenTextMessagesParams) ([]Message, error)
 	// ListOwnersLiveCalls lists the live calls of an owner, except on one thread.
-	ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]string, error)
+	ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]ListOwnersLiveCallsRow, error)
 	// ListPausedQueues lists the queues of all owners that are paused for one reason. It is
 	// for the start of a process.
 	ListPausedQueues(ctx context.Context, arg ListPausedQueuesParams) ([]ListPausedQueuesRow, error)

@@ -112,7 +112,7 @@ func (q *Queries) GetRate(ctx context.Context, arg GetRateParams) (int64, error)
 }
 
 const listOwnersLiveCalls = `-- name: ListOwnersLiveCalls :many
-SELECT c.id FROM calls AS c
+SELECT c.id, c.thread_id FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.ended_at IS NULL AND c.thread_id <> ?1 AND t.owner = ?2
 `
@@ -122,20 +122,25 @@ type ListOwnersLiveCallsParams struct {
 	Owner    string
 }
 
+type ListOwnersLiveCallsRow struct {
+	ID       string
+	ThreadID string
+}
+
 // ListOwnersLiveCalls lists the live calls of an owner, except on one thread.
-func (q *Queries) ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]string, error) {
+func (q *Queries) ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]ListOwnersLiveCallsRow, error) {
 	rows, err := q.query(ctx, q.listOwnersLiveCallsStmt, listOwnersLiveCalls, arg.ThreadID, arg.Owner)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []ListOwnersLiveCallsRow
 	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
+		var i ListOwnersLiveCallsRow
+		if err := rows.Scan(&i.ID, &i.ThreadID); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
