@@ -211,7 +211,11 @@ func (c *Client) post(ctx context.Context, below, contentType string, body []byt
 		client = *c.HTTP
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return client.Do(req)
+	res, err := client.Do(req)
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		e.URL, _, _ = strings.Cut(e.URL, "?") // the rest may hold a key
+	}
+	return res, err
 }
 
 // apiError makes an APIError from a response, whatever its body.

@@ -234,7 +234,7 @@ func TestCreateCallNoServer(t *testing.T) {
 	}
 	addr := l.Addr().String()
 	l.Close()
-	c := &Client{BaseURL: "http://" + addr, APIKey: testKey}
+	c := &Client{CallsURL: "http://" + addr + "/calls?api-key=" + testKey, APIKey: testKey}
 	if _, err := c.CreateCall(t.Context(), "v=0", nil); err == nil || strings.Contains(err.Error(), testKey) {
 		t.Errorf("error is %v", err)
 	}
