@@ -243,6 +243,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 	}{
 		"unknown variable":     {"", []string{"VOICEBRIDGE_LISTENN=x"}, []string{"VOICEBRIDGE_LISTENN"}},
 		"unknown key":          {"listenn: x", nil, []string{"listenn: there is no such setting"}},
+		"key with a dot":       {"calls.idle_minutes: 5\ncalls.idle: 5", nil, []string{"calls.idle: there is no such setting", "calls.idle_minutes: write it as a group"}},
 		"unknown inner key":    {"conversations: {queue: {max: 1}}", nil, []string{"conversations.queue.max: there"}},
 		"unknown key in list":  {"ice_servers: [{urls: ['stun:a:1'], name: x}]", nil, []string{"ice_servers[0].name: there"}},
 		"all of them":          {"a: 1\nb: 2\nudp_port: x\nlog: {level: loud}", []string{"VOICEBRIDGE_UPSTREAM=gpt", "VOICEBRIDGE_C=3"}, []string{"a: there", "b: there", "udp_port (VOICEBRIDGE_UDP_PORT)", "log.level", "upstream (VOICEBRIDGE_UPSTREAM)", "VOICEBRIDGE_C"}},

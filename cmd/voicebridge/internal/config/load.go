@@ -143,8 +143,12 @@ func (l *loader) decode() {
 	}})
 	l.problems = append(l.problems, decodeProblems(err)...)
 	for _, key := range unknownKeys("", l.k.Raw(), reflect.TypeFor[Config]()) {
+		why := "there is no such setting"
+		if _, ok := typeOf(key); ok {
+			why = "write it as a group that has the rest inside, without the dot"
+		}
 		if !l.refused[key] {
-			l.note(fmt.Errorf("%s: there is no such setting", key))
+			l.note(fmt.Errorf("%s: %s", key, why))
 		}
 	}
 }
