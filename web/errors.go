@@ -214,7 +214,7 @@ type errorWriter struct{ log *slog.Logger }
 // write is echo's error handler. Routes under /v1 answer in OpenAI's form, all others in our own.
 func (w errorWriter) write(err error, c echo.Context) {
 	e := classify(err)
-	if e.Status >= http.StatusInternalServerError {
+	if e.Status >= http.StatusInternalServerError && e.Code != problem.ErrShuttingDown.Code { // a stop is no failure
 		w.log.Error("request failed", "error", realtime.MaskKeys(err.Error()), "status", e.Status, "code", e.Code,
 			"path", shortPath(c.Request().URL.Path), "request_id", requestID(c))
 	}

@@ -1,14 +1,39 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/labstack/echo/v4"
+
 	"voicebridge/persistence"
+	"voicebridge/web/problem"
 )
+
+// TestFailuresAreLogged logs failures, but not the requests that a stopping server refuses.
+func TestFailuresAreLogged(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	w := errorWriter{slog.New(slog.NewTextHandler(&log, nil))}
+	for _, c := range []struct {
+		err    error
+		logged bool
+	}{
+		{errors.New("oh"), true}, {persistence.ErrFenced, true}, {problem.ErrShuttingDown, false}, {problem.NotFound("not_found", "There is none."), false},
+	} {
+		log.Reset()
+		w.write(c.err, echo.New().NewContext(httptest.NewRequest("GET", "/readyz", nil), httptest.NewRecorder()))
+		if logged := log.Len() > 0; logged != c.logged {
+			t.Errorf("%v: the log has %q", c.err, log.String())
+		}
+	}
+}
 
 // TestInvalidValue checks that clients get the store's reasons, and nothing of the database's.
 func TestInvalidValue(t *testing.T) {
