@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 )
 
@@ -82,7 +83,7 @@ func write(w io.Writer, path, version string, now time.Time) error {
 		Creation:  creation{now.Format(time.RFC3339), []string{"Tool: voicebridge-sbom"}},
 		Packages: []spdxPackage{
 			{ID: "SPDXRef-program", Name: name, Version: version, Location: "NOASSERTION"},
-			module(0, &debug.Module{Path: "stdlib", Version: info.GoVersion}),
+			module(0, &debug.Module{Path: "stdlib", Version: strings.TrimPrefix(info.GoVersion, "go")}), // as scanners name it
 		},
 		Relationship: []relationship{
 			{"SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-program"}, {"SPDXRef-program", "CONTAINS", "SPDXRef-module-0"},
