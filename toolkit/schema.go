@@ -110,7 +110,11 @@ func explain(message string) string {
 		pointer = at
 	}
 	// The validator prints a null as the reflect.Value that it is.
-	message = Cut(strings.NewReplacer("\n", "; ", "<invalid reflect.Value>", "null").Replace(message), 400)
+	message = strings.NewReplacer("\n", "; ", "<invalid reflect.Value>", "null").Replace(message)
+	// What is wrong comes after the value, which may be long.
+	if runes := []rune(message); len(runes) > 400 {
+		message = string(runes[:150]) + " … " + string(runes[len(runes)-250:])
+	}
 	field = strings.TrimPrefix(field, ".")
 	if field == "" {
 		return message

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestCheckParameters(t *testing.T) {
@@ -82,6 +83,10 @@ func TestSchemaErrorsNameTheField(t *testing.T) {
 		if err := check.check(object); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %q, want %q…", arguments, err, want)
 		}
+	}
+	err = check.check(map[string]any{"title": strings.Repeat("ü", 1000)})
+	if err == nil || !strings.HasSuffix(err.Error(), " contains 1000 Unicode code points, more than 5") || utf8.RuneCountInString(err.Error()) > 420 {
+		t.Errorf("a long value: got %q", err)
 	}
 }
 
