@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -18,8 +19,8 @@ const maxMessage = 8 << 20
 var tooLong = fmt.Sprintf("its answer is longer than %d bytes", maxMessage)
 
 // messages passes on what is read from a server over HTTP, with each message as read returns it. A message
-// is one line with the "data:" of an event or, if whole is set, everything. An event that read returns nil for
-// loses the line.
+// is in the data of an event or, if whole is set, everything. Events that are no messages are left out: servers
+// and proxies send some to keep a stream open, and the SDK takes them for its end.
 type messages struct {
 	io.Closer
 	in    *bufio.Reader
@@ -27,9 +28,9 @@ type messages struct {
 	whole bool
 	call  *pending // that the server answers; nil if none
 
-	line []byte // what has been read of the current line, or of everything
-	rest []byte // what the SDK is still to read
-	err  error  // why nothing follows rest
+	line, event []byte // what has been read of the current line, and of the event or of everything
+	rest        []byte // what the SDK is still to read
+	err         error  // why nothing follows rest
 }
 
 func messagesOf(body io.ReadCloser, read func([]byte) []byte, whole bool, call *pending) *messages {
@@ -49,23 +50,33 @@ func (m *messages) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads to the end of the message. One that is too long is passed on as it comes, for the SDK to refuse,
-// unless a call waits for it.
+// next reads a line, and at the end of the message puts into rest what the SDK is to read. A message that is too
+// long is passed on as it comes, for the SDK to refuse, unless a call waits for it.
 func (m *messages) next() {
 	part, err := m.in.ReadSlice('\n')
 	m.line = append(m.line, part...)
+	long := len(m.event)+len(m.line) >= maxMessage
 	if errors.Is(err, bufio.ErrBufferFull) {
 		err = nil
+		if !long {
+			return
+		}
 	}
 	m.err = err
-	ended := err != nil || !m.whole && bytes.HasSuffix(part, []byte("\n"))
-	long := len(m.line) >= maxMessage
-	if !ended && !long {
+	blank := !m.whole && len(bytes.TrimSpace(m.line)) == 0
+	m.event, m.line = append(m.event, m.line...), m.line[:0]
+	if err == nil && !blank && !long {
 		return
 	}
-	m.rest, m.line = m.line, nil
-	if !long {
-		m.pass()
+	m.rest, m.event = m.event, nil
+	switch {
+	case long:
+	case m.whole:
+		if read := m.understand(bytes.TrimSpace(m.rest)); read != nil {
+			m.rest = read
+		}
+	default:
+		m.rest = m.understandEvent(m.rest)
 	}
 	if m.call == nil || m.call.answered || m.call.resumable || m.err == nil && !long {
 		return
@@ -73,7 +84,7 @@ func (m *messages) next() {
 	m.err = io.EOF
 	m.rest = m.call.refusal(m.why(long))
 	if !m.whole {
-		m.rest = []byte("\n\ndata: " + string(m.rest) + "\n\n")
+		m.rest = []byte("data: " + string(m.rest) + "\n\n")
 	}
 }
 
@@ -89,27 +100,41 @@ func (m *messages) why(long bool) string {
 	}
 }
 
-// pass has a message read that is in rest, and puts there what the SDK is to read.
-func (m *messages) pass() {
-	if m.whole {
-		if read := m.understand(bytes.TrimSpace(m.rest)); read != nil {
-			m.rest = read
+// understandEvent returns an event as the SDK can read it, nil if it is none that concerns it.
+func (m *messages) understandEvent(event []byte) []byte {
+	var name string
+	var id []byte
+	var data [][]byte
+	for line := range bytes.Lines(event) {
+		key, value, _ := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte(":"))
+		switch value = bytes.TrimSpace(value); string(key) {
+		case "event":
+			name = string(value)
+		case "id":
+			id = line
+		case "data":
+			data = append(data, value)
 		}
-		return
 	}
-	if m.call != nil && bytes.HasPrefix(m.rest, []byte("id:")) {
+	if m.call != nil && id != nil {
 		m.call.resumable = true // the SDK asks for what follows
 	}
-	data, ok := bytes.CutPrefix(m.rest, []byte("data:"))
-	if !ok {
-		return
+	message := bytes.Join(data, []byte("\n"))
+	switch {
+	case len(message) == 0 && (name == "" || id != nil), name == "endpoint":
+		return event
+	case len(message) == 0, name != "" && name != "message":
+		return nil
 	}
-	message := bytes.TrimSpace(data)
 	switch read := m.understand(message); {
-	case read != nil && !bytes.Equal(read, message):
-		m.rest = append(append([]byte("data: "), read...), '\n')
-	case read == nil && json.Valid(message): // else it may be a part of one
-		m.rest = nil
+	case (read == nil || !json.Valid(read)) && id == nil:
+		return nil
+	case read == nil || !json.Valid(read):
+		return slices.Concat(id, []byte("\n"))
+	case bytes.Equal(read, message):
+		return event
+	default:
+		return slices.Concat(id, []byte("data: "), bytes.ReplaceAll(read, []byte("\n"), []byte("\ndata: ")), []byte("\n\n"))
 	}
 }
 

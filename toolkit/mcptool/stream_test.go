@@ -14,7 +14,7 @@ import (
 // TestCutStream has streams of notifications that a proxy cuts.
 func TestCutStream(t *testing.T) {
 	t.Parallel()
-	const second = "data: second\nid: 2\n\n" // with an id its end is final
+	const second = "data: []\nid: 2\n\n" // with an id its end is final
 	long, soon := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	for name, c := range map[string]struct {
 		first string
@@ -23,11 +23,11 @@ func TestCutStream(t *testing.T) {
 		want  string
 	}{
 		"silent":             {first: "", since: long, want: "\n\n" + second},
-		"with an event":      {first: "data: first\n\n", since: long, want: "data: first\n\n\n\n" + second},
-		"with event ids":     {first: "id: 1\ndata: first\n\n", since: long, want: "id: 1\ndata: first\n\n"},
-		"cut at once":        {first: "data: first\n\n", since: soon, want: "data: first\n\n"},
+		"with an event":      {first: "data: {}\n\n", since: long, want: "data: {}\n\n\n\n" + second},
+		"with event ids":     {first: "id: 1\ndata: {}\n\n", since: long, want: "id: 1\ndata: {}\n\n"},
+		"cut at once":        {first: "data: {}\n\n", since: soon, want: "data: {}\n\n"},
 		"ended by an answer": {first: "data: {\"id\":1,\"result\":{}}\n\n", since: long, want: "data: {\"id\":1,\"result\":{}}\n\n"},
-		"no longer there":    {first: "data: first\n\n", since: long, gone: true, want: "data: first\n\n"},
+		"no longer there":    {first: "data: {}\n\n", since: long, gone: true, want: "data: {}\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
