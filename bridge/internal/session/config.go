@@ -88,11 +88,13 @@ const (
 
 // Limits on what a call holds.
 const (
-	maxBacklogEvents = 64       // browser events waiting for the session
-	maxBacklogBytes  = 1 << 20  // of those events
-	maxMessageText   = 1 << 20  // bytes of one message's text
-	maxSent          = 1024     // own events whose errors can still be attributed
-	MaxInputText     = 32 << 10 // bytes of typed text
+	maxBacklogEvents = 64      // browser events waiting for the session
+	maxBacklogBytes  = 1 << 20 // of those events
+	maxMessageText   = 1 << 20 // bytes of one message's text
+	maxSent          = 1024    // own events whose errors can still be attributed
+	// maxSession is the largest session.update in bytes: its answer has the whole session, and a leg accepts 896 KiB.
+	maxSession   = 800 << 10
+	MaxInputText = 32 << 10 // bytes of typed text
 )
 
 // CancelToolName is the tool by which the model cancels tools when the user says so. Its calls are

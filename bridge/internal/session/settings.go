@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -151,18 +152,20 @@ func (c *settings) sendNext() {
 	}
 }
 
-// replaceTools replaces the server's tools and tells the upstream. Running tools go on.
+// replaceTools replaces the server's tools and tells the upstream. Running tools go on. Tools that make the session too
+// large are not taken: no later upstream session would accept them.
 func (c *settings) replaceTools(entries []toolkit.Entry) {
-	var old []string
-	for _, e := range c.registry.Entries() {
-		if name := e.Tool.Definition().Name; e.Executor != toolkit.ExecutorClient && name != CancelToolName {
-			old = append(old, name)
-		}
-	}
+	old := slices.DeleteFunc(c.registry.Entries(), func(e toolkit.Entry) bool {
+		return e.Executor == toolkit.ExecutorClient || e.Tool.Definition().Name == CancelToolName
+	})
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e toolkit.Entry) bool {
 		return c.client.Declared(e.Tool.Definition().Name) // it was there first
 	})
-	if err := c.registry.Replace(old, entries); err != nil {
+	err := c.registry.Replace(namesOf(old), entries)
+	if err == nil && c.size(c.next) > c.up.room() {
+		err = errors.Join(errors.New("the session would be too large"), c.registry.Replace(namesOf(entries), old))
+	}
+	if err != nil {
 		c.log(slog.LevelWarn, "new tools refused", "error", err)
 		return
 	}
@@ -220,27 +223,27 @@ func (c *settings) sendUpdate(u *update) {
 	u.before = c.declared
 	c.declare(u)
 	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked})
-	event := c.fitting(u)
-	if len(event) > c.up.limit {
+	c.fit(u)
+	if size := c.size(u.patch); size > c.up.room() {
 		c.inFlight = u
-		c.refused(c.tooLarge(len(event), u.patch.fields()))
+		c.refused(c.tooLarge(size, u.patch.fields()))
 		return
 	}
 	if !u.first {
 		u.by = c.now.Add(updateTimeout)
 	}
 	c.inFlight = u
-	c.up.send(event)
+	c.up.send(realtime.SessionUpdate(u.eventID, u.object(&c.Session, c.registry)))
 }
 
-// fitting encodes an update. Of a session's first one, which has everything that the client wants, it leaves out no more
-// than what makes it too large, and tells the client: its last tools, then its instructions. The server's tools and
-// instructions stay: without them, it would be another model. Later updates are taken whole or not at all.
-func (c *settings) fitting(u *update) []byte {
-	event := realtime.SessionUpdate(u.eventID, u.object(&c.Session, c.registry))
-	size, over := len(event), len(event)-c.up.limit
+// fit makes a session's first update, which has everything that the client wants, small enough for the upstream. It
+// leaves out no more than what is too large, and tells the client: its last tools, then its instructions. The server's
+// tools and instructions stay: without them, it would be another model. Later updates are taken whole or not at all.
+func (c *settings) fit(u *update) {
+	size := c.size(u.patch)
+	over := size - c.up.room()
 	if over <= 0 || !u.first || c.Fixed || u.patch.empty() {
-		return event
+		return
 	}
 	whole, left := u.patch, []string(nil)
 	for len(u.patch.tools) > 0 && over > 0 {
@@ -254,20 +257,28 @@ func (c *settings) fitting(u *update) []byte {
 		left = append(left, "instructions")
 	}
 	c.declare(u)
-	if event = realtime.SessionUpdate(u.eventID, u.object(&c.Session, c.registry)); len(event) > c.up.limit {
+	if c.size(u.patch) > c.up.room() {
 		u.patch = whole
-		return event
+		return
 	}
 	c.sendUpdateError(u, c.tooLarge(size, left))
-	return event
+}
+
+// size returns how large the session.update with the whole session becomes with that change: a later upstream session
+// gets it at once.
+func (c *settings) size(change Patch) int {
+	whole := c.effective
+	whole.add(change)
+	event := realtime.SessionUpdate(ownPrefix+"0000000", (&update{first: true, patch: whole}).object(&c.Session, c.registry))
+	return len(event)
 }
 
 // tooLarge is the error about a session of that size, of which fields were left out.
 func (c *settings) tooLarge(size int, fields []string) *realtime.Error {
-	c.log(slog.LevelWarn, "session too large for the upstream", "bytes", size, "limit", c.up.limit, "left_out", fields)
+	c.log(slog.LevelWarn, "session too large for the upstream", "bytes", size, "limit", c.up.room(), "left_out", fields)
 	e := &realtime.Error{
 		Type: "invalid_request_error", Code: "session_too_large", Param: "session",
-		Message: fmt.Sprintf("The session has %d bytes; the upstream takes %d.", size, c.up.limit),
+		Message: fmt.Sprintf("The session has %d bytes; the upstream takes %d.", size, c.up.room()),
 	}
 	if len(fields) > 0 {
 		e.Message += " Left out: " + strings.Join(fields, ", ") + "."
@@ -384,4 +395,11 @@ func firstOf(ids []string) string {
 		return ""
 	}
 	return ids[0]
+}
+
+func namesOf(tools []toolkit.Entry) (names []string) {
+	for _, e := range tools {
+		names = append(names, e.Tool.Definition().Name)
+	}
+	return names
 }

@@ -67,6 +67,9 @@ func (c Config) SeedPrefix(gen int) string {
 	return fmt.Sprintf("%s_%dh", c.ItemPrefix, gen)
 }
 
+// room is the size of the largest session.update that the session accepts and can answer.
+func (u *upstream) room() int { return min(u.limit, maxSession) }
+
 // isSeed reports whether an item is one of those.
 func (u *upstream) isSeed(itemID string) bool {
 	return strings.HasPrefix(itemID, u.SeedPrefix(u.gen))
