@@ -102,15 +102,25 @@ func (m *memory) lastOf(entries []entry) []persistence.Message {
 }
 
 // newest returns the id of the last message, empty if none is known.
-func (m *memory) newest() string {
-	if len(m.entries) == 0 {
+func (m *memory) newest() string { return m.idAt(len(m.entries) - 1) }
+
+// beforeNext returns the id of the message before the one that follows the item, empty if none is known; ok is false if
+// none follows it yet.
+func (m *memory) beforeNext(itemID string) (id string, ok bool) {
+	i := slices.IndexFunc(m.entries, func(e entry) bool {
+		return e.mine != nil && e.mine.item.linked && e.mine.item.prev == itemID
+	})
+	return m.idAt(i - 1), i >= 0
+}
+
+func (m *memory) idAt(i int) string {
+	switch {
+	case i < 0:
 		return ""
+	case m.entries[i].mine != nil:
+		return m.entries[i].mine.end()
 	}
-	e := m.entries[len(m.entries)-1]
-	if e.mine != nil {
-		return e.mine.end()
-	}
-	return e.id
+	return m.entries[i].id
 }
 
 // question returns the id of the user's last message before the given one, empty if none is known.

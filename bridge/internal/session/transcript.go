@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -136,6 +137,7 @@ func (t *transcript) writeRest(m *message) {
 // placeOf returns where an item's message belongs: it follows the chain of items back to the nearest one whose message
 // is in the thread.
 func (t *transcript) placeOf(it *item) persistence.Place {
+	placed := it
 	for range len(t.items) + 1 {
 		if !it.linked {
 			return persistence.Place{How: persistence.PlaceLast}
@@ -148,7 +150,10 @@ func (t *transcript) placeOf(it *item) persistence.Place {
 		case prev == nil && strings.HasPrefix(it.prev, t.SeedPrefix(it.gen)):
 			return persistence.Place{How: persistence.PlaceAfter, After: t.LastMessage}
 		case prev == nil:
-			// It will come, and will then be placed before this one.
+			// It will come, and will then be placed before this one, as this one is before an item that came earlier.
+			if before, ok := t.memory.beforeNext(placed.id); ok {
+				return persistence.Place{How: persistence.PlaceAfter, After: cmp.Or(before, t.LastMessage)}
+			}
 			return persistence.Place{How: persistence.PlaceLast}
 		case prev.seeded && !prev.linked:
 			return persistence.Place{How: persistence.PlaceAfter, After: t.LastMessage}
