@@ -196,7 +196,7 @@ func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
 		s.refuse(ev.EventID, "text_too_long", fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), MaxInputText), "item.content")
 	case ev.PreviousItemID != "":
 		s.refuse(ev.EventID, codeNotAllowed, "Text can only be added at the end.", "previous_item_id")
-	case it.ID != "" && (!validItemID(it.ID) || s.transcript.items[it.ID] != nil):
+	case it.ID != "" && (!validItemID(it.ID) || s.transcript.items[it.ID] != nil || strings.HasPrefix(it.ID, s.ItemPrefix+"_")):
 		s.refuse(ev.EventID, "invalid_value", "item.id is taken or is not 1 to 32 characters of A-Z a-z 0-9 _ -.", "item.id")
 	default:
 		s.answers.clientCreate = false
