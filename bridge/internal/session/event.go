@@ -53,7 +53,7 @@ type (
 		Type   string    `json:"type"`   // bridge.upstream.renewed
 		Reason EndReason `json:"reason"` // that of bridge.upstream.renewing
 		GapMS  int64     `json:"gap_ms"` // how long the caller was not heard, in milliseconds
-		// Unheard is true if the caller's last words were lost and should be repeated.
+		// Unheard is true if the caller's last words, if there were any, are lost and should be repeated.
 		Unheard bool `json:"unheard,omitempty"`
 	}
 	retrievedEvent struct {

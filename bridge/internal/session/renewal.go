@@ -25,6 +25,8 @@ const (
 	maxLosses  = 6
 	lossWindow = 10 * time.Minute
 	served     = 10 * time.Second
+	// heldSpeech is how much of what the caller says without a session is kept for the next one.
+	heldSpeech = 5 * time.Second
 )
 
 func (s *State) renewalDeadline() time.Time {
@@ -306,7 +308,7 @@ func (s *State) switchOver() {
 	if !r.lostAt.IsZero() {
 		gap, counter = s.now.Sub(r.lostAt), CountRenewedLost
 	}
-	s.notify(renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: r.speechLost})
+	s.notify(renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: r.speechLost || gap > heldSpeech && !s.away})
 	s.do(Count{counter})
 	*r = renewal{losses: r.losses, gen: r.gen}
 	s.schedule()
