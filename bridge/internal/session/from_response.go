@@ -20,20 +20,14 @@ func (s *State) outputEvent(ev realtime.Event) {
 		s.responseDone(ev)
 	case realtime.TypeOutputItemAdded, realtime.TypeOutputItemDone:
 		s.outputItem(ev)
-	case realtime.TypeOutputTextDelta, realtime.TypeTextDeltaBeta,
-		realtime.TypeAudioTranscriptDelta, realtime.TypeAudioTranscriptDeltaOld:
-		if m := s.answers.messageOf(&ev); m != nil {
-			s.firstText(m)
-			if m.grows() && ev.Delta != "" {
-				s.transcript.grow(m, ev.ContentIndex, ev.Delta)
-				s.playback.updateHeardText(m)
-				s.playback.firstWords(m.response)
-			}
-		}
+	case realtime.TypeOutputTextDelta, realtime.TypeTextDeltaBeta:
+		s.moreText(ev, false)
+	case realtime.TypeAudioTranscriptDelta, realtime.TypeAudioTranscriptDeltaOld:
+		s.moreText(ev, true)
 	case realtime.TypeOutputTextDone, realtime.TypeTextDoneBeta:
-		s.wholeText(ev, ev.Text)
+		s.wholeText(ev, ev.Text, false)
 	case realtime.TypeAudioTranscriptDone, realtime.TypeAudioTranscriptDoneOld:
-		s.wholeText(ev, ev.Transcript)
+		s.wholeText(ev, ev.Transcript, true)
 	case realtime.TypeOutputBufferStarted:
 		s.playback.audioStarted(ev.ResponseID)
 		if s.Waiting() { // it was cancelled too late
@@ -98,12 +92,31 @@ func (s *State) outputItem(ev realtime.Event) {
 	}
 }
 
-// wholeText takes the complete text of a content part.
-func (s *State) wholeText(ev realtime.Event, text string) {
+// moreText takes a piece of a content part; spoken means that it is the transcript of audio.
+func (s *State) moreText(ev realtime.Event, spoken bool) {
+	m := s.answers.messageOf(&ev)
+	if m == nil {
+		return
+	}
+	s.firstText(m)
+	if !m.grows() || ev.Delta == "" {
+		return
+	}
+	m.comes(spoken)
+	s.transcript.grow(m, ev.ContentIndex, ev.Delta)
+	s.playback.updateHeardText(m)
+	if spoken {
+		s.playback.firstWords(m.response)
+	}
+}
+
+// wholeText takes the complete text of a content part; spoken is as for moreText.
+func (s *State) wholeText(ev realtime.Event, text string, spoken bool) {
 	m := s.answers.messageOf(&ev)
 	if m == nil || !m.takes(m.at(ev.ContentIndex), text) {
 		return
 	}
+	m.comes(spoken)
 	if m.open() && m.at(ev.ContentIndex) == text {
 		s.transcript.flush(m) // saved in pieces, and whole once it is closed
 		return

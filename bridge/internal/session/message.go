@@ -28,6 +28,8 @@ type message struct {
 	pieces             bool
 	// exact means that the upstream has said how much was played.
 	exact bool
+	// silent means that the text of an answer is not spoken: the client has asked for text.
+	silent bool
 	// transcriptionBy is when to give up on the transcription of an utterance.
 	transcriptionBy time.Time
 	billed          bool // the cost of the transcription is recorded
@@ -113,6 +115,9 @@ func (m *message) partsWith(tools []persistence.Part) []persistence.Part {
 	}
 	return append(append(parts, m.files...), tools...)
 }
+
+// comes records that words of an answer come, as the transcript of audio or, if spoken is false, as text alone.
+func (m *message) comes(spoken bool) { m.silent = !spoken && (m.silent || m.text() == "") }
 
 // maxContents is how many content parts of an item are kept.
 const maxContents = 16

@@ -56,10 +56,15 @@ func (p *playback) audioStarted(responseID string) {
 	if r == nil || r.asked.IsZero() || r.record.AnswerMS != nil {
 		return
 	}
-	p.reached(r, stageFirstAudio, p.now)
+	p.answered(r, p.now)
+	p.do(AwaitSound{Gen: p.up.gen, ResponseID: r.id, Since: r.record.CreatedAt})
+}
+
+// answered records when an answer began to be spoken.
+func (p *playback) answered(r *response, at time.Time) {
+	p.reached(r, stageFirstAudio, at)
 	r.record.AnswerMS = new(r.latency[stageFirstAudio])
 	p.save(SaveResponse{r.record})
-	p.do(AwaitSound{Gen: p.up.gen, ResponseID: r.id, Since: r.record.CreatedAt})
 }
 
 // reached records a stage of an answer.
@@ -69,11 +74,17 @@ func (p *playback) reached(r *response, stage string, at time.Time) {
 	}
 }
 
-// sent records that the first audio of an answer was sent to the caller.
+// sent records that the first audio of an answer was sent to the caller. An upstream that does not report when audio
+// begins has begun to speak then.
 func (p *playback) sent(responseID string, at time.Time) {
-	if r := p.answers.byID[responseID]; r != nil {
-		p.reached(r, stageFirstPacket, at)
+	r := p.answers.byID[responseID]
+	if r == nil || r.asked.IsZero() {
+		return
 	}
+	if r.record.AnswerMS == nil {
+		p.answered(r, at)
+	}
+	p.reached(r, stageFirstPacket, at)
 }
 
 // audioStopped takes output_audio_buffer.stopped: all of it was played.
@@ -98,6 +109,9 @@ func (p *playback) firstWords(r *response) {
 		return
 	}
 	p.playing, p.startedAt, p.guessed, p.started = r.id, p.now, true, true
+	if !r.asked.IsZero() {
+		p.do(AwaitSound{Gen: p.up.gen, ResponseID: r.id, Since: r.record.CreatedAt})
+	}
 }
 
 // end returns when the answer that is being played is over although the upstream has not said so: at its estimated end
@@ -202,7 +216,9 @@ func (p *playback) interrupt(m *message, played time.Duration) {
 		p.record.Interruptions++
 	}
 	m.meta.Status = persistence.StatusInterrupted
-	m.meta.HeardText, m.meta.AudioEndMS = &text, &ms
+	if !m.silent { // all of a text was shown
+		m.meta.HeardText, m.meta.AudioEndMS = &text, &ms
+	}
 	p.transcript.write(m)
 }
 
