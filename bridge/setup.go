@@ -109,7 +109,7 @@ func (s *setup) save(ctx context.Context, rec persistence.UpstreamLeg) error {
 			return err
 		}
 		// A text turn that is beginning sees this call, or is seen by its follower: both lock the thread.
-		if _, _, err := b.LiveCall(); err != nil {
+		if err := b.Lock(); err != nil {
 			return err
 		}
 		for _, call := range append(ended.calls[:len(ended.calls):len(ended.calls)], s.record) {

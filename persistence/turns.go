@@ -231,6 +231,10 @@ func (b *Batch) LiveCall() (c CallRecord, found bool, err error) {
 	return c, found, err
 }
 
+// Lock locks the thread until the end of the transaction: of two transactions that lock it, the second one sees what the
+// first has begun.
+func (b *Batch) Lock() error { return b.do("lock thread", b.lock) }
+
 // lock locks the thread's row until the end of the transaction.
 func (b *Batch) lock() error {
 	_, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: b.key.Thread, Owner: b.key.Owner, Amount: 0})
