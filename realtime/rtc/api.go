@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/pion/ice/v4"
 	"github.com/pion/stun/v4"
 	"github.com/pion/webrtc/v4"
 )
@@ -54,8 +53,7 @@ const (
 type Config struct {
 	// UDPPort is the one UDP port that all browser legs share; 0 means an ephemeral port for each. Upstream legs never
 	// use it: on a shared port Pion tells legs apart by the remote address alone, and an upstream shows the same few
-	// addresses to every call. New binds the port once on each address that the machine has at that time; addresses
-	// that appear later are not served.
+	// addresses to every call. The port is bound once on each address of the machine, also on those that appear later.
 	UDPPort int
 	// PublicIPs are announced to browsers instead of the local addresses of the same family (1:1 NAT), with the port of
 	// the one that faces the internet. If one of them is reachable from the internet, browsers' private addresses are not
@@ -124,7 +122,7 @@ type API struct {
 	candidates candidateRule        // for offers
 	public     []string             // Config.PublicIPs
 	cert       webrtc.Certificate
-	mux        ice.UDPMux
+	mux        *sharedPort   // nil: a port for each leg
 	sources    atomic.Uint32 // remote tracks so far
 
 	mu     sync.Mutex

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"time"
 
 	"github.com/pion/ice/v4"
@@ -26,7 +25,6 @@ const (
 	dtlsRetransmit  = 100 * time.Millisecond
 	dtlsHandshake   = 10 * time.Second
 	sctpRTOMax      = 2 * time.Second
-	muxSocketBuffer = 4 << 20
 	opusPayloadType = 111
 	opusClockRate   = 48000
 	opusFormat      = "minptime=10;useinbandfec=1"
@@ -74,7 +72,7 @@ func (a *API) build(cfg Config) error {
 	a.cert = *cert
 
 	if cfg.UDPPort != 0 {
-		if a.mux, err = listenMux(cfg); err != nil {
+		if a.mux, err = listen(a.network, cfg.UDPPort, cfg.Loopback, a.log); err != nil {
 			return err
 		}
 	}
@@ -82,32 +80,6 @@ func (a *API) build(cfg Config) error {
 	a.upstream, a.browser = a.upstreamSettings(cfg), a.browserSettings(cfg)
 	return nil
 }
-
-// listenMux binds the port once on each address, because an answer from a wildcard socket may leave from an address
-// other than the one that the browser asked.
-func listenMux(cfg Config) (ice.UDPMux, error) {
-	opts := []ice.UDPMuxFromPortOption{
-		ice.UDPMuxFromPortWithIPFilter(reachable),
-		ice.UDPMuxFromPortWithReadBufferSize(muxSocketBuffer),
-		ice.UDPMuxFromPortWithWriteBufferSize(muxSocketBuffer),
-		ice.UDPMuxFromPortWithLogger(pionLoggers{cfg.Logger}.NewLogger("mux")),
-	}
-	if cfg.Loopback {
-		opts = append(opts, ice.UDPMuxFromPortWithLoopback())
-	}
-	mux, err := ice.NewMultiUDPMuxFromPort(cfg.UDPPort, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("listen on UDP port %d: %w", cfg.UDPPort, err)
-	}
-	if len(mux.GetListenAddresses()) == 0 {
-		return nil, fmt.Errorf("listen on UDP port %d: no network address to bind (loopback needs the loopback setting)", cfg.UDPPort)
-	}
-	return mux, nil
-}
-
-// reachable reports whether browsers may reach a local address. They never use those of a link, of which every bridge and
-// container has one, and which cannot be bound for a second or two after it has appeared.
-func reachable(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }
 
 // browserConfig returns the configuration of a browser leg.
 func browserConfig(servers []ICEServer) (config webrtc.Configuration) {
