@@ -76,8 +76,8 @@ func (s *Switch) holding() *hold {
 }
 
 // Release passes the held or remembered packets to sink, in order and paced, and then everything that follows. It
-// returns when sink has caught up, or with ctx's cause when ctx ends; then the remaining held packets are dropped and
-// sink still gets all later ones. Without a Hold or Remember it is equivalent to Set. Only one Release may run at a
+// returns when sink has caught up, or with ctx's cause when ctx ends; then the remaining packets are still held, as is
+// what follows, for another Release. Without a Hold or Remember it is equivalent to Set. Only one Release may run at a
 // time, and no Set during it.
 func (s *Switch) Release(ctx context.Context, sink AudioSink) (Held, error) {
 	h := s.holding()
@@ -88,15 +88,16 @@ func (s *Switch) Release(ctx context.Context, sink AudioSink) (Held, error) {
 	h.stopPassing()
 	pace := time.NewTicker(holdPace)
 	defer pace.Stop()
-	var err error
-	for err == nil && h.sendOldest(sink) {
+	for h.sendOldest(sink) {
 		select {
 		case <-pace.C:
 		case <-ctx.Done():
-			err = fmt.Errorf("release audio: %w", context.Cause(ctx))
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.held, fmt.Errorf("release audio: %w", context.Cause(ctx))
 		}
 	}
-	return h.yield(s, sink, err == nil), err
+	return h.yield(s, sink), nil
 }
 
 // hold is the AudioSink that keeps packets. One goroutine writes to it, another releases.
@@ -185,17 +186,12 @@ func (h *hold) count(err error) {
 	h.held.Sent++
 }
 
-// yield lets everything that follows go to sink. Packets that are still held go first, or are dropped if time ran out.
-func (h *hold) yield(s *Switch, sink AudioSink, caughtUp bool) Held {
+// yield lets everything that follows go to sink. What has come since the last one was sent goes first.
+func (h *hold) yield(s *Switch, sink AudioSink) Held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for len(h.packets) > 0 {
-		oldest := h.takeOldest()
-		if !caughtUp {
-			h.held.Dropped++
-			continue
-		}
-		h.count(sink.WriteRTP(oldest))
+		h.count(sink.WriteRTP(h.takeOldest()))
 	}
 	h.next = sink
 	s.Set(sink)
