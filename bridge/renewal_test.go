@@ -246,6 +246,24 @@ func TestPlannedRenewals(t *testing.T) {
 	})
 }
 
+// TestFrozenUpstream types until no more can wait for an upstream that reads nothing: it is replaced, and nothing is lost.
+func TestFrozenUpstream(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRenewed(t, &voice{})
+		r.voice.last().frozen.Store(true)
+		for n := range 260 {
+			r.say(fmt.Sprintf("text %d %s", n, strings.Repeat("x", session.MaxInputText-16)))
+		}
+		began := time.Now()
+		r.until("bridge.upstream.renewed", 1)
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("replaced after %v", waited)
+		}
+		r.check()
+	})
+}
+
 // TestSuddenRenewals loses the upstream a hundred times, at any moment.
 func TestSuddenRenewals(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pion/rtp"
@@ -85,6 +86,7 @@ type voiceLeg struct {
 	once    sync.Once
 	closed  chan struct{}
 	done    <-chan struct{}
+	frozen  atomic.Bool // it reads nothing
 	in      chan []byte
 
 	items  int
@@ -124,8 +126,12 @@ func (l *voiceLeg) Append(messages []persistence.Message) [][]byte {
 func (l *voiceLeg) TrySend([]byte) bool { return false }
 
 func (l *voiceLeg) Send(_ context.Context, data []byte) error {
+	in := l.in
+	if l.frozen.Load() {
+		in = nil
+	}
 	select {
-	case l.in <- data:
+	case in <- data:
 		return nil
 	case <-l.closed:
 		return rtc.ErrClosed

@@ -28,7 +28,7 @@ type worker struct {
 	toUser  rtc.Switch     // the model's audio
 	leaving sync.WaitGroup // browser legs that are ending
 	over    EndReason      // why the loop ends; EndNone while it runs
-	failed  EndReason      // why the call must end: the next input is a Stop
+	full    session.Input  // the next input, because a queue is full
 }
 
 // run runs the call once both legs exist. It blocks, joins everything that it started, and returns
@@ -152,10 +152,7 @@ func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 		}
 		w.ends.Store(w.state.Ending())
 		w.waiting.Store(w.state.Waiting())
-		in = nil
-		if w.failed != session.EndNone {
-			in, w.failed = session.Stop{Reason: w.failed}, session.EndNone
-		}
+		in, w.full = w.full, nil
 	}
 	return w.over, w.over != session.EndNone
 }
@@ -187,18 +184,18 @@ func (w *worker) performAll(effects []session.Effect) {
 	case w.state.Ending():
 		w.writer.PushLast(changes...)
 	default:
-		w.check(w.writer.Push(changes...), EndStorageFailed)
+		w.check(w.writer.Push(changes...), session.Stop{Reason: EndStorageFailed})
 	}
 }
 
 func (w *worker) perform(e session.Effect) {
 	switch e := e.(type) {
 	case session.ToUpstream:
-		w.check(w.up.Send(e.Gen, e.Data), EndUpstreamLost)
+		w.check(w.up.Send(e.Gen, e.Data), session.UpstreamState{Gen: e.Gen, State: session.Failed})
 	case session.Replay:
-		w.check(w.up.Replay(e.Gen), EndUpstreamLost)
+		w.check(w.up.Replay(e.Gen), session.UpstreamState{Gen: e.Gen, State: session.Failed})
 	case session.Append:
-		w.check(w.up.Append(e.Gen, e.Messages), EndUpstreamLost)
+		w.check(w.up.Append(e.Gen, e.Messages), session.UpstreamState{Gen: e.Gen, State: session.Failed})
 	case session.Dial:
 		w.up.Dial(e)
 	case session.Switch:
@@ -208,7 +205,7 @@ func (w *worker) perform(e session.Effect) {
 	case session.HangUp:
 		w.up.End(e)
 	case session.ToBrowser:
-		w.check(w.browser.Load().Push(e.Data, e.Draft), EndBrowserStalled)
+		w.check(w.browser.Load().Push(e.Data, e.Draft), session.Stop{Reason: EndBrowserStalled})
 	case session.Gate:
 		w.openGate(e.Open)
 	case session.Publish:
@@ -247,10 +244,10 @@ func (w *worker) publish(e session.Publish) {
 	}
 }
 
-// check ends the call when a queue is full.
-func (w *worker) check(ok bool, reason EndReason) {
-	if !ok && w.failed == session.EndNone {
-		w.failed = reason
+// check has the call go on with next when a queue is full.
+func (w *worker) check(ok bool, next session.Input) {
+	if !ok && w.full == nil {
+		w.full = next
 	}
 }
 
