@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-	"unicode/utf8"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
@@ -94,15 +93,7 @@ const codeNotAllowed = "event_not_allowed"
 // clip shortens a client's value for use in a message.
 func clip(v string) string {
 	if len(v) > 64 {
-		return shorten(v, 64) + "…"
+		return toolkit.Head(v, 64) + "…"
 	}
 	return v
-}
-
-// shorten cuts text, which is longer than n bytes, to at most n, at a character boundary.
-func shorten(text string, n int) string {
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
 }

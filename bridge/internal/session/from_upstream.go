@@ -18,6 +18,7 @@ func (s *State) upstreamEvent(gen int, data []byte) {
 	if u == nil || u.gone {
 		return
 	}
+	u.wordBy = time.Time{}
 	ev, err := realtime.Decode(data)
 	if err != nil {
 		s.log(slog.LevelWarn, "upstream event dropped", "error", err, "bytes", len(data))

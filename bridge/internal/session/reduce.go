@@ -145,6 +145,9 @@ func (s *State) onTime() {
 		s.end(s.browserLeg.why)
 	}
 	s.transcript.onTime()
+	if s.listening() && s.due(s.up.wordBy) {
+		s.lost(EndUpstreamLost)
+	}
 	if s.due(s.answers.activeBy) {
 		s.responseLost()
 	}

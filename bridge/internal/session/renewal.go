@@ -253,6 +253,7 @@ func (s *State) detach(why EndReason) {
 	}
 	s.playback.reset()
 	q.closeAll(string(why))
+	q.create = nil // the next session is asked
 	s.closeOpen(true)
 	s.settings.takeBack()
 	s.up.gone = true

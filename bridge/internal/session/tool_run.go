@@ -170,7 +170,7 @@ func (t *tools) sendOutput(run *toolRun, itemID string) {
 	eventID := t.up.eventID(sentEvent{kind: sentOutput, itemID: itemID})
 	event := realtime.FunctionCallOutput(eventID, itemID, callID, output)
 	for len(event) > t.up.limit && len(output) > 0 {
-		output = shorten(output, len(output)/2)
+		output = toolkit.Head(output, len(output)/2)
 		event = realtime.FunctionCallOutput(eventID, itemID, callID, output)
 	}
 	t.up.send(event)

@@ -27,10 +27,13 @@ type upstream struct {
 	by    time.Time // when to give up on its set-up
 	gone  bool      // nothing more is sent to it
 	began time.Time // when it became the active one
-	id    string    // the upstream's id of the call
-	names names
-	sent  map[string]sentEvent
-	order []string // of sent
+	// wordBy is when it counts as lost because it has been asked again for an answer and says nothing at all; zero if it
+	// has not, or has said something.
+	wordBy time.Time
+	id     string // the upstream's id of the call
+	names  names
+	sent   map[string]sentEvent
+	order  []string // of sent
 	// expires is when the upstream ends the session; zero if it does not say.
 	expires time.Time
 	// forgot means that nothing of the history must stay in the conversation.
