@@ -1,7 +1,7 @@
 // Package anthropic uses Anthropic's Messages API. Reference:
 // https://platform.claude.com/docs/en/api/messages.
 //
-// Requests are in request.go, tools in tools.go, answers in stream.go and thoughts.go, failures in errors.go.
+// Requests are in request.go, tools in tools.go and keys.go, answers in stream.go and thoughts.go, failures in errors.go.
 package anthropic
 
 import (
@@ -77,5 +77,6 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	} else if p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
-	return p.client.Stream(ctx, p.config.BaseURL+"/v1/messages", header, request(req, p.config.Cache), &answer{})
+	sent := request(req, p.config.Cache)
+	return p.client.Stream(ctx, p.config.BaseURL+"/v1/messages", header, sent, &answer{tools: sent.Tools})
 }

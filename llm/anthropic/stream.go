@@ -45,6 +45,7 @@ const (
 
 // answer collects what single events do not say.
 type answer struct {
+	tools    []tool // of the request
 	thoughts thoughtPieces
 	calls    []piece
 	reason   string // why the model has finished
@@ -120,6 +121,11 @@ func (a *answer) End() []llm.Delta {
 	}
 	var out []llm.Delta
 	for i := range calls {
+		for _, t := range a.tools {
+			if t.Name == calls[i].Name {
+				calls[i].Arguments = withOwnKeys(calls[i].Arguments, t.own)
+			}
+		}
 		out = append(out, llm.Delta{ToolCall: &calls[i]})
 	}
 	return append(out, llm.Delta{Usage: a.usage(), Stop: stop(a.reason, len(calls) > 0)})

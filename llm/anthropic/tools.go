@@ -44,13 +44,16 @@ type tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	InputSchema json.RawMessage `json:"input_schema"`
+
+	own map[string]string // the tool's names of properties that have another one here
 }
 
-// tools writes definitions. Schemas are passed on unchanged.
+// tools writes definitions. Schemas are passed on unchanged, except for names that the API refuses.
 func tools(definitions []llm.Tool) []tool {
 	var out []tool
 	for _, d := range definitions {
-		out = append(out, tool{Name: d.Name, Description: d.Description, InputSchema: wire.Schema(d.Parameters)})
+		schema, own := withValidKeys(wire.Schema(d.Parameters))
+		out = append(out, tool{Name: d.Name, Description: d.Description, InputSchema: schema, own: own})
 	}
 	return out
 }
