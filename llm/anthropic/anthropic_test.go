@@ -126,6 +126,21 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
+// TestTemperature: the API refuses what is hotter than 1, which other vendors accept.
+func TestTemperature(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[float64]string{0: "0", 0.7: "0.7", 1.5: "1"} {
+		req := llmtest.Greeting()
+		req.Temperature = &given
+		_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
+			return provider(t, anthropic.Config{BaseURL: baseURL, APIKey: llmtest.Key, HTTPClient: client})
+		}, req)
+		if !strings.Contains(string(body), `"temperature":`+want+`,`) {
+			t.Errorf("%v: the request is %s", given, body)
+		}
+	}
+}
+
 // TestBlankResult: the API refuses a text of nothing but spaces, also inside of a result.
 func TestBlankResult(t *testing.T) {
 	t.Parallel()

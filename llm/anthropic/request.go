@@ -44,6 +44,9 @@ func request(req llm.Request, cache bool) body {
 	if out.MaxTokens <= 0 {
 		out.MaxTokens = defaultMaxTokens
 	}
+	if out.Temperature != nil { // those of other vendors go up to 2
+		out.Temperature = new(min(*out.Temperature, 1))
+	}
 	for _, words := range system {
 		out.System = append(out.System, text(words))
 	}
