@@ -2,7 +2,7 @@
 // Studio, llama.cpp, OpenRouter, Groq. Reference:
 // https://platform.openai.com/docs/api-reference/chat.
 //
-// Requests are in request.go, tools in tools.go, answers in stream.go and thoughts.go, failures in errors.go.
+// Requests are in request.go and mistral.go, tools in tools.go, answers in stream.go and thoughts.go, failures in errors.go.
 package openai
 
 import (
@@ -74,5 +74,9 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	} else if p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
-	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header, request(req, p.config.Compatible), &answer{})
+	sent := request(req, p.config.Compatible)
+	if strings.Contains(p.config.BaseURL, "//"+mistralHost) {
+		sent.StreamOptions = streamOptions{}
+	}
+	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header, sent, &answer{})
 }

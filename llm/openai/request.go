@@ -22,7 +22,7 @@ type body struct {
 	TopP                *float64      `json:"top_p,omitempty"`
 	Stream              bool          `json:"stream"`
 	Tools               []tool        `json:"tools,omitempty"`
-	StreamOptions       streamOptions `json:"stream_options"`
+	StreamOptions       streamOptions `json:"stream_options,omitzero"`
 }
 
 // streamOptions request the usage, which streams otherwise omit.
@@ -52,7 +52,7 @@ type imageURL struct {
 }
 
 // request writes a request. Roles are passed on unchanged: the API has all of ours, and allows
-// system messages anywhere.
+// system messages anywhere; not so with Mistral's models.
 func request(req llm.Request, compatible bool) body {
 	out := body{
 		Model: req.Model, Tools: tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
@@ -61,7 +61,11 @@ func request(req llm.Request, compatible bool) body {
 	if req.System != "" {
 		out.Messages = append(out.Messages, message{Role: string(llm.RoleSystem), Content: req.System})
 	}
-	for _, m := range wire.ImagesOfUsers(req.Messages) {
+	messages := wire.ImagesOfUsers(req.Messages)
+	if isMistral(req.Model) {
+		messages = forMistral(messages)
+	}
+	for _, m := range messages {
 		if !m.Empty() {
 			out.Messages = append(out.Messages, write(m))
 		}

@@ -43,7 +43,7 @@ func Alternate(req llm.Request) (system []string, groups []Group) {
 			continue
 		}
 		if m.Role == llm.RoleSystem {
-			m = llm.Message{Role: llm.RoleUser, Content: "<system>\n" + m.Content + "\n</system>"}
+			m = OfUser(m)
 		}
 		model := m.Role == llm.RoleAssistant
 		if len(groups) == 0 && model {
@@ -59,6 +59,11 @@ func Alternate(req llm.Request) (system []string, groups []Group) {
 		groups = append(groups, Group{Messages: []llm.Message{{Role: llm.RoleUser, Content: opening}}})
 	}
 	return system, groups
+}
+
+// OfUser returns a system message as marked text of the user.
+func OfUser(m llm.Message) llm.Message {
+	return llm.Message{Role: llm.RoleUser, Content: "<system>\n" + m.Content + "\n</system>"}
 }
 
 // Current returns the index of the group with which the current exchange begins: the last words of the
