@@ -119,13 +119,16 @@ func (c concessions) after(refused *llm.Error, req llm.Request, wanted map[strin
 	says := func(phrases ...string) bool {
 		return slices.ContainsFunc(phrases, func(p string) bool { return strings.Contains(strings.ToLower(why), p) })
 	}
-	bad, odd := refused.Kind == llm.KindBadRequest, ""
+	bad := refused.Kind == llm.KindBadRequest
+	var odd []string
 	if bad {
-		odd = oddTool(why, req.Tools, wanted)
+		odd = oddTools(why, req.Tools, wanted)
 	}
 	switch {
-	case odd != "": // first: the schema may name anything
-		c.odd = withName(c.odd, odd)
+	case len(odd) > 0: // first: the schema may name anything
+		for _, name := range odd {
+			c.odd = withName(c.odd, name)
+		}
 	case bad && req.TopP != nil && (says("top_p") || strings.Contains(why, "topP")): // before the other: some models accept only one of the two
 		c.topP = true
 	case bad && req.Temperature != nil && says("temperature"):
@@ -149,24 +152,23 @@ var noTools = []string{
 // toolAt is how servers say which tool of a request has a schema that they refuse: Google, OpenAI, Anthropic.
 var toolAt = regexp.MustCompile(`function_?[dD]eclarations\[(\d+)\]|tools\[(\d+)\]\.function\b|tools\.(\d+)\.`)
 
-// oddTool returns the name of the tool that a server refuses, whose schema is that of an MCP server as a rule; empty if it
-// does not name one, or one of the client's.
-func oddTool(why string, tools []llm.Tool, wanted map[string]bool) string {
-	name := ""
+// oddTools returns the names of the tools that a server refuses, whose schemas are those of an MCP server as a rule; none if
+// it names none, or one of the client's.
+func oddTools(why string, tools []llm.Tool, wanted map[string]bool) (names []string) {
 	for _, t := range tools {
 		if strings.Contains(why, "schema for function '"+t.Name+"'") {
-			name = t.Name
+			names = append(names, t.Name)
 		}
 	}
-	if m := toolAt.FindStringSubmatch(why); name == "" && m != nil {
+	for _, m := range toolAt.FindAllStringSubmatch(why, -1) {
 		if n, err := strconv.Atoi(cmp.Or(m[1], m[2], m[3])); err == nil && n < len(tools) {
-			name = tools[n].Name
+			names = append(names, tools[n].Name)
 		}
 	}
-	if wanted[name] {
-		return ""
+	if slices.ContainsFunc(names, func(name string) bool { return wanted[name] }) {
+		return nil
 	}
-	return name
+	return names
 }
 
 // lasts reports whether a refusal of images will be repeated. A temporary failure, or one about the size of these

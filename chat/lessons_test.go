@@ -3,6 +3,7 @@ package chat_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -116,6 +117,49 @@ func TestRefusedParameters(t *testing.T) {
 			all := provider.seen()
 			if sent := all[len(all)-1].Tools; len(sent) == 0 || sent[0].Name != "own" {
 				t.Errorf("a client's tools are sent as %v", sent)
+			}
+		})
+	}
+}
+
+// TestManyRefusedTools: servers name one tool that they refuse, or all. An MCP server may have more of them than a turn has
+// requests: then the next turn goes on from there.
+func TestManyRefusedTools(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		named    int // in one refusal
+		failures int // turns
+		requests int // in all
+	}{
+		"one by one": {1, 1, 16 + 6},
+		"together":   {20, 0, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var odd []toolkit.Tool
+			for n := range 20 {
+				odd = append(odd, tool{fmt.Sprintf("odd_%d", n), nil})
+			}
+			provider := refusing(func(r llm.Request) *llm.Error {
+				var why strings.Builder
+				for n := range min(len(r.Tools)-1, c.named) { // the first tool is echo
+					fmt.Fprintf(&why, "* GenerateContentRequest.tools[0].function_declarations[%d].parameters: missing field.\n", n+1)
+				}
+				if why.Len() == 0 {
+					return nil
+				}
+				return &llm.Error{Kind: llm.KindBadRequest, Status: 400, Message: "Google does not accept the request", Err: errors.New(why.String())}
+			})
+			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}),
+				chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, append([]toolkit.Tool{echo}, odd...)...), NoTitles: true})
+			for turn := range c.failures + 1 {
+				if r := b.say("Go"); (r.Err != nil) != (turn < c.failures) {
+					t.Errorf("turn %d ends with %v", turn, r.Err)
+				}
+			}
+			requests := provider.seen()
+			if last := requests[len(requests)-1]; len(requests) != c.requests || len(last.Tools) != 1 {
+				t.Errorf("%d requests, the last with %d tools, want %d and 1", len(requests), len(last.Tools), c.requests)
 			}
 		})
 	}

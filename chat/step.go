@@ -87,6 +87,7 @@ func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason
 				refused = failure
 			}
 			given = more
+			s.lessons.learn(s.model, concessions{odd: given.odd}) // also if there are too many for one turn
 			continue
 		case a.came || final:
 			return nil, "", failure
