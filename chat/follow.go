@@ -11,8 +11,12 @@ import (
 	"voicebridge/persistence"
 )
 
-// lookAgain is the least time between two readings of the message when added text does not fit what is known.
-const lookAgain = 200 * time.Millisecond
+const (
+	// lookAgain is the least time between two readings of the message when added text does not fit what is known.
+	lookAgain = 200 * time.Millisecond
+	// awayPause is the time between two attempts to follow a turn while the database is unavailable.
+	awayPause = time.Second
+)
 
 // Follow finds the turn that is running on a thread in another process. ErrIdle means that there is none.
 func (c *Coordinator) Follow(ctx context.Context, key persistence.Key) (*Followed, error) {
@@ -81,8 +85,8 @@ type Followed struct {
 func (f *Followed) ID() string { return f.id }
 
 // Events yields the events of the turn, like [Turn.Events], but always from the beginning: deltas
-// may be merged here, so the events have other numbers than in their own process. The error is
-// that of ctx, or the store's.
+// may be merged here, so the events have other numbers than in their own process. While the database is unavailable,
+// they wait for it, as the turn does. The error is that of ctx, or the store's.
 func (f *Followed) Events(ctx context.Context, _ int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		next, left := 0, false
@@ -91,7 +95,14 @@ func (f *Followed) Events(ctx context.Context, _ int) iter.Seq2[Event, error] {
 			next++
 			left = left || !yield(e, nil)
 		})
-		if err := f.follow(ctx, mirror, &left); err != nil && !left {
+		err := f.follow(ctx, mirror, &left)
+		for ; errors.Is(err, persistence.ErrUnavailable) && ctx.Err() == nil; err = f.follow(ctx, mirror, &left) {
+			select {
+			case <-time.After(awayPause):
+			case <-ctx.Done():
+			}
+		}
+		if err != nil && !left {
 			yield(Event{}, fmt.Errorf("follow turn: %w", err))
 		}
 	}
@@ -118,7 +129,6 @@ func (f *Followed) follow(ctx context.Context, to *mirror, left *bool) error {
 	if err != nil {
 		return err
 	}
-	to.emit(Event{Type: EventStart})
 	to.take(m)
 	if to.ended || *left {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -330,6 +331,45 @@ func followProgress(t *testing.T, url string) {
 	if !opened || progress == nil || cmp.Or(progress.Message, "none") != "half way" || progress.Percent != 50 || string(progress.Data) != `{"step":1}` {
 		t.Errorf("progress %+v, words while they came: %v", progress, opened)
 	}
+}
+
+// TestFollowThroughAnOutage follows a turn of another process while the database crashes and comes back.
+func TestFollowThroughAnOutage(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+		yield(llm.Delta{Text: "Before"}, nil)
+		g.pass(ctx)
+		yield(llm.Delta{Text: " and after.", Stop: llm.StopEnd}, nil)
+	}}
+	server := persistencetest.NewServer(t)
+	p := startPairWith(t, server.URL(), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true}, persistence.Options{})
+	turn := p.turn(chat.TurnRequest{Text: "Go"})
+	<-g.reached
+	f, err := p.there.Follow(p.within(), p.key)
+	if err != nil {
+		t.Fatalf("Follow() = %v", err)
+	}
+	server.Crash()
+	if _, err := p.store.Message(p.within(), p.key, turn.MessageID()); !errors.Is(err, persistence.ErrUnavailable) {
+		t.Errorf("Message() = %v", err)
+	}
+	next, stop := iter.Pull2(f.Events(p.within(), 0))
+	defer stop()
+	go server.Start()
+	var events []chat.Event
+	for e, err, ok := next(); ok; e, err, ok = next() {
+		if err != nil {
+			t.Fatalf("Events() = %v", err)
+		}
+		if events = append(events, e); len(events) == 1 {
+			close(g.open)
+		}
+	}
+	if got := course(events); !strings.HasPrefix(got, "start \nstep-start \ntext-start text-1\n\"Before and after.\"\ntext-end text-1\nstep-finish \nfinish ") {
+		t.Errorf("another process reports\n%s", got)
+	}
+	p.wait(turn)
 }
 
 // TestFollowTheDead follows a turn whose process dies: it ends as interrupted.

@@ -17,6 +17,7 @@ type mirror struct {
 	message string // the id of the assistant's
 	send    func(Event)
 
+	begun     bool
 	parts     []persistence.Part // as far as they were sent
 	sentBytes int                // bytes of Message.Text that were sent
 	inStep    bool
@@ -44,6 +45,10 @@ func (r *mirror) emit(e Event) {
 // take sends what is new in the message. A message that is older than what was sent adds
 // nothing.
 func (r *mirror) take(m persistence.Message) {
+	if !r.begun {
+		r.begun = true
+		r.emit(Event{Type: EventStart})
+	}
 	for i, p := range m.Parts {
 		switch {
 		case i < len(r.parts):

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -70,14 +71,21 @@ func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instruc
 }
 
 // inCall puts what useChat sends into the thread's live call and answers the request. It returns
-// false if there is no such call. A call's answers cannot be regenerated.
+// false if there is no such call. A call's answers cannot be regenerated. What a client sends again is said once.
 func (h *chats) inCall(c echo.Context, key persistence.Key, body *useChat, text string, images []chat.Image, instructions []string) (bool, error) {
 	ctx := c.Request().Context()
 	if body.Trigger == triggerRegenerate {
 		return false, orThread(h.live.refuse(ctx, key))
 	}
+	id := func(callID string) string {
+		sent := body.Messages[len(body.Messages)-1].ID
+		if sent == "" {
+			return ""
+		}
+		return messageID(callID, fmt.Sprintf("%s %q %q", sent, text, images))
+	}
 	keep := func() ([]string, error) { return h.chat.KeepImages(ctx, key, images) }
-	answer, err := h.live.say(ctx, key, "", text, keep, instructions)
+	answer, err := h.live.say(ctx, key, id, text, keep, instructions)
 	if err != nil || answer == nil {
 		return false, orThread(err)
 	}

@@ -141,11 +141,15 @@ func (f *fakeCalls) Say(ctx context.Context, owner, threadID, messageID, text st
 	if !ok {
 		return persistence.Message{}, &bridge.Error{Code: bridge.CodeNoCall, Message: "There is no live call on this thread."}
 	}
+	key := persistence.Key{Owner: owner, Thread: threadID}
+	if known, err := f.store.Message(ctx, key, messageID); err == nil {
+		return known, nil // a call says it once
+	}
 	parts := []persistence.Part{persistence.TextPart(text)}
 	for _, id := range imageIDs {
 		parts = append(parts, persistence.ImagePart(threadID, persistence.Image{ID: id, MediaType: "image/png"}))
 	}
-	return f.store.AppendMessage(ctx, persistence.Key{Owner: owner, Thread: threadID}, persistence.Message{ID: messageID, Role: persistence.RoleUser, Parts: parts, Metadata: persistence.Metadata{CallID: callID}})
+	return f.store.AppendMessage(ctx, key, persistence.Message{ID: messageID, Role: persistence.RoleUser, Parts: parts, Metadata: persistence.Metadata{CallID: callID}})
 }
 
 func (f *fakeCalls) Count() int {

@@ -113,8 +113,9 @@ func (h *turns) take(c echo.Context, req chat.TurnRequest) error {
 	if asked, answer, err := before.find(ctx, req); asked != nil || err != nil {
 		return h.again(c, req.Key, asked, answer, err)
 	}
+	id := func(string) string { return req.MessageID }
 	images := func() ([]string, error) { return req.ImageIDs, nil }
-	answer, err := h.live.say(ctx, req.Key, req.MessageID, req.Text, images, req.Instructions)
+	answer, err := h.live.say(ctx, req.Key, id, req.Text, images, req.Instructions)
 	switch {
 	case err != nil:
 		return orThread(err)
