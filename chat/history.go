@@ -26,7 +26,7 @@ type HistoryConfig struct {
 	// the same for some turns.
 	MaxTurns int
 	// MaxTokens limits the size, estimated at four characters per token, including tool inputs and
-	// outputs.
+	// outputs, without system messages, which all requests have.
 	MaxTokens int
 	// TrimChunkTokens is how far below MaxTokens to trim.
 	TrimChunkTokens int
@@ -145,9 +145,8 @@ func withoutOpenCalls(thread []persistence.Message) []persistence.Message {
 // unit is what is trimmed at once: a turn.
 type unit struct {
 	start   int
-	opening int // tokens of its opening
+	opening int // tokens of what the user says
 	rest    int // tokens of the answer
-	system  int // tokens of system messages, which stay
 	// more is how many more tokens the last message of the answer takes while it is the last,
 	// because its outputs are not cut then.
 	more   int
@@ -169,9 +168,7 @@ func units(all []entry) []unit {
 		case llm.RoleUser:
 			asked = true
 			u.opening += e.tokens()
-		case llm.RoleSystem:
-			u.opening += e.tokens()
-			u.system += e.tokens()
+		case llm.RoleSystem: // stays, whatever its size
 		case llm.RoleAssistant, llm.RoleTool:
 			answered = true
 			u.rest += e.tokens()
@@ -207,7 +204,7 @@ func (h HistoryConfig) trim(all []entry) []entry {
 			count -= count / 4
 		}
 		for start < n && (size() > tokens || n+1-start > count) {
-			total -= turns[start].opening + turns[start].rest - turns[start].system
+			total -= turns[start].opening + turns[start].rest
 			start++
 		}
 		total += u.rest

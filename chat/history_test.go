@@ -102,10 +102,13 @@ func TestEarlierOutputs(t *testing.T) {
 	}
 }
 
-// tokens counts a request by the heuristic.
+// tokens counts a request by the heuristic, without system messages.
 func tokens(messages []llm.Message) int {
 	n := 0
 	for _, m := range messages {
+		if m.Role == llm.RoleSystem {
+			continue
+		}
 		size := utf8.RuneCountInString(m.Content)
 		for _, c := range m.ToolCalls {
 			size += utf8.RuneCountInString(c.Name) + utf8.RuneCountInString(c.Arguments)
@@ -191,6 +194,19 @@ func TestTrimming(t *testing.T) {
 		if h.MaxTurns >= 12 && h.MaxTokens > 3000 && kept < 20 {
 			t.Errorf("seed %d: only %d of 49 requests begin like the one before", seed, kept)
 		}
+	}
+}
+
+// TestLongInstructions: instructions of any size leave room for what was said.
+func TestLongInstructions(t *testing.T) {
+	t.Parallel()
+	h := chat.HistoryConfig{MaxTokens: 200}
+	got := h.Messages([]persistence.Message{
+		words(persistence.RoleSystem, strings.Repeat("rule ", 1000)), words(persistence.RoleUser, "I am Anna."), words(persistence.RoleAssistant, "Hello."),
+		words(persistence.RoleSystem, strings.Repeat("rule ", 1000)), words(persistence.RoleUser, "Who am I?"),
+	}, "p")
+	if text := talk(got); count(got, llm.RoleSystem) != 2 || !strings.Contains(text, "user: I am Anna.\nassistant: Hello.\n") {
+		t.Errorf("the request is\n%s", text)
 	}
 }
 

@@ -37,7 +37,9 @@ func (p *prompt) limit(tokens int) {
 func (p *prompt) shorten() bool {
 	size := func() (n int) {
 		for _, e := range p.history.entries(p.thread, p.provider) {
-			n += e.tokens()
+			if e.Role != llm.RoleSystem {
+				n += e.tokens()
+			}
 		}
 		return n
 	}

@@ -226,7 +226,7 @@ type Queue struct {
 type History struct {
 	ReplayMessages  int `koanf:"replay_messages"`   // How many messages a new call gets
 	MaxTurns        int `koanf:"max_turns"`         // How many turns a text model gets
-	MaxTokens       int `koanf:"max_tokens"`        // How many tokens it gets, roughly
+	MaxTokens       int `koanf:"max_tokens"`        // How many tokens it gets, roughly, besides its instructions
 	TrimChunkTokens int `koanf:"trim_chunk_tokens"` // How much is cut off at once, so that prompts stay cached
 	MaxToolRounds   int `koanf:"max_tool_rounds"`   // Per turn
 }
