@@ -15,13 +15,8 @@ import (
 	"voicebridge/toolkit"
 )
 
-const (
-	// maxCallIDLen is the longest call id that all providers accept.
-	maxCallIDLen = 40
-
-	// noResult is what the model reads as the result of an unanswered call.
-	noResult = "Error: the call ended before it was answered"
-)
+// noResult is what the model reads as the result of an unanswered call.
+const noResult = "Error: the call ended before it was answered"
 
 // runesPerToken is the heuristic for counting tokens.
 const runesPerToken = 4
@@ -51,6 +46,7 @@ type converter struct {
 	provider  string
 	maxOutput int // characters of one earlier tool output or input
 	tight     bool
+	sorts     bool // HistoryConfig.sorts
 	entries   []entry
 	ids       map[string]bool // of calls
 	// lastAssistant is the last message of the assistant.
@@ -117,6 +113,10 @@ func (c *converter) step(s step, m *persistence.Message) {
 	answer := entry{Message: llm.Message{Role: llm.RoleAssistant, Content: strings.Join(s.texts, "\n")}, from: m}
 	results := make([]entry, 0, len(s.tools))
 	for _, p := range s.tools {
+		if c.sorts {
+			p = new(*p)
+			p.Input, p.Output = sorted(p.Input), sorted(p.Output)
+		}
 		call := llm.ToolCall{ID: c.callID(p.ToolCallID), Name: toolName(p), Arguments: arguments(p, c.maxOutput), Metadata: toolkit.Metadata(p.Raw, c.provider)}
 		answer.ToolCalls = append(answer.ToolCalls, call)
 		output := resultText(p)
@@ -134,14 +134,11 @@ func (c *converter) step(s step, m *persistence.Message) {
 	c.entries = append(append(c.entries, answer), results...)
 }
 
-// callID makes the id of a tool call valid for every provider. Two tool calls with the same id, for example from two
-// voice calls, get different ones.
+// callID returns the id of a tool call, which some models read; a provider that does not accept it sends another one. Two
+// tool calls with the same id, for example from two voice calls, get different ones.
 func (c *converter) callID(saved string) string {
 	id := saved
-	if id == "" || len(id) > maxCallIDLen || toolkit.CleanName(id) != id {
-		id = hashID(saved)
-	}
-	for n := 0; c.ids[id]; n++ {
+	for n := 0; id == "" || c.ids[id]; n++ {
 		id = hashID(saved + "#" + strconv.Itoa(n))
 	}
 	c.ids[id] = true
@@ -169,6 +166,17 @@ func arguments(p *persistence.Part, limit int) string {
 		return `{"note":"the arguments are too long to repeat"}`
 	}
 	return toolkit.Compact(input)
+}
+
+// sorted returns JSON with the keys of its objects in alphabetical order.
+func sorted(raw json.RawMessage) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var value any
+	if !json.Valid(raw) || d.Decode(&value) != nil {
+		return raw
+	}
+	return toolkit.Encode(value)
 }
 
 // resultText returns what a model reads of a call's result.

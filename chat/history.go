@@ -33,6 +33,9 @@ type HistoryConfig struct {
 
 	// tight means that the model has refused a longer request: the last results are cut as earlier ones are.
 	tight bool
+	// sorts puts the keys of the inputs and outputs of tools in order, since the database does not keep theirs: so a request
+	// has the same bytes before and after its messages were saved.
+	sorts bool
 }
 
 func (h HistoryConfig) withDefaults() HistoryConfig {
@@ -69,7 +72,7 @@ func (h HistoryConfig) Messages(thread []persistence.Message, provider string) [
 // entries is Messages before images are read.
 func (h HistoryConfig) entries(thread []persistence.Message, provider string) []entry {
 	h = h.withDefaults()
-	c := converter{provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4, tight: h.tight}
+	c := converter{provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4, tight: h.tight, sorts: h.sorts}
 	for i := range thread {
 		c.message(&thread[i])
 	}

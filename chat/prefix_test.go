@@ -41,7 +41,7 @@ func TestStablePrefix(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		var answers [][]llm.Delta
 		for n := range 10 {
-			answers = append(answers, calls(fmt.Sprint("c", n), "echo", `{"n":1}`), says("Well, ", fmt.Sprint(n)))
+			answers = append(answers, calls(fmt.Sprintf("functions.echo:%d", n), "echo", `{"number": 1, "text": "<ü>", "b": {"z": 1.50, "y": []}}`), says("Well, ", fmt.Sprint(n)))
 		}
 		provider := deltas(answers...)
 		b := start(t, open(t), chat.Config{

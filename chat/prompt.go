@@ -27,7 +27,9 @@ type prompt struct {
 
 // limit makes requests contain less of the thread; 0 changes nothing.
 func (p *prompt) limit(tokens int) {
-	if p.history = p.history.withDefaults(); tokens > 0 {
+	p.history = p.history.withDefaults()
+	p.history.sorts = !p.store.KeepsOrder()
+	if tokens > 0 {
 		p.history.MaxTokens, p.history.tight = min(p.history.MaxTokens, tokens), true
 	}
 }
@@ -94,15 +96,9 @@ func (p *prompt) remember(ctx context.Context, key persistence.Key, d *draft, ca
 	for _, c := range calls {
 		parts[c.part-first] = savedPart(c.WholePart())
 	}
-	h := HistoryConfig{MaxTokens: 1 << 30} // the last message is never cut anyway
+	h := HistoryConfig{MaxTokens: 1 << 30, sorts: p.history.sorts} // the last message is never cut anyway
 	step := persistence.Message{Role: persistence.RoleAssistant, Parts: parts}
-	messages := p.show(ctx, key, h.entries([]persistence.Message{step}, p.provider))
-	// The ids are the provider's own, which it may want to see again.
-	for i := range messages[0].ToolCalls {
-		messages[0].ToolCalls[i].ID = calls[i].Call.ID
-		messages[i+1].ToolCallID = calls[i].Call.ID
-	}
-	return messages
+	return p.show(ctx, key, h.entries([]persistence.Message{step}, p.provider))
 }
 
 // contextNote asks a builder for the turn's context. The turn goes on without it if that fails.

@@ -53,7 +53,7 @@ type SessionMessage struct {
 	ToolCalls  []SessionCall `json:"tool_calls,omitempty"`
 }
 
-// SessionCall is a call that the client runs. Arguments is as the model wrote it.
+// SessionCall is a call that the client runs. Arguments is as the model wrote it, without spaces if it is JSON.
 type SessionCall struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
@@ -216,7 +216,7 @@ func (c *Coordinator) sessionTurn(ctx context.Context, req TurnRequest) (Session
 		TotalTokens: r.Usage.InputTokens + r.Usage.OutputTokens,
 	}}
 	for _, call := range r.ToolCalls {
-		result.ToolCalls = append(result.ToolCalls, SessionCall{ID: call.ID, Name: call.Name, Arguments: call.Arguments})
+		result.ToolCalls = append(result.ToolCalls, SessionCall{ID: call.ID, Name: call.Name, Arguments: written(json.RawMessage(call.Arguments))})
 	}
 	s, err := c.Session(ctx, req.Key)
 	if err == nil && r.Err != nil {
@@ -317,7 +317,7 @@ func snapshot(m *persistence.Message) []SessionMessage {
 		case p.Type == "text":
 			texts = append(texts, p.Text)
 		case p.IsTool():
-			calls = append(calls, SessionCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: string(p.Input)})
+			calls = append(calls, SessionCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: written(p.Input)})
 			if p.State == persistence.ToolOutputAvailable || p.State == persistence.ToolOutputError {
 				outputs = append(outputs, SessionMessage{Role: llm.RoleTool, Content: resultText(p), ToolCallID: p.ToolCallID})
 			}
@@ -325,4 +325,13 @@ func snapshot(m *persistence.Message) []SessionMessage {
 	}
 	flush()
 	return all
+}
+
+// written returns a call's arguments as the model wrote them, without spaces. What was not JSON is saved as a string.
+func written(input json.RawMessage) string {
+	var text string
+	if json.Unmarshal(input, &text) == nil && text != "" {
+		return text
+	}
+	return toolkit.Compact(input)
 }

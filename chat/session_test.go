@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -61,7 +62,7 @@ func TestSession(t *testing.T) {
 				t.Fatalf("SessionMessage() = %+v, %v", r, err)
 			}
 			open := "system: Be short.\nsystem: Be polite.\nuser: Hi\nassistant:  a=look({\"a\":\"x\"}) b=look({})\n"
-			checkText(t, "the session", strings.ReplaceAll(seenAs(s), `": "`, `":"`), open)
+			checkText(t, "the session", seenAs(s), open)
 
 			// A restart loses nothing of that.
 			b.stop()
@@ -72,7 +73,7 @@ func TestSession(t *testing.T) {
 				t.Fatalf("SessionToolOutput() = %v", err)
 			}
 			answered := open + "tool: {\"sun\":true} <- a\n"
-			checkText(t, "the session", strings.ReplaceAll(seenAs(s), `": "`, `":"`), answered)
+			checkText(t, "the session", seenAs(s), answered)
 			for id, want := range map[string]error{"a": chat.ErrAnswered, "zzz": chat.ErrUnknownCall, "": chat.ErrUnknownCall} {
 				_, err := b.c.SessionToolOutput(t.Context(), key, []chat.ToolResult{{CallID: "b", Output: "plain words"}, {CallID: id, Output: "1"}})
 				wantCall(t, "SessionToolOutput()", err, id, want)
@@ -82,21 +83,21 @@ func TestSession(t *testing.T) {
 			if s, err = b.c.Session(t.Context(), key); err != nil {
 				t.Fatalf("Session() = %v", err)
 			}
-			checkText(t, "the session after refusals", strings.ReplaceAll(seenAs(s), `": "`, `":"`), answered)
+			checkText(t, "the session after refusals", seenAs(s), answered)
 
 			r, s, err = b.c.SessionMessage(t.Context(), key, "So?", nil)
 			if err != nil || r.Text != "Found." || len(r.ToolCalls) != 0 {
 				t.Fatalf("SessionMessage() = %+v, %v", r, err)
 			}
 			closed := answered + "tool: Error: the conversation went on before this call was answered <- b\nuser: So?\nassistant: Found.\n"
-			checkText(t, "the session", strings.ReplaceAll(seenAs(s), `": "`, `":"`), closed)
+			checkText(t, "the session", seenAs(s), closed)
 			_, err = b.c.SessionToolOutput(t.Context(), key, []chat.ToolResult{{CallID: "b", Output: "1"}})
 			wantCall(t, "SessionToolOutput() of a call that was closed", err, "b", chat.ErrAnswered)
 
 			if r, s, err = b.c.SessionInstructions(t.Context(), key, []string{"Say goodbye.", "Now."}); err != nil || r.Text != "Bye." {
 				t.Fatalf("SessionInstructions() = %+v, %v", r, err)
 			}
-			checkText(t, "the session", strings.ReplaceAll(seenAs(s), `": "`, `":"`), closed+"system: Say goodbye.\nsystem: Now.\nassistant: Bye.\n")
+			checkText(t, "the session", seenAs(s), closed+"system: Say goodbye.\nsystem: Now.\nassistant: Bye.\n")
 			requests := provider.seen()
 			for _, q := range requests {
 				if len(q.Tools) != 1 || q.Tools[0].Name != "look" || q.MaxTokens != 50 || q.Model != "m" {
@@ -114,6 +115,34 @@ func TestSession(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSessionCalls: the session keeps the calls that the result has, however the model writes their arguments.
+func TestSessionCalls(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		asked := []string{`{"a": "ü", "b": 1}`, `{"a":`, `null`, ` [1, 2]`, ``}
+		want := []string{`{"a":"ü","b":1}`, `{"a":`, `null`, `[1,2]`, `{}`}
+		var list []string
+		for i, arguments := range asked {
+			list = append(list, fmt.Sprint("c", i), "look", arguments)
+		}
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{deltas(calls(list...))}, NoTitles: true})
+		s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: define("look")})
+		if err != nil {
+			t.Fatalf("CreateSession() = %v", err)
+		}
+		r, s, err := b.c.SessionMessage(t.Context(), persistence.Key{Owner: "anna", Thread: s.ID}, "Go", nil)
+		if err != nil {
+			t.Fatalf("SessionMessage() = %v", err)
+		}
+		var got []string
+		for _, c := range r.ToolCalls {
+			got = append(got, c.Arguments)
+		}
+		if kept := s.Messages[len(s.Messages)-1].ToolCalls; !slices.Equal(kept, r.ToolCalls) || !slices.Equal(got, want) {
+			t.Errorf("the session keeps %+v of %+v", kept, r.ToolCalls)
+		}
+	})
 }
 
 // TestParallelOutputs delivers outputs of one step at the same time.

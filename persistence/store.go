@@ -125,6 +125,9 @@ func (s *Store) Instance() string { return s.lease.id() }
 // are prepared, and other processes' notifications come through a table.
 func (s *Store) Pooled() bool { return s.pooled }
 
+// KeepsOrder reports whether the JSON in messages keeps the order of its keys. PostgreSQL has its own.
+func (s *Store) KeepsOrder() bool { return !s.shared }
+
 // Dropped counts the events that were lost because a watcher or the connection to other instances
 // was too slow. Messages are never among them.
 func (s *Store) Dropped() int64 { return s.hub.dropped.Load() }
