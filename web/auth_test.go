@@ -247,7 +247,7 @@ func TestJWKS(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", name, r.StatusCode, want)
 		}
 	}
-	if n := keys.fetched.Load() - fetchedBefore; n != 1 { // the third time since the start
+	if n := keys.fetched.Load() - fetchedBefore; n != 3 { // the fifth time since the start
 		t.Errorf("the keys were fetched %d times for a crowd of tokens", n)
 	}
 

@@ -33,8 +33,8 @@ var (
 const (
 	keysRefresh  = time.Hour        // keys are refreshed after this
 	keysStale    = 2 * time.Hour    // and tokens wait for a refresh after this, so that a removed key does not live on
-	keysRetry    = 30 * time.Second // how often to fetch on average at most, whatever keys tokens name,
-	keysBurst    = 3                // and how often at once: keys may change right after a fetch
+	keysRetry    = 10 * time.Second // how often to fetch on average at most, whatever keys tokens name,
+	keysBurst    = 5                // and how often at once: keys may change right after a fetch
 	keysTimeout  = 10 * time.Second
 	maxKeysBytes = 1 << 20
 	minRSABits   = 2048
