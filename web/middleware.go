@@ -2,7 +2,9 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -212,6 +214,25 @@ func (p *pipeline) limitBody(c echo.Context) error {
 	timeout := p.bodyTimeout + timeToArrive(min(limit, maxChatMessage))
 	// In tests, not every ResponseWriter has deadlines.
 	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(timeout))
-	r.Body = http.MaxBytesReader(c.Response(), r.Body, limit)
+	r.Body = &limitedBody{http.MaxBytesReader(c.Response(), r.Body, limit), r.Body}
 	return nil
+}
+
+// lingering is how much is still read, and dropped, of a body that is too large, in bytes: a client that goes on sending
+// to a closed connection may not read why.
+const lingering = 64 << 20
+
+// limitedBody is a body within a limit.
+type limitedBody struct {
+	io.ReadCloser
+
+	whole io.Reader
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		_, _ = io.CopyN(io.Discard, b.whole, lingering)
+	}
+	return n, err
 }

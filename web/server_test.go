@@ -302,6 +302,34 @@ func TestAnswersHaveTime(t *testing.T) {
 	}
 }
 
+// TestMuchTooLargeBody sends a body to its end before it reads the answer, as simple clients do.
+func TestMuchTooLargeBody(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	address, _ := b.run(t)
+	const size = 30 << 20
+	for path, kind := range map[string]string{"/api/threads": "application/json", "/api/threads/" + b.thread(t, access.LocalOwner).Thread + "/images": "image/png"} {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", path, kind, size)
+		if err == nil {
+			_, err = conn.Write(make([]byte, size))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 413") {
+			t.Errorf("%s: answer %q, err %v", path, answer, err)
+		}
+	}
+}
+
 func TestSlowBodyIsCutOff(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
