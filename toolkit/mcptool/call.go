@@ -135,11 +135,12 @@ func (t *tool) lost(l *link, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err // the router words the error
 	}
+	err = l.transport.explain(err) // before the ping, which may succeed
 	notify(t.server.suspect)
 	select {
 	case <-l.gone:
 		return away(l.why())
 	case <-time.After(moment): // the call may notice it before the session does
 	}
-	return fmt.Errorf("the call to the MCP server %q failed: %s", t.server.name, t.server.explain(l.transport.explain(err)))
+	return fmt.Errorf("the call to the MCP server %q failed: %s", t.server.name, t.server.explain(err))
 }

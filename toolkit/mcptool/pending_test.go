@@ -28,6 +28,7 @@ func TestOddAnswers(t *testing.T) {
 		"a page":                    {500, "text/html", "<html>", "HTTP 500 Internal Server Error"},
 		"a page as an answer":       {200, "text/html", "<html>", "HTTP 200 OK"},
 		"a text":                    {413, "text/plain; charset=utf-8", "too much\n", "HTTP 413 Request Entity Too Large: too much"},
+		"other credentials":         {401, "application/json", `{"error":"invalid_token"}`, "HTTP 401 Unauthorized (HTTP 401: it wants other credentials"},
 		"too many requests":         {429, "text/plain", "wait a minute", "HTTP 429 Too Many Requests: wait a minute"},
 		"nothing":                   {202, "", "", "HTTP 202 Accepted"},
 		"an empty message":          {200, "application/json", "", "not a message of MCP"},
