@@ -266,6 +266,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"bad port":             {"", []string{"VOICEBRIDGE_LISTEN=localhost:x"}, []string{"VOICEBRIDGE_LISTEN", "port"}},
 		"bad database":         {"", []string{"DATABASE_URL=mysql://x"}, []string{"DATABASE_URL", "sqlite:PATH"}},
 		"no path":              {"", []string{"DATABASE_URL=sqlite:"}, []string{"DATABASE_URL", "missing"}},
+		"path like a host":     {"", []string{"DATABASE_URL=sqlite://data/voicebridge.db"}, []string{"DATABASE_URL", "without //"}},
 		"bad base":             {"", []string{"OPENAI_BASE_URL=api.openai.com"}, []string{"OPENAI_BASE_URL"}},
 		"openai without a key": {"", []string{"VOICEBRIDGE_UPSTREAM=openai"}, []string{"VOICEBRIDGE_UPSTREAM", "OPENAI_API_KEY"}},
 		"bad provider":         {"", []string{"VOICEBRIDGE_TEXT_PROVIDER=x"}, []string{"VOICEBRIDGE_TEXT_PROVIDER"}},

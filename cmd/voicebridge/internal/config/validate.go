@@ -53,6 +53,8 @@ func (c *Config) checkDatabase(w *checks) {
 		w.wrong("database_url", "it must be sqlite:PATH or postgres://…")
 	case isSQLite && path == "":
 		w.wrong("database_url", "the path of the SQLite file is missing")
+	case isSQLite && strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"): // which would be the name of a host
+		w.wrong("database_url", "it must be sqlite:PATH, without // before the path")
 	}
 }
 
