@@ -89,7 +89,16 @@ func (p *process) alone(command string) (*slog.Logger, error) {
 func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: cfg.Slog()}
 	if cfg.Format == "json" {
+		options.ReplaceAttr = withUnits
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// withUnits writes durations as in text: in JSON they would be numbers of nanoseconds.
+func withUnits(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

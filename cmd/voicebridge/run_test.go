@@ -204,6 +204,18 @@ func TestLogOfCommandsWithoutSettings(t *testing.T) {
 	}
 }
 
+// TestDurationsInTheLog reads the same duration in both formats.
+func TestDurationsInTheLog(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"text", "json"} {
+		var log bytes.Buffer
+		newLogger(config.Log{Format: format}, &log).Info("done", "took", 1500*time.Microsecond)
+		if !strings.Contains(log.String(), "1.5ms") {
+			t.Errorf("%s: %s", format, log.String())
+		}
+	}
+}
+
 func TestSimulateRefusesFaults(t *testing.T) {
 	t.Parallel()
 	for flag, want := range map[string]string{
