@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 
@@ -17,6 +18,8 @@ type Upstream struct {
 	Note  string
 	Model string
 	Voice string
+	// TurnDetection is the object of the Realtime API that calls begin with, in JSON, or null for push to talk.
+	TurnDetection json.RawMessage
 }
 
 type configAnswer struct {
@@ -25,6 +28,8 @@ type configAnswer struct {
 	Version      string `json:"version"`
 	Model        string `json:"model"`
 	Voice        string `json:"voice"`
+	// TurnDetection is what a call that was push to talk for a while can go back to.
+	TurnDetection json.RawMessage `json:"turn_detection"`
 	// Authentication reports whether clients must sign in, Owner who this one is.
 	Authentication bool   `json:"authentication"`
 	Owner          string `json:"owner"`
@@ -65,7 +70,7 @@ func (h *pageSettings) routes(r router) { r.GET("/api/config", h.read, r.user) }
 func (h *pageSettings) read(c echo.Context) error {
 	u := h.upstream
 	answer := configAnswer{
-		Upstream: u.Name, UpstreamNote: u.Note, Version: h.version, Model: u.Model, Voice: u.Voice,
+		Upstream: u.Name, UpstreamNote: u.Note, Version: h.version, Model: u.Model, Voice: u.Voice, TurnDetection: u.TurnDetection,
 		Authentication: h.authentication, Owner: identity(c).Owner, ICEServers: []shownICEServer{},
 	}
 	servers := h.iceServers

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"time"
 
 	"voicebridge/web"
@@ -10,10 +11,10 @@ import (
 
 // webConfig connects the web server to the other parts.
 func (a *app) webConfig() web.Config {
-	l := a.cfg.Limits
+	l, r := a.cfg.Limits, a.cfg.Realtime
 	return web.Config{
 		Calls: tracedCalls{a.calls, a.observer}, Chat: a.texts, Queue: a.queue, Store: a.store, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
-		Upstream:       web.Upstream{Name: a.up.driver.Name(), Note: a.up.note, Model: a.cfg.Realtime.Model, Voice: a.cfg.Realtime.Voice},
+		Upstream:       web.Upstream{Name: a.up.driver.Name(), Note: a.up.note, Model: r.Model, Voice: r.Voice, TurnDetection: json.RawMessage(r.TurnDetection.Object())},
 		TextModels:     shownTextModels(&a.cfg),
 		Auth:           a.cfg.Auth(),
 		ICEServers:     a.cfg.Secrets.ICEServers,
