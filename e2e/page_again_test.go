@@ -20,6 +20,7 @@ func TestPageRegenerates(t *testing.T) {
 	p.visit(t, s.url)
 	p.say(t, "Tell me a long story.")
 	p.untilMessage(t, "assistant text completed", "That is the whole story.")
+	p.until(t, "the answer, sentence by sentence, for who cannot see it", "probe.all('announcer')[0].textContent.length > 0")
 	p.do(t, "ask again", chromedp.Evaluate[chromedp.Void]("(probe.all('regenerate').at(-1).click(), undefined)"))
 	p.until(t, "the end of another answer", "probe.messages().length === 3 && probe.messages().at(-1).status !== 'in_progress'")
 	if last := p.messages(t)[2]; last.Status != "completed" || last.Role != "assistant" {

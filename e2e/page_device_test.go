@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -101,4 +102,22 @@ func TestPageDevice(t *testing.T) {
 	if got := s.untilEnded(t, 1); got[0] != "hangup" {
 		t.Errorf("the call ended with %q", got[0])
 	}
+}
+
+// TestPageIsPushToTalk opens the microphone only while a button is held, because the operator's settings say so.
+func TestPageIsPushToTalk(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_REALTIME__TURN_DETECTION__TYPE=none")
+	p := openBrowser(t, silent(t))
+	p.visit(t, s.url)
+	p.click(t, "talk")
+	p.untilLive(t)
+	open := func(want bool) string {
+		return fmt.Sprintf("voicebridge.pc.getSenders()[0].track.enabled === %v && (probe.all('call-state')[0].dataset.word === 'held') === %v", want, !want)
+	}
+	p.until(t, "a shut microphone", open(false))
+	p.do(t, "hold the button", chromedp.Evaluate[chromedp.Void]("(probe.all('hold-to-talk')[0].dispatchEvent(new PointerEvent('pointerdown', { bubbles: true })), undefined)"))
+	p.until(t, "an open one", open(true))
+	p.do(t, "let it go", chromedp.Evaluate[chromedp.Void]("(probe.all('hold-to-talk')[0].dispatchEvent(new PointerEvent('pointerup', { bubbles: true })), undefined)"))
+	p.until(t, "a shut one", open(false))
 }

@@ -106,9 +106,23 @@ func TestPageByKeyboard(t *testing.T) {
 	p.tabToID(t, "menu-settings")
 	p.enter(t)
 	p.until(t, "the settings, with the focus in them", "probe.all('settings-panel').length === 1 && probe.all('settings-panel')[0].contains(document.activeElement)")
+	p.do(t, "switch the shortcuts off", chromedp.Evaluate[chromedp.Void]("(probe.all('choose-shortcuts')[0].click(), undefined)"))
 	p.press(t, "Escape", 27)
 	p.until(t, "no settings, and the focus where it was", "probe.all('settings-panel').length === 0 && document.activeElement.dataset.testid === 'more'")
 	s.untilEnded(t, 1)
+
+	p.tabToID(t, "talk")
+	p.enter(t)
+	p.untilLive(t)
+	p.do(t, "give the focus to the thread", chromedp.Evaluate[chromedp.Void]("(document.getElementById('transcript').focus(), undefined)"))
+	p.press(t, "m", 77)
+	if eval[string](t, p, "probe.all('mute')[0].ariaPressed") != "false" {
+		t.Error("m mutes though the shortcuts are off")
+	}
+	p.tabToID(t, "hangup")
+	p.enter(t)
+	p.untilOver(t)
+	s.untilEnded(t, 2)
 
 	// With the space bar as the button to speak, it must not hang up.
 	p.do(t, "hold a button to speak", chromedp.Evaluate[chromedp.Void]("(localStorage.setItem('voicebridge-settings', '{\"mode\":\"hold\"}'), undefined)"))
@@ -122,7 +136,7 @@ func TestPageByKeyboard(t *testing.T) {
 	p.tabToID(t, "hangup")
 	p.enter(t)
 	p.untilOver(t)
-	if got := s.untilEnded(t, 2); got[1] != "hangup" {
+	if got := s.untilEnded(t, 3); got[2] != "hangup" {
 		t.Errorf("the calls ended with %q", got)
 	}
 }

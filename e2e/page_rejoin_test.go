@@ -61,14 +61,14 @@ func diggingTool(t *testing.T, dug <-chan struct{}, asked func(http.Header)) (co
 }
 
 // digging is a page in a call whose tool runs until dug is called.
-func digging(t *testing.T) (s *rig, p *tab, dug func()) {
+func digging(t *testing.T, environ ...string) (s *rig, p *tab, dug func()) {
 	t.Helper()
 	end := make(chan struct{})
 	dug = sync.OnceFunc(func() { close(end) })
 	t.Cleanup(dug)
 	cfg := speaking(greets)
 	onPlease(cfg.Script, "Dig a hole.", "garden__dig", "{}")
-	s = serveWith(t, persistencetest.SQLiteURL(t), cfg, append(slices.Clone(waiting), "VOICEBRIDGE_MCP_CONFIG="+diggingTool(t, end, func(http.Header) {}))...)
+	s = serveWith(t, persistencetest.SQLiteURL(t), cfg, slices.Concat(waiting, environ, []string{"VOICEBRIDGE_MCP_CONFIG=" + diggingTool(t, end, func(http.Header) {})})...)
 	return s, openBrowser(t, silent(t)), dug
 }
 
@@ -191,7 +191,7 @@ func (d *detours) cut() {
 // button to speak. The tool runs on, and its result is spoken once.
 func TestPageKeepsItsCall(t *testing.T) {
 	t.Parallel()
-	s, p, dug := digging(t)
+	s, p, dug := digging(t, "VOICEBRIDGE_REALTIME__TURN_DETECTION__TYPE=semantic_vad")
 	door := newDetours(t, s.url)
 	p.visit(t, door.URL)
 	p.dig(t)
@@ -224,7 +224,7 @@ func TestPageKeepsItsCall(t *testing.T) {
 	other.click(t, "take-over")
 	other.untilLive(t)
 	p.untilOver(t)
-	other.untilTurns(t, `"server_vad"`)
+	other.untilTurns(t, `"semantic_vad"`)
 	other.until(t, "the tool that runs on", diggingCard+`?.dataset.state === 'running'`)
 	dug()
 	other.dugOnce(t, s)

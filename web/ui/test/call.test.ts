@@ -68,6 +68,8 @@ describe('settings', () => {
     const session = (turn_detection: unknown) => ({ type: 'session.updated', session: { audio: { input: { turn_detection } } } });
     const events = [session({ type: 'semantic_vad' }), session(null), { type: 'session.updated', session: null }];
     expect(events.reduce((call, event) => reduce(call, event, 1), live)).toMatchObject({ turns: { type: 'semantic_vad' }, held: true });
+    // Sessions are made without, whatever they will do.
+    expect(reduce(live, { ...session(null), type: 'session.created' }, 1).held).toBe(false);
     expect(reduce({ ...live, held: true }, session({ type: 'server_vad' }), 1).held).toBe(false);
   });
   it('list the devices that have a name', () => {

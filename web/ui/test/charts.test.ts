@@ -103,6 +103,21 @@ describe('readChart', () => {
     expect(tableOf({ columns: Array.from({ length: 1000 }, (_, i) => ({ key: `${i}` })), data: [{}] }).columns).toHaveLength(200);
   });
 
+  it('keeps the names of series in a table', () => {
+    const chart = readChart({ chartType: 'bar', chartData: { data: [{ xAxisLabel: 'Q1', series: [{ seriesName: 'iPhone', value: 1 }, { seriesName: '2024', value: 2 }] }] } }) as Chart;
+    expect(tableOfChart(chart)?.columns.map(({ label }) => label)).toEqual(['X axis label', 'iPhone', '2024']);
+  });
+
+  it.each([
+    ['bar', ['Mon', '18', '12', '3']],
+    ['scatter', ['Flat 0', 'Outskirts', '55', '1,121', '2']],
+    ['sankey', ['Sun', 'Battery', '5']],
+    ['gauge', ['68', '%', '0', '100']],
+    ['treemap', ['Photos', '120', '70', '50']],
+  ])('gives all that %s draws as a table', (kind, row) => {
+    expect(tableOfChart(byKind(kind))?.rows[0]?.slice(0, row.length)).toEqual(row);
+  });
+
   it.each([
     null,
     'text',

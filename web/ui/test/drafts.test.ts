@@ -111,6 +111,8 @@ describe('Drafts', () => {
     drafts.write('a', 'one');
     drafts.write('b', '');
     expect([new Drafts(storage).of('a'), ...kept.values()]).toEqual(['one', '{"a":"one"}']);
+    drafts.forget();
+    expect([drafts.of('a'), new Drafts(storage).of('a')]).toEqual(['', '']);
     for (const rubbish of ['{', '[1]', '{"a":7}']) {
       expect(new Drafts({ ...storage, getItem: () => rubbish }).of('a')).toBe('');
     }

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { listThreads, type Thread } from '../src/api/threads';
+import { Search } from '../src/page/search.svelte';
 import { ThreadList } from '../src/thread/list.svelte';
 
 vi.mock('../src/api/threads', async (original) => ({ ...(await original<object>()), listThreads: vi.fn() }));
@@ -26,6 +27,15 @@ describe('the list', () => {
     answers({ threads: [thread('b', 5)], next: '' });
     await list.load();
     expect([ids(list), list.next]).toEqual([['b'], '']);
+  });
+
+  it('keeps an old thread that was opened in its place', async () => {
+    const list = new ThreadList(() => undefined);
+    answers({ threads: [thread('d', 4)], next: 'd' }, { threads: [thread('c', 3), thread('b', 2)], next: 'b' });
+    await list.load();
+    list.put(thread('a', 1));
+    await list.more();
+    expect(ids(list)).toEqual(['d', 'c', 'b', 'a']);
   });
 
   it('is not set back by an answer that is older than an event', async () => {
@@ -71,14 +81,15 @@ describe('a deleted thread', () => {
 });
 
 describe('live calls', () => {
-  it('are forgotten on a new connection, which may have missed their ends', () => {
+  it('are told anew on a new connection, which may have missed them', () => {
     const list = new ThreadList(() => undefined);
     list.take({ type: 'call_started', data: { thread_id: 'a', call_id: 'c' } });
     list.take({ type: 'call_started', data: { thread_id: 'b', call_id: 'd' } });
     list.take({ type: 'call_ended', data: { thread_id: 'b', call_id: 'd' } });
     expect(list.calls).toEqual({ a: 'c' });
     list.take({ type: 'connected', data: { owner: 'anna' } });
-    expect(list.calls).toEqual({});
+    list.take({ type: 'call_started', data: { thread_id: 'b', call_id: 'e' } });
+    expect(list.calls).toEqual({ b: 'e' });
   });
 
   it('are not ended by the end of an earlier one', () => {
@@ -93,5 +104,19 @@ describe('live calls', () => {
     take('call_started'); // by a server that does not say which
     take('call_ended', 'new');
     expect(list.calls).toEqual({});
+  });
+});
+
+describe('a search', () => {
+  it('has further pages', async () => {
+    vi.useFakeTimers();
+    const search = new Search(() => undefined);
+    vi.mocked(listThreads).mockResolvedValueOnce({ threads: [thread('b', 2)], next: 'b' }).mockResolvedValue({ threads: [thread('a', 1)], next: '' });
+    search.type('words');
+    await vi.advanceTimersByTimeAsync(1000);
+    expect([search.found, search.next]).toEqual([[thread('b', 2)], 'b']);
+    await Promise.all([search.more(), search.more()]);
+    expect([search.found, search.next]).toEqual([[thread('b', 2), thread('a', 1)], '']);
+    vi.useRealTimers();
   });
 });

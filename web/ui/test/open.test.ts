@@ -111,6 +111,22 @@ describe('an open thread', () => {
     thread.close();
   });
 
+  it('goes on where no socket gets through', async () => {
+    let messages = [message('a', 7)];
+    answer = (url) => json(isMessages(url) ? { messages: messages.filter(({ metadata }) => metadata.seq > Number(url.searchParams.get('after'))), next_after: null } : { id: 't' });
+    const thread = open();
+    await sockets(1);
+    await vi.advanceTimersByTimeAsync(3000);
+    await until(() => thread.loaded);
+    await sockets(2);
+    messages = [...messages, message('b', 8)];
+    last().close();
+    last().onclose?.();
+    await sockets(3);
+    expect([thread.messages.map(({ id }) => id), last().after]).toEqual([['a', 'b'], '8']);
+    thread.close();
+  });
+
   it('is read again when the server wants that', async () => {
     answer = () => new Response('{}', { status: 429, headers: { 'Retry-After': '20' } });
     const thread = open();

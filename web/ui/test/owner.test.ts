@@ -39,6 +39,19 @@ afterEach(() => {
 });
 
 describe('the socket of the owner', () => {
+  it('does not ask who has just not signed in', async () => {
+    const asked = vi.fn(async () => false);
+    onUnauthorized(asked);
+    const following = followOwner({ onEvent: () => undefined, onState: () => undefined });
+    status = 401;
+    FakeSocket.all[0]?.break();
+    await vi.advanceTimersByTimeAsync(20_000);
+    expect([FakeSocket.all.length, asked.mock.calls.length]).toEqual([1, 0]);
+    following.retry();
+    expect(FakeSocket.all).toHaveLength(2);
+    following.stop();
+  });
+
   it('asks the user to sign in again when the session has ended, and not for less', async () => {
     const asked = vi.fn(async () => false);
     onUnauthorized(asked);

@@ -1,8 +1,16 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { postMessage } from '../src/api/threads';
+import { postMessage, uploadImage } from '../src/api/threads';
 
 describe('a text that is sent', () => {
   afterEach(() => vi.unstubAllGlobals());
+
+  it('has the same images again in the same thread', async () => {
+    let uploads = 0;
+    vi.stubGlobal('document', { baseURI: 'http://server/' });
+    vi.stubGlobal('fetch', async () => new Response(JSON.stringify({ image_id: `i${++uploads}` })));
+    const [one, other] = [new Blob(['x']), new Blob(['x'])];
+    expect([await uploadImage('t', one), await uploadImage('t', one), await uploadImage('t', other), await uploadImage('u', one)]).toEqual(['i1', 'i1', 'i2', 'i3']);
+  });
 
   it('has the same key again only if it may have arrived', async () => {
     const keys: unknown[] = [];

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Caption } from '../src/message/live';
 import type { Message, Part, Status } from '../src/message/message';
+import { Announcer } from '../src/view/thread/announcer.svelte';
 import { blocksOf, draftsOf, entriesOf, merged, shownText } from '../src/thread/transcript';
 
 function message(id: string, seq: number | undefined, text: string, status: Status = 'completed', itemId?: string): Message {
@@ -100,5 +101,19 @@ describe('blocksOf', () => {
     ['has a place for the words of a failure', 'failed', [], '', ['']],
   ] as [string, Status, Part[], string, string[]][])('%s', (_, status, parts, text, want) => {
     expect(kinds(status, parts, text)).toEqual(want);
+  });
+});
+
+describe('the announcer', () => {
+  it('reads each sentence once, and none over its sound', () => {
+    const announcer = new Announcer();
+    announcer.nothing();
+    const hear = (text: string, status: Status, aloud?: boolean) => {
+      announcer.hear(message('a', 1, text, status), text, aloud);
+      return announcer.said;
+    };
+    expect(hear('One. Two', 'in_progress')).toBe('One.');
+    expect(hear('One. Two. Three', 'in_progress', true)).toBe('One.');
+    expect(hear('One. Two. Three. Four.', 'completed')).toBe('Three. Four.');
   });
 });

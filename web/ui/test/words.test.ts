@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { endingWords, errorEventWords, httpWords, isBadEnding, microphoneError, toolTitle } from '../src/words/say';
+import { number } from '../src/words/format';
 import { levelOf } from '../src/device/meter';
 import { groupByDay } from '../src/thread/list.svelte';
 
@@ -11,6 +12,11 @@ describe('words', () => {
       expect(endingWords(reason)).not.toContain(reason.includes('_') ? reason : '()');
     },
   );
+
+  it('has digits enough for small numbers', () => {
+    expect([0, 0.05, 0.0034, -3e-9, 0.129, 1234.567].map((value) => number(value))).toEqual(['0', '0.05', '0.0034', '-0.000000003', '0.13', '1,234.57']);
+    expect(number(45.4, 0)).toBe('45');
+  });
 
   it('says an unknown reason too', () => {
     expect(endingWords('moon_phase')).toBe('The call ended (moon phase).');

@@ -57,11 +57,11 @@ export function urlOf(path: string): URL {
 /** The address of an image or a sound in a message: the page may be served under a prefix. */
 export const addressOf = (url: string): string => (url.startsWith('data:') ? url : urlOf(url.replace(/^\//, '')).href);
 
-/** Sends a request; on 401 it asks for the token and tries once more. */
-export async function send(path: string | URL, init: RequestInit = {}): Promise<Response> {
+/** Sends a request; on 401 it asks for the token, unless the user need not be asked, and tries once more. */
+export async function send(path: string | URL, init: RequestInit = {}, ask = true): Promise<Response> {
   let response = await attempt(path, init);
   // To sign in takes as long as it takes.
-  if (response.status === 401 && (await signIn())) response = await attempt(path, { ...init, signal: undefined });
+  if (response.status === 401 && ask && (await signIn())) response = await attempt(path, { ...init, signal: undefined });
   if (!response.ok) throw await errorOf(response);
   return response;
 }
@@ -85,6 +85,11 @@ export async function openSession(token: string): Promise<boolean> {
   if (response.ok) return true;
   if (response.status === 401) return false;
   throw await errorOf(response);
+}
+
+/** Ends the page's session. */
+export async function closeSession(): Promise<void> {
+  await send('api/session', { method: 'DELETE' });
 }
 
 async function attempt(path: string | URL, init: RequestInit): Promise<Response> {

@@ -1,4 +1,4 @@
-import { asNumber, asObject, asObjects, asText, type Json } from '../base/json';
+import { asNumber, asObject, asObjects, asText, isObject, type Json } from '../base/json';
 import { patience, sendJson } from './http';
 
 // What the server says about itself: settings, tools, models, usage.
@@ -9,6 +9,10 @@ export interface Config {
   version: string;
   model: string;
   voice: string;
+  /** How a call notices that the user has spoken; null: only by a button that is held. */
+  turns: Json | null;
+  /** Users sign in. */
+  authentication: boolean;
   iceServers: RTCIceServer[];
 }
 
@@ -20,6 +24,8 @@ export async function getConfig(): Promise<Config> {
     version: asText(raw.version),
     model: asText(raw.model),
     voice: asText(raw.voice),
+    turns: isObject(raw.turn_detection) ? raw.turn_detection : null,
+    authentication: raw.authentication === true,
     iceServers: asObjects(raw.ice_servers) as unknown as RTCIceServer[],
   };
 }

@@ -87,8 +87,14 @@ export function exportUrl(id: string, format: 'markdown' | 'json' | 'srt'): stri
   return urlOf(`${path(id)}/export?format=${format}`).href;
 }
 
-/** Saves an image in a thread and returns its id. */
-export async function uploadImage(id: string, image: Blob): Promise<string> {
-  const response = await send(`${path(id)}/images`, { method: 'POST', headers: { 'Content-Type': image.type }, body: image });
-  return asText(asObject(parseJson(await response.text())).image_id);
+const saved = new WeakMap<Blob, { thread: string; id: string }>();
+
+/** Saves an image in a thread and returns its id. Sent once more, it keeps the id, so that its message is the same, too. */
+export async function uploadImage(thread: string, image: Blob): Promise<string> {
+  const known = saved.get(image);
+  if (known?.thread === thread) return known.id;
+  const response = await send(`${path(thread)}/images`, { method: 'POST', headers: { 'Content-Type': image.type }, body: image });
+  const id = asText(asObject(parseJson(await response.text())).image_id);
+  saved.set(image, { thread, id });
+  return id;
 }

@@ -23,6 +23,8 @@ import { ToolRuns } from './toolruns';
 export interface Hooks {
   /** Requested again for each new path, because passwords of TURN servers expire. */
   iceServers: () => Promise<RTCIceServer[]>;
+  /** How the server notices that a user has spoken; null if it does not, or has not said. */
+  turns: () => Json | null;
   titleOf: (threadId: string) => string;
   onPlaced: (threadId: string) => void;
   onMessage: (threadId: string, message: Message) => void;
@@ -51,6 +53,8 @@ export class Call {
   summary = $state.raw<CallSummary | null>(null);
   startedAt = $state(0);
   active = $derived(this.state.phase !== 'idle' && this.state.phase !== 'ended');
+  /** The microphone is open only while a button is held: the user wants it so, or the call would not notice the end of a turn. */
+  holds = $derived.by(() => this.settings.current.mode === 'hold' || (this.state.phase === 'live' && this.state.held));
   /** What the call is doing, in a word. */
   word = $derived.by(() => this.active && this.step === 'weak' ? 'recovering' : wordOf(this.state, this.sound));
 
@@ -68,7 +72,7 @@ export class Call {
     private readonly page: PageDoor,
     private readonly hooks: Hooks,
   ) {
-    this.sound = new Sound(settings, { ...hooks, onTrack: (track) => this.#line?.replaceTrack(track) });
+    this.sound = new Sound(settings, { ...hooks, holds: () => this.holds, onTrack: (track) => this.#line?.replaceTrack(track) });
     const before = recall(Date.now());
     if (before) this.offerRejoin(before);
     // Without notice the server would detect a closed tab only by a timeout. A
@@ -121,7 +125,7 @@ export class Call {
 
   /** Opens the microphone for as long as it is held; what was said is then sent. */
   hold(down: boolean): void {
-    if (!this.active || this.settings.current.mode !== 'hold' || this.sound.holding === down) return;
+    if (!this.active || !this.holds || this.sound.holding === down) return;
     this.sound.hold(down);
     if (down) {
       this.#heldAt = Date.now();
@@ -237,7 +241,7 @@ export class Call {
   }
 
   #take(event: Json): void {
-    const before = this.state;
+    const { state: before, holds } = this;
     const after = reduce(before, event);
     this.state = after;
     if (before.phase !== 'live' && after.phase === 'live') this.#live(after);
@@ -251,20 +255,22 @@ export class Call {
     } else if (type === 'error') {
       this.#takeError(asObject(event.error));
     } else {
-      if (type === 'bridge.ready' && before.callId !== '' && after.held) this.#letSpeak();
+      if (type === 'bridge.ready' && before.callId !== '' && after.held && this.hooks.turns()) this.#letSpeak();
       this.#inform(type, event);
       this.#tools?.take(event, after);
     }
+    if (this.holds !== holds) void this.sound.apply();
   }
 
   /** Sends the call what it does not know of the settings. */
   #tell(tools: object[] | null): void {
-    const update = sessionUpdate(this.settings.current, this.#told, this.state.turns, tools);
+    const update = sessionUpdate(this.settings.current, this.#told, this.state.turns ?? this.hooks.turns(), tools);
     if (update && this.#line?.send(update)) this.#told = this.settings.current;
   }
 
   // Who was in this call before held a button to speak, and this user may not.
   #letSpeak(): void {
+    this.state = { ...this.state, held: false };
     this.#told = { ...this.#told, mode: 'hold' };
     this.#tell(null);
   }

@@ -4,6 +4,8 @@ import { t } from '../words/language.svelte';
 import { Speaker } from './speaker';
 
 interface Hooks {
+  /** The microphone is open only while the user holds a button. */
+  holds: () => boolean;
   /** Another microphone is in use. */
   onTrack: (track: MediaStreamTrack | null) => Promise<void> | undefined;
   onInfo: (code: string, text: string) => void;
@@ -18,7 +20,7 @@ export class Sound {
   holding = $state(false);
   /** The browser refused to play audio; a click is needed. */
   needsTap = $state(false);
-  resting = $derived.by(() => this.settings.current.mode === 'hold' && !this.holding);
+  resting = $derived.by(() => this.hooks.holds() && !this.holding);
 
   readonly #speaker = new Speaker();
   /** There is one for as long as there is a call. */
@@ -32,6 +34,11 @@ export class Sound {
     private readonly settings: Settings,
     private readonly hooks: Hooks,
   ) {}
+
+  /** The assistant's voice can be heard. */
+  get audible(): boolean {
+    return !this.needsTap && this.settings.current.volume > 0;
+  }
 
   /** What the microphone hears. */
   get stream(): MediaStream | null {
@@ -92,9 +99,9 @@ export class Sound {
 
   /** Applies changes of the settings. */
   async apply(): Promise<void> {
-    const { speaker, volume, mode, microphone } = this.settings.current;
+    const { speaker, volume, microphone } = this.settings.current;
     this.#speaker.use(speaker, volume);
-    if (mode !== 'hold') this.holding = false;
+    if (!this.hooks.holds()) this.holding = false;
     this.#gate();
     const context = this.#context;
     if (!context || !this.#microphone || microphone === this.#chosen) return;

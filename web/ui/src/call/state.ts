@@ -130,7 +130,6 @@ function reduceBridge(call: CallState, type: string, event: Json): CallState {
 
 function reduceTurn(call: CallState, type: string, event: Json): CallState {
   switch (type) {
-    case 'session.created':
     case 'session.updated': {
       const turns = asObject(asObject(asObject(event.session).audio).input).turn_detection;
       if (turns === null) return { ...call, held: true };

@@ -6,44 +6,61 @@ import { mostSeries, type Chart } from './output';
 // The data behind a chart, as a table for people.
 
 /** A chart's data in rows and columns; null where it has no such form (the big number). */
-export function tableOfChart({ kind, data }: Chart): Table | null {
-  if (kind === 'table') return tableOf(data);
-  const rows = rowsOf(data);
-  const keys = [...new Set(rows.flatMap((row) => Object.keys(row)))].slice(0, mostSeries);
+export function tableOfChart(chart: Chart): Table | null {
+  if (chart.kind === 'table') return tableOf(chart.data);
+  const rows = rowsOf(chart);
+  const keys = [...new Set(rows.flatMap((row) => [...row.keys()]))].slice(0, mostSeries);
   if (keys.length === 0) return null;
-  const cell = (value: unknown) => (typeof value === 'number' ? formatNumber(value) : asText(value));
+  const values = rows.map((row) => keys.map((key) => cellOf(row.get(key))));
   return {
-    columns: keys.map((key) => ({ key, label: labelOf(key), numeric: rows.some((row) => typeof row[key] === 'number') })),
-    rows: rows.map((row) => keys.map((key) => cell(row[key]))),
-    values: rows.map((row) => keys.map((key) => (typeof row[key] === 'number' ? (row[key] as number) : asText(row[key])))),
+    columns: keys.map((key, at) => ({ key, label: labelOf(key), numeric: values.some((row) => typeof row[at] === 'number') })),
+    rows: values.map((row) => row.map((value) => (typeof value === 'number' ? formatNumber(value) : value))),
+    values,
   };
 }
 
-// The longest list of objects holds the points; lists of series inside a point become columns.
-function rowsOf(data: Json): Json[] {
-  const lists = Object.values(data).map(asObjects).filter((list) => list.length > 0);
-  const longest = lists.reduce<Json[]>((a, b) => (b.length > a.length ? b : a), []);
-  return longest.map(flat);
+const cellOf = (value: unknown) => (typeof value === 'number' ? value : asText(value));
+
+// Maps keep the order of columns, also of those that are named by years.
+type Row = Map<string, unknown>;
+
+function rowsOf({ kind, data }: Chart): Row[] {
+  const points = asObjects(data.data);
+  switch (kind) {
+    case 'scatter':
+      return points.flatMap(({ name, series }) => asObjects(series).map((point) => new Map(Object.entries({ name, ...point }))));
+    case 'sankey': {
+      const names = new Map(asObjects(data.nodes).map(({ id, name }) => [id, name]));
+      return asObjects(data.links).map((link) => new Map(Object.entries({ ...link, source: names.get(link.source), target: names.get(link.target) })));
+    }
+    case 'gauge':
+      return [new Map(['value', 'unit', 'minValue', 'maxValue'].map((key) => [key, data[key]]))];
+    default:
+      return points.map(flat);
+  }
 }
 
-function flat(point: Json): Json {
-  const row: Json = {};
+// Lists of series inside a point become columns.
+function flat(point: Json): Row {
+  const row: Row = new Map();
   for (const [key, value] of Object.entries(point)) {
     if (Array.isArray(value)) {
       for (const entry of asObjects(value)) {
         const name = asText(entry.seriesName, asText(entry.name));
-        if (name !== '') row[name] = asNumber(entry.value) ?? asText(entry.value);
+        if (name !== '') row.set(name, asNumber(entry.value) ?? asText(entry.value));
       }
     } else if (!isObject(value)) {
-      row[key] = value;
+      row.set(key, value);
     }
   }
   return row;
 }
 
-/** xAxisLabel → X axis label. Names of series stay as they are. */
+const fields = ['xAxisLabel', 'label', 'value', 'name', 'seriesName', 'metric', 'stage', 'date', 'regionCode', 'regionName', 'minValue', 'maxValue', 'unit', 'source', 'target', 'fill'];
+
+/** xAxisLabel → X axis label. Names of series, such as iPhone, stay as they are. */
 function labelOf(key: string): string {
-  if (!/^[a-z][a-zA-Z]*$/.test(key)) return key;
+  if (!fields.includes(key)) return key;
   const words = key.replace(/([A-Z])/g, ' $1').toLowerCase();
   return words.charAt(0).toUpperCase() + words.slice(1);
 }

@@ -15,6 +15,8 @@ export interface CallSettings {
   /** From 0 to 1. */
   volume: number;
   awake: boolean;
+  /** m and the space bar have a meaning during a call. */
+  shortcuts: boolean;
 }
 
 export const defaultSettings: CallSettings = {
@@ -26,6 +28,7 @@ export const defaultSettings: CallSettings = {
   speed: 1,
   volume: 1,
   awake: true,
+  shortcuts: true,
 };
 
 /** Reads stored settings; invalid ones are dropped. */
@@ -41,6 +44,7 @@ export function readSettings(text: string | null): CallSettings {
     speed: between(raw.speed, 0.5, 1.5),
     volume: between(raw.volume, 0, 1),
     awake: raw.awake !== false,
+    shortcuts: raw.shortcuts !== false,
   };
 }
 

@@ -23,10 +23,10 @@ export function followOwner({ onEvent, onState }: Handlers): Following {
 }
 
 // A plain request is told that this is a WebSocket; a server without it, or without this user, says so.
-// A session may end later, too, and the request has asked the user to sign in again.
+// A session may end later, too, and the request asks the user to sign in again. Who is not signed in yet was asked before.
 async function isOffered(before: boolean): Promise<boolean> {
   try {
-    await send('api/ws', { signal: patience() });
+    await send('api/ws', { signal: patience() }, before);
   } catch (thrown) {
     return !(thrown instanceof ApiError && (before ? [401] : [401, 403, 404]).includes(thrown.status));
   }

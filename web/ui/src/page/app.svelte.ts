@@ -1,5 +1,5 @@
 import { createContext, tick } from 'svelte';
-import { ApiError } from '../api/http';
+import { ApiError, closeSession } from '../api/http';
 import { getConfig, type Config } from '../api/server';
 import { interrupt, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
 import { PlainError } from '../base/errors';
@@ -52,6 +52,7 @@ export class App {
     { setTheme: (theme) => this.theme.set(theme) },
     {
       iceServers: () => this.#iceServers(),
+      turns: () => this.config?.turns ?? null,
       titleOf: (id) => this.titleOf(id),
       onPlaced: (id) => this.#placed(id),
       onMessage: (id, message) => {
@@ -59,7 +60,10 @@ export class App {
       },
       onStep: (step) => this.connection.peer(step),
       onStart: () => this.notices.dismissAll(),
-      onEnded: () => void this.refresh(),
+      onEnded: () => {
+        this.#refocus();
+        void this.refresh();
+      },
       onInfo: (code, text) => this.notices.info(code, text),
       onProblem: (code, text) => this.notices.error(code, text),
       onFailure: (thrown) => this.notices.failure(thrown),
@@ -178,20 +182,20 @@ export class App {
     else await this.#try(() => regenerate(this.threadId, answer.id));
   }
 
-  /** Hangs up, and moves the focus to the button that calls again. */
-  hangup(): void {
-    this.call.hangup();
-    void tick().then(() => document.querySelector<HTMLElement>('[data-testid=talk]')?.focus());
+  /** Calls. */
+  talk(threadId = this.threadId, takeover = false): void {
+    this.#attend(this.call.start(threadId, takeover));
   }
 
-  /** Calls, and moves the focus to the button that hangs up. */
-  talk(threadId = this.threadId, takeover = false): void {
-    const started = this.call.start(threadId, takeover);
+  /** Moves the focus to the button that hangs up, and back if the call could not start. */
+  #attend(started: Promise<void>): void {
     void tick().then(() => document.querySelector<HTMLElement>('[data-testid=hangup]')?.focus());
-    void started.then(() => {
-      // The call could not start: the button is back.
-      if (!this.call.active && document.activeElement === document.body) document.querySelector<HTMLElement>('[data-testid=talk]')?.focus();
-    });
+    void started.then(() => !this.call.active && this.#refocus());
+  }
+
+  // A focus that the end of a call has taken away goes to the button that calls again.
+  #refocus(): void {
+    void tick().then(() => document.activeElement === document.body && document.querySelector<HTMLElement>('[data-testid=talk]')?.focus());
   }
 
   /** Retries a call that does not get through. */
@@ -202,16 +206,15 @@ export class App {
   }
 
   /** Continues this thread's call here, which is live elsewhere. */
-  async takeOver(): Promise<void> {
-    const callId = this.callElsewhere;
-    if (callId !== '') await this.call.join(this.threadId, callId);
+  takeOver(): void {
+    if (this.callElsewhere !== '') this.#attend(this.call.join(this.threadId, this.callElsewhere));
   }
 
-  async rejoin(): Promise<void> {
+  rejoin(): void {
     const before = this.call.rejoinable;
     if (!before) return;
     this.select(before.threadId);
-    await this.call.join(before.threadId, before.callId);
+    this.#attend(this.call.join(before.threadId, before.callId));
   }
 
   /** Puts a sent text into the box, to be edited and sent again. */
@@ -242,6 +245,16 @@ export class App {
     // Parts of this page that are loaded later would be newer than the page.
     if (version !== this.#version) this.notices.info('new_version', t().newVersion, { label: t().reload, run: () => location.reload() }, Infinity);
     return this.config?.iceServers ?? [];
+  }
+
+  /** Signs out, and leaves nothing of this user in the tab. */
+  async signOut(): Promise<void> {
+    this.call.hangup();
+    await this.threads.removeNow();
+    if (!(await this.#try(closeSession))) return;
+    this.drafts.forget();
+    location.hash = '';
+    location.reload();
   }
 
   // The top bar says that the server is away, and what the page reads unasked is read again later. What is said already

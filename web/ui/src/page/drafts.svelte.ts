@@ -26,6 +26,12 @@ export class Drafts {
     }
   }
 
+  /** Drops all texts. */
+  forget(): void {
+    this.#texts = {};
+    this.write('', '');
+  }
+
   /** Puts a text before the unsent one. */
   prepend(thread: string, text: string): void {
     this.write(thread, [text, this.of(thread)].filter((part) => part.trim() !== '').join('\n'));

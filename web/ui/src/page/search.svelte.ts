@@ -8,6 +8,8 @@ export class Search {
   /** The results; null while there is no search. */
   found = $state.raw<Thread[] | null>(null);
   looking = $state(false);
+  /** Where further results begin; empty if these are all. */
+  next = $state('');
 
   #timer: ReturnType<typeof setTimeout> | undefined;
   #abort: AbortController | undefined;
@@ -27,11 +29,20 @@ export class Search {
     this.type('');
   }
 
+  /** Adds the next page of results. */
+  async more(): Promise<void> {
+    const { found, next: cursor } = this;
+    const page = await listThreads({ query: this.query.trim(), cursor });
+    if (found !== this.found) return; // another search, or the same page twice
+    this.found = [...(found ?? []), ...page.threads];
+    this.next = page.next;
+  }
+
   async #run(query: string): Promise<void> {
     const abort = (this.#abort = new AbortController());
     try {
-      const { threads } = await listThreads({ query, signal: abort.signal });
-      if (!abort.signal.aborted) this.found = threads;
+      const { threads, next } = await listThreads({ query, signal: abort.signal });
+      if (!abort.signal.aborted) [this.found, this.next] = [threads, next];
     } catch (thrown) {
       if (!abort.signal.aborted) this.onFailure(thrown);
     }

@@ -28,7 +28,7 @@ export class ThreadList {
 
   /** @param onFailure is called when a deletion fails */
   constructor(private readonly onFailure: (thrown: unknown) => void) {
-    addEventListener('pagehide', () => Object.keys(this.#leaving).forEach((id) => void this.#delete(id)));
+    addEventListener('pagehide', () => void this.removeNow());
   }
 
   /** Reads the newest threads. Those of further pages stay. */
@@ -59,7 +59,7 @@ export class ThreadList {
 
   #merged(first: Thread[], further: Thread[]): Thread[] {
     const known = new Set(first.map(({ id }) => id));
-    return [...first, ...further.filter(({ id }) => !known.has(id))].filter(({ id }) => !this.#gone.includes(id));
+    return byTime([...first, ...further.filter(({ id }) => !known.has(id))].filter(({ id }) => !this.#gone.includes(id)));
   }
 
   titleOf(id: string): string {
@@ -89,6 +89,11 @@ export class ThreadList {
     this.#leaving = { ...this.#leaving, [id]: setTimeout(() => void this.#delete(id), undoMs) };
   }
 
+  /** Deletes what was removed, because nobody can undo it any more. */
+  async removeNow(): Promise<void> {
+    await Promise.all(Object.keys(this.#leaving).map((id) => this.#delete(id)));
+  }
+
   restore(id: string): void {
     clearTimeout(this.#leaving[id]);
     this.#stay(id);
@@ -103,7 +108,7 @@ export class ThreadList {
   #place(thread: Thread): void {
     if (this.#gone.includes(thread.id)) return;
     const others = this.#all.filter(({ id }) => id !== thread.id);
-    this.#all = [...others, thread].sort((a, b) => timeOf(b) - timeOf(a));
+    this.#all = byTime([...others, thread]);
   }
 
   titled(id: string, title: string): void {
@@ -126,7 +131,7 @@ export class ThreadList {
       case 'thread_deleted':
         this.#forget(id);
         return 'gone';
-      case 'connected': // the ends of these calls may have been missed
+      case 'connected': // the ends of these calls may have been missed; those that are live are told right after this
         this.calls = {};
         return 'done';
       case 'call_started':
@@ -163,6 +168,10 @@ export class ThreadList {
     const { [id]: _, ...rest } = this.#leaving;
     this.#leaving = rest;
   }
+}
+
+function byTime(threads: Thread[]): Thread[] {
+  return threads.sort((a, b) => timeOf(b) - timeOf(a));
 }
 
 function timeOf({ updatedAt }: Thread): number {

@@ -52,6 +52,8 @@ export class OpenThread {
   #following: Following | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #begun = false;
+  /** A socket has got through. */
+  #greeted = false;
   #reading: Promise<void> | undefined;
   /** What the server refused. */
   #refused: (() => Promise<void>) | undefined;
@@ -148,9 +150,13 @@ export class OpenThread {
   async #loadAnyway(): Promise<void> {
     await this.#load(0);
     if (this.#closed || !this.loaded) return;
-    this.#seq = Math.max(this.#seq, this.messages.at(-1)?.metadata.seq ?? 0);
+    this.#caughtUp();
     this.#following?.stop();
     this.#follow();
+  }
+
+  #caughtUp(): void {
+    this.#seq = Math.max(this.#seq, this.messages.at(-1)?.metadata.seq ?? 0);
   }
 
   #failed(thrown: unknown, again: () => Promise<void>): void {
@@ -222,6 +228,11 @@ export class OpenThread {
   async #stillThere(): Promise<boolean> {
     try {
       this.hooks.onThread(await getThread(this.id));
+      // Where no socket gets through, this is how messages arrive.
+      if (this.loaded && !this.#greeted) {
+        await this.#loadBetween(this.#seq, Infinity);
+        this.#caughtUp();
+      }
       return true;
     } catch (thrown) {
       this.gone = thrown instanceof ApiError && thrown.status === 404;
@@ -266,6 +277,7 @@ export class OpenThread {
         this.hooks.onChanged(asText(data.title));
         break;
       case 'connected':
+        this.#greeted = true;
         if (data.call_id !== undefined) this.liveCall = asText(data.call_id);
         this.busy = data.busy === true;
         void this.#load(asNumber(data.server_max_seq, 0));

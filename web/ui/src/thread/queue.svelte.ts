@@ -31,7 +31,7 @@ export class ThreadQueue {
   /** Adds a text at the end; throws if the server does not accept it. */
   async add(text: string, images: string[] = []): Promise<void> {
     try {
-      await this.#keys.use(text, (key) => api.addToQueue(this.thread, text, key, images));
+      await this.#keys.use(JSON.stringify([text, images]), (key) => api.addToQueue(this.thread, text, key, images));
     } finally {
       this.#again();
     }

@@ -11,8 +11,10 @@ function numberFormat(options: Intl.NumberFormatOptions): Intl.NumberFormat {
   return format;
 }
 
+/** A number; small ones with enough digits not to read as zero. */
 export function number(value: number, digits = 2): string {
-  return numberFormat({ maximumFractionDigits: digits }).format(value);
+  const small = value !== 0 && Math.abs(value) < 0.1;
+  return numberFormat(small ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: digits }).format(value);
 }
 
 /** A number in short form: 12.3K. */

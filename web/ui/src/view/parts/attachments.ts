@@ -28,3 +28,13 @@ export function rangesOf(element: HTMLElement, words: string[]): Range[] {
   }
   return ranges;
 }
+
+/** Makes a box as tall as its text in browsers whose CSS cannot (field-sizing). */
+export function fitted(text: string): (box: HTMLTextAreaElement) => void {
+  return (box) => {
+    void text; // it fits each text anew
+    if (CSS.supports('field-sizing', 'content')) return;
+    box.style.height = 'auto';
+    box.style.height = `${box.scrollHeight + box.offsetHeight - box.clientHeight}px`;
+  };
+}

@@ -1,5 +1,5 @@
 import DOMPurify from 'dompurify';
-import { Marked } from 'marked';
+import { Marked, type TokenizerAndRendererExtension, type Tokens } from 'marked';
 
 // Loaded with the first typed answer.
 
@@ -16,8 +16,35 @@ DOMPurify.addHook('afterSanitizeAttributes', (node) => {
 
 const escapes: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 
-// HTML in an answer is shown as text, never as markup.
-const marked = new Marked({ renderer: { html: ({ text }) => escaped(text) } });
+// A formula is shown as it is written: Markdown would take its backslashes and asterisks for its own.
+const formulas: TokenizerAndRendererExtension[] = [
+  {
+    name: 'lines of formulas',
+    level: 'block',
+    tokenizer: (text) => token('lines of formulas', /^[ \t]*(?:\\\[[^]{1,2000}?\\\]|\$\$[^]{1,2000}?\$\$)[ \t]*(?:\n|$)/.exec(text)),
+    renderer: ({ raw }) => `<pre><code>${escaped(raw.trim())}</code></pre>`,
+  },
+  {
+    name: 'formula',
+    level: 'inline',
+    tokenizer: (text) => token('formula', /^(?:\\\([^]{1,2000}?\\\)|\\\[[^]{1,2000}?\\\]|\$\$[^]{1,2000}?\$\$)/.exec(text)),
+    renderer: ({ raw }) => `<code>${escaped(raw)}</code>`,
+  },
+];
+
+function token(type: string, found: RegExpExecArray | null): Tokens.Generic | undefined {
+  return found ? { type, raw: found[0] } : undefined;
+}
+
+// HTML in an answer is shown as text, never as markup, and an image as a link: to load it would tell its server who looks.
+const marked = new Marked({
+  renderer: {
+    html: ({ text, block }) => (block ? `<pre>${escaped(text.trimEnd())}</pre>` : escaped(text)),
+    checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
+    image: ({ href, text }) => `<a href="${escaped(href)}">${escaped(text || href)}</a>`,
+  },
+  extensions: formulas,
+});
 
 function escaped(text: string): string {
   return text.replace(/[&<>"]/g, (char) => escapes[char] ?? char);

@@ -22,7 +22,8 @@ export class Announcer {
     this.#old = false;
   }
 
-  hear(message: Message, text: string): void {
+  /** Takes in the text of an answer so far. What is spoken aloud is not read out over it. */
+  hear(message: Message, text: string, aloud = false): void {
     const id = message.metadata.itemId ?? message.id;
     if (id !== this.#id) {
       this.#id = id;
@@ -32,6 +33,6 @@ export class Announcer {
     const { said, end } = isClosed(message) ? { said: text.slice(this.#end).trim(), end: text.length } : finishedSentences(text, this.#end);
     if (end <= this.#end) return;
     this.#end = end;
-    if (said !== '') this.said = said;
+    if (said !== '' && !aloud) this.said = said;
   }
 }

@@ -1,0 +1,43 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"voicebridge/persistence/persistencetest"
+)
+
+// signIn answers the page's question for a token.
+func (p *tab) signIn(t *testing.T, token string) {
+	t.Helper()
+	p.until(t, "the question for a token", "probe.all('token').length === 1")
+	eval[bool](t, p, fmt.Sprintf("((input) => { input.value = %q; return input.dispatchEvent(new Event('input')); })(probe.all('token')[0])", token))
+	p.click(t, "token-submit")
+}
+
+// TestPageSignsInAndOut is refused with a wrong token, writes with the right one and signs out. Nothing of the user is
+// left in the tab then, and all of it is back after the next sign-in, except for what was not sent.
+func TestPageSignsInAndOut(t *testing.T) {
+	t.Parallel()
+	const token = "ada-token-of-the-tests"
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_API_TOKENS=ada:"+token, "VOICEBRIDGE_TEXT_PROVIDER=simulator")
+	p := openBrowser(t, silent(t))
+	p.visit(t, s.url)
+	p.signIn(t, "a-wrong-token-of-the-tests")
+	p.until(t, "why not", "document.querySelector('[data-testid=token-dialog] [role=alert]') !== null")
+	p.signIn(t, token)
+	p.until(t, "the page of a user", "probe.all('token-dialog').length === 0")
+	p.say(t, "Tell me a long story.")
+	p.untilMessage(t, "assistant text completed", "That is the whole story.")
+	p.do(t, "begin another text", chromedp.KeyEvent("A secret"), chromedp.Evaluate[chromedp.Void]("(document.body.dataset.old = 'true', undefined)"))
+	p.click(t, "more")
+	p.click(t, "sign-out")
+	p.do(t, "see the page anew", chromedp.WaitVisible(chromedp.CSS("body:not([data-old]) [data-testid=token-dialog]")), chromedp.Evaluate[chromedp.Void](probe))
+	if left := eval[string](t, p, "probe.all('textbox')[0].value + location.hash + probe.all('thread-item').length"); left != "0" {
+		t.Errorf("after signing out the page has %q", left)
+	}
+	p.signIn(t, token)
+	p.until(t, "the thread", "probe.all('thread-item').length === 1")
+}
