@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -148,13 +147,8 @@ func (c *Coordinator) KeepImages(ctx context.Context, key persistence.Key, image
 	if len(images) == 0 {
 		return nil, nil
 	}
-	if err := checkImages(images, 0); err != nil {
+	if err := checkImages(images, key.Thread, 0); err != nil {
 		return nil, fmt.Errorf("keep images: %w", err)
-	}
-	for _, i := range images {
-		if _, ofThread := i.part().ImageID(key.Thread); !ofThread && !strings.HasPrefix(i.URL, "data:") {
-			return nil, fmt.Errorf("keep images: %w: %.80q is neither a data URL nor an image of this thread", ErrImages, i.URL)
-		}
 	}
 	var kept []Image
 	err = c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) (err error) {

@@ -94,8 +94,8 @@ func keepImages(b *persistence.Batch, thread string, images []Image, quota int64
 	return kept, nil
 }
 
-// checkImages returns why images cannot be used (ErrImages). saved is how many more the message names by id.
-func checkImages(images []Image, saved int) error {
+// checkImages returns why images cannot be used in a thread (ErrImages). saved is how many more the message names by id.
+func checkImages(images []Image, thread string, saved int) error {
 	if n := len(images) + saved; n > MaxImages {
 		return fmt.Errorf("%w: there are %d, the limit is %d", ErrImages, n, MaxImages)
 	}
@@ -103,7 +103,12 @@ func checkImages(images []Image, saved int) error {
 		if !slices.Contains(persistence.ImageTypes, i.MediaType) {
 			return fmt.Errorf("%w: %q is not one of %s", ErrImages, i.MediaType, strings.Join(persistence.ImageTypes, ", "))
 		}
-		if data, ok := i.data(); strings.HasPrefix(i.URL, "data:") && (!ok || len(data) == 0) {
+		data, readable := i.data()
+		switch _, ofThread := i.part().ImageID(thread); {
+		case ofThread:
+		case !strings.HasPrefix(i.URL, "data:"):
+			return fmt.Errorf("%w: %.80q is neither a data URL nor an image of this thread", ErrImages, i.URL)
+		case !readable || len(data) == 0:
 			return fmt.Errorf("%w: a data URL cannot be read", ErrImages)
 		}
 	}

@@ -132,7 +132,7 @@ func (r *TurnRequest) validate() error {
 	if !r.says() && strings.TrimSpace(r.Question) == "" && len(r.Instructions) == 0 && !r.Saved {
 		return ErrEmpty
 	}
-	if err := checkImages(r.Images, len(r.ImageIDs)); err != nil {
+	if err := checkImages(r.Images, r.Key.Thread, len(r.ImageIDs)); err != nil {
 		return err
 	}
 	size := len(r.Text) + len(r.Question)

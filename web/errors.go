@@ -159,7 +159,7 @@ func classifyProvider(e *llm.Error) *problem.Error {
 // plainWords removes the wrapping before a sentinel's own text.
 func plainWords(text string, sentinel error) string {
 	if i := strings.Index(text, sentinel.Error()); i >= 0 {
-		return text[i:] + "."
+		return strings.TrimSuffix(text[i:], ".") + "."
 	}
 	return text
 }
