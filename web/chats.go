@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -60,7 +61,11 @@ func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instruc
 	}
 	var turn *chat.Turn
 	begin := func() (t anyTurn, err error) {
-		turn, err = h.begin(c.Request().Context(), key, body, chat.TurnRequest{Key: key, Text: text, Images: images, Instructions: instructions})
+		ctx, req := c.Request().Context(), chat.TurnRequest{Key: key, Text: text, Images: images, Instructions: instructions}
+		turn, err = h.begin(ctx, key, body, req)
+		if errors.Is(err, chat.ErrBusy) && h.stops(ctx, key) {
+			turn, err = h.begin(ctx, key, body, req)
+		}
 		return turn, orThread(err)
 	}
 	err = h.streams.stream(c, key, -1, begin, streamForm{inStates: inStates})
@@ -68,6 +73,22 @@ func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instruc
 		turn.Interrupt()
 	}
 	return err
+}
+
+// stopGrace is how long a message waits for the end of the turn that its client has just stopped.
+const stopGrace = time.Second
+
+// stops waits a moment for the end of the thread's turn, and reports whether it came: a client that stops one turn and
+// begins another does not wait for the first, whose end is noticed and saved a little later.
+func (h *chats) stops(ctx context.Context, key persistence.Key) bool {
+	running := h.chat.Running(key)
+	if running == nil {
+		return true
+	}
+	grace, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	_, err := running.Wait(grace)
+	return err == nil
 }
 
 // inCall puts what useChat sends into the thread's live call and answers the request. It returns

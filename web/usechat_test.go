@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"voicebridge/chat"
@@ -246,6 +247,26 @@ func TestUseChatStops(t *testing.T) {
 	}
 }
 
+// TestUseChatStopsAndGoesOn stops an answer and sends another message at once, as a client does that does not wait for the
+// end of what it has stopped.
+func TestUseChatStopsAndGoesOn(t *testing.T) {
+	t.Parallel()
+	cfg, script := scriptedChat(held("One.", nil), words("Two."))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, access.LocalOwner)
+	f := follow(t, b.listen(t), "POST", messagesPath(key), uiSaid("mine", "hello"))
+	f.until("text-delta")
+	var next *answer
+	var sending sync.WaitGroup
+	sending.Go(func() { next = b.do(t, "POST", messagesPath(key), uiSaid("next", "go on")) })
+	f.stop()
+	sending.Wait()
+	wantStatus(t, next, 200)
+	if got := script.lastRead(); !strings.HasSuffix(got, "user hello|assistant One.|user go on") {
+		t.Errorf("the model reads %q", got)
+	}
+}
+
 // questions returns the ids of the approvals that a stream asks for, by tool call.
 func questions(events []streamEvent) map[any]any {
 	ids := map[any]any{}
@@ -358,6 +379,7 @@ func TestUseChatRefuses(t *testing.T) {
 		"not a list":        {"", `{"messages":{}}`, 400, "invalid_value"},
 		"odd parts":         {"", message("user", `{"a":1}`), 400, "invalid_value"},
 		"no parts":          {"", message("user", `[]`), 400, "empty_content"},
+		"a remote image":    {"", message("user", `[{"type":"file","mediaType":"image/png","url":"https://example.org/a.png"}]`), 400, "invalid_value"},
 		"an image":          {"", message("user", `[{"type":"file","mediaType":"image/tiff","url":"data:,"}]`), 400, "invalid_value"},
 		"of the assistant":  {"", message("assistant", `[{"type":"text","text":"x"}]`), 400, "invalid_value"},
 		"approval of none":  {"", message("assistant", `[{"type":"tool-x","toolCallId":"c","state":"approval-responded","approval":{"id":"n","approved":true}}]`), 409, "approval_not_pending"},
