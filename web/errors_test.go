@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func TestFailuresAreLogged(t *testing.T) {
 		{errors.New("oh"), true}, {persistence.ErrFenced, true}, {problem.ErrShuttingDown, false}, {problem.NotFound("not_found", "There is none."), false},
 	} {
 		log.Reset()
-		w.write(c.err, echo.New().NewContext(httptest.NewRequest("GET", "/readyz", nil), httptest.NewRecorder()))
+		w.write(c.err, echo.New().NewContext(httptest.NewRequest(http.MethodGet, "/readyz", nil), httptest.NewRecorder()))
 		if logged := log.Len() > 0; logged != c.logged {
 			t.Errorf("%v: the log has %q", c.err, log.String())
 		}

@@ -111,7 +111,7 @@ func TestServeRefusesToStart(t *testing.T) {
 		"a missing file":       {nil, []string{"--config", "/does/not/exist"}, 1, "/does/not/exist"},
 		"a bad log level":      {nil, []string{"--log-level", "loud"}, 1, "log.level"},
 		"a bad MCP file":       {[]string{"VOICEBRIDGE_MCP_CONFIG=" + badMCP}, nil, 1, "mcp.json"},
-		"a missing MCP file":   {[]string{"VOICEBRIDGE_MCP_CONFIG=" + folder + "/no.json"}, nil, 1, "no.json"},
+		"a missing MCP file":   {[]string{"VOICEBRIDGE_MCP_CONFIG=" + folder + "/no.json"}, nil, 1, "no.json: no such file or directory (choose another file with VOICEBRIDGE_MCP_CONFIG)"},
 		"a database elsewhere": {[]string{"DATABASE_URL=postgres://user:canary@127.0.0.1:1/db?connect_timeout=1"}, nil, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

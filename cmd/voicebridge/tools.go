@@ -90,7 +90,7 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *tel
 	}
 	servers, err := mcptool.LoadConfig(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w (choose another file with VOICEBRIDGE_MCP_CONFIG)", err)
 	}
 	for _, warning := range servers.Warnings {
 		t.log.Warn("MCP configuration", "file", path, "warning", warning)

@@ -53,7 +53,7 @@ func (d *doctor) mcpServers(ctx context.Context) {
 	}
 	servers, err := mcptool.LoadConfig(path)
 	if err != nil {
-		d.say(problem, aboutMCP, "%v", err)
+		d.say(problem, aboutMCP, "%v: choose another file with VOICEBRIDGE_MCP_CONFIG", err)
 		return
 	}
 	for _, w := range servers.Warnings {
