@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -15,6 +16,7 @@ import (
 // empty list for an empty object as PHP writes it. Such a part loses what is not needed here. If it still
 // cannot be read, a note takes its place in a result, and a list goes without it: those are left.
 func mend(message []byte) (mended []byte, left []string) {
+	message = withNumber(message)
 	if !bytes.Contains(message, []byte(`"content"`)) && !bytes.Contains(message, []byte(`"tools"`)) {
 		return message, nil
 	}
@@ -34,6 +36,22 @@ func mend(message []byte) (mended []byte, left []string) {
 	delete(result, "_meta")
 	envelope["result"] = toolkit.Encode(result)
 	return toolkit.Encode(envelope), left
+}
+
+// numeral is a number in a string.
+var numeral = regexp.MustCompile(`^"(0|[1-9][0-9]*)"$`)
+
+// withNumber returns an answer with the id that its call had, which was a number: some servers make a string of it.
+func withNumber(message []byte) []byte {
+	if !bytes.Contains(message, []byte(`"id":"`)) && !bytes.Contains(message, []byte(`"id": "`)) {
+		return message
+	}
+	var envelope map[string]json.RawMessage
+	if json.Unmarshal(message, &envelope) != nil || envelope["method"] != nil || !numeral.Match(envelope["id"]) {
+		return message
+	}
+	envelope["id"] = bytes.Trim(envelope["id"], `"`)
+	return toolkit.Encode(envelope)
 }
 
 func readable[T any](data []byte) bool { return json.Unmarshal(data, new(T)) == nil }

@@ -47,7 +47,7 @@ func TestOddServer(t *testing.T) {
 				return
 			}
 			w.Header().Set("Content-Type", f.kind)
-			fmt.Fprintf(w, f.format, oddError, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, request.ID, result))
+			fmt.Fprintf(w, f.format, oddError, fmt.Sprintf(`{"jsonrpc":"2.0","id":"%s","result":%s}`, request.ID, result))
 		})
 		servers[name] = Server{Type: TypeHTTP, URL: serveHandler(t, handler).url}
 	}
@@ -108,5 +108,22 @@ func TestListIsReadAgain(t *testing.T) {
 	want := `{"id":1,"jsonrpc":"2.0","result":{"nextCursor":"b","tools":[{"name":"a","inputSchema":{"type":"object"}}]}}`
 	if d := cmp.Diff(want, string(got)); d != "" || left != nil {
 		t.Errorf("left %q (-want +got):\n%s", left, d)
+	}
+}
+
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	for message, want := range map[string]string{
+		`{"jsonrpc":"2.0","id": "17","result":{}}`:                     `{"id":17,"jsonrpc":"2.0","result":{}}`,
+		`{"jsonrpc":"2.0","id":"0","error":{"code":1,"message":"<"}}`:  `{"error":{"code":1,"message":"<"},"id":0,"jsonrpc":"2.0"}`,
+		`{"jsonrpc":"2.0","id":"017","result":{}}`:                     "",
+		`{"jsonrpc":"2.0","id":"server-error","result":{}}`:            "",
+		`{"jsonrpc":"2.0","id":"17","method":"ping"}`:                  "",
+		`{"jsonrpc":"2.0","id":17,"result":{"a":{"id":"18"}}}`:         "",
+		`{"jsonrpc":"2.0","method":"notifications/x","p":{"id":"18"}}`: "",
+	} {
+		if got, _ := mend([]byte(message)); want != "" && string(got) != want || want == "" && string(got) != message {
+			t.Errorf("got %s of %s", got, message)
+		}
 	}
 }

@@ -142,8 +142,12 @@ func (m *messages) understandEvent(event []byte) []byte {
 func (m *messages) understand(message []byte) []byte {
 	message = unbatched(message)
 	read := m.read(message)
-	if m.call != nil {
-		m.call.see(message, read != nil)
+	switch {
+	case m.call == nil:
+	case read == nil:
+		m.call.see(message, false)
+	default:
+		m.call.see(read, true)
 	}
 	return read
 }
