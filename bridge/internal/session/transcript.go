@@ -135,34 +135,24 @@ func (t *transcript) writeRest(m *message) {
 }
 
 // placeOf returns where an item's message belongs: it follows the chain of items back to the nearest one whose message
-// is in the thread.
+// is in the thread. An item before it that comes later is then placed before it.
 func (t *transcript) placeOf(it *item) persistence.Place {
-	placed := it
-	for range len(t.items) + 1 {
-		if !it.linked {
-			return persistence.Place{How: persistence.PlaceLast}
-		}
-		if it.prev == "" {
-			return persistence.Place{How: persistence.PlaceAfter, After: t.LastMessage}
-		}
+	after := func(id string) persistence.Place { return persistence.Place{How: persistence.PlaceAfter, After: id} }
+	first := it
+	for n := 0; it != nil && it.linked && n <= len(t.items); n++ { // the chain may be circular
 		prev := t.items[it.prev]
 		switch {
-		case prev == nil && strings.HasPrefix(it.prev, t.SeedPrefix(it.gen)):
-			return persistence.Place{How: persistence.PlaceAfter, After: t.LastMessage}
-		case prev == nil:
-			// It will come, and will then be placed before this one, as this one is before an item that came earlier.
-			if before, ok := t.memory.beforeNext(placed.id); ok {
-				return persistence.Place{How: persistence.PlaceAfter, After: cmp.Or(before, t.LastMessage)}
-			}
-			return persistence.Place{How: persistence.PlaceLast}
-		case prev.seeded && !prev.linked:
-			return persistence.Place{How: persistence.PlaceAfter, After: t.LastMessage}
-		case prev.message != nil && prev.message.placed:
-			return persistence.Place{How: persistence.PlaceAfter, After: prev.message.end()}
+		case it.prev == "", prev == nil && strings.HasPrefix(it.prev, t.SeedPrefix(it.gen)), prev != nil && prev.seeded && !prev.linked:
+			return after(t.LastMessage)
+		case prev != nil && prev.message != nil && prev.message.placed:
+			return after(prev.message.end())
 		}
 		it = prev
 	}
-	return persistence.Place{How: persistence.PlaceLast} // the chain is circular
+	if before, ok := t.memory.beforeNext(first.id); ok { // the one that follows it is there
+		return after(cmp.Or(before, t.LastMessage))
+	}
+	return persistence.Place{How: persistence.PlaceLast}
 }
 
 // rebase begins a new chain of items: what comes next may be the first item of a conversation, but
