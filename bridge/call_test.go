@@ -461,10 +461,11 @@ func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: simulator.Faults{HangCreation: true}}})
 	_, offer := b.offer()
-	ctx, cancel := context.WithTimeout(b.ctx, 300*time.Millisecond)
-	defer cancel()
-	if _, err := b.calls.Start(ctx, bridge.Start{Owner: owner, Offer: offer}); err == nil {
-		t.Fatal("started")
+	ctx, cancel := context.WithCancel(b.ctx)
+	defer time.AfterFunc(300*time.Millisecond, cancel).Stop()
+	_, err := b.calls.Start(ctx, bridge.Start{Owner: owner, Offer: offer})
+	if _, blamed := errors.AsType[*bridge.Error](err); blamed || !errors.Is(err, context.Canceled) {
+		t.Errorf("Start() = %v", err)
 	}
 	if b.calls.Count() != 0 {
 		t.Error("the call is left")

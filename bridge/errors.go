@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -86,8 +87,8 @@ func dialError(err error) error {
 	if errors.Is(err, persistence.ErrQuota) {
 		return &Error{Code: CodeTooManyCalls, Message: "You have reached your limit of live calls. End one first.", Err: err}
 	}
-	if errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrUnavailable) {
-		return err
+	if errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrUnavailable) || errors.Is(err, context.Canceled) {
+		return err // the last one: the client has left
 	}
 	if errors.Is(err, leg.ErrDialTimeout) {
 		return &Error{Code: CodeUpstreamUnreachable, Message: fmt.Sprintf("The upstream did not answer within %s.", leg.DialTimeout), Err: err}
