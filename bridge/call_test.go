@@ -21,6 +21,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
+	"voicebridge/toolkit"
 )
 
 // sqlite returns a store on an empty database.
@@ -469,6 +470,38 @@ func TestClientLeaves(t *testing.T) {
 	}
 	if b.calls.Count() != 0 {
 		t.Error("the call is left")
+	}
+}
+
+// TestShutdownDuringSetUp stops the process while the upstream is being dialled: Run ends once nothing is left of the call.
+func TestShutdownDuringSetUp(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	b := newBench(t, sqlite(t), benchConfig{
+		simulator: simulator.Config{Faults: simulator.Faults{AnswerDelay: 500 * time.Millisecond}},
+		bridge: bridge.Config{Tools: func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
+			close(begun)
+			return chartTools(ctx, owner, threadID)
+		}},
+	})
+	_, offer := b.offer()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := b.calls.Start(b.ctx, bridge.Start{Owner: owner, Offer: offer})
+		failed <- err
+	}()
+	<-begun
+	b.stop()
+	if sessions := b.sim.Sessions(); len(sessions) != 1 {
+		t.Errorf("Run has ended before the set-up, with %d sessions", len(sessions))
+	} else {
+		<-sessions[0].Done()
+	}
+	if err := <-failed; !isCode(err, bridge.CodeShuttingDown) {
+		t.Errorf("Start() = %v", err)
+	}
+	if threads, _, err := b.store.Threads(b.ctx, owner, persistence.ThreadFilter{}); err != nil || len(threads) != 0 {
+		t.Errorf("%d threads, %v", len(threads), err)
 	}
 }
 

@@ -49,10 +49,14 @@ type Started struct {
 // Errors: *Error, or persistence.ErrNotFound if the thread does not exist or belongs to another
 // owner.
 func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
+	done := make(chan struct{})
+	defer close(done)
 	select {
+	case c.admit <- func() { <-done }: // Run waits for it: what a set-up leaves has to be saved and hung up
 	case <-c.ending:
 		return Started{}, errShuttingDown
-	default:
+	case <-ctx.Done():
+		return Started{}, fmt.Errorf("start call: %w", context.Cause(ctx))
 	}
 	if c.cfg.Writer != nil && c.cfg.Writer.Full() {
 		return Started{}, errStorageFull
