@@ -144,6 +144,8 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 		{"VOICEBRIDGE_CONVERSATIONS__QUEUE", `{"max_size":3}`, func(c Config) any { return c.Conversations.Queue }, Queue{true, 0, 3, true}},
 		{"VOICEBRIDGE_CALLS", `{"max_minutes":3,"grace_seconds":4}`, func(c Config) any { return c.Calls }, Calls{10, 4, 8, 10, 3, 20}},
 		{"VOICEBRIDGE_TOOLS__APPROVE", "a, b__*", func(c Config) any { return fmt.Sprint(c.Tools.Approve) }, "[a b__*]"},
+		{"VOICEBRIDGE_LIMITS__ALLOWED_MODELS", `["openai/*","ollama/x"]`, func(c Config) any { return fmt.Sprint(c.Limits.AllowedModels) }, "[openai/* ollama/x]"},
+		{"VOICEBRIDGE_TOOLS__WEB__ALLOW_PORTS", "[81,82]", func(c Config) any { return fmt.Sprint(c.Tools.Web.AllowPorts) }, "[81 82]"},
 		{"VOICEBRIDGE_TOOLS__WEB__ALLOW_PORTS", "81,82", func(c Config) any { return fmt.Sprint(c.Tools.Web.AllowPorts) }, "[81 82]"},
 		{"VOICEBRIDGE_REALTIME__TURN_DETECTION__TYPE", "none", func(c Config) any { return c.Realtime.TurnDetection.Type }, "none"},
 		{"VOICEBRIDGE_REALTIME__TURN_DETECTION", `{"silence_duration_ms":700,"threshold":0.5}`, func(c Config) any {
@@ -298,6 +300,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"no such path":         {"", []string{"VOICEBRIDGE_CALLS__IDLE=1", "VOICEBRIDGE_CALLS_IDLE_MINUTES=1", "VOICEBRIDGE_LISTEN__X=1", "VOICEBRIDGE_SECRETS=1"}, []string{"VOICEBRIDGE_CALLS__IDLE: there", "VOICEBRIDGE_CALLS_IDLE_MINUTES: there is no such setting: did you mean VOICEBRIDGE_CALLS__IDLE_MINUTES?", "VOICEBRIDGE_LISTEN__X: there", "VOICEBRIDGE_SECRETS: there"}},
 		"a path with bad JSON": {"", []string{"VOICEBRIDGE_CALLS={", "VOICEBRIDGE_PRICES={}", "VOICEBRIDGE_BUDGET=null"}, []string{"VOICEBRIDGE_CALLS: it must be a group", "VOICEBRIDGE_PRICES: it must be a list", "VOICEBRIDGE_BUDGET: it must be a group"}},
 		"unknown key in JSON":  {"", []string{`VOICEBRIDGE_CALLS={"idle":1}`, `VOICEBRIDGE_PRICES=[{"mod":1}]`}, []string{"calls.idle: there is no such setting", "prices[0].mod: there"}},
+		"a broken list":        {"", []string{`VOICEBRIDGE_LIMITS__ALLOWED_MODELS=["openai/x"`, `VOICEBRIDGE_TOOLS__DENY=[1]`}, []string{"VOICEBRIDGE_LIMITS__ALLOWED_MODELS: it must be a list", "tools.deny[0]: it must be text"}},
 		"two ports of JSON":    {"", []string{`VOICEBRIDGE_TOOLS__WEB__ALLOW_PORTS=81,x`}, []string{`VOICEBRIDGE_TOOLS__WEB__ALLOW_PORTS: "x"`}},
 		"two names of a path":  {"", []string{"VOICEBRIDGE_REALTIME_VOICE=a", "VOICEBRIDGE_REALTIME__VOICE=b"}, []string{"VOICEBRIDGE_REALTIME__VOICE: its value differs from that of VOICEBRIDGE_REALTIME_VOICE"}},
 		"two databases":        {"", []string{"DATABASE_URL=sqlite:a", "VOICEBRIDGE_DATABASE_URL=sqlite:b"}, []string{"VOICEBRIDGE_DATABASE_URL: its value differs from that of DATABASE_URL"}},

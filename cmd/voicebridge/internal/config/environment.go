@@ -156,7 +156,7 @@ func meant(t reflect.Type, name string) string {
 	return ""
 }
 
-// parse reads a value of a type: lists with commas, structures as JSON.
+// parse reads a value of a type: lists with commas or as JSON, structures as JSON.
 func parse(t reflect.Type, text string) (any, error) {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -179,7 +179,7 @@ func parse(t reflect.Type, text string) (any, error) {
 		}
 		return n, nil
 	case reflect.Slice:
-		if t.Elem().Kind() != reflect.Struct {
+		if t.Elem().Kind() != reflect.Struct && !strings.HasPrefix(text, "[") {
 			return parseList(t.Elem(), text)
 		}
 		return parseJSON[[]any](text, "a list, written as JSON")
