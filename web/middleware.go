@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -57,6 +59,7 @@ func (p *pipeline) use(e *echo.Echo) {
 		before(p.checkHost),
 		p.cors(),
 		before(func(c echo.Context) error { return p.origins.CheckCross(c.Request()) }),
+		before(p.checkQuery),
 		before(p.limitBody),
 		before(p.readTrace),
 		middleware.GzipWithConfig(middleware.GzipConfig{
@@ -183,6 +186,15 @@ func (p *pipeline) checkHost(c echo.Context) error {
 		return problem.Forbidden("proxy_without_authentication", "The header "+name+" shows that this request came through a proxy, but this server has no authentication: set VOICEBRIDGE_API_TOKENS.")
 	}
 	return p.origins.CheckHost(c.Request())
+}
+
+// checkQuery rejects a query of which a part would be dropped, such as a search that would list everything.
+func (p *pipeline) checkQuery(c echo.Context) error {
+	page := p.page.has(cmp.Or(strings.TrimPrefix(c.Path(), "/"), indexFile)) // to which links add what they like
+	if _, err := url.ParseQuery(c.Request().URL.RawQuery); err != nil && !page {
+		return problem.BadRequest("invalid_query", "", "The query cannot be read: %, ; and other signs in values must be escaped.")
+	}
+	return nil
 }
 
 func (p *pipeline) cors() echo.MiddlewareFunc {

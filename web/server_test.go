@@ -125,6 +125,18 @@ func TestHead(t *testing.T) {
 	}
 }
 
+// TestMalformedQuery asks with values that are not escaped: dropping them would answer another question.
+func TestMalformedQuery(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	for _, query := range []string{"q=%zz", "q=a;b", "limit=5&q=%", "%=x"} {
+		wantError(t, b.do(t, "GET", "/api/threads?"+query, ""), 400, "invalid_query")
+		wantError(t, b.do(t, "POST", callsPath+"?"+query, sdpOffer, sdpType), 400, "invalid_query")
+		wantStatus(t, b.do(t, "GET", "/?"+query, ""), 200)
+	}
+	wantStatus(t, b.do(t, "GET", "/api/threads?q=a%3Bb+c&&x", ""), 200)
+}
+
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
