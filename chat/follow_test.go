@@ -356,7 +356,9 @@ func TestFollowThroughAnOutage(t *testing.T) {
 	}
 	next, stop := iter.Pull2(f.Events(p.within(), 0))
 	defer stop()
-	go server.Start()
+	var starting sync.WaitGroup
+	defer starting.Wait()
+	starting.Go(server.Start)
 	var events []chat.Event
 	for e, err, ok := next(); ok; e, err, ok = next() {
 		if err != nil {
