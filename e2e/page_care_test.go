@@ -248,6 +248,10 @@ func TestPageLongThread(t *testing.T) {
 	}
 	up(2)
 	p.until(t, "the way back to the end", "probe.all('latest').length === 1 && !("+end+")")
+	p.do(t, "go to the first of those that are loaded", chromedp.SendKeys(chromedp.CSS("#transcript"), kb.Home))
+	p.until(t, "messages far up", "Number(/\\d+/.exec(probe.all('message')[0].querySelector('.bubble').innerText)) < 1800")
+	p.do(t, "go to the end by a key", chromedp.SendKeys(chromedp.CSS("#transcript"), kb.End))
+	p.until(t, "the end", end+" && probe.all('latest').length === 0")
 	up(30)
 	p.until(t, "earlier messages", "probe.all('message').length > 0 && Number(/\\d+/.exec(probe.all('message')[0].querySelector('.bubble').innerText)) < 1960")
 	p.click(t, "latest")

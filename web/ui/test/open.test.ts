@@ -65,6 +65,16 @@ describe('an open thread', () => {
     thread.close();
   });
 
+  it('keeps the space before what is added', async () => {
+    const thread = open();
+    await sockets(1);
+    last().say('connected', { server_max_seq: 0 });
+    last().say('message', { message: { id: 'm', role: 'assistant', parts: [{ type: 'text', text: 'One. ' }], metadata: { seq: 1, status: 'in_progress' } } }, 1);
+    last().say('message_delta', { id: 'm', text: 'Two.' });
+    expect(thread.growing.get('m')).toBe('One. Two.');
+    thread.close();
+  });
+
   it('asks for what it missed even if its messages are still being read', async () => {
     const thread = open();
     await sockets(1);

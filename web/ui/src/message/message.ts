@@ -142,10 +142,12 @@ function readTool(raw: Json, name: string): ToolPart {
 
 /** The text of a message, its text parts joined. */
 export function textOf(message: Message): string {
-  return message.parts
-    .flatMap((part) => (part.kind === 'text' ? [part.text] : []))
-    .join('\n')
-    .trim();
+  return beginningOf(message).trim();
+}
+
+/** The text of a message to which more is added: with the space at its end. */
+export function beginningOf(message: Message): string {
+  return message.parts.flatMap((part) => (part.kind === 'text' ? [part.text] : [])).join('\n');
 }
 
 /**

@@ -4,7 +4,7 @@ import { getThread, listMessages, type Thread } from '../api/threads';
 import { asNumber, asText } from '../base/json';
 import { follow, type Following, type SocketEvent } from '../link/socket';
 import type { Approval } from '../message/live';
-import { readMessage, textOf, type Message } from '../message/message';
+import { beginningOf, readMessage, type Message } from '../message/message';
 import { answerTo, reduceApprovals } from './approvals';
 import { afterEnd } from './calls';
 import { ThreadQueue } from './queue.svelte';
@@ -252,7 +252,7 @@ export class OpenThread {
         if (message) {
           this.#put([message]);
           // What is added from now on continues this text.
-          if (!isClosed(message)) this.growing.set(message.id, textOf(message));
+          if (!isClosed(message)) this.growing.set(message.id, beginningOf(message));
         }
         break;
       }
@@ -289,7 +289,7 @@ export class OpenThread {
   #grow(id: string, added: string): void {
     const message = this.messages.find((m) => m.id === id);
     if (message && isClosed(message)) return;
-    this.growing.set(id, (this.growing.get(id) ?? (message ? textOf(message) : '')) + added);
+    this.growing.set(id, (this.growing.get(id) ?? (message ? beginningOf(message) : '')) + added);
   }
 }
 

@@ -54,6 +54,8 @@ export class Scroller {
     on('keydown', (event) => {
       const way = wayOf(event);
       if (way) hand(way === 'up');
+      // What scrolls by itself inside a line has a beginning and an end of its own.
+      if (way && event.target instanceof Element && event.target.closest('[tabindex]') === box) this.#jump(event);
     });
     // On the scroll bar, which is not an element of its own.
     on('pointerdown', (event) => event.target === box && event.offsetX >= box.clientWidth && hand(true));
@@ -123,6 +125,14 @@ export class Scroller {
     if (Math.abs(moved) <= 0.5) return;
     box.scrollTop += moved;
     this.#lastTop = box.scrollTop - byHand;
+  }
+
+  /** Goes all the way at once: a smooth scroll of the browser's stops where lines turn out higher or lower than was guessed. */
+  #jump(event: KeyboardEvent): void {
+    if (event.shiftKey || (event.key !== 'Home' && event.key !== 'End')) return;
+    event.preventDefault();
+    if (event.key === 'End') this.toEnd();
+    else this.toLine(this.#keys, 0);
   }
 
   #do(event: StickEvent): void {
