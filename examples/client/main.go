@@ -43,6 +43,21 @@ type event struct {
 	Name       string          `json:"name"`
 	Reason     string          `json:"reason"`
 	Error      json.RawMessage `json:"error"`
+	Response   struct {
+		Output []struct {
+			Type string `json:"type"`
+		} `json:"output"`
+	} `json:"response"`
+}
+
+// callsTool reports whether the response calls a tool: then another one follows.
+func (e event) callsTool() bool {
+	for _, item := range e.Response.Output {
+		if item.Type == "function_call" {
+			return true
+		}
+	}
+	return false
 }
 
 type object = map[string]any
@@ -98,7 +113,10 @@ func call(ctx context.Context, server, token, say string, out io.Writer) (err er
 				fmt.Fprintln(out, "(it used", e.Name+")")
 			case "response.output_audio_transcript.done":
 				fmt.Fprintln(out, "It:", e.Transcript)
-				return nil
+			case "response.done":
+				if !e.callsTool() {
+					return nil
+				}
 			case "error":
 				return fmt.Errorf("the server says %s", e.Error)
 			case "bridge.ended":
