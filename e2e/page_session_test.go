@@ -17,7 +17,7 @@ func (p *tab) signIn(t *testing.T, token string) {
 	p.click(t, "token-submit")
 }
 
-// TestPageSignsInAndOut is refused with a wrong token, writes with the right one and signs out. Nothing of the user is
+// TestPageSignsInAndOut gives no token until it writes, is refused with a wrong one, writes with the right one and signs out. Nothing of the user is
 // left in the tab then, and all of it is back after the next sign-in, except for what was not sent.
 func TestPageSignsInAndOut(t *testing.T) {
 	t.Parallel()
@@ -25,11 +25,14 @@ func TestPageSignsInAndOut(t *testing.T) {
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_API_TOKENS=ada:"+token, "VOICEBRIDGE_TEXT_PROVIDER=simulator")
 	p := openBrowser(t, silent(t))
 	p.visit(t, s.url)
+	p.until(t, "the question for a token", "probe.all('token').length === 1")
+	p.press(t, "Escape", 27)
+	p.untilNotice(t, "invalid_api_key", "needs an access token")
+	p.say(t, "Tell me a long story.")
 	p.signIn(t, "a-wrong-token-of-the-tests")
 	p.until(t, "why not", "document.querySelector('[data-testid=token-dialog] [role=alert]') !== null")
 	p.signIn(t, token)
-	p.until(t, "the page of a user", "probe.all('token-dialog').length === 0")
-	p.say(t, "Tell me a long story.")
+	p.until(t, "the page of a user", "probe.all('token-dialog').length + probe.all('notice').length === 0")
 	p.untilMessage(t, "assistant text completed", "That is the whole story.")
 	p.do(t, "begin another text", chromedp.KeyEvent("A secret"), chromedp.Evaluate[chromedp.Void]("(document.body.dataset.old = 'true', undefined)"))
 	p.click(t, "more")

@@ -304,6 +304,7 @@ export class App {
 
   // What was refused before is tried again.
   #signedIn(): void {
+    this.notices.dismissAll();
     void this.#iceServers();
     this.#owner?.retry();
     this.open?.retry();
