@@ -34,16 +34,10 @@ func (s *Store) DeleteThread(ctx context.Context, key Key) error {
 
 // deleteThread is DeleteThread for a thread that disown finds and takes from its owner.
 func (s *Store) deleteThread(ctx context.Context, key Key, disown func(queries) (int64, error)) error {
-	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
-		if err := q.DeleteLegs(ctx, pgdb.DeleteLegsParams{ThreadID: key.Thread, Owner: key.Owner}); err != nil {
-			return 0, err
-		}
-		return disown(q)
-	})
+	err := s.changeThread(ctx, key, disown)
 	if err != nil {
 		return s.fail("delete thread", err)
 	}
-	s.storedLess(key.Owner)
 	s.hub.gone(key)
 	s.eng.notify(note{Type: noteGone, Key: key})
 	// Finish even if the caller gives up. The owner's watchers are notified last, when the rows of a
@@ -135,7 +129,13 @@ func (s *Store) erase(ctx context.Context, thread string, stop stopFunc) error {
 			}
 		}
 	}
-	return s.write(ctx, func(q queries) error { return q.EraseThread(ctx, pgdb.EraseThreadParams{ID: thread}) })
+	return s.write(ctx, func(q queries) error {
+		// What was hung up in the moment of the deletion is saved by now.
+		if err := q.EraseLegs(ctx, pgdb.EraseLegsParams{ThreadID: thread}); err != nil {
+			return err
+		}
+		return q.EraseThread(ctx, pgdb.EraseThreadParams{ID: thread})
+	})
 }
 
 // nextPiece returns the size of the next piece, given how long the last one took.

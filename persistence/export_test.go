@@ -24,12 +24,6 @@ func Silence(s *Store) { s.lease.every = time.Hour }
 // Beat records one heartbeat.
 func Beat(ctx context.Context, s *Store) error { return s.beat(ctx) }
 
-// Stored recounts what an owner stores and ignores earlier counts.
-func Stored(ctx context.Context, s *Store, owner string) (int64, error) {
-	s.storedLess(owner)
-	return s.stored(ctx, owner)
-}
-
 // Index adds all finished messages to the search index, as a serving process does by itself.
 func Index(ctx context.Context, s *Store) error { return s.eng.index(ctx, neverStop) }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"voicebridge/persistence/internal/dbtype"
@@ -18,7 +17,7 @@ func (s *Store) TakeRate(ctx context.Context, name string, perMinute int) (wait 
 	if !s.shared {
 		return 0, nil
 	}
-	if !validID(name) || perMinute < 1 {
+	if name == "" || perMinute < 1 {
 		return 0, fmt.Errorf("take rate: %w", Invalid("rate %.50q of %d", name, perMinute))
 	}
 	at, step := now().UnixMicro(), time.Minute.Microseconds()/int64(perMinute)
@@ -119,64 +118,15 @@ func (s *Store) CheckThreads(ctx context.Context, owner string, limit int) error
 	return s.fail("count threads", err)
 }
 
-const (
-	// sumEvery is how long the sum of what an owner stores is reused, at least. It is reused for
-	// sumShare times as long as summing took if that is longer.
-	sumEvery = time.Minute
-	sumShare = 100
-	// maxSums bounds the memory for sums.
-	maxSums = 10_000
-)
-
-// sums caches how much owners store: adding it up reads everything they have.
-type sums struct {
-	mu  sync.Mutex
-	all map[string]sum
-}
-
-type sum struct {
-	bytes int64
-	until time.Time
-}
-
 // CheckStored returns ErrQuota if the owner's messages and images take more than that many bytes; 0
-// means no limit. It checks at most once a minute, so an owner may exceed the limit by what can be
-// stored in that time.
+// means no limit. An answer in progress counts once it is finished.
 func (s *Store) CheckStored(ctx context.Context, owner string, limit int64) error {
 	if limit <= 0 {
 		return nil
 	}
-	stored, err := s.stored(ctx, owner)
+	stored, err := s.eng.read().StoredBytes(ctx, pgdb.StoredBytesParams{Owner: owner})
 	if err == nil && stored > limit {
 		err = fmt.Errorf("%w: %d of %d bytes are stored", ErrQuota, stored, limit)
 	}
 	return s.fail("add up what is stored", err)
-}
-
-func (s *Store) stored(ctx context.Context, owner string) (int64, error) {
-	began := time.Now()
-	s.sums.mu.Lock()
-	known, ok := s.sums.all[owner]
-	s.sums.mu.Unlock()
-	if ok && began.Before(known.until) {
-		return known.bytes, nil
-	}
-	n, err := s.eng.read().StoredBytes(ctx, pgdb.StoredBytesParams{Owner: owner})
-	if err != nil {
-		return 0, err
-	}
-	s.sums.mu.Lock()
-	defer s.sums.mu.Unlock()
-	if s.sums.all == nil || len(s.sums.all) >= maxSums {
-		s.sums.all = map[string]sum{}
-	}
-	s.sums.all[owner] = sum{n, time.Now().Add(max(sumEvery, sumShare*time.Since(began)))}
-	return n, nil
-}
-
-// storedLess drops the cached sum of an owner who has deleted something.
-func (s *Store) storedLess(owner string) {
-	s.sums.mu.Lock()
-	defer s.sums.mu.Unlock()
-	delete(s.sums.all, owner)
 }

@@ -109,10 +109,6 @@ func (s sqliteQueries) DeleteExpiredAccessTokens(ctx context.Context, arg pgdb.D
 	return s.q.DeleteExpiredAccessTokens(ctx, sqlitedb.DeleteExpiredAccessTokensParams(arg))
 }
 
-func (s sqliteQueries) DeleteLegs(ctx context.Context, arg pgdb.DeleteLegsParams) error {
-	return s.q.DeleteLegs(ctx, sqlitedb.DeleteLegsParams(arg))
-}
-
 func (s sqliteQueries) DeleteQueued(ctx context.Context, arg pgdb.DeleteQueuedParams) (int64, error) {
 	return s.q.DeleteQueued(ctx, sqlitedb.DeleteQueuedParams(arg))
 }
@@ -169,6 +165,10 @@ func (s sqliteQueries) EraseDrafts(ctx context.Context, arg pgdb.EraseDraftsPara
 
 func (s sqliteQueries) EraseImages(ctx context.Context, arg pgdb.EraseImagesParams) (int64, error) {
 	return s.q.EraseImages(ctx, sqlitedb.EraseImagesParams(arg))
+}
+
+func (s sqliteQueries) EraseLegs(ctx context.Context, arg pgdb.EraseLegsParams) error {
+	return s.q.EraseLegs(ctx, sqlitedb.EraseLegsParams(arg))
 }
 
 func (s sqliteQueries) EraseMessages(ctx context.Context, arg pgdb.EraseMessagesParams) (int64, error) {

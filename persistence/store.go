@@ -72,7 +72,6 @@ type Store struct {
 	poll atomic.Int64
 
 	health  health
-	sums    sums
 	serving atomic.Bool
 	closing sync.Once
 	closed  chan struct{}

@@ -2,6 +2,7 @@ package persistence_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -140,6 +141,39 @@ func indexAll(t *testing.T, s *persistence.Store) {
 	t.Helper()
 	if err := persistence.Index(t.Context(), s); err != nil {
 		t.Fatalf("Index() = %v", err)
+	}
+}
+
+// TestStoredAfterAnUpgrade: what an older version has stored counts, and goes on to.
+func TestStoredAfterAnUpgrade(t *testing.T) {
+	t.Parallel()
+	for engine, url := range map[string]string{"sqlite": persistencetest.EmptySQLiteURL(t), "postgres": persistencetest.EmptyPostgresURL(t)} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			upTo(t, url, 26, `INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at) VALUES
+					('t1', 'anna', '', '', '', 10, 0, '2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z'),
+					('t2', 'anna', '', '', '', 10, 0, '2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z')`,
+				`INSERT INTO messages (id, thread_id, seq, revision, context, role, source, status, text, parts, metadata, call_id, item_id,
+					model, voice, instance, created_at, updated_at, search_text) VALUES
+					('m1', 't1', 1, 1, 0, 'user', 'text', 'completed', '', '[{"type": "text", "text": "some words"}]', '{}', '', '', '', '', '',
+					'2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z', '')`)
+			s := persistencetest.Open(t, url, persistence.Options{})
+			key := persistence.Key{Owner: "anna", Thread: "t1"}
+			full := func(bytes int64) {
+				t.Helper()
+				if err := s.CheckStored(t.Context(), "anna", bytes); err != nil {
+					t.Errorf("CheckStored() = %v, want room for %d", err, bytes)
+				}
+				if err := s.CheckStored(t.Context(), "anna", bytes-1); !errors.Is(err, persistence.ErrQuota) {
+					t.Errorf("CheckStored() = %v, want no room for less than %d", err, bytes)
+				}
+			}
+			full(40)
+			if _, err := s.UpdateMessage(t.Context(), key, persistence.Message{ID: "m1", Role: persistence.RoleUser}); err != nil {
+				t.Fatalf("UpdateMessage() = %v", err)
+			}
+			full(2)
+		})
 	}
 }
 

@@ -42,11 +42,11 @@ WHERE call_id = @call_id AND generation = @generation AND attempts = @attempts A
 UPDATE upstream_legs SET hung_up_at = @hung_up_at, ended_at = COALESCE(ended_at, @hung_up_at)
 WHERE call_id = @call_id AND generation = @generation AND hung_up_at IS NULL;
 
--- ForgetLegs deletes the legs of a call that were hung up, if its thread is gone.
+-- ForgetLegs deletes the legs of a call that were hung up, if its thread is deleted.
 -- name: ForgetLegs :exec
 DELETE FROM upstream_legs
 WHERE call_id = @call_id AND hung_up_at IS NOT NULL
-    AND NOT EXISTS (SELECT 1 FROM threads AS t WHERE t.id = upstream_legs.thread_id);
+    AND NOT EXISTS (SELECT 1 FROM threads AS t WHERE t.id = upstream_legs.thread_id AND t.owner <> '');
 
 -- ForgetOldLegs deletes the legs of deleted threads that could not be hung up since a
 -- time: by now the upstream has ended them by itself.
@@ -62,7 +62,6 @@ UPDATE upstream_legs SET
     next_try_at = @ended_at
 WHERE hung_up_at IS NULL AND instance = @instance AND attempts = 0;
 
--- name: DeleteLegs :exec
-DELETE FROM upstream_legs
-WHERE hung_up_at IS NOT NULL
-    AND upstream_legs.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
+-- EraseLegs deletes the legs of a thread that were hung up.
+-- name: EraseLegs :exec
+DELETE FROM upstream_legs WHERE hung_up_at IS NOT NULL AND thread_id = @thread_id;

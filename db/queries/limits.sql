@@ -36,3 +36,10 @@ WHERE u.ended_at IS NULL AND u.lease_until >= @now AND u.thread_id <> @thread_id
 -- CountThreads counts the threads of an owner, up to max_rows.
 -- name: CountThreads :one
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE owner = @owner LIMIT CAST(@max_rows AS bigint)) AS limited;
+
+-- StoredBytes sums the sizes, in bytes, of an owner's messages and images.
+-- name: StoredBytes :one
+SELECT CAST(
+    (SELECT coalesce(sum(t.stored), 0) FROM threads AS t WHERE t.owner = @owner)
+    + (SELECT coalesce(sum(i.size), 0) FROM images AS i JOIN threads AS t ON t.id = i.thread_id WHERE t.owner = @owner) AS bigint
+);

@@ -170,6 +170,22 @@ func (s suite) hangUpDeleted(t *testing.T) {
 		t.Errorf("LegHungUp() = %v", err)
 	}
 	wantRows(t, b.url, "SELECT * FROM upstream_legs")
+
+	// Nor a row, whenever the end comes.
+	b.key = newThread(t, b.store, "anna")
+	saveLegs(t, b,
+		persistence.UpstreamLeg{CallID: "d", Generation: 1, Upstream: "openai", UpstreamID: "moment"},
+		persistence.UpstreamLeg{CallID: "d", Generation: 2, Upstream: "openai", UpstreamID: "meanwhile"})
+	Rows(t, b.url, "UPDATE threads SET owner = ''") // not erased yet
+	if err := b.store.LegHungUp(t.Context(), "d", 2); err != nil {
+		t.Errorf("LegHungUp() = %v", err)
+	}
+	wantRows(t, b.url, "SELECT upstream_id FROM upstream_legs", "moment")
+	Rows(t, b.url, "UPDATE upstream_legs SET hung_up_at = started_at")  // by a write that had begun before
+	if _, err := b.store.EnsureThread(t.Context(), b.key); err != nil { // erases the deleted one
+		t.Errorf("EnsureThread() = %v", err)
+	}
+	wantRows(t, b.url, "SELECT * FROM upstream_legs")
 }
 
 // recoverLegs: when a process died during a renewal, both sessions are hung up.

@@ -2,6 +2,7 @@ package persistencetest
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,26 +26,6 @@ func (s suite) limits(t *testing.T) {
 		}
 	}
 
-	text := strings.Repeat("word ", 400)
-	if _, err := b.store.AppendMessage(ctx, b.key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)}}); err != nil {
-		t.Fatalf("AppendMessage() = %v", err)
-	}
-	image := persistence.Image{MediaType: "image/png", Width: 2, Height: 3, Data: make([]byte, 1000)}
-	if _, err := b.store.SaveImage(ctx, b.key, image, 0); err != nil {
-		t.Fatalf("SaveImage() = %v", err)
-	}
-	wantErr(t, "CheckStored() above the limit", b.store.CheckStored(ctx, "anna", 1000), persistence.ErrQuota)
-	for owner, limit := range map[string]int64{"anna": 10_000, "bert": 1} {
-		if err := b.store.CheckStored(ctx, owner, limit); err != nil {
-			t.Errorf("CheckStored() of %s = %v", owner, err)
-		}
-	}
-	if err := b.store.DeleteThread(ctx, b.key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
-	if err := b.store.CheckStored(ctx, "anna", 1); err != nil {
-		t.Errorf("CheckStored() of an owner who has deleted it = %v", err)
-	}
 	if strings.HasPrefix(b.url, "postgres:") {
 		s.limitsTogether(t, b)
 		allTogether(t, b.store, Open(t, b.url, persistence.Options{}))
@@ -53,6 +34,85 @@ func (s suite) limits(t *testing.T) {
 	allTogether(t, b.store)
 	if wait, err := b.store.TakeRate(ctx, "x", 1); err != nil || wait != 0 {
 		t.Errorf("TakeRate() with one instance = %v, %v", wait, err)
+	}
+}
+
+// stored: what an owner stores is counted with every write.
+func (s suite) stored(t *testing.T) {
+	b := s.setup(t)
+	ctx := t.Context()
+	b.wantStored(t, "nothing")
+	long, short := strings.Repeat("wörd \u2028 ", 4000), "word"
+	m := b.append(t, text(persistence.RoleUser, short))
+	draft := persistence.Message{ID: "growing", Role: persistence.RoleAssistant, Metadata: persistence.Metadata{Status: persistence.StatusInProgress}}
+	put := func(m persistence.Message, place persistence.Placing) func() error {
+		return func() error {
+			_, err := b.store.Apply(ctx, b.key, []persistence.Change{persistence.PutMessage{Message: m, Place: persistence.Place{How: place}}})
+			return err
+		}
+	}
+	grown, other := text(persistence.RoleAssistant, long), text(persistence.RoleUser, long)
+	grown.ID, other.ID = draft.ID, "other"
+	for _, step := range []struct {
+		name string
+		run  func() error
+	}{
+		{"a message before others", func() error {
+			_, err := b.store.InsertMessage(ctx, b.key, text(persistence.RoleUser, long), "")
+			return err
+		}},
+		{"a message that grows", func() error {
+			m.Parts = []persistence.Part{persistence.TextPart(short), persistence.TextPart(long)}
+			_, err := b.store.UpdateMessage(ctx, b.key, m)
+			return err
+		}},
+		{"a message that shrinks", func() error {
+			m.Parts = m.Parts[:1]
+			_, err := b.store.UpdateMessage(ctx, b.key, m)
+			return err
+		}},
+		{"an answer in progress", put(draft, persistence.PlaceLast)},
+		{"its draft", func() error {
+			return b.store.Batch(ctx, b.key, func(w *persistence.Batch) error {
+				return w.SaveDraft(persistence.Draft{MessageID: draft.ID, Text: short})
+			})
+		}},
+		{"its end", put(grown, persistence.PlaceKept)},
+		{"its end again, as a new message", put(grown, persistence.PlaceLast)},
+		{"a missing message", put(other, persistence.PlaceKept)},
+		{"a reset", func() error { return b.store.ResetThread(ctx, b.key) }},
+		{"an image", func() error {
+			_, err := b.store.SaveImage(ctx, b.key, persistence.Image{MediaType: "image/png", Width: 2, Height: 3, Data: make([]byte, 1000)}, 0)
+			return err
+		}},
+	} {
+		if err := step.run(); err != nil {
+			t.Errorf("%s: %v", step.name, err)
+		}
+		b.wantStored(t, step.name)
+	}
+	if err := b.store.DeleteThread(ctx, b.key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	b.wantStored(t, "nothing any more")
+}
+
+// wantStored fails unless the owner has exactly room for what the tables hold.
+func (b bundle) wantStored(t *testing.T, what string) {
+	t.Helper()
+	rows := Rows(t, b.url, `SELECT (SELECT coalesce(sum(octet_length(CAST(parts AS text))), 0) FROM messages) + (SELECT coalesce(sum(size), 0) FROM images)`)
+	bytes, err := strconv.ParseInt(rows[0][0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.store.CheckStored(t.Context(), b.key.Owner, bytes); bytes > 0 && err != nil {
+		t.Errorf("%s: CheckStored() = %v, want room for %d", what, err, bytes)
+	}
+	if err := b.store.CheckStored(t.Context(), b.key.Owner, bytes-1); bytes > 1 && !errors.Is(err, persistence.ErrQuota) {
+		t.Errorf("%s: CheckStored() = %v, want no room for less than %d", what, err, bytes)
+	}
+	if err := b.store.CheckStored(t.Context(), "bert", 1); err != nil {
+		t.Errorf("%s: CheckStored() of another owner = %v", what, err)
 	}
 }
 
@@ -73,6 +133,9 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 		if wait, err := store.TakeRate(ctx, "texts of bert", 1000); err != nil || wait != 0 {
 			t.Errorf("TakeRate() of another owner = %v, %v", wait, err)
 		}
+	}
+	if wait, err := other.TakeRate(ctx, "texts of "+strings.Repeat("x", persistence.MaxIDBytes), 1); err != nil || wait != 0 {
+		t.Errorf("TakeRate() of the longest owner = %v, %v", wait, err)
 	}
 	_, err := other.TakeRate(ctx, "", 1)
 	wantErr(t, "TakeRate() of nothing", err, persistence.ErrInvalid)

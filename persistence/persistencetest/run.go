@@ -104,6 +104,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"commands":             s.commands,
 		"images":               s.images,
 		"limits":               s.limits,
+		"stored":               s.stored,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -197,6 +197,7 @@ type Thread struct {
 	SearchTitle string
 	TitleBy     string
 	ResetSeq    int64
+	Stored      int64
 }
 
 type ToolCall struct {

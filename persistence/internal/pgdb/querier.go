@@ -47,7 +47,6 @@ type Querier interface {
 	DeleteCommand(ctx context.Context, arg DeleteCommandParams) error
 	DeleteDrafts(ctx context.Context, arg DeleteDraftsParams) error
 	DeleteExpiredAccessTokens(ctx context.Context, arg DeleteExpiredAccessTokensParams) error
-	DeleteLegs(ctx context.Context, arg DeleteLegsParams) error
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
 	DeleteToolPin(ctx context.Context, arg DeleteToolPinParams) error
 	// DisownThread hides a thread from everybody until it is erased.
@@ -69,6 +68,8 @@ type Querier interface {
 	// EraseDrafts deletes the drafts of a thread, before its messages are erased.
 	EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error)
 	EraseImages(ctx context.Context, arg EraseImagesParams) (int64, error)
+	// EraseLegs deletes the legs of a thread that were hung up.
+	EraseLegs(ctx context.Context, arg EraseLegsParams) error
 	EraseMessages(ctx context.Context, arg EraseMessagesParams) (int64, error)
 	EraseQueued(ctx context.Context, arg EraseQueuedParams) (int64, error)
 	EraseResponses(ctx context.Context, arg EraseResponsesParams) (int64, error)
@@ -88,7 +89,7 @@ type Querier interface {
 	// ForgetInstances deletes instances that ended before a time, or had their last heartbeat
 	// before one and left nothing open, so that nobody ended them.
 	ForgetInstances(ctx context.Context, arg ForgetInstancesParams) error
-	// ForgetLegs deletes the legs of a call that were hung up, if its thread is gone.
+	// ForgetLegs deletes the legs of a call that were hung up, if its thread is deleted.
 	ForgetLegs(ctx context.Context, arg ForgetLegsParams) error
 	// ForgetOldLegs deletes the legs of deleted threads that could not be hung up since a
 	// time: by now the upstream has ended them by itself.
@@ -233,8 +234,7 @@ type Querier interface {
 	// ShiftMessages renumbers the messages from a number on, in the same order.
 	ShiftMessages(ctx context.Context, arg ShiftMessagesParams) ([]Message, error)
 	StopTurn(ctx context.Context, arg StopTurnParams) (int64, error)
-	// StoredBytes sums the sizes, in bytes, of an owner's messages and images as they are
-	// stored.
+	// StoredBytes sums the sizes, in bytes, of an owner's messages and images.
 	StoredBytes(ctx context.Context, arg StoredBytesParams) (int64, error)
 	// StoredImages sums the sizes, in bytes, of all images of an owner.
 	StoredImages(ctx context.Context, arg StoredImagesParams) (int64, error)

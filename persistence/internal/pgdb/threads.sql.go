@@ -14,7 +14,7 @@ import (
 const createThread = `-- name: CreateThread :one
 INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, 1, 0, $6, $6)
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored
 `
 
 type CreateThreadParams struct {
@@ -47,6 +47,7 @@ func (q *Queries) CreateThread(ctx context.Context, arg CreateThreadParams) (Thr
 		&i.SearchTitle,
 		&i.TitleBy,
 		&i.ResetSeq,
+		&i.Stored,
 	)
 	return i, err
 }
@@ -72,7 +73,7 @@ func (q *Queries) DisownThread(ctx context.Context, arg DisownThreadParams) (int
 const drawSeq = `-- name: DrawSeq :one
 UPDATE threads SET next_seq = next_seq + CAST($1 AS bigint)
 WHERE id = $2 AND owner = $3
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored
 `
 
 type DrawSeqParams struct {
@@ -97,6 +98,7 @@ func (q *Queries) DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error
 		&i.SearchTitle,
 		&i.TitleBy,
 		&i.ResetSeq,
+		&i.Stored,
 	)
 	return i, err
 }
@@ -104,7 +106,7 @@ func (q *Queries) DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error
 const drawSeqForNew = `-- name: DrawSeqForNew :one
 UPDATE threads SET next_seq = next_seq + 1, updated_at = $1
 WHERE id = $2 AND owner = $3
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored
 `
 
 type DrawSeqForNewParams struct {
@@ -128,6 +130,7 @@ func (q *Queries) DrawSeqForNew(ctx context.Context, arg DrawSeqForNewParams) (T
 		&i.SearchTitle,
 		&i.TitleBy,
 		&i.ResetSeq,
+		&i.Stored,
 	)
 	return i, err
 }
@@ -292,7 +295,7 @@ func (q *Queries) ExpireThread(ctx context.Context, arg ExpireThreadParams) (int
 }
 
 const getThread = `-- name: GetThread :one
-SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq FROM threads WHERE id = $1 AND owner = $2
+SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored FROM threads WHERE id = $1 AND owner = $2
 `
 
 type GetThreadParams struct {
@@ -314,6 +317,7 @@ func (q *Queries) GetThread(ctx context.Context, arg GetThreadParams) (Thread, e
 		&i.SearchTitle,
 		&i.TitleBy,
 		&i.ResetSeq,
+		&i.Stored,
 	)
 	return i, err
 }
@@ -404,7 +408,7 @@ func (q *Queries) ListExpired(ctx context.Context, arg ListExpiredParams) ([]Lis
 const renameThread = `-- name: RenameThread :one
 UPDATE threads SET title = $1, title_by = $2, search_title = $3
 WHERE id = $4 AND owner = $5
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored
 `
 
 type RenameThreadParams struct {
@@ -435,6 +439,7 @@ func (q *Queries) RenameThread(ctx context.Context, arg RenameThreadParams) (Thr
 		&i.SearchTitle,
 		&i.TitleBy,
 		&i.ResetSeq,
+		&i.Stored,
 	)
 	return i, err
 }

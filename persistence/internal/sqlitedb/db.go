@@ -96,9 +96,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteExpiredAccessTokensStmt, err = db.PrepareContext(ctx, deleteExpiredAccessTokens); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteExpiredAccessTokens: %w", err)
 	}
-	if q.deleteLegsStmt, err = db.PrepareContext(ctx, deleteLegs); err != nil {
-		return nil, fmt.Errorf("error preparing query DeleteLegs: %w", err)
-	}
 	if q.deleteQueuedStmt, err = db.PrepareContext(ctx, deleteQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteQueued: %w", err)
 	}
@@ -140,6 +137,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.eraseImagesStmt, err = db.PrepareContext(ctx, eraseImages); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseImages: %w", err)
+	}
+	if q.eraseLegsStmt, err = db.PrepareContext(ctx, eraseLegs); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseLegs: %w", err)
 	}
 	if q.eraseMessagesStmt, err = db.PrepareContext(ctx, eraseMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseMessages: %w", err)
@@ -575,11 +575,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteExpiredAccessTokensStmt: %w", cerr)
 		}
 	}
-	if q.deleteLegsStmt != nil {
-		if cerr := q.deleteLegsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing deleteLegsStmt: %w", cerr)
-		}
-	}
 	if q.deleteQueuedStmt != nil {
 		if cerr := q.deleteQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteQueuedStmt: %w", cerr)
@@ -648,6 +643,11 @@ func (q *Queries) Close() error {
 	if q.eraseImagesStmt != nil {
 		if cerr := q.eraseImagesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eraseImagesStmt: %w", cerr)
+		}
+	}
+	if q.eraseLegsStmt != nil {
+		if cerr := q.eraseLegsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseLegsStmt: %w", cerr)
 		}
 	}
 	if q.eraseMessagesStmt != nil {
@@ -1228,7 +1228,6 @@ type Queries struct {
 	deleteCommandStmt             *sql.Stmt
 	deleteDraftsStmt              *sql.Stmt
 	deleteExpiredAccessTokensStmt *sql.Stmt
-	deleteLegsStmt                *sql.Stmt
 	deleteQueuedStmt              *sql.Stmt
 	deleteToolPinStmt             *sql.Stmt
 	disownThreadStmt              *sql.Stmt
@@ -1243,6 +1242,7 @@ type Queries struct {
 	eraseCallsStmt                *sql.Stmt
 	eraseDraftsStmt               *sql.Stmt
 	eraseImagesStmt               *sql.Stmt
+	eraseLegsStmt                 *sql.Stmt
 	eraseMessagesStmt             *sql.Stmt
 	eraseQueuedStmt               *sql.Stmt
 	eraseResponsesStmt            *sql.Stmt
@@ -1376,7 +1376,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteCommandStmt:             q.deleteCommandStmt,
 		deleteDraftsStmt:              q.deleteDraftsStmt,
 		deleteExpiredAccessTokensStmt: q.deleteExpiredAccessTokensStmt,
-		deleteLegsStmt:                q.deleteLegsStmt,
 		deleteQueuedStmt:              q.deleteQueuedStmt,
 		deleteToolPinStmt:             q.deleteToolPinStmt,
 		disownThreadStmt:              q.disownThreadStmt,
@@ -1391,6 +1390,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		eraseCallsStmt:                q.eraseCallsStmt,
 		eraseDraftsStmt:               q.eraseDraftsStmt,
 		eraseImagesStmt:               q.eraseImagesStmt,
+		eraseLegsStmt:                 q.eraseLegsStmt,
 		eraseMessagesStmt:             q.eraseMessagesStmt,
 		eraseQueuedStmt:               q.eraseQueuedStmt,
 		eraseResponsesStmt:            q.eraseResponsesStmt,

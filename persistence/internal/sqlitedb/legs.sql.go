@@ -37,22 +37,6 @@ func (q *Queries) ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, erro
 	return result.RowsAffected()
 }
 
-const deleteLegs = `-- name: DeleteLegs :exec
-DELETE FROM upstream_legs
-WHERE hung_up_at IS NOT NULL
-    AND upstream_legs.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?1 AND t.owner = ?2)
-`
-
-type DeleteLegsParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) DeleteLegs(ctx context.Context, arg DeleteLegsParams) error {
-	_, err := q.exec(ctx, q.deleteLegsStmt, deleteLegs, arg.ThreadID, arg.Owner)
-	return err
-}
-
 const endOpenLegs = `-- name: EndOpenLegs :exec
 UPDATE upstream_legs SET
     ended_at = COALESCE(ended_at, ?1),
@@ -72,17 +56,31 @@ func (q *Queries) EndOpenLegs(ctx context.Context, arg EndOpenLegsParams) error 
 	return err
 }
 
+const eraseLegs = `-- name: EraseLegs :exec
+DELETE FROM upstream_legs WHERE hung_up_at IS NOT NULL AND thread_id = ?1
+`
+
+type EraseLegsParams struct {
+	ThreadID string
+}
+
+// EraseLegs deletes the legs of a thread that were hung up.
+func (q *Queries) EraseLegs(ctx context.Context, arg EraseLegsParams) error {
+	_, err := q.exec(ctx, q.eraseLegsStmt, eraseLegs, arg.ThreadID)
+	return err
+}
+
 const forgetLegs = `-- name: ForgetLegs :exec
 DELETE FROM upstream_legs
 WHERE call_id = ?1 AND hung_up_at IS NOT NULL
-    AND NOT EXISTS (SELECT 1 FROM threads AS t WHERE t.id = upstream_legs.thread_id)
+    AND NOT EXISTS (SELECT 1 FROM threads AS t WHERE t.id = upstream_legs.thread_id AND t.owner <> '')
 `
 
 type ForgetLegsParams struct {
 	CallID string
 }
 
-// ForgetLegs deletes the legs of a call that were hung up, if its thread is gone.
+// ForgetLegs deletes the legs of a call that were hung up, if its thread is deleted.
 func (q *Queries) ForgetLegs(ctx context.Context, arg ForgetLegsParams) error {
 	_, err := q.exec(ctx, q.forgetLegsStmt, forgetLegs, arg.CallID)
 	return err

@@ -168,7 +168,7 @@ func (q *Queries) LockOwner(ctx context.Context, arg LockOwnerParams) error {
 
 const storedBytes = `-- name: StoredBytes :one
 SELECT CAST(
-    (SELECT coalesce(sum(length(CAST(m.parts AS blob))), 0) FROM messages AS m JOIN threads AS t ON t.id = m.thread_id WHERE t.owner = ?1)
+    (SELECT coalesce(sum(t.stored), 0) FROM threads AS t WHERE t.owner = ?1)
     + (SELECT coalesce(sum(i.size), 0) FROM images AS i JOIN threads AS t ON t.id = i.thread_id WHERE t.owner = ?1) AS bigint
 )
 `
@@ -177,8 +177,7 @@ type StoredBytesParams struct {
 	Owner string
 }
 
-// StoredBytes sums the sizes, in bytes, of an owner's messages and images as they are
-// stored.
+// StoredBytes sums the sizes, in bytes, of an owner's messages and images.
 func (q *Queries) StoredBytes(ctx context.Context, arg StoredBytesParams) (int64, error) {
 	row := q.queryRow(ctx, q.storedBytesStmt, storedBytes, arg.Owner)
 	var column_1 int64

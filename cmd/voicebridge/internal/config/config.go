@@ -282,7 +282,7 @@ type Limits struct {
 	TurnsPerOwner    int `koanf:"max_turns_per_owner"`        // Simultaneous text turns, in all processes together
 	ImageMBPerOwner  int `koanf:"image_mb_per_owner"`         // All images together
 	ThreadsPerOwner  int `koanf:"max_threads_per_owner"`      // Conversations per owner
-	StoredMBPerOwner int `koanf:"stored_mb_per_owner"`        // Messages and images per owner, added up once a minute
+	StoredMBPerOwner int `koanf:"stored_mb_per_owner"`        // Messages and images per owner
 	// Models that clients may name: provider/model or provider/*; empty allows all
 	AllowedModels []string `koanf:"allowed_models"`
 }
