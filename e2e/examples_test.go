@@ -22,11 +22,11 @@ func TestExampleClient(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	r := newRig(t, rigConfig{})
-	out, err := command(t, client, nil, "-server", r.url, "-say", chartPlease).CombinedOutput()
+	out, err := command(t, client, nil, "-server", r.url, "-say", chartAndSay).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if want := "You: " + chartPlease + "\n(it used create_pie_chart)\nIt: " + chartAnswer + "\n"; string(out) != want {
+	if want := "You: " + chartAndSay + "\nIt: I draw.\n(it used create_pie_chart)\nIt: " + chartAnswer + "\n"; string(out) != want {
 		t.Errorf("it printed %q, want %q", out, want)
 	}
 	r.quiet()

@@ -189,6 +189,7 @@ const (
 	secondWords  = "And where?"
 	secondAnswer = "Here."
 	chartPlease  = "Draw a chart."
+	chartAndSay  = "Say that you draw a chart, and do."
 	chartAnswer  = "There it is."
 	waitPlease   = "Ask my tool."
 	countPlease  = "Count."
@@ -207,6 +208,7 @@ func rigScript() *simulator.Script {
 		Typed: []simulator.Rule{
 			{Match: is(countPlease), Reply: simulator.Reply{Say: strings.TrimSpace(count.String())}},
 			{Match: is(chartPlease), Reply: simulator.Reply{Calls: []simulator.Call{chart}, Then: chartAnswer}},
+			{Match: is(chartAndSay), Reply: simulator.Reply{Say: "I draw.", Calls: []simulator.Call{chart}, Then: chartAnswer}},
 			{Match: is(waitPlease), Reply: simulator.Reply{Say: "Wait.", Calls: []simulator.Call{{Name: "ask_me", Arguments: `{"a":1}`}}, Then: "It said so."}},
 			{Match: regexp.MustCompile("^Echo: "), Reply: simulator.Reply{Say: "Yes."}},
 		},
