@@ -36,8 +36,6 @@ export interface OfferedTool {
   description: string;
   executor: string;
   server: string;
-  /** It needs approval before it runs. */
-  asks: boolean;
   /** It changed or was added after its server was first seen, and the operator has not accepted that: whether the assistant gets the old version. */
   held?: 'as-it-was' | 'not-offered';
 }
@@ -46,7 +44,6 @@ export interface OfferedTool {
 export interface ToolServer {
   name: string;
   connected: boolean;
-  error: string;
   /** How many tools it offers. */
   tools: number;
 }
@@ -58,27 +55,21 @@ export async function getTools(): Promise<{ tools: OfferedTool[]; servers: ToolS
     description: asText(tool.description),
     executor: asText(tool.executor),
     server: asText(tool.server),
-    asks: tool.approval === true || tool.approve === true || tool.requires_approval === true,
     held: tool.state !== 'held' ? undefined : tool.offered === false ? ('not-offered' as const) : ('as-it-was' as const),
   }));
-  const told = asObjects(raw.servers).map((server) => ({
+  const servers = asObjects(raw.servers).map((server) => ({
     name: asText(server.name),
-    connected: server.connected === true || server.state === 'connected',
-    error: asText(server.error),
+    connected: server.connected === true,
     tools: asNumber(server.tools, 0),
   }));
-  // A server that is not listed itself is known by its tools.
-  const names = new Set(told.map(({ name }) => name));
-  const others = [...new Set(tools.map(({ server }) => server))].filter((name) => name !== '' && !names.has(name));
-  return { tools, servers: [...told, ...others.map((name) => ({ name, connected: true, error: '', tools: tools.filter(({ server }) => server === name).length }))] };
+  return { tools, servers };
 }
 
 /** The provider and the model of typed messages, as one text; empty if the server does not say. */
 export async function getTextModel(): Promise<string> {
-  const raw = await sendJson('GET', 'api/models');
-  const text = asObject(raw.text ?? raw.default);
-  const provider = asText(text.provider, asText(raw.provider));
-  return [provider, asText(text.model, asText(raw.model))].filter(Boolean).join(' · ');
+  const { models } = await sendJson('GET', 'api/models');
+  const text = asObjects(models).find(({ kind, default: chosen }) => kind === 'text' && chosen === true);
+  return text ? `${asText(text.provider)} · ${asText(text.model)}` : '';
 }
 
 /** The usage of some answers. */

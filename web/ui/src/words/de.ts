@@ -401,7 +401,6 @@ export const de: Words = {
     servers: 'MCP-Server',
     connected: 'Verbunden',
     notConnected: 'Nicht verbunden',
-    asks: 'fragt zuerst',
     toolsOf: (n) => `${n} ${n === 1 ? 'Werkzeug' : 'Werkzeuge'}`,
     held: {
       'as-it-was': 'Es hat sich geändert, seit sein Server zum ersten Mal gesehen wurde. Der Assistent erhält es so, wie es war, und jede Verwendung wird erfragt. Der Betreiber kann die Änderung annehmen.',

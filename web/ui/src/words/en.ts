@@ -409,7 +409,6 @@ export const en = {
     servers: 'MCP servers',
     connected: 'Connected',
     notConnected: 'Not connected',
-    asks: 'asks first',
     toolsOf: (n: number) => `${n} ${n === 1 ? 'tool' : 'tools'}`,
     held: {
       'as-it-was': 'It changed after its server was first seen. The assistant gets it as it was, and each use asks. The operator can accept the change.',
