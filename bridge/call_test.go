@@ -301,13 +301,9 @@ func TestTakeoverRace(t *testing.T) {
 	}
 }
 
-// TestTakeoverRaceOfProcesses has several processes take a thread over at the same moment: the calls that are there first
-// give way, and nobody is refused.
-func TestTakeoverRaceOfProcesses(t *testing.T) {
-	t.Parallel()
-	url := persistencetest.PostgresURL(t)
-	var benches []*bench
-	for _, name := range []string{"a", "b", "c"} {
+// processes returns a bench for each of several processes on one database.
+func processes(t *testing.T, url string, names ...string) (benches []*bench) {
+	for _, name := range names {
 		store := persistencetest.Open(t, url, persistence.Options{Instance: name})
 		if err := store.Serve(t.Context()); err != nil {
 			t.Fatal(err)
@@ -318,6 +314,34 @@ func TestTakeoverRaceOfProcesses(t *testing.T) {
 		t.Cleanup(func() { cancel(); <-handling })
 		benches = append(benches, b)
 	}
+	return benches
+}
+
+// TestCallElsewhere starts a call on a thread whose live call is in another process: nothing of it is left.
+func TestCallElsewhere(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	t.Run("", func(t *testing.T) { // at its end, everything is saved
+		benches := processes(t, url, "there", "here")
+		there, here := benches[0], benches[1]
+		first := there.dial(bridge.Start{})
+		first.next("bridge.ready")
+		if _, err := here.try(bridge.Start{ThreadID: first.ThreadID}); !isCode(err, bridge.CodeCallActive) {
+			t.Errorf("a second call: %v", err)
+		}
+		<-here.session(1).Done()
+		there.hangUp(first)
+	})
+	if rows := persistencetest.Rows(t, url, "SELECT id FROM calls"); len(rows) != 1 {
+		t.Errorf("calls %v", rows)
+	}
+}
+
+// TestTakeoverRaceOfProcesses has several processes take a thread over at the same moment: the calls that are there first
+// give way, and nobody is refused.
+func TestTakeoverRaceOfProcesses(t *testing.T) {
+	t.Parallel()
+	benches := processes(t, persistencetest.PostgresURL(t), "a", "b", "c")
 	thread, err := benches[0].store.CreateThread(t.Context(), owner, "")
 	if err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func (s *setup) dial(ctx context.Context) error {
 		return s.save(ctx, rec)
 	})
 	if err != nil {
-		c.log.Warn("upstream did not accept the call", "error", err)
+		c.log.Warn("call without an upstream session", "error", err)
 		return dialError(err)
 	}
 	s.up = l
@@ -119,7 +119,7 @@ func (s *setup) save(ctx context.Context, rec persistence.UpstreamLeg) error {
 		}
 		return b.SaveLeg(rec)
 	})
-	if errors.Is(err, persistence.ErrQuota) {
+	if errors.Is(err, persistence.ErrQuota) || errors.Is(err, persistence.ErrConflict) { // the database has no record
 		s.created = false
 	}
 	return err
