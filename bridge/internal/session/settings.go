@@ -223,8 +223,7 @@ func (c *settings) sendUpdate(u *update) {
 	u.before = c.declared
 	c.declare(u)
 	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked})
-	c.fit(u)
-	if size := c.size(u.patch); size > c.up.room() {
+	if size := c.fit(u); size > c.up.room() {
 		c.inFlight = u
 		c.refused(c.tooLarge(size, u.patch.fields()))
 		return
@@ -239,11 +238,12 @@ func (c *settings) sendUpdate(u *update) {
 // fit makes a session's first update, which has everything that the client wants, small enough for the upstream. It
 // leaves out no more than what is too large, and tells the client: its last tools, then its instructions. The server's
 // tools and instructions stay: without them, it would be another model. Later updates are taken whole or not at all.
-func (c *settings) fit(u *update) {
+// It returns the size of the session.
+func (c *settings) fit(u *update) int {
 	size := c.size(u.patch)
 	over := size - c.up.room()
 	if over <= 0 || !u.first || c.Fixed || u.patch.empty() {
-		return
+		return size
 	}
 	whole, left := u.patch, []string(nil)
 	for len(u.patch.tools) > 0 && over > 0 {
@@ -257,11 +257,13 @@ func (c *settings) fit(u *update) {
 		left = append(left, "instructions")
 	}
 	c.declare(u)
-	if c.size(u.patch) > c.up.room() {
+	rest := c.size(u.patch)
+	if rest > c.up.room() {
 		u.patch = whole
-		return
+		return rest
 	}
 	c.sendUpdateError(u, c.tooLarge(size, left))
+	return rest
 }
 
 // size returns how large the session.update with the whole session becomes with that change: a later upstream session
