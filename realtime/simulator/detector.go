@@ -140,7 +140,7 @@ func (e *detector) WriteRTP(p *rtp.Packet) error {
 
 // starvedAfter is how long the stream must stop, beyond the silence that ends a turn, to end speech: a shorter gap may
 // be the delay of a busy machine.
-const starvedAfter = time.Second
+const starvedAfter = 2 * time.Second
 
 // starved ends speech whose stream has stopped: a muted caller sends nothing at all. It reports whether speech goes on.
 func (e *detector) starved(now time.Time) bool {
