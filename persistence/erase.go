@@ -73,9 +73,10 @@ func (s *Store) eraseSoon(ctx context.Context, thread string) error {
 var errMore = errors.New("not everything is erased yet")
 
 // erasable lists the parts of a thread in the order in which they are erased, with the number of
-// rows in the first piece: images are large.
+// rows in the first piece and in the smallest: images are large. On a busy machine, where each
+// transaction waits for a processor, pieces of other rows would else shrink to one.
 var erasable = []struct {
-	first int64
+	least int64
 	erase func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error)
 }{
 	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
@@ -108,7 +109,7 @@ func (s *Store) erase(ctx context.Context, thread string, stop stopFunc) error {
 		return err
 	}
 	for _, table := range erasable {
-		for rows, more := table.first, true; more; {
+		for rows, more := table.least, true; more; {
 			var began time.Time
 			var erased int64
 			if err := s.write(ctx, func(q queries) error {
@@ -124,7 +125,7 @@ func (s *Store) erase(ctx context.Context, thread string, stop stopFunc) error {
 			}
 			more = erased == rows
 			took := time.Since(began)
-			if rows = nextPiece(rows, took); more && stop(took) {
+			if rows = max(nextPiece(rows, took), table.least); more && stop(took) {
 				return errMore
 			}
 		}
