@@ -33,3 +33,12 @@ func serverUser(dir string) (*syscall.SysProcAttr, error) {
 	attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	return attr, os.Chown(dir, int(uid), int(gid))
 }
+
+// sharedMemory is a file system in memory; a container often has one of 64 MB only.
+const sharedMemory = "/dev/shm"
+
+// hasRoom reports whether a folder can take the data of several servers.
+func hasRoom(dir string) bool {
+	var fs syscall.Statfs_t
+	return syscall.Statfs(dir, &fs) == nil && fs.Bavail*uint64(fs.Bsize) > 4<<30 // #nosec G115 -- the size of a block is positive
+}
