@@ -140,8 +140,9 @@ func (p *Provider) answer(req llm.Request) reply {
 		return afterTools(req.Messages)
 	}
 	asked, earlier := questions(req.Messages)
+	start := asked[:min(len(asked), maxMatched)]
 	for _, rule := range rules {
-		m := rule.match.FindStringSubmatch(asked)
+		m := rule.match.FindStringSubmatch(start)
 		if m == nil {
 			continue
 		}
@@ -168,6 +169,9 @@ func afterTools(messages []llm.Message) reply {
 	}
 	return reply{text: texts[failed]}
 }
+
+// maxMatched is how many bytes of a text the rules look at: a regular expression takes long in a long text.
+const maxMatched = 32 << 10
 
 var contextNote = regexp.MustCompile(`(?s)^\[CONTEXT:.*?\]\s*`)
 
