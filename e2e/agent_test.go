@@ -154,6 +154,9 @@ func TestAskAgent(t *testing.T) {
 func (r *rig) askedBy(t *testing.T, thread string, answer, asking int) {
 	t.Helper()
 	all := r.messages(t, thread)
+	if len(all) <= max(answer, asking) {
+		t.Fatalf("the thread has %d messages", len(all))
+	}
 	for _, p := range all[asking].Parts {
 		var output struct {
 			MessageID string `json:"message_id"`

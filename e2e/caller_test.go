@@ -346,7 +346,8 @@ func (c *caller) tail() string {
 // already.
 func (c *caller) hangUp() {
 	c.t.Helper()
-	if status, body := c.rig.post(c.t, "/v1/realtime/calls/"+c.id+"/hangup", "", ""); status != 200 && status != 404 {
+	status, body := insist(c.t, func() (int, string) { return c.rig.post(c.t, "/v1/realtime/calls/"+c.id+"/hangup", "", "") })
+	if status != 200 && status != 404 {
 		c.t.Errorf("hang up: %d %s", status, body)
 	}
 }

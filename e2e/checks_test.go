@@ -100,6 +100,16 @@ func (r *rig) untilSaved(c *caller) {
 	})
 }
 
+// upstream returns one of the upstream's sessions, of which the first is number 0.
+func (r *rig) upstream(t *testing.T, n int) *simulator.Session {
+	t.Helper()
+	all := r.sim.Sessions()
+	if n >= len(all) {
+		t.Fatalf("no session %d of the upstream, there are %d; the calls: %q", n, len(all), r.rows(t, "SELECT id, started_at, ended_at, end_reason FROM calls ORDER BY started_at"))
+	}
+	return all[n]
+}
+
 // upstreamEnded waits for the end of the upstream's call, which must have been hung up if
 // it had an id.
 func (r *rig) upstreamEnded(c *caller) {
@@ -162,12 +172,21 @@ func (r *rig) load() (calls int, goroutines []int) {
 	return calls, goroutines
 }
 
-// rest records how many goroutines the process has without calls.
+// rest records how many goroutines the process has without calls, once they are as many as
+// they were just before: the last ones may still be starting.
 func (r *rig) rest() {
 	r.t.Helper()
-	r.load() // while the last goroutines start
-	_, goroutines := r.load()
-	r.resting = goroutines[len(goroutines)/2]
+	count := func() int {
+		_, goroutines := r.load()
+		return goroutines[len(goroutines)/2]
+	}
+	const tries = 20
+	for before, try := count(), 0; try < tries; try++ {
+		if r.resting = count(); r.resting == before {
+			break
+		}
+		before = r.resting
+	}
 	if strings.HasPrefix(r.database, "postgres") {
 		// A connection with a write that took longer than 15 ms has its own reader until it
 		// is used again (pgx, bgreader).

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestExposeItSafely runs the commands of docs/expose-it-safely.md, and compares the
@@ -41,7 +40,7 @@ func TestExposeItSafely(t *testing.T) {
 	if err := os.Symlink(program, filepath.Join(dir, "bin", "voicebridge")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	// The shell's end stops what it has started.
 	commands := "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + strings.ReplaceAll(script.String(), "127.0.0.1:8080", keptAddress(t))

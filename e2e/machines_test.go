@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// freedWithin is how long the calls of a killed process may hold their threads.
-	freedWithin = 30 * time.Second
+	// freedWithin is how long the calls of a killed process may hold their threads: for 15 s they
+	// do, and a busy machine takes its time for the rest.
+	freedWithin = time.Minute
 	// frozenFor is how long a process may lose its database without a call ending.
 	frozenFor = 5 * time.Second
 )
@@ -58,7 +59,9 @@ func everyRoute(t *testing.T, c *cluster) {
 		if id := follower.greeting.CallID; id == nil || *id != first.id {
 			t.Errorf("a socket on another process says that the call is %v", id)
 		}
-		if status, body := post(t, c.url+"/api/threads/"+first.thread+"/messages", `{"content":"Hello"}`); status != http.StatusAccepted || !strings.Contains(body, first.id) {
+		text := fmt.Sprintf(`{"content":"Hello","idempotency_key":"%d"}`, i)
+		status, body := insist(t, func() (int, string) { return post(t, c.url+"/api/threads/"+first.thread+"/messages", text) })
+		if status != http.StatusAccepted || !strings.Contains(body, first.id) {
 			t.Fatalf("typed text: %d %s", status, body)
 		}
 		first.next(realtime.TypeResponseDone)
@@ -89,13 +92,13 @@ func everyRoute(t *testing.T, c *cluster) {
 		t.Errorf("the call of the other process ended because of %s", reason)
 	}
 	for path, want := range map[string]string{"interrupt": `"interrupted"`, "reset": `"id"`} {
-		if status, body := post(t, c.at(third).url+"/api/threads/"+first.thread+"/"+path, ""); status != http.StatusOK || !strings.Contains(body, want) {
+		status, body := insist(t, func() (int, string) { return post(t, c.at(third).url+"/api/threads/"+first.thread+"/"+path, "") })
+		if status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
-	if status, body := post(t, c.at(third).url+"/v1/realtime/calls/"+second.id+"/hangup", ""); status != http.StatusOK {
-		t.Errorf("hang up: %d %s", status, body)
-	}
+	c.at(third)
+	second.hangUp()
 	if reason := second.ended(); reason != "hangup" {
 		t.Errorf("the call ended because of %s", reason)
 	}
@@ -126,9 +129,15 @@ func (c *cluster) sendByHand(t *testing.T, thread string) {
 	if err := json.Unmarshal([]byte(body), &m); err != nil || status != http.StatusCreated {
 		t.Fatalf("queue: %d %s", status, body)
 	}
+	late := false // it may have been sent, by a process that did not answer in time
 	eventually(t, "a call that can be told something", func() bool {
 		status, body := post(t, path+"/"+m.ID+"/send", "")
-		if status != http.StatusOK && status != http.StatusConflict { // Conflict: it is being answered already
+		switch {
+		case status == http.StatusServiceUnavailable:
+			late = true
+		case status == http.StatusNotFound && late:
+			return true
+		case status != http.StatusOK && status != http.StatusConflict: // Conflict: it is being answered already
 			t.Fatalf("send by hand: %d %s", status, body)
 		}
 		return status == http.StatusOK

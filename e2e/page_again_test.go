@@ -89,7 +89,7 @@ func TestPageKeepsToItsThread(t *testing.T) {
 	p.until(t, "the image in the thread", "document.querySelector('[data-testid=message][data-role=user] img')?.naturalWidth > 0")
 	p.untilMessage(t, "user text completed", "And this?")
 	eventually(t, "an image at the model", func() bool {
-		for _, r := range s.sim.Sessions()[0].Received() {
+		for _, r := range s.upstream(t, 0).Received() {
 			if strings.Contains(string(r.Event.Raw), `"input_image"`) && r.Refused == "" {
 				return true
 			}

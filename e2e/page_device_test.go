@@ -89,7 +89,7 @@ func TestPageDevice(t *testing.T) {
 	p.say(t, "What is this?")
 	p.until(t, "the photograph in the thread", "document.querySelector('[data-testid=message][data-role=user] img')?.naturalWidth > 0")
 	eventually(t, "an image at the model", func() bool {
-		for _, r := range s.sim.Sessions()[0].Received() {
+		for _, r := range s.upstream(t, 0).Received() {
 			if strings.Contains(string(r.Event.Raw), `"input_image"`) && r.Refused == "" {
 				return true
 			}

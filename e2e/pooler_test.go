@@ -28,7 +28,8 @@ func TestBehindAPooler(t *testing.T) {
 	first.next("bridge.ready")
 	owner.learns("call_started", first)
 	follower := followThread(t, c.at(1).url, first.thread)
-	if status, body := post(t, c.url+"/api/threads/"+first.thread+"/messages", `{"content":"Hello"}`); status != http.StatusAccepted {
+	typed := `{"content":"Hello","idempotency_key":"k"}`
+	if status, body := insist(t, func() (int, string) { return post(t, c.url+"/api/threads/"+first.thread+"/messages", typed) }); status != http.StatusAccepted {
 		t.Fatalf("typed text: %d %s", status, body)
 	}
 	first.saved("answer", says(persistence.RoleAssistant, "Well."))

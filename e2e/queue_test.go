@@ -330,7 +330,7 @@ func TestQueueInCall(t *testing.T) {
 	r.postJSON(t, path, `{"message":"And now typed."}`, http.StatusCreated, nil)
 	eventually(t, "the answer by text", func() bool {
 		script := r.script(t, c.thread)
-		return strings.HasPrefix(script[len(script)-1], "assistant text completed: ")
+		return len(script) > 0 && strings.HasPrefix(script[len(script)-1], "assistant text completed: ")
 	})
 	r.quiet()
 }

@@ -234,13 +234,27 @@ type request struct {
 }
 
 // dial starts a call and connects to it.
-func (r *rig) dial(t *testing.T, q request) *caller {
+func (r *rig) dial(t *testing.T, q request) (c *caller) {
 	t.Helper()
-	c, status, body := r.try(t, q)
+	status, body := insist(t, func() (status int, body string) {
+		c, status, body = r.try(t, q)
+		return status, body
+	})
 	if status != http.StatusCreated {
 		t.Fatalf("call: %d %s", status, body)
 	}
 	return c
+}
+
+// insist sends a request again, as clients are asked to, while another process has the call and does not
+// answer in time. On a busy machine that happens.
+func insist(t *testing.T, ask func() (status int, body string)) (status int, body string) {
+	t.Helper()
+	eventually(t, "an answer of the process that has the call", func() bool {
+		status, body = ask()
+		return status != http.StatusServiceUnavailable || !strings.Contains(body, `"instance_unreachable"`)
+	})
+	return status, body
 }
 
 // try is dial for calls that may be refused.

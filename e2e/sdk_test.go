@@ -137,7 +137,7 @@ func TestSDK(t *testing.T) {
 	if got := eval[[]string](t, p, "client.ran"); !slices.Equal(got, []string{"theme dark"}) {
 		t.Errorf("the app has run %q", got)
 	}
-	wantToolOutput(t, s.sim.Sessions()[0], "The page is dark now.")
+	wantToolOutput(t, s.upstream(t, 0), "The page is dark now.")
 
 	// For the shared name the server's tool draws. The SDK also runs the app's tool of that
 	// name, and the server refuses the second output.
@@ -207,10 +207,12 @@ func sdkInterrupt(t *testing.T, p *tab, s *rig) {
 	p.until(t, "the end of the sound", "probe.has('output_audio_buffer.cleared')")
 	p.sdkSay(t, "Hello")
 	p.until(t, "an answer after the interruption", "client.history().findLast((line) => line.startsWith('assistant: '))?.startsWith('assistant: Good to see you again.')")
-	thread := s.rows(t, "SELECT id FROM threads")[0]
 	var m persistence.Message
 	eventually(t, "a message that was interrupted", func() bool {
-		messages := s.messages(t, thread)
+		var messages []persistence.Message
+		for _, thread := range s.rows(t, "SELECT id FROM threads") {
+			messages = append(messages, s.messages(t, thread)...)
+		}
 		at := slices.IndexFunc(messages, func(m persistence.Message) bool { return m.Metadata.Status == persistence.StatusInterrupted })
 		if at >= 0 {
 			m = messages[at]
