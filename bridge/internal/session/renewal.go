@@ -20,11 +20,10 @@ const (
 	maxAsked = 2 * time.Minute
 	// giveUpAfter is how long to try to replace a lost session.
 	giveUpAfter = 30 * time.Second
-	// maxLosses is how many losses within lossWindow a call survives. The end of a session by its time limit is none, if
-	// it has served that long.
+	// maxLosses is how many losses within lossWindow a call survives. The end of a session by its time limit is none,
+	// unless it came within renewalPause.
 	maxLosses  = 6
 	lossWindow = 10 * time.Minute
-	served     = 10 * time.Second
 	// heldSpeech is how much of what the caller says without a session is kept for the next one.
 	heldSpeech = 5 * time.Second
 )
@@ -189,7 +188,7 @@ func (s *State) lost(reason EndReason) {
 	for len(r.losses) > 0 && s.now.Sub(r.losses[0]) > lossWindow {
 		r.losses = r.losses[1:]
 	}
-	if reason != EndSessionExpired || s.now.Sub(s.up.began) < served {
+	if reason != EndSessionExpired || s.now.Sub(s.up.began) < renewalPause {
 		r.losses = append(r.losses, s.now)
 	}
 	if s.phase != live || len(r.losses) > maxLosses {

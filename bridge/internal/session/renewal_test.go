@@ -91,7 +91,7 @@ func TestRenewalInPushToTalk(t *testing.T) {
 // of them, but not of sessions that end at once.
 func TestShortSessions(t *testing.T) {
 	t.Parallel()
-	for limit, ends := range map[time.Duration]bool{time.Second: true, 20 * time.Second: false} {
+	for limit, ends := range map[time.Duration]bool{time.Second: true, 4 * time.Second: false} {
 		c := &scripted{t: t, now: epoch, s: newTestState(t, Config{})}
 		for gen := 1; gen <= 20 && !c.s.Ending(); gen++ {
 			if gen > 1 {
