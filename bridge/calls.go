@@ -190,35 +190,6 @@ func (c *Calls) ofOwner(owner, callID string) *call {
 	return live
 }
 
-// Hangup ends a call, on any instance, and returns when everything in it is saved; while the
-// database is unavailable it waits up to 10 s for that. persistence.ErrNotFound means that the call
-// does not exist or belongs to another owner.
-func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
-	if c.ofOwner(owner, callID) == nil {
-		if rec, ok, err := c.others().elsewhereByID(ctx, owner, callID); err != nil {
-			return err
-		} else if ok {
-			_, err := c.others().ask(ctx, rec, commandHangup, question{})
-			return err
-		}
-	}
-	return endHere(ctx, c.ofOwner(owner, callID), EndHangup)
-}
-
-// endHere ends a call of this process; nil means that there is none.
-func endHere(ctx context.Context, live *call, reason EndReason) error {
-	if live == nil {
-		return fmt.Errorf("hang up call: %w", persistence.ErrNotFound)
-	}
-	live.stop(reason)
-	select {
-	case <-live.done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("hang up call: %w", context.Cause(ctx))
-	}
-}
-
 // EndAll ends all live calls, and returns when they have ended, or ctx has.
 func (c *Calls) EndAll(ctx context.Context, reason EndReason) {
 	live := c.all()
@@ -292,6 +263,3 @@ func (c *Calls) threadLog(key persistence.Key) writer.Log {
 
 // itemPrefix returns a prefix for the ids of a call's own items.
 func itemPrefix() string { return fmt.Sprintf("vb%08x", rand.Uint32()) }
-
-// others returns the other processes, which may have calls that this one does not.
-func (c *Calls) others() instances { return instances{c.cfg.Store} }

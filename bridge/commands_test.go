@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -93,8 +94,39 @@ func TestTakeOverDuringSetUp(t *testing.T) {
 // forget, and that is no error.
 func TestForgetCallThatHasEnded(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+	calls, key := callElsewhere(t, func(context.Context, *persistence.Store, persistence.Command) (json.RawMessage, error) {
+		return json.RawMessage(`{"missing":true}`), nil
+	})
+	if err := calls.Forget(t.Context(), key); err != nil {
+		t.Errorf("Forget() = %v", err)
+	}
+}
+
+// TestSaidButNotAnswered has another process save a text and die before it answers: the text counts as said, since who is
+// told to try again would say it twice.
+func TestSaidButNotAnswered(t *testing.T) {
+	t.Parallel()
+	calls, key := callElsewhere(t, func(ctx context.Context, other *persistence.Store, c persistence.Command) (json.RawMessage, error) {
+		var q question
+		if err := json.Unmarshal(c.Body, &q); err != nil {
+			return nil, err
+		}
+		m := persistence.Message{ID: q.MessageID, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(q.Text)}}
+		if _, err := other.AppendMessage(ctx, c.Key, m); err != nil {
+			return nil, err
+		}
+		return nil, errors.New("gone")
+	})
+	if m, err := calls.Say(t.Context(), key.Owner, key.Thread, "", "Hello", nil); err != nil || m.Text() != "Hello" {
+		t.Errorf("Say() = %q, %v", m.Text(), err)
+	}
+}
+
+// callElsewhere returns a process without calls, and a thread that has one in another process, which handles the
+// commands about it.
+func callElsewhere(t *testing.T, handle func(context.Context, *persistence.Store, persistence.Command) (json.RawMessage, error)) (*Calls, persistence.Key) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
 	url := persistencetest.PostgresURL(t)
 	other := persistencetest.Open(t, url, persistence.Options{Instance: "other"})
 	here := persistencetest.Open(t, url, persistence.Options{Instance: "here"})
@@ -112,15 +144,15 @@ func TestForgetCallThatHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	handling := task.Go(func() {
-		_ = other.HandleCommands(ctx, func(context.Context, persistence.Command) (json.RawMessage, error) {
-			return json.RawMessage(`{"missing":true}`), nil
+		_ = other.HandleCommands(ctx, func(ctx context.Context, c persistence.Command) (json.RawMessage, error) {
+			return handle(ctx, other, c)
 		})
+	})
+	t.Cleanup(func() {
+		cancel()
+		<-handling
 	})
 	calls, _ := bareCalls()
 	calls.cfg.Store = here
-	if err := calls.Forget(ctx, key); err != nil {
-		t.Errorf("Forget() = %v", err)
-	}
-	cancel()
-	<-handling
+	return calls, key
 }

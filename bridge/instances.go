@@ -42,75 +42,89 @@ type reply struct {
 
 var errUnreachable = &Error{Code: CodeUnreachable, Message: "Another process of this server has the call and does not answer. Try again."}
 
-// instances are the other processes on this database.
-type instances struct{ store *persistence.Store }
-
-// elsewhere finds the thread's call on another instance.
-func (o instances) elsewhere(ctx context.Context, key persistence.Key) (rec persistence.CallRecord, ok bool, err error) {
-	rec, err = o.store.LiveCall(ctx, key)
-	return o.ofOthers(rec, err)
-}
-
-// elsewhereByID is elsewhere for a call of the owner.
-func (o instances) elsewhereByID(ctx context.Context, owner, id string) (rec persistence.CallRecord, ok bool, err error) {
-	rec, err = o.store.Call(ctx, owner, id)
-	return o.ofOthers(rec, err)
-}
-
-func (o instances) ofOthers(rec persistence.CallRecord, err error) (persistence.CallRecord, bool, error) {
-	if errors.Is(err, persistence.ErrNotFound) {
-		return rec, false, nil
+// ask has another instance carry out a command about a call: the thread's or, if q names one, the owner's with that id.
+// asked is false if no other instance has it.
+func (c *Calls) ask(ctx context.Context, key persistence.Key, kind string, q question) (r reply, asked bool, err error) {
+	store := c.cfg.Store
+	var rec persistence.CallRecord
+	switch {
+	case q.CallID == "" && c.find(key) == nil:
+		rec, err = store.LiveCall(ctx, key)
+	case q.CallID != "" && c.ofOwner(key.Owner, q.CallID) == nil:
+		rec, err = store.Call(ctx, key.Owner, q.CallID)
+	default:
+		return reply{}, false, nil
 	}
-	return rec, err == nil && rec.EndedAt == nil && rec.Instance != "" && rec.Instance != o.store.Instance(), err
-}
-
-// ask has the instance of a call carry out a command.
-func (o instances) ask(ctx context.Context, rec persistence.CallRecord, kind string, q question) (reply, error) {
+	switch {
+	case errors.Is(err, persistence.ErrNotFound):
+		return reply{}, false, nil
+	case err != nil, rec.EndedAt != nil, rec.Instance == "", rec.Instance == store.Instance():
+		return reply{}, false, err
+	}
 	q.CallID = rec.ID
 	body, err := json.Marshal(q)
 	if err != nil {
-		return reply{}, fmt.Errorf("encode command: %w", err)
+		return reply{}, true, fmt.Errorf("encode command: %w", err)
 	}
-	answer, err := o.store.Ask(ctx, persistence.Command{
+	answer, err := store.Ask(ctx, persistence.Command{
 		Instance: rec.Instance, Key: persistence.Key{Owner: rec.Owner, Thread: rec.ThreadID}, Kind: kind, Body: body,
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return reply{}, errUnreachable
+		return reply{}, true, errUnreachable
 	}
 	if errors.Is(err, persistence.ErrGone) {
-		if _, err := o.store.Recover(ctx); err != nil { // this ends the call
-			return reply{}, err
+		if _, err := store.Recover(ctx); err != nil { // this ends the call
+			return reply{}, true, err
 		}
 		err = fmt.Errorf("ask for call: %w", persistence.ErrNotFound)
 	}
 	if err != nil {
-		return reply{}, err
+		return reply{}, true, err
 	}
-	var r reply
 	switch err := json.Unmarshal(answer, &r); {
 	case err != nil:
-		return reply{}, fmt.Errorf("decode answer of another instance: %w", err)
+		return reply{}, true, fmt.Errorf("decode answer of another instance: %w", err)
 	case r.Missing:
-		return reply{}, fmt.Errorf("ask for call: %w", persistence.ErrNotFound)
+		return reply{}, true, fmt.Errorf("ask for call: %w", persistence.ErrNotFound)
 	case r.Error != nil:
-		return reply{}, r.Error
+		return reply{}, true, r.Error
 	}
-	return r, nil
+	return r, true, nil
 }
 
 // clear frees the thread of a call on another instance, for a takeover or because the call is
 // waiting for its browser.
-func (o instances) clear(ctx context.Context, key persistence.Key, takeover bool) error {
-	rec, ok, err := o.elsewhere(ctx, key)
-	if err != nil || !ok {
-		return err
-	}
+func (c *Calls) clear(ctx context.Context, key persistence.Key, takeover bool) error {
 	kind := commandFree
 	if takeover {
 		kind = commandTakeOver
 	}
-	if _, err := o.ask(ctx, rec, kind, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
+	if _, _, err := c.ask(ctx, key, kind, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return err
 	}
 	return nil
+}
+
+// Hangup ends a call, on any instance, and returns when everything in it is saved; while the
+// database is unavailable it waits up to 10 s for that. persistence.ErrNotFound means that the call
+// does not exist or belongs to another owner.
+func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
+	if _, asked, err := c.ask(ctx, persistence.Key{Owner: owner}, commandHangup, question{CallID: callID}); asked || err != nil {
+		return err
+	}
+	return endHere(ctx, c.ofOwner(owner, callID), EndHangup)
+}
+
+// endHere ends a call of this process; nil means that there is none.
+func endHere(ctx context.Context, live *call, reason EndReason) error {
+	if live == nil {
+		return fmt.Errorf("hang up call: %w", persistence.ErrNotFound)
+	}
+	live.stop(reason)
+	select {
+	case <-live.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("hang up call: %w", context.Cause(ctx))
+	}
 }

@@ -18,13 +18,8 @@ import (
 // exist, is ending or belongs to another owner; *Error is about the offer, or says that the call's instance does not
 // answer.
 func (c *Calls) Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error) {
-	if c.ofOwner(owner, callID) == nil {
-		if rec, ok, err := c.others().elsewhereByID(ctx, owner, callID); err != nil {
-			return "", err
-		} else if ok {
-			r, err := c.others().ask(ctx, rec, commandReconnect, question{Offer: offer})
-			return r.Answer, err
-		}
+	if r, asked, err := c.ask(ctx, persistence.Key{Owner: owner}, commandReconnect, question{CallID: callID, Offer: offer}); asked || err != nil {
+		return r.Answer, err
 	}
 	return c.reconnectHere(ctx, owner, callID, offer)
 }
@@ -80,10 +75,8 @@ func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (s
 // waits up to 30 s for that, since a text turn takes its history from the database; then the error is an *Error with
 // CodeStorageFull.
 func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
-	if c.find(key) == nil {
-		if err := c.others().clear(ctx, key, false); err != nil {
-			return err
-		}
+	if err := c.clear(ctx, key, false); err != nil {
+		return err
 	}
 	return c.freeAndSave(ctx, key)
 }

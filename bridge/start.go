@@ -143,7 +143,7 @@ func (c *Calls) connect(ctx context.Context, incoming *call, start Start, patch 
 		}
 	}()
 	if start.ThreadID != "" {
-		if err := c.others().clear(ctx, incoming.key, start.Takeover); err != nil {
+		if err := c.clear(ctx, incoming.key, start.Takeover); err != nil {
 			return "", err
 		}
 	}

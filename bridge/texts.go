@@ -15,18 +15,20 @@ import (
 // again. Errors: *Error with CodeNoCall, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
 func (c *Calls) Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (persistence.Message, error) {
 	key := persistence.Key{Owner: owner, Thread: threadID}
-	if c.find(key) == nil {
-		if rec, ok, err := c.others().elsewhere(ctx, key); err != nil {
+	in := textOf(messageID, text)
+	r, asked, err := c.ask(ctx, key, commandSay, question{MessageID: in.MessageID, Text: text, ImageIDs: imageIDs})
+	switch {
+	case err != nil:
+		// The other process may have saved it before it died: who is told to try again would say it twice.
+		m, missing := c.cfg.Store.Message(ctx, key, in.MessageID)
+		if missing != nil {
 			return persistence.Message{}, err
-		} else if ok {
-			r, err := c.others().ask(ctx, rec, commandSay, question{MessageID: messageID, Text: text, ImageIDs: imageIDs})
-			if err != nil || r.Message == nil {
-				return persistence.Message{}, err
-			}
-			return *r.Message, nil
 		}
+		return m, nil
+	case asked && r.Message != nil:
+		return *r.Message, nil
 	}
-	return c.sayHere(ctx, key, textOf(messageID, text), imageIDs)
+	return c.sayHere(ctx, key, in, imageIDs)
 }
 
 // textOf returns the input for a text typed now, with a new id if it has none.
@@ -118,16 +120,11 @@ func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.Ser
 // Interrupt stops what the thread's call is doing: its answer, its audio, and its tools. stopped is false if there was
 // nothing to stop.
 func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error) {
-	if c.find(key) == nil {
-		if rec, ok, err := c.others().elsewhere(ctx, key); err != nil {
-			return false, err
-		} else if ok {
-			r, err := c.others().ask(ctx, rec, commandInterrupt, question{})
-			if errors.Is(err, persistence.ErrNotFound) {
-				err = nil
-			}
-			return r.Stopped, err
+	if r, asked, err := c.ask(ctx, key, commandInterrupt, question{}); asked || err != nil {
+		if errors.Is(err, persistence.ErrNotFound) {
+			err = nil
 		}
+		return r.Stopped, err
 	}
 	return c.interruptHere(ctx, key)
 }
@@ -152,14 +149,8 @@ func (c *Calls) interruptHere(ctx context.Context, key persistence.Key) (stopped
 
 // Forget makes the model in the thread's call, if there is one, forget what was said so far.
 func (c *Calls) Forget(ctx context.Context, key persistence.Key) error {
-	if c.find(key) == nil {
-		if rec, ok, err := c.others().elsewhere(ctx, key); err != nil {
-			return err
-		} else if ok {
-			if _, err := c.others().ask(ctx, rec, commandForget, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
-				return err
-			}
-		}
+	if _, _, err := c.ask(ctx, key, commandForget, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
+		return err
 	}
 	c.forgetHere(key)
 	return nil

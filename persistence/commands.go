@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// commandLife is how long a command may wait if the sender has no deadline.
-	commandLife = 10 * time.Second
+	// commandLife is how long a command may wait if the sender has no deadline: what takes long where the call is, such
+	// as a text while its upstream is being replaced, must not fail because of where it was asked for.
+	commandLife = 30 * time.Second
 	// commandPoll is how often a process looks for commands whose notifications were lost.
 	commandPoll = 5 * time.Second
 	// answerPoll is the same for answers.
