@@ -112,7 +112,7 @@ func (t tree) check(d document) []string {
 func (t tree) hasKey(name string) bool {
 	path, ours := strings.CutPrefix(name, "VOICEBRIDGE_")
 	for part := range strings.SplitSeq(strings.ToLower(path), "__") {
-		ours = ours && strings.Contains(t.sources, "`koanf:\""+part+"\"`")
+		ours = ours && strings.Contains(t.sources, "koanf:\""+part+"\"")
 	}
 	return ours
 }

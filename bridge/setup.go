@@ -83,10 +83,7 @@ func (s *setup) answerBrowser(ctx context.Context) error {
 // dial creates the first upstream session, and reads the history.
 func (s *setup) dial(ctx context.Context) error {
 	c, cfg := s.call, &s.calls.cfg
-	var err error
-	if s.dialer.Creation, err = cfg.Session.Creation(); err != nil {
-		return fmt.Errorf("build session: %w", err)
-	}
+	s.dialer.Creation = cfg.Session.Creation()
 	l, err := s.dialer.Dial(ctx, 1, s.readHistory, func(rec persistence.UpstreamLeg) error {
 		s.record.UpstreamCallID = rec.UpstreamID
 		return s.save(ctx, rec)

@@ -32,8 +32,7 @@ func FunctionCallOutput(eventID, itemID, callID, output string) []byte {
 	return ItemCreate(eventID, Item{ID: itemID, Type: ItemFunctionCallOutput, CallID: callID, Output: output}, "")
 }
 
-// SessionUpdate builds session.update. session is a Session or anything else that encodes to the JSON of one, such as a
-// json.RawMessage or a map. It panics if session cannot be encoded.
+// SessionUpdate builds session.update. session encodes to a session object. It panics if session cannot be encoded.
 func SessionUpdate(eventID string, session any) []byte {
 	return clientEvent{Type: TypeSessionUpdate, EventID: eventID, Session: session}.bytes()
 }

@@ -63,8 +63,6 @@ type Client struct {
 	SafetyIdentifier string
 	// Timeout limits one request; zero means 20 s.
 	Timeout time.Duration
-	// Header holds further headers; may be nil.
-	Header http.Header
 }
 
 // Call is a created call.
@@ -189,9 +187,6 @@ func (c *Client) post(ctx context.Context, below, contentType string, body []byt
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address(below), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
-	}
-	for k, v := range c.Header {
-		req.Header[http.CanonicalHeaderKey(k)] = v
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)

@@ -36,9 +36,8 @@ const (
 	maxOfferSize = 64 << 10
 	// maxAnswerSize is the largest answer that Accept reads.
 	maxAnswerSize = 256 << 10
-	// defaultMaxMessageSize is what a browser leg accepts and announces if Config.MaxMessageSize is 0. Chrome announces
-	// the same.
-	defaultMaxMessageSize = 256 << 10
+	// maxBrowserMessage is the largest message that a browser leg accepts and announces. Chrome announces the same.
+	maxBrowserMessage = 256 << 10
 	// highWater is the buffered amount above which Send waits.
 	highWater = 1 << 20
 
@@ -63,9 +62,6 @@ type Config struct {
 	ICEServers []ICEServer
 	// Loopback adds loopback candidates on both legs.
 	Loopback bool
-	// MaxMessageSize is the largest message in bytes that a browser leg's data channel accepts, at most the receive
-	// window (1 MiB); 0 means 256 KiB.
-	MaxMessageSize int
 	// Logger takes the log of peers and of Pion; nil discards it.
 	Logger *slog.Logger
 }
@@ -83,9 +79,6 @@ func (c Config) validate() error {
 	var errs []error
 	if c.UDPPort < 0 || c.UDPPort > 65535 {
 		errs = append(errs, fmt.Errorf("UDP port %d is not between 0 and 65535", c.UDPPort))
-	}
-	if c.MaxMessageSize < 0 || c.MaxMessageSize > receiveBufferSize {
-		errs = append(errs, fmt.Errorf("max message size %d is not between 0 and %d", c.MaxMessageSize, receiveBufferSize))
 	}
 	for _, ip := range c.PublicIPs {
 		if net.ParseIP(ip) == nil {
@@ -114,7 +107,6 @@ func (s ICEServer) validate() error {
 // API makes peers. Its methods are safe for concurrent use.
 type API struct {
 	log        *slog.Logger
-	maxMessage int
 	browser    webrtc.SettingEngine
 	upstream   webrtc.SettingEngine
 	network    *network

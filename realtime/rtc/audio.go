@@ -209,7 +209,7 @@ func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWrit
 	}
 	switch {
 	case kind == packetio.RTCPBufferPacket:
-		return reports{source, &p.in.stats}
+		return reports{source: source, stats: &p.in.stats}
 	case source == 0: // Chrome's probes of the bandwidth
 		return nowhere{}
 	}
@@ -228,15 +228,3 @@ func (a arrivals) Write(b []byte) (int, error) {
 	_, _ = a.unread.Write(b)
 	return len(b), nil
 }
-
-// nowhere is the buffer of a source that is not wanted.
-type nowhere struct{}
-
-// Write drops a packet.
-func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
-
-// Read has nothing to return.
-func (nowhere) Read([]byte) (int, error) { return 0, io.EOF }
-
-// Close implements [io.Closer].
-func (nowhere) Close() error { return nil }

@@ -48,7 +48,7 @@ func TestMessageSizes(t *testing.T) {
 			t.Errorf("%d bytes: %d bytes came, which differ", tt.size, len(got))
 		}
 	}
-	if n := p.offerer.MaxMessageSize(); n != defaultMaxMessageSize {
+	if n := p.offerer.MaxMessageSize(); n != maxBrowserMessage {
 		t.Errorf("limit %d", n)
 	}
 	if state := State(p.answerer.state.Load()); state != StateConnected {
@@ -85,7 +85,7 @@ func TestTrySend(t *testing.T) {
 		data []byte
 		want bool
 	}{
-		{"an event", []byte("2"), true}, {"nothing", nil, true}, {"too large", randomBytes(defaultMaxMessageSize + 1), false}, {"another", []byte("3"), true},
+		{"an event", []byte("2"), true}, {"nothing", nil, true}, {"too large", randomBytes(maxBrowserMessage + 1), false}, {"another", []byte("3"), true},
 	} {
 		if p.offerer.TrySend(tt.data) != tt.want {
 			t.Errorf("%s: TrySend() = %t", tt.name, !tt.want)

@@ -49,7 +49,6 @@ func TestConfig(t *testing.T) {
 		want string // part of the error
 	}{
 		{"port", Config{UDPPort: 70000}, "UDP port 70000"},
-		{"message size", Config{MaxMessageSize: 2 << 20}, "max message size"},
 		{"public IP", Config{PublicIPs: []string{"example.org"}}, `public IP "example.org"`},
 		{"ICE server", Config{ICEServers: []ICEServer{{URLs: []string{"http://x"}}}}, `ICE server "http://x"`},
 		{"TURN without credential", Config{ICEServers: []ICEServer{{URLs: []string{"turn:turn.example.org"}}}}, "credential"},

@@ -24,7 +24,7 @@ func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, stri
 	if err != nil {
 		return nil, "", fmt.Errorf("read offer: %w", err)
 	}
-	p, err := a.newPeer(legKind{name: "browser", settings: a.browser, config: a.leg, maxMessage: a.maxMessage, restarts: true}, h)
+	p, err := a.newPeer(legKind{name: "browser", settings: a.browser, config: a.leg, maxMessage: maxBrowserMessage, restarts: true}, h)
 	if err != nil {
 		return nil, "", err
 	}

@@ -57,7 +57,7 @@ type Handlers struct {
 	// Message takes one data-channel message, text or binary, and owns the slice. It is never called after StateClosed
 	// was reported. While it runs, the remote's next messages wait in the receive window.
 	Message func(data []byte)
-	// TooLarge is called in place of Message for a message above our limit (Config.MaxMessageSize), which was dropped.
+	// TooLarge is called in place of Message for a message above our limit, which was dropped.
 	// size is in bytes.
 	TooLarge func(size int)
 	// Open is called when the data channel opens, before the first Message.

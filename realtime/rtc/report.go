@@ -138,6 +138,8 @@ func (s *senderStats) report(ssrc uint32, receptions []rtcp.ReceptionReport, now
 // reports takes the RTCP of one source of the remote. It keeps nothing but the time of sender reports: a buffer would
 // fill up, or need a goroutine that empties it.
 type reports struct {
+	nowhere
+
 	source uint32
 	stats  *receiverStats
 }
@@ -158,8 +160,14 @@ func (r reports) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// nowhere is the buffer of a source that is not wanted.
+type nowhere struct{}
+
+// Write drops a packet.
+func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
+
 // Read has nothing to return.
-func (reports) Read([]byte) (int, error) { return 0, io.EOF }
+func (nowhere) Read([]byte) (int, error) { return 0, io.EOF }
 
 // Close implements [io.Closer].
-func (reports) Close() error { return nil }
+func (nowhere) Close() error { return nil }

@@ -43,14 +43,11 @@ func New(cfg Config) (*API, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("check rtc config: %w", err)
 	}
-	if cfg.MaxMessageSize == 0 {
-		cfg.MaxMessageSize = defaultMaxMessageSize
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		log: cfg.Logger, maxMessage: cfg.MaxMessageSize, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: new(network),
+		log: cfg.Logger, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: new(network),
 		public: cfg.PublicIPs, candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
 	}
 	if err := a.build(cfg); err != nil {
@@ -122,7 +119,7 @@ func (a *API) commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 }
 
 func (a *API) browserSettings(cfg Config) webrtc.SettingEngine {
-	s := a.commonSettings(cfg, a.maxMessage)
+	s := a.commonSettings(cfg, maxBrowserMessage)
 	s.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6})
 	s.SetIPFilter(reachable)
 	if a.mux != nil {

@@ -11,17 +11,18 @@ import (
 
 // Creation returns the session object for creating a call: what is fixed for its whole life, and
 // nothing that lets the model answer.
-func (d Defaults) Creation() ([]byte, error) {
-	return json.Marshal(realtime.Session{
-		Type: "realtime", Model: d.Model, OutputModalities: []string{"audio"},
-		Audio: &realtime.Audio{Input: &realtime.AudioInput{TurnDetection: realtime.Null[realtime.TurnDetection]()}},
+func (d Defaults) Creation() []byte {
+	return encode(sessionObject{
+		Type: "realtime", Model: d.Model, Modalities: json.RawMessage(`["audio"]`),
+		Audio: &sessionAudio{Input: &sessionInput{Turns: json.RawMessage("null")}},
 	})
 }
 
-// sessionObject is the session in a session.update. Parts that come from a client are passed on
+// sessionObject is a session as it is created or in a session.update. Parts that come from a client are passed on
 // unchanged.
 type sessionObject struct {
 	Type         string          `json:"type"`
+	Model        string          `json:"model,omitempty"` // fixed at the creation
 	Instructions *string         `json:"instructions,omitempty"`
 	Audio        *sessionAudio   `json:"audio,omitempty"`
 	Tools        []realtime.Tool `json:"tools,omitzero"`

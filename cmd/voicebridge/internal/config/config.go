@@ -129,14 +129,14 @@ type Realtime struct {
 // TurnDetection decides when the caller's turn is over. The fields are those of the Realtime API,
 // which provides the defaults.
 type TurnDetection struct {
-	Type              string   `koanf:"type"`                // server_vad, semantic_vad, none: push to talk
-	Threshold         *float64 `koanf:"threshold"`           // server_vad, 0 to 1
-	PrefixPaddingMS   *int     `koanf:"prefix_padding_ms"`   // server_vad
-	SilenceDurationMS *int     `koanf:"silence_duration_ms"` // server_vad
-	IdleTimeoutMS     *int     `koanf:"idle_timeout_ms"`     // server_vad
-	Eagerness         string   `koanf:"eagerness"`           // semantic_vad: low, medium, high, auto
-	CreateResponse    *bool    `koanf:"create_response"`
-	InterruptResponse *bool    `koanf:"interrupt_response"`
+	Type              string   `koanf:"type" json:"type"`                                         // server_vad, semantic_vad, none: push to talk
+	Threshold         *float64 `koanf:"threshold" json:"threshold,omitempty"`                     // server_vad, 0 to 1
+	PrefixPaddingMS   *int     `koanf:"prefix_padding_ms" json:"prefix_padding_ms,omitempty"`     // server_vad
+	SilenceDurationMS *int     `koanf:"silence_duration_ms" json:"silence_duration_ms,omitempty"` // server_vad
+	IdleTimeoutMS     *int     `koanf:"idle_timeout_ms" json:"idle_timeout_ms,omitempty"`         // server_vad
+	Eagerness         string   `koanf:"eagerness" json:"eagerness,omitempty"`                     // semantic_vad: low, medium, high, auto
+	CreateResponse    *bool    `koanf:"create_response" json:"create_response,omitempty"`
+	InterruptResponse *bool    `koanf:"interrupt_response" json:"interrupt_response,omitempty"`
 }
 
 // The types of turn detection.

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"voicebridge/realtime"
 	"voicebridge/web"
 	"voicebridge/web/access"
 )
@@ -77,10 +76,7 @@ func (t TurnDetection) Object() string {
 	if t.Type == pushToTalk {
 		return "null"
 	}
-	raw, _ := json.Marshal(realtime.TurnDetection{ // nothing in it can fail to encode
-		Type: t.Type, Threshold: t.Threshold, PrefixPaddingMS: t.PrefixPaddingMS, SilenceDurationMS: t.SilenceDurationMS,
-		IdleTimeoutMS: t.IdleTimeoutMS, Eagerness: t.Eagerness, CreateResponse: t.CreateResponse, InterruptResponse: t.InterruptResponse,
-	})
+	raw, _ := json.Marshal(t) // nothing in it can fail to encode
 	return string(raw)
 }
 
