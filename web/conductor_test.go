@@ -160,6 +160,8 @@ func TestConductorToolResults(t *testing.T) {
 			if f := app.next(); f.Type != typeError || f.problem.Code != "unknown_call" && (f.problem.Code != "already_answered" || name == "never") {
 				t.Errorf("a late result is answered with %s", f.line())
 			}
+			app.say(" ")
+			app.want("error empty_message") // and nothing before it
 		})
 	}
 }

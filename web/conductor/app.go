@@ -59,7 +59,8 @@ func (a *app) take(ctx context.Context, kind websocket.MessageType, message io.R
 	if err := a.refuse(refused); err != nil {
 		return err
 	}
-	if !prevented(a.cfg.Explain(refused)) || a.sessions.undelivered(a.session) > 0 {
+	_, ofCall := errors.AsType[*chat.CallError](refused)
+	if ofCall || !prevented(a.cfg.Explain(refused)) || a.sessions.undelivered(a.session) > 0 {
 		return nil
 	}
 	// The app may have shown itself as thinking, and no turn will end that.
