@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"voicebridge/toolkit"
 )
 
@@ -41,42 +43,67 @@ func TestOddAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var sessions atomic.Int32
-			next := newHTTPHandler(t)
-			h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				r.Body = io.NopCloser(bytes.NewReader(body))
-				switch {
-				case bytes.Contains(body, []byte(`"server/discover"`)):
-					http.NotFound(w, r)
-				case bytes.Contains(body, []byte(`"name":"echo"`)):
-					w.Header().Set("Content-Type", c.kind)
-					w.WriteHeader(c.status)
-					_, _ = io.WriteString(w, c.answer)
-				default:
-					if bytes.Contains(body, []byte(`"initialize"`)) {
-						sessions.Add(1)
-					}
-					next.ServeHTTP(w, r)
-				}
-			}))
-			b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url}})
-			steps := 0
-			other := toolkit.Drain(b.router.Call(t.Context(), toolkit.Call{Name: "s__progress"}), func(toolkit.Chunk) {
-				if steps++; steps != 3 {
-					return
-				}
-				if result := b.call(t, "s__echo", `{"text":"x"}`); !strings.Contains(result.Error, c.want) {
-					t.Errorf("got %.1000s\n%s", result.Error, b.log)
-				}
-				if result := b.call(t, "s__release", ""); result.Failed() {
-					t.Errorf("the next call: %s", result.Error)
-				}
-			})
-			if other.Model != "progressed" || sessions.Load() != 1 {
-				t.Errorf("in %d sessions, the other call got %+v", sessions.Load(), other)
-			}
+			checkOdd(t, TypeHTTP, newHTTPHandler(t), func(w http.ResponseWriter) {
+				w.Header().Set("Content-Type", c.kind)
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.answer)
+			}, c.want)
 		})
+	}
+}
+
+// TestOddAnswersOverSSE has servers of the older transport that do not accept one call.
+func TestOddAnswersOverSSE(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer func(http.ResponseWriter)
+		want   string
+	}{
+		"a status":  {func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, "500 Internal Server Error"},
+		"no answer": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, "EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := newTestServer()
+			checkOdd(t, TypeSSE, mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil), c.answer, c.want)
+		})
+	}
+}
+
+// checkOdd checks that an odd answer to a call fails it with the error want, and nothing else.
+func checkOdd(t *testing.T, kind string, next http.Handler, odd func(http.ResponseWriter), want string) {
+	t.Helper()
+	var sessions atomic.Int32
+	h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		switch {
+		case bytes.Contains(body, []byte(`"server/discover"`)):
+			http.NotFound(w, r)
+		case bytes.Contains(body, []byte(`"name":"echo"`)):
+			odd(w)
+		default:
+			if bytes.Contains(body, []byte(`"initialize"`)) {
+				sessions.Add(1)
+			}
+			next.ServeHTTP(w, r)
+		}
+	}))
+	b := open(t, map[string]Server{"s": {Type: kind, URL: h.url}})
+	steps := 0
+	other := toolkit.Drain(b.router.Call(t.Context(), toolkit.Call{Name: "s__progress"}), func(toolkit.Chunk) {
+		if steps++; steps != 3 {
+			return
+		}
+		if result := b.call(t, "s__echo", `{"text":"x"}`); !strings.Contains(result.Error, want) {
+			t.Errorf("got %.1000s\n%s", result.Error, b.log)
+		}
+		if result := b.call(t, "s__release", ""); result.Failed() {
+			t.Errorf("the next call: %s", result.Error)
+		}
+	})
+	if other.Model != "progressed" || sessions.Load() != 1 {
+		t.Errorf("in %d sessions, the other call got %+v", sessions.Load(), other)
 	}
 }
 

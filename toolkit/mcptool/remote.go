@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -91,7 +92,21 @@ type lasting struct {
 // Connect implements [mcp.Transport]. The end of ctx still ends the attempt.
 func (l lasting) Connect(ctx context.Context) (mcp.Connection, error) {
 	defer context.AfterFunc(ctx, l.remote.cancel)()
-	return l.Transport.Connect(l.remote.open)
+	connection, err := l.Transport.Connect(l.remote.open)
+	return forgiving{connection}, err
+}
+
+// forgiving is a connection of the SDK's SSE transport. There, a message that the server refuses would end the
+// session with all its calls.
+type forgiving struct{ mcp.Connection }
+
+// Write implements [mcp.Connection].
+func (f forgiving) Write(ctx context.Context, message jsonrpc.Message) error {
+	err := f.Connection.Write(ctx, message)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", &jsonrpc.Error{Code: codeNoAnswer, Message: "send"}, err)
+	}
+	return err
 }
 
 // explain says what to do about an answer 401 or 403, of which the SDK gives the status only.

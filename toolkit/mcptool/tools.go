@@ -154,6 +154,9 @@ func (s *server) allows(name string) bool {
 }
 
 func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
+	if t.Name == "" {
+		return nil, errors.New("it has no name")
+	}
 	parameters, err := objectSchema(t.InputSchema)
 	if err != nil {
 		return nil, err
