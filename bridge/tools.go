@@ -88,7 +88,7 @@ func (r *toolRunner) start(tc toolkit.Call, question string) {
 	r.cancels[tc.ID] = cancel
 	r.running.Go(func() {
 		defer cancel()
-		result := toolkit.Drain(r.router.Call(ctx, tc), func(chunk toolkit.Chunk) {
+		result := r.router.Call(ctx, tc, func(chunk toolkit.Chunk) {
 			if chunk.MessageID != "" {
 				r.post(session.ToolProgress{CallID: tc.ID, Chunk: chunk}) // a fact
 				return

@@ -35,7 +35,7 @@ func (b *bench) askCall(id, question string) toolkit.Call {
 func (b *bench) ask(ctx context.Context, call toolkit.Call) (toolkit.Result, []toolkit.Chunk) {
 	b.t.Helper()
 	var progress []toolkit.Chunk
-	result := toolkit.Drain(b.asker().Call(ctx, call), func(c toolkit.Chunk) { progress = append(progress, c) })
+	result := b.asker().Call(ctx, call, func(c toolkit.Chunk) { progress = append(progress, c) })
 	return result, progress
 }
 
@@ -178,7 +178,7 @@ func TestAskAgentTwice(t *testing.T) {
 		}}
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		first := make(chan toolkit.Result, 1)
-		go func() { first <- toolkit.Drain(b.asker().Call(t.Context(), b.askCall("fc_1", "One?")), nil) }()
+		go func() { first <- b.asker().Call(t.Context(), b.askCall("fc_1", "One?"), nil) }()
 		<-began
 		if result, _ := b.ask(t.Context(), b.askCall("fc_2", "Two?")); !strings.Contains(result.Error, "the agent is busy") {
 			t.Errorf("the second result is %+v", result)
@@ -219,7 +219,7 @@ func TestAskAgentEnds(t *testing.T) {
 				ended := make(chan toolkit.Result, 1)
 				begun := time.Now()
 				go func() {
-					ended <- toolkit.Drain(b.asker().Call(ctx, b.askCall("fc_1", "How many?")), func(c toolkit.Chunk) {
+					ended <- b.asker().Call(ctx, b.askCall("fc_1", "How many?"), func(c toolkit.Chunk) {
 						if strings.Contains(string(c.Data), "So far") {
 							answered <- struct{}{}
 						}
@@ -272,7 +272,7 @@ func TestAskAgentAsks(t *testing.T) {
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	risky, ran := counted("risky")
 	b := start(t, store, asks(t, deltas(calls("a", "risky", "{}"), says("Done.")), risky))
-	result := toolkit.Drain(b.asker().Call(t.Context(), b.askCall("fc_1", "Do it?")), func(c toolkit.Chunk) {
+	result := b.asker().Call(t.Context(), b.askCall("fc_1", "Do it?"), func(c toolkit.Chunk) {
 		if !strings.Contains(string(c.Data), `"approval"`) {
 			return
 		}

@@ -212,7 +212,7 @@ func (r *round) start(c *call) {
 	t.side.Go(func() {
 		r.slots <- struct{}{}
 		defer func() { <-r.slots }()
-		result := toolkit.Drain(t.router.Call(t.ctx, asked), func(chunk toolkit.Chunk) { r.events <- toolEvent{call: c, chunk: chunk} })
+		result := t.router.Call(t.ctx, asked, func(chunk toolkit.Chunk) { r.events <- toolEvent{call: c, chunk: chunk} })
 		r.events <- toolEvent{call: c, result: &result}
 	})
 }

@@ -47,7 +47,7 @@ func TestDefaults(t *testing.T) {
 			if err := r.Add(Entry{Tool: recorder{c.schema}, Executor: ExecutorMCP}); err != nil {
 				t.Fatal(err)
 			}
-			got := Drain(NewRouter(r, RouterConfig{}).Call(t.Context(), Call{Name: "heard", Arguments: c.arguments}), nil)
+			got := NewRouter(r, RouterConfig{}).Call(t.Context(), Call{Name: "heard", Arguments: c.arguments}, nil)
 			if string(got.Output) != c.want || got.Error != c.err {
 				t.Errorf("got %s, %q", got.Output, got.Error)
 			}

@@ -47,16 +47,8 @@ func Example() {
 	router := toolkit.NewRouter(registry, toolkit.RouterConfig{})
 	for _, arguments := range []string{`{"name":"Ada"}`, `{}`} {
 		call := toolkit.Call{ID: "call_1", Name: "greet", Arguments: arguments}
-		for chunk, err := range router.Call(context.Background(), call) {
-			switch {
-			case err != nil:
-				panic(err)
-			case chunk.Result != nil:
-				fmt.Println("failed:", chunk.Result.Failed())
-			default:
-				fmt.Println(chunk.Message)
-			}
-		}
+		result := router.Call(context.Background(), call, func(progress toolkit.Chunk) { fmt.Println(progress.Message) })
+		fmt.Println("failed:", result.Failed())
 	}
 	// Output:
 	// Looking up the name

@@ -3,7 +3,6 @@ package toolkit
 import (
 	"encoding/json"
 	"fmt"
-	"iter"
 	"strings"
 	"unicode/utf8"
 )
@@ -34,29 +33,4 @@ func sanitizeProgress(c Chunk) Chunk {
 	}
 	c.Data = Mask(c.Data)
 	return c
-}
-
-// Drain reads a call's sequence to its end and returns its result. Progress goes to onProgress,
-// which may be nil. A sequence with an error, or without a result, is a failure. Of several
-// successes the last counts; the first failure is final.
-func Drain(seq iter.Seq2[Chunk, error], onProgress func(Chunk)) Result {
-	var last *Result
-	for c, err := range seq {
-		switch {
-		case err != nil:
-			return Result{Error: Cut(err.Error(), maxErrorRunes)}
-		case c.Result == nil:
-			if onProgress != nil {
-				onProgress(c)
-			}
-		case c.Result.Failed():
-			return *c.Result
-		default:
-			last = c.Result
-		}
-	}
-	if last == nil {
-		return Result{Error: "the tool ended without a result"}
-	}
-	return *last
 }

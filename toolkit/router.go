@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -78,63 +76,46 @@ func NewRouter(registry *Registry, config RouterConfig) *Router {
 	return &Router{registry: registry, config: config, log: cmp.Or(config.Logger, slog.New(slog.DiscardHandler))}
 }
 
-// ErrReused means that a call's sequence was used twice: a call runs once.
-var ErrReused = errors.New("the tool call's sequence was used before")
-
-// Call runs one call. The sequence yields progress as it comes and ends with exactly one chunk that
-// has a Result. Whatever goes wrong becomes such a result, in words for the model: an unknown tool,
-// malformed arguments, a violated schema, a timeout, a panic, a cancelled ctx, an error of the
-// tool. The sequence has an error only if it is used twice ([ErrReused]).
+// Call runs one call and returns its result. Progress goes to onProgress as it comes; nil drops it. Whatever
+// goes wrong becomes the result, in words for the model: an unknown tool, malformed arguments, a violated
+// schema, a timeout, a panic, a cancelled ctx, an error of the tool.
 //
-// If a tool yields several successes, the last counts; a failure is final. A consumer that stops
-// early ends the tool.
+// If a tool yields several successes, the last counts; a failure is final.
 //
 // The tool runs in its own goroutine. If it ignores its ctx, it is abandoned half a second after
 // its time is up: the call is answered, but the goroutine and what it holds stay until the tool
 // returns.
-func (r *Router) Call(ctx context.Context, call Call) iter.Seq2[Chunk, error] {
-	var used atomic.Bool
-	return func(yield func(Chunk, error) bool) {
-		if used.Swap(true) {
-			yield(Chunk{}, ErrReused)
-			return
-		}
-		started := time.Now()
-		result, ending, stopped := r.run(ctx, call, yield)
-		took := time.Since(started)
-		r.report(call, result, stopped, took)
-		if r.config.Observe != nil {
-			entry, _ := r.registry.Lookup(call.Name)
-			r.config.Observe(Report{Call: call, Entry: entry, Ending: ending, Took: took})
-		}
-		if !stopped {
-			yield(Chunk{Result: &result}, nil)
-		}
+func (r *Router) Call(ctx context.Context, call Call, onProgress func(Chunk)) Result {
+	started := time.Now()
+	result, ending := r.run(ctx, call, onProgress)
+	took := time.Since(started)
+	r.report(call, result, took)
+	if r.config.Observe != nil {
+		entry, _ := r.registry.Lookup(call.Name)
+		r.config.Observe(Report{Call: call, Entry: entry, Ending: ending, Took: took})
 	}
+	return result
 }
 
-func (r *Router) report(call Call, result Result, stopped bool, took time.Duration) {
+func (r *Router) report(call Call, result Result, took time.Duration) {
 	attrs := []any{"tool", Cut(call.Name, MaxName), "tool_call_id", Cut(call.ID, MaxName), "call_id", call.CallID,
 		"thread_id", call.ThreadID, "took", took}
-	switch {
-	case stopped:
-		r.log.Info("tool call stopped by its consumer", attrs...)
-	case result.Failed():
+	if result.Failed() {
 		r.log.Warn("tool call failed", append(attrs, "error", MaskArguments(result.Error))...)
-	default:
-		r.log.Info("tool call done", append(attrs, "bytes", len(result.Output))...)
+		return
 	}
+	r.log.Info("tool call done", append(attrs, "bytes", len(result.Output))...)
 }
 
-// run returns the call's result and how it ended, or stopped if the consumer wants no more.
-func (r *Router) run(ctx context.Context, call Call, yield func(Chunk, error) bool) (result Result, ending Ending, stopped bool) {
+// run returns the call's result and how it ended.
+func (r *Router) run(ctx context.Context, call Call, onProgress func(Chunk)) (Result, Ending) {
 	tool, ok := r.registry.lookup(call.Name)
 	if !ok {
-		return Result{Error: r.unknown(call.Name)}, EndedFailed, false
+		return Result{Error: r.unknown(call.Name)}, EndedFailed
 	}
 	text, object, err := parseArguments(call.Arguments, r.config.MaxArguments)
 	if err != nil {
-		return Result{Error: err.Error()}, EndedFailed, false
+		return Result{Error: err.Error()}, EndedFailed
 	}
 	call.Arguments = text
 	timeout := r.config.Timeout
@@ -144,23 +125,24 @@ func (r *Router) run(ctx context.Context, call Call, yield func(Chunk, error) bo
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, timeoutError{timeout})
 	defer cancel()
 	if err := context.Cause(ctx); err != nil {
-		return Result{Error: endedBy(err)}, endingOf(err), false
+		return Result{Error: endedBy(err)}, endingOf(err)
 	}
 	x := startExecution(ctx, r.log, tool, call, object)
 	defer x.stop(cancel)
 	for {
 		c, more := x.next(ctx)
 		if !more {
-			result = r.finish(x.result(ctx))
-			if !result.Failed() {
-				return result, EndedDone, false
-			}
-			return result, endingOf(context.Cause(ctx)), false
+			break
 		}
-		if !yield(sanitizeProgress(c), nil) {
-			return Result{}, EndedCancelled, true
+		if onProgress != nil {
+			onProgress(sanitizeProgress(c))
 		}
 	}
+	result := r.finish(x.result(ctx))
+	if !result.Failed() {
+		return result, EndedDone
+	}
+	return result, endingOf(context.Cause(ctx))
 }
 
 // unknown lists the existing tools, so that the model can try again.

@@ -36,27 +36,9 @@ func routerOf(t *testing.T, config RouterConfig, tool *fakeTool) *Router {
 	return NewRouter(r, config)
 }
 
-// collect reads to the end and checks the contract: one result, at the end, no error.
-func collect(ctx context.Context, t *testing.T, router *Router, call Call) (progress []Chunk, result Result) {
-	t.Helper()
-	results := 0
-	for c, err := range router.Call(ctx, call) {
-		if err != nil {
-			t.Fatalf("the sequence has the error %v", err)
-		}
-		if results > 0 {
-			t.Fatal("there is a chunk after the result")
-		}
-		if c.Result == nil {
-			progress = append(progress, c)
-			continue
-		}
-		results++
-		result = *c.Result
-	}
-	if results != 1 {
-		t.Fatalf("got %d results, want exactly one", results)
-	}
+// collect runs a call and returns its progress, too.
+func collect(ctx context.Context, router *Router, call Call) (progress []Chunk, result Result) {
+	result = router.Call(ctx, call, func(c Chunk) { progress = append(progress, c) })
 	return progress, result
 }
 
@@ -134,7 +116,7 @@ func TestRouterAnswersEveryCallOnce(t *testing.T) {
 				tc.name = "tool"
 			}
 			router := routerOf(t, tc.config, &fakeTool{def: Definition{Name: "tool", Parameters: schema}, call: tc.call})
-			_, result := collect(tc.ctx, t, router, Call{Name: tc.name, Arguments: tc.arguments})
+			_, result := collect(tc.ctx, router, Call{Name: tc.name, Arguments: tc.arguments})
 			if !strings.Contains(result.Error, tc.err) || result.Failed() != (tc.err != "") || string(result.Output) != tc.output {
 				t.Errorf("got %+v (output %s), want error %q, output %s", result, result.Output, tc.err, tc.output)
 			}
@@ -163,7 +145,7 @@ func TestRouterPassesArguments(t *testing.T) {
 				yield(success(`1`), nil)
 			}})
 		sent := Call{ID: "call_1", Name: "tool", Arguments: in, Owner: "o", ThreadID: "t", CallID: "c"}
-		if _, result := collect(t.Context(), t, router, sent); result.Failed() {
+		if _, result := collect(t.Context(), router, sent); result.Failed() {
 			t.Fatal(result.Error)
 		}
 		sent.Arguments = want
@@ -180,7 +162,7 @@ func TestRouterCleansProgress(t *testing.T) {
 		Chunk{Message: strings.Repeat("ä", 1000), Percent: math.NaN(), Data: json.RawMessage(`{`)},
 		Chunk{Percent: 1e9, Data: json.RawMessage(`"` + strings.Repeat("x", 70<<10) + `"`)},
 		success(`1`))})
-	progress, _ := collect(t.Context(), t, router, Call{Name: "tool"})
+	progress, _ := collect(t.Context(), router, Call{Name: "tool"})
 	want := []Chunk{
 		{Message: "half", Percent: 50, Data: json.RawMessage(`{"status":"processing"}`)},
 		{Message: strings.Repeat("ä", 499) + "…"},
@@ -195,33 +177,12 @@ func TestRouterCutsWhatTheModelReceives(t *testing.T) {
 	t.Parallel()
 	router := routerOf(t, RouterConfig{MaxModel: 100}, &fakeTool{def: Definition{Name: "tool"},
 		call: yields(success(`"` + strings.Repeat("ä", 500) + `"`))})
-	_, result := collect(t.Context(), t, router, Call{Name: "tool"})
+	_, result := collect(t.Context(), router, Call{Name: "tool"})
 	if got := result.ForModel(); len(got) > 100 || !strings.HasSuffix(got, "[cut: the text has 1002 bytes]") {
 		t.Errorf("the model receives %q", got)
 	}
 	if len(result.Output) != 1002 {
 		t.Errorf("the output has %d bytes, want all 1002", len(result.Output))
-	}
-}
-
-func TestRouterSequenceIsSingleUse(t *testing.T) {
-	t.Parallel()
-	runs := 0
-	router := routerOf(t, RouterConfig{}, &fakeTool{def: Definition{Name: "tool"},
-		call: func(_ context.Context, _ Call, yield func(Chunk, error) bool) {
-			runs++
-			yield(success(`1`), nil)
-		}})
-	seq := router.Call(t.Context(), Call{Name: "tool"})
-	if result := Drain(seq, nil); result.Failed() {
-		t.Fatal(result.Error)
-	}
-	var errs []error
-	for _, err := range seq {
-		errs = append(errs, err)
-	}
-	if len(errs) != 1 || !errors.Is(errs[0], ErrReused) || runs != 1 {
-		t.Errorf("the second range gave %v, the tool ran %d times", errs, runs)
 	}
 }
 
@@ -274,7 +235,7 @@ func TestRouterTimeout(t *testing.T) {
 				router := routerOf(t, RouterConfig{Timeout: 10 * time.Second, Observe: func(r Report) { reports = append(reports, r) }},
 					&fakeTool{def: Definition{Name: "tool"}, timeout: tc.own, call: tc.call})
 				started := time.Now()
-				_, result := collect(t.Context(), t, router, Call{Name: "tool"})
+				_, result := collect(t.Context(), router, Call{Name: "tool"})
 				if took := time.Since(started); took != tc.took {
 					t.Errorf("took %v, want %v", took, tc.took)
 				}
@@ -306,49 +267,11 @@ func TestRouterCancelledInTheMiddle(t *testing.T) {
 					yield(Chunk{}, ctx.Err())
 				}
 			}})
-		var last *Result
-		for c, err := range router.Call(ctx, Call{Name: "tool"}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			last = c.Result
-			cancel(errors.New("the caller hung up"))
-		}
-		if last == nil || !strings.Contains(last.Error, "cancelled: the caller hung up") {
-			t.Errorf("got %+v", last)
+		result := router.Call(ctx, Call{Name: "tool"}, func(Chunk) { cancel(errors.New("the caller hung up")) })
+		if !strings.Contains(result.Error, "cancelled: the caller hung up") {
+			t.Errorf("got %+v", result)
 		}
 	})
-}
-
-func TestRouterConsumerStopsEarly(t *testing.T) {
-	t.Parallel()
-	for name, body := range map[string]func(){"break": func() {}, "panic": func() { panic("consumer") }} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ended := make(chan error, 1)
-			router := routerOf(t, RouterConfig{}, &fakeTool{def: Definition{Name: "tool"},
-				call: func(ctx context.Context, _ Call, yield func(Chunk, error) bool) {
-					for yield(Chunk{Message: "again"}, nil) {
-					}
-					ended <- ctx.Err()
-				}})
-			func() {
-				defer func() { _ = recover() }()
-				for range router.Call(t.Context(), Call{Name: "tool"}) {
-					body()
-					break
-				}
-			}()
-			select {
-			case err := <-ended: // the router waited for it
-				if !errors.Is(err, context.Canceled) {
-					t.Errorf("the tool's ctx has %v", err)
-				}
-			default:
-				t.Error("the tool still runs")
-			}
-		})
-	}
 }
 
 func TestRouterUncheckedToolGetsAnyObject(t *testing.T) {
@@ -361,47 +284,11 @@ func TestRouterUncheckedToolGetsAnyObject(t *testing.T) {
 	}
 	mustAdd(t, r, Entry{Tool: tool, Executor: ExecutorMCP, Unchecked: true})
 	router := NewRouter(r, RouterConfig{})
-	if _, result := collect(t.Context(), t, router, Call{Name: "tool", Arguments: `{}`}); result.Failed() {
+	if _, result := collect(t.Context(), router, Call{Name: "tool", Arguments: `{}`}); result.Failed() {
 		t.Error(result.Error)
 	}
-	if _, result := collect(t.Context(), t, router, Call{Name: "tool", Arguments: `[]`}); !result.Failed() {
+	if _, result := collect(t.Context(), router, Call{Name: "tool", Arguments: `[]`}); !result.Failed() {
 		t.Error("an array was accepted")
-	}
-}
-
-func TestDrain(t *testing.T) {
-	t.Parallel()
-	type pair struct {
-		chunk Chunk
-		err   error
-	}
-	for name, tc := range map[string]struct {
-		pairs    []pair
-		progress int
-		output   string
-		err      string
-	}{
-		"last success":          {pairs: []pair{{chunk: Chunk{}}, {chunk: success(`1`)}, {chunk: Chunk{}}, {chunk: success(`2`)}}, progress: 2, output: `2`},
-		"failure after success": {pairs: []pair{{chunk: success(`1`)}, {chunk: failure("no")}}, err: "no"},
-		"failure is final":      {pairs: []pair{{chunk: failure("no")}, {chunk: success(`1`)}}, err: "no"},
-		"progress only":         {pairs: []pair{{chunk: Chunk{Data: json.RawMessage(`{"status":"loading"}`)}}}, progress: 1, err: "without a result"},
-		"empty":                 {err: "without a result"},
-		"error":                 {pairs: []pair{{chunk: success(`1`)}, {err: errors.New("broken")}}, err: "broken"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			progress := 0
-			result := Drain(func(yield func(Chunk, error) bool) {
-				for _, p := range tc.pairs {
-					if !yield(p.chunk, p.err) {
-						return
-					}
-				}
-			}, func(Chunk) { progress++ })
-			if string(result.Output) != tc.output || !strings.Contains(result.Error, tc.err) || result.Failed() != (tc.err != "") || progress != tc.progress {
-				t.Errorf("got %+v and %d progress chunks", result, progress)
-			}
-		})
 	}
 }
 
@@ -411,7 +298,6 @@ func TestRouterReports(t *testing.T) {
 	for name, tc := range map[string]struct {
 		call   Call
 		tool   func(context.Context, Call, func(Chunk, error) bool)
-		leave  bool // the consumer, after the first chunk
 		cancel bool // the caller, before
 		want   Ending
 		known  bool
@@ -420,7 +306,6 @@ func TestRouterReports(t *testing.T) {
 		"failed":    {call: Call{Name: "tool"}, tool: yields(failure("no")), want: EndedFailed, known: true},
 		"unknown":   {call: Call{Name: "other"}, want: EndedFailed},
 		"arguments": {call: Call{Name: "tool", Arguments: "{"}, want: EndedFailed, known: true},
-		"stopped":   {call: Call{Name: "tool"}, tool: yields(Chunk{Message: "a"}, success(`1`)), leave: true, want: EndedCancelled, known: true},
 		"cancelled": {call: Call{Name: "tool"}, tool: yields(success(`1`)), cancel: true, want: EndedCancelled, known: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -432,11 +317,7 @@ func TestRouterReports(t *testing.T) {
 			if tc.cancel {
 				cancel()
 			}
-			for range router.Call(ctx, tc.call) {
-				if tc.leave {
-					break
-				}
-			}
+			router.Call(ctx, tc.call, nil)
 			if len(reports) != 1 || reports[0].Ending != tc.want || (reports[0].Entry.Tool != nil) != tc.known || reports[0].Call.Name != tc.call.Name {
 				t.Errorf("reported %+v, want %s", reports, tc.want)
 			}

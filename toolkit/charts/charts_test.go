@@ -35,9 +35,23 @@ func newRouter(tb testing.TB) *toolkit.Router {
 
 func run(tb testing.TB, router *toolkit.Router, name, arguments string) (progress []toolkit.Chunk, result toolkit.Result) {
 	tb.Helper()
-	result = toolkit.Drain(router.Call(tb.Context(), toolkit.Call{ID: "call", Name: name, Arguments: arguments}),
+	result = router.Call(tb.Context(), toolkit.Call{ID: "call", Name: name, Arguments: arguments},
 		func(c toolkit.Chunk) { progress = append(progress, c) })
 	return progress, result
+}
+
+// without runs a tool without a router.
+func without(t *testing.T, tool toolkit.Tool, arguments string) (result toolkit.Result) {
+	t.Helper()
+	for c, err := range tool.Call(t.Context(), toolkit.Call{Arguments: arguments}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Result != nil {
+			result = *c.Result
+		}
+	}
+	return result
 }
 
 // full are arguments of each tool with all fields, minimal with only the required ones.
@@ -261,7 +275,7 @@ func TestChartIDsAreUnique(t *testing.T) {
 			if name != "create_ban_chart" {
 				continue
 			}
-			result := toolkit.Drain(tool.Call(t.Context(), toolkit.Call{Arguments: minimal[name]}), nil)
+			result := without(t, tool, minimal[name])
 			var model struct{ ChartID string }
 			if err := json.Unmarshal([]byte(result.Model), &model); err != nil {
 				t.Fatal(err)
@@ -325,7 +339,7 @@ func TestCallWithoutTheRouter(t *testing.T) {
 	for _, tool := range Tools() {
 		for _, arguments := range []string{``, `{`, `[]`, `null`, `{}`, `{"data":null,"nodes":null}`, `{"title":1}`, `{"x":1}`} {
 			name := tool.Definition().Name
-			result := toolkit.Drain(tool.Call(t.Context(), toolkit.Call{Arguments: arguments}), nil)
+			result := without(t, tool, arguments)
 			if result.Failed() && !strings.Contains(result.Error, "was not created") {
 				t.Errorf("%s(%s): %q", name, arguments, result.Error)
 			}

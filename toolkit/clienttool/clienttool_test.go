@@ -56,7 +56,7 @@ func TestAnswerAfterTheToolRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, router := setup(t)
 		done := make(chan toolkit.Result, 1)
-		go func() { done <- toolkit.Drain(router.Call(t.Context(), call("c1")), nil) }()
+		go func() { done <- router.Call(t.Context(), call("c1"), nil) }()
 		synctest.Wait()
 		if !k.waits("c1") || k.waits("c2") {
 			t.Error("c1 does not wait, or c2 does")
@@ -106,7 +106,7 @@ func TestAnswerBeforeTheToolRuns(t *testing.T) {
 	if err := k.Deliver("c1", `"second"`); !errors.Is(err, errNotOpen) {
 		t.Errorf("got %v, want errNotOpen", err)
 	}
-	if result := toolkit.Drain(router.Call(t.Context(), call("c1")), nil); string(result.Output) != `"early"` {
+	if result := router.Call(t.Context(), call("c1"), nil); string(result.Output) != `"early"` {
 		t.Errorf("got %+v", result)
 	}
 }
@@ -126,7 +126,7 @@ func TestAcceptedAnswersAreNeverLost(t *testing.T) {
 				time.Sleep(toolkit.DefaultTimeout) // at the same moment
 				accepted <- k.Deliver("c1", "in time")
 			}()
-			result := toolkit.Drain(router.Call(t.Context(), call("c1")), nil)
+			result := router.Call(t.Context(), call("c1"), nil)
 			if err := <-accepted; (err == nil) == result.Failed() {
 				t.Errorf("run %d: Deliver gave %v, the result is %+v", i, err, result)
 			}
@@ -154,7 +154,7 @@ func TestOutputs(t *testing.T) {
 			if err := errors.Join(k.Expect("c"), k.Deliver("c", tc.output)); err != nil {
 				t.Fatal(err)
 			}
-			result := toolkit.Drain(router.Call(t.Context(), call("c")), nil)
+			result := router.Call(t.Context(), call("c"), nil)
 			// Invalid UTF-8 may be replaced by the character or its escape: the value counts.
 			var got, want any
 			if err := errors.Join(json.Unmarshal(result.Output, &got), json.Unmarshal([]byte(tc.want), &want)); err != nil {
@@ -176,7 +176,7 @@ func TestTooLargeAnswerFailsTheCall(t *testing.T) {
 	if err := k.Deliver("c", strings.Repeat("x", MaxOutput+1)); !errors.Is(err, errTooLarge) {
 		t.Errorf("got %v, want errTooLarge", err)
 	}
-	result := toolkit.Drain(router.Call(t.Context(), call("c")), nil)
+	result := router.Call(t.Context(), call("c"), nil)
 	if !strings.Contains(result.Error, "65537 bytes, the limit is 65536") {
 		t.Errorf("got %+v", result)
 	}
@@ -187,7 +187,7 @@ func TestNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, router := setup(t)
 		started := time.Now()
-		result := toolkit.Drain(router.Call(t.Context(), call("c")), nil)
+		result := router.Call(t.Context(), call("c"), nil)
 		if took := time.Since(started); took != toolkit.DefaultTimeout || result.Error != "the client did not answer within 30s" {
 			t.Errorf("got %+v after %v", result, took)
 		}
@@ -197,7 +197,7 @@ func TestNoAnswer(t *testing.T) {
 
 		ctx, hangUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, hangUp)
-		result = toolkit.Drain(router.Call(ctx, call("d")), nil)
+		result = router.Call(ctx, call("d"), nil)
 		if !strings.Contains(result.Error, "ended before the client answered") || k.waits("d") {
 			t.Errorf("got %+v, open %v", result, k.waits("d"))
 		}
@@ -213,7 +213,7 @@ func TestForget(t *testing.T) {
 	// The router refuses the arguments, so the tool never runs.
 	bad := call("c")
 	bad.Arguments = `{"theme":"pink"}`
-	if result := toolkit.Drain(router.Call(t.Context(), bad), nil); !strings.Contains(result.Error, "theme: enum") {
+	if result := router.Call(t.Context(), bad, nil); !strings.Contains(result.Error, "theme: enum") {
 		t.Fatalf("got %+v", result)
 	}
 	k.Forget("c")
@@ -228,9 +228,9 @@ func TestOneRunPerCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, router := setup(t)
 		first := make(chan toolkit.Result, 1)
-		go func() { first <- toolkit.Drain(router.Call(t.Context(), call("c")), nil) }()
+		go func() { first <- router.Call(t.Context(), call("c"), nil) }()
 		synctest.Wait()
-		if second := toolkit.Drain(router.Call(t.Context(), call("c")), nil); !strings.Contains(second.Error, "is already running") {
+		if second := router.Call(t.Context(), call("c"), nil); !strings.Contains(second.Error, "is already running") {
 			t.Errorf("got %+v", second)
 		}
 		if err := k.Deliver("c", "1"); err != nil {
@@ -307,7 +307,7 @@ func TestDeclareReplaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, router := setup(t)
 		running := make(chan toolkit.Result, 1)
-		go func() { running <- toolkit.Drain(router.Call(t.Context(), call("c")), nil) }()
+		go func() { running <- router.Call(t.Context(), call("c"), nil) }()
 		synctest.Wait()
 		changed := theme()
 		changed.Description = "other"
@@ -341,7 +341,7 @@ func TestConcurrentCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		wg.Go(func() {
-			if result := toolkit.Drain(router.Call(t.Context(), call(id)), nil); result.ForModel() != "answer "+id {
+			if result := router.Call(t.Context(), call(id), nil); result.ForModel() != "answer "+id {
 				t.Errorf("call %s: got %+v", id, result)
 			}
 		})

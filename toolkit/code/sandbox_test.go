@@ -78,7 +78,7 @@ func (r *rig) started() int {
 
 // call runs a tool with arguments as a model would write them.
 func (r *rig) call(ctx context.Context, name, arguments string) toolkit.Result {
-	return toolkit.Drain(r.router.Call(ctx, toolkit.Call{ID: "call_1", Name: name, Arguments: arguments}), nil)
+	return r.router.Call(ctx, toolkit.Call{ID: "call_1", Name: name, Arguments: arguments}, nil)
 }
 
 // run runs a program and decodes its outcome.

@@ -91,7 +91,7 @@ func checkOdd(t *testing.T, kind string, next http.Handler, odd func(http.Respon
 	}))
 	b := open(t, map[string]Server{"s": {Type: kind, URL: h.url}})
 	steps := 0
-	other := toolkit.Drain(b.router.Call(t.Context(), toolkit.Call{Name: "s__progress"}), func(toolkit.Chunk) {
+	other := b.router.Call(t.Context(), toolkit.Call{Name: "s__progress"}, func(toolkit.Chunk) {
 		if steps++; steps != 3 {
 			return
 		}

@@ -42,7 +42,7 @@ func TestMedia(t *testing.T) {
 	media := &mediaStore{}
 	b := openWith(t, map[string]Server{"s": stdio("server", nil)}, Options{Media: media})
 	call := func(arguments string) toolkit.Result {
-		return toolkit.Drain(b.router.Call(t.Context(), toolkit.Call{Name: "s__pictures", ThreadID: "t1", Arguments: arguments}), nil)
+		return b.router.Call(t.Context(), toolkit.Call{Name: "s__pictures", ThreadID: "t1", Arguments: arguments}, nil)
 	}
 	got := call(`{"sizes":[3,2000]}`)
 	want := "pictures:\n[image, image/png, 4×3]\n[image, image/png: it could not be kept]\n[audio, audio/wav]\n" +

@@ -85,7 +85,7 @@ func callWithProgress(tb testing.TB, ctx context.Context, router *toolkit.Router
 		arguments = string(data)
 	}
 	var seen []toolkit.Chunk
-	result := toolkit.Drain(router.Call(ctx, toolkit.Call{ID: "call", Name: name, Arguments: arguments}), func(c toolkit.Chunk) { seen = append(seen, c) })
+	result := router.Call(ctx, toolkit.Call{ID: "call", Name: name, Arguments: arguments}, func(c toolkit.Chunk) { seen = append(seen, c) })
 	return result, seen
 }
 
