@@ -36,9 +36,9 @@ func Depth(data []byte) int {
 
 // parseArguments parses the arguments that a model wrote. It returns the text for the tool (never
 // empty, valid UTF-8) and the object. Errors are in words for the model.
-func parseArguments(text string, maxBytes int) (string, map[string]any, error) {
-	if len(text) > maxBytes {
-		return "", nil, fmt.Errorf("the arguments are %d bytes long, the limit is %d", len(text), maxBytes)
+func parseArguments(text string) (string, map[string]any, error) {
+	if len(text) > MaxArguments {
+		return "", nil, fmt.Errorf("the arguments are %d bytes long, the limit is %d", len(text), MaxArguments)
 	}
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
 	if text == "" {

@@ -14,26 +14,24 @@ import (
 	"unicode/utf8"
 )
 
-// Defaults of [RouterConfig].
+// DefaultTimeout is that of [RouterConfig].
+const DefaultTimeout = 30 * time.Second
+
+// Limits of every call, in bytes.
 const (
-	DefaultTimeout      = 30 * time.Second
-	defaultMaxArguments = 256 << 10
-	DefaultMaxOutput    = 1 << 20
-	defaultMaxModel     = 64 << 10
+	// MaxArguments limits its arguments.
+	MaxArguments = 256 << 10
+	// MaxOutput limits its result's Output. A larger one is a failure: half of a JSON text is useless.
+	MaxOutput = 1 << 20
+	// maxModel limits what the model receives. Longer text is cut and marked, because it must fit into one event
+	// on a data channel.
+	maxModel = 64 << 10
 )
 
 // RouterConfig configures a [Router]. The zero value is useful.
 type RouterConfig struct {
 	// Timeout limits one call of a tool without a limit of its own; 0 = 30 s.
 	Timeout time.Duration
-	// MaxArguments limits a call's arguments, in bytes; 0 = 256 KiB.
-	MaxArguments int
-	// MaxOutput limits a result's Output, in bytes; 0 = 1 MiB. A larger one is a failure: half of a
-	// JSON text is useless.
-	MaxOutput int
-	// MaxModel limits what the model receives, in bytes; 0 = 64 KiB. Longer text is cut and marked,
-	// because it must fit into one event on a data channel.
-	MaxModel int
 	// Logger logs how each call ended; nil = none.
 	Logger *slog.Logger
 	// Observe is called for each ended call and must return at once; may be nil.
@@ -70,9 +68,6 @@ type Router struct {
 // NewRouter returns a router for the registry, which may change while calls run.
 func NewRouter(registry *Registry, config RouterConfig) *Router {
 	config.Timeout = cmp.Or(config.Timeout, DefaultTimeout)
-	config.MaxArguments = cmp.Or(config.MaxArguments, defaultMaxArguments)
-	config.MaxOutput = cmp.Or(config.MaxOutput, DefaultMaxOutput)
-	config.MaxModel = cmp.Or(config.MaxModel, defaultMaxModel)
 	return &Router{registry: registry, config: config, log: cmp.Or(config.Logger, slog.New(slog.DiscardHandler))}
 }
 
@@ -113,7 +108,7 @@ func (r *Router) run(ctx context.Context, call Call, onProgress func(Chunk)) (Re
 	if !ok {
 		return Result{Error: r.unknown(call.Name)}, EndedFailed
 	}
-	text, object, err := parseArguments(call.Arguments, r.config.MaxArguments)
+	text, object, err := parseArguments(call.Arguments)
 	if err != nil {
 		return Result{Error: err.Error()}, EndedFailed
 	}
@@ -181,14 +176,14 @@ func (r *Router) finish(result Result) Result {
 	}
 	model := strings.ToValidUTF8(result.Model, "\uFFFD")
 	if result.Failed() {
-		if len(output) > r.config.MaxOutput || !json.Valid(output) {
+		if len(output) > MaxOutput || !json.Valid(output) {
 			output = nil
 		}
 		return Result{Output: output, Error: Cut(strings.ToValidUTF8(result.Error, "\uFFFD"), maxErrorRunes)}
 	}
 	switch {
-	case len(output) > r.config.MaxOutput:
-		return Result{Error: fmt.Sprintf("the tool's result is %d bytes long, the limit is %d", len(output), r.config.MaxOutput)}
+	case len(output) > MaxOutput:
+		return Result{Error: fmt.Sprintf("the tool's result is %d bytes long, the limit is %d", len(output), MaxOutput)}
 	case len(output) == 0 && model == "":
 		output = json.RawMessage("null")
 	case len(output) == 0:
@@ -196,8 +191,8 @@ func (r *Router) finish(result Result) Result {
 	case !json.Valid(output):
 		return Result{Error: "the tool's result is not valid JSON"}
 	}
-	if text := cmp.Or(model, string(output)); len(text) > r.config.MaxModel {
-		model = cutBytes(text, r.config.MaxModel)
+	if text := cmp.Or(model, string(output)); len(text) > maxModel {
+		model = cutBytes(text, maxModel)
 	}
 	return Result{Output: output, Model: model}
 }

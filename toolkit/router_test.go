@@ -56,7 +56,6 @@ func TestRouterAnswersEveryCallOnce(t *testing.T) {
 		ctx       context.Context
 		name      string
 		arguments string
-		config    RouterConfig
 		call      func(context.Context, Call, func(Chunk, error) bool)
 		output    string // of a success
 		err       string // part of a failure
@@ -101,7 +100,7 @@ func TestRouterAnswersEveryCallOnce(t *testing.T) {
 		"wrong type":         {arguments: `{"n":"one"}`, err: "n: type: one"},
 		"unknown field":      {arguments: `{"n":1,"evil":2}`, err: `"evil"`},
 		"field below a $ref": {arguments: `{"n":1,"list":[{"x":"a"}]}`, err: "list[].x: type: a"},
-		"output too large":   {arguments: `{"n":1}`, config: RouterConfig{MaxOutput: 10}, call: yields(success(`"0123456789"`)), err: "12 bytes long, the limit is 10"},
+		"output too large":   {arguments: `{"n":1}`, call: yields(success(`"` + strings.Repeat("x", MaxOutput) + `"`)), err: "1048578 bytes long, the limit is 1048576"},
 		"output not JSON":    {arguments: `{"n":1}`, call: yields(success(`{`)), err: "not valid JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +114,7 @@ func TestRouterAnswersEveryCallOnce(t *testing.T) {
 			if tc.name == "" {
 				tc.name = "tool"
 			}
-			router := routerOf(t, tc.config, &fakeTool{def: Definition{Name: "tool", Parameters: schema}, call: tc.call})
+			router := routerOf(t, RouterConfig{}, &fakeTool{def: Definition{Name: "tool", Parameters: schema}, call: tc.call})
 			_, result := collect(tc.ctx, router, Call{Name: tc.name, Arguments: tc.arguments})
 			if !strings.Contains(result.Error, tc.err) || result.Failed() != (tc.err != "") || string(result.Output) != tc.output {
 				t.Errorf("got %+v (output %s), want error %q, output %s", result, result.Output, tc.err, tc.output)
@@ -175,14 +174,14 @@ func TestRouterCleansProgress(t *testing.T) {
 
 func TestRouterCutsWhatTheModelReceives(t *testing.T) {
 	t.Parallel()
-	router := routerOf(t, RouterConfig{MaxModel: 100}, &fakeTool{def: Definition{Name: "tool"},
-		call: yields(success(`"` + strings.Repeat("ä", 500) + `"`))})
+	router := routerOf(t, RouterConfig{}, &fakeTool{def: Definition{Name: "tool"},
+		call: yields(success(`"` + strings.Repeat("ä", maxModel) + `"`))})
 	_, result := collect(t.Context(), router, Call{Name: "tool"})
-	if got := result.ForModel(); len(got) > 100 || !strings.HasSuffix(got, "[cut: the text has 1002 bytes]") {
-		t.Errorf("the model receives %q", got)
+	if got := result.ForModel(); len(got) > maxModel || !strings.HasSuffix(got, "[cut: the text has 131074 bytes]") {
+		t.Errorf("the model receives %d bytes, at the end %q", len(got), got[len(got)-50:])
 	}
-	if len(result.Output) != 1002 {
-		t.Errorf("the output has %d bytes, want all 1002", len(result.Output))
+	if len(result.Output) != 2*maxModel+2 {
+		t.Errorf("the output has %d bytes, want all", len(result.Output))
 	}
 }
 

@@ -116,11 +116,7 @@ func (t *tools) openOwn(ctx context.Context, cfg config.Config) error {
 		t.add(charts.Tools()...)
 	}
 	if on(config.ToolkitCode) {
-		sandbox, err := code.New(cfg.CodeTools(t.log))
-		if err != nil {
-			return err
-		}
-		t.add(sandbox.Tools(ctx)...)
+		t.add(code.New(cfg.CodeTools(t.log)).Tools(ctx)...)
 	}
 	settings, err := cfg.WebTools()
 	if err != nil {

@@ -75,7 +75,7 @@ func pythonArguments(c Config, bwrap, program string) []string {
 		"--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/home", "--remount-ro", "/", "--chdir", "/home",
 		"--", c.python, "-I", "-B", "-X", "utf8", "-c", program,
-		strconv.FormatInt(c.PythonMemoryBytes, 10))
+		strconv.FormatInt(c.pythonMemoryBytes, 10))
 }
 
 // dropRoot makes a child of root run as nobody: whatever escapes the sandbox is then not root, and the

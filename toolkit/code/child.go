@@ -8,10 +8,12 @@ import (
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"voicebridge/toolkit"
 )
 
 // maxRequest limits what the child reads, in bytes: a program whose every byte is escaped.
-const maxRequest = 6*maxCode + 4<<10
+const maxRequest = 6*toolkit.MaxArguments + 4<<10
 
 // IsChild reports whether the arguments of this process (os.Args) are those of a child of a
 // [Sandbox]. main must then call [RunChild] and nothing else.

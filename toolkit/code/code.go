@@ -55,17 +55,14 @@ func pythonDefinition() toolkit.Definition {
 }
 
 func definition(name, description, code string) toolkit.Definition {
-	const schema = `{"type":"object","properties":{"code":{"type":"string","description":%q,"minLength":1,"maxLength":%d}},"required":["code"],"additionalProperties":false}`
-	return toolkit.Definition{Name: name, Description: description, Parameters: fmt.Appendf(nil, schema, code, maxCode)}
+	const schema = `{"type":"object","properties":{"code":{"type":"string","description":%q,"minLength":1}},"required":["code"],"additionalProperties":false}`
+	return toolkit.Definition{Name: name, Description: description, Parameters: fmt.Appendf(nil, schema, code)}
 }
 
-// New returns a sandbox, or an error about the settings. It starts nothing.
-func New(config Config) (*Sandbox, error) {
-	if err := config.Validate(); err != nil {
-		return nil, fmt.Errorf("configure code tools: %w", err)
-	}
+// New returns a sandbox. It starts nothing.
+func New(config Config) *Sandbox {
 	config = config.withDefaults()
-	return &Sandbox{config: config, log: config.Logger, slots: newSlots(config.MaxParallel)}, nil
+	return &Sandbox{config: config, log: config.Logger, slots: newSlots(config.MaxParallel)}
 }
 
 // JavaScript returns the tool mini-javascript-execution.

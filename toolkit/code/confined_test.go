@@ -109,7 +109,7 @@ func TestProbeJavaScript(t *testing.T) {
 		t.Errorf("the probe says %q, the filter: %q", confinement, report.Filter)
 	}
 	for _, broken := range []string{"/bin/false", filepath.Join(t.TempDir(), "missing")} {
-		sandbox := setup(t, Config{Executable: broken}, watcher{}).sandbox
+		sandbox := setup(t, Config{executable: broken}, watcher{}).sandbox
 		if _, err := sandbox.ProbeJavaScript(t.Context()); err == nil {
 			t.Errorf("%s works as a child", broken)
 		}
@@ -124,7 +124,7 @@ func TestProbeJavaScript(t *testing.T) {
 func TestProbeWithoutFilter(t *testing.T) {
 	t.Parallel()
 	const script = `case $(dd bs=64k count=1 2>/dev/null) in *'"filter":true'*) exit 1;; esac; echo '{"end":{"exit":"completed","value":42}}'`
-	config := Config{Executable: "/bin/sh", Args: []string{"-c", script}}
+	config := Config{executable: "/bin/sh", args: []string{"-c", script}}
 	strict := setup(t, config, watcher{}).sandbox
 	_, err := strict.ProbeJavaScript(t.Context())
 	wantWords(t, err, "cannot be confined")
@@ -149,7 +149,7 @@ func TestProbeAfterPassingFailure(t *testing.T) {
 	t.Parallel()
 	script := `[ -e "$0" ] || { : > "$0"; exit 1; }
 		case $(dd bs=64k count=1 2>/dev/null) in *'"filter":true'*) echo '{"end":{"exit":"completed","value":42,"confined":true}}';; esac`
-	sandbox := setup(t, Config{Executable: "/bin/sh", Args: []string{"-c", script, filepath.Join(t.TempDir(), "failed")}}, watcher{}).sandbox
+	sandbox := setup(t, Config{executable: "/bin/sh", args: []string{"-c", script, filepath.Join(t.TempDir(), "failed")}}, watcher{}).sandbox
 	if confinement, err := sandbox.ProbeJavaScript(t.Context()); err != nil || !strings.Contains(confinement, "and a seccomp filter") {
 		t.Errorf("got %q, %v", confinement, err)
 	}
@@ -296,7 +296,7 @@ func TestStrangeChildren(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := setup(t, Config{Executable: "/bin/sh", Args: []string{"-c", c.script}, Timeout: 100 * time.Millisecond, MaxOutput: 1000}, watcher{})
+			r := setup(t, Config{executable: "/bin/sh", args: []string{"-c", c.script}, Timeout: 100 * time.Millisecond, maxOutput: 1000}, watcher{})
 			if o := r.javaScript(`1`); o.Exit != c.want {
 				t.Errorf("got %s: %s, want %s", o.Exit, o.Error, c.want)
 			}
@@ -313,10 +313,7 @@ func TestGroupIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := readToEnd(pipe)
-	sandbox, err := New(Config{Executable: "/bin/sh", Args: []string{"-c", "exec 5>" + pipe + "; sleep 1000 & sleep 1000"}, Timeout: minTimeout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sandbox := New(Config{executable: "/bin/sh", args: []string{"-c", "exec 5>" + pipe + "; sleep 1000 & sleep 1000"}, Timeout: 100 * time.Millisecond})
 	if o, _ := sandbox.javaScript(t.Context(), `1`, true); o.Exit != ExitTimeout {
 		t.Errorf("got %s: %s", o.Exit, o.Error)
 	}
@@ -342,10 +339,7 @@ func TestLimitsOfChild(t *testing.T) {
 func BenchmarkJavaScript(b *testing.B) {
 	for _, filter := range []bool{true, false} {
 		b.Run(fmt.Sprintf("filter=%v", filter), func(b *testing.B) {
-			sandbox, err := New(Config{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			sandbox := New(Config{})
 			for b.Loop() {
 				if o, _ := sandbox.javaScript(b.Context(), `6 * 7`, filter); o.Exit != ExitCompleted {
 					b.Fatal(o)

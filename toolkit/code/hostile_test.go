@@ -5,6 +5,7 @@ package code
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,7 +21,7 @@ func (r *rig) forLonger(run func(*rig) Outcome) Outcome {
 		o := run(r)
 		longer := r.sandbox.config
 		longer.Timeout *= 4
-		if o.Exit != ExitTimeout || o.Stdout != "" || longer.Timeout > maxTimeout {
+		if o.Exit != ExitTimeout || o.Stdout != "" || longer.Timeout > 10*time.Minute {
 			return o
 		}
 		r = setup(r.t, longer, watcher{})
@@ -132,7 +133,7 @@ func TestDeepValueIsReadable(t *testing.T) {
 func TestOutputIsBounded(t *testing.T) {
 	t.Parallel()
 	r := setup(t, Config{Timeout: 5 * time.Minute}, watcher{})
-	small := setup(t, Config{Timeout: 5 * time.Minute, MaxOutput: minOutput}, watcher{})
+	small := setup(t, Config{Timeout: 5 * time.Minute, maxOutput: 256}, watcher{})
 	for name, c := range map[string]struct {
 		code string
 		exit Exit
@@ -160,11 +161,11 @@ func TestOutputIsBounded(t *testing.T) {
 				if o.Exit != c.exit {
 					t.Errorf("got %s: %.300s, want %s", o.Exit, o.Error, c.exit)
 				}
-				limit := rig.sandbox.config.MaxOutput
+				limit := rig.sandbox.config.maxOutput
 				if n := len(o.Stdout) + len(o.Stderr); n > limit+100 || len(o.Value) > 2*limit+100 {
 					t.Errorf("%d bytes of output and %d of value, the limit is %d", n, len(o.Value), limit)
 				}
-				if len(result.Output) > toolkit.DefaultMaxOutput || len(result.ForModel()) > 4*maxModelText {
+				if len(result.Output) > toolkit.MaxOutput || len(result.ForModel()) > 4*maxModelText {
 					t.Errorf("the result has %d bytes, the model's %d", len(result.Output), len(result.ForModel()))
 				}
 			})
@@ -189,8 +190,9 @@ func TestInvalidUTF8(t *testing.T) {
 func TestLargestProgram(t *testing.T) {
 	t.Parallel()
 	r := setup(t, Config{Timeout: 5 * time.Minute}, watcher{})
-	code := strings.Repeat("1+", maxCode/2-1) + "1"
-	if o := r.javaScript(code); string(o.Value) != "131072" {
+	const room = toolkit.MaxArguments - len(`{"code":""}`)
+	code := strings.Repeat("1+", room/2) + "1"
+	if o := r.javaScript(code); string(o.Value) != strconv.Itoa(room/2+1) {
 		t.Errorf("got %s: %s, value %s", o.Exit, o.Error, o.Value)
 	}
 }

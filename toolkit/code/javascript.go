@@ -37,7 +37,7 @@ func (s *Sandbox) javaScript(ctx context.Context, code string, filter bool) (out
 	diagnosis := &beginning{max: maxDiagnosis}
 	cmd.Stderr = diagnosis
 	child, err := startChild(cmd, request{
-		Code: code, Timeout: s.config.Timeout, MemoryBytes: s.config.MemoryBytes, MaxOutput: s.config.MaxOutput, Filter: filter,
+		Code: code, Timeout: s.config.Timeout, MemoryBytes: s.config.MemoryBytes, MaxOutput: s.config.maxOutput, Filter: filter,
 	})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -50,7 +50,7 @@ func (s *Sandbox) javaScript(ctx context.Context, code string, filter bool) (out
 	// Only a process that left the group could still hold the pipe after the kill.
 	unread := context.AfterFunc(own, func() { _ = child.frames.SetReadDeadline(time.Now().Add(afterKill)) })
 	defer unread()
-	out := &output{max: s.config.MaxOutput}
+	out := &output{max: s.config.maxOutput}
 	end, err := s.follow(child.frames, out)
 	if err != nil {
 		stop(err) // it has nothing more to say

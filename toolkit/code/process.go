@@ -29,7 +29,7 @@ func (s *Sandbox) command(ctx context.Context, arguments ...string) (*exec.Cmd, 
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, path, append(append([]string(nil), s.config.Args...), arguments...)...)
+	cmd := exec.CommandContext(ctx, path, append(append([]string(nil), s.config.args...), arguments...)...)
 	cmd.Env = []string{}
 	cmd.WaitDelay = afterKill
 	ownGroup(cmd)
@@ -38,8 +38,8 @@ func (s *Sandbox) command(ctx context.Context, arguments ...string) (*exec.Cmd, 
 }
 
 func (s *Sandbox) executable() (string, error) {
-	if s.config.Executable != "" {
-		return s.config.Executable, nil
+	if s.config.executable != "" {
+		return s.config.executable, nil
 	}
 	if runtime.GOOS == "linux" {
 		// This works even after an update has replaced this process's file.

@@ -45,9 +45,9 @@ func (s *Sandbox) python(ctx context.Context, bwrap, code string) Outcome {
 	if err != nil {
 		return s.notStarted(err)
 	}
-	out := &output{max: s.config.MaxOutput}
+	out := &output{max: s.config.maxOutput}
 	streams := &pythonStreams{sandbox: s, output: out, stop: func() { stop(errFull) }}
-	cmd.Stdin = bytes.NewReader(toolkit.Encode(pythonRequest{Code: code, MaxOutput: s.config.MaxOutput}))
+	cmd.Stdin = bytes.NewReader(toolkit.Encode(pythonRequest{Code: code, MaxOutput: s.config.maxOutput}))
 	cmd.Stdout, cmd.Stderr = streams.writer(&out.stdout), streams.writer(&out.stderr)
 	cmd.Dir = "/"
 	dropRoot(cmd)
@@ -90,7 +90,7 @@ func (s *Sandbox) followPython(ctx, own context.Context, stop context.CancelCaus
 			timer := time.AfterFunc(s.config.Timeout, func() { stop(context.DeadlineExceeded) })
 			context.AfterFunc(own, func() { timer.Stop() })
 		}
-		endings <- readEnding(result, s.config.MaxOutput)
+		endings <- readEnding(result, s.config.maxOutput)
 	}()
 	waitErr := cmd.Wait()
 	// Only a process that outlived its namespace could still hold the pipe.

@@ -142,7 +142,7 @@ func TestPythonValues(t *testing.T) {
 
 func TestPythonFailures(t *testing.T) {
 	t.Parallel()
-	r, works := pythonRig(t, Config{PythonMemoryBytes: 128 << 20}, watcher{})
+	r, works := pythonRig(t, Config{pythonMemoryBytes: 128 << 20}, watcher{})
 	for name, c := range map[string]struct {
 		code, want string
 		exits      []Exit
@@ -312,10 +312,7 @@ func TestPythonEndings(t *testing.T) {
 }
 
 func BenchmarkPython(b *testing.B) {
-	sandbox, err := New(Config{PythonEnabled: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	sandbox := New(Config{PythonEnabled: true})
 	if err := sandbox.ProbePython(b.Context()); err != nil {
 		b.Fatal(err)
 	}

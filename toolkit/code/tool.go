@@ -49,9 +49,6 @@ func programOf(arguments string) (string, error) {
 	if err := json.Unmarshal([]byte(arguments), &input); err != nil {
 		return "", fmt.Errorf("the arguments do not fit: %w", err)
 	}
-	if len(input.Code) > maxCode {
-		return "", fmt.Errorf("code: the program is %d bytes long, the limit is %d", len(input.Code), maxCode)
-	}
 	return input.Code, nil
 }
 

@@ -56,7 +56,7 @@ type contentOutput struct {
 
 func newContent(c Config, g *guard) tool {
 	t := contentTool{
-		guard: g, limit: c.MaxPage, timeout: min(c.pageTimeout, c.Timeout),
+		guard: g, limit: c.maxPage, timeout: min(c.pageTimeout, c.Timeout),
 		// Reading a page occupies a processor for a moment; half of them stay free for calls.
 		readers: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}

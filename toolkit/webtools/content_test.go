@@ -165,7 +165,7 @@ func TestWebContentLimits(t *testing.T) {
 	t.Parallel()
 	address := contentServer(t)
 	c := contentConfig(t, address)
-	c.MaxPage = 128 << 10
+	c.maxPage = 128 << 10
 	router := newRouter(t, c)
 	urls := make([]string, maxURLs)
 	for i := range urls {
@@ -202,7 +202,7 @@ func TestPageWaitsForItsReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	const limit = 5 * time.Second
-	tool := contentTool{guard: newGuard(config), limit: config.MaxPage, timeout: limit, readers: make(chan struct{}, 1)}
+	tool := contentTool{guard: newGuard(config), limit: config.maxPage, timeout: limit, readers: make(chan struct{}, 1)}
 	tool.readers <- struct{}{}
 	read := make(chan pageOutput, 1)
 	go func() { read <- tool.readOne(t.Context(), s.URL, false) }()

@@ -26,11 +26,10 @@ type guard struct {
 	addresses *addresses
 	client    *http.Client
 	slots     chan struct{}
-	userAgent string
 }
 
 func newGuard(c Config) *guard {
-	g := &guard{addresses: newAddresses(c), slots: make(chan struct{}, c.MaxConcurrent), userAgent: c.UserAgent}
+	g := &guard{addresses: newAddresses(c), slots: make(chan struct{}, c.maxConcurrent)}
 	dialer := &net.Dialer{Timeout: connectTimeout, Control: g.addresses.control, Resolver: c.resolver}
 	g.client = &http.Client{
 		CheckRedirect: g.checkRedirect,
@@ -89,7 +88,7 @@ func (g *guard) fetch(ctx context.Context, r request) (*response, error) {
 		req.Header = r.header.Clone()
 	}
 	if req.Header.Get("User-Agent") == "" {
-		req.Header.Set("User-Agent", g.userAgent)
+		req.Header.Set("User-Agent", userAgent)
 	}
 	resp, err := g.client.Do(req)
 	if err != nil {

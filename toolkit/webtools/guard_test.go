@@ -175,7 +175,7 @@ func TestEndlessBodies(t *testing.T) {
 			t.Fatal(result.Error)
 		}
 		got := parse[httpOutput](t, result.Output)
-		if len(got.Body) != defaultMaxBody || !got.Truncated || !got.OK {
+		if len(got.Body) != maxBody || !got.Truncated || !got.OK {
 			t.Errorf("%s: got %d bytes, truncated %v", path, len(got.Body), got.Truncated)
 		}
 		model := parse[httpOutput](t, []byte(result.Model))
@@ -310,7 +310,7 @@ func TestNoProxyAndNoStateBetweenRequests(t *testing.T) {
 	if transport.Proxy != nil || !transport.DisableKeepAlives || g.client.Jar != nil {
 		t.Error("the guarded client uses a proxy, or keeps sockets or cookies")
 	}
-	if newService("x", "http://x", "", "").client.Transport.(*http.Transport).Proxy != nil {
+	if newService("x", "http://x", "").client.Transport.(*http.Transport).Proxy != nil {
 		t.Error("the client of search services uses a proxy")
 	}
 }
@@ -326,7 +326,7 @@ func TestSlotsAreWaitedFor(t *testing.T) {
 		io.WriteString(w, "done")
 	})
 	c := loopback(t, s)
-	c.MaxConcurrent = 1
+	c.maxConcurrent = 1
 	router := newRouter(t, c)
 	var wg sync.WaitGroup
 	wg.Go(func() { get(t, router, object{"url": s.URL + "/slow"}) })

@@ -47,7 +47,7 @@ type httpOutput struct {
 }
 
 func newHTTP(c Config, g *guard) requestTool {
-	t := httpTool{guard: g, timeout: c.Timeout, limit: c.MaxBody}
+	t := httpTool{guard: g, timeout: c.Timeout}
 	return requestTool{tool{
 		definition: toolkit.Definition{
 			Name: "http",
@@ -74,7 +74,6 @@ func (requestTool) Writes(arguments string) bool {
 type httpTool struct {
 	guard   *guard
 	timeout time.Duration
-	limit   int
 }
 
 func (t httpTool) run(ctx context.Context, arguments []byte, report reporter) (*toolkit.Result, error) {
@@ -99,14 +98,14 @@ func (t httpTool) run(ctx context.Context, arguments []byte, report reporter) (*
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.limitFor(in.Timeout))
 	defer cancel()
-	resp, err := t.guard.fetch(ctx, request{method: method, url: in.URL, header: header, body: []byte(in.Body), limit: t.limit})
+	resp, err := t.guard.fetch(ctx, request{method: method, url: in.URL, header: header, body: []byte(in.Body), limit: maxBody})
 	if err != nil {
 		return nil, err
 	}
 	if !report(fmt.Sprintf("%s answered %d", resp.url.Hostname(), resp.status), 90) {
 		return nil, context.Canceled
 	}
-	return httpResult(resp, method, t.limit)
+	return httpResult(resp, method)
 }
 
 // limitFor returns the time that the model asked for, up to the operator's limit.
@@ -121,7 +120,7 @@ func (t httpTool) limitFor(milliseconds float64) time.Duration {
 	return time.Duration(milliseconds * float64(time.Millisecond))
 }
 
-func httpResult(resp *response, method string, limit int) (*toolkit.Result, error) {
+func httpResult(resp *response, method string) (*toolkit.Result, error) {
 	out := httpOutput{
 		Status: resp.status, StatusText: toolkit.First(plainLine(resp.reason), maxReason), Headers: responseHeader(resp.header, maxHeaderBytes),
 		OK: resp.status >= 200 && resp.status < 300, URL: resp.url.String(), Truncated: resp.cut,
@@ -130,7 +129,7 @@ func httpResult(resp *response, method string, limit int) (*toolkit.Result, erro
 	switch {
 	case len(resp.body) == 0 || method == http.MethodHead:
 	case ok:
-		out.Body = toolkit.Head(text, limit)
+		out.Body = toolkit.Head(text, maxBody)
 		out.Truncated = out.Truncated || len(out.Body) < len(text)
 	default:
 		out.Body = describe(resp)

@@ -38,7 +38,7 @@ func TestHTTPSendsAndReturnsAll(t *testing.T) {
 		}
 	}
 	got := get(t, router, object{"url": s.URL})
-	if !strings.Contains(got.Body, `"method":"GET","body":"","token":"","agent":"`+defaultUserAgent) {
+	if !strings.Contains(got.Body, `"method":"GET","body":"","token":"","agent":"`+userAgent) {
 		t.Errorf("got %s", got.Body)
 	}
 	if got = get(t, router, object{"url": s.URL, "method": "HEAD"}); got.Body != "" || got.Status != 201 {

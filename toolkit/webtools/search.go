@@ -72,13 +72,13 @@ func newSearch(c Config, s searcher) tool {
 func newSearcher(c Config) searcher {
 	switch c.provider() {
 	case ProviderSearXNG:
-		return searXNG{newService("SearXNG", c.SearXNGURL, "", c.UserAgent)}
+		return searXNG{newService("SearXNG", c.SearXNGURL, "")}
 	case ProviderExa:
-		return exa{newService("Exa", c.ExaURL, c.ExaKey, c.UserAgent)}
+		return exa{newService("Exa", c.exaURL, c.ExaKey)}
 	case ProviderTavily:
-		return tavily{newService("Tavily", c.TavilyURL, c.TavilyKey, c.UserAgent)}
+		return tavily{newService("Tavily", c.tavilyURL, c.TavilyKey)}
 	case ProviderBrave:
-		return brave{newService("Brave", c.BraveURL, c.BraveKey, c.UserAgent)}
+		return brave{newService("Brave", c.braveURL, c.BraveKey)}
 	default:
 		return nil
 	}

@@ -20,19 +20,18 @@ const maxServiceBody = 4 << 20
 // service talks to one search service. Its address is the operator's, so it may be private; this
 // client never contacts any other, since it follows no redirects.
 type service struct {
-	label     string // for people
-	base      *url.URL
-	key       string
-	userAgent string
-	client    *http.Client
+	label  string // for people
+	base   *url.URL
+	key    string
+	client *http.Client
 }
 
-func newService(label, base, key, userAgent string) service {
+func newService(label, base, key string) service {
 	u, err := url.Parse(strings.TrimSuffix(base, "/"))
 	if err != nil {
 		u = &url.URL{} // Validate has parsed it before
 	}
-	return service{label: label, base: u, key: key, userAgent: userAgent, client: &http.Client{
+	return service{label: label, base: u, key: key, client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{ // no Proxy: searches go to the service and nowhere else
 			ForceAttemptHTTP2:      true,
@@ -66,7 +65,7 @@ func (s service) call(ctx context.Context, method, pathAndQuery string, body []b
 	}
 	req.Header = header
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("User-Agent", s.userAgent)
+	req.Header.Set("User-Agent", userAgent)
 	resp, err := s.client.Do(req)
 	if err != nil {
 		return explain(err, s.label)

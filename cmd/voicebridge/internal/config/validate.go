@@ -145,13 +145,9 @@ func (c *Config) checkNumbers(w *checks) {
 	for _, name := range c.Tools.Toolkits {
 		w.oneOf("tools.toolkits", name, ToolkitArtifacts, ToolkitCode, ToolkitWeb, ToolkitHTTP, ToolkitAgent)
 	}
-	known := len(*w)
 	w.between("tools.code.timeout_seconds", c.Tools.Code.TimeoutSeconds, 1, maxToolSeconds)
 	w.between("tools.code.memory_mb", c.Tools.Code.MemoryMB, 4, 8192)
 	w.between("tools.code.max_parallel", c.Tools.Code.MaxParallel, 1, 256)
-	if err := c.CodeTools(nil).Validate(); err != nil && len(*w) == known {
-		w.wrong("tools.code", "%v", err)
-	}
 	if tools, err := c.WebTools(); err != nil {
 		w.wrong("tools.web", "%v", err)
 	} else if err := tools.Validate(); err != nil {

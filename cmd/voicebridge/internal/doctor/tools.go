@@ -22,11 +22,7 @@ func (d *doctor) programs(ctx context.Context) {
 		d.say(fine, aboutPrograms, "they are switched off")
 		return
 	}
-	sandbox, err := code.New(d.cfg.CodeTools(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		d.say(problem, aboutPrograms, "%v", err)
-		return
-	}
+	sandbox := code.New(d.cfg.CodeTools(slog.New(slog.DiscardHandler)))
 	if confinement, err := sandbox.ProbeJavaScript(ctx); err != nil {
 		d.say(problem, aboutPrograms, "JavaScript does not work, and its tool is not offered: %v", err)
 	} else {
