@@ -144,6 +144,9 @@ func (r *Registry) sorted() []*registered {
 }
 
 func register(e Entry) (*registered, error) {
+	if e.made != nil {
+		return e.made, nil
+	}
 	if e.Tool == nil {
 		return nil, errors.New("add tool: the entry has no tool")
 	}
@@ -158,19 +161,16 @@ func register(e Entry) (*registered, error) {
 		def.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
 	t := &registered{entry: e, def: def}
+	t.entry.made = t
 	if e.Unchecked {
 		t.def.Parameters = forModels(def.Parameters)
 		return t, nil
 	}
-	checkerOf := compile
-	if e.Executor != ExecutorClient { // a client's belong to one session only
-		checkerOf = compiled.checker
-	}
-	check, err := checkerOf(def.Parameters)
+	check, err := newChecker(def.Parameters)
 	if err != nil {
 		return nil, fmt.Errorf("add tool %q (%s): %w", def.Name, e.source(), err)
 	}
-	t.check, t.def.Parameters = check, check.parameters
+	t.check, t.def.Parameters = check, forModels(def.Parameters)
 	return t, nil
 }
 

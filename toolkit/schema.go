@@ -27,8 +27,6 @@ const (
 type checker struct {
 	resolved *jsonschema.Resolved
 	defaults defaults
-	// parameters is the schema as models' APIs accept it; set by compile.
-	parameters json.RawMessage
 }
 
 // CheckParameters returns why a JSON Schema cannot be the parameters of a tool: it is not a schema

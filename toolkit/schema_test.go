@@ -90,36 +90,6 @@ func TestSchemaErrorsNameTheField(t *testing.T) {
 	}
 }
 
-func TestSchemaCacheIsBounded(t *testing.T) {
-	t.Parallel()
-	var c schemaCache
-	schema := func(i int) json.RawMessage {
-		return json.RawMessage(fmt.Sprintf(`{"type":"object","description":"%d %s"}`, i, strings.Repeat("x", 60<<10)))
-	}
-	first, err := c.checker(schema(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, _ := c.checker(schema(0)); again != first {
-		t.Error("the schema was compiled twice")
-	}
-	if _, err := c.checker(json.RawMessage(`[]`)); err == nil || len(c.checkers) != 1 {
-		t.Errorf("got %v and %d schemas", err, len(c.checkers))
-	}
-	for i := range 80 {
-		if _, err := c.checker(schema(i)); err != nil {
-			t.Fatal(err)
-		}
-		held := 0
-		for key := range c.checkers {
-			held += len(key)
-		}
-		if held != c.size || held > maxCached {
-			t.Fatalf("%d bytes are held, %d counted, the limit is %d", held, c.size, maxCached)
-		}
-	}
-}
-
 func TestDepth(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{

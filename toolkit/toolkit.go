@@ -126,6 +126,9 @@ type Entry struct {
 	// Unchecked means that the arguments are only checked to be a JSON object: the executor checks
 	// the rest. It is for schemas of MCP servers that our validator cannot read.
 	Unchecked bool
+
+	// made is what a registry has derived from the entry: others that get it from there need not do so again.
+	made *registered
 }
 
 // Encode returns v as JSON without HTML escapes, so that the tables are easy to read. It panics if v

@@ -31,6 +31,11 @@ type tools struct {
 	log                  *slog.Logger
 	// changed gets a signal when the tools of MCP servers have changed.
 	changed chan struct{}
+
+	// built is what registry has returned last, and builtFrom the tools of MCP servers in it.
+	mu        sync.Mutex
+	built     *toolkit.Registry
+	builtFrom []toolkit.Entry
 }
 
 // openTools makes the server's own tools. run connects to the MCP servers. close must be called.
@@ -169,12 +174,14 @@ func (t *tools) close() error {
 }
 
 // entries returns the current tools, whether they may be used or not.
-func (t *tools) entries() []toolkit.Entry {
-	entries := slices.Clone(t.own)
-	if t.mcp != nil {
-		entries = append(entries, t.mcp.Tools()...)
+func (t *tools) entries() []toolkit.Entry { return slices.Concat(t.own, t.served()) }
+
+// served returns the current tools of MCP servers.
+func (t *tools) served() []toolkit.Entry {
+	if t.mcp == nil {
+		return nil
 	}
-	return entries
+	return t.mcp.Tools()
 }
 
 // servers returns the state of the MCP servers; nil if none is configured.
@@ -197,11 +204,17 @@ func (t *tools) servers() func() []web.ToolServer {
 	}
 }
 
-// registry returns the tools of a new call. For now they are the same for every owner and thread:
-// what an operator allows is allowed to everybody with access.
+// registry returns the tools of a new call, not to be changed. For now they are the same for every owner and
+// thread: what an operator allows is allowed to everybody with access.
 func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	served := t.served()
+	if t.built != nil && slices.Equal(served, t.builtFrom) {
+		return t.built, nil
+	}
 	r := toolkit.NewRegistry()
-	for _, e := range t.entries() {
+	for _, e := range slices.Concat(t.own, served) {
 		if !t.picked(e.Tool.Definition().Name) {
 			continue
 		}
@@ -218,6 +231,7 @@ func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, er
 	if n := r.Len(); n > toolkit.MaxOffered {
 		t.log.Warn("more tools than models accept, the last ones are not offered", "tools", n, "limit", toolkit.MaxOffered)
 	}
+	t.built, t.builtFrom = r, served
 	return r, nil
 }
 
@@ -228,6 +242,7 @@ func (t *tools) spoken(ctx context.Context, owner, threadID string) (*toolkit.Re
 	if err != nil || t.agent == nil || !t.picked(t.agent.Definition().Name) {
 		return r, err
 	}
+	r = r.Clone()
 	if err := r.Add(toolkit.Entry{Tool: t.agent, Executor: toolkit.ExecutorApp}); err != nil {
 		return nil, fmt.Errorf("add tool: %w", err)
 	}
