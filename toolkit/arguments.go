@@ -56,15 +56,15 @@ func parseArguments(text string) (string, map[string]any, error) {
 		return "", nil, fmt.Errorf("the arguments must be a JSON object, not %s", jsonKind(value))
 	}
 	// The schema would see one of them, and the tool perhaps the other.
-	if key, twice := keyTwice(json.NewDecoder(strings.NewReader(text))); twice {
+	if key, twice := KeyTwice(json.NewDecoder(strings.NewReader(text))); twice {
 		return "", nil, fmt.Errorf("the arguments contain the field %q twice in one object", Cut(key, 40))
 	}
 	return text, object, nil
 }
 
-// keyTwice reads the next value of a valid JSON text, and returns the first duplicate key in one
+// KeyTwice reads the next value of a valid JSON text, and returns the first duplicate key in one
 // object.
-func keyTwice(d *json.Decoder) (key string, twice bool) {
+func KeyTwice(d *json.Decoder) (key string, twice bool) {
 	token, err := d.Token()
 	if err != nil {
 		return "", false
@@ -72,7 +72,7 @@ func keyTwice(d *json.Decoder) (key string, twice bool) {
 	switch token {
 	case json.Delim('['):
 		for d.More() {
-			if key, twice = keyTwice(d); twice {
+			if key, twice = KeyTwice(d); twice {
 				return key, true
 			}
 		}
@@ -88,7 +88,7 @@ func keyTwice(d *json.Decoder) (key string, twice bool) {
 				return name, true
 			}
 			seen[name] = true
-			if key, twice = keyTwice(d); twice {
+			if key, twice = KeyTwice(d); twice {
 				return key, true
 			}
 		}

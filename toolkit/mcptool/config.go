@@ -1,11 +1,9 @@
 package mcptool
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/url"
 	"regexp"
@@ -73,39 +71,13 @@ type Server struct {
 	TrustChanges bool
 }
 
-// uniqueObject reads a JSON object and rejects duplicate keys, of which encoding/json would
-// silently take the last.
-func uniqueObject(data []byte) (map[string]json.RawMessage, error) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if t, err := decoder.Token(); err != nil || t != json.Delim('{') {
-		if err == nil || errors.Is(err, io.EOF) {
-			err = errors.New("it must be a JSON object")
-		}
-		return nil, err
+// objectOf reads a JSON object.
+func objectOf(data []byte) (object map[string]json.RawMessage, err error) {
+	err = json.Unmarshal(data, &object)
+	if _, other := errors.AsType[*json.UnmarshalTypeError](err); other || err == nil && object == nil {
+		err = errors.New("it must be a JSON object")
 	}
-	object := map[string]json.RawMessage{}
-	for decoder.More() {
-		t, err := decoder.Token()
-		if err != nil {
-			return nil, err
-		}
-		key, _ := t.(string)
-		if _, ok := object[key]; ok {
-			return nil, fmt.Errorf("the key %q occurs twice", key)
-		}
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return nil, err
-		}
-		object[key] = value
-	}
-	if _, err := decoder.Token(); err != nil {
-		return nil, err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is text after the JSON object")
-	}
-	return object, nil
+	return object, err
 }
 
 // variable is ${NAME} or ${NAME:-default}, ${env:NAME} as in VS Code, or ${input:ID}, for which VS

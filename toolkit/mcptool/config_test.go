@@ -106,14 +106,15 @@ func TestParseConfigRefuses(t *testing.T) {
 		many[i] = fmt.Sprintf(`"s%d":{"command":"x"}`, i)
 	}
 	for name, tc := range map[string]struct{ text, want string }{
-		"empty":                 {``, "must be a JSON object"},
-		"not JSON":              {`{"mcpServers":`, "EOF"},
+		"empty":                 {``, "unexpected end"},
+		"not JSON":              {`{"mcpServers":`, "unexpected end"},
 		"array":                 {`[]`, "must be a JSON object"},
-		"text after":            {`{"servers":{}} x`, "text after"},
+		"text after":            {`{"servers":{}} x`, "after top-level value"},
 		"neither":               {`{}`, "exactly one"},
 		"both":                  {`{"mcpServers":{},"servers":{}}`, "exactly one"},
 		"key in capitals":       {server(`{"Command":"x"}`), "needs a command"},
 		"key twice":             {server(`{"command":"x","command":"y"}`), `"command" occurs twice`},
+		"variable twice":        {server(`{"command":"x","env":{"A":"1","A":"2"}}`), `"A" occurs twice`},
 		"server twice":          {`{"servers":{"a":{"command":"x"},"a":{"command":"y"}}}`, `"a" occurs twice`},
 		"look alike":            {`{"servers":{"a b":{"command":"x"},"a_b":{"command":"y"}}}`, `"a b" and "a_b"`},
 		"server not an object":  {server(`"npx"`), `server "files": it must be a JSON object`},
@@ -129,7 +130,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		"NUL":                   {server(`{"command":"x\u0000y"}`), "NUL"},
 		"lists of tools twice":  {server(`{"command":"x","excludeTools":["a"],"disabledTools":[]}`), `"deniedTools" occurs under two names`},
 		"missing input":         {server(`{"command":"x","env":{"K":"${input:my-key}"}}`), `the environment has no MY_KEY`},
-		"unclosed comment":      {`{"servers":{}} /*`, "text after"},
+		"unclosed comment":      {`{"servers":{}} /*`, "after top-level value"},
 		"missing variable":      {server(`{"command":"x","env":{"K":"${MY_KEY}"}}`), `the environment has no MY_KEY`},
 		"several problems":      {`{"servers":{"a":{"command":"${V1}"},"b":{"url":"${V2}"}}}`, "V2"},
 		"timeout of zero":       {server(`{"command":"x","timeout":0}`), "timeout"},

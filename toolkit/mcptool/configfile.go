@@ -73,9 +73,14 @@ func parseConfig(data []byte, lookup func(string) (string, bool)) (Config, error
 	if len(data) > maxConfigBytes {
 		return Config{}, fmt.Errorf("it is larger than %d bytes", maxConfigBytes)
 	}
-	top, err := uniqueObject(withoutComments(data))
+	data = withoutComments(data)
+	top, err := objectOf(data)
 	if err != nil {
 		return Config{}, err
+	}
+	// Of two, encoding/json would silently take the last.
+	if key, twice := toolkit.KeyTwice(json.NewDecoder(bytes.NewReader(data))); twice {
+		return Config{}, fmt.Errorf("the key %q occurs twice", key)
 	}
 	var raw map[string]json.RawMessage
 	var warnings []string
@@ -90,7 +95,7 @@ func parseConfig(data []byte, lookup func(string) (string, bool)) (Config, error
 		case raw != nil:
 			return Config{}, errors.New(`it needs exactly one of "mcpServers" and "servers"`)
 		default:
-			if raw, err = uniqueObject(top[key]); err != nil {
+			if raw, err = objectOf(top[key]); err != nil {
 				return Config{}, fmt.Errorf("%s: %w", key, err)
 			}
 		}
@@ -155,7 +160,7 @@ func parseServer(name string, data []byte, lookup func(string) (string, bool)) (
 
 // readServer reads the known keys.
 func readServer(data []byte) (file serverFile, warnings []string, err error) {
-	keys, err := uniqueObject(data)
+	keys, err := objectOf(data)
 	if err != nil {
 		return file, nil, err
 	}

@@ -14,7 +14,8 @@ import (
 // mend returns a message of a server as the SDK can read it. Because of one part that it cannot read, the
 // SDK refuses a whole result of a tool, or a whole list of tools: content of a type that came after it, an
 // empty list for an empty object as PHP writes it. Such a part loses what is not needed here. If it still
-// cannot be read, a note takes its place in a result, and a list goes without it: those are left.
+// cannot be read, a note takes its place in a result, and a list goes without it, as without tools that only
+// run as tasks, of which the SDK does not know: those are left.
 func mend(message []byte) (mended []byte, left []string) {
 	message = withNumber(message)
 	if !bytes.Contains(message, []byte(`"content"`)) && !bytes.Contains(message, []byte(`"tools"`)) {
@@ -27,7 +28,7 @@ func mend(message []byte) (mended []byte, left []string) {
 	switch {
 	case result["content"] != nil && !readable[mcp.CallToolResult](envelope["result"]):
 		result["content"] = mendContent(result["content"])
-	case result["tools"] != nil && (result["ttlMs"] != nil || !readable[mcp.ListToolsResult](envelope["result"])):
+	case result["tools"] != nil && (result["ttlMs"] != nil || bytes.Contains(message, []byte(`"taskSupport"`)) || !readable[mcp.ListToolsResult](envelope["result"])):
 		result["tools"], left = mendTools(result["tools"])
 		delete(result, "ttlMs") // for that long the SDK would not ask for the list again
 	default:
@@ -92,7 +93,7 @@ func readableContent(piece json.RawMessage) bool {
 	return readable[mcp.CallToolResult](toolkit.Encode(map[string]any{"content": []json.RawMessage{piece}}))
 }
 
-// mendTools returns the tools of a list that can be read, and the names of the others.
+// mendTools returns the tools of a list that can be read and called, and the names of the others.
 func mendTools(list json.RawMessage) (tools json.RawMessage, left []string) {
 	var all []json.RawMessage
 	if json.Unmarshal(list, &all) != nil {
@@ -103,13 +104,16 @@ func mendTools(list json.RawMessage) (tools json.RawMessage, left []string) {
 		if !readable[mcp.Tool](tool) {
 			tool = without(tool, "annotations", "_meta", "icons", "title", "outputSchema")
 		}
-		if readable[mcp.Tool](tool) && string(tool) != "null" {
-			kept = append(kept, tool)
-			continue
+		var named struct {
+			Name      string
+			Execution struct{ TaskSupport string } // MCP specification 2025-11-25, tasks
 		}
-		var named struct{ Name string }
 		_ = json.Unmarshal(tool, &named)
-		left = append(left, named.Name)
+		if readable[mcp.Tool](tool) && string(tool) != "null" && named.Execution.TaskSupport != "required" {
+			kept = append(kept, tool)
+		} else {
+			left = append(left, named.Name)
+		}
 	}
 	return toolkit.Encode(kept), left
 }

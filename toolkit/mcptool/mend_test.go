@@ -57,7 +57,7 @@ func TestOddServer(t *testing.T) {
 	if got := b.names(); !slices.Equal(got, []string{"batch__plain", "json__plain", "lines__plain", "sse__plain"}) {
 		t.Errorf("the tools are %q\n%s", got, b.log)
 	}
-	if text := b.log.String(); strings.Count(text, `definitions cannot be read" server=`) != 4 || !strings.Contains(text, `tools=", worded"`) {
+	if text := b.log.String(); strings.Count(text, `definitions cannot be read or they run only as tasks" server=`) != 4 || !strings.Contains(text, `tools=", worded"`) {
 		t.Errorf("the log has\n%s", text)
 	}
 	want := "before\n[left out: content of the type \"hologram\", which cannot be read]\nafter"

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 // TestEvents has streams with more than messages in them.
@@ -41,7 +42,7 @@ func TestEvents(t *testing.T) {
 					return message
 				}
 			}
-			got, err := io.ReadAll(messagesOf(io.NopCloser(strings.NewReader(c.events)), read, false, nil))
+			got, err := io.ReadAll(messagesOf(io.NopCloser(iotest.OneByteReader(strings.NewReader(c.events))), read, false, nil))
 			if err != nil || string(got) != c.want {
 				t.Errorf("got %q, %v, want %q", got, err, c.want)
 			}

@@ -45,8 +45,6 @@ type server struct {
 	// old means that the next attempt uses the older handshake. Only one attempt runs at a time.
 	old bool
 
-	tasks taskTools
-
 	changed chan struct{} // the tool list has changed; capacity 1
 	suspect chan struct{} // a call failed in a way that may mean a dead connection; capacity 1
 
@@ -79,10 +77,9 @@ func (s *server) read(message []byte) []byte {
 			return nil
 		}
 	}
-	s.tasks.read(message)
 	message, left := mend(message)
 	if len(left) > 0 {
-		s.log.Warn("MCP tools left out, their definitions cannot be read", "tools", toolkit.Cut(strings.Join(left, ", "), 1000))
+		s.log.Warn("MCP tools left out, their definitions cannot be read or they run only as tasks", "tools", toolkit.Cut(strings.Join(left, ", "), 1000))
 	}
 	return message
 }

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -642,8 +641,8 @@ func TestKilledProgram(t *testing.T) {
 	}
 }
 
-// TestToolsThatNeedTasks are not offered: tasks are not supported here.
-func TestToolsThatNeedTasks(t *testing.T) {
+// TestUselessTools are not offered: tasks are not supported here, and a tool without a name cannot be called.
+func TestUselessTools(t *testing.T) {
 	t.Parallel()
 	want := []string{"s__either", "s__plain"}
 	b := openWith(t, map[string]Server{"s": stdio("tasks", nil)}, Options{ConnectTimeout: 3 * time.Second})
@@ -654,28 +653,6 @@ func TestToolsThatNeedTasks(t *testing.T) {
 	b.register(t)
 	if result := b.call(t, "s__plain", ""); !strings.Contains(result.Error, "wants further input") {
 		t.Errorf("a call that needs input: %+v", result)
-	}
-	var tasks taskTools
-	list := `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"long","execution":{"taskSupport":"required"}},{"name":"plain"}]}}`
-	for kind, c := range map[string]struct {
-		text  string
-		whole bool
-	}{
-		"events": {"event: message\ndata: " + list + "\n\n", false}, "a body": {strings.ReplaceAll(list, ",", ",\n"), true},
-		"endless": {"data: " + list, false},
-	} {
-		tasks = taskTools{}
-		read := func(message []byte) []byte {
-			tasks.read(message)
-			return message
-		}
-		m := messagesOf(io.NopCloser(iotest.OneByteReader(strings.NewReader(c.text))), read, c.whole, nil)
-		if text, err := io.ReadAll(m); err != nil || string(text) != c.text {
-			t.Errorf("%s: read %q, %v", kind, text, err)
-		}
-		if !tasks.has("long") || tasks.has("plain") {
-			t.Errorf("%s: got %v", kind, tasks.names)
-		}
 	}
 }
 

@@ -62,7 +62,7 @@ func TestMain(m *testing.M) {
 		serveLines(map[string]string{
 			"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"tasks","version":"1"}}`,
 			"tools/list": `{"tools":[{"name":"long","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},` +
-				`{"name":"either","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}},{"name":"plain","inputSchema":{"type":"object"}}]}`,
+				`{"name":"either","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}},{"name":"","inputSchema":{"type":"object"}},{"name":"plain","inputSchema":{"type":"object"}}]}`,
 			"tools/call": `{"resultType":"input_required","requestState":"half done","content":[]}`,
 		})
 	case "host":

@@ -136,8 +136,6 @@ func (s *server) receive(r *received, page []*mcp.Tool) bool {
 			if made, err := s.tool(t, t.Name); err == nil && len(r.barred) < maxTools {
 				r.barred = append(r.barred, made)
 			}
-		case s.tasks.has(t.Name):
-			r.log.Warn("MCP tool left out, it runs only as a task", "tool", t.Name)
 		case len(r.listed) == maxTools:
 			r.log.Warn("MCP tools left out, there are too many", "limit", maxTools)
 			return false
