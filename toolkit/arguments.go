@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// MaxArguments limits a call's arguments, in bytes.
+const MaxArguments = 256 << 10
+
 // maxDepth is how deep a call's arguments may be nested.
 const maxDepth = 64
 

@@ -22,6 +22,22 @@ const MaxOffered = 128
 // ErrDuplicate is wrapped by errors about two tools with the same name.
 var ErrDuplicate = errors.New("the name is taken")
 
+// Entry is a tool in a registry with its executor and, for MCP, its server.
+type Entry struct {
+	Tool     Tool
+	Executor Executor
+	// Server is the MCP server's configured name, else empty.
+	Server string
+	// Asks means that each call needs the user's approval, whatever the settings say.
+	Asks bool
+	// Unchecked means that the arguments are only checked to be a JSON object: the executor checks
+	// the rest. It is for schemas of MCP servers that our validator cannot read.
+	Unchecked bool
+
+	// made is what a registry has derived from the entry: others that get it from there need not do so again.
+	made *registered
+}
+
 // registered is an entry with what was derived from it when it was added. It never changes, so clones
 // of a registry share it with its compiled schema.
 type registered struct {

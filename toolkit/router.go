@@ -17,11 +17,9 @@ import (
 // DefaultTimeout is that of [RouterConfig].
 const DefaultTimeout = 30 * time.Second
 
-// Limits of every call, in bytes.
+// Limits of every result, in bytes.
 const (
-	// MaxArguments limits its arguments.
-	MaxArguments = 256 << 10
-	// MaxOutput limits its result's Output. A larger one is a failure: half of a JSON text is useless.
+	// MaxOutput limits its Output. A larger one is a failure: half of a JSON text is useless.
 	MaxOutput = 1 << 20
 	// maxModel limits what the model receives. Longer text is cut and marked, because it must fit into one event
 	// on a data channel.

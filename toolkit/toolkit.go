@@ -115,22 +115,6 @@ type Timeouter interface {
 	Timeout() time.Duration
 }
 
-// Entry is a tool in a registry with its executor and, for MCP, its server.
-type Entry struct {
-	Tool     Tool
-	Executor Executor
-	// Server is the MCP server's configured name, else empty.
-	Server string
-	// Asks means that each call needs the user's approval, whatever the settings say.
-	Asks bool
-	// Unchecked means that the arguments are only checked to be a JSON object: the executor checks
-	// the rest. It is for schemas of MCP servers that our validator cannot read.
-	Unchecked bool
-
-	// made is what a registry has derived from the entry: others that get it from there need not do so again.
-	made *registered
-}
-
 // Encode returns v as JSON without HTML escapes, so that the tables are easy to read. It panics if v
 // cannot be encoded.
 func Encode(v any) json.RawMessage {

@@ -45,8 +45,10 @@ func (s *server) carrierOf() carrier {
 
 func (s *server) remoteOf(config Server) *remote {
 	return &remote{
-		config: config, read: s.read, trace: s.options.Trace, reopened: func() { notify(s.changed) },
-		pause: s.options.MinBackoff, longest: s.options.MaxBackoff,
+		config: config, trace: s.options.Trace, streams: streams{
+			read: s.read, reopened: func() { notify(s.changed) }, suspect: func() { notify(s.suspect) },
+			pause: s.options.MinBackoff, longest: s.options.MaxBackoff,
+		},
 	}
 }
 

@@ -8,12 +8,17 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
 // maxMessage limits one message of a server, in bytes.
 const maxMessage = 8 << 20
+
+// maxRetry limits how long a server may ask to wait before a stream is opened again, in milliseconds.
+const maxRetry = 60_000
 
 // tooLong says why a call has no result.
 var tooLong = fmt.Sprintf("its answer is longer than %d bytes", maxMessage)
@@ -28,9 +33,11 @@ type messages struct {
 	whole bool
 	call  *pending // that the server answers; nil if none
 
-	line, event []byte // what has been read of the current line, and of the event or of everything
-	rest        []byte // what the SDK is still to read
-	err         error  // why nothing follows rest
+	id          string        // of the last event that has one
+	retry       time.Duration // the pause that the server asks for
+	line, event []byte        // what has been read of the current line, and of the event or of everything
+	rest        []byte        // what the SDK is still to read
+	err         error         // why nothing follows rest
 }
 
 func messagesOf(body io.ReadCloser, read func([]byte) []byte, whole bool, call *pending) *messages {
@@ -78,7 +85,7 @@ func (m *messages) next() {
 	default:
 		m.rest = m.understandEvent(m.rest)
 	}
-	if m.call == nil || m.call.answered || m.call.resumable || m.err == nil && !long {
+	if m.call == nil || m.call.answered || m.err == nil && !long {
 		return
 	}
 	m.err = io.EOF
@@ -111,13 +118,13 @@ func (m *messages) understandEvent(event []byte) []byte {
 		case "event":
 			name = string(value)
 		case "id":
-			id = line
+			id, m.id = line, string(value)
+		case "retry":
+			pause, _ := strconv.Atoi(string(value))
+			m.retry = time.Duration(min(pause, maxRetry)) * time.Millisecond
 		case "data":
 			data = append(data, value)
 		}
-	}
-	if m.call != nil && id != nil {
-		m.call.resumable = true // the SDK asks for what follows
 	}
 	message := bytes.Join(data, []byte("\n"))
 	switch {

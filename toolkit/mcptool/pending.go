@@ -20,10 +20,9 @@ import (
 // error without an id. Of an answer that breaks off it learns nothing, and waits. So whatever the server
 // sends, each call gets one answer, and it concerns that call only.
 type pending struct {
-	id        json.RawMessage
-	answered  bool
-	resumable bool           // the SDK asks for the rest of the answer
-	said      *jsonrpc.Error // by the server, perhaps about the call
+	id       json.RawMessage
+	answered bool
+	said     *jsonrpc.Error // by the server, perhaps about the call
 }
 
 // handshake are calls whose failure leads to another attempt in another way.

@@ -2,6 +2,8 @@ package mcptool
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -39,6 +41,7 @@ func TestOddAnswers(t *testing.T) {
 		"a message that is too big": {200, "application/json", strings.Repeat(" ", maxMessage+1), "longer than"},
 		"an event that is too big":  {200, "text/event-stream", "data: " + strings.Repeat("x", maxMessage+1), "longer than"},
 		"no event":                  {200, "text/event-stream", ": still there\n\n", "ended its answer before the result"},
+		"an event id of no use":     {200, "text/event-stream", "id: 1\ndata: \n\n", "ended its answer before the result"},
 		"another event":             {200, "text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{}}\n\n", "ended its answer before the result"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,6 +52,40 @@ func TestOddAnswers(t *testing.T) {
 				_, _ = io.WriteString(w, c.answer)
 			}, c.want)
 		})
+	}
+}
+
+// TestPolledAnswer has a server that closes the answer to a call again and again before it has the result.
+func TestPolledAnswer(t *testing.T) {
+	t.Parallel()
+	var call struct{ ID json.RawMessage }
+	next := newHTTPHandler(t)
+	h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		id := r.Header.Get("Last-Event-Id")
+		if id == "" && !bytes.Contains(body, []byte(`"name":"echo"`)) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if id == "" {
+			_ = json.Unmarshal(body, &call) // the call's id, which is valid
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		if id == strings.Repeat("+", 9) {
+			fmt.Fprintf(w, `data: {"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"at last"}]}}`+"\n\n", call.ID)
+			return
+		}
+		fmt.Fprintf(w, "id: %s+\nretry: 1\ndata: \n\n", id)
+	}))
+	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url}})
+	for range 2 {
+		if result := b.call(t, "s__echo", `{"text":"x"}`); result.Model != "at last" {
+			t.Errorf("got %+v\n%s", result, b.log)
+		}
+	}
+	if n := strings.Count(b.log.String(), "MCP server connected"); n != 1 {
+		t.Errorf("there were %d sessions", n)
 	}
 }
 

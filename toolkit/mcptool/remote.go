@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"regexp"
 	"sync/atomic"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,16 +20,10 @@ const maxRedirects = 5
 
 // remote carries a session over HTTP.
 type remote struct {
+	streams
 	config Server
-	read   func(message []byte) []byte
 	trace  func(context.Context, http.Header)
 	client *http.Client
-	// reopened is called when the stream of notifications has been opened again: some may have been missed.
-	reopened func()
-	// pause and longest are the first and the longest pause before it is asked for again.
-	pause, longest time.Duration
-	// streamed is set once the stream was asked for.
-	streamed atomic.Bool
 	// refused means that the server rejects the first request of streamable HTTP.
 	refused atomic.Bool
 	// refusal is 401 or 403 if that was the status of an answer, and no request has succeeded since.
@@ -52,6 +45,7 @@ func (r *remote) connect() (mcp.Transport, error) {
 		},
 		CheckRedirect: checkRedirect,
 	}
+	r.do = r.client.Do
 	r.open, r.cancel = context.WithCancel(context.Background())
 	if r.config.Type == TypeSSE {
 		return lasting{&mcp.SSEClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: maxMessage}, r}, nil
@@ -128,18 +122,10 @@ type headerTransport struct {
 }
 
 func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if t.streams(request) && !t.remote.streamed.Swap(true) {
-		return openLater(request, t.remote.client.Do), nil
+	opens := request.Context().Value(opening{}) != nil
+	if !opens && t.remote.config.Type == TypeHTTP && asksForStream(request) {
+		return t.remote.notices(request), nil
 	}
-	return t.exchange(request)
-}
-
-// streams reports whether a request is one for the stream of streamable HTTP.
-func (t *headerTransport) streams(request *http.Request) bool {
-	return t.remote.config.Type == TypeHTTP && asksForStream(request)
-}
-
-func (t *headerTransport) exchange(request *http.Request) (*http.Response, error) {
 	if request.URL.Host == t.host && request.URL.Scheme == t.scheme {
 		request = request.Clone(request.Context())
 		for key, value := range t.headers {
@@ -151,8 +137,10 @@ func (t *headerTransport) exchange(request *http.Request) (*http.Response, error
 	if err != nil {
 		return nil, err
 	}
+	if opens { // it is optional, and its answer may come late
+		return response, nil
+	}
 	switch {
-	case t.streams(request): // it is optional, and its answer may come late
 	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
 		t.remote.refusal.Store(int32(response.StatusCode))
 	case response.StatusCode < http.StatusBadRequest:
@@ -175,60 +163,15 @@ func (t *headerTransport) exchange(request *http.Request) (*http.Response, error
 	}
 	// A stream of events lives as long as its session; the SDK limits each event.
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	if kind != "text/event-stream" {
-		response.Body = http.MaxBytesReader(nil, response.Body, maxMessage)
+	switch {
+	case kind != "text/event-stream":
+		response.Body = messagesOf(http.MaxBytesReader(nil, response.Body, maxMessage), t.remote.read, true, call)
+	case call != nil:
+		response.Body = t.remote.answer(call, request, response.Body)
+	default:
+		response.Body = messagesOf(response.Body, t.remote.read, false, nil)
 	}
-	read := t.remote.read
-	if t.streams(request) && isStream(response) {
-		s := &stream{ReadCloser: response.Body, since: time.Now(), again: func() (io.ReadCloser, error) { return t.again(request) }}
-		response.Body, read = s, s.watch(read)
-	}
-	response.Body = messagesOf(response.Body, read, kind != "text/event-stream", call)
 	return response, nil
-}
-
-// errNoStream means that the server refuses the request for its stream.
-var errNoStream = errors.New("the server has no stream any longer")
-
-// again opens the stream of a request again. It tries until the server refuses, or the session ends, unless
-// the SDK tries again itself, as it does with a GET.
-func (t *headerTransport) again(request *http.Request) (io.ReadCloser, error) {
-	for pause := t.remote.pause; ; pause = min(2*pause, t.remote.longest) {
-		body, err := t.reopen(request)
-		if err == nil {
-			t.remote.reopened()
-			return body, nil
-		}
-		if request.Method == http.MethodGet || errors.Is(err, errNoStream) {
-			return nil, err
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-request.Context().Done():
-			timer.Stop()
-			return nil, err
-		}
-	}
-}
-
-func (t *headerTransport) reopen(request *http.Request) (io.ReadCloser, error) {
-	request, err := repeat(request)
-	if err != nil {
-		return nil, err
-	}
-	response, err := t.base.RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	if isStream(response) {
-		return response.Body, nil
-	}
-	response.Body.Close()
-	if response.StatusCode >= http.StatusInternalServerError {
-		return nil, fmt.Errorf("the server answers %d", response.StatusCode)
-	}
-	return nil, errNoStream
 }
 
 // unknownSession is the key of a context for a pointer to a bool, which is set when the server no longer

@@ -1,29 +1,53 @@
 package mcptool
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"mime"
 	"net/http"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 )
 
 // longStream is how long a stream must have lasted to be opened again at once.
 const longStream = 10 * time.Second
 
+// streams are the streams of events of a session.
+type streams struct {
+	do   func(*http.Request) (*http.Response, error)
+	read func(message []byte) []byte
+	// reopened is called when the stream of notifications has been opened again: some may have been missed.
+	// suspect is called when a stream cannot be opened again: the session may be lost.
+	reopened, suspect func()
+	// pause and longest are the first and the longest pause before a stream is asked for again.
+	pause, longest time.Duration
+}
+
 // stream is the stream on which a server of streamable HTTP sends notifications outside of calls: the
-// answer to a GET or, from MCP 2026-07-28 on, to subscriptions/listen. Proxies cut it when nothing has been
-// sent for a minute or so. The SDK counts each such cut of the former, and after a few of them ends the
-// session with its running calls; the latter it never asks for again. So the stream is opened again before
-// the SDK sees its end. If it has event ids, the SDK does better: it asks for the events that were missed.
+// answer to a GET or, from MCP 2026-07-28 on, to subscriptions/listen. The SDK gets it at once, and it is opened
+// when the SDK reads: some servers, and proxies before them, send the head of their answer with the first event
+// only, for which the SDK would wait without end before it does anything else. If there is no stream, nothing
+// ever comes.
+//
+// Proxies cut streams when nothing has been sent for a minute or so. The SDK counts the cuts of a GET, and after a
+// few of them ends the session with its running calls; the other stream it never asks for again. So the SDK does not
+// learn of a cut: the stream is opened again, from the last event on if its events have ids.
+//
+// The answer to a call may be such a stream, too, which is opened again if its events have ids. Then the server may
+// have cut it itself, to be asked for the result later (MCP specification 2025-11-25, transports).
 type stream struct {
-	io.ReadCloser
-	again func() (io.ReadCloser, error)
-	since time.Time
-	ids   bool  // there are event ids
-	err   error // why it has ended for good: the SDK reads on after an error, and discards what comes
-	over  bool  // the server has ended it itself, by an answer
+	request *http.Request // by which it is opened again
+	streams *streams
+	call    *pending // that it answers; nil for notifications
+	pause   *backoff.ExponentialBackOff
+	events  *messages // what the SDK reads
+
+	body   io.ReadCloser // nil while it is not open
+	opened time.Time     // when it was asked for last
+	known  bool          // it has been open
+	over   bool          // the server has ended the notifications itself, by an answer
 }
 
 // asksForStream reports whether a request is one for the stream.
@@ -40,112 +64,143 @@ func isStream(response *http.Response) bool {
 	return response.StatusCode == http.StatusOK && kind == "text/event-stream"
 }
 
-// repeat returns a request with a body that can be read once more.
-func repeat(request *http.Request) (*http.Request, error) {
-	again := request.Clone(request.Context())
-	if request.GetBody == nil {
-		return again, nil
-	}
-	body, err := request.GetBody()
-	again.Body = body
-	return again, err
-}
-
-// Read implements [io.Reader].
-func (s *stream) Read(p []byte) (int, error) {
-	if s.err != nil {
-		return 0, s.err
-	}
-	n, err := s.ReadCloser.Read(p)
-	s.ids = s.ids || bytes.Contains(p[:n], []byte("id:"))
-	switch {
-	case n > 0:
-		return n, nil // an error comes again
-	case err == nil:
-		return 0, nil
-	case s.ids, s.over, time.Since(s.since) < longStream:
-		s.err = err
-		return 0, err
-	}
-	body, againErr := s.again()
-	if againErr != nil {
-		s.err = err
-		return 0, err
-	}
-	s.ReadCloser.Close()
-	s.ReadCloser, s.since = body, time.Now()
-	return copy(p, "\n\n"), nil // the end of whatever was cut
-}
-
-// watch returns a function that reads messages like another one, and notes the server's answer.
-func (s *stream) watch(read func([]byte) []byte) func([]byte) []byte {
-	return func(message []byte) []byte {
-		var answer struct {
-			Method string          `json:"method"`
-			ID     json.RawMessage `json:"id"`
-		}
-		if json.Unmarshal(message, &answer) == nil && answer.Method == "" && answer.ID != nil {
-			s.over = true
-		}
-		return read(message)
-	}
-}
-
-// openLater answers a request for the stream at once, and makes it when the stream is read. Some servers,
-// and proxies before them, send the head of their answer with the first event only; the SDK would wait for
-// it before it does anything else, and without end. If there is no stream, the answer is one on which
-// nothing ever comes.
-func openLater(request *http.Request, do func(*http.Request) (*http.Response, error)) *http.Response {
+// notices answers a request for the stream of notifications.
+func (r *streams) notices(request *http.Request) *http.Response {
 	if request.Body != nil {
 		request.Body.Close()
 	}
 	return &http.Response{
 		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Request: request,
-		Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: &laterStream{request: request, do: do},
+		Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: r.stream(&stream{request: request}),
 	}
 }
 
-// laterStream is the body of such an answer.
-type laterStream struct {
-	request *http.Request
-	do      func(*http.Request) (*http.Response, error)
-	body    io.ReadCloser
-	err     error // why there is none
+// answer returns the stream that answers a call.
+func (r *streams) answer(call *pending, request *http.Request, body io.ReadCloser) io.ReadCloser {
+	again := request.Clone(request.Context())
+	again.Method, again.Body, again.GetBody, again.ContentLength = http.MethodGet, nil, nil, 0
+	for _, name := range []string{"Content-Type", "Mcp-Method", "Mcp-Name"} {
+		again.Header.Del(name)
+	}
+	again.Header.Set("Accept", "text/event-stream")
+	return r.stream(&stream{request: again, call: call, body: body, known: true, opened: time.Now()})
 }
+
+func (r *streams) stream(s *stream) *messages {
+	s.streams, s.request = r, s.request.WithContext(context.WithValue(s.request.Context(), opening{}, true))
+	s.pause = backoff.NewExponentialBackOff()
+	s.pause.InitialInterval, s.pause.MaxInterval = r.pause, r.longest
+	s.pause.Reset()
+	s.events = messagesOf(s, s.read, false, s.call)
+	return s.events
+}
+
+// opening is the key of a context for requests of a stream itself.
+type opening struct{}
 
 // Read implements [io.Reader].
-func (l *laterStream) Read(p []byte) (int, error) {
-	if l.body == nil && l.err == nil {
-		l.body, l.err = l.open()
+func (s *stream) Read(p []byte) (int, error) {
+	for s.body == nil {
+		if err := s.open(); err != nil {
+			return 0, err
+		}
 	}
-	if l.err != nil {
-		return 0, l.err
+	n, err := s.body.Read(p)
+	switch {
+	case n > 0 || err == nil: // an error comes again
+		return n, nil
+	case s.over, s.call != nil && (s.call.answered || s.events.id == ""):
+		return 0, err
 	}
-	return l.body.Read(p)
+	s.body.Close()
+	s.body = nil
+	return copy(p, "\n\n"), nil // the end of whatever was cut
 }
 
-// open returns the stream, or waits for the end of the session if there is none.
-func (l *laterStream) open() (io.ReadCloser, error) {
-	request, err := repeat(l.request)
-	if err != nil {
-		return nil, err
+// open asks for the stream once, after a pause if it was asked for just before. An error means that nothing follows.
+func (s *stream) open() error {
+	ctx := s.request.Context()
+	if pause := s.events.retry; pause > 0 {
+		sleep(ctx, pause)
+	} else if time.Since(s.opened) > longStream {
+		s.pause.Reset()
+	} else {
+		sleep(ctx, s.pause.NextBackOff())
 	}
-	response, err := l.do(request)
-	if err != nil {
-		return nil, err
-	}
-	if isStream(response) {
-		return response.Body, nil
+	s.opened = time.Now()
+	response, err := s.ask()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		s.streams.suspect()
+		return nil
+	case isStream(response):
+		if s.known && s.call == nil {
+			s.streams.reopened()
+		}
+		s.body, s.known = response.Body, true
+		return nil
 	}
 	response.Body.Close()
-	<-request.Context().Done()
-	return nil, request.Context().Err()
+	switch {
+	case !s.known:
+	case response.StatusCode >= http.StatusInternalServerError:
+		s.streams.suspect()
+		return nil
+	case s.call != nil:
+		return io.EOF
+	case s.events.id != "":
+		s.events.id = "" // it may be unknown by now
+		return nil
+	default: // perhaps the session is unknown
+		s.streams.suspect()
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (s *stream) ask() (*http.Response, error) {
+	request := s.request.Clone(s.request.Context())
+	if s.request.GetBody != nil {
+		body, err := s.request.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		request.Body = body
+	}
+	if s.events.id != "" {
+		request.Header.Set("Last-Event-Id", s.events.id)
+	}
+	return s.streams.do(request)
 }
 
 // Close implements [io.Closer].
-func (l *laterStream) Close() error {
-	if l.body == nil {
+func (s *stream) Close() error {
+	if s.body == nil {
 		return nil
 	}
-	return l.body.Close()
+	return s.body.Close()
+}
+
+// read reads a message, and notes the answer that ends notifications.
+func (s *stream) read(message []byte) []byte {
+	var answer struct {
+		Method string          `json:"method"`
+		ID     json.RawMessage `json:"id"`
+	}
+	if s.call == nil && json.Unmarshal(message, &answer) == nil && answer.Method == "" && answer.ID != nil {
+		s.over = true
+	}
+	return s.streams.read(message)
+}
+
+// sleep waits, but no longer than ctx.
+func sleep(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }

@@ -5,100 +5,113 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// TestCutStream has streams of notifications that a proxy cuts.
+// TestCutStream has streams of notifications that a server or a proxy cuts, and what follows when they are asked for
+// again.
 func TestCutStream(t *testing.T) {
 	t.Parallel()
-	const second = "data: []\nid: 2\n\n" // with an id its end is final
-	long, soon := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	const over = "data: {\"id\":1,\"result\":{}}\n\n"
 	for name, c := range map[string]struct {
-		first string
-		since time.Time
-		gone  bool // it cannot be opened again
-		want  string
+		answers            []string // a status, or the beginning of a stream
+		want               string
+		ids                string // with which it is asked for
+		reopened, suspects int
 	}{
-		"silent":             {first: "", since: long, want: "\n\n" + second},
-		"with an event":      {first: "data: {}\n\n", since: long, want: "data: {}\n\n\n\n" + second},
-		"with event ids":     {first: "id: 1\ndata: {}\n\n", since: long, want: "id: 1\ndata: {}\n\n"},
-		"cut at once":        {first: "data: {}\n\n", since: soon, want: "data: {}\n\n"},
-		"ended by an answer": {first: "data: {\"id\":1,\"result\":{}}\n\n", since: long, want: "data: {\"id\":1,\"result\":{}}\n\n"},
-		"no longer there":    {first: "data: {}\n\n", since: long, gone: true, want: "data: {}\n\n"},
+		"silent":            {answers: []string{"", over}, want: "\n\n" + over, ids: ",", reopened: 1},
+		"often":             {answers: []string{"", "", "", "", "", "", "", over}, want: strings.Repeat("\n\n", 7) + over, ids: ",,,,,,,", reopened: 7},
+		"after an event":    {answers: []string{"data: {}\n\n", over}, want: "data: {}\n\n\n\n" + over, ids: ",", reopened: 1},
+		"within an event":   {answers: []string{"data: {}\n\ndata: {", over}, want: "data: {}\n\n" + over, ids: ",", reopened: 1},
+		"with event ids":    {answers: []string{"id: 1\ndata: {}\n\nid: 2\ndata: {}\n\n", over}, want: "id: 1\ndata: {}\n\nid: 2\ndata: {}\n\n\n\n" + over, ids: ",2", reopened: 1},
+		"an id is unknown":  {answers: []string{"id: 1\n\n", "400", over}, want: "id: 1\n\n\n\n" + over, ids: ",1,", reopened: 1},
+		"ended by a result": {answers: []string{over}, want: over},
+		"an outage":         {answers: []string{"", "502", "cut", "503", over}, want: "\n\n" + over, ids: ",,,,", reopened: 1, suspects: 3},
+		"cut before":        {answers: []string{"cut", over}, want: over, ids: ",", suspects: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &stream{ReadCloser: io.NopCloser(strings.NewReader(c.first)), since: c.since, again: func() (io.ReadCloser, error) {
-				if c.gone {
-					return nil, errors.New("connection refused")
-				}
-				return io.NopCloser(strings.NewReader(second)), nil
+			var ids []string
+			bodies := map[string]bool{}
+			reopened, suspects := 0, 0
+			r := &remote{trace: func(context.Context, http.Header) {}, streams: streams{
+				read:     func(message []byte) []byte { return message },
+				reopened: func() { reopened++ }, suspect: func() { suspects++ }, pause: time.Microsecond, longest: time.Microsecond,
 			}}
-			read := s.watch(func(message []byte) []byte { return message })
-			if got, err := io.ReadAll(messagesOf(s, read, false, nil)); err != nil || string(got) != c.want {
+			h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+				answer := c.answers[len(ids)]
+				ids = append(ids, request.Header.Get("Last-Event-Id"))
+				body, _ := io.ReadAll(request.Body)
+				bodies[string(body)] = true
+				if answer == "cut" {
+					panic(http.ErrAbortHandler)
+				}
+				if status, err := strconv.Atoi(answer); err == nil {
+					w.WriteHeader(status)
+					return
+				}
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, answer)
+			}))
+			r.config = Server{Type: TypeHTTP, URL: h.url}
+			if _, err := r.connect(); err != nil {
+				t.Fatal(err)
+			}
+			defer r.stop()
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url, strings.NewReader("listen"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Mcp-Method", "subscriptions/listen")
+			response, err := r.client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if got, err := io.ReadAll(response.Body); err != nil || string(got) != c.want {
 				t.Errorf("got %q, %v, want %q", got, err, c.want)
+			}
+			if got := strings.Join(ids, ","); got != c.ids || reopened != c.reopened || suspects != c.suspects || len(bodies) != 1 || !bodies["listen"] {
+				t.Errorf("asked with the ids %q and the bodies %v, reopened %d times, suspected %d times", got, bodies, reopened, suspects)
 			}
 		})
 	}
 }
 
-// TestStreamOfARequest opens a stream again that is the answer to a request with a body, once the server is
-// back. What it missed is asked for. A server that refuses is not asked again.
-func TestStreamOfARequest(t *testing.T) {
+// TestNoStream has servers without a stream: nothing ever comes, and nothing is wrong.
+func TestNoStream(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int32
-	h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch asked.Add(1) {
-		case 2, 3:
-			w.WriteHeader(http.StatusBadGateway)
-			return
-		case 5:
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.Copy(w, r.Body)
-	}))
-	var reopened int
-	r := &remote{
-		config: Server{Type: TypeHTTP, URL: h.url}, reopened: func() { reopened++ },
-		read: func(message []byte) []byte { return message }, trace: func(context.Context, http.Header) {}, pause: time.Millisecond, longest: time.Millisecond,
-	}
-	if _, err := r.connect(); err != nil {
-		t.Fatal(err)
-	}
-	defer r.stop()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url, strings.NewReader(": listen\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Mcp-Method", "subscriptions/listen")
-	response, err := r.client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	read := func(name string, stream io.Reader) {
-		if got, err := io.ReadAll(stream); err != nil || string(got) != ": listen\n" {
-			t.Errorf("%s: got %q, %v", name, got, err)
-		}
-	}
-	read("first", response.Body)
-	transport := r.client.Transport.(*headerTransport)
-	body, err := transport.again(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer body.Close()
-	read("second", body)
-	if _, err := transport.again(request); !errors.Is(err, errNoStream) {
-		t.Errorf("got %v", err)
-	}
-	if n := asked.Load(); reopened != 1 || n != 5 {
-		t.Errorf("asked %d times, reopened %d times", n, reopened)
+	for _, status := range []int{http.StatusMethodNotAllowed, http.StatusBadGateway} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(status)
+				cancel()
+			}))
+			suspects := 0
+			r := &remote{config: Server{Type: TypeHTTP, URL: h.url}, streams: streams{suspect: func() { suspects++ }}, trace: func(context.Context, http.Header) {}}
+			if _, err := r.connect(); err != nil {
+				t.Fatal(err)
+			}
+			defer r.stop()
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := r.client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if got, err := io.ReadAll(response.Body); !errors.Is(err, context.Canceled) || len(got) > 0 || suspects != 0 {
+				t.Errorf("got %q, %v, suspected %d times", got, err, suspects)
+			}
+		})
 	}
 }
 
