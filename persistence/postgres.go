@@ -193,11 +193,29 @@ func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) erro
 	return err
 }
 
+// commitTimeout is how long a commit may take.
+const commitTimeout = 30 * time.Second
+
 // transaction runs fn in one transaction. What waited for a lock must see what its holder has written,
 // whatever the database's default is.
 func (e *postgresEngine) transaction(ctx context.Context, fn func(pgx.Tx) error) error {
 	begin := fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = %d", e.maxIdle.Milliseconds())
-	return pgx.BeginTxFunc(ctx, e.pool, pgx.TxOptions{BeginQuery: begin}, fn)
+	tx, err := e.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(ctx) //nolint:errcheck // after a commit there is nothing to roll back
+	if err := fn(tx); err != nil {
+		return err
+	}
+	// If a client went away now, the server could still commit, later than what its caller does about it.
+	limit := commitTimeout
+	if by, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(by))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	return tx.Commit(ctx)
 }
 
 func (e *postgresEngine) lock() error { return nil }

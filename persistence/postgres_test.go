@@ -310,6 +310,42 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
+// A client goes away while the database commits: what its transaction saved is known to have been saved.
+func TestCancelledWhileCommitting(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	store, admin := persistencetest.Open(t, url, persistence.Options{}), connect(t, url)
+	do := func(statements string) {
+		t.Helper()
+		if _, err := admin.Exec(t.Context(), statements); err != nil {
+			t.Fatalf("%s: %v", statements, err)
+		}
+	}
+	do(`CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END';
+		CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON threads DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION wait();
+		SELECT pg_advisory_lock(1)`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	made := make(chan error)
+	go func() {
+		_, err := store.CreateThread(ctx, "anna", "")
+		made <- err
+	}()
+	for committing := 0; committing == 0; {
+		if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").Scan(&committing); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	do("SELECT pg_advisory_unlock(1)")
+	if err := <-made; err != nil {
+		t.Errorf("CreateThread() = %v, though it was saved", err)
+	}
+	if threads, _, err := store.Threads(t.Context(), "anna", persistence.ThreadFilter{}); err != nil || len(threads) != 1 {
+		t.Errorf("Threads() = %v, %v", threads, err)
+	}
+}
+
 // A quiet connection is tested repeatedly and still delivers.
 func TestQuietConnection(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -106,10 +107,13 @@ func (e *sqliteEngine) write(ctx context.Context, fn func(queries) error) error 
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
-	if err := fn(sqliteQueries{e.writes.WithTx(tx)}); err != nil {
-		return err
+	if err = fn(sqliteQueries{e.writes.WithTx(tx)}); err == nil {
+		err = tx.Commit()
 	}
-	return tx.Commit()
+	if errors.Is(err, sql.ErrTxDone) { // database/sql has rolled it back
+		err = cmp.Or(ctx.Err(), err)
+	}
+	return err
 }
 
 func (e *sqliteEngine) follow(context.Context, *lease, bool) error { return nil }
