@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,6 +42,11 @@ type Command struct {
 type CommandError struct{ Message string }
 
 func (e *CommandError) Error() string { return e.Message }
+
+// Is reports whether the other instance's failure was that it could not use the database.
+func (e *CommandError) Is(target error) bool {
+	return slices.Contains([]error{ErrUnavailable, ErrFenced, ErrClosed}, target) && strings.Contains(e.Message, target.Error())
+}
 
 // Ask has another instance, or this one, carry out a command, and returns its answer. ErrGone means
 // that the instance is known to be dead, ctx's error that it did not respond, although it may have

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -36,6 +37,8 @@ func (s suite) commands(t *testing.T) {
 				return c.Body, nil
 			case "nothing":
 				return nil, nil
+			case "save":
+				return nil, fmt.Errorf("save: %w", persistence.ErrUnavailable)
 			case "slow":
 				<-ctx.Done()
 			}
@@ -62,6 +65,8 @@ func (s suite) commands(t *testing.T) {
 	if failed, ok := errors.AsType[*persistence.CommandError](err); !ok || failed.Message != "cannot fly "+b.key.Thread {
 		t.Errorf("Ask() = %v", err)
 	}
+	_, err = ask("save", "")
+	wantErr(t, "Ask() without a database there", err, persistence.ErrUnavailable)
 	limit := patience
 	if errors.Is(ofNobody, context.DeadlineExceeded) {
 		limit = 100 * time.Millisecond // SQLite has no other process that could be gone
