@@ -177,7 +177,7 @@ func (h *turns) run(c echo.Context, key persistence.Key, asked *persistence.Mess
 	if t, ok := t.(*chat.Turn); ok && t.User().ID != "" {
 		asked = new(t.User())
 	}
-	return h.answer(c, t, asked)
+	return h.answer(c, key, t, asked)
 }
 
 // regenerate begins a turn that answers a message again: the one with the id, or the one that the
@@ -212,7 +212,7 @@ func (h *turns) checkImages(ctx context.Context, key persistence.Key, ids []stri
 }
 
 // answer waits for the end of a turn and returns it.
-func (h *turns) answer(c echo.Context, t anyTurn, asked *persistence.Message) error {
+func (h *turns) answer(c echo.Context, key persistence.Key, t anyTurn, asked *persistence.Message) error {
 	waitLong(c)
 	result, err := t.Wait(c.Request().Context())
 	answerSoon(c)
@@ -224,6 +224,9 @@ func (h *turns) answer(c echo.Context, t anyTurn, asked *persistence.Message) er
 	}
 	answer := turnAnswer{TurnID: result.TurnID, Message: result.Message, UserMessage: asked, FinishReason: result.Finish}
 	if answer.Message.Parts == nil {
+		if _, err := h.store.Thread(c.Request().Context(), key); err != nil {
+			return orThread(err) // it was deleted meanwhile, or the database is away
+		}
 		return errors.New("the answer could not be saved")
 	}
 	return c.JSON(http.StatusOK, answer)

@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -365,4 +366,26 @@ func TestDeletingAThreadEndsItsTurn(t *testing.T) {
 	wantStatus(t, b.do(t, "DELETE", "/api/threads/"+key.Thread, ""), 204)
 	<-turn.Done()
 	wantError(t, b.do(t, "GET", messagesPath(key), ""), 404, "thread_not_found")
+}
+
+// TestThreadDeletedBeforeItsAnswerIsSaved has another process delete the thread, which does not wait for the turn.
+func TestThreadDeletedBeforeItsAnswerIsSaved(t *testing.T) {
+	t.Parallel()
+	cfg, _ := scriptedChat(held("So", nil))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, access.LocalOwner)
+	answered := make(chan *answer)
+	go func() { answered <- b.do(t, "POST", messagesPath(key), `{"content":"hello"}`) }()
+	turn := b.chat.Running(key)
+	for ; turn == nil; turn = b.chat.Running(key) {
+		runtime.Gosched()
+	}
+	for range turn.Events(t.Context(), 0) {
+		break // it has begun
+	}
+	if err := b.db.DeleteThread(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	turn.Interrupt()
+	wantError(t, <-answered, 404, "thread_not_found")
 }
