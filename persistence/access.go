@@ -127,7 +127,7 @@ func (s *Store) EnsureThread(ctx context.Context, key Key) (created bool, err er
 		}
 	}
 	if created && err == nil {
-		s.threadChanged(ctx, EventThreadCreated, key)
+		s.tellOwner(ctx, EventThreadCreated, key)
 	}
 	return created, s.fail("ensure thread", err)
 }

@@ -28,6 +28,7 @@ type Batch struct {
 // changeSet collects what a transaction changes in a thread.
 type changeSet struct {
 	drew       bool
+	used       bool  // there is a new message, and so the thread has another updated_at
 	prev, next int64 // the thread's counter before and after
 	messages   map[string]Message
 }
@@ -111,7 +112,7 @@ func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Mes
 	if err != nil {
 		return Message{}, err
 	}
-	row.Seq = b.changed.drawn(thread, 1)
+	row.Seq, b.changed.used = b.changed.drawn(thread, 1), true
 	if row.Context, err = place(thread); err != nil {
 		return Message{}, err
 	}

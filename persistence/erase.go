@@ -44,7 +44,7 @@ func (s *Store) deleteThread(ctx context.Context, key Key, disown func(queries) 
 	// short thread are gone.
 	ctx = context.WithoutCancel(ctx)
 	err = s.eraseSoon(ctx, key.Thread)
-	s.tellOwner(ctx, EventThreadDeleted, key, threadGone{key.Thread})
+	s.tellOwner(ctx, EventThreadDeleted, key)
 	return s.fail("delete thread", err)
 }
 

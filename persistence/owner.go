@@ -14,6 +14,10 @@ const (
 	EventThreadDeleted EventType = "thread_deleted"
 )
 
+// aboutThread are the events that say that a thread has changed. They are published with its id alone, and
+// each watcher reads the thread: so the last of them has what was saved last, whoever was slow to publish.
+var aboutThread = map[EventType]bool{EventThreadCreated: true, EventThreadUpdated: true, EventThreadDeleted: true}
+
 // toOwner are the events of a thread that its owner's watchers also get.
 var toOwner = map[EventType]bool{"call_started": true, EventCallEnded: true, "turn_started": true, EventTurnFinished: true}
 
@@ -21,7 +25,7 @@ var (
 	// ErrSlow ends a watch that was too slow to receive everything.
 	ErrSlow = errors.New("watcher is too slow")
 	// ErrMissed ends a watch that may have missed events, because they did not get here from another
-	// process.
+	// process or the database did not say what they are about.
 	ErrMissed = errors.New("events of other processes may be lost")
 )
 
@@ -45,7 +49,7 @@ type OwnerWatch struct {
 // Close ends the watch. So does the end of Events.
 func (o *OwnerWatch) Close() { o.s.hub.remove(o.key, o.w) }
 
-// Events yields what has happened since [Store.WatchOwner]: threads are created, changed and
+// Events yields what has happened since [Store.WatchOwner]: threads are created, changed, used and
 // deleted, calls and turns start and end. Nothing is replayed, so a reader that falls behind gets
 // ErrSlow, and one that may have missed events of other processes ErrMissed: it must list the
 // threads again. The sequence ends with one of these, with the error of ctx, or with ErrClosed. It
@@ -65,7 +69,12 @@ func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 			}
 			items, behind, _, lost := o.w.take()
 			for _, i := range items {
-				if !yield(i.draft, nil) {
+				e, tell, err := o.current(ctx, i.draft)
+				if err != nil {
+					yield(Event{}, err)
+					return
+				}
+				if tell && !yield(e, nil) {
 					return
 				}
 			}
@@ -81,14 +90,23 @@ func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// tellOwner notifies an owner's watchers of an event of a thread.
-func (s *Store) tellOwner(ctx context.Context, kind EventType, key Key, data any) {
-	encoded, err := json.Marshal(data)
-	if err != nil { // only plain structs
-		s.log.Error("event not encoded", "type", kind, "error", err)
-		return
+// current returns an event as it is told now, and whether it still is to be told.
+func (o *OwnerWatch) current(ctx context.Context, e Event) (now Event, tell bool, err error) {
+	var about threadGone
+	if !aboutThread[e.Type] || json.Unmarshal(e.Data, &about) != nil {
+		return e, true, nil
 	}
-	s.Publish(ctx, ownerKey(key.Owner), Event{Type: kind, Data: encoded})
+	thread, err := o.s.Thread(ctx, Key{Owner: o.key.Owner, Thread: about.ThreadID})
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return e, e.Type == EventThreadDeleted, nil
+	case errors.Is(err, ErrUnavailable):
+		return e, false, ErrMissed
+	case err != nil:
+		return e, false, err
+	}
+	e.Data, err = json.Marshal(threadState{thread.ID, thread})
+	return e, e.Type != EventThreadDeleted, err // one that was deleted may have been made again
 }
 
 type threadGone struct {
@@ -100,11 +118,10 @@ type threadState struct {
 	Thread   Thread `json:"thread"`
 }
 
-// threadChanged sends the owner's watchers the current state of a thread.
-func (s *Store) threadChanged(ctx context.Context, kind EventType, key Key) {
-	if thread, err := s.Thread(context.WithoutCancel(ctx), key); err == nil {
-		s.tellOwner(ctx, kind, key, threadState{key.Thread, thread})
-	}
+// tellOwner notifies the owner's watchers that a thread has changed.
+func (s *Store) tellOwner(ctx context.Context, kind EventType, key Key) {
+	encoded, _ := json.Marshal(threadGone{key.Thread}) // a string
+	s.Publish(ctx, ownerKey(key.Owner), Event{Type: kind, Data: encoded})
 }
 
 // passOn sends the owner's watchers an event of a thread if they get events of that type.
@@ -117,5 +134,6 @@ func (s *Store) passOn(ctx context.Context, key Key, e Event) {
 		return
 	}
 	data["thread_id"], _ = json.Marshal(key.Thread) // a string
-	s.tellOwner(ctx, e.Type, key, data)
+	e.Data, _ = json.Marshal(data)
+	s.Publish(ctx, ownerKey(key.Owner), e)
 }

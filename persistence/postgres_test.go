@@ -166,19 +166,22 @@ func TestOwnerWatchedElsewhere(t *testing.T) {
 	t.Cleanup(cancel)
 	untilMarked(t, a, owner, b.WatchOwner(key.Owner).Events)
 	watch := b.WatchOwner(key.Owner)
+	steps := []func() error{
+		func() error {
+			_, err := a.RenameThread(t.Context(), key, "New")
+			return err
+		},
+		func() error { return a.DeleteThread(t.Context(), key) },
+		func() error { // An event that is too large stays in its process, and the others are told so.
+			a.Publish(t.Context(), owner, persistence.Event{Type: "large", Data: json.RawMessage(`"` + strings.Repeat("x", 8000) + `"`)})
+			return nil
+		},
+	}
 	thread, err := a.CreateThread(t.Context(), key.Owner, "")
 	if err != nil {
 		t.Fatalf("CreateThread() = %v", err)
 	}
 	key.Thread = thread.ID
-	if _, err := a.RenameThread(t.Context(), key, "New"); err != nil {
-		t.Fatalf("RenameThread() = %v", err)
-	}
-	if err := a.DeleteThread(t.Context(), key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
-	// An event that is too large stays in its process, and the others are told so.
-	a.Publish(t.Context(), owner, persistence.Event{Type: "large", Data: json.RawMessage(`"` + strings.Repeat("x", 8000) + `"`)})
 	var got []string
 	for e, err := range watch.Events(ctx) {
 		if errors.Is(err, persistence.ErrMissed) {
@@ -187,8 +190,14 @@ func TestOwnerWatchedElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatalf("WatchOwner() = %v after %v", err, got)
 		}
-		if e.Type != marker {
-			got = append(got, string(e.Type))
+		if e.Type == marker {
+			continue
+		}
+		if got = append(got, string(e.Type)); len(got) > len(steps) {
+			t.Fatalf("WatchOwner() = %v", got)
+		}
+		if err := steps[len(got)-1](); err != nil {
+			t.Fatalf("after %s: %v", e.Type, err)
 		}
 	}
 	if d := cmp.Diff([]string{"thread_created", "thread_updated", "thread_deleted"}, got); d != "" {

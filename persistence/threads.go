@@ -35,7 +35,7 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 	if err != nil {
 		return Thread{}, s.fail("create thread", err)
 	}
-	s.tellOwner(ctx, EventThreadCreated, Key{Owner: owner, Thread: row.ID}, threadState{row.ID, threadFromRow(row)})
+	s.tellOwner(ctx, EventThreadCreated, Key{Owner: owner, Thread: row.ID})
 	return threadFromRow(row), nil
 }
 
@@ -149,7 +149,7 @@ func (s *Store) RenameThread(ctx context.Context, key Key, title string) (Thread
 	if err != nil {
 		return Thread{}, s.fail("rename thread", err)
 	}
-	s.tellOwner(ctx, EventThreadUpdated, key, threadState{row.ID, threadFromRow(row)})
+	s.tellOwner(ctx, EventThreadUpdated, key)
 	return threadFromRow(row), nil
 }
 
@@ -182,7 +182,7 @@ func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by Titl
 		return err
 	})
 	if n > 0 && err == nil {
-		s.threadChanged(ctx, EventThreadUpdated, key)
+		s.tellOwner(ctx, EventThreadUpdated, key)
 	}
 	return n > 0, s.fail("suggest title", err)
 }
@@ -194,7 +194,7 @@ func (s *Store) ResetThread(ctx context.Context, key Key) error {
 		return q.ResetThread(ctx, pgdb.ResetThreadParams{ID: key.Thread, Owner: key.Owner})
 	})
 	if err == nil {
-		s.threadChanged(ctx, EventThreadUpdated, key)
+		s.tellOwner(ctx, EventThreadUpdated, key)
 	}
 	return s.fail("reset thread", err)
 }

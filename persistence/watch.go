@@ -62,6 +62,9 @@ func (s *Store) announce(key Key, n changeSet) {
 		s.hub.commit(key, c)
 	}
 	s.eng.notify(note{Type: string(EventMessage), Key: key, Seq: n.next})
+	if n.used {
+		s.tellOwner(context.Background(), EventThreadUpdated, key)
+	}
 }
 
 func messageEvent(m Message) Event {

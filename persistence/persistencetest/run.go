@@ -51,6 +51,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"watch many writers":   s.watchManyWriters,
 		"watch slowly":         s.watchSlowly,
 		"watch owner slowly":   s.watchOwnerSlowly,
+		"watch owner late":     s.watchOwnerLate,
 		"watch ends":           s.watchEnds,
 		"publish":              s.publish,
 		"recover":              s.recover,

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"voicebridge/persistence"
 )
@@ -293,6 +294,49 @@ func (s suite) watchOwnerSlowly(t *testing.T) {
 			t.Errorf("%s: %d events came, want %d, and then %v", name, came, c.fit, end)
 		}
 	}
+}
+
+// watchOwnerLate has events about a thread arrive after later ones, as from a process that is slow to publish.
+func (s suite) watchOwnerLate(t *testing.T) {
+	b := s.setup(t)
+	owner := persistence.Key{Owner: b.key.Owner}
+	next, stop := iter.Pull2(b.store.WatchOwner(owner.Owner).Events(within(t)))
+	defer stop()
+	want := func(kind persistence.EventType, title string) (at time.Time) {
+		t.Helper()
+		e, err, _ := next()
+		var data struct {
+			ThreadID string `json:"thread_id"`
+			Thread   persistence.Thread
+		}
+		if err != nil || json.Unmarshal(e.Data, &data) != nil || e.Type != kind || data.ThreadID != b.key.Thread || data.Thread.Title != title {
+			t.Fatalf("WatchOwner() gives %s %s, %v, want %s with the title %q", e.Type, e.Data, err, kind, title)
+		}
+		return data.Thread.UpdatedAt
+	}
+	late := func(kind persistence.EventType) {
+		b.store.Publish(t.Context(), owner, persistence.Event{Type: kind, Data: fmt.Appendf(nil, `{"thread_id":%q,"thread":{"title":"old"}}`, b.key.Thread)})
+	}
+	if _, err := b.store.RenameThread(t.Context(), b.key, "new"); err != nil {
+		t.Fatalf("RenameThread() = %v", err)
+	}
+	before := want(persistence.EventThreadUpdated, "new")
+	late(persistence.EventThreadUpdated)
+	want(persistence.EventThreadUpdated, "new")
+	b.append(t, text(persistence.RoleUser, "x"))
+	if at := want(persistence.EventThreadUpdated, "new"); !at.After(before) {
+		t.Errorf("a new message has updated the thread at %s, before at %s", at, before)
+	}
+	late(persistence.EventThreadDeleted) // it was made again
+	late(persistence.EventThreadCreated)
+	want(persistence.EventThreadCreated, "new")
+	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
+		t.Fatalf("DeleteThread() = %v", err)
+	}
+	want(persistence.EventThreadDeleted, "")
+	late(persistence.EventThreadUpdated)
+	late(persistence.EventThreadDeleted)
+	want(persistence.EventThreadDeleted, "old") // without the thread, an event is passed on as it is
 }
 
 func (s suite) watchEnds(t *testing.T) {
