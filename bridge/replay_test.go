@@ -83,7 +83,7 @@ func TestReplayItems(t *testing.T) {
 			}}},
 			[]realtime.Item{
 				call("i1", "a", "files__read", "{}"), output("i2", "a", "words & <b>"), call("i3", "b", "files__read", "{}"), output("i4", "b", `{"error":"no \"file\""}`),
-				call("i5", "c", "x", "{}"), output("i6", "c", noResult), call("i7", "d", "x", "{}"), output("i8", "d", "{}"),
+				call("i5", "c", "x", "{}"), output("i6", "c", noResult), call("i7", "d", "x", "{}"), output("i8", "d", "null"),
 			},
 		},
 		"tool of a user": {[]persistence.Message{{Role: user, Parts: []persistence.Part{{Type: "tool-x", ToolCallID: "c"}, text("hi")}}}, []realtime.Item{msg("i1", "user", realtime.ContentInputText, "hi")}},

@@ -66,7 +66,7 @@ func TestMessages(t *testing.T) {
 			"assistant: more a=t({})\ntool: x <- a t"},
 		"strange calls": {[]persistence.Message{text(assistant,
 			toolPart("a", "t.t/ü", persistence.ToolOutputAvailable, `"text"`, ``), toolPart("a", "", persistence.ToolOutputAvailable, `[1]`, `null`))},
-			"assistant:  a=t_t__({}) call_a090a256cb93456a8f5d575b=unknown({})\ntool: {} <- a t_t__\ntool: null <- call_a090a256cb93456a8f5d575b unknown"},
+			"assistant:  a=t_t__({}) call_a090a256cb93456a8f5d575b=unknown({})\ntool: null <- a t_t__\ntool: null <- call_a090a256cb93456a8f5d575b unknown"},
 		"heard":          {[]persistence.Message{heard("One two.", persistence.TextPart("One two. "), persistence.TextPart("Three."))}, "assistant: One two."},
 		"heard in part":  {[]persistence.Message{heard("One two. Th", persistence.TextPart("One two."), persistence.TextPart("Three."))}, "assistant: One two.\nTh"},
 		"heard nothing":  {[]persistence.Message{heard("", persistence.TextPart("One two."))}, ""},

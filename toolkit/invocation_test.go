@@ -168,7 +168,8 @@ func TestInvocationKeepsHostileArguments(t *testing.T) {
 func TestResultText(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ output, fields, want string }{
-		"nothing":         {"", "", "{}"},
+		"nothing":         {"", "", "null"},
+		"null":            {"null", "", "null"},
 		"a text":          {`"two words"`, "", "two words"},
 		"white space":     {`{ "a" : [1, 2] }`, "", `{"a":[1,2]}`},
 		"a chart":         {`{"chartId":"c","chartData":{},"message":"Made","title":"T"}`, "", `{"summary":"Made","chartId":"c"}`},

@@ -102,8 +102,8 @@ func ResultText(output, fields json.RawMessage) string {
 // modelOutput returns what a model reads of an output that came without a text for it. Of a chart
 // that is the summary, not the data that the page draws.
 func modelOutput(output json.RawMessage) string {
-	if len(output) == 0 {
-		return "{}"
+	if len(output) == 0 { // as which a saved null is read
+		return "null"
 	}
 	var text string
 	if output[0] == '"' && json.Unmarshal(output, &text) == nil {
