@@ -18,7 +18,7 @@ import (
 // Limits of images.
 const (
 	// MaxImages is how many images one message may have.
-	MaxImages = 10
+	MaxImages = persistence.MaxImageIDs
 	// maxShown is how many of a conversation's last images a model gets, and maxShownBytes their
 	// total size.
 	maxShown      = 20

@@ -12,6 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -20,6 +21,12 @@ import (
 // imageStore stores the images of threads.
 type imageStore interface {
 	SaveImage(ctx context.Context, key persistence.Key, i persistence.Image, quota int64) (persistence.Image, error)
+	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
+}
+
+// imageReader reads threads and their images.
+type imageReader interface {
+	threadReader
 	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
 }
 
@@ -91,5 +98,26 @@ func (h *images) read(c echo.Context, key persistence.Key) error {
 	header.Set(echo.HeaderContentType, saved.MediaType)
 	header.Set("Etag", strconv.Quote(saved.ID))
 	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(saved.Data))
+	return nil
+}
+
+// checkImages reports images that do not exist.
+func checkImages(ctx context.Context, store imageReader, key persistence.Key, ids []string) error {
+	if len(ids) > chat.MaxImages {
+		return problem.BadRequest("invalid_value", "image_ids", fmt.Sprintf("image_ids has more than %d ids.", chat.MaxImages))
+	}
+	for _, id := range ids {
+		_, err := store.Image(ctx, key, id)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, persistence.ErrNotFound) {
+			return err
+		}
+		if _, err := store.Thread(ctx, key); err != nil {
+			return orThread(err)
+		}
+		return problem.BadRequest("unknown_image", "image_ids", fmt.Sprintf("There is no image %.80q on this thread.", id))
+	}
 	return nil
 }

@@ -42,8 +42,9 @@ type queueWriter interface {
 
 // queues serves the routes about queued messages.
 type queues struct {
-	queue messageQueue
-	now   func() time.Time
+	queue  messageQueue
+	images imageReader
+	now    func() time.Time
 }
 
 // routes registers the same routes under both names of a thread.
@@ -135,6 +136,9 @@ func (h *queues) add(c echo.Context, key persistence.Key) error {
 	}
 	once, err := idempotencyKey(c, body.IdempotencyKey)
 	if err != nil {
+		return err
+	}
+	if err := checkImages(c.Request().Context(), h.images, key, body.ImageIDs); err != nil {
 		return err
 	}
 	saved, err := h.queue.Add(c.Request().Context(), key, persistence.QueuedMessage{

@@ -50,8 +50,9 @@ func busy(t *testing.T, change func(*Config)) (b *bundle, key persistence.Key, r
 func TestQueueRoutes(t *testing.T) {
 	t.Parallel()
 	b, key, release := busy(t, nil)
+	picture := decode[imageAnswer](t, b.do(t, http.MethodPost, "/api/threads/"+key.Thread+"/images", pngOf(t, 1, 1), header("Content-Type", "image/png")))
 	for _, base := range []string{"/api/threads/" + key.Thread, "/api/sessions/" + key.Thread} {
-		r := b.do(t, http.MethodPost, base+"/queue", `{"message":"one","image_ids":["i1"],"client_id":"tab","idempotency_key":"k","scheduled_at":"2030-01-02T03:04:05+01:00"}`)
+		r := b.do(t, http.MethodPost, base+"/queue", `{"message":"one","image_ids":["`+picture.ImageID+`"],"client_id":"tab","idempotency_key":"k","scheduled_at":"2030-01-02T03:04:05+01:00"}`)
 		wantStatus(t, r, http.StatusCreated)
 		one := decode[map[string]any](t, r)
 		if !regexp.MustCompile(`^q-\d{10}-[0-9a-f]{8}$`).MatchString(one["id"].(string)) || one["title"] != "" || one["message"] != "one" ||
@@ -161,6 +162,8 @@ func TestQueueRefuses(t *testing.T) {
 		"bad schedule":       {http.MethodPost, path, `{"message":"x","scheduled_at":"tomorrow"}`, "alice-token-of-tests", 400, "invalid_scheduled_at"},
 		"schedule backwards": {http.MethodPost, path, `{"message":"x","scheduled_at":"-5m"}`, "alice-token-of-tests", 400, "invalid_scheduled_at"},
 		"many images":        {http.MethodPost, path, `{"message":"x","image_ids":[` + ids + `]}`, "alice-token-of-tests", 400, "invalid_value"},
+		"unknown image":      {http.MethodPost, path, `{"message":"x","image_ids":["none"]}`, "alice-token-of-tests", 400, "unknown_image"},
+		"image of nowhere":   {http.MethodPost, "/api/threads/nowhere/queue", `{"message":"x","image_ids":["none"]}`, "alice-token-of-tests", 404, "thread_not_found"},
 		"long key":           {http.MethodPost, path, `{"message":"x","idempotency_key":"` + strings.Repeat("x", 600) + `"}`, "alice-token-of-tests", 400, "invalid_value"},
 		"bad direction":      {http.MethodPost, path + "/" + add.ID + "/move", `{"direction":"left"}`, "alice-token-of-tests", 400, "invalid_direction"},
 		"no direction":       {http.MethodPost, path + "/" + add.ID + "/move", ``, "alice-token-of-tests", 415, "unsupported_media_type"},

@@ -34,9 +34,8 @@ func (h *turns) routes(r router) {
 
 // messageReader reads threads, their messages and images.
 type messageReader interface {
-	threadReader
+	imageReader
 	Message(ctx context.Context, key persistence.Key, id string) (persistence.Message, error)
-	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
 }
 
 // textTurns is what the routes about a thread's turns need.
@@ -95,7 +94,7 @@ func (h *turns) post(c echo.Context, key persistence.Key) error {
 	if strings.TrimSpace(body.Content) == "" && len(body.ImageIDs) == 0 {
 		return problem.BadRequest("empty_content", "content", "content is empty.")
 	}
-	if err := h.checkImages(c.Request().Context(), key, body.ImageIDs); err != nil {
+	if err := checkImages(c.Request().Context(), h.store, key, body.ImageIDs); err != nil {
 		return err
 	}
 	once, err := idempotencyKey(c, body.IdempotencyKey)
@@ -188,27 +187,6 @@ func (h *turns) regenerate(ctx context.Context, key persistence.Key, messageID s
 		return nil, err
 	}
 	return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked.ID, Instructions: instructions})
-}
-
-// checkImages reports images that do not exist.
-func (h *turns) checkImages(ctx context.Context, key persistence.Key, ids []string) error {
-	if len(ids) > chat.MaxImages {
-		return problem.BadRequest("invalid_value", "image_ids", fmt.Sprintf("image_ids has more than %d ids.", chat.MaxImages))
-	}
-	for _, id := range ids {
-		_, err := h.store.Image(ctx, key, id)
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, persistence.ErrNotFound) {
-			return err
-		}
-		if _, err := h.store.Thread(ctx, key); err != nil {
-			return orThread(err)
-		}
-		return problem.BadRequest("unknown_image", "image_ids", fmt.Sprintf("There is no image %.80q on this thread.", id))
-	}
-	return nil
 }
 
 // answer waits for the end of a turn and returns it.
