@@ -76,19 +76,18 @@ func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instruc
 }
 
 // stopGrace is how long a message waits for the end of the turn that its client has just stopped.
-const stopGrace = time.Second
+const stopGrace = 3 * time.Second
 
 // stops waits a moment for the end of the thread's turn, and reports whether it came: a client that stops one turn and
 // begins another does not wait for the first, whose end is noticed and saved a little later.
 func (h *chats) stops(ctx context.Context, key persistence.Key) bool {
-	running := h.chat.Running(key)
-	if running == nil {
-		return true
-	}
 	grace, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()
-	_, err := running.Wait(grace)
-	return err == nil
+	running, _, err := h.running(grace, key, "")
+	if err == nil {
+		_, err = running.Wait(grace)
+	}
+	return err == nil || errors.Is(err, chat.ErrIdle)
 }
 
 // inCall puts what useChat sends into the thread's live call and answers the request. It returns
@@ -177,7 +176,7 @@ func (h *chats) askedBefore(ctx context.Context, key persistence.Key, body *useC
 func (h *chats) decide(c echo.Context, key persistence.Key, messageID string, decided []chat.Decision) error {
 	ctx := c.Request().Context()
 	notAsked := &chat.CallError{CallID: decided[len(decided)-1].ToolCallID, Err: chat.ErrNotAsked}
-	t, stop, err := h.asking(ctx, key, messageID) // first, because a decision may end it
+	t, stop, err := h.running(ctx, key, messageID) // first, because a decision may end it
 	if errors.Is(err, chat.ErrIdle) {
 		return notAsked
 	}
@@ -204,8 +203,9 @@ func (h *chats) decide(c echo.Context, key persistence.Key, messageID string, de
 	return err
 }
 
-// asking finds the turn that asks, in any process, and how to stop it; chat.ErrIdle if there is none.
-func (h *chats) asking(ctx context.Context, key persistence.Key, messageID string) (t anyTurn, stop func(), err error) {
+// running finds the thread's turn, in any process, and how to stop it; chat.ErrIdle if there is none. One that has ended
+// here is found if it has made the message.
+func (h *chats) running(ctx context.Context, key persistence.Key, messageID string) (t anyTurn, stop func(), err error) {
 	// An earlier turn that ended here does not hide the one that another process runs.
 	if here := h.chat.Running(key); here != nil && (!here.Ended() || here.MessageID() == messageID) {
 		return here, here.Interrupt, nil

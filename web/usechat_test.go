@@ -251,19 +251,28 @@ func TestUseChatStops(t *testing.T) {
 // end of what it has stopped.
 func TestUseChatStopsAndGoesOn(t *testing.T) {
 	t.Parallel()
-	cfg, script := scriptedChat(held("One.", nil), words("Two."))
-	b := setupChat(t, cfg, nil)
-	key := b.thread(t, access.LocalOwner)
-	f := follow(t, b.listen(t), "POST", messagesPath(key), uiSaid("mine", "hello"))
-	f.until("text-delta")
-	var next *answer
-	var sending sync.WaitGroup
-	sending.Go(func() { next = b.do(t, "POST", messagesPath(key), uiSaid("next", "go on")) })
-	f.stop()
-	sending.Wait()
-	wantStatus(t, next, 200)
-	if got := script.lastRead(); !strings.HasSuffix(got, "user hello|assistant One.|user go on") {
-		t.Errorf("the model reads %q", got)
+	for name, server := range map[string]func(b *bundle, texts chat.Config) *bundle{
+		"on the same server": func(b *bundle, _ chat.Config) *bundle { return b },
+		"on another server":  func(b *bundle, texts chat.Config) *bundle { return b.otherProcess(t, texts) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg, script := scriptedChat(held("One.", nil), words("Two."))
+			b := setupChat(t, cfg, nil)
+			key := b.thread(t, access.LocalOwner)
+			f := follow(t, b.listen(t), "POST", messagesPath(key), uiSaid("mine", "hello"))
+			f.until("text-delta")
+			second := server(b, cfg)
+			var next *answer
+			var sending sync.WaitGroup
+			sending.Go(func() { next = second.do(t, "POST", messagesPath(key), uiSaid("next", "go on")) })
+			f.stop()
+			sending.Wait()
+			wantStatus(t, next, 200)
+			if got := script.lastRead(); !strings.HasSuffix(got, "user hello|assistant One.|user go on") {
+				t.Errorf("the model reads %q", got)
+			}
+		})
 	}
 }
 
