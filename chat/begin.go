@@ -158,6 +158,7 @@ func (t *Turn) claim(b *persistence.Batch) error {
 
 // openMessages saves the user's message, and the beginning of the answer.
 func (t *Turn) openMessages(b *persistence.Batch) (err error) {
+	t.settled = nil // the transaction may be retried
 	if err := appendInstructions(b, t.req.Instructions); err != nil {
 		return err
 	}
@@ -189,7 +190,10 @@ func (t *Turn) openSaved(b *persistence.Batch) error {
 	if err != nil {
 		return err
 	}
-	bare, discarded := m.Role == persistence.RoleUser && contextOf(&m) == "" && t.note != "", m.IsDiscarded()
+	if err := t.settle(b, &m); err != nil {
+		return err
+	}
+	bare, discarded := m.Role == persistence.RoleUser && extraText(&m, extraContext) == "" && t.note != "", m.IsDiscarded()
 	if bare {
 		m = withContext(m, t.note)
 	}
@@ -209,11 +213,27 @@ func (t *Turn) discardReplaced(b *persistence.Batch) error {
 		if err != nil {
 			return err
 		}
+		if err := t.settle(b, &m); err != nil {
+			return err
+		}
 		if _, err := b.UpdateMessage(withExtra(m, extraDiscarded, true)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// settle ends the wait of a message from the queue for another answer: this turn answers or replaces it.
+func (t *Turn) settle(b *persistence.Batch, m *persistence.Message) error {
+	id := extraText(m, persistence.MetadataQueueID)
+	if id == "" {
+		return nil
+	}
+	settled, err := b.SettleQueued(id)
+	if settled {
+		t.settled = append(t.settled, id)
+	}
+	return err
 }
 
 // findReplaced finds the earlier answers to the message, or all that was said since the user's way back. What an

@@ -51,6 +51,8 @@ type TurnReport struct {
 	Result Result
 	// Closed means that the request had a Closing, which already knows the result.
 	Closed bool
+	// Settled are the ids of queued messages that waited for another answer, and which the turn has answered or replaced.
+	Settled []string
 	// Course is what the turn spent its time on.
 	Course Course
 }
@@ -158,20 +160,10 @@ func withExtra(m persistence.Message, key string, value any) persistence.Message
 	return m
 }
 
-// sentAs returns the id by which a client knows a message that has another one; empty for none.
-func sentAs(m *persistence.Message) string {
-	var id string
-	if raw := m.Metadata.Extra[extraSentAs]; raw != nil && json.Unmarshal(raw, &id) != nil {
+// extraText returns a text in the metadata of a user's message; empty for none.
+func extraText(m *persistence.Message, key string) (text string) {
+	if raw := m.Metadata.Extra[key]; m.Role != persistence.RoleUser || json.Unmarshal(raw, &text) != nil {
 		return ""
 	}
-	return id
-}
-
-// contextOf returns the text that precedes a user's message in requests.
-func contextOf(m *persistence.Message) string {
-	var note string
-	if raw := m.Metadata.Extra[extraContext]; m.Role != persistence.RoleUser || json.Unmarshal(raw, &note) != nil {
-		return ""
-	}
-	return note
+	return text
 }

@@ -75,7 +75,7 @@ func (c *converter) input(m *persistence.Message) {
 	if strings.TrimSpace(e.Content) == "" && len(e.images) == 0 {
 		return
 	}
-	if note := contextOf(m); note != "" {
+	if note := extraText(m, extraContext); note != "" {
 		e.Content = strings.TrimSpace(note + "\n\n" + e.Content)
 	}
 	c.entries = append(c.entries, e)

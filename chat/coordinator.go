@@ -130,7 +130,7 @@ func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID 
 	}
 	found := messageID == ""
 	for _, m := range slices.Backward(thread) {
-		found = found || m.ID == messageID || sentAs(&m) == messageID
+		found = found || m.ID == messageID || extraText(&m, extraSentAs) == messageID
 		if found && m.Role == persistence.RoleUser && (messageID != "" || !m.IsDiscarded()) {
 			return m, nil
 		}

@@ -165,7 +165,7 @@ func (t *Turn) course() Course {
 func (t *Turn) report() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), observerTimeout)
 	defer cancel()
-	report := TurnReport{Key: t.req.Key, Result: t.result, Closed: t.req.Closing != nil, Course: t.course()}
+	report := TurnReport{Key: t.req.Key, Result: t.result, Closed: t.req.Closing != nil, Settled: t.settled, Course: t.course()}
 	for _, o := range t.cfg.Observers {
 		func() {
 			defer func() {

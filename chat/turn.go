@@ -50,6 +50,7 @@ type Turn struct {
 	note   string // the context of this turn
 	// replaced are the ids of earlier messages that this turn replaces.
 	replaced []string
+	settled  []string // ids of queued messages
 }
 
 // ID is the turn's id.

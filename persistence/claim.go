@@ -182,6 +182,26 @@ func (b *Batch) AnsweredQueued(id string, attempt int) (bool, error) {
 	})
 }
 
+// SettleQueued ends a message that waits to be answered again: another turn answers or replaces it. It returns false, and
+// changes nothing, if the message does not wait for that, or is being sent.
+func (b *Batch) SettleQueued(id string) (settled bool, err error) {
+	err = b.do("settle queued message", func() error {
+		if err := b.lock(); err != nil {
+			return err
+		}
+		row, err := b.waiting(id)
+		if known := b.s.fail("", err); errors.Is(known, ErrNotFound) || errors.Is(known, ErrConflict) {
+			return nil
+		}
+		if settled = err == nil && row.SentAt != nil; !settled {
+			return err
+		}
+		row.State = string(QueueSent)
+		return b.changeQueued(row)
+	})
+	return settled, err
+}
+
 // changeClaimed changes the row of a claim that is still held.
 func (b *Batch) changeClaimed(what, id string, attempt int, change func(*pgdb.QueuedMessage) error) (held bool, err error) {
 	err = b.do(what, func() error {

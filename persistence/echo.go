@@ -9,6 +9,8 @@ import (
 const (
 	// MetadataAskedBy holds the id of the tool call, in another message, that the message answers.
 	MetadataAskedBy = "asked_by"
+	// MetadataQueueID holds the id that a message from the queue had there.
+	MetadataQueueID = "queue_id"
 	// MetadataNotice is true if the text was written by this program, not by the model, to say what
 	// went wrong.
 	MetadataNotice = "notice"

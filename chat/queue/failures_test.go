@@ -98,6 +98,49 @@ func TestPermanent(t *testing.T) {
 	}
 }
 
+// TestAnsweredByHand has a message whose turn has failed answered again, or replaced, by the user: the queue, in which it
+// waits for its next attempt, does not answer it once more.
+func TestAnsweredByHand(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		turn func(key persistence.Key, asked string) chat.TurnRequest
+		want string
+	}{
+		"answered": {func(key persistence.Key, asked string) chat.TurnRequest {
+			return chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked}
+		}, ""},
+		"replaced": {func(key persistence.Key, asked string) chat.TurnRequest {
+			return chat.TurnRequest{Key: key, Text: "instead", Back: asked}
+		}, "user completed: instead\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+				var tries atomic.Int64
+				p := &provider{answer: func(context.Context, string) error {
+					if tries.Add(1) == 1 {
+						return &llm.Error{Kind: llm.KindAuth, Message: "No."}
+					}
+					return nil
+				}}
+				b := start(t, open(t), p, queue.Config{NoTitles: true, Every: 5 * time.Millisecond})
+				w := b.watch(b.store)
+				m := b.add("one")
+				w.until("queue_paused auth")
+				if _, err := b.turns.Turn(t.Context(), tt.turn(b.key, m.MessageID)); err != nil {
+					t.Fatal(err)
+				}
+				w.until("queue_updated removed 0")
+				b.add("two")
+				b.waitFor(b.key, "user completed: one\nassistant failed: No.\n"+tt.want+"assistant completed: ok\nuser completed: two\nassistant completed: ok\n")
+				if list, pause := b.list(); len(list) != 0 || pause != nil {
+					t.Errorf("List() = %+v, %+v", list, pause)
+				}
+			})
+		})
+	}
+}
+
 // errOfDatabase is a refusal in the words of a database, which nobody else may read.
 var errOfDatabase = fmt.Errorf("append message: %w: %w", persistence.ErrInvalid, errors.New("ERROR: index row size exceeds maximum (SQLSTATE 54000)"))
 

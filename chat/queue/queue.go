@@ -148,15 +148,18 @@ func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	if report.Result.Message.AskedBy() != "" {
 		return
 	}
+	for _, id := range report.Settled {
+		q.updated(ctx, key, actionRemoved, id)
+	}
 	waits, err := q.store.QueueLength(ctx, key)
 	switch {
-	case err != nil || waits == 0:
-	case e == nil && report.Result.Status == persistence.StatusCompleted:
-		q.resume(ctx, key)
-	case e != nil && !e.Transient():
+	case err != nil:
+	case waits > 0 && e != nil && !e.Transient():
 		if err = q.store.PauseQueue(ctx, key, pauseFor(e)); err == nil {
 			q.paused(ctx, key, pauseFor(e))
 		}
+	case waits > 0 && report.Result.Status == persistence.StatusCompleted, len(report.Settled) > 0:
+		q.resume(ctx, key)
 	}
 	if err != nil {
 		q.log.Warn("queue not updated after a turn", "thread_id", key.Thread, "error", err)

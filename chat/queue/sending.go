@@ -162,7 +162,7 @@ func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
 	if s.m.SentAt != nil {
 		req.Saved, req.Replace = true, true // and needs another answer
 	} else {
-		req.Text, req.Extra, req.ImageIDs = s.m.Text, s.extra(), s.m.ImageIDs[:min(len(s.m.ImageIDs), chat.MaxImages)]
+		req.Text, req.Extra, req.ImageIDs = s.m.Text, s.extra(), s.m.ImageIDs
 	}
 	turn, err := s.turns.Turn(ctx, req)
 	if errors.Is(err, persistence.ErrConflict) { // its message is in the thread already
@@ -175,7 +175,7 @@ func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
 func (s *sending) extra() map[string]json.RawMessage {
 	extra := map[string]json.RawMessage{}
 	for name, value := range map[string]string{
-		"queue_id": s.m.ID, "client_id": s.m.ClientID, "idempotency_key": s.m.IdempotencyKey,
+		persistence.MetadataQueueID: s.m.ID, "client_id": s.m.ClientID, "idempotency_key": s.m.IdempotencyKey,
 	} {
 		if value != "" {
 			extra[name], _ = json.Marshal(value) // text can always be encoded
