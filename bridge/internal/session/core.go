@@ -42,10 +42,16 @@ func (c *core) saveCall() { c.save(SaveCall{c.record}) }
 // notify sends one of the bridge's own events to the browser.
 func (c *core) notify(event any) { c.do(ToBrowser{Data: encode(event)}) }
 
-// sendError passes on an upstream's error as the answer to the browser's event.
-func (c *core) sendError(e realtime.Error, clientID string) {
-	e.EventID = clientID
-	c.do(ToBrowser{Data: realtime.ErrorEvent(c.ownEventID(), e)})
+// sendError passes on an upstream's error as the answer to each of the browser's events with these ids; if there are
+// none, it answers no event.
+func (c *core) sendError(e realtime.Error, clientIDs ...string) {
+	if len(clientIDs) == 0 {
+		clientIDs = []string{""}
+	}
+	for _, id := range clientIDs {
+		e.EventID = id
+		c.do(ToBrowser{Data: realtime.ErrorEvent(c.ownEventID(), e)})
+	}
 }
 
 // refuse answers an event of the browser with an error event. clientID is the browser's event_id;

@@ -156,7 +156,7 @@ func (s *State) nextError(e *realtime.Error) {
 	switch {
 	case e == nil:
 	case e.Fatal() && s.up.gone:
-		s.sendError(*e, "")
+		s.sendError(*e)
 		s.giveUp(EndUpstreamRefused)
 	case e.Fatal(), e.Code == codeSessionExpired, e.EventID == s.next.updateID, e.EventID == "" && strings.HasPrefix(e.Param, "session"):
 		s.log(slog.LevelWarn, "next session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)

@@ -152,12 +152,7 @@ func (q *responses) sendCreateError(needs []need, e realtime.Error) {
 	for _, n := range needs {
 		ids = append(ids, n.eventIDs...)
 	}
-	if len(ids) == 0 {
-		ids = []string{""}
-	}
-	for _, id := range ids {
-		q.sendError(e, id)
-	}
+	q.sendError(e, ids...)
 }
 
 // answerable reports whether an answer to the need can be requested: the response that it belongs to, if any, is done

@@ -64,7 +64,7 @@ func (c *settings) onTime() {
 	}
 	c.log(slog.LevelWarn, "session.update was not answered", "event_id", u.eventID)
 	if u.asked {
-		c.sendUpdateError(u, &realtime.Error{Type: "server_error", Code: "session_update_timeout", Message: "The upstream does not answer."})
+		c.sendError(realtime.Error{Type: "server_error", Code: "session_update_timeout", Message: "The upstream does not answer."}, u.patch.eventIDs...)
 	}
 	c.sendNext()
 }
@@ -262,7 +262,7 @@ func (c *settings) fit(u *update) int {
 		u.patch = whole
 		return rest
 	}
-	c.sendUpdateError(u, c.tooLarge(size, left))
+	c.sendError(*c.tooLarge(size, left), u.patch.eventIDs...)
 	return rest
 }
 
@@ -356,7 +356,7 @@ func (c *settings) refused(e *realtime.Error) {
 			}
 			c.declared = u.before
 		}
-		c.sendUpdateError(u, e)
+		c.sendError(*e, u.patch.eventIDs...)
 		switch {
 		case !u.first:
 			c.sendNext()
@@ -369,9 +369,9 @@ func (c *settings) refused(e *realtime.Error) {
 		}
 	case u.first:
 		c.reject(e)
-		c.sendError(*e, "")
+		c.sendError(*e)
 	default:
-		c.sendUpdateError(u, e)
+		c.sendError(*e, u.patch.eventIDs...)
 		c.sendNext()
 	}
 }
@@ -380,16 +380,6 @@ func (c *settings) refused(e *realtime.Error) {
 func (c *settings) reject(e *realtime.Error) {
 	c.log(slog.LevelError, "session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
 	c.rejected = true
-}
-
-// sendUpdateError answers each of the client's events that went into the update.
-func (c *settings) sendUpdateError(u *update, e *realtime.Error) {
-	if len(u.patch.eventIDs) == 0 {
-		c.sendError(*e, "")
-	}
-	for _, id := range u.patch.eventIDs {
-		c.sendError(*e, id)
-	}
 }
 
 func firstOf(ids []string) string {
