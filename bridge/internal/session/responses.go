@@ -210,9 +210,9 @@ func (q *responses) sayFiller() {
 	}))
 }
 
-// stop gives up all needs, and ends the answer that is being made.
+// stop gives up all needs, even those whose request may still be refused, and ends the answer that is being made.
 func (q *responses) stop() {
-	q.needs = nil
+	q.needs, q.last = nil, nil
 	switch {
 	case q.active != "":
 		q.up.cancel(q.active)
