@@ -3,6 +3,8 @@ package session
 import (
 	"maps"
 	"slices"
+
+	"voicebridge/realtime"
 )
 
 // forget makes the model forget what was said, except the current turn. The thread keeps it.
@@ -32,7 +34,7 @@ func (s *State) forgettable(it *item) bool {
 	}
 	runs := func(r *toolRun) bool { return !r.Done() && r.message == it.message }
 	switch m := it.message; {
-	case it.forgotten, it.raw.Type == "" && !it.seeded:
+	case it.forgotten, it.raw.Type == "" && !it.seeded, it.raw.Status == realtime.ResponseInProgress:
 		return false
 	case slices.ContainsFunc(s.answers.needs, wanted), slices.ContainsFunc(s.tools.open, runs):
 		return false

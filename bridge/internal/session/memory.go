@@ -73,9 +73,20 @@ const spareEntries = 64
 // ends reports whether id is that of a message without an item that follows m.
 func (m *message) ends(id string) bool { return m != nil && m.after == id }
 
-// forget drops the messages for which keep is false.
+// forget drops the messages for which keep is false. The upstream puts what comes next right after those it keeps; in the
+// thread it comes after the dropped ones that follow them.
 func (m *memory) forget(keep func(*message) bool) {
-	m.entries = slices.DeleteFunc(m.entries, func(e entry) bool { return e.mine == nil || !keep(e.mine) })
+	var kept *message
+	m.entries = slices.DeleteFunc(m.entries, func(e entry) bool {
+		if e.mine != nil && keep(e.mine) {
+			kept = e.mine
+			return false
+		}
+		if kept != nil {
+			kept.after = e.end()
+		}
+		return true
+	})
 }
 
 // last returns the last messages for a session.
@@ -104,23 +115,26 @@ func (m *memory) lastOf(entries []entry) []persistence.Message {
 // newest returns the id of the last message, empty if none is known.
 func (m *memory) newest() string { return m.idAt(len(m.entries) - 1) }
 
-// beforeNext returns the id of the message before the one that follows the item, empty if none is known; ok is false if
-// none follows it yet.
-func (m *memory) beforeNext(itemID string) (id string, ok bool) {
-	i := slices.IndexFunc(m.entries, func(e entry) bool {
-		return e.mine != nil && e.mine.item.linked && e.mine.item.prev == itemID
-	})
+// beforeFirst returns the id of the message before the call's first one for which is is true, empty if none is known;
+// ok is false if there is no such message.
+func (m *memory) beforeFirst(is func(*message) bool) (id string, ok bool) {
+	i := slices.IndexFunc(m.entries, func(e entry) bool { return e.mine != nil && is(e.mine) })
 	return m.idAt(i - 1), i >= 0
 }
 
 func (m *memory) idAt(i int) string {
-	switch {
-	case i < 0:
+	if i < 0 {
 		return ""
-	case m.entries[i].mine != nil:
-		return m.entries[i].mine.end()
 	}
-	return m.entries[i].id
+	return m.entries[i].end()
+}
+
+// end returns the id of the last message of the thread that belongs to the entry.
+func (e entry) end() string {
+	if e.mine != nil {
+		return e.mine.end()
+	}
+	return e.id
 }
 
 // question returns the id of the user's last message before the given one, empty if none is known.

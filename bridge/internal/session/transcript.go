@@ -144,15 +144,27 @@ func (t *transcript) placeOf(it *item) persistence.Place {
 		switch {
 		case it.prev == "", prev == nil && strings.HasPrefix(it.prev, t.SeedPrefix(it.gen)), prev != nil && prev.seeded && !prev.linked:
 			return after(t.LastMessage)
-		case prev != nil && prev.message != nil && prev.message.placed:
-			return after(prev.message.end())
+		case prev != nil && prev.message != nil && prev.message.placed && (prev.message.item == prev || !prev.linked):
+			return after(prev.message.end()) // a call that an earlier message shows comes after what was said meanwhile
 		}
 		it = prev
 	}
-	if before, ok := t.memory.beforeNext(first.id); ok { // the one that follows it is there
+	follows := func(m *message) bool { return t.follows(m.item, first.id) }
+	if before, ok := t.memory.beforeFirst(follows); ok { // one that follows it is there
 		return after(cmp.Or(before, t.LastMessage))
 	}
 	return persistence.Place{How: persistence.PlaceLast}
+}
+
+// follows reports whether the chain of items leads back from an item to the one with the id.
+func (t *transcript) follows(it *item, id string) bool {
+	for n := 0; it != nil && it.linked && n <= len(t.items); n++ {
+		if it.prev == id {
+			return true
+		}
+		it = t.items[it.prev]
+	}
+	return false
 }
 
 // rebase begins a new chain of items: what comes next may be the first item of a conversation, but
