@@ -81,6 +81,7 @@ const (
 	publishEvery         = 120 * time.Millisecond  // between publications of partial text
 	createTimeout        = 10 * time.Second        // for the upstream's reply to response.create
 	updateTimeout        = 10 * time.Second        // for its reply to session.update in a live call
+	ackTimeout           = 5 * time.Second         // for its word that it has a text
 	speechTimeout        = 60 * time.Second        // the longest wait for the user to finish
 	autoResponseWait     = 1500 * time.Millisecond // for the response to an utterance to begin
 	clientCreateWait     = 2 * time.Second         // for a client's response.create after the answer that it asks for

@@ -210,7 +210,7 @@ func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
 }
 
 // typed sends a text upstream. Its message is written once the upstream has it, because only then
-// is its place known.
+// is its place known; at the end if the upstream does not say.
 func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 	it := s.transcript.item(itemID)
 	it.raw = realtime.Item{
@@ -222,7 +222,7 @@ func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 	m.setText(0, in.Text)
 	m.show(in.Images)
 	s.delivered[m.id] = m
-	m.meta.Status = persistence.StatusCompleted
+	m.meta.Status, m.flushAt = persistence.StatusCompleted, s.now.Add(ackTimeout)
 	sent.itemID, sent.images = itemID, len(in.Images) > 0
 	item := it.raw
 	item.Content = contentOf(in)
