@@ -56,9 +56,12 @@ func (m *memory) add(msg *message, at persistence.Place) {
 	if at.How == persistence.PlaceAfter && at.After == "" {
 		i = 0
 	} else if at.How == persistence.PlaceAfter {
-		// A message after one that is not known goes to the end.
-		if n := slices.IndexFunc(m.entries, func(e entry) bool { return e.id == at.After || e.mine.ends(at.After) }); n >= 0 {
-			i = n + 1
+		// A message after one that is not known goes to the end. Before one without an item there is the one that it follows.
+		for n, e := range slices.Backward(m.entries) {
+			if e.id == at.After || e.mine.ends(at.After) {
+				i = n + 1
+				break
+			}
 		}
 	}
 	m.entries = slices.Insert(m.entries, i, e)
