@@ -50,8 +50,12 @@ func openSQLite(ctx context.Context, path string) (*sqliteEngine, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("open database: choose a writable place with DATABASE_URL: %w", err)
 	}
+	// SQLite's own files and the lock go by the name of the file, not of a link to it.
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
 	e := &sqliteEngine{path: path}
-	var err error
 	if e.writer, err = sql.Open("sqlite", sqliteDSN(path, "_txlock=immediate&_pragma=secure_delete(1)")); err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}

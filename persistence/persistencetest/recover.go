@@ -2,6 +2,7 @@ package persistencetest
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -150,9 +151,17 @@ func (s suite) recoverLeavesAlive(t *testing.T) {
 		t.Fatalf("Serve() = %v", err)
 	}
 	leaveOpen(t, b)
-	other := Open(t, b.url, persistence.Options{})
+	url := b.url
+	path, isFile := strings.CutPrefix(url, "sqlite:")
+	if isFile { // also by another name
+		if err := os.Symlink(path, path+".link"); err != nil {
+			t.Fatal(err)
+		}
+		url += ".link"
+	}
+	other := Open(t, url, persistence.Options{})
 	err := other.Serve(t.Context())
-	if strings.HasPrefix(b.url, "sqlite:") {
+	if isFile {
 		if err == nil || !strings.Contains(err.Error(), "another voicebridge serves this database") {
 			t.Errorf("Serve() of a second process = %v", err)
 		}
