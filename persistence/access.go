@@ -67,10 +67,7 @@ func (s *Store) AccessToken(ctx context.Context, kind, id string) (AccessToken, 
 		return AccessToken{}, fmt.Errorf("read access token: %w", ErrNotFound)
 	}
 	r, err := s.eng.read().GetAccessToken(ctx, pgdb.GetAccessTokenParams{ID: id, Kind: kind})
-	if err != nil {
-		return AccessToken{}, s.fail("read access token", err)
-	}
-	return AccessToken{ID: r.ID, Kind: r.Kind, Owner: r.Owner, Data: r.Data, CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Time}, nil
+	return AccessToken{ID: r.ID, Kind: r.Kind, Owner: r.Owner, Data: r.Data, CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Time}, s.fail("read access token", err)
 }
 
 // CountAccessTokens returns how many tokens of a kind an owner has that are valid at a time.

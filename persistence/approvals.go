@@ -107,10 +107,7 @@ func (s *Store) Approval(ctx context.Context, key Key, id string) (Approval, err
 		return Approval{}, fmt.Errorf("read approval: %w", ErrNotFound)
 	}
 	row, err := s.eng.read().GetApproval(ctx, pgdb.GetApprovalParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
-	if err != nil {
-		return Approval{}, s.fail("read approval", err)
-	}
-	return approvalFromRow(row), nil
+	return approvalFromRow(row), s.fail("read approval", err)
 }
 
 // AnswerApproval answers an open question, once. by is who answers. ErrNotFound means that no
@@ -138,17 +135,11 @@ func (s *Store) OpenApprovals(ctx context.Context, key Key) ([]Approval, error) 
 	if err := key.check(); err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
-	rows, err := s.eng.read().ListOpenApprovals(ctx, pgdb.ListOpenApprovalsParams{
+	found, err := s.eng.read().ListOpenApprovals(ctx, pgdb.ListOpenApprovalsParams{
 		ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(now()),
 	})
-	if err != nil {
-		return nil, s.fail("list approvals", err)
-	}
-	open := make([]Approval, 0, len(rows))
-	for _, r := range rows {
-		open = append(open, approvalFromRow(pgdb.GetApprovalRow(r)))
-	}
-	return open, nil
+	open, err := rows(found, err, func(r pgdb.ListOpenApprovalsRow) Approval { return approvalFromRow(pgdb.GetApprovalRow(r)) })
+	return open, s.fail("list approvals", err)
 }
 
 func approvalFromRow(r pgdb.GetApprovalRow) Approval {

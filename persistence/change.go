@@ -15,13 +15,10 @@ import (
 // accepts it. Applying it twice has the effect of applying it once. The types of this package whose
 // names begin with Put are all there are.
 type Change interface {
-	// Subject names what is changed. Of two unapplied changes with the same subject, the later one
-	// includes the earlier one, except for the place of a message.
-	Subject() string
 	// Size is the approximate number of bytes that the change takes.
 	Size() int
-	// kind names the type in files.
-	kind() string
+	// subject returns the name of the type, as in files, and what is changed.
+	subject() (kind, id string)
 	// apply writes the change and adds the message that it saved, if any, to the result.
 	apply(b *Batch, to *Applied) error
 }
@@ -79,39 +76,15 @@ type (
 	PutApproval struct {
 		Approval Approval `json:"approval"`
 	}
-	// PutSent is Batch.SendQueued for a message that needs no answer of its own. It changes nothing
-	// if the claim was lost.
-	PutSent struct {
-		ID      string `json:"id"`
-		Attempt int    `json:"attempt"`
-	}
 )
 
-// Subject implements Change.
-func (c PutMessage) Subject() string { return "message " + c.Message.ID }
-
-// Subject implements Change.
-func (c PutDraft) Subject() string { return fmt.Sprintf("draft %d of %s", c.Start, c.MessageID) }
-
-// Subject implements Change.
-func (c PutToolCall) Subject() string { return "tool call " + c.ToolCall.ID }
-
-// Subject implements Change.
-func (c PutResponse) Subject() string { return "response " + c.Response.ID }
-
-// Subject implements Change.
-func (c PutCall) Subject() string { return "call " + c.Call.ID }
-
-// Subject implements Change.
-func (c PutLeg) Subject() string { return fmt.Sprintf("leg %d of %s", c.Leg.Generation, c.Leg.CallID) }
-
-// Subject implements Change.
-func (c PutApproval) Subject() string {
-	return "approval " + string(cmp.Or(c.Approval.Outcome, "of")) + " " + c.Approval.ID
-}
-
-// Subject implements Change.
-func (c PutSent) Subject() string { return "queued message " + c.ID }
+func (c PutMessage) subject() (kind, id string)  { return "message", c.Message.ID }
+func (c PutDraft) subject() (kind, id string)    { return "draft", c.MessageID }
+func (c PutToolCall) subject() (kind, id string) { return "tool_call", c.ToolCall.ID }
+func (c PutResponse) subject() (kind, id string) { return "response", c.Response.ID }
+func (c PutCall) subject() (kind, id string)     { return "call", c.Call.ID }
+func (c PutLeg) subject() (kind, id string)      { return "leg", c.Leg.CallID }
+func (c PutApproval) subject() (kind, id string) { return "approval", c.Approval.ID }
 
 // changeOverhead is the approximate size of a change without its text, in bytes.
 const changeOverhead = 512
@@ -151,9 +124,6 @@ func (c PutLeg) Size() int { return changeOverhead }
 // Size implements Change.
 func (c PutApproval) Size() int { return changeOverhead }
 
-// Size implements Change.
-func (c PutSent) Size() int { return changeOverhead }
-
 func (c PutMessage) apply(b *Batch, to *Applied) error {
 	m, err := b.put(c.Message, c.Place)
 	to.Messages = append(to.Messages, m)
@@ -171,11 +141,6 @@ func (c PutApproval) apply(b *Batch, _ *Applied) error {
 		return b.SettleApproval(c.Approval)
 	}
 	return b.CloseApproval(c.Approval.ID, c.Approval.Outcome)
-}
-
-func (c PutSent) apply(b *Batch, _ *Applied) error {
-	_, err := b.SendQueued(c.ID, c.Attempt, false)
-	return err
 }
 
 // put saves a message that may already exist.
@@ -314,7 +279,8 @@ func (s *Store) reportLost(ctx context.Context, key Key, lost []LostChange) {
 	}
 	counted := s.Lose(ctx, key, len(lost))
 	for _, l := range lost {
-		log := s.log.With("thread_id", key.Thread, "what", l.Change.Subject(), "error", l.Err)
+		kind, id := l.Change.subject()
+		log := s.log.With("thread_id", key.Thread, "what", kind, "id", id, "error", l.Err)
 		if counted {
 			log.Error("change of a thread lost")
 		} else {
@@ -358,6 +324,11 @@ func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Ap
 			}
 			b := &Batch{ctx: ctx, s: s, q: q, key: g.Key, instance: cmp.Or(g.Instance, s.lease.id())}
 			batches[i], applied[i] = b, Applied{}
+			if b.instance != s.lease.id() { // others may be closing what it left open
+				if err := b.lock(); err != nil {
+					return err
+				}
+			}
 			for _, c := range g.Changes {
 				if err := c.apply(b, &applied[i]); err != nil {
 					return err

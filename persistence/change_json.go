@@ -17,11 +17,12 @@ type wireChange struct {
 func (c Changes) MarshalJSON() ([]byte, error) {
 	wire := make([]wireChange, len(c))
 	for i, change := range c {
+		kind, id := change.subject()
 		data, err := encode(change)
 		if err != nil {
-			return nil, fmt.Errorf("write change of %s: %w", change.Subject(), err)
+			return nil, fmt.Errorf("write change of %s %s: %w", kind, id, err)
 		}
-		wire[i] = wireChange{Kind: change.kind(), Change: data}
+		wire[i] = wireChange{Kind: kind, Change: data}
 	}
 	return encode(wire)
 }
@@ -49,14 +50,13 @@ func (c *Changes) UnmarshalJSON(data []byte) error {
 
 // changeKinds reads each kind of change.
 var changeKinds = map[string]func([]byte) (Change, error){
-	PutMessage{}.kind():  readChange[PutMessage],
-	PutDraft{}.kind():    readChange[PutDraft],
-	PutToolCall{}.kind(): readChange[PutToolCall],
-	PutResponse{}.kind(): readChange[PutResponse],
-	PutCall{}.kind():     readChange[PutCall],
-	PutLeg{}.kind():      readChange[PutLeg],
-	PutApproval{}.kind(): readChange[PutApproval],
-	PutSent{}.kind():     readChange[PutSent],
+	"message":   readChange[PutMessage],
+	"draft":     readChange[PutDraft],
+	"tool_call": readChange[PutToolCall],
+	"response":  readChange[PutResponse],
+	"call":      readChange[PutCall],
+	"leg":       readChange[PutLeg],
+	"approval":  readChange[PutApproval],
 }
 
 func readChange[C Change](data []byte) (Change, error) {
@@ -64,12 +64,3 @@ func readChange[C Change](data []byte) (Change, error) {
 	err := json.Unmarshal(data, &c)
 	return c, err
 }
-
-func (PutMessage) kind() string  { return "message" }
-func (PutDraft) kind() string    { return "draft" }
-func (PutToolCall) kind() string { return "tool_call" }
-func (PutResponse) kind() string { return "response" }
-func (PutCall) kind() string     { return "call" }
-func (PutLeg) kind() string      { return "leg" }
-func (PutApproval) kind() string { return "approval" }
-func (PutSent) kind() string     { return "sent" }

@@ -273,15 +273,9 @@ func (s *Store) RequeueQueued(ctx context.Context, key Key, id string, attempt i
 // PausedQueues lists the threads of all owners whose queues are paused for this reason. A process
 // uses it at its start, because that may be what the queues wait for.
 func (s *Store) PausedQueues(ctx context.Context, reason string) ([]Key, error) {
-	rows, err := s.eng.read().ListPausedQueues(ctx, pgdb.ListPausedQueuesParams{Reason: reason})
-	if err != nil {
-		return nil, s.fail("list paused queues", err)
-	}
-	keys := make([]Key, len(rows))
-	for i, r := range rows {
-		keys[i] = Key{Owner: r.Owner, Thread: r.ID}
-	}
-	return keys, nil
+	found, err := s.eng.read().ListPausedQueues(ctx, pgdb.ListPausedQueuesParams{Reason: reason})
+	keys, err := rows(found, err, func(r pgdb.ListPausedQueuesRow) Key { return Key{Owner: r.Owner, Thread: r.ID} })
+	return keys, s.fail("list paused queues", err)
 }
 
 // DueQueues lists the threads of all owners on which this process may send a queued message now,
@@ -291,13 +285,7 @@ func (s *Store) DueQueues(ctx context.Context, limit int) ([]Key, error) {
 		return nil, fmt.Errorf("list due queues: %w", Invalid("limit %d", limit))
 	}
 	at := dbtype.At(now())
-	rows, err := s.eng.read().ListDueQueues(ctx, pgdb.ListDueQueuesParams{Now: &at, Instance: s.lease.id(), MaxRows: int64(limit)})
-	if err != nil {
-		return nil, s.fail("list due queues", err)
-	}
-	keys := make([]Key, len(rows))
-	for i, r := range rows {
-		keys[i] = Key{Owner: r.Owner, Thread: r.ID}
-	}
-	return keys, nil
+	found, err := s.eng.read().ListDueQueues(ctx, pgdb.ListDueQueuesParams{Now: &at, Instance: s.lease.id(), MaxRows: int64(limit)})
+	keys, err := rows(found, err, func(r pgdb.ListDueQueuesRow) Key { return Key{Owner: r.Owner, Thread: r.ID} })
+	return keys, s.fail("list due queues", err)
 }

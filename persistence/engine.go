@@ -67,7 +67,7 @@ const (
 
 //go:generate go run ./internal/shims internal/pgdb/querier.go sqlite_queries.go
 
-// rows converts the result of an SQLite query.
+// rows converts the result of a query.
 func rows[From, To any](from []From, err error, convert func(From) To) ([]To, error) {
 	if err != nil {
 		return nil, err

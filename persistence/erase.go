@@ -72,7 +72,7 @@ func (s *Store) eraseSoon(ctx context.Context, thread string) error {
 // errMore means that something is left to be erased.
 var errMore = errors.New("not everything is erased yet")
 
-// erasable lists the parts of a thread in the order in which they are erased, with the number of
+// erasable lists the large parts of a thread in the order in which they are erased, with the number of
 // rows in the first piece and in the smallest: images are large. On a busy machine, where each
 // transaction waits for a processor, pieces of other rows would else shrink to one.
 var erasable = []struct {
@@ -87,12 +87,6 @@ var erasable = []struct {
 	}},
 	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
 		return q.EraseResponses(ctx, pgdb.EraseResponsesParams(p))
-	}},
-	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
-		return q.EraseCalls(ctx, pgdb.EraseCallsParams(p))
-	}},
-	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
-		return q.EraseQueued(ctx, pgdb.EraseQueuedParams(p))
 	}},
 	{1, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
 		return q.EraseImages(ctx, pgdb.EraseImagesParams(p))

@@ -49,27 +49,26 @@ type interrupted struct {
 
 func (i *interrupted) read() queries { return interruptedQueries{i.engine.read(), i} }
 
-// AfterListing calls do once, after the store next lists a dead process's messages to close them.
-func AfterListing(s *Store, do func()) { s.eng = &listed{engine: s.eng, do: do} }
+// WhileRecovering calls do in the transactions of Recover, after they have closed messages.
+func WhileRecovering(s *Store, do func()) { s.eng = &recovering{s.eng, do} }
 
-type listed struct {
+type recovering struct {
 	engine
-	once sync.Once
-	do   func()
+	do func()
 }
 
-func (l *listed) write(ctx context.Context, fn func(queries) error) error {
-	return l.engine.write(ctx, func(q queries) error { return fn(listedQueries{q, l}) })
+func (r *recovering) write(ctx context.Context, fn func(queries) error) error {
+	return r.engine.write(ctx, func(q queries) error { return fn(recoveringQueries{q, r.do}) })
 }
 
-type listedQueries struct {
+type recoveringQueries struct {
 	queries
-	by *listed
+	do func()
 }
 
-func (q listedQueries) ListOpenMessages(ctx context.Context, arg pgdb.ListOpenMessagesParams) ([]pgdb.Message, error) {
-	defer q.by.once.Do(q.by.do)
-	return q.queries.ListOpenMessages(ctx, arg)
+func (q recoveringQueries) EndOpenTurns(ctx context.Context, arg pgdb.EndOpenTurnsParams) error {
+	q.do()
+	return q.queries.EndOpenTurns(ctx, arg)
 }
 
 type interruptedQueries struct {

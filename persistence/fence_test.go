@@ -3,6 +3,7 @@ package persistence_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -229,8 +230,9 @@ func TestRejoinBesideWriters(t *testing.T) {
 	}
 }
 
-// A message that somebody else finishes while it is being closed, from the dead process's spool, stays finished.
-func TestRecoverWhatIsSavedMeanwhile(t *testing.T) {
+// TestRecoverBesideATurn: neither of a recovery and of the next turn on a thread of the dead process fails because the
+// other one waits for it.
+func TestRecoverBesideATurn(t *testing.T) {
 	t.Parallel()
 	url, ctx := persistencetest.PostgresURL(t), t.Context()
 	dead, next := persistencetest.Open(t, url, persistence.Options{Instance: "dead"}), persistencetest.Open(t, url, persistence.Options{})
@@ -239,24 +241,36 @@ func TestRecoverWhatIsSavedMeanwhile(t *testing.T) {
 		t.Fatalf("CreateThread() = %v", err)
 	}
 	key := persistence.Key{Owner: "anna", Thread: thread.ID}
-	answer := persistence.Message{ID: "m", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("half an")}}
+	answer := persistence.Message{ID: "m", Role: persistence.RoleAssistant}
 	answer.Metadata.Status = persistence.StatusInProgress
-	if _, err := dead.AppendMessage(ctx, key, answer); err != nil {
-		t.Fatalf("AppendMessage() = %v", err)
+	if err := dead.Batch(ctx, key, func(b *persistence.Batch) error {
+		return errors.Join(b.ClaimTurn("lost", -time.Second), second(b.AppendMessage(answer)))
+	}); err != nil {
+		t.Fatalf("Batch() = %v", err)
 	}
-	persistence.AfterListing(next, func() {
-		answer.Parts, answer.Metadata.Status = []persistence.Part{persistence.TextPart("half an answer, and the rest")}, persistence.StatusCompleted
-		if _, err := dead.UpdateMessage(ctx, key, answer); err != nil {
-			t.Errorf("UpdateMessage() = %v", err)
+	claimed := make(chan error, 1)
+	persistence.WhileRecovering(next, func() {
+		go func() {
+			claimed <- next.Batch(ctx, key, func(b *persistence.Batch) error { return b.ClaimTurn("next", patience) })
+		}()
+		const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+		for persistencetest.Rows(t, url, waiting)[0][0] == "0" {
+			runtime.Gosched()
 		}
 	})
 	if err := next.Serve(ctx); err != nil {
 		t.Fatalf("Serve() = %v", err)
 	}
 	if _, err := next.Recover(ctx); err != nil {
-		t.Fatalf("Recover() = %v", err)
+		t.Errorf("Recover() = %v", err)
 	}
-	if m, err := next.Message(ctx, key, "m"); err != nil || m.Text() != "half an answer, and the rest" || m.Metadata.Status != persistence.StatusCompleted {
-		t.Errorf("Message() = %q %s, %v", m.Text(), m.Metadata.Status, err)
+	if err := <-claimed; err != nil {
+		t.Errorf("ClaimTurn() = %v", err)
+	}
+	if turn, err := next.RunningTurn(ctx, key); err != nil || turn.ID != "next" {
+		t.Errorf("RunningTurn() = %+v, %v", turn, err)
+	}
+	if m, err := next.Message(ctx, key, "m"); err != nil || m.Metadata.Status != persistence.StatusInterrupted {
+		t.Errorf("Message() = %s, %v", m.Metadata.Status, err)
 	}
 }

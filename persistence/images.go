@@ -107,10 +107,7 @@ func (s *Store) SaveImage(ctx context.Context, key Key, i Image, quota int64) (I
 		saved, err = saveImage(ctx, q, key, i, quota)
 		return err
 	})
-	if err != nil {
-		return Image{}, s.fail("save image", err)
-	}
-	return saved, nil
+	return saved, s.fail("save image", err)
 }
 
 // SaveImage is Store.SaveImage.
@@ -152,10 +149,7 @@ func (s *Store) Image(ctx context.Context, key Key, id string) (Image, error) {
 		return Image{}, fmt.Errorf("read image: %w", ErrNotFound)
 	}
 	r, err := s.eng.read().GetImage(ctx, pgdb.GetImageParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
-	if err != nil {
-		return Image{}, s.fail("read image", err)
-	}
-	return Image{ID: r.ID, MediaType: r.MediaType, Width: int(r.Width), Height: int(r.Height), Data: r.Data}, nil
+	return Image{ID: r.ID, MediaType: r.MediaType, Width: int(r.Width), Height: int(r.Height), Data: r.Data}, s.fail("read image", err)
 }
 
 // ImagePart is the part of an image of the thread: {"type":"file","mediaType","url"}.

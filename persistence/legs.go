@@ -31,10 +31,6 @@ type UpstreamLeg struct {
 	Reason     string     // why it ended
 	HungUpAt   *time.Time // when the upstream confirmed the end
 
-	// Owner and ThreadID say whose it is. In the result of LegsToHangUp, Owner is empty and
-	// ThreadID may name a deleted thread.
-	Owner    string
-	ThreadID string
 	// Attempts counts how often LegsToHangUp has returned it. It is read-only.
 	Attempts int
 }
@@ -48,22 +44,6 @@ func (b *Batch) SaveLeg(l UpstreamLeg) error {
 		}
 		return b.q.SaveLeg(b.ctx, legToRow(b.key, l, b.instance, now()))
 	})
-}
-
-// Legs lists a call's upstream legs in order.
-func (s *Store) Legs(ctx context.Context, key Key, callID string) ([]UpstreamLeg, error) {
-	if err := key.check(); err != nil || !validID(callID) {
-		return nil, fmt.Errorf("list upstream legs: %w", ErrNotFound)
-	}
-	rows, err := s.eng.read().ListLegs(ctx, pgdb.ListLegsParams{CallID: callID, ThreadID: key.Thread, Owner: key.Owner})
-	if err != nil {
-		return nil, s.fail("list upstream legs", err)
-	}
-	legs := make([]UpstreamLeg, 0, len(rows))
-	for _, r := range rows {
-		legs = append(legs, legFromRow(r, key.Owner))
-	}
-	return legs, nil
 }
 
 // LegsToHangUp returns legs of all owners that may still be running upstream although they, their
@@ -97,7 +77,7 @@ func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([
 				continue
 			}
 			r.Attempts++
-			claimed = append(claimed, legFromRow(r, ""))
+			claimed = append(claimed, legFromRow(r))
 		}
 		return nil
 	})
@@ -133,10 +113,10 @@ func legToRow(key Key, l UpstreamLeg, instance string, now time.Time) pgdb.SaveL
 	}
 }
 
-func legFromRow(r pgdb.UpstreamLeg, owner string) UpstreamLeg {
+func legFromRow(r pgdb.UpstreamLeg) UpstreamLeg {
 	return UpstreamLeg{
 		CallID: r.CallID, Generation: r.Generation, Upstream: r.Upstream, UpstreamID: r.UpstreamID,
 		StartedAt: r.StartedAt.Time, EndedAt: r.EndedAt.Ptr(), Reason: r.Reason, HungUpAt: r.HungUpAt.Ptr(),
-		Owner: owner, ThreadID: r.ThreadID, Attempts: int(r.Attempts),
+		Attempts: int(r.Attempts),
 	}
 }

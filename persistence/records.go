@@ -35,10 +35,7 @@ func (s *Store) LiveCall(ctx context.Context, key Key) (CallRecord, error) {
 		return CallRecord{}, fmt.Errorf("read live call: %w", err)
 	}
 	row, err := s.eng.read().GetLiveCall(ctx, pgdb.GetLiveCallParams{ThreadID: key.Thread, Owner: key.Owner})
-	if err != nil {
-		return CallRecord{}, s.fail("read live call", err)
-	}
-	return callFromRow(row, key.Owner), nil
+	return callFromRow(row, key.Owner), s.fail("read live call", err)
 }
 
 // Call reads a call of the owner by id, live or ended, on any instance.
@@ -47,10 +44,7 @@ func (s *Store) Call(ctx context.Context, owner, id string) (CallRecord, error) 
 		return CallRecord{}, fmt.Errorf("read call: %w", ErrNotFound)
 	}
 	row, err := s.eng.read().GetCall(ctx, pgdb.GetCallParams{ID: id, Owner: owner})
-	if err != nil {
-		return CallRecord{}, s.fail("read call", err)
-	}
-	return callFromRow(row, owner), nil
+	return callFromRow(row, owner), s.fail("read call", err)
 }
 
 // SaveToolCall is Store.SaveToolCall.

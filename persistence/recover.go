@@ -11,7 +11,7 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// errAlive means that the instance has sent a heartbeat.
+// errAlive means that the instance has sent a heartbeat, or that changes from its spool are being saved.
 var errAlive = errors.New("instance is alive")
 
 // Recover closes what dead processes left open: calls end with the reason process_ended, messages
@@ -86,7 +86,7 @@ type recovery struct {
 	instance string
 	beats    int64 // its heartbeats when it was last seen
 	ended    []CallRecord
-	batches  map[string]*Batch // by thread
+	batches  map[string]*Batch // by thread: all in which it has something open, locked
 	answers  []answer
 }
 
@@ -101,6 +101,13 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 	at := dbtype.At(now())
 	if err := r.fence(ctx, q, at); err != nil {
 		return err
+	}
+	threads, err := q.LockOpenThreads(ctx, pgdb.LockOpenThreadsParams{Instance: r.instance})
+	if err != nil {
+		return err
+	}
+	for _, t := range threads {
+		r.batches[t.ID] = &Batch{ctx: ctx, s: r.s, q: q, key: Key{Owner: t.Owner, Thread: t.ID}, instance: r.s.lease.id()}
 	}
 	if err := r.endCalls(ctx, q, at); err != nil {
 		return err
@@ -155,12 +162,12 @@ func (r *recovery) endCalls(ctx context.Context, q queries, at dbtype.Time) erro
 		return err
 	}
 	for _, c := range calls {
-		owner, err := q.GetOwner(ctx, pgdb.GetOwnerParams{ID: c.ThreadID})
-		if err != nil {
-			return err
+		b := r.batches[c.ThreadID]
+		if b == nil {
+			return errAlive
 		}
 		c.EndedAt, c.EndReason = &at, reasonProcessEnded
-		r.ended = append(r.ended, callFromRow(c, owner))
+		r.ended = append(r.ended, callFromRow(c, b.key.Owner))
 	}
 	return q.EndOpenCalls(ctx, pgdb.EndOpenCallsParams{EndedAt: &at, EndReason: reasonProcessEnded, Instance: r.instance})
 }
@@ -172,15 +179,10 @@ func (r *recovery) closeMessages(ctx context.Context, q queries) error {
 	}
 	for _, row := range open {
 		b := r.batches[row.ThreadID]
-		if b == nil {
-			owner, err := q.GetOwner(ctx, pgdb.GetOwnerParams{ID: row.ThreadID})
-			if err != nil {
-				return err
-			}
-			b = &Batch{ctx: ctx, s: r.s, q: q, key: Key{Owner: owner, Thread: row.ThreadID}, instance: r.s.lease.id()}
-			r.batches[row.ThreadID] = b
+		if b == nil { // saved just now, from a spool: for the next time
+			continue
 		}
-		if err := b.closeMessage(row.ID); err != nil {
+		if err := b.closeMessage(row); err != nil {
 			return err
 		}
 		if row.Status == string(StatusInProgress) && row.Role == string(RoleAssistant) && row.CallID == "" {

@@ -105,19 +105,13 @@ func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, lim
 		return nil, nil
 	}
 	slices.Sort(ids)
-	rows, err := s.eng.read().SearchMessages(ctx, pgdb.SearchMessagesParams{
+	found, err := s.eng.read().SearchMessages(ctx, pgdb.SearchMessagesParams{
 		Owner: key.Owner, ExceptThread: key.Thread, Ids: list(slices.Compact(ids)), Words: list(lower), MaxRows: int64(limit),
 	})
-	if err != nil {
-		return nil, s.fail("search messages", err)
-	}
-	hits := make([]SearchHit, 0, len(rows))
-	for _, r := range rows {
-		hits = append(hits, SearchHit{
-			ThreadID: r.ThreadID, Title: r.Title, Role: Role(r.Role), Text: r.Text, CreatedAt: r.CreatedAt.Time, Hits: int(r.Hits),
-		})
-	}
-	return hits, nil
+	hits, err := rows(found, err, func(r pgdb.SearchMessagesRow) SearchHit {
+		return SearchHit{ThreadID: r.ThreadID, Title: r.Title, Role: Role(r.Role), Text: r.Text, CreatedAt: r.CreatedAt.Time, Hits: int(r.Hits)}
+	})
+	return hits, s.fail("search messages", err)
 }
 
 // list encodes texts as a JSON array, for a query.

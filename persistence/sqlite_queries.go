@@ -155,10 +155,6 @@ func (s sqliteQueries) EnsureThread(ctx context.Context, arg pgdb.EnsureThreadPa
 	return s.q.EnsureThread(ctx, sqlitedb.EnsureThreadParams(arg))
 }
 
-func (s sqliteQueries) EraseCalls(ctx context.Context, arg pgdb.EraseCallsParams) (int64, error) {
-	return s.q.EraseCalls(ctx, sqlitedb.EraseCallsParams(arg))
-}
-
 func (s sqliteQueries) EraseDrafts(ctx context.Context, arg pgdb.EraseDraftsParams) (int64, error) {
 	return s.q.EraseDrafts(ctx, sqlitedb.EraseDraftsParams(arg))
 }
@@ -173,10 +169,6 @@ func (s sqliteQueries) EraseLegs(ctx context.Context, arg pgdb.EraseLegsParams) 
 
 func (s sqliteQueries) EraseMessages(ctx context.Context, arg pgdb.EraseMessagesParams) (int64, error) {
 	return s.q.EraseMessages(ctx, sqlitedb.EraseMessagesParams(arg))
-}
-
-func (s sqliteQueries) EraseQueued(ctx context.Context, arg pgdb.EraseQueuedParams) (int64, error) {
-	return s.q.EraseQueued(ctx, sqlitedb.EraseQueuedParams(arg))
 }
 
 func (s sqliteQueries) EraseResponses(ctx context.Context, arg pgdb.EraseResponsesParams) (int64, error) {
@@ -414,11 +406,6 @@ func (s sqliteQueries) ListInstructions(ctx context.Context, arg pgdb.ListInstru
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
-func (s sqliteQueries) ListLegs(ctx context.Context, arg pgdb.ListLegsParams) ([]pgdb.UpstreamLeg, error) {
-	r, err := s.q.ListLegs(ctx, sqlitedb.ListLegsParams(arg))
-	return rows(r, err, func(r sqlitedb.UpstreamLeg) pgdb.UpstreamLeg { return pgdb.UpstreamLeg(r) })
-}
-
 func (s sqliteQueries) ListLegsToHangUp(ctx context.Context, arg pgdb.ListLegsToHangUpParams) ([]pgdb.UpstreamLeg, error) {
 	r, err := s.q.ListLegsToHangUp(ctx, sqlitedb.ListLegsToHangUpParams(arg))
 	return rows(r, err, func(r sqlitedb.UpstreamLeg) pgdb.UpstreamLeg { return pgdb.UpstreamLeg(r) })
@@ -498,8 +485,17 @@ func (s sqliteQueries) LockInstance(ctx context.Context, arg pgdb.LockInstancePa
 	return s.q.LockInstance(ctx, sqlitedb.LockInstanceParams(arg))
 }
 
+func (s sqliteQueries) LockOpenThreads(ctx context.Context, arg pgdb.LockOpenThreadsParams) ([]pgdb.LockOpenThreadsRow, error) {
+	r, err := s.q.LockOpenThreads(ctx, sqlitedb.LockOpenThreadsParams(arg))
+	return rows(r, err, func(r sqlitedb.LockOpenThreadsRow) pgdb.LockOpenThreadsRow { return pgdb.LockOpenThreadsRow(r) })
+}
+
 func (s sqliteQueries) LockOwner(ctx context.Context, arg pgdb.LockOwnerParams) error {
 	return s.q.LockOwner(ctx, sqlitedb.LockOwnerParams(arg))
+}
+
+func (s sqliteQueries) LockThread(ctx context.Context, arg pgdb.LockThreadParams) (string, error) {
+	return s.q.LockThread(ctx, sqlitedb.LockThreadParams(arg))
 }
 
 func (s sqliteQueries) MessageSeq(ctx context.Context, arg pgdb.MessageSeqParams) (int64, error) {

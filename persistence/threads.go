@@ -78,19 +78,13 @@ func (s *Store) Threads(ctx context.Context, owner string, f ThreadFilter) (thre
 	}
 	limit := int(arg.MaxRows)
 	arg.MaxRows++ // one more tells whether there is a next page
-	rows, err := s.eng.read().ListThreads(ctx, arg)
-	if err != nil {
-		return nil, "", s.fail("list threads", err)
+	found, err := s.eng.read().ListThreads(ctx, arg)
+	if len(found) > limit {
+		found = found[:limit]
+		nextCursor = cursorOf(found[limit-1])
 	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		nextCursor = cursorOf(rows[limit-1])
-	}
-	threads = make([]Thread, 0, len(rows))
-	for _, r := range rows {
-		threads = append(threads, threadFromRow(r))
-	}
-	return threads, nextCursor, nil
+	threads, err = rows(found, err, threadFromRow)
+	return threads, nextCursor, s.fail("list threads", err)
 }
 
 func (f ThreadFilter) params(owner string) (arg pgdb.ListThreadsParams, words []string, err error) {

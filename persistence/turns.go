@@ -23,6 +23,9 @@ func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 		if !validID(id) {
 			return Invalid("id: it is not 1 to %d bytes of text", MaxIDBytes)
 		}
+		if err := b.lock(); err != nil {
+			return err
+		}
 		n, err := b.q.ClaimTurn(b.ctx, pgdb.ClaimTurnParams{
 			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, Instance: b.s.lease.id(),
 			StartedAt: dbtype.At(now()), LeaseUntil: dbtype.At(now().Add(lease)),
@@ -44,7 +47,7 @@ func (b *Batch) closeEarlierTurns() error {
 		return err
 	}
 	for _, row := range open {
-		if err := b.closeMessage(row.ID); err != nil {
+		if err := b.closeMessage(row); err != nil {
 			return err
 		}
 	}
@@ -64,15 +67,10 @@ func (b *Batch) closeEarlierTurns() error {
 	})
 }
 
-// closeMessage closes an open message in place of its process. What it says is read with the thread
-// locked: since the message was listed, the process's spool may have been saved by another one, or
-// another turn have closed it.
-func (b *Batch) closeMessage(id string) error {
-	m, err := b.Message(id)
-	if errors.Is(err, ErrNotFound) || err == nil && !isOpen(m) {
-		return nil
-	}
-	if err != nil {
+// closeMessage closes a message, read with the thread locked, in place of its process.
+func (b *Batch) closeMessage(row pgdb.Message) error {
+	m, err := whole(b.ctx, b.q, row)
+	if err != nil || !isOpen(m) {
 		return err
 	}
 	// It was checked when it was saved. If it has grown a little beyond the limit since, let it.
@@ -89,6 +87,9 @@ func (b *Batch) closeMessage(id string) error {
 // or by deletion, and must stop writing.
 func (b *Batch) KeepTurn(id string, lease time.Duration) (stop bool, err error) {
 	err = b.do("keep turn", func() error {
+		if err := b.lock(); err != nil {
+			return err
+		}
 		row, err := b.q.KeepTurn(b.ctx, pgdb.KeepTurnParams{
 			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, LeaseUntil: dbtype.At(now().Add(lease)),
 		})
@@ -134,10 +135,7 @@ func (s *Store) RunningTurn(ctx context.Context, key Key) (TurnRecord, error) {
 		return TurnRecord{}, fmt.Errorf("read turn: %w", err)
 	}
 	row, err := s.eng.read().GetTurn(ctx, pgdb.GetTurnParams{ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(now())})
-	if err != nil {
-		return TurnRecord{}, s.fail("read turn", err)
-	}
-	return TurnRecord{ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time, LeaseUntil: row.LeaseUntil.Time}, nil
+	return TurnRecord{ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time, LeaseUntil: row.LeaseUntil.Time}, s.fail("read turn", err)
 }
 
 // Answering reads the message that the thread's text turn, of any instance, is writing, or
@@ -205,10 +203,8 @@ func (b *Batch) WaitingToolCalls() (calls []ToolCall, err error) {
 		if err := b.lock(); err != nil {
 			return err
 		}
-		rows, err := b.q.ListWaitingToolCalls(b.ctx, pgdb.ListWaitingToolCallsParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
-		for _, r := range rows {
-			calls = append(calls, toolCallFromRow(r))
-		}
+		found, err := b.q.ListWaitingToolCalls(b.ctx, pgdb.ListWaitingToolCallsParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
+		calls, err = rows(found, err, toolCallFromRow)
 		return err
 	})
 	return calls, err
@@ -235,9 +231,10 @@ func (b *Batch) LiveCall() (c CallRecord, found bool, err error) {
 // first has begun.
 func (b *Batch) Lock() error { return b.do("lock thread", b.lock) }
 
-// lock locks the thread's row until the end of the transaction.
+// lock locks the thread's row until the end of the transaction. Whoever changes other rows of the thread that another
+// process may change, too, does this first, so that no two wait for each other.
 func (b *Batch) lock() error {
-	_, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: b.key.Thread, Owner: b.key.Owner, Amount: 0})
+	_, err := b.q.LockThread(b.ctx, pgdb.LockThreadParams{ID: b.key.Thread, Owner: b.key.Owner})
 	return err
 }
 
@@ -271,10 +268,7 @@ func (s *Store) TextSession(ctx context.Context, key Key) (TextSession, error) {
 		return TextSession{}, fmt.Errorf("read text session: %w", err)
 	}
 	r, err := s.eng.read().GetTextSession(ctx, pgdb.GetTextSessionParams{ThreadID: key.Thread, Owner: key.Owner})
-	if err != nil {
-		return TextSession{}, s.fail("read text session", err)
-	}
-	return TextSession{Provider: r.Provider, Model: r.Model, Tools: r.Tools, Defaults: r.Defaults, CreatedAt: r.CreatedAt.Time}, nil
+	return TextSession{Provider: r.Provider, Model: r.Model, Tools: r.Tools, Defaults: r.Defaults, CreatedAt: r.CreatedAt.Time}, s.fail("read text session", err)
 }
 
 const (

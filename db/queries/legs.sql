@@ -15,12 +15,6 @@ ON CONFLICT (call_id, generation) DO UPDATE SET
     hung_up_at = COALESCE(upstream_legs.hung_up_at, excluded.hung_up_at)
 WHERE upstream_legs.thread_id = excluded.thread_id;
 
--- name: ListLegs :many
-SELECT l.* FROM upstream_legs AS l
-JOIN threads AS t ON t.id = l.thread_id
-WHERE l.call_id = @call_id AND l.thread_id = @thread_id AND t.owner = @owner
-ORDER BY l.generation;
-
 -- ListLegsToHangUp lists legs of all owners. A leg is due if it has ended, or its call
 -- has, or its thread is gone, and the process that ended it has had the time to hang it
 -- up (settled_by); after that, whenever its next attempt is due.

@@ -26,8 +26,7 @@ SELECT * FROM calls WHERE ended_at IS NULL AND instance = @instance ORDER BY thr
 UPDATE calls SET ended_at = @ended_at, end_reason = @end_reason
 WHERE ended_at IS NULL AND instance = @instance;
 
--- ListOpenMessages includes finished messages with a running tool call. The order keeps
--- two recoveries from waiting for each other.
+-- ListOpenMessages includes finished messages with a running tool call.
 -- name: ListOpenMessages :many
 SELECT m.* FROM messages AS m
 WHERE (m.status = 'in_progress' AND m.instance = @instance)

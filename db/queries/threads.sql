@@ -48,12 +48,7 @@ DELETE FROM responses WHERE id IN (SELECT r.id FROM responses AS r WHERE r.threa
 -- name: EraseImages :execrows
 DELETE FROM images WHERE id IN (SELECT r.id FROM images AS r WHERE r.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
 
--- name: EraseCalls :execrows
-DELETE FROM calls WHERE id IN (SELECT r.id FROM calls AS r WHERE r.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
-
--- name: EraseQueued :execrows
-DELETE FROM queued_messages WHERE id IN (SELECT r.id FROM queued_messages AS r WHERE r.thread_id = @thread_id LIMIT CAST(@max_rows AS bigint));
-
+-- EraseThread also deletes what there are only few of.
 -- name: EraseThread :exec
 DELETE FROM threads WHERE id = @id AND owner = '';
 

@@ -45,17 +45,8 @@ func (s suite) changes(t *testing.T) {
 		Source: persistence.SourceVoice, Status: persistence.StatusInterrupted, CreatedAt: start, HeardText: new("tw"), AudioEndMS: new(int64(7)),
 		Extra: map[string]json.RawMessage{"notice": json.RawMessage("true")}, LatencyMS: map[string]int64{"answer": 5},
 	}
-	queued, _, err := b.store.Enqueue(t.Context(), b.key, persistence.QueuedMessage{Text: "one"}, 0)
-	if err != nil {
-		t.Fatalf("Enqueue() = %v", err)
-	}
-	claim, err := b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Minute})
-	if err != nil || claim.Message == nil {
-		t.Fatalf("ClaimQueued() = %+v, %v", claim, err)
-	}
 	changes := throughJSON(t,
 		putText("m1", "one", last),
-		persistence.PutSent{ID: queued.ID, Attempt: claim.Message.Attempts},
 		persistence.PutCall{Call: persistence.CallRecord{ID: "c", Upstream: "openai", StartedAt: start}},
 		persistence.PutLeg{Leg: persistence.UpstreamLeg{CallID: "c", Generation: 1, Upstream: "openai", StartedAt: start}},
 		persistence.PutMessage{Message: answer, Place: last},
@@ -88,7 +79,6 @@ func (s suite) changes(t *testing.T) {
 		}
 		wantRows(t, b.url, "SELECT name, status, input FROM tool_calls", "x running {broken")
 		wantRows(t, b.url, "SELECT outcome, nonce FROM approvals", "timeout n")
-		wantRows(t, b.url, "SELECT state FROM queued_messages", "sent")
 		wantRows(t, b.url, "SELECT status FROM responses", "completed")
 		wantRows(t, b.url, "SELECT generation FROM upstream_legs", "1")
 	}

@@ -119,52 +119,6 @@ func (q *Queries) LegHungUp(ctx context.Context, arg LegHungUpParams) error {
 	return err
 }
 
-const listLegs = `-- name: ListLegs :many
-SELECT l.call_id, l.generation, l.thread_id, l.upstream, l.upstream_id, l.instance, l.started_at, l.ended_at, l.reason, l.hung_up_at, l.attempts, l.next_try_at FROM upstream_legs AS l
-JOIN threads AS t ON t.id = l.thread_id
-WHERE l.call_id = $1 AND l.thread_id = $2 AND t.owner = $3
-ORDER BY l.generation
-`
-
-type ListLegsParams struct {
-	CallID   string
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) ListLegs(ctx context.Context, arg ListLegsParams) ([]UpstreamLeg, error) {
-	rows, err := q.db.Query(ctx, listLegs, arg.CallID, arg.ThreadID, arg.Owner)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UpstreamLeg
-	for rows.Next() {
-		var i UpstreamLeg
-		if err := rows.Scan(
-			&i.CallID,
-			&i.Generation,
-			&i.ThreadID,
-			&i.Upstream,
-			&i.UpstreamID,
-			&i.Instance,
-			&i.StartedAt,
-			&i.EndedAt,
-			&i.Reason,
-			&i.HungUpAt,
-			&i.Attempts,
-			&i.NextTryAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const listLegsToHangUp = `-- name: ListLegsToHangUp :many
 SELECT l.call_id, l.generation, l.thread_id, l.upstream, l.upstream_id, l.instance, l.started_at, l.ended_at, l.reason, l.hung_up_at, l.attempts, l.next_try_at FROM upstream_legs AS l
 LEFT JOIN calls AS c ON c.id = l.call_id

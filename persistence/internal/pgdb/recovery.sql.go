@@ -196,8 +196,7 @@ type ListOpenMessagesParams struct {
 	Instance string
 }
 
-// ListOpenMessages includes finished messages with a running tool call. The order keeps
-// two recoveries from waiting for each other.
+// ListOpenMessages includes finished messages with a running tool call.
 func (q *Queries) ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error) {
 	rows, err := q.db.Query(ctx, listOpenMessages, arg.Instance)
 	if err != nil {

@@ -156,23 +156,6 @@ func (q *Queries) EnsureThread(ctx context.Context, arg EnsureThreadParams) (int
 	return result.RowsAffected(), nil
 }
 
-const eraseCalls = `-- name: EraseCalls :execrows
-DELETE FROM calls WHERE id IN (SELECT r.id FROM calls AS r WHERE r.thread_id = $1 LIMIT CAST($2 AS bigint))
-`
-
-type EraseCallsParams struct {
-	ThreadID string
-	MaxRows  int64
-}
-
-func (q *Queries) EraseCalls(ctx context.Context, arg EraseCallsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, eraseCalls, arg.ThreadID, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const eraseImages = `-- name: EraseImages :execrows
 DELETE FROM images WHERE id IN (SELECT r.id FROM images AS r WHERE r.thread_id = $1 LIMIT CAST($2 AS bigint))
 `
@@ -207,23 +190,6 @@ func (q *Queries) EraseMessages(ctx context.Context, arg EraseMessagesParams) (i
 	return result.RowsAffected(), nil
 }
 
-const eraseQueued = `-- name: EraseQueued :execrows
-DELETE FROM queued_messages WHERE id IN (SELECT r.id FROM queued_messages AS r WHERE r.thread_id = $1 LIMIT CAST($2 AS bigint))
-`
-
-type EraseQueuedParams struct {
-	ThreadID string
-	MaxRows  int64
-}
-
-func (q *Queries) EraseQueued(ctx context.Context, arg EraseQueuedParams) (int64, error) {
-	result, err := q.db.Exec(ctx, eraseQueued, arg.ThreadID, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const eraseResponses = `-- name: EraseResponses :execrows
 DELETE FROM responses WHERE id IN (SELECT r.id FROM responses AS r WHERE r.thread_id = $1 LIMIT CAST($2 AS bigint))
 `
@@ -249,6 +215,7 @@ type EraseThreadParams struct {
 	ID string
 }
 
+// EraseThread also deletes what there are only few of.
 func (q *Queries) EraseThread(ctx context.Context, arg EraseThreadParams) error {
 	_, err := q.db.Exec(ctx, eraseThread, arg.ID)
 	return err
@@ -403,6 +370,70 @@ func (q *Queries) ListExpired(ctx context.Context, arg ListExpiredParams) ([]Lis
 		return nil, err
 	}
 	return items, nil
+}
+
+const lockOpenThreads = `-- name: LockOpenThreads :many
+SELECT t.id, t.owner FROM threads AS t WHERE t.id IN (
+    SELECT c.thread_id FROM calls AS c WHERE c.ended_at IS NULL AND c.instance = $1
+    UNION
+    SELECT m.thread_id FROM messages AS m WHERE m.status = 'in_progress' AND m.instance = $1
+    UNION
+    SELECT tc.thread_id FROM tool_calls AS tc WHERE tc.status = 'running' AND tc.instance = $1
+    UNION
+    SELECT r.thread_id FROM responses AS r WHERE r.status = 'in_progress' AND r.instance = $1
+    UNION
+    SELECT u.thread_id FROM turns AS u WHERE u.ended_at IS NULL AND u.instance = $1
+)
+ORDER BY t.id COLLATE "C"
+FOR NO KEY UPDATE
+`
+
+type LockOpenThreadsParams struct {
+	Instance string
+}
+
+type LockOpenThreadsRow struct {
+	ID    string
+	Owner string
+}
+
+// LockOpenThreads locks the threads in which an instance has something open, in the order in which all writers lock
+// threads, before anything else of them.
+func (q *Queries) LockOpenThreads(ctx context.Context, arg LockOpenThreadsParams) ([]LockOpenThreadsRow, error) {
+	rows, err := q.db.Query(ctx, lockOpenThreads, arg.Instance)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockOpenThreadsRow
+	for rows.Next() {
+		var i LockOpenThreadsRow
+		if err := rows.Scan(&i.ID, &i.Owner); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockThread = `-- name: LockThread :one
+SELECT id FROM threads WHERE id = $1 AND owner = $2 FOR NO KEY UPDATE
+`
+
+type LockThreadParams struct {
+	ID    string
+	Owner string
+}
+
+// LockThread locks the thread's row until the end of the transaction.
+func (q *Queries) LockThread(ctx context.Context, arg LockThreadParams) (string, error) {
+	row := q.db.QueryRow(ctx, lockThread, arg.ID, arg.Owner)
+	var id string
+	err := row.Scan(&id)
+	return id, err
 }
 
 const renameThread = `-- name: RenameThread :one

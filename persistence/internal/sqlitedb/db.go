@@ -129,9 +129,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.ensureThreadStmt, err = db.PrepareContext(ctx, ensureThread); err != nil {
 		return nil, fmt.Errorf("error preparing query EnsureThread: %w", err)
 	}
-	if q.eraseCallsStmt, err = db.PrepareContext(ctx, eraseCalls); err != nil {
-		return nil, fmt.Errorf("error preparing query EraseCalls: %w", err)
-	}
 	if q.eraseDraftsStmt, err = db.PrepareContext(ctx, eraseDrafts); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseDrafts: %w", err)
 	}
@@ -143,9 +140,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.eraseMessagesStmt, err = db.PrepareContext(ctx, eraseMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseMessages: %w", err)
-	}
-	if q.eraseQueuedStmt, err = db.PrepareContext(ctx, eraseQueued); err != nil {
-		return nil, fmt.Errorf("error preparing query EraseQueued: %w", err)
 	}
 	if q.eraseResponsesStmt, err = db.PrepareContext(ctx, eraseResponses); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseResponses: %w", err)
@@ -303,9 +297,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listInstructionsStmt, err = db.PrepareContext(ctx, listInstructions); err != nil {
 		return nil, fmt.Errorf("error preparing query ListInstructions: %w", err)
 	}
-	if q.listLegsStmt, err = db.PrepareContext(ctx, listLegs); err != nil {
-		return nil, fmt.Errorf("error preparing query ListLegs: %w", err)
-	}
 	if q.listLegsToHangUpStmt, err = db.PrepareContext(ctx, listLegsToHangUp); err != nil {
 		return nil, fmt.Errorf("error preparing query ListLegsToHangUp: %w", err)
 	}
@@ -354,8 +345,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lockInstanceStmt, err = db.PrepareContext(ctx, lockInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query LockInstance: %w", err)
 	}
+	if q.lockOpenThreadsStmt, err = db.PrepareContext(ctx, lockOpenThreads); err != nil {
+		return nil, fmt.Errorf("error preparing query LockOpenThreads: %w", err)
+	}
 	if q.lockOwnerStmt, err = db.PrepareContext(ctx, lockOwner); err != nil {
 		return nil, fmt.Errorf("error preparing query LockOwner: %w", err)
+	}
+	if q.lockThreadStmt, err = db.PrepareContext(ctx, lockThread); err != nil {
+		return nil, fmt.Errorf("error preparing query LockThread: %w", err)
 	}
 	if q.messageSeqStmt, err = db.PrepareContext(ctx, messageSeq); err != nil {
 		return nil, fmt.Errorf("error preparing query MessageSeq: %w", err)
@@ -630,11 +627,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing ensureThreadStmt: %w", cerr)
 		}
 	}
-	if q.eraseCallsStmt != nil {
-		if cerr := q.eraseCallsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing eraseCallsStmt: %w", cerr)
-		}
-	}
 	if q.eraseDraftsStmt != nil {
 		if cerr := q.eraseDraftsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eraseDraftsStmt: %w", cerr)
@@ -653,11 +645,6 @@ func (q *Queries) Close() error {
 	if q.eraseMessagesStmt != nil {
 		if cerr := q.eraseMessagesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eraseMessagesStmt: %w", cerr)
-		}
-	}
-	if q.eraseQueuedStmt != nil {
-		if cerr := q.eraseQueuedStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing eraseQueuedStmt: %w", cerr)
 		}
 	}
 	if q.eraseResponsesStmt != nil {
@@ -920,11 +907,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listInstructionsStmt: %w", cerr)
 		}
 	}
-	if q.listLegsStmt != nil {
-		if cerr := q.listLegsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listLegsStmt: %w", cerr)
-		}
-	}
 	if q.listLegsToHangUpStmt != nil {
 		if cerr := q.listLegsToHangUpStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listLegsToHangUpStmt: %w", cerr)
@@ -1005,9 +987,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lockInstanceStmt: %w", cerr)
 		}
 	}
+	if q.lockOpenThreadsStmt != nil {
+		if cerr := q.lockOpenThreadsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lockOpenThreadsStmt: %w", cerr)
+		}
+	}
 	if q.lockOwnerStmt != nil {
 		if cerr := q.lockOwnerStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lockOwnerStmt: %w", cerr)
+		}
+	}
+	if q.lockThreadStmt != nil {
+		if cerr := q.lockThreadStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lockThreadStmt: %w", cerr)
 		}
 	}
 	if q.messageSeqStmt != nil {
@@ -1239,12 +1231,10 @@ type Queries struct {
 	endOpenTurnsStmt              *sql.Stmt
 	endTurnStmt                   *sql.Stmt
 	ensureThreadStmt              *sql.Stmt
-	eraseCallsStmt                *sql.Stmt
 	eraseDraftsStmt               *sql.Stmt
 	eraseImagesStmt               *sql.Stmt
 	eraseLegsStmt                 *sql.Stmt
 	eraseMessagesStmt             *sql.Stmt
-	eraseQueuedStmt               *sql.Stmt
 	eraseResponsesStmt            *sql.Stmt
 	eraseThreadStmt               *sql.Stmt
 	eraseToolCallsStmt            *sql.Stmt
@@ -1297,7 +1287,6 @@ type Queries struct {
 	listGrowingStmt               *sql.Stmt
 	listInstancesStmt             *sql.Stmt
 	listInstructionsStmt          *sql.Stmt
-	listLegsStmt                  *sql.Stmt
 	listLegsToHangUpStmt          *sql.Stmt
 	listMessagesStmt              *sql.Stmt
 	listOpenApprovalsStmt         *sql.Stmt
@@ -1314,7 +1303,9 @@ type Queries struct {
 	listWaitingToolCallsStmt      *sql.Stmt
 	listenToStmt                  *sql.Stmt
 	lockInstanceStmt              *sql.Stmt
+	lockOpenThreadsStmt           *sql.Stmt
 	lockOwnerStmt                 *sql.Stmt
+	lockThreadStmt                *sql.Stmt
 	messageSeqStmt                *sql.Stmt
 	messagesWithWordStmt          *sql.Stmt
 	pauseQueueStmt                *sql.Stmt
@@ -1387,12 +1378,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		endOpenTurnsStmt:              q.endOpenTurnsStmt,
 		endTurnStmt:                   q.endTurnStmt,
 		ensureThreadStmt:              q.ensureThreadStmt,
-		eraseCallsStmt:                q.eraseCallsStmt,
 		eraseDraftsStmt:               q.eraseDraftsStmt,
 		eraseImagesStmt:               q.eraseImagesStmt,
 		eraseLegsStmt:                 q.eraseLegsStmt,
 		eraseMessagesStmt:             q.eraseMessagesStmt,
-		eraseQueuedStmt:               q.eraseQueuedStmt,
 		eraseResponsesStmt:            q.eraseResponsesStmt,
 		eraseThreadStmt:               q.eraseThreadStmt,
 		eraseToolCallsStmt:            q.eraseToolCallsStmt,
@@ -1445,7 +1434,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listGrowingStmt:               q.listGrowingStmt,
 		listInstancesStmt:             q.listInstancesStmt,
 		listInstructionsStmt:          q.listInstructionsStmt,
-		listLegsStmt:                  q.listLegsStmt,
 		listLegsToHangUpStmt:          q.listLegsToHangUpStmt,
 		listMessagesStmt:              q.listMessagesStmt,
 		listOpenApprovalsStmt:         q.listOpenApprovalsStmt,
@@ -1462,7 +1450,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listWaitingToolCallsStmt:      q.listWaitingToolCallsStmt,
 		listenToStmt:                  q.listenToStmt,
 		lockInstanceStmt:              q.lockInstanceStmt,
+		lockOpenThreadsStmt:           q.lockOpenThreadsStmt,
 		lockOwnerStmt:                 q.lockOwnerStmt,
+		lockThreadStmt:                q.lockThreadStmt,
 		messageSeqStmt:                q.messageSeqStmt,
 		messagesWithWordStmt:          q.messagesWithWordStmt,
 		pauseQueueStmt:                q.pauseQueueStmt,

@@ -64,15 +64,14 @@ type Querier interface {
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
 	// EnsureThread changes nothing if there is a thread with this id, whoever owns it.
 	EnsureThread(ctx context.Context, arg EnsureThreadParams) (int64, error)
-	EraseCalls(ctx context.Context, arg EraseCallsParams) (int64, error)
 	// EraseDrafts deletes the drafts of a thread, before its messages are erased.
 	EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error)
 	EraseImages(ctx context.Context, arg EraseImagesParams) (int64, error)
 	// EraseLegs deletes the legs of a thread that were hung up.
 	EraseLegs(ctx context.Context, arg EraseLegsParams) error
 	EraseMessages(ctx context.Context, arg EraseMessagesParams) (int64, error)
-	EraseQueued(ctx context.Context, arg EraseQueuedParams) (int64, error)
 	EraseResponses(ctx context.Context, arg EraseResponsesParams) (int64, error)
+	// EraseThread also deletes what there are only few of.
 	EraseThread(ctx context.Context, arg EraseThreadParams) error
 	EraseToolCalls(ctx context.Context, arg EraseToolCallsParams) (int64, error)
 	// ExpireThread is DisownThread for a thread that ListExpired has listed. It changes
@@ -150,7 +149,6 @@ type Querier interface {
 	// ListInstructions lists the system messages before a number, the newest first, as
 	// ListReplay does.
 	ListInstructions(ctx context.Context, arg ListInstructionsParams) ([]Message, error)
-	ListLegs(ctx context.Context, arg ListLegsParams) ([]UpstreamLeg, error)
 	// ListLegsToHangUp lists legs of all owners. A leg is due if it has ended, or its call
 	// has, or its thread is gone, and the process that ended it has had the time to hang it
 	// up (settled_by); after that, whenever its next attempt is due.
@@ -164,8 +162,7 @@ type Querier interface {
 	// cover all owners: they are for recovery, not for clients of the API. SQLite does not see
 	// that what is being sent is not sent yet, and has an index only of that.
 	ListOpenInstances(ctx context.Context) ([]string, error)
-	// ListOpenMessages includes finished messages with a running tool call. The order keeps
-	// two recoveries from waiting for each other.
+	// ListOpenMessages includes finished messages with a running tool call.
 	ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error)
 	// ListOpenTextMessages lists what text turns of the thread have left unfinished.
 	ListOpenTextMessages(ctx context.Context, arg ListOpenTextMessagesParams) ([]Message, error)
@@ -190,8 +187,11 @@ type Querier interface {
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
 	ListenTo(ctx context.Context, arg ListenToParams) error
 	LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error)
+	LockOpenThreads(ctx context.Context, arg LockOpenThreadsParams) ([]LockOpenThreadsRow, error)
 	// LockOwner does nothing: SQLite runs one writing transaction at a time.
 	LockOwner(ctx context.Context, arg LockOwnerParams) error
+	// LockThread need not lock: SQLite runs one writing transaction at a time.
+	LockThread(ctx context.Context, arg LockThreadParams) (string, error)
 	// MessageSeq returns a message's number without reading its text.
 	MessageSeq(ctx context.Context, arg MessageSeqParams) (int64, error)
 	// MessagesWithWord returns messages of the owner's other threads that have a word (in
