@@ -38,6 +38,19 @@ describe('Drafts', () => {
     expect(drafts.of('a')).toBe('second');
   });
 
+  it('sends one text at a time in each conversation, and says where', async () => {
+    const [drafts, post] = [new Drafts(), request()];
+    const where = () => ['', 'a', 'new'].filter((thread) => drafts.sends(thread));
+    drafts.write('', 'first');
+    const sending = drafts.send('', post.send);
+    expect(where()).toEqual(['']);
+    post.make('new');
+    expect(where()).toEqual(['new']);
+    post.end(true);
+    await sending;
+    expect(where()).toEqual([]);
+  });
+
   it('gives back what could not be sent', async () => {
     for (const [meanwhile, want] of [['', 'first'], [' \n', 'first'], ['second', 'first\nsecond']] as const) {
       const [drafts, post] = [new Drafts(), request()];
@@ -104,9 +117,27 @@ describe('Drafts', () => {
     expect(drafts.pictures.of('a')).toHaveLength(10);
   });
 
-  it('keeps texts over a reload, as far as the storage lets it', () => {
+  const stored = () => {
     const kept = new Map<string, string>();
-    const storage = { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
+    return { kept, storage: { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) } };
+  };
+
+  it('keeps a text over a reload until it is sent', async () => {
+    const { storage } = stored();
+    const [drafts, post] = [new Drafts(storage), request()];
+    drafts.write('', 'first');
+    const sending = drafts.send('', post.send);
+    drafts.write('', 'second');
+    expect(new Drafts(storage).of('')).toBe('first\nsecond');
+    post.make('new');
+    expect([new Drafts(storage).of(''), new Drafts(storage).of('new')]).toEqual(['', 'first\nsecond']);
+    post.end(true);
+    await sending;
+    expect(new Drafts(storage).of('new')).toBe('second');
+  });
+
+  it('keeps texts over a reload, as far as the storage lets it', () => {
+    const { kept, storage } = stored();
     const drafts = new Drafts(storage);
     drafts.write('a', 'one');
     drafts.write('b', '');

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { postMessage, uploadImage } from '../src/api/threads';
+import { ApiError } from '../src/api/http';
+import { getThread, isUnsure, postMessage, uploadImage } from '../src/api/threads';
 
 describe('a text that is sent', () => {
   afterEach(() => vi.unstubAllGlobals());
@@ -27,14 +28,26 @@ describe('a text that is sent', () => {
       throw new TypeError('network');
     };
     await say('two');
+    expect([isUnsure('t', 'one', []), isUnsure('t', 'two', []), isUnsure('u', 'two', [])]).toEqual([false, true, false]);
     answer = () => new Response('{}', { status: 503 });
     await say('two');
     answer = () => new Response('{}', { status: 409 });
     await say('two');
+    expect(isUnsure('t', 'two', [])).toBe(false);
     await say('two');
     await say('two', 'u');
     const [first, second, lost, unavailable, refused, anew, elsewhere] = keys;
     expect([unavailable, refused]).toEqual([lost, lost]);
     expect(new Set([first, second, lost, anew, elsewhere]).size).toBe(5);
+  });
+
+  it('is not sent if the answer breaks off', async () => {
+    const broken = () => new ReadableStream({ pull: (stream) => stream.error(new TypeError('network error')) });
+    vi.stubGlobal('document', { baseURI: 'http://server/' });
+    vi.stubGlobal('fetch', async () => new Response(broken()));
+    const lost = { status: 0, code: 'network' };
+    await expect(getThread('t')).rejects.toMatchObject(lost);
+    await expect(uploadImage('t', new Blob(['x']))).rejects.toMatchObject(lost);
+    await expect(getThread('t')).rejects.toBeInstanceOf(ApiError);
   });
 });

@@ -42,6 +42,9 @@ export async function reachable(): Promise<boolean> {
 /** Ends a request that the page makes unasked, and makes again, when it hangs on a network that is lost. */
 export const patience = (): AbortSignal => AbortSignal.timeout(15_000);
 
+/** Ends any other request that hangs. It is longer than the server waits for its database. */
+export const longPatience = (): AbortSignal => AbortSignal.timeout(60_000);
+
 /** The address of a WebSocket of this server. */
 export function socketUrlOf(path: string): URL {
   const url = urlOf(path);
@@ -67,12 +70,12 @@ export async function send(path: string | URL, init: RequestInit = {}, ask = tru
 }
 
 /** Sends JSON (if there is a body) and reads JSON. */
-export async function sendJson(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Record<string, unknown>> {
+export async function sendJson(method: string, path: string, body?: unknown, signal = longPatience()): Promise<Record<string, unknown>> {
   const headers: Record<string, string> = { Accept: 'application/json' };
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   const response = await send(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal });
   if (response.status === 204) return {};
-  return asObject(parseJson(await response.text()));
+  return asObject(parseJson(await bodyOf(response, signal)));
 }
 
 /** Opens the page's session with an access token; false if it is not accepted. */
@@ -92,13 +95,22 @@ export async function closeSession(): Promise<void> {
   await send('api/session', { method: 'DELETE' });
 }
 
-async function attempt(path: string | URL, init: RequestInit): Promise<Response> {
+function attempt(path: string | URL, init: RequestInit): Promise<Response> {
+  return reached(fetch(urlOf(String(path)), { credentials: 'same-origin', ...init }), init.signal);
+}
+
+/** The text of an answer, which may be lost after its beginning, too. */
+export function bodyOf(response: Response, signal?: AbortSignal): Promise<string> {
+  return reached(response.text(), signal);
+}
+
+async function reached<T>(answer: Promise<T>, signal?: AbortSignal | null): Promise<T> {
   try {
-    const response = await fetch(urlOf(String(path)), { credentials: 'same-origin', ...init });
+    const got = await answer;
     onReach(true);
-    return response;
+    return got;
   } catch (thrown) {
-    if (init.signal?.aborted && asText(asObject(init.signal.reason).name) !== 'TimeoutError') throw thrown;
+    if (signal?.aborted && asText(asObject(signal.reason).name) !== 'TimeoutError') throw thrown;
     onReach(false);
     throw new ApiError(0, 'network', httpWords(0, '', ''));
   }

@@ -5,6 +5,11 @@ import { ApiError } from './http';
 export class Keys {
   #unknown = new Map<string, string>();
 
+  /** Whether a text may have arrived although it could not be sent. */
+  isUnsure(text: string): boolean {
+    return this.#unknown.has(text);
+  }
+
   /** Sends a text with its key. */
   async use(text: string, send: (key: string) => Promise<void>): Promise<void> {
     const key = this.#unknown.get(text) ?? newId();

@@ -1,6 +1,6 @@
 import { asList, asNumber, asObject, asObjects, asText, parseJson, type Json } from '../base/json';
 import { readMessage, type Message } from '../message/message';
-import { patience, send, sendJson, urlOf } from './http';
+import { bodyOf, longPatience, patience, send, sendJson, urlOf } from './http';
 import { Keys } from './keys';
 
 export interface Thread {
@@ -53,10 +53,16 @@ export async function listMessages(id: string, after: number, limit = 200): Prom
 }
 
 const keys = new Keys();
+const keyed = (...text: unknown[]) => JSON.stringify(text);
+
+/** Whether a text may have arrived although it could not be sent. */
+export function isUnsure(id: string, content: string, images: string[]): boolean {
+  return keys.isUnsure(keyed(id, content, images));
+}
 
 /** Sends a text and returns when the server has it. The answer arrives later, on the thread's socket. */
 export function postMessage(id: string, content: string, images: string[] = []): Promise<void> {
-  return keys.use(JSON.stringify([id, content, images]), (key) => post(id, { content, idempotency_key: key, ...(images.length > 0 ? { image_ids: images } : {}) }));
+  return keys.use(keyed(id, content, images), (key) => post(id, { content, idempotency_key: key, ...(images.length > 0 ? { image_ids: images } : {}) }));
 }
 
 /** Regenerates an answer. Without the messages that useChat would send, the turn goes on after this request. */
@@ -69,6 +75,7 @@ async function post(id: string, body: object): Promise<void> {
     method: 'POST',
     headers: { Accept: 'text/event-stream', 'Content-Type': 'application/json' },
     body: JSON.stringify(body),
+    signal: longPatience(),
   });
   await response.body?.cancel().catch(() => undefined); // the server has it all the same
 }
@@ -94,7 +101,7 @@ export async function uploadImage(thread: string, image: Blob): Promise<string> 
   const known = saved.get(image);
   if (known?.thread === thread) return known.id;
   const response = await send(`${path(thread)}/images`, { method: 'POST', headers: { 'Content-Type': image.type }, body: image });
-  const id = asText(asObject(parseJson(await response.text())).image_id);
+  const id = asText(asObject(parseJson(await bodyOf(response))).image_id);
   saved.set(image, { thread, id });
   return id;
 }

@@ -1,4 +1,4 @@
-import { ApiError, send, urlOf } from '../api/http';
+import { ApiError, bodyOf, send, urlOf } from '../api/http';
 import { PlainError } from '../base/errors';
 import { t } from '../words/language.svelte';
 
@@ -10,7 +10,7 @@ export interface Placed {
 }
 
 async function answerOf(response: Response): Promise<string> {
-  const answer = await response.text();
+  const answer = await bodyOf(response);
   if (!answer.startsWith('v=0')) throw new PlainError('bad_answer', t().http.badAnswer);
   return answer;
 }

@@ -1,7 +1,7 @@
 import { createContext, tick } from 'svelte';
 import { ApiError, closeSession } from '../api/http';
 import { getConfig, type Config } from '../api/server';
-import { interrupt, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
+import { interrupt, isUnsure, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
 import { PlainError } from '../base/errors';
 import { Call } from '../call/call.svelte';
 import { Settings } from '../device/settings.svelte';
@@ -32,7 +32,6 @@ export class App {
   config = $state.raw<Config | null>(null);
   threadId = $state('');
   open = $state.raw<OpenThread | null>(null);
-  sending = $state(false);
   panel = $state<Panel>('none');
   /** Words to find in the thread that is shown. */
   finding = $state('');
@@ -154,12 +153,11 @@ export class App {
    * makes one, and passes it to `made`.
    */
   async sendText(text: string, images: Blob[], made: (id: string) => void): Promise<boolean> {
-    this.sending = true;
     this.sent++;
     // The user may be elsewhere before all of it is sent.
     const { open } = this;
     let thread = this.threadId;
-    const done = await this.#try(async () => {
+    return this.#try(async () => {
       if (this.callIsHere) {
         if (images.length === 0 && text.length <= longestSaid) return this.call.say(text);
         if (this.call.state.phase !== 'live') throw new PlainError('not_connected', t().call.notConnected);
@@ -172,8 +170,6 @@ export class App {
       const ids = await Promise.all(images.map((image) => uploadImage(thread, image)));
       await this.#post(thread, open, text, ids);
     });
-    this.sending = false;
-    return done;
   }
 
   /** Regenerates the answer to a message; in a call, the message is said again. */
@@ -217,10 +213,10 @@ export class App {
     this.#attend(this.call.join(before.threadId, before.callId));
   }
 
-  /** Puts a sent text into the box, to be edited and sent again. */
-  edit(text: string): void {
-    this.drafts.prepend(this.threadId, text);
-    document.getElementById('textbox')?.focus();
+  /** Puts a text into the box of a thread, to be edited and sent again. */
+  edit(text: string, thread = this.threadId): void {
+    this.drafts.prepend(thread, text);
+    if (thread === this.threadId) document.getElementById('textbox')?.focus();
   }
 
   answer(approval: Approval, yes: boolean): void {
@@ -274,7 +270,8 @@ export class App {
   }
 
   async #post(thread: string, open: OpenThread | null, text: string, images: string[]): Promise<void> {
-    if (open && this.#queues(open)) return open.queue.add(text, images);
+    // What may have arrived goes the same way again.
+    if (open?.queue.isUnsure(text, images) || (open && this.#queues(open) && !isUnsure(thread, text, images))) return open.queue.add(text, images);
     try {
       await postMessage(thread, text, images);
     } catch (thrown) {
@@ -311,7 +308,7 @@ export class App {
   }
 
   #back(): void {
-    this.notices.clear('network', 'not_answered', 'ended_connection_lost');
+    this.notices.clear('network', 'ended_connection_lost');
     void this.refresh();
   }
 
@@ -334,7 +331,10 @@ export class App {
           onNotRead: (thrown) => this.#notRead(thrown),
           onThread: (thread) => this.threads.put(thread),
           onChanged: (title) => (title ? this.threads.titled(id, title) : void this.refresh()),
-          onState: (online) => this.connection.socket(id, online),
+          onState: (online) => {
+            if (online) this.notices.clear('not_answered'); // the question is asked again
+            this.connection.socket(id, online);
+          },
         })
       : null;
     this.open = open;

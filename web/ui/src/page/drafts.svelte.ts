@@ -1,3 +1,4 @@
+import { SvelteMap } from 'svelte/reactivity';
 import { asObject, parseJson } from '../base/json';
 import { forget, Pictures } from './images.svelte';
 
@@ -7,6 +8,8 @@ const key = 'voicebridge-drafts';
 export class Drafts {
   readonly pictures = new Pictures();
   #texts = $state<Record<string, string>>({});
+  /** The texts on their way to the server, by thread. */
+  readonly #leaving = new SvelteMap<string, string>();
 
   constructor(private readonly storage?: Pick<Storage, 'getItem' | 'setItem'>) {
     const stored = Object.entries(asObject(parseJson(storage?.getItem(key) ?? '')));
@@ -17,10 +20,18 @@ export class Drafts {
     return this.#texts[thread] ?? '';
   }
 
+  /** Whether something is being sent in a thread. */
+  sends(thread: string): boolean {
+    return this.#leaving.has(thread);
+  }
+
   write(thread: string, text: string): void {
     this.#texts[thread] = text;
+    // A reload loses nothing that the server has not confirmed.
+    const threads = [...this.#leaving.keys(), ...Object.keys(this.#texts)];
+    const kept = threads.map((id) => [id, joined(this.#leaving.get(id), this.of(id))]).filter(([, words]) => words !== '');
     try {
-      this.storage?.setItem(key, JSON.stringify(Object.fromEntries(Object.entries(this.#texts).filter(([, kept]) => kept !== ''))));
+      this.storage?.setItem(key, JSON.stringify(Object.fromEntries(kept)));
     } catch {
       // Without room in the storage the text lasts as long as the page.
     }
@@ -29,12 +40,13 @@ export class Drafts {
   /** Drops all texts. */
   forget(): void {
     this.#texts = {};
+    this.#leaving.clear();
     this.write('', '');
   }
 
   /** Puts a text before the unsent one. */
   prepend(thread: string, text: string): void {
-    this.write(thread, [text, this.of(thread)].filter((part) => part.trim() !== '').join('\n'));
+    this.write(thread, joined(text, this.of(thread)));
   }
 
   /** Moves what is unsent to a thread that was made for it. */
@@ -53,17 +65,23 @@ export class Drafts {
     const text = this.of(thread).trim();
     const pictures = this.pictures.take(thread);
     let home = thread;
+    this.#leaving.set(thread, text);
     this.write(thread, '');
     const made = (id: string) => {
+      this.#leaving.delete(home);
+      this.#leaving.set(id, text);
       this.move(home, id);
       home = id;
     };
     const sent = await send(text, made, pictures.map(({ file }) => file));
+    this.#leaving.delete(home);
+    this.prepend(home, sent ? '' : text);
     if (sent) forget(pictures);
-    else {
-      this.prepend(home, text);
-      this.pictures.putBack(home, pictures);
-    }
+    else this.pictures.putBack(home, pictures);
     return sent;
   }
+}
+
+function joined(...parts: (string | undefined)[]): string {
+  return parts.filter((part) => part?.trim()).join('\n');
 }

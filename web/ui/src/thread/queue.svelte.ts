@@ -16,7 +16,7 @@ export class ThreadQueue {
   #keys = new Keys();
 
   constructor(
-    private readonly thread: string,
+    readonly thread: string,
     private readonly onFailure: (thrown: unknown) => void,
   ) {}
 
@@ -26,6 +26,11 @@ export class ThreadQueue {
     // What is being read may be older than this.
     if (this.#reading) this.state = { ...this.state, stale: true };
     if (this.state.stale) void this.#read();
+  }
+
+  /** Whether a text may have been added although that failed. */
+  isUnsure(text: string, images: string[]): boolean {
+    return this.#keys.isUnsure(JSON.stringify([text, images]));
   }
 
   /** Adds a text at the end; throws if the server does not accept it. */

@@ -1,0 +1,73 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { App } from '../src/page/app.svelte';
+
+class FakeSocket {
+  static readonly OPEN = 1;
+  static all: FakeSocket[] = [];
+  onmessage: ((event: { data: string }) => void) | null = null;
+  readyState = 1;
+  constructor() {
+    FakeSocket.all.push(this);
+  }
+  close() {}
+  say(type: string, data: object) {
+    this.onmessage?.({ data: JSON.stringify({ type, data }) });
+  }
+}
+
+describe('a text whose fate is unknown', () => {
+  let posts: [string, unknown][];
+  let answer: (path: string) => Response;
+  const lost = () => {
+    throw new TypeError('network');
+  };
+
+  beforeEach(() => {
+    posts = [];
+    FakeSocket.all = [];
+    answer = () => new Response('{}');
+    vi.stubGlobal('matchMedia', () => ({ matches: false, addEventListener: () => undefined }));
+    vi.stubGlobal('WebSocket', FakeSocket);
+    vi.stubGlobal('fetch', async (url: URL, { method, body }: RequestInit) => {
+      const path = url.pathname.split('/').at(-1) ?? '';
+      if (method !== 'POST') return new Response('{}');
+      posts.push([path, (JSON.parse(String(body)) as Record<string, unknown>).idempotency_key]);
+      return answer(path);
+    });
+  });
+  afterEach(() => vi.unstubAllGlobals());
+
+  async function opened() {
+    const app = new App();
+    app.select('t');
+    await vi.waitFor(() => expect(FakeSocket.all).toHaveLength(1), { timeout: 60_000 });
+    const socket = FakeSocket.all[0]!;
+    socket.say('connected', { server_max_seq: 0 });
+    return { app, socket, say: (text: string) => app.sendText(text, [], () => undefined) };
+  }
+
+  it('is not said twice, though it may be what the assistant is answering', async () => {
+    const { socket, say } = await opened();
+    answer = lost;
+    expect(await say('one')).toBe(false);
+    socket.say('turn_started', {});
+    answer = () => new Response('');
+    expect(await say('one')).toBe(true);
+    expect(await say('two')).toBe(true);
+    expect(posts.map(([path]) => path)).toEqual(['messages', 'messages', 'queue']);
+    expect(posts[1]?.[1]).toBe(posts[0]?.[1]);
+  });
+
+  it('does not leave the queue', async () => {
+    const { socket, say } = await opened();
+    socket.say('turn_started', {});
+    answer = lost;
+    expect(await say('one')).toBe(false);
+    socket.say('turn_finished', {});
+    answer = () => new Response('{}');
+    expect(await say('one')).toBe(true);
+    expect(posts.map(([path]) => path)).toEqual(['queue', 'queue']);
+    expect(posts[1]?.[1]).toBe(posts[0]?.[1]);
+  });
+});
