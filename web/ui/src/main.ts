@@ -2,6 +2,7 @@ import { mount } from 'svelte';
 import './app.css';
 import { App } from './page/app.svelte';
 import Page from './view/App.svelte';
+import { keepFocus } from './view/parts/focus';
 
 const app = new App();
 
@@ -24,4 +25,5 @@ addEventListener('pageshow', (event) => {
 
 const target = document.getElementById('app');
 if (target) mount(Page, { target, props: { app } });
+keepFocus();
 void app.begin();

@@ -1,4 +1,4 @@
-import { createContext, tick } from 'svelte';
+import { createContext } from 'svelte';
 import { ApiError, closeSession } from '../api/http';
 import { getConfig, type Config } from '../api/server';
 import { interrupt, isUnsure, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
@@ -59,10 +59,7 @@ export class App {
       },
       onStep: (step) => this.connection.peer(step),
       onStart: () => this.notices.dismissAll(),
-      onEnded: () => {
-        this.#refocus();
-        void this.refresh();
-      },
+      onEnded: () => void this.refresh(),
       onInfo: (code, text) => this.notices.info(code, text),
       onProblem: (code, text) => this.notices.error(code, text),
       onFailure: (thrown) => this.notices.failure(thrown),
@@ -180,18 +177,7 @@ export class App {
 
   /** Calls. */
   talk(threadId = this.threadId, takeover = false): void {
-    this.#attend(this.call.start(threadId, takeover));
-  }
-
-  /** Moves the focus to the button that hangs up, and back if the call could not start. */
-  #attend(started: Promise<void>): void {
-    void tick().then(() => document.querySelector<HTMLElement>('[data-testid=hangup]')?.focus());
-    void started.then(() => !this.call.active && this.#refocus());
-  }
-
-  // A focus that the end of a call has taken away goes to the button that calls again.
-  #refocus(): void {
-    void tick().then(() => document.activeElement === document.body && document.querySelector<HTMLElement>('[data-testid=talk]')?.focus());
+    void this.call.start(threadId, takeover);
   }
 
   /** Retries a call that does not get through. */
@@ -203,14 +189,14 @@ export class App {
 
   /** Continues this thread's call here, which is live elsewhere. */
   takeOver(): void {
-    if (this.callElsewhere !== '') this.#attend(this.call.join(this.threadId, this.callElsewhere));
+    if (this.callElsewhere !== '') void this.call.join(this.threadId, this.callElsewhere);
   }
 
   rejoin(): void {
     const before = this.call.rejoinable;
     if (!before) return;
     this.select(before.threadId);
-    this.#attend(this.call.join(before.threadId, before.callId));
+    void this.call.join(before.threadId, before.callId);
   }
 
   /** Puts a text into the box of a thread, to be edited and sent again. */
