@@ -19,6 +19,9 @@ func (c *Calls) HandleCommand(ctx context.Context, command persistence.Command) 
 	}
 	var r reply
 	err := c.carryOut(ctx, command, q, &r)
+	if err != nil && ctx.Err() != nil { // this process is shutting down, or nobody waits for the answer
+		err = errUnreachable
+	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		sent := *e
 		sent.Err = nil

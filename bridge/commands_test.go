@@ -61,6 +61,21 @@ func TestHostileCommands(t *testing.T) {
 	}
 }
 
+// TestCommandDuringShutdown ends a process while it carries out a command: who asked is told to try again.
+func TestCommandDuringShutdown(t *testing.T) {
+	t.Parallel()
+	calls, _ := bareCalls()
+	own := persistence.Key{Owner: "ada", Thread: "thread-1"}
+	live := newCall("call-1", own, quiet())
+	calls.live[own], calls.byID[live.id] = live, live
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	reply, err := calls.HandleCommand(ctx, persistence.Command{Key: own, Kind: commandHangup, Body: json.RawMessage(`{"call_id":"call-1"}`)})
+	if err != nil || !strings.Contains(string(reply), `"instance_unreachable"`) {
+		t.Errorf("%s, %v", reply, err)
+	}
+}
+
 // TestTakeOverDuringSetUp has another process take over a call that is still being set up: it is told to end, and the
 // other process waits for that.
 func TestTakeOverDuringSetUp(t *testing.T) {
