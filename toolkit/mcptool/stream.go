@@ -129,13 +129,13 @@ func (s *stream) open() error {
 	}
 	s.opened = time.Now()
 	response, err := s.ask()
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		s.streams.suspect()
-		return nil
-	case isStream(response):
+	if err != nil {
+		if ctx.Err() == nil {
+			s.streams.suspect()
+		}
+		return ctx.Err() // nil: once more
+	}
+	if isStream(response) {
 		if s.known && s.call == nil {
 			s.streams.reopened()
 		}
