@@ -92,9 +92,12 @@ func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 
 // current returns an event as it is told now, and whether it still is to be told.
 func (o *OwnerWatch) current(ctx context.Context, e Event) (now Event, tell bool, err error) {
-	var about threadGone
-	if !aboutThread[e.Type] || json.Unmarshal(e.Data, &about) != nil {
+	if !aboutThread[e.Type] {
 		return e, true, nil
+	}
+	var about threadGone
+	if err := json.Unmarshal(e.Data, &about); err != nil {
+		return e, false, err
 	}
 	thread, err := o.s.Thread(ctx, Key{Owner: o.key.Owner, Thread: about.ThreadID})
 	switch {
