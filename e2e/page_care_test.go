@@ -120,9 +120,10 @@ func TestPageLooks(t *testing.T) {
 	p.wantAccessible(t, "canvas")
 	p.look(t, "canvas")
 	p.click(t, "close-panel")
-	for _, panel := range []string{"usage", "assistant", "settings"} {
-		p.click(t, "more")
-		p.click(t, "menu-"+panel)
+	for panel, way := range map[string][]string{"usage": {"show-usage"}, "assistant": {"show-assistant"}, "settings": {"more", "menu-settings"}} {
+		for _, button := range way {
+			p.click(t, button)
+		}
 		p.until(t, panel, "probe.all('"+panel+"-panel').length === 1")
 		if panel == "assistant" {
 			p.until(t, "the model of typed messages", "[...document.querySelectorAll('[data-testid=assistant] dd')].some((d) => d.innerText.includes(' · '))")

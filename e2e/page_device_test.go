@@ -35,6 +35,13 @@ func (p *tab) untilTurns(t *testing.T, turns string) {
 		way === 'in' && event.type === 'session.updated')?.event.session.audio.input.turn_detection?.type ?? null) === '`+turns+`'`)
 }
 
+// untilSpeed waits until the call's session speaks that fast.
+func (p *tab) untilSpeed(t *testing.T, speed float64) {
+	t.Helper()
+	p.until(t, fmt.Sprintf("a session of speed %v", speed), fmt.Sprintf(`probe.events.findLast(({ way, event }) =>
+		way === 'in' && event.type === 'session.updated')?.event.session.audio.output.speed === %v`, speed))
+}
+
 // TestPageDevice keeps the screen on during a call, is muted and hung up from the lock
 // screen, can be installed, gets another microphone when one is unplugged, changes how to
 // speak, and sends a photo from the camera into the call.

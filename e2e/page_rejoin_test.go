@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -217,6 +219,8 @@ func TestPageKeepsItsCall(t *testing.T) {
 	p.click(t, "call-settings")
 	p.click(t, "choose-hold")
 	p.untilTurns(t, "null")
+	p.do(t, "choose a speed", chromedp.Evaluate[chromedp.Void]("((speed) => { speed.value = 1.5; speed.dispatchEvent(new Event('change', { bubbles: true })); })(probe.all('choose-speed')[0])"))
+	p.untilSpeed(t, 1.5)
 
 	other := p.elsewhere(t)
 	other.visit(t, s.url+eval[string](t, p, "location.hash"))

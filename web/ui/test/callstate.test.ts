@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { answered, canStop, ended, functionCallOf, idleCall, plainWord, reduce, stopping, wordOf, type CallState } from '../src/call/state';
+import { answered, calmWordOf, canStop, ended, functionCallOf, idleCall, plainWord, reduce, stopping, wordOf, type CallState } from '../src/call/state';
 
 const live: CallState = { ...idleCall, phase: 'live', threadId: 't' };
+const open = { muted: false, resting: false };
 const run = (events: object[], from: CallState = live) =>
   events.reduce<CallState>((call, event) => reduce(call, event as Record<string, unknown>), from);
 
@@ -22,6 +23,7 @@ describe('the word', () => {
     for (const [event, word] of steps) {
       call = reduce(call, event as Record<string, unknown>);
       expect([event, wordOf(call)]).toEqual([event, word]);
+      expect(calmWordOf(call, open)).toBe('listening');
     }
     expect(call).toMatchObject({ callId: 'c', threadId: 't', replayed: 2 });
   });
@@ -38,6 +40,14 @@ describe('the word', () => {
     const running = run([{ type: 'bridge.tool.started', tool_call_id: '1', name: 'x', executor: 'mcp' }]);
     expect([wordOf(running), plainWord(wordOf(running))]).toEqual(['tool', 'thinking']);
     expect(wordOf(run([{ type: 'bridge.tool.failed', tool_call_id: '1', error: 'no' }], running))).toBe('listening');
+  });
+
+  it('has a form that stays over the turns, and changes for what else the user should know', () => {
+    const tool = { type: 'bridge.tool.started', tool_call_id: '1', name: 'x', executor: 'mcp' };
+    const answer = { type: 'response.created', response: { id: 'r' } };
+    const words = [[answer], [answer, tool], [answer, { type: 'bridge.upstream.renewing' }]].map((events) => calmWordOf(run(events), open));
+    expect(words).toEqual(['listening', 'tool', 'renewing']);
+    expect([calmWordOf(run([answer]), { ...open, muted: true }), calmWordOf(run([answer]), { ...open, resting: true })]).toEqual(['muted', 'held']);
   });
 
   it('says when the upstream is being renewed, and forgets the old answer', () => {

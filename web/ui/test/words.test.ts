@@ -33,6 +33,8 @@ describe('words', () => {
   it.each([
     [0, '', 'cannot be reached'],
     [401, '', 'access token'],
+    [404, 'thread_not_found', 'no longer exists'],
+    [404, 'message_not_found', 'context was reset'],
     [429, '', 'Too many'],
     [502, 'model_not_found', '(model_not_found): refused'],
     [502, 'invalid_api_key', 'API key. (invalid_api_key)'],

@@ -13,10 +13,10 @@ import { endingWords, errorEventWords, isBadEnding } from '../words/say';
 import { declared, type PageDoor } from './clienttools';
 import { Line } from './line';
 import { callUrl, isCallActive } from './peer';
-import { forget, recall, remember, type Remembered } from './remembered';
+import { forget, recall, remember, waitingMs, type Remembered } from './remembered';
 import { sessionUpdate } from './sessionupdate';
 import { Sound } from './sound.svelte';
-import { answered, ended, idleCall, reduce, stopping, wordOf, type CallState } from './state';
+import { answered, ended, idleCall, reduce, stopping, type CallState } from './state';
 import { summaryOf, type CallSummary } from './summary';
 import { ToolRuns } from './toolruns';
 
@@ -36,7 +36,6 @@ export interface Hooks {
   onFailure: (thrown: unknown) => void;
 }
 
-const waitingMs = 60_000;
 /** Whoever holds the button shorter than this has only pressed it. The service refuses less than 100 ms. */
 const shortestHoldMs = 250;
 
@@ -55,8 +54,6 @@ export class Call {
   active = $derived(this.state.phase !== 'idle' && this.state.phase !== 'ended');
   /** The microphone is open only while a button is held: the user wants it so, or the call would not notice the end of a turn. */
   holds = $derived.by(() => this.settings.current.mode === 'hold' || (this.state.phase === 'live' && this.state.held));
-  /** What the call is doing, in a word. */
-  word = $derived.by(() => this.active && this.step === 'weak' ? 'recovering' : wordOf(this.state, this.sound));
 
   #line: Line | null = null;
   #tools: ToolRuns | null = null;
@@ -73,11 +70,14 @@ export class Call {
     private readonly hooks: Hooks,
   ) {
     this.sound = new Sound(settings, { ...hooks, holds: () => this.holds, onTrack: (track) => this.#line?.replaceTrack(track) });
-    const before = recall(Date.now());
-    if (before) this.offerRejoin(before);
+    const before = (this.rejoinable = recall(Date.now()));
+    if (before) setTimeout(() => this.dropRejoin(before.callId), waitingMs);
     // Without notice the server would detect a closed tab only by a timeout. A
     // reloaded page may come back, so it is not a hang-up.
-    addEventListener('pagehide', () => this.#line?.close(false));
+    addEventListener('pagehide', () => {
+      if (this.state.phase === 'live') remember(this.state);
+      this.#line?.close(false);
+    });
     // A phone that was locked or took another call has stopped the sound.
     document.addEventListener('visibilitychange', () => {
       if (document.visibilityState === 'visible' && this.state.phase === 'live') void this.sound.play();
@@ -98,18 +98,11 @@ export class Call {
 
   /** Continues a call here that is live elsewhere, or that waits for a reloaded page. The model does not notice. */
   async join(threadId: string, callId: string): Promise<void> {
-    this.rejoinable = null;
     await this.#open(threadId, callId, (line) => line.join(callUrl(callId)), (thrown) => {
       if (!(thrown instanceof ApiError) || thrown.status !== 404) return this.hooks.onFailure(thrown);
       forget();
       this.hooks.onInfo('call_over', t().elsewhere.callOver);
     });
-  }
-
-  /** Offers to rejoin a call, for as long as it may wait. */
-  offerRejoin(before: Remembered): void {
-    this.rejoinable = before;
-    setTimeout(() => this.dropRejoin(before.callId), waitingMs);
   }
 
   /** The call is over, or the user does not want it. */
@@ -145,11 +138,10 @@ export class Call {
     this.#line?.send({ type: 'output_audio_buffer.clear' });
   }
 
-  /** Sends a typed text with images into the call; throws if the call cannot accept it. */
-  say(text: string, images: string[] = []): void {
+  /** Sends a typed text into the call; throws if the call cannot accept it. */
+  say(text: string): void {
     const eventId = newId();
-    const content = [...images.map((url) => ({ type: 'input_image', image_url: url })), ...(text ? [{ type: 'input_text', text }] : [])];
-    const item = { type: 'message', role: 'user', content };
+    const item = { type: 'message', role: 'user', content: [{ type: 'input_text', text }] };
     const said = this.#line?.send({ type: 'conversation.item.create', event_id: eventId, item }) === true;
     if (said) this.#sentTexts.set(eventId, text);
     if (!said || !this.#line?.send({ type: 'response.create' })) throw new PlainError('not_connected', t().call.notConnected);
@@ -233,7 +225,6 @@ export class Call {
   #live(state: CallState): void {
     this.state = state;
     this.startedAt = Date.now();
-    remember({ callId: state.callId, threadId: state.threadId });
     if (this.settings.current.awake) this.#around.push(keepAwake());
     this.#around.push(
       onLockScreen({ title: this.hooks.titleOf(state.threadId), onMute: () => this.sound.toggleMute(), onHangup: () => this.hangup() }),
@@ -246,6 +237,7 @@ export class Call {
     this.state = after;
     if (before.phase !== 'live' && after.phase === 'live') this.#live(after);
     if (before.playing !== after.playing) this.sound.speaks(after.playing);
+    if (before.response !== null && after.response === null) this.#tell(null);
     const type = asText(event.type);
     if (type === 'bridge.message') {
       const message = readMessage(event.message);
@@ -264,8 +256,10 @@ export class Call {
 
   /** Sends the call what it does not know of the settings. */
   #tell(tools: object[] | null): void {
-    const update = sessionUpdate(this.settings.current, this.#told, this.state.turns ?? this.hooks.turns(), tools);
-    if (update && this.#line?.send(update)) this.#told = this.settings.current;
+    // The speed can change between answers only.
+    const now = this.state.response === null ? this.settings.current : { ...this.settings.current, speed: this.#told.speed };
+    const update = sessionUpdate(now, this.#told, this.state.turns ?? this.hooks.turns(), tools);
+    if (update && this.#line?.send(update)) this.#told = now;
   }
 
   // Who was in this call before held a button to speak, and this user may not.

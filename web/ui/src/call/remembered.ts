@@ -7,7 +7,8 @@ export interface Remembered {
 }
 
 const key = 'voicebridge-call';
-const waitingMs = 60_000;
+/** How long the server may keep it. */
+export const waitingMs = 60_000;
 
 /** Reads what was stored; null if there is nothing or it is too old. */
 export function readRemembered(text: string | null, now: number): Remembered | null {
@@ -25,35 +26,20 @@ export function recall(now: number): Remembered | null {
   }
 }
 
-/** Stores the call, and the time when the page is left. */
-export function remember(call: Remembered): void {
-  const write = () => {
-    try {
-      sessionStorage.setItem(key, JSON.stringify({ ...call, at: Date.now() }));
-    } catch {
-      // Without storage there is no offer to rejoin after a reload.
-    }
-  };
-  write();
-  leaving.replace(write);
+/** Stores the call of a page that is left. */
+export function remember({ callId, threadId }: Remembered): void {
+  try {
+    sessionStorage.setItem(key, JSON.stringify({ callId, threadId, at: Date.now() }));
+  } catch {
+    // Without storage there is no offer to rejoin after a reload.
+  }
 }
 
 /** There is no call any more. */
 export function forget(): void {
-  leaving.replace(null);
   try {
     sessionStorage.removeItem(key);
   } catch {
     // Nothing was stored.
   }
 }
-
-// What to do when the page is left.
-const leaving = {
-  now: null as (() => void) | null,
-  replace(next: (() => void) | null) {
-    if (this.now) removeEventListener('pagehide', this.now);
-    if (next) addEventListener('pagehide', next);
-    this.now = next;
-  },
-};

@@ -75,6 +75,11 @@ export function wordOf(call: CallState, { muted, resting }: Microphone = { muted
   return resting ? 'held' : 'listening';
 }
 
+/** The word apart from the turns: who uses a screen reader hears those, and should not be told of each. */
+export function calmWordOf(call: CallState, microphone: Microphone): Word {
+  return wordOf({ ...call, userSpeaking: false, playing: false, waiting: false, response: null }, microphone);
+}
+
 /** The word in the terms of the API's own events, which other programs read from the page. */
 export function plainWord(word: Word): Word {
   if (word === 'muted' || word === 'held') return 'listening';

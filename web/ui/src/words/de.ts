@@ -87,6 +87,7 @@ export const de: Words = {
       too_many_threads: 'Sie haben so viele Unterhaltungen, wie dieser Server erlaubt. Löschen Sie einige und versuchen Sie es dann noch einmal.',
       too_many_turns: 'Es entstehen so viele Antworten gleichzeitig, wie dieser Server erlaubt. Warten Sie, bis eine fertig ist, und versuchen Sie es dann noch einmal.',
       storage_unavailable: 'Der Server erreicht seine Datenbank nicht. Versuchen Sie es gleich noch einmal.',
+      message_not_found: 'Das wurde gesagt, bevor der Kontext zurückgesetzt wurde; der Assistent kann es nicht noch einmal beantworten.',
     },
     badAnswer: 'Die Seite hat die Antwort des Servers auf den Anruf nicht verstanden.',
   },

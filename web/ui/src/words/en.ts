@@ -95,6 +95,7 @@ export const en = {
       too_many_threads: 'You have as many conversations as this server allows. Delete some, then try again.',
       too_many_turns: 'As many answers are in progress as this server allows. Wait for one to finish, then try again.',
       storage_unavailable: 'The server cannot reach its database. Try again in a moment.',
+      message_not_found: 'This was said before the context was reset, so the assistant cannot answer it again.',
     } as Record<string, string>,
     badAnswer: 'The page did not understand the server’s answer to the call.',
   },
