@@ -253,10 +253,7 @@ func TestRecoverBesideATurn(t *testing.T) {
 		go func() {
 			claimed <- next.Batch(ctx, key, func(b *persistence.Batch) error { return b.ClaimTurn("next", patience) })
 		}()
-		const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-		for persistencetest.Rows(t, url, waiting)[0][0] == "0" {
-			runtime.Gosched()
-		}
+		untilOneWaits(t, url)
 	})
 	if err := next.Serve(ctx); err != nil {
 		t.Fatalf("Serve() = %v", err)
@@ -272,5 +269,49 @@ func TestRecoverBesideATurn(t *testing.T) {
 	}
 	if m, err := next.Message(ctx, key, "m"); err != nil || m.Metadata.Status != persistence.StatusInterrupted {
 		t.Errorf("Message() = %s, %v", m.Metadata.Status, err)
+	}
+}
+
+// untilOneWaits waits until a transaction waits for another one.
+func untilOneWaits(t *testing.T, url string) {
+	t.Helper()
+	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+	for persistencetest.Rows(t, url, waiting)[0][0] == "0" {
+		runtime.Gosched()
+	}
+}
+
+// TestCallBesideItsSuccessor: neither of a live call, which saves something, and of another one that wants its thread
+// fails because the other one waits for it.
+func TestCallBesideItsSuccessor(t *testing.T) {
+	t.Parallel()
+	url, ctx := persistencetest.PostgresURL(t), t.Context()
+	s := persistencetest.Open(t, url, persistence.Options{})
+	thread, err := s.CreateThread(ctx, "anna", "")
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	if err := s.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}); err != nil {
+		t.Fatalf("SaveCall() = %v", err)
+	}
+	next := make(chan error, 1)
+	if err := s.Batch(ctx, key, func(b *persistence.Batch) error {
+		if err := b.SaveCall(persistence.CallRecord{ID: "c", Turns: 1}); err != nil {
+			return err
+		}
+		go func() {
+			next <- s.Batch(ctx, key, func(b *persistence.Batch) error {
+				_, _, err := b.LiveCall()
+				return errors.Join(err, b.SaveCall(persistence.CallRecord{ID: "next"}))
+			})
+		}()
+		untilOneWaits(t, url)
+		return second(b.AppendMessage(persistence.Message{Role: persistence.RoleUser}))
+	}); err != nil {
+		t.Errorf("Batch() = %v", err)
+	}
+	if err := <-next; !errors.Is(err, persistence.ErrConflict) {
+		t.Errorf("Batch() of the next call = %v, want ErrConflict", err)
 	}
 }

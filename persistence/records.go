@@ -63,6 +63,10 @@ func (b *Batch) SaveToolCall(c ToolCall) error {
 // SaveCall is Store.SaveCall.
 func (b *Batch) SaveCall(c CallRecord) error {
 	return b.save("save call", c.ID, func() (int64, error) {
+		// Another call of the thread, which has at most one, may be saved at the same time.
+		if err := b.lock(); err != nil {
+			return 0, err
+		}
 		return b.q.SaveCall(b.ctx, callToRow(b.key, c, b.instance, now()))
 	})
 }
