@@ -25,6 +25,8 @@ const (
 const (
 	defaultTimeout       = 25 * time.Second
 	defaultPageTimeout   = 12 * time.Second
+	defaultHTTPTimeout   = 10 * time.Second
+	connectTimeout       = 10 * time.Second
 	defaultMaxPage       = 2 << 20
 	defaultMaxConcurrent = 16
 
@@ -68,6 +70,8 @@ type Config struct {
 	exaURL, tavilyURL, braveURL string
 	// pageTimeout limits fetching one page, so that a slow one leaves time for the rest; 0 = 12 s.
 	pageTimeout time.Duration
+	// httpTimeout limits a request of the http tool for which the model sets no limit, connectTimeout connecting; 0 = 10 s.
+	httpTimeout, connectTimeout time.Duration
 	// maxPage limits how many bytes of a page webContent reads; 0 = 2 MiB.
 	maxPage int
 	// maxConcurrent limits how many guarded requests run at the same time; 0 = 16. Others wait.
@@ -158,6 +162,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.tavilyURL = cmp.Or(c.tavilyURL, defaultTavilyURL)
 	c.braveURL = cmp.Or(c.braveURL, defaultBraveURL)
 	c.Timeout, c.pageTimeout = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.pageTimeout, defaultPageTimeout)
+	c.httpTimeout, c.connectTimeout = cmp.Or(c.httpTimeout, defaultHTTPTimeout), cmp.Or(c.connectTimeout, connectTimeout)
 	c.maxPage = cmp.Or(c.maxPage, defaultMaxPage)
 	c.maxConcurrent = cmp.Or(c.maxConcurrent, defaultMaxConcurrent)
 	c.resolver = cmp.Or(c.resolver, net.DefaultResolver)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"voicebridge/toolkit"
 )
@@ -18,7 +17,6 @@ import (
 const (
 	maxRedirects      = 5
 	maxResponseHeader = 64 << 10
-	connectTimeout    = 10 * time.Second
 )
 
 // guard is the client for everything that a model requests. It is safe for concurrent use.
@@ -30,7 +28,7 @@ type guard struct {
 
 func newGuard(c Config) *guard {
 	g := &guard{addresses: newAddresses(c), slots: make(chan struct{}, c.maxConcurrent)}
-	dialer := &net.Dialer{Timeout: connectTimeout, Control: g.addresses.control, Resolver: c.resolver}
+	dialer := &net.Dialer{Timeout: c.connectTimeout, Control: g.addresses.control, Resolver: c.resolver}
 	g.client = &http.Client{
 		CheckRedirect: g.checkRedirect,
 		Transport: &http.Transport{
@@ -38,7 +36,7 @@ func newGuard(c Config) *guard {
 			DialContext:            dialer.DialContext,
 			ForceAttemptHTTP2:      true,
 			DisableKeepAlives:      true, // no connection to a stranger stays open, and none is shared between owners
-			TLSHandshakeTimeout:    connectTimeout,
+			TLSHandshakeTimeout:    c.connectTimeout,
 			MaxResponseHeaderBytes: maxResponseHeader,
 		},
 	}

@@ -1,6 +1,7 @@
 package webtools
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -22,10 +23,10 @@ import (
 	"voicebridge/toolkit"
 )
 
-// loopback opens 127.0.0.1 and the ports of servers to a test, which may run on a busy machine.
+// loopback opens 127.0.0.1 and the ports of servers to a test.
 func loopback(tb testing.TB, servers ...*httptest.Server) Config {
 	tb.Helper()
-	c := Config{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Timeout: 2 * time.Minute, pageTimeout: time.Minute}
+	c := Config{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
 	for _, s := range servers {
 		c.AllowPorts = append(c.AllowPorts, portNumber(tb, s.URL))
 	}
@@ -52,8 +53,11 @@ func serve(tb testing.TB, handler http.HandlerFunc) *httptest.Server {
 	return s
 }
 
+// newRouter makes a router with the tools. Where a test sets no limit, nothing takes too long on a busy machine.
 func newRouter(tb testing.TB, c Config) *toolkit.Router {
 	tb.Helper()
+	c.Timeout, c.pageTimeout = cmp.Or(c.Timeout, 2*time.Minute), cmp.Or(c.pageTimeout, time.Minute)
+	c.httpTimeout, c.connectTimeout = cmp.Or(c.httpTimeout, time.Minute), cmp.Or(c.connectTimeout, time.Minute)
 	tools, err := New(c)
 	if err != nil {
 		tb.Fatal(err)
@@ -64,7 +68,7 @@ func newRouter(tb testing.TB, c Config) *toolkit.Router {
 			tb.Fatal(err)
 		}
 	}
-	return toolkit.NewRouter(registry, toolkit.RouterConfig{Timeout: 5 * time.Minute}) // the machine may be busy
+	return toolkit.NewRouter(registry, toolkit.RouterConfig{Timeout: 5 * time.Minute})
 }
 
 // call runs a tool with an input, which is marshalled unless it is a string.

@@ -10,10 +10,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-const (
-	defaultHTTPTimeout = 10 * time.Second
-	maxReason          = 100
-)
+const maxReason = 100
 
 // httpSchema is completed with the default and the longest timeout. A longer one is accepted and
 // reduced: a maximum in the schema would reject it, and conversations contain what earlier limits
@@ -47,7 +44,7 @@ type httpOutput struct {
 }
 
 func newHTTP(c Config, g *guard) requestTool {
-	t := httpTool{guard: g, timeout: c.Timeout}
+	t := httpTool{guard: g, timeout: c.Timeout, usual: c.httpTimeout}
 	return requestTool{tool{
 		definition: toolkit.Definition{
 			Name: "http",
@@ -74,6 +71,7 @@ func (requestTool) Writes(arguments string) bool {
 type httpTool struct {
 	guard   *guard
 	timeout time.Duration
+	usual   time.Duration // the limit if the model sets none
 }
 
 func (t httpTool) run(ctx context.Context, arguments []byte, report reporter) (*toolkit.Result, error) {
@@ -111,7 +109,7 @@ func (t httpTool) run(ctx context.Context, arguments []byte, report reporter) (*
 // limitFor returns the time that the model asked for, up to the operator's limit.
 func (t httpTool) limitFor(milliseconds float64) time.Duration {
 	if milliseconds == 0 {
-		return min(defaultHTTPTimeout, t.timeout)
+		return min(t.usual, t.timeout)
 	}
 	// Compared before the conversion: a very large number would overflow.
 	if milliseconds >= float64(t.timeout)/float64(time.Millisecond) {

@@ -239,7 +239,7 @@ func TestHTTPTimeout(t *testing.T) {
 		{25 * time.Second, 300000, 25 * time.Second},
 		{25 * time.Second, 1e300, 25 * time.Second},
 	} {
-		if got := (httpTool{timeout: c.limit}).limitFor(c.milliseconds); got != c.want {
+		if got := (httpTool{timeout: c.limit, usual: defaultHTTPTimeout}).limitFor(c.milliseconds); got != c.want {
 			t.Errorf("%v milliseconds with a limit of %v: got %v, want %v", c.milliseconds, c.limit, got, c.want)
 		}
 	}
