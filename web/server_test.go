@@ -326,7 +326,7 @@ func TestMuchTooLargeBody(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = conn.Close() }()
-		if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
 		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", path, kind, size)
@@ -359,7 +359,7 @@ func TestSlowBodyIsCutOff(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = conn.Close() }()
-			if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+			if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := conn.Write([]byte(c.request)); err != nil {
@@ -384,7 +384,7 @@ func TestLargeBodyTakesItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	image := pngOf(t, 3, 2)
@@ -419,7 +419,11 @@ func TestBodyTimeLimitEndsWithTheBody(t *testing.T) {
 		defer func() { _ = res.Body.Close() }()
 		status <- res.StatusCode
 	}()
-	<-b.calls.entered
+	select {
+	case <-b.calls.entered:
+	case got := <-status:
+		t.Fatalf("status %d before the set-up", got)
+	}
 	<-time.After(2 * b.pipeline.bodyTimeout) // waits for the real limit, which is short
 	close(b.calls.hold)
 	if got := <-status; got != 201 {

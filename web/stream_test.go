@@ -137,7 +137,7 @@ func (b *bundle) listen(t *testing.T) *httptest.Server {
 
 func follow(t *testing.T, server *httptest.Server, method, path, body string, headers ...string) *follower {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, method, server.URL+path, strings.NewReader(body))
 	if err != nil {

@@ -93,7 +93,7 @@ func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 		_ = d.Serve(context.WithoutCancel(r.Context()), key, Tools{}, socket.New(conn, socket.DefaultTiming(), "connect again"))
 	}))
 	defer server.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	dial := func(path string) *websocket.Conn {
 		conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(server.URL, "http")+path, nil) //nolint:bodyclose // of a socket
