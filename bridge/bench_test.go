@@ -400,8 +400,21 @@ func (c *browser) waitPackets(n int) {
 	c.until(fmt.Sprintf("packet %d of sound", n), func() bool { return c.packets >= n })
 }
 
-// speak sends the recorded question once, as a microphone would.
+// speak sends the recorded question once, as a microphone would, until the upstream has recognised a turn: if this
+// machine stood still meanwhile, that may be before the end, and the rest would be another one.
 func (c *browser) speak() { c.speakFor(1 << 20) }
+
+// turns is how many spoken turns the upstream has recognised.
+func (c *browser) turns() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, ev := range c.events {
+		if ev.Type == realtime.TypeInputCommitted {
+			n++
+		}
+	}
+	return n
+}
 
 // speakFor sends the first frames of it, of 20 ms each.
 func (c *browser) speakFor(n int) {
@@ -415,7 +428,11 @@ func (c *browser) speakFor(n int) {
 	defer tick.Stop()
 	c.spoken++
 	p := rtp.Packet{Header: rtp.Header{Version: 2, SSRC: c.spoken}} // a new source each time
+	before := c.turns()
 	for _, frame := range frames {
+		if c.turns() > before {
+			return
+		}
 		select {
 		case <-tick.C:
 		case <-c.b.ctx.Done():

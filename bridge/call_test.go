@@ -61,7 +61,7 @@ func TestCall(t *testing.T) {
 			"assistant voice completed: Let me draw that for you. One moment, please. [tool-create_bar_chart output-available]\n" +
 			"assistant voice completed: Here is your chart. Sales grew in every quarter of this year.\n"
 		if got := b.script(c.key()); got != want {
-			t.Errorf("thread:\n%s\nwant:\n%s", got, want)
+			t.Fatalf("thread:\n%s\nwant:\n%s", got, want)
 		}
 		checkUpstream(t, b.session(1), nil)
 		latency := b.messages(c.key())[1].Metadata.LatencyMS
@@ -161,7 +161,11 @@ func TestBargeIn(t *testing.T) {
 	c.next(realtime.TypeOutputBufferCleared)
 	c.next(realtime.TypeOutputBufferStopped)
 	b.hangUp(c)
-	story := b.messages(c.key())[1]
+	all := b.messages(c.key())
+	if len(all) < 2 {
+		t.Fatalf("thread:\n%s", b.script(c.key()))
+	}
+	story := all[1]
 	if story.Metadata.Status != persistence.StatusInterrupted || story.Metadata.HeardText == nil || story.Metadata.AudioEndMS == nil {
 		t.Fatalf("the story: %+v", story.Metadata)
 	}
