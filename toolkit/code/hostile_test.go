@@ -66,7 +66,7 @@ func TestEndlessJavaScript(t *testing.T) {
 
 func TestGreedyJavaScript(t *testing.T) {
 	t.Parallel()
-	r := setup(t, Config{MemoryBytes: 16 << 20, Timeout: 5 * time.Minute}, watcher{})
+	r := setup(t, Config{MemoryBytes: 16 << 20}, watcher{})
 	memory, stack := []Exit{ExitOutOfMemory}, []Exit{ExitStackOverflow}
 	thrown := []Exit{ExitException, ExitOutOfMemory} // refused by a limit of the language
 	for name, c := range map[string]struct {
@@ -123,7 +123,7 @@ func TestGreedyJavaScript(t *testing.T) {
 
 func TestDeepValueIsReadable(t *testing.T) {
 	t.Parallel()
-	r := setup(t, Config{Timeout: 5 * time.Minute}, watcher{})
+	r := setup(t, Config{}, watcher{})
 	o := r.javaScript(`let a = []; for (let i = 0; i < 50000; i++) a = [a]; console.log(a); a`)
 	if o.Exit != ExitCompleted || len(o.Stdout) > 200 || len(o.Value) > 200 {
 		t.Errorf("got %s: %s, %d bytes of stdout, %d of value", o.Exit, o.Error, len(o.Stdout), len(o.Value))
@@ -132,8 +132,8 @@ func TestDeepValueIsReadable(t *testing.T) {
 
 func TestOutputIsBounded(t *testing.T) {
 	t.Parallel()
-	r := setup(t, Config{Timeout: 5 * time.Minute}, watcher{})
-	small := setup(t, Config{Timeout: 5 * time.Minute, maxOutput: 256}, watcher{})
+	r := setup(t, Config{}, watcher{})
+	small := setup(t, Config{maxOutput: 256}, watcher{})
 	for name, c := range map[string]struct {
 		code string
 		exit Exit
@@ -189,7 +189,7 @@ func TestInvalidUTF8(t *testing.T) {
 
 func TestLargestProgram(t *testing.T) {
 	t.Parallel()
-	r := setup(t, Config{Timeout: 5 * time.Minute}, watcher{})
+	r := setup(t, Config{}, watcher{})
 	const room = toolkit.MaxArguments - len(`{"code":""}`)
 	code := strings.Repeat("1+", room/2) + "1"
 	if o := r.javaScript(code); string(o.Value) != strconv.Itoa(room/2+1) {
@@ -215,7 +215,7 @@ func running(t *testing.T, config Config, more func(pid int)) (*rig, <-chan stru
 
 func TestKilledChild(t *testing.T) {
 	t.Parallel()
-	r, _ := running(t, Config{Timeout: 5 * time.Minute}, func(pid int) {
+	r, _ := running(t, Config{}, func(pid int) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
@@ -228,7 +228,7 @@ func TestKilledChild(t *testing.T) {
 
 func TestCancelledCall(t *testing.T) {
 	t.Parallel()
-	r, printed := running(t, Config{Timeout: 5 * time.Minute}, nil)
+	r, printed := running(t, Config{}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	context.AfterFunc(t.Context(), cancel)
 	go func() {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"voicebridge/toolkit"
 )
@@ -33,6 +34,7 @@ func setup(t *testing.T, config Config, watch watcher) *rig {
 		config.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	config.executable = cmp.Or(config.executable, childProgram)
+	config.Timeout = cmp.Or(config.Timeout, 5*time.Minute) // children start late on a busy machine: they give way
 	sandbox := New(config)
 	r := &rig{t: t, sandbox: sandbox}
 	sandbox.watch = watch
