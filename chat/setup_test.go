@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
 // patience is how long a test waits for an event that must come.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // fake is a provider that answers as a test says.
 type fake struct {

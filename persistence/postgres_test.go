@@ -18,7 +18,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // instances opens two stores on one database, as two processes would.
 func instances(t *testing.T, url string, serve bool) (a, b *persistence.Store, key persistence.Key) {

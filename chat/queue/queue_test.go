@@ -193,7 +193,7 @@ func TestDelay(t *testing.T) {
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Every: 20 * time.Millisecond})
-	at := time.Now().Add(3 * time.Second) // even a busy machine adds both before that
+	at := time.Now().Add(10 * time.Second) // even a busy machine adds both before that
 	if _, err := b.q.Add(t.Context(), b.key, persistence.QueuedMessage{Text: "later", ScheduledAt: &at}); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func eventually(t *testing.T, so func() bool) {
 	t.Helper()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
-	limit := time.After(time.Minute)
+	limit := time.After(3 * time.Minute)
 	for !so() {
 		select {
 		case <-again.C:

@@ -16,9 +16,9 @@ import (
 // ask opens an approval on a tool call of its own.
 func ask(t *testing.T, store *persistence.Store, key persistence.Key, id, input string, expires time.Time) persistence.Approval {
 	t.Helper()
-	asked := expires.Add(-time.Minute).Truncate(time.Microsecond)
+	asked := expires.Add(-time.Hour).Truncate(time.Microsecond)
 	a := persistence.Approval{
-		ID: id, ToolCallID: "call-" + id, Nonce: "nonce-" + id, AskedAt: asked, ExpiresAt: asked.Add(time.Minute),
+		ID: id, ToolCallID: "call-" + id, Nonce: "nonce-" + id, AskedAt: asked, ExpiresAt: asked.Add(time.Hour),
 		Name: "http", Executor: "app", Input: input,
 	}
 	err := store.Batch(t.Context(), key, func(w *persistence.Batch) error {
@@ -48,7 +48,7 @@ func readApproval(t *testing.T, store *persistence.Store, key persistence.Key, i
 
 func (s suite) approvals(t *testing.T) {
 	b := s.setup(t)
-	soon := time.Now().Add(time.Minute).UTC()
+	soon := time.Now().Add(time.Hour).UTC()
 	yes := ask(t, b.store, b.key, "1", `{"a":1}`, soon)
 	no := ask(t, b.store, b.key, "2", `{"broken`, soon.Add(time.Second))
 	late := ask(t, b.store, b.key, "3", ``, time.Now().Add(-time.Second).UTC())
@@ -100,7 +100,7 @@ func (s suite) approvals(t *testing.T) {
 
 func (s suite) refusedApprovals(t *testing.T) {
 	b := s.setup(t)
-	a := ask(t, b.store, b.key, "1", "{}", time.Now().Add(time.Minute).UTC())
+	a := ask(t, b.store, b.key, "1", "{}", time.Now().Add(time.Hour).UTC())
 	save := func(key persistence.Key, change func(*persistence.Approval)) error {
 		return b.store.Batch(t.Context(), key, func(w *persistence.Batch) error {
 			other := a
@@ -146,7 +146,7 @@ func (s suite) refusedApprovals(t *testing.T) {
 // thread's watchers, too.
 func (s suite) settledApprovals(t *testing.T) {
 	b := s.setup(t)
-	soon := time.Now().Add(time.Minute).UTC()
+	soon := time.Now().Add(time.Hour).UTC()
 	a := ask(t, b.store, b.key, "1", "{}", soon)
 	settle := func(key persistence.Key, a persistence.Approval, changes ...persistence.Change) {
 		t.Helper()
@@ -192,7 +192,7 @@ func (s suite) settledApprovals(t *testing.T) {
 func (s suite) concurrentAnswers(t *testing.T) {
 	b := s.setup(t)
 	other := Open(t, b.url, persistence.Options{})
-	a := ask(t, b.store, b.key, "1", "{}", time.Now().Add(time.Minute).UTC())
+	a := ask(t, b.store, b.key, "1", "{}", time.Now().Add(time.Hour).UTC())
 	var won atomic.Int32
 	var running sync.WaitGroup
 	for i := range 20 {
@@ -219,7 +219,7 @@ func (s suite) concurrentAnswers(t *testing.T) {
 func (s suite) watchApprovals(t *testing.T) {
 	b := s.setup(t)
 	b.append(t, text(persistence.RoleUser, "before"))
-	soon := time.Now().Add(time.Minute).UTC()
+	soon := time.Now().Add(time.Hour).UTC()
 	inputs := []string{`{"a": 1}`, `{"broken`, ``, `{"a":"` + strings.Repeat("é", 8000) + `"}`, strings.Repeat("\x01\"", 40_000), strings.Repeat("[", 300) + strings.Repeat("]", 300)}
 	for i, input := range inputs {
 		ask(t, b.store, b.key, fmt.Sprint(i), input, soon.Add(time.Duration(i)*time.Second))

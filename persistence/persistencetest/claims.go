@@ -21,7 +21,7 @@ func (s suite) queueClaims(t *testing.T) {
 		if next, _ := claimQueued(t, store, b.key, persistence.ClaimOptions{}); next.ID != "" {
 			t.Errorf("ClaimQueued() beside another = %q", next.Text)
 		}
-		_, err := store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Minute, ID: two.ID})
+		_, err := store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Hour, ID: two.ID})
 		wantErr(t, "ClaimQueued() by hand beside another", err, persistence.ErrBusy)
 	}
 	_, err := b.store.Unqueue(t.Context(), b.key, one.ID)
@@ -126,11 +126,11 @@ func (s suite) queueAndTurns(t *testing.T) {
 	b := s.setup(t)
 	began := time.Now()
 	m := b.enqueue(t, "one")
-	if err := claim(t, b.store, b.key, "turn", time.Minute); err != nil {
+	if err := claim(t, b.store, b.key, "turn", time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
-	_, err := b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Minute, ID: m.ID})
+	_, err := b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Hour, ID: m.ID})
 	if wantErr(t, "ClaimQueued() by hand beside a turn", err, persistence.ErrBusy); none.ID != "" {
 		t.Error("ClaimQueued() beside a turn gave a message")
 	}
@@ -181,7 +181,7 @@ func (s suite) queueAndCalls(t *testing.T) {
 		t.Errorf("DueQueues() = %v, %v", keys, err)
 	}
 	// A turn comes first, even when a call has begun meanwhile.
-	if err := claim(t, b.store, b.key, "turn", time.Minute); err != nil {
+	if err := claim(t, b.store, b.key, "turn", time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Call: "call"}); none.ID != "" {
@@ -191,7 +191,7 @@ func (s suite) queueAndCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Nothing is said twice: the first waits for its answer until the call has ended.
-	_, err := b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Minute, Call: "call", ID: one.ID})
+	_, err := b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Hour, Call: "call", ID: one.ID})
 	wantErr(t, "ClaimQueued() by hand of what was said", err, persistence.ErrBusy)
 	got, c := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Call: "call", Distance: time.Hour})
 	if got.ID != two.ID || !c.InCall || !send(t, b.store, b.key, got) {
@@ -212,7 +212,7 @@ func (b bundle) answering(t *testing.T, want persistence.QueuedMessage) {
 	t.Helper()
 	m, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-		err := w.ClaimTurn("answer", time.Minute)
+		err := w.ClaimTurn("answer", time.Hour)
 		_, sendErr := w.SendQueued(m.ID, m.Attempts, true)
 		return errors.Join(err, sendErr)
 	})

@@ -17,8 +17,6 @@ import (
 	"time"
 )
 
-const startTimeout = time.Minute
-
 // cluster is a PostgreSQL server with its own temporary data. It listens only on a socket
 // in its folder.
 type cluster struct {
@@ -77,7 +75,7 @@ func (c *cluster) start(bin string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata="+filepath.Join(c.dir, "data"), "--username=postgres",
 		"--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
@@ -125,7 +123,7 @@ func (c *cluster) launch(bin string) error {
 	case err := <-started:
 		c.down = c.proc == nil
 		return err
-	case <-time.After(startTimeout):
+	case <-time.After(patience):
 		return errors.New("start postgres: it was not ready in time")
 	}
 }
@@ -159,7 +157,7 @@ func (c *cluster) halt(how os.Signal) error {
 	}
 	select {
 	case <-c.exit:
-	case <-time.After(startTimeout):
+	case <-time.After(patience):
 		errs = append(errs, errors.New("postgres did not stop in time"), c.proc.Kill(), <-c.exit)
 	}
 	return errors.Join(errs...)

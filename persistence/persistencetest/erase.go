@@ -168,7 +168,7 @@ func (s suite) eraseEverything(t *testing.T) {
 	answer := text(persistence.RoleAssistant, "One")
 	answer.ID, answer.Metadata.CallID, answer.Metadata.Status = "m", "c", persistence.StatusInProgress
 	err := errors.Join(
-		b.store.Batch(ctx, b.key, func(w *persistence.Batch) error { return w.ClaimTurn("turn", time.Minute) }),
+		b.store.Batch(ctx, b.key, func(w *persistence.Batch) error { return w.ClaimTurn("turn", time.Hour) }),
 		b.store.Batch(ctx, b.key, func(w *persistence.Batch) error {
 			_, said := w.AppendMessage(text(persistence.RoleUser, "Count!"))
 			_, answered := w.AppendMessage(answer)
@@ -250,7 +250,7 @@ func (s suite) expire(t *testing.T) {
 	if err := b.store.SaveCall(ctx, live, persistence.CallRecord{ID: "c"}); err != nil {
 		t.Fatalf("SaveCall() = %v", err)
 	}
-	if err := b.store.Batch(ctx, typed, func(w *persistence.Batch) error { return w.ClaimTurn("t", time.Minute) }); err != nil {
+	if err := b.store.Batch(ctx, typed, func(w *persistence.Batch) error { return w.ClaimTurn("t", time.Hour) }); err != nil {
 		t.Fatalf("ClaimTurn() = %v", err)
 	}
 	at := time.Now()

@@ -72,7 +72,7 @@ func NewPooler(t testing.TB) *Pooler {
 		waiting.Wait()
 	})
 	p := &Pooler{dir: dir}
-	for until := time.Now().Add(startTimeout); ; {
+	for until := time.Now().Add(patience); ; {
 		conn, err := net.Dial("unix", filepath.Join(dir, fmt.Sprintf(".s.PGSQL.%d", poolerPort)))
 		if err == nil {
 			_ = conn.Close()

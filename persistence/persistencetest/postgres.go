@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -115,7 +114,7 @@ func startServer() {
 func admin(ctx context.Context, statement string) error {
 	server.making.Lock()
 	defer server.making.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server.url)
 	if err != nil {

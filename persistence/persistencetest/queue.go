@@ -52,7 +52,7 @@ func (b bundle) wantQueue(t *testing.T, want string) {
 func claimQueued(t *testing.T, store *persistence.Store, key persistence.Key, o persistence.ClaimOptions) (persistence.QueuedMessage, persistence.Claim) {
 	t.Helper()
 	if o.Lease == 0 {
-		o.Lease = time.Minute
+		o.Lease = time.Hour
 	}
 	c, err := store.ClaimQueued(t.Context(), key, o)
 	if err != nil {
@@ -179,7 +179,7 @@ func (s suite) queueRefuses(t *testing.T) {
 		_, err = b.store.MoveQueued(t.Context(), key, hostile.ID, true)
 		wantErr(t, "MoveQueued() elsewhere", err, persistence.ErrNotFound)
 		wantErr(t, "TitleQueued() elsewhere", b.store.TitleQueued(t.Context(), key, hostile.ID, "y"), persistence.ErrNotFound)
-		_, err = b.store.ClaimQueued(t.Context(), key, persistence.ClaimOptions{Lease: time.Minute, ID: hostile.ID})
+		_, err = b.store.ClaimQueued(t.Context(), key, persistence.ClaimOptions{Lease: time.Hour, ID: hostile.ID})
 		wantErr(t, "ClaimQueued() elsewhere", err, persistence.ErrNotFound)
 	}
 	if n, err := b.store.QueueLength(t.Context(), stranger); n != 0 || err != nil {
@@ -340,7 +340,7 @@ func (s suite) dueQueues(t *testing.T) {
 	wantErr(t, "DueQueues(0)", err, persistence.ErrInvalid)
 	// Neither a queue with a message being sent, nor one whose thread is busy.
 	claimQueued(t, b.store, keys[0], persistence.ClaimOptions{})
-	if err := claim(t, b.store, keys[1], "turn", time.Minute); err != nil {
+	if err := claim(t, b.store, keys[1], "turn", time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := b.store.DueQueues(t.Context(), 10); len(got) != 1 || got[0] != keys[2] || err != nil {

@@ -27,37 +27,37 @@ func (s suite) turns(t *testing.T) {
 	_, err := b.store.RunningTurn(t.Context(), b.key)
 	wantErr(t, "RunningTurn() before any", err, persistence.ErrNotFound)
 	wantErr(t, "StopTurn() before any", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
-	if err := claim(t, b.store, b.key, "one", time.Minute); err != nil {
+	if err := claim(t, b.store, b.key, "one", time.Hour); err != nil {
 		t.Fatalf("ClaimTurn() = %v", err)
 	}
 	for _, store := range []*persistence.Store{b.store, other} {
-		wantErr(t, "ClaimTurn() of a second", claim(t, store, b.key, "two", time.Minute), persistence.ErrConflict)
+		wantErr(t, "ClaimTurn() of a second", claim(t, store, b.key, "two", time.Hour), persistence.ErrConflict)
 	}
 	if got, err := other.RunningTurn(t.Context(), b.key); err != nil || got.ID != "one" || got.Instance != b.store.Instance() {
 		t.Errorf("RunningTurn() = %+v, %v", got, err)
 	}
 	// Another thread is not affected.
-	if err := claim(t, b.store, newThread(t, b.store, "anna"), "one", time.Minute); err != nil {
+	if err := claim(t, b.store, newThread(t, b.store, "anna"), "one", time.Hour); err != nil {
 		t.Errorf("ClaimTurn() of another thread = %v", err)
 	}
-	if stop, err := b.store.KeepTurn(t.Context(), b.key, "one", time.Minute); stop || err != nil {
+	if stop, err := b.store.KeepTurn(t.Context(), b.key, "one", time.Hour); stop || err != nil {
 		t.Errorf("KeepTurn() = %v, %v", stop, err)
 	}
 	if err := other.StopTurn(t.Context(), b.key); err != nil {
 		t.Errorf("StopTurn() = %v", err)
 	}
-	if stop, err := b.store.KeepTurn(t.Context(), b.key, "one", time.Minute); !stop || err != nil {
+	if stop, err := b.store.KeepTurn(t.Context(), b.key, "one", time.Hour); !stop || err != nil {
 		t.Errorf("KeepTurn() after StopTurn() = %v, %v", stop, err)
 	}
-	_, err = b.store.KeepTurn(t.Context(), b.key, "two", time.Minute)
+	_, err = b.store.KeepTurn(t.Context(), b.key, "two", time.Hour)
 	wantErr(t, "KeepTurn() of another turn", err, persistence.ErrNotFound)
 	if err := errors.Join(end("two"), end("one"), end("one")); err != nil {
 		t.Errorf("EndTurn() = %v", err)
 	}
-	if err := claim(t, other, b.key, "two", time.Minute); err != nil {
+	if err := claim(t, other, b.key, "two", time.Hour); err != nil {
 		t.Fatalf("ClaimTurn() after the end = %v", err)
 	}
-	if stop, err := other.KeepTurn(t.Context(), b.key, "two", time.Minute); stop || err != nil {
+	if stop, err := other.KeepTurn(t.Context(), b.key, "two", time.Hour); stop || err != nil {
 		t.Errorf("KeepTurn() of the next = %v, %v: it was not asked to stop", stop, err)
 	}
 }
@@ -72,11 +72,11 @@ func (s suite) lostTurn(t *testing.T) {
 	_, err := b.store.RunningTurn(t.Context(), b.key)
 	wantErr(t, "RunningTurn() of one that ran out", err, persistence.ErrNotFound)
 	wantErr(t, "StopTurn() of one that ran out", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
-	if err := claim(t, b.store, b.key, "new", time.Minute); err != nil {
+	if err := claim(t, b.store, b.key, "new", time.Hour); err != nil {
 		t.Fatalf("ClaimTurn() = %v", err)
 	}
 	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-		_, err := w.KeepTurn("old", time.Minute)
+		_, err := w.KeepTurn("old", time.Hour)
 		_, late := w.AppendMessage(text(persistence.RoleAssistant, "late"))
 		return errors.Join(err, late)
 	})
@@ -97,7 +97,7 @@ func (s suite) concurrentClaims(t *testing.T) {
 			store = other
 		}
 		running.Go(func() {
-			err := claim(t, store, b.key, string(rune('a'+i)), time.Minute)
+			err := claim(t, store, b.key, string(rune('a'+i)), time.Hour)
 			if err == nil {
 				won.Add(1)
 			} else if !errors.Is(err, persistence.ErrConflict) {
@@ -256,7 +256,7 @@ func (s suite) textSessions(t *testing.T) {
 		_, err := b.store.TextSession(t.Context(), key)
 		wantErr(t, "TextSession() of a stranger", err, persistence.ErrNotFound)
 		wantErr(t, "SaveTextSession() of a stranger", b.store.SaveTextSession(t.Context(), key, want), persistence.ErrNotFound)
-		wantErr(t, "ClaimTurn() of a stranger", claim(t, b.store, key, "x", time.Minute), persistence.ErrNotFound)
+		wantErr(t, "ClaimTurn() of a stranger", claim(t, b.store, key, "x", time.Hour), persistence.ErrNotFound)
 		wantErr(t, "StopTurn() of a stranger", b.store.StopTurn(t.Context(), key), persistence.ErrNotFound)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for something that must happen.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 func testContext(t testing.TB) context.Context {
 	t.Helper()

@@ -318,6 +318,20 @@ func (c *caller) speak(frames int) {
 	}
 }
 
+// heard waits until n packets of the caller have arrived.
+func (c *caller) heard(n int64) {
+	c.t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for c.ses.AudioPackets() < n {
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			c.t.Fatal("the caller is not heard")
+		}
+	}
+}
+
 func (c *caller) packet(payload []byte) {
 	c.seq++
 	c.mic += 960

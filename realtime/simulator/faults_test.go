@@ -286,6 +286,7 @@ func TestRecord(t *testing.T) {
 	c := b.dial(`{"type":"realtime","model":"gpt-realtime","audio":{"input":{"turn_detection":null}}}`)
 	c.speak(10)
 	// Audio and events take different paths: the count is of what has arrived.
+	c.heard(1)
 	c.send(realtime.ItemCreate("one", realtime.Item{Type: realtime.ItemMessage, Role: "user", Content: []realtime.Content{{Type: realtime.ContentInputText, Text: "x"}}}, ""))
 	c.send([]byte(`{"type":"nonsense","event_id":"two"}`))
 	c.update(`{"type":"realtime"}`)

@@ -88,7 +88,7 @@ func running(t *testing.T, s *Source, ln net.Listener) {
 // ask requests the server's page, as a browser that trusts the authority.
 func ask(t *testing.T, ln net.Listener, name string, roots *x509.CertPool) (string, error) {
 	t.Helper()
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+	client := &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name}, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", ln.Addr().String())
