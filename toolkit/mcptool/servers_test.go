@@ -106,7 +106,7 @@ func openWith(t *testing.T, servers map[string]Server, options Options) *bench {
 		<-notified // for the first connection
 	}
 	b := &bench{Servers: s, log: log, notified: notified, registry: toolkit.NewRegistry()}
-	b.router = toolkit.NewRouter(b.registry, toolkit.RouterConfig{})
+	b.router = toolkit.NewRouter(b.registry, toolkit.RouterConfig{Timeout: 5 * time.Minute}) // the machine may be busy
 	b.register(t)
 	return b
 }
@@ -185,7 +185,7 @@ func TestStdioTools(t *testing.T) {
 // asks differently.
 func TestSilentOldServer(t *testing.T) {
 	t.Parallel()
-	b := openWith(t, map[string]Server{"s": stdio("silent", nil)}, Options{ConnectTimeout: 3 * time.Second})
+	b := openWith(t, map[string]Server{"s": stdio("silent", nil)}, Options{ConnectTimeout: 6 * time.Second})
 	b.log.await(t, `msg="MCP server connected"`, 1)
 	b.register(t)
 	if result := b.call(t, "s__old", ""); result.Model != "still here" {
@@ -645,7 +645,7 @@ func TestKilledProgram(t *testing.T) {
 func TestUselessTools(t *testing.T) {
 	t.Parallel()
 	want := []string{"s__either", "s__plain"}
-	b := openWith(t, map[string]Server{"s": stdio("tasks", nil)}, Options{ConnectTimeout: 3 * time.Second})
+	b := openWith(t, map[string]Server{"s": stdio("tasks", nil)}, Options{ConnectTimeout: 6 * time.Second})
 	b.log.await(t, `msg="MCP server connected"`, 1)
 	if got := b.names(); !slices.Equal(got, want) {
 		t.Errorf("over stdio: %q", got)
