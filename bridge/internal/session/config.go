@@ -80,6 +80,7 @@ const (
 	flushEvery           = 650 * time.Millisecond  // between saves of partial text
 	publishEvery         = 120 * time.Millisecond  // between publications of partial text
 	createTimeout        = 10 * time.Second        // for the upstream's reply to response.create
+	wordTimeout          = 2 * createTimeout       // for any word of it after a text
 	updateTimeout        = 10 * time.Second        // for its reply to session.update in a live call
 	ackTimeout           = 5 * time.Second         // for its word that it has a text
 	speechTimeout        = 60 * time.Second        // the longest wait for the user to finish

@@ -65,6 +65,7 @@ func TestIdle(t *testing.T) {
 	c := limited(t, Limits{Idle: 10 * time.Minute})
 	c.pass("9m")
 	c.play(`br {"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}}`)
+	c.play(`up {"type":"rate_limits.updated"}`)
 	c.pass("9m")
 	for range 3 {
 		c.play(`up {"type":"input_audio_buffer.speech_started"}`)

@@ -127,8 +127,11 @@ func (s *State) Deadline() time.Time {
 		at = until(at, s.browserLeg.by)
 		at = until(at, s.limiter.idleAt())
 	}
-	if s.phase < live {
+	switch {
+	case s.phase < live:
 		at = until(at, s.up.by)
+	case s.listening():
+		at = until(at, s.up.wordBy)
 	}
 	return at
 }

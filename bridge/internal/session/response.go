@@ -145,6 +145,7 @@ func (q *responses) close(r *response, done *realtime.Response) {
 
 // closeAll closes the records of unfinished responses.
 func (q *responses) closeAll(why string) {
+	q.activeBy = time.Time{}
 	for _, id := range slices.Sorted(maps.Keys(q.byID)) {
 		if r := q.byID[id]; !r.done {
 			r.done = true

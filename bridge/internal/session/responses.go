@@ -178,7 +178,7 @@ func (q *responses) askForAnswer() {
 	id := q.up.eventID(sentEvent{kind: sentCreate})
 	q.create = &creation{eventID: id, by: q.now.Add(createTimeout), needs: slices.Clone(q.needs)}
 	if slices.ContainsFunc(q.needs, func(n need) bool { return n.tries > 0 }) {
-		q.up.wordBy = q.create.by
+		q.up.wordBy = until(q.up.wordBy, q.create.by)
 	}
 	response := map[string]any{}
 	for _, n := range q.needs {

@@ -27,8 +27,8 @@ type upstream struct {
 	by    time.Time // when to give up on its set-up
 	gone  bool      // nothing more is sent to it
 	began time.Time // when it became the active one
-	// wordBy is when it counts as lost because it has been asked again for an answer and says nothing at all; zero if it
-	// has not, or has said something.
+	// wordBy is when it counts as lost because it says nothing at all, although it was sent a text or asked again for an
+	// answer; zero if it was not, or has said something since.
 	wordBy time.Time
 	id     string // the upstream's id of the call
 	names  names
@@ -114,6 +114,9 @@ func (u *upstream) eventID(what sentEvent) string {
 	u.counter++
 	id := fmt.Sprintf("%s%d", ownPrefix, u.counter)
 	u.sent[id] = what
+	if what.kind == sentText {
+		u.wordBy = until(u.wordBy, u.now.Add(wordTimeout))
+	}
 	u.order = append(u.order, id)
 	if len(u.order) > maxSent {
 		delete(u.sent, u.order[0])
