@@ -397,6 +397,25 @@ func TestOpening(t *testing.T) {
 	})
 }
 
+// TestResetAtTheBeginning resets a thread when a turn has saved its message, and has not read the thread yet.
+func TestResetAtTheBeginning(t *testing.T) {
+	t.Parallel()
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{deltas()}})
+	user, err := b.store.AppendMessage(t.Context(), b.key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"before a reset", "after it"} {
+		thread, err := chat.Loaded(t.Context(), b.store, b.key, user)
+		if err != nil || len(thread) != 1 || thread[0].ID != user.ID {
+			t.Errorf("%s, the turn loads %v, %v", when, thread, err)
+		}
+		if err := b.store.ResetThread(t.Context(), b.key); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestNeverBegan finds a turn while it is being prepared. Then it cannot begin: nobody waits for it
 // any longer.
 func TestNeverBegan(t *testing.T) {

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"context"
 	"strconv"
 
 	"voicebridge/persistence"
@@ -26,4 +27,12 @@ func KeepConverted(sizes ...int) (left []string) {
 		left = append(left, k.id)
 	}
 	return left
+}
+
+// Loaded returns what the first request of a turn on the thread contains, which has begun with the user's message.
+func Loaded(ctx context.Context, store *persistence.Store, key persistence.Key, user persistence.Message) ([]persistence.Message, error) {
+	p := prompt{store: store}
+	p.limit(0)
+	err := p.load(ctx, &TurnRequest{Key: key}, user, "")
+	return p.thread, err
 }

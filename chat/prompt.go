@@ -56,8 +56,9 @@ func (p *prompt) shorten() bool {
 	return false
 }
 
-// load reads the thread, and puts the message or question that the turn answers at the end.
-func (p *prompt) load(ctx context.Context, req *TurnRequest, note string) error {
+// load reads the thread, and puts the message or question that the turn answers at the end. user is the message that the
+// turn has begun with, if any: the thread may have been reset since.
+func (p *prompt) load(ctx context.Context, req *TurnRequest, user persistence.Message, note string) error {
 	thread, err := p.store.Replay(ctx, req.Key, p.history.replayed())
 	if err != nil {
 		return err
@@ -71,13 +72,14 @@ func (p *prompt) load(ctx context.Context, req *TurnRequest, note string) error 
 		thread = append(instructions, thread...)
 	}
 	thread = persistence.WithoutEchoes(thread)
-	switch {
-	case req.Saved:
-		asked, err := p.store.Message(ctx, req.Key, req.MessageID)
-		if err != nil {
+	if req.Saved {
+		if user, err = p.store.Message(ctx, req.Key, req.MessageID); err != nil {
 			return err
 		}
-		thread = append(withoutAnswers(thread, asked.ID), asked)
+	}
+	switch {
+	case user.ID != "":
+		thread = append(withoutAnswers(thread, user.ID), user)
 	case req.Question != "":
 		thread = append(withoutOpenCalls(thread), (&TurnRequest{Text: req.Question}).message(note))
 	}

@@ -46,7 +46,7 @@ type turnEvent struct {
 
 // rounds alternates between asking the model and running its tools, until there is an answer.
 func (t *Turn) rounds() (FinishReason, error) {
-	if err := t.prompt.load(t.ctx, &t.req, t.note); err != nil {
+	if err := t.prompt.load(t.ctx, &t.req, t.user, t.note); err != nil {
 		return FinishError, &llm.Error{Kind: llm.KindUnavailable, Provider: t.prompt.provider, Message: "The conversation could not be read.", Err: err}
 	}
 	defer func() { t.prompt.thread = nil }() // the turn itself is kept for a while
