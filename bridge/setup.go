@@ -105,10 +105,6 @@ func (s *setup) save(ctx context.Context, rec persistence.UpstreamLeg) error {
 		if err := b.RoomForCall(s.ownerCalls, unsaved.callsOf(key.Owner)...); err != nil {
 			return err
 		}
-		// A text turn that is beginning sees this call, or is seen by its follower: both lock the thread.
-		if err := b.Lock(); err != nil {
-			return err
-		}
 		for _, call := range append(ended.calls[:len(ended.calls):len(ended.calls)], s.record) {
 			if err := b.SaveCall(call); err != nil {
 				return err

@@ -63,7 +63,8 @@ func (b *Batch) SaveToolCall(c ToolCall) error {
 // SaveCall is Store.SaveCall.
 func (b *Batch) SaveCall(c CallRecord) error {
 	return b.save("save call", c.ID, func() (int64, error) {
-		// Another call of the thread, which has at most one, may be saved at the same time.
+		// Another call of the thread, which has at most one, may be saved at the same time. A text turn that is
+		// beginning sees this call, or is seen by its follower.
 		if err := b.lock(); err != nil {
 			return 0, err
 		}

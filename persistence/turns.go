@@ -227,10 +227,6 @@ func (b *Batch) LiveCall() (c CallRecord, found bool, err error) {
 	return c, found, err
 }
 
-// Lock locks the thread until the end of the transaction: of two transactions that lock it, the second one sees what the
-// first has begun.
-func (b *Batch) Lock() error { return b.do("lock thread", b.lock) }
-
 // lock locks the thread's row until the end of the transaction. Whoever changes other rows of the thread that another
 // process may change, too, does this first, so that no two wait for each other.
 func (b *Batch) lock() error {
