@@ -197,17 +197,19 @@ func (h *turns) answer(c echo.Context, key persistence.Key, t anyTurn, asked *pe
 	if err != nil {
 		return fmt.Errorf("wait for the answer: %w", err)
 	}
-	if result.Err != nil {
-		return result.Err
-	}
-	answer := turnAnswer{TurnID: result.TurnID, Message: result.Message, UserMessage: asked, FinishReason: result.Finish}
-	if answer.Message.Parts == nil {
+	saved := result.Message.Parts != nil
+	if !saved {
 		if _, err := h.store.Thread(c.Request().Context(), key); err != nil {
 			return orThread(err) // it was deleted meanwhile, or the database is away
 		}
+	}
+	switch {
+	case result.Err != nil:
+		return result.Err
+	case !saved:
 		return errors.New("the answer could not be saved")
 	}
-	return c.JSON(http.StatusOK, answer)
+	return c.JSON(http.StatusOK, turnAnswer{TurnID: result.TurnID, Message: result.Message, UserMessage: asked, FinishReason: result.Finish})
 }
 
 // interrupt stops the thread's turn, including the answer of its live call. It waits until a text

@@ -1,9 +1,9 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -371,21 +371,25 @@ func TestDeletingAThreadEndsItsTurn(t *testing.T) {
 // TestThreadDeletedBeforeItsAnswerIsSaved has another process delete the thread, which does not wait for the turn.
 func TestThreadDeletedBeforeItsAnswerIsSaved(t *testing.T) {
 	t.Parallel()
-	cfg, _ := scriptedChat(held("So", nil))
-	b := setupChat(t, cfg, nil)
-	key := b.thread(t, access.LocalOwner)
-	answered := make(chan *answer)
-	go func() { answered <- b.do(t, "POST", messagesPath(key), `{"content":"hello"}`) }()
-	turn := b.chat.Running(key)
-	for ; turn == nil; turn = b.chat.Running(key) {
-		runtime.Gosched()
+	for what, end := range map[string]scripted{
+		"answered": words("So"),
+		"failed": func(_ context.Context, yield func(llm.Delta, error) bool) {
+			yield(llm.Delta{}, &llm.Error{Kind: llm.KindUnavailable, Message: "away"})
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			var b *bundle
+			var key persistence.Key
+			cfg, _ := scriptedChat(func(ctx context.Context, yield func(llm.Delta, error) bool) {
+				if err := b.db.DeleteThread(ctx, key); err != nil {
+					t.Errorf("DeleteThread() = %v", err)
+				}
+				end(ctx, yield)
+			})
+			b = setupChat(t, cfg, nil)
+			key = b.thread(t, access.LocalOwner)
+			wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"hello"}`), 404, "thread_not_found")
+		})
 	}
-	for range turn.Events(t.Context(), 0) {
-		break // it has begun
-	}
-	if err := b.db.DeleteThread(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
-	turn.Interrupt()
-	wantError(t, <-answered, 404, "thread_not_found")
 }
