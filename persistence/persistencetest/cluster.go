@@ -40,8 +40,9 @@ func startCluster() (*cluster, error) {
 	parent := ""
 	if syncs == "off" && hasRoom(sharedMemory) {
 		parent = sharedMemory // copying a database takes a tenth of the time
+		sweep(parent)
 	}
-	dir, err := os.MkdirTemp(parent, "voicebridge-postgres-")
+	dir, err := os.MkdirTemp(parent, clusterName)
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +54,19 @@ func startCluster() (*cluster, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return c, nil
+}
+
+const clusterName = "voicebridge-postgres-"
+
+// sweep removes what tests that were killed have left in a folder in memory.
+func sweep(parent string) {
+	left, _ := filepath.Glob(filepath.Join(parent, clusterName+"*"))
+	for _, dir := range left {
+		_, stopped := os.Stat(filepath.Join(dir, "data", "postmaster.pid"))
+		if info, err := os.Stat(dir); err == nil && stopped != nil && time.Since(info.ModTime()) > time.Hour {
+			_ = os.RemoveAll(dir) // or the next one does
+		}
+	}
 }
 
 // findPostgres returns the folder of the newest server. Debian keeps it outside of PATH.
