@@ -271,6 +271,10 @@ const probe = `window.probe ??= (() => {
     return channel;
   };
   const all = (id) => [...document.querySelectorAll('[data-testid="' + id + '"]')];
+  const loudest = {}; // of each meter: a slow test may look at it when all is silent again
+  new MutationObserver((changes) => changes.forEach(({ target: { dataset: { testid, level } } }) => {
+    loudest[testid] = Math.max(loudest[testid] ?? 0, Number(level));
+  })).observe(document, { subtree: true, attributeFilter: ['data-level'] });
   const messages = () => all('message').map((m) => ({
     role: m.dataset.role, source: m.dataset.source, status: m.dataset.status,
     draft: m.dataset.draft === 'true', text: m.innerText,
@@ -291,6 +295,7 @@ const probe = `window.probe ??= (() => {
     },
     state: () => all('call-state')[0]?.dataset.state ?? 'none',
     level: (side) => Number(all('meter-' + side)[0]?.dataset.level ?? 0),
+    loudest: (side) => loudest['meter-' + side] ?? 0,
     notice: (code, words) => all('notice').some((n) => n.dataset.code === code && n.innerText.includes(words)),
     async heard() {
       const heard = { packets: 0, energy: 0 };

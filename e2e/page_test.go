@@ -62,9 +62,9 @@ func TestPage(t *testing.T) {
 
 	p.click(t, "talk")
 	p.untilLive(t)
-	p.until(t, "the meter of the microphone", "probe.level('you') > 0.05")
+	p.until(t, "the meter of the microphone", "probe.loudest('you') > 0.05")
 	p.heardOnce(t, heardWords)
-	p.until(t, "the meter of the answer", "probe.level('assistant') > 0.05")
+	p.until(t, "the meter of the answer", "probe.loudest('assistant') > 0.05")
 	p.until(t, "audio that was heard", "probe.heard().then((h) => h.packets > 20 && h.energy > 0)")
 	p.until(t, "an audio element that plays", "(({ paused, currentTime }) => !paused && currentTime > 0)(probe.all('remote-audio')[0])")
 	p.untilMessage(t, "assistant voice completed", greeting)
