@@ -194,6 +194,12 @@ func (p *tab) finish(t *testing.T) {
 		return
 	}
 	keep(t, "events.json", events)
+	shown, err := chromedp.Run(ctx, chromedp.Evaluate[json.RawMessage]("window.probe?.gist()", chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Logf("the tab does not say what it shows: %v", err)
+		return
+	}
+	t.Logf("the page shows %s", shown)
 	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		t.Logf("the tab gives no picture: %v", err)
@@ -282,8 +288,9 @@ const probe = `window.probe ??= (() => {
   return {
     events, states, all, messages,
     has: (type) => events.some(({ way, event }) => way === 'in' && event.type === type),
-    message: (want, words) => messages().some((m) => !m.draft && m.text.includes(words) &&
-      (m.role + ' ' + m.source + ' ' + m.status).startsWith(want)),
+    message: (want, words) => all('message').some((m) => m.dataset.draft !== 'true' &&
+      (m.dataset.role + ' ' + m.dataset.source + ' ' + m.dataset.status).startsWith(want) &&
+      m.innerText.includes(words)), // last, because the browser lays out the page for it
     silent() { // nothing is playing or queued for playing
       const open = new Set();
       for (const { event: { type, response_id: id } } of events) {
@@ -297,6 +304,13 @@ const probe = `window.probe ??= (() => {
     level: (side) => Number(all('meter-' + side)[0]?.dataset.level ?? 0),
     loudest: (side) => loudest['meter-' + side] ?? 0,
     notice: (code, words) => all('notice').some((n) => n.dataset.code === code && n.innerText.includes(words)),
+    gist: async () => ({
+      state: all('call-state')[0]?.dataset.state, connections: states, loudest,
+      notices: all('notice').map((n) => n.innerText), messages: messages().slice(-4),
+      sound: [...(await window.voicebridge?.pc?.getStats() ?? new Map()).values()].filter(({ kind }) => kind === 'audio')
+        .map(({ type, packetsSent, packetsReceived, totalAudioEnergy }) => ({ type, packetsSent, packetsReceived, totalAudioEnergy })),
+      events: events.slice(-8).map(({ at, way, event }) => at + ' ' + way + ' ' + event.type),
+    }),
     async heard() {
       const heard = { packets: 0, energy: 0 };
       for (const stat of (await voicebridge.pc?.getStats() ?? new Map()).values()) {
@@ -340,7 +354,7 @@ func (p *tab) until(t *testing.T, what, expression string) {
 				return failed(thrown);
 			}
 			if (performance.now() > end) return done(false);
-			setTimeout(look, 20);
+			setTimeout(look, 50);
 		};
 		void look();
 	})`, patience.Milliseconds(), expression))

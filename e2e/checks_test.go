@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,19 +137,21 @@ func (r *rig) nothingOpen(t *testing.T, thread string) {
 	}
 }
 
-var metricPattern = regexp.MustCompile(`(?m)^([a-z_]+(?:\{[^}]*\})?) ([0-9.e+]+)$`)
-
 // metrics reads the process's metrics, by name and labels.
 func (r *rig) metrics() map[string]float64 {
 	r.t.Helper()
 	body := r.do(r.t, http.MethodGet, "/metrics", "", "").body
 	out := map[string]float64{}
-	for _, m := range metricPattern.FindAllStringSubmatch(body, -1) {
-		value, err := strconv.ParseFloat(m[2], 64)
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		space := strings.LastIndexByte(line, ' ') // values of labels may have spaces, too
+		value, err := strconv.ParseFloat(strings.TrimSpace(line[space+1:]), 64)
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		out[m[1]] = value
+		out[line[:space]] = value
 	}
 	return out
 }

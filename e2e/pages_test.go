@@ -1,8 +1,8 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,12 +22,12 @@ func serveWith(t *testing.T, database string, cfg simulator.Config, more ...stri
 }
 
 // written returns records as text, one per line.
-func written(records []simulator.Record) []byte {
-	var b bytes.Buffer
+func written(records []simulator.Record) string {
+	var b strings.Builder
 	for _, r := range records {
 		fmt.Fprintf(&b, "%s %s %s\n", r.At.Format("15:04:05.000"), r.Refused, r.Event.Raw)
 	}
-	return b.Bytes()
+	return b.String()
 }
 
 // untilEnded waits until that many calls have ended and are saved, and checks that nothing

@@ -270,7 +270,7 @@ func (p *program) goroutineDump() string {
 
 // unpooled sends requests that leave no connection behind, which would count as a
 // goroutine of the process.
-var unpooled = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+var unpooled = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, Timeout: patience}
 
 // exchange sends a request and returns the status and the body.
 func exchange(t *testing.T, method, url, body string) (int, string) {

@@ -138,7 +138,10 @@ func (r *rig) simulate(cfg simulator.Config) string {
 		}
 		var sessions bytes.Buffer
 		for _, s := range r.sim.Sessions() {
-			fmt.Fprintf(&sessions, "%s received:\n%s%s sent:\n%s", s.ID(), written(s.Received()), s.ID(), written(s.Sent()))
+			received, sent := written(s.Received()), written(s.Sent())
+			fmt.Fprintf(&sessions, "%s received:\n%s%s sent:\n%s", s.ID(), received, s.ID(), sent)
+			r.t.Logf("session %s got %d packets of audio, played %d and ended by %v; what it received and sent ends:\n%s\n%s",
+				s.ID(), s.AudioPackets(), s.PacketsPlayed(), s.Err(), gist(received), gist(sent))
 		}
 		keep(r.t, "sessions.txt", sessions.Bytes())
 	})
