@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 	"go.yaml.in/yaml/v3"
@@ -15,8 +16,8 @@ import (
 //go:embed openapi.yaml
 var openAPISource []byte
 
-// openAPIDocument returns the description as JSON.
-func openAPIDocument() ([]byte, error) {
+// openAPIDocument returns the description as JSON, which is made when somebody asks for it.
+var openAPIDocument = sync.OnceValues(func() ([]byte, error) {
 	var doc map[string]any
 	if err := yaml.Unmarshal(openAPISource, &doc); err != nil {
 		return nil, fmt.Errorf("read openapi.yaml: %w", err)
@@ -26,14 +27,18 @@ func openAPIDocument() ([]byte, error) {
 		return nil, fmt.Errorf("encode openapi.yaml: %w", err)
 	}
 	return out, nil
-}
+})
 
 // description serves the API description.
-type description struct{ json []byte }
+type description struct{}
 
-func (h *description) routes(r router) { r.GET("/openapi.json", h.serve) }
+func (h description) routes(r router) { r.GET("/openapi.json", h.serve) }
 
-func (h *description) serve(c echo.Context) error {
+func (description) serve(c echo.Context) error {
+	doc, err := openAPIDocument()
+	if err != nil {
+		return err
+	}
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
-	return c.JSONBlob(http.StatusOK, h.json)
+	return c.JSONBlob(http.StatusOK, doc)
 }

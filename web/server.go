@@ -149,9 +149,8 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	auth, errAuth := access.New(cfg.Auth, limits.Guesses, cfg.Store, now)
 	origins, errOrigins := access.NewOrigins(cfg.AllowedOrigins, cfg.Loopback)
 	files, errPage := newPage(cfg.Page)
-	spec, errSpec := openAPIDocument()
 	open := socket.NewSet()
-	if err := errors.Join(errAuth, errOrigins, errPage, errSpec, cfg.Metrics.watch(cfg.Calls, cfg.Chat, open, cfg.Store)); err != nil {
+	if err := errors.Join(errAuth, errOrigins, errPage, cfg.Metrics.watch(cfg.Calls, cfg.Chat, open, cfg.Store)); err != nil {
 		return nil, fmt.Errorf("set up web: %w", err)
 	}
 	live := &liveCall{cfg.Calls, cfg.Store}
@@ -195,7 +194,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&models{cfg.Upstream, cfg.TextModels},
 		&usage{cfg.Store, now},
 		&health{cfg.Store, cfg.Metrics, &s.closing, cfg.Logger},
-		&description{spec},
+		description{},
 		&pageFiles{files},
 	} {
 		h.routes(r)
