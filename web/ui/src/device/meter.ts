@@ -18,7 +18,7 @@ export function levelOf(rms: number): number {
 export function meterOf(context: AudioContext, stream: MediaStream): Meter {
   const source = context.createMediaStreamSource(stream);
   const analyser = context.createAnalyser();
-  analyser.fftSize = 1024;
+  analyser.fftSize = 2048; // most of what is heard between two looks
   source.connect(analyser);
   const samples = new Float32Array(analyser.fftSize);
   return {
