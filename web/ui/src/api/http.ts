@@ -42,8 +42,8 @@ export async function reachable(): Promise<boolean> {
 /** Ends a request that the page makes unasked, and makes again, when it hangs on a network that is lost. */
 export const patience = (): AbortSignal => AbortSignal.timeout(15_000);
 
-/** Ends any other request that hangs. It is longer than the server waits for its database. */
-export const longPatience = (): AbortSignal => AbortSignal.timeout(60_000);
+/** Ends any other request that hangs. It is longer than the server waits for its database, and than a slow network takes for that many bytes. */
+export const longPatience = (bytes = 0): AbortSignal => AbortSignal.timeout(60_000 + Math.ceil(bytes / 20));
 
 /** The address of a WebSocket of this server. */
 export function socketUrlOf(path: string): URL {
@@ -84,6 +84,7 @@ export async function openSession(token: string): Promise<boolean> {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify({ token }),
+    signal: longPatience(),
   });
   if (response.ok) return true;
   if (response.status === 401) return false;
@@ -92,7 +93,7 @@ export async function openSession(token: string): Promise<boolean> {
 
 /** Ends the page's session. */
 export async function closeSession(): Promise<void> {
-  await send('api/session', { method: 'DELETE' });
+  await send('api/session', { method: 'DELETE', signal: longPatience() });
 }
 
 function attempt(path: string | URL, init: RequestInit): Promise<Response> {

@@ -42,7 +42,7 @@ export async function renameThread(id: string, title: string): Promise<Thread> {
 
 /** Deletes a thread, even while the page is being left. */
 export async function deleteThread(id: string): Promise<void> {
-  await send(path(id), { method: 'DELETE', keepalive: true });
+  await send(path(id), { method: 'DELETE', keepalive: true, signal: longPatience() });
 }
 
 /** One page of messages after a sequence number; next is null at the end. */
@@ -100,8 +100,9 @@ const saved = new WeakMap<Blob, { thread: string; id: string }>();
 export async function uploadImage(thread: string, image: Blob): Promise<string> {
   const known = saved.get(image);
   if (known?.thread === thread) return known.id;
-  const response = await send(`${path(thread)}/images`, { method: 'POST', headers: { 'Content-Type': image.type }, body: image });
-  const id = asText(asObject(parseJson(await bodyOf(response))).image_id);
+  const signal = longPatience(image.size);
+  const response = await send(`${path(thread)}/images`, { method: 'POST', headers: { 'Content-Type': image.type }, body: image, signal });
+  const id = asText(asObject(parseJson(await bodyOf(response, signal))).image_id);
   saved.set(image, { thread, id });
   return id;
 }

@@ -14,7 +14,7 @@ import { declared, type PageDoor } from './clienttools';
 import { Line } from './line';
 import { callUrl, isCallActive } from './peer';
 import { forget, recall, remember, waitingMs, type Remembered } from './remembered';
-import { sessionUpdate } from './sessionupdate';
+import { sessionUpdate, speedOf, unknownSpeed } from './sessionupdate';
 import { Sound } from './sound.svelte';
 import { answered, ended, idleCall, reduce, stopping, type CallState } from './state';
 import { summaryOf, type CallSummary } from './summary';
@@ -215,11 +215,12 @@ export class Call {
   }
 
   #opened(): void {
+    // A continued call was ready before, and may be answering.
+    const continued = this.state.callId !== '' && this.state.phase === 'connecting';
     this.#tools = new ToolRuns(this.page, (event) => this.#line?.send(event));
-    this.#told = defaultSettings;
+    this.#told = continued ? { ...defaultSettings, speed: unknownSpeed } : defaultSettings;
     this.#tell(declared());
-    // A continued call was ready before.
-    if (this.state.callId !== '' && this.state.phase === 'connecting') this.#live({ ...this.state, phase: 'live' });
+    if (continued) this.#live({ ...this.state, phase: 'live' });
   }
 
   #live(state: CallState): void {
@@ -237,8 +238,10 @@ export class Call {
     this.state = after;
     if (before.phase !== 'live' && after.phase === 'live') this.#live(after);
     if (before.playing !== after.playing) this.sound.speaks(after.playing);
-    if (before.response !== null && after.response === null) this.#tell(null);
     const type = asText(event.type);
+    // Another device may have chosen the speed of a continued call.
+    if (type === 'session.updated' && this.#told.speed === unknownSpeed) this.#told = { ...this.#told, speed: speedOf(event) };
+    if (type === 'response.done' || (before.response !== null && after.response === null)) this.#tell(null);
     if (type === 'bridge.message') {
       const message = readMessage(event.message);
       if (message) this.hooks.onMessage(after.threadId, message);
@@ -257,7 +260,8 @@ export class Call {
   /** Sends the call what it does not know of the settings. */
   #tell(tools: object[] | null): void {
     // The speed can change between answers only.
-    const now = this.state.response === null ? this.settings.current : { ...this.settings.current, speed: this.#told.speed };
+    const between = this.state.response === null && this.#told.speed !== unknownSpeed;
+    const now = between ? this.settings.current : { ...this.settings.current, speed: this.#told.speed };
     const update = sessionUpdate(now, this.#told, this.state.turns ?? this.hooks.turns(), tools);
     if (update && this.#line?.send(update)) this.#told = now;
   }

@@ -1,3 +1,4 @@
+import { longPatience } from '../api/http';
 import { listThreads, type Thread } from '../api/threads';
 
 const pauseMs = 200;
@@ -41,7 +42,7 @@ export class Search {
   async #run(query: string): Promise<void> {
     const abort = (this.#abort = new AbortController());
     try {
-      const { threads, next } = await listThreads({ query, signal: abort.signal });
+      const { threads, next } = await listThreads({ query, signal: AbortSignal.any([abort.signal, longPatience()]) });
       if (!abort.signal.aborted) [this.found, this.next] = [threads, next];
     } catch (thrown) {
       if (!abort.signal.aborted) this.onFailure(thrown);

@@ -1,0 +1,54 @@
+// @vitest-environment jsdom
+import { afterEach, expect, it, vi } from 'vitest';
+import { Call } from '../src/call/call.svelte';
+import { Settings } from '../src/device/settings.svelte';
+
+afterEach(() => vi.unstubAllGlobals());
+
+it('a call that is continued gets the speed of this device, but not during an answer', async () => {
+  type Event = { type: string; session?: { audio?: { output?: { speed?: number } } } };
+  const sent: Event[] = [];
+  const channel = { readyState: 'open', send: (event: string) => sent.push(JSON.parse(event) as Event), close: () => undefined, onopen: () => undefined, onmessage: (_: { data: string }) => undefined };
+  const stream = { getAudioTracks: () => [], getTracks: () => [], clone: () => stream };
+  const quiet = { connect: () => undefined, disconnect: () => undefined };
+  vi.stubGlobal('isSecureContext', true);
+  vi.stubGlobal('navigator', { mediaDevices: { getUserMedia: async () => stream } });
+  vi.stubGlobal('AudioContext', class {
+    resume = async () => undefined;
+    close = async () => undefined;
+    createMediaStreamSource = () => quiet;
+    createAnalyser = () => quiet;
+  });
+  vi.stubGlobal('RTCPeerConnection', class {
+    iceGatheringState = 'complete';
+    localDescription = { sdp: 'v=0' };
+    createDataChannel = () => channel;
+    createOffer = setLocal;
+    setLocalDescription = setLocal;
+    setRemoteDescription = setLocal;
+    close = () => undefined;
+  });
+  vi.stubGlobal('fetch', async () => new Response('v=0'));
+  const settings = new Settings();
+  settings.set({ awake: false });
+  const nothing = () => undefined;
+  const call = new Call(settings, { setTheme: nothing }, {
+    iceServers: async () => [], turns: () => null, titleOf: () => '', onPlaced: nothing, onMessage: nothing, onStep: nothing, onStart: nothing, onEnded: nothing,
+    onInfo: nothing, onProblem: nothing, onFailure: (thrown) => { throw thrown; },
+  });
+  const hear = (event: object) => channel.onmessage({ data: JSON.stringify(event) });
+  const speeds = () => sent.splice(0).map(({ session }) => session?.audio?.output?.speed);
+
+  await call.join('t', 'c');
+  channel.onopen();
+  expect([call.state.phase, speeds()]).toEqual(['live', [undefined]]); // its tools
+  hear({ type: 'response.done' });
+  hear({ type: 'session.updated', session: { audio: { output: { speed: 1.25 } } } });
+  expect(speeds()).toEqual([]);
+  hear({ type: 'response.done' });
+  hear({ type: 'response.done' });
+  expect(speeds()).toEqual([1]);
+  call.hangup();
+});
+
+async function setLocal(): Promise<void> {}
