@@ -34,7 +34,7 @@ func (c *Coordinator) Follow(ctx context.Context, key persistence.Key) (*Followe
 	if err != nil {
 		return nil, fmt.Errorf("follow turn: %w", err)
 	}
-	return &Followed{store: c.cfg.Store, key: key, id: turn.ID, message: m.ID}, nil
+	return &Followed{store: c.cfg.Store, key: key, id: turn.ID, message: m.ID, ending: c.ending}, nil
 }
 
 // maxAnswers is how many answers to one message are considered.
@@ -65,7 +65,7 @@ func (c *Coordinator) Answer(ctx context.Context, key persistence.Key, asked per
 	if t := c.Running(key); t != nil && t.events.message() == answer.ID && (!t.Ended() || t.result.Message.Parts != nil) {
 		return t, nil, nil
 	}
-	found := &Followed{store: c.cfg.Store, key: key, message: answer.ID}
+	found := &Followed{store: c.cfg.Store, key: key, message: answer.ID, ending: c.ending}
 	if turn, err := c.cfg.Store.RunningTurn(ctx, key); err == nil && answer.Metadata.Status == persistence.StatusInProgress {
 		found.id = turn.ID
 	}
@@ -78,7 +78,8 @@ type Followed struct {
 	store   *persistence.Store
 	key     persistence.Key
 	id      string
-	message string // the id of the assistant's
+	message string          // the id of the assistant's
+	ending  context.Context //nolint:containedctx // of the coordinator: done when this process stops
 }
 
 // ID is the turn's id.
@@ -86,9 +87,13 @@ func (f *Followed) ID() string { return f.id }
 
 // Events yields the events of the turn, like [Turn.Events], but always from the beginning: deltas
 // may be merged here, so the events have other numbers than in their own process. While the database is unavailable,
-// they wait for it, as the turn does. The error is that of ctx, or the store's.
+// they wait for it, as the turn does. The error is that of ctx, the store's, or ErrClosed: a process that stops does not
+// wait for the turns of others.
 func (f *Followed) Events(ctx context.Context, _ int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(f.ending, func() { cancel(ErrClosed) })()
 		next, left := 0, false
 		mirror := newMirror(f.id, f.message, func(e Event) {
 			e.Index = next
@@ -101,6 +106,9 @@ func (f *Followed) Events(ctx context.Context, _ int) iter.Seq2[Event, error] {
 			case <-time.After(awayPause):
 			case <-ctx.Done():
 			}
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
 		}
 		if err != nil && !left {
 			yield(Event{}, fmt.Errorf("follow turn: %w", err))

@@ -407,6 +407,30 @@ func TestFollowTheDead(t *testing.T) {
 	p.wait(turn)
 }
 
+// TestFollowerStops: a process that stops does not wait for the turns of others.
+func TestFollowerStops(t *testing.T) {
+	t.Parallel()
+	g := newGate()
+	provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, _ func(llm.Delta, error) bool) { g.pass(ctx) }}
+	p := startPair(t, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	turn := p.turn(chat.TurnRequest{Text: "Go"})
+	<-g.reached
+	f, err := p.there.Follow(p.within(), p.key)
+	if err != nil {
+		t.Fatalf("Follow() = %v", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := p.there.Run(ctx); err != nil {
+		t.Errorf("Run() = %v", err)
+	}
+	if _, err := f.Wait(p.within()); !errors.Is(err, chat.ErrClosed) {
+		t.Errorf("Wait() = %v, want ErrClosed", err)
+	}
+	turn.Interrupt()
+	p.wait(turn)
+}
+
 // Requests of another process are checked, and change no turn of another owner.
 func TestHostileCommands(t *testing.T) {
 	t.Parallel()
