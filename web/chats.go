@@ -49,7 +49,7 @@ func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instruc
 		if len(decided) == 0 {
 			return problem.BadRequest("invalid_value", "messages", "The last message must be from the user, or hold answers to approvals.")
 		}
-		return h.decide(c, key, last.ID, decided)
+		return h.decide(c, key, last, decided)
 	}
 	var text string
 	var images []chat.Image
@@ -172,11 +172,12 @@ func (h *chats) askedBefore(ctx context.Context, key persistence.Key, body *useC
 	return asked, false, chat.ErrNoMessage
 }
 
-// decide takes the decisions on approvals in an answer, and resumes its stream, which ended at the questions.
-func (h *chats) decide(c echo.Context, key persistence.Key, messageID string, decided []chat.Decision) error {
+// decide takes the decisions on approvals in the client's last message, an answer, and resumes its stream, which ended
+// at the questions.
+func (h *chats) decide(c echo.Context, key persistence.Key, last *uiMessage, decided []chat.Decision) error {
 	ctx := c.Request().Context()
 	notAsked := &chat.CallError{CallID: decided[len(decided)-1].ToolCallID, Err: chat.ErrNotAsked}
-	t, stop, err := h.running(ctx, key, messageID) // first, because a decision may end it
+	t, stop, err := h.running(ctx, key, last.ID) // first, because a decision may end it
 	if errors.Is(err, chat.ErrIdle) {
 		return notAsked
 	}
@@ -196,7 +197,7 @@ func (h *chats) decide(c echo.Context, key persistence.Key, messageID string, de
 	if len(answered) == 0 {
 		return notAsked
 	}
-	err = h.streams.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, streamForm{inStates: true, after: answered})
+	err = h.streams.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, streamForm{inStates: true, answered: answered, open: last.open()})
 	if ctx.Err() != nil {
 		stop()
 	}

@@ -119,28 +119,8 @@ func (h *streams) intoCall(c echo.Context, answer intoCallAnswer) {
 
 // streamForm says in which form a turn is streamed.
 type streamForm struct {
-	inStates bool            // approvals are states of a tool's part, at which the stream ends
-	after    map[string]bool // calls for which everything up to the approval was already sent
-}
-
-// rest removes from a turn's events what was sent before the approvals of some calls, except the
-// beginning of the message.
-func rest(events iter.Seq2[chat.Event, error], after map[string]bool) iter.Seq2[chat.Event, error] {
-	return func(yield func(chat.Event, error) bool) {
-		left := len(after)
-		for e, err := range events {
-			sent := left > 0
-			if e.Type == chat.EventToolApproval && after[e.Call.ID] {
-				left--
-			}
-			if sent && err == nil && e.Type != chat.EventStart && e.Type != chat.EventFinish && !answers(e, after) {
-				continue
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
+	inStates       bool            // approvals are states of a tool's part, at which the stream ends
+	answered, open map[string]bool // for [uistream.Writer.GoOn]
 }
 
 // anyTurn is a turn of this process or of another one.
@@ -174,15 +154,11 @@ func (h *streams) stream(c echo.Context, key persistence.Key, after int64, turn 
 	if form.inStates {
 		w.AskInStates()
 	}
-	err = w.Follow(rest(t.Events(ctx, int(after)+1), form.after), cancel)
+	w.GoOn(form.answered, form.open)
+	err = w.Follow(t.Events(ctx, int(after)+1), cancel)
 	if err != nil && w.Begun() {
 		h.log.Debug("stream ended early", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
 		return nil
 	}
 	return err
-}
-
-// answers reports whether an event is the outcome of the approval of one of the calls.
-func answers(e chat.Event, calls map[string]bool) bool {
-	return (e.Type == chat.EventToolDecided || e.Type == chat.EventToolOutput) && calls[e.Call.ID]
 }

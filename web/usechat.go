@@ -68,6 +68,17 @@ func (m *uiMessage) decisions(by string) []chat.Decision {
 	return all
 }
 
+// open returns the calls in an assistant message that have no result there.
+func (m *uiMessage) open() map[string]bool {
+	calls := map[string]bool{}
+	for _, p := range m.Parts {
+		if p.ToolCallID != "" && !strings.HasPrefix(p.State, "output-") {
+			calls[p.ToolCallID] = true
+		}
+	}
+	return calls
+}
+
 // sdkAsksInStates reads ?sdk=N, the AI SDK's major version: from 6 on, approvals are states of a
 // tool's part. Earlier versions fail on them.
 func sdkAsksInStates(c echo.Context) (bool, error) {

@@ -54,16 +54,34 @@ var null = json.RawMessage("null")
 type translator struct {
 	// explain puts a failure into words for the client.
 	explain func(error) string
-	// inStates means that approvals are states of a tool's part, asked that the user is being asked
-	// in this way and the stream is about to end.
-	inStates, asked bool
-	// unasked are the calls about which the user will be asked, and denied those that the user has
-	// refused, in a stream that asks in states.
-	unasked, denied map[string]bool
+	// inStates means that approvals are states of a tool's part, at which the stream ends.
+	inStates bool
+	// unasked are the calls about which the user will be asked, asked those about which the user is being asked, and
+	// denied those that the user has refused, in a stream that asks in states.
+	unasked, asked, denied map[string]bool
+	// answered are the calls whose questions the client has just answered, and open those that have no result there. It
+	// has everything else up to the last of these questions; left is how many of them are still to come.
+	answered, open map[string]bool
+	left           int
 }
 
 // chunksOf returns the chunks of an event, none if it is not for this client.
 func (t *translator) chunksOf(e chat.Event) []Chunk {
+	sent := t.left > 0
+	if e.Type == chat.EventToolApproval && t.answered[e.Call.ID] {
+		t.left--
+	}
+	chunks := t.translate(e)
+	if e.Call != nil && t.open[e.Call.ID] {
+		sent = e.Type == chat.EventToolInput || e.Type == chat.EventToolApproval
+	}
+	if sent && e.Type != chat.EventStart && e.Type != chat.EventFinish {
+		return nil
+	}
+	return chunks
+}
+
+func (t *translator) translate(e chat.Event) []Chunk {
 	switch e.Type {
 	case chat.EventStart:
 		return []Chunk{{Type: "start", MessageID: e.MessageID}}
@@ -80,7 +98,9 @@ func (t *translator) chunksOf(e chat.Event) []Chunk {
 		return []Chunk{{Type: "tool-input-available", ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Dynamic: e.Call.Dynamic}}
 	case chat.EventToolApproval:
 		if t.inStates {
-			t.asked = true
+			if !t.answered[e.Call.ID] {
+				t.asked[e.Call.ID] = true
+			}
 			delete(t.unasked, e.Call.ID)
 			return []Chunk{{Type: "tool-approval-request", ApprovalID: e.Call.Nonce, ToolCallID: e.Call.ID}}
 		}
@@ -88,7 +108,7 @@ func (t *translator) chunksOf(e chat.Event) []Chunk {
 		return []Chunk{{Type: "data-tool-approval", ID: e.Call.ID, Data: d, Transient: true}}
 	case chat.EventToolDecided:
 		if t.inStates {
-			t.asked = false // somebody has answered meanwhile
+			delete(t.asked, e.Call.ID) // somebody has answered meanwhile
 			if !e.Call.Approved && e.Call.Reason == "" {
 				t.denied[e.Call.ID] = true
 			}

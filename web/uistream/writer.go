@@ -49,7 +49,13 @@ const askWait = 250 * time.Millisecond
 // AskInStates makes the stream ask for approvals as the AI SDK does from version 6 on: a state of the
 // tool's part asks, and then the stream ends. The client sends the answer with its next request.
 func (w *Writer) AskInStates() {
-	w.inStates, w.unasked, w.denied = true, map[string]bool{}, map[string]bool{}
+	w.inStates, w.unasked, w.asked, w.denied = true, map[string]bool{}, map[string]bool{}, map[string]bool{}
+}
+
+// GoOn makes the stream go on where it ended at questions: answered are the calls whose questions the client has just
+// answered, and open those that have no result there.
+func (w *Writer) GoOn(answered, open map[string]bool) {
+	w.answered, w.open, w.left = answered, open, len(answered)
 }
 
 // New returns a writer for the events of a turn; explain puts a failure into words for the client.
@@ -99,13 +105,13 @@ func (w *Writer) Follow(events iter.Seq2[chat.Event, error], stop func()) error 
 				err = w.event(n.event)
 			}
 		case <-tick.C:
-			if w.asked && len(w.unasked) == 0 {
+			if len(w.asked) > 0 && len(w.unasked) == 0 {
 				return w.endAsking()
 			}
 			err = w.flush([]byte(": keep-alive\n\n"))
 		}
 		tick.Reset(w.timing.KeepAlive)
-		if w.asked {
+		if len(w.asked) > 0 {
 			tick.Reset(askWait)
 		}
 		if err != nil {

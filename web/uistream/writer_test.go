@@ -1,6 +1,7 @@
 package uistream_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http/httptest"
@@ -45,4 +46,83 @@ func TestAllQuestions(t *testing.T) {
 			t.Errorf("the stream is\n%s", got)
 		}
 	})
+}
+
+// TestGoOn: after the answers to some questions, a client gets the results that it does not have, and nothing twice. At
+// the questions that are left, the stream ends again.
+func TestGoOn(t *testing.T) {
+	t.Parallel()
+	event := func(kind chat.EventType, id string) chat.Event {
+		e := chat.Event{Type: kind, Call: &chat.EventCall{ID: id, Name: "add", Input: json.RawMessage("{}"), Output: json.RawMessage(`"` + id + `"`)}}
+		e.Call.Asks, e.Call.Approved = kind == chat.EventToolInput, kind == chat.EventToolDecided
+		return e
+	}
+	input, question, decided, output := chat.EventToolInput, chat.EventToolApproval, chat.EventToolDecided, chat.EventToolOutput
+	for name, c := range map[string]struct {
+		events         []chat.Event
+		answered, open []string
+		want           string
+	}{
+		"all answers": {
+			[]chat.Event{event(input, "c1"), event(question, "c1"), event(decided, "c1"), event(output, "c1"), {Type: chat.EventFinish, Result: &chat.Result{}}},
+			[]string{"c1"}, []string{"c1"}, "start c1 finish",
+		},
+		"one of two answers": {
+			[]chat.Event{event(input, "c1"), event(input, "c2"), event(question, "c1"), event(question, "c2"), event(decided, "c1"), event(output, "c1")},
+			[]string{"c1"}, []string{"c1", "c2"}, "start c1 finish-step finish",
+		},
+		"the second of two answers": {
+			[]chat.Event{event(input, "c1"), event(input, "c2"), event(question, "c1"), event(question, "c2"), event(decided, "c2"), event(output, "c2")},
+			[]string{"c2"}, []string{"c1", "c2"}, "start c2 finish-step finish",
+		},
+		"a result before the question, in the order of the message": {
+			[]chat.Event{event(input, "c1"), event(input, "c2"), event(output, "c1"), event(question, "c2"), event(decided, "c2"), event(output, "c2"), {Type: chat.EventFinish, Result: &chat.Result{}}},
+			[]string{"c2"}, []string{"c1", "c2"}, "start c1 c2 finish",
+		},
+		"a result that the client has": {
+			[]chat.Event{event(input, "c1"), event(input, "c2"), event(output, "c1"), event(question, "c2"), event(decided, "c2"), event(output, "c2"), {Type: chat.EventFinish, Result: &chat.Result{}}},
+			[]string{"c2"}, []string{"c2"}, "start c2 finish",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+				events := func(yield func(chat.Event, error) bool) {
+					for _, e := range append([]chat.Event{{Type: chat.EventStart}}, c.events...) {
+						if !yield(e, nil) {
+							return
+						}
+					}
+					if c.events[len(c.events)-1].Type != chat.EventFinish {
+						<-ctx.Done() // the turn waits for its questions
+					}
+				}
+				set := func(ids []string) map[string]bool {
+					all := map[string]bool{}
+					for _, id := range ids {
+						all[id] = true
+					}
+					return all
+				}
+				out := httptest.NewRecorder()
+				w := uistream.New(out, uistream.Timing{KeepAlive: 10 * time.Second, Write: time.Second}, "", func(err error) string { return err.Error() })
+				w.AskInStates()
+				w.GoOn(set(c.answered), set(c.open))
+				if err := w.Follow(events, stop); err != nil {
+					t.Errorf("Follow() = %v", err)
+				}
+				var got []string
+				for line := range strings.Lines(out.Body.String()) {
+					var chunk uistream.Chunk
+					if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &chunk) == nil {
+						got = append(got, cmp.Or(chunk.ToolCallID, chunk.Type))
+					}
+				}
+				if text := strings.Join(got, " "); text != c.want {
+					t.Errorf("the stream is %s, want %s", text, c.want)
+				}
+			})
+		})
+	}
 }
