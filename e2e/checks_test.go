@@ -137,12 +137,15 @@ func (r *rig) nothingOpen(t *testing.T, thread string) {
 	}
 }
 
-// metrics reads the process's metrics, by name and labels.
+// metrics reads the process's metrics, by name and labels; there are none for somebody who has not signed in.
 func (r *rig) metrics() map[string]float64 {
 	r.t.Helper()
-	body := r.do(r.t, http.MethodGet, "/metrics", "", "").body
 	out := map[string]float64{}
-	for line := range strings.Lines(body) {
+	res := r.do(r.t, http.MethodGet, "/metrics", "", "")
+	if res.status != http.StatusOK {
+		return out
+	}
+	for line := range strings.Lines(res.body) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
