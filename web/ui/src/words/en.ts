@@ -52,7 +52,7 @@ const upstreamErrors: Record<string, string> = {
   inference_rate_limit_exceeded: busyService,
   server_error: 'The voice service had a problem. Try again.',
   session_expired: 'The voice service ended the call at its maximum duration. Everything is saved; call again to continue.',
-  approval_not_pending: 'Your answer came too late: the question was answered before, or its time was over.',
+  approval_not_pending: 'Your answer came too late: the question had already been answered, or its time was up.',
   call_ended: 'The call ended before that could be said. It is saved in the conversation.',
   event_not_allowed: 'The server did not allow what the page requested.',
 };
@@ -73,7 +73,7 @@ export const en = {
   ended: (reason: string) => `The call ended (${reason}).`,
   micFailed: (name: string) => `The microphone could not be opened (${name}).`,
   micChanged: (name: string) => `The microphone was disconnected. “${name}” is used now.`,
-  micLost: 'The microphone was disconnected. Connect it again, or another one.',
+  micLost: 'The microphone was disconnected. Reconnect it, or connect another one.',
   serviceProblem: (what: string) => `The voice service reported a problem: ${what.replace(/\.$/, '') || 'unknown'}.`,
   serviceRefused: (code: string, message: string) =>
     `The voice service refused the call${code ? ` (${code})` : ''}${message ? `: ${message}` : '.'}`,
@@ -90,10 +90,10 @@ export const en = {
     unreachable: 'The server cannot be reached. Check the network, then try again.',
     error: (status: number) => `The server returned an error (${status}).`,
     byCode: {
-      budget_exceeded: 'Today’s budget of this server is used up, so calls can start again tomorrow. Whoever runs the server can raise it.',
-      too_many_calls: 'As many calls are live as this server allows. End one, or try again later.',
-      too_many_threads: 'You have as many conversations as this server allows. Delete some, then try again.',
-      too_many_turns: 'As many answers are in progress as this server allows. Wait for one to finish, then try again.',
+      budget_exceeded: 'Today’s budget of this server is used up. Calls can start again tomorrow, and whoever runs the server can raise the budget.',
+      too_many_calls: 'This server allows no more calls at the same time. End one, or try again later.',
+      too_many_threads: 'This server allows you no more conversations. Delete some, then try again.',
+      too_many_turns: 'This server allows no more answers at the same time. Wait for one to finish, then try again.',
       storage_unavailable: 'The server cannot reach its database. Try again in a moment.',
       message_not_found: 'This was said before the context was reset, so the assistant cannot answer it again.',
     } as Record<string, string>,
@@ -175,7 +175,7 @@ export const en = {
   retry: 'Try again',
   newVersion: 'The server has been updated. Reload the page to get the new version.',
   reload: 'Reload',
-  simulator: 'No OpenAI key is set, so a built-in simulator answers. It notices that you speak, but not what you say.',
+  simulator: 'No OpenAI key is set, so a built-in simulator answers. It notices when you speak, but does not understand what you say.',
   storage: {
     delayed: 'The server cannot save right now. The call continues; what is said is kept and will be saved later.',
     recovered: 'Everything is saved again.',
@@ -237,7 +237,7 @@ export const en = {
     volume: 'Volume',
     awake: 'Keep the screen on during a call',
     shortcuts: 'Shortcuts during a call',
-    shortcutsNote: 'm and the space bar mute the microphone, or the space bar is held to talk.',
+    shortcutsNote: 'The m key and the space bar mute the microphone. With “Hold to talk”, holding the space bar opens it.',
   },
   transcript: {
     label: 'Transcript',
@@ -412,8 +412,8 @@ export const en = {
     notConnected: 'Not connected',
     toolsOf: (n: number) => `${n} ${n === 1 ? 'tool' : 'tools'}`,
     held: {
-      'as-it-was': 'It changed after its server was first seen. The assistant gets it as it was, and each use asks. The operator can accept the change.',
-      'not-offered': 'Its server did not have it when it was first seen, so the assistant is not given it. The operator can accept it.',
+      'as-it-was': 'It has changed since its server was first seen. The assistant still gets the old version, and you are asked before each use. The operator can accept the change.',
+      'not-offered': 'It was added after its server was first seen, so the assistant does not get it. The operator can accept it.',
     },
     checks: 'Is everything ready?',
     secure: 'This page is secure, so the browser can allow the microphone.',
