@@ -52,7 +52,7 @@ export async function listMessages(id: string, after: number, limit = 200): Prom
   return { messages, next: asNumber(raw.next_after) ?? null };
 }
 
-const keys = new Keys();
+const keys = new Keys('voicebridge-unsure');
 const keyed = (...text: unknown[]) => JSON.stringify(text);
 
 /** Whether a text may have arrived although it could not be sent. */

@@ -3,6 +3,7 @@ import { ApiError, closeSession } from '../api/http';
 import { getConfig, type Config } from '../api/server';
 import { interrupt, isUnsure, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
 import { PlainError } from '../base/errors';
+import { tabStorage } from '../base/storage';
 import { Call } from '../call/call.svelte';
 import { Settings } from '../device/settings.svelte';
 import { ConnectionWatch } from '../link/connection.svelte';
@@ -235,6 +236,7 @@ export class App {
     await this.threads.removeNow();
     if (!(await this.#try(closeSession))) return;
     this.drafts.forget();
+    tabStorage()?.clear();
     location.hash = '';
     location.reload();
   }
@@ -324,14 +326,6 @@ export class App {
         })
       : null;
     this.open = open;
-  }
-}
-
-function tabStorage(): Storage | undefined {
-  try {
-    return sessionStorage;
-  } catch {
-    return undefined; // it may be forbidden
   }
 }
 

@@ -6,6 +6,8 @@ import type { SocketEvent } from '../link/socket';
 import { t } from '../words/language.svelte';
 import { emptyQueue, isFull, isWaiting, reduceQueue, withList, type Queue } from './queue';
 
+const keys = new Keys('voicebridge-unsure-queued');
+
 /** The queue of an open thread, kept up to date by the thread's socket. */
 export class ThreadQueue {
   state = $state.raw<Queue>(emptyQueue);
@@ -13,7 +15,6 @@ export class ThreadQueue {
   waiting = $derived(isWaiting(this.state));
 
   #reading = false;
-  #keys = new Keys();
 
   constructor(
     readonly thread: string,
@@ -30,13 +31,13 @@ export class ThreadQueue {
 
   /** Whether a text may have been added although that failed. */
   isUnsure(text: string, images: string[]): boolean {
-    return this.#keys.isUnsure(JSON.stringify([text, images]));
+    return keys.isUnsure(JSON.stringify([this.thread, text, images]));
   }
 
   /** Adds a text at the end; throws if the server does not accept it. */
   async add(text: string, images: string[] = []): Promise<void> {
     try {
-      await this.#keys.use(JSON.stringify([text, images]), (key) => api.addToQueue(this.thread, text, key, images));
+      await keys.use(JSON.stringify([this.thread, text, images]), (key) => api.addToQueue(this.thread, text, key, images));
     } finally {
       this.#again();
     }
