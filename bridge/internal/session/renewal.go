@@ -308,7 +308,8 @@ func (s *State) switchOver() {
 	if !r.lostAt.IsZero() {
 		gap, counter = s.now.Sub(r.lostAt), CountRenewedLost
 	}
-	s.notify(renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: r.speechLost || gap > heldSpeech && !s.away})
+	// That a connection is lost shows only seconds later: what was said in them was sent, too.
+	s.notify(renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: r.speechLost || !s.away && (gap > heldSpeech || r.reason == EndUpstreamLost)})
 	s.do(Count{counter})
 	*r = renewal{losses: r.losses, gen: r.gen}
 	s.schedule()
