@@ -130,7 +130,7 @@ func (w *Writer) endAsking() error {
 
 // broken tells a client that is still there why its stream ends early, and returns the error.
 func (w *Writer) broken(err error) error {
-	if w.begun && errors.Is(err, chat.ErrReplayGone) {
+	if w.begun && (errors.Is(err, chat.ErrReplayGone) || errors.Is(err, chat.ErrClosed)) {
 		text := w.explain(err)
 		return errors.Join(err, w.Write("", Chunk{Type: "error", ErrorText: &text}))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -46,6 +47,19 @@ func TestAllQuestions(t *testing.T) {
 			t.Errorf("the stream is\n%s", got)
 		}
 	})
+}
+
+// TestClosing: a client learns why the stream of a turn that goes on elsewhere ends.
+func TestClosing(t *testing.T) {
+	t.Parallel()
+	out := httptest.NewRecorder()
+	w := uistream.New(out, uistream.DefaultTiming(), "", func(err error) string { return err.Error() })
+	err := w.Follow(func(yield func(chat.Event, error) bool) {
+		_ = yield(chat.Event{Type: chat.EventStart}, nil) && yield(chat.Event{}, chat.ErrClosed)
+	}, func() {})
+	if got := out.Body.String(); !errors.Is(err, chat.ErrClosed) || !strings.Contains(got, `{"type":"error","errorText":"the server is shutting down"}`) {
+		t.Errorf("Follow() = %v, the stream is\n%s", err, got)
+	}
 }
 
 // TestGoOn: after the answers to some questions, a client gets the results that it does not have, and nothing twice. At
