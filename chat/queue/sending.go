@@ -91,7 +91,8 @@ func (s *sending) ended(ctx context.Context, turn *chat.Turn) {
 	s.q.turns(s.job.key, true)
 	result, _ := turn.Wait(ctx) // ctx never ends
 	s.q.turns(s.job.key, false)
-	if s.back != nil {
+	// An end that waits for the database may be saved this very moment. Then the next scan finds the message.
+	if saved := result.Message.Parts != nil; saved && s.back != nil {
 		s.announceBack(ctx, *s.back)
 	}
 	if result.Status == persistence.StatusCompleted {
