@@ -78,7 +78,7 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 	limits.Logger = cmp.Or(limits.Logger, t.cfg.Logger)
 	t.tools = &tools{
 		ctx: t.ctx, key: t.req.Key, provider: name, registry: registry, router: toolkit.NewRouter(registry, limits),
-		approve: t.cfg.ApproveTools, left: left, decided: t.decided, draft: t.draft, keeper: t.keeper, side: &t.side,
+		approve: t.cfg.ApproveTools, left: left, decided: t.decided, draft: t.draft, keeper: t.keeper, side: &t.side, taken: map[string]bool{},
 	}
 	t.steps = &steps{
 		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts, first: t.cfg.FirstByte,

@@ -31,13 +31,16 @@ type tools struct {
 	side     *sync.WaitGroup
 
 	all []*call
+	// taken are the ids of these calls, and of those in the conversation before: some models count from 0 in each answer.
+	taken map[string]bool
 }
 
 // invoke puts a call into the message. last means that it will not be run, since the turn has used up its rounds.
 func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
-	if asked.ID == "" || len(asked.ID) > persistence.MaxIDBytes || t.has(asked.ID) {
+	if asked.ID == "" || len(asked.ID) > persistence.MaxIDBytes || t.taken[asked.ID] {
 		asked.ID = hashID(persistence.NewID())
 	}
+	t.taken[asked.ID] = true
 	c := &call{Invocation: t.registry.Invoke(persistence.NewID(), toolkit.Call{
 		ID: asked.ID, Name: cutRunes(asked.Name, 200), Arguments: cmp.Or(asked.Arguments, "{}"), Owner: t.key.Owner, ThreadID: t.key.Thread,
 	}, min(4*toolkit.MaxKeptArguments, max(maxOutputs-t.draft.outputs, 1)), time.Now())}
@@ -54,10 +57,6 @@ func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
 		t.keeper.questions.ask(c)
 	}
 	return c
-}
-
-func (t *tools) has(id string) bool {
-	return slices.ContainsFunc(t.all, func(c *call) bool { return c.Call.ID == id })
 }
 
 // record saves the call in the table of tool calls.

@@ -67,6 +67,24 @@ assistant completed: | "again"`)
 	})
 }
 
+// TestCallIDsOfEarlierTurns: a model that counts its calls from 0 in each answer does not see two with the same id.
+func TestCallIDsOfEarlierTurns(t *testing.T) {
+	t.Parallel()
+	provider := deltas(calls("call_0", "echo", `{"n":1}`), says("One."), calls("call_0", "echo", `{"n":2}`), says("Two."))
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true})
+	b.say("First")
+	b.say("Second")
+	ids := map[string]int{}
+	for _, m := range provider.seen()[3].Messages {
+		for _, c := range m.ToolCalls {
+			ids[c.ID]++
+		}
+	}
+	if len(ids) != 2 || ids["call_0"] != 1 {
+		t.Errorf("the model sees the calls %v", ids)
+	}
+}
+
 func TestToolRounds(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(

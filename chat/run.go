@@ -51,6 +51,11 @@ func (t *Turn) rounds() (FinishReason, error) {
 	}
 	defer func() { t.prompt.thread = nil }() // the turn itself is kept for a while
 	before := t.prompt.messages(t.ctx, t.req.Key)
+	for _, m := range before {
+		for _, c := range m.ToolCalls {
+			t.tools.taken[c.ID] = true
+		}
+	}
 	var since []llm.Message // the steps of this turn
 	for round := 0; ; round++ {
 		last := round >= t.cfg.MaxToolRounds
