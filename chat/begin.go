@@ -24,9 +24,6 @@ func (t *Turn) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.findReplaced(ctx); err != nil {
-		return err
-	}
 	saved, err := savedImages(ctx, t.cfg.Store, t.req.Key, t.req.ImageIDs)
 	if err != nil {
 		return err
@@ -206,12 +203,24 @@ func (t *Turn) openSaved(b *persistence.Batch) error {
 	return err
 }
 
-// discardReplaced leaves out of later requests what this turn replaces.
+// discardReplaced leaves out of later requests what this turn replaces: the earlier answers to the message, or all that
+// was said since the user's way back. What an operator has instructed stays. It looks when the turn has its thread, for
+// the turn before may have ended at another process a moment ago, or with it.
 func (t *Turn) discardReplaced(b *persistence.Batch) error {
-	for _, id := range t.replaced {
-		m, err := b.Message(id)
-		if err != nil {
-			return err
+	if t.req.Back == "" && (!t.req.Saved || !t.req.Replace) {
+		return nil
+	}
+	thread, err := b.Replay(maxReplay)
+	if err != nil {
+		return err
+	}
+	replaced := answersTo(thread, t.req.MessageID)
+	if t.req.Back != "" {
+		replaced = since(thread, t.req.Back)
+	}
+	for _, m := range replaced {
+		if m.Role == persistence.RoleSystem || m.ID == t.req.MessageID || m.IsDiscarded() {
+			continue
 		}
 		if err := t.settle(b, &m); err != nil {
 			return err
@@ -234,26 +243,4 @@ func (t *Turn) settle(b *persistence.Batch, m *persistence.Message) error {
 		t.settled = append(t.settled, id)
 	}
 	return err
-}
-
-// findReplaced finds the earlier answers to the message, or all that was said since the user's way back. What an
-// operator has instructed stays.
-func (t *Turn) findReplaced(ctx context.Context) error {
-	if t.req.Back == "" && (!t.req.Saved || !t.req.Replace) {
-		return nil
-	}
-	thread, err := t.cfg.Store.Replay(ctx, t.req.Key, maxReplay)
-	if err != nil {
-		return err
-	}
-	replaced := answersTo(thread, t.req.MessageID)
-	if t.req.Back != "" {
-		replaced = since(thread, t.req.Back)
-	}
-	for _, m := range replaced {
-		if m.Role != persistence.RoleSystem && m.ID != t.req.MessageID && !m.IsDiscarded() {
-			t.replaced = append(t.replaced, m.ID)
-		}
-	}
-	return nil
 }

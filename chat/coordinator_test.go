@@ -67,6 +67,23 @@ assistant completed: | "again"`)
 	})
 }
 
+// TestReplaceTheAnswerOfTheDead: an answer whose process died is replaced by the next one although it was in progress
+// until then.
+func TestReplaceTheAnswerOfTheDead(t *testing.T) {
+	t.Parallel()
+	provider := deltas(says("Again."))
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	half := persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusInProgress}
+	b.write(
+		persistence.Message{ID: "m1", Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("Go")}},
+		persistence.Message{ID: "m2", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("I was")}, Metadata: half},
+	)
+	b.wait(b.turn(chat.TurnRequest{Saved: true, Replace: true, MessageID: "m1"}))
+	if m := b.messages()[1]; !m.IsDiscarded() || m.Metadata.Status != persistence.StatusInterrupted {
+		t.Errorf("the first answer is %+v", m)
+	}
+}
+
 // TestCallIDsOfEarlierTurns: a model that counts its calls from 0 in each answer does not see two with the same id.
 func TestCallIDsOfEarlierTurns(t *testing.T) {
 	t.Parallel()

@@ -40,17 +40,15 @@ type Turn struct {
 
 	// The rest belongs to run.
 
-	ended  time.Time
-	side   sync.WaitGroup // goroutines that run starts
-	draft  *draft
-	keeper *keeper
-	steps  *steps
-	tools  *tools
-	prompt *prompt
-	note   string // the context of this turn
-	// replaced are the ids of earlier messages that this turn replaces.
-	replaced []string
-	settled  []string // ids of queued messages
+	ended   time.Time
+	side    sync.WaitGroup // goroutines that run starts
+	draft   *draft
+	keeper  *keeper
+	steps   *steps
+	tools   *tools
+	prompt  *prompt
+	note    string   // the context of this turn
+	settled []string // ids of queued messages
 }
 
 // ID is the turn's id.

@@ -174,6 +174,23 @@ func (b *Batch) Message(id string) (m Message, err error) {
 	return m, err
 }
 
+// Replay is Store.Replay for a thread that the batch has locked.
+func (b *Batch) Replay(n int) (messages []Message, err error) {
+	err = b.do("replay messages", func() error {
+		if n < 0 || n > MaxReplay {
+			return Invalid("number %d: 0 to %d", n, MaxReplay)
+		}
+		rows, err := b.q.ListReplay(b.ctx, pgdb.ListReplayParams{ThreadID: b.key.Thread, Owner: b.key.Owner, MaxRows: int64(n)})
+		for _, row := range slices.Backward(rows) {
+			m, invalid := messageFromRow(row)
+			err = errors.Join(err, invalid)
+			messages = append(messages, m)
+		}
+		return err
+	})
+	return messages, err
+}
+
 // ToolCall reads the latest record of a call by the id that the model gave it, and locks the thread
 // as Message does. A missing call is not an error: found is false.
 func (b *Batch) ToolCall(toolCallID string) (c ToolCall, found bool, err error) {
