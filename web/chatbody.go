@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -42,12 +41,12 @@ func readChatBody(c echo.Context, dst any) error {
 // messages. Those before it take no memory, however large they are: a client goes on sending a message
 // that was refused. Only what is returned has to be checked.
 func shortened(body io.Reader) ([]byte, error) {
-	s, r := shortener{}, bufio.NewReaderSize(body, 32<<10)
+	s, buf := shortener{}, make([]byte, 32<<10)
 	for {
-		b, err := r.ReadByte()
+		n, err := body.Read(buf)
+		s.take(buf[:n])
 		switch {
 		case err == nil:
-			s.take(b)
 		case !errors.Is(err, io.EOF):
 			return nil, input.BodyError(err)
 		case s.large:
@@ -70,14 +69,43 @@ type shortener struct {
 	element int  // where the current element of the list begins in out; 0 outside of the list
 }
 
-// take takes the next byte.
-func (s *shortener) take(b byte) {
-	if s.text {
-		s.text = s.escaped || b != '"'
-		s.escaped = b == '\\' && !s.escaped
-		s.keep(b)
-		return
+// take takes the next bytes.
+func (s *shortener) take(p []byte) {
+	for len(p) > 0 {
+		n := 1
+		if s.text {
+			n = s.within(p)
+			s.keep(p[:n])
+		} else {
+			s.outside(p[0])
+		}
+		p = p[n:]
 	}
+}
+
+// within returns how many of the next bytes, the first of which is within a string, end at a quote that may
+// end it. Strings are nearly all of a conversation with images.
+func (s *shortener) within(p []byte) int {
+	i := bytes.IndexByte(p, '"')
+	before := p
+	if i >= 0 {
+		before = p[:i]
+	}
+	slashes := len(before) - len(bytes.TrimRight(before, `\`))
+	escaped := slashes%2 == 1
+	if slashes == len(before) { // the first byte may be escaped
+		escaped = escaped != s.escaped
+	}
+	if i < 0 {
+		s.escaped = escaped
+		return len(p)
+	}
+	s.text, s.escaped = escaped, false
+	return i + 1
+}
+
+// outside takes the next byte outside of a string.
+func (s *shortener) outside(b byte) {
 	switch b {
 	case '"':
 		s.text = true
@@ -103,19 +131,19 @@ func (s *shortener) take(b byte) {
 			return
 		}
 	}
-	s.keep(b)
+	s.keep([]byte{b})
 	if b == '[' && s.depth == 2 && s.named {
 		s.element = len(s.out)
 	}
 }
 
-// keep copies a byte.
-func (s *shortener) keep(b byte) {
+// keep copies bytes.
+func (s *shortener) keep(p []byte) {
 	room := maxChatMessage
 	if s.element == 0 {
 		room += input.MaxBody // for the rest of the object
 	}
-	if s.large = s.large || len(s.out)-s.element >= room; !s.large {
-		s.out = append(s.out, b)
+	if s.large = s.large || len(s.out)-s.element+len(p) > room; !s.large {
+		s.out = append(s.out, p...)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"voicebridge/web/access"
 	"voicebridge/web/problem"
@@ -25,12 +26,15 @@ func TestShortened(t *testing.T) {
 		`{"messages":"a","z":[1,2]}`:               `{"messages":"a","z":[1,2]}`,
 		`{"messages":{"a":[1,2]}}`:                 `{"messages":{"a":[1,2]}}`,
 		`{"messages":[1,2],"messages":[3,4]}`:      `{"messages":[2],"messages":[4]}`,
+		`{"messages":["\\",1],"a\\\"\\":["\"",2]}`: `{"messages":[1],"a\\\"\\":["\"",2]}`,
 		`["messages",[1,2]]`:                       `["messages",[1,2]]`,
 		`}}],:"`:                                   `}}],:"`,
 		``:                                         ``,
 	} {
-		if got, err := shortened(strings.NewReader(in)); err != nil || string(got) != want {
-			t.Errorf("%s: got %s, %v, want %s", in, got, err, want)
+		for _, arrives := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in)), iotest.HalfReader(strings.NewReader(in))} {
+			if got, err := shortened(arrives); err != nil || string(got) != want {
+				t.Errorf("%s: got %s, %v, want %s", in, got, err, want)
+			}
 		}
 	}
 }

@@ -47,11 +47,11 @@ func TestExport(t *testing.T) {
 func TestExportIsNotRead(t *testing.T) {
 	t.Parallel()
 	// The quarter of it that is left when the client is given up must do on a busy machine.
-	b := setup(t, func(c *Config) { c.ShutdownTimeout = 20 * time.Second })
+	b := setup(t, func(c *Config) { c.ShutdownTimeout = 40 * time.Second })
 	key := b.thread(t, access.LocalOwner)
 	output := json.RawMessage(`"` + strings.Repeat("word ", 60_000) + `"`) // a tool's: text would be indexed
 	err := b.db.Batch(t.Context(), key, func(w *persistence.Batch) error {
-		for range 40 {
+		for range 15 {
 			m := persistence.Message{
 				Role:     persistence.RoleAssistant,
 				Parts:    []persistence.Part{{Type: "dynamic-tool", ToolName: "t", ToolCallID: "c", State: persistence.ToolOutputAvailable, Input: json.RawMessage("{}"), Output: output}},
@@ -72,6 +72,9 @@ func TestExportIsNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+	if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil { // the rest must not fit into buffers
+		t.Fatal(err)
+	}
 	if _, err := fmt.Fprintf(conn, "GET /api/threads/%s/export HTTP/1.1\r\nHost: %s\r\n\r\n", key.Thread, address); err != nil {
 		t.Fatal(err)
 	}
