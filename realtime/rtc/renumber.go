@@ -67,7 +67,6 @@ func newer(a, b uint16) bool { return a != b && a-b < 1<<15 }
 type splice struct {
 	sequence renumber
 	ssrc     uint32 // SSRC of the source
-	started  bool
 	shift    uint32 // added to timestamps
 	lastTime uint32 // timestamp of the newest packet sent
 	lastAt   time.Time
@@ -78,7 +77,7 @@ type splice struct {
 // does.
 func (s *splice) next(ssrc uint32, sequence uint16, timestamp uint32, now time.Time) (uint16, uint32, bool) {
 	switch {
-	case !s.started:
+	case !s.sequence.started:
 		// It begins at 1: a remote that misses the last packets before the numbers wrap can decrypt nothing that follows
 		// (RFC 3711, 3.3.1), and the numbers of a source that has gone on for long are anywhere.
 		s.sequence = renumber{started: true, spliced: true, newSource: true}
@@ -94,9 +93,8 @@ func (s *splice) next(ssrc uint32, sequence uint16, timestamp uint32, now time.T
 		return 0, 0, false
 	}
 	stamp := timestamp + s.shift
-	if !s.started || newer(out, before) {
+	if newer(out, before) {
 		s.lastTime, s.lastAt = stamp, now
 	}
-	s.started = true
 	return out, stamp, true
 }
