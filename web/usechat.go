@@ -68,12 +68,12 @@ func (m *uiMessage) decisions(by string) []chat.Decision {
 	return all
 }
 
-// open returns the calls in an assistant message that have no result there.
+// open says of the calls in an assistant message whether they have no result there.
 func (m *uiMessage) open() map[string]bool {
 	calls := map[string]bool{}
 	for _, p := range m.Parts {
-		if p.ToolCallID != "" && !strings.HasPrefix(p.State, "output-") {
-			calls[p.ToolCallID] = true
+		if p.ToolCallID != "" {
+			calls[p.ToolCallID] = !strings.HasPrefix(p.State, "output-")
 		}
 	}
 	return calls

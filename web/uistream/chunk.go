@@ -59,8 +59,9 @@ type translator struct {
 	// unasked are the calls about which the user will be asked, asked those about which the user is being asked, and
 	// denied those that the user has refused, in a stream that asks in states.
 	unasked, asked, denied map[string]bool
-	// answered are the calls whose questions the client has just answered, and open those that have no result there. It
-	// has everything else up to the last of these questions; left is how many of them are still to come.
+	// answered are the calls whose questions the client has just answered. It has everything else up to the last of these
+	// questions; left is how many of them are still to come. open holds the calls that the client has, and whether they
+	// have no result there.
 	answered, open map[string]bool
 	left           int
 }
@@ -72,8 +73,10 @@ func (t *translator) chunksOf(e chat.Event) []Chunk {
 		t.left--
 	}
 	chunks := t.translate(e)
-	if e.Call != nil && t.open[e.Call.ID] {
-		sent = e.Type == chat.EventToolInput || e.Type == chat.EventToolApproval
+	if e.Call != nil {
+		if open, known := t.open[e.Call.ID]; known {
+			sent = !open || e.Type == chat.EventToolInput || e.Type == chat.EventToolApproval
+		}
 	}
 	if sent && e.Type != chat.EventStart && e.Type != chat.EventFinish {
 		return nil

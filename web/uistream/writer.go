@@ -53,7 +53,7 @@ func (w *Writer) AskInStates() {
 }
 
 // GoOn makes the stream go on where it ended at questions: answered are the calls whose questions the client has just
-// answered, and open those that have no result there.
+// answered, and open says of all calls that it has whether they have no result there.
 func (w *Writer) GoOn(answered, open map[string]bool) {
 	w.answered, w.open, w.left = answered, open, len(answered)
 }

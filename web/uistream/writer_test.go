@@ -73,29 +73,34 @@ func TestGoOn(t *testing.T) {
 	}
 	input, question, decided, output := chat.EventToolInput, chat.EventToolApproval, chat.EventToolDecided, chat.EventToolOutput
 	for name, c := range map[string]struct {
-		events         []chat.Event
-		answered, open []string
-		want           string
+		events   []chat.Event
+		answered string
+		open     map[string]bool
+		want     string
 	}{
 		"all answers": {
 			[]chat.Event{event(input, "c1"), event(question, "c1"), event(decided, "c1"), event(output, "c1"), {Type: chat.EventFinish, Result: &chat.Result{}}},
-			[]string{"c1"}, []string{"c1"}, "start c1 finish",
+			"c1", map[string]bool{"c1": true}, "start c1 finish",
 		},
 		"one of two answers": {
 			[]chat.Event{event(input, "c1"), event(input, "c2"), event(question, "c1"), event(question, "c2"), event(decided, "c1"), event(output, "c1")},
-			[]string{"c1"}, []string{"c1", "c2"}, "start c1 finish-step finish",
+			"c1", map[string]bool{"c1": true, "c2": true}, "start c1 finish-step finish",
 		},
 		"the second of two answers": {
 			[]chat.Event{event(input, "c1"), event(input, "c2"), event(question, "c1"), event(question, "c2"), event(decided, "c2"), event(output, "c2")},
-			[]string{"c2"}, []string{"c1", "c2"}, "start c2 finish-step finish",
+			"c2", map[string]bool{"c1": true, "c2": true}, "start c2 finish-step finish",
 		},
 		"a result before the question, in the order of the message": {
 			[]chat.Event{event(input, "c1"), event(input, "c2"), event(output, "c1"), event(question, "c2"), event(decided, "c2"), event(output, "c2"), {Type: chat.EventFinish, Result: &chat.Result{}}},
-			[]string{"c2"}, []string{"c1", "c2"}, "start c1 c2 finish",
+			"c2", map[string]bool{"c1": true, "c2": true}, "start c1 c2 finish",
+		},
+		"a question whose result the client has": {
+			[]chat.Event{event(input, "c1"), event(input, "c2"), event(question, "c2"), event(question, "c1"), event(decided, "c1"), event(output, "c1"), event(decided, "c2"), event(output, "c2"), {Type: chat.EventFinish, Result: &chat.Result{}}},
+			"c2", map[string]bool{"c1": false, "c2": true}, "start c2 finish",
 		},
 		"a result that the client has": {
 			[]chat.Event{event(input, "c1"), event(input, "c2"), event(output, "c1"), event(question, "c2"), event(decided, "c2"), event(output, "c2"), {Type: chat.EventFinish, Result: &chat.Result{}}},
-			[]string{"c2"}, []string{"c2"}, "start c2 finish",
+			"c2", map[string]bool{"c1": false, "c2": true}, "start c2 finish",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,17 +117,10 @@ func TestGoOn(t *testing.T) {
 						<-ctx.Done() // the turn waits for its questions
 					}
 				}
-				set := func(ids []string) map[string]bool {
-					all := map[string]bool{}
-					for _, id := range ids {
-						all[id] = true
-					}
-					return all
-				}
 				out := httptest.NewRecorder()
 				w := uistream.New(out, uistream.Timing{KeepAlive: 10 * time.Second, Write: time.Second}, "", func(err error) string { return err.Error() })
 				w.AskInStates()
-				w.GoOn(set(c.answered), set(c.open))
+				w.GoOn(map[string]bool{c.answered: true}, c.open)
 				if err := w.Follow(events, stop); err != nil {
 					t.Errorf("Follow() = %v", err)
 				}
