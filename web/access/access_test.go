@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -160,6 +161,42 @@ func TestKeysOverHTTP(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKeysOfAnEndpointThatHangs has keys that are stale, and an endpoint that does not answer: one token waits for it, and
+// not each.
+func TestKeysOfAnEndpointThatHangs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first := true
+		set, err := newKeySet("https://keys.example", &http.Client{Transport: roundTrip(func(r *http.Request) *http.Response {
+			body := `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"x","alg":"EdDSA","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`
+			if !first {
+				<-r.Context().Done()
+				body = ""
+			}
+			first = false
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}
+		})}, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waited := func() time.Duration {
+			began := time.Now()
+			if _, err := set.key(t.Context(), &jwt.Token{Header: map[string]any{"kid": "x", "alg": "EdDSA"}, Method: jwt.SigningMethodEdDSA}); err != nil {
+				t.Error(err)
+			}
+			return time.Since(began)
+		}
+		waited()
+		time.Sleep(keysStale + time.Second)
+		for i, want := range []time.Duration{keysTimeout, 0, 0} {
+			if got := waited(); got != want {
+				t.Errorf("token %d waited %v, want %v", i, got, want)
+			}
+		}
+		time.Sleep(2 * keysTimeout) // for the last fetch
+	})
 }
 
 type roundTrip func(*http.Request) *http.Response

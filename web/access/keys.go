@@ -32,7 +32,7 @@ var (
 
 const (
 	keysRefresh  = time.Hour        // keys are refreshed after this
-	keysStale    = 2 * time.Hour    // and tokens wait for a refresh after this, so that a removed key does not live on
+	keysStale    = 2 * time.Hour    // and tokens wait for a refresh if none was tried for this, so that a removed key does not live on
 	keysRetry    = 10 * time.Second // how often to fetch on average at most, whatever keys tokens name,
 	keysBurst    = 5                // and how often at once: keys may change right after a fetch
 	keysTimeout  = 10 * time.Second
@@ -49,11 +49,11 @@ type keySet struct {
 	storage jwkset.Storage
 	choose  keyfunc.Keyfunc
 	fetches singleflight.Group
+	limit   *rate.Limiter
 
 	mu      sync.Mutex
-	limit   *rate.Limiter
 	fetched time.Time // the last success
-	tried   time.Time
+	tried   time.Time // the end of the last try
 }
 
 func newKeySet(url string, client *http.Client, now func() time.Time) (*keySet, error) {
@@ -112,28 +112,23 @@ func (k *keySet) find(ctx context.Context, t *jwt.Token) (any, error) {
 func (k *keySet) due(missing bool) (fetch, wait bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	age := k.now().Sub(k.fetched)
-	return missing || age > keysRefresh, missing || age > keysStale
-}
-
-// mayFetch counts a fetch, unless there were too many.
-func (k *keySet) mayFetch() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	now := k.now()
-	if !k.limit.AllowN(now, 1) {
-		return false
-	}
-	k.tried = now
-	return true
+	return missing || now.Sub(k.fetched) > keysRefresh, missing || now.Sub(k.tried) > keysStale
 }
 
 // fetch fetches the keys, unless it was done too often. It is not cancelled with the request that started it, because
 // others wait for it.
-func (k *keySet) fetch() error {
-	if !k.mayFetch() {
+func (k *keySet) fetch() (err error) {
+	if !k.limit.AllowN(k.now(), 1) {
 		return nil
 	}
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.tried = k.now(); err == nil {
+			k.fetched = k.tried
+		}
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), keysTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)
@@ -159,9 +154,6 @@ func (k *keySet) fetch() error {
 	if err := k.storage.KeyReplaceAll(ctx, keys); err != nil {
 		return fmt.Errorf("keep keys: %w", err)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.fetched = k.tried
 	return nil
 }
 
