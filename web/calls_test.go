@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -327,7 +328,7 @@ func TestHangUp(t *testing.T) {
 }
 
 // TestLocationBelowAPath makes things behind proxies that serve the server below a path.
-func TestLocationBelowAPath(t *testing.T) {
+func TestBelowAPath(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) {
 		tokens(c)
@@ -353,6 +354,11 @@ func TestLocationBelowAPath(t *testing.T) {
 			if got := r.Header.Get("Location"); !strings.HasPrefix(got, c.want+made.at) {
 				t.Errorf("%s: Location of %s is %q", name, made.target, got)
 			}
+		}
+		r := b.do(t, "POST", "/api/session", `{"token":"alice-token-of-tests"}`, from(c.from), header("X-Forwarded-Prefix", c.prefix))
+		wantStatus(t, r, http.StatusOK)
+		if got := cookieOf(t, r).Path; got != cmp.Or(c.want, "/") {
+			t.Errorf("%s: the cookie is for %q", name, got)
 		}
 	}
 }

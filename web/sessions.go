@@ -1,7 +1,9 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -17,6 +19,8 @@ type pageSessions struct {
 	limits *access.Allowances
 	now    func() time.Time
 	events securityLog
+	// proxies are Config.TrustedProxies.
+	proxies []netip.Prefix
 }
 
 func (h *pageSessions) routes(r router) {
@@ -50,7 +54,7 @@ func (h *pageSessions) signIn(c echo.Context) error {
 		return err
 	}
 	h.events.note(c, "signed in", owner)
-	c.SetCookie(newSessionCookie(c.Request(), value, int(expires.Sub(h.now()).Seconds())))
+	c.SetCookie(h.cookie(c.Request(), value, int(expires.Sub(h.now()).Seconds())))
 	return c.JSON(http.StatusOK, map[string]any{"owner": owner, "expires_at": expires.UTC().Truncate(time.Second)})
 }
 
@@ -68,13 +72,15 @@ func (h *pageSessions) signOut(c echo.Context) error {
 	if owner != "" {
 		h.events.note(c, "signed out", owner, "everywhere", everywhere)
 	}
-	c.SetCookie(newSessionCookie(c.Request(), "", -1))
+	c.SetCookie(h.cookie(c.Request(), "", -1))
 	return c.NoContent(http.StatusNoContent)
 }
 
-func newSessionCookie(r *http.Request, value string, maxAge int) *http.Cookie {
+// cookie makes a session cookie. Below a path it is sent to no other program of the host, whose cookie may have the same
+// name.
+func (h *pageSessions) cookie(r *http.Request, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
-		Name: access.SessionCookie, Value: value, Path: "/", MaxAge: maxAge,
+		Name: access.SessionCookie, Value: value, Path: cmp.Or(access.Prefix(r, h.proxies), "/"), MaxAge: maxAge,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: overTLS(r),
 	}
 }
