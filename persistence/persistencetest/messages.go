@@ -101,7 +101,7 @@ func (s suite) hostileMessages(t *testing.T) {
 		"escapes":       {`\u0000 \ud800 "\`, `\u0000 \ud800 "\`},
 		"HTML":          {"<script>&\u2028", "<script>&\u2028"},
 		"control":       {"\x01\x1f\x7f\r\n\t", "\x01\x1f\x7f\r\n\t"},
-		"1 MB":          {strings.Repeat("ü", 1<<19), strings.Repeat("ü", 1<<19)},
+		"256 KB":        {strings.Repeat("ü", 1<<17), strings.Repeat("ü", 1<<17)},
 	} {
 		saved := b.append(t, text(persistence.RoleUser, c.text))
 		got, err := b.store.Message(t.Context(), b.key, saved.ID)
@@ -178,9 +178,9 @@ func (s suite) refusedMessages(t *testing.T) {
 		change(&m)
 		_, err := b.store.AppendMessage(t.Context(), b.key, m)
 		wantErr(t, "AppendMessage() with bad "+name, err, persistence.ErrInvalid)
-		_, err = b.store.InsertMessage(t.Context(), b.key, m, "")
-		wantErr(t, "InsertMessage() with bad "+name, err, persistence.ErrInvalid)
 	}
+	_, err := b.store.InsertMessage(t.Context(), b.key, text("tool", "x"), "") // it checks the same
+	wantErr(t, "InsertMessage() with a bad role", err, persistence.ErrInvalid)
 	for _, id := range []string{"a\x00", "\xff", strings.Repeat("x", persistence.MaxIDBytes+1)} {
 		m := text(persistence.RoleUser, "x")
 		m.ID = id

@@ -279,7 +279,7 @@ func (s suite) watchOwnerSlowly(t *testing.T) {
 		owner := persistence.Key{Owner: name}
 		watch := b.store.WatchOwner(name)
 		for range c.events {
-			b.store.Publish(t.Context(), owner, persistence.Event{Type: "draft", Data: fmt.Appendf(nil, "%q", strings.Repeat("x", c.bytes))})
+			b.store.Publish(t.Context(), owner, persistence.Event{Type: "draft", Data: json.RawMessage(`"` + strings.Repeat("x", c.bytes) + `"`)})
 		}
 		came, end := 0, error(nil)
 		for e, err := range watch.Events(within(t)) {
