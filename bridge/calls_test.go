@@ -12,6 +12,7 @@ import (
 	"voicebridge/bridge/internal/task"
 	"voicebridge/bridge/internal/writer/writertest"
 	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 )
 
 // bareCalls returns Calls without the parts that make calls. ends gets the reason of each
@@ -116,23 +117,46 @@ func TestSaveEnd(t *testing.T) {
 	}
 }
 
-// TestTextInAFailedSetUp has somebody say something in a call that fails at the last moment: nobody waits for the text to
-// be saved.
-func TestTextInAFailedSetUp(t *testing.T) {
+// TestTextInACallThatEnds has somebody say something in a call that ends before the text is acknowledged. Without the text
+// in the thread there was no call to say it in; a text that waited for the database was said.
+func TestTextInACallThatEnds(t *testing.T) {
 	t.Parallel()
-	calls, _ := bareCalls()
-	key := persistence.Key{Owner: "ada", Thread: "thread-1"}
-	fresh := newCall("call-1", key, quiet())
-	calls.live[key], calls.byID[fresh.id] = fresh, fresh
-	said := make(chan error, 1)
-	go func() {
-		_, err := calls.sayHere(t.Context(), key, textOf("", "hello"), nil)
-		said <- err
-	}()
-	<-fresh.inbox
-	set := setup{calls: calls, call: fresh}
-	set.undo()
-	if e, ok := errors.AsType[*Error](<-said); !ok || e.Code != CodeNoCall {
-		t.Errorf("sayHere() = %v", e)
+	for name, isSaved := range map[string]bool{"as its set-up fails": false, "and whose words wait for the database": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			calls, _ := bareCalls()
+			calls.cfg.Store = persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+			thread, err := calls.cfg.Store.CreateThread(t.Context(), "ada", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := persistence.Key{Owner: "ada", Thread: thread.ID}
+			fresh := newCall("call-1", key, quiet())
+			calls.live[key], calls.byID[fresh.id] = fresh, fresh
+			said := make(chan error, 1)
+			in := textOf("", "hello")
+			go func() {
+				_, err := calls.sayHere(t.Context(), key, in, nil)
+				said <- err
+			}()
+			<-fresh.inbox
+			calls.unsaved.pending = func() int { return 1 }
+			if isSaved {
+				calls.unsaved.keepEnd(key, persistence.CallRecord{ID: fresh.id})
+			}
+			set := setup{calls: calls, call: fresh}
+			set.undo()
+			if isSaved {
+				m := persistence.Message{ID: in.MessageID, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(in.Text)}}
+				if _, err := calls.cfg.Store.AppendMessage(t.Context(), key, m); err != nil {
+					t.Fatal(err)
+				}
+				calls.unsaved.saved()
+			}
+			err = <-said
+			if e, ok := errors.AsType[*Error](err); isSaved && err != nil || !isSaved && (!ok || e.Code != CodeNoCall) {
+				t.Errorf("sayHere() = %v", err)
+			}
+		})
 	}
 }

@@ -108,13 +108,21 @@ func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.Ser
 	live.post(in)
 	select {
 	case m, ok := <-saved:
-		if !ok {
-			return persistence.Message{}, noCall
+		if ok {
+			return m, nil
 		}
-		return m, nil
 	case <-ctx.Done():
 		return persistence.Message{}, fmt.Errorf("say in call: %w", context.Cause(ctx))
 	}
+	// The call is over. What it said last may still wait for the database: who is told that there is no call says it again.
+	if err := c.unsaved.await(ctx, key, endPatience); err != nil {
+		return persistence.Message{}, err
+	}
+	m, err := c.cfg.Store.Message(ctx, key, in.MessageID)
+	if errors.Is(err, persistence.ErrNotFound) {
+		err = noCall
+	}
+	return m, err
 }
 
 // Interrupt stops what the thread's call is doing: its answer, its audio, and its tools. stopped is false if there was
