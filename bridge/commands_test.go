@@ -137,6 +137,20 @@ func TestSaidButNotAnswered(t *testing.T) {
 	}
 }
 
+// TestHangUpCallOfADeadProcess hangs up a call whose process has just died: that ends it, so it was there.
+func TestHangUpCallOfADeadProcess(t *testing.T) {
+	t.Parallel()
+	calls, key := callElsewhere(t, func(_ context.Context, other *persistence.Store, _ persistence.Command) (json.RawMessage, error) {
+		return nil, other.Close()
+	})
+	if err := calls.Hangup(t.Context(), key.Owner, "call-1"); err != nil {
+		t.Errorf("Hangup() = %v", err)
+	}
+	if c, err := calls.cfg.Store.Call(t.Context(), key.Owner, "call-1"); err != nil || c.EndReason != "process_ended" {
+		t.Errorf("Call() = %+v, %v", c, err)
+	}
+}
+
 // callElsewhere returns a process without calls, and a thread that has one in another process, which handles the
 // commands about it.
 func callElsewhere(t *testing.T, handle func(context.Context, *persistence.Store, persistence.Command) (json.RawMessage, error)) (*Calls, persistence.Key) {

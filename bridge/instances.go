@@ -76,7 +76,7 @@ func (c *Calls) ask(ctx context.Context, key persistence.Key, kind string, q que
 		if _, err := store.Recover(ctx); err != nil { // this ends the call
 			return reply{}, true, err
 		}
-		err = fmt.Errorf("ask for call: %w", persistence.ErrNotFound)
+		err = errors.Join(err, persistence.ErrNotFound)
 	}
 	if err != nil {
 		return reply{}, true, err
@@ -110,6 +110,9 @@ func (c *Calls) clear(ctx context.Context, key persistence.Key, takeover bool) e
 // does not exist or belongs to another owner.
 func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
 	if _, asked, err := c.ask(ctx, persistence.Key{Owner: owner}, commandHangup, question{CallID: callID}); asked || err != nil {
+		if errors.Is(err, persistence.ErrGone) {
+			return nil // this has ended it
+		}
 		return err
 	}
 	return endHere(ctx, c.ofOwner(owner, callID), EndHangup)
