@@ -165,7 +165,10 @@ func (s *Store) HandleCommands(ctx context.Context, handle func(context.Context,
 	}
 }
 
+// takeCommands does not wait for long: while it hangs at a connection that is lost, nobody reaches this process.
 func (s *Store) takeCommands(ctx context.Context) ([]Command, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandPoll)
+	defer cancel()
 	at := now()
 	rows, err := s.eng.read().ListCommands(ctx, pgdb.ListCommandsParams{Instance: s.Instance(), Now: dbtype.At(at)})
 	var taken []Command

@@ -44,6 +44,9 @@ const (
 	// that counts as broken. If the machine has disappeared, as in a failover, queries would otherwise
 	// hang for a quarter of an hour.
 	maxSilence = 20 * time.Second
+	// maxPing is how long a connection that was idle may take to show that it works. A proxy that has lost the server
+	// acknowledges everything and answers nothing, which maxSilence does not notice.
+	maxPing = 5 * time.Second
 
 	notifyAll = "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS n (c, p)"
 )
@@ -79,6 +82,7 @@ func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *sl
 		cfg.ConnConfig.RuntimeParams["application_name"] = "voicebridge"
 	}
 	cfg.ConnConfig.DialFunc = dialer(cfg.ConnConfig.ConnectTimeout).DialContext
+	cfg.PingTimeout = cmp.Or(cfg.PingTimeout, maxPing)
 	if maxConns > 0 {
 		cfg.MaxConns = max(int32(min(maxConns, maxPool))/2, 1) //nolint:gosec // bounded
 	}
