@@ -74,7 +74,7 @@ func TestPageDevice(t *testing.T) {
 
 	p.do(t, "unplug the last one", chromedp.Evaluate[chromedp.Void](`(navigator.mediaDevices.getUserMedia = async () => { throw new DOMException('', 'NotFoundError'); },
 		probe.track = voicebridge.pc.getSenders()[0].track, probe.track.dispatchEvent(new Event('ended')), undefined)`))
-	p.untilNotice(t, "mic_changed", "Connect it again")
+	p.untilNotice(t, "mic_changed", "Reconnect it")
 	p.do(t, "connect it again", chromedp.Evaluate[chromedp.Void]("(delete navigator.mediaDevices.getUserMedia, navigator.mediaDevices.dispatchEvent(new Event('devicechange')), undefined)"))
 	p.untilNotice(t, "mic_changed", "is used now.")
 	p.until(t, "it in the call", "((track) => track && track !== probe.track && track.readyState === 'live' && track.enabled)(voicebridge.pc.getSenders()[0].track)")
