@@ -54,7 +54,6 @@ type bench struct {
 type benchConfig struct {
 	simulator simulator.Config
 	bridge    bridge.Config
-	browser   rtc.Config
 	// slow, when set, makes the database slow for the changes of calls.
 	slow *slowStore
 }
@@ -89,14 +88,14 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	b := &bench{t: t, ctx: ctx, store: store}
 	var err error
+	if b.api, err = rtc.New(rtc.Config{Loopback: true, Patience: testTimeout}); err != nil {
+		t.Fatal(err)
+	}
+	cfg.simulator.API = b.api
 	if b.sim, err = simulator.New(cfg.simulator); err != nil {
 		t.Fatal(err)
 	}
 	ts := httptest.NewServer(b.sim)
-	cfg.browser.Loopback = true
-	if b.api, err = rtc.New(cfg.browser); err != nil {
-		t.Fatal(err)
-	}
 	client := &realtime.Client{BaseURL: ts.URL + "/v1", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	cfg.bridge.Upstream = bridge.NewRealtime("simulator", b.api, client)
 	cfg.bridge.Browser, cfg.bridge.Store, cfg.bridge.Logger = b.api, store, log

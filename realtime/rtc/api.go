@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pion/stun/v4"
 	"github.com/pion/webrtc/v4"
@@ -62,6 +63,9 @@ type Config struct {
 	ICEServers []ICEServer
 	// Loopback adds loopback candidates on both legs.
 	Loopback bool
+	// Patience is added to the 9 s after which a leg without an answer has failed (ICE), and to the 10 s of its
+	// handshake (DTLS): for tests, whose processes may have to wait for the processor.
+	Patience time.Duration
 	// Logger takes the log of peers and of Pion; nil discards it.
 	Logger *slog.Logger
 }

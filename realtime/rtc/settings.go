@@ -93,14 +93,14 @@ func (a *API) commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 	s.LoggerFactory = pionLoggers{cfg.Logger}
 	s.SetICEMulticastDNSMode(ice.MulticastDNSModeDisabled)
 	s.SetIncludeLoopbackCandidate(cfg.Loopback)
-	s.SetICETimeouts(iceDisconnected, iceFailed, iceKeepAlive)
+	s.SetICETimeouts(iceDisconnected, iceFailed+cfg.Patience, iceKeepAlive)
 	s.SetSTUNGatherTimeout(stunGather)
 	// A lost handshake flight costs this much, instead of Pion's second.
 	s.SetDTLSRetransmissionInterval(dtlsRetransmit)
 	// ICE has already proven the remote's address; a cookie would cost a round trip.
 	s.SetDTLSInsecureSkipHelloVerify(true)
 	s.SetDTLSConnectContextMaker(func() (context.Context, func()) {
-		return context.WithTimeout(context.Background(), dtlsHandshake)
+		return context.WithTimeout(context.Background(), dtlsHandshake+cfg.Patience)
 	})
 	// With no limit Pion announces 1 GiB; a message above the receive window then never completes and blocks the
 	// association (RFC 9260, 6.2).
