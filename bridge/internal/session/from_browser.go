@@ -107,7 +107,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 			return
 		}
 		s.settings.keepFixed(fields)
-		s.answers.clientWantsAnswer(ev.EventID, fields)
+		s.answers.clientWantsAnswer(ev.EventID, fields, s.tools.onItsWay())
 	case realtime.TypeResponseCancel:
 		s.up.send(realtime.ResponseCancel(s.forClient(ev), s.up.names.theirs(ev.ResponseID)))
 	case realtime.TypeOutputBufferClear:

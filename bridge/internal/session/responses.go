@@ -45,10 +45,9 @@ type responses struct {
 	// client asks for an answer to it: a response that began before the text does not count.
 	typed string
 	// clientCreate means that the client has answered a tool call. Its next response.create asks for what the bridge
-	// does by itself, and is ignored. It may come even after the answer; clientCreateTill is when to stop expecting it,
-	// set once the answer is there. clientLate means that the tool call had been answered before: nothing may follow.
+	// does by itself. It may come even after the answer; clientCreateTill is when to stop expecting it, set once the
+	// answer is there.
 	clientCreate     bool
-	clientLate       bool
 	clientCreateTill time.Time
 }
 
@@ -166,6 +165,9 @@ func (q *responses) answerable(n need) bool {
 func (q *responses) busy() bool {
 	return q.active != "" || q.create != nil || !q.blockedTill.IsZero() || !q.replyTill.IsZero() || !q.speechTill.IsZero()
 }
+
+// answeredAll reports whether no answer is being made or will be asked for.
+func (q *responses) answeredAll() bool { return q.active == "" && q.create == nil && len(q.needs) == 0 }
 
 // need records something that needs an answer.
 func (q *responses) need(n need) { q.needs = append(q.needs, n) }
@@ -294,12 +296,13 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 
 const codeActiveResponse = "conversation_already_has_active_response"
 
-// clientWantsAnswer takes a client's response.create, with its event_id and its fields for the response.
-func (q *responses) clientWantsAnswer(eventID string, response map[string]json.RawMessage) {
+// clientWantsAnswer takes a client's response.create, with its event_id and its fields for the response. onItsWay is as
+// for awaitClientCreate.
+func (q *responses) clientWantsAnswer(eventID string, response map[string]json.RawMessage, onItsWay bool) {
 	if q.clientCreate {
 		q.clientCreate = false
-		if q.clientLate && q.active == "" && q.create == nil && len(q.needs) == 0 {
-			q.refuse(eventID, codeNotAllowed, "The tool call had already been answered, and the model has replied to that.", "type")
+		if q.answeredAll() && !onItsWay { // OpenAI's SDK asks for nothing more until it hears what became of this
+			q.refuse(eventID, codeNotAllowed, "The model has already replied to the result of the tool call.", "type")
 		}
 		return
 	}
@@ -320,7 +323,7 @@ func (q *responses) clientWantsAnswer(eventID string, response map[string]json.R
 // call, which is already there; onItsWay means that a client's answer has not yet left its tool. After that period, it
 // asks for another answer.
 func (q *responses) awaitClientCreate(onItsWay bool) {
-	if q.clientCreate && q.active == "" && q.create == nil && len(q.needs) == 0 && !onItsWay {
+	if q.clientCreate && q.answeredAll() && !onItsWay {
 		q.clientCreateTill = q.now.Add(clientCreateWait)
 	}
 }

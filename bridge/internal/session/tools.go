@@ -172,7 +172,7 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 	if run != nil && run.Entry.Executor == toolkit.ExecutorClient {
 		// The client will ask for a response, too. The bridge asks by itself, once all calls are
 		// answered.
-		t.answers.clientCreate, t.answers.clientLate, t.answers.clientCreateTill = true, run.Done(), time.Time{}
+		t.answers.clientCreate, t.answers.clientCreateTill = true, time.Time{}
 	}
 	switch {
 	case run == nil || run.Entry.Executor != toolkit.ExecutorClient:
