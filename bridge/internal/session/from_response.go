@@ -144,4 +144,5 @@ func (s *State) responseLost() {
 		return
 	}
 	s.endResponse(r, &realtime.Response{ID: r.id, Status: realtime.ResponseFailed, StatusDetails: realtime.StatusDetails{Reason: "response_timeout"}})
+	s.answers.tellDone(r)
 }

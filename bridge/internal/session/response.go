@@ -152,7 +152,19 @@ func (q *responses) closeAll(why string) {
 			r.record.Status, r.record.StatusReason = realtime.ResponseCancelled, why
 			r.record.FinishedAt = new(q.now)
 			q.save(SaveResponse{r.record})
+			q.tellDone(r)
 		}
+	}
+}
+
+// tellDone tells the browser that a response is over of which the upstream does not say so: OpenAI's SDK asks for no other
+// before.
+func (q *responses) tellDone(r *response) {
+	if r.created {
+		status, reason := r.record.Status, r.record.StatusReason
+		q.notify(map[string]any{"type": realtime.TypeResponseDone, "event_id": q.ownEventID(), "response": map[string]any{
+			"id": r.id, "object": "realtime.response", "status": status, "status_details": map[string]any{"type": status, "reason": reason}, "output": []any{},
+		}})
 	}
 }
 
