@@ -19,7 +19,11 @@ type names struct {
 	gen   int
 	alias map[string]string // the session's id → the call's
 	real  map[string]string // the call's id → the session's
+	met   map[use]bool
 }
+
+// use is a call_id in a response, or in any if that is empty.
+type use struct{ callID, responseID string }
 
 // ours returns the call's id for the session's id.
 func (n *names) ours(known firstUse, id string) string {
@@ -37,6 +41,21 @@ func (n *names) ours(known firstUse, id string) string {
 	known[alias] = n.gen
 	n.link(alias, id)
 	return alias
+}
+
+// meet takes a function call of a response. A call_id that an earlier response has used is that of another call.
+func (n *names) meet(responseID, callID string) {
+	in, before := use{callID, responseID}, use{callID: callID}
+	if callID == "" || responseID == "" || n.met[in] {
+		return
+	}
+	if n.met == nil {
+		n.met = make(map[use]bool)
+	}
+	if n.met[before] {
+		n.link(fmt.Sprintf("g%d_%d_%s", n.gen, len(n.met), callID), callID)
+	}
+	n.met[in], n.met[before] = true, true
 }
 
 // link makes theirs the session's id for the call's id ours.
@@ -64,12 +83,14 @@ func (n *names) translate(known firstUse, ev realtime.Event) realtime.Event {
 			changed = true
 		}
 	}
+	n.meet(ev.ResponseID, ev.CallID)
 	ours(ev.ItemID)
 	ours(ev.PreviousItemID)
 	ours(ev.ResponseID)
 	ours(ev.CallID)
 	if ev.Item != nil {
 		if item, err := realtime.DecodeItem(ev.Item); err == nil {
+			n.meet(ev.ResponseID, item.CallID)
 			ours(item.ID)
 			ours(item.CallID)
 		}
@@ -78,6 +99,7 @@ func (n *names) translate(known firstUse, ev realtime.Event) realtime.Event {
 		if r, err := realtime.DecodeResponse(ev.Response); err == nil {
 			ours(r.ID)
 			for _, item := range r.Output {
+				n.meet(r.ID, item.CallID)
 				ours(item.ID)
 				ours(item.CallID)
 			}
