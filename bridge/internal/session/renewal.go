@@ -197,6 +197,9 @@ func (s *State) lost(reason EndReason) {
 	}
 	s.detach(EndUpstreamLost)
 	r.lostAt = s.now
+	if s.heldSince.IsZero() {
+		s.heldSince = s.now
+	}
 	s.do(HangUp{Gen: s.up.gen, Reason: reason, Hold: true})
 	switch {
 	case s.next != nil:
@@ -304,12 +307,12 @@ func (s *State) switchOver() {
 	}
 	s.record.UpstreamCallID = s.up.id
 	s.saveCall()
-	gap, counter := time.Duration(0), CountRenewedPlanned
+	gap, held, counter := time.Duration(0), time.Duration(0), CountRenewedPlanned
 	if !r.lostAt.IsZero() {
-		gap, counter = s.now.Sub(r.lostAt), CountRenewedLost
+		gap, held, counter = s.now.Sub(r.lostAt), s.now.Sub(s.heldSince), CountRenewedLost
 	}
 	// That a connection is lost shows only seconds later: what was said in them was sent, too.
-	s.notify(renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: r.speechLost || !s.away && (gap > heldSpeech || r.reason == EndUpstreamLost)})
+	s.notify(renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: r.speechLost || !s.away && (held > heldSpeech || r.reason == EndUpstreamLost)})
 	s.do(Count{counter})
 	*r = renewal{losses: r.losses, gen: r.gen}
 	s.schedule()
@@ -319,7 +322,7 @@ func (s *State) switchOver() {
 // heldSent takes that a new session has got what the caller had said before: now it can be committed.
 func (s *State) heldSent(gen int) {
 	if gen == s.up.gen {
-		s.releasing = false
+		s.releasing, s.heldSince = false, time.Time{}
 		s.flushBacklog()
 	}
 }

@@ -29,8 +29,10 @@ type State struct {
 	busy       bool // watchers know that a turn is in progress
 	backlog    backlog
 	delivered  map[string]*message // texts from elsewhere, by message id
-	// releasing is set while a new session is sent what the caller had said before it was there.
+	// releasing is set while a new session is sent what the caller had said before it was there. heldSince is since when
+	// what the caller says has been held, for this one or the next.
 	releasing bool
+	heldSince time.Time
 	// heldTill is set while the user of push to talk holds the button, and until the upstream has what was said.
 	heldTill time.Time
 }
