@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -134,11 +136,7 @@ func (c *Calls) later(work func(ending <-chan struct{})) {
 func (c *Calls) all() []*call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var calls []*call
-	for _, live := range c.byID {
-		calls = append(calls, live)
-	}
-	return calls
+	return slices.Collect(maps.Values(c.byID))
 }
 
 // Count returns how many calls are live, without those that Start is still setting up.

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,10 +34,7 @@ func (c *Calls) Say(ctx context.Context, owner, threadID, messageID, text string
 
 // textOf returns the input for a text typed now, with a new id if it has none.
 func textOf(messageID, text string) session.ServerText {
-	if messageID == "" {
-		messageID = persistence.NewID()
-	}
-	return session.ServerText{MessageID: messageID, Text: text}
+	return session.ServerText{MessageID: cmp.Or(messageID, persistence.NewID()), Text: text}
 }
 
 // Deliver is Say for a message that waited elsewhere and a call of this process: the message gets m's id and extra

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -57,10 +58,7 @@ type event struct {
 // was expected and what was found; logs come last. It takes longest, so it begins before
 // the parallel tests and ends beside them.
 func TestSoak(t *testing.T) {
-	seed := *soakSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
+	seed := cmp.Or(*soakSeed, rand.Uint64())
 	t.Logf("-soak.for %v -soak.calls %d -soak.seed %d", *soakFor, *soakCalls, seed)
 	server := persistencetest.NewServer(t)
 	s := &soak{server: server, seed: seed, stop: make(chan struct{}), faults: map[string]int{}, rig: newRig(t, rigConfig{

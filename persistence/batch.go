@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -99,9 +100,7 @@ func (b *Batch) InsertMessage(m Message, afterID string) (saved Message, err err
 // insert draws a number for a new message and saves it. place makes room for it and returns the
 // context that it belongs to.
 func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Message, error) {
-	if m.ID == "" {
-		m.ID = NewID()
-	}
+	m.ID = cmp.Or(m.ID, NewID())
 	row, err := b.row(m)
 	if err != nil {
 		return Message{}, err
@@ -183,9 +182,7 @@ func (b *Batch) update(m Message) (Message, error) {
 	if !validID(m.ID) {
 		return Message{}, ErrNotFound
 	}
-	if m.Role == "" {
-		m.Role = RoleUser // any role will do: the saved one stays
-	}
+	m.Role = cmp.Or(m.Role, RoleUser) // any role will do: the saved one stays
 	row, err := b.row(m)
 	if err != nil {
 		return Message{}, err

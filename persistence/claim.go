@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,9 +167,7 @@ func (b *Batch) SendQueued(id string, attempt int, answering bool) (sent bool, e
 	}
 	return b.changeClaimed("send queued message", id, attempt, func(row *pgdb.QueuedMessage) error {
 		row.State, row.LeaseUntil, row.Error = string(state), nil, ""
-		if row.SentAt == nil {
-			row.SentAt = new(dbtype.At(now()))
-		}
+		row.SentAt = cmp.Or(row.SentAt, new(dbtype.At(now())))
 		return nil
 	})
 }

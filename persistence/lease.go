@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -51,11 +52,8 @@ type sighting struct {
 }
 
 func newLease(opts Options) *lease {
-	l := &lease{deadAfter: opts.DeadAfter, every: beatEvery, log: opts.Logger, instance: opts.Instance, fenced: make(chan struct{})}
+	l := &lease{deadAfter: cmp.Or(opts.DeadAfter, defaultDeadAfter), every: beatEvery, log: opts.Logger, instance: opts.Instance, fenced: make(chan struct{})}
 	l.host, l.process = thisProcess()
-	if l.deadAfter == 0 {
-		l.deadAfter = defaultDeadAfter
-	}
 	return l
 }
 

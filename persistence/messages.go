@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -87,9 +88,7 @@ func (s *Store) LastMessage(ctx context.Context, key Key) (Message, error) {
 // Messages reads the messages whose Seq is greater than after, in order. limit is 1 to 1000; zero
 // means 100.
 func (s *Store) Messages(ctx context.Context, key Key, after int64, limit int) ([]Message, error) {
-	if limit == 0 {
-		limit = defaultMessages
-	}
+	limit = cmp.Or(limit, defaultMessages)
 	if limit < 1 || limit > maxMessages {
 		return nil, fmt.Errorf("list messages: %w", Invalid("limit %d: 1 to %d", limit, maxMessages))
 	}

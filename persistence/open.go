@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,12 +13,8 @@ import (
 // Open opens the database that url names, sqlite:PATH or postgres://…, and brings its schema up to
 // date unless Options.NoMigrate is set. Its errors say what to do and never contain a password.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	if opts.Instance == "" {
-		opts.Instance = NewID()
-	}
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	opts.Instance = cmp.Or(opts.Instance, NewID())
 	if opts.OnWrite == nil {
 		opts.OnWrite = func(time.Duration, bool) {}
 	}

@@ -1,6 +1,7 @@
 package realtime
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 )
@@ -190,13 +191,7 @@ func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return Usage{}, fmt.Errorf("decode usage: %w", err)
 	}
-	in := w.Input
-	if in == nil {
-		in = w.InputAlt
-	}
-	if in == nil {
-		in = new(input)
-	}
+	in := cmp.Or(w.Input, w.InputAlt, new(input))
 	return Usage{
 		Type: string(w.Type), Seconds: w.Seconds,
 		TotalTokens: int64(w.TotalTokens), InputTokens: int64(w.InputTokens), OutputTokens: int64(w.OutputTokens),

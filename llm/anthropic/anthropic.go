@@ -5,6 +5,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -47,10 +48,7 @@ var _ llm.Provider = (*Provider)(nil)
 // New returns a provider for the server in config. It sends nothing. Its error means that BaseURL is
 // not an HTTP address.
 func New(config Config) (*Provider, error) {
-	base := strings.TrimSuffix(strings.TrimRight(config.BaseURL, "/"), "/v1")
-	if base == "" {
-		base = BaseURL
-	}
+	base := cmp.Or(strings.TrimSuffix(strings.TrimRight(config.BaseURL, "/"), "/v1"), BaseURL)
 	if err := wire.CheckURL(base); err != nil {
 		return nil, fmt.Errorf("set up provider anthropic: %w", err)
 	}

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -40,10 +41,7 @@ type message struct {
 // request writes a request; cache marks the prefix that may be cached.
 func request(req llm.Request, cache bool) body {
 	system, groups := wire.Alternate(req)
-	out := body{Model: req.Model, MaxTokens: req.MaxTokens, Temperature: req.Temperature, TopP: req.TopP, Tools: tools(req.Tools), Stream: true}
-	if out.MaxTokens <= 0 {
-		out.MaxTokens = defaultMaxTokens
-	}
+	out := body{Model: req.Model, MaxTokens: cmp.Or(max(0, req.MaxTokens), defaultMaxTokens), Temperature: req.Temperature, TopP: req.TopP, Tools: tools(req.Tools), Stream: true}
 	if out.Temperature != nil { // those of other vendors go up to 2
 		out.Temperature = new(min(*out.Temperature, 1))
 	}

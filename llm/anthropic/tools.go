@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -101,16 +102,11 @@ func complete(pieces []piece, cut bool) []llm.ToolCall {
 	var out []llm.ToolCall
 	for _, p := range pieces {
 		c := p.call
-		if c.Arguments == "" {
-			c.Arguments = string(p.whole)
-		}
-		c.Arguments = wire.Arguments(c.Arguments)
+		c.Arguments = wire.Arguments(cmp.Or(c.Arguments, string(p.whole)))
 		if c.Name == "" || (cut && !json.Valid([]byte(p.call.Arguments))) {
 			continue
 		}
-		if c.ID == "" {
-			c.ID = wire.NewCallID()
-		}
+		c.ID = cmp.Or(c.ID, wire.NewCallID())
 		out = append(out, c)
 	}
 	return out

@@ -2,6 +2,7 @@ package google
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 
 	"voicebridge/llm"
@@ -60,10 +61,7 @@ func call(c llm.ToolCall, sign bool) part {
 // unchanged, anything else becomes its field output or error, which are the names that the API
 // knows.
 func result(m llm.Message, names map[string]string) part {
-	name := m.ToolName
-	if name == "" {
-		name = names[m.ToolCallID]
-	}
+	name := cmp.Or(m.ToolName, names[m.ToolCallID])
 	response := json.RawMessage(bytes.TrimSpace([]byte(m.Content)))
 	if m.Failed || len(response) == 0 || response[0] != '{' || !json.Valid(response) {
 		field := "output"
@@ -81,9 +79,7 @@ func received(p part) llm.ToolCall {
 	if !wire.Missing(p.FunctionCall.Args) {
 		c.Arguments = wire.Arguments(string(p.FunctionCall.Args))
 	}
-	if c.ID == "" {
-		c.ID = wire.NewCallID()
-	}
+	c.ID = cmp.Or(c.ID, wire.NewCallID())
 	if len(p.ThoughtSignature) > 0 {
 		if kept, err := json.Marshal(metadata{p.ThoughtSignature}); err == nil {
 			c.Metadata = kept

@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"voicebridge/llm"
@@ -50,8 +51,6 @@ func received(c call, seen []llm.ToolCall) llm.ToolCall {
 			id = ""
 		}
 	}
-	if id == "" {
-		id = wire.NewCallID()
-	}
+	id = cmp.Or(id, wire.NewCallID())
 	return llm.ToolCall{ID: id, Name: c.Function.Name, Arguments: wire.Arguments(string(c.Function.Arguments))}
 }

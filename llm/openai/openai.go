@@ -6,6 +6,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -45,10 +46,7 @@ var _ llm.Provider = (*Provider)(nil)
 // New returns a provider for the server in config. It sends nothing. Its error means that BaseURL is
 // not an HTTP address.
 func New(config Config) (*Provider, error) {
-	config.BaseURL = strings.TrimRight(config.BaseURL, "/")
-	if config.BaseURL == "" {
-		config.BaseURL = BaseURL
-	}
+	config.BaseURL = cmp.Or(strings.TrimRight(config.BaseURL, "/"), BaseURL)
 	if err := wire.CheckURL(config.BaseURL); err != nil {
 		return nil, fmt.Errorf("set up provider openai: %w", err)
 	}

@@ -82,12 +82,7 @@ func request(req llm.Request, compatible bool) body {
 // reasons reports whether OpenAI refuses max_tokens for a model, by its name; so do servers that
 // forward to OpenAI.
 func reasons(model string) bool {
-	for _, prefix := range []string{"o1", "o3", "o4", "gpt-5", "gpt-6"} {
-		if strings.HasPrefix(model, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"o1", "o3", "o4", "gpt-5", "gpt-6"}, func(prefix string) bool { return strings.HasPrefix(model, prefix) })
 }
 
 // settle removes thoughts that a server may refuse. One that has sent some requires them with all calls,

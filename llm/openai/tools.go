@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"voicebridge/llm"
@@ -94,12 +95,7 @@ func (s *pieces) add(d piece) {
 		s.calls = append(s.calls, llm.ToolCall{})
 	}
 	call := &s.calls[index]
-	if call.ID == "" {
-		call.ID = d.ID
-	}
-	if call.Name == "" {
-		call.Name = d.Function.Name
-	}
+	call.ID, call.Name = cmp.Or(call.ID, d.ID), cmp.Or(call.Name, d.Function.Name)
 	call.Arguments += d.Function.Arguments
 }
 
@@ -112,9 +108,7 @@ func (s *pieces) complete(cut bool) []llm.ToolCall {
 			continue
 		}
 		c.Arguments = wire.Arguments(c.Arguments)
-		if c.ID == "" {
-			c.ID = wire.NewCallID()
-		}
+		c.ID = cmp.Or(c.ID, wire.NewCallID())
 		out = append(out, c)
 	}
 	return out

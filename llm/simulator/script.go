@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -102,10 +103,7 @@ func callByName(s situation) (reply, bool) {
 	// An app may know agent_spawn as agent.spawn.
 	wanted := strings.ReplaceAll(s.words[1], ".", "_")
 	name, ok := find(s.tools, func(name string) bool { return name == wanted })
-	arguments := s.words[2]
-	if arguments == "" {
-		arguments = "{}"
-	}
+	arguments := cmp.Or(s.words[2], "{}")
 	return reply{calls: []llm.ToolCall{{Name: name, Arguments: arguments}}}, ok && json.Valid([]byte(arguments))
 }
 

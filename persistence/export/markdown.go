@@ -3,6 +3,7 @@ package export
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -13,10 +14,7 @@ import (
 )
 
 func writeMarkdown(w *bufio.Writer, thread persistence.Thread, messages iter.Seq2[persistence.Message, error]) error {
-	title := strings.Join(strings.Fields(thread.Title), " ")
-	if title == "" {
-		title = "Conversation"
-	}
+	title := cmp.Or(strings.Join(strings.Fields(thread.Title), " "), "Conversation")
 	if err := puts(w, "# ", title, "\n\n", readable(thread.CreatedAt), " · ", thread.ID, "\n"); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package persistencetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -51,9 +52,7 @@ func (b bundle) wantQueue(t *testing.T, want string) {
 // claimQueued takes the next message; an empty one means that there is none.
 func claimQueued(t *testing.T, store *persistence.Store, key persistence.Key, o persistence.ClaimOptions) (persistence.QueuedMessage, persistence.Claim) {
 	t.Helper()
-	if o.Lease == 0 {
-		o.Lease = time.Hour
-	}
+	o.Lease = cmp.Or(o.Lease, time.Hour)
 	c, err := store.ClaimQueued(t.Context(), key, o)
 	if err != nil {
 		t.Fatalf("ClaimQueued() = %v", err)

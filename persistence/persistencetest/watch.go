@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -181,12 +182,7 @@ func follow(ctx context.Context, t *testing.T, b bundle, after int64) []persiste
 			break
 		}
 	}
-	var all []persistence.Message
-	for _, m := range known {
-		all = append(all, m)
-	}
-	slices.SortFunc(all, func(a, b persistence.Message) int { return int(a.Seq - b.Seq) })
-	return all
+	return slices.SortedFunc(maps.Values(known), func(a, b persistence.Message) int { return int(a.Seq - b.Seq) })
 }
 
 func (s suite) watchManyWriters(t *testing.T) {

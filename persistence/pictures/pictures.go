@@ -3,6 +3,7 @@ package pictures
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -62,9 +63,7 @@ func DataURL(i persistence.Image, limit int) (string, error) {
 // and 0 mean any. An image that does not becomes a JPEG, scaled down as necessary. Errors: ErrTooLarge, or that of the
 // image's decoder.
 func Fit(i persistence.Image, types []string, limit, side int) (persistence.Image, error) {
-	if limit == 0 {
-		limit = math.MaxInt
-	}
+	limit = cmp.Or(limit, math.MaxInt)
 	if (len(types) == 0 || slices.Contains(types, i.MediaType)) && len(i.Data) <= limit && (side == 0 || max(i.Width, i.Height) <= side) {
 		return i, nil
 	}

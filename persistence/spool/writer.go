@@ -109,9 +109,7 @@ func New(cfg Config) (*Writer, error) {
 	cfg.Limit = cmp.Or(cfg.Limit, defaultLimit)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
 	cfg.Slow = cmp.Or(cfg.Slow, defaultSlow)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Saved == nil {
 		cfg.Saved = func(persistence.Key, []persistence.Message) {}
 	}

@@ -1,6 +1,8 @@
 package rtc
 
 import (
+	"maps"
+	"slices"
 	"errors"
 	"fmt"
 	"io"
@@ -130,10 +132,7 @@ type API struct {
 func (a *API) Close() error {
 	a.mu.Lock()
 	a.closed = true
-	peers := make([]io.Closer, 0, len(a.peers))
-	for p := range a.peers {
-		peers = append(peers, p)
-	}
+	peers := slices.Collect(maps.Keys(a.peers))
 	mux := a.mux
 	a.mux = nil
 	a.mu.Unlock()

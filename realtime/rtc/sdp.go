@@ -1,6 +1,7 @@
 package rtc
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -80,9 +81,7 @@ func checkSDP(text string, limit int) (remoteDescription, error) {
 		if err != nil {
 			return remote, fmt.Errorf("%w: %s section: %w", ErrBadSDP, m.MediaName.Media, err)
 		}
-		if remote.fingerprint == "" {
-			remote.fingerprint = strings.ToLower(fingerprint)
-		}
+		remote.fingerprint = cmp.Or(remote.fingerprint, strings.ToLower(fingerprint))
 		switch m.MediaName.Media {
 		case "audio":
 			opus = opus || hasOpus(m)

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -47,25 +48,16 @@ func (l Limits) MayUse(provider, model string) bool {
 }
 
 func (l Limits) withDefaults() Limits {
-	set := func(field *int, def int) {
-		if *field <= 0 {
-			*field = def
-		}
-	}
-	set(&l.MaxCalls, 200)
-	set(&l.MaxCallsPerOwner, 20)
-	set(&l.SetupsPerMinute, 60)
-	set(&l.SignInsPerMinute, 10)
-	set(&l.MaxSockets, 2000)
-	set(&l.SocketsPerOwner, 200)
-	set(&l.TextsPerMinute, 120)
-	set(&l.ThreadsPerOwner, 10_000)
-	if l.StoredBytesPerOwner <= 0 {
-		l.StoredBytesPerOwner = 4 << 30
-	}
-	if l.ImageBytesPerOwner <= 0 {
-		l.ImageBytesPerOwner = 1 << 30
-	}
+	l.MaxCalls = cmp.Or(max(0, l.MaxCalls), 200)
+	l.MaxCallsPerOwner = cmp.Or(max(0, l.MaxCallsPerOwner), 20)
+	l.SetupsPerMinute = cmp.Or(max(0, l.SetupsPerMinute), 60)
+	l.SignInsPerMinute = cmp.Or(max(0, l.SignInsPerMinute), 10)
+	l.MaxSockets = cmp.Or(max(0, l.MaxSockets), 2000)
+	l.SocketsPerOwner = cmp.Or(max(0, l.SocketsPerOwner), 200)
+	l.TextsPerMinute = cmp.Or(max(0, l.TextsPerMinute), 120)
+	l.ThreadsPerOwner = cmp.Or(max(0, l.ThreadsPerOwner), 10_000)
+	l.StoredBytesPerOwner = cmp.Or(max(0, l.StoredBytesPerOwner), 4<<30)
+	l.ImageBytesPerOwner = cmp.Or(max(0, l.ImageBytesPerOwner), 1<<30)
 	return l
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -55,9 +56,7 @@ func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
 	out := sessionOutput{Voice: w.voice, Speed: w.speed}
 	o := sessionObject{Type: "realtime", Instructions: w.instructions, MaxTokens: w.maxTokens, Modalities: w.modalities}
 	if u.first {
-		if o.Instructions == nil {
-			o.Instructions = &d.Instructions
-		}
+		o.Instructions = cmp.Or(o.Instructions, &d.Instructions)
 		if in.Transcription == nil {
 			in.Transcription = d.transcription(json.RawMessage("{}"))
 		}

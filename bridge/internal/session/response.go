@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -106,9 +107,7 @@ func (r *response) stage(name string, at time.Time) *message {
 
 // of finds the response, even one that was never announced; without an id the active one.
 func (q *responses) of(id string) *response {
-	if id == "" {
-		id = q.active
-	}
+	id = cmp.Or(id, q.active)
 	if r := q.byID[id]; r != nil || id == "" {
 		return r
 	}
@@ -183,9 +182,7 @@ func (q *responses) message(it *item, responseID string) *message {
 			m.meta.LatencyMS = r.latency
 		}
 		r.messages = append(r.messages, m)
-		if r.record.MessageID == "" {
-			r.record.MessageID = m.id
-		}
+		r.record.MessageID = cmp.Or(r.record.MessageID, m.id)
 	}
 	return m
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -196,10 +197,5 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 
 // onItsWay reports whether a client has answered a tool that has not ended yet.
 func (t *tools) onItsWay() bool {
-	for _, r := range t.open {
-		if r.delivered && !r.Done() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.open, func(r *toolRun) bool { return r.delivered && !r.Done() })
 }

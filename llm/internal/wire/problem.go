@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,9 +77,7 @@ func ParseProblem(body []byte) Problem {
 	// A field of an unexpected form must not hide the others.
 	_ = json.Unmarshal(inner, &fields)
 	p := Problem{Message: word(fields.Message), Type: word(fields.Type), Code: word(fields.Code), Details: fields.Details}
-	if p.Type == "" {
-		p.Type = word(fields.Status) // Google's
-	}
+	p.Type = cmp.Or(p.Type, word(fields.Status)) // Google's
 	return p
 }
 
@@ -98,12 +98,7 @@ func word(raw json.RawMessage) string {
 // that have no code for what they mean.
 func (p Problem) Says(phrases ...string) bool {
 	message := strings.ToLower(p.Message)
-	for _, phrase := range phrases {
-		if strings.Contains(message, phrase) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(message, phrase) })
 }
 
 // KindOfStatus returns what an HTTP status alone says; 0 means an error within a stream.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"voicebridge/cmd/voicebridge/internal/config"
@@ -73,12 +74,7 @@ func ollamaHas(body []byte, model string) bool {
 	if !strings.Contains(model, ":") {
 		model += ":latest"
 	}
-	for _, m := range list.Models {
-		if m.Name == model {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list.Models, struct{ Name string }{model})
 }
 
 // provider reports whether a provider of text models answers, accepts the key and has the model.
