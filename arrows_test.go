@@ -51,6 +51,7 @@ var vendors = []struct {
 	{"github.com/coder/websocket", []string{"web"}},
 	{"go.opentelemetry.io/proto/", []string{"cmd/voicebridge/internal/telemetry", "e2e"}}, // what receivers read
 	{"go.opentelemetry.io/", []string{"cmd/voicebridge/internal/telemetry"}},
+	{"github.com/prometheus/procfs", []string{"cmd/voicebridge"}},
 	{"github.com/prometheus/", []string{"web", "cmd/voicebridge/internal/telemetry"}},
 	{"golang.org/x/crypto/acme", []string{"cmd/voicebridge/internal/certificate"}},
 	{"github.com/letsencrypt/", nil}, // an authority for tests

@@ -2,4 +2,4 @@
 
 package main
 
-func releasePages(mapping) {}
+func releaseProgram() {}
