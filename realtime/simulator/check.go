@@ -69,16 +69,12 @@ func (f fields) of(param string, o object) *realtime.Error {
 
 // with checks an object that must have the named members.
 func (f fields) with(names ...string) check {
-	return func(param string, v any) *realtime.Error {
-		o, ok := v.(object)
-		if !ok {
-			return wrongType(param, "an object", v)
-		}
+	return is("an object", func(param string, o object) *realtime.Error {
 		if err := f.of(param, o); err != nil {
 			return err
 		}
 		return missing(param, o, names...)
-	}
+	})
 }
 
 // missing refuses an object without one of the named members.
@@ -120,119 +116,91 @@ func wrongType(param, want string, v any) *realtime.Error {
 	return refuse("invalid_type", param, "Invalid type for '%s': expected %s, but got %s instead.", param, want, got)
 }
 
-func isString(param string, v any) *realtime.Error {
-	if _, ok := v.(string); !ok {
-		return wrongType(param, "a string", v)
+// is checks that a value has the type T, which want names, and then more of it.
+func is[T any](want string, more func(param string, v T) *realtime.Error) check {
+	return func(param string, v any) *realtime.Error {
+		if t, ok := v.(T); ok {
+			return more(param, t)
+		}
+		return wrongType(param, want, v)
 	}
-	return nil
 }
+
+func anyOf[T any](string, T) *realtime.Error { return nil }
+
+var (
+	isString = is("a string", anyOf[string])
+	isBool   = is("a boolean", anyOf[bool])
+	isMap    = is("an object", anyOf[object]) // with members of any name
+)
 
 // isUpTo checks a string of at most limit characters.
 func isUpTo(limit int) check {
-	return func(param string, v any) *realtime.Error {
-		s, ok := v.(string)
-		if !ok {
-			return wrongType(param, "a string", v)
-		}
+	return is("a string", func(param, s string) *realtime.Error {
 		if n := utf8.RuneCountInString(s); n > limit {
 			return refuse("string_above_max_length", param,
 				"Invalid '%s': string too long. Expected a string with maximum length %d, but got a string with length %d instead.", param, limit, n)
 		}
 		return nil
-	}
-}
-
-func isBool(param string, v any) *realtime.Error {
-	if _, ok := v.(bool); !ok {
-		return wrongType(param, "a boolean", v)
-	}
-	return nil
+	})
 }
 
 func isOneOf(values ...string) check {
-	return func(param string, v any) *realtime.Error {
-		s, ok := v.(string)
-		if !ok {
-			return wrongType(param, "a string", v)
-		}
+	return is("a string", func(param, s string) *realtime.Error {
 		if !slices.Contains(values, s) {
 			return refuse("invalid_value", param, "Invalid value: '%s'. Supported values are: '%s'.", s, strings.Join(values, "', '"))
 		}
 		return nil
-	}
+	})
 }
 
 func isNumber(low, high float64) check {
-	return func(param string, v any) *realtime.Error {
-		n, ok := v.(json.Number)
-		if !ok {
-			return wrongType(param, "a number", v)
-		}
+	return is("a number", func(param string, n json.Number) *realtime.Error {
 		if f, err := n.Float64(); err != nil || f < low || f > high {
 			return refuse("invalid_value", param, "Invalid '%s': expected a number between %v and %v, but got %s instead.", param, low, high, n)
 		}
 		return nil
-	}
+	})
 }
 
 func isInteger(low, high int64) check {
-	return func(param string, v any) *realtime.Error {
-		n, ok := v.(json.Number)
-		if !ok {
-			return wrongType(param, "an integer", v)
-		}
+	return is("an integer", func(param string, n json.Number) *realtime.Error {
 		f, err := n.Float64()
 		switch {
 		case err == nil && f != math.Trunc(f):
-			return wrongType(param, "an integer", v)
+			return wrongType(param, "an integer", n)
 		case err != nil || f < float64(low) || f > float64(high):
 			return refuse("invalid_value", param, "Invalid '%s': expected an integer between %d and %d, but got %s instead.", param, low, high, n)
 		}
 		return nil
-	}
+	})
 }
 
 func isObject(f fields) check { return f.with() }
 
-// isMap checks an object with members of any name.
-func isMap(param string, v any) *realtime.Error {
-	if _, ok := v.(object); !ok {
-		return wrongType(param, "an object", v)
-	}
-	return nil
-}
-
 func isList(c check) check {
-	return func(param string, v any) *realtime.Error {
-		list, ok := v.([]any)
-		if !ok {
-			return wrongType(param, "an array", v)
-		}
+	return is("an array", func(param string, list []any) *realtime.Error {
 		for i, v := range list {
 			if err := c(fmt.Sprintf("%s[%d]", param, i), v); err != nil {
 				return err
 			}
 		}
 		return nil
-	}
+	})
 }
 
 // byType checks an object according to its type.
 func byType(schemas map[string]check) check {
 	isType := isOneOf(slices.Sorted(maps.Keys(schemas))...)
-	return func(param string, v any) *realtime.Error {
-		o, ok := v.(object)
-		if !ok {
-			return wrongType(param, "an object", v)
-		}
+	return is("an object", func(param string, o object) *realtime.Error {
 		if err := missing(param, o, "type"); err != nil {
 			return err
 		}
 		if err := isType(param+".type", o["type"]); err != nil {
 			return err
 		}
-		return schemas[o["type"].(string)](param, v)
-	}
+		return schemas[o["type"].(string)](param, o)
+	})
 }
 
 func nullable(c check) check {

@@ -40,16 +40,12 @@ var audioSchema = fields{
 	}),
 }
 
-func isModalities(param string, v any) *realtime.Error {
-	list, ok := v.([]any)
-	if !ok {
-		return wrongType(param, "an array", v)
-	}
+var isModalities = is("an array", func(param string, list []any) *realtime.Error {
 	if len(list) != 1 || (list[0] != "audio" && list[0] != "text") {
 		return refuse("invalid_value", param, "Invalid modalities: %v. Supported combinations are: ['text'] and ['audio'].", list)
 	}
 	return nil
-}
+})
 
 func isFormat(param string, v any) *realtime.Error {
 	f := fields{"type": isOneOf("audio/pcm", "audio/pcmu", "audio/pcma")}
@@ -154,16 +150,12 @@ var isTools = isList(byType(map[string]check{
 	"mcp": func(param string, v any) *realtime.Error { return missing(param, v.(object), "server_label") },
 }))
 
-func isFunctionName(param string, v any) *realtime.Error {
-	name, ok := v.(string)
-	if !ok {
-		return wrongType(param, "a string", v)
-	}
+var isFunctionName = is("a string", func(param, name string) *realtime.Error {
 	if len(name) == 0 || len(name) > 64 || strings.IndexFunc(name, notNameRune) >= 0 {
 		return refuse("invalid_value", param, "Invalid '%s': '%s' does not match the pattern '^[a-zA-Z0-9_-]{1,64}$'.", param, name)
 	}
 	return nil
-}
+})
 
 func notNameRune(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
@@ -176,11 +168,7 @@ const (
 	maxValue = 512
 )
 
-func isMetadata(param string, v any) *realtime.Error {
-	o, ok := v.(object)
-	if !ok {
-		return wrongType(param, "an object", v)
-	}
+var isMetadata = is("an object", func(param string, o object) *realtime.Error {
 	if len(o) > maxPairs {
 		return refuse("invalid_value", param, "Invalid '%s': at most %d pairs are allowed.", param, maxPairs)
 	}
@@ -193,28 +181,20 @@ func isMetadata(param string, v any) *realtime.Error {
 		}
 	}
 	return nil
-}
+})
 
-func isBase64(param string, v any) *realtime.Error {
-	s, ok := v.(string)
-	if !ok {
-		return wrongType(param, "a string", v)
-	}
+var isBase64 = is("a string", func(param, s string) *realtime.Error {
 	if _, err := base64.StdEncoding.DecodeString(s); err != nil {
 		return refuse("invalid_value", param, "Invalid '%s': expected base64, but got an invalid string.", param)
 	}
 	return nil
-}
+})
 
 // isImage checks a data URL of a PNG or JPEG.
-func isImage(param string, v any) *realtime.Error {
-	url, ok := v.(string)
-	if !ok {
-		return wrongType(param, "a string", v)
-	}
+var isImage = is("a string", func(param, url string) *realtime.Error {
 	head, data, _ := strings.Cut(url, ",")
 	if head != "data:image/png;base64" && head != "data:image/jpeg;base64" || isBase64(param, data) != nil {
 		return refuse("invalid_value", param, "Invalid '%s': expected a base64-encoded data URL of a PNG or JPEG image.", param)
 	}
 	return nil
-}
+})
