@@ -25,12 +25,10 @@ type Event struct {
 	ResponseID     string
 	CallID         string
 	Name           string
-	Arguments      string
 	Delta          string
 	Transcript     string
 	Text           string
 
-	OutputIndex  int
 	ContentIndex int
 	AudioStartMS int64 // milliseconds of input audio since the session began
 	AudioEndMS   int64 // milliseconds of input audio, or of the item's own audio
@@ -89,8 +87,8 @@ type decoder struct {
 
 // fieldNames lists the known fields; the index is the bit in decoder.wrong.
 var fieldNames = [...]string{
-	"type", "event_id", "item_id", "previous_item_id", "response_id", "call_id", "name", "arguments",
-	"delta", "transcript", "text", "output_index", "content_index", "audio_start_ms", "audio_end_ms",
+	"type", "event_id", "item_id", "previous_item_id", "response_id", "call_id", "name",
+	"delta", "transcript", "text", "content_index", "audio_start_ms", "audio_end_ms",
 	"item", "response", "session", "usage", "part", "error",
 }
 
@@ -146,34 +144,30 @@ func (d *decoder) keep(key, val []byte) {
 		field, ok = 5, setString(&d.ev.CallID, val)
 	case "name":
 		field, ok = 6, setString(&d.ev.Name, val)
-	case "arguments":
-		field, ok = 7, setString(&d.ev.Arguments, val)
 	case "delta":
-		field, ok = 8, setString(&d.ev.Delta, val)
+		field, ok = 7, setString(&d.ev.Delta, val)
 	case "transcript":
-		field, ok = 9, setString(&d.ev.Transcript, val)
+		field, ok = 8, setString(&d.ev.Transcript, val)
 	case "text":
-		field, ok = 10, setString(&d.ev.Text, val)
-	case "output_index":
-		field, ok = 11, setInt(&d.ev.OutputIndex, val)
+		field, ok = 9, setString(&d.ev.Text, val)
 	case "content_index":
-		field, ok = 12, setInt(&d.ev.ContentIndex, val)
+		field, ok = 10, setInt(&d.ev.ContentIndex, val)
 	case "audio_start_ms":
-		field, ok = 13, setInt(&d.ev.AudioStartMS, val)
+		field, ok = 11, setInt(&d.ev.AudioStartMS, val)
 	case "audio_end_ms":
-		field, ok = 14, setInt(&d.ev.AudioEndMS, val)
+		field, ok = 12, setInt(&d.ev.AudioEndMS, val)
 	case "item":
-		field, ok = 15, setObject(&d.ev.Item, val)
+		field, ok = 13, setObject(&d.ev.Item, val)
 	case "response":
-		field, ok = 16, setObject(&d.ev.Response, val)
+		field, ok = 14, setObject(&d.ev.Response, val)
 	case "session":
-		field, ok = 17, setObject(&d.ev.Session, val)
+		field, ok = 15, setObject(&d.ev.Session, val)
 	case "usage":
-		field, ok = 18, setObject(&d.ev.Usage, val)
+		field, ok = 16, setObject(&d.ev.Usage, val)
 	case "part":
-		field, ok = 19, setObject(&d.ev.Part, val)
+		field, ok = 17, setObject(&d.ev.Part, val)
 	case "error":
-		field, ok = 20, setError(&d.ev.Error, val)
+		field, ok = 18, setError(&d.ev.Error, val)
 	default:
 		return
 	}

@@ -45,11 +45,9 @@ func TestDecodeEveryServerEvent(t *testing.T) {
 			ResponseID     string          `json:"response_id"`
 			CallID         string          `json:"call_id"`
 			Name           string          `json:"name"`
-			Arguments      string          `json:"arguments"`
 			Delta          string          `json:"delta"`
 			Transcript     string          `json:"transcript"`
 			Text           string          `json:"text"`
-			OutputIndex    int             `json:"output_index"`
 			ContentIndex   int             `json:"content_index"`
 			AudioStartMS   int64           `json:"audio_start_ms"`
 			AudioEndMS     int64           `json:"audio_end_ms"`
@@ -70,8 +68,8 @@ func TestDecodeEveryServerEvent(t *testing.T) {
 		expected := Event{
 			Type: want.Type, EventID: want.EventID, ItemID: want.ItemID, PreviousItemID: previous,
 			HasPrevious: bytes.Contains(raw, []byte(`"previous_item_id"`)), ResponseID: want.ResponseID, CallID: want.CallID,
-			Name: want.Name, Arguments: want.Arguments, Delta: want.Delta, Transcript: want.Transcript, Text: want.Text,
-			OutputIndex: want.OutputIndex, ContentIndex: want.ContentIndex, AudioStartMS: want.AudioStartMS,
+			Name: want.Name, Delta: want.Delta, Transcript: want.Transcript, Text: want.Text,
+			ContentIndex: want.ContentIndex, AudioStartMS: want.AudioStartMS,
 			AudioEndMS: want.AudioEndMS, Item: want.Item, Response: want.Response, Session: want.Session,
 			Usage: want.Usage, Part: want.Part, Error: want.Error, Raw: raw,
 		}
@@ -165,7 +163,7 @@ func TestDecodeTolerates(t *testing.T) {
 	}{
 		"unknown type":      {`{"type":"bridge.new","x":{"y":[1]}}`, Event{Type: "bridge.new"}},
 		"white space":       {" {\n\t\"type\" : \"x\" ,\r \"item_id\" : \"i\" } ", Event{Type: "x", ItemID: "i"}},
-		"nulls":             {`{"type":"x","event_id":null,"item":null,"output_index":null,"error":null,"delta":null}`, Event{Type: "x"}},
+		"nulls":             {`{"type":"x","event_id":null,"item":null,"content_index":null,"error":null,"delta":null}`, Event{Type: "x"}},
 		"null previous":     {`{"type":"x","previous_item_id":null}`, Event{Type: "x", HasPrevious: true}},
 		"missing previous":  {`{"type":"x"}`, Event{Type: "x"}},
 		"duplicates":        {`{"type":"a","type":"b","delta":1,"delta":"d"}`, Event{Type: "b", Delta: "d"}},
@@ -245,7 +243,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	for _, raw := range []string{
 		``, `{}`, `{"type":"x","delta":"\ud83d\ude00\ud83d"}`, `{"type":"x","a":[[[[1e9]]]]}`, `{"type":1}`,
-		`{"type":"x","output_index":1e400,"audio_end_ms":-1.5}`, "{\"type\":\"\xff\"}", `{"type":"a","type":"b"}`,
+		`{"type":"x","content_index":1e400,"audio_end_ms":-1.5}`, "{\"type\":\"\xff\"}", `{"type":"a","type":"b"}`,
 	} {
 		f.Add([]byte(raw))
 	}
@@ -285,7 +283,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		for name, got := range map[string]string{
 			"event_id": e.EventID, "item_id": e.ItemID, "previous_item_id": e.PreviousItemID, "response_id": e.ResponseID,
-			"call_id": e.CallID, "name": e.Name, "arguments": e.Arguments, "delta": e.Delta, "transcript": e.Transcript, "text": e.Text,
+			"call_id": e.CallID, "name": e.Name, "delta": e.Delta, "transcript": e.Transcript, "text": e.Text,
 		} {
 			if s, _ := want[name].(string); s != got {
 				t.Fatalf("%s of %q is %q", name, raw, got)
