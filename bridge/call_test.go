@@ -346,15 +346,12 @@ func TestCallElsewhere(t *testing.T) {
 func TestTakeoverRaceOfProcesses(t *testing.T) {
 	t.Parallel()
 	benches := processes(t, persistencetest.PostgresURL(t), "a", "b", "c")
-	thread, err := benches[0].store.CreateThread(t.Context(), owner, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := persistencetest.NewThread(t, benches[0].store, owner, "")
 	var wg sync.WaitGroup
 	for _, b := range benches {
 		_, offer := b.offer()
 		wg.Go(func() {
-			if _, err := b.calls.Start(b.ctx, bridge.Start{Owner: owner, ThreadID: thread.ID, Offer: offer, Takeover: true}); err != nil {
+			if _, err := b.calls.Start(b.ctx, bridge.Start{Owner: owner, ThreadID: key.Thread, Offer: offer, Takeover: true}); err != nil {
 				t.Errorf("start: %v", err)
 			}
 		})

@@ -126,11 +126,7 @@ func TestTextInACallThatEnds(t *testing.T) {
 			t.Parallel()
 			calls, _ := bareCalls()
 			calls.cfg.Store = persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-			thread, err := calls.cfg.Store.CreateThread(t.Context(), "ada", "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			key := persistence.Key{Owner: "ada", Thread: thread.ID}
+			key := persistencetest.NewThread(t, calls.cfg.Store, "ada", "")
 			fresh := newCall("call-1", key, quiet())
 			calls.live[key], calls.byID[fresh.id] = fresh, fresh
 			said := make(chan error, 1)
@@ -153,7 +149,7 @@ func TestTextInACallThatEnds(t *testing.T) {
 				}
 				calls.unsaved.saved()
 			}
-			err = <-said
+			err := <-said
 			if e, ok := errors.AsType[*Error](err); isSaved && err != nil || !isSaved && (!ok || e.Code != CodeNoCall) {
 				t.Errorf("sayHere() = %v", err)
 			}

@@ -25,6 +25,19 @@ func drawing(t *testing.T) []byte {
 	return b.Bytes()
 }
 
+// saveDrawing saves an image in a thread.
+func (b *bench) saveDrawing(key persistence.Key) persistence.Image {
+	b.t.Helper()
+	picture, err := persistence.NewImage(drawing(b.t))
+	if err == nil {
+		picture, err = b.store.SaveImage(b.ctx, key, picture, 0)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return picture
+}
+
 // shown returns the user's messages that an upstream session was sent: their texts, and a
 // mark for each image.
 func shown(t *testing.T, s *simulator.Session) (all []string) {
@@ -73,14 +86,7 @@ func TestImages(t *testing.T) {
 	b := newBench(t, sqlite(t), benchConfig{bridge: bridge.Config{ImageQuota: 100_000}})
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
-	picture, err := persistence.NewImage(drawing(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	saved, err := b.store.SaveImage(b.ctx, c.key(), picture, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	saved := b.saveDrawing(c.key())
 	stopped := func() { c.next(realtime.TypeOutputBufferStopped) }
 	m, err := b.calls.Say(b.ctx, owner, c.ThreadID, "", "What is this?", []string{saved.ID, "gone"})
 	if err != nil || len(m.Parts) != 3 {
@@ -125,14 +131,7 @@ func TestImagesRefused(t *testing.T) {
 	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: simulator.Faults{RejectItems: 1}}})
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
-	picture, err := persistence.NewImage(drawing(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	saved, err := b.store.SaveImage(b.ctx, c.key(), picture, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	saved := b.saveDrawing(c.key())
 	if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, "", "What is this?", []string{saved.ID}); err != nil {
 		t.Fatal(err)
 	}

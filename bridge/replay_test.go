@@ -151,11 +151,7 @@ func TestReplayable(t *testing.T) {
 func TestLastMessages(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	thread, err := store.CreateThread(t.Context(), "alice", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := persistence.Key{Owner: "alice", Thread: thread.ID}
+	key := persistencetest.NewThread(t, store, "alice", "")
 	for i := range 9 {
 		m := persistence.Message{ID: fmt.Sprint("m", i), Role: persistence.RoleUser, Parts: []persistence.Part{text("hello")}}
 		if i > 3 && i < 8 {

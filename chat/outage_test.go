@@ -9,19 +9,17 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 )
 
 // hold keeps everyone else from writing to a database until release is called.
 func hold(t *testing.T, b *bench) (release func()) {
 	t.Helper()
-	other, err := b.store.CreateThread(t.Context(), "ben", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := persistencetest.NewThread(t, b.store, "ben", "")
 	held, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = b.store.Batch(context.Background(), persistence.Key{Owner: "ben", Thread: other.ID}, func(w *persistence.Batch) error {
+		_ = b.store.Batch(context.Background(), other, func(w *persistence.Batch) error {
 			if _, err := w.AppendMessage(persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("x")}}); err != nil {
 				t.Errorf("AppendMessage() = %v", err)
 			}

@@ -160,21 +160,7 @@ func start(t *testing.T, store *persistence.Store, cfg chat.Config) *bench {
 	if err != nil {
 		t.Fatalf("New() = %v", err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- c.Run(ctx) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		if err := <-ran; err != nil {
-			t.Errorf("Run() = %v", err)
-		}
-	})
-	t.Cleanup(stop)
-	thread, err := store.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	return &bench{t: t, store: store, c: c, key: persistence.Key{Owner: "anna", Thread: thread.ID}, stop: stop}
+	return &bench{t: t, store: store, c: c, key: persistencetest.NewThread(t, store, "anna", ""), stop: persistencetest.Start(t, c.Run)}
 }
 
 func (b *bench) within() context.Context {

@@ -12,6 +12,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 )
 
 func TestLocalTitle(t *testing.T) {
@@ -256,16 +257,13 @@ func TestMemories(t *testing.T) {
 		store := open(t)
 		zone := time.FixedZone("CET", 3600)
 		clock := &chat.DefaultContext{Location: zone, Memories: store}
-		thread, err := store.CreateThread(t.Context(), "anna", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := persistencetest.NewThread(t, store, "anna", "")
 		for _, m := range []persistence.Message{
 			words(persistence.RoleUser, "My favourite lake is the Bodensee [really]\nyes"),
 			words(persistence.RoleAssistant, "The weather is fine."),
 		} {
 			m.Metadata.CreatedAt = time.Date(2026, 1, 2, 23, 30, 0, 0, time.UTC)
-			if _, err := store.AppendMessage(t.Context(), persistence.Key{Owner: "anna", Thread: thread.ID}, m); err != nil {
+			if _, err := store.AppendMessage(t.Context(), key, m); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 )
 
 func TestServe(t *testing.T) {
@@ -59,12 +60,8 @@ func TestServeClosesWhatADeadProcessLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	thread, err := db.CreateThread(t.Context(), "local", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := persistence.Key{Owner: "local", Thread: thread.ID}
-	saved := db.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call", Owner: "local", ThreadID: thread.ID, Upstream: "simulator", StartedAt: time.Now()})
+	key := persistencetest.NewThread(t, db, "local", "")
+	saved := db.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call", Owner: "local", ThreadID: key.Thread, Upstream: "simulator", StartedAt: time.Now()})
 	_, said := db.AppendMessage(t.Context(), key, persistence.Message{
 		Role: persistence.RoleAssistant, Parts: []persistence.Part{{Type: "text", Text: "half an ans"}},
 		Metadata: persistence.Metadata{Source: persistence.SourceVoice, Status: persistence.StatusInProgress, CallID: "call"},
@@ -73,7 +70,7 @@ func TestServeClosesWhatADeadProcessLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := launch(t, environ)
-	_, body := get(t, s.url+"/api/threads/"+thread.ID+"/messages")
+	_, body := get(t, s.url+"/api/threads/"+key.Thread+"/messages")
 	var page struct{ Messages []persistence.Message }
 	if err := json.Unmarshal([]byte(body), &page); err != nil || len(page.Messages) != 1 || page.Messages[0].Metadata.Status != persistence.StatusInterrupted {
 		t.Errorf("after the start the thread is %s", body)

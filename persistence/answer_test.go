@@ -28,11 +28,7 @@ func BenchmarkAnswer(b *testing.B) {
 				}
 				keys := make([]persistence.Key, calls)
 				for i := range keys {
-					thread, err := store.CreateThread(b.Context(), "bench", "")
-					if err != nil {
-						b.Fatal(err)
-					}
-					keys[i] = persistence.Key{Owner: "bench", Thread: thread.ID}
+					keys[i] = persistencetest.NewThread(b, store, "bench", "")
 				}
 				words := newWords(bytes)
 				b.ReportAllocs()

@@ -33,11 +33,7 @@ func BenchmarkAppend(b *testing.B) {
 
 // appendGroups commits n groups and returns the time per message.
 func appendGroups(b *testing.B, store *persistence.Store, size, n int) time.Duration {
-	thread, err := store.CreateThread(b.Context(), "bench", "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	key := persistence.Key{Owner: "bench", Thread: thread.ID}
+	key := persistencetest.NewThread(b, store, "bench", "")
 	text := make([]byte, 500)
 	for i := range text {
 		text[i] = 'x'
@@ -68,11 +64,7 @@ func BenchmarkPlaceAfter(b *testing.B) {
 	for name, size := range map[string]int{"100 B": 100, "20 KB": 20 << 10} {
 		b.Run(name, func(b *testing.B) {
 			store := persistencetest.Open(b, persistencetest.SQLiteURL(b), persistence.Options{})
-			thread, err := store.CreateThread(b.Context(), "bench", "")
-			if err != nil {
-				b.Fatal(err)
-			}
-			key := persistence.Key{Owner: "bench", Thread: thread.ID}
+			key := persistencetest.NewThread(b, store, "bench", "")
 			message := func(size int) persistence.Message {
 				return persistence.Message{
 					ID: persistence.NewID(), Role: persistence.RoleAssistant,

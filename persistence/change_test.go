@@ -36,13 +36,7 @@ func TestLostChanges(t *testing.T) {
 	s := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{
 		Logger: slog.New(slog.NewTextHandler(&log, nil)), OnLost: func(changes int) { counted += changes },
 	})
-	thread := func() persistence.Key {
-		th, err := s.CreateThread(t.Context(), "anna", "")
-		if err != nil {
-			t.Fatalf("CreateThread() = %v", err)
-		}
-		return persistence.Key{Owner: "anna", Thread: th.ID}
-	}
+	thread := func() persistence.Key { return persistencetest.NewThread(t, s, "anna", "") }
 	put := func(id string) persistence.Change {
 		return persistence.PutMessage{
 			Message: persistence.Message{ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("Hello.")}},

@@ -58,11 +58,7 @@ func TestWithoutListen(t *testing.T) {
 			t.Fatalf("Serve() = %v", err)
 		}
 	}
-	thread, err := a.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	key := persistencetest.NewThread(t, a, "anna", "")
 	there := pull(t, b, key)
 	say(t, a, key, "1")
 	want(t, there, "message 1")
@@ -90,11 +86,7 @@ func TestWithAndWithoutListen(t *testing.T) {
 			t.Fatalf("Serve() = %v", err)
 		}
 	}
-	thread, err := listens.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	key, owner := persistence.Key{Owner: "anna", Thread: thread.ID}, persistence.Key{Owner: "anna"}
+	key, owner := persistencetest.NewThread(t, listens, "anna", ""), persistence.Key{Owner: "anna"}
 	for range 2 {
 		for from, to := range map[*persistence.Store]*persistence.Store{listens: reads, reads: listens} {
 			untilWatched(t, from, to, key)
@@ -124,11 +116,7 @@ func TestFirstWatcherOfAnOwner(t *testing.T) {
 					t.Fatalf("Serve() = %v", err)
 				}
 			}
-			thread, err := a.CreateThread(t.Context(), "anna", "")
-			if err != nil {
-				t.Fatalf("CreateThread() = %v", err)
-			}
-			key := persistence.Key{Owner: "anna", Thread: thread.ID}
+			key := persistencetest.NewThread(t, a, "anna", "")
 			untilWatched(t, a, b, key) // they know of each other
 			watch := b.WatchOwner("anna")
 			if _, err := a.RenameThread(t.Context(), key, "New"); err != nil {
@@ -186,11 +174,7 @@ func TestWatchBeginsWhileOthersWrite(t *testing.T) {
 	t.Parallel()
 	a, b, _ := instances(t, persistencetest.PostgresURL(t), true)
 	for range 20 {
-		thread, err := a.CreateThread(t.Context(), "anna", "")
-		if err != nil {
-			t.Fatalf("CreateThread() = %v", err)
-		}
-		key := persistence.Key{Owner: "anna", Thread: thread.ID}
+		key := persistencetest.NewThread(t, a, "anna", "")
 		there := pull(t, b, key)
 		say(t, a, key, "1")
 		want(t, there, "message 1") // the poll is an hour away

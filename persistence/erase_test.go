@@ -16,11 +16,7 @@ func TestDeletedIsNotInTheFile(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)
 	s := persistencetest.Open(t, url, persistence.Options{})
-	thread, err := s.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	key := persistencetest.NewThread(t, s, "anna", "")
 	const private = "Zwetschgenknödel"
 	for range 50 {
 		say(t, s, key, strings.Repeat("a long story about "+private+" ", 50))
@@ -64,11 +60,7 @@ func TestDeletedButNotErased(t *testing.T) {
 	if err := s.Serve(t.Context()); err != nil {
 		t.Fatalf("Serve() = %v", err)
 	}
-	thread, err := s.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	key := persistencetest.NewThread(t, s, "anna", "")
 	say(t, s, key, "words")
 	persistencetest.Rows(t, url, "CREATE TRIGGER failing BEFORE DELETE ON messages BEGIN SELECT RAISE(ABORT, 'not now'); END")
 	if err := s.DeleteThread(t.Context(), key); err != nil {

@@ -25,11 +25,7 @@ func silent(t *testing.T) (a, b *persistence.Store, key persistence.Key) {
 			t.Fatalf("Serve() = %v", err)
 		}
 	}
-	thread, err := a.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	return a, b, persistence.Key{Owner: "anna", Thread: thread.ID}
+	return a, b, persistencetest.NewThread(t, a, "anna", "")
 }
 
 // A process that was taken for dead can no longer write, is told so, and can start again.

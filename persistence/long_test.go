@@ -225,11 +225,7 @@ func newLong(b *testing.B, url string, amount int) *long {
 // thread makes a thread. With a word given, one message contains the rare word.
 func (l *long) thread(b *testing.B, owner string, amount int, word string) persistence.Key {
 	b.Helper()
-	thread, err := l.store.CreateThread(b.Context(), owner, "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	key := persistence.Key{Owner: owner, Thread: thread.ID}
+	key := persistencetest.NewThread(b, l.store, owner, "")
 	random := rand.New(rand.NewPCG(1, uint64(amount))) //nolint:gosec // no secret
 	for n := 0; n < amount; {
 		var changes []persistence.Change

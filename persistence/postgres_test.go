@@ -34,11 +34,7 @@ func instances(t *testing.T, url string, serve bool) (a, b *persistence.Store, k
 			}
 		}
 	}
-	thread, err := a.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	return a, b, persistence.Key{Owner: "anna", Thread: thread.ID}
+	return a, b, persistencetest.NewThread(t, a, "anna", "")
 }
 
 func say(t *testing.T, s *persistence.Store, key persistence.Key, text string) persistence.Message {
@@ -177,11 +173,7 @@ func TestOwnerWatchedElsewhere(t *testing.T) {
 			return nil
 		},
 	}
-	thread, err := a.CreateThread(t.Context(), key.Owner, "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	key.Thread = thread.ID
+	key = persistencetest.NewThread(t, a, key.Owner, "")
 	var got []string
 	for e, err := range watch.Events(ctx) {
 		if errors.Is(err, persistence.ErrMissed) {
@@ -290,11 +282,7 @@ func TestSerializableByDefault(t *testing.T) {
 		t.Fatalf("make transactions serializable: %v", err)
 	}
 	s := persistencetest.Open(t, url, persistence.Options{})
-	thread, err := s.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	key := persistencetest.NewThread(t, s, "anna", "")
 	var writing sync.WaitGroup
 	for range 4 {
 		writing.Go(func() {
@@ -365,11 +353,7 @@ func TestQuietConnection(t *testing.T) {
 	if err := b.Serve(t.Context()); err != nil {
 		t.Fatalf("Serve() = %v", err)
 	}
-	thread, err := a.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	key := persistencetest.NewThread(t, a, "anna", "")
 	say(t, a, key, "1")
 	there := pull(t, b, key)
 	want(t, there, "message 1")

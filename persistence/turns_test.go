@@ -23,11 +23,7 @@ func bothEngines(t *testing.T, run func(t *testing.T, s *persistence.Store)) {
 // answering begins a thread with an answer of which "One" was saved whole, and ", two" as a draft.
 func answering(t *testing.T, s *persistence.Store) (persistence.Key, persistence.Message) {
 	t.Helper()
-	thread, err := s.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	key := persistencetest.NewThread(t, s, "anna", "")
 	answer := persistence.Message{
 		ID: "answer", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("One")},
 		Metadata: persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusInProgress},
@@ -35,7 +31,7 @@ func answering(t *testing.T, s *persistence.Store) (persistence.Key, persistence
 	if _, err := s.AppendMessage(t.Context(), key, answer); err != nil {
 		t.Fatalf("AppendMessage() = %v", err)
 	}
-	err = s.Batch(t.Context(), key, func(b *persistence.Batch) error {
+	err := s.Batch(t.Context(), key, func(b *persistence.Batch) error {
 		return b.SaveDraft(persistence.Draft{MessageID: answer.ID, Start: 3, Text: ", two"})
 	})
 	if err != nil {

@@ -332,17 +332,10 @@ func TestVanishedClientIsNoticed(t *testing.T) {
 	b.door.timing.PingEvery, b.door.timing.PingTimeout = time.Millisecond, 20*time.Millisecond
 	address, _ := b.run(t)
 	key := b.thread(t, access.LocalOwner)
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
+	conn := rawConn(t, address)
 	// A client that shakes hands and then never answers a ping.
 	if _, err := fmt.Fprintf(conn, "GET /api/threads/%s/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n", key.Thread); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 4096)

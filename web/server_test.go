@@ -314,6 +314,20 @@ func TestAnswersHaveTime(t *testing.T) {
 	}
 }
 
+// rawConn connects to a server until the test ends, or something takes too long.
+func rawConn(t *testing.T, address string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
 // TestMuchTooLargeBody sends a body to its end before it reads the answer, as simple clients do.
 func TestMuchTooLargeBody(t *testing.T) {
 	t.Parallel()
@@ -321,15 +335,8 @@ func TestMuchTooLargeBody(t *testing.T) {
 	address, _ := b.run(t)
 	const size = 30 << 20
 	for path, kind := range map[string]string{"/api/threads": "application/json", "/api/threads/" + b.thread(t, access.LocalOwner).Thread + "/images": "image/png"} {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close() }()
-		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-			t.Fatal(err)
-		}
-		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", path, kind, size)
+		conn := rawConn(t, address)
+		_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", path, kind, size)
 		if err == nil {
 			_, err = conn.Write(make([]byte, size))
 		}
@@ -354,14 +361,7 @@ func TestSlowBodyIsCutOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = conn.Close() }()
-			if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-				t.Fatal(err)
-			}
+			conn := rawConn(t, address)
 			if _, err := conn.Write([]byte(c.request)); err != nil {
 				t.Fatal(err)
 			}
@@ -379,14 +379,7 @@ func TestLargeBodyTakesItsTime(t *testing.T) {
 	b := setup(t, nil)
 	b.pipeline.bodyTimeout = 20 * time.Millisecond
 	address, _ := b.run(t)
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	conn := rawConn(t, address)
 	image := pngOf(t, 3, 2)
 	head := fmt.Sprintf("POST /api/threads/%s/images HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: image/png\r\nContent-Length: %d\r\n\r\n",
 		b.thread(t, access.LocalOwner).Thread, len(image))

@@ -234,15 +234,7 @@ func setup(t *testing.T, change func(*Config)) *bundle {
 // setupChat is setup with the given configuration of text turns.
 func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	t.Helper()
-	db, err := persistence.Open(t.Context(), persistencetest.SQLiteURL(t), persistence.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	b := &bundle{
 		calls: &fakeCalls{store: db, live: map[string]string{}}, db: db, log: &logBuffer{},
 		clock: &clock{t: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)},
@@ -256,7 +248,7 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	b.queue = inbox
 	texts.Observers = append(texts.Observers, inbox)
 	b.chat = startChat(t, texts)
-	startQueue(t, inbox, b.chat)
+	persistencetest.Start(t, func(ctx context.Context) error { return inbox.Run(ctx, b.chat, noVoice{}) })
 	cfg := Config{
 		Calls: b.calls, Chat: b.chat, Queue: inbox, Store: db, Page: testPage, Loopback: true, Version: "test",
 		Upstream: Upstream{Name: "simulator", Note: "a simulator", Model: "model-1", Voice: "voice-1"},
@@ -295,30 +287,8 @@ func startChat(t *testing.T, cfg chat.Config) *chat.Coordinator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- c.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
-	})
+	persistencetest.Start(t, c.Run)
 	return c
-}
-
-// startQueue runs the queues of a server without calls until the test ends.
-func startQueue(t *testing.T, q *queue.Queue, turns queue.Turns) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- q.Run(ctx, turns, noVoice{}) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // noVoice never speaks into a call.
@@ -416,11 +386,7 @@ func wantError(t *testing.T, r *answer, status int, code string) {
 
 func (b *bundle) thread(t *testing.T, owner string) persistence.Key {
 	t.Helper()
-	thread, err := b.db.CreateThread(t.Context(), owner, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return persistence.Key{Owner: owner, Thread: thread.ID}
+	return persistencetest.NewThread(t, b.db, owner, "")
 }
 
 func (b *bundle) say(t *testing.T, key persistence.Key, words string) persistence.Message {

@@ -201,11 +201,7 @@ func (b *bench) run() (stop func()) {
 
 func (b *bench) thread() persistence.Key {
 	b.t.Helper()
-	thread, err := b.store.CreateThread(b.t.Context(), "anna", "")
-	if err != nil {
-		b.t.Fatalf("CreateThread() = %v", err)
-	}
-	return persistence.Key{Owner: "anna", Thread: thread.ID}
+	return persistencetest.NewThread(b.t, b.store, "anna", "")
 }
 
 func (b *bench) within() context.Context {

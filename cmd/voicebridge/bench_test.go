@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"os"
 	"os/signal"
@@ -45,23 +44,9 @@ func serveByTest(t *testing.T) bench.Command {
 // counts, never times.
 func TestBench(t *testing.T) {
 	t.Parallel()
-	command := serveByTest(t)
-	file := filepath.Join(t.TempDir(), "figures.json")
-	var stdout, stderr output
-	b := benchCommand{Calls: []int{2}, Seconds: 2, Setups: 2, JSON: file}
-	if err := b.run(&process{ctx: t.Context(), stdout: &stdout, stderr: &stderr}, command); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r bench.Report
-	if err := json.Unmarshal(raw, &r); err != nil {
-		t.Fatalf("%v in %s", err, raw)
-	}
+	r, table := measured(t, benchCommand{Calls: []int{2}, Seconds: 2, Setups: 2}, serveByTest(t))
 	if r.Version != buildVersion() || r.SetUp == nil || r.SetUp.Calls != 2 || len(r.Load) != 1 {
-		t.Fatalf("report %s", raw)
+		t.Fatalf("report %+v", r)
 	}
 	for name, s := range map[string]bench.Stage{"answer": r.SetUp.Answer, "channel": r.SetUp.Channel, "sound": r.SetUp.Sound, "ready": r.SetUp.Ready} {
 		if s.Direct.P50 <= 0 || s.Bridged.P50 <= 0 || s.Bridged.P95 < s.Bridged.P50 {
@@ -80,13 +65,33 @@ func TestBench(t *testing.T) {
 		t.Errorf("bridge %+v", p)
 	}
 	for _, want := range []string{"One-way latency", "first audio at the browser", "share this machine", runtime.GOARCH} {
-		if !strings.Contains(stdout.String(), want) {
-			t.Errorf("no %q in\n%s", want, stdout.String())
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
 		}
+	}
+}
+
+// measured runs a benchmark and returns its report and table. Nothing may be left of it.
+func measured(t *testing.T, b benchCommand, command bench.Command) (r bench.Report, table string) {
+	t.Helper()
+	if b.JSON == "" {
+		b.JSON = filepath.Join(t.TempDir(), "figures.json")
+	}
+	var stdout, stderr output
+	if err := b.run(&process{ctx: t.Context(), stdout: &stdout, stderr: &stderr}, command); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(b.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = bench.ReadReport(raw); err != nil {
+		t.Fatalf("%v in %s", err, raw)
 	}
 	if left, _ := os.ReadDir(command.Dir); len(left) != 0 {
 		t.Errorf("it left %v", left)
 	}
+	return r, stdout.String()
 }
 
 // TestBenchOfWords measures two calls for a second without and with words, through the bare relay
@@ -98,17 +103,9 @@ func TestBenchOfWords(t *testing.T) {
 	first := filepath.Join(t.TempDir(), "relay.json")
 	measure := func(b benchCommand, command bench.Command) (bench.Report, string) {
 		b.Calls, b.Seconds, b.Events, b.EventBytes, b.NoLoad = []int{2}, 1, 20, []int{10}, true
-		var stdout, stderr output
-		if err := b.run(&process{ctx: t.Context(), stdout: &stdout, stderr: &stderr}, command); err != nil {
-			t.Fatal(err)
-		}
-		raw, err := os.ReadFile(b.JSON)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := bench.ReadReport(raw)
-		if err != nil || len(r.Words) != 1 || len(r.Load) != 0 {
-			t.Fatalf("%v: %s", err, raw)
+		r, table := measured(t, b, command)
+		if len(r.Words) != 1 || len(r.Load) != 0 {
+			t.Fatalf("report %+v", r)
 		}
 		if e := r.Words[0].Events; e.Sent == 0 || e.Lost < 0 || e.Lost >= int64(e.Sent) || e.P50 <= 0 {
 			t.Errorf("events %+v", e)
@@ -118,10 +115,10 @@ func TestBenchOfWords(t *testing.T) {
 				t.Errorf("sound %+v", p)
 			}
 		}
-		return r, stdout.String()
+		return r, table
 	}
 	measure(benchCommand{JSON: first}, relay)
-	r, table := measure(benchCommand{JSON: filepath.Join(t.TempDir(), "bridge.json"), Against: first}, serveByTest(t))
+	r, table := measure(benchCommand{Against: first}, serveByTest(t))
 	if r.Against == nil || len(r.Against.Figures) == 0 || !strings.Contains(table, "20 events of 10 bytes: event p50") {
 		t.Errorf("%+v\n%s", r.Against, table)
 	}
@@ -131,23 +128,9 @@ func TestBenchOfWords(t *testing.T) {
 // never times: each tool call is answered once, or it fails.
 func TestBenchOfTools(t *testing.T) {
 	t.Parallel()
-	command := serveByTest(t)
-	file := filepath.Join(t.TempDir(), "figures.json")
-	var stdout, stderr output
-	b := benchCommand{Seconds: 1, Tools: 4, JSON: file}
-	if err := b.run(&process{ctx: t.Context(), stdout: &stdout, stderr: &stderr}, command); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r bench.Report
-	if err := json.Unmarshal(raw, &r); err != nil {
-		t.Fatalf("%v in %s", err, raw)
-	}
+	r, table := measured(t, benchCommand{Seconds: 1, Tools: 4}, serveByTest(t))
 	if r.SetUp != nil || len(r.Load) != 0 || len(r.Tools) != 1 {
-		t.Fatalf("report %s", raw)
+		t.Fatalf("report %+v", r)
 	}
 	row := r.Tools[0]
 	if row.Calls != 1 || row.AtOnce != 4 || row.Batches == 0 || row.Asked != 4*row.Batches || row.Answered != row.Asked || row.BatchTime.P50 <= 0 {
@@ -162,12 +145,9 @@ func TestBenchOfTools(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"4 tools run at once", "create_bar_chart", "cores", "answered"} {
-		if !strings.Contains(stdout.String(), want) {
-			t.Errorf("no %q in\n%s", want, stdout.String())
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
 		}
-	}
-	if left, _ := os.ReadDir(command.Dir); len(left) != 0 {
-		t.Errorf("it left %v", left)
 	}
 }
 

@@ -222,11 +222,7 @@ func newToolBench(t *testing.T) *toolBench {
 	if _, err := openChat(cfg, store, all, nil, nil, nil, log); err != nil {
 		t.Fatal(err)
 	}
-	thread, err := store.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.key = persistence.Key{Owner: "anna", Thread: thread.ID}
+	b.key = persistencetest.NewThread(t, store, "anna", "")
 	b.registry, err = all.spoken(t.Context(), b.key.Owner, b.key.Thread)
 	if err != nil {
 		t.Fatal(err)

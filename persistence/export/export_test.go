@@ -202,13 +202,9 @@ func TestErrorsAreReturned(t *testing.T) {
 func TestMessagesOfALongThread(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	made, err := store.CreateThread(t.Context(), "alice", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := persistence.Key{Owner: "alice", Thread: made.ID}
+	key := persistencetest.NewThread(t, store, "alice", "")
 	const n = 450
-	err = store.Batch(t.Context(), key, func(b *persistence.Batch) error {
+	err := store.Batch(t.Context(), key, func(b *persistence.Batch) error {
 		for i := range n {
 			if _, err := b.AppendMessage(persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(fmt.Sprint(i))}}); err != nil {
 				return err

@@ -41,11 +41,7 @@ func (s suite) setup(t *testing.T) bundle {
 
 func newThread(t *testing.T, store *persistence.Store, owner string) persistence.Key {
 	t.Helper()
-	th, err := store.CreateThread(t.Context(), owner, "a title")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	return persistence.Key{Owner: owner, Thread: th.ID}
+	return NewThread(t, store, owner, "a title")
 }
 
 // text is a finished message with one text part.

@@ -69,6 +69,32 @@ func Open(t testing.TB, url string, opts persistence.Options) *persistence.Store
 	return s
 }
 
+// Start runs something, such as a user of a store, until the test ends or stop is called, and waits for its end.
+func Start(t testing.TB, run func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// NewThread makes a thread.
+func NewThread(t testing.TB, store *persistence.Store, owner, title string) persistence.Key {
+	t.Helper()
+	thread, err := store.CreateThread(t.Context(), owner, title)
+	if err != nil {
+		t.Fatalf("CreateThread() = %v", err)
+	}
+	return persistence.Key{Owner: owner, Thread: thread.ID}
+}
+
 // SQLiteURL names a database with tables and no rows, in a folder of the test. It is a
 // copy, because making the tables takes longer than most tests.
 func SQLiteURL(t testing.TB) string {

@@ -263,11 +263,7 @@ func (s suite) textSessions(t *testing.T) {
 
 func (s suite) titles(t *testing.T) {
 	b := s.setup(t)
-	thread, err := b.store.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	key := NewThread(t, b.store, "anna", "")
 	for i, step := range []struct {
 		title string
 		by    persistence.TitleBy
@@ -303,7 +299,7 @@ func (s suite) titles(t *testing.T) {
 	if changed, err := b.store.SuggestTitle(t.Context(), persistence.Key{Owner: "bert", Thread: key.Thread}, "x", persistence.TitleByModel); changed || err != nil {
 		t.Errorf("SuggestTitle() of a stranger = %v, %v", changed, err)
 	}
-	_, err = b.store.SuggestTitle(t.Context(), key, "x", persistence.TitleByUser)
+	_, err := b.store.SuggestTitle(t.Context(), key, "x", persistence.TitleByUser)
 	wantErr(t, "SuggestTitle() by a user", err, persistence.ErrInvalid)
 }
 

@@ -30,11 +30,7 @@ func BenchmarkCalls(b *testing.B) {
 				store := persistencetest.Open(b, url(b), persistence.Options{})
 				keys := make([]persistence.Key, calls)
 				for i := range keys {
-					th, err := store.CreateThread(b.Context(), "bench", "")
-					if err != nil {
-						b.Fatal(err)
-					}
-					keys[i] = persistence.Key{Owner: "bench", Thread: th.ID}
+					keys[i] = persistencetest.NewThread(b, store, "bench", "")
 				}
 				commit := func(ctx context.Context, key persistence.Key, c []persistence.Change) error {
 					_, err := store.Apply(ctx, key, c)

@@ -12,7 +12,7 @@ import (
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	s := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	key := thread(t, s)
+	key := persistencetest.NewThread(t, s, "anna", "")
 	d := Direct{Store: s}
 	result, err := d.Commit(t.Context(), key, []persistence.Change{
 		put("m1", "Hello.", persistence.PlaceLast),

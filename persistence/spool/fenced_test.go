@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -23,25 +22,13 @@ func TestFenced(t *testing.T) {
 			t.Fatalf("Serve() = %v", err)
 		}
 	}
-	thread, err := a.CreateThread(ctx, "anna", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	key := persistencetest.NewThread(t, a, "anna", "")
 	pending := make(chan int, 100)
 	w, err := New(Config{Store: a, Dir: t.TempDir(), Delayed: func(n int) { pending <- n }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	running, stop := context.WithCancel(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- w.Run(running) }()
-	defer func() {
-		stop()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
-	}()
+	persistencetest.Start(t, w.Run)
 	commit := func(spooled bool, changes ...persistence.Change) {
 		t.Helper()
 		if r, err := w.Commit(ctx, key, changes); err != nil || r.Spooled != spooled {

@@ -111,7 +111,7 @@ func TestVictim(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { _ = w.Run(ctx) }() // it is killed
-	key := thread(t, s)
+	key := persistencetest.NewThread(t, s, "anna", "")
 	fmt.Println("thread", key.Thread)
 	answer := func(text string, how persistence.Placing) persistence.Change {
 		c := put("answer", text, how).(persistence.PutMessage)

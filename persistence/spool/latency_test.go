@@ -33,11 +33,7 @@ func BenchmarkDurable(b *testing.B) {
 			defer cancel()
 			keys := make([]persistence.Key, calls)
 			for i := range keys {
-				th, err := store.CreateThread(b.Context(), "bench", "")
-				if err != nil {
-					b.Fatal(err)
-				}
-				keys[i] = persistence.Key{Owner: "bench", Thread: th.ID}
+				keys[i] = persistencetest.NewThread(b, store, "bench", "")
 			}
 			took := make([]time.Duration, b.N)
 			b.ResetTimer()

@@ -63,18 +63,9 @@ type bundle struct {
 func setup(t *testing.T, cfg Config) *bundle {
 	t.Helper()
 	store := &flaky{Store: persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})}
-	b := &bundle{T: t, store: store, key: thread(t, store.Store), dir: t.TempDir(), pending: make(chan int, 10_000), saved: make(chan string, 10_000)}
+	b := &bundle{T: t, store: store, key: persistencetest.NewThread(t, store.Store, "anna", ""), dir: t.TempDir(), pending: make(chan int, 10_000), saved: make(chan string, 10_000)}
 	b.start(cfg)
 	return b
-}
-
-func thread(t *testing.T, s *persistence.Store) persistence.Key {
-	t.Helper()
-	th, err := s.CreateThread(t.Context(), "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
-	return persistence.Key{Owner: "anna", Thread: th.ID}
 }
 
 func (b *bundle) start(cfg Config) {
@@ -91,17 +82,7 @@ func (b *bundle) start(cfg Config) {
 	if err != nil {
 		b.Fatalf("New() = %v", err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
-	b.w = w
-	b.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			b.Errorf("Run() = %v", err)
-		}
-	})
-	b.Cleanup(b.stop)
+	b.w, b.stop = w, persistencetest.Start(b, w.Run)
 }
 
 func put(id, words string, how persistence.Placing) persistence.Change {
@@ -256,7 +237,7 @@ func TestManyCalls(t *testing.T) {
 	const calls, each = 20, 30
 	keys := make([]persistence.Key, calls)
 	for i := range keys {
-		keys[i] = thread(t, b.store.Store)
+		keys[i] = persistencetest.NewThread(t, b.store.Store, "anna", "")
 	}
 	var writing sync.WaitGroup
 	for i, key := range keys {
@@ -333,7 +314,7 @@ func TestNoRoom(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	key := thread(t, store.Store)
+	key := persistencetest.NewThread(t, store.Store, "anna", "")
 	for _, away := range []bool{true, false} {
 		store.away.Store(away)
 		_, err := w.Commit(ctx, key, []persistence.Change{put("1", "1", persistence.PlaceLast)})
@@ -469,7 +450,7 @@ func TestRecoverDamaged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-			b := &bundle{T: t, store: &flaky{Store: store}, key: thread(t, store), dir: t.TempDir()}
+			b := &bundle{T: t, store: &flaky{Store: store}, key: persistencetest.NewThread(t, store, "anna", ""), dir: t.TempDir()}
 			f := leave(t, b.dir, b.key)
 			if err := errors.Join(test.harm(f), filelock.Close(f.f)); err != nil {
 				t.Fatal(err)
@@ -521,7 +502,7 @@ func raw(f *file, data string) error {
 func TestRecoverWhileAway(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	b := &bundle{T: t, store: &flaky{Store: store}, key: thread(t, store), dir: t.TempDir()}
+	b := &bundle{T: t, store: &flaky{Store: store}, key: persistencetest.NewThread(t, store, "anna", ""), dir: t.TempDir()}
 	if err := filelock.Close(leave(t, b.dir, b.key).f); err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,13 @@
 package rtc
 
 import (
-	"maps"
-	"slices"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"

@@ -45,28 +45,13 @@ func TestSessionsOwnToolKeepsItsName(t *testing.T) {
 // coordinator runs text turns with the simulator on a store until the test ends.
 func coordinator(t *testing.T) (*chat.Coordinator, persistence.Key) {
 	t.Helper()
-	db, err := persistence.Open(t.Context(), persistencetest.SQLiteURL(t), persistence.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	c, err := chat.New(chat.Config{Store: db, Providers: []llm.Provider{simulator.New(simulator.Config{})}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- c.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := errors.Join(<-ran, db.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	thread, err := db.CreateThread(t.Context(), "alice", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, persistence.Key{Owner: "alice", Thread: thread.ID}
+	persistencetest.Start(t, c.Run)
+	return c, persistencetest.NewThread(t, db, "alice", "")
 }
 
 // TestAppIsLostBeforeTheLastPartial has a turn end just when nothing can be sent any more:

@@ -65,16 +65,23 @@ func TestRetryWaitsForSilence(t *testing.T) {
 	}
 }
 
-// TestRenewalInPushToTalk has the time for a renewal come while the caller holds the button. The upstream does not say
-// that somebody speaks, and what was said so far is in its buffer: the renewal waits until it is committed.
-func TestRenewalInPushToTalk(t *testing.T) {
-	t.Parallel()
+// holdsButton is a call in push to talk whose caller has begun to hold the button shortly before the time for a renewal.
+func holdsButton(t *testing.T) *scripted {
+	t.Helper()
 	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{RenewBefore: 10 * time.Minute})}
 	c.play(fmt.Sprintf(`up {"type":"session.created","session":{"type":"realtime","expires_at":%d}}`, epoch.Add(time.Hour).Unix()))
 	c.play(`up {"type":"session.updated","session":{"type":"realtime","audio":{"input":{"turn_detection":null}}}}`)
 	c.pass("49m50s")
 	c.play(`br {"type":"input_audio_buffer.clear"}`)
 	c.play(`up {"type":"input_audio_buffer.cleared"}`)
+	return c
+}
+
+// TestRenewalInPushToTalk has the time for a renewal come while the caller holds the button. The upstream does not say
+// that somebody speaks, and what was said so far is in its buffer: the renewal waits until it is committed.
+func TestRenewalInPushToTalk(t *testing.T) {
+	t.Parallel()
+	c := holdsButton(t)
 	c.pass("40s")
 	c.play(`br {"type":"input_audio_buffer.commit"}`)
 	if out := c.out.String(); strings.Contains(out, "\tdial 2") {
@@ -113,12 +120,7 @@ func TestShortSessions(t *testing.T) {
 // renewal need not wait.
 func TestHolderReplaced(t *testing.T) {
 	t.Parallel()
-	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{RenewBefore: 10 * time.Minute})}
-	c.play(fmt.Sprintf(`up {"type":"session.created","session":{"type":"realtime","expires_at":%d}}`, epoch.Add(time.Hour).Unix()))
-	c.play(`up {"type":"session.updated","session":{"type":"realtime","audio":{"input":{"turn_detection":null}}}}`)
-	c.pass("49m50s")
-	c.play(`br {"type":"input_audio_buffer.clear"}`)
-	c.play(`up {"type":"input_audio_buffer.cleared"}`)
+	c := holdsButton(t)
 	c.pass("20s")
 	before := c.out.Len()
 	c.play("br joins")

@@ -48,11 +48,7 @@ func (w *waiting) Pending() int {
 func TestQueuedTextWaits(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	thread, err := store.CreateThread(t.Context(), "ada", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := persistence.Key{Owner: "ada", Thread: thread.ID}
+	key := persistencetest.NewThread(t, store, "ada", "")
 	earlier := &waiting{asked: make(chan struct{}, 1)}
 	earlier.pending.Store(1)
 	sent := false
@@ -91,11 +87,7 @@ func TestLossIsCounted(t *testing.T) {
 			t.Parallel()
 			lost := 0
 			store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{OnLost: func(changes int) { lost += changes }})
-			thread, err := store.CreateThread(t.Context(), "ada", "")
-			if err != nil {
-				t.Fatal(err)
-			}
-			key := persistence.Key{Owner: "ada", Thread: thread.ID}
+			key := persistencetest.NewThread(t, store, "ada", "")
 			if deleted {
 				if err := store.DeleteThread(t.Context(), key); err != nil {
 					t.Fatal(err)

@@ -77,6 +77,26 @@ func drawn(spans tracetest.SpanStubs) []string {
 	return out
 }
 
+// wantSpans checks the spans of one trace, and that nothing that was said is in them. It returns the id of the trace.
+func wantSpans(t *testing.T, got tracetest.SpanStubs, want ...string) (trace string) {
+	t.Helper()
+	if diff := cmp.Diff(want, drawn(got)); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+	id := got[0].SpanContext.TraceID().String()
+	for _, s := range got {
+		if s.SpanContext.TraceID().String() != id {
+			t.Error("a span is of another trace")
+		}
+		for _, a := range s.Attributes {
+			if strings.Contains(a.Value.String(), "canary") {
+				t.Errorf("what was said is in the attribute %s", a.Key)
+			}
+		}
+	}
+	return id
+}
+
 func want(t *testing.T, text string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
@@ -106,25 +126,10 @@ func TestTextTurn(t *testing.T) {
 	o.TitleFinished("openai", persistence.ResponseRecord{Model: "titles", Status: "completed", CostUSD: new(0.5), Usage: persistence.Usage{InputTokens: 9}})
 	want(t, scrape(""), `voicebridge_tokens_total{kind="text",model="titles",type="input"} 9`, `voicebridge_cost_usd_total{kind="text",model="titles"} 0.5`)
 	got := spans.GetSpans()
-	if diff := cmp.Diff([]string{
-		"text turn > chat m 10ms 300ms", "text turn > chat m 400ms 500ms", "text turn > chat m 500ms 800ms",
-		"text turn > execute_tool weather 300ms 400ms", "text turn > database 800ms 850ms", " > text turn 0s 900ms",
-	}, drawn(got)); diff != "" {
-		t.Errorf("spans (-want +got):\n%s", diff)
-	}
+	id := wantSpans(t, got, "text turn > chat m 10ms 300ms", "text turn > chat m 400ms 500ms", "text turn > chat m 500ms 800ms",
+		"text turn > execute_tool weather 300ms 400ms", "text turn > database 800ms 850ms", " > text turn 0s 900ms")
 	if s := got[1].Status; s.Code != codes.Error || s.Description != "rate" {
 		t.Errorf("status of the failed request: %+v", s)
-	}
-	id := got[0].SpanContext.TraceID().String()
-	for _, s := range got {
-		if s.SpanContext.TraceID().String() != id {
-			t.Error("a span is of another trace")
-		}
-		for _, a := range s.Attributes {
-			if strings.Contains(a.Value.String(), "canary") {
-				t.Errorf("what was said is in the attribute %s", a.Key)
-			}
-		}
 	}
 	want(t, scrape(openMetrics),
 		`voicebridge_answer_latency_seconds_bucket{kind="text",stage="first_token",le="0.5"} 1 # {trace_id="`+id+`"} 0.4`,
