@@ -202,7 +202,7 @@ func (p *pipeline) cors() echo.MiddlewareFunc {
 		AllowOriginFunc:  func(origin string) (bool, error) { return p.origins.Allowed(origin), nil },
 		AllowCredentials: true,
 		AllowMethods:     []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete},
-		ExposeHeaders:    []string{echo.HeaderLocation, headerThreadID, headerRequestID, echo.HeaderRetryAfter},
+		ExposeHeaders:    []string{echo.HeaderLocation, headerThreadID, headerRequestID, echo.HeaderRetryAfter, echo.HeaderContentDisposition},
 		MaxAge:           600,
 	})
 }

@@ -82,7 +82,7 @@ func TestCORS(t *testing.T) {
 	}
 	r = b.do(t, "POST", callsPath, sdpOffer, sdpType, header("Origin", "https://app.example.org"))
 	wantStatus(t, r, 201)
-	if got := r.Header.Get("Access-Control-Expose-Headers"); got != "Location,X-Thread-Id,X-Request-Id,Retry-After" {
+	if got := r.Header.Get("Access-Control-Expose-Headers"); got != "Location,X-Thread-Id,X-Request-Id,Retry-After,Content-Disposition" {
 		t.Errorf("exposed: %q", got)
 	}
 	if got := preflight("capacitor://localhost").Header.Get("Access-Control-Allow-Origin"); got != "capacitor://localhost" {
