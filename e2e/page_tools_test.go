@@ -91,7 +91,7 @@ func TestPageStopsATool(t *testing.T) {
 	p.untilLive(t)
 	p.say(t, "Dig a hole.")
 	const card = `document.querySelector('[data-testid=tool-card][data-tool=garden__dig]')`
-	p.until(t, "how far the tool is", card+`?.dataset.state === 'running' && ['Three metres deep', '38 %'].every((w) => `+card+`.innerText.includes(w))`)
+	p.until(t, "how far the tool is", card+`?.dataset.state === 'running' && ['Three metres deep', '38%'].every((w) => `+card+`.innerText.includes(w))`)
 	// The page is told before the change is saved.
 	eventually(t, "the record of a tool that runs", func() bool {
 		return slices.Equal(s.rows(t, "SELECT name, status FROM tool_calls"), []string{"garden__dig | running"})

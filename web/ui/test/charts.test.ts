@@ -8,6 +8,8 @@ import { lookOf, safeColor } from '../src/charts/look';
 import { loadMap, projected } from '../src/charts/maps';
 import { chartOption } from '../src/charts/option';
 import { chartKinds, readChart, type Chart } from '../src/charts/output';
+import { de } from '../src/words/de';
+import { en } from '../src/words/en';
 
 const outputs = JSON.parse(readFileSync('test/fixtures/charts.json', 'utf8')) as unknown[];
 const charts = outputs.map((output) => readChart(output) as Chart);
@@ -45,6 +47,10 @@ function formatters(value: unknown): string[] {
 describe('the sixteen kinds', () => {
   it('are all among the fixtures', () => {
     expect(charts.map((chart) => chart.kind).sort()).toEqual([...chartKinds].sort());
+  });
+
+  it.each(drawnCharts.map(({ kind }) => kind))('%s has a name in each language', (kind) => {
+    for (const { chart } of [en, de]) expect(chart.label(kind, 'Sales')).not.toBe(chart.label('', 'Sales'));
   });
 
   it.each(charts.map((chart) => [chart.kind, chart] as const))('%s has a title and a picture', (kind, chart) => {
@@ -105,7 +111,7 @@ describe('readChart', () => {
 
   it('keeps the names of series in a table', () => {
     const chart = readChart({ chartType: 'bar', chartData: { data: [{ xAxisLabel: 'Q1', series: [{ seriesName: 'iPhone', value: 1 }, { seriesName: '2024', value: 2 }] }] } }) as Chart;
-    expect(tableOfChart(chart)?.columns.map(({ label }) => label)).toEqual(['X axis label', 'iPhone', '2024']);
+    expect(tableOfChart(chart)?.columns.map(({ label }) => label)).toEqual(['Category', 'iPhone', '2024']);
   });
 
   it.each([

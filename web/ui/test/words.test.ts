@@ -1,6 +1,6 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { endingWords, errorEventWords, httpWords, isBadEnding, microphoneError, toolTitle } from '../src/words/say';
-import { number } from '../src/words/format';
+import { clock, compact, number, percentage } from '../src/words/format';
 import { levelOf } from '../src/device/meter';
 import { groupByDay } from '../src/thread/list.svelte';
 
@@ -16,6 +16,18 @@ describe('words', () => {
   it('has digits enough for small numbers', () => {
     expect([0, 0.05, 0.0034, -3e-9, 0.129, 1234.567].map((value) => number(value))).toEqual(['0', '0.05', '0.0034', '-0.000000003', '0.13', '1,234.57']);
     expect(number(45.4, 0)).toBe('45');
+    expect([number(6.022e23), compact(-9.46e15), compact(9.46e14)]).toEqual(['6.02E23', '-9.5E15', '946T']);
+  });
+
+  it('writes shares as people do', () => {
+    expect([percentage(37.6), percentage(12.345, 2), percentage(100)]).toEqual(['38%', '12.35%', '100%']);
+  });
+
+  it('says of which day a time is, unless it is of today', () => {
+    vi.useFakeTimers({ now: new Date(2026, 4, 10, 0, 30) });
+    const at = (...date: [number, number, number, number, number]) => clock(new Date(...date).toISOString()).replace(/\s/g, ' ');
+    expect([at(2026, 4, 10, 0, 5), at(2026, 4, 9, 23, 59), at(2025, 4, 10, 13, 0), clock('x')]).toEqual(['12:05 AM', 'May 9, 11:59 PM', 'May 10, 2025, 1:00 PM', '']);
+    vi.useRealTimers();
   });
 
   it('says an unknown reason too', () => {

@@ -1,5 +1,6 @@
 import { asNumber, asObject, asText, isObject, parseJson } from '../base/json';
 import { PlainError } from '../base/errors';
+import { t } from '../words/language.svelte';
 import { httpWords } from '../words/say';
 
 /** A request that the server answered with an error, or not at all (status 0). */
@@ -97,7 +98,14 @@ export async function closeSession(): Promise<void> {
 }
 
 function attempt(path: string | URL, init: RequestInit): Promise<Response> {
-  return reached(fetch(urlOf(String(path)), { credentials: 'same-origin', ...init }), init.signal);
+  return reached(fetch(urlOf(String(path)), { credentials: 'same-origin', ...init }).then(onlyOurs), init.signal);
+}
+
+// The server answers no request of the page with a page: a network or a proxy that wants a sign-in does.
+function onlyOurs(response: Response): Response {
+  const isPage = response.headers.get('Content-Type')?.startsWith('text/html');
+  if (isPage && (response.ok || response.status === 401 || response.status === 403)) throw new ApiError(0, 'network', t().http.otherPage);
+  return response;
 }
 
 /** The text of an answer, which may be lost after its beginning, too. */
@@ -113,7 +121,7 @@ async function reached<T>(answer: Promise<T>, signal?: AbortSignal | null): Prom
   } catch (thrown) {
     if (signal?.aborted && asText(asObject(signal.reason).name) !== 'TimeoutError') throw thrown;
     onReach(false);
-    throw new ApiError(0, 'network', httpWords(0, '', ''));
+    throw thrown instanceof ApiError ? thrown : new ApiError(0, 'network', httpWords(0, '', ''));
   }
 }
 

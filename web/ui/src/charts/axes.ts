@@ -1,4 +1,5 @@
 import { asNumber, asObjects, asText, type Json } from '../base/json';
+import { percentage } from '../words/format';
 import { formatNumber, formatShort, frame, legend, short, tooltip, type Option } from './frame';
 import type { Look } from './look';
 import { mostSeries } from './output';
@@ -135,8 +136,8 @@ export function areaOption(data: Json, look: Look): Option {
   }));
   if (!percent) return cartesian(look, data, columns, series);
   return cartesian(look, data, columns, series, {
-    yAxis: valueAxis(look, data, { max: 100, axisLabel: { color: look.muted, formatter: '{value} %' } }),
-    tooltip: tooltip(look, 'axis', { valueFormatter: (value: unknown) => `${formatNumber(value)} %` }),
+    yAxis: valueAxis(look, data, { max: 100, axisLabel: { color: look.muted, formatter: (value: number) => percentage(value) } }),
+    tooltip: tooltip(look, 'axis', { valueFormatter: (value: unknown) => (typeof value === 'number' ? percentage(value, 2) : formatNumber(value)) }),
   });
 }
 

@@ -1,4 +1,5 @@
 import { asNumber, asObjects, asText, isObject, type Json } from '../base/json';
+import { t } from '../words/language.svelte';
 import { formatNumber } from './frame';
 import { tableOf, type Table } from './html';
 import { mostSeries, type Chart } from './output';
@@ -56,13 +57,10 @@ function flat(point: Json): Row {
   return row;
 }
 
-const fields = ['xAxisLabel', 'label', 'value', 'name', 'seriesName', 'metric', 'stage', 'date', 'regionCode', 'regionName', 'minValue', 'maxValue', 'unit', 'source', 'target', 'fill'];
-
-/** xAxisLabel → X axis label. Names of series, such as iPhone, stay as they are. */
+/** What a field of the tools is called. Names of series, such as iPhone, stay as they are. */
 function labelOf(key: string): string {
-  if (!fields.includes(key)) return key;
-  const words = key.replace(/([A-Z])/g, ' $1').toLowerCase();
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  const { fields } = t().chart;
+  return (Object.hasOwn(fields, key) && fields[key]) || key;
 }
 
 /** A table as CSV (RFC 4180). What a spreadsheet would read as a formula is marked as text. */

@@ -1,4 +1,5 @@
 import { asNumber, asObjects, asText, type Json } from '../base/json';
+import { percentage } from '../words/format';
 import { formatNumber, formatShort, frame, legend, short, tooltip, withUnit, type Option } from './frame';
 import { safeColor, type Look } from './look';
 
@@ -31,12 +32,13 @@ export function pieOption(data: Json, look: Look): Option {
   return frame(look, {
     tooltip: tooltip(look, 'item', {
       formatter: (p: { name: string; value: number; percent: number }) =>
-        `${p.name}\n${unitFormatter(data)(p.value)} (${formatNumber(p.percent)} %)`,
+        `${p.name}\n${unitFormatter(data)(p.value)} (${percentage(p.percent, 2)})`,
     }),
     legend: legend(look, rows.map((row) => row.name)),
     series: [
       {
         type: 'pie',
+        stillShowZeroSum: false, // equal slices would be untrue
         radius: ['48%', '82%'],
         center: ['50%', '45%'],
         itemStyle: { borderColor: look.surface, borderWidth: 2, borderRadius: 5 },
@@ -45,7 +47,7 @@ export function pieOption(data: Json, look: Look): Option {
           position: 'inside',
           color: look.onSeries,
           fontWeight: 600,
-          formatter: (p: { percent: number }) => (p.percent < smallestLabelled ? '' : `${Math.round(p.percent)} %`),
+          formatter: (p: { percent: number }) => (p.percent < smallestLabelled ? '' : percentage(p.percent)),
         },
         data: rows.map(({ name, value }) => ({ name, value })),
       },
@@ -111,6 +113,7 @@ export function funnelOption(data: Json, look: Look): Option {
           formatter: (p: { name: string; value: number }) => `${short(p.name, 20)}\n${words(p.value)}`,
         },
         labelLine: { length: 12, lineStyle: { color: look.line } },
+        labelLayout: { hideOverlap: true },
         data: rows.map(({ name, value, fill }, at) => ({
           name,
           value,
@@ -206,7 +209,7 @@ export function radialBarOption(data: Json, look: Look): Option {
       z: 10,
       axisLine: { show: false },
       axisTick: { show: false },
-      axisLabel: { color: look.text, fontSize: 11, interval: 0, margin: 14 },
+      axisLabel: { color: look.text, fontSize: 11, interval: 0, hideOverlap: true, margin: 14 },
     },
     series: [
       {

@@ -56,7 +56,8 @@ export class Settings {
   set(change: Partial<CallSettings>): void {
     this.current = { ...this.current, ...change };
     try {
-      localStorage.setItem(key, JSON.stringify(this.current));
+      // Another tab may have changed the rest.
+      localStorage.setItem(key, JSON.stringify({ ...readSettings(stored()), ...change }));
     } catch {
       // Without storage the choice lasts as long as the page.
     }

@@ -183,16 +183,15 @@ export interface Group {
   threads: Thread[];
 }
 
-const dayMs = 24 * 60 * 60 * 1000;
-
 /** Groups threads by how long ago something happened in them. */
 export function groupByDay(threads: Thread[], now: Date): Group[] {
   const words = t().days;
-  const today = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
+  // By the calendar: a day may have 23 or 25 hours.
+  const daysAgo = (days: number) => new Date(now.getFullYear(), now.getMonth(), now.getDate() - days).getTime();
   const limits: [string, number][] = [
-    [words.today, today],
-    [words.yesterday, today - dayMs],
-    [words.week, today - 7 * dayMs],
+    [words.today, daysAgo(0)],
+    [words.yesterday, daysAgo(1)],
+    [words.week, daysAgo(7)],
     [words.earlier, -Infinity],
   ];
   const groups: Group[] = limits.map(([name]) => ({ name, threads: [] }));

@@ -64,6 +64,24 @@ const microphone: Record<string, string> = {
   mic_busy: 'The microphone is not responding. If another program is using it, close that, then press Talk again.',
 };
 
+// By their names in tool outputs.
+const chartKinds: Record<string, string> = {
+  bar: 'bar chart',
+  line: 'line chart',
+  area: 'area chart',
+  composed: 'combined chart',
+  scatter: 'scatter chart',
+  pie: 'pie chart',
+  radar: 'radar chart',
+  funnel: 'funnel chart',
+  gauge: 'gauge',
+  'radial-bar': 'radial bar chart',
+  treemap: 'treemap',
+  sankey: 'Sankey diagram',
+  'calendar-heatmap': 'calendar heatmap',
+  geographic: 'map',
+};
+
 /** Every text of the page. The other languages have the same keys. */
 export const en = {
   states,
@@ -88,6 +106,7 @@ export const en = {
     tooMany: (wait: string) => `Too many requests. ${wait ? `Try again in ${wait}.` : 'Wait a moment, then try again.'}`,
     unready: 'The server is not ready or is shutting down. Try again in a moment.',
     unreachable: 'The server cannot be reached. Check the network, then try again.',
+    otherPage: 'Another page answered in place of the server: the network or a proxy may ask you to sign in. Reload this page.',
     error: (status: number) => `The server returned an error (${status}).`,
     byCode: {
       budget_exceeded: 'Today’s budget of this server is used up. Calls can start again tomorrow, and whoever runs the server can raise the budget.',
@@ -95,6 +114,7 @@ export const en = {
       too_many_threads: 'This server allows you no more conversations. Delete some, then try again.',
       too_many_turns: 'This server allows no more answers at the same time. Wait for one to finish, then try again.',
       storage_unavailable: 'The server cannot reach its database. Try again in a moment.',
+      bad_image: 'The server cannot read this image, or it has too many pixels.',
       message_not_found: 'This was said before the context was reset, so the assistant cannot answer it again.',
     } as Record<string, string>,
     badAnswer: 'The page did not understand the server’s answer to the call.',
@@ -121,7 +141,7 @@ export const en = {
     label: 'Search everything said',
     here: 'Matches in this conversation',
     none: (query: string) => `Nothing found for “${query}”.`,
-    results: (n: number) => `${n} ${n === 1 ? 'conversation' : 'conversations'} found`,
+    results: (n: number, more: boolean) => `${more ? 'More than ' : ''}${n} ${n === 1 ? 'conversation' : 'conversations'} found`,
     clear: 'Clear search',
     inThread: (at: number, of: number) => (of === 0 ? 'No matches in this conversation' : `${at} of ${of}`),
     next: 'Next match',
@@ -357,7 +377,25 @@ export const en = {
   chart: {
     name: 'Chart',
     failed: (why: string) => `The chart could not be drawn (${why}). Its data is below.`,
-    label: (kind: string, title: string) => `${kind} chart: ${title}`,
+    label: (kind: string, title: string) => `${chartKinds[kind] ?? 'chart'}: ${title}`,
+    fields: {
+      xAxisLabel: 'Category',
+      label: 'Label',
+      value: 'Value',
+      name: 'Name',
+      seriesName: 'Series',
+      metric: 'Metric',
+      stage: 'Stage',
+      date: 'Date',
+      regionCode: 'Region code',
+      regionName: 'Region',
+      minValue: 'Minimum',
+      maxValue: 'Maximum',
+      unit: 'Unit',
+      source: 'From',
+      target: 'To',
+      fill: 'Colour',
+    } as Record<string, string>,
     up: 'up',
     down: 'down',
     unchanged: 'unchanged',

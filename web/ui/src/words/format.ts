@@ -1,3 +1,4 @@
+import { createSubscriber } from 'svelte/reactivity';
 import { locale } from './language.svelte';
 
 // Numbers and times in the form of the page's language.
@@ -11,15 +12,24 @@ function numberFormat(options: Intl.NumberFormatOptions): Intl.NumberFormat {
   return format;
 }
 
+// From here on a power of ten says more than its zeros.
+const vast = 1e15;
+
 /** A number; small ones with enough digits not to read as zero. */
 export function number(value: number, digits = 2): string {
   const small = value !== 0 && Math.abs(value) < 0.1;
-  return numberFormat(small ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: digits }).format(value);
+  const notation = Math.abs(value) < vast ? 'standard' : 'scientific';
+  return numberFormat({ notation, ...(small ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: digits }) }).format(value);
+}
+
+/** A share, 100 being all of it: 38%, or 38 % in German. */
+export function percentage(share: number, digits = 0): string {
+  return numberFormat({ style: 'percent', maximumFractionDigits: digits }).format(share / 100);
 }
 
 /** A number in short form: 12.3K. */
 export function compact(value: number): string {
-  return numberFormat({ notation: 'compact', maximumFractionDigits: 1 }).format(value);
+  return numberFormat({ notation: Math.abs(value) < vast ? 'compact' : 'scientific', maximumFractionDigits: 1 }).format(value);
 }
 
 /** An amount of US dollars; small amounts with enough digits not to read as zero. */
@@ -38,13 +48,23 @@ function dateText(iso: string | undefined, options: Intl.DateTimeFormatOptions):
   return Number.isNaN(at) ? '' : new Date(at).toLocaleString(locale(), options);
 }
 
-/** The time of day; empty for an invalid time. */
-export function clock(iso: string | undefined): string {
-  return dateText(iso, { hour: 'numeric', minute: '2-digit' });
+const eachMinute = createSubscriber((update) => {
+  const timer = setInterval(update, 60_000);
+  return () => clearInterval(timer);
+});
+
+/** The time that it is: what shows it is drawn again when that changes, on a page that stays open over midnight, too. */
+export function now(): Date {
+  eachMinute();
+  return new Date();
 }
 
-export function weekdayAndClock(iso: string | undefined): string {
-  return dateText(iso, { weekday: 'short', hour: 'numeric', minute: '2-digit' });
+/** The time of day, after the day if that is another one than today; empty for an invalid time. */
+export function clock(iso: string | undefined): string {
+  const [at, today] = [new Date(iso ?? ''), now()];
+  const year = at.getFullYear() === today.getFullYear() ? undefined : 'numeric';
+  const date = at.toDateString() === today.toDateString() ? {} : ({ day: 'numeric', month: 'short', year } as const);
+  return dateText(iso, { ...date, hour: 'numeric', minute: '2-digit' });
 }
 
 /** A day such as 2026-01-31, in words. */
