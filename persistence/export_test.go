@@ -3,7 +3,10 @@ package persistence
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"voicebridge/persistence/internal/pgdb"
 )
@@ -17,6 +20,15 @@ func PollEvery(s *Store, every time.Duration) {
 
 // MaxIdle sets how long a transaction may be idle.
 func MaxIdle(s *Store, d time.Duration) { s.eng.(*postgresEngine).maxIdle = d }
+
+// QueryLimit limits the time of each query of a connection.
+func QueryLimit(d time.Duration) pgx.QueryTracer { return queryLimit(d) }
+
+// QueryLimits returns the limits of a store's connections for writing and reading.
+func QueryLimits(s *Store) []pgx.QueryTracer {
+	e := s.eng.(*postgresEngine)
+	return []pgx.QueryTracer{e.pool.Config().ConnConfig.Tracer, e.reads.Config().ConnConfig.Tracer}
+}
 
 // Silence stops a store's heartbeats. Call it before Serve.
 func Silence(s *Store) { s.lease.every = time.Hour }
@@ -48,6 +60,39 @@ type interrupted struct {
 }
 
 func (i *interrupted) read() queries { return interruptedQueries{i.engine.read(), i} }
+
+// LoseAnswers fails the first attempts to save and to read the answer of a command.
+func LoseAnswers(s *Store) { s.eng = &losing{engine: s.eng} }
+
+type losing struct {
+	engine
+	saving, reading atomic.Bool // not the first time
+}
+
+func (l *losing) read() queries { return losingQueries{l.engine.read(), l} }
+
+func (l *losing) write(ctx context.Context, fn func(queries) error) error {
+	return l.engine.write(ctx, func(q queries) error { return fn(losingQueries{q, l}) })
+}
+
+type losingQueries struct {
+	queries
+	by *losing
+}
+
+func (q losingQueries) AnswerCommand(ctx context.Context, arg pgdb.AnswerCommandParams) error {
+	if !q.by.saving.Swap(true) {
+		return context.DeadlineExceeded
+	}
+	return q.queries.AnswerCommand(ctx, arg)
+}
+
+func (q losingQueries) GetCommand(ctx context.Context, arg pgdb.GetCommandParams) (pgdb.Command, error) {
+	if !q.by.reading.Swap(true) {
+		return pgdb.Command{}, context.DeadlineExceeded
+	}
+	return q.queries.GetCommand(ctx, arg)
+}
 
 // WhileRecovering calls do in the transactions of Recover, after they have closed messages.
 func WhileRecovering(s *Store, do func()) { s.eng = &recovering{s.eng, do} }

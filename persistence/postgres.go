@@ -3,6 +3,7 @@ package persistence
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,13 +41,15 @@ const (
 	// a process that is frozen or cut off must not keep its locks, which would keep others from taking
 	// over what it has. It is less than defaultDeadAfter.
 	maxIdle = 10 * time.Second
-	// maxSilence is how long the server's machine may acknowledge nothing, not even a connection, before
-	// that counts as broken. If the machine has disappeared, as in a failover, queries would otherwise
-	// hang for a quarter of an hour.
+	// maxSilence is how long the server's machine may acknowledge nothing before a connection counts as
+	// broken, and how long a new one may take. If the machine has disappeared, as in a failover, queries
+	// would otherwise hang for a quarter of an hour.
 	maxSilence = 20 * time.Second
-	// maxPing is how long a connection that was idle may take to show that it works. A proxy that has lost the server
-	// acknowledges everything and answers nothing, which maxSilence does not notice.
-	maxPing = 5 * time.Second
+	// maxPing is how long a connection that was idle may take to show that it works, and maxQuery how long a query or a
+	// commit may take. A proxy that has lost the server acknowledges everything and answers nothing, which maxSilence does
+	// not notice.
+	maxPing  = 5 * time.Second
+	maxQuery = 20 * time.Second
 
 	notifyAll = "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS n (c, p)"
 )
@@ -81,7 +84,9 @@ func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *sl
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "voicebridge"
 	}
-	cfg.ConnConfig.DialFunc = dialer(cfg.ConnConfig.ConnectTimeout).DialContext
+	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, maxSilence)
+	cfg.ConnConfig.DialFunc = dialer().DialContext
+	cfg.ConnConfig.Tracer = queryLimit(maxQuery)
 	cfg.PingTimeout = cmp.Or(cfg.PingTimeout, maxPing)
 	if maxConns > 0 {
 		cfg.MaxConns = max(int32(min(maxConns, maxPool))/2, 1) //nolint:gosec // bounded
@@ -102,9 +107,23 @@ func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *sl
 	return e, nil
 }
 
-// dialer makes connections, within a time or, if that is 0, maxSilence.
-func dialer(timeout time.Duration) *net.Dialer {
-	return &net.Dialer{Timeout: cmp.Or(timeout, maxSilence), Control: limitSilence(maxSilence)}
+// dialer makes connections.
+func dialer() *net.Dialer { return &net.Dialer{Control: limitSilence(maxSilence)} }
+
+// queryLimit limits the time of each query of a connection.
+type queryLimit time.Duration
+
+type cancelQuery struct{} // the key of a query's context.CancelFunc
+
+// TraceQueryStart implements [pgx.QueryTracer].
+func (l queryLimit) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(l))
+	return context.WithValue(ctx, cancelQuery{}, cancel)
+}
+
+// TraceQueryEnd implements [pgx.QueryTracer].
+func (queryLimit) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	ctx.Value(cancelQuery{}).(context.CancelFunc)() //nolint:forcetypeassert // TraceQueryStart has set it
 }
 
 // connect makes the connection pool. pooled means that another pooler, such as PgBouncer, is in
@@ -162,15 +181,22 @@ func (e *postgresEngine) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	conn := stdlib.OpenDBFromPool(e.pool)
+	conn := e.unlimited()
 	err = migrate(ctx, goose.DialectPostgres, "postgres", conn, option)
 	return errors.Join(err, conn.Close())
 }
 
 func (e *postgresEngine) behind(ctx context.Context) (bool, error) {
-	conn := stdlib.OpenDBFromPool(e.pool)
+	conn := e.unlimited()
 	is, err := behind(ctx, goose.DialectPostgres, "postgres", conn)
 	return is, errors.Join(err, conn.Close())
+}
+
+// unlimited returns connections for queries that may take long, as those of migrations do.
+func (e *postgresEngine) unlimited() *sql.DB {
+	cfg := e.pool.Config().ConnConfig
+	cfg.Tracer = nil
+	return stdlib.OpenDB(*cfg)
 }
 
 // migrationLock keeps two processes from migrating at once, by a session lock or, behind a pooler,
@@ -187,18 +213,16 @@ func (e *postgresEngine) migrationLock() (goose.ProviderOption, error) {
 func (e *postgresEngine) read() queries { return pgdb.New(e.reads) }
 
 // write drops all connections when one turns out to be read-only, as after a failover or a full disk:
-// it stays so even when the database, or the server that has taken its place, takes writes again.
+// it stays so even when the database, or the server that has taken its place, takes writes again. It also does so when
+// one gave no answer in time: the others may have lost the server, too, and heartbeats must not find that out one by one.
 func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) error {
 	err := e.transaction(ctx, func(tx pgx.Tx) error { return fn(pgdb.New(tx)) })
-	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == readOnly {
+	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == readOnly || errors.Is(err, context.DeadlineExceeded) {
 		e.pool.Reset()
 		e.reads.Reset()
 	}
 	return err
 }
-
-// commitTimeout is how long a commit may take.
-const commitTimeout = 30 * time.Second
 
 // transaction runs fn in one transaction. What waited for a lock must see what its holder has written,
 // whatever the database's default is.
@@ -213,7 +237,7 @@ func (e *postgresEngine) transaction(ctx context.Context, fn func(pgx.Tx) error)
 		return err
 	}
 	// If a client went away now, the server could still commit, later than what its caller does about it.
-	limit := commitTimeout
+	limit := maxQuery
 	if by, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(by))
 	}

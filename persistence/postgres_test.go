@@ -440,3 +440,32 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Errorf("there are %s connections, want 3 to 5", rows[0][0])
 	}
 }
+
+// TestQueryLimit: a query that nobody answers ends, in reading and in writing.
+func TestQueryLimit(t *testing.T) {
+	t.Parallel()
+	dsn := persistencetest.PostgresURL(t)
+	for i, limit := range persistence.QueryLimits(persistencetest.Open(t, dsn, persistence.Options{})) {
+		if limit != persistence.QueryLimit(20*time.Second) {
+			t.Errorf("connections %d: the limit is %v", i, limit)
+		}
+	}
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, run := range map[string]func(*pgx.Conn) error{
+		"Exec":     func(c *pgx.Conn) error { return second(c.Exec(t.Context(), "SELECT pg_sleep(3600)")) },
+		"QueryRow": func(c *pgx.Conn) error { return c.QueryRow(t.Context(), "SELECT pg_sleep(3600)").Scan(nil) },
+	} {
+		cfg.Tracer = persistence.QueryLimit(100 * time.Millisecond)
+		conn, err := pgx.ConnectConfig(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := run(conn); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s() = %v", what, err)
+		}
+		_ = conn.Close(t.Context()) // it is closed
+	}
+}

@@ -15,7 +15,7 @@ func TestLimitSilence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn, err := dialer(0).DialContext(t.Context(), network, ln.Addr().String())
+		conn, err := dialer().DialContext(t.Context(), network, ln.Addr().String())
 		if err != nil {
 			t.Fatalf("%s: dial: %v", network, err)
 		}
