@@ -217,6 +217,26 @@ func TestAskDeadProcess(t *testing.T) {
 	}
 }
 
+// TestAskWhileAway: an answer arrives although a connection is lost when it is saved, and when it is read.
+func TestAskWhileAway(t *testing.T) {
+	t.Parallel()
+	s := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	persistence.LoseAnswers(s)
+	var handling sync.WaitGroup
+	defer handling.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	handling.Go(func() {
+		_ = s.HandleCommands(ctx, func(context.Context, persistence.Command) (json.RawMessage, error) {
+			return json.RawMessage(`"done"`), nil
+		})
+	})
+	reply, err := s.Ask(ctx, persistence.Command{Instance: s.Instance(), Key: persistence.Key{Owner: "anna", Thread: "t"}, Kind: "do"})
+	if err != nil || string(reply) != `"done"` {
+		t.Errorf("Ask() = %s, %v", reply, err)
+	}
+}
+
 // Whatever the commands table contains, each row is handed out at most once, gets an
 // answer, and does not keep others from getting theirs.
 func TestHostileCommands(t *testing.T) {

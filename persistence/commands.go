@@ -58,7 +58,7 @@ func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandLife)
 	defer cancel()
 	if err := s.checkAlive(ctx, c.Instance); err != nil {
-		return nil, err
+		return nil, s.fail("ask instance", err)
 	}
 	deadline, _ := ctx.Deadline()
 	c.ID, c.expiresAt = NewID(), now().Add(time.Until(deadline))
@@ -88,10 +88,10 @@ func (s *Store) checkAlive(ctx context.Context, instance string) error {
 		return nil
 	}
 	if err := s.look(ctx); err != nil {
-		return s.fail("ask instance", err)
+		return err
 	}
 	if _, dead := s.lease.dead(instance); dead {
-		return fmt.Errorf("ask instance: %w", ErrGone)
+		return ErrGone
 	}
 	return nil
 }
@@ -107,13 +107,14 @@ func (s *Store) awaitAnswer(ctx context.Context, c Command, answered <-chan stru
 		case <-poll.C:
 		}
 		row, err := s.eng.read().GetCommand(ctx, pgdb.GetCommandParams{ID: c.ID})
-		switch {
+		if err == nil && row.AnsweredAt == nil {
+			err = s.checkAlive(ctx, c.Instance)
+		}
+		switch err = s.fail("ask instance", err); {
+		case errors.Is(err, ErrUnavailable): // a connection was lost: the command is carried out all the same
 		case err != nil:
-			return nil, s.fail("ask instance", err)
+			return nil, err
 		case row.AnsweredAt == nil:
-			if err := s.checkAlive(ctx, c.Instance); err != nil {
-				return nil, err
-			}
 		case row.Error != "":
 			return nil, fmt.Errorf("ask instance: %w", &CommandError{Message: row.Error})
 		case row.Reply == "":
@@ -217,12 +218,27 @@ func (s *Store) carryOut(ctx context.Context, c Command, handle func(context.Con
 	} else {
 		params.Reply = cleanText(string(reply))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-	defer cancel()
-	if err := s.write(ctx, func(q queries) error { return q.AnswerCommand(ctx, params) }); err != nil {
+	if err := s.answer(ctx, c, params); err != nil {
 		s.log.Warn("command of another instance not answered", "kind", c.Kind, "error", err)
 		return
 	}
 	s.hub.answered(c.ID)
 	s.eng.notify(note{Type: noteAnswer, To: c.ID})
+}
+
+// answer saves an answer. While the database is unavailable it tries again, until nobody waits for the answer or ctx ends.
+func (s *Store) answer(ctx context.Context, c Command, params pgdb.AnswerCommandParams) error {
+	for {
+		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		err := s.write(try, func(q queries) error { return q.AnswerCommand(try, params) })
+		cancel()
+		if err == nil || s.eng.problem(err) != problemAway || now().After(c.expiresAt) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(answerPoll):
+		}
+	}
 }
