@@ -17,6 +17,9 @@ const (
 	beatEvery = 3 * time.Second
 	// defaultDeadAfter is the default of Options.DeadAfter: five heartbeats.
 	defaultDeadAfter = 15 * time.Second
+	// maxSkew is how far the clocks of two processes may differ before that is logged: less than the leases of turns and the
+	// lives of commands, more than heartbeats take to be seen.
+	maxSkew = 25 * time.Second
 	// forgetAfter is how long a dead instance's row stays.
 	forgetAfter = 24 * time.Hour
 )
@@ -49,6 +52,7 @@ type sighting struct {
 	beats     int64
 	firstSeen time.Time
 	ended     bool // it announced its end, or its process is gone
+	skewed    bool // its clock differs, which was logged
 }
 
 func newLease(opts Options) *lease {
@@ -106,7 +110,7 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 	for _, r := range rows {
 		s, known := l.seen[r.ID]
 		if !known || s.beats != r.Beats {
-			s = sighting{beats: r.Beats, firstSeen: at}
+			s = sighting{beats: r.Beats, firstSeen: at, skewed: known && (s.skewed || l.skewed(r, at))}
 		}
 		s.ended = r.EndedAt != nil || r.Host != "" && r.Host == l.host && processGone(r.Process)
 		seen[r.ID] = s
@@ -116,6 +120,16 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 		}
 	}
 	l.seen = seen
+}
+
+// skewed reports, and logs, whether the clock of an instance that has just sent a heartbeat differs from this one's.
+func (l *lease) skewed(r pgdb.Instance, at time.Time) bool {
+	by := r.BeatAt.Sub(at)
+	if by.Abs() <= maxSkew {
+		return false
+	}
+	l.log.Warn("the clock of another process differs from this one's, so they may not reach each other", "instance", r.ID, "by", by)
+	return true
 }
 
 // listens reports whether another instance wants the note.
