@@ -56,8 +56,8 @@ func (p *pipeline) use(e *echo.Echo) {
 		p.logRequests,
 		before(responseHeaders),
 		before(p.locateBelow),
+		p.cors(), // before anything that refuses, so that pages can read why
 		before(p.checkHost),
-		p.cors(),
 		before(func(c echo.Context) error { return p.origins.CheckCross(c.Request()) }),
 		before(p.checkQuery),
 		before(p.limitBody),

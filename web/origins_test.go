@@ -85,6 +85,11 @@ func TestCORS(t *testing.T) {
 	if got := r.Header.Get("Access-Control-Expose-Headers"); got != "Location,X-Thread-Id,X-Request-Id,Retry-After,Content-Disposition" {
 		t.Errorf("exposed: %q", got)
 	}
+	r = b.do(t, "GET", "/api/threads", "", header("Origin", "https://app.example.org"), host("elsewhere.example"))
+	wantError(t, r, 403, "host_not_allowed")
+	if got := r.Header.Get("Access-Control-Allow-Origin"); got != "https://app.example.org" {
+		t.Errorf("a page cannot read why it is refused: %q", got)
+	}
 	if got := preflight("capacitor://localhost").Header.Get("Access-Control-Allow-Origin"); got != "capacitor://localhost" {
 		t.Errorf("a page in an app: %q", got)
 	}
