@@ -80,7 +80,6 @@ func create(dir, instance string, limit int64) (*file, error) {
 	s := &file{f: f, path: strings.TrimSuffix(f.Name(), tempSuffix) + suffix, instance: instance, limit: limit}
 	err = filelock.Lock(f)
 	if err == nil {
-		reserveDisk(f, reserve)
 		err = s.append(record{Instance: instance})
 	}
 	if err == nil {
@@ -89,6 +88,7 @@ func create(dir, instance string, limit int64) (*file, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
+	reserveDisk(f, reserve) // of a process that ends here, the next one removes it
 	s.first, s.head, s.pending = s.tail, s.tail, 0
 	return s, syncDir(dir)
 }
