@@ -25,7 +25,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open database: %w", Invalid("instance: it is not 1 to %d bytes of text", MaxIDBytes))
 	}
 	s := &Store{
-		hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, onWrite: opts.OnWrite, onLost: opts.OnLost,
+		hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, noMigrate: opts.NoMigrate, onWrite: opts.OnWrite, onLost: opts.OnLost,
 		closed: make(chan struct{}), unswept: make(chan struct{}, 1),
 	}
 	if err := s.openEngine(ctx, url, opts); err != nil {
@@ -80,7 +80,7 @@ func (s *Store) Behind(ctx context.Context) (bool, error) {
 	return is, s.fail("read version of database", err)
 }
 
-// Serve marks this process as serving the database, until Close, and brings the schema up to date.
+// Serve marks this process as serving the database, until Close, and brings the schema up to date if Open has not.
 // With SQLite it must be the only one; otherwise it fails. With PostgreSQL it sends heartbeats and
 // follows the other instances.
 func (s *Store) Serve(ctx context.Context) error {
@@ -90,8 +90,10 @@ func (s *Store) Serve(ctx context.Context) error {
 	if err := s.eng.lock(); err != nil {
 		return err
 	}
-	if err := s.eng.migrate(ctx); err != nil {
-		return fmt.Errorf("migrate database: %w", err)
+	if s.noMigrate { // else Open has done it
+		if err := s.eng.migrate(ctx); err != nil {
+			return fmt.Errorf("migrate database: %w", err)
+		}
 	}
 	if err := s.join(ctx, s.lease.id()); err != nil {
 		return fmt.Errorf("serve database: %w", err)

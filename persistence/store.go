@@ -63,10 +63,11 @@ type Store struct {
 	shared bool
 	// pooled is set if there is a pooler in front of the database.
 	pooled bool
-	// noListen is Options.NoListen.
-	noListen bool
-	onWrite  func(took time.Duration, saved bool)
-	onLost   func(changes int)
+	// noListen and noMigrate are Options.NoListen and NoMigrate.
+	noListen, noMigrate bool
+
+	onWrite func(took time.Duration, saved bool)
+	onLost  func(changes int)
 	// poll is how often a watcher looks for changes without a hint, as a time.Duration; zero means
 	// never, if no other process writes.
 	poll atomic.Int64

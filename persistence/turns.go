@@ -109,15 +109,6 @@ func (b *Batch) EndTurn(id string) error {
 	})
 }
 
-// KeepTurn is Batch.KeepTurn.
-func (s *Store) KeepTurn(ctx context.Context, key Key, id string, lease time.Duration) (stop bool, err error) {
-	err = s.Batch(ctx, key, func(b *Batch) (err error) {
-		stop, err = b.KeepTurn(id, lease)
-		return err
-	})
-	return stop, err
-}
-
 // StopTurn asks the turn that is running on the thread, on any instance, to stop; it finds out when
 // it renews its lease. ErrNotFound means that none is running.
 func (s *Store) StopTurn(ctx context.Context, key Key) error {
@@ -252,11 +243,6 @@ func (b *Batch) lock() error {
 }
 
 // SaveTextSession saves how the thread's text turns are answered.
-func (s *Store) SaveTextSession(ctx context.Context, key Key, t TextSession) error {
-	return s.Batch(ctx, key, func(b *Batch) error { return b.SaveTextSession(t) })
-}
-
-// SaveTextSession is Store.SaveTextSession.
 func (b *Batch) SaveTextSession(t TextSession) error {
 	return b.do("save text session", func() error {
 		for _, text := range []string{t.Tools, t.Defaults} {

@@ -40,16 +40,16 @@ func (s suite) turns(t *testing.T) {
 	if err := claim(t, b.store, newThread(t, b.store, "anna"), "one", time.Hour); err != nil {
 		t.Errorf("ClaimTurn() of another thread = %v", err)
 	}
-	if stop, err := b.store.KeepTurn(t.Context(), b.key, "one", time.Hour); stop || err != nil {
+	if stop, err := keepTurn(t, b.store, b.key, "one"); stop || err != nil {
 		t.Errorf("KeepTurn() = %v, %v", stop, err)
 	}
 	if err := other.StopTurn(t.Context(), b.key); err != nil {
 		t.Errorf("StopTurn() = %v", err)
 	}
-	if stop, err := b.store.KeepTurn(t.Context(), b.key, "one", time.Hour); !stop || err != nil {
+	if stop, err := keepTurn(t, b.store, b.key, "one"); !stop || err != nil {
 		t.Errorf("KeepTurn() after StopTurn() = %v, %v", stop, err)
 	}
-	_, err = b.store.KeepTurn(t.Context(), b.key, "two", time.Hour)
+	_, err = keepTurn(t, b.store, b.key, "two")
 	wantErr(t, "KeepTurn() of another turn", err, persistence.ErrNotFound)
 	if err := errors.Join(end("two"), end("one"), end("one")); err != nil {
 		t.Errorf("EndTurn() = %v", err)
@@ -57,7 +57,7 @@ func (s suite) turns(t *testing.T) {
 	if err := claim(t, other, b.key, "two", time.Hour); err != nil {
 		t.Fatalf("ClaimTurn() after the end = %v", err)
 	}
-	if stop, err := other.KeepTurn(t.Context(), b.key, "two", time.Hour); stop || err != nil {
+	if stop, err := keepTurn(t, other, b.key, "two"); stop || err != nil {
 		t.Errorf("KeepTurn() of the next = %v, %v: it was not asked to stop", stop, err)
 	}
 }
@@ -235,7 +235,7 @@ func (s suite) textSessions(t *testing.T) {
 	_, err := b.store.TextSession(t.Context(), b.key)
 	wantErr(t, "TextSession() before any", err, persistence.ErrNotFound)
 	want := persistence.TextSession{Provider: "openai", Model: "gpt", Tools: `[{"b":1,"a":"\u0000"}]`, Defaults: `{}`, CreatedAt: start}
-	if err := b.store.SaveTextSession(t.Context(), b.key, want); err != nil {
+	if err := saveTextSession(t, b.store, b.key, want); err != nil {
 		t.Fatalf("SaveTextSession() = %v", err)
 	}
 	got, err := b.store.TextSession(t.Context(), b.key)
@@ -244,18 +244,18 @@ func (s suite) textSessions(t *testing.T) {
 	}
 	changed := want
 	changed.Model, changed.Tools, changed.CreatedAt = "other", "", start.Add(time.Hour)
-	if err := b.store.SaveTextSession(t.Context(), b.key, changed); err != nil {
+	if err := saveTextSession(t, b.store, b.key, changed); err != nil {
 		t.Fatalf("SaveTextSession() = %v", err)
 	}
 	changed.CreatedAt = start
 	if got, err := b.store.TextSession(t.Context(), b.key); err != nil || got != changed {
 		t.Errorf("TextSession() = %+v, %v, want %+v", got, err, changed)
 	}
-	wantErr(t, "SaveTextSession() of no JSON", b.store.SaveTextSession(t.Context(), b.key, persistence.TextSession{Tools: "{"}), persistence.ErrInvalid)
+	wantErr(t, "SaveTextSession() of no JSON", saveTextSession(t, b.store, b.key, persistence.TextSession{Tools: "{"}), persistence.ErrInvalid)
 	for _, key := range []persistence.Key{{Owner: "bert", Thread: b.key.Thread}, {Owner: "anna", Thread: "none"}, {}} {
 		_, err := b.store.TextSession(t.Context(), key)
 		wantErr(t, "TextSession() of a stranger", err, persistence.ErrNotFound)
-		wantErr(t, "SaveTextSession() of a stranger", b.store.SaveTextSession(t.Context(), key, want), persistence.ErrNotFound)
+		wantErr(t, "SaveTextSession() of a stranger", saveTextSession(t, b.store, key, want), persistence.ErrNotFound)
 		wantErr(t, "ClaimTurn() of a stranger", claim(t, b.store, key, "x", time.Hour), persistence.ErrNotFound)
 		wantErr(t, "StopTurn() of a stranger", b.store.StopTurn(t.Context(), key), persistence.ErrNotFound)
 	}
@@ -411,4 +411,17 @@ func (s suite) liveCallInBatch(t *testing.T) {
 	if !<-found {
 		t.Error("a transaction did not see the call that the one before it had begun")
 	}
+}
+
+// keepTurn renews a turn's lease.
+func keepTurn(t *testing.T, s *persistence.Store, key persistence.Key, id string) (stop bool, err error) {
+	err = s.Batch(t.Context(), key, func(w *persistence.Batch) (err error) {
+		stop, err = w.KeepTurn(id, time.Hour)
+		return err
+	})
+	return stop, err
+}
+
+func saveTextSession(t *testing.T, s *persistence.Store, key persistence.Key, saved persistence.TextSession) error {
+	return s.Batch(t.Context(), key, func(w *persistence.Batch) error { return w.SaveTextSession(saved) })
 }
