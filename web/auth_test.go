@@ -216,7 +216,8 @@ func TestJWKS(t *testing.T) {
 	keys.serve(t, webKeyOf(t, "rsa", &rsaKey.PublicKey), webKeyOf(t, "ec", &ecKey.PublicKey), webKeyOf(t, "ed", edPublic),
 		jsonWebKey{Kty: "oct", Kid: "oct"}, jsonWebKey{Kty: "RSA", Kid: "small", N: b64([]byte{1, 2, 3}), E: "AQAB"},
 		jsonWebKey{Kty: "RSA", Kid: "enc", Use: "enc", N: b64(rsaKey.N.Bytes()), E: "AQAB"},
-		jsonWebKey{Kty: "EC", Kid: "off", Crv: "P-256", X: b64(make([]byte, 32)), Y: b64(make([]byte, 32))})
+		jsonWebKey{Kty: "EC", Kid: "off", Crv: "P-256", X: b64(make([]byte, 32)), Y: b64(make([]byte, 32))},
+		webKeyOf(t, "both", &rsaKey.PublicKey), webKeyOf(t, "both", &ecKey.PublicKey))
 	wantStatus(t, get(good), 200)
 	fetchedBefore := keys.fetched.Load()
 
@@ -233,6 +234,8 @@ func TestJWKS(t *testing.T) {
 		"PSS":                     {signed(t, jwt.SigningMethodPS384, rsaKey, "rsa", claims), true},
 		"EC":                      {signed(t, jwt.SigningMethodES256, ecKey, "ec", claims), true},
 		"Ed25519":                 {signed(t, jwt.SigningMethodEdDSA, edKey, "ed", claims), true},
+		"one of two with an id":   {signed(t, jwt.SigningMethodRS256, rsaKey, "both", claims), true},
+		"the other one":           {signed(t, jwt.SigningMethodES256, ecKey, "both", claims), true},
 		"unknown key":             {signed(t, jwt.SigningMethodRS256, rsaKey, "none", claims), false},
 		"no key id":               {signed(t, jwt.SigningMethodRS256, rsaKey, "", claims), false},
 		"key of another kind":     {signed(t, jwt.SigningMethodRS256, rsaKey, "ec", claims), false},
@@ -262,6 +265,12 @@ func TestJWKS(t *testing.T) {
 	b.clock.advance(2*time.Hour + time.Second)
 	wantError(t, get(good), 401, "invalid_api_key")
 	wantStatus(t, get(signed(t, jwt.SigningMethodES256, ecKey, "", claims)), 200) // a single key needs no id
+	// A new key is found, even if it has the id of the old one.
+	keys.serve(t, webKeyOf(t, "ec", &rsaKey.PublicKey))
+	wantStatus(t, get(signed(t, jwt.SigningMethodRS256, rsaKey, "ec", claims)), 200)
+	wantStatus(t, get(signed(t, jwt.SigningMethodES256, ecKey, "", claims)), 401)
+	keys.serve(t, webKeyOf(t, "ec", &ecKey.PublicKey))
+	wantStatus(t, get(signed(t, jwt.SigningMethodES256, ecKey, "", claims)), 200)
 	// While the key server is away, clients whose keys are known are not locked out.
 	keys.body.Store(nil)
 	b.clock.advance(3 * time.Hour)

@@ -151,13 +151,11 @@ func TestKeysOverHTTP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			set, errSet := newKeySet("https://keys.example", &http.Client{Transport: k}, time.Now)
-			if errSet != nil {
-				t.Fatal(errSet)
-			}
+			set := newKeySet("https://keys.example", &http.Client{Transport: k}, time.Now)
 			token := &jwt.Token{Header: map[string]any{"kid": "x", "alg": "RS256"}, Method: jwt.SigningMethodRS256}
-			if _, err := set.key(context.Background(), token); !errors.Is(err, errKeysUnavailable) {
-				t.Errorf("err %v", err)
+			waited := set.renew(t.Context(), true)
+			if _, err := set.of(token); !waited || !errors.Is(err, errUnknownKey) || set.unavailable() == nil {
+				t.Errorf("err %v, %v", err, set.unavailable())
 			}
 		})
 	}
@@ -169,7 +167,7 @@ func TestKeysOfAnEndpointThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := true
-		set, err := newKeySet("https://keys.example", &http.Client{Transport: roundTrip(func(r *http.Request) *http.Response {
+		set := newKeySet("https://keys.example", &http.Client{Transport: roundTrip(func(r *http.Request) *http.Response {
 			body := `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"x","alg":"EdDSA","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`
 			if !first {
 				<-r.Context().Done()
@@ -178,12 +176,10 @@ func TestKeysOfAnEndpointThatHangs(t *testing.T) {
 			first = false
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}
 		})}, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
 		waited := func() time.Duration {
 			began := time.Now()
-			if _, err := set.key(t.Context(), &jwt.Token{Header: map[string]any{"kid": "x", "alg": "EdDSA"}, Method: jwt.SigningMethodEdDSA}); err != nil {
+			set.renew(t.Context(), false)
+			if _, err := set.of(&jwt.Token{Header: map[string]any{"kid": "x", "alg": "EdDSA"}, Method: jwt.SigningMethodEdDSA}); err != nil {
 				t.Error(err)
 			}
 			return time.Since(began)

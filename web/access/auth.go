@@ -50,10 +50,7 @@ func New(a Auth, guesses *Guesses, store TokenStore, now func() time.Time) (*Aut
 	if err != nil {
 		return nil, err
 	}
-	out.Secrets = &Secrets{secrets, MaxSecretsPerOwner}
-	if out.jwt, err = newJWTVerifier(a, now); err != nil {
-		return nil, err
-	}
+	out.Secrets, out.jwt = &Secrets{secrets, MaxSecretsPerOwner}, newJWTVerifier(a, now)
 	return out, nil
 }
 

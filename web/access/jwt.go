@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ type jwtVerifier struct {
 }
 
 // newJWTVerifier returns nil if no JWTs are accepted.
-func newJWTVerifier(a Auth, now func() time.Time) (*jwtVerifier, error) {
+func newJWTVerifier(a Auth, now func() time.Time) *jwtVerifier {
 	v := &jwtVerifier{now: now}
 	var methods []string
 	if a.JWTSecret.IsSet() {
@@ -36,14 +37,11 @@ func newJWTVerifier(a Auth, now func() time.Time) (*jwtVerifier, error) {
 		methods = append(methods, "HS256")
 	}
 	if a.JWKSURL != "" {
-		var err error
-		if v.keys, err = newKeySet(a.JWKSURL, a.HTTP, now); err != nil {
-			return nil, err
-		}
+		v.keys = newKeySet(a.JWKSURL, a.HTTP, now)
 		methods = append(methods, asymmetricMethods...)
 	}
 	if len(methods) == 0 {
-		return nil, nil //nolint:nilnil // no JWTs are accepted
+		return nil
 	}
 	options := []jwt.ParserOption{
 		jwt.WithValidMethods(methods), jwt.WithLeeway(leeway), jwt.WithTimeFunc(now), jwt.WithExpirationRequired(),
@@ -64,29 +62,21 @@ func newJWTVerifier(a Auth, now func() time.Time) (*jwtVerifier, error) {
 			v.reserved = append(v.reserved, owner)
 		}
 	}
-	return v, nil
+	return v
 }
 
 // owner returns the owner that a token names, and when what it opens ends: when it expires or, if it already has, with the
 // leeway.
 func (v *jwtVerifier) owner(ctx context.Context, token string) (string, time.Time, error) {
-	// A map, because struct fields would also take SUB for sub.
-	claims := jwt.MapClaims{}
-	_, err := v.parser.ParseWithClaims(token, claims, func(t *jwt.Token) (any, error) {
-		if _, ok := t.Header["crit"]; ok {
-			return nil, errors.New("unknown critical header parameters") // RFC 7515, section 4.1.11
-		}
-		if t.Method.Alg() == "HS256" {
-			return v.hmacKey, nil
-		}
-		return v.keys.key(ctx, t)
-	})
+	claims, err := v.verify(ctx, token)
 	switch {
-	case errors.Is(err, errKeysUnavailable):
-		return "", time.Time{}, &problem.Error{
+	case ctx.Err() != nil:
+		return "", time.Time{}, ctx.Err()
+	case errors.Is(err, errUnknownKey) && v.keys.unavailable() != nil: // it may be a new key
+		return "", time.Time{}, fmt.Errorf("%w (%w)", &problem.Error{
 			Status: http.StatusServiceUnavailable, Code: "keys_unavailable",
 			Message: "The keys that verify tokens cannot be fetched at the moment.", RetryAfter: 5 * time.Second,
-		}
+		}, v.keys.unavailable())
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return "", time.Time{}, errExpired
 	case errors.Is(err, jwt.ErrTokenInvalidAudience), errors.Is(err, jwt.ErrTokenInvalidIssuer):
@@ -109,6 +99,35 @@ func (v *jwtVerifier) owner(ctx context.Context, token string) (string, time.Tim
 		return owner, expires.Add(leeway), nil
 	}
 	return owner, expires.Time, nil
+}
+
+// verify returns the claims of a token. If none of the keys verifies it, they may have changed.
+func (v *jwtVerifier) verify(ctx context.Context, token string) (jwt.MapClaims, error) {
+	claims, public, err := v.parse(token)
+	if !public {
+		return claims, err
+	}
+	unverified := errors.Is(err, jwt.ErrTokenUnverifiable) || errors.Is(err, jwt.ErrTokenSignatureInvalid)
+	if v.keys.renew(ctx, unverified) {
+		claims, _, err = v.parse(token)
+	}
+	return claims, err
+}
+
+// parse checks a token against the keys that are known; public means that those are the JWKS's.
+func (v *jwtVerifier) parse(token string) (claims jwt.MapClaims, public bool, err error) {
+	claims = jwt.MapClaims{} // a map, because struct fields would also take SUB for sub
+	_, err = v.parser.ParseWithClaims(token, claims, func(t *jwt.Token) (any, error) {
+		if _, ok := t.Header["crit"]; ok {
+			return nil, errors.New("unknown critical header parameters") // RFC 7515, section 4.1.11
+		}
+		if t.Method.Alg() == "HS256" {
+			return v.hmacKey, nil
+		}
+		public = true
+		return v.keys.of(t)
+	})
+	return claims, public, err
 }
 
 // maxUserName limits a user's name, in characters.

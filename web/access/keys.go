@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/MicahParks/jwkset"
-	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
@@ -25,10 +24,8 @@ import (
 // key must never be taken for a shared secret.
 var asymmetricMethods = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
-var (
-	errKeysUnavailable = errors.New("keys unavailable")
-	errUnknownKey      = errors.New("unknown key")
-)
+// errUnknownKey means that no key of a set can have signed a token.
+var errUnknownKey = errors.New("unknown key")
 
 const (
 	keysRefresh  = time.Hour        // keys are refreshed after this
@@ -40,121 +37,131 @@ const (
 	minRSABits   = 2048
 )
 
-// keySet is a cached JSON Web Key Set (RFC 7517). Only tokens with an unknown key wait for a fetch,
+// keySet is a cached JSON Web Key Set (RFC 7517). Only tokens that none of its keys verifies wait for a fetch,
 // or all tokens once the keys are stale. It is safe for concurrent use.
 type keySet struct {
 	url     string
 	http    *http.Client
 	now     func() time.Time
-	storage jwkset.Storage
-	choose  keyfunc.Keyfunc
 	fetches singleflight.Group
 	limit   *rate.Limiter
 
 	mu      sync.Mutex
+	keys    []jwkset.JWK
 	fetched time.Time // the last success
 	tried   time.Time // the end of the last try
+	failure error     // of the last try
 }
 
-func newKeySet(url string, client *http.Client, now func() time.Time) (*keySet, error) {
-	storage := jwkset.NewMemoryStorage()
-	choose, err := keyfunc.New(keyfunc.Options{Storage: storage})
-	if err != nil {
-		return nil, fmt.Errorf("make key set: %w", err)
-	}
+func newKeySet(url string, client *http.Client, now func() time.Time) *keySet {
 	return &keySet{
-		url: url, http: cmp.Or(client, &http.Client{Timeout: keysTimeout}), now: now, storage: storage, choose: choose,
+		url: url, http: cmp.Or(client, keysClient), now: now, failure: errors.New("fetch keys: not tried yet"),
 		limit: rate.NewLimiter(rate.Every(keysRetry), keysBurst),
-	}, nil
+	}
 }
 
-// key returns the public key that verifies the token.
-func (k *keySet) key(ctx context.Context, t *jwt.Token) (any, error) {
-	key, err := k.find(ctx, t)
-	if fetch, wait := k.due(errors.Is(err, jwkset.ErrKeyNotFound)); fetch {
-		done := k.fetches.DoChan("", func() (any, error) { return nil, k.fetch() })
-		if wait {
-			select {
-			case <-done:
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-			key, err = k.find(ctx, t)
-		}
-	}
-	if err == nil {
-		return key, nil
-	}
+// of returns the keys that may have signed the token: those with the id that it names or, if it names none, the only
+// one. Several keys may have one id (RFC 7517, section 4.5).
+func (k *keySet) of(t *jwt.Token) (jwt.VerificationKeySet, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.fetched.IsZero() || k.tried.After(k.fetched) {
-		return nil, errKeysUnavailable // it may be a new key
+	var set jwt.VerificationKeySet
+	id, named := t.Header["kid"]
+	for _, key := range k.keys {
+		m := key.Marshal()
+		if (m.KID == id || !named && len(k.keys) == 1) && (m.ALG == "" || m.ALG.String() == t.Method.Alg()) {
+			set.Keys = append(set.Keys, key.Key())
+		}
 	}
-	return nil, errUnknownKey
+	if len(set.Keys) == 0 {
+		return set, errUnknownKey
+	}
+	return set, nil
 }
 
-// find returns the key that the token names or, if it names none, the only one; jwkset.ErrKeyNotFound without it.
-func (k *keySet) find(ctx context.Context, t *jwt.Token) (any, error) {
-	if _, named := t.Header["kid"]; !named {
-		all, err := k.storage.KeyReadAll(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("read keys: %w", err)
-		}
-		if len(all) != 1 {
-			return nil, jwkset.ErrKeyNotFound
-		}
-		t.Header["kid"] = all[0].Marshal().KID
-	}
-	return k.choose.KeyfuncCtx(ctx)(t)
-}
-
-// due reports whether to fetch the keys now, or to join those who do, and whether to wait for them.
-func (k *keySet) due(missing bool) (fetch, wait bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// renew fetches the keys if that is due. It waits, and returns true, if no key has verified a token, or if the keys are
+// stale.
+func (k *keySet) renew(ctx context.Context, unverified bool) (waited bool) {
 	now := k.now()
-	return missing || now.Sub(k.fetched) > keysRefresh, missing || now.Sub(k.tried) > keysStale
+	k.mu.Lock()
+	due, stale := now.Sub(k.fetched) > keysRefresh, now.Sub(k.tried) > keysStale
+	k.mu.Unlock()
+	if !due && !unverified {
+		return false
+	}
+	done := k.fetches.DoChan("", func() (any, error) { k.fetch(); return nil, nil })
+	if !stale && !unverified {
+		return false
+	}
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// unavailable returns why the keys may have changed since they were fetched, nil if they have not.
+func (k *keySet) unavailable() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.failure
 }
 
 // fetch fetches the keys, unless it was done too often. It is not cancelled with the request that started it, because
 // others wait for it.
-func (k *keySet) fetch() (err error) {
+func (k *keySet) fetch() {
 	if !k.limit.AllowN(k.now(), 1) {
-		return nil
+		return
 	}
-	defer func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if k.tried = k.now(); err == nil {
-			k.fetched = k.tried
-		}
-	}()
-	ctx, cancel := context.WithTimeout(context.Background(), keysTimeout)
+	keys, err := fetchKeys(context.Background(), k.http, k.url)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.tried, k.failure = k.now(), err; err == nil {
+		k.keys, k.fetched = keys, k.tried
+	}
+}
+
+// keysClient fetches keys.
+var keysClient = &http.Client{CheckRedirect: func(r *http.Request, before []*http.Request) error {
+	switch {
+	case before[0].URL.Scheme == "https" && r.URL.Scheme != "https":
+		return errors.New("it redirects to an address that is not https")
+	case len(before) > 5:
+		return errors.New("it redirects too often")
+	}
+	return nil
+}}
+
+// CheckKeys returns why the keys at an address could verify no JWT; nil if they can be used.
+func CheckKeys(ctx context.Context, url string) error {
+	_, err := fetchKeys(ctx, keysClient, url)
+	return err
+}
+
+func fetchKeys(ctx context.Context, client *http.Client, url string) ([]jwkset.JWK, error) {
+	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return fmt.Errorf("fetch keys: %w", err)
+		return nil, fmt.Errorf("fetch keys: %w", err)
 	}
-	res, err := k.http.Do(req)
+	res, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("fetch keys: %w", err)
+		return nil, fmt.Errorf("fetch keys: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("fetch keys: status %d", res.StatusCode)
+		return nil, fmt.Errorf("fetch keys: status %d", res.StatusCode)
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxKeysBytes))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxKeysBytes+1))
 	if err != nil {
-		return fmt.Errorf("fetch keys: %w", err)
+		return nil, fmt.Errorf("fetch keys: %w", err)
 	}
-	keys, err := parseKeys(body)
-	if err != nil {
-		return err
+	if len(body) > maxKeysBytes {
+		return nil, fmt.Errorf("fetch keys: more than %d bytes", maxKeysBytes)
 	}
-	if err := k.storage.KeyReplaceAll(ctx, keys); err != nil {
-		return fmt.Errorf("keep keys: %w", err)
-	}
-	return nil
+	return parseKeys(body)
 }
 
 // parseKeys reads a key set. It ignores keys that are of unknown kinds, for encryption, weak or

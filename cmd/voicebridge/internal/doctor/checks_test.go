@@ -55,7 +55,9 @@ func TestChecks(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/keys":
-			_, _ = w.Write([]byte(`{"keys":[{"kty":"OKP"}]}`))
+			_, _ = w.Write([]byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`)) // RFC 8037, A.2
+		case r.URL.Path == "/weak":
+			_, _ = w.Write([]byte(`{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"}]}`))
 		case r.Header.Get("Authorization") != "Bearer right":
 			w.WriteHeader(http.StatusUnauthorized)
 		default:
@@ -75,8 +77,10 @@ func TestChecks(t *testing.T) {
 		"it has expired": {certificate(t, time.Now().Add(-time.Hour)), (*doctor).certificates, "problem: certificates: browsers refuse the one in "},
 		"not yet valid":  {certificate(t, time.Now().AddDate(3, 0, 0)), (*doctor).certificates, "problem: certificates: browsers refuse the one in "},
 		"keys of JWTs":   {jwks + s.URL + "/keys", (*doctor).signIn, "ok: sign-in: " + s.URL + "/keys has the keys"},
-		"no keys":        {jwks + s.URL, (*doctor).signIn, "problem: sign-in: " + s.URL + " has no public keys to verify JWTs (401)"},
-		"no answer":      {jwks + "http://127.0.0.1:1", (*doctor).signIn, "problem: sign-in: http://127.0.0.1:1 does not answer"},
+		"no keys":        {jwks + s.URL, (*doctor).signIn, "problem: sign-in: " + s.URL + " has no keys with which JWTs could be verified: is VOICEBRIDGE_JWT_JWKS_URL right? (fetch keys: status 401)"},
+		"weak keys":      {jwks + s.URL + "/weak", (*doctor).signIn, "problem: sign-in: " + s.URL + "/weak has no keys with which JWTs could be verified"},
+		"no answer":      {jwks + "http://127.0.0.1:1", (*doctor).signIn, "problem: sign-in: http://127.0.0.1:1 has no keys with which JWTs could be verified"},
+		"no JWTs":        {"VOICEBRIDGE_JWT_ISSUER=i", (*doctor).signIn, "warning: sign-in: no JWTs are accepted"},
 		"no sign-in":     {"VOICEBRIDGE_ALLOWED_ORIGINS=https://voice.example.org", (*doctor).signIn, "warning: sign-in: without authentication, what comes through a proxy is refused"},
 		"proxied media":  {"VOICEBRIDGE_ALLOWED_ORIGINS=https://voice.example.org VOICEBRIDGE_PUBLIC_IPS=203.0.113.7", (*doctor).media, "warning: media (UDP): every call takes a port of its own"},
 		"local media":    {"VOICEBRIDGE_ALLOWED_ORIGINS=http://localhost:8000", (*doctor).media, "ok: media (UDP): every call takes a free port"},

@@ -15,6 +15,7 @@ import (
 
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
+	"voicebridge/web/access"
 )
 
 // metrics reports whether the operators' port is free, and whether others could reach it.
@@ -90,18 +91,16 @@ func (d *doctor) signIn(ctx context.Context) {
 	}
 	address := d.cfg.JWTJWKSURL
 	if address == "" {
+		if d.cfg.JWTIssuer+d.cfg.JWTAudience != "" && !d.cfg.Secrets.JWTSecret.IsSet() {
+			d.say(warning, about, "no JWTs are accepted: set VOICEBRIDGE_JWT_JWKS_URL or VOICEBRIDGE_JWT_SECRET, without which VOICEBRIDGE_JWT_ISSUER and VOICEBRIDGE_JWT_AUDIENCE have no effect")
+		}
 		return
 	}
-	status, body, err := ask(ctx, address, nil)
-	var set struct{ Keys []json.RawMessage }
-	switch {
-	case err != nil:
-		d.say(problem, about, "%s does not answer, so no JWT can be verified: is VOICEBRIDGE_JWT_JWKS_URL right? (%v)", address, err)
-	case status != http.StatusOK || json.Unmarshal(body, &set) != nil || len(set.Keys) == 0:
-		d.say(problem, about, "%s has no public keys to verify JWTs (%d): is VOICEBRIDGE_JWT_JWKS_URL right?", address, status)
-	default:
-		d.say(fine, about, "%s has the keys that verify JWTs", address)
+	if err := access.CheckKeys(ctx, address); err != nil {
+		d.say(problem, about, "%s has no keys with which JWTs could be verified: is VOICEBRIDGE_JWT_JWKS_URL right? (%v)", address, err)
+		return
 	}
+	d.say(fine, about, "%s has the keys that verify JWTs", address)
 }
 
 const aboutCertificates = "certificates"
