@@ -87,7 +87,7 @@ func shrunk(i persistence.Image, longest, limit int) ([]byte, error) {
 			continue
 		}
 		var b bytes.Buffer
-		if err := jpeg.Encode(&b, scaled(full, side), &jpeg.Options{Quality: quality}); err != nil {
+		if err := jpeg.Encode(&b, turned(scaled(full, side), orientation(i.Data)), &jpeg.Options{Quality: quality}); err != nil {
 			return nil, fmt.Errorf("write image: %w", err)
 		}
 		if b.Len() <= limit {
@@ -120,7 +120,7 @@ func dataURL(mediaType string, data []byte) string {
 }
 
 // scaled returns the image on white, scaled down so that its longest side is at most side.
-func scaled(full image.Image, side int) image.Image {
+func scaled(full image.Image, side int) *image.RGBA {
 	size := full.Bounds().Size()
 	width, height := size.X, size.Y
 	if longest := max(width, height); longest > side {
