@@ -20,8 +20,11 @@ const maxMessage = 8 << 20
 // maxRetry limits how long a server may ask to wait before a stream is opened again, in milliseconds.
 const maxRetry = 60_000
 
-// tooLong says why a call has no result.
-var tooLong = fmt.Sprintf("its answer is longer than %d bytes", maxMessage)
+// Why a call has no result.
+var (
+	tooLong    = fmt.Sprintf("its answer is longer than %d bytes", maxMessage)
+	unreadable = "its answer is not a message of MCP"
+)
 
 // messages passes on what is read from a server over HTTP, with each message as read returns it. A message
 // is in the data of an event or, if whole is set, everything. Events that are no messages are left out: servers
@@ -101,7 +104,7 @@ func (m *messages) why(long bool) string {
 	case long:
 		return tooLong
 	case m.whole:
-		return "its answer is not a message of MCP"
+		return unreadable
 	default:
 		return "it ended its answer before the result"
 	}

@@ -3,6 +3,7 @@ package mcptool
 import (
 	"bytes"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -47,5 +48,30 @@ func TestEvents(t *testing.T) {
 				t.Errorf("got %q, %v, want %q", got, err, c.want)
 			}
 		})
+	}
+}
+
+// TestUnreadableLines has lines of a child that the SDK would take for the end of the session. If one is the answer to a
+// call, the call fails at once.
+func TestUnreadableLines(t *testing.T) {
+	t.Parallel()
+	s := &server{log: slog.New(slog.DiscardHandler)}
+	const refused = `{"error":{"code":-32005,"message":"its answer is not a message of MCP"},"id":7,"jsonrpc":"2.0"}` + "\n"
+	long := strings.Repeat("x", 100<<10)
+	for name, c := range map[string]struct{ line, want string }{
+		"readable":             {`{"jsonrpc":"2.0","id":7,"result":{}}`, `{"jsonrpc":"2.0","id":7,"result":{}}` + "\n"},
+		"no number":            {`{"jsonrpc": "2.0", "id": 7, "result": {"structuredContent": {"mean": NaN}}}`, refused},
+		"the same, longer":     {`{"jsonrpc": "2.0", "id": 7, "result": {"structuredContent": {"mean": NaN, "x": "` + long + `"}}}`, refused},
+		"an error in a word":   {`{"error":"no","id":7,"jsonrpc":"2.0"}`, refused},
+		"the same, longer yet": {`{"error":"` + long + `","jsonrpc":"2.0","id":7}`, refused},
+		"a request":            {`{"jsonrpc":"2.0","id":7,"method":5}`, ""},
+		"no id":                {`{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}`, ""},
+		"no message":           {`{"id":7,`, ""},
+	} {
+		var logged bytes.Buffer
+		got, err := io.ReadAll(linesOf(io.NopCloser(strings.NewReader(c.line+"\n")), s.read, &logged))
+		if err != nil || string(got) != c.want || (logged.Len() > 0) != (name != "readable") {
+			t.Errorf("%s: %.200s, %v, want %s, logged %d bytes", name, got, err, c.want, logged.Len())
+		}
 	}
 }

@@ -66,13 +66,10 @@ func newServer(closing context.Context, name string, config Server, options Opti
 	}
 }
 
-// maxShort is the length in bytes of messages that may be no messages. Longer ones have a result, and an id.
-const maxShort = 16 << 10
-
 // read returns a message of the server for the SDK, which sees it next. It returns nil for what the SDK would
 // take for the end of the session: an error without an id, say, with which some servers answer notifications.
 func (s *server) read(message []byte) []byte {
-	if len(message) > 0 && len(message) <= maxShort && message[0] == '{' {
+	if len(message) > 0 && message[0] == '{' {
 		if _, err := jsonrpc.DecodeMessage(message); err != nil {
 			return nil
 		}

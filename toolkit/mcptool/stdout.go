@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 )
 
 // linesOf returns the messages in what a child writes to stdout; other lines go to the writer.
@@ -62,6 +63,9 @@ func (l *lines) next() error {
 			l.rest = append(read, '\n')
 			return nil
 		}
+		if call := answerIn(message[:min(endRoom, len(message))], message[max(0, len(message)-endRoom):]); call != nil {
+			l.rest = append(call.refusal(unreadable), '\n')
+		}
 	}
 	_, _ = l.other.Write(append(l.line, '\n')) // it never fails; empty lines are not logged
 	return nil
@@ -75,9 +79,18 @@ const (
 // idAtEnd finds the id of an answer in its beginning or its end: the members of an object have no order.
 var idAtEnd = regexp.MustCompile(`^\{(?:"jsonrpc": ?"2\.0", ?)?"id": ?(\d+),|"id": ?(\d+)(?:, ?"jsonrpc": ?"2\.0")?\}\s*$`)
 
+// answerIn returns the call that a message answers, of which the beginning and the end are known; nil if they do not say.
+func answerIn(begin, end []byte) *pending {
+	found := idAtEnd.FindSubmatch(slices.Concat(begin, []byte("\n"), end))
+	if found == nil || bytes.Contains(begin, []byte(`"method"`)) {
+		return nil
+	}
+	return &pending{id: json.RawMessage(cmp.Or(string(found[1]), string(found[2])))}
+}
+
 // skip reads the rest of a line that is too long. If it is the answer to a call, it is replaced by an error.
 func (l *lines) skip(err error) error {
-	ends := bytes.Clone(bytes.TrimSpace(l.line[:endRoom]))
+	begin := bytes.Clone(bytes.TrimSpace(l.line[:endRoom]))
 	skipped := len(l.line)
 	for errors.Is(err, bufio.ErrBufferFull) && skipped < maxSkipped {
 		var part []byte
@@ -85,12 +98,10 @@ func (l *lines) skip(err error) error {
 		l.line = append(l.line[len(l.line)-endRoom:], part...)
 		skipped += len(part)
 	}
-	ends = append(append(ends, '\n'), l.line[len(l.line)-endRoom:]...)
-	found := idAtEnd.FindSubmatch(ends)
-	if err != nil || found == nil {
+	call := answerIn(begin, l.line[len(l.line)-endRoom:])
+	if err != nil || call == nil {
 		return fmt.Errorf("it wrote a line of more than %d bytes", maxMessage)
 	}
-	call := &pending{id: json.RawMessage(cmp.Or(string(found[1]), string(found[2])))}
 	l.rest = append(call.refusal(tooLong), '\n')
 	return nil
 }
