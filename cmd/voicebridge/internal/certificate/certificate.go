@@ -58,7 +58,7 @@ func Open(ctx context.Context, cfg Config) (*Source, error) {
 	if len(cfg.Domains) == 0 {
 		f, err := openFiles(cfg.CertFile, cfg.KeyFile, cfg.Logger)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w (check tls.cert_file and tls.key_file)", err)
 		}
 		return &Source{cfg: cfg, get: f.get}, nil
 	}

@@ -89,7 +89,7 @@ func (l *loader) readFile(src Sources) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if asked || !errors.Is(err, fs.ErrNotExist) {
-			l.note(fmt.Errorf("read settings file: %w", err))
+			l.note(fmt.Errorf("read settings file (choose another with --config or VOICEBRIDGE_CONFIG): %w", err))
 		}
 		return
 	}

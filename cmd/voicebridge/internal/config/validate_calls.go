@@ -73,7 +73,7 @@ func (t TurnDetection) check(w *checks) {
 func (c *Config) checkTelemetry(w *checks) {
 	if c.Metrics.Listen != "" {
 		w.address("metrics.listen", c.Metrics.Listen, "127.0.0.1:9090")
-		if _, port, _ := net.SplitHostPort(c.Metrics.Listen); port != "0" && c.Metrics.Listen == c.Listen {
+		if _, port, _ := net.SplitHostPort(c.Metrics.Listen); port != "0" && c.MetricsAddress() == c.Listen {
 			w.wrong("metrics.listen", "the page and the API already use this address")
 		}
 	}
