@@ -213,6 +213,9 @@ func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
 // is its place known; at the end if the upstream does not say.
 func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 	it := s.transcript.item(itemID)
+	if n := len(s.transcript.messages); n > 0 && !s.transcript.messages[n-1].placed && s.transcript.messages[n-1].meta.Source == persistence.SourceText {
+		it.prev = s.transcript.messages[n-1].item.id
+	}
 	it.raw = realtime.Item{
 		ID: itemID, Type: realtime.ItemMessage, Role: string(persistence.RoleUser),
 		Content: []realtime.Content{{Type: realtime.ContentInputText, Text: in.Text}},

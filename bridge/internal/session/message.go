@@ -161,7 +161,7 @@ type item struct {
 	id  string
 	gen int // of the upstream session that contains it
 	// prev is the item before this one. It is known if linked is set; empty then means that this
-	// item is the first.
+	// item is the first. Until then it may be the text that was typed before this one.
 	prev   string
 	linked bool
 	// seeded items come from the thread and are not saved again.
@@ -172,6 +172,9 @@ type item struct {
 	message *message
 	raw     realtime.Item // as far as known, for conversation.item.retrieve
 }
+
+// follows reports whether it is known, or likely, which item is before this one.
+func (it *item) follows() bool { return it.linked || it.prev != "" }
 
 // link records the item's predecessor.
 func (it *item) link(ev *realtime.Event) {

@@ -139,7 +139,7 @@ func (t *transcript) writeRest(m *message) {
 func (t *transcript) placeOf(it *item) persistence.Place {
 	after := func(id string) persistence.Place { return persistence.Place{How: persistence.PlaceAfter, After: id} }
 	first := it
-	for n := 0; it != nil && it.linked && n <= len(t.items); n++ { // the chain may be circular
+	for n := 0; it != nil && it.follows() && n <= len(t.items); n++ { // the chain may be circular
 		prev := t.items[it.prev]
 		switch {
 		case it.prev == "", prev == nil && strings.HasPrefix(it.prev, t.SeedPrefix(it.gen)), prev != nil && prev.seeded && !prev.linked:
@@ -158,7 +158,7 @@ func (t *transcript) placeOf(it *item) persistence.Place {
 
 // follows reports whether the chain of items leads back from an item to the one with the id.
 func (t *transcript) follows(it *item, id string) bool {
-	for n := 0; it != nil && it.linked && n <= len(t.items); n++ {
+	for n := 0; it != nil && it.follows() && n <= len(t.items); n++ {
 		if it.prev == id {
 			return true
 		}
