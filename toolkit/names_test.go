@@ -67,6 +67,12 @@ func TestNamesOfCalls(t *testing.T) {
 			t.Errorf("hasCall(%s) = %v", call, got)
 		}
 	}
+	// What cannot run is not asked about.
+	for arguments, want := range map[string]bool{"": true, `{"a":1}`: true, `{"a":`: false, `["W"]`: false, `{"a":1,"a":2}`: false} {
+		if got := r.Invoke("r", Call{Name: "chart", Arguments: arguments}, 0, noon).NeedsApproval(n); got != want {
+			t.Errorf("NeedsApproval() of a call with %q = %v", arguments, got)
+		}
+	}
 	if n.Has("http") {
 		t.Error("http:write means all calls of http")
 	}
