@@ -98,7 +98,7 @@ func (t *Turn) insist() {
 	}
 }
 
-// writeEnd saves the end until that succeeds, can never succeed, or ctx ends.
+// writeEnd saves the end until that succeeds, can never succeed, or ctx ends. Without the thread there is nothing to save.
 func (t *Turn) writeEnd(ctx context.Context) error {
 	result := t.result
 	result.Message = persistence.Message{ID: t.message, Role: t.draft.msg.Role, Metadata: t.draft.msg.Metadata}
@@ -127,6 +127,10 @@ func (t *Turn) writeEnd(ctx context.Context) error {
 	}
 	if err == nil {
 		result.Message = saved
+	}
+	if errors.Is(err, persistence.ErrNotFound) {
+		t.log.Info("turn ended without its thread, which was deleted or has another turn")
+		err = nil
 	}
 	if !t.Ended() { // otherwise it has been announced
 		t.result = result

@@ -3,6 +3,7 @@ package chat_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -289,14 +290,17 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// TestDeletedThread deletes the thread during a turn.
+// TestDeletedThread deletes the thread during a turn, which is not an error.
 func TestDeletedThread(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
+		var logged strings.Builder
 		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
 			for sleep(ctx, 100*time.Millisecond) == nil && yield(llm.Delta{Text: "on and "}, nil) {
 			}
 		}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}})
+		b := start(t, store, chat.Config{
+			Providers: []llm.Provider{provider}, Logger: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelError})),
+		})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		if err := sleep(t.Context(), time.Second); err != nil {
 			t.Fatal(err)
@@ -309,6 +313,9 @@ func TestDeletedThread(t *testing.T) {
 			t.Errorf("Wait() = %+v after %v", r, time.Since(begun))
 		}
 		b.stop()
+		if logged.Len() > 0 {
+			t.Errorf("the log has %s", &logged)
+		}
 	})
 }
 
