@@ -176,6 +176,9 @@ func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 			return err
 		}
 	}
+	if asked := cmp.Or(t.user.ID, t.req.MessageID); asked != "" {
+		t.draft.note(extraAnswers, asked)
+	}
 	saved, err := b.AppendMessage(t.draft.msg)
 	t.draft.msg.Metadata.CreatedAt = saved.Metadata.CreatedAt
 	return err
@@ -207,7 +210,7 @@ func (t *Turn) openSaved(b *persistence.Batch) error {
 // was said since the user's way back. What an operator has instructed stays. It looks when the turn has its thread, for
 // the turn before may have ended at another process a moment ago, or with it.
 func (t *Turn) discardReplaced(b *persistence.Batch) error {
-	if t.req.Back == "" && (!t.req.Saved || !t.req.Replace) {
+	if t.req.Back == "" && !t.req.Saved {
 		return nil
 	}
 	thread, err := b.Replay(maxReplay)

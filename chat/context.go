@@ -160,9 +160,9 @@ func withExtra(m persistence.Message, key string, value any) persistence.Message
 	return m
 }
 
-// extraText returns a text in the metadata of a user's message; empty for none.
+// extraText returns a text in a message's metadata; empty for none.
 func extraText(m *persistence.Message, key string) (text string) {
-	if raw := m.Metadata.Extra[key]; m.Role != persistence.RoleUser || json.Unmarshal(raw, &text) != nil {
+	if json.Unmarshal(m.Metadata.Extra[key], &text) != nil {
 		return ""
 	}
 	return text

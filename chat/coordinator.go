@@ -120,18 +120,24 @@ func (c *Coordinator) Busy(ctx context.Context, key persistence.Key) (bool, erro
 	return err == nil, err
 }
 
-// Asked finds the user's message that should be answered again: the one with the id, or last sent under it, or the one
-// that the message with the id answers (ErrNoMessage if there is no such message); without an id, the last one
-// (ErrEmpty if there is none).
-func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, messageID string) (persistence.Message, error) {
+// Asked finds the user's message that should be answered again: the last one with one of the ids, or sent under it, or
+// that the message with the id answers (ErrNoMessage if there is no such message); without ids, the last one (ErrEmpty
+// if there is none).
+func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, ids ...string) (persistence.Message, error) {
 	thread, err := c.cfg.Store.Replay(ctx, key, maxReplay)
 	if err != nil {
 		return persistence.Message{}, fmt.Errorf("find message: %w", err)
 	}
-	found := messageID == ""
+	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+	found := len(ids) == 0
 	for _, m := range slices.Backward(thread) {
-		found = found || m.ID == messageID || extraText(&m, extraSentAs) == messageID
-		if found && m.Role == persistence.RoleUser && (messageID != "" || !m.IsDiscarded()) {
+		if !found && (slices.Contains(ids, m.ID) || slices.Contains(ids, extraText(&m, extraSentAs))) {
+			if answered := extraText(&m, extraAnswers); answered != "" {
+				return c.cfg.Store.Message(ctx, key, answered)
+			}
+			found = true
+		}
+		if found && m.Role == persistence.RoleUser && (len(ids) > 0 || !m.IsDiscarded()) {
 			return m, nil
 		}
 	}

@@ -78,7 +78,7 @@ func TestReplaceTheAnswerOfTheDead(t *testing.T) {
 		persistence.Message{ID: "m1", Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("Go")}},
 		persistence.Message{ID: "m2", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("I was")}, Metadata: half},
 	)
-	b.wait(b.turn(chat.TurnRequest{Saved: true, Replace: true, MessageID: "m1"}))
+	b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m1"}))
 	if m := b.messages()[1]; !m.IsDiscarded() || m.Metadata.Status != persistence.StatusInterrupted {
 		t.Errorf("the first answer is %+v", m)
 	}
@@ -430,6 +430,49 @@ func TestOpening(t *testing.T) {
 		b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m2"}))
 		checkText(t, "the request after a reset", talk(provider.seen()[3].Messages), "user: saved")
 	})
+}
+
+// TestAnswersNameWhatTheyAnswer answers an older message again, and again.
+func TestAnswersNameWhatTheyAnswer(t *testing.T) {
+	t.Parallel()
+	provider := deltas(says("1"), says("2"), says("1 again"), says("1 once more"))
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	first, second := b.turn(chat.TurnRequest{Text: "One", MessageID: "m1"}), ""
+	b.wait(first)
+	b.say("Two")
+	for _, m := range b.messages() {
+		if m.Text() == "Two" {
+			second = m.ID
+		}
+	}
+	for range 2 {
+		asked, err := b.c.Asked(t.Context(), b.key, b.messages()[len(b.messages())-1].ID)
+		if asked.Text() == "Two" { // the first time
+			asked, err = b.c.Asked(t.Context(), b.key, first.MessageID())
+		}
+		if err != nil || asked.ID != "m1" {
+			t.Fatalf("Asked() = %+v, %v, want m1", asked, err)
+		}
+		b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: asked.ID}))
+	}
+	checkText(t, "the last request", talk(provider.seen()[3].Messages), "user: Two\nassistant: 2\nuser: One")
+	for id, want := range map[string]string{"m1": "1 once more", second: "2"} {
+		asked, err := b.store.Message(t.Context(), b.key, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn, saved, err := b.c.Answer(t.Context(), b.key, asked)
+		if err != nil || turn == nil && saved == nil {
+			t.Fatalf("Answer(%s) = %v, %v, %v", asked.Text(), turn, saved, err)
+		}
+		r, err := turn.Wait, error(nil)
+		if turn == nil {
+			r = saved.Wait
+		}
+		if result, err2 := r(t.Context()); errors.Join(err, err2) != nil || result.Text != want {
+			t.Errorf("what answers %s is %q, %v; want %q", asked.Text(), result.Text, err2, want)
+		}
+	}
 }
 
 // TestResetAtTheBeginning resets a thread when a turn has saved its message, and has not read the thread yet.

@@ -36,3 +36,16 @@ func Loaded(ctx context.Context, store *persistence.Store, key persistence.Key, 
 	err := p.load(ctx, &TurnRequest{Key: key}, user, "")
 	return p.thread, err
 }
+
+// SessionMessage has a session answer a message, or instructions alone.
+func (c *Coordinator) SessionMessage(ctx context.Context, key persistence.Key, content string, instructions []string) (SessionResult, Session, error) {
+	t, err := c.SessionTurn(ctx, TurnRequest{Key: key, Text: content, Instructions: instructions})
+	if err != nil {
+		return SessionResult{}, Session{}, err
+	}
+	r, err := t.Wait(ctx)
+	if err != nil {
+		return SessionResult{}, Session{}, err
+	}
+	return c.SessionAnswer(ctx, key, r)
+}

@@ -38,7 +38,7 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 	if len(d.msg.Parts) == 1 {
 		d.add(persistence.TextPart("")) // interrupted before the first word
 	}
-	usage := t.steps.usage
+	used := t.steps.usage
 	meta := &d.msg.Metadata
 	meta.Status = status
 	// The first token of a turn, and the turn, take at least a millisecond.
@@ -47,12 +47,9 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 		meta.LatencyMS["first_token"] = t.steps.firstMS
 	}
 	d.note(extraFinish, finish)
-	meta.Usage = toolkit.Encode(map[string]int64{
-		"input_tokens": usage.InputTokens, "output_tokens": usage.OutputTokens, "cached_tokens": usage.CachedTokens,
-		"total_tokens": usage.InputTokens + usage.OutputTokens,
-	})
+	meta.Usage = toolkit.Encode(usage{used.CachedTokens, used.InputTokens, used.OutputTokens, used.InputTokens + used.OutputTokens})
 	r := &t.result
-	r.TurnID, r.MessageID, r.Text, r.Usage = t.id, t.message, d.msg.Text(), usage
+	r.TurnID, r.MessageID, r.Text, r.Usage = t.id, t.message, d.msg.Text(), used
 	r.Status, r.Finish, r.Err, r.Provider = status, finish, failure, t.prompt.provider
 	r.Shutdown = status == persistence.StatusInterrupted && errors.Is(context.Cause(t.ctx), errShutdown)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"voicebridge/persistence"
@@ -37,27 +38,32 @@ func (c *Coordinator) Follow(ctx context.Context, key persistence.Key) (*Followe
 	return &Followed{store: c.cfg.Store, key: key, id: turn.ID, message: m.ID, ending: c.ending}, nil
 }
 
-// maxAnswers is how many answers to one message are considered.
-const maxAnswers = 20
+// Made finds the turn that has made a message of the assistant; ErrIdle means that there is no such message.
+func (c *Coordinator) Made(ctx context.Context, key persistence.Key, messageID string) (*Followed, error) {
+	m, err := c.cfg.Store.Message(ctx, key, messageID)
+	if errors.Is(err, persistence.ErrNotFound) || err == nil && m.Role != persistence.RoleAssistant {
+		return nil, ErrIdle
+	}
+	if err != nil {
+		return nil, fmt.Errorf("follow turn: %w", err)
+	}
+	return &Followed{store: c.cfg.Store, key: key, message: m.ID, ending: c.ending}, nil
+}
 
 // Answer finds what answers a user's message of the thread: a turn of this process, as long as it is kept, or else what
 // the database has of it, with the id of the turn only while that runs. Both are nil if nothing answers it, or the turn
 // has failed or was lost in a crash: then the message may be answered again.
 func (c *Coordinator) Answer(ctx context.Context, key persistence.Key, asked persistence.Message) (*Turn, *Followed, error) {
-	following, err := c.cfg.Store.Messages(ctx, key, asked.Seq, maxAnswers)
+	thread, err := c.cfg.Store.Messages(ctx, key, asked.Seq-1, maxReplay)
 	if err != nil {
 		return nil, nil, fmt.Errorf("find answer: %w", err)
 	}
-	var answer *persistence.Message
-	for i := range following {
-		if following[i].Role != persistence.RoleAssistant {
-			break
-		}
-		if m := &following[i]; !m.IsDiscarded() {
-			answer = m
-		}
+	answers := slices.DeleteFunc(answersTo(thread, asked.ID), func(m persistence.Message) bool { return m.IsDiscarded() })
+	if len(answers) == 0 {
+		return nil, nil, nil
 	}
-	if answer == nil || answer.Metadata.Status == persistence.StatusFailed ||
+	answer := answers[len(answers)-1]
+	if answer.Metadata.Status == persistence.StatusFailed ||
 		answer.Metadata.Status == persistence.StatusInterrupted && answer.Metadata.Extra[extraFinish] == nil {
 		return nil, nil, nil
 	}
@@ -84,6 +90,9 @@ type Followed struct {
 
 // ID is the turn's id.
 func (f *Followed) ID() string { return f.id }
+
+// MessageID is the id of the assistant's message.
+func (f *Followed) MessageID() string { return f.message }
 
 // Events yields the events of the turn, like [Turn.Events], but always from the beginning: deltas
 // may be merged here, so the events have other numbers than in their own process. While the database is unavailable,

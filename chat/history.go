@@ -102,17 +102,19 @@ func alignStart(thread []persistence.Message) []persistence.Message {
 	return thread[i:]
 }
 
-// answersTo returns the answers right after a user's message.
-func answersTo(thread []persistence.Message, id string) []persistence.Message {
-	begin := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == id }) + 1
-	if begin == 0 { // a reset has hidden it, or it is too old
-		return nil
+// answersTo returns the answers to a user's message: those that name it and, of those that name none, as in calls, the
+// ones right after it.
+func answersTo(thread []persistence.Message, id string) (answers []persistence.Message) {
+	before := ""
+	for _, m := range thread {
+		switch {
+		case m.Role != persistence.RoleAssistant:
+			before = m.ID
+		case cmp.Or(extraText(&m, extraAnswers), before) == id:
+			answers = append(answers, m)
+		}
 	}
-	end := begin
-	for end < len(thread) && thread[end].Role == persistence.RoleAssistant {
-		end++
-	}
-	return thread[begin:end]
+	return answers
 }
 
 // since returns a message and all that follow it; none if the thread does not have it.
@@ -122,15 +124,6 @@ func since(thread []persistence.Message, id string) []persistence.Message {
 		return nil
 	}
 	return thread[begin:]
-}
-
-// withoutAnswers removes a user's message and its answers.
-func withoutAnswers(thread []persistence.Message, id string) []persistence.Message {
-	begin := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == id })
-	if begin < 0 {
-		return thread
-	}
-	return slices.Concat(thread[:begin], thread[begin+1+len(answersTo(thread, id)):])
 }
 
 // withoutOpenCalls removes the tool calls without a result: they are running while a call's question is answered, and

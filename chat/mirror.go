@@ -261,6 +261,9 @@ func (r *mirror) finish(m persistence.Message) {
 func resultOf(turn string, m persistence.Message) *Result {
 	meta := m.Metadata
 	result := &Result{TurnID: turn, MessageID: m.ID, Text: m.Text(), Status: meta.Status, Finish: FinishInterrupted, Message: m}
+	var used usage
+	_ = json.Unmarshal(meta.Usage, &used) // none in an answer that was cut off
+	result.Usage = llm.Usage{InputTokens: used.Input, OutputTokens: used.Output, CachedTokens: used.Cached}
 	read := func(key string, into any) bool {
 		raw := meta.Extra[key]
 		return raw != nil && json.Unmarshal(raw, into) == nil
@@ -281,6 +284,12 @@ func resultOf(turn string, m persistence.Message) *Result {
 		}
 	case !given:
 		result.Finish = FinishStop
+	case result.Finish == FinishToolCalls:
+		for _, p := range m.Parts {
+			if p.IsTool() && p.State == persistence.ToolInputAvailable {
+				result.ToolCalls = append(result.ToolCalls, llm.ToolCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: string(p.Input)})
+			}
+		}
 	}
 	return result
 }

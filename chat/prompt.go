@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,7 +80,7 @@ func (p *prompt) load(ctx context.Context, req *TurnRequest, user persistence.Me
 	}
 	switch {
 	case user.ID != "":
-		thread = append(withoutAnswers(thread, user.ID), user)
+		thread = append(slices.DeleteFunc(thread, func(m persistence.Message) bool { return m.ID == user.ID }), user)
 	case req.Question != "":
 		thread = append(withoutOpenCalls(thread), (&TurnRequest{Text: req.Question}).message(note))
 	}

@@ -35,10 +35,8 @@ type TurnRequest struct {
 	// Extra is more metadata of the user's message.
 	Extra map[string]json.RawMessage
 	// Saved means that the user's message is already in the thread and needs another answer: it
-	// comes last in the request, without its earlier answers.
+	// comes last in the request, and its earlier answers are left out of this request and later ones.
 	Saved bool
-	// Replace, with Saved, also leaves the earlier answers out of later requests.
-	Replace bool
 	// Back is the id of a message to which the user went back, to have it answered again (with Saved) or to say
 	// something else instead. Later requests leave out all that was said from there on.
 	Back string
@@ -129,7 +127,7 @@ func (r *TurnRequest) validate() error {
 	if asks := r.AskedBy != ""; asks != (r.Question != "") || asks && (r.Saved || r.says()) {
 		return errors.New("a question needs the call that asks it, and no text")
 	}
-	if !r.says() && strings.TrimSpace(r.Question) == "" && len(r.Instructions) == 0 && !r.Saved {
+	if !r.says() && (r.Text != "" || strings.TrimSpace(r.Question) == "" && len(r.Instructions) == 0 && !r.Saved) {
 		return ErrEmpty
 	}
 	if err := checkImages(r.Images, r.Key.Thread, len(r.ImageIDs)); err != nil {

@@ -16,7 +16,17 @@ const (
 	extraDiscarded = persistence.MetadataDiscarded
 	// extraSentAs is the id by which the client knows the message.
 	extraSentAs = "sent_as"
+	// extraAnswers is the id of the user's message that a turn's message answers.
+	extraAnswers = "answers"
 )
+
+// usage is what a turn has used, in the metadata of its message.
+type usage struct {
+	Cached int64 `json:"cached_tokens"`
+	Input  int64 `json:"input_tokens"`
+	Output int64 `json:"output_tokens"`
+	Total  int64 `json:"total_tokens"`
+}
 
 // FinishReason says why a turn ended.
 type FinishReason string

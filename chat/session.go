@@ -180,45 +180,29 @@ func (c *Coordinator) occupy(ctx context.Context, key persistence.Key) error {
 	return nil
 }
 
-// SessionMessage appends instructions, if any, and the user's message, and answers with the full
-// history. Open calls are closed. The errors are those of Turn, and an *llm.Error if the model
-// failed: then nothing of the assistant is appended.
-func (c *Coordinator) SessionMessage(ctx context.Context, key persistence.Key, content string, instructions []string) (SessionResult, Session, error) {
-	if isBlank(content) {
-		return SessionResult{}, Session{}, fmt.Errorf("answer message: %w", ErrEmpty)
-	}
-	return c.sessionTurn(ctx, TurnRequest{Key: key, Text: content, Instructions: instructions})
-}
-
-// SessionInstructions appends instructions and answers.
-func (c *Coordinator) SessionInstructions(ctx context.Context, key persistence.Key, instructions []string) (SessionResult, Session, error) {
-	return c.sessionTurn(ctx, TurnRequest{Key: key, Instructions: instructions})
-}
-
-func (c *Coordinator) sessionTurn(ctx context.Context, req TurnRequest) (SessionResult, Session, error) {
-	var result SessionResult
+// SessionTurn begins a turn of a session: it appends instructions and the user's message, and answers with the full
+// history. Open calls are closed. The errors are those of Turn.
+func (c *Coordinator) SessionTurn(ctx context.Context, req TurnRequest) (*Turn, error) {
 	settings, err := c.settings(ctx, req.Key)
 	if err != nil {
-		return result, Session{}, err
+		return nil, err
 	}
 	req.NoServerTools, req.Discard = true, true
 	req.Client = &ClientTools{Tools: settings.tools}
-	t, err := c.Turn(ctx, req)
-	if err != nil {
-		return result, Session{}, err
-	}
-	r, err := t.Wait(ctx)
-	if err != nil {
-		return result, Session{}, fmt.Errorf("wait for the answer: %w", err)
-	}
-	result = SessionResult{Text: r.Text, ToolCalls: []SessionCall{}, Usage: SessionUsage{
+	return c.Turn(ctx, req)
+}
+
+// SessionAnswer returns the result of an ended turn as a session has it, and the session. The error is an *llm.Error if
+// the model failed: then nothing of the assistant was appended.
+func (c *Coordinator) SessionAnswer(ctx context.Context, key persistence.Key, r Result) (SessionResult, Session, error) {
+	result := SessionResult{Text: r.Text, ToolCalls: []SessionCall{}, Usage: SessionUsage{
 		InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens, CachedTokens: r.Usage.CachedTokens,
 		TotalTokens: r.Usage.InputTokens + r.Usage.OutputTokens,
 	}}
 	for _, call := range r.ToolCalls {
 		result.ToolCalls = append(result.ToolCalls, SessionCall{ID: call.ID, Name: call.Name, Arguments: written(json.RawMessage(call.Arguments))})
 	}
-	s, err := c.Session(ctx, req.Key)
+	s, err := c.Session(ctx, key)
 	if err == nil && r.Err != nil {
 		err = r.Err
 	}

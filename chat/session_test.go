@@ -94,8 +94,8 @@ func TestSession(t *testing.T) {
 			_, err = b.c.SessionToolOutput(t.Context(), key, []chat.ToolResult{{CallID: "b", Output: "1"}})
 			wantCall(t, "SessionToolOutput() of a call that was closed", err, "b", chat.ErrAnswered)
 
-			if r, s, err = b.c.SessionInstructions(t.Context(), key, []string{"Say goodbye.", "Now."}); err != nil || r.Text != "Bye." {
-				t.Fatalf("SessionInstructions() = %+v, %v", r, err)
+			if r, s, err = b.c.SessionMessage(t.Context(), key, "", []string{"Say goodbye.", "Now."}); err != nil || r.Text != "Bye." {
+				t.Fatalf("SessionMessage() of instructions = %+v, %v", r, err)
 			}
 			checkText(t, "the session", seenAs(s), closed+"system: Say goodbye.\nsystem: Now.\nassistant: Bye.\n")
 			requests := provider.seen()
@@ -220,7 +220,7 @@ func TestSessionRefusals(t *testing.T) {
 		for _, key := range []persistence.Key{{Owner: "bert", Thread: b.key.Thread}, {Owner: "anna", Thread: "none"}} {
 			_, err := b.c.Session(t.Context(), key)
 			_, _, err2 := b.c.SessionMessage(t.Context(), key, "x", nil)
-			_, _, err3 := b.c.SessionInstructions(t.Context(), key, []string{"x"})
+			_, _, err3 := b.c.SessionMessage(t.Context(), key, "", []string{"x"})
 			_, err4 := b.c.SessionToolOutput(t.Context(), key, []chat.ToolResult{{CallID: "x"}})
 			for i, err := range []error{err, err2, err3, err4, b.c.DeleteSession(t.Context(), key)} {
 				if !errors.Is(err, persistence.ErrNotFound) {
@@ -231,8 +231,8 @@ func TestSessionRefusals(t *testing.T) {
 		if _, _, err := b.c.SessionMessage(t.Context(), b.key, " ", []string{"x"}); !errors.Is(err, chat.ErrEmpty) {
 			t.Errorf("SessionMessage() of nothing = %v", err)
 		}
-		if _, _, err := b.c.SessionInstructions(t.Context(), b.key, nil); !errors.Is(err, chat.ErrEmpty) {
-			t.Errorf("SessionInstructions() of nothing = %v", err)
+		if _, _, err := b.c.SessionMessage(t.Context(), b.key, "", nil); !errors.Is(err, chat.ErrEmpty) {
+			t.Errorf("SessionMessage() of nothing at all = %v", err)
 		}
 		if _, err := b.c.SessionToolOutput(t.Context(), b.key, nil); !errors.Is(err, chat.ErrEmpty) {
 			t.Errorf("SessionToolOutput() of nothing = %v", err)
@@ -335,10 +335,11 @@ func TestTurnThatCannotBegin(t *testing.T) {
 		failed <- err
 	}()
 	<-g.reached
-	turn := b.c.Running(b.key)
+	turn, begun := b.c.Running(b.key), make(chan bool, 1)
+	go func() { begun <- turn.Begins(t.Context()) }()
 	close(g.open)
-	if err := <-failed; err == nil {
-		t.Error("Turn() = nil, want an error")
+	if err := <-failed; err == nil || <-begun {
+		t.Errorf("Turn() = %v, want an error, and the turn has not begun", err)
 	}
 	b.wait(turn)
 }

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"sync"
@@ -62,6 +63,14 @@ func (t *Turn) MessageID() string { return t.message }
 func (t *Turn) neverBegan() {
 	t.events.end()
 	close(t.done)
+}
+
+// Begins waits until the turn, which may still be prepared, has begun, and reports whether it has.
+func (t *Turn) Begins(ctx context.Context) bool {
+	for _, err := range t.Events(ctx, 0) {
+		return err == nil || errors.Is(err, ErrReplayGone)
+	}
+	return false
 }
 
 // User is the saved user's message; zero if there is none, or if it was saved before.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
@@ -18,7 +20,7 @@ import (
 // chats answers the requests of useChat.
 type chats struct {
 	chat    chatTurns
-	store   threadReader
+	store   messageReader
 	live    *liveCall
 	streams *streams
 }
@@ -28,9 +30,10 @@ type chatTurns interface {
 	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
 	Running(key persistence.Key) *chat.Turn
 	Follow(ctx context.Context, key persistence.Key) (*chat.Followed, error)
+	Made(ctx context.Context, key persistence.Key, messageID string) (*chat.Followed, error)
 	Interrupt(ctx context.Context, key persistence.Key) error
 	Decide(ctx context.Context, key persistence.Key, d chat.Decision) error
-	Asked(ctx context.Context, key persistence.Key, messageID string) (persistence.Message, error)
+	Asked(ctx context.Context, key persistence.Key, ids ...string) (persistence.Message, error)
 	KeepImages(ctx context.Context, key persistence.Key, images []chat.Image) (ids []string, err error)
 }
 
@@ -51,17 +54,16 @@ func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instruc
 		}
 		return h.decide(c, key, last, decided)
 	}
-	var text string
-	var images []chat.Image
+	req := chat.TurnRequest{Key: key, Instructions: instructions}
 	if last.Role != string(persistence.RoleAssistant) {
-		text, images = last.userInput()
+		req.Text, req.Images = last.userInput()
 	}
-	if done, err := h.inCall(c, key, body, text, images, instructions); done || err != nil {
+	if done, err := h.inCall(c, key, body, req); done || err != nil {
 		return err
 	}
 	var turn *chat.Turn
 	begin := func() (t anyTurn, err error) {
-		ctx, req := c.Request().Context(), chat.TurnRequest{Key: key, Text: text, Images: images, Instructions: instructions}
+		ctx := c.Request().Context()
 		turn, err = h.begin(ctx, key, body, req)
 		if errors.Is(err, chat.ErrBusy) && h.stops(ctx, key) {
 			turn, err = h.begin(ctx, key, body, req)
@@ -91,26 +93,39 @@ func (h *chats) stops(ctx context.Context, key persistence.Key) bool {
 }
 
 // inCall puts what useChat sends into the thread's live call and answers the request. It returns
-// false if there is no such call. A call's answers cannot be regenerated. What a client sends again is said once.
-func (h *chats) inCall(c echo.Context, key persistence.Key, body *useChat, text string, images []chat.Image, instructions []string) (bool, error) {
+// false if there is no such call. A call's answers cannot be regenerated. What a client sends again is said once, also if
+// the first was said in a call that is over, or answered by text.
+func (h *chats) inCall(c echo.Context, key persistence.Key, body *useChat, req chat.TurnRequest) (bool, error) {
 	ctx := c.Request().Context()
 	if body.Trigger == triggerRegenerate {
 		return false, orThread(h.live.refuse(ctx, key))
 	}
-	id := func(callID string) string {
-		sent := body.Messages[len(body.Messages)-1].ID
-		if sent == "" {
-			return ""
-		}
-		return messageID(callID, fmt.Sprintf("%s %q %q", sent, text, images))
+	id := saidID(body, req)
+	if said, err := h.store.Message(ctx, key, id); err == nil && body.MessageID == "" {
+		h.streams.intoCall(c, intoCallAnswer{CallID: said.Metadata.CallID, UserMessage: said})
+		return true, nil
 	}
-	keep := func() ([]string, error) { return h.chat.KeepImages(ctx, key, images) }
-	answer, err := h.live.say(ctx, key, id, text, keep, instructions)
+	images := func() ([]string, error) {
+		if _, edited, err := h.askedBefore(ctx, key, body, req); err == nil && !edited {
+			return nil, errCallLive
+		}
+		return h.chat.KeepImages(ctx, key, req.Images)
+	}
+	answer, err := h.live.say(ctx, key, id, req.Text, images, req.Instructions)
 	if err != nil || answer == nil {
 		return false, orThread(err)
 	}
 	h.streams.intoCall(c, *answer)
 	return true, nil
+}
+
+// saidID returns the id that what useChat sends gets in a call, where it cannot have the client's; empty for a new one.
+func saidID(body *useChat, req chat.TurnRequest) string {
+	sent := body.Messages[len(body.Messages)-1].ID
+	if sent == "" {
+		return ""
+	}
+	return messageID(req.Key.Thread, fmt.Sprintf("%s %q %q", sent, req.Text, req.Images))
 }
 
 // begin begins the turn that useChat asks for. What the client shows last counts: a message that is already in the
@@ -122,7 +137,7 @@ func (h *chats) begin(ctx context.Context, key persistence.Key, body *useChat, r
 	id := body.Messages[len(body.Messages)-1].ID
 	asked, edited, err := h.askedBefore(ctx, key, body, req)
 	if err == nil && !edited {
-		again := chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked.ID, Instructions: req.Instructions}
+		again := chat.TurnRequest{Key: key, Saved: true, MessageID: asked.ID, Instructions: req.Instructions}
 		if body.Trigger == triggerRegenerate || body.MessageID == id {
 			again.Back = asked.ID
 		}
@@ -152,7 +167,7 @@ func (h *chats) askedBefore(ctx context.Context, key persistence.Key, body *useC
 	again, last := body.Trigger == triggerRegenerate, body.Messages[len(body.Messages)-1].ID
 	says := strings.TrimSpace(req.Text) != "" || len(req.Images) > 0
 	if input.ValidID(last, persistence.MaxIDBytes) {
-		asked, err = h.chat.Asked(ctx, key, last)
+		asked, err = h.chat.Asked(ctx, key, last, saidID(body, req))
 		if !errors.Is(err, chat.ErrNoMessage) {
 			return asked, err == nil && says && !saysTheSame(asked, req), err
 		}
@@ -187,11 +202,11 @@ func (h *chats) decide(c echo.Context, key persistence.Key, last *uiMessage, dec
 	answered := map[string]bool{}
 	for _, d := range decided {
 		err := h.chat.Decide(ctx, key, d)
-		if err != nil && !errors.Is(err, chat.ErrNotAsked) { // those of earlier turns stay in the message
-			return orThread(err)
-		}
-		if err == nil {
+		switch {
+		case err == nil, errors.Is(err, chat.ErrNotAsked) && h.decided(ctx, key, last.ID, d):
 			answered[d.ToolCallID] = true
+		case !errors.Is(err, chat.ErrNotAsked):
+			return orThread(err)
 		}
 	}
 	if len(answered) == 0 {
@@ -204,16 +219,31 @@ func (h *chats) decide(c echo.Context, key persistence.Key, last *uiMessage, dec
 	return err
 }
 
-// running finds the thread's turn, in any process, and how to stop it; chat.ErrIdle if there is none. One that has ended
-// here is found if it has made the message.
+// decided reports whether the saved message has a decision already: it is sent again, or the user has decided elsewhere,
+// too.
+func (h *chats) decided(ctx context.Context, key persistence.Key, messageID string, d chat.Decision) bool {
+	m, err := h.store.Message(ctx, key, messageID)
+	return err == nil && slices.ContainsFunc(m.Parts, func(p persistence.Part) bool {
+		saved, ok := toolkit.DecisionOf(p.Raw)
+		return ok && p.ToolCallID == d.ToolCallID && saved == toolkit.Decision{ID: d.Nonce, Approved: d.Approved}
+	})
+}
+
+// running finds the thread's turn, in any process, and how to stop it; chat.ErrIdle if there is none. With a message's id
+// it finds the turn that makes the message, or has made it.
 func (h *chats) running(ctx context.Context, key persistence.Key, messageID string) (t anyTurn, stop func(), err error) {
+	here := h.chat.Running(key)
 	// An earlier turn that ended here does not hide the one that another process runs.
-	if here := h.chat.Running(key); here != nil && (!here.Ended() || here.MessageID() == messageID) {
+	if here != nil && (messageID == "" && !here.Ended() || messageID != "" && here.Begins(ctx) && here.MessageID() == messageID) {
 		return here, here.Interrupt, nil
 	}
 	if _, err := h.store.Thread(ctx, key); err != nil {
 		return nil, nil, err
 	}
 	elsewhere, err := h.chat.Follow(ctx, key)
+	if messageID != "" && (errors.Is(err, chat.ErrIdle) || err == nil && elsewhere.MessageID() != messageID) {
+		made, err := h.chat.Made(ctx, key, messageID)
+		return made, func() {}, err
+	}
 	return elsewhere, func() { _ = h.chat.Interrupt(context.WithoutCancel(ctx), key) }, err // nobody is there to receive an error
 }

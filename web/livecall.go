@@ -47,10 +47,10 @@ func (l *liveCall) refuse(ctx context.Context, key persistence.Key) error {
 	return errCallLive
 }
 
-// say puts a text, with images of the thread, into the thread's live call. messageID returns the id that its message gets in
-// a call, empty for a new one; a call says what has an id only once. images returns the ids of the images. Both are used
+// say puts a text, with images of the thread, into the thread's live call. messageID is the id that its message gets in
+// a call, empty for a new one; a call says what has an id only once. images returns the ids of the images, and is used
 // only if there is a call. The answer is nil if there is none.
-func (l *liveCall) say(ctx context.Context, key persistence.Key, messageID func(callID string) string, text string, images func() ([]string, error), instructions []string) (*intoCallAnswer, error) {
+func (l *liveCall) say(ctx context.Context, key persistence.Key, messageID, text string, images func() ([]string, error), instructions []string) (*intoCallAnswer, error) {
 	if err := l.calls.Free(ctx, key); err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (l *liveCall) say(ctx context.Context, key persistence.Key, messageID func(
 	if err != nil {
 		return nil, err
 	}
-	m, err := l.calls.Say(ctx, key.Owner, key.Thread, messageID(callID), text, imageIDs)
+	m, err := l.calls.Say(ctx, key.Owner, key.Thread, messageID, text, imageIDs)
 	if e, isBridge := errors.AsType[*bridge.Error](err); isBridge && e.Code == bridge.CodeNoCall {
 		if !here { // another instance has it, or it has just begun
 			return nil, errCallChanging

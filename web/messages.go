@@ -17,6 +17,12 @@ type messages struct{ store messageStore }
 
 func (h *messages) routes(r router) { r.GET("/api/threads/:id/messages", onThread(h.list), r.user) }
 
+// messageReader reads threads, their messages and images.
+type messageReader interface {
+	imageReader
+	Message(ctx context.Context, key persistence.Key, id string) (persistence.Message, error)
+}
+
 // messageStore is what the routes about messages need of the store.
 type messageStore interface {
 	Message(ctx context.Context, key persistence.Key, id string) (persistence.Message, error)

@@ -81,15 +81,16 @@ func (r repeats) find(ctx context.Context, req chat.TurnRequest) (asked *persist
 	return &m, nil, err
 }
 
-// wait waits until the thread's turn, if it is being prepared here, has saved its message or could not begin.
-func (r repeats) wait(ctx context.Context, key persistence.Key) {
-	if t := r.chat.Running(key); t != nil {
-		for _, err := range t.Events(ctx, 0) {
-			if err == nil {
-				return
-			}
-		}
+// mayHave reports whether the thread may have the message of a request whose turn could not begin: the same request may
+// just have arrived. A turn that is being prepared here has then saved its message, or could not begin either.
+func (r repeats) mayHave(ctx context.Context, req chat.TurnRequest, err error) bool {
+	if req.MessageID == "" || !errors.Is(err, chat.ErrBusy) && !errors.Is(err, persistence.ErrConflict) {
+		return false
 	}
+	if t := r.chat.Running(req.Key); t != nil {
+		t.Begins(ctx)
+	}
+	return true
 }
 
 // saysTheSame reports whether a saved message has the words of a request, and as many images. Saved words have no NUL.

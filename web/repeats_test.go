@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -61,6 +62,25 @@ func TestIdempotencyKey(t *testing.T) {
 	wantStatus(t, b.do(t, "POST", messagesPath(foreign), body, once("k")), 200)
 	if got, want := shown(b.messages(t, foreign)), "system Be brief.|user hello|assistant Two."; got != want {
 		t.Errorf("the other thread is %q, want %q", got, want)
+	}
+}
+
+// TestIdempotencyKeyAfterAnOlderAnswer sends a message again after an older one was answered again: it has its own answer.
+func TestIdempotencyKeyAfterAnOlderAnswer(t *testing.T) {
+	t.Parallel()
+	cfg, _ := scriptedChat(words("One."), words("Two."), words("One again."))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, access.LocalOwner)
+	post := func(content, once string) turnAnswer {
+		r := b.do(t, "POST", messagesPath(key), fmt.Sprintf(`{"content":%q,"idempotency_key":%q}`, content, once))
+		wantStatus(t, r, 200)
+		return decode[turnAnswer](t, r)
+	}
+	first := post("one", "k1")
+	post("two", "k2")
+	wantStatus(t, b.do(t, "POST", messagesPath(key), `{"trigger":"regenerate-message","messageId":"`+first.Message.ID+`"}`), 200)
+	if one, two := post("one", "k1").Message.Text(), post("two", "k2").Message.Text(); one != "One again." || two != "Two." {
+		t.Errorf("the answers are %q and %q", one, two)
 	}
 }
 

@@ -186,7 +186,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, cfg.Calls, live, s.door, cfg.Logger},
 		&ownerSockets{cfg.Store, s.door},
 		&queues{cfg.Queue, cfg.Store, now},
-		&textSessionRoutes{cfg.Chat, live, remove, cfg.Limits},
+		&textSessionRoutes{cfg.Chat, repeats{cfg.Chat, cfg.Store}, live, remove, cfg.Limits},
 		&conductors{cfg.Store, limits, s.conductors, s.door},
 		&pageSessions{auth, limits, now, events, cfg.TrustedProxies},
 		&pageSettings{cfg.Upstream, cfg.Version, cfg.Auth.Required(), cfg.ICEServers, cfg.TURN},

@@ -75,17 +75,18 @@ func (h *streams) resume(c echo.Context, key persistence.Key) error {
 	if _, err := h.store.Thread(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
-	if t := h.chat.Running(key); t != nil && (turnID == "" || t.ID() == turnID) && (after >= 0 || !t.Ended()) {
+	t := h.chat.Running(key)
+	if t != nil && (turnID == "" || t.ID() == turnID) && (after >= 0 || !t.Ended()) && t.Begins(c.Request().Context()) {
 		return h.stream(c, key, after, func() (anyTurn, error) { return t, nil }, form)
 	}
-	t, err := h.chat.Follow(c.Request().Context(), key)
+	elsewhere, err := h.chat.Follow(c.Request().Context(), key)
 	switch {
-	case errors.Is(err, chat.ErrIdle), err == nil && turnID != "" && t.ID() != turnID:
+	case errors.Is(err, chat.ErrIdle), err == nil && turnID != "" && elsewhere.ID() != turnID:
 		return c.NoContent(http.StatusNoContent)
 	case err != nil:
 		return orThread(err)
 	}
-	return h.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, form)
+	return h.stream(c, key, -1, func() (anyTurn, error) { return elsewhere, nil }, form)
 }
 
 // resumePoint reads ?after=N, or the header with which a browser's EventSource reconnects, whose

@@ -21,6 +21,7 @@ import (
 // textSessionRoutes serves the routes about text sessions.
 type textSessionRoutes struct {
 	chat   textSessions
+	before repeats
 	live   *liveCall
 	remove *remover
 	limits access.Limits
@@ -40,8 +41,8 @@ type textSessions interface {
 	CreateSession(ctx context.Context, owner string, req chat.SessionRequest) (chat.Session, error)
 	Session(ctx context.Context, key persistence.Key) (chat.Session, error)
 	DeleteSession(ctx context.Context, key persistence.Key) error
-	SessionMessage(ctx context.Context, key persistence.Key, content string, instructions []string) (chat.SessionResult, chat.Session, error)
-	SessionInstructions(ctx context.Context, key persistence.Key, instructions []string) (chat.SessionResult, chat.Session, error)
+	SessionTurn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
+	SessionAnswer(ctx context.Context, key persistence.Key, r chat.Result) (chat.SessionResult, chat.Session, error)
 	SessionToolOutput(ctx context.Context, key persistence.Key, outputs []chat.ToolResult) (chat.Session, error)
 }
 
@@ -134,8 +135,9 @@ func (h *textSessionRoutes) delete(c echo.Context, key persistence.Key) error {
 // postMessage appends instructions and a message, and answers.
 func (h *textSessionRoutes) postMessage(c echo.Context, key persistence.Key) error {
 	var body struct {
-		Content      string `json:"content"`
-		Instructions texts  `json:"instructions"`
+		Content        string `json:"content"`
+		Instructions   texts  `json:"instructions"`
+		IdempotencyKey string `json:"idempotency_key"`
 	}
 	if err := input.JSONOf(c, &body, maxMessageBody, false); err != nil {
 		return err
@@ -143,9 +145,11 @@ func (h *textSessionRoutes) postMessage(c echo.Context, key persistence.Key) err
 	if strings.TrimSpace(body.Content) == "" {
 		return problem.BadRequest("empty_content", "content", "content is empty.")
 	}
-	return h.answer(c, key, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
-		return h.chat.SessionMessage(ctx, key, body.Content, body.Instructions)
-	})
+	once, err := idempotencyKey(c, body.IdempotencyKey)
+	if err != nil {
+		return err
+	}
+	return h.answer(c, chat.TurnRequest{Key: key, Text: body.Content, Instructions: body.Instructions, MessageID: messageID(key.Thread, once)})
 }
 
 // postInstructions appends instructions, and answers. The body may be a bare text or list of texts.
@@ -159,9 +163,7 @@ func (h *textSessionRoutes) postInstructions(c echo.Context, key persistence.Key
 	if len(body.Instructions) == 0 {
 		return problem.BadRequest("empty_content", "instructions", "instructions are empty.")
 	}
-	return h.answer(c, key, func(ctx context.Context) (chat.SessionResult, chat.Session, error) {
-		return h.chat.SessionInstructions(ctx, key, body.Instructions)
-	})
+	return h.answer(c, chat.TurnRequest{Key: key, Instructions: body.Instructions})
 }
 
 // readBare reads a JSON object into body or, if the value begins with one of the given characters,
@@ -177,19 +179,47 @@ func readBare(c echo.Context, limit int64, begins string, body, field any) error
 	return input.Value(raw, field)
 }
 
-// answer runs a turn of a session and returns its result. The form of the answer has no place for a
-// live call, which answers by voice.
-func (h *textSessionRoutes) answer(c echo.Context, key persistence.Key, turn func(context.Context) (chat.SessionResult, chat.Session, error)) error {
-	if err := h.live.refuse(c.Request().Context(), key); err != nil {
-		return err
+// answer runs a turn of a session and returns its result. A message that is sent again has the answer of the first time.
+func (h *textSessionRoutes) answer(c echo.Context, req chat.TurnRequest) error {
+	ctx := c.Request().Context()
+	t, err := h.begin(ctx, req, false)
+	if err != nil {
+		return orSession(err)
 	}
 	waitLong(c)
-	result, session, err := turn(c.Request().Context())
+	ended, err := t.Wait(ctx)
 	answerSoon(c)
+	if err != nil {
+		return fmt.Errorf("wait for the answer: %w", err)
+	}
+	result, session, err := h.chat.SessionAnswer(ctx, req.Key, ended)
 	if err != nil {
 		return orSession(err)
 	}
 	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Result: &result, Session: &session})
+}
+
+// begin begins the turn of a request, or finds that of one that was sent before. The form of the answer has no place for
+// a live call, which answers by voice.
+func (h *textSessionRoutes) begin(ctx context.Context, req chat.TurnRequest, again bool) (anyTurn, error) {
+	asked, answer, err := h.before.find(ctx, req)
+	turn := req
+	switch {
+	case err != nil || answer != nil:
+		return answer, err
+	case asked != nil && asked.Metadata.CallID != "":
+		return nil, errKeyUsed
+	case asked != nil:
+		turn = chat.TurnRequest{Key: req.Key, Saved: true, MessageID: asked.ID}
+	}
+	if err := h.live.refuse(ctx, req.Key); err != nil {
+		return nil, err
+	}
+	t, err := h.chat.SessionTurn(ctx, turn)
+	if !again && h.before.mayHave(ctx, req, err) {
+		return h.begin(ctx, req, true)
+	}
+	return t, err
 }
 
 // toolOutput is the result of a call that the client ran.

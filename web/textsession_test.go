@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 )
 
 type sessionReply struct {
@@ -123,6 +125,40 @@ func TestTextSession(t *testing.T) {
 	} {
 		wantError(t, b.do(t, c.method, path+c.path, c.body), 404, "session_not_found")
 		wantError(t, b.do(t, c.method, "/text/session/%00"+c.path, c.body), 404, "session_not_found")
+	}
+}
+
+// TestTextSessionOnce sends messages of a session again whose answers were lost, here and elsewhere: each is said once,
+// and one that has failed is answered again.
+func TestTextSessionOnce(t *testing.T) {
+	t.Parallel()
+	failing := func(_ context.Context, yield func(llm.Delta, error) bool) {
+		yield(llm.Delta{}, &llm.Error{Kind: llm.KindOverloaded, Message: "Try again."})
+	}
+	cfg, _ := scriptedChat(toolCalls("One moment.", "c1", "weather", `{"city":"Rome"}`), failing, words("Warm."))
+	b := setupChat(t, cfg, nil)
+	other := b.otherProcess(t, cfg)
+	path := b.textSession(t, `{"tools":[`+weatherTool+`]}`)
+	var answers []string
+	for _, of := range []*bundle{b, b, other} {
+		r := of.do(t, "POST", path+"/message", `{"content":"The weather?","instructions":"Be brief."}`, once("k"))
+		wantStatus(t, r, 200)
+		answers = append(answers, r.body)
+	}
+	if first := decode[sessionReply](t, b.do(t, "POST", path+"/message", `{"content":"The weather?","idempotency_key":"k"}`)); len(first.Result.ToolCalls) != 1 {
+		t.Errorf("with the key in the body, the answer is %+v", first.Result)
+	}
+	if answers[0] != answers[1] || answers[0] != answers[2] {
+		t.Errorf("the answers are\n%s", strings.Join(answers, "\n"))
+	}
+	wantError(t, b.do(t, "POST", path+"/message", `{"content":"Another"}`, once("k")), 409, "idempotency_key_used")
+	wantStatus(t, b.do(t, "POST", path+"/tool-output", `{"toolOutputs":[{"callId":"c1","output":30}]}`), 200)
+	wantError(t, b.do(t, "POST", path+"/message", `{"content":"So?"}`, once("k2")), 503, "provider_overloaded")
+	for _, of := range []*bundle{b, other} {
+		r := of.do(t, "POST", path+"/message", `{"content":"So?"}`, once("k2"))
+		wantStatus(t, r, 200)
+		wantLines(t, decode[sessionReply](t, r).Session, "system: Be brief.", "user: The weather?",
+			`assistant: One moment. [c1 weather {"city":"Rome"}]`, "tool: 30 (c1)", "user: So?", "assistant: Warm.")
 	}
 }
 

@@ -32,12 +32,6 @@ func (h *turns) routes(r router) {
 	r.POST("/api/threads/:id/interrupt", onThread(h.interrupt), r.user)
 }
 
-// messageReader reads threads, their messages and images.
-type messageReader interface {
-	imageReader
-	Message(ctx context.Context, key persistence.Key, id string) (persistence.Message, error)
-}
-
 // textTurns is what the routes about a thread's turns need.
 type textTurns interface {
 	chatTurns
@@ -112,9 +106,8 @@ func (h *turns) take(c echo.Context, req chat.TurnRequest) error {
 	if asked, answer, err := before.find(ctx, req); asked != nil || err != nil {
 		return h.again(c, req.Key, asked, answer, err)
 	}
-	id := func(string) string { return req.MessageID }
 	images := func() ([]string, error) { return req.ImageIDs, nil }
-	answer, err := h.live.say(ctx, req.Key, id, req.Text, images, req.Instructions)
+	answer, err := h.live.say(ctx, req.Key, req.MessageID, req.Text, images, req.Instructions)
 	switch {
 	case err != nil:
 		return orThread(err)
@@ -122,8 +115,7 @@ func (h *turns) take(c echo.Context, req chat.TurnRequest) error {
 		return h.saidInCall(c, *answer)
 	}
 	err = h.run(c, req.Key, nil, func() (anyTurn, error) { return h.chat.Turn(ctx, req) })
-	if req.MessageID != "" && (errors.Is(err, chat.ErrBusy) || errors.Is(err, persistence.ErrConflict)) { // the first may just have arrived
-		before.wait(ctx, req.Key)
+	if before.mayHave(ctx, req, err) {
 		if asked, answer, err := before.find(ctx, req); asked != nil || err != nil {
 			return h.again(c, req.Key, asked, answer, err)
 		}
@@ -146,7 +138,7 @@ func (h *turns) again(c echo.Context, key persistence.Key, asked *persistence.Me
 		return orThread(err)
 	}
 	return h.run(c, key, asked, func() (anyTurn, error) {
-		return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked.ID})
+		return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, MessageID: asked.ID})
 	})
 }
 
@@ -186,7 +178,7 @@ func (h *turns) regenerate(ctx context.Context, key persistence.Key, messageID s
 	if err != nil {
 		return nil, err
 	}
-	return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked.ID, Instructions: instructions})
+	return h.chat.Turn(ctx, chat.TurnRequest{Key: key, Saved: true, MessageID: asked.ID, Instructions: instructions})
 }
 
 // answer waits for the end of a turn and returns it.

@@ -231,6 +231,32 @@ func TestUseChatInALiveCall(t *testing.T) {
 	}
 }
 
+// TestUseChatSaysOnce sends messages again, as a client does that has lost the answer: in a call one that was answered
+// before it, and after a call one that was said in it.
+func TestUseChatSaysOnce(t *testing.T) {
+	t.Parallel()
+	cfg, _ := scriptedChat(words("Hi."))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, access.LocalOwner)
+	wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("typed", "hello")), 200)
+	wantStatus(t, b.do(t, "POST", callsPath+"?thread_id="+key.Thread, sdpOffer, sdpType), 201)
+	callID, _ := b.calls.Live(key.Owner, key.Thread)
+	wantError(t, b.do(t, "POST", messagesPath(key), uiSaid("typed", "hello")), 409, "call_active")
+	for n := range 3 {
+		if n == 2 {
+			wantStatus(t, b.do(t, "POST", callsPath+"/"+callID+"/hangup", ""), 200)
+		}
+		r := b.do(t, "POST", messagesPath(key), uiSaid("said", "look"))
+		wantStatus(t, r, 200)
+		if got := kinds(parseStream(t, r.body)); got != "start data-said finish" {
+			t.Errorf("the stream has %s", got)
+		}
+	}
+	if got := shown(b.messages(t, key)); got != "user hello|assistant Hi.|user look" {
+		t.Errorf("the thread is %q", got)
+	}
+}
+
 // TestUseChatStops disconnects in the middle of an answer: the turn ends.
 func TestUseChatStops(t *testing.T) {
 	t.Parallel()

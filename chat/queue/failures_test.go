@@ -107,7 +107,7 @@ func TestAnsweredByHand(t *testing.T) {
 		want string
 	}{
 		"answered": {func(key persistence.Key, asked string) chat.TurnRequest {
-			return chat.TurnRequest{Key: key, Saved: true, Replace: true, MessageID: asked}
+			return chat.TurnRequest{Key: key, Saved: true, MessageID: asked}
 		}, ""},
 		"replaced": {func(key persistence.Key, asked string) chat.TurnRequest {
 			return chat.TurnRequest{Key: key, Text: "instead", Back: asked}

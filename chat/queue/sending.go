@@ -161,7 +161,7 @@ func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
 	}}
 	req.MessageID, req.Unlimited = s.m.MessageID, true
 	if s.m.SentAt != nil {
-		req.Saved, req.Replace = true, true // and needs another answer
+		req.Saved = true // and needs another answer
 	} else {
 		req.Text, req.Extra, req.ImageIDs = s.m.Text, s.extra(), s.m.ImageIDs
 	}
