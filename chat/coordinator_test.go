@@ -475,6 +475,24 @@ func TestAnswersNameWhatTheyAnswer(t *testing.T) {
 	}
 }
 
+// TestRefusedTurn goes on after a refusal, which the provider would repeat with the same question.
+func TestRefusedTurn(t *testing.T) {
+	t.Parallel()
+	provider := deltas([]llm.Delta{{Text: "I"}, {Stop: llm.StopRefusal}}, says("ok"), says("This time."), says("ok"))
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	r := b.wait(b.turn(chat.TurnRequest{Text: "Bad", MessageID: "m1", Instructions: []string{"Be brief."}}))
+	if r.Finish != chat.FinishFilter || r.Status != persistence.StatusCompleted || !strings.Contains(r.Text, "I\nThe provider's content filter") {
+		t.Errorf("the refused turn ended as %+v", r)
+	}
+	b.say("Good")
+	checkText(t, "the next request", talk(provider.seen()[1].Messages), "system: Be brief.\nuser: Good")
+	b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m1"}))
+	checkText(t, "the request for another answer", talk(provider.seen()[2].Messages), "system: Be brief.\nuser: Good\nassistant: ok\nuser: Bad")
+	b.say("And?")
+	checkText(t, "the request after it", talk(provider.seen()[3].Messages),
+		"system: Be brief.\nuser: Bad\nuser: Good\nassistant: ok\nassistant: This time.\nuser: And?")
+}
+
 // TestResetAtTheBeginning resets a thread when a turn has saved its message, and has not read the thread yet.
 func TestResetAtTheBeginning(t *testing.T) {
 	t.Parallel()

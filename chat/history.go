@@ -73,8 +73,11 @@ func (h HistoryConfig) Messages(thread []persistence.Message, provider string) [
 func (h HistoryConfig) entries(thread []persistence.Message, provider string) []entry {
 	h = h.withDefaults()
 	c := converter{provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4, tight: h.tight, sorts: h.sorts}
+	refused := refused(thread)
 	for i := range thread {
-		c.message(&thread[i])
+		if !refused[thread[i].ID] {
+			c.message(&thread[i])
+		}
 	}
 	kept := h.trim(c.entries)
 	for i, e := range kept {
@@ -115,6 +118,18 @@ func answersTo(thread []persistence.Message, id string) (answers []persistence.M
 		}
 	}
 	return answers
+}
+
+// refused returns the ids of answers that a provider has refused to give, and of the messages that they answer. With
+// these in it, every later request would be refused, too.
+func refused(thread []persistence.Message) map[string]bool {
+	ids := map[string]bool{}
+	for i := range thread {
+		if m := &thread[i]; string(m.Metadata.Extra[extraRefused]) == "true" && !m.IsDiscarded() {
+			ids[m.ID], ids[extraText(m, extraAnswers)] = true, true
+		}
+	}
+	return ids
 }
 
 // since returns a message and all that follow it; none if the thread does not have it.

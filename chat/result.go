@@ -18,6 +18,8 @@ const (
 	extraSentAs = "sent_as"
 	// extraAnswers is the id of the user's message that a turn's message answers.
 	extraAnswers = "answers"
+	// extraRefused is true if the provider has refused to answer.
+	extraRefused = "refused"
 )
 
 // usage is what a turn has used, in the metadata of its message.

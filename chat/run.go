@@ -133,8 +133,11 @@ func cutResults(messages []llm.Message) bool {
 
 // answered explains how an answer without calls ended.
 func (t *Turn) answered(stop llm.StopReason) FinishReason {
-	reason := map[llm.StopReason]FinishReason{llm.StopLength: FinishLength, llm.StopFilter: FinishFilter}[stop]
-	if t.draft.size == 0 {
+	reason := map[llm.StopReason]FinishReason{llm.StopLength: FinishLength, llm.StopFilter: FinishFilter, llm.StopRefusal: FinishFilter}[stop]
+	if stop == llm.StopRefusal {
+		t.draft.note(extraRefused, true)
+		t.draft.notice("The provider's content filter stopped the answer. Later requests leave out what was asked.")
+	} else if t.draft.size == 0 {
 		text := "The model gave no answer. Please try again."
 		switch reason {
 		case FinishFilter:

@@ -140,7 +140,7 @@ func (a *answer) close(err error) {
 		r.Status, r.StatusReason = "cancelled", context.Cause(s.ctx).Error()
 	case err != nil:
 		r.Status, r.StatusReason = "failed", string(asError(s.provider.Name(), err).Kind)
-	case a.stop == llm.StopLength || a.stop == llm.StopFilter:
+	case a.stop != llm.StopEnd && a.stop != llm.StopToolCalls:
 		r.Status, r.StatusReason = "incomplete", string(a.stop)
 	}
 	r.FinishedAt = new(time.Now())

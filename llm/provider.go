@@ -130,6 +130,7 @@ const (
 	StopToolCalls StopReason = "tool_calls" // it calls tools
 	StopLength    StopReason = "length"     // the token limit was reached
 	StopFilter    StopReason = "filter"     // the provider's content filter
+	StopRefusal   StopReason = "refusal"    // the same, which refuses all later requests with what was asked, too
 )
 
 // Usage counts the tokens of one request.

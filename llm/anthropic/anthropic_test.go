@@ -51,6 +51,7 @@ func TestProvider(t *testing.T) {
 		Label:     "Anthropic",
 		Path:      "/v1/messages",
 		KeyHeader: "X-Api-Key",
+		Refuses:   true,
 		Answers: []llmtest.Answer{
 			{Exchange: "context_window", Text: "cut", Stop: llm.StopLength},
 			{Exchange: "context_window_in_call", Text: "Let me look.", Stop: llm.StopLength},

@@ -137,7 +137,7 @@ func stop(reason string, calls bool) llm.StopReason {
 	case reason == maxTokens, reason == contextWindow:
 		return llm.StopLength
 	case reason == refusal:
-		return llm.StopFilter
+		return llm.StopRefusal // https://platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals
 	case calls:
 		return llm.StopToolCalls
 	}

@@ -73,7 +73,7 @@ func TestProvider(t *testing.T) {
 		Answers: []llmtest.Answer{
 			{Exchange: "two_calls", Calls: signed(llmtest.TwoCalls()), Stop: llm.StopToolCalls},
 			{Exchange: "call_with_id", Calls: []llmtest.Call{{Name: "get_time", Arguments: "{}", ID: "fc-9x1"}}, Stop: llm.StopToolCalls},
-			{Exchange: "blocked_prompt", Stop: llm.StopFilter},
+			{Exchange: "blocked_prompt", Stop: llm.StopRefusal},
 		},
 		Failures: []llmtest.Failure{
 			{Exchange: "checkpoint", Kind: llm.KindUnavailable, Text: "Hello,", Says: "broke off"},

@@ -13,6 +13,8 @@ const (
 	unspecified = "FINISH_REASON_UNSPECIFIED"
 	maxTokens   = "MAX_TOKENS"
 	safety      = "SAFETY"
+
+	blocked = "blockReason" // not one of them: the prompt is refused
 )
 
 // chunk is one event of an answer.
@@ -47,7 +49,7 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 		a.usage = counted(c.UsageMetadata)
 	}
 	if c.PromptFeedback.BlockReason != "" {
-		a.reason = safety // there will be no candidate
+		a.reason = blocked // there will be no candidate
 	}
 	if len(c.Candidates) == 0 {
 		return nil, nil
@@ -92,11 +94,11 @@ func counted(raw json.RawMessage) *llm.Usage {
 	return &llm.Usage{InputTokens: u.Prompt + u.Tools, OutputTokens: u.Candidates + u.Thoughts, CachedTokens: u.Cached, Raw: raw}
 }
 
-// malformed reports whether the model tried to call a tool and failed, so that there is neither an
+// malformed reports whether the model tried to call a tool or to answer and failed, so that there is neither an
 // answer nor a call.
 func malformed(reason string) bool {
 	switch reason {
-	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS":
+	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE":
 		return true
 	}
 	return false
@@ -122,6 +124,8 @@ func stop(reason string, calls bool) llm.StopReason {
 	switch reason {
 	case maxTokens:
 		return llm.StopLength
+	case blocked:
+		return llm.StopRefusal
 	case safety, "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII":
 		return llm.StopFilter
 	}

@@ -73,6 +73,9 @@ func (w Wire) expect(want Answer) Answer {
 	if want.Usage != nil && w.Uncached {
 		want.Usage = &Usage{Input: want.Usage.Input, Output: want.Usage.Output}
 	}
+	if want.Stop == llm.StopFilter && w.Refuses {
+		want.Stop = llm.StopRefusal
+	}
 	return want
 }
 

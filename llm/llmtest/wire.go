@@ -28,6 +28,8 @@ type Wire struct {
 	Without map[string]string
 	// Uncached means that the API does not count cached tokens.
 	Uncached bool
+	// Refuses means that the API refuses what follows an answer that its filter has stopped.
+	Refuses bool
 	// Answers and Failures are exchanges that only this vendor has.
 	Answers  []Answer
 	Failures []Failure
