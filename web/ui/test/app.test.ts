@@ -71,3 +71,19 @@ describe('a text whose fate is unknown', () => {
     expect(posts[1]?.[1]).toBe(posts[0]?.[1]);
   });
 });
+
+describe('what the page reads unasked', () => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  it('is no longer said to be missing once it could be read', async () => {
+    let status = 503;
+    vi.stubGlobal('matchMedia', () => ({ matches: false, addEventListener: () => undefined }));
+    vi.stubGlobal('fetch', async () => new Response('{}', { status }));
+    const app = new App();
+    await app.refresh();
+    expect(app.notices.list.map(({ code }) => code)).toEqual(['not_read']);
+    status = 200;
+    await app.refresh();
+    expect(app.notices.list).toEqual([]);
+  });
+});

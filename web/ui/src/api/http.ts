@@ -16,6 +16,11 @@ export class ApiError extends PlainError {
   }
 }
 
+/** Whether the same request may succeed later: a server or a network that is away may come back; a refusal is final. */
+export function isPassing(thrown: unknown): thrown is ApiError {
+  return thrown instanceof ApiError && (thrown.status === 0 || thrown.status === 429 || thrown.status >= 500);
+}
+
 /** Asks the user for the access token; resolves to true once a session is open. */
 type SignIn = () => Promise<boolean>;
 

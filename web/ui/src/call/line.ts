@@ -1,4 +1,4 @@
-import { ApiError } from '../api/http';
+import { ApiError, isPassing } from '../api/http';
 import { isObject, parseJson, type Json } from '../base/json';
 import type { PeerStep } from '../link/connection';
 import { retryDelay } from '../link/socket';
@@ -156,7 +156,7 @@ export class Line {
         if (!this.#closed && this.pc.signalingState === 'have-local-offer') await this.pc.setRemoteDescription({ type: 'answer', sdp: answer });
         return;
       } catch (thrown) {
-        const waits = thrown instanceof ApiError && (thrown.status === 0 || thrown.status >= 500 || thrown.status === 429);
+        const waits = isPassing(thrown);
         if (this.pc.connectionState === 'connected') return; // the old path is back
         // A server without that route refuses, too; then only the old path can come back.
         if (!waits && !isOver(thrown) && this.pc.connectionState !== 'failed') return;

@@ -1,3 +1,4 @@
+import { PlainError } from '../base/errors';
 import { Microphone, openMicrophone } from '../device/microphone';
 import type { Settings } from '../device/settings.svelte';
 import { t } from '../words/language.svelte';
@@ -127,9 +128,10 @@ export class Sound {
     try {
       const name = await this.#change(context);
       if (name) this.hooks.onInfo('mic_changed', t().micChanged(name));
-    } catch {
+    } catch (thrown) {
       if (lost !== this.#microphone) return;
-      this.hooks.onProblem('mic_changed', t().micLost);
+      const forbidden = thrown instanceof PlainError && thrown.code === 'mic_denied';
+      this.hooks.onProblem('mic_changed', forbidden ? thrown.message : t().micLost);
       navigator.mediaDevices.addEventListener('devicechange', () => lost === this.#microphone && void this.#lost(context), { once: true });
     }
   }

@@ -1,5 +1,5 @@
 import { createContext } from 'svelte';
-import { ApiError, closeSession } from '../api/http';
+import { ApiError, closeSession, isPassing } from '../api/http';
 import { getConfig, type Config } from '../api/server';
 import { interrupt, isUnsure, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
 import { PlainError } from '../base/errors';
@@ -106,7 +106,7 @@ export class App {
   async refresh(): Promise<void> {
     try {
       await this.threads.load();
-      this.notices.clear('network');
+      this.notices.clear('network', 'not_read');
     } catch (thrown) {
       this.#notRead(thrown);
     }
@@ -244,7 +244,9 @@ export class App {
   // The top bar says that the server is away, and what the page reads unasked is read again later. What is said already
   // is not said each time.
   #notRead(thrown: unknown): void {
-    if (!(thrown instanceof ApiError && (thrown.status === 0 || this.notices.list.some(({ text }) => text === thrown.message)))) this.notices.failure(thrown);
+    if (thrown instanceof ApiError && (thrown.status === 0 || this.notices.list.some(({ text }) => text === thrown.message))) return;
+    if (isPassing(thrown)) this.notices.error('not_read', thrown.message);
+    else this.notices.failure(thrown);
   }
 
   async #try(run: () => Promise<void>): Promise<boolean> {
@@ -317,7 +319,10 @@ export class App {
       ? new OpenThread(id, {
           onFailure: (thrown) => this.notices.failure(thrown),
           onNotRead: (thrown) => this.#notRead(thrown),
-          onThread: (thread) => this.threads.put(thread),
+          onThread: (thread) => {
+            this.threads.put(thread);
+            this.notices.clear('not_read');
+          },
           onChanged: (title) => (title ? this.threads.titled(id, title) : void this.refresh()),
           onState: (online) => {
             if (online) this.notices.clear('not_answered'); // the question is asked again

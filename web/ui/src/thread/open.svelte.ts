@@ -1,5 +1,5 @@
 import { SvelteMap } from 'svelte/reactivity';
-import { ApiError, socketUrlOf } from '../api/http';
+import { ApiError, isPassing, socketUrlOf } from '../api/http';
 import { getThread, listMessages, type Thread } from '../api/threads';
 import { asNumber, asText } from '../base/json';
 import { follow, type Following, type SocketEvent } from '../link/socket';
@@ -291,9 +291,4 @@ export class OpenThread {
     if (message && isClosed(message)) return;
     this.growing.set(id, (this.growing.get(id) ?? (message ? beginningOf(message) : '')) + added);
   }
-}
-
-// A server or a network that is away may come back; a refusal is final.
-function isPassing(thrown: unknown): thrown is ApiError {
-  return thrown instanceof ApiError && (thrown.status === 0 || thrown.status === 429 || thrown.status >= 500);
 }

@@ -129,7 +129,7 @@ export const de: Words = {
   deletedElsewhere: 'Diese Unterhaltung wurde gelöscht.',
   inCall: 'Im Gespräch',
   search: {
-    label: 'Alles Gesagte durchsuchen',
+    label: 'Alles durchsuchen',
     here: 'Treffer in dieser Unterhaltung',
     none: (query) => `Nichts gefunden für „${query}“.`,
     results: (n, more) => `${more ? 'Mehr als ' : ''}${n} ${n === 1 ? 'Unterhaltung' : 'Unterhaltungen'} gefunden`,
