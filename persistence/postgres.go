@@ -47,9 +47,10 @@ const (
 	maxSilence = 20 * time.Second
 	// maxPing is how long a connection that was idle may take to show that it works, and maxQuery how long a query or a
 	// commit may take. A proxy that has lost the server acknowledges everything and answers nothing, which maxSilence does
-	// not notice.
+	// not notice. maxQuery is more than maxIdle, for which locks of a frozen process are waited for, and less than the time
+	// in which a turn tries to save its end.
 	maxPing  = 5 * time.Second
-	maxQuery = 20 * time.Second
+	maxQuery = 15 * time.Second
 
 	notifyAll = "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS n (c, p)"
 )

@@ -446,7 +446,7 @@ func TestQueryLimit(t *testing.T) {
 	t.Parallel()
 	dsn := persistencetest.PostgresURL(t)
 	for i, limit := range persistence.QueryLimits(persistencetest.Open(t, dsn, persistence.Options{})) {
-		if limit != persistence.QueryLimit(20*time.Second) {
+		if limit != persistence.QueryLimit(15*time.Second) {
 			t.Errorf("connections %d: the limit is %v", i, limit)
 		}
 	}

@@ -199,7 +199,7 @@ func (h *turns) answer(c echo.Context, key persistence.Key, t anyTurn, asked *pe
 	case result.Err != nil:
 		return result.Err
 	case !saved:
-		return errors.New("the answer could not be saved")
+		return fmt.Errorf("save answer: %w", persistence.ErrUnavailable)
 	}
 	return c.JSON(http.StatusOK, turnAnswer{TurnID: result.TurnID, Message: result.Message, UserMessage: asked, FinishReason: result.Finish})
 }

@@ -368,6 +368,24 @@ func TestDeletingAThreadEndsItsTurn(t *testing.T) {
 	wantError(t, b.do(t, "GET", messagesPath(key), ""), 404, "thread_not_found")
 }
 
+// TestThreadLostBeforeTheAnswerIsSaved: a turn that has lost its thread, as at a process that was taken for dead, asks for
+// another try.
+func TestThreadLostBeforeTheAnswerIsSaved(t *testing.T) {
+	t.Parallel()
+	var b *bundle
+	var key persistence.Key
+	cfg, _ := scriptedChat(func(ctx context.Context, yield func(llm.Delta, error) bool) {
+		turn := b.chat.Running(key).ID()
+		if err := b.db.Batch(ctx, key, func(w *persistence.Batch) error { return w.EndTurn(turn) }); err != nil {
+			t.Errorf("EndTurn() = %v", err)
+		}
+		words("So")(ctx, yield)
+	})
+	b = setupChat(t, cfg, nil)
+	key = b.thread(t, access.LocalOwner)
+	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"hello"}`), 503, "storage_unavailable")
+}
+
 // TestThreadDeletedBeforeItsAnswerIsSaved has another process delete the thread, which does not wait for the turn.
 func TestThreadDeletedBeforeItsAnswerIsSaved(t *testing.T) {
 	t.Parallel()
