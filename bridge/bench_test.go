@@ -426,8 +426,7 @@ func (c *browser) speakFor(n int) {
 		c.t.Fatal(err)
 	}
 	frames = frames[:min(n, len(frames))]
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(20 * time.Millisecond)
 	c.spoken++
 	p := rtp.Packet{Header: rtp.Header{Version: 2, SSRC: c.spoken}} // a new source each time
 	before := c.turns()
@@ -436,7 +435,7 @@ func (c *browser) speakFor(n int) {
 			return
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-c.b.ctx.Done():
 			return
 		}

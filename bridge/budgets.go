@@ -27,11 +27,10 @@ type budgets struct {
 
 // run sends calls their owner's spending until ctx ends.
 func (b budgets) run(ctx context.Context) {
-	next := time.NewTicker(budgetEvery)
-	defer next.Stop()
+	next := time.Tick(budgetEvery)
 	for {
 		select {
-		case <-next.C:
+		case <-next:
 			b.report(ctx)
 		case <-ctx.Done():
 			return

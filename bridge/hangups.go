@@ -34,13 +34,12 @@ type hangUps struct {
 // run hangs up what is left, including sessions of dead processes, until ctx ends. Failed attempts
 // are repeated.
 func (h hangUps) run(ctx context.Context) {
-	next := time.NewTicker(hangUpEvery)
-	defer next.Stop()
+	next := time.Tick(hangUpEvery)
 	for {
 		for h.batch(ctx) == hangUpBatch {
 		}
 		select {
-		case <-next.C:
+		case <-next:
 		case <-ctx.Done():
 			return
 		}

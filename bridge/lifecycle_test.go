@@ -98,11 +98,10 @@ func (l *fakeLeg) Forward(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow
 	if l.talks {
 		every = 20 * time.Millisecond
 	}
-	packets := time.NewTicker(every)
-	defer packets.Stop()
+	packets := time.Tick(every)
 	for {
 		select {
-		case <-packets.C:
+		case <-packets:
 			if flow.IsOpen() {
 				_ = dst.WriteRTP(&rtp.Packet{}) // it never fails
 			}

@@ -190,14 +190,13 @@ func TestWaitingCallYields(t *testing.T) {
 // untilWaiting waits until the call has noticed that its browser is gone.
 func (b *bench) untilWaiting(c *browser) {
 	b.t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(5 * time.Millisecond)
 	for {
 		if b.calls.Waiting(c.key()) {
 			return
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-b.ctx.Done():
 			b.t.Fatal("the call does not wait for its browser")
 		}

@@ -123,14 +123,11 @@ func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
 				}
 				posted = true
 			}
-			timer := time.NewTimer(pause)
 			select {
 			case <-ctx.Done():
-				timer.Stop()
 				return
 			case <-look:
-				timer.Stop()
-			case <-timer.C:
+			case <-time.After(pause):
 			}
 			pause = min(2*pause, lastLook)
 		}

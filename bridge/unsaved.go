@@ -71,8 +71,7 @@ func (u *unsaved) signal() {
 
 // await returns when the end of a thread is saved. After patience the error is errUnsaved.
 func (u *unsaved) await(ctx context.Context, key persistence.Key, patience time.Duration) error {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+	timer := time.After(patience)
 	for {
 		u.mu.Lock()
 		if u.fewer == nil {
@@ -86,7 +85,7 @@ func (u *unsaved) await(ctx context.Context, key persistence.Key, patience time.
 		}
 		select {
 		case <-fewer:
-		case <-timer.C:
+		case <-timer:
 			return errUnsaved
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the end of a call: %w", context.Cause(ctx))

@@ -99,11 +99,9 @@ func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit
 // has ended is left alone.
 func leaveTurn(turn *Turn) {
 	turn.Interrupt()
-	timer := time.NewTimer(askGrace)
-	defer timer.Stop()
 	select {
 	case <-turn.Done():
-	case <-timer.C:
+	case <-time.After(askGrace):
 	}
 }
 

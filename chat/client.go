@@ -98,11 +98,9 @@ func (t clientTool) Timeout() time.Duration { return t.c.timeout + 5*time.Second
 func (t clientTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
 		w := t.c.ask(call)
-		timer := time.NewTimer(t.c.timeout)
-		defer timer.Stop()
 		select {
 		case <-w.answered:
-		case <-timer.C:
+		case <-time.After(t.c.timeout):
 		case <-ctx.Done():
 		}
 		result := t.c.close(w)

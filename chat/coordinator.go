@@ -54,12 +54,11 @@ func New(cfg Config) (*Coordinator, error) {
 func (c *Coordinator) Run(ctx context.Context) error {
 	var titling sync.WaitGroup
 	titling.Go(func() { c.titles.run(ctx) })
-	tick := time.NewTicker(keepFinished)
-	defer tick.Stop()
+	tick := time.Tick(keepFinished)
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-tick.C:
+		case <-tick:
 			c.forget(time.Now().Add(-keepFinished))
 		}
 	}

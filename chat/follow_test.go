@@ -275,11 +275,10 @@ func followProgress(t *testing.T, url string) {
 	t.Helper()
 	received := make(chan struct{})
 	slow := tool{"slow", func(ctx context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
-		again := time.NewTicker(20 * time.Millisecond)
-		defer again.Stop()
+		again := time.Tick(20 * time.Millisecond)
 		for yield(toolkit.Chunk{Message: "half way", Percent: 50, Data: json.RawMessage(`{"step":1}`)}, nil) {
 			select {
-			case <-again.C: // only readers that are already listening get progress
+			case <-again: // only readers that are already listening get progress
 				continue
 			case <-received:
 				yield(result(toolkit.Result{Output: json.RawMessage(`1`)}), nil)

@@ -297,11 +297,9 @@ func (k *keeper) final(ctx context.Context, end write) error {
 			return err
 		}
 		k.log.Warn("turn not saved, trying again", "error", err)
-		timer := time.NewTimer(wait.NextBackOff())
 		select {
-		case <-timer.C:
+		case <-time.After(wait.NextBackOff()):
 		case <-ctx.Done():
-			timer.Stop()
 			return err
 		}
 	}

@@ -117,8 +117,7 @@ func (c *caller) WriteRTP(p *rtp.Packet) error {
 // until waits until ok, called with c.mu held, returns true.
 func (c *caller) until(what string, ok func() bool) {
 	c.t.Helper()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
+	limit := time.After(patience)
 	for {
 		c.mu.Lock()
 		done, changed, closed := ok(), c.changed, c.closed
@@ -131,7 +130,7 @@ func (c *caller) until(what string, ok func() bool) {
 		}
 		select {
 		case <-changed:
-		case <-limit.C:
+		case <-limit:
 			c.t.Fatalf("no %s; events:\n%s", what, c.tail())
 		}
 	}
@@ -266,14 +265,13 @@ func (c *caller) speak() {
 		c.t.Fatal(err)
 	}
 	before := c.spokenTurns()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(20 * time.Millisecond)
 	p := rtp.Packet{Header: rtp.Header{Version: 2, SSRC: 7}}
 	for _, frame := range frames {
 		if c.spokenTurns() > before {
 			return
 		}
-		<-tick.C
+		<-tick
 		p.Payload = frame
 		if err := c.peer.WriteRTP(&p); err != nil {
 			c.t.Fatalf("speak: %v", err)
@@ -290,14 +288,13 @@ func (c *caller) sendSilence(write func(*rtp.Packet) error) {
 	c.t.Cleanup(func() { <-ended })
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
+		tick := time.Tick(20 * time.Millisecond)
 		p := rtp.Packet{Header: rtp.Header{Version: 2}, Payload: []byte{0xf8, 0xff, 0xfe}}
 		for {
 			select {
 			case <-c.t.Context().Done():
 				return
-			case <-tick.C:
+			case <-tick:
 			}
 			_ = write(&p) // fails while there is no connection
 			p.SequenceNumber++

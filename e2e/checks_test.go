@@ -113,11 +113,9 @@ func (r *rig) upstream(t *testing.T, n int) *simulator.Session {
 // it had an id.
 func (r *rig) upstreamEnded(c *caller) {
 	c.t.Helper()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
 	select {
 	case <-c.session.Done():
-	case <-limit.C:
+	case <-time.After(patience):
 		c.t.Fatal("the upstream's call goes on")
 	}
 	if _, asked := r.hangUps.Load(c.session.ID()); !asked && !c.nameless {
@@ -164,10 +162,9 @@ func (r *rig) metrics() map[string]float64 {
 // works: so it counts several times, and returns the lowest first.
 func (r *rig) load() (calls int, goroutines []int) {
 	r.t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(20 * time.Millisecond)
 	for range 7 {
-		<-tick.C
+		<-tick
 		m := r.metrics()
 		calls = int(m["voicebridge_calls_live"])
 		goroutines = append(goroutines, int(m["go_goroutines"]))

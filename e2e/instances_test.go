@@ -31,18 +31,16 @@ func TestTakenForDead(t *testing.T) {
 // untilReady waits until the process accepts calls.
 func (r *rig) untilReady(t *testing.T) {
 	t.Helper()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
+	again := time.Tick(20 * time.Millisecond)
+	limit := time.After(patience)
 	for {
 		status, body := get(t, r.url+"/readyz")
 		if status == http.StatusOK {
 			return
 		}
 		select {
-		case <-again.C:
-		case <-limit.C:
+		case <-again:
+		case <-limit:
 			t.Fatalf("not ready: %d %s", status, body)
 		}
 	}

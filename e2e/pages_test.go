@@ -63,12 +63,11 @@ func (r *rig) untilEnded(t *testing.T, calls int) []string {
 // eventually polls until ok is true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(20 * time.Millisecond)
 	end := time.After(patience)
 	for !ok() {
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-end:
 			t.Fatalf("waited in vain for: %s", what)
 		}

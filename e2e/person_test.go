@@ -224,8 +224,7 @@ func (p *person) update(change func()) {
 
 // await waits for ok, called with p.mu held, and reports whether it came true.
 func (p *person) await(limit time.Duration, ok func() bool) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
+	timer := time.After(limit)
 	for {
 		p.mu.Lock()
 		done, changed := ok(), p.changed
@@ -235,7 +234,7 @@ func (p *person) await(limit time.Duration, ok func() bool) bool {
 		}
 		select {
 		case <-changed:
-		case <-timer.C:
+		case <-timer:
 			return false
 		case <-p.soak.stop:
 			return false

@@ -158,13 +158,11 @@ func launchIn(t *testing.T, dir string, environ []string, args ...string) *progr
 		_ = p.cmd.Wait() // ProcessState says how it ended
 	}()
 	t.Cleanup(p.finish)
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
 	select {
 	case <-line.done:
 	case <-p.ended:
 		t.Fatalf("%s printed no address and ended with %d: %s", args, p.cmd.ProcessState.ExitCode(), p.stderr)
-	case <-limit.C:
+	case <-time.After(patience):
 		t.Fatalf("%s printed no address: %s", args, p.stderr)
 	}
 	p.url = urlPattern.FindString(line.text.String())
@@ -204,11 +202,9 @@ func (p *program) terminate() int {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.t.Fatal(err)
 	}
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
 	select {
 	case <-p.ended:
-	case <-limit.C:
+	case <-time.After(patience):
 		p.t.Errorf("it did not stop: %s", p.goroutineDump())
 	}
 	return p.cmd.ProcessState.ExitCode()
@@ -302,8 +298,7 @@ func get(t *testing.T, url string) (int, string) {
 // untilGet waits until an address answers with these words in its body.
 func untilGet(t *testing.T, url, words string) {
 	t.Helper()
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
+	again := time.Tick(50 * time.Millisecond)
 	limit := time.After(patience)
 	for {
 		_, body := get(t, url)
@@ -311,7 +306,7 @@ func untilGet(t *testing.T, url, words string) {
 			return
 		}
 		select {
-		case <-again.C:
+		case <-again:
 		case <-limit:
 			t.Fatalf("%s does not answer with %q: %.2000s", url, words, body)
 		}

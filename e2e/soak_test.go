@@ -121,12 +121,10 @@ func (s *soak) disturb(rng *rand.Rand) {
 		sum += k.weight
 	}
 	for {
-		wait := time.NewTimer(time.Duration(200+rng.IntN(1200)) * time.Millisecond)
 		select {
 		case <-end:
-			wait.Stop()
 			return
-		case <-wait.C:
+		case <-time.After(time.Duration(200+rng.IntN(1200)) * time.Millisecond):
 		}
 		n := rng.IntN(sum)
 		for _, k := range kinds {
@@ -235,8 +233,7 @@ func (s *soak) allOver() {
 			s.t.Fatalf("-soak.seed %d: want all of the upstream's sessions ended, %s goes on", s.seed, ses.ID())
 		}
 	}
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
+	again := time.Tick(100 * time.Millisecond)
 	for {
 		var open []string
 		for _, from := range []string{
@@ -251,7 +248,7 @@ func (s *soak) allOver() {
 			return
 		}
 		select {
-		case <-again.C:
+		case <-again:
 		case <-limit:
 			s.t.Fatalf("-soak.seed %d: want all closed in the database, %d rows are open:\n%s", s.seed, len(open), strings.Join(open, "\n"))
 		}

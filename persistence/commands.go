@@ -97,14 +97,13 @@ func (s *Store) checkAlive(ctx context.Context, instance string) error {
 }
 
 func (s *Store) awaitAnswer(ctx context.Context, c Command, answered <-chan struct{}) (json.RawMessage, error) {
-	poll := time.NewTicker(answerPoll)
-	defer poll.Stop()
+	poll := time.Tick(answerPoll)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("ask instance: %w", context.Cause(ctx))
 		case <-answered:
-		case <-poll.C:
+		case <-poll:
 		}
 		row, err := s.eng.read().GetCommand(ctx, pgdb.GetCommandParams{ID: c.ID})
 		if err == nil && row.AnsweredAt == nil {
@@ -145,8 +144,7 @@ func (s *Store) HandleCommands(ctx context.Context, handle func(context.Context,
 	if p := time.Duration(s.poll.Load()); p > 0 {
 		every = min(every, p)
 	}
-	poll := time.NewTicker(every)
-	defer poll.Stop()
+	poll := time.Tick(every)
 	for {
 		commands, err := s.takeCommands(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -161,7 +159,7 @@ func (s *Store) HandleCommands(ctx context.Context, handle func(context.Context,
 		case <-s.closed:
 			return ErrClosed
 		case <-s.hub.commands:
-		case <-poll.C:
+		case <-poll:
 		}
 	}
 }

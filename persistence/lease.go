@@ -198,8 +198,7 @@ func (s *Store) look(ctx context.Context) error {
 
 // keepBeating sends heartbeats until ctx ends.
 func (s *Store) keepBeating(ctx context.Context) {
-	tick := time.NewTicker(s.lease.every)
-	defer tick.Stop()
+	tick := time.Tick(s.lease.every)
 	beaten := time.Now()
 	for {
 		select {
@@ -210,7 +209,7 @@ func (s *Store) keepBeating(ctx context.Context) {
 				s.log.Warn("could not check which other processes are alive", "error", err)
 			}
 			continue
-		case <-tick.C:
+		case <-tick:
 		}
 		beatCtx, cancel := context.WithTimeout(ctx, max(s.lease.every, s.lease.deadAfter/3))
 		began := time.Now()

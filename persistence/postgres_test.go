@@ -91,12 +91,11 @@ func untilMarked(t *testing.T, from *persistence.Store, key persistence.Key, wat
 	defer publishing.Wait()
 	defer cancel()
 	publishing.Go(func() {
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
+		tick := time.Tick(10 * time.Millisecond)
 		for ctx.Err() == nil {
 			from.Publish(ctx, key, persistence.Event{Type: marker})
 			select {
-			case <-tick.C:
+			case <-tick:
 			case <-ctx.Done():
 			}
 		}

@@ -47,8 +47,7 @@ func (e *postgresEngine) follow(ctx context.Context, l *lease, listen bool) erro
 // keepReading passes on the notes after the number last until ctx ends. Other instances learn that this
 // one does so.
 func (e *postgresEngine) keepReading(ctx context.Context, last int64) {
-	tick := time.NewTicker(relayEvery)
-	defer tick.Stop()
+	tick := time.Tick(relayEvery)
 	var told shardSet
 	var known string // the id that others know
 	readAt, failed := time.Now(), false
@@ -78,7 +77,7 @@ func (e *postgresEngine) keepReading(ctx context.Context, last int64) {
 		case <-ctx.Done():
 			return
 		case <-e.hub.shards:
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

@@ -144,9 +144,7 @@ func (v *view) run(ctx context.Context, after int64) error {
 	}
 	var poll <-chan time.Time
 	if every := time.Duration(v.s.poll.Load()); every > 0 {
-		ticker := time.NewTicker(every)
-		defer ticker.Stop()
-		poll = ticker.C
+		poll = time.Tick(every)
 	}
 	for !v.done {
 		var err error

@@ -144,12 +144,10 @@ func (c *Client) Hangup(ctx context.Context, callID string) error {
 		if !again || attempt == hangupAttempts {
 			return fmt.Errorf("hang up call %s: %w", callID, err)
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return fmt.Errorf("hang up call %s: %w", callID, errors.Join(ctx.Err(), err))
-		case <-timer.C:
+		case <-time.After(wait):
 		}
 		wait *= 2
 	}

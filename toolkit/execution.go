@@ -99,9 +99,7 @@ func (x *execution) next(ctx context.Context) (Chunk, bool) {
 				return c, true
 			}
 		case <-done:
-			timer := time.NewTimer(grace)
-			defer timer.Stop()
-			x.deadline = timer.C
+			x.deadline = time.After(grace)
 		case <-x.deadline:
 			return Chunk{}, false
 		}
@@ -140,15 +138,14 @@ func (x *execution) stop(cancel context.CancelFunc) {
 	if x.deadline != nil && !x.ended {
 		return // it has had its grace period
 	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
+	timer := time.After(grace)
 	for {
 		select {
 		case _, open := <-x.chunks:
 			if !open {
 				return
 			}
-		case <-timer.C:
+		case <-timer:
 			return
 		}
 	}

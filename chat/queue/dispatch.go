@@ -33,13 +33,11 @@ func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 				(&sending{q: &q.inbox, turns: turns, voice: voice, job: &j, leave: leave}).run(ctx)
 			})
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 		case <-q.wake:
-		case <-timer.C:
+		case <-time.After(wait):
 		}
-		timer.Stop()
 	}
 	q.close()
 	working.Wait()

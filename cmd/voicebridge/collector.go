@@ -40,8 +40,7 @@ func paceCollections(ctx context.Context) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	var p pace
 	percent := 100
-	tick := time.NewTicker(paceEvery)
-	defer tick.Stop()
+	tick := time.Tick(paceEvery)
 	for {
 		allocated, alive := heapNow()
 		shrinks := p.look(allocated, alive)
@@ -54,7 +53,7 @@ func paceCollections(ctx context.Context) {
 			releaseMemory()
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-ctx.Done():
 			return
 		}

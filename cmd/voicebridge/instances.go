@@ -51,8 +51,7 @@ func (a *app) beginAgain(ctx context.Context) error {
 
 // rejoin retries until the database accepts the process again.
 func (a *app) rejoin(ctx context.Context) {
-	tick := time.NewTicker(rejoinEvery)
-	defer tick.Stop()
+	tick := time.Tick(rejoinEvery)
 	for {
 		err := a.store.Rejoin(ctx)
 		if err == nil {
@@ -65,7 +64,7 @@ func (a *app) rejoin(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }
@@ -77,8 +76,7 @@ func (a *app) expire(ctx context.Context) error {
 	if days == 0 {
 		return nil
 	}
-	tick := time.NewTicker(expireEvery)
-	defer tick.Stop()
+	tick := time.Tick(expireEvery)
 	for {
 		n, err := a.store.Expire(ctx, time.Now().AddDate(0, 0, -days))
 		if err != nil && ctx.Err() == nil {
@@ -90,7 +88,7 @@ func (a *app) expire(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-tick:
 		}
 	}
 }

@@ -207,13 +207,12 @@ func (a *app) run(ctx context.Context) error {
 // recoverOthers closes what other processes of the database leave open when they die. With SQLite
 // there are none.
 func (a *app) recoverOthers(ctx context.Context) error {
-	tick := time.NewTicker(recoverEvery)
-	defer tick.Stop()
+	tick := time.Tick(recoverEvery)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-tick:
 		}
 		if _, err := a.store.Recover(ctx); err != nil && ctx.Err() == nil {
 			a.log.Warn("calls of dead processes not closed", "error", err)

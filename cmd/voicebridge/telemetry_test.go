@@ -40,12 +40,11 @@ func serving(t *testing.T, environ ...string) (url string, log *output) {
 // eventually polls until something is true.
 func eventually(t *testing.T, so func() bool) {
 	t.Helper()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
+	again := time.Tick(10 * time.Millisecond)
 	limit := time.After(3 * time.Minute)
 	for !so() {
 		select {
-		case <-again.C:
+		case <-again:
 		case <-limit:
 			t.Fatal("it took a minute")
 		}

@@ -79,10 +79,8 @@ func (p *Provider) wait(ctx context.Context) error {
 	if p.config.Pace == 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(p.config.Pace)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(p.config.Pace):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

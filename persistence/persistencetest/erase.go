@@ -50,8 +50,7 @@ const rowsLeft = `SELECT (SELECT count(*) FROM threads) + (SELECT count(*) FROM 
 // waitForEmpty waits until the sweep has erased everything.
 func waitForEmpty(t *testing.T, url string) {
 	t.Helper()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
+	again := time.Tick(20 * time.Millisecond)
 	ctx := within(t)
 	for {
 		_, rows := table(t, url, rowsLeft)
@@ -59,7 +58,7 @@ func waitForEmpty(t *testing.T, url string) {
 			return
 		}
 		select {
-		case <-again.C:
+		case <-again:
 		case <-ctx.Done():
 			t.Fatalf("%s rows are left", rows[0][0])
 		}
@@ -205,8 +204,7 @@ func (s suite) eraseEverything(t *testing.T) {
 	if err := b.store.DeleteThread(ctx, b.key); err != nil {
 		t.Fatalf("DeleteThread() = %v", err)
 	}
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
+	again := time.Tick(20 * time.Millisecond)
 	for {
 		if _, err := b.store.Recover(ctx); err != nil {
 			t.Fatalf("Recover() = %v", err)
@@ -216,7 +214,7 @@ func (s suite) eraseEverything(t *testing.T) {
 			return
 		}
 		select {
-		case <-again.C:
+		case <-again:
 		case <-ctx.Done():
 			t.Fatalf("rows are left (-want +got):\n%s", left)
 		}

@@ -232,11 +232,9 @@ func (w *Writer) save(requests []*request) (*drain, error) {
 		d.groups[i] = r.changes
 	}
 	go w.run(d)
-	slow := time.NewTimer(w.cfg.Slow)
-	defer slow.Stop()
 	select {
 	case <-d.done:
-	case <-slow.C:
+	case <-time.After(w.cfg.Slow):
 		if w.spool(requests) == nil {
 			d.next = w.file.tail
 			return d, nil

@@ -61,8 +61,7 @@ func (a *API) newPeer(kind legKind, h Handlers) (*Peer, error) {
 
 // watch is the peer's own goroutine. It reports states in order and sends RTCP reports.
 func (p *Peer) watch() {
-	reports := time.NewTicker(reportEvery)
-	defer reports.Stop()
+	reports := time.Tick(reportEvery)
 	for {
 		select {
 		case <-p.done:
@@ -70,7 +69,7 @@ func (p *Peer) watch() {
 			return
 		case <-p.changed:
 			p.follow(p.pc.ConnectionState())
-		case now := <-reports.C:
+		case now := <-reports:
 			p.report(now)
 			p.checkStall()
 		}

@@ -86,11 +86,10 @@ func (s *Switch) Release(ctx context.Context, sink AudioSink) (Held, error) {
 		return Held{}, nil
 	}
 	h.stopPassing()
-	pace := time.NewTicker(holdPace)
-	defer pace.Stop()
+	pace := time.Tick(holdPace)
 	for h.sendOldest(sink) {
 		select {
-		case <-pace.C:
+		case <-pace:
 		case <-ctx.Done():
 			h.mu.Lock()
 			defer h.mu.Unlock()

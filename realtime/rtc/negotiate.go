@@ -104,12 +104,10 @@ func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 
 // gather waits until all candidates are there, or for the longest time that may take.
 func (p *Peer) gather(ctx context.Context, gathered <-chan struct{}) error {
-	limit := time.NewTimer(gatherCap)
-	defer limit.Stop()
 	select {
 	case <-gathered:
 		return nil
-	case <-limit.C:
+	case <-time.After(gatherCap):
 		p.log.Warn("gathering candidates took too long", "cap", gatherCap)
 		return nil
 	case <-ctx.Done():

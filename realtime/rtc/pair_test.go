@@ -98,8 +98,7 @@ func (r *recorder) update(f func()) {
 // wait returns when cond holds; cond runs under the recorder's lock.
 func (r *recorder) wait(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
+	deadline := time.After(patience)
 	for {
 		r.mu.Lock()
 		ok := cond()
@@ -109,7 +108,7 @@ func (r *recorder) wait(t testing.TB, what string, cond func() bool) {
 		}
 		select {
 		case <-r.changed:
-		case <-deadline.C:
+		case <-deadline:
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			t.Fatalf("%s: not within %s (opened %d, %d messages, states %v)", what, patience, r.opened, len(r.messages), r.states)
@@ -186,8 +185,7 @@ func (f sinkFunc) WriteRTP(p *rtp.Packet) error { return f(p) }
 
 // speak writes packets to sink, 20 ms apart, until ctx ends.
 func speak(ctx context.Context, sink AudioSink, ssrc uint32, sequence uint16, timestamp uint32) {
-	tick := time.NewTicker(frameTime)
-	defer tick.Stop()
+	tick := time.Tick(frameTime)
 	payload := []byte{0xf8, 0xff, 0xfe} // 20 ms of silence (RFC 6716, CELT fullband)
 	for {
 		_ = sink.WriteRTP(&rtp.Packet{
@@ -196,7 +194,7 @@ func speak(ctx context.Context, sink AudioSink, ssrc uint32, sequence uint16, ti
 		})
 		sequence, timestamp = sequence+1, timestamp+frameStep
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-ctx.Done():
 			return
 		}

@@ -205,14 +205,12 @@ func (p *Peer) close() {
 		p.goroutines.Wait()
 		joined <- err
 	}()
-	limit := time.NewTimer(closeCap)
-	defer limit.Stop()
 	select {
 	case err := <-joined:
 		if err != nil {
 			p.closeErr = fmt.Errorf("close peer: %w", err)
 		}
-	case <-limit.C:
+	case <-time.After(closeCap):
 		p.closeErr = fmt.Errorf("close peer: not joined after %s", closeCap)
 		p.log.Warn("peer close timed out")
 		p.silent.Store(true)

@@ -137,14 +137,13 @@ func (s *sink) counts() (packets, loud, errs int) {
 // await waits for n packets: on a busy machine they arrive after the event that says they
 // were played. It returns the counts.
 func (s *sink) await(ctx context.Context, n int) (packets, loud, errs int) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(10 * time.Millisecond)
 	for {
 		if packets, loud, errs = s.counts(); packets >= n {
 			return packets, loud, errs
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-ctx.Done():
 			return packets, loud, errs
 		}
@@ -306,12 +305,11 @@ func (c *caller) speak(frames int) {
 	if frames > 0 {
 		speech = speech[:frames]
 	}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(20 * time.Millisecond)
 	for _, f := range speech {
 		c.packet(f)
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-c.ctx.Done():
 			c.t.Fatal("timed out while speaking")
 		}
@@ -321,11 +319,10 @@ func (c *caller) speak(frames int) {
 // heard waits until n packets of the caller have arrived.
 func (c *caller) heard(n int64) {
 	c.t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
+	tick := time.Tick(10 * time.Millisecond)
 	for c.ses.AudioPackets() < n {
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-c.ctx.Done():
 			c.t.Fatal("the caller is not heard")
 		}

@@ -245,11 +245,9 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 
 // wait returns when the client has answered, its time is up, or ctx ends.
 func (t *tool) wait(ctx context.Context, w *wait) {
-	timer := time.NewTimer(t.toolkit.timeout)
-	defer timer.Stop()
 	select {
 	case <-w.answered:
-	case <-timer.C:
+	case <-time.After(t.toolkit.timeout):
 	case <-ctx.Done():
 	}
 }

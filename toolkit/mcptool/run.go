@@ -87,11 +87,9 @@ func (s *server) run(ctx context.Context, tried func()) {
 				wait.Reset()
 			}
 		}
-		timer := time.NewTimer(wait.NextBackOff())
 		select {
-		case <-timer.C:
+		case <-time.After(wait.NextBackOff()):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 		if s.connect(ctx) {
@@ -119,9 +117,7 @@ func (s *server) watch(ctx context.Context, l *link) error {
 	var due <-chan time.Time // nil when the tools need not be listed
 	var poll <-chan time.Time
 	if s.config.Type != TypeStdio {
-		ticker := time.NewTicker(pollPause)
-		defer ticker.Stop()
-		poll = ticker.C
+		poll = time.Tick(pollPause)
 	}
 	for {
 		select {

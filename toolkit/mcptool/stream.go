@@ -197,10 +197,8 @@ func (s *stream) read(message []byte) []byte {
 
 // sleep waits, but no longer than ctx.
 func sleep(ctx context.Context, pause time.Duration) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 	case <-ctx.Done():
 	}
 }

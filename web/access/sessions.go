@@ -126,13 +126,12 @@ func (s *Sessions) Hold(parent context.Context, who Identity) (ctx context.Conte
 // Run ends what is held open by sessions that another instance has ended, until ctx ends. If the
 // database does not answer, it ends nothing.
 func (s *Sessions) Run(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
+	ticker := time.Tick(lookEvery)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-ticker:
 			s.Look(ctx)
 		}
 	}

@@ -26,13 +26,12 @@ const forgetEvery = time.Minute
 
 // Run forgets the sessions whose apps have not come back, until ctx ends.
 func (d *Conductors) Run(ctx context.Context) {
-	ticker := time.NewTicker(forgetEvery)
-	defer ticker.Stop()
+	ticker := time.Tick(forgetEvery)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-ticker:
 			d.Forget()
 		}
 	}

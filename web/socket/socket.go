@@ -139,13 +139,12 @@ func (k *Socket) ClosedByClient() bool {
 
 // keepAlive detects clients that vanished.
 func (k *Socket) keepAlive(ctx context.Context) {
-	ticker := time.NewTicker(k.timing.PingEvery)
-	defer ticker.Stop()
+	ticker := time.Tick(k.timing.PingEvery)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-ticker:
 		}
 		if !k.Ping() {
 			return

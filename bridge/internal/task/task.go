@@ -15,10 +15,8 @@ func Go(f func()) <-chan struct{} {
 
 // Await waits for the end, but no longer than limit.
 func Await(done <-chan struct{}, limit time.Duration) {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-done:
-	case <-timer.C:
+	case <-time.After(limit):
 	}
 }

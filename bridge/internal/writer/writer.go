@@ -322,11 +322,9 @@ func (w *Writer) save(ctx context.Context, ops []session.Change) error {
 			return w.oneByOne(ctx, ops)
 		}
 		w.log.Warn("thread not saved, trying again", "error", err, "changes", len(ops))
-		timer := time.NewTimer(pause.NextBackOff())
 		select {
-		case <-timer.C:
+		case <-time.After(pause.NextBackOff()):
 		case <-ctx.Done():
-			timer.Stop()
 			return context.Cause(ctx)
 		}
 	}

@@ -293,9 +293,8 @@ func openToolTraffic(t *testing.T) (*traffic, func(event []byte)) {
 // await waits until everything sent has reached the upstream's end of a call.
 func await(t *testing.T, k *traffic, there func(*upstreamCall) bool) {
 	t.Helper()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for done := false; !done; <-look.C {
+	look := time.Tick(5 * time.Millisecond)
+	for done := false; !done; <-look {
 		if err := k.calls[0].order(k.alive, func() { done = there(k.calls[0]) }); err != nil {
 			t.Fatal(err)
 		}

@@ -96,8 +96,6 @@ tools: {code: {max_parallel: %[2]d}}
 
 // await waits until the bridge has printed its address.
 func (b *bridge) await(ctx context.Context, first *firstLine) error {
-	limit := time.NewTimer(startTimeout)
-	defer limit.Stop()
 	select {
 	case line := <-first.line:
 		if b.url = address.FindString(line); b.url == "" {
@@ -108,7 +106,7 @@ func (b *bridge) await(ctx context.Context, first *firstLine) error {
 		return b.died()
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-limit.C:
+	case <-time.After(startTimeout):
 		return fmt.Errorf("it printed no address in %s%s", startTimeout, b.stderr)
 	}
 }

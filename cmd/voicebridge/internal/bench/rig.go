@@ -67,12 +67,10 @@ func (r *rig) explain(err error) error {
 	if err == nil || r.bridge == nil || errors.Is(err, context.Canceled) || errors.Is(err, errBridgeEnded) {
 		return err
 	}
-	timer := time.NewTimer(exitWait)
-	defer timer.Stop()
 	select {
 	case <-r.bridge.exited:
 		return fmt.Errorf("%w: %w", r.bridge.died(), err)
-	case <-timer.C:
+	case <-time.After(exitWait):
 		return fmt.Errorf("%w%s", err, r.bridge.stderr)
 	}
 }
@@ -169,10 +167,8 @@ func (r *rig) watchCalls(all []*browser) (context.Context, func(cause error)) {
 
 // wait waits until a time. It returns the cause if ctx ends first.
 func wait(ctx context.Context, until time.Time) error {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(time.Until(until)):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

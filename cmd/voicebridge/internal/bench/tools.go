@@ -113,14 +113,12 @@ func (t *traffic) stopTools(timeout time.Duration) error {
 	if err := call.order(t.alive, func() { b.last = true }); err != nil {
 		return err
 	}
-	limit := time.NewTimer(timeout)
-	defer limit.Stop()
 	select {
 	case <-b.finished:
 		return wait(t.alive, time.Now().Add(grace))
 	case <-t.alive.Done():
 		return context.Cause(t.alive)
-	case <-limit.C:
+	case <-time.After(timeout):
 	}
 	var overdue error
 	err := call.order(t.alive, func() { overdue = b.overdue() })

@@ -150,11 +150,10 @@ func (c *upstreamCall) order(ctx context.Context, f func()) error {
 
 // trickle sends packets until the call ends. Nothing is sent before it is connected.
 func (c *upstreamCall) trickle(every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	tick := time.Tick(every)
 	for {
 		select {
-		case <-tick.C:
+		case <-tick:
 			c.sender.send()
 		case <-c.session.Done():
 			return
