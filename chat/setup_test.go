@@ -3,7 +3,6 @@ package chat_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"voicebridge/chat"
 	"voicebridge/llm"
@@ -21,9 +19,6 @@ import (
 )
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
-
-// patience is how long a test waits for an event that must come.
-const patience = 3 * time.Minute
 
 // fake is a provider that answers as a test says.
 type fake struct {
@@ -163,11 +158,7 @@ func start(t *testing.T, store *persistence.Store, cfg chat.Config) *bench {
 	return &bench{t: t, store: store, c: c, key: persistencetest.NewThread(t, store, "anna", ""), stop: persistencetest.Start(t, c.Run)}
 }
 
-func (b *bench) within() context.Context {
-	ctx, cancel := context.WithTimeoutCause(b.t.Context(), patience, errors.New("it took too long"))
-	b.t.Cleanup(cancel)
-	return ctx
-}
+func (b *bench) within() context.Context { return persistencetest.Within(b.t) }
 
 func (b *bench) turn(req chat.TurnRequest) *chat.Turn {
 	b.t.Helper()

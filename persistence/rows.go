@@ -2,10 +2,9 @@ package persistence
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -179,9 +178,7 @@ func byRevision(messages []Message) {
 
 // newQueuedID makes an id: q-, Unix seconds, and 8 random hexadecimal digits.
 func newQueuedID(at time.Time) string {
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return fmt.Sprintf("q-%d-%s", at.Unix(), hex.EncodeToString(random[:]))
+	return fmt.Sprintf("q-%d-%08x", at.Unix(), rand.Uint32())
 }
 
 // queuedFromRow converts the result of a query, or returns the query's error.

@@ -3,7 +3,6 @@ package queue_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -204,11 +203,7 @@ func (b *bench) thread() persistence.Key {
 	return persistencetest.NewThread(b.t, b.store, "anna", "")
 }
 
-func (b *bench) within() context.Context {
-	ctx, cancel := context.WithTimeoutCause(b.t.Context(), patience, errors.New("it took too long"))
-	b.t.Cleanup(cancel)
-	return ctx
-}
+func (b *bench) within() context.Context { return persistencetest.Within(b.t) }
 
 func (b *bench) add(text string) persistence.QueuedMessage {
 	b.t.Helper()

@@ -225,7 +225,7 @@ func (s suite) watchApprovals(t *testing.T) {
 		ask(t, b.store, b.key, fmt.Sprint(i), input, soon.Add(time.Duration(i)*time.Second))
 	}
 	ask(t, b.store, b.key, "late", "{}", time.Now().Add(-time.Second).UTC())
-	w := startWatch(within(t), t, b.store, b.key, 0)
+	w := startWatch(Within(t), t, b.store, b.key, 0)
 	if m := w.message(); m.Text() != "before" {
 		t.Errorf("Watch() begins with %q", m.Text())
 	}

@@ -1,23 +1,17 @@
 package persistencetest
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"voicebridge/persistence"
 )
-
-// patience is how long a test waits for an event that must come.
-const patience = 3 * time.Minute
 
 // suite is the tests with the engine they run on.
 type suite struct {
@@ -105,13 +99,6 @@ func diff(want, got any) string {
 	return cmp.Diff(want, got, sameJSON,
 		cmp.FilterValues(func(_, _ []persistence.Part) bool { return true }, cmpopts.EquateEmpty()),
 		cmp.FilterValues(func(_, _ []string) bool { return true }, cmpopts.EquateEmpty()))
-}
-
-// within returns a context for an operation that must not take long.
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, fmt.Errorf("more than %v passed", patience))
-	t.Cleanup(cancel)
-	return ctx
 }
 
 var sameJSON = cmp.Comparer(func(a, b json.RawMessage) bool {

@@ -51,7 +51,7 @@ func (s suite) commands(t *testing.T) {
 	defer handling.Wait()
 	defer stop()
 	ask := func(kind, body string) (json.RawMessage, error) {
-		return other.Ask(within(t), persistence.Command{Instance: b.store.Instance(), Key: b.key, Kind: kind, Body: json.RawMessage(body)})
+		return other.Ask(Within(t), persistence.Command{Instance: b.store.Instance(), Key: b.key, Kind: kind, Body: json.RawMessage(body)})
 	}
 	for range 3 {
 		if reply, err := ask("echo", `{"a":"\u0000é"}`); err != nil || string(reply) != `{"a":"\u0000é"}` {

@@ -160,7 +160,7 @@ func (s suite) recoverDrafts(t *testing.T) {
 func (s suite) watchDrafts(t *testing.T) {
 	b := s.setup(t)
 	m := b.growing(t)
-	w := startWatch(within(t), t, b.store, b.key, m.Revision)
+	w := startWatch(Within(t), t, b.store, b.key, m.Revision)
 	hello := w.event()
 	if hello.Type != persistence.EventMessage || hello.Seq != 0 || !strings.Contains(string(hello.Data), `"One"`) {
 		t.Fatalf("the watch begins with %+v", hello)

@@ -69,6 +69,16 @@ func Open(t testing.TB, url string, opts persistence.Options) *persistence.Store
 	return s
 }
 
+// patience is how long a test waits for an event that must come.
+const patience = 3 * time.Minute
+
+// Within returns a context for an operation that must not take long.
+func Within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, fmt.Errorf("more than %v passed", patience))
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // Start runs something, such as a user of a store, until the test ends or stop is called, and waits for its end.
 func Start(t testing.TB, run func(context.Context) error) (stop func()) {
 	t.Helper()

@@ -51,7 +51,7 @@ const rowsLeft = `SELECT (SELECT count(*) FROM threads) + (SELECT count(*) FROM 
 func waitForEmpty(t *testing.T, url string) {
 	t.Helper()
 	again := time.Tick(20 * time.Millisecond)
-	ctx := within(t)
+	ctx := Within(t)
 	for {
 		_, rows := table(t, url, rowsLeft)
 		if rows[0][0] == "0" {
@@ -158,7 +158,7 @@ func (s suite) eraseForNew(t *testing.T) {
 func (s suite) eraseEverything(t *testing.T) {
 	b := bundle{url: s.newURL(t)}
 	b.store = Open(t, b.url, persistence.Options{})
-	ctx := within(t)
+	ctx := Within(t)
 	if err := b.store.Serve(ctx); err != nil {
 		t.Fatalf("Serve() = %v", err)
 	}

@@ -294,7 +294,7 @@ func (s suite) concurrentSenders(t *testing.T) {
 		want = append(want, b.enqueue(t, fmt.Sprintf("m%02d", n)).Text)
 	}
 	stores := []*persistence.Store{b.store, Open(t, b.url, persistence.Options{})}
-	ctx := within(t)
+	ctx := Within(t)
 	var sending sync.WaitGroup
 	var sent atomic.Int64
 	for n := range senders {

@@ -82,7 +82,7 @@ func (s suite) recover(t *testing.T) {
 	if err != nil {
 		t.Fatalf("LastSeq() = %v", err)
 	}
-	w := startWatch(within(t), t, b.store, b.key, last-1)
+	w := startWatch(Within(t), t, b.store, b.key, last-1)
 	w.message()
 	owner := b.store.WatchOwner(b.key.Owner)
 	calls, err := b.store.Recover(t.Context())
@@ -124,7 +124,7 @@ func (s suite) recover(t *testing.T) {
 	}, ends); diff != "" {
 		t.Errorf("Watch() gives (-want +got):\n%s", diff)
 	}
-	for e, err := range owner.Events(within(t)) {
+	for e, err := range owner.Events(Within(t)) {
 		if err != nil || e.Type == persistence.EventCallEnded {
 			if want := `{"call_id":"c","reason":"process_ended","thread_id":"` + b.key.Thread + `"}`; string(e.Data) != want {
 				t.Errorf("WatchOwner() gives %s, %v, want %s", e.Data, err, want)

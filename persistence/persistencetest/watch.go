@@ -72,8 +72,8 @@ func (s suite) watch(t *testing.T) {
 	for i := range 3 {
 		want = append(want, b.append(t, text(persistence.RoleUser, fmt.Sprint(i))))
 	}
-	w := startWatch(within(t), t, b.store, b.key, 1)
-	late := startWatch(within(t), t, b.store, b.key, 3)
+	w := startWatch(Within(t), t, b.store, b.key, 1)
+	late := startWatch(Within(t), t, b.store, b.key, 3)
 	got := []persistence.Message{w.message()}
 	for i := range 3 { // added during the replay
 		want = append(want, b.append(t, text(persistence.RoleUser, fmt.Sprint(3+i))))
@@ -95,7 +95,7 @@ func (s suite) watchChange(t *testing.T) {
 	m.Metadata.Status = persistence.StatusInProgress
 	m = b.append(t, m)
 	next := b.append(t, text(persistence.RoleUser, "next"))
-	w := startWatch(within(t), t, b.store, b.key, 0)
+	w := startWatch(Within(t), t, b.store, b.key, 0)
 	if d := diff([]persistence.Message{m, next}, []persistence.Message{w.message(), w.message()}); d != "" {
 		t.Errorf("Watch() differs (-want +got):\n%s", d)
 	}
@@ -108,7 +108,7 @@ func (s suite) watchChange(t *testing.T) {
 		t.Errorf("Watch() differs (-want +got):\n%s", d)
 	}
 	// A returning client asks with the number of the last change it knows.
-	again := startWatch(within(t), t, b.store, b.key, next.Revision)
+	again := startWatch(Within(t), t, b.store, b.key, next.Revision)
 	if d := diff(m, again.message()); d != "" {
 		t.Errorf("Watch() after %d differs (-want +got):\n%s", next.Revision, d)
 	}
@@ -122,7 +122,7 @@ func (s suite) watchFromEnd(t *testing.T) {
 		if after == 1 {
 			after, _ = b.store.LastSeq(t.Context(), b.key)
 		}
-		w := startWatch(within(t), t, b.store, b.key, after)
+		w := startWatch(Within(t), t, b.store, b.key, after)
 		b.store.Publish(t.Context(), b.key, persistence.Event{Type: "hello"})
 		if e := w.event(); e.Type != "hello" {
 			t.Errorf("Watch() after %d begins with %s", after, e.Type)
@@ -145,7 +145,7 @@ func (s suite) watchInserts(t *testing.T) {
 	first := b.append(t, text(persistence.RoleUser, "a"))
 	b.append(t, text(persistence.RoleUser, "c"))
 	b.append(t, text(persistence.RoleUser, "d"))
-	w := startWatch(within(t), t, b.store, b.key, 2)
+	w := startWatch(Within(t), t, b.store, b.key, 2)
 	if m := w.message(); m.Text() != "d" {
 		t.Fatalf("Watch() gives %q, want d", m.Text())
 	}
@@ -188,7 +188,7 @@ func follow(ctx context.Context, t *testing.T, b bundle, after int64) []persiste
 func (s suite) watchManyWriters(t *testing.T) {
 	b := s.setup(t)
 	root := b.append(t, text(persistence.RoleUser, "root"))
-	ctx := within(t)
+	ctx := Within(t)
 	var watchers, writers sync.WaitGroup
 	seen := make([][]persistence.Message, 4)
 	for i := range seen {
@@ -223,7 +223,7 @@ func (s suite) watchManyWriters(t *testing.T) {
 func (s suite) watchSlowly(t *testing.T) {
 	b := s.setup(t)
 	b.append(t, text(persistence.RoleUser, "first"))
-	w := startWatch(within(t), t, b.store, b.key, 0)
+	w := startWatch(Within(t), t, b.store, b.key, 0)
 	w.message()
 	const n = 300                       // more than a watcher's buffer
 	large := strings.Repeat("x", 6<<10) // still fits into a notification to other instances
@@ -278,7 +278,7 @@ func (s suite) watchOwnerSlowly(t *testing.T) {
 			b.store.Publish(t.Context(), owner, persistence.Event{Type: "draft", Data: json.RawMessage(`"` + strings.Repeat("x", c.bytes) + `"`)})
 		}
 		came, end := 0, error(nil)
-		for e, err := range watch.Events(within(t)) {
+		for e, err := range watch.Events(Within(t)) {
 			if end = err; err != nil || e.Type == "end" {
 				break
 			}
@@ -296,7 +296,7 @@ func (s suite) watchOwnerSlowly(t *testing.T) {
 func (s suite) watchOwnerLate(t *testing.T) {
 	b := s.setup(t)
 	owner := persistence.Key{Owner: b.key.Owner}
-	next, stop := iter.Pull2(b.store.WatchOwner(owner.Owner).Events(within(t)))
+	next, stop := iter.Pull2(b.store.WatchOwner(owner.Owner).Events(Within(t)))
 	defer stop()
 	want := func(kind persistence.EventType, title string) (at time.Time) {
 		t.Helper()
@@ -348,7 +348,7 @@ func (s suite) watchEnds(t *testing.T) {
 		break // the package's leak check would notice anything left over
 	}
 
-	gone := startWatch(within(t), t, b.store, b.key, 0)
+	gone := startWatch(Within(t), t, b.store, b.key, 0)
 	gone.message()
 	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
 		t.Fatalf("DeleteThread() = %v", err)
@@ -357,7 +357,7 @@ func (s suite) watchEnds(t *testing.T) {
 
 	b.key = newThread(t, b.store, "anna")
 	b.append(t, text(persistence.RoleUser, "x"))
-	closed := startWatch(within(t), t, b.store, b.key, 0)
+	closed := startWatch(Within(t), t, b.store, b.key, 0)
 	closed.message()
 	if err := b.store.Close(); err != nil {
 		t.Fatalf("Close() = %v", err)
@@ -368,7 +368,7 @@ func (s suite) watchEnds(t *testing.T) {
 func (s suite) publish(t *testing.T) {
 	b := s.setup(t)
 	b.append(t, text(persistence.RoleUser, "x"))
-	w := startWatch(within(t), t, b.store, b.key, 0)
+	w := startWatch(Within(t), t, b.store, b.key, 0)
 	w.message()
 	ctx := t.Context()
 	b.store.Publish(ctx, persistence.Key{Owner: "bert", Thread: b.key.Thread}, persistence.Event{Type: "stranger"})

@@ -98,7 +98,7 @@ func (l *loader) readFile(src Sources) {
 		l.note(fmt.Errorf("read settings file %s: %w", path, err))
 		return
 	}
-	l.refuseSecrets(f.Raw())
+	l.refuseSecrets("", f.Raw())
 	l.note(l.k.Merge(f))
 }
 

@@ -18,20 +18,18 @@ var secretNames = map[string]string{
 	"database_url": "DATABASE_URL", "ice_servers": "VOICEBRIDGE_ICE_SERVERS",
 }
 
-// refuseSecrets notes every secret in the file. Keys that are settings, such as max_tokens, are
+// refuseSecrets notes every secret in a value of the file. Keys that are settings, such as max_tokens, are
 // exempt.
-func (l *loader) refuseSecrets(raw map[string]any) { l.refuseSecretsIn("", raw) }
-
-func (l *loader) refuseSecretsIn(path string, value any) {
+func (l *loader) refuseSecrets(path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
 		for key, inner := range v {
-			l.refuseSecretsIn(strings.TrimPrefix(path+"."+key, "."), inner)
+			l.refuseSecrets(strings.TrimPrefix(path+"."+key, "."), inner)
 		}
 		return
 	case []any:
 		for i, inner := range v {
-			l.refuseSecretsIn(fmt.Sprintf("%s[%d]", path, i), inner)
+			l.refuseSecrets(fmt.Sprintf("%s[%d]", path, i), inner)
 		}
 		return
 	case string:
