@@ -45,6 +45,10 @@ func contentServer(t *testing.T) string {
 		case "/pdf":
 			w.Header().Set("Content-Type", "application/pdf")
 			io.WriteString(w, "%PDF-1.7")
+		case "/packed":
+			w.Header().Set("Content-Type", "text/html")
+			w.Header().Set("Content-Encoding", "br")
+			w.Write([]byte{0x8b, 0x03, 0x80, 'h', 'e', 'l', 'l', 'o', 0x03})
 		case "/empty":
 			w.Header().Set("Content-Type", "text/html")
 		case "/script":
@@ -132,6 +136,7 @@ func TestWebContentPages(t *testing.T) {
 		"/utf16":  {max: 100, text: "Grüße aus Köln an alle, die dort wohnen."},
 		"/text":   {max: 7, text: "üüüüüüü", truncated: true},
 		"/pdf":    {max: 100, err: "it is not text: application/pdf"},
+		"/packed": {max: 100, err: `it is not text: text/html, compressed by "br", which was not asked for`},
 		"/empty":  {max: 100, err: "no text that can be read"},
 		"/script": {max: 100, err: "no text that can be read"},
 		"/deep":   {max: 100, text: "deep text"},

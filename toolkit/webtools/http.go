@@ -129,21 +129,14 @@ func httpResult(resp *response, method string) (*toolkit.Result, error) {
 	case ok:
 		out.Body = toolkit.Head(text, maxBody)
 		out.Truncated = out.Truncated || len(out.Body) < len(text)
+	case resp.cut:
+		out.Body = fmt.Sprintf("[binary: %s, more than %d bytes]", describe(resp.header, resp.body), len(resp.body))
 	default:
-		out.Body = describe(resp)
+		out.Body = fmt.Sprintf("[binary: %s, %d bytes]", describe(resp.header, resp.body), len(resp.body))
 	}
 	return forModel(out, 1, func(room int) any {
 		short := out
 		short.Headers, short.Truncated, short.Body = responseHeader(resp.header, maxModelHeaders), true, fitBytes(out.Body, room)
 		return short
 	}), nil
-}
-
-// describe describes a body that is not text.
-func describe(resp *response) string {
-	size := fmt.Sprintf("%d bytes", len(resp.body))
-	if resp.cut {
-		size = fmt.Sprintf("more than %d bytes", len(resp.body))
-	}
-	return fmt.Sprintf("[binary: %s, %s]", mediaType(resp.header, resp.body), size)
 }

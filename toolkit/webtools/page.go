@@ -2,7 +2,6 @@ package webtools
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -36,12 +35,11 @@ var errNoText = errors.New("the page has no text that can be read; it may need a
 // on pages that the libraries do not expect.
 func readPage(address *url.URL, header http.Header, body []byte) (article, error) {
 	text, ok := textOf(header, body)
-	kind := mediaType(header, body)
 	if !ok {
-		return article{}, fmt.Errorf("it is not text: %.60s", kind)
+		return article{}, errors.New("it is not text: " + describe(header, body))
 	}
 	var a article
-	if isHTML(kind) {
+	if isHTML(mediaType(header, body)) {
 		a = readHTML(address, text)
 	} else {
 		a.text = strings.TrimSpace(text)

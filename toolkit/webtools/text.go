@@ -2,6 +2,7 @@ package webtools
 
 import (
 	"bytes"
+	"fmt"
 	"html"
 	"mime"
 	"net/http"
@@ -27,6 +28,23 @@ func mediaType(header http.Header, body []byte) string {
 	return sniffed
 }
 
+// packing returns how a body is compressed that the client has not unpacked, because it did not ask for it: gzip alone is
+// unpacked, and leaves the header. It is empty if the body is not compressed.
+func packing(header http.Header) string {
+	if packing := header.Get("Content-Encoding"); !strings.EqualFold(packing, "identity") {
+		return packing
+	}
+	return ""
+}
+
+// describe says what a body is that cannot be read as text.
+func describe(header http.Header, body []byte) string {
+	if packing := packing(header); packing != "" {
+		return fmt.Sprintf("%.60s, compressed by %.20q, which was not asked for", mediaType(header, body), packing)
+	}
+	return fmt.Sprintf("%.60s", mediaType(header, body))
+}
+
 // textual are the media types outside text/ that contain text.
 var textual = map[string]bool{
 	"application/json": true, "application/xml": true, "application/javascript": true, "application/ecmascript": true,
@@ -46,8 +64,7 @@ func isHTML(mediaType string) bool {
 
 // textOf returns a body as UTF-8 without control characters; ok is false if it is not text.
 func textOf(header http.Header, body []byte) (text string, ok bool) {
-	kind := mediaType(header, body)
-	if !isTextual(kind) {
+	if !isTextual(mediaType(header, body)) || packing(header) != "" {
 		return "", false
 	}
 	text = toUTF8(header.Get("Content-Type"), body)
