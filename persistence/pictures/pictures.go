@@ -13,6 +13,7 @@ import (
 	"image/jpeg"
 	_ "image/png" // likewise
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -26,9 +27,11 @@ import (
 var ErrTooLarge = errors.New("image is too large")
 
 const (
-	// maxPixels limits images that are decoded to be scaled down, which takes four bytes of memory per pixel.
-	maxPixels = 24_000_000
-	quality   = 80 // of JPEGs
+	// maxPixels limits images that are decoded to be scaled down, which takes 4 bytes of memory per pixel of most, and up
+	// to 20 of a progressive JPEG or an interlaced PNG.
+	maxPixels  = 24_000_000
+	manyPixels = maxPixels / 4
+	quality    = 80 // of JPEGs
 	// maxInEvent is the longest side in pixels of an image that was scaled down for an event, maxInRequest for a
 	// request to a text model.
 	maxInEvent, maxInRequest = 1024, 1536
@@ -37,8 +40,8 @@ const (
 // sides are the longest sides in pixels to try, in order.
 var sides = []int{maxInRequest, maxInEvent, 768, 512, 384, 256, 128}
 
-// decoding holds a place for each image that is decoded, because that takes up to 100 MB.
-var decoding = make(chan struct{}, 2)
+// decoding holds the place of the image that is decoded: only one is at a time, because that may take 500 MB.
+var decoding = make(chan struct{}, 1)
 
 // shown are the media types that the Realtime API accepts as input_image.
 var shown = []string{"image/png", "image/jpeg"}
@@ -77,7 +80,12 @@ func shrunk(i persistence.Image, longest, limit int) ([]byte, error) {
 		return nil, fmt.Errorf("show %s of %d×%d pixels: %w", i.MediaType, i.Width, i.Height, ErrTooLarge)
 	}
 	decoding <- struct{}{}
-	defer func() { <-decoding }()
+	defer func() {
+		if i.Width*i.Height > manyPixels {
+			runtime.GC() // the next one is not decoded beside what is left of this one
+		}
+		<-decoding
+	}()
 	full, _, err := image.Decode(bytes.NewReader(i.Data))
 	if err != nil {
 		return nil, fmt.Errorf("read image: %w", err)
