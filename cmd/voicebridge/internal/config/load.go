@@ -110,7 +110,7 @@ func (oneDocument) Unmarshal(text []byte) (map[string]any, error) {
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	var settings map[string]any
 	if err := documents.Decode(&settings); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, errors.New(strings.ReplaceAll(err.Error(), "map[string]interface {}", "a group of settings"))
 	}
 	for {
 		var more any
