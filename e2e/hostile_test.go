@@ -55,7 +55,7 @@ var unreadable = map[string]string{
 	"a number as id": `{"type":"response.create","event_id":7}`,
 	"a long id":      `{"type":"response.create","event_id":"` + strings.Repeat("x", 600) + `"}`,
 	"one NUL":        "\x00",
-	"a big number":   `{"type":"response.create","output_index":1e999}`,
+	"a big number":   `{"type":"response.create","content_index":1e999}`,
 }
 
 // TestHostileEvents sends what no page sends. Each event gets an error, nothing of it
