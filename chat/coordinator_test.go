@@ -493,6 +493,16 @@ func TestRefusedTurn(t *testing.T) {
 		"system: Be brief.\nuser: Bad\nuser: Good\nassistant: ok\nassistant: This time.\nuser: And?")
 }
 
+// TestRefusedQuestion asks another question of a call after one was refused: questions are no messages that could be left out.
+func TestRefusedQuestion(t *testing.T) {
+	t.Parallel()
+	provider := deltas([]llm.Delta{{Stop: llm.StopRefusal}}, says("ok"))
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	b.wait(b.turn(chat.TurnRequest{Question: "Bad", AskedBy: "fc_1"}))
+	b.wait(b.turn(chat.TurnRequest{Question: "Good", AskedBy: "fc_2"}))
+	checkText(t, "the next question", talk(provider.seen()[1].Messages), "user: Good")
+}
+
 // TestResetAtTheBeginning resets a thread when a turn has saved its message, and has not read the thread yet.
 func TestResetAtTheBeginning(t *testing.T) {
 	t.Parallel()

@@ -129,6 +129,7 @@ func refused(thread []persistence.Message) map[string]bool {
 			ids[m.ID], ids[extraText(m, extraAnswers)] = true, true
 		}
 	}
+	delete(ids, "") // what a call asks is no message, and has no id
 	return ids
 }
 

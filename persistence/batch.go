@@ -100,7 +100,9 @@ func (b *Batch) InsertMessage(m Message, afterID string) (saved Message, err err
 // insert draws a number for a new message and saves it. place makes room for it and returns the
 // context that it belongs to.
 func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Message, error) {
-	m.ID = cmp.Or(m.ID, NewID())
+	if m.ID == "" {
+		m.ID = NewID()
+	}
 	row, err := b.row(m)
 	if err != nil {
 		return Message{}, err

@@ -30,8 +30,8 @@ func orientationIn(tiff []byte) int {
 	if tiff[0] == 'M' {
 		order = binary.BigEndian
 	}
-	at := int(order.Uint32(tiff[4:]))
-	for entries := tiff[min(at+2, len(tiff)):]; len(entries) >= entry; entries = entries[entry:] {
+	at := int64(order.Uint32(tiff[4:]))
+	for entries := tiff[min(at+2, int64(len(tiff))):]; len(entries) >= entry; entries = entries[entry:] {
 		if value := int(order.Uint16(entries[8:])); order.Uint16(entries) == tag && value >= upright && value <= 8 {
 			return value
 		}
