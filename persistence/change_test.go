@@ -47,9 +47,7 @@ func TestLostChanges(t *testing.T) {
 	if _, err := s.Apply(t.Context(), other, []persistence.Change{put("taken")}); err != nil {
 		t.Fatalf("Apply() = %v", err)
 	}
-	if err := s.DeleteThread(t.Context(), deleted); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, s.DeleteThread(t.Context(), deleted))
 	const lost, dropped = `level=ERROR msg="change of a thread lost"`, `level=INFO msg="change of a deleted thread dropped"`
 	for _, tt := range []struct {
 		name    string

@@ -54,9 +54,7 @@ func TestWithoutListen(t *testing.T) {
 	a := persistencetest.Open(t, dsn, persistence.Options{NoListen: true})
 	b := persistencetest.Open(t, dsn, persistence.Options{NoListen: true})
 	for _, s := range []*persistence.Store{a, b} {
-		if err := s.Serve(t.Context()); err != nil {
-			t.Fatalf("Serve() = %v", err)
-		}
+		must(t, s.Serve(t.Context()))
 	}
 	key := persistencetest.NewThread(t, a, "anna", "")
 	there := pull(t, b, key)
@@ -69,9 +67,7 @@ func TestWithoutListen(t *testing.T) {
 		a.Publish(t.Context(), key, persistence.Event{Type: "draft", Data: fmt.Appendf(nil, "%d", n)})
 	}
 	want(t, there, "draft 0", "draft 1", "draft 2")
-	if err := a.DeleteThread(t.Context(), key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, a.DeleteThread(t.Context(), key))
 	want(t, there, "error watch thread: not found")
 }
 
@@ -82,9 +78,7 @@ func TestWithAndWithoutListen(t *testing.T) {
 	dsn := persistencetest.PostgresURL(t)
 	listens, reads := persistencetest.Open(t, dsn, persistence.Options{}), persistencetest.Open(t, dsn, persistence.Options{NoListen: true})
 	for _, s := range []*persistence.Store{listens, reads} {
-		if err := s.Serve(t.Context()); err != nil {
-			t.Fatalf("Serve() = %v", err)
-		}
+		must(t, s.Serve(t.Context()))
 	}
 	key, owner := persistencetest.NewThread(t, listens, "anna", ""), persistence.Key{Owner: "anna"}
 	for range 2 {
@@ -94,9 +88,7 @@ func TestWithAndWithoutListen(t *testing.T) {
 		}
 		// The old ids are gone.
 		for _, s := range []*persistence.Store{listens, reads} {
-			if err := s.Rejoin(t.Context()); err != nil {
-				t.Fatalf("Rejoin() = %v", err)
-			}
+			must(t, s.Rejoin(t.Context()))
 		}
 		persistencetest.Rows(t, dsn, "UPDATE instances SET reads_notes = false, ended_at = now() WHERE id NOT IN ('"+listens.Instance()+"', '"+reads.Instance()+"')")
 	}
@@ -112,9 +104,7 @@ func TestFirstWatcherOfAnOwner(t *testing.T) {
 			a := persistencetest.Open(t, dsn, persistence.Options{NoListen: noListen})
 			b := persistencetest.Open(t, dsn, persistence.Options{NoListen: noListen})
 			for _, s := range []*persistence.Store{a, b} {
-				if err := s.Serve(t.Context()); err != nil {
-					t.Fatalf("Serve() = %v", err)
-				}
+				must(t, s.Serve(t.Context()))
 			}
 			key := persistencetest.NewThread(t, a, "anna", "")
 			untilWatched(t, a, b, key) // they know of each other

@@ -21,9 +21,7 @@ func TestDeletedIsNotInTheFile(t *testing.T) {
 	for range 50 {
 		say(t, s, key, strings.Repeat("a long story about "+private+" ", 50))
 	}
-	if err := persistence.Index(t.Context(), s); err != nil {
-		t.Fatalf("Index() = %v", err)
-	}
+	must(t, persistence.Index(t.Context(), s))
 	path := strings.TrimPrefix(url, "sqlite:")
 	found := func() bool {
 		for _, suffix := range []string{"", "-wal"} {
@@ -40,9 +38,7 @@ func TestDeletedIsNotInTheFile(t *testing.T) {
 	if !found() {
 		t.Fatal("the words are not in the file while the thread is there")
 	}
-	if err := s.DeleteThread(t.Context(), key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, s.DeleteThread(t.Context(), key))
 	if found() {
 		t.Error("the words are in the file after DeleteThread")
 	}
@@ -57,9 +53,7 @@ func TestDeletedButNotErased(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)
 	s := persistencetest.Open(t, url, persistence.Options{})
-	if err := s.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	must(t, s.Serve(t.Context()))
 	key := persistencetest.NewThread(t, s, "anna", "")
 	say(t, s, key, "words")
 	persistencetest.Rows(t, url, "CREATE TRIGGER failing BEFORE DELETE ON messages BEGIN SELECT RAISE(ABORT, 'not now'); END")

@@ -21,9 +21,7 @@ func silent(t *testing.T) (a, b *persistence.Store, key persistence.Key) {
 	b = persistencetest.Open(t, url, persistence.Options{Instance: "b", DeadAfter: 1})
 	persistence.Silence(a)
 	for _, s := range []*persistence.Store{a, b} {
-		if err := s.Serve(t.Context()); err != nil {
-			t.Fatalf("Serve() = %v", err)
-		}
+		must(t, s.Serve(t.Context()))
 	}
 	return a, b, persistencetest.NewThread(t, a, "anna", "")
 }
@@ -33,9 +31,7 @@ func TestFenced(t *testing.T) {
 	t.Parallel()
 	a, b, key := silent(t)
 	ctx := t.Context()
-	if err := a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}))
 	answer := persistence.Message{ID: "m", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("half an")}}
 	answer.Metadata.Status = persistence.StatusInProgress
 	if _, err := a.AppendMessage(ctx, key, answer); err != nil {
@@ -68,9 +64,7 @@ func TestFenced(t *testing.T) {
 	if m, err := b.Message(ctx, key, "m"); err != nil || m.Text() != "half an" || m.Metadata.Status != persistence.StatusInterrupted {
 		t.Errorf("Message() = %+v, %v", m, err)
 	}
-	if err := a.Rejoin(ctx); err != nil {
-		t.Fatalf("Rejoin() = %v", err)
-	}
+	must(t, a.Rejoin(ctx))
 	if a.Instance() == "a" {
 		t.Error("Rejoin() keeps the instance")
 	}
@@ -98,9 +92,7 @@ func TestFenceWhileWriting(t *testing.T) {
 	a, b, key := silent(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	if err := a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}))
 	var writing sync.WaitGroup
 	for range 4 {
 		writing.Go(func() {
@@ -128,9 +120,7 @@ func TestFenceWhileWriting(t *testing.T) {
 	after := int64(0)
 	for {
 		messages, err := b.Messages(ctx, key, after, 1000)
-		if err != nil {
-			t.Fatalf("Messages() = %v", err)
-		}
+		must(t, err)
 		for _, m := range messages {
 			if m.Metadata.Status == persistence.StatusInProgress {
 				t.Fatalf("message %d was written after the fence", m.Seq)
@@ -150,9 +140,7 @@ func TestFrozen(t *testing.T) {
 	a, b, key := silent(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}))
 	persistence.MaxIdle(a, 50*time.Millisecond)
 	frozen, awake, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	freeze := sync.OnceFunc(func() { close(frozen) })
@@ -187,13 +175,9 @@ func TestFrozen(t *testing.T) {
 func TestBeatIsSeen(t *testing.T) {
 	t.Parallel()
 	a, b, key := silent(t)
-	if err := a.SaveCall(t.Context(), key, persistence.CallRecord{ID: "c"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, a.SaveCall(t.Context(), key, persistence.CallRecord{ID: "c"}))
 	for range 3 {
-		if err := persistence.Beat(context.WithoutCancel(t.Context()), a); err != nil {
-			t.Fatalf("Beat() = %v", err)
-		}
+		must(t, persistence.Beat(context.WithoutCancel(t.Context()), a))
 		if calls, err := b.Recover(t.Context()); err != nil || len(calls) != 0 {
 			t.Errorf("Recover() = %v, %v, want nothing", calls, err)
 		}
@@ -204,9 +188,7 @@ func TestBeatIsSeen(t *testing.T) {
 func TestRejoinBesideWriters(t *testing.T) {
 	t.Parallel()
 	s := persistencetest.Open(t, persistencetest.PostgresURL(t), persistence.Options{})
-	if err := s.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	must(t, s.Serve(t.Context()))
 	ctx, stop := context.WithCancel(t.Context())
 	var writing sync.WaitGroup
 	for range 4 {
@@ -219,9 +201,7 @@ func TestRejoinBesideWriters(t *testing.T) {
 	defer writing.Wait()
 	defer stop()
 	for range 20 {
-		if err := s.Rejoin(ctx); err != nil {
-			t.Fatalf("Rejoin() = %v", err)
-		}
+		must(t, s.Rejoin(ctx))
 		if _, err := s.CreateThread(ctx, "anna", ""); err != nil {
 			t.Fatalf("CreateThread() after Rejoin() = %v", err)
 		}
@@ -240,9 +220,7 @@ func TestRecoverBesideATurn(t *testing.T) {
 	url, ctx := persistencetest.PostgresURL(t), t.Context()
 	dead, next := persistencetest.Open(t, url, persistence.Options{Instance: "dead"}), persistencetest.Open(t, url, persistence.Options{})
 	thread, err := next.CreateThread(ctx, "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
+	must(t, err)
 	key := persistence.Key{Owner: "anna", Thread: thread.ID}
 	answer := persistence.Message{ID: "m", Role: persistence.RoleAssistant}
 	answer.Metadata.Status = persistence.StatusInProgress
@@ -258,9 +236,7 @@ func TestRecoverBesideATurn(t *testing.T) {
 		}()
 		untilOneWaits(t, url)
 	})
-	if err := next.Serve(ctx); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	must(t, next.Serve(ctx))
 	if _, err := next.Recover(ctx); err != nil {
 		t.Errorf("Recover() = %v", err)
 	}
@@ -291,13 +267,9 @@ func TestCallBesideItsSuccessor(t *testing.T) {
 	url, ctx := persistencetest.PostgresURL(t), t.Context()
 	s := persistencetest.Open(t, url, persistence.Options{})
 	thread, err := s.CreateThread(ctx, "anna", "")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
+	must(t, err)
 	key := persistence.Key{Owner: "anna", Thread: thread.ID}
-	if err := s.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, s.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}))
 	next := make(chan error, 1)
 	if err := s.Batch(ctx, key, func(b *persistence.Batch) error {
 		if err := b.SaveCall(persistence.CallRecord{ID: "c", Turns: 1}); err != nil {

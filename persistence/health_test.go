@@ -28,14 +28,10 @@ func TestHealthyLocked(t *testing.T) {
 		t.Errorf("Healthy() = %v", err)
 	}
 	db, err := sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:")+"?_txlock=immediate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := s.CreateThread(ctx, "anna", ""); !errors.Is(err, persistence.ErrUnavailable) {
@@ -52,9 +48,7 @@ func TestHealthyLocked(t *testing.T) {
 		}
 		cancel()
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tx.Rollback())
 	if err := s.Healthy(t.Context()); err != nil {
 		t.Errorf("Healthy() of the unlocked database = %v", err)
 	}

@@ -15,9 +15,7 @@ func TestNewImage(t *testing.T) {
 	t.Parallel()
 	var small, wide bytes.Buffer
 	for buf, width := range map[*bytes.Buffer]int{&small: 3, &wide: persistence.MaxPixels + 1} {
-		if err := png.Encode(buf, image.NewGray(image.Rect(0, 0, width, 2))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, png.Encode(buf, image.NewGray(image.Rect(0, 0, width, 2))))
 	}
 	for name, c := range map[string]struct{ data, want string }{
 		"a picture":        {small.String(), "image/png"},

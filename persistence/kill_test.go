@@ -28,17 +28,13 @@ func TestKill(t *testing.T) {
 			url := newURL(t)
 			thread, saved, flushed := kill(t, url, 40)
 			s := persistencetest.Open(t, url, persistence.Options{DeadAfter: 1})
-			if err := s.Serve(t.Context()); err != nil {
-				t.Fatalf("Serve() = %v", err)
-			}
+			must(t, s.Serve(t.Context()))
 			calls, err := s.Recover(t.Context())
 			if err != nil || len(calls) != 1 || calls[0].UpstreamCallID != "rtc_1" {
 				t.Errorf("Recover() = %+v, %v, want the call", calls, err)
 			}
 			messages, err := s.Messages(t.Context(), persistence.Key{Owner: "anna", Thread: thread}, 0, 1000)
-			if err != nil {
-				t.Fatalf("Messages() = %v", err)
-			}
+			must(t, err)
 			answer := messages[0]
 			if answer.Metadata.Status != persistence.StatusInterrupted || len(answer.Text()) < flushed {
 				t.Errorf("the answer is %s with %d bytes, want interrupted with %d", answer.Metadata.Status, len(answer.Text()), flushed)
@@ -64,12 +60,8 @@ func kill(t *testing.T, url string, n int) (thread string, saved []string, flush
 	cmd.Env = append(os.Environ(), victimURL+"="+url)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		what, value, _ := strings.Cut(lines.Text(), " ")
 		switch what {
@@ -83,9 +75,7 @@ func kill(t *testing.T, url string, n int) (thread string, saved []string, flush
 			saved = append(saved, value)
 		}
 		if len(saved) == n {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cmd.Process.Kill())
 			n = -1 // what is still in the pipe counts as reported
 		}
 	}
@@ -103,20 +93,12 @@ func TestVictim(t *testing.T) {
 	}
 	ctx := context.Background()
 	s, err := persistence.Open(ctx, url, persistence.Options{Instance: "victim"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Serve(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, s.Serve(ctx))
 	thread, err := s.CreateThread(ctx, "anna", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key := persistence.Key{Owner: "anna", Thread: thread.ID}
-	if err := s.SaveCall(ctx, key, persistence.CallRecord{ID: "c", UpstreamCallID: "rtc_1"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SaveCall(ctx, key, persistence.CallRecord{ID: "c", UpstreamCallID: "rtc_1"}))
 	fmt.Println("thread", thread.ID)
 	answer := persistence.Message{Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("")}}
 	answer.Metadata.Status = persistence.StatusInProgress

@@ -58,9 +58,7 @@ func TestPartsKeepTheirForm(t *testing.T) {
 func TestPartFields(t *testing.T) {
 	t.Parallel()
 	var p persistence.Part
-	if err := json.Unmarshal([]byte(`{"type":"tool-a-b","toolCallId":"1","state":"output-available","input":{"x":1},"output":2}`), &p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(`{"type":"tool-a-b","toolCallId":"1","state":"output-available","input":{"x":1},"output":2}`), &p))
 	want := persistence.ToolPart("a-b")
 	want.ToolCallID, want.State = "1", persistence.ToolOutputAvailable
 	want.Input, want.Output = json.RawMessage(`{"x":1}`), json.RawMessage("2")
@@ -68,9 +66,7 @@ func TestPartFields(t *testing.T) {
 		t.Errorf("the part is %+v, want %+v", p, want)
 	}
 	// The fields win over the raw data that was read.
-	if err := json.Unmarshal([]byte(`{"type":"text","text":"old","more":1}`), &p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(`{"type":"text","text":"old","more":1}`), &p))
 	p.Text = "new"
 	if got, err := json.Marshal(p); err != nil || !sameJSON(t, []byte(`{"type":"text","text":"new","more":1}`), got) {
 		t.Errorf("Marshal() = %s, %v", got, err)

@@ -17,13 +17,9 @@ func TestOpenErrors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, []byte(strings.Repeat("not a database ", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(strings.Repeat("not a database ", 100)), 0o600))
 	nobody, err := url.Parse(persistencetest.PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	nobody.User = url.UserPassword("nobody", "hunter2")
 	nothing := *nobody
 	nothing.User, nothing.Path = url.UserPassword("postgres", "hunter2"), "/nothing"
@@ -90,9 +86,7 @@ func TestSQLiteFile(t *testing.T) {
 	}
 	for _, name := range []string{path, path + "-wal"} {
 		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v", name, info.Mode())
 		}

@@ -80,9 +80,7 @@ func queriesOf(t *testing.T, engine string) map[string]string {
 		}
 		for _, file := range files {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, block := range strings.Split(string(data), "-- name: ")[1:] {
 				head, body, _ := strings.Cut(block, "\n")
 				body, _, _ = strings.Cut(body, ";")

@@ -29,9 +29,7 @@ func instances(t *testing.T, url string, serve bool) (a, b *persistence.Store, k
 	persistence.PollEvery(b, time.Hour) // so only notifications tell it of changes
 	if serve {
 		for _, s := range []*persistence.Store{a, b} {
-			if err := s.Serve(t.Context()); err != nil {
-				t.Fatalf("Serve() = %v", err)
-			}
+			must(t, s.Serve(t.Context()))
 		}
 	}
 	return a, b, persistencetest.NewThread(t, a, "anna", "")
@@ -42,9 +40,7 @@ func say(t *testing.T, s *persistence.Store, key persistence.Key, text string) p
 	m, err := s.AppendMessage(t.Context(), key, persistence.Message{
 		Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)},
 	})
-	if err != nil {
-		t.Fatalf("AppendMessage() = %v", err)
-	}
+	must(t, err)
 	return m
 }
 
@@ -101,9 +97,7 @@ func untilMarked(t *testing.T, from *persistence.Store, key persistence.Key, wat
 		}
 	})
 	for e, err := range watch(ctx) {
-		if err != nil {
-			t.Fatalf("Watch() = %v", err)
-		}
+		must(t, err)
 		if e.Type == marker {
 			return
 		}
@@ -146,9 +140,7 @@ func TestInstancesNotifyEachOther(t *testing.T) {
 	}
 	want(t, here, "message 1b", "message 2")
 	want(t, there, "message 1b", "message 2")
-	if err := a.DeleteThread(t.Context(), key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, a.DeleteThread(t.Context(), key))
 	want(t, there, "error watch thread: not found")
 }
 
@@ -211,9 +203,7 @@ func TestListenConnectionLost(t *testing.T) {
 	url := persistencetest.PostgresURL(t)
 	a, b, key := instances(t, url, true)
 	say(t, a, key, "1")
-	if err := b.SaveCall(t.Context(), key, persistence.CallRecord{ID: "of b"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, b.SaveCall(t.Context(), key, persistence.CallRecord{ID: "of b"}))
 	there := pull(t, b, key)
 	want(t, there, "message 1")
 	owner := b.WatchOwner(key.Owner)
@@ -328,9 +318,7 @@ func TestCancelledWhileCommitting(t *testing.T) {
 		made <- err
 	}()
 	for committing := 0; committing == 0; {
-		if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").Scan(&committing); err != nil {
-			t.Fatal(err)
-		}
+		must(t, admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").Scan(&committing))
 	}
 	cancel()
 	do("SELECT pg_advisory_unlock(1)")
@@ -349,9 +337,7 @@ func TestQuietConnection(t *testing.T) {
 	a := persistencetest.Open(t, url, persistence.Options{})
 	b := persistencetest.Open(t, url, persistence.Options{})
 	persistence.PollEvery(b, time.Millisecond)
-	if err := b.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	must(t, b.Serve(t.Context()))
 	key := persistencetest.NewThread(t, a, "anna", "")
 	say(t, a, key, "1")
 	there := pull(t, b, key)
@@ -378,17 +364,13 @@ func TestPollWithoutNotifications(t *testing.T) {
 		call := persistence.ToolCall{ID: "q", ToolCallID: "c", Name: "http", Executor: "app", Input: "{}", Status: persistence.ToolCallRunning, StartedAt: now}
 		return errors.Join(w.SaveToolCall(call), w.SaveApproval(request))
 	})
-	if err != nil {
-		t.Fatalf("SaveApproval() = %v", err)
-	}
+	must(t, err)
 	if got := there(); !strings.HasPrefix(got, `bridge.tool.approval_required {"tool_call_id":"c"`) {
 		t.Errorf("got %s, want the approval request", got)
 	}
 	b.Publish(t.Context(), key, persistence.Event{Type: "draft"}) // the request is not repeated
 	want(t, there, "draft {}")
-	if err := a.DeleteThread(t.Context(), key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, a.DeleteThread(t.Context(), key))
 	want(t, there, "error watch thread: not found")
 }
 
@@ -396,15 +378,11 @@ func TestRecoverAmongInstances(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.PostgresURL(t)
 	a, b, key := instances(t, url, true)
-	if err := b.SaveCall(t.Context(), key, persistence.CallRecord{ID: "of b"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, b.SaveCall(t.Context(), key, persistence.CallRecord{ID: "of b"}))
 	if calls, err := a.Recover(t.Context()); err != nil || len(calls) != 0 {
 		t.Fatalf("Recover() = %v, %v, want nothing", calls, err)
 	}
-	if err := b.Close(); err != nil {
-		t.Fatalf("Close() = %v", err)
-	}
+	must(t, b.Close())
 	if calls, err := a.Recover(t.Context()); err != nil || len(calls) != 1 || calls[0].ID != "of b" {
 		t.Errorf("Recover() = %v, %v, want the call of b", calls, err)
 	}
@@ -416,9 +394,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
 	dsn := persistencetest.PostgresURL(t)
 	s := persistencetest.Open(t, dsn, persistence.Options{MaxConns: 4})
-	if err := s.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	must(t, s.Serve(t.Context()))
 	var asking sync.WaitGroup
 	for i := range 40 {
 		asking.Go(func() {
@@ -450,18 +426,14 @@ func TestQueryLimit(t *testing.T) {
 		}
 	}
 	cfg, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for what, run := range map[string]func(*pgx.Conn) error{
 		"Exec":     func(c *pgx.Conn) error { return second(c.Exec(t.Context(), "SELECT pg_sleep(3600)")) },
 		"QueryRow": func(c *pgx.Conn) error { return c.QueryRow(t.Context(), "SELECT pg_sleep(3600)").Scan(nil) },
 	} {
 		cfg.Tracer = persistence.QueryLimit(100 * time.Millisecond)
 		conn, err := pgx.ConnectConfig(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := run(conn); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s() = %v", what, err)
 		}

@@ -16,9 +16,7 @@ import (
 func TestReadmeQueries(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	blocks := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
 	if len(blocks) != 2 {
 		t.Fatalf("%d blocks of SQL, want one for sqlite3 and one for psql", len(blocks))

@@ -8,6 +8,14 @@ import (
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestSQLite(t *testing.T) {
 	t.Parallel()
 	persistencetest.Run(t, persistencetest.SQLiteURL, persistencetest.EmptySQLiteURL)

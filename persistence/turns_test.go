@@ -34,9 +34,7 @@ func answering(t *testing.T, s *persistence.Store) (persistence.Key, persistence
 	err := s.Batch(t.Context(), key, func(b *persistence.Batch) error {
 		return b.SaveDraft(persistence.Draft{MessageID: answer.ID, Start: 3, Text: ", two"})
 	})
-	if err != nil {
-		t.Fatalf("SaveDraft() = %v", err)
-	}
+	must(t, err)
 	return key, answer
 }
 

@@ -52,9 +52,7 @@ func TestSearchAfterAnUpgrade(t *testing.T) {
 	find("new", "t2")
 	persistencetest.Rows(t, url, "UPDATE messages SET search_text = 'other' WHERE id = 'm4'")
 	find("other", "t1")
-	if err := s.DeleteThread(t.Context(), persistence.Key{Owner: "anna", Thread: "t1"}); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, s.DeleteThread(t.Context(), persistence.Key{Owner: "anna", Thread: "t1"}))
 	find("words", "t2")
 	inIndex := func(want string) {
 		t.Helper()
@@ -129,9 +127,7 @@ func TestIndex(t *testing.T) {
 	}
 	// A serving process does it by itself.
 	say(t, s, keys[0], "storks")
-	if err := s.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	must(t, s.Serve(t.Context()))
 	for len(persistencetest.Rows(t, url, "SELECT 1 FROM unindexed_messages")) > 0 {
 		runtime.Gosched()
 	}
@@ -139,9 +135,7 @@ func TestIndex(t *testing.T) {
 
 func indexAll(t *testing.T, s *persistence.Store) {
 	t.Helper()
-	if err := persistence.Index(t.Context(), s); err != nil {
-		t.Fatalf("Index() = %v", err)
-	}
+	must(t, persistence.Index(t.Context(), s))
 }
 
 // TestStoredAfterAnUpgrade: what an older version has stored counts, and goes on to.
@@ -202,9 +196,7 @@ func TestMigrationsDown(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			downTo(t, url, 0)
-			if err := persistence.Migrate(t.Context(), url, nil); err != nil {
-				t.Fatalf("Migrate() = %v", err)
-			}
+			must(t, persistence.Migrate(t.Context(), url, nil))
 		})
 	}
 }
@@ -216,31 +208,19 @@ func migrated(t *testing.T, url string, statements []string, migrate func(*goose
 	path, isFile := strings.CutPrefix(url, "sqlite:")
 	if isFile {
 		engine, driver, dialect = "sqlite", "sqlite", goose.DialectSQLite3
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	}
 	conn, err := sql.Open(driver, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files, err := fs.Sub(db.Migrations, "migrations/"+engine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, err := goose.NewProvider(dialect, conn, files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := migrate(p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, migrate(p))
 	for _, statement := range statements {
 		if _, err := conn.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(fmt.Errorf("%.40s: %w", statement, err))
 		}
 	}
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.Close())
 }

@@ -21,15 +21,11 @@ func (s suite) accessTokens(t *testing.T) {
 		}
 	}
 	for i := range 4 {
-		if err := store.SaveAccessToken(ctx, token(i), 3); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.SaveAccessToken(ctx, token(i), 3))
 	}
 	other := token(9)
 	other.Owner = "bob"
-	if err := store.SaveAccessToken(ctx, other, 3); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.SaveAccessToken(ctx, other, 3))
 	if got, err := store.AccessToken(ctx, "session", "t3"); err != nil || !cmp.Equal(got, token(3)) {
 		t.Errorf("read %+v, %v", got, err)
 	}
@@ -52,9 +48,7 @@ func (s suite) accessTokens(t *testing.T) {
 	if _, err := store.AccessToken(ctx, "session", "t9"); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("read after it was revoked: %v", err)
 	}
-	if err := store.SaveAccessToken(ctx, other, 3); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.SaveAccessToken(ctx, other, 3))
 	if err := store.DeleteAccessToken(ctx, "bob", "session", "t3"); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("a stranger revokes: %v", err)
 	}
@@ -66,9 +60,7 @@ func (s suite) accessTokens(t *testing.T) {
 	}
 	late := token(0)
 	late.ID, late.CreatedAt, late.ExpiresAt = "late", start.Add(2*time.Hour), start.Add(3*time.Hour)
-	if err := store.SaveAccessToken(ctx, late, 3); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.SaveAccessToken(ctx, late, 3))
 	if _, err := store.AccessToken(ctx, "session", "t9"); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("an expired token is kept: %v", err)
 	}
@@ -81,9 +73,7 @@ func (s suite) signingSecret(t *testing.T) {
 	if err != nil || len(first) < 32 {
 		t.Fatalf("%q, %v", first, err)
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.Close())
 	again, err := Open(t, url, persistence.Options{}).SigningSecret(t.Context())
 	if err != nil || again != first {
 		t.Errorf("the secret has changed, %v", err)

@@ -27,9 +27,7 @@ func ask(t *testing.T, store *persistence.Store, key persistence.Key, id, input 
 		}
 		return errors.Join(w.SaveToolCall(call), w.SaveApproval(a), w.SaveApproval(a)) // saving it twice changes nothing
 	})
-	if err != nil {
-		t.Fatalf("SaveApproval() = %v", err)
-	}
+	must(t, err)
 	return a
 }
 
@@ -79,9 +77,7 @@ func (s suite) approvals(t *testing.T) {
 		return errors.Join(w.CloseApproval(yes.ID, persistence.ApprovalInterrupted), w.CloseApproval(late.ID, persistence.ApprovalTimeout),
 			w.CloseApproval("none", persistence.ApprovalTimeout))
 	}
-	if err := b.store.Batch(t.Context(), b.key, closeAll); err != nil {
-		t.Errorf("CloseApproval() = %v", err)
-	}
+	must(t, b.store.Batch(t.Context(), b.key, closeAll))
 	for _, c := range []struct {
 		id, by string
 		want   persistence.ApprovalOutcome
@@ -92,9 +88,7 @@ func (s suite) approvals(t *testing.T) {
 	}
 	wantRows(t, b.url, "SELECT c.name, a.outcome, a.answered_by FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.id",
 		"http approved anna", "http denied anna", "http timeout ")
-	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(t.Context(), b.key))
 	wantRows(t, b.url, "SELECT id FROM approvals")
 }
 
@@ -155,9 +149,7 @@ func (s suite) settledApprovals(t *testing.T) {
 			t.Errorf("Apply() = %+v, %v", applied, err)
 		}
 	}
-	if err := b.store.AnswerApproval(t.Context(), b.key, a.ToolCallID, a.Nonce, "anna", true); err != nil {
-		t.Errorf("AnswerApproval() = %v", err)
-	}
+	must(t, b.store.AnswerApproval(t.Context(), b.key, a.ToolCallID, a.Nonce, "anna", true))
 	settle(b.key, a) // it is not opened again
 	if got, err := b.store.Approval(t.Context(), b.key, a.ID); err != nil || got.Outcome != persistence.ApprovalApproved || got.AnsweredBy != "anna" {
 		t.Errorf("Approval() = %+v, %v", got, err)
@@ -183,9 +175,7 @@ func (s suite) settledApprovals(t *testing.T) {
 	if open, err := b.store.OpenApprovals(t.Context(), b.key); len(open) != 1 || err != nil {
 		t.Errorf("OpenApprovals() = %+v, %v, want the request of the call", open, err)
 	}
-	if err := b.store.AnswerApproval(t.Context(), b.key, "call-2", "n", "anna", false); err != nil {
-		t.Errorf("AnswerApproval() of a call = %v", err)
-	}
+	must(t, b.store.AnswerApproval(t.Context(), b.key, "call-2", "n", "anna", false))
 }
 
 // concurrentAnswers: of many answers from two processes exactly one counts.
@@ -266,30 +256,18 @@ func (s suite) watchApprovals(t *testing.T) {
 }
 
 func (s suite) recoverApprovals(t *testing.T) {
-	url := s.newURL(t)
-	dead := Open(t, url, persistence.Options{})
-	if err := dead.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
-	key := newThread(t, dead, "anna")
+	b := s.serving(t)
 	soon := time.Now().Add(time.Hour).UTC()
-	ask(t, dead, key, "1", "{}", soon)
-	answered := ask(t, dead, key, "2", "{}", soon)
-	err := errors.Join(dead.AnswerApproval(t.Context(), key, answered.ToolCallID, answered.Nonce, "anna", true), dead.Close())
-	if err != nil {
-		t.Fatalf("prepare: %v", err)
-	}
-	store := Open(t, url, persistence.Options{})
-	if err := store.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
-	ask(t, store, newThread(t, store, "anna"), "3", "{}", soon)
-	if _, err := store.Recover(t.Context()); err != nil {
-		t.Fatalf("Recover() = %v", err)
-	}
-	wantRows(t, url, "SELECT a.id, a.outcome, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.id",
+	ask(t, b.store, b.key, "1", "{}", soon)
+	answered := ask(t, b.store, b.key, "2", "{}", soon)
+	must(t, b.store.AnswerApproval(t.Context(), b.key, answered.ToolCallID, answered.Nonce, "anna", true))
+	b = b.restart(t)
+	ask(t, b.store, newThread(t, b.store, "anna"), "3", "{}", soon)
+	_, err := b.store.Recover(t.Context())
+	must(t, err)
+	wantRows(t, b.url, "SELECT a.id, a.outcome, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.id",
 		"1 process_ended failed", "2 approved failed", "3  running")
-	if open, err := store.OpenApprovals(t.Context(), key); len(open) != 0 || err != nil {
+	if open, err := b.store.OpenApprovals(t.Context(), b.key); len(open) != 0 || err != nil {
 		t.Errorf("OpenApprovals() = %v, %v", open, err)
 	}
 }

@@ -27,9 +27,7 @@ func (s suite) batch(t *testing.T) {
 			w.SaveResponse(persistence.ResponseRecord{ID: "response"}),
 		)
 	})
-	if err != nil {
-		t.Fatalf("Batch() = %v", err)
-	}
+	must(t, err)
 	if got := words(b.all(t)); got != "a c" {
 		t.Errorf("the thread is %s, want a c", got)
 	}

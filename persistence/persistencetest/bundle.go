@@ -33,6 +33,23 @@ func (s suite) setup(t *testing.T) bundle {
 	return bundle{url: url, store: store, key: newThread(t, store, "anna")}
 }
 
+// serving is setup with a store that serves.
+func (s suite) serving(t *testing.T) bundle {
+	t.Helper()
+	b := s.setup(t)
+	must(t, b.store.Serve(t.Context()))
+	return b
+}
+
+// restart ends the process that has the bundle's store, and has another one serve.
+func (b bundle) restart(t *testing.T) bundle {
+	t.Helper()
+	must(t, b.store.Close())
+	b.store = Open(t, b.url, persistence.Options{})
+	must(t, b.store.Serve(t.Context()))
+	return b
+}
+
 func newThread(t *testing.T, store *persistence.Store, owner string) persistence.Key {
 	t.Helper()
 	return NewThread(t, store, owner, "a title")
@@ -46,18 +63,14 @@ func text(role persistence.Role, words string) persistence.Message {
 func (b bundle) append(t *testing.T, m persistence.Message) persistence.Message {
 	t.Helper()
 	saved, err := b.store.AppendMessage(t.Context(), b.key, m)
-	if err != nil {
-		t.Fatalf("AppendMessage() = %v", err)
-	}
+	must(t, err)
 	return saved
 }
 
 func (b bundle) insert(t *testing.T, m persistence.Message, afterID string) persistence.Message {
 	t.Helper()
 	saved, err := b.store.InsertMessage(t.Context(), b.key, m, afterID)
-	if err != nil {
-		t.Fatalf("InsertMessage() = %v", err)
-	}
+	must(t, err)
 	return saved
 }
 
@@ -67,9 +80,7 @@ func (b bundle) all(t *testing.T) []persistence.Message {
 	var all []persistence.Message
 	for after := int64(0); ; {
 		page, err := b.store.Messages(t.Context(), b.key, after, 7)
-		if err != nil {
-			t.Fatalf("Messages() = %v", err)
-		}
+		must(t, err)
 		if len(page) == 0 {
 			return all
 		}

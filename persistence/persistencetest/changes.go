@@ -26,13 +26,9 @@ func after(id string) persistence.Place {
 func throughJSON(t *testing.T, changes ...persistence.Change) []persistence.Change {
 	t.Helper()
 	data, err := json.Marshal(persistence.Changes(changes))
-	if err != nil {
-		t.Fatalf("Marshal() = %v", err)
-	}
+	must(t, err)
 	var read persistence.Changes
-	if err := json.Unmarshal(data, &read); err != nil {
-		t.Fatalf("Unmarshal() = %v", err)
-	}
+	must(t, json.Unmarshal(data, &read))
 	return read
 }
 
@@ -118,9 +114,7 @@ func (s suite) lostChanges(t *testing.T) {
 	}
 	wantRows(t, b.url, "SELECT text FROM messages WHERE instance = 'dead'", "three")
 	wantRows(t, b.url, "SELECT text FROM messages WHERE id = 'taken'", "bert's")
-	if err := b.store.Close(); err != nil {
-		t.Fatalf("Close() = %v", err)
-	}
+	must(t, b.store.Close())
 	if applied, err := b.store.Apply(t.Context(), b.key, []persistence.Change{putText("m4", "four", last)}); err == nil {
 		t.Errorf("Apply() of a closed store = %+v", applied)
 	}

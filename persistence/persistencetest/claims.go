@@ -126,17 +126,13 @@ func (s suite) queueAndTurns(t *testing.T) {
 	b := s.setup(t)
 	began := time.Now()
 	m := b.enqueue(t, "one")
-	if err := claim(t, b.store, b.key, "turn", time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must(t, claim(t, b.store, b.key, "turn", time.Hour))
 	none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
 	_, err := b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Hour, ID: m.ID})
 	if wantErr(t, "ClaimQueued() by hand beside a turn", err, persistence.ErrBusy); none.ID != "" {
 		t.Error("ClaimQueued() beside a turn gave a message")
 	}
-	if err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn("turn") }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn("turn") }))
 	none, c := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Distance: time.Hour, Since: began})
 	if none.ID != "" || c.Wait.Before(began.Add(time.Hour-time.Minute)) {
 		t.Errorf("ClaimQueued() within the pause = %q, wait until %v", none.Text, c.Wait)
@@ -170,9 +166,7 @@ func (s suite) queueAndCalls(t *testing.T) {
 	if back, err := b.store.RequeueQueued(t.Context(), b.key, got.ID, got.Attempts, persistence.Requeue{Error: "no"}); !back || err != nil {
 		t.Fatalf("RequeueQueued() = %v, %v", back, err)
 	}
-	if err := b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: start}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: start}))
 	other := Open(t, b.url, persistence.Options{})
 	if none, _ := claimQueued(t, other, b.key, persistence.ClaimOptions{}); none.ID != "" {
 		t.Error("ClaimQueued() gave a message for the call of another process")
@@ -181,15 +175,11 @@ func (s suite) queueAndCalls(t *testing.T) {
 		t.Errorf("DueQueues() = %v, %v", keys, err)
 	}
 	// A turn comes first, even when a call has begun meanwhile.
-	if err := claim(t, b.store, b.key, "turn", time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must(t, claim(t, b.store, b.key, "turn", time.Hour))
 	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Call: "call"}); none.ID != "" {
 		t.Errorf("ClaimQueued() in a call and beside a turn = %q", none.Text)
 	}
-	if err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn("turn") }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn("turn") }))
 	// Nothing is said twice: the first waits for its answer until the call has ended.
 	_, err := b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Hour, Call: "call", ID: one.ID})
 	wantErr(t, "ClaimQueued() by hand of what was said", err, persistence.ErrBusy)
@@ -233,9 +223,7 @@ func (b bundle) answering(t *testing.T, want persistence.QueuedMessage) {
 	}
 	end := func(id string) {
 		t.Helper()
-		if err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn(id) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn(id) }))
 	}
 	end("answer")
 	if keys, err := b.store.DueQueues(t.Context(), 10); len(keys) != 1 || err != nil {
@@ -277,9 +265,7 @@ func (s suite) queuePauses(t *testing.T) {
 	if keys, err := b.store.DueQueues(t.Context(), 10); len(keys) != 0 || err != nil {
 		t.Errorf("DueQueues() = %v, %v", keys, err)
 	}
-	if err := b.store.PauseQueue(t.Context(), b.key, persistence.QueuePause{Reason: "auth", Message: "The key is wrong."}); err != nil {
-		t.Errorf("PauseQueue() again = %v", err)
-	}
+	must(t, b.store.PauseQueue(t.Context(), b.key, persistence.QueuePause{Reason: "auth", Message: "The key is wrong."}))
 	for _, want := range []bool{true, false} {
 		if paused, err := b.store.ResumeQueue(t.Context(), b.key); paused != want || err != nil {
 			t.Errorf("ResumeQueue() = %v, %v, want %v", paused, err, want)

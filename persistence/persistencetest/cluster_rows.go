@@ -20,9 +20,7 @@ func (s suite) commands(t *testing.T) {
 	if strings.HasPrefix(b.url, "postgres:") {
 		other, ofNobody = Open(t, b.url, persistence.Options{}), persistence.ErrGone
 		for _, store := range []*persistence.Store{b.store, other} { // so that they notify each other
-			if err := store.Serve(t.Context()); err != nil {
-				t.Fatalf("Serve() = %v", err)
-			}
+			must(t, store.Serve(t.Context()))
 		}
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -121,8 +119,6 @@ func (s suite) images(t *testing.T) {
 		_, err := b.store.SaveImage(ctx, b.key, bad, 0)
 		wantErr(t, "SaveImage() with "+what, err, persistence.ErrInvalid)
 	}
-	if err := b.store.DeleteThread(ctx, b.key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(ctx, b.key))
 	wantRows(t, b.url, "SELECT count(*) FROM images", "1")
 }

@@ -36,9 +36,7 @@ func (b bundle) says(t *testing.T, id, want string) {
 		t.Errorf("Message() says %q, %v, want %q", m.Text(), err, want)
 	}
 	all, err := b.store.Messages(t.Context(), b.key, 0, 0)
-	if err != nil {
-		t.Fatalf("Messages() = %v", err)
-	}
+	must(t, err)
 	for _, m := range all {
 		if m.ID == id && m.Text() != want {
 			t.Errorf("Messages() says %q, want %q", m.Text(), want)
@@ -114,9 +112,7 @@ func (s suite) strangersDrafts(t *testing.T) {
 	bob.draft(t, m.ID, 3, ", two")
 	b.says(t, m.ID, "One")
 	b.draft(t, m.ID, 3, ", two")
-	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(t.Context(), b.key))
 	if n := b.draftsLeft(t); n != 0 {
 		t.Errorf("%d drafts of a deleted thread", n)
 	}
@@ -125,24 +121,12 @@ func (s suite) strangersDrafts(t *testing.T) {
 // recoverDrafts checks that the drafts of a killed process are kept, even those that come
 // from its spool after its messages were closed.
 func (s suite) recoverDrafts(t *testing.T) {
-	url := s.newURL(t)
-	dead := bundle{url: url, store: Open(t, url, persistence.Options{})}
-	if err := dead.store.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
-	dead.key = newThread(t, dead.store, "anna")
-	m := dead.growing(t)
-	dead.draft(t, m.ID, 3, ", two")
-	if err := dead.store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b := bundle{url: url, store: Open(t, url, persistence.Options{}), key: dead.key}
-	if err := b.store.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
-	if _, err := b.store.Recover(t.Context()); err != nil {
-		t.Fatalf("Recover() = %v", err)
-	}
+	b := s.serving(t)
+	m := b.growing(t)
+	b.draft(t, m.ID, 3, ", two")
+	b = b.restart(t)
+	_, err := b.store.Recover(t.Context())
+	must(t, err)
 	b.says(t, m.ID, "One, two")
 	b.draft(t, m.ID, 3, ", two")
 	b.draft(t, m.ID, 8, ", three")
@@ -176,9 +160,7 @@ func (s suite) watchDrafts(t *testing.T) {
 	}
 	publish := func(start int, words string) {
 		data, err := json.Marshal(persistence.Delta{ID: m.ID, Start: &start, Text: words})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b.store.Publish(t.Context(), b.key, persistence.Event{Type: persistence.EventMessageDelta, Data: data})
 	}
 	publish(3, ", two")

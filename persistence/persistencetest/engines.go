@@ -69,6 +69,14 @@ func Open(t testing.TB, url string, opts persistence.Options) *persistence.Store
 	return s
 }
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // patience is how long a test waits for an event that must come.
 const patience = 3 * time.Minute
 
@@ -99,9 +107,7 @@ func Start(t testing.TB, run func(context.Context) error) (stop func()) {
 func NewThread(t testing.TB, store *persistence.Store, owner, title string) persistence.Key {
 	t.Helper()
 	thread, err := store.CreateThread(t.Context(), owner, title)
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
+	must(t, err)
 	return persistence.Key{Owner: owner, Thread: thread.ID}
 }
 

@@ -36,9 +36,7 @@ func fill(t *testing.T, b bundle, amount int) {
 func (s suite) eraseMany(t *testing.T) {
 	b := s.setup(t)
 	fill(t, b, 1234)
-	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(t.Context(), b.key))
 	wantRows(t, b.url, rowsLeft, "0")
 	wantErr(t, "DeleteThread() again", b.store.DeleteThread(t.Context(), b.key), persistence.ErrNotFound)
 }
@@ -78,13 +76,9 @@ func disown(t *testing.T, b bundle) {
 func (s suite) eraseLeft(t *testing.T) {
 	b := s.setup(t)
 	fill(t, b, 600)
-	if err := b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "c"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "c"}))
 	b.enqueue(t, "next")
-	if err := b.store.PauseQueue(t.Context(), newThread(t, b.store, "anna"), persistence.QueuePause{Reason: "waits"}); err != nil {
-		t.Fatalf("PauseQueue() = %v", err)
-	}
+	must(t, b.store.PauseQueue(t.Context(), newThread(t, b.store, "anna"), persistence.QueuePause{Reason: "waits"}))
 	disown(t, b)
 	for what, list := range map[string]func() ([]persistence.Key, error){
 		"DueQueues":    func() ([]persistence.Key, error) { return b.store.DueQueues(t.Context(), 10) },
@@ -104,9 +98,7 @@ func (s suite) eraseLeft(t *testing.T) {
 	for _, view := range []string{"conversation_transcript", "tool_call_log", "call_summary"} {
 		wantRows(t, b.url, "SELECT * FROM "+view)
 	}
-	if err := b.store.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	must(t, b.store.Serve(t.Context()))
 	waitForEmpty(t, b.url)
 	newThread(t, b.store, "anna")
 	disown(t, b)
@@ -121,16 +113,12 @@ func (s suite) eraseLeft(t *testing.T) {
 func (s suite) eraseServed(t *testing.T) {
 	b := s.setup(t)
 	fill(t, b, 5000)
-	if err := b.store.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	must(t, b.store.Serve(t.Context()))
 	other := Open(t, b.url, persistence.Options{})
 	if err := other.Serve(t.Context()); err != nil && !errors.Is(err, persistence.ErrServed) { // SQLite allows only one
 		t.Fatalf("Serve() = %v", err)
 	}
-	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
-		t.Errorf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(t.Context(), b.key))
 	_, err := b.store.Thread(t.Context(), b.key)
 	wantErr(t, "Thread()", err, persistence.ErrNotFound)
 	waitForEmpty(t, b.url)
@@ -159,9 +147,7 @@ func (s suite) eraseEverything(t *testing.T) {
 	b := bundle{url: s.newURL(t)}
 	b.store = Open(t, b.url, persistence.Options{})
 	ctx := Within(t)
-	if err := b.store.Serve(ctx); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	must(t, b.store.Serve(ctx))
 	empty := rowCounts(t, b.url)
 	b.key = newThread(t, b.store, "anna")
 	answer := text(persistence.RoleAssistant, "One")
@@ -201,9 +187,7 @@ func (s suite) eraseEverything(t *testing.T) {
 			t.Errorf("the test leaves nothing in %s", name)
 		}
 	}
-	if err := b.store.DeleteThread(ctx, b.key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(ctx, b.key))
 	again := time.Tick(20 * time.Millisecond)
 	for {
 		if _, err := b.store.Recover(ctx); err != nil {
@@ -245,12 +229,8 @@ func (s suite) expire(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
 	old, live, typed := b.key, newThread(t, b.store, "anna"), newThread(t, b.store, "bert")
-	if err := b.store.SaveCall(ctx, live, persistence.CallRecord{ID: "c"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
-	if err := b.store.Batch(ctx, typed, func(w *persistence.Batch) error { return w.ClaimTurn("t", time.Hour) }); err != nil {
-		t.Fatalf("ClaimTurn() = %v", err)
-	}
+	must(t, b.store.SaveCall(ctx, live, persistence.CallRecord{ID: "c"}))
+	must(t, b.store.Batch(ctx, typed, func(w *persistence.Batch) error { return w.ClaimTurn("t", time.Hour) }))
 	at := time.Now()
 	if n, err := b.store.Expire(ctx, at.Add(-time.Hour)); err != nil || n != 0 {
 		t.Errorf("Expire() = %d, %v, want none", n, err)

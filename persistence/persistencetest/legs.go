@@ -32,9 +32,7 @@ func saveLegs(t *testing.T, b bundle, legs ...persistence.UpstreamLeg) {
 func wantLegs(t *testing.T, b bundle, want ...string) {
 	t.Helper()
 	legs, err := b.store.LegsToHangUp(t.Context(), "openai", 10)
-	if err != nil {
-		t.Fatalf("LegsToHangUp() = %v", err)
-	}
+	must(t, err)
 	got := make([]string, 0, len(legs))
 	for _, l := range legs {
 		got = append(got, fmt.Sprintf("%s:%d", l.UpstreamID, l.Attempts))
@@ -90,12 +88,8 @@ func (s suite) hangUp(t *testing.T) {
 			CallID: call, Generation: generation, Upstream: "openai", UpstreamID: fmt.Sprint(call, generation), EndedAt: ended, HungUpAt: hungUp,
 		}
 	}
-	if err := b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "old", EndedAt: &ago}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
-	if err := b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "live"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "old", EndedAt: &ago}))
+	must(t, b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "live"}))
 	wantLegs(t, b)
 	unknown := leg("old", 4, &ago, nil)
 	unknown.UpstreamID = ""
@@ -117,12 +111,8 @@ func (s suite) hangUp(t *testing.T) {
 		}
 		wantLegs(t, b, fmt.Sprintf("live1:%d", attempt), fmt.Sprintf("old2:%d", attempt))
 	}
-	if err := b.store.LegHungUp(ctx, "live", 1); err != nil {
-		t.Errorf("LegHungUp() = %v", err)
-	}
-	if err := b.store.LegHungUp(ctx, "nothing", 1); err != nil {
-		t.Errorf("LegHungUp() of nothing = %v", err)
-	}
+	must(t, b.store.LegHungUp(ctx, "live", 1))
+	must(t, b.store.LegHungUp(ctx, "nothing", 1))
 	wantErr(t, "LegHungUp() of no id", b.store.LegHungUp(ctx, "", 1), persistence.ErrNotFound)
 	if _, err := db.ExecContext(ctx, "UPDATE upstream_legs SET next_try_at = started_at WHERE next_try_at IS NOT NULL"); err != nil {
 		t.Fatal(err)
@@ -158,13 +148,9 @@ func (s suite) hangUpDeleted(t *testing.T) {
 	saveLegs(t, b,
 		persistence.UpstreamLeg{CallID: "c", Generation: 1, Upstream: "openai", UpstreamID: "done", EndedAt: &ago, HungUpAt: &ago},
 		persistence.UpstreamLeg{CallID: "c", Generation: 2, Upstream: "openai", UpstreamID: "open"})
-	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(t.Context(), b.key))
 	wantLegs(t, b, "open:1")
-	if err := b.store.LegHungUp(t.Context(), "c", 2); err != nil {
-		t.Errorf("LegHungUp() = %v", err)
-	}
+	must(t, b.store.LegHungUp(t.Context(), "c", 2))
 	wantRows(t, b.url, "SELECT * FROM upstream_legs")
 
 	// Nor a row, whenever the end comes.
@@ -173,9 +159,7 @@ func (s suite) hangUpDeleted(t *testing.T) {
 		persistence.UpstreamLeg{CallID: "d", Generation: 1, Upstream: "openai", UpstreamID: "moment"},
 		persistence.UpstreamLeg{CallID: "d", Generation: 2, Upstream: "openai", UpstreamID: "meanwhile"})
 	Rows(t, b.url, "UPDATE threads SET owner = ''") // not erased yet
-	if err := b.store.LegHungUp(t.Context(), "d", 2); err != nil {
-		t.Errorf("LegHungUp() = %v", err)
-	}
+	must(t, b.store.LegHungUp(t.Context(), "d", 2))
 	wantRows(t, b.url, "SELECT upstream_id FROM upstream_legs", "moment")
 	Rows(t, b.url, "UPDATE upstream_legs SET hung_up_at = started_at")  // by a write that had begun before
 	if _, err := b.store.EnsureThread(t.Context(), b.key); err != nil { // erases the deleted one
@@ -186,36 +170,23 @@ func (s suite) hangUpDeleted(t *testing.T) {
 
 // recoverLegs: when a process died during a renewal, both sessions are hung up.
 func (s suite) recoverLegs(t *testing.T) {
-	url := s.newURL(t)
-	dead := bundle{url: url, store: Open(t, url, persistence.Options{})}
-	if err := dead.store.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
-	dead.key = newThread(t, dead.store, "anna")
-	if err := dead.store.SaveCall(t.Context(), dead.key, persistence.CallRecord{ID: "c"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	b := s.serving(t)
+	must(t, b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "c"}))
 	at := time.Now()
-	saveLegs(t, dead,
+	saveLegs(t, b,
 		persistence.UpstreamLeg{CallID: "c", Generation: 1, Upstream: "openai", UpstreamID: "one", StartedAt: at},
 		persistence.UpstreamLeg{CallID: "c", Generation: 2, Upstream: "openai", UpstreamID: "two", StartedAt: at.Add(time.Second)})
-	if err := dead.store.Close(); err != nil {
-		t.Fatalf("Close() = %v", err)
-	}
-	b := bundle{url: url, store: Open(t, url, persistence.Options{}), key: dead.key}
-	if err := b.store.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	b = b.restart(t)
 	wantLegs(t, b)
 	if calls, err := b.store.Recover(t.Context()); err != nil || len(calls) != 1 {
 		t.Errorf("Recover() = %v, %v, want one call", calls, err)
 	}
 	wantLegs(t, b, "one:1", "two:1")
-	wantRows(t, url, "SELECT reason FROM upstream_legs WHERE ended_at IS NOT NULL", "process_ended", "process_ended")
+	wantRows(t, b.url, "SELECT reason FROM upstream_legs WHERE ended_at IS NOT NULL", "process_ended", "process_ended")
 	if calls, err := b.store.Recover(t.Context()); err != nil || len(calls) != 0 {
 		t.Errorf("Recover() again = %v, %v", calls, err)
 	}
-	wantRows(t, url, "SELECT attempts FROM upstream_legs", "1", "1") // the pause continues
+	wantRows(t, b.url, "SELECT attempts FROM upstream_legs", "1", "1") // the pause continues
 }
 
 func saveLeg(ctx context.Context, store *persistence.Store, key persistence.Key, l persistence.UpstreamLeg) error {

@@ -15,9 +15,7 @@ import (
 func (s suite) limits(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
-	if err := b.store.CheckThreads(ctx, "anna", 2); err != nil {
-		t.Errorf("CheckThreads() below the limit = %v", err)
-	}
+	must(t, b.store.CheckThreads(ctx, "anna", 2))
 	newThread(t, b.store, "anna")
 	wantErr(t, "CheckThreads() at the limit", b.store.CheckThreads(ctx, "anna", 2), persistence.ErrQuota)
 	for owner, limit := range map[string]int{"anna": 0, "bert": 1} {
@@ -91,9 +89,7 @@ func (s suite) stored(t *testing.T) {
 		}
 		b.wantStored(t, step.name)
 	}
-	if err := b.store.DeleteThread(ctx, b.key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(ctx, b.key))
 	b.wantStored(t, "nothing any more")
 }
 
@@ -102,9 +98,7 @@ func (b bundle) wantStored(t *testing.T, what string) {
 	t.Helper()
 	rows := Rows(t, b.url, `SELECT (SELECT coalesce(sum(octet_length(CAST(parts AS text))), 0) FROM messages) + (SELECT coalesce(sum(size), 0) FROM images)`)
 	bytes, err := strconv.ParseInt(rows[0][0], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := b.store.CheckStored(t.Context(), b.key.Owner, bytes); bytes > 0 && err != nil {
 		t.Errorf("%s: CheckStored() = %v, want room for %d", what, err, bytes)
 	}
@@ -141,9 +135,7 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 	wantErr(t, "TakeRate() of nothing", err, persistence.ErrInvalid)
 
 	key := newThread(t, b.store, "anna")
-	if err := b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "call"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "call"}))
 	for _, c := range []struct {
 		store *persistence.Store
 		owner string
@@ -217,9 +209,7 @@ func callsTogether(t *testing.T, stores ...*persistence.Store) {
 		t.Errorf("begin call beside one whose end is not saved yet: %v", err)
 	}
 	for _, key := range []persistence.Key{live[0], other} {
-		if err := stores[0].SaveCall(ctx, key, persistence.CallRecord{ID: "call-" + key.Thread, EndedAt: new(start), EndReason: "hangup"}); err != nil {
-			t.Fatalf("SaveCall() = %v", err)
-		}
+		must(t, stores[0].SaveCall(ctx, key, persistence.CallRecord{ID: "call-" + key.Thread, EndedAt: new(start), EndReason: "hangup"}))
 	}
 	if err := begin(last, newThread(t, stores[0], "carl")); err != nil {
 		t.Errorf("begin call in the place of one that has ended: %v", err)
@@ -247,9 +237,7 @@ func turnsTogether(t *testing.T, stores ...*persistence.Store) {
 	if err := begin(last, newThread(t, stores[0], "dora")); err != nil {
 		t.Errorf("begin turn of another owner: %v", err)
 	}
-	if err := stores[0].Batch(ctx, running[0], func(w *persistence.Batch) error { return w.EndTurn("turn-" + running[0].Thread) }); err != nil {
-		t.Fatalf("EndTurn() = %v", err)
-	}
+	must(t, stores[0].Batch(ctx, running[0], func(w *persistence.Batch) error { return w.EndTurn("turn-" + running[0].Thread) }))
 	lease = -time.Second // as of a process that has died
 	if err := begin(last, newThread(t, stores[0], "carl")); err != nil {
 		t.Errorf("begin turn in the place of one that has ended: %v", err)

@@ -57,13 +57,9 @@ func (s suite) messages(t *testing.T) {
 	}
 	// The wire format is stable: what a client read can be saved again.
 	wire, err := json.Marshal(got)
-	if err != nil {
-		t.Fatalf("Marshal() = %v", err)
-	}
+	must(t, err)
 	var back persistence.Message
-	if err := json.Unmarshal(wire, &back); err != nil {
-		t.Fatalf("Unmarshal() = %v", err)
-	}
+	must(t, json.Unmarshal(wire, &back))
 	back.Seq, back.Revision = got.Seq, got.Revision
 	if d := diff(got, back); d != "" {
 		t.Errorf("a message changes on the wire (-want +got):\n%s", d)
@@ -242,9 +238,7 @@ func (s suite) insertAndReset(t *testing.T) {
 	b := s.setup(t)
 	old1 := b.append(t, text(persistence.RoleUser, "old1"))
 	old2 := b.append(t, text(persistence.RoleUser, "old2"))
-	if err := b.store.ResetThread(t.Context(), b.key); err != nil {
-		t.Fatalf("ResetThread() = %v", err)
-	}
+	must(t, b.store.ResetThread(t.Context(), b.key))
 	b.insert(t, text(persistence.RoleUser, "late"), old1.ID)
 	new1 := b.append(t, text(persistence.RoleUser, "new1"))
 	b.append(t, text(persistence.RoleUser, "new2"))
@@ -265,9 +259,7 @@ func (s suite) instructions(t *testing.T) {
 	b := s.setup(t)
 	old := b.append(t, text(persistence.RoleSystem, "old"))
 	b.append(t, text(persistence.RoleUser, "bye"))
-	if err := b.store.ResetThread(t.Context(), b.key); err != nil {
-		t.Fatalf("ResetThread() = %v", err)
-	}
+	must(t, b.store.ResetThread(t.Context(), b.key))
 	b.append(t, text(persistence.RoleSystem, "a"))
 	b.append(t, text(persistence.RoleUser, "hi"))
 	b.append(t, text(persistence.RoleSystem, "b"))
@@ -275,9 +267,7 @@ func (s suite) instructions(t *testing.T) {
 	c := b.append(t, text(persistence.RoleSystem, "c"))
 	b.insert(t, text(persistence.RoleSystem, "late"), old.ID) // into the context before
 	c, err := b.store.Message(t.Context(), b.key, c.ID)       // which has moved
-	if err != nil {
-		t.Fatalf("Message() = %v", err)
-	}
+	must(t, err)
 	for _, w := range []struct {
 		before int64
 		n      int
@@ -369,9 +359,7 @@ func (s suite) update(t *testing.T) {
 		},
 	}
 	got, err := b.store.UpdateMessage(t.Context(), b.key, changed)
-	if err != nil {
-		t.Fatalf("UpdateMessage() = %v", err)
-	}
+	must(t, err)
 	want := changed
 	want.Role, want.Seq, want.Revision, want.Metadata.Seq = m.Role, m.Seq, next.Seq+1, m.Seq
 	want.Metadata.CreatedAt = m.Metadata.CreatedAt
@@ -414,9 +402,7 @@ func (s suite) replay(t *testing.T) {
 	if got, err := b.store.Replay(t.Context(), b.key, 1000); err != nil || len(got) != 26 {
 		t.Errorf("Replay(1000) = %d messages, %v, want 26", len(got), err)
 	}
-	if err := b.store.ResetThread(t.Context(), b.key); err != nil {
-		t.Fatalf("ResetThread() = %v", err)
-	}
+	must(t, b.store.ResetThread(t.Context(), b.key))
 	if got, err := b.store.Replay(t.Context(), b.key, 20); err != nil || len(got) != 0 {
 		t.Errorf("Replay() after the reset = %s, %v", words(got), err)
 	}
@@ -441,9 +427,7 @@ func (s suite) oddTimeZones(t *testing.T) {
 		t.Errorf("Message() was created at %v, %v, want %v", got.Metadata.CreatedAt, err, want)
 	}
 	c := persistence.CallRecord{ID: "c", StartedAt: at, ReadyAt: new(at.Add(time.Second))}
-	if err := b.store.SaveCall(t.Context(), b.key, c); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, b.store.SaveCall(t.Context(), b.key, c))
 	live, err := b.store.LiveCall(t.Context(), b.key)
 	if err != nil || live.StartedAt != want || *live.ReadyAt != want.Add(time.Second) {
 		t.Errorf("LiveCall() started %v, was ready %v, %v", live.StartedAt, live.ReadyAt, err)

@@ -22,19 +22,13 @@ type Path struct {
 func NewPath(t testing.TB, database string) *Path {
 	t.Helper()
 	cfg, err := pgconn.ParseConfig(database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	network, address := pgconn.NetworkAddress(cfg.Host, cfg.Port)
 	dir := t.TempDir()
 	ln, err := net.Listen("unix", filepath.Join(dir, fmt.Sprintf(".s.PGSQL.%d", cfg.Port)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u, err := url.Parse(database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q := u.Query()
 	q.Set("host", dir)
 	q.Set("port", fmt.Sprint(cfg.Port))

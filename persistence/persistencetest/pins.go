@@ -12,9 +12,7 @@ func (s suite) toolPins(t *testing.T) {
 	store, ctx := Open(t, url, persistence.Options{}), t.Context()
 	pin := func(server string, definitions map[string]string) {
 		t.Helper()
-		if err := store.PinTools(ctx, server, definitions); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.PinTools(ctx, server, definitions))
 	}
 	want := func(server string, definitions map[string]string) {
 		t.Helper()
@@ -28,9 +26,7 @@ func (s suite) toolPins(t *testing.T) {
 	want("files", map[string]string{"read": `{"description":"Reads <é>"}`, "list": `{}`})
 	pin("files", map[string]string{"read": `{"description":"Reads well"}`, "list": "", "gone": ""})
 	pin("files", nil)
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.Close())
 	store = Open(t, url, persistence.Options{})
 	want("files", map[string]string{"read": `{"description":"Reads well"}`})
 	want("web", map[string]string{"read": `{"description":"other"}`})

@@ -27,22 +27,14 @@ type Pooler struct{ dir string }
 func NewPooler(t testing.TB) *Pooler {
 	t.Helper()
 	bin, err := findPooler()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server, err := pgconn.ParseConfig(PostgresURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir, err := os.MkdirTemp("", "voicebridge-pooler-") //nolint:usetesting // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	attr, err := serverUser(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := map[string]string{
 		"users.txt": fmt.Sprintf("%q %q\n", server.User, server.Password),
 		"pgbouncer.ini": strings.Join([]string{
@@ -108,9 +100,7 @@ func (p *Pooler) EmptyURL(t testing.TB) string { return p.before(t, EmptyPostgre
 func (p *Pooler) before(t testing.TB, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q := u.Query()
 	q.Set("host", p.dir)
 	q.Set("port", fmt.Sprint(poolerPort))

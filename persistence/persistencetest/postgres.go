@@ -69,9 +69,7 @@ func newDatabase(t testing.TB, how string) string {
 		}
 	})
 	address, err := databaseURL(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return address
 }
 

@@ -32,9 +32,7 @@ func (b bundle) enqueueAll(t *testing.T, m persistence.QueuedMessage) persistenc
 func (b bundle) queued(t *testing.T) string {
 	t.Helper()
 	list, _, err := b.store.Queue(t.Context(), b.key)
-	if err != nil {
-		t.Fatalf("Queue() = %v", err)
-	}
+	must(t, err)
 	var texts []string
 	for _, m := range list {
 		texts = append(texts, m.Text)
@@ -54,9 +52,7 @@ func claimQueued(t *testing.T, store *persistence.Store, key persistence.Key, o 
 	t.Helper()
 	o.Lease = cmp.Or(o.Lease, time.Hour)
 	c, err := store.ClaimQueued(t.Context(), key, o)
-	if err != nil {
-		t.Fatalf("ClaimQueued() = %v", err)
-	}
+	must(t, err)
 	if c.Message == nil {
 		return persistence.QueuedMessage{}, c
 	}
@@ -114,9 +110,7 @@ func (s suite) queue(t *testing.T) {
 	}
 	_, _, err = b.store.Enqueue(t.Context(), b.key, persistence.QueuedMessage{Text: "another text", IdempotencyKey: "k1"}, 0)
 	wantErr(t, "Enqueue() of the key with another text", err, persistence.ErrConflict)
-	if err := b.store.TitleQueued(t.Context(), b.key, first.ID, "Erste Frage"); err != nil {
-		t.Errorf("TitleQueued() = %v", err)
-	}
+	must(t, b.store.TitleQueued(t.Context(), b.key, first.ID, "Erste Frage"))
 	second := b.enqueue(t, "second")
 	if n, err := b.store.QueueLength(t.Context(), b.key); n != 2 || err != nil {
 		t.Errorf("QueueLength() = %d, %v", n, err)
@@ -339,15 +333,11 @@ func (s suite) dueQueues(t *testing.T) {
 	wantErr(t, "DueQueues(0)", err, persistence.ErrInvalid)
 	// Neither a queue with a message being sent, nor one whose thread is busy.
 	claimQueued(t, b.store, keys[0], persistence.ClaimOptions{})
-	if err := claim(t, b.store, keys[1], "turn", time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must(t, claim(t, b.store, keys[1], "turn", time.Hour))
 	if got, err := b.store.DueQueues(t.Context(), 10); len(got) != 1 || got[0] != keys[2] || err != nil {
 		t.Errorf("DueQueues() = %v, %v", got, err)
 	}
-	if err := b.store.DeleteThread(t.Context(), keys[2]); err != nil {
-		t.Errorf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(t.Context(), keys[2]))
 	if got, err := b.store.DueQueues(t.Context(), 10); len(got) != 0 || err != nil {
 		t.Errorf("DueQueues() = %v, %v", got, err)
 	}
@@ -355,25 +345,13 @@ func (s suite) dueQueues(t *testing.T) {
 
 // recoverQueues starts after a process that died while sending.
 func (s suite) recoverQueues(t *testing.T) {
-	url := s.newURL(t)
-	dead := bundle{url: url, store: Open(t, url, persistence.Options{})}
-	if err := dead.store.Serve(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	dead.key = newThread(t, dead.store, "anna")
-	m := dead.enqueue(t, "one")
-	claimQueued(t, dead.store, dead.key, persistence.ClaimOptions{Lease: time.Hour})
-	if err := dead.store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	alive := bundle{url: url, store: Open(t, url, persistence.Options{}), key: dead.key}
-	if err := alive.store.Serve(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := alive.store.Recover(t.Context()); err != nil {
-		t.Fatalf("Recover() = %v", err)
-	}
-	if got, _ := claimQueued(t, alive.store, alive.key, persistence.ClaimOptions{}); got.ID != m.ID || got.Attempts != 2 {
+	b := s.serving(t)
+	m := b.enqueue(t, "one")
+	claimQueued(t, b.store, b.key, persistence.ClaimOptions{Lease: time.Hour})
+	b = b.restart(t)
+	_, err := b.store.Recover(t.Context())
+	must(t, err)
+	if got, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); got.ID != m.ID || got.Attempts != 2 {
 		t.Errorf("ClaimQueued() = %+v", got)
 	}
 }

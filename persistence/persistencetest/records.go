@@ -53,12 +53,8 @@ func (s suite) records(t *testing.T) {
 	response.Status, response.StatusReason, response.RawUsage = "cancelled", "turn_detected", json.RawMessage(`{"total":3}`)
 	response.Usage = persistence.Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 3, InputAudioTokens: 4, OutputAudioTokens: 5}
 	response.CostUSD, response.AnswerMS, response.FirstTokenMS = new(0.25), new(int64(300)), new(int64(200))
-	if err := b.store.SaveToolCall(ctx, b.key, tool); err != nil {
-		t.Errorf("SaveToolCall() = %v", err)
-	}
-	if err := b.store.SaveResponse(ctx, b.key, response); err != nil {
-		t.Errorf("SaveResponse() = %v", err)
-	}
+	must(t, b.store.SaveToolCall(ctx, b.key, tool))
+	must(t, b.store.SaveResponse(ctx, b.key, response))
 	wantRows(t, b.url, "SELECT id, message_id, call_id, tool_call_id, name, executor, server, status, input, output, error, instance FROM tool_calls",
 		"t m c fc_1 bar_chart app srv done {\"broken {\"a\":1}  "+b.store.Instance())
 	wantRows(t, b.url, `SELECT id, call_id, message_id, upstream_id, model, status, status_reason, input_tokens, output_tokens, cached_tokens,
@@ -96,9 +92,7 @@ func (s suite) hostileRecords(t *testing.T) {
 			ID: "r", CallID: bad, MessageID: bad, UpstreamID: bad, Model: bad, Status: bad, StatusReason: bad, RawUsage: json.RawMessage(bad),
 		})
 	})
-	if err != nil {
-		t.Fatalf("Batch() = %v", err)
-	}
+	must(t, err)
 	want := "a\ufffd'\"\\u0000"
 	wantRows(t, b.url, "SELECT message_id, input, output, error FROM tool_calls", strings.Join([]string{want, want, want, want}, " "))
 	wantRows(t, b.url, "SELECT upstream, end_reason FROM calls", want+" "+want)
@@ -139,14 +133,10 @@ func (s suite) liveCall(t *testing.T) {
 	_, err := live()
 	wantErr(t, "LiveCall() before any", err, persistence.ErrNotFound)
 	call := persistence.CallRecord{ID: "1", StartedAt: start}
-	if err := save(call); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, save(call))
 	wantErr(t, "SaveCall() of a second", save(persistence.CallRecord{ID: "2"}), persistence.ErrConflict)
 	call.UpstreamCallID = "rtc"
-	if err := save(call); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, save(call))
 	if got, err := live(); err != nil || got.ID != "1" || got.UpstreamCallID != "rtc" || got.Owner != "anna" || got.ThreadID != b.key.Thread {
 		t.Errorf("LiveCall() = %+v, %v", got, err)
 	}
@@ -156,9 +146,7 @@ func (s suite) liveCall(t *testing.T) {
 		}
 	}
 	call.EndedAt, call.EndReason = new(start.Add(time.Minute)), "hangup"
-	if err := save(call); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, save(call))
 	_, err = live()
 	wantErr(t, "LiveCall() after the end", err, persistence.ErrNotFound)
 	if got, err := b.store.LiveCalls(t.Context(), "anna"); err != nil || len(got) > 0 {
@@ -166,19 +154,13 @@ func (s suite) liveCall(t *testing.T) {
 	}
 	// A late write does not bring it back to life, nor change why it ended.
 	call.EndedAt, call.EndReason, call.Turns = nil, "late", 3
-	if err := save(call); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, save(call))
 	call.EndedAt = new(start.Add(time.Hour))
-	if err := save(call); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, save(call))
 	_, err = live()
 	wantErr(t, "LiveCall() after a late write", err, persistence.ErrNotFound)
 	wantRows(t, b.url, "SELECT end_reason, ended_at, turns FROM call_summary", "hangup 2026-01-02T15:05:05.000999Z 3")
-	if err := save(persistence.CallRecord{ID: "2"}); err != nil {
-		t.Errorf("SaveCall() of the next = %v", err)
-	}
+	must(t, save(persistence.CallRecord{ID: "2"}))
 }
 
 // strangers tries every method on a thread of another owner and on a missing one: the
@@ -187,9 +169,7 @@ func (s suite) strangers(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
 	m := b.append(t, text(persistence.RoleUser, "mine"))
-	if err := b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "c"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "c"}))
 	own := newThread(t, b.store, "bert")
 	for name, key := range map[string]persistence.Key{
 		"a stranger's": {Owner: "bert", Thread: b.key.Thread},

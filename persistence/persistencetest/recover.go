@@ -57,31 +57,17 @@ func leaveOpen(t *testing.T, b bundle) {
 }
 
 func (s suite) recover(t *testing.T) {
-	url := s.newURL(t)
-	dead := bundle{url: url, store: Open(t, url, persistence.Options{})}
-	if err := dead.store.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
-	dead.key = newThread(t, dead.store, "anna")
-	leaveOpen(t, dead)
-	if err := dead.store.Close(); err != nil { // releases its lock
-		t.Fatalf("Close() = %v", err)
-	}
-
-	b := bundle{url: url, store: Open(t, url, persistence.Options{}), key: dead.key}
-	if err := b.store.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	b := s.serving(t)
+	leaveOpen(t, b)
+	b = b.restart(t)
 	// What this process has open stays unchanged.
-	mine := bundle{url: url, store: b.store, key: newThread(t, b.store, "bert")}
+	mine := bundle{url: b.url, store: b.store, key: newThread(t, b.store, "bert")}
 	open := text(persistence.RoleAssistant, "mine")
 	open.Metadata.Status = persistence.StatusInProgress
 	open = mine.append(t, open)
 
 	last, err := b.store.LastSeq(t.Context(), b.key)
-	if err != nil {
-		t.Fatalf("LastSeq() = %v", err)
-	}
+	must(t, err)
 	w := startWatch(Within(t), t, b.store, b.key, last-1)
 	w.message()
 	owner := b.store.WatchOwner(b.key.Owner)
@@ -132,9 +118,9 @@ func (s suite) recover(t *testing.T) {
 			break
 		}
 	}
-	wantRows(t, url, "SELECT status, error FROM tool_call_log", "failed process ended")
-	wantRows(t, url, "SELECT status, status_reason FROM responses", "failed process_ended")
-	wantRows(t, url, "SELECT end_reason FROM calls WHERE ended_at IS NOT NULL", "process_ended")
+	wantRows(t, b.url, "SELECT status, error FROM tool_call_log", "failed process ended")
+	wantRows(t, b.url, "SELECT status, status_reason FROM responses", "failed process_ended")
+	wantRows(t, b.url, "SELECT end_reason FROM calls WHERE ended_at IS NOT NULL", "process_ended")
 	if got, err := b.store.Message(t.Context(), mine.key, open.ID); err != nil || got.Metadata.Status != persistence.StatusInProgress {
 		t.Errorf("Message() of this process = %+v, %v", got, err)
 	}
@@ -146,17 +132,12 @@ func (s suite) recover(t *testing.T) {
 // recoverLeavesAlive: with SQLite a second process may not serve at all; with PostgreSQL
 // it leaves alone what a living one has open.
 func (s suite) recoverLeavesAlive(t *testing.T) {
-	b := s.setup(t)
-	if err := b.store.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	b := s.serving(t)
 	leaveOpen(t, b)
 	url := b.url
 	path, isFile := strings.CutPrefix(url, "sqlite:")
 	if isFile { // also by another name
-		if err := os.Symlink(path, path+".link"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(path, path+".link"))
 		url += ".link"
 	}
 	other := Open(t, url, persistence.Options{})
@@ -167,9 +148,7 @@ func (s suite) recoverLeavesAlive(t *testing.T) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
+	must(t, err)
 	if calls, err := other.Recover(t.Context()); err != nil || len(calls) != 0 {
 		t.Errorf("Recover() = %v, %v, want nothing", calls, err)
 	}

@@ -10,9 +10,7 @@ import (
 
 func (s suite) migrations(t *testing.T) {
 	url := s.newURL(t) // which has been migrated, so that there is nothing to do
-	if err := persistence.Migrate(t.Context(), url, nil); err != nil {
-		t.Fatalf("Migrate() = %v", err)
-	}
+	must(t, persistence.Migrate(t.Context(), url, nil))
 	for _, name := range []string{
 		"threads", "messages", "tool_calls", "calls", "responses", "queued_messages", "approvals",
 		"conversation_transcript", "tool_call_log", "call_summary",
@@ -66,7 +64,5 @@ func (s suite) open(t *testing.T) {
 	if _, err := one.Thread(t.Context(), key); err == nil || errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("Thread() of a closed store = %v", err)
 	}
-	if err := two.Serve(t.Context()); err != nil {
-		t.Errorf("Serve() after the other has closed = %v", err)
-	}
+	must(t, two.Serve(t.Context()))
 }

@@ -15,9 +15,7 @@ func (s suite) threads(t *testing.T) {
 	b := s.setup(t)
 	before := time.Now().Truncate(time.Microsecond)
 	made, err := b.store.CreateThread(t.Context(), "anna", "  Übung\x00 \xff1 ")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
+	must(t, err)
 	key := persistence.Key{Owner: "anna", Thread: made.ID}
 	if made.Title != "Übung \ufffd1" || made.Owner != "anna" || made.CreatedAt.Before(before) ||
 		!made.UpdatedAt.Equal(made.CreatedAt) || made.CreatedAt.Location() != time.UTC {
@@ -38,9 +36,7 @@ func (s suite) threads(t *testing.T) {
 	if m, err := b.store.Messages(t.Context(), key, 0, 0); err != nil || len(m) != 0 {
 		t.Errorf("Messages() of an empty thread = %v, %v", m, err)
 	}
-	if err := b.store.Ping(t.Context()); err != nil {
-		t.Errorf("Ping() = %v", err)
-	}
+	must(t, b.store.Ping(t.Context()))
 }
 
 // ids lists the threads of all pages.
@@ -75,9 +71,7 @@ func (s suite) threadPages(t *testing.T) {
 	// A new message moves a thread to the front; changing one does not.
 	old := persistence.Key{Owner: "anna", Thread: want[3]}
 	m, err := b.store.AppendMessage(t.Context(), old, text(persistence.RoleUser, "hello"))
-	if err != nil {
-		t.Fatalf("AppendMessage() = %v", err)
-	}
+	must(t, err)
 	want = append(slices.Delete(want, 3, 4), old.Thread)
 	b.append(t, text(persistence.RoleUser, "hello"))
 	want = append(want[1:], b.key.Thread)
@@ -95,9 +89,7 @@ func (s suite) threadPages(t *testing.T) {
 func (s suite) search(t *testing.T) {
 	b := s.setup(t)
 	titled, err := b.store.CreateThread(t.Context(), "anna", "Größe of the MOON")
-	if err != nil {
-		t.Fatalf("CreateThread() = %v", err)
-	}
+	must(t, err)
 	spoken := newThread(t, b.store, "anna")
 	for _, words := range []string{"What is 100% of it?", `The file_name is C:\temp "quoted"`, "ÄPFEL and Birnen"} {
 		if _, err := b.store.AppendMessage(t.Context(), spoken, text(persistence.RoleUser, words)); err != nil {
@@ -171,13 +163,9 @@ func (s suite) threadLimits(t *testing.T) {
 func (s suite) deleteThread(t *testing.T) {
 	b := s.setup(t)
 	m := b.append(t, text(persistence.RoleUser, "hello"))
-	if err := b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call"}); err != nil {
-		t.Fatalf("SaveCall() = %v", err)
-	}
+	must(t, b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call"}))
 	other := newThread(t, b.store, "anna")
-	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(t.Context(), b.key))
 	_, err := b.store.Thread(t.Context(), b.key)
 	wantErr(t, "Thread()", err, persistence.ErrNotFound)
 	wantErr(t, "DeleteThread() again", b.store.DeleteThread(t.Context(), b.key), persistence.ErrNotFound)
@@ -187,7 +175,5 @@ func (s suite) deleteThread(t *testing.T) {
 	if _, err := b.store.AppendMessage(t.Context(), other, m); err != nil {
 		t.Errorf("AppendMessage() with the id of a deleted message = %v", err)
 	}
-	if err := b.store.SaveCall(t.Context(), other, persistence.CallRecord{ID: "call"}); err != nil {
-		t.Errorf("SaveCall() with the id of a deleted call = %v", err)
-	}
+	must(t, b.store.SaveCall(t.Context(), other, persistence.CallRecord{ID: "call"}))
 }

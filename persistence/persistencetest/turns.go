@@ -27,9 +27,7 @@ func (s suite) turns(t *testing.T) {
 	_, err := b.store.RunningTurn(t.Context(), b.key)
 	wantErr(t, "RunningTurn() before any", err, persistence.ErrNotFound)
 	wantErr(t, "StopTurn() before any", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
-	if err := claim(t, b.store, b.key, "one", time.Hour); err != nil {
-		t.Fatalf("ClaimTurn() = %v", err)
-	}
+	must(t, claim(t, b.store, b.key, "one", time.Hour))
 	for _, store := range []*persistence.Store{b.store, other} {
 		wantErr(t, "ClaimTurn() of a second", claim(t, store, b.key, "two", time.Hour), persistence.ErrConflict)
 	}
@@ -37,26 +35,18 @@ func (s suite) turns(t *testing.T) {
 		t.Errorf("RunningTurn() = %+v, %v", got, err)
 	}
 	// Another thread is not affected.
-	if err := claim(t, b.store, newThread(t, b.store, "anna"), "one", time.Hour); err != nil {
-		t.Errorf("ClaimTurn() of another thread = %v", err)
-	}
+	must(t, claim(t, b.store, newThread(t, b.store, "anna"), "one", time.Hour))
 	if stop, err := keepTurn(t, b.store, b.key, "one"); stop || err != nil {
 		t.Errorf("KeepTurn() = %v, %v", stop, err)
 	}
-	if err := other.StopTurn(t.Context(), b.key); err != nil {
-		t.Errorf("StopTurn() = %v", err)
-	}
+	must(t, other.StopTurn(t.Context(), b.key))
 	if stop, err := keepTurn(t, b.store, b.key, "one"); !stop || err != nil {
 		t.Errorf("KeepTurn() after StopTurn() = %v, %v", stop, err)
 	}
 	_, err = keepTurn(t, b.store, b.key, "two")
 	wantErr(t, "KeepTurn() of another turn", err, persistence.ErrNotFound)
-	if err := errors.Join(end("two"), end("one"), end("one")); err != nil {
-		t.Errorf("EndTurn() = %v", err)
-	}
-	if err := claim(t, other, b.key, "two", time.Hour); err != nil {
-		t.Fatalf("ClaimTurn() after the end = %v", err)
-	}
+	must(t, errors.Join(end("two"), end("one"), end("one")))
+	must(t, claim(t, other, b.key, "two", time.Hour))
 	if stop, err := keepTurn(t, other, b.key, "two"); stop || err != nil {
 		t.Errorf("KeepTurn() of the next = %v, %v: it was not asked to stop", stop, err)
 	}
@@ -66,15 +56,11 @@ func (s suite) turns(t *testing.T) {
 // longer write.
 func (s suite) lostTurn(t *testing.T) {
 	b := s.setup(t)
-	if err := claim(t, b.store, b.key, "old", -time.Second); err != nil {
-		t.Fatalf("ClaimTurn() = %v", err)
-	}
+	must(t, claim(t, b.store, b.key, "old", -time.Second))
 	_, err := b.store.RunningTurn(t.Context(), b.key)
 	wantErr(t, "RunningTurn() of one that ran out", err, persistence.ErrNotFound)
 	wantErr(t, "StopTurn() of one that ran out", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
-	if err := claim(t, b.store, b.key, "new", time.Hour); err != nil {
-		t.Fatalf("ClaimTurn() = %v", err)
-	}
+	must(t, claim(t, b.store, b.key, "new", time.Hour))
 	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
 		_, err := w.KeepTurn("old", time.Hour)
 		_, late := w.AppendMessage(text(persistence.RoleAssistant, "late"))
@@ -112,35 +98,18 @@ func (s suite) concurrentClaims(t *testing.T) {
 }
 
 func (s suite) recoverTurns(t *testing.T) {
-	url := s.newURL(t)
-	dead := Open(t, url, persistence.Options{})
-	if err := dead.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
-	key := newThread(t, dead, "anna")
-	err := errors.Join(claim(t, dead, key, "dead", time.Hour),
-		dead.SaveToolCall(t.Context(), key, persistence.ToolCall{ID: "w", ToolCallID: "c", Status: persistence.ToolCallWaiting}),
-		dead.Close())
-	if err != nil {
-		t.Fatalf("prepare: %v", err)
-	}
-	store := Open(t, url, persistence.Options{})
-	if err := store.Serve(t.Context()); err != nil {
-		t.Fatalf("Serve() = %v", err)
-	}
-	mine := newThread(t, store, "anna")
-	if err := claim(t, store, mine, "mine", time.Hour); err != nil {
-		t.Fatalf("ClaimTurn() = %v", err)
-	}
-	if _, err := store.Recover(t.Context()); err != nil {
-		t.Fatalf("Recover() = %v", err)
-	}
-	if err := claim(t, store, key, "next", time.Hour); err != nil {
-		t.Errorf("ClaimTurn() after Recover() = %v", err)
-	}
-	wantErr(t, "ClaimTurn() of what lives", claim(t, store, mine, "next", time.Hour), persistence.ErrConflict)
+	b := s.serving(t)
+	must(t, claim(t, b.store, b.key, "dead", time.Hour))
+	must(t, b.store.SaveToolCall(t.Context(), b.key, persistence.ToolCall{ID: "w", ToolCallID: "c", Status: persistence.ToolCallWaiting}))
+	b = b.restart(t)
+	mine := newThread(t, b.store, "anna")
+	must(t, claim(t, b.store, mine, "mine", time.Hour))
+	_, err := b.store.Recover(t.Context())
+	must(t, err)
+	must(t, claim(t, b.store, b.key, "next", time.Hour))
+	wantErr(t, "ClaimTurn() of what lives", claim(t, b.store, mine, "next", time.Hour), persistence.ErrConflict)
 	// A tool call that waits for the client goes on waiting.
-	wantRows(t, url, "SELECT status FROM tool_calls", "waiting")
+	wantRows(t, b.url, "SELECT status FROM tool_calls", "waiting")
 }
 
 func (s suite) toolCallsInBatch(t *testing.T) {
@@ -183,9 +152,7 @@ func (s suite) toolCallsInBatch(t *testing.T) {
 		_, err = w.UpdateMessage(got)
 		return err
 	})
-	if err != nil {
-		t.Fatalf("Batch() = %v", err)
-	}
+	must(t, err)
 	if got := words(b.all(t)); got != "changed" {
 		t.Errorf("the thread is %s, want changed", got)
 	}
@@ -235,18 +202,14 @@ func (s suite) textSessions(t *testing.T) {
 	_, err := b.store.TextSession(t.Context(), b.key)
 	wantErr(t, "TextSession() before any", err, persistence.ErrNotFound)
 	want := persistence.TextSession{Provider: "openai", Model: "gpt", Tools: `[{"b":1,"a":"\u0000"}]`, Defaults: `{}`, CreatedAt: start}
-	if err := saveTextSession(t, b.store, b.key, want); err != nil {
-		t.Fatalf("SaveTextSession() = %v", err)
-	}
+	must(t, saveTextSession(t, b.store, b.key, want))
 	got, err := b.store.TextSession(t.Context(), b.key)
 	if err != nil || got != want {
 		t.Errorf("TextSession() = %+v, %v, want %+v", got, err, want)
 	}
 	changed := want
 	changed.Model, changed.Tools, changed.CreatedAt = "other", "", start.Add(time.Hour)
-	if err := saveTextSession(t, b.store, b.key, changed); err != nil {
-		t.Fatalf("SaveTextSession() = %v", err)
-	}
+	must(t, saveTextSession(t, b.store, b.key, changed))
 	changed.CreatedAt = start
 	if got, err := b.store.TextSession(t.Context(), b.key); err != nil || got != changed {
 		t.Errorf("TextSession() = %+v, %v, want %+v", got, err, changed)
@@ -279,9 +242,7 @@ func (s suite) titles(t *testing.T) {
 		{"anew", persistence.TitleByModel, true},
 	} {
 		before, err := b.store.Thread(t.Context(), key)
-		if err != nil {
-			t.Fatalf("Thread() = %v", err)
-		}
+		must(t, err)
 		got := step.by == persistence.TitleByUser
 		if got {
 			_, err = b.store.RenameThread(t.Context(), key, step.title)
@@ -353,9 +314,7 @@ func (s suite) supersededTurn(t *testing.T) {
 			}
 			return more(w)
 		})
-		if err != nil {
-			t.Fatalf("Batch() = %v", err)
-		}
+		must(t, err)
 	}
 	open := func(call, words string) persistence.Message {
 		m := text(persistence.RoleAssistant, words)
@@ -405,9 +364,7 @@ func (s suite) liveCallInBatch(t *testing.T) {
 		}()
 		return w.SaveCall(persistence.CallRecord{ID: "call", StartedAt: time.Now()})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !<-found {
 		t.Error("a transaction did not see the call that the one before it had begun")
 	}

@@ -25,9 +25,7 @@ func (s suite) usage(t *testing.T) {
 			ID: fmt.Sprint("r", n), Model: "m", Status: "completed", CreatedAt: at.In(odd), CostUSD: cost,
 			Usage: persistence.Usage{InputTokens: in, OutputTokens: out, CachedTokens: cached},
 		})
-		if err != nil {
-			t.Fatalf("SaveResponse() = %v", err)
-		}
+		must(t, err)
 	}
 	save(b.key, first.Add(-time.Microsecond), 1, 1, 1, new(1.0)) // the day before
 	save(b.key, first, 10, 20, 5, new(0.1))
@@ -57,9 +55,7 @@ func (s suite) usage(t *testing.T) {
 	if got, err := b.store.UsageByDay(ctx, "nobody", first, first); err != nil || got == nil || len(got) != 0 {
 		t.Errorf("UsageByDay() of nobody = %#v, %v", got, err)
 	}
-	if err := b.store.DeleteThread(ctx, second); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(ctx, second))
 	if got, err := b.store.UsageByDay(ctx, "anna", first, first); err != nil || len(got) != 1 {
 		t.Errorf("UsageByDay() after a thread was deleted = %+v, %v", got, err)
 	}

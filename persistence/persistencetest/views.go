@@ -40,9 +40,7 @@ func (s suite) transcriptView(t *testing.T) {
 	mcp.ToolCallID, mcp.State, mcp.ErrorText = "t", persistence.ToolOutputError, "no way"
 	own := func(result string) string {
 		data, err := json.Marshal(map[string]any{"callProviderMetadata": map[string]any{"voicebridge": map[string]any{"result": result}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(data)
 	}
 	say("1", persistence.RoleUser, persistence.StatusFailed)
@@ -83,9 +81,7 @@ func (s suite) toolCallView(t *testing.T) {
 		{Name: "c", Executor: "client", Status: persistence.ToolCallRunning},
 	} {
 		c.ID, c.MessageID, c.CallID, c.StartedAt = fmt.Sprint(i), "m", "c", start
-		if err := b.store.SaveToolCall(t.Context(), b.key, c); err != nil {
-			t.Fatalf("SaveToolCall() = %v", err)
-		}
+		must(t, b.store.SaveToolCall(t.Context(), b.key, c))
 	}
 	wantColumns(t, b.url, "tool_call_log", "thread name executor server status duration_ms input output error called_at message_id call_id owner")
 	id := b.key.Thread
@@ -110,9 +106,7 @@ func (s suite) callSummaryView(t *testing.T) {
 				Model: "gpt", Voice: "ash",
 			})
 		})
-		if err != nil {
-			t.Fatalf("Batch() = %v", err)
-		}
+		must(t, err)
 	}
 	answer := func(ms int64) persistence.ResponseRecord {
 		return persistence.ResponseRecord{AnswerMS: &ms, CostUSD: new(0.1), Usage: persistence.Usage{InputTokens: 10, OutputTokens: 5, CachedTokens: 7}}

@@ -101,9 +101,7 @@ func (s suite) watchChange(t *testing.T) {
 	}
 	m.Metadata.Status = persistence.StatusCompleted
 	m, err := b.store.UpdateMessage(t.Context(), b.key, m)
-	if err != nil {
-		t.Fatalf("UpdateMessage() = %v", err)
-	}
+	must(t, err)
 	if d := diff(m, w.message()); d != "" {
 		t.Errorf("Watch() differs (-want +got):\n%s", d)
 	}
@@ -232,9 +230,7 @@ func (s suite) watchSlowly(t *testing.T) {
 		_, err := w.AppendMessage(text(persistence.RoleUser, large))
 		return err
 	})
-	if err != nil {
-		t.Fatalf("Batch() = %v", err)
-	}
+	must(t, err)
 	for i := range n {
 		b.append(t, text(persistence.RoleUser, fmt.Sprint(i)))
 		b.store.Publish(t.Context(), b.key, persistence.Event{Type: "draft", Data: draft})
@@ -326,9 +322,7 @@ func (s suite) watchOwnerLate(t *testing.T) {
 	late(persistence.EventThreadDeleted) // it was made again
 	late(persistence.EventThreadCreated)
 	want(persistence.EventThreadCreated, "new")
-	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(t.Context(), b.key))
 	want(persistence.EventThreadDeleted, "")
 	late(persistence.EventThreadUpdated)
 	late(persistence.EventThreadDeleted)
@@ -350,18 +344,14 @@ func (s suite) watchEnds(t *testing.T) {
 
 	gone := startWatch(Within(t), t, b.store, b.key, 0)
 	gone.message()
-	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
-		t.Fatalf("DeleteThread() = %v", err)
-	}
+	must(t, b.store.DeleteThread(t.Context(), b.key))
 	gone.ends(persistence.ErrNotFound)
 
 	b.key = newThread(t, b.store, "anna")
 	b.append(t, text(persistence.RoleUser, "x"))
 	closed := startWatch(Within(t), t, b.store, b.key, 0)
 	closed.message()
-	if err := b.store.Close(); err != nil {
-		t.Fatalf("Close() = %v", err)
-	}
+	must(t, b.store.Close())
 	closed.ends(persistence.ErrClosed)
 }
 

@@ -18,16 +18,12 @@ func TestFenced(t *testing.T) {
 	ctx, url := t.Context(), persistencetest.PostgresURL(t)
 	a, b := persistencetest.Open(t, url, persistence.Options{Instance: "a"}), persistencetest.Open(t, url, persistence.Options{Instance: "b"})
 	for _, s := range []*persistence.Store{a, b} {
-		if err := s.Serve(ctx); err != nil {
-			t.Fatalf("Serve() = %v", err)
-		}
+		must(t, s.Serve(ctx))
 	}
 	key := persistencetest.NewThread(t, a, "anna", "")
 	pending := make(chan int, 100)
 	w, err := New(Config{Store: a, Dir: t.TempDir(), Delayed: func(n int) { pending <- n }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	persistencetest.Start(t, w.Run)
 	commit := func(spooled bool, changes ...persistence.Change) {
 		t.Helper()
@@ -50,15 +46,11 @@ func TestFenced(t *testing.T) {
 	if calls, err := b.Recover(ctx); err != nil || len(calls) != 1 {
 		t.Fatalf("Recover() = %v, %v", calls, err)
 	}
-	if err := b.SaveCall(ctx, key, persistence.CallRecord{ID: "next"}); err != nil {
-		t.Fatalf("SaveCall() of the neighbour = %v", err)
-	}
+	must(t, b.SaveCall(ctx, key, persistence.CallRecord{ID: "next"}))
 	commit(true, persistence.PutCall{Call: persistence.CallRecord{ID: "call", Turns: 7}}, answer("m", "half an answer"), tool)
 	commit(true, persistence.PutCall{Call: persistence.CallRecord{ID: "never saved"}})
 	commit(true, put("typed", "typed", persistence.PlaceLast))
-	if err := a.Rejoin(ctx); err != nil {
-		t.Fatalf("Rejoin() = %v", err)
-	}
+	must(t, a.Rejoin(ctx))
 	commit(true, answer("of the new one", "goes on")) // the file is written first
 	for n := range pending {
 		if n == 0 {

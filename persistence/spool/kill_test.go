@@ -32,14 +32,10 @@ func TestKill(t *testing.T) {
 			thread, saved := kill(t, url, dir)
 			store := persistencetest.Open(t, url, persistence.Options{})
 			for range 2 { // the second run finds nothing
-				if err := Recover(t.Context(), dir, store, quiet); err != nil {
-					t.Fatalf("Recover() = %v", err)
-				}
+				must(t, Recover(t.Context(), dir, store, quiet))
 			}
 			messages, err := store.Messages(t.Context(), persistence.Key{Owner: "anna", Thread: thread}, 0, 1000)
-			if err != nil {
-				t.Fatalf("Messages() = %v", err)
-			}
+			must(t, err)
 			ids := make([]string, 0, len(messages))
 			for _, m := range messages {
 				ids = append(ids, m.ID)
@@ -67,12 +63,8 @@ func kill(t *testing.T, url, dir string) (thread string, saved []string) {
 	cmd.Env = append(os.Environ(), victimEnv+"="+url+" "+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	full := false
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		what, value, _ := strings.Cut(lines.Text(), " ")
@@ -83,9 +75,7 @@ func kill(t *testing.T, url, dir string) (thread string, saved []string) {
 			saved = append(saved, value)
 		case "full":
 			full = true
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cmd.Process.Kill())
 		}
 	}
 	if err := cmd.Wait(); err == nil || !full {
@@ -102,14 +92,10 @@ func TestVictim(t *testing.T) {
 	}
 	ctx := context.Background()
 	s, err := persistence.Open(ctx, url, persistence.Options{Instance: "victim"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	store := &flaky{Store: s}
 	w, err := New(Config{Store: store, Dir: dir, Limit: 64 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() { _ = w.Run(ctx) }() // it is killed
 	key := persistencetest.NewThread(t, s, "anna", "")
 	fmt.Println("thread", key.Thread)
@@ -129,9 +115,7 @@ func TestVictim(t *testing.T) {
 			fmt.Println("full")
 			select {}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Println("saved", id)
 	}
 }

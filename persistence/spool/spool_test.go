@@ -22,6 +22,14 @@ import (
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 var (
 	errAway = errors.New("the database is away")
 	quiet   = slog.New(slog.DiscardHandler)
@@ -305,9 +313,7 @@ func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	store := &flaky{Store: persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})}
 	w, err := New(Config{Store: store, Dir: t.TempDir(), Slow: time.Minute})
-	if err != nil {
-		t.Fatalf("New() = %v", err)
-	}
+	must(t, err)
 	if err := w.file.f.Close(); err != nil { // it fails as on a full disk
 		t.Fatal(err)
 	}
@@ -400,13 +406,9 @@ func TestRecoverLeavesLiving(t *testing.T) {
 func leave(t *testing.T, dir string, key persistence.Key) *file {
 	t.Helper()
 	f, err := create(dir, "dead", 0)
-	if err != nil {
-		t.Fatalf("create() = %v", err)
-	}
+	must(t, err)
 	for _, id := range []string{"1", "2", "3"} {
-		if err := f.append(record{Owner: key.Owner, Thread: key.Thread, Changes: persistence.Changes{put(id, id, persistence.PlaceLast)}}); err != nil {
-			t.Fatalf("append() = %v", err)
-		}
+		must(t, f.append(record{Owner: key.Owner, Thread: key.Thread, Changes: persistence.Changes{put(id, id, persistence.PlaceLast)}}))
 	}
 	return f
 }
@@ -452,9 +454,7 @@ func TestRecoverDamaged(t *testing.T) {
 			store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 			b := &bundle{T: t, store: &flaky{Store: store}, key: persistencetest.NewThread(t, store, "anna", ""), dir: t.TempDir()}
 			f := leave(t, b.dir, b.key)
-			if err := errors.Join(test.harm(f), filelock.Close(f.f)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(test.harm(f), filelock.Close(f.f)))
 			for range 2 {
 				if err := Recover(t.Context(), b.dir, b.store, quiet); err != nil {
 					t.Errorf("Recover() = %v", err)
@@ -503,9 +503,7 @@ func TestRecoverWhileAway(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	b := &bundle{T: t, store: &flaky{Store: store}, key: persistencetest.NewThread(t, store, "anna", ""), dir: t.TempDir()}
-	if err := filelock.Close(leave(t, b.dir, b.key).f); err != nil {
-		t.Fatal(err)
-	}
+	must(t, filelock.Close(leave(t, b.dir, b.key).f))
 	b.store.away.Store(true)
 	if err := Recover(t.Context(), b.dir, b.store, quiet); !errors.Is(err, errAway) {
 		t.Errorf("Recover() = %v", err)
@@ -545,9 +543,7 @@ func TestCommitGivesUp(t *testing.T) {
 func TestNewNeedsItsFolder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, nil, 0o600))
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	if _, err := New(Config{Store: store, Dir: path}); err == nil {
 		t.Error("New() with a file for its folder = nil")
@@ -571,12 +567,8 @@ func TestRecoveredMeanwhile(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "a"+suffix)
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.meanwhile(path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, c.meanwhile(path))
 		if err := lockDead(f, path); !errors.Is(err, c.want) {
 			t.Errorf("%s: lockDead() = %v, want %v", name, err, c.want)
 		}
