@@ -57,9 +57,7 @@ func TestCreateCall(t *testing.T) {
 		io.WriteString(w, testAnswer)
 	})
 	call, err := c.CreateCall(t.Context(), "v=0 offer", []byte(`{"type":"realtime"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if call != (Call{ID: "rtc_abc123", Location: "/v1/realtime/calls/rtc_abc123", Answer: testAnswer}) {
 		t.Errorf("call is %+v", call)
 	}
@@ -229,9 +227,7 @@ func TestCreateCallOnceOnBrokenConnection(t *testing.T) {
 func TestCreateCallNoServer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	addr := l.Addr().String()
 	l.Close()
 	c := &Client{CallsURL: "http://" + addr + "/calls?api-key=" + testKey, APIKey: testKey}

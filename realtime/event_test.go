@@ -15,14 +15,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // serverEvents holds one example of every server event of the protocol, one per line, with the names of the OpenAPI
 // description and the fields in use.
 func serverEvents(t testing.TB) [][]byte {
 	t.Helper()
 	file, err := os.ReadFile("testdata/server_events.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return bytes.Split(bytes.TrimSpace(file), []byte("\n"))
 }
 
@@ -58,9 +64,7 @@ func TestDecodeEveryServerEvent(t *testing.T) {
 			Part           json.RawMessage `json:"part"`
 			Error          *Error          `json:"error"`
 		}
-		if err := json.Unmarshal(raw, &want); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(raw, &want))
 		previous := ""
 		if want.PreviousItemID != nil {
 			previous = *want.PreviousItemID
@@ -180,9 +184,7 @@ func TestDecodeTolerates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := Decode([]byte(tt.raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			tt.want.Raw = []byte(tt.raw)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -271,9 +273,7 @@ func FuzzDecode(f *testing.F) {
 		var want map[string]any
 		oracle := json.NewDecoder(bytes.NewReader(raw))
 		oracle.UseNumber()
-		if err := oracle.Decode(&want); err != nil {
-			t.Fatal(err)
-		}
+		must(t, oracle.Decode(&want))
 		kind, _ := want["type"].(string)
 		if (err != nil) != (kind == "") || e.Type != kind {
 			t.Fatalf("type of %q is %q, error %v", raw, e.Type, err)
@@ -336,46 +336,6 @@ func FuzzDecodeParts(f *testing.F) {
 func mustMarshal(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
-}
-
-func BenchmarkDecode(b *testing.B) {
-	seen := map[string]bool{}
-	for _, raw := range serverEvents(b) {
-		e, err := Decode(raw)
-		if err != nil {
-			b.Fatal(err)
-		}
-		switch e.Type {
-		case TypeAudioTranscriptDelta, TypeResponseDone, TypeSessionCreated, TypeError, TypeItemAdded:
-		default:
-			continue
-		}
-		if seen[e.Type] {
-			continue
-		}
-		seen[e.Type] = true
-		b.Run(e.Type, func(b *testing.B) {
-			b.ReportAllocs()
-			b.SetBytes(int64(len(raw)))
-			for b.Loop() {
-				if _, err := Decode(raw); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	large := []byte(`{"type":"conversation.item.retrieved","item":{"id":"i","content":[{"type":"input_audio","audio":"` + strings.Repeat("QUJD", 1<<16) + `"}]}}`)
-	b.Run("256KiB", func(b *testing.B) {
-		b.ReportAllocs()
-		b.SetBytes(int64(len(large)))
-		for b.Loop() {
-			if _, err := Decode(large); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }

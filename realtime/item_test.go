@@ -42,9 +42,7 @@ func TestDecodeItem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := DecodeItem(json.RawMessage(tt.raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -103,9 +101,7 @@ func TestDecodeResponse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := DecodeResponse(json.RawMessage(tt.raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got.Usage != nil {
 				if !json.Valid(got.Usage.Raw) {
 					t.Errorf("raw usage is %q", got.Usage.Raw)
@@ -188,9 +184,7 @@ func TestRedactSession(t *testing.T) {
 		`"audio":{"output":{"speed":1.0,"voice":"marin"},"input":{"turn_detection":null}},"tool_choice":{"type":"function","name":"theirs"},` +
 		`"tools":[{"type":"function","name":"theirs","description":"secret tool"},{"type":"function","name":"mine","parameters":{"minimum":1.0,"big":12345678901234567890}},{"type":"mcp","server_label":"secret server"},5]}}`
 	out, err := RedactSession([]byte(raw), keep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if strings.Contains(string(out), "secret") || strings.Contains(string(out), "theirs") || strings.Contains(string(out), "prompt") {
 		t.Errorf("not redacted: %s", out)
 	}

@@ -44,9 +44,7 @@ func TestDefaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := NewRegistry()
-			if err := r.Add(Entry{Tool: recorder{c.schema}, Executor: ExecutorMCP}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Add(Entry{Tool: recorder{c.schema}, Executor: ExecutorMCP}))
 			got := NewRouter(r, RouterConfig{}).Call(t.Context(), Call{Name: "heard", Arguments: c.arguments}, nil)
 			if string(got.Output) != c.want || got.Error != c.err {
 				t.Errorf("got %s, %q", got.Output, got.Error)

@@ -26,9 +26,7 @@ func invoke(t *testing.T, name, arguments string) *Invocation {
 		{Tool: uncalled{"chart"}, Executor: ExecutorApp}, {Tool: uncalled{"files__read"}, Executor: ExecutorMCP, Server: "files"},
 		{Tool: uncalled{"theme"}, Executor: ExecutorClient},
 	} {
-		if err := r.Add(e); err != nil {
-			t.Fatalf("Add() = %v", err)
-		}
+		must(t, r.Add(e))
 	}
 	return r.Invoke("r1", Call{ID: "c1", Name: name, Arguments: arguments, CallID: "live"}, 0, noon)
 }

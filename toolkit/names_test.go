@@ -53,14 +53,10 @@ func TestNamesOfCalls(t *testing.T) {
 	for _, tool := range []Tool{writing{uncalled{"http"}}, uncalled{"chart"}} {
 		e := Entry{Tool: tool, Executor: ExecutorApp}
 		entries = append(entries, e)
-		if err := r.Add(e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Add(e))
 	}
 	n, err := ParseNames([]string{"http:write", "charts", "cha*", "chart:write", "mcp__*"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for call, want := range map[string]bool{"http W": true, "http R": false, "chart W": true, "other W": false} {
 		name, arguments, _ := strings.Cut(call, " ")
 		if got := n.hasCall(r.Invoke("r", Call{Name: name, Arguments: arguments}, 0, noon)); got != want {

@@ -55,9 +55,7 @@ func TestParametersForModels(t *testing.T) {
 		})
 	}
 	check, err := newChecker(json.RawMessage(`{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if check.check(map[string]any{}) == nil || check.check(map[string]any{"b": 1.0}) != nil {
 		t.Error("the arguments are not checked against the whole schema")
 	}

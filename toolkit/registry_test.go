@@ -39,9 +39,7 @@ func named(name string) *fakeTool {
 func mustAdd(t *testing.T, r *Registry, entries ...Entry) {
 	t.Helper()
 	for _, e := range entries {
-		if err := r.Add(e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Add(e))
 	}
 }
 
@@ -161,9 +159,7 @@ func TestRegistryReplaceIsAllOrNothing(t *testing.T) {
 			t.Fatalf("%s: the registry changed", name)
 		}
 	}
-	if err := r.Replace([]string{"old", "never was"}, []Entry{client("old"), client("fresh")}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Replace([]string{"old", "never was"}, []Entry{client("old"), client("fresh")}))
 	if r.Len() != 3 {
 		t.Errorf("got %d tools, want 3", r.Len())
 	}
@@ -178,9 +174,7 @@ func TestRegistryCloneIsIndependent(t *testing.T) {
 	mustAdd(t, r, Entry{Tool: named("a"), Executor: ExecutorApp})
 	c := r.Clone()
 	mustAdd(t, c, Entry{Tool: named("b"), Executor: ExecutorClient})
-	if err := c.Replace([]string{"a"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Replace([]string{"a"}, nil))
 	if _, ok := r.Lookup("a"); !ok || r.Len() != 1 {
 		t.Error("a change of the clone changed the registry")
 	}

@@ -60,9 +60,7 @@ func TestSchemaErrorsNameTheField(t *testing.T) {
 		"data":{"type":"array","maxItems":2,"items":{"type":"object","required":["v"],"properties":{"v":{"type":"number"}},"additionalProperties":false}},
 		"pair":{"type":"array","prefixItems":[{"type":"string"},{"type":"number"}]},
 		"any":{"anyOf":[{"type":"string"},{"type":"number"}]}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for arguments, want := range map[string]string{
 		`{}`:                                   `required: missing properties: ["title"]`,
 		`{"title":"123456"}`:                   `title: maxLength: `,
@@ -77,9 +75,7 @@ func TestSchemaErrorsNameTheField(t *testing.T) {
 		`{"title":"a","any":true}`:             `any: anyOf: `,
 	} {
 		_, object, err := parseArguments(arguments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := check.check(object); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %q, want %q…", arguments, err, want)
 		}

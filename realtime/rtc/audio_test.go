@@ -219,9 +219,7 @@ func TestStripped(t *testing.T) {
 func TestSecondTrack(t *testing.T) {
 	t.Parallel()
 	second, err := webrtc.NewTrackLocalStaticRTP(opusCapability(), "mic2", "browser2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{before: func(pc *webrtc.PeerConnection) {
 		if _, err := pc.AddTrack(second); err != nil {
 			t.Error(err)
@@ -259,9 +257,7 @@ func TestNewSource(t *testing.T) {
 	a := newAPI(t, Config{})
 	p := newPair(t, a, a).connected(t)
 	pion, err := newPionAPI(webrtc.SettingEngine{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, run := beside(t)
 	for from, to := range map[*Peer]*Peer{p.offerer: p.answerer, p.answerer: p.offerer} {
 		got, flow := newCollector(), new(Flow)
@@ -273,16 +269,10 @@ func TestNewSource(t *testing.T) {
 		stop()
 
 		track, err := webrtc.NewTrackLocalStaticRTP(opusCapability(), "restarted", "remote")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sender, err := pion.NewRTPSender(track, from.pc.SCTP().Transport())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := sender.Send(sender.GetParameters()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, sender.Send(sender.GetParameters()))
 		run(func() { speak(ctx, track, 1, 500, 500) })
 		for next := first; next.SSRC == first.SSRC; {
 			next = got.next(t)
@@ -300,18 +290,12 @@ func TestTerseAnswer(t *testing.T) {
 	a := newAPI(t, Config{})
 	ctx, run := beside(t)
 	offerer, offer, err := a.Offer(ctx, Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { closePeer(t, offerer) })
 	answerer, answer, err := a.Answer(ctx, offer, Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { closePeer(t, answerer) })
-	if err := offerer.Accept(ctx, without(without(answer, "a=ssrc:"), "a=sendrecv")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, offerer.Accept(ctx, without(without(answer, "a=ssrc:"), "a=sendrecv")))
 	for from, to := range map[*Peer]*Peer{offerer: answerer, answerer: offerer} {
 		run(func() { speak(ctx, from, 1, 1, 1) })
 		got := newCollector()
@@ -327,9 +311,7 @@ func TestConcurrentWriters(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
 	p, _, err := a.Offer(testContext(t), Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer closePeer(t, p)
 	const each = 2000
 	var wg sync.WaitGroup
@@ -354,9 +336,7 @@ func TestConcurrentWriters(t *testing.T) {
 func TestAllocations(t *testing.T) {
 	a := newAPI(t, Config{})
 	p, _, err := a.Offer(testContext(t), Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer closePeer(t, p)
 	var flow Flow
 	flow.Open()

@@ -96,15 +96,11 @@ func TestPublicAsksNoPrivateAddress(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{UDPPort: freePort(t), PublicIPs: []string{"203.0.113.9"}})
 	listener, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	hostile := manyCandidates(readSDP(t, "chrome_offer.sdp"), "127.0.0.1", listener.LocalAddr().(*net.UDPAddr).Port, 1)
 	victim, _, err := a.Answer(testContext(t), hostile, Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { closePeer(t, victim) })
 	b := newRawBrowser(t, a, rawOptions{answer: func(answer string) string {
 		return strings.ReplaceAll(answer, "203.0.113.9", "127.0.0.1") // what the NAT would do
@@ -115,9 +111,7 @@ func TestPublicAsksNoPrivateAddress(t *testing.T) {
 			t.Errorf("a private candidate is used: %s", line)
 		}
 	}
-	if err := listener.SetReadDeadline(time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, listener.SetReadDeadline(time.Unix(1, 0)))
 	if n, _, err := listener.ReadFromUDP(make([]byte, 100)); err == nil {
 		t.Errorf("the listener got %d bytes", n)
 	}

@@ -62,9 +62,7 @@ func TestUpstreamMessageSizes(t *testing.T) {
 	a := newAPI(t, Config{})
 	p := newPair(t, a, a)
 	data := randomBytes(maxUpstreamMessage)
-	if err := p.answerer.Send(testContext(t), data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.answerer.Send(testContext(t), data))
 	if got := p.off.waitMessages(t, 1)[0]; !bytes.Equal(got, data) {
 		t.Errorf("%d bytes came, which differ", len(got))
 	}
@@ -77,9 +75,7 @@ func TestTrySend(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
 	p := newPair(t, a, a)
-	if err := p.offerer.Send(testContext(t), []byte("1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.offerer.Send(testContext(t), []byte("1")))
 	for _, tt := range []struct {
 		name string
 		data []byte
@@ -99,16 +95,12 @@ func TestTrySend(t *testing.T) {
 	if got := bytes.Join(p.ans.waitMessages(t, 4), []byte(" ")); string(got) != "1 2  3" {
 		t.Errorf("%q came", got)
 	}
-	if err := p.offerer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.offerer.Close())
 	if p.offerer.TrySend([]byte("x")) {
 		t.Error("sent after the end")
 	}
 	unconnected, _, err := a.Offer(testContext(t), Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if unconnected.TrySend([]byte("x")) {
 		t.Error("sent before there was a channel")
 	}
@@ -151,9 +143,7 @@ func TestBinary(t *testing.T) {
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
 	b.dc.OnOpen(func() { close(opened) })
 	<-opened
-	if err := b.dc.Send([]byte{0, 0xff, 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.dc.Send([]byte{0, 0xff, 1}))
 	if got := b.rec.waitMessages(t, 1)[0]; !bytes.Equal(got, []byte{0, 0xff, 1}) {
 		t.Errorf("got %x", got)
 	}
@@ -167,21 +157,15 @@ func TestBackPressure(t *testing.T) {
 	gate, got := make(chan struct{}), make(chan uint32, 1000)
 	ctx := testContext(t)
 	offerer, offer, err := a.Offer(ctx, Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer closePeer(t, offerer)
 	answerer, answer, err := a.Answer(ctx, offer, Handlers{Message: func(b []byte) {
 		<-gate
 		got <- binary.BigEndian.Uint32(b)
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer closePeer(t, answerer)
-	if err := offerer.Accept(ctx, answer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, offerer.Accept(ctx, answer))
 	// Message by message until Send waits, which it may do only at the high-water mark.
 	sent := uint32(0)
 	for message := make([]byte, 32<<10); ; sent++ {
@@ -226,9 +210,7 @@ func TestSendEnds(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
 	p, _, err := a.Offer(testContext(t), Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	failed := make(chan error, 2)
@@ -251,13 +233,9 @@ func TestFlushOnClose(t *testing.T) {
 	p := newPair(t, a, a).connected(t).open(t)
 	for range 20 {
 		// Small enough that even a busy machine drops nothing: Close waits 500 ms only.
-		if err := p.offerer.Send(testContext(t), randomBytes(500)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.offerer.Send(testContext(t), randomBytes(500)))
 	}
-	if err := p.offerer.Send(testContext(t), []byte("bye")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.offerer.Send(testContext(t), []byte("bye")))
 	closePeer(t, p.offerer)
 	p.ans.waitState(t, StateClosed)
 	p.ans.mu.Lock()
@@ -279,13 +257,9 @@ func TestOversized(t *testing.T) {
 	b.dc.OnOpen(func() { close(opened) })
 	<-opened
 	for _, size := range []int{256<<10 + 1, 700 << 10, 900 << 10} {
-		if err := b.dc.Send(randomBytes(size)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.dc.Send(randomBytes(size)))
 	}
-	if err := b.dc.SendText("still here"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.dc.SendText("still here"))
 	if got := b.rec.waitMessages(t, 1)[0]; string(got) != "still here" {
 		t.Errorf("got %d bytes", len(got))
 	}
@@ -299,14 +273,10 @@ func TestBlocked(t *testing.T) {
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{answer: boundless})
 	b.dc.OnOpen(func() { close(opened) })
 	<-opened
-	if err := b.dc.SendText("before"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.dc.SendText("before"))
 	b.rec.waitMessages(t, 1)
 	const size = 24 << 20
-	if err := b.dc.Send(make([]byte, size)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.dc.Send(make([]byte, size)))
 	b.rec.waitState(t, StateFailed)
 	if err := b.peer.Send(testContext(t), []byte("x")); !errors.Is(err, ErrClosed) {
 		t.Errorf("Send: %v", err)
@@ -341,9 +311,7 @@ func TestOtherChannels(t *testing.T) {
 	if !got["telemetry"] || !got[channelLabel] {
 		t.Errorf("refused %v", got)
 	}
-	if err := b.dc.SendText("on the first"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.dc.SendText("on the first"))
 	if m := b.rec.waitMessages(t, 1); string(m[0]) != "on the first" {
 		t.Errorf("got %q", m[0])
 	}
@@ -360,9 +328,7 @@ func TestChannelClosed(t *testing.T) {
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
 	b.dc.OnOpen(func() { close(opened) })
 	<-opened
-	if err := b.dc.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.dc.Close())
 	b.rec.waitState(t, StateClosed)
 	select {
 	case <-b.peer.Done():

@@ -76,9 +76,7 @@ func TestPublicIPs(t *testing.T) {
 	port := freePort(t)
 	a := newAPI(t, Config{UDPPort: port, PublicIPs: []string{"203.0.113.9"}})
 	p, answer, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer closePeer(t, p)
 	if want := fmt.Sprintf(" 203.0.113.9 %d typ host", port); !strings.Contains(answer, want) || strings.Contains(answer, " 127.0.0.1 ") {
 		t.Errorf("answer lacks %q, or has another address:\n%s", want, answer)
@@ -149,9 +147,7 @@ func TestOnePort(t *testing.T) {
 func TestVanish(t *testing.T) {
 	t.Parallel()
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mux := ice.NewUDPMuxDefault(ice.UDPMuxParams{UDPConn: conn})
 	t.Cleanup(func() { _ = mux.Close() })
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{settings: func(s *webrtc.SettingEngine) { s.SetICEUDPMux(mux) }})
@@ -203,13 +199,9 @@ func TestSpray(t *testing.T) {
 	first := got.next(t)
 
 	params, err := p.answerer.pc.SCTP().Transport().ICETransport().GetLocalParameters()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	evil, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer evil.Close()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 600 {
@@ -217,14 +209,10 @@ func TestSpray(t *testing.T) {
 			_, _ = evil.Write(b) // a port that refuses is fine, too
 		}
 	}
-	if err := p.offerer.Send(ctx, []byte("still here")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.offerer.Send(ctx, []byte("still here")))
 	p.ans.waitMessages(t, 1)
 	second := newPair(t, browsers, server).connected(t)
-	if err := second.offerer.Send(ctx, []byte("another call")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second.offerer.Send(ctx, []byte("another call")))
 	second.ans.waitMessages(t, 1)
 
 	for len(got.packets) > 0 {
@@ -257,9 +245,7 @@ func TestLateBrowser(t *testing.T) {
 func TestUpstreamTCP(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	logs := pionLoggers{testLogger(t)}
 	mux := webrtc.NewICETCPMux(logs.NewLogger("tcp"), listener, 8)
 	t.Cleanup(func() { _ = mux.Close() })
@@ -270,32 +256,20 @@ func TestUpstreamTCP(t *testing.T) {
 	s.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeTCP4})
 	s.SetICETCPMux(mux)
 	pc, err := webrtc.NewAPI(webrtc.WithSettingEngine(s)).NewPeerConnection(webrtc.Configuration{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = pc.GracefulClose() })
 	a := newAPI(t, Config{})
 	rec := newRecorder()
 	p, offer, err := a.Offer(testContext(t), rec.handlers())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { closePeer(t, p) })
-	if err := pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeOffer, SDP: offer}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeOffer, SDP: offer}))
 	answer, err := pc.CreateAnswer(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gathered := webrtc.GatheringCompletePromise(pc)
-	if err := pc.SetLocalDescription(answer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, pc.SetLocalDescription(answer))
 	<-gathered
-	if err := p.Accept(testContext(t), pc.LocalDescription().SDP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Accept(testContext(t), pc.LocalDescription().SDP))
 	rec.waitState(t, StateConnected)
 	pair, err := p.pc.SCTP().Transport().ICETransport().GetSelectedCandidatePair()
 	if err != nil || pair == nil || pair.Remote.Protocol != webrtc.ICEProtocolTCP {
@@ -318,9 +292,7 @@ func TestCloseAtAnyTime(t *testing.T) {
 	t.Run("after Offer", func(t *testing.T) {
 		t.Parallel()
 		p, _, err := newAPI(t, Config{}).Offer(testContext(t), Handlers{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		closeAll(p)
 		if err := p.Accept(testContext(t), readSDP(t, "upstream_answer.sdp")); !errors.Is(err, ErrClosed) {
 			t.Errorf("Accept after Close: %v", err)
@@ -401,18 +373,12 @@ func TestCloseFromHandler(t *testing.T) {
 			result <- (<-peers).Close()
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	peers <- offerer
 	p, answer, err := a.Answer(ctx, offer, answerer.handlers())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { closePeer(t, p) })
-	if err := offerer.Accept(ctx, answer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, offerer.Accept(ctx, answer))
 	select {
 	case err := <-result:
 		if err == nil {
@@ -428,9 +394,7 @@ func TestCloseFromHandler(t *testing.T) {
 func deadSTUN(t *testing.T) ICEServer {
 	t.Helper()
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return ICEServer{URLs: []string{"stun:" + conn.LocalAddr().String()}}
 }
@@ -443,9 +407,7 @@ func TestGatherCap(t *testing.T) {
 			t.Parallel()
 			a := newAPI(t, Config{UDPPort: port, ICEServers: []ICEServer{deadSTUN(t)}})
 			p, answer, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), Handlers{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer closePeer(t, p)
 			if !strings.Contains(answer, " typ host") {
 				t.Error("answer has no candidates")

@@ -22,9 +22,7 @@ func tonePackets(t testing.TB) [][]byte {
 func TestDecoder(t *testing.T) {
 	t.Parallel()
 	d, err := NewDecoder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pcm := make([]int16, MaxFrame)
 	for i, packet := range tonePackets(t) {
 		n, err := d.Decode(packet, pcm)
@@ -83,14 +81,10 @@ func TestLevelOfSamples(t *testing.T) {
 func packetsOf(t testing.TB, name string) [][]byte {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	r, _, err := oggreader.NewWith(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out [][]byte
 	for {
 		packet, _, err := r.ParseNextPacket()

@@ -189,9 +189,7 @@ func TestHoldBounds(t *testing.T) {
 		var s Switch
 		s.Hold()
 		for range tt.packets {
-			if err := s.WriteRTP(&rtp.Packet{Payload: make([]byte, tt.payload)}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.WriteRTP(&rtp.Packet{Payload: make([]byte, tt.payload)}))
 		}
 		if n := len(s.holding().packets); n != tt.want {
 			t.Errorf("%d packets of %d bytes are kept, want %d", n, tt.payload, tt.want)

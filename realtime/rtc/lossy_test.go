@@ -51,9 +51,7 @@ func (c *lossyConn) WriteTo(b []byte, to net.Addr) (int, error) {
 func TestBadNetwork(t *testing.T) {
 	t.Parallel()
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn := &lossyConn{PacketConn: socket, jitter: 30 * time.Millisecond}
 	conn.loss.Store(5)
 	mux := ice.NewUDPMuxDefault(ice.UDPMuxParams{UDPConn: conn, Logger: pionLoggers{testLogger(t)}.NewLogger("mux")})
@@ -82,9 +80,7 @@ func TestBadNetwork(t *testing.T) {
 
 	send := func(from, to int) {
 		for i := from; i < to; i++ {
-			if err := b.dc.SendText(fmt.Sprint("message ", i)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.dc.SendText(fmt.Sprint("message ", i)))
 		}
 	}
 	send(0, 100)

@@ -13,13 +13,9 @@ func TestNetwork(t *testing.T) {
 	t.Parallel()
 	n := new(network)
 	all, err := n.addresses()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	own, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(all) == 0 || len(own) == 0 {
 		t.Errorf("addresses %v, the system has %v", all, own)
 	}

@@ -10,9 +10,7 @@ import (
 func marshal(t testing.TB, p *rtp.Packet) []byte {
 	t.Helper()
 	b, err := p.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -20,12 +18,8 @@ func withExtension(t testing.TB, profile uint16, id uint8, value []byte) *rtp.Pa
 	t.Helper()
 	p := &rtp.Packet{Header: rtp.Header{Version: 2, PayloadType: opusPayloadType, SSRC: 5, SequenceNumber: 77, Timestamp: 88}, Payload: []byte("opus")}
 	p.Extension, p.ExtensionProfile = true, profile
-	if err := p.SetExtension(3, []byte{1, 2, 3}); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.SetExtension(id, value); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.SetExtension(3, []byte{1, 2, 3}))
+	must(t, p.SetExtension(id, value))
 	return p
 }
 

@@ -35,13 +35,9 @@ func newRawBrowser(t testing.TB, a *API, opts rawOptions) *rawBrowser {
 		opts.settings(&s)
 	}
 	var media webrtc.MediaEngine
-	if err := media.RegisterDefaultCodecs(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, media.RegisterDefaultCodecs())
 	pc, err := webrtc.NewAPI(webrtc.WithSettingEngine(s), webrtc.WithMediaEngine(&media)).NewPeerConnection(webrtc.Configuration{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = pc.GracefulClose() })
 	b := &rawBrowser{pc: pc, rec: newRecorder()}
 	if b.track, err = webrtc.NewTrackLocalStaticRTP(opusCapability(), "mic", "browser"); err != nil {
@@ -57,18 +53,12 @@ func newRawBrowser(t testing.TB, a *API, opts rawOptions) *rawBrowser {
 		opts.before(pc)
 	}
 	offer, err := pc.CreateOffer(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gathered := webrtc.GatheringCompletePromise(pc)
-	if err := pc.SetLocalDescription(offer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, pc.SetLocalDescription(offer))
 	<-gathered
 	peer, answer, err := a.Answer(testContext(t), pc.LocalDescription().SDP, b.rec.handlers())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { closePeer(t, peer) })
 	b.peer = peer
 	if opts.answer != nil {
@@ -77,9 +67,7 @@ func newRawBrowser(t testing.TB, a *API, opts rawOptions) *rawBrowser {
 	if opts.prepare != nil {
 		opts.prepare(peer)
 	}
-	if err := pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}))
 	return b
 }
 

@@ -93,9 +93,7 @@ func TestReportsOfTheRemote(t *testing.T) {
 	const current, other = 7, 8
 	marshal := func(p rtcp.Packet) []byte {
 		b, err := p.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return b
 	}
 	sr := func(ssrc uint32) []byte {

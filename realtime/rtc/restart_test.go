@@ -20,22 +20,16 @@ import (
 func (b *rawBrowser) offerAgain(t testing.TB, restart bool) string {
 	t.Helper()
 	offer, err := b.pc.CreateOffer(&webrtc.OfferOptions{ICERestart: restart})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gathered := webrtc.GatheringCompletePromise(b.pc)
-	if err := b.pc.SetLocalDescription(offer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.pc.SetLocalDescription(offer))
 	<-gathered
 	return b.pc.LocalDescription().SDP
 }
 
 func (b *rawBrowser) accept(t testing.TB, answer string) {
 	t.Helper()
-	if err := b.pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}))
 }
 
 func (b *rawBrowser) restart(t testing.TB) {
@@ -93,9 +87,7 @@ func (e *exchange) check(t testing.TB) {
 	case <-ctx.Done():
 		t.Fatal("no message came")
 	}
-	if err := e.dc.SendText(want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.dc.SendText(want))
 	e.sent++
 	messages := e.rec.waitMessages(t, e.sent)
 	if len(messages) != e.sent || string(messages[e.sent-1]) != want {
@@ -160,9 +152,7 @@ func TestRestart(t *testing.T) {
 func TestRestartAfterLoss(t *testing.T) {
 	t.Parallel()
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn := &lossyConn{PacketConn: socket, jitter: time.Millisecond}
 	mux := ice.NewUDPMuxDefault(ice.UDPMuxParams{UDPConn: conn, Logger: pionLoggers{testLogger(t)}.NewLogger("mux")})
 	t.Cleanup(func() {
@@ -182,9 +172,7 @@ func TestRestartAfterLoss(t *testing.T) {
 	got.next(t)
 
 	conn.loss.Store(100)
-	if err := b.dc.SendText("said into the gap"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.dc.SendText("said into the gap"))
 	b.rec.waitState(t, StateFailed)
 	conn.loss.Store(0)
 	b.restart(t)
@@ -212,13 +200,9 @@ func TestRestartIsIdempotent(t *testing.T) {
 	ctx := testContext(t)
 	offer := b.offerAgain(t, true)
 	first, err := b.peer.Restart(ctx, offer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second, err := b.peer.Restart(ctx, offer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, key := range []string{"ice-ufrag", "ice-pwd", "candidate"} {
 		if a, b := attributes(first, key), attributes(second, key); len(a) == 0 || !slices.Equal(a, b) {
 			t.Errorf("%s: %q, then %q", key, a, b)
@@ -227,9 +211,7 @@ func TestRestartIsIdempotent(t *testing.T) {
 	b.accept(t, second)
 	e.check(t)
 	answer, err := b.peer.Restart(ctx, b.offerAgain(t, false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if attribute(answer, "ice-ufrag") != attribute(second, "ice-ufrag") {
 		t.Error("an offer with the same credentials restarted ICE")
 	}
@@ -274,9 +256,7 @@ func TestRestartRefused(t *testing.T) {
 		t.Errorf("Restart after the caller left: %v", err)
 	}
 	answer, err := b.peer.Restart(testContext(t), own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.accept(t, answer)
 	e.check(t)
 	closePeer(t, b.peer)
@@ -295,9 +275,7 @@ func TestRestartDirections(t *testing.T) {
 		{"sendonly", "recvonly"}, {"recvonly", "sendonly"}, {"inactive", "inactive"}, {"sendrecv", "sendrecv"},
 	} {
 		answer, err := b.peer.Restart(testContext(t), strings.Replace(own, "a=sendrecv", "a="+tt.offered, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := directionOf(split(answer)[1]); got != tt.want {
 			t.Errorf("%s is answered with %s, want %s", tt.offered, got, tt.want)
 		}
@@ -326,17 +304,13 @@ func TestHeldCall(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range uint16(3) {
-				if err := b.peer.WriteRTP(&rtp.Packet{Header: rtp.Header{SSRC: 1, SequenceNumber: n}, Payload: []byte{1}}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, b.peer.WriteRTP(&rtp.Packet{Header: rtp.Header{SSRC: 1, SequenceNumber: n}, Payload: []byte{1}}))
 			}
 			if n := b.peer.out.stats.packets.Load(); n != sent {
 				t.Errorf("%d packets are sent, want %d", n, sent)
 			}
 			answer, err := b.peer.Restart(ctx, own)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b.accept(t, answer)
 			run(func() { speak(ctx, b.peer, 1, 3, 3*frameStep) })
 			run(func() { speak(ctx, b.track, 1, 1, 1) })
@@ -379,13 +353,9 @@ func TestTrackReplaced(t *testing.T) {
 	first := got.next(t)
 	stop()
 
-	if err := b.pc.RemoveTrack(b.pc.GetSenders()[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.pc.RemoveTrack(b.pc.GetSenders()[0]))
 	track, err := webrtc.NewTrackLocalStaticRTP(opusCapability(), "other mic", "browser")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := b.pc.AddTrack(track); err != nil {
 		t.Fatal(err)
 	}

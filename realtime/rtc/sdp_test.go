@@ -14,9 +14,7 @@ import (
 func readSDP(t testing.TB, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -35,9 +33,7 @@ func TestAnswerBrowsers(t *testing.T) {
 			t.Parallel()
 			a := newAPI(t, Config{})
 			p, answer, err := a.Answer(testContext(t), readSDP(t, tt.file), Handlers{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer closePeer(t, p)
 			if p.MaxMessageSize() != tt.limit {
 				t.Errorf("remote's limit is %d, want %d", p.MaxMessageSize(), tt.limit)
@@ -89,9 +85,7 @@ func TestUpstreamAnswer(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
 	p, offer, err := a.Offer(testContext(t), Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer closePeer(t, p)
 	for _, want := range []string{
 		"a=rtpmap:111 opus/48000/2\r\n", "a=fmtp:111 minptime=10;useinbandfec=1\r\n", "a=sendrecv\r\n",
@@ -104,9 +98,7 @@ func TestUpstreamAnswer(t *testing.T) {
 	if n := strings.Count(offer, "\r\na=rtpmap:"); n != 1 {
 		t.Errorf("offer has %d codecs, want Opus alone", n)
 	}
-	if err := p.Accept(testContext(t), readSDP(t, "upstream_answer.sdp")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Accept(testContext(t), readSDP(t, "upstream_answer.sdp")))
 	if p.MaxMessageSize() != 1073741823 {
 		t.Errorf("remote's limit is %d", p.MaxMessageSize())
 	}
@@ -188,9 +180,7 @@ func TestBadAnswer(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p, _, err := a.Offer(testContext(t), Handlers{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer closePeer(t, p)
 			if err := p.Accept(testContext(t), tt.edit(readSDP(t, "upstream_answer.sdp"))); !errors.Is(err, tt.want) {
 				t.Errorf("Accept: %v, want %v", err, tt.want)
@@ -220,9 +210,7 @@ func TestDirections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, answer, err := a.Answer(testContext(t), tt.offer, Handlers{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer closePeer(t, p)
 			parts := split(answer)
 			if len(parts) != 3 || !strings.HasPrefix(parts[1], "m=audio 9 ") || directionOf(parts[1]) != tt.want {
@@ -242,9 +230,7 @@ func TestAnswerWithoutDataChannel(t *testing.T) {
 		"left out": answer[:strings.Index(answer, "m=application")],
 	} {
 		p, _, err := a.Offer(testContext(t), Handlers{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer closePeer(t, p)
 		if err := p.Accept(testContext(t), text); !errors.Is(err, ErrBadSDP) {
 			t.Errorf("%s: %v, want ErrBadSDP", name, err)
@@ -260,9 +246,7 @@ func TestNoDataChannel(t *testing.T) {
 	offer = offer[:strings.Index(offer, "m=application")]
 	offer = strings.Replace(offer, "BUNDLE 0 1", "BUNDLE 0", 1)
 	p, answer, err := a.Answer(testContext(t), offer, Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer closePeer(t, p)
 	checkAnswer(t, answer, "111")
 	if n := p.MaxMessageSize(); n != 0 {

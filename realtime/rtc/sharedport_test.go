@@ -30,9 +30,7 @@ func TestAddressAppears(t *testing.T) {
 	for _, address := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.2"} {
 		setAddresses(a.network, address)
 		p, answer, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), Handlers{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		closePeer(t, p)
 		if want := fmt.Sprintf(" %s %d typ host", address, port); !strings.Contains(answer, want) || strings.Count(answer, want) != strings.Count(answer, "typ host") {
 			t.Errorf("answer lacks %q, or has another address:\n%s", want, answer)

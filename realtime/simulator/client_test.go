@@ -25,6 +25,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 const testTimeout = 2 * time.Minute
 
 // bench is a running simulator.
@@ -45,13 +53,9 @@ func newBench(t *testing.T, cfg simulator.Config) *bench {
 		cfg.Pace = simulator.Pace{Think: 20 * time.Millisecond, Step: 5 * time.Millisecond, Transcript: 30 * time.Millisecond}
 	}
 	srv, err := simulator.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	api, err := rtc.New(rtc.Config{Loopback: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	ran := make(chan error, 1)
 	go func() { ran <- srv.Run(ctx) }()
@@ -343,17 +347,13 @@ func (c *caller) packet(payload []byte) {
 func item(t *testing.T, e realtime.Event) realtime.Item {
 	t.Helper()
 	it, err := realtime.DecodeItem(e.Item)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return it
 }
 
 func response(t *testing.T, e realtime.Event) realtime.Response {
 	t.Helper()
 	r, err := realtime.DecodeResponse(e.Response)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }

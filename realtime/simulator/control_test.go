@@ -93,15 +93,11 @@ func TestControlHostile(t *testing.T) {
 		t.Errorf("bad requests have changed the faults: %s", got)
 	}
 	cross, err := http.NewRequestWithContext(b.ctx, http.MethodPost, b.http.URL+"/simulator/calls/all/drop", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cross.Header.Set("Sec-Fetch-Site", "cross-site")
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(cross)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res.Body.Close()
 	if res.StatusCode != http.StatusForbidden {
 		t.Errorf("a page of another origin gets %d", res.StatusCode)
@@ -193,9 +189,7 @@ func TestExpiresAt(t *testing.T) {
 			ExpiresAt int64 `json:"expires_at"`
 		}
 	}
-	if err := json.Unmarshal(c.all()[0].Raw, &created); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(c.all()[0].Raw, &created))
 	if at := created.Session.ExpiresAt; at < before.Unix() || at > time.Now().Unix()+1 {
 		t.Errorf("expires_at is %d, now is %d", at, time.Now().Unix())
 	}
@@ -231,9 +225,7 @@ func TestRemembers(t *testing.T) {
 func TestFaultsAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/simulator.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	faults := reflect.TypeFor[simulator.Faults]()
 	for field := range faults.Fields() {
 		if field.Tag.Get("kong") == "-" {

@@ -352,9 +352,7 @@ func TestCreationFaults(t *testing.T) {
 	t.Run("half an answer", func(t *testing.T) {
 		b := newBench(t, simulator.Config{Faults: simulator.Faults{BadAnswer: true, NoLocation: true}})
 		peer, offer, err := b.rtc.Offer(b.ctx, rtc.Handlers{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		call, err := b.client().CreateCall(b.ctx, offer, []byte(sessionAudio))
 		if err != nil || call.ID != "" {
 			t.Errorf("call %+v, %v", call, err)

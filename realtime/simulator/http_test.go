@@ -113,15 +113,11 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 		{http.MethodPut, "/simulator/faults", http.StatusForbidden, "", ""},
 	} {
 		req, err := http.NewRequestWithContext(b.ctx, tt.method, b.http.URL+tt.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("Origin", "https://app.example.org")
 		req.Header.Set("Access-Control-Request-Headers", "authorization,content-type")
 		res, err := b.client().HTTP.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = res.Body.Close()
 		origin, takes := res.Header.Get("Access-Control-Allow-Origin"), res.Header.Get("Access-Control-Allow-Headers")
 		if res.StatusCode != tt.status || origin != tt.origin || takes != tt.takes {
@@ -154,16 +150,12 @@ func TestClientSecretAndRawSDP(t *testing.T) {
 			}
 		}
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	status, _, answer := b.post("/v1/realtime/calls", "application/sdp", secret.Value, offer)
 	if status != http.StatusCreated {
 		t.Fatalf("%d %s", status, answer)
 	}
-	if err := peer.Accept(b.ctx, string(answer)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, peer.Accept(b.ctx, string(answer)))
 	select {
 	case e := <-opened:
 		if e.Type != realtime.TypeSessionCreated || !strings.Contains(string(e.Session), `"output_modalities":["text"]`) {
@@ -178,9 +170,7 @@ func TestSessionLimit(t *testing.T) {
 	b := newBench(t, simulator.Config{MaxSessions: 1})
 	c := b.dial(sessionAudio)
 	_, offer, err := b.rtc.Offer(b.ctx, rtc.Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = b.client().CreateCall(b.ctx, offer, []byte(sessionAudio))
 	var api *realtime.APIError
 	if !errors.As(err, &api) || api.Status != http.StatusTooManyRequests || api.RetryAfter == 0 {

@@ -1,8 +1,6 @@
 package simulator
 
 import (
-	"time"
-
 	"github.com/pion/rtp"
 
 	"voicebridge/realtime"
@@ -10,7 +8,7 @@ import (
 )
 
 // Do makes the session's goroutine run f soon, unless the session has ended. Only such functions, and a Model, may call
-// Emit, AddCall, Forget, After and Settings.
+// Emit, AddCall, Forget and Settings.
 func (s *Session) Do(f func()) { s.mail.post(f) }
 
 // Emit sends one event, to which it adds an id.
@@ -30,9 +28,6 @@ func (s *Session) Forget() {
 		s.items.items = append([]*item(nil), s.items.items[n-1])
 	}
 }
-
-// After runs f on the session's goroutine once d has passed.
-func (s *Session) After(d time.Duration, f func()) { s.clock.after(d, f) }
 
 // Settings returns the session object as shown. It must not be changed.
 func (s *Session) Settings() map[string]any { return s.set.shown }

@@ -27,7 +27,7 @@ func (d *driven) Output(callID, output string) { d.outputs <- callID + ": " + ou
 func (d *driven) Respond() bool {
 	d.session.Forget()
 	d.session.AddCall("fc_1", "call_1", "clock")
-	d.session.After(time.Millisecond, func() { d.session.Emit(map[string]any{"type": "test.after"}) })
+	d.session.Emit(map[string]any{"type": "test.event"})
 	return true
 }
 
@@ -43,7 +43,7 @@ func TestDrive(t *testing.T) {
 	if it := item(t, c.next(realtime.TypeItemAdded)); it.CallID != "call_1" || it.Name != "clock" {
 		t.Errorf("item %+v", it)
 	}
-	c.next("test.after")
+	c.next("test.event")
 	c.send(realtime.FunctionCallOutput("a", "", "call_1", "noon"))
 	c.next(realtime.TypeItemDone)
 	if e := c.fails("b", realtime.FunctionCallOutput("b", "", "call_1", "again")); e.Code != "invalid_value" {

@@ -44,9 +44,7 @@ func run(tb testing.TB, router *toolkit.Router, name, arguments string) (progres
 func without(t *testing.T, tool toolkit.Tool, arguments string) (result toolkit.Result) {
 	t.Helper()
 	for c, err := range tool.Call(t.Context(), toolkit.Call{Arguments: arguments}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c.Result != nil {
 			result = *c.Result
 		}
@@ -171,9 +169,7 @@ func checkProgress(t *testing.T, chunks []toolkit.Chunk) {
 	var got []seen
 	for _, c := range chunks {
 		var s seen
-		if err := json.Unmarshal(c.Data, &s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(c.Data, &s))
 		if c.Message == "" || c.Percent != s.Progress {
 			t.Errorf("chunk %q at %v does not fit its data %s", c.Message, c.Percent, c.Data)
 		}
@@ -187,23 +183,15 @@ func checkProgress(t *testing.T, chunks []toolkit.Chunk) {
 func golden(t *testing.T, path string, result toolkit.Result) {
 	t.Helper()
 	both, err := json.Marshal(map[string]json.RawMessage{"output": result.Output, "model": json.RawMessage(result.Model)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got bytes.Buffer
-	if err := json.Indent(&got, both, "", "  "); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Indent(&got, both, "", "  "))
 	got.WriteByte('\n')
 	if *update {
-		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, got.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
 		t.Error(diff)
 	}
@@ -227,9 +215,7 @@ func TestResultShape(t *testing.T) {
 			}
 			decoder := json.NewDecoder(bytes.NewReader(result.Output))
 			decoder.DisallowUnknownFields()
-			if err := decoder.Decode(&output); err != nil {
-				t.Fatal(err)
-			}
+			must(t, decoder.Decode(&output))
 			canvas := "Data Visualization"
 			if kind.name == "create_pie_chart" {
 				canvas = "Food"
@@ -239,9 +225,7 @@ func TestResultShape(t *testing.T) {
 				t.Errorf("got %+v", output)
 			}
 			var input map[string]json.RawMessage
-			if err := json.Unmarshal([]byte(full[kind.name]), &input); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(full[kind.name]), &input))
 			for field := range input {
 				if _, ok := output.ChartData[field]; !ok {
 					t.Errorf("chartData lacks the input's field %s", field)
@@ -256,9 +240,7 @@ func TestResultShape(t *testing.T) {
 				t.Errorf("metadata is %s", output.ChartData["metadata"])
 			}
 			var model map[string]string
-			if err := json.Unmarshal([]byte(result.Model), &model); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(result.Model), &model))
 			if len(model) != 2 || model["summary"] == "" || model["chartId"] != "chart-id" {
 				t.Errorf("the model receives %s", result.Model)
 			}
@@ -277,9 +259,7 @@ func TestChartIDsAreUnique(t *testing.T) {
 			}
 			result := without(t, tool, minimal[name])
 			var model struct{ ChartID string }
-			if err := json.Unmarshal([]byte(result.Model), &model); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(result.Model), &model))
 			if _, err := uuid.Parse(model.ChartID); err != nil || seen[model.ChartID] {
 				t.Errorf("the id %q is not a UUID, or not new", model.ChartID)
 			}

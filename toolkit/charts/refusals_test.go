@@ -257,9 +257,7 @@ func TestRadialMaxValue(t *testing.T) {
 			InnerRadius, OuterRadius float64
 		}
 	}
-	if err := json.Unmarshal(result.Output, &output); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(result.Output, &output))
 	got := output.ChartData
 	if got.Data[0].MaxValue != 120 || got.Data[1].MaxValue != 120 || got.Data[2].MaxValue != 7 || got.InnerRadius != 30 || got.OuterRadius != 80 {
 		t.Errorf("got %+v", got)

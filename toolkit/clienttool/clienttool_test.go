@@ -25,9 +25,7 @@ func setup(t *testing.T) (*Toolkit, *toolkit.Router) {
 	t.Helper()
 	registry := toolkit.NewRegistry()
 	k := New(registry, Config{})
-	if err := k.Declare([]toolkit.Definition{theme()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.Declare([]toolkit.Definition{theme()}))
 	return k, toolkit.NewRouter(registry, toolkit.RouterConfig{})
 }
 
@@ -64,9 +62,7 @@ func TestAnswerAfterTheToolRuns(t *testing.T) {
 		if err := k.Deliver("c2", "{}"); !errors.Is(err, errNotOpen) {
 			t.Errorf("unknown call: got %v", err)
 		}
-		if err := k.Deliver("c1", `{"ok": true}`); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.Deliver("c1", `{"ok": true}`))
 		if err := k.Deliver("c1", `{}`); !errors.Is(err, errNotOpen) {
 			t.Errorf("second answer: got %v", err)
 		}
@@ -87,16 +83,12 @@ func TestAnswerBeforeTheToolRuns(t *testing.T) {
 	t.Parallel()
 	k, router := setup(t)
 	for range 2 { // the second time has no effect
-		if err := k.Expect("c1"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.Expect("c1"))
 	}
 	if !k.waits("c1") {
 		t.Error("an expected call is not open")
 	}
-	if err := k.Deliver("c1", `"early"`); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.Deliver("c1", `"early"`))
 	if k.waits("c1") {
 		t.Error("an answered call is open")
 	}
@@ -118,9 +110,7 @@ func TestAcceptedAnswersAreNeverLost(t *testing.T) {
 	for i := range 200 {
 		synctest.Test(t, func(t *testing.T) {
 			k, router := setup(t)
-			if err := k.Expect("c1"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, k.Expect("c1"))
 			accepted := make(chan error, 1)
 			go func() {
 				time.Sleep(toolkit.DefaultTimeout) // at the same moment
@@ -151,15 +141,11 @@ func TestOutputs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, router := setup(t)
-			if err := errors.Join(k.Expect("c"), k.Deliver("c", tc.output)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(k.Expect("c"), k.Deliver("c", tc.output)))
 			result := router.Call(t.Context(), call("c"), nil)
 			// Invalid UTF-8 may be replaced by the character or its escape: the value counts.
 			var got, want any
-			if err := errors.Join(json.Unmarshal(result.Output, &got), json.Unmarshal([]byte(tc.want), &want)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(json.Unmarshal(result.Output, &got), json.Unmarshal([]byte(tc.want), &want)))
 			if result.Failed() || fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("got %.200s (error %q), want %.200s", result.Output, result.Error, tc.want)
 			}
@@ -170,9 +156,7 @@ func TestOutputs(t *testing.T) {
 func TestTooLargeAnswerFailsTheCall(t *testing.T) {
 	t.Parallel()
 	k, router := setup(t)
-	if err := k.Expect("c"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.Expect("c"))
 	if err := k.Deliver("c", strings.Repeat("x", MaxOutput+1)); !errors.Is(err, errTooLarge) {
 		t.Errorf("got %v, want errTooLarge", err)
 	}
@@ -207,9 +191,7 @@ func TestNoAnswer(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	k, router := setup(t)
-	if err := k.Expect("c"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.Expect("c"))
 	// The router refuses the arguments, so the tool never runs.
 	bad := call("c")
 	bad.Arguments = `{"theme":"pink"}`
@@ -246,9 +228,7 @@ func TestOpenCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	k, _ := setup(t)
 	for i := range maxOpen {
-		if err := k.Expect(fmt.Sprint(i)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.Expect(fmt.Sprint(i)))
 	}
 	for _, id := range []string{"one more", "", strings.Repeat("x", maxCallID+1)} {
 		if err := k.Expect(id); err == nil {
@@ -284,13 +264,9 @@ func TestDeclareRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			registry := toolkit.NewRegistry()
-			if err := registry.Add(toolkit.Entry{Tool: serverTool{}, Executor: toolkit.ExecutorApp}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, registry.Add(toolkit.Entry{Tool: serverTool{}, Executor: toolkit.ExecutorApp}))
 			k := New(registry, Config{})
-			if err := k.Declare([]toolkit.Definition{theme()}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, k.Declare([]toolkit.Definition{theme()}))
 			err := k.Declare(tc.defs)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
@@ -311,9 +287,7 @@ func TestDeclareReplaces(t *testing.T) {
 		synctest.Wait()
 		changed := theme()
 		changed.Description = "other"
-		if err := k.Declare([]toolkit.Definition{{Name: "navigate"}, changed}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.Declare([]toolkit.Definition{{Name: "navigate"}, changed}))
 		defs := k.registry.Definitions()
 		if len(defs) != 2 || defs[0].Description != "other" || defs[1].Name != "navigate" {
 			t.Errorf("got %+v", defs)
@@ -337,9 +311,7 @@ func TestConcurrentCalls(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 50 {
 		id := fmt.Sprint(i)
-		if err := k.Expect(id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.Expect(id))
 		wg.Go(func() {
 			if result := router.Call(t.Context(), call(id), nil); result.ForModel() != "answer "+id {
 				t.Errorf("call %s: got %+v", id, result)

@@ -5,7 +5,6 @@ package code
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -100,9 +99,7 @@ func TestProbeJavaScript(t *testing.T) {
 	t.Parallel()
 	r := setup(t, Config{}, watcher{})
 	confinement, err := r.sandbox.ProbeJavaScript(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// A child that installs only the filter shows what this host supports.
 	report := tryConfined(t)
 	if want := report.Filter == ""; strings.Contains(confinement, "with limits and a seccomp filter") != want {
@@ -173,9 +170,7 @@ func tryConfined(t *testing.T) confinedReport {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], confinedChild)
 	cmd.Dir = t.TempDir()
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var report confinedReport
 	if err := json.Unmarshal(out, &report); err != nil {
 		t.Fatalf("%q: %v", out, err)
@@ -249,9 +244,7 @@ func TestOrphanEnds(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], javaScriptChild)
 	c, err := startChild(cmd, request{Code: `console.log("started"); for (;;);`, Timeout: time.Hour, MemoryBytes: defaultMemoryBytes, MaxOutput: 1000, Filter: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var f frame
 	if err := json.NewDecoder(c.frames).Decode(&f); err != nil || f.Stdout != "started\n" {
 		t.Fatalf("got %+v, %v", f, err)
@@ -313,9 +306,7 @@ func TestStrangeChildren(t *testing.T) {
 func TestGroupIsKilled(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	ended := readToEnd(pipe)
 	sandbox := New(Config{executable: "/bin/sh", args: []string{"-c", "exec 5>" + pipe + "; sleep 1000 & sleep 1000"}, Timeout: 100 * time.Millisecond})
 	if o, _ := sandbox.javaScript(t.Context(), `1`, true); o.Exit != ExitTimeout {
@@ -337,18 +328,5 @@ func TestLimitsOfChild(t *testing.T) {
 	}
 	if err := setLimits([]limit{{-1, 1}}); err == nil {
 		t.Error("a limit that does not exist was set")
-	}
-}
-
-func BenchmarkJavaScript(b *testing.B) {
-	for _, filter := range []bool{true, false} {
-		b.Run(fmt.Sprintf("filter=%v", filter), func(b *testing.B) {
-			sandbox := New(Config{})
-			for b.Loop() {
-				if o, _ := sandbox.javaScript(b.Context(), `6 * 7`, filter); o.Exit != ExitCompleted {
-					b.Fatal(o)
-				}
-			}
-		})
 	}
 }

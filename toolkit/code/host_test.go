@@ -45,9 +45,7 @@ func niceOf(pid int) (map[string]int, error) {
 func TestChildrenGiveWay(t *testing.T) {
 	t.Parallel()
 	before, err := niceOf(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	r, _ := running(t, Config{Timeout: time.Minute}, func(pid int) {
 		defer cancel()
@@ -71,9 +69,7 @@ func TestChildrenGiveWay(t *testing.T) {
 	}
 	// This process keeps its own priority.
 	after, err := niceOf(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for thread, nice := range after {
 		if was, ok := before[thread]; ok && nice != was {
 			t.Errorf("%s of this process had niceness %d and has %d", thread, was, nice)
@@ -111,21 +107,15 @@ func TestKilledHost(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			pipe := filepath.Join(dir, "pipe")
-			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, syscall.Mkfifo(pipe, 0o600))
 			gone := readToEnd(pipe)
 			cmd := exec.Command(os.Args[0], hostOfPrograms, childProgram, pipe, tool)
 			cmd.Env = []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
 			output := &strings.Builder{}
 			cmd.Stderr = output
 			stdout, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, cmd.Start())
 			line, err := bufio.NewReader(stdout).ReadString('\n')
 			if line != `"started\n"`+"\n" {
 				t.Errorf("the host says %q, %v", line, err)

@@ -60,3 +60,11 @@ func buildChild() (remove func(), err error) {
 	}
 	return func() { os.RemoveAll(dir) }, nil
 }
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"voicebridge/toolkit"
 )
 
 // pythonRig returns a rig, and whether Python works on this host. Where it does not, calls
@@ -251,9 +249,7 @@ func TestPythonSystemCalls(t *testing.T) {
 		"open_by_handle_at": unix.SYS_OPEN_BY_HANDLE_AT, "setuid": unix.SYS_SETUID, "seccomp": unix.SYS_SECCOMP, "no such call": 9999,
 	}
 	encoded, err := json.Marshal(forbidden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := r.python(works, "import ctypes, errno\nc = ctypes.CDLL(None, use_errno=True)\nr = []\nfor name, n in "+string(encoded)+`.items():
   if c.syscall(n, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS): r.append([name, ctypes.get_errno()])
 r`, ExitCompleted)
@@ -308,20 +304,5 @@ func TestPythonEndings(t *testing.T) {
 	long := `{"exit":"completed","value":"` + strings.Repeat("x", 5000) + `","error":"` + strings.Repeat("y", 2000) + `","durationMs":-5}`
 	if end := readEnding(strings.NewReader(long), 1000); end == nil || len(end.Value) > 2200 || len(end.Error) > 1000 || end.DurationMs != 0 {
 		t.Errorf("got %+v", end)
-	}
-}
-
-func BenchmarkPython(b *testing.B) {
-	sandbox := New(Config{PythonEnabled: true})
-	if err := sandbox.ProbePython(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	call := toolkit.Call{Arguments: `{"code":"6 * 7"}`}
-	for b.Loop() {
-		for c, err := range sandbox.Python().Call(b.Context(), call) {
-			if err != nil || c.Result.Failed() {
-				b.Fatal(c, err)
-			}
-		}
 	}
 }

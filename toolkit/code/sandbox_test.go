@@ -48,9 +48,7 @@ func setup(t *testing.T, config Config, watch watcher) *rig {
 	}
 	registry := toolkit.NewRegistry()
 	for _, tool := range []toolkit.Tool{sandbox.JavaScript(), sandbox.Python()} {
-		if err := registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}))
 	}
 	r.router = toolkit.NewRouter(registry, toolkit.RouterConfig{})
 	t.Cleanup(r.checkNoChildren)

@@ -26,9 +26,7 @@ func TestParseConfig(t *testing.T) {
 		"web":{"url":"https://${HOST}/mcp","headers":{"Authorization":"Bearer ${TOKEN}"},"timeout":"1m"},
 		"old":{"type":"sse","url":"http://localhost:1/sse"},
 		"off":{"command":"${MISSING}","disabled":true}}}`), env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := Config{Servers: map[string]Server{
 		"files": {Type: TypeStdio, Command: "npx", Args: []string{"-y", "server", "", "$HOME", "d"},
 			Env: map[string]string{"A": "secret", "B": "a:-b", "C": ""}, Cwd: "/tmp", Timeout: 2500 * time.Millisecond, AllowedTools: []string{"read"}},
@@ -56,9 +54,7 @@ func TestParseConfigOfOthers(t *testing.T) {
 			"off": {"command": "${MISSING}", "enabled": false},
 		},
 	}`), lookup(map[string]string{"API_KEY": "sk", "HOST": "h.org"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := Config{
 		Servers: map[string]Server{
 			"code":   {Type: TypeStdio, Command: "npx", Args: []string{"a // b", "c /* d */"}, Env: map[string]string{"K": "sk", "H": "h.org"}},
@@ -196,9 +192,7 @@ func TestSecretsOfServers(t *testing.T) {
 func TestLoadConfig(t *testing.T) {
 	t.Setenv("MCPTOOL_TEST_TOKEN", "tok")
 	path := filepath.Join(t.TempDir(), "mcp.json")
-	if err := os.WriteFile(path, []byte(`{"servers":{"a":{"command":"x","args":["${MCPTOOL_TEST_TOKEN}"]}}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(`{"servers":{"a":{"command":"x","args":["${MCPTOOL_TEST_TOKEN}"]}}}`), 0o600))
 	config, err := LoadConfig(path)
 	if err != nil || config.Servers["a"].Args[0] != "tok" {
 		t.Errorf("got %+v, %v", config, err)
@@ -206,9 +200,7 @@ func TestLoadConfig(t *testing.T) {
 	if _, err := LoadConfig(path + ".none"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	if err := os.WriteFile(path, []byte(`{}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(`{}`), 0o600))
 	if _, err := LoadConfig(path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("%v does not name the file", err)
 	}

@@ -54,9 +54,7 @@ func TestChildCannotReadOurEnvironment(t *testing.T) {
 		host := exec.Command(os.Args[0])
 		host.Env = []string{roleVariable + "=host", "OPENAI_API_KEY=canary-key", "HIDE=" + hide, "PATH=" + os.Getenv("PATH")}
 		host.Stdout, host.Stderr = &out, &out
-		if err := withoutPrivileges(host.Start); err != nil {
-			t.Fatal(err)
-		}
+		must(t, withoutPrivileges(host.Start))
 		if err := host.Wait(); err != nil {
 			t.Errorf("%v: %s", err, &out)
 		}

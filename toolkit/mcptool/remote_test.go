@@ -57,9 +57,7 @@ func serveHandler(t *testing.T, handler http.Handler) *httpServer {
 func (h *httpServer) start(t *testing.T) {
 	t.Helper()
 	listener, err := net.Listen("tcp", h.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.address = listener.Addr().String()
 	h.url = "http://" + h.address + "/mcp"
 	h.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: h.handler}}

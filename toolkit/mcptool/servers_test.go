@@ -98,9 +98,7 @@ func openWith(t *testing.T, servers map[string]Server, options Options) *bench {
 	notified := make(chan struct{}, 100)
 	options.Changed = func() { notified <- struct{}{} }
 	s, err := Open(Config{Servers: servers}, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	run(t, s)
 	for len(notified) > 0 {
 		<-notified // for the first connection
@@ -132,9 +130,7 @@ func (b *bench) register(t *testing.T) {
 	for _, d := range b.registry.Definitions() {
 		old = append(old, d.Name)
 	}
-	if err := b.registry.Replace(old, b.Tools()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.registry.Replace(old, b.Tools()))
 }
 
 func (b *bench) names() []string {
@@ -261,9 +257,7 @@ func TestChildEnvironment(t *testing.T) {
 			Cwd string
 		}
 	}
-	if err := json.Unmarshal(result.Output, &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(result.Output, &got))
 	var keys []string
 	for _, entry := range got.StructuredContent.Env {
 		key, value, _ := strings.Cut(entry, "=")
@@ -502,9 +496,7 @@ func TestStubbornChildIsKilled(t *testing.T) {
 	log := newLogBook()
 	s, err := Open(Config{Servers: map[string]Server{"s": stdio("stubborn", nil)}},
 		Options{Logger: log.logger(), ConnectTimeout: 200 * time.Millisecond, MinBackoff: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	run(t, s)
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -531,9 +523,7 @@ func TestGrandchildrenEndToo(t *testing.T) {
 	t.Parallel()
 	pipe := namedPipe(t)
 	s, err := Open(Config{Servers: map[string]Server{"s": stdio("parent", map[string]string{"PIPE": pipe})}}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	running := make(chan struct{})
 	go func() {
 		defer close(running)
@@ -541,9 +531,7 @@ func TestGrandchildrenEndToo(t *testing.T) {
 	}()
 	defer func() { <-running }()
 	reader, err := os.Open(pipe) // opens once the grandchild has opened its end
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	ended := make(chan error, 1)
 	go func() {
@@ -602,9 +590,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestOwnPath(t *testing.T) {
 	t.Parallel()
 	program, err := filepath.Abs(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	folder := t.TempDir()
 	if err := os.Symlink(program, filepath.Join(folder, "own-server")); err != nil {
 		t.Skip(err)
@@ -624,13 +610,9 @@ func TestKilledProgram(t *testing.T) {
 	pipe := namedPipe(t)
 	program := exec.Command(os.Args[0])
 	program.Env = []string{roleVariable + "=program", "PIPE=" + pipe, "PATH=" + os.Getenv("PATH")}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, program.Start())
 	reader, err := os.Open(pipe) // opens once the grandchild has opened its end
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	if err := program.Process.Kill(); err != nil {
 		t.Error(err)
@@ -662,9 +644,7 @@ func TestSlowServerHoldsUpNobody(t *testing.T) {
 	notified := make(chan struct{}, 10)
 	s, err := Open(Config{Servers: map[string]Server{"good": stdio("server", nil), "slow": stdio("stubborn", nil)}},
 		Options{ConnectTimeout: time.Hour, Changed: func() { notified <- struct{}{} }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(s.Tools()) != 0 {
 		t.Error("there are tools before Run")
 	}

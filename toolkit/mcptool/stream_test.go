@@ -63,14 +63,10 @@ func TestCutStream(t *testing.T) {
 			}
 			defer r.stop()
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url, strings.NewReader("listen"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			request.Header.Set("Mcp-Method", "subscriptions/listen")
 			response, err := r.client.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer response.Body.Close()
 			if got, err := io.ReadAll(response.Body); err != nil || string(got) != c.want {
 				t.Errorf("got %q, %v, want %q", got, err, c.want)
@@ -100,13 +96,9 @@ func TestNoStream(t *testing.T) {
 			}
 			defer r.stop()
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			response, err := r.client.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer response.Body.Close()
 			if got, err := io.ReadAll(response.Body); !errors.Is(err, context.Canceled) || len(got) > 0 || suspects != 0 {
 				t.Errorf("got %q, %v, suspected %d times", got, err, suspects)

@@ -235,3 +235,11 @@ var hostileNames = []string{
 	"with space", "dot.ted", "dot_ted", "ünïcode", "a/b", "<script>", "new\nline", "__proto__",
 	strings.Repeat("long", 20), strings.Repeat("long", 20) + "er",
 }
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -73,13 +73,9 @@ func watchServerAs(t *testing.T, remote *mcp.Server, config Server) *watched {
 	options := Options{Logger: newLogBook().logger(), ConnectTimeout: 20 * time.Second, Changed: func() { w.changes++ }, Pins: &memory{}}
 	w.server = newServer(t.Context(), "s", config, options)
 	session, err := remote.Connect(t.Context(), far, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l, err := w.dial(t.Context(), w.wire)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if w.offer, err = w.list(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}

@@ -57,9 +57,7 @@ func counting(t *testing.T) (port uint16, hits *atomic.Int64) {
 	t.Helper()
 	hits = new(atomic.Int64)
 	four, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	port = four.Addr().(*net.TCPAddr).AddrPort().Port()
 	listeners := []net.Listener{four}
 	if six, err := net.Listen("tcp", fmt.Sprintf("[::1]:%d", port)); err == nil { // not every machine has IPv6

@@ -203,9 +203,7 @@ func TestPageWaitsForItsReader(t *testing.T) {
 		came <- struct{}{}
 	})
 	config, err := loopback(t, s).withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const limit = 5 * time.Second
 	tool := contentTool{guard: newGuard(config), limit: config.maxPage, timeout: limit, readers: make(chan struct{}, 1)}
 	tool.readers <- struct{}{}

@@ -173,9 +173,7 @@ func TestDeepPagesAreCut(t *testing.T) {
 			t.Parallel()
 			filtered, _ := filterPage(tc.page)
 			doc, err := html.Parse(strings.NewReader(filtered))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			short := flatten(doc)
 			checkTree(t, doc)
 			if n := textIn(doc); short != tc.short || n < tc.min || n > tc.max {

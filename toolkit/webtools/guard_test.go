@@ -112,13 +112,9 @@ func TestSameOrigin(t *testing.T) {
 		{"http://a.test:8080/", "https://a.test:8443/", false},
 	} {
 		from, err := a.parseURL(tc.from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		to, err := a.parseURL(tc.to)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := sameOrigin(from, to); got != tc.want {
 			t.Errorf("%s to %s: got %v", tc.from, tc.to, got)
 		}
@@ -209,9 +205,7 @@ func TestBrokenServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
@@ -302,9 +296,7 @@ func TestSlowServers(t *testing.T) {
 func TestNoProxyAndNoStateBetweenRequests(t *testing.T) {
 	t.Parallel()
 	c, err := Config{}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g := newGuard(c)
 	transport := g.client.Transport.(*http.Transport)
 	if transport.Proxy != nil || !transport.DisableKeepAlives || g.client.Jar != nil {

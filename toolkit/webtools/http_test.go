@@ -202,9 +202,7 @@ func TestConsumerStops(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "text") })
 	tools, err := New(loopback(t, s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tool := range tools {
 		for stopAt := range 3 {
 			n := 0
@@ -248,9 +246,7 @@ func TestHTTPTimeout(t *testing.T) {
 		50 * time.Second: `"default":10000,"description":"Time limit in milliseconds, up to 50000;`,
 	} {
 		tools, err := New(Config{Timeout: limit})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, tool := range tools {
 			if d := tool.Definition(); d.Name == "http" && !strings.Contains(string(d.Parameters), want) {
 				t.Errorf("a limit of %v: got %s", limit, d.Parameters)

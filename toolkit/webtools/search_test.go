@@ -264,9 +264,7 @@ func TestSearchResultsAreBounded(t *testing.T) {
 	}
 	many = append([]object{{"url": "javascript:alert(1)"}, {"url": "https://user@example.com/"}, {"url": ""}, {"url": "https://example.com/" + strings.Repeat("x", 3000)}}, many...)
 	answer, err := json.Marshal(object{"results": many})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address, _ := serviceServer(t, http.StatusOK, string(answer))
 	result := call(t, newRouter(t, providerConfig(ProviderExa, address)), "webSearch", object{"query": "x", "numResults": 20, "maxCharacters": 10000})
 	if result.Failed() {
@@ -378,9 +376,7 @@ func TestKeysDoNotShow(t *testing.T) {
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	tools, err := New(Config{ExaKey: "k"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tool := range tools {
 		def := tool.Definition()
 		if err := toolkit.CheckParameters(def.Parameters); err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,44 +12,28 @@ import (
 	"voicebridge/toolkit"
 )
 
-// holdEvery selects the batches that end their response only after all outputs are there, and
-// holding is how long after: the response is still in progress, and nobody may ask for the next one
-// before it ends.
-const (
-	holdEvery = 4
-	holding   = 20 * time.Millisecond
-)
-
-// callPrefix begins the ids of the function calls, which are numbered from 1.
-const callPrefix = "call_"
-
 // batches is a model that repeatedly uses some tools at once:
 //
 //	upstream  response.created, for each call conversation.item.added and response.output_item.done, response.done
 //	bridge    conversation.item.create with the output of each call, one response.create
 //	upstream  response.created, response.done, and at once the next batch
 //
-// It checks the rules: each call gets one output, from its own tool, and each batch one
-// response.create, after its response.done and its last output. Only the session's goroutine uses
-// it, except for answered and finished.
+// Each call must get one output, from its own tool, and each batch one response.create after its last
+// output: otherwise the figures would mean nothing. Only the session's goroutine uses it, except for
+// answered and finished.
 type batches struct {
 	session upstreamSession
-	uses    []use // the tools that calls use in turn
-	size    int   // calls per batch
-	// fail is called with the first broken rule. Nothing is requested after that.
-	fail func(error)
-	took histogram // from the first event of a batch to its response.create
+	uses    []use       // the tools that calls use in turn
+	size    int         // calls per batch
+	fail    func(error) // called when the bridge did not do that
+	took    histogram   // from the first event of a batch to its response.create
 
-	batch      uint64 // from 1
-	began      time.Time
-	response   string // the response of the batch
-	responses  int    // made so far
-	made       []any  // its function calls
-	asked      uint64 // calls made so far
-	missing    map[string]string
-	responding bool // response.done has not been sent yet
-	last       bool // this batch is the last one
-	failed     bool
+	batch     uint64 // from 1
+	began     time.Time
+	responses int               // made so far
+	asked     uint64            // calls made so far
+	missing   map[string]string // the tools of the calls without an output, by call id
+	last      bool              // this batch is the last one
 
 	// answered counts the calls that have their output.
 	answered atomic.Uint64
@@ -76,91 +59,60 @@ func (b *batches) next() {
 	b.session.Forget()
 	b.batch++
 	b.began = time.Now()
-	b.newResponse()
-	b.responding = true
-	b.respond(realtime.TypeResponseCreated, realtime.ResponseInProgress)
-	for i := range b.size {
-		u := b.useOf(i)
-		b.asked++
-		id, callID := fmt.Sprintf("fc_%d", b.asked), callPrefix+strconv.FormatUint(b.asked, 10)
-		b.missing[callID] = u.name
-		call := object{
-			"id": id, "object": "realtime.item", "type": realtime.ItemFunctionCall, "status": realtime.ResponseCompleted,
-			"call_id": callID, "name": u.name, "arguments": string(toolkit.Encode(u.arguments(markOf(callID)))),
+	b.respond(func(response string) (calls []any) {
+		for i := range b.size {
+			u := b.useOf(i)
+			b.asked++
+			id, callID := fmt.Sprintf("fc_%d", b.asked), fmt.Sprintf("call_%d", b.asked)
+			b.missing[callID] = u.name
+			call := object{
+				"id": id, "object": "realtime.item", "type": realtime.ItemFunctionCall, "status": realtime.ResponseCompleted,
+				"call_id": callID, "name": u.name, "arguments": string(toolkit.Encode(u.arguments(markOf(callID)))),
+			}
+			calls = append(calls, call)
+			b.session.AddCall(id, callID, u.name)
+			b.session.Emit(object{"type": realtime.TypeOutputItemDone, "response_id": response, "output_index": i, "item": call})
 		}
-		b.made = append(b.made, call)
-		b.session.AddCall(id, callID, u.name)
-		b.session.Emit(object{"type": realtime.TypeOutputItemDone, "response_id": b.response, "output_index": i, "item": call})
-	}
-	if b.batch%holdEvery != 0 {
-		b.done()
-	}
+		return calls
+	})
 }
 
 // useOf returns the tool that call i of a batch uses, from 0.
 func (b *batches) useOf(i int) use { return b.uses[i%len(b.uses)] }
 
-// held reports whether done ends the response of the batch, after the holding time.
-func (b *batches) held() bool { return b.responding && len(b.missing) == 0 && !b.failed }
-
-// done ends the response of the batch.
-func (b *batches) done() {
-	b.responding = false
-	b.respond(realtime.TypeResponseDone, realtime.ResponseCompleted)
-}
-
-func (b *batches) newResponse() {
+// respond makes a response with the output that generate sends.
+func (b *batches) respond(generate func(response string) []any) {
 	b.responses++
-	b.response, b.made = fmt.Sprintf("resp_%d", b.responses), []any{}
-}
-
-func (b *batches) respond(kind, status string) {
-	b.session.Emit(object{"type": kind, "response": object{
-		"object": "realtime.response", "id": b.response, "status": status, "output": b.made,
-	}})
+	id := fmt.Sprintf("resp_%d", b.responses)
+	emit := func(kind, status string, output []any) {
+		b.session.Emit(object{"type": kind, "response": object{"object": "realtime.response", "id": id, "status": status, "output": output}})
+	}
+	emit(realtime.TypeResponseCreated, realtime.ResponseInProgress, []any{})
+	emit(realtime.TypeResponseDone, realtime.ResponseCompleted, generate(id))
 }
 
 // output takes the output of a function call.
 func (b *batches) output(callID, output string) {
-	name, waited := b.missing[callID]
+	name, open := b.missing[callID]
 	switch {
-	case !waited && b.was(callID):
-		b.broken("the tool call %s has a second output", callID)
-	case !waited:
-		b.broken("there is an output for the tool call %.40q, which nobody made", callID)
+	case !open:
+		b.fail(fmt.Errorf("there is an output for the tool call %.40q, which nobody made or which has one", callID))
 	case !answers(output, markOf(callID)):
-		b.broken("the tool call %s of %s did not succeed: %.300s", callID, name, output)
+		b.fail(fmt.Errorf("the tool call %s of %s did not succeed: %.300s", callID, name, output))
 	default:
 		delete(b.missing, callID)
 		b.answered.Add(1)
 	}
 }
 
-// was reports whether there has been a call with this id.
-func (b *batches) was(callID string) bool {
-	digits, ours := strings.CutPrefix(callID, callPrefix)
-	n, err := strconv.ParseUint(digits, 10, 64)
-	return ours && err == nil && n >= 1 && n <= b.asked
-}
-
 // create takes a response.create: it makes the response, and the next batch.
 func (b *batches) create() {
-	switch {
-	case b.over():
-		b.broken("there is a response.create after the last batch was answered")
-	case len(b.missing) > 0:
-		b.broken("there is a response.create while batch %d has %d of %d outputs: it comes too early, or twice for the batch before",
-			b.batch, b.size-len(b.missing), b.size)
-	case b.responding:
-		b.broken("there is a response.create before the response.done of batch %d", b.batch)
-	}
-	if b.failed {
+	if len(b.missing) > 0 || b.over() {
+		b.fail(fmt.Errorf("there is a response.create while batch %d lacks %d of %d outputs: it comes too early, or twice", b.batch, len(b.missing), b.size))
 		return
 	}
 	b.took.record(time.Since(b.began))
-	b.newResponse()
-	b.respond(realtime.TypeResponseCreated, realtime.ResponseInProgress)
-	b.respond(realtime.TypeResponseDone, realtime.ResponseCompleted)
+	b.respond(func(string) []any { return []any{} })
 	if b.last {
 		close(b.finished)
 		return
@@ -174,14 +126,6 @@ func (b *batches) over() bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// broken reports the first broken rule.
-func (b *batches) broken(format string, args ...any) {
-	if !b.failed {
-		b.failed = true
-		b.fail(fmt.Errorf(format, args...))
 	}
 }
 

@@ -87,13 +87,3 @@ func TestHistogramIsSafe(t *testing.T) {
 		t.Errorf("count %d, max %d", h.count(), h.max())
 	}
 }
-
-func BenchmarkRecord(b *testing.B) {
-	var h histogram
-	d := time.Duration(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		h.record(d)
-		d += 997
-	}
-}

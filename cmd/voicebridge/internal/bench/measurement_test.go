@@ -14,6 +14,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestStamp(t *testing.T) {
 	t.Parallel()
 	payload := make([]byte, payloadSize)
@@ -137,9 +145,7 @@ func TestOnlyTheWindowCounts(t *testing.T) {
 		wg.Go(func() { sendAll(ctx, m, senders) })
 		time.Sleep(time.Second)
 		w := m.open(2 * time.Second)
-		if err := wait(ctx, w.ends.Add(time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, wait(ctx, w.ends.Add(time.Second)))
 		cancel()
 		wg.Wait()
 		path := m.paths(w).Up
@@ -157,13 +163,9 @@ func TestReceiverTellsDisorderAndStrangers(t *testing.T) {
 	receive := func(s stamp) {
 		payload := make([]byte, payloadSize)
 		s.put(payload)
-		if err := e.WriteRTP(&rtp.Packet{Payload: payload}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.WriteRTP(&rtp.Packet{Payload: payload}))
 	}
-	if err := e.WriteRTP(&rtp.Packet{Payload: []byte("noise")}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.WriteRTP(&rtp.Packet{Payload: []byte("noise")}))
 	select {
 	case <-e.started.done:
 		t.Error("noise was taken for the first packet")

@@ -69,19 +69,13 @@ func sampleTools() (good, bad Tools) {
 func TestTable(t *testing.T) {
 	t.Parallel()
 	var got strings.Builder
-	if err := sample().WriteTable(&got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sample().WriteTable(&got))
 	const file = "testdata/table.txt"
 	if *update {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(got.String()), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
@@ -102,13 +96,9 @@ func TestReportAsJSON(t *testing.T) {
 	t.Parallel()
 	want := sample()
 	raw, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got Report
-	if err := json.Unmarshal(raw, &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &got))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}

@@ -17,9 +17,7 @@ import (
 func openDirect(t *testing.T, trickle time.Duration) *rig {
 	t.Helper()
 	r, err := openRig(t.Context(), nil, 1, trickle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := r.close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -34,9 +32,7 @@ func TestDirectCalls(t *testing.T) {
 	r := openDirect(t, 0)
 	const calls = 3
 	f, err := r.flow(Config{Duration: 1500 * time.Millisecond, WarmUp: 100 * time.Millisecond}, calls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, p := range map[string]Path{"up": f.paths.Up, "down": f.paths.Down} {
 		if p.Sent == 0 || p.Lost >= int64(p.Sent) || p.Disordered != 0 || p.Wrong != 0 || p.P50 <= 0 || p.P99 < p.P50 || p.Max < p.P99 {
 			t.Errorf("%s: %+v", name, p)
@@ -52,9 +48,7 @@ func TestDirectSetUp(t *testing.T) {
 	r := openDirect(t, trickle)
 	var s stages
 	for _, counts := range []bool{false, true, true} {
-		if err := r.setUp(&s, counts); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.setUp(&s, counts))
 	}
 	for name, h := range map[string]*histogram{"answer": &s.answer, "channel": &s.channel, "sound": &s.sound, "ready": &s.ready} {
 		if h.count() != 2 || h.quantile(0.5) <= 0 {
@@ -71,9 +65,7 @@ func TestALostCallEndsTheMeasurement(t *testing.T) {
 	t.Parallel()
 	r := openDirect(t, 0)
 	browsers, err := r.dialAll(r.alive, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, end := r.watchCalls(browsers)
 	defer end(nil)
 	r.up.live()[0].session.Drop()
@@ -90,13 +82,9 @@ func TestACancelledMeasurementLeavesNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := openRig(ctx, nil, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	browsers, err := r.dialAll(r.alive, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cancel()
 	if err := wait(r.alive, time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
 		t.Errorf("wait: %v", err)
@@ -113,9 +101,7 @@ func TestBrowserTellsWhyItsCallEnded(t *testing.T) {
 	t.Parallel()
 	r := openDirect(t, 0)
 	b, err := dial(r.alive, r.api, r.client, r.m, "test.done", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	call := r.up.live()[0].session
 	for _, event := range []string{
 		"{", `{"type":"response.done"}`, string(realtime.ErrorEvent("e", realtime.Error{Code: "rate_limit_exceeded", Message: "slow"})),
@@ -123,9 +109,7 @@ func TestBrowserTellsWhyItsCallEnded(t *testing.T) {
 	} {
 		call.Inject([]byte(event))
 	}
-	if err := b.await(t.Context(), &b.opened, &b.ready); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.await(t.Context(), &b.opened, &b.ready))
 	call.Drop()
 	<-b.alive.Done()
 	if cause := context.Cause(b.alive); !strings.Contains(cause.Error(), "the bridge ended the call: upstream_lost") {
@@ -181,16 +165,10 @@ func TestABridgeThatDiesEndsTheMeasurement(t *testing.T) {
 	}
 	command := Command{Path: "/bin/sh", Args: []string{"-c", "echo open http://127.0.0.1:1; exec sleep 600"}, Dir: t.TempDir(), Environ: []string{"PATH=" + os.Getenv("PATH")}}
 	r, err := openRig(t.Context(), &command, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	process, err := os.FindProcess(r.bridge.pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, process.Kill())
 	ctx, end := r.watchCalls(nil)
 	defer end(nil)
 	if err := wait(ctx, time.Now().Add(time.Hour)); !errors.Is(err, errBridgeEnded) || !strings.Contains(err.Error(), "killed") {

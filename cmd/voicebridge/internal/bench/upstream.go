@@ -108,13 +108,8 @@ type upstreamCall struct {
 
 // Output implements simulator.Model.
 func (c *upstreamCall) Output(callID, output string) {
-	b := c.batches
-	if b == nil {
-		return
-	}
-	b.output(callID, output)
-	if b.held() {
-		c.session.After(holding, b.done)
+	if c.batches != nil {
+		c.batches.output(callID, output)
 	}
 }
 

@@ -34,14 +34,10 @@ func authority(t *testing.T, httpPort, tlsPort int) (directory string, client *h
 	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
 	names := listen(t)
 	address := names.Addr().String()
-	if err := names.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, names.Close())
 	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
 	dns, err := challtestsrv.New(challtestsrv.Config{Log: silent, DNSAddrs: []string{address}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dns.SetDefaultDNSIPv4("127.0.0.1")
 	dns.SetDefaultDNSIPv6("")
 	go dns.Run()
@@ -59,9 +55,7 @@ func authority(t *testing.T, httpPort, tlsPort int) (directory string, client *h
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = ln.Close() })
 	return ln
 }
@@ -139,9 +133,7 @@ func TestACME(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ln, plain := listen(t), listen(t)
 			httpPort := portOf(plain)
-			if err := plain.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, plain.Close())
 			tlsPort := portOf(ln)
 			if byHTTP {
 				tlsPort = 1 // the authority cannot connect there
@@ -153,9 +145,7 @@ func TestACME(t *testing.T) {
 				cfg.HTTPListen = plain.Addr().String()
 			}
 			s, err := Open(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			running(t, s, ln)
 			if ends := s.Ends(); len(ends) != 0 && ends[domain].IsZero() {
 				t.Errorf("Ends() = %v", ends)
@@ -185,9 +175,7 @@ func TestACME(t *testing.T) {
 
 			cfg.Directory, cfg.HTTPListen = "http://127.0.0.1:1/", ""
 			again, err := Open(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			second := listen(t)
 			running(t, again, second)
 			if got, err := ask(t, second, domain, roots); got != "secure" || err != nil {
@@ -201,14 +189,10 @@ func TestACME(t *testing.T) {
 func checkRedirect(t *testing.T, address string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/x?y=1", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Host, r.Close = domain, true
 	res, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = res.Body.Close()
 	if got := res.Header.Get("Location"); res.StatusCode != http.StatusFound || got != "https://"+domain+"/x?y=1" {
 		t.Errorf("%d to %q", res.StatusCode, got)
@@ -219,9 +203,7 @@ func checkRedirect(t *testing.T, address string) {
 func TestACMEFails(t *testing.T) {
 	log, until := lines(t)
 	s, err := Open(t.Context(), Config{Domains: []string{domain}, Directory: "http://127.0.0.1:1/dir", Folder: t.TempDir(), Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.pause = 10 * time.Millisecond
 	running(t, s, listen(t))
 	for range 2 {
@@ -263,9 +245,7 @@ func TestStopWhileTheAuthorityIsSilent(t *testing.T) {
 		Domains: []string{"voice.example.org"}, Directory: "https://ca.example.org/directory", Folder: t.TempDir(),
 		Logger: slog.New(slog.DiscardHandler), client: &http.Client{Transport: authority},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan error, 1)
@@ -279,5 +259,13 @@ func TestStopWhileTheAuthorityIsSilent(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("it waits for the authority")
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -18,26 +18,16 @@ import (
 func writeCertificate(t *testing.T, dir string, serial int64, written time.Time) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(serial), DNSNames: []string{"localhost"}, NotAfter: time.Now().Add(time.Hour)}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(file, written, written); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
+		must(t, os.Chtimes(file, written, written))
 	}
 	return certFile, keyFile
 }
@@ -47,9 +37,7 @@ func TestEnds(t *testing.T) {
 	t.Parallel()
 	certFile, keyFile := writeCertificate(t, t.TempDir(), 1, time.Now())
 	s, err := Open(t.Context(), Config{CertFile: certFile, KeyFile: keyFile, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ends := s.Ends()
 	if left := time.Until(ends["localhost"]); len(ends) != 1 || left <= 0 || left > time.Hour {
 		t.Errorf("Ends() = %v", ends)
@@ -64,15 +52,11 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	dir, now := t.TempDir(), time.Now().Truncate(time.Second)
 	certFile, keyFile := writeCertificate(t, dir, 1, now.Add(-time.Hour))
 	c, err := openFiles(certFile, keyFile, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := func(serial int64) {
 		t.Helper()
 		got, err := c.get(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		leaf, err := x509.ParseCertificate(got.Certificate[0])
 		if err != nil || leaf.SerialNumber.Int64() != serial {
 			t.Errorf("certificate %v, want %d, %v", leaf.SerialNumber, serial, err)
@@ -83,9 +67,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	want(1) // the files are not checked on every connection
 	c.looked = now.Add(-checkEvery)
 	want(2)
-	if err := os.WriteFile(keyFile, []byte("half of a ke"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(keyFile, []byte("half of a ke"), 0o600))
 	c.looked = now.Add(-checkEvery)
 	want(2) // while the renewal is written
 	if _, err := openFiles(certFile, keyFile, slog.New(slog.DiscardHandler)); err == nil {

@@ -15,9 +15,7 @@ import (
 func write(t *testing.T, yaml string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings.yaml")
-	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(yaml), 0o600))
 	return path
 }
 
@@ -28,9 +26,7 @@ func noFile(t *testing.T) string { return write(t, "") }
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(Sources{File: noFile(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if cfg.Listen != "127.0.0.1:8080" || cfg.Secrets.DatabaseURL.Reveal() != "sqlite:data/voicebridge.db" || cfg.Driver() != UpstreamSimulator || !cfg.Loopback() || cfg.Auth().Required() {
 		t.Errorf("defaults %+v", cfg)
 	}
@@ -45,21 +41,15 @@ func TestDefaults(t *testing.T) {
 func TestExampleFileHoldsTheDefaults(t *testing.T) {
 	t.Parallel()
 	want, err := Load(Sources{File: noFile(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := Load(Sources{File: "../../../../voicebridge.example.yaml"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// Compared as text, because empty lists from a file are not nil as in the defaults.
 	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w || got.Secrets.DatabaseURL.Reveal() != want.Secrets.DatabaseURL.Reveal() {
 		t.Errorf("the example gives\n%s\nwant\n%s", g, w)
 	}
 	example, err := os.ReadFile("../../../../voicebridge.example.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for key := range keysOf("", reflect.TypeFor[Config]()) {
 		last := key[strings.LastIndex(key, ".")+1:]
 		if !strings.Contains(string(example), last+":") {
@@ -162,9 +152,7 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			cfg, err := Load(Sources{File: noFile(t), Environ: []string{c.name + "=" + c.value}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := c.got(cfg); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
@@ -193,9 +181,7 @@ func TestOrderOfSources(t *testing.T) {
 		Flags:   map[string]any{"realtime.model": "flag"},
 	}
 	cfg, err := Load(src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r := cfg.Realtime; r.Model != "flag" || r.Voice != "environment" || r.TranscriptionModel != "file" || r.Instructions != defaultInstructions {
 		t.Errorf("realtime %+v", r)
 	}
@@ -228,9 +214,7 @@ func TestFileInTheWorkingDirectory(t *testing.T) {
 	if _, err := Load(Sources{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(defaultFile, []byte("udp_port: 7"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(defaultFile, []byte("udp_port: 7"), 0o600))
 	if cfg, err := Load(Sources{}); err != nil || cfg.UDPPort != 7 {
 		t.Errorf("udp_port %d, err %v", cfg.UDPPort, err)
 	}
@@ -373,9 +357,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		"OPENAI_API_KEY=canary1", "ANTHROPIC_API_KEY=canary2", "GEMINI_API_KEY=canary3", "VOICEBRIDGE_JWT_SECRET=canary4-of-thirty-two-bytes-or-more", "VOICEBRIDGE_API_TOKENS=a:canary5-long-enough",
 		"DATABASE_URL=postgres://u:canary6@h/db", `VOICEBRIDGE_ICE_SERVERS=[{"urls":"turn:a","username":"u","credential":"canary7"}]`, "OTEL_EXPORTER_OTLP_HEADERS=key=canary8",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} {
 		if out := fmt.Sprintf(verb, cfg) + fmt.Sprintf(verb, &cfg); strings.Contains(out, "canary") || strings.Contains(out, fmt.Sprintf("%x", "canary")) {
 			t.Errorf("%s prints %s", verb, out)
@@ -439,14 +421,20 @@ func TestDriver(t *testing.T) {
 func TestTURNServers(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(Sources{File: noFile(t), Environ: []string{"VOICEBRIDGE_TURN__URLS=turn:t.example:3478,turns:t.example:5349", "VOICEBRIDGE_TURN_SECRET=shared", "VOICEBRIDGE_TURN__TTL_MINUTES=60"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := cfg.TURNServers("anna", time.Unix(1767225600, 0))
 	if len(got) != 1 || len(got[0].URLs) != 2 || got[0].Username != "1767229200:55579b557896" || got[0].Credential.Reveal() != "XIellKeBR9p689yFR13/AHJGYUo=" {
 		t.Errorf("got %+v with %q", got, got[0].Credential.Reveal())
 	}
 	if none := (&Config{}).TURNServers("anna", time.Now()); none != nil {
 		t.Errorf("without a server: %+v", none)
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

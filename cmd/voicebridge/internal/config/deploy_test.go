@@ -16,9 +16,7 @@ const deploy = "../../../../deploy/"
 func readDeploy(t *testing.T, name string) string {
 	t.Helper()
 	raw, err := os.ReadFile(deploy + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(raw)
 }
 
@@ -32,9 +30,7 @@ var filled = map[string]string{
 func mustLoad(t *testing.T, environ []string) Config {
 	t.Helper()
 	cfg, err := Load(Sources{File: noFile(t), Environ: environ})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return cfg
 }
 
@@ -51,9 +47,7 @@ func TestCompose(t *testing.T) {
 		return filled[name]
 	})
 	doc, err := yaml.Parser().Unmarshal([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	services, _ := doc["services"].(map[string]any)
 	checkServices(t, services, at(doc, "volumes"))
 	service, _ := services["voicebridge"].(map[string]any)
@@ -87,9 +81,7 @@ func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	manifest, _, _ := strings.Cut(readDeploy(t, "kubernetes.yaml"), "\n---\n")
 	doc, err := yaml.Parser().Unmarshal([]byte(manifest))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	environ := []string{
 		"DATABASE_URL=postgres://u:p@h/db", "OPENAI_API_KEY=sk-1", "VOICEBRIDGE_API_TOKENS=" + filled["VOICEBRIDGE_API_TOKENS"], "VOICEBRIDGE_SECRET=" + filled["VOICEBRIDGE_SECRET"],
 		"VOICEBRIDGE_SERVICE_HOST=10.0.0.1", "VOICEBRIDGE_SERVICE_PORT_HTTP=80", "VOICEBRIDGE_PORT=tcp://10.0.0.1:80", "VOICEBRIDGE_PORT_80_TCP_PROTO=tcp",
@@ -146,9 +138,7 @@ func TestImageIsConfined(t *testing.T) {
 		}
 	}
 	compose, err := yaml.Parser().Unmarshal([]byte(readDeploy(t, "compose.yaml")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	service := at(compose, "services", "voicebridge")
 	if service["read_only"] != true || fmt.Sprint(service["cap_drop"]) != "[ALL]" || fmt.Sprint(service["security_opt"]) != "[no-new-privileges:true]" ||
 		fmt.Sprint(service["tmpfs"]) != "[/tmp]" || fmt.Sprint(service["volumes"]) != "[voicebridge:/data]" {
@@ -156,9 +146,7 @@ func TestImageIsConfined(t *testing.T) {
 	}
 	manifest, _, _ := strings.Cut(readDeploy(t, "kubernetes.yaml"), "\n---\n")
 	doc, err := yaml.Parser().Unmarshal([]byte(manifest))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pod := at(doc, "spec", "template", "spec")
 	container, _ := pod["containers"].([]any)[0].(map[string]any)
 	confined := at(container, "securityContext")
@@ -212,9 +200,7 @@ func checkManifest(t *testing.T, deployment, container map[string]any) {
 	t.Helper()
 	_, second, _ := strings.Cut(readDeploy(t, "kubernetes.yaml"), "\n---\n")
 	service, err := yaml.Parser().Unmarshal([]byte(second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if deployment["kind"] != "Deployment" || deployment["apiVersion"] != "apps/v1" || service["kind"] != "Service" || service["apiVersion"] != "v1" {
 		t.Errorf("kinds %v %v and %v %v", deployment["apiVersion"], deployment["kind"], service["apiVersion"], service["kind"])
 	}

@@ -17,9 +17,7 @@ const priceList = `prices:
 func TestPrices(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(Sources{File: write(t, priceList)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tokens := cfg
 	tokens.Realtime.TranscriptionModel = "gpt-4o-transcribe"
 	for name, tt := range map[string]struct {

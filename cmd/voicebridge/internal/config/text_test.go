@@ -38,9 +38,7 @@ func TestTextProviders(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := strings.Join(cfg.TextProviders(), " "); got != c.want || cfg.TextProvider() != c.provider {
 				t.Errorf("providers %s, of which %s", got, cfg.TextProvider())
 			}

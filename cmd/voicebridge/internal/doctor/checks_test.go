@@ -23,9 +23,7 @@ import (
 func inFile(t *testing.T, content []byte) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
@@ -33,18 +31,12 @@ func inFile(t *testing.T, content []byte) (path string) {
 func certificate(t *testing.T, until time.Time) (environ string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotBefore: until.AddDate(-2, 0, 0), NotAfter: until}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return "VOICEBRIDGE_TLS__CERT_FILE=" + inFile(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})) +
 		" VOICEBRIDGE_TLS__KEY_FILE=" + inFile(t, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 }
@@ -113,5 +105,13 @@ func TestChecks(t *testing.T) {
 		if n := len(got); n == 0 || !strings.HasPrefix(got[n-1], c.want) || strings.Contains(strings.Join(got, ""), "canary") {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -14,9 +14,7 @@ import (
 func TestJudgeModels(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "empty.yaml")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	for _, c := range []struct {
 		key    string
 		status int
@@ -42,9 +40,7 @@ func TestJudgeModels(t *testing.T) {
 		cfg, err := config.Load(config.Sources{File: file, Environ: []string{
 			"OPENAI_API_KEY=" + c.key, "OPENAI_BASE_URL=https://x/a%20b/v1", "VOICEBRIDGE_UPSTREAM=openai", "VOICEBRIDGE_REALTIME_MODEL=mine", "VOICEBRIDGE_TEXT_MODEL=mine",
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := judgeModels(&cfg, c.status, []byte(c.body)).String(); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%d %s: got %q, want %q", c.status, c.body, got, c.want)
 		}
@@ -55,9 +51,7 @@ func TestJudgeModels(t *testing.T) {
 func TestPrices(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "empty.yaml")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	for name, c := range map[string]struct {
 		environ []string
 		want    string
@@ -85,9 +79,7 @@ func TestPrices(t *testing.T) {
 		"a simulator answers calls": {[]string{"VOICEBRIDGE_UPSTREAM=simulator", "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=mine"}, "ok: prices: they are known"},
 	} {
 		cfg, err := config.Load(config.Sources{File: file, Environ: append([]string{"OPENAI_API_KEY=sk-1"}, c.environ...)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		(&doctor{cfg: cfg, report: func(f finding) { got = append(got, f.String()) }}).prices(t.Context())
 		if len(got) != 1 || !strings.HasPrefix(got[0], c.want) {

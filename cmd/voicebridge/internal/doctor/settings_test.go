@@ -88,9 +88,7 @@ var anyText = []string{
 func diagnosis(t *testing.T, environ ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "empty.yaml")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	var b strings.Builder
 	if err := Run(t.Context(), config.Sources{File: file, Environ: environ}, "v", &b); err == nil {
 		t.Errorf("%q is no problem:\n%s", environ, &b)

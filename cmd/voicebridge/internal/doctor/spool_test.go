@@ -15,9 +15,7 @@ func TestNoPlaceForTheSpool(t *testing.T) {
 	if len(got) > 0 {
 		t.Errorf("in an empty folder: %q", got)
 	}
-	if err := os.WriteFile("data", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("data", nil, 0o600))
 	d.spool()
 	if len(got) != 1 || !strings.HasPrefix(got[0], "warning: database: the folder data/spool ") {
 		t.Errorf("without a place: %q", got)

@@ -41,9 +41,7 @@ func TestReceiver(t *testing.T) {
 	traces, err := OpenTraces(t.Context(), TraceConfig{
 		Endpoint: receiver.URL + "/base/", Headers: map[string]string{"X-Key": "k 1"}, Sample: 1, Version: "v9", Instance: "i7", Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	id := traces.turn(t.Context(), chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
 	if err := traces.Close(t.Context()); err != nil { // which sends
 		t.Fatal(err)
@@ -74,9 +72,7 @@ func TestReceiverIsAway(t *testing.T) {
 	traces, err := OpenTraces(t.Context(), TraceConfig{
 		Endpoint: receiver.URL, Headers: map[string]string{"Authorization": "Bearer key-of-receiver"}, Sample: 1, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, a := range []bool{true, true, false, false, true} {
 		away.Store(a)
 		traces.turn(t.Context(), chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
@@ -100,9 +96,7 @@ func TestSample(t *testing.T) {
 	t.Parallel()
 	o, scrape, spans := setup(t)
 	traces, err := OpenTraces(t.Context(), TraceConfig{Endpoint: "http://127.0.0.1:1", Sample: 0, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = traces.Close(context.Background()) }()
 	o.traces, _ = traces, spans
 	o.TurnFinished(t.Context(), chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})

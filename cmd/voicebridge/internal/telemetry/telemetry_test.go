@@ -30,6 +30,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // begun is when the turns of the tests begin.
 var begun = time.Date(2026, 11, 22, 12, 0, 0, 0, time.FixedZone("odd", 5*3600+1800))
 
@@ -40,14 +48,10 @@ func setup(t *testing.T) (*Observer, func(accept string) string, *tracetest.InMe
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	metrics, err := NewMetrics(registry, "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	spans := tracetest.NewInMemoryExporter()
 	traces, err := newTraces(t.Context(), TraceConfig{Sample: 1, Version: "v1", Instance: "i"}, sdk.WithSyncer(spans))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := traces.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -217,9 +221,7 @@ func TestWatch(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Watch(prometheus.NewRegistry(), Parts{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Watch(prometheus.NewRegistry(), Parts{}))
 	if n := count(func(context.Context) (int64, error) { return 0, persistence.ErrUnavailable }); !math.IsNaN(n) {
 		t.Errorf("without a database %v messages wait", n)
 	}
@@ -233,18 +235,14 @@ func TestWatch(t *testing.T) {
 func TestServe(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "figures") })
 	go func() { ended <- Serve(ctx, ln, metrics, slog.New(slog.DiscardHandler)) }()
 	get := func(path, host string) (int, string) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+ln.Addr().String()+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Host = host
 		r.Close = true
 		res, err := http.DefaultClient.Do(r)
@@ -284,12 +282,8 @@ func TestServe(t *testing.T) {
 func TestServeFails(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, ln.Close())
 	if err := Serve(t.Context(), ln, http.NotFoundHandler(), slog.New(slog.DiscardHandler)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
