@@ -44,9 +44,7 @@ func TestApprovalsAreSaved(t *testing.T) {
 			c.wait("the saved request", func(ev realtime.Event) bool {
 				return ev.Type == "bridge.message" && strings.Contains(string(ev.Raw), q.ToolCallID)
 			})
-			if err := b.store.AnswerApproval(b.ctx, key, q.ToolCallID, q.Nonce, "anna", approved); err != nil {
-				t.Fatalf("AnswerApproval() = %v", err)
-			}
+			must(t, b.store.AnswerApproval(b.ctx, key, q.ToolCallID, q.Nonce, "anna", approved))
 		}
 
 		q := ask()

@@ -131,9 +131,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 		Saved:   func(key persistence.Key, messages []persistence.Message) { b.calls.SavedLater(key, messages) },
 		Delayed: func(pending int) { b.calls.StorageDelayed(pending) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg.bridge.Writer = writer
 	if b.calls, err = bridge.NewCalls(cfg.bridge); err != nil {
 		t.Fatal(err)

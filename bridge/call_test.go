@@ -121,9 +121,7 @@ func checkUpstream(t *testing.T, s *simulator.Session, history []string) {
 				continue
 			}
 			item, err := realtime.DecodeItem(r.Event.Item)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			switch item.Type {
 			case realtime.ItemMessage:
 				got = append(got, item.Role+": "+item.Text())
@@ -203,9 +201,7 @@ func TestClientTool(t *testing.T) {
 		return ev.Type == realtime.TypeOutputItemDone && strings.Contains(string(ev.Item), "changeBrowserTheme")
 	})
 	item, err := realtime.DecodeItem(call.Item)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.send(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":%q,"output":"done"}}`, item.CallID)
 	c.send(`{"type":"response.create"}`) // as clients do; the bridge sends only one
 	c.next(realtime.TypeOutputBufferStopped)
@@ -282,9 +278,7 @@ func TestTakeoverRace(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})
 	thread, err := b.store.CreateThread(b.ctx, owner, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var wg sync.WaitGroup
 	var started sync.Map
 	for i := range 5 {
@@ -309,9 +303,7 @@ func TestTakeoverRace(t *testing.T) {
 func processes(t *testing.T, url string, names ...string) (benches []*bench) {
 	for _, name := range names {
 		store := persistencetest.Open(t, url, persistence.Options{Instance: name})
-		if err := store.Serve(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.Serve(t.Context()))
 		b := newBench(t, store, benchConfig{})
 		ctx, cancel := context.WithCancel(b.ctx)
 		handling := task.Go(func() { _ = store.HandleCommands(ctx, b.calls.HandleCommand) })
@@ -453,9 +445,7 @@ func TestRefusedSetUp(t *testing.T) {
 			}
 			// On an existing thread the failure leaves no open call.
 			thread, err := b.store.CreateThread(b.ctx, owner, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			start.ThreadID = thread.ID
 			if _, err := b.calls.Start(b.ctx, start); !isCode(err, tt.want) {
 				t.Errorf("on a thread: %v", err)
@@ -464,9 +454,7 @@ func TestRefusedSetUp(t *testing.T) {
 			if call, err := b.store.LiveCall(b.ctx, key); !errors.Is(err, persistence.ErrNotFound) {
 				t.Errorf("open call %+v, %v", call, err)
 			}
-			if err := b.store.DeleteThread(b.ctx, key); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.store.DeleteThread(b.ctx, key))
 			threads, _, err := b.store.Threads(b.ctx, owner, persistence.ThreadFilter{})
 			if err != nil || len(threads) != 0 || b.calls.Count() != 0 {
 				t.Errorf("left behind: %d threads, %d calls, %v", len(threads), b.calls.Count(), err)
@@ -624,5 +612,13 @@ func TestManyCalls(t *testing.T) {
 		if strings.Count(got, "\n") != 2 || !strings.HasPrefix(got, "user text completed: number ") {
 			t.Errorf("thread:\n%s", got)
 		}
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -31,9 +31,7 @@ func TestDeliver(t *testing.T) {
 		_, err := w.SendQueued(claim.Message.ID, claim.Message.Attempts, false)
 		return err
 	}
-	if err := b.calls.Deliver(b.ctx, c.key(), m, send); err != nil {
-		t.Fatalf("Deliver() = %v", err)
-	}
+	must(t, b.calls.Deliver(b.ctx, c.key(), m, send))
 	sent, err := b.store.QueuedMessage(b.ctx, c.key(), claim.Message.ID)
 	if err != nil || sent.State != persistence.QueueSent {
 		t.Errorf("QueuedMessage() = %+v, %v", sent, err)

@@ -18,9 +18,7 @@ func TestTextTurnEnds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})
 	thread, err := b.store.CreateThread(b.ctx, owner, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key := persistence.Key{Owner: owner, Thread: thread.ID}
 	answer := persistence.Message{ID: "answer", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("About")}}
 	answer.Metadata.Source, answer.Metadata.Status = persistence.SourceText, persistence.StatusInProgress
@@ -49,9 +47,7 @@ func TestTextTurnEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	session, err := b.sim.WaitSession(b.ctx, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := session.WaitFor(b.ctx, func(ev realtime.Event) bool { return strings.Contains(string(ev.Raw), "eight metres") }); err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +81,7 @@ func TestEndOfTheLastCall(t *testing.T) {
 		return simulator.Faults{}
 	}}})
 	thread, err := b.store.CreateThread(b.ctx, owner, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key := persistence.Key{Owner: owner, Thread: thread.ID}
 	call := persistence.CallRecord{ID: "call-1", Owner: owner, ThreadID: thread.ID, StartedAt: time.Now()}
 	if err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
@@ -113,9 +107,7 @@ func TestEndOfTheLastCall(t *testing.T) {
 	c.say("The next words.")
 	c.next(realtime.TypeResponseDone)
 	session, err := b.sim.WaitSession(b.ctx, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.hangUp(c)
 	var received []string
 	for _, r := range session.Received() {

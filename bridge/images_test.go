@@ -19,9 +19,7 @@ import (
 func drawing(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, 30, 20))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 30, 20))))
 	return b.Bytes()
 }
 
@@ -94,9 +92,7 @@ func TestImages(t *testing.T) {
 	}
 	stopped()
 	queued := persistence.Message{ID: "queued", Parts: []persistence.Part{persistence.TextPart(""), persistence.ImagePart(c.ThreadID, saved)}}
-	if err := b.calls.Deliver(b.ctx, c.key(), queued, func(*persistence.Batch) error { return nil }); err != nil {
-		t.Fatalf("Deliver() = %v", err)
-	}
+	must(t, b.calls.Deliver(b.ctx, c.key(), queued, func(*persistence.Batch) error { return nil }))
 	stopped()
 	data := "data:image/png;base64," + base64.StdEncoding.EncodeToString(drawing(t))
 	c.send(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"And this?"},{"type":"input_image","image_url":%q}]}}`, data)

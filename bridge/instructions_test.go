@@ -42,9 +42,7 @@ func TestUserInInstructions(t *testing.T) {
 	c := b.dial(bridge.Start{Owner: owner, User: "Anna", Session: []byte(`{"type":"realtime","audio":{"output":{"voice":"ash"}}}`)})
 	c.next("bridge.ready")
 	update, err := b.session(1).WaitFor(b.ctx, func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if text := string(update.Raw); !strings.Contains(text, "You talk to Anna.") || !strings.Contains(text, time.Now().Format("2006")) || strings.Contains(text, "{{") {
 		t.Errorf("the model is told %s", text)
 	}

@@ -25,9 +25,7 @@ func TestInterruptAndForget(t *testing.T) {
 		t.Errorf("Interrupt() = %v, %v", stopped, err)
 	}
 	c.next(realtime.TypeOutputBufferCleared)
-	if err := b.calls.Forget(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.calls.Forget(t.Context(), key))
 	if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, "", "What did I say before?", nil); err != nil {
 		t.Fatalf("Say() = %v", err)
 	}
@@ -36,9 +34,7 @@ func TestInterruptAndForget(t *testing.T) {
 	if stopped, err := b.calls.Interrupt(b.ctx, key); stopped || err != nil {
 		t.Errorf("Interrupt() after the call = %v, %v", stopped, err)
 	}
-	if err := b.calls.Forget(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.calls.Forget(t.Context(), key))
 	all := b.messages(key)
 	if len(all) != 4 {
 		t.Fatalf("thread:\n%s", b.script(key))

@@ -115,9 +115,7 @@ func TestReconnectTwice(t *testing.T) {
 	answer, err := b.calls.Reconnect(b.ctx, owner, first.CallID, offer)
 	again, errAgain := b.calls.Reconnect(b.ctx, owner, first.CallID, offer)
 	release()
-	if err := errors.Join(err, errAgain); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, errAgain))
 	if first, second := ufrag(answer), ufrag(again); first == "" || first != second {
 		t.Errorf("the answers are of the connections %q and %q", first, second)
 	}

@@ -105,9 +105,7 @@ func TestSlowDatabaseAtSetUp(t *testing.T) {
 		return simulator.Faults{BadAnswer: n < 3}
 	}}})
 	thread, err := b.store.CreateThread(b.ctx, owner, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 2 {
 		if _, err := b.try(bridge.Start{ThreadID: thread.ID}); !isCode(err, bridge.CodeUpstreamUnreachable) {
 			t.Errorf("a call with half an answer: %v", err)

@@ -19,9 +19,7 @@ import (
 func newUpstream(t *testing.T, url string) *bridge.Realtime {
 	t.Helper()
 	api, err := rtc.New(rtc.Config{Loopback: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = api.Close() })
 	return bridge.NewRealtime("openai", api, &realtime.Client{BaseURL: url, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
 }

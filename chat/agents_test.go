@@ -11,15 +11,11 @@ import (
 // TestAgentTools runs calls of the agent tools against their schemas.
 func TestAgentTools(t *testing.T) {
 	t.Parallel()
-	if err := (chat.ClientTools{Tools: chat.AgentTools()}).Validate(); err != nil {
-		t.Fatalf("Validate() = %v", err)
-	}
+	must(t, (chat.ClientTools{Tools: chat.AgentTools()}).Validate())
 	r := toolkit.NewRegistry()
 	for _, d := range chat.AgentTools() {
 		run := tool{d.Name, echo.run}
-		if err := r.Add(toolkit.Entry{Tool: defined{run, d}, Executor: toolkit.ExecutorClient}); err != nil {
-			t.Fatalf("Add() = %v", err)
-		}
+		must(t, r.Add(toolkit.Entry{Tool: defined{run, d}, Executor: toolkit.ExecutorClient}))
 	}
 	router := toolkit.NewRouter(r, toolkit.RouterConfig{})
 	for arguments, ok := range map[string]bool{

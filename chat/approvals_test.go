@@ -136,9 +136,7 @@ func TestApproval(t *testing.T) {
 					t.Error("the tool ran before the user approved it")
 				}
 				d := chat.Decision{ToolCallID: "a", Nonce: q.Nonce, Approved: c.approved, By: "anna"}
-				if err := b.c.Decide(t.Context(), b.key, d); err != nil {
-					t.Fatalf("Decide() = %v", err)
-				}
+				must(t, b.c.Decide(t.Context(), b.key, d))
 				d.Approved = !c.approved
 				if err := b.c.Decide(t.Context(), b.key, d); !errors.Is(err, chat.ErrNotAsked) {
 					t.Errorf("Decide() again = %v", err)
@@ -191,9 +189,7 @@ func TestApprovalOnTheOtherInstance(t *testing.T) {
 	one := start(t, persistencetest.Open(t, url, persistence.Options{}), asks(t, deltas(calls("a", "risky", `{}`), says("Done.")), risky))
 	two := start(t, persistencetest.Open(t, url, persistence.Options{}), asks(t, deltas(says("never")), risky))
 	for _, b := range []*bench{one, two} {
-		if err := b.store.Serve(t.Context()); err != nil {
-			t.Fatalf("Serve() = %v", err)
-		}
+		must(t, b.store.Serve(t.Context()))
 	}
 	published := make(chan persistence.Event, 100)
 	ctx, cancel := context.WithCancel(one.within())
@@ -224,9 +220,7 @@ func TestApprovalOnTheOtherInstance(t *testing.T) {
 	if e := next(); e.Type != "bridge.tool.approval_required" || json.Unmarshal(e.Data, &q) != nil || q.ToolCallID != "a" {
 		t.Fatalf("event %s %s", e.Type, e.Data)
 	}
-	if err := two.c.Decide(t.Context(), one.key, chat.Decision{ToolCallID: q.ToolCallID, Nonce: q.Nonce, Approved: true, By: "anna"}); err != nil {
-		t.Fatalf("Decide() = %v", err)
-	}
+	must(t, two.c.Decide(t.Context(), one.key, chat.Decision{ToolCallID: q.ToolCallID, Nonce: q.Nonce, Approved: true, By: "anna"}))
 	if r := one.wait(turn); r.Text != "Done." || ran.Load() != 1 {
 		t.Errorf("Wait() = %+v, ran %d times", r, ran.Load())
 	}

@@ -95,9 +95,7 @@ func TestEveryCallHasARow(t *testing.T) {
 			watched, stop := b.watch(&received)
 			turn := b.turn(chat.TurnRequest{Text: "Go"})
 			q := b.question(turn)
-			if err := b.c.Decide(t.Context(), b.key, chat.Decision{ToolCallID: "denied", Nonce: q.Nonce, By: "anna"}); err != nil {
-				t.Fatalf("Decide() = %v", err)
-			}
+			must(t, b.c.Decide(t.Context(), b.key, chat.Decision{ToolCallID: "denied", Nonce: q.Nonce, By: "anna"}))
 			if r := b.wait(turn); r.Text != "Done." || r.Status != persistence.StatusCompleted || r.Message.Parts == nil {
 				t.Errorf("Wait() = %+v", r)
 			}
@@ -166,9 +164,7 @@ func TestClientCallsHaveRows(t *testing.T) {
 			b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, ClientTimeout: 5 * time.Second})
 			look := []toolkit.Definition{{Name: "look", Parameters: json.RawMessage(`{"type":"object"}`)}}
 			s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: look})
-			if err != nil {
-				t.Fatalf("CreateSession() = %v", err)
-			}
+			must(t, err)
 			b.key.Thread = s.ID
 			answer, session, err := b.c.SessionMessage(t.Context(), b.key, "Go", nil)
 			if err != nil || len(answer.ToolCalls) != 3 || answer.ToolCalls[0].Arguments != secret {
@@ -193,9 +189,7 @@ func TestClientCallsHaveRows(t *testing.T) {
 					break
 				}
 			}
-			if err := turn.Deliver(chat.ToolResult{CallID: "d", Output: `{"password":"hush"}`}); err != nil {
-				t.Fatalf("Deliver() = %v", err)
-			}
+			must(t, turn.Deliver(chat.ToolResult{CallID: "d", Output: `{"password":"hush"}`}))
 			b.wait(turn)
 			if got := talk(provider.seen()[3].Messages); !strings.Contains(got, "d=look("+secret+")") || !strings.Contains(got, `{"password":"hush"} <- d`) {
 				t.Errorf("the model reads\n%s", got)

@@ -32,9 +32,7 @@ func TestClientAnswers(t *testing.T) {
 		begun := time.Now()
 		asked := map[string]string{}
 		for e, err := range turn.Events(t.Context(), 0) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if e.Type != chat.EventToolAsked {
 				continue
 			}

@@ -312,9 +312,7 @@ func TestTwoInstances(t *testing.T) {
 	if busy, err := two.c.Busy(t.Context(), one.key); !busy || err != nil {
 		t.Errorf("Busy() of the other instance = %v, %v", busy, err)
 	}
-	if err := two.c.Interrupt(t.Context(), one.key); err != nil {
-		t.Fatalf("Interrupt() = %v", err)
-	}
+	must(t, two.c.Interrupt(t.Context(), one.key))
 	if r := one.wait(turn); r.Finish != chat.FinishInterrupted || r.Text != "said" {
 		t.Errorf("Wait() = %+v", r)
 	}
@@ -355,9 +353,7 @@ func TestInterrupt(t *testing.T) {
 				b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, slow, echo), NoTitles: true})
 				turn := b.turn(chat.TurnRequest{Text: "Go"})
 				b.until(turn, c.at)
-				if err := b.c.Interrupt(t.Context(), b.key); err != nil {
-					t.Fatalf("Interrupt() = %v", err)
-				}
+				must(t, b.c.Interrupt(t.Context(), b.key))
 				r := b.wait(turn)
 				if r.Status != persistence.StatusInterrupted || r.Finish != chat.FinishInterrupted || r.Err != nil {
 					t.Errorf("Wait() = %+v", r)
@@ -424,9 +420,7 @@ func TestOpening(t *testing.T) {
 		// What was said since stays, and what was answered is removed.
 		b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m1"}))
 		checkText(t, "the last request", talk(provider.seen()[2].Messages), "user: saved\nassistant: ok\nuser: x")
-		if err := b.store.ResetThread(t.Context(), b.key); err != nil {
-			t.Fatalf("ResetThread() = %v", err)
-		}
+		must(t, b.store.ResetThread(t.Context(), b.key))
 		b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m2"}))
 		checkText(t, "the request after a reset", talk(provider.seen()[3].Messages), "user: saved")
 	})
@@ -458,9 +452,7 @@ func TestAnswersNameWhatTheyAnswer(t *testing.T) {
 	checkText(t, "the last request", talk(provider.seen()[3].Messages), "user: Two\nassistant: 2\nuser: One")
 	for id, want := range map[string]string{"m1": "1 once more", second: "2"} {
 		asked, err := b.store.Message(t.Context(), b.key, id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		turn, saved, err := b.c.Answer(t.Context(), b.key, asked)
 		if err != nil || turn == nil && saved == nil {
 			t.Fatalf("Answer(%s) = %v, %v, %v", asked.Text(), turn, saved, err)
@@ -508,17 +500,13 @@ func TestResetAtTheBeginning(t *testing.T) {
 	t.Parallel()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{deltas()}})
 	user, err := b.store.AppendMessage(t.Context(), b.key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("x")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, when := range []string{"before a reset", "after it"} {
 		thread, err := chat.Loaded(t.Context(), b.store, b.key, user)
 		if err != nil || len(thread) != 1 || thread[0].ID != user.ID {
 			t.Errorf("%s, the turn loads %v, %v", when, thread, err)
 		}
-		if err := b.store.ResetThread(t.Context(), b.key); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.store.ResetThread(t.Context(), b.key))
 	}
 }
 

@@ -39,18 +39,14 @@ func startPairWith(t *testing.T, url string, cfg chat.Config, opts persistence.O
 	t.Helper()
 	open := func() *persistence.Store {
 		s := persistencetest.Open(t, url, opts)
-		if err := s.Serve(t.Context()); err != nil {
-			t.Fatalf("Serve() = %v", err)
-		}
+		must(t, s.Serve(t.Context()))
 		return s
 	}
 	here, there := open(), open()
 	b := start(t, here, cfg)
 	cfg.Store, cfg.Logger = there, slog.New(slog.NewTextHandler(t.Output(), nil))
 	other, err := chat.New(cfg)
-	if err != nil {
-		t.Fatalf("New() = %v", err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	var handling sync.WaitGroup
 	handling.Go(func() { _ = here.HandleCommands(ctx, b.c.HandleCommand) })
@@ -308,15 +304,11 @@ func followProgress(t *testing.T, url string) {
 	p := startPairWith(t, url, chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, slow), NoTitles: true}, persistence.Options{})
 	turn := p.turn(chat.TurnRequest{Text: "Go"})
 	f, err := p.there.Follow(p.within(), p.key)
-	if err != nil {
-		t.Fatalf("Follow() = %v", err)
-	}
+	must(t, err)
 	var progress *chat.EventCall
 	opened := false
 	for e, err := range f.Events(p.within(), 0) {
-		if err != nil {
-			t.Fatalf("Events() = %v", err)
-		}
+		must(t, err)
 		switch {
 		case e.Type == chat.EventToolProgress && progress == nil:
 			progress = e.Call
@@ -346,9 +338,7 @@ func TestFollowThroughAnOutage(t *testing.T) {
 	turn := p.turn(chat.TurnRequest{Text: "Go"})
 	<-g.reached
 	f, err := p.there.Follow(p.within(), p.key)
-	if err != nil {
-		t.Fatalf("Follow() = %v", err)
-	}
+	must(t, err)
 	server.Crash()
 	if _, err := p.store.Message(p.within(), p.key, turn.MessageID()); !errors.Is(err, persistence.ErrUnavailable) {
 		t.Errorf("Message() = %v", err)
@@ -360,9 +350,7 @@ func TestFollowThroughAnOutage(t *testing.T) {
 	starting.Go(server.Start)
 	var events []chat.Event
 	for e, err, ok := next(); ok; e, err, ok = next() {
-		if err != nil {
-			t.Fatalf("Events() = %v", err)
-		}
+		must(t, err)
 		if events = append(events, e); len(events) == 1 {
 			close(g.open)
 		}
@@ -415,9 +403,7 @@ func TestFollowerStops(t *testing.T) {
 	turn := p.turn(chat.TurnRequest{Text: "Go"})
 	<-g.reached
 	f, err := p.there.Follow(p.within(), p.key)
-	if err != nil {
-		t.Fatalf("Follow() = %v", err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if err := p.there.Run(ctx); err != nil {

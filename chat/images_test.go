@@ -23,9 +23,7 @@ import (
 func pngOf(t *testing.T, width int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, width, 2))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, width, 2))))
 	return b.Bytes()
 }
 
@@ -48,9 +46,7 @@ func seeing(t *testing.T, provider llm.Provider, quota int64) (b *bench, picture
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	picture = pngOf(t, 3)
 	registry := toolkit.NewRegistry()
-	if err := registry.Add(toolkit.Entry{Tool: look(chat.Media{Store: store, Quota: quota}, picture), Executor: toolkit.ExecutorMCP, Server: "s"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, registry.Add(toolkit.Entry{Tool: look(chat.Media{Store: store, Quota: quota}, picture), Executor: toolkit.ExecutorMCP, Server: "s"}))
 	return start(t, store, chat.Config{Providers: []llm.Provider{provider}, ImageQuota: quota, Attempts: 1, NoTitles: true,
 		Tools: func(context.Context, string, string) (*toolkit.Registry, error) { return registry, nil }}), picture
 }
@@ -126,9 +122,7 @@ func TestImageLimits(t *testing.T) {
 	provider := picky{deltas(says("A line."))}
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 	broken, err := b.store.SaveImage(t.Context(), b.key, persistence.Image{MediaType: "image/gif", Width: 1, Height: 1, Data: []byte("GIF")}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	line := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(pngOf(t, 4))}
 	b.wait(b.turn(chat.TurnRequest{Text: "What is it?", Images: []chat.Image{line}, ImageIDs: []string{broken.ID}}))
 	m := provider.seen()[0].Messages[0]

@@ -93,9 +93,7 @@ func TestRefusedParameters(t *testing.T) {
 				chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true, Attempts: 1})
 			say := func() chat.Result {
 				s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Defaults: []byte(`{"temperature":0.5,"top_p":0.9}`)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				b.key.Thread = s.ID
 				return b.wait(b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: c.tools}}))
 			}

@@ -54,9 +54,7 @@ func TestSlowDatabase(t *testing.T) {
 		begun := time.Now()
 		published := 0
 		for e, err := range turn.Events(t.Context(), 0) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if e.Type == chat.EventTextDelta {
 				published++
 			}
@@ -102,13 +100,9 @@ func TestOutage(t *testing.T) {
 		if took := time.Since(begun); err != nil || r.Text != "Forty-two.!" || r.Status != persistence.StatusCompleted || r.Message.Parts != nil || took > 40*time.Second {
 			t.Errorf("Wait() = %+v, %v after %v", r, err, took)
 		}
-		if err := sleep(t.Context(), time.Until(begun.Add(time.Minute))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sleep(t.Context(), time.Until(begun.Add(time.Minute))))
 		release()
-		if err := sleep(t.Context(), 15*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sleep(t.Context(), 15*time.Second))
 		checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\nassistant completed: | \"Forty-two.!\"")
 		if r := b.say("Again"); r.Text != "!" {
 			t.Errorf("the next turn says %q", r.Text)

@@ -80,9 +80,7 @@ func TestLongThreadKeepsItsInstructions(t *testing.T) {
 		provider := deltas(says("Arr."))
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		b.write(words(persistence.RoleSystem, "Talk like a queen."), words(persistence.RoleUser, "Hi"))
-		if err := b.store.ResetThread(t.Context(), b.key); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.store.ResetThread(t.Context(), b.key))
 		long := []persistence.Message{words(persistence.RoleSystem, "Talk like a pirate."), words(persistence.RoleSystem, "Be brief.")}
 		for n := range 250 {
 			long = append(long, words(persistence.RoleUser, "Ahoy"), words(persistence.RoleAssistant, "Arr."))
@@ -131,9 +129,7 @@ func TestImages(t *testing.T) {
 		provider := deltas(says("A dot."))
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		saved, err := b.store.SaveImage(t.Context(), b.key, persistence.Image{MediaType: "image/gif", Width: 1, Height: 1, Data: []byte("kept")}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		dot := pngOf(t, 1)
 		inline := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(dot)}
 		b.wait(b.turn(chat.TurnRequest{Text: "What is this?", Images: []chat.Image{inline}, ImageIDs: []string{saved.ID}}))

@@ -69,9 +69,7 @@ func TestSession(t *testing.T) {
 			store := persistencetest.Open(t, url, persistence.Options{})
 			b = start(t, store, cfg)
 			s, err = b.c.SessionToolOutput(t.Context(), key, []chat.ToolResult{{CallID: "a", Output: `{"sun": true}`}})
-			if err != nil {
-				t.Fatalf("SessionToolOutput() = %v", err)
-			}
+			must(t, err)
 			answered := open + "tool: {\"sun\":true} <- a\n"
 			checkText(t, "the session", seenAs(s), answered)
 			for id, want := range map[string]error{"a": chat.ErrAnswered, "zzz": chat.ErrUnknownCall, "": chat.ErrUnknownCall} {
@@ -128,13 +126,9 @@ func TestSessionCalls(t *testing.T) {
 		}
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{deltas(calls(list...))}, NoTitles: true})
 		s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: define("look")})
-		if err != nil {
-			t.Fatalf("CreateSession() = %v", err)
-		}
+		must(t, err)
 		r, s, err := b.c.SessionMessage(t.Context(), persistence.Key{Owner: "anna", Thread: s.ID}, "Go", nil)
-		if err != nil {
-			t.Fatalf("SessionMessage() = %v", err)
-		}
+		must(t, err)
 		var got []string
 		for _, c := range r.ToolCalls {
 			got = append(got, c.Arguments)
@@ -154,9 +148,7 @@ func TestParallelOutputs(t *testing.T) {
 		}
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{deltas(calls(list...))}, NoTitles: true})
 		s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: define("look")})
-		if err != nil {
-			t.Fatalf("CreateSession() = %v", err)
-		}
+		must(t, err)
 		key := persistence.Key{Owner: "anna", Thread: s.ID}
 		if _, _, err := b.c.SessionMessage(t.Context(), key, "Go", nil); err != nil {
 			t.Fatalf("SessionMessage() = %v", err)
@@ -303,9 +295,7 @@ func TestDeleteBeforeTheNextTurn(t *testing.T) {
 	turn := p.turn(chat.TurnRequest{Text: "Go"})
 	<-g.reached
 	deleting.Store(true)
-	if err := p.there.DeleteSession(t.Context(), p.key); err != nil {
-		t.Fatalf("DeleteSession() = %v", err)
-	}
+	must(t, p.there.DeleteSession(t.Context(), p.key))
 	for what, turn := range map[string]*chat.Turn{"the running turn": turn, "the next one": <-next} {
 		select {
 		case <-turn.Done():

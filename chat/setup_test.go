@@ -20,6 +20,14 @@ import (
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fake is a provider that answers as a test says.
 type fake struct {
 	name string
@@ -128,9 +136,7 @@ func tools(t testing.TB, list ...toolkit.Tool) func(context.Context, string, str
 	t.Helper()
 	r := toolkit.NewRegistry()
 	for _, tool := range list {
-		if err := r.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
-			t.Fatalf("Add() = %v", err)
-		}
+		must(t, r.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}))
 	}
 	return func(context.Context, string, string) (*toolkit.Registry, error) { return r, nil }
 }
@@ -152,9 +158,7 @@ func start(t *testing.T, store *persistence.Store, cfg chat.Config) *bench {
 		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	c, err := chat.New(cfg)
-	if err != nil {
-		t.Fatalf("New() = %v", err)
-	}
+	must(t, err)
 	return &bench{t: t, store: store, c: c, key: persistencetest.NewThread(t, store, "anna", ""), stop: persistencetest.Start(t, c.Run)}
 }
 

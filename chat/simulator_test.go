@@ -16,18 +16,14 @@ func TestSimulatorCharts(t *testing.T) {
 	registry := toolkit.NewRegistry()
 	var offered []llm.Tool
 	for _, tool := range charts.Tools() {
-		if err := registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}))
 		offered = append(offered, llm.Tool(tool.Definition()))
 	}
 	router := toolkit.NewRouter(registry, toolkit.RouterConfig{})
 	calls := 0
 	request := llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Content: "two charts, both as charts"}}, Tools: offered}
 	for d, err := range simulator.New(simulator.Config{}).Stream(t.Context(), request) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d.ToolCall == nil {
 			continue
 		}

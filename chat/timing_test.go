@@ -201,9 +201,7 @@ func TestDrafts(t *testing.T) {
 		}()
 		synctest.Wait()
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
-		if err := sleep(t.Context(), 5*time.Second+10*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sleep(t.Context(), 5*time.Second+10*time.Millisecond))
 		synctest.Wait()
 		m, err := store.Message(t.Context(), b.key, turn.MessageID())
 		if n := strings.Count(m.Text(), "word"); err != nil || n < 78 || m.Metadata.Status != persistence.StatusInProgress {
@@ -241,9 +239,7 @@ func TestLease(t *testing.T) {
 		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, slow), NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		for range 4 {
-			if err := sleep(t.Context(), 11*time.Second); err != nil {
-				t.Fatal(err)
-			}
+			must(t, sleep(t.Context(), 11*time.Second))
 			row, err := store.RunningTurn(t.Context(), b.key)
 			if err != nil || row.ID != turn.ID() || time.Until(row.LeaseUntil) < 25*time.Second {
 				t.Fatalf("RunningTurn() = %+v, %v", row, err)
@@ -270,13 +266,9 @@ func TestLost(t *testing.T) {
 		}}
 		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
-		if err := sleep(t.Context(), 3*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must(t, sleep(t.Context(), 3*time.Second))
 		err := store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn(turn.ID()) })
-		if err != nil {
-			t.Fatalf("EndTurn() = %v", err)
-		}
+		must(t, err)
 		begun := time.Now()
 		r, _ := turn.Wait(t.Context())
 		if took := time.Since(begun); took > 3*time.Second || r.Status == persistence.StatusCompleted {
@@ -302,12 +294,8 @@ func TestDeletedThread(t *testing.T) {
 			Providers: []llm.Provider{provider}, Logger: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelError})),
 		})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
-		if err := sleep(t.Context(), time.Second); err != nil {
-			t.Fatal(err)
-		}
-		if err := store.DeleteThread(t.Context(), b.key); err != nil {
-			t.Fatalf("DeleteThread() = %v", err)
-		}
+		must(t, sleep(t.Context(), time.Second))
+		must(t, store.DeleteThread(t.Context(), b.key))
 		begun := time.Now()
 		if r, _ := turn.Wait(t.Context()); r.Status != persistence.StatusInterrupted || time.Since(begun) > 3*time.Second {
 			t.Errorf("Wait() = %+v after %v", r, time.Since(begun))

@@ -129,9 +129,7 @@ func TestTitlesOfUsers(t *testing.T) {
 		provider.title = "Mine"
 		provider.mu.Unlock()
 		thread, err := store.CreateThread(t.Context(), "anna", "my own")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b.key.Thread = thread.ID
 		b.say("Good morning")
 		if got := b.title(); got.Title != "my own" || len(provider.titled()) != 3 {
@@ -170,9 +168,7 @@ func TestTitlesOfCalls(t *testing.T) {
 			t.Errorf("an answer gives the title %q", got.Title)
 		}
 		// Another thread with the same id begins with the same numbers.
-		if err := errors.Join(store.DeleteThread(t.Context(), b.key), sleep(t.Context(), time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(store.DeleteThread(t.Context(), b.key), sleep(t.Context(), time.Second)))
 		if _, err := store.EnsureThread(t.Context(), b.key); err != nil {
 			t.Fatal(err)
 		}

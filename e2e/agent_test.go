@@ -193,9 +193,7 @@ func TestAskAgentIsBusy(t *testing.T) {
 	var run struct {
 		ToolCallID string `json:"tool_call_id"`
 	}
-	if err := json.Unmarshal(progress.Raw, &run); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(progress.Raw, &run))
 	c.put(`{"type":"bridge.tool.cancel","tool_call_id":%q}`, run.ToolCallID)
 	c.toolEvent("failed", "The user cancelled this tool call.")
 	c.say("And now?")

@@ -254,9 +254,7 @@ func TestApproveInACallBySocket(t *testing.T) {
 			for _, verb := range []string{"approve", "deny"} {
 				call.say(chartPlease)
 				var same questionEvent
-				if err := json.Unmarshal(call.next("bridge.tool.approval_required").Raw, &same); err != nil {
-					t.Fatal(err)
-				}
+				must(t, json.Unmarshal(call.next("bridge.tool.approval_required").Raw, &same))
 				q := f.question()
 				if fmt.Sprint(q) != fmt.Sprint(same) || q.Nonce == "" {
 					t.Errorf("the thread is asked %+v, the call %+v", q, same)

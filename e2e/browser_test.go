@@ -49,9 +49,7 @@ func speaks(t *testing.T) microphone {
 func recorded(t *testing.T, samples func(words, silence []byte) []byte) microphone {
 	t.Helper()
 	wav, err := os.ReadFile(voice)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := bytes.Index(wav, []byte("data"))
 	if at < 0 || string(wav[8:12]) != "WAVE" {
 		t.Fatalf("%s is not a WAV file", voice)
@@ -61,9 +59,7 @@ func recorded(t *testing.T, samples func(words, silence []byte) []byte) micropho
 	binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-8))
 	binary.LittleEndian.PutUint32(out[at+4:], uint32(len(out)-at-8))
 	path := filepath.Join(t.TempDir(), "microphone.wav")
-	if err := os.WriteFile(path, out, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, out, 0o600))
 	return microphone(path)
 }
 
@@ -71,9 +67,7 @@ func recorded(t *testing.T, samples func(words, silence []byte) []byte) micropho
 func speaksOnAndOn(t *testing.T) microphone {
 	t.Helper()
 	path, err := filepath.Abs(voice)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return microphone(path)
 }
 

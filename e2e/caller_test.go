@@ -362,16 +362,12 @@ const goodbye = `"closed"`
 func newCallProcess(t *testing.T, c *caller) (offer string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := command(t, self, []string{actsAs + "=" + asCaller})
 	cmd.Stderr = t.Output()
 	in, errIn := cmd.StdinPipe()
 	out, errOut := cmd.StdoutPipe()
-	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(errIn, errOut, cmd.Start()))
 	p := &callProcess{signal: func(s syscall.Signal) error { return cmd.Process.Signal(s) }, lines: bufio.NewReader(out)}
 	c.process = p
 	c.send = func(data []byte) error {

@@ -23,9 +23,7 @@ const clientsFolder = "testdata/clients"
 func clients(t *testing.T) string {
 	t.Helper()
 	folder, err := filepath.Abs(clientsFolder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err != nil {
 		t.Fatal("The clients are not installed. Run: bash .ci/install")
 	}
@@ -60,13 +58,9 @@ func mcpServers(t *testing.T, more map[string]any) string {
 	servers := map[string]any{"everything": npmServer(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio")}
 	maps.Copy(servers, more)
 	config, err := json.Marshal(map[string]any{"mcpServers": servers})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "mcp.json")
-	if err := os.WriteFile(path, config, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, config, 0o600))
 	return path
 }
 

@@ -15,9 +15,7 @@ import (
 func TestExposeItSafely(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/expose-it-safely.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var script strings.Builder
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		script.WriteString(block[1])
@@ -30,16 +28,10 @@ func TestExposeItSafely(t *testing.T) {
 		t.Fatalf("the page has %d statuses", len(want))
 	}
 	program, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(program, filepath.Join(dir, "bin", "voicebridge")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+	must(t, os.Symlink(program, filepath.Join(dir, "bin", "voicebridge")))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	// The shell's end stops what it has started.

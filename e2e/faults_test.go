@@ -31,9 +31,7 @@ func TestRefusedOffers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{})
 	peer, offer, err := r.api.Offer(r.ctx, rtc.Handlers{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = peer.Close() }()
 	without := func(prefix string) string {
 		var lines []string

@@ -221,9 +221,7 @@ func rollingRestart(t *testing.T, c *cluster) {
 		c.at(-1)
 		n := c.nodes[i]
 		n.mine = true // the test stops it itself
-		if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.cmd.Process.Signal(syscall.SIGTERM))
 		for over := false; !over; {
 			select {
 			case <-n.ended:

@@ -82,13 +82,9 @@ func (m *toolModel) answer(w http.ResponseWriter, r *http.Request) {
 func overHTTP(t *testing.T) (url string) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(keptAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := command(t, "node", []string{"PORT=" + port}, filepath.Join(clients(t), "node_modules/@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -100,12 +96,8 @@ func overHTTP(t *testing.T) (url string) {
 func TestMCPServers(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(files, "dot.png"), dotPNG, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(files, "dot.png"), dotPNG, 0o600))
 	memory := npmServer(t, "@modelcontextprotocol/server-memory/dist/index.js")
 	memory["env"] = map[string]any{"MEMORY_FILE_PATH": filepath.Join(files, "memory.jsonl")}
 	model := newToolModel(t)
@@ -183,9 +175,7 @@ func TestMCPServers(t *testing.T) {
 func toJSON(t *testing.T, v any) []byte {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 

@@ -52,9 +52,7 @@ func namespace(t *testing.T) (location, error) {
 			ip("-n", name, "addr", "flush", "dev", inside),
 			ip("-n", name, "addr", "add", own+"/24", "dev", inside),
 		)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return within(t, name, func() net.PacketConn { return listenAt(t, net.ParseIP(own)) })
 	}
 	return location{"a network namespace", open}, nil

@@ -188,14 +188,10 @@ func longThread(t *testing.T, messages int) (database, thread string) {
 	t.Helper()
 	database = persistencetest.SQLiteURL(t)
 	store, err := persistence.Open(t.Context(), database, persistence.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer store.Close()
 	made, err := store.CreateThread(t.Context(), access.LocalOwner, "A long one")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key := persistence.Key{Owner: access.LocalOwner, Thread: made.ID}
 	err = store.Batch(t.Context(), key, func(b *persistence.Batch) error {
 		for i := range messages {
@@ -211,9 +207,7 @@ func longThread(t *testing.T, messages int) (database, thread string) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return database, made.ID
 }
 

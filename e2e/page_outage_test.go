@@ -28,9 +28,7 @@ func TestPageServerAway(t *testing.T) {
 	p.say(t, "Remember me.")
 	p.untilMessage(t, "user text completed", "Remember me.")
 	// What the page reads unasked when the server dies fails too, and that is no news.
-	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cmd.Process.Signal(syscall.SIGSTOP))
 	p.until(t, "the thread being read", fmt.Sprintf(`new Promise((done) => {
 		location.hash = '#/';
 		setTimeout(() => { location.hash = '#/t/%s'; setTimeout(() => done(true), 50); }, 50);

@@ -125,9 +125,7 @@ type detours struct {
 func newDetours(t *testing.T, program string) *detours {
 	t.Helper()
 	target, err := url.Parse(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d := &detours{}
 	door := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

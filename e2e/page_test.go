@@ -120,16 +120,10 @@ func (p *tab) picture(t *testing.T, file string) {
 		"(document.getElementById('transcript').scrollTop = probe.all('message').findLast((m) => m.dataset.role === 'user').offsetTop - 24, undefined)"))
 	raw := run(t, p, "take a picture", chromedp.CaptureScreenshot())
 	decoded, err := png.Decode(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, decoded); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, decoded))
+	must(t, os.WriteFile(file, b.Bytes(), 0o644))
 }
 
 // thread is the id of the thread that the page shows.
@@ -143,9 +137,7 @@ func (p *tab) thread(t *testing.T) string {
 func wantReplay(t *testing.T, session *simulator.Session, said []persistence.Message) {
 	t.Helper()
 	_, err := session.WaitFor(t.Context(), func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	eventually(t, "sound of the caller", func() bool { return session.AudioPackets() > 0 })
 	if n := session.PacketsBeforeUpdate(); n != 0 {
 		t.Errorf("%d audio packets arrived before the settings", n)
@@ -173,9 +165,7 @@ func wantReplay(t *testing.T, session *simulator.Session, said []persistence.Mes
 func itemWords(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
 	var it realtime.Item
-	if err := json.Unmarshal(raw, &it); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &it))
 	words := []string{it.Type, it.Role, it.CallID, it.Name}
 	for _, c := range it.Content {
 		words = append(words, c.Type, c.Text)

@@ -70,9 +70,7 @@ func slowTool(t *testing.T) (config string, gone <-chan struct{}) {
 	}))
 	t.Cleanup(server.Close)
 	config = filepath.Join(t.TempDir(), "mcp.json")
-	if err := os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers":{"garden":{"url":%q}}}`, server.URL), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers":{"garden":{"url":%q}}}`, server.URL), 0o600))
 	return config, over
 }
 

@@ -114,9 +114,7 @@ var unhurried = []string{"VOICEBRIDGE_SHUTDOWN_SECONDS=60", "VOICEBRIDGE_TOOLS__
 func voicebridge(t *testing.T, environ []string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return command(t, path, slices.Concat(unhurried, environ), args...)
 }
 
@@ -126,9 +124,7 @@ func runCommand(t *testing.T, environ []string, args ...string) (code int, stdou
 	cmd := voicebridge(t, environ, args...)
 	var out, errs output
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	limit := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	_ = cmd.Wait() // ProcessState says how it ended
@@ -150,9 +146,7 @@ func launchIn(t *testing.T, dir string, environ []string, args ...string) *progr
 	p := &program{t: t, cmd: voicebridge(t, environ, args...), stdout: line, stderr: &output{}, ended: make(chan struct{})}
 	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = line, p.stderr
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.cmd.Start())
 	go func() {
 		defer close(p.ended)
 		_ = p.cmd.Wait() // ProcessState says how it ended
@@ -272,21 +266,15 @@ var unpooled = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, 
 func exchange(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	res, err := unpooled.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	content, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return res.StatusCode, string(content)
 }
 

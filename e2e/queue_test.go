@@ -267,9 +267,7 @@ func TestQueueOnTwoInstances(t *testing.T) {
 				continue
 			}
 			var d struct{ Action string }
-			if err := json.Unmarshal(e.Data, &d); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(e.Data, &d))
 			if got = append(got, strings.TrimSpace(string(e.Type)+" "+d.Action)); string(e.Type) == until {
 				return got
 			}

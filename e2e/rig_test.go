@@ -176,9 +176,7 @@ func keptAddress(t *testing.T) string {
 		if err != nil {
 			continue
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Close())
 		return address
 	}
 	t.Fatal("no address is free")
@@ -364,13 +362,9 @@ func callForm(t *testing.T, offer, session string) (contentType, body string) {
 		if err == nil {
 			_, err = io.WriteString(p, part.content)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return w.FormDataContentType(), b.String()
 }
 
@@ -384,9 +378,7 @@ type reply struct {
 func (r *rig) do(t *testing.T, method, path, kind, body string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(r.ctx, method, r.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}
@@ -394,14 +386,10 @@ func (r *rig) do(t *testing.T, method, path, kind, body string) reply {
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	res, err := unpooled.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return reply{res.StatusCode, res.Header, string(text)}
 }
 
@@ -409,4 +397,12 @@ func (r *rig) post(t *testing.T, path, kind, body string) (int, string) {
 	t.Helper()
 	got := r.do(t, http.MethodPost, path, kind, body)
 	return got.status, got.body
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -112,9 +112,7 @@ func (r *rig) roam(t *testing.T, network *network, session string) *roaming {
 	var err error
 	fail := func(errs ...error) {
 		t.Helper()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(errs...))
 	}
 	fail(media.RegisterDefaultCodecs())
 	b.pc, err = webrtc.NewAPI(webrtc.WithSettingEngine(s), webrtc.WithMediaEngine(&media)).NewPeerConnection(webrtc.Configuration{})
@@ -203,9 +201,7 @@ var loopback = location{"loopback", func(t *testing.T, address int) net.PacketCo
 func listenAt(t *testing.T, ip net.IP) net.PacketConn {
 	t.Helper()
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: ip})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return socket
 }
 

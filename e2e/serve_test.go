@@ -57,18 +57,14 @@ func TestServeClosesWhatADeadProcessLeft(t *testing.T) {
 	environ := environment(t)
 	url := strings.TrimPrefix(environ[0], "DATABASE_URL=")
 	db, err := persistence.Open(t.Context(), url, persistence.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key := persistencetest.NewThread(t, db, "local", "")
 	saved := db.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call", Owner: "local", ThreadID: key.Thread, Upstream: "simulator", StartedAt: time.Now()})
 	_, said := db.AppendMessage(t.Context(), key, persistence.Message{
 		Role: persistence.RoleAssistant, Parts: []persistence.Part{{Type: "text", Text: "half an ans"}},
 		Metadata: persistence.Metadata{Source: persistence.SourceVoice, Status: persistence.StatusInProgress, CallID: "call"},
 	})
-	if err := errors.Join(saved, said, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(saved, said, db.Close()))
 	s := launch(t, environ)
 	_, body := get(t, s.url+"/api/threads/"+key.Thread+"/messages")
 	var page struct{ Messages []persistence.Message }

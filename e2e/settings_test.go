@@ -12,9 +12,7 @@ import (
 func write(t *testing.T, yaml string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings.yaml")
-	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(yaml), 0o600))
 	return path
 }
 
@@ -32,8 +30,6 @@ func environment(t *testing.T, more ...string) []string {
 func emptyMCP(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mcp.json")
-	if err := os.WriteFile(path, []byte(`{"mcpServers":{}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(`{"mcpServers":{}}`), 0o600))
 	return path
 }

@@ -23,24 +23,16 @@ import (
 func TestServeTLS(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	dir := t.TempDir()
 	for name, content := range map[string][]byte{"cert.pem": cert, "key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	environ := environment(t, "VOICEBRIDGE_TLS__CERT_FILE="+filepath.Join(dir, "cert.pem"), "VOICEBRIDGE_TLS__KEY_FILE="+filepath.Join(dir, "key.pem"),
 		"VOICEBRIDGE_TURN__URLS=turn:turn.example.org:3478", "VOICEBRIDGE_TURN_SECRET=shared")
@@ -52,14 +44,10 @@ func TestServeTLS(t *testing.T) {
 	pool.AppendCertsFromPEM(cert)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: patience}
 	res, err := client.Get(s.url + "/api/config")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var answer struct {
 		ICE []struct {
 			URLs                 []string
@@ -73,9 +61,7 @@ func TestServeTLS(t *testing.T) {
 		t.Error("the secret is revealed")
 	}
 	figures, err := client.Get(s.url + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = figures.Body.Close() }()
 	if text, err := io.ReadAll(figures.Body); err != nil || !strings.Contains(string(text), `voicebridge_certificate_not_after_seconds{domain="127.0.0.1"} `) {
 		t.Errorf("the end of the certificate is not among the metrics: %v", err)

@@ -78,9 +78,7 @@ func browserKilled(t *testing.T, r *rig) {
 	absent := r.dial(t, request{absent: true})
 	killed.next("bridge.ready")
 	inAnswer(killed)
-	if err := killed.process.signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must(t, killed.process.signal(syscall.SIGKILL))
 	r.upstreamEnded(killed)
 	r.over(killed, "browser_lost")
 	r.wantLike(t, killed.thread, interrupted)
@@ -116,9 +114,7 @@ func browserPaused(t *testing.T, r *rig) {
 func paused(t *testing.T, r *rig) bool {
 	c := r.dial(t, request{apart: true})
 	c.next("bridge.ready")
-	if err := c.process.signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.process.signal(syscall.SIGSTOP))
 	pad := strings.Repeat("x", draftSize)
 	for i := range drafts {
 		c.session.Inject(fmt.Appendf(nil, `{"type":"response.hologram.delta","n":%d,"pad":%q}`, i, pad))
@@ -136,9 +132,7 @@ func paused(t *testing.T, r *rig) bool {
 	if lost {
 		return false
 	}
-	if err := c.process.signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.process.signal(syscall.SIGCONT))
 	c.next(realtime.TypeOutputBufferStopped)
 	c.saved("answer", says(persistence.RoleAssistant, spokenAnswer))
 	hello(c)
@@ -172,9 +166,7 @@ func browserStalled(t *testing.T, r *rig) {
 		c := r.dial(t, request{apart: true})
 		c.next("bridge.ready")
 		hello(c)
-		if err := c.process.signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.process.signal(syscall.SIGSTOP))
 		c.session.SimulateSpeech()
 		fact := fmt.Appendf(nil, `{"type":"response.hologram.done","pad":%q}`, strings.Repeat("x", factSize))
 		for range facts {

@@ -162,9 +162,7 @@ func TestWarnsWithoutTLS(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{"127.0.0.1:0": false, "0.0.0.0:0": true} {
 		ln, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 		if isPlain(ln, nil) != want || isPlain(ln, proxies) || isPlain(tls.NewListener(ln, &tls.Config{MinVersion: tls.VersionTLS13}), nil) {
 			t.Errorf("%s: wrong", address)

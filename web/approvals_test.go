@@ -27,9 +27,7 @@ func asking(t *testing.T, change func(*Config), answers ...scripted) *bundle {
 func (b *bundle) begin(t *testing.T, key persistence.Key) *chat.Turn {
 	t.Helper()
 	turn, err := b.chat.Turn(t.Context(), chat.TurnRequest{Key: key, Text: "hello"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return turn
 }
 
@@ -63,9 +61,7 @@ func nextQuestion(t *testing.T, conn *websocket.Conn) asked {
 
 func send(t *testing.T, conn *websocket.Conn, format string, args ...any) {
 	t.Helper()
-	if err := conn.Write(within(t), websocket.MessageText, fmt.Appendf(nil, format, args...)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.Write(within(t), websocket.MessageText, fmt.Appendf(nil, format, args...)))
 }
 
 func TestApproveOnTheSocket(t *testing.T) {

@@ -31,9 +31,7 @@ func TestAttacks(t *testing.T) {
 		j := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "carol", "iss": "https://issuer.example", "aud": "voicebridge", "exp": later})
 		change(j.Header, j.Claims.(jwt.MapClaims))
 		text, err := j.SignedString([]byte(jwtKey))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return as(text)
 	}
 	bob, ek := as("bob-token-of-tests"), as(mint(t, b, `{}`, as("alice-token-of-tests")).Value)

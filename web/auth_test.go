@@ -97,9 +97,7 @@ func signed(t *testing.T, method jwt.SigningMethod, key any, kid string, claims 
 		token.Header["kid"] = kid
 	}
 	out, err := token.SignedString(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 
@@ -163,9 +161,7 @@ func (k *keyServer) RoundTrip(r *http.Request) (*http.Response, error) {
 func (k *keyServer) serve(t *testing.T, keys ...jsonWebKey) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"keys": keys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := string(body)
 	k.body.Store(&text)
 }
@@ -179,9 +175,7 @@ func webKeyOf(t *testing.T, kid string, public crypto.PublicKey) jsonWebKey {
 		return jsonWebKey{Kty: "RSA", Kid: kid, Use: "sig", N: b64(p.N.Bytes()), E: b64(big.NewInt(int64(p.E)).Bytes())}
 	case *ecdsa.PublicKey:
 		point, err := p.Bytes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		half := (len(point) - 1) / 2
 		return jsonWebKey{Kty: "EC", Kid: kid, Crv: p.Curve.Params().Name, X: b64(point[1 : 1+half]), Y: b64(point[1+half:])}
 	case ed25519.PublicKey:
@@ -197,9 +191,7 @@ func TestJWKS(t *testing.T) {
 	rsaKey, errRSA := rsa.GenerateKey(rand.Reader, 2048)
 	ecKey, errEC := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	edPublic, edKey, errEd := ed25519.GenerateKey(rand.Reader)
-	if err := errors.Join(errRSA, errEC, errEd); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(errRSA, errEC, errEd))
 	keys := &keyServer{}
 	b := setup(t, func(c *Config) {
 		c.Auth = access.Auth{Secret: c.Auth.Secret, JWKSURL: "https://keys.example/jwks", JWTIssuer: "https://issuer.example", JWTAudience: "voicebridge", HTTP: &http.Client{Transport: keys}}
@@ -222,9 +214,7 @@ func TestJWKS(t *testing.T) {
 	fetchedBefore := keys.fetched.Load()
 
 	der, err := x509.MarshalPKIXPublicKey(&rsaKey.PublicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	publicPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	for name, c := range map[string]struct {
 		token string
@@ -314,9 +304,7 @@ func TestJWTClaims(t *testing.T) {
 			token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims)
 			maps.Copy(token.Header, c.header)
 			text, err := token.SignedString(key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			wantStatus(t, b.do(t, "GET", "/api/config", "", as(text), from(fmt.Sprintf("10.0.0.%d:1", len(name)))), c.status)
 		})
 	}
@@ -327,9 +315,7 @@ func TestJWTClaims(t *testing.T) {
 func TestAnUnknownKeyHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	keys := &keyServer{}
 	keys.serve(t, webKeyOf(t, "ec", &key.PublicKey))
 	asked, answer := make(chan struct{}, 1), make(chan struct{})
@@ -369,9 +355,7 @@ func TestAnUnknownKeyHoldsUpNobody(t *testing.T) {
 func TestFirstTokensAtOnce(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const clients = 8
 	keys := &keyServer{}
 	keys.serve(t, webKeyOf(t, "ec", &key.PublicKey))

@@ -173,9 +173,7 @@ func (st *stage) session(t *testing.T) persistence.Key {
 		tools = append(tools, toolkit.Definition{Name: name, Description: "a tool", Parameters: json.RawMessage(`{"type":"object"}`)})
 	}
 	data, err := json.Marshal(tools)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := st.db.Batch(t.Context(), key, func(b *persistence.Batch) error {
 		return b.SaveTextSession(persistence.TextSession{Tools: string(data)})
 	}); err != nil {

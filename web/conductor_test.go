@@ -299,20 +299,14 @@ func TestConductorSendsTheEndAgain(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, nil, words("Yes."))
 	deaf := open(t, "ws://"+st.address+"/conductor?session_id="+st.key.Thread)
-	if err := deaf.Write(within(t), websocket.MessageText, []byte(`{"type":"transcript.final","payload":{"text":"hi"}}`)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, deaf.Write(within(t), websocket.MessageText, []byte(`{"type":"transcript.final","payload":{"text":"hi"}}`)))
 	ids := map[string]string{}
 	for {
 		// The last read returns before the ping behind it is seen.
 		_, data, err := deaf.Read(within(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f, err := parseFrame(data, st.key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ids[f.line()] = f.ID
 		if f.line() == "state idle" {
 			break
@@ -463,9 +457,7 @@ func TestConductorEndsWithTheServer(t *testing.T) {
 	st := newStage(t, nil, toolCalls("", "c1", "look", "{}"))
 	address, stop := st.run(t)
 	conn := open(t, "ws://"+address+"/conductor?session_id="+st.key.Thread)
-	if err := conn.Write(within(t), websocket.MessageText, []byte(`{"type":"transcript.final","payload":{"text":"hi"}}`)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.Write(within(t), websocket.MessageText, []byte(`{"type":"transcript.final","payload":{"text":"hi"}}`)))
 	stopped := make(chan error, 1)
 	if _, _, err := conn.Read(within(t)); err != nil {
 		t.Fatal(err)
@@ -533,9 +525,7 @@ func TestConductorForgets(t *testing.T) {
 	if n := sessions(); n != 2 {
 		t.Errorf("%d sessions while the turn runs, want 2", n)
 	}
-	if err := turn.Deliver(chat.ToolResult{CallID: "c1", Output: "1"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, turn.Deliver(chat.ToolResult{CallID: "c1", Output: "1"}))
 	if _, err := turn.Wait(within(t)); err != nil {
 		t.Fatal(err)
 	}

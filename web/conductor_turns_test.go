@@ -19,13 +19,9 @@ func TestConductorIsBusyElsewhere(t *testing.T) {
 				key = st.thread(t, key.Owner)
 			}
 			turn, err := st.chat.Turn(t.Context(), chat.TurnRequest{Key: key, Text: "typed"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for e, err := range turn.Events(within(t), 0) { // until the model has been asked
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if e.Type == chat.EventTextDelta {
 					break
 				}

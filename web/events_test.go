@@ -33,9 +33,7 @@ func within(t *testing.T) context.Context {
 func (b *bundle) run(t *testing.T) (address string, stop func() error) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done, ended := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -74,18 +72,14 @@ func dial(t *testing.T, url string, headers ...string) (conn *websocket.Conn, st
 func open(t *testing.T, url string, headers ...string) *websocket.Conn {
 	t.Helper()
 	conn, _, err := dial(t, url, headers...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return conn
 }
 
 func next(t *testing.T, conn *websocket.Conn) persistence.Event {
 	t.Helper()
 	kind, data, err := conn.Read(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var e persistence.Event
 	if err := json.Unmarshal(data, &e); err != nil || kind != websocket.MessageText {
 		t.Fatalf("frame %q: %v", data, err)
@@ -148,12 +142,8 @@ func TestSocket(t *testing.T) {
 			wantMessage(t, next(t, conn), "third", second.Revision)
 		}
 		// A client may send keep-alives; a flood of bytes is refused.
-		if err := later.Write(within(t), websocket.MessageText, []byte(`{"type":"ping"}`)); err != nil {
-			t.Fatal(err)
-		}
-		if err := all.Write(within(t), websocket.MessageText, make([]byte, 100*maxSocketRead)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, later.Write(within(t), websocket.MessageText, []byte(`{"type":"ping"}`)))
+		must(t, all.Write(within(t), websocket.MessageText, make([]byte, 100*maxSocketRead)))
 		wantRefusal(t, next(t, all), "too_large")
 		b.db.Publish(t.Context(), key, persistence.Event{Type: "call_started", Data: json.RawMessage(`{"call_id":"c"}`)})
 		for _, conn := range []*websocket.Conn{later, resumed, all} {
@@ -185,9 +175,7 @@ func TestSocketAnnouncesALiveCall(t *testing.T) {
 	address, _ := b.run(t)
 	key := b.thread(t, access.LocalOwner)
 	started, err := b.calls.Start(t.Context(), bridge.Start{Owner: key.Owner, ThreadID: key.Thread})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := next(t, open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws"))
 	if want := fmt.Sprintf(`"call_id":%q,"busy":false}`, started.CallID); e.Type != "connected" || !strings.HasSuffix(string(e.Data), want) {
 		t.Errorf("greeting %s %s, want %s in it", e.Type, e.Data, want)
@@ -296,9 +284,7 @@ func TestSocketEndsWithTheStore(t *testing.T) {
 	key := b.thread(t, access.LocalOwner)
 	conn := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
 	wantHello(t, conn, key.Thread, 0)
-	if err := b.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.db.Close())
 	wantClosed(t, conn, websocket.StatusGoingAway, "")
 }
 
@@ -312,9 +298,7 @@ func TestSlowClientIsClosedWithAReason(t *testing.T) {
 	conn := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
 	wantHello(t, conn, key.Thread, 0)
 	data, err := json.Marshal(map[string]string{"text": strings.Repeat("a", 64<<10)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for flooding := true; flooding; { // meanwhile the client reads nothing
 		b.db.Publish(t.Context(), key, persistence.Event{Type: "message_delta", Data: data})
 		select {

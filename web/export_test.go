@@ -63,14 +63,10 @@ func TestExportIsNotRead(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address, stop := b.run(t)
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil { // the rest must not fit into buffers
 		t.Fatal(err)

@@ -16,9 +16,7 @@ import (
 func pngOf(t *testing.T, width, height int) string {
 	t.Helper()
 	var buf bytes.Buffer
-	if err := png.Encode(&buf, image.NewGray(image.Rect(0, 0, width, height))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, png.Encode(&buf, image.NewGray(image.Rect(0, 0, width, height))))
 	return buf.String()
 }
 
@@ -47,9 +45,7 @@ func TestImages(t *testing.T) {
 	}
 	wantStatus(t, b.do(t, "GET", got.URL, "", alice, header("If-None-Match", r.Header.Get("Etag"))), 304)
 	var moving bytes.Buffer
-	if err := gif.Encode(&moving, image.NewGray(image.Rect(0, 0, 1, 1)), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gif.Encode(&moving, image.NewGray(image.Rect(0, 0, 1, 1)), nil))
 	wantStatus(t, b.do(t, "POST", path, moving.String(), alice, kind("image/gif")), 201)
 	for name, c := range map[string]struct {
 		path, body, kind string

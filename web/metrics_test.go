@@ -21,9 +21,7 @@ func TestSocketsClosed(t *testing.T) {
 		m := NewMetrics()
 		m.socketClosed(cause)
 		families, err := m.registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got string
 		for _, f := range families {
 			if f.GetName() == "voicebridge_sockets_closed_total" {

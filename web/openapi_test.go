@@ -25,9 +25,7 @@ func document(t *testing.T) (openAPI, string) {
 	}
 	body := r.body
 	var doc openAPI
-	if err := json.Unmarshal([]byte(body), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(body), &doc))
 	return doc, body
 }
 
@@ -102,9 +100,7 @@ func TestOpenAPIReferencesLeadSomewhere(t *testing.T) {
 			if method == "parameters" {
 				continue
 			}
-			if err := json.Unmarshal(operations[method], &op); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(operations[method], &op))
 			if other, taken := ids[op.OperationID]; taken || op.OperationID == "" || len(op.Responses) == 0 {
 				t.Errorf("%s %s: operationId %q (also of %q), %d responses", method, path, op.OperationID, other, len(op.Responses))
 			}

@@ -50,9 +50,7 @@ func TestOwnerSocket(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	// What other processes did while this one counted as dead did not arrive.
-	if err := b.db.Rejoin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.db.Rejoin(t.Context()))
 	wantClosed(t, alice, websocket.StatusTryAgainLater, "connect again and read the threads")
 	if _, status, err := dial(t, "ws://"+address+"/api/ws"); err == nil || status != 401 {
 		t.Errorf("without a token: status %d, %v", status, err)
@@ -70,9 +68,7 @@ func TestOwnerSocketTellsLiveCalls(t *testing.T) {
 	address, _ := b.run(t)
 	for owner, call := range map[string]string{"alice": "c1", "bob": "c2"} {
 		key := b.thread(t, owner)
-		if err := b.db.SaveCall(t.Context(), key, persistence.CallRecord{ID: call, StartedAt: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.db.SaveCall(t.Context(), key, persistence.CallRecord{ID: call, StartedAt: time.Now()}))
 		conn := open(t, "ws://"+address+"/api/ws", "Authorization", "Bearer "+owner+"-token-of-tests")
 		want := []string{`connected {"owner":"` + owner + `"}`, `call_started {"call_id":"` + call + `","thread_id":"` + key.Thread + `"}`}
 		for _, want := range want {

@@ -73,9 +73,7 @@ func TestGzip(t *testing.T) {
 	r := b.do(t, "GET", "/", "", header("Accept-Encoding", "gzip"))
 	wantStatus(t, r, 200)
 	z, err := gzip.NewReader(strings.NewReader(r.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if body, err := io.ReadAll(z); err != nil || string(body) != string(testPage["index.html"].Data) {
 		t.Errorf("body %q, err %v", body, err)
 	}
@@ -110,9 +108,7 @@ func TestPageMustBeThere(t *testing.T) {
 func TestBuiltPageHasNoInlineScript(t *testing.T) {
 	t.Parallel()
 	p, err := newPage(ui.Dist())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	index := string(p.files[indexFile].body)
 	for rest := index; ; {
 		_, after, ok := strings.Cut(rest, "<script")

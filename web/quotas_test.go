@@ -86,9 +86,7 @@ func TestTurnLimit(t *testing.T) {
 	alice, bob := as("alice-token-of-tests"), as("bob-token-of-tests")
 	begin := func(owner string) *chat.Turn {
 		turn, err := b.chat.Turn(t.Context(), chat.TurnRequest{Key: b.thread(t, owner), Text: "hello"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return turn
 	}
 	turn, key := begin("alice"), b.thread(t, "alice")

@@ -78,9 +78,7 @@ func TestHealth(t *testing.T) {
 	b := setup(t, tokens)
 	wantStatus(t, b.do(t, "GET", "/healthz", ""), 200)
 	wantStatus(t, b.do(t, "GET", "/readyz", ""), 200)
-	if err := b.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.db.Close())
 	wantStatus(t, b.do(t, "GET", "/healthz", ""), 200)
 	wantError(t, b.do(t, "GET", "/readyz", ""), 503, "storage_unavailable")
 	wantError(t, b.do(t, "GET", "/api/threads", "", as("alice-token-of-tests")), 503, "shutting_down")
@@ -94,18 +92,12 @@ func TestHead(t *testing.T) {
 	thread := "/api/threads/" + b.thread(t, access.LocalOwner).Thread
 	ask := func(method, path string) (status, body string) {
 		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r, err := server.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer r.Body.Close()
 		data, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r.Status + " " + r.Header.Get("Content-Type"), string(data)
 	}
 	for _, path := range []string{
@@ -318,13 +310,9 @@ func TestAnswersHaveTime(t *testing.T) {
 func rawConn(t *testing.T, address string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.SetDeadline(time.Now().Add(patience)))
 	return conn
 }
 
@@ -340,9 +328,7 @@ func TestMuchTooLargeBody(t *testing.T) {
 		if err == nil {
 			_, err = conn.Write(make([]byte, size))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 413") {
 			t.Errorf("%s: answer %q, err %v", path, answer, err)
 		}

@@ -28,6 +28,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fakeCalls stands in for the bridge: it makes threads in the real store and records the
 // requests.
 type fakeCalls struct {
@@ -242,9 +250,7 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	texts.Store = db
 	texts.FirstByte, texts.ClientTimeout = cmp.Or(texts.FirstByte, patience), cmp.Or(texts.ClientTimeout, patience)
 	inbox, err := queue.New(queue.Config{Store: db, MaxSize: 10, NoTitles: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.queue = inbox
 	texts.Observers = append(texts.Observers, inbox)
 	b.chat = startChat(t, texts)
@@ -284,9 +290,7 @@ func (b *bundle) neighbour(t *testing.T, change func(*Config)) *bundle {
 func startChat(t *testing.T, cfg chat.Config) *chat.Coordinator {
 	t.Helper()
 	c, err := chat.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	persistencetest.Start(t, c.Run)
 	return c
 }
@@ -395,8 +399,6 @@ func (b *bundle) say(t *testing.T, key persistence.Key, words string) persistenc
 		Role: persistence.RoleUser, Parts: []persistence.Part{{Type: "text", Text: words}},
 		Metadata: persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusCompleted},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m
 }

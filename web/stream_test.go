@@ -112,9 +112,7 @@ func streamTools(t *testing.T) func(context.Context, string, string) (*toolkit.R
 		{Tool: oneTool{"mail__send", toolkit.Result{Output: json.RawMessage(`"sent"`)}}, Executor: toolkit.ExecutorMCP, Server: "mail"},
 		{Tool: oneTool{"broken", toolkit.Result{Error: "it is broken"}}, Executor: toolkit.ExecutorApp},
 	} {
-		if err := r.Add(e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Add(e))
 	}
 	return func(context.Context, string, string) (*toolkit.Registry, error) { return r, nil }
 }
@@ -140,9 +138,7 @@ func follow(t *testing.T, server *httptest.Server, method, path, body string, he
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, method, server.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Accept", uistream.MediaType)
 	req.Header.Set("Accept-Encoding", "gzip")
 	if body != "" {
@@ -152,9 +148,7 @@ func follow(t *testing.T, server *httptest.Server, method, path, body string, he
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	r, err := server.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = r.Body.Close() })
 	return &follower{t: t, r: r, in: bufio.NewReader(r.Body), stop: cancel}
 }
@@ -245,27 +239,19 @@ func TestStreams(t *testing.T) {
 func compare(t *testing.T, name, stream, page string) {
 	t.Helper()
 	var read struct{ Messages []json.RawMessage }
-	if err := json.Unmarshal([]byte(page), &read); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(page), &read))
 	var buf bytes.Buffer
 	encoder := json.NewEncoder(&buf)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(transcript{stream, read.Messages}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, encoder.Encode(transcript{stream, read.Messages}))
 	got := steady(strings.ReplaceAll(buf.String(), `: keep-alive\n\n`, "")) // on a busy machine
 	file := filepath.Join("testdata", "uistream", name+".json")
 	if *update {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(got), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(got), 0o644)))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got != string(want) {
 		t.Errorf("the stream or the thread differs from %s (-update writes it):\n%s", file, got)
 	}

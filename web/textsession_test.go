@@ -225,9 +225,7 @@ func TestSessionBodiesAreChecked(t *testing.T) {
 	before := b.do(t, "GET", path, "").body
 	many := strings.TrimSuffix(strings.Repeat(`{"callId":"c1","output":1},`, maxToolOutputs+1), ",")
 	large, err := json.Marshal(strings.Repeat("a", chat.MaxToolOutput))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct {
 		path, body string
 		status     int

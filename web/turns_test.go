@@ -28,9 +28,7 @@ func messagesPath(key persistence.Key) string { return "/api/threads/" + key.Thr
 func (b *bundle) messages(t *testing.T, key persistence.Key) []persistence.Message {
 	t.Helper()
 	all, err := b.db.Messages(t.Context(), key, 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -103,9 +101,7 @@ func TestPostMessageTakesTheLongestText(t *testing.T) {
 	key := b.thread(t, access.LocalOwner)
 	text := strings.Repeat("<", chat.MaxText) // six bytes each, in JSON
 	body, err := json.Marshal(map[string]string{"content": text[:chat.MaxText/2]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wantStatus(t, b.do(t, "POST", messagesPath(key), string(body)), 200)
 	wantStatus(t, b.do(t, "POST", messagesPath(key), `{"content":"`+text+`"}`), 200)
 	if got := b.messages(t, key); len(got) != 4 || got[2].Text() != text {
@@ -149,9 +145,7 @@ func TestBusyThread(t *testing.T) {
 	b := setupChat(t, cfg, nil)
 	key := b.thread(t, access.LocalOwner)
 	turn, err := b.chat.Turn(t.Context(), chat.TurnRequest{Key: key, Text: "hello"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []struct{ path, body string }{
 		{messagesPath(key), `{"content":"again"}`},
 		{"/text/session/" + key.Thread + "/message", `{"content":"again"}`},
@@ -177,13 +171,9 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("an idle thread answers %d %s", got.StatusCode, got.body)
 	}
 	turn, err := b.chat.Turn(t.Context(), chat.TurnRequest{Key: key, Text: "hello"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for e, err := range turn.Events(t.Context(), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if e.Type == chat.EventTextDelta {
 			break
 		}
@@ -302,9 +292,7 @@ func TestTypingInACallOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	key := b.thread(t, access.LocalOwner)
-	if err := b.db.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call-x", Upstream: "openai", StartedAt: b.clock.now()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.db.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call-x", Upstream: "openai", StartedAt: b.clock.now()}))
 	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"hello"}`), 409, "call_active")
 }
 
@@ -320,14 +308,10 @@ func TestSessionsGiveWayToACall(t *testing.T) {
 		},
 		"elsewhere": func(t *testing.T, b *bundle, key persistence.Key) func() {
 			call := persistence.CallRecord{ID: "call-x", Upstream: "openai", StartedAt: b.clock.now()}
-			if err := b.db.SaveCall(t.Context(), key, call); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.db.SaveCall(t.Context(), key, call))
 			return func() {
 				call.EndedAt, call.EndReason = new(b.clock.now()), "hangup"
-				if err := b.db.SaveCall(t.Context(), key, call); err != nil {
-					t.Fatal(err)
-				}
+				must(t, b.db.SaveCall(t.Context(), key, call))
 			}
 		},
 	} {
@@ -360,9 +344,7 @@ func TestDeletingAThreadEndsItsTurn(t *testing.T) {
 	b := setupChat(t, cfg, nil)
 	key := b.thread(t, access.LocalOwner)
 	turn, err := b.chat.Turn(t.Context(), chat.TurnRequest{Key: key, Text: "hello"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wantStatus(t, b.do(t, "DELETE", "/api/threads/"+key.Thread, ""), 204)
 	<-turn.Done()
 	wantError(t, b.do(t, "GET", messagesPath(key), ""), 404, "thread_not_found")

@@ -17,9 +17,7 @@ func (b *bundle) took(t *testing.T, key persistence.Key, id string, at time.Time
 		ID: id, Model: "m", Status: "completed", CreatedAt: at, CostUSD: cost,
 		Usage: persistence.Usage{InputTokens: tokens, OutputTokens: 2 * tokens, CachedTokens: 1},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestUsage(t *testing.T) {

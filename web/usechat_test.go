@@ -376,9 +376,7 @@ func TestPostImages(t *testing.T) {
 	b := setupChat(t, cfg, nil)
 	key := b.thread(t, access.LocalOwner)
 	image, err := b.db.SaveImage(t.Context(), key, persistence.Image{MediaType: "image/png", Width: 1, Height: 1, Data: []byte("dot")}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, content := range []string{`"content":"What is this?",`, ""} {
 		wantStatus(t, b.do(t, "POST", messagesPath(key), `{`+content+`"image_ids":["`+image.ID+`"]}`), 200)
 		script.mu.Lock()

@@ -44,9 +44,7 @@ func TestHostileCommands(t *testing.T) {
 		}
 	}
 	body, err := json.Marshal(map[string]string{"id": waits.ID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if reply, err := b.q.HandleCommand(b.within(), persistence.Command{Kind: "queue.send", Key: b.key, Body: body}); err != nil || string(reply) != "{}" {
 		t.Errorf("a message that waits: %s, %v", reply, err)
 	}
@@ -58,9 +56,7 @@ func TestSendIntoCallElsewhere(t *testing.T) {
 	url := persistencetest.PostgresURL(t)
 	process := func() *bench {
 		store := persistencetest.Open(t, url, persistence.Options{})
-		if err := store.Serve(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.Serve(t.Context()))
 		return prepare(t, store, &provider{}, queue.Config{NoTitles: true, Disabled: true})
 	}
 	has, sends := process(), process()

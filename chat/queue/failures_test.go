@@ -90,9 +90,7 @@ func TestPermanent(t *testing.T) {
 				t.Errorf("the model was asked %d times", n)
 			}
 			works.Store(true)
-			if err := b.q.Resume(t.Context(), b.key); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.q.Resume(t.Context(), b.key))
 			b.waitFor(b.key, "user completed: one\nassistant failed: No.\nassistant completed: ok\nuser completed: two\nassistant completed: ok\n")
 		})
 	}
@@ -199,9 +197,7 @@ func TestLateReport(t *testing.T) {
 	w := b.watch(b.store)
 	b.add("one")
 	w.until("queue_paused bad_request")
-	if err := b.q.Resume(t.Context(), b.key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.q.Resume(t.Context(), b.key))
 	w.until("queue_resumed")
 	close(hold)
 	<-announced
@@ -285,9 +281,7 @@ func TestResumedOftenEnough(t *testing.T) {
 	b.add("one")
 	for range 3 {
 		w.until("queue_paused unavailable")
-		if err := b.q.Resume(t.Context(), b.key); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.q.Resume(t.Context(), b.key))
 	}
 	w.until("queue_paused unavailable")
 	if n := len(p.seen()); n != 4 {
@@ -331,9 +325,7 @@ func TestCulpritIsGone(t *testing.T) {
 			w := b.watch(b.store)
 			m := b.add("bad")
 			w.until("queue_paused too_long")
-			if err := change(t.Context(), b, m.ID); err != nil {
-				t.Fatal(err)
-			}
+			must(t, change(t.Context(), b, m.ID))
 			w.until("queue_resumed")
 			b.add("next")
 			b.waitFor(b.key, map[bool]string{
@@ -355,9 +347,7 @@ func TestResumesAfterStart(t *testing.T) {
 			b.key = b.thread()
 			paused[reason] = b.key
 			b.add(reason)
-			if err := b.store.PauseQueue(t.Context(), b.key, persistence.QueuePause{Reason: reason, Message: "No."}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.store.PauseQueue(t.Context(), b.key, persistence.QueuePause{Reason: reason, Message: "No."}))
 		}
 		b.run()
 		for _, reason := range []string{"auth", "quota", "unavailable"} {
@@ -388,9 +378,7 @@ func TestInterrupted(t *testing.T) {
 	b.add("one")
 	b.add("two")
 	<-entered
-	if err := b.turns.Interrupt(t.Context(), b.key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.turns.Interrupt(t.Context(), b.key))
 	b.waitFor(b.key, "user completed: one\nassistant interrupted: \nuser completed: two\nassistant completed: ok\n")
 }
 
@@ -399,9 +387,7 @@ func TestDeletedThread(t *testing.T) {
 	t.Parallel()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Disabled: true})
 	m := b.add("one")
-	if err := b.store.DeleteThread(t.Context(), b.key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.store.DeleteThread(t.Context(), b.key))
 	if err := b.q.Send(b.within(), b.key, m.ID); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("Send() = %v", err)
 	}

@@ -31,15 +31,11 @@ func TestQueue(t *testing.T) {
 		b := start(t, open(t), p, queue.Config{NoTitles: true})
 		w := b.watch(b.store)
 		turn, err := b.turns.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "first"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		two, err := b.q.Add(t.Context(), b.key, persistence.QueuedMessage{
 			Text: "second", ClientID: "tab", IdempotencyKey: "k2", ImageIDs: []string{"i1"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b.add("third")
 		if list, pause := b.list(); len(list) != 2 || pause != nil {
 			t.Errorf("List() = %+v, %+v", list, pause)
@@ -56,9 +52,7 @@ queue_message_sent
 queue_message_sending
 queue_updated removed 0`)
 		m, err := b.store.Message(t.Context(), b.key, two.MessageID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for name, want := range map[string]string{"queue_id": two.ID, "client_id": "tab", "idempotency_key": "k2"} {
 			if got := string(m.Metadata.Extra[name]); got != `"`+want+`"` {
 				t.Errorf("the message says %s of %s, want %s", got, name, want)
@@ -127,9 +121,7 @@ func TestReorderedFits(t *testing.T) {
 	for n := range 60 {
 		last = b.add(fmt.Sprintf("%d %s", n, strings.Repeat("\u2028", 1000)))
 	}
-	if err := b.q.Move(t.Context(), b.key, last.ID, true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.q.Move(t.Context(), b.key, last.ID, true))
 	for e := range w.events {
 		if e.Type != "queue_reordered" {
 			continue
@@ -151,9 +143,7 @@ func TestByHand(t *testing.T) {
 	p := &provider{answer: func(context.Context, string) error { <-hold; return nil }}
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true, Disabled: true})
 	one, two := b.add("one"), b.add("two")
-	if err := b.q.Send(b.within(), b.key, two.ID); err != nil {
-		t.Fatalf("Send() = %v", err)
-	}
+	must(t, b.q.Send(b.within(), b.key, two.ID))
 	if err := b.q.Send(b.within(), b.key, one.ID); !errors.Is(err, persistence.ErrBusy) {
 		t.Errorf("Send() while a turn runs = %v", err)
 	}
@@ -181,9 +171,7 @@ func TestDelay(t *testing.T) {
 	b.run()
 	b.waitFor(b.key, "user completed: one\nassistant completed: ok\nuser completed: two\nassistant completed: ok\n")
 	all, err := store.Messages(t.Context(), b.key, 0, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if first, second := all[0].Metadata.CreatedAt, all[2].Metadata.CreatedAt; second.Sub(first) < delay || first.Before(began.Add(-time.Second)) {
 		t.Errorf("the second message came %v after the first, want %v at least", second.Sub(first), delay)
 	}

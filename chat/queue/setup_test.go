@@ -21,6 +21,14 @@ import (
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // patience is how long a test waits for an event that must come.
 const patience = 3 * time.Minute
 
@@ -149,9 +157,7 @@ func prepare(t *testing.T, store *persistence.Store, p *provider, cfg queue.Conf
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg.Store, cfg.Logger = store, log
 	q, err := queue.New(cfg)
-	if err != nil {
-		t.Fatalf("New() = %v", err)
-	}
+	must(t, err)
 	all := []chat.TurnObserver{q}
 	for _, o := range watching {
 		all = slices.Concat(o.before, all, o.after)
@@ -159,9 +165,7 @@ func prepare(t *testing.T, store *persistence.Store, p *provider, cfg queue.Conf
 	turns, err := chat.New(chat.Config{
 		Store: store, Providers: []llm.Provider{p}, NoTitles: true, Attempts: 1, Observers: all, Logger: log,
 	})
-	if err != nil {
-		t.Fatalf("New() = %v", err)
-	}
+	must(t, err)
 	b := &bench{t: t, store: store, turns: turns, q: q, sender: turns, voice: noVoice{}}
 	b.key = b.thread()
 	return b

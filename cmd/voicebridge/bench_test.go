@@ -31,9 +31,7 @@ func TestServesForBench(t *testing.T) {
 func serveByTest(t *testing.T) bench.Command {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return bench.Command{
 		Path: program, Args: []string{"-test.run=^TestServesForBench$"}, Dir: t.TempDir(),
 		Environ: append(passedOn(os.Environ()), servesForBench+"=serve"),
@@ -78,13 +76,9 @@ func measured(t *testing.T, b benchCommand, command bench.Command) (r bench.Repo
 		b.JSON = filepath.Join(t.TempDir(), "figures.json")
 	}
 	var stdout, stderr output
-	if err := b.run(&process{ctx: t.Context(), stdout: &stdout, stderr: &stderr}, command); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.run(&process{ctx: t.Context(), stdout: &stdout, stderr: &stderr}, command))
 	raw, err := os.ReadFile(b.JSON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r, err = bench.ReadReport(raw); err != nil {
 		t.Fatalf("%v in %s", err, raw)
 	}
@@ -206,19 +200,13 @@ func TestBenchRefuses(t *testing.T) {
 func TestBenchKeepsTheFileUntilThereIsAnother(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "figures.json")
-	if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("before"), 0o600))
 	write, err := (&benchCommand{JSON: file}).output(io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if kept, err := os.ReadFile(file); err != nil || string(kept) != "before" {
 		t.Errorf("%q, %v", kept, err)
 	}
-	if err := write(bench.Report{Version: "<now>"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, write(bench.Report{Version: "<now>"}))
 	if got, err := os.ReadFile(file); err != nil || !strings.Contains(string(got), `"version": "<now>"`) {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -18,9 +18,7 @@ import (
 func TestShownTextModels(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load(config.Sources{File: noFile(t), Environ: []string{"GEMINI_API_KEY=k", "OLLAMA_HOST=box:1", "VOICEBRIDGE_TEXT_PROVIDER=ollama", "VOICEBRIDGE_TEXT_MODEL=mine"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []web.Model{
 		{Provider: "google", Model: "gemini-flash-latest", Kind: "text"},
 		{Provider: "ollama", Model: "mine", Kind: "text", Default: true},

@@ -111,9 +111,7 @@ type object = map[string]any
 func writeFile(t *testing.T, name, content string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), mode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(content), mode))
 	return path
 }
 
@@ -163,9 +161,7 @@ func TestDoctorOnAFullMachine(t *testing.T) {
 func stunServer(t *testing.T) string {
 	t.Helper()
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -196,23 +192,15 @@ func TestDoctorFindsProblems(t *testing.T) {
 	taken := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(taken.Close)
 	udp, err := net.ListenUDP("udp4", &net.UDPAddr{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = udp.Close() })
 	udpPort := strconv.Itoa(udp.LocalAddr().(*net.UDPAddr).Port)
 	noDatabase := writeFile(t, "notes.txt", strings.Repeat("These are notes. ", 100), 0o600)
 	open := filepath.Join(t.TempDir(), "open.db")
 	db, err := persistence.Open(t.Context(), "sqlite:"+open, persistence.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(open, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, db.Close())
+	must(t, os.Chmod(open, 0o644))
 	pooler := persistencetest.NewPooler(t)
 	for name, c := range map[string]struct {
 		environ []string
@@ -320,13 +308,9 @@ func TestDoctorOnHeldTools(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)
 	store, err := persistence.Open(t.Context(), url, persistence.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := map[string]string{"look": `{"description":"Looks.","parameters":{"type":"object"}}`}
-	if err := store.PinTools(t.Context(), "eyes", before); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.PinTools(t.Context(), "eyes", before))
 	servers := writeFile(t, "mcp.json", fmt.Sprintf(`{"mcpServers":{"eyes":{"type":"http","url":%q},"new":{"type":"http","url":%[1]q}}}`, mcpOverHTTP(t)), 0o600)
 	_, report := diagnose(t, append(environment(t), "DATABASE_URL="+url, "VOICEBRIDGE_MCP_CONFIG="+servers))
 	wantLines(t, report, "warning: MCP server eyes: the tool eyes__look is held: ", "ok: MCP server new: it answers; tools: 1")

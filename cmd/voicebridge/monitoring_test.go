@@ -22,13 +22,9 @@ import (
 func exposed(t *testing.T) map[string][]string {
 	t.Helper()
 	cfg, err := config.Load(config.Sources{Environ: environment(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := &app{cfg: cfg, log: newLogger(config.Log{}, io.Discard), metrics: web.NewMetrics(), instance: persistence.NewID()}
-	if err := a.open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.open(t.Context()))
 	defer func() {
 		if err := a.close(); err != nil {
 			t.Error(err)
@@ -123,12 +119,8 @@ func TestMonitoring(t *testing.T) {
 			}
 		}
 		raw, err := os.ReadFile("../../deploy/grafana-dashboard.json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(raw, &d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, json.Unmarshal(raw, &d))
 		var variables []string
 		for _, v := range d.Templating.List {
 			variables = append(variables, "$"+v.Name, "${"+v.Name+"}")
@@ -169,17 +161,11 @@ func TestMonitoring(t *testing.T) {
 	})
 	t.Run("alerts", func(t *testing.T) {
 		raw, err := os.ReadFile("../../deploy/prometheus-alerts.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		doc, err := yaml.Parser().Unmarshal(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		raw, err = json.Marshal(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var d struct {
 			Groups []struct {
 				Name  string

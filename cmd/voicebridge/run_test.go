@@ -24,9 +24,7 @@ import (
 func write(t *testing.T, yaml string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings.yaml")
-	if err := os.WriteFile(path, []byte(yaml), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(yaml), 0o600))
 	return path
 }
 
@@ -80,21 +78,15 @@ func environment(t *testing.T, more ...string) []string {
 func TestServeRefusesToStart(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = taken.Close() })
 	udp, err := net.ListenUDP("udp4", &net.UDPAddr{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = udp.Close() })
 	_, udpPort, _ := net.SplitHostPort(udp.LocalAddr().String())
 	folder := t.TempDir()
 	badMCP := filepath.Join(folder, "mcp.json")
-	if err := os.WriteFile(badMCP, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(badMCP, []byte("{"), 0o600))
 	for name, c := range map[string]struct {
 		environ []string
 		args    []string
@@ -144,9 +136,7 @@ func TestMigrate(t *testing.T) {
 		}
 	}
 	db, err := persistence.Open(t.Context(), strings.TrimPrefix(environ[0], "DATABASE_URL="), persistence.Options{NoMigrate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := errors.Join(db.Ping(t.Context()), db.Close()); err != nil {
 		t.Error(err)
 	}
@@ -193,9 +183,7 @@ func TestLogOfCommandsWithoutSettings(t *testing.T) {
 			environ: []string{"VOICEBRIDGE_LOG__LEVEL=warn", "VOICEBRIDGE_LOG__FORMAT=json", "VOICEBRIDGE_UDP_PORT=wrong"},
 		}
 		log, err := p.alone("simulate")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		log.Info("first")
 		log.Warn("second")
 		if first, _, _ := strings.Cut(out.String(), "\n"); !strings.Contains(first, c.want) {
@@ -253,14 +241,10 @@ func TestPickedTools(t *testing.T) {
 	names := func(pick config.Tools) string {
 		pick.Toolkits = []string{config.ToolkitArtifacts}
 		opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, nil, nil, newLogger(config.Log{}, io.Discard))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() { _ = opened.close() }()
 		r, err := opened.registry(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var out []string
 		for _, e := range r.Entries() {
 			out = append(out, e.Tool.Definition().Name)
@@ -291,9 +275,7 @@ func TestMisspeltTools(t *testing.T) {
 		Deny: []string{"createTables", "python-execution"}, Approve: []string{"http:write", "htpp:write", "files__*"},
 	}
 	opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, nil, nil, newLogger(config.Log{}, &log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = opened.close() }()
 	opened.reportLists()
 	for _, want := range []string{"setting=tools.deny entry=createTables", "setting=tools.approve entry=htpp:write", "setting=tools.approve entry=files__*"} {
@@ -309,9 +291,7 @@ func TestMisspeltTools(t *testing.T) {
 func emptyMCP(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mcp.json")
-	if err := os.WriteFile(path, []byte(`{"mcpServers":{}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(`{"mcpServers":{}}`), 0o600))
 	return path
 }
 
@@ -328,9 +308,7 @@ func TestPageURL(t *testing.T) {
 		{"0.0.0.0:443", files, "https://localhost:443"}, {"0.0.0.0:443", domain, "https://voice.example.org"}, {"[::]:8443", domain, "https://voice.example.org:8443"},
 	} {
 		a, err := net.ResolveTCPAddr("tcp", c.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := pageURL(c.tls, a); got != c.want {
 			t.Errorf("%s: %s, want %s", c.addr, got, c.want)
 		}
@@ -347,5 +325,13 @@ func TestWaitForEndGivesUp(t *testing.T) {
 	finished <- nil
 	if err := waitForEnd(finished, func() {}, time.Hour); err != nil {
 		t.Error(err)
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -55,15 +55,11 @@ func eventually(t *testing.T, so func() bool) {
 func request(t *testing.T, method, url, accept, body string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", accept)
 	res, err := new(http.Client).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	raw, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode >= 300 {

@@ -201,22 +201,16 @@ func newToolBench(t *testing.T) *toolBench {
 	t.Helper()
 	b := &toolBench{web: webServer(t)}
 	address, err := url.Parse(b.web)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	port, err := strconv.Atoi(address.Port())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg := config.Defaults()
 	cfg.Text.Provider, cfg.MCPConfig = config.ProviderSimulator, emptyMCP(t)
 	cfg.Tools.Code.TimeoutSeconds, cfg.Tools.Code.Python = 5, true
 	cfg.Tools.Web = config.WebTools{SearXNGURL: b.web, AllowNetwork: []string{"127.0.0.1"}, AllowPorts: []int{port}}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	all, err := openTools(t.Context(), cfg, nil, nil, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = all.close() })
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	if _, err := openChat(cfg, store, all, nil, nil, nil, log); err != nil {
@@ -224,15 +218,11 @@ func newToolBench(t *testing.T) *toolBench {
 	}
 	b.key = persistencetest.NewThread(t, store, "anna", "")
 	b.registry, err = all.spoken(t.Context(), b.key.Owner, b.key.Thread)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.client = clienttool.New(b.registry, clienttool.Config{})
 	err = b.client.Declare([]toolkit.Definition{{Name: "changeBrowserTheme", Description: "Changes the theme.", Parameters: json.RawMessage(
 		`{"type":"object","properties":{"theme":{"type":"string","enum":["light","dark"]}},"required":["theme"],"additionalProperties":false}`)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.router = toolkit.NewRouter(b.registry, toolkit.RouterConfig{Logger: log})
 	return b
 }
@@ -242,9 +232,7 @@ func (b *toolBench) call(t *testing.T, id, name, arguments string) toolkit.Resul
 	t.Helper()
 	arguments = strings.NewReplacer("WEB", b.web, "CLOSED", "http://127.0.0.2:9").Replace(arguments)
 	if e, ok := b.registry.Lookup(name); ok && e.Executor == toolkit.ExecutorClient {
-		if err := errors.Join(b.client.Expect(id), b.client.Deliver(id, `"changed"`)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(b.client.Expect(id), b.client.Deliver(id, `"changed"`)))
 		defer b.client.Forget(id)
 	}
 	return b.router.Call(t.Context(), toolkit.Call{ID: id, Name: name, Arguments: arguments, Owner: b.key.Owner, ThreadID: b.key.Thread}, nil)

@@ -18,9 +18,7 @@ func TestOtherVoiceServers(t *testing.T) {
 			environ = append(environ, "VOICEBRIDGE_REALTIME_URL="+realtimetest.Replay(t, exchange))
 			t.Chdir(t.TempDir())
 			cfg, err := config.Load(config.Sources{Environ: environ})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if cfg.Driver() != config.UpstreamOpenAI {
 				t.Errorf("the driver is %s", cfg.Driver())
 			}
