@@ -44,9 +44,7 @@ func openTools(ctx context.Context, cfg config.Config, store *persistence.Store,
 	if err := t.readLists(); err != nil {
 		return nil, err
 	}
-	if err := t.openOwn(ctx, cfg); err != nil {
-		return nil, err
-	}
+	t.openOwn(ctx, cfg)
 	if err := t.openMCP(cfg, store, traces); err != nil {
 		return nil, err
 	}
@@ -115,7 +113,7 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *tel
 }
 
 // openOwn makes the tools of the enabled toolkits.
-func (t *tools) openOwn(ctx context.Context, cfg config.Config) error {
+func (t *tools) openOwn(ctx context.Context, cfg config.Config) {
 	on := func(name string) bool { return slices.Contains(cfg.Tools.Toolkits, name) }
 	if on(config.ToolkitArtifacts) {
 		t.add(charts.Tools()...)
@@ -123,15 +121,7 @@ func (t *tools) openOwn(ctx context.Context, cfg config.Config) error {
 	if on(config.ToolkitCode) {
 		t.add(code.New(cfg.CodeTools(t.log)).Tools(ctx)...)
 	}
-	settings, err := cfg.WebTools()
-	if err != nil {
-		return err
-	}
-	reaching, err := webtools.New(settings)
-	if err != nil {
-		return err
-	}
-	for _, tool := range reaching {
+	for _, tool := range webtools.New(cfg.WebTools()) {
 		kit := config.ToolkitWeb
 		if tool.Definition().Name == "http" {
 			kit = config.ToolkitHTTP
@@ -140,7 +130,6 @@ func (t *tools) openOwn(ctx context.Context, cfg config.Config) error {
 			t.add(tool)
 		}
 	}
-	return nil
 }
 
 func (t *tools) add(list ...toolkit.Tool) {

@@ -2,14 +2,10 @@ package webtools
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -94,48 +90,6 @@ func (c Config) GoString() string { return c.String() }
 // LogValue implements [slog.LogValuer] without the keys.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// Validate returns everything that is wrong with the configuration, joined.
-func (c Config) Validate() error {
-	var problems []error
-	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	configured := map[string]bool{ProviderSearXNG: c.SearXNGURL != "", ProviderExa: c.ExaKey != "", ProviderTavily: c.TavilyKey != "", ProviderBrave: c.BraveKey != ""}
-	if known, set := configured[c.Provider], c.Provider != ""; set && !known {
-		if _, ok := configured[c.Provider]; !ok {
-			wrong("search provider %q: it is not one of searxng, exa, tavily, brave", c.Provider)
-		} else {
-			wrong("search provider %s: its key or address is missing", c.Provider)
-		}
-	}
-	if err := checkBase(c.SearXNGURL); err != nil {
-		wrong("address of SearXNG: %w", err)
-	}
-	for _, key := range []struct{ name, value string }{{"Exa", c.ExaKey}, {"Tavily", c.TavilyKey}, {"Brave", c.BraveKey}} {
-		if strings.ContainsFunc(key.value, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			wrong("key of %s: it contains characters that keys never have (a space, a line break?)", key.name)
-		}
-	}
-	for _, p := range slices.Concat(c.AllowPrefixes, c.DenyPrefixes) {
-		if p.Addr().Is4In6() {
-			wrong("network %v: write it as an IPv4 network", p)
-		}
-	}
-	return errors.Join(problems...)
-}
-
-func checkBase(value string) error {
-	if value == "" {
-		return nil
-	}
-	u, err := url.Parse(value)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return errors.New("it must be of the form https://host/path")
-	}
-	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("it must not contain a user, a query or a fragment")
-	}
-	return nil
-}
-
 // provider returns the name of the search service, empty if there is none.
 func (c Config) provider() string {
 	switch {
@@ -154,10 +108,7 @@ func (c Config) provider() string {
 	}
 }
 
-func (c Config) withDefaults() (Config, error) {
-	if err := c.Validate(); err != nil {
-		return Config{}, fmt.Errorf("configure web tools: %w", err)
-	}
+func (c Config) withDefaults() Config {
 	c.exaURL = cmp.Or(c.exaURL, defaultExaURL)
 	c.tavilyURL = cmp.Or(c.tavilyURL, defaultTavilyURL)
 	c.braveURL = cmp.Or(c.braveURL, defaultBraveURL)
@@ -172,5 +123,5 @@ func (c Config) withDefaults() (Config, error) {
 	if c.now == nil {
 		c.now = time.Now
 	}
-	return c, nil
+	return c
 }

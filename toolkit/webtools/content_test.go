@@ -202,8 +202,7 @@ func TestPageWaitsForItsReader(t *testing.T) {
 		io.WriteString(w, "words")
 		came <- struct{}{}
 	})
-	config, err := loopback(t, s).withDefaults()
-	must(t, err)
+	config := loopback(t, s).withDefaults()
 	const limit = 5 * time.Second
 	tool := contentTool{guard: newGuard(config), limit: config.maxPage, timeout: limit, readers: make(chan struct{}, 1)}
 	tool.readers <- struct{}{}

@@ -295,9 +295,7 @@ func TestSlowServers(t *testing.T) {
 
 func TestNoProxyAndNoStateBetweenRequests(t *testing.T) {
 	t.Parallel()
-	c, err := Config{}.withDefaults()
-	must(t, err)
-	g := newGuard(c)
+	g := newGuard(Config{}.withDefaults())
 	transport := g.client.Transport.(*http.Transport)
 	if transport.Proxy != nil || !transport.DisableKeepAlives || g.client.Jar != nil {
 		t.Error("the guarded client uses a proxy, or keeps sockets or cookies")

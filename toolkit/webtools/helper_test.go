@@ -58,12 +58,8 @@ func newRouter(tb testing.TB, c Config) *toolkit.Router {
 	tb.Helper()
 	c.Timeout, c.pageTimeout = cmp.Or(c.Timeout, 2*time.Minute), cmp.Or(c.pageTimeout, time.Minute)
 	c.httpTimeout, c.connectTimeout = cmp.Or(c.httpTimeout, time.Minute), cmp.Or(c.connectTimeout, time.Minute)
-	tools, err := New(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
 	registry := toolkit.NewRegistry()
-	for _, tool := range tools {
+	for _, tool := range New(c) {
 		if err := registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
 			tb.Fatal(err)
 		}
@@ -196,11 +192,3 @@ func (n *names) next(name string, kind dnsmessage.Type) ([]string, bool) {
 func urlQuery(text string) string { return url.QueryEscape(text) }
 
 func callOf(arguments string) toolkit.Call { return toolkit.Call{ID: "call", Arguments: arguments} }
-
-func prefixesOf(texts ...string) []netip.Prefix {
-	var out []netip.Prefix
-	for _, text := range texts {
-		out = append(out, netip.MustParsePrefix(text))
-	}
-	return out
-}

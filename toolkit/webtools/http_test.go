@@ -201,9 +201,7 @@ func TestCancelAndStop(t *testing.T) {
 func TestConsumerStops(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "text") })
-	tools, err := New(loopback(t, s))
-	must(t, err)
-	for _, tool := range tools {
+	for _, tool := range New(loopback(t, s)) {
 		for stopAt := range 3 {
 			n := 0
 			for _, err := range tool.Call(t.Context(), callOf(fmt.Sprintf(`{"url":%q,"urls":[%q]}`, s.URL, s.URL))) {
@@ -245,9 +243,7 @@ func TestHTTPTimeout(t *testing.T) {
 		7 * time.Second:  `"default":7000,"description":"Time limit in milliseconds, up to 7000;`,
 		50 * time.Second: `"default":10000,"description":"Time limit in milliseconds, up to 50000;`,
 	} {
-		tools, err := New(Config{Timeout: limit})
-		must(t, err)
-		for _, tool := range tools {
+		for _, tool := range New(Config{Timeout: limit}) {
 			if d := tool.Definition(); d.Name == "http" && !strings.Contains(string(d.Parameters), want) {
 				t.Errorf("a limit of %v: got %s", limit, d.Parameters)
 			}

@@ -6,22 +6,16 @@
 // [Config] for what an operator can allow.
 package webtools
 
-import (
-	"voicebridge/toolkit"
-)
+import "voicebridge/toolkit"
 
 // New returns the tools webContent, http and, if a search service is configured, webSearch. They
-// share one guarded client and are safe for concurrent use. The error joins everything that is
-// wrong with the configuration.
-func New(config Config) ([]toolkit.Tool, error) {
-	config, err := config.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+// share one guarded client and are safe for concurrent use.
+func New(config Config) []toolkit.Tool {
+	config = config.withDefaults()
 	g := newGuard(config)
 	tools := []toolkit.Tool{newContent(config, g), newHTTP(config, g)}
 	if s := newSearcher(config); s != nil {
 		tools = append(tools, newSearch(config, s))
 	}
-	return tools, nil
+	return tools
 }

@@ -166,9 +166,8 @@ func TestWebToolsEndBeforeTheirTime(t *testing.T) {
 		-1: 0, 0: 0, 1: time.Second - time.Second/6, 6: 5 * time.Second, 30: 25 * time.Second, 60: 55 * time.Second, 600: 595 * time.Second, 1e9: 595 * time.Second,
 	} {
 		c := Config{Tools: Tools{TimeoutSeconds: seconds}}
-		web, err := c.WebTools()
-		if err != nil || web.Timeout != want {
-			t.Errorf("%d seconds: got %v, %v, want %v", seconds, web.Timeout, err, want)
+		if got := c.WebTools().Timeout; got != want {
+			t.Errorf("%d seconds: got %v, want %v", seconds, got, want)
 		}
 	}
 }
@@ -296,7 +295,11 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"metrics without port": {"", []string{"VOICEBRIDGE_METRICS_LISTEN=9090"}, []string{"metrics.listen (VOICEBRIDGE_METRICS_LISTEN): it must be host:port"}},
 		"bad traces":           {"traces: {endpoint: 'collector:4318', sample: 2}", nil, []string{"traces.endpoint (OTEL_EXPORTER_OTLP_ENDPOINT): it must be an address", "traces.sample: 2 is not between 0 and 1"}},
 		"bad trace headers":    {"", []string{"OTEL_EXPORTER_OTLP_HEADERS=a=b,canary"}, []string{"OTEL_EXPORTER_OTLP_HEADERS: entry 2 must be name=value"}},
-		"half of TLS":          {"tls: {cert_file: x}", nil, []string{"tls (VOICEBRIDGE_TLS): cert_file and key_file belong together"}},
+		"half of TLS":          {"tls: {cert_file: x}", nil, []string{"tls.cert_file: it and tls.key_file belong together"}},
+		"web tools": {"tools: {web: {search: altavista, searxng_url: 'http://u:p@x', allow_networks: ['::ffff:10.0.0.0/104'], allow_ports: [0]}}", nil,
+			[]string{`tools.web.search: "altavista" is not one of searxng, exa, tavily, brave`, "tools.web.searxng_url (VOICEBRIDGE_SEARXNG_URL): it must not contain a user",
+				"tools.web.allow_networks: \"::ffff:10.0.0.0/104\": write it as an IPv4 network", "tools.web.allow_ports: 0 is not between 1 and 65535"}},
+		"a search without its key": {"tools: {web: {search: exa}}", nil, []string{"tools.web.search: exa needs EXA_API_KEY"}},
 		"bad ACME": {"listen: 0.0.0.0:443\ntls: {cert_file: a, key_file: b, acme: {domains: ['*.example.org', 'x.example.org:443', localhost, Voice.example.org, ok.example.org], email: anna, directory: 'http://ca.example.org', folder: '', http_listen: '80'}}",
 			[]string{"VOICEBRIDGE_API_TOKENS=a:b-and-long-enough"}, []string{`tls.acme.domains: "*.example.org"`, `tls.acme.domains: "x.example.org:443"`, `tls.acme.domains: "localhost"`, `tls.acme.domains: "Voice.example.org"`,
 				"tls.acme.domains: tls.cert_file is also set", "tls.acme.email", "tls.acme.directory: it must be https", "tls.acme.folder: it must not be empty", "tls.acme.http_listen: it must be host:port"}},

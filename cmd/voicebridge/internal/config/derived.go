@@ -138,6 +138,7 @@ func prefixes(list []string) ([]netip.Prefix, error) {
 	var problems []error
 	for _, text := range list {
 		if addr, err := netip.ParseAddr(text); err == nil {
+			addr = addr.Unmap()
 			out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
 			continue
 		}
@@ -145,6 +146,9 @@ func prefixes(list []string) ([]netip.Prefix, error) {
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%q is not an address or a network", text))
 			continue
+		}
+		if p.Addr().Is4In6() {
+			problems = append(problems, fmt.Errorf("%q: write it as an IPv4 network", text))
 		}
 		out = append(out, p)
 	}

@@ -2,10 +2,8 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
-	"math"
 	"os"
 	"time"
 
@@ -39,26 +37,47 @@ func (c *Config) CodeTools(log *slog.Logger) code.Config {
 }
 
 // WebTools returns the settings of the tools that reach the web.
-func (c *Config) WebTools() (webtools.Config, error) {
+func (c *Config) WebTools() webtools.Config {
 	w, s := c.Tools.Web, &c.Secrets
-	networks, err := prefixes(w.AllowNetwork)
-	if err != nil {
-		return webtools.Config{}, fmt.Errorf("allow_networks: %w", err)
-	}
 	out := webtools.Config{
-		Provider: w.Search, SearXNGURL: w.SearXNGURL, AllowPrefixes: networks, Timeout: c.webTimeout(),
+		Provider: w.Search, SearXNGURL: w.SearXNGURL, Timeout: c.webTimeout(),
 		ExaKey: s.ExaKey.Reveal(), TavilyKey: s.TavilyKey.Reveal(), BraveKey: s.BraveKey.Reveal(),
 	}
-	if out.DenyPrefixes, err = prefixes(w.DenyNetwork); err != nil {
-		return webtools.Config{}, fmt.Errorf("deny_networks: %w", err)
-	}
+	out.AllowPrefixes, _ = prefixes(w.AllowNetwork) // checked by checkWeb, like the next two
+	out.DenyPrefixes, _ = prefixes(w.DenyNetwork)
 	for _, port := range w.AllowPorts {
-		if port < 1 || port > math.MaxUint16 {
-			return webtools.Config{}, fmt.Errorf("allow_ports: %d is not a port", port)
-		}
 		out.AllowPorts = append(out.AllowPorts, uint16(port))
 	}
-	return out, nil
+	return out
+}
+
+// checkWeb checks the settings of the tools that reach the web.
+func (c *Config) checkWeb(w *checks) {
+	const key = "tools.web."
+	web, s := c.Tools.Web, &c.Secrets
+	w.oneOf(key+"search", web.Search, "", webtools.ProviderSearXNG, webtools.ProviderExa, webtools.ProviderTavily, webtools.ProviderBrave)
+	for name, needs := range map[string]struct {
+		have bool
+		what string
+	}{
+		webtools.ProviderSearXNG: {web.SearXNGURL != "", named(key + "searxng_url")}, webtools.ProviderExa: {s.ExaKey.IsSet(), "EXA_API_KEY"},
+		webtools.ProviderTavily: {s.TavilyKey.IsSet(), "TAVILY_API_KEY"}, webtools.ProviderBrave: {s.BraveKey.IsSet(), "BRAVE_API_KEY"},
+	} {
+		if web.Search == name && !needs.have {
+			w.wrong(key+"search", "%s needs %s", name, needs.what)
+		}
+	}
+	if web.SearXNGURL != "" {
+		w.httpURL(key+"searxng_url", web.SearXNGURL)
+	}
+	for name, list := range map[string][]string{"allow_networks": web.AllowNetwork, "deny_networks": web.DenyNetwork} {
+		if _, err := prefixes(list); err != nil {
+			w.wrong(key+name, "%v", err)
+		}
+	}
+	for _, port := range web.AllowPorts {
+		w.between(key+"allow_ports", port, 1, 65535)
+	}
 }
 
 // webTimeout is how long a request may take, so that its tool still has time to report that it took

@@ -148,11 +148,7 @@ func (c *Config) checkNumbers(w *checks) {
 	w.between("tools.code.timeout_seconds", c.Tools.Code.TimeoutSeconds, 1, maxToolSeconds)
 	w.between("tools.code.memory_mb", c.Tools.Code.MemoryMB, 4, 8192)
 	w.between("tools.code.max_parallel", c.Tools.Code.MaxParallel, 1, 256)
-	if tools, err := c.WebTools(); err != nil {
-		w.wrong("tools.web", "%v", err)
-	} else if err := tools.Validate(); err != nil {
-		w.wrong("tools.web", "%v", err)
-	}
+	c.checkWeb(w)
 	w.between("limits.max_calls", l.MaxCalls, 1, 100_000)
 	w.between("limits.max_calls_per_owner", l.MaxCallsPerOwner, 1, 100_000)
 	w.between("limits.setups_per_minute_per_ip", l.SetupsPerMinute, 1, 100_000)

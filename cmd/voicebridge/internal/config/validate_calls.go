@@ -123,7 +123,7 @@ func (c *Config) checkACME(w *checks) {
 // checkServing checks the settings of how others reach the server.
 func (c *Config) checkServing(w *checks) {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		w.wrong("tls", "cert_file and key_file belong together")
+		w.wrong("tls.cert_file", "it and tls.key_file belong together")
 	}
 	c.checkACME(w)
 	switch {
