@@ -31,7 +31,7 @@ func (s *Store) SigningSecret(ctx context.Context) (string, error) {
 	var row pgdb.SharedSecret
 	err := s.write(ctx, func(q queries) (err error) {
 		err = q.KeepSharedSecret(ctx, pgdb.KeepSharedSecretParams{
-			Name: name, Value: base64.RawURLEncoding.EncodeToString(made[:]), CreatedAt: dbtype.At(now()),
+			Name: name, Value: base64.RawURLEncoding.EncodeToString(made[:]), CreatedAt: dbtype.At(s.now()),
 		})
 		if err != nil {
 			return err
@@ -49,11 +49,11 @@ func (s *Store) SaveAccessToken(ctx context.Context, t AccessToken, keep int) er
 		return fmt.Errorf("save access token: %w", Invalid("id or owner"))
 	}
 	return s.fail("save access token", s.write(ctx, func(q queries) error {
-		if err := q.DeleteExpiredAccessTokens(ctx, pgdb.DeleteExpiredAccessTokensParams{ExpiredAt: dbtype.At(t.CreatedAt)}); err != nil {
+		if err := q.DeleteExpiredAccessTokens(ctx, pgdb.DeleteExpiredAccessTokensParams{ExpiredAt: dbtype.At(s.clock.stored(t.CreatedAt))}); err != nil {
 			return err
 		}
 		if err := q.InsertAccessToken(ctx, pgdb.InsertAccessTokenParams{
-			ID: t.ID, Kind: t.Kind, Owner: t.Owner, Data: t.Data, CreatedAt: dbtype.At(t.CreatedAt), ExpiresAt: dbtype.At(t.ExpiresAt),
+			ID: t.ID, Kind: t.Kind, Owner: t.Owner, Data: t.Data, CreatedAt: dbtype.At(s.clock.stored(t.CreatedAt)), ExpiresAt: dbtype.At(s.clock.stored(t.ExpiresAt)),
 		}); err != nil {
 			return err
 		}
@@ -67,12 +67,12 @@ func (s *Store) AccessToken(ctx context.Context, kind, id string) (AccessToken, 
 		return AccessToken{}, fmt.Errorf("read access token: %w", ErrNotFound)
 	}
 	r, err := s.eng.read().GetAccessToken(ctx, pgdb.GetAccessTokenParams{ID: id, Kind: kind})
-	return AccessToken{ID: r.ID, Kind: r.Kind, Owner: r.Owner, Data: r.Data, CreatedAt: r.CreatedAt.Time, ExpiresAt: r.ExpiresAt.Time}, s.fail("read access token", err)
+	return AccessToken{ID: r.ID, Kind: r.Kind, Owner: r.Owner, Data: r.Data, CreatedAt: s.clock.local(r.CreatedAt.Time), ExpiresAt: s.clock.local(r.ExpiresAt.Time)}, s.fail("read access token", err)
 }
 
 // CountAccessTokens returns how many tokens of a kind an owner has that are valid at a time.
 func (s *Store) CountAccessTokens(ctx context.Context, owner, kind string, at time.Time) (int, error) {
-	n, err := s.eng.read().CountAccessTokens(ctx, pgdb.CountAccessTokensParams{Owner: owner, Kind: kind, Now: dbtype.At(at)})
+	n, err := s.eng.read().CountAccessTokens(ctx, pgdb.CountAccessTokensParams{Owner: owner, Kind: kind, Now: dbtype.At(s.clock.stored(at))})
 	return int(n), s.fail("count access tokens", err)
 }
 
@@ -131,7 +131,7 @@ func (s *Store) EnsureThread(ctx context.Context, key Key) (created bool, err er
 
 func (s *Store) ensureThread(ctx context.Context, key Key) (created bool, err error) {
 	err = s.write(ctx, func(q queries) error {
-		n, err := q.EnsureThread(ctx, pgdb.EnsureThreadParams{ID: key.Thread, Owner: key.Owner, CreatedAt: dbtype.At(now())})
+		n, err := q.EnsureThread(ctx, pgdb.EnsureThreadParams{ID: key.Thread, Owner: key.Owner, CreatedAt: dbtype.At(s.now())})
 		if err != nil {
 			return err
 		}

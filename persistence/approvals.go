@@ -55,7 +55,7 @@ func (b *Batch) SaveApproval(a Approval) error {
 		}
 		return b.q.SaveApproval(b.ctx, pgdb.SaveApprovalParams{
 			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner, ToolCallID: a.ToolCallID, Nonce: a.Nonce,
-			Instance: b.instance, AskedAt: dbtype.At(a.AskedAt), ExpiresAt: dbtype.At(a.ExpiresAt),
+			Instance: b.instance, AskedAt: dbtype.At(b.s.clock.stored(a.AskedAt)), ExpiresAt: dbtype.At(b.s.clock.stored(a.ExpiresAt)),
 		})
 	})
 }
@@ -65,7 +65,7 @@ func (b *Batch) Approval(id string) (a Approval, err error) {
 	err = b.do("read approval", func() error {
 		row, err := b.q.GetApproval(b.ctx, pgdb.GetApprovalParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
 		if err == nil {
-			a = approvalFromRow(row)
+			a = b.s.approval(row)
 		}
 		return err
 	})
@@ -79,7 +79,7 @@ func (b *Batch) CloseApproval(id string, outcome ApprovalOutcome) error {
 		if outcome == ApprovalOpen {
 			return Invalid("approval: it cannot be opened again")
 		}
-		at := dbtype.At(now())
+		at := dbtype.At(b.s.now())
 		_, err := b.q.CloseApproval(b.ctx, pgdb.CloseApprovalParams{
 			ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner, Outcome: string(outcome), AnsweredAt: &at,
 		})
@@ -96,7 +96,7 @@ func (b *Batch) SettleApproval(a Approval) error {
 	return b.do("close approval", func() error {
 		return b.q.SettleApproval(b.ctx, pgdb.SettleApprovalParams{
 			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner,
-			Outcome: string(a.Outcome), AnsweredBy: cleanText(a.AnsweredBy), AnsweredAt: new(dbtype.At(now())),
+			Outcome: string(a.Outcome), AnsweredBy: cleanText(a.AnsweredBy), AnsweredAt: new(dbtype.At(b.s.now())),
 		})
 	})
 }
@@ -107,7 +107,7 @@ func (s *Store) Approval(ctx context.Context, key Key, id string) (Approval, err
 		return Approval{}, fmt.Errorf("read approval: %w", ErrNotFound)
 	}
 	row, err := s.eng.read().GetApproval(ctx, pgdb.GetApprovalParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
-	return approvalFromRow(row), s.fail("read approval", err)
+	return s.approval(row), s.fail("read approval", err)
 }
 
 // AnswerApproval answers an open question, once. by is who answers. ErrNotFound means that no
@@ -121,7 +121,7 @@ func (s *Store) AnswerApproval(ctx context.Context, key Key, toolCallID, nonce, 
 		outcome = ApprovalApproved
 	}
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
-		at := dbtype.At(now())
+		at := dbtype.At(s.now())
 		return q.AnswerApproval(ctx, pgdb.AnswerApprovalParams{
 			Outcome: string(outcome), AnsweredBy: cleanText(by), AnsweredAt: &at, Now: at,
 			ToolCallID: toolCallID, Nonce: nonce, ThreadID: key.Thread, Owner: key.Owner,
@@ -136,15 +136,15 @@ func (s *Store) OpenApprovals(ctx context.Context, key Key) ([]Approval, error) 
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
 	found, err := s.eng.read().ListOpenApprovals(ctx, pgdb.ListOpenApprovalsParams{
-		ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(now()),
+		ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(s.now()),
 	})
-	open, err := rows(found, err, func(r pgdb.ListOpenApprovalsRow) Approval { return approvalFromRow(pgdb.GetApprovalRow(r)) })
+	open, err := rows(found, err, func(r pgdb.ListOpenApprovalsRow) Approval { return s.approval(pgdb.GetApprovalRow(r)) })
 	return open, s.fail("list approvals", err)
 }
 
-func approvalFromRow(r pgdb.GetApprovalRow) Approval {
+func (s *Store) approval(r pgdb.GetApprovalRow) Approval {
 	return Approval{
-		ID: r.ID, ToolCallID: r.ToolCallID, Nonce: r.Nonce, AskedAt: r.AskedAt.Time, ExpiresAt: r.ExpiresAt.Time,
+		ID: r.ID, ToolCallID: r.ToolCallID, Nonce: r.Nonce, AskedAt: s.clock.local(r.AskedAt.Time), ExpiresAt: s.clock.local(r.ExpiresAt.Time),
 		Outcome: ApprovalOutcome(r.Outcome), AnsweredBy: r.AnsweredBy, AnsweredAt: r.AnsweredAt.Ptr(),
 		Name: r.Name, Executor: r.Executor, Input: r.Input,
 	}

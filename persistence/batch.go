@@ -108,7 +108,7 @@ func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Mes
 		return Message{}, err
 	}
 	thread, err := b.q.DrawSeqForNew(b.ctx, pgdb.DrawSeqForNewParams{
-		ID: b.key.Thread, Owner: b.key.Owner, UpdatedAt: dbtype.At(now()),
+		ID: b.key.Thread, Owner: b.key.Owner, UpdatedAt: dbtype.At(b.s.now()),
 	})
 	if err != nil {
 		return Message{}, err
@@ -197,7 +197,7 @@ func (b *Batch) row(m Message) (pgdb.InsertMessageParams, error) {
 	if err := m.Validate(); err != nil {
 		return pgdb.InsertMessageParams{}, err
 	}
-	row, err := messageToRow(b.key, m, b.instance, now())
+	row, err := messageToRow(b.key, m, b.instance, b.s.now())
 	if err == nil && (len(row.Parts) > MaxMessageBytes || len(row.Metadata) > maxMetadataBytes) {
 		err = Invalid("message: %d bytes of parts and %d of metadata, at most %d and %d",
 			len(row.Parts), len(row.Metadata), MaxMessageBytes, maxMetadataBytes)

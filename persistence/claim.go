@@ -64,7 +64,7 @@ func (s *Store) ClaimQueued(ctx context.Context, key Key, o ClaimOptions) (claim
 		if err != nil || row.ID == "" {
 			return err
 		}
-		at := now()
+		at := s.now()
 		row.State, row.Attempts, row.Instance = string(QueueSending), row.Attempts+1, s.lease.id()
 		row.LeaseUntil, row.NotBefore = new(dbtype.At(at.Add(o.Lease))), nil
 		m, err := queuedFromRow(row, b.changeQueued(row))
@@ -79,11 +79,11 @@ func (s *Store) ClaimQueued(ctx context.Context, key Key, o ClaimOptions) (claim
 // next finds the row to send; an empty one means that there is none.
 func (b *Batch) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
 	none := pgdb.QueuedMessage{}
-	head, found, err := b.head(now())
+	head, found, err := b.head(b.s.now())
 	if err != nil {
 		return none, err
 	}
-	busy := found && leased(head)
+	busy := found && leased(head, b.s.now())
 	if o.ID != "" {
 		row, err := b.waiting(o.ID)
 		if busy || errors.Is(err, ErrConflict) || claim.InCall && row.SentAt != nil {
@@ -102,8 +102,8 @@ func (b *Batch) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
 			return none, err
 		}
 	}
-	if head.NotBefore != nil && head.NotBefore.After(now()) {
-		claim.Wait = head.NotBefore.Time
+	if head.NotBefore != nil && head.NotBefore.After(b.s.now()) {
+		claim.Wait = b.s.clock.local(head.NotBefore.Time)
 		return none, nil
 	}
 	return head, nil
@@ -111,7 +111,7 @@ func (b *Batch) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
 
 // firstUnsent returns the first due row that is not in the thread yet.
 func (b *Batch) firstUnsent() (row pgdb.QueuedMessage, found bool, err error) {
-	rows, err := b.due(now(), maxQueueRows)
+	rows, err := b.due(b.s.now(), maxQueueRows)
 	for _, r := range rows {
 		if r.SentAt == nil {
 			return r, true, err
@@ -132,7 +132,7 @@ func (b *Batch) free(o ClaimOptions, claim *Claim) (bool, error) {
 	case missing: // there was none
 	case err != nil:
 		return false, err
-	case turn.EndedAt == nil && !turn.LeaseUntil.Before(now()):
+	case turn.EndedAt == nil && !turn.LeaseUntil.Before(b.s.now()):
 		return false, busy
 	}
 	call, err := b.q.GetLiveCall(b.ctx, pgdb.GetLiveCallParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
@@ -146,11 +146,11 @@ func (b *Batch) free(o ClaimOptions, claim *Claim) (bool, error) {
 		claim.InCall = true
 		return true, nil
 	}
-	if turn.EndedAt == nil || o.ID != "" || !turn.EndedAt.After(o.Since) {
+	if turn.EndedAt == nil || o.ID != "" || !turn.EndedAt.After(b.s.clock.stored(o.Since)) {
 		return true, nil
 	}
-	if next := turn.EndedAt.Add(o.Distance); next.After(now()) {
-		claim.Wait = next
+	if next := turn.EndedAt.Add(o.Distance); next.After(b.s.now()) {
+		claim.Wait = b.s.clock.local(next)
 		return false, nil
 	}
 	return true, nil
@@ -167,7 +167,7 @@ func (b *Batch) SendQueued(id string, attempt int, answering bool) (sent bool, e
 	}
 	return b.changeClaimed("send queued message", id, attempt, func(row *pgdb.QueuedMessage) error {
 		row.State, row.LeaseUntil, row.Error = string(state), nil, ""
-		row.SentAt = cmp.Or(row.SentAt, new(dbtype.At(now())))
+		row.SentAt = cmp.Or(row.SentAt, new(dbtype.At(b.s.now())))
 		return nil
 	})
 }
@@ -251,7 +251,7 @@ func (b *Batch) RequeueQueued(id string, attempt int, r Requeue) (back bool, err
 			row.Attempts--
 		}
 		if !r.NotBefore.IsZero() {
-			row.NotBefore = new(dbtype.At(r.NotBefore))
+			row.NotBefore = new(dbtype.At(b.s.clock.stored(r.NotBefore)))
 		}
 		if r.Pause != nil {
 			return b.pauseQueue(*r.Pause)
@@ -283,7 +283,7 @@ func (s *Store) DueQueues(ctx context.Context, limit int) ([]Key, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("list due queues: %w", Invalid("limit %d", limit))
 	}
-	at := dbtype.At(now())
+	at := dbtype.At(s.now())
 	found, err := s.eng.read().ListDueQueues(ctx, pgdb.ListDueQueuesParams{Now: &at, Instance: s.lease.id(), MaxRows: int64(limit)})
 	keys, err := rows(found, err, func(r pgdb.ListDueQueuesRow) Key { return Key{Owner: r.Owner, Thread: r.ID} })
 	return keys, s.fail("list due queues", err)

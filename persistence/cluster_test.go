@@ -309,3 +309,102 @@ func TestRateForgottenMeanwhile(t *testing.T) {
 	stop()
 	forgetting.Wait()
 }
+
+// TestClocks: processes whose machines' clocks differ by minutes respect each other's leases and deadlines.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	for name, by := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := persistencetest.PostgresURL(t)
+			clock := func() time.Time { return time.Now().Add(by) }
+			a := persistencetest.Open(t, url, persistence.Options{})
+			b := persistencetest.Open(t, url, persistence.Options{Clock: clock})
+			for _, s := range []*persistence.Store{a, b} {
+				if err := s.Serve(t.Context()); err != nil {
+					t.Fatalf("Serve() = %v", err)
+				}
+				persistencetest.Start(t, func(ctx context.Context) error {
+					return s.HandleCommands(ctx, func(context.Context, persistence.Command) (json.RawMessage, error) { return json.RawMessage("1"), nil })
+				})
+			}
+			key := persistencetest.NewThread(t, a, "anna", "")
+			for from, to := range map[*persistence.Store]*persistence.Store{a: b, b: a} {
+				if reply, err := from.Ask(t.Context(), persistence.Command{Instance: to.Instance(), Key: key, Kind: "echo"}); err != nil || string(reply) != "1" {
+					t.Errorf("Ask() = %s, %v", reply, err)
+				}
+				respectsTurn(t, from, to)
+				respectsClaim(t, from, to)
+			}
+			answersInTime(t, b, a, clock().Add(time.Minute))
+
+			token := persistence.AccessToken{ID: "t", Kind: "session", Owner: "anna", CreatedAt: clock(), ExpiresAt: clock().Add(time.Minute)}
+			if err := b.SaveAccessToken(t.Context(), token, 5); err != nil {
+				t.Fatalf("SaveAccessToken() = %v", err)
+			}
+			read, err := a.AccessToken(t.Context(), token.Kind, token.ID)
+			if left := time.Until(read.ExpiresAt); err != nil || left <= 0 || left > time.Minute+time.Second {
+				t.Errorf("AccessToken() = %v, it expires in %v", err, left)
+			}
+			if n, err := a.CountAccessTokens(t.Context(), "anna", token.Kind, time.Now()); err != nil || n != 1 {
+				t.Errorf("CountAccessTokens() = %d, %v", n, err)
+			}
+		})
+	}
+}
+
+func respectsTurn(t *testing.T, from, to *persistence.Store) {
+	t.Helper()
+	key := persistencetest.NewThread(t, from, "anna", "")
+	claim := func(s *persistence.Store, id string) error {
+		return s.Batch(t.Context(), key, func(b *persistence.Batch) error { return b.ClaimTurn(id, 5*time.Minute) })
+	}
+	if err := claim(from, "1"); err != nil {
+		t.Fatalf("ClaimTurn() = %v", err)
+	}
+	if err := claim(to, "2"); !errors.Is(err, persistence.ErrConflict) {
+		t.Errorf("ClaimTurn() of a thread that is taken = %v, want ErrConflict", err)
+	}
+	if err := to.StopTurn(t.Context(), key); err != nil {
+		t.Errorf("StopTurn() = %v", err)
+	}
+}
+
+func respectsClaim(t *testing.T, from, to *persistence.Store) {
+	t.Helper()
+	key := persistencetest.NewThread(t, from, "anna", "")
+	m, _, err := from.Enqueue(t.Context(), key, persistence.QueuedMessage{Text: "hello"}, 10)
+	if err != nil {
+		t.Fatalf("Enqueue() = %v", err)
+	}
+	o := persistence.ClaimOptions{Lease: 5 * time.Minute, ID: m.ID}
+	if _, err := from.ClaimQueued(t.Context(), key, o); err != nil {
+		t.Fatalf("ClaimQueued() = %v", err)
+	}
+	if _, err := to.ClaimQueued(t.Context(), key, o); !errors.Is(err, persistence.ErrBusy) {
+		t.Errorf("ClaimQueued() of a message that is claimed = %v, want ErrBusy", err)
+	}
+}
+
+// answersInTime answers a question that one process asks, until a time by its own clock, at the other one.
+func answersInTime(t *testing.T, asks, answers *persistence.Store, until time.Time) {
+	t.Helper()
+	key := persistencetest.NewThread(t, asks, "anna", "")
+	a := persistence.Approval{ID: "t", ToolCallID: "fc", Nonce: "n", ExpiresAt: until}
+	err := asks.Batch(t.Context(), key, func(b *persistence.Batch) error {
+		return errors.Join(b.SaveToolCall(persistence.ToolCall{ID: "t", ToolCallID: "fc", Name: "http", Status: persistence.ToolCallRunning}), b.SaveApproval(a))
+	})
+	if err != nil {
+		t.Fatalf("SaveApproval() = %v", err)
+	}
+	open, err := answers.OpenApprovals(t.Context(), key)
+	if err != nil || len(open) != 1 {
+		t.Errorf("OpenApprovals() = %v, %v", open, err)
+	}
+	if err := answers.AnswerApproval(t.Context(), key, "fc", "n", "anna", true); err != nil {
+		t.Errorf("AnswerApproval() = %v", err)
+	}
+	if read, err := asks.Approval(t.Context(), key, "t"); err != nil || read.ExpiresAt.Sub(until).Abs() > time.Minute {
+		t.Errorf("Approval() = %v, %v, want one until %v", read, err, until)
+	}
+}

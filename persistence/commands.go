@@ -34,7 +34,7 @@ type Command struct {
 	Key      Key
 	Kind     string          // what to do, as agreed between both sides
 	Body     json.RawMessage // its arguments; may be nil
-	// expiresAt is when the sender stops waiting.
+	// expiresAt is when the sender stops waiting, by the database's clock.
 	expiresAt time.Time
 }
 
@@ -61,13 +61,13 @@ func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 		return nil, s.fail("ask instance", err)
 	}
 	deadline, _ := ctx.Deadline()
-	c.ID, c.expiresAt = NewID(), now().Add(time.Until(deadline))
+	c.ID, c.expiresAt = NewID(), s.now().Add(time.Until(deadline))
 	answered := s.hub.await(c.ID)
 	defer s.hub.forget(c.ID)
 	err := s.write(ctx, func(q queries) error {
 		return q.SaveCommand(ctx, pgdb.SaveCommandParams{
 			ID: c.ID, Instance: c.Instance, Owner: c.Key.Owner, ThreadID: c.Key.Thread, Kind: cleanText(c.Kind),
-			Body: cleanText(string(c.Body)), CreatedAt: dbtype.At(now()), ExpiresAt: dbtype.At(c.expiresAt),
+			Body: cleanText(string(c.Body)), CreatedAt: dbtype.At(s.now()), ExpiresAt: dbtype.At(c.expiresAt),
 		})
 	})
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Store) forgetCommand(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	if err := s.write(ctx, func(q queries) error {
-		return q.DeleteCommand(ctx, pgdb.DeleteCommandParams{ID: id, Before: dbtype.At(now().Add(-time.Minute))})
+		return q.DeleteCommand(ctx, pgdb.DeleteCommandParams{ID: id, Before: dbtype.At(s.now().Add(-time.Minute))})
 	}); err != nil {
 		s.log.Warn("command of another instance not removed", "error", err)
 	}
@@ -168,7 +168,7 @@ func (s *Store) HandleCommands(ctx context.Context, handle func(context.Context,
 func (s *Store) takeCommands(ctx context.Context) ([]Command, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandPoll)
 	defer cancel()
-	at := now()
+	at := s.now()
 	rows, err := s.eng.read().ListCommands(ctx, pgdb.ListCommandsParams{Instance: s.Instance(), Now: dbtype.At(at)})
 	var taken []Command
 	for _, r := range rows {
@@ -194,7 +194,7 @@ func (s *Store) takeCommands(ctx context.Context) ([]Command, error) {
 // handle runs the handler of one command until its sender stops waiting. A panic becomes an error,
 // so that other commands go on.
 func (s *Store) handle(ctx context.Context, c Command, handle func(context.Context, Command) (json.RawMessage, error)) (reply json.RawMessage, err error) {
-	ctx, cancel := context.WithDeadline(ctx, c.expiresAt)
+	ctx, cancel := context.WithTimeout(ctx, c.expiresAt.Sub(s.now()))
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
@@ -210,7 +210,7 @@ func (s *Store) carryOut(ctx context.Context, c Command, handle func(context.Con
 	if err == nil && len(reply) > maxCommandBytes {
 		err = errors.New("the answer is too large")
 	}
-	params := pgdb.AnswerCommandParams{ID: c.ID, AnsweredAt: new(dbtype.At(now()))}
+	params := pgdb.AnswerCommandParams{ID: c.ID, AnsweredAt: new(dbtype.At(s.now()))}
 	if err != nil {
 		params.Error = cleanText(err.Error())
 	} else {
@@ -230,7 +230,7 @@ func (s *Store) answer(ctx context.Context, c Command, params pgdb.AnswerCommand
 		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 		err := s.write(try, func(q queries) error { return q.AnswerCommand(try, params) })
 		cancel()
-		if err == nil || s.eng.problem(err) != problemAway || now().After(c.expiresAt) {
+		if err == nil || s.eng.problem(err) != problemAway || s.now().After(c.expiresAt) {
 			return err
 		}
 		select {

@@ -27,7 +27,8 @@ type engine interface {
 	migrate(ctx context.Context) error
 	// behind reports whether the schema, which exists, is older than migrate would make it.
 	behind(ctx context.Context) (bool, error)
-	ping(ctx context.Context) error
+	// ping reads the database's clock. Without the tables it fails.
+	ping(ctx context.Context) (time.Time, error)
 	close() error
 }
 

@@ -29,7 +29,7 @@ func (h *health) note(err error) {
 	case err == nil:
 		h.err = nil
 	case h.err == nil:
-		h.since, h.err = now(), err
+		h.since, h.err = time.Now().UTC(), err
 	default:
 		h.err = err
 	}
@@ -74,7 +74,7 @@ func (s *Store) Healthy(ctx context.Context) error {
 		return nil
 	}
 	err := s.write(ctx, func(q queries) error {
-		_, err := q.Beat(ctx, pgdb.BeatParams{ID: s.lease.id(), BeatAt: dbtype.At(now())})
+		_, err := q.Beat(ctx, pgdb.BeatParams{ID: s.lease.id(), BeatAt: dbtype.At(s.now())})
 		return err
 	})
 	if err != nil {

@@ -104,7 +104,7 @@ func (s *Store) SaveImage(ctx context.Context, key Key, i Image, quota int64) (I
 	}
 	var saved Image
 	err := s.write(ctx, func(q queries) (err error) {
-		saved, err = saveImage(ctx, q, key, i, quota)
+		saved, err = s.saveImage(ctx, q, key, i, quota)
 		return err
 	})
 	return saved, s.fail("save image", err)
@@ -113,13 +113,13 @@ func (s *Store) SaveImage(ctx context.Context, key Key, i Image, quota int64) (I
 // SaveImage is Store.SaveImage.
 func (b *Batch) SaveImage(i Image, quota int64) (saved Image, err error) {
 	err = b.do("save image", func() (err error) {
-		saved, err = saveImage(b.ctx, b.q, b.key, i, quota)
+		saved, err = b.s.saveImage(b.ctx, b.q, b.key, i, quota)
 		return err
 	})
 	return saved, err
 }
 
-func saveImage(ctx context.Context, q queries, key Key, i Image, quota int64) (Image, error) {
+func (s *Store) saveImage(ctx context.Context, q queries, key Key, i Image, quota int64) (Image, error) {
 	if err := i.check(); err != nil {
 		return Image{}, err
 	}
@@ -138,7 +138,7 @@ func saveImage(ctx context.Context, q queries, key Key, i Image, quota int64) (I
 	}
 	_, err := q.SaveImage(ctx, pgdb.SaveImageParams{
 		ID: i.ID, ThreadID: key.Thread, Owner: key.Owner, MediaType: i.MediaType, Width: int64(i.Width), Height: int64(i.Height),
-		Size: int64(len(i.Data)), Data: i.Data, CreatedAt: dbtype.At(now()),
+		Size: int64(len(i.Data)), Data: i.Data, CreatedAt: dbtype.At(s.now()),
 	})
 	return i, err
 }

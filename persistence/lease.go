@@ -17,9 +17,6 @@ const (
 	beatEvery = 3 * time.Second
 	// defaultDeadAfter is the default of Options.DeadAfter: five heartbeats.
 	defaultDeadAfter = 15 * time.Second
-	// maxSkew is how far the clocks of two processes may differ before that is logged: less than the leases of turns and the
-	// lives of commands, more than heartbeats take to be seen.
-	maxSkew = 25 * time.Second
 	// forgetAfter is how long a dead instance's row stays.
 	forgetAfter = 24 * time.Hour
 )
@@ -52,7 +49,6 @@ type sighting struct {
 	beats     int64
 	firstSeen time.Time
 	ended     bool // it announced its end, or its process is gone
-	skewed    bool // its clock differs, which was logged
 }
 
 func newLease(opts Options) *lease {
@@ -110,7 +106,7 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 	for _, r := range rows {
 		s, known := l.seen[r.ID]
 		if !known || s.beats != r.Beats {
-			s = sighting{beats: r.Beats, firstSeen: at, skewed: known && (s.skewed || l.skewed(r, at))}
+			s = sighting{beats: r.Beats, firstSeen: at}
 		}
 		s.ended = r.EndedAt != nil || r.Host != "" && r.Host == l.host && processGone(r.Process)
 		seen[r.ID] = s
@@ -120,16 +116,6 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 		}
 	}
 	l.seen = seen
-}
-
-// skewed reports, and logs, whether the clock of an instance that has just sent a heartbeat differs from this one's.
-func (l *lease) skewed(r pgdb.Instance, at time.Time) bool {
-	by := r.BeatAt.Sub(at)
-	if by.Abs() <= maxSkew {
-		return false
-	}
-	l.log.Warn("the clock of another process differs from this one's, so they may not reach each other", "instance", r.ID, "by", by)
-	return true
 }
 
 // listens reports whether another instance wants the note.
@@ -160,8 +146,11 @@ func (l *lease) dead(instance string) (beats int64, dead bool) {
 
 // join creates the row of this instance.
 func (s *Store) join(ctx context.Context, id string) error {
+	if err := s.compareClocks(ctx); err != nil {
+		return err
+	}
 	err := s.eng.write(ctx, func(q queries) error {
-		at := dbtype.At(now())
+		at := dbtype.At(s.now())
 		return q.JoinInstance(ctx, pgdb.JoinInstanceParams{ID: id, Host: s.lease.host, Process: s.lease.process, StartedAt: at, Shards: int64(s.hub.watchedShards())})
 	})
 	if err != nil && s.eng.problem(err) == problemUnique {
@@ -174,7 +163,7 @@ func (s *Store) join(ctx context.Context, id string) error {
 func (s *Store) beat(ctx context.Context) error {
 	id := s.lease.id()
 	err := s.write(ctx, func(q queries) error {
-		n, err := q.Beat(ctx, pgdb.BeatParams{ID: id, BeatAt: dbtype.At(now())})
+		n, err := q.Beat(ctx, pgdb.BeatParams{ID: id, BeatAt: dbtype.At(s.now())})
 		if err == nil && n == 0 {
 			s.lease.lost(id)
 			err = ErrFenced
@@ -184,7 +173,10 @@ func (s *Store) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.look(ctx)
+	if err := s.look(ctx); err != nil {
+		return err
+	}
+	return s.compareClocks(ctx)
 }
 
 func (s *Store) look(ctx context.Context) error {
@@ -192,6 +184,15 @@ func (s *Store) look(ctx context.Context) error {
 	rows, err := s.eng.read().ListInstances(ctx)
 	if err == nil {
 		s.lease.look(rows, at)
+	}
+	return err
+}
+
+func (s *Store) compareClocks(ctx context.Context) error {
+	changed, err := s.clock.compare(ctx, s.eng.ping)
+	if changed {
+		s.log.Warn("this machine's clock differs from the database's, which counts for what processes share",
+			"behind", time.Duration(s.clock.ahead.Load()).Round(time.Millisecond))
 	}
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -65,32 +64,6 @@ func TestSilentInstance(t *testing.T) {
 		l.look([]pgdb.Instance{{ID: "other", Beats: c.beats, ReadsNotes: true}}, at)
 		if listens := l.listens(note{Key: ownerKey("a")}); listens != c.alive || l.hasReaders() != c.alive {
 			t.Errorf("look %d: it listens %t, and reads notes %t", i, listens, l.hasReaders())
-		}
-	}
-}
-
-// TestSkew: a clock that differs is logged once, and a heartbeat that is only late is not.
-func TestSkew(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		by, silence time.Duration // of the other's clock, and between our looks
-		want        int
-	}{
-		"equal":            {0, time.Second, 0},
-		"a little":         {5 * time.Second, time.Second, 0},
-		"ahead":            {5 * time.Minute, time.Second, 1},
-		"behind":           {-5 * time.Minute, time.Second, 1},
-		"a late heartbeat": {0, 12 * time.Second, 0},
-	} {
-		var log strings.Builder
-		l := newLease(Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		at := time.Now()
-		for beats := range int64(4) {
-			l.look([]pgdb.Instance{{ID: "other", Beats: beats, BeatAt: dbtype.At(at.Add(c.by))}}, at.Add(c.silence))
-			at = at.Add(c.silence)
-		}
-		if got := strings.Count(log.String(), "clock of another process"); got != c.want {
-			t.Errorf("%s: logged %d times:\n%s", name, got, &log)
 		}
 	}
 }

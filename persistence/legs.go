@@ -42,7 +42,10 @@ func (b *Batch) SaveLeg(l UpstreamLeg) error {
 		if l.Generation < 1 || len(l.UpstreamID) > MaxIDBytes {
 			return 0, Invalid("upstream leg: its generation is not 1 or more, or its id has more than %d bytes", MaxIDBytes)
 		}
-		return b.q.SaveLeg(b.ctx, legToRow(b.key, l, b.instance, now()))
+		if l.EndedAt != nil {
+			l.EndedAt = new(b.s.clock.stored(*l.EndedAt)) // LegsToHangUp compares it
+		}
+		return b.q.SaveLeg(b.ctx, legToRow(b.key, l, b.instance, b.s.now()))
 	})
 }
 
@@ -55,7 +58,7 @@ func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([
 	if limit < 1 {
 		return nil, fmt.Errorf("list legs to hang up: %w", Invalid("limit %d", limit))
 	}
-	at := now()
+	at := s.now()
 	// Usually there is none, and then nothing is written.
 	due, err := s.eng.read().ListLegsToHangUp(ctx, pgdb.ListLegsToHangUpParams{
 		Upstream: cleanText(upstream), Now: new(dbtype.At(at)), SettledBy: new(dbtype.At(at.Add(-legGrace))), MaxRows: int64(limit),
@@ -98,7 +101,7 @@ func (s *Store) LegHungUp(ctx context.Context, callID string, generation int64) 
 		return fmt.Errorf("save end of upstream leg: %w", ErrNotFound)
 	}
 	err := s.write(ctx, func(q queries) error {
-		err := q.LegHungUp(ctx, pgdb.LegHungUpParams{CallID: callID, Generation: generation, HungUpAt: new(dbtype.At(now()))})
+		err := q.LegHungUp(ctx, pgdb.LegHungUpParams{CallID: callID, Generation: generation, HungUpAt: new(dbtype.At(s.now()))})
 		return errors.Join(err, q.ForgetLegs(ctx, pgdb.ForgetLegsParams{CallID: callID}))
 	})
 	return s.fail("save end of upstream leg", err)

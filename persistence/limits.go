@@ -20,7 +20,7 @@ func (s *Store) TakeRate(ctx context.Context, name string, perMinute int) (wait 
 	if name == "" || perMinute < 1 {
 		return 0, fmt.Errorf("take rate: %w", Invalid("rate %.50q of %d", name, perMinute))
 	}
-	at, step := now().UnixMicro(), time.Minute.Microseconds()/int64(perMinute)
+	at, step := s.now().UnixMicro(), time.Minute.Microseconds()/int64(perMinute)
 	latest := at + time.Minute.Microseconds()
 	var full int64
 	err = s.write(ctx, func(q queries) error {
@@ -46,7 +46,7 @@ func (s *Store) forgetRates(ctx context.Context) error {
 		return nil
 	}
 	return s.fail("forget rates", s.write(ctx, func(q queries) error {
-		return q.ForgetRates(ctx, pgdb.ForgetRatesParams{Now: now().UnixMicro()})
+		return q.ForgetRates(ctx, pgdb.ForgetRatesParams{Now: s.now().UnixMicro()})
 	}))
 }
 
@@ -98,7 +98,7 @@ func (b *Batch) RoomForTurn(limit int) error {
 		if err := b.q.LockOwner(b.ctx, pgdb.LockOwnerParams{What: "turns", Owner: b.key.Owner}); err != nil {
 			return err
 		}
-		n, err := b.q.CountOwnersTurns(b.ctx, pgdb.CountOwnersTurnsParams{Now: dbtype.At(now()), ThreadID: b.key.Thread, Owner: b.key.Owner})
+		n, err := b.q.CountOwnersTurns(b.ctx, pgdb.CountOwnersTurnsParams{Now: dbtype.At(b.s.now()), ThreadID: b.key.Thread, Owner: b.key.Owner})
 		if err == nil && n >= int64(limit) {
 			err = fmt.Errorf("%w: there are %d turns", ErrQuota, n)
 		}

@@ -21,11 +21,14 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if opts.OnLost == nil {
 		opts.OnLost = func(int) {}
 	}
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
 	if !validID(opts.Instance) {
 		return nil, fmt.Errorf("open database: %w", Invalid("instance: it is not 1 to %d bytes of text", MaxIDBytes))
 	}
 	s := &Store{
-		hub: newHub(), log: opts.Logger, lease: newLease(opts), noListen: opts.NoListen, noMigrate: opts.NoMigrate, onWrite: opts.OnWrite, onLost: opts.OnLost,
+		hub: newHub(), log: opts.Logger, lease: newLease(opts), clock: clock{machine: opts.Clock}, noListen: opts.NoListen, noMigrate: opts.NoMigrate, onWrite: opts.OnWrite, onLost: opts.OnLost,
 		closed: make(chan struct{}), unswept: make(chan struct{}, 1),
 	}
 	if err := s.openEngine(ctx, url, opts); err != nil {

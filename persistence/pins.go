@@ -25,7 +25,7 @@ func (s *Store) ToolPins(ctx context.Context, server string) (map[string]string,
 // PinTools pins definitions of an MCP server's tools, by tool name, replacing earlier ones. An
 // empty definition unpins its tool.
 func (s *Store) PinTools(ctx context.Context, server string, definitions map[string]string) error {
-	at := dbtype.At(now())
+	at := dbtype.At(s.now())
 	return s.fail("pin tools", s.write(ctx, func(q queries) error {
 		for _, tool := range slices.Sorted(maps.Keys(definitions)) {
 			var err error

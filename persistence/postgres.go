@@ -345,9 +345,9 @@ func (e *postgresEngine) problem(err error) problem {
 	return problemOther
 }
 
-func (e *postgresEngine) ping(ctx context.Context) error {
-	_, err := e.pool.Exec(ctx, "SELECT 1 FROM threads LIMIT 1")
-	return err
+func (e *postgresEngine) ping(ctx context.Context) (at time.Time, err error) {
+	err = e.pool.QueryRow(ctx, "SELECT clock_timestamp(), (SELECT id FROM threads LIMIT 1)").Scan(&at, nil)
+	return at, err
 }
 
 func (e *postgresEngine) close() error {

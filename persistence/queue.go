@@ -59,7 +59,7 @@ func (s *Store) Enqueue(ctx context.Context, key Key, m QueuedMessage, limit int
 		if limit > 0 && n >= int64(limit) {
 			return ErrQueueFull
 		}
-		row, err := queuedToRow(key, m)
+		row, err := queuedToRow(key, m, s.now())
 		if err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func (s *Store) Unqueue(ctx context.Context, key Key, id string) (m QueuedMessag
 // sent stays.
 func (s *Store) ClearQueue(ctx context.Context, key Key) (removed int, err error) {
 	err = s.lockedBatch(ctx, key, "clear queue", func(b *Batch) error {
-		at := dbtype.At(now())
+		at := dbtype.At(s.now())
 		n, err := b.q.ClearQueued(ctx, pgdb.ClearQueuedParams{ThreadID: key.Thread, Owner: key.Owner, Now: &at})
 		removed = int(n)
 		return err
@@ -267,7 +267,7 @@ func (s *Store) PauseQueue(ctx context.Context, key Key, p QueuePause) error {
 
 func (b *Batch) pauseQueue(p QueuePause) error {
 	return b.q.PauseQueue(b.ctx, pgdb.PauseQueueParams{
-		ThreadID: b.key.Thread, Owner: b.key.Owner, Reason: cleanText(p.Reason), Message: cleanText(p.Message), PausedAt: dbtype.At(orNow(p.At, now())),
+		ThreadID: b.key.Thread, Owner: b.key.Owner, Reason: cleanText(p.Reason), Message: cleanText(p.Message), PausedAt: dbtype.At(orNow(p.At, b.s.now())),
 	})
 }
 
@@ -315,15 +315,15 @@ func (b *Batch) waiting(id string) (pgdb.QueuedMessage, error) {
 		return row, err
 	case !QueueState(row.State).Waits():
 		return row, ErrNotFound
-	case leased(row):
+	case leased(row, b.s.now()):
 		return row, fmt.Errorf("%w: it is being sent", ErrConflict)
 	}
 	return row, nil
 }
 
 // leased reports whether somebody is sending the message.
-func leased(row pgdb.QueuedMessage) bool {
-	return row.State == string(QueueSending) && row.LeaseUntil != nil && !row.LeaseUntil.Before(now())
+func leased(row pgdb.QueuedMessage, at time.Time) bool {
+	return row.State == string(QueueSending) && row.LeaseUntil != nil && !row.LeaseUntil.Before(at)
 }
 
 // head returns the row to send next, of those that are due by then.

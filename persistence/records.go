@@ -56,7 +56,7 @@ func (b *Batch) SaveToolCall(c ToolCall) error {
 		if n := max(len(c.Input), len(c.Output), len(c.Error)); n > maxRecordBytes {
 			return 0, Invalid("tool call: %d bytes are more than %d", n, maxRecordBytes)
 		}
-		return b.q.SaveToolCall(b.ctx, toolCallToRow(b.key, c, b.instance, now()))
+		return b.q.SaveToolCall(b.ctx, toolCallToRow(b.key, c, b.instance, b.s.now()))
 	})
 }
 
@@ -68,7 +68,7 @@ func (b *Batch) SaveCall(c CallRecord) error {
 		if err := b.lock(); err != nil {
 			return 0, err
 		}
-		return b.q.SaveCall(b.ctx, callToRow(b.key, c, b.instance, now()))
+		return b.q.SaveCall(b.ctx, callToRow(b.key, c, b.instance, b.s.now()))
 	})
 }
 
@@ -78,7 +78,7 @@ func (b *Batch) SaveResponse(r ResponseRecord) error {
 		if len(r.CallID) > MaxIDBytes || len(r.RawUsage) > maxMetadataBytes {
 			return 0, Invalid("response: its call's id or its usage is too long")
 		}
-		return b.q.SaveResponse(b.ctx, responseToRow(b.key, r, b.instance, now()))
+		return b.q.SaveResponse(b.ctx, responseToRow(b.key, r, b.instance, b.s.now()))
 	})
 }
 

@@ -69,12 +69,12 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 // forget deletes what nobody needs any more: dead instances, upstream legs of deleted threads, commands
 // whose senders died, drafts without a message to add them to, and rates.
 func (s *Store) forget(ctx context.Context) error {
-	before := dbtype.At(now().Add(-forgetAfter))
+	before := dbtype.At(s.now().Add(-forgetAfter))
 	err := s.write(ctx, func(q queries) error {
 		return errors.Join(
 			q.ForgetInstances(ctx, pgdb.ForgetInstancesParams{Before: &before, SilentSince: before}),
 			q.ForgetOldLegs(ctx, pgdb.ForgetOldLegsParams{Before: before}),
-			q.DeleteCommand(ctx, pgdb.DeleteCommandParams{Before: dbtype.At(now().Add(-time.Minute))}),
+			q.DeleteCommand(ctx, pgdb.DeleteCommandParams{Before: dbtype.At(s.now().Add(-time.Minute))}),
 			q.ForgetDrafts(ctx))
 	})
 	return errors.Join(s.fail("forget what is old", err), s.forgetRates(ctx))
@@ -98,7 +98,7 @@ type answer struct {
 
 func (r *recovery) run(ctx context.Context, q queries) error {
 	r.ended, r.batches, r.answers = nil, map[string]*Batch{}, nil
-	at := dbtype.At(now())
+	at := dbtype.At(r.s.now())
 	if err := r.fence(ctx, q, at); err != nil {
 		return err
 	}

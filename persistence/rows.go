@@ -200,8 +200,7 @@ func queuedFromRow(r pgdb.QueuedMessage, err error) (QueuedMessage, error) {
 	return m, nil
 }
 
-func queuedToRow(key Key, m QueuedMessage) (pgdb.InsertQueuedParams, error) {
-	at := now()
+func queuedToRow(key Key, m QueuedMessage, at time.Time) (pgdb.InsertQueuedParams, error) {
 	images, err := json.Marshal(append([]string{}, m.ImageIDs...))
 	if err != nil {
 		return pgdb.InsertQueuedParams{}, Invalid("image_ids: %v", err)

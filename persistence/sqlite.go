@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
@@ -162,9 +163,9 @@ func (e *sqliteEngine) problem(err error) problem {
 	return problemOther
 }
 
-func (e *sqliteEngine) ping(ctx context.Context) error {
+func (e *sqliteEngine) ping(ctx context.Context) (time.Time, error) {
 	_, err := e.reader.ExecContext(ctx, "SELECT 1 FROM threads LIMIT 1")
-	return err
+	return time.Now(), err
 }
 
 func (e *sqliteEngine) close() error {

@@ -37,6 +37,8 @@ type Options struct {
 	// DeadAfter is how long another process must be silent before this one takes it for dead; 0
 	// means 15 s. All processes of a database should use the same value.
 	DeadAfter time.Duration
+	// Clock is the machine's clock; nil means time.Now. Stores with other clocks are for tests.
+	Clock func() time.Time
 	// NoListen does without PostgreSQL's notifications, for poolers that do not pass them on: what
 	// other processes publish then comes through a table, up to a second later. Serve also detects
 	// such poolers, which takes it up to some seconds.
@@ -59,6 +61,7 @@ type Store struct {
 	hub   *hub
 	log   *slog.Logger
 	lease *lease
+	clock clock
 	// shared is set if other processes may serve the database too.
 	shared bool
 	// pooled is set if there is a pooler in front of the database.
@@ -102,7 +105,7 @@ func (s *Store) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	at := dbtype.At(now())
+	at := dbtype.At(s.now())
 	if err := s.eng.write(ctx, func(q queries) error {
 		return q.LeaveInstance(ctx, pgdb.LeaveInstanceParams{ID: s.lease.id(), EndedAt: &at})
 	}); err != nil {
@@ -112,7 +115,7 @@ func (s *Store) leave() {
 
 // Ping returns an error unless the database answers and has its tables.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.eng.ping(ctx); err != nil {
+	if _, err := s.eng.ping(ctx); err != nil {
 		return fmt.Errorf("ping database: %w", err)
 	}
 	return nil
@@ -194,4 +197,4 @@ func (s *Store) isClosed() bool {
 // NewID returns a UUIDv7: ids sort by time. It panics only if the system has no random numbers.
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }
 
-func now() time.Time { return time.Now().UTC() }
+func (s *Store) now() time.Time { return s.clock.now() }

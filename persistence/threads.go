@@ -28,7 +28,7 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 	var row pgdb.Thread
 	err = s.write(ctx, func(q queries) (err error) {
 		row, err = q.CreateThread(ctx, pgdb.CreateThreadParams{
-			ID: NewID(), Owner: owner, Title: title, TitleBy: titleByUser(title), SearchTitle: strings.ToLower(title), CreatedAt: dbtype.At(now()),
+			ID: NewID(), Owner: owner, Title: title, TitleBy: titleByUser(title), SearchTitle: strings.ToLower(title), CreatedAt: dbtype.At(s.now()),
 		})
 		return err
 	})

@@ -28,7 +28,7 @@ func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 		}
 		n, err := b.q.ClaimTurn(b.ctx, pgdb.ClaimTurnParams{
 			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, Instance: b.s.lease.id(),
-			StartedAt: dbtype.At(now()), LeaseUntil: dbtype.At(now().Add(lease)),
+			StartedAt: dbtype.At(b.s.now()), LeaseUntil: dbtype.At(b.s.now().Add(lease)),
 		})
 		if err == nil && n == 0 {
 			err = fmt.Errorf("%w: a turn is running", ErrConflict)
@@ -51,7 +51,7 @@ func (b *Batch) closeEarlierTurns() error {
 			return err
 		}
 	}
-	at := dbtype.At(now())
+	at := dbtype.At(b.s.now())
 	if err := b.q.CloseTextApprovals(b.ctx, pgdb.CloseTextApprovalsParams{
 		ThreadID: b.key.Thread, Owner: b.key.Owner, Outcome: string(ApprovalProcessEnded), AnsweredAt: &at,
 	}); err != nil {
@@ -75,7 +75,7 @@ func (b *Batch) closeMessage(row pgdb.Message) error {
 	}
 	// It was checked when it was saved. If it has grown a little beyond the limit since, let it.
 	m = closed(m)
-	change, err := messageToRow(b.key, m, b.instance, now())
+	change, err := messageToRow(b.key, m, b.instance, b.s.now())
 	if err == nil {
 		_, err = b.change(m, change)
 	}
@@ -91,7 +91,7 @@ func (b *Batch) KeepTurn(id string, lease time.Duration) (stop bool, err error) 
 			return err
 		}
 		row, err := b.q.KeepTurn(b.ctx, pgdb.KeepTurnParams{
-			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, LeaseUntil: dbtype.At(now().Add(lease)),
+			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, LeaseUntil: dbtype.At(b.s.now().Add(lease)),
 		})
 		stop = row.StopAskedAt != nil
 		return err
@@ -103,7 +103,7 @@ func (b *Batch) KeepTurn(id string, lease time.Duration) (stop bool, err error) 
 func (b *Batch) EndTurn(id string) error {
 	return b.do("end turn", func() error {
 		_, err := b.q.EndTurn(b.ctx, pgdb.EndTurnParams{
-			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, EndedAt: new(dbtype.At(now())),
+			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, EndedAt: new(dbtype.At(b.s.now())),
 		})
 		return err
 	})
@@ -113,7 +113,7 @@ func (b *Batch) EndTurn(id string) error {
 // it renews its lease. ErrNotFound means that none is running.
 func (s *Store) StopTurn(ctx context.Context, key Key) error {
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
-		at := dbtype.At(now())
+		at := dbtype.At(s.now())
 		return q.StopTurn(ctx, pgdb.StopTurnParams{ThreadID: key.Thread, Owner: key.Owner, StopAskedAt: &at, Now: at})
 	})
 	return s.fail("stop turn", err)
@@ -125,7 +125,7 @@ func (s *Store) RunningTurn(ctx context.Context, key Key) (TurnRecord, error) {
 	if err := key.check(); err != nil {
 		return TurnRecord{}, fmt.Errorf("read turn: %w", err)
 	}
-	row, err := s.eng.read().GetTurn(ctx, pgdb.GetTurnParams{ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(now())})
+	row, err := s.eng.read().GetTurn(ctx, pgdb.GetTurnParams{ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(s.now())})
 	return TurnRecord{ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time, LeaseUntil: row.LeaseUntil.Time}, s.fail("read turn", err)
 }
 
@@ -255,7 +255,7 @@ func (b *Batch) SaveTextSession(t TextSession) error {
 		}
 		return b.q.SaveTextSession(b.ctx, pgdb.SaveTextSessionParams{
 			ThreadID: b.key.Thread, Owner: b.key.Owner, Provider: cleanText(t.Provider), Model: cleanText(t.Model),
-			Tools: cleanText(t.Tools), Defaults: cleanText(t.Defaults), CreatedAt: dbtype.At(orNow(t.CreatedAt, now())),
+			Tools: cleanText(t.Tools), Defaults: cleanText(t.Defaults), CreatedAt: dbtype.At(orNow(t.CreatedAt, b.s.now())),
 		})
 	})
 }
