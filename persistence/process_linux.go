@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 )
 
 // thisProcess returns an id of this machine, since it booted, and PID namespace, and one of this
@@ -29,11 +30,15 @@ func processGone(process string) bool {
 		return false
 	}
 	now, err := processStart(pid)
-	return errors.Is(err, os.ErrNotExist) || err == nil && now != began
+	if errors.Is(err, os.ErrNotExist) {
+		// It may be another user's, which /proc hides (hidepid=2, or ProtectProc= of systemd), but not kill(2).
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	}
+	return err == nil && now != began
 }
 
 // processStart returns when a process began, in clock ticks since the boot, from /proc/PID/stat
-// (proc_pid_stat(5), field 22). A zombie counts as gone: os.ErrNotExist.
+// (proc_pid_stat(5), field 22); "" for a zombie.
 func processStart(pid int) (string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -45,7 +50,7 @@ func processStart(pid int) (string, error) {
 		return "", fmt.Errorf("/proc/%d/stat has an unexpected form", pid)
 	}
 	if state := string(fields[0]); state == "Z" || state == "X" {
-		return "", os.ErrNotExist
+		return "", nil
 	}
 	return string(fields[19]), nil
 }
