@@ -82,12 +82,11 @@ func (a *app) openStore(ctx context.Context) (err error) {
 	if err := a.store.Serve(ctx); err != nil {
 		return err
 	}
-	if err := a.openSpool(ctx, address); err != nil {
-		return err
-	}
-	if _, err := a.store.Recover(ctx); err != nil {
+	dir := spoolDir(address)
+	if err := a.recoverDead(ctx, dir); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
+	a.openSpool(dir)
 	return nil
 }
 

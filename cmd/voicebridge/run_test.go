@@ -127,6 +127,31 @@ func TestStopDuringTheStart(t *testing.T) {
 	}
 }
 
+// TestRecoverAgain: a deadlock with another process does not stop the start.
+func TestRecoverAgain(t *testing.T) {
+	t.Parallel()
+	ctx, url := t.Context(), persistencetest.PostgresURL(t)
+	dead, next := persistencetest.Open(t, url, persistence.Options{}), persistencetest.Open(t, url, persistence.Options{})
+	if err := dead.SaveCall(ctx, persistencetest.NewThread(t, dead, "anna", ""), persistence.CallRecord{ID: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{
+		"CREATE SEQUENCE tries",
+		`CREATE FUNCTION once() RETURNS trigger LANGUAGE plpgsql AS
+			$$ BEGIN IF nextval('tries') = 1 THEN RAISE SQLSTATE '40P01'; END IF; RETURN new; END $$`,
+		"CREATE TRIGGER once BEFORE UPDATE ON calls FOR EACH ROW EXECUTE FUNCTION once()",
+	} {
+		persistencetest.Rows(t, url, statement)
+	}
+	a := &app{store: next, log: newLogger(config.Log{}, io.Discard)}
+	if err := errors.Join(next.Serve(ctx), a.recoverDead(ctx, t.TempDir())); err != nil {
+		t.Error(err)
+	}
+	if c, err := next.Call(ctx, "anna", "c"); err != nil || c.EndReason != "process_ended" {
+		t.Errorf("Call() = %+v, %v", c, err)
+	}
+}
+
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	environ := environment(t)

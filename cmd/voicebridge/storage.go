@@ -2,21 +2,32 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/cenkalti/backoff/v5"
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
 )
 
-// openSpool opens the file in which changes of calls wait for the database, after saving what dead
-// processes left in theirs.
-func (a *app) openSpool(ctx context.Context, address string) (err error) {
-	dir := spoolDir(address)
-	if err := spool.Recover(ctx, dir, a.store, a.log); err != nil {
-		return fmt.Errorf("recover: %w", err)
-	}
+// recoverTries is how often to try at the start: other processes write meanwhile, and a deadlock with one is over at once.
+const recoverTries = 5
+
+// recoverDead saves what dead processes left in their spools in dir, and closes what they left open.
+func (a *app) recoverDead(ctx context.Context, dir string) error {
+	_, err := backoff.Retry(ctx, func() ([]persistence.CallRecord, error) {
+		if err := spool.Recover(ctx, dir, a.store, a.log); err != nil {
+			return nil, err
+		}
+		return a.store.Recover(ctx)
+	}, backoff.WithMaxTries(recoverTries))
+	return err
+}
+
+// openSpool opens the file in which changes of calls wait for the database.
+func (a *app) openSpool(dir string) {
+	var err error
 	a.spool, err = spool.New(spool.Config{
 		Store: a.store, Dir: dir, Logger: a.log,
 		Saved: func(key persistence.Key, messages []persistence.Message) {
@@ -34,7 +45,6 @@ func (a *app) openSpool(ctx context.Context, address string) (err error) {
 		a.log.Warn("what is said while the database is away is kept in memory only", "folder", dir, "error", err)
 		a.spool = nil
 	}
-	return nil
 }
 
 // spoolDir returns the file's folder: beside the SQLite database, else data/spool.
