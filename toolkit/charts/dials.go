@@ -3,7 +3,6 @@ package charts
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -46,12 +45,6 @@ func checkRadial(in *radialInput) (figure, error) {
 		return figure{}, fmt.Errorf("innerRadius %s must be less than outerRadius %s", plain(*in.InnerRadius), plain(*in.OuterRadius))
 	}
 	all := spanOf(in.Data, func(b radialBar) float64 { return b.Value })
-	if all.n == 0 {
-		return figure{}, errors.New("data must not be empty")
-	}
-	if i := slices.IndexFunc(in.Data, func(b radialBar) bool { return b.Value < 0 }); i >= 0 {
-		return figure{}, fmt.Errorf("data[%d].value must not be negative", i)
-	}
 	full := cmp.Or(1.2*all.high, 1) // a ring needs a scale, even when all are empty
 	for i := range in.Data {
 		in.Data[i].MaxValue = cmp.Or(in.Data[i].MaxValue, &full)
@@ -168,34 +161,17 @@ var banChart = kind{
 }
 
 func checkBAN(in *banInput) (figure, error) {
-	value, err := numberText("value", in.Value)
-	if err != nil {
-		return figure{}, err
+	var value any // a number or a text
+	if err := json.Unmarshal(in.Value, &value); err != nil {
+		return figure{}, fmt.Errorf("value: %w", err)
 	}
-	if in.Comparison != nil {
-		if _, err := numberText("comparison.value", in.Comparison.Value); err != nil {
-			return figure{}, err
-		}
+	shown := fmt.Sprint(value)
+	if n, ok := value.(float64); ok {
+		shown = plain(n)
 	}
 	return figure{
 		title:    in.Title,
 		metadata: map[string]any{"hasTrend": in.Trend != nil, "hasComparison": in.Comparison != nil},
-		summary:  fmt.Sprintf("It shows %s.", names([]string{value})),
+		summary:  fmt.Sprintf("It shows %s.", names([]string{shown})),
 	}, nil
-}
-
-// numberText reads a value that is a number or a text.
-func numberText(field string, raw json.RawMessage) (string, error) {
-	var value any
-	if err := json.Unmarshal(raw, &value); err != nil {
-		return "", fmt.Errorf("%s is missing or not a JSON value", field)
-	}
-	switch v := value.(type) {
-	case float64:
-		return plain(v), nil
-	case string:
-		return v, nil
-	default:
-		return "", fmt.Errorf("%s must be a number or a text", field)
-	}
 }

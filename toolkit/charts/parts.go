@@ -9,6 +9,8 @@ import (
 
 // The charts of parts of a whole: pie, funnel, treemap.
 
+var errNothing = errors.New("data: the values add up to 0, there is nothing to divide")
+
 type pieInput struct {
 	Title       string     `json:"title"`
 	CanvasName  string     `json:"canvasName,omitempty"`
@@ -37,14 +39,8 @@ var pieChart = kind{
 
 func checkPie(in *pieInput) (figure, error) {
 	all := spanOf(in.Data, func(s pieSlice) float64 { return s.Value })
-	switch {
-	case all.n == 0:
-		return figure{}, errors.New("data must not be empty")
-	case all.low < 0:
-		i := slices.IndexFunc(in.Data, func(s pieSlice) bool { return s.Value < 0 })
-		return figure{}, fmt.Errorf("data[%d].value must not be negative", i)
-	case all.sum == 0:
-		return figure{}, errors.New("data: the values add up to 0, there is nothing to divide")
+	if all.sum == 0 {
+		return figure{}, errNothing
 	}
 	largest := slices.MaxFunc(in.Data, func(a, b pieSlice) int { return cmp.Compare(a.Value, b.Value) })
 	return figure{
@@ -84,9 +80,6 @@ var funnelChart = kind{
 func checkFunnel(in *funnelInput) (figure, error) {
 	slices.SortStableFunc(in.Data, func(a, b funnelStage) int { return cmp.Compare(b.Value, a.Value) })
 	all := spanOf(in.Data, func(s funnelStage) float64 { return s.Value })
-	if all.n == 0 || all.low < 0 {
-		return figure{}, errors.New("data needs stages with values that are not negative")
-	}
 	first, last := in.Data[0], in.Data[len(in.Data)-1]
 	f := figure{
 		title: in.Title, points: new(all.n),
@@ -136,17 +129,11 @@ var treemapChart = kind{
 func checkTreemap(in *treemapInput) (figure, error) {
 	all := spanOf(in.Data, func(n treemapNode) float64 { return n.Value })
 	parts := 0
-	for i, n := range in.Data {
+	for _, n := range in.Data {
 		parts += len(n.Children)
-		if j := slices.IndexFunc(n.Children, func(c treemapLeaf) bool { return c.Value < 0 }); j >= 0 {
-			return figure{}, fmt.Errorf("data[%d].children[%d].value must not be negative", i, j)
-		}
-	}
-	if all.n == 0 || all.low < 0 {
-		return figure{}, errors.New("data needs values that are not negative")
 	}
 	if all.sum == 0 {
-		return figure{}, errors.New("data: the values add up to 0, there is nothing to divide")
+		return figure{}, errNothing
 	}
 	return figure{
 		title: in.Title, points: new(all.n),

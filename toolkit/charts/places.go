@@ -2,7 +2,6 @@ package charts
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -90,9 +89,6 @@ var calendarHeatmap = kind{
 
 func checkCalendar(in *calendarInput) (figure, error) {
 	in.ColorScale = cmp.Or(in.ColorScale, "github")
-	if len(in.Data) == 0 {
-		return figure{}, errors.New("data must not be empty")
-	}
 	// Dates of this form sort as text.
 	first, last := in.Data[0].Date, in.Data[0].Date
 	seen := map[string]int{}

@@ -1,7 +1,6 @@
 package charts
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -62,14 +61,9 @@ func checkSankey(in *sankeyInput) (figure, error) {
 			return figure{}, fmt.Errorf("links[%d].target %q is not the id of a node", i, l.Target)
 		case source == target:
 			return figure{}, fmt.Errorf("links[%d] joins the node %q to itself", i, l.Source)
-		case !(l.Value > 0):
-			return figure{}, fmt.Errorf("links[%d].value must be greater than 0", i)
 		}
 		next[source] = append(next[source], target)
 		flow.add(l.Value)
-	}
-	if flow.n == 0 {
-		return figure{}, errors.New("links must not be empty")
 	}
 	if cycle := findCycle(next); cycle != nil {
 		ids := make([]string, len(cycle))
