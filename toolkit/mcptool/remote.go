@@ -137,6 +137,9 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
+	if request.Header.Get("Mcp-Session-Id") != "" { // only the answer to initialize names a session; the SDK would end it over another
+		response.Header.Del("Mcp-Session-Id")
+	}
 	if opens { // it is optional, and its answer may come late
 		return response, nil
 	}

@@ -90,6 +90,27 @@ func TestForgottenSession(t *testing.T) {
 	}
 }
 
+// TestOtherSessions has a server that names a new session in each of its answers.
+func TestOtherSessions(t *testing.T) {
+	t.Parallel()
+	next := newHTTPHandler(t)
+	var named atomic.Int32
+	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id := r.Header.Get("Mcp-Session-Id"); id != "" {
+			w.Header().Set("Mcp-Session-Id", fmt.Sprint(id, named.Add(1)))
+		}
+		next.ServeHTTP(w, r)
+	})).url}})
+	for n := range 2 {
+		if result := b.call(t, "s__echo", fmt.Sprintf(`{"text":"%d"}`, n)); result.Model != fmt.Sprint(n) {
+			t.Fatalf("got %+v\n%s", result, b.log)
+		}
+	}
+	if named.Load() == 0 {
+		t.Error("no other session was named")
+	}
+}
+
 // TestRefusedCall has a server that refuses a call with the status 400, and knows the session.
 func TestRefusedCall(t *testing.T) {
 	t.Parallel()
