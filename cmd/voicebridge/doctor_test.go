@@ -219,7 +219,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 		"a wrong key":        {[]string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "another")}, []string{"problem: voice model: http://127.0.0.1:"}},
 		"a forced simulator": {
 			[]string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "sk-canary", "gpt-5.4-mini"), "VOICEBRIDGE_UPSTREAM=simulator"},
-			[]string{"warning: voice model: a simulator answers, because", "ok: voice model: http://127.0.0.1:"},
+			[]string{"warning: voice model: a simulator answers, because", "ok: typed messages by openai: http://127.0.0.1:"},
 		},
 		"another machine's":     {[]string{"VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary-long-enough"}, []string{"warning: media (UDP): every call takes a port of its own", "warning: microphone: "}},
 		"a bad MCP file":        {[]string{"VOICEBRIDGE_MCP_CONFIG=" + writeFile(t, "mcp.json", "{", 0o600)}, []string{"problem: MCP servers: "}},

@@ -31,11 +31,11 @@ func (d *doctor) calls(ctx context.Context) {
 	variable, key := baseKey(c)
 	u, err := url.Parse(c.OpenAIBaseURL)
 	if err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && key.IsSet() {
-		d.say(warning, aboutCalls, "%s travels unencrypted to %s: use https", variable, c.OpenAIBaseURL)
+		d.say(warning, aboutBase(c), "%s travels unencrypted to %s: use https", variable, c.OpenAIBaseURL)
 	}
 	status, body, err := ask(ctx, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/models", withKey("Authorization", key))
 	if err != nil {
-		d.say(problem, aboutCalls, "%s does not answer: is it reachable, and is OPENAI_BASE_URL right? (%v)", c.OpenAIBaseURL, err)
+		d.say(problem, aboutBase(c), "%s does not answer: is it reachable, and is OPENAI_BASE_URL right? (%v)", c.OpenAIBaseURL, err)
 		return
 	}
 	d.report(judgeModels(c, status, body))
@@ -44,6 +44,14 @@ func (d *doctor) calls(ctx context.Context) {
 // callsGoToBase reports whether voice calls go to OPENAI_BASE_URL.
 func callsGoToBase(c *config.Config) bool {
 	return c.Driver() == config.UpstreamOpenAI && c.Realtime.URL == ""
+}
+
+// aboutBase says what OPENAI_BASE_URL is for.
+func aboutBase(c *config.Config) string {
+	if callsGoToBase(c) {
+		return aboutCalls
+	}
+	return typedBy + config.ProviderOpenAI
 }
 
 // baseKey returns the key for OPENAI_BASE_URL, and the variable that holds it.
@@ -104,7 +112,7 @@ func (d *doctor) prices(context.Context) {
 // judgeModels interprets the answer to a request for the list of models.
 func judgeModels(c *config.Config, status int, body []byte) finding {
 	say := func(verdict, format string, args ...any) finding {
-		return finding{verdict, aboutCalls, c.OpenAIBaseURL + " " + fmt.Sprintf(format, args...)}
+		return finding{verdict, aboutBase(c), c.OpenAIBaseURL + " " + fmt.Sprintf(format, args...)}
 	}
 	variable, key := baseKey(c)
 	switch {
@@ -117,7 +125,7 @@ func judgeModels(c *config.Config, status int, body []byte) finding {
 		return say(warning, "answers that the key's limit or credit is used up (%d)", status)
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
 		// Compatible servers need not have a list.
-		return say(warning, "answers, but has no list of models (%d): make a call to find out whether OPENAI_BASE_URL is right", status)
+		return say(warning, "answers, but has no list of models (%d): try it to find out whether OPENAI_BASE_URL is right", status)
 	case status != http.StatusOK:
 		return say(problem, "answers %d: is OPENAI_BASE_URL right?", status)
 	}

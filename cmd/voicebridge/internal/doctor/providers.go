@@ -77,9 +77,11 @@ func ollamaHas(body []byte, model string) bool {
 	return slices.Contains(list.Models, struct{ Name string }{model})
 }
 
+const typedBy = "typed messages by "
+
 // provider reports whether a provider of text models answers, accepts the key and has the model.
 func (d *doctor) provider(ctx context.Context, name string, q question) {
-	about, model := "typed messages by "+name, d.cfg.TextModel(name)
+	about, model := typedBy+name, d.cfg.TextModel(name)
 	status, body, err := ask(ctx, q.base+q.path, q.header)
 	if u, err := url.Parse(q.base); err == nil {
 		q.base = u.Redacted()
