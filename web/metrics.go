@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"voicebridge/bridge"
 	"voicebridge/chat"
@@ -97,7 +98,22 @@ func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
 
 // Handler serves all metrics, with the ids of traces for clients that ask for OpenMetrics.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true, EnableOpenMetrics: true})
+	return promhttp.HandlerFor(prometheus.GathererFunc(m.gather), promhttp.HandlerOpts{DisableCompression: true, EnableOpenMetrics: true})
+}
+
+// gather returns all metrics. In OpenMetrics the family of the counter go_memstats_alloc_bytes_total would be called
+// go_memstats_alloc_bytes, as a gauge is, for which strict readers refuse everything: its type is left out.
+func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
+	families, err := m.registry.Gather()
+	for _, f := range families {
+		if f.GetName() == "go_memstats_alloc_bytes_total" {
+			f.Type = dto.MetricType_UNTYPED.Enum()
+			for _, each := range f.GetMetric() {
+				each.Untyped, each.Counter = &dto.Untyped{Value: each.GetCounter().Value}, nil
+			}
+		}
+	}
+	return families, err
 }
 
 func (m *Metrics) request(route, method string, status int) {

@@ -3,6 +3,9 @@ package web
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"voicebridge/persistence"
@@ -31,5 +34,26 @@ func TestSocketsClosed(t *testing.T) {
 		if got != want {
 			t.Errorf("%v is counted as %q, want %q", cause, got, want)
 		}
+	}
+}
+
+// TestOpenMetrics looks for two families of one name.
+func TestOpenMetrics(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
+	r.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
+	w := httptest.NewRecorder()
+	NewMetrics().Handler().ServeHTTP(w, r)
+	seen := map[string]bool{}
+	for line := range strings.Lines(w.Body.String()) {
+		name, ok := strings.CutPrefix(line, "# TYPE ")
+		name, _, _ = strings.Cut(name, " ")
+		if ok && seen[name] {
+			t.Errorf("there are two families %s", name)
+		}
+		seen[name] = true
+	}
+	if text := w.Body.String(); !strings.Contains(text, "\ngo_memstats_alloc_bytes ") || !strings.Contains(text, "\ngo_memstats_alloc_bytes_total ") {
+		t.Errorf("got %s", text)
 	}
 }
