@@ -30,3 +30,36 @@ func TestJoinDuringAStorageFault(t *testing.T) {
 		t.Errorf("told %d times of the delay, %d times of its end:\n%s", n, m, out)
 	}
 }
+
+// TestLargeResponse asks for a response with more than any upstream needs, which might end its session.
+func TestLargeResponse(t *testing.T) {
+	t.Parallel()
+	for _, event := range []string{
+		`{"type":"response.create","event_id":"b1","response":{"metadata":{"k":"` + strings.Repeat("x", MaxInputText) + `"}}}`,
+		`{"type":"response.cancel","event_id":"b1","response_id":"` + strings.Repeat("x", MaxInputText+1) + `"}`,
+	} {
+		c := newScripted(t, "")
+		c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
+		c.out.Reset()
+		c.play("br " + event)
+		if out := c.out.String(); !strings.Contains(out, `"code":"event_too_large","event_id":"b1"`) || strings.Contains(out, "→up") {
+			t.Errorf("%.40s: %.500s", event, out)
+		}
+	}
+}
+
+// TestImageEvents shows events of a typed image to the browser as they came, and without the image only if they are
+// too large for it.
+func TestImageEvents(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{10, 70 << 10} {
+		c := newScripted(t, "")
+		c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
+		c.out.Reset()
+		url := "data:image/png;base64," + strings.Repeat("A", size)
+		c.play(`up {"type":"conversation.item.added","previous_item_id":null,"item":{"id":"i1","type":"message","role":"user","content":[{"type":"input_image","image_url":"` + url + `"}]}}`)
+		if out := c.out.String(); strings.Contains(out, "→br as it came") != (len(url) < c.s.BrowserLimit) || !strings.Contains(out, "→br") {
+			t.Errorf("%d bytes: %.500s", size, out)
+		}
+	}
+}

@@ -37,6 +37,10 @@ func (s *State) browser(in BrowserEvent) {
 		s.refuse("", "invalid_value", fmt.Sprintf("event_id is longer than %d characters.", maxEventID), "event_id")
 		return
 	}
+	if n := max(len(ev.Response), len(ev.ResponseID)); n > MaxInputText {
+		s.refuse(ev.EventID, "event_too_large", fmt.Sprintf("The response has %d bytes; the limit is %d.", n, MaxInputText), "response")
+		return
+	}
 	if ev.Malformed != nil {
 		s.refuse(ev.EventID, "invalid_event", "The event cannot be read: "+ev.Malformed.Error()+".", "")
 		return

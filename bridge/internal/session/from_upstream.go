@@ -74,9 +74,9 @@ func (s *State) event(ev realtime.Event) []byte {
 	case realtime.TypeError:
 		return s.upstreamError(ev)
 	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta:
-		return visibleIf(s.itemAdded(&ev), ev)
+		return s.visibleIf(s.itemAdded(&ev), ev)
 	case realtime.TypeItemDone:
-		return visibleIf(s.itemDone(&ev), ev)
+		return s.visibleIf(s.itemDone(&ev), ev)
 	case realtime.TypeItemDeleted:
 		if it := s.transcript.items[ev.ItemID]; it != nil && it.forgotten {
 			return nil
@@ -93,17 +93,17 @@ func (s *State) event(ev realtime.Event) []byte {
 	return ev.Raw
 }
 
-func visibleIf(visible bool, ev realtime.Event) []byte {
+func (s *State) visibleIf(visible bool, ev realtime.Event) []byte {
 	switch {
 	case !visible:
 		return nil
-	case bytes.Contains(ev.Item, []byte(`"image_url"`)):
+	case len(ev.Raw) > s.BrowserLimit && bytes.Contains(ev.Item, []byte(`"image_url"`)):
 		return withoutImages(ev)
 	}
 	return ev.Raw
 }
 
-// withoutImages returns an event without its item's image data, which may be too large for a data
+// withoutImages returns an event without its item's image data, which is too large for the data
 // channel; the thread has it.
 func withoutImages(ev realtime.Event) []byte {
 	var tree map[string]json.RawMessage

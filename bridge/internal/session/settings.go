@@ -134,21 +134,15 @@ func (c *settings) acceptable(clientID string, defs []toolkit.Definition) []tool
 	return good
 }
 
-// sendNext sends what is waiting, or answers the client at once if nothing that it asks for is
-// accepted.
+// sendNext sends what is waiting. A client of whose update nothing is accepted is answered by the upstream, too.
 func (c *settings) sendNext() {
 	if c.inFlight != nil || c.up.gone || c.up.stage < configuring {
 		return // it goes with the first session.update, or after the one in flight
 	}
 	p, asked := c.next, c.asked
 	c.next, c.asked = Patch{}, false
-	switch {
-	case !p.empty():
+	if asked || !p.empty() {
 		c.sendUpdate(&update{patch: p, asked: asked})
-	case asked && c.last != nil:
-		c.do(ToBrowser{Data: c.last})
-	case asked:
-		c.sendUpdate(&update{asked: true})
 	}
 }
 
