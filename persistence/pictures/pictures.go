@@ -86,7 +86,7 @@ func shrunk(i persistence.Image, longest, limit int) ([]byte, error) {
 		}
 		<-decoding
 	}()
-	full, _, err := image.Decode(bytes.NewReader(i.Data))
+	full, _, err := image.Decode(bytes.NewReader(still(i)))
 	if err != nil {
 		return nil, fmt.Errorf("read image: %w", err)
 	}

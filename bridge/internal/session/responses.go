@@ -214,6 +214,11 @@ func (q *responses) sayFiller() {
 
 // stop gives up all needs, even those whose request may still be refused, and ends the answer that is being made.
 func (q *responses) stop() {
+	for _, n := range q.needs {
+		if len(n.eventIDs) > 0 && !q.create.has(n) { // otherwise the client sees its response cancelled
+			q.sendError(realtime.Error{Code: "turn_stopped", Message: "The turn was stopped before the model was asked."}, n.eventIDs...)
+		}
+	}
 	q.needs, q.last = nil, nil
 	switch {
 	case q.active != "":
