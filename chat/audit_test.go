@@ -15,9 +15,6 @@ import (
 	"voicebridge/toolkit"
 )
 
-// databases maps each engine to the address of an empty database.
-var databases = map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL}
-
 // auditTools end in several ways. The outputs of echo and fails contain secrets.
 func auditTools() []toolkit.Tool {
 	waits := func(ctx context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
@@ -78,7 +75,7 @@ func wantNoSecret(t *testing.T, url string) {
 // row with its end, and no secret is saved, or sent to anyone but the model.
 func TestEveryCallHasARow(t *testing.T) {
 	t.Parallel()
-	for name, newURL := range databases {
+	for name, newURL := range persistencetest.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := newURL(t)
@@ -152,7 +149,7 @@ func (b *bench) watch(into *strings.Builder) (done <-chan struct{}, stop func())
 // arguments unchanged, everyone else without secrets.
 func TestClientCallsHaveRows(t *testing.T) {
 	t.Parallel()
-	for name, newURL := range databases {
+	for name, newURL := range persistencetest.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := newURL(t)

@@ -158,7 +158,7 @@ func TestConvertedOnce(t *testing.T) {
 // TestDataURL stores an image that arrives inside a message separately.
 func TestDataURL(t *testing.T) {
 	t.Parallel()
-	for name, url := range databases {
+	for name, url := range persistencetest.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			provider := deltas(says("A line."))

@@ -38,7 +38,7 @@ func seenAs(s chat.Session) string {
 // TestSession follows a session through its whole life, including a restart.
 func TestSession(t *testing.T) {
 	t.Parallel()
-	for name, newURL := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+	for name, newURL := range persistencetest.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := newURL(t)

@@ -90,7 +90,7 @@ const pieAnswer = "Here is your chart. Sales grew in every quarter of this year.
 // cancelled. The call survives all of it.
 func TestAskAgent(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+	for name, url := range persistencetest.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, rigConfig{

@@ -103,7 +103,7 @@ var killPoints = map[string]killPoint{
 // before; the upstream's call is ended, and a new call works.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	for engine, newURL := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+	for engine, newURL := range persistencetest.URLs {
 		for name, point := range killPoints {
 			t.Run(engine+"/"+name, func(t *testing.T) {
 				t.Parallel()

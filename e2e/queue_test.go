@@ -138,7 +138,7 @@ const queueSettings = "limits:\n  setups_per_minute_per_ip: 100000\n" +
 func TestQueueKilled(t *testing.T) {
 	t.Parallel()
 	const threads, each = 8, 50
-	for engine, newURL := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+	for engine, newURL := range persistencetest.URLs {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			m := newModel(t, nil)

@@ -15,7 +15,7 @@ import (
 // each side knows what was said on the other.
 func TestTypedAndSpoken(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+	for name, url := range persistencetest.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, rigConfig{database: url(t), environ: []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"}})

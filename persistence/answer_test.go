@@ -17,9 +17,7 @@ import (
 // difference between 20 and 4 rounds is that of 16 times 50 answers.
 func BenchmarkAnswer(b *testing.B) {
 	const calls, drafts = 50, 20
-	for name, url := range map[string]func(testing.TB) string{
-		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
-	} {
+	for name, url := range persistencetest.URLs {
 		for size, bytes := range map[string]int{"300 B": 15, "20 KB": 1024} {
 			b.Run(name+"/"+size, func(b *testing.B) {
 				store := persistencetest.Open(b, url(b), persistence.Options{})

@@ -20,9 +20,7 @@ const victimURL = "PERSISTENCE_TEST_VICTIM_URL"
 // must be there, once and in order, and nothing stays open.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	for name, newURL := range map[string]func(testing.TB) string{
-		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
-	} {
+	for name, newURL := range persistencetest.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := newURL(t)

@@ -35,9 +35,7 @@ type long struct {
 // takes in the longest thread than in the shortest. At the end it deletes the threads
 // while somebody writes to another one.
 func BenchmarkLong(b *testing.B) {
-	for name, url := range map[string]func(testing.TB) string{
-		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
-	} {
+	for name, url := range persistencetest.URLs {
 		b.Run(name, func(b *testing.B) {
 			var all []*long
 			for _, amount := range longSizes {

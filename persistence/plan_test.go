@@ -106,7 +106,7 @@ func TestQueryPlans(t *testing.T) {
 		}
 		return "'t1'"
 	}
-	for engine, newURL := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
+	for engine, newURL := range persistencetest.URLs {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			url := newURL(t)

@@ -10,9 +10,7 @@ import (
 // bothEngines runs a test with a store on each engine.
 func bothEngines(t *testing.T, run func(t *testing.T, s *persistence.Store)) {
 	t.Helper()
-	for name, url := range map[string]func(testing.TB) string{
-		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
-	} {
+	for name, url := range persistencetest.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run(t, persistencetest.Open(t, url(t), persistence.Options{}))

@@ -38,12 +38,15 @@ func Main(m *testing.M, options ...goleak.Option) {
 	os.Exit(code)
 }
 
+// URLs are the functions that name a database with tables and no rows, by the engine's name.
+var URLs = map[string]func(testing.TB) string{"sqlite": SQLiteURL, "postgres": PostgresURL}
+
 // Engines runs a test on each engine, in parallel. Every call of open returns a
 // store on an empty database of its own, which is closed when the test ends. It
 // does not Serve.
 func Engines(t *testing.T, test func(t *testing.T, open func(*testing.T) *persistence.Store)) {
 	t.Helper()
-	for name, url := range map[string]func(testing.TB) string{"sqlite": SQLiteURL, "postgres": PostgresURL} {
+	for name, url := range URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, func(t *testing.T) *persistence.Store {

@@ -23,9 +23,7 @@ const victimEnv = "SPOOL_TEST_VICTIM"
 // open.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	for name, newURL := range map[string]func(testing.TB) string{
-		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
-	} {
+	for name, newURL := range persistencetest.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, dir := newURL(t), t.TempDir()

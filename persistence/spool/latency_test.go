@@ -17,9 +17,7 @@ import (
 // Most are words added to a message, one in twenty is a message.
 func BenchmarkDurable(b *testing.B) {
 	const calls, perSecond = 200, 4000
-	for name, url := range map[string]func(testing.TB) string{
-		"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL,
-	} {
+	for name, url := range persistencetest.URLs {
 		b.Run(name, func(b *testing.B) {
 			store := persistencetest.Open(b, url(b), persistence.Options{})
 			w, err := New(Config{Store: store, Dir: b.TempDir(), Timeout: time.Minute})
