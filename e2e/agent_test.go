@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -215,49 +214,4 @@ func TestAskAgentIsBusy(t *testing.T) {
 	r.over(c, "hangup")
 	wantRows(t, r, "SELECT status, count(*) FROM tool_calls GROUP BY status ORDER BY status", "cancelled | 2", "done | 1", "failed | 1")
 	r.quiet()
-}
-
-// TestAskAgentAsksTheUser has the agent use a tool that needs approval, which comes from
-// the thread socket during the call.
-func TestAskAgentAsksTheUser(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigConfig{simulator: simulator.Config{Script: agentScript()}, environ: []string{
-		"VOICEBRIDGE_TEXT_PROVIDER=simulator", "VOICEBRIDGE_CONFIG=" + write(t, "tools: {approve: [create_pie_chart]}\n"+rigSettings),
-	}})
-	c := r.dial(t, request{})
-	c.next("bridge.ready")
-	f := followThread(t, r.url, c.thread)
-	c.say(askChart)
-	q := f.question()
-	c.toolEvent("progress", `"state":"approval"`)
-	f.answer(q, "approve")
-	c.toolEvent("done", pieAnswer)
-	c.answered(askChartAnswer)
-	r.over(c, "hangup")
-	wantRows(t, r, "SELECT a.outcome, c.name, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id", "approved | create_pie_chart | done")
-	f.leave()
-	r.quiet()
-}
-
-// TestAgentIsForCallsOnly checks where the tool is offered.
-func TestAgentIsForCallsOnly(t *testing.T) {
-	t.Parallel()
-	for settings, want := range map[string]bool{
-		"": true, "tools: {toolkits: [artifacts]}": false, "tools: {deny: [ask_agent]}": false,
-		"tools: {allow: [http]}": false, "tools: {allow: [ask_agent]}": true, "tools: {toolkits: [agent]}": true,
-	} {
-		t.Run(settings, func(t *testing.T) {
-			t.Parallel()
-			s := launch(t, append(environment(t), "VOICEBRIDGE_CONFIG="+write(t, settings), "VOICEBRIDGE_MCP_CONFIG="+emptyMCP(t)))
-			if _, body := get(t, s.url+"/api/tools"); strings.Contains(body, `"ask_agent"`) != want {
-				t.Errorf("tools %s", body)
-			}
-			// A typed turn does not have it.
-			id := newThread(t, s.url)
-			status, body := post(t, s.url+"/api/threads/"+id+"/messages", fmt.Sprintf(`{"content":%q}`, `call ask_agent {"question":"x"}`))
-			if status != 200 || strings.Contains(body, "tool-ask_agent") {
-				t.Errorf("status %d, %s", status, body)
-			}
-		})
-	}
 }

@@ -197,6 +197,53 @@ type toolBench struct {
 	web      string
 }
 
+func testLogger(t *testing.T) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// spokenTools returns the tools of a voice call with some settings, and its thread.
+func spokenTools(t *testing.T, change func(*config.Tools)) (*toolkit.Registry, persistence.Key) {
+	t.Helper()
+	cfg := config.Defaults()
+	cfg.Text.Provider, cfg.MCPConfig = config.ProviderSimulator, emptyMCP(t)
+	change(&cfg.Tools)
+	all, err := openTools(t.Context(), cfg, nil, nil, testLogger(t))
+	must(t, err)
+	t.Cleanup(func() { _ = all.close() })
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	_, err = openChat(cfg, store, all, nil, nil, nil, testLogger(t))
+	must(t, err)
+	key := persistencetest.NewThread(t, store, "anna", "")
+	typed, err := all.registry(t.Context(), key.Owner, key.Thread)
+	must(t, err)
+	if _, ok := typed.Lookup(chat.AskAgentName); ok {
+		t.Error("a typed turn may ask the agent")
+	}
+	spoken, err := all.spoken(t.Context(), key.Owner, key.Thread)
+	must(t, err)
+	return spoken, key
+}
+
+func TestWhichCallsMayAskTheAgent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*config.Tools)
+		want   bool
+	}{
+		"by default":      {func(*config.Tools) {}, true},
+		"another toolkit": {func(c *config.Tools) { c.Toolkits = []string{config.ToolkitArtifacts} }, false},
+		"its toolkit":     {func(c *config.Tools) { c.Toolkits = []string{config.ToolkitAgent} }, true},
+		"denied":          {func(c *config.Tools) { c.Deny = []string{chat.AskAgentName} }, false},
+		"another allowed": {func(c *config.Tools) { c.Allow = []string{"http"} }, false},
+		"allowed":         {func(c *config.Tools) { c.Allow = []string{chat.AskAgentName} }, true},
+	} {
+		registry, _ := spokenTools(t, c.change)
+		if _, ok := registry.Lookup(chat.AskAgentName); ok != c.want {
+			t.Errorf("%s: the call may ask: %t", name, ok)
+		}
+	}
+}
+
 func newToolBench(t *testing.T) *toolBench {
 	t.Helper()
 	b := &toolBench{web: webServer(t)}
@@ -204,26 +251,15 @@ func newToolBench(t *testing.T) *toolBench {
 	must(t, err)
 	port, err := strconv.Atoi(address.Port())
 	must(t, err)
-	cfg := config.Defaults()
-	cfg.Text.Provider, cfg.MCPConfig = config.ProviderSimulator, emptyMCP(t)
-	cfg.Tools.Code.TimeoutSeconds, cfg.Tools.Code.Python = 5, true
-	cfg.Tools.Web = config.WebTools{SearXNGURL: b.web, AllowNetwork: []string{"127.0.0.1"}, AllowPorts: []int{port}}
-	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	all, err := openTools(t.Context(), cfg, nil, nil, log)
-	must(t, err)
-	t.Cleanup(func() { _ = all.close() })
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	if _, err := openChat(cfg, store, all, nil, nil, nil, log); err != nil {
-		t.Fatal(err)
-	}
-	b.key = persistencetest.NewThread(t, store, "anna", "")
-	b.registry, err = all.spoken(t.Context(), b.key.Owner, b.key.Thread)
-	must(t, err)
+	b.registry, b.key = spokenTools(t, func(c *config.Tools) {
+		c.Code.TimeoutSeconds, c.Code.Python = 5, true
+		c.Web = config.WebTools{SearXNGURL: b.web, AllowNetwork: []string{"127.0.0.1"}, AllowPorts: []int{port}}
+	})
 	b.client = clienttool.New(b.registry, clienttool.Config{})
 	err = b.client.Declare([]toolkit.Definition{{Name: "changeBrowserTheme", Description: "Changes the theme.", Parameters: json.RawMessage(
 		`{"type":"object","properties":{"theme":{"type":"string","enum":["light","dark"]}},"required":["theme"],"additionalProperties":false}`)}})
 	must(t, err)
-	b.router = toolkit.NewRouter(b.registry, toolkit.RouterConfig{Logger: log})
+	b.router = toolkit.NewRouter(b.registry, toolkit.RouterConfig{Logger: testLogger(t)})
 	return b
 }
 
