@@ -156,7 +156,7 @@ func (t *Turn) claim(b *persistence.Batch) error {
 // openMessages saves the user's message, and the beginning of the answer.
 func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 	t.settled = nil // the transaction may be retried
-	if err := appendInstructions(b, t.req.Instructions); err != nil {
+	if err := appendInstructions(b, t.req.Instructions, t.req.instructionID()); err != nil {
 		return err
 	}
 	if t.req.Saved {

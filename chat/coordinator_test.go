@@ -470,7 +470,31 @@ func TestAnswersNameWhatTheyAnswer(t *testing.T) {
 // TestRefusedTurn goes on after a refusal, which the provider would repeat with the same question.
 func TestRefusedTurn(t *testing.T) {
 	t.Parallel()
-	provider := deltas([]llm.Delta{{Text: "I"}, {Stop: llm.StopRefusal}}, says("ok"), says("This time."), says("ok"))
+	refusal := llm.Error{Kind: llm.KindRefused, Provider: "fake", Message: "The prompt was flagged.", Status: 400}
+	for name, refuse := range map[string]func(yield func(llm.Delta, error) bool){
+		"answer": func(yield func(llm.Delta, error) bool) { yield(llm.Delta{Text: "I", Stop: llm.StopRefusal}, nil) },
+		"error": func(yield func(llm.Delta, error) bool) {
+			_ = yield(llm.Delta{Text: "I"}, nil) && yield(llm.Delta{}, &refusal)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testRefusedTurn(t, refuse)
+		})
+	}
+}
+
+func testRefusedTurn(t *testing.T, refuse func(yield func(llm.Delta, error) bool)) {
+	t.Helper()
+	provider := deltas(nil, says("ok"), says("This time."), says("ok"))
+	later := provider.answer
+	provider.answer = func(ctx context.Context, n int, req llm.Request, yield func(llm.Delta, error) bool) {
+		if n == 0 {
+			refuse(yield)
+			return
+		}
+		later(ctx, n, req, yield)
+	}
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 	r := b.wait(b.turn(chat.TurnRequest{Text: "Bad", MessageID: "m1", Instructions: []string{"Be brief."}}))
 	if r.Finish != chat.FinishFilter || r.Status != persistence.StatusCompleted || !strings.Contains(r.Text, "I\nThe provider's content filter") {

@@ -28,7 +28,8 @@ type TurnRequest struct {
 	// Images go with the text, as do those of the thread that ImageIDs names.
 	Images   []Image
 	ImageIDs []string
-	// MessageID is the id for the user's message, empty for a new one; with Saved, its present id.
+	// MessageID is the id for the user's message or, without one, for the last instruction, empty for a new one; with
+	// Saved, its present id.
 	MessageID string
 	// SentAs is the id by which the client knows the message, if it cannot have that id here.
 	SentAs string
@@ -109,10 +110,21 @@ func (r *TurnRequest) message(note string) persistence.Message {
 	return withContext(m, note)
 }
 
-// appendInstructions appends instructions to a thread, as system messages.
-func appendInstructions(b *persistence.Batch, instructions []string) error {
-	for _, text := range instructions {
+// instructionID returns the id of the last instruction if that is what the turn answers; empty for a new one.
+func (r *TurnRequest) instructionID() string {
+	if r.says() || r.Saved {
+		return ""
+	}
+	return r.MessageID
+}
+
+// appendInstructions appends instructions to a thread, as system messages. lastID is the id of the last one, empty for a new one.
+func appendInstructions(b *persistence.Batch, instructions []string, lastID string) error {
+	for i, text := range instructions {
 		m := persistence.Message{Role: persistence.RoleSystem, Parts: []persistence.Part{persistence.TextPart(text)}}
+		if i == len(instructions)-1 {
+			m.ID = lastID
+		}
 		if _, err := b.AppendMessage(m); err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func (c *Coordinator) CreateSession(ctx context.Context, owner string, req Sessi
 	}
 	key := persistence.Key{Owner: owner, Thread: thread.ID}
 	err = c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
-		if err := appendInstructions(b, req.Instructions); err != nil {
+		if err := appendInstructions(b, req.Instructions, ""); err != nil {
 			return err
 		}
 		return b.SaveTextSession(saved)

@@ -76,6 +76,10 @@ func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason
 			return a.calls, a.stop, nil
 		}
 		failure := asError(s.provider.Name(), err)
+		if failure.Kind == llm.KindRefused {
+			s.log.Warn("language model refused what was asked", "error", failure, "cause", failure.Err)
+			return nil, llm.StopRefusal, nil
+		}
 		final := !failure.Transient() || attempt >= s.attempts || failure.RetryAfter > maxRetryAfter
 		more, helps := given.after(failure, less, s.wanted)
 		switch {

@@ -153,6 +153,7 @@ const (
 	KindTooLong     ErrorKind = "too_long"    // the conversation is too long
 	KindOverloaded  ErrorKind = "overloaded"  // the provider is in trouble: try again later
 	KindBadRequest  ErrorKind = "bad_request" // the provider rejects it: a bug or a wrong model
+	KindRefused     ErrorKind = "refused"     // the provider refuses what was asked, and later requests with it, as with StopRefusal
 	KindUnavailable ErrorKind = "unavailable" // it is unreachable, or the answer was cut off
 	KindTimeout     ErrorKind = "timeout"     // nothing came in time
 )
@@ -182,7 +183,7 @@ func (e *Error) Transient() bool {
 	switch e.Kind {
 	case KindRate, KindOverloaded, KindUnavailable, KindTimeout:
 		return true
-	case KindAuth, KindQuota, KindTooLong, KindBadRequest:
+	case KindAuth, KindQuota, KindTooLong, KindBadRequest, KindRefused:
 	}
 	return false
 }

@@ -93,7 +93,8 @@ func (r repeats) mayHave(ctx context.Context, req chat.TurnRequest, err error) b
 	return true
 }
 
-// saysTheSame reports whether a saved message has the words of a request, and as many images. Saved words have no NUL.
+// saysTheSame reports whether a saved message has the words of a request, and as many images; without either, what counts
+// are the words of its last instruction. Saved words have no NUL.
 func saysTheSame(saved persistence.Message, req chat.TurnRequest) bool {
 	images := 0
 	for _, p := range saved.Parts {
@@ -101,6 +102,10 @@ func saysTheSame(saved persistence.Message, req chat.TurnRequest) bool {
 			images++
 		}
 	}
-	words := strings.ReplaceAll(req.Text, "\x00", "")
-	return strings.TrimSpace(saved.Text()) == strings.TrimSpace(words) && images == len(req.Images)+len(req.ImageIDs)
+	words, given := req.Text, len(req.Images)+len(req.ImageIDs)
+	if n := len(req.Instructions); n > 0 && words == "" && given == 0 {
+		words = req.Instructions[n-1]
+	}
+	words = strings.ReplaceAll(words, "\x00", "")
+	return strings.TrimSpace(saved.Text()) == strings.TrimSpace(words) && images == given
 }

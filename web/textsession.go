@@ -155,7 +155,8 @@ func (h *textSessionRoutes) postMessage(c echo.Context, key persistence.Key) err
 // postInstructions appends instructions, and answers. The body may be a bare text or list of texts.
 func (h *textSessionRoutes) postInstructions(c echo.Context, key persistence.Key) error {
 	var body struct {
-		Instructions texts `json:"instructions"`
+		Instructions   texts  `json:"instructions"`
+		IdempotencyKey string `json:"idempotency_key"`
 	}
 	if err := readBare(c, maxMessageBody, `["`, &body, &body.Instructions); err != nil {
 		return err
@@ -163,7 +164,11 @@ func (h *textSessionRoutes) postInstructions(c echo.Context, key persistence.Key
 	if len(body.Instructions) == 0 {
 		return problem.BadRequest("empty_content", "instructions", "instructions are empty.")
 	}
-	return h.answer(c, chat.TurnRequest{Key: key, Instructions: body.Instructions})
+	once, err := idempotencyKey(c, body.IdempotencyKey)
+	if err != nil {
+		return err
+	}
+	return h.answer(c, chat.TurnRequest{Key: key, Instructions: body.Instructions, MessageID: messageID(key.Thread, once)})
 }
 
 // readBare reads a JSON object into body or, if the value begins with one of the given characters,
@@ -179,7 +184,7 @@ func readBare(c echo.Context, limit int64, begins string, body, field any) error
 	return input.Value(raw, field)
 }
 
-// answer runs a turn of a session and returns its result. A message that is sent again has the answer of the first time.
+// answer runs a turn of a session and returns its result. A request that is sent again has the answer of the first time.
 func (h *textSessionRoutes) answer(c echo.Context, req chat.TurnRequest) error {
 	ctx := c.Request().Context()
 	t, err := h.begin(ctx, req, false)

@@ -128,14 +128,14 @@ func TestTextSession(t *testing.T) {
 	}
 }
 
-// TestTextSessionOnce sends messages of a session again whose answers were lost, here and elsewhere: each is said once,
-// and one that has failed is answered again.
+// TestTextSessionOnce sends messages and instructions of a session again whose answers were lost, here and elsewhere: each
+// is said once, and one that has failed is answered again.
 func TestTextSessionOnce(t *testing.T) {
 	t.Parallel()
 	failing := func(_ context.Context, yield func(llm.Delta, error) bool) {
 		yield(llm.Delta{}, &llm.Error{Kind: llm.KindOverloaded, Message: "Try again."})
 	}
-	cfg, _ := scriptedChat(toolCalls("One moment.", "c1", "weather", `{"city":"Rome"}`), failing, words("Warm."))
+	cfg, _ := scriptedChat(toolCalls("One moment.", "c1", "weather", `{"city":"Rome"}`), failing, words("Warm."), failing, words("Done."))
 	b := setupChat(t, cfg, nil)
 	other := b.otherProcess(t, cfg)
 	path := b.textSession(t, `{"tools":[`+weatherTool+`]}`)
@@ -160,6 +160,16 @@ func TestTextSessionOnce(t *testing.T) {
 		wantLines(t, decode[sessionReply](t, r).Session, "system: Be brief.", "user: The weather?",
 			`assistant: One moment. [c1 weather {"city":"Rome"}]`, "tool: 30 (c1)", "user: So?", "assistant: Warm.")
 	}
+	const instructions = `{"instructions":["Sum up.","In a word."],"idempotency_key":"k3"}`
+	wantError(t, b.do(t, "POST", path+"/instructions", instructions), 503, "provider_overloaded")
+	for _, of := range []*bundle{b, b, other} {
+		r := of.do(t, "POST", path+"/instructions", instructions)
+		wantStatus(t, r, 200)
+		if got := lines(decode[sessionReply](t, r).Session); strings.Join(got[6:], "|") != "system: Sum up.|system: In a word.|assistant: Done." {
+			t.Errorf("after instructions that were sent again, the session has %q", got)
+		}
+	}
+	wantError(t, b.do(t, "POST", path+"/instructions", `{"instructions":["Something else."]}`, once("k3")), 409, "idempotency_key_used")
 }
 
 func TestOpenCallsAreClosedByTheNextMessage(t *testing.T) {

@@ -14,6 +14,9 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 	if problem.Says("request too large") { // larger than the limit per minute: waiting does not help
 		return llm.KindTooLong
 	}
+	if problem.Says("content management policy", "content exists risk") { // Azure through gateways, DeepSeek
+		return llm.KindRefused
+	}
 	for _, code := range []string{problem.Code, problem.Type} {
 		switch code {
 		case "invalid_api_key", "account_deactivated", "authentication_error", "permission_error":
@@ -24,6 +27,8 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 			return llm.KindRate
 		case "context_length_exceeded", "exceed_context_size_error":
 			return llm.KindTooLong
+		case "invalid_prompt", "content_filter", "content_policy_violation": // OpenAI, Azure, gateways
+			return llm.KindRefused
 		case "server_error", "internal_server_error", "overloaded_error", "service_unavailable", "engine_overloaded":
 			return llm.KindOverloaded
 		case "invalid_request_error", "model_not_found":

@@ -56,6 +56,9 @@ func TestProvider(t *testing.T) {
 			{Exchange: "http_400_too_long_llama", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
 			{Exchange: "http_400_too_long_xai", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
 			{Exchange: "stream_error_too_long", Kind: llm.KindTooLong, Says: "too long"},
+			{Exchange: "http_400_refused", Kind: llm.KindRefused, Status: 400, Says: "flagged"},
+			{Exchange: "http_400_refused_azure", Kind: llm.KindRefused, Status: 400, Says: "content management policy"},
+			{Exchange: "http_400_refused_deepseek", Kind: llm.KindRefused, Status: 400, Says: "Content Exists Risk"},
 			{Exchange: "http_422_detail", Kind: llm.KindBadRequest, Status: 422, Says: "does not accept"},
 		},
 	})

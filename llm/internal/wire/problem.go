@@ -234,7 +234,7 @@ func (f Failures) words(kind llm.ErrorKind, p Problem) string {
 		return f.Label + " did not answer in time."
 	case llm.KindUnavailable:
 		return "The answer from " + f.Label + " broke off."
-	case llm.KindBadRequest:
+	case llm.KindBadRequest, llm.KindRefused:
 	}
 	switch {
 	case p.Status/100 == 2:
