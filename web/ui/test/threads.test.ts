@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ApiError } from '../src/api/http';
-import { getThread, isUnsure, postMessage, uploadImage } from '../src/api/threads';
+import { sentKeys } from '../src/api/keys';
+import { getThread, postMessage, uploadImage } from '../src/api/threads';
 
 describe('a text that is sent', () => {
   afterEach(() => vi.unstubAllGlobals());
@@ -21,6 +22,7 @@ describe('a text that is sent', () => {
       keys.push((JSON.parse(String(body)) as Record<string, unknown>).idempotency_key);
       return answer();
     });
+    const isUnsure = (text: string, thread = 't') => sentKeys.isUnsure(thread, text, []);
     const say = (text: string, thread = 't') => postMessage(thread, text).catch(() => undefined);
     await say('one');
     await say('one');
@@ -28,12 +30,12 @@ describe('a text that is sent', () => {
       throw new TypeError('network');
     };
     await say('two');
-    expect([isUnsure('t', 'one', []), isUnsure('t', 'two', []), isUnsure('u', 'two', [])]).toEqual([false, true, false]);
+    expect([isUnsure('one'), isUnsure('two'), isUnsure('two', 'u')]).toEqual([false, true, false]);
     answer = () => new Response('{}', { status: 503 });
     await say('two');
     answer = () => new Response('{}', { status: 409 });
     await say('two');
-    expect(isUnsure('t', 'two', [])).toBe(false);
+    expect(isUnsure('two')).toBe(false);
     await say('two');
     await say('two', 'u');
     const [first, second, lost, unavailable, refused, anew, elsewhere] = keys;

@@ -1,5 +1,5 @@
 import { newId } from '../base/id';
-import { asObject, asText, parseJson } from '../base/json';
+import { asList, asObject, asText, parseJson } from '../base/json';
 import { tabStorage } from '../base/storage';
 import { ApiError } from './http';
 
@@ -20,26 +20,35 @@ export class Keys {
   }
 
   /** Whether a text may have arrived although it could not be sent. */
-  isUnsure(text: string): boolean {
-    return this.#unknown.has(text);
+  isUnsure(...text: Text): boolean {
+    return this.#unknown.has(JSON.stringify(text));
   }
 
   /** Sends a text with its key. */
-  async use(text: string, send: (key: string) => Promise<void>): Promise<void> {
-    const key = this.#unknown.get(text) ?? newId();
-    this.#note(text, key);
+  async use(text: Text, send: (key: string) => Promise<void>): Promise<void> {
+    const name = JSON.stringify(text);
+    const key = this.#unknown.get(name) ?? newId();
+    this.#note(name, key);
     try {
       await send(key);
-      this.#note(text);
+      this.#note(name);
     } catch (thrown) {
-      if (thrown instanceof ApiError && thrown.status > 0 && thrown.status < 500) this.#note(text);
+      if (thrown instanceof ApiError && thrown.status > 0 && thrown.status < 500) this.#note(name);
       throw thrown;
     }
   }
 
-  #note(text: string, key?: string): void {
-    if (key) this.#unknown.set(text, key);
-    else this.#unknown.delete(text);
+  /** Forgets the texts of a thread that are not in its box any more: the user has given them up, and may say the same again. */
+  keepOnly(thread: string, box: string): void {
+    for (const name of [...this.#unknown.keys()]) {
+      const [of, text] = asList(parseJson(name));
+      if (of === thread && !box.includes(asText(text))) this.#note(name);
+    }
+  }
+
+  #note(name: string, key?: string): void {
+    if (key) this.#unknown.set(name, key);
+    else this.#unknown.delete(name);
     try {
       this.storage?.setItem(this.name, JSON.stringify(Object.fromEntries(this.#unknown)));
     } catch {
@@ -47,3 +56,12 @@ export class Keys {
     }
   }
 }
+
+/** A text with its thread and the ids of its images. */
+export type Text = [thread: string, text: string, images: string[]];
+
+/** Texts that were sent. */
+export const sentKeys = new Keys('voicebridge-unsure');
+
+/** Texts that were put into the queue. */
+export const queuedKeys = new Keys('voicebridge-unsure-queued');

@@ -1,7 +1,7 @@
 import { asList, asNumber, asObject, asObjects, asText, parseJson, type Json } from '../base/json';
 import { readMessage, type Message } from '../message/message';
 import { bodyOf, longPatience, patience, send, sendJson, urlOf } from './http';
-import { Keys } from './keys';
+import { sentKeys } from './keys';
 
 export interface Thread {
   id: string;
@@ -52,17 +52,9 @@ export async function listMessages(id: string, after: number, limit = 200): Prom
   return { messages, next: asNumber(raw.next_after) ?? null };
 }
 
-const keys = new Keys('voicebridge-unsure');
-const keyed = (...text: unknown[]) => JSON.stringify(text);
-
-/** Whether a text may have arrived although it could not be sent. */
-export function isUnsure(id: string, content: string, images: string[]): boolean {
-  return keys.isUnsure(keyed(id, content, images));
-}
-
 /** Sends a text and returns when the server has it. The answer arrives later, on the thread's socket. */
 export function postMessage(id: string, content: string, images: string[] = []): Promise<void> {
-  return keys.use(keyed(id, content, images), (key) => post(id, { content, idempotency_key: key, ...(images.length > 0 ? { image_ids: images } : {}) }));
+  return sentKeys.use([id, content, images], (key) => post(id, { content, idempotency_key: key, ...(images.length > 0 ? { image_ids: images } : {}) }));
 }
 
 /** Regenerates an answer. Without the messages that useChat would send, the turn goes on after this request. */

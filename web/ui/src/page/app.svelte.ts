@@ -1,7 +1,8 @@
 import { createContext } from 'svelte';
 import { ApiError, closeSession, isPassing } from '../api/http';
+import { queuedKeys, sentKeys } from '../api/keys';
 import { getConfig, type Config } from '../api/server';
-import { interrupt, isUnsure, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
+import { interrupt, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
 import { PlainError } from '../base/errors';
 import { tabStorage } from '../base/storage';
 import { Call } from '../call/call.svelte';
@@ -200,6 +201,12 @@ export class App {
     void this.call.join(before.threadId, before.callId);
   }
 
+  /** Takes what the user writes into the box. */
+  write(text: string): void {
+    this.drafts.write(this.threadId, text);
+    if (!this.drafts.sends(this.threadId)) [sentKeys, queuedKeys].forEach((keys) => keys.keepOnly(this.threadId, text));
+  }
+
   /** Puts a text into the box of a thread, to be edited and sent again. */
   edit(text: string, thread = this.threadId): void {
     this.drafts.prepend(thread, text);
@@ -261,7 +268,8 @@ export class App {
 
   async #post(thread: string, open: OpenThread | null, text: string, images: string[]): Promise<void> {
     // What may have arrived goes the same way again.
-    if (open?.queue.isUnsure(text, images) || (open && this.#queues(open) && !isUnsure(thread, text, images))) return open.queue.add(text, images);
+    const queues = queuedKeys.isUnsure(thread, text, images) || (this.#queues(open) && !sentKeys.isUnsure(thread, text, images));
+    if (open && queues) return open.queue.add(text, images);
     try {
       await postMessage(thread, text, images);
     } catch (thrown) {

@@ -1,12 +1,10 @@
 import { ApiError } from '../api/http';
-import { Keys } from '../api/keys';
+import { queuedKeys } from '../api/keys';
 import * as api from '../api/queue';
 import { PlainError } from '../base/errors';
 import type { SocketEvent } from '../link/socket';
 import { t } from '../words/language.svelte';
 import { emptyQueue, isFull, isWaiting, reduceQueue, withList, type Queue } from './queue';
-
-const keys = new Keys('voicebridge-unsure-queued');
 
 /** The queue of an open thread, kept up to date by the thread's socket. */
 export class ThreadQueue {
@@ -29,15 +27,10 @@ export class ThreadQueue {
     if (this.state.stale) void this.#read();
   }
 
-  /** Whether a text may have been added although that failed. */
-  isUnsure(text: string, images: string[]): boolean {
-    return keys.isUnsure(JSON.stringify([this.thread, text, images]));
-  }
-
   /** Adds a text at the end; throws if the server does not accept it. */
   async add(text: string, images: string[] = []): Promise<void> {
     try {
-      await keys.use(JSON.stringify([this.thread, text, images]), (key) => api.addToQueue(this.thread, text, key, images));
+      await queuedKeys.use([this.thread, text, images], (key) => api.addToQueue(this.thread, text, key, images));
     } finally {
       this.#again();
     }
