@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { readRemembered } from '../src/call/remembered';
-import { idleCall, reduce, wordOf, type CallState } from '../src/call/state';
+import { failureOf, idleCall, reduce, wordOf, type CallState } from '../src/call/state';
 import { sessionUpdate } from '../src/call/sessionupdate';
 import { defaultSettings, readSettings } from '../src/device/settings.svelte';
 import { devicesOf } from '../src/device/devices.svelte';
@@ -29,6 +29,20 @@ describe('a call', () => {
     const call = events.reduce((c, e) => reduce(c, e, 1), live);
     expect([call.tokens, call.cost, call.unsaved]).toEqual([120, 0.01, 4]);
     expect(reduce(call, { type: 'bridge.storage.recovered' }, 1).unsaved).toBe(0);
+  });
+
+  it.each([
+    [{ status: 'failed', status_details: { error: { type: 'server_error', code: 'rate_limit_exceeded', message: 'Slow.' } } }, 'rate_limit_exceeded', 'Slow.'],
+    [{ status: 'failed', status_details: { error: { type: 'server_error', message: 'Broken.' } } }, 'server_error', 'Broken.'],
+    [{ status: 'failed', status_details: { type: 'failed', reason: 'response_timeout' } }, 'response_timeout', ''],
+    [{ status: 'failed', status_details: 'failed' }, 'response_failed', ''],
+    [{ status: 'incomplete', status_details: { reason: 'max_output_tokens' } }, 'max_output_tokens', ''],
+    [{ status: 'cancelled', status_details: { reason: 'turn_detected' } }, undefined, undefined],
+    [{ status: 'completed' }, undefined, undefined],
+    [null, undefined, undefined],
+  ])('learns why there is no answer: %j', (response, code, message) => {
+    const failure = failureOf({ type: 'response.done', response });
+    expect([failure?.code, failure?.message, failure?.began === true]).toEqual([code, message, code === 'max_output_tokens']);
   });
 
   it('goes on while its upstream is renewed', () => {

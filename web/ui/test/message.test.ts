@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { failureWords } from '../src/message/failure';
+import { cutWords, failureWords, plainText } from '../src/message/failure';
 import { readMessage, splitHeard, textOf } from '../src/message/message';
+import { language } from '../src/words/language.svelte';
 
 describe('readMessage', () => {
   it.each([null, 5, 'x', [], {}, { id: 'a' }, { id: 'a', role: 'tool' }, { role: 'user' }])('refuses %j', (raw) => {
@@ -51,11 +52,48 @@ describe('failureWords', () => {
     ['no reason', 'So far', {}, 'The answer failed before it was finished.'],
     ['nothing at all', '', {}, 'The answer failed.'],
     ['a text that is the reason', 'No money is left.', { error, notice: true }, 'The answer failed.'],
+    ['the reason below the beginning of an answer that counts no more', 'So far', { error, notice: true }, 'The answer failed: No money is left.'],
     ['a notice without words', '', { error, notice: true }, 'The answer failed: No money is left.'],
     ['odd errors', 'So far', { error: ['x'], notice: 'x' }, 'The answer failed before it was finished.'],
     ['a reason that is no text', '', { error: { message: {} } }, 'The answer failed.'],
   ])('says %s', (_, text, metadata, words) => {
     expect(said(text, metadata)).toBe(words);
+  });
+});
+
+describe('what the server says in place of an answer', () => {
+  const error = { kind: 'quota', message: 'No money is left.' };
+  const inGerman = <T>(run: () => T): T => {
+    language.current = 'de';
+    try {
+      return run();
+    } finally {
+      language.current = 'en';
+    }
+  };
+  it.each([
+    ['of a known kind', 'No money is left.', { error, notice: true }, /^Guthaben/],
+    ['of an unknown kind', 'Odd.', { error: { kind: 'odd', message: 'Odd.' }, notice: true }, /^Odd\.$/],
+    ['about the length', 'The token limit was reached.', { finish_reason: 'length', notice: true }, /^Die Höchstlänge/],
+    ['about a refusal', 'The filter stopped it.', { finish_reason: 'filter', refused: true, notice: true }, /Spätere Anfragen/],
+    ['nothing: the words are the model’s', 'No money is left.', { finish_reason: 'length' }, /^No money/],
+    ['below the beginning of an answer', 'So far', { error, notice: true }, /^So far$/],
+  ])('is in the page’s language: %s', (_, text, metadata, want) => {
+    const meta = readMessage({ id: 'm', role: 'assistant', parts: [], metadata })?.metadata;
+    expect(meta && plainText(meta, text)).toBe(text);
+    expect(meta && inGerman(() => plainText(meta, text))).toMatch(want);
+  });
+
+  it.each([
+    [{ finish_reason: 'length' }, /maximum length/],
+    [{ finish_reason: 'filter' }, /content filter/],
+    [{ finish_reason: 'filter', refused: true }, /^$/], // the answer says so
+    [{ finish_reason: 'length', notice: true }, /^$/],
+    [{ finish_reason: 'stop' }, /^$/],
+    [{}, /^$/],
+  ])('is not missing where an answer was cut off: %j', (metadata, want) => {
+    const meta = readMessage({ id: 'm', role: 'assistant', parts: [], metadata })?.metadata;
+    expect(meta && cutWords(meta)).toMatch(want);
   });
 });
 

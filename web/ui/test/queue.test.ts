@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ThreadQueue } from '../src/thread/queue.svelte';
-import { emptyQueue, isFull, isWaiting, labelOf, pauseWords, readQueued, reduceQueue, withList, type Queue } from '../src/thread/queue';
+import { language } from '../src/words/language.svelte';
+import { emptyQueue, errorWords, isFull, isWaiting, labelOf, pauseWords, readQueued, reduceQueue, withList, type Queue } from '../src/thread/queue';
 
 const take = (queue: Queue, ...events: [string, object][]) =>
   events.reduce((q, [type, data]) => reduceQueue(q, { type, data: data as Record<string, unknown> }), queue);
@@ -93,6 +94,11 @@ describe('words', () => {
     expect(pauseWords({ reason: 'rate_limit', message: 'Wait a minute.' })).toBe('Wait a minute.');
     expect(pauseWords({ reason: 'rate_limit', message: '' })).toBe('Sending is paused (rate limit).');
     expect(pauseWords({ reason: '', message: '' })).toBe('Sending is paused.');
+    const failed = readQueued(item('a', { error: 'No key.' }))!;
+    language.current = 'de';
+    expect([errorWords(failed, null), errorWords(failed, { reason: 'auth', message: 'No key.' })]).toEqual(['No key.', expect.stringMatching(/^Der Anbieter/)]);
+    expect(pauseWords({ reason: 'auth', message: 'No key.' })).toMatch(/^Der Anbieter/);
+    language.current = 'en';
   });
 });
 

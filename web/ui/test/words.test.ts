@@ -63,6 +63,11 @@ describe('words', () => {
     expect(httpWords(status, code, 'refused')).toContain(part);
   });
 
+  it('says once that the service refused a call', () => {
+    expect(httpWords(502, 'odd', 'The upstream refused the call (400): No.')).toBe('The voice service refused the call (odd): No.');
+    expect(httpWords(502, 'upstream_unreachable', 'The upstream cannot be reached.')).toMatch(/^The voice service cannot be reached, .* \(upstream_unreachable\)$/);
+  });
+
   it.each([[40, '40 seconds'], [61.2, '62 seconds'], [890, '15 minutes']])('says how long to wait: %d s', (seconds, want) => {
     expect(httpWords(429, '', '', seconds)).toBe(`Too many requests. Try again in ${want}.`);
   });

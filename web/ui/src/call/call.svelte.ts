@@ -16,7 +16,7 @@ import { callUrl, isCallActive } from './peer';
 import { forget, recall, remember, waitingMs, type Remembered } from './remembered';
 import { sessionUpdate, speedOf, unknownSpeed } from './sessionupdate';
 import { Sound } from './sound.svelte';
-import { answered, ended, idleCall, reduce, stopping, type CallState } from './state';
+import { answered, ended, failureOf, idleCall, reduce, stopping, type CallState } from './state';
 import { summaryOf, type CallSummary } from './summary';
 import { ToolRuns } from './toolruns';
 
@@ -242,6 +242,9 @@ export class Call {
     // Another device may have chosen the speed of a continued call.
     if (type === 'session.updated' && this.#told.speed === unknownSpeed) this.#told = { ...this.#told, speed: speedOf(event) };
     if (type === 'response.done' || (before.response !== null && after.response === null)) this.#tell(null);
+    const failure = failureOf(event);
+    const words = failure && errorEventWords(failure.code, failure.message);
+    if (words) (failure.began ? this.hooks.onInfo : this.hooks.onProblem)(failure.code, words);
     if (type === 'bridge.message') {
       const message = readMessage(event.message);
       if (message) this.hooks.onMessage(after.threadId, message);

@@ -263,6 +263,15 @@ export function ended(call: CallState, reason: string): CallState {
   return { ...idleCall, phase: 'ended', callId: call.callId, threadId: call.threadId, endReason: reason };
 }
 
+/** Why a response ended without an answer, or before its end, of which nothing else need tell; null if it did not. */
+export function failureOf({ type, response }: Json): { code: string; message: string; began: boolean } | null {
+  const { status, status_details } = asObject(response);
+  if (type !== 'response.done' || (status !== 'failed' && status !== 'incomplete')) return null;
+  const { error, reason } = asObject(status_details);
+  const { code, type: kind, message } = asObject(error);
+  return { code: asText(code) || asText(reason) || asText(kind, 'response_failed'), message: asText(message), began: status === 'incomplete' };
+}
+
 /** A finished function call of a response, which the browser may have to answer. */
 export interface FunctionCall {
   callId: string;

@@ -20,8 +20,10 @@ export interface Metadata {
   tokens?: number;
   /** Named latencies in milliseconds. */
   latencyMs?: Record<string, number>;
-  /** Why the answer broke off. */
-  error?: string;
+  /** Why the answer broke off: what kind of failure it was, and the server's words for it. */
+  error?: { kind: string; message: string };
+  /** How a typed answer ended, in a word of the server's. */
+  finish?: string;
   /** The text is the server's own words, such as why an answer failed, and not the model's. */
   notice?: boolean;
   /** The model no longer reads the message: its turn failed, or something else was said instead. */
@@ -95,10 +97,16 @@ function readMetadata(raw: Json): Metadata {
     model: asText(raw.model) || undefined,
     tokens: asNumber(asObject(raw.usage).total_tokens),
     latencyMs: readLatency(raw.latency_ms),
-    error: asText(asObject(raw.error).message) || undefined,
+    error: readError(asObject(raw.error)),
+    finish: raw.refused === true ? 'refused' : asText(raw.finish_reason) || undefined,
     notice: raw.notice === true || undefined,
     discarded: raw.discarded === true || undefined,
   };
+}
+
+function readError(raw: Json): Metadata['error'] {
+  const message = asText(raw.message);
+  return message === '' ? undefined : { kind: asText(raw.kind), message };
 }
 
 function readLatency(raw: unknown): Record<string, number> | undefined {

@@ -1,5 +1,6 @@
 import { asList, asNumber, asObject, asText, isObject, type Json } from '../base/json';
 import type { SocketEvent } from '../link/socket';
+import { reasonWords } from '../message/failure';
 import { t } from '../words/language.svelte';
 
 // The messages that wait until the assistant is free.
@@ -156,8 +157,13 @@ export function labelOf({ title, message }: QueuedMessage): string {
   return letters.length > shown ? `${letters.slice(0, shown).join('').trimEnd()}…` : text;
 }
 
+/** Says why a message could not be sent; often that is why the queue is paused, too. */
+export function errorWords({ error }: QueuedMessage, paused: Pause | null): string {
+  return paused?.message === error ? reasonWords(paused.reason, error) : error;
+}
+
 /** Says why the queue is paused. */
 export function pauseWords({ reason, message }: Pause): string {
-  if (message !== '') return message;
+  if (message !== '') return reasonWords(reason, message);
   return reason === '' ? t().queue.paused : t().queue.pausedBecause(reason.replaceAll('_', ' '));
 }

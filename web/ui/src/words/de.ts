@@ -1,5 +1,8 @@
 import type { Words } from './en';
 
+const cutByLength = 'Die Antwort hat die Höchstlänge erreicht und bricht deshalb ab. Bitten Sie den Assistenten fortzufahren.';
+const cutByFilter = 'Der Inhaltsfilter des Anbieters hat die Antwort abgebrochen.';
+const noAnswer = 'Der Sprachdienst hat nicht geantwortet. Versuchen Sie es noch einmal.';
 const noCredit = 'Der Sprachdienst meldet, dass das Konto kein Guthaben mehr hat.';
 const busyService = 'Der Sprachdienst ist ausgelastet. Warten Sie einen Moment und sprechen Sie dann noch einmal.';
 const saved = 'Alles bisher Gesagte ist gespeichert';
@@ -69,10 +72,31 @@ export const de: Words = {
     rate_limit_exceeded: busyService,
     inference_rate_limit_exceeded: busyService,
     server_error: 'Der Sprachdienst hatte ein Problem. Versuchen Sie es noch einmal.',
+    max_output_tokens: cutByLength,
+    content_filter: cutByFilter,
+    response_failed: noAnswer,
+    response_timeout: noAnswer,
+    response_create_timeout: noAnswer,
     session_expired: expired,
+    upstream_unreachable: 'Der Sprachdienst ist nicht erreichbar oder hat nicht so geantwortet, wie er sollte.',
     approval_not_pending: 'Ihre Antwort kam zu spät: Die Frage war schon beantwortet oder abgelaufen.',
     call_ended: 'Das Gespräch war zu Ende, bevor das gesagt werden konnte. Der Text ist in der Unterhaltung gespeichert.',
     event_not_allowed: 'Der Server hat nicht zugelassen, was die Seite angefordert hat.',
+  },
+  reasons: {
+    auth: 'Der Anbieter des Sprachmodells hat den Schlüssel dieses Servers abgelehnt. Wer den Server betreibt, muss ihn prüfen.',
+    quota: 'Guthaben oder Kontingent beim Anbieter des Sprachmodells sind aufgebraucht.',
+    rate: 'Der Anbieter des Sprachmodells hat mehr Anfragen erhalten, als er zulässt. Warten Sie einen Moment und versuchen Sie es dann noch einmal.',
+    too_long: 'Die Unterhaltung oder die Nachricht ist zu lang für dieses Sprachmodell. Beginnen Sie eine neue Unterhaltung oder kürzen Sie die Nachricht.',
+    too_long_for_call: 'Die Nachricht ist zu lang für das Gespräch und wartet, bis es endet.',
+    overloaded: 'Der Anbieter des Sprachmodells ist überlastet oder hat gerade ein Problem. Versuchen Sie es später noch einmal.',
+    unavailable: 'Das Sprachmodell oder der Server war nicht erreichbar, oder die Antwort ist abgebrochen.',
+    timeout: 'Das Sprachmodell hat nicht rechtzeitig geantwortet oder mitten in der Antwort aufgehört.',
+    stop: 'Das Sprachmodell hat keine Antwort gegeben. Versuchen Sie es noch einmal.',
+    length: 'Die Höchstlänge war erreicht, bevor die Antwort begann.',
+    filter: 'Der Inhaltsfilter des Anbieters hat die Antwort verhindert.',
+    refused: 'Der Inhaltsfilter des Anbieters hat die Antwort verhindert. Spätere Anfragen lassen diese Frage aus.',
+    tool_rounds: 'Ich habe viele Werkzeuge verwendet, ohne fertig zu werden. Sagen Sie mir, dass ich weitermachen soll, oder verlangen Sie weniger auf einmal.',
   },
   microphone: {
     mic_insecure: 'Browser erlauben das Mikrofon nur auf sicheren Seiten. Öffnen Sie diese Seite über HTTPS oder unter 127.0.0.1.',
@@ -105,6 +129,12 @@ export const de: Words = {
       too_many_threads: 'Mehr Unterhaltungen erlaubt Ihnen dieser Server nicht. Löschen Sie einige und versuchen Sie es dann noch einmal.',
       too_many_turns: 'Mehr Antworten gleichzeitig erlaubt dieser Server nicht. Warten Sie, bis eine fertig ist, und versuchen Sie es dann noch einmal.',
       storage_unavailable: 'Der Server erreicht seine Datenbank nicht. Versuchen Sie es gleich noch einmal.',
+      too_large: 'Das ist mehr, als dieser Server annimmt: Der Text ist zu lang, das Bild ist zu groß, oder Ihr Platz für Bilder ist voll.',
+      queue_full: 'Die Warteschlange ist voll.',
+      message_sending: 'Diese Nachricht wird gerade gesendet.',
+      origin_not_allowed: 'Der Server erlaubt das von der Adresse dieser Seite aus nicht. Der Betreiber kann sie mit VOICEBRIDGE_ALLOWED_ORIGINS erlauben.',
+      host_not_allowed: 'Der Server heißt nicht so wie in der Adresse dieser Seite. Hinter einem Proxy muss VOICEBRIDGE_ALLOWED_ORIGINS die Adresse nennen, die Browser verwenden.',
+      proxy_without_authentication: 'Die Anfrage kam über einen Proxy, aber dieser Server hat keine Anmeldung. Der Betreiber muss VOICEBRIDGE_API_TOKENS setzen.',
       bad_image: 'Der Server kann dieses Bild nicht lesen, oder es hat zu viele Pixel.',
       message_not_found: 'Das wurde gesagt, bevor der Kontext zurückgesetzt wurde; der Assistent kann es nicht noch einmal beantworten.',
     },
@@ -192,7 +222,9 @@ export const de: Words = {
     recovered: 'Alles ist wieder gespeichert.',
   },
   budget: (scope, spent, limit) =>
-    scope === 'call' ? `Dieses Gespräch hat ${spent} von ${limit} gekostet.` : `Die Gespräche von heute haben ${spent} von ${limit} gekostet.`,
+    scope === 'call'
+      ? `Dieses Gespräch hat ${spent} seines Budgets von ${limit} verbraucht. Ist es aufgebraucht, endet das Gespräch.`
+      : `Sie haben heute ${spent} Ihres Budgets von ${limit} verbraucht. Ist es aufgebraucht, endet das Gespräch.`,
   call: {
     label: 'Gespräch',
     you: 'Sie',
@@ -278,6 +310,10 @@ export const de: Words = {
     failed: 'Die Antwort ist fehlgeschlagen.',
     failedBecause: (why) => `Die Antwort ist fehlgeschlagen: ${why}`,
     failedEarly: 'Die Antwort ist fehlgeschlagen, bevor sie fertig war.',
+    cut: {
+      length: cutByLength,
+      filter: cutByFilter,
+    },
     copy: 'Kopieren',
     copied: 'Kopiert',
     notCopied: 'Der Browser hat das Kopieren nicht erlaubt. Markieren und kopieren Sie den Text selbst.',

@@ -39,6 +39,9 @@ const endings: Record<string, string> = {
   internal_error: 'Something went wrong on the server, so the call ended. Its log has the details.',
 };
 
+const cutByLength = 'The answer was cut off at its maximum length. Ask the assistant to go on.';
+const cutByFilter = 'The provider’s content filter cut off the answer.';
+const noAnswer = 'The voice service did not answer. Try again.';
 const noCredit = 'The voice service reports that the account has no credit left.';
 const busyService = 'The voice service is busy. Wait a moment, then speak again.';
 
@@ -51,11 +54,20 @@ const upstreamErrors: Record<string, string> = {
   rate_limit_exceeded: busyService,
   inference_rate_limit_exceeded: busyService,
   server_error: 'The voice service had a problem. Try again.',
+  max_output_tokens: cutByLength,
+  content_filter: cutByFilter,
+  response_failed: noAnswer,
+  response_timeout: noAnswer,
+  response_create_timeout: noAnswer,
   session_expired: 'The voice service ended the call at its maximum duration. Everything is saved; call again to continue.',
+  upstream_unreachable: 'The voice service cannot be reached, or did not answer as it should.',
   approval_not_pending: 'Your answer came too late: the question had already been answered, or its time was up.',
   call_ended: 'The call ended before that could be said. It is saved in the conversation.',
   event_not_allowed: 'The server did not allow what the page requested.',
 };
+
+// By the kind of a failure, or how an answer ended. The server's own words, which say more, are English.
+const reasons: Record<string, string> = {};
 
 const microphone: Record<string, string> = {
   mic_insecure: 'Browsers allow the microphone only on secure pages. Open this page over HTTPS or at 127.0.0.1.',
@@ -87,6 +99,7 @@ export const en = {
   states,
   endings,
   upstreamErrors,
+  reasons,
   microphone,
   ended: (reason: string) => `The call ended (${reason}).`,
   micFailed: (name: string) => `The microphone could not be opened (${name}).`,
@@ -201,7 +214,9 @@ export const en = {
     recovered: 'Everything is saved again.',
   },
   budget: (scope: string, spent: string, limit: string) =>
-    scope === 'call' ? `This call has cost ${spent} of ${limit}.` : `Today’s calls have cost ${spent} of ${limit}.`,
+    scope === 'call'
+      ? `This call has used ${spent} of its budget of ${limit}. When that is used up, the call ends.`
+      : `Today you have used ${spent} of your budget of ${limit}. When that is used up, the call ends.`,
   call: {
     label: 'Call',
     you: 'You',
@@ -287,6 +302,10 @@ export const en = {
     failed: 'The answer failed.',
     failedBecause: (why: string) => `The answer failed: ${why}`,
     failedEarly: 'The answer failed before it was finished.',
+    cut: {
+      length: cutByLength,
+      filter: cutByFilter,
+    } as Record<string, string>,
     copy: 'Copy',
     copied: 'Copied',
     notCopied: 'The browser did not allow copying. Select the text and copy it yourself.',
