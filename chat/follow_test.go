@@ -406,9 +406,7 @@ func TestFollowerStops(t *testing.T) {
 	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := p.there.Run(ctx); err != nil {
-		t.Errorf("Run() = %v", err)
-	}
+	must(t, p.there.Run(ctx))
 	if _, err := f.Wait(p.within()); !errors.Is(err, chat.ErrClosed) {
 		t.Errorf("Wait() = %v, want ErrClosed", err)
 	}

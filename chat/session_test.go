@@ -248,9 +248,7 @@ func TestDeleteElsewhere(t *testing.T) {
 	}}}})
 	turn := p.turn(chat.TurnRequest{Text: "Go"})
 	<-g.reached
-	if err := p.there.DeleteSession(t.Context(), p.key); err != nil {
-		t.Errorf("DeleteSession() = %v", err)
-	}
+	must(t, p.there.DeleteSession(t.Context(), p.key))
 	select {
 	case <-turn.Done():
 	default:

@@ -189,9 +189,7 @@ func TestCommandArrivesAtOnce(t *testing.T) {
 		}
 	}
 	t.Logf("a command took %v", time.Since(began)/20)
-	if err := b.Close(); err != nil {
-		t.Errorf("Close() = %v", err)
-	}
+	must(t, b.Close())
 	<-done
 }
 
@@ -268,9 +266,7 @@ func TestHostileCommands(t *testing.T) {
 			t.Errorf("Ask() = %s, %v", reply, err)
 		}
 	}
-	if err := b.Close(); err != nil {
-		t.Errorf("Close() = %v", err)
-	}
+	must(t, b.Close())
 	<-done
 	if diff := cmp.Diff(map[string]int{"fine": 1, "": 1, "panic": 1, "large": 1, "asked": 3}, handled); diff != "" {
 		t.Errorf("handled (-want +got):\n%s", diff)

@@ -24,9 +24,7 @@ func TestHealthyLocked(t *testing.T) {
 		}
 		away++
 	}})
-	if err := s.Healthy(t.Context()); err != nil {
-		t.Errorf("Healthy() = %v", err)
-	}
+	must(t, s.Healthy(t.Context()))
 	db, err := sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:")+"?_txlock=immediate")
 	must(t, err)
 	defer db.Close()
@@ -49,9 +47,7 @@ func TestHealthyLocked(t *testing.T) {
 		cancel()
 	}
 	must(t, tx.Rollback())
-	if err := s.Healthy(t.Context()); err != nil {
-		t.Errorf("Healthy() of the unlocked database = %v", err)
-	}
+	must(t, s.Healthy(t.Context()))
 	if _, err := s.CreateThread(t.Context(), "anna", ""); err != nil {
 		t.Errorf("CreateThread() = %v", err)
 	}

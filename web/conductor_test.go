@@ -263,9 +263,7 @@ func TestConductorComesBack(t *testing.T) {
 	if got := st.script.received(); got != "look c1: found" {
 		t.Errorf("the model heard %s", got)
 	}
-	if err := third.conn.Close(websocket.StatusNormalClosure, ""); err != nil {
-		t.Error(err)
-	}
+	must(t, third.conn.Close(websocket.StatusNormalClosure, ""))
 	st.connect(t, st.key, "").sync() // nothing is left to send
 }
 
@@ -464,9 +462,7 @@ func TestConductorEndsWithTheServer(t *testing.T) {
 	}
 	go func() { stopped <- stop() }()
 	wantClosed(t, conn, websocket.StatusGoingAway, "shutting down")
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
+	must(t, <-stopped)
 }
 
 func TestConductorAgentTools(t *testing.T) {

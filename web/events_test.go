@@ -257,9 +257,7 @@ func TestSocketEndsWithTheServer(t *testing.T) {
 	for _, conn := range conns {
 		wantClosed(t, conn, websocket.StatusGoingAway, "shutting down")
 	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
+	must(t, <-stopped)
 	if n := b.door.open.Count(); n != 0 {
 		t.Errorf("%d sockets are left", n)
 	}

@@ -247,9 +247,7 @@ func TestRunWaitsForRequests(t *testing.T) {
 	if got := <-status; got != 201 {
 		t.Errorf("status %d", got)
 	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
+	must(t, <-stopped)
 	if _, err := net.DialTimeout("tcp", address, time.Second); err == nil {
 		t.Error("it still listens")
 	}

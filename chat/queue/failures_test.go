@@ -289,9 +289,7 @@ func TestResumedOftenEnough(t *testing.T) {
 	}
 	works.Store(true)
 	list, _ := b.list()
-	if err := b.q.Send(t.Context(), b.key, list[0].ID); err != nil {
-		t.Errorf("Send() = %v", err)
-	}
+	must(t, b.q.Send(t.Context(), b.key, list[0].ID))
 	w.until("queue_resumed")
 	if list, pause := b.list(); len(list) != 0 || pause != nil {
 		t.Errorf("List() = %+v, %+v", list, pause)

@@ -76,18 +76,14 @@ func TestChanges(t *testing.T) {
 	if _, err := b.q.Add(t.Context(), b.key, persistence.QueuedMessage{Text: "four"}); !errors.Is(err, persistence.ErrQueueFull) {
 		t.Errorf("Add() to a full queue = %v", err)
 	}
-	if err := b.q.Move(t.Context(), b.key, three.ID, true); err != nil {
-		t.Errorf("Move() = %v", err)
-	}
+	must(t, b.q.Move(t.Context(), b.key, three.ID, true))
 	if err := b.q.Move(t.Context(), b.key, one.ID, true); err != nil { // already the first
 		t.Errorf("Move() = %v", err)
 	}
 	if m, err := b.q.Edit(t.Context(), b.key, two.ID, "zwei"); err != nil || m.Text != "zwei" {
 		t.Errorf("Edit() = %+v, %v", m, err)
 	}
-	if err := b.q.Remove(t.Context(), b.key, one.ID); err != nil {
-		t.Errorf("Remove() = %v", err)
-	}
+	must(t, b.q.Remove(t.Context(), b.key, one.ID))
 	if _, err := b.q.Get(t.Context(), b.key, one.ID); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("Get() of a removed one = %v", err)
 	}

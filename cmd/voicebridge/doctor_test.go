@@ -323,9 +323,7 @@ func TestDoctorOnHeldTools(t *testing.T) {
 			t.Errorf("pins of %s after doctor: %v, %v", server, after, err)
 		}
 	}
-	if err := store.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, store.Close())
 }
 
 // freeUDPPort finds an unused port below those that systems give away by themselves: another test

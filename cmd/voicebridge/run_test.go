@@ -132,9 +132,7 @@ func TestRecoverAgain(t *testing.T) {
 	t.Parallel()
 	ctx, url := t.Context(), persistencetest.PostgresURL(t)
 	dead, next := persistencetest.Open(t, url, persistence.Options{}), persistencetest.Open(t, url, persistence.Options{})
-	if err := dead.SaveCall(ctx, persistencetest.NewThread(t, dead, "anna", ""), persistence.CallRecord{ID: "c"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, dead.SaveCall(ctx, persistencetest.NewThread(t, dead, "anna", ""), persistence.CallRecord{ID: "c"}))
 	for _, statement := range []string{
 		"CREATE SEQUENCE tries",
 		`CREATE FUNCTION once() RETURNS trigger LANGUAGE plpgsql AS
@@ -144,9 +142,7 @@ func TestRecoverAgain(t *testing.T) {
 		persistencetest.Rows(t, url, statement)
 	}
 	a := &app{store: next, log: newLogger(config.Log{}, io.Discard)}
-	if err := errors.Join(next.Serve(ctx), a.recoverDead(ctx, t.TempDir())); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(next.Serve(ctx), a.recoverDead(ctx, t.TempDir())))
 	if c, err := next.Call(ctx, "anna", "c"); err != nil || c.EndReason != "process_ended" {
 		t.Errorf("Call() = %+v, %v", c, err)
 	}
@@ -162,9 +158,7 @@ func TestMigrate(t *testing.T) {
 	}
 	db, err := persistence.Open(t.Context(), strings.TrimPrefix(environ[0], "DATABASE_URL="), persistence.Options{NoMigrate: true})
 	must(t, err)
-	if err := errors.Join(db.Ping(t.Context()), db.Close()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(db.Ping(t.Context()), db.Close()))
 	// As in the image, where the address is set and tokens may not be.
 	if code, _, stderr := failing(t, append(environ, "VOICEBRIDGE_LISTEN=0.0.0.0:8080"), "migrate"); code != 0 {
 		t.Errorf("with an address of a server: code %d: %s", code, stderr)
@@ -348,9 +342,7 @@ func TestWaitForEndGivesUp(t *testing.T) {
 	}
 	finished := make(chan error, 1)
 	finished <- nil
-	if err := waitForEnd(finished, func() {}, time.Hour); err != nil {
-		t.Error(err)
-	}
+	must(t, waitForEnd(finished, func() {}, time.Hour))
 }
 
 // must ends the test if there is an error.

@@ -52,9 +52,7 @@ func (s suite) accessTokens(t *testing.T) {
 	if err := store.DeleteAccessToken(ctx, "bob", "session", "t3"); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("a stranger revokes: %v", err)
 	}
-	if err := store.DeleteAccessToken(ctx, "alice", "session", "t3"); err != nil {
-		t.Error(err)
-	}
+	must(t, store.DeleteAccessToken(ctx, "alice", "session", "t3"))
 	if n, err := store.DeleteAccessTokens(ctx, "alice"); err != nil || n != 2 {
 		t.Errorf("%d revoked, %v", n, err)
 	}

@@ -161,11 +161,9 @@ func (s suite) settledApprovals(t *testing.T) {
 		t.Errorf("Approval() = %+v, %v", got, err)
 	}
 	for what, key := range map[string]persistence.Key{"a stranger": {Owner: "bert", Thread: b.key.Thread}, "nobody": {}} {
-		_, err := b.store.Approval(t.Context(), key, a.ID)
-		wantErr(t, "Approval() of "+what, err, persistence.ErrNotFound)
+		wantErr(t, "Approval() of "+what, errOf(b.store.Approval(t.Context(), key, a.ID)), persistence.ErrNotFound)
 	}
-	_, err := b.store.Approval(t.Context(), b.key, "\x00")
-	wantErr(t, "Approval() of a hostile id", err, persistence.ErrNotFound)
+	wantErr(t, "Approval() of a hostile id", errOf(b.store.Approval(t.Context(), b.key, "\x00")), persistence.ErrNotFound)
 
 	// A call's request is saved together with the records on which it depends.
 	asked := time.Now().UTC()

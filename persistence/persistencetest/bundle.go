@@ -105,6 +105,9 @@ func wantErr(t *testing.T, what string, err, want error) {
 	}
 }
 
+// errOf returns the error of a function whose other result does not matter.
+func errOf[T any](_ T, err error) error { return err }
+
 // diff compares raw JSON by its value: jsonb changes the order of keys and the white space.
 func diff(want, got any) string {
 	return cmp.Diff(want, got, sameJSON,

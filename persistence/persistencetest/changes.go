@@ -85,9 +85,7 @@ func (s suite) changes(t *testing.T) {
 func (s suite) lostChanges(t *testing.T) {
 	b := s.setup(t)
 	other := newThread(t, b.store, "bert")
-	if _, err := b.store.Apply(t.Context(), other, []persistence.Change{putText("taken", "bert's", last)}); err != nil {
-		t.Fatalf("Apply() = %v", err)
-	}
+	must(t, errOf(b.store.Apply(t.Context(), other, []persistence.Change{putText("taken", "bert's", last)})))
 	gone := persistence.Key{Owner: "anna", Thread: "gone"}
 	applied, err := b.store.ApplyAll(t.Context(), []persistence.ThreadChanges{
 		{Key: gone, Changes: []persistence.Change{putText("g", "nobody's", last)}},

@@ -21,20 +21,17 @@ func (s suite) queueClaims(t *testing.T) {
 		if next, _ := claimQueued(t, store, b.key, persistence.ClaimOptions{}); next.ID != "" {
 			t.Errorf("ClaimQueued() beside another = %q", next.Text)
 		}
-		_, err := store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Hour, ID: two.ID})
-		wantErr(t, "ClaimQueued() by hand beside another", err, persistence.ErrBusy)
+		wantErr(t, "ClaimQueued() by hand beside another", errOf(store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Hour, ID: two.ID})), persistence.ErrBusy)
 	}
-	_, err := b.store.Unqueue(t.Context(), b.key, one.ID)
-	wantErr(t, "Unqueue() of what is being sent", err, persistence.ErrConflict)
-	_, err = b.store.EditQueued(t.Context(), b.key, one.ID, "x")
-	wantErr(t, "EditQueued() of what is being sent", err, persistence.ErrConflict)
+	wantErr(t, "Unqueue() of what is being sent", errOf(b.store.Unqueue(t.Context(), b.key, one.ID)), persistence.ErrConflict)
+	wantErr(t, "EditQueued() of what is being sent", errOf(b.store.EditQueued(t.Context(), b.key, one.ID, "x")), persistence.ErrConflict)
 	if n, err := b.store.ClearQueue(t.Context(), b.key); n != 1 || err != nil {
 		t.Errorf("ClearQueue() = %d, %v", n, err)
 	}
 	b.wantQueue(t, "one")
 	// A batch that fails does not send the message.
 	broken := errors.New("broken")
-	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
 		_, err := w.SendQueued(m.ID, m.Attempts, false)
 		return errors.Join(err, broken)
 	})
@@ -51,8 +48,7 @@ func (s suite) queueClaims(t *testing.T) {
 	if err != nil || sent.State != persistence.QueueSent || sent.SentAt == nil {
 		t.Errorf("QueuedMessage() = %+v, %v", sent, err)
 	}
-	_, err = b.store.Unqueue(t.Context(), b.key, one.ID)
-	wantErr(t, "Unqueue() of what was sent", err, persistence.ErrNotFound)
+	wantErr(t, "Unqueue() of what was sent", errOf(b.store.Unqueue(t.Context(), b.key, one.ID)), persistence.ErrNotFound)
 	// The key is still known: the same message is not added twice.
 	keyed := b.enqueueAll(t, persistence.QueuedMessage{Text: "keyed", IdempotencyKey: "k"})
 	m, _ = claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
@@ -181,8 +177,7 @@ func (s suite) queueAndCalls(t *testing.T) {
 	}
 	must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn("turn") }))
 	// Nothing is said twice: the first waits for its answer until the call has ended.
-	_, err := b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Hour, Call: "call", ID: one.ID})
-	wantErr(t, "ClaimQueued() by hand of what was said", err, persistence.ErrBusy)
+	wantErr(t, "ClaimQueued() by hand of what was said", errOf(b.store.ClaimQueued(t.Context(), b.key, persistence.ClaimOptions{Lease: time.Hour, Call: "call", ID: one.ID})), persistence.ErrBusy)
 	got, c := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Call: "call", Distance: time.Hour})
 	if got.ID != two.ID || !c.InCall || !send(t, b.store, b.key, got) {
 		t.Errorf("ClaimQueued() in a call = %q, %+v", got.Text, c)
@@ -216,8 +211,7 @@ func (b bundle) answering(t *testing.T, want persistence.QueuedMessage) {
 	if some, err := b.store.Unsent(t.Context(), b.key); !some || err != nil {
 		t.Errorf("Unsent() = %v, %v", some, err)
 	}
-	_, err = b.store.Unqueue(t.Context(), b.key, m.ID)
-	wantErr(t, "Unqueue() of what is answered", err, persistence.ErrNotFound)
+	wantErr(t, "Unqueue() of what is answered", errOf(b.store.Unqueue(t.Context(), b.key, m.ID)), persistence.ErrNotFound)
 	if none, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); none.ID != "" {
 		t.Errorf("ClaimQueued() while it is answered = %q", none.Text)
 	}

@@ -63,24 +63,21 @@ func (s suite) commands(t *testing.T) {
 	if failed, ok := errors.AsType[*persistence.CommandError](err); !ok || failed.Message != "cannot fly "+b.key.Thread {
 		t.Errorf("Ask() = %v", err)
 	}
-	_, err = ask("save", "")
-	wantErr(t, "Ask() without a database there", err, persistence.ErrUnavailable)
+	wantErr(t, "Ask() without a database there", errOf(ask("save", "")), persistence.ErrUnavailable)
 	limit := patience
 	if errors.Is(ofNobody, context.DeadlineExceeded) {
 		limit = 100 * time.Millisecond // SQLite has no other process that could be gone
 	}
 	short, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	_, err = other.Ask(short, persistence.Command{Instance: "nobody", Key: b.key, Kind: "echo"})
-	wantErr(t, "Ask() of nobody", err, ofNobody)
+	wantErr(t, "Ask() of nobody", errOf(other.Ask(short, persistence.Command{Instance: "nobody", Key: b.key, Kind: "echo"})), ofNobody)
 	for what, c := range map[string]persistence.Command{
 		"no kind":      {Instance: "x", Key: b.key},
 		"no instance":  {Kind: "x", Key: b.key},
 		"no thread":    {Kind: "x", Instance: "x"},
 		"a large body": {Kind: "x", Instance: "x", Key: b.key, Body: make([]byte, 2<<20)},
 	} {
-		_, err := other.Ask(t.Context(), c)
-		wantErr(t, "Ask() with "+what, err, persistence.ErrInvalid)
+		wantErr(t, "Ask() with "+what, errOf(other.Ask(t.Context(), c)), persistence.ErrInvalid)
 	}
 	wantRows(t, b.url, "SELECT id FROM commands") // nothing stays
 }
@@ -96,17 +93,12 @@ func (s suite) images(t *testing.T) {
 	if got, err := b.store.Image(ctx, b.key, saved.ID); err != nil || diff(saved, got) != "" {
 		t.Errorf("Image() = %+v, %v", got, err)
 	}
-	_, err = b.store.SaveImage(ctx, newThread(t, b.store, "anna"), image, 11)
-	wantErr(t, "SaveImage() above the quota", err, persistence.ErrQuota)
+	wantErr(t, "SaveImage() above the quota", errOf(b.store.SaveImage(ctx, newThread(t, b.store, "anna"), image, 11)), persistence.ErrQuota)
 	other := newThread(t, b.store, "bert")
-	if _, err := b.store.SaveImage(ctx, other, image, 6); err != nil {
-		t.Errorf("SaveImage() of another owner = %v", err)
-	}
-	_, err = b.store.SaveImage(ctx, persistence.Key{Owner: "bert", Thread: b.key.Thread}, image, 0)
-	wantErr(t, "SaveImage() in a stranger's thread", err, persistence.ErrNotFound)
+	must(t, errOf(b.store.SaveImage(ctx, other, image, 6)))
+	wantErr(t, "SaveImage() in a stranger's thread", errOf(b.store.SaveImage(ctx, persistence.Key{Owner: "bert", Thread: b.key.Thread}, image, 0)), persistence.ErrNotFound)
 	for _, key := range []persistence.Key{other, {Owner: "bert", Thread: b.key.Thread}, {}} {
-		_, err = b.store.Image(ctx, key, saved.ID)
-		wantErr(t, "Image() of a stranger", err, persistence.ErrNotFound)
+		wantErr(t, "Image() of a stranger", errOf(b.store.Image(ctx, key, saved.ID)), persistence.ErrNotFound)
 	}
 	for what, change := range map[string]func(*persistence.Image){
 		"no data":             func(i *persistence.Image) { i.Data = nil },
@@ -116,8 +108,7 @@ func (s suite) images(t *testing.T) {
 	} {
 		bad := image
 		change(&bad)
-		_, err := b.store.SaveImage(ctx, b.key, bad, 0)
-		wantErr(t, "SaveImage() with "+what, err, persistence.ErrInvalid)
+		wantErr(t, "SaveImage() with "+what, errOf(b.store.SaveImage(ctx, b.key, bad, 0)), persistence.ErrInvalid)
 	}
 	must(t, b.store.DeleteThread(ctx, b.key))
 	wantRows(t, b.url, "SELECT count(*) FROM images", "1")

@@ -69,24 +69,18 @@ func (s suite) drafts(t *testing.T) {
 		t.Errorf("Replay() = %v, %v, want nothing of what is in progress", replay, err)
 	}
 	// Inserting a message before it moves it, together with its drafts.
-	if _, err := b.store.InsertMessage(t.Context(), b.key, text(persistence.RoleUser, "Count!"), ""); err != nil {
-		t.Fatalf("InsertMessage() = %v", err)
-	}
+	must(t, errOf(b.store.InsertMessage(t.Context(), b.key, text(persistence.RoleUser, "Count!"), "")))
 	b.says(t, m.ID, "One, twö, three")
 
 	// The whole message replaces its drafts. A late draft changes nothing.
 	m.Parts = []persistence.Part{persistence.TextPart("One, twö, three, four")}
-	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
-		t.Fatalf("UpdateMessage() = %v", err)
-	}
+	must(t, errOf(b.store.UpdateMessage(t.Context(), b.key, m)))
 	b.says(t, m.ID, "One, twö, three, four")
 	if n := b.draftsLeft(t); n != 0 {
 		t.Errorf("%d drafts are left", n)
 	}
 	m.Metadata.Status = persistence.StatusCompleted
-	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
-		t.Fatalf("UpdateMessage() = %v", err)
-	}
+	must(t, errOf(b.store.UpdateMessage(t.Context(), b.key, m)))
 	b.draft(t, m.ID, 9, ", three")
 	b.draft(t, m.ID, 22, ", five")
 	b.draft(t, "nobody", 0, "x")

@@ -88,10 +88,8 @@ func (s suite) eraseLeft(t *testing.T) {
 			t.Errorf("%s() = %v, %v", what, keys, err)
 		}
 	}
-	_, err := b.store.Thread(t.Context(), b.key)
-	wantErr(t, "Thread()", err, persistence.ErrNotFound)
-	_, err = b.store.Thread(t.Context(), persistence.Key{Thread: b.key.Thread})
-	wantErr(t, "Thread() of nobody", err, persistence.ErrNotFound)
+	wantErr(t, "Thread()", errOf(b.store.Thread(t.Context(), b.key)), persistence.ErrNotFound)
+	wantErr(t, "Thread() of nobody", errOf(b.store.Thread(t.Context(), persistence.Key{Thread: b.key.Thread})), persistence.ErrNotFound)
 	if found, _, err := b.store.Threads(t.Context(), b.key.Owner, persistence.ThreadFilter{Query: "many"}); err != nil || len(found) != 0 {
 		t.Errorf("Threads() = %v, %v", found, err)
 	}
@@ -102,9 +100,7 @@ func (s suite) eraseLeft(t *testing.T) {
 	waitForEmpty(t, b.url)
 	newThread(t, b.store, "anna")
 	disown(t, b)
-	if _, err := b.store.Recover(t.Context()); err != nil {
-		t.Errorf("Recover() = %v", err)
-	}
+	must(t, errOf(b.store.Recover(t.Context())))
 	waitForEmpty(t, b.url)
 }
 
@@ -119,8 +115,7 @@ func (s suite) eraseServed(t *testing.T) {
 		t.Fatalf("Serve() = %v", err)
 	}
 	must(t, b.store.DeleteThread(t.Context(), b.key))
-	_, err := b.store.Thread(t.Context(), b.key)
-	wantErr(t, "Thread()", err, persistence.ErrNotFound)
+	wantErr(t, "Thread()", errOf(b.store.Thread(t.Context(), b.key)), persistence.ErrNotFound)
 	waitForEmpty(t, b.url)
 }
 
@@ -190,9 +185,7 @@ func (s suite) eraseEverything(t *testing.T) {
 	must(t, b.store.DeleteThread(ctx, b.key))
 	again := time.Tick(20 * time.Millisecond)
 	for {
-		if _, err := b.store.Recover(ctx); err != nil {
-			t.Fatalf("Recover() = %v", err)
-		}
+		must(t, errOf(b.store.Recover(ctx)))
 		left := diff(empty, rowCounts(t, b.url))
 		if left == "" {
 			return
@@ -238,15 +231,13 @@ func (s suite) expire(t *testing.T) {
 	if n, err := b.store.Expire(ctx, at.Add(time.Hour)); err != nil || n != 1 {
 		t.Errorf("Expire() = %d, %v, want one", n, err)
 	}
-	_, err := b.store.Thread(ctx, old)
-	wantErr(t, "Thread() of the old one", err, persistence.ErrNotFound)
+	wantErr(t, "Thread() of the old one", errOf(b.store.Thread(ctx, old)), persistence.ErrNotFound)
 	for _, key := range []persistence.Key{live, typed} {
 		if _, err := b.store.Thread(ctx, key); err != nil {
 			t.Errorf("Thread() = %v", err)
 		}
 	}
-	_, err = b.store.Expire(ctx, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
-	wantErr(t, "Expire() in the year 10000", err, persistence.ErrInvalid)
+	wantErr(t, "Expire() in the year 10000", errOf(b.store.Expire(ctx, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))), persistence.ErrInvalid)
 }
 
 // expireUsed: a thread that is used again while others are being deleted stays.

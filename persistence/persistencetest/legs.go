@@ -138,8 +138,7 @@ func (s suite) hangUp(t *testing.T) {
 	if !slices.Equal(got, []string{"old2"}) {
 		t.Errorf("LegsToHangUp() of eight gives %v", got)
 	}
-	_, err := b.store.LegsToHangUp(ctx, "openai", 0)
-	wantErr(t, "LegsToHangUp() of none", err, persistence.ErrInvalid)
+	wantErr(t, "LegsToHangUp() of none", errOf(b.store.LegsToHangUp(ctx, "openai", 0)), persistence.ErrInvalid)
 }
 
 // hangUpDeleted: deleting a thread does not leave a session running.

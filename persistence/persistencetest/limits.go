@@ -131,8 +131,7 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 	if wait, err := other.TakeRate(ctx, "texts of "+strings.Repeat("x", persistence.MaxIDBytes), 1); err != nil || wait != 0 {
 		t.Errorf("TakeRate() of the longest owner = %v, %v", wait, err)
 	}
-	_, err := other.TakeRate(ctx, "", 1)
-	wantErr(t, "TakeRate() of nothing", err, persistence.ErrInvalid)
+	wantErr(t, "TakeRate() of nothing", errOf(other.TakeRate(ctx, "", 1)), persistence.ErrInvalid)
 
 	key := newThread(t, b.store, "anna")
 	must(t, b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "call"}))

@@ -64,8 +64,7 @@ func (s suite) messages(t *testing.T) {
 	if d := diff(got, back); d != "" {
 		t.Errorf("a message changes on the wire (-want +got):\n%s", d)
 	}
-	_, err = b.store.AppendMessage(t.Context(), b.key, want)
-	wantErr(t, "AppendMessage() with a taken id", err, persistence.ErrConflict)
+	wantErr(t, "AppendMessage() with a taken id", errOf(b.store.AppendMessage(t.Context(), b.key, want)), persistence.ErrConflict)
 	if seq, err := b.store.LastSeq(t.Context(), b.key); err != nil || seq != 1 {
 		t.Errorf("LastSeq() after a refused message = %d, %v, want 1", seq, err)
 	}
@@ -172,28 +171,21 @@ func (s suite) refusedMessages(t *testing.T) {
 	} {
 		m := text(persistence.RoleUser, "x")
 		change(&m)
-		_, err := b.store.AppendMessage(t.Context(), b.key, m)
-		wantErr(t, "AppendMessage() with bad "+name, err, persistence.ErrInvalid)
+		wantErr(t, "AppendMessage() with bad "+name, errOf(b.store.AppendMessage(t.Context(), b.key, m)), persistence.ErrInvalid)
 	}
-	_, err := b.store.InsertMessage(t.Context(), b.key, text("tool", "x"), "") // it checks the same
-	wantErr(t, "InsertMessage() with a bad role", err, persistence.ErrInvalid)
+	wantErr(t, "InsertMessage() with a bad role", errOf(b.store.InsertMessage(t.Context(), b.key, text("tool", "x"), "")), persistence.ErrInvalid) // it checks the same
 	for _, id := range []string{"a\x00", "\xff", strings.Repeat("x", persistence.MaxIDBytes+1)} {
 		m := text(persistence.RoleUser, "x")
 		m.ID = id
-		_, err := b.store.AppendMessage(t.Context(), b.key, m)
-		wantErr(t, fmt.Sprintf("AppendMessage() with id %.9q", id), err, persistence.ErrInvalid)
-		_, err = b.store.Message(t.Context(), b.key, id)
-		wantErr(t, fmt.Sprintf("Message(%.9q)", id), err, persistence.ErrNotFound)
+		wantErr(t, fmt.Sprintf("AppendMessage() with id %.9q", id), errOf(b.store.AppendMessage(t.Context(), b.key, m)), persistence.ErrInvalid)
+		wantErr(t, fmt.Sprintf("Message(%.9q)", id), errOf(b.store.Message(t.Context(), b.key, id)), persistence.ErrNotFound)
 	}
 	for _, limit := range []int{-1, 1001} {
-		_, err := b.store.Messages(t.Context(), b.key, 0, limit)
-		wantErr(t, fmt.Sprintf("Messages() with limit %d", limit), err, persistence.ErrInvalid)
-		_, err = b.store.Instructions(t.Context(), b.key, 1, limit)
-		wantErr(t, fmt.Sprintf("Instructions(%d)", limit), err, persistence.ErrInvalid)
+		wantErr(t, fmt.Sprintf("Messages() with limit %d", limit), errOf(b.store.Messages(t.Context(), b.key, 0, limit)), persistence.ErrInvalid)
+		wantErr(t, fmt.Sprintf("Instructions(%d)", limit), errOf(b.store.Instructions(t.Context(), b.key, 1, limit)), persistence.ErrInvalid)
 	}
 	for _, limit := range []int{-1, persistence.MaxReplay + 1} {
-		_, err := b.store.Replay(t.Context(), b.key, limit)
-		wantErr(t, fmt.Sprintf("Replay(%d)", limit), err, persistence.ErrInvalid)
+		wantErr(t, fmt.Sprintf("Replay(%d)", limit), errOf(b.store.Replay(t.Context(), b.key, limit)), persistence.ErrInvalid)
 	}
 	if got := b.all(t); len(got) != 0 {
 		t.Errorf("refused messages were saved: %v", got)
@@ -224,11 +216,9 @@ func (s suite) insert(t *testing.T) {
 			t.Errorf("message %s has %d in its metadata and %d beside it", m.Text(), m.Metadata.Seq, m.Seq)
 		}
 	}
-	_, err = b.store.InsertMessage(t.Context(), b.key, text(persistence.RoleUser, "x"), "nobody")
-	wantErr(t, "InsertMessage() after nobody", err, persistence.ErrNotFound)
+	wantErr(t, "InsertMessage() after nobody", errOf(b.store.InsertMessage(t.Context(), b.key, text(persistence.RoleUser, "x"), "nobody")), persistence.ErrNotFound)
 	elsewhere := newThread(t, b.store, "anna")
-	_, err = b.store.InsertMessage(t.Context(), elsewhere, text(persistence.RoleUser, "x"), first.ID)
-	wantErr(t, "InsertMessage() after another thread's", err, persistence.ErrNotFound)
+	wantErr(t, "InsertMessage() after another thread's", errOf(b.store.InsertMessage(t.Context(), elsewhere, text(persistence.RoleUser, "x"), first.ID)), persistence.ErrNotFound)
 	if got := words(b.all(t)); got != "a b c d d2 e" {
 		t.Errorf("the order is %s after refused inserts", got)
 	}
@@ -371,12 +361,10 @@ func (s suite) update(t *testing.T) {
 	}
 	for _, id := range []string{"nobody", ""} {
 		changed.ID = id
-		_, err = b.store.UpdateMessage(t.Context(), b.key, changed)
-		wantErr(t, fmt.Sprintf("UpdateMessage() of %q", id), err, persistence.ErrNotFound)
+		wantErr(t, fmt.Sprintf("UpdateMessage() of %q", id), errOf(b.store.UpdateMessage(t.Context(), b.key, changed)), persistence.ErrNotFound)
 	}
 	changed.ID = next.ID
-	_, err = b.store.UpdateMessage(t.Context(), newThread(t, b.store, "anna"), changed)
-	wantErr(t, "UpdateMessage() in another thread", err, persistence.ErrNotFound)
+	wantErr(t, "UpdateMessage() in another thread", errOf(b.store.UpdateMessage(t.Context(), newThread(t, b.store, "anna"), changed)), persistence.ErrNotFound)
 	if seq, err := b.store.LastSeq(t.Context(), b.key); err != nil || seq != got.Revision {
 		t.Errorf("LastSeq() = %d, %v, want %d", seq, err, got.Revision)
 	}

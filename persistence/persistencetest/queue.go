@@ -130,8 +130,7 @@ func (s suite) queue(t *testing.T) {
 		t.Errorf("ClearQueue() = %d, %v", n, err)
 	}
 	b.wantQueue(t, "")
-	_, err = b.store.QueuedMessage(t.Context(), b.key, first.ID)
-	wantErr(t, "QueuedMessage() after ClearQueue()", err, persistence.ErrNotFound)
+	wantErr(t, "QueuedMessage() after ClearQueue()", errOf(b.store.QueuedMessage(t.Context(), b.key, first.ID)), persistence.ErrNotFound)
 }
 
 func (s suite) queueRefuses(t *testing.T) {
@@ -163,17 +162,12 @@ func (s suite) queueRefuses(t *testing.T) {
 	_, _, err = b.store.Queue(t.Context(), stranger)
 	wantErr(t, "Queue() of a stranger", err, persistence.ErrNotFound)
 	for _, key := range []persistence.Key{stranger, newThread(t, b.store, "anna")} {
-		_, err = b.store.QueuedMessage(t.Context(), key, hostile.ID)
-		wantErr(t, "QueuedMessage() elsewhere", err, persistence.ErrNotFound)
-		_, err := b.store.Unqueue(t.Context(), key, hostile.ID)
-		wantErr(t, "Unqueue() elsewhere", err, persistence.ErrNotFound)
-		_, err = b.store.EditQueued(t.Context(), key, hostile.ID, "y")
-		wantErr(t, "EditQueued() elsewhere", err, persistence.ErrNotFound)
-		_, err = b.store.MoveQueued(t.Context(), key, hostile.ID, true)
-		wantErr(t, "MoveQueued() elsewhere", err, persistence.ErrNotFound)
+		wantErr(t, "QueuedMessage() elsewhere", errOf(b.store.QueuedMessage(t.Context(), key, hostile.ID)), persistence.ErrNotFound)
+		wantErr(t, "Unqueue() elsewhere", errOf(b.store.Unqueue(t.Context(), key, hostile.ID)), persistence.ErrNotFound)
+		wantErr(t, "EditQueued() elsewhere", errOf(b.store.EditQueued(t.Context(), key, hostile.ID, "y")), persistence.ErrNotFound)
+		wantErr(t, "MoveQueued() elsewhere", errOf(b.store.MoveQueued(t.Context(), key, hostile.ID, true)), persistence.ErrNotFound)
 		wantErr(t, "TitleQueued() elsewhere", b.store.TitleQueued(t.Context(), key, hostile.ID, "y"), persistence.ErrNotFound)
-		_, err = b.store.ClaimQueued(t.Context(), key, persistence.ClaimOptions{Lease: time.Hour, ID: hostile.ID})
-		wantErr(t, "ClaimQueued() elsewhere", err, persistence.ErrNotFound)
+		wantErr(t, "ClaimQueued() elsewhere", errOf(b.store.ClaimQueued(t.Context(), key, persistence.ClaimOptions{Lease: time.Hour, ID: hostile.ID})), persistence.ErrNotFound)
 	}
 	if n, err := b.store.QueueLength(t.Context(), stranger); n != 0 || err != nil {
 		t.Errorf("QueueLength() of a stranger = %d, %v", n, err)
@@ -183,8 +177,7 @@ func (s suite) queueRefuses(t *testing.T) {
 	}
 	err = b.store.TitleQueued(t.Context(), b.key, hostile.ID, strings.Repeat("x", 1001))
 	wantErr(t, "TitleQueued() with a long title", err, persistence.ErrInvalid)
-	_, err = b.store.EditQueued(t.Context(), b.key, hostile.ID, "")
-	wantErr(t, "EditQueued() to nothing", err, persistence.ErrInvalid)
+	wantErr(t, "EditQueued() to nothing", errOf(b.store.EditQueued(t.Context(), b.key, hostile.ID, "")), persistence.ErrInvalid)
 	b.wantQueue(t, hostile.Text)
 }
 
@@ -329,8 +322,7 @@ func (s suite) dueQueues(t *testing.T) {
 	if got, err := b.store.DueQueues(t.Context(), 1); len(got) != 1 || err != nil {
 		t.Errorf("DueQueues(1) = %v, %v", got, err)
 	}
-	_, err = b.store.DueQueues(t.Context(), 0)
-	wantErr(t, "DueQueues(0)", err, persistence.ErrInvalid)
+	wantErr(t, "DueQueues(0)", errOf(b.store.DueQueues(t.Context(), 0)), persistence.ErrInvalid)
 	// Neither a queue with a message being sent, nor one whose thread is busy.
 	claimQueued(t, b.store, keys[0], persistence.ClaimOptions{})
 	must(t, claim(t, b.store, keys[1], "turn", time.Hour))

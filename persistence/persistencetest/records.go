@@ -43,8 +43,7 @@ func (s suite) records(t *testing.T) {
 		t.Errorf("Call() = %+v, %v", byID, err)
 	}
 	for _, name := range [][2]string{{"bert", "c"}, {"anna", "d"}, {"", "c"}, {"anna", ""}} {
-		_, err := b.store.Call(ctx, name[0], name[1])
-		wantErr(t, fmt.Sprintf("Call(%q)", name), err, persistence.ErrNotFound)
+		wantErr(t, fmt.Sprintf("Call(%q)", name), errOf(b.store.Call(ctx, name[0], name[1])), persistence.ErrNotFound)
 	}
 	if d := diff(call, live); err != nil || d != "" {
 		t.Errorf("LiveCall() = %v, differs (-want +got):\n%s", err, d)
@@ -130,8 +129,7 @@ func (s suite) liveCall(t *testing.T) {
 	b := s.setup(t)
 	save := func(c persistence.CallRecord) error { return b.store.SaveCall(t.Context(), b.key, c) }
 	live := func() (persistence.CallRecord, error) { return b.store.LiveCall(t.Context(), b.key) }
-	_, err := live()
-	wantErr(t, "LiveCall() before any", err, persistence.ErrNotFound)
+	wantErr(t, "LiveCall() before any", errOf(live()), persistence.ErrNotFound)
 	call := persistence.CallRecord{ID: "1", StartedAt: start}
 	must(t, save(call))
 	wantErr(t, "SaveCall() of a second", save(persistence.CallRecord{ID: "2"}), persistence.ErrConflict)
@@ -147,8 +145,7 @@ func (s suite) liveCall(t *testing.T) {
 	}
 	call.EndedAt, call.EndReason = new(start.Add(time.Minute)), "hangup"
 	must(t, save(call))
-	_, err = live()
-	wantErr(t, "LiveCall() after the end", err, persistence.ErrNotFound)
+	wantErr(t, "LiveCall() after the end", errOf(live()), persistence.ErrNotFound)
 	if got, err := b.store.LiveCalls(t.Context(), "anna"); err != nil || len(got) > 0 {
 		t.Errorf("LiveCalls() after the end = %v, %v", got, err)
 	}
@@ -157,8 +154,7 @@ func (s suite) liveCall(t *testing.T) {
 	must(t, save(call))
 	call.EndedAt = new(start.Add(time.Hour))
 	must(t, save(call))
-	_, err = live()
-	wantErr(t, "LiveCall() after a late write", err, persistence.ErrNotFound)
+	wantErr(t, "LiveCall() after a late write", errOf(live()), persistence.ErrNotFound)
 	wantRows(t, b.url, "SELECT end_reason, ended_at, turns FROM call_summary", "hangup 2026-01-02T15:05:05.000999Z 3")
 	must(t, save(persistence.CallRecord{ID: "2"}))
 }
@@ -182,28 +178,27 @@ func (s suite) strangers(t *testing.T) {
 		n := text(persistence.RoleUser, "theirs")
 		changed := m
 		changed.Parts = n.Parts
-		get := func(_ any, err error) error { return err }
 		for what, err := range map[string]error{
-			"Thread":                get(b.store.Thread(ctx, key)),
-			"RenameThread":          get(b.store.RenameThread(ctx, key, "x")),
+			"Thread":                errOf(b.store.Thread(ctx, key)),
+			"RenameThread":          errOf(b.store.RenameThread(ctx, key, "x")),
 			"DeleteThread":          b.store.DeleteThread(ctx, key),
 			"ResetThread":           b.store.ResetThread(ctx, key),
-			"AppendMessage":         get(b.store.AppendMessage(ctx, key, n)),
-			"InsertMessage first":   get(b.store.InsertMessage(ctx, key, n, "")),
-			"InsertMessage after":   get(b.store.InsertMessage(ctx, key, n, m.ID)),
-			"UpdateMessage":         get(b.store.UpdateMessage(ctx, key, changed)),
-			"Message":               get(b.store.Message(ctx, key, m.ID)),
-			"Messages":              get(b.store.Messages(ctx, key, 0, 0)),
-			"LastSeq":               get(b.store.LastSeq(ctx, key)),
-			"Replay":                get(b.store.Replay(ctx, key, 20)),
-			"Instructions":          get(b.store.Instructions(ctx, key, 100, 20)),
+			"AppendMessage":         errOf(b.store.AppendMessage(ctx, key, n)),
+			"InsertMessage first":   errOf(b.store.InsertMessage(ctx, key, n, "")),
+			"InsertMessage after":   errOf(b.store.InsertMessage(ctx, key, n, m.ID)),
+			"UpdateMessage":         errOf(b.store.UpdateMessage(ctx, key, changed)),
+			"Message":               errOf(b.store.Message(ctx, key, m.ID)),
+			"Messages":              errOf(b.store.Messages(ctx, key, 0, 0)),
+			"LastSeq":               errOf(b.store.LastSeq(ctx, key)),
+			"Replay":                errOf(b.store.Replay(ctx, key, 20)),
+			"Instructions":          errOf(b.store.Instructions(ctx, key, 100, 20)),
 			"SaveToolCall":          b.store.SaveToolCall(ctx, key, persistence.ToolCall{ID: "t", Status: persistence.ToolCallDone}),
 			"SaveCall":              b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "new"}),
 			"SaveCall of the owner": b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "c", EndReason: "theirs"}),
 			"SaveResponse":          b.store.SaveResponse(ctx, key, persistence.ResponseRecord{ID: "r"}),
-			"LiveCall":              get(b.store.LiveCall(ctx, key)),
+			"LiveCall":              errOf(b.store.LiveCall(ctx, key)),
 			"Batch": b.store.Batch(ctx, key, func(w *persistence.Batch) error {
-				return get(w.AppendMessage(n))
+				return errOf(w.AppendMessage(n))
 			}),
 		} {
 			wantErr(t, fmt.Sprintf("%s() of %s thread", what, name), err, persistence.ErrNotFound)
@@ -216,12 +211,9 @@ func (s suite) strangers(t *testing.T) {
 		}
 	}
 	// The key of one's own thread gives no access to another thread.
-	_, err := b.store.Message(ctx, own, m.ID)
-	wantErr(t, "Message() of another thread", err, persistence.ErrNotFound)
-	_, err = b.store.InsertMessage(ctx, own, text(persistence.RoleUser, "x"), m.ID)
-	wantErr(t, "InsertMessage() after a stranger's", err, persistence.ErrNotFound)
-	_, err = b.store.UpdateMessage(ctx, own, m)
-	wantErr(t, "UpdateMessage() of a stranger's", err, persistence.ErrNotFound)
+	wantErr(t, "Message() of another thread", errOf(b.store.Message(ctx, own, m.ID)), persistence.ErrNotFound)
+	wantErr(t, "InsertMessage() after a stranger's", errOf(b.store.InsertMessage(ctx, own, text(persistence.RoleUser, "x"), m.ID)), persistence.ErrNotFound)
+	wantErr(t, "UpdateMessage() of a stranger's", errOf(b.store.UpdateMessage(ctx, own, m)), persistence.ErrNotFound)
 	wantErr(t, "SaveCall() of a stranger's", b.store.SaveCall(ctx, own, persistence.CallRecord{ID: "c"}), persistence.ErrConflict)
 	if threads, _, err := b.store.Threads(ctx, "bert", persistence.ThreadFilter{Query: "mine"}); err != nil || len(threads) != 0 {
 		t.Errorf("Threads() of a stranger = %v, %v", threads, err)

@@ -45,9 +45,7 @@ func (s suite) open(t *testing.T) {
 		t.Errorf("two stores are instances %q and %q", one.Instance(), two.Instance())
 	}
 	key := newThread(t, one, "anna")
-	if _, err := two.Thread(t.Context(), key); err != nil {
-		t.Errorf("Thread() of the other store = %v", err)
-	}
+	must(t, errOf(two.Thread(t.Context(), key)))
 	if _, err := one.Recover(t.Context()); err == nil {
 		t.Error("Recover() without Serve = nil")
 	}

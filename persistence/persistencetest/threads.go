@@ -75,9 +75,7 @@ func (s suite) threadPages(t *testing.T) {
 	want = append(slices.Delete(want, 3, 4), old.Thread)
 	b.append(t, text(persistence.RoleUser, "hello"))
 	want = append(want[1:], b.key.Thread)
-	if _, err := b.store.UpdateMessage(t.Context(), old, m); err != nil {
-		t.Fatalf("UpdateMessage() = %v", err)
-	}
+	must(t, errOf(b.store.UpdateMessage(t.Context(), old, m)))
 	slices.Reverse(want)
 	for _, limit := range []int{1, 2, 3, 11, 12} {
 		if got := ids(t, b.store, "anna", persistence.ThreadFilter{Limit: limit}); !slices.Equal(got, want) {
@@ -92,14 +90,10 @@ func (s suite) search(t *testing.T) {
 	must(t, err)
 	spoken := newThread(t, b.store, "anna")
 	for _, words := range []string{"What is 100% of it?", `The file_name is C:\temp "quoted"`, "ÄPFEL and Birnen"} {
-		if _, err := b.store.AppendMessage(t.Context(), spoken, text(persistence.RoleUser, words)); err != nil {
-			t.Fatalf("AppendMessage() = %v", err)
-		}
+		must(t, errOf(b.store.AppendMessage(t.Context(), spoken, text(persistence.RoleUser, words))))
 	}
 	stranger := newThread(t, b.store, "bert")
-	if _, err := b.store.AppendMessage(t.Context(), stranger, text(persistence.RoleUser, "the moon")); err != nil {
-		t.Fatalf("AppendMessage() = %v", err)
-	}
+	must(t, errOf(b.store.AppendMessage(t.Context(), stranger, text(persistence.RoleUser, "the moon"))))
 	for query, want := range map[string][]string{
 		"moon":          {titled.ID},
 		"GRÖSSE":        nil, // in lower case "grösse", which is another word
@@ -125,9 +119,7 @@ func (s suite) search(t *testing.T) {
 			t.Errorf("query %q found %v, want %v", query, got, want)
 		}
 	}
-	if _, err := b.store.RenameThread(t.Context(), persistence.Key{Owner: "anna", Thread: titled.ID}, "sun"); err != nil {
-		t.Fatalf("RenameThread() = %v", err)
-	}
+	must(t, errOf(b.store.RenameThread(t.Context(), persistence.Key{Owner: "anna", Thread: titled.ID}, "sun")))
 	if got := ids(t, b.store, "anna", persistence.ThreadFilter{Query: "moon"}); got != nil {
 		t.Errorf("the old title finds %v", got)
 	}
@@ -145,19 +137,14 @@ func (s suite) threadLimits(t *testing.T) {
 		wantErr(t, fmt.Sprintf("Threads(%.40v)", f), err, persistence.ErrInvalid)
 	}
 	long := strings.Repeat("x", persistence.MaxTitleBytes+1)
-	_, err := b.store.CreateThread(t.Context(), "anna", long)
-	wantErr(t, "CreateThread() with a long title", err, persistence.ErrInvalid)
-	_, err = b.store.RenameThread(t.Context(), b.key, long)
-	wantErr(t, "RenameThread() with a long title", err, persistence.ErrInvalid)
+	wantErr(t, "CreateThread() with a long title", errOf(b.store.CreateThread(t.Context(), "anna", long)), persistence.ErrInvalid)
+	wantErr(t, "RenameThread() with a long title", errOf(b.store.RenameThread(t.Context(), b.key, long)), persistence.ErrInvalid)
 	for _, owner := range []string{"", "a\x00b", "a\xff", strings.Repeat("x", persistence.MaxIDBytes+1)} {
-		_, err := b.store.CreateThread(t.Context(), owner, "")
-		wantErr(t, fmt.Sprintf("CreateThread() of owner %.10q", owner), err, persistence.ErrInvalid)
-		_, _, err = b.store.Threads(t.Context(), owner, persistence.ThreadFilter{})
+		wantErr(t, fmt.Sprintf("CreateThread() of owner %.10q", owner), errOf(b.store.CreateThread(t.Context(), owner, "")), persistence.ErrInvalid)
+		_, _, err := b.store.Threads(t.Context(), owner, persistence.ThreadFilter{})
 		wantErr(t, fmt.Sprintf("Threads() of owner %.10q", owner), err, persistence.ErrInvalid)
 	}
-	if _, err := b.store.CreateThread(t.Context(), strings.Repeat("x", persistence.MaxIDBytes), strings.Repeat("é", persistence.MaxTitleBytes/2)); err != nil {
-		t.Errorf("CreateThread() at the limits = %v", err)
-	}
+	must(t, errOf(b.store.CreateThread(t.Context(), strings.Repeat("x", persistence.MaxIDBytes), strings.Repeat("é", persistence.MaxTitleBytes/2))))
 }
 
 func (s suite) deleteThread(t *testing.T) {
@@ -166,14 +153,10 @@ func (s suite) deleteThread(t *testing.T) {
 	must(t, b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call"}))
 	other := newThread(t, b.store, "anna")
 	must(t, b.store.DeleteThread(t.Context(), b.key))
-	_, err := b.store.Thread(t.Context(), b.key)
-	wantErr(t, "Thread()", err, persistence.ErrNotFound)
+	wantErr(t, "Thread()", errOf(b.store.Thread(t.Context(), b.key)), persistence.ErrNotFound)
 	wantErr(t, "DeleteThread() again", b.store.DeleteThread(t.Context(), b.key), persistence.ErrNotFound)
-	_, err = b.store.AppendMessage(t.Context(), b.key, text(persistence.RoleUser, "late"))
-	wantErr(t, "AppendMessage()", err, persistence.ErrNotFound)
+	wantErr(t, "AppendMessage()", errOf(b.store.AppendMessage(t.Context(), b.key, text(persistence.RoleUser, "late"))), persistence.ErrNotFound)
 	// Nothing of it is left: its ids can be used again.
-	if _, err := b.store.AppendMessage(t.Context(), other, m); err != nil {
-		t.Errorf("AppendMessage() with the id of a deleted message = %v", err)
-	}
+	must(t, errOf(b.store.AppendMessage(t.Context(), other, m)))
 	must(t, b.store.SaveCall(t.Context(), other, persistence.CallRecord{ID: "call"}))
 }

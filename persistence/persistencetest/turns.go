@@ -24,8 +24,7 @@ func (s suite) turns(t *testing.T) {
 	end := func(id string) error {
 		return b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn(id) })
 	}
-	_, err := b.store.RunningTurn(t.Context(), b.key)
-	wantErr(t, "RunningTurn() before any", err, persistence.ErrNotFound)
+	wantErr(t, "RunningTurn() before any", errOf(b.store.RunningTurn(t.Context(), b.key)), persistence.ErrNotFound)
 	wantErr(t, "StopTurn() before any", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
 	must(t, claim(t, b.store, b.key, "one", time.Hour))
 	for _, store := range []*persistence.Store{b.store, other} {
@@ -43,8 +42,7 @@ func (s suite) turns(t *testing.T) {
 	if stop, err := keepTurn(t, b.store, b.key, "one"); !stop || err != nil {
 		t.Errorf("KeepTurn() after StopTurn() = %v, %v", stop, err)
 	}
-	_, err = keepTurn(t, b.store, b.key, "two")
-	wantErr(t, "KeepTurn() of another turn", err, persistence.ErrNotFound)
+	wantErr(t, "KeepTurn() of another turn", errOf(keepTurn(t, b.store, b.key, "two")), persistence.ErrNotFound)
 	must(t, errors.Join(end("two"), end("one"), end("one")))
 	must(t, claim(t, other, b.key, "two", time.Hour))
 	if stop, err := keepTurn(t, other, b.key, "two"); stop || err != nil {
@@ -57,11 +55,10 @@ func (s suite) turns(t *testing.T) {
 func (s suite) lostTurn(t *testing.T) {
 	b := s.setup(t)
 	must(t, claim(t, b.store, b.key, "old", -time.Second))
-	_, err := b.store.RunningTurn(t.Context(), b.key)
-	wantErr(t, "RunningTurn() of one that ran out", err, persistence.ErrNotFound)
+	wantErr(t, "RunningTurn() of one that ran out", errOf(b.store.RunningTurn(t.Context(), b.key)), persistence.ErrNotFound)
 	wantErr(t, "StopTurn() of one that ran out", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
 	must(t, claim(t, b.store, b.key, "new", time.Hour))
-	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
 		_, err := w.KeepTurn("old", time.Hour)
 		_, late := w.AppendMessage(text(persistence.RoleAssistant, "late"))
 		return errors.Join(err, late)
@@ -199,8 +196,7 @@ func (s suite) readAndWrite(t *testing.T) {
 
 func (s suite) textSessions(t *testing.T) {
 	b := s.setup(t)
-	_, err := b.store.TextSession(t.Context(), b.key)
-	wantErr(t, "TextSession() before any", err, persistence.ErrNotFound)
+	wantErr(t, "TextSession() before any", errOf(b.store.TextSession(t.Context(), b.key)), persistence.ErrNotFound)
 	want := persistence.TextSession{Provider: "openai", Model: "gpt", Tools: `[{"b":1,"a":"\u0000"}]`, Defaults: `{}`, CreatedAt: start}
 	must(t, saveTextSession(t, b.store, b.key, want))
 	got, err := b.store.TextSession(t.Context(), b.key)
@@ -216,8 +212,7 @@ func (s suite) textSessions(t *testing.T) {
 	}
 	wantErr(t, "SaveTextSession() of no JSON", saveTextSession(t, b.store, b.key, persistence.TextSession{Tools: "{"}), persistence.ErrInvalid)
 	for _, key := range []persistence.Key{{Owner: "bert", Thread: b.key.Thread}, {Owner: "anna", Thread: "none"}, {}} {
-		_, err := b.store.TextSession(t.Context(), key)
-		wantErr(t, "TextSession() of a stranger", err, persistence.ErrNotFound)
+		wantErr(t, "TextSession() of a stranger", errOf(b.store.TextSession(t.Context(), key)), persistence.ErrNotFound)
 		wantErr(t, "SaveTextSession() of a stranger", saveTextSession(t, b.store, key, want), persistence.ErrNotFound)
 		wantErr(t, "ClaimTurn() of a stranger", claim(t, b.store, key, "x", time.Hour), persistence.ErrNotFound)
 		wantErr(t, "StopTurn() of a stranger", b.store.StopTurn(t.Context(), key), persistence.ErrNotFound)
@@ -260,8 +255,7 @@ func (s suite) titles(t *testing.T) {
 	if changed, err := b.store.SuggestTitle(t.Context(), persistence.Key{Owner: "bert", Thread: key.Thread}, "x", persistence.TitleByModel); changed || err != nil {
 		t.Errorf("SuggestTitle() of a stranger = %v, %v", changed, err)
 	}
-	_, err := b.store.SuggestTitle(t.Context(), key, "x", persistence.TitleByUser)
-	wantErr(t, "SuggestTitle() by a user", err, persistence.ErrInvalid)
+	wantErr(t, "SuggestTitle() by a user", errOf(b.store.SuggestTitle(t.Context(), key, "x", persistence.TitleByUser)), persistence.ErrInvalid)
 }
 
 func (s suite) searchMessages(t *testing.T) {
@@ -299,8 +293,7 @@ func (s suite) searchMessages(t *testing.T) {
 	if rows := Rows(t, b.url, "SELECT search_text FROM messages WHERE text LIKE 'Herons%'"); rows[0][0] != "herons, herons and" {
 		t.Errorf("the search looks at %q, not at every word once", rows[0][0])
 	}
-	_, err := b.store.SearchMessages(t.Context(), b.key, []string{"x"}, 0)
-	wantErr(t, "SearchMessages() without a limit", err, persistence.ErrInvalid)
+	wantErr(t, "SearchMessages() without a limit", errOf(b.store.SearchMessages(t.Context(), b.key, []string{"x"}, 0)), persistence.ErrInvalid)
 }
 
 // supersededTurn: a turn that could not save its end is closed by the next one.

@@ -36,9 +36,7 @@ func (s suite) usage(t *testing.T) {
 	save(second, first.Add(2*time.Hour), 30, 40, 0, nil)
 	save(second, first.Add(48*time.Hour), 9, 9, 9, new(9.0)) // the day after
 	save(stranger, first.Add(time.Hour), 1000, 1000, 1000, new(1000.0))
-	if _, err := b.store.RenameThread(ctx, second, "renamed"); err != nil {
-		t.Fatalf("RenameThread() = %v", err)
-	}
+	must(t, errOf(b.store.RenameThread(ctx, second, "renamed")))
 	want := []persistence.DayUsage{
 		{ThreadID: b.key.Thread, Title: "a title", Day: "2026-03-02", Responses: 2, InputTokens: 7, Unpriced: 1},
 		{ThreadID: second.Thread, Title: "renamed", Day: "2026-03-01", Responses: 2, InputTokens: 33, OutputTokens: 44, CostUSD: new(0.5), Unpriced: 1},
@@ -76,12 +74,9 @@ func (s suite) usageLimits(t *testing.T) {
 		"the year 0":   {"anna", time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)},
 		"the last day": {"anna", time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)},
 	} {
-		_, err := b.store.UsageByDay(t.Context(), c.owner, c.first, c.last)
-		wantErr(t, "UsageByDay() "+name, err, persistence.ErrInvalid)
+		wantErr(t, "UsageByDay() "+name, errOf(b.store.UsageByDay(t.Context(), c.owner, c.first, c.last)), persistence.ErrInvalid)
 	}
-	if _, err := b.store.UsageByDay(t.Context(), "anna", day, day.AddDate(0, 0, persistence.MaxUsageDays-1)); err != nil {
-		t.Errorf("UsageByDay() of the longest range = %v", err)
-	}
+	must(t, errOf(b.store.UsageByDay(t.Context(), "anna", day, day.AddDate(0, 0, persistence.MaxUsageDays-1))))
 	if _, err := b.store.UsageByDay(t.Context(), "anna\x00", day, day); err != nil {
 		wantErr(t, "UsageByDay() of a strange owner", err, persistence.ErrInvalid)
 	}

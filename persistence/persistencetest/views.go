@@ -54,9 +54,7 @@ func (s suite) transcriptView(t *testing.T) {
 		tool("slow", persistence.ToolInputAvailable, "", ""), persistence.TextPart("the answer"))
 	say("4", persistence.RoleAssistant, persistence.StatusInProgress)
 	other := newThread(t, b.store, "bert")
-	if _, err := b.store.AppendMessage(t.Context(), other, text(persistence.RoleUser, "typed")); err != nil {
-		t.Fatalf("AppendMessage() = %v", err)
-	}
+	must(t, errOf(b.store.AppendMessage(t.Context(), other, text(persistence.RoleUser, "typed"))))
 	wantColumns(t, b.url, "conversation_transcript", "thread title position said_at source role status text heard message_id call_id owner")
 	id := b.key.Thread
 	wantRows(t, b.url, fmt.Sprintf("SELECT * FROM conversation_transcript WHERE thread = '%s'", id),

@@ -309,9 +309,7 @@ func (s suite) watchOwnerLate(t *testing.T) {
 	late := func(kind persistence.EventType) {
 		b.store.Publish(t.Context(), owner, persistence.Event{Type: kind, Data: fmt.Appendf(nil, `{"thread_id":%q,"thread":{"title":"old"}}`, b.key.Thread)})
 	}
-	if _, err := b.store.RenameThread(t.Context(), b.key, "new"); err != nil {
-		t.Fatalf("RenameThread() = %v", err)
-	}
+	must(t, errOf(b.store.RenameThread(t.Context(), b.key, "new")))
 	before := want(persistence.EventThreadUpdated, "new")
 	late(persistence.EventThreadUpdated)
 	want(persistence.EventThreadUpdated, "new")

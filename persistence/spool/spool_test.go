@@ -346,9 +346,7 @@ func TestOrderWhileDraining(t *testing.T) {
 	if got := b.words(); got != "" {
 		t.Errorf("the thread is %q", got)
 	}
-	if err := Recover(t.Context(), b.dir, b.store, quiet); err != nil {
-		t.Errorf("Recover() = %v", err)
-	}
+	must(t, Recover(t.Context(), b.dir, b.store, quiet))
 	b.store.away.Store(true)
 	b.commit(put("2", "2", persistence.PlaceLast))
 	b.stop()
@@ -394,9 +392,7 @@ func TestRecoverLeavesLiving(t *testing.T) {
 	b.store.away.Store(true)
 	b.commit(put("1", "1", persistence.PlaceLast))
 	before := b.files()
-	if err := Recover(t.Context(), b.dir, b.store.Store, quiet); err != nil {
-		t.Errorf("Recover() = %v", err)
-	}
+	must(t, Recover(t.Context(), b.dir, b.store.Store, quiet))
 	if got := b.words(); got != "" || len(b.files()) != len(before) {
 		t.Errorf("the thread is %q, the files %v", got, b.files())
 	}
@@ -512,9 +508,7 @@ func TestRecoverWhileAway(t *testing.T) {
 	if err := Recover(t.Context(), b.dir, b.store, quiet); err != nil || b.words() != "1 2 3" {
 		t.Errorf("Recover() = %v, the thread is %q", err, b.words())
 	}
-	if err := Recover(t.Context(), filepath.Join(b.dir, "nowhere"), b.store, quiet); err != nil {
-		t.Errorf("Recover() of no folder = %v", err)
-	}
+	must(t, Recover(t.Context(), filepath.Join(b.dir, "nowhere"), b.store, quiet))
 }
 
 // A Commit whose caller gives up returns; its changes may still be saved.

@@ -104,9 +104,7 @@ func TestTrySend(t *testing.T) {
 	if unconnected.TrySend([]byte("x")) {
 		t.Error("sent before there was a channel")
 	}
-	if err := unconnected.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, unconnected.Close())
 }
 
 func TestManyMessages(t *testing.T) {

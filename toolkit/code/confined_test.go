@@ -312,9 +312,7 @@ func TestGroupIsKilled(t *testing.T) {
 	if o, _ := sandbox.javaScript(t.Context(), `1`, true); o.Exit != ExitTimeout {
 		t.Errorf("got %s: %s", o.Exit, o.Error)
 	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must(t, <-ended)
 }
 
 // The kernel limits a child's processor time, too.

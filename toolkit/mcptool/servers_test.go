@@ -498,9 +498,7 @@ func TestStubbornChildIsKilled(t *testing.T) {
 		Options{Logger: log.logger(), ConnectTimeout: 200 * time.Millisecond, MinBackoff: time.Hour})
 	must(t, err)
 	run(t, s)
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Close())
 	if status := s.Status()[0]; status.Connected || !strings.Contains(status.Error, "deadline exceeded") {
 		t.Errorf("got %+v", status)
 	}
@@ -547,9 +545,7 @@ func TestGrandchildrenEndToo(t *testing.T) {
 		t.Errorf("the grandchild ended by itself: %v", err)
 	default:
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Close())
 	select {
 	case err := <-ended:
 		if err != nil {
@@ -614,9 +610,7 @@ func TestKilledProgram(t *testing.T) {
 	reader, err := os.Open(pipe) // opens once the grandchild has opened its end
 	must(t, err)
 	defer reader.Close()
-	if err := program.Process.Kill(); err != nil {
-		t.Error(err)
-	}
+	must(t, program.Process.Kill())
 	_ = program.Wait()                            // it was killed
 	if _, err := io.ReadAll(reader); err != nil { // ends with the grandchild
 		t.Error(err)
@@ -661,8 +655,6 @@ func TestSlowServerHoldsUpNobody(t *testing.T) {
 	default:
 	}
 	cancel()
-	if err := <-ran; err != nil {
-		t.Error(err)
-	}
+	must(t, <-ran)
 	<-s.Settled()
 }

@@ -257,9 +257,7 @@ func TestToolsOfACall(t *testing.T) {
 		t.Errorf("a bridge that does not ask: %v", err)
 	}
 	send(realtime.ResponseCreate(""))
-	if err := k.stopTools(connectTimeout); err != nil {
-		t.Error(err)
-	}
+	must(t, k.stopTools(connectTimeout))
 	if n := k.batches.answered.Load(); n != 4 {
 		t.Errorf("%d outputs", n)
 	}

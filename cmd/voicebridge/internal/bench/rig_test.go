@@ -73,9 +73,7 @@ func TestALostCallEndsTheMeasurement(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "of 2 ended while it was measured: connection closed") {
 		t.Errorf("%v", err)
 	}
-	if err := hangUpAll(r.alive, browsers); err != nil {
-		t.Error(err)
-	}
+	must(t, hangUpAll(r.alive, browsers))
 }
 
 func TestACancelledMeasurementLeavesNothing(t *testing.T) {
@@ -89,9 +87,7 @@ func TestACancelledMeasurementLeavesNothing(t *testing.T) {
 	if err := wait(r.alive, time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
 		t.Errorf("wait: %v", err)
 	}
-	if err := errors.Join(hangUpAll(ctx, browsers), r.close()); err != nil {
-		t.Error(err)
-	}
+	must(t, errors.Join(hangUpAll(ctx, browsers), r.close()))
 	if _, err := openRig(ctx, &Command{Path: "/bin/sh", Args: []string{"-c", "exec sleep 600"}, Dir: t.TempDir()}, 1, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("open: %v", err)
 	}
@@ -118,9 +114,7 @@ func TestBrowserTellsWhyItsCallEnded(t *testing.T) {
 	if err := b.await(t.Context(), &moment{}); err == nil {
 		t.Error("a call that has ended is awaited")
 	}
-	if err := b.hangUp(t.Context()); err != nil {
-		t.Error(err)
-	}
+	must(t, b.hangUp(t.Context()))
 }
 
 func TestBridgeThatFails(t *testing.T) {
@@ -174,9 +168,7 @@ func TestABridgeThatDiesEndsTheMeasurement(t *testing.T) {
 	if err := wait(ctx, time.Now().Add(time.Hour)); !errors.Is(err, errBridgeEnded) || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("%v", err)
 	}
-	if err := r.close(); err != nil {
-		t.Error(err)
-	}
+	must(t, r.close())
 }
 
 func TestSettingsAreChecked(t *testing.T) {

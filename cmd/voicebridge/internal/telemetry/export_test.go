@@ -80,9 +80,7 @@ func TestReceiverIsAway(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := traces.Close(context.Background()); err != nil {
-		t.Error(err)
-	}
+	must(t, traces.Close(context.Background()))
 	if failed, again := strings.Count(log.String(), "traces cannot be sent"), strings.Count(log.String(), "traces are sent again"); failed != 2 || again != 1 {
 		t.Errorf("%d failures and %d recoveries in\n%s", failed, again, &log)
 	}

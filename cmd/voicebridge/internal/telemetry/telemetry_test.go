@@ -271,9 +271,7 @@ func TestServe(t *testing.T) {
 	// Without a profile the server would end at once; with one it takes the second that Serve
 	// allows.
 	time.AfterFunc(100*time.Millisecond, stop)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	must(t, <-ended)
 	<-profile
 	http.DefaultClient.CloseIdleConnections()
 }
