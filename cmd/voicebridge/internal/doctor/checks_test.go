@@ -88,7 +88,7 @@ func TestChecks(t *testing.T) {
 		},
 		"the simulator is forced": {
 			"OPENAI_API_KEY=right VOICEBRIDGE_UPSTREAM=simulator VOICEBRIDGE_TEXT_MODEL=gpt-realtime-2.1 OPENAI_BASE_URL=" + s.URL, (*doctor).calls,
-			"ok: voice model: " + s.URL + " answers and takes the key|",
+			"ok: typed messages by openai: " + s.URL + " answers and takes the key|",
 		},
 		"a key in an address": {
 			"VOICEBRIDGE_REALTIME_API_KEY=canary VOICEBRIDGE_REALTIME_URL=http://127.0.0.1:1/calls?key=canary", (*doctor).calls,
