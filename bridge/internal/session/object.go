@@ -168,10 +168,12 @@ func turnDetection(session json.RawMessage) json.RawMessage {
 type update struct {
 	eventID string
 	patch   Patch // the client's part
-	asked   bool  // the client is waiting for the answer
 	first   bool  // it contains the bridge's own settings
 	onTop   bool  // the client's part comes on top of the session with which the call was started
 	noVoice bool
 	before  []toolkit.Definition // the client's tools before the update
 	by      time.Time            // when to give up; zero for the first one, without which there is no call
 }
+
+// asked reports whether the client is waiting for the answer.
+func (u *update) asked() bool { return len(u.patch.eventIDs) > 0 }

@@ -28,9 +28,8 @@ type settings struct {
 	// effective is what the client has asked for so far and the upstream has not refused: a new
 	// session is configured with it.
 	effective Patch
-	// next is waiting to be sent; asked means that the client is waiting for an answer.
-	next  Patch
-	asked bool
+	// next is waiting to be sent.
+	next Patch
 
 	inFlight *update
 	// revision counts the changes of effective.
@@ -63,7 +62,7 @@ func (c *settings) onTime() {
 		return
 	}
 	c.log(slog.LevelWarn, "session.update was not answered", "event_id", u.eventID)
-	if u.asked {
+	if u.asked() {
 		c.sendError(realtime.Error{Type: "server_error", Code: "session_update_timeout", Message: "The upstream does not answer."}, u.patch.eventIDs...)
 	}
 	c.sendNext()
@@ -86,7 +85,6 @@ func (c *settings) request(clientID string, raw json.RawMessage, spoken bool) {
 	}
 	p.tools = c.acceptable(clientID, p.tools)
 	c.next.add(p)
-	c.asked = true
 	c.sendNext()
 }
 
@@ -139,10 +137,10 @@ func (c *settings) sendNext() {
 	if c.inFlight != nil || c.up.gone || c.up.stage < configuring {
 		return // it goes with the first session.update, or after the one in flight
 	}
-	p, asked := c.next, c.asked
-	c.next, c.asked = Patch{}, false
-	if asked || !p.empty() {
-		c.sendUpdate(&update{patch: p, asked: asked})
+	u := &update{patch: c.next}
+	c.next = Patch{}
+	if u.asked() || !u.patch.empty() {
+		c.sendUpdate(u)
 	}
 }
 
@@ -176,10 +174,10 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 func (c *settings) configure() {
 	c.start = c.Patch
 	c.start.tools = c.acceptable("", c.start.tools)
-	p, asked, onTop := c.start, c.asked, !c.next.empty() && !c.start.empty()
+	p, onTop := c.start, !c.next.empty() && !c.start.empty()
 	p.add(c.next)
-	c.next, c.asked = Patch{}, false
-	c.sendUpdate(&update{patch: p, asked: asked, first: true, onTop: onTop})
+	c.next = Patch{}
+	c.sendUpdate(&update{patch: p, first: true, onTop: onTop})
 }
 
 // configureNext sends the current settings to a session that is being prepared.
@@ -197,7 +195,7 @@ func (c *settings) takeBack() {
 	}
 	again := u.patch
 	again.add(c.next)
-	c.next, c.asked, c.inFlight = again, c.asked || u.asked, nil
+	c.next, c.inFlight = again, nil
 }
 
 // switched continues with another session. What has changed since it was configured is sent again.
@@ -216,7 +214,7 @@ func (c *settings) switched() {
 func (c *settings) sendUpdate(u *update) {
 	u.before = c.declared
 	c.declare(u)
-	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked})
+	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked()})
 	if size := c.fit(u); size > c.up.room() {
 		c.inFlight = u
 		c.refused(c.tooLarge(size, u.patch.fields()))
@@ -313,12 +311,15 @@ func (c *settings) updated(ev realtime.Event) (visible []byte, asked bool) {
 	c.effective.add(u.patch)
 	c.effective.eventIDs = nil
 	c.revision++
-	asked = u.asked
-	// This also answers an update of which nothing was accepted.
-	if c.asked && c.next.empty() {
-		asked, c.asked, c.next = true, false, Patch{}
+	waiting := u.patch.eventIDs
+	if len(waiting) == 0 && c.next.empty() { // it also answers an update of which nothing was accepted
+		waiting, c.next.eventIDs = c.next.eventIDs, nil
 	}
-	return visible, asked
+	if len(waiting) == 0 {
+		return visible, false
+	}
+	c.next.eventIDs = append(waiting[1:], c.next.eventIDs...) // each gets an answer of its own
+	return visible, true
 }
 
 // redact removes the server's instructions and tools from a session event.
