@@ -167,10 +167,7 @@ func TestSourceChange(t *testing.T) {
 	a := newAPI(t, Config{})
 	p := newPair(t, a, a).connected(t)
 	ctx, run := beside(t)
-	got := newCollector()
-	var flow Flow
-	flow.Open()
-	run(func() { _ = p.answerer.Forward(ctx, got, &flow) })
+	got := collect(ctx, run, p.answerer)
 
 	first, stop := context.WithCancel(ctx)
 	run(func() { speak(first, p.offerer, 1, 65534, 1<<32-1000) })
@@ -205,10 +202,7 @@ func TestStripped(t *testing.T) {
 			return b.track.WriteRTP(p)
 		}), 1, 1, 1)
 	})
-	got := newCollector()
-	var flow Flow
-	flow.Open()
-	run(func() { _ = b.peer.Forward(ctx, got, &flow) })
+	got := collect(ctx, run, b.peer)
 	p := got.next(t)
 	if p.Extension || p.Padding || p.PaddingSize != 0 || p.Header.PaddingSize != 0 || len(p.CSRC) != 0 || !p.Marker || !bytes.Equal(p.Payload, []byte{0xf8, 0xff, 0xfe}) {
 		t.Errorf("forwarded %+v", p)
@@ -237,10 +231,7 @@ func TestSecondTrack(t *testing.T) {
 			return err
 		}), 1, 1, 1)
 	})
-	got := newCollector()
-	var flow Flow
-	flow.Open()
-	run(func() { _ = b.peer.Forward(ctx, got, &flow) })
+	got := collect(ctx, run, b.peer)
 	source := got.next(t).SSRC
 	both.Store(true)
 	for range 10 {
@@ -298,10 +289,7 @@ func TestTerseAnswer(t *testing.T) {
 	must(t, offerer.Accept(ctx, without(without(answer, "a=ssrc:"), "a=sendrecv")))
 	for from, to := range map[*Peer]*Peer{offerer: answerer, answerer: offerer} {
 		run(func() { speak(ctx, from, 1, 1, 1) })
-		got := newCollector()
-		flow := new(Flow)
-		flow.Open()
-		run(func() { _ = to.Forward(ctx, got, flow) })
+		got := collect(ctx, run, to)
 		got.next(t)
 	}
 }

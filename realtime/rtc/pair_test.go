@@ -44,6 +44,14 @@ func beside(t *testing.T) (ctx context.Context, run func(func())) {
 	return ctx, running.Go
 }
 
+// collect collects what a peer forwards through an open flow.
+func collect(ctx context.Context, run func(func()), from *Peer) collector {
+	got, flow := newCollector(), new(Flow)
+	flow.Open()
+	run(func() { _ = from.Forward(ctx, got, flow) })
+	return got
+}
+
 func testLogger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
 }

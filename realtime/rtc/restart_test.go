@@ -164,11 +164,8 @@ func TestRestartAfterLoss(t *testing.T) {
 	b.rec.waitState(t, StateConnected)
 	e.check(t)
 	ctx, run := beside(t)
-	got := newCollector()
-	var flow Flow
-	flow.Open()
 	run(func() { speak(ctx, b.track, 1, 100, 5000) })
-	run(func() { _ = b.peer.Forward(ctx, got, &flow) })
+	got := collect(ctx, run, b.peer)
 	got.next(t)
 
 	conn.loss.Store(100)
@@ -295,10 +292,7 @@ func TestHeldCall(t *testing.T) {
 			}})
 			b.rec.waitState(t, StateConnected)
 			ctx, run := beside(t)
-			got := newCollector()
-			var flow Flow
-			flow.Open()
-			run(func() { _ = b.peer.Forward(ctx, got, &flow) })
+			got := collect(ctx, run, b.peer)
 			own := b.offerAgain(t, false)
 			if _, err := b.peer.Restart(ctx, strings.Replace(own, "a=sendrecv", "a="+direction, 1)); err != nil {
 				t.Fatal(err)
@@ -344,10 +338,7 @@ func TestTrackReplaced(t *testing.T) {
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
 	b.rec.waitState(t, StateConnected)
 	ctx, run := beside(t)
-	got := newCollector()
-	var flow Flow
-	flow.Open()
-	run(func() { _ = b.peer.Forward(ctx, got, &flow) })
+	got := collect(ctx, run, b.peer)
 	short, stop := context.WithCancel(ctx)
 	run(func() { speak(short, b.track, 1, 1, 1) })
 	first := got.next(t)
