@@ -1,15 +1,9 @@
 package e2e
 
 import (
-	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
-
-	"voicebridge/persistence"
-	"voicebridge/persistence/persistencetest"
 )
 
 func TestServe(t *testing.T) {
@@ -29,47 +23,6 @@ func TestServe(t *testing.T) {
 	}
 	if log := s.stderr.String(); !strings.Contains(log, "the upstream is the simulator") || !strings.Contains(log, "msg=stopping") {
 		t.Errorf("log %s", log)
-	}
-}
-
-func TestServeKeepsTheDatabaseToItself(t *testing.T) {
-	t.Parallel()
-	environ := environment(t)
-	s := launch(t, environ)
-	code, _, stderr := runCommand(t, environ, "serve")
-	if code != 1 || stderr == "" {
-		t.Errorf("a second process on the same file: code %d, %q", code, stderr)
-	}
-	if status, _ := get(t, s.url+"/readyz"); status != 200 {
-		t.Error("the second process disturbed the first")
-	}
-	if code := s.terminate(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	again := launch(t, environ) // the file is free again
-	if code := again.terminate(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-}
-
-func TestServeClosesWhatADeadProcessLeft(t *testing.T) {
-	t.Parallel()
-	environ := environment(t)
-	url := strings.TrimPrefix(environ[0], "DATABASE_URL=")
-	db, err := persistence.Open(t.Context(), url, persistence.Options{})
-	must(t, err)
-	key := persistencetest.NewThread(t, db, "local", "")
-	saved := db.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call", Owner: "local", ThreadID: key.Thread, Upstream: "simulator", StartedAt: time.Now()})
-	_, said := db.AppendMessage(t.Context(), key, persistence.Message{
-		Role: persistence.RoleAssistant, Parts: []persistence.Part{{Type: "text", Text: "half an ans"}},
-		Metadata: persistence.Metadata{Source: persistence.SourceVoice, Status: persistence.StatusInProgress, CallID: "call"},
-	})
-	must(t, errors.Join(saved, said, db.Close()))
-	s := launch(t, environ)
-	_, body := get(t, s.url+"/api/threads/"+key.Thread+"/messages")
-	var page struct{ Messages []persistence.Message }
-	if err := json.Unmarshal([]byte(body), &page); err != nil || len(page.Messages) != 1 || page.Messages[0].Metadata.Status != persistence.StatusInterrupted {
-		t.Errorf("after the start the thread is %s", body)
 	}
 }
 
