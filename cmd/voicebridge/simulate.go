@@ -39,7 +39,7 @@ func (s *simulateCommand) Run(p *process) error {
 	}
 	base := pageURL(config.TLS{}, ln.Addr()) + "/v1"
 	if _, err := fmt.Fprintf(p.stdout, "The Realtime simulator answers on %s\nTo use it from voicebridge or any Realtime client, set\n"+
-		"  OPENAI_BASE_URL=%s OPENAI_API_KEY=simulator\n", base, base); err != nil {
+		"  OPENAI_BASE_URL=%s OPENAI_API_KEY=simulator\nand for voicebridge also VOICEBRIDGE_TEXT_PROVIDER=simulator, because it takes calls only.\n", base, base); err != nil {
 		return errors.Join(err, ln.Close(), sim.Run(ended()))
 	}
 	return serveSimulator(p.ctx, sim, ln, log)
