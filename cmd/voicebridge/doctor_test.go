@@ -195,7 +195,7 @@ func TestDoctorFindsProblems(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = udp.Close() })
 	udpPort := strconv.Itoa(udp.LocalAddr().(*net.UDPAddr).Port)
-	noDatabase := writeFile(t, "notes.txt", strings.Repeat("These are notes. ", 100), 0o600)
+	noDatabase := writeFile(t, "notes.txt", strings.Repeat("These are notes. ", 100), 0o644)
 	open := filepath.Join(t.TempDir(), "open.db")
 	db, err := persistence.Open(t.Context(), "sqlite:"+open, persistence.Options{})
 	must(t, err)
@@ -253,6 +253,9 @@ func TestDoctorFindsProblems(t *testing.T) {
 			t.Parallel()
 			code, report := diagnose(t, environment(t, c.environ...))
 			wantLines(t, report, c.want...)
+			if strings.Contains(report, "chmod 600 "+noDatabase) {
+				t.Errorf("another's file is to be closed to others:\n%s", report)
+			}
 			if hasProblem := strings.HasPrefix(c.want[0], "problem"); hasProblem != (code == 1) {
 				t.Errorf("exit code %d", code)
 			}

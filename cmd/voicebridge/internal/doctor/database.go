@@ -27,13 +27,9 @@ func (d *doctor) database(ctx context.Context) {
 	path, isFile := strings.CutPrefix(address, "sqlite:")
 	name := "the SQLite file " + path
 	if isFile {
-		info, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			d.newFile(path)
 			return
-		}
-		if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-			d.say(warning, aboutDatabase, "other users of this machine can read %s, which holds conversations: chmod 600 %s", path, path)
 		}
 	} else {
 		if u, err := url.Parse(address); err == nil {
@@ -70,6 +66,10 @@ func (d *doctor) database(ctx context.Context) {
 	if err := store.Ping(ctx); err != nil {
 		d.say(warning, aboutDatabase, "%s can be opened but has no tables yet: the first start creates them (%v)", name, err)
 		return
+	}
+	// Only now it is certain that the file is a database of ours.
+	if info, err := os.Stat(path); isFile && err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		d.say(warning, aboutDatabase, "other users of this machine can read %s, which holds conversations: chmod 600 %s", path, path)
 	}
 	switch old, err := store.Behind(ctx); {
 	case err != nil:
