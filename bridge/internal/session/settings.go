@@ -362,9 +362,8 @@ func (c *settings) refused(e *realtime.Error) {
 		default:
 			c.sendUpdate(&update{first: true, noVoice: u.noVoice})
 		}
-	case u.first:
+	case u.first: // the error may quote the server's instructions or tools
 		c.reject(e)
-		c.sendError(*e)
 	default:
 		c.sendError(*e, u.patch.eventIDs...)
 		c.sendNext()
