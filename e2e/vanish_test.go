@@ -92,6 +92,7 @@ func browserKilled(t *testing.T, r *rig) {
 // A browser may be paused for at most 9 s before it counts as lost. What is sent in that
 // time is more than the buffers on the way can hold.
 const (
+	tries     = 8 // a busy machine may be too slow for several
 	drafts    = 40
 	draftSize = 100 << 10
 	facts     = 42
@@ -99,10 +100,9 @@ const (
 )
 
 // browserPaused has a browser that stops reading for a while: drafts are dropped and
-// counted, facts wait for it. A machine that is too slow for this loses the browser, and
-// the test tries again.
+// counted, facts wait for it. A machine that is too slow for this loses the browser.
 func browserPaused(t *testing.T, r *rig) {
-	for range 3 {
+	for range tries {
 		if paused(t, r) {
 			return
 		}
@@ -161,8 +161,7 @@ func paused(t *testing.T, r *rig) bool {
 // browserStalled has a browser that stops reading while there is more to send than can be
 // buffered.
 func browserStalled(t *testing.T, r *rig) {
-	// A machine that is too slow for this loses the browser, and the test tries again.
-	for range 3 {
+	for range tries {
 		c := r.dial(t, request{apart: true})
 		c.next("bridge.ready")
 		hello(c)
