@@ -37,6 +37,8 @@ type notes interface {
 	// follow starts sending notes that others listen to, and receiving theirs. Without listen, or
 	// if it returns errNoNotes, they come late, through a table.
 	follow(ctx context.Context, l *lease, listen bool) error
+	// beat sends a heartbeat. No writer that waits for something holds it up.
+	beat(ctx context.Context, p pgdb.BeatParams) (int64, error)
 	// notify sends a note to other instances, without waiting.
 	notify(n note)
 	// watchedElsewhere reports whether the thread may have watchers on another instance.

@@ -184,6 +184,17 @@ func TestBeatIsSeen(t *testing.T) {
 	}
 }
 
+// A process sends heartbeats while writers that wait for something have all its connections.
+func TestBeatBesideWriters(t *testing.T) {
+	t.Parallel()
+	s := persistencetest.Open(t, persistencetest.PostgresURL(t), persistence.Options{MaxConns: 1})
+	must(t, s.Serve(t.Context()))
+	key := persistencetest.NewThread(t, s, "anna", "")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	must(t, s.Batch(t.Context(), key, func(*persistence.Batch) error { return persistence.Beat(ctx, s) }))
+}
+
 // Writers do not end a process a second time while it starts again.
 func TestRejoinBesideWriters(t *testing.T) {
 	t.Parallel()

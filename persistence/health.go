@@ -43,15 +43,22 @@ func (h *health) get() (since time.Time, err error) {
 
 // write runs fn in one transaction and records whether the database is available.
 func (s *Store) write(ctx context.Context, fn func(queries) error) error {
-	began := time.Now()
-	err := s.eng.write(ctx, func(q queries) error {
-		if s.shared && s.serving.Load() {
-			if err := s.hold(ctx, q); err != nil {
-				return err
+	return s.measure(ctx, func() error {
+		return s.eng.write(ctx, func(q queries) error {
+			if s.shared && s.serving.Load() {
+				if err := s.hold(ctx, q); err != nil {
+					return err
+				}
 			}
-		}
-		return fn(q)
+			return fn(q)
+		})
 	})
+}
+
+// measure records how long a write takes, and whether the database is available for it.
+func (s *Store) measure(ctx context.Context, write func() error) error {
+	began := time.Now()
+	err := write()
 	switch {
 	case err == nil:
 		s.health.note(nil)

@@ -57,6 +57,9 @@ func newLease(opts Options) *lease {
 	return l
 }
 
+// limit is how long a heartbeat may take, and a check.
+func (l *lease) limit() time.Duration { return max(l.every, l.deadAfter/3) }
+
 func (l *lease) id() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,24 +162,18 @@ func (s *Store) join(ctx context.Context, id string) error {
 	return err
 }
 
-// beat sends a heartbeat and checks who else is alive.
-func (s *Store) beat(ctx context.Context) error {
-	id := s.lease.id()
-	err := s.write(ctx, func(q queries) error {
-		n, err := q.Beat(ctx, pgdb.BeatParams{ID: id, BeatAt: dbtype.At(s.now())})
-		if err == nil && n == 0 {
-			s.lease.lost(id)
-			err = ErrFenced
-		}
+// beat sends a heartbeat.
+func (s *Store) beat(ctx context.Context) (err error) {
+	id, n := s.lease.id(), int64(0)
+	err = s.measure(ctx, func() error {
+		n, err = s.eng.beat(ctx, pgdb.BeatParams{ID: id, BeatAt: dbtype.At(s.now())})
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil && n == 0 {
+		s.lease.lost(id)
+		return ErrFenced
 	}
-	if err := s.look(ctx); err != nil {
-		return err
-	}
-	return s.compareClocks(ctx)
+	return err
 }
 
 func (s *Store) look(ctx context.Context) error {
@@ -205,14 +202,9 @@ func (s *Store) keepBeating(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.hub.joined:
-			if err := s.look(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn("could not check which other processes are alive", "error", err)
-			}
-			continue
 		case <-tick:
 		}
-		beatCtx, cancel := context.WithTimeout(ctx, max(s.lease.every, s.lease.deadAfter/3))
+		beatCtx, cancel := context.WithTimeout(ctx, s.lease.limit())
 		began := time.Now()
 		err := s.beat(beatCtx)
 		cancel()
@@ -224,6 +216,27 @@ func (s *Store) keepBeating(ctx context.Context) {
 			beaten = began
 		case ctx.Err() == nil:
 			s.log.Warn("could not tell others that this process is alive", "error", err)
+		}
+	}
+}
+
+// keepLooking checks who else is alive, and the clock, until ctx ends. A query that hangs must not hold up heartbeats.
+func (s *Store) keepLooking(ctx context.Context) {
+	tick := time.Tick(s.lease.every)
+	for {
+		check := s.look
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.hub.joined:
+		case <-tick:
+			check = func(ctx context.Context) error { return cmp.Or(s.look(ctx), s.compareClocks(ctx)) }
+		}
+		checkCtx, cancel := context.WithTimeout(ctx, s.lease.limit())
+		err := check(checkCtx)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("could not check which other processes are alive", "error", err)
 		}
 	}
 }

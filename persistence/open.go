@@ -114,6 +114,7 @@ func (s *Store) Serve(ctx context.Context) error {
 		return fmt.Errorf("serve database: %w", err)
 	}
 	s.background(s.keepBeating)
+	s.background(s.keepLooking)
 	return nil
 }
 

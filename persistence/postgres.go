@@ -58,6 +58,7 @@ const (
 type postgresEngine struct {
 	pool      *pgxpool.Pool // for writing
 	reads     *pgxpool.Pool // separate, so that writers never wait for readers' connections
+	beats     *pgxpool.Pool // for heartbeats, which wait for nobody: one connection, and others only while that hangs
 	pooled    bool          // there is a pooler in front of the server
 	origin    string        // distinguishes our own notes from those of others
 	hub       *hub
@@ -101,7 +102,17 @@ func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *sl
 		pool.Close()
 		return nil, postgresOpenError(cfg.ConnConfig, err)
 	}
-	e := &postgresEngine{pool: pool, reads: reads, pooled: pooled, origin: NewID(), hub: h, log: log, testEvery: listenTestEvery, maxIdle: maxIdle}
+	// A heartbeat is one message and one answer, however slow the database is.
+	cfg = cfg.Copy()
+	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	beats, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		pool.Close()
+		reads.Close()
+		return nil, postgresOpenError(cfg.ConnConfig, err)
+	}
+	e := &postgresEngine{pool: pool, reads: reads, beats: beats, pooled: pooled, origin: NewID(), hub: h, log: log, testEvery: listenTestEvery, maxIdle: maxIdle}
 	e.life, e.stop = context.WithCancel(context.Background())
 	e.outbox = newOutbox(e.origin, log, func() { h.dropped.Add(1) }, e.send)
 	e.running.Go(func() { e.outbox.run(e.life) })
@@ -214,15 +225,36 @@ func (e *postgresEngine) migrationLock() (goose.ProviderOption, error) {
 func (e *postgresEngine) read() queries { return pgdb.New(e.reads) }
 
 // write drops all connections when one turns out to be read-only, as after a failover or a full disk:
-// it stays so even when the database, or the server that has taken its place, takes writes again. It also does so when
-// one gave no answer in time: the others may have lost the server, too, and heartbeats must not find that out one by one.
+// it stays so even when the database, or the server that has taken its place, takes writes again.
 func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) error {
 	err := e.transaction(ctx, func(tx pgx.Tx) error { return fn(pgdb.New(tx)) })
-	if pe, ok := errors.AsType[*pgconn.PgError](err); ok && pe.Code == readOnly || errors.Is(err, context.DeadlineExceeded) {
-		e.pool.Reset()
-		e.reads.Reset()
+	if isReadOnly(err) {
+		e.reset()
 	}
 	return err
+}
+
+// beat drops all other connections when it gets no answer in time: they may have lost the server, too, and requests must
+// not find that out one by one.
+func (e *postgresEngine) beat(ctx context.Context, p pgdb.BeatParams) (int64, error) {
+	n, err := pgdb.New(e.beats).Beat(ctx, p)
+	if isReadOnly(err) {
+		e.beats.Reset()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		e.reset()
+	}
+	return n, err
+}
+
+func (e *postgresEngine) reset() {
+	e.pool.Reset()
+	e.reads.Reset()
+}
+
+func isReadOnly(err error) bool {
+	pe, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pe.Code == readOnly
 }
 
 // transaction runs fn in one transaction. What waited for a lock must see what its holder has written,
@@ -354,6 +386,7 @@ func (e *postgresEngine) close() error {
 	e.outbox.end(leaveTimeout)
 	e.stop()
 	e.running.Wait()
+	e.beats.Close()
 	e.reads.Close()
 	e.pool.Close()
 	return nil

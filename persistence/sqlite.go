@@ -19,6 +19,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"voicebridge/persistence/internal/filelock"
+	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/persistence/internal/sqlitedb"
 )
 
@@ -122,6 +123,8 @@ func (e *sqliteEngine) write(ctx context.Context, fn func(queries) error) error 
 }
 
 func (e *sqliteEngine) follow(context.Context, *lease, bool) error { return nil }
+
+func (e *sqliteEngine) beat(context.Context, pgdb.BeatParams) (int64, error) { return 1, nil }
 
 func (e *sqliteEngine) lock() error {
 	lock, err := filelock.Open(e.path + ".lock")

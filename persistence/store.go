@@ -43,8 +43,8 @@ type Options struct {
 	// other processes publish then comes through a table, up to a second later. Serve also detects
 	// such poolers, which takes it up to some seconds.
 	NoListen bool
-	// MaxConns limits connections to PostgreSQL, not counting the one that listens: half are for
-	// reading, half for writing. 0 means pool_max_conns of the address for each half, or without it
+	// MaxConns limits connections to PostgreSQL, not counting the one that listens and the one for
+	// heartbeats: half are for reading, half for writing. 0 means pool_max_conns of the address for each half, or without it
 	// the larger of 4 and the number of processors.
 	MaxConns int
 	// OnWrite is called after each write transaction that was saved, or that failed because the

@@ -199,7 +199,7 @@ type TURN struct {
 
 // Database is how the database is used.
 type Database struct {
-	// Connections to PostgreSQL, not counting the listening one: half for reading, half for
+	// Connections to PostgreSQL, not counting those for notifications and heartbeats: half for reading, half for
 	// writing; 0: from the URL or the number of processors.
 	MaxConnections int `koanf:"max_connections"`
 }
