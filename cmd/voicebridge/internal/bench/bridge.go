@@ -82,6 +82,7 @@ tools: {code: {max_parallel: %[2]d}}
 		return nil
 	}
 	cmd.WaitDelay = stopTimeout
+	endWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		b.stop()
 		return nil, err
