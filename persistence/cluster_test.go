@@ -131,6 +131,29 @@ func TestFirstWatcherOfAnOwner(t *testing.T) {
 	}
 }
 
+// Nor does the first watcher of a thread on a process that reads notes from the table.
+func TestFirstWatcherWithoutListen(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	a := persistencetest.Open(t, url, persistence.Options{})
+	b := persistencetest.Open(t, url, persistence.Options{NoListen: true})
+	must(t, errors.Join(a.Serve(t.Context()), b.Serve(t.Context())))
+	untilWatched(t, a, b, persistencetest.NewThread(t, a, "anna", ""))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for range 3 { // of several shards
+		key := persistencetest.NewThread(t, a, "anna", "")
+		watch := b.Watch(key)
+		a.Publish(ctx, key, persistence.Event{Type: persistence.EventTurnFinished})
+		for e, err := range watch.Events(ctx, -1) {
+			if err != nil || e.Type != persistence.EventTurnFinished {
+				t.Errorf("Events() = %s, %v", e.Type, err)
+			}
+			break
+		}
+	}
+}
+
 // A process sends nothing of a thread to others that watch none.
 func TestNothingSentWithoutWatchers(t *testing.T) {
 	t.Parallel()

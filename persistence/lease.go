@@ -121,11 +121,13 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 	l.seen = seen
 }
 
-// listens reports whether another instance wants the note.
+// listens reports whether another instance wants the note. Of one that reads notes from the table it is known a second late
+// which threads are watched there, so it gets all events but the text of messages, which it can read.
 func (l *lease) listens(n note) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return n.forAll() && l.others || l.watched.has(shardOf(n.Key.Thread))
+	return n.forAll() && l.others || l.watched.has(shardOf(n.Key.Thread)) ||
+		l.readers && n.Data != nil && n.Type != string(EventMessageDelta)
 }
 
 // hasReaders reports whether another instance reads notes from the table.
