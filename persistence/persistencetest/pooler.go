@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,8 +52,8 @@ func NewPooler(t testing.TB) *Pooler {
 	}
 	var stderr strings.Builder
 	cmd := exec.Command(bin, filepath.Join(dir, "pgbouncer.ini"))
-	cmd.Dir, cmd.SysProcAttr, cmd.Stderr = dir, attr, &stderr
-	attr.Pdeathsig = 0 // it follows a thread, which may end before the test
+	// The signal at the death of the parent follows a thread, which may end before the test.
+	cmd.Dir, cmd.SysProcAttr, cmd.Stderr = dir, &syscall.SysProcAttr{Credential: attr.Credential}, &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start PgBouncer: %v", err)
 	}
