@@ -8,7 +8,7 @@ import (
 // Keys of metadata that only text turns write.
 const (
 	extraProvider = "provider"
-	extraFinish   = "finish_reason"
+	extraFinish   = persistence.MetadataFinish
 	extraError    = "error" // {"kind","message"} of a failure
 	extraNotice   = persistence.MetadataNotice
 	// extraContext is the text that precedes the user's text in requests.

@@ -14,6 +14,8 @@ const (
 	// MetadataNotice is true if the text was written by this program, not by the model, to say what
 	// went wrong.
 	MetadataNotice = "notice"
+	// MetadataFinish says why a typed answer ended, or what cut a spoken one short.
+	MetadataFinish = "finish_reason"
 	// MetadataDiscarded is true if models no longer read the message: its turn failed, another answer
 	// has replaced it, or the user went back to what was said before it.
 	MetadataDiscarded = "discarded"

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -155,16 +156,24 @@ func (s *State) outputDone(raw *realtime.Item, r *response, done bool) {
 	}
 }
 
+// cuts are the words for what cuts an answer short, as in the metadata of typed ones, by the upstream's.
+var cuts = map[string]json.RawMessage{"max_output_tokens": json.RawMessage(`"length"`), "content_filter": json.RawMessage(`"filter"`)}
+
 // closeMessages ends what a response has left open.
 func (s *State) closeMessages(r *response, done *realtime.Response) {
-	for _, m := range r.messages {
-		if m == r.messages[0] && done.Usage != nil && len(done.Usage.Raw) > 0 {
-			m.meta.Usage = done.Usage.Raw
-			if !m.open() {
-				s.transcript.write(m)
-			}
+	cut := cuts[done.StatusDetails.Reason]
+	for i, m := range r.messages {
+		changed := false
+		if i == 0 && done.Usage != nil && len(done.Usage.Raw) > 0 {
+			m.meta.Usage, changed = done.Usage.Raw, true
+		}
+		if i == len(r.messages)-1 && cut != nil {
+			m.meta.Extra, changed = map[string]json.RawMessage{persistence.MetadataFinish: cut}, true
 		}
 		if !m.open() {
+			if changed {
+				s.transcript.write(m)
+			}
 			s.transcript.writeRest(m)
 			continue
 		}

@@ -435,6 +435,9 @@ func showChange(o Change) string {
 		if h := m.Metadata.HeardText; h != nil {
 			text += fmt.Sprintf(" heard %q %dms", *h, *m.Metadata.AudioEndMS)
 		}
+		if why := m.Metadata.Extra[persistence.MetadataFinish]; why != nil {
+			text += " cut by " + string(why)
+		}
 		if len(m.Metadata.LatencyMS) > 0 {
 			text += fmt.Sprint(" ", m.Metadata.LatencyMS)
 		}

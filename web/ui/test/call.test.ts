@@ -36,13 +36,14 @@ describe('a call', () => {
     [{ status: 'failed', status_details: { error: { type: 'server_error', message: 'Broken.' } } }, 'server_error', 'Broken.'],
     [{ status: 'failed', status_details: { type: 'failed', reason: 'response_timeout' } }, 'response_timeout', ''],
     [{ status: 'failed', status_details: 'failed' }, 'response_failed', ''],
-    [{ status: 'incomplete', status_details: { reason: 'max_output_tokens' } }, 'max_output_tokens', ''],
+    [{ status: 'incomplete', status_details: { reason: 'content_filter' } }, 'content_filter', ''],
+    [{ status: 'incomplete', status_details: { reason: 'max_output_tokens' }, output: [{}] }, undefined, undefined],
     [{ status: 'cancelled', status_details: { reason: 'turn_detected' } }, undefined, undefined],
     [{ status: 'completed' }, undefined, undefined],
     [null, undefined, undefined],
   ])('learns why there is no answer: %j', (response, code, message) => {
     const failure = failureOf({ type: 'response.done', response });
-    expect([failure?.code, failure?.message, failure?.began === true]).toEqual([code, message, code === 'max_output_tokens']);
+    expect([failure?.code, failure?.message]).toEqual([code, message]);
   });
 
   it('goes on while its upstream is renewed', () => {

@@ -243,8 +243,7 @@ export class Call {
     if (type === 'session.updated' && this.#told.speed === unknownSpeed) this.#told = { ...this.#told, speed: speedOf(event) };
     if (type === 'response.done' || (before.response !== null && after.response === null)) this.#tell(null);
     const failure = failureOf(event);
-    const words = failure && errorEventWords(failure.code, failure.message);
-    if (words) (failure.began ? this.hooks.onInfo : this.hooks.onProblem)(failure.code, words);
+    if (failure) this.#takeError(failure);
     if (type === 'bridge.message') {
       const message = readMessage(event.message);
       if (message) this.hooks.onMessage(after.threadId, message);

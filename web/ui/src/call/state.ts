@@ -1,4 +1,4 @@
-import { asNumber, asObject, asText, isObject, type Json } from '../base/json';
+import { asList, asNumber, asObject, asText, isObject, type Json } from '../base/json';
 import { answerableUntil, type Approval, type Caption, type ToolRun } from '../message/live';
 import type { Word } from '../words/states';
 
@@ -263,13 +263,14 @@ export function ended(call: CallState, reason: string): CallState {
   return { ...idleCall, phase: 'ended', callId: call.callId, threadId: call.threadId, endReason: reason };
 }
 
-/** Why a response ended without an answer, or before its end, of which nothing else need tell; null if it did not. */
-export function failureOf({ type, response }: Json): { code: string; message: string; began: boolean } | null {
-  const { status, status_details } = asObject(response);
-  if (type !== 'response.done' || (status !== 'failed' && status !== 'incomplete')) return null;
+/** Why a response ended without an answer, of which nothing else need tell; null if it did not. One that was cut short says so in its message. */
+export function failureOf({ type, response }: Json): { code: string; message: string } | null {
+  const { status, status_details, output } = asObject(response);
+  const none = status === 'failed' || (status === 'incomplete' && asList(output).length === 0);
+  if (type !== 'response.done' || !none) return null;
   const { error, reason } = asObject(status_details);
   const { code, type: kind, message } = asObject(error);
-  return { code: asText(code) || asText(reason) || asText(kind, 'response_failed'), message: asText(message), began: status === 'incomplete' };
+  return { code: asText(code) || asText(reason) || asText(kind, 'response_failed'), message: asText(message) };
 }
 
 /** A finished function call of a response, which the browser may have to answer. */
