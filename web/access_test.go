@@ -66,6 +66,13 @@ func TestWrongTokensAreLimited(t *testing.T) {
 			t.Errorf("status %d of another", status)
 		}
 	})
+	t.Run("but right ones are not", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, limited)
+		for range 5 {
+			wantStatus(t, b.do(t, "POST", "/api/session", `{"token":"alice-token-of-tests"}`), 200)
+		}
+	})
 	t.Run("IPv6 by its network", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, limited)

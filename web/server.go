@@ -188,7 +188,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&queues{cfg.Queue, cfg.Store, now},
 		&textSessionRoutes{cfg.Chat, repeats{cfg.Chat, cfg.Store}, live, remove, cfg.Limits},
 		&conductors{cfg.Store, limits, s.conductors, s.door},
-		&pageSessions{auth, limits, now, events, cfg.TrustedProxies},
+		&pageSessions{auth, now, events, cfg.TrustedProxies},
 		&pageSettings{cfg.Upstream, cfg.Version, cfg.Auth.Required(), cfg.ICEServers, cfg.TURN},
 		&tools{cfg.Tools, cfg.ToolServers},
 		&models{cfg.Upstream, cfg.TextModels},

@@ -16,7 +16,6 @@ import (
 // pageSessions serves the routes for signing in and out.
 type pageSessions struct {
 	auth   *access.Authenticator
-	limits *access.Allowances
 	now    func() time.Time
 	events securityLog
 	// proxies are Config.TrustedProxies.
@@ -45,9 +44,6 @@ func (h *pageSessions) signIn(c echo.Context) error {
 	value, owner, expires, err := h.auth.SignIn(c.Request().Context(), by, body.Token)
 	if err != nil {
 		h.events.refused(c, "sign-in refused", err)
-		return err
-	}
-	if err := h.limits.SignIn(c.Request().Context(), by.Client); err != nil {
 		return err
 	}
 	if _, err := h.auth.Sessions.SignOut(c.Request(), false); err != nil { // of the session before

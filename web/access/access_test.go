@@ -19,6 +19,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/web/problem"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -221,5 +222,40 @@ func TestNameIn(t *testing.T) {
 	}
 	if got := nameIn("alice-token-of-tests"); got != "" {
 		t.Errorf("a static token has the name %q", got)
+	}
+}
+
+// shared is what all instances count together.
+type shared struct {
+	left int
+	err  error
+}
+
+func (s *shared) TakeRate(context.Context, string, int) (time.Duration, error) {
+	s.left--
+	if s.left < 0 {
+		return time.Second, s.err
+	}
+	return 0, s.err
+}
+
+// TestGuessesOfAllInstances has a client guess at two of them.
+func TestGuessesOfAllInstances(t *testing.T) {
+	t.Parallel()
+	refused, away := problem.Unauthorized("no"), errors.New("the database is away")
+	for name, c := range map[string]struct {
+		records *shared
+		want    []int
+	}{
+		"together":             {&shared{left: 3}, []int{401, 401, 401, 429}},
+		"without the database": {&shared{err: away}, []int{401, 401, 401, 401}},
+	} {
+		one, other := newGuesses(3, c.records, time.Now), newGuesses(3, c.records, time.Now)
+		for i, want := range c.want {
+			err := []*Guesses{one, other}[i%2].wrong(t.Context(), Peer{Client: "10.0.0.1", Remote: "10.0.0.1"}, refused)
+			if e, ok := errors.AsType[*problem.Error](err); !ok || e.Status != want {
+				t.Errorf("%s: guess %d: %v, want %d", name, i+1, err, want)
+			}
+		}
 	}
 }

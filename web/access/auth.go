@@ -76,7 +76,7 @@ func (a *Authenticator) identify(r *http.Request, by Peer, secretsToo bool, call
 		}
 		who, err := a.Secrets.identify(r.Context(), token, callID)
 		if isRefusal(err) && !errors.Is(err, errSecretOver) {
-			err = a.guesses.wrong(by, err)
+			err = a.guesses.wrong(r.Context(), by, err)
 		}
 		return who, err
 	case !a.Required:
@@ -120,11 +120,11 @@ func (a *Authenticator) Owner(ctx context.Context, by Peer, token string) (strin
 	case a.jwt != nil && strings.Count(token, ".") == 2:
 		owner, until, err := a.jwt.owner(ctx, token)
 		if isRefusal(err) && !errors.Is(err, errExpired) {
-			err = a.guesses.wrong(by, err)
+			err = a.guesses.wrong(ctx, by, err)
 		}
 		return owner, until, err
 	}
-	return "", time.Time{}, a.guesses.wrong(by, problem.Unauthorized("This token is not known."))
+	return "", time.Time{}, a.guesses.wrong(ctx, by, problem.Unauthorized("This token is not known."))
 }
 
 // SignIn exchanges a static token or a JWT for a page session: the value of [SessionCookie].

@@ -2,25 +2,38 @@ package access
 
 import (
 	"cmp"
+	"context"
 	"sync"
+	"time"
 )
 
 // Guesses limits how often a client may present a wrong token. It is safe for concurrent use.
 type Guesses struct {
-	clients *RateLimit
-	remotes *RateLimit
+	perMinute int
+	clients   *RateLimit
+	remotes   *RateLimit
+	rates     rates
 
 	mu sync.Mutex
 	// proven has the pairs of a client and an owner whose token the client has presented.
 	proven map[[2]string]bool
 }
 
+// rates count for all instances together.
+type rates interface {
+	// TakeRate counts one use of something with a limit per minute, or says how long to wait.
+	TakeRate(ctx context.Context, name string, perMinute int) (wait time.Duration, err error)
+}
+
 // guessesPerRemote is how many times as often as one client all clients at one connection's address
 // may guess together.
 const guessesPerRemote = 50
 
-func newGuesses(perMinute int, clients *RateLimit) *Guesses {
-	return &Guesses{clients: clients, remotes: NewRateLimit(perMinute*guessesPerRemote, clients.now), proven: make(map[[2]string]bool)}
+func newGuesses(perMinute int, rates rates, now func() time.Time) *Guesses {
+	return &Guesses{
+		perMinute: perMinute, clients: NewRateLimit(perMinute, now), remotes: NewRateLimit(perMinute*guessesPerRemote, now), rates: rates,
+		proven: make(map[[2]string]bool),
+	}
 }
 
 // right returns a 429 if the client has guessed too often, unless it has presented this owner's
@@ -43,12 +56,16 @@ func (g *Guesses) right(c Peer, owner string) error {
 }
 
 // wrong counts a wrong token and returns the error for it: a 401 or a 429.
-func (g *Guesses) wrong(c Peer, refused error) error {
+func (g *Guesses) wrong(ctx context.Context, c Peer, refused error) error {
 	if err := g.clients.Take(c.Client); err != nil {
 		return err
 	}
 	if err := g.remotes.Take(c.Remote); err != nil {
 		return err
+	}
+	// All instances count together. Without the database, each counts on its own.
+	if wait, err := g.rates.TakeRate(ctx, "sign-ins of "+c.Client, g.perMinute); err == nil && wait > 0 {
+		return tooOften(wait)
 	}
 	return refused
 }

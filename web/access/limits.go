@@ -17,7 +17,7 @@ type Limits struct {
 	MaxCalls         int // live calls of this process; default 200
 	MaxCallsPerOwner int // default 20
 	SetupsPerMinute  int // calls started from one address; default 60
-	SignInsPerMinute int // sign-ins and wrong tokens from one address; default 10
+	SignInsPerMinute int // wrong tokens from one address, also to sign in; default 10
 	MaxSockets       int // thread sockets of this process; default 2000
 	SocketsPerOwner  int // default 200
 	TextsPerMinute   int // messages, queued messages and threads per owner; default 120
@@ -64,8 +64,7 @@ func (l Limits) withDefaults() Limits {
 // Records is what the limits need of the store, which all instances share; *persistence.Store
 // implements it.
 type Records interface {
-	// TakeRate counts one use of something with a limit per minute, or says how long to wait.
-	TakeRate(ctx context.Context, name string, perMinute int) (wait time.Duration, err error)
+	rates
 	// CallsElsewhere counts the owner's calls on other instances.
 	CallsElsewhere(ctx context.Context, owner string) (int, error)
 	// CheckThreads and CheckStored return persistence.ErrQuota if the owner has no room left.
@@ -79,8 +78,6 @@ type Records interface {
 type Allowances struct {
 	local   bool // there is one local user
 	Setups  *RateLimit
-	SignIns *RateLimit
-	// Guesses counts wrong tokens and sign-ins together.
 	Guesses *Guesses
 	Calls   *CallLimit
 	Sockets *CountLimit
@@ -99,7 +96,6 @@ func NewAllowances(l Limits, calls liveCalls, records Records, authenticated boo
 	if !authenticated {
 		perOwner, socketsPerOwner = math.MaxInt, l.MaxSockets
 	}
-	signIns := NewRateLimit(l.SignInsPerMinute, now)
 	if !authenticated {
 		l.ImageBytesPerOwner = 0
 	}
@@ -107,10 +103,9 @@ func NewAllowances(l Limits, calls liveCalls, records Records, authenticated boo
 		records: records, limits: l,
 		Texts:              NewRateLimit(l.TextsPerMinute, now),
 		ImageBytesPerOwner: l.ImageBytesPerOwner,
-		Guesses:            newGuesses(l.SignInsPerMinute, signIns),
+		Guesses:            newGuesses(l.SignInsPerMinute, records, now),
 		local:              !authenticated,
 		Setups:             NewRateLimit(l.SetupsPerMinute, now),
-		SignIns:            signIns,
 		Calls:              NewCallLimit(calls, records, l.MaxCalls, perOwner),
 		Sockets:            NewCountLimit(l.MaxSockets, socketsPerOwner),
 	}
@@ -126,14 +121,6 @@ func (l *Allowances) SetUp(ctx context.Context, address string) error {
 		return err
 	}
 	return l.together(ctx, "set-ups of "+address, l.limits.SetupsPerMinute)
-}
-
-// SignIn counts a sign-in from the address, or returns a 429.
-func (l *Allowances) SignIn(ctx context.Context, address string) error {
-	if err := l.SignIns.Take(address); err != nil {
-		return err
-	}
-	return l.together(ctx, "sign-ins of "+address, l.limits.SignInsPerMinute)
 }
 
 // OwnerCalls is the limit of one owner's live calls in all processes; 0 means none.

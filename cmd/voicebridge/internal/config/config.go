@@ -275,7 +275,7 @@ type Limits struct {
 	MaxCalls         int `koanf:"max_calls"`                  // Live calls in this process
 	MaxCallsPerOwner int `koanf:"max_calls_per_owner"`        // In all processes of the database together; does not apply to the one local user
 	SetupsPerMinute  int `koanf:"setups_per_minute_per_ip"`   // Call set-ups, in all processes together
-	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip"` // Failed sign-ins, and tokens
+	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip"` // Wrong tokens, also to sign in, in all processes together
 	MaxSockets       int `koanf:"max_sockets"`                // WebSockets in this process
 	SocketsPerOwner  int `koanf:"max_sockets_per_owner"`      // WebSockets per owner
 	TextsPerMinute   int `koanf:"texts_per_minute_per_owner"` // Messages, queued messages, images and threads, in all processes together
