@@ -28,6 +28,8 @@ type TurnRequest struct {
 	// Images go with the text, as do those of the thread that ImageIDs names.
 	Images   []Image
 	ImageIDs []string
+	// Parts are more of the user's message, which models are not shown.
+	Parts []persistence.Part
 	// MessageID is the id for the user's message or, without one, for the last instruction, empty for a new one; with
 	// Saved, its present id.
 	MessageID string
@@ -103,6 +105,7 @@ func (r *TurnRequest) message(note string) persistence.Message {
 	if !isBlank(r.Text) {
 		m.Parts = append(m.Parts, persistence.TextPart(r.Text))
 	}
+	m.Parts = append(m.Parts, r.Parts...)
 	m.Metadata.Extra = maps.Clone(r.Extra)
 	if r.SentAs != "" {
 		m = withExtra(m, extraSentAs, r.SentAs)

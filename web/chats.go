@@ -56,7 +56,7 @@ func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instruc
 	}
 	req := chat.TurnRequest{Key: key, Instructions: instructions}
 	if last.Role != string(persistence.RoleAssistant) {
-		req.Text, req.Images = last.userInput()
+		req.Text, req.Images, req.Parts = last.userInput()
 	}
 	if done, err := h.inCall(c, key, body, req); done || err != nil {
 		return err

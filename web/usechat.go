@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/chat"
+	"voicebridge/persistence"
 	"voicebridge/web/problem"
 )
 
@@ -41,10 +42,21 @@ type uiPart struct {
 		ID       string `json:"id"`
 		Approved *bool  `json:"approved"`
 	} `json:"approval"`
+	other persistence.Part // the whole part, if it is neither text nor file
 }
 
-// userInput returns the text and the images of a message.
-func (m *uiMessage) userInput() (text string, images []chat.Image) {
+// UnmarshalJSON reads any part.
+func (p *uiPart) UnmarshalJSON(data []byte) error {
+	type fields uiPart
+	if err := json.Unmarshal(data, (*fields)(p)); err != nil || p.Type == "text" || p.Type == "file" {
+		return err
+	}
+	_ = p.other.UnmarshalJSON(data) // without a type it is nothing to keep
+	return nil
+}
+
+// userInput returns the text and the images of a message, and its parts of other types, such as the client's data.
+func (m *uiMessage) userInput() (text string, images []chat.Image, others []persistence.Part) {
 	var texts []string
 	for _, p := range m.Parts {
 		switch p.Type {
@@ -52,9 +64,13 @@ func (m *uiMessage) userInput() (text string, images []chat.Image) {
 			texts = append(texts, p.Text)
 		case "file":
 			images = append(images, chat.Image{MediaType: p.MediaType, URL: p.URL})
+		default:
+			if p.other.Type != "" && !p.other.IsTool() {
+				others = append(others, p.other)
+			}
 		}
 	}
-	return strings.Join(texts, "\n"), images
+	return strings.Join(texts, "\n"), images, others
 }
 
 // decisions returns the user's decisions on approvals in an assistant message.

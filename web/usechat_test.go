@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,6 +62,27 @@ func TestUseChat(t *testing.T) {
 	wantStatus(t, b.do(t, "POST", messagesPath(other), uiSaid("mine", "hello")), 200)
 	if m := b.messages(t, other)[0]; m.ID == "mine" || m.Text() != "hello" {
 		t.Errorf("saved %+v", m)
+	}
+}
+
+// TestUseChatKeepsParts sends parts that mean something to the client only: they are saved with the message, and the model
+// does not read them. A user calls no tools.
+func TestUseChatKeepsParts(t *testing.T) {
+	t.Parallel()
+	cfg, script := scriptedChat(words("One."))
+	b := setupChat(t, cfg, nil)
+	key := b.thread(t, access.LocalOwner)
+	const body = `{"messages":[{"id":"mine","role":"user","parts":[{"type":"data-place","id":"p","data":{"text":5}},{"type":"text","text":"hello"},` +
+		`{"type":"tool-x","toolCallId":"c","state":"input-available","input":{}},{"odd":1}]}]}`
+	wantStatus(t, b.do(t, "POST", messagesPath(key), body), 200)
+	parts, err := json.Marshal(b.messages(t, key)[0].Parts)
+	if want := `[{"type":"text","text":"hello"},{"data":{"text":5},"id":"p","type":"data-place"}]`; err != nil || string(parts) != want {
+		t.Errorf("the parts are %s, want %s (%v)", parts, want, err)
+	}
+	script.mu.Lock()
+	defer script.mu.Unlock()
+	if got := script.requests[0].Messages[0].Content; !strings.HasSuffix(got, "]\n\nhello") {
+		t.Errorf("the model reads %q", got)
 	}
 }
 
