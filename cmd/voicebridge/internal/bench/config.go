@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 )
 
@@ -67,24 +66,23 @@ type Config struct {
 
 func (c Config) validate() error {
 	var errs []error
-	if len(c.Calls) == 0 && c.SetUps == 0 && c.Tools == 0 {
-		errs = append(errs, errors.New("nothing to measure: give a number of calls, set-ups or tools"))
-	}
-	for _, n := range c.Calls {
-		if n < 1 || n > maxCalls {
-			errs = append(errs, fmt.Errorf("%d calls at once: it must be 1 to %d", n, maxCalls))
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	if c.Duration < time.Millisecond || c.Duration > maxSeconds*time.Second {
-		errs = append(errs, fmt.Errorf("a duration of %s: it must be up to %d s", c.Duration, maxSeconds))
+	check(len(c.Calls) > 0 || c.SetUps != 0 || c.Tools != 0, "nothing to measure: give a number of calls, set-ups or tools")
+	for _, n := range c.Calls {
+		check(n >= 1 && n <= maxCalls, "%d calls at once: it must be 1 to %d", n, maxCalls)
 	}
-	if c.SetUps < 0 || c.SetUps > maxSetUps {
-		errs = append(errs, fmt.Errorf("%d set-ups: it must be 0 to %d", c.SetUps, maxSetUps))
+	check(c.Duration >= time.Millisecond && c.Duration <= maxSeconds*time.Second, "a duration of %s: it must be up to %d s", c.Duration, maxSeconds)
+	check(c.SetUps >= 0 && c.SetUps <= maxSetUps, "%d set-ups: it must be 0 to %d", c.SetUps, maxSetUps)
+	check(c.Tools >= 0 && c.Tools <= maxTools, "%d tools at once: it must be 0 to %d", c.Tools, maxTools)
+	check(c.Events >= 0 && c.Events <= maxEvents, "%d events a second: it must be 0 to %d", c.Events, maxEvents)
+	for _, n := range c.EventBytes {
+		check(n >= stampBytes && n <= maxEventBytes, "%d bytes of text in an event: it must be %d to %d", n, stampBytes, maxEventBytes)
 	}
-	if c.Tools < 0 || c.Tools > maxTools {
-		errs = append(errs, fmt.Errorf("%d tools at once: it must be 0 to %d", c.Tools, maxTools))
-	}
-	return errors.Join(append(errs, c.validateWords())...)
+	return errors.Join(errs...)
 }
 
 func (c Config) tell(format string, args ...any) {
@@ -102,16 +100,6 @@ func (c Config) eventSizes() []int {
 		return defaultEventBytes
 	}
 	return c.EventBytes
-}
-
-func (c Config) validateWords() error {
-	if c.Events < 0 || c.Events > maxEvents {
-		return fmt.Errorf("%d events a second: it must be 0 to %d", c.Events, maxEvents)
-	}
-	if i := slices.IndexFunc(c.EventBytes, func(n int) bool { return n < stampBytes || n > maxEventBytes }); i >= 0 {
-		return fmt.Errorf("%d bytes of text in an event: it must be %d to %d", c.EventBytes[i], stampBytes, maxEventBytes)
-	}
-	return nil
 }
 
 // Command says how to start the bridge: a program that serves, prints a line with its address and
