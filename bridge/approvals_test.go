@@ -21,9 +21,7 @@ type asked struct {
 
 func (c *browser) asked() (q asked) {
 	c.t.Helper()
-	if err := json.Unmarshal(c.next("bridge.tool.approval_required").Raw, &q); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, json.Unmarshal(c.next("bridge.tool.approval_required").Raw, &q))
 	return q
 }
 

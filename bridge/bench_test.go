@@ -232,9 +232,7 @@ func (b *bench) offer() (*browser, string) {
 			c.signal()
 		},
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	c.peer = peer
 	b.t.Cleanup(func() {
 		c.leave()
@@ -274,9 +272,7 @@ func (b *bench) try(start bridge.Start) (*browser, error) {
 		return c, err
 	}
 	c.Started = started
-	if err := c.peer.Accept(b.ctx, started.Answer); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, c.peer.Accept(b.ctx, started.Answer))
 	c.flow.Open()
 	go func() { _ = c.peer.Forward(b.ctx, c, &c.flow) }()
 	return c, nil
@@ -420,9 +416,7 @@ func (c *browser) turns() (n int) {
 func (c *browser) speakFor(n int) {
 	c.t.Helper()
 	frames, err := simulator.UserSpeech()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	frames = frames[:min(n, len(frames))]
 	tick := time.Tick(20 * time.Millisecond)
 	c.spoken++
@@ -450,9 +444,7 @@ func (c *browser) speakFor(n int) {
 func (b *bench) session(n int) *simulator.Session {
 	b.t.Helper()
 	s, err := b.sim.WaitSession(b.ctx, n)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return s
 }
 
@@ -463,9 +455,7 @@ func (c *browser) key() persistence.Key { return persistence.Key{Owner: owner, T
 func (b *bench) messages(key persistence.Key) []persistence.Message {
 	b.t.Helper()
 	all, err := b.store.Messages(b.ctx, key, 0, 1000)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return all
 }
 

@@ -30,9 +30,7 @@ func (b *bench) saveDrawing(key persistence.Key) persistence.Image {
 	if err == nil {
 		picture, err = b.store.SaveImage(b.ctx, key, picture, 0)
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return picture
 }
 

@@ -32,9 +32,7 @@ func (c *browser) accept(old *browser, answer string) {
 	b := c.b
 	b.t.Helper()
 	c.Started = old.Started
-	if err := c.peer.Accept(b.ctx, answer); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, c.peer.Accept(b.ctx, answer))
 	c.flow.Open()
 	go func() { _ = c.peer.Forward(b.ctx, c, &c.flow) }()
 }

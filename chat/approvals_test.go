@@ -45,9 +45,7 @@ func (b *bench) approval(id string) persistence.Approval {
 		a, err = w.Approval(id)
 		return err
 	})
-	if err != nil {
-		b.t.Fatalf("Approval() = %v", err)
-	}
+	must(b.t, err)
 	return a
 }
 

@@ -20,9 +20,7 @@ import (
 func (b *bench) asker() *toolkit.Router {
 	b.t.Helper()
 	r := toolkit.NewRegistry()
-	if err := r.Add(toolkit.Entry{Tool: b.c.AskAgent(), Executor: toolkit.ExecutorApp}); err != nil {
-		b.t.Fatalf("Add() = %v", err)
-	}
+	must(b.t, r.Add(toolkit.Entry{Tool: b.c.AskAgent(), Executor: toolkit.ExecutorApp}))
 	return toolkit.NewRouter(r, toolkit.RouterConfig{})
 }
 

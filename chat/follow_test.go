@@ -58,9 +58,7 @@ func startPairWith(t *testing.T, url string, cfg chat.Config, opts persistence.O
 func (p *pair) follower() func() string {
 	p.t.Helper()
 	f, err := p.there.Follow(p.within(), p.key)
-	if err != nil {
-		p.t.Fatalf("Follow() = %v", err)
-	}
+	must(p.t, err)
 	var events []chat.Event
 	var failed error
 	done := make(chan struct{})

@@ -168,18 +168,14 @@ func (b *bench) turn(req chat.TurnRequest) *chat.Turn {
 	b.t.Helper()
 	req.Key = b.key
 	turn, err := b.c.Turn(b.t.Context(), req)
-	if err != nil {
-		b.t.Fatalf("Turn() = %v", err)
-	}
+	must(b.t, err)
 	return turn
 }
 
 func (b *bench) wait(turn *chat.Turn) chat.Result {
 	b.t.Helper()
 	r, err := turn.Wait(b.within())
-	if err != nil {
-		b.t.Fatalf("Wait() = %v", err)
-	}
+	must(b.t, err)
 	return r
 }
 
@@ -192,9 +188,7 @@ func (b *bench) say(text string) chat.Result {
 func (b *bench) messages() []persistence.Message {
 	b.t.Helper()
 	all, err := b.store.Messages(b.t.Context(), b.key, 0, 1000)
-	if err != nil {
-		b.t.Fatalf("Messages() = %v", err)
-	}
+	must(b.t, err)
 	return all
 }
 
@@ -218,9 +212,7 @@ func (b *bench) follow(turn *chat.Turn, from int) []chat.Event {
 	b.t.Helper()
 	var all []chat.Event
 	for e, err := range turn.Events(b.within(), from) {
-		if err != nil {
-			b.t.Fatalf("Events() = %v", err)
-		}
+		must(b.t, err)
 		all = append(all, e)
 	}
 	return all
@@ -230,9 +222,7 @@ func (b *bench) follow(turn *chat.Turn, from int) []chat.Event {
 func (b *bench) until(turn *chat.Turn, kind chat.EventType) chat.Event {
 	b.t.Helper()
 	for e, err := range turn.Events(b.within(), 0) {
-		if err != nil {
-			b.t.Fatalf("Events() = %v", err)
-		}
+		must(b.t, err)
 		if e.Type == kind {
 			return e
 		}

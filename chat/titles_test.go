@@ -51,9 +51,7 @@ func (b *bench) title() persistence.Thread {
 	b.t.Helper()
 	synctest.Wait()
 	thread, err := b.store.Thread(b.t.Context(), b.key)
-	if err != nil {
-		b.t.Fatalf("Thread() = %v", err)
-	}
+	must(b.t, err)
 	return thread
 }
 

@@ -261,9 +261,7 @@ func (c *caller) say(text string) {
 func (c *caller) speak() {
 	c.t.Helper()
 	frames, err := simulator.UserSpeech()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	before := c.spokenTurns()
 	tick := time.Tick(20 * time.Millisecond)
 	p := rtp.Packet{Header: rtp.Header{Version: 2, SSRC: 7}}

@@ -182,9 +182,7 @@ func (f *firstLine) Write(p []byte) (int, error) {
 func (p *program) kill() {
 	p.t.Helper()
 	p.mine = true
-	if err := p.cmd.Process.Kill(); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.cmd.Process.Kill())
 	<-p.ended
 }
 

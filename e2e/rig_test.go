@@ -313,9 +313,7 @@ func (r *rig) call(t *testing.T, c *caller, faults simulator.Faults, path, kind,
 func (c *caller) offer() string {
 	c.t.Helper()
 	peer, offer, err := c.rig.api.Offer(c.rig.ctx, c.handlers())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	c.peer = peer
 	c.send = func(data []byte) error { return peer.Send(c.rig.ctx, data) }
 	c.t.Cleanup(c.leave)
@@ -334,15 +332,11 @@ func (c *caller) accept(answer string) {
 	c.t.Helper()
 	if c.peer == nil {
 		line, err := json.Marshal(answer)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must(c.t, err)
 		c.raw(line)
 		return
 	}
-	if err := c.peer.Accept(c.rig.ctx, answer); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, c.peer.Accept(c.rig.ctx, answer))
 	flow := new(rtc.Flow)
 	flow.Open()
 	heard := make(chan struct{})

@@ -150,22 +150,16 @@ func (r *rig) roam(t *testing.T, network *network, session string) *roaming {
 func (b *roaming) nextOffer(restart bool) string {
 	b.t.Helper()
 	offer, err := b.pc.CreateOffer(&webrtc.OfferOptions{ICERestart: restart})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	gathered := webrtc.GatheringCompletePromise(b.pc)
-	if err := b.pc.SetLocalDescription(offer); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, b.pc.SetLocalDescription(offer))
 	<-gathered
 	return withoutCandidates(b.pc.LocalDescription().SDP)
 }
 
 func (b *roaming) take(answer string) {
 	b.t.Helper()
-	if err := b.pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, b.pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}))
 }
 
 // restart restarts ICE, as a page does after a change of its network.

@@ -96,15 +96,11 @@ func (r *rig) typeBelow(trace, span string) {
 		r.t.Fatalf("create thread: %d %s", status, body)
 	}
 	q, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url+"/api/threads/"+thread.ID+"/messages", strings.NewReader(`{"content":"Hello"}`))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("traceparent", "00-"+trace+"-"+span+"-01")
 	res, err := unpooled.Do(q)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	_ = res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		r.t.Errorf("typed message: %s", res.Status)

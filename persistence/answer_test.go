@@ -34,9 +34,7 @@ func BenchmarkAnswer(b *testing.B) {
 				for n := range b.N {
 					saveAnswers(b, store, keys, n, drafts, words)
 				}
-				if err := persistence.Index(b.Context(), store); err != nil {
-					b.Fatal(err)
-				}
+				must(b, persistence.Index(b.Context(), store))
 			})
 		}
 	}

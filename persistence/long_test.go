@@ -122,9 +122,7 @@ func compareLong(b *testing.B, all []*long, run func(context.Context, *long) err
 	for b.Loop() {
 		for i, l := range all {
 			began := time.Now()
-			if err := run(b.Context(), l); err != nil {
-				b.Fatal(err)
-			}
+			must(b, run(b.Context(), l))
 			took[i] = append(took[i], time.Since(began))
 		}
 	}
@@ -153,9 +151,7 @@ func report(b *testing.B, all []*long, unit string, took [][]time.Duration) {
 func deleteLong(b *testing.B, all []*long) {
 	answered, gone, longest := make([][]time.Duration, len(all)), make([][]time.Duration, len(all)), make([][]time.Duration, len(all))
 	for i, l := range all {
-		if err := l.store.Serve(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		must(b, l.store.Serve(b.Context()))
 		began := time.Now()
 		deleted, erased := make(chan error, 1), make(chan time.Duration, 1)
 		go func() {
@@ -167,9 +163,7 @@ func deleteLong(b *testing.B, all []*long) {
 		var worst time.Duration
 		for going := true; going; {
 			at := time.Now()
-			if err := l.say(b.Context(), l.short); err != nil {
-				b.Fatal(err)
-			}
+			must(b, l.say(b.Context(), l.short))
 			worst = max(worst, time.Since(at))
 			select {
 			case took := <-erased:
@@ -177,9 +171,7 @@ func deleteLong(b *testing.B, all []*long) {
 			case <-time.After(time.Millisecond):
 			}
 		}
-		if err := <-deleted; err != nil {
-			b.Fatal(err)
-		}
+		must(b, <-deleted)
 		longest[i] = append(longest[i], worst)
 	}
 	for b.Loop() { // runs once, whatever -benchtime says
@@ -214,9 +206,7 @@ func newLong(b *testing.B, url string, amount int) *long {
 	if strings.HasPrefix(url, "postgres") {
 		persistencetest.Rows(b, url, "VACUUM ANALYZE") // autovacuum would do it after a minute
 	}
-	if err := persistence.Index(b.Context(), l.store); err != nil {
-		b.Fatal(err)
-	}
+	must(b, persistence.Index(b.Context(), l.store))
 	return l
 }
 

@@ -347,17 +347,13 @@ func (c *client) want(want string) frame {
 func (c *client) send(kind string, payload any) {
 	c.t.Helper()
 	data, err := json.Marshal(map[string]any{"id": "c", "type": kind, "sessionId": c.key.Thread, "timestamp": 1, "payload": payload})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	c.raw(websocket.MessageText, data)
 }
 
 func (c *client) raw(kind websocket.MessageType, data []byte) {
 	c.t.Helper()
-	if err := c.conn.Write(within(c.t), kind, data); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, c.conn.Write(within(c.t), kind, data))
 }
 
 func (c *client) say(text string) { c.send(typeTranscript, map[string]string{"text": text}) }

@@ -222,9 +222,7 @@ func (b *bench) add(text string) persistence.QueuedMessage {
 func (b *bench) list() ([]persistence.QueuedMessage, *persistence.QueuePause) {
 	b.t.Helper()
 	list, pause, err := b.q.List(b.t.Context(), b.key)
-	if err != nil {
-		b.t.Fatalf("List() = %v", err)
-	}
+	must(b.t, err)
 	return list, pause
 }
 
@@ -241,9 +239,7 @@ func (b *bench) wantPaused(why string) {
 func (b *bench) script(key persistence.Key) string {
 	b.t.Helper()
 	all, err := b.store.Messages(b.t.Context(), key, 0, 1000)
-	if err != nil {
-		b.t.Fatalf("Messages() = %v", err)
-	}
+	must(b.t, err)
 	var s strings.Builder
 	for _, m := range all {
 		fmt.Fprintf(&s, "%s %s: %s\n", m.Role, m.Metadata.Status, m.Text())

@@ -61,9 +61,7 @@ func (b *bench) call() *calls {
 	b.t.Helper()
 	c := &calls{store: b.store, spoken: make(chan string, 100)}
 	b.voice = c
-	if err := b.store.SaveCall(b.t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: time.Now()}); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, b.store.SaveCall(b.t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: time.Now()}))
 	return c
 }
 
@@ -73,9 +71,7 @@ func (b *bench) endCall(c *calls) {
 	c.mu.Lock()
 	c.ended = true
 	c.mu.Unlock()
-	if err := b.store.SaveCall(b.t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: now, EndedAt: &now, EndReason: "hangup"}); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, b.store.SaveCall(b.t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: now, EndedAt: &now, EndReason: "hangup"}))
 	b.q.CallEnded(b.key)
 }
 

@@ -21,9 +21,7 @@ func BenchmarkDurable(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			store := persistencetest.Open(b, url(b), persistence.Options{})
 			w, err := New(Config{Store: store, Dir: b.TempDir(), Timeout: time.Minute})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			ctx, cancel := context.WithCancel(context.Background())
 			var running sync.WaitGroup
 			running.Go(func() { _ = w.Run(ctx) }) // it only ends

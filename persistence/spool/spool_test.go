@@ -87,9 +87,7 @@ func (b *bundle) start(cfg Config) {
 		}
 	}
 	w, err := New(cfg)
-	if err != nil {
-		b.Fatalf("New() = %v", err)
-	}
+	must(b, err)
 	b.w, b.stop = w, persistencetest.Start(b, w.Run)
 }
 
@@ -103,9 +101,7 @@ func put(id, words string, how persistence.Placing) persistence.Change {
 func (b *bundle) commit(changes ...persistence.Change) Result {
 	b.Helper()
 	r, err := b.w.Commit(b.Context(), b.key, changes)
-	if err != nil {
-		b.Fatalf("Commit() = %v", err)
-	}
+	must(b, err)
 	return r
 }
 
@@ -113,9 +109,7 @@ func (b *bundle) commit(changes ...persistence.Change) Result {
 func (b *bundle) words() string {
 	b.Helper()
 	messages, err := b.store.Messages(b.Context(), b.key, 0, 1000)
-	if err != nil {
-		b.Fatalf("Messages() = %v", err)
-	}
+	must(b, err)
 	var texts []string
 	for _, m := range messages {
 		texts = append(texts, m.Text())
@@ -135,9 +129,7 @@ func (b *bundle) empty() {
 func (b *bundle) files() []string {
 	b.Helper()
 	files, err := os.ReadDir(b.dir)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	var names []string
 	for _, f := range files {
 		names = append(names, f.Name())

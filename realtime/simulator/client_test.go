@@ -161,23 +161,15 @@ func (b *bench) dial(session string) *caller {
 	b.t.Helper()
 	b.n++
 	dec, err := rtc.NewDecoder()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	c := &caller{t: b.t, ctx: b.ctx, sink: &sink{dec: dec, pcm: make([]int16, rtc.MaxFrame)}, audio: make(chan error, 1)}
 	c.flow.Open()
 	peer, offer, err := b.rtc.Offer(b.ctx, rtc.Handlers{Message: c.message})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	c.peer = peer
 	call, err := b.client().CreateCall(b.ctx, offer, []byte(session))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := peer.Accept(b.ctx, call.Answer); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
+	must(b.t, peer.Accept(b.ctx, call.Answer))
 	go func() { c.audio <- peer.Forward(b.ctx, c.sink, &c.flow) }()
 	b.t.Cleanup(func() {
 		if err := peer.Close(); err != nil {
@@ -266,9 +258,7 @@ func (c *caller) types() []string {
 
 func (c *caller) send(raw []byte) {
 	c.t.Helper()
-	if err := c.peer.Send(c.ctx, raw); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, c.peer.Send(c.ctx, raw))
 }
 
 func (c *caller) id() string { return fmt.Sprintf("evt-%d", c.ids.Add(1)) }
@@ -303,9 +293,7 @@ func (c *caller) fails(id string, raw []byte) *realtime.Error {
 func (c *caller) speak(frames int) {
 	c.t.Helper()
 	speech, err := simulator.UserSpeech()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	if frames > 0 {
 		speech = speech[:frames]
 	}

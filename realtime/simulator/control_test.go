@@ -18,19 +18,13 @@ import (
 func (b *bench) control(method, path, body string) (int, string) {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(b.ctx, method, b.http.URL+path, strings.NewReader(body))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(r)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	return res.StatusCode, strings.TrimSpace(string(text))
 }
 

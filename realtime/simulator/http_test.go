@@ -18,22 +18,16 @@ import (
 func (b *bench) post(path, contentType, token, body string) (int, string, []byte) {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.ctx, http.MethodPost, b.http.URL+path, strings.NewReader(body))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	req.Header.Set("Content-Type", contentType)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := b.client().HTTP.Do(req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, err)
 	var w struct {
 		Error realtime.Error `json:"error"`
 	}

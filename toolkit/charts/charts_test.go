@@ -26,9 +26,7 @@ func newRouter(tb testing.TB) *toolkit.Router {
 	r := toolkit.NewRegistry()
 	for i := range kinds {
 		e := toolkit.Entry{Tool: tool{kind: &kinds[i], newID: func() string { return "chart-id" }}, Executor: toolkit.ExecutorApp}
-		if err := r.Add(e); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, r.Add(e))
 	}
 	return toolkit.NewRouter(r, toolkit.RouterConfig{})
 }

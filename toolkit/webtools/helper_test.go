@@ -36,13 +36,9 @@ func loopback(tb testing.TB, servers ...*httptest.Server) Config {
 func portNumber(tb testing.TB, address string) uint16 {
 	tb.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	n, err := strconv.ParseUint(u.Port(), 10, 16)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return uint16(n)
 }
 
@@ -60,9 +56,7 @@ func newRouter(tb testing.TB, c Config) *toolkit.Router {
 	c.httpTimeout, c.connectTimeout = cmp.Or(c.httpTimeout, time.Minute), cmp.Or(c.connectTimeout, time.Minute)
 	registry := toolkit.NewRegistry()
 	for _, tool := range New(c) {
-		if err := registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}))
 	}
 	return toolkit.NewRouter(registry, toolkit.RouterConfig{Timeout: 5 * time.Minute})
 }
@@ -79,9 +73,7 @@ func callWithProgress(tb testing.TB, ctx context.Context, router *toolkit.Router
 	arguments, ok := input.(string)
 	if !ok {
 		data, err := json.Marshal(input)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		arguments = string(data)
 	}
 	var seen []toolkit.Chunk

@@ -49,9 +49,7 @@ func (m *model) lines() []string {
 	var out []string
 	for _, event := range m.events {
 		raw, err := json.Marshal(event)
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		must(m.t, err)
 		e, err := realtime.Decode(raw)
 		if err != nil || e.Malformed != nil {
 			m.t.Fatalf("event %s: %v, %v", raw, err, e.Malformed)
@@ -60,15 +58,11 @@ func (m *model) lines() []string {
 		switch {
 		case e.Item != nil:
 			it, err := realtime.DecodeItem(e.Item)
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			must(m.t, err)
 			line += fmt.Sprintf(" %s %s %s", it.CallID, it.Name, it.Status)
 		case e.Response != nil:
 			r, err := realtime.DecodeResponse(e.Response)
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			must(m.t, err)
 			line += fmt.Sprintf(" %s %s with %d", r.ID, r.Status, len(r.Output))
 		}
 		out = append(out, line)
