@@ -25,11 +25,3 @@ func environment(t *testing.T, more ...string) []string {
 	t.Helper()
 	return append([]string{"DATABASE_URL=" + persistencetest.EmptySQLiteURL(t), "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + noFile(t)}, more...)
 }
-
-// emptyMCP is a file without MCP servers.
-func emptyMCP(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "mcp.json")
-	must(t, os.WriteFile(path, []byte(`{"mcpServers":{}}`), 0o600))
-	return path
-}
