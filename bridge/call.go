@@ -42,17 +42,15 @@ type call struct {
 	newest     *leg.Browser
 	browserGen int
 
-	writer *writer.Writer
-	// upstreamLimit is the size in bytes of the largest event that the upstream accepts.
-	upstreamLimit int
-	acks          acks
-	images        images
-	thread        publisher
-	saveLeg       func(ctx context.Context, rec persistence.UpstreamLeg) error
-	follow        *follower // nil if the call need not follow its thread
-	tools         toolRunner
-	onTurn        func(persistence.Key)
-	onCount       func(session.Counter)
+	writer  *writer.Writer
+	acks    acks
+	images  images
+	thread  publisher
+	saveLeg func(ctx context.Context, rec persistence.UpstreamLeg) error
+	follow  *follower // nil if the call need not follow its thread
+	tools   toolRunner
+	onTurn  func(persistence.Key)
+	onCount func(session.Counter)
 	// ended is published when the thread is free.
 	ended *persistence.Event
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -35,8 +36,12 @@ type images struct {
 	store *persistence.Store // may be nil
 	key   persistence.Key
 	quota int64 // limit on the bytes of all the owner's images; 0 means no limit
+	limit int   // the size in bytes of the largest event that the upstream accepts
 	log   *slog.Logger
 }
+
+// room returns how many bytes of an event of at most that size images can take beside a text.
+func (i images) room(most, text int) int { return min(i.limit, most) - 2*text - 4<<10 }
 
 // named returns the images with these ids, made to fit together into room bytes of an event for the model. An image
 // that cannot be shown or does not exist stays in the message, without a URL for the model.
@@ -80,24 +85,33 @@ func (i images) keep(in session.BrowserEvent) session.BrowserEvent {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), saveImageTimeout)
 	defer cancel()
+	var urls []string
+	rest := len(in.Data)
 	for _, c := range item.Content {
-		if c.Type != realtime.ContentInputImage {
-			continue
+		if c.Type == realtime.ContentInputImage {
+			urls = append(urls, c.ImageURL)
+			rest -= len(c.ImageURL)
 		}
-		kept, err := i.save(ctx, c.ImageURL, len(in.Images))
+	}
+	refuse := func(err error) session.BrowserEvent {
+		in.BadImage = "The image cannot be accepted: " + err.Error() + "."
+		return in
+	}
+	if len(urls) > maxImages {
+		return refuse(persistence.Invalid("images: at most %d are possible", maxImages))
+	}
+	for _, url := range urls {
+		kept, err := i.save(ctx, url, i.room(math.MaxInt, rest)/len(urls))
 		if err != nil {
-			in.BadImage = "The image cannot be accepted: " + err.Error() + "."
-			return in
+			return refuse(err)
 		}
 		in.Images = append(in.Images, kept)
 	}
 	return in
 }
 
-func (i images) save(ctx context.Context, url string, before int) (session.Image, error) {
-	if before >= maxImages {
-		return session.Image{}, persistence.Invalid("images: at most %d are possible", maxImages)
-	}
+// save saves an image of the browser, which the model is shown in at most room bytes.
+func (i images) save(ctx context.Context, url string, room int) (session.Image, error) {
 	image, err := pictures.ReadDataURL(url)
 	if err != nil {
 		return session.Image{}, err
@@ -112,7 +126,7 @@ func (i images) save(ctx context.Context, url string, before int) (session.Image
 		}
 		return session.Image{}, err
 	}
-	return session.Image{Part: persistence.ImagePart(i.key.Thread, image), URL: i.url(image, max(len(url), maxReplayedBytes))}, nil
+	return session.Image{Part: persistence.ImagePart(i.key.Thread, image), URL: i.url(image, min(max(len(url), maxReplayedBytes), room))}, nil
 }
 
 // ofResult returns the images of a tool's result as data URLs that together fit into one event.
@@ -128,7 +142,7 @@ func (i images) ofResult(ctx context.Context, output json.RawMessage) []string {
 			i.log.Warn("image of a tool not read", "image_id", m.ID, "error", err)
 			continue
 		}
-		if url := i.url(saved, maxShownBytes/len(found)); url != "" {
+		if url := i.url(saved, i.room(maxShownBytes, 0)/len(found)); url != "" {
 			urls = append(urls, url)
 		}
 	}

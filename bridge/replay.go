@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
 )
@@ -123,6 +124,21 @@ func shownURL(p *persistence.Part) string {
 	return file.URL
 }
 
+// fitted returns an image's data URL in at most limit bytes, scaled down if necessary, or empty if that is impossible.
+func fitted(url string, limit int) string {
+	if len(url) <= limit {
+		return url
+	}
+	image, err := pictures.ReadDataURL(url)
+	if err == nil {
+		url, err = pictures.DataURL(image, limit)
+	}
+	if err != nil {
+		return ""
+	}
+	return url
+}
+
 // contents appends a message item, unless it would be empty.
 func (h *history) contents(role persistence.Role, contents []realtime.Content) {
 	kind := realtime.ContentInputText
@@ -135,10 +151,10 @@ func (h *history) contents(role persistence.Role, contents []realtime.Content) {
 	}
 	left := h.room
 	var content []realtime.Content
-	for _, c := range contents {
+	for at, c := range contents {
 		if c.Type == realtime.ContentInputImage {
-			if size := len(c.ImageURL) + 64; size < left {
-				left -= size
+			if c.ImageURL = fitted(c.ImageURL, left/(len(contents)-at)-64); c.ImageURL != "" {
+				left -= len(c.ImageURL) + 64
 				content = append(content, c)
 			}
 			continue

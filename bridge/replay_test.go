@@ -1,8 +1,13 @@
 package bridge
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
+	"log/slog"
 	"math/rand/v2"
 	"regexp"
 	"strings"
@@ -11,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
@@ -216,6 +222,36 @@ func TestReplayItemsFit(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestImagesFit has two images of the browser for an upstream that accepts 64 KiB: the model is shown both, and so is
+// that of the next call.
+func TestImagesFit(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 10
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	i := images{store: store, key: persistencetest.NewThread(t, store, "owner", ""), limit: limit, log: slog.New(slog.DiscardHandler)}
+	noise := image.NewGray(image.Rect(0, 0, 240, 240))
+	for n := range noise.Pix {
+		noise.Pix[n] = uint8(rand.IntN(256))
+	}
+	var data bytes.Buffer
+	if err := png.Encode(&data, noise); err != nil {
+		t.Fatal(err)
+	}
+	part := `{"type":"input_image","image_url":"data:image/png;base64,` + base64.StdEncoding.EncodeToString(data.Bytes()) + `"}`
+	in := i.keep(session.BrowserEvent{Data: []byte(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[` + part + `,` + part + `]}}`)})
+	if len(in.Images) != 2 || in.Images[0].URL == "" || in.Images[1].URL == "" || len(in.Images[0].URL)+len(in.Images[1].URL) > limit {
+		t.Errorf("the browser's event has %d images, %q", len(in.Images), in.BadImage)
+	}
+	saved := persistence.Message{Role: persistence.RoleUser}
+	for _, image := range in.Images {
+		saved.Parts = append(saved.Parts, image.Part)
+	}
+	items := replayItems(i.replayed(t.Context(), []persistence.Message{saved}), limit, counter())
+	if len(items) != 1 || len(items[0].Content) != 2 || len(realtime.ItemCreate("", items[0], "")) > limit {
+		t.Errorf("replayed: %.300v", items)
 	}
 }
 

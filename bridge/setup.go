@@ -179,7 +179,7 @@ func (s *setup) read(ctx context.Context) (err error) {
 // state assembles the parts.
 func (s *setup) state(now time.Time) *session.State {
 	c, cfg := s.call, &s.calls.cfg
-	c.upstreamLimit = s.up.Leg.MaxMessageSize()
+	c.images.limit = s.up.Leg.MaxMessageSize()
 	c.first, c.newest = s.up, leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
 	c.tools.trace = cfg.Trace
 	c.thread, c.tools.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
@@ -201,7 +201,7 @@ func (s *setup) state(now time.Time) *session.State {
 	return session.New(session.Config{
 		CallID: c.id, Key: c.key, Session: own, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange,
 		History: s.history, ReplayMessages: cfg.ReplayMessages, LastMessage: s.last,
-		UpstreamLimit: c.upstreamLimit, BrowserLimit: s.browser.MaxMessageSize(),
+		UpstreamLimit: c.images.limit, BrowserLimit: s.browser.MaxMessageSize(),
 		Approve: cfg.ApproveTools, FillerAfter: cfg.FillerAfter,
 		Limits: limits, TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, MaxDuration: cfg.MaxDuration, RenewBefore: cfg.RenewBefore, CloseGrace: cfg.CloseGrace, LossGrace: cfg.LossGrace, ItemPrefix: s.dialer.ItemPrefix, Order: c.order, NewID: persistence.NewID,
 	}, s.record, s.registry, c.tools.client, now)

@@ -97,9 +97,8 @@ func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.Ser
 	if live == nil {
 		return persistence.Message{}, noCall
 	}
-	room := min(live.upstreamLimit, maxShownBytes) - 2*len(text) - 4<<10
 	var err error
-	if in.Images, err = live.images.named(ctx, imageIDs[:min(len(imageIDs), maxImages)], room); err != nil {
+	if in.Images, err = live.images.named(ctx, imageIDs[:min(len(imageIDs), maxImages)], live.images.room(maxShownBytes, len(text))); err != nil {
 		return persistence.Message{}, err
 	}
 	saved := live.acks.await(in.MessageID)
