@@ -340,9 +340,7 @@ func TestClocks(t *testing.T) {
 			a := persistencetest.Open(t, url, persistence.Options{})
 			b := persistencetest.Open(t, url, persistence.Options{Clock: clock})
 			for _, s := range []*persistence.Store{a, b} {
-				if err := s.Serve(t.Context()); err != nil {
-					t.Fatalf("Serve() = %v", err)
-				}
+				must(t, s.Serve(t.Context()))
 				persistencetest.Start(t, func(ctx context.Context) error {
 					return s.HandleCommands(ctx, func(context.Context, persistence.Command) (json.RawMessage, error) { return json.RawMessage("1"), nil })
 				})
@@ -358,9 +356,7 @@ func TestClocks(t *testing.T) {
 			answersInTime(t, b, a, clock().Add(time.Minute))
 
 			token := persistence.AccessToken{ID: "t", Kind: "session", Owner: "anna", CreatedAt: clock(), ExpiresAt: clock().Add(time.Minute)}
-			if err := b.SaveAccessToken(t.Context(), token, 5); err != nil {
-				t.Fatalf("SaveAccessToken() = %v", err)
-			}
+			must(t, b.SaveAccessToken(t.Context(), token, 5))
 			read, err := a.AccessToken(t.Context(), token.Kind, token.ID)
 			if left := time.Until(read.ExpiresAt); err != nil || left <= 0 || left > time.Minute+time.Second {
 				t.Errorf("AccessToken() = %v, it expires in %v", err, left)
@@ -393,9 +389,7 @@ func respectsClaim(t *testing.T, from, to *persistence.Store) {
 	t.Helper()
 	key := persistencetest.NewThread(t, from, "anna", "")
 	m, _, err := from.Enqueue(t.Context(), key, persistence.QueuedMessage{Text: "hello"}, 10)
-	if err != nil {
-		t.Fatalf("Enqueue() = %v", err)
-	}
+	must(t, err)
 	o := persistence.ClaimOptions{Lease: 5 * time.Minute, ID: m.ID}
 	if _, err := from.ClaimQueued(t.Context(), key, o); err != nil {
 		t.Fatalf("ClaimQueued() = %v", err)
@@ -413,9 +407,7 @@ func answersInTime(t *testing.T, asks, answers *persistence.Store, until time.Ti
 	err := asks.Batch(t.Context(), key, func(b *persistence.Batch) error {
 		return errors.Join(b.SaveToolCall(persistence.ToolCall{ID: "t", ToolCallID: "fc", Name: "http", Status: persistence.ToolCallRunning}), b.SaveApproval(a))
 	})
-	if err != nil {
-		t.Fatalf("SaveApproval() = %v", err)
-	}
+	must(t, err)
 	open, err := answers.OpenApprovals(t.Context(), key)
 	if err != nil || len(open) != 1 {
 		t.Errorf("OpenApprovals() = %v, %v", open, err)
