@@ -231,9 +231,7 @@ func TestExpiryAndDrop(t *testing.T) {
 		b := newBench(t, simulator.Config{FaultsFor: func(n int) simulator.Faults {
 			return simulator.Faults{ExpireAfter: time.Duration(n) * 50 * time.Millisecond}
 		}})
-		c := b.dial(sessionAudio)
-		c.next(realtime.TypeError)
-		ended(t, c, simulator.ErrExpired)
+		ended(t, b.dial(sessionAudio), simulator.ErrExpired)
 	})
 	t.Run("drop", func(t *testing.T) {
 		b := newBench(t, simulator.Config{Faults: simulator.Faults{DropAfter: 50 * time.Millisecond}})
