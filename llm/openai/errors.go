@@ -14,8 +14,8 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 	if problem.Says("request too large") { // larger than the limit per minute: waiting does not help
 		return llm.KindTooLong
 	}
-	if problem.Says("content management policy", "content exists risk") { // Azure through gateways, DeepSeek
-		return llm.KindRefused
+	if problem.Says("content management policy", "content exists risk", "may contain inappropriate content", "input was flagged") {
+		return llm.KindRefused // Azure through gateways, DeepSeek, Alibaba, OpenRouter, whose status is 403
 	}
 	for _, code := range []string{problem.Code, problem.Type} {
 		switch code {

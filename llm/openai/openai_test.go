@@ -59,6 +59,7 @@ func TestProvider(t *testing.T) {
 			{Exchange: "http_400_refused", Kind: llm.KindRefused, Status: 400, Says: "flagged"},
 			{Exchange: "http_400_refused_azure", Kind: llm.KindRefused, Status: 400, Says: "content management policy"},
 			{Exchange: "http_400_refused_deepseek", Kind: llm.KindRefused, Status: 400, Says: "Content Exists Risk"},
+			{Exchange: "http_403_refused_openrouter", Kind: llm.KindRefused, Status: 403, Says: "Your input was flagged"},
 			{Exchange: "http_422_detail", Kind: llm.KindBadRequest, Status: 422, Says: "does not accept"},
 		},
 	})

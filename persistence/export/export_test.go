@@ -92,6 +92,25 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
+// TestMarkdownOfOpenCode ends the code blocks that an answer leaves open, and no others.
+func TestMarkdownOfOpenCode(t *testing.T) {
+	t.Parallel()
+	for text, end := range map[string]string{
+		"```go\nx :=":              "\n```\n",
+		"```\na\n```\n~~~~\n```":   "\n~~~~\n",
+		"````\n```\nx\n```":        "\n````\n",
+		"   ```\nx\n``` \r":        "\n",
+		"```\n```go\n```":          "\n",
+		"use ```x``` and\n```x```": "\n",
+		"    ```\nx":               "\n",
+	} {
+		got := write(t, export.Markdown, []persistence.Message{message(persistence.RoleAssistant, 0, persistence.TextPart(text))})
+		if !strings.HasSuffix(got, "\n"+text+end) {
+			t.Errorf("%q becomes %q, want the end %q", text, got, end)
+		}
+	}
+}
+
 func TestSRT(t *testing.T) {
 	t.Parallel()
 	want := "1\n00:00:02,500 --> 00:00:04,000\nUser: How is the weather → there?\n\n" +

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"regexp"
 	"strings"
 	"time"
 
@@ -39,7 +40,7 @@ func markdownOf(m persistence.Message) string {
 	for _, p := range m.Parts {
 		switch {
 		case p.Type == "text" && strings.TrimSpace(p.Text) != "":
-			b.WriteString("\n" + strings.TrimRight(p.Text, "\n") + "\n")
+			b.WriteString("\n" + closed(strings.TrimRight(p.Text, "\n")) + "\n")
 			empty = false
 		case p.IsTool():
 			b.WriteString(markdownTool(p))
@@ -57,6 +58,27 @@ func markdownOf(m persistence.Message) string {
 		b.WriteString("\n*(no words)*\n")
 	}
 	return b.String()
+}
+
+// codeFence matches a line that begins or ends a code block: https://spec.commonmark.org/0.31.2/#fenced-code-blocks.
+var codeFence = regexp.MustCompile("(?m)^ {0,3}(`{3,}|~{3,})(.*)$")
+
+// closed ends a code block that a text leaves open, as an answer does that was cut off: what follows does not belong to it.
+func closed(text string) string {
+	open := ""
+	for _, m := range codeFence.FindAllStringSubmatch(text, -1) {
+		fence, rest := m[1], m[2]
+		switch {
+		case open == "" && (fence[0] == '~' || !strings.Contains(rest, "`")):
+			open = fence
+		case open != "" && strings.HasPrefix(fence, open) && strings.TrimSpace(rest) == "":
+			open = ""
+		}
+	}
+	if open != "" {
+		text += "\n" + open
+	}
+	return text
 }
 
 // manner says what is unusual: that a message was spoken, or did not finish.
