@@ -81,8 +81,8 @@ func (m Message) Validate() error {
 
 func (p Part) validate() error {
 	switch {
-	case p.Type == "" || p.Type == partTool || len(p.Type) > maxTypeBytes:
-		return fmt.Errorf("type is empty, lacks the tool's name, or has more than %d bytes", maxTypeBytes)
+	case p.Type == "" || p.Type == partTool || len(p.Type) > maxTypeBytes || p.Type != cleanText(p.Type):
+		return fmt.Errorf("type is empty, lacks the tool's name, is not plain text, or has more than %d bytes", maxTypeBytes)
 	case p.IsTool() && (p.ToolCallID == "" || len(p.ToolCallID) > MaxIDBytes):
 		return fmt.Errorf("toolCallId is not 1 to %d bytes", MaxIDBytes)
 	case p.IsTool() && p.State == "":

@@ -157,6 +157,7 @@ func (s suite) refusedMessages(t *testing.T) {
 		"too large":     func(m *persistence.Message) { m.Parts[0].Text = strings.Repeat("x", persistence.MaxMessageBytes) },
 		"too many":      func(m *persistence.Message) { m.Parts = make([]persistence.Part, persistence.MaxParts+1) },
 		"no type":       func(m *persistence.Message) { m.Parts[0].Type = "" },
+		"odd type":      func(m *persistence.Message) { m.Parts[0].Type = "\x00" },
 		"long type":     func(m *persistence.Message) { m.Parts[0].Type = strings.Repeat("x", 301) },
 		"no tool call":  func(m *persistence.Message) { m.Parts = tool(func(p *persistence.Part) { p.ToolCallID = "" }) },
 		"no tool state": func(m *persistence.Message) { m.Parts = tool(func(p *persistence.Part) { p.State = "" }) },
