@@ -229,6 +229,30 @@ func TestSlowDatabase(t *testing.T) {
 	}
 }
 
+// What the last attempt does not save stays in the file, and the log says so.
+func TestEndWhileAway(t *testing.T) {
+	t.Parallel()
+	b := setup(t, Config{})
+	b.stop()
+	b.store.entered, b.store.hold = make(chan struct{}), make(chan struct{})
+	var log strings.Builder
+	b.start(Config{Slow: time.Nanosecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	go func() {
+		for range b.store.entered {
+		}
+	}()
+	b.store.away.Store(true)
+	if r := b.commit(put("1", "one", persistence.PlaceLast)); !r.Spooled {
+		t.Errorf("Commit() = %+v", r)
+	}
+	time.AfterFunc(time.Millisecond, func() { close(b.store.hold) }) // the attempt ends after Run was told to
+	b.stop()
+	close(b.store.entered)
+	if !strings.Contains(log.String(), "stay in the spool until the next start") || len(b.files()) != 1 {
+		t.Errorf("the files are %v, and the log is %s", b.files(), &log)
+	}
+}
+
 // Many calls that write at once share transactions, each keeps its order, and an outage in
 // the middle does not change that.
 func TestManyCalls(t *testing.T) {

@@ -358,26 +358,22 @@ func (w *Writer) drained(d *drain) error {
 	return err
 }
 
-// end waits for the running attempt, tries once more and closes the file.
-func (w *Writer) end(running *drain) error {
+// end waits for the running attempt, tries once more unless that failed, and closes the file.
+func (w *Writer) end(running *drain) (err error) {
 	if running != nil {
 		<-running.done
-		if err := w.drained(running); err != nil {
-			w.serve(nil, true)
-			return w.file.close()
-		}
+		err = w.drained(running)
 	}
-	running = w.serve(nil, false)
-	for w.file.pending > 0 {
+	running = w.serve(nil, err != nil)
+	for err == nil && w.file.pending > 0 {
 		if running == nil {
 			running = w.drain()
 		}
 		<-running.done
-		if err := w.drained(running); err != nil {
-			w.cfg.Logger.Warn("changes of calls stay in the spool until the next start", "changes", w.file.pending, "error", err)
-			break
-		}
-		running = nil
+		err, running = w.drained(running), nil
+	}
+	if err != nil {
+		w.cfg.Logger.Warn("changes of calls stay in the spool until the next start", "changes", w.file.pending, "error", err)
 	}
 	return w.file.close()
 }
