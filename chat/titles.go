@@ -210,7 +210,7 @@ func (c *Config) title(ctx context.Context, key persistence.Key, instructions, t
 	if err != nil {
 		return "", err
 	}
-	record := persistence.ResponseRecord{ID: persistence.NewID(), Model: m.request.Model, Status: "completed", StatusReason: "title", CreatedAt: time.Now()}
+	record := persistence.ResponseRecord{ID: persistence.NewID(), Kind: persistence.KindTitle, Model: m.request.Model, Status: "completed", CreatedAt: time.Now()}
 	req := llm.Request{Model: m.request.Model, System: instructions, Messages: []llm.Message{{Role: llm.RoleUser, Content: text}}, MaxTokens: titleTokens}
 	var answer strings.Builder
 	var usage llm.Usage

@@ -107,7 +107,7 @@ type titleObserver struct{ requests []string }
 func (o *titleObserver) TurnFinished(context.Context, chat.TurnReport) {}
 
 func (o *titleObserver) TitleFinished(provider string, r persistence.ResponseRecord) {
-	o.requests = append(o.requests, provider+" "+r.Status+" "+r.StatusReason)
+	o.requests = append(o.requests, provider+" "+r.Status+" "+string(r.Kind))
 }
 
 // TestTitlesOfUsers: a user's title never changes, and a failing model is not asked

@@ -147,7 +147,7 @@ func responseToRow(key Key, r ResponseRecord, instance string, now time.Time) pg
 		usage = cleanJSON(raw)
 	}
 	return pgdb.SaveResponseParams{
-		ID: r.ID, ThreadID: key.Thread, Owner: key.Owner, CallID: cleanText(r.CallID), MessageID: cleanText(r.MessageID),
+		ID: r.ID, ThreadID: key.Thread, Owner: key.Owner, Kind: string(cmp.Or(r.Kind, KindResponse)), CallID: cleanText(r.CallID), MessageID: cleanText(r.MessageID),
 		UpstreamID: cleanText(r.UpstreamID), Model: cleanText(r.Model),
 		Status: cleanText(r.Status), StatusReason: cleanText(r.StatusReason),
 		InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens, CachedTokens: r.Usage.CachedTokens,

@@ -181,10 +181,21 @@ type CallRecord struct {
 	Instance string `json:",omitempty"`
 }
 
-// ResponseRecord is the record of one upstream response.
+// ResponseKind is what a model was used for.
+type ResponseKind string
+
+// The kinds of billed uses of a model.
+const (
+	KindResponse      ResponseKind = "response" // an answer, or one step of it
+	KindTranscription ResponseKind = "transcription"
+	KindTitle         ResponseKind = "title"
+)
+
+// ResponseRecord is the record of one billed use of a model.
 type ResponseRecord struct {
-	ID           string // our own id
-	CallID       string // id of our live call, empty in a text turn
+	ID           string       // our own id
+	Kind         ResponseKind // empty: KindResponse
+	CallID       string       // id of our live call, empty in a text turn
 	MessageID    string
 	UpstreamID   string
 	Model        string

@@ -171,6 +171,36 @@ func TestStoredAfterAnUpgrade(t *testing.T) {
 	}
 }
 
+// TestKindsAfterAnUpgrade: what an older version has recorded of titles and transcriptions is known as that.
+func TestKindsAfterAnUpgrade(t *testing.T) {
+	t.Parallel()
+	for engine, url := range map[string]string{"sqlite": persistencetest.EmptySQLiteURL(t), "postgres": persistencetest.EmptyPostgresURL(t)} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			message := func(id, role string) string {
+				return fmt.Sprintf(`INSERT INTO messages (id, thread_id, seq, revision, context, role, source, status, text, parts, metadata, call_id, item_id,
+					model, voice, instance, created_at, updated_at, search_text) VALUES ('%[1]s', 't1', %[2]d, %[2]d, 0, '%[3]s', 'voice', 'completed', '', '[]',
+					'{}', 'c', '', '', '', '', '2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z', '')`, id, len(role), role)
+			}
+			response := func(id, call, message, reason string) string {
+				return fmt.Sprintf(`INSERT INTO responses (id, thread_id, call_id, message_id, upstream_id, model, status, status_reason, input_tokens, output_tokens,
+					cached_tokens, input_audio_tokens, output_audio_tokens, instance, created_at) VALUES ('%s', 't1', '%s', '%s', '', '', 'completed', '%s',
+					0, 0, 0, 0, 0, '', '2026-01-02T03:04:05.000000Z')`, id, call, message, reason)
+			}
+			upTo(t, url, 27, `INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at) VALUES
+					('t1', 'anna', '', '', '', 10, 0, '2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z')`,
+				message("asked", "user"), message("answered", "assistant"),
+				response("1", "", "", "title"), response("2", "c", "asked", ""), response("3", "c", "answered", "title"), response("4", "c", "", ""),
+				response("5", "", "answered", ""))
+			persistencetest.Open(t, url, persistence.Options{})
+			got := fmt.Sprint(persistencetest.Rows(t, url, "SELECT id, kind, status_reason FROM responses ORDER BY id"))
+			if want := "[[1 title ] [2 transcription ] [3 response title] [4 response ] [5 response ]]"; got != want {
+				t.Errorf("responses are %s, want %s", got, want)
+			}
+		})
+	}
+}
+
 // upTo makes a database as an older version would have left it.
 func upTo(t *testing.T, url string, version int64, statements ...string) {
 	t.Helper()

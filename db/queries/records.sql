@@ -42,12 +42,12 @@ WHERE tool_calls.thread_id = excluded.thread_id;
 
 -- name: SaveResponse :execrows
 INSERT INTO responses (
-    id, thread_id, call_id, message_id, upstream_id, model, status, status_reason,
+    id, thread_id, kind, call_id, message_id, upstream_id, model, status, status_reason,
     input_tokens, output_tokens, cached_tokens, input_audio_tokens, output_audio_tokens, raw_usage,
     cost_usd, answer_ms, first_token_ms, instance, created_at, finished_at
 ) VALUES (
     @id, (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
-    @call_id, @message_id, @upstream_id, @model, @status, @status_reason,
+    @kind, @call_id, @message_id, @upstream_id, @model, @status, @status_reason,
     @input_tokens, @output_tokens, @cached_tokens, @input_audio_tokens, @output_audio_tokens, @raw_usage,
     @cost_usd, @answer_ms, @first_token_ms, @instance, @created_at, @finished_at
 )

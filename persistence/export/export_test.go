@@ -124,6 +124,27 @@ func TestSRT(t *testing.T) {
 	}
 }
 
+// TestSubtitlesAroundTools shows the words before and after a tool call apart, each as far as it was heard.
+func TestSubtitlesAroundTools(t *testing.T) {
+	t.Parallel()
+	tool := persistence.ToolPart("add")
+	cut := message(persistence.RoleAssistant, 10*time.Second, persistence.TextPart("Wait."), tool, persistence.StepStart(), persistence.TextPart("It is seven."), tool,
+		persistence.TextPart("Never heard."))
+	cut.Metadata.HeardText = new("Wait.\nIt is")
+	got := write(t, export.SRT, []persistence.Message{
+		message(persistence.RoleAssistant, 0, persistence.StepStart(), persistence.TextPart("Let me"), persistence.TextPart("see."), tool, tool,
+			persistence.StepStart(), persistence.TextPart("It is nine.")),
+		cut,
+	})
+	want := "1\n00:00:00,000 --> 00:00:01,466\nAssistant: Let me see.\n\n" +
+		"2\n00:00:01,466 --> 00:00:02,933\nAssistant: It is nine.\n\n" +
+		"3\n00:00:10,000 --> 00:00:11,066\nAssistant: Wait.\n\n" +
+		"4\n00:00:11,066 --> 00:00:12,133\nAssistant: It is\n\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestSubtitlesOfTyping has messages that follow each other at once: each is shown in
 // turn, and the one after a pause is on time again.
 func TestSubtitlesOfTyping(t *testing.T) {

@@ -20,11 +20,10 @@ const (
 	minCue = time.Second
 )
 
-// speech is a message as shown in subtitles.
+// speech is a message, or what one says between two tool calls, as shown in subtitles.
 type speech struct {
 	at   time.Duration // since the first message
-	who  string
-	text string
+	text string        // with who says it
 }
 
 // writeSRT writes the words of a thread as SubRip subtitles. A message's time is counted from the
@@ -41,20 +40,18 @@ func writeSRT(w *bufio.Writer, messages iter.Seq2[persistence.Message, error]) e
 		if first.IsZero() {
 			first = m.Metadata.CreatedAt
 		}
-		next, ok := speechOf(m, first)
-		if !ok {
-			continue
-		}
-		if last != nil {
-			// The order is that of the conversation; times never go back.
-			next.at = max(next.at, last.at)
-			end, err := writeCues(w, &cues, last, next.at)
-			if err != nil {
-				return err
+		for _, next := range speechesOf(m, max(0, m.Metadata.CreatedAt.Sub(first))) {
+			if last != nil {
+				// The order is that of the conversation; times never go back.
+				next.at = max(next.at, last.at)
+				end, err := writeCues(w, &cues, last, next.at)
+				if err != nil {
+					return err
+				}
+				next.at = max(next.at, end)
 			}
-			next.at = max(next.at, end)
+			last = &next
 		}
-		last = &next
 	}
 	if last == nil {
 		return nil
@@ -63,24 +60,46 @@ func writeSRT(w *bufio.Writer, messages iter.Seq2[persistence.Message, error]) e
 	return err
 }
 
-func speechOf(m persistence.Message, first time.Time) (speech, bool) {
-	text := m.Text()
-	if h := m.Metadata.HeardText; h != nil {
-		text = *h
+// speechesOf returns what a message says, as heard: the words between two tool calls are one speech. Only the beginning
+// of a message is known; what comes later is said when what comes before can have been read.
+func speechesOf(m persistence.Message, at time.Duration) []speech {
+	if m.Role == persistence.RoleSystem {
+		return nil
 	}
-	// An empty line would end the subtitle, and an arrow is part of its syntax.
-	text = strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "-->", "→")
-	if text == "" || m.Role == persistence.RoleSystem {
-		return speech{}, false
+	heard := persistence.NewHeardText(&m)
+	said := []string{""}
+	for _, p := range m.Parts {
+		switch {
+		case p.IsTool():
+			said = append(said, "")
+		case p.Type == "text":
+			said[len(said)-1] += " " + heard.Next(p.Text)
+		}
 	}
-	return speech{at: max(0, m.Metadata.CreatedAt.Sub(first)), who: person(m.Role), text: text}, true
+	var speeches []speech
+	for _, text := range said {
+		// An empty line would end the subtitle, and an arrow is part of its syntax.
+		text = strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "-->", "→")
+		if text == "" {
+			continue
+		}
+		s := speech{at: at, text: person(m.Role) + ": " + text}
+		speeches = append(speeches, s)
+		at += reading(s.text)
+	}
+	return speeches
+}
+
+// reading returns how long it takes to read a text.
+func reading(text string) time.Duration {
+	return time.Duration(utf8.RuneCountInString(text)) * time.Second / readRunes
 }
 
 // writeCues writes a message as one or more subtitles and returns when the last one ends. The time of
 // each is its share of the characters, but at least minCue. until is when the next message was made,
 // negative if there is none.
 func writeCues(w *bufio.Writer, cues *int, s *speech, until time.Duration) (end time.Duration, err error) {
-	pieces := split(s.who+": "+s.text, cueRunes)
+	pieces := split(s.text, cueRunes)
 	total := 0
 	for _, p := range pieces {
 		total += utf8.RuneCountInString(p)

@@ -56,9 +56,9 @@ func (s suite) records(t *testing.T) {
 	must(t, b.store.SaveResponse(ctx, b.key, response))
 	wantRows(t, b.url, "SELECT id, message_id, call_id, tool_call_id, name, executor, server, status, input, output, error, instance FROM tool_calls",
 		"t m c fc_1 bar_chart app srv done {\"broken {\"a\":1}  "+b.store.Instance())
-	wantRows(t, b.url, `SELECT id, call_id, message_id, upstream_id, model, status, status_reason, input_tokens, output_tokens, cached_tokens,
+	wantRows(t, b.url, `SELECT id, kind, call_id, message_id, upstream_id, model, status, status_reason, input_tokens, output_tokens, cached_tokens,
 		input_audio_tokens, output_audio_tokens, cost_usd, answer_ms, first_token_ms, finished_at FROM responses`,
-		"r c m resp_1 gpt cancelled turn_detected 1 2 3 4 5 0.25 300 200 NULL")
+		"r response c m resp_1 gpt cancelled turn_detected 1 2 3 4 5 0.25 300 200 NULL")
 }
 
 // wantRows compares a query's rows, their cells joined by spaces.

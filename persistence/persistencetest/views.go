@@ -2,6 +2,7 @@ package persistencetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func (s suite) transcriptView(t *testing.T) {
 	say := func(id string, role persistence.Role, status persistence.Status, parts ...persistence.Part) {
 		m := persistence.Message{ID: id, Role: role, Parts: parts}
 		m.Metadata.Source, m.Metadata.Status, m.Metadata.CreatedAt, m.Metadata.CallID = persistence.SourceVoice, status, at, "c"
-		m.Metadata.HeardText = new("heard")
+		m.Metadata.HeardText = new("all of\nthe")
 		at = at.Add(time.Second)
 		b.append(t, m)
 	}
@@ -53,6 +54,13 @@ func (s suite) transcriptView(t *testing.T) {
 	say("3", persistence.RoleAssistant, persistence.StatusInterrupted, persistence.TextPart("all of"), mcp,
 		tool("slow", persistence.ToolInputAvailable, "", ""), persistence.TextPart("the answer"))
 	say("4", persistence.RoleAssistant, persistence.StatusInProgress)
+	slow := tool("slow", persistence.ToolInputAvailable, "", "")
+	say("5", persistence.RoleAssistant, persistence.StatusInProgress, persistence.StepStart(), persistence.TextPart("One."), persistence.TextPart(""),
+		persistence.TextPart("Two."), slow, persistence.StepStart(), persistence.TextPart("Th"))
+	say("6", persistence.RoleAssistant, persistence.StatusInProgress, slow, persistence.TextPart(""))
+	must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		return errors.Join(w.SaveDraft(persistence.Draft{MessageID: "5", Start: 2, Text: "ree."}), w.SaveDraft(persistence.Draft{MessageID: "6", Text: "Later."}))
+	}))
 	other := newThread(t, b.store, "bert")
 	must(t, errOf(b.store.AppendMessage(t.Context(), other, text(persistence.RoleUser, "typed"))))
 	wantColumns(t, b.url, "conversation_transcript", "thread title position said_at source role status text heard message_id call_id owner")
@@ -64,10 +72,16 @@ func (s suite) transcriptView(t *testing.T) {
 		id+" a title 4 2026-01-02T15:04:06.000999Z voice tool completed odd: t NULL 2 c anna",
 		id+" a title 5 2026-01-02T15:04:06.000999Z voice tool completed text: words NULL 2 c anna",
 		id+" a title 6 2026-01-02T15:04:06.000999Z voice tool completed no_output NULL 2 c anna",
-		id+" a title 7 2026-01-02T15:04:07.000999Z voice assistant interrupted all of\nthe answer heard 3 c anna",
+		id+" a title 7 2026-01-02T15:04:07.000999Z voice assistant interrupted all of all of 3 c anna",
 		id+" a title 8 2026-01-02T15:04:07.000999Z voice tool failed srv__x: no way NULL 3 c anna",
 		id+" a title 9 2026-01-02T15:04:07.000999Z voice tool in_progress slow NULL 3 c anna",
-		id+" a title 10 2026-01-02T15:04:08.000999Z voice assistant in_progress  NULL 4 c anna")
+		id+" a title 10 2026-01-02T15:04:07.000999Z voice assistant interrupted the answer the 3 c anna",
+		id+" a title 11 2026-01-02T15:04:08.000999Z voice assistant in_progress  NULL 4 c anna",
+		id+" a title 12 2026-01-02T15:04:09.000999Z voice assistant in_progress One.\nTwo. NULL 5 c anna",
+		id+" a title 13 2026-01-02T15:04:09.000999Z voice tool in_progress slow NULL 5 c anna",
+		id+" a title 14 2026-01-02T15:04:09.000999Z voice assistant in_progress Three. NULL 5 c anna",
+		id+" a title 15 2026-01-02T15:04:10.000999Z voice tool in_progress slow NULL 6 c anna",
+		id+" a title 16 2026-01-02T15:04:10.000999Z voice assistant in_progress Later. NULL 6 c anna")
 	wantRows(t, b.url, fmt.Sprintf("SELECT position, source, text, owner FROM conversation_transcript WHERE thread = '%s'", other.Thread), "1 text typed bert")
 }
 

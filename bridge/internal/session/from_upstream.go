@@ -194,7 +194,7 @@ func (s *State) transcribed(m *message, ev realtime.Event) {
 	}
 	m.billed = true
 	rec := persistence.ResponseRecord{
-		ID: s.NewID(), CallID: s.CallID, MessageID: m.id, UpstreamID: ev.ItemID, Model: s.Session.TranscriptionModel,
+		ID: s.NewID(), Kind: persistence.KindTranscription, CallID: s.CallID, MessageID: m.id, UpstreamID: ev.ItemID, Model: s.Session.TranscriptionModel,
 		Status: realtime.ResponseCompleted, RawUsage: usage.Raw, CreatedAt: s.now, FinishedAt: new(s.now),
 		Usage: persistence.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio},
 	}

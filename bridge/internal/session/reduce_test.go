@@ -448,7 +448,11 @@ func showChange(o Change) string {
 		return fmt.Sprintf("tool %s %s %s %s in=%s out=%s error=%q", o.Call.ToolCallID, o.Call.Name, o.Call.Executor, o.Call.Status,
 			o.Call.Input, o.Call.Output, o.Call.Error) + showApproval(o.Approval)
 	case SaveResponse:
-		text := fmt.Sprintf("response %s %s %s", o.Response.UpstreamID, o.Response.Status, o.Response.StatusReason)
+		kind := o.Response.Kind
+		if kind == "" {
+			kind = persistence.KindResponse
+		}
+		text := fmt.Sprintf("%s %s %s %s", kind, o.Response.UpstreamID, o.Response.Status, o.Response.StatusReason)
 		if o.Response.AnswerMS != nil {
 			text += fmt.Sprintf(" answer=%dms", *o.Response.AnswerMS)
 		}

@@ -169,6 +169,7 @@ type Response struct {
 	Instance          string
 	CreatedAt         dbtype.Time
 	FinishedAt        *dbtype.Time
+	Kind              string
 }
 
 type SharedSecret struct {

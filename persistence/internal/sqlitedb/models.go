@@ -182,6 +182,7 @@ type Response struct {
 	Instance          string
 	CreatedAt         dbtype.Time
 	FinishedAt        *dbtype.Time
+	Kind              string
 }
 
 type SharedSecret struct {

@@ -232,14 +232,14 @@ func (q *Queries) SaveCall(ctx context.Context, arg SaveCallParams) (int64, erro
 
 const saveResponse = `-- name: SaveResponse :execrows
 INSERT INTO responses (
-    id, thread_id, call_id, message_id, upstream_id, model, status, status_reason,
+    id, thread_id, kind, call_id, message_id, upstream_id, model, status, status_reason,
     input_tokens, output_tokens, cached_tokens, input_audio_tokens, output_audio_tokens, raw_usage,
     cost_usd, answer_ms, first_token_ms, instance, created_at, finished_at
 ) VALUES (
     ?1, (SELECT t.id FROM threads AS t WHERE t.id = ?2 AND t.owner = ?3),
-    ?4, ?5, ?6, ?7, ?8, ?9,
-    ?10, ?11, ?12, ?13, ?14, ?15,
-    ?16, ?17, ?18, ?19, ?20, ?21
+    ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+    ?11, ?12, ?13, ?14, ?15, ?16,
+    ?17, ?18, ?19, ?20, ?21, ?22
 )
 ON CONFLICT (id) DO UPDATE SET
     call_id = excluded.call_id, message_id = excluded.message_id, upstream_id = excluded.upstream_id,
@@ -256,6 +256,7 @@ type SaveResponseParams struct {
 	ID                string
 	ThreadID          string
 	Owner             string
+	Kind              string
 	CallID            string
 	MessageID         string
 	UpstreamID        string
@@ -281,6 +282,7 @@ func (q *Queries) SaveResponse(ctx context.Context, arg SaveResponseParams) (int
 		arg.ID,
 		arg.ThreadID,
 		arg.Owner,
+		arg.Kind,
 		arg.CallID,
 		arg.MessageID,
 		arg.UpstreamID,
