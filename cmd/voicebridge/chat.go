@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -40,9 +39,9 @@ func openProvider(c *config.Config, name string, client *http.Client) (llm.Provi
 	s := &c.Secrets
 	switch name {
 	case config.ProviderOpenAI:
-		u, err := url.Parse(c.OpenAIBaseURL)
-		compatible := err == nil && u.Hostname() != "api.openai.com"
-		return openai.New(openai.Config{BaseURL: c.OpenAIBaseURL, APIKey: s.OpenAIKey.Reveal(), Compatible: compatible, HTTPClient: client})
+		return openai.New(openai.Config{
+			BaseURL: c.OpenAIBaseURL, APIKey: s.OpenAIKey.Reveal(), Compatible: !c.IsOpenAI(), API: openai.API(c.Text.OpenAIAPI), HTTPClient: client,
+		})
 	case config.ProviderAnthropic:
 		return anthropic.New(anthropic.Config{BaseURL: c.AnthropicBaseURL, APIKey: s.AnthropicKey.Reveal(), Cache: true, HTTPClient: client})
 	case config.ProviderGoogle:

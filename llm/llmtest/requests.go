@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -155,7 +154,7 @@ func (w Wire) requests(t *testing.T) {
 			if w.KeyHeader != "" && r.Header.Get(w.KeyHeader) != w.KeyPrefix+Key {
 				t.Errorf("%s is %q, want the key", w.KeyHeader, r.Header.Get(w.KeyHeader))
 			}
-			golden(t, filepath.Join("testdata", "requests", name+".json"), bodies[0])
+			golden(t, w.file("requests", name+".json"), bodies[0])
 		})
 	}
 }

@@ -3,6 +3,7 @@ package llmtest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"io"
 	"maps"
@@ -32,19 +33,22 @@ var directive = regexp.MustCompile(`<<(cut|hang|long \d+|[0-9a-f]{2})>>`)
 func (w Wire) exchange(t *testing.T, name string) exchange {
 	t.Helper()
 	if reason := w.Without[name]; reason != "" {
-		if _, err := os.Stat(exchangeFile(name)); err == nil {
+		if _, err := os.Stat(w.file("exchanges", name+".http")); err == nil {
 			t.Errorf("the exchange %s exists, but is declared not to: %s", name, reason)
 		}
 		return exchange{}
 	}
-	text, err := os.ReadFile(exchangeFile(name))
+	text, err := os.ReadFile(w.file("exchanges", name+".http"))
 	if err != nil {
 		t.Fatalf("read exchange: %v", err)
 	}
 	return parse(t, text)
 }
 
-func exchangeFile(name string) string { return filepath.Join("testdata", "exchanges", name+".http") }
+// file returns the path of one of the adapter's files.
+func (w Wire) file(folder, name string) string {
+	return filepath.Join(cmp.Or(w.Dir, "testdata"), folder, name)
+}
 
 // parse reads an exchange.
 func parse(t *testing.T, text []byte) exchange {

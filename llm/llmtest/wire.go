@@ -18,6 +18,8 @@ type Wire struct {
 	// Keyless returns a provider for the vendor's own address without a key; nil if the vendor
 	// needs none. The provider must not send anything.
 	Keyless func(t *testing.T, client *http.Client) llm.Provider
+	// Dir is the folder of the exchanges and requests; testdata if empty.
+	Dir string
 	// Label is the provider's name in messages to users.
 	Label string
 	// Path is where requests go, below the base URL; MODEL stands for the model.

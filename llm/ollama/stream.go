@@ -33,6 +33,7 @@ type counts struct {
 
 // answer collects what single lines do not say.
 type answer struct {
+	text  wire.Thoughts
 	calls []llm.ToolCall
 	last  *line
 }
@@ -52,10 +53,14 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 	if l.Done {
 		a.last = &l
 	}
-	if l.Message.Content == "" && l.Message.Thinking == "" {
-		return nil, nil
+	var out []llm.Delta
+	if l.Message.Thinking != "" {
+		out = append(out, llm.Delta{Reasoning: l.Message.Thinking})
 	}
-	return []llm.Delta{{Text: l.Message.Content, Reasoning: l.Message.Thinking}}, nil
+	if l.Message.Content != "" {
+		out = append(out, a.text.Split(l.Message.Content)...)
+	}
+	return out, nil
 }
 
 // Over reports whether the last line has come.
@@ -66,7 +71,7 @@ func (a *answer) End() []llm.Delta {
 	if a.last == nil {
 		return nil
 	}
-	var out []llm.Delta
+	out := a.text.Rest()
 	for i := range a.calls {
 		out = append(out, llm.Delta{ToolCall: &a.calls[i]})
 	}

@@ -3,6 +3,7 @@ package openai
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
@@ -27,7 +28,7 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 			return llm.KindRate
 		case "context_length_exceeded", "exceed_context_size_error":
 			return llm.KindTooLong
-		case "invalid_prompt", "content_filter", "content_policy_violation": // OpenAI, Azure, gateways
+		case "invalid_prompt", "content_filter", "content_policy_violation", "image_content_policy_violation": // OpenAI, Azure, gateways
 			return llm.KindRefused
 		case "server_error", "internal_server_error", "overloaded_error", "service_unavailable", "engine_overloaded":
 			return llm.KindOverloaded
@@ -35,6 +36,9 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 			if problem.Status == 0 && !tooLarge(problem, 0) {
 				return llm.KindBadRequest
 			}
+		}
+		if problem.Status == 0 && strings.Contains(code, "image") { // there are a dozen, as invalid_image_format
+			return llm.KindBadRequest
 		}
 	}
 	status := problem.Status

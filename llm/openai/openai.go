@@ -1,13 +1,16 @@
-// Package openai uses OpenAI's Chat Completions API, which many servers speak: gateways, vLLM, LM
-// Studio, llama.cpp, OpenRouter, Groq. Reference:
+// Package openai uses OpenAI's two APIs for text. OpenAI itself is asked by the Responses API, the only one by which all its
+// models think and call functions; compatible servers, such as gateways, vLLM, LM Studio, llama.cpp, OpenRouter and Groq, by
+// Chat Completions, which all of them speak. References: https://platform.openai.com/docs/api-reference/responses and
 // https://platform.openai.com/docs/api-reference/chat.
 //
-// Requests are in request.go and mistral.go, tools in tools.go, answers in stream.go and thoughts.go, failures in errors.go.
+// Of Chat Completions, requests are in request.go and mistral.go, answers in stream.go; of the Responses API, they are in
+// responses.go and output.go. Both share tools.go, thoughts.go, refusals.go and errors.go.
 package openai
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -20,25 +23,37 @@ import (
 // BaseURL is the address of OpenAI itself.
 const BaseURL = "https://api.openai.com/v1"
 
+// API is one of OpenAI's APIs for text.
+type API string
+
+// The APIs.
+const (
+	Responses       API = "responses"
+	ChatCompletions API = "chat"
+)
+
 // Config describes a server. Its zero value is OpenAI, without a key.
 type Config struct {
-	// BaseURL is the address before /chat/completions; [BaseURL] if empty.
+	// BaseURL is the address before /responses and /chat/completions; [BaseURL] if empty.
 	BaseURL string
 	// APIKey is sent as a bearer token. Only OpenAI itself needs one.
 	APIKey string
 	// HTTPClient sends the requests; nil for the default transport. Its Timeout and CheckRedirect are
 	// not used.
 	HTTPClient *http.Client
-	// Compatible means another server than OpenAI's. Most know the token limit as max_tokens, not as
-	// max_completion_tokens, which OpenAI's reasoning models require. Some, of DeepSeek and Moonshot for
+	// Compatible means another server than OpenAI's. Errors name its host. Most know the token limit of Chat Completions as
+	// max_tokens, not as max_completion_tokens, which OpenAI's reasoning models require. Some, of DeepSeek and Moonshot for
 	// example, require what the model thought before its calls, which OpenAI refuses.
 	Compatible bool
+	// API is the one that is used; empty means Responses for OpenAI, and ChatCompletions for compatible servers.
+	API API
 }
 
 // Provider is one server. It is safe for concurrent use.
 type Provider struct {
-	config Config
-	client *wire.Client
+	config   Config
+	client   *wire.Client
+	refusals refusals
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -51,30 +66,69 @@ func New(config Config) (*Provider, error) {
 		return nil, fmt.Errorf("set up provider openai: %w", err)
 	}
 	failures := wire.Failures{Provider: "openai", Label: "OpenAI", Kind: kindOf, Secrets: []string{config.APIKey}}
+	usual := Responses
+	if config.Compatible {
+		failures.Label, usual = wire.Host(config.BaseURL), ChatCompletions
+	}
+	config.API = cmp.Or(config.API, usual)
 	return &Provider{config: config, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
 }
 
 // Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "openai" }
 
-// ImageLimits returns which images the API accepts: no animated GIFs; see
+// ImageLimits returns which images the APIs accept: no animated GIFs; see
 // https://platform.openai.com/docs/guides/images-vision.
 func (p *Provider) ImageLimits() llm.ImageLimits {
 	return llm.ImageLimits{Types: []string{"image/png", "image/jpeg", "image/webp"}}
 }
 
-// Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
-// together, once the model has finished.
+// Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come together, once the model has
+// finished. What a server refuses although the answer does not depend on it is left out, and the request sent again.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
+	if p.config.APIKey == "" && p.config.BaseURL == BaseURL {
+		return p.client.NoKey()
+	}
+	return func(yield func(llm.Delta, error) bool) {
+		for {
+			given := p.refusals.of(req.Model)
+			taught := false
+			for d, err := range p.stream(ctx, req, given) {
+				if refused, ok := errors.AsType[*llm.Error](err); ok && p.refusals.learn(req.Model, given, refused, p.api(given) == ChatCompletions) {
+					taught = true
+					break
+				}
+				if !yield(d, err) {
+					return
+				}
+			}
+			if !taught {
+				return
+			}
+		}
+	}
+}
+
+// stream makes one request.
+func (p *Provider) stream(ctx context.Context, req llm.Request, given concessions) iter.Seq2[llm.Delta, error] {
 	header := http.Header{"Accept": {"text/event-stream"}}
 	if p.config.APIKey != "" {
 		header.Set("Authorization", "Bearer "+p.config.APIKey)
-	} else if p.config.BaseURL == BaseURL {
-		return p.client.NoKey()
 	}
-	sent := request(req, p.config.Compatible)
+	if p.api(given) == Responses {
+		return p.client.Stream(ctx, p.config.BaseURL+"/responses", header, responsesRequest(req, given), &output{})
+	}
+	sent := request(req, p.config.Compatible, given)
 	if strings.Contains(p.config.BaseURL, "//"+mistralHost) {
 		sent.StreamOptions = streamOptions{}
 	}
-	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header, sent, &answer{})
+	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header, sent, &answer{tags: p.config.Compatible})
+}
+
+// api returns the API for a request.
+func (p *Provider) api(given concessions) API {
+	if given.responses {
+		return Responses
+	}
+	return p.config.API
 }

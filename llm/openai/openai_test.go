@@ -30,10 +30,10 @@ func TestProvider(t *testing.T) {
 	t.Parallel()
 	llmtest.Run(t, llmtest.Wire{
 		New: func(t *testing.T, baseURL string, client *http.Client) llm.Provider {
-			return provider(t, openai.Config{BaseURL: baseURL + "/v1", APIKey: llmtest.Key, HTTPClient: client})
+			return provider(t, openai.Config{BaseURL: baseURL + "/v1", APIKey: llmtest.Key, HTTPClient: client, API: openai.ChatCompletions})
 		},
 		Keyless: func(t *testing.T, client *http.Client) llm.Provider {
-			return provider(t, openai.Config{HTTPClient: client})
+			return provider(t, openai.Config{HTTPClient: client, API: openai.ChatCompletions})
 		},
 		Label:     "OpenAI",
 		Path:      "/v1/chat/completions",
@@ -46,9 +46,12 @@ func TestProvider(t *testing.T) {
 				Name: "get_time", Arguments: "{}", Metadata: `{"reasoning_content":"Let me think."}`,
 			}}, Stop: llm.StopToolCalls},
 			{Exchange: "refusal", Text: "I cannot do that.", Stop: llm.StopEnd},
+			{Exchange: "whole", Text: "Hello, wörld ☃", Usage: &llmtest.Usage{Input: 12, Output: 5, Cached: 4}, Stop: llm.StopEnd},
+			{Exchange: "whole_calls", Text: "Let me look.", Calls: llmtest.TwoCalls(), Usage: &llmtest.Usage{Input: 12, Output: 5, Cached: 4}, Stop: llm.StopToolCalls},
 		},
 		Failures: []llmtest.Failure{
 			{Exchange: "stream_error_code", Kind: llm.KindOverloaded, Text: "Hello,", Says: "overloaded"},
+			{Exchange: "whole_cut", Kind: llm.KindUnavailable, Says: "broke off"},
 			{Exchange: "stream_error_plain", Kind: llm.KindRate, Text: "Hello,", Says: "Wait"},
 			{Exchange: "stream_error_reason", Kind: llm.KindUnavailable, Text: "Hello,", Says: "broke off"},
 			{Exchange: "http_429_size", Kind: llm.KindTooLong, Status: 429, Says: "too long"},
@@ -60,7 +63,7 @@ func TestProvider(t *testing.T) {
 			{Exchange: "http_400_refused_azure", Kind: llm.KindRefused, Status: 400, Says: "content management policy"},
 			{Exchange: "http_400_refused_deepseek", Kind: llm.KindRefused, Status: 400, Says: "Content Exists Risk"},
 			{Exchange: "http_403_refused_openrouter", Kind: llm.KindRefused, Status: 403, Says: "Your input was flagged"},
-			{Exchange: "http_422_detail", Kind: llm.KindBadRequest, Status: 422, Says: "does not accept"},
+			{Exchange: "http_422_detail", Kind: llm.KindBadRequest, Status: 422, Says: `"msg":"field required"`},
 		},
 	})
 }
@@ -72,8 +75,8 @@ func TestQuirks(t *testing.T) {
 		max    int
 		want   string // of the body after the messages and the model
 	}{
-		"none":         {want: `,"stream":true,"stream_options":{"include_usage":true}}`},
-		"a limit":      {max: 7, want: `,"max_completion_tokens":7,"stream":true,"stream_options":{"include_usage":true}}`},
+		"none":         {config: openai.Config{API: openai.ChatCompletions}, want: `,"stream":true,"stream_options":{"include_usage":true}}`},
+		"a limit":      {config: openai.Config{API: openai.ChatCompletions}, max: 7, want: `,"max_completion_tokens":7,"stream":true,"stream_options":{"include_usage":true}}`},
 		"an old limit": {config: openai.Config{Compatible: true}, max: 7, want: `,"max_tokens":7,"stream":true,"stream_options":{"include_usage":true}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +106,7 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/")
 	t.Setenv("OPENAI_CUSTOM_HEADERS", "X-Custom: from-the-environment")
 	r, _ := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
-		return provider(t, openai.Config{BaseURL: baseURL, HTTPClient: client})
+		return provider(t, openai.Config{BaseURL: baseURL, HTTPClient: client, Compatible: true})
 	}, llmtest.Greeting())
 	for name, values := range r.Header {
 		if slices.Contains(values, "from-the-environment") || strings.Contains(values[0], "environment") {
@@ -148,7 +151,7 @@ func TestThoughts(t *testing.T) {
 			req := llmtest.Greeting()
 			req.Messages = slices.Concat(req.Messages, ask("call_1", ""), ask("call_2", c.metadata))
 			_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
-				return provider(t, openai.Config{BaseURL: baseURL, HTTPClient: client, Compatible: c.compatible})
+				return provider(t, openai.Config{BaseURL: baseURL, HTTPClient: client, Compatible: c.compatible, API: openai.ChatCompletions})
 			}, req)
 			var got []string
 			for _, m := range regexp.MustCompile(`"reasoning_content":("[^"]*")`).FindAllSubmatch(body, -1) {

@@ -12,7 +12,7 @@ import (
 // noOutput replaces a tool's empty output, so that no server takes it for a missing field.
 const noOutput = "(no output)"
 
-// body is a request on the wire.
+// body is a request of Chat Completions on the wire.
 type body struct {
 	Model               string        `json:"model"`
 	Messages            []message     `json:"messages"`
@@ -20,6 +20,7 @@ type body struct {
 	MaxCompletionTokens int           `json:"max_completion_tokens,omitempty"`
 	Temperature         *float64      `json:"temperature,omitempty"`
 	TopP                *float64      `json:"top_p,omitempty"`
+	ReasoningEffort     string        `json:"reasoning_effort,omitempty"`
 	Stream              bool          `json:"stream"`
 	Tools               []tool        `json:"tools,omitempty"`
 	StreamOptions       streamOptions `json:"stream_options,omitzero"`
@@ -53,10 +54,13 @@ type imageURL struct {
 
 // request writes a request. Roles are passed on unchanged: the API has all of ours, and allows
 // system messages anywhere; not so with Mistral's models.
-func request(req llm.Request, compatible bool) body {
+func request(req llm.Request, compatible bool, given concessions) body {
 	out := body{
 		Model: req.Model, Tools: tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
-		Stream: true, StreamOptions: streamOptions{IncludeUsage: true},
+		Stream: true, StreamOptions: streamOptions{IncludeUsage: !given.plain},
+	}
+	if len(req.Tools) > 0 && given.quiet && !given.unheard {
+		out.ReasoningEffort = "none"
 	}
 	if req.System != "" {
 		out.Messages = append(out.Messages, message{Role: string(llm.RoleSystem), Content: req.System})
@@ -126,11 +130,14 @@ func write(m llm.Message) message {
 func parts(m llm.Message) []part {
 	var out []part
 	for _, i := range m.Images {
-		address := "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
-		out = append(out, part{Type: "image_url", ImageURL: &imageURL{URL: address}})
+		out = append(out, part{Type: "image_url", ImageURL: &imageURL{URL: dataURL(i)}})
 	}
 	if strings.TrimSpace(m.Content) != "" {
 		out = append(out, part{Type: "text", Text: m.Content})
 	}
 	return out
+}
+
+func dataURL(i llm.Image) string {
+	return "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
 }

@@ -8,25 +8,31 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// chunk is one event of an answer.
+// chunk is one event of an answer, or the whole answer of a server that does not stream.
 type chunk struct {
 	Choices []struct {
-		Index int `json:"index"`
-		Delta struct {
-			Content          string  `json:"content"`
-			Refusal          string  `json:"refusal"`
-			ReasoningContent string  `json:"reasoning_content"`
-			Reasoning        string  `json:"reasoning"` // the name used by OpenRouter and vLLM
-			ToolCalls        []piece `json:"tool_calls"`
-		} `json:"delta"`
+		Index        int    `json:"index"`
+		Delta        words  `json:"delta"`
+		Message      words  `json:"message"`
 		FinishReason string `json:"finish_reason"`
 	} `json:"choices"`
 	Usage json.RawMessage `json:"usage"`
 	Error json.RawMessage `json:"error"`
 }
 
+// words are what the model says in a chunk.
+type words struct {
+	Content          string  `json:"content"`
+	Refusal          string  `json:"refusal"`
+	ReasoningContent string  `json:"reasoning_content"`
+	Reasoning        string  `json:"reasoning"` // the name used by OpenRouter and vLLM
+	ToolCalls        []piece `json:"tool_calls"`
+}
+
 // answer collects what single chunks do not say.
 type answer struct {
+	tags   bool // what the model thinks may be in the text
+	text   wire.Thoughts
 	calls  pieces
 	think  strings.Builder
 	reason string // why the model has finished
@@ -48,21 +54,32 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 		if choice.Index != 0 {
 			continue // only one was requested
 		}
-		a.think.WriteString(choice.Delta.ReasoningContent)
-		if thought := choice.Delta.Reasoning + choice.Delta.ReasoningContent; thought != "" {
-			out = append(out, llm.Delta{Reasoning: thought})
+		for i := range choice.Message.ToolCalls {
+			choice.Message.ToolCalls[i].Index = i // it has none
 		}
-		if text := choice.Delta.Content + choice.Delta.Refusal; text != "" {
-			out = append(out, llm.Delta{Text: text})
-		}
-		for _, piece := range choice.Delta.ToolCalls {
-			a.calls.add(piece)
-		}
+		out = append(append(out, a.take(choice.Delta)...), a.take(choice.Message)...)
 		if choice.FinishReason != "" {
 			a.reason = choice.FinishReason
 		}
 	}
 	return out, nil
+}
+
+// take returns what words have for the user now.
+func (a *answer) take(w words) (out []llm.Delta) {
+	a.think.WriteString(w.ReasoningContent)
+	if thought := w.Reasoning + w.ReasoningContent; thought != "" {
+		out = append(out, llm.Delta{Reasoning: thought})
+	}
+	if text := w.Content + w.Refusal; text != "" && a.tags {
+		out = append(out, a.text.Split(text)...)
+	} else if text != "" {
+		out = append(out, llm.Delta{Text: text})
+	}
+	for _, piece := range w.ToolCalls {
+		a.calls.add(piece)
+	}
+	return out
 }
 
 // counted reads a usage object.
@@ -91,7 +108,7 @@ func (a *answer) End() []llm.Delta {
 	if len(calls) > 0 {
 		calls[0].Metadata = kept(a.think.String())
 	}
-	var out []llm.Delta
+	out := a.text.Rest()
 	for i := range calls {
 		out = append(out, llm.Delta{ToolCall: &calls[i]})
 	}

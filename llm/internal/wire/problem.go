@@ -77,8 +77,22 @@ func ParseProblem(body []byte) Problem {
 	// A field of an unexpected form must not hide the others.
 	_ = json.Unmarshal(inner, &fields)
 	p := Problem{Message: word(fields.Message), Type: word(fields.Type), Code: word(fields.Code), Details: fields.Details}
+	if p.Message == "" { // FastAPI's list of fields, Mistral's object
+		p.Message = compound(fields.Message, outer.Detail)
+	}
 	p.Type = cmp.Or(p.Type, word(fields.Status)) // Google's
 	return p
+}
+
+// compound returns the first JSON object or array as text.
+func compound(values ...json.RawMessage) string {
+	for _, raw := range values {
+		var short bytes.Buffer
+		if len(raw) > 0 && (raw[0] == '{' || raw[0] == '[') && json.Compact(&short, raw) == nil {
+			return short.String()
+		}
+	}
+	return ""
 }
 
 // word returns a JSON string or number as text.

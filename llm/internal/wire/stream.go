@@ -41,6 +41,11 @@ type notStreamError struct{ body []byte }
 // Error implements error.
 func (*notStreamError) Error() string { return "the answer is not a stream of events" }
 
+// object reports whether it is one JSON object.
+func (e *notStreamError) object() bool {
+	return bytes.HasPrefix(e.body, []byte("{")) && json.Valid(valid(e.body))
+}
+
 // stream reads the events of an answer: complete ones only, as valid UTF-8 and valid JSON.
 type stream struct {
 	in      *bufio.Reader
@@ -145,7 +150,7 @@ func (s *stream) check(line []byte) error {
 	if len(line) == 0 || line[0] != '<' && (s.form == NDJSON || line[0] != '{' && line[0] != '[') {
 		return nil
 	}
-	rest, _ := io.ReadAll(io.LimitReader(s.in, maxProblem))
+	rest, _ := io.ReadAll(io.LimitReader(s.in, MaxEvent))
 	return &notStreamError{bytes.Join([][]byte{line, rest}, []byte("\n"))}
 }
 

@@ -5,6 +5,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,15 +72,24 @@ func (c *Client) Stream(ctx context.Context, address string, header http.Header,
 		if !yield(llm.Delta{}, nil) { // the server has begun: some models think before they send anything
 			return
 		}
-		for s := newStream(resp.Body, c.form); !a.Over(); {
+		var whole error // what came is no stream, but may be the answer all the same
+		for s, first := newStream(resp.Body, c.form), true; !a.Over(); first = false {
 			var event json.RawMessage
-			if event, err = s.next(); err != nil {
+			event, err = s.next()
+			if other, ok := errors.AsType[*notStreamError](err); ok && first && other.object() {
+				event, whole, err = valid(other.body), err, nil
+			}
+			if err != nil {
 				break
 			}
 			var deltas []llm.Delta
 			if event != nil {
 				var problem *Problem
-				if deltas, problem = a.Event(event); problem != nil {
+				switch deltas, problem = a.Event(event); {
+				case problem != nil && whole != nil:
+					yield(llm.Delta{}, c.failure(ctx, resp, whole))
+					return
+				case problem != nil:
 					yield(llm.Delta{}, c.midStream(ctx, *problem))
 					return
 				}
@@ -95,7 +105,7 @@ func (c *Client) Stream(ctx context.Context, address string, header http.Header,
 		}
 		end := a.End()
 		if len(end) == 0 {
-			yield(llm.Delta{}, c.failure(ctx, resp, err))
+			yield(llm.Delta{}, c.failure(ctx, resp, cmp.Or(whole, err)))
 			return
 		}
 		for _, d := range end {
@@ -133,4 +143,13 @@ func CheckURL(base string) error {
 		return fmt.Errorf("parse base URL: %q is not an http or https address", u.Redacted())
 	}
 	return nil
+}
+
+// Host returns the host, with the port if there is one, of an address that CheckURL accepts.
+func Host(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return base
+	}
+	return u.Host
 }

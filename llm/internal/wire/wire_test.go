@@ -103,7 +103,7 @@ func TestStream(t *testing.T) {
 		{name: "broken off", body: "data: 1\n\ndata: 2\n", err: broken, want: "1", failure: "broken"},
 		{name: "not JSON", body: "data: 1\n\ndata: {x}\n\ndata: 3\n\n", want: "1", failure: "not JSON"},
 		{name: "not UTF-8", body: "event: \xff\ndata: \"a\xff\xfeb\"\n\n", want: "\"a\uFFFDb\""},
-		{name: "an object", body: "{\"error\":\n\"oh\"}\n", failure: "oh"},
+		{name: "an object", body: "{\"error\":\n\"oh\"}", want: "{\"error\":\n\"oh\"}", failure: "oh"},
 		{name: "an object later", body: "data: 1\n\n{\"error\":\"oh\"}", want: "1", failure: "oh"},
 		{name: "an array", body: "[{\"error\":{\"message\":\"oh\"}}]", failure: "oh"},
 		{name: "a page", body: "<html>\n<p>x", failure: "not a stream"},
@@ -213,11 +213,12 @@ func TestParseProblem(t *testing.T) {
 		`{"error":"oh"}`:                         {Message: "oh"},
 		`{"error":null}`:                         {},
 		`{"detail":"oh"}`:                        {Message: "oh"},
-		`{"detail":[{"msg":"x"}]}`:               {},
+		`{"detail":[{"msg": "x"}]}`:              {Message: `[{"msg":"x"}]`},
 		`{"message":"oh","type":"t","code":400}`: {Message: "oh", Type: "t", Code: "400"},
 		`{"error":{"message":"oh","type":null,"code":"c"}}`:                                    {Message: "oh", Code: "c"},
 		`[{"error":{"message":"oh","status":"S","code":4,"details":[{}]}}]`:                    {Message: "oh", Type: "S", Code: "4", Details: []json.RawMessage{json.RawMessage(`{}`)}},
 		`{"type":"error","error":{"type":"overloaded_error","message":"oh"},"request_id":"r"}`: {Message: "oh", Type: "overloaded_error"},
+		`{"object":"error","message":{"detail":[]},"type":"t"}`:                                {Message: `{"detail":[]}`, Type: "t"},
 		"{\"error\":\"\xff\"}": {Message: "\uFFFD"},
 	} {
 		if diff := gocmp.Diff(want, wire.ParseProblem([]byte(body))); diff != "" {

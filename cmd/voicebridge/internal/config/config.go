@@ -95,8 +95,11 @@ type ICEServer struct {
 // Text is the model that answers typed messages.
 type Text struct {
 	// `openai`, `anthropic`, `google`, `ollama`, `simulator`; empty: the first that is configured
-	Provider       string `koanf:"provider"`
-	Model          string `koanf:"model"`           // Empty: a default for the provider
+	Provider string `koanf:"provider"`
+	Model    string `koanf:"model"` // Empty: a default for the provider
+	// Which API of OpenAI is used: `responses`, or `chat` for Chat Completions; empty: `responses` for OpenAI itself, `chat` for a
+	// compatible server at openai_base_url. By Chat Completions, gpt-5.6 and later models call tools only without reasoning.
+	OpenAIAPI      string `koanf:"openai_api"`
 	Instructions   string `koanf:"instructions"`    // What the model is told
 	MaxTokens      int    `koanf:"max_tokens"`      // Per answer; 0: the provider decides
 	TimeoutSeconds int    `koanf:"timeout_seconds"` // How long a provider may take to begin its answer; Ollama, which loads models, at least 300
@@ -326,7 +329,8 @@ type Traces struct {
 const (
 	UpstreamOpenAI    = "openai"
 	UpstreamSimulator = "simulator"
-	openAIURL         = "https://api.openai.com/v1"
+	openAIHost        = "api.openai.com"
+	openAIURL         = "https://" + openAIHost + "/v1"
 )
 
 // letsEncrypt is the directory of the default authority.

@@ -2,9 +2,12 @@ package config
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
+	"strings"
 
 	"voicebridge/llm/ollama"
+	"voicebridge/llm/openai"
 	"voicebridge/llm/simulator"
 )
 
@@ -54,9 +57,16 @@ func (c *Config) TextModel(provider string) string {
 // TextProvider returns the default provider.
 func (c *Config) TextProvider() string { return cmp.Or(c.Text.Provider, c.TextProviders()[0]) }
 
+// IsOpenAI reports whether OpenAIBaseURL is OpenAI itself, in any region, and not a compatible server.
+func (c *Config) IsOpenAI() bool {
+	u, err := url.Parse(c.OpenAIBaseURL)
+	return err == nil && (u.Hostname() == openAIHost || strings.HasSuffix(u.Hostname(), "."+openAIHost))
+}
+
 // checkText checks the settings of text.
 func (c *Config) checkText(w *checks) {
 	w.oneOf("text.provider", c.Text.Provider, "", ProviderOpenAI, ProviderAnthropic, ProviderGoogle, ProviderOllama, ProviderSimulator)
+	w.oneOf("text.openai_api", c.Text.OpenAIAPI, "", string(openai.Responses), string(openai.ChatCompletions))
 	for key, value := range map[string]string{"anthropic_base_url": c.AnthropicBaseURL, "gemini_base_url": c.GeminiBaseURL} {
 		if value != "" {
 			w.httpURL(key, value)

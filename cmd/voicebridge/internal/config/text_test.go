@@ -28,6 +28,8 @@ func TestTextProviders(t *testing.T) {
 		{"VOICEBRIDGE_TEXT_PROVIDER=google ANTHROPIC_API_KEY=k", "", "", "google needs GEMINI_API_KEY"},
 		{"VOICEBRIDGE_TEXT_PROVIDER=gpt", "", "", "VOICEBRIDGE_TEXT_PROVIDER"},
 		{"OLLAMA_HOST=ftp://x", "", "", "OLLAMA_HOST"},
+		{"OPENAI_API_KEY=sk-1 VOICEBRIDGE_TEXT__OPENAI_API=chat", "openai simulator", "openai", ""},
+		{"VOICEBRIDGE_TEXT__OPENAI_API=completions", "", "", "text.openai_api"},
 	} {
 		t.Run(c.environ, func(t *testing.T) {
 			t.Parallel()
@@ -48,5 +50,19 @@ func TestTextProviders(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestIsOpenAI(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{
+		"": true, "https://api.openai.com/v1/": true, "https://eu.api.openai.com/v1": true,
+		"http://127.0.0.1:1/v1": false, "https://api.openai.com.example.org/v1": false, "https://notapi.openai.com": false, "https://x.openai.azure.com/openai/v1": false,
+	} {
+		cfg, err := Load(Sources{File: noFile(t), Environ: []string{"OPENAI_BASE_URL=" + address}})
+		must(t, err)
+		if cfg.IsOpenAI() != want {
+			t.Errorf("IsOpenAI() of %q = %t", address, !want)
+		}
 	}
 }
