@@ -19,7 +19,11 @@ func TestAgentTools(t *testing.T) {
 	}
 	router := toolkit.NewRouter(r, toolkit.RouterConfig{})
 	for arguments, ok := range map[string]bool{
-		`spawn {"prompt":"x"}`: true,
+		`spawn {"prompt":"x","repository":"a/b"}`: true,
+		`spawn {"prompt":"x","prUrl":"u"}`:        true,
+		`spawn {"prompt":"x"}`:                    false,
+		`spawn {"prompt":"x","prUrl":""}`:         false,
+		`spawn {"repository":"a/b"}`:              false,
 		`spawn {"prompt":"x","repository":"a/b","ref":"main","prUrl":"u","model":"m","autoCreatePr":true,"autoBranch":false,"skipReviewerRequest":true,"branchName":"n"}`: true,
 		`spawn {}`:                                  false,
 		`spawn {"prompt":""}`:                       false,
@@ -39,6 +43,9 @@ func TestAgentTools(t *testing.T) {
 		got := router.Call(t.Context(), toolkit.Call{ID: "1", Name: "agent_" + name, Arguments: input}, nil)
 		if got.Failed() == ok {
 			t.Errorf("%s: error %q", arguments, got.Error)
+		}
+		if arguments == `spawn {"prompt":"x"}` && (!strings.Contains(got.Error, "repository") || !strings.Contains(got.Error, "prUrl")) {
+			t.Errorf("%s: the model cannot see from %q what is missing", arguments, got.Error)
 		}
 	}
 	for name, want := range map[string]string{"agent_spawn": "agent.spawn", "agent_list": "agent.list", "agent_other": "agent_other", "look": "look"} {
