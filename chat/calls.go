@@ -65,8 +65,8 @@ func (t *tools) record(c *call) {
 	t.keeper.write(func(b *persistence.Batch) error { return b.SaveToolCall(r) })
 }
 
-// run runs the calls of a step concurrently and waits for all of them. It returns those that are
-// left to the client.
+// run runs the calls of a step and waits for all of them: those of the server's tools concurrently, those of the client one
+// by one, as the model has ordered them. It returns those that are left to the client.
 func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 	if err := t.keeper.flush(); err != nil {
 		return nil, err
@@ -80,12 +80,17 @@ func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 			continue
 		}
 		r.running++
-		if _, asked := c.Approval(); asked {
+		_, asked := c.Approval()
+		switch {
+		case asked:
 			r.waiting = append(r.waiting, c)
-			continue
+		case c.Entry.Executor == toolkit.ExecutorClient:
+			r.client = append(r.client, c)
+		default:
+			r.start(c)
 		}
-		r.start(c)
 	}
+	r.startNext()
 	r.applyDecisions() // an approval may already be decided
 	// A tool that was told to stop may still answer; the router makes sure that it does not take
 	// long.
@@ -98,6 +103,9 @@ func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 		case e.result != nil:
 			r.running--
 			t.resolve(e.call, *e.result)
+			if e.call.Entry.Executor == toolkit.ExecutorClient {
+				r.startNext()
+			}
 		case e.call != nil:
 			t.progress(e.call, e.chunk)
 		}
@@ -196,6 +204,7 @@ type round struct {
 	slots   chan struct{}
 	running int     // calls without a result
 	waiting []*call // those waiting for approval
+	client  []*call // those that the client is told when it has answered the one before
 }
 
 // toolEvent is what a goroutine that runs a call reports: progress, or the result.
@@ -214,6 +223,15 @@ func (r *round) start(c *call) {
 		result := t.router.Call(t.ctx, asked, func(chunk toolkit.Chunk) { r.events <- toolEvent{call: c, chunk: chunk} })
 		r.events <- toolEvent{call: c, result: &result}
 	})
+}
+
+// startNext starts the next call of the client.
+func (r *round) startNext() {
+	if len(r.client) > 0 {
+		c := r.client[0]
+		r.client = r.client[1:]
+		r.start(c)
+	}
 }
 
 // next waits until a tool reports something or the user has decided.

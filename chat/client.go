@@ -17,8 +17,11 @@ import (
 	"voicebridge/toolkit/clienttool"
 )
 
-// noClientResult is what a model reads as the result of a call that the client did not answer.
-const noClientResult = "tool_result_timeout"
+// What a model reads as the result of a call that the client has not answered.
+const (
+	noClientResult = "tool_result_timeout"
+	cutClientCall  = "This call was interrupted before the app had answered it. The app may have run it all the same."
+)
 
 // MaxToolOutput limits one result that a client delivers, in bytes.
 const MaxToolOutput = clienttool.MaxOutput
@@ -52,7 +55,9 @@ type client struct {
 
 	mu    sync.Mutex
 	open  map[string]*waiting
-	order []string // of open and answered calls, in order of arrival
+	order []string     // of open and answered calls, in order of arrival
+	late  []ToolResult // of calls that were given up
+	ended bool         // the turn takes no more results
 }
 
 // waiting is a call that was passed to the client.
@@ -97,13 +102,14 @@ func (t clientTool) Timeout() time.Duration { return t.c.timeout + 5*time.Second
 // Call asks the client and waits for its answer.
 func (t clientTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
-		w := t.c.ask(call)
+		w, without := t.c.ask(call), noClientResult
 		select {
 		case <-w.answered:
 		case <-time.After(t.c.timeout):
 		case <-ctx.Done():
+			without = cutClientCall
 		}
-		result := t.c.close(w)
+		result := t.c.close(w, without)
 		yield(toolkit.Chunk{Result: &result}, nil)
 	}
 }
@@ -122,15 +128,26 @@ func (c *client) ask(call toolkit.Call) *waiting {
 	return w
 }
 
-// close returns the result of a call. What is delivered later is refused.
-func (c *client) close(w *waiting) toolkit.Result {
+// close returns the result of a call, or an error if it was not answered. What is delivered later is late.
+func (c *client) close(w *waiting, without string) toolkit.Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !w.given {
 		w.closed = true
-		return toolkit.Result{Error: noClientResult}
+		return toolkit.Result{Error: without}
 	}
 	return w.result
+}
+
+// end returns the results that came late. From now on [Coordinator.KeepResult] takes them.
+func (c *client) end() []ToolResult {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	return c.late
 }
 
 // deliver implements [Turn.Deliver].
@@ -142,19 +159,31 @@ func (c *client) deliver(r ToolResult) error {
 	defer c.mu.Unlock()
 	w := c.open[r.CallID]
 	switch {
-	case w == nil || w.closed && !w.given:
+	case w == nil || w.closed && !w.given && c.ended:
 		return &CallError{r.CallID, ErrUnknownCall}
 	case w.given:
 		return &CallError{r.CallID, ErrAnswered}
 	}
-	var err error
-	if n := max(len(r.Output), len(r.Error)); n > MaxToolOutput {
-		err = &CallError{r.CallID, fmt.Errorf("%w: the output has %d bytes, the limit is %d", ErrTooLarge, n, MaxToolOutput)}
-		r = ToolResult{Error: err.Error()}
+	err := r.tooLarge()
+	switch {
+	case err != nil && w.closed:
+		return err
+	case err != nil:
+		r.Output, r.Error = "", err.Error()
+	case w.closed:
+		c.late = append(c.late, r)
 	}
 	w.result, w.given, w.closed = r.result(), true, true
 	close(w.answered)
 	return err
+}
+
+// tooLarge returns an error if the answer is larger than [MaxToolOutput].
+func (r ToolResult) tooLarge() error {
+	if n := max(len(r.Output), len(r.Error)); n > MaxToolOutput {
+		return &CallError{r.CallID, fmt.Errorf("%w: the output has %d bytes, the limit is %d", ErrTooLarge, n, MaxToolOutput)}
+	}
+	return nil
 }
 
 // waiting implements [Turn.Waiting].

@@ -48,6 +48,9 @@ type Config struct {
 	TurnsPerOwner int
 	// Instructions is the system prompt.
 	Instructions string
+	// SpokenInstructions is the system prompt of turns whose answers are spoken; empty means Instructions. How to write for
+	// a voice follows in any case.
+	SpokenInstructions string
 	// MaxTokens limits an answer unless its session sets a limit; 0 leaves it to the provider. If tools
 	// may be called, the limit is multiplied by four, up to 4096.
 	MaxTokens int
@@ -75,6 +78,11 @@ type Config struct {
 	NoTitles bool
 	Logger   *slog.Logger // nil discards the log
 }
+
+// forVoice tells a model that its answers are spoken.
+const forVoice = "Your answers are spoken aloud by a voice, and the user hears them without seeing them. Write what a person would say: " +
+	"short sentences, plain words, and no markup, lists, tables, code or emoji, whatever was said before. " +
+	"One or two sentences are usually enough; say more when you are asked for more."
 
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
@@ -145,11 +153,15 @@ func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
 	if asked == "" && (req.Provider == "" || req.Provider == session.Provider) {
 		asked = session.Model
 	}
+	system := c.Instructions
+	if req.Spoken {
+		system = cmp.Or(c.SpokenInstructions, system) + "\n\n" + forVoice
+	}
 	var defaults defaults
 	_ = json.Unmarshal([]byte(session.Defaults), &defaults) // validated when it was saved
 	return model{provider: provider, request: llm.Request{
 		Model:       cmp.Or(asked, c.Models[name]),
-		System:      strings.TrimSpace(c.Instructions + "\n\n" + req.System),
+		System:      strings.TrimSpace(system + "\n\n" + req.System),
 		MaxTokens:   defaults.MaxTokens,
 		Temperature: defaults.Temperature, TopP: defaults.TopP,
 	}}, nil

@@ -107,6 +107,9 @@ func (t *Turn) writeEnd(ctx context.Context) error {
 		if err := t.tools.save(b); err != nil {
 			return err
 		}
+		if err := t.saveLate(b); err != nil {
+			return err
+		}
 		if t.req.Closing != nil {
 			if err := t.req.Closing(b, t.result); err != nil {
 				return err
@@ -133,6 +136,20 @@ func (t *Turn) writeEnd(ctx context.Context) error {
 		t.result = result
 	}
 	return err
+}
+
+// saveLate saves the results that came after the turn had given them up.
+func (t *Turn) saveLate(b *persistence.Batch) error {
+	for _, r := range t.client.end() {
+		call, found, err := b.ToolCall(r.CallID)
+		if err == nil && found {
+			err = resolveSaved(b, call, r.result())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // abandon ends a turn that may or may not have begun: the connection may have broken after the

@@ -52,6 +52,9 @@ type TurnRequest struct {
 	Instructions []string
 	// System follows the system prompt. It should be the same in all turns of a thread.
 	System string
+	// Spoken means that a voice will speak the answer: the model is told so, by [Config.SpokenInstructions] instead of
+	// [Config.Instructions].
+	Spoken bool
 	// Provider and Model override the thread's text session, which overrides the settings.
 	Provider, Model string
 	// Discard makes a failed turn leave nothing of the assistant for later requests.

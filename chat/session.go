@@ -220,8 +220,8 @@ func (c *Coordinator) SessionToolOutput(ctx context.Context, key persistence.Key
 		return Session{}, fmt.Errorf("take tool output: %w", ErrEmpty)
 	}
 	for _, o := range outputs {
-		if n := max(len(o.Output), len(o.Error)); n > MaxToolOutput {
-			return Session{}, &CallError{o.CallID, fmt.Errorf("%w: the output has %d bytes, the limit is %d", ErrTooLarge, n, MaxToolOutput)}
+		if err := o.tooLarge(); err != nil {
+			return Session{}, err
 		}
 	}
 	var refused error
@@ -253,6 +253,38 @@ func (c *Coordinator) SessionToolOutput(ctx context.Context, key persistence.Key
 		return Session{}, fmt.Errorf("take tool output: %w", err)
 	}
 	return c.Session(ctx, key)
+}
+
+// KeepResult saves the result of a call that an ended turn has given up: later turns read it. The errors are a [CallError]
+// with ErrUnknownCall, ErrAnswered or ErrTooLarge, and the store's.
+func (c *Coordinator) KeepResult(ctx context.Context, key persistence.Key, r ToolResult) error {
+	refused := r.tooLarge()
+	if refused != nil {
+		return refused
+	}
+	err := c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
+		refused = nil // the transaction may be retried
+		call, found, err := b.ToolCall(r.CallID)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !found || call.CallID != "" || call.Executor != string(toolkit.ExecutorClient) || call.Status == persistence.ToolCallRunning:
+			refused = &CallError{r.CallID, ErrUnknownCall}
+		case call.Status != persistence.ToolCallCancelled && (call.Status != persistence.ToolCallFailed || call.Error != noClientResult):
+			refused = &CallError{r.CallID, ErrAnswered}
+		default:
+			return resolveSaved(b, call, r.result())
+		}
+		return refused
+	})
+	if refused != nil {
+		return refused
+	}
+	if err != nil {
+		return fmt.Errorf("keep result of a tool call: %w", err)
+	}
+	return nil
 }
 
 // settings are the settings of a session, or of the server where it has none.

@@ -387,17 +387,3 @@ func (st *stage) saved(t *testing.T) (last persistence.Message) {
 	}
 	return all[len(all)-1]
 }
-
-// calls reads an opening and then the given calls, in any order.
-func (c *client) calls(opening string, calls ...string) {
-	c.t.Helper()
-	c.want(opening)
-	var got []string
-	for range calls {
-		got = append(got, c.next().line())
-	}
-	slices.Sort(got)
-	if !slices.Equal(got, calls) {
-		c.t.Errorf("got %q, want %q", got, calls)
-	}
-}

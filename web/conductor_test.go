@@ -106,14 +106,18 @@ func TestConductorToolResults(t *testing.T) {
 		run      func(c *client)
 		received string
 	}{
-		"several at once, in any order": {answers: two, run: func(c *client) {
-			c.calls(opening, "call c1 look {}", `call c2 act {"x":1}`)
-			c.result("c2", "second")
+		"one after the other": {answers: two, run: func(c *client) {
+			c.want(opening + "call c1 look {}")
+			c.result("c2", "too early")
+			c.want("error unknown_call")
 			c.result("c1", []int{1})
+			c.want(`call c2 act {"x":1}`)
+			c.result("c2", "second")
 		}, received: "look c1: [1]\nact c2: second"},
 		"twice": {answers: two, run: func(c *client) {
-			c.calls(opening, "call c1 look {}", `call c2 act {"x":1}`)
+			c.want(opening + "call c1 look {}")
 			c.result("c1", "first")
+			c.want(`call c2 act {"x":1}`)
 			c.result("c1", "other")
 			c.want("error already_answered")
 			c.result("c2", true)
@@ -156,10 +160,10 @@ func TestConductorToolResults(t *testing.T) {
 				t.Errorf("the model heard %s, want %s", got, c.received)
 			}
 			app.result("c1", "late")
-			// The app may have confirmed the end already; then the call is unknown.
-			if f := app.next(); f.Type != typeError || f.problem.Code != "unknown_call" && (f.problem.Code != "already_answered" || name == "never") {
-				t.Errorf("a late result is answered with %s", f.line())
+			if name == "never" { // the first result is kept
+				app.result("c1", "later")
 			}
+			app.want("error already_answered")
 			app.say(" ")
 			app.want("error empty_message") // and nothing before it
 		})
@@ -179,6 +183,8 @@ func TestConductorInterrupt(t *testing.T) {
 		run     func(c *client)
 		saved   string
 		status  persistence.Status
+		// received is what the model reads in the next turn.
+		received string
 	}{
 		"before the first word": {answers: []scripted{silent}, run: func(c *client) {
 			c.want(opening)
@@ -196,8 +202,13 @@ func TestConductorInterrupt(t *testing.T) {
 			c.send(typeInterrupt, map[string]any{})
 			c.want("final \"Wait.\"\nappend assistant \"Wait.\"\nstate idle")
 			c.result("c1", "late")
-			c.want("error unknown_call")
-		}, saved: "Wait.", status: persistence.StatusInterrupted},
+		}, saved: "Wait.", status: persistence.StatusInterrupted, received: "look c1: late"},
+		"before the second of two calls": {answers: []scripted{toolCalls("", "c1", "look", "{}", "c2", "act", "{}")}, run: func(c *client) {
+			c.want(opening + "call c1 look {}")
+			c.send(typeInterrupt, map[string]any{})
+			c.want("final \"\"\nstate idle")
+		}, status: persistence.StatusInterrupted, received: "look c1: Error: This call was interrupted before the app had answered it. " +
+			"The app may have run it all the same.\nact c2: Error: the tool call was cancelled: interrupted"},
 		"after the end": {answers: []scripted{words("Yes.")}, run: func(c *client) {
 			c.want(answered("hi", "Yes."))
 			c.send(typeInterrupt, map[string]any{})
@@ -216,6 +227,9 @@ func TestConductorInterrupt(t *testing.T) {
 			}
 			app.say("and then")
 			app.want(answered("and then", "Next."))
+			if got := st.script.received(); got != c.received {
+				t.Errorf("the model heard %s, want %s", got, c.received)
+			}
 		})
 	}
 }
@@ -467,17 +481,19 @@ func TestConductorEndsWithTheServer(t *testing.T) {
 
 func TestConductorAgentTools(t *testing.T) {
 	t.Parallel()
-	spawn := toolCalls("", "c1", "agent_spawn", `{"prompt":"fix it"}`)
+	spawn := toolCalls("", "c1", "agent_spawn", `{"prompt":"fix it","repository":"a/b"}`)
 	for _, query := range []string{"&tools=agent", ""} {
 		t.Run(query, func(t *testing.T) {
 			t.Parallel()
-			st := newStage(t, nil, spawn, words("Started."))
+			st := newStage(t, func(cfg *chat.Config) {
+				cfg.Instructions, cfg.SpokenInstructions = "You may write Markdown.", "Be kind."
+			}, spawn, words("Started."))
 			app := st.connect(t, st.key, query)
 			app.say("hi")
 			if query == "" {
 				app.want(answered("hi", "Started."))
 			} else {
-				app.want("state thinking\nappend user \"hi\"\ncall c1 agent.spawn {\"prompt\":\"fix it\"}")
+				app.want("state thinking\nappend user \"hi\"\ncall c1 agent.spawn {\"prompt\":\"fix it\",\"repository\":\"a/b\"}")
 				app.result("c1", map[string]string{"id": "a1"})
 				app.want("partial \"Started.\"\n" + ending("Started."))
 			}
@@ -493,6 +509,9 @@ func TestConductorAgentTools(t *testing.T) {
 			}
 			if !slices.Equal(names, want) || strings.Contains(first.System, chat.AgentInstructions) != (len(want) == 7) {
 				t.Errorf("the model has the tools %q and is told %q", names, first.System)
+			}
+			if !strings.HasPrefix(first.System, "Be kind.\n\nYour answers are spoken aloud") || strings.Contains(first.System, "Markdown") {
+				t.Errorf("the model is not told that its answers are spoken: %q", first.System)
 			}
 		})
 	}

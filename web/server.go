@@ -16,6 +16,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
@@ -43,6 +44,7 @@ type store interface {
 type textChat interface {
 	textTurns
 	textSessions
+	KeepResult(ctx context.Context, key persistence.Key, r chat.ToolResult) error
 }
 
 // callThreads is what the routes of calls, conductors and text sessions need of the store.

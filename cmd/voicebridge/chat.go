@@ -80,6 +80,7 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 		Cost:          cfg.TextCost,
 		Logger:        log,
 	}
+	out.SpokenInstructions = cfg.Text.Spoken()
 	if cfg.Text.Memories {
 		out.Context = &chat.DefaultContext{Memories: store}
 	}

@@ -88,7 +88,7 @@ func (a *app) handle(ctx context.Context, kind websocket.MessageType, data []byt
 	case typeTranscript:
 		return a.transcript(ctx, in.Payload)
 	case typeToolResult:
-		return a.toolResult(in.Payload)
+		return a.toolResult(ctx, in.Payload)
 	case typeInterrupt:
 		err := a.cfg.Chat.Interrupt(ctx, a.key)
 		if errors.Is(err, chat.ErrIdle) {
@@ -149,14 +149,14 @@ func (a *app) begin(ctx context.Context, text string) (*chat.Turn, error) {
 		return nil, err
 	}
 	return a.cfg.Chat.Turn(ctx, chat.TurnRequest{
-		Key: a.key, Text: text, System: a.tools.system, NoServerTools: true,
+		Key: a.key, Text: text, System: a.tools.system, Spoken: true, NoServerTools: true,
 		Client: &chat.ClientTools{Tools: a.tools.definitions, Wait: true},
 	})
 }
 
-// toolResult passes the result of a call to the turn that waits for it. Answers to calls that need
-// none are dropped.
-func (a *app) toolResult(payload json.RawMessage) error {
+// toolResult passes the result of a call to the turn that waits for it, or keeps it for later turns if none does any more.
+// Answers to calls that need none are dropped.
+func (a *app) toolResult(ctx context.Context, payload json.RawMessage) error {
 	var in struct {
 		CallID string          `json:"callId"`
 		Result json.RawMessage `json:"result"`
@@ -172,12 +172,15 @@ func (a *app) toolResult(payload json.RawMessage) error {
 	if result.Error == "" && result.Output == "" {
 		result.Output = "null"
 	}
+	if strings.HasPrefix(in.CallID, notePrefix) {
+		return nil
+	}
 	err := a.sessions.deliver(a.session, result)
 	if errors.Is(err, chat.ErrUnknownCall) {
-		if strings.HasPrefix(in.CallID, notePrefix) {
-			return nil
-		}
-		return problem.BadRequest("unknown_call", "callId", fmt.Sprintf("The tool call %.100q is not open: it was never made, or it has timed out.", in.CallID))
+		err = a.cfg.Chat.KeepResult(ctx, a.key, result)
+	}
+	if errors.Is(err, chat.ErrUnknownCall) {
+		return problem.BadRequest("unknown_call", "callId", fmt.Sprintf("The tool call %.100q was never made.", in.CallID))
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 type textChat interface {
 	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
 	Interrupt(ctx context.Context, key persistence.Key) error
+	KeepResult(ctx context.Context, key persistence.Key, r chat.ToolResult) error
 }
 
 // Config is what [New] needs; all of it is required.

@@ -107,6 +107,14 @@ type Text struct {
 	Memories bool `koanf:"memories"`
 }
 
+// Spoken returns the instructions for answers that are spoken: those that the operator wrote, or else the default.
+func (t Text) Spoken() string {
+	if t.Instructions == defaultTextInstructions {
+		return spokenTextInstructions
+	}
+	return t.Instructions
+}
+
 // Realtime is the voice model and its instructions.
 type Realtime struct {
 	Model              string `koanf:"model"`               // The model for voice calls
