@@ -78,8 +78,8 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 		approve: t.cfg.ApproveTools, left: left, decided: t.decided, draft: t.draft, keeper: t.keeper, side: &t.side, taken: map[string]bool{},
 	}
 	t.steps = &steps{
-		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts, first: t.cfg.FirstByte,
-		idle: t.cfg.Idle, cost: t.cfg.Cost, draft: t.draft, keeper: t.keeper, tools: t.tools, side: &t.side, begun: t.begun,
+		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts, first: t.cfg.Silence,
+		silence: t.cfg.Silence, cost: t.cfg.Cost, draft: t.draft, keeper: t.keeper, tools: t.tools, side: &t.side, begun: t.begun,
 		lessons: t.lessons, model: modelOfThread{modelName{name, m.request.Model}, t.req.Key},
 	}
 	if t.client != nil {

@@ -19,8 +19,7 @@ import (
 // Defaults of [Config].
 const (
 	defaultMaxToolRounds = 8
-	defaultFirstByte     = 30 * time.Second
-	defaultIdle          = 2 * time.Minute
+	defaultSilence       = 30 * time.Second
 	defaultAttempts      = 3
 	defaultClientTimeout = 30 * time.Second
 )
@@ -57,9 +56,10 @@ type Config struct {
 	History   HistoryConfig
 	// MaxToolRounds limits how often tools may run in a turn; 0 means 8.
 	MaxToolRounds int
-	// FirstByte is how long a provider may take to begin its answer, unless it says in a method Patience() time.Duration
-	// that it needs longer, and Idle how long it may pause later; 0 means 30 s and 2 min.
-	FirstByte, Idle time.Duration
+	// Silence is how long a provider may take to begin its answer, unless it says in a method Patience() time.Duration that it
+	// needs longer, and how long it may pause in its text; 0 means 30 s. While it thinks or writes calls, it may pause four
+	// times as long.
+	Silence time.Duration
 	// Attempts is how often a request to a model is tried if the failure is transient and nothing has come yet; 0 means
 	// 3.
 	Attempts int
@@ -101,8 +101,8 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	for name, n := range map[string]int{
-		"MaxTokens": c.MaxTokens, "MaxToolRounds": c.MaxToolRounds, "Attempts": c.Attempts, "TurnsPerOwner": c.TurnsPerOwner, "FirstByte": int(c.FirstByte),
-		"Idle": int(c.Idle), "ClientTimeout": int(c.ClientTimeout), "History.MaxTurns": c.History.MaxTurns,
+		"MaxTokens": c.MaxTokens, "MaxToolRounds": c.MaxToolRounds, "Attempts": c.Attempts, "TurnsPerOwner": c.TurnsPerOwner, "Silence": int(c.Silence),
+		"ClientTimeout": int(c.ClientTimeout), "History.MaxTurns": c.History.MaxTurns,
 		"History.MaxTokens": c.History.MaxTokens, "History.TrimChunkTokens": c.History.TrimChunkTokens,
 	} {
 		if n < 0 {
@@ -111,7 +111,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.History = c.History.withDefaults()
 	c.MaxToolRounds = cmp.Or(c.MaxToolRounds, defaultMaxToolRounds)
-	c.FirstByte, c.Idle = cmp.Or(c.FirstByte, defaultFirstByte), cmp.Or(c.Idle, defaultIdle)
+	c.Silence = cmp.Or(c.Silence, defaultSilence)
 	c.Attempts = cmp.Or(c.Attempts, defaultAttempts)
 	c.ClientTimeout = cmp.Or(c.ClientTimeout, defaultClientTimeout)
 	if c.Context == nil {

@@ -21,6 +21,8 @@ const (
 	maxRetryAfter = 20 * time.Second
 	// maxRequests is how many requests an answer may take that a model refuses in parts.
 	maxRequests = 16
+	// thinkingPauses is how much longer a provider may pause when it is not in the middle of its text.
+	thinkingPauses = 4
 	// maxQuiet is how long a provider may show that it is at work, without any piece of its answer.
 	maxQuiet = 10 * time.Minute
 	// maxCalls is how many calls one answer may contain.
@@ -35,8 +37,8 @@ type steps struct {
 	provider llm.Provider
 	request  llm.Request   // what all requests of the turn have in common
 	attempts int           // for a request that fails before anything came
-	first    time.Duration // Config.FirstByte
-	idle     time.Duration
+	first    time.Duration // how long an answer may take to begin
+	silence  time.Duration // Config.Silence
 	cost     func(provider, model string, usage llm.Usage) *float64
 	draft    *draft
 	keeper   *keeper
@@ -201,7 +203,11 @@ func (a *answer) stream(request llm.Request) error {
 		if in.delta != (llm.Delta{}) {
 			piece = time.Now()
 		}
-		limit.Reset(min(s.idle, time.Until(piece.Add(maxQuiet))))
+		pause := s.silence
+		if in.delta.Text == "" {
+			pause *= thinkingPauses
+		}
+		limit.Reset(min(pause, time.Until(piece.Add(maxQuiet))))
 		if err := a.take(in.delta); err != nil {
 			return err
 		}

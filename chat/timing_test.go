@@ -74,27 +74,30 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestSilence has a provider that says nothing, or stops speaking.
+// TestSilence has a provider that says nothing, or stops speaking, or thinking.
 func TestSilence(t *testing.T) {
+	half := llm.Delta{Text: "Half an"}
 	for name, c := range map[string]struct {
-		words []string
-		want  time.Duration
-		text  string
+		deltas []llm.Delta
+		want   time.Duration
+		text   string
 	}{
-		"from the beginning": {nil, 10*time.Second + 500*time.Millisecond + 10*time.Second, "The language model did not answer in time."},
-		"in the middle":      {[]string{"Half an"}, 40 * time.Second, "Half an"},
+		"from the beginning":     {nil, 10*time.Second + 500*time.Millisecond + 10*time.Second, "The language model did not answer in time."},
+		"in the middle":          {[]llm.Delta{half}, 10 * time.Second, "Half an"},
+		"after the text":         {[]llm.Delta{half, {}}, 40 * time.Second, "Half an"},
+		"while the model thinks": {[]llm.Delta{{Reasoning: "Well"}}, 40 * time.Second, "The language model stopped in the middle of its answer."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, store *persistence.Store) {
 				provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
-					for _, w := range c.words {
-						if !yield(llm.Delta{Text: w}, nil) {
+					for _, d := range c.deltas {
+						if !yield(d, nil) {
 							return
 						}
 					}
 					<-ctx.Done()
 				}}
-				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, FirstByte: 10 * time.Second, Idle: 40 * time.Second, Attempts: 2, NoTitles: true})
+				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Silence: 10 * time.Second, Attempts: 2, NoTitles: true})
 				begun := time.Now()
 				turn := b.turn(chat.TurnRequest{Text: "Go"})
 				r, _ := turn.Wait(t.Context())
@@ -126,7 +129,7 @@ func TestAtWork(t *testing.T) {
 					}
 					yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 				}}
-				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, FirstByte: 20 * time.Second, Idle: 30 * time.Second, Attempts: 1, NoTitles: true})
+				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Silence: 20 * time.Second, Attempts: 1, NoTitles: true})
 				r, _ := b.turn(chat.TurnRequest{Text: "Go"}).Wait(t.Context())
 				if failed := r.Err != nil; failed != (c.kind != "") || failed && r.Err.Kind != c.kind {
 					t.Errorf("Wait() = %+v, %v", r, r.Err)
@@ -150,7 +153,7 @@ func TestPatience(t *testing.T) {
 				yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 			}
 		}}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, FirstByte: 10 * time.Second, NoTitles: true})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Silence: 10 * time.Second, NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		if r, _ := turn.Wait(t.Context()); r.Err != nil || len(provider.seen()) != 1 {
 			t.Errorf("Wait() = %+v, %v after %d requests", r, r.Err, len(provider.seen()))

@@ -248,7 +248,7 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 		clock: &clock{t: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)},
 	}
 	texts.Store = db
-	texts.FirstByte, texts.ClientTimeout = cmp.Or(texts.FirstByte, patience), cmp.Or(texts.ClientTimeout, patience)
+	texts.Silence, texts.ClientTimeout = cmp.Or(texts.Silence, patience), cmp.Or(texts.ClientTimeout, patience)
 	inbox, err := queue.New(queue.Config{Store: db, MaxSize: 10, NoTitles: true})
 	must(t, err)
 	b.queue = inbox

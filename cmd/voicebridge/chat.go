@@ -72,7 +72,7 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 		Instructions:  cfg.Text.Instructions,
 		History:       chat.HistoryConfig{MaxTurns: h.MaxTurns, MaxTokens: h.MaxTokens, TrimChunkTokens: h.TrimChunkTokens},
 		MaxTokens:     cfg.Text.MaxTokens,
-		FirstByte:     time.Duration(cfg.Text.TimeoutSeconds) * time.Second,
+		Silence:       time.Duration(cfg.Text.TimeoutSeconds) * time.Second,
 		MaxToolRounds: h.MaxToolRounds,
 		NoTitles:      !cfg.Conversations.AutoGenerateTitles,
 		Observers:     observers,
@@ -85,7 +85,7 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 		out.Context = &chat.DefaultContext{Memories: store}
 	}
 	for _, name := range cfg.TextProviders() {
-		p, err := openProvider(&cfg, name, traces.Client())
+		p, err := openProvider(&cfg, name, traces.Client("voicebridge/"+buildVersion()))
 		if err != nil {
 			return nil, fmt.Errorf("open provider %s: %w", name, err)
 		}

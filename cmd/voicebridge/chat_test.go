@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/llm"
 	"voicebridge/llm/simulator"
 	"voicebridge/web"
@@ -36,6 +38,9 @@ func TestProvidersGetTheirSettings(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		keys := r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + r.Header.Get("X-Goog-Api-Key")
+		if agent := r.UserAgent(); agent != "voicebridge/"+buildVersion() {
+			t.Errorf("%s: the user agent is %q", r.URL.Path, agent)
+		}
 		seen <- r.URL.Path + " " + keys + " " + string(body)
 		http.Error(w, `{"error":{"message":"no"}}`, http.StatusUnauthorized)
 	}))
@@ -49,7 +54,7 @@ func TestProvidersGetTheirSettings(t *testing.T) {
 		config.ProviderGoogle:    {"model-1:streamGenerateContent key-g "},
 		config.ProviderOllama:    {"/api/chat  ", `"num_ctx":16000`},
 	} {
-		p, err := openProvider(&cfg, name, nil)
+		p, err := openProvider(&cfg, name, (*telemetry.Traces)(nil).Client("voicebridge/"+buildVersion()))
 		if err != nil || p.Name() != name {
 			t.Fatalf("%s: provider %v, %v", name, p, err)
 		}
@@ -69,4 +74,37 @@ func TestProvidersGetTheirSettings(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOpenAIAPI: OpenAI itself is asked by the Responses API, another server by Chat Completions, unless the settings say otherwise.
+func TestOpenAIAPI(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ base, api, want string }{
+		{"http://api.openai.com/v1", "", "/v1/responses"},
+		{"http://api.openai.com/v1", "chat", "/v1/chat/completions"},
+		{"http://127.0.0.1/v1", "", "/v1/chat/completions"},
+		{"http://127.0.0.1/v1", "responses", "/v1/responses"},
+	} {
+		cfg := config.Defaults()
+		cfg.OpenAIBaseURL, cfg.Text.OpenAIAPI = c.base, c.api
+		sent := ""
+		p, err := openProvider(&cfg, config.ProviderOpenAI, &http.Client{Transport: elsewhere(func(r *http.Request) { sent = r.URL.Path })})
+		must(t, err)
+		for _, err := range p.Stream(t.Context(), llm.Request{Model: "model-1", Messages: []llm.Message{{Role: llm.RoleUser, Content: "hello"}}}) {
+			if err == nil {
+				t.Error("there is an answer")
+			}
+		}
+		if sent != c.want {
+			t.Errorf("%s with %q: the request went to %s, want %s", c.base, c.api, sent, c.want)
+		}
+	}
+}
+
+// elsewhere is a network on which nobody is.
+type elsewhere func(*http.Request)
+
+func (e elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
+	e(r)
+	return nil, errors.New("nobody is there")
 }

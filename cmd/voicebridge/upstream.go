@@ -41,7 +41,7 @@ func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, traces *
 		log.Warn("the cost of calls is unknown: the model has no price per token", "model", cfg.Realtime.Model)
 	}
 	client := realtimeClient(&cfg)
-	client.HTTP = traces.Client()
+	client.HTTP = traces.Client("voicebridge/" + buildVersion())
 	return &upstream{driver: bridge.NewRealtime(config.UpstreamOpenAI, api, client)}, nil
 }
 

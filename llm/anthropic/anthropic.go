@@ -53,7 +53,7 @@ func New(config Config) (*Provider, error) {
 		return nil, fmt.Errorf("set up provider anthropic: %w", err)
 	}
 	config.BaseURL = base
-	failures := wire.Failures{Provider: "anthropic", Label: "Anthropic", Kind: kindOf, Secrets: []string{config.APIKey}}
+	failures := wire.Failures{Provider: "anthropic", Label: wire.Label("Anthropic", BaseURL, base), Kind: kindOf, Secrets: []string{config.APIKey}}
 	return &Provider{config: config, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
 }
 

@@ -51,7 +51,7 @@ func New(config Config) (*Provider, error) {
 	if err := wire.CheckURL(base); err != nil {
 		return nil, fmt.Errorf("set up provider google: %w", err)
 	}
-	failures := wire.Failures{Provider: "google", Label: "Google", Kind: kindOf, Secrets: []string{config.APIKey}}
+	failures := wire.Failures{Provider: "google", Label: wire.Label("Google", BaseURL, base), Kind: kindOf, Secrets: []string{config.APIKey}}
 	return &Provider{address: base + "/" + version + "/", key: config.APIKey, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
 }
 

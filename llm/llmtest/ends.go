@@ -122,7 +122,7 @@ func (w Wire) nobodyThere(t *testing.T) {
 	s.Close()
 	p := w.New(t, s.URL, s.client(t))
 	_, err := drain(t, p, t.Context(), greeting)
-	if e := w.check(t, p, err); e.Kind != llm.KindUnavailable {
+	if e := w.check(t, p, err, true); e.Kind != llm.KindUnavailable {
 		t.Errorf("Stream() = %v, want kind %s", err, llm.KindUnavailable)
 	}
 }
@@ -134,7 +134,7 @@ func (w Wire) noKey(t *testing.T) {
 	}
 	p := w.Keyless(t, &http.Client{Transport: nobody{t}})
 	_, err := drain(t, p, t.Context(), greeting)
-	if e := w.check(t, p, err); e.Kind != llm.KindAuth {
+	if e := w.check(t, p, err, false); e.Kind != llm.KindAuth {
 		t.Errorf("Stream() = %v, want kind %s", err, llm.KindAuth)
 	}
 }

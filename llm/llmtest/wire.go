@@ -20,8 +20,9 @@ type Wire struct {
 	Keyless func(t *testing.T, client *http.Client) llm.Provider
 	// Dir is the folder of the exchanges and requests; testdata if empty.
 	Dir string
-	// Label is the provider's name in messages to users.
+	// Label is what messages to users call the vendor; those about another address than its own name the host, unless Named.
 	Label string
+	Named bool
 	// Path is where requests go, below the base URL; MODEL stands for the model.
 	Path string
 	// KeyHeader is the header with the key, after KeyPrefix; empty if none is sent.

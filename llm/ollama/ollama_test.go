@@ -28,7 +28,7 @@ func TestProvider(t *testing.T) {
 		New: func(t *testing.T, baseURL string, client *http.Client) llm.Provider {
 			return provider(t, ollama.Config{Host: baseURL, APIKey: llmtest.Key, HTTPClient: client, NumCtx: 16384})
 		},
-		Label:     "Ollama",
+		Label: "Ollama", Named: true,
 		Path:      "/api/chat",
 		KeyHeader: "Authorization", KeyPrefix: "Bearer ",
 		Uncached: true,

@@ -68,7 +68,7 @@ func New(config Config) (*Provider, error) {
 	failures := wire.Failures{Provider: "openai", Label: "OpenAI", Kind: kindOf, Secrets: []string{config.APIKey}}
 	usual := Responses
 	if config.Compatible {
-		failures.Label, usual = wire.Host(config.BaseURL), ChatCompletions
+		failures.Label, usual = wire.Label("OpenAI", BaseURL, config.BaseURL), ChatCompletions
 	}
 	config.API = cmp.Or(config.API, usual)
 	return &Provider{config: config, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil

@@ -35,7 +35,7 @@ func TestProvider(t *testing.T) {
 		Keyless: func(t *testing.T, client *http.Client) llm.Provider {
 			return provider(t, openai.Config{HTTPClient: client, API: openai.ChatCompletions})
 		},
-		Label:     "OpenAI",
+		Label: "OpenAI", Named: true,
 		Path:      "/v1/chat/completions",
 		KeyHeader: "Authorization", KeyPrefix: "Bearer ",
 		Answers: []llmtest.Answer{

@@ -26,8 +26,8 @@ func TestResponses(t *testing.T) {
 		Keyless: func(t *testing.T, client *http.Client) llm.Provider {
 			return provider(t, openai.Config{HTTPClient: client})
 		},
-		Dir:       "testdata/responses",
-		Label:     "OpenAI",
+		Dir:   "testdata/responses",
+		Label: "OpenAI", Named: true,
 		Path:      "/v1/responses",
 		KeyHeader: "Authorization", KeyPrefix: "Bearer ",
 		Answers: []llmtest.Answer{

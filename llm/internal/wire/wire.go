@@ -145,11 +145,12 @@ func CheckURL(base string) error {
 	return nil
 }
 
-// Host returns the host, with the port if there is one, of an address that CheckURL accepts.
-func Host(base string) string {
+// Label returns what users call the server at base, which CheckURL accepts: its vendor if that is the vendor's own address,
+// else its host.
+func Label(vendor, own, base string) string {
 	u, err := url.Parse(base)
-	if err != nil {
-		return base
+	if err != nil || base == own {
+		return vendor
 	}
 	return u.Host
 }

@@ -99,10 +99,12 @@ type Text struct {
 	Model    string `koanf:"model"` // Empty: a default for the provider
 	// Which API of OpenAI is used: `responses`, or `chat` for Chat Completions; empty: `responses` for OpenAI itself, `chat` for a
 	// compatible server at openai_base_url. By Chat Completions, gpt-5.6 and later models call tools only without reasoning.
-	OpenAIAPI      string `koanf:"openai_api"`
-	Instructions   string `koanf:"instructions"`    // What the model is told
-	MaxTokens      int    `koanf:"max_tokens"`      // Per answer; 0: the provider decides
-	TimeoutSeconds int    `koanf:"timeout_seconds"` // How long a provider may take to begin its answer; Ollama, which loads models, at least 300
+	OpenAIAPI    string `koanf:"openai_api"`
+	Instructions string `koanf:"instructions"` // What the model is told
+	MaxTokens    int    `koanf:"max_tokens"`   // Per answer; 0: the provider decides
+	// How long a provider may take to begin its answer (Ollama, which loads models, at least 300) and pause in its text; four
+	// times as long while it thinks
+	TimeoutSeconds int `koanf:"timeout_seconds"`
 	// Whether the model is shown what the owner's other threads say on the same subject
 	Memories bool `koanf:"memories"`
 }

@@ -46,22 +46,21 @@ func (t *Traces) Write(ctx context.Context, header http.Header) {
 	}
 }
 
-// Client returns a client whose requests name the span of their context as their parent; nil if
-// nothing is traced.
-func (t *Traces) Client() *http.Client {
-	if t == nil {
-		return nil
-	}
-	return &http.Client{Transport: naming{t}}
-}
+// Client returns a client whose requests have a User-Agent and, if anything is traced, name the span of their context as
+// their parent.
+func (t *Traces) Client(agent string) *http.Client { return &http.Client{Transport: naming{t, agent}} }
 
-// naming is the default transport with the headers of Write.
-type naming struct{ traces *Traces }
+// naming is the default transport with the headers of Client.
+type naming struct {
+	traces *Traces
+	agent  string
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (n naming) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	n.traces.Write(r.Context(), r.Header)
+	r.Header.Set("User-Agent", n.agent)
 	return http.DefaultTransport.RoundTrip(r)
 }
 
