@@ -48,10 +48,6 @@ func (l *auditLog) Commit(_ context.Context, ops []session.Change) ([]persistenc
 	return saved, nil
 }
 
-func (l *auditLog) CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
-	return l.Commit(ctx, []session.Change{o})
-}
-
 func (l *auditLog) Watched(persistence.Key) bool { return true }
 
 func (l *auditLog) Publish(_ context.Context, _ persistence.Key, e persistence.Event) {

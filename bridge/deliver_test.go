@@ -27,11 +27,7 @@ func TestDeliver(t *testing.T) {
 	}
 	m := persistence.Message{ID: claim.Message.MessageID, Parts: []persistence.Part{persistence.TextPart(claim.Message.Text)}}
 	m.Metadata.Extra = map[string]json.RawMessage{"queue_id": json.RawMessage(`"q"`)}
-	send := func(w *persistence.Batch) error {
-		_, err := w.SendQueued(claim.Message.ID, claim.Message.Attempts, false)
-		return err
-	}
-	must(t, b.calls.Deliver(b.ctx, c.key(), m, send))
+	must(t, b.calls.Deliver(b.ctx, c.key(), m, claim.Message.ID))
 	sent, err := b.store.QueuedMessage(b.ctx, c.key(), claim.Message.ID)
 	if err != nil || sent.State != persistence.QueueSent {
 		t.Errorf("QueuedMessage() = %+v, %v", sent, err)
@@ -44,11 +40,11 @@ func TestDeliver(t *testing.T) {
 		t.Errorf("Call() = %q", id)
 	}
 	long := persistence.Message{ID: "long", Parts: []persistence.Part{persistence.TextPart(strings.Repeat("x", 40<<10))}}
-	if err := b.calls.Deliver(b.ctx, c.key(), long, send); !errors.Is(err, persistence.ErrInvalid) || persistence.Reason(err) != "invalid text: a call accepts 1 to 32768 bytes" {
+	if err := b.calls.Deliver(b.ctx, c.key(), long, ""); !errors.Is(err, persistence.ErrInvalid) || persistence.Reason(err) != "invalid text: a call accepts 1 to 32768 bytes" {
 		t.Errorf("Deliver() of a long text = %v", err)
 	}
 	b.hangUp(c)
-	if err := b.calls.Deliver(b.ctx, c.key(), m, send); !errors.Is(err, persistence.ErrNotFound) {
+	if err := b.calls.Deliver(b.ctx, c.key(), m, claim.Message.ID); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("Deliver() after the call = %v", err)
 	}
 	if id, busy := b.calls.Call(c.key()); id != "" || busy {

@@ -90,7 +90,7 @@ func TestImages(t *testing.T) {
 	}
 	stopped()
 	queued := persistence.Message{ID: "queued", Parts: []persistence.Part{persistence.TextPart(""), persistence.ImagePart(c.ThreadID, saved)}}
-	must(t, b.calls.Deliver(b.ctx, c.key(), queued, func(*persistence.Batch) error { return nil }))
+	must(t, b.calls.Deliver(b.ctx, c.key(), queued, ""))
 	stopped()
 	data := "data:image/png;base64," + base64.StdEncoding.EncodeToString(drawing(t))
 	c.send(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"And this?"},{"type":"input_image","image_url":%q}]}}`, data)

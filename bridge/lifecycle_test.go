@@ -177,10 +177,6 @@ func (l *recordingLog) Commit(ctx context.Context, ops []session.Change) ([]pers
 	return saved, err
 }
 
-func (l *recordingLog) CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
-	return l.Commit(ctx, []session.Change{o})
-}
-
 // bubble is a call in a synctest bubble.
 type bubble struct {
 	t        *testing.T

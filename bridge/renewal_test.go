@@ -48,10 +48,6 @@ func (f *threadFold) Commit(_ context.Context, changes []session.Change) (saved 
 	return saved, nil
 }
 
-func (f *threadFold) CommitOne(ctx context.Context, c session.Change) ([]persistence.Message, error) {
-	return f.Commit(ctx, []session.Change{c})
-}
-
 func (f *threadFold) place(c session.SaveMessage) {
 	id := c.Message.ID
 	known := slices.Contains(f.ids, id)

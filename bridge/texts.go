@@ -37,12 +37,11 @@ func textOf(messageID, text string) session.ServerText {
 	return session.ServerText{MessageID: cmp.Or(messageID, persistence.NewID()), Text: text}
 }
 
-// Deliver is Say for a message that waited elsewhere and a call of this process: the message gets m's id and extra
-// metadata, and with adds writes to the transaction that saves it. If the call ends before the text could be said,
-// nothing is saved, and the error is persistence.ErrNotFound, as without a call; for a text that no call accepts it is
-// persistence.ErrInvalid. While the call's changes wait for the database it is persistence.ErrBusy: the text would
-// overtake them.
-func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error {
+// Deliver is Say for a queued message and a call of this process: the message gets m's id and extra metadata, and with
+// it queued, the message of the queue, is sent. If the call ends before the text could be said, nothing is saved, and
+// the error is persistence.ErrNotFound, as without a call; for a text that no call accepts it is persistence.ErrInvalid.
+// While the call's changes wait for the database it is persistence.ErrBusy: another process may take the message then.
+func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, queued string) error {
 	if c.delayed.Load() {
 		return fmt.Errorf("say in call: %w", persistence.ErrBusy)
 	}
@@ -52,7 +51,7 @@ func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.
 			imageIDs = append(imageIDs, id)
 		}
 	}
-	_, err := c.sayHere(ctx, key, session.ServerText{MessageID: m.ID, Text: m.Text(), Extra: m.Metadata.Extra, With: with}, imageIDs)
+	_, err := c.sayHere(ctx, key, session.ServerText{MessageID: m.ID, Text: m.Text(), Extra: m.Metadata.Extra, Queued: queued}, imageIDs)
 	if e, ok := errors.AsType[*Error](err); ok {
 		kind := persistence.Invalid("text: a call accepts 1 to %d bytes", session.MaxInputText)
 		if e.Code == CodeNoCall {

@@ -31,7 +31,7 @@ func TestSlowDatabase(t *testing.T) {
 		if _, busy := b.calls.Call(c.key()); !busy {
 			t.Error("the queue is not told to wait")
 		}
-		if err := b.calls.Deliver(b.ctx, c.key(), m, func(*persistence.Batch) error { return nil }); !errors.Is(err, persistence.ErrBusy) {
+		if err := b.calls.Deliver(b.ctx, c.key(), m, ""); !errors.Is(err, persistence.ErrBusy) {
 			t.Errorf("Deliver() = %v", err)
 		}
 		if i == len(words)-1 {

@@ -51,6 +51,9 @@ type (
 	PutMessage struct {
 		Message Message `json:"message"`
 		Place   Place   `json:"place,omitzero"`
+		// Queued is the id of the queued message that this is, empty for none. It counts as sent from then on, whoever
+		// has claimed it meanwhile: who has, loses the claim. If it was edited, it is another message and stays.
+		Queued string `json:"queued,omitempty"`
 	}
 	// PutDraft is Batch.SaveDraft. It adds no message to Applied.
 	PutDraft struct {
@@ -126,6 +129,9 @@ func (c PutApproval) Size() int { return changeOverhead }
 
 func (c PutMessage) apply(b *Batch, to *Applied) error {
 	m, err := b.put(c.Message, c.Place)
+	if err == nil && c.Queued != "" {
+		err = b.do("close queued message", func() error { return b.closeQueued(c.Queued, m.ID) })
+	}
 	to.Messages = append(to.Messages, m)
 	return err
 }

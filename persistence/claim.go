@@ -156,7 +156,7 @@ func (b *Batch) free(o ClaimOptions, claim *Claim) (bool, error) {
 	return true, nil
 }
 
-// SendQueued marks a message as sent; in the same batch it becomes a message of the thread. attempt
+// SendQueued marks a message as sent; in the same batch it becomes a message of the thread, unless it is in it. attempt
 // is that of the claim. answering means that a turn of this process answers it, which must end with
 // AnsweredQueued or RequeueQueued; otherwise the message is claimed again once the turn is gone. It
 // returns false, and changes nothing, if the claim was lost; the batch may go on.
@@ -199,6 +199,24 @@ func (b *Batch) SettleQueued(id string) (settled bool, err error) {
 		return b.changeQueued(row)
 	})
 	return settled, err
+}
+
+// closeQueued marks a queued message as sent, because the thread has the message that it becomes. Nothing changes if it
+// is gone, was edited, or is the thread's already: then its turn settles it.
+func (b *Batch) closeQueued(id, messageID string) error {
+	if err := b.lock(); err != nil {
+		return err
+	}
+	row, err := b.q.GetQueued(b.ctx, pgdb.GetQueuedParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
+	if b.s.isMissing(err) || err == nil && (row.MessageID != messageID || row.SentAt != nil) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	row.State, row.LeaseUntil, row.Error, row.Instance = string(QueueSent), nil, "", ""
+	row.SentAt = new(dbtype.At(b.s.now()))
+	return b.changeQueued(row)
 }
 
 // changeClaimed changes the row of a claim that is still held.

@@ -207,7 +207,7 @@ func (s *Store) EditQueued(ctx context.Context, key Key, id, text string) (m Que
 			return err
 		}
 		row.Message, row.Error, row.NotBefore = cleanText(text), "", nil
-		if row.SentAt != nil { // the old text is in the thread: this is another message
+		if row.SentAt != nil || row.Attempts > 0 { // the old text is in the thread, or in a spool: this is another message
 			row.SentAt, row.MessageID = nil, NewID()
 		}
 		if _, err := b.q.TitleQueued(ctx, pgdb.TitleQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner}); err != nil {

@@ -300,7 +300,7 @@ type noVoice struct{}
 
 func (noVoice) Call(persistence.Key) (string, bool) { return "", false }
 
-func (noVoice) Deliver(context.Context, persistence.Key, persistence.Message, func(*persistence.Batch) error) error {
+func (noVoice) Deliver(context.Context, persistence.Key, persistence.Message, string) error {
 	return persistence.ErrNotFound
 }
 

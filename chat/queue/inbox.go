@@ -59,11 +59,11 @@ type Turns interface {
 type Voice interface {
 	// Call returns the id of the thread's call, empty for none, and whether to leave the thread alone for now.
 	Call(key persistence.Key) (id string, busy bool)
-	// Deliver says a message in the thread's call and saves it, together with what with writes. The
+	// Deliver says a message in the thread's call and saves it; with it the queued message of that id is sent. The
 	// errors are persistence.ErrNotFound if the call is gone and nothing was said,
 	// persistence.ErrInvalid for a text that it cannot accept, and persistence.ErrBusy if it
 	// accepts none just now.
-	Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error
+	Deliver(ctx context.Context, key persistence.Key, m persistence.Message, queued string) error
 }
 
 // inbox is what the queues of all threads have in common.

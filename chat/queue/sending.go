@@ -143,7 +143,7 @@ func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
 	}
 	m.Metadata.Extra = s.extra()
 	s.q.leaveAlone(s.job.key, time.Now().Add(answerWithin))
-	err := s.voice.Deliver(ctx, s.job.key, m, s.markSent)
+	err := s.voice.Deliver(ctx, s.job.key, m, s.m.ID)
 	if err != nil {
 		s.q.leaveAlone(s.job.key, time.Time{})
 	}
@@ -167,7 +167,10 @@ func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
 	}
 	turn, err := s.turns.Turn(ctx, req)
 	if errors.Is(err, persistence.ErrConflict) { // its message is in the thread already
-		return nil, s.q.store.Batch(ctx, s.job.key, s.markSent)
+		return nil, s.q.store.Batch(ctx, s.job.key, func(b *persistence.Batch) error {
+			_, err := b.SendQueued(s.m.ID, s.m.Attempts, false)
+			return err
+		})
 	}
 	return turn, err
 }
@@ -186,11 +189,6 @@ func (s *sending) extra() map[string]json.RawMessage {
 		extra["image_ids"], _ = json.Marshal(s.m.ImageIDs)
 	}
 	return extra
-}
-
-func (s *sending) markSent(b *persistence.Batch) error {
-	_, err := b.SendQueued(s.m.ID, s.m.Attempts, false)
-	return err
 }
 
 // close runs in the transaction that ends the turn. If the stopping server has interrupted the turn, the message is

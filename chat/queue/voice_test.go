@@ -40,17 +40,13 @@ func (c *calls) set(talking bool, fail error) {
 	c.talking, c.fail = talking, fail
 }
 
-func (c *calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, with func(*persistence.Batch) error) error {
+func (c *calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, queued string) error {
 	c.mu.Lock()
 	fail := c.fail
 	c.mu.Unlock()
 	if fail == nil {
-		fail = c.store.Batch(ctx, key, func(b *persistence.Batch) error {
-			if _, err := b.AppendMessage(m); err != nil {
-				return err
-			}
-			return with(b)
-		})
+		put := persistence.PutMessage{Message: m, Place: persistence.Place{How: persistence.PlaceLast}, Queued: queued}
+		_, fail = c.store.Apply(ctx, key, []persistence.Change{put})
 	}
 	c.spoken <- m.Text()
 	return fail

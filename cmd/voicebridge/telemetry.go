@@ -113,11 +113,6 @@ func (w timedWriter) Commit(ctx context.Context, key persistence.Key, changes []
 	return result, err
 }
 
-// Committed takes changes that were saved without the committer, together with a queued message.
-func (w timedWriter) Committed(key persistence.Key, began time.Time, changes []persistence.Change) {
-	w.observer.Saved(key, began, time.Now(), false, true, changes)
-}
-
 // tracedCalls remembers which span asked for each call.
 type tracedCalls struct {
 	*bridge.Calls

@@ -59,6 +59,66 @@ func (s suite) queueClaims(t *testing.T) {
 	}
 }
 
+// queueSpooled saves a queued message that was said in a call but had to wait for the database, while its row changed.
+func (s suite) queueSpooled(t *testing.T) {
+	for name, tt := range map[string]struct {
+		meanwhile func(t *testing.T, b bundle, m persistence.QueuedMessage)
+		want      string // how the row is then, empty if it is gone
+		unsent    string // what is in the queue
+	}{
+		"nothing": {want: "sent", meanwhile: func(*testing.T, bundle, persistence.QueuedMessage) {}},
+		"claimed again": {want: "sent", meanwhile: func(t *testing.T, b bundle, m persistence.QueuedMessage) {
+			t.Helper()
+			if again, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); again.ID != m.ID {
+				t.Errorf("ClaimQueued() = %+v", again)
+			}
+		}},
+		"removed": {meanwhile: func(t *testing.T, b bundle, m persistence.QueuedMessage) {
+			t.Helper()
+			must(t, errOf(b.store.Unqueue(t.Context(), b.key, m.ID)))
+		}},
+		"edited": {want: "sending", unsent: "said, no, not said", meanwhile: func(t *testing.T, b bundle, m persistence.QueuedMessage) {
+			t.Helper()
+			must(t, errOf(b.store.EditQueued(t.Context(), b.key, m.ID, "said, no, not said")))
+		}},
+		"being answered": {want: "answering", meanwhile: func(t *testing.T, b bundle, m persistence.QueuedMessage) {
+			t.Helper()
+			again, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+			must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+				sent := text(persistence.RoleUser, m.Text)
+				sent.ID = m.MessageID
+				_, err := w.AppendMessage(sent)
+				return errors.Join(err, errOf(w.SendQueued(again.ID, again.Attempts, true)))
+			}))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := s.setup(t)
+			b.enqueue(t, "said")
+			m, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{Lease: -time.Second})
+			tt.meanwhile(t, b, m)
+			put := putText(m.MessageID, m.Text, last)
+			put.Queued = m.ID
+			for range 2 { // the second time changes nothing
+				applied, err := b.store.Apply(t.Context(), b.key, throughJSON(t, put))
+				if err != nil || len(applied.Lost) != 0 {
+					t.Fatalf("Apply() = %+v, %v", applied, err)
+				}
+				if got := words(b.all(t)); got != "said" {
+					t.Errorf("the thread is %q", got)
+				}
+				rows := []string{}
+				if tt.want != "" {
+					rows = append(rows, tt.want)
+				}
+				wantRows(t, b.url, "SELECT state FROM queued_messages", rows...)
+				b.wantQueue(t, tt.unsent)
+			}
+		})
+	}
+}
+
 // queueLeases lets a lease expire, and puts messages back.
 func (s suite) queueLeases(t *testing.T) {
 	b := s.setup(t)

@@ -76,6 +76,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"queue refuses":        s.queueRefuses,
 		"queue order":          s.queueOrder,
 		"queue claims":         s.queueClaims,
+		"queue spooled":        s.queueSpooled,
 		"queue leases":         s.queueLeases,
 		"queue and turns":      s.queueAndTurns,
 		"queue and calls":      s.queueAndCalls,

@@ -12,11 +12,11 @@ type Change interface {
 
 // The changes that a call makes.
 type (
-	// SaveMessage writes a message at its place and, in the same transaction, what With writes unless it is nil.
+	// SaveMessage writes a message at its place. Queued is the id of the queued message that it was, empty for none.
 	SaveMessage struct {
 		Message persistence.Message
 		Place   persistence.Place
-		With    func(*persistence.Batch) error
+		Queued  string
 		// Continues means that the end of the message's response, which often adds to it, follows soon.
 		Continues bool
 	}

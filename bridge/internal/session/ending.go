@@ -68,8 +68,8 @@ func (s *State) closeOpen(goesOn bool) {
 		switch {
 		case !m.placed && m.open() && m.text() == "":
 			continue // announced and never begun
-		case !m.placed && m.with != nil && !goesOn:
-			continue // left to its sender
+		case !m.placed && m.queued != "" && !goesOn:
+			continue // left to its queue
 		case !m.placed:
 			s.transcript.write(m)
 		case !m.open():

@@ -225,7 +225,7 @@ func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 		Content: []realtime.Content{{Type: realtime.ContentInputText, Text: in.Text}},
 	}
 	m := s.transcript.newMessage(it, persistence.RoleUser, persistence.SourceText)
-	m.id, m.with, m.meta.Extra = in.MessageID, in.With, in.Extra
+	m.id, m.queued, m.meta.Extra = in.MessageID, in.Queued, in.Extra
 	m.setText(0, in.Text)
 	m.show(in.Images)
 	s.delivered[m.id] = m

@@ -34,9 +34,9 @@ func (s *State) written(messages []persistence.Message) {
 	}
 }
 
-// deliveredAgain takes a text that is already in the call. It is not said again, but what in.With writes is saved.
+// deliveredAgain takes a text that is already in the call. It is not said again, but saved, as its queue may not know.
 func (s *State) deliveredAgain(m *message, in ServerText) {
-	m.with = in.With
+	m.queued = in.Queued
 	if m.placed {
 		s.transcript.write(m)
 	}

@@ -99,14 +99,13 @@ type (
 	}
 	// ApprovalSaved is the approval of a tool call as saved: open, or decided outside the call.
 	ApprovalSaved struct{ Approval persistence.Approval }
-	// ServerText is a user's text that comes into the call from elsewhere. It is saved together
-	// with what With writes; if With is set, a text that the call can no longer say is left to its
-	// sender.
+	// ServerText is a user's text that comes into the call from elsewhere. Queued is the id of the queued message that
+	// it was, empty for none; one that the call can no longer say is left to its queue.
 	ServerText struct {
 		MessageID, Text string
 		Images          []Image
 		Extra           map[string]json.RawMessage
-		With            func(*persistence.Batch) error
+		Queued          string
 	}
 	// Written are the thread's last messages after the end of a text turn that was running when the
 	// call began. The model gets those that it lacks.

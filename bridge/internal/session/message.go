@@ -35,8 +35,8 @@ type message struct {
 	billed          bool // the cost of the transcription is recorded
 	// response is the response of an assistant's message.
 	response *response
-	// with is written when the message is first saved.
-	with func(*persistence.Batch) error
+	// queued is the id of the queued message that it was.
+	queued string
 	// after is the id of a message that follows this one and has no item: a text that the upstream
 	// refused, or one written by a tool.
 	after string

@@ -262,7 +262,7 @@ func (c *scripted) play(line string) {
 		c.texts++
 		c.reduce(ServerText{MessageID: fmt.Sprintf("said-%d", c.texts), Text: rest})
 	case verb == "deliver":
-		c.reduce(ServerText{MessageID: "queued-1", Text: rest, With: func(*persistence.Batch) error { return nil }})
+		c.reduce(ServerText{MessageID: "queued-1", Text: rest, Queued: "q-1"})
 	case verb == "typed":
 		id, words, _ := strings.Cut(rest, " ")
 		c.thread = append(c.thread, persistence.Message{ID: id, Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart(words)}})

@@ -95,9 +95,8 @@ func (t *transcript) write(m *message) {
 	if !m.open() {
 		m.publishAt = time.Time{}
 	}
-	t.save(SaveMessage{Message: persistence.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: at, With: m.with,
+	t.save(SaveMessage{Message: persistence.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: at, Queued: m.queued,
 		Continues: m.meta.Status == persistence.StatusCompleted && m.response != nil && !m.response.done})
-	m.with = nil
 	m.written = m.text()
 	m.pieces = m.open() && (m.written != "" || len(m.tools) == 0) // there is a part for the text
 }

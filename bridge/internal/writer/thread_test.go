@@ -2,6 +2,8 @@ package writer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -16,92 +18,104 @@ import (
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
-// waiting is a committer with pending changes.
-type waiting struct {
-	pending atomic.Int64
-	asked   chan struct{} // gets a value when somebody asks
-	told    []string      // texts that were saved without it
+// awayStore is a database that takes no changes of calls while away is set.
+type awayStore struct {
+	*persistence.Store
+
+	away atomic.Bool
 }
 
-func (w *waiting) Committed(_ persistence.Key, _ time.Time, changes []persistence.Change) {
-	for _, c := range changes {
-		w.told = append(w.told, c.(persistence.PutMessage).Message.Text())
+func (s *awayStore) ApplyAll(ctx context.Context, groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
+	if s.away.Load() {
+		return nil, errors.New("database is away")
 	}
+	return s.Store.ApplyAll(ctx, groups)
 }
 
-func (w *waiting) Commit(context.Context, persistence.Key, []persistence.Change) (spool.Result, error) {
-	return spool.Result{Spooled: true}, nil
-}
-
-func (w *waiting) Full() bool { return false }
-
-func (w *waiting) Pending() int {
-	select {
-	case w.asked <- struct{}{}:
-	default:
-	}
-	return int(w.pending.Load())
-}
-
-// TestQueuedTextWaits saves a text that belongs to a transaction of the queue only once
-// everything before it is in the database.
-func TestQueuedTextWaits(t *testing.T) {
+// TestQueuedTextWithoutDatabase loses the database right before a queued text is saved, and the process after three more
+// turns. What was said is in its spool, from where the next start brings it into the thread, in order; the queued message
+// is sent once, also if another process has claimed it meanwhile.
+func TestQueuedTextWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	key := persistencetest.NewThread(t, store, "ada", "")
-	earlier := &waiting{asked: make(chan struct{}, 1)}
-	earlier.pending.Store(1)
-	sent := false
-	queued := textOp("queued", "second", persistence.PlaceLast).(session.SaveMessage)
-	queued.With = func(*persistence.Batch) error { sent = true; return nil }
-	w := New(To(store, key, earlier), quiet(), func(persistence.Message) {})
-	done := task.Go(func() { w.Run(t.Context()) })
-	w.Push(queued)
-	<-earlier.asked
-	<-earlier.asked // a second try: the first did not save it
-	first := textOp("first", "first", persistence.PlaceLast).(session.SaveMessage)
-	if _, err := store.AppendMessage(t.Context(), key, first.Message); err != nil {
-		t.Fatal(err)
+	for name, claimedAgain := range map[string]bool{"claimed": false, "claimed again": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+				queuedWithoutDatabase(t, open(t), claimedAgain)
+			})
+		})
 	}
-	earlier.pending.Store(0)
+}
+
+func queuedWithoutDatabase(t *testing.T, store *persistence.Store, claimedAgain bool) {
+	key := persistencetest.NewThread(t, store, "ada", "")
+	queued, _, err := store.Enqueue(t.Context(), key, persistence.QueuedMessage{Text: "queued"}, 0)
+	must(t, err)
+	lease := persistence.ClaimOptions{Lease: time.Hour}
+	if claimedAgain {
+		lease.Lease = -time.Second // it is over at once
+	}
+	claim, err := store.ClaimQueued(t.Context(), key, lease)
+	must(t, err)
+
+	db, dir := &awayStore{Store: store}, t.TempDir()
+	db.away.Store(true)
+	spooling, err := spool.New(spool.Config{Store: db, Dir: dir})
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- spooling.Run(ctx) }()
+	w := New(To(store, key, spooling), quiet(), func(persistence.Message) {})
+	done := task.Go(func() {
+		if lost := w.Run(context.Background()); lost != 0 {
+			t.Errorf("%d changes are lost", lost)
+		}
+	})
+	text := textOp(claim.Message.MessageID, "queued", persistence.PlaceLast).(session.SaveMessage)
+	text.Queued = queued.ID
+	w.Push(text)
+	want := []string{"queued"}
+	for i := range 3 {
+		turn := fmt.Sprint("turn ", i)
+		w.Push(textOp(turn, turn, persistence.PlaceLast))
+		want = append(want, turn)
+	}
 	w.Close()
 	<-done
-	messages, err := store.Messages(t.Context(), key, 0, 10)
-	if err != nil {
-		t.Fatal(err)
+	cancel() // the process ends while the database is away
+	must(t, <-ran)
+
+	again := claim
+	if claimedAgain {
+		again, err = store.ClaimQueued(t.Context(), key, persistence.ClaimOptions{Lease: time.Hour})
+		must(t, err)
 	}
+	for range 2 { // the second start finds nothing
+		must(t, spool.Recover(t.Context(), dir, store, quiet()))
+	}
+	messages, err := store.Messages(t.Context(), key, 0, 10)
+	must(t, err)
 	var got []string
 	for _, m := range messages {
 		got = append(got, m.Text())
 	}
-	if !sent || !slices.Equal(got, []string{"first", "second"}) || !slices.Equal(earlier.told, []string{"second"}) {
-		t.Errorf("sent %t, thread %q, told of %q", sent, got, earlier.told)
+	if !slices.Equal(got, want) {
+		t.Errorf("the thread is %q, want %q", got, want)
 	}
+	if row, err := store.QueuedMessage(t.Context(), key, queued.ID); err != nil || row.State != persistence.QueueSent || row.SentAt == nil {
+		t.Errorf("QueuedMessage() = %+v, %v", row, err)
+	}
+	must(t, store.Batch(t.Context(), key, func(b *persistence.Batch) error {
+		if held, err := b.SendQueued(queued.ID, again.Message.Attempts, true); held || err != nil {
+			t.Errorf("SendQueued() of what is sent = %v, %v", held, err)
+		}
+		return nil
+	}))
 }
 
-// TestLossIsCounted counts a change that can never be saved and that no spool may keep, unless its thread was deleted.
-func TestLossIsCounted(t *testing.T) {
-	t.Parallel()
-	for name, deleted := range map[string]bool{"lost": false, "of a deleted thread": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			lost := 0
-			store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{OnLost: func(changes int) { lost += changes }})
-			key := persistencetest.NewThread(t, store, "ada", "")
-			if deleted {
-				if err := store.DeleteThread(t.Context(), key); err != nil {
-					t.Fatal(err)
-				}
-			}
-			queued := textOp("queued", "Hello.", persistence.PlaceLast).(session.SaveMessage)
-			queued.With = func(*persistence.Batch) error { return persistence.ErrConflict }
-			w := New(To(store, key, &waiting{}), quiet(), func(persistence.Message) {})
-			w.Push(queued)
-			w.Close()
-			w.Run(t.Context())
-			if want := map[bool]int{false: 1}[deleted]; lost != want {
-				t.Errorf("%d changes are counted as lost, want %d", lost, want)
-			}
-		})
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -35,11 +35,9 @@ const (
 
 // Log is where a call's thread is written.
 type Log interface {
-	// Commit saves all changes or, with an error, none. It returns the messages as saved.
+	// Commit saves all changes or, with an error, none. It returns the messages as saved. A change that can never be
+	// saved is left out and is no error.
 	Commit(ctx context.Context, ops []session.Change) ([]persistence.Message, error)
-	// CommitOne saves one change as well as possible: a message that already exists is updated; one whose predecessor
-	// is gone goes to the end.
-	CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error)
 }
 
 // Writer saves a call's changes to its thread, in order and without ever making the loop wait.
@@ -169,9 +167,6 @@ func merge(old, later session.Change) session.Change {
 	n, also := later.(session.SaveMessage)
 	if ok && also {
 		n.Place = o.Place
-		if n.With == nil {
-			n.With = o.With
-		}
 		return n
 	}
 	if d, ok := old.(session.SaveDraft); ok {
@@ -308,8 +303,7 @@ func (r Running) Join(ending <-chan struct{}) (lost int64) {
 	return r.lost.Load()
 }
 
-// save tries until the changes are saved. If one of them can never be saved, they are saved one by one, and only that
-// one is given up.
+// save tries until the changes are saved, or the store is closed.
 func (w *Writer) save(ctx context.Context, ops []session.Change) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 2*time.Second
@@ -318,8 +312,8 @@ func (w *Writer) save(ctx context.Context, ops []session.Change) error {
 		if err == nil {
 			return nil
 		}
-		if permanent(err) {
-			return w.oneByOne(ctx, ops)
+		if errors.Is(err, persistence.ErrClosed) {
+			return err
 		}
 		w.log.Warn("thread not saved, trying again", "error", err, "changes", len(ops))
 		select {
@@ -334,45 +328,11 @@ func (w *Writer) try(ctx context.Context, ops []session.Change) error {
 	ctx, cancel := context.WithTimeout(ctx, CommitTimeout)
 	defer cancel()
 	saved, err := w.thread.Commit(ctx, ops)
-	w.notify(saved, err)
-	return err
-}
-
-func (w *Writer) notify(saved []persistence.Message, err error) {
 	if err != nil {
-		return
+		return err
 	}
 	for _, m := range saved {
 		w.saved(m)
 	}
-}
-
-func (w *Writer) oneByOne(ctx context.Context, ops []session.Change) error {
-	for _, o := range ops {
-		saved, err := w.thread.CommitOne(ctx, o)
-		w.notify(saved, err)
-		switch {
-		case err == nil:
-		case permanent(err):
-			w.log.Error("change of the thread lost", "what", o.Key(), "error", err)
-		default:
-			return w.save(ctx, ops[indexOf(ops, o):])
-		}
-	}
 	return nil
-}
-
-func indexOf(ops []session.Change, o session.Change) int {
-	for i := range ops {
-		if ops[i].Key() == o.Key() {
-			return i
-		}
-	}
-	return 0
-}
-
-// permanent reports whether a retry is useless.
-func permanent(err error) bool {
-	return errors.Is(err, persistence.ErrConflict) || errors.Is(err, persistence.ErrInvalid) ||
-		errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrClosed)
 }

@@ -42,7 +42,6 @@ func TestWriter(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		errs   []error
-		poison string
 		ops    []session.Change
 		want   []string
 		lost   int
@@ -81,13 +80,6 @@ func TestWriter(t *testing.T) {
 			saved: 2,
 		},
 		{
-			name:   "a change that can never be saved takes no other with it",
-			poison: "message b",
-			ops:    []session.Change{textOp("a", "H", persistence.PlaceLast), textOp("b", "x", persistence.PlaceLast), textOp("c", "y", persistence.PlaceLast)},
-			want:   []string{`message a user   last [{"type":"text","text":"H"}]`, `message c user   last [{"type":"text","text":"y"}]`},
-			saved:  2,
-		},
-		{
 			name:   "a database that stays away is reported at the end",
 			errs:   slices.Repeat([]error{away}, 1000),
 			ops:    []session.Change{textOp("a", "H", persistence.PlaceLast), textOp("b", "x", persistence.PlaceLast)},
@@ -99,7 +91,7 @@ func TestWriter(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				saved := 0
-				log := &writertest.Log{Errs: tt.errs, Poison: tt.poison}
+				log := &writertest.Log{Errs: tt.errs}
 				w := New(log, quiet(), func(persistence.Message) { saved++ })
 				for _, o := range tt.ops {
 					if !w.Push(o) {
@@ -266,8 +258,4 @@ type commitFunc func()
 func (f commitFunc) Commit(context.Context, []session.Change) ([]persistence.Message, error) {
 	f()
 	return nil, nil
-}
-
-func (f commitFunc) CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
-	return f.Commit(ctx, []session.Change{o})
 }

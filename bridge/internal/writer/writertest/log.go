@@ -17,7 +17,6 @@ import (
 type Log struct {
 	mu      sync.Mutex
 	Errs    []error    // results of the next commits
-	Poison  string     // the key of a change that can never be saved
 	Commits [][]string // one line per change
 	Saved   []string   // the lines of all commits
 }
@@ -34,9 +33,6 @@ func (l *Log) Commit(_ context.Context, ops []session.Change) ([]persistence.Mes
 	var keys []string
 	var saved []persistence.Message
 	for _, o := range ops {
-		if o.Key() == l.Poison {
-			return nil, persistence.ErrInvalid
-		}
 		keys = append(keys, show(o))
 		if m, ok := o.(session.SaveMessage); ok {
 			saved = append(saved, m.Message)
@@ -55,11 +51,6 @@ func (l *Log) Away(away bool) {
 	if away {
 		l.Errs = slices.Repeat([]error{errors.New("database is away")}, 10_000)
 	}
-}
-
-// CommitOne implements writer.Log.
-func (l *Log) CommitOne(ctx context.Context, o session.Change) ([]persistence.Message, error) {
-	return l.Commit(ctx, []session.Change{o})
 }
 
 // show returns a change as one line.
