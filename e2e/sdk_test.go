@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,10 +18,13 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// sdkClient is an app written with OpenAI's Agents SDK. It knows only the address of this
-// server. One of its two tools has the name of a server tool.
+// sdkGenerations are the versions of OpenAI's Agents SDK that apps use, as installed from npm.
+var sdkGenerations = []string{"v0.4", "v0.11", "v0.20"}
+
+// sdkClient is an app written with that SDK. It knows only the address of this server. One of
+// its two tools has the name of a server tool.
 const sdkClient = `window.client = (() => {
-  const { OpenAIRealtimeWebRTC, RealtimeAgent, RealtimeSession, tool } = agents;
+  const { OpenAIRealtimeWebRTC, RealtimeAgent, RealtimeSession, tool } = OpenAIAgentsRealtime;
   const ran = [], errors = [], warnings = [];
   const warn = console.warn;
   console.warn = (...words) => { warnings.push(words.join(' ')); warn(...words); };
@@ -72,11 +76,12 @@ func (p *tab) sdkSay(t *testing.T, text string) {
 	eval[any](t, p, fmt.Sprintf("client.say(%q) ?? null", text))
 }
 
-// otherSite is a page of another origin that loads the SDK.
-func otherSite(t *testing.T) *httptest.Server {
+// otherSite is a page of another origin that loads a generation of the SDK.
+func otherSite(t *testing.T, generation string) *httptest.Server {
 	t.Helper()
+	script := filepath.Join(clients(t), "node_modules/@openai/agents-realtime-"+generation, "dist/bundle/openai-realtime-agents.umd.js")
 	site := http.NewServeMux()
-	site.HandleFunc("/agents.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/sdk/agents.js") })
+	site.HandleFunc("/agents.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, script) })
 	site.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprint(w, `<!doctype html><meta charset="utf-8"><title>An app</title><link rel="icon" href="data:,"><script src="/agents.js"></script>`)
@@ -103,7 +108,17 @@ func (r *rig) clientSecret(t *testing.T) (key string) {
 // TestSDK calls with OpenAI's own client and changes nothing but the base URL.
 func TestSDK(t *testing.T) {
 	t.Parallel()
-	site := otherSite(t)
+	for _, generation := range sdkGenerations {
+		t.Run(generation, func(t *testing.T) {
+			t.Parallel()
+			testSDK(t, generation)
+		})
+	}
+}
+
+func testSDK(t *testing.T, generation string) {
+	t.Helper()
+	site := otherSite(t, generation)
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_ALLOWED_ORIGINS="+site.URL)
 	p := openBrowser(t, speaks(t))
 	p.visit(t, site.URL)
@@ -137,12 +152,27 @@ func TestSDK(t *testing.T) {
 	}
 	wantToolOutput(t, s.upstream(t, 0), "The page is dark now.")
 
-	// For the shared name the server's tool draws. The SDK also runs the app's tool of that
-	// name, and the server refuses the second output.
-	p.sdkSay(t, "Show me a chart.")
+	// The server's tools draw, one of them with the name of the app's and one that the app does
+	// not know: the SDK runs nothing and sends nothing for them.
+	p.sdkSay(t, "Show me two charts.")
 	p.untilHistory(t, "assistant: "+drawn)
-	if got := eval[[]string](t, p, "client.errors"); !slices.Equal(got, []string{"tool_name_taken", "event_not_allowed"}) {
+	if got := eval[[]string](t, p, "client.errors"); !slices.Equal(got, []string{"tool_name_taken"}) {
 		t.Errorf("the SDK reports the errors %q", got)
+	}
+	if got := eval[[]string](t, p, "client.ran"); !slices.Equal(got, []string{"theme dark"}) {
+		t.Errorf("the app has run %q", got)
+	}
+	if n := eval[int](t, p, "probe.events.filter(({ way, event }) => way === 'out' && event.item?.type === 'function_call_output').length"); n != 1 {
+		t.Errorf("the SDK has sent %d outputs", n)
+	}
+	want := []string{
+		"user: " + heardWords, "assistant: " + greeting, "user: Good morning!", "assistant: Good to see you again.",
+		"user: Make the page dark, please.", "function_call changeBrowserTheme: The page is dark now.", "assistant: I have changed the colours of the page for you.",
+		"user: Show me two charts.", "assistant: Let me draw that for you.", "assistant: " + drawn,
+	}
+	got := eval[[]string](t, p, "client.history()")
+	if !slices.EqualFunc(got, want, strings.HasPrefix) {
+		t.Errorf("the SDK's history:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 
 	sdkInterrupt(t, p, s)
@@ -150,7 +180,7 @@ func TestSDK(t *testing.T) {
 	if got := s.untilEnded(t, 1); got[0] != "browser_closed" {
 		t.Errorf("the call ended with %q", got[0])
 	}
-	wantTools := []string{"changeBrowserTheme | client | done", "create_bar_chart | app | done"}
+	wantTools := []string{"changeBrowserTheme | client | done", "create_bar_chart | app | done", "create_pie_chart | app | done"}
 	if d := cmp.Diff(wantTools, s.rows(t, "SELECT name, executor, status FROM tool_call_log")); d != "" {
 		t.Errorf("tool calls (-want +got):\n%s", d)
 	}
@@ -226,7 +256,7 @@ func sdkInterrupt(t *testing.T, p *tab, s *rig) {
 // TestSDKWithAWrongKey gets the reason why it cannot call.
 func TestSDKWithAWrongKey(t *testing.T) {
 	t.Parallel()
-	site := otherSite(t)
+	site := otherSite(t, sdkGenerations[0])
 	s := serveWith(t, persistencetest.SQLiteURL(t), simulator.Config{}, "VOICEBRIDGE_ALLOWED_ORIGINS="+site.URL)
 	p := openBrowser(t, silent(t))
 	p.visit(t, site.URL)

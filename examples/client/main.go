@@ -43,21 +43,6 @@ type event struct {
 	Name       string          `json:"name"`
 	Reason     string          `json:"reason"`
 	Error      json.RawMessage `json:"error"`
-	Response   struct {
-		Output []struct {
-			Type string `json:"type"`
-		} `json:"output"`
-	} `json:"response"`
-}
-
-// callsTool reports whether the response calls a tool: then another one follows.
-func (e event) callsTool() bool {
-	for _, item := range e.Response.Output {
-		if item.Type == "function_call" {
-			return true
-		}
-	}
-	return false
 }
 
 type object = map[string]any
@@ -95,6 +80,7 @@ func call(ctx context.Context, server, token, say string, out io.Writer) (err er
 		_, _, hangUp := post(context.WithoutCancel(ctx), location+"/hangup", token, nil)
 		err = errors.Join(err, hangUp)
 	}()
+	more := false // another response follows: a tool of the server is running
 	for {
 		select {
 		case <-ctx.Done():
@@ -109,12 +95,16 @@ func call(ctx context.Context, server, token, say string, out io.Writer) (err er
 					return err
 				}
 				fmt.Fprintln(out, "You:", say)
+			case "bridge.tool.started":
+				more = true
+			case "response.created":
+				more = false
 			case "bridge.tool.done":
 				fmt.Fprintln(out, "(it used", e.Name+")")
 			case "response.output_audio_transcript.done":
 				fmt.Fprintln(out, "It:", e.Transcript)
-			case "response.done":
-				if !e.callsTool() {
+			case "output_audio_buffer.stopped": // the answer was heard
+				if !more {
 					return nil
 				}
 			case "error":

@@ -6,7 +6,7 @@
 //	from_upstream.go  browser.go  setup.go     events of the upstream, connections, the first session
 //	            renewal.go                     the next session
 //	from_browser.go  from_server.go  from_response.go
-//	          ending.go  items.go
+//	     ending.go  items.go  visible.go
 //	              state.go                     what follows is owned by it:
 //	tools.go  settings.go  playback.go
 //	            responses.go

@@ -303,7 +303,7 @@ func validItemID(id string) bool {
 // their audio.
 func (s *State) retrieve(ev realtime.Event) {
 	it := s.transcript.items[ev.ItemID]
-	if it == nil || it.seeded || it.raw.Type == "" {
+	if it == nil || it.seeded || it.raw.Type == "" || s.tools.hides(&it.raw) {
 		s.refuse(ev.EventID, "item_retrieve_invalid_item_id", fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
 		return
 	}

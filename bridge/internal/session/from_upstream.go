@@ -51,10 +51,12 @@ func (s *State) upstreamEvent(gen int, data []byte) {
 func (s *State) malformed(ev realtime.Event) []byte {
 	switch ev.Type {
 	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, // perhaps for a replayed item
+		realtime.TypeOutputItemAdded, realtime.TypeOutputItemDone, realtime.TypeFunctionArgumentsDelta, realtime.TypeFunctionArgumentsDone, // perhaps a server tool
 		realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta, realtime.TypeOutputAudioDeltaBeta:
 		return nil
 	case realtime.TypeResponseDone:
-		s.responseDone(ev)
+		s.responseDone(ev) // the browser is told that it has failed
+		return nil
 	}
 	if strings.HasPrefix(ev.Type, "session.") {
 		return s.settings.redact(ev)
@@ -90,7 +92,7 @@ func (s *State) event(ev realtime.Event) []byte {
 	default:
 		s.outputEvent(ev)
 	}
-	return ev.Raw
+	return s.withoutServerCalls(ev)
 }
 
 func (s *State) visibleIf(visible bool, ev realtime.Event) []byte {
@@ -100,7 +102,7 @@ func (s *State) visibleIf(visible bool, ev realtime.Event) []byte {
 	case len(ev.Raw) > s.BrowserLimit && bytes.Contains(ev.Item, []byte(`"image_url"`)):
 		return withoutImages(ev)
 	}
-	return ev.Raw
+	return s.withoutServerCalls(ev)
 }
 
 // withoutImages returns an event without its item's image data, which is too large for the data

@@ -170,14 +170,17 @@ func (t *tools) cancelRunning(run *toolRun) {
 // clientOutput takes the client's answer to a tool call.
 func (t *tools) clientOutput(clientID, callID, output string) {
 	run := t.byID[callID]
-	if run != nil && run.Entry.Executor == toolkit.ExecutorClient {
+	if run != nil {
 		// The client will ask for a response, too. The bridge asks by itself, once all calls are
 		// answered.
 		t.answers.clientCreate, t.answers.clientCreateTill = true, time.Time{}
 	}
 	switch {
-	case run == nil || run.Entry.Executor != toolkit.ExecutorClient:
+	case run == nil:
 		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("There is no open call of a client tool with the call_id %q.", clip(callID)), "item.call_id")
+	case run.Entry.Executor != toolkit.ExecutorClient: // the server answers it: no reason to alarm the client
+		run.delivered = true
+		t.answers.clientCreate = !run.Done() || !t.answers.answeredAll()
 	case run.Done() || run.delivered:
 		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("The tool call %q has already been answered.", clip(callID)), "item.call_id")
 	default:
