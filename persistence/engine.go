@@ -25,8 +25,8 @@ type engine interface {
 	problem(err error) problem
 	// migrate brings the schema up to date.
 	migrate(ctx context.Context) error
-	// behind reports whether the schema, which exists, is older than migrate would make it.
-	behind(ctx context.Context) (bool, error)
+	// age reports whether the schema, which exists, is older than migrate would make it, and whether it is newer.
+	age(ctx context.Context) (older, newer bool, err error)
 	// ping reads the database's clock. Without the tables it fails.
 	ping(ctx context.Context) (time.Time, error)
 	close() error

@@ -29,11 +29,17 @@ func migrate(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.D
 	return err
 }
 
-// behind reports whether migrations are missing from a database that has tables.
-func behind(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.DB) (bool, error) {
+// age reports whether migrations are missing from a database that has tables, and whether it has some that this version of
+// the program does not know.
+func age(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.DB) (older, newer bool, err error) {
 	p, err := migrations(dialect, dir, conn)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	return p.HasPending(ctx)
+	has, known, err := p.GetVersions(ctx)
+	if err != nil {
+		return false, false, err
+	}
+	older, err = p.HasPending(ctx)
+	return older, has > known, err
 }

@@ -76,11 +76,11 @@ func Migrate(ctx context.Context, url string, logger *slog.Logger) error {
 // serves it already, the error is ErrServed. With PostgreSQL it does nothing.
 func (s *Store) Lock() error { return s.eng.lock() }
 
-// Behind reports whether an older version of the program made the tables, which exist: Ping says so.
-// Migrate and Serve bring them up to date.
-func (s *Store) Behind(ctx context.Context) (bool, error) {
-	is, err := s.eng.behind(ctx)
-	return is, s.fail("read version of database", err)
+// Age reports whether an older or a newer version of the program made the tables, which exist: Ping says so. Migrate and
+// Serve bring older ones up to date.
+func (s *Store) Age(ctx context.Context) (older, newer bool, err error) {
+	older, newer, err = s.eng.age(ctx)
+	return older, newer, s.fail("read version of database", err)
 }
 
 // Serve marks this process as serving the database, until Close, and brings the schema up to date if Open has not.

@@ -198,10 +198,10 @@ func (e *postgresEngine) migrate(ctx context.Context) error {
 	return errors.Join(err, conn.Close())
 }
 
-func (e *postgresEngine) behind(ctx context.Context) (bool, error) {
+func (e *postgresEngine) age(ctx context.Context) (older, newer bool, err error) {
 	conn := e.unlimited()
-	is, err := behind(ctx, goose.DialectPostgres, "postgres", conn)
-	return is, errors.Join(err, conn.Close())
+	older, newer, err = age(ctx, goose.DialectPostgres, "postgres", conn)
+	return older, newer, errors.Join(err, conn.Close())
 }
 
 // unlimited returns connections for queries that may take long, as those of migrations do.

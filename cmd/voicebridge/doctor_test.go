@@ -263,6 +263,22 @@ func TestDoctorFindsProblems(t *testing.T) {
 	}
 }
 
+// TestDoctorOnANewerDatabase has doctor look at tables that a newer version made.
+func TestDoctorOnANewerDatabase(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]string{"SQLite": persistencetest.SQLiteURL(t), "PostgreSQL": persistencetest.PostgresURL(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			persistencetest.Rows(t, url, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)")
+			_, report := diagnose(t, append(environment(t), "DATABASE_URL="+url))
+			wantLines(t, report, "warning: database: ")
+			if !strings.Contains(report, "a newer version of voicebridge made its tables") {
+				t.Errorf("report\n%s", report)
+			}
+		})
+	}
+}
+
 // TestDoctorChangesNoTable has doctor look at tables that an older version made, and export refuse to
 // read them. Doctor makes no file either, which would belong to whoever ran it.
 func TestDoctorChangesNoTable(t *testing.T) {

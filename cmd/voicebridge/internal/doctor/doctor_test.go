@@ -47,6 +47,28 @@ func TestJudgeModels(t *testing.T) {
 	}
 }
 
+// TestShutdowns warns of each model in use that its vendor will stop offering.
+func TestShutdowns(t *testing.T) {
+	t.Parallel()
+	const list = `{"data":[{"id":"gpt-5.4-mini","shutdown_date":"2027-01-02"},{"id":"voice","shutdown_date":"2027-03-04"},{"id":"heard","shutdown_date":"2027-05-06"},` +
+		`{"id":"other","shutdown_date":"2026-12-01"},{"id":"kept","shutdown_date":null}]}`
+	for environ, want := range map[string]string{
+		"VOICEBRIDGE_REALTIME_MODEL=voice": "warning: a: gpt-5.4-mini is shut down on 2027-01-02: choose another model with VOICEBRIDGE_TEXT_MODEL" +
+			"|warning: a: voice is shut down on 2027-03-04: choose another model with VOICEBRIDGE_REALTIME_MODEL",
+		"VOICEBRIDGE_TEXT_MODEL=kept VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=heard":                  "warning: a: heard is shut down on 2027-05-06: choose another model with VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL",
+		"VOICEBRIDGE_TEXT_MODEL=kept VOICEBRIDGE_REALTIME_MODEL=kept":                                 "",
+		"VOICEBRIDGE_TEXT_MODEL=kept VOICEBRIDGE_REALTIME_MODEL=voice VOICEBRIDGE_UPSTREAM=simulator": "",
+	} {
+		cfg, err := config.Load(config.Sources{File: inFile(t, nil), Environ: append(strings.Fields(environ), "OPENAI_API_KEY=sk-1")})
+		must(t, err)
+		var got []string
+		(&doctor{cfg: cfg, report: func(f finding) { got = append(got, f.String()) }}).shutdowns("a", []byte(list))
+		if strings.Join(got, "|") != want {
+			t.Errorf("%s: got %q, want %q", environ, got, want)
+		}
+	}
+}
+
 // TestPrices names every model in use whose cost is unknown.
 func TestPrices(t *testing.T) {
 	t.Parallel()

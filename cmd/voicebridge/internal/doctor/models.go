@@ -39,6 +39,30 @@ func (d *doctor) calls(ctx context.Context) {
 		return
 	}
 	d.report(judgeModels(c, status, body))
+	if status == http.StatusOK {
+		d.shutdowns(aboutBase(c), body)
+	}
+}
+
+// modelList is the answer to a request for the models.
+type modelList struct {
+	Data []listed `json:"data"`
+}
+
+// shutdowns warns of models in use that their vendor will stop offering.
+func (d *doctor) shutdowns(about string, body []byte) {
+	c := &d.cfg
+	var list modelList
+	_ = json.Unmarshal(body, &list) // what cannot be read has been reported
+	used := map[string]string{c.TextModel(config.ProviderOpenAI): "VOICEBRIDGE_TEXT_MODEL"}
+	if callsGoToBase(c) {
+		used[c.Realtime.Model], used[c.Realtime.TranscriptionModel] = "VOICEBRIDGE_REALTIME_MODEL", "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL"
+	}
+	for _, m := range list.Data {
+		if variable := used[m.ID]; variable != "" && m.ShutdownDate != "" {
+			d.say(warning, about, "%s is shut down on %s: choose another model with %s", m.ID, m.ShutdownDate, variable)
+		}
+	}
 }
 
 // callsGoToBase reports whether voice calls go to OPENAI_BASE_URL.
@@ -129,11 +153,7 @@ func judgeModels(c *config.Config, status int, body []byte) finding {
 	case status != http.StatusOK:
 		return say(problem, "answers %d: is OPENAI_BASE_URL right?", status)
 	}
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-	}
+	var list modelList
 	if json.Unmarshal(body, &list) != nil {
 		return say(problem, "answers with something other than a list of models: is OPENAI_BASE_URL right?")
 	}

@@ -47,6 +47,7 @@ var wrong = map[string]struct{ value, words string }{
 	"ollama_host":                       {"http://a b", "it must be an address, such as http://127.0.0.1:11434"},
 	"prices":                            {`[{"model":"m","input":-1}]`, "is not a price"},
 	"text.provider":                     {"gpt", `"gpt" is not one of openai, anthropic, google, ollama, simulator`},
+	"text.openai_api":                   {"completions", `"completions" is not one of responses, chat`},
 	"text.instructions":                 {strings.Repeat("x", 33<<10), "it is longer than 32 KiB"},
 	"tls.cert_file":                     {"x.pem", "belong together"},
 	"tls.key_file":                      {"x.pem", "belong together"},
