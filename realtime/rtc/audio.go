@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pion/rtp"
-	"github.com/pion/transport/v4/packetio"
+	"github.com/pion/transport/v5/packetio"
 )
 
 // readMTU is the largest RTP packet that is read, in bytes. A 120 ms Opus packet at 64 kbit/s takes 960.
@@ -51,7 +51,7 @@ func (p *Peer) forward(ctx context.Context, dst AudioSink, flow *Flow) error {
 	r := relay{peer: p, dst: dst, flow: flow}
 	buf := make([]byte, readMTU)
 	for {
-		n, err := unread.Read(buf)
+		n, _, err := unread.Read(buf, nil)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -225,6 +225,6 @@ type arrivals struct {
 
 // Write takes one packet, and drops it if there is no room.
 func (a arrivals) Write(b []byte) (int, error) {
-	_, _ = a.unread.Write(b)
+	_, _ = a.unread.Write(b, nil)
 	return len(b), nil
 }

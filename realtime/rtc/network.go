@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pion/transport/v4"
-	"github.com/pion/transport/v4/stdnet"
+	"github.com/pion/transport/v5"
+	"github.com/pion/transport/v5/stdnet"
 )
 
 // interfacesAge is how old the list of the machine's interfaces may become.
