@@ -10,18 +10,24 @@ BENCH_CALLS ?= --seconds 5 --setups 10
 FUZZ ?= 2m
 CHURN ?= -churn.calls 10000
 SOAK ?= -soak.for 10m -soak.calls 20
+PROGRAM := -trimpath -ldflags '-s -w' -o bin/voicebridge ./cmd/voicebridge
+# Node.js for the tests, if .ci/install had to fetch one.
+export PATH := $(CURDIR)/.ci/node/bin:$(PATH)
 
 .PHONY: help
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: go-version ## Serve the page on http://127.0.0.1:8080 (needs Go, nothing else)
-	@$(GO) run ./cmd/voicebridge
+run: build ## Build and serve the page on http://127.0.0.1:8080 (needs Go, nothing else)
+	@exec bin/voicebridge
 
 .PHONY: build
 build: go-version ## Build bin/voicebridge, one static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/voicebridge ./cmd/voicebridge
+	@$(GO) list -deps ./cmd/voicebridge >/dev/null # shows what it downloads
+	@n=$$(CGO_ENABLED=0 $(GO) build -n $(PROGRAM) 2>&1 | grep -c '/compile ' || true); \
+	if [ "$$n" -gt 50 ]; then echo "Compiling $$n packages, among them SQLite and a JavaScript engine: some minutes the first time, seconds from then on."; fi
+	@CGO_ENABLED=0 $(GO) build $(PROGRAM)
 
 .PHONY: test
 test: ## Install what the tests need (Debian), then check and test everything
@@ -39,9 +45,9 @@ lint: go-version ## Run golangci-lint with .golangci.yaml
 	$(GO) tool -modfile=lint.mod golangci-lint run
 
 .PHONY: bench
-bench: go-version ## Run the benchmarks (BENCH=regexp chooses some), then measure calls with and without the bridge
+bench: build ## Run the benchmarks (BENCH=regexp chooses some), then measure calls with and without the bridge
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
-	$(GO) run ./cmd/voicebridge bench $(BENCH_CALLS)
+	bin/voicebridge bench $(BENCH_CALLS)
 
 .PHONY: soak
 soak: go-version ## Make calls under random faults and compare what was said with SQL (SOAK='-soak.seed N' repeats one)
