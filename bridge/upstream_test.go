@@ -7,10 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
@@ -145,5 +147,41 @@ func TestUpstreamAsksToWait(t *testing.T) {
 	_, err := b.try(bridge.Start{})
 	if e, ok := errors.AsType[*bridge.Error](err); !ok || e.Code != bridge.CodeUpstreamRefused || e.RetryAfter != 7*time.Second {
 		t.Errorf("Start() = %#v", err)
+	}
+}
+
+// TestNegotiatedUpstream has the driver and the upstream open the data channel by themselves, as OpenAI lets clients do.
+func TestNegotiatedUpstream(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	api, err := rtc.New(rtc.Config{Loopback: true, DataChannel: 4})
+	must(t, err)
+	sim, err := simulator.New(simulator.Config{})
+	must(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- sim.Run(ctx) }()
+	var asked atomic.Value
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.CompareAndSwap(nil, r.URL.RequestURI())
+		sim.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		must(t, api.Close())
+		stop()
+		<-ended
+		ts.Close()
+	})
+	events := make(chan []byte, 8)
+	client := &realtime.Client{BaseURL: ts.URL + "/v1", DataChannel: 4, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	_, err = bridge.NewRealtime("openai", api, client).Dial(ctx, bridge.Dial{
+		Session:  []byte(`{"type":"realtime","model":"gpt-realtime"}`),
+		History:  func(context.Context) ([]persistence.Message, error) { return nil, nil },
+		Created:  func(string) error { return nil },
+		Handlers: rtc.Handlers{Message: func(data []byte) { events <- data }},
+	})
+	must(t, err)
+	ev, err := realtime.Decode(<-events)
+	if err != nil || ev.Type != realtime.TypeSessionCreated || asked.Load() != "/v1/realtime/calls?dcid=4" {
+		t.Errorf("%s (%v) after %v", ev.Raw, err, asked.Load())
 	}
 }

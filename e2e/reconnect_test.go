@@ -23,7 +23,7 @@ func (r *rig) rejoin(t *testing.T, old *caller) *caller {
 	c := newCaller(t, r)
 	c.id, c.thread, c.session = old.id, old.thread, old.session
 	offer := c.offer()
-	status, answer := insist(t, func() (int, string) { return r.post(t, reconnectPath(old), "application/sdp", offer) })
+	status, answer := insist(t, func() (int, string) { return r.post(t, reconnectPath(old)+"?dcid="+r.dcid, "application/sdp", offer) })
 	if status != http.StatusOK {
 		t.Fatalf("reconnect: %d %s", status, answer)
 	}
@@ -90,6 +90,21 @@ func (r *rig) undisturbed(c *caller) {
 	if !slices.Equal(legs, []string{c.session.ID()}) {
 		c.t.Errorf("the upstream sessions of the call are %q, want %s alone", legs, c.session.ID())
 	}
+}
+
+// TestNegotiatedChannel has callers that open the data channel by themselves and say on which stream, as in OpenAI's guide
+// "WebRTC with WARP".
+func TestNegotiatedChannel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{environ: waiting, stream: 4})
+	first := r.dial(t, request{})
+	first.next("bridge.ready")
+	first.say("Hello.")
+	first.next(realtime.TypeResponseDone)
+	second := r.rejoin(t, first)
+	second.welcomed()
+	second.say("And now?")
+	second.next(realtime.TypeResponseDone)
 }
 
 // TestHandOff moves a call from one browser to the next, and to another one: while a tool

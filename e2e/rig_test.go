@@ -15,6 +15,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,7 @@ type rig struct {
 	token    string // of the client; empty where none is needed
 	sim      *simulator.Server
 	api      *rtc.API // of the callers
+	dcid     string   // the stream of their data channels, if not announced
 	*program
 
 	calling sync.Mutex                       // one set-up at a time, so that each knows its session
@@ -51,6 +53,7 @@ type rigConfig struct {
 	database  string // if empty, a new SQLite database
 	simulator simulator.Config
 	environ   []string
+	stream    uint16 // of the callers' data channels; they announce them if it is 0
 }
 
 // Settings of every rig: tests call more often than people do.
@@ -72,10 +75,13 @@ func prepareRig(t *testing.T, cfg rigConfig) *rig {
 	if r.database == "" {
 		r.database = persistencetest.SQLiteURL(t)
 	}
+	if cfg.stream != 0 {
+		r.dcid = strconv.Itoa(int(cfg.stream))
+	}
 	r.faults.Store(new(simulator.Faults))
 	upstream := r.simulate(cfg.simulator)
 	var err error
-	if r.api, err = rtc.New(rtc.Config{Loopback: true}); err != nil {
+	if r.api, err = rtc.New(rtc.Config{Loopback: true, DataChannel: cfg.stream}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -268,7 +274,7 @@ func (r *rig) try(t *testing.T, q request) (c *caller, status int, body string) 
 	} else {
 		offer = c.offer()
 	}
-	path := fmt.Sprintf("/v1/realtime/calls?takeover=%t", q.takeover)
+	path := fmt.Sprintf("/v1/realtime/calls?dcid=%s&takeover=%t", r.dcid, q.takeover)
 	if q.thread != "" {
 		path += "&thread_id=" + q.thread
 	}

@@ -56,6 +56,9 @@ type Client struct {
 	// JSON sends the offer and the session's model as a JSON object and reads the answer from one, as LocalAI does,
 	// instead of using OpenAI's form.
 	JSON bool
+	// DataChannel is the stream of the data channel that both sides open by themselves (rtc.Config.DataChannel); zero
+	// means that the client announces its channel once connected. Only OpenAI takes it.
+	DataChannel int
 	// HTTP is used for the requests; nil means http.DefaultTransport. Redirects are never followed: following one could
 	// create a second call.
 	HTTP *http.Client
@@ -102,7 +105,11 @@ func (c *Client) CreateCall(ctx context.Context, offer string, session []byte) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
-	res, err := c.post(ctx, "", contentType, body)
+	address := c.address("")
+	if c.DataChannel != 0 {
+		address += map[bool]string{false: "?", true: "&"}[strings.Contains(address, "?")] + "dcid=" + strconv.Itoa(c.DataChannel)
+	}
+	res, err := c.post(ctx, address, contentType, body)
 	if err != nil {
 		return Call{}, fmt.Errorf("create call: %w", err)
 	}
@@ -157,7 +164,7 @@ func (c *Client) Hangup(ctx context.Context, callID string) error {
 func (c *Client) hangup(ctx context.Context, callID string) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
-	res, err := c.post(ctx, "/"+url.PathEscape(callID)+"/hangup", "", nil)
+	res, err := c.post(ctx, c.address("/"+url.PathEscape(callID)+"/hangup"), "", nil)
 	if err != nil {
 		return true, err
 	}
@@ -181,8 +188,8 @@ func (c *Client) address(below string) string {
 	return address
 }
 
-func (c *Client) post(ctx context.Context, below, contentType string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.address(below), bytes.NewReader(body))
+func (c *Client) post(ctx context.Context, address, contentType string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

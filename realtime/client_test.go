@@ -307,6 +307,8 @@ func TestClientAddress(t *testing.T) {
 		"a base":         {Client{BaseURL: s.URL + "/v1/", APIKey: "k"}, request{"/v1/realtime/calls", "", "Bearer k", ""}, request{"/v1/realtime/calls/c/hangup", "", "Bearer k", ""}},
 		"a whole":        {Client{BaseURL: "http://else", CallsURL: s.URL + "/calls"}, request{path: "/calls"}, request{path: "/calls/c/hangup"}},
 		"with a query":   {Client{CallsURL: s.URL + "/a/calls?v=1", APIKey: "k", KeyHeader: "api-key"}, request{"/a/calls", "v=1", "", "k"}, request{"/a/calls/c/hangup", "v=1", "", "k"}},
+		"a channel":      {Client{BaseURL: s.URL + "/v1", DataChannel: 4}, request{path: "/v1/realtime/calls", query: "dcid=4"}, request{path: "/v1/realtime/calls/c/hangup"}},
+		"and a query":    {Client{CallsURL: s.URL + "/calls?v=1", DataChannel: 4}, request{path: "/calls", query: "v=1&dcid=4"}, request{path: "/calls/c/hangup", query: "v=1"}},
 		"a named header": {Client{CallsURL: s.URL + "/", APIKey: "k", KeyHeader: "authorization"}, request{"", "", "Bearer k", ""}, request{"/c/hangup", "", "Bearer k", ""}},
 	} {
 		if _, err := tt.client.CreateCall(t.Context(), "v=0", nil); err == nil {

@@ -14,6 +14,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -252,8 +253,20 @@ func (h *calls) callOf(c echo.Context) (id string, err error) {
 	return id, nil
 }
 
-// readOffer reads the body of a call: a bare SDP offer, or a form with the parts sdp and session.
+// readOffer reads a request for a call: its body, and the stream of its data channel if the query names one.
 func readOffer(c echo.Context) (offer, error) {
+	o, err := readOfferBody(c)
+	if err != nil {
+		return offer{}, err
+	}
+	if o.sdp, err = realtime.WithChannel(o.sdp, c.QueryParam("dcid")); err != nil {
+		return offer{}, problem.BadRequest("invalid_value", "dcid", "The data channel's id must be a number from 0 to 65534.")
+	}
+	return o, nil
+}
+
+// readOfferBody reads the body of a call: a bare SDP offer, or a form with the parts sdp and session.
+func readOfferBody(c echo.Context) (offer, error) {
 	t, params := input.MediaType(c.Request().Header.Get(echo.HeaderContentType))
 	switch t {
 	case "application/sdp":

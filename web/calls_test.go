@@ -114,6 +114,7 @@ func TestStartCallRefusesBadRequests(t *testing.T) {
 			status: 400, code: "invalid_value"},
 		"takeover":        {query: "?takeover=perhaps", body: sdpOffer, contentType: sdpType, status: 400, code: "invalid_value"},
 		"unknown thread":  {query: "?thread_id=nobody", body: sdpOffer, contentType: sdpType, status: 404, code: "thread_not_found"},
+		"bad channel":     {query: "?dcid=65535", body: sdpOffer, contentType: sdpType, status: 400, code: "invalid_value"},
 		"long thread":     {query: "?thread_id=" + strings.Repeat("a", 65), body: sdpOffer, contentType: sdpType, status: 404, code: "thread_not_found"},
 		"traversing path": {query: "?thread_id=../x", body: sdpOffer, contentType: sdpType, status: 404, code: "thread_not_found"},
 	} {

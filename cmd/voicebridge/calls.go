@@ -14,7 +14,7 @@ func (a *app) mediaConfig() rtc.Config {
 	cfg := &a.cfg
 	out := rtc.Config{
 		UDPPort: cfg.UDPPort, PublicIPs: cfg.PublicIPs, Logger: a.log,
-		Loopback: cfg.Loopback() || needsLoopback(a.cfg),
+		Loopback: cfg.Loopback() || needsLoopback(a.cfg), DataChannel: uint16(dataChannel(cfg)),
 	}
 	for _, s := range cfg.Secrets.ICEServers {
 		out.ICEServers = append(out.ICEServers, rtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential.Reveal()})

@@ -50,7 +50,17 @@ func realtimeClient(cfg *config.Config) *realtime.Client {
 	key := cfg.VoiceKey()
 	return &realtime.Client{
 		CallsURL: cfg.CallsURL(), APIKey: key.Reveal(), KeyHeader: cfg.Realtime.APIKeyHeader, JSON: cfg.Realtime.CallBody == "json",
+		DataChannel: dataChannel(cfg),
 	}
+}
+
+// dataChannel returns the stream that the data channel to the upstream has from the start, zero if the upstream waits
+// for its announcement: only OpenAI says that it does not ("WebRTC with WARP").
+func dataChannel(cfg *config.Config) int {
+	if u, err := url.Parse(cfg.CallsURL()); err == nil && u.Hostname() == "api.openai.com" {
+		return 4 // as in OpenAI's example
+	}
+	return 0
 }
 
 // openSimulator makes the built-in simulator, which listens on loopback and requires a key that

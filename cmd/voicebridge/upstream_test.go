@@ -30,3 +30,18 @@ func TestOtherVoiceServers(t *testing.T) {
 		})
 	}
 }
+
+// TestDataChannelOfUpstream tells OpenAI alone on which stream the data channel is: others may not know of it.
+func TestDataChannelOfUpstream(t *testing.T) {
+	for address, want := range map[string]int{
+		"https://api.openai.com/v1": 4, "https://api.openai.com.example.org/v1": 0, "https://x.openai.azure.com/openai/v1": 0, "http://127.0.0.1:1/v1": 0,
+	} {
+		t.Chdir(t.TempDir())
+		cfg, err := config.Load(config.Sources{Environ: []string{"OPENAI_API_KEY=k", "OPENAI_BASE_URL=" + address}})
+		must(t, err)
+		a := app{cfg: cfg}
+		if got, media := realtimeClient(&cfg).DataChannel, a.mediaConfig().DataChannel; got != want || int(media) != want {
+			t.Errorf("%s: the call names stream %d, its peer has %d, want %d", address, got, media, want)
+		}
+	}
+}

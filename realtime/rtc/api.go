@@ -63,6 +63,9 @@ type Config struct {
 	PublicIPs []string
 	// ICEServers are the STUN and TURN servers of the browser leg.
 	ICEServers []ICEServer
+	// DataChannel is the stream of the data channel of upstream legs, if the upstream is told it beforehand: both sides
+	// then open it by themselves. Zero announces the channel once connected (RFC 8832), as every upstream expects.
+	DataChannel uint16
 	// Loopback adds loopback candidates on both legs.
 	Loopback bool
 	// Patience is added to the 9 s after which a leg without an answer has failed (ICE), and to the 10 s of its
@@ -119,6 +122,7 @@ type API struct {
 	leg        webrtc.Configuration // of the browser leg
 	candidates candidateRule        // for offers
 	public     []string             // Config.PublicIPs
+	stream     uint16               // Config.DataChannel
 	cert       webrtc.Certificate
 	mux        *sharedPort   // nil: a port for each leg
 	sources    atomic.Uint32 // remote tracks so far

@@ -36,6 +36,16 @@ func (p *Peer) onDataChannel(dc *webrtc.DataChannel) {
 	}
 }
 
+// makeChannel makes the peer's channel: on a stream that both sides know, or nil to announce it.
+func (p *Peer) makeChannel(stream *uint16) error {
+	dc, err := p.pc.CreateDataChannel(channelLabel, &webrtc.DataChannelInit{Negotiated: new(stream != nil), ID: stream})
+	if err != nil {
+		return fmt.Errorf("make data channel: %w", err)
+	}
+	p.useChannel(dc)
+	return nil
+}
+
 // useChannel makes dc the peer's channel unless it already has one.
 func (p *Peer) useChannel(dc *webrtc.DataChannel) bool {
 	if !p.channel.taken.CompareAndSwap(false, true) {

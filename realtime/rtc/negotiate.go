@@ -13,7 +13,8 @@ import (
 // Answer makes the peer for a browser's offer and returns it with the answer, which holds all candidates. Gathering
 // them takes milliseconds without ICE servers and never more than 3 s; ctx can end it earlier. Errors: ErrBadSDP
 // (malformed), ErrNoOpus, ErrClosed. An offer without a data channel is fine, and sections other than the first audio
-// and the data channel are refused in the answer. Of the offer's candidates at most 32 are used: UDP, no port below
+// and the data channel are refused in the answer. The browser opens the channel "oai-events", unless its offer says on
+// which stream both sides have one (a=dcmap, RFC 8864). Of the offer's candidates at most 32 are used: UDP, no port below
 // 1024, no link-local or multicast address, loopback only as Config.Loopback says, and no private address when
 // Config.PublicIPs has a public one.
 //
@@ -30,7 +31,13 @@ func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, stri
 	}
 	p.remote = remote
 	p.channel.limit.Store(int64(remote.maxMessageSize))
-	answer, err := p.answer(ctx, offer)
+	if remote.stream != nil {
+		err = p.makeChannel(remote.stream)
+	}
+	var answer string
+	if err == nil {
+		answer, err = p.answer(ctx, offer)
+	}
 	if err != nil {
 		return nil, "", errors.Join(err, p.Close())
 	}
@@ -83,7 +90,7 @@ func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 	if dropped > 0 {
 		p.log.Debug("candidates of the browser ignored", "dropped", dropped)
 	}
-	offer = withDirections(offer)
+	offer = withUsableInit(withDirections(offer))
 	if err := p.setRemote(webrtc.SDPTypeOffer, sendrecv(offer)); err != nil {
 		return "", err
 	}
@@ -138,11 +145,13 @@ func (a *API) Offer(ctx context.Context, h Handlers) (*Peer, string, error) {
 }
 
 func (p *Peer) offer() (string, error) {
-	dc, err := p.pc.CreateDataChannel(channelLabel, nil)
-	if err != nil {
-		return "", fmt.Errorf("make data channel: %w", err)
+	var stream *uint16
+	if p.api.stream != 0 {
+		stream = new(p.api.stream)
 	}
-	p.useChannel(dc)
+	if err := p.makeChannel(stream); err != nil {
+		return "", err
+	}
 	desc, err := p.pc.CreateOffer(nil)
 	if err != nil {
 		return "", fmt.Errorf("make offer: %w", err)
@@ -188,7 +197,7 @@ func (p *Peer) Accept(ctx context.Context, answer string) error {
 	if err := p.pc.SetLocalDescription(p.offered); err != nil {
 		return fmt.Errorf("set offer: %w", err)
 	}
-	return p.setRemote(webrtc.SDPTypeAnswer, withDirections(answer))
+	return p.setRemote(webrtc.SDPTypeAnswer, withUsableInit(withDirections(answer)))
 }
 
 func (p *Peer) setRemote(kind webrtc.SDPType, text string) error {

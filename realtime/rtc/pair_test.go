@@ -2,6 +2,7 @@ package rtc
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -163,6 +164,9 @@ func newPair(t testing.TB, offering, answering *API) *pair {
 		t.Fatalf("Offer: %v", err)
 	}
 	t.Cleanup(func() { closePeer(t, p.offerer) })
+	if offering.stream != 0 {
+		offer += fmt.Sprintf("a=dcmap:%d\r\n", offering.stream)
+	}
 	if p.answerer, answer, err = answering.Answer(ctx, offer, p.ans.handlers()); err != nil {
 		t.Fatalf("Answer: %v", err)
 	}

@@ -20,7 +20,9 @@ type rawBrowser struct {
 // rawOptions change how a rawBrowser is made; each may be nil.
 type rawOptions struct {
 	settings func(*webrtc.SettingEngine)
+	channel  *webrtc.DataChannelInit // of the channel
 	before   func(*webrtc.PeerConnection)
+	offer    func(string) string // edits the offer
 	answer   func(string) string // edits our answer
 	prepare  func(*Peer)         // called before the remote learns of our answer
 }
@@ -46,7 +48,7 @@ func newRawBrowser(t testing.TB, a *API, opts rawOptions) *rawBrowser {
 	if _, err = pc.AddTrack(b.track); err != nil {
 		t.Fatal(err)
 	}
-	if b.dc, err = pc.CreateDataChannel(channelLabel, nil); err != nil {
+	if b.dc, err = pc.CreateDataChannel(channelLabel, opts.channel); err != nil {
 		t.Fatal(err)
 	}
 	if opts.before != nil {
@@ -57,7 +59,11 @@ func newRawBrowser(t testing.TB, a *API, opts rawOptions) *rawBrowser {
 	gathered := webrtc.GatheringCompletePromise(pc)
 	must(t, pc.SetLocalDescription(offer))
 	<-gathered
-	peer, answer, err := a.Answer(testContext(t), pc.LocalDescription().SDP, b.rec.handlers())
+	sdp := pc.LocalDescription().SDP
+	if opts.offer != nil {
+		sdp = opts.offer(sdp)
+	}
+	peer, answer, err := a.Answer(testContext(t), sdp, b.rec.handlers())
 	must(t, err)
 	t.Cleanup(func() { closePeer(t, peer) })
 	b.peer = peer

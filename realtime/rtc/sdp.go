@@ -2,6 +2,8 @@ package rtc
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -24,7 +26,8 @@ const defaultRemoteMessageSize = 65535
 
 // remoteDescription is what this package needs from a checked session description of the remote.
 type remoteDescription struct {
-	maxMessageSize int // bytes; 0 without a data-channel section
+	maxMessageSize int     // bytes; 0 without a data-channel section
+	stream         *uint16 // of the data channel, if both sides open it by themselves
 	// session and fingerprint identify the peer connection: its description's identity (RFC 9429, 5.2.1) and its
 	// certificate's hash.
 	session, fingerprint string
@@ -86,7 +89,7 @@ func checkSDP(text string, limit int) (remoteDescription, error) {
 		case "audio":
 			opus = opus || hasOpus(m)
 		case "application":
-			remote.maxMessageSize = messageSize(m)
+			remote.maxMessageSize, remote.stream = messageSize(m), streamOf(m)
 		}
 	}
 	if candidates > maxCandidates {
@@ -181,6 +184,43 @@ func messageSize(m *sdp.MediaDescription) int {
 		return defaultRemoteMessageSize
 	}
 	return int(n) // 32 bits
+}
+
+// streamOf reads the stream of the data channel that needs no announcement (RFC 8864, 5.1), nil if there is none.
+func streamOf(m *sdp.MediaDescription) *uint16 {
+	value, _ := m.Attribute("dcmap")
+	value, _, _ = strings.Cut(value, " ") // the rest describes the channel, which is known
+	id, err := strconv.ParseUint(value, 10, 16)
+	if err != nil || id == 65535 {
+		return nil
+	}
+	return new(uint16(id))
+}
+
+// maxInit is the largest INIT chunk that is read, in bytes. Those of browsers take 40.
+const maxInit = 2 << 10
+
+// withUsableInit returns a description without an SCTP handshake that is none (draft-hancke-tsvwg-snap): it would end the
+// association, while without one SCTP makes its handshake on the wire.
+func withUsableInit(text string) string {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, "a=sctp-init:"); ok && !isInit(strings.TrimSpace(value)) {
+			text = strings.Replace(text, line, "", 1)
+		}
+	}
+	return text
+}
+
+// isInit reports whether a value is an INIT chunk (RFC 9260, 3.3.2), whose parameters are not looked at.
+func isInit(value string) bool {
+	b, err := base64.StdEncoding.DecodeString(value)
+	if err != nil || len(b) < 20 || len(b) > maxInit || b[0] != 1 {
+		return false
+	}
+	size := binary.BigEndian.Uint16(b[2:])
+	tag, window := binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:])
+	out, in := binary.BigEndian.Uint16(b[12:]), binary.BigEndian.Uint16(b[14:])
+	return size >= 20 && int(size) <= len(b) && tag != 0 && window >= 1500 && out != 0 && in != 0
 }
 
 func countAttributes(attributes []sdp.Attribute, key string) (n int) {

@@ -47,7 +47,7 @@ func New(cfg Config) (*API, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	a := &API{
 		log: cfg.Logger, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: new(network),
-		public: cfg.PublicIPs, candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
+		public: cfg.PublicIPs, stream: cfg.DataChannel, candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
 	}
 	if err := a.build(cfg); err != nil {
 		return nil, err
@@ -106,6 +106,9 @@ func (a *API) commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 	s.SetSCTPMaxMessageSize(uint32(maxMessage)) // at most 1 MiB
 	s.SetSCTPMaxReceiveBufferSize(receiveBufferSize)
 	s.EnableSCTPZeroChecksum(true)
+	// The descriptions carry SCTP's handshake (draft-hancke-tsvwg-snap), where the other side's does too: the data channel
+	// opens two round trips earlier.
+	s.EnableSctpSnap(true)
 	// The timer doubles with each timeout. With Pion's limit of 60 s, the channel would come back long after the
 	// network does.
 	s.SetSCTPRTOMax(sctpRTOMax)

@@ -92,6 +92,9 @@ func (s *Server) createCall(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	offer, posted, err := readCall(http.MaxBytesReader(w, r.Body, maxBody), r.Header.Get("Content-Type"))
+	if err == nil {
+		offer, err = realtime.WithChannel(offer, r.URL.Query().Get("dcid"))
+	}
 	if err != nil {
 		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "%s", err.Error()))
 		return
