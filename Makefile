@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 GO ?= go
 BENCH ?= .
-BENCH_CALLS ?= --seconds 5 --setups 10
+BENCH_CALLS ?= --seconds 5
 FUZZ ?= 2m
 CHURN ?= -churn.calls 10000
 SOAK ?= -soak.for 10m -soak.calls 20

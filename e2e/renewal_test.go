@@ -42,8 +42,8 @@ type arrivals struct {
 	at map[string][]time.Time // by session
 }
 
-func (a *arrivals) drive(s *simulator.Session) (rtc.AudioSink, simulator.Model) {
-	return arrivalsOf{a, s.ID()}, nil
+func (a *arrivals) drive(s *simulator.Session) rtc.AudioSink {
+	return arrivalsOf{a, s.ID()}
 }
 
 type arrivalsOf struct {

@@ -21,8 +21,7 @@ type cli struct {
 	Export   exportCommand   `cmd:"" help:"Write a saved conversation as Markdown, JSON or subtitles."`
 	Doctor   doctorCommand   `cmd:"" help:"Check, in plain words, whether the server would work here: database, keys, network, MCP servers, microphone."`
 	Simulate simulateCommand `cmd:"" help:"Serve the Realtime simulator alone, for other clients and for tests."`
-	Bench    benchCommand    `cmd:"" help:"Measure what the bridge adds to calls, on this machine: latency, CPU, memory, set-up time."`
-	Relay    relayCommand    `cmd:"" hidden:"" help:"Serve the bare relay that bench --relay measures."`
+	Bench    benchCommand    `cmd:"" help:"Measure how many calls this machine carries: latency, CPU, memory, set-up time, without and with the bridge."`
 }
 
 // exited is the panic value that carries kong's request to exit.

@@ -48,7 +48,6 @@ func (a *app) start(ctx context.Context, out io.Writer) error {
 	if err := a.listen(ctx); err != nil {
 		return err
 	}
-	releaseMemory()
 	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), pageURL(a.cfg.TLS, a.ln.Addr())); err != nil {
 		a.certificate.Close()
 		return errors.Join(fmt.Errorf("write address: %w", err), a.ln.Close())
@@ -190,7 +189,6 @@ func (a *app) run(ctx context.Context) error {
 	g.Go(func() error { return a.expire(ctx) })
 	g.Go(func() error { return a.store.HandleCommands(ctx, a.handleCommand) })
 	g.Go(func() error { return a.refreshTools(ctx) })
-	g.Go(func() error { paceCollections(ctx); return nil })
 	finished := make(chan error, 1)
 	go func() { finished <- g.Wait() }()
 	select {

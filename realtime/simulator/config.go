@@ -41,8 +41,8 @@ type Config struct {
 	// package.
 	Deaf bool
 	// Drive, if set, is called for each session before it runs. The sink that it returns takes the caller's audio in
-	// place of the simulator's speech detection, and the model answers in place of the script. Either may be nil.
-	Drive func(*Session) (rtc.AudioSink, Model)
+	// place of the simulator's speech detection.
+	Drive func(*Session) rtc.AudioSink
 	// Logger takes the log; nil discards it.
 	Logger *slog.Logger
 }

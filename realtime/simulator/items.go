@@ -2,23 +2,12 @@ package simulator
 
 import "voicebridge/realtime"
 
-// Model answers in place of the Script, for measurements with the simulator. Its methods run on the
-// session's goroutine and must not block.
-type Model interface {
-	// Output takes the output of a function call: an accepted one after the client was told about its item, a rejected
-	// one before the client is told about that.
-	Output(callID, output string)
-	// Respond answers response.create; false leaves that to the Script.
-	Respond() bool
-}
-
 // items is the conversation as the client sees and edits it.
 type items struct {
 	conversation
 
 	wire     *wire
-	rejected int   // how many future creations are rejected on purpose
-	model    Model // may be nil
+	rejected int // how many future creations are rejected on purpose
 }
 
 func (l *items) create(e realtime.Event, o object) *realtime.Error {
@@ -32,22 +21,11 @@ func (l *items) create(e realtime.Event, o object) *realtime.Error {
 		err = l.insert(it, e.PreviousItemID)
 	}
 	if err != nil {
-		l.output(raw)
 		return err
 	}
 	l.announce(realtime.TypeItemAdded, it)
 	l.announce(realtime.TypeItemDone, it)
-	l.output(raw)
 	return nil
-}
-
-// output tells the model about an item if it is the output of a function call.
-func (l *items) output(raw object) {
-	if l.model != nil && raw["type"] == realtime.ItemFunctionCallOutput {
-		callID, _ := raw["call_id"].(string)
-		output, _ := raw["output"].(string)
-		l.model.Output(callID, output)
-	}
 }
 
 // announce sends an item with its actual predecessor.

@@ -116,9 +116,6 @@ func (s *Session) createResponse(params object) *realtime.Error {
 	if err != nil {
 		return err
 	}
-	if s.items.model != nil && s.items.model.Respond() {
-		return nil
-	}
 	return s.responder.request(params, context)
 }
 

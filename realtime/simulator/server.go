@@ -168,11 +168,7 @@ func (s *Server) start(ctx context.Context, offer string, set *settings, faults 
 	}
 	ses.wire.peer.Store(peer)
 	if s.cfg.Drive != nil {
-		sound, model := s.cfg.Drive(ses)
-		if sound != nil {
-			ses.sound = sound
-		}
-		ses.items.model = model
+		ses.sound = s.cfg.Drive(ses)
 	}
 	if err := s.adopt(ses); err != nil {
 		ses.err = err

@@ -5,101 +5,87 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"time"
 )
 
-// Run measures. It fails when a call cannot be made or is lost, when the bridge ends, and when ctx
-// ends; the report then holds what was measured until then.
+// Run measures. It fails when a call cannot be made or is lost, when the bridge ends, and when ctx ends; the report then
+// holds what was measured until then.
 func Run(ctx context.Context, c Config) (Report, error) {
 	c.WarmUp = cmp.Or(c.WarmUp, defaultWarmUp)
+	c.Bridge.Ready = cmp.Or(c.Bridge.Ready, "bridge.ready")
 	report := newReport(c)
 	if err := c.validate(); err != nil {
 		return report, fmt.Errorf("check settings: %w", err)
 	}
-	if c.SetUps > 0 {
-		c.tell("set-up: %d calls one after the other, without and with the bridge", c.SetUps)
-		setUp, err := measureSetUp(ctx, c)
-		if err != nil {
-			return report, fmt.Errorf("measure set-up: %w", err)
-		}
-		report.SetUp = &setUp
-	}
 	for _, n := range c.Calls {
-		if c.NoLoad {
-			break
+		if c.Progress != nil {
+			_, _ = fmt.Fprintf(c.Progress, "%d calls at once, without and with the bridge, %s each\n", n, c.Duration) // its failure is no reason to stop
 		}
-		c.tell("load: %d calls at once, without and with the bridge, %s each", n, c.Duration)
-		row, err := measureLoad(ctx, c, n)
+		round, err := measureRound(ctx, c, n)
 		if err != nil {
 			return report, fmt.Errorf("measure %d calls: %w", n, err)
 		}
-		report.Load = append(report.Load, row)
-		report.Notes = append(report.Notes, row.notes()...)
+		report.Rounds = append(report.Rounds, round)
 	}
-	for _, n := range c.Calls {
-		for _, size := range c.eventSizes() {
-			c.tell("words: %d events a second with %d bytes of text in each of %d calls, without and with them, %s each", c.Events, size, n, c.Duration)
-			row, err := measureWords(ctx, c, n, size)
-			if err != nil {
-				return report, fmt.Errorf("measure %d calls with words: %w", n, err)
-			}
-			report.Words = append(report.Words, row)
-			report.Notes = append(report.Notes, row.notes()...)
-		}
-	}
-	for _, n := range c.callsWithTools() {
-		c.tell("tools: %d at once in one of %d calls, without and with them, %s each", c.Tools, n, c.Duration)
-		row, err := measureTools(ctx, c, n)
-		if err != nil {
-			return report, fmt.Errorf("measure %d tools in one of %d calls: %w", c.Tools, n, err)
-		}
-		report.Tools = append(report.Tools, row)
-		report.Notes = append(report.Notes, row.notes()...)
-	}
+	report.Notes = report.doubts()
 	return report, nil
 }
 
-// callsWithTools returns the numbers of calls for the rounds with tools: one, and the first larger
-// number in the settings.
-func (c Config) callsWithTools() []int {
-	if c.Tools == 0 {
-		return nil
+// measureRound measures n calls without the bridge, then with it.
+func measureRound(ctx context.Context, c Config, n int) (Round, error) {
+	direct, err := measureHalf(ctx, c, nil, n)
+	if err != nil {
+		return Round{}, fmt.Errorf("without the bridge: %w", err)
 	}
-	out := []int{1}
-	if i := slices.IndexFunc(c.Calls, func(n int) bool { return n > 1 }); i >= 0 {
-		out = append(out, c.Calls[i])
+	bridged, err := measureHalf(ctx, c, &c.Bridge, n)
+	if err != nil {
+		return Round{}, fmt.Errorf("with the bridge: %w", err)
 	}
-	return out
+	return newRound(n, direct, bridged), nil
 }
 
-// measureLoad is one round: n calls without the bridge, then with it.
-func measureLoad(ctx context.Context, c Config, n int) (row Load, err error) {
-	bridged, err := openRig(ctx, &c.Bridge, n, 0)
+func measureHalf(ctx context.Context, c Config, command *Command, n int) (h half, err error) {
+	r, err := openRig(ctx, command, n)
 	if err != nil {
-		return row, err
+		return h, err
 	}
-	defer func() { err = errors.Join(err, bridged.close()) }()
-	direct, err := openRig(ctx, nil, n, 0)
-	if err != nil {
-		return row, err
+	defer func() { err = errors.Join(err, r.close()) }()
+	h.idle, err = r.usage()
+	h.known = err == nil
+	l := newLoad(n)
+	defer func() { err = errors.Join(r.explain(err), r.hangUp(l)) }()
+	if err := r.dial(l); err != nil {
+		return h, err
 	}
-	without, err := direct.flow(c, n)
-	if err = errors.Join(err, direct.close()); err != nil {
-		return row, fmt.Errorf("without the bridge: %w", err)
+	sending, stop := context.WithCancel(r.alive)
+	defer stop()
+	sent := l.send(sending, c.Events)
+	if err := wait(r.alive, time.Now().Add(c.WarmUp)); err != nil {
+		return h, err
 	}
-	idle, idleErr := readUsage(bridged.bridge.pid)
-	with, err := bridged.flow(c, n)
-	if err != nil {
-		return row, fmt.Errorf("with the bridge: %w", bridged.explain(err))
+	began := time.Now()
+	h.before, _ = r.usage()
+	ends := l.open(c.Duration)
+	if err := wait(r.alive, ends); err != nil {
+		return h, err
 	}
-	row = Load{
-		Calls: n, Direct: without.paths, Bridged: with.paths, Generator: with.generator, OthersCPU: with.others,
-		DirectSetUp: round(without.setUp.Seconds(), 3), BridgedSetUp: round(with.setUp.Seconds(), 3),
+	h.after, _ = r.usage()
+	h.seconds = time.Since(began).Seconds()
+	if err := wait(r.alive, ends.Add(grace)); err != nil {
+		return h, err
 	}
-	row.perSecond()
-	row.compare()
-	if idleErr == nil && with.used != nil {
-		row.Bridge = newProcess(n, with, idle)
+	stop()
+	<-sent
+	h.collect(l)
+	return h, nil
+}
+
+// wait waits until a time. It returns the cause if ctx ends first.
+func wait(ctx context.Context, until time.Time) error {
+	select {
+	case <-time.After(time.Until(until)):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return row, nil
 }

@@ -60,8 +60,7 @@ func (b *bridge) start(ctx context.Context, command Command, upstreamURL string,
 	limits := fmt.Appendf(nil, `log: {level: error}
 shutdown_seconds: 5
 limits: {max_calls: %[1]d, max_calls_per_owner: %[1]d, setups_per_minute_per_ip: 100000}
-tools: {code: {max_parallel: %[2]d}}
-`, calls+spareCalls, maxTools)
+`, calls+spareCalls)
 	if err := os.WriteFile(settings, limits, 0o600); err != nil {
 		return nil, fmt.Errorf("write settings: %w", err)
 	}

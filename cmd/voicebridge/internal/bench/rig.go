@@ -5,62 +5,148 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/simulator"
+)
+
+const (
+	// connectTimeout bounds how long it may take to set up a call.
+	connectTimeout = 30 * time.Second
+	// exitWait is how long to wait for the bridge to end after one of its calls has failed.
+	exitWait = time.Second
 )
 
 // rig makes calls: it has both ends, with or without a bridge between them.
 type rig struct {
-	m      *measurement
 	api    *rtc.API
-	up     *upstream
 	bridge *bridge // nil: browsers connect to the upstream
-	bare   bool    // the bridge is a bare relay
 	client *realtime.Client
 	pool   *http.Transport // connections of client
-	// alive ends, with its cause, when the bridge does.
+	// ready is the type of the event after which the caller's audio reaches the upstream.
+	ready string
+	// alive ends, with its cause, when the bridge or a call does.
 	alive context.Context
 	end   context.CancelCauseFunc
+
+	upstream *http.Server
+	stop     context.CancelFunc // of the upstream
+	all      sync.WaitGroup
+
+	mu      sync.Mutex
+	dialled *call // takes the upstream's next session
 }
 
-// openRig makes a rig for that many calls, with a bridge if command is set. trickle, if not 0, is how
-// often each of the upstream's calls sends a packet by itself. close must be called.
-func openRig(ctx context.Context, command *Command, calls int, trickle time.Duration) (*rig, error) {
+// openRig makes a rig for that many calls, with a bridge if command is set. close must be called.
+func openRig(ctx context.Context, command *Command, calls int) (*rig, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	api, err := rtc.New(rtc.Config{Loopback: true, Logger: quiet})
 	if err != nil {
 		return nil, err
 	}
-	r := &rig{m: newMeasurement(), api: api, pool: &http.Transport{MaxIdleConnsPerHost: atOnce}}
+	r := &rig{api: api, pool: &http.Transport{}, ready: realtime.TypeSessionCreated}
 	r.alive, r.end = context.WithCancelCause(ctx)
-	if r.up, err = startUpstream(ctx, api, r.m, trickle, quiet); err != nil {
+	base, err := r.startUpstream(quiet)
+	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
-	base := r.up.url
 	if command != nil {
-		if r.bridge, err = startBridge(ctx, *command, r.up.url, calls); err != nil {
+		if r.bridge, err = startBridge(ctx, *command, base, calls); err != nil {
 			return nil, errors.Join(err, r.close())
 		}
-		base, r.bare = r.bridge.url+"/v1", command.Relay
-		go r.watch()
+		base, r.ready = r.bridge.url+"/v1", command.Ready
+		go func() {
+			<-r.bridge.exited
+			r.end(r.bridge.died())
+		}()
 	}
 	r.client = &realtime.Client{BaseURL: base, HTTP: &http.Client{Transport: r.pool}, Timeout: connectTimeout}
 	return r, nil
 }
 
-// watch waits for the bridge to end, and ends the rig if it did so by itself.
-func (r *rig) watch() {
-	<-r.bridge.exited
-	r.end(r.bridge.died())
+// startUpstream serves a simulator on a port of loopback until close, and returns its base URL. Each of its sessions is
+// an end of the call that is being dialled.
+func (r *rig) startUpstream(log *slog.Logger) (string, error) {
+	ln, err := new(net.ListenConfig).Listen(r.alive, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("listen for the upstream: %w", err)
+	}
+	sim, err := simulator.New(simulator.Config{
+		API: r.api, Models: []string{offeredModel}, MaxSessions: 2 * maxCalls, Deaf: true, Drive: r.drive, Logger: log,
+	})
+	if err != nil {
+		return "", errors.Join(err, ln.Close())
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(r.alive))
+	r.stop = stop
+	r.upstream = &http.Server{Handler: sim, ReadHeaderTimeout: closeTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	r.all.Go(func() { _ = sim.Run(running) })     // it returns nil: the peers' API is ours
+	r.all.Go(func() { _ = r.upstream.Serve(ln) }) // it ends by close, with an error that says so
+	return "http://" + ln.Addr().String() + "/v1", nil
 }
 
-// exitWait is how long to wait for the bridge to end after one of its calls has failed.
-const exitWait = time.Second
+func (r *rig) drive(s *simulator.Session) rtc.AudioSink {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.dialled
+	c.speaker = &speaker{session: s, name: fmt.Sprint(c.up.id)}
+	return &c.up
+}
+
+// dial makes all calls of a load, one after the other, and returns when all are ready.
+func (r *rig) dial(l *load) error {
+	for i, c := range l.calls {
+		r.mu.Lock()
+		r.dialled = c
+		r.mu.Unlock()
+		if err := r.dialOne(c); err != nil {
+			return fmt.Errorf("set up call %d of %d: %w", i+1, len(l.calls), err)
+		}
+	}
+	for i, c := range l.calls {
+		context.AfterFunc(c.browser.alive, func() {
+			r.end(fmt.Errorf("call %d of %d ended while it was measured: %w", i+1, len(l.calls), context.Cause(c.browser.alive)))
+		})
+	}
+	return nil
+}
+
+func (r *rig) dialOne(c *call) (err error) {
+	if c.browser, err = newBrowser(r.alive, r.api, r.ready, c.heard); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.alive, connectTimeout)
+	defer cancel()
+	if err := c.browser.connect(ctx, r.client, &c.down); err != nil {
+		return err
+	}
+	return c.browser.await(ctx)
+}
+
+// hangUp ends all calls that were made. What ends them from now on is no failure.
+func (r *rig) hangUp(l *load) error {
+	r.end(nil)
+	var errs []error
+	for _, c := range l.calls {
+		if c.browser != nil {
+			errs = append(errs, c.browser.hangUp(r.client))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// usage is what the bridge has used so far.
+func (r *rig) usage() (usage, error) {
+	if r.bridge == nil {
+		return usage{}, errNoUsage
+	}
+	return readUsage(r.bridge.pid)
+}
 
 // explain adds the bridge's output to an error.
 func (r *rig) explain(err error) error {
@@ -83,94 +169,16 @@ func (r *rig) close() error {
 	}
 	// A connection that was dialled but never used would hold up the server.
 	r.pool.CloseIdleConnections()
-	if r.up != nil {
-		errs = append(errs, r.up.close())
+	if r.upstream != nil {
+		r.stop()
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if err := r.upstream.Shutdown(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stop the upstream: %w", err), r.upstream.Close())
+		}
+		r.all.Wait()
 	}
 	errs = append(errs, r.api.Close())
 	r.end(nil)
 	return errors.Join(errs...)
-}
-
-// readyType returns the type of the event after which the caller's audio reaches the upstream.
-func (r *rig) readyType() string {
-	if r.bridge != nil && !r.bare {
-		return typeBridgeReady
-	}
-	return realtime.TypeSessionCreated
-}
-
-// dial makes one call and returns it when it is ready.
-func (r *rig) dial(ctx context.Context, number int) (*browser, error) {
-	b, err := dial(ctx, r.api, r.client, r.m, r.readyType(), uint32(number)) // below maxCalls
-	if err != nil {
-		return nil, err
-	}
-	if err := b.await(ctx, &b.opened, &b.ready); err != nil {
-		return nil, errors.Join(err, b.hangUp(ctx))
-	}
-	return b, nil
-}
-
-// dialAll makes n calls, a few at once, and returns them when all are ready. On error it leaves
-// none.
-func (r *rig) dialAll(ctx context.Context, n int) ([]*browser, error) {
-	all := make([]*browser, n)
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
-	for i := range all {
-		g.Go(func() (err error) {
-			if gctx.Err() != nil {
-				return context.Cause(gctx)
-			}
-			all[i], err = r.dial(gctx, i+1)
-			if err != nil {
-				return fmt.Errorf("set up call %d of %d: %w", i+1, n, err)
-			}
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return nil, errors.Join(err, hangUpAll(ctx, all))
-	}
-	return all, nil
-}
-
-// hangUpAll ends all calls that were made.
-func hangUpAll(ctx context.Context, all []*browser) error {
-	var g errgroup.Group
-	g.SetLimit(atOnce)
-	for _, b := range all {
-		if b != nil {
-			g.Go(func() error { return b.hangUp(ctx) })
-		}
-	}
-	return g.Wait()
-}
-
-// watchCalls returns a context that ends, with its cause, when one of the calls or the rig ends, and
-// a function that ends it with another cause.
-func (r *rig) watchCalls(all []*browser) (context.Context, func(cause error)) {
-	ctx, end := context.WithCancelCause(r.alive)
-	stops := make([]func() bool, 0, len(all))
-	for i, b := range all {
-		stops = append(stops, context.AfterFunc(b.alive, func() {
-			end(fmt.Errorf("call %d of %d ended while it was measured: %w", i+1, len(all), context.Cause(b.alive)))
-		}))
-	}
-	return ctx, func(cause error) {
-		for _, stop := range stops {
-			stop()
-		}
-		end(cause)
-	}
-}
-
-// wait waits until a time. It returns the cause if ctx ends first.
-func wait(ctx context.Context, until time.Time) error {
-	select {
-	case <-time.After(time.Until(until)):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
