@@ -133,11 +133,11 @@ func TestDoctorOnAFullMachine(t *testing.T) {
 	t.Parallel()
 	servers := writeFile(t, "mcp.json", fmt.Sprintf(`{"mcpServers":{
 		"good":{"type":"http","url":%q,"headers":{"Authorization":"canary-header"}},"gone":{"command":"/does/not/exist"},"off":{"command":"x","disabled":true}}}`, mcpOverHTTP(t)), 0o600)
-	port := strconv.Itoa(freeUDPPort(t))
+	port, stun := strconv.Itoa(freeUDPPort(t)), stunServer(t)
 	environ := []string{
 		"DATABASE_URL=" + persistencetest.EmptyPostgresURL(t), "VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary-long-enough", "VOICEBRIDGE_CONFIG=" + noFile(t),
 		"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=" + modelList(t, "sk-canary", "gpt-x", "gpt-5.4-mini"), "VOICEBRIDGE_REALTIME_MODEL=gpt-x", "GEMINI_API_KEY=canary", "GEMINI_BASE_URL=http://127.0.0.1:1",
-		"VOICEBRIDGE_UDP_PORT=" + port, "VOICEBRIDGE_MCP_CONFIG=" + servers, "VOICEBRIDGE_ICE_SERVERS=" + stunServer(t),
+		"VOICEBRIDGE_UDP_PORT=" + port, "VOICEBRIDGE_MCP_CONFIG=" + servers, "VOICEBRIDGE_ICE_SERVERS=" + stun,
 	}
 	code, report := diagnose(t, environ)
 	if code != 1 {
@@ -145,7 +145,7 @@ func TestDoctorOnAFullMachine(t *testing.T) {
 	}
 	wantLines(t, report, "warning: database: PostgreSQL at ", "ok: web address: ", "ok: voice model: http://127.0.0.1:", "ok: typed messages: they go to openai, to the model gpt-5.4-mini; also configured: google, simulator",
 		"problem: typed messages by google: http://127.0.0.1:1 does not answer: is it reachable, and is GEMINI_BASE_URL right? (",
-		"ok: media (UDP): port "+port+" can be used", "ok: ICE server stun:127.0.0.1:", "warning: microphone: browsers allow it for https pages",
+		"ok: media (UDP): port "+port+" can be used", "ok: ICE server "+stun+": it answers, and sees this machine at 203.0.113.5", "warning: microphone: browsers allow it for https pages",
 		"ok: MCP server good: it answers; tools: 1", "problem: MCP server gone: its tools are not offered: ")
 	if strings.Contains(report, "server off") {
 		t.Errorf("a server that is switched off is in\n%s", report)
@@ -153,8 +153,9 @@ func TestDoctorOnAFullMachine(t *testing.T) {
 	if code, _, stderr := failing(t, environ, "migrate"); code != 0 {
 		t.Fatal(stderr)
 	}
-	_, report = diagnose(t, environ)
-	wantLines(t, report, "ok: database: PostgreSQL at ")
+	_, report = diagnose(t, append(environ, "VOICEBRIDGE_PUBLIC_IPS=127.0.0.1"))
+	wantLines(t, report, "ok: database: PostgreSQL at ", "ok: media (UDP): what is sent to 127.0.0.1:"+port+" by UDP arrives here",
+		"warning: ICE server "+stun+": it answers, but sees this machine at 203.0.113.5, which is not in VOICEBRIDGE_PUBLIC_IPS")
 }
 
 // stunServer answers with an address that no machine has (RFC 8489, RFC 5737).

@@ -50,7 +50,7 @@ func Run(ctx context.Context, src config.Sources, version string, out io.Writer)
 
 // examine runs the checks, beginning with those that show whether a server is running.
 func (d *doctor) examine(ctx context.Context) {
-	for _, check := range []func(context.Context){d.database, d.listening, d.certificates, d.signIn, d.metrics, d.traces, d.calls, d.typing, d.prices, d.media, d.loopback, d.iceServers, d.microphone, d.programs, d.mcpServers} {
+	for _, check := range []func(context.Context){d.database, d.listening, d.certificates, d.signIn, d.metrics, d.traces, d.calls, d.typing, d.prices, d.media, d.publicAddresses, d.loopback, d.iceServers, d.microphone, d.programs, d.mcpServers} {
 		if ctx.Err() != nil {
 			return
 		}

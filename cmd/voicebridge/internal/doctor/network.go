@@ -201,46 +201,6 @@ func connectToSelf(ctx context.Context) (err error) {
 	}
 }
 
-// iceServers asks each STUN and TURN server for an address.
-func (d *doctor) iceServers(ctx context.Context) {
-	for _, s := range slices.Concat(d.cfg.Secrets.ICEServers, d.cfg.TURNServers("doctor", time.Now())) {
-		for _, address := range s.URLs {
-			about := "ICE server " + address
-			ctx, cancel := context.WithTimeout(ctx, mediaTimeout)
-			answer, err := gather(ctx, rtc.ICEServer{URLs: []string{address}, Username: s.Username, Credential: s.Credential.Reveal()})
-			cancel()
-			relays := strings.HasPrefix(address, "turn")
-			switch {
-			case err != nil:
-				d.say(problem, about, "%v", err)
-			case strings.Contains(answer, " typ relay"):
-				d.say(fine, about, "it relays")
-			case strings.Contains(answer, " typ srflx") && !relays:
-				d.say(fine, about, "it answers")
-			case relays:
-				d.say(problem, about, "it provides no relay: are the address and the password right, and is it reachable?")
-			default:
-				d.say(warning, about, "it returned no address: it is unreachable, or this machine has a public address and needs none")
-			}
-		}
-	}
-}
-
-// gather returns an answer with the candidates that a server provides.
-func gather(ctx context.Context, server rtc.ICEServer) (answer string, err error) {
-	api, err := rtc.New(rtc.Config{ICEServers: []rtc.ICEServer{server}})
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, api.Close()) }()
-	_, offer, err := api.Offer(ctx, rtc.Handlers{})
-	if err != nil {
-		return "", err
-	}
-	_, answer, err = api.Answer(ctx, offer, rtc.Handlers{})
-	return answer, err
-}
-
 // microphone reports where browsers let a page use the microphone.
 func (d *doctor) microphone(context.Context) {
 	const about = "microphone"

@@ -1,0 +1,79 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+
+	"voicebridge/cmd/voicebridge/internal/config"
+)
+
+func listenUDP(t *testing.T) *net.UDPConn {
+	t.Helper()
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// TestArrives sends packets to oneself, and to somebody else who keeps them and sends others.
+func TestArrives(t *testing.T) {
+	t.Parallel()
+	conn := listenUDP(t)
+	must(t, arrives(t.Context(), conn, conn.LocalAddr().String()))
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	other, done, seen := listenUDP(t), make(chan struct{}), errors.New("the test has seen enough")
+	go func() {
+		defer close(done)
+		buf := make([]byte, 1500)
+		_, from, err := other.ReadFromUDP(buf)
+		if err == nil {
+			_, err = other.WriteToUDP([]byte("noise"), from)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		cancel(seen)
+	}()
+	if err := arrives(ctx, conn, other.LocalAddr().String()); !errors.Is(err, seen) {
+		t.Errorf("arrives() = %v", err)
+	}
+	<-done
+	if err := arrives(t.Context(), conn, "127.0.0.1"); err == nil {
+		t.Error("arrives() accepts an address without a port")
+	}
+}
+
+// TestUDP checks the port for audio at the addresses that browsers are told, and STUN servers.
+func TestUDP(t *testing.T) {
+	t.Parallel()
+	free := listenUDP(t)
+	port := strconv.Itoa(free.LocalAddr().(*net.UDPAddr).Port)
+	must(t, free.Close())
+	taken, err := net.ListenUDP("udp", nil)
+	must(t, err)
+	t.Cleanup(func() { _ = taken.Close() })
+	for name, c := range map[string]struct {
+		environ string
+		check   func(*doctor, context.Context)
+		want    string
+	}{
+		"no address":     {"VOICEBRIDGE_UDP_PORT=" + port, (*doctor).publicAddresses, ""},
+		"no port":        {"VOICEBRIDGE_PUBLIC_IPS=127.0.0.1", (*doctor).publicAddresses, ""},
+		"a taken port":   {"VOICEBRIDGE_PUBLIC_IPS=127.0.0.1 VOICEBRIDGE_UDP_PORT=" + strconv.Itoa(taken.LocalAddr().(*net.UDPAddr).Port), (*doctor).publicAddresses, ""},
+		"an own address": {"VOICEBRIDGE_PUBLIC_IPS=127.0.0.1 VOICEBRIDGE_UDP_PORT=" + port, (*doctor).publicAddresses, "ok: media (UDP): what is sent to 127.0.0.1:" + port + " by UDP arrives here"},
+		"no server":      {"VOICEBRIDGE_ICE_SERVERS=stun:does-not-exist.invalid", (*doctor).iceServers, "problem: ICE server stun:does-not-exist.invalid: it does not answer"},
+	} {
+		cfg, err := config.Load(config.Sources{File: inFile(t, nil), Environ: strings.Fields(c.environ)})
+		must(t, err)
+		var got []string
+		c.check(&doctor{cfg: cfg, report: func(f finding) { got = append(got, f.String()) }}, t.Context())
+		if all := strings.Join(got, "|"); !strings.HasPrefix(all, c.want) || (all == "") != (c.want == "") {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
