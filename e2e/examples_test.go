@@ -33,6 +33,9 @@ func TestExampleClient(t *testing.T) {
 	if ends := r.untilEnded(t, 1); !slices.Equal(ends, []string{"hangup"}) {
 		t.Errorf("calls ended with %q", ends)
 	}
+	if got := r.rows(t, "SELECT status FROM conversation_transcript WHERE text = '"+chartAnswer+"'"); !slices.Equal(got, []string{"completed"}) {
+		t.Errorf("the answer that it heard is %q", got)
+	}
 	if out, err := command(t, client, nil, "-server", r.url+"/nowhere").CombinedOutput(); err == nil || !strings.Contains(string(out), "404") {
 		t.Errorf("a wrong address: %v, %s", err, out)
 	}

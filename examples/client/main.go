@@ -42,7 +42,11 @@ type event struct {
 	Transcript string          `json:"transcript"`
 	Name       string          `json:"name"`
 	Reason     string          `json:"reason"`
+	ResponseID string          `json:"response_id"`
 	Error      json.RawMessage `json:"error"`
+	Response   struct {
+		ID string `json:"id"`
+	} `json:"response"`
 }
 
 type object = map[string]any
@@ -81,6 +85,7 @@ func call(ctx context.Context, server, token, say string, out io.Writer) (err er
 		err = errors.Join(err, hangUp)
 	}()
 	more := false // another response follows: a tool of the server is running
+	var last string
 	for {
 		select {
 		case <-ctx.Done():
@@ -98,13 +103,13 @@ func call(ctx context.Context, server, token, say string, out io.Writer) (err er
 			case "bridge.tool.started":
 				more = true
 			case "response.created":
-				more = false
+				more, last = false, e.Response.ID
 			case "bridge.tool.done":
 				fmt.Fprintln(out, "(it used", e.Name+")")
 			case "response.output_audio_transcript.done":
 				fmt.Fprintln(out, "It:", e.Transcript)
-			case "output_audio_buffer.stopped": // the answer was heard
-				if !more {
+			case "output_audio_buffer.stopped": // the answer was heard: audio is sent faster than it plays
+				if !more && e.ResponseID == last {
 					return nil
 				}
 			case "error":
