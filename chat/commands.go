@@ -15,6 +15,8 @@ const commands = "turn."
 const (
 	commandStop = commands + "stop" // answered when the turn is saved
 	commandLook = commands + "look" // an approval was decided
+	// commandYield is the exception: it is about the readers of the turn, which only its process knows.
+	commandYield = commands + "yield"
 )
 
 // notifyTimeout is how long another instance may take to answer.

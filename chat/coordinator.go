@@ -188,6 +188,16 @@ func (c *Coordinator) Interrupt(ctx context.Context, key persistence.Key) error 
 	return err
 }
 
+// Yield ends the turn that is running on a thread, on any instance, if those who read it as it came are gone, now or in a
+// moment. It does not wait for that.
+func (c *Coordinator) Yield(ctx context.Context, key persistence.Key) {
+	if t := c.here(key); t != nil {
+		t.yield()
+		return
+	}
+	c.notify(ctx, key, commandYield)
+}
+
 // notify makes the process that runs the thread's turn look at the database now. One that does not answer will do so
 // later; if it is dead, its turn is closed.
 func (c *Coordinator) notify(ctx context.Context, key persistence.Key, kind string) {
@@ -211,11 +221,13 @@ func (c *Coordinator) notify(ctx context.Context, key persistence.Key, kind stri
 func (c *Coordinator) HandleCommand(ctx context.Context, command persistence.Command) (json.RawMessage, error) {
 	t := c.here(command.Key)
 	switch {
-	case command.Kind != commandStop && command.Kind != commandLook:
+	case !slices.Contains([]string{commandStop, commandLook, commandYield}, command.Kind):
 		return nil, fmt.Errorf("command %.50q is not known", command.Kind)
 	case t == nil:
 	case command.Kind == commandLook:
 		t.look()
+	case command.Kind == commandYield:
+		t.yield()
 	default:
 		t.Interrupt()
 		_, _ = t.Wait(ctx)

@@ -88,6 +88,27 @@ func (p *pair) follower() func() string {
 	}
 }
 
+// TestYieldElsewhere has a turn of another process give way when its reader is lost.
+func TestYieldElsewhere(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	p := startPair(t, chat.Config{Providers: []llm.Provider{&fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, _ func(llm.Delta, error) bool) {
+		close(begun)
+		<-ctx.Done()
+	}}}, NoTitles: true})
+	turn := p.turn(chat.TurnRequest{Text: "Go"})
+	<-begun
+	p.there.Yield(p.within(), p.key)
+	if turn.Ended() {
+		t.Fatal("the turn ended, though nobody was to read it")
+	}
+	turn.Join()(true)
+	p.there.Yield(p.within(), p.key)
+	if r, err := turn.Wait(p.within()); err != nil || r.Finish != chat.FinishInterrupted {
+		t.Errorf("Wait() = %+v, %v", r, err)
+	}
+}
+
 // course returns the events of a turn, with the words of a block joined.
 func course(events []chat.Event) string {
 	var out strings.Builder

@@ -36,6 +36,8 @@ type Turn struct {
 	user    persistence.Message
 	message string // the id of the assistant's
 
+	readers readers
+
 	result  Result    // read after done
 	endedAt time.Time // guarded by Coordinator.mu
 
@@ -100,6 +102,45 @@ func (t *Turn) look() {
 
 // Interrupt ends the turn; the text so far is kept.
 func (t *Turn) Interrupt() { t.stop(errInterrupted) }
+
+// yieldWait is how long a turn that is to give way may take to notice that its readers are gone.
+const yieldWait = 3 * time.Second
+
+// readers counts those who read a turn as it comes.
+type readers struct {
+	mu      sync.Mutex
+	n       int
+	lost    bool      // the last one has gone without having read to the end
+	yieldBy time.Time // until then, the turn ends if that happens
+}
+
+// Join counts a reader of the turn. The reader must call leave, once; lost means that it has gone without having read
+// to the end.
+func (t *Turn) Join() (leave func(lost bool)) {
+	r := &t.readers
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n, r.lost = r.n+1, false
+	return func(lost bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.n--
+		if r.lost = lost && r.n == 0; r.lost && time.Now().Before(r.yieldBy) {
+			t.Interrupt()
+		}
+	}
+}
+
+// yield ends the turn if its readers are gone, now or in a moment.
+func (t *Turn) yield() {
+	r := &t.readers
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.yieldBy = time.Now().Add(yieldWait)
+	if r.lost {
+		t.Interrupt()
+	}
+}
 
 // Wait waits for the end of the turn. The error is that of ctx.
 func (t *Turn) Wait(ctx context.Context) (Result, error) {

@@ -23,6 +23,8 @@ type chats struct {
 	store   messageReader
 	live    *liveCall
 	streams *streams
+	// stopWithReader makes a turn end when its client goes away.
+	stopWithReader bool
 }
 
 // chatTurns is what useChat needs of text turns.
@@ -32,13 +34,14 @@ type chatTurns interface {
 	Follow(ctx context.Context, key persistence.Key) (*chat.Followed, error)
 	Made(ctx context.Context, key persistence.Key, messageID string) (*chat.Followed, error)
 	Interrupt(ctx context.Context, key persistence.Key) error
+	Yield(ctx context.Context, key persistence.Key)
 	Decide(ctx context.Context, key persistence.Key, d chat.Decision) error
 	Asked(ctx context.Context, key persistence.Key, ids ...string) (persistence.Message, error)
 	KeepImages(ctx context.Context, key persistence.Key, images []chat.Image) (ids []string, err error)
 }
 
-// post answers useChat, always with a stream. When the client goes away, which is how its stop
-// works, the turn ends.
+// post answers useChat, always with a stream. When the client goes away, as by its stop or by a reload, the turn goes on
+// by default: it can be resumed, and gives way to the next message if nobody has.
 func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instructions []string) error {
 	if len(body.Messages) == 0 {
 		return problem.BadRequest("empty_content", "messages", "messages is empty.")
@@ -71,7 +74,7 @@ func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instruc
 		return turn, orThread(err)
 	}
 	err = h.streams.stream(c, key, -1, begin, streamForm{inStates: inStates})
-	if turn != nil && c.Request().Context().Err() != nil {
+	if turn != nil && h.stopWithReader && c.Request().Context().Err() != nil {
 		turn.Interrupt()
 	}
 	return err
@@ -80,13 +83,14 @@ func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instruc
 // stopGrace is how long a message waits for the end of the turn that its client has just stopped.
 const stopGrace = 3 * time.Second
 
-// stops waits a moment for the end of the thread's turn, and reports whether it came: a client that stops one turn and
-// begins another does not wait for the first, whose end is noticed and saved a little later.
+// stops waits a moment for the end of the thread's turn, and reports whether it came: a client that stops one turn, which
+// only cuts its stream, and begins another does not wait for the first, whose end is noticed and saved a little later.
 func (h *chats) stops(ctx context.Context, key persistence.Key) bool {
 	grace, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()
 	running, _, err := h.running(grace, key, "")
 	if err == nil {
+		h.chat.Yield(grace, key)
 		_, err = running.Wait(grace)
 	}
 	return err == nil || errors.Is(err, chat.ErrIdle)
@@ -213,7 +217,7 @@ func (h *chats) decide(c echo.Context, key persistence.Key, last *uiMessage, dec
 		return notAsked
 	}
 	err = h.streams.stream(c, key, -1, func() (anyTurn, error) { return t, nil }, streamForm{inStates: true, answered: answered, open: last.open()})
-	if ctx.Err() != nil {
+	if h.stopWithReader && ctx.Err() != nil {
 		stop()
 	}
 	return err

@@ -91,8 +91,10 @@ type Config struct {
 	Metrics         *Metrics // nil makes new ones
 	// Trace returns a context with the span that the headers of a request name as its parent; nil
 	// reads none.
-	Trace  func(ctx context.Context, header http.Header) context.Context
-	Logger *slog.Logger
+	Trace func(ctx context.Context, header http.Header) context.Context
+	// StopWithReader makes a turn that useChat has begun end when its client goes away.
+	StopWithReader bool
+	Logger         *slog.Logger
 }
 
 func (c Config) validate() error {
@@ -181,7 +183,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events},
 		&threads{cfg.Store, cfg.Calls, remove, events},
 		&messages{cfg.Store},
-		&turns{cfg.Calls, cfg.Chat, cfg.Store, live, s.streams, &chats{cfg.Chat, cfg.Store, live, s.streams}},
+		&turns{cfg.Calls, cfg.Chat, cfg.Store, live, s.streams, &chats{cfg.Chat, cfg.Store, live, s.streams, cfg.StopWithReader}},
 		&images{cfg.Store, limits.ImageBytesPerOwner},
 		s.streams,
 		&exports{cfg.Store, cfg.Logger},

@@ -176,6 +176,15 @@ func (f *follower) until(kind string) streamEvent {
 	}
 }
 
+// lost waits until the server no longer has the stream.
+func (f *follower) lost() error {
+	_, err := io.Copy(io.Discard, f.in)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return fmt.Errorf("the stream ended with %w", err)
+}
+
 // rest reads to the end and returns the whole stream.
 func (f *follower) rest() string {
 	f.t.Helper()

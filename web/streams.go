@@ -148,8 +148,12 @@ func (h *streams) stream(c echo.Context, key persistence.Key, after int64, turn 
 	ctx, cancel := context.WithCancel(held)
 	defer cancel()
 	id := t.ID()
-	if _, elsewhere := t.(*chat.Followed); elsewhere {
+	switch t := t.(type) {
+	case *chat.Followed:
 		id = ""
+	case *chat.Turn:
+		leave := t.Join()
+		defer func() { leave(c.Request().Context().Err() != nil) }()
 	}
 	w := uistream.New(c.Response(), h.timing, id, explain)
 	if form.inStates {

@@ -28,7 +28,7 @@ func TestUseChat(t *testing.T) {
 	key := b.thread(t, access.LocalOwner)
 	r := b.do(t, "POST", messagesPath(key), uiSaid("mine", "hello"), header("Accept", "*/*"))
 	wantStatus(t, r, 200)
-	if events := parseStream(t, r.body); kinds(events) != "start start-step text-start text-delta text-end finish-step finish" || events[6].body["finishReason"] != "stop" {
+	if events := parseStream(t, r.body); kinds(events) != "start start-step text-start text-delta text-end finish-step finish" || events[6].body["finishReason"] != nil {
 		t.Errorf("the stream is %s", r.body)
 	}
 	saved := b.messages(t, key)
@@ -279,11 +279,33 @@ func TestUseChatSaysOnce(t *testing.T) {
 	}
 }
 
-// TestUseChatStops disconnects in the middle of an answer: the turn ends.
+// TestUseChatComesBack reloads the page in the middle of an answer: the turn goes on, and the page finds all of it.
+func TestUseChatComesBack(t *testing.T) {
+	t.Parallel()
+	more := make(chan struct{})
+	cfg, _ := scriptedChat(held("One.", more))
+	b := setupChat(t, cfg, nil)
+	key, server := b.thread(t, access.LocalOwner), b.listen(t)
+	f := follow(t, server, "POST", messagesPath(key), uiSaid("mine", "hello"))
+	f.until("text-delta")
+	f.stop()
+	must(t, f.lost())
+	again := follow(t, server, "GET", messagesPath(key)+"/chat-1/stream", "")
+	again.until("text-delta")
+	close(more)
+	if got := again.rest(); !strings.Contains(got, `"delta":"One."`) || !strings.Contains(got, `"delta":" More."`) || !strings.Contains(got, `"type":"finish"`) || strings.Contains(got, "abort") {
+		t.Errorf("the stream is %s", got)
+	}
+	if all := b.messages(t, key); len(all) != 2 || all[1].Text() != "One. More." || all[1].Metadata.Status != persistence.StatusCompleted {
+		t.Errorf("the thread is %+v", all)
+	}
+}
+
+// TestUseChatStops disconnects in the middle of an answer, where that is to end the turn.
 func TestUseChatStops(t *testing.T) {
 	t.Parallel()
 	cfg, _ := scriptedChat(held("One.", nil))
-	b := setupChat(t, cfg, nil)
+	b := setupChat(t, cfg, func(cfg *Config) { cfg.StopWithReader = true })
 	key := b.thread(t, access.LocalOwner)
 	f := follow(t, b.listen(t), "POST", messagesPath(key), uiSaid("mine", "hello"))
 	f.until("text-delta")
@@ -299,18 +321,18 @@ func TestUseChatStops(t *testing.T) {
 // end of what it has stopped.
 func TestUseChatStopsAndGoesOn(t *testing.T) {
 	t.Parallel()
-	for name, server := range map[string]func(b *bundle, texts chat.Config) *bundle{
-		"on the same server": func(b *bundle, _ chat.Config) *bundle { return b },
-		"on another server":  func(b *bundle, texts chat.Config) *bundle { return b.otherProcess(t, texts) },
-	} {
+	for name, stop := range map[string]bool{"which goes on": false, "which ends": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg, script := scriptedChat(held("One.", nil), words("Two."))
-			b := setupChat(t, cfg, nil)
+			b := setupChat(t, cfg, func(cfg *Config) { cfg.StopWithReader = stop })
+			second := b
+			if stop { // the other server sees the end in the database
+				second = b.otherProcess(t, cfg)
+			}
 			key := b.thread(t, access.LocalOwner)
 			f := follow(t, b.listen(t), "POST", messagesPath(key), uiSaid("mine", "hello"))
 			f.until("text-delta")
-			second := server(b, cfg)
 			var next *answer
 			var sending sync.WaitGroup
 			sending.Go(func() { next = second.do(t, "POST", messagesPath(key), uiSaid("next", "go on")) })

@@ -31,6 +31,7 @@ func (a *app) webConfig() web.Config {
 		ShutdownTimeout: time.Duration(a.cfg.ShutdownSeconds) * time.Second,
 		Metrics:         a.metrics,
 		Trace:           a.traces.Read,
+		StopWithReader:  a.cfg.Conversations.StopWithReader,
 		Logger:          a.log,
 	}
 }

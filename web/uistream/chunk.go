@@ -24,7 +24,7 @@ type Chunk struct {
 	Dynamic    bool            `json:"dynamic,omitempty"`
 	Data       any             `json:"data,omitempty"`
 	Transient  bool            `json:"transient,omitempty"`
-	// FinishReason is one of those that all versions of the SDK know.
+	// FinishReason is for clients of version 6 or later of the SDK: version 5 began without it, and rejects unknown keys.
 	FinishReason string `json:"finishReason,omitempty"`
 }
 
@@ -54,7 +54,8 @@ var null = json.RawMessage("null")
 type translator struct {
 	// explain puts a failure into words for the client.
 	explain func(error) string
-	// inStates means that approvals are states of a tool's part, at which the stream ends.
+	// inStates means that the client has version 6 or later of the SDK: approvals are states of a tool's part, at which the
+	// stream ends, and the last chunk has a reason.
 	inStates bool
 	// unasked are the calls about which the user will be asked, asked those about which the user is being asked, and
 	// denied those that the user has refused, in a stream that asks in states.
@@ -151,7 +152,10 @@ func (t *translator) lastChunks(r *chat.Result) []Chunk {
 	case r.Finish == chat.FinishInterrupted:
 		out = append(out, Chunk{Type: "abort"})
 	}
-	finish := Chunk{Type: "finish", FinishReason: finishReason(r.Finish)}
+	finish := Chunk{Type: "finish"}
+	if t.inStates {
+		finish.FinishReason = finishReason(r.Finish)
+	}
 	if r.Message.Parts != nil {
 		finish.Metadata = r.Message.Metadata
 	}

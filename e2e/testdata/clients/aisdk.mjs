@@ -10,7 +10,7 @@ const { Chat } = await import(package_);
 const core = createRequire(createRequire(import.meta.url).resolve(package_)).resolve('ai');
 const ai = await import(pathToFileURL(core).href);
 
-const states = Number(generation) >= 6;
+const states = parseInt(generation) >= 6;
 const url = `${base}/api/threads/${thread}`;
 const api = `${url}/messages${states ? `?sdk=${generation}` : ''}`;
 const seen = { finishes: [], errors: [], bodies: [], data: [] };
@@ -89,16 +89,29 @@ for (const approved of states ? [true, false] : []) {
   seen.approvals.push(toolOf(last()).state);
 }
 
-// Stop ends the turn, not only the stream.
-const before = last().id;
-const story = chat.sendMessage({ text: 'Tell me a long story.' });
-await until(() => last().role === 'assistant' && last().id !== before && texts(last()) !== '');
-await chat.stop();
-await story.catch(() => {});
-seen.stopped = await until(async () => {
-  const status = (await saved()).at(-1).metadata.status;
-  return status !== 'in_progress' && status;
-});
+/** Begins a long turn, and cuts its stream, as stop and a reload of the page do. */
+async function cut() {
+  const before = last().id;
+  const story = chat.sendMessage({ text: 'Tell me a long story.' });
+  await until(() => last().role === 'assistant' && last().id !== before && texts(last()) !== '');
+  await chat.stop();
+  await story.catch(() => {});
+}
+
+// The turn goes on, and the page that is loaded again resumes it. A request ends it.
+await cut();
+const loaded = new Chat({ id: thread, transport: new ai.DefaultChatTransport({ api }) });
+const resumed = loaded.resumeStream();
+await until(() => loaded.messages.length > 0 && texts(loaded.messages[0]) !== '');
+seen.cut = (await saved()).at(-1).metadata.status;
+await fetch(`${url}/interrupt`, { method: 'POST' });
+await resumed;
+seen.resumed = [loaded.messages[0].role, loaded.status, loaded.messages[0].metadata.status].join(' ');
+
+// Where nobody resumes it, it gives way to the next message.
+await cut();
+await chat.sendMessage({ text: 'Hello' });
+seen.gaveWay = [texts(last()), (await saved()).at(-3).metadata.status].join(' ');
 
 // What is saved is what the SDK takes back, and the next turn goes on from it.
 const all = await saved();
@@ -108,20 +121,6 @@ chat.messages = all;
 await chat.sendMessage({ text: 'What did I say before?' });
 seen.after = texts(last());
 
-// A page that is loaded meanwhile goes on with the turn that is running.
-const told = fetch(`${url}/messages`, {
-  method: 'POST',
-  headers: { 'Content-Type': 'application/json' },
-  body: JSON.stringify({ content: 'Tell me a long story.' }),
-});
-await until(async () => (await saved()).at(-1).metadata.status === 'in_progress');
-const loaded = new Chat({ id: thread, transport: new ai.DefaultChatTransport({ api }) });
-const resumed = loaded.resumeStream();
-await until(() => loaded.messages.length > 0 && texts(loaded.messages[0]) !== '');
-await fetch(`${url}/interrupt`, { method: 'POST' });
-await resumed;
-await (await told).json();
-seen.resumed = `${loaded.messages[0].role} ${loaded.status}`;
 seen.bodies = [...new Set(seen.bodies)];
 seen.data = [...new Set(seen.data)].sort();
 console.log(JSON.stringify(seen, null, 1));

@@ -30,7 +30,7 @@ type Config struct {
 	PublicIPs  []string    `koanf:"public_ips"`  // Addresses at which browsers reach this machine, behind NAT
 	ICEServers []ICEServer `koanf:"ice_servers"` // STUN servers for browsers, `{urls: […]}`
 
-	MCPConfig string `koanf:"mcp_config"` // File that lists MCP servers; empty: mcp.json if it exists
+	MCPConfig string `koanf:"mcp_config"` // File that lists MCP servers, each of which serves all owners; empty: mcp.json if it exists
 
 	// Text turns: which provider answers a typed message outside a call.
 	Text             Text   `koanf:"text"`
@@ -222,9 +222,12 @@ type Conversations struct {
 	// AutoGenerateTitles gives threads titles, first from their first words and then by the model.
 	AutoGenerateTitles bool `koanf:"auto_generate_titles"`
 	// RetentionDays is how long a thread is kept after its last change; 0: forever.
-	RetentionDays int     `koanf:"retention_days"`
-	Queue         Queue   `koanf:"queue"`
-	History       History `koanf:"history"`
+	RetentionDays int `koanf:"retention_days"`
+	// StopWithReader ends a turn of `useChat` when its client goes away: `stop()` ends the turn without `POST …/interrupt`, and
+	// after a reload there is nothing to resume. Without it the turn goes on, and gives way to the next message.
+	StopWithReader bool    `koanf:"stop_with_reader"`
+	Queue          Queue   `koanf:"queue"`
+	History        History `koanf:"history"`
 }
 
 // Queue is what happens to messages typed while the assistant is busy.
