@@ -8,7 +8,9 @@ package persistence
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -192,6 +194,13 @@ func (s *Store) isClosed() bool {
 	default:
 		return false
 	}
+}
+
+// OnceID returns the id of the message that a client sends in a thread under an idempotency key: the same each time, so
+// the thread itself knows which it has.
+func OnceID(thread, key string) string {
+	sum := sha256.Sum256([]byte(thread + "\n" + key))
+	return "once-" + hex.EncodeToString(sum[:16])
 }
 
 // NewID returns a UUIDv7: ids sort by time. It panics only if the system has no random numbers.

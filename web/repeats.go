@@ -3,8 +3,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net/http"
 	"strings"
@@ -33,14 +31,12 @@ func idempotencyKey(c echo.Context, inBody string) (string, error) {
 	return key, nil
 }
 
-// messageID returns the id of the message of a request with an idempotency key; empty without one. So the thread itself
-// knows which requests it has had.
+// messageID returns the id of the message of a request with an idempotency key; empty without one.
 func messageID(thread, key string) string {
 	if key == "" {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(thread + "\n" + key))
-	return "once-" + hex.EncodeToString(sum[:16])
+	return persistence.OnceID(thread, key)
 }
 
 // repeats recognises requests that were sent before.

@@ -1,8 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"strings"
 	"testing"
+
+	"voicebridge/persistence"
 )
 
 // TestLongEventID counts characters, as the API does.
@@ -60,6 +63,40 @@ func TestImageEvents(t *testing.T) {
 		c.play(`up {"type":"conversation.item.added","previous_item_id":null,"item":{"id":"i1","type":"message","role":"user","content":[{"type":"input_image","image_url":"` + url + `"}]}}`)
 		if out := c.out.String(); strings.Contains(out, "→br as it came") != (len(url) < c.s.BrowserLimit) || !strings.Contains(out, "→br") {
 			t.Errorf("%d bytes: %.500s", size, out)
+		}
+	}
+}
+
+// TestTextSentBothWays sends a text by the data channel and, as a client does that does not know whether it arrived, by
+// HTTP under the same id. It is said once, whichever comes first, also while the session is being set up.
+func TestTextSentBothWays(t *testing.T) {
+	t.Parallel()
+	const create = `br {"type":"conversation.item.create","event_id":"b1","item":{"id":"mine","type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}}`
+	const ready = `up {"type":"session.created","event_id":"e1","session":{"type":"realtime"}}
+		up {"type":"session.updated","event_id":"e2","session":{"type":"realtime"}}`
+	again := ServerText{MessageID: persistence.OnceID("thread-1", "call-1/mine"), Text: "Hi"}
+	for _, c := range []struct {
+		name  string
+		steps []any
+	}{
+		{"channel first", []any{"", create, again}},
+		{"HTTP first", []any{"", again, create}},
+		{"before the session", []any{create, again, ""}},
+	} {
+		s := newScripted(t, "")
+		for _, step := range c.steps {
+			switch step := step.(type) {
+			case ServerText:
+				s.reduce(step)
+			case string:
+				for line := range strings.Lines(cmp.Or(step, ready)) {
+					s.play(strings.TrimSpace(line))
+				}
+			}
+		}
+		out := s.out.String()
+		if n := strings.Count(out, `"type":"conversation.item.create"`); n != 1 {
+			t.Errorf("%s: said %d times:\n%s", c.name, n, out)
 		}
 	}
 }

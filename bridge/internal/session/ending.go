@@ -53,6 +53,9 @@ func (s *State) saveBacklog() {
 		if text, _ := it.text(); isUser && (text != "" || len(e.Images) > 0) && len(text) <= MaxInputText {
 			item := s.transcript.item(s.nextItemID())
 			m := s.transcript.newMessage(item, persistence.RoleUser, persistence.SourceText)
+			if id := s.textID(it.ID); id != "" && s.delivered[id] == nil {
+				m.id, s.delivered[id] = id, m
+			}
 			m.setText(0, text)
 			m.show(e.Images)
 			s.transcript.writeRefused(m)

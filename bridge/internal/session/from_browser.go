@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -189,6 +190,7 @@ func outputText(raw json.RawMessage) string {
 
 func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
 	text, bad := it.text()
+	messageID := s.textID(it.ID)
 	switch {
 	case bad >= 0:
 		s.refuse(ev.EventID, codeNotAllowed, "Only input_text and input_image are allowed as content.", fmt.Sprintf("item.content[%d].type", bad))
@@ -200,7 +202,7 @@ func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
 		s.refuse(ev.EventID, "text_too_long", fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), MaxInputText), "item.content")
 	case ev.PreviousItemID != "":
 		s.refuse(ev.EventID, codeNotAllowed, "Text can only be added at the end.", "previous_item_id")
-	case it.ID != "" && (!validItemID(it.ID) || s.transcript.items[it.ID] != nil || strings.HasPrefix(it.ID, s.ItemPrefix+"_")):
+	case it.ID != "" && (!validItemID(it.ID) || s.transcript.items[it.ID] != nil || s.delivered[messageID] != nil || strings.HasPrefix(it.ID, s.ItemPrefix+"_")):
 		s.refuse(ev.EventID, "invalid_value", "item.id is taken or is not 1 to 32 characters of A-Z a-z 0-9 _ -.", "item.id")
 	default:
 		s.answers.clientCreate = false
@@ -209,8 +211,17 @@ func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
 			id = s.nextItemID()
 		}
 		s.answers.typed = id
-		s.typed(ServerText{MessageID: s.NewID(), Text: text, Images: in.Images}, id, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
+		s.typed(ServerText{MessageID: cmp.Or(messageID, s.NewID()), Text: text, Images: in.Images}, id, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
 	}
+}
+
+// textID returns the id of the message of a text that the browser sends in an item with an id of its choice; empty without
+// one. It is that of an idempotency key, so that the client can send by HTTP once more what may be lost.
+func (s *State) textID(itemID string) string {
+	if itemID == "" {
+		return ""
+	}
+	return persistence.OnceID(s.Key.Thread, s.CallID+"/"+itemID)
 }
 
 // typed sends a text upstream. Its message is written once the upstream has it, because only then
