@@ -472,7 +472,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 	if code := s.terminate(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	p.untilNotice(t, "ended_shutdown", "The server is shutting down, so the call ended. Everything said so far is saved.")
+	p.untilNotice(t, "ended_shutdown", "The server is shutting down, so the call ended. What reached it is saved.")
 	p.untilOver(t)
 	p.until(t, "the word that the server is away", "probe.all('offline').length === 1")
 	p.click(t, "talk")

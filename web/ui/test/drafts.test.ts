@@ -152,3 +152,17 @@ describe('Drafts', () => {
     expect(full.of('a')).toBe('more');
   });
 });
+
+describe('texts that come back', () => {
+  it('stand before what is written meanwhile, in order', () => {
+    const drafts = new Drafts();
+    drafts.write('a', 'a draft');
+    drafts.giveBack('a', 'one');
+    drafts.write('a', `${drafts.of('a')}, longer`);
+    drafts.giveBack('a', 'two');
+    expect(drafts.of('a')).toBe('one\ntwo\na draft, longer');
+    drafts.write('a', 'all is new');
+    drafts.giveBack('a', 'three');
+    expect([drafts.of('a'), drafts.of('b')]).toEqual(['three\nall is new', '']);
+  });
+});

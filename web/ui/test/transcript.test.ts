@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Caption } from '../src/message/live';
 import type { Message, Part, Status } from '../src/message/message';
 import { Announcer } from '../src/view/thread/announcer.svelte';
-import { blocksOf, draftsOf, entriesOf, merged, shownText } from '../src/thread/transcript';
+import { blocksOf, draftsOf, entriesOf, merged, shownText, unsavedOf } from '../src/thread/transcript';
 
 function message(id: string, seq: number | undefined, text: string, status: Status = 'completed', itemId?: string): Message {
   const parts: Part[] = text ? [{ kind: 'text', text }] : [];
@@ -115,5 +115,15 @@ describe('the announcer', () => {
     expect(hear('One. Two', 'in_progress')).toBe('One.');
     expect(hear('One. Two. Three', 'in_progress', true)).toBe('One.');
     expect(hear('One. Two. Three. Four.', 'completed')).toBe('Three. Four.');
+  });
+});
+
+describe('texts typed into a call', () => {
+  const typed = (id: string, thread = 't') => ({ id, thread, text: `words of ${id}` });
+  it('are shown in their thread until their messages are', () => {
+    const shown = unsavedOf([message('m', 1, 'saved', 'completed', 'a'), message('n', 2, 'other')], [typed('a'), typed('b'), typed('c', 'elsewhere'), typed('d')], 't');
+    expect(ids(shown)).toEqual(['b', 'd']);
+    expect(shown[0]).toMatchObject({ role: 'user', parts: [{ kind: 'text', text: 'words of b' }], metadata: { source: 'text', status: 'completed' } });
+    expect(unsavedOf([message('m', 1, 'x')], [], 't')).toEqual([]);
   });
 });

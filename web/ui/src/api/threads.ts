@@ -57,6 +57,11 @@ export function postMessage(id: string, content: string, images: string[] = []):
   return sentKeys.use([id, content, images], (key) => post(id, { content, idempotency_key: key, ...(images.length > 0 ? { image_ids: images } : {}) }));
 }
 
+/** Sends a text under its own key; returns when the server has it, which it may have had already. */
+export function postOnce(id: string, content: string, key: string): Promise<void> {
+  return post(id, { content, idempotency_key: key });
+}
+
 /** Regenerates an answer. Without the messages that useChat would send, the turn goes on after this request. */
 export async function regenerate(id: string, answerId: string): Promise<void> {
   await post(id, { trigger: 'regenerate-message', messageId: answerId });

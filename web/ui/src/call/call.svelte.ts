@@ -1,6 +1,5 @@
 import { ApiError } from '../api/http';
 import { PlainError } from '../base/errors';
-import { newId } from '../base/id';
 import { asNumber, asObject, asText, type Json } from '../base/json';
 import { keepAwake, onLockScreen } from '../device/awake';
 import { defaultSettings, type Settings } from '../device/settings.svelte';
@@ -31,6 +30,12 @@ export interface Hooks {
   onStep: (step: PeerStep) => void;
   onStart: () => void;
   onEnded: () => void;
+  /** The connection of a call is closed. */
+  onReleased: () => void;
+  /** A text of the user's is in the conversation. */
+  onHeard: (itemId: string) => void;
+  /** An event was not taken; returns the text of the user's that it carried. */
+  onRefused: (eventId: string) => string | undefined;
   onInfo: (code: string, text: string) => void;
   onProblem: (code: string, text: string) => void;
   onFailure: (thrown: unknown) => void;
@@ -57,7 +62,6 @@ export class Call {
 
   #line: Line | null = null;
   #tools: ToolRuns | null = null;
-  #sentTexts = new Map<string, string>();
   /** The settings that the call knows. */
   #told = defaultSettings;
   #heldAt = 0;
@@ -82,6 +86,11 @@ export class Call {
     document.addEventListener('visibilitychange', () => {
       if (document.visibilityState === 'visible' && this.state.phase === 'live') void this.sound.play();
     });
+  }
+
+  /** The id of the call, from when the server has taken it; empty before. */
+  get id(): string {
+    return this.#line?.callId ?? '';
   }
 
   get pc(): RTCPeerConnection | null {
@@ -138,12 +147,10 @@ export class Call {
     this.#line?.send({ type: 'output_audio_buffer.clear' });
   }
 
-  /** Sends a typed text into the call; throws if the call cannot accept it. */
-  say(text: string): void {
-    const eventId = newId();
-    const item = { type: 'message', role: 'user', content: [{ type: 'input_text', text }] };
-    const said = this.#line?.send({ type: 'conversation.item.create', event_id: eventId, item }) === true;
-    if (said) this.#sentTexts.set(eventId, text);
+  /** Puts a typed text on the data channel, as an item with that id; throws if there is none. */
+  say(id: string, text: string): void {
+    const item = { id, type: 'message', role: 'user', content: [{ type: 'input_text', text }] };
+    const said = this.#line?.send({ type: 'conversation.item.create', event_id: id, item });
     if (!said || !this.#line?.send({ type: 'response.create' })) throw new PlainError('not_connected', t().call.notConnected);
   }
 
@@ -242,6 +249,7 @@ export class Call {
     // Another device may have chosen the speed of a continued call.
     if (type === 'session.updated' && this.#told.speed === unknownSpeed) this.#told = { ...this.#told, speed: speedOf(event) };
     if (type === 'response.done' || (before.response !== null && after.response === null)) this.#tell(null);
+    if (type.startsWith('conversation.item.')) this.hooks.onHeard(asText(asObject(event.item).id));
     const failure = failureOf(event);
     if (failure) this.#takeError(failure);
     if (type === 'bridge.message') {
@@ -286,9 +294,9 @@ export class Call {
 
   #takeError(error: Json): void {
     const words = errorEventWords(asText(error.code) || asText(error.type), asText(error.message));
-    if (words === null) return;
-    const lost = error.code === 'call_ended' ? '' : this.#sentTexts.get(asText(error.event_id)); // that text is saved
-    this.hooks.onProblem(asText(error.code, 'error'), lost ? t().notSent(words, lost) : words);
+    // What came too late is saved.
+    const text = error.code === 'call_ended' ? undefined : this.hooks.onRefused(asText(error.event_id));
+    if (words !== null) this.hooks.onProblem(asText(error.code, 'error'), text ? t().notSent(words, text) : words);
   }
 
   #finish(reason: string, hangup: boolean, before = this.state): void {
@@ -309,6 +317,6 @@ export class Call {
     this.sound.close();
     this.#tools = null;
     this.#around.splice(0).forEach((leave) => leave());
-    this.#sentTexts.clear();
+    this.hooks.onReleased();
   }
 }

@@ -77,6 +77,11 @@ export class Line {
     await sender?.replaceTrack(track);
   }
 
+  /** The id of the call, once the server has taken it. */
+  get callId(): string {
+    return decodeURIComponent(this.#location?.pathname.split('/').at(-1) ?? '');
+  }
+
   /** Sends one event; false if the channel is not open. */
   send(event: object): boolean {
     if (this.#channel.readyState !== 'open') return false;

@@ -18,6 +18,7 @@ import { OpenThread } from '../thread/open.svelte';
 import { t } from '../words/language.svelte';
 import { Drafts } from './drafts.svelte';
 import { Notices } from './notices.svelte';
+import { Outbox } from './outbox.svelte';
 import { hashOf, threadOfHash } from './route';
 import { Search } from './search.svelte';
 import { SignIn } from './signin.svelte';
@@ -58,14 +59,36 @@ export class App {
       onPlaced: (id) => this.#placed(id),
       onMessage: (id, message) => {
         if (this.open?.id === id) this.open.take(message);
+        this.outbox.saved(message.metadata.itemId);
       },
       onStep: (step) => this.connection.peer(step),
       onStart: () => this.notices.dismissAll(),
       onEnded: () => void this.refresh(),
+      onReleased: () => this.outbox.release(),
+      onHeard: (itemId) => this.outbox.heard(itemId),
+      onRefused: (eventId) => {
+        const refused = this.outbox.take(eventId);
+        if (refused) this.drafts.giveBack(refused.thread, refused.text);
+        return refused?.text;
+      },
       onInfo: (code, text) => this.notices.info(code, text),
       onProblem: (code, text) => this.notices.error(code, text),
       onFailure: (thrown) => this.notices.failure(thrown),
     },
+  );
+
+  /** The texts that were typed into calls and are not saved yet. */
+  readonly outbox: Outbox = new Outbox(
+    {
+      // A text that comes by HTTP ends a call that waits for its browser.
+      holds: ({ callId }) => this.call.rejoinable?.callId === callId || (this.call.active && (this.call.state.phase !== 'live' || this.call.step !== 'connected')),
+      onRefused: ({ thread, text }, why) => {
+        // A text outlives its thread.
+        this.drafts.giveBack(why instanceof ApiError && why.status === 404 ? '' : thread, text);
+        this.notices.error('not_sent', t().notSent(why instanceof PlainError ? why.message : String(why), text));
+      },
+    },
+    tabStorage(),
   );
 
   #owner: Following | undefined;
@@ -158,7 +181,7 @@ export class App {
     let thread = this.threadId;
     return this.#try(async () => {
       if (this.callIsHere) {
-        if (images.length === 0 && text.length <= longestSaid) return this.call.say(text);
+        if (images.length === 0 && text.length <= longestSaid) return this.#say(text);
         if (this.call.state.phase !== 'live') throw new PlainError('not_connected', t().call.notConnected);
       }
       if (!thread) {
@@ -167,13 +190,14 @@ export class App {
         if (this.threadId === '') this.select(thread);
       }
       const ids = await Promise.all(images.map((image) => uploadImage(thread, image)));
+      await this.outbox.settled(thread);
       await this.#post(thread, open, text, ids);
     });
   }
 
   /** Regenerates the answer to a message; in a call, the message is said again. */
   async answerAgain(question: Message, answer: Message): Promise<void> {
-    if (this.callIsHere) await this.#try(async () => this.call.say(textOf(question)));
+    if (this.callIsHere) await this.#try(async () => this.#say(textOf(question)));
     else await this.#try(() => regenerate(this.threadId, answer.id));
   }
 
@@ -243,6 +267,7 @@ export class App {
     await this.threads.removeNow();
     if (!(await this.#try(closeSession))) return;
     this.drafts.forget();
+    this.outbox.forget();
     tabStorage()?.clear();
     location.hash = '';
     location.reload();
@@ -264,6 +289,10 @@ export class App {
       this.notices.failure(thrown);
       return false;
     }
+  }
+
+  #say(text: string): void {
+    this.outbox.say(this.threadId, this.call.id, text, (id) => this.call.say(id, text));
   }
 
   async #post(thread: string, open: OpenThread | null, text: string, images: string[]): Promise<void> {

@@ -10,6 +10,8 @@ export class Drafts {
   #texts = $state<Record<string, string>>({});
   /** The texts on their way to the server, by thread. */
   readonly #leaving = new SvelteMap<string, string>();
+  /** What came back last, by thread. */
+  readonly #returned = new Map<string, string>();
 
   constructor(private readonly storage?: Pick<Storage, 'getItem' | 'setItem'>) {
     const stored = Object.entries(asObject(parseJson(storage?.getItem(key) ?? '')));
@@ -23,6 +25,11 @@ export class Drafts {
   /** Whether something is being sent in a thread. */
   sends(thread: string): boolean {
     return this.#leaving.has(thread);
+  }
+
+  /** The text that is being sent in a thread; empty if there is none. */
+  leaving(thread: string): string {
+    return this.#leaving.get(thread) ?? '';
   }
 
   write(thread: string, text: string): void {
@@ -47,6 +54,15 @@ export class Drafts {
   /** Puts a text before the unsent one. */
   prepend(thread: string, text: string): void {
     this.write(thread, joined(text, this.of(thread)));
+  }
+
+  /** Puts a text that was not sent before the unsent one, behind what came back before it. */
+  giveBack(thread: string, text: string): void {
+    const box = this.of(thread);
+    const before = this.#returned.get(thread) ?? '';
+    const first = before !== '' && box.startsWith(before) ? joined(before, text) : text;
+    this.write(thread, joined(first, first === text ? box : box.slice(before.length).trimStart()));
+    this.#returned.set(thread, first);
   }
 
   /** Moves what is unsent to a thread that was made for it. */

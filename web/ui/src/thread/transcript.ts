@@ -78,6 +78,15 @@ export function draftsOf(messages: Message[], captions: Pick<Caption, 'itemId' |
     .map(({ itemId, role, failed }) => ({ id: itemId, role, parts: [], metadata: { source: 'voice', status: failed ? 'failed' : 'in_progress', itemId } }));
 }
 
+/** The texts typed into a call that have no message yet, as messages. */
+export function unsavedOf(messages: Message[], texts: { id: string; thread: string; text: string }[], thread: string): Message[] {
+  if (texts.length === 0) return [];
+  const saved = new Set(messages.map((m) => m.metadata.itemId));
+  return texts
+    .filter((one) => one.thread === thread && !saved.has(one.id))
+    .map(({ id, text }) => ({ id, role: 'user', parts: [{ kind: 'text', text }], metadata: { source: 'text', status: 'completed', itemId: id } }));
+}
+
 /** The text of a message to show: the longest of what was saved and what is being said. */
 export function shownText(message: Message, growing: string | undefined, caption: Caption | undefined): string {
   const saved = textOf(message);

@@ -5,9 +5,9 @@ const cutByFilter = 'Der Inhaltsfilter des Anbieters hat die Antwort abgebrochen
 const noAnswer = 'Der Sprachdienst hat nicht geantwortet. Versuchen Sie es noch einmal.';
 const noCredit = 'Der Sprachdienst meldet, dass das Konto kein Guthaben mehr hat.';
 const busyService = 'Der Sprachdienst ist ausgelastet. Warten Sie einen Moment und sprechen Sie dann noch einmal.';
-const saved = 'Alles bisher Gesagte ist gespeichert';
+const saved = 'Was den Server erreicht hat, ist gespeichert';
 const lost = `Die Verbindung zum Server ist abgebrochen. ${saved}; rufen Sie erneut an, um fortzufahren.`;
-const expired = 'Der Sprachdienst hat das Gespräch nach der Höchstdauer beendet. Alles ist gespeichert; rufen Sie erneut an, um fortzufahren.';
+const expired = 'Der Sprachdienst hat das Gespräch nach der Höchstdauer beendet. Was den Server erreicht hat, ist gespeichert; rufen Sie erneut an, um fortzufahren.';
 
 const chartKinds: Record<string, string> = {
   bar: 'Balkendiagramm',
@@ -45,7 +45,7 @@ export const de: Words = {
   endings: {
     hangup: 'Gespräch beendet.',
     taken_over: 'Dieses Gespräch wurde in ein anderes Fenster oder auf ein anderes Gerät verlegt.',
-    idle: 'Eine Weile hat niemand gesprochen, deshalb wurde das Gespräch beendet. Alles ist gespeichert; rufen Sie erneut an, um fortzufahren.',
+    idle: 'Eine Weile hat niemand gesprochen, deshalb wurde das Gespräch beendet. Was den Server erreicht hat, ist gespeichert; rufen Sie erneut an, um fortzufahren.',
     budget: `Das Budget dieses Servers ist aufgebraucht, deshalb wurde das Gespräch beendet. ${saved}.`,
     upstream_lost: `Der Sprachdienst hat die Verbindung abgebrochen. ${saved}; rufen Sie erneut an, um fortzufahren.`,
     upstream_closed: `Der Sprachdienst hat das Gespräch beendet. ${saved}; rufen Sie erneut an, um fortzufahren.`,
@@ -54,7 +54,7 @@ export const de: Words = {
     session_rejected: 'Der Sprachdienst hat die Einstellungen dieses Servers abgelehnt. Einzelheiten stehen in seinem Protokoll.',
     session_expired: expired,
     shutdown: `Der Server wird heruntergefahren, deshalb wurde das Gespräch beendet. ${saved}.`,
-    max_duration: 'Das Gespräch hat die zulässige Höchstdauer erreicht. Alles ist gespeichert; rufen Sie erneut an, um fortzufahren.',
+    max_duration: 'Das Gespräch hat die zulässige Höchstdauer erreicht. Was den Server erreicht hat, ist gespeichert; rufen Sie erneut an, um fortzufahren.',
     never_connected: 'Zwischen dieser Seite und dem Server kam kein Ton durch, deshalb wurde das Gespräch beendet. `voicebridge doctor` auf dem Server prüft, warum.',
     connection_lost: lost,
     browser_lost: lost,
@@ -219,7 +219,7 @@ export const de: Words = {
   simulator: 'Es ist kein OpenAI-Schlüssel gesetzt, deshalb antwortet ein eingebauter Simulator. Er bemerkt, dass Sie sprechen, versteht aber nicht, was Sie sagen.',
   storage: {
     delayed: 'Der Server kann gerade nicht speichern. Das Gespräch geht weiter; was gesagt wird, geht nicht verloren und wird später gespeichert.',
-    recovered: 'Alles ist wieder gespeichert.',
+    recovered: 'Der Server kann wieder speichern.',
   },
   budget: (scope, spent, limit) =>
     scope === 'call'
