@@ -13,8 +13,12 @@ func (s *State) forget() {
 		return
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.transcript.items)) {
-		if it := s.transcript.items[id]; s.forgettable(it) {
+		it := s.transcript.items[id]
+		if s.forgettable(it) {
 			s.deleteItem(it)
+		}
+		if it.message != nil {
+			it.message.past = it.message.placed
 		}
 	}
 	s.up.forgot = true

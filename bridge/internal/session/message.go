@@ -40,6 +40,8 @@ type message struct {
 	// after is the id of a message that follows this one and has no item: a text that the upstream
 	// refused, or one written by a tool.
 	after string
+	// past means that it was in the thread when the context was last reset: what comes next comes after all such messages.
+	past bool
 	// retried means that the answer is asked for again: the model does not get this beginning of it.
 	retried bool
 }

@@ -143,6 +143,8 @@ func (t *transcript) placeOf(it *item) persistence.Place {
 		switch {
 		case it.prev == "", prev == nil && strings.HasPrefix(it.prev, t.SeedPrefix(it.gen)), prev != nil && prev.seeded && !prev.linked:
 			return after(t.LastMessage)
+		case prev != nil && prev.message != nil && prev.message.past:
+			return after(t.LastMessage)
 		case prev != nil && prev.message != nil && prev.message.placed && (prev.message.item == prev || !prev.linked):
 			return after(prev.message.end()) // a call that an earlier message shows comes after what was said meanwhile
 		}
