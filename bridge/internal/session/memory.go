@@ -115,21 +115,14 @@ func (m *memory) lastOf(entries []entry) []persistence.Message {
 	return msgs
 }
 
-// newest returns the id of the last message, empty if none is known.
-func (m *memory) newest() string { return m.idAt(len(m.entries) - 1) }
-
-// beforeFirst returns the id of the message before the call's first one for which is is true, empty if none is known;
-// ok is false if there is no such message.
+// beforeFirst returns the id of the message before the call's first one for which is is true, empty if that is not one
+// of the present context and of this call; ok is false if there is no such message.
 func (m *memory) beforeFirst(is func(*message) bool) (id string, ok bool) {
 	i := slices.IndexFunc(m.entries, func(e entry) bool { return e.mine != nil && is(e.mine) })
-	return m.idAt(i - 1), i >= 0
-}
-
-func (m *memory) idAt(i int) string {
-	if i < 0 {
-		return ""
+	if i > 0 && m.entries[i-1].mine != nil && !m.entries[i-1].mine.past {
+		id = m.entries[i-1].mine.end()
 	}
-	return m.entries[i].end()
+	return id, i >= 0
 }
 
 // end returns the id of the last message of the thread that belongs to the entry.

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"time"
 
 	"voicebridge/persistence"
@@ -53,10 +52,10 @@ func (s *State) Over() bool { return s.phase == ended }
 // Record returns the current record of the call.
 func (s *State) Record() persistence.CallRecord { return s.record }
 
-// EndOfThread returns the thread's last messages for a model, and the id of the newest; both are empty if the thread
-// is.
+// EndOfThread returns the thread's last messages for a model, and the id of the last of all, which a model may not get;
+// both are empty if the thread is.
 func (s *State) EndOfThread() (history []persistence.Message, last string) {
-	return s.transcript.memory.last(), cmp.Or(s.transcript.memory.newest(), s.LastMessage)
+	return s.transcript.memory.last(), s.transcript.end()
 }
 
 // Turns returns the number of the user's turns: utterances and typed texts.

@@ -150,8 +150,11 @@ func (t *transcript) placeOf(it *item) persistence.Place {
 		}
 		it = prev
 	}
-	follows := func(m *message) bool { return t.follows(m.item, first.id) }
-	if before, ok := t.memory.beforeFirst(follows); ok { // one that follows it is there
+	// One that follows it may be there, or one that followed the same item until this one came between them.
+	follows := func(m *message) bool {
+		return t.follows(m.item, first.id) || first.follows() && t.follows(m.item, first.prev)
+	}
+	if before, ok := t.memory.beforeFirst(follows); ok {
 		return after(cmp.Or(before, t.LastMessage))
 	}
 	return persistence.Place{How: persistence.PlaceLast}
@@ -170,10 +173,14 @@ func (t *transcript) follows(it *item, id string) bool {
 
 // rebase begins a new chain of items: what comes next may be the first item of a conversation, but
 // is not the first message.
-func (t *transcript) rebase() {
-	if tail := t.tail; tail != nil {
-		t.LastMessage, t.tail = tail.message.end(), nil
+func (t *transcript) rebase() { t.LastMessage, t.tail = t.end(), nil }
+
+// end returns the id of the thread's last message, empty if there is none.
+func (t *transcript) end() string {
+	if t.tail == nil {
+		return t.LastMessage
 	}
+	return t.tail.message.end()
 }
 
 // writeRefused saves a text that the upstream refused. Its place is where it was typed, after the
