@@ -53,11 +53,7 @@ func (s *State) stopUnheard(making, playing string) {
 	if playing != "" {
 		s.up.clearAudio()
 	}
-	s.closeAnswer(making, true)
-	if playing != making {
-		s.closeAnswer(playing, false)
-	}
-	s.playback.reset()
+	s.closeAnswers(making, playing)
 }
 
 // browserBack resumes the call with a browser that is back.

@@ -35,8 +35,16 @@ func (s *State) startDraining(reason EndReason) {
 	s.giveUpNext()
 	s.do(Gate{Open: false})
 	s.playback.cutOff(s.playback.playing)
+	s.cutOffQueued()
 	s.playback.reset()
 	s.tools.end()
+}
+
+// cutOffQueued closes the answers that are no longer played.
+func (s *State) cutOffQueued() {
+	for _, r := range s.playback.queued() {
+		s.playback.cutOffQueued(r)
+	}
 }
 
 // saveBacklog saves the browser's texts that were waiting for a session, and tells the browser. Texts from elsewhere
@@ -87,6 +95,7 @@ func (s *State) closeOpen(goesOn bool) {
 
 // finish closes what is open, saves the call and sends bridge.ended.
 func (s *State) finish() {
+	s.cutOffQueued() // they may have been completed meanwhile
 	s.closeOpen(false)
 	s.answers.closeAll("call_ended")
 	s.record.EndedAt, s.record.EndReason = new(s.now), string(s.reason)

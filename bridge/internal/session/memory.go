@@ -159,7 +159,7 @@ func (e entry) message() (persistence.Message, bool) {
 	}
 	m := e.mine
 	tools := slices.DeleteFunc(slices.Clone(m.tools), func(p persistence.Part) bool { return p.State == persistence.ToolInputAvailable })
-	if m.text() == "" && len(tools)+len(m.files) == 0 || m.retried && len(tools) == 0 {
+	if m.text() == "" && len(tools)+len(m.files) == 0 {
 		return persistence.Message{}, false
 	}
 	return persistence.Message{ID: m.id, Role: m.role, Parts: m.partsWith(tools), Metadata: m.meta}, true

@@ -42,8 +42,6 @@ type message struct {
 	after string
 	// past means that it was in the thread when the context was last reset: what comes next comes after all such messages.
 	past bool
-	// retried means that the answer is asked for again: the model does not get this beginning of it.
-	retried bool
 }
 
 // of returns the response that the message belongs to, nil if unknown.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -37,6 +38,8 @@ type playback struct {
 	rate      float64
 	playing   string    // the response that is being played
 	startedAt time.Time // of its first audio
+	// newest is when the newest response was made that the caller has heard something of.
+	newest time.Time
 }
 
 // audioStarted takes output_audio_buffer.started.
@@ -53,11 +56,43 @@ func (p *playback) audioStarted(responseID string) {
 		return
 	}
 	p.playing, p.startedAt = responseID, p.now
+	p.heard(r)
 	if r == nil || r.asked.IsZero() || r.record.AnswerMS != nil {
 		return
 	}
 	p.answered(r, p.now)
 	p.do(AwaitSound{Gen: p.up.gen, ResponseID: r.id, Since: r.record.CreatedAt})
+}
+
+// heard records that the caller hears something of a response; once a call ends, the gate is shut.
+func (p *playback) heard(r *response) {
+	if r != nil && p.phase < draining && r.record.CreatedAt.After(p.newest) {
+		p.newest = r.record.CreatedAt
+	}
+}
+
+// queued returns the responses that were made after the newest one that the caller has heard something of: as far as
+// they are generated, they wait for the end of that one.
+func (p *playback) queued() []*response {
+	return slices.SortedFunc(func(yield func(*response) bool) {
+		for _, r := range p.answers.byID {
+			if p.reported && r.record.CreatedAt.After(p.newest) && !yield(r) {
+				return
+			}
+		}
+	}, func(a, b *response) int { return a.record.CreatedAt.Compare(b.record.CreatedAt) })
+}
+
+// cutOffQueued closes the spoken messages of a response of which nothing was played. It reports whether there were any
+// that nobody has stopped before.
+func (p *playback) cutOffQueued(r *response) (incomplete bool) {
+	for _, m := range r.messages {
+		if stopped := !m.open() && m.meta.Status != persistence.StatusCompleted; !stopped && !m.silent && m.text() != "" {
+			p.interrupt(m, 0)
+			incomplete = true
+		}
+	}
+	return incomplete
 }
 
 // answered records when an answer began to be spoken.

@@ -248,12 +248,7 @@ func (s *State) detach(why EndReason) {
 	if !q.replyTill.IsZero() {
 		s.retryAnswer() // an utterance that nobody has begun to answer
 	}
-	making, playing := q.active, s.playback.playing
-	s.closeAnswer(making, true)
-	if playing != making {
-		s.closeAnswer(playing, false)
-	}
-	s.playback.reset()
+	s.closeAnswers(q.active, s.playback.playing)
 	q.closeAll(string(why))
 	q.create = nil // the next session is asked
 	s.closeOpen(true)
@@ -269,6 +264,20 @@ func (s *State) retryAnswer() {
 	}
 }
 
+// closeAnswers closes the answers that are being made and played, and those between them that wait to be played.
+func (s *State) closeAnswers(making, playing string) {
+	s.closeAnswer(making, true)
+	if playing != making {
+		s.closeAnswer(playing, false)
+	}
+	for _, r := range s.playback.queued() {
+		if s.playback.cutOffQueued(r) && r.tools == 0 {
+			s.retryAnswer()
+		}
+	}
+	s.playback.reset()
+}
+
 // closeAnswer closes an answer that is being made or, if making is false, only played. It is asked for again unless it
 // was complete or called tools.
 func (s *State) closeAnswer(id string, making bool) {
@@ -279,9 +288,6 @@ func (s *State) closeAnswer(id string, making bool) {
 	incomplete := s.playback.cutOff(id)
 	if !making && !incomplete || r.tools > 0 {
 		return // the outputs of its tools are answered
-	}
-	for _, m := range r.messages {
-		m.retried = true
 	}
 	s.retryAnswer()
 }
