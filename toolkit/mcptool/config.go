@@ -4,10 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -78,54 +75,6 @@ func objectOf(data []byte) (object map[string]json.RawMessage, err error) {
 		err = errors.New("it must be a JSON object")
 	}
 	return object, err
-}
-
-// variable is ${NAME} or ${NAME:-default}, ${env:NAME} as in VS Code, or ${input:ID}, for which VS
-// Code prompts: here the variable ID in capitals provides it.
-var variable = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}|\$\{input:([A-Za-z0-9_.-]+)\}`)
-
-// inputVariable returns the environment variable for an input.
-func inputVariable(id string) string {
-	return strings.ToUpper(strings.Map(func(r rune) rune {
-		if r == '-' || r == '.' {
-			return '_'
-		}
-		return r
-	}, id))
-}
-
-func (s *Server) expand(lookup func(string) (string, bool)) error {
-	var missing []string
-	expand := func(text string) string {
-		return variable.ReplaceAllStringFunc(text, func(match string) string {
-			parts := variable.FindStringSubmatch(match)
-			if parts[4] != "" {
-				parts[1] = inputVariable(parts[4])
-			}
-			value, ok := lookup(parts[1])
-			switch {
-			case parts[2] != "" && value == "":
-				return parts[3]
-			case !ok && !slices.Contains(missing, parts[1]):
-				missing = append(missing, parts[1])
-			}
-			return value
-		})
-	}
-	s.Command, s.Cwd, s.URL = expand(s.Command), expand(s.Cwd), expand(s.URL)
-	for i := range s.Args {
-		s.Args[i] = expand(s.Args[i])
-	}
-	for _, key := range slices.Sorted(maps.Keys(s.Env)) {
-		s.Env[key] = expand(s.Env[key])
-	}
-	for _, key := range slices.Sorted(maps.Keys(s.Headers)) {
-		s.Headers[key] = expand(s.Headers[key])
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("the environment has no %s (write ${%s:-default} for a default)", strings.Join(missing, ", "), missing[0])
-	}
-	return nil
 }
 
 // validate checks what one server needs and sets its type. No error contains a value of env or

@@ -14,8 +14,8 @@ import (
 	"voicebridge/toolkit"
 )
 
-func lookup(env map[string]string) func(string) (string, bool) {
-	return func(key string) (string, bool) { value, ok := env[key]; return value, ok }
+func lookup(env map[string]string) place {
+	return place{lookup: func(key string) (string, bool) { value, ok := env[key]; return value, ok }, folder: "/srv/shop", home: "/home/ann"}
 }
 
 func TestParseConfig(t *testing.T) {
@@ -47,7 +47,7 @@ func TestParseConfigOfOthers(t *testing.T) {
 		"inputs": [{"type": "promptString", "id": "api-key", "password": true}], /* asked
 		for */ "globalShortcut": "",
 		"servers": {
-			"code": {"type": "stdio", "command": "npx", "args": ["a // b", "c /* d */",], "env": {"K": "${input:api-key}", "H": "${env:HOST}"}, "envFile": ".env"},
+			"code": {"type": "stdio", "command": "npx", "args": ["a // b", "c /* d */",], "env": {"K": "${input:api-key}", "H": "${env:HOST}"}, "dev": {"watch": "*.ts"}},
 			"gemini": {"httpUrl": "http://${HOST}/mcp", "timeout": 600000, "trust": true, "includeTools": ["a"], "excludeTools": ["b"]},
 			"surf": {"serverUrl": "https://h.org/mcp", "disabledTools": ["c"], "description": "x"}, // Windsurf
 			"cline": {"type": "streamable-http", "url": "https://h.org/2", "alwaysAllow": [], "trustChanges": true},
@@ -67,12 +67,77 @@ func TestParseConfigOfOthers(t *testing.T) {
 			`the key "globalShortcut" is unknown and has no effect`,
 			`"inputs": there are no prompts here; ${input:some-id} is the environment variable SOME_ID`,
 			`server "cline": the key "alwaysAllow" is unknown and has no effect`,
-			`server "code": the key "envFile" is unknown and has no effect`,
+			`server "code": the key "dev" is unknown and has no effect`,
 			`server "gemini": the key "trust" is unknown and has no effect`,
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestVariablesOfOthers reads the variables of editors, and Gemini's.
+func TestVariablesOfOthers(t *testing.T) {
+	t.Parallel()
+	got, err := parseConfig([]byte(`{"servers": {
+		"editor": {"command": "${userHome}/bin/x", "cwd": "${workspaceFolder}", "args": ["${workspaceFolder}${/}a", "${workspaceFolderBasename}", "${pathSeparator}", "${a b}"]},
+		"gemini": {"httpUrl": "https://h.org", "headers": {"Authorization": "Bearer $TOKEN", "X": "pa$TOKEN $5 $"}},
+		"child": {"command": "sh", "args": ["-c", "echo $TOKEN"], "env": {"K": "$TOKEN", "L": "$NONE", "M": "${TOKEN}$TOKEN"}}
+	}}`), lookup(map[string]string{"TOKEN": "tok"}))
+	must(t, err)
+	want := Config{
+		Servers: map[string]Server{
+			"editor": {Type: TypeStdio, Command: "/home/ann/bin/x", Cwd: "/srv/shop", Args: []string{"/srv/shop/a", "shop", "/", "${a b}"}},
+			"gemini": {Type: TypeHTTP, URL: "https://h.org", Headers: map[string]string{"Authorization": "Bearer tok", "X": "pa$TOKEN $5 $"}},
+			"child":  {Type: TypeStdio, Command: "sh", Args: []string{"-c", "echo $TOKEN"}, Env: map[string]string{"K": "tok", "L": "$NONE", "M": "tok$TOKEN"}},
+		},
+		Warnings: []string{`server "child": the environment has no NONE for "L", which stays as it is`},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestEnvFile reads the variables of a child from a file, as VS Code does.
+func TestEnvFile(t *testing.T) {
+	t.Parallel()
+	here := lookup(nil)
+	here.folder = t.TempDir()
+	config := func(file string) (map[string]string, error) {
+		must(t, os.WriteFile(filepath.Join(here.folder, ".env"), []byte(file), 0o600))
+		config, err := parseConfig([]byte(`{"servers":{"a":{"command":"x","env":{"B":"ours"},"envFile":"${workspaceFolder}/.env"},"b":{"command":"x","envFile":".env"}}}`), here)
+		if a, b := config.Servers["a"].Env, config.Servers["b"].Env; err == nil && a["A"] != b["A"] {
+			t.Errorf("%v and %v of one file", a, b)
+		}
+		return config.Servers["a"].Env, err
+	}
+	got, err := config("\ufeff# of the shop\r\nA=1\r\n\nexport B = theirs\nC=\"with # and = \"\nD='x'\nE=\nF=\"\n")
+	if diff := cmp.Diff(map[string]string{"A": "1", "B": "ours", "C": "with # and = ", "D": "x", "E": "", "F": `"`}, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	var many strings.Builder
+	for i := range maxEntries + 1 {
+		fmt.Fprintf(&many, "V%d=secret\n", i)
+	}
+	for file, want := range map[string]string{
+		"A=1\nsecret\n": "line 2", "A B=secret": "line 1", "=secret": "line 1", many.String(): "more than 256", "A=" + strings.Repeat("secret", maxConfigBytes): "too long",
+	} {
+		if _, err := config(file); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%.20q: %v, want %s", file, err, want)
+		}
+	}
+	must(t, os.Remove(filepath.Join(here.folder, ".env")))
+	if _, err := parseConfig([]byte(`{"servers":{"a":{"command":"x","envFile":".env"}}}`), here); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without the file: %v", err)
+	}
+}
+
+func TestPlaceOfConfig(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{"/a/b/mcp.json": "/a/b", "/a/b/.vscode/mcp.json": "/a/b", "/a/.cursor/mcp.json": "/a", "/a/.gemini/settings.json": "/a"} {
+		if here, err := placeOf(path); err != nil || here.folder != want {
+			t.Errorf("%s: %q, %v", path, here.folder, err)
+		}
 	}
 }
 
@@ -125,7 +190,10 @@ func TestParseConfigRefuses(t *testing.T) {
 		"bad variable name":     {server(`{"command":"x","env":{"A=B":"c"}}`), `"A=B"`},
 		"NUL":                   {server(`{"command":"x\u0000y"}`), "NUL"},
 		"lists of tools twice":  {server(`{"command":"x","excludeTools":["a"],"disabledTools":[]}`), `"deniedTools" occurs under two names`},
-		"missing input":         {server(`{"command":"x","env":{"K":"${input:my-key}"}}`), `the environment has no MY_KEY`},
+		"missing input":         {server(`{"command":"x","env":{"K":"${input:my-key}"}}`), `the environment has no MY_KEY (for ${input:my-key})`},
+		"an editor's setting":   {server(`{"command":"x","args":["${config:my.path}"]}`), "only an editor knows ${config:my.path}"},
+		"an editor's folder":    {server(`{"command":"x","cwd":"${workspaceFolder:other}"}`), "only an editor knows"},
+		"envFile of a url":      {server(`{"url":"http://x/","envFile":"/dev/null"}`), "envFile are for the type stdio"},
 		"unclosed comment":      {`{"servers":{}} /*`, "after top-level value"},
 		"missing variable":      {server(`{"command":"x","env":{"K":"${MY_KEY}"}}`), `the environment has no MY_KEY`},
 		"several problems":      {`{"servers":{"a":{"command":"${V1}"},"b":{"url":"${V2}"}}}`, "V2"},

@@ -30,13 +30,14 @@ type serverFile struct {
 	AllowedTools []string          `json:"allowedTools"`
 	DeniedTools  []string          `json:"deniedTools"`
 	TrustChanges bool              `json:"trustChanges"`
+	EnvFile      string            `json:"envFile"`
 }
 
 // serverKeys are a server's keys, matched exactly: encoding/json alone would also accept "Command".
 // Equivalent keys of other clients are mapped to ours.
 var serverKeys = map[string]string{
 	"type": "type", "command": "command", "args": "args", "env": "env", "cwd": "cwd", "url": "url", "headers": "headers",
-	"timeout": "timeout", "disabled": "disabled", "enabled": "enabled", "trustChanges": "trustChanges",
+	"envFile": "envFile", "timeout": "timeout", "disabled": "disabled", "enabled": "enabled", "trustChanges": "trustChanges",
 	"allowedTools": "allowedTools", "includeTools": "allowedTools", "deniedTools": "deniedTools", "excludeTools": "deniedTools",
 	"disabledTools": "deniedTools", "transport": "type", "httpUrl": "url", "serverUrl": "url",
 }
@@ -50,8 +51,9 @@ var serverTypes = map[string]string{
 var harmless = []string{"$schema", "description", "name", "icon", "version"}
 
 // LoadConfig reads the file at path. In the texts of servers that are not disabled ${VAR},
-// ${env:VAR}, ${VAR:-default} and ${input:id} are replaced from the environment. Errors name the
-// file and what is wrong: an unset variable, a bad value. Several are joined.
+// ${env:VAR}, ${VAR:-default} and ${input:id} are replaced from the environment, as is $VAR where it is a word
+// of env or headers (Gemini); ${workspaceFolder} is the file's folder, or the one above its .vscode or .cursor, and
+// ${userHome} the user's. Errors name the file and what is wrong: an unset variable, a bad value. Several are joined.
 func LoadConfig(path string) (Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -62,14 +64,18 @@ func LoadConfig(path string) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("read MCP configuration: %w", err)
 	}
-	config, err := parseConfig(data, os.LookupEnv)
+	here, err := placeOf(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("read MCP configuration: %w", err)
+	}
+	config, err := parseConfig(data, here)
 	if err != nil {
 		return Config{}, fmt.Errorf("read MCP configuration %s: %w", path, err)
 	}
 	return config, nil
 }
 
-func parseConfig(data []byte, lookup func(string) (string, bool)) (Config, error) {
+func parseConfig(data []byte, here place) (Config, error) {
 	if len(data) > maxConfigBytes {
 		return Config{}, fmt.Errorf("it is larger than %d bytes", maxConfigBytes)
 	}
@@ -110,7 +116,7 @@ func parseConfig(data []byte, lookup func(string) (string, bool)) (Config, error
 	var problems []error
 	prefixes := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		server, warnings, err := parseServer(name, raw[name], lookup)
+		server, warnings, err := parseServer(name, raw[name], here)
 		for _, w := range warnings {
 			config.Warnings = append(config.Warnings, fmt.Sprintf("server %q: %s", name, w))
 		}
@@ -129,7 +135,7 @@ func parseConfig(data []byte, lookup func(string) (string, bool)) (Config, error
 	return config, nil
 }
 
-func parseServer(name string, data []byte, lookup func(string) (string, bool)) (Server, []string, error) {
+func parseServer(name string, data []byte, here place) (Server, []string, error) {
 	if name == "" || len(name) > maxServerName {
 		return Server{}, nil, fmt.Errorf("the name must have 1 to %d bytes", maxServerName)
 	}
@@ -152,10 +158,14 @@ func parseServer(name string, data []byte, lookup func(string) (string, bool)) (
 	if server.Disabled {
 		return server, warnings, nil // what it needs may well be missing here
 	}
-	if err := server.expand(lookup); err != nil {
+	if file.EnvFile != "" && file.URL != "" {
+		return Server{}, nil, errors.New("env and envFile are for the type stdio, url for http and sse")
+	}
+	unset, err := server.expand(file.EnvFile, here)
+	if err != nil {
 		return Server{}, nil, err
 	}
-	return server, warnings, server.validate()
+	return server, append(warnings, unset...), server.validate()
 }
 
 // readServer reads the known keys.

@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -98,8 +97,8 @@ func (p *pending) complete(response *http.Response) {
 	response.Body.Close()
 	p.see(body, false)
 	why := fmt.Sprintf("HTTP %d %s", response.StatusCode, http.StatusText(response.StatusCode))
-	if text := strings.TrimSpace(string(body)); kind == "text/plain" && text != "" {
-		why += ": " + toolkit.Cut(strings.ToValidUTF8(text, "\uFFFD"), 200)
+	if reason := readReason(response, body); reason != "" && response.StatusCode >= http.StatusBadRequest {
+		why += ": " + reason
 	}
 	response.StatusCode, response.Body, response.ContentLength = http.StatusOK, io.NopCloser(bytes.NewReader(p.refusal(why))), -1
 	response.Header.Set("Content-Type", "application/json")

@@ -1,11 +1,9 @@
 package mcptool
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -26,8 +24,8 @@ type remote struct {
 	client *http.Client
 	// refused means that the server rejects the first request of streamable HTTP.
 	refused atomic.Bool
-	// refusal is 401 or 403 if that was the status of an answer, and no request has succeeded since.
-	refusal atomic.Int32
+	// refusal is what the server said with its last answer of an HTTP error, nil since a request has succeeded.
+	refusal atomic.Pointer[refusal]
 
 	open   context.Context // until stop
 	cancel context.CancelFunc
@@ -103,13 +101,12 @@ func (f forgiving) Write(ctx context.Context, message jsonrpc.Message) error {
 	return err
 }
 
-// explain says what to do about an answer 401 or 403, of which the SDK gives the status only.
+// explain adds what the server said with an HTTP error, of which the SDK gives the status only.
 func (r *remote) explain(err error) error {
-	status := r.refusal.Load()
-	if status == 0 {
-		return err
+	if refusal := r.refusal.Load(); refusal != nil {
+		return refusal.explain(err)
 	}
-	return fmt.Errorf("%w (HTTP %d: it wants other credentials; they belong in headers of its configuration, signing in by OAuth is not supported)", err, status)
+	return err
 }
 
 // headerTransport adds the configured headers, for the configured host only, and limits and mends what
@@ -144,10 +141,11 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		return response, nil
 	}
 	switch {
-	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
-		t.remote.refusal.Store(int32(response.StatusCode))
+	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden,
+		response.StatusCode == http.StatusTooManyRequests, response.StatusCode >= http.StatusInternalServerError:
+		t.remote.refusal.Store(&refusal{response.StatusCode, readReason(response, peek(response))})
 	case response.StatusCode < http.StatusBadRequest:
-		t.remote.refusal.Store(0)
+		t.remote.refusal.Store(nil)
 	}
 	lost := forgotten(request, response)
 	if lost {
@@ -195,13 +193,7 @@ func forgotten(request *http.Request, response *http.Response) bool {
 	switch response.StatusCode {
 	case http.StatusNotFound:
 	case http.StatusBadRequest:
-		body := response.Body
-		start, _ := io.ReadAll(io.LimitReader(body, 4<<10)) // an error comes again
-		response.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(start), body), body}
-		if !noSession.Match(start) {
+		if !noSession.Match(peek(response)) {
 			return false
 		}
 	default:

@@ -140,7 +140,7 @@ func TestCredentials(t *testing.T) {
 				if expired.Load() || r.Header.Get("Authorization") != "Bearer right" {
 					w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="https://example.com/"`)
 					w.WriteHeader(status)
-					_, _ = io.WriteString(w, `{"error":"invalid_token"}`)
+					_, _ = io.WriteString(w, `{"error":"invalid_token","error_description":"insufficient scope"}`)
 					return
 				}
 				next.ServeHTTP(w, r)
@@ -149,7 +149,10 @@ func TestCredentials(t *testing.T) {
 				"right": {Type: TypeHTTP, URL: h.url, Headers: map[string]string{"Authorization": "Bearer right"}},
 				"wrong": {Type: TypeHTTP, URL: h.url, Headers: map[string]string{"Authorization": "Bearer wrong"}},
 			})
-			want := fmt.Sprintf("(HTTP %d: it wants other credentials", status)
+			want := "insufficient scope"
+			if status == http.StatusUnauthorized {
+				want = "it wants other credentials"
+			}
 			if s := b.Status(); !s[0].Connected || s[1].Connected || !strings.Contains(s[1].Error, want) {
 				t.Errorf("got %+v", s)
 			}
