@@ -1,5 +1,5 @@
-// Command sbom lists the modules in a released program as an SPDX 2.3 document, from the build
-// information in it.
+// Command sbom lists the modules in a released program as an SPDX 2.3 document: those of Go from the build
+// information in it, those of npm from the list that the build of the page makes, which is embedded with it.
 //
 // Source: https://spdx.github.io/spdx-spec/v2.3/
 package main
@@ -10,11 +10,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"voicebridge/web/ui"
 )
 
 type document struct {
@@ -89,17 +93,43 @@ func write(w io.Writer, path, version string, now time.Time) error {
 			{"SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-program"}, {"SPDXRef-program", "CONTAINS", "SPDXRef-module-0"},
 		},
 	}
+	var modules []spdxPackage
 	for i, dep := range info.Deps {
 		if dep.Replace != nil {
 			dep = dep.Replace
 		}
-		p := module(i+1, dep)
+		modules = append(modules, module(i+1, dep))
+	}
+	page, err := ofPage()
+	if err != nil {
+		return fmt.Errorf("read the page's modules: %w", err)
+	}
+	for _, p := range append(modules, page...) {
 		d.Packages = append(d.Packages, p)
 		d.Relationship = append(d.Relationship, relationship{"SPDXRef-program", "CONTAINS", p.ID})
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(d)
+}
+
+// bundled is the heading of a module in the list of what the page bundles: name, version, license.
+var bundled = regexp.MustCompile(`(?m)^## (\S+) - (\d\S*) \(`)
+
+// ofPage returns the modules of npm in the page.
+func ofPage() (modules []spdxPackage, err error) {
+	list, err := fs.ReadFile(ui.Dist(), "licenses.md")
+	if err != nil {
+		return nil, err
+	}
+	for i, found := range bundled.FindAllSubmatch(list, -1) {
+		name, version := string(found[1]), string(found[2])
+		modules = append(modules, spdxPackage{
+			ID: fmt.Sprintf("SPDXRef-page-%d", i), Name: name, Version: version, Location: "NOASSERTION",
+			Refs: []externalRef{{"PACKAGE-MANAGER", "purl", "pkg:npm/" + strings.Replace(name, "@", "%40", 1) + "@" + version}},
+		})
+	}
+	return modules, nil
 }
 
 func module(n int, m *debug.Module) spdxPackage {
