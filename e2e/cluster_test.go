@@ -31,6 +31,7 @@ type cluster struct {
 type node struct {
 	*program
 	path *persistencetest.Path
+	dir  string // in which it runs, with its spool
 }
 
 const (
@@ -45,7 +46,7 @@ func newCluster(t *testing.T, n int, cfg rigConfig) *cluster {
 	cfg.environ = append([]string{"VOICEBRIDGE_API_TOKENS=ada:" + clusterToken}, cfg.environ...)
 	c := &cluster{rig: prepareRig(t, cfg), pinned: -1}
 	for i := range n {
-		c.nodes = append(c.nodes, &node{path: persistencetest.NewPath(t, c.database)})
+		c.nodes = append(c.nodes, &node{path: persistencetest.NewPath(t, c.database), dir: t.TempDir()})
 		c.launch(i)
 	}
 	front := httptest.NewServer(c)
@@ -58,7 +59,7 @@ func newCluster(t *testing.T, n int, cfg rigConfig) *cluster {
 // launch starts a process, or starts it again.
 func (c *cluster) launch(i int) {
 	c.t.Helper()
-	c.nodes[i].program = launch(c.t, append(slices.Clone(c.environ), "DATABASE_URL="+c.nodes[i].path.URL), "serve")
+	c.nodes[i].program = launchIn(c.t, c.nodes[i].dir, append(slices.Clone(c.environ), "DATABASE_URL="+c.nodes[i].path.URL), "serve")
 }
 
 // signIn gets the cookie from any process.

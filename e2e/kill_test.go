@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -175,24 +176,30 @@ func TestKillWithoutDatabase(t *testing.T) {
 		})
 		want = append(want, "user text completed: "+text, "assistant voice completed: Yes.")
 	}
-	eventually(t, "all in the spool", func() bool {
-		files, err := filepath.Glob(filepath.Join(r.dir, "data", "spool", "*.spool"))
-		if err != nil || len(files) != 1 {
-			return false
-		}
-		content, err := os.ReadFile(files[0])
-		finished := map[string]bool{}
-		for _, found := range spooledAnswer.FindAllSubmatch(content, -1) {
-			finished[string(found[1])] = true
-		}
-		return err == nil && len(finished) == 5
-	})
+	waitSpooled(t, r.dir, 5)
 	r.kill()
 	server.Start()
 	r.start()
 	r.wantScript(t, c.thread, want...)
 	r.over(c, "process_ended")
 	r.quiet()
+}
+
+// waitSpooled waits until the spools of a folder hold that many finished answers.
+func waitSpooled(t *testing.T, dir string, answers int) {
+	t.Helper()
+	eventually(t, "all in the spool", func() bool {
+		files, err := filepath.Glob(filepath.Join(dir, "data", "spool", "*.spool"))
+		finished := map[string]bool{}
+		for _, file := range files {
+			content, readErr := os.ReadFile(file)
+			err = errors.Join(err, readErr)
+			for _, found := range spooledAnswer.FindAllSubmatch(content, -1) {
+				finished[string(found[1])] = true
+			}
+		}
+		return err == nil && len(finished) == answers
+	})
 }
 
 // spooledAnswer matches a finished answer in a spool, and its id.

@@ -82,7 +82,7 @@ func (b *Batch) do(what string, write func() error) error {
 // AppendMessage is Store.AppendMessage.
 func (b *Batch) AppendMessage(m Message) (saved Message, err error) {
 	err = b.do("append message", func() (err error) {
-		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return t.Context, nil })
+		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.makeRoomLast(t, m.Metadata.CallID) })
 		return err
 	})
 	return saved, err
@@ -91,7 +91,7 @@ func (b *Batch) AppendMessage(m Message) (saved Message, err error) {
 // InsertMessage is Store.InsertMessage.
 func (b *Batch) InsertMessage(m Message, afterID string) (saved Message, err error) {
 	err = b.do("insert message", func() (err error) {
-		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.makeRoom(t, afterID) })
+		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.makeRoom(t, afterID, m.Metadata.CallID) })
 		return err
 	})
 	return saved, err
@@ -127,9 +127,9 @@ func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Mes
 	return b.saved(m, row, row.Seq)
 }
 
-// makeRoom renumbers the messages after the message afterID so that they follow the newest number,
-// in order, and returns the context of the first of them.
-func (b *Batch) makeRoom(t pgdb.Thread, afterID string) (int64, error) {
+// makeRoom makes room right after the message afterID, but behind what calls said that began before the call callID,
+// and returns the context of what follows.
+func (b *Batch) makeRoom(t pgdb.Thread, afterID, callID string) (int64, error) {
 	key := b.key
 	after := int64(0)
 	if afterID != "" {
@@ -138,7 +138,22 @@ func (b *Batch) makeRoom(t pgdb.Thread, afterID string) (int64, error) {
 			return 0, err
 		}
 	}
-	first, err := b.q.FirstMessageAfter(b.ctx, pgdb.FirstMessageAfterParams{ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after})
+	first, err := b.q.FirstMessageAfter(b.ctx, pgdb.FirstMessageAfterParams{ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after, CallID: cleanText(callID)})
+	return b.shift(t, first, err)
+}
+
+// makeRoomLast is makeRoom at the end of the thread, or before what calls said that began after the call callID.
+func (b *Batch) makeRoomLast(t pgdb.Thread, callID string) (int64, error) {
+	if callID == "" {
+		return t.Context, nil
+	}
+	first, err := b.q.FirstOfLaterCall(b.ctx, pgdb.FirstOfLaterCallParams{ThreadID: b.key.Thread, Owner: b.key.Owner, CallID: cleanText(callID)})
+	return b.shift(t, pgdb.FirstMessageAfterRow(first), err)
+}
+
+// shift renumbers the messages from the first on, if there is one, so that they follow the newest number, in order.
+func (b *Batch) shift(t pgdb.Thread, first pgdb.FirstMessageAfterRow, err error) (int64, error) {
+	key := b.key
 	if errors.Is(err, sql.ErrNoRows) {
 		return t.Context, nil
 	}

@@ -30,9 +30,9 @@ type Placing string
 const (
 	// PlaceKept is for an existing message, which keeps its place.
 	PlaceKept Placing = ""
-	// PlaceLast puts a new message at the end of the thread.
+	// PlaceLast puts a new message at the end of the thread, but before what later calls said.
 	PlaceLast Placing = "last"
-	// PlaceAfter puts a new message right after another.
+	// PlaceAfter puts a new message right after another and what earlier calls said after that.
 	PlaceAfter Placing = "after"
 )
 
@@ -168,7 +168,7 @@ func (b *Batch) put(m Message, at Place) (saved Message, err error) {
 				return err
 			}
 		}
-		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.placeNew(t, at) })
+		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.placeNew(t, at, m.Metadata.CallID) })
 		if errors.Is(err, ErrConflict) {
 			saved, err = b.update(m)
 		}
@@ -177,17 +177,19 @@ func (b *Batch) put(m Message, at Place) (saved Message, err error) {
 	return saved, err
 }
 
-// placeNew makes room for a new message.
-func (b *Batch) placeNew(t pgdb.Thread, at Place) (int64, error) {
-	if at.How != PlaceAfter {
-		return t.Context, nil
-	}
-	if at.After != "" {
-		if there, err := b.has(at.After); err != nil || !there {
-			return t.Context, err
+// placeNew makes room for a new message of a call, or of none.
+func (b *Batch) placeNew(t pgdb.Thread, at Place, callID string) (int64, error) {
+	there := at.How == PlaceAfter
+	if there && at.After != "" {
+		var err error
+		if there, err = b.has(at.After); err != nil {
+			return 0, err
 		}
 	}
-	return b.makeRoom(t, at.After)
+	if !there {
+		return b.makeRoomLast(t, callID)
+	}
+	return b.makeRoom(t, at.After, callID)
 }
 
 // has reports whether the message is in the thread.

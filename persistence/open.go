@@ -29,6 +29,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	}
 	s := &Store{
 		hub: newHub(), log: opts.Logger, lease: newLease(opts), clock: clock{machine: opts.Clock}, noListen: opts.NoListen, noMigrate: opts.NoMigrate, onWrite: opts.OnWrite, onLost: opts.OnLost,
+		rescue: opts.Rescue, rescuing: make(chan struct{}, 1),
 		closed: make(chan struct{}), unswept: make(chan struct{}, 1),
 	}
 	if err := s.openEngine(ctx, url, opts); err != nil {

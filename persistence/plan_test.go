@@ -21,6 +21,7 @@ var plans = map[string]string{
 	"ListMessages":      "messages_by_seq",
 	"ListChanges":       "messages_by_revision",
 	"FirstMessageAfter": "messages_by_seq",
+	"FirstOfLaterCall":  "calls_by_thread",
 	"LastMessage":       "messages_by_seq",
 	"GetMessage":        "messages_pkey",
 	"MessageSeq":        "messages_pkey",
@@ -59,7 +60,7 @@ var crowd = []string{
 	`INSERT INTO messages SELECT 'm' || i, CASE WHEN i % 2 = 0 THEN 't1' ELSE 't' || i % 2000 + 1 END, i, i, 0, 'user', 'voice',
 		CASE WHEN i % 500 = 0 THEN 'in_progress' ELSE 'completed' END, 'words', '[]', '{}', '', '', '', '', NULL, NULL, 'me', now(), now(), 'words'
 		FROM generate_series(1, 20000) AS i`,
-	`INSERT INTO calls SELECT 'c' || i, 't' || i % 2000 + 1, '', '', '', '', now(), NULL, CASE WHEN i > 1000 THEN now() END, '', 0, 0, 0, 'me'
+	`INSERT INTO calls SELECT 'c' || i, 't' || i % 2000 + 1, '', '', '', '', now(), NULL, CASE WHEN i > 1000 THEN now() END, '', 0, 0, 0, 'me', i / 2000
 		FROM generate_series(1, 20000) AS i`,
 	`ANALYZE`,
 }

@@ -23,10 +23,13 @@ var errAlive = errors.New("instance is alive")
 // It needs Serve: with SQLite this process is then the only one; with PostgreSQL an instance is
 // dead if it has announced its end, if it was a process of this machine that is gone, or if it has
 // been silent for Options.DeadAfter while this process was watching. So call Recover again every few
-// seconds. An error with one instance does not keep it from the next.
+// seconds. An error with one instance does not keep it from the next. First comes Options.Rescue.
 func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 	if !s.serving.Load() {
 		return nil, errors.New("recover database: this process does not serve it")
+	}
+	if err := s.rescueOthers(ctx); err != nil {
+		return nil, err
 	}
 	// In this order: an instance that begins in between is not in the first list, and has nothing
 	// open yet.
@@ -64,6 +67,26 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 	}
 	s.sweepSoon()
 	return ended, errors.Join(errs...)
+}
+
+// rescueOthers brings into the database what dead processes left, and returns when that is done, by whatever goroutine.
+// Files that cannot be read must not keep threads occupied.
+func (s *Store) rescueOthers(ctx context.Context) error {
+	if s.rescue == nil {
+		return nil
+	}
+	select {
+	case s.rescuing <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for changes of dead processes: %w", context.Cause(ctx))
+	}
+	defer func() { <-s.rescuing }()
+	err := s.rescue(ctx, s)
+	if err != nil && !errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
+		s.log.Error("changes of dead processes not saved", "error", err)
+		return nil
+	}
+	return err
 }
 
 // forget deletes what nobody needs any more: dead instances, upstream legs of deleted threads, commands

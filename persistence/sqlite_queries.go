@@ -208,6 +208,11 @@ func (s sqliteQueries) FirstMessageAfter(ctx context.Context, arg pgdb.FirstMess
 	return pgdb.FirstMessageAfterRow(r), err
 }
 
+func (s sqliteQueries) FirstOfLaterCall(ctx context.Context, arg pgdb.FirstOfLaterCallParams) (pgdb.FirstOfLaterCallRow, error) {
+	r, err := s.q.FirstOfLaterCall(ctx, sqlitedb.FirstOfLaterCallParams(arg))
+	return pgdb.FirstOfLaterCallRow(r), err
+}
+
 func (s sqliteQueries) ForgetDrafts(ctx context.Context) error {
 	return s.q.ForgetDrafts(ctx)
 }

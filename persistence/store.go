@@ -55,6 +55,9 @@ type Options struct {
 	// OnLost is called when ApplyAll has lost changes of a thread that still exists, and by Lose. It
 	// must return at once; it may be nil.
 	OnLost func(changes int)
+	// Rescue brings the changes into the database that dead processes could not write and left within reach. Recover calls
+	// it first, because what they said comes before what others say next. It may be nil.
+	Rescue func(ctx context.Context, s *Store) error
 }
 
 // Store is one database.
@@ -73,6 +76,9 @@ type Store struct {
 
 	onWrite func(took time.Duration, saved bool)
 	onLost  func(changes int)
+	// rescue is Options.Rescue; rescuing holds a value while it runs.
+	rescue   func(ctx context.Context, s *Store) error
+	rescuing chan struct{}
 	// poll is how often a watcher looks for changes without a hint, as a time.Duration; zero means
 	// never, if no other process writes.
 	poll atomic.Int64

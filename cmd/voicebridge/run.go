@@ -18,6 +18,7 @@ import (
 	"voicebridge/cmd/voicebridge/internal/certificate"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
+	"voicebridge/persistence/spool"
 	"voicebridge/realtime/rtc"
 	"voicebridge/web"
 	"voicebridge/web/access"
@@ -71,9 +72,10 @@ func (a *app) open(ctx context.Context) error {
 // tables and closes what a dead process left open.
 func (a *app) openStore(ctx context.Context) (err error) {
 	address := a.cfg.Secrets.DatabaseURL.Reveal()
+	dir := spoolDir(address)
 	if a.store, err = persistence.Open(ctx, address, persistence.Options{
 		Logger: a.log, NoMigrate: true, MaxConns: a.cfg.Database.MaxConnections, OnWrite: a.observer.Write, OnLost: a.observer.Lost,
-		Instance: a.instance,
+		Instance: a.instance, Rescue: func(ctx context.Context, s *persistence.Store) error { return spool.Recover(ctx, dir, s, a.log) },
 	}); err != nil {
 		return err
 	}
@@ -81,7 +83,6 @@ func (a *app) openStore(ctx context.Context) (err error) {
 	if err := a.store.Serve(ctx); err != nil {
 		return err
 	}
-	dir := spoolDir(address)
 	if err := a.recoverDead(ctx, dir); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}

@@ -68,10 +68,32 @@ WHERE m.thread_id = @thread_id AND m.role = 'system' AND m.seq < @before_seq
 ORDER BY m.seq DESC
 LIMIT CAST(@max_rows AS bigint);
 
+-- FirstMessageAfter passes over what calls said that began before the call.
 -- name: FirstMessageAfter :one
 SELECT m.seq, m.context FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id
 WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.seq > @after_seq
+    AND NOT EXISTS (
+        SELECT 1 FROM calls AS c JOIN calls AS own ON own.thread_id = c.thread_id
+        WHERE c.id = m.call_id AND own.id = @call_id AND c.place < own.place
+    )
+ORDER BY m.seq
+LIMIT 1;
+
+-- FirstOfLaterCall returns the first message of the calls that began after the call. There are none as a rule, which is
+-- checked first.
+-- name: FirstOfLaterCall :one
+SELECT m.seq, m.context FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.thread_id = @thread_id AND t.owner = @owner
+    AND EXISTS (
+        SELECT 1 FROM calls AS c JOIN calls AS own ON own.thread_id = c.thread_id
+        WHERE c.thread_id = @thread_id AND own.id = @call_id AND c.place > own.place
+    )
+    AND EXISTS (
+        SELECT 1 FROM calls AS c JOIN calls AS own ON own.thread_id = c.thread_id
+        WHERE c.id = m.call_id AND own.id = @call_id AND c.place > own.place
+    )
 ORDER BY m.seq
 LIMIT 1;
 

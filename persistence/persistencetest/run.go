@@ -95,6 +95,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"watch drafts":         s.watchDrafts,
 		"changes":              s.changes,
 		"lost changes":         s.lostChanges,
+		"late words":           s.lateWords,
 		"superseded turn":      s.supersededTurn,
 		"erase many":           s.eraseMany,
 		"erase left":           s.eraseLeft,

@@ -15,6 +15,10 @@ const firstMessageAfter = `-- name: FirstMessageAfter :one
 SELECT m.seq, m.context FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id
 WHERE m.thread_id = $1 AND t.owner = $2 AND m.seq > $3
+    AND NOT EXISTS (
+        SELECT 1 FROM calls AS c JOIN calls AS own ON own.thread_id = c.thread_id
+        WHERE c.id = m.call_id AND own.id = $4 AND c.place < own.place
+    )
 ORDER BY m.seq
 LIMIT 1
 `
@@ -23,6 +27,7 @@ type FirstMessageAfterParams struct {
 	ThreadID string
 	Owner    string
 	AfterSeq int64
+	CallID   string
 }
 
 type FirstMessageAfterRow struct {
@@ -30,9 +35,51 @@ type FirstMessageAfterRow struct {
 	Context int64
 }
 
+// FirstMessageAfter passes over what calls said that began before the call.
 func (q *Queries) FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error) {
-	row := q.db.QueryRow(ctx, firstMessageAfter, arg.ThreadID, arg.Owner, arg.AfterSeq)
+	row := q.db.QueryRow(ctx, firstMessageAfter,
+		arg.ThreadID,
+		arg.Owner,
+		arg.AfterSeq,
+		arg.CallID,
+	)
 	var i FirstMessageAfterRow
+	err := row.Scan(&i.Seq, &i.Context)
+	return i, err
+}
+
+const firstOfLaterCall = `-- name: FirstOfLaterCall :one
+SELECT m.seq, m.context FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.thread_id = $1 AND t.owner = $2
+    AND EXISTS (
+        SELECT 1 FROM calls AS c JOIN calls AS own ON own.thread_id = c.thread_id
+        WHERE c.thread_id = $1 AND own.id = $3 AND c.place > own.place
+    )
+    AND EXISTS (
+        SELECT 1 FROM calls AS c JOIN calls AS own ON own.thread_id = c.thread_id
+        WHERE c.id = m.call_id AND own.id = $3 AND c.place > own.place
+    )
+ORDER BY m.seq
+LIMIT 1
+`
+
+type FirstOfLaterCallParams struct {
+	ThreadID string
+	Owner    string
+	CallID   string
+}
+
+type FirstOfLaterCallRow struct {
+	Seq     int64
+	Context int64
+}
+
+// FirstOfLaterCall returns the first message of the calls that began after the call. There are none as a rule, which is
+// checked first.
+func (q *Queries) FirstOfLaterCall(ctx context.Context, arg FirstOfLaterCallParams) (FirstOfLaterCallRow, error) {
+	row := q.db.QueryRow(ctx, firstOfLaterCall, arg.ThreadID, arg.Owner, arg.CallID)
+	var i FirstOfLaterCallRow
 	err := row.Scan(&i.Seq, &i.Context)
 	return i, err
 }

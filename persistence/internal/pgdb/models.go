@@ -45,6 +45,7 @@ type Call struct {
 	Interruptions  int64
 	Replayed       int64
 	Instance       string
+	Place          int64
 }
 
 type Command struct {

@@ -168,6 +168,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.firstMessageAfterStmt, err = db.PrepareContext(ctx, firstMessageAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstMessageAfter: %w", err)
 	}
+	if q.firstOfLaterCallStmt, err = db.PrepareContext(ctx, firstOfLaterCall); err != nil {
+		return nil, fmt.Errorf("error preparing query FirstOfLaterCall: %w", err)
+	}
 	if q.forgetDraftsStmt, err = db.PrepareContext(ctx, forgetDrafts); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetDrafts: %w", err)
 	}
@@ -690,6 +693,11 @@ func (q *Queries) Close() error {
 	if q.firstMessageAfterStmt != nil {
 		if cerr := q.firstMessageAfterStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing firstMessageAfterStmt: %w", cerr)
+		}
+	}
+	if q.firstOfLaterCallStmt != nil {
+		if cerr := q.firstOfLaterCallStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing firstOfLaterCallStmt: %w", cerr)
 		}
 	}
 	if q.forgetDraftsStmt != nil {
@@ -1244,6 +1252,7 @@ type Queries struct {
 	failTextResponsesStmt         *sql.Stmt
 	failTextToolCallsStmt         *sql.Stmt
 	firstMessageAfterStmt         *sql.Stmt
+	firstOfLaterCallStmt          *sql.Stmt
 	forgetDraftsStmt              *sql.Stmt
 	forgetInstancesStmt           *sql.Stmt
 	forgetLegsStmt                *sql.Stmt
@@ -1391,6 +1400,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		failTextResponsesStmt:         q.failTextResponsesStmt,
 		failTextToolCallsStmt:         q.failTextToolCallsStmt,
 		firstMessageAfterStmt:         q.firstMessageAfterStmt,
+		firstOfLaterCallStmt:          q.firstOfLaterCallStmt,
 		forgetDraftsStmt:              q.forgetDraftsStmt,
 		forgetInstancesStmt:           q.forgetInstancesStmt,
 		forgetLegsStmt:                q.forgetLegsStmt,

@@ -81,7 +81,11 @@ type Querier interface {
 	FailOpenToolCalls(ctx context.Context, arg FailOpenToolCallsParams) error
 	FailTextResponses(ctx context.Context, arg FailTextResponsesParams) error
 	FailTextToolCalls(ctx context.Context, arg FailTextToolCallsParams) error
+	// FirstMessageAfter passes over what calls said that began before the call.
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
+	// FirstOfLaterCall returns the first message of the calls that began after the call. There are none as a rule, which is
+	// checked first.
+	FirstOfLaterCall(ctx context.Context, arg FirstOfLaterCallParams) (FirstOfLaterCallRow, error)
 	// ForgetDrafts deletes drafts that were saved at the moment when their message was finished
 	// or deleted by somebody else.
 	ForgetDrafts(ctx context.Context) error
@@ -208,7 +212,8 @@ type Querier interface {
 	SaveApproval(ctx context.Context, arg SaveApprovalParams) error
 	// SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
 	// the id belongs to another thread, and fail if the thread belongs to another owner
-	// (thread_id is NULL). A call that has ended keeps its first end.
+	// (thread_id is NULL). A call that has ended keeps its first end. A new call follows all calls of its thread, whose row
+	// the caller has locked.
 	SaveCall(ctx context.Context, arg SaveCallParams) (int64, error)
 	SaveCommand(ctx context.Context, arg SaveCommandParams) error
 	// SaveDraft saves a piece of text that was added to a message in progress. It changes
