@@ -335,7 +335,12 @@ func TestBelowAPath(t *testing.T) {
 		tokens(c)
 		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
 	})
-	images := "/api/threads/" + b.thread(t, "alice").Thread + "/images"
+	key := b.thread(t, "alice")
+	images := "/api/threads/" + key.Thread + "/images"
+	_, err := b.db.AppendMessage(t.Context(), key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{
+		{Type: "file", Raw: []byte(`{"type":"file","mediaType":"image/png","url":"` + images + `/one"}`)},
+	}})
+	must(t, err)
 	for name, c := range map[string]struct{ from, prefix, want string }{
 		"a proxy here":        {"127.0.0.1:4000", "/voice", "/voice"},
 		"a trusted one":       {"10.1.2.3:4000", "/apps/voice/", "/apps/voice"},
@@ -355,6 +360,14 @@ func TestBelowAPath(t *testing.T) {
 			if got := r.Header.Get("Location"); !strings.HasPrefix(got, c.want+made.at) {
 				t.Errorf("%s: Location of %s is %q", name, made.target, got)
 			}
+		}
+		list := b.do(t, "GET", messagesPath(key), "", as("alice-token-of-tests"), from(c.from), header("X-Forwarded-Prefix", c.prefix), header("X-Forwarded-Proto", "https")).body
+		scheme := "https"
+		if name == "a stranger" {
+			scheme = "http"
+		}
+		if want := `"url":"` + scheme + `://localhost:8080` + c.want + images + `/one"`; !strings.Contains(list, want) {
+			t.Errorf("%s: the messages have no %s: %s", name, want, list)
 		}
 		r := b.do(t, "POST", "/api/session", `{"token":"alice-token-of-tests"}`, from(c.from), header("X-Forwarded-Prefix", c.prefix))
 		wantStatus(t, r, http.StatusOK)

@@ -95,6 +95,10 @@ func TestMessageWithImages(t *testing.T) {
 	if len(shown) != 1 || string(shown[0].Data) != picture || shown[0].MediaType != "image/png" {
 		t.Errorf("the model is shown %d images", len(shown))
 	}
+	// The AI SDK's convertToModelMessages, on another server, needs a whole address.
+	if list := st.do(t, "GET", base+"/messages", "").body; !strings.Contains(list, `"url":"http://localhost:8080`+added.URL+`"`) {
+		t.Errorf("the messages have no such address: %s", list)
+	}
 	wantError(t, st.do(t, "POST", base+"/messages", `{"content":"And?","image_ids":["none"]}`), 400, "unknown_image")
 	wantStatus(t, st.do(t, "POST", base+"/messages", `{"content":"","image_ids":["`+added.ImageID+`"]}`), 200)
 }

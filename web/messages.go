@@ -2,18 +2,28 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
+	"voicebridge/toolkit"
+	"voicebridge/web/access"
 	"voicebridge/web/input"
 )
 
 // messages serves the route about a thread's messages.
-type messages struct{ store messageStore }
+type messages struct {
+	store messageStore
+	// proxies are Config.TrustedProxies.
+	proxies []netip.Prefix
+}
 
 func (h *messages) routes(r router) { r.GET("/api/threads/:id/messages", onThread(h.list), r.user) }
 
@@ -64,5 +74,35 @@ func (h *messages) list(c echo.Context, key persistence.Key) error {
 	if page.Messages == nil {
 		page.Messages = []persistence.Message{}
 	}
+	here := c.Scheme() + "://" + c.Request().Host + access.Prefix(c.Request(), h.proxies)
+	for i := range page.Messages {
+		for j := range page.Messages[i].Parts {
+			absolute(&page.Messages[i].Parts[j], key.Thread, here)
+		}
+	}
 	return c.JSON(http.StatusOK, page)
+}
+
+// absolute makes the address of a thread's image absolute: outside of a page, as in the AI SDK's convertToModelMessages, a
+// path is no address.
+func absolute(p *persistence.Part, thread, here string) {
+	var fields map[string]json.RawMessage
+	var path string
+	if _, ok := p.ImageID(thread); !ok || json.Unmarshal(p.Raw, &fields) != nil || json.Unmarshal(fields["url"], &path) != nil {
+		return
+	}
+	fields["url"] = toolkit.Encode(here + path)
+	p.Raw = toolkit.Encode(fields)
+}
+
+// relative returns an address that absolute has made as it was, and others unchanged.
+func relative(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return address
+	}
+	if i := strings.Index(u.EscapedPath(), "/api/threads/"); i >= 0 {
+		return u.EscapedPath()[i:]
+	}
+	return address
 }

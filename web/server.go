@@ -182,7 +182,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, live, remove, auth.Secrets},
 		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events},
 		&threads{cfg.Store, cfg.Calls, remove, events},
-		&messages{cfg.Store},
+		&messages{cfg.Store, cfg.TrustedProxies},
 		&turns{cfg.Calls, cfg.Chat, cfg.Store, live, s.streams, &chats{cfg.Chat, cfg.Store, live, s.streams, cfg.StopWithReader}},
 		&images{cfg.Store, limits.ImageBytesPerOwner},
 		s.streams,

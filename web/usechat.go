@@ -63,7 +63,7 @@ func (m *uiMessage) userInput() (text string, images []chat.Image, others []pers
 		case "text":
 			texts = append(texts, p.Text)
 		case "file":
-			images = append(images, chat.Image{MediaType: p.MediaType, URL: p.URL})
+			images = append(images, chat.Image{MediaType: p.MediaType, URL: relative(p.URL)})
 		default:
 			if p.other.Type != "" && !p.other.IsTool() {
 				others = append(others, p.other)

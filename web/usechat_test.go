@@ -222,7 +222,7 @@ func TestUseChatInALiveCall(t *testing.T) {
 		return `{"id":"c","trigger":"submit-message","messages":[{"id":"m","role":"user","parts":[{"type":"text","text":"look"},` +
 			`{"type":"file","mediaType":"image/png","url":"` + url + `"}]}]}`
 	}
-	for _, url := range []string{uploaded.URL, "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte(pngOf(t, 4, 1)))} {
+	for _, url := range []string{"https://voice.example.org/below" + uploaded.URL, "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte(pngOf(t, 4, 1)))} {
 		for range 2 {
 			r := b.do(t, "POST", messagesPath(key), shows(url), header("Accept", "*/*"))
 			wantStatus(t, r, 200)

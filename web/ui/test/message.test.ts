@@ -32,6 +32,17 @@ describe('readMessage', () => {
     expect(message && textOf(message)).toBe('one\n7');
   });
 
+  it.each([
+    ['a whole address', 'https://voice.example.org/below/api/threads/t1/images/i1', '/api/threads/t1/images/i1'],
+    ['a path', '/api/threads/t1/images/i1', '/api/threads/t1/images/i1'],
+    ['a data URL', 'data:image/png;base64,AAAA', 'data:image/png;base64,AAAA'],
+    ['an address elsewhere', 'https://example.org/a.png', undefined],
+    ['an address that only names ours', 'https://example.org/?/api/threads/t1/images/i1', undefined],
+  ])('reads a picture at %s', (_, url, want) => {
+    const message = readMessage({ id: 'm', role: 'user', parts: [{ type: 'file', mediaType: 'image/png', url }] });
+    expect(message?.parts).toMatchObject([want === undefined ? { kind: 'unknown' } : { kind: 'file', url: want }]);
+  });
+
   it('gives defaults for metadata that is missing or wrong', () => {
     expect(readMessage({ id: 'm', role: 'user', parts: 'no', metadata: { status: 'odd', seq: 'x' } })).toMatchObject({
       parts: [],

@@ -124,10 +124,16 @@ function readPart(raw: unknown): Part[] {
   if (type === 'text') return [{ kind: 'text', text: asText(raw.text) }];
   if (type === 'dynamic-tool') return [readTool(raw, asText(raw.toolName, 'tool'))];
   if (type.startsWith('tool-')) return [readTool(raw, type.slice('tool-'.length))];
-  if (type === 'file' && isImageAddress(asText(raw.url)) && asText(raw.mediaType).startsWith('image/')) {
-    return [{ kind: 'file', mediaType: asText(raw.mediaType), url: asText(raw.url) }];
+  const url = pathOf(asText(raw.url));
+  if (type === 'file' && isImageAddress(url) && asText(raw.mediaType).startsWith('image/')) {
+    return [{ kind: 'file', mediaType: asText(raw.mediaType), url }];
   }
   return [{ kind: 'unknown', type: type || 'part', raw }];
+}
+
+// The list of messages has whole addresses. The page keeps to the path, below which it is itself.
+function pathOf(url: string): string {
+  return url.replace(/^https?:\/\/[^?#]*?(\/api\/threads\/)/, '$1');
 }
 
 // Only what this server stores, or a data URL.
