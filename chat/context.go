@@ -73,9 +73,11 @@ type messageSearcher interface {
 
 const (
 	maxMemories    = 3
+	maxCandidates  = 50 // of which the best are memories
 	maxMemoryRunes = 300
 	maxMemoryWords = 8
-	minWordRunes   = 4
+	minWordRunes   = 3 // what the index of parts of words can find
+	minPartRunes   = 5 // of a word that is looked for within others, too
 )
 
 // Context implements [ContextBuilder].
@@ -97,36 +99,104 @@ func (c *DefaultContext) Context(ctx context.Context, in ContextInput) (string, 
 	return "[CONTEXT: " + text + "]", err
 }
 
-// recall finds the best memories: those that contain at least half of the words.
+// recall finds the best memories: those with the most of the words that say something about the subject, and at least a
+// third of them, in whatever form.
 func (c *DefaultContext) recall(ctx context.Context, in ContextInput) ([]persistence.SearchHit, error) {
 	words := keywords(in.Text)
 	if len(words) == 0 {
 		return nil, nil
 	}
-	found, err := c.Memories.SearchMessages(ctx, in.Key, words, maxMemories)
+	found, err := c.Memories.SearchMessages(ctx, in.Key, words, maxCandidates)
 	if err != nil {
 		return nil, fmt.Errorf("find memories: %w", err)
 	}
-	return slices.DeleteFunc(found, func(f persistence.SearchHit) bool { return 2*f.Hits < len(words) }), nil
+	said := map[string]bool{in.Text: true} // a question that is asked again is no memory
+	found = slices.DeleteFunc(found, func(f persistence.SearchHit) bool {
+		again := said[f.Text]
+		said[f.Text] = true
+		return again
+	})
+	for i := range found {
+		found[i].Hits = mentions(found[i].Text, words)
+	}
+	found = slices.DeleteFunc(found, func(f persistence.SearchHit) bool { return f.Hits == 0 || 3*f.Hits < len(words) })
+	slices.SortStableFunc(found, func(a, b persistence.SearchHit) int { return b.Hits - a.Hits })
+	return found[:min(len(found), maxMemories)], nil
 }
 
-// keywords returns the longest words of a text, which say most about its subject. Short words count unless they are
-// ASCII: in some scripts, words are short.
-func keywords(text string) []string {
-	words := strings.FieldsFunc(strings.ToLower(cutRunes(text, 2000)), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
-	words = slices.DeleteFunc(words, func(w string) bool {
-		n := utf8.RuneCountInString(w)
-		return n < minWordRunes && n == len(w) || n > 40
-	})
-	slices.SortStableFunc(words, func(a, b string) int { return utf8.RuneCountInString(b) - utf8.RuneCountInString(a) })
-	var distinct []string
-	for _, w := range words {
-		if !slices.Contains(distinct, w) {
-			distinct = append(distinct, w)
+// mentions counts the stems that occur in a text. A short one is found as a word only: there is a car in a card.
+func mentions(text string, stems []string) (n int) {
+	lower, words := strings.ToLower(text), map[string]bool{}
+	for _, w := range wordsOf(lower) {
+		words[stem(w)] = true
+	}
+	for _, s := range stems {
+		if words[s] || (utf8.RuneCountInString(s) >= minPartRunes || !isASCII(s)) && strings.Contains(lower, s) {
+			n++
 		}
 	}
-	return distinct[:min(len(distinct), maxMemoryWords)]
+	return n
 }
+
+// keywords returns the stems of a text's longest words, which say most about its subject. Short words count unless they
+// are ASCII: in some scripts, words are short.
+func keywords(text string) []string {
+	var stems []string
+	for _, w := range wordsOf(strings.ToLower(cutRunes(text, 2000))) {
+		n := utf8.RuneCountInString(w)
+		if s := stem(w); (n >= minWordRunes || !isASCII(w)) && n <= 40 && !commonWords[w] && !slices.Contains(stems, s) {
+			stems = append(stems, s)
+		}
+	}
+	slices.SortStableFunc(stems, func(a, b string) int { return utf8.RuneCountInString(b) - utf8.RuneCountInString(a) })
+	return stems[:min(len(stems), maxMemoryWords)]
+}
+
+func wordsOf(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
+}
+
+func isASCII(text string) bool { return utf8.RuneCountInString(text) == len(text) }
+
+// stem returns the beginning that the forms of an English word, in lower case, have in common. It is always a part of the
+// word, so that the index of parts of words finds the other forms by it.
+func stem(word string) string {
+	for _, ending := range []string{"ing", "ies", "ed", "es", "s"} {
+		if s, ok := strings.CutSuffix(word, ending); ok && len(s) >= minWordRunes && !strings.HasSuffix(word, "ss") {
+			word = s
+			break
+		}
+	}
+	if n := len(word); n > minWordRunes && 'a' <= word[n-1] && word[n-1] <= 'z' && (word[n-1] == word[n-2] || strings.IndexByte("eyi", word[n-1]) >= 0) {
+		word = word[:n-1]
+	}
+	return word
+}
+
+// commonWords say nothing about the subject of a question.
+var commonWords = func() map[string]bool {
+	all := map[string]bool{}
+	for w := range strings.FieldsSeq(`
+		a about again all also always am an and another any anything are as ask at be because been before being but by can could
+		did do does doing done dont even ever every for from get give go going got had has have having he hello her here hers hey
+		him his how i if in into is it its just know last less let like likely look made make many may maybe me mean might mine
+		more most much must my need never new no not nothing now of off often ok okay on once one only or other our out over own
+		please quite really remember remind said same say says see shall she should show since so some something still such sure
+		talk tell than thank thanks that the their them then there these they thing things think this those though through to
+		told too under until up us use very want was we well were what when where whether which while who whom whose why will
+		with without would yes yet you your yours
+		aber alle als also auch auf aus bei bin bist das dass dein deine dem den der des die dir doch du ein eine einen einer
+		erzähl für habe haben hast hat ich ihr ihre im ist ja kann kannst mein meine meinem meinen meiner mich mir mit nach nicht
+		noch nur oder sag sein seine sich sie sind über und uns unser von war was weiß weißt wenn wer wie wir wird wissen wo
+		zu zum zur
+		avec ce ces cette comme dans des elle est et les leur mais mes mon nous par pas pour que qui quoi sais ses son sont sur
+		une vous
+		como con cuál del donde el ella eres es esta este las los más mis muy para pero por qué que quién sabes ser sin sobre son
+		sus una`) {
+		all[w] = true
+	}
+	return all
+}()
 
 // oneLine makes text fit between the brackets of a context.
 func oneLine(text string) string {

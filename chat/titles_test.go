@@ -254,7 +254,9 @@ func TestMemories(t *testing.T) {
 		key := persistencetest.NewThread(t, store, "anna", "")
 		for _, m := range []persistence.Message{
 			words(persistence.RoleUser, "My favourite lake is the Bodensee [really]\nyes"),
-			words(persistence.RoleAssistant, "The weather is fine."),
+			words(persistence.RoleAssistant, "The weather is fine. Look into that carton."),
+			words(persistence.RoleUser, "My dog Rex likes cheese"),
+			words(persistence.RoleUser, "What do you know about my dog?"),
 		} {
 			m.Metadata.CreatedAt = time.Date(2026, 1, 2, 23, 30, 0, 0, time.UTC)
 			if _, err := store.AppendMessage(t.Context(), key, m); err != nil {
@@ -263,9 +265,14 @@ func TestMemories(t *testing.T) {
 		}
 		now := time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC)
 		for text, want := range map[string]string{
-			"What is my favourite lake?": `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET; on 3 January 2026 in another conversation the user said: "My favourite lake is the Bodensee (really) yes"]`,
-			"Something else entirely":    `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET]`,
-			"a b c":                      `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET]`,
+			"What is my favourite lake?":     `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET; on 3 January 2026 in another conversation the user said: "My favourite lake is the Bodensee (really) yes"]`,
+			"What do you know about my dog?": `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET; on 3 January 2026 in another conversation the user said: "My dog Rex likes cheese"]`,
+			"Which lakes do I like?":         `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET; on 3 January 2026 in another conversation the user said: "My favourite lake is the Bodensee (really) yes"]`,
+			"Do dogs eat cheeses?":           `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET; on 3 January 2026 in another conversation the user said: "My dog Rex likes cheese"; on 3 January 2026 in another conversation the user said: "What do you know about my dog?"]`,
+			"What do I do?":                  `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET]`,
+			"Do I have a car?":               `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET]`,
+			"Something else entirely":        `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET]`,
+			"a b c":                          `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET]`,
 		} {
 			got, err := clock.Context(t.Context(), chat.ContextInput{Key: persistence.Key{Owner: "anna", Thread: "here"}, Text: text, Now: now})
 			if err != nil || got != want {

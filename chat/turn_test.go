@@ -53,3 +53,25 @@ func TestTurnGivesWay(t *testing.T) {
 		})
 	}
 }
+
+func TestKeywords(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"What do you know about my dog?":           "dog",
+		"Running, runs; the RUN":                   "run",
+		"call called calling":                      "cal",
+		"cities of the city":                       "cit",
+		"glasses glass":                            "glas",
+		"likes liking liked cheeses":               "chees lik",
+		"2000 and 2022":                            "2000 2022",
+		"dog's bus":                                "dog bus",
+		"Was weißt du über meinen Hund und Äpfel?": "äpfel hund",
+		"私の 犬":                                     "私の 犬",
+		strings.Repeat("x", 41):                    "",
+		"one alpha bravo charlie delta echo foxtrot golf hotel india juliett": "foxtrot charli juliet alpha bravo delta hotel india",
+	} {
+		if got := strings.Join(keywords(text), " "); got != want {
+			t.Errorf("keywords(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
