@@ -37,6 +37,9 @@ type Claim struct {
 	// Wait is when to try again; zero if something else must happen first: a turn must end, the
 	// queue be resumed, or a call on another process end.
 	Wait time.Time
+	// Next is the id of the message that is sent after ClaimOptions.Distance, which begins with a turn of this process;
+	// empty if the wait has another reason.
+	Next string
 }
 
 // ErrBusy means that a turn is running on the thread, or a message is being sent.
@@ -151,7 +154,12 @@ func (b *Batch) free(o ClaimOptions, claim *Claim) (bool, error) {
 	}
 	if next := turn.EndedAt.Add(o.Distance); next.After(b.s.now()) {
 		claim.Wait = b.s.clock.local(next)
-		return false, nil
+		if turn.Instance != b.s.lease.id() {
+			return false, nil
+		}
+		row, err := b.next(o, claim)
+		claim.Next = row.ID
+		return false, err
 	}
 	return true, nil
 }

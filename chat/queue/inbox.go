@@ -75,6 +75,13 @@ type inbox struct {
 	began time.Time // when Run did
 }
 
+// begins announces that the sending of a message begins, once: that is before the delay.
+func (q *inbox) begins(ctx context.Context, key persistence.Key, id string) {
+	if q.first(key, id) {
+		q.publish(ctx, key, "queue_message_sending", idEvent{SessionID: key.Thread, MessageID: id})
+	}
+}
+
 // Resume resumes a paused queue.
 func (q *inbox) Resume(ctx context.Context, key persistence.Key) error {
 	paused, err := q.store.ResumeQueue(ctx, key)

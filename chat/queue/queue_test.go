@@ -173,6 +173,31 @@ func TestDelay(t *testing.T) {
 	}
 }
 
+// TestSendingBeginsBeforeTheDelay announces the next message when a turn has ended, and only then waits.
+func TestSendingBeginsBeforeTheDelay(t *testing.T) {
+	t.Parallel()
+	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		b := prepare(t, open(t), &provider{}, queue.Config{NoTitles: true, Delay: time.Hour, Every: 20 * time.Millisecond})
+		w := b.watch(b.store)
+		b.add("one")
+		two := b.add("two")
+		b.run()
+		checkText(t, "what was told", w.until("queue_message_sent"), `
+queue_updated added 1
+queue_updated added 2
+queue_message_sending
+queue_updated removed 1
+queue_message_sent`)
+		checkText(t, "what was told then", w.until("queue_message_sending"), "\nqueue_message_sending")
+		if list, _ := b.list(); len(list) != 1 || list[0].ID != two.ID {
+			t.Errorf("List() = %+v", list)
+		}
+		// A user who does not want to wait hears it only once.
+		must(t, b.q.Send(t.Context(), b.key, two.ID))
+		checkText(t, "what was told in the end", w.until("queue_message_sent"), "\nqueue_updated removed 0\nqueue_message_sent")
+	})
+}
+
 // TestSchedule sends a message when its time comes.
 func TestSchedule(t *testing.T) {
 	t.Parallel()

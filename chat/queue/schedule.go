@@ -25,6 +25,8 @@ type schedule struct {
 	working map[persistence.Key]*work
 	// quiet is until when a thread is left alone, because its call is answering.
 	quiet map[persistence.Key]time.Time
+	// begun are the messages whose sending was announced before the delay.
+	begun map[persistence.Key]string
 	// lookAt is when the table must be scanned at the latest.
 	lookAt time.Time
 	closed bool
@@ -41,6 +43,7 @@ func newSchedule(disabled bool) schedule {
 	return schedule{
 		disabled: disabled, wake: make(chan struct{}, 1),
 		waiting: map[persistence.Key]bool{}, working: map[persistence.Key]*work{}, quiet: map[persistence.Key]time.Time{},
+		begun: map[persistence.Key]string{},
 	}
 }
 
@@ -153,6 +156,22 @@ func (q *schedule) close() {
 		j.answer(ErrClosed)
 	}
 	q.ready = nil
+}
+
+// first reports whether a message is another one than at the last call for its thread.
+func (q *schedule) first(key persistence.Key, id string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := q.begun[key] != id
+	q.begun[key] = id
+	return first
+}
+
+// forget makes the next call of first return true.
+func (q *schedule) forget(key persistence.Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.begun, key)
 }
 
 // leaveAlone leaves the thread's call alone until a time; a past or zero time ends that.

@@ -60,7 +60,8 @@ func (s *sending) run(ctx context.Context) {
 		s.requeue(ctx, s.retry("The server stopped each time.", 0))
 		return
 	}
-	q.publish(ctx, key, "queue_message_sending", idEvent{SessionID: key.Thread, MessageID: s.m.ID})
+	q.begins(ctx, key, s.m.ID)
+	q.forget(key)
 	// What was begun is finished even if the server is stopping.
 	sendCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.cfg.Lease*2/3)
 	defer cancel()
@@ -121,6 +122,9 @@ func (s *sending) claim(ctx context.Context) error {
 	})
 	if !claim.Wait.IsZero() {
 		q.lookBy(claim.Wait)
+	}
+	if claim.Next != "" {
+		q.begins(ctx, key, claim.Next)
 	}
 	if err != nil || claim.Message == nil {
 		return err
