@@ -22,12 +22,12 @@ var maskedNames = []string{
 // Mask returns a JSON text in which strings below fields named like secrets (Authorization,
 // api_key, password, …) are replaced by [Masked], at any depth and even in strings that contain
 // JSON. It is for what is saved and shown of a tool call. Parameters with such names in URLs are
-// masked, too. Everything else stays the same, byte for byte. Text that is not JSON is returned
+// masked, too, and so are the user and the password before a URL's host. Everything else stays the same, byte for byte. Text that is not JSON is returned
 // unchanged.
 func Mask(data []byte) []byte {
 	return maskNested(data, maxMaskNesting, func(text string) string {
 		if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
-			return maskWords(text, parameters)
+			return maskWords(userInfo.ReplaceAllString(text, "${1}"+Masked+"@"), parameters)
 		}
 		return text
 	})
@@ -39,7 +39,9 @@ const maxMaskNesting = 3
 // MaskArguments is [Mask] for the arguments that a model wrote, even malformed ones, and for a
 // tool's error. It also looks into other text: a parameter of a URL, a header in a program.
 func MaskArguments(text string) string {
-	words := func(text string) string { return maskWords(text, secretWords...) }
+	words := func(text string) string {
+		return maskWords(userInfo.ReplaceAllString(text, "${1}"+Masked+"@"), secretWords...)
+	}
 	if !json.Valid([]byte(text)) {
 		return words(text)
 	}
@@ -70,6 +72,9 @@ var secretWords = []*regexp.Regexp{
 
 // parameters finds ?name=value.
 var parameters = regexp.MustCompile(`(^|[?&;])([\w.\-]{1,100})(=)[^&;#\s"'\\]+`)
+
+// userInfo finds what precedes the host in a URL: a user with a password, or a token in place of either.
+var userInfo = regexp.MustCompile(`(\b[a-zA-Z][a-zA-Z0-9+.\-]{1,20}://)[^\s/?#"'\\<>]{1,1000}@`)
 
 // maskWords masks the values of secret names in a text that is not JSON.
 func maskWords(text string, patterns ...*regexp.Regexp) string {

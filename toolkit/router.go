@@ -82,19 +82,20 @@ func (r *Router) Call(ctx context.Context, call Call, onProgress func(Chunk)) Re
 	started := time.Now()
 	result, ending := r.run(ctx, call, onProgress)
 	took := time.Since(started)
-	r.report(call, result, took)
+	entry, _ := r.registry.Lookup(call.Name)
+	r.report(call, entry, result, ending, took)
 	if r.config.Observe != nil {
-		entry, _ := r.registry.Lookup(call.Name)
 		r.config.Observe(Report{Call: call, Entry: entry, Ending: ending, Took: took})
 	}
 	return result
 }
 
-func (r *Router) report(call Call, result Result, took time.Duration) {
+// report logs a call, but nothing of what its tool says: that belongs to the conversation, where it is saved.
+func (r *Router) report(call Call, entry Entry, result Result, ending Ending, took time.Duration) {
 	attrs := []any{"tool", Cut(call.Name, MaxName), "tool_call_id", Cut(call.ID, MaxName), "call_id", call.CallID,
-		"thread_id", call.ThreadID, "took", took}
+		"thread_id", call.ThreadID, "executor", entry.Executor, "took", took}
 	if result.Failed() {
-		r.log.Warn("tool call failed", append(attrs, "error", MaskArguments(result.Error))...)
+		r.log.Warn("tool call failed", append(attrs, "status", ending, "bytes", len(result.Error))...)
 		return
 	}
 	r.log.Info("tool call done", append(attrs, "bytes", len(result.Output))...)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"strings"
@@ -321,5 +322,25 @@ func TestRouterReports(t *testing.T) {
 				t.Errorf("reported %+v, want %s", reports, tc.want)
 			}
 		})
+	}
+}
+
+// TestRouterLogsNoContent has a tool that fails with somebody's words.
+func TestRouterLogsNoContent(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	tool := &fakeTool{def: Definition{Name: "tool"}, call: yields(failure("Rex has no appointment"))}
+	r := routerOf(t, RouterConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))}, tool)
+	if result := r.Call(t.Context(), Call{ID: "c", Name: "tool", Arguments: `{"dog":"Rex"}`}, nil); !result.Failed() {
+		t.Fatalf("got %+v", result)
+	}
+	text := log.String()
+	if strings.Contains(text, "Rex") {
+		t.Errorf("the log has the words: %s", text)
+	}
+	for _, want := range []string{"level=WARN", "tool=tool", "tool_call_id=c", "executor=app", "status=failed"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the log has no %s: %s", want, text)
+		}
 	}
 }
