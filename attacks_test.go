@@ -38,6 +38,9 @@ var attacks = []struct{ what, in, test string }{
 	{"an owner's sleeping programs delay another's", "toolkit/code", "TestOneOwnersPrograms"},
 	{"an owner opens too many streams", "web", "TestStreamsAreLimited"},
 	{"an owner opens too many sockets", "web", "TestSocketLimit"},
+	{"a small text becomes large once it is decoded", "web/input", "TestHostileShapes"},
+	{"a message has millions of parts", "web", "TestUseChatRefuses"},
+	{"an owner sends many large bodies at once", "web/access", "TestByteLimit"},
 	{"connections are left idle", "web", "TestIdleConnectionsAreBounded"},
 	{"bodies arrive slowly", "web", "TestSlowBodyIsCutOff"},
 	{"paths fill the log", "web", "TestLoggedPathsAreBounded"},
@@ -48,6 +51,7 @@ var attacks = []struct{ what, in, test string }{
 	{"an offer is malformed", "realtime/rtc", "TestBadOffer"},
 	{"a browser sends forbidden events", "e2e", "TestHostileEvents"},
 	{"a browser answers approval requests that do not exist", "web", "TestHostileMessagesOnTheSocket"},
+	{"an event becomes large once it is decoded", "bridge/internal/leg", "TestManyValues"},
 	{"an app sends frames that are not the conductor's", "web", "TestConductorHostileFrames"},
 	// What tools may do.
 	{"an MCP server reads the keys of this process", "toolkit/mcptool", "TestChildCannotReadOurEnvironment"},

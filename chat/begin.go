@@ -115,7 +115,7 @@ func answerTokens(configured int, tools bool) int {
 
 // open begins the turn in the database.
 func (t *Turn) open(ctx context.Context) error {
-	return t.cfg.Store.Batch(ctx, t.req.Key, func(b *persistence.Batch) error {
+	err := t.cfg.Store.Batch(ctx, t.req.Key, func(b *persistence.Batch) error {
 		if err := t.claim(b); err != nil {
 			return err
 		}
@@ -129,6 +129,10 @@ func (t *Turn) open(ctx context.Context) error {
 		}
 		return t.openMessages(b)
 	})
+	if err == nil {
+		t.req.Images = nil // they are saved, and may be large
+	}
+	return err
 }
 
 // claim gives the turn its thread, if the owner may have one more turn and there is no call that has not asked for it.

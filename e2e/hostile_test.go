@@ -65,7 +65,7 @@ func TestHostileEvents(t *testing.T) {
 	r := newRig(t, rigConfig{})
 	t.Run("calls", func(t *testing.T) {
 		for name, act := range map[string]func(*testing.T, *rig){
-			"every one": everyHostileEvent, "too large": largeEvents, "ten thousand": tenThousandEvents, "three hundred texts": manyTexts,
+			"every one": everyHostileEvent, "too large": largeEvents, "too many values": manyValues, "ten thousand": tenThousandEvents, "three hundred texts": manyTexts,
 			"before it is ready": eventsBeforeReady,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func everyHostileEvent(t *testing.T, r *rig) {
 	for name, raw := range unreadable {
 		c.raw([]byte(raw))
 		ev := c.next(realtime.TypeError)
-		if ev.Error == nil || !slices.Contains([]string{"invalid_event", "invalid_value", "event_not_allowed"}, ev.Error.Code) || ev.Error.EventID != "" || len(ev.Raw) > 2000 {
+		if ev.Error == nil || !slices.Contains([]string{"invalid_event", "invalid_value", "event_not_allowed", "event_too_large"}, ev.Error.Code) || ev.Error.EventID != "" || len(ev.Raw) > 2000 {
 			t.Errorf("%s: error %.300s", name, ev.Raw)
 		}
 	}
@@ -115,6 +115,18 @@ func everyHostileEvent(t *testing.T, r *rig) {
 // unlimited makes the browser send more than the server declared as its maximum.
 func unlimited(answer string) string {
 	return strings.Replace(answer, "a=max-message-size:262144", "a=max-message-size:1073741823", 1)
+}
+
+// manyValues sends an event that would take much memory once decoded.
+func manyValues(t *testing.T, r *rig) {
+	c := r.dial(t, request{})
+	c.next("bridge.ready")
+	c.raw([]byte(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[` + strings.Repeat("{},", 80_000) + `{}]}}`))
+	if ev := c.next(realtime.TypeError); ev.Error == nil || ev.Error.Code != "event_too_large" || !strings.Contains(ev.Error.Message, "values") {
+		t.Errorf("error %.300s", ev.Raw)
+	}
+	hello(c)
+	r.over(c, "hangup")
 }
 
 func largeEvents(t *testing.T, r *rig) {

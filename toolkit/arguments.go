@@ -13,10 +13,21 @@ const MaxArguments = 256 << 10
 // maxDepth is how deep a call's arguments may be nested.
 const maxDepth = 64
 
+// MaxValues limits the values of a JSON text that is decoded and comes from outside, however small it is in bytes.
+const MaxValues = 200_000
+
 // Depth returns how deep a JSON text nests: 0 for a scalar, 1 for {} or []. The text need not be valid
 // JSON.
 func Depth(data []byte) int {
-	depth, deepest := 0, 0
+	deepest, _ := Shape(data)
+	return deepest
+}
+
+// Shape returns how deep a JSON text nests, and about how many values it has, without decoding it: {} takes two bytes
+// of text, but hundreds once it is decoded. The text need not be valid JSON.
+func Shape(data []byte) (deepest, values int) {
+	depth := 0
+	values = 1
 	inString, escaped := false, false
 	for _, c := range data {
 		switch {
@@ -27,14 +38,17 @@ func Depth(data []byte) int {
 			inString = c != '"'
 		case c == '"':
 			inString = true
+		case c == ',':
+			values++
 		case c == '{' || c == '[':
+			values++
 			depth++
 			deepest = max(deepest, depth)
 		case c == '}' || c == ']':
 			depth--
 		}
 	}
-	return deepest
+	return deepest, values
 }
 
 // parseArguments parses the arguments that a model wrote. It returns the text for the tool (never

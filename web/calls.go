@@ -114,6 +114,9 @@ func (h *calls) setUp(c echo.Context) (bridge.Started, error) {
 		return bridge.Started{}, err
 	}
 	who, ctx := identity(c), c.Request().Context()
+	if threadID != "" {
+		threadID = names{h.threads}.find(ctx, persistence.Key{Owner: who.Owner, Thread: threadID}).Thread
+	}
 	start := bridge.Start{Owner: who.Owner, User: who.Name, ThreadID: threadID, Offer: o.sdp, Session: o.session, Takeover: takeover}
 	if who.Secret == nil {
 		return h.begin(ctx, start)
@@ -132,6 +135,13 @@ func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret 
 		start.Session, start.Fixed, start.MayChange = secret.Session, secret.Fixed, secret.MayChange
 	}
 	if !secret.MakesThread {
+		return h.open(ctx, start, secret)
+	}
+	// It makes its thread once: if that was deleted, nothing brings it back.
+	if made, err := h.secrets.HasOpened(ctx, secret); err != nil || made {
+		if err != nil {
+			return bridge.Started{}, err
+		}
 		return h.open(ctx, start, secret)
 	}
 	key := persistence.Key{Owner: start.Owner, Thread: secret.Thread}
@@ -288,6 +298,9 @@ func readOfferBody(c echo.Context) (offer, error) {
 func readOfferForm(c echo.Context, boundary string) (offer, error) {
 	if boundary == "" {
 		return offer{}, problem.BadRequest("bad_body", "", "The multipart body has no boundary.")
+	}
+	if err := input.Hold(c, maxParts); err != nil {
+		return offer{}, err
 	}
 	body := http.MaxBytesReader(nil, c.Request().Body, maxParts)
 	r := multipart.NewReader(body, boundary)

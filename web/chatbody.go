@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,6 +17,7 @@ import (
 const (
 	maxChatBody    = 128 << 20
 	maxChatMessage = 16 << 20 // of the last message
+	maxKept        = maxChatMessage + input.MaxBody
 )
 
 // readChatBody reads a body with a user's text, or one of useChat with the last of its messages only.
@@ -26,8 +25,11 @@ func readChatBody(c echo.Context, dst any) error {
 	if t, _ := input.MediaType(c.Request().Header.Get(echo.HeaderContentType)); t != echo.MIMEApplicationJSON {
 		return problem.UnsupportedMedia("Send the body as application/json.")
 	}
-	// It is known by now whose conversation it is. In tests, not every ResponseWriter has deadlines.
-	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(bodyTimeout + timeToArrive(maxChatBody)))
+	// It is known by now whose conversation it is.
+	input.Arrives(c, bodyTimeout+timeToArrive(maxChatBody))
+	if err := input.Hold(c, maxKept); err != nil {
+		return err
+	}
 	body, err := shortened(c.Request().Body)
 	answerSoon(c) // the body may have taken longer than an answer may
 	if err != nil {
@@ -139,11 +141,8 @@ func (s *shortener) outside(b byte) {
 
 // keep copies bytes.
 func (s *shortener) keep(p []byte) {
-	room := maxChatMessage
-	if s.element == 0 {
-		room += input.MaxBody // for the rest of the object
-	}
-	if s.large = s.large || len(s.out)-s.element+len(p) > room; !s.large {
+	message := s.element > 0 && len(s.out)-s.element+len(p) > maxChatMessage
+	if s.large = s.large || message || len(s.out)+len(p) > maxKept; !s.large {
 		s.out = append(s.out, p...)
 	}
 }

@@ -45,6 +45,7 @@ func TestShortenedHasLimits(t *testing.T) {
 	for name, in := range map[string]string{
 		"the last message": `{"messages":[1,"` + long + `"],"id":"x"}`,
 		"no list":          `{"messages":"` + long + long + `"}`,
+		"many lists":       `{` + strings.Repeat(`"messages":["`+long[:len(long)-9]+`"],`, 2) + `"id":"x"}`,
 		"another field":    `{"x":"` + long + long + `","messages":[1,2]}`,
 	} {
 		_, err := shortened(strings.NewReader(in))
@@ -73,4 +74,19 @@ func TestUseChatSendsALongConversation(t *testing.T) {
 		t.Errorf("saved %+v", got)
 	}
 	wantError(t, b.do(t, "POST", messagesPath(key), conversation(picture)), 413, "too_large")
+}
+
+// TestLargeMessagesGiveTheirMemoryBack has more large messages than fit into an owner's share of the memory, each of which
+// waits for its answer.
+func TestLargeMessagesGiveTheirMemoryBack(t *testing.T) {
+	t.Parallel()
+	cfg, _ := scriptedChat(held("One.", nil))
+	b := setupChat(t, cfg, nil)
+	server := b.listen(t)
+	large := `{"type":"data-x","data":"` + strings.Repeat("a", 3<<20) + `"},`
+	for range 12 {
+		body := strings.Replace(uiSaid("a", "hello"), `"role":"user","parts":[`, `"role":"user","parts":[`+large, 1)
+		f := follow(t, server, "POST", messagesPath(b.thread(t, access.LocalOwner)), body)
+		f.until("text-delta")
+	}
 }

@@ -71,6 +71,8 @@ func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instruc
 		if errors.Is(err, chat.ErrBusy) && h.stops(ctx, key) {
 			turn, err = h.begin(ctx, key, body, req)
 		}
+		req, body.Messages = chat.TurnRequest{}, nil // what they hold is saved, and may be large
+		input.Release(c)
 		return turn, orThread(err)
 	}
 	err = h.streams.stream(c, key, -1, begin, streamForm{inStates: inStates})

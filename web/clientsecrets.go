@@ -161,8 +161,9 @@ func (h *clientSecrets) ownThread(c echo.Context, owner, id string) (string, err
 	if !input.ValidID(id, maxThreadID) {
 		return "", errNoThread
 	}
-	_, err := h.store.Thread(c.Request().Context(), persistence.Key{Owner: owner, Thread: id})
-	return id, orThread(err)
+	key := names{h.store}.find(c.Request().Context(), persistence.Key{Owner: owner, Thread: id})
+	_, err := h.store.Thread(c.Request().Context(), key)
+	return key.Thread, orThread(err)
 }
 
 // shownSession returns the session for the answer: the parts of it that calls will use, and the

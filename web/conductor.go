@@ -38,12 +38,12 @@ func (h *conductors) conduct(c echo.Context) error {
 	if !input.ValidID(id, maxThreadID) {
 		return errSessionID
 	}
-	key := persistence.Key{Owner: identity(c).Owner, Thread: id}
 	if err := h.door.check(c); err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	if err := h.ensure(ctx, key); err != nil {
+	key, err := h.ensure(ctx, persistence.Key{Owner: identity(c).Owner, Thread: id})
+	if err != nil {
 		return err
 	}
 	session, err := h.store.TextSession(ctx, key)
@@ -55,7 +55,7 @@ func (h *conductors) conduct(c echo.Context) error {
 		return err
 	}
 	return h.door.upgrade(c, "connect again", func(ctx context.Context, k *socket.Socket) error {
-		return h.sessions.Serve(ctx, key, tools, k)
+		return h.sessions.Serve(ctx, key, id, tools, k)
 	})
 }
 
@@ -64,18 +64,23 @@ var newSession = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 var errSessionID = problem.BadRequest("invalid_value", "session_id", "session_id must be 1 to 64 letters, digits, - and _.")
 
-// ensure finds the app's session, or creates one with the id that the app chose.
-func (h *conductors) ensure(ctx context.Context, key persistence.Key) error {
+// ensure finds the app's session, or creates one with the id that the app chose, and returns its key.
+func (h *conductors) ensure(ctx context.Context, chosen persistence.Key) (persistence.Key, error) {
+	key := names{h.store}.find(ctx, chosen)
 	_, err := h.store.Thread(ctx, key)
 	if !errors.Is(err, persistence.ErrNotFound) {
-		return err
+		return key, err
 	}
-	if !newSession.MatchString(key.Thread) {
-		return errSessionID
+	if !newSession.MatchString(chosen.Thread) {
+		return key, errSessionID
 	}
 	if err := h.limits.Thread(ctx, key.Owner); err != nil {
-		return err
+		return key, err
 	}
 	_, err = h.store.EnsureThread(ctx, key)
-	return orThread(err)
+	if errors.Is(err, persistence.ErrNotFound) { // another owner's thread has the id
+		key = ownKey(chosen)
+		_, err = h.store.EnsureThread(ctx, key)
+	}
+	return key, orThread(err)
 }

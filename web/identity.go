@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/web/access"
+	"voicebridge/web/input"
 )
 
 const identityKey = "identity"
@@ -28,7 +29,7 @@ func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) {
 }
 
 // identified admits authenticated requests.
-func identified(auth *access.Authenticator, events securityLog, secretsToo bool) echo.MiddlewareFunc {
+func identified(auth *access.Authenticator, bodies *access.ByteLimit, threads names, events securityLog, secretsToo bool) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			who, err := auth.Identify(c.Request(), access.PeerOf(c.Request(), c.RealIP()), secretsToo, c.Param("call_id"))
@@ -39,6 +40,9 @@ func identified(auth *access.Authenticator, events securityLog, secretsToo bool)
 				return err
 			}
 			c.Set(identityKey, who)
+			input.SetMemory(c, func(ctx context.Context, n int64) (release func(), err error) { return bodies.Take(ctx, who.Owner, n) })
+			defer input.Release(c)
+			threads.inPath(c, who.Owner)
 			return next(c)
 		}
 	}

@@ -224,8 +224,7 @@ func (p *pipeline) limitBody(c echo.Context) error {
 	}
 	// The handler of conversations gives those that are longer than one message more time.
 	timeout := p.bodyTimeout + timeToArrive(min(limit, maxChatMessage))
-	// In tests, not every ResponseWriter has deadlines.
-	_ = http.NewResponseController(c.Response()).SetReadDeadline(time.Now().Add(timeout))
+	input.Arrives(c, timeout)
 	r.Body = &limitedBody{http.MaxBytesReader(c.Response(), r.Body, limit), r.Body}
 	return nil
 }

@@ -242,6 +242,25 @@ func TestSecretWithoutThreadStaysOnTheOneItMade(t *testing.T) {
 	}
 }
 
+// TestSecretBringsNoThreadBack deletes the thread that a secret has made.
+func TestSecretBringsNoThreadBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	alice := as("alice-token-of-tests")
+	ek := mint(t, b, "", alice).Value
+	first := b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek))
+	wantStatus(t, first, 201)
+	thread := first.Header.Get("X-Thread-Id")
+	wantStatus(t, b.do(t, "POST", callsPath+"?takeover=true", sdpOffer, sdpType, as(ek)), 201)
+	wantStatus(t, b.do(t, "POST", first.Header.Get("Location")+"/hangup", "", alice), 404) // taken over
+	b.calls.mu.Lock()
+	clear(b.calls.live)
+	b.calls.mu.Unlock()
+	wantStatus(t, b.do(t, "DELETE", "/api/threads/"+thread, "", alice), 204)
+	wantError(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek)), 404, "thread_not_found")
+	wantError(t, b.do(t, "GET", "/api/threads/"+thread, "", alice), 404, "thread_not_found")
+}
+
 // TestSecretsSecondCallKeepsTheFirst has two first calls come at once, of which the one that made the
 // thread is the later one: the other keeps its thread.
 func TestSecretsSecondCallKeepsTheFirst(t *testing.T) {

@@ -174,9 +174,9 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	}
 	s.echo = newEcho(cfg.TrustedProxies, s.pipeline.errors)
 	s.pipeline.use(s.echo)
-	events := securityLog{cfg.Logger}
+	events, threadNames := securityLog{cfg.Logger}, names{cfg.Store}
 	remove := &remover{cfg.Calls, live, cfg.Chat}
-	r := router{Echo: s.echo, user: identified(auth, events, false), userOrSecret: identified(auth, events, true), text: admits(limits.Text), thread: admits(limits.Thread)}
+	r := router{Echo: s.echo, user: identified(auth, limits.Bodies, threadNames, events, false), userOrSecret: identified(auth, limits.Bodies, threadNames, events, true), text: admits(limits.Text), thread: admits(limits.Thread)}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
 		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, live, remove, auth.Secrets},

@@ -188,6 +188,7 @@ func readBare(c echo.Context, limit int64, begins string, body, field any) error
 func (h *textSessionRoutes) answer(c echo.Context, req chat.TurnRequest) error {
 	ctx := c.Request().Context()
 	t, err := h.begin(ctx, req, false)
+	input.Release(c)
 	if err != nil {
 		return orSession(err)
 	}

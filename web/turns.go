@@ -156,6 +156,7 @@ func (h *turns) saidInCall(c echo.Context, answer intoCallAnswer) error {
 func (h *turns) run(c echo.Context, key persistence.Key, asked *persistence.Message, begin func() (anyTurn, error)) error {
 	found := func() (anyTurn, error) {
 		t, err := begin()
+		input.Release(c)
 		return t, orThread(err)
 	}
 	if isStream(c) {

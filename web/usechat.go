@@ -2,6 +2,9 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -9,6 +12,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
 
@@ -26,9 +30,32 @@ const triggerRegenerate = "regenerate-message"
 
 // uiMessage is the part of an AI SDK message that a request needs.
 type uiMessage struct {
-	ID    string   `json:"id"`
-	Role  string   `json:"role"`
-	Parts []uiPart `json:"parts"`
+	ID    string  `json:"id"`
+	Role  string  `json:"role"`
+	Parts uiParts `json:"parts"`
+}
+
+// maxUIParts limits the parts of a message, of which each takes more memory than its text.
+const maxUIParts = 1000
+
+type uiParts []uiPart
+
+// UnmarshalJSON reads a message's parts if they are not too many.
+func (p *uiParts) UnmarshalJSON(data []byte) error {
+	var all []json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		return err
+	}
+	if len(all) > maxUIParts {
+		return problem.TooLarge("messages", fmt.Sprintf("The last message has more than %d parts.", maxUIParts))
+	}
+	*p = make(uiParts, len(all))
+	for i, one := range all {
+		if err := json.Unmarshal(one, &(*p)[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type uiPart struct {
@@ -115,7 +142,11 @@ func readUseChat(messages json.RawMessage, trigger, messageID string) (body *use
 		return nil, false, nil
 	}
 	body = &useChat{Trigger: trigger, MessageID: messageID}
-	if json.Unmarshal(messages, &body.Messages) != nil {
+	err = input.Value(messages, &body.Messages)
+	if e, ok := errors.AsType[*problem.Error](err); ok && e.Status == http.StatusRequestEntityTooLarge {
+		return nil, true, e
+	}
+	if err != nil {
 		return nil, true, errNoMessages
 	}
 	return body, true, nil

@@ -12,6 +12,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/web/access"
+	"voicebridge/web/input"
 )
 
 // uiSaid is what useChat sends for a text.
@@ -462,6 +463,10 @@ func TestUseChatRefuses(t *testing.T) {
 		"approval of none":  {"", message("assistant", `[{"type":"tool-x","toolCallId":"c","state":"approval-responded","approval":{"id":"n","approved":true}}]`), 409, "approval_not_pending"},
 		"nothing to repeat": {"", `{"messages":[{"id":"a","role":"user"}],"trigger":"regenerate-message"}`, 400, "empty_content"},
 		"a generation":      {"?sdk=x", message("user", `[{"type":"text","text":"x"}]`), 400, "invalid_value"},
+		"many parts":        {"", message("user", `[`+strings.Repeat(`{},`, maxUIParts)+`{}]`), 413, "too_large"},
+		"millions of parts": {"", message("user", `[`+strings.Repeat(`{},`, 4_800_000)+`{}]`), 413, "too_large"},
+		"many values":       {"", message("user", `[{"type":"data-x","data":[`+strings.Repeat(`0,`, input.MaxValues)+`0]}]`), 413, "too_large"},
+		"deep data":         {"", message("user", `[{"type":"data-x","data":`+strings.Repeat(`[`, input.MaxDepth)+strings.Repeat(`]`, input.MaxDepth)+`}]`), 400, "invalid_json"},
 		"not JSON":          {"", `{"messages":[{"id":"a"},{]}`, 400, "invalid_json"},
 	} {
 		t.Run(name, func(t *testing.T) {

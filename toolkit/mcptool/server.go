@@ -74,6 +74,9 @@ func (s *server) read(message []byte) []byte {
 			return nil
 		}
 	}
+	if _, values := toolkit.Shape(message); values > toolkit.MaxValues {
+		return tooManyValues(message)
+	}
 	message, left := mend(message)
 	if len(left) > 0 {
 		s.log.Warn("MCP tools left out, their definitions cannot be read or they run only as tasks", "tools", toolkit.Cut(strings.Join(left, ", "), 1000))

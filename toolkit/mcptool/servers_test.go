@@ -151,16 +151,17 @@ func TestStdioTools(t *testing.T) {
 	b := open(t, map[string]Server{"s": stdio("server", nil)})
 	long := strings.Repeat("ä", 100_000)
 	for name, tc := range map[string]struct{ arguments, model, output, err string }{
-		"s__echo":       {arguments: `{"text":"hello"}`, model: "hello", output: `"text":"hello"`},
-		"s__structured": {arguments: ``, model: `{"answer":42}`, output: `"structuredContent":{"answer":42}`},
-		"s__mixed":      {model: "a picture:\n[image, image/png]\n[resource file:///a.txt]\ninside", output: `"AQID"`},
-		"s__nothing":    {model: "(the tool returned nothing)", output: `"content":[]`},
-		"s__large":      {model: long[:2*maxModelText] + "\n[cut: the text has 100000 characters]", output: long},
-		"s__fail":       {err: "the file is locked", output: `"isError":true`},
-		"s__refuse":     {err: `the MCP server "s" refused the call: `},
-		"s__recursive":  {arguments: `{"child":{"child":{}}}`, model: "recursive", output: "recursive"},
-		"s__too_large":  {err: "its answer is longer than 8388608 bytes"},
-		"s__gone":       {err: `no tool named "s__gone"`},
+		"s__echo":        {arguments: `{"text":"hello"}`, model: "hello", output: `"text":"hello"`},
+		"s__structured":  {arguments: ``, model: `{"answer":42}`, output: `"structuredContent":{"answer":42}`},
+		"s__mixed":       {model: "a picture:\n[image, image/png]\n[resource file:///a.txt]\ninside", output: `"AQID"`},
+		"s__nothing":     {model: "(the tool returned nothing)", output: `"content":[]`},
+		"s__large":       {model: long[:2*maxModelText] + "\n[cut: the text has 100000 characters]", output: long},
+		"s__fail":        {err: "the file is locked", output: `"isError":true`},
+		"s__refuse":      {err: `the MCP server "s" refused the call: `},
+		"s__recursive":   {arguments: `{"child":{"child":{}}}`, model: "recursive", output: "recursive"},
+		"s__too_large":   {err: "its answer is longer than 8388608 bytes"},
+		"s__many_values": {err: "its answer has more than 200000 values"},
+		"s__gone":        {err: `no tool named "s__gone"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := b.call(t, name, tc.arguments)

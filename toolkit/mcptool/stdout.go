@@ -10,6 +10,8 @@ import (
 	"io"
 	"regexp"
 	"slices"
+
+	"voicebridge/toolkit"
 )
 
 // linesOf returns the messages in what a child writes to stdout; other lines go to the writer.
@@ -86,6 +88,19 @@ func answerIn(begin, end []byte) *pending {
 		return nil
 	}
 	return &pending{id: json.RawMessage(cmp.Or(string(found[1]), string(found[2])))}
+}
+
+// tooManyValues returns an error in place of an answer whose values would take much memory once decoded, nil for other
+// messages.
+func tooManyValues(message []byte) []byte {
+	var answer struct {
+		ID     json.RawMessage `json:"id"`
+		Method json.RawMessage `json:"method"`
+	}
+	if json.Unmarshal(message, &answer) != nil || answer.ID == nil || answer.Method != nil {
+		return nil
+	}
+	return (&pending{id: answer.ID}).refusal(fmt.Sprintf("its answer has more than %d values", toolkit.MaxValues))
 }
 
 // skip reads the rest of a line that is too long. If it is the answer to a call, it is replaced by an error.

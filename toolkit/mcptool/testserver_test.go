@@ -15,6 +15,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
+
+	"voicebridge/toolkit"
 )
 
 // roleVariable makes the test binary act as a stdio server.
@@ -179,6 +181,9 @@ func newTestServer() *mcp.Server {
 	})
 	add("too_large", object, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return text(strings.Repeat("x", maxMessage+1)), nil
+	})
+	add("many_values", object, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{StructuredContent: map[string]any{"answer": make([]int, toolkit.MaxValues)}, Content: []mcp.Content{}}, nil
 	})
 	add("structured", object, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{StructuredContent: map[string]any{"answer": 42}, Content: []mcp.Content{}}, nil

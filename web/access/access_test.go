@@ -259,3 +259,45 @@ func TestGuessesOfAllInstances(t *testing.T) {
 		}
 	}
 }
+
+// TestByteLimit has one owner who uses up their own bytes, and owners who together use up all.
+func TestByteLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := NewByteLimit(10, 4)
+		take := func(owner string, n int64) func() {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			release, err := l.Take(ctx, owner, n)
+			if (err != nil) != (release == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("%s: %v", owner, err)
+			}
+			return release
+		}
+		first := take("alice", 4)
+		if take("alice", 1) != nil {
+			t.Error("alice has more than an owner may")
+		}
+		second, third := take("bob", 4), take("carol", 2)
+		if second == nil || third == nil || take("dave", 1) != nil {
+			t.Error("the others have not what is left, or more")
+		}
+		var waits sync.WaitGroup
+		waits.Go(func() {
+			if release := take("dave", 3); release == nil {
+				t.Error("dave does not get what alice gives back")
+			} else {
+				release()
+			}
+		})
+		synctest.Wait()
+		first()
+		waits.Wait()
+		second()
+		third()
+		if all := take("erin", 4); all == nil || len(l.owners) != 1 {
+			t.Errorf("%d owners are kept", len(l.owners))
+		}
+	})
+}

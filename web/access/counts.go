@@ -4,6 +4,9 @@ import (
 	"context"
 	"maps"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
+
 	"voicebridge/web/problem"
 )
 
@@ -44,6 +47,64 @@ func (l *CountLimit) Take(owner string) (release func(), ok bool) {
 			delete(l.owners, owner)
 		}
 	}, true
+}
+
+// ByteLimit limits how many bytes are in use at once, in total and per owner. It is safe for concurrent use.
+type ByteLimit struct {
+	total    *semaphore.Weighted
+	perOwner int64
+	mu       sync.Mutex
+	owners   map[string]*ownersBytes
+}
+
+type ownersBytes struct {
+	*semaphore.Weighted
+
+	users int // who hold some of it, or wait for it
+}
+
+// NewByteLimit returns an unused limit.
+func NewByteLimit(limit, perOwner int64) *ByteLimit {
+	return &ByteLimit{total: semaphore.NewWeighted(limit), perOwner: perOwner, owners: make(map[string]*ownersBytes)}
+}
+
+// Take waits until the owner may use n bytes more; release, called once, gives them back. The error is that of ctx.
+func (l *ByteLimit) Take(ctx context.Context, owner string, n int64) (release func(), err error) {
+	own := l.enter(owner)
+	if err := own.Acquire(ctx, n); err != nil {
+		l.leave(owner, own)
+		return nil, err
+	}
+	if err := l.total.Acquire(ctx, n); err != nil {
+		own.Release(n)
+		l.leave(owner, own)
+		return nil, err
+	}
+	return func() {
+		l.total.Release(n)
+		own.Release(n)
+		l.leave(owner, own)
+	}, nil
+}
+
+func (l *ByteLimit) enter(owner string) *ownersBytes {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own := l.owners[owner]
+	if own == nil {
+		own = &ownersBytes{Weighted: semaphore.NewWeighted(l.perOwner)}
+		l.owners[owner] = own
+	}
+	own.users++
+	return own
+}
+
+func (l *ByteLimit) leave(owner string, own *ownersBytes) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if own.users--; own.users == 0 {
+		delete(l.owners, owner)
+	}
 }
 
 // CallLimit limits live calls. Calls end on their own, so it asks the bridge which of those it

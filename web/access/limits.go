@@ -32,6 +32,12 @@ type Limits struct {
 	AllowedModels []string
 }
 
+// Limits on the memory of bodies, in bytes. Decoding and saving an image takes up to ten times as much for a moment.
+const (
+	maxBodies         = 256 << 20
+	maxBodiesPerOwner = 32 << 20
+)
+
 // MayUse reports whether clients may name the model; either name may be empty, for the configured
 // one.
 func (l Limits) MayUse(provider, model string) bool {
@@ -81,6 +87,8 @@ type Allowances struct {
 	Guesses *Guesses
 	Calls   *CallLimit
 	Sockets *CountLimit
+	// Bodies is the memory of large bodies, as they arrive and until what they hold is saved.
+	Bodies *ByteLimit
 	// Texts is per owner.
 	Texts *RateLimit
 	// ImageBytesPerOwner is 0 for the one local user.
@@ -108,6 +116,7 @@ func NewAllowances(l Limits, calls liveCalls, records Records, authenticated boo
 		Setups:             NewRateLimit(l.SetupsPerMinute, now),
 		Calls:              NewCallLimit(calls, records, l.MaxCalls, perOwner),
 		Sockets:            NewCountLimit(l.MaxSockets, socketsPerOwner),
+		Bodies:             NewByteLimit(maxBodies, maxBodiesPerOwner),
 	}
 }
 

@@ -67,6 +67,12 @@ func (s *Secrets) Opened(ctx context.Context, secret *ClientSecret, callID strin
 	return err
 }
 
+// HasOpened reports whether a secret has opened a call, whose thread therefore exists, or was deleted.
+func (s *Secrets) HasOpened(ctx context.Context, secret *ClientSecret) (bool, error) {
+	n, err := s.mint.store.CountAccessTokens(ctx, secret.Owner, kindCallOf+secret.id, s.mint.now())
+	return n > 0, err
+}
+
 // Revoke revokes a secret of the owner; persistence.ErrNotFound if there is none. In any case, it is no longer good
 // for the calls that it opened.
 func (s *Secrets) Revoke(ctx context.Context, owner, token string) error {

@@ -81,7 +81,7 @@ func (a *app) handle(ctx context.Context, kind websocket.MessageType, data []byt
 	if err != nil {
 		return err
 	}
-	if in.SessionID != "" && in.SessionID != a.key.Thread {
+	if in.SessionID != "" && in.SessionID != a.envelopes.session {
 		return problem.BadRequest("wrong_session", "sessionId", "This connection is for another session: sessionId must be its session_id.")
 	}
 	switch in.Type {

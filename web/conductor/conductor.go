@@ -40,11 +40,11 @@ func (d *Conductors) Run(ctx context.Context) {
 // Forget drops the sessions whose apps have been away for [KeepSession], unless a turn is running.
 func (d *Conductors) Forget() { d.sessions.forget() }
 
-// Serve runs an app's connection until it ends and returns why it ended.
-func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools, k *socket.Socket) error {
+// Serve runs an app's connection until it ends and returns why it ended. name is what the app calls its session.
+func (d *Conductors) Serve(ctx context.Context, key persistence.Key, name string, tools Tools, k *socket.Socket) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	a := d.app(key, tools, connection{socket: k, end: end, began: make(chan struct{}), stopped: make(chan struct{}), more: make(chan struct{}, 1)})
+	a := d.app(key, name, tools, connection{socket: k, end: end, began: make(chan struct{}), stopped: make(chan struct{}), more: make(chan struct{}, 1)})
 	var before *connection
 	a.session, before = d.sessions.enter(key, &a.connection)
 	k.Limit = -1 // take refuses what is too large and goes on
@@ -61,9 +61,9 @@ func (d *Conductors) Serve(ctx context.Context, key persistence.Key, tools Tools
 	return cause
 }
 
-func (d *Conductors) app(key persistence.Key, tools Tools, c connection) *app {
+func (d *Conductors) app(key persistence.Key, name string, tools Tools, c connection) *app {
 	return &app{
-		envelopes: envelopes{key.Thread, d.cfg.Now}, connection: c,
+		envelopes: envelopes{name, d.cfg.Now}, connection: c,
 		key: key, tools: tools, cfg: &d.cfg, sessions: &d.sessions,
 	}
 }

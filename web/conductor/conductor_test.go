@@ -75,7 +75,7 @@ func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 			_ = conn.CloseNow()
 			return
 		}
-		_ = d.Serve(context.WithoutCancel(r.Context()), key, Tools{}, socket.New(conn, socket.DefaultTiming(), "connect again"))
+		_ = d.Serve(context.WithoutCancel(r.Context()), key, key.Thread, Tools{}, socket.New(conn, socket.DefaultTiming(), "connect again"))
 	}))
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -94,7 +94,7 @@ func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 	}
 	gone := dial("/lost")
 	_ = gone.CloseNow()
-	first := d.app(key, Tools{}, connection{socket: socket.New(gone, socket.DefaultTiming(), "")})
+	first := d.app(key, key.Thread, Tools{}, connection{socket: socket.New(gone, socket.DefaultTiming(), "")})
 	delivery := newTurn(begun, first.state("thinking"), first.message("user", "hi"))
 	delivery.done = len(delivery.facts)
 	for e, err := range begun.Events(ctx, 0) {
@@ -145,7 +145,7 @@ func TestTurnsAreAdmitted(t *testing.T) {
 		RefuseInCall: func(context.Context, persistence.Key) error { return inCall },
 		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
 	})
-	a := d.app(key, Tools{}, connection{stopped: make(chan struct{}), more: make(chan struct{}, 1), end: func(error) {}})
+	a := d.app(key, key.Thread, Tools{}, connection{stopped: make(chan struct{}), more: make(chan struct{}, 1), end: func(error) {}})
 	a.session, _ = d.sessions.enter(key, &a.connection)
 	for _, tt := range []struct{ refuse, inCall, want error }{{nil, nil, nil}, {full, nil, full}, {nil, call, call}} {
 		refuse, inCall = tt.refuse, tt.inCall
@@ -209,7 +209,7 @@ func TestTakenOverWhileItWaits(t *testing.T) {
 		var serving sync.WaitGroup
 		serve := func() <-chan string {
 			k, all := piped(t)
-			serving.Go(func() { _ = d.Serve(ctx, key, Tools{}, k) })
+			serving.Go(func() { _ = d.Serve(ctx, key, key.Thread, Tools{}, k) })
 			synctest.Wait()
 			return all
 		}

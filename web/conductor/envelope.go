@@ -57,14 +57,14 @@ type errorPayload struct {
 
 // envelopes makes the envelopes of one session.
 type envelopes struct {
-	thread string
-	now    func() time.Time
+	session string // as the app calls it
+	now     func() time.Time
 }
 
 // envelope makes an envelope.
 func (s *envelopes) envelope(kind string, payload any) envelope {
 	return envelope{
-		ID: newEnvelopeID(), Type: kind, SessionID: s.thread,
+		ID: newEnvelopeID(), Type: kind, SessionID: s.session,
 		Timestamp: s.now().UTC().Format(timestampLayout), Payload: toolkit.Encode(payload),
 	}
 }

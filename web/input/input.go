@@ -30,6 +30,9 @@ const (
 // Body reads at most limit bytes of the body. A larger body gives the error too_large, an
 // incomplete one a 400.
 func Body(c echo.Context, limit int64, param string) ([]byte, error) {
+	if err := Hold(c, limit); err != nil {
+		return nil, err
+	}
 	body, err := io.ReadAll(io.LimitReader(c.Request().Body, limit+1))
 	if int64(len(body)) > limit {
 		// A client that is cut off while sending may not read why.
@@ -109,7 +112,7 @@ func jsonBody(c echo.Context, limit int64, optional bool) ([]byte, error) {
 
 // Object decodes exactly one JSON object.
 func Object(body []byte, dst any) error {
-	if utf8.Valid(body) && !IsObject(body) {
+	if utf8.Valid(body) && !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
 		return problem.BadRequest("invalid_json", "", "The body must be one JSON object.")
 	}
 	return Value(body, dst)
@@ -120,7 +123,7 @@ func Value(body []byte, dst any) error {
 	if !utf8.Valid(body) {
 		return problem.BadRequest("invalid_json", "", "The body is not valid UTF-8.")
 	}
-	err := json.Unmarshal(body, dst)
+	err := decode(body, dst)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		field := cmp.Or(e.Field, "the body")
 		return problem.BadRequest("invalid_value", e.Field, fmt.Sprintf("%s must be %s, not %s.", field, withArticle(jsonKind(e.Type.Kind().String())), withArticle(e.Value)))
@@ -200,10 +203,13 @@ func ValidID(s string, limit int) bool {
 // Part decodes a socket's message or a part of one, which must be exactly one JSON object. In errors
 // it is called what.
 func Part(what string, data []byte, dst any) error {
-	if !utf8.Valid(data) || !IsObject(data) {
+	if !utf8.Valid(data) || !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return problem.BadRequest("bad_envelope", what, fmt.Sprintf("The %s must be one JSON object in UTF-8.", what))
 	}
-	err := json.Unmarshal(data, dst)
+	err := decode(data, dst)
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		return &problem.Error{Status: e.Status, Code: "bad_envelope", Param: what, Message: e.Message}
+	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return problem.BadRequest("bad_envelope", e.Field, fmt.Sprintf("%s of the %s must be %s, not %s.", e.Field, what, withArticle(jsonKind(e.Type.Kind().String())), withArticle(e.Value)))
 	}

@@ -7,6 +7,7 @@ import (
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/realtime/rtc"
+	"voicebridge/toolkit"
 )
 
 // Peer is one WebRTC connection as the call sees it; *rtc.Peer implements it.
@@ -21,10 +22,20 @@ type Peer interface {
 // Post passes an input to the call. While the call is behind, it waits, which makes the remote wait.
 type Post func(session.Input)
 
+// maxEventValues limits the values of a browser's event, each of which takes hundreds of bytes once it is decoded: an event
+// is decoded several times.
+const maxEventValues = 20_000
+
 // BrowserHandlers passes the events of a browser's connection to the call.
 func BrowserHandlers(gen int, post Post) rtc.Handlers {
 	return rtc.Handlers{
-		Message:  func(data []byte) { post(session.BrowserEvent{Gen: gen, Data: data}) },
+		Message: func(data []byte) {
+			if _, values := toolkit.Shape(data); values > maxEventValues {
+				post(session.BrowserTooLarge{Gen: gen, Size: len(data), Values: values})
+				return
+			}
+			post(session.BrowserEvent{Gen: gen, Data: data})
+		},
 		TooLarge: func(size int) { post(session.BrowserTooLarge{Gen: gen, Size: size}) },
 		State: func(state rtc.State) {
 			if s := connection(state); s != 0 {

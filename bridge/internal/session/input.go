@@ -44,8 +44,9 @@ type (
 		Images   []Image
 		BadImage string
 	}
-	// BrowserTooLarge is a message from the browser that exceeded the size limit; Size is in bytes.
-	BrowserTooLarge struct{ Gen, Size int }
+	// BrowserTooLarge is a message from the browser that exceeded the size limit; Size is in bytes. Values is how many
+	// values it has if that is what exceeded a limit, else 0.
+	BrowserTooLarge struct{ Gen, Size, Values int }
 	// UpstreamState is a change of the connection to an upstream session.
 	UpstreamState struct {
 		Gen   int

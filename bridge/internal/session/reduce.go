@@ -65,7 +65,11 @@ func (s *State) apply(in Input) {
 		if in.Gen != s.browserLeg.gen {
 			return
 		}
-		s.refuse("", "event_too_large", fmt.Sprintf("The event has %d bytes, which is too large; it was not read.", in.Size), "")
+		what := fmt.Sprintf("%d bytes, which is too large", in.Size)
+		if in.Values > 0 {
+			what = fmt.Sprintf("%d values, which are too many", in.Values)
+		}
+		s.refuse("", "event_too_large", "The event has "+what+"; it was not read.", "")
 	case UpstreamState:
 		s.upstreamIs(in.Gen, in.State)
 	case UpstreamDialed:
