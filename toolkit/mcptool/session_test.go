@@ -21,6 +21,7 @@ type forgetful struct {
 	seen      sync.Map     // their ids
 	forgotten sync.Map
 	all       atomic.Bool // it forgets each session at once
+	calls     atomic.Bool // it forgets each session at its first call
 }
 
 func (f *forgetful) forget() {
@@ -47,7 +48,7 @@ func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	case bytes.Contains(body, []byte("server/discover")):
 		http.NotFound(w, r)
-	case id != "" && (forgotten || f.all.Load()):
+	case id != "" && (forgotten || f.all.Load() || f.calls.Load() && bytes.Contains(body, []byte(`"tools/call"`))):
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(f.status)
 		_, _ = io.WriteString(w, f.answer)
@@ -87,6 +88,20 @@ func TestForgottenSession(t *testing.T) {
 				t.Errorf("got %+v", result)
 			}
 		})
+	}
+}
+
+// TestForgottenAgain has a server that knows no session at any call: the call is made twice, and then has failed.
+func TestForgottenAgain(t *testing.T) {
+	t.Parallel()
+	f := &forgetful{next: newHTTPHandler(t), status: http.StatusNotFound, answer: "session not found"}
+	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHandler(t, f).url}})
+	f.calls.Store(true)
+	if result := b.call(t, "s__echo", `{"text":"x"}`); !strings.Contains(result.Error, `the MCP server "s"`) {
+		t.Errorf("got %+v\n%s", result, b.log)
+	}
+	if begun := f.begun.Load(); begun != 2 {
+		t.Errorf("%d sessions were begun", begun)
 	}
 }
 
