@@ -3,6 +3,7 @@ package rtc
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +170,32 @@ func TestRoutes(t *testing.T) {
 		}
 		if got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestFacing has public addresses to which no packet leaves from the addresses given: of those, one of the same family
+// stands for them, and that of loopback only if there is no other.
+func TestFacing(t *testing.T) {
+	t.Parallel()
+	addresses := func(texts ...string) (all []netip.Addr) {
+		for _, text := range texts {
+			all = append(all, netip.MustParseAddr(text))
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		public string
+		own    []netip.Addr
+		want   string
+	}{
+		{"198.51.100.1", addresses("127.0.0.1", "192.0.2.7", "192.0.2.8"), "192.0.2.7"},
+		{"198.51.100.1", addresses("::1", "127.0.0.1"), "127.0.0.1"},
+		{"2001:db8::1", addresses("192.0.2.7", "::1", "2001:db8::7"), "2001:db8::7"},
+		{"2001:db8::1", addresses("192.0.2.7"), "invalid IP"},
+	} {
+		if got := facing(netip.MustParseAddr(tt.public), tt.own); got.String() != tt.want {
+			t.Errorf("%s with %v: %s, want %s", tt.public, tt.own, got, tt.want)
 		}
 	}
 }

@@ -115,3 +115,19 @@ func TestSplice(t *testing.T) {
 		})
 	}
 }
+
+// TestSpliceTime has another source take over after a pause, which the timestamps show in whole frames.
+func TestSpliceTime(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	for elapsed, frames := range map[time.Duration]uint32{
+		0: 1, time.Millisecond: 1, 29 * time.Millisecond: 1, 30 * time.Millisecond: 2, 49 * time.Millisecond: 2, time.Second: 50, -time.Second: 1,
+	} {
+		var s splice
+		_, before, _ := s.next(1, 500, 7000, began)
+		number, after, ok := s.next(2, 9, 123, began.Add(elapsed))
+		if !ok || number != 2 || after-before != frames*frameStep {
+			t.Errorf("after %s: number %d (%t), %d samples on, want %d frames", elapsed, number, ok, after-before, frames)
+		}
+	}
+}

@@ -51,6 +51,13 @@ func TestReceiverStats(t *testing.T) {
 	if r.Jitter < 40 || r.Jitter > 48 {
 		t.Errorf("jitter %d", r.Jitter)
 	}
+	// In the long run RFC 3550's rounding, in A.8, leaves 47.
+	for i := 150; i < 1000; i++ {
+		s.count(header{ssrc: 9, sequence: uint16(65500 + i), timestamp: uint32(i * frameStep)}, start.Add(time.Duration(i)*frameTime+time.Duration(i%2)*time.Millisecond))
+	}
+	if r, _ = s.report(start.Add(20 * time.Second)); r.Jitter != 47 {
+		t.Errorf("jitter %d", r.Jitter)
+	}
 	s.count(header{ssrc: 10, sequence: 5}, start)
 	if s.received.Load() != 1 || s.lost() != 0 {
 		t.Error("a new source does not start anew")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"voicebridge/toolkit"
 )
 
 // remoteTool adds a tool with a description to a server.
@@ -182,4 +185,27 @@ func heldNames(s Status) (names []string) {
 		names = append(names, h.Tool.Name)
 	}
 	return names
+}
+
+// TestPinsOfGoneTools accepts a server's tools as they are now: those that are gone would otherwise be known if they
+// came back.
+func TestPinsOfGoneTools(t *testing.T) {
+	t.Parallel()
+	pins := new(memory)
+	s := &server{name: "s", config: Server{TrustChanges: true}, options: Options{Pins: pins}}
+	tools := func(names ...string) (all []*tool) {
+		for _, name := range names {
+			all = append(all, &tool{remote: name, def: toolkit.Definition{Name: name, Description: "Does " + name}})
+		}
+		return all
+	}
+	for _, names := range [][]string{{"read", "write"}, {"read", "list"}, {"list"}} {
+		if _, err := s.hold(t.Context(), tools(names...), nil); err != nil {
+			t.Fatal(err)
+		}
+		known, err := pins.ToolPins(t.Context(), "s")
+		if got := slices.Sorted(maps.Keys(known)); err != nil || !slices.Equal(got, slices.Sorted(slices.Values(names))) {
+			t.Errorf("pinned are %q (%v), want %q", got, err, names)
+		}
+	}
 }

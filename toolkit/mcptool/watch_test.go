@@ -366,3 +366,16 @@ func TestSlowEndlessList(t *testing.T) {
 		}
 	})
 }
+
+// TestNewerAfterOlder has a child that ends whatever it is asked: after the older handshake, the newer one is tried again.
+func TestNewerAfterOlder(t *testing.T) {
+	t.Parallel()
+	all, err := Open(Config{Servers: map[string]Server{"s": {Type: TypeStdio, Command: "false"}}}, Options{Logger: newLogBook().logger()})
+	must(t, err)
+	t.Cleanup(func() { must(t, all.Close()) })
+	s := all.list[0]
+	s.old = true
+	if _, err := s.reach(t.Context()); err == nil || s.old {
+		t.Errorf("reach() = %v, the older handshake comes next: %t", err, s.old)
+	}
+}
