@@ -133,9 +133,12 @@ func (p *Provider) answer(req llm.Request) reply {
 	if len(req.Messages) == 0 {
 		return reply{text: textPlain}
 	}
-	last := req.Messages[len(req.Messages)-1]
-	if last.Role == llm.RoleTool {
-		return afterTools(req.Messages)
+	said := req.Messages // without the instructions at the end, with which an app asks for the answer after its tools
+	for len(said) > 1 && said[len(said)-1].Role == llm.RoleSystem {
+		said = said[:len(said)-1]
+	}
+	if said[len(said)-1].Role == llm.RoleTool {
+		return afterTools(said)
 	}
 	asked, earlier := questions(req.Messages)
 	start := asked[:min(len(asked), maxMatched)]

@@ -121,6 +121,10 @@ func TestAfterTools(t *testing.T) {
 	if text, calls, _, err := ask(t, llm.Request{Messages: messages, Tools: charts}); err != nil || len(calls) != 0 || !strings.HasPrefix(text, "Here is your chart") {
 		t.Errorf("after the tools: %q, %v, %v", text, calls, err)
 	}
+	asked := append(slices.Clone(messages), llm.Message{Role: llm.RoleSystem, Content: "Answer now."})
+	if text, calls, _, err := ask(t, llm.Request{Messages: asked, Tools: charts}); err != nil || len(calls) != 0 || !strings.HasPrefix(text, "Here is your chart") {
+		t.Errorf("after the tools and an instruction: %q, %v, %v", text, calls, err)
+	}
 	messages[len(messages)-1].Failed = true
 	if text, _, _, _ := ask(t, llm.Request{Messages: messages}); !strings.Contains(text, "could not be made") {
 		t.Errorf("after a failure: %q", text)
