@@ -48,7 +48,7 @@ var vendors = []struct {
 	{"database/sql", []string{"persistence"}},
 	{"modernc.org/quickjs", []string{"toolkit/code"}},
 	{"github.com/labstack/echo", []string{"web"}},
-	{"github.com/coder/websocket", []string{"web"}},
+	{"github.com/coder/websocket", []string{"web", "examples"}},
 	{"go.opentelemetry.io/proto/", []string{"cmd/voicebridge/internal/telemetry", "e2e"}}, // what receivers read
 	{"go.opentelemetry.io/", []string{"cmd/voicebridge/internal/telemetry"}},
 	{"github.com/prometheus/procfs", []string{"cmd/voicebridge"}},

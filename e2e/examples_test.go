@@ -41,6 +41,28 @@ func TestExampleClient(t *testing.T) {
 	}
 }
 
+// TestExampleApp builds the app with tools of its own, and has it say something in both kinds of sessions.
+func TestExampleApp(t *testing.T) {
+	t.Parallel()
+	app := filepath.Join(t.TempDir(), "app")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", app, "../examples/app").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	server := launch(t, environment(t), "serve", "--listen", "127.0.0.1:0")
+	for _, tt := range []struct{ thing, speak, used, want string }{
+		{"key", "-speak=false", "in the red drawer", "It: The tool has answered. You can read its result above.\n"},
+		{"key", "-speak", "in the red drawer", "It: The tool has answered. You can read its result above.\n(spoken: The tool has answered. You can read its result above.)\n"},
+		{"hat", "-speak=false", `Error: there is no "hat" in the house`, "It: The tool "},
+		{"hat", "-speak", `Error: there is no "hat" in the house`, "It: The tool "},
+	} {
+		say := `call find {"thing":"` + tt.thing + `"}`
+		out, err := command(t, app, nil, "-server", server.url, "-say", say, tt.speak).CombinedOutput()
+		if want := "You: " + say + "\n(it used find: " + tt.used + ")\n" + tt.want; err != nil || !strings.HasPrefix(string(out), want) {
+			t.Errorf("%s: it printed %q, %v, want %q", tt.speak, out, err, want)
+		}
+	}
+}
+
 // TestExamplePage makes a call from the example page, which has another origin.
 func TestExamplePage(t *testing.T) {
 	t.Parallel()
