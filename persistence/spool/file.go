@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
@@ -9,7 +10,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,6 +26,13 @@ const (
 	headBytes = 8
 	// reserve is how much disk space is allocated ahead of need, in bytes.
 	reserve = 4 << 20
+	// defaultLimit is that of Config.Limit.
+	defaultLimit = 256 << 20
+	// maxRecord limits the JSON of one record, and maxFile what is read of a file: what a process writes is smaller.
+	maxRecord = 128 << 20
+	maxFile   = 2 * defaultLimit
+	// maxSearch limits how many bytes are read to tell heads of records from what only looks like one.
+	maxSearch = maxFile
 )
 
 var (
@@ -37,6 +44,8 @@ var (
 	// errDamaged means that changes are lost: a record cannot be read although it is whole, or although
 	// others follow it.
 	errDamaged = errors.New("damaged record")
+	// errHopeless means that too much looks like a record and is none: what follows is not read.
+	errHopeless = errors.New("too damaged to find the next record")
 
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
@@ -65,6 +74,7 @@ type file struct {
 	tail     int64 // offset after the last record
 	pending  int   // changes between head and tail
 	damage   error // of a record that was left out; nil if there was none
+	searched int64 // bytes read in search of the next record, see maxSearch
 }
 
 // create makes a file in dir. It gets its final name only once locked, so that nobody takes it for
@@ -118,6 +128,9 @@ func openDead(path string) (*file, error) {
 	if !errors.Is(err, io.EOF) {
 		s.damage = err // what comes before can be used
 	}
+	if size, err := s.size(); err != nil || size == maxFile {
+		s.damage = errors.Join(s.damage, err, fmt.Errorf("%w: the file is larger than any spool", errDamaged))
+	}
 	return s, nil
 }
 
@@ -148,7 +161,10 @@ func (s *file) append(records ...record) error {
 		if err != nil {
 			return err
 		}
-		buf = binary.LittleEndian.AppendUint32(buf, uint32(len(data))) //nolint:gosec // the file's limit is smaller
+		if len(data) > maxRecord {
+			return ErrFull
+		}
+		buf = binary.LittleEndian.AppendUint32(buf, uint32(len(data))) //nolint:gosec // maxRecord is smaller
 		buf = binary.LittleEndian.AppendUint32(buf, checksum(data))
 		buf = append(buf, data...)
 		changes += len(r.Changes)
@@ -187,21 +203,53 @@ func (s *file) next(at int64) (r record, next int64, err error) {
 
 // after returns the offset of the first whole record after an offset, or io.EOF. Each record has the
 // brace of its JSON after its head, and what looks like a head in the middle of JSON, which is text,
-// has a length that no file has.
+// has a length that no record has. It reads what it passes over once.
 func (s *file) after(at int64) (int64, error) {
-	rest := bufio.NewReader(io.NewSectionReader(s.f, at, math.MaxInt64-at))
-	for brace := at; ; {
-		skipped, err := rest.ReadSlice('{')
-		brace += int64(len(skipped))
-		if found := brace - 1 - headBytes; err == nil && found > at {
-			if _, _, err := s.read(found); !errors.Is(err, errTorn) {
-				return found, err
-			}
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+	size, err := s.size()
+	if err != nil {
+		return at, err
+	}
+	rest := bufio.NewReaderSize(io.NewSectionReader(s.f, at+1, size-at-1), 64<<10)
+	for found := at + 1; ; {
+		if _, err := rest.Peek(headBytes + 1); err != nil {
 			return at, err
 		}
+		window, err := rest.Peek(rest.Buffered())
+		if err != nil {
+			return at, err
+		}
+		passed := len(window) - headBytes
+		if brace := bytes.IndexByte(window[headBytes:], '{'); brace >= 0 {
+			length := int64(binary.LittleEndian.Uint32(window[brace:]))
+			if start := found + int64(brace); fits(start, length, size) {
+				if s.searched += length; s.searched > maxSearch {
+					return at, errHopeless
+				}
+				if _, _, err := s.read(start); !errors.Is(err, errTorn) {
+					return start, err
+				}
+			}
+			passed = brace + 1
+		}
+		if _, err := rest.Discard(passed); err != nil {
+			return at, err
+		}
+		found += int64(passed)
 	}
+}
+
+// size returns the file's size, but not more than is read of it.
+func (s *file) size() (int64, error) {
+	info, err := s.f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return min(info.Size(), maxFile), nil
+}
+
+// fits reports whether a record of that length may be at an offset of a file.
+func fits(at, length, size int64) bool {
+	return length > 0 && length <= maxRecord && at+headBytes+length <= size
 }
 
 // read reads the record at an offset and returns the next offset. io.EOF means the end.
@@ -211,14 +259,14 @@ func (s *file) read(at int64) (r record, next int64, err error) {
 		return r, at, eof(err)
 	}
 	length, sum := int64(binary.LittleEndian.Uint32(head[:])), binary.LittleEndian.Uint32(head[4:])
-	info, err := s.f.Stat()
+	size, err := s.size()
 	if err != nil {
 		return r, at, err
 	}
-	next = at + headBytes + length
-	if length == 0 || next > info.Size() {
+	if !fits(at, length, size) {
 		return r, at, errTorn
 	}
+	next = at + headBytes + length
 	data := make([]byte, length)
 	if _, err := s.f.ReadAt(data, at+headBytes); err != nil {
 		return r, at, err

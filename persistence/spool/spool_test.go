@@ -460,6 +460,20 @@ func TestRecoverDamaged(t *testing.T) {
 			return errors.Join(f.f.Truncate(f.first), raw(f, `{"changes":[{"kind":"?"}]}`))
 		}, "", true},
 		"no instance": {func(f *file) error { f.tail = 0; return raw(f, `{}`) }, "1 2 3", true},
+		"braces":      {func(f *file) error { return over(f, f.tail, strings.Repeat("{", 3<<20)) }, "1 2 3", false},
+		"braces, and a record after them": {func(f *file) error {
+			r, _, err := f.read(f.first)
+			err = errors.Join(err, over(f, f.tail, strings.Repeat("{", 3<<20)))
+			f.tail += 3 << 20
+			r.Changes = persistence.Changes{put("4", "4", persistence.PlaceLast)}
+			return errors.Join(err, f.append(r))
+		}, "1 2 3 4", true},
+		"what looks like records everywhere": {func(f *file) error {
+			return over(f, f.tail, strings.Repeat("\x00\x00\x20\x00sum?{", 1<<20))
+		}, "1 2 3", true},
+		"a record of 3 GB": {func(f *file) error {
+			return errors.Join(over(f, f.tail, "\x00\x00\x00\xc0sum?{"), f.f.Truncate(f.tail+3<<30+headBytes))
+		}, "1 2 3", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

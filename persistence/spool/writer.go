@@ -24,7 +24,6 @@ import (
 )
 
 const (
-	defaultLimit   = 256 << 20
 	defaultTimeout = 5 * time.Second
 	defaultSlow    = time.Second
 	// batchBytes is how much goes into one transaction.
