@@ -26,6 +26,7 @@ type item struct {
 	reply  *Reply // the script's, to an utterance
 
 	audioMS int64 // length of an assistant item's audio
+	given   bool  // the client has created it
 }
 
 func (it *item) shown() object {
@@ -182,7 +183,8 @@ func (c *conversation) newItem(at string, o object) (*item, *realtime.Error) {
 	}
 	text := func(name string) string { s, _ := o[name].(string); return s }
 	it := &item{
-		id: text("id"), kind: text("type"), status: "completed", role: text("role"),
+		given: true,
+		id:    text("id"), kind: text("type"), status: "completed", role: text("role"),
 		callID: text("call_id"), name: text("name"), arguments: text("arguments"), output: text("output"),
 	}
 	if it.id != "" && c.index(it.id) >= 0 {
