@@ -369,4 +369,20 @@ func TestFlowFirst(t *testing.T) {
 	if got := <-first; !got.Equal(begin.Add(40 * time.Millisecond)) {
 		t.Errorf("a sound that goes on: %v", got)
 	}
+	// A gap of 100 ms is one of a late packet; a longer one is a pause.
+	for gap, pauses := range map[time.Duration]bool{pause: false, pause + time.Millisecond: true} {
+		var f Flow
+		f.count(time.Time{}, begin)
+		f.count(begin, begin.Add(gap))
+		select {
+		case at := <-f.First(begin.Add(time.Millisecond)):
+			if !pauses || !at.Equal(begin.Add(gap)) {
+				t.Errorf("after a gap of %s sound began at %v", gap, at)
+			}
+		default:
+			if pauses {
+				t.Errorf("a gap of %s is no pause", gap)
+			}
+		}
+	}
 }
