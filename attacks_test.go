@@ -75,6 +75,7 @@ var attacks = []struct{ what, in, test string }{
 	{"JavaScript reads the host's files, or reaches its network", "toolkit/code", "TestNoHostAccess"},
 	{"JavaScript runs where it cannot be confined", "toolkit/code", "TestProbeWithoutFilter"},
 	{"a program takes all memory", "toolkit/code", "TestGreedyJavaScript"},
+	{"a program takes more memory than the engine counts", "toolkit/code", "TestJavaScriptKeepsItsMemory"},
 	// Leftovers.
 	{"what was deleted is still in the file", "persistence", "TestDeletedIsNotInTheFile"},
 	{"secrets appear in records of tool calls", "toolkit", "TestMask"},

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"net/http"
 	"time"
@@ -67,9 +66,6 @@ func (h *usage) read(c echo.Context) error {
 	}
 	if first.After(last) {
 		return problem.BadRequest("invalid_value", "from", "from must not be later than to.")
-	}
-	if !last.Before(first.AddDate(0, 0, persistence.MaxUsageDays)) {
-		return problem.BadRequest("invalid_value", "from", fmt.Sprintf("from and to must be at most %d days apart.", persistence.MaxUsageDays-1))
 	}
 	days, err := h.store.UsageByDay(c.Request().Context(), identity(c).Owner, first, last)
 	if err != nil {

@@ -41,6 +41,7 @@ func RunChild(args []string, stdin io.Reader, stdout io.Writer) int {
 	}
 	runtime.GOMAXPROCS(2) // the program, and its watchdog; also avoids reading the host's cgroup
 	debug.SetMaxStack(maxGoStack)
+	debug.SetGCPercent(25) // the program and its values are the engine's; what is left here soon goes
 	debug.SetMemoryLimit(r.MemoryBytes + maxGoStack)
 	time.Local = time.UTC // time zones are files
 	report := newReporter(stdout, r.MaxOutput)

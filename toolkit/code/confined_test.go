@@ -321,8 +321,8 @@ func TestLimitsOfChild(t *testing.T) {
 	if got := []uint64{cpuSeconds(100 * time.Millisecond), cpuSeconds(time.Second), cpuSeconds(1500 * time.Millisecond)}; !slices.Equal(got, []uint64{3, 3, 5}) {
 		t.Errorf("got %v", got)
 	}
-	if space, err := addressSpace(); err != nil || space == 0 {
-		t.Errorf("the address space is %d, %v", space, err)
+	if space, data, err := addressSpace(); err != nil || data == 0 || space <= data {
+		t.Errorf("the address space is %d, %d of it data, %v", space, data, err)
 	}
 	if err := setLimits([]limit{{-1, 1}}); err == nil {
 		t.Error("a limit that does not exist was set")

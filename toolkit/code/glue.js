@@ -148,8 +148,8 @@
   let indent = '';
   const line = (stream) => (...values) => {
     let out = indent;
-    for (let i = 0; i < values.length; i++) out += (i === 0 ? '' : ' ') + inspect(values[i]);
-    print(stream, out + '\n');
+    for (let i = 0; i < values.length && out.length <= maxText; i++) out += (i === 0 ? '' : ' ') + slice(inspect(values[i]), 0, maxText);
+    print(stream, slice(out, 0, maxText) + '\n');
   };
   const log = line('stdout'), warn = line('stderr');
   const clocks = { __proto__: null };
@@ -214,10 +214,11 @@
     switch (what) {
       case 'watch': watch(value); return;
       case 'state': return state;
-      case 'value': return json(outcome);
-      case 'name': return isError(outcome) ? text(read(outcome, 'name') ?? 'Error') : '';
-      case 'message': return isError(outcome) ? text(read(outcome, 'message') ?? '') : inspect(outcome);
-      case 'stack': return isError(outcome) ? text(read(outcome, 'stack') ?? '') : '';
+      case 'value': outcome = json(outcome); return slice(outcome, 0, value); // a long text takes more memory with each copy
+      case 'length': return outcome.length;
+      case 'name': return isError(outcome) ? slice(text(read(outcome, 'name') ?? 'Error'), 0, maxText) : '';
+      case 'message': return isError(outcome) ? slice(text(read(outcome, 'message') ?? ''), 0, maxText) : slice(inspect(outcome), 0, maxText);
+      case 'stack': return isError(outcome) ? slice(text(read(outcome, 'stack') ?? ''), 0, maxText) : '';
       case 'room': try { return new Buffer(1 << 20) !== null; } catch { return false; }
       case 'next': return timers === null ? -1 : max(0, timers.due - now());
       case 'fire': {

@@ -4,6 +4,8 @@ package code
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -329,5 +331,52 @@ func TestParallelCalls(t *testing.T) {
 		if o := <-results; string(o.Value) != "42" {
 			t.Errorf("got %+v", o)
 		}
+	}
+}
+
+// TestJavaScriptKeepsItsMemory measures the most that a child has taken, when its program has filled its memory and dropped
+// what it had.
+func TestJavaScriptKeepsItsMemory(t *testing.T) {
+	t.Parallel()
+	const memory = 64 << 20
+	peak := func(t *testing.T, code string) (bytes uint64) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		var r *rig
+		r = setup(t, Config{MemoryBytes: memory}, watcher{printed: func(text string) {
+			r.mu.Lock()
+			pid := r.pids[0]
+			r.mu.Unlock()
+			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+			_, rest, _ := strings.Cut(string(status), "VmHWM:")
+			if _, scanErr := fmt.Sscan(rest, &bytes); err != nil || scanErr != nil || text != "full\n" {
+				t.Errorf("printed %q: %v, %v", text, err, scanErr)
+			}
+			bytes *= 1024
+			cancel()
+		}})
+		o, _ := r.sandbox.javaScript(ctx, `let a = []; try {`+code+`} catch {} a = null; console.log("full"); await new Promise(r => setTimeout(r, 1e9))`, true)
+		if o.Exit == ExitCompleted || bytes == 0 {
+			t.Fatalf("got %s: %s", o.Exit, o.Error)
+		}
+		return bytes
+	}
+	idle := peak(t, ``)
+	for name, code := range map[string]string{
+		"a growing array": `for (;;) a.push(a.length)`,
+		"objects":         `for (;;) a.push({})`,
+		"a map":           `a = new Map(); for (let i = 0;; i++) a.set(i, i)`,
+		"buffers":         `for (;;) a.push(new Uint8Array(1 << 20).fill(1))`,
+		"long texts":      `a = "\u0001".repeat(8 << 20); for (;;) a = JSON.stringify(a)`,
+		"printing":        `a = "x".repeat(20 << 20); console.assert(a.length === 20 << 20)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := peak(t, code)
+			if limit := idle + memory + slack(memory); got > limit {
+				t.Errorf("it took %d MiB, %d MiB more than an idle one; the limit is %d MiB", got>>20, (got-idle)>>20, memory>>20)
+			}
+			t.Logf("%d MiB, of which %d MiB are an idle one's", got>>20, idle>>20)
+		})
 	}
 }

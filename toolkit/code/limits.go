@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -19,9 +19,23 @@ const (
 	maxFiles = 32 // that the child may hold open: its pipes and the runtime's poller
 )
 
+// slack returns what the engine may map beyond its memory: it counts what it uses, and not what its allocator keeps.
+func slack(memory int64) uint64 { return 8<<20 + uint64(memory)/4 }
+
+// mapStacks makes Go's runtime map what its stacks may need, a new one of twice the size beside the old one, so that
+// it needs no more when the program runs. What is mapped takes no memory before it is written to, and is not unmapped.
+func mapStacks() {
+	var room strings.Builder // which, unlike a slice, is not written to
+	room.Grow(maxGoStack / 4 * 3)
+	runtime.KeepAlive(&room)
+	room.Reset()
+	runtime.GC()
+}
+
 // limitSelf permanently lowers the limits of this process.
 func limitSelf(r request) error {
-	space, err := addressSpace()
+	mapStacks()
+	space, data, err := addressSpace()
 	if err != nil {
 		return err
 	}
@@ -33,7 +47,9 @@ func limitSelf(r request) error {
 	}
 	if space > 0 {
 		// Twice the memory, because whatever grows is copied.
-		limits = append(limits, limit{syscall.RLIMIT_AS, space + 2*uint64(r.MemoryBytes) + headroom})
+		limits = append(limits,
+			limit{syscall.RLIMIT_AS, space + 2*uint64(r.MemoryBytes) + headroom},
+			limit{syscall.RLIMIT_DATA, data + uint64(r.MemoryBytes) + slack(r.MemoryBytes)})
 	}
 	return setLimits(limits)
 }
@@ -67,19 +83,20 @@ func cpuSeconds(timeout time.Duration) uint64 {
 	return 2*uint64((timeout+time.Second-1)/time.Second) + 1
 }
 
-// addressSpace returns how many bytes this process has mapped, 0 if the system does not say.
-func addressSpace() (uint64, error) {
+// addressSpace returns how many bytes this process has mapped, and how many of them for its data (proc(5)); 0 if the
+// system does not say.
+func addressSpace() (all, data uint64, err error) {
 	statm, err := os.ReadFile("/proc/self/statm")
 	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
+		return 0, 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read address space: %w", err)
+		return 0, 0, fmt.Errorf("read address space: %w", err)
 	}
-	pages, _, _ := strings.Cut(string(statm), " ")
-	n, err := strconv.ParseUint(pages, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("read address space: %w", err)
+	var resident, shared, text, lib uint64
+	if _, err := fmt.Sscan(string(statm), &all, &resident, &shared, &text, &lib, &data); err != nil {
+		return 0, 0, fmt.Errorf("read address space: %w", err)
 	}
-	return n * uint64(os.Getpagesize()), nil
+	page := uint64(os.Getpagesize())
+	return all * page, data * page, nil
 }

@@ -130,7 +130,11 @@ func (m *machine) outcome() ending {
 	m.vm.SetMemoryLimit(m.memory + reportMemory)
 	switch m.ask("state") {
 	case "fulfilled":
-		return m.valueOf(m.ask("value"))
+		text, ok := m.value("value", m.max+1).(string) // each character takes a byte at least
+		if !ok {
+			break
+		}
+		return m.valueOf(strings.ToValidUTF8(text, "\uFFFD"), m.value("length"))
 	case "rejected":
 		return m.failure(m.ask("name"), m.ask("message"), m.ask("stack"))
 	case "pending":
@@ -141,12 +145,13 @@ func (m *machine) outcome() ending {
 	return ending{Exit: ExitOutOfMemory, Error: outOfMemoryText}
 }
 
-func (m *machine) valueOf(text string) ending {
+// valueOf returns the ending of a program for the beginning of its value, and the characters that all of it has.
+func (m *machine) valueOf(text string, characters any) ending {
 	if len(text) <= m.max {
 		return ending{Exit: ExitCompleted, Value: []byte(text)}
 	}
-	return ending{Exit: ExitOutputLimit, Value: toolkit.Encode(cut(text, m.max)),
-		Error: fmt.Sprintf("the value is %d bytes long, the limit is %d; return less", len(text), m.max)}
+	return ending{Exit: ExitOutputLimit, Value: toolkit.Encode(toolkit.Head(text, m.max) + fmt.Sprintf("\n[cut: %v characters in all]", characters)),
+		Error: fmt.Sprintf("the value is %v characters long, the limit is %d bytes; return less", characters, m.max)}
 }
 
 // threw returns the ending of a program for an error of the engine, such as a syntax error.
@@ -194,8 +199,8 @@ func (m *machine) ask(what string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-func (m *machine) value(what string) any {
-	v, err := m.control.Call(quickjs.UndefinedValue, what)
+func (m *machine) value(what string, more ...any) any {
+	v, err := m.control.Call(quickjs.UndefinedValue, append([]any{what}, more...)...)
 	if err != nil {
 		return nil
 	}

@@ -91,7 +91,8 @@ func (s *Sandbox) whyEnded(caller, own context.Context, state *os.ProcessState, 
 		return s.timedOut()
 	case strings.Contains(diagnosis, "stack overflow"), strings.Contains(diagnosis, "stack exceeds"):
 		return Outcome{Exit: ExitStackOverflow, Error: "the program's calls are nested too deep"}
-	case strings.Contains(diagnosis, "out of memory"), strings.Contains(diagnosis, "cannot allocate memory"):
+	case strings.Contains(diagnosis, "out of memory"), strings.Contains(diagnosis, "cannot allocate memory"),
+		strings.Contains(diagnosis, "mustMalloc"): // the engine's
 		return Outcome{Exit: ExitOutOfMemory, Error: "the program used up its memory"}
 	}
 	reason := "no process"

@@ -26,8 +26,8 @@ const (
 type Config struct {
 	// Timeout is how long one program may run; 0 = 10 s.
 	Timeout time.Duration
-	// MemoryBytes limits the JavaScript heap; 0 = 64 MiB. The child process may
-	// take about three times as much and 256 MiB of address space.
+	// MemoryBytes limits the JavaScript heap; 0 = 64 MiB. The kernel lets the engine map a quarter more, and 8 MiB. The
+	// child process takes about 35 MiB besides, and up to 75 MiB for the stack of deep calls.
 	MemoryBytes int64
 	// MaxParallel limits how many programs run at the same time; 0 = 4. Others wait until their ctx
 	// ends. One owner gets all slots but one, so that other owners' programs need not wait.
