@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/web/uistream"
 )
 
@@ -43,10 +44,58 @@ func TestAllQuestions(t *testing.T) {
 		if err := w.Follow(events, stop); err != nil {
 			t.Errorf("Follow() = %v", err)
 		}
-		if got := out.Body.String(); strings.Count(got, "tool-approval-request") != 2 || !strings.HasSuffix(got, "data: [DONE]\n\n") {
+		if got := out.Body.String(); strings.Count(got, "tool-approval-request") != 2 || !strings.HasSuffix(got, "data: {\"type\":\"finish\",\"finishReason\":\"tool-calls\"}\n\ndata: [DONE]\n\n") {
 			t.Errorf("the stream is\n%s", got)
 		}
 	})
+}
+
+// TestEnds: the last chunks of a turn, for a client that knows reasons and for one that does not.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		result chat.Result
+		before string
+		reason string
+	}{
+		"an answer":       {chat.Result{Finish: chat.FinishStop}, "", "stop"},
+		"a long answer":   {chat.Result{Finish: chat.FinishLength}, "", "length"},
+		"a filter":        {chat.Result{Finish: chat.FinishFilter}, "", "content-filter"},
+		"calls":           {chat.Result{Finish: chat.FinishToolCalls}, "", "tool-calls"},
+		"too many rounds": {chat.Result{Finish: chat.FinishToolRounds}, "", "other"},
+		"an interruption": {chat.Result{Finish: chat.FinishInterrupted}, `{"type":"abort"}`, "other"},
+		"a failure": {chat.Result{Finish: chat.FinishError, Err: &llm.Error{Kind: llm.KindQuota, Message: "no money"}},
+			`{"type":"error","errorText":"no money"}`, "error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, states := range []bool{false, true} {
+				out := httptest.NewRecorder()
+				w := uistream.New(out, uistream.DefaultTiming(), "", func(err error) string {
+					failure, _ := errors.AsType[*llm.Error](err)
+					return failure.Message
+				})
+				want := "data: " + tt.before + "\n\n"
+				if tt.before == "" {
+					want = ""
+				}
+				if states {
+					w.AskInStates()
+					want += `data: {"type":"finish","finishReason":"` + tt.reason + `"}`
+				} else {
+					want += `data: {"type":"finish"}`
+				}
+				if err := w.Follow(func(yield func(chat.Event, error) bool) {
+					yield(chat.Event{Type: chat.EventFinish, Result: &tt.result}, nil)
+				}, func() {}); err != nil {
+					t.Error(err)
+				}
+				if got := out.Body.String(); got != want+"\n\ndata: [DONE]\n\n" {
+					t.Errorf("in states %v: the stream is\n%s\nwant\n%s", states, got, want)
+				}
+			}
+		})
+	}
 }
 
 // TestClosing: a client learns why the stream of a turn that goes on elsewhere ends.
