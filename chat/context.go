@@ -73,7 +73,7 @@ type messageSearcher interface {
 
 const (
 	maxMemories    = 3
-	maxCandidates  = 50 // of which the best are memories
+	maxCandidates  = 20 // of which the best are memories
 	maxMemoryRunes = 300
 	maxMemoryWords = 8
 	minWordRunes   = 3 // what the index of parts of words can find
