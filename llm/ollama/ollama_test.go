@@ -32,7 +32,11 @@ func TestProvider(t *testing.T) {
 		Path:      "/api/chat",
 		KeyHeader: "Authorization", KeyPrefix: "Bearer ",
 		Uncached: true,
-		Answers:  []llmtest.Answer{{Exchange: "hang_after_stop", Text: "ok", Stop: llm.StopEnd}},
+		Answers: []llmtest.Answer{
+			{Exchange: "hang_after_stop", Text: "ok", Stop: llm.StopEnd},
+			{Exchange: "tagged_thoughts", Thinks: true, Text: "ok", Stop: llm.StopEnd},
+			{Exchange: "half_a_tag", Text: "<thi", Stop: llm.StopEnd},
+		},
 		Without: map[string]string{
 			"length_in_call": "calls come whole",
 			"filter":         "there is no filter",

@@ -183,9 +183,6 @@ func (o *output) End() (out []llm.Delta) {
 		end.Stop = llm.StopToolCalls
 	}
 	for i := range o.calls {
-		if end.Stop != llm.StopToolCalls && !json.Valid([]byte(o.calls[i].Arguments)) {
-			continue
-		}
 		out = append(out, llm.Delta{ToolCall: &o.calls[i]})
 	}
 	return append(out, end)

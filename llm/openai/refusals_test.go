@@ -39,6 +39,7 @@ type strictRequest struct {
 	Effort        string          `json:"reasoning_effort"`
 	Include       []string        `json:"include"`
 	Store         *bool           `json:"store"`
+	MaxOutput     int             `json:"max_output_tokens"`
 	Stream        bool            `json:"stream"`
 	StreamOptions json.RawMessage `json:"stream_options"`
 }

@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"voicebridge/llm"
@@ -35,6 +36,7 @@ func TestResponses(t *testing.T) {
 			{Exchange: "refusal", Text: "I cannot do that.", Usage: usage, Stop: llm.StopEnd},
 			{Exchange: "two_texts", Text: "One.\n\nTwo.", Usage: usage, Stop: llm.StopEnd},
 			{Exchange: "thoughts_before_calls", Thinks: true, Text: "Let me look.", Calls: thought, Usage: usage, Stop: llm.StopToolCalls},
+			{Exchange: "length_before_arguments", Text: "Let me look.", Usage: usage, Stop: llm.StopLength},
 			{Exchange: "whole", Text: "Let me look.", Calls: llmtest.TwoCalls(), Usage: usage, Stop: llm.StopToolCalls},
 			{Exchange: "whole_at_the_end", Text: "Let me look.", Calls: llmtest.TwoCalls(), Usage: usage, Stop: llm.StopToolCalls},
 		},
@@ -72,4 +74,49 @@ func thoughtful() llm.Request {
 		{Role: llm.RoleAssistant, ToolCalls: []llm.ToolCall{call("call_4", `{"signature":"of another vendor"}`)}},
 		result("call_4"),
 	}}
+}
+
+// TestThoughtsOfResponses: what a thought tells comes in paragraphs, and one that nobody could read again is not kept.
+func TestThoughtsOfResponses(t *testing.T) {
+	t.Parallel()
+	f := strict(t, "thoughts", func(string, strictRequest) string { return "" })
+	var told strings.Builder
+	for d, err := range provider(t, openai.Config{BaseURL: f.URL, HTTPClient: f.Client()}).Stream(t.Context(), llmtest.Greeting()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		told.WriteString(d.Reasoning)
+	}
+	if want := "Let me think.\n\nI think more."; told.String() != want {
+		t.Errorf("the reasoning is %q, want %q", told.String(), want)
+	}
+	clear := strict(t, "thoughts_in_clear", func(string, strictRequest) string { return "" })
+	calls, err := ask(t, provider(t, openai.Config{BaseURL: clear.URL, HTTPClient: clear.Client()}), "some-model")
+	if err != nil || len(calls) != 2 || calls[0].Metadata != nil {
+		t.Errorf("Stream() yields the calls %+v, %v", calls, err)
+	}
+}
+
+// TestLimitsOfResponses: the API has a least limit, and models that do not reason refuse to be asked for thoughts.
+func TestLimitsOfResponses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		model     string
+		max, want int
+		thinks    bool
+	}{{"gpt-5.4-mini", 5, 16, true}, {"gpt-4.1-mini", 50, 50, false}, {"gpt-5.4-mini", 0, 0, true}} {
+		f := strict(t, "text", func(_ string, r strictRequest) string {
+			if r.MaxOutput != c.want || (r.Include != nil) != c.thinks {
+				t.Errorf("%s: the limit is %d, the request includes %q", c.model, r.MaxOutput, r.Include)
+			}
+			return ""
+		})
+		req := llmtest.Greeting()
+		req.Model, req.MaxTokens = c.model, c.max
+		for _, err := range provider(t, openai.Config{BaseURL: f.URL, HTTPClient: f.Client()}).Stream(t.Context(), req) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }

@@ -70,8 +70,10 @@ seen.echo = [echo.type, echo.toolName, echo.state, echo.output?.content?.[0]?.te
 const dot = 'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 await chat.sendMessage({ text: 'What is this?', files: [{ type: 'file', mediaType: 'image/png', url: dot }] });
 const shown = (await saved()).findLast((message) => message.role === 'user').parts.find((part) => part.type === 'file');
-const picture = await fetch(base + shown.url);
-seen.picture = [shown.mediaType, shown.url.startsWith(`/api/threads/${thread}/images/`), picture.headers.get('content-type')].join(' ');
+// Another model is given it: the SDK fetches it by its address.
+const [asked] = await ai.convertToModelMessages([{ role: 'user', parts: [shown] }]);
+const picture = await fetch(new URL(asked.content[0].data));
+seen.picture = [shown.mediaType, shown.url.startsWith(`${url}/images/`), picture.headers.get('content-type')].join(' ');
 
 // A failure of the model is one of the chat.
 await chat.sendMessage({ text: 'fail with quota' }).catch(() => {});

@@ -82,6 +82,10 @@ func TestChecks(t *testing.T) {
 			"VOICEBRIDGE_REALTIME_API_KEY=canary OPENAI_BASE_URL=" + s.URL, (*doctor).calls,
 			"problem: voice model: " + s.URL + " refuses the key in VOICEBRIDGE_REALTIME_API_KEY (401)",
 		},
+		"a key for voice elsewhere": {
+			"VOICEBRIDGE_REALTIME_API_KEY=canary VOICEBRIDGE_REALTIME_URL=http://127.0.0.1:1/calls OPENAI_BASE_URL=" + s.URL, (*doctor).calls,
+			"problem: typed messages by openai: " + s.URL + " requires a key (401): set OPENAI_API_KEY",
+		},
 		"another text model": {
 			"OPENAI_API_KEY=right OPENAI_BASE_URL=" + s.URL, (*doctor).calls,
 			"warning: voice model: " + s.URL + " does not offer gpt-5.4-mini to this key: choose another model for typed messages",

@@ -85,17 +85,13 @@ func (d *doctor) iceServers(ctx context.Context) {
 // stun reports whether UDP passes between here and a STUN server, host or host:port, and whether that sees this machine at
 // an address that browsers are told.
 func (d *doctor) stun(ctx context.Context, about, server string) {
-	server, _, _ = strings.Cut(server, "?")
-	if _, _, err := net.SplitHostPort(server); err != nil {
-		server = net.JoinHostPort(strings.Trim(server, "[]"), "3478")
-	}
 	conn, err := d.mediaSocket()
 	if err != nil {
 		d.say(problem, about, "%v", err)
 		return
 	}
 	defer func() { _ = conn.Close() }() // nothing is lost
-	seen, err := rtc.PublicAddress(ctx, conn, server)
+	seen, err := rtc.PublicAddress(ctx, conn, stunAddress(server))
 	told := slices.ContainsFunc(d.cfg.PublicIPs, func(text string) bool {
 		ip, err := netip.ParseAddr(text)
 		return err == nil && ip.Unmap() == seen.Addr()
@@ -108,6 +104,15 @@ func (d *doctor) stun(ctx context.Context, about, server string) {
 	default:
 		d.say(fine, about, "it answers, and sees this machine at %s", seen.Addr())
 	}
+}
+
+// stunAddress returns what follows stun: in a URL (RFC 7064) as host:port.
+func stunAddress(server string) string {
+	server, _, _ = strings.Cut(server, "?")
+	if _, _, err := net.SplitHostPort(server); err == nil {
+		return server
+	}
+	return net.JoinHostPort(strings.Trim(server, "[]"), "3478")
 }
 
 // relay reports whether a TURN server relays, or a STUN server that needs TLS answers.
