@@ -3,6 +3,7 @@ package leg
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -144,4 +145,51 @@ func TestDialFailsLate(t *testing.T) {
 		t.Errorf("record %+v", rec)
 	}
 	s.EndAll(session.EndHangup)
+}
+
+// TestEnd ends sessions in each state: the record of one that was active is saved once, what the caller says until the
+// next one is held for it if the call says so, and one that is still being dialled says nothing any more.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	for hold, want := range map[bool]int64{true: 10 + 5, false: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			next := &listener{}
+			var fromUser rtc.Switch
+			s, _ := newTestSessions(ctx, &fromUser, &listener{}, next)
+			saved := make(chan int64, 8)
+			s.wiring.Ended = func(rec persistence.UpstreamLeg) { saved <- rec.Generation }
+			s.Dial(session.Dial{Gen: 2})
+			if !s.KeepEarly(session.UpstreamEvent{Gen: 2}) {
+				t.Error("an event during the dial is not kept")
+			}
+			s.End(session.HangUp{Gen: 2})
+			if in := s.Add(<-s.Dialed); len(in) != 0 || len(s.early) != 0 {
+				t.Errorf("the call gets %v of a session that it has ended, and %v is kept", in, s.early)
+			}
+			s.End(session.HangUp{Gen: 1, Hold: hold, Reason: session.EndUpstreamLost})
+			if s.byGen[1] != nil {
+				t.Error("events still reach the ended session")
+			}
+			if hold {
+				talk(&fromUser, 10)
+			}
+			s.Dial(session.Dial{Gen: 3})
+			s.Add(<-s.Dialed)
+			s.Switch(3)
+			time.Sleep(time.Second) // virtual: until it has caught up
+			talk(&fromUser, 5)
+			s.EndAll(session.EndHangup)
+			close(saved)
+			var ended []int64
+			for gen := range saved {
+				ended = append(ended, gen)
+			}
+			slices.Sort(ended)
+			if n := next.packets.Load(); n != want || !slices.Equal(ended, []int64{1, 2, 3}) {
+				t.Errorf("hold %t: the next session got %d packets, want %d; records of %v", hold, n, want, ended)
+			}
+		})
+	}
 }

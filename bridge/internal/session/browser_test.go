@@ -100,3 +100,48 @@ func TestTextSentBothWays(t *testing.T) {
 		}
 	}
 }
+
+// TestTooLarge tells the browser about an event that was not read, unless another one has taken its place.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	c := newScripted(t, "")
+	c.reduce(BrowserTooLarge{Gen: 0, Size: 70000})
+	if out := c.out.String(); out != "" {
+		t.Errorf("an earlier browser: %s", out)
+	}
+	c.reduce(BrowserTooLarge{Gen: 1, Size: 70000})
+	if out := c.out.String(); !strings.Contains(out, `"code":"event_too_large"`) || !strings.Contains(out, "70000 bytes") {
+		t.Errorf("told: %s", out)
+	}
+}
+
+// TestResponseFields names the first field of a response that clients may not set.
+func TestResponseFields(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		``: "", `{}`: "", `{"metadata":{},"output_modalities":["text"],"max_output_tokens":1}`: "",
+		`{"voice":"x","metadata":{},"instructions":"y"}`: "response.instructions",
+		`{"` + strings.Repeat("x", 100) + `":1}`:         "response." + strings.Repeat("x", 64) + "…",
+	} {
+		if fields, refused := readResponse([]byte(raw)); refused != want || (refused == "") != (len(fields) == strings.Count(raw, `":`)) {
+			t.Errorf("%.80s: %v, %q", raw, fields, refused)
+		}
+	}
+}
+
+// TestSpokenMetadata has what is spoken in a call, by either side, name its model and its voice.
+func TestSpokenMetadata(t *testing.T) {
+	t.Parallel()
+	c := newScripted(t, "")
+	c.s.record.Model, c.s.record.Voice = "model-1", "marin"
+	c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
+	c.play(`up {"type":"input_audio_buffer.committed","item_id":"i1","previous_item_id":null}`)
+	c.play(`up {"type":"conversation.item.added","previous_item_id":"i1","item":{"id":"i2","type":"message","role":"assistant"}}`)
+	c.play(`up {"type":"conversation.item.added","previous_item_id":"i2","item":{"id":"i3","type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}}`)
+	for id, want := range map[string]string{"i1": "voice model-1 marin", "i2": "voice model-1 marin", "i3": "text  "} {
+		m := c.s.transcript.items[id].message.meta
+		if got := string(m.Source) + " " + m.Model + " " + m.Voice; got != want {
+			t.Errorf("%s: %q, want %q", id, got, want)
+		}
+	}
+}

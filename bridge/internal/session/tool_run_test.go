@@ -37,3 +37,29 @@ func TestLargeArguments(t *testing.T) {
 		}
 	}
 }
+
+// TestShownOnce has images of a tool's result: the model is shown them once, and not at all if they are too large for it.
+func TestShownOnce(t *testing.T) {
+	t.Parallel()
+	for size, times := range map[int]int{10: 1, 300 << 10: 0} {
+		c := newScripted(t, "")
+		for _, line := range []string{
+			`up {"type":"session.created","session":{"type":"realtime"}}`,
+			`up {"type":"session.updated","session":{"type":"realtime"}}`,
+			`up {"type":"response.created","response":{"id":"r1","status":"in_progress"}}`,
+			`up {"type":"response.output_item.done","response_id":"r1","item":{"id":"i1","type":"function_call","status":"completed","call_id":"c1","name":"create_bar_chart","arguments":"{}"}}`,
+			`up {"type":"response.done","response":{"id":"r1","status":"completed"}}`,
+			`up is failed`, // the next session is dialled while the tool runs, and catches up
+			`tool c1 {} image data:image/png;base64,` + strings.Repeat("A", size),
+			`up2 dialed`, `up2 {"type":"session.created","session":{"type":"realtime"}}`, `up2 {"type":"session.updated","session":{"type":"realtime"}}`,
+			`up2 is failed`, `+1s`,
+			`up3 dialed`, `up3 {"type":"session.created","session":{"type":"realtime"}}`, `up3 {"type":"session.updated","session":{"type":"realtime"}}`,
+		} {
+			c.play(line)
+		}
+		out := c.out.String()
+		if n := strings.Count(out, "(Images that create_bar_chart returned)"); n != times || strings.Contains(out, "images of a tool not shown") != (times == 0) || !strings.Contains(out, "switch 3") {
+			t.Errorf("%d bytes: shown %d times, want %d", size, n, times)
+		}
+	}
+}

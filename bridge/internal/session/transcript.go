@@ -71,7 +71,7 @@ func (t *transcript) newMessage(it *item, role persistence.Role, source persiste
 	m := &message{item: it, id: t.NewID(), role: role, texts: []growingText{newGrowingText("")}, meta: persistence.Metadata{
 		Source: source, Status: persistence.StatusInProgress, CallID: t.CallID, CreatedAt: t.now, ItemID: it.id,
 	}}
-	if role == persistence.RoleAssistant {
+	if source == persistence.SourceVoice {
 		m.meta.Model, m.meta.Voice = t.record.Model, t.record.Voice
 	}
 	it.message = m
