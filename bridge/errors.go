@@ -61,6 +61,12 @@ var errCallActive = &Error{
 	Message: "The thread has a live call. Send takeover=true to move it here.",
 }
 
+// errNotTakenOver is errCallActive for who has asked to move the call.
+var errNotTakenOver = &Error{
+	Code: CodeUnreachable, Param: "thread_id",
+	Message: "Another process of this server has the thread's last call and cannot reach the database to end it. Try again later.",
+}
+
 var errStorageFull = &Error{Code: CodeStorageFull, Message: "The database cannot be reached, and no more changes can wait for it. Try again later."}
 
 var errUnsaved = &Error{Code: CodeStorageFull, Message: "The last call's words still wait for the database. Try again later."}

@@ -76,6 +76,9 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 		incoming = newCall(persistence.NewID(), key, c.log)
 		answer, err = c.connect(ctx, incoming, start, patch)
 	}
+	if start.Takeover && errors.Is(err, errCallActive) {
+		err = errNotTakenOver
+	}
 	if err != nil && created {
 		// Nobody has seen it: an empty thread would only be in the way.
 		err = errors.Join(err, c.cfg.Store.DeleteThread(context.WithoutCancel(ctx), key))

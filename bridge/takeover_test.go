@@ -1,0 +1,34 @@
+package bridge_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+)
+
+// TestTakeoverFromProcessWithoutDatabase takes a thread over from a process that has ended its call but cannot save that:
+// the answer is to try again, and not to ask for the takeover that was asked for.
+func TestTakeoverFromProcessWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	b := processes(t, url, "here")[0]
+	neighbour := persistencetest.Open(t, url, persistence.Options{Instance: "neighbour"})
+	must(t, neighbour.Serve(t.Context()))
+	key := persistencetest.NewThread(t, b.store, owner, "")
+	must(t, neighbour.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call", StartedAt: time.Now()}))
+	persistencetest.Start(t, func(ctx context.Context) error {
+		return neighbour.HandleCommands(ctx, func(context.Context, persistence.Command) (json.RawMessage, error) {
+			return json.RawMessage(`{"missing":true}`), nil // it has no such call any more
+		})
+	})
+	for takeover, want := range map[bool]bridge.Code{true: bridge.CodeUnreachable, false: bridge.CodeCallActive} {
+		if _, err := b.try(bridge.Start{ThreadID: key.Thread, Takeover: takeover}); !isCode(err, want) {
+			t.Errorf("takeover %t: %v, want %s", takeover, err, want)
+		}
+	}
+}
