@@ -301,3 +301,76 @@ func TestByteLimit(t *testing.T) {
 		}
 	})
 }
+
+func TestCountLimit(t *testing.T) {
+	t.Parallel()
+	l := NewCountLimit(3, 2)
+	var first func()
+	for i, c := range []struct {
+		owner string
+		want  bool
+	}{{"alice", true}, {"alice", true}, {"alice", false}, {"bob", true}, {"carol", false}} {
+		release, ok := l.Take(c.owner)
+		if ok != c.want || ok != (release != nil) {
+			t.Errorf("%d: %s gets %v", i, c.owner, ok)
+		}
+		if i == 0 {
+			first = release
+		}
+	}
+	first()
+	if _, ok := l.Take("carol"); !ok {
+		t.Error("what was given back is lost")
+	}
+}
+
+func TestMayUse(t *testing.T) {
+	t.Parallel()
+	some := Limits{AllowedModels: []string{"openai/a", "ollama/*"}}
+	for name, want := range map[string]bool{"/": true, "openai/a": true, "openai/b": false, "ollama/b": true, "ollama/": true, "/a": true, "x/": false, "x/a": false} {
+		provider, model, _ := strings.Cut(name, "/")
+		if some.MayUse(provider, model) != want || !(Limits{}).MayUse(provider, model) {
+			t.Errorf("%s: %v, want %v", name, !want, want)
+		}
+	}
+}
+
+// TestSetUpOnThisMachine has the local user start more calls than an address may.
+func TestSetUpOnThisMachine(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	c := &clock{t: time.Unix(1, 0)}
+	for address, free := range map[string]bool{"127.0.0.1": true, "::ffff:127.0.0.1": true, "::1": true, "192.0.2.1": false, "odd": false} {
+		l := NewAllowances(Limits{SetupsPerMinute: 1}, nil, store, false, c.now)
+		first, second := l.SetUp(t.Context(), address), l.SetUp(t.Context(), address)
+		if first != nil || (second == nil) != free {
+			t.Errorf("%s: %v, then %v", address, first, second)
+		}
+	}
+}
+
+func TestHasOpened(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	c := &clock{t: time.Now()}
+	m, err := newMint(kindSecret, NewSecret("a secret that only tests know"), store, c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := &Secrets{m, 10}
+	secret, other := &ClientSecret{Owner: "alice", Thread: "t", id: "one"}, &ClientSecret{Owner: "alice", Thread: "t", id: "two"}
+	if err := store.SaveAccessToken(t.Context(), persistence.AccessToken{ID: "one", Kind: kindSecret, Owner: "alice", Data: "{}", CreatedAt: c.now(), ExpiresAt: c.now().Add(time.Hour)}, 10); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, true} {
+		if got, err := secrets.HasOpened(t.Context(), secret); err != nil || got != want {
+			t.Errorf("after %d calls: %v, %v", i, got, err)
+		}
+		if err := secrets.Opened(t.Context(), secret, fmt.Sprint("call-", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := secrets.HasOpened(t.Context(), other); err != nil || got {
+		t.Errorf("another one: %v, %v", got, err)
+	}
+}

@@ -223,3 +223,12 @@ func TestTakenOverWhileItWaits(t *testing.T) {
 		serving.Wait()
 	})
 }
+
+func TestPrevented(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{400: false, 413: false, 404: true, 409: true, 429: true, 503: true} {
+		if got := prevented(&problem.Error{Status: status}); got != want {
+			t.Errorf("%d: %v", status, got)
+		}
+	}
+}
