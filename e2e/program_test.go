@@ -40,13 +40,14 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// translated keeps the race detector out of SQLite and QuickJS, as .ci/gotest does and says why.
-const translated = "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
+// raced are the flags of a build with the race detector, which is kept out of SQLite and QuickJS as in
+// .ci/gotest, which says why.
+var raced = []string{"-race", "-gcflags=modernc.org/...=-race=false -d=checkptr=0", "-gcflags=modernc.org/sqlite=-d=checkptr=0"}
 
 // build makes the program under test, with the race detector unless told otherwise, and
 // returns its path. The go command does nothing if the program is up to date.
 var build = sync.OnceValues(func() (string, error) {
-	name, flags := "voicebridge-race", []string{"-race", translated}
+	name, flags := "voicebridge-race", raced
 	if *plainBuild {
 		name, flags = "voicebridge-plain", nil
 	}
