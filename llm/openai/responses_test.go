@@ -90,8 +90,8 @@ func TestThoughtsOfResponses(t *testing.T) {
 	if want := "Let me think.\n\nI think more."; told.String() != want {
 		t.Errorf("the reasoning is %q, want %q", told.String(), want)
 	}
-	clear := strict(t, "thoughts_in_clear", func(string, strictRequest) string { return "" })
-	calls, err := ask(t, provider(t, openai.Config{BaseURL: clear.URL, HTTPClient: clear.Client()}), "some-model")
+	inClear := strict(t, "thoughts_in_clear", func(string, strictRequest) string { return "" })
+	calls, err := ask(t, provider(t, openai.Config{BaseURL: inClear.URL, HTTPClient: inClear.Client()}), "some-model")
 	if err != nil || len(calls) != 2 || calls[0].Metadata != nil {
 		t.Errorf("Stream() yields the calls %+v, %v", calls, err)
 	}
