@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,22 @@ func TestClientIsInterrupted(t *testing.T) {
 		}
 		if got := outline(b.messages()); !strings.Contains(got, "assistant interrupted: | dynamic-tool(a)!") {
 			t.Errorf("the thread is\n%s", got)
+		}
+		b.stop()
+	})
+}
+
+// TestTooManyCalls has a model ask for more tools at once than a step may have.
+func TestTooManyCalls(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		var list []string
+		for n := range 65 {
+			list = append(list, fmt.Sprintf("c%d", n), "look", `{}`)
+		}
+		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(calls(list...), says("ok"))}, NoTitles: true})
+		r, _ := b.turn(chat.TurnRequest{Text: "Go"}).Wait(t.Context())
+		if r.Err == nil || !strings.Contains(r.Err.Message, "more than 64 tools") {
+			t.Errorf("Wait() = %+v", r)
 		}
 		b.stop()
 	})

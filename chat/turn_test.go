@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"voicebridge/persistence"
 )
 
 // TestTurnGivesWay has readers come and go before and after a turn is to give way.
@@ -72,6 +74,21 @@ func TestKeywords(t *testing.T) {
 	} {
 		if got := strings.Join(keywords(text), " "); got != want {
 			t.Errorf("keywords(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestForget drops only the turns that ended before a time.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	ended := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	c := &Coordinator{finished: map[persistence.Key]*Turn{{Owner: "anna", Thread: "t"}: {endedAt: ended}}}
+	for _, tt := range []struct {
+		before time.Time
+		left   int
+	}{{ended, 1}, {ended.Add(time.Nanosecond), 0}} {
+		if c.forget(tt.before); len(c.finished) != tt.left {
+			t.Errorf("before %v: %d turns are left, want %d", tt.before, len(c.finished), tt.left)
 		}
 	}
 }

@@ -155,6 +155,52 @@ func TestTurnsAreAdmitted(t *testing.T) {
 	}
 }
 
+// TestSessionsAreKept forgets an app only when it has been away for long.
+func TestSessionsAreKept(t *testing.T) {
+	t.Parallel()
+	left := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for away, want := range map[time.Duration]int{KeepSession: 1, KeepSession + time.Second: 0} {
+		d := New(Config{Now: func() time.Time { return left.Add(away) }})
+		d.sessions.all[persistence.Key{Owner: "alice", Thread: "t"}] = &session{leftAt: left}
+		if d.Forget(); d.Count() != want {
+			t.Errorf("%d sessions after %v, want %d", d.Count(), away, want)
+		}
+	}
+}
+
+// TestTooManyUndelivered begins no turn for an app that does not read.
+func TestTooManyUndelivered(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("refused")
+	d := New(Config{Now: time.Now, Admit: func(context.Context, string) error { return refused }})
+	a := d.app(persistence.Key{Owner: "alice", Thread: "t"}, "t", Tools{}, connection{})
+	a.session = &session{}
+	for n := range maxUndelivered + 1 {
+		want := refused
+		if n == maxUndelivered {
+			want = chat.ErrBusy
+		}
+		if err := a.transcript(t.Context(), json.RawMessage(`{"text":"hi"}`)); !errors.Is(err, want) {
+			t.Errorf("with %d turns: transcript() = %v, want %v", n, err, want)
+		}
+		a.session.turns = append(a.session.turns, &turn{})
+	}
+}
+
+// TestLastPartial ends a turn with a partial only if the app does not have all of the text.
+func TestLastPartial(t *testing.T) {
+	t.Parallel()
+	for grown, want := range map[bool]string{true: typePartial, false: typeFinal} {
+		a := New(Config{Now: time.Now}).app(persistence.Key{}, "t", Tools{}, connection{})
+		ended := newTurn(nil)
+		ended.grown = grown
+		a.conclude(ended, chat.Result{Text: "Yes.", Finish: chat.FinishStop})
+		if got := ended.facts[0].Type; got != want {
+			t.Errorf("grown %v: the end begins with %s, want %s", grown, got, want)
+		}
+	}
+}
+
 // hijacker is a response whose connection can be taken.
 type hijacker struct {
 	*httptest.ResponseRecorder
