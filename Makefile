@@ -9,7 +9,7 @@ BENCH ?= .
 BENCH_CALLS ?= --seconds 5
 FUZZ ?= 2m
 CHURN ?= -churn.calls 10000
-SOAK ?= -soak.for 10m -soak.calls 20
+SOAK ?= -soak.for 10m -soak.calls 10
 PROGRAM := -trimpath -ldflags '-s -w' -o bin/voicebridge ./cmd/voicebridge
 # Node.js for the tests, if .ci/install had to fetch one.
 export PATH := $(CURDIR)/.ci/node/bin:$(PATH)
@@ -50,7 +50,7 @@ bench: build ## Run the benchmarks (BENCH=regexp chooses some), then measure cal
 	bin/voicebridge bench $(BENCH_CALLS)
 
 .PHONY: soak
-soak: go-version ## Make calls under random faults and compare what was said with SQL (SOAK='-soak.seed N' repeats one)
+soak: go-version ## Make calls under random faults and compare what was said with SQL (SOAK='-soak.seed N' repeats one, -soak.engine E chooses an engine)
 	$(GO) test -race ./e2e -run '^TestSoak$$' -count 1 -timeout 60m -v -args $(SOAK)
 
 .PHONY: churn

@@ -2,21 +2,16 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 )
@@ -30,31 +25,29 @@ type person struct {
 	rng    *rand.Rand
 
 	thread, call string
+	life         *life // of the process that has the call
 	peer         *rtc.Peer
 	close        func() // closes the connection and its path
 
 	mu      sync.Mutex
 	changed chan struct{}
 	ready   bool // bridge.ready came on this connection
-	gone    bool // the connection or the call has ended
-	texts   int  // texts typed
-	saved   map[string]fact
-	items   map[string]fact // finished answers that were shown, by item
+	link    *link
 	tally   tally
 	did     []event // what the person did and was told
-	typed   []event // the numbered texts, when they were sent
+	ledger
 }
 
-// fact is something that the person was told, and when.
-type fact struct {
-	at      time.Time
-	message persistence.Message
+// link is a connection to a process.
+type link struct {
+	life   *life
+	closed time.Time // when the connection or the call ended, as far as the person knows
 }
 
 func newPerson(t *testing.T, s *soak, number int) *person {
 	return &person{
 		t: t, soak: s, number: number, rng: rand.New(rand.NewPCG(s.seed, uint64(number)+1)),
-		changed: make(chan struct{}), saved: map[string]fact{}, items: map[string]fact{}, close: func() {},
+		changed: make(chan struct{}), close: func() {}, ledger: newLedger(),
 	}
 }
 
@@ -65,14 +58,15 @@ func (p *person) live() {
 			p.await(500*time.Millisecond, func() bool { return false })
 			continue
 		}
-		if !p.await(20*time.Second, func() bool { return p.ready || p.gone }) || p.isGone() {
+		if !p.await(20*time.Second, func() bool { return p.ready || p.gone() }) || p.isGone() {
 			p.drop()
+			p.byHTTP(3)
 			continue
 		}
 		p.act()
 	}
 	p.drop()
-	p.post("/v1/realtime/calls/"+p.call+"/hangup", "", "")
+	p.hangUp()
 }
 
 func (p *person) over() bool {
@@ -87,20 +81,56 @@ func (p *person) over() bool {
 // act does one thing that people do in a call.
 func (p *person) act() {
 	switch n := p.rng.IntN(100); {
-	case n < 60:
-		p.say(fmt.Sprintf("Echo: %d-%d", p.number, p.texts+1))
-	case n < 75:
-		p.say(chartPlease)
+	case n < 45:
+		p.say(p.text(typed))
+	case n < 57:
+		p.say(&text{words: chartPlease})
+	case n < 62:
+		p.say(&text{words: countPlease}) // interrupted by whatever comes next
 	case n < 80:
-		p.say(countPlease) // interrupted by whatever comes next
+		p.byHTTP(2)
 	case n < 90:
-		p.await(time.Duration(p.rng.IntN(1500))*time.Millisecond, func() bool { return p.gone })
+		p.await(time.Duration(p.rng.IntN(1500))*time.Millisecond, p.gone)
 	case n < 96:
 		p.reload()
 	default:
 		p.drop()
 		p.note("hangs up")
-		p.post("/v1/realtime/calls/"+p.call+"/hangup", "", "")
+		p.hangUp()
+		p.byHTTP(3)
+	}
+}
+
+// byHTTP sends up to n texts by HTTP, into the queue or not.
+func (p *person) byHTTP(n int) {
+	for n = p.rng.IntN(n + 1); n > 0 && p.thread != ""; n-- {
+		p.hand([]string{posted, queued}[p.rng.IntN(2)])
+	}
+}
+
+// hand sends the next text of a series. It stays the next one, with the same key, until an
+// answer says that it was taken.
+func (p *person) hand(series string) {
+	x := p.waiting[series]
+	if x == nil {
+		x = p.text(series)
+		p.waiting[series] = x
+	}
+	path, name := "/messages", "content"
+	if series == queued {
+		path, name = "/queue", "message"
+	}
+	body := fmt.Sprintf(`{%q:%q,"client_id":"person %d","idempotency_key":%q}`, name, x.words, p.number, x.words)
+	ctx, cancel := context.WithTimeout(p.soak.ctx, 5*time.Second) // a client that gives up
+	defer cancel()
+	status, _, answer := p.send(ctx, p.anyMachine(), "/api/threads/"+p.thread+path, "application/json", body)
+	p.note("%d for %q by HTTP", status, x.words)
+	switch {
+	case status/100 == 2:
+		p.update(func() { p.isTaken(x) })
+		delete(p.waiting, series)
+	case status/100 == 4 && status != http.StatusConflict && status != http.StatusTooManyRequests:
+		p.t.Errorf("%s: %q by HTTP: %d %s", p.soak.name, x.words, status, answer)
 	}
 }
 
@@ -115,32 +145,26 @@ func (p *person) noteLocked(format string, args ...any) {
 	p.did = append(p.did, event{time.Now(), fmt.Sprintf(format, args...)})
 }
 
-// say types a text and waits until it is in the thread and something is answered, but not
-// forever.
-func (p *person) say(text string) {
-	numbered := strings.HasPrefix(text, "Echo: ")
-	if numbered {
-		p.texts++
-	}
+// say types a text and waits until something is answered, but not forever.
+func (p *person) say(x *text) {
 	p.mu.Lock()
 	answers := p.tally.Answers
 	p.mu.Unlock()
-	item := fmt.Sprintf(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}}`, text)
+	item := fmt.Sprintf(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":%q}]}}`, x.words)
 	ctx, cancel := context.WithTimeout(p.soak.ctx, 5*time.Second)
 	defer cancel()
+	x.begun = time.Now()
 	if err := errors.Join(p.peer.Send(ctx, []byte(item)), p.peer.Send(ctx, []byte(`{"type":"response.create"}`))); err != nil {
-		p.note("could not type %q: %v", text, err)
+		p.note("could not type %q: %v", x.words, err)
 		return
 	}
-	p.note("typed %q", text)
-	if numbered {
-		p.typed = append(p.typed, event{time.Now(), text})
-	}
+	x.link = p.link
+	p.note("typed %q", x.words)
 	wait := 8 * time.Second
-	if text == countPlease {
+	if x.words == countPlease {
 		wait = time.Second
 	}
-	p.await(wait, func() bool { return p.gone || p.tally.Answers > answers })
+	p.await(wait, func() bool { return p.gone() || p.tally.Answers > answers })
 }
 
 // dial begins a call on the thread.
@@ -149,10 +173,12 @@ func (p *person) dial() bool {
 	if p.thread != "" {
 		path += "&thread_id=" + p.thread
 	}
+	begun := time.Now()
 	header, ok := p.connect(path, http.StatusCreated)
 	if ok {
 		p.call = strings.TrimPrefix(header.Get("Location"), "/v1/realtime/calls/")
 		p.thread = header.Get("X-Thread-Id")
+		p.calls[p.call] = begun
 		p.tally.Calls++
 		p.note("called: %s", p.call)
 	}
@@ -171,19 +197,33 @@ func (p *person) reload() {
 
 // connect offers a connection that loses some packets.
 func (p *person) connect(path string, want int) (http.Header, bool) {
-	peer, offer, err := p.soak.api.Offer(p.soak.ctx, rtc.Handlers{Message: p.told, State: p.is})
+	l := &link{}
+	peer, offer, err := p.soak.api.Offer(p.soak.ctx, rtc.Handlers{
+		Message: func(data []byte) { p.told(l, data) },
+		State: func(s rtc.State) {
+			if s == rtc.StateClosed || s == rtc.StateFailed {
+				p.ended(l)
+			}
+		},
+	})
 	if err != nil {
 		p.t.Errorf("offer: %v", err)
 		return nil, false
 	}
-	status, header, answer := p.post(path, "application/sdp", withoutCandidates(offer))
+	m := p.anyMachine()
+	alive := m.life.Load()
+	status, header, answer := p.send(p.soak.ctx, m, path, "application/sdp", withoutCandidates(offer))
 	if status != want {
 		_ = peer.Close()
 		return nil, false
 	}
+	if status == http.StatusCreated {
+		p.life = alive
+	}
 	lossy, answer, err := newLossyPath(answer, rand.New(rand.NewPCG(p.rng.Uint64(), 0)))
 	if err == nil {
-		p.update(func() { p.ready, p.gone = false, false })
+		l.life = p.life
+		p.update(func() { p.ready, p.link = false, l })
 		err = peer.Accept(p.soak.ctx, answer)
 	}
 	if err != nil {
@@ -198,20 +238,29 @@ func (p *person) connect(path string, want int) (http.Header, bool) {
 
 // drop closes the connection.
 func (p *person) drop() {
+	if p.link != nil {
+		p.ended(p.link)
+	}
 	p.close()
 	p.peer, p.close = nil, func() {}
 }
 
+// gone reports whether the connection has ended. p.mu is held.
+func (p *person) gone() bool { return !p.link.closed.IsZero() }
+
 func (p *person) isGone() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.gone
+	return p.gone()
 }
 
-func (p *person) is(s rtc.State) {
-	if s == rtc.StateClosed || s == rtc.StateFailed {
-		p.update(func() { p.gone = true })
-	}
+// ended records the end of a connection, or of its call.
+func (p *person) ended(l *link) {
+	p.update(func() {
+		if l.closed.IsZero() {
+			l.closed = time.Now()
+		}
+	})
 }
 
 func (p *person) update(change func()) {
@@ -243,40 +292,54 @@ func (p *person) await(limit time.Duration, ok func() bool) bool {
 }
 
 // told adds what the browser receives to the ledger.
-func (p *person) told(data []byte) {
+func (p *person) told(l *link, data []byte) {
 	ev, err := realtime.Decode(data)
 	if err != nil {
 		p.t.Errorf("the browser got %.200q: %v", data, err)
 		return
 	}
-	now := time.Now()
+	if ev.Type == "bridge.ended" {
+		p.ended(l)
+	}
 	p.update(func() {
 		switch ev.Type {
 		case "bridge.ready":
 			p.ready = true
 		case "bridge.ended":
-			p.gone = true
 			p.noteLocked("told %.200s", ev.Raw)
 		case "bridge.message":
-			var e struct{ Message persistence.Message }
-			if err := json.Unmarshal(ev.Raw, &e); err != nil {
-				p.t.Errorf("%s: %v", ev.Raw, err)
+			if m, ok := messageOf(p.t, timedEvent{Event: ev}); ok {
+				p.isSaved(m)
+				p.noteLocked("reported as saved: %s", rowOf(m))
 			}
-			p.saved[e.Message.ID] = fact{now, e.Message}
-			p.noteLocked("reported as saved: %s", rowOf(e.Message))
-		case realtime.TypeItemDone:
+		case realtime.TypeItemAdded, realtime.TypeItemDone:
 			it, err := realtime.DecodeItem(ev.Item)
-			if err == nil && it.Type == realtime.ItemMessage && it.Role == "assistant" && it.Status == "completed" {
-				p.items[it.ID] = fact{at: now}
-				p.tally.Answers++
-				p.noteLocked("shown: %s %.60q", it.ID, it.Text())
+			if err != nil || it.Type != realtime.ItemMessage {
+				return
 			}
+			p.isShown(it, l)
+			if ev.Type == realtime.TypeItemDone && it.Role == "assistant" && it.Status == "completed" {
+				p.tally.Answers++
+			}
+			p.noteLocked("%s: %s %s %.60q", ev.Type, it.ID, it.Role, it.Text())
+		case realtime.TypeAudioTranscriptDelta:
+			p.isSaid(ev.ItemID, ev.Delta, l)
+		case realtime.TypeTranscriptionCompleted:
+			p.isSaid(ev.ItemID, ev.Transcript, l)
+			p.noteLocked("%s: %s %q", ev.Type, ev.ItemID, ev.Transcript)
 		}
 	})
 }
 
-func (p *person) post(path, kind, body string) (int, http.Header, string) {
-	req, err := http.NewRequestWithContext(p.soak.ctx, http.MethodPost, p.soak.base+path, strings.NewReader(body))
+func (p *person) hangUp() {
+	p.send(p.soak.ctx, p.anyMachine(), "/v1/realtime/calls/"+p.call+"/hangup", "", "")
+}
+
+func (p *person) anyMachine() *machine { return p.soak.machines[p.rng.IntN(len(p.soak.machines))] }
+
+// send sends a request. The status is 0 if there is no answer.
+func (p *person) send(ctx context.Context, m *machine, path, kind, body string) (int, http.Header, string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+m.address+path, strings.NewReader(body))
 	if err != nil {
 		p.t.Errorf("%s: %v", path, err)
 		return 0, nil, ""
@@ -292,181 +355,4 @@ func (p *person) post(path, kind, body string) (int, http.Header, string) {
 		return 0, nil, ""
 	}
 	return res.StatusCode, res.Header, string(text)
-}
-
-var echoPattern = regexp.MustCompile(`^Echo: \d+-(\d+)$`)
-
-// row is a message as it is in the database.
-type row struct {
-	id, role, source, status, text, item string
-}
-
-func rowOf(m persistence.Message) row {
-	return row{m.ID, string(m.Role), string(m.Metadata.Source), string(m.Metadata.Status), m.Text(), m.Metadata.ItemID}
-}
-
-func (r row) String() string {
-	return fmt.Sprintf("%s %s %s %s %s %.60q", r.id, r.item, r.role, r.source, r.status, r.text)
-}
-
-// check compares the thread with the ledger.
-func (p *person) check() tally {
-	if p.thread == "" {
-		p.t.Errorf("-soak.seed %d: want a call of person %d, there was none", p.soak.seed, p.number)
-		return p.tally
-	}
-	c := comparison{person: p, byID: map[string]row{}, typed: map[string]int{}, byItem: map[string]int{}, rows: p.rows()}
-	for _, m := range c.rows {
-		c.byID[m.id] = m
-		c.byItem[m.item]++
-		if m.role == "user" && m.source == "voice" {
-			p.tally.Spoken++
-		}
-		p.tally.Messages++
-	}
-	c.order()
-	for item, n := range c.byItem {
-		if n > 1 && item != "" {
-			c.wrong(p.items[item].at, "item %s: want one message, there are %d", item, n)
-		}
-	}
-	for _, f := range p.saved {
-		c.saved(f)
-	}
-	for item, f := range p.items {
-		c.shown(item, f)
-	}
-	p.tally.Texts, p.tally.Unconfirmed = p.texts, p.texts-len(c.typed)
-	c.report()
-	return p.tally
-}
-
-// comparison compares a person's ledger with the thread.
-type comparison struct {
-	*person
-	rows   []row
-	byID   map[string]row
-	byItem map[string]int
-	typed  map[string]int // by numbered text
-	faults []event        // what is wrong, and when it happened
-}
-
-func (c *comparison) wrong(at time.Time, format string, args ...any) {
-	c.faults = append(c.faults, event{at, fmt.Sprintf(format, args...)})
-}
-
-// order checks the numbers of the texts: each is there once, after all that were typed
-// before it.
-func (c *comparison) order() {
-	last := 0
-	for _, m := range c.rows {
-		found := echoPattern.FindStringSubmatch(m.text)
-		if found == nil || m.role != "user" {
-			continue
-		}
-		if c.typed[m.text]++; c.typed[m.text] > 1 {
-			c.wrong(c.sent(m.text), "text %q: want it once, there are %d", m.text, c.typed[m.text])
-			continue
-		}
-		n, _ := strconv.Atoi(found[1])
-		if n < last {
-			c.wrong(c.sent(m.text), "text %q: want it before number %d, it comes after it", m.text, last)
-		}
-		last = n
-	}
-}
-
-// sent is when a numbered text was typed.
-func (c *comparison) sent(text string) time.Time {
-	for _, e := range c.person.typed {
-		if e.what == text {
-			return e.at
-		}
-	}
-	return time.Time{}
-}
-
-// saved looks for a message that was reported as saved.
-func (c *comparison) saved(f fact) {
-	m, ok := c.byID[f.message.ID]
-	told := f.message.Text()
-	switch {
-	case !ok:
-		c.wrong(f.at, "message reported as saved: want %s, it is not there", rowOf(f.message))
-	case f.message.Metadata.Status == persistence.StatusCompleted && m.text != told,
-		!strings.HasPrefix(m.text, told) && m.role == "assistant":
-		c.wrong(f.at, "message reported as saved: want %s, it is %s", rowOf(f.message), m)
-	}
-	for _, part := range f.message.Parts {
-		if part.IsTool() && part.State == persistence.ToolOutputAvailable {
-			c.tally.Charts++
-		}
-	}
-}
-
-// shown looks for an answer that was shown. The program may be killed before it saves an
-// answer, but it saves nothing typed later before it.
-func (c *comparison) shown(item string, f fact) {
-	if c.byItem[item] > 0 {
-		return
-	}
-	killed, ok := c.soak.justBefore(f.at)
-	if !ok {
-		c.wrong(f.at, "answer %s: want what was shown, it is not there, and the program was not killed within %v", item, unsaved)
-		return
-	}
-	for _, e := range c.person.typed {
-		if e.at.After(f.at) && e.at.Before(killed) && c.typed[e.what] > 0 {
-			c.wrong(f.at, "answer %s: want what was shown, it is not there, but what was typed after it is (%q)", item, e.what)
-			return
-		}
-	}
-}
-
-// report says what is wrong, what happened at that time, and what the thread has there.
-func (c *comparison) report() {
-	if len(c.faults) == 0 {
-		return
-	}
-	slices.SortFunc(c.faults, func(a, b event) int { return a.at.Compare(b.at) })
-	var b strings.Builder
-	fmt.Fprintf(&b, "-soak.seed %d: thread %s of person %d differs from what its caller was told and typed in %d things:\n",
-		c.soak.seed, c.thread, c.number, len(c.faults))
-	for i, e := range c.faults {
-		if i == 10 {
-			fmt.Fprintf(&b, "  and so on\n")
-			break
-		}
-		fmt.Fprintf(&b, "  %s %s\n", clock(e.at), e.what)
-	}
-	from, to := c.faults[0].at.Add(-10*time.Second), c.faults[0].at.Add(10*time.Second)
-	fmt.Fprintf(&b, "in these seconds:\n%s", c.soak.happened(from, to))
-	c.t.Error(b.String())
-	var all strings.Builder
-	fmt.Fprintf(&all, "%sthe thread:\n", b.String())
-	for _, m := range c.rows {
-		fmt.Fprintf(&all, "  %s\n", m)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	fmt.Fprintf(&all, "what the person did and was told:\n%s", listed(c.did, time.Time{}, time.Now()))
-	keep(c.t, "ledger.txt", []byte(all.String()))
-}
-
-func (p *person) rows() []row {
-	var rows []row
-	for cursor := "0"; ; {
-		var page struct {
-			Messages []persistence.Message
-			Next     json.Number `json:"next_after"`
-		}
-		p.soak.read(p.t, "/api/threads/"+p.thread+"/messages?limit=200&after="+cursor, &page)
-		for _, m := range page.Messages {
-			rows = append(rows, rowOf(m))
-		}
-		if page.Next == "" || page.Next == "null" || len(page.Messages) == 0 {
-			return rows
-		}
-		cursor = page.Next.String()
-	}
 }

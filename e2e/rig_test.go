@@ -160,8 +160,14 @@ var quick = simulator.Pace{Think: 20 * time.Millisecond, Step: 5 * time.Millisec
 // start starts voicebridge; a restart uses the same address.
 func (r *rig) start() {
 	r.t.Helper()
-	r.program = launchIn(r.t, r.dir, append(slices.Clone(r.environ), "VOICEBRIDGE_LISTEN="+r.address), "serve")
+	r.launch()
 	r.rest()
+}
+
+// launch is start without a look at the process at rest.
+func (r *rig) launch() {
+	r.t.Helper()
+	r.program = launchIn(r.t, r.dir, append(slices.Clone(r.environ), "VOICEBRIDGE_LISTEN="+r.address), "serve")
 }
 
 // ports counts the addresses of this process, from a number that another test process is

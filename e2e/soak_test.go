@@ -5,8 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,32 +18,44 @@ import (
 
 // `make soak` sets these; the defaults are for every run of the tests.
 var (
-	soakFor   = flag.Duration("soak.for", 2*time.Minute, "how long TestSoak goes on")
-	soakCalls = flag.Int("soak.calls", 6, "how many calls TestSoak holds at a time")
-	soakSeed  = flag.Uint64("soak.seed", 0, "what TestSoak does; 0 chooses one and prints it")
+	soakFor    = flag.Duration("soak.for", 2*time.Minute, "how long TestSoak goes on")
+	soakCalls  = flag.Int("soak.calls", 3, "how many calls TestSoak holds at a time on each engine")
+	soakSeed   = flag.Uint64("soak.seed", 0, "what TestSoak does; 0 chooses one and prints it")
+	soakEngine = flag.String("soak.engine", "", "the only engine of TestSoak, sqlite or postgres; empty: both")
 )
 
 // soakPace is that of a calm conversation: there is always an answer that a fault can
 // interrupt.
 var soakPace = simulator.Pace{Think: 100 * time.Millisecond, Step: 20 * time.Millisecond, Transcript: 200 * time.Millisecond}
 
-// unsaved is how long before it was killed the program may have shown something unsaved,
-// on a busy machine: a transaction may take 1 s before its changes, and those waiting, go
-// to the spool. If something later of the same thread was saved, there is no such excuse.
-const unsaved = 5 * time.Second
+// unsaved is how long before it was killed a process may have passed on words that are not
+// saved yet: they are gathered for a moment, and go to the spool when a transaction takes 1 s.
+const unsaved = 1500 * time.Millisecond
 
 // soak is a period of calls under random faults.
 type soak struct {
-	*rig
-	base   string // the program's address, which stays the same
-	server *persistencetest.Server
-	seed   uint64
-	stop   chan struct{}
+	*rig     // of the first machine
+	machines []*machine
+	leave    func() (comeBack func()) // takes the database away
+	name     string                   // the flags that repeat it
+	seed     uint64
+	stop     chan struct{}
 
 	mu       sync.Mutex
-	kills    []time.Time // when the program was killed
-	timeline []event     // the faults, and recoveries
+	timeline []event // the faults, and recoveries
 	faults   map[string]int
+}
+
+// machine runs one process after the other, at the same address and in the same folder.
+type machine struct {
+	*rig
+	life atomic.Pointer[life] // of the present process or, if there is none, of the next one
+}
+
+// life is that of a process.
+type life struct {
+	ended  time.Time
+	killed bool // rather than told to stop
 }
 
 // event is something that happened to the program, or that somebody did.
@@ -50,23 +64,65 @@ type event struct {
 	what string
 }
 
-// TestSoak makes calls for a while: people type, speak and ask for charts, reload the
-// page, hang up and call again, over paths that lose and reorder packets. Meanwhile
-// upstream sessions are dropped and expire, the upstream refuses calls, the database
-// crashes, and the program is killed. Afterwards each thread is compared with what its
-// caller was told: nothing is lost, duplicated or out of order. A failure first says what
-// was expected and what was found; logs come last. It takes longest, so it begins before
-// the parallel tests and ends beside them.
+// TestSoak makes calls for a while, to one process on SQLite and to two on PostgreSQL:
+// people type, speak, ask for charts and send texts by HTTP, into the queue or not, in
+// their calls and between them; they reload the page, hang up and call again, over paths
+// that lose and reorder packets. Meanwhile upstream sessions are dropped and expire, the
+// upstream refuses calls, the database goes away, and processes are killed and stopped,
+// also while it is away. Afterwards each thread is compared with what its caller did and
+// was told: nothing is lost, duplicated or out of order. A failure first says what was
+// expected and what was found; logs come last. It takes longest, so it begins before the
+// parallel tests and ends beside them.
 func TestSoak(t *testing.T) {
 	seed := cmp.Or(*soakSeed, rand.Uint64())
-	t.Logf("-soak.for %v -soak.calls %d -soak.seed %d", *soakFor, *soakCalls, seed)
-	server := persistencetest.NewServer(t)
-	s := &soak{server: server, seed: seed, stop: make(chan struct{}), faults: map[string]int{}, rig: newRig(t, rigConfig{
-		database: server.URL(), simulator: simulator.Config{Pace: soakPace},
-		environ: []string{"VOICEBRIDGE_CALLS__GRACE_SECONDS=10", "VOICEBRIDGE_CALLS__RENEW_BEFORE_MINUTES=59"},
-	})}
-	s.base = s.url
-	before := s.metrics()
+	for _, engine := range []string{"sqlite", "postgres"} {
+		if *soakEngine == "" || *soakEngine == engine {
+			t.Run(engine, func(t *testing.T) { newSoak(t, engine, seed).run() })
+		}
+	}
+	t.Parallel()
+}
+
+// newSoak starts the processes, but no calls.
+func newSoak(t *testing.T, engine string, seed uint64) *soak {
+	t.Helper()
+	s := &soak{
+		name: fmt.Sprintf("-soak.for %v -soak.calls %d -soak.engine %s -soak.seed %d", *soakFor, *soakCalls, engine, seed),
+		seed: seed, stop: make(chan struct{}), faults: map[string]int{},
+	}
+	t.Log(s.name)
+	cfg := rigConfig{simulator: simulator.Config{Pace: soakPace}, environ: []string{
+		"VOICEBRIDGE_CALLS__GRACE_SECONDS=10", "VOICEBRIDGE_CALLS__CLOSE_GRACE_SECONDS=8", "VOICEBRIDGE_CALLS__RENEW_BEFORE_MINUTES=59",
+		"VOICEBRIDGE_TEXT_PROVIDER=simulator", "VOICEBRIDGE_SHUTDOWN_SECONDS=4",
+	}}
+	if engine == "sqlite" {
+		cfg.database = persistencetest.SQLiteURL(t)
+		s.leave = func() func() { return persistencetest.LockSQLite(t, cfg.database) }
+	} else {
+		server := persistencetest.NewServer(t)
+		cfg.database = server.URL()
+		s.leave = func() func() { server.Crash(); return server.Start }
+	}
+	s.rig = newRig(t, cfg)
+	s.machines = []*machine{{rig: s.rig}}
+	if engine == "postgres" && seed != 7 {
+		r := s.rig
+		second := &rig{t: t, ctx: r.ctx, database: r.database, dir: r.dir, address: keptAddress(t), environ: r.environ, sim: r.sim, api: r.api}
+		if seed%2 == 1 { // else both keep their spools in one folder
+			second.dir = t.TempDir()
+		}
+		second.start()
+		s.machines = append(s.machines, &machine{rig: second})
+	}
+	for _, m := range s.machines {
+		m.life.Store(new(life))
+	}
+	return s
+}
+
+// run has people call while faults happen, and compares what they were told with the threads.
+func (s *soak) run() {
+	t, before := s.t, s.metrics()
 	var wg sync.WaitGroup
 	people := make([]*person, *soakCalls)
 	for i := range people {
@@ -78,7 +134,7 @@ func TestSoak(t *testing.T) {
 	undisturbed := make(chan struct{})
 	go func() {
 		defer close(undisturbed) // even if a fault could not be made
-		s.disturb(rand.New(rand.NewPCG(seed, 0)))
+		s.disturb(rand.New(rand.NewPCG(s.seed, 0)))
 	}()
 	t.Parallel()
 	<-undisturbed
@@ -91,12 +147,13 @@ func TestSoak(t *testing.T) {
 	if t.Failed() {
 		keep(t, "timeline.txt", []byte(s.happened(time.Time{}, time.Now())))
 	}
-	s.quiet()
+	for _, m := range s.machines {
+		m.quiet()
+	}
 	after := s.metrics()
-	t.Logf("faults %v", s.faults)
-	t.Logf("ledger: %+v", total)
+	t.Logf("%s\nfaults: %v\nledger: %+v", s.name, s.faults, total)
 	t.Logf("heap of the process: %.1f MB at the start, %.1f MB at the end", before["go_memstats_heap_inuse_bytes"]/1e6, after["go_memstats_heap_inuse_bytes"]/1e6)
-	if total.Texts == 0 || total.Answers == 0 {
+	if min(total.Typed, total.Posted, total.Queued, total.Answers) == 0 {
 		t.Error("nothing was said or nothing was answered")
 	}
 }
@@ -109,12 +166,15 @@ func (s *soak) disturb(rng *rand.Rand) {
 		weight int
 		do     func(*rand.Rand)
 	}{
-		{"session dropped", 8, s.session((*simulator.Session).Drop)},
-		{"session expired", 8, s.session((*simulator.Session).Expire)},
+		{"session dropped", 6, s.session((*simulator.Session).Drop)},
+		{"session expired", 6, s.session((*simulator.Session).Expire)},
 		{"somebody speaks", 16, s.session((*simulator.Session).SimulateSpeech)},
-		{"upstream refuses", 3, s.refuse},
-		{"database crashed", 2, s.crashDatabase},
-		{"program killed", 2, s.killProgram},
+		{"upstream refuses", 2, s.refuse},
+		{"database away", 2, s.fault(true, nil)},
+		{"killed", 3, s.fault(false, s.kill)},
+		{"killed without the database", 3, s.fault(true, s.kill)},
+		{"stopped", 1, s.fault(false, s.terminate)},
+		{"stopped without the database", 2, s.fault(true, s.terminate)},
 	}
 	sum := 0
 	for _, k := range kinds {
@@ -130,7 +190,7 @@ func (s *soak) disturb(rng *rand.Rand) {
 		for _, k := range kinds {
 			if n -= k.weight; n < 0 {
 				s.faults[k.name]++
-				s.note(k.name)
+				s.note("%s", k.name)
 				k.do(rng)
 				break
 			}
@@ -138,19 +198,24 @@ func (s *soak) disturb(rng *rand.Rand) {
 	}
 }
 
+// live returns the upstream's live sessions.
+func (s *soak) live() (live []*simulator.Session) {
+	for _, ses := range s.sim.Sessions() {
+		select {
+		case <-ses.Done():
+		default:
+			live = append(live, ses)
+		}
+	}
+	return live
+}
+
 // session does something to a live session of the upstream.
 func (s *soak) session(do func(*simulator.Session)) func(*rand.Rand) {
 	return func(rng *rand.Rand) {
-		var live []*simulator.Session
-		for _, ses := range s.sim.Sessions() {
-			select {
-			case <-ses.Done():
-			default:
-				live = append(live, ses)
-			}
-		}
-		if len(live) > 0 {
-			do(live[rng.IntN(len(live))])
+		chosen := rng.IntN(1 << 20)
+		if live := s.live(); len(live) > 0 {
+			do(live[chosen%len(live)])
 		}
 	}
 }
@@ -162,28 +227,71 @@ func (s *soak) refuse(rng *rand.Rand) {
 	s.rig.faults.Store(&simulator.Faults{})
 }
 
-func (s *soak) crashDatabase(rng *rand.Rand) {
-	s.server.Crash()
-	s.pass(time.Duration(500+rng.IntN(4000)) * time.Millisecond)
-	s.server.Start()
-	s.note("database is back")
+// fault takes the database away for a while, ends the processes of some machines, or does
+// both: then the processes end with words in their spools, and start again once the database
+// is back. A machine that goes on may meanwhile take the next calls of their threads.
+func (s *soak) fault(away bool, end func(m *machine, away bool)) func(*rand.Rand) {
+	return func(rng *rand.Rand) {
+		order, ending := rng.Perm(len(s.machines)), 1+rng.IntN(len(s.machines))
+		asked, said, late, rest := rng.IntN(500), rng.IntN(4000), rng.IntN(1500), rng.IntN(6000)
+		comeBack := func() {}
+		if away {
+			// What the upstream is asked just before, it answers just after.
+			answer := make(chan struct{})
+			for _, ses := range s.live() {
+				ses.Do(func() { <-answer })
+			}
+			s.pass(time.Duration(asked) * time.Millisecond)
+			comeBack = s.leave()
+			close(answer)
+			s.pass(time.Duration(500+said) * time.Millisecond)
+		}
+		if end == nil {
+			order = nil
+		} else if order = order[:ending]; ending == len(s.machines) {
+			rest /= 6
+		}
+		for _, i := range order {
+			end(s.machines[i], away)
+		}
+		if away {
+			s.pass(time.Duration(late) * time.Millisecond)
+			comeBack()
+			s.note("the database is back")
+		}
+		if len(order) > 0 {
+			s.pass(time.Duration(rest) * time.Millisecond)
+		}
+		for _, i := range order {
+			s.machines[i].launch()
+			s.note("machine %d is back", i)
+		}
+	}
 }
 
-func (s *soak) killProgram(rng *rand.Rand) {
-	s.mu.Lock()
-	s.kills = append(s.kills, time.Now())
-	s.mu.Unlock()
-	s.kill()
-	s.pass(time.Duration(rng.IntN(1000)) * time.Millisecond)
-	s.start()
-	s.note("program is back")
+// kill ends a machine's process as a power failure would.
+func (s *soak) kill(m *machine, _ bool) {
+	*m.life.Load() = life{ended: time.Now(), killed: true}
+	m.kill()
+	s.faults["processes killed"]++
+	m.life.Store(new(life))
+}
+
+// terminate tells a machine's process to stop. Without the database it may not end everything
+// in time: then its exit code is 1.
+func (s *soak) terminate(m *machine, away bool) {
+	*m.life.Load() = life{ended: time.Now()}
+	if code := m.terminate(); code != 0 && !(away && code == 1) {
+		s.t.Errorf("exit code %d of a process that was told to stop", code)
+	}
+	m.life.Store(new(life))
 }
 
 // note records an event.
-func (s *soak) note(what string) {
+func (s *soak) note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.timeline = append(s.timeline, event{time.Now(), what})
+	s.timeline = append(s.timeline, event{time.Now(), fmt.Sprintf(format, args...)})
 }
 
 // happened lists the events of a period.
@@ -210,18 +318,6 @@ func clock(at time.Time) string { return at.UTC().Format("15:04:05.000") }
 // pass waits for the duration of a fault.
 func (s *soak) pass(d time.Duration) { <-time.After(d) }
 
-// justBefore returns the moment at which the program was killed soon after another one.
-func (s *soak) justBefore(at time.Time) (killed time.Time, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, killed := range s.kills {
-		if d := killed.Sub(at); d > -time.Second && d < unsaved {
-			return killed, true
-		}
-	}
-	return time.Time{}, false
-}
-
 // allOver waits until nothing is going on, neither here nor at the upstream.
 func (s *soak) allOver() {
 	s.t.Helper()
@@ -230,7 +326,7 @@ func (s *soak) allOver() {
 		select {
 		case <-ses.Done():
 		case <-limit:
-			s.t.Fatalf("-soak.seed %d: want all of the upstream's sessions ended, %s goes on", s.seed, ses.ID())
+			s.t.Fatalf("%s: want all of the upstream's sessions ended, %s goes on", s.name, ses.ID())
 		}
 	}
 	again := time.Tick(100 * time.Millisecond)
@@ -238,7 +334,7 @@ func (s *soak) allOver() {
 		var open []string
 		for _, from := range []string{
 			"calls WHERE ended_at IS NULL", "upstream_legs WHERE hung_up_at IS NULL", "messages WHERE status = 'in_progress'",
-			"tool_calls WHERE status = 'running'", "responses WHERE status = 'in_progress'",
+			"tool_calls WHERE status = 'running'", "responses WHERE status = 'in_progress'", "queued_messages WHERE state <> 'sent'",
 		} {
 			for _, row := range s.rows(s.t, "SELECT * FROM "+from) {
 				open = append(open, fmt.Sprintf("%s: %.300s", from, row))
@@ -250,26 +346,21 @@ func (s *soak) allOver() {
 		select {
 		case <-again:
 		case <-limit:
-			s.t.Fatalf("-soak.seed %d: want all closed in the database, %d rows are open:\n%s", s.seed, len(open), strings.Join(open, "\n"))
+			s.t.Fatalf("%s: want all closed in the database, %d rows are open:\n%s", s.name, len(open), strings.Join(open, "\n"))
 		}
 	}
 }
 
-// tally counts the entries of a ledger.
-type tally struct{ Texts, Unconfirmed, Answers, Spoken, Charts, Messages, Calls, Reloads int }
+// tally counts the entries of a ledger, and what is wrong.
+type tally struct {
+	Typed, Posted, Queued, Unconfirmed, Answers, Spoken, Charts, Messages, Calls, Reloads int
 
-func (t *tally) add(o tally) {
-	t.Texts += o.Texts
-	t.Unconfirmed += o.Unconfirmed
-	t.Answers += o.Answers
-	t.Spoken += o.Spoken
-	t.Charts += o.Charts
-	t.Messages += o.Messages
-	t.Calls += o.Calls
-	t.Reloads += o.Reloads
+	Lost, Doubled, Misplaced int
 }
 
-func (t tally) String() string {
-	return fmt.Sprintf("%d texts (%d not confirmed), %d answers, %d spoken turns, %d charts in %d messages; %d calls, %d reloads",
-		t.Texts, t.Unconfirmed, t.Answers, t.Spoken, t.Charts, t.Messages, t.Calls, t.Reloads)
+func (t *tally) add(o tally) {
+	sum, other := reflect.ValueOf(t).Elem(), reflect.ValueOf(o)
+	for i := range sum.NumField() {
+		sum.Field(i).SetInt(sum.Field(i).Int() + other.Field(i).Int())
+	}
 }
