@@ -35,7 +35,7 @@ func TestTurnGivesWay(t *testing.T) {
 				turn.ctx, turn.stop = context.WithCancelCause(t.Context())
 				defer turn.stop(nil)
 				var leave []func(lost bool)
-				for _, step := range strings.Fields(steps) {
+				for step := range strings.FieldsSeq(steps) {
 					switch step {
 					case "join":
 						leave = append(leave, turn.Join())

@@ -15,7 +15,7 @@ import (
 )
 
 func lookup(env map[string]string) place {
-	return place{lookup: func(key string) (string, bool) { value, ok := env[key]; return value, ok }, folder: "/srv/shop", home: "/home/ann"}
+	return place{lookup: func(key string) (string, bool) { value, ok := env[key]; return value, ok }, folder: "/srv/shop", home: "/u/ann"}
 }
 
 func TestParseConfig(t *testing.T) {
@@ -87,7 +87,7 @@ func TestVariablesOfOthers(t *testing.T) {
 	must(t, err)
 	want := Config{
 		Servers: map[string]Server{
-			"editor": {Type: TypeStdio, Command: "/home/ann/bin/x", Cwd: "/srv/shop", Args: []string{"/srv/shop/a", "shop", "/", "${a b}"}},
+			"editor": {Type: TypeStdio, Command: "/u/ann/bin/x", Cwd: "/srv/shop", Args: []string{"/srv/shop/a", "shop", "/", "${a b}"}},
 			"gemini": {Type: TypeHTTP, URL: "https://h.org", Headers: map[string]string{"Authorization": "Bearer tok", "X": "pa$TOKEN $5 $"}},
 			"child":  {Type: TypeStdio, Command: "sh", Args: []string{"-c", "echo $TOKEN"}, Env: map[string]string{"K": "tok", "L": "$NONE", "M": "tok$TOKEN"}},
 		},
