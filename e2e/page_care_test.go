@@ -82,7 +82,7 @@ func TestPageLooks(t *testing.T) {
 	p.wantAccessible(t, "empty")
 	p.look(t, "empty")
 	p.click(t, "talk")
-	p.until(t, "the focus on hang-up", "document.activeElement === probe.all('hangup')[0]")
+	p.until(t, "the focus on mute", "document.activeElement === probe.all('mute')[0]")
 	p.untilMessage(t, "assistant voice completed", greeting)
 	at := eval[[]float64](t, p, "(({ x, y }) => [x + 10, y + 10])(probe.all('hangup')[0].getBoundingClientRect())")
 	p.do(t, "point at hang-up", chromedp.MouseEvent("mouseMoved", at[0], at[1]))
@@ -165,6 +165,7 @@ func TestPageInALowWindow(t *testing.T) {
 	}
 	p.until(t, "an empty page", "probe.all('empty').length === 1")
 	wantRoom("empty")
+	p.until(t, "why a simulator answers, though there is a key", "probe.all('upstream-banner')[0].innerText.includes('because VOICEBRIDGE_UPSTREAM says so')")
 	p.click(t, "talk")
 	p.untilLive(t)
 	p.until(t, "hang-up", inView+"('hangup')")

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"voicebridge/persistence/persistencetest"
 )
@@ -76,7 +77,7 @@ func TestPageByKeyboard(t *testing.T) {
 	p.focusOn(t, "textbox")
 	p.tabToID(t, "talk")
 	p.enter(t)
-	p.focusOn(t, "hangup")
+	p.focusOn(t, "mute")
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.do(t, "give the focus to the thread", chromedp.Evaluate[chromedp.Void]("(document.getElementById('transcript').focus(), undefined)"))
 	p.press(t, "m", 77)
@@ -223,4 +224,81 @@ func TestPageForScreenReaders(t *testing.T) {
 	p.untilOver(t)
 	p.until(t, "what the call was like", "probe.all('call-end').length === 1")
 	p.wantTree(t, "after a call", "main Transcript", "image bar chart: Sales of this year", "region Call", "button Talk")
+}
+
+// reachable says whether nothing covers an element.
+const reachable = `((id) => {
+	const { x, y, width, height } = probe.all(id)[0].getBoundingClientRect();
+	return probe.all(id)[0].contains(document.elementFromPoint(x + width / 2, y + height / 2));
+})`
+
+// TestPageMicrophoneInReach calls by mouse: the space bar and m mute wherever the focus is, except where one writes, and no
+// panel covers the microphone's buttons or keeps the keyboard from them. A phone shows the orb.
+func TestPageMicrophoneInReach(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_UPSTREAM=simulator")
+	p := openBrowser(t, silent(t))
+	p.visit(t, s.url)
+	p.click(t, "talk")
+	p.untilLive(t)
+	p.focusOn(t, "mute")
+	muted := func(where, key string, code int64, want bool) {
+		t.Helper()
+		p.press(t, key, code)
+		p.until(t, key+" "+where, fmt.Sprintf("probe.all('mute')[0]?.ariaPressed === '%t'", want))
+	}
+	muted("on mute", " ", 32, true)
+	muted("on mute", "m", 77, false)
+	p.click(t, "theme")
+	muted("on a button that was pressed with the mouse", " ", 32, true)
+	muted("on another button", "m", 77, false)
+	p.tabToID(t, "theme")
+	p.do(t, "type where one writes", chromedp.SendKeys(byID("textbox"), "mm mm"))
+	p.until(t, "what was written", "probe.all('textbox')[0].value === 'mm mm' && probe.all('mute')[0].ariaPressed === 'false'")
+
+	for _, size := range []struct {
+		name, look    string
+		width, height int64
+	}{{"desktop", "light", 1280, 800}, {"phone", "dark", 360, 740}} {
+		p.do(t, "change the window", chromedp.EmulateViewport(size.width, size.height))
+		p.click(t, "theme")
+		inReach := func(panel string) {
+			t.Helper()
+			p.until(t, "mute and hang-up beside "+panel, reachable+"('mute') && "+reachable+"('hangup')")
+			p.wantAccessible(t, panel+" in a call")
+			p.look(t, "call-"+panel+"-"+size.name)
+		}
+		p.until(t, "the orb", reachable+"('orb') && probe.all('orb')[0].getBoundingClientRect().width >= 24")
+		inReach("alone")
+		p.click(t, "call-settings")
+		p.until(t, "the settings, with the focus in them", "probe.all('settings-panel')[0]?.contains(document.activeElement)")
+		inReach("settings")
+		p.click(t, "choose-shortcuts")
+		p.click(t, "choose-shortcuts")
+		muted("in the settings", "m", 77, true)
+		p.tabToID(t, "mute")
+		muted("beside the settings", " ", 32, false)
+		p.click(t, "call-settings")
+		p.press(t, "Escape", 27)
+		p.until(t, "no settings", "probe.all('settings-panel').length === 0")
+		p.click(t, "show-canvas")
+		inReach("charts")
+		p.click(t, "close-panel")
+	}
+	p.click(t, "menu")
+	p.until(t, "the list of conversations", inView+"('new-thread')")
+	p.until(t, "mute and hang-up beside the list", reachable+"('mute') && "+reachable+"('hangup')")
+	p.do(t, "close it", chromedp.KeyEvent(kb.Escape))
+
+	// The sign-in was lost.
+	p.do(t, "let the server refuse", chromedp.Evaluate[chromedp.Void](`window.fetch = ((fetch) => async (url, init) =>
+		init?.method === 'POST' ? new Response('{"error":{"code":"unauthorized"}}', { status: 401 }) : fetch(url, init))(window.fetch), undefined`))
+	p.click(t, "more")
+	p.click(t, "reset")
+	p.until(t, "the question for the token", "probe.all('token-dialog').length === 1")
+	p.until(t, "mute and hang-up beside the question", reachable+"('mute') && "+reachable+"('hangup')")
+	p.wantAccessible(t, "asked for a token in a call")
+	p.look(t, "call-token-phone")
+	p.click(t, "hangup")
+	p.untilOver(t)
 }

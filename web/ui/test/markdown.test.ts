@@ -1,5 +1,6 @@
 // @vitest-environment jsdom
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
+import { tokensOf } from '../src/view/parts/syntax';
 import { renderMarkdown } from '../src/view/parts/markdown';
 
 describe('renderMarkdown', () => {
@@ -22,7 +23,7 @@ describe('renderMarkdown', () => {
 
   it.each([
     ['Energy \\( E_1 = m*c*d \\).', '<p>Energy <code>\\( E_1 = m*c*d \\)</code>.</p>'],
-    ['\\[\na \\\\\n- b\n\\]\n\nNext', '<pre><code>\\[\na \\\\\n- b\n\\]</code></pre><p>Next</p>'],
+    ['\\[\na \\\\n- b\n\\]\n\nNext', '<pre><code>\\[\na \\\\n- b\n\\]</code></pre><p>Next</p>'],
     ['$$\n\\{a<b\\}\n$$', '<pre><code>$$\n\\{a&lt;b\\}\n$$</code></pre>'],
     ['\\(no end, $5 and $6', '<p>(no end, $5 and $6</p>'],
   ])('shows the formula of %j as it is written', (text, html) => {
@@ -38,5 +39,44 @@ describe('renderMarkdown', () => {
     ['<iframe src="https://example.org"></iframe>', '<iframe'],
   ])('lets %s do nothing', (text, never) => {
     expect(renderMarkdown(text)).not.toContain(never);
+  });
+});
+
+describe('a text made to freeze the page', () => {
+  // On a machine that is as slow as can be.
+  function drawn(text: string): [number, string] {
+    let now = 0;
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 1000));
+    const html = renderMarkdown(text);
+    const asked = clock.mock.calls.length;
+    clock.mockRestore();
+    return [asked, html];
+  }
+
+  it.each([
+    ['emphasis that does not end', '*_a'],
+    ['underscores in words', 'a_b_'],
+    ['nested quotes', '> '],
+    ['nested lists', '1. '],
+    ['underlined headings', 'a\n-\n'],
+    ['links that do not end', '[a]('],
+  ])('is cut into plain text: %s', (_, piece) => {
+    const text = piece.repeat(5000);
+    const [asked, html] = drawn(text);
+    expect(asked).toBeLessThan(1000);
+    const words = new DOMParser().parseFromString(html, 'text/html').body.textContent ?? '';
+    expect(words).toContain(piece.repeat(1000).trimEnd());
+    expect(words.match(/a/g)?.length).toBe(text.match(/a/g)?.length);
+  });
+
+  it('does not cut what others write', () => {
+    const text = '## Title\n\nSome **bold** words and `code`.\n\n- one\n- two\n\n'.repeat(200);
+    const [, html] = drawn(text);
+    expect([html.match(/<strong>/g)?.length, html.match(/<li>/g)?.length]).toEqual([200, 400]);
+  });
+
+  it('is coloured without looking for the end of each comment at the end of the program', () => {
+    expect(tokensOf(`/* ${'a'.repeat(6000)} */ if`).map(({ kind }) => kind)).toEqual(['keyword']);
+    expect(tokensOf('/* a */ if').map(({ kind }) => kind)).toEqual(['comment', 'keyword']);
   });
 });

@@ -82,7 +82,7 @@ export class Sound {
   }
 
   toggleMute(): void {
-    if (!this.#microphone) return;
+    if (!this.#context) return;
     this.muted = !this.muted;
     this.#gate();
   }

@@ -216,6 +216,7 @@ export const de: Words = {
   retry: 'Erneut versuchen',
   newVersion: 'Der Server wurde aktualisiert. Laden Sie die Seite neu, um die neue Version zu erhalten.',
   reload: 'Neu laden',
+  simulatorChosen: 'Ein eingebauter Simulator antwortet, weil VOICEBRIDGE_UPSTREAM das so festlegt. Er bemerkt, dass Sie sprechen, versteht aber nicht, was Sie sagen.',
   simulator: 'Es ist kein OpenAI-Schlüssel gesetzt, deshalb antwortet ein eingebauter Simulator. Er bemerkt, dass Sie sprechen, versteht aber nicht, was Sie sagen.',
   storage: {
     delayed: 'Der Server kann gerade nicht speichern. Das Gespräch geht weiter; was gesagt wird, geht nicht verloren und wird später gespeichert.',

@@ -208,6 +208,7 @@ export const en = {
   retry: 'Try again',
   newVersion: 'The server has been updated. Reload the page to get the new version.',
   reload: 'Reload',
+  simulatorChosen: 'A built-in simulator answers, because VOICEBRIDGE_UPSTREAM says so. It notices when you speak, but does not understand what you say.',
   simulator: 'No OpenAI key is set, so a built-in simulator answers. It notices when you speak, but does not understand what you say.',
   storage: {
     delayed: 'The server cannot save right now. The call continues; what is said is kept and will be saved later.',

@@ -16,6 +16,22 @@ DOMPurify.addHook('afterSanitizeAttributes', (node) => {
 
 const escapes: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 
+/** How long a text may take that reads much more than its length: unclosed emphasis, nested quotes and underlined headings take its square. */
+const budgetMs = 100;
+let end = Infinity;
+let read: Record<string, number> = {};
+
+// Asked at each step of the parser: beyond both limits the rest is shown as it is written. free is what any text may read,
+// however slow the machine is, in letters.
+const rest = (type: string, free: number) => (text: string) => {
+  read[type] = (read[type] ?? 0) + text.length;
+  return read[type] > free && performance.now() > end ? { type, raw: text } : undefined;
+};
+const rests: TokenizerAndRendererExtension[] = [
+  { name: 'rest', level: 'block', tokenizer: rest('rest', 20_000_000), renderer: ({ raw }) => `<pre>${escaped(raw)}</pre>` },
+  { name: 'rest of a line', level: 'inline', tokenizer: rest('rest of a line', 5_000_000), renderer: ({ raw }) => escaped(raw) },
+];
+
 // A formula is shown as it is written: Markdown would take its backslashes and asterisks for its own.
 const formulas: TokenizerAndRendererExtension[] = [
   {
@@ -43,7 +59,7 @@ const marked = new Marked({
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
     image: ({ href, text }) => `<a href="${escaped(href)}">${escaped(text || href)}</a>`,
   },
-  extensions: formulas,
+  extensions: [...formulas, ...rests], // the last one is asked first
 });
 
 function escaped(text: string): string {
@@ -52,6 +68,7 @@ function escaped(text: string): string {
 
 // Parsing ends in an error where quotes or lists are nested thousands deep.
 function htmlOf(text: string): string {
+  [end, read] = [performance.now() + budgetMs, {}];
   try {
     return marked.parse(text, { async: false, gfm: true, breaks: true });
   } catch {
@@ -59,10 +76,25 @@ function htmlOf(text: string): string {
   }
 }
 
-/** Turns a model's Markdown into HTML that contains only text and links. */
+// Rows that are scrolled away and back are drawn anew.
+const slow = new Map<string, string>();
+const slowMs = 20;
+const mostSlow = 30;
+
+/** Turns a model's Markdown into HTML that contains only text and links. What would take too long is shown as it is written. */
 export function renderMarkdown(text: string): string {
   // Where it cannot work the sanitizer returns its input, not an error.
   if (!DOMPurify.isSupported) return escaped(text);
+  const known = slow.get(text);
+  if (known !== undefined) return known;
+  const begun = performance.now();
+  const html = sanitized(text);
+  if (performance.now() - begun > slowMs) slow.set(text, html);
+  if (slow.size > mostSlow) slow.delete(slow.keys().next().value ?? '');
+  return html;
+}
+
+function sanitized(text: string): string {
   return DOMPurify.sanitize(htmlOf(text), {
     ALLOWED_TAGS: allowed,
     ALLOWED_ATTR: ['href', 'title', 'start'],

@@ -13,7 +13,7 @@ const keywords =
 
 const pattern = new RegExp(
   [
-    String.raw`(?<comment>\/\/[^\n]*|\/\*[\s\S]*?\*\/|(?<=^|\s)#[^\n]*|(?<=^|\s)--\s[^\n]*)`,
+    String.raw`(?<comment>\/\/[^\n]*|\/\*[\s\S]{0,5000}?\*\/|(?<=^|\s)#[^\n]*|(?<=^|\s)--\s[^\n]*)`,
     '(?<string>"(?:[^"\\\\\\n]|\\\\.)*"|\'(?:[^\'\\\\\\n]|\\\\.)*\'|`(?:[^`\\\\]|\\\\.)*`)',
     String.raw`(?<number>\b\d[\w.]*\b)`,
     String.raw`(?<keyword>\b(?:${keywords.split(' ').join('|')})\b)`,
@@ -21,7 +21,7 @@ const pattern = new RegExp(
   'gm',
 );
 
-const longest = 50_000;
+const longest = 20_000;
 
 /** The coloured words of a program. */
 export function tokensOf(code: string): Token[] {
