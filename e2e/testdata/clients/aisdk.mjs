@@ -72,7 +72,8 @@ await chat.sendMessage({ text: 'What is this?', files: [{ type: 'file', mediaTyp
 const shown = (await saved()).findLast((message) => message.role === 'user').parts.find((part) => part.type === 'file');
 // Another model is given it: the SDK fetches it by its address.
 const [asked] = await ai.convertToModelMessages([{ role: 'user', parts: [shown] }]);
-const picture = await fetch(new URL(asked.content[0].data));
+const { data } = asked.content[0]; // v7 wraps it: { type: 'url', url }
+const picture = await fetch(new URL(data.url ?? data));
 seen.picture = [shown.mediaType, shown.url.startsWith(`${url}/images/`), picture.headers.get('content-type')].join(' ');
 
 // A failure of the model is one of the chat.

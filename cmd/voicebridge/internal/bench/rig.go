@@ -125,7 +125,15 @@ func (r *rig) dialOne(c *call) (err error) {
 	if err := c.browser.connect(ctx, r.client, &c.down); err != nil {
 		return err
 	}
-	return c.browser.await(ctx)
+	if err := c.browser.await(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock() // what drive wrote is seen from here on
+	defer r.mu.Unlock()
+	if c.speaker == nil {
+		return errors.New("the call is ready without a session upstream")
+	}
+	return nil
 }
 
 // hangUp ends all calls that were made. What ends them from now on is no failure.
