@@ -53,9 +53,7 @@ var vendors = []struct {
 	{"go.opentelemetry.io/", []string{"cmd/voicebridge/internal/telemetry"}},
 	{"github.com/prometheus/procfs", []string{"cmd/voicebridge"}},
 	{"github.com/prometheus/", []string{"web", "cmd/voicebridge/internal/telemetry"}},
-	{"golang.org/x/crypto/acme", []string{"cmd/voicebridge/internal/certificate"}},
-	{"github.com/letsencrypt/", nil}, // an authority for tests
-	{"github.com/chromedp/", nil},    // only tests drive a browser
+	{"github.com/chromedp/", nil}, // only tests drive a browser
 }
 
 // pure names, for packages that only compute, the imports by which a package would read

@@ -242,12 +242,6 @@ func TestDoctorFindsProblems(t *testing.T) {
 		"traces": {
 			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + traceReceiver(t, "canary"), "OTEL_EXPORTER_OTLP_HEADERS=api-key=canary"}, []string{"ok: traces: http://127.0.0.1:"},
 		},
-		"no authority": {
-			[]string{"VOICEBRIDGE_LISTEN=0.0.0.0:0", "VOICEBRIDGE_API_TOKENS=anna:canary-long-enough", "VOICEBRIDGE_TLS__ACME__DOMAINS=voice.invalid", "VOICEBRIDGE_TLS__ACME__DIRECTORY=" + taken.URL,
-				"VOICEBRIDGE_TLS__ACME__FOLDER=" + noDatabase + "/sub", "VOICEBRIDGE_TLS__ACME__HTTP_LISTEN=" + taken.Listener.Addr().String()},
-			[]string{"problem: certificates: " + taken.URL + " is not the directory of an ACME authority (404)", "problem: certificates: the folder " + noDatabase + "/sub cannot be written",
-				"problem: certificates: " + taken.Listener.Addr().String() + " cannot be used: choose another with tls.acme.http_listen", "warning: certificates: an authority connects to ports 443 and 80 only", "problem: certificates: voice.invalid does not resolve"},
-		},
 		"a pooler": {[]string{"DATABASE_URL=" + pooler.URL(t)}, []string{"warning: database: PostgreSQL at "}},
 	} {
 		t.Run(name, func(t *testing.T) {

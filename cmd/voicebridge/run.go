@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -50,7 +49,6 @@ func (a *app) start(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), pageURL(a.cfg.TLS, a.ln.Addr())); err != nil {
-		a.certificate.Close()
 		return errors.Join(fmt.Errorf("write address: %w", err), a.ln.Close())
 	}
 	return nil
@@ -146,11 +144,7 @@ func (a *app) listen(ctx context.Context) (err error) {
 		return fmt.Errorf("%w (choose another address with --listen or VOICEBRIDGE_LISTEN)", err)
 	}
 	if t := a.cfg.TLS; t.On() {
-		a.certificate, err = certificate.Open(ctx, certificate.Config{
-			CertFile: t.CertFile, KeyFile: t.KeyFile, Domains: t.ACME.Domains, Directory: t.ACME.Directory, Email: t.ACME.Email,
-			Folder: t.ACME.Folder, HTTPListen: t.ACME.HTTPListen, Logger: a.log,
-		})
-		if err != nil {
+		if a.certificate, err = certificate.Open(t.CertFile, t.KeyFile, a.log); err != nil {
 			return errors.Join(err, a.ln.Close())
 		}
 		a.ln = tls.NewListener(a.ln, a.certificate.TLS())
@@ -182,7 +176,6 @@ func (a *app) run(ctx context.Context) error {
 	})
 	g.Go(func() error { return a.server.Run(under, a.ln) })
 	g.Go(func() error { return a.serveOperators(under) })
-	g.Go(func() error { return a.certificate.Run(under) })
 	g.Go(func() error { return a.tools.run(under) })
 	g.Go(func() error { return a.up.run(under) })
 	g.Go(func() error { return a.recoverOthers(ctx) })
@@ -254,9 +247,6 @@ func pageURL(t config.TLS, addr net.Addr) string {
 	}
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 		host = "localhost"
-	}
-	if domains := t.ACME.Domains; len(domains) > 0 {
-		return "https://" + strings.TrimSuffix(net.JoinHostPort(domains[0], port), ":443")
 	}
 	if t.On() {
 		return "https://" + net.JoinHostPort(host, port)

@@ -181,26 +181,10 @@ type Budget struct {
 	WarnPercent int     `koanf:"warn_percent"`  // The caller is warned when this share of a limit is spent
 }
 
-// TLS serves https without a proxy, with a certificate from files or from an authority. The files
-// are PEM and must match.
+// TLS serves https without a proxy, with a certificate from files, which are PEM and must match.
 type TLS struct {
 	CertFile string `koanf:"cert_file"` // The certificate with its chain
 	KeyFile  string `koanf:"key_file"`  // Its key
-	ACME     ACME   `koanf:"acme"`
-}
-
-// ACME is an authority that issues certificates automatically, such as Let's Encrypt (RFC 8555). It
-// must be able to reach this server under the domain's name: on port 443, or on port 80 with
-// http_listen.
-type ACME struct {
-	Domains []string `koanf:"domains"` // Names to get a certificate for, which means agreeing to the authority's terms; empty: off
-	Email   string   `koanf:"email"`   // Contact address for the authority
-	// URL of the authority's directory
-	Directory string `koanf:"directory"`
-	Folder    string `koanf:"folder"` // Where the account's key and the certificates are kept
-	// host:port that answers the authority by HTTP and redirects browsers to https, such as :80;
-	// empty: only the main port answers.
-	HTTPListen string `koanf:"http_listen"`
 }
 
 // TURN are servers whose passwords are derived for each call from a shared secret
@@ -346,9 +330,6 @@ const (
 	openAIURL         = "https://" + openAIHost + "/v1"
 )
 
-// letsEncrypt is the directory of the default authority.
-const letsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
-
 // Defaults returns the settings of an empty environment. Names of realtime models and voices appear
 // only here; those of text models are in textModels.
 func Defaults() Config {
@@ -363,7 +344,6 @@ func Defaults() Config {
 		Calls:  Calls{RenewBeforeMinutes: 10, GraceSeconds: 30, CloseGraceSeconds: 8, IdleMinutes: 10, MaxToolRounds: 20},
 		Budget: Budget{WarnPercent: 80},
 		TURN:   TURN{TTLMinutes: 120},
-		TLS:    TLS{ACME: ACME{Directory: letsEncrypt, Folder: "data/certificates"}},
 		Text:   Text{Instructions: defaultTextInstructions, TimeoutSeconds: 30},
 		Conversations: Conversations{
 			AutoGenerateTitles: true,

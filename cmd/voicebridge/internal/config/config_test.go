@@ -300,15 +300,13 @@ func TestBadSettingsAreNamed(t *testing.T) {
 			[]string{`tools.web.search: "altavista" is not one of searxng, exa, tavily, brave`, "tools.web.searxng_url (VOICEBRIDGE_SEARXNG_URL): it must not contain a user",
 				"tools.web.allow_networks: \"::ffff:10.0.0.0/104\": write it as an IPv4 network", "tools.web.allow_ports: 0 is not between 1 and 65535"}},
 		"a search without its key": {"tools: {web: {search: exa}}", nil, []string{"tools.web.search: exa needs EXA_API_KEY"}},
-		"bad ACME": {"listen: 0.0.0.0:443\ntls: {cert_file: a, key_file: b, acme: {domains: ['*.example.org', 'x.example.org:443', localhost, Voice.example.org, ok.example.org], email: anna, directory: 'http://ca.example.org', folder: '', http_listen: '80'}}",
-			[]string{"VOICEBRIDGE_API_TOKENS=a:b-and-long-enough"}, []string{`tls.acme.domains: "*.example.org"`, `tls.acme.domains: "x.example.org:443"`, `tls.acme.domains: "localhost"`, `tls.acme.domains: "Voice.example.org"`,
-				"tls.acme.domains: tls.cert_file is also set", "tls.acme.email", "tls.acme.directory: it must be https", "tls.acme.folder: it must not be empty", "tls.acme.http_listen: it must be host:port"}},
-		"ACME on loopback": {"tls: {acme: {domains: [voice.example.org], http_listen: '127.0.0.1:8080'}}", nil, []string{"tls.acme.domains: the authority must reach", "tls.acme.http_listen: the page"}},
-		"TURN, no secret":  {"turn: {urls: ['turn:a:1', 'stun:b', 'turn:b/c', 'turns:[::1]:5349?transport=tcp']}", nil, []string{"turn.urls: they need VOICEBRIDGE_TURN_SECRET", `turn.urls: "stun:b"`, `turn.urls: "turn:b/c"`}},
-		"TURN, no server":  {"", []string{"VOICEBRIDGE_TURN_SECRET=s"}, []string{"turn.urls"}},
-		"short secret":     {"", []string{"VOICEBRIDGE_SECRET=short"}, []string{"VOICEBRIDGE_SECRET: it has fewer than 32 bytes"}},
-		"a price of NaN":   {"prices: [{model: m, input: .nan}]", nil, []string{"prices[0]: NaN is not a price"}},
-		"no queue":         {"conversations: {queue: {max_size: -1}}", nil, []string{"conversations.queue.max_size"}},
+		"ACME":                     {"tls: {acme: {domains: [voice.example.org]}}", nil, []string{"tls.acme: certificates are no longer requested by this program: remove this"}},
+		"ACME by the environment":  {"", []string{"VOICEBRIDGE_TLS__ACME__DOMAINS=voice.example.org"}, []string{"VOICEBRIDGE_TLS__ACME__DOMAINS: certificates are no longer requested by this program: remove this"}},
+		"TURN, no secret":          {"turn: {urls: ['turn:a:1', 'stun:b', 'turn:b/c', 'turns:[::1]:5349?transport=tcp']}", nil, []string{"turn.urls: they need VOICEBRIDGE_TURN_SECRET", `turn.urls: "stun:b"`, `turn.urls: "turn:b/c"`}},
+		"TURN, no server":          {"", []string{"VOICEBRIDGE_TURN_SECRET=s"}, []string{"turn.urls"}},
+		"short secret":             {"", []string{"VOICEBRIDGE_SECRET=short"}, []string{"VOICEBRIDGE_SECRET: it has fewer than 32 bytes"}},
+		"a price of NaN":           {"prices: [{model: m, input: .nan}]", nil, []string{"prices[0]: NaN is not a price"}},
+		"no queue":                 {"conversations: {queue: {max_size: -1}}", nil, []string{"conversations.queue.max_size"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

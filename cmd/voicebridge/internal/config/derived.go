@@ -112,7 +112,7 @@ func (c *Config) Loopback() bool {
 }
 
 // On reports whether the server speaks https itself.
-func (t *TLS) On() bool { return t.CertFile != "" || len(t.ACME.Domains) > 0 }
+func (t *TLS) On() bool { return t.CertFile != "" }
 
 // MetricsAddress returns the address of the operators' port, which is on loopback if it has no
 // host.

@@ -36,6 +36,11 @@ var variables = map[string]string{
 
 const prefix = "VOICEBRIDGE_"
 
+// gone says of settings that earlier versions had, alone or as a group, what to do instead.
+var gone = map[string]string{
+	"tls.acme": "certificates are no longer requested by this program: remove this, and put a proxy in front that gets them, as in deploy/compose.yaml, or set tls.cert_file and tls.key_file",
+}
+
 // otherNames are second names of secrets.
 var otherNames = map[string]string{prefix + "DATABASE_URL": "DATABASE_URL"}
 
@@ -126,6 +131,11 @@ func (l *loader) readEnvironment(environ []string) {
 func (l *loader) set(key, text string) error {
 	t, ok := typeOf(key)
 	if !ok {
+		for old, why := range gone {
+			if key == old || strings.HasPrefix(key, old+".") {
+				return errors.New(why)
+			}
+		}
 		if other := meant(reflect.TypeFor[Config](), strings.ReplaceAll(key, ".", "_")); other != "" {
 			return fmt.Errorf("there is no such setting: did you mean %s?", Variable(other))
 		}

@@ -143,7 +143,7 @@ func (l *loader) decode() {
 	}})
 	l.problems = append(l.problems, decodeProblems(err)...)
 	for _, key := range unknownKeys("", l.k.Raw(), reflect.TypeFor[Config]()) {
-		why := "there is no such setting"
+		why := cmp.Or(gone[key], "there is no such setting")
 		if _, ok := typeOf(key); ok {
 			why = "write it as a group that has the rest inside, without the dot"
 		}

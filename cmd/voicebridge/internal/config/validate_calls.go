@@ -2,7 +2,6 @@ package config
 
 import (
 	"net"
-	"net/url"
 	"regexp"
 	"strings"
 )
@@ -83,49 +82,11 @@ func (c *Config) checkTelemetry(w *checks) {
 	w.number("traces.sample", c.Traces.Sample, 1)
 }
 
-// domainName matches a name that an authority issues certificates for.
-var domainName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$`)
-
-// checkACME checks the settings for automatic certificates.
-func (c *Config) checkACME(w *checks) {
-	const key = "tls.acme."
-	a := c.TLS.ACME
-	if len(a.Domains) == 0 {
-		return
-	}
-	for _, domain := range a.Domains {
-		if !domainName.MatchString(domain) {
-			w.wrong(key+"domains", "%q is not a name that an authority issues certificates for: use lower case, without * and port", domain)
-		}
-	}
-	if c.TLS.CertFile != "" {
-		w.wrong(key+"domains", "tls.cert_file is also set: remove one of the two")
-	}
-	if c.Loopback() {
-		w.wrong(key+"domains", "the authority must reach this server, which listens on %s only: set listen to 0.0.0.0:443", c.Listen)
-	}
-	w.httpURL(key+"directory", a.Directory)
-	if u, err := url.Parse(a.Directory); err == nil && u.Scheme == "http" && !IsLoopback(u.Hostname()) {
-		w.wrong(key+"directory", "it must be https")
-	}
-	w.present(key+"folder", a.Folder)
-	if a.Email != "" && (!strings.Contains(a.Email, "@") || strings.ContainsAny(a.Email, " <>")) {
-		w.wrong(key+"email", "%q is not an email address", a.Email)
-	}
-	if a.HTTPListen != "" {
-		w.address(key+"http_listen", a.HTTPListen, "0.0.0.0:80")
-		if a.HTTPListen == c.Listen {
-			w.wrong(key+"http_listen", "the page and the API already use this address")
-		}
-	}
-}
-
 // checkServing checks the settings of how others reach the server.
 func (c *Config) checkServing(w *checks) {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		w.wrong("tls.cert_file", "it and tls.key_file belong together")
 	}
-	c.checkACME(w)
 	switch {
 	case len(c.TURN.URLs) > 0 && !c.Secrets.TURNSecret.IsSet():
 		w.wrong("turn.urls", "they need VOICEBRIDGE_TURN_SECRET")

@@ -95,13 +95,10 @@ func (d *doctor) listening(ctx context.Context) {
 // runs reports whether a voicebridge with these settings answers at address, host:port.
 func (d *doctor) runs(ctx context.Context, address string) bool {
 	scheme, by := "http://", &http.Transport{DisableKeepAlives: true}
-	if t := d.cfg.TLS; t.On() {
+	if d.cfg.TLS.On() {
 		// Its certificate is for the name that browsers use, not for this address; the request contains
 		// no secret.
 		scheme, by.TLSClientConfig = "https://", &tls.Config{InsecureSkipVerify: true} //nolint:gosec // see above
-		if len(t.ACME.Domains) > 0 {
-			by.TLSClientConfig.ServerName = t.ACME.Domains[0]
-		}
 	}
 	status, body, err := askBy(ctx, by, scheme+address+"/healthz", nil)
 	return err == nil && status == http.StatusOK && strings.TrimSpace(string(body)) == `{"status":"ok"}`
@@ -205,8 +202,6 @@ func connectToSelf(ctx context.Context) (err error) {
 func (d *doctor) microphone(context.Context) {
 	const about = "microphone"
 	switch {
-	case len(d.cfg.TLS.ACME.Domains) > 0:
-		d.say(fine, about, "browsers let the page use it at https://%s", strings.Join(d.cfg.TLS.ACME.Domains, " and https://"))
 	case d.cfg.TLS.On():
 		d.say(fine, about, "browsers let the page use it, because it is served by https")
 	case d.proxied():

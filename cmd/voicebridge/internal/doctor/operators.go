@@ -4,13 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
-	"slices"
-	"strings"
 	"time"
 
 	"voicebridge/cmd/voicebridge/internal/config"
@@ -103,93 +99,27 @@ func (d *doctor) signIn(ctx context.Context) {
 	d.say(fine, about, "%s has the keys that verify JWTs", address)
 }
 
-const aboutCertificates = "certificates"
-
-// certificateFiles reports whether the certificate in files can be used.
-func (d *doctor) certificateFiles() {
-	const soon = 14 * 24 * time.Hour
+// certificates reports whether the certificate in files can be used.
+func (d *doctor) certificates(context.Context) {
+	const about, soon = "certificates", 14 * 24 * time.Hour
 	t := d.cfg.TLS
+	if !t.On() {
+		return
+	}
 	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
 	if err != nil {
-		d.say(problem, aboutCertificates, "tls.cert_file and tls.key_file cannot be read: %v", err)
+		d.say(problem, about, "tls.cert_file and tls.key_file cannot be read: %v", err)
 		return
 	}
 	ends := pair.Leaf.NotAfter.UTC().Format("2006-01-02")
 	switch now := time.Now(); {
 	case now.Before(pair.Leaf.NotBefore):
-		d.say(problem, aboutCertificates, "browsers refuse the one in %s: it is not valid yet", t.CertFile)
+		d.say(problem, about, "browsers refuse the one in %s: it is not valid yet", t.CertFile)
 	case now.After(pair.Leaf.NotAfter):
-		d.say(problem, aboutCertificates, "browsers refuse the one in %s: it expired on %s", t.CertFile, ends)
+		d.say(problem, about, "browsers refuse the one in %s: it expired on %s", t.CertFile, ends)
 	case now.Add(soon).After(pair.Leaf.NotAfter):
-		d.say(warning, aboutCertificates, "the one in %s expires on %s: renew it; no restart is needed", t.CertFile, ends)
+		d.say(warning, about, "the one in %s expires on %s: renew it; no restart is needed", t.CertFile, ends)
 	default:
-		d.say(fine, aboutCertificates, "the one in %s is valid until %s", t.CertFile, ends)
+		d.say(fine, about, "the one in %s is valid until %s", t.CertFile, ends)
 	}
-}
-
-// certificates reports whether there is a certificate, or the authority could issue one.
-func (d *doctor) certificates(ctx context.Context) {
-	const about = aboutCertificates
-	if d.cfg.TLS.CertFile != "" {
-		d.certificateFiles()
-	}
-	a := d.cfg.TLS.ACME
-	if len(a.Domains) == 0 {
-		return
-	}
-	status, body, err := ask(ctx, a.Directory, nil)
-	var directory struct {
-		NewOrder string `json:"newOrder"`
-	}
-	switch {
-	case err != nil:
-		d.say(problem, about, "the authority at %s does not answer: is tls.acme.directory right? (%v)", a.Directory, err)
-	case status != http.StatusOK || json.Unmarshal(body, &directory) != nil || directory.NewOrder == "":
-		d.say(problem, about, "%s is not the directory of an ACME authority (%d): is tls.acme.directory right?", a.Directory, status)
-	default:
-		d.say(fine, about, "the authority at %s answers", a.Directory)
-	}
-	if err := canWrite(a.Folder); err != nil {
-		d.say(problem, about, "the folder %s cannot be written: choose another with tls.acme.folder (%v)", a.Folder, err)
-	}
-	if a.HTTPListen != "" {
-		d.port(ctx, about, a.HTTPListen, "tls.acme.http_listen")
-	}
-	_, port, _ := net.SplitHostPort(d.cfg.Listen)
-	_, plain, _ := net.SplitHostPort(a.HTTPListen)
-	if port != "443" && plain != "80" {
-		d.say(warning, about, "an authority connects to ports 443 and 80 only: listen there, or forward them to %s", strings.TrimSuffix(d.cfg.Listen+" and "+a.HTTPListen, " and "))
-	}
-	for _, domain := range a.Domains {
-		d.domain(ctx, about, domain)
-	}
-}
-
-// domain reports whether a name resolves to this machine.
-func (d *doctor) domain(ctx context.Context, about, name string) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
-	if err != nil {
-		d.say(problem, about, "%s does not resolve: add a DNS entry with the address of this machine (%v)", name, err)
-		return
-	}
-	mine := map[netip.Addr]bool{}
-	for _, text := range d.cfg.PublicIPs {
-		if ip, err := netip.ParseAddr(text); err == nil {
-			mine[ip.Unmap()] = true
-		}
-	}
-	if own, err := net.InterfaceAddrs(); err == nil {
-		for _, a := range own {
-			if p, err := netip.ParsePrefix(a.String()); err == nil {
-				mine[p.Addr().Unmap()] = true
-			}
-		}
-	}
-	if !slices.ContainsFunc(found, func(ip netip.Addr) bool { return mine[ip.Unmap()] }) {
-		d.say(warning, about, "%s resolves to %v, which is neither an address of this machine nor in VOICEBRIDGE_PUBLIC_IPS", name, found)
-		return
-	}
-	d.say(fine, about, "%s resolves to this machine", name)
 }

@@ -51,7 +51,6 @@ var wrong = map[string]struct{ value, words string }{
 	"text.instructions":                 {strings.Repeat("x", 33<<10), "it is longer than 32 KiB"},
 	"tls.cert_file":                     {"x.pem", "belong together"},
 	"tls.key_file":                      {"x.pem", "belong together"},
-	"tls.acme.domains":                  {"*.example.org", "is not a name that an authority issues certificates for"},
 	"turn.urls":                         {"turn:a:1", "they need VOICEBRIDGE_TURN_SECRET"},
 	"realtime.instructions":             {strings.Repeat("x", 33<<10), "it is longer than 32 KiB"},
 	"realtime.url":                      {"azure", "it must be an address of the form https://host/path"},
@@ -81,8 +80,6 @@ var wrong = map[string]struct{ value, words string }{
 // system know, which other findings cover.
 var anyText = []string{
 	"jwt_issuer", "jwt_audience", "jwt_may_claim", "mcp_config", "realtime.model", "realtime.voice", "realtime.transcription_model", "text.model",
-	// Read only with tls.acme.domains; TestLoadRefuses of config has them.
-	"tls.acme.email", "tls.acme.directory", "tls.acme.folder", "tls.acme.http_listen",
 }
 
 // diagnosis is the report on an environment.

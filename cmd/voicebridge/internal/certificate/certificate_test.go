@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -36,7 +37,7 @@ func writeCertificate(t *testing.T, dir string, serial int64, written time.Time)
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	certFile, keyFile := writeCertificate(t, t.TempDir(), 1, time.Now())
-	s, err := Open(t.Context(), Config{CertFile: certFile, KeyFile: keyFile, Logger: slog.New(slog.DiscardHandler)})
+	s, err := Open(certFile, keyFile, slog.New(slog.DiscardHandler))
 	must(t, err)
 	ends := s.Ends()
 	if left := time.Until(ends["localhost"]); len(ends) != 1 || left <= 0 || left > time.Hour {
@@ -51,11 +52,11 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now().Truncate(time.Second)
 	certFile, keyFile := writeCertificate(t, dir, 1, now.Add(-time.Hour))
-	c, err := openFiles(certFile, keyFile, slog.New(slog.DiscardHandler))
+	c, err := Open(certFile, keyFile, slog.New(slog.DiscardHandler))
 	must(t, err)
 	want := func(serial int64) {
 		t.Helper()
-		got, err := c.get(nil)
+		got, err := c.TLS().GetCertificate(nil)
 		must(t, err)
 		leaf, err := x509.ParseCertificate(got.Certificate[0])
 		if err != nil || leaf.SerialNumber.Int64() != serial {
@@ -70,10 +71,18 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	must(t, os.WriteFile(keyFile, []byte("half of a ke"), 0o600))
 	c.looked = now.Add(-checkEvery)
 	want(2) // while the renewal is written
-	if _, err := openFiles(certFile, keyFile, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := Open(certFile, keyFile, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a bad key is taken at the start")
 	}
-	if _, err := openFiles(filepath.Join(dir, "none.pem"), keyFile, slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("a missing file is taken at the start")
+	if _, err := Open(filepath.Join(dir, "none.pem"), keyFile, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "tls.cert_file") {
+		t.Errorf("a missing file at the start: %v", err)
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
