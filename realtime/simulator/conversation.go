@@ -9,11 +9,6 @@ import (
 	"voicebridge/realtime"
 )
 
-const (
-	maxID      = 32
-	maxEventID = 512
-)
-
 // item is an entry of the conversation.
 type item struct {
 	id, kind, status, role string
@@ -135,52 +130,9 @@ func (c *conversation) everything() string {
 	return text[max(0, len(text)-maxEverything):]
 }
 
-// isID checks an optional id of at most 32 characters.
-func isID(param string, v any) *realtime.Error {
-	if v == "" {
-		return refuse("invalid_value", param, "Invalid '%s': empty string.", param)
-	}
-	return isUpTo(maxID)(param, v)
-}
-
-var (
-	statusCheck = isOneOf("completed", "incomplete", "in_progress")
-	objectCheck = isOneOf("realtime.item")
-
-	itemSchemas = byType(map[string]check{
-		realtime.ItemMessage: fields{
-			"id": isID, "object": objectCheck, "type": isString, "status": statusCheck,
-			"role": isOneOf("user", "assistant", "system"), "content": isList(isMap),
-		}.with("role", "content"),
-		realtime.ItemFunctionCall: fields{
-			"id": isID, "object": objectCheck, "type": isString, "status": statusCheck,
-			"call_id": isID, "name": isString, "arguments": isString,
-		}.with("name", "arguments"),
-		realtime.ItemFunctionCallOutput: fields{
-			"id": isID, "object": objectCheck, "type": isString, "status": statusCheck,
-			"call_id": isID, "output": isString,
-		}.with("call_id", "output"),
-	})
-
-	// contentSchemas are the parts that clients may create, by role. Assistant audio is not among
-	// them: it cannot be created.
-	textCheck      = fields{"type": isString, "text": isString}.with("text")
-	contentSchemas = map[string]check{
-		"user": byType(map[string]check{
-			realtime.ContentInputText:  textCheck,
-			realtime.ContentInputAudio: fields{"type": isString, "audio": isBase64, "transcript": nullable(isString)}.with("audio"),
-			realtime.ContentInputImage: fields{"type": isString, "image_url": isImage, "detail": isOneOf("auto", "low", "high")}.with("image_url"),
-		}),
-		"assistant": byType(map[string]check{realtime.ContentOutputText: textCheck}),
-		"system":    byType(map[string]check{realtime.ContentInputText: textCheck}),
-	}
-)
-
-// newItem makes an item from what a client sent, or returns what is wrong with it; at is the path to it.
+// newItem makes an item from what a client sent, which was checked by itself, or returns why the conversation cannot have
+// it; at is the path to it.
 func (c *conversation) newItem(at string, o object) (*item, *realtime.Error) {
-	if err := itemSchemas(at, o); err != nil {
-		return nil, err
-	}
 	text := func(name string) string { s, _ := o[name].(string); return s }
 	it := &item{
 		given: true,
@@ -200,7 +152,7 @@ func (c *conversation) newItem(at string, o object) (*item, *realtime.Error) {
 func (c *conversation) checkKind(at string, it *item, o object) *realtime.Error {
 	switch it.kind {
 	case realtime.ItemMessage:
-		return it.readContent(at+".content", o["content"].([]any))
+		it.readContent(o["content"].([]any))
 	case realtime.ItemFunctionCall:
 		it.callID = cmp.Or(it.callID, newID("call_"))
 		if c.has(realtime.ItemFunctionCall, it.callID) {
@@ -217,13 +169,7 @@ func (c *conversation) checkKind(at string, it *item, o object) *realtime.Error 
 	return nil
 }
 
-func (it *item) readContent(at string, list []any) *realtime.Error {
-	if len(list) == 0 {
-		return refuse("invalid_value", at, "Invalid '%s': empty array.", at)
-	}
-	if err := isList(contentSchemas[it.role])(at, list); err != nil {
-		return err
-	}
+func (it *item) readContent(list []any) {
 	for _, part := range list {
 		o := part.(object)
 		it.content = append(it.content, o)
@@ -231,7 +177,6 @@ func (it *item) readContent(at string, list []any) *realtime.Error {
 			it.words += s
 		}
 	}
-	return nil
 }
 
 // context reads the input of a response.create: the items that the response sees in place of the conversation, nil if
@@ -251,9 +196,6 @@ func (c *conversation) context(params object) ([]*item, *realtime.Error) {
 			}
 			own.append(it)
 			continue
-		}
-		if err := (fields{"type": isString, "id": isString}).with("id")(at, o); err != nil {
-			return nil, err
 		}
 		id := o["id"].(string)
 		it := c.find(id)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/pion/rtp"
 
+	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 )
 
@@ -261,7 +262,7 @@ func TestSampleArguments(t *testing.T) {
 			"b":{"type":"boolean"},"e":{"enum":["one","two"]},"c":{"const":7},"d":{"default":"def"},"o":{"type":"object","required":["k"],"properties":{"k":{"type":["string","null"]}}},
 			"l":{"type":"array","items":{"type":"number"}},"u":{"anyOf":[{"type":"boolean"}]}}}`: `{"b":true,"c":7,"d":"def","e":"one","i":5,"l":[1],"n":1,"o":{"k":"hello"},"s":"hello","u":true,"x":"hello"}`,
 	} {
-		o, err := readObject([]byte(schema))
+		o, err := read[object]([]byte(schema))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,7 +271,7 @@ func TestSampleArguments(t *testing.T) {
 		}
 	}
 	deep := strings.Repeat(`{"type":"array","items":`, 40) + `{}` + strings.Repeat(`}`, 40)
-	o, err := readObject([]byte(`{"required":["a"],"properties":{"a":` + deep + `}}`))
+	o, err := read[object]([]byte(`{"required":["a"],"properties":{"a":` + deep + `}}`))
 	if err != nil || !json.Valid([]byte(sampleArguments(o))) {
 		t.Errorf("deep schema: %v", err)
 	}
@@ -289,27 +290,31 @@ func FuzzClientEvent(f *testing.F) {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		o, err := readObject(raw)
-		if err != nil {
+		o, err := read[object](raw)
+		if err != nil || o == nil {
 			return
 		}
-		set := newSettings("gpt-realtime")
-		before, _ := json.Marshal(set.shown)
-		if patch, ok := o["session"].(object); ok {
-			if refusal := set.update(patch, progress{created: true}); refusal != nil {
+		taken := func(kind string) bool {
+			o["type"] = kind
+			return realtime.ClientEvents.Check("", o, "gpt-realtime") == nil
+		}
+		if taken(realtime.TypeSessionUpdate) {
+			set := newSettings("gpt-realtime")
+			before, _ := json.Marshal(set.shown)
+			if refusal := set.update(realtime.Member(raw, "session"), realtime.AtCreation); refusal != nil {
 				if after, _ := json.Marshal(set.shown); string(before) != string(after) {
 					t.Fatalf("refused with %v, but changed to %s", refusal, after)
 				}
 			}
 		}
-		if clientSchema["response.create"]("", o) == nil {
+		if taken(realtime.TypeResponseCreate) {
 			params, _ := o["response"].(object)
 			_, _ = new(conversation).context(params)
 		}
-		if raw, ok := o["item"].(object); ok {
+		if taken(realtime.TypeItemCreate) {
 			var conv conversation
-			if it, refusal := conv.newItem("item", raw); refusal == nil {
-				if _, err := json.Marshal(it.shown()); err != nil || utf8.RuneCountInString(it.id) > maxID {
+			if it, refusal := conv.newItem("item", o["item"].(object)); refusal == nil {
+				if _, err := json.Marshal(it.shown()); err != nil || utf8.RuneCountInString(it.id) > realtime.MaxItemID {
 					t.Fatalf("item %+v: %v", it, err)
 				}
 			}

@@ -203,7 +203,7 @@ func TestFailedResponseAndBadArguments(t *testing.T) {
 		t.Errorf("error is %+v", e)
 	}
 	c.update(`{"type":"realtime","tools":` + chartTools + `}`)
-	if e := c.fails("i", realtime.ItemCreate("i", realtime.Item{Type: realtime.ItemMessage}, "")); e.Code != "invalid_value" {
+	if e := c.fails("i", realtime.FunctionCallOutput("i", "", "call_a", "1")); e.Code != "invalid_value" {
 		t.Errorf("error is %+v", e)
 	}
 	c.say("a chart")

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -169,7 +170,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f Faults) bool {
 }
 
 // readCall reads both forms of the body: multipart with sdp and session, or the SDP alone, without a session.
-func readCall(body io.Reader, contentType string) (offer string, session object, err error) {
+func readCall(body io.Reader, contentType string) (offer string, session json.RawMessage, err error) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		return "", nil, fmt.Errorf("unsupported content type %q", contentType)
@@ -184,7 +185,7 @@ func readCall(body io.Reader, contentType string) (offer string, session object,
 	return "", nil, fmt.Errorf("unsupported content type %q", kind)
 }
 
-func readForm(form *multipart.Reader) (offer string, session object, err error) {
+func readForm(form *multipart.Reader) (offer string, session json.RawMessage, err error) {
 	for {
 		part, err := form.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -201,9 +202,10 @@ func readForm(form *multipart.Reader) (offer string, session object, err error) 
 		case "sdp":
 			offer = string(b)
 		case "session":
-			if session, err = readObject(b); err != nil {
+			if _, err = read[object](b); err != nil {
 				return "", nil, errors.New("the part 'session' is not a JSON object")
 			}
+			session = b
 		default:
 			return "", nil, fmt.Errorf("unknown form field %q", part.FormName())
 		}

@@ -1,39 +1,13 @@
 package simulator
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"voicebridge/realtime"
 )
-
-// clientSchema holds the members of each client event besides type and event_id.
-var clientSchema = map[string]check{
-	realtime.TypeSessionUpdate: fields{"session": isMap}.with("session"),
-	realtime.TypeItemCreate:    fields{"item": isMap, "previous_item_id": nullable(isString)}.with("item"),
-	realtime.TypeItemRetrieve:  fields{"item_id": isString}.with("item_id"),
-	realtime.TypeItemDelete:    fields{"item_id": isString}.with("item_id"),
-	realtime.TypeItemTruncate: fields{
-		"item_id": isString, "content_index": isInteger(0, 100), "audio_end_ms": isInteger(0, 1e9),
-	}.with("item_id", "content_index", "audio_end_ms"),
-	realtime.TypeResponseCreate: isObject(fields{"response": nullable(isObject(fields{
-		"instructions": isString, "output_modalities": isModalities,
-		"audio":       isObject(fields{"output": isObject(fields{"voice": isVoice, "format": isFormat})}),
-		"tools":       isTools,
-		"tool_choice": isToolChoice, "parallel_tool_calls": isBool,
-		"reasoning":         nullable(isReasoning),
-		"max_output_tokens": isMaxTokens, "conversation": isOneOf("auto", "none"), "input": isList(isMap),
-		"metadata": nullable(isMetadata), "prompt": nullable(isPrompt),
-	}))}),
-	realtime.TypeResponseCancel:    isObject(fields{"response_id": isString}),
-	realtime.TypeOutputBufferClear: isObject(nil),
-	realtime.TypeInputAppend:       isObject(fields{"audio": isString}),
-	realtime.TypeInputCommit:       isObject(nil),
-	realtime.TypeInputClear:        isObject(nil),
-}
 
 // receive handles one client event, and answers one that is refused with an error.
 func (s *Session) receive(raw []byte) {
@@ -52,28 +26,11 @@ func (s *Session) receive(raw []byte) {
 }
 
 func (s *Session) handle(e realtime.Event, decodeErr error) *realtime.Error {
-	switch {
-	case errors.Is(decodeErr, realtime.ErrNoType):
-		return refuse("missing_required_parameter", "type", "Missing required parameter: 'type'.")
-	case decodeErr != nil:
+	o, err := read[object](e.Raw)
+	if decodeErr = cmp.Or(decodeErr, err); decodeErr != nil && !errors.Is(decodeErr, realtime.ErrNoType) {
 		return refuse("invalid_event", "", "The event could not be parsed: %v.", decodeErr)
 	}
-	schema, ok := clientSchema[e.Type]
-	if !ok {
-		return refuse("invalid_value", "type", "Invalid value: '%s'. Supported values are: '%s'.", e.Type, strings.Join(slices.Sorted(maps.Keys(clientSchema)), "', '"))
-	}
-	o, err := readObject(e.Raw)
-	if err != nil {
-		return refuse("invalid_event", "", "The event could not be parsed.")
-	}
-	if id, ok := o["event_id"]; ok && id != nil {
-		if refusal := isUpTo(maxEventID)("event_id", id); refusal != nil {
-			return refusal
-		}
-	}
-	delete(o, "type")
-	delete(o, "event_id")
-	if refusal := schema("", o); refusal != nil {
+	if refusal := realtime.ClientEvents.Check("", o, s.set.model()); refusal != nil {
 		return refusal
 	}
 	return s.act(e, o)
@@ -82,7 +39,7 @@ func (s *Session) handle(e realtime.Event, decodeErr error) *realtime.Error {
 func (s *Session) act(e realtime.Event, o object) *realtime.Error {
 	switch e.Type {
 	case realtime.TypeSessionUpdate:
-		return s.updateSession(o["session"].(object))
+		return s.updateSession(e.Session)
 	case realtime.TypeItemCreate:
 		return s.items.create(e, o)
 	case realtime.TypeItemRetrieve:
@@ -109,7 +66,7 @@ func (s *Session) act(e realtime.Event, o object) *realtime.Error {
 }
 
 func (s *Session) createResponse(params object) *realtime.Error {
-	if err := s.set.checkResponse(params, s.player.spoken); err != nil {
+	if err := s.set.checkVoice(params, s.player.spoken); err != nil {
 		return err
 	}
 	context, err := s.items.context(params)
@@ -119,20 +76,19 @@ func (s *Session) createResponse(params object) *realtime.Error {
 	return s.responder.request(params, context)
 }
 
-func (s *Session) updateSession(patch object) *realtime.Error {
+func (s *Session) updateSession(session json.RawMessage) *realtime.Error {
 	if s.refused < s.faults.RejectSessionUpdate {
 		s.refused++
 		return refuse("invalid_value", "session", "The update was refused on purpose.")
 	}
-	_, changesTurns := lookup(patch, "audio", "input", "turn_detection")
-	if err := s.set.update(patch, progress{created: true, spoken: s.player.spoken, answering: s.responder.active != nil}); err != nil {
+	if err := s.set.update(session, s.locks()...); err != nil {
 		return err
 	}
 	if !s.updated {
 		s.updated = true
 		s.early.Store(s.AudioPackets())
 	}
-	if changesTurns {
+	if realtime.Member(session, "audio", "input", "turn_detection") != nil {
 		s.listener.configure()
 	}
 	if s.faults.MuteUpdates {
@@ -140,6 +96,18 @@ func (s *Session) updateSession(patch object) *realtime.Error {
 	}
 	s.wire.emit(object{"type": realtime.TypeSessionUpdated, "session": s.set.shown})
 	return nil
+}
+
+// locks are those in force, besides those of fields that are set.
+func (s *Session) locks() []realtime.Lock {
+	locks := []realtime.Lock{realtime.AtCreation}
+	if s.player.spoken {
+		locks = append(locks, realtime.OnceSpoken)
+	}
+	if s.responder.active != nil {
+		locks = append(locks, realtime.WhileAnswered)
+	}
+	return locks
 }
 
 // open starts the session when it is connected.

@@ -53,7 +53,7 @@ func (g *responder) request(params object, context []*item) *realtime.Error {
 func (g *responder) start(params object, context []*item) {
 	r := &response{
 		id: newID("resp_"), status: realtime.ResponseInProgress, modality: g.set.modality,
-		audio: responseAudio(g.set.shown, params), maxTokens: g.set.shown["max_output_tokens"], metadata: params["metadata"],
+		audio: responseAudio(g.set, params), maxTokens: g.set.value("max_output_tokens"), metadata: params["metadata"],
 		aside: params["conversation"] == "none", tools: g.set.tools, choice: g.set.choice, context: context,
 	}
 	if n, ok := params["max_output_tokens"]; ok {
@@ -340,7 +340,7 @@ func (g *responder) usage(r *response) object {
 		outText += text(it)
 		outAudio += int(it.audioMS) / 50
 	}
-	instructions, _ := g.set.shown["instructions"].(string)
+	instructions, _ := g.set.value("instructions").(string)
 	inText += len(instructions) / 4
 	in, out := inText+inAudio, outText+outAudio
 	return object{

@@ -48,10 +48,10 @@ func (r *response) seen(conversation []*item) []*item {
 }
 
 // responseAudio returns how a response speaks: as the session, but for the overrides of response.create.
-func responseAudio(session, params object) object {
+func responseAudio(set *settings, params object) object {
 	output := object{}
 	for _, name := range []string{"format", "voice"} {
-		output[name], _ = lookup(session, "audio", "output", name)
+		output[name] = set.value("audio.output." + name)
 		if own, ok := lookup(params, "audio", "output", name); ok {
 			output[name] = own
 		}

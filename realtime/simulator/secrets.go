@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"voicebridge/realtime"
 )
 
 const (
@@ -23,20 +25,16 @@ func (s *Server) createSecret(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "The body is too large."))
 		return
 	}
-	body, err := readObject(raw)
+	body, err := read[object](raw)
 	if err != nil && len(raw) > 0 {
 		writeError(w, http.StatusBadRequest, refuse("invalid_json", "", "The body is not a JSON object."))
 		return
 	}
-	session, _ := body["session"].(object)
-	set, refusal := s.newSettings(session)
+	var set *settings
+	session := realtime.Member(raw, "session")
+	refusal := realtime.SecretFields.Check("", body, defaultModel)
 	if refusal == nil {
-		refusal = fields{
-			"session": isMap,
-			"expires_after": isObject(fields{
-				"anchor": isOneOf("created_at"), "seconds": isInteger(10, 7200),
-			}),
-		}.of("", body)
+		set, refusal = s.newSettings(session)
 	}
 	if refusal != nil {
 		writeError(w, http.StatusBadRequest, refusal)
@@ -70,7 +68,7 @@ func (s *Server) keepSecret(value string, sec secret) bool {
 }
 
 // authorize accepts the configured key or an ephemeral one, whose session it returns.
-func (s *Server) authorize(w http.ResponseWriter, r *http.Request) (session object, ok bool) {
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request) (session json.RawMessage, ok bool) {
 	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	s.mu.Lock()
 	sec, ephemeral := s.secrets[token]

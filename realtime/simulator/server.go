@@ -50,7 +50,7 @@ type Server struct {
 // secret is an ephemeral key with its session.
 type secret struct {
 	expires time.Time
-	session object
+	session json.RawMessage
 }
 
 // Run accepts calls until ctx ends, then ends all sessions and joins them. It must be called once;
@@ -149,7 +149,7 @@ var errFull = errors.New("too many sessions")
 
 // start makes the peer and runs the session. It returns the SDP answer.
 func (s *Server) start(ctx context.Context, offer string, set *settings, faults Faults) (*Session, string, error) {
-	set.shown["expires_at"] = json.Number(fmt.Sprint(time.Now().Add(s.cfg.MaxDuration).Unix()))
+	set.show("expires_at", time.Now().Add(s.cfg.MaxDuration).Unix())
 	ses, err := newSession(&s.cfg, s.voice, set, faults)
 	if err != nil {
 		return nil, "", err
@@ -261,14 +261,20 @@ func (s *Server) setFaults(faults Faults, calls int) {
 	s.faults, s.faulty, s.limited = faults, calls, calls != 0
 }
 
-// newSettings checks the session of a creation.
-func (s *Server) newSettings(session object) (*settings, *realtime.Error) {
+// newSettings checks the session of a creation; without one, it has the defaults.
+func (s *Server) newSettings(session json.RawMessage) (*settings, *realtime.Error) {
 	model := defaultModel
 	if session != nil {
-		if name, ok := session["model"].(string); ok {
-			model = name
-		} else if session["model"] == nil {
+		o, err := read[object](session)
+		if err != nil {
+			return nil, refuse("invalid_type", "session", "The session is not a JSON object.")
+		}
+		model, _ = o["model"].(string)
+		switch refusal := realtime.SessionFields.Check("session", o, model); {
+		case o["model"] == nil:
 			return nil, refuse("missing_required_parameter", "session.model", "You must provide a model parameter.")
+		case refusal != nil:
+			return nil, refusal
 		}
 	}
 	if !s.cfg.knowsModel(model) {
@@ -278,5 +284,5 @@ func (s *Server) newSettings(session object) (*settings, *realtime.Error) {
 	if session == nil {
 		return set, nil
 	}
-	return set, set.update(session, progress{})
+	return set, set.update(session)
 }

@@ -1,19 +1,18 @@
 package simulator
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
-	"regexp"
+	"reflect"
 	"slices"
+	"strings"
 
 	"voicebridge/realtime"
 )
 
-// settings is the effective configuration of a session: the JSON object as shown, and the parts
-// that the simulator acts on.
+// settings is the effective configuration of a session: all of it as shown, and the parts that the simulator acts on.
 type settings struct {
-	shown object
+	shown realtime.Settings
 
 	modality      string // audio or text
 	transcribe    bool
@@ -39,140 +38,101 @@ type tool struct {
 	parameters object
 }
 
+const (
+	turnsPath = "audio.input.turn_detection"
+	voicePath = "audio.output.voice"
+)
+
 func newSettings(model string) *settings {
-	s := &settings{shown: object{
+	pcm := object{"type": "audio/pcm", "rate": 24000}
+	s := &settings{shown: realtime.Settings{}}
+	for path, value := range map[string]any{
 		"type": "realtime", "object": "realtime.session", "id": newID("sess_"), "model": model,
-		"instructions":      "You are a simulator. Answer with prepared sentences.",
-		"output_modalities": []any{"audio"},
-		"audio": object{
-			"input": object{
-				"format":          object{"type": "audio/pcm", "rate": json.Number("24000")},
-				"noise_reduction": nil, "transcription": nil,
-				"turn_detection": object{"type": "server_vad"},
-			},
-			"output": object{
-				"format": object{"type": "audio/pcm", "rate": json.Number("24000")},
-				"voice":  "marin", "speed": json.Number("1.0"),
-			},
-		},
+		"instructions":       "You are a simulator. Answer with prepared sentences.",
+		"output_modalities":  []string{"audio"},
+		"audio.input.format": pcm, "audio.input.noise_reduction": nil, "audio.input.transcription": nil,
+		turnsPath:             object{"type": "server_vad"},
+		"audio.output.format": pcm, voicePath: "marin", "audio.output.speed": 1,
 		"tools": []any{}, "tool_choice": "auto", "max_output_tokens": "inf", "truncation": "auto",
 		"tracing": nil, "include": nil, "prompt": nil,
-	}}
+	} {
+		s.show(path, value)
+	}
 	s.derive()
 	return s
 }
 
-// progress is how far a session has come, which locks some of its settings.
-type progress struct {
-	created   bool // it exists: its model cannot change
-	spoken    bool // it has produced audio: its voice cannot change
-	answering bool // a response is in progress: its speed cannot change
+func (s *settings) show(path string, value any) {
+	s.shown[path], _ = json.Marshal(value) // it was JSON, or is written here
 }
 
-// update checks a patch, and merges it completely or not at all.
-func (s *settings) update(patch object, now progress) *realtime.Error {
-	if err := missing("session", patch, "type"); err != nil {
+// value decodes one of the settings.
+func (s *settings) value(path string) any {
+	v, _ := read[any](s.shown[path]) // it was checked
+	return v
+}
+
+func (s *settings) model() string { return s.value("model").(string) }
+
+// update merges a session object, which was checked, completely or not at all. locks are those in force.
+func (s *settings) update(session json.RawMessage, locks ...realtime.Lock) *realtime.Error {
+	patch, err := realtime.SessionFields.Settings(session, func(string, realtime.Field) bool { return true })
+	if err != nil {
 		return err
 	}
-	if err := sessionSchema.of("session", patch); err != nil {
-		return err
+	for _, path := range slices.Sorted(maps.Keys(patch)) {
+		lock, old, own := realtime.SessionFields.At(path).Lock, s.shown[path], patch[path]
+		locked := slices.Contains(locks, lock) || lock == realtime.OnceSet && string(old) != "null" && string(own) != "null"
+		if locked && !sameJSON(old, own) {
+			return lockedError(lock, "session."+path)
+		}
 	}
-	if err := s.checkModel("session", patch); err != nil {
-		return err
-	}
-	if model, ok := patch["model"]; ok && now.created && model != s.shown["model"] {
-		return refuse("invalid_value", "session.model", "The model of a session cannot be changed.")
-	}
-	if old, tracing := s.shown["tracing"], patch["tracing"]; old != nil && tracing != nil && !sameJSON(old, tracing) {
-		return refuse("invalid_value", "session.tracing", "Tracing is enabled, so its configuration cannot be changed.")
-	}
-	merged := mergeObjects(s.shown, patch, "audio", "input", "output")
-	if now.spoken && !sameJSON(voiceOf(merged), voiceOf(s.shown)) {
-		return voiceLocked("session")
-	}
-	if now.answering && speedOf(merged) != speedOf(s.shown) {
-		return refuse("invalid_value", "session.audio.output.speed", "The speed can only be changed between turns, not while a response is in progress.")
-	}
-	s.shown = merged
+	maps.Copy(s.shown, patch)
 	s.derive()
 	return nil
 }
 
-func voiceLocked(param string) *realtime.Error {
-	return refuse("cannot_update_voice", param+".audio.output.voice", "Cannot update a conversation's voice if assistant audio is present.")
+// lockedErrors are the codes and messages about fields that can no longer change; %s is the field's name.
+var lockedErrors = map[realtime.Lock]struct{ code, message string }{
+	realtime.AtCreation:    {"invalid_value", "The %s of a session cannot be changed."},
+	realtime.OnceSet:       {"invalid_value", "The %s is enabled, so its configuration cannot be changed."},
+	realtime.OnceSpoken:    {"cannot_update_voice", "Cannot update a conversation's %s if assistant audio is present."},
+	realtime.WhileAnswered: {"invalid_value", "The %s can only be changed between turns, not while a response is in progress."},
 }
 
-// checkResponse checks the overrides of response.create, besides their form.
-func (s *settings) checkResponse(params object, spoken bool) *realtime.Error {
-	if voice := voiceOf(params); spoken && voice != nil && !sameJSON(voice, voiceOf(s.shown)) {
-		return voiceLocked("response")
-	}
-	return s.checkModel("response", params)
+func lockedError(lock realtime.Lock, param string) *realtime.Error {
+	e := lockedErrors[lock]
+	return refuse(e.code, param, e.message, param[strings.LastIndex(param, ".")+1:])
 }
 
-// noReasoning are the models without reasoning.
-var noReasoning = regexp.MustCompile(`^gpt-realtime(-mini|-1\.5)?(-20\d\d-\d\d-\d\d)?$`)
-
-// checkModel refuses what only reasoning models take.
-func (s *settings) checkModel(param string, o object) *realtime.Error {
-	model, _ := s.shown["model"].(string)
-	for _, name := range []string{"parallel_tool_calls", "reasoning"} {
-		if o[name] != nil && noReasoning.MatchString(model) {
-			return unsupported(below(param, name), model)
-		}
+// checkVoice refuses another voice for one response once the session has spoken.
+func (s *settings) checkVoice(params object, spoken bool) *realtime.Error {
+	if voice, ok := lookup(params, "audio", "output", "voice"); ok && spoken && !reflect.DeepEqual(voice, s.value(voicePath)) {
+		return lockedError(realtime.OnceSpoken, "response."+voicePath)
 	}
 	return nil
 }
 
-// mergeObjects returns base with the members of patch; named members are merged in turn, all others
-// replaced. base is not changed.
-func mergeObjects(base, patch object, deep ...string) object {
-	out := maps.Clone(base)
-	for name, v := range patch {
-		b, isObj := out[name].(object)
-		p, isPatch := v.(object)
-		if isObj && isPatch && slices.Contains(deep, name) {
-			v = mergeObjects(b, p, deep...)
-		}
-		out[name] = v
-	}
-	return out
-}
-
-func voiceOf(session object) any {
-	voice, _ := lookup(session, "audio", "output", "voice")
-	return voice
-}
-
-func speedOf(session object) float64 {
-	speed, _ := lookup(session, "audio", "output", "speed")
-	n, _ := speed.(json.Number)
-	f, _ := n.Float64() // it was checked
-	return f
-}
-
-func sameJSON(a, b any) bool {
-	x, _ := json.Marshal(a)
-	y, _ := json.Marshal(b)
-	return bytes.Equal(x, y)
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // derive reads what the simulator acts on and adds the defaults of the turn detection to what is shown.
 func (s *settings) derive() {
-	s.modality = s.shown["output_modalities"].([]any)[0].(string)
-	audio := s.shown["audio"].(object)
-	input := audio["input"].(object)
-	s.transcribe = input["transcription"] != nil
-	include, _ := s.shown["include"].([]any)
+	s.modality = s.value("output_modalities").([]any)[0].(string)
+	s.transcribe = s.value("audio.input.transcription") != nil
+	include, _ := s.value("include").([]any)
 	s.logprobs = len(include) > 0 // nothing else can be included
 	s.turnDetection = nil
-	if td, ok := input["turn_detection"].(object); ok {
-		td = mergeObjects(turnDetectionDefaults(td), td)
+	if given, ok := s.value(turnsPath).(object); ok {
+		td := turnDetectionDefaults(given)
+		maps.Copy(td, given)
 		s.turnDetection = readTurnDetection(td)
-		s.shown = mergeObjects(s.shown, object{"audio": object{"input": object{"turn_detection": td}}}, "audio", "input")
+		s.show(turnsPath, td)
 	}
-	s.choice = s.shown["tool_choice"]
-	s.tools = readTools(s.shown["tools"])
+	s.choice = s.value("tool_choice")
+	s.tools = readTools(s.value("tools"))
 }
 
 func readTools(v any) []tool {
