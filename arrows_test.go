@@ -30,7 +30,7 @@ var levels = [][]string{
 	{"web"},
 	{"bridge", "chat"},
 	{"realtime", "llm", "toolkit", "persistence"},
-	{"db"},
+	{"thread", "db"},
 }
 
 // vendors says which folders may import a vendor's module. The first entry that

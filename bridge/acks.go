@@ -3,33 +3,33 @@ package bridge
 import (
 	"sync"
 
-	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // acks notifies those who wait for a message to be saved.
 type acks struct {
 	mu     sync.Mutex
-	byID   map[string][]chan persistence.Message
+	byID   map[string][]chan thread.Message
 	closed bool
 }
 
 // await returns a channel that gets the message, or is closed if it will not be saved.
-func (a *acks) await(id string) <-chan persistence.Message {
+func (a *acks) await(id string) <-chan thread.Message {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	ch := make(chan persistence.Message, 1)
+	ch := make(chan thread.Message, 1)
 	if a.closed {
 		close(ch)
 		return ch
 	}
 	if a.byID == nil {
-		a.byID = make(map[string][]chan persistence.Message)
+		a.byID = make(map[string][]chan thread.Message)
 	}
 	a.byID[id] = append(a.byID[id], ch)
 	return ch
 }
 
-func (a *acks) saved(m persistence.Message) {
+func (a *acks) saved(m thread.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, ch := range a.byID[m.ID] {

@@ -10,6 +10,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -71,7 +72,7 @@ func TestApprovalsAreSaved(t *testing.T) {
 		if !errors.Is(err, persistence.ErrNotFound) {
 			t.Errorf("AnswerApproval() after the call = %v", err)
 		}
-		var got []persistence.Approval
+		var got []thread.Approval
 		for _, m := range b.messages(key) {
 			for _, p := range m.Parts {
 				if p.IsTool() {
@@ -79,9 +80,9 @@ func TestApprovalsAreSaved(t *testing.T) {
 				}
 			}
 		}
-		want := []persistence.Approval{
-			{Outcome: persistence.ApprovalApproved, AnsweredBy: owner}, {Outcome: persistence.ApprovalDenied, AnsweredBy: "anna"},
-			{Outcome: persistence.ApprovalApproved, AnsweredBy: "anna"}, {Outcome: persistence.ApprovalInterrupted},
+		want := []thread.Approval{
+			{Outcome: thread.ApprovalApproved, AnsweredBy: owner}, {Outcome: thread.ApprovalDenied, AnsweredBy: "anna"},
+			{Outcome: thread.ApprovalApproved, AnsweredBy: "anna"}, {Outcome: thread.ApprovalInterrupted},
 		}
 		if len(got) != len(want) {
 			t.Fatalf("%d questions: %+v", len(got), got)
@@ -95,7 +96,7 @@ func TestApprovalsAreSaved(t *testing.T) {
 }
 
 // approvalOf reads the approval of a tool call.
-func (b *bench) approvalOf(key persistence.Key, toolCallID string) (a persistence.Approval) {
+func (b *bench) approvalOf(key thread.Key, toolCallID string) (a thread.Approval) {
 	b.t.Helper()
 	err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
 		call, _, err := w.ToolCall(toolCallID)

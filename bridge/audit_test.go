@@ -15,20 +15,21 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
 // auditLog records what a call saves and publishes.
 type auditLog struct {
 	mu   sync.Mutex
-	rows map[string]persistence.ToolCall // the last of each, by the model's id
-	text strings.Builder                 // everything
+	rows map[string]thread.ToolCall // the last of each, by the model's id
+	text strings.Builder            // everything
 }
 
-func (l *auditLog) Commit(_ context.Context, ops []session.Change) ([]persistence.Message, error) {
+func (l *auditLog) Commit(_ context.Context, ops []session.Change) ([]thread.Message, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var saved []persistence.Message
+	var saved []thread.Message
 	for _, o := range ops {
 		switch o := o.(type) {
 		case session.SaveTool:
@@ -48,9 +49,9 @@ func (l *auditLog) Commit(_ context.Context, ops []session.Change) ([]persistenc
 	return saved, nil
 }
 
-func (l *auditLog) Watched(persistence.Key) bool { return true }
+func (l *auditLog) Watched(thread.Key) bool { return true }
 
-func (l *auditLog) Publish(_ context.Context, _ persistence.Key, e persistence.Event) {
+func (l *auditLog) Publish(_ context.Context, _ thread.Key, e persistence.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fmt.Fprintf(&l.text, "%s %s\n", e.Type, e.Data)
@@ -121,7 +122,7 @@ func (b *bubble) nonceOf(id string) string {
 func TestEveryToolCallIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		log := &auditLog{rows: map[string]persistence.ToolCall{}}
+		log := &auditLog{rows: map[string]thread.ToolCall{}}
 		b := newBubble(t, func(b *bubble) {
 			for _, tool := range auditTools() {
 				if err := b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorMCP, Server: "box"}); err != nil {

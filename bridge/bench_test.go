@@ -25,6 +25,7 @@ import (
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 )
@@ -48,7 +49,7 @@ type bench struct {
 
 	mu    sync.Mutex
 	ends  []bridge.EndReason
-	turns map[persistence.Key]int // reported
+	turns map[thread.Key]int // reported
 }
 
 type benchConfig struct {
@@ -99,13 +100,13 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	client := &realtime.Client{BaseURL: ts.URL + "/v1", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	cfg.bridge.Upstream = bridge.NewRealtime("simulator", b.api, client)
 	cfg.bridge.Browser, cfg.bridge.Store, cfg.bridge.Logger = b.api, store, log
-	b.turns = make(map[persistence.Key]int)
-	cfg.bridge.OnTurn = func(key persistence.Key) {
+	b.turns = make(map[thread.Key]int)
+	cfg.bridge.OnTurn = func(key thread.Key) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.turns[key]++
 	}
-	cfg.bridge.OnEnd = func(_ persistence.Key, r bridge.EndReason) {
+	cfg.bridge.OnEnd = func(_ thread.Key, r bridge.EndReason) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.ends = append(b.ends, r)
@@ -128,7 +129,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	writer, err := spool.New(spool.Config{
 		// A busy machine is not a slow database: what is saved late would be read too early.
 		Store: cfg.slow, Dir: t.TempDir(), Logger: log, Timeout: testTimeout, Slow: testTimeout,
-		Saved:   func(key persistence.Key, messages []persistence.Message) { b.calls.SavedLater(key, messages) },
+		Saved:   func(key thread.Key, messages []thread.Message) { b.calls.SavedLater(key, messages) },
 		Delayed: func(pending int) { b.calls.StorageDelayed(pending) },
 	})
 	must(t, err)
@@ -449,10 +450,10 @@ func (b *bench) session(n int) *simulator.Session {
 }
 
 // key identifies the browser's thread.
-func (c *browser) key() persistence.Key { return persistence.Key{Owner: owner, Thread: c.ThreadID} }
+func (c *browser) key() thread.Key { return thread.Key{Owner: owner, Thread: c.ThreadID} }
 
 // messages reads the thread.
-func (b *bench) messages(key persistence.Key) []persistence.Message {
+func (b *bench) messages(key thread.Key) []thread.Message {
 	b.t.Helper()
 	all, err := b.store.Messages(b.ctx, key, 0, 1000)
 	must(b.t, err)
@@ -460,7 +461,7 @@ func (b *bench) messages(key persistence.Key) []persistence.Message {
 }
 
 // script is the thread with one message per line.
-func (b *bench) script(key persistence.Key) string {
+func (b *bench) script(key thread.Key) string {
 	b.t.Helper()
 	var out strings.Builder
 	for _, m := range b.messages(key) {

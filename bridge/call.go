@@ -12,6 +12,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 )
 
 // maxInbox is how many inputs may wait for the loop before the legs must wait.
@@ -20,7 +21,7 @@ const maxInbox = 256
 // call is one live call as others see it: its inbox, its public state, and the parts of its loop.
 type call struct {
 	id  string
-	key persistence.Key
+	key thread.Key
 	log *slog.Logger
 
 	inbox   chan session.Input
@@ -49,7 +50,7 @@ type call struct {
 	saveLeg func(ctx context.Context, rec persistence.UpstreamLeg) error
 	follow  *follower // nil if the call need not follow its thread
 	tools   toolRunner
-	onTurn  func(persistence.Key)
+	onTurn  func(thread.Key)
 	onCount func(session.Counter)
 	// ended is published when the thread is free.
 	ended *persistence.Event
@@ -57,16 +58,16 @@ type call struct {
 
 // publisher passes events to the watchers of a thread; *persistence.Store implements it.
 type publisher interface {
-	Publish(ctx context.Context, key persistence.Key, e persistence.Event)
+	Publish(ctx context.Context, key thread.Key, e persistence.Event)
 	// Watched reports whether anybody is watching.
-	Watched(key persistence.Key) bool
+	Watched(key thread.Key) bool
 }
 
-func newCall(id string, key persistence.Key, log *slog.Logger) *call {
+func newCall(id string, key thread.Key, log *slog.Logger) *call {
 	c := &call{
 		id: id, key: key, log: log.With("call_id", id, "thread_id", key.Thread),
 		inbox: make(chan session.Input, maxInbox), browserGen: 1, joined: make(chan *leg.Browser), quit: make(chan struct{}), done: make(chan struct{}),
-		onTurn: func(persistence.Key) {}, onCount: func(session.Counter) {},
+		onTurn: func(thread.Key) {}, onCount: func(session.Counter) {},
 		saveLeg: func(context.Context, persistence.UpstreamLeg) error { return nil },
 	}
 	c.images = images{key: key, log: c.log}
@@ -108,7 +109,7 @@ func (c *call) order(gen int, ev realtime.Event) (before string, known bool) {
 }
 
 // saved is called with each message once it is in the thread.
-func (c *call) saved(m persistence.Message) {
+func (c *call) saved(m thread.Message) {
 	c.acks.saved(m)
 	if !c.show(m) {
 		c.stop(EndBrowserStalled)
@@ -116,12 +117,12 @@ func (c *call) saved(m persistence.Message) {
 }
 
 // show sends a saved message to the browser. It returns false if the browser must be given up.
-func (c *call) show(m persistence.Message) bool {
+func (c *call) show(m thread.Message) bool {
 	c.handOver.Lock()
 	defer c.handOver.Unlock()
 	browser := c.browser.Load()
 	if browser == nil {
 		return true // still being set up: it will read the thread itself
 	}
-	return browser.Push(session.MessageEvent(m), m.Metadata.Status == persistence.StatusInProgress)
+	return browser.Push(session.MessageEvent(m), m.Metadata.Status == thread.StatusInProgress)
 }

@@ -21,6 +21,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -164,7 +165,7 @@ func TestBargeIn(t *testing.T) {
 		t.Fatalf("thread:\n%s", b.script(c.key()))
 	}
 	story := all[1]
-	if story.Metadata.Status != persistence.StatusInterrupted || story.Metadata.HeardText == nil || story.Metadata.AudioEndMS == nil {
+	if story.Metadata.Status != thread.StatusInterrupted || story.Metadata.HeardText == nil || story.Metadata.AudioEndMS == nil {
 		t.Fatalf("the story: %+v", story.Metadata)
 	}
 	heardText, ms := *story.Metadata.HeardText, *story.Metadata.AudioEndMS
@@ -444,13 +445,13 @@ func TestRefusedSetUp(t *testing.T) {
 				t.Fatalf("error %#v", err)
 			}
 			// On an existing thread the failure leaves no open call.
-			thread, err := b.store.CreateThread(b.ctx, owner, "")
+			row, err := b.store.CreateThread(b.ctx, owner, "")
 			must(t, err)
-			start.ThreadID = thread.ID
+			start.ThreadID = row.ID
 			if _, err := b.calls.Start(b.ctx, start); !isCode(err, tt.want) {
 				t.Errorf("on a thread: %v", err)
 			}
-			key := persistence.Key{Owner: owner, Thread: thread.ID}
+			key := thread.Key{Owner: owner, Thread: row.ID}
 			if call, err := b.store.LiveCall(b.ctx, key); !errors.Is(err, persistence.ErrNotFound) {
 				t.Errorf("open call %+v, %v", call, err)
 			}
@@ -538,7 +539,7 @@ func TestShutdown(t *testing.T) {
 				t.Errorf("ended because of %s", got)
 			}
 			for _, m := range b.messages(c.key()) {
-				if m.Metadata.Status == persistence.StatusInProgress {
+				if m.Metadata.Status == thread.StatusInProgress {
 					t.Errorf("left in progress: %+v", m)
 				}
 			}
@@ -608,7 +609,7 @@ func TestManyCalls(t *testing.T) {
 		t.Fatalf("%d threads, %v", len(threads), err)
 	}
 	for _, th := range threads {
-		got := b.script(persistence.Key{Owner: owner, Thread: th.ID})
+		got := b.script(thread.Key{Owner: owner, Thread: th.ID})
 		if strings.Count(got, "\n") != 2 || !strings.HasPrefix(got, "user text completed: number ") {
 			t.Errorf("thread:\n%s", got)
 		}

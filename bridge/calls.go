@@ -14,6 +14,7 @@ import (
 	"voicebridge/bridge/internal/task"
 	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // Calls are the live calls of this process. It is safe for concurrent use.
@@ -29,7 +30,7 @@ type Calls struct {
 	delayed atomic.Bool
 
 	mu   sync.Mutex
-	live map[persistence.Key]*call
+	live map[thread.Key]*call
 	byID map[string]*call
 }
 
@@ -41,7 +42,7 @@ func NewCalls(cfg Config) (*Calls, error) {
 	cfg = cfg.withDefaults()
 	c := &Calls{
 		cfg: cfg, log: cfg.Logger, admit: make(chan func()), ending: make(chan struct{}),
-		live: make(map[persistence.Key]*call), byID: make(map[string]*call),
+		live: make(map[thread.Key]*call), byID: make(map[string]*call),
 	}
 	if cfg.Writer != nil {
 		c.unsaved.pending = cfg.Writer.Pending
@@ -101,8 +102,8 @@ func (c *Calls) runOne(one *call, s *session.State) {
 
 // saveEnd saves the end of a call whose set-up failed. While the database is unavailable, Run keeps
 // trying.
-func (c *Calls) saveEnd(key persistence.Key, thread writer.Log, log *slog.Logger, rec persistence.CallRecord, legs ...session.Change) {
-	w := writer.New(thread, log, func(persistence.Message) {})
+func (c *Calls) saveEnd(key thread.Key, target writer.Log, log *slog.Logger, rec persistence.CallRecord, legs ...session.Change) {
+	w := writer.New(target, log, func(thread.Message) {})
 	w.PushLast(append(legs, session.SaveCall{Call: rec})...)
 	w.Close()
 	end := w.Start()
@@ -148,7 +149,7 @@ func (c *Calls) Count() int {
 
 // Live returns the id of the thread's call; ok is false if this process has none.
 func (c *Calls) Live(owner, threadID string) (callID string, ok bool) {
-	live := c.find(persistence.Key{Owner: owner, Thread: threadID})
+	live := c.find(thread.Key{Owner: owner, Thread: threadID})
 	if live == nil {
 		return "", false
 	}
@@ -156,7 +157,7 @@ func (c *Calls) Live(owner, threadID string) (callID string, ok bool) {
 }
 
 // find returns the thread's call if it is running.
-func (c *Calls) find(key persistence.Key) *call {
+func (c *Calls) find(key thread.Key) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	live := c.live[key]
@@ -167,7 +168,7 @@ func (c *Calls) find(key persistence.Key) *call {
 }
 
 // holder returns the call that holds the thread, even while it is being set up; nil if that is another one.
-func (c *Calls) holder(key persistence.Key, callID string) *call {
+func (c *Calls) holder(key thread.Key, callID string) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	live := c.live[key]
@@ -255,7 +256,7 @@ func (c *Calls) release(old *call) {
 }
 
 // threadLog returns where a call writes its thread.
-func (c *Calls) threadLog(key persistence.Key) writer.Log {
+func (c *Calls) threadLog(key thread.Key) writer.Log {
 	return writer.To(c.cfg.Store, key, c.cfg.Writer)
 }
 

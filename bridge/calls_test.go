@@ -13,6 +13,7 @@ import (
 	"voicebridge/bridge/internal/writer/writertest"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // bareCalls returns Calls without the parts that make calls. ends gets the reason of each
@@ -20,9 +21,9 @@ import (
 func bareCalls() (calls *Calls, ends chan EndReason) {
 	ends = make(chan EndReason, 1)
 	return &Calls{
-		cfg: Config{OnEnd: func(_ persistence.Key, r EndReason) { ends <- r }},
+		cfg: Config{OnEnd: func(_ thread.Key, r EndReason) { ends <- r }},
 		log: quiet(), admit: make(chan func()), ending: make(chan struct{}),
-		live: make(map[persistence.Key]*call), byID: make(map[string]*call),
+		live: make(map[thread.Key]*call), byID: make(map[string]*call),
 	}, ends
 }
 
@@ -30,7 +31,7 @@ func bareCalls() (calls *Calls, ends chan EndReason) {
 func TestCount(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()
-	fresh := newCall("call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}, quiet())
+	fresh := newCall("call-1", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
 	if err := calls.reserve(t.Context(), fresh, false); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestSaveEnd(t *testing.T) {
 			})
 			var log writertest.Log
 			log.Away(away)
-			calls.saveEnd(persistence.Key{}, &log, quiet(), persistence.CallRecord{EndReason: string(EndNeverConnected)})
+			calls.saveEnd(thread.Key{}, &log, quiet(), persistence.CallRecord{EndReason: string(EndNeverConnected)})
 			if got := len(log.Saved); (got == 0) != away {
 				t.Errorf("%d changes saved, away %t", got, away)
 			}
@@ -143,7 +144,7 @@ func TestTextInACallThatEnds(t *testing.T) {
 			set := setup{calls: calls, call: fresh}
 			set.undo()
 			if isSaved {
-				m := persistence.Message{ID: in.MessageID, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(in.Text)}}
+				m := thread.Message{ID: in.MessageID, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(in.Text)}}
 				if _, err := calls.cfg.Store.AppendMessage(t.Context(), key, m); err != nil {
 					t.Fatal(err)
 				}

@@ -11,6 +11,7 @@ import (
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // TestHostileCommands has another process send invalid commands: each gets an answer or an
@@ -18,7 +19,7 @@ import (
 func TestHostileCommands(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()
-	own := persistence.Key{Owner: "ada", Thread: "thread-1"}
+	own := thread.Key{Owner: "ada", Thread: "thread-1"}
 	live := newCall("call-1", own, quiet())
 	calls.live[own], calls.byID[live.id] = live, live
 	const missing = `{"missing":true}`
@@ -48,7 +49,7 @@ func TestHostileCommands(t *testing.T) {
 		"a huge text":                 {"ada", commandSay, `{"text":"` + strings.Repeat("x", 1<<20) + `"}`, `"param":"content"`},
 	} {
 		reply, err := calls.HandleCommand(t.Context(), persistence.Command{
-			Key: persistence.Key{Owner: c.owner, Thread: own.Thread}, Kind: c.kind, Body: json.RawMessage(c.body),
+			Key: thread.Key{Owner: c.owner, Thread: own.Thread}, Kind: c.kind, Body: json.RawMessage(c.body),
 		})
 		if (err == nil) != (c.reply != "") || !strings.Contains(strings.ToLower(string(reply)), c.reply) {
 			t.Errorf("%s: %s, %v, want %s", name, reply, err, c.reply)
@@ -65,7 +66,7 @@ func TestHostileCommands(t *testing.T) {
 func TestCommandDuringShutdown(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()
-	own := persistence.Key{Owner: "ada", Thread: "thread-1"}
+	own := thread.Key{Owner: "ada", Thread: "thread-1"}
 	live := newCall("call-1", own, quiet())
 	calls.live[own], calls.byID[live.id] = live, live
 	ctx, cancel := context.WithCancel(t.Context())
@@ -82,7 +83,7 @@ func TestTakeOverDuringSetUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls, _ := bareCalls()
-		fresh := newCall("call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}, quiet())
+		fresh := newCall("call-1", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
 		if err := calls.reserve(t.Context(), fresh, false); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,7 @@ func TestSaidButNotAnswered(t *testing.T) {
 		if err := json.Unmarshal(c.Body, &q); err != nil {
 			return nil, err
 		}
-		m := persistence.Message{ID: q.MessageID, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(q.Text)}}
+		m := thread.Message{ID: q.MessageID, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(q.Text)}}
 		if _, err := other.AppendMessage(ctx, c.Key, m); err != nil {
 			return nil, err
 		}
@@ -153,7 +154,7 @@ func TestHangUpCallOfADeadProcess(t *testing.T) {
 
 // callElsewhere returns a process without calls, and a thread that has one in another process, which handles the
 // commands about it.
-func callElsewhere(t *testing.T, handle func(context.Context, *persistence.Store, persistence.Command) (json.RawMessage, error)) (*Calls, persistence.Key) {
+func callElsewhere(t *testing.T, handle func(context.Context, *persistence.Store, persistence.Command) (json.RawMessage, error)) (*Calls, thread.Key) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	url := persistencetest.PostgresURL(t)
@@ -164,11 +165,11 @@ func callElsewhere(t *testing.T, handle func(context.Context, *persistence.Store
 			t.Fatal(err)
 		}
 	}
-	thread, err := here.CreateThread(ctx, "ada", "")
+	row, err := here.CreateThread(ctx, "ada", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := persistence.Key{Owner: "ada", Thread: thread.ID}
+	key := thread.Key{Owner: "ada", Thread: row.ID}
 	if err := other.SaveCall(ctx, key, persistence.CallRecord{ID: "call-1"}); err != nil {
 		t.Fatal(err)
 	}

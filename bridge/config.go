@@ -13,6 +13,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -71,14 +72,14 @@ type Config struct {
 	// OnTurn is called when a turn of the thread's call has ended, OnEnd when the call has ended and everything is
 	// saved, OnDraftsDropped with the number of drafts that a slow browser has missed. All may be nil and must return
 	// at once.
-	OnTurn          func(persistence.Key)
-	OnEnd           func(persistence.Key, EndReason)
+	OnTurn          func(thread.Key)
+	OnEnd           func(thread.Key, EndReason)
 	OnDraftsDropped func(n int)
 	// OnCount counts what happens to calls; it may be nil and must return at once.
 	OnCount func(Counter)
 	// Trace returns the context in which a tool of the thread's call runs, with the span of the
 	// turn that answers a message, which may not be saved yet; it may be nil and must return at once.
-	Trace func(ctx context.Context, key persistence.Key, question string) context.Context
+	Trace func(ctx context.Context, key thread.Key, question string) context.Context
 	// OnTool is called when a tool call has ended; it may be nil and must return at once.
 	OnTool func(toolkit.Report)
 	Logger *slog.Logger // nil discards the log
@@ -107,10 +108,10 @@ func (c Config) withDefaults() Config {
 		c.Cost = func(realtime.Usage) *float64 { return nil }
 	}
 	if c.OnTurn == nil {
-		c.OnTurn = func(persistence.Key) {}
+		c.OnTurn = func(thread.Key) {}
 	}
 	if c.OnEnd == nil {
-		c.OnEnd = func(persistence.Key, EndReason) {}
+		c.OnEnd = func(thread.Key, EndReason) {}
 	}
 	if c.OnCount == nil {
 		c.OnCount = func(Counter) {}

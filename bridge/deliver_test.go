@@ -10,6 +10,7 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // TestDeliver delivers a queued message to a call: the same transaction marks it as sent
@@ -25,7 +26,7 @@ func TestDeliver(t *testing.T) {
 	if err != nil || claim.Message == nil || !claim.InCall {
 		t.Fatalf("ClaimQueued() = %+v, %v", claim, err)
 	}
-	m := persistence.Message{ID: claim.Message.MessageID, Parts: []persistence.Part{persistence.TextPart(claim.Message.Text)}}
+	m := thread.Message{ID: claim.Message.MessageID, Parts: []thread.Part{thread.TextPart(claim.Message.Text)}}
 	m.Metadata.Extra = map[string]json.RawMessage{"queue_id": json.RawMessage(`"q"`)}
 	must(t, b.calls.Deliver(b.ctx, c.key(), m, claim.Message.ID))
 	sent, err := b.store.QueuedMessage(b.ctx, c.key(), claim.Message.ID)
@@ -39,7 +40,7 @@ func TestDeliver(t *testing.T) {
 	if id, _ := b.calls.Call(c.key()); id != c.CallID {
 		t.Errorf("Call() = %q", id)
 	}
-	long := persistence.Message{ID: "long", Parts: []persistence.Part{persistence.TextPart(strings.Repeat("x", 40<<10))}}
+	long := thread.Message{ID: "long", Parts: []thread.Part{thread.TextPart(strings.Repeat("x", 40<<10))}}
 	if err := b.calls.Deliver(b.ctx, c.key(), long, ""); !errors.Is(err, persistence.ErrInvalid) || persistence.Reason(err) != "invalid text: a call accepts 1 to 32768 bytes" {
 		t.Errorf("Deliver() of a long text = %v", err)
 	}

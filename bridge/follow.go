@@ -7,13 +7,14 @@ import (
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // follower waits for the end of a text turn that is running on the thread, on any instance, when
 // its call begins, so that the call learns its result. No turn begins while the call is live.
 type follower struct {
 	store    *persistence.Store
-	key      persistence.Key
+	key      thread.Key
 	messages int // how many messages from the thread's end the call gets
 	log      *slog.Logger
 	seen     int64 // the newest change seen

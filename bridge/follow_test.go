@@ -9,6 +9,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // TestTextTurnEnds begins a call while a text turn is running. When the turn has ended,
@@ -17,16 +18,16 @@ import (
 func TestTextTurnEnds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})
-	thread, err := b.store.CreateThread(b.ctx, owner, "")
+	row, err := b.store.CreateThread(b.ctx, owner, "")
 	must(t, err)
-	key := persistence.Key{Owner: owner, Thread: thread.ID}
-	answer := persistence.Message{ID: "answer", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("About")}}
-	answer.Metadata.Source, answer.Metadata.Status = persistence.SourceText, persistence.StatusInProgress
+	key := thread.Key{Owner: owner, Thread: row.ID}
+	answer := thread.Message{ID: "answer", Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("About")}}
+	answer.Metadata.Source, answer.Metadata.Status = thread.SourceText, thread.StatusInProgress
 	if err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
 		if err := w.ClaimTurn("turn", time.Hour); err != nil {
 			return err
 		}
-		if _, err := w.AppendMessage(persistence.Message{ID: "question", Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("How tall is it?")}}); err != nil {
+		if _, err := w.AppendMessage(thread.Message{ID: "question", Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("How tall is it?")}}); err != nil {
 			return err
 		}
 		_, err := w.AppendMessage(answer)
@@ -34,10 +35,10 @@ func TestTextTurnEnds(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	c := b.dial(bridge.Start{ThreadID: thread.ID})
+	c := b.dial(bridge.Start{ThreadID: row.ID})
 	c.next("bridge.ready")
-	answer.Parts[0] = persistence.TextPart("About eight metres.")
-	answer.Metadata.Status = persistence.StatusCompleted
+	answer.Parts[0] = thread.TextPart("About eight metres.")
+	answer.Metadata.Status = thread.StatusCompleted
 	if err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
 		if _, err := w.UpdateMessage(answer); err != nil {
 			return err
@@ -80,10 +81,10 @@ func TestEndOfTheLastCall(t *testing.T) {
 		save()
 		return simulator.Faults{}
 	}}})
-	thread, err := b.store.CreateThread(b.ctx, owner, "")
+	row, err := b.store.CreateThread(b.ctx, owner, "")
 	must(t, err)
-	key := persistence.Key{Owner: owner, Thread: thread.ID}
-	call := persistence.CallRecord{ID: "call-1", Owner: owner, ThreadID: thread.ID, StartedAt: time.Now()}
+	key := thread.Key{Owner: owner, Thread: row.ID}
+	call := persistence.CallRecord{ID: "call-1", Owner: owner, ThreadID: row.ID, StartedAt: time.Now()}
 	if err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
 		if err := w.SaveCall(call); err != nil {
 			return err
@@ -102,7 +103,7 @@ func TestEndOfTheLastCall(t *testing.T) {
 			t.Errorf("save the end of the last call: %v", err)
 		}
 	}
-	c := b.dial(bridge.Start{ThreadID: thread.ID})
+	c := b.dial(bridge.Start{ThreadID: row.ID})
 	c.next("bridge.ready")
 	c.say("The next words.")
 	c.next(realtime.TypeResponseDone)
@@ -126,8 +127,8 @@ func TestEndOfTheLastCall(t *testing.T) {
 }
 
 // callMessage is a message of a call.
-func callMessage(id, callID, words string) persistence.Message {
-	m := persistence.Message{ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(words)}}
-	m.Metadata.Source, m.Metadata.Status, m.Metadata.CallID = persistence.SourceText, persistence.StatusCompleted, callID
+func callMessage(id, callID, words string) thread.Message {
+	m := thread.Message{ID: id, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(words)}}
+	m.Metadata.Source, m.Metadata.Status, m.Metadata.CallID = thread.SourceText, thread.StatusCompleted, callID
 	return m
 }

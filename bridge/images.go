@@ -14,6 +14,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/pictures"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -34,7 +35,7 @@ const (
 // images are the images of one thread.
 type images struct {
 	store *persistence.Store // may be nil
-	key   persistence.Key
+	key   thread.Key
 	quota int64 // limit on the bytes of all the owner's images; 0 means no limit
 	limit int   // the size in bytes of the largest event that the upstream accepts
 	log   *slog.Logger
@@ -80,7 +81,7 @@ func (i images) keep(in session.BrowserEvent) session.BrowserEvent {
 		return in
 	}
 	item, err := realtime.DecodeItem(ev.Item)
-	if err != nil || item.Type != realtime.ItemMessage || item.Role != string(persistence.RoleUser) {
+	if err != nil || item.Type != realtime.ItemMessage || item.Role != string(thread.RoleUser) {
 		return in
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), saveImageTimeout)
@@ -153,13 +154,13 @@ func (i images) ofResult(ctx context.Context, output json.RawMessage) []string {
 func hasImage(data []byte) bool { return bytes.Contains(data, []byte(`"input_image"`)) }
 
 // replayed returns messages whose newest images are data URLs, for a driver.
-func (i images) replayed(ctx context.Context, messages []persistence.Message) []persistence.Message {
+func (i images) replayed(ctx context.Context, messages []thread.Message) []thread.Message {
 	if i.store == nil {
 		return messages
 	}
 	shown, left := slices.Clone(messages), maxReplayedImages
 	for n, m := range slices.Backward(messages) {
-		if m.Role != persistence.RoleUser {
+		if m.Role != thread.RoleUser {
 			continue
 		}
 		parts := slices.Clone(m.Parts)

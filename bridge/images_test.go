@@ -13,6 +13,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // drawing is a small PNG.
@@ -24,7 +25,7 @@ func drawing(t *testing.T) []byte {
 }
 
 // saveDrawing saves an image in a thread.
-func (b *bench) saveDrawing(key persistence.Key) persistence.Image {
+func (b *bench) saveDrawing(key thread.Key) persistence.Image {
 	b.t.Helper()
 	picture, err := persistence.NewImage(drawing(b.t))
 	if err == nil {
@@ -60,7 +61,7 @@ func shown(t *testing.T, s *simulator.Session) (all []string) {
 }
 
 // imageCounts counts the images in each message of the user.
-func (b *bench) imageCounts(key persistence.Key) (all []int) {
+func (b *bench) imageCounts(key thread.Key) (all []int) {
 	for _, m := range b.messages(key) {
 		n := 0
 		for _, p := range m.Parts {
@@ -68,7 +69,7 @@ func (b *bench) imageCounts(key persistence.Key) (all []int) {
 				n++
 			}
 		}
-		if m.Role == persistence.RoleUser {
+		if m.Role == thread.RoleUser {
 			all = append(all, n)
 		}
 	}
@@ -89,7 +90,7 @@ func TestImages(t *testing.T) {
 		t.Fatalf("Say() = %+v, %v", m, err)
 	}
 	stopped()
-	queued := persistence.Message{ID: "queued", Parts: []persistence.Part{persistence.TextPart(""), persistence.ImagePart(c.ThreadID, saved)}}
+	queued := thread.Message{ID: "queued", Parts: []thread.Part{thread.TextPart(""), persistence.ImagePart(c.ThreadID, saved)}}
 	must(t, b.calls.Deliver(b.ctx, c.key(), queued, ""))
 	stopped()
 	data := "data:image/png;base64," + base64.StdEncoding.EncodeToString(drawing(t))
@@ -131,7 +132,7 @@ func TestImagesRefused(t *testing.T) {
 	if got := shown(t, b.session(1)); !slices.Equal(got, []string{"What is this? [image] (refused)", "What is this?"}) {
 		t.Errorf("the model was shown %q", got)
 	}
-	if got := b.messages(c.key()); len(b.imageCounts(c.key())) != 1 || got[0].Metadata.Status != persistence.StatusCompleted || len(got) < 2 {
+	if got := b.messages(c.key()); len(b.imageCounts(c.key())) != 1 || got[0].Metadata.Status != thread.StatusCompleted || len(got) < 2 {
 		t.Errorf("thread:\n%s", b.script(c.key()))
 	}
 }

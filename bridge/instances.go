@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // The kinds of commands between instances.
@@ -33,18 +34,18 @@ type question struct {
 
 // reply is the answer to a command. It includes failures that the client is told about.
 type reply struct {
-	Answer  string               `json:"answer,omitempty"`
-	Stopped bool                 `json:"stopped,omitempty"`
-	Message *persistence.Message `json:"message,omitempty"`
-	Missing bool                 `json:"missing,omitempty"` // persistence.ErrNotFound
-	Error   *Error               `json:"error,omitempty"`
+	Answer  string          `json:"answer,omitempty"`
+	Stopped bool            `json:"stopped,omitempty"`
+	Message *thread.Message `json:"message,omitempty"`
+	Missing bool            `json:"missing,omitempty"` // persistence.ErrNotFound
+	Error   *Error          `json:"error,omitempty"`
 }
 
 var errUnreachable = &Error{Code: CodeUnreachable, Message: "Another process of this server has the call and does not answer. Try again."}
 
 // ask has another instance carry out a command about a call: the thread's or, if q names one, the owner's with that id.
 // asked is false if no other instance has it.
-func (c *Calls) ask(ctx context.Context, key persistence.Key, kind string, q question) (r reply, asked bool, err error) {
+func (c *Calls) ask(ctx context.Context, key thread.Key, kind string, q question) (r reply, asked bool, err error) {
 	store := c.cfg.Store
 	var rec persistence.CallRecord
 	switch {
@@ -67,7 +68,7 @@ func (c *Calls) ask(ctx context.Context, key persistence.Key, kind string, q que
 		return reply{}, true, fmt.Errorf("encode command: %w", err)
 	}
 	answer, err := store.Ask(ctx, persistence.Command{
-		Instance: rec.Instance, Key: persistence.Key{Owner: rec.Owner, Thread: rec.ThreadID}, Kind: kind, Body: body,
+		Instance: rec.Instance, Key: thread.Key{Owner: rec.Owner, Thread: rec.ThreadID}, Kind: kind, Body: body,
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return reply{}, true, errUnreachable
@@ -94,7 +95,7 @@ func (c *Calls) ask(ctx context.Context, key persistence.Key, kind string, q que
 
 // clear frees the thread of a call on another instance, for a takeover or because the call is
 // waiting for its browser.
-func (c *Calls) clear(ctx context.Context, key persistence.Key, takeover bool) error {
+func (c *Calls) clear(ctx context.Context, key thread.Key, takeover bool) error {
 	kind := commandFree
 	if takeover {
 		kind = commandTakeOver
@@ -109,7 +110,7 @@ func (c *Calls) clear(ctx context.Context, key persistence.Key, takeover bool) e
 // database is unavailable it waits up to 10 s for that. persistence.ErrNotFound means that the call
 // does not exist or belongs to another owner.
 func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
-	if _, asked, err := c.ask(ctx, persistence.Key{Owner: owner}, commandHangup, question{CallID: callID}); asked || err != nil {
+	if _, asked, err := c.ask(ctx, thread.Key{Owner: owner}, commandHangup, question{CallID: callID}); asked || err != nil {
 		if errors.Is(err, persistence.ErrGone) {
 			return nil // this has ended it
 		}

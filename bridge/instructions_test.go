@@ -9,6 +9,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 func TestFillInstructions(t *testing.T) {
@@ -50,7 +51,7 @@ func TestUserInInstructions(t *testing.T) {
 	c.next(realtime.TypeOutputBufferStopped)
 	b.hangUp(c)
 	for _, m := range b.messages(c.key()) {
-		if m.Role == persistence.RoleAssistant && m.Metadata.Voice != "ash" {
+		if m.Role == thread.RoleAssistant && m.Metadata.Voice != "ash" {
 			t.Errorf("the answer was spoken by %q", m.Metadata.Voice)
 		}
 	}

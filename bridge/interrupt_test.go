@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"voicebridge/bridge"
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // TestInterruptAndForget stops an answer while it is being played, and then makes the
@@ -39,10 +39,10 @@ func TestInterruptAndForget(t *testing.T) {
 	if len(all) != 4 {
 		t.Fatalf("thread:\n%s", b.script(key))
 	}
-	if m := all[1]; m.Metadata.Status != persistence.StatusInterrupted || m.Metadata.HeardText == nil {
+	if m := all[1]; m.Metadata.Status != thread.StatusInterrupted || m.Metadata.HeardText == nil {
 		t.Errorf("the story is %s %q, and none of it was heard", m.Metadata.Status, m.Text())
 	}
-	if got := all[3].Text(); strings.Contains(got, "story") || all[3].Metadata.Status != persistence.StatusCompleted {
+	if got := all[3].Text(); strings.Contains(got, "story") || all[3].Metadata.Status != thread.StatusCompleted {
 		t.Errorf("the model answers %s %q", all[3].Metadata.Status, got)
 	}
 	c.mu.Lock()

@@ -26,6 +26,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 	"voicebridge/toolkit/clienttool"
@@ -66,7 +67,7 @@ func newFakeLeg(name string, r *recorder) *fakeLeg {
 func (l *fakeLeg) Order(ev realtime.Event) (string, bool)          { return ev.PreviousItemID, ev.HasPrevious }
 func (l *fakeLeg) ID() string                                      { return "rtc_1" }
 func (l *fakeLeg) Opening() [][]byte                               { return nil }
-func (l *fakeLeg) Append([]persistence.Message) [][]byte           { return nil }
+func (l *fakeLeg) Append([]thread.Message) [][]byte                { return nil }
 func (l *fakeLeg) WriteRTP(*rtp.Packet) error                      { l.received.Add(1); return nil }
 func (l *fakeLeg) Restart(context.Context, string) (string, error) { return "", rtc.ErrOtherPeer }
 func (l *fakeLeg) MaxMessageSize() int                             { return 64 << 10 }
@@ -158,8 +159,8 @@ func (u *fakeUpstream) HangUp(ctx context.Context, _ string) error {
 
 type fakeThread struct{}
 
-func (fakeThread) Publish(context.Context, persistence.Key, persistence.Event) {}
-func (fakeThread) Watched(persistence.Key) bool                                { return true }
+func (fakeThread) Publish(context.Context, thread.Key, persistence.Event) {}
+func (fakeThread) Watched(thread.Key) bool                                { return true }
 
 // recordingLog is a thread that records the call's end.
 type recordingLog struct {
@@ -167,7 +168,7 @@ type recordingLog struct {
 	recorder *recorder
 }
 
-func (l *recordingLog) Commit(ctx context.Context, ops []session.Change) ([]persistence.Message, error) {
+func (l *recordingLog) Commit(ctx context.Context, ops []session.Change) ([]thread.Message, error) {
 	saved, err := l.Log.Commit(ctx, ops)
 	for _, o := range ops {
 		if c, ok := o.(session.SaveCall); ok && c.Call.EndedAt != nil && err == nil {
@@ -206,7 +207,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 		}
 	}
 	b.client = clienttool.New(b.registry, clienttool.Config{})
-	c := newCall("call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}, quiet())
+	c := newCall("call-1", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
 	b.call = c
 	ids := 0
 	b.cfg = session.Config{
@@ -232,7 +233,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	if change != nil {
 		change(b)
 	}
-	first, err := b.dialer.Dial(t.Context(), 1, func(context.Context) ([]persistence.Message, error) { return nil, nil }, func(persistence.UpstreamLeg) error { return nil })
+	first, err := b.dialer.Dial(t.Context(), 1, func(context.Context) ([]thread.Message, error) { return nil, nil }, func(persistence.UpstreamLeg) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

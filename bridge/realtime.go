@@ -9,9 +9,9 @@ import (
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 )
 
 // Realtime is the driver for the OpenAI Realtime API over WebRTC and for compatible servers.
@@ -115,7 +115,7 @@ func (r *Realtime) connect(ctx context.Context, l *realtimeLeg, call realtime.Ca
 type realtimeLeg struct {
 	*rtc.Peer
 	id      string
-	history []persistence.Message
+	history []thread.Message
 	prefix  string
 	items   int
 }
@@ -129,7 +129,7 @@ func (l *realtimeLeg) Order(ev realtime.Event) (before string, known bool) {
 
 func (l *realtimeLeg) Opening() [][]byte { return l.Append(l.history) }
 
-func (l *realtimeLeg) Append(messages []persistence.Message) [][]byte {
+func (l *realtimeLeg) Append(messages []thread.Message) [][]byte {
 	newID := func() string {
 		l.items++
 		return fmt.Sprintf("%s%d", l.prefix, l.items)

@@ -10,6 +10,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 )
 
 // Reconnect connects a browser to a live call again and returns the SDP answer. An offer of the same peer connection
@@ -18,7 +19,7 @@ import (
 // exist, is ending or belongs to another owner; *Error is about the offer, or says that the call's instance does not
 // answer.
 func (c *Calls) Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error) {
-	if r, asked, err := c.ask(ctx, persistence.Key{Owner: owner}, commandReconnect, question{CallID: callID, Offer: offer}); asked || err != nil {
+	if r, asked, err := c.ask(ctx, thread.Key{Owner: owner}, commandReconnect, question{CallID: callID, Offer: offer}); asked || err != nil {
 		return r.Answer, err
 	}
 	return c.reconnectHere(ctx, owner, callID, offer)
@@ -74,7 +75,7 @@ func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (s
 // when the thread is free, or held by a call that is not waiting. If the end of a call waits for the database, Free
 // waits up to 30 s for that, since a text turn takes its history from the database; then the error is an *Error with
 // CodeStorageFull.
-func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
+func (c *Calls) Free(ctx context.Context, key thread.Key) error {
 	if err := c.clear(ctx, key, false); err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (c *Calls) Free(ctx context.Context, key persistence.Key) error {
 const endPatience = 30 * time.Second
 
 // freeAndSave is Free for a call of this process.
-func (c *Calls) freeAndSave(ctx context.Context, key persistence.Key) error {
+func (c *Calls) freeAndSave(ctx context.Context, key thread.Key) error {
 	if err := c.freeHere(ctx, key); err != nil || c.find(key) != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (c *Calls) freeAndSave(ctx context.Context, key persistence.Key) error {
 }
 
 // freeHere ends a call of this process that is waiting for its browser.
-func (c *Calls) freeHere(ctx context.Context, key persistence.Key) error {
+func (c *Calls) freeHere(ctx context.Context, key thread.Key) error {
 	live := c.find(key)
 	if live == nil || !live.waiting.Load() {
 		return nil
@@ -109,7 +110,7 @@ func (c *Calls) freeHere(ctx context.Context, key persistence.Key) error {
 }
 
 // Waiting reports whether the thread's call is waiting for its browser.
-func (c *Calls) Waiting(key persistence.Key) bool {
+func (c *Calls) Waiting(key thread.Key) bool {
 	live := c.find(key)
 	return live != nil && live.waiting.Load()
 }

@@ -10,6 +10,7 @@ import (
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // waits lets a call wait for its browser.
@@ -64,7 +65,7 @@ func TestReload(t *testing.T) {
 	second.next(realtime.TypeOutputBufferStopped)
 	b.hangUp(second)
 	all := b.messages(second.key())
-	if len(all) != 5 || all[1].Metadata.Status != persistence.StatusInterrupted || all[2].Role != persistence.RoleAssistant {
+	if len(all) != 5 || all[1].Metadata.Status != thread.StatusInterrupted || all[2].Role != thread.RoleAssistant {
 		t.Errorf("thread:\n%s", b.script(second.key()))
 	}
 	if n := len(b.sim.Sessions()); n != 1 {
@@ -135,7 +136,7 @@ func TestSessionComesFirst(t *testing.T) {
 	b := newBench(t, sqlite(t), waits)
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
-	draft := persistence.Message{ID: "m", Metadata: persistence.Metadata{Status: persistence.StatusInProgress}}
+	draft := thread.Message{ID: "m", Metadata: thread.Metadata{Status: thread.StatusInProgress}}
 	for range 5 {
 		joined := make(chan struct{})
 		saving := task.Go(func() {

@@ -18,6 +18,7 @@ import (
 	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -25,13 +26,13 @@ import (
 type threadFold struct {
 	mu       sync.Mutex
 	ids      []string
-	messages map[string]persistence.Message
-	tools    map[string]persistence.ToolCall
+	messages map[string]thread.Message
+	tools    map[string]thread.ToolCall
 	legs     map[int64]persistence.UpstreamLeg
 	breaches []string
 }
 
-func (f *threadFold) Commit(_ context.Context, changes []session.Change) (saved []persistence.Message, err error) {
+func (f *threadFold) Commit(_ context.Context, changes []session.Change) (saved []thread.Message, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range changes {
@@ -79,7 +80,7 @@ type renewed struct {
 func newRenewed(t *testing.T, v *voice) *renewed {
 	t.Helper()
 	r := &renewed{voice: v, kinds: map[string]int{}, fold: &threadFold{
-		messages: map[string]persistence.Message{}, tools: map[string]persistence.ToolCall{}, legs: map[int64]persistence.UpstreamLeg{},
+		messages: map[string]thread.Message{}, tools: map[string]thread.ToolCall{}, legs: map[int64]persistence.UpstreamLeg{},
 	}}
 	r.bubble = newBubble(t, func(b *bubble) {
 		b.dialer.Upstream = v
@@ -156,13 +157,13 @@ func (r *renewed) check() {
 	answered := map[string]int{}
 	for i, id := range r.fold.ids {
 		m := r.fold.messages[id]
-		if m.Metadata.Status == persistence.StatusInProgress {
+		if m.Metadata.Status == thread.StatusInProgress {
 			t.Errorf("message %s is left in progress", id)
 		}
 		switch {
-		case m.Role == persistence.RoleUser:
+		case m.Role == thread.RoleUser:
 			users = append(users, m.Text())
-		case m.Metadata.Status == persistence.StatusCompleted && strings.HasPrefix(m.Text(), "You said: "):
+		case m.Metadata.Status == thread.StatusCompleted && strings.HasPrefix(m.Text(), "You said: "):
 			utterances := strings.Split(strings.TrimPrefix(m.Text(), "You said: "), "; ")
 			answered[utterances[len(utterances)-1]]++
 			if want := users[max(0, len(users)-8):]; len(utterances) < len(want) || !slices.Equal(utterances[len(utterances)-len(want):], want) {

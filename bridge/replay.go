@@ -13,6 +13,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/pictures"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -41,7 +42,7 @@ const (
 // suit the API (up to 32 characters of A-Z a-z 0-9 _ -) are replaced by a hash. Text that would make an
 // event larger than maxEvent bytes, the upstream's limit, is cut and marked; arguments of that size
 // are left out.
-func replayItems(msgs []persistence.Message, maxEvent int, newID func() string) []realtime.Item {
+func replayItems(msgs []thread.Message, maxEvent int, newID func() string) []realtime.Item {
 	h := history{newID: newID, room: min(max(maxEvent-aroundItem, 0), maxItemBytes), calls: make(map[string]bool), ids: make(map[string]bool)}
 	for i := range msgs {
 		h.message(&msgs[i])
@@ -53,8 +54,8 @@ func replayItems(msgs []persistence.Message, maxEvent int, newID func() string) 
 const maxRead = 1000
 
 // lastMessages reads the last n messages of a thread, without those that were discarded.
-func lastMessages(ctx context.Context, store *persistence.Store, key persistence.Key, n int) ([]persistence.Message, error) {
-	discarded := func(m persistence.Message) bool { return m.IsDiscarded() }
+func lastMessages(ctx context.Context, store *persistence.Store, key thread.Key, n int) ([]thread.Message, error) {
+	discarded := func(m thread.Message) bool { return m.IsDiscarded() }
 	messages, err := store.Replay(ctx, key, n)
 	if err == nil && slices.ContainsFunc(messages, discarded) {
 		messages, err = store.Replay(ctx, key, maxRead)
@@ -65,17 +66,17 @@ func lastMessages(ctx context.Context, store *persistence.Store, key persistence
 
 // replayable returns the messages to replay: nothing twice or discarded, no answer that is still being written, none that
 // says nothing, and none that holds only our own text about a failure, which the model must not take for its own.
-func replayable(messages []persistence.Message) []persistence.Message {
-	return slices.DeleteFunc(persistence.WithoutEchoes(messages), func(m persistence.Message) bool {
-		notice := m.IsNotice() && !slices.ContainsFunc(m.Parts, persistence.Part.IsTool)
-		return notice || m.IsDiscarded() || m.Metadata.Status == persistence.StatusInProgress || !says(&m)
+func replayable(messages []thread.Message) []thread.Message {
+	return slices.DeleteFunc(thread.WithoutEchoes(messages), func(m thread.Message) bool {
+		notice := m.IsNotice() && !slices.ContainsFunc(m.Parts, thread.Part.IsTool)
+		return notice || m.IsDiscarded() || m.Metadata.Status == thread.StatusInProgress || !says(&m)
 	})
 }
 
 // says reports whether a message has words that were heard, a tool call or an image.
-func says(m *persistence.Message) bool {
-	heardText := persistence.NewHeardText(m)
-	return slices.ContainsFunc(m.Parts, func(p persistence.Part) bool {
+func says(m *thread.Message) bool {
+	heardText := thread.NewHeardText(m)
+	return slices.ContainsFunc(m.Parts, func(p thread.Part) bool {
 		_, isTool := toolName(&p)
 		return isTool || p.Type == "file" || p.Type == "text" && strings.TrimSpace(heardText.Next(p.Text)) != ""
 	})
@@ -89,8 +90,8 @@ type history struct {
 	calls map[string]bool // call ids in use
 }
 
-func (h *history) message(m *persistence.Message) {
-	heardText := persistence.NewHeardText(m)
+func (h *history) message(m *thread.Message) {
+	heardText := thread.NewHeardText(m)
 	var contents []realtime.Content
 	flush := func() {
 		h.contents(m.Role, contents)
@@ -103,11 +104,11 @@ func (h *history) message(m *persistence.Message) {
 			if t := heardText.Next(p.Text); strings.TrimSpace(t) != "" {
 				contents = append(contents, realtime.Content{Text: t})
 			}
-		case m.Role == persistence.RoleUser && p.Type == "file":
+		case m.Role == thread.RoleUser && p.Type == "file":
 			if url := shownURL(p); url != "" {
 				contents = append(contents, realtime.Content{Type: realtime.ContentInputImage, ImageURL: url})
 			}
-		case isTool && m.Role == persistence.RoleAssistant:
+		case isTool && m.Role == thread.RoleAssistant:
 			flush()
 			h.tool(name, p)
 		}
@@ -116,7 +117,7 @@ func (h *history) message(m *persistence.Message) {
 }
 
 // shownURL returns the data URL of a file, empty if its URL is of another kind.
-func shownURL(p *persistence.Part) string {
+func shownURL(p *thread.Part) string {
 	var file struct{ URL string }
 	if json.Unmarshal(p.Raw, &file) != nil || !strings.HasPrefix(file.URL, "data:image/") {
 		return ""
@@ -140,12 +141,12 @@ func fitted(url string, limit int) string {
 }
 
 // contents appends a message item, unless it would be empty.
-func (h *history) contents(role persistence.Role, contents []realtime.Content) {
+func (h *history) contents(role thread.Role, contents []realtime.Content) {
 	kind := realtime.ContentInputText
 	switch role {
-	case persistence.RoleAssistant:
+	case thread.RoleAssistant:
 		kind = realtime.ContentOutputText
-	case persistence.RoleUser, persistence.RoleSystem:
+	case thread.RoleUser, thread.RoleSystem:
 	default:
 		return
 	}
@@ -176,16 +177,16 @@ func (h *history) contents(role persistence.Role, contents []realtime.Content) {
 }
 
 // tool appends a call and its output.
-func (h *history) tool(name string, p *persistence.Part) {
+func (h *history) tool(name string, p *thread.Part) {
 	arguments := string(p.Input)
 	if len(p.Input) == 0 || !json.Valid(p.Input) || jsonLen(arguments) > h.room {
 		arguments = "{}"
 	}
 	var output string
 	switch p.State {
-	case persistence.ToolOutputAvailable:
+	case thread.ToolOutputAvailable:
 		output = toolkit.ResultText(p.Output, p.Raw)
-	case persistence.ToolOutputError:
+	case thread.ToolOutputError:
 		b := toolkit.Encode(map[string]string{"error": p.ErrorText})
 		output = string(b)
 	default:
@@ -234,7 +235,7 @@ func hashID(s string) string {
 }
 
 // toolName returns the function's name if the part is a tool part.
-func toolName(p *persistence.Part) (string, bool) {
+func toolName(p *thread.Part) (string, bool) {
 	name, ok := strings.CutPrefix(p.Type, "tool-")
 	if p.Type == "dynamic-tool" {
 		ok = true

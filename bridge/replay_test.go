@@ -20,6 +20,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -29,12 +30,12 @@ func counter() func() string {
 	return func() string { n++; return fmt.Sprintf("i%d", n) }
 }
 
-func text(s string) persistence.Part { return persistence.Part{Type: "text", Text: s} }
+func text(s string) thread.Part { return thread.Part{Type: "text", Text: s} }
 
 func TestReplayItems(t *testing.T) {
 	t.Parallel()
-	interrupted := func(s string) persistence.Metadata {
-		return persistence.Metadata{Status: persistence.StatusInterrupted, HeardText: &s}
+	interrupted := func(s string) thread.Metadata {
+		return thread.Metadata{Status: thread.StatusInterrupted, HeardText: &s}
 	}
 	msg := func(id, role, kind string, words ...string) realtime.Item {
 		it := realtime.Item{ID: id, Type: realtime.ItemMessage, Role: role}
@@ -49,8 +50,8 @@ func TestReplayItems(t *testing.T) {
 	output := func(id, call, out string) realtime.Item {
 		return realtime.Item{ID: id, Type: realtime.ItemFunctionCallOutput, CallID: call, Output: out}
 	}
-	tool := func(kind, id string, state persistence.ToolState, in, out string) persistence.Part {
-		p := persistence.Part{Type: kind, ToolCallID: id, State: state}
+	tool := func(kind, id string, state thread.ToolState, in, out string) thread.Part {
+		p := thread.Part{Type: kind, ToolCallID: id, State: state}
 		if in != "" {
 			p.Input = json.RawMessage(in)
 		}
@@ -59,20 +60,20 @@ func TestReplayItems(t *testing.T) {
 		}
 		return p
 	}
-	const user, assistant, system = persistence.RoleUser, persistence.RoleAssistant, persistence.RoleSystem
+	const user, assistant, system = thread.RoleUser, thread.RoleAssistant, thread.RoleSystem
 	for name, tt := range map[string]struct {
-		in   []persistence.Message
+		in   []thread.Message
 		want []realtime.Item
 	}{
 		"roles": {
-			[]persistence.Message{{Role: system, Parts: []persistence.Part{text("be kind")}}, {Role: user, Parts: []persistence.Part{text("hi"), text("you")}}, {Role: assistant, Parts: []persistence.Part{text("hello")}}},
+			[]thread.Message{{Role: system, Parts: []thread.Part{text("be kind")}}, {Role: user, Parts: []thread.Part{text("hi"), text("you")}}, {Role: assistant, Parts: []thread.Part{text("hello")}}},
 			[]realtime.Item{msg("i1", "system", realtime.ContentInputText, "be kind"), msg("i2", "user", realtime.ContentInputText, "hi", "you"), msg("i3", "assistant", realtime.ContentOutputText, "hello")},
 		},
-		"nothing said": {[]persistence.Message{{Role: user}, {Role: user, Parts: []persistence.Part{text(" \n")}}, {Role: "tool", Parts: []persistence.Part{text("x")}}, {Role: user, Parts: []persistence.Part{{Type: "file"}}}}, nil},
+		"nothing said": {[]thread.Message{{Role: user}, {Role: user, Parts: []thread.Part{text(" \n")}}, {Role: "tool", Parts: []thread.Part{text("x")}}, {Role: user, Parts: []thread.Part{{Type: "file"}}}}, nil},
 		"parts in order": {
-			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{
+			[]thread.Message{{Role: assistant, Parts: []thread.Part{
 				{Type: "step-start"}, text("let me see"),
-				tool("tool-create_bar_chart", "call_1", persistence.ToolOutputAvailable, `{"title":"T"}`, `{"status":"success","message":"made","chartId":"c1","chartData":{"data":[1,2]}}`),
+				tool("tool-create_bar_chart", "call_1", thread.ToolOutputAvailable, `{"title":"T"}`, `{"status":"success","message":"made","chartId":"c1","chartData":{"data":[1,2]}}`),
 				{Type: "step-start"}, text("here it is"),
 			}}},
 			[]realtime.Item{
@@ -81,20 +82,20 @@ func TestReplayItems(t *testing.T) {
 			},
 		},
 		"tool states": {
-			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{
-				{Type: "dynamic-tool", ToolName: "files__read", ToolCallID: "a", State: persistence.ToolOutputAvailable, Output: json.RawMessage(`"words & <b>"`)},
-				{Type: "dynamic-tool", ToolName: "files__read", ToolCallID: "b", State: persistence.ToolOutputError, ErrorText: `no "file"`},
-				{Type: "tool-x", ToolCallID: "c", State: persistence.ToolInputAvailable, Input: json.RawMessage(`{"cut":`)},
-				{Type: "tool-x", ToolCallID: "d", State: persistence.ToolOutputAvailable},
+			[]thread.Message{{Role: assistant, Parts: []thread.Part{
+				{Type: "dynamic-tool", ToolName: "files__read", ToolCallID: "a", State: thread.ToolOutputAvailable, Output: json.RawMessage(`"words & <b>"`)},
+				{Type: "dynamic-tool", ToolName: "files__read", ToolCallID: "b", State: thread.ToolOutputError, ErrorText: `no "file"`},
+				{Type: "tool-x", ToolCallID: "c", State: thread.ToolInputAvailable, Input: json.RawMessage(`{"cut":`)},
+				{Type: "tool-x", ToolCallID: "d", State: thread.ToolOutputAvailable},
 			}}},
 			[]realtime.Item{
 				call("i1", "a", "files__read", "{}"), output("i2", "a", "words & <b>"), call("i3", "b", "files__read", "{}"), output("i4", "b", `{"error":"no \"file\""}`),
 				call("i5", "c", "x", "{}"), output("i6", "c", noResult), call("i7", "d", "x", "{}"), output("i8", "d", "null"),
 			},
 		},
-		"tool of a user": {[]persistence.Message{{Role: user, Parts: []persistence.Part{{Type: "tool-x", ToolCallID: "c"}, text("hi")}}}, []realtime.Item{msg("i1", "user", realtime.ContentInputText, "hi")}},
+		"tool of a user": {[]thread.Message{{Role: user, Parts: []thread.Part{{Type: "tool-x", ToolCallID: "c"}, text("hi")}}}, []realtime.Item{msg("i1", "user", realtime.ContentInputText, "hi")}},
 		"odd names and ids": {
-			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{
+			[]thread.Message{{Role: assistant, Parts: []thread.Part{
 				{Type: "tool-a b/ü", ToolCallID: strings.Repeat("x", 33)}, {Type: "dynamic-tool", ToolName: strings.Repeat("n", 70), ToolCallID: "ok"},
 				{Type: "dynamic-tool", ToolCallID: "ok"},
 			}}},
@@ -104,16 +105,16 @@ func TestReplayItems(t *testing.T) {
 			},
 		},
 		"heard a part": {
-			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("One two three. "), text("Four five.")}, Metadata: interrupted("One two three. Four")}},
+			[]thread.Message{{Role: assistant, Parts: []thread.Part{text("One two three. "), text("Four five.")}, Metadata: interrupted("One two three. Four")}},
 			[]realtime.Item{msg("i1", "assistant", realtime.ContentOutputText, "One two three.", "Four")},
 		},
-		"heard nothing": {[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("One two."), {Type: "tool-x", ToolCallID: "c"}}, Metadata: interrupted("")}}, []realtime.Item{call("i1", "c", "x", "{}"), output("i2", "c", noResult)}},
+		"heard nothing": {[]thread.Message{{Role: assistant, Parts: []thread.Part{text("One two."), {Type: "tool-x", ToolCallID: "c"}}, Metadata: interrupted("")}}, []realtime.Item{call("i1", "c", "x", "{}"), output("i2", "c", noResult)}},
 		"heard otherwise": {
-			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("One two three."), text("Four.")}, Metadata: interrupted("one, two")}},
+			[]thread.Message{{Role: assistant, Parts: []thread.Part{text("One two three."), text("Four.")}, Metadata: interrupted("one, two")}},
 			[]realtime.Item{msg("i1", "assistant", realtime.ContentOutputText, "one, two")},
 		},
 		"interrupted text turn": {
-			[]persistence.Message{{Role: assistant, Parts: []persistence.Part{text("so far")}, Metadata: persistence.Metadata{Status: persistence.StatusInterrupted}}},
+			[]thread.Message{{Role: assistant, Parts: []thread.Part{text("so far")}, Metadata: thread.Metadata{Status: thread.StatusInterrupted}}},
 			[]realtime.Item{msg("i1", "assistant", realtime.ContentOutputText, "so far")},
 		},
 	} {
@@ -132,18 +133,18 @@ var idPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 func TestReplayable(t *testing.T) {
 	t.Parallel()
 	unheard := ""
-	discarded := persistence.Metadata{Extra: map[string]json.RawMessage{persistence.MetadataDiscarded: json.RawMessage("true")}}
-	said := func(id string, m persistence.Metadata, parts ...persistence.Part) persistence.Message {
-		return persistence.Message{ID: id, Role: persistence.RoleAssistant, Metadata: m, Parts: append([]persistence.Part{persistence.StepStart()}, parts...)}
+	discarded := thread.Metadata{Extra: map[string]json.RawMessage{thread.MetadataDiscarded: json.RawMessage("true")}}
+	said := func(id string, m thread.Metadata, parts ...thread.Part) thread.Message {
+		return thread.Message{ID: id, Role: thread.RoleAssistant, Metadata: m, Parts: append([]thread.Part{thread.StepStart()}, parts...)}
 	}
 	var got []string
-	for _, m := range replayable([]persistence.Message{
-		{ID: "failed transcription", Role: persistence.RoleUser, Metadata: persistence.Metadata{Status: persistence.StatusFailed}, Parts: []persistence.Part{text("")}},
-		{ID: "image", Role: persistence.RoleUser, Parts: []persistence.Part{{Type: "file"}}},
-		said("not heard", persistence.Metadata{Status: persistence.StatusInterrupted, HeardText: &unheard}, text("Once upon")),
-		said("tool", persistence.Metadata{}, persistence.Part{Type: "tool-f", ToolCallID: "c"}),
-		said("being written", persistence.Metadata{Status: persistence.StatusInProgress}, text("Once")),
-		said("words", persistence.Metadata{}, text("Once upon")),
+	for _, m := range replayable([]thread.Message{
+		{ID: "failed transcription", Role: thread.RoleUser, Metadata: thread.Metadata{Status: thread.StatusFailed}, Parts: []thread.Part{text("")}},
+		{ID: "image", Role: thread.RoleUser, Parts: []thread.Part{{Type: "file"}}},
+		said("not heard", thread.Metadata{Status: thread.StatusInterrupted, HeardText: &unheard}, text("Once upon")),
+		said("tool", thread.Metadata{}, thread.Part{Type: "tool-f", ToolCallID: "c"}),
+		said("being written", thread.Metadata{Status: thread.StatusInProgress}, text("Once")),
+		said("words", thread.Metadata{}, text("Once upon")),
 		said("replaced", discarded, text("Twice")),
 	}) {
 		got = append(got, m.ID)
@@ -159,9 +160,9 @@ func TestLastMessages(t *testing.T) {
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	key := persistencetest.NewThread(t, store, "alice", "")
 	for i := range 9 {
-		m := persistence.Message{ID: fmt.Sprint("m", i), Role: persistence.RoleUser, Parts: []persistence.Part{text("hello")}}
+		m := thread.Message{ID: fmt.Sprint("m", i), Role: thread.RoleUser, Parts: []thread.Part{text("hello")}}
 		if i > 3 && i < 8 {
-			m.Metadata.Extra = map[string]json.RawMessage{persistence.MetadataDiscarded: json.RawMessage("true")}
+			m.Metadata.Extra = map[string]json.RawMessage{thread.MetadataDiscarded: json.RawMessage("true")}
 		}
 		if _, err := store.AppendMessage(t.Context(), key, m); err != nil {
 			t.Fatal(err)
@@ -206,11 +207,11 @@ func TestReplayItemsFit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			items := replayItems([]persistence.Message{
-				{Role: persistence.RoleUser, Parts: []persistence.Part{text(words), text(words)}},
-				{Role: persistence.RoleAssistant, Parts: []persistence.Part{{
+			items := replayItems([]thread.Message{
+				{Role: thread.RoleUser, Parts: []thread.Part{text(words), text(words)}},
+				{Role: thread.RoleAssistant, Parts: []thread.Part{{
 					Type: "dynamic-tool", ToolName: strings.Repeat("n", 100), ToolCallID: strings.Repeat("c", 100),
-					State: persistence.ToolOutputAvailable, Input: input, Output: input,
+					State: thread.ToolOutputAvailable, Input: input, Output: input,
 				}}},
 			}, limit, counter())
 			if len(items) != 3 {
@@ -245,11 +246,11 @@ func TestImagesFit(t *testing.T) {
 	if len(in.Images) != 2 || in.Images[0].URL == "" || in.Images[1].URL == "" || len(in.Images[0].URL)+len(in.Images[1].URL) > limit {
 		t.Errorf("the browser's event has %d images, %q", len(in.Images), in.BadImage)
 	}
-	saved := persistence.Message{Role: persistence.RoleUser}
+	saved := thread.Message{Role: thread.RoleUser}
 	for _, image := range in.Images {
 		saved.Parts = append(saved.Parts, image.Part)
 	}
-	items := replayItems(i.replayed(t.Context(), []persistence.Message{saved}), limit, counter())
+	items := replayItems(i.replayed(t.Context(), []thread.Message{saved}), limit, counter())
 	if len(items) != 1 || len(items[0].Content) != 2 || len(realtime.ItemCreate("", items[0], "")) > limit {
 		t.Errorf("replayed: %.300v", items)
 	}
@@ -298,10 +299,10 @@ func checkItems(t *testing.T, seed uint64, items []realtime.Item) {
 	}
 }
 
-func randomThread(r *rand.Rand) []persistence.Message {
-	var msgs []persistence.Message
+func randomThread(r *rand.Rand) []thread.Message {
+	var msgs []thread.Message
 	for range r.IntN(12) {
-		m := persistence.Message{Role: []persistence.Role{"user", "assistant", "system", "tool"}[r.IntN(4)]}
+		m := thread.Message{Role: []thread.Role{"user", "assistant", "system", "tool"}[r.IntN(4)]}
 		for range r.IntN(5) {
 			m.Parts = append(m.Parts, randomPart(r))
 		}
@@ -318,11 +319,11 @@ func randomThread(r *rand.Rand) []persistence.Message {
 	return msgs
 }
 
-func randomPart(r *rand.Rand) persistence.Part {
-	p := persistence.Part{
+func randomPart(r *rand.Rand) thread.Part {
+	p := thread.Part{
 		Type: []string{"text", "text", "tool-chart", "dynamic-tool", "step-start", "file"}[r.IntN(6)],
 		Text: randomText(r), ToolCallID: randomID(r), ToolName: []string{"", "mcp__tool", "ä b", strings.Repeat("z", 99)}[r.IntN(4)],
-		State: []persistence.ToolState{"", "input-available", "output-available", "output-error"}[r.IntN(4)], ErrorText: randomText(r),
+		State: []thread.ToolState{"", "input-available", "output-available", "output-error"}[r.IntN(4)], ErrorText: randomText(r),
 	}
 	for _, dst := range []*json.RawMessage{&p.Input, &p.Output} {
 		switch r.IntN(5) {

@@ -13,6 +13,7 @@ import (
 	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
 )
@@ -35,7 +36,7 @@ type setup struct {
 	browser  *rtc.Peer
 	answer   string
 	up       *leg.Session
-	history  []persistence.Message
+	history  []thread.Message
 	spent    float64 // by the owner today, in US dollars
 	last     string  // the id of the thread's last message
 	registry *toolkit.Registry
@@ -122,7 +123,7 @@ func (s *setup) save(ctx context.Context, rec persistence.UpstreamLeg) error {
 // end of the previous call is; and that end is the last thing a call saves, even if it had to wait for the database.
 // Read earlier, the thread might lack what the previous call said last, and the new call would be placed before that.
 // If the previous call was one of this process, its end may still be waiting, but is known.
-func (s *setup) readHistory(ctx context.Context) ([]persistence.Message, error) {
+func (s *setup) readHistory(ctx context.Context) ([]thread.Message, error) {
 	cfg := &s.calls.cfg
 	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {
 		s.history, s.last = replayable(end.history), end.last

@@ -9,6 +9,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 )
 
 // maxTakeovers is how often Start takes a thread over from processes that begin a call meanwhile.
@@ -124,8 +125,8 @@ func (c *Calls) readSession(object json.RawMessage, fixed bool) (p session.Patch
 }
 
 // thread finds the thread of the call, or creates one.
-func (c *Calls) thread(ctx context.Context, start Start) (key persistence.Key, created bool, err error) {
-	key = persistence.Key{Owner: start.Owner, Thread: start.ThreadID}
+func (c *Calls) thread(ctx context.Context, start Start) (key thread.Key, created bool, err error) {
+	key = thread.Key{Owner: start.Owner, Thread: start.ThreadID}
 	if start.ThreadID != "" {
 		_, err := c.cfg.Store.Thread(ctx, key)
 		return key, false, err

@@ -2,11 +2,11 @@ package bridge
 
 import (
 	"voicebridge/bridge/internal/session"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // SavedLater takes messages that had to wait and are now in the database.
-func (c *Calls) SavedLater(key persistence.Key, messages []persistence.Message) {
+func (c *Calls) SavedLater(key thread.Key, messages []thread.Message) {
 	if live := c.find(key); live != nil {
 		for _, m := range messages {
 			live.saved(m)

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 
 	"voicebridge/bridge/internal/session"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // TestStorageDelayed tells the browser that the database is away, and that it is back.
@@ -36,7 +36,7 @@ func TestStorageDelayed(t *testing.T) {
 func TestStorageRecoversBehind(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()
-	one := newCall("call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}, quiet())
+	one := newCall("call-1", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
 	calls.byID[one.id] = one
 	for range maxInbox - 10 {
 		one.post(session.Tick{})
@@ -60,10 +60,10 @@ func TestStorageRecoversBehind(t *testing.T) {
 func TestSavedWhileSetUp(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()
-	fresh := newCall("call-2", persistence.Key{Owner: "ada", Thread: "thread-1"}, quiet())
+	fresh := newCall("call-2", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
 	if err := calls.reserve(t.Context(), fresh, false); err != nil {
 		t.Fatal(err)
 	}
-	calls.SavedLater(fresh.key, []persistence.Message{{ID: "message-1"}})
+	calls.SavedLater(fresh.key, []thread.Message{{ID: "message-1"}})
 	calls.release(fresh)
 }

@@ -9,13 +9,14 @@ import (
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // Say puts a text of the user, with images of the thread, into the thread's call, which answers by voice, and returns
 // the saved message. Its id is messageID, or a new one if that is empty; a text whose id the call knows is not said
 // again. Errors: *Error with CodeNoCall, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
-func (c *Calls) Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (persistence.Message, error) {
-	key := persistence.Key{Owner: owner, Thread: threadID}
+func (c *Calls) Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (thread.Message, error) {
+	key := thread.Key{Owner: owner, Thread: threadID}
 	in := textOf(messageID, text)
 	r, asked, err := c.ask(ctx, key, commandSay, question{MessageID: in.MessageID, Text: text, ImageIDs: imageIDs})
 	switch {
@@ -23,7 +24,7 @@ func (c *Calls) Say(ctx context.Context, owner, threadID, messageID, text string
 		// The other process may have saved it before it died: who is told to try again would say it twice.
 		m, missing := c.cfg.Store.Message(ctx, key, in.MessageID)
 		if missing != nil {
-			return persistence.Message{}, err
+			return thread.Message{}, err
 		}
 		return m, nil
 	case asked && r.Message != nil:
@@ -41,7 +42,7 @@ func textOf(messageID, text string) session.ServerText {
 // it queued, the message of the queue, is sent. If the call ends before the text could be said, nothing is saved, and
 // the error is persistence.ErrNotFound, as without a call; for a text that no call accepts it is persistence.ErrInvalid.
 // While the call's changes wait for the database it is persistence.ErrBusy: another process may take the message then.
-func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, queued string) error {
+func (c *Calls) Deliver(ctx context.Context, key thread.Key, m thread.Message, queued string) error {
 	if c.delayed.Load() {
 		return fmt.Errorf("say in call: %w", persistence.ErrBusy)
 	}
@@ -65,7 +66,7 @@ func (c *Calls) Deliver(ctx context.Context, key persistence.Key, m persistence.
 // Call returns the id of the thread's call, empty if nothing can be said in it now, and whether to
 // leave the thread alone: its call is making an answer, being set up or ending, or its changes wait
 // for the database.
-func (c *Calls) Call(key persistence.Key) (id string, busy bool) {
+func (c *Calls) Call(key thread.Key) (id string, busy bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch live := c.live[key]; {
@@ -79,26 +80,26 @@ func (c *Calls) Call(key persistence.Key) (id string, busy bool) {
 }
 
 // sayHere puts a text into a call of this process.
-func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.ServerText, imageIDs []string) (persistence.Message, error) {
+func (c *Calls) sayHere(ctx context.Context, key thread.Key, in session.ServerText, imageIDs []string) (thread.Message, error) {
 	text := in.Text
 	switch {
 	case strings.TrimSpace(text) == "" && len(imageIDs) == 0:
-		return persistence.Message{}, &Error{Code: CodeBadText, Message: "The text is empty.", Param: "content"}
+		return thread.Message{}, &Error{Code: CodeBadText, Message: "The text is empty.", Param: "content"}
 	case len(text) > session.MaxInputText:
-		return persistence.Message{}, &Error{Code: CodeBadText, Param: "content",
+		return thread.Message{}, &Error{Code: CodeBadText, Param: "content",
 			Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), session.MaxInputText)}
 	}
 	noCall := &Error{Code: CodeNoCall, Message: "There is no live call on this thread."}
 	if err := c.freeHere(ctx, key); err != nil {
-		return persistence.Message{}, err
+		return thread.Message{}, err
 	}
 	live := c.find(key)
 	if live == nil {
-		return persistence.Message{}, noCall
+		return thread.Message{}, noCall
 	}
 	var err error
 	if in.Images, err = live.images.named(ctx, imageIDs[:min(len(imageIDs), maxImages)], live.images.room(maxShownBytes, len(text))); err != nil {
-		return persistence.Message{}, err
+		return thread.Message{}, err
 	}
 	saved := live.acks.await(in.MessageID)
 	live.post(in)
@@ -108,11 +109,11 @@ func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.Ser
 			return m, nil
 		}
 	case <-ctx.Done():
-		return persistence.Message{}, fmt.Errorf("say in call: %w", context.Cause(ctx))
+		return thread.Message{}, fmt.Errorf("say in call: %w", context.Cause(ctx))
 	}
 	// The call is over. What it said last may still wait for the database: who is told that there is no call says it again.
 	if err := c.unsaved.await(ctx, key, endPatience); err != nil {
-		return persistence.Message{}, err
+		return thread.Message{}, err
 	}
 	m, err := c.cfg.Store.Message(ctx, key, in.MessageID)
 	if errors.Is(err, persistence.ErrNotFound) {
@@ -123,7 +124,7 @@ func (c *Calls) sayHere(ctx context.Context, key persistence.Key, in session.Ser
 
 // Interrupt stops what the thread's call is doing: its answer, its audio, and its tools. stopped is false if there was
 // nothing to stop.
-func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error) {
+func (c *Calls) Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error) {
 	if r, asked, err := c.ask(ctx, key, commandInterrupt, question{}); asked || err != nil {
 		if errors.Is(err, persistence.ErrNotFound) {
 			err = nil
@@ -134,7 +135,7 @@ func (c *Calls) Interrupt(ctx context.Context, key persistence.Key) (stopped boo
 }
 
 // interruptHere is Interrupt for a call of this process.
-func (c *Calls) interruptHere(ctx context.Context, key persistence.Key) (stopped bool, err error) {
+func (c *Calls) interruptHere(ctx context.Context, key thread.Key) (stopped bool, err error) {
 	live := c.find(key)
 	if live == nil {
 		return false, nil
@@ -152,7 +153,7 @@ func (c *Calls) interruptHere(ctx context.Context, key persistence.Key) (stopped
 }
 
 // Forget makes the model in the thread's call, if there is one, forget what was said so far.
-func (c *Calls) Forget(ctx context.Context, key persistence.Key) error {
+func (c *Calls) Forget(ctx context.Context, key thread.Key) error {
 	if _, _, err := c.ask(ctx, key, commandForget, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return err
 	}
@@ -161,7 +162,7 @@ func (c *Calls) Forget(ctx context.Context, key persistence.Key) error {
 }
 
 // forgetHere is Forget for a call of this process.
-func (c *Calls) forgetHere(key persistence.Key) {
+func (c *Calls) forgetHere(key thread.Key) {
 	if live := c.find(key); live != nil {
 		live.post(session.ContextReset{})
 	}

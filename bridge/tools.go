@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/session"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
 )
@@ -23,20 +23,20 @@ const (
 
 // approvals are the saved approvals; *persistence.Store implements it.
 type approvals interface {
-	Approval(ctx context.Context, key persistence.Key, id string) (persistence.Approval, error)
+	Approval(ctx context.Context, key thread.Key, id string) (thread.Approval, error)
 }
 
 // toolRunner runs a call's tools in the background. Only the call's loop calls its methods, except
 // look. Results are posted to the loop; progress is offered.
 type toolRunner struct {
-	key         persistence.Key
+	key         thread.Key
 	log         *slog.Logger
 	post, offer func(session.Input)
 	router      *toolkit.Router
 	client      *clienttool.Toolkit
 	approvals   approvals // nil for a call whose thread is elsewhere
 	images      *images
-	trace       func(ctx context.Context, key persistence.Key, question string) context.Context // Config.Trace
+	trace       func(ctx context.Context, key thread.Key, question string) context.Context // Config.Trace
 
 	ctx     context.Context //nolint:containedctx // of the running tools
 	endAll  context.CancelFunc
@@ -116,7 +116,7 @@ func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
 		pause, posted := firstLook, false
 		for time.Now().Before(e.ExpiresAt) {
 			a, err := r.approvals.Approval(ctx, r.key, e.ID)
-			if open := a.Outcome == persistence.ApprovalOpen; err == nil && !(open && posted) {
+			if open := a.Outcome == thread.ApprovalOpen; err == nil && !(open && posted) {
 				r.post(session.ApprovalSaved{Approval: a})
 				if !open {
 					return

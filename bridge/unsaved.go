@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // unsaved holds this process's ended calls whose last changes wait in the spool. The database still
@@ -15,7 +16,7 @@ type unsaved struct {
 	pending func() int // number of waiting changes; nil if none ever wait
 
 	mu    sync.Mutex
-	byKey map[persistence.Key]unsavedEnd
+	byKey map[thread.Key]unsavedEnd
 	// fewer is closed when some of them have been saved; nil while nobody waits.
 	fewer chan struct{}
 }
@@ -26,33 +27,33 @@ type unsavedEnd struct {
 	// history are the thread's last messages for a model, and last is the id of the newest. They are valid if known is
 	// set; otherwise the database has them.
 	known   bool
-	history []persistence.Message
+	history []thread.Message
 	last    string
 }
 
 // keep records the end of a call in which something was said.
-func (u *unsaved) keep(key persistence.Key, rec persistence.CallRecord, history []persistence.Message, last string) {
+func (u *unsaved) keep(key thread.Key, rec persistence.CallRecord, history []thread.Message, last string) {
 	u.change(key, func(unsavedEnd) unsavedEnd {
 		return unsavedEnd{calls: []persistence.CallRecord{rec}, known: true, history: history, last: last}
 	})
 }
 
 // keepEnd records the end of a call without content.
-func (u *unsaved) keepEnd(key persistence.Key, rec persistence.CallRecord) {
+func (u *unsaved) keepEnd(key thread.Key, rec persistence.CallRecord) {
 	u.change(key, func(end unsavedEnd) unsavedEnd {
 		end.calls = append(end.calls[:len(end.calls):len(end.calls)], rec)
 		return end
 	})
 }
 
-func (u *unsaved) change(key persistence.Key, f func(unsavedEnd) unsavedEnd) {
+func (u *unsaved) change(key thread.Key, f func(unsavedEnd) unsavedEnd) {
 	if u.pending == nil {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.byKey == nil {
-		u.byKey = make(map[persistence.Key]unsavedEnd)
+		u.byKey = make(map[thread.Key]unsavedEnd)
 	}
 	u.byKey[key] = f(u.byKey[key])
 	if u.pending() == 0 { // checked last: saved is called after the last change was saved
@@ -70,7 +71,7 @@ func (u *unsaved) signal() {
 }
 
 // await returns when the end of a thread is saved. After patience the error is errUnsaved.
-func (u *unsaved) await(ctx context.Context, key persistence.Key, patience time.Duration) error {
+func (u *unsaved) await(ctx context.Context, key thread.Key, patience time.Duration) error {
 	timer := time.After(patience)
 	for {
 		u.mu.Lock()
@@ -94,7 +95,7 @@ func (u *unsaved) await(ctx context.Context, key persistence.Key, patience time.
 }
 
 // of returns the unsaved end of a thread; ok reports whether there is one.
-func (u *unsaved) of(key persistence.Key) (end unsavedEnd, ok bool) {
+func (u *unsaved) of(key thread.Key) (end unsavedEnd, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	end, ok = u.byKey[key]

@@ -11,6 +11,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // TestSlowDatabase calls again, twice, on a thread whose last call waits for a slow
@@ -27,7 +28,7 @@ func TestSlowDatabase(t *testing.T) {
 	for i, text := range words {
 		c.say(text)
 		c.next(realtime.TypeOutputBufferStopped)
-		m := persistence.Message{ID: "queued", Parts: []persistence.Part{persistence.TextPart("I wait.")}}
+		m := thread.Message{ID: "queued", Parts: []thread.Part{thread.TextPart("I wait.")}}
 		if _, busy := b.calls.Call(c.key()); !busy {
 			t.Error("the queue is not told to wait")
 		}
@@ -52,7 +53,7 @@ func TestSlowDatabase(t *testing.T) {
 	b.hangUp(c)
 	var got []string
 	for _, m := range b.messages(c.key()) {
-		if m.Role == persistence.RoleUser {
+		if m.Role == thread.RoleUser {
 			got = append(got, m.Text())
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"voicebridge/bridge"
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 func newUpstream(t *testing.T, url string) *bridge.Realtime {
@@ -175,7 +175,7 @@ func TestNegotiatedUpstream(t *testing.T) {
 	client := &realtime.Client{BaseURL: ts.URL + "/v1", DataChannel: 4, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 	_, err = bridge.NewRealtime("openai", api, client).Dial(ctx, bridge.Dial{
 		Session:  []byte(`{"type":"realtime","model":"gpt-realtime"}`),
-		History:  func(context.Context) ([]persistence.Message, error) { return nil, nil },
+		History:  func(context.Context) ([]thread.Message, error) { return nil, nil },
 		Created:  func(string) error { return nil },
 		Handlers: rtc.Handlers{Message: func(data []byte) { events <- data }},
 	})

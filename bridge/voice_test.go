@@ -12,9 +12,9 @@ import (
 	"github.com/pion/rtp"
 
 	"voicebridge/bridge/internal/task"
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 )
 
 // voice is an upstream whose sessions answer. Items, responses and calls have the same ids
@@ -79,7 +79,7 @@ func (v *voice) last() *voiceLeg {
 type voiceLeg struct {
 	voice   *voice
 	h       rtc.Handlers
-	history []persistence.Message
+	history []thread.Message
 	prefix  string
 	id      string
 	seeds   int
@@ -115,7 +115,7 @@ func (l *voiceLeg) Forward(ctx context.Context, _ rtc.AudioSink, _ *rtc.Flow) er
 
 func (l *voiceLeg) Opening() [][]byte { return l.Append(l.history) }
 
-func (l *voiceLeg) Append(messages []persistence.Message) [][]byte {
+func (l *voiceLeg) Append(messages []thread.Message) [][]byte {
 	var events [][]byte
 	for _, item := range replayItems(messages, l.MaxMessageSize(), func() string { l.seeds++; return fmt.Sprint(l.prefix, l.seeds) }) {
 		events = append(events, realtime.ItemCreate("", item, ""))

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
-	"voicebridge/toolkit"
+	"voicebridge/thread"
 )
 
 // eventApprovalClosed tells the thread's watchers that an approval is closed.
@@ -34,8 +34,8 @@ func (q *questions) ask(c *call) {
 
 // asked is an approval on its way to the database.
 type asked struct {
-	question persistence.Approval
-	record   persistence.ToolCall
+	question thread.Approval
+	record   thread.ToolCall
 	saved    bool
 }
 
@@ -43,13 +43,14 @@ type asked struct {
 func (q *questions) snapshot() []asked {
 	all := make([]asked, len(q.open))
 	for i, c := range q.open {
-		all[i] = asked{question: c.question(), record: c.record(q.draft.msg.ID), saved: c.asked}
+		question, _ := c.Approval()
+		all[i] = asked{question: question, record: c.record(q.draft.msg.ID), saved: c.asked}
 	}
 	return all
 }
 
 // saveQuestions saves the new approvals, and returns the outcomes of the others.
-func saveQuestions(b *persistence.Batch, all []asked) (answers []persistence.Approval, err error) {
+func saveQuestions(b *persistence.Batch, all []asked) (answers []thread.Approval, err error) {
 	for _, a := range all {
 		if !a.saved {
 			if err := b.SaveToolCall(a.record); err != nil {
@@ -61,7 +62,7 @@ func saveQuestions(b *persistence.Batch, all []asked) (answers []persistence.App
 			continue
 		}
 		if !time.Now().Before(a.question.ExpiresAt) {
-			if err := b.CloseApproval(a.question.ID, persistence.ApprovalTimeout); err != nil {
+			if err := b.CloseApproval(a.question.ID, thread.ApprovalTimeout); err != nil {
 				return nil, err
 			}
 		}
@@ -75,31 +76,31 @@ func saveQuestions(b *persistence.Batch, all []asked) (answers []persistence.App
 }
 
 // saved takes the result of saveQuestions once it is committed: it announces new approvals, and acts on decisions.
-func (q *questions) saved(all []asked, answers []persistence.Approval) {
+func (q *questions) saved(all []asked, answers []thread.Approval) {
 	for _, c := range slices.Clone(q.open) {
 		if !c.asked && slices.ContainsFunc(all, func(a asked) bool { return a.question.ID == c.ID }) {
 			c.asked = true
-			a := c.question()
-			q.publish(a.Event())
+			a, _ := c.Approval()
+			q.publish(persistence.ApprovalEvent(a))
 			e := c.event()
 			e.Input, e.Nonce = c.Part().Input, a.Nonce
 			q.draft.emit(Event{Type: EventToolApproval, Call: e})
 		}
 		for _, a := range answers {
 			if a.ID == c.ID {
-				q.decide(c, toolkit.Outcome(a.Outcome))
+				q.decide(c, a.Outcome)
 			}
 		}
 	}
 }
 
 // decide acts on the outcome of an approval.
-func (q *questions) decide(c *call, outcome toolkit.Outcome) {
+func (q *questions) decide(c *call, outcome thread.ApprovalOutcome) {
 	if !c.Close(outcome) {
 		return
 	}
 	q.open = slices.DeleteFunc(q.open, func(other *call) bool { return other == c })
-	q.draft.set(c.part, savedPart(c.Part()))
+	q.draft.set(c.part, c.Part())
 	if !c.asked {
 		return // nobody knows about it
 	}
@@ -111,7 +112,7 @@ func (q *questions) decide(c *call, outcome toolkit.Outcome) {
 }
 
 // drop gives up an approval that is no longer needed.
-func (q *questions) drop(c *call) { q.decide(c, toolkit.ApprovalInterrupted) }
+func (q *questions) drop(c *call) { q.decide(c, thread.ApprovalInterrupted) }
 
 // closeQuestion saves that an approval is closed, unless an earlier save did.
 func closeQuestion(b *persistence.Batch, c *call) error {
@@ -119,5 +120,5 @@ func closeQuestion(b *persistence.Batch, c *call) error {
 	if !asked || c.Asking() {
 		return nil
 	}
-	return b.CloseApproval(c.ID, persistence.ApprovalOutcome(a.Outcome))
+	return b.CloseApproval(c.ID, a.Outcome)
 }

@@ -14,6 +14,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -38,9 +39,9 @@ func (b *bench) question(turn *chat.Turn) chat.EventCall {
 }
 
 // approval returns an approval, open or not.
-func (b *bench) approval(id string) persistence.Approval {
+func (b *bench) approval(id string) thread.Approval {
 	b.t.Helper()
-	var a persistence.Approval
+	var a thread.Approval
 	err := b.store.Batch(b.t.Context(), b.key, func(w *persistence.Batch) (err error) {
 		a, err = w.Approval(id)
 		return err
@@ -49,7 +50,7 @@ func (b *bench) approval(id string) persistence.Approval {
 	return a
 }
 
-func (b *bench) openApproval() persistence.Approval {
+func (b *bench) openApproval() thread.Approval {
 	b.t.Helper()
 	open, err := b.store.OpenApprovals(b.t.Context(), b.key)
 	if err != nil || len(open) != 1 {
@@ -67,7 +68,7 @@ func (b *bench) noneOpen() {
 }
 
 // kept is the approval that is saved with a call.
-func kept(t *testing.T, m persistence.Message, callID string) string {
+func kept(t *testing.T, m thread.Message, callID string) string {
 	t.Helper()
 	for _, p := range m.Parts {
 		if p.ToolCallID != callID {
@@ -112,10 +113,10 @@ func TestApproval(t *testing.T) {
 			runs     int32
 			want     string
 			kept     string
-			outcome  persistence.ApprovalOutcome
+			outcome  thread.ApprovalOutcome
 		}{
-			"yes": {true, 1, `tool-risky(a)={"n":1}`, "yes ", persistence.ApprovalApproved},
-			"no":  {false, 0, "tool-risky(a)!" + refused, "no ", persistence.ApprovalDenied},
+			"yes": {true, 1, `tool-risky(a)={"n":1}`, "yes ", thread.ApprovalApproved},
+			"no":  {false, 0, "tool-risky(a)!" + refused, "no ", thread.ApprovalDenied},
 		} {
 			t.Run(name, func(t *testing.T) {
 				risky, ran := counted("risky")
@@ -141,7 +142,7 @@ func TestApproval(t *testing.T) {
 				}
 				r := b.wait(turn)
 				checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\nassistant completed: | "+c.want+` tool-echo(b)={} | "Done."`)
-				if ran.Load() != c.runs || r.Status != persistence.StatusCompleted || kept(t, r.Message, "a") != c.kept || kept(t, r.Message, "b") != "nothing" {
+				if ran.Load() != c.runs || r.Status != thread.StatusCompleted || kept(t, r.Message, "a") != c.kept || kept(t, r.Message, "b") != "nothing" {
 					t.Errorf("ran %d times, %s, kept %q", ran.Load(), r.Status, kept(t, r.Message, "a"))
 				}
 				if a := b.approval(a.ID); a.Outcome != c.outcome || a.AnsweredBy != "anna" || a.AnsweredAt == nil {
@@ -164,13 +165,13 @@ func TestApproval(t *testing.T) {
 // refusesDecisions sends invalid answers.
 func (b *bench) refusesDecisions(q chat.EventCall) {
 	b.t.Helper()
-	stranger := persistence.Key{Owner: "bert", Thread: b.key.Thread}
+	stranger := thread.Key{Owner: "bert", Thread: b.key.Thread}
 	for _, c := range []struct {
-		key       persistence.Key
+		key       thread.Key
 		id, nonce string
 	}{
 		{b.key, "a", "guess"}, {b.key, "b", q.Nonce}, {b.key, "", ""}, {b.key, "a", ""}, {b.key, "a", "\x00\xff"},
-		{b.key, strings.Repeat("a", 1000), q.Nonce}, {b.key, "a", q.Nonce + "'--"}, {stranger, "a", q.Nonce}, {persistence.Key{}, "a", q.Nonce},
+		{b.key, strings.Repeat("a", 1000), q.Nonce}, {b.key, "a", q.Nonce + "'--"}, {stranger, "a", q.Nonce}, {thread.Key{}, "a", q.Nonce},
 	} {
 		err := b.c.Decide(b.t.Context(), c.key, chat.Decision{ToolCallID: c.id, Nonce: c.nonce, Approved: true})
 		if !errors.Is(err, chat.ErrNotAsked) {
@@ -239,28 +240,28 @@ func TestNoAnswer(t *testing.T) {
 		most   time.Duration
 		thread string
 		kept   string
-		want   persistence.ApprovalOutcome
+		want   thread.ApprovalOutcome
 	}{
 		"time-out": {nil, time.Minute, 63 * time.Second,
 			`assistant completed: | tool-risky(a)!The user was asked to approve this tool call and did not answer in time. | "Done."`,
-			"no timeout", persistence.ApprovalTimeout},
+			"no timeout", thread.ApprovalTimeout},
 		"interrupted": {func(t *testing.T, b *bench) {
 			if err := b.c.Interrupt(t.Context(), b.key); err != nil {
 				t.Errorf("Interrupt() = %v", err)
 			}
 		}, 0, time.Second,
 			`assistant interrupted: | tool-risky(a)!The turn ended before the user decided whether this tool may run.`,
-			"no interrupted", persistence.ApprovalInterrupted},
+			"no interrupted", thread.ApprovalInterrupted},
 		"interrupted by another instance": {func(t *testing.T, b *bench) {
 			if err := b.store.StopTurn(t.Context(), b.key); err != nil {
 				t.Errorf("StopTurn() = %v", err)
 			}
 		}, 0, 3 * time.Second,
 			`assistant interrupted: | tool-risky(a)!The turn ended before the user decided whether this tool may run.`,
-			"no interrupted", persistence.ApprovalInterrupted},
+			"no interrupted", thread.ApprovalInterrupted},
 		"shut down": {func(_ *testing.T, b *bench) { b.stop() }, 0, time.Second,
 			`assistant interrupted: | tool-risky(a)!The turn ended before the user decided whether this tool may run.`,
-			"no interrupted", persistence.ApprovalInterrupted},
+			"no interrupted", thread.ApprovalInterrupted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, store *persistence.Store) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -36,7 +36,7 @@ const askInstructions = "The question comes from a voice assistant that speaks w
 
 // AskAgent returns a tool for voice calls: it passes a question to the agent that answers by text, on the same thread
 // and with the server's tools, and its result is the answer. The question is only the input of the tool call, not a
-// message; the answer is a message, whose metadata names the tool call ([persistence.MetadataAskedBy]). A thread runs
+// message; the answer is a message, whose metadata names the tool call ([thread.MetadataAskedBy]). A thread runs
 // one turn at a time, so the second of two tool calls is told that the agent is busy. Cancelling the tool call
 // interrupts the turn.
 func (c *Coordinator) AskAgent() toolkit.Tool { return askAgent{c} }
@@ -67,7 +67,7 @@ func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit
 			yield(toolkit.Chunk{}, fmt.Errorf("read the question: %w", err)) // checked against the schema
 			return
 		}
-		key := persistence.Key{Owner: call.Owner, Thread: call.ThreadID}
+		key := thread.Key{Owner: call.Owner, Thread: call.ThreadID}
 		turn, err := a.c.Turn(ctx, TurnRequest{Key: key, Question: in.Question, AskedBy: call.ID, System: askInstructions, Unlimited: true})
 		if err != nil {
 			yield(toolkit.Chunk{Result: &toolkit.Result{Error: a.refusal(err)}}, nil)

@@ -13,6 +13,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -38,16 +39,16 @@ func (b *bench) ask(ctx context.Context, call toolkit.Call) (toolkit.Result, []t
 }
 
 // spoken saves what a voice call would have said before the model asks the agent.
-func (b *bench) spoken(callID string) persistence.Message {
+func (b *bench) spoken(callID string) thread.Message {
 	b.t.Helper()
-	part := persistence.ToolPart(chat.AskAgentName)
-	part.ToolCallID, part.State, part.Input = callID, persistence.ToolInputAvailable, json.RawMessage(`{"question":"How many?"}`)
-	var asking persistence.Message
-	for _, m := range []persistence.Message{
-		{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("Count them.")}},
-		{Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.StepStart(), persistence.TextPart("One moment."), part}},
+	part := thread.ToolPart(chat.AskAgentName)
+	part.ToolCallID, part.State, part.Input = callID, thread.ToolInputAvailable, json.RawMessage(`{"question":"How many?"}`)
+	var asking thread.Message
+	for _, m := range []thread.Message{
+		{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("Count them.")}},
+		{Role: thread.RoleAssistant, Parts: []thread.Part{thread.StepStart(), thread.TextPart("One moment."), part}},
 	} {
-		m.Metadata.Source, m.Metadata.CallID = persistence.SourceVoice, "call-1"
+		m.Metadata.Source, m.Metadata.CallID = thread.SourceVoice, "call-1"
 		var err error
 		if asking, err = b.store.AppendMessage(b.t.Context(), b.key, m); err != nil {
 			b.t.Fatalf("AppendMessage() = %v", err)
@@ -74,7 +75,7 @@ user completed: "Count them."
 assistant completed: | "One moment." tool-ask_agent(fc_1)?
 assistant completed: | "Let me see. " tool-echo(x)={"n":3} | "There are three."`)
 		answer := b.messages()[2]
-		if answer.ID != output.MessageID || answer.AskedBy() != "fc_1" || answer.Metadata.Source != persistence.SourceText || asking.AskedBy() != "" {
+		if answer.ID != output.MessageID || answer.AskedBy() != "fc_1" || answer.Metadata.Source != thread.SourceText || asking.AskedBy() != "" {
 			t.Errorf("the answer is %s, metadata %+v", answer.ID, answer.Metadata)
 		}
 		var reported []string
@@ -100,11 +101,11 @@ echo is done.{"tool":"echo","state":"done"}`)
 
 		// The call has its result, and the answer was spoken: later turns read each once.
 		part := &asking.Parts[2]
-		part.State, part.Output = persistence.ToolOutputAvailable, result.Output
+		part.State, part.Output = thread.ToolOutputAvailable, result.Output
 		if _, err := b.store.UpdateMessage(t.Context(), b.key, asking); err != nil {
 			t.Fatalf("UpdateMessage() = %v", err)
 		}
-		spoken := persistence.Message{Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("Three of them.")}}
+		spoken := thread.Message{Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("Three of them.")}}
 		if _, err := b.store.AppendMessage(t.Context(), b.key, spoken); err != nil {
 			t.Fatalf("AppendMessage() = %v", err)
 		}
@@ -233,7 +234,7 @@ func TestAskAgentEnds(t *testing.T) {
 				}
 				b.stop()
 				m := b.messages()
-				if len(m) != 1 || m[0].Metadata.Status != persistence.StatusInterrupted || !strings.HasPrefix(m[0].Text(), "So far. ") || m[0].AskedBy() != "fc_1" {
+				if len(m) != 1 || m[0].Metadata.Status != thread.StatusInterrupted || !strings.HasPrefix(m[0].Text(), "So far. ") || m[0].AskedBy() != "fc_1" {
 					t.Errorf("the thread is %s", outline(m))
 				}
 			})

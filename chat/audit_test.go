@@ -12,6 +12,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -93,7 +94,7 @@ func TestEveryCallHasARow(t *testing.T) {
 			turn := b.turn(chat.TurnRequest{Text: "Go"})
 			q := b.question(turn)
 			must(t, b.c.Decide(t.Context(), b.key, chat.Decision{ToolCallID: "denied", Nonce: q.Nonce, By: "anna"}))
-			if r := b.wait(turn); r.Text != "Done." || r.Status != persistence.StatusCompleted || r.Message.Parts == nil {
+			if r := b.wait(turn); r.Text != "Done." || r.Status != thread.StatusCompleted || r.Message.Parts == nil {
 				t.Errorf("Wait() = %+v", r)
 			}
 			for _, e := range b.follow(turn, 0) {

@@ -12,6 +12,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -60,9 +61,9 @@ func (t *Turn) prepare(ctx context.Context) error {
 // assemble makes the parts of the turn.
 func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) bool) {
 	name := m.provider.Name()
-	meta := persistence.Metadata{Model: m.request.Model, Extra: map[string]json.RawMessage{extraProvider: toolkit.Encode(name)}}
+	meta := thread.Metadata{Model: m.request.Model, Extra: map[string]json.RawMessage{extraProvider: toolkit.Encode(name)}}
 	if t.req.AskedBy != "" {
-		meta.Extra[persistence.MetadataAskedBy] = toolkit.Encode(t.req.AskedBy)
+		meta.Extra[thread.MetadataAskedBy] = toolkit.Encode(t.req.AskedBy)
 	}
 	t.draft = newDraft(meta, &t.events, t.publish)
 	t.message = t.draft.msg.ID
@@ -197,7 +198,7 @@ func (t *Turn) openSaved(b *persistence.Batch) error {
 	if err := t.settle(b, &m); err != nil {
 		return err
 	}
-	bare, discarded := m.Role == persistence.RoleUser && extraText(&m, extraContext) == "" && t.note != "", m.IsDiscarded()
+	bare, discarded := m.Role == thread.RoleUser && extraText(&m, extraContext) == "" && t.note != "", m.IsDiscarded()
 	if bare {
 		m = withContext(m, t.note)
 	}
@@ -217,16 +218,16 @@ func (t *Turn) discardReplaced(b *persistence.Batch) error {
 	if t.req.Back == "" && !t.req.Saved {
 		return nil
 	}
-	thread, err := b.Replay(maxReplay)
+	messages, err := b.Replay(maxReplay)
 	if err != nil {
 		return err
 	}
-	replaced := answersTo(thread, t.req.MessageID)
+	replaced := answersTo(messages, t.req.MessageID)
 	if t.req.Back != "" {
-		replaced = since(thread, t.req.Back)
+		replaced = since(messages, t.req.Back)
 	}
 	for _, m := range replaced {
-		if m.Role == persistence.RoleSystem || m.ID == t.req.MessageID || m.IsDiscarded() {
+		if m.Role == thread.RoleSystem || m.ID == t.req.MessageID || m.IsDiscarded() {
 			continue
 		}
 		if err := t.settle(b, &m); err != nil {
@@ -240,8 +241,8 @@ func (t *Turn) discardReplaced(b *persistence.Batch) error {
 }
 
 // settle ends the wait of a message from the queue for another answer: this turn answers or replaces it.
-func (t *Turn) settle(b *persistence.Batch, m *persistence.Message) error {
-	id := extraText(m, persistence.MetadataQueueID)
+func (t *Turn) settle(b *persistence.Batch, m *thread.Message) error {
+	id := extraText(m, thread.MetadataQueueID)
 	if id == "" {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"voicebridge/llm"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -18,23 +18,10 @@ type call struct {
 }
 
 // record returns the call for the table of tool calls.
-func (c *call) record(messageID string) persistence.ToolCall {
+func (c *call) record(messageID string) thread.ToolCall {
 	r := c.Record()
-	return persistence.ToolCall{
-		ID: r.ID, MessageID: messageID, ToolCallID: r.ToolCallID, Name: r.Name, Executor: r.Executor, Server: r.Server,
-		Status: persistence.ToolCallStatus(r.Status), Input: r.Input, Output: r.Output, Error: r.Error,
-		StartedAt: r.StartedAt, FinishedAt: r.FinishedAt,
-	}
-}
-
-// question returns the call's approval for the database.
-func (c *call) question() persistence.Approval {
-	a, _ := c.Approval()
-	r := c.Record()
-	return persistence.Approval{
-		ID: r.ID, ToolCallID: r.ToolCallID, Nonce: a.Nonce, AskedAt: a.AskedAt, ExpiresAt: a.ExpiresAt,
-		Outcome: persistence.ApprovalOutcome(a.Outcome), Name: r.Name, Executor: r.Executor, Input: r.Input,
-	}
+	r.MessageID = messageID
+	return r
 }
 
 // ask opens the call's approval.
@@ -43,7 +30,7 @@ func (c *call) ask() { c.Ask(rand.Text(), c.Record().StartedAt) }
 // event returns the call for events.
 func (c *call) event() *EventCall {
 	p := c.Part()
-	return &EventCall{ID: c.Call.ID, Name: c.Call.Name, Dynamic: p.Dynamic}
+	return &EventCall{ID: c.Call.ID, Name: c.Call.Name, Dynamic: p.Type == thread.PartDynamicTool}
 }
 
 // forClient returns the call for the client that will run it.
@@ -58,15 +45,4 @@ func (c *call) end(result toolkit.Result, cancelled bool) {
 	} else {
 		c.Finish(result, time.Now())
 	}
-}
-
-// savedPart returns the call for a message.
-func savedPart(p toolkit.Part) persistence.Part {
-	part := persistence.ToolPart(p.Name)
-	if p.Dynamic {
-		part = persistence.DynamicToolPart(p.Name)
-	}
-	part.ToolCallID, part.State, part.Raw = p.CallID, persistence.ToolState(p.State), p.Fields
-	part.Input, part.Output, part.ErrorText = p.Input, p.Output, p.ErrorText
-	return part
 }

@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -19,7 +20,7 @@ const maxParallel = 8
 // tools runs the calls of a turn. It belongs to the turn's goroutine.
 type tools struct {
 	ctx      context.Context // of the turn
-	key      persistence.Key
+	key      thread.Key
 	provider string
 	registry *toolkit.Registry
 	router   *toolkit.Router
@@ -37,7 +38,7 @@ type tools struct {
 
 // invoke puts a call into the message. last means that it will not be run, since the turn has used up its rounds.
 func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
-	if asked.ID == "" || len(asked.ID) > persistence.MaxIDBytes || t.taken[asked.ID] {
+	if asked.ID == "" || len(asked.ID) > thread.MaxIDBytes || t.taken[asked.ID] {
 		asked.ID = hashID(persistence.NewID())
 	}
 	t.taken[asked.ID] = true
@@ -45,7 +46,7 @@ func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
 		ID: asked.ID, Name: cutRunes(asked.Name, 200), Arguments: cmp.Or(asked.Arguments, "{}"), Owner: t.key.Owner, ThreadID: t.key.Thread,
 	}, min(4*toolkit.MaxKeptArguments, max(maxOutputs-t.draft.outputs, 1)), time.Now())}
 	c.SetMetadata(t.provider, asked.Metadata)
-	part := savedPart(c.Part())
+	part := c.Part()
 	t.draft.outputs += len(part.Input)
 	c.part = t.draft.add(part)
 	t.all = append(t.all, c)
@@ -145,7 +146,7 @@ func (t *tools) resolve(c *call, result toolkit.Result) {
 func (t *tools) end(c *call, result toolkit.Result, cancelled bool) {
 	t.keeper.questions.drop(c)
 	c.end(result, cancelled)
-	part := savedPart(c.Part())
+	part := c.Part()
 	t.draft.set(c.part, part)
 	e := c.event()
 	e.Output, e.Error = part.Output, part.ErrorText
@@ -193,7 +194,7 @@ func (t *tools) save(b *persistence.Batch) error {
 func (t *tools) discard() {
 	for _, c := range t.all {
 		c.Discard()
-		t.draft.set(c.part, savedPart(c.Part()))
+		t.draft.set(c.part, c.Part())
 	}
 }
 
@@ -266,9 +267,9 @@ func (r *round) applyDecisions() {
 			t.keeper.questions.drop(c)
 		}
 		switch approval, _ := c.Approval(); approval.Outcome {
-		case toolkit.ApprovalOpen:
+		case thread.ApprovalOpen:
 			return false
-		case toolkit.ApprovalApproved:
+		case thread.ApprovalApproved:
 			r.start(c)
 		default:
 			r.running--

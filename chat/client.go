@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
 )
@@ -218,21 +219,21 @@ func closeWaiting(b *persistence.Batch) error {
 }
 
 // resolveSaved puts the result of a call into the message that made it.
-func resolveSaved(b *persistence.Batch, call persistence.ToolCall, result toolkit.Result) error {
+func resolveSaved(b *persistence.Batch, call thread.ToolCall, result toolkit.Result) error {
 	m, err := b.Message(call.MessageID)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(m.Parts, func(p persistence.Part) bool { return p.IsTool() && p.ToolCallID == call.ToolCallID })
+	i := slices.IndexFunc(m.Parts, func(p thread.Part) bool { return p.IsTool() && p.ToolCallID == call.ToolCallID })
 	if i < 0 {
 		return fmt.Errorf("resolve tool call: %w", errors.New("its message does not hold it"))
 	}
 	p := &m.Parts[i]
-	p.State, p.Output = persistence.ToolOutputAvailable, result.Output
-	call.Status = persistence.ToolCallDone
+	p.State, p.Output = thread.ToolOutputAvailable, result.Output
+	call.Status = thread.ToolCallDone
 	if result.Failed() {
-		p.State, p.Output, p.ErrorText = persistence.ToolOutputError, nil, result.Error
-		call.Status = persistence.ToolCallFailed
+		p.State, p.Output, p.ErrorText = thread.ToolOutputError, nil, result.Error
+		call.Status = thread.ToolCallFailed
 	}
 	if _, err := b.UpdateMessage(m); err != nil {
 		return err

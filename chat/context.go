@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -27,7 +28,7 @@ type ContextBuilder interface {
 
 // ContextInput is the turn that a context is for.
 type ContextInput struct {
-	Key  persistence.Key
+	Key  thread.Key
 	Text string // the user's
 	Now  time.Time
 }
@@ -47,7 +48,7 @@ type TitleObserver interface {
 
 // TurnReport describes a turn that has ended.
 type TurnReport struct {
-	Key    persistence.Key
+	Key    thread.Key
 	Result Result
 	// Closed means that the request had a Closing, which already knows the result.
 	Closed bool
@@ -68,7 +69,7 @@ type DefaultContext struct {
 
 // messageSearcher searches the owner's other threads; *persistence.Store implements it.
 type messageSearcher interface {
-	SearchMessages(ctx context.Context, key persistence.Key, words []string, limit int) ([]persistence.SearchHit, error)
+	SearchMessages(ctx context.Context, key thread.Key, words []string, limit int) ([]persistence.SearchHit, error)
 }
 
 const (
@@ -91,7 +92,7 @@ func (c *DefaultContext) Context(ctx context.Context, in ContextInput) (string, 
 	found, err := c.recall(ctx, in)
 	for _, f := range found {
 		who := "the user"
-		if f.Role == persistence.RoleAssistant {
+		if f.Role == thread.RoleAssistant {
 			who = "you"
 		}
 		text += fmt.Sprintf("; on %s in another conversation %s said: %q", f.CreatedAt.In(zone).Format("2 January 2006"), who, oneLine(f.Text))
@@ -213,7 +214,7 @@ func oneLine(text string) string {
 }
 
 // withContext records the text that precedes a user's message in requests.
-func withContext(m persistence.Message, note string) persistence.Message {
+func withContext(m thread.Message, note string) thread.Message {
 	if note == "" {
 		return m
 	}
@@ -221,7 +222,7 @@ func withContext(m persistence.Message, note string) persistence.Message {
 }
 
 // withExtra adds a value to a message's metadata.
-func withExtra(m persistence.Message, key string, value any) persistence.Message {
+func withExtra(m thread.Message, key string, value any) thread.Message {
 	m.Metadata.Extra = maps.Clone(m.Metadata.Extra)
 	if m.Metadata.Extra == nil {
 		m.Metadata.Extra = map[string]json.RawMessage{}
@@ -231,7 +232,7 @@ func withExtra(m persistence.Message, key string, value any) persistence.Message
 }
 
 // extraText returns a text in a message's metadata; empty for none.
-func extraText(m *persistence.Message, key string) (text string) {
+func extraText(m *thread.Message, key string) (text string) {
 	if json.Unmarshal(m.Metadata.Extra[key], &text) != nil {
 		return ""
 	}

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"voicebridge/llm"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -27,7 +27,7 @@ type entry struct {
 	// full is the whole output of a tool message whose output was cut.
 	full   string
 	images []Image
-	from   *persistence.Message
+	from   *thread.Message
 }
 
 // tokens estimates the number of tokens.
@@ -50,25 +50,25 @@ type converter struct {
 	entries   []entry
 	ids       map[string]bool // of calls
 	// lastAssistant is the last message of the assistant.
-	lastAssistant *persistence.Message
+	lastAssistant *thread.Message
 }
 
-func (c *converter) message(m *persistence.Message) {
+func (c *converter) message(m *thread.Message) {
 	switch {
 	case m.IsDiscarded():
-	case m.Role == persistence.RoleAssistant:
+	case m.Role == thread.RoleAssistant:
 		c.lastAssistant = m
 		c.assistant(m)
-	case m.Role == persistence.RoleUser, m.Role == persistence.RoleSystem:
+	case m.Role == thread.RoleUser, m.Role == thread.RoleSystem:
 		c.input(m)
 	}
 }
 
 // input adds a message of the user or the operator, unless it is empty.
-func (c *converter) input(m *persistence.Message) {
+func (c *converter) input(m *thread.Message) {
 	e := entry{Message: llm.Message{Role: llm.Role(m.Role), Content: m.Text()}, from: m}
 	for i := range m.Parts {
-		if image, ok := imageOf(&m.Parts[i]); ok && m.Role == persistence.RoleUser {
+		if image, ok := imageOf(&m.Parts[i]); ok && m.Role == thread.RoleUser {
 			e.images = append(e.images, image)
 		}
 	}
@@ -81,8 +81,8 @@ func (c *converter) input(m *persistence.Message) {
 	c.entries = append(c.entries, e)
 }
 
-func (c *converter) assistant(m *persistence.Message) {
-	heardText := persistence.NewHeardText(m)
+func (c *converter) assistant(m *thread.Message) {
+	heardText := thread.NewHeardText(m)
 	var s step
 	for i := range m.Parts {
 		switch p := &m.Parts[i]; {
@@ -103,10 +103,10 @@ func (c *converter) assistant(m *persistence.Message) {
 // step is one answer of a model: text and calls.
 type step struct {
 	texts []string
-	tools []*persistence.Part
+	tools []*thread.Part
 }
 
-func (c *converter) step(s step, m *persistence.Message) {
+func (c *converter) step(s step, m *thread.Message) {
 	if len(s.texts)+len(s.tools) == 0 {
 		return
 	}
@@ -122,7 +122,7 @@ func (c *converter) step(s step, m *persistence.Message) {
 		output := resultText(p)
 		result := entry{from: m, images: imagesOf(p), Message: llm.Message{
 			Role: llm.RoleTool, Content: output, ToolCallID: call.ID, ToolName: call.Name,
-			Failed: p.State != persistence.ToolOutputAvailable,
+			Failed: p.State != thread.ToolOutputAvailable,
 		}}
 		if cut := cutRunes(output, c.maxOutput); cut != output {
 			if result.Content = cut; !c.tight {
@@ -151,13 +151,13 @@ func hashID(s string) string {
 }
 
 // toolName returns the function's name in a form that providers accept.
-func toolName(p *persistence.Part) string {
+func toolName(p *thread.Part) string {
 	name := toolkit.CleanName(p.ToolName)
 	return cmp.Or(name[:min(len(name), 64)], "unknown")
 }
 
 // arguments returns a call's input in a form that providers accept: always a JSON object.
-func arguments(p *persistence.Part, limit int) string {
+func arguments(p *thread.Part, limit int) string {
 	input := bytes.TrimSpace(p.Input)
 	switch {
 	case len(input) == 0 || input[0] != '{' || !json.Valid(input):
@@ -180,11 +180,11 @@ func sorted(raw json.RawMessage) json.RawMessage {
 }
 
 // resultText returns what a model reads of a call's result.
-func resultText(p *persistence.Part) string {
+func resultText(p *thread.Part) string {
 	switch p.State {
-	case persistence.ToolOutputAvailable:
+	case thread.ToolOutputAvailable:
 		return toolkit.ResultText(p.Output, p.Raw)
-	case persistence.ToolOutputError:
+	case thread.ToolOutputError:
 		return "Error: " + p.ErrorText
 	default:
 		return noResult

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // keepFinished is how long a turn can at least be followed after its end.
@@ -28,9 +29,9 @@ type Coordinator struct {
 
 	mu      sync.Mutex
 	closing bool
-	turns   map[persistence.Key]*Turn // running ones
+	turns   map[thread.Key]*Turn // running ones
 	// finished are turns that ended recently.
-	finished map[persistence.Key]*Turn
+	finished map[thread.Key]*Turn
 	running  sync.WaitGroup
 
 	lessons lessons
@@ -43,7 +44,7 @@ func New(cfg Config) (*Coordinator, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Coordinator{cfg: cfg, log: cfg.Logger, turns: map[persistence.Key]*Turn{}, finished: map[persistence.Key]*Turn{}}
+	c := &Coordinator{cfg: cfg, log: cfg.Logger, turns: map[thread.Key]*Turn{}, finished: map[thread.Key]*Turn{}}
 	c.ending, c.end = context.WithCancel(context.Background())
 	c.titles = newTitles(&c.cfg)
 	return c, nil
@@ -78,7 +79,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 func (c *Coordinator) forget(before time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.finished, func(_ persistence.Key, t *Turn) bool { return t.endedAt.Before(before) })
+	maps.DeleteFunc(c.finished, func(_ thread.Key, t *Turn) bool { return t.endedAt.Before(before) })
 }
 
 // Count returns how many turns are running here.
@@ -90,7 +91,7 @@ func (c *Coordinator) Count() int {
 
 // Running returns the turn that is running on a thread in this process, or the last one if it ended a minute ago or
 // less; nil if there is none.
-func (c *Coordinator) Running(key persistence.Key) *Turn {
+func (c *Coordinator) Running(key thread.Key) *Turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t := c.turns[key]; t != nil {
@@ -100,7 +101,7 @@ func (c *Coordinator) Running(key persistence.Key) *Turn {
 }
 
 // here returns the turn that is running on a thread in this process.
-func (c *Coordinator) here(key persistence.Key) *Turn {
+func (c *Coordinator) here(key thread.Key) *Turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.turns[key]
@@ -108,7 +109,7 @@ func (c *Coordinator) here(key persistence.Key) *Turn {
 
 // Busy reports whether a turn is running on the thread, on any instance. It returns the store's
 // errors, except ErrNotFound: nothing runs on a thread that does not exist.
-func (c *Coordinator) Busy(ctx context.Context, key persistence.Key) (bool, error) {
+func (c *Coordinator) Busy(ctx context.Context, key thread.Key) (bool, error) {
 	if c.here(key) != nil {
 		return true, nil
 	}
@@ -122,33 +123,33 @@ func (c *Coordinator) Busy(ctx context.Context, key persistence.Key) (bool, erro
 // Asked finds the user's message that should be answered again: the last one with one of the ids, or sent under it, or
 // that the message with the id answers (ErrNoMessage if there is no such message); without ids, the last one (ErrEmpty
 // if there is none).
-func (c *Coordinator) Asked(ctx context.Context, key persistence.Key, ids ...string) (persistence.Message, error) {
-	thread, err := c.cfg.Store.Replay(ctx, key, maxReplay)
+func (c *Coordinator) Asked(ctx context.Context, key thread.Key, ids ...string) (thread.Message, error) {
+	messages, err := c.cfg.Store.Replay(ctx, key, maxReplay)
 	if err != nil {
-		return persistence.Message{}, fmt.Errorf("find message: %w", err)
+		return thread.Message{}, fmt.Errorf("find message: %w", err)
 	}
 	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 	found := len(ids) == 0
-	for _, m := range slices.Backward(thread) {
+	for _, m := range slices.Backward(messages) {
 		if !found && (slices.Contains(ids, m.ID) || slices.Contains(ids, extraText(&m, extraSentAs))) {
 			if answered := extraText(&m, extraAnswers); answered != "" {
 				return c.cfg.Store.Message(ctx, key, answered)
 			}
 			found = true
 		}
-		if found && m.Role == persistence.RoleUser && (len(ids) > 0 || !m.IsDiscarded()) {
+		if found && m.Role == thread.RoleUser && (len(ids) > 0 || !m.IsDiscarded()) {
 			return m, nil
 		}
 	}
 	if !found {
-		return persistence.Message{}, fmt.Errorf("find message: %w", ErrNoMessage)
+		return thread.Message{}, fmt.Errorf("find message: %w", ErrNoMessage)
 	}
-	return persistence.Message{}, fmt.Errorf("find message: %w", ErrEmpty)
+	return thread.Message{}, fmt.Errorf("find message: %w", ErrEmpty)
 }
 
 // KeepImages saves in the thread the images that came as data URLs, and returns the ids of all, in
 // their order. The errors are ErrImages, also for an image of another address, and the store's.
-func (c *Coordinator) KeepImages(ctx context.Context, key persistence.Key, images []Image) (ids []string, err error) {
+func (c *Coordinator) KeepImages(ctx context.Context, key thread.Key, images []Image) (ids []string, err error) {
 	if len(images) == 0 {
 		return nil, nil
 	}
@@ -173,7 +174,7 @@ func (c *Coordinator) KeepImages(ctx context.Context, key persistence.Key, image
 // Interrupt stops the turn that is running on a thread, on any instance. If that is another one, it
 // waits some seconds until the turn is saved. The text so far is kept. ErrIdle means that none is
 // running.
-func (c *Coordinator) Interrupt(ctx context.Context, key persistence.Key) error {
+func (c *Coordinator) Interrupt(ctx context.Context, key thread.Key) error {
 	if t := c.here(key); t != nil {
 		t.Interrupt()
 		return nil
@@ -190,7 +191,7 @@ func (c *Coordinator) Interrupt(ctx context.Context, key persistence.Key) error 
 
 // Yield ends the turn that is running on a thread, on any instance, if those who read it as it came are gone, now or in a
 // moment. It does not wait for that.
-func (c *Coordinator) Yield(ctx context.Context, key persistence.Key) {
+func (c *Coordinator) Yield(ctx context.Context, key thread.Key) {
 	if t := c.here(key); t != nil {
 		t.yield()
 		return
@@ -200,7 +201,7 @@ func (c *Coordinator) Yield(ctx context.Context, key persistence.Key) {
 
 // notify makes the process that runs the thread's turn look at the database now. One that does not answer will do so
 // later; if it is dead, its turn is closed.
-func (c *Coordinator) notify(ctx context.Context, key persistence.Key, kind string) {
+func (c *Coordinator) notify(ctx context.Context, key thread.Key, kind string) {
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	turn, err := c.cfg.Store.RunningTurn(ctx, key)
@@ -328,7 +329,7 @@ type Decision struct {
 
 // Decide passes a user's decision to the turn that waits for it, on any instance. ErrNotAsked means
 // that no approval with this nonce is open for the call.
-func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decision) error {
+func (c *Coordinator) Decide(ctx context.Context, key thread.Key, d Decision) error {
 	err := c.cfg.Store.AnswerApproval(ctx, key, d.ToolCallID, d.Nonce, d.By, d.Approved)
 	if errors.Is(err, persistence.ErrNotFound) {
 		return &CallError{d.ToolCallID, ErrNotAsked}
@@ -346,10 +347,10 @@ func (c *Coordinator) Decide(ctx context.Context, key persistence.Key, d Decisio
 
 // Talked reports that something was said on a thread in a voice call: the thread gets a title if it
 // has none. It returns at once.
-func (c *Coordinator) Talked(key persistence.Key) { c.titles.ask(key) }
+func (c *Coordinator) Talked(key thread.Key) { c.titles.ask(key) }
 
 // Title asks the thread's model for a title of a text, following the instructions, and returns it
 // cleaned and shortened. The cost is recorded with the thread.
-func (c *Coordinator) Title(ctx context.Context, key persistence.Key, instructions, text string) (string, error) {
+func (c *Coordinator) Title(ctx context.Context, key thread.Key, instructions, text string) (string, error) {
 	return c.cfg.title(ctx, key, instructions, text)
 }

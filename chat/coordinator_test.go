@@ -15,6 +15,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -37,7 +38,7 @@ func TestTurn(t *testing.T) {
 			t.Errorf("User() = %+v", turn.User())
 		}
 		r := b.wait(turn)
-		if r.Text != "Hello Anna" || r.Status != persistence.StatusCompleted || r.Finish != chat.FinishStop || r.Usage.InputTokens != 10 || r.Err != nil {
+		if r.Text != "Hello Anna" || r.Status != thread.StatusCompleted || r.Finish != chat.FinishStop || r.Usage.InputTokens != 10 || r.Err != nil {
 			t.Errorf("Wait() = %+v", r)
 		}
 		b.say("And?")
@@ -73,13 +74,13 @@ func TestReplaceTheAnswerOfTheDead(t *testing.T) {
 	t.Parallel()
 	provider := deltas(says("Again."))
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
-	half := persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusInProgress}
+	half := thread.Metadata{Source: thread.SourceText, Status: thread.StatusInProgress}
 	b.write(
-		persistence.Message{ID: "m1", Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("Go")}},
-		persistence.Message{ID: "m2", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("I was")}, Metadata: half},
+		thread.Message{ID: "m1", Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("Go")}},
+		thread.Message{ID: "m2", Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("I was")}, Metadata: half},
 	)
 	b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m1"}))
-	if m := b.messages()[1]; !m.IsDiscarded() || m.Metadata.Status != persistence.StatusInterrupted {
+	if m := b.messages()[1]; !m.IsDiscarded() || m.Metadata.Status != thread.StatusInterrupted {
 		t.Errorf("the first answer is %+v", m)
 	}
 }
@@ -114,7 +115,7 @@ func TestToolRounds(t *testing.T) {
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo, fails), MaxTokens: 2000})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		r := b.wait(turn)
-		if r.Text != "Let me see. \nDone." || r.Status != persistence.StatusCompleted || r.Usage.InputTokens != 20 {
+		if r.Text != "Let me see. \nDone." || r.Status != thread.StatusCompleted || r.Usage.InputTokens != 20 {
 			t.Errorf("Wait() = %+v", r)
 		}
 		requests := provider.seen()
@@ -167,10 +168,10 @@ func TestRoundLimit(t *testing.T) {
 			t.Errorf("%d requests, %+v", n, r)
 		}
 		m := b.messages()[1]
-		if got := strings.Count(outline([]persistence.Message{m}), "={}"); got != 8 {
-			t.Errorf("%d calls ran, want 8:\n%s", got, outline([]persistence.Message{m}))
+		if got := strings.Count(outline([]thread.Message{m}), "={}"); got != 8 {
+			t.Errorf("%d calls ran, want 8:\n%s", got, outline([]thread.Message{m}))
 		}
-		if strings.Contains(outline([]persistence.Message{m}), "?") {
+		if strings.Contains(outline([]thread.Message{m}), "?") {
 			t.Error("a call is left open")
 		}
 	})
@@ -205,7 +206,7 @@ func TestFailures(t *testing.T) {
 						t.Errorf("event %+v", e)
 					}
 				}
-				if r.Err == nil || r.Err.Kind != c.kind || r.Status != persistence.StatusFailed || r.Finish != chat.FinishError {
+				if r.Err == nil || r.Err.Kind != c.kind || r.Status != thread.StatusFailed || r.Finish != chat.FinishError {
 					t.Errorf("Wait() = %+v, error %v", r, r.Err)
 				}
 				checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\nassistant failed: "+c.want)
@@ -355,7 +356,7 @@ func TestInterrupt(t *testing.T) {
 				b.until(turn, c.at)
 				must(t, b.c.Interrupt(t.Context(), b.key))
 				r := b.wait(turn)
-				if r.Status != persistence.StatusInterrupted || r.Finish != chat.FinishInterrupted || r.Err != nil {
+				if r.Status != thread.StatusInterrupted || r.Finish != chat.FinishInterrupted || r.Err != nil {
 					t.Errorf("Wait() = %+v", r)
 				}
 				checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\nassistant interrupted: "+c.want)
@@ -402,7 +403,7 @@ func TestOpening(t *testing.T) {
 			t.Errorf("Turn() = %v, and %d messages", err, len(b.messages()))
 		}
 		b.wait(b.turn(chat.TurnRequest{Text: "x", MessageID: "m1", Opening: func(w *persistence.Batch) error {
-			return w.SaveToolCall(persistence.ToolCall{ID: "row", Status: persistence.ToolCallDone})
+			return w.SaveToolCall(thread.ToolCall{ID: "row", Status: thread.ToolCallDone})
 		}}))
 		if b.messages()[0].ID != "m1" {
 			t.Errorf("the message has the id %q", b.messages()[0].ID)
@@ -412,7 +413,7 @@ func TestOpening(t *testing.T) {
 		if !errors.Is(err, persistence.ErrConflict) || errors.Is(err, chat.ErrBusy) {
 			t.Errorf("Turn() with a taken id = %v", err)
 		}
-		if _, err := b.store.AppendMessage(t.Context(), b.key, persistence.Message{ID: "m2", Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("saved")}}); err != nil {
+		if _, err := b.store.AppendMessage(t.Context(), b.key, thread.Message{ID: "m2", Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("saved")}}); err != nil {
 			t.Fatalf("AppendMessage() = %v", err)
 		}
 		b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m2"}))
@@ -497,7 +498,7 @@ func testRefusedTurn(t *testing.T, refuse func(yield func(llm.Delta, error) bool
 	}
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 	r := b.wait(b.turn(chat.TurnRequest{Text: "Bad", MessageID: "m1", Instructions: []string{"Be brief."}}))
-	if r.Finish != chat.FinishFilter || r.Status != persistence.StatusCompleted || !strings.Contains(r.Text, "I\nThe provider's content filter") {
+	if r.Finish != chat.FinishFilter || r.Status != thread.StatusCompleted || !strings.Contains(r.Text, "I\nThe provider's content filter") {
 		t.Errorf("the refused turn ended as %+v", r)
 	}
 	b.say("Good")
@@ -523,7 +524,7 @@ func TestRefusedQuestion(t *testing.T) {
 func TestResetAtTheBeginning(t *testing.T) {
 	t.Parallel()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{deltas()}})
-	user, err := b.store.AppendMessage(t.Context(), b.key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("x")}})
+	user, err := b.store.AppendMessage(t.Context(), b.key, thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("x")}})
 	must(t, err)
 	for _, when := range []string{"before a reset", "after it"} {
 		thread, err := chat.Loaded(t.Context(), b.store, b.key, user)
@@ -587,8 +588,8 @@ func TestRefusals(t *testing.T) {
 		"a provider":       {chat.TurnRequest{Text: "x", Provider: "other"}, chat.ErrProvider},
 		"a bad tool":       {chat.TurnRequest{Text: "x", Client: def("a b")}, chat.ErrTools},
 		"a tool's name":    {chat.TurnRequest{Text: "x", Client: def("echo")}, chat.ErrTools},
-		"a stranger's":     {chat.TurnRequest{Text: "x", Key: persistence.Key{Owner: "bert", Thread: b.key.Thread}}, persistence.ErrNotFound},
-		"nobody's":         {chat.TurnRequest{Text: "x", Key: persistence.Key{Owner: "anna", Thread: "\x00"}}, persistence.ErrNotFound},
+		"a stranger's":     {chat.TurnRequest{Text: "x", Key: thread.Key{Owner: "bert", Thread: b.key.Thread}}, persistence.ErrNotFound},
+		"nobody's":         {chat.TurnRequest{Text: "x", Key: thread.Key{Owner: "anna", Thread: "\x00"}}, persistence.ErrNotFound},
 		"saved and spoken": {chat.TurnRequest{Text: "x", MessageID: "m", Saved: true}, nil},
 		"saved somewhere":  {chat.TurnRequest{Saved: true}, nil},
 	} {
@@ -604,7 +605,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("%d turns are left, %d messages", b.c.Count(), len(b.messages()))
 	}
 	// Hostile words are just words.
-	if r := b.say("\x00\xff'; DROP TABLE threads; --"); r.Status != persistence.StatusCompleted {
+	if r := b.say("\x00\xff'; DROP TABLE threads; --"); r.Status != thread.StatusCompleted {
 		t.Errorf("Wait() = %+v", r)
 	}
 }

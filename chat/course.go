@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
-	"voicebridge/toolkit"
+	"voicebridge/thread"
 )
 
 // Course is what a turn spent its time on.
@@ -15,7 +15,7 @@ type Course struct {
 	// Requests are the requests to the model, Tools the finished tool calls, and Saves the first transactions, at most
 	// 64.
 	Requests []persistence.ResponseRecord
-	Tools    []toolkit.Record
+	Tools    []thread.ToolCall
 	Saves    []Interval
 }
 

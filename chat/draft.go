@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -29,7 +30,7 @@ type publisher func(kind persistence.EventType, data any)
 // draft is the growing assistant message. It reports every change to those who follow the turn, and
 // the text so far to the thread's watchers. It belongs to the turn's goroutine.
 type draft struct {
-	msg     persistence.Message
+	msg     thread.Message
 	events  *eventLog
 	publish publisher
 
@@ -80,10 +81,10 @@ func (d *draft) added() *persistence.Draft {
 }
 
 // newDraft begins an answer.
-func newDraft(meta persistence.Metadata, events *eventLog, publish publisher) *draft {
-	meta.Source, meta.Status = persistence.SourceText, persistence.StatusInProgress
-	return &draft{events: events, publish: publish, blocks: map[bool]int{}, msg: persistence.Message{
-		ID: persistence.NewID(), Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.StepStart()}, Metadata: meta,
+func newDraft(meta thread.Metadata, events *eventLog, publish publisher) *draft {
+	meta.Source, meta.Status = thread.SourceText, thread.StatusInProgress
+	return &draft{events: events, publish: publish, blocks: map[bool]int{}, msg: thread.Message{
+		ID: persistence.NewID(), Role: thread.RoleAssistant, Parts: []thread.Part{thread.StepStart()}, Metadata: meta,
 	}}
 }
 
@@ -97,7 +98,7 @@ func (d *draft) emit(e Event) {
 // startStep begins a step of the model. The message begins with one.
 func (d *draft) startStep(first bool) {
 	if !first {
-		d.msg.Parts = append(d.msg.Parts, persistence.StepStart())
+		d.msg.Parts = append(d.msg.Parts, thread.StepStart())
 		d.shape++
 	}
 	d.inStep = true
@@ -140,7 +141,7 @@ func (d *draft) grow(reasoning bool, text string) {
 	if d.blockID == "" {
 		d.blocks[reasoning]++
 		d.reasoning, d.blockID = reasoning, fmt.Sprintf("text-%d", d.blocks[reasoning])
-		start, part := EventTextStart, persistence.TextPart("")
+		start, part := EventTextStart, thread.TextPart("")
 		if reasoning {
 			d.blockID = fmt.Sprintf("reasoning-%d", d.blocks[reasoning])
 			start, part = EventReasoningStart, reasoningPart("")
@@ -162,8 +163,8 @@ func (d *draft) grow(reasoning bool, text string) {
 }
 
 // reasoningPart returns a part with reasoning, in the form of the AI SDK.
-func reasoningPart(text string) persistence.Part {
-	return persistence.Part{Type: "reasoning", Raw: toolkit.Encode(map[string]string{"type": "reasoning", "text": text})}
+func reasoningPart(text string) thread.Part {
+	return thread.Part{Type: "reasoning", Raw: toolkit.Encode(map[string]string{"type": "reasoning", "text": text})}
 }
 
 // endBlock ends the growing part.
@@ -199,7 +200,7 @@ func (d *draft) note(key string, value any) {
 }
 
 // add appends a part and returns its index.
-func (d *draft) add(part persistence.Part) int {
+func (d *draft) add(part thread.Part) int {
 	d.endBlock()
 	d.msg.Parts = append(d.msg.Parts, part)
 	d.shape++
@@ -208,7 +209,7 @@ func (d *draft) add(part persistence.Part) int {
 }
 
 // set replaces a part.
-func (d *draft) set(i int, part persistence.Part) {
+func (d *draft) set(i int, part thread.Part) {
 	d.msg.Parts[i] = part
 	d.shape++
 	d.changed()
@@ -216,7 +217,7 @@ func (d *draft) set(i int, part persistence.Part) {
 
 // step returns the parts from the beginning of the step that a part belongs to until the end of the
 // message, and the index of the first.
-func (d *draft) step(of int) (parts []persistence.Part, first int) {
+func (d *draft) step(of int) (parts []thread.Part, first int) {
 	for first = of; first > 0 && d.msg.Parts[first].Type != "step-start"; {
 		first--
 	}
@@ -251,7 +252,7 @@ func (d *draft) publishText() {
 }
 
 // snapshot returns the current message, for another goroutine to save.
-func (d *draft) snapshot() persistence.Message {
+func (d *draft) snapshot() thread.Message {
 	m := d.msg
 	m.Parts = slices.Clone(m.Parts)
 	if d.blockID != "" && d.reasoning {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // AlignStart gives tests access to alignStart.
@@ -30,7 +31,7 @@ func KeepConverted(sizes ...int) (left []string) {
 }
 
 // Loaded returns what the first request of a turn on the thread contains, which has begun with the user's message.
-func Loaded(ctx context.Context, store *persistence.Store, key persistence.Key, user persistence.Message) ([]persistence.Message, error) {
+func Loaded(ctx context.Context, store *persistence.Store, key thread.Key, user thread.Message) ([]thread.Message, error) {
 	p := prompt{store: store}
 	p.limit(0)
 	err := p.load(ctx, &TurnRequest{Key: key}, user, "")
@@ -38,7 +39,7 @@ func Loaded(ctx context.Context, store *persistence.Store, key persistence.Key, 
 }
 
 // SessionMessage has a session answer a message, or instructions alone.
-func (c *Coordinator) SessionMessage(ctx context.Context, key persistence.Key, content string, instructions []string) (SessionResult, Session, error) {
+func (c *Coordinator) SessionMessage(ctx context.Context, key thread.Key, content string, instructions []string) (SessionResult, Session, error) {
 	t, err := c.SessionTurn(ctx, TurnRequest{Key: key, Text: content, Instructions: instructions})
 	if err != nil {
 		return SessionResult{}, Session{}, err

@@ -7,6 +7,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -22,21 +23,21 @@ const (
 func (t *Turn) conclude(finish FinishReason, err error) {
 	d := t.draft
 	d.endBlock()
-	status := persistence.StatusCompleted
+	status := thread.StatusCompleted
 	var failure *llm.Error
 	switch {
 	case err != nil && t.ctx.Err() != nil:
-		status, finish = persistence.StatusInterrupted, FinishInterrupted
+		status, finish = thread.StatusInterrupted, FinishInterrupted
 		t.tools.close(context.Cause(t.ctx).Error())
 	case err != nil:
 		failure = asError(t.prompt.provider, err)
-		status, finish = persistence.StatusFailed, FinishError
+		status, finish = thread.StatusFailed, FinishError
 		t.log.Warn("turn failed", "error", failure, "cause", failure.Err)
 		t.fail(failure)
 	}
 	d.finishStep()
 	if len(d.msg.Parts) == 1 {
-		d.add(persistence.TextPart("")) // interrupted before the first word
+		d.add(thread.TextPart("")) // interrupted before the first word
 	}
 	used := t.steps.usage
 	meta := &d.msg.Metadata
@@ -51,7 +52,7 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 	r := &t.result
 	r.TurnID, r.MessageID, r.Text, r.Usage = t.id, t.message, d.msg.Text(), used
 	r.Status, r.Finish, r.Err, r.Provider = status, finish, failure, t.prompt.provider
-	r.Shutdown = status == persistence.StatusInterrupted && errors.Is(context.Cause(t.ctx), errShutdown)
+	r.Shutdown = status == thread.StatusInterrupted && errors.Is(context.Cause(t.ctx), errShutdown)
 }
 
 // fail explains in the message why the turn failed.
@@ -98,8 +99,8 @@ func (t *Turn) insist() {
 // writeEnd saves the end until that succeeds, can never succeed, or ctx ends. Without the thread there is nothing to save.
 func (t *Turn) writeEnd(ctx context.Context) error {
 	result := t.result
-	result.Message = persistence.Message{ID: t.message, Role: t.draft.msg.Role, Metadata: t.draft.msg.Metadata}
-	var saved persistence.Message
+	result.Message = thread.Message{ID: t.message, Role: t.draft.msg.Role, Metadata: t.draft.msg.Metadata}
+	var saved thread.Message
 	write := func(b *persistence.Batch) (err error) {
 		if saved, err = b.UpdateMessage(t.draft.snapshot()); err != nil {
 			return err
@@ -155,9 +156,9 @@ func (t *Turn) saveLate(b *persistence.Batch) error {
 // abandon ends a turn that may or may not have begun: the connection may have broken after the
 // commit.
 func (t *Turn) abandon() {
-	t.draft.msg.Metadata.Status = persistence.StatusFailed
+	t.draft.msg.Metadata.Status = thread.StatusFailed
 	t.draft.note(extraNotice, true)
-	t.draft.add(persistence.TextPart("The turn could not begin."))
+	t.draft.add(thread.TextPart("The turn could not begin."))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), finalTimeout)
 	defer cancel()
 	err := t.keeper.final(ctx, func(b *persistence.Batch) error {

@@ -7,6 +7,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/pictures"
+	"voicebridge/thread"
 )
 
 // maxFitted limits the converted images that are kept, in bytes.
@@ -22,7 +23,7 @@ type fitted struct {
 
 // fittedName names an image of a thread, which never changes, in the form for a provider.
 type fittedName struct {
-	key          persistence.Key
+	key          thread.Key
 	id, provider string
 }
 

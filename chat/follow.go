@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 )
 
 // Follow finds the turn that is running on a thread in another process. ErrIdle means that there is none.
-func (c *Coordinator) Follow(ctx context.Context, key persistence.Key) (*Followed, error) {
+func (c *Coordinator) Follow(ctx context.Context, key thread.Key) (*Followed, error) {
 	turn, err := c.cfg.Store.RunningTurn(ctx, key)
 	if errors.Is(err, persistence.ErrNotFound) {
 		return nil, ErrIdle
@@ -39,9 +40,9 @@ func (c *Coordinator) Follow(ctx context.Context, key persistence.Key) (*Followe
 }
 
 // Made finds the turn that has made a message of the assistant; ErrIdle means that there is no such message.
-func (c *Coordinator) Made(ctx context.Context, key persistence.Key, messageID string) (*Followed, error) {
+func (c *Coordinator) Made(ctx context.Context, key thread.Key, messageID string) (*Followed, error) {
 	m, err := c.cfg.Store.Message(ctx, key, messageID)
-	if errors.Is(err, persistence.ErrNotFound) || err == nil && m.Role != persistence.RoleAssistant {
+	if errors.Is(err, persistence.ErrNotFound) || err == nil && m.Role != thread.RoleAssistant {
 		return nil, ErrIdle
 	}
 	if err != nil {
@@ -53,18 +54,18 @@ func (c *Coordinator) Made(ctx context.Context, key persistence.Key, messageID s
 // Answer finds what answers a user's message of the thread: a turn of this process, as long as it is kept, or else what
 // the database has of it, with the id of the turn only while that runs. Both are nil if nothing answers it, or the turn
 // has failed or was lost in a crash: then the message may be answered again.
-func (c *Coordinator) Answer(ctx context.Context, key persistence.Key, asked persistence.Message) (*Turn, *Followed, error) {
-	thread, err := c.cfg.Store.Messages(ctx, key, asked.Seq-1, maxReplay)
+func (c *Coordinator) Answer(ctx context.Context, key thread.Key, asked thread.Message) (*Turn, *Followed, error) {
+	messages, err := c.cfg.Store.Messages(ctx, key, asked.Seq-1, maxReplay)
 	if err != nil {
 		return nil, nil, fmt.Errorf("find answer: %w", err)
 	}
-	answers := slices.DeleteFunc(answersTo(thread, asked.ID), func(m persistence.Message) bool { return m.IsDiscarded() })
+	answers := slices.DeleteFunc(answersTo(messages, asked.ID), func(m thread.Message) bool { return m.IsDiscarded() })
 	if len(answers) == 0 {
 		return nil, nil, nil
 	}
 	answer := answers[len(answers)-1]
-	if answer.Metadata.Status == persistence.StatusFailed ||
-		answer.Metadata.Status == persistence.StatusInterrupted && answer.Metadata.Extra[extraFinish] == nil {
+	if answer.Metadata.Status == thread.StatusFailed ||
+		answer.Metadata.Status == thread.StatusInterrupted && answer.Metadata.Extra[extraFinish] == nil {
 		return nil, nil, nil
 	}
 	// A turn whose end was announced without being saved does not learn when it is.
@@ -72,7 +73,7 @@ func (c *Coordinator) Answer(ctx context.Context, key persistence.Key, asked per
 		return t, nil, nil
 	}
 	found := &Followed{store: c.cfg.Store, key: key, message: answer.ID, ending: c.ending}
-	if turn, err := c.cfg.Store.RunningTurn(ctx, key); err == nil && answer.Metadata.Status == persistence.StatusInProgress {
+	if turn, err := c.cfg.Store.RunningTurn(ctx, key); err == nil && answer.Metadata.Status == thread.StatusInProgress {
 		found.id = turn.ID
 	}
 	return nil, found, nil
@@ -82,7 +83,7 @@ func (c *Coordinator) Answer(ctx context.Context, key persistence.Key, asked per
 // receive.
 type Followed struct {
 	store   *persistence.Store
-	key     persistence.Key
+	key     thread.Key
 	id      string
 	message string          // the id of the assistant's
 	ending  context.Context //nolint:containedctx // of the coordinator: done when this process stops
@@ -179,7 +180,7 @@ func (f *Followed) follow(ctx context.Context, to *mirror, left *bool) error {
 // changed takes a saved message of the thread.
 func (f *Followed) changed(e persistence.Event, to *mirror) {
 	var data struct {
-		Message persistence.Message `json:"message"`
+		Message thread.Message `json:"message"`
 	}
 	if json.Unmarshal(e.Data, &data) == nil && data.Message.ID == f.message {
 		to.take(data.Message)

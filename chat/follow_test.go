@@ -18,6 +18,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -130,7 +131,7 @@ func course(events []chat.Event) string {
 			fmt.Fprintf(&out, " %s %s %v %s %s %q %s %v %q %s", c.ID, c.Name, c.Dynamic, c.Input, c.Output, c.Error, c.Nonce, c.Approved, c.Reason, c.Message)
 		}
 		if r := e.Result; r != nil {
-			fmt.Fprintf(&out, " %s %s %q %s %s %v %q", r.TurnID, r.MessageID, r.Text, r.Status, r.Finish, r.Err, outline([]persistence.Message{r.Message}))
+			fmt.Fprintf(&out, " %s %s %q %s %s %v %q", r.TurnID, r.MessageID, r.Text, r.Status, r.Finish, r.Err, outline([]thread.Message{r.Message}))
 		}
 		out.WriteString("\n")
 	}
@@ -394,7 +395,7 @@ func TestFollowTheDead(t *testing.T) {
 	text := p.follower()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	var m persistence.Message
+	var m thread.Message
 	for m.Text() != "I was" { // when the turn saves that, it is in progress again
 		<-again.C
 		var err error
@@ -402,7 +403,7 @@ func TestFollowTheDead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m.Metadata.Status = persistence.StatusInterrupted // as recovery does it, without further events
+	m.Metadata.Status = thread.StatusInterrupted // as recovery does it, without further events
 	if _, err := p.store.UpdateMessage(t.Context(), p.key, m); err != nil {
 		t.Fatal(err)
 	}
@@ -441,7 +442,7 @@ func TestHostileCommands(t *testing.T) {
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 	turn := b.turn(chat.TurnRequest{Text: "Go"})
 	<-g.reached
-	stranger := persistence.Key{Owner: "bert", Thread: b.key.Thread}
+	stranger := thread.Key{Owner: "bert", Thread: b.key.Thread}
 	for name, c := range map[string]struct {
 		command persistence.Command
 		ok      bool

@@ -7,6 +7,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // Defaults of [HistoryConfig].
@@ -60,7 +61,7 @@ func (h HistoryConfig) replayed() int {
 // A call and its result stay together: a call without a result gets one that says so. Interrupted voice answers appear
 // as heard. If a request would be too long, whole turns are dropped from the beginning, except their system messages.
 // As the thread grows, the beginning stays the same until the next trim.
-func (h HistoryConfig) Messages(thread []persistence.Message, provider string) []llm.Message {
+func (h HistoryConfig) Messages(thread []thread.Message, provider string) []llm.Message {
 	kept := h.entries(thread, provider)
 	messages := make([]llm.Message, len(kept))
 	for i, e := range kept {
@@ -70,7 +71,7 @@ func (h HistoryConfig) Messages(thread []persistence.Message, provider string) [
 }
 
 // entries is Messages before images are read.
-func (h HistoryConfig) entries(thread []persistence.Message, provider string) []entry {
+func (h HistoryConfig) entries(thread []thread.Message, provider string) []entry {
 	h = h.withDefaults()
 	c := converter{provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4, tight: h.tight, sorts: h.sorts}
 	refused := refused(thread)
@@ -91,27 +92,27 @@ func (h HistoryConfig) entries(thread []persistence.Message, provider string) []
 
 // alignStart drops messages from the beginning of a thread of which only the last are known, so
 // that trimming starts at the same message for many turns.
-func alignStart(thread []persistence.Message) []persistence.Message {
-	if len(thread) < 2 {
-		return thread
+func alignStart(messages []thread.Message) []thread.Message {
+	if len(messages) < 2 {
+		return messages
 	}
-	first, last := thread[0].Seq, thread[len(thread)-1].Seq
+	first, last := messages[0].Seq, messages[len(messages)-1].Seq
 	if last-first < 2 {
-		return thread
+		return messages
 	}
 	step := int64(1) << (bits.Len64(uint64(last-first)/2) - 1)
 	from := (first + step - 1) / step * step
-	i := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.Seq >= from })
-	return thread[i:]
+	i := slices.IndexFunc(messages, func(m thread.Message) bool { return m.Seq >= from })
+	return messages[i:]
 }
 
 // answersTo returns the answers to a user's message: those that name it and, of those that name none, as in calls, the
 // ones right after it.
-func answersTo(thread []persistence.Message, id string) (answers []persistence.Message) {
+func answersTo(messages []thread.Message, id string) (answers []thread.Message) {
 	before := ""
-	for _, m := range thread {
+	for _, m := range messages {
 		switch {
-		case m.Role != persistence.RoleAssistant:
+		case m.Role != thread.RoleAssistant:
 			before = m.ID
 		case cmp.Or(extraText(&m, extraAnswers), before) == id:
 			answers = append(answers, m)
@@ -122,7 +123,7 @@ func answersTo(thread []persistence.Message, id string) (answers []persistence.M
 
 // refused returns the ids of answers that a provider has refused to give, and of the messages that they answer. With
 // these in it, every later request would be refused, too.
-func refused(thread []persistence.Message) map[string]bool {
+func refused(thread []thread.Message) map[string]bool {
 	ids := map[string]bool{}
 	for i := range thread {
 		if m := &thread[i]; string(m.Metadata.Extra[extraRefused]) == "true" && !m.IsDiscarded() {
@@ -134,21 +135,21 @@ func refused(thread []persistence.Message) map[string]bool {
 }
 
 // since returns a message and all that follow it; none if the thread does not have it.
-func since(thread []persistence.Message, id string) []persistence.Message {
-	begin := slices.IndexFunc(thread, func(m persistence.Message) bool { return m.ID == id })
+func since(messages []thread.Message, id string) []thread.Message {
+	begin := slices.IndexFunc(messages, func(m thread.Message) bool { return m.ID == id })
 	if begin < 0 {
 		return nil
 	}
-	return thread[begin:]
+	return messages[begin:]
 }
 
 // withoutOpenCalls removes the tool calls without a result: they are running while a call's question is answered, and
 // one of them asks it.
-func withoutOpenCalls(thread []persistence.Message) []persistence.Message {
-	kept := slices.Clone(thread)
+func withoutOpenCalls(messages []thread.Message) []thread.Message {
+	kept := slices.Clone(messages)
 	for i := range kept {
-		kept[i].Parts = slices.DeleteFunc(slices.Clone(kept[i].Parts), func(p persistence.Part) bool {
-			return p.IsTool() && p.State == persistence.ToolInputAvailable
+		kept[i].Parts = slices.DeleteFunc(slices.Clone(kept[i].Parts), func(p thread.Part) bool {
+			return p.IsTool() && p.State == thread.ToolInputAvailable
 		})
 	}
 	return kept
@@ -162,7 +163,7 @@ type unit struct {
 	// more is how many more tokens the last message of the answer takes while it is the last,
 	// because its outputs are not cut then.
 	more   int
-	answer *persistence.Message
+	answer *thread.Message
 }
 
 // units finds the turns.

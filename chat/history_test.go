@@ -11,24 +11,24 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/llm"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
-func text(role persistence.Role, parts ...persistence.Part) persistence.Message {
-	return persistence.Message{Role: role, Parts: parts, Metadata: persistence.Metadata{Status: persistence.StatusCompleted}}
+func text(role thread.Role, parts ...thread.Part) thread.Message {
+	return thread.Message{Role: role, Parts: parts, Metadata: thread.Metadata{Status: thread.StatusCompleted}}
 }
 
-func words(role persistence.Role, s string) persistence.Message {
-	return text(role, persistence.TextPart(s))
+func words(role thread.Role, s string) thread.Message {
+	return text(role, thread.TextPart(s))
 }
 
-func toolPart(id, name string, state persistence.ToolState, input, output string) persistence.Part {
-	p := persistence.ToolPart(name)
+func toolPart(id, name string, state thread.ToolState, input, output string) thread.Part {
+	p := thread.ToolPart(name)
 	p.ToolCallID, p.State, p.Input = id, state, json.RawMessage(input)
 	switch state {
-	case persistence.ToolOutputAvailable:
+	case thread.ToolOutputAvailable:
 		p.Output = json.RawMessage(output)
-	case persistence.ToolOutputError:
+	case thread.ToolOutputError:
 		p.ErrorText = output
 	}
 	return p
@@ -36,46 +36,46 @@ func toolPart(id, name string, state persistence.ToolState, input, output string
 
 func TestMessages(t *testing.T) {
 	t.Parallel()
-	const user, assistant, system = persistence.RoleUser, persistence.RoleAssistant, persistence.RoleSystem
-	heard := func(s string, parts ...persistence.Part) persistence.Message {
+	const user, assistant, system = thread.RoleUser, thread.RoleAssistant, thread.RoleSystem
+	heard := func(s string, parts ...thread.Part) thread.Message {
 		m := text(assistant, parts...)
-		m.Metadata.Status, m.Metadata.HeardText = persistence.StatusInterrupted, &s
+		m.Metadata.Status, m.Metadata.HeardText = thread.StatusInterrupted, &s
 		return m
 	}
-	signed := toolPart("a", "t", persistence.ToolOutputAvailable, "{}", `"x"`)
+	signed := toolPart("a", "t", thread.ToolOutputAvailable, "{}", `"x"`)
 	signed.Raw = json.RawMessage(`{"type":"tool-t","callProviderMetadata":{"fake":{"thoughtSignature":"s"},"other":{"no":1},"voicebridge":{"result":"short"}}}`)
-	plain := toolPart("a", "t", persistence.ToolOutputAvailable, "{}", `"x"`)
+	plain := toolPart("a", "t", thread.ToolOutputAvailable, "{}", `"x"`)
 	plain.Raw = json.RawMessage(`{"callProviderMetadata":{"fake":{"value_":"s"}}}`)
 	notice := words(assistant, "no money")
 	notice.Metadata.Extra = map[string]json.RawMessage{"notice": json.RawMessage("true")}
 	for name, c := range map[string]struct {
-		thread []persistence.Message
+		thread []thread.Message
 		want   string
 	}{
-		"words":     {[]persistence.Message{words(system, "s"), words(user, "u"), words(assistant, "a")}, "system: s\nuser: u\nassistant: a"},
-		"no words":  {[]persistence.Message{words(user, " "), text(user), text(assistant, persistence.StepStart())}, ""},
-		"two texts": {[]persistence.Message{text(assistant, persistence.TextPart("a"), persistence.TextPart("b"))}, "assistant: a\nb"},
-		"steps": {[]persistence.Message{text(assistant,
-			persistence.StepStart(), persistence.TextPart("one"),
-			toolPart("a", "t", persistence.ToolOutputAvailable, `{"x": 1}`, `{"y": 2}`), toolPart("b", "t", persistence.ToolOutputError, `{}`, "broken"),
-			persistence.StepStart(), toolPart("c", "t", persistence.ToolInputAvailable, ``, ""),
-			persistence.StepStart(), persistence.TextPart("end"))},
+		"words":     {[]thread.Message{words(system, "s"), words(user, "u"), words(assistant, "a")}, "system: s\nuser: u\nassistant: a"},
+		"no words":  {[]thread.Message{words(user, " "), text(user), text(assistant, thread.StepStart())}, ""},
+		"two texts": {[]thread.Message{text(assistant, thread.TextPart("a"), thread.TextPart("b"))}, "assistant: a\nb"},
+		"steps": {[]thread.Message{text(assistant,
+			thread.StepStart(), thread.TextPart("one"),
+			toolPart("a", "t", thread.ToolOutputAvailable, `{"x": 1}`, `{"y": 2}`), toolPart("b", "t", thread.ToolOutputError, `{}`, "broken"),
+			thread.StepStart(), toolPart("c", "t", thread.ToolInputAvailable, ``, ""),
+			thread.StepStart(), thread.TextPart("end"))},
 			"assistant: one a=t({\"x\":1}) b=t({})\ntool: {\"y\":2} <- a t\ntool: Error: broken <- b t failed\n" +
 				"assistant:  c=t({})\ntool: Error: the call ended before it was answered <- c t failed\nassistant: end"},
-		"text after a call": {[]persistence.Message{text(assistant, persistence.StepStart(), toolPart("a", "t", persistence.ToolOutputAvailable, `{}`, `"x"`), persistence.TextPart("more"))},
+		"text after a call": {[]thread.Message{text(assistant, thread.StepStart(), toolPart("a", "t", thread.ToolOutputAvailable, `{}`, `"x"`), thread.TextPart("more"))},
 			"assistant: more a=t({})\ntool: x <- a t"},
-		"strange calls": {[]persistence.Message{text(assistant,
-			toolPart("a", "t.t/ü", persistence.ToolOutputAvailable, `"text"`, ``), toolPart("a", "", persistence.ToolOutputAvailable, `[1]`, `null`))},
+		"strange calls": {[]thread.Message{text(assistant,
+			toolPart("a", "t.t/ü", thread.ToolOutputAvailable, `"text"`, ``), toolPart("a", "", thread.ToolOutputAvailable, `[1]`, `null`))},
 			"assistant:  a=t_t__({}) call_a090a256cb93456a8f5d575b=unknown({})\ntool: null <- a t_t__\ntool: null <- call_a090a256cb93456a8f5d575b unknown"},
-		"heard":          {[]persistence.Message{heard("One two.", persistence.TextPart("One two. "), persistence.TextPart("Three."))}, "assistant: One two."},
-		"heard in part":  {[]persistence.Message{heard("One two. Th", persistence.TextPart("One two."), persistence.TextPart("Three."))}, "assistant: One two.\nTh"},
-		"heard nothing":  {[]persistence.Message{heard("", persistence.TextPart("One two."))}, ""},
-		"notice":         {[]persistence.Message{words(user, "u"), notice}, "user: u"},
-		"metadata":       {[]persistence.Message{text(assistant, signed)}, "assistant:  a=t({}){\"thoughtSignature\":\"s\"}\ntool: short <- a t"},
-		"plain metadata": {[]persistence.Message{text(assistant, plain)}, "assistant:  a=t({})\"s\"\ntool: x <- a t"},
-		"chart": {[]persistence.Message{text(assistant, toolPart("a", "t", persistence.ToolOutputAvailable, `{}`, `{"chartId":"7","chartData":[1,2],"title":"Sales"}`))},
+		"heard":          {[]thread.Message{heard("One two.", thread.TextPart("One two. "), thread.TextPart("Three."))}, "assistant: One two."},
+		"heard in part":  {[]thread.Message{heard("One two. Th", thread.TextPart("One two."), thread.TextPart("Three."))}, "assistant: One two.\nTh"},
+		"heard nothing":  {[]thread.Message{heard("", thread.TextPart("One two."))}, ""},
+		"notice":         {[]thread.Message{words(user, "u"), notice}, "user: u"},
+		"metadata":       {[]thread.Message{text(assistant, signed)}, "assistant:  a=t({}){\"thoughtSignature\":\"s\"}\ntool: short <- a t"},
+		"plain metadata": {[]thread.Message{text(assistant, plain)}, "assistant:  a=t({})\"s\"\ntool: x <- a t"},
+		"chart": {[]thread.Message{text(assistant, toolPart("a", "t", thread.ToolOutputAvailable, `{}`, `{"chartId":"7","chartData":[1,2],"title":"Sales"}`))},
 			"assistant:  a=t({})\ntool: {\"summary\":\"Sales\",\"chartId\":\"7\"} <- a t"},
-		"unknown parts": {[]persistence.Message{text(user, persistence.Part{Type: "file"}, persistence.TextPart("u"))}, "user: u"},
+		"unknown parts": {[]thread.Message{text(user, thread.Part{Type: "file"}, thread.TextPart("u"))}, "user: u"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,15 +88,15 @@ func TestMessages(t *testing.T) {
 func TestEarlierOutputs(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ü", 9000)
-	thread := []persistence.Message{
-		words(persistence.RoleUser, "u"),
-		text(persistence.RoleAssistant, toolPart("a", "t", persistence.ToolOutputAvailable, `{"x":"`+long+`"}`, `"`+long+`"`)),
+	messages := []thread.Message{
+		words(thread.RoleUser, "u"),
+		text(thread.RoleAssistant, toolPart("a", "t", thread.ToolOutputAvailable, `{"x":"`+long+`"}`, `"`+long+`"`)),
 	}
-	got := chat.HistoryConfig{}.Messages(thread, "")
+	got := chat.HistoryConfig{}.Messages(messages, "")
 	if got[2].Content != long || len(got[1].ToolCalls[0].Arguments) > 100 {
 		t.Errorf("the last output has %d bytes, the arguments %d", len(got[2].Content), len(got[1].ToolCalls[0].Arguments))
 	}
-	got = chat.HistoryConfig{}.Messages(append(thread, words(persistence.RoleAssistant, "a")), "")
+	got = chat.HistoryConfig{}.Messages(append(messages, words(thread.RoleAssistant, "a")), "")
 	if n := utf8.RuneCountInString(got[2].Content); n < 8000 || n > 8010 || !utf8.ValidString(got[2].Content) {
 		t.Errorf("the earlier output has %d characters, want about 8000", n)
 	}
@@ -119,18 +119,18 @@ func tokens(messages []llm.Message) int {
 }
 
 // randomTurn returns the messages of a plausible turn.
-func randomTurn(r *rand.Rand, n int) []persistence.Message {
-	var turn []persistence.Message
+func randomTurn(r *rand.Rand, n int) []thread.Message {
+	var turn []thread.Message
 	filler := func(most int) string { return strings.Repeat("wörd ", r.IntN(most)) }
 	if r.IntN(6) == 0 {
-		turn = append(turn, words(persistence.RoleSystem, fmt.Sprintf("order %d", n)))
+		turn = append(turn, words(thread.RoleSystem, fmt.Sprintf("order %d", n)))
 	}
-	turn = append(turn, words(persistence.RoleUser, fmt.Sprintf("question %d %s", n, filler(60))))
-	answer := text(persistence.RoleAssistant)
+	turn = append(turn, words(thread.RoleUser, fmt.Sprintf("question %d %s", n, filler(60))))
+	answer := text(thread.RoleAssistant)
 	for step := range 1 + r.IntN(3) {
-		answer.Parts = append(answer.Parts, persistence.StepStart(), persistence.TextPart(filler(80)))
+		answer.Parts = append(answer.Parts, thread.StepStart(), thread.TextPart(filler(80)))
 		for call := range r.IntN(3) {
-			states := []persistence.ToolState{persistence.ToolInputAvailable, persistence.ToolOutputAvailable, persistence.ToolOutputError}
+			states := []thread.ToolState{thread.ToolInputAvailable, thread.ToolOutputAvailable, thread.ToolOutputError}
 			answer.Parts = append(answer.Parts, toolPart(fmt.Sprintf("c%d-%d-%d", n, step, call), "tool", states[r.IntN(3)],
 				`{"q":"`+filler(30)+`"}`, `"`+filler(120)+`"`))
 		}
@@ -162,7 +162,7 @@ func TestTrimming(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		h := chat.HistoryConfig{MaxTurns: 1 + r.IntN(30), MaxTokens: 200 + r.IntN(4000), TrimChunkTokens: 50 + r.IntN(300)}
 		h.TrimChunkTokens = min(h.TrimChunkTokens, h.MaxTokens/2)
-		var thread []persistence.Message
+		var thread []thread.Message
 		var before []llm.Message
 		orders, kept := 0, 0
 		for n := range 50 {
@@ -201,9 +201,9 @@ func TestTrimming(t *testing.T) {
 func TestLongInstructions(t *testing.T) {
 	t.Parallel()
 	h := chat.HistoryConfig{MaxTokens: 200}
-	got := h.Messages([]persistence.Message{
-		words(persistence.RoleSystem, strings.Repeat("rule ", 1000)), words(persistence.RoleUser, "I am Anna."), words(persistence.RoleAssistant, "Hello."),
-		words(persistence.RoleSystem, strings.Repeat("rule ", 1000)), words(persistence.RoleUser, "Who am I?"),
+	got := h.Messages([]thread.Message{
+		words(thread.RoleSystem, strings.Repeat("rule ", 1000)), words(thread.RoleUser, "I am Anna."), words(thread.RoleAssistant, "Hello."),
+		words(thread.RoleSystem, strings.Repeat("rule ", 1000)), words(thread.RoleUser, "Who am I?"),
 	}, "p")
 	if text := talk(got); count(got, llm.RoleSystem) != 2 || !strings.Contains(text, "user: I am Anna.\nassistant: Hello.\n") {
 		t.Errorf("the request is\n%s", text)
@@ -246,13 +246,13 @@ func count(messages []llm.Message, role llm.Role) int {
 // TestAnchor checks long threads of which only the end is read.
 func TestAnchor(t *testing.T) {
 	t.Parallel()
-	var thread []persistence.Message
+	var messages []thread.Message
 	changes, last := 0, int64(0)
 	for seq := int64(1); seq < 5000; seq += 3 {
-		m := words(persistence.RoleUser, "x")
+		m := words(thread.RoleUser, "x")
 		m.Seq = seq
-		thread = append(thread, m)
-		window := thread[max(0, len(thread)-400):]
+		messages = append(messages, m)
+		window := messages[max(0, len(messages)-400):]
 		got := chat.AlignStart(window)
 		if len(got) == 0 || got[len(got)-1].Seq != seq || len(window) > 10 && len(got) < len(window)/3 {
 			t.Fatalf("%d messages became %d", len(window), len(got))
@@ -271,7 +271,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add(`[{"id":"a","role":"assistant","parts":[{"type":"step-start"},{"type":"tool-x","toolCallId":"1","state":"output-available","input":{},"output":[1],"callProviderMetadata":{"p":[]}}]}]`)
 	f.Add(`[{"id":"a","role":"assistant","parts":[{"type":"dynamic-tool","toolName":"x","toolCallId":"","state":"","callProviderMetadata":7}],"metadata":{"heard_text":"x"}}]`)
 	f.Fuzz(func(t *testing.T, data string) {
-		var thread []persistence.Message
+		var thread []thread.Message
 		if json.Unmarshal([]byte(data), &thread) != nil {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -39,20 +40,20 @@ type Image struct {
 
 // savedImages returns the thread's images with these ids. One that does not exist is kept: the model reads that it
 // cannot be shown.
-func savedImages(ctx context.Context, store *persistence.Store, key persistence.Key, ids []string) ([]Image, error) {
+func savedImages(ctx context.Context, store *persistence.Store, key thread.Key, ids []string) ([]Image, error) {
 	all := make([]Image, 0, len(ids))
 	for _, id := range ids {
 		saved, err := store.Image(ctx, key, id)
 		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 			return nil, err
 		}
-		all = append(all, Image{MediaType: cmp.Or(saved.MediaType, persistence.ImageTypes[0]), URL: persistence.ImagePath(key.Thread) + url.PathEscape(id)})
+		all = append(all, Image{MediaType: cmp.Or(saved.MediaType, persistence.ImageTypes[0]), URL: thread.ImagePath(key.Thread) + url.PathEscape(id)})
 	}
 	return all, nil
 }
 
-func (i Image) part() persistence.Part {
-	return persistence.Part{Type: "file", Raw: toolkit.Encode(map[string]string{"type": "file", "mediaType": i.MediaType, "url": i.URL})}
+func (i Image) part() thread.Part {
+	return thread.Part{Type: "file", Raw: toolkit.Encode(map[string]string{"type": "file", "mediaType": i.MediaType, "url": i.URL})}
 }
 
 // data reads a data URL; ok is false for other URLs.
@@ -67,7 +68,7 @@ func (i Image) data() (data []byte, ok bool) {
 }
 
 // imageOf returns the image in a part; ok is false for other parts.
-func imageOf(p *persistence.Part) (i Image, ok bool) {
+func imageOf(p *thread.Part) (i Image, ok bool) {
 	if p.Type != "file" || json.Unmarshal(p.Raw, &i) != nil {
 		return Image{}, false
 	}
@@ -75,7 +76,7 @@ func imageOf(p *persistence.Part) (i Image, ok bool) {
 }
 
 // keepImages saves in the thread the images that came as data URLs, so that messages only name them.
-func keepImages(b *persistence.Batch, thread string, images []Image, quota int64) ([]Image, error) {
+func keepImages(b *persistence.Batch, threadID string, images []Image, quota int64) ([]Image, error) {
 	kept := slices.Clone(images)
 	for n, i := range kept {
 		data, ok := i.data()
@@ -89,7 +90,7 @@ func keepImages(b *persistence.Batch, thread string, images []Image, quota int64
 		if image, err = b.SaveImage(image, quota); err != nil {
 			return nil, err
 		}
-		kept[n] = Image{MediaType: image.MediaType, URL: persistence.ImagePath(thread) + image.ID}
+		kept[n] = Image{MediaType: image.MediaType, URL: thread.ImagePath(threadID) + image.ID}
 	}
 	return kept, nil
 }
@@ -129,15 +130,15 @@ func (m Media) SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (t
 	if err != nil {
 		return toolkit.Media{}, err
 	}
-	if i, err = m.Store.SaveImage(ctx, persistence.Key{Owner: call.Owner, Thread: call.ThreadID}, i, m.Quota); err != nil {
+	if i, err = m.Store.SaveImage(ctx, thread.Key{Owner: call.Owner, Thread: call.ThreadID}, i, m.Quota); err != nil {
 		return toolkit.Media{}, err
 	}
-	return toolkit.Media{ID: i.ID, MediaType: i.MediaType, URL: persistence.ImagePath(call.ThreadID) + i.ID, Width: i.Width, Height: i.Height}, nil
+	return toolkit.Media{ID: i.ID, MediaType: i.MediaType, URL: thread.ImagePath(call.ThreadID) + i.ID, Width: i.Width, Height: i.Height}, nil
 }
 
 // imagesOf returns the images of a call's result.
-func imagesOf(p *persistence.Part) []Image {
-	if p.State != persistence.ToolOutputAvailable || p.Type != "dynamic-tool" {
+func imagesOf(p *thread.Part) []Image {
+	if p.State != thread.ToolOutputAvailable || p.Type != "dynamic-tool" {
 		return nil
 	}
 	var all []Image

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"voicebridge/llm"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // maxLessons is how many models and threads lessons are remembered for.
@@ -30,7 +30,7 @@ type modelName struct{ provider, model string }
 type modelOfThread struct {
 	modelName
 
-	thread persistence.Key
+	thread thread.Key
 }
 
 // concessions are what requests leave out because a model has refused it. The zero value leaves out nothing.

@@ -7,6 +7,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -18,8 +19,8 @@ type mirror struct {
 	send    func(Event)
 
 	begun     bool
-	parts     []persistence.Part // as far as they were sent
-	sentBytes int                // bytes of Message.Text that were sent
+	parts     []thread.Part // as far as they were sent
+	sentBytes int           // bytes of Message.Text that were sent
 	inStep    bool
 	blockID   string // of the last part while it may grow; empty for none
 	blocks    map[bool]int
@@ -44,7 +45,7 @@ func (r *mirror) emit(e Event) {
 
 // take sends what is new in the message. A message that is older than what was sent adds
 // nothing.
-func (r *mirror) take(m persistence.Message) {
+func (r *mirror) take(m thread.Message) {
 	if !r.begun {
 		r.begun = true
 		r.emit(Event{Type: EventStart})
@@ -61,7 +62,7 @@ func (r *mirror) take(m persistence.Message) {
 	}
 	r.updateCalls(m.Parts)
 	r.sentBytes = max(r.sentBytes, len(m.Text()))
-	if m.Metadata.Status != persistence.StatusInProgress {
+	if m.Metadata.Status != thread.StatusInProgress {
 		r.finish(m)
 	}
 }
@@ -91,12 +92,12 @@ func (r *mirror) add(text string, kind EventType) {
 }
 
 // begin sends a new part.
-func (r *mirror) begin(p persistence.Part) {
+func (r *mirror) begin(p thread.Part) {
 	r.endBlock()
 	sent := p
 	sent.Text = ""
 	if p.IsTool() {
-		sent.State = persistence.ToolInputAvailable
+		sent.State = thread.ToolInputAvailable
 	}
 	r.parts = append(r.parts, sent)
 	switch {
@@ -125,7 +126,7 @@ func (r *mirror) beginBlock(reasoning bool, start EventType) {
 }
 
 // change sends what was added to a part that was sent.
-func (r *mirror) change(i int, p persistence.Part) {
+func (r *mirror) change(i int, p thread.Part) {
 	if i < len(r.parts)-1 || r.blockID == "" {
 		return
 	}
@@ -140,9 +141,9 @@ func (r *mirror) change(i int, p persistence.Part) {
 
 // updateCalls emits what has changed in calls that were emitted before. The calls of a step run
 // in parallel.
-func (r *mirror) updateCalls(parts []persistence.Part) {
+func (r *mirror) updateCalls(parts []thread.Part) {
 	for i, p := range parts {
-		if sent := &r.parts[i]; p.IsTool() && sent.State == persistence.ToolInputAvailable {
+		if sent := &r.parts[i]; p.IsTool() && sent.State == thread.ToolInputAvailable {
 			sent.State = p.State
 			r.updateCall(p)
 		}
@@ -150,7 +151,7 @@ func (r *mirror) updateCalls(parts []persistence.Part) {
 }
 
 // updateCall emits the question about a call, and its result.
-func (r *mirror) updateCall(p persistence.Part) {
+func (r *mirror) updateCall(p thread.Part) {
 	d, decided := toolkit.DecisionOf(p.Raw)
 	if decided {
 		r.ask(p.ToolCallID, d.ID)
@@ -165,7 +166,7 @@ func (r *mirror) updateCall(p persistence.Part) {
 	if decided {
 		r.decide(p, d)
 	}
-	if p.State != persistence.ToolInputAvailable {
+	if p.State != thread.ToolInputAvailable {
 		e := callOf(p)
 		e.Input, e.Output, e.Error = nil, p.Output, p.ErrorText
 		r.emit(Event{Type: EventToolOutput, Call: e})
@@ -180,7 +181,7 @@ func (r *mirror) ask(callID, nonce string) {
 }
 
 // decide sends the decision on a question that was sent.
-func (r *mirror) decide(p persistence.Part, d toolkit.Decision) {
+func (r *mirror) decide(p thread.Part, d toolkit.Decision) {
 	q := r.questions[p.ToolCallID]
 	if !q.sent || q.ended {
 		return
@@ -213,7 +214,7 @@ func (r *mirror) takeCallEvent(e persistence.Event) {
 		r.ask(d.ToolCallID, d.Nonce)
 	}
 	for _, p := range r.parts {
-		if !p.IsTool() || p.ToolCallID != d.ToolCallID || p.State != persistence.ToolInputAvailable {
+		if !p.IsTool() || p.ToolCallID != d.ToolCallID || p.State != thread.ToolInputAvailable {
 			continue
 		}
 		switch e.Type {
@@ -249,7 +250,7 @@ func (r *mirror) endStep() {
 }
 
 // finish sends the end.
-func (r *mirror) finish(m persistence.Message) {
+func (r *mirror) finish(m thread.Message) {
 	r.endBlock()
 	r.endStep()
 	r.ended = true
@@ -258,7 +259,7 @@ func (r *mirror) finish(m persistence.Message) {
 
 // resultOf returns the result of a turn, read from its message. If the turn's process ended, the
 // message does not say why.
-func resultOf(turn string, m persistence.Message) *Result {
+func resultOf(turn string, m thread.Message) *Result {
 	meta := m.Metadata
 	result := &Result{TurnID: turn, MessageID: m.ID, Text: m.Text(), Status: meta.Status, Finish: FinishInterrupted, Message: m}
 	var used usage
@@ -270,9 +271,9 @@ func resultOf(turn string, m persistence.Message) *Result {
 	}
 	read(extraProvider, &result.Provider)
 	switch given := read(extraFinish, &result.Finish); {
-	case meta.Status == persistence.StatusInterrupted:
+	case meta.Status == thread.StatusInterrupted:
 		result.Finish = FinishInterrupted
-	case meta.Status == persistence.StatusFailed:
+	case meta.Status == thread.StatusFailed:
 		var failure struct {
 			Kind    llm.ErrorKind `json:"kind"`
 			Message string        `json:"message"`
@@ -286,7 +287,7 @@ func resultOf(turn string, m persistence.Message) *Result {
 		result.Finish = FinishStop
 	case result.Finish == FinishToolCalls:
 		for _, p := range m.Parts {
-			if p.IsTool() && p.State == persistence.ToolInputAvailable {
+			if p.IsTool() && p.State == thread.ToolInputAvailable {
 				result.ToolCalls = append(result.ToolCalls, llm.ToolCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: string(p.Input)})
 			}
 		}
@@ -295,12 +296,12 @@ func resultOf(turn string, m persistence.Message) *Result {
 }
 
 // callOf returns the call of a part, as it appears in events.
-func callOf(p persistence.Part) *EventCall {
+func callOf(p thread.Part) *EventCall {
 	return &EventCall{ID: p.ToolCallID, Name: p.ToolName, Dynamic: p.Type == "dynamic-tool", Input: p.Input}
 }
 
 // reasoningOf returns the text of a part with reasoning.
-func reasoningOf(p persistence.Part) string {
+func reasoningOf(p thread.Part) string {
 	var part struct {
 		Text string `json:"text"`
 	}

@@ -10,6 +10,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // hold keeps everyone else from writing to a database until release is called.
@@ -20,7 +21,7 @@ func hold(t *testing.T, b *bench) (release func()) {
 	go func() {
 		defer close(done)
 		_ = b.store.Batch(context.Background(), other, func(w *persistence.Batch) error {
-			if _, err := w.AppendMessage(persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("x")}}); err != nil {
+			if _, err := w.AppendMessage(thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("x")}}); err != nil {
 				t.Errorf("AppendMessage() = %v", err)
 			}
 			close(held)
@@ -67,7 +68,7 @@ func TestSlowDatabase(t *testing.T) {
 			}
 		}
 		r, _ := turn.Wait(t.Context())
-		if took := time.Since(begun); r.Status != persistence.StatusCompleted || r.Message.Parts == nil || took > (words+20)*pace {
+		if took := time.Since(begun); r.Status != thread.StatusCompleted || r.Message.Parts == nil || took > (words+20)*pace {
 			t.Errorf("Wait() = %+v after %v", r, took)
 		}
 		if got := b.messages()[1]; strings.Count(got.Text(), "word") != words {
@@ -97,7 +98,7 @@ func TestOutage(t *testing.T) {
 		begun := time.Now()
 		close(end)
 		r, err := turn.Wait(t.Context())
-		if took := time.Since(begun); err != nil || r.Text != "Forty-two.!" || r.Status != persistence.StatusCompleted || r.Message.Parts != nil || took > 40*time.Second {
+		if took := time.Since(begun); err != nil || r.Text != "Forty-two.!" || r.Status != thread.StatusCompleted || r.Message.Parts != nil || took > 40*time.Second {
 			t.Errorf("Wait() = %+v, %v after %v", r, err, took)
 		}
 		must(t, sleep(t.Context(), time.Until(begun.Add(time.Minute))))

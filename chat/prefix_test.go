@@ -14,6 +14,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // written is a request as a provider's cache sees it.
@@ -79,13 +80,13 @@ func TestLongThreadKeepsItsInstructions(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("Arr."))
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
-		b.write(words(persistence.RoleSystem, "Talk like a queen."), words(persistence.RoleUser, "Hi"))
+		b.write(words(thread.RoleSystem, "Talk like a queen."), words(thread.RoleUser, "Hi"))
 		must(t, b.store.ResetThread(t.Context(), b.key))
-		long := []persistence.Message{words(persistence.RoleSystem, "Talk like a pirate."), words(persistence.RoleSystem, "Be brief.")}
+		long := []thread.Message{words(thread.RoleSystem, "Talk like a pirate."), words(thread.RoleSystem, "Be brief.")}
 		for n := range 250 {
-			long = append(long, words(persistence.RoleUser, "Ahoy"), words(persistence.RoleAssistant, "Arr."))
+			long = append(long, words(thread.RoleUser, "Ahoy"), words(thread.RoleAssistant, "Arr."))
 			if n == 3 {
-				long = append(long, words(persistence.RoleSystem, "Mention parrots."))
+				long = append(long, words(thread.RoleSystem, "Mention parrots."))
 			}
 		}
 		b.write(long...)
@@ -103,9 +104,9 @@ func TestManyTurns(t *testing.T) {
 		provider := deltas(says("Arr."))
 		const most = 300
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, History: chat.HistoryConfig{MaxTurns: most, MaxTokens: 1 << 20}})
-		var long []persistence.Message
+		var long []thread.Message
 		for range 500 {
-			long = append(long, words(persistence.RoleUser, "Ahoy"), words(persistence.RoleAssistant, "Arr."))
+			long = append(long, words(thread.RoleUser, "Ahoy"), words(thread.RoleAssistant, "Arr."))
 		}
 		b.write(long...)
 		b.say("What now?")
@@ -118,8 +119,8 @@ func TestManyTurns(t *testing.T) {
 // forgetful remembers something different each time.
 type forgetful struct{}
 
-func (forgetful) SearchMessages(context.Context, persistence.Key, []string, int) ([]persistence.SearchHit, error) {
-	return []persistence.SearchHit{{Role: persistence.RoleUser, Text: persistence.NewID(), CreatedAt: time.Now(), Hits: 9}}, nil
+func (forgetful) SearchMessages(context.Context, thread.Key, []string, int) ([]persistence.SearchHit, error) {
+	return []persistence.SearchHit{{Role: thread.RoleUser, Text: persistence.NewID(), CreatedAt: time.Now(), Hits: 9}}, nil
 }
 
 // TestImages shows pictures to the model, by data URL and by address, and says which are

@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // contextTimeout is how long a turn waits for its context.
@@ -23,7 +24,7 @@ type prompt struct {
 	images   llm.ImageLimits // of the provider
 	fitted   *fitted
 	log      *slog.Logger
-	thread   []persistence.Message // with what the turn answers at the end, once it is loaded
+	thread   []thread.Message // with what the turn answers at the end, once it is loaded
 }
 
 // limit makes requests contain less of the thread; 0 changes nothing.
@@ -59,20 +60,20 @@ func (p *prompt) shorten() bool {
 
 // load reads the thread, and puts the message or question that the turn answers at the end. user is the message that the
 // turn has begun with, if any: the thread may have been reset since.
-func (p *prompt) load(ctx context.Context, req *TurnRequest, user persistence.Message, note string) error {
-	thread, err := p.store.Replay(ctx, req.Key, p.history.replayed())
+func (p *prompt) load(ctx context.Context, req *TurnRequest, user thread.Message, note string) error {
+	messages, err := p.store.Replay(ctx, req.Key, p.history.replayed())
 	if err != nil {
 		return err
 	}
-	if len(thread) == p.history.replayed() {
-		thread = alignStart(thread)
-		instructions, err := p.store.Instructions(ctx, req.Key, thread[0].Seq, maxReplay)
+	if len(messages) == p.history.replayed() {
+		messages = alignStart(messages)
+		instructions, err := p.store.Instructions(ctx, req.Key, messages[0].Seq, maxReplay)
 		if err != nil {
 			return err
 		}
-		thread = append(instructions, thread...)
+		messages = append(instructions, messages...)
 	}
-	thread = persistence.WithoutEchoes(thread)
+	messages = thread.WithoutEchoes(messages)
 	if req.Saved {
 		if user, err = p.store.Message(ctx, req.Key, req.MessageID); err != nil {
 			return err
@@ -80,28 +81,28 @@ func (p *prompt) load(ctx context.Context, req *TurnRequest, user persistence.Me
 	}
 	switch {
 	case user.ID != "":
-		thread = append(slices.DeleteFunc(thread, func(m persistence.Message) bool { return m.ID == user.ID }), user)
+		messages = append(slices.DeleteFunc(messages, func(m thread.Message) bool { return m.ID == user.ID }), user)
 	case req.Question != "":
-		thread = append(withoutOpenCalls(thread), (&TurnRequest{Text: req.Question}).message(note))
+		messages = append(withoutOpenCalls(messages), (&TurnRequest{Text: req.Question}).message(note))
 	}
-	p.thread = thread
+	p.thread = messages
 	return nil
 }
 
 // messages returns what requests contain of the thread.
-func (p *prompt) messages(ctx context.Context, key persistence.Key) []llm.Message {
+func (p *prompt) messages(ctx context.Context, key thread.Key) []llm.Message {
 	return p.show(ctx, key, p.history.entries(p.thread, p.provider))
 }
 
 // remember returns a step with calls as later turns will read it, but with its secrets, which the model needs to go on.
-func (p *prompt) remember(ctx context.Context, key persistence.Key, d *draft, calls []*call) []llm.Message {
+func (p *prompt) remember(ctx context.Context, key thread.Key, d *draft, calls []*call) []llm.Message {
 	parts, first := d.step(calls[0].part)
 	for _, c := range calls {
-		parts[c.part-first] = savedPart(c.WholePart())
+		parts[c.part-first] = c.WholePart()
 	}
 	h := HistoryConfig{MaxTokens: 1 << 30, sorts: p.history.sorts} // the last message is never cut anyway
-	step := persistence.Message{Role: persistence.RoleAssistant, Parts: parts}
-	return p.show(ctx, key, h.entries([]persistence.Message{step}, p.provider))
+	step := thread.Message{Role: thread.RoleAssistant, Parts: parts}
+	return p.show(ctx, key, h.entries([]thread.Message{step}, p.provider))
 }
 
 // contextNote asks a builder for the turn's context. The turn goes on without it if that fails.
@@ -117,7 +118,7 @@ func contextNote(ctx context.Context, builder ContextBuilder, in ContextInput) (
 }
 
 // show puts the last images into their messages. Unreadable ones are replaced by a remark.
-func (p *prompt) show(ctx context.Context, key persistence.Key, entries []entry) []llm.Message {
+func (p *prompt) show(ctx context.Context, key thread.Key, entries []entry) []llm.Message {
 	messages := make([]llm.Message, len(entries))
 	shown, size := 0, 0
 	for at := len(entries) - 1; at >= 0; at-- {
@@ -142,8 +143,8 @@ func (p *prompt) show(ctx context.Context, key persistence.Key, entries []entry)
 }
 
 // read reads an image, in a form that the provider accepts.
-func (p *prompt) read(ctx context.Context, key persistence.Key, i Image) (saved persistence.Image, err error) {
-	id, ofThread := strings.CutPrefix(i.URL, persistence.ImagePath(key.Thread))
+func (p *prompt) read(ctx context.Context, key thread.Key, i Image) (saved persistence.Image, err error) {
+	id, ofThread := strings.CutPrefix(i.URL, thread.ImagePath(key.Thread))
 	switch data, ok := i.data(); {
 	case ok:
 		saved, err = persistence.NewImage(data)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
 )
@@ -22,14 +23,14 @@ const (
 // TurnRequest is what a turn answers. Key is required, and one of Text, Instructions, Saved and
 // Question.
 type TurnRequest struct {
-	Key persistence.Key
+	Key thread.Key
 	// Text is what the user writes.
 	Text string
 	// Images go with the text, as do those of the thread that ImageIDs names.
 	Images   []Image
 	ImageIDs []string
 	// Parts are more of the user's message, which models are not shown.
-	Parts []persistence.Part
+	Parts []thread.Part
 	// MessageID is the id for the user's message or, without one, for the last instruction, empty for a new one; with
 	// Saved, its present id.
 	MessageID string
@@ -100,13 +101,13 @@ func (r *TurnRequest) says() bool {
 func isBlank(text string) bool { return strings.TrimSpace(strings.ReplaceAll(text, "\x00", "")) == "" }
 
 // message returns what the user says, with the context that precedes it in requests.
-func (r *TurnRequest) message(note string) persistence.Message {
-	m := persistence.Message{ID: r.MessageID, Role: persistence.RoleUser}
+func (r *TurnRequest) message(note string) thread.Message {
+	m := thread.Message{ID: r.MessageID, Role: thread.RoleUser}
 	for _, i := range r.Images {
 		m.Parts = append(m.Parts, i.part())
 	}
 	if !isBlank(r.Text) {
-		m.Parts = append(m.Parts, persistence.TextPart(r.Text))
+		m.Parts = append(m.Parts, thread.TextPart(r.Text))
 	}
 	m.Parts = append(m.Parts, r.Parts...)
 	m.Metadata.Extra = maps.Clone(r.Extra)
@@ -127,7 +128,7 @@ func (r *TurnRequest) instructionID() string {
 // appendInstructions appends instructions to a thread, as system messages. lastID is the id of the last one, empty for a new one.
 func appendInstructions(b *persistence.Batch, instructions []string, lastID string) error {
 	for i, text := range instructions {
-		m := persistence.Message{Role: persistence.RoleSystem, Parts: []persistence.Part{persistence.TextPart(text)}}
+		m := thread.Message{Role: thread.RoleSystem, Parts: []thread.Part{thread.TextPart(text)}}
 		if i == len(instructions)-1 {
 			m.ID = lastID
 		}

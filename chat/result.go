@@ -2,18 +2,18 @@ package chat
 
 import (
 	"voicebridge/llm"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // Keys of metadata that only text turns write.
 const (
 	extraProvider = "provider"
-	extraFinish   = persistence.MetadataFinish
+	extraFinish   = thread.MetadataFinish
 	extraError    = "error" // {"kind","message"} of a failure
-	extraNotice   = persistence.MetadataNotice
+	extraNotice   = thread.MetadataNotice
 	// extraContext is the text that precedes the user's text in requests.
 	extraContext   = "context"
-	extraDiscarded = persistence.MetadataDiscarded
+	extraDiscarded = thread.MetadataDiscarded
 	// extraSentAs is the id by which the client knows the message.
 	extraSentAs = "sent_as"
 	// extraAnswers is the id of the user's message that a turn's message answers.
@@ -54,7 +54,7 @@ type Result struct {
 	ToolCalls []llm.ToolCall
 	// Usage is the total of all requests.
 	Usage  llm.Usage
-	Status persistence.Status
+	Status thread.Status
 	Finish FinishReason
 	// Err is why the turn failed.
 	Err *llm.Error
@@ -63,5 +63,5 @@ type Result struct {
 	Provider string
 	// Message is the saved message; its Parts are nil if it is not saved yet, because the database
 	// is unavailable, or cannot be saved.
-	Message persistence.Message
+	Message thread.Message
 }

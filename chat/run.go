@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -39,9 +40,9 @@ func (t *Turn) run(leave func()) {
 
 // turnEvent is the data of turn_started and turn_finished.
 type turnEvent struct {
-	TurnID    string             `json:"turn_id"`
-	MessageID string             `json:"message_id"`
-	Status    persistence.Status `json:"status,omitempty"`
+	TurnID    string        `json:"turn_id"`
+	MessageID string        `json:"message_id"`
+	Status    thread.Status `json:"status,omitempty"`
 }
 
 // rounds alternates between asking the model and running its tools, until there is an answer.

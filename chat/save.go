@@ -11,6 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 const (
@@ -32,7 +33,7 @@ type keeper struct {
 	ctx       context.Context // of the turn
 	stop      context.CancelCauseFunc
 	store     *persistence.Store
-	key       persistence.Key
+	key       thread.Key
 	id        string // of the turn
 	log       *slog.Logger
 	draft     *draft
@@ -49,8 +50,8 @@ type keeper struct {
 
 // job is one save.
 type job struct {
-	message   *persistence.Message // nil if it has not changed
-	added     *persistence.Draft   // instead of message, if only text was added
+	message   *thread.Message    // nil if it has not changed
+	added     *persistence.Draft // instead of message, if only text was added
 	mark      savedDraft
 	writes    []write
 	questions []asked
@@ -59,7 +60,7 @@ type job struct {
 	done    chan struct{}
 	took    Interval
 	stop    bool // somebody asked to stop the turn
-	answers []persistence.Approval
+	answers []thread.Approval
 	err     error
 }
 

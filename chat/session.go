@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -96,11 +97,11 @@ func (c *Coordinator) CreateSession(ctx context.Context, owner string, req Sessi
 	if len(req.Tools) > 0 {
 		saved.Tools = string(toolkit.Encode(req.Tools))
 	}
-	thread, err := c.cfg.Store.CreateThread(ctx, owner, "")
+	row, err := c.cfg.Store.CreateThread(ctx, owner, "")
 	if err != nil {
 		return Session{}, fmt.Errorf("create session: %w", err)
 	}
-	key := persistence.Key{Owner: owner, Thread: thread.ID}
+	key := thread.Key{Owner: owner, Thread: row.ID}
 	err = c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
 		if err := appendInstructions(b, req.Instructions, ""); err != nil {
 			return err
@@ -116,7 +117,7 @@ func (c *Coordinator) CreateSession(ctx context.Context, owner string, req Sessi
 }
 
 // Session reads a session. Every thread is one; persistence.ErrNotFound if it does not exist.
-func (c *Coordinator) Session(ctx context.Context, key persistence.Key) (Session, error) {
+func (c *Coordinator) Session(ctx context.Context, key thread.Key) (Session, error) {
 	thread, err := c.cfg.Store.Thread(ctx, key)
 	if err != nil {
 		return Session{}, fmt.Errorf("read session: %w", err)
@@ -142,7 +143,7 @@ func (c *Coordinator) Session(ctx context.Context, key persistence.Key) (Session
 
 // DeleteSession interrupts a turn that is running on the thread, on any instance, and deletes the thread with everything
 // in it.
-func (c *Coordinator) DeleteSession(ctx context.Context, key persistence.Key) error {
+func (c *Coordinator) DeleteSession(ctx context.Context, key thread.Key) error {
 	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
@@ -159,7 +160,7 @@ func (c *Coordinator) DeleteSession(ctx context.Context, key persistence.Key) er
 // occupy interrupts the thread's turn and takes its place for a moment, so that no other turn begins,
 // as that of the next queued message would. If another process does not give up the place, its turn
 // runs on: it notices later that the thread is gone.
-func (c *Coordinator) occupy(ctx context.Context, key persistence.Key) error {
+func (c *Coordinator) occupy(ctx context.Context, key thread.Key) error {
 	for range 2 {
 		t := c.here(key)
 		if err := c.Interrupt(ctx, key); err != nil && !errors.Is(err, ErrIdle) {
@@ -194,7 +195,7 @@ func (c *Coordinator) SessionTurn(ctx context.Context, req TurnRequest) (*Turn, 
 
 // SessionAnswer returns the result of an ended turn as a session has it, and the session. The error is an *llm.Error if
 // the model failed: then nothing of the assistant was appended.
-func (c *Coordinator) SessionAnswer(ctx context.Context, key persistence.Key, r Result) (SessionResult, Session, error) {
+func (c *Coordinator) SessionAnswer(ctx context.Context, key thread.Key, r Result) (SessionResult, Session, error) {
 	result := SessionResult{Text: r.Text, ToolCalls: []SessionCall{}, Usage: SessionUsage{
 		InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens, CachedTokens: r.Usage.CachedTokens,
 		TotalTokens: r.Usage.InputTokens + r.Usage.OutputTokens,
@@ -212,7 +213,7 @@ func (c *Coordinator) SessionAnswer(ctx context.Context, key persistence.Key, r 
 // SessionToolOutput appends the outputs of calls that the client ran: all of them or, on error,
 // none. The errors are a [CallError] with ErrUnknownCall, ErrAnswered or ErrTooLarge, ErrEmpty
 // without outputs, and the store's.
-func (c *Coordinator) SessionToolOutput(ctx context.Context, key persistence.Key, outputs []ToolResult) (Session, error) {
+func (c *Coordinator) SessionToolOutput(ctx context.Context, key thread.Key, outputs []ToolResult) (Session, error) {
 	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
 		return Session{}, fmt.Errorf("take tool output: %w", err)
 	}
@@ -234,7 +235,7 @@ func (c *Coordinator) SessionToolOutput(ctx context.Context, key persistence.Key
 			switch {
 			case !found || call.CallID != "" || call.Executor != string(toolkit.ExecutorClient):
 				refused = &CallError{o.CallID, ErrUnknownCall}
-			case call.Status != persistence.ToolCallWaiting:
+			case call.Status != thread.ToolCallWaiting:
 				refused = &CallError{o.CallID, ErrAnswered}
 			}
 			if refused != nil {
@@ -257,7 +258,7 @@ func (c *Coordinator) SessionToolOutput(ctx context.Context, key persistence.Key
 
 // KeepResult saves the result of a call that an ended turn has given up: later turns read it. The errors are a [CallError]
 // with ErrUnknownCall, ErrAnswered or ErrTooLarge, and the store's.
-func (c *Coordinator) KeepResult(ctx context.Context, key persistence.Key, r ToolResult) error {
+func (c *Coordinator) KeepResult(ctx context.Context, key thread.Key, r ToolResult) error {
 	refused := r.tooLarge()
 	if refused != nil {
 		return refused
@@ -269,9 +270,9 @@ func (c *Coordinator) KeepResult(ctx context.Context, key persistence.Key, r Too
 			return err
 		}
 		switch {
-		case !found || call.CallID != "" || call.Executor != string(toolkit.ExecutorClient) || call.Status == persistence.ToolCallRunning:
+		case !found || call.CallID != "" || call.Executor != string(toolkit.ExecutorClient) || call.Status == thread.ToolCallRunning:
 			refused = &CallError{r.CallID, ErrUnknownCall}
-		case call.Status != persistence.ToolCallCancelled && (call.Status != persistence.ToolCallFailed || call.Error != noClientResult):
+		case call.Status != thread.ToolCallCancelled && (call.Status != thread.ToolCallFailed || call.Error != noClientResult):
 			refused = &CallError{r.CallID, ErrAnswered}
 		default:
 			return resolveSaved(b, call, r.result())
@@ -295,7 +296,7 @@ type settings struct {
 	defaults json.RawMessage
 }
 
-func (c *Coordinator) settings(ctx context.Context, key persistence.Key) (settings, error) {
+func (c *Coordinator) settings(ctx context.Context, key thread.Key) (settings, error) {
 	saved, err := c.cfg.Store.TextSession(ctx, key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return settings{}, fmt.Errorf("read session: %w", err)
@@ -309,11 +310,11 @@ func (c *Coordinator) settings(ctx context.Context, key persistence.Key) (settin
 }
 
 // snapshot returns a message of a thread as text.
-func snapshot(m *persistence.Message) []SessionMessage {
+func snapshot(m *thread.Message) []SessionMessage {
 	if m.IsDiscarded() {
 		return nil
 	}
-	if m.Role != persistence.RoleAssistant {
+	if m.Role != thread.RoleAssistant {
 		return []SessionMessage{{Role: llm.Role(m.Role), Content: m.Text()}}
 	}
 	var all []SessionMessage
@@ -334,7 +335,7 @@ func snapshot(m *persistence.Message) []SessionMessage {
 			texts = append(texts, p.Text)
 		case p.IsTool():
 			calls = append(calls, SessionCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: written(p.Input)})
-			if p.State == persistence.ToolOutputAvailable || p.State == persistence.ToolOutputError {
+			if p.State == thread.ToolOutputAvailable || p.State == thread.ToolOutputError {
 				outputs = append(outputs, SessionMessage{Role: llm.RoleTool, Content: resultText(p), ToolCallID: p.ToolCallID})
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -56,7 +57,7 @@ func TestSession(t *testing.T) {
 			if got := string(s.Tools[0].Parameters); strings.Index(got, `"z"`) > strings.Index(got, `"a"`) {
 				t.Errorf("the order of the tool's keys is lost: %s", got)
 			}
-			key := persistence.Key{Owner: "anna", Thread: s.ID}
+			key := thread.Key{Owner: "anna", Thread: s.ID}
 			r, s, err := b.c.SessionMessage(t.Context(), key, "Hi", []string{"Be polite."})
 			if err != nil || len(r.ToolCalls) != 2 || r.ToolCalls[0] != (chat.SessionCall{ID: "a", Name: "look", Arguments: `{"a":"x"}`}) || r.Usage.TotalTokens != 6 {
 				t.Fatalf("SessionMessage() = %+v, %v", r, err)
@@ -127,7 +128,7 @@ func TestSessionCalls(t *testing.T) {
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{deltas(calls(list...))}, NoTitles: true})
 		s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: define("look")})
 		must(t, err)
-		r, s, err := b.c.SessionMessage(t.Context(), persistence.Key{Owner: "anna", Thread: s.ID}, "Go", nil)
+		r, s, err := b.c.SessionMessage(t.Context(), thread.Key{Owner: "anna", Thread: s.ID}, "Go", nil)
 		must(t, err)
 		var got []string
 		for _, c := range r.ToolCalls {
@@ -149,7 +150,7 @@ func TestParallelOutputs(t *testing.T) {
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{deltas(calls(list...))}, NoTitles: true})
 		s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: define("look")})
 		must(t, err)
-		key := persistence.Key{Owner: "anna", Thread: s.ID}
+		key := thread.Key{Owner: "anna", Thread: s.ID}
 		if _, _, err := b.c.SessionMessage(t.Context(), key, "Go", nil); err != nil {
 			t.Fatalf("SessionMessage() = %v", err)
 		}
@@ -209,7 +210,7 @@ func TestSessionRefusals(t *testing.T) {
 		if s, err := b.c.Session(t.Context(), b.key); err != nil || s.Provider != "fake" || s.Messages == nil || s.Tools == nil {
 			t.Errorf("Session() of a thread = %+v, %v", s, err)
 		}
-		for _, key := range []persistence.Key{{Owner: "bert", Thread: b.key.Thread}, {Owner: "anna", Thread: "none"}} {
+		for _, key := range []thread.Key{{Owner: "bert", Thread: b.key.Thread}, {Owner: "anna", Thread: "none"}} {
 			_, err := b.c.Session(t.Context(), key)
 			_, _, err2 := b.c.SessionMessage(t.Context(), key, "x", nil)
 			_, _, err3 := b.c.SessionMessage(t.Context(), key, "", []string{"x"})

@@ -15,6 +15,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -146,7 +147,7 @@ type bench struct {
 	t     *testing.T
 	store *persistence.Store
 	c     *chat.Coordinator
-	key   persistence.Key
+	key   thread.Key
 	stop  func()
 }
 
@@ -185,7 +186,7 @@ func (b *bench) say(text string) chat.Result {
 	return b.wait(b.turn(chat.TurnRequest{Text: text}))
 }
 
-func (b *bench) messages() []persistence.Message {
+func (b *bench) messages() []thread.Message {
 	b.t.Helper()
 	all, err := b.store.Messages(b.t.Context(), b.key, 0, 1000)
 	must(b.t, err)
@@ -193,7 +194,7 @@ func (b *bench) messages() []persistence.Message {
 }
 
 // write appends messages to the thread, as they are.
-func (b *bench) write(messages ...persistence.Message) {
+func (b *bench) write(messages ...thread.Message) {
 	b.t.Helper()
 	if err := b.store.Batch(b.t.Context(), b.key, func(batch *persistence.Batch) error {
 		for _, m := range messages {
@@ -232,15 +233,15 @@ func (b *bench) until(turn *chat.Turn, kind chat.EventType) chat.Event {
 }
 
 // outline writes a thread as text, one message per line.
-func outline(messages []persistence.Message) string {
+func outline(messages []thread.Message) string {
 	var b strings.Builder
 	for _, m := range messages {
 		fmt.Fprintf(&b, "%s %s:", m.Role, m.Metadata.Status)
 		for _, p := range m.Parts {
 			switch {
-			case p.IsTool() && p.State == persistence.ToolOutputAvailable:
+			case p.IsTool() && p.State == thread.ToolOutputAvailable:
 				fmt.Fprintf(&b, " %s(%s)=%s", p.Type, p.ToolCallID, strings.ReplaceAll(string(p.Output), `": `, `":`))
-			case p.IsTool() && p.State == persistence.ToolOutputError:
+			case p.IsTool() && p.State == thread.ToolOutputError:
 				fmt.Fprintf(&b, " %s(%s)!%s", p.Type, p.ToolCallID, p.ErrorText)
 			case p.IsTool():
 				fmt.Fprintf(&b, " %s(%s)?", p.Type, p.ToolCallID)

@@ -12,6 +12,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 const (
@@ -151,7 +152,7 @@ func (a *answer) close(err error) {
 	}
 	r.FinishedAt = new(time.Now())
 	r.RawUsage = a.usage.Raw
-	r.Usage = persistence.Usage{InputTokens: a.usage.InputTokens, OutputTokens: a.usage.OutputTokens, CachedTokens: a.usage.CachedTokens}
+	r.Usage = thread.Usage{InputTokens: a.usage.InputTokens, OutputTokens: a.usage.OutputTokens, CachedTokens: a.usage.CachedTokens}
 	if s.cost != nil {
 		r.CostUSD = s.cost(s.provider.Name(), s.request.Model, a.usage)
 	}

@@ -14,6 +14,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -207,7 +208,7 @@ func TestDrafts(t *testing.T) {
 		must(t, sleep(t.Context(), 5*time.Second+10*time.Millisecond))
 		synctest.Wait()
 		m, err := store.Message(t.Context(), b.key, turn.MessageID())
-		if n := strings.Count(m.Text(), "word"); err != nil || n < 78 || m.Metadata.Status != persistence.StatusInProgress {
+		if n := strings.Count(m.Text(), "word"); err != nil || n < 78 || m.Metadata.Status != thread.StatusInProgress {
 			t.Errorf("after 5 s %d of 100 words are saved, %v", n, err)
 		}
 		mu.Lock()
@@ -274,7 +275,7 @@ func TestLost(t *testing.T) {
 		must(t, err)
 		begun := time.Now()
 		r, _ := turn.Wait(t.Context())
-		if took := time.Since(begun); took > 3*time.Second || r.Status == persistence.StatusCompleted {
+		if took := time.Since(begun); took > 3*time.Second || r.Status == thread.StatusCompleted {
 			t.Errorf("Wait() = %+v after %v", r, took)
 		}
 		m, err := store.Message(t.Context(), b.key, turn.MessageID())
@@ -300,7 +301,7 @@ func TestDeletedThread(t *testing.T) {
 		must(t, sleep(t.Context(), time.Second))
 		must(t, store.DeleteThread(t.Context(), b.key))
 		begun := time.Now()
-		if r, _ := turn.Wait(t.Context()); r.Status != persistence.StatusInterrupted || time.Since(begun) > 3*time.Second {
+		if r, _ := turn.Wait(t.Context()); r.Status != thread.StatusInterrupted || time.Since(begun) > 3*time.Second {
 			t.Errorf("Wait() = %+v after %v", r, time.Since(begun))
 		}
 		b.stop()
@@ -330,7 +331,7 @@ func TestAbandon(t *testing.T) {
 			t.Errorf("the next turn says %q", r.Text)
 		}
 		for _, m := range b.messages() {
-			if m.Metadata.Status == persistence.StatusInProgress {
+			if m.Metadata.Status == thread.StatusInProgress {
 				t.Errorf("a message is left open:\n%s", outline(b.messages()))
 			}
 		}
@@ -347,14 +348,14 @@ func TestLargeOutputs(t *testing.T) {
 		provider := deltas(calls("a", "big", "{}", "b", "big", "{}", "c", "big", "{}"), says(strings.Repeat("\x01", 900<<10)))
 		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, big), NoTitles: true})
 		r := b.say("Go")
-		if r.Status != persistence.StatusCompleted || r.Message.Metadata.Status != persistence.StatusCompleted {
+		if r.Status != thread.StatusCompleted || r.Message.Metadata.Status != thread.StatusCompleted {
 			t.Errorf("Wait() = %s, %v", r.Status, r.Err)
 		}
 		got := talk(provider.seen()[1].Messages)
 		if strings.Count(got, "tool: short") != 2 || !strings.Contains(got, "more than this answer has room for") {
 			t.Errorf("the model reads %.2000s", got)
 		}
-		if n := b.messages(); n[1].Metadata.Status != persistence.StatusCompleted {
+		if n := b.messages(); n[1].Metadata.Status != thread.StatusCompleted {
 			t.Errorf("the message is %s", n[1].Metadata.Status)
 		}
 		b.stop()

@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -41,10 +42,10 @@ const ShortTitleInstructions = "Give this message a title of two or three words,
 // the model, so that providers never get many such requests at once.
 type titles struct {
 	cfg  *Config
-	jobs chan persistence.Key
+	jobs chan thread.Key
 
 	mu    sync.Mutex
-	asked map[persistence.Key]bool // those waiting in jobs
+	asked map[thread.Key]bool // those waiting in jobs
 
 	// The rest belongs to run.
 
@@ -55,19 +56,19 @@ type titles struct {
 
 // named is a thread that may get a title. One that is deleted and made again with the same id is another.
 type named struct {
-	persistence.Key
+	thread.Key
 	made int64 // when, in microseconds
 }
 
 func newTitles(cfg *Config) *titles {
 	return &titles{
-		cfg: cfg, jobs: make(chan persistence.Key, maxTitleJobs),
-		asked: map[persistence.Key]bool{}, tries: map[named]int{}, silent: map[named]int64{},
+		cfg: cfg, jobs: make(chan thread.Key, maxTitleJobs),
+		asked: map[thread.Key]bool{}, tries: map[named]int{}, silent: map[named]int64{},
 	}
 }
 
 // ask makes the worker handle a thread soon.
-func (w *titles) ask(key persistence.Key) {
+func (w *titles) ask(key thread.Key) {
 	if w.cfg.NoTitles {
 		return
 	}
@@ -100,7 +101,7 @@ func (w *titles) run(ctx context.Context) {
 }
 
 // fromWords gives a thread the title that needs no model.
-func (w *titles) fromWords(key persistence.Key, text string) {
+func (w *titles) fromWords(key thread.Key, text string) {
 	title := localTitle(text)
 	if w.cfg.NoTitles || title == "" {
 		return
@@ -110,7 +111,7 @@ func (w *titles) fromWords(key persistence.Key, text string) {
 	w.suggest(ctx, key, title, persistence.TitleByWords)
 }
 
-func (w *titles) suggest(ctx context.Context, key persistence.Key, title string, by persistence.TitleBy) {
+func (w *titles) suggest(ctx context.Context, key thread.Key, title string, by persistence.TitleBy) {
 	changed, err := w.cfg.Store.SuggestTitle(ctx, key, title, by)
 	if err != nil {
 		w.cfg.Logger.Warn("title not saved", "thread_id", key.Thread, "error", err)
@@ -121,7 +122,7 @@ func (w *titles) suggest(ctx context.Context, key persistence.Key, title string,
 }
 
 // name gives a thread the titles that it lacks.
-func (w *titles) name(ctx context.Context, key persistence.Key) {
+func (w *titles) name(ctx context.Context, key thread.Key) {
 	ctx, cancel := context.WithTimeout(ctx, titleTimeout)
 	defer cancel()
 	defer func() {
@@ -129,9 +130,9 @@ func (w *titles) name(ctx context.Context, key persistence.Key) {
 			w.cfg.Logger.Error("naming a thread panicked", "thread_id", key.Thread, "panic", fmt.Sprint(p))
 		}
 	}()
-	thread, err := w.cfg.Store.Thread(ctx, key)
-	of := named{key, thread.CreatedAt.UnixMicro()}
-	if err != nil || thread.TitleBy == persistence.TitleByUser || thread.TitleBy == persistence.TitleByModel || w.tries[of] >= titleTries {
+	row, err := w.cfg.Store.Thread(ctx, key)
+	of := named{key, row.CreatedAt.UnixMicro()}
+	if err != nil || row.TitleBy == persistence.TitleByUser || row.TitleBy == persistence.TitleByModel || w.tries[of] >= titleTries {
 		return
 	}
 	start, err := w.exchange(ctx, of)
@@ -139,10 +140,10 @@ func (w *titles) name(ctx context.Context, key persistence.Key) {
 		w.cfg.Logger.Warn("no title", "thread_id", key.Thread, "error", err)
 		return
 	}
-	if thread.TitleBy == persistence.TitleByNobody && len(start) > 0 {
+	if row.TitleBy == persistence.TitleByNobody && len(start) > 0 {
 		w.suggest(ctx, key, localTitle(start[0].Text()), persistence.TitleByWords)
 	}
-	if !slices.ContainsFunc(start, func(m persistence.Message) bool { return m.Role == persistence.RoleAssistant }) {
+	if !slices.ContainsFunc(start, func(m thread.Message) bool { return m.Role == thread.RoleAssistant }) {
 		return
 	}
 	title, err := w.think(ctx, key, start)
@@ -166,7 +167,7 @@ func (w *titles) failed(ctx context.Context, of named) {
 }
 
 // exchange returns the first messages that have text, from the user's first words on.
-func (w *titles) exchange(ctx context.Context, of named) (start []persistence.Message, err error) {
+func (w *titles) exchange(ctx context.Context, of named) (start []thread.Message, err error) {
 	silent := w.silent[of]
 	messages, err := w.cfg.Store.Messages(ctx, of.Key, silent, 50)
 	if err != nil {
@@ -174,9 +175,9 @@ func (w *titles) exchange(ctx context.Context, of named) (start []persistence.Me
 	}
 	growing := false
 	for _, m := range messages {
-		growing = growing || m.Metadata.Status == persistence.StatusInProgress
-		hasText := m.Role != persistence.RoleSystem && m.Metadata.Status != persistence.StatusInProgress && strings.TrimSpace(m.Text()) != "" && !m.IsNotice()
-		if hasText && (len(start) > 0 || m.Role == persistence.RoleUser && localTitle(m.Text()) != "") {
+		growing = growing || m.Metadata.Status == thread.StatusInProgress
+		hasText := m.Role != thread.RoleSystem && m.Metadata.Status != thread.StatusInProgress && strings.TrimSpace(m.Text()) != "" && !m.IsNotice()
+		if hasText && (len(start) > 0 || m.Role == thread.RoleUser && localTitle(m.Text()) != "") {
 			start = append(start, m)
 		}
 		if len(start) == titleReads {
@@ -196,7 +197,7 @@ func (w *titles) exchange(ctx context.Context, of named) (start []persistence.Me
 }
 
 // think asks the model for a title.
-func (w *titles) think(ctx context.Context, key persistence.Key, start []persistence.Message) (string, error) {
+func (w *titles) think(ctx context.Context, key thread.Key, start []thread.Message) (string, error) {
 	var b strings.Builder
 	for _, m := range start {
 		fmt.Fprintf(&b, "%s: %s\n", m.Role, cutRunes(strings.Join(strings.Fields(m.Text()), " "), titleReadRunes))
@@ -205,7 +206,7 @@ func (w *titles) think(ctx context.Context, key persistence.Key, start []persist
 }
 
 // title is [Coordinator.Title].
-func (c *Config) title(ctx context.Context, key persistence.Key, instructions, text string) (string, error) {
+func (c *Config) title(ctx context.Context, key thread.Key, instructions, text string) (string, error) {
 	m, err := c.model(ctx, &TurnRequest{Key: key})
 	if err != nil {
 		return "", err
@@ -225,7 +226,7 @@ func (c *Config) title(ctx context.Context, key persistence.Key, instructions, t
 			usage = *d.Usage
 		}
 	}
-	record.Usage = persistence.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, CachedTokens: usage.CachedTokens}
+	record.Usage = thread.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, CachedTokens: usage.CachedTokens}
 	record.RawUsage, record.FinishedAt = usage.Raw, new(time.Now())
 	if c.Cost != nil {
 		record.CostUSD = c.Cost(m.provider.Name(), m.request.Model, usage)

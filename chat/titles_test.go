@@ -13,6 +13,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 func TestLocalTitle(t *testing.T) {
@@ -143,25 +144,25 @@ func TestTitlesOfCalls(t *testing.T) {
 		provider := deltas(says("ok"))
 		provider.title = "Spoken words"
 		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}})
-		add := func(m persistence.Message) {
-			m.Metadata.Source = persistence.SourceVoice
+		add := func(m thread.Message) {
+			m.Metadata.Source = thread.SourceVoice
 			if _, err := store.AppendMessage(t.Context(), b.key, m); err != nil {
 				t.Fatal(err)
 			}
 			b.c.Talked(b.key)
 		}
 		for range 60 { // more than are read at once
-			add(words(persistence.RoleAssistant, "Hello!"))
+			add(words(thread.RoleAssistant, "Hello!"))
 			synctest.Wait()
 		}
 		if got := b.title(); got.Title != "" {
 			t.Errorf("a greeting gives the title %q", got.Title)
 		}
-		add(words(persistence.RoleUser, "Tell me of lakes"))
+		add(words(thread.RoleUser, "Tell me of lakes"))
 		if got := b.title(); got.Title != "Tell me of lakes" {
 			t.Errorf("a question gives the title %q", got.Title)
 		}
-		add(words(persistence.RoleAssistant, "They are wet."))
+		add(words(thread.RoleAssistant, "They are wet."))
 		if got := b.title(); got.Title != "Spoken words" {
 			t.Errorf("an answer gives the title %q", got.Title)
 		}
@@ -170,7 +171,7 @@ func TestTitlesOfCalls(t *testing.T) {
 		if _, err := store.EnsureThread(t.Context(), b.key); err != nil {
 			t.Fatal(err)
 		}
-		add(words(persistence.RoleUser, "Tell me of rivers"))
+		add(words(thread.RoleUser, "Tell me of rivers"))
 		if got := b.title(); got.Title != "Tell me of rivers" {
 			t.Errorf("the thread that was made again has the title %q", got.Title)
 		}
@@ -252,11 +253,11 @@ func TestMemories(t *testing.T) {
 		zone := time.FixedZone("CET", 3600)
 		clock := &chat.DefaultContext{Location: zone, Memories: store}
 		key := persistencetest.NewThread(t, store, "anna", "")
-		for _, m := range []persistence.Message{
-			words(persistence.RoleUser, "My favourite lake is the Bodensee [really]\nyes"),
-			words(persistence.RoleAssistant, "The weather is fine. Look into that carton."),
-			words(persistence.RoleUser, "My dog Rex likes cheese"),
-			words(persistence.RoleUser, "What do you know about my dog?"),
+		for _, m := range []thread.Message{
+			words(thread.RoleUser, "My favourite lake is the Bodensee [really]\nyes"),
+			words(thread.RoleAssistant, "The weather is fine. Look into that carton."),
+			words(thread.RoleUser, "My dog Rex likes cheese"),
+			words(thread.RoleUser, "What do you know about my dog?"),
 		} {
 			m.Metadata.CreatedAt = time.Date(2026, 1, 2, 23, 30, 0, 0, time.UTC)
 			if _, err := store.AppendMessage(t.Context(), key, m); err != nil {
@@ -274,11 +275,11 @@ func TestMemories(t *testing.T) {
 			"Something else entirely":        `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET]`,
 			"a b c":                          `[CONTEXT: date and time: Saturday, 21 November 2026, 08:30 CET]`,
 		} {
-			got, err := clock.Context(t.Context(), chat.ContextInput{Key: persistence.Key{Owner: "anna", Thread: "here"}, Text: text, Now: now})
+			got, err := clock.Context(t.Context(), chat.ContextInput{Key: thread.Key{Owner: "anna", Thread: "here"}, Text: text, Now: now})
 			if err != nil || got != want {
 				t.Errorf("Context(%q) = %s, %v, want %s", text, got, err, want)
 			}
-			got, err = clock.Context(t.Context(), chat.ContextInput{Key: persistence.Key{Owner: "bert", Thread: "here"}, Text: text, Now: now})
+			got, err = clock.Context(t.Context(), chat.ContextInput{Key: thread.Key{Owner: "bert", Thread: "here"}, Text: text, Now: now})
 			if err != nil || strings.Contains(got, "Bodensee") {
 				t.Errorf("Context() of another owner = %s, %v", got, err)
 			}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // observerTimeout is how long observers may take.
@@ -33,7 +33,7 @@ type Turn struct {
 	decided chan struct{}
 	events  eventLog
 	client  *client
-	user    persistence.Message
+	user    thread.Message
 	message string // the id of the assistant's
 
 	readers readers
@@ -76,7 +76,7 @@ func (t *Turn) Begins(ctx context.Context) bool {
 }
 
 // User is the saved user's message; zero if there is none, or if it was saved before.
-func (t *Turn) User() persistence.Message { return t.user }
+func (t *Turn) User() thread.Message { return t.user }
 
 // Done is closed when the turn has ended and is saved or, while the database is unavailable, when its end is announced;
 // also when it could not begin.

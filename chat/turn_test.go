@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // TestTurnGivesWay has readers come and go before and after a turn is to give way.
@@ -82,7 +82,7 @@ func TestKeywords(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	ended := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	c := &Coordinator{finished: map[persistence.Key]*Turn{{Owner: "anna", Thread: "t"}: {endedAt: ended}}}
+	c := &Coordinator{finished: map[thread.Key]*Turn{{Owner: "anna", Thread: "t"}: {endedAt: ended}}}
 	for _, tt := range []struct {
 		before time.Time
 		left   int

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"voicebridge/chat"
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // What the callers in these tests type, and what the voice answers.
@@ -66,7 +66,7 @@ func (c *caller) toolEvent(kind, text string) timedEvent {
 // answered waits until the voice has finished saying something.
 func (c *caller) answered(words string) {
 	c.t.Helper()
-	c.saved("answer", says(persistence.RoleAssistant, words))
+	c.saved("answer", says(thread.RoleAssistant, words))
 }
 
 // heard waits until the given number of the call's answers were heard to their end.

@@ -17,10 +17,10 @@ import (
 
 	"github.com/pion/rtp"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // caller is a browser: a Pion peer that makes the offer, as a page does, in this process
@@ -175,7 +175,7 @@ func reasonOf(t *testing.T, ev timedEvent) string {
 
 // saved waits until a message is saved as wanted, which may have happened already. It is
 // announced only once it is in the database. Events before it count as seen.
-func (c *caller) saved(what string, match func(persistence.Message) bool) {
+func (c *caller) saved(what string, match func(thread.Message) bool) {
 	c.t.Helper()
 	looked := 0
 	c.until("saved "+what, func() bool {
@@ -208,11 +208,11 @@ func (c *caller) played(words string) {
 	})
 }
 
-func messageOf(t *testing.T, ev timedEvent) (persistence.Message, bool) {
+func messageOf(t *testing.T, ev timedEvent) (thread.Message, bool) {
 	if ev.Type != "bridge.message" {
-		return persistence.Message{}, false
+		return thread.Message{}, false
 	}
-	var e struct{ Message persistence.Message }
+	var e struct{ Message thread.Message }
 	if err := json.Unmarshal(ev.Raw, &e); err != nil {
 		t.Errorf("%s: %v", ev.Raw, err)
 	}
@@ -220,9 +220,9 @@ func messageOf(t *testing.T, ev timedEvent) (persistence.Message, bool) {
 }
 
 // says matches a finished message that begins with the given words.
-func says(role persistence.Role, words string) func(persistence.Message) bool {
-	return func(m persistence.Message) bool {
-		return m.Role == role && m.Metadata.Status == persistence.StatusCompleted && strings.HasPrefix(m.Text(), words)
+func says(role thread.Role, words string) func(thread.Message) bool {
+	return func(m thread.Message) bool {
+		return m.Role == role && m.Metadata.Status == thread.StatusCompleted && strings.HasPrefix(m.Text(), words)
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // read gets a JSON document.
@@ -28,10 +28,10 @@ func (r *rig) read(t *testing.T, path string, v any) {
 }
 
 // messages reads the thread as a page does.
-func (r *rig) messages(t *testing.T, thread string) []persistence.Message {
+func (r *rig) messages(t *testing.T, threadID string) []thread.Message {
 	t.Helper()
-	var page struct{ Messages []persistence.Message }
-	r.read(t, "/api/threads/"+thread+"/messages?limit=1000", &page)
+	var page struct{ Messages []thread.Message }
+	r.read(t, "/api/threads/"+threadID+"/messages?limit=1000", &page)
 	return page.Messages
 }
 

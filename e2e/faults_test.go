@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // wantRefusal checks a response that refuses a call in OpenAI's form.
@@ -167,7 +167,7 @@ var answered = []string{"user text completed: Hello.", "assistant voice complete
 func hello(c *caller) {
 	c.say("Hello.")
 	c.next(realtime.TypeOutputBufferStopped)
-	c.saved("answer", says(persistence.RoleAssistant, "Well."))
+	c.saved("answer", says(thread.RoleAssistant, "Well."))
 }
 
 // hearTurn speaks, and waits until the answer has been played to its end.
@@ -261,14 +261,14 @@ var failures = map[string]failure{
 		faults: simulator.Faults{Transcripts: simulator.TranscriptLate},
 		act: func(c *caller) {
 			hearTurn(c)
-			c.saved("words", says(persistence.RoleUser, spokenWords))
+			c.saved("words", says(thread.RoleUser, spokenWords))
 		}, thread: []string{spokenTurn, "assistant voice completed: " + spokenAnswer},
 	},
 	"transcripts are later than the call": {
 		faults: simulator.Faults{Transcripts: simulator.TranscriptLate},
 		act: func(c *caller) {
 			c.session.SimulateSpeech()
-			c.saved("answer", says(persistence.RoleAssistant, spokenAnswer))
+			c.saved("answer", says(thread.RoleAssistant, spokenAnswer))
 		}, thread: []string{"user voice …", "assistant voice …: " + spokenAnswer},
 	},
 	"transcripts never come": {
@@ -279,7 +279,7 @@ var failures = map[string]failure{
 		faults: simulator.Faults{Transcripts: simulator.TranscriptFailed},
 		act: func(c *caller) {
 			hearTurn(c)
-			c.saved("failed turn", func(m persistence.Message) bool { return m.Metadata.Status == persistence.StatusFailed })
+			c.saved("failed turn", func(m thread.Message) bool { return m.Metadata.Status == thread.StatusFailed })
 		}, thread: []string{"user voice failed: ", "assistant voice completed: " + spokenAnswer},
 	},
 	"transcripts come in the wrong order": {
@@ -287,7 +287,7 @@ var failures = map[string]failure{
 		act: func(c *caller) {
 			hearTurn(c)
 			hearTurn(c)
-			c.saved("words of the first turn", says(persistence.RoleUser, spokenWords))
+			c.saved("words of the first turn", says(thread.RoleUser, spokenWords))
 		}, thread: []string{
 			spokenTurn, "assistant voice completed: " + spokenAnswer, "user voice completed: " + secondWords, "assistant voice completed: " + secondAnswer,
 		},
@@ -315,7 +315,7 @@ var failures = map[string]failure{
 					c.session.Inject(fmt.Appendf(nil, `{"type":%q,%s}`, kind, it))
 				}
 			}
-			c.saved("first item", says(persistence.RoleUser, "First."))
+			c.saved("first item", says(thread.RoleUser, "First."))
 		}, thread: slices.Concat(answered, []string{"user text completed: First.", "assistant voice completed: Second."}),
 	},
 	"events are unknown and malformed": {
@@ -342,7 +342,7 @@ func fullTurns(c *caller) {
 	hearTurn(c)
 	c.say(chartPlease)
 	c.next(realtime.TypeOutputBufferStopped)
-	c.saved("answer after the chart", says(persistence.RoleAssistant, chartAnswer))
+	c.saved("answer after the chart", says(thread.RoleAssistant, chartAnswer))
 }
 
 // TestUpstreamFails has calls with a faulty upstream: they go on, or end for the right

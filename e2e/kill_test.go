@@ -15,10 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // killPoint is a moment at which voicebridge is killed.
@@ -59,7 +59,7 @@ var killPoints = map[string]killPoint{
 			dead := c.rig.ended
 			c.session.Do(func() { <-dead }) // so that the first word does not come, however long the rest takes
 			c.next(realtime.TypeResponseCreated)
-			c.saved("text", says(persistence.RoleUser, countPlease))
+			c.saved("text", says(thread.RoleUser, countPlease))
 		},
 		thread: []string{"user text completed: " + countPlease},
 		replay: []string{"user: " + countPlease},
@@ -80,7 +80,7 @@ var killPoints = map[string]killPoint{
 		pace: quick,
 		act: func(_ *testing.T, c *caller) {
 			c.say(waitPlease)
-			c.saved("call of the tool", func(m persistence.Message) bool {
+			c.saved("call of the tool", func(m thread.Message) bool {
 				return len(m.Parts) > 0 && m.Parts[len(m.Parts)-1].ToolName == "ask_me"
 			})
 		},
@@ -91,8 +91,8 @@ var killPoints = map[string]killPoint{
 		pace: simulator.Pace{Think: time.Hour, Step: 5 * time.Millisecond, Transcript: time.Hour},
 		act: func(_ *testing.T, c *caller) {
 			c.session.SimulateSpeech()
-			c.saved("spoken turn", func(m persistence.Message) bool {
-				return m.Role == persistence.RoleUser && m.Metadata.Source == persistence.SourceVoice && m.Metadata.Status == persistence.StatusInProgress
+			c.saved("spoken turn", func(m thread.Message) bool {
+				return m.Role == thread.RoleUser && m.Metadata.Source == thread.SourceVoice && m.Metadata.Status == thread.StatusInProgress
 			})
 		},
 		thread: []string{"user voice failed: "},
@@ -161,7 +161,7 @@ func TestKillWithoutDatabase(t *testing.T) {
 	c := r.dial(t, request{})
 	c.next("bridge.ready")
 	c.say(chartPlease)
-	c.saved("answer after the chart", says(persistence.RoleAssistant, chartAnswer))
+	c.saved("answer after the chart", says(thread.RoleAssistant, chartAnswer))
 	server.Crash()
 	want := []string{
 		"user text completed: " + chartPlease, "assistant voice completed: [tool-create_pie_chart output-available]",
@@ -214,9 +214,9 @@ func (c *caller) finishTurns(slowly bool) {
 	} else {
 		c.session.SimulateSpeech()
 	}
-	c.saved("answer to speech", says(persistence.RoleAssistant, spokenAnswer))
+	c.saved("answer to speech", says(thread.RoleAssistant, spokenAnswer))
 	c.say(chartPlease)
-	c.saved("answer after the chart", says(persistence.RoleAssistant, chartAnswer))
+	c.saved("answer after the chart", says(thread.RoleAssistant, chartAnswer))
 }
 
 // likeness compares lines; the wanted ones may contain … for any text.
@@ -257,7 +257,7 @@ func (c *caller) streamed() map[string]string {
 
 // notSaved lists the items of the answers that are in no message, or of which some words are
 // missing.
-func notSaved(streamed map[string]string, messages []persistence.Message) (items []string) {
+func notSaved(streamed map[string]string, messages []thread.Message) (items []string) {
 	left := maps.Clone(streamed)
 	for _, m := range messages {
 		if words, ok := left[m.Metadata.ItemID]; ok && strings.HasPrefix(m.Text(), words) {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"testing"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // freeUDPPort finds an unused port, as keptAddress does.
@@ -55,7 +55,7 @@ func TestOneUDPPort(t *testing.T) {
 	r.over(first, "hangup")
 	second.hears(50) // the end of one does not affect the other
 	second.speak()
-	second.saved("spoken turn", says(persistence.RoleUser, spokenWords))
+	second.saved("spoken turn", says(thread.RoleUser, spokenWords))
 	third := r.dial(t, request{thread: first.thread})
 	third.next("bridge.ready")
 	hello(third)
@@ -77,10 +77,10 @@ func TestSimulateApart(t *testing.T) {
 	c.next("bridge.ready")
 	c.speak()
 	c.next(realtime.TypeOutputBufferStopped)
-	c.saved("answer", says(persistence.RoleAssistant, "Hello, I am the simulator."))
+	c.saved("answer", says(thread.RoleAssistant, "Hello, I am the simulator."))
 	c.say("Show me a chart.")
 	c.next("bridge.tool.done")
-	c.saved("answer", says(persistence.RoleAssistant, "Here is your chart."))
+	c.saved("answer", says(thread.RoleAssistant, "Here is your chart."))
 	c.say("A long story, please.")
 	c.wait("a piece of it", func(ev timedEvent) bool {
 		return ev.Type == realtime.TypeAudioTranscriptDelta && ev.Delta == "Let me tell"

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 const (
@@ -74,7 +74,7 @@ func everyRoute(t *testing.T, c *cluster) {
 	back := c.at(away).rejoin(t, first)
 	back.welcomed()
 	back.deliver(tool, "42")
-	back.saved("answer after the tool", says(persistence.RoleAssistant, "It said so."))
+	back.saved("answer after the tool", says(thread.RoleAssistant, "It said so."))
 
 	queued := c.queue(t, first.thread)
 	eventually(t, "queued messages in the call of another process", func() bool {
@@ -160,13 +160,13 @@ func frozenDatabase(t *testing.T, c *cluster) {
 	frozen.say("Hello.")
 	frozen.next(realtime.TypeResponseDone)
 	neighbour.say("Hello.")
-	neighbour.saved("answer of a neighbour", says(persistence.RoleAssistant, "Well."))
+	neighbour.saved("answer of a neighbour", says(thread.RoleAssistant, "Well."))
 	if status, body := get(t, c.at(-1).url+"/api/threads/"+frozen.thread+"/messages"); status != http.StatusOK {
 		t.Errorf("the thread of a frozen process: %d %s", status, body)
 	}
 	<-until.C
 	thaw()
-	frozen.saved("answer of the time without a database", says(persistence.RoleAssistant, "Well."))
+	frozen.saved("answer of the time without a database", says(thread.RoleAssistant, "Well."))
 	for _, one := range []*caller{frozen, neighbour} {
 		hello(one)
 		c.over(one, "hangup")

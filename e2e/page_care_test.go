@@ -16,6 +16,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 )
 
@@ -185,7 +186,7 @@ func TestPageInALowWindow(t *testing.T) {
 }
 
 // longThread makes a thread of many messages in a new database.
-func longThread(t *testing.T, messages int) (database, thread string) {
+func longThread(t *testing.T, messages int) (database, threadID string) {
 	t.Helper()
 	database = persistencetest.SQLiteURL(t)
 	store, err := persistence.Open(t.Context(), database, persistence.Options{})
@@ -193,15 +194,15 @@ func longThread(t *testing.T, messages int) (database, thread string) {
 	defer store.Close()
 	made, err := store.CreateThread(t.Context(), access.LocalOwner, "A long one")
 	must(t, err)
-	key := persistence.Key{Owner: access.LocalOwner, Thread: made.ID}
+	key := thread.Key{Owner: access.LocalOwner, Thread: made.ID}
 	err = store.Batch(t.Context(), key, func(b *persistence.Batch) error {
 		for i := range messages {
-			m := persistence.Message{Role: persistence.RoleUser, Metadata: persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusCompleted}}
+			m := thread.Message{Role: thread.RoleUser, Metadata: thread.Metadata{Source: thread.SourceText, Status: thread.StatusCompleted}}
 			text := fmt.Sprintf("Question %d, about nothing in particular", i)
 			if i%2 == 1 {
-				m.Role, text = persistence.RoleAssistant, fmt.Sprintf("Answer %d has a **list**:\n\n- one thing\n- another\n\nand some words after it.", i)
+				m.Role, text = thread.RoleAssistant, fmt.Sprintf("Answer %d has a **list**:\n\n- one thing\n- another\n\nand some words after it.", i)
 			}
-			m.Parts = []persistence.Part{{Type: "text", Text: text}}
+			m.Parts = []thread.Part{{Type: "text", Text: text}}
 			if _, err := b.AppendMessage(m); err != nil {
 				return err
 			}

@@ -14,10 +14,10 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // go test ./e2e -run '^TestPageOnPostgres$' -args -screenshot "$PWD/docs/page.png" takes
@@ -134,7 +134,7 @@ func (p *tab) thread(t *testing.T) string {
 
 // wantReplay checks what a session received before its settings: the messages in order and
 // no audio.
-func wantReplay(t *testing.T, session *simulator.Session, said []persistence.Message) {
+func wantReplay(t *testing.T, session *simulator.Session, said []thread.Message) {
 	t.Helper()
 	_, err := session.WaitFor(t.Context(), func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
 	must(t, err)
@@ -175,12 +175,12 @@ func itemWords(t *testing.T, raw json.RawMessage) string {
 
 // replayed is the part of the messages that the next call's model gets, by the rules of
 // the contract and not by the code that implements them.
-func replayed(messages []persistence.Message) []string {
+func replayed(messages []thread.Message) []string {
 	var out []string
 	for _, m := range messages {
 		for _, part := range m.Parts {
 			switch {
-			case part.Type == "text" && m.Role == persistence.RoleUser:
+			case part.Type == "text" && m.Role == thread.RoleUser:
 				out = append(out, "message user input_text "+part.Text)
 			case part.Type == "text" && m.Metadata.HeardText != nil:
 				if *m.Metadata.HeardText != "" {
@@ -197,7 +197,7 @@ func replayed(messages []persistence.Message) []string {
 }
 
 // wantTranscript checks what a person finds in SQL after the tour.
-func wantTranscript(t *testing.T, s *rig, thread string, first []persistence.Message) {
+func wantTranscript(t *testing.T, s *rig, thread string, first []thread.Message) {
 	t.Helper()
 	rows := s.rows(t, "SELECT position, source, role, status, text FROM conversation_transcript WHERE thread = '"+thread+"'")
 	for _, want := range []string{
@@ -348,12 +348,12 @@ func TestPageInterruptedBySpeech(t *testing.T) {
 	p.visit(t, s.url)
 	p.click(t, "talk")
 	p.untilMessage(t, "assistant voice interrupted", "Let me tell you how a call travels.")
-	thread := p.thread(t)
-	partly := func(m persistence.Message) bool {
+	threadID := p.thread(t)
+	partly := func(m thread.Message) bool {
 		h := m.Metadata.HeardText
-		return m.Metadata.Status == persistence.StatusInterrupted && h != nil && *h != "" && len(*h) < len(m.Parts[len(m.Parts)-1].Text)
+		return m.Metadata.Status == thread.StatusInterrupted && h != nil && *h != "" && len(*h) < len(m.Parts[len(m.Parts)-1].Text)
 	}
-	eventually(t, "an answer that was heard in part", func() bool { return slices.ContainsFunc(s.messages(t, thread), partly) })
+	eventually(t, "an answer that was heard in part", func() bool { return slices.ContainsFunc(s.messages(t, threadID), partly) })
 	p.until(t, "the mark at what was not heard", "probe.all('message').some((m) => m.querySelector('s') && m.innerText.includes('The grey part was not heard'))")
 	// The call continues: another turn, another answer.
 	p.until(t, "the next answer", "probe.messages().filter((m) => m.role === 'assistant').length > 1")
@@ -370,7 +370,7 @@ func TestPageInterruptedBySpeech(t *testing.T) {
 		}
 		return len(rows) > 0
 	})
-	said := slices.DeleteFunc(s.messages(t, thread), func(m persistence.Message) bool { return m.Metadata.CallID != first })
+	said := slices.DeleteFunc(s.messages(t, threadID), func(m thread.Message) bool { return m.Metadata.CallID != first })
 	wantReplay(t, s.upstream(t, 1), said)
 	p.click(t, "hangup")
 	if d := cmp.Diff([]string{"hangup", "hangup"}, s.untilEnded(t, 2)); d != "" {

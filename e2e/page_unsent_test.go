@@ -5,8 +5,8 @@ import (
 	"syscall"
 	"testing"
 
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // sending is the number of texts that the page shows as on their way.
@@ -82,7 +82,7 @@ func TestPageTextsArrive(t *testing.T) {
 
 	var said []string
 	for _, m := range s.messages(t, p.thread(t)) {
-		if m.Role == persistence.RoleUser {
+		if m.Role == thread.RoleUser {
 			said = append(said, m.Text())
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // TestBehindAPooler has two processes on one database behind PgBouncer in transaction
@@ -32,7 +32,7 @@ func TestBehindAPooler(t *testing.T) {
 	if status, body := insist(t, func() (int, string) { return post(t, c.url+"/api/threads/"+first.thread+"/messages", typed) }); status != http.StatusAccepted {
 		t.Fatalf("typed text: %d %s", status, body)
 	}
-	first.saved("answer", says(persistence.RoleAssistant, "Well."))
+	first.saved("answer", says(thread.RoleAssistant, "Well."))
 	follower.next("message", nil)
 	follower.leave()
 	_, status, body := c.try(t, request{})

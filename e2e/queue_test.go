@@ -16,6 +16,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // model is a language model of OpenAI's kind that answers each message with its own words,
@@ -313,7 +314,7 @@ func TestQueueInCall(t *testing.T) {
 	for _, words := range []string{"Good morning.", "Hello."} {
 		r.postJSON(t, path, `{"message":"`+words+`"}`, http.StatusCreated, nil)
 	}
-	c.saved("the second message", says(persistence.RoleUser, "Hello."))
+	c.saved("the second message", says(thread.RoleUser, "Hello."))
 	c.heard(2)
 	r.over(c, "hangup")
 	script := r.script(t, c.thread)

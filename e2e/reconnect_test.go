@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // waiting makes calls wait for their browser longer than any test takes.
@@ -126,7 +126,7 @@ func TestHandOff(t *testing.T) {
 		t.Errorf("the second browser got the tool call %s, want %s", got, asked)
 	}
 	second.deliver(asked, `{"said":"so"}`)
-	second.saved("answer with the tool's result", says(persistence.RoleAssistant, "It said so."))
+	second.saved("answer with the tool's result", says(thread.RoleAssistant, "It said so."))
 	second.played("It said so.")
 	inAnswer(second)
 

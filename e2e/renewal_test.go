@@ -15,11 +15,11 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/pion/rtp"
 
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // `go test ./e2e -run 'Renewals$' -v -args -renewals 100` shows all of them.
@@ -164,8 +164,8 @@ func (c *renewedCall) talk(number, n int) {
 		}
 		c.lost = append(c.lost, time.Duration(renewed.GapMS)*time.Millisecond)
 		c.tell(recallPlease)
-		c.saved("what the model knows of "+word, func(m persistence.Message) bool {
-			isNew := says(persistence.RoleAssistant, recalled+word)(m) && !recalls[m.ID]
+		c.saved("what the model knows of "+word, func(m thread.Message) bool {
+			isNew := says(thread.RoleAssistant, recalled+word)(m) && !recalls[m.ID]
 			recalls[m.ID] = recalls[m.ID] || isNew
 			return isNew
 		})
@@ -199,7 +199,7 @@ func (c *renewedCall) check() {
 	var typed []string
 	items := map[string]int{}
 	for _, m := range c.rig.messages(t, c.thread) {
-		if m.Role == persistence.RoleUser {
+		if m.Role == thread.RoleUser {
 			typed = append(typed, m.Text())
 		}
 		items[m.Metadata.ItemID]++

@@ -14,9 +14,9 @@ import (
 	"github.com/pion/ice/v4"
 	"github.com/pion/webrtc/v4"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // roaming is a browser made with Pion alone, whose network the test controls.
@@ -240,7 +240,7 @@ func changeAddress(t *testing.T, r *rig, at location) {
 	b.net.move(at.open(t, 1))
 	b.deliver(asked, `{"said":"so"}`) // sent once there is a path
 	b.restart()
-	b.saved("answer with the tool's result", says(persistence.RoleAssistant, "It said so."))
+	b.saved("answer with the tool's result", says(thread.RoleAssistant, "It said so."))
 	b.isHeard(20)
 	inAnswer(b.caller)
 	b.hears(20)

@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // sdkGenerations are the versions of OpenAI's Agents SDK that apps use, as installed from npm.
@@ -235,13 +235,13 @@ func sdkInterrupt(t *testing.T, p *tab, s *rig) {
 	p.until(t, "the end of the sound", "probe.has('output_audio_buffer.cleared')")
 	p.sdkSay(t, "Hello")
 	p.until(t, "an answer after the interruption", "client.history().findLast((line) => line.startsWith('assistant: '))?.startsWith('assistant: Good to see you again.')")
-	var m persistence.Message
+	var m thread.Message
 	eventually(t, "a message that was interrupted", func() bool {
-		var messages []persistence.Message
+		var messages []thread.Message
 		for _, thread := range s.rows(t, "SELECT id FROM threads") {
 			messages = append(messages, s.messages(t, thread)...)
 		}
-		at := slices.IndexFunc(messages, func(m persistence.Message) bool { return m.Metadata.Status == persistence.StatusInterrupted })
+		at := slices.IndexFunc(messages, func(m thread.Message) bool { return m.Metadata.Status == thread.StatusInterrupted })
 		if at >= 0 {
 			m = messages[at]
 		}

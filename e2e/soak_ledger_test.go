@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // Series of numbered texts, which differ in how they reach the thread.
@@ -28,7 +28,7 @@ type ledger struct {
 	texts   map[string]*text     // by words
 	count   map[string]int       // of texts, by series
 	waiting map[string]*text     // sent by HTTP and not taken yet, by series
-	saved   map[string]persistence.Message
+	saved   map[string]thread.Message
 	items   map[string]*item
 	known   map[string]time.Time // when the person was told that the thread has it, by id, item and words
 }
@@ -56,7 +56,7 @@ type mark struct {
 func newLedger() ledger {
 	return ledger{
 		calls: map[string]time.Time{}, texts: map[string]*text{}, count: map[string]int{}, waiting: map[string]*text{},
-		saved: map[string]persistence.Message{}, items: map[string]*item{}, known: map[string]time.Time{},
+		saved: map[string]thread.Message{}, items: map[string]*item{}, known: map[string]time.Time{},
 	}
 }
 
@@ -84,7 +84,7 @@ func (l *ledger) isTaken(x *text) {
 }
 
 // isSaved records a message that was reported as saved.
-func (l *ledger) isSaved(m persistence.Message) {
+func (l *ledger) isSaved(m thread.Message) {
 	l.saved[m.ID] = m
 	l.know(m.ID)
 }
@@ -116,7 +116,7 @@ type row struct {
 	id, role, source, status, text, item, call string
 }
 
-func rowOf(m persistence.Message) row {
+func rowOf(m thread.Message) row {
 	return row{m.ID, string(m.Role), string(m.Metadata.Source), string(m.Metadata.Status), m.Text(), m.Metadata.ItemID, m.Metadata.CallID}
 }
 
@@ -215,18 +215,18 @@ func (c *comparison) order() {
 }
 
 // hasSaved looks for a message that was reported as saved.
-func (c *comparison) hasSaved(want persistence.Message) {
+func (c *comparison) hasSaved(want thread.Message) {
 	m, ok := c.byID[want.ID]
 	told := want.Text()
 	switch {
 	case !ok:
 		c.wrong(&c.tally.Lost, c.known[want.ID], "message reported as saved: want %s, it is not there", rowOf(want))
-	case want.Metadata.Status == persistence.StatusCompleted && m.text != told,
+	case want.Metadata.Status == thread.StatusCompleted && m.text != told,
 		!strings.HasPrefix(m.text, told) && m.role == "assistant":
 		c.wrong(&c.tally.Lost, c.known[want.ID], "message reported as saved: want %s, it is %s", rowOf(want), m)
 	}
 	for _, part := range want.Parts {
-		if part.IsTool() && part.State == persistence.ToolOutputAvailable {
+		if part.IsTool() && part.State == thread.ToolOutputAvailable {
 			c.tally.Charts++
 		}
 	}
@@ -301,7 +301,7 @@ func (p *person) rows() []row {
 	var rows []row
 	for cursor := "0"; ; {
 		var page struct {
-			Messages []persistence.Message
+			Messages []thread.Message
 			Next     json.Number `json:"next_after"`
 		}
 		p.soak.read(p.t, "/api/threads/"+p.thread+"/messages?limit=200&after="+cursor, &page)

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 func TestTypeAndExport(t *testing.T) {
@@ -122,12 +122,12 @@ func TestSentAgainAfterACrash(t *testing.T) {
 	server.kill()
 	server = launch(t, environ, "serve", "--listen", "127.0.0.1:0")
 	type answer struct {
-		Message persistence.Message `json:"message"`
+		Message thread.Message `json:"message"`
 	}
 	var first, second answer
 	server.postJSON(t, path, body, http.StatusOK, &first)
 	server.postJSON(t, path, body, http.StatusOK, &second)
-	if first.Message.Metadata.Status != persistence.StatusCompleted || first.Message.ID != second.Message.ID {
+	if first.Message.Metadata.Status != thread.StatusCompleted || first.Message.ID != second.Message.ID {
 		t.Errorf("the answers are %+v and %+v", first, second)
 	}
 	_, saved := get(t, server.url+path+"?current=true")

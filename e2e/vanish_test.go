@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"testing"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
 )
 
 // TestBrowsersLeave has browsers that leave in every way, or do not read. It runs before
@@ -127,14 +127,14 @@ func paused(t *testing.T, r *rig) bool {
 	lost := false
 	eventually(t, "an answer that is saved", func() bool {
 		lost = len(r.rows(t, fmt.Sprintf("SELECT id FROM calls WHERE id = '%s' AND ended_at IS NOT NULL", c.id))) > 0
-		return lost || slices.ContainsFunc(r.messages(t, c.thread), says(persistence.RoleAssistant, spokenAnswer))
+		return lost || slices.ContainsFunc(r.messages(t, c.thread), says(thread.RoleAssistant, spokenAnswer))
 	})
 	if lost {
 		return false
 	}
 	must(t, c.process.signal(syscall.SIGCONT))
 	c.next(realtime.TypeOutputBufferStopped)
-	c.saved("answer", says(persistence.RoleAssistant, spokenAnswer))
+	c.saved("answer", says(thread.RoleAssistant, spokenAnswer))
 	hello(c)
 	seen := map[string][]int{}
 	for _, ev := range c.all() {

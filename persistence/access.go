@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // AccessToken is a saved page session or client secret. Its id alone grants no access.
@@ -45,7 +46,7 @@ func (s *Store) SigningSecret(ctx context.Context) (string, error) {
 // SaveAccessToken saves a new token and keeps only the newest keep tokens of its owner and kind. It
 // also deletes all owners' tokens that had expired by t.CreatedAt.
 func (s *Store) SaveAccessToken(ctx context.Context, t AccessToken, keep int) error {
-	if !validID(t.ID) || !validID(t.Owner) {
+	if !thread.ValidID(t.ID) || !thread.ValidID(t.Owner) {
 		return fmt.Errorf("save access token: %w", Invalid("id or owner"))
 	}
 	return s.fail("save access token", s.write(ctx, func(q queries) error {
@@ -63,7 +64,7 @@ func (s *Store) SaveAccessToken(ctx context.Context, t AccessToken, keep int) er
 
 // AccessToken reads a token, even an expired one; ErrNotFound if there is none of that kind and id.
 func (s *Store) AccessToken(ctx context.Context, kind, id string) (AccessToken, error) {
-	if !validID(id) {
+	if !thread.ValidID(id) {
 		return AccessToken{}, fmt.Errorf("read access token: %w", ErrNotFound)
 	}
 	r, err := s.eng.read().GetAccessToken(ctx, pgdb.GetAccessTokenParams{ID: id, Kind: kind})
@@ -78,7 +79,7 @@ func (s *Store) CountAccessTokens(ctx context.Context, owner, kind string, at ti
 
 // DeleteAccessToken revokes a token of the owner; ErrNotFound if there is none.
 func (s *Store) DeleteAccessToken(ctx context.Context, owner, kind, id string) error {
-	if !validID(id) || !validID(owner) {
+	if !thread.ValidID(id) || !thread.ValidID(owner) {
 		return fmt.Errorf("revoke access token: %w", ErrNotFound)
 	}
 	return s.fail("revoke access token", s.write(ctx, func(q queries) error {
@@ -109,8 +110,8 @@ func (s *Store) DeleteAccessTokens(ctx context.Context, owner string) (int, erro
 
 // EnsureThread creates an empty thread with key's id unless the owner already has it. ErrNotFound
 // means that another owner has it.
-func (s *Store) EnsureThread(ctx context.Context, key Key) (created bool, err error) {
-	if err := key.check(); err != nil {
+func (s *Store) EnsureThread(ctx context.Context, key thread.Key) (created bool, err error) {
+	if err := checkKey(key); err != nil {
 		return false, fmt.Errorf("ensure thread: %w", err)
 	}
 	for {
@@ -129,7 +130,7 @@ func (s *Store) EnsureThread(ctx context.Context, key Key) (created bool, err er
 	return created, s.fail("ensure thread", err)
 }
 
-func (s *Store) ensureThread(ctx context.Context, key Key) (created bool, err error) {
+func (s *Store) ensureThread(ctx context.Context, key thread.Key) (created bool, err error) {
 	err = s.write(ctx, func(q queries) error {
 		n, err := q.EnsureThread(ctx, pgdb.EnsureThreadParams{ID: key.Thread, Owner: key.Owner, CreatedAt: dbtype.At(s.now())})
 		if err != nil {

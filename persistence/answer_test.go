@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // BenchmarkAnswer saves an answer in each of 50 calls at a time: its beginning, its words in
@@ -24,7 +25,7 @@ func BenchmarkAnswer(b *testing.B) {
 				if err := store.Serve(b.Context()); err != nil { // it sets how the index is merged
 					b.Fatal(err)
 				}
-				keys := make([]persistence.Key, calls)
+				keys := make([]thread.Key, calls)
 				for i := range keys {
 					keys[i] = persistencetest.NewThread(b, store, "bench", "")
 				}
@@ -41,19 +42,19 @@ func BenchmarkAnswer(b *testing.B) {
 }
 
 // saveAnswers saves the nth answer in each thread.
-func saveAnswers(b *testing.B, store *persistence.Store, keys []persistence.Key, n, drafts int, words func() string) {
-	apply := func(key persistence.Key, changes ...persistence.Change) {
+func saveAnswers(b *testing.B, store *persistence.Store, keys []thread.Key, n, drafts int, words func() string) {
+	apply := func(key thread.Key, changes ...persistence.Change) {
 		if _, err := store.Apply(context.Background(), key, changes); err != nil {
 			b.Fatal(err)
 		}
 	}
 	texts := make([]strings.Builder, len(keys))
-	message := func(i, n int, status persistence.Status) persistence.Message {
-		m := persistence.Message{
-			ID: fmt.Sprintf("m%d.%d", i, n), Role: persistence.RoleAssistant,
-			Parts: []persistence.Part{persistence.TextPart(texts[i].String())},
+	message := func(i, n int, status thread.Status) thread.Message {
+		m := thread.Message{
+			ID: fmt.Sprintf("m%d.%d", i, n), Role: thread.RoleAssistant,
+			Parts: []thread.Part{thread.TextPart(texts[i].String())},
 		}
-		m.Metadata = persistence.Metadata{Source: persistence.SourceVoice, Status: status, ItemID: m.ID, Model: "m", Voice: "v"}
+		m.Metadata = thread.Metadata{Source: thread.SourceVoice, Status: status, ItemID: m.ID, Model: "m", Voice: "v"}
 		return m
 	}
 	for i, key := range keys {
@@ -62,7 +63,7 @@ func saveAnswers(b *testing.B, store *persistence.Store, keys []persistence.Key,
 		if n > 0 {
 			place = persistence.Place{How: persistence.PlaceAfter, After: fmt.Sprintf("m%d.%d", i, n-1)}
 		}
-		apply(key, persistence.PutMessage{Message: message(i, n, persistence.StatusInProgress), Place: place})
+		apply(key, persistence.PutMessage{Message: message(i, n, thread.StatusInProgress), Place: place})
 	}
 	for range drafts {
 		groups := make([]persistence.ThreadChanges, len(keys))
@@ -77,7 +78,7 @@ func saveAnswers(b *testing.B, store *persistence.Store, keys []persistence.Key,
 		}
 	}
 	for i, key := range keys {
-		m := message(i, n, persistence.StatusCompleted)
+		m := message(i, n, thread.StatusCompleted)
 		m.Metadata.Usage = []byte(`{"total_tokens":100,"input_tokens":50,"output_tokens":50}`)
 		m.Metadata.LatencyMS = map[string]int64{"commit": 10, "response": 20, "first_audio": 300}
 		r := persistence.ResponseRecord{ID: m.ID, MessageID: m.ID, Status: "completed", RawUsage: m.Metadata.Usage}

@@ -9,38 +9,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
-)
-
-// Approval asks the user whether a tool may run.
-type Approval struct {
-	ID         string // of the tool call's record, which must be saved first
-	ToolCallID string // the model's id of the call
-	Nonce      string // must be sent with the answer
-	AskedAt    time.Time
-	ExpiresAt  time.Time
-	// Outcome, AnsweredBy and AnsweredAt say how it ended.
-	Outcome    ApprovalOutcome
-	AnsweredBy string // the owner who answered, else empty
-	AnsweredAt *time.Time
-
-	// Name, Executor and Input come from the tool call's record. They are read-only.
-	Name     string
-	Executor string
-	Input    string
-}
-
-// ApprovalOutcome says how an approval ended.
-type ApprovalOutcome string
-
-// The outcomes of an approval.
-const (
-	ApprovalOpen         ApprovalOutcome = ""
-	ApprovalApproved     ApprovalOutcome = "approved"
-	ApprovalDenied       ApprovalOutcome = "denied"
-	ApprovalTimeout      ApprovalOutcome = "timeout"
-	ApprovalInterrupted  ApprovalOutcome = "interrupted"
-	ApprovalCancelled    ApprovalOutcome = "cancelled"
-	ApprovalProcessEnded ApprovalOutcome = "process_ended"
+	"voicebridge/thread"
 )
 
 // maxApprovalData is the largest size of an approval's event, in bytes: with its envelope it must
@@ -48,10 +17,10 @@ const (
 const maxApprovalData = 6000
 
 // SaveApproval opens a question. An existing one stays as it is.
-func (b *Batch) SaveApproval(a Approval) error {
+func (b *Batch) SaveApproval(a thread.Approval) error {
 	return b.do("save approval", func() error {
-		if !validID(a.ID) || !validID(a.ToolCallID) || !validID(a.Nonce) {
-			return Invalid("approval: an id is not 1 to %d bytes of text", MaxIDBytes)
+		if !thread.ValidID(a.ID) || !thread.ValidID(a.ToolCallID) || !thread.ValidID(a.Nonce) {
+			return Invalid("approval: an id is not 1 to %d bytes of text", thread.MaxIDBytes)
 		}
 		return b.q.SaveApproval(b.ctx, pgdb.SaveApprovalParams{
 			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner, ToolCallID: a.ToolCallID, Nonce: a.Nonce,
@@ -61,7 +30,7 @@ func (b *Batch) SaveApproval(a Approval) error {
 }
 
 // Approval reads a question by its id.
-func (b *Batch) Approval(id string) (a Approval, err error) {
+func (b *Batch) Approval(id string) (a thread.Approval, err error) {
 	err = b.do("read approval", func() error {
 		row, err := b.q.GetApproval(b.ctx, pgdb.GetApprovalParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
 		if err == nil {
@@ -74,9 +43,9 @@ func (b *Batch) Approval(id string) (a Approval, err error) {
 
 // CloseApproval closes a question that is still open. An earlier answer stays, and a missing
 // question is not an error.
-func (b *Batch) CloseApproval(id string, outcome ApprovalOutcome) error {
+func (b *Batch) CloseApproval(id string, outcome thread.ApprovalOutcome) error {
 	return b.do("close approval", func() error {
-		if outcome == ApprovalOpen {
+		if outcome == thread.ApprovalOpen {
 			return Invalid("approval: it cannot be opened again")
 		}
 		at := dbtype.At(b.s.now())
@@ -89,22 +58,22 @@ func (b *Batch) CloseApproval(id string, outcome ApprovalOutcome) error {
 
 // SettleApproval saves a question with its outcome, if it has one: what the asker has acted on
 // stands, even over an answer that came too late.
-func (b *Batch) SettleApproval(a Approval) error {
-	if err := b.SaveApproval(a); err != nil || a.Outcome == ApprovalOpen {
+func (b *Batch) SettleApproval(a thread.Approval) error {
+	if err := b.SaveApproval(a); err != nil || a.Outcome == thread.ApprovalOpen {
 		return err
 	}
 	return b.do("close approval", func() error {
 		return b.q.SettleApproval(b.ctx, pgdb.SettleApprovalParams{
 			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner,
-			Outcome: string(a.Outcome), AnsweredBy: cleanText(a.AnsweredBy), AnsweredAt: new(dbtype.At(b.s.now())),
+			Outcome: string(a.Outcome), AnsweredBy: thread.CleanText(a.AnsweredBy), AnsweredAt: new(dbtype.At(b.s.now())),
 		})
 	})
 }
 
 // Approval reads a question by its id.
-func (s *Store) Approval(ctx context.Context, key Key, id string) (Approval, error) {
-	if err := key.check(); err != nil || !validID(id) {
-		return Approval{}, fmt.Errorf("read approval: %w", ErrNotFound)
+func (s *Store) Approval(ctx context.Context, key thread.Key, id string) (thread.Approval, error) {
+	if err := checkKey(key); err != nil || !thread.ValidID(id) {
+		return thread.Approval{}, fmt.Errorf("read approval: %w", ErrNotFound)
 	}
 	row, err := s.eng.read().GetApproval(ctx, pgdb.GetApprovalParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
 	return s.approval(row), s.fail("read approval", err)
@@ -112,18 +81,18 @@ func (s *Store) Approval(ctx context.Context, key Key, id string) (Approval, err
 
 // AnswerApproval answers an open question, once. by is who answers. ErrNotFound means that no
 // question with this nonce is open for the call.
-func (s *Store) AnswerApproval(ctx context.Context, key Key, toolCallID, nonce, by string, approved bool) error {
-	if !validID(toolCallID) || !validID(nonce) {
+func (s *Store) AnswerApproval(ctx context.Context, key thread.Key, toolCallID, nonce, by string, approved bool) error {
+	if !thread.ValidID(toolCallID) || !thread.ValidID(nonce) {
 		return fmt.Errorf("answer approval: %w", ErrNotFound)
 	}
-	outcome := ApprovalDenied
+	outcome := thread.ApprovalDenied
 	if approved {
-		outcome = ApprovalApproved
+		outcome = thread.ApprovalApproved
 	}
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
 		at := dbtype.At(s.now())
 		return q.AnswerApproval(ctx, pgdb.AnswerApprovalParams{
-			Outcome: string(outcome), AnsweredBy: cleanText(by), AnsweredAt: &at, Now: at,
+			Outcome: string(outcome), AnsweredBy: thread.CleanText(by), AnsweredAt: &at, Now: at,
 			ToolCallID: toolCallID, Nonce: nonce, ThreadID: key.Thread, Owner: key.Owner,
 		})
 	})
@@ -131,21 +100,21 @@ func (s *Store) AnswerApproval(ctx context.Context, key Key, toolCallID, nonce, 
 }
 
 // OpenApprovals lists the questions of the thread that can be answered now, oldest first.
-func (s *Store) OpenApprovals(ctx context.Context, key Key) ([]Approval, error) {
-	if err := key.check(); err != nil {
+func (s *Store) OpenApprovals(ctx context.Context, key thread.Key) ([]thread.Approval, error) {
+	if err := checkKey(key); err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
 	found, err := s.eng.read().ListOpenApprovals(ctx, pgdb.ListOpenApprovalsParams{
 		ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(s.now()),
 	})
-	open, err := rows(found, err, func(r pgdb.ListOpenApprovalsRow) Approval { return s.approval(pgdb.GetApprovalRow(r)) })
+	open, err := rows(found, err, func(r pgdb.ListOpenApprovalsRow) thread.Approval { return s.approval(pgdb.GetApprovalRow(r)) })
 	return open, s.fail("list approvals", err)
 }
 
-func (s *Store) approval(r pgdb.GetApprovalRow) Approval {
-	return Approval{
+func (s *Store) approval(r pgdb.GetApprovalRow) thread.Approval {
+	return thread.Approval{
 		ID: r.ID, ToolCallID: r.ToolCallID, Nonce: r.Nonce, AskedAt: s.clock.local(r.AskedAt.Time), ExpiresAt: s.clock.local(r.ExpiresAt.Time),
-		Outcome: ApprovalOutcome(r.Outcome), AnsweredBy: r.AnsweredBy, AnsweredAt: r.AnsweredAt.Ptr(),
+		Outcome: thread.ApprovalOutcome(r.Outcome), AnsweredBy: r.AnsweredBy, AnsweredAt: r.AnsweredAt.Ptr(),
 		Name: r.Name, Executor: r.Executor, Input: r.Input,
 	}
 }
@@ -164,24 +133,24 @@ type approvalData struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Event returns the question in the form that the thread's watchers get. It fits into one
+// ApprovalEvent returns the question in the form that the thread's watchers get. It fits into one
 // notification.
-func (a Approval) Event() Event {
-	d := approvalData{ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Nonce: a.Nonce, ExpiresAt: a.ExpiresAt, Input: asJSON(json.RawMessage(a.Input))}
+func ApprovalEvent(a thread.Approval) Event {
+	d := approvalData{ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Nonce: a.Nonce, ExpiresAt: a.ExpiresAt, Input: thread.AsJSON(json.RawMessage(a.Input))}
 	if d.Input == nil {
 		d.Input = json.RawMessage("{}")
 	}
 	data := d.encode()
 	for left := a.Input; len(data) > maxApprovalData && left != ""; data = d.encode() {
 		left = strings.ToValidUTF8(left[:len(left)*maxApprovalData/len(data)], "")
-		d.Input, _ = encode(left) // a string can always be encoded
+		d.Input, _ = thread.Encode(left) // a string can always be encoded
 		d.InputClipped = true
 	}
 	return Event{Type: EventApprovalRequired, Data: data}
 }
 
 func (d approvalData) encode() json.RawMessage {
-	data, err := encode(d)
+	data, err := thread.Encode(d)
 	if err != nil { // its input has been checked
 		panic(fmt.Sprintf("encode approval: %v", err))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // Batch is several writes to one thread in one transaction. Only the function that Store.Batch runs
@@ -18,7 +19,7 @@ type Batch struct {
 	ctx context.Context // of the transaction
 	s   *Store
 	q   queries
-	key Key
+	key thread.Key
 	err error
 	// instance is the process on whose behalf the batch writes.
 	instance string
@@ -31,14 +32,14 @@ type changeSet struct {
 	drew       bool
 	used       bool  // there is a new message, and so the thread has another updated_at
 	prev, next int64 // the thread's counter before and after
-	messages   map[string]Message
+	messages   map[string]thread.Message
 }
 
 // drawn records that amount numbers were drawn, and returns the first.
 func (n *changeSet) drawn(t pgdb.Thread, amount int64) int64 {
 	first := t.NextSeq - amount
 	if !n.drew {
-		n.drew, n.prev, n.messages = true, first-1, map[string]Message{}
+		n.drew, n.prev, n.messages = true, first-1, map[string]thread.Message{}
 	}
 	n.next = t.NextSeq - 1
 	return first
@@ -47,8 +48,8 @@ func (n *changeSet) drawn(t pgdb.Thread, amount int64) int64 {
 // Batch runs fn in one transaction, which is rolled back by an error of fn or of any write in it,
 // whatever fn returns. Watchers are notified after the commit. fn must not use the Store: on SQLite
 // it would deadlock.
-func (s *Store) Batch(ctx context.Context, key Key, fn func(*Batch) error) error {
-	if err := key.check(); err != nil {
+func (s *Store) Batch(ctx context.Context, key thread.Key, fn func(*Batch) error) error {
+	if err := checkKey(key); err != nil {
 		return fmt.Errorf("write thread: %w", err)
 	}
 	b := &Batch{ctx: ctx, s: s, key: key, instance: s.lease.id()}
@@ -80,7 +81,7 @@ func (b *Batch) do(what string, write func() error) error {
 }
 
 // AppendMessage is Store.AppendMessage.
-func (b *Batch) AppendMessage(m Message) (saved Message, err error) {
+func (b *Batch) AppendMessage(m thread.Message) (saved thread.Message, err error) {
 	err = b.do("append message", func() (err error) {
 		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.makeRoomLast(t, m.Metadata.CallID) })
 		return err
@@ -89,7 +90,7 @@ func (b *Batch) AppendMessage(m Message) (saved Message, err error) {
 }
 
 // InsertMessage is Store.InsertMessage.
-func (b *Batch) InsertMessage(m Message, afterID string) (saved Message, err error) {
+func (b *Batch) InsertMessage(m thread.Message, afterID string) (saved thread.Message, err error) {
 	err = b.do("insert message", func() (err error) {
 		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.makeRoom(t, afterID, m.Metadata.CallID) })
 		return err
@@ -99,30 +100,30 @@ func (b *Batch) InsertMessage(m Message, afterID string) (saved Message, err err
 
 // insert draws a number for a new message and saves it. place makes room for it and returns the
 // context that it belongs to.
-func (b *Batch) insert(m Message, place func(t pgdb.Thread) (int64, error)) (Message, error) {
+func (b *Batch) insert(m thread.Message, place func(t pgdb.Thread) (int64, error)) (thread.Message, error) {
 	if m.ID == "" {
 		m.ID = NewID()
 	}
 	row, err := b.row(m)
 	if err != nil {
-		return Message{}, err
+		return thread.Message{}, err
 	}
-	thread, err := b.q.DrawSeqForNew(b.ctx, pgdb.DrawSeqForNewParams{
+	drawn, err := b.q.DrawSeqForNew(b.ctx, pgdb.DrawSeqForNewParams{
 		ID: b.key.Thread, Owner: b.key.Owner, UpdatedAt: dbtype.At(b.s.now()),
 	})
 	if err != nil {
-		return Message{}, err
+		return thread.Message{}, err
 	}
-	row.Seq, b.changed.used = b.changed.drawn(thread, 1), true
-	if row.Context, err = place(thread); err != nil {
-		return Message{}, err
+	row.Seq, b.changed.used = b.changed.drawn(drawn, 1), true
+	if row.Context, err = place(drawn); err != nil {
+		return thread.Message{}, err
 	}
 	n, err := b.q.InsertMessage(b.ctx, row)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: the id is taken", ErrConflict)
 	}
 	if err != nil {
-		return Message{}, err
+		return thread.Message{}, err
 	}
 	return b.saved(m, row, row.Seq)
 }
@@ -138,7 +139,7 @@ func (b *Batch) makeRoom(t pgdb.Thread, afterID, callID string) (int64, error) {
 			return 0, err
 		}
 	}
-	first, err := b.q.FirstMessageAfter(b.ctx, pgdb.FirstMessageAfterParams{ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after, CallID: cleanText(callID)})
+	first, err := b.q.FirstMessageAfter(b.ctx, pgdb.FirstMessageAfterParams{ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after, CallID: thread.CleanText(callID)})
 	return b.shift(t, first, err)
 }
 
@@ -147,7 +148,7 @@ func (b *Batch) makeRoomLast(t pgdb.Thread, callID string) (int64, error) {
 	if callID == "" {
 		return t.Context, nil
 	}
-	first, err := b.q.FirstOfLaterCall(b.ctx, pgdb.FirstOfLaterCallParams{ThreadID: b.key.Thread, Owner: b.key.Owner, CallID: cleanText(callID)})
+	first, err := b.q.FirstOfLaterCall(b.ctx, pgdb.FirstOfLaterCallParams{ThreadID: b.key.Thread, Owner: b.key.Owner, CallID: thread.CleanText(callID)})
 	return b.shift(t, pgdb.FirstMessageAfterRow(first), err)
 }
 
@@ -187,7 +188,7 @@ func (b *Batch) shift(t pgdb.Thread, first pgdb.FirstMessageAfterRow, err error)
 }
 
 // UpdateMessage is Store.UpdateMessage.
-func (b *Batch) UpdateMessage(m Message) (saved Message, err error) {
+func (b *Batch) UpdateMessage(m thread.Message) (saved thread.Message, err error) {
 	err = b.do("update message", func() (err error) {
 		saved, err = b.update(m)
 		return err
@@ -195,54 +196,54 @@ func (b *Batch) UpdateMessage(m Message) (saved Message, err error) {
 	return saved, err
 }
 
-func (b *Batch) update(m Message) (Message, error) {
-	if !validID(m.ID) {
-		return Message{}, ErrNotFound
+func (b *Batch) update(m thread.Message) (thread.Message, error) {
+	if !thread.ValidID(m.ID) {
+		return thread.Message{}, ErrNotFound
 	}
-	m.Role = cmp.Or(m.Role, RoleUser) // any role will do: the saved one stays
+	m.Role = cmp.Or(m.Role, thread.RoleUser) // any role will do: the saved one stays
 	row, err := b.row(m)
 	if err != nil {
-		return Message{}, err
+		return thread.Message{}, err
 	}
 	return b.change(m, row)
 }
 
 // row checks a message and prepares it for the table.
-func (b *Batch) row(m Message) (pgdb.InsertMessageParams, error) {
+func (b *Batch) row(m thread.Message) (pgdb.InsertMessageParams, error) {
 	if err := m.Validate(); err != nil {
-		return pgdb.InsertMessageParams{}, err
+		return pgdb.InsertMessageParams{}, Invalid("message: %v", err)
 	}
 	row, err := messageToRow(b.key, m, b.instance, b.s.now())
-	if err == nil && (len(row.Parts) > MaxMessageBytes || len(row.Metadata) > maxMetadataBytes) {
+	if err == nil && (len(row.Parts) > thread.MaxMessageBytes || len(row.Metadata) > maxMetadataBytes) {
 		err = Invalid("message: %d bytes of parts and %d of metadata, at most %d and %d",
-			len(row.Parts), len(row.Metadata), MaxMessageBytes, maxMetadataBytes)
+			len(row.Parts), len(row.Metadata), thread.MaxMessageBytes, maxMetadataBytes)
 	}
 	return row, err
 }
 
 // change draws a number for a message's change and saves it.
-func (b *Batch) change(m Message, row pgdb.InsertMessageParams) (Message, error) {
-	thread, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: b.key.Thread, Owner: b.key.Owner, Amount: 1})
+func (b *Batch) change(m thread.Message, row pgdb.InsertMessageParams) (thread.Message, error) {
+	drawn, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: b.key.Thread, Owner: b.key.Owner, Amount: 1})
 	if err != nil {
-		return Message{}, err
+		return thread.Message{}, err
 	}
 	if err := b.q.DeleteDrafts(b.ctx, pgdb.DeleteDraftsParams{MessageID: row.ID}); err != nil {
-		return Message{}, err
+		return thread.Message{}, err
 	}
-	revision := b.changed.drawn(thread, 1)
+	revision := b.changed.drawn(drawn, 1)
 	kept, err := b.q.UpdateMessage(b.ctx, messageChange(row, revision))
 	if err != nil {
-		return Message{}, err
+		return thread.Message{}, err
 	}
 	row.Seq, row.Role, row.CreatedAt = kept.Seq, kept.Role, kept.CreatedAt
 	return b.saved(m, row, revision)
 }
 
 // saved returns the message as it was written, and keeps it for the watchers.
-func (b *Batch) saved(m Message, row pgdb.InsertMessageParams, revision int64) (Message, error) {
+func (b *Batch) saved(m thread.Message, row pgdb.InsertMessageParams, revision int64) (thread.Message, error) {
 	m, err := writtenMessage(m, row, revision)
 	if err != nil {
-		return Message{}, err
+		return thread.Message{}, err
 	}
 	b.changed.messages[m.ID] = m
 	return m, nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // Change is one change of a thread, as data that can wait, even in a file, until the database
@@ -49,8 +50,8 @@ type (
 	// PutMessage saves a message, which must have an id. An existing message keeps its place,
 	// whatever Place says; with PlaceKept a missing one goes to the end.
 	PutMessage struct {
-		Message Message `json:"message"`
-		Place   Place   `json:"place,omitzero"`
+		Message thread.Message `json:"message"`
+		Place   Place          `json:"place,omitzero"`
 		// Queued is the id of the queued message that this is, empty for none. It counts as sent from then on, whoever
 		// has claimed it meanwhile: who has, loses the claim. If it was edited, it is another message and stays.
 		Queued string `json:"queued,omitempty"`
@@ -61,7 +62,7 @@ type (
 	}
 	// PutToolCall is Batch.SaveToolCall.
 	PutToolCall struct {
-		ToolCall ToolCall `json:"tool_call"`
+		ToolCall thread.ToolCall `json:"tool_call"`
 	}
 	// PutResponse is Batch.SaveResponse.
 	PutResponse struct {
@@ -77,7 +78,7 @@ type (
 	}
 	// PutApproval is Batch.SettleApproval, or without a Nonce Batch.CloseApproval.
 	PutApproval struct {
-		Approval Approval `json:"approval"`
+		Approval thread.Approval `json:"approval"`
 	}
 )
 
@@ -150,10 +151,10 @@ func (c PutApproval) apply(b *Batch, _ *Applied) error {
 }
 
 // put saves a message that may already exist.
-func (b *Batch) put(m Message, at Place) (saved Message, err error) {
+func (b *Batch) put(m thread.Message, at Place) (saved thread.Message, err error) {
 	err = b.do("save message", func() error {
-		if !validID(m.ID) {
-			return Invalid("message: its id is not 1 to %d bytes of text", MaxIDBytes)
+		if !thread.ValidID(m.ID) {
+			return Invalid("message: its id is not 1 to %d bytes of text", thread.MaxIDBytes)
 		}
 		there := at.How == PlaceKept
 		if at.How == PlaceAfter {
@@ -203,7 +204,7 @@ func (b *Batch) has(id string) (bool, error) {
 
 // ThreadChanges are changes of one thread that are applied together.
 type ThreadChanges struct {
-	Key     Key
+	Key     thread.Key
 	Changes []Change
 	// Instance is the process that the changes come from; empty means this one.
 	Instance string
@@ -212,7 +213,7 @@ type ThreadChanges struct {
 // Applied is the result of changes.
 type Applied struct {
 	// Messages are the saved messages, in the order of the changes.
-	Messages []Message
+	Messages []thread.Message
 	// Lost are the changes that the database will never accept.
 	Lost []LostChange
 }
@@ -226,7 +227,7 @@ type LostChange struct {
 // Apply applies changes of a thread in one transaction. If one of them can never be saved, it is
 // returned as lost and the others are saved one by one. An error means that the database is
 // unavailable or the Store closed: the same changes may be retried.
-func (s *Store) Apply(ctx context.Context, key Key, changes []Change) (Applied, error) {
+func (s *Store) Apply(ctx context.Context, key thread.Key, changes []Change) (Applied, error) {
 	applied, err := s.ApplyAll(ctx, []ThreadChanges{{Key: key, Changes: changes}})
 	if err != nil {
 		return Applied{}, err
@@ -281,7 +282,7 @@ func (s *Store) applyAlone(ctx context.Context, group []ThreadChanges) (Applied,
 }
 
 // reportLost logs and counts lost changes of a thread. Nobody misses those of a deleted one.
-func (s *Store) reportLost(ctx context.Context, key Key, lost []LostChange) {
+func (s *Store) reportLost(ctx context.Context, key thread.Key, lost []LostChange) {
 	if len(lost) == 0 {
 		return
 	}
@@ -299,7 +300,7 @@ func (s *Store) reportLost(ctx context.Context, key Key, lost []LostChange) {
 
 // Lose counts changes of a thread that the caller has given up, see Options.OnLost. It returns false,
 // and counts none, if the thread was deleted.
-func (s *Store) Lose(ctx context.Context, key Key, changes int) (counted bool) {
+func (s *Store) Lose(ctx context.Context, key thread.Key, changes int) (counted bool) {
 	if _, err := s.thread(ctx, key); s.isMissing(err) {
 		return false
 	}
@@ -327,7 +328,7 @@ func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Ap
 	err := s.write(ctx, func(q queries) error {
 		for _, i := range order {
 			g := groups[i]
-			if err := g.Key.check(); err != nil {
+			if err := checkKey(g.Key); err != nil {
 				return fmt.Errorf("write thread: %w", err)
 			}
 			b := &Batch{ctx: ctx, s: s, q: q, key: g.Key, instance: cmp.Or(g.Instance, s.lease.id())}

@@ -3,6 +3,8 @@ package persistence
 import (
 	"encoding/json"
 	"fmt"
+
+	"voicebridge/thread"
 )
 
 // Changes are changes that can be written as JSON and read again.
@@ -18,13 +20,13 @@ func (c Changes) MarshalJSON() ([]byte, error) {
 	wire := make([]wireChange, len(c))
 	for i, change := range c {
 		kind, id := change.subject()
-		data, err := encode(change)
+		data, err := thread.Encode(change)
 		if err != nil {
 			return nil, fmt.Errorf("write change of %s %s: %w", kind, id, err)
 		}
 		wire[i] = wireChange{Kind: kind, Change: data}
 	}
-	return encode(wire)
+	return thread.Encode(wire)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.

@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 func TestChangesRefuse(t *testing.T) {
@@ -36,14 +37,14 @@ func TestLostChanges(t *testing.T) {
 	s := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{
 		Logger: slog.New(slog.NewTextHandler(&log, nil)), OnLost: func(changes int) { counted += changes },
 	})
-	thread := func() persistence.Key { return persistencetest.NewThread(t, s, "anna", "") }
+	newThread := func() thread.Key { return persistencetest.NewThread(t, s, "anna", "") }
 	put := func(id string) persistence.Change {
 		return persistence.PutMessage{
-			Message: persistence.Message{ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("Hello.")}},
+			Message: thread.Message{ID: id, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("Hello.")}},
 			Place:   persistence.Place{How: persistence.PlaceLast},
 		}
 	}
-	live, deleted, other := thread(), thread(), thread()
+	live, deleted, other := newThread(), newThread(), newThread()
 	if _, err := s.Apply(t.Context(), other, []persistence.Change{put("taken")}); err != nil {
 		t.Fatalf("Apply() = %v", err)
 	}
@@ -51,7 +52,7 @@ func TestLostChanges(t *testing.T) {
 	const lost, dropped = `level=ERROR msg="change of a thread lost"`, `level=INFO msg="change of a deleted thread dropped"`
 	for _, tt := range []struct {
 		name    string
-		key     persistence.Key
+		key     thread.Key
 		changes []persistence.Change
 		lines   int
 		want    string
@@ -61,7 +62,7 @@ func TestLostChanges(t *testing.T) {
 		{"never valid", live, []persistence.Change{put("")}, 1, lost, 1},
 		{"of another's message", live, []persistence.Change{put("taken")}, 1, lost, 1},
 		{"some of a group", live, []persistence.Change{put(""), put("m2"), put("taken")}, 2, lost, 2},
-		{"never valid, of no thread", persistence.Key{}, []persistence.Change{put("m3")}, 1, lost, 1},
+		{"never valid, of no thread", thread.Key{}, []persistence.Change{put("m3")}, 1, lost, 1},
 		{"of a deleted thread", deleted, []persistence.Change{put("m4")}, 1, dropped, 0},
 		{"of a deleted thread's call", deleted, []persistence.Change{persistence.PutCall{Call: persistence.CallRecord{ID: "c"}}}, 1, dropped, 0},
 	} {

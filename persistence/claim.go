@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // ClaimOptions say which message of a queue to take, and how.
@@ -47,7 +48,7 @@ var ErrBusy = errors.New("the thread is busy")
 
 // Unsent reports whether the thread has a message that ClaimQueued could return, now or later. It
 // is cheap.
-func (s *Store) Unsent(ctx context.Context, key Key) (bool, error) {
+func (s *Store) Unsent(ctx context.Context, key thread.Key) (bool, error) {
 	n, err := s.eng.read().CountUnsent(ctx, pgdb.CountUnsentParams{ThreadID: key.Thread, Owner: key.Owner})
 	return n > 0, s.fail("count queue", err)
 }
@@ -56,7 +57,7 @@ func (s *Store) Unsent(ctx context.Context, key Key) (bool, error) {
 // message of the thread with Batch.SendQueued, or goes back with RequeueQueued; otherwise it is
 // back at the head of the queue after the lease. With ClaimOptions.ID, a message that cannot be
 // claimed is ErrNotFound or ErrBusy; without it, Claim.Message is nil then.
-func (s *Store) ClaimQueued(ctx context.Context, key Key, o ClaimOptions) (claim Claim, err error) {
+func (s *Store) ClaimQueued(ctx context.Context, key thread.Key, o ClaimOptions) (claim Claim, err error) {
 	err = s.lockedBatch(ctx, key, "claim queued message", func(b *Batch) error {
 		claim = Claim{}
 		free, err := b.free(o, &claim)
@@ -272,7 +273,7 @@ type Requeue struct {
 // message removed.
 func (b *Batch) RequeueQueued(id string, attempt int, r Requeue) (back bool, err error) {
 	return b.changeClaimed("requeue message", id, attempt, func(row *pgdb.QueuedMessage) error {
-		row.State, row.LeaseUntil, row.Instance, row.Error = string(QueueWaiting), nil, "", cleanText(r.Error)
+		row.State, row.LeaseUntil, row.Instance, row.Error = string(QueueWaiting), nil, "", thread.CleanText(r.Error)
 		if r.Error == "" {
 			row.Attempts--
 		}
@@ -287,7 +288,7 @@ func (b *Batch) RequeueQueued(id string, attempt int, r Requeue) (back bool, err
 }
 
 // RequeueQueued is Batch.RequeueQueued.
-func (s *Store) RequeueQueued(ctx context.Context, key Key, id string, attempt int, r Requeue) (back bool, err error) {
+func (s *Store) RequeueQueued(ctx context.Context, key thread.Key, id string, attempt int, r Requeue) (back bool, err error) {
 	err = s.Batch(ctx, key, func(b *Batch) (err error) {
 		back, err = b.RequeueQueued(id, attempt, r)
 		return err
@@ -297,20 +298,20 @@ func (s *Store) RequeueQueued(ctx context.Context, key Key, id string, attempt i
 
 // PausedQueues lists the threads of all owners whose queues are paused for this reason. A process
 // uses it at its start, because that may be what the queues wait for.
-func (s *Store) PausedQueues(ctx context.Context, reason string) ([]Key, error) {
+func (s *Store) PausedQueues(ctx context.Context, reason string) ([]thread.Key, error) {
 	found, err := s.eng.read().ListPausedQueues(ctx, pgdb.ListPausedQueuesParams{Reason: reason})
-	keys, err := rows(found, err, func(r pgdb.ListPausedQueuesRow) Key { return Key{Owner: r.Owner, Thread: r.ID} })
+	keys, err := rows(found, err, func(r pgdb.ListPausedQueuesRow) thread.Key { return thread.Key{Owner: r.Owner, Thread: r.ID} })
 	return keys, s.fail("list paused queues", err)
 }
 
 // DueQueues lists the threads of all owners on which this process may send a queued message now,
 // most recently used first.
-func (s *Store) DueQueues(ctx context.Context, limit int) ([]Key, error) {
+func (s *Store) DueQueues(ctx context.Context, limit int) ([]thread.Key, error) {
 	if limit < 1 {
 		return nil, fmt.Errorf("list due queues: %w", Invalid("limit %d", limit))
 	}
 	at := dbtype.At(s.now())
 	found, err := s.eng.read().ListDueQueues(ctx, pgdb.ListDueQueuesParams{Now: &at, Instance: s.lease.id(), MaxRows: int64(limit)})
-	keys, err := rows(found, err, func(r pgdb.ListDueQueuesRow) Key { return Key{Owner: r.Owner, Thread: r.ID} })
+	keys, err := rows(found, err, func(r pgdb.ListDueQueuesRow) thread.Key { return thread.Key{Owner: r.Owner, Thread: r.ID} })
 	return keys, s.fail("list due queues", err)
 }

@@ -8,36 +8,6 @@ import (
 	"unicode/utf16"
 )
 
-// maxDepth is how deep JSON may be nested. PostgreSQL allows a few thousand levels, parsers in other
-// languages fewer.
-const maxDepth = 200
-
-// cleanText makes s storable: PostgreSQL refuses NUL and invalid UTF-8.
-func cleanText(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "")
-}
-
-// depth returns how deep valid JSON is nested.
-func depth(raw []byte) int {
-	deepest, now := 0, 0
-	inString := false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			now++
-			deepest = max(deepest, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return deepest
-}
-
 // cleanJSON turns a valid document into one that jsonb accepts: without \u0000, lone surrogates
 // and invalid UTF-8. Numbers that no reader could represent become strings.
 func cleanJSON(raw []byte) []byte {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"testing"
 	"unicode/utf8"
+
+	"voicebridge/thread"
 )
 
 // Cleaned data is still valid JSON, contains nothing that jsonb refuses, and is not
@@ -17,7 +19,7 @@ func FuzzCleanJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if !json.Valid(data) {
-			depth(data)
+			thread.Depth(data)
 			return
 		}
 		got := cleanJSON(data)

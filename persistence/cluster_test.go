@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // Behind PgBouncer in transaction mode there are no prepared statements and no
@@ -80,7 +81,7 @@ func TestWithAndWithoutListen(t *testing.T) {
 	for _, s := range []*persistence.Store{listens, reads} {
 		must(t, s.Serve(t.Context()))
 	}
-	key, owner := persistencetest.NewThread(t, listens, "anna", ""), persistence.Key{Owner: "anna"}
+	key, owner := persistencetest.NewThread(t, listens, "anna", ""), thread.Key{Owner: "anna"}
 	for range 2 {
 		for from, to := range map[*persistence.Store]*persistence.Store{listens: reads, reads: listens} {
 			untilWatched(t, from, to, key)
@@ -158,7 +159,7 @@ func TestFirstWatcherWithoutListen(t *testing.T) {
 func TestNothingSentWithoutWatchers(t *testing.T) {
 	t.Parallel()
 	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
-	draft := func(key persistence.Key) {
+	draft := func(key thread.Key) {
 		a.Publish(t.Context(), key, persistence.Event{Type: "draft", Data: json.RawMessage(`"x"`)})
 	}
 	before := persistence.Sent(a)
@@ -242,7 +243,7 @@ func TestAskWhileAway(t *testing.T) {
 			return json.RawMessage(`"done"`), nil
 		})
 	})
-	reply, err := s.Ask(ctx, persistence.Command{Instance: s.Instance(), Key: persistence.Key{Owner: "anna", Thread: "t"}, Kind: "do"})
+	reply, err := s.Ask(ctx, persistence.Command{Instance: s.Instance(), Key: thread.Key{Owner: "anna", Thread: "t"}, Kind: "do"})
 	if err != nil || string(reply) != `"done"` {
 		t.Errorf("Ask() = %s, %v", reply, err)
 	}
@@ -403,9 +404,9 @@ func respectsClaim(t *testing.T, from, to *persistence.Store) {
 func answersInTime(t *testing.T, asks, answers *persistence.Store, until time.Time) {
 	t.Helper()
 	key := persistencetest.NewThread(t, asks, "anna", "")
-	a := persistence.Approval{ID: "t", ToolCallID: "fc", Nonce: "n", ExpiresAt: until}
+	a := thread.Approval{ID: "t", ToolCallID: "fc", Nonce: "n", ExpiresAt: until}
 	err := asks.Batch(t.Context(), key, func(b *persistence.Batch) error {
-		return errors.Join(b.SaveToolCall(persistence.ToolCall{ID: "t", ToolCallID: "fc", Name: "http", Status: persistence.ToolCallRunning}), b.SaveApproval(a))
+		return errors.Join(b.SaveToolCall(thread.ToolCall{ID: "t", ToolCallID: "fc", Name: "http", Status: thread.ToolCallRunning}), b.SaveApproval(a))
 	})
 	must(t, err)
 	open, err := answers.OpenApprovals(t.Context(), key)

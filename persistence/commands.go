@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 type Command struct {
 	ID       string // filled in by Ask
 	Instance string // the recipient: CallRecord.Instance, TurnRecord.Instance
-	Key      Key
+	Key      thread.Key
 	Kind     string          // what to do, as agreed between both sides
 	Body     json.RawMessage // its arguments; may be nil
 	// expiresAt is when the sender stops waiting, by the database's clock.
@@ -52,7 +53,7 @@ func (e *CommandError) Is(target error) bool {
 // that the instance is known to be dead, ctx's error that it did not respond, although it may have
 // done what was asked. A CommandError is the failure that the instance reported.
 func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
-	if err := c.Key.check(); err != nil || !validID(c.Instance) || !validID(c.Kind) || len(c.Body) > maxCommandBytes {
+	if err := checkKey(c.Key); err != nil || !thread.ValidID(c.Instance) || !thread.ValidID(c.Kind) || len(c.Body) > maxCommandBytes {
 		return nil, fmt.Errorf("ask instance: %w", Invalid("command"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandLife)
@@ -66,8 +67,8 @@ func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 	defer s.hub.forget(c.ID)
 	err := s.write(ctx, func(q queries) error {
 		return q.SaveCommand(ctx, pgdb.SaveCommandParams{
-			ID: c.ID, Instance: c.Instance, Owner: c.Key.Owner, ThreadID: c.Key.Thread, Kind: cleanText(c.Kind),
-			Body: cleanText(string(c.Body)), CreatedAt: dbtype.At(s.now()), ExpiresAt: dbtype.At(c.expiresAt),
+			ID: c.ID, Instance: c.Instance, Owner: c.Key.Owner, ThreadID: c.Key.Thread, Kind: thread.CleanText(c.Kind),
+			Body: thread.CleanText(string(c.Body)), CreatedAt: dbtype.At(s.now()), ExpiresAt: dbtype.At(c.expiresAt),
 		})
 	})
 	if err != nil {
@@ -182,7 +183,7 @@ func (s *Store) takeCommands(ctx context.Context) ([]Command, error) {
 		if n == 0 {
 			continue
 		}
-		c := Command{ID: r.ID, Instance: r.Instance, Key: Key{Owner: r.Owner, Thread: r.ThreadID}, Kind: r.Kind, expiresAt: r.ExpiresAt.Time}
+		c := Command{ID: r.ID, Instance: r.Instance, Key: thread.Key{Owner: r.Owner, Thread: r.ThreadID}, Kind: r.Kind, expiresAt: r.ExpiresAt.Time}
 		if r.Body != "" {
 			c.Body = json.RawMessage(r.Body)
 		}
@@ -212,9 +213,9 @@ func (s *Store) carryOut(ctx context.Context, c Command, handle func(context.Con
 	}
 	params := pgdb.AnswerCommandParams{ID: c.ID, AnsweredAt: new(dbtype.At(s.now()))}
 	if err != nil {
-		params.Error = cleanText(err.Error())
+		params.Error = thread.CleanText(err.Error())
 	} else {
-		params.Reply = cleanText(string(reply))
+		params.Reply = thread.CleanText(string(reply))
 	}
 	if err := s.answer(ctx, c, params); err != nil {
 		s.log.Warn("command of another instance not answered", "kind", c.Kind, "error", err)

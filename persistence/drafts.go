@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // Draft is text added to a growing message. Writing it is much cheaper than writing the message
@@ -20,10 +21,10 @@ type Draft struct {
 
 func (d Draft) validate() error {
 	switch {
-	case !validID(d.MessageID):
-		return Invalid("draft: the message's id is not 1 to %d bytes of text", MaxIDBytes)
-	case d.Start < 0 || d.Start+len(d.Text) > MaxMessageBytes:
-		return Invalid("draft: it ends at byte %d, of at most %d", d.Start+len(d.Text), MaxMessageBytes)
+	case !thread.ValidID(d.MessageID):
+		return Invalid("draft: the message's id is not 1 to %d bytes of text", thread.MaxIDBytes)
+	case d.Start < 0 || d.Start+len(d.Text) > thread.MaxMessageBytes:
+		return Invalid("draft: it ends at byte %d, of at most %d", d.Start+len(d.Text), thread.MaxMessageBytes)
 	}
 	return nil
 }
@@ -32,7 +33,7 @@ func (d Draft) validate() error {
 // exist, changes nothing. Watchers are not notified: see Delta.
 func (b *Batch) SaveDraft(d Draft) error {
 	return b.do("save draft", func() error {
-		d.Text = cleanText(d.Text)
+		d.Text = thread.CleanText(d.Text)
 		if err := d.validate(); err != nil {
 			return err
 		}
@@ -60,12 +61,12 @@ func (b *Batch) addToClosed(d Draft) error {
 	if err != nil {
 		return err
 	}
-	before := m.grownBytes()
-	closed := m.Metadata.Status == StatusInterrupted || m.Metadata.Status == StatusFailed
+	before := grownBytes(&m)
+	closed := m.Metadata.Status == thread.StatusInterrupted || m.Metadata.Status == thread.StatusFailed
 	if !closed || d.Start > before {
 		return nil
 	}
-	if m.grow([]pgdb.Draft{{Start: int64(d.Start), Text: d.Text}}); m.grownBytes() == before {
+	if grow(&m, []pgdb.Draft{{Start: int64(d.Start), Text: d.Text}}); grownBytes(&m) == before {
 		return nil
 	}
 	_, err = b.update(m)
@@ -73,9 +74,9 @@ func (b *Batch) addToClosed(d Draft) error {
 }
 
 // lastText returns the index of the message's last text part, -1 if there is none.
-func (m *Message) lastText() int {
+func lastText(m *thread.Message) int {
 	for i := len(m.Parts) - 1; i >= 0; i-- {
-		if m.Parts[i].Type == partText {
+		if m.Parts[i].Type == thread.PartText {
 			return i
 		}
 	}
@@ -83,21 +84,21 @@ func (m *Message) lastText() int {
 }
 
 // grownBytes returns the length of the message's last text part.
-func (m *Message) grownBytes() int {
-	if i := m.lastText(); i >= 0 {
+func grownBytes(m *thread.Message) int {
+	if i := lastText(m); i >= 0 {
 		return len(m.Parts[i].Text)
 	}
 	return 0
 }
 
 // grow adds drafts, in order, as long as they continue the message's last text part.
-func (m *Message) grow(drafts []pgdb.Draft) {
+func grow(m *thread.Message, drafts []pgdb.Draft) {
 	if len(drafts) == 0 {
 		return
 	}
-	at := m.lastText()
+	at := lastText(m)
 	if at < 0 {
-		m.Parts = append(m.Parts, TextPart(""))
+		m.Parts = append(m.Parts, thread.TextPart(""))
 		at = len(m.Parts) - 1
 	}
 	text := []byte(m.Parts[at].Text)
@@ -110,20 +111,20 @@ func (m *Message) grow(drafts []pgdb.Draft) {
 }
 
 // whole reads a message with its drafts, in a transaction.
-func whole(ctx context.Context, q queries, row pgdb.Message) (Message, error) {
+func whole(ctx context.Context, q queries, row pgdb.Message) (thread.Message, error) {
 	m, err := messageFromRow(row)
-	if err != nil || m.Metadata.Status != StatusInProgress {
+	if err != nil || m.Metadata.Status != thread.StatusInProgress {
 		return m, err
 	}
 	drafts, err := q.ListDrafts(ctx, pgdb.ListDraftsParams{MessageID: m.ID})
-	m.grow(drafts)
+	grow(&m, drafts)
 	return m, err
 }
 
 // wholes is whole for the messages of a thread, outside a transaction. A message that is moved
 // meanwhile keeps the place of its row, so that the order of the rows remains.
-func (s *Store) wholes(ctx context.Context, key Key, rows []pgdb.Message) ([]Message, error) {
-	messages := make([]Message, 0, len(rows))
+func (s *Store) wholes(ctx context.Context, key thread.Key, rows []pgdb.Message) ([]thread.Message, error) {
+	messages := make([]thread.Message, 0, len(rows))
 	for _, row := range rows {
 		m, err := s.latest(ctx, key, row)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -140,11 +141,11 @@ func (s *Store) wholes(ctx context.Context, key Key, rows []pgdb.Message) ([]Mes
 
 // latest is whole outside a transaction. A change between the two queries deletes drafts, so the row
 // is read until it stays as it is.
-func (s *Store) latest(ctx context.Context, key Key, row pgdb.Message) (Message, error) {
+func (s *Store) latest(ctx context.Context, key thread.Key, row pgdb.Message) (thread.Message, error) {
 	q := s.eng.read()
 	for {
 		m, err := whole(ctx, q, row)
-		if err != nil || m.Metadata.Status != StatusInProgress {
+		if err != nil || m.Metadata.Status != thread.StatusInProgress {
 			return m, err
 		}
 		read := row.Revision

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // queries are the generated queries, with PostgreSQL's structs for both engines; SQLite's are
@@ -25,9 +26,8 @@ type engine interface {
 	problem(err error) problem
 	// migrate brings the schema up to date.
 	migrate(ctx context.Context) error
-	// outdated reports whether the schema, which exists, is older than migrate would make it. If migrate would refuse it,
-	// that is the error.
-	outdated(ctx context.Context) (bool, error)
+	// age reports whether the schema, which exists, is older than migrate would make it, and whether it is newer.
+	age(ctx context.Context) (older, newer bool, err error)
 	// ping reads the database's clock. Without the tables it fails.
 	ping(ctx context.Context) (time.Time, error)
 	close() error
@@ -43,7 +43,7 @@ type notes interface {
 	// notify sends a note to other instances, without waiting.
 	notify(n note)
 	// watchedElsewhere reports whether the thread may have watchers on another instance.
-	watchedElsewhere(key Key) bool
+	watchedElsewhere(key thread.Key) bool
 }
 
 // upkeep is the work that can wait. A stopFunc may interrupt it.

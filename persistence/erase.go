@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 const (
@@ -26,14 +27,14 @@ const (
 // watches end with ErrNotFound. The rows of a short thread have been erased when this returns; the
 // rest of a long one is erased afterwards by a serving process, even if this process ends. The ids
 // of upstream legs that may still be running are kept until those are hung up.
-func (s *Store) DeleteThread(ctx context.Context, key Key) error {
+func (s *Store) DeleteThread(ctx context.Context, key thread.Key) error {
 	return s.deleteThread(ctx, key, func(q queries) (int64, error) {
 		return q.DisownThread(ctx, pgdb.DisownThreadParams{ID: key.Thread, Owner: key.Owner})
 	})
 }
 
 // deleteThread is DeleteThread for a thread that disown finds and takes from its owner.
-func (s *Store) deleteThread(ctx context.Context, key Key, disown func(queries) (int64, error)) error {
+func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(queries) (int64, error)) error {
 	err := s.changeThread(ctx, key, disown)
 	if err != nil {
 		return s.fail("delete thread", err)
@@ -156,7 +157,7 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (erased int, err e
 			return erased, s.fail("expire threads", err)
 		}
 		for _, r := range rows {
-			err := s.deleteThread(ctx, Key{Owner: r.Owner, Thread: r.ID}, func(q queries) (int64, error) {
+			err := s.deleteThread(ctx, thread.Key{Owner: r.Owner, Thread: r.ID}, func(q queries) (int64, error) {
 				return q.ExpireThread(ctx, pgdb.ExpireThreadParams{ID: r.ID, Owner: r.Owner, Before: dbtype.At(before)})
 			})
 			switch {

@@ -10,11 +10,12 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // silent opens two stores: the first serves without heartbeats, the second takes others
 // for dead at once.
-func silent(t *testing.T) (a, b *persistence.Store, key persistence.Key) {
+func silent(t *testing.T) (a, b *persistence.Store, key thread.Key) {
 	t.Helper()
 	url := persistencetest.PostgresURL(t)
 	a = persistencetest.Open(t, url, persistence.Options{Instance: "a"})
@@ -32,8 +33,8 @@ func TestFenced(t *testing.T) {
 	a, b, key := silent(t)
 	ctx := t.Context()
 	must(t, a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}))
-	answer := persistence.Message{ID: "m", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("half an")}}
-	answer.Metadata.Status = persistence.StatusInProgress
+	answer := thread.Message{ID: "m", Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("half an")}}
+	answer.Metadata.Status = thread.StatusInProgress
 	if _, err := a.AppendMessage(ctx, key, answer); err != nil {
 		t.Fatalf("AppendMessage() = %v", err)
 	}
@@ -61,7 +62,7 @@ func TestFenced(t *testing.T) {
 		}
 	}
 	<-fenced
-	if m, err := b.Message(ctx, key, "m"); err != nil || m.Text() != "half an" || m.Metadata.Status != persistence.StatusInterrupted {
+	if m, err := b.Message(ctx, key, "m"); err != nil || m.Text() != "half an" || m.Metadata.Status != thread.StatusInterrupted {
 		t.Errorf("Message() = %+v, %v", m, err)
 	}
 	must(t, a.Rejoin(ctx))
@@ -74,7 +75,7 @@ func TestFenced(t *testing.T) {
 	default:
 	}
 	// What it could not save is not lost.
-	answer.Metadata.Status = persistence.StatusInterrupted
+	answer.Metadata.Status = thread.StatusInterrupted
 	if _, err := a.Apply(ctx, key, []persistence.Change{persistence.PutMessage{Message: answer}}); err != nil {
 		t.Errorf("Apply() = %v", err)
 	}
@@ -97,8 +98,8 @@ func TestFenceWhileWriting(t *testing.T) {
 	for range 4 {
 		writing.Go(func() {
 			for {
-				m := persistence.Message{Role: persistence.RoleAssistant}
-				m.Metadata.Status = persistence.StatusInProgress
+				m := thread.Message{Role: thread.RoleAssistant}
+				m.Metadata.Status = thread.StatusInProgress
 				if _, err := a.AppendMessage(ctx, key, m); err != nil && !errors.Is(err, persistence.ErrUnavailable) {
 					if !errors.Is(err, persistence.ErrFenced) {
 						t.Errorf("AppendMessage() = %v", err)
@@ -122,7 +123,7 @@ func TestFenceWhileWriting(t *testing.T) {
 		messages, err := b.Messages(ctx, key, after, 1000)
 		must(t, err)
 		for _, m := range messages {
-			if m.Metadata.Status == persistence.StatusInProgress {
+			if m.Metadata.Status == thread.StatusInProgress {
 				t.Fatalf("message %d was written after the fence", m.Seq)
 			}
 			after = m.Seq
@@ -147,7 +148,7 @@ func TestFrozen(t *testing.T) {
 	go func() {
 		defer freeze() // on a busy machine the server may end the transaction even earlier
 		done <- a.Batch(ctx, key, func(w *persistence.Batch) error {
-			_, err := w.AppendMessage(persistence.Message{ID: "m", Role: persistence.RoleUser})
+			_, err := w.AppendMessage(thread.Message{ID: "m", Role: thread.RoleUser})
 			freeze()
 			<-awake
 			return errors.Join(err, w.SaveCall(persistence.CallRecord{ID: "c", Turns: 1}))
@@ -157,7 +158,7 @@ func TestFrozen(t *testing.T) {
 	if calls, err := b.Recover(ctx); err != nil || len(calls) != 1 {
 		t.Errorf("Recover() = %v, %v, want the call of the frozen process", calls, err)
 	}
-	_, err := b.AppendMessage(ctx, key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("next")}})
+	_, err := b.AppendMessage(ctx, key, thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("next")}})
 	if err != nil {
 		t.Errorf("AppendMessage() = %v", err)
 	}
@@ -230,11 +231,11 @@ func TestRecoverBesideATurn(t *testing.T) {
 	t.Parallel()
 	url, ctx := persistencetest.PostgresURL(t), t.Context()
 	dead, next := persistencetest.Open(t, url, persistence.Options{Instance: "dead"}), persistencetest.Open(t, url, persistence.Options{})
-	thread, err := next.CreateThread(ctx, "anna", "")
+	row, err := next.CreateThread(ctx, "anna", "")
 	must(t, err)
-	key := persistence.Key{Owner: "anna", Thread: thread.ID}
-	answer := persistence.Message{ID: "m", Role: persistence.RoleAssistant}
-	answer.Metadata.Status = persistence.StatusInProgress
+	key := thread.Key{Owner: "anna", Thread: row.ID}
+	answer := thread.Message{ID: "m", Role: thread.RoleAssistant}
+	answer.Metadata.Status = thread.StatusInProgress
 	if err := dead.Batch(ctx, key, func(b *persistence.Batch) error {
 		return errors.Join(b.ClaimTurn("lost", -time.Second), second(b.AppendMessage(answer)))
 	}); err != nil {
@@ -257,7 +258,7 @@ func TestRecoverBesideATurn(t *testing.T) {
 	if turn, err := next.RunningTurn(ctx, key); err != nil || turn.ID != "next" {
 		t.Errorf("RunningTurn() = %+v, %v", turn, err)
 	}
-	if m, err := next.Message(ctx, key, "m"); err != nil || m.Metadata.Status != persistence.StatusInterrupted {
+	if m, err := next.Message(ctx, key, "m"); err != nil || m.Metadata.Status != thread.StatusInterrupted {
 		t.Errorf("Message() = %s, %v", m.Metadata.Status, err)
 	}
 }
@@ -277,9 +278,9 @@ func TestCallBesideItsSuccessor(t *testing.T) {
 	t.Parallel()
 	url, ctx := persistencetest.PostgresURL(t), t.Context()
 	s := persistencetest.Open(t, url, persistence.Options{})
-	thread, err := s.CreateThread(ctx, "anna", "")
+	row, err := s.CreateThread(ctx, "anna", "")
 	must(t, err)
-	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	key := thread.Key{Owner: "anna", Thread: row.ID}
 	must(t, s.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}))
 	next := make(chan error, 1)
 	if err := s.Batch(ctx, key, func(b *persistence.Batch) error {
@@ -293,7 +294,7 @@ func TestCallBesideItsSuccessor(t *testing.T) {
 			})
 		}()
 		untilOneWaits(t, url)
-		return second(b.AppendMessage(persistence.Message{Role: persistence.RoleUser}))
+		return second(b.AppendMessage(thread.Message{Role: thread.RoleUser}))
 	}); err != nil {
 		t.Errorf("Batch() = %v", err)
 	}

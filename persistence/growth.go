@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // rereadEvery is how often a watch that has missed text looks for it in the table.
@@ -30,7 +31,7 @@ func (v *view) catchUp(ctx context.Context) error {
 		return err
 	}
 	for _, m := range messages {
-		if _, sent := v.grow.texts[m.ID]; sent || m.Metadata.Status != StatusInProgress || m.Revision > v.seen {
+		if _, sent := v.grow.texts[m.ID]; sent || m.Metadata.Status != thread.StatusInProgress || m.Revision > v.seen {
 			continue
 		}
 		e := messageEvent(m)
@@ -42,10 +43,10 @@ func (v *view) catchUp(ctx context.Context) error {
 
 // sendMessage sends a saved message. One that is still in progress may hold less than the watcher
 // has; the rest is sent again.
-func (v *view) sendMessage(e Event, m Message) {
+func (v *view) sendMessage(e Event, m thread.Message) {
 	known := v.grow.texts[m.ID]
 	v.send(e)
-	if m.Metadata.Status != StatusInProgress {
+	if m.Metadata.Status != thread.StatusInProgress {
 		delete(v.grow.texts, m.ID)
 		return
 	}
@@ -61,7 +62,7 @@ func (v *view) add(id, text string, part *int) {
 	if text == "" {
 		return
 	}
-	data, err := encode(Delta{ID: id, Text: text})
+	data, err := thread.Encode(Delta{ID: id, Text: text})
 	if err != nil { // only strings
 		return
 	}
@@ -101,7 +102,7 @@ func (v *view) rereadText(ctx context.Context, id string) {
 	}
 	v.grow.rereadAt = now.Add(rereadEvery)
 	m, err := v.s.Message(ctx, v.key, id)
-	if err != nil || m.Metadata.Status != StatusInProgress {
+	if err != nil || m.Metadata.Status != thread.StatusInProgress {
 		return
 	}
 	if text, known := m.Text(), v.grow.texts[id]; len(text) > len(known) && text[:len(known)] == string(known) {

@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // A file locked by another program is unhealthy until the lock is released.
@@ -36,7 +37,7 @@ func TestHealthyLocked(t *testing.T) {
 		t.Errorf("CreateThread() = %v, want ErrUnavailable", err)
 	}
 	// An operation that fails for another reason does not make it healthy.
-	if _, err := s.Message(t.Context(), persistence.Key{Owner: "anna", Thread: "x"}, "x"); !errors.Is(err, persistence.ErrNotFound) {
+	if _, err := s.Message(t.Context(), thread.Key{Owner: "anna", Thread: "x"}, "x"); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("Message() = %v", err)
 	}
 	for limit := 50 * time.Millisecond; away == 1; limit *= 2 { // a busy machine does not even read in that time

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"voicebridge/thread"
 )
 
 const (
@@ -24,7 +26,7 @@ type hub struct {
 	shards, commands, joined chan struct{}
 
 	mu       sync.Mutex
-	watchers map[Key]map[*watcher]struct{}
+	watchers map[thread.Key]map[*watcher]struct{}
 	// answers has a channel for each command that waits for its answer, by id.
 	answers map[string]chan struct{}
 }
@@ -32,7 +34,7 @@ type hub struct {
 func newHub() *hub {
 	return &hub{
 		shards: make(chan struct{}, 1), commands: make(chan struct{}, 1), joined: make(chan struct{}, 1),
-		watchers: map[Key]map[*watcher]struct{}{}, answers: map[string]chan struct{}{},
+		watchers: map[thread.Key]map[*watcher]struct{}{}, answers: map[string]chan struct{}{},
 	}
 }
 
@@ -56,13 +58,13 @@ func (h *hub) watchedShards() (set shardSet) {
 
 // hintShards says that any thread of the shards may have changed.
 func (h *hub) hintShards(set shardSet) {
-	h.hintSome(func(key Key) bool { return key.Thread != "" && set.has(shardOf(key.Thread)) })
+	h.hintSome(func(key thread.Key) bool { return key.Thread != "" && set.has(shardOf(key.Thread)) })
 }
 
 // hintAll says that anything may have happened.
-func (h *hub) hintAll() { h.hintSome(func(Key) bool { return true }) }
+func (h *hub) hintAll() { h.hintSome(func(thread.Key) bool { return true }) }
 
-func (h *hub) hintSome(concerned func(Key) bool) {
+func (h *hub) hintSome(concerned func(thread.Key) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for key, watchers := range h.watchers {
@@ -101,7 +103,7 @@ func (h *hub) answered(command string) {
 type commit struct {
 	prev, next int64
 	events     []Event
-	messages   []Message // of the events
+	messages   []thread.Message // of the events
 }
 
 // item is a commit or, if commit is nil, a draft.
@@ -136,7 +138,7 @@ type watcher struct {
 	lost   bool // a draft did not fit into the queue
 }
 
-func (h *hub) add(key Key) *watcher {
+func (h *hub) add(key thread.Key) *watcher {
 	w := &watcher{wake: make(chan struct{}, 1)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,7 +150,7 @@ func (h *hub) add(key Key) *watcher {
 	return w
 }
 
-func (h *hub) remove(key Key, w *watcher) {
+func (h *hub) remove(key thread.Key, w *watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.watchers[key], w)
@@ -158,14 +160,14 @@ func (h *hub) remove(key Key, w *watcher) {
 }
 
 // watched reports whether anybody watches the thread.
-func (h *hub) watched(key Key) bool {
+func (h *hub) watched(key thread.Key) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.watchers[key]) > 0
 }
 
 // each calls do for the thread's watchers; it must not block.
-func (h *hub) each(key Key, do func(*watcher)) {
+func (h *hub) each(key thread.Key, do func(*watcher)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.watchers[key] {
@@ -174,7 +176,7 @@ func (h *hub) each(key Key, do func(*watcher)) {
 }
 
 // draft passes on an event that only current watchers get.
-func (h *hub) draft(key Key, e Event) {
+func (h *hub) draft(key thread.Key, e Event) {
 	h.each(key, func(w *watcher) {
 		if !w.put(item{draft: e}, &h.dropped) {
 			w.set(&w.lost)
@@ -184,7 +186,7 @@ func (h *hub) draft(key Key, e Event) {
 }
 
 // commit passes on what was saved.
-func (h *hub) commit(key Key, c commit) {
+func (h *hub) commit(key thread.Key, c commit) {
 	h.each(key, func(w *watcher) {
 		if !w.put(item{commit: &c}, &h.dropped) {
 			w.set(&w.behind)
@@ -193,10 +195,10 @@ func (h *hub) commit(key Key, c commit) {
 }
 
 // hint says that the table has something new or, of an owner, that an event did not arrive.
-func (h *hub) hint(key Key) { h.each(key, func(w *watcher) { w.set(&w.behind) }) }
+func (h *hub) hint(key thread.Key) { h.each(key, func(w *watcher) { w.set(&w.behind) }) }
 
 // gone says that the thread was deleted.
-func (h *hub) gone(key Key) { h.each(key, func(w *watcher) { w.set(&w.gone) }) }
+func (h *hub) gone(key thread.Key) { h.each(key, func(w *watcher) { w.set(&w.gone) }) }
 
 // put adds to the queue unless it is full. An empty queue accepts anything, and deltas, which are counted
 // then, give way to all else.

@@ -18,6 +18,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // MaxImageBytes limits the size of an image, in bytes.
@@ -98,8 +99,8 @@ func (i Image) check() error {
 // SaveImage stores an image of the thread and gives it an id. quota limits the bytes of all images
 // of the owner, including this one (ErrQuota), even if several are saved at the same moment; 0 means
 // no limit. Whether the data are what i says is not checked: see NewImage.
-func (s *Store) SaveImage(ctx context.Context, key Key, i Image, quota int64) (Image, error) {
-	if err := key.check(); err != nil {
+func (s *Store) SaveImage(ctx context.Context, key thread.Key, i Image, quota int64) (Image, error) {
+	if err := checkKey(key); err != nil {
 		return Image{}, fmt.Errorf("save image: %w", err)
 	}
 	var saved Image
@@ -119,7 +120,7 @@ func (b *Batch) SaveImage(i Image, quota int64) (saved Image, err error) {
 	return saved, err
 }
 
-func (s *Store) saveImage(ctx context.Context, q queries, key Key, i Image, quota int64) (Image, error) {
+func (s *Store) saveImage(ctx context.Context, q queries, key thread.Key, i Image, quota int64) (Image, error) {
 	if err := i.check(); err != nil {
 		return Image{}, err
 	}
@@ -144,8 +145,8 @@ func (s *Store) saveImage(ctx context.Context, q queries, key Key, i Image, quot
 }
 
 // Image reads an image of the thread.
-func (s *Store) Image(ctx context.Context, key Key, id string) (Image, error) {
-	if err := key.check(); err != nil || !validID(id) {
+func (s *Store) Image(ctx context.Context, key thread.Key, id string) (Image, error) {
+	if err := checkKey(key); err != nil || !thread.ValidID(id) {
 		return Image{}, fmt.Errorf("read image: %w", ErrNotFound)
 	}
 	r, err := s.eng.read().GetImage(ctx, pgdb.GetImageParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
@@ -153,7 +154,7 @@ func (s *Store) Image(ctx context.Context, key Key, id string) (Image, error) {
 }
 
 // ImagePart is the part of an image of the thread: {"type":"file","mediaType","url"}.
-func ImagePart(thread string, i Image) Part {
-	raw, _ := json.Marshal(map[string]string{"type": partFile, "mediaType": i.MediaType, "url": ImagePath(thread) + url.PathEscape(i.ID)})
-	return Part{Type: partFile, Raw: raw}
+func ImagePart(threadID string, i Image) thread.Part {
+	raw, _ := json.Marshal(map[string]string{"type": thread.PartFile, "mediaType": i.MediaType, "url": thread.ImagePath(threadID) + url.PathEscape(i.ID)})
+	return thread.Part{Type: thread.PartFile, Raw: raw}
 }

@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // victimURL is the environment variable that gives the process to be killed its database.
@@ -24,17 +25,17 @@ func TestKill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := newURL(t)
-			thread, saved, flushed := kill(t, url, 40)
+			threadID, saved, flushed := kill(t, url, 40)
 			s := persistencetest.Open(t, url, persistence.Options{DeadAfter: 1})
 			must(t, s.Serve(t.Context()))
 			calls, err := s.Recover(t.Context())
 			if err != nil || len(calls) != 1 || calls[0].UpstreamCallID != "rtc_1" {
 				t.Errorf("Recover() = %+v, %v, want the call", calls, err)
 			}
-			messages, err := s.Messages(t.Context(), persistence.Key{Owner: "anna", Thread: thread}, 0, 1000)
+			messages, err := s.Messages(t.Context(), thread.Key{Owner: "anna", Thread: threadID}, 0, 1000)
 			must(t, err)
 			answer := messages[0]
-			if answer.Metadata.Status != persistence.StatusInterrupted || len(answer.Text()) < flushed {
+			if answer.Metadata.Status != thread.StatusInterrupted || len(answer.Text()) < flushed {
 				t.Errorf("the answer is %s with %d bytes, want interrupted with %d", answer.Metadata.Status, len(answer.Text()), flushed)
 			}
 			// One more may have been saved without being reported.
@@ -93,18 +94,18 @@ func TestVictim(t *testing.T) {
 	s, err := persistence.Open(ctx, url, persistence.Options{Instance: "victim"})
 	must(t, err)
 	must(t, s.Serve(ctx))
-	thread, err := s.CreateThread(ctx, "anna", "")
+	row, err := s.CreateThread(ctx, "anna", "")
 	must(t, err)
-	key := persistence.Key{Owner: "anna", Thread: thread.ID}
+	key := thread.Key{Owner: "anna", Thread: row.ID}
 	must(t, s.SaveCall(ctx, key, persistence.CallRecord{ID: "c", UpstreamCallID: "rtc_1"}))
-	fmt.Println("thread", thread.ID)
-	answer := persistence.Message{Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("")}}
-	answer.Metadata.Status = persistence.StatusInProgress
+	fmt.Println("thread", row.ID)
+	answer := thread.Message{Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("")}}
+	answer.Metadata.Status = thread.StatusInProgress
 	if answer, err = s.AppendMessage(ctx, key, answer); err != nil {
 		t.Fatal(err)
 	}
 	for {
-		m := persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("x")}}
+		m := thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("x")}}
 		if m, err = s.AppendMessage(ctx, key, m); err != nil {
 			t.Fatal(err)
 		}

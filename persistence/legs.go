@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 const (
@@ -39,8 +40,8 @@ type UpstreamLeg struct {
 // cannot be undone. ErrConflict means that another thread's leg has the call and generation.
 func (b *Batch) SaveLeg(l UpstreamLeg) error {
 	return b.save("save upstream leg", l.CallID, func() (int64, error) {
-		if l.Generation < 1 || len(l.UpstreamID) > MaxIDBytes {
-			return 0, Invalid("upstream leg: its generation is not 1 or more, or its id has more than %d bytes", MaxIDBytes)
+		if l.Generation < 1 || len(l.UpstreamID) > thread.MaxIDBytes {
+			return 0, Invalid("upstream leg: its generation is not 1 or more, or its id has more than %d bytes", thread.MaxIDBytes)
 		}
 		if l.EndedAt != nil {
 			l.EndedAt = new(b.s.clock.stored(*l.EndedAt)) // LegsToHangUp compares it
@@ -61,7 +62,7 @@ func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([
 	at := s.now()
 	// Usually there is none, and then nothing is written.
 	due, err := s.eng.read().ListLegsToHangUp(ctx, pgdb.ListLegsToHangUpParams{
-		Upstream: cleanText(upstream), Now: new(dbtype.At(at)), SettledBy: new(dbtype.At(at.Add(-legGrace))), MaxRows: int64(limit),
+		Upstream: thread.CleanText(upstream), Now: new(dbtype.At(at)), SettledBy: new(dbtype.At(at.Add(-legGrace))), MaxRows: int64(limit),
 	})
 	if err != nil || len(due) == 0 {
 		return nil, s.fail("list legs to hang up", err)
@@ -97,7 +98,7 @@ func legPause(attempts int64) time.Duration {
 
 // LegHungUp records that the upstream has ended the leg, or does not know it.
 func (s *Store) LegHungUp(ctx context.Context, callID string, generation int64) error {
-	if !validID(callID) {
+	if !thread.ValidID(callID) {
 		return fmt.Errorf("save end of upstream leg: %w", ErrNotFound)
 	}
 	err := s.write(ctx, func(q queries) error {
@@ -107,11 +108,11 @@ func (s *Store) LegHungUp(ctx context.Context, callID string, generation int64) 
 	return s.fail("save end of upstream leg", err)
 }
 
-func legToRow(key Key, l UpstreamLeg, instance string, now time.Time) pgdb.SaveLegParams {
+func legToRow(key thread.Key, l UpstreamLeg, instance string, now time.Time) pgdb.SaveLegParams {
 	return pgdb.SaveLegParams{
 		CallID: l.CallID, Generation: l.Generation, ThreadID: key.Thread, Owner: key.Owner,
-		Upstream: cleanText(l.Upstream), UpstreamID: cleanText(l.UpstreamID), Instance: instance,
-		StartedAt: dbtype.At(orNow(l.StartedAt, now)), EndedAt: dbtype.AtPtr(l.EndedAt), Reason: cleanText(l.Reason),
+		Upstream: thread.CleanText(l.Upstream), UpstreamID: thread.CleanText(l.UpstreamID), Instance: instance,
+		StartedAt: dbtype.At(orNow(l.StartedAt, now)), EndedAt: dbtype.AtPtr(l.EndedAt), Reason: thread.CleanText(l.Reason),
 		HungUpAt: dbtype.AtPtr(l.HungUpAt),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/export"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // longSizes are the lengths of the threads that BenchmarkLong compares.
@@ -26,7 +27,7 @@ type long struct {
 	url   string
 	store *persistence.Store
 	// key is the long thread, short is another thread of the same owner.
-	key, short persistence.Key
+	key, short thread.Key
 	amount     int
 }
 
@@ -109,8 +110,8 @@ func replay(ctx context.Context, l *long) error {
 	return err
 }
 
-func (l *long) say(ctx context.Context, key persistence.Key) error {
-	m := persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("a common sentence of the conversation")}}
+func (l *long) say(ctx context.Context, key thread.Key) error {
+	m := thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("a common sentence of the conversation")}}
 	_, err := l.store.AppendMessage(ctx, key, m)
 	return err
 }
@@ -211,7 +212,7 @@ func newLong(b *testing.B, url string, amount int) *long {
 }
 
 // thread makes a thread. With a word given, one message contains the rare word.
-func (l *long) thread(b *testing.B, owner string, amount int, word string) persistence.Key {
+func (l *long) thread(b *testing.B, owner string, amount int, word string) thread.Key {
 	b.Helper()
 	key := persistencetest.NewThread(b, l.store, owner, "")
 	random := rand.New(rand.NewPCG(1, uint64(amount))) //nolint:gosec // no secret
@@ -223,7 +224,7 @@ func (l *long) thread(b *testing.B, owner string, amount int, word string) persi
 				words += " " + rareWord
 			}
 			changes = append(changes, persistence.PutMessage{
-				Message: persistence.Message{ID: persistence.NewID(), Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(words)}},
+				Message: thread.Message{ID: persistence.NewID(), Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(words)}},
 				Place:   persistence.Place{How: persistence.PlaceLast},
 			})
 			n++

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 const (
@@ -18,81 +19,81 @@ const (
 
 // AppendMessage saves a message at the end of the thread. An empty id and creation time are filled
 // in; the source defaults to text and the status to completed.
-func (s *Store) AppendMessage(ctx context.Context, key Key, m Message) (Message, error) {
-	return s.one(ctx, key, func(b *Batch) (Message, error) { return b.AppendMessage(m) })
+func (s *Store) AppendMessage(ctx context.Context, key thread.Key, m thread.Message) (thread.Message, error) {
+	return s.one(ctx, key, func(b *Batch) (thread.Message, error) { return b.AppendMessage(m) })
 }
 
 // InsertMessage saves a message right after the message afterID, or before all others if afterID is
 // empty. The messages that follow get new numbers, so that a reader who asks for what comes after
 // the last number it has seen misses nothing. If the message that follows was sent before a reset,
 // the new one counts as sent before it, too.
-func (s *Store) InsertMessage(ctx context.Context, key Key, m Message, afterID string) (Message, error) {
-	return s.one(ctx, key, func(b *Batch) (Message, error) { return b.InsertMessage(m, afterID) })
+func (s *Store) InsertMessage(ctx context.Context, key thread.Key, m thread.Message, afterID string) (thread.Message, error) {
+	return s.one(ctx, key, func(b *Batch) (thread.Message, error) { return b.InsertMessage(m, afterID) })
 }
 
 // UpdateMessage replaces the parts and metadata of the message with m's id. Its place, role and
 // creation time stay.
-func (s *Store) UpdateMessage(ctx context.Context, key Key, m Message) (Message, error) {
-	return s.one(ctx, key, func(b *Batch) (Message, error) { return b.UpdateMessage(m) })
+func (s *Store) UpdateMessage(ctx context.Context, key thread.Key, m thread.Message) (thread.Message, error) {
+	return s.one(ctx, key, func(b *Batch) (thread.Message, error) { return b.UpdateMessage(m) })
 }
 
-func (s *Store) one(ctx context.Context, key Key, write func(*Batch) (Message, error)) (saved Message, err error) {
+func (s *Store) one(ctx context.Context, key thread.Key, write func(*Batch) (thread.Message, error)) (saved thread.Message, err error) {
 	err = s.Batch(ctx, key, func(b *Batch) (err error) {
 		saved, err = write(b)
 		return err
 	})
 	if err != nil {
-		return Message{}, err
+		return thread.Message{}, err
 	}
 	return saved, nil
 }
 
 // Message reads one message.
-func (s *Store) Message(ctx context.Context, key Key, id string) (Message, error) {
-	if err := key.check(); err != nil || !validID(id) {
-		return Message{}, fmt.Errorf("read message: %w", ErrNotFound)
+func (s *Store) Message(ctx context.Context, key thread.Key, id string) (thread.Message, error) {
+	if err := checkKey(key); err != nil || !thread.ValidID(id) {
+		return thread.Message{}, fmt.Errorf("read message: %w", ErrNotFound)
 	}
 	row, err := s.eng.read().GetMessage(ctx, pgdb.GetMessageParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
 	if err != nil {
-		return Message{}, s.fail("read message", err)
+		return thread.Message{}, s.fail("read message", err)
 	}
 	found, err := s.wholes(ctx, key, []pgdb.Message{row})
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return Message{}, s.fail("read message", err)
+		return thread.Message{}, s.fail("read message", err)
 	}
 	return found[0], nil
 }
 
 // LastMessage reads the last message of the thread; ErrNotFound if it has none.
-func (s *Store) LastMessage(ctx context.Context, key Key) (Message, error) {
-	if err := key.check(); err != nil {
-		return Message{}, fmt.Errorf("read last message: %w", ErrNotFound)
+func (s *Store) LastMessage(ctx context.Context, key thread.Key) (thread.Message, error) {
+	if err := checkKey(key); err != nil {
+		return thread.Message{}, fmt.Errorf("read last message: %w", ErrNotFound)
 	}
 	seq, err := s.eng.read().LastMessage(ctx, pgdb.LastMessageParams{ThreadID: key.Thread, Owner: key.Owner})
 	if err != nil {
-		return Message{}, s.fail("read last message", err)
+		return thread.Message{}, s.fail("read last message", err)
 	}
 	found, err := s.Messages(ctx, key, seq-1, 1)
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("read last message: %w", ErrNotFound)
 	}
 	if err != nil {
-		return Message{}, err
+		return thread.Message{}, err
 	}
 	return found[0], nil
 }
 
 // Messages reads the messages whose Seq is greater than after, in order. limit is 1 to 1000; zero
 // means 100.
-func (s *Store) Messages(ctx context.Context, key Key, after int64, limit int) ([]Message, error) {
+func (s *Store) Messages(ctx context.Context, key thread.Key, after int64, limit int) ([]thread.Message, error) {
 	limit = cmp.Or(limit, defaultMessages)
 	if limit < 1 || limit > maxMessages {
 		return nil, fmt.Errorf("list messages: %w", Invalid("limit %d: 1 to %d", limit, maxMessages))
 	}
-	if err := key.check(); err != nil {
+	if err := checkKey(key); err != nil {
 		return nil, fmt.Errorf("list messages: %w", err)
 	}
 	rows, err := s.eng.read().ListMessages(ctx, pgdb.ListMessagesParams{
@@ -103,11 +104,11 @@ func (s *Store) Messages(ctx context.Context, key Key, after int64, limit int) (
 
 // Replay reads the last n messages since the last reset, oldest first, without those in progress. n
 // is at most MaxReplay.
-func (s *Store) Replay(ctx context.Context, key Key, n int) ([]Message, error) {
+func (s *Store) Replay(ctx context.Context, key thread.Key, n int) ([]thread.Message, error) {
 	if n < 0 || n > MaxReplay {
 		return nil, fmt.Errorf("replay messages: %w", Invalid("number %d: 0 to %d", n, MaxReplay))
 	}
-	if err := key.check(); err != nil {
+	if err := checkKey(key); err != nil {
 		return nil, fmt.Errorf("replay messages: %w", err)
 	}
 	rows, err := s.eng.read().ListReplay(ctx, pgdb.ListReplayParams{
@@ -119,11 +120,11 @@ func (s *Store) Replay(ctx context.Context, key Key, n int) ([]Message, error) {
 
 // Instructions reads the last n system messages with numbers less than before since the last reset,
 // oldest first. n is at most 1000.
-func (s *Store) Instructions(ctx context.Context, key Key, before int64, n int) ([]Message, error) {
+func (s *Store) Instructions(ctx context.Context, key thread.Key, before int64, n int) ([]thread.Message, error) {
 	if n < 0 || n > maxMessages {
 		return nil, fmt.Errorf("read instructions: %w", Invalid("number %d: 0 to %d", n, maxMessages))
 	}
-	if err := key.check(); err != nil {
+	if err := checkKey(key); err != nil {
 		return nil, fmt.Errorf("read instructions: %w", err)
 	}
 	rows, err := s.eng.read().ListInstructions(ctx, pgdb.ListInstructionsParams{
@@ -134,7 +135,7 @@ func (s *Store) Instructions(ctx context.Context, key Key, before int64, n int) 
 }
 
 // messages converts rows of the thread. If there are none it checks that the thread exists.
-func (s *Store) messages(ctx context.Context, key Key, rows []pgdb.Message, err error) ([]Message, error) {
+func (s *Store) messages(ctx context.Context, key thread.Key, rows []pgdb.Message, err error) ([]thread.Message, error) {
 	if err == nil && len(rows) == 0 {
 		_, err = s.thread(ctx, key)
 	}

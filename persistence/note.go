@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"voicebridge/thread"
 )
 
 const (
@@ -35,11 +37,11 @@ const (
 // note is a message to other instances. With data it is an event. Without, and of no type above but
 // noteMissed, it is a hint: the table has something new, up to the number Seq.
 type note struct {
-	Instance string `json:"instance"`
-	Key      Key    `json:"key"`
-	Type     string `json:"type"`
-	Seq      int64  `json:"seq,omitempty"`
-	To       string `json:"to,omitempty"`
+	Instance string     `json:"instance"`
+	Key      thread.Key `json:"key"`
+	Type     string     `json:"type"`
+	Seq      int64      `json:"seq,omitempty"`
+	To       string     `json:"to,omitempty"`
 	// Count makes equal notes different: PostgreSQL would deliver only one.
 	Count int64           `json:"count"`
 	Data  json.RawMessage `json:"data,omitempty"`
@@ -53,7 +55,7 @@ func (n note) forAll() bool { return n.Key.Thread == "" }
 type letter struct {
 	channel, payload string
 
-	key  Key
+	key  thread.Key
 	kind string
 }
 
@@ -69,7 +71,7 @@ type outbox struct {
 	queue []letter
 	// hints are those that found the queue full, and those about dropped events: the latest for each
 	// thread and each owner.
-	hints map[Key]note
+	hints map[thread.Key]note
 	wake  chan struct{}
 
 	// ending is closed to send the rest, ended when that is done.
@@ -78,7 +80,7 @@ type outbox struct {
 
 func newOutbox(instance string, log *slog.Logger, dropped func(), send func(context.Context, []letter) error) *outbox {
 	return &outbox{
-		instance: instance, log: log, dropped: dropped, send: send, hints: map[Key]note{}, wake: make(chan struct{}, 1),
+		instance: instance, log: log, dropped: dropped, send: send, hints: map[thread.Key]note{}, wake: make(chan struct{}, 1),
 		ending: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -105,7 +107,7 @@ func (o *outbox) put(n note) {
 func (o *outbox) add(n note) {
 	o.count++
 	n.Instance, n.Count = o.instance, o.count
-	payload, err := encode(n)
+	payload, err := thread.Encode(n)
 	if err != nil || len(payload) > maxPayload {
 		o.drop(n.Key, n.Type)
 		return
@@ -119,7 +121,7 @@ func (o *outbox) add(n note) {
 
 // drop counts a note that is not sent. The watchers of a thread poll, which makes up for a lost hint;
 // those of an owner get a hint instead of the event, as soon as one can be sent.
-func (o *outbox) drop(key Key, kind string) {
+func (o *outbox) drop(key thread.Key, kind string) {
 	if kind != noteMissed {
 		o.dropped()
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"voicebridge/thread"
 )
 
 // When the database cannot keep up, events are dropped and counted, but each thread's last
@@ -21,13 +23,13 @@ func TestOutboxOverflow(t *testing.T) {
 	dropped := 0
 	o := newOutbox("me", slog.New(slog.DiscardHandler), func() { dropped++ }, nil)
 	draft := func(n int) note {
-		return note{Type: "draft", Key: Key{"a", "t"}, Data: fmt.Appendf(nil, "%d", n)}
+		return note{Type: "draft", Key: thread.Key{Owner: "a", Thread: "t"}, Data: fmt.Appendf(nil, "%d", n)}
 	}
 	for i := range maxNotes + 10 {
 		o.put(draft(i))
 	}
 	for i := range 30 {
-		o.put(note{Type: "message", Key: Key{"a", fmt.Sprint("thread", i%3)}, Seq: int64(i)})
+		o.put(note{Type: "message", Key: thread.Key{Owner: "a", Thread: fmt.Sprint("thread", i%3)}, Seq: int64(i)})
 		o.put(note{Type: "thread_updated", Key: ownerKey("a"), Data: json.RawMessage("1")})
 	}
 	if dropped != 40 {
@@ -109,7 +111,7 @@ func TestOutboxRemembersOwners(t *testing.T) {
 		go o.run(ctx)
 		for range 3 {
 			o.put(note{Type: "thread_updated", Key: ownerKey("a"), Data: json.RawMessage("1")})
-			o.put(note{Type: "draft", Key: Key{"a", "t"}, Data: json.RawMessage("1")})
+			o.put(note{Type: "draft", Key: thread.Key{Owner: "a", Thread: "t"}, Data: json.RawMessage("1")})
 			synctest.Wait()
 		}
 		time.Sleep(10 * sendAgain)
@@ -143,7 +145,7 @@ func TestOutboxTriesAgain(t *testing.T) {
 		defer cancel()
 		go o.run(ctx)
 		for _, kind := range []string{"turn_started", string(EventMessageDelta), "turn_finished", "call_ended"} {
-			o.put(note{Type: kind, Key: Key{"a", "t"}, Data: json.RawMessage("1")})
+			o.put(note{Type: kind, Key: thread.Key{Owner: "a", Thread: "t"}, Data: json.RawMessage("1")})
 			synctest.Wait()
 		}
 		time.Sleep(10 * sendAgain)
@@ -180,9 +182,9 @@ func TestOutboxEnds(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				go o.run(ctx)
-				o.put(note{Type: "draft", Key: Key{"a", "t"}, Data: json.RawMessage("1")})
+				o.put(note{Type: "draft", Key: thread.Key{Owner: "a", Thread: "t"}, Data: json.RawMessage("1")})
 				synctest.Wait() // it is being sent
-				o.put(note{Type: "draft", Key: Key{"a", "t"}, Data: json.RawMessage("2")})
+				o.put(note{Type: "draft", Key: thread.Key{Owner: "a", Thread: "t"}, Data: json.RawMessage("2")})
 				o.put(note{Type: "thread_updated", Key: ownerKey("a"), Data: json.RawMessage("3")})
 				began := time.Now()
 				o.end(3 * time.Second)
@@ -218,7 +220,7 @@ func TestOwnerIsBehind(t *testing.T) {
 func TestDeltasGiveWay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ deltas, bytes int }{"too many": {maxQueued, 10}, "too large": {4, maxQueuedBytes / 4}} {
-		h, key := newHub(), Key{"a", "t"}
+		h, key := newHub(), thread.Key{Owner: "a", Thread: "t"}
 		w := h.add(key)
 		data := json.RawMessage(`"` + strings.Repeat("x", c.bytes-2) + `"`)
 		h.draft(key, Event{Type: "turn_started", Data: json.RawMessage("{}")})

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"voicebridge/thread"
 )
 
 // Open opens the database that url names, sqlite:PATH or postgres://…, and brings its schema up to
@@ -24,8 +26,8 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
-	if !validID(opts.Instance) {
-		return nil, fmt.Errorf("open database: %w", Invalid("instance: it is not 1 to %d bytes of text", MaxIDBytes))
+	if !thread.ValidID(opts.Instance) {
+		return nil, fmt.Errorf("open database: %w", Invalid("instance: it is not 1 to %d bytes of text", thread.MaxIDBytes))
 	}
 	s := &Store{
 		hub: newHub(), log: opts.Logger, lease: newLease(opts), clock: clock{machine: opts.Clock}, noListen: opts.NoListen, noMigrate: opts.NoMigrate, onWrite: opts.OnWrite, onLost: opts.OnLost,
@@ -77,11 +79,11 @@ func Migrate(ctx context.Context, url string, logger *slog.Logger) error {
 // serves it already, the error is ErrServed. With PostgreSQL it does nothing.
 func (s *Store) Lock() error { return s.eng.lock() }
 
-// Outdated reports whether an older version of the program made the tables, which exist: Ping says so. Migrate and Serve
-// bring them up to date. If they could not, because the tables are too old or too new, the error says what to do.
-func (s *Store) Outdated(ctx context.Context) (bool, error) {
-	outdated, err := s.eng.outdated(ctx)
-	return outdated, s.fail("read version of database", err)
+// Age reports whether an older or a newer version of the program made the tables, which exist: Ping says so. Migrate and
+// Serve bring older ones up to date.
+func (s *Store) Age(ctx context.Context) (older, newer bool, err error) {
+	older, newer, err = s.eng.age(ctx)
+	return older, newer, s.fail("read version of database", err)
 }
 
 // Serve marks this process as serving the database, until Close, and brings the schema up to date if Open has not.

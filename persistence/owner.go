@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+
+	"voicebridge/thread"
 )
 
 // The kinds of events that an owner's watchers get, besides those of calls and turns.
@@ -30,7 +32,7 @@ var (
 )
 
 // ownerKey is the key of an owner's watchers; no thread has such a key.
-func ownerKey(owner string) Key { return Key{Owner: owner} }
+func ownerKey(owner string) thread.Key { return thread.Key{Owner: owner} }
 
 // WatchOwner starts watching all threads of an owner. A caller that never uses Events must call
 // Close.
@@ -42,7 +44,7 @@ func (s *Store) WatchOwner(owner string) *OwnerWatch {
 // OwnerWatch watches all threads of an owner. It has no goroutine of its own.
 type OwnerWatch struct {
 	s   *Store
-	key Key
+	key thread.Key
 	w   *watcher
 }
 
@@ -99,7 +101,7 @@ func (o *OwnerWatch) current(ctx context.Context, e Event) (now Event, tell bool
 	if err := json.Unmarshal(e.Data, &about); err != nil {
 		return e, false, err
 	}
-	thread, err := o.s.Thread(ctx, Key{Owner: o.key.Owner, Thread: about.ThreadID})
+	thread, err := o.s.Thread(ctx, thread.Key{Owner: o.key.Owner, Thread: about.ThreadID})
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return e, e.Type == EventThreadDeleted, nil
@@ -122,13 +124,13 @@ type threadState struct {
 }
 
 // tellOwner notifies the owner's watchers that a thread has changed.
-func (s *Store) tellOwner(ctx context.Context, kind EventType, key Key) {
+func (s *Store) tellOwner(ctx context.Context, kind EventType, key thread.Key) {
 	encoded, _ := json.Marshal(threadGone{key.Thread}) // a string
 	s.Publish(ctx, ownerKey(key.Owner), Event{Type: kind, Data: encoded})
 }
 
 // passOn sends the owner's watchers an event of a thread if they get events of that type.
-func (s *Store) passOn(ctx context.Context, key Key, e Event) {
+func (s *Store) passOn(ctx context.Context, key thread.Key, e Event) {
 	if key.Thread == "" || !toOwner[e.Type] {
 		return
 	}

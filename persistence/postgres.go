@@ -22,6 +22,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 const (
@@ -198,10 +199,10 @@ func (e *postgresEngine) migrate(ctx context.Context) error {
 	return errors.Join(err, conn.Close())
 }
 
-func (e *postgresEngine) outdated(ctx context.Context) (bool, error) {
+func (e *postgresEngine) age(ctx context.Context) (older, newer bool, err error) {
 	conn := e.unlimited()
-	old, err := outdated(ctx, goose.DialectPostgres, "postgres", conn)
-	return old, errors.Join(err, conn.Close())
+	older, newer, err = age(ctx, goose.DialectPostgres, "postgres", conn)
+	return older, newer, errors.Join(err, conn.Close())
 }
 
 // unlimited returns connections for queries that may take long, as those of migrations do.
@@ -290,7 +291,7 @@ func (e *postgresEngine) notify(n note) {
 	e.outbox.put(n)
 }
 
-func (e *postgresEngine) watchedElsewhere(key Key) bool {
+func (e *postgresEngine) watchedElsewhere(key thread.Key) bool {
 	l := e.lease.Load()
 	return l == nil || l.listens(note{Key: key})
 }

@@ -16,12 +16,13 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 const patience = 3 * time.Minute
 
 // instances opens two stores on one database, as two processes would.
-func instances(t *testing.T, url string, serve bool) (a, b *persistence.Store, key persistence.Key) {
+func instances(t *testing.T, url string, serve bool) (a, b *persistence.Store, key thread.Key) {
 	t.Helper()
 	a = persistencetest.Open(t, url, persistence.Options{Instance: "a"})
 	b = persistencetest.Open(t, url, persistence.Options{Instance: "b"})
@@ -35,17 +36,17 @@ func instances(t *testing.T, url string, serve bool) (a, b *persistence.Store, k
 	return a, b, persistencetest.NewThread(t, a, "anna", "")
 }
 
-func say(t *testing.T, s *persistence.Store, key persistence.Key, text string) persistence.Message {
+func say(t *testing.T, s *persistence.Store, key thread.Key, text string) thread.Message {
 	t.Helper()
-	m, err := s.AppendMessage(t.Context(), key, persistence.Message{
-		Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)},
+	m, err := s.AppendMessage(t.Context(), key, thread.Message{
+		Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(text)},
 	})
 	must(t, err)
 	return m
 }
 
 // pull returns the events of a watch one by one, as "type text" or "type data".
-func pull(t *testing.T, s *persistence.Store, key persistence.Key) func() string {
+func pull(t *testing.T, s *persistence.Store, key thread.Key) func() string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
@@ -60,7 +61,7 @@ func pull(t *testing.T, s *persistence.Store, key persistence.Key) func() string
 		if !ok || err != nil {
 			return fmt.Sprint("error ", err)
 		}
-		var data struct{ Message persistence.Message }
+		var data struct{ Message thread.Message }
 		if e.Type == persistence.EventMessage && json.Unmarshal(e.Data, &data) == nil {
 			return "message " + data.Message.Text()
 		}
@@ -72,7 +73,7 @@ func pull(t *testing.T, s *persistence.Store, key persistence.Key) func() string
 const marker = "marker"
 
 // untilWatched waits until what one store publishes reaches another.
-func untilWatched(t *testing.T, from, to *persistence.Store, key persistence.Key) {
+func untilWatched(t *testing.T, from, to *persistence.Store, key thread.Key) {
 	t.Helper()
 	untilMarked(t, from, key, func(ctx context.Context) events { return to.Watch(key).Events(ctx, -1) })
 }
@@ -80,7 +81,7 @@ func untilWatched(t *testing.T, from, to *persistence.Store, key persistence.Key
 type events = iter.Seq2[persistence.Event, error]
 
 // untilMarked publishes markers until one arrives.
-func untilMarked(t *testing.T, from *persistence.Store, key persistence.Key, watch func(context.Context) events) {
+func untilMarked(t *testing.T, from *persistence.Store, key thread.Key, watch func(context.Context) events) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	var publishing sync.WaitGroup
@@ -133,8 +134,8 @@ func TestInstancesNotifyEachOther(t *testing.T) {
 	if a.Dropped() != 1 {
 		t.Errorf("Dropped() = %d, want 1, the large one", a.Dropped())
 	}
-	if _, err := b.InsertMessage(t.Context(), key, persistence.Message{
-		Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("1b")},
+	if _, err := b.InsertMessage(t.Context(), key, thread.Message{
+		Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("1b")},
 	}, first.ID); err != nil {
 		t.Fatalf("InsertMessage() = %v", err)
 	}
@@ -148,7 +149,7 @@ func TestInstancesNotifyEachOther(t *testing.T) {
 func TestOwnerWatchedElsewhere(t *testing.T) {
 	t.Parallel()
 	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
-	owner := persistence.Key{Owner: key.Owner}
+	owner := thread.Key{Owner: key.Owner}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	untilMarked(t, a, owner, b.WatchOwner(key.Owner).Events)
@@ -277,7 +278,7 @@ func TestSerializableByDefault(t *testing.T) {
 	for range 4 {
 		writing.Go(func() {
 			for range 25 {
-				if _, err := s.AppendMessage(t.Context(), key, persistence.Message{Role: persistence.RoleUser}); err != nil {
+				if _, err := s.AppendMessage(t.Context(), key, thread.Message{Role: thread.RoleUser}); err != nil {
 					t.Errorf("AppendMessage() = %v", err)
 					return
 				}
@@ -360,9 +361,9 @@ func TestPollWithoutNotifications(t *testing.T) {
 	say(t, a, key, "2")
 	want(t, there, "message 2")
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	request := persistence.Approval{ID: "q", ToolCallID: "c", Nonce: "n", AskedAt: now, ExpiresAt: now.Add(time.Hour)}
+	request := thread.Approval{ID: "q", ToolCallID: "c", Nonce: "n", AskedAt: now, ExpiresAt: now.Add(time.Hour)}
 	err := a.Batch(t.Context(), key, func(w *persistence.Batch) error {
-		call := persistence.ToolCall{ID: "q", ToolCallID: "c", Name: "http", Executor: "app", Input: "{}", Status: persistence.ToolCallRunning, StartedAt: now}
+		call := thread.ToolCall{ID: "q", ToolCallID: "c", Name: "http", Executor: "app", Input: "{}", Status: thread.ToolCallRunning, StartedAt: now}
 		return errors.Join(w.SaveToolCall(call), w.SaveApproval(request))
 	})
 	must(t, err)
@@ -400,9 +401,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for i := range 40 {
 		asking.Go(func() {
 			owner := fmt.Sprint("owner ", i%8)
-			thread, err := s.CreateThread(t.Context(), owner, "")
+			row, err := s.CreateThread(t.Context(), owner, "")
 			if err == nil {
-				_, err = s.Thread(t.Context(), persistence.Key{Owner: owner, Thread: thread.ID})
+				_, err = s.Thread(t.Context(), thread.Key{Owner: owner, Thread: row.ID})
 			}
 			if err != nil {
 				t.Error(err)

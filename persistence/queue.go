@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // Limits on a queued message.
@@ -38,7 +39,7 @@ type QueuePause struct {
 // Enqueue adds a message to the end of the thread's queue unless that already holds limit messages
 // (ErrQueueFull); 0 means no limit. If a message of the thread has the same IdempotencyKey, nothing
 // changes and that message is returned, with added false; ErrConflict means that its text differs.
-func (s *Store) Enqueue(ctx context.Context, key Key, m QueuedMessage, limit int) (saved QueuedMessage, added bool, err error) {
+func (s *Store) Enqueue(ctx context.Context, key thread.Key, m QueuedMessage, limit int) (saved QueuedMessage, added bool, err error) {
 	if err := m.validate(); err != nil {
 		return QueuedMessage{}, false, fmt.Errorf("queue message: %w", err)
 	}
@@ -46,7 +47,7 @@ func (s *Store) Enqueue(ctx context.Context, key Key, m QueuedMessage, limit int
 		if m.IdempotencyKey != "" {
 			row, err := b.q.GetQueuedByKey(ctx, pgdb.GetQueuedByKeyParams{IdempotencyKey: &m.IdempotencyKey, ThreadID: key.Thread, Owner: key.Owner})
 			if known := s.fail("", err); !errors.Is(known, ErrNotFound) {
-				if saved, err = queuedFromRow(row, err); err == nil && saved.Text != cleanText(m.Text) {
+				if saved, err = queuedFromRow(row, err); err == nil && saved.Text != thread.CleanText(m.Text) {
 					err = fmt.Errorf("%w: the idempotency key belongs to another message", ErrConflict)
 				}
 				return err
@@ -75,7 +76,7 @@ func (s *Store) Enqueue(ctx context.Context, key Key, m QueuedMessage, limit int
 
 func (m QueuedMessage) validate() error {
 	switch {
-	case strings.TrimSpace(cleanText(m.Text)) == "":
+	case strings.TrimSpace(thread.CleanText(m.Text)) == "":
 		return Invalid("message: it is empty")
 	case len(m.Text) > MaxQueuedBytes:
 		return Invalid("message: it has %d bytes, at most %d are allowed", len(m.Text), MaxQueuedBytes)
@@ -85,8 +86,8 @@ func (m QueuedMessage) validate() error {
 		return Invalid("scheduled_at: the year %d", m.ScheduledAt.Year())
 	}
 	for _, id := range append([]string{m.ClientID, m.IdempotencyKey}, m.ImageIDs...) {
-		if id != "" && !validID(id) {
-			return Invalid("client_id, idempotency_key or image_ids: an id is not 1 to %d bytes of text", MaxIDBytes)
+		if id != "" && !thread.ValidID(id) {
+			return Invalid("client_id, idempotency_key or image_ids: an id is not 1 to %d bytes of text", thread.MaxIDBytes)
 		}
 	}
 	if slices.Contains(m.ImageIDs, "") {
@@ -97,8 +98,8 @@ func (m QueuedMessage) validate() error {
 
 // Queue lists what waits on the thread, in the order of sending, and why the queue is paused, if it
 // is.
-func (s *Store) Queue(ctx context.Context, key Key) ([]QueuedMessage, *QueuePause, error) {
-	if err := key.check(); err != nil {
+func (s *Store) Queue(ctx context.Context, key thread.Key) ([]QueuedMessage, *QueuePause, error) {
+	if err := checkKey(key); err != nil {
 		return nil, nil, fmt.Errorf("list queue: %w", err)
 	}
 	q := s.eng.read()
@@ -129,12 +130,12 @@ func (s *Store) Queue(ctx context.Context, key Key) ([]QueuedMessage, *QueuePaus
 }
 
 // QueuePause says why the thread's queue is paused; nil if it is not.
-func (s *Store) QueuePause(ctx context.Context, key Key) (*QueuePause, error) {
+func (s *Store) QueuePause(ctx context.Context, key thread.Key) (*QueuePause, error) {
 	pause, err := pauseOf(ctx, s, s.eng.read(), key)
 	return pause, s.fail("read queue", err)
 }
 
-func pauseOf(ctx context.Context, s *Store, q queries, key Key) (*QueuePause, error) {
+func pauseOf(ctx context.Context, s *Store, q queries, key thread.Key) (*QueuePause, error) {
 	row, err := q.GetQueuePause(ctx, pgdb.GetQueuePauseParams{ThreadID: key.Thread, Owner: key.Owner})
 	if errors.Is(s.fail("", err), ErrNotFound) {
 		return nil, nil //nolint:nilnil // it is not paused
@@ -146,8 +147,8 @@ func pauseOf(ctx context.Context, s *Store, q queries, key Key) (*QueuePause, er
 }
 
 // QueueLength returns how many messages wait on the thread.
-func (s *Store) QueueLength(ctx context.Context, key Key) (int, error) {
-	if err := key.check(); err != nil {
+func (s *Store) QueueLength(ctx context.Context, key thread.Key) (int, error) {
+	if err := checkKey(key); err != nil {
 		return 0, fmt.Errorf("count queue: %w", err)
 	}
 	n, err := s.eng.read().CountQueued(ctx, pgdb.CountQueuedParams{ThreadID: key.Thread, Owner: key.Owner})
@@ -161,8 +162,8 @@ func (s *Store) QueuedMessages(ctx context.Context) (int64, error) {
 }
 
 // QueuedMessage reads a waiting or sent message.
-func (s *Store) QueuedMessage(ctx context.Context, key Key, id string) (QueuedMessage, error) {
-	if err := key.check(); err != nil || !validID(id) {
+func (s *Store) QueuedMessage(ctx context.Context, key thread.Key, id string) (QueuedMessage, error) {
+	if err := checkKey(key); err != nil || !thread.ValidID(id) {
 		return QueuedMessage{}, fmt.Errorf("read queued message: %w", ErrNotFound)
 	}
 	m, err := queuedFromRow(s.eng.read().GetQueued(ctx, pgdb.GetQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner}))
@@ -170,7 +171,7 @@ func (s *Store) QueuedMessage(ctx context.Context, key Key, id string) (QueuedMe
 }
 
 // Unqueue removes a waiting message and returns it. ErrConflict means that it is being sent.
-func (s *Store) Unqueue(ctx context.Context, key Key, id string) (m QueuedMessage, err error) {
+func (s *Store) Unqueue(ctx context.Context, key thread.Key, id string) (m QueuedMessage, err error) {
 	err = s.lockedBatch(ctx, key, "remove queued message", func(b *Batch) error {
 		row, err := b.waiting(id)
 		if err != nil {
@@ -185,7 +186,7 @@ func (s *Store) Unqueue(ctx context.Context, key Key, id string) (m QueuedMessag
 
 // ClearQueue removes all waiting messages and returns how many there were. A message that is being
 // sent stays.
-func (s *Store) ClearQueue(ctx context.Context, key Key) (removed int, err error) {
+func (s *Store) ClearQueue(ctx context.Context, key thread.Key) (removed int, err error) {
 	err = s.lockedBatch(ctx, key, "clear queue", func(b *Batch) error {
 		at := dbtype.At(s.now())
 		n, err := b.q.ClearQueued(ctx, pgdb.ClearQueuedParams{ThreadID: key.Thread, Owner: key.Owner, Now: &at})
@@ -197,7 +198,7 @@ func (s *Store) ClearQueue(ctx context.Context, key Key) (removed int, err error
 
 // EditQueued changes the text of a waiting message and removes its title. ErrConflict means that it
 // is being sent.
-func (s *Store) EditQueued(ctx context.Context, key Key, id, text string) (m QueuedMessage, err error) {
+func (s *Store) EditQueued(ctx context.Context, key thread.Key, id, text string) (m QueuedMessage, err error) {
 	if err := (QueuedMessage{Text: text}).validate(); err != nil {
 		return QueuedMessage{}, fmt.Errorf("edit queued message: %w", err)
 	}
@@ -206,7 +207,7 @@ func (s *Store) EditQueued(ctx context.Context, key Key, id, text string) (m Que
 		if err != nil {
 			return err
 		}
-		row.Message, row.Error, row.NotBefore = cleanText(text), "", nil
+		row.Message, row.Error, row.NotBefore = thread.CleanText(text), "", nil
 		if row.SentAt != nil || row.Attempts > 0 { // the old text is in the thread, or in a spool: this is another message
 			row.SentAt, row.MessageID = nil, NewID()
 		}
@@ -222,7 +223,7 @@ func (s *Store) EditQueued(ctx context.Context, key Key, id, text string) (m Que
 
 // MoveQueued swaps a message with the one before it (up) or after it. It returns false if there is
 // none: messages that have been tried or are scheduled cannot be reordered.
-func (s *Store) MoveQueued(ctx context.Context, key Key, id string, up bool) (moved bool, err error) {
+func (s *Store) MoveQueued(ctx context.Context, key thread.Key, id string, up bool) (moved bool, err error) {
 	err = s.lockedBatch(ctx, key, "move queued message", func(b *Batch) error {
 		if _, err := b.waiting(id); err != nil {
 			return err
@@ -248,11 +249,11 @@ func (s *Store) MoveQueued(ctx context.Context, key Key, id string, up bool) (mo
 
 // TitleQueued sets a message's title, even if it has been sent by now. ErrNotFound means that it
 // was removed.
-func (s *Store) TitleQueued(ctx context.Context, key Key, id, title string) error {
-	if !validID(id) {
+func (s *Store) TitleQueued(ctx context.Context, key thread.Key, id, title string) error {
+	if !thread.ValidID(id) {
 		return fmt.Errorf("title queued message: %w", ErrNotFound)
 	}
-	if title = cleanText(title); len(title) > maxQueuedTitle {
+	if title = thread.CleanText(title); len(title) > maxQueuedTitle {
 		return fmt.Errorf("title queued message: %w", Invalid("title: it has %d bytes, at most %d are allowed", len(title), maxQueuedTitle))
 	}
 	return s.fail("title queued message", s.changeThread(ctx, key, func(q queries) (int64, error) {
@@ -261,19 +262,19 @@ func (s *Store) TitleQueued(ctx context.Context, key Key, id, title string) erro
 }
 
 // PauseQueue pauses the queue.
-func (s *Store) PauseQueue(ctx context.Context, key Key, p QueuePause) error {
+func (s *Store) PauseQueue(ctx context.Context, key thread.Key, p QueuePause) error {
 	return s.lockedBatch(ctx, key, "pause queue", func(b *Batch) error { return b.pauseQueue(p) })
 }
 
 func (b *Batch) pauseQueue(p QueuePause) error {
 	return b.q.PauseQueue(b.ctx, pgdb.PauseQueueParams{
-		ThreadID: b.key.Thread, Owner: b.key.Owner, Reason: cleanText(p.Reason), Message: cleanText(p.Message), PausedAt: dbtype.At(orNow(p.At, b.s.now())),
+		ThreadID: b.key.Thread, Owner: b.key.Owner, Reason: thread.CleanText(p.Reason), Message: thread.CleanText(p.Message), PausedAt: dbtype.At(orNow(p.At, b.s.now())),
 	})
 }
 
 // ResumeQueue resumes the queue and reports whether it was paused. If its first message has failed,
 // it may be retried at once.
-func (s *Store) ResumeQueue(ctx context.Context, key Key) (paused bool, err error) {
+func (s *Store) ResumeQueue(ctx context.Context, key thread.Key) (paused bool, err error) {
 	err = s.lockedBatch(ctx, key, "resume queue", func(b *Batch) error {
 		n, err := b.q.ResumeQueue(ctx, pgdb.ResumeQueueParams{ThreadID: key.Thread, Owner: key.Owner})
 		paused = n > 0
@@ -292,7 +293,7 @@ func (s *Store) ResumeQueue(ctx context.Context, key Key) (paused bool, err erro
 
 // lockedBatch is Batch with the thread's row locked, so that no instance changes what is read until
 // the end.
-func (s *Store) lockedBatch(ctx context.Context, key Key, what string, fn func(*Batch) error) error {
+func (s *Store) lockedBatch(ctx context.Context, key thread.Key, what string, fn func(*Batch) error) error {
 	return s.Batch(ctx, key, func(b *Batch) error {
 		return b.do(what, func() error {
 			if err := b.lock(); err != nil {
@@ -306,7 +307,7 @@ func (s *Store) lockedBatch(ctx context.Context, key Key, what string, fn func(*
 // waiting reads a row that the user may change. ErrNotFound means that the message is not in the
 // queue, ErrConflict that it is being sent.
 func (b *Batch) waiting(id string) (pgdb.QueuedMessage, error) {
-	if !validID(id) {
+	if !thread.ValidID(id) {
 		return pgdb.QueuedMessage{}, ErrNotFound
 	}
 	row, err := b.q.GetQueued(b.ctx, pgdb.GetQueuedParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})

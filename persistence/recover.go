@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // errAlive means that the instance has sent a heartbeat, or that changes from its spool are being saved.
@@ -115,7 +116,7 @@ type recovery struct {
 
 // answer is the message of a text turn.
 type answer struct {
-	key Key
+	key thread.Key
 	id  string
 }
 
@@ -130,7 +131,7 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 		return err
 	}
 	for _, t := range threads {
-		r.batches[t.ID] = &Batch{ctx: ctx, s: r.s, q: q, key: Key{Owner: t.Owner, Thread: t.ID}, instance: r.s.lease.id()}
+		r.batches[t.ID] = &Batch{ctx: ctx, s: r.s, q: q, key: thread.Key{Owner: t.Owner, Thread: t.ID}, instance: r.s.lease.id()}
 	}
 	if err := r.endCalls(ctx, q, at); err != nil {
 		return err
@@ -155,7 +156,7 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 		return err
 	}
 	if err := q.CloseOpenApprovals(ctx, pgdb.CloseOpenApprovalsParams{
-		Outcome: string(ApprovalProcessEnded), AnsweredAt: &at, Instance: r.instance,
+		Outcome: string(thread.ApprovalProcessEnded), AnsweredAt: &at, Instance: r.instance,
 	}); err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func (r *recovery) closeMessages(ctx context.Context, q queries) error {
 		if err := b.closeMessage(row); err != nil {
 			return err
 		}
-		if row.Status == string(StatusInProgress) && row.Role == string(RoleAssistant) && row.CallID == "" {
+		if row.Status == string(thread.StatusInProgress) && row.Role == string(thread.RoleAssistant) && row.CallID == "" {
 			r.answers = append(r.answers, answer{b.key, row.ID})
 		}
 	}
@@ -218,15 +219,15 @@ func (r *recovery) closeMessages(ctx context.Context, q queries) error {
 // publish publishes what the instance can no longer publish: the ends of its text turns, and of its
 // calls with the turns in them.
 func (r *recovery) publish(ctx context.Context) {
-	send := func(key Key, kind EventType, data map[string]string) {
+	send := func(key thread.Key, kind EventType, data map[string]string) {
 		encoded, _ := json.Marshal(data) // text can always be encoded
 		r.s.Publish(ctx, key, Event{Type: kind, Data: encoded})
 	}
 	for _, a := range r.answers {
-		send(a.key, EventTurnFinished, map[string]string{"message_id": a.id, "status": string(StatusInterrupted)})
+		send(a.key, EventTurnFinished, map[string]string{"message_id": a.id, "status": string(thread.StatusInterrupted)})
 	}
 	for _, c := range r.ended {
-		key := Key{Owner: c.Owner, Thread: c.ThreadID}
+		key := thread.Key{Owner: c.Owner, Thread: c.ThreadID}
 		send(key, EventTurnFinished, map[string]string{"call_id": c.ID})
 		send(key, EventCallEnded, map[string]string{"call_id": c.ID, "reason": c.EndReason})
 	}

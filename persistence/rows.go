@@ -10,28 +10,29 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 func threadFromRow(r pgdb.Thread) Thread {
 	return Thread{ID: r.ID, Owner: r.Owner, Title: r.Title, TitleBy: TitleBy(r.TitleBy), CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time}
 }
 
-func messageFromRow(r pgdb.Message) (Message, error) {
-	var parts []Part
+func messageFromRow(r pgdb.Message) (thread.Message, error) {
+	var parts []thread.Part
 	if err := json.Unmarshal(r.Parts, &parts); err != nil {
-		return Message{}, fmt.Errorf("read message %s: %w", r.ID, err)
+		return thread.Message{}, fmt.Errorf("read message %s: %w", r.ID, err)
 	}
 	return messageOf(r, parts)
 }
 
 // messageOf is messageFromRow with the parts already read.
-func messageOf(r pgdb.Message, parts []Part) (Message, error) {
-	m := Message{ID: r.ID, Role: Role(r.Role), Parts: parts, Seq: r.Seq, Revision: r.Revision}
+func messageOf(r pgdb.Message, parts []thread.Part) (thread.Message, error) {
+	m := thread.Message{ID: r.ID, Role: thread.Role(r.Role), Parts: parts, Seq: r.Seq, Revision: r.Revision}
 	if err := json.Unmarshal(r.Metadata, &m.Metadata); err != nil {
-		return Message{}, fmt.Errorf("read message %s: %w", r.ID, err)
+		return thread.Message{}, fmt.Errorf("read message %s: %w", r.ID, err)
 	}
 	d := &m.Metadata
-	d.Source, d.Status, d.CallID, d.ItemID = Source(r.Source), Status(r.Status), r.CallID, r.ItemID
+	d.Source, d.Status, d.CallID, d.ItemID = thread.Source(r.Source), thread.Status(r.Status), r.CallID, r.ItemID
 	d.Model, d.Voice, d.HeardText, d.AudioEndMS = r.Model, r.Voice, r.HeardText, r.AudioEndMs
 	d.CreatedAt, d.Seq = r.CreatedAt.Time, r.Seq
 	return m, nil
@@ -39,7 +40,7 @@ func messageOf(r pgdb.Message, parts []Part) (Message, error) {
 
 // writtenMessage returns m as a reader would get it after it was written as p. Parts that were
 // written unchanged are not decoded again.
-func writtenMessage(m Message, p pgdb.InsertMessageParams, revision int64) (Message, error) {
+func writtenMessage(m thread.Message, p pgdb.InsertMessageParams, revision int64) (thread.Message, error) {
 	row := pgdb.Message{
 		ID: p.ID, Role: p.Role, Seq: p.Seq, Revision: revision, Source: p.Source, Status: p.Status, Parts: p.Parts, Metadata: p.Metadata,
 		CallID: p.CallID, ItemID: p.ItemID, Model: p.Model, Voice: p.Voice, HeardText: p.HeardText, CreatedAt: p.CreatedAt,
@@ -47,14 +48,14 @@ func writtenMessage(m Message, p pgdb.InsertMessageParams, revision int64) (Mess
 	if p.AudioEndMs != nil {
 		row.AudioEndMs = new(*p.AudioEndMs) // the caller may change its own
 	}
-	parts := make([]Part, len(m.Parts))
+	parts := make([]thread.Part, len(m.Parts))
 	for i, part := range m.Parts {
-		plain := part.Type == partStep || part.Type == partText && cleanText(part.Text) == part.Text
+		plain := part.Type == thread.PartStepStart || part.Type == thread.PartText && thread.CleanText(part.Text) == part.Text
 		if !plain || part.Raw != nil {
 			return messageFromRow(row)
 		}
-		parts[i] = Part{Type: part.Type}
-		if part.Type == partText {
+		parts[i] = thread.Part{Type: part.Type}
+		if part.Type == thread.PartText {
 			parts[i].Text = part.Text
 		}
 	}
@@ -63,31 +64,31 @@ func writtenMessage(m Message, p pgdb.InsertMessageParams, revision int64) (Mess
 
 // messageToRow converts a validated message. Callers set Seq and Context; created_at defaults to
 // now.
-func messageToRow(key Key, m Message, instance string, now time.Time) (pgdb.InsertMessageParams, error) {
+func messageToRow(key thread.Key, m thread.Message, instance string, now time.Time) (pgdb.InsertMessageParams, error) {
 	d := m.Metadata
 	if m.Parts == nil {
-		m.Parts = []Part{}
+		m.Parts = []thread.Part{}
 	}
-	parts, err := encode(m.Parts)
+	parts, err := thread.Encode(m.Parts)
 	if err != nil {
 		return pgdb.InsertMessageParams{}, Invalid("message: %v", err)
 	}
 	// What has its own column is not written twice.
-	meta, err := encode(Metadata{Usage: d.Usage, LatencyMS: d.LatencyMS, Extra: d.Extra})
+	meta, err := thread.Encode(thread.Metadata{Usage: d.Usage, LatencyMS: d.LatencyMS, Extra: d.Extra})
 	if err != nil {
 		return pgdb.InsertMessageParams{}, Invalid("message: %v", err)
 	}
 	if d.CreatedAt.IsZero() {
 		d.CreatedAt = now
 	}
-	text := cleanText(m.Text())
+	text := thread.CleanText(m.Text())
 	return pgdb.InsertMessageParams{
 		ID: m.ID, ThreadID: key.Thread, Owner: key.Owner,
-		Role: string(m.Role), Source: cmp.Or(string(d.Source), string(SourceText)),
-		Status: cmp.Or(string(d.Status), string(StatusCompleted)),
+		Role: string(m.Role), Source: cmp.Or(string(d.Source), string(thread.SourceText)),
+		Status: cmp.Or(string(d.Status), string(thread.StatusCompleted)),
 		Text:   text, SearchText: searchText(text),
 		Parts: cleanJSON(parts), Metadata: cleanJSON(meta),
-		CallID: cleanText(d.CallID), ItemID: cleanText(d.ItemID), Model: cleanText(d.Model), Voice: cleanText(d.Voice),
+		CallID: thread.CleanText(d.CallID), ItemID: thread.CleanText(d.ItemID), Model: thread.CleanText(d.Model), Voice: thread.CleanText(d.Voice),
 		HeardText: cleanPtr(d.HeardText), AudioEndMs: d.AudioEndMS,
 		Instance: instance, CreatedAt: dbtype.At(d.CreatedAt), UpdatedAt: dbtype.At(now),
 	}, nil
@@ -112,44 +113,44 @@ func callFromRow(r pgdb.Call, owner string) CallRecord {
 	}
 }
 
-func callToRow(key Key, c CallRecord, instance string, now time.Time) pgdb.SaveCallParams {
+func callToRow(key thread.Key, c CallRecord, instance string, now time.Time) pgdb.SaveCallParams {
 	return pgdb.SaveCallParams{
 		ID: c.ID, ThreadID: key.Thread, Owner: key.Owner,
-		Upstream: cleanText(c.Upstream), UpstreamCallID: cleanText(c.UpstreamCallID),
-		Model: cleanText(c.Model), Voice: cleanText(c.Voice),
+		Upstream: thread.CleanText(c.Upstream), UpstreamCallID: thread.CleanText(c.UpstreamCallID),
+		Model: thread.CleanText(c.Model), Voice: thread.CleanText(c.Voice),
 		StartedAt: dbtype.At(orNow(c.StartedAt, now)), ReadyAt: dbtype.AtPtr(c.ReadyAt), EndedAt: dbtype.AtPtr(c.EndedAt),
-		EndReason: cleanText(c.EndReason), Turns: c.Turns, Interruptions: c.Interruptions, Replayed: c.Replayed,
+		EndReason: thread.CleanText(c.EndReason), Turns: c.Turns, Interruptions: c.Interruptions, Replayed: c.Replayed,
 		Instance: instance,
 	}
 }
 
-func toolCallToRow(key Key, c ToolCall, instance string, now time.Time) pgdb.SaveToolCallParams {
+func toolCallToRow(key thread.Key, c thread.ToolCall, instance string, now time.Time) pgdb.SaveToolCallParams {
 	return pgdb.SaveToolCallParams{
-		ID: c.ID, ThreadID: key.Thread, Owner: key.Owner, MessageID: cleanText(c.MessageID), CallID: cleanText(c.CallID),
-		ToolCallID: cleanText(c.ToolCallID), Name: cleanText(c.Name), Executor: cleanText(c.Executor),
-		Server: cleanText(c.Server), Status: string(c.Status), Input: cleanText(c.Input), Output: cleanText(c.Output),
-		Error: cleanText(c.Error), Instance: instance,
+		ID: c.ID, ThreadID: key.Thread, Owner: key.Owner, MessageID: thread.CleanText(c.MessageID), CallID: thread.CleanText(c.CallID),
+		ToolCallID: thread.CleanText(c.ToolCallID), Name: thread.CleanText(c.Name), Executor: thread.CleanText(c.Executor),
+		Server: thread.CleanText(c.Server), Status: string(c.Status), Input: thread.CleanText(c.Input), Output: thread.CleanText(c.Output),
+		Error: thread.CleanText(c.Error), Instance: instance,
 		StartedAt: dbtype.At(orNow(c.StartedAt, now)), FinishedAt: dbtype.AtPtr(c.FinishedAt),
 	}
 }
 
-func toolCallFromRow(r pgdb.ToolCall) ToolCall {
-	return ToolCall{
+func toolCallFromRow(r pgdb.ToolCall) thread.ToolCall {
+	return thread.ToolCall{
 		ID: r.ID, MessageID: r.MessageID, CallID: r.CallID, ToolCallID: r.ToolCallID, Name: r.Name, Executor: r.Executor,
-		Server: r.Server, Status: ToolCallStatus(r.Status), Input: r.Input, Output: r.Output, Error: r.Error,
+		Server: r.Server, Status: thread.ToolCallStatus(r.Status), Input: r.Input, Output: r.Output, Error: r.Error,
 		StartedAt: r.StartedAt.Time, FinishedAt: r.FinishedAt.Ptr(),
 	}
 }
 
-func responseToRow(key Key, r ResponseRecord, instance string, now time.Time) pgdb.SaveResponseParams {
+func responseToRow(key thread.Key, r ResponseRecord, instance string, now time.Time) pgdb.SaveResponseParams {
 	var usage dbtype.JSON
-	if raw := asJSON(r.RawUsage); raw != nil {
+	if raw := thread.AsJSON(r.RawUsage); raw != nil {
 		usage = cleanJSON(raw)
 	}
 	return pgdb.SaveResponseParams{
-		ID: r.ID, ThreadID: key.Thread, Owner: key.Owner, Kind: string(cmp.Or(r.Kind, KindResponse)), CallID: cleanText(r.CallID), MessageID: cleanText(r.MessageID),
-		UpstreamID: cleanText(r.UpstreamID), Model: cleanText(r.Model),
-		Status: cleanText(r.Status), StatusReason: cleanText(r.StatusReason),
+		ID: r.ID, ThreadID: key.Thread, Owner: key.Owner, Kind: string(cmp.Or(r.Kind, KindResponse)), CallID: thread.CleanText(r.CallID), MessageID: thread.CleanText(r.MessageID),
+		UpstreamID: thread.CleanText(r.UpstreamID), Model: thread.CleanText(r.Model),
+		Status: thread.CleanText(r.Status), StatusReason: thread.CleanText(r.StatusReason),
 		InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens, CachedTokens: r.Usage.CachedTokens,
 		InputAudioTokens: r.Usage.InputAudioTokens, OutputAudioTokens: r.Usage.OutputAudioTokens, RawUsage: usage,
 		CostUsd: r.CostUSD, AnswerMs: r.AnswerMS, FirstTokenMs: r.FirstTokenMS, Instance: instance,
@@ -168,12 +169,12 @@ func cleanPtr(s *string) *string {
 	if s == nil {
 		return nil
 	}
-	return new(cleanText(*s))
+	return new(thread.CleanText(*s))
 }
 
 // byRevision sorts messages by when they changed.
-func byRevision(messages []Message) {
-	slices.SortFunc(messages, func(a, b Message) int { return int(a.Revision - b.Revision) })
+func byRevision(messages []thread.Message) {
+	slices.SortFunc(messages, func(a, b thread.Message) int { return int(a.Revision - b.Revision) })
 }
 
 // newQueuedID makes an id: q-, Unix seconds, and 8 random hexadecimal digits.
@@ -200,13 +201,13 @@ func queuedFromRow(r pgdb.QueuedMessage, err error) (QueuedMessage, error) {
 	return m, nil
 }
 
-func queuedToRow(key Key, m QueuedMessage, at time.Time) (pgdb.InsertQueuedParams, error) {
+func queuedToRow(key thread.Key, m QueuedMessage, at time.Time) (pgdb.InsertQueuedParams, error) {
 	images, err := json.Marshal(append([]string{}, m.ImageIDs...))
 	if err != nil {
 		return pgdb.InsertQueuedParams{}, Invalid("image_ids: %v", err)
 	}
 	row := pgdb.InsertQueuedParams{
-		ID: newQueuedID(at), ThreadID: key.Thread, Owner: key.Owner, Message: cleanText(m.Text), ImageIds: cleanJSON(images),
+		ID: newQueuedID(at), ThreadID: key.Thread, Owner: key.Owner, Message: thread.CleanText(m.Text), ImageIds: cleanJSON(images),
 		ClientID: m.ClientID, ScheduledAt: dbtype.AtPtr(m.ScheduledAt), QueuedAt: dbtype.At(at), MessageID: NewID(),
 	}
 	if m.IdempotencyKey != "" {

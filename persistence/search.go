@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 const (
@@ -81,8 +82,8 @@ func searchText(text string) string {
 // SearchMessages searches the owner's other threads for words: messages with the most of them come
 // first, then the latest. Of a word that many messages contain it ranks only some, the latest.
 // words are single words or parts of them, without spaces; limit is 1 to 50.
-func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, limit int) ([]SearchHit, error) {
-	if err := key.check(); err != nil {
+func (s *Store) SearchMessages(ctx context.Context, key thread.Key, words []string, limit int) ([]SearchHit, error) {
+	if err := checkKey(key); err != nil {
 		return nil, fmt.Errorf("search messages: %w", err)
 	}
 	if limit < 1 || limit > 50 || len(words) > maxQueryWords {
@@ -90,7 +91,7 @@ func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, lim
 	}
 	var lower, ids []string
 	for _, w := range words {
-		if w = strings.ToLower(cleanText(w)); w == "" || len(w) > maxQueryBytes {
+		if w = strings.ToLower(thread.CleanText(w)); w == "" || len(w) > maxQueryBytes {
 			continue
 		}
 		found, err := s.eng.read().MessagesWithWord(ctx, pgdb.MessagesWithWordParams{
@@ -109,7 +110,7 @@ func (s *Store) SearchMessages(ctx context.Context, key Key, words []string, lim
 		Owner: key.Owner, ExceptThread: key.Thread, Ids: list(slices.Compact(ids)), Words: list(lower), MaxRows: int64(limit),
 	})
 	hits, err := rows(found, err, func(r pgdb.SearchMessagesRow) SearchHit {
-		return SearchHit{ThreadID: r.ThreadID, Title: r.Title, Role: Role(r.Role), Text: r.Text, CreatedAt: r.CreatedAt.Time, Hits: int(r.Hits)}
+		return SearchHit{ThreadID: r.ThreadID, Title: r.Title, Role: thread.Role(r.Role), Text: r.Text, CreatedAt: r.CreatedAt.Time, Hits: int(r.Hits)}
 	})
 	return hits, s.fail("search messages", err)
 }

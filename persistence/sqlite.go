@@ -21,6 +21,7 @@ import (
 	"voicebridge/persistence/internal/filelock"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/persistence/internal/sqlitedb"
+	"voicebridge/thread"
 )
 
 // sqliteReaders is how many readers may work beside the one writer.
@@ -140,7 +141,7 @@ func (e *sqliteEngine) lock() error {
 
 func (e *sqliteEngine) notify(note) {}
 
-func (e *sqliteEngine) watchedElsewhere(Key) bool { return false }
+func (e *sqliteEngine) watchedElsewhere(thread.Key) bool { return false }
 
 func (e *sqliteEngine) problem(err error) problem {
 	se, ok := errors.AsType[*sqlite.Error](err)
@@ -180,8 +181,8 @@ func (e *sqliteEngine) close() error {
 	return errors.Join(errs...)
 }
 
-func (e *sqliteEngine) outdated(ctx context.Context) (bool, error) {
-	return outdated(ctx, goose.DialectSQLite3, "sqlite", e.writer)
+func (e *sqliteEngine) age(ctx context.Context) (older, newer bool, err error) {
+	return age(ctx, goose.DialectSQLite3, "sqlite", e.writer)
 }
 
 func (e *sqliteEngine) migrate(ctx context.Context) error {

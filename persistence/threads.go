@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 const (
@@ -18,8 +19,8 @@ const (
 
 // CreateThread makes an empty thread. A title that is too long is ErrInvalid.
 func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, error) {
-	if !validID(owner) {
-		return Thread{}, fmt.Errorf("create thread: %w", Invalid("owner: it is not 1 to %d bytes of text", MaxIDBytes))
+	if !thread.ValidID(owner) {
+		return Thread{}, fmt.Errorf("create thread: %w", Invalid("owner: it is not 1 to %d bytes of text", thread.MaxIDBytes))
 	}
 	title, err := cleanTitle(title)
 	if err != nil {
@@ -35,18 +36,18 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 	if err != nil {
 		return Thread{}, s.fail("create thread", err)
 	}
-	s.tellOwner(ctx, EventThreadCreated, Key{Owner: owner, Thread: row.ID})
+	s.tellOwner(ctx, EventThreadCreated, thread.Key{Owner: owner, Thread: row.ID})
 	return threadFromRow(row), nil
 }
 
 // Thread reads a thread; ErrNotFound if it does not exist or belongs to another owner.
-func (s *Store) Thread(ctx context.Context, key Key) (Thread, error) {
+func (s *Store) Thread(ctx context.Context, key thread.Key) (Thread, error) {
 	row, err := s.thread(ctx, key)
 	return threadFromRow(row), s.fail("read thread", err)
 }
 
-func (s *Store) thread(ctx context.Context, key Key) (pgdb.Thread, error) {
-	if err := key.check(); err != nil {
+func (s *Store) thread(ctx context.Context, key thread.Key) (pgdb.Thread, error) {
+	if err := checkKey(key); err != nil {
 		return pgdb.Thread{}, err
 	}
 	return s.eng.read().GetThread(ctx, pgdb.GetThreadParams{ID: key.Thread, Owner: key.Owner})
@@ -54,7 +55,7 @@ func (s *Store) thread(ctx context.Context, key Key) (pgdb.Thread, error) {
 
 // LastSeq returns the largest number that the thread has given to a message or a change; zero for
 // an empty thread.
-func (s *Store) LastSeq(ctx context.Context, key Key) (int64, error) {
+func (s *Store) LastSeq(ctx context.Context, key thread.Key) (int64, error) {
 	row, err := s.thread(ctx, key)
 	if err != nil {
 		return 0, s.fail("read thread", err)
@@ -89,8 +90,8 @@ func (s *Store) Threads(ctx context.Context, owner string, f ThreadFilter) (thre
 
 func (f ThreadFilter) params(owner string) (arg pgdb.ListThreadsParams, words []string, err error) {
 	arg = pgdb.ListThreadsParams{Owner: owner, MaxRows: int64(f.Limit), Ids: "[]", Words: "[]"}
-	if !validID(owner) {
-		return arg, nil, Invalid("owner: it is not 1 to %d bytes of text", MaxIDBytes)
+	if !thread.ValidID(owner) {
+		return arg, nil, Invalid("owner: it is not 1 to %d bytes of text", thread.MaxIDBytes)
 	}
 	if f.Limit == 0 {
 		arg.MaxRows = defaultThreads
@@ -98,7 +99,7 @@ func (f ThreadFilter) params(owner string) (arg pgdb.ListThreadsParams, words []
 	if arg.MaxRows < 1 || arg.MaxRows > maxThreads {
 		return arg, nil, Invalid("limit %d: 1 to %d", f.Limit, maxThreads)
 	}
-	words = strings.Fields(strings.ToLower(cleanText(f.Query)))
+	words = strings.Fields(strings.ToLower(thread.CleanText(f.Query)))
 	if len(f.Query) > maxQueryBytes || len(words) > maxQueryWords {
 		return arg, nil, Invalid("query: at most %d words and %d bytes", maxQueryWords, maxQueryBytes)
 	}
@@ -118,19 +119,19 @@ func parseCursor(cursor string) (dbtype.Time, string, error) {
 	data, err := base64.RawURLEncoding.DecodeString(cursor)
 	at, id, ok := strings.Cut(string(data), " ")
 	t, timeErr := time.Parse(time.RFC3339Nano, at)
-	if year := t.UTC().Year(); err != nil || !ok || timeErr != nil || year < 1 || year > 9999 || !validID(id) {
+	if year := t.UTC().Year(); err != nil || !ok || timeErr != nil || year < 1 || year > 9999 || !thread.ValidID(id) {
 		return dbtype.Time{}, "", Invalid("cursor")
 	}
 	return dbtype.At(t), id, nil
 }
 
 // RenameThread sets the title. An empty title lets the program choose the next one.
-func (s *Store) RenameThread(ctx context.Context, key Key, title string) (Thread, error) {
+func (s *Store) RenameThread(ctx context.Context, key thread.Key, title string) (Thread, error) {
 	title, err := cleanTitle(title)
 	if err != nil {
 		return Thread{}, fmt.Errorf("rename thread: %w", err)
 	}
-	if err := key.check(); err != nil {
+	if err := checkKey(key); err != nil {
 		return Thread{}, fmt.Errorf("rename thread: %w", err)
 	}
 	var row pgdb.Thread
@@ -157,7 +158,7 @@ func titleByUser(title string) string {
 
 // SuggestTitle gives the thread a title that the user did not ask for, unless the one it has is as
 // good or better: see TitleBy. It reports whether it did; a missing thread is not an error.
-func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by TitleBy) (bool, error) {
+func (s *Store) SuggestTitle(ctx context.Context, key thread.Key, title string, by TitleBy) (bool, error) {
 	if by != TitleByWords && by != TitleByModel {
 		return false, fmt.Errorf("suggest title: %w", Invalid("author %q", by))
 	}
@@ -165,7 +166,7 @@ func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by Titl
 	if err != nil || title == "" {
 		return false, err
 	}
-	if err := key.check(); err != nil {
+	if err := checkKey(key); err != nil {
 		return false, nil //nolint:nilerr // no such thread can exist
 	}
 	var n int64
@@ -183,7 +184,7 @@ func (s *Store) SuggestTitle(ctx context.Context, key Key, title string, by Titl
 
 // ResetThread makes Replay leave out all messages so far, and those inserted before them later. They
 // stay saved.
-func (s *Store) ResetThread(ctx context.Context, key Key) error {
+func (s *Store) ResetThread(ctx context.Context, key thread.Key) error {
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
 		return q.ResetThread(ctx, pgdb.ResetThreadParams{ID: key.Thread, Owner: key.Owner})
 	})
@@ -194,8 +195,8 @@ func (s *Store) ResetThread(ctx context.Context, key Key) error {
 }
 
 // changeThread runs a change that must affect one row.
-func (s *Store) changeThread(ctx context.Context, key Key, change func(queries) (int64, error)) error {
-	if err := key.check(); err != nil {
+func (s *Store) changeThread(ctx context.Context, key thread.Key, change func(queries) (int64, error)) error {
+	if err := checkKey(key); err != nil {
 		return err
 	}
 	return s.write(ctx, func(q queries) error {
@@ -208,7 +209,7 @@ func (s *Store) changeThread(ctx context.Context, key Key, change func(queries) 
 }
 
 func cleanTitle(title string) (string, error) {
-	title = strings.TrimSpace(cleanText(title))
+	title = strings.TrimSpace(thread.CleanText(title))
 	if len(title) > MaxTitleBytes {
 		return "", Invalid("title: %d bytes are more than %d", len(title), MaxTitleBytes)
 	}

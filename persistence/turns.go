@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // maxSessionBytes limits a text session's tools or defaults, in bytes.
@@ -20,8 +21,8 @@ const maxSessionBytes = 256 << 10
 // it. ErrConflict means that another turn is running. In a batch, only RoomForTurn comes before it.
 func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 	return b.do("claim turn", func() error {
-		if !validID(id) {
-			return Invalid("id: it is not 1 to %d bytes of text", MaxIDBytes)
+		if !thread.ValidID(id) {
+			return Invalid("id: it is not 1 to %d bytes of text", thread.MaxIDBytes)
 		}
 		if err := b.lock(); err != nil {
 			return err
@@ -53,7 +54,7 @@ func (b *Batch) closeEarlierTurns() error {
 	}
 	at := dbtype.At(b.s.now())
 	if err := b.q.CloseTextApprovals(b.ctx, pgdb.CloseTextApprovalsParams{
-		ThreadID: b.key.Thread, Owner: b.key.Owner, Outcome: string(ApprovalProcessEnded), AnsweredAt: &at,
+		ThreadID: b.key.Thread, Owner: b.key.Owner, Outcome: string(thread.ApprovalProcessEnded), AnsweredAt: &at,
 	}); err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (b *Batch) EndTurn(id string) error {
 
 // StopTurn asks the turn that is running on the thread, on any instance, to stop; it finds out when
 // it renews its lease. ErrNotFound means that none is running.
-func (s *Store) StopTurn(ctx context.Context, key Key) error {
+func (s *Store) StopTurn(ctx context.Context, key thread.Key) error {
 	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
 		at := dbtype.At(s.now())
 		return q.StopTurn(ctx, pgdb.StopTurnParams{ThreadID: key.Thread, Owner: key.Owner, StopAskedAt: &at, Now: at})
@@ -121,8 +122,8 @@ func (s *Store) StopTurn(ctx context.Context, key Key) error {
 
 // RunningTurn reads the turn that is running on the thread, on any instance; ErrNotFound if there
 // is none.
-func (s *Store) RunningTurn(ctx context.Context, key Key) (TurnRecord, error) {
-	if err := key.check(); err != nil {
+func (s *Store) RunningTurn(ctx context.Context, key thread.Key) (TurnRecord, error) {
+	if err := checkKey(key); err != nil {
 		return TurnRecord{}, fmt.Errorf("read turn: %w", err)
 	}
 	row, err := s.eng.read().GetTurn(ctx, pgdb.GetTurnParams{ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(s.now())})
@@ -131,29 +132,29 @@ func (s *Store) RunningTurn(ctx context.Context, key Key) (TurnRecord, error) {
 
 // Answering reads the message that the thread's text turn, of any instance, is writing, or
 // has just written; ErrNotFound if there is none.
-func (s *Store) Answering(ctx context.Context, key Key) (Message, error) {
-	if err := key.check(); err != nil {
-		return Message{}, fmt.Errorf("read answer: %w", err)
+func (s *Store) Answering(ctx context.Context, key thread.Key) (thread.Message, error) {
+	if err := checkKey(key); err != nil {
+		return thread.Message{}, fmt.Errorf("read answer: %w", err)
 	}
 	open, err := s.eng.read().ListOpenTextMessages(ctx, pgdb.ListOpenTextMessagesParams{ThreadID: key.Thread, Owner: key.Owner})
 	if err != nil {
-		return Message{}, s.fail("read answer", err)
+		return thread.Message{}, s.fail("read answer", err)
 	}
 	found, err := s.wholes(ctx, key, open[max(0, len(open)-1):])
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return Message{}, s.fail("read answer", err)
+		return thread.Message{}, s.fail("read answer", err)
 	}
 	return found[0], nil
 }
 
 // Message reads a message and locks the thread until the end of the batch, so that the message can
 // be changed and written back.
-func (b *Batch) Message(id string) (m Message, err error) {
+func (b *Batch) Message(id string) (m thread.Message, err error) {
 	err = b.do("read message", func() error {
-		if err := b.lock(); err != nil || !validID(id) {
+		if err := b.lock(); err != nil || !thread.ValidID(id) {
 			return errors.Join(err, ErrNotFound)
 		}
 		row, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
@@ -166,7 +167,7 @@ func (b *Batch) Message(id string) (m Message, err error) {
 }
 
 // Replay is Store.Replay for a thread that the batch has locked.
-func (b *Batch) Replay(n int) (messages []Message, err error) {
+func (b *Batch) Replay(n int) (messages []thread.Message, err error) {
 	err = b.do("replay messages", func() error {
 		if n < 0 || n > MaxReplay {
 			return Invalid("number %d: 0 to %d", n, MaxReplay)
@@ -184,12 +185,12 @@ func (b *Batch) Replay(n int) (messages []Message, err error) {
 
 // ToolCall reads the latest record of a call by the id that the model gave it, and locks the thread
 // as Message does. A missing call is not an error: found is false.
-func (b *Batch) ToolCall(toolCallID string) (c ToolCall, found bool, err error) {
+func (b *Batch) ToolCall(toolCallID string) (c thread.ToolCall, found bool, err error) {
 	err = b.do("read tool call", func() error {
 		if err := b.lock(); err != nil {
 			return err
 		}
-		if !validID(toolCallID) {
+		if !thread.ValidID(toolCallID) {
 			return nil
 		}
 		row, err := b.q.GetToolCall(b.ctx, pgdb.GetToolCallParams{
@@ -206,7 +207,7 @@ func (b *Batch) ToolCall(toolCallID string) (c ToolCall, found bool, err error) 
 
 // WaitingToolCalls lists the calls of the thread that wait for the client, oldest first, and locks
 // the thread as Message does.
-func (b *Batch) WaitingToolCalls() (calls []ToolCall, err error) {
+func (b *Batch) WaitingToolCalls() (calls []thread.ToolCall, err error) {
 	err = b.do("list tool calls", func() error {
 		if err := b.lock(); err != nil {
 			return err
@@ -250,20 +251,20 @@ func (b *Batch) SaveTextSession(t TextSession) error {
 				return Invalid("text session: its tools or defaults are not JSON, or more than %d bytes", maxSessionBytes)
 			}
 		}
-		if max(len(t.Provider), len(t.Model)) > MaxIDBytes {
-			return Invalid("text session: a name has more than %d bytes", MaxIDBytes)
+		if max(len(t.Provider), len(t.Model)) > thread.MaxIDBytes {
+			return Invalid("text session: a name has more than %d bytes", thread.MaxIDBytes)
 		}
 		return b.q.SaveTextSession(b.ctx, pgdb.SaveTextSessionParams{
-			ThreadID: b.key.Thread, Owner: b.key.Owner, Provider: cleanText(t.Provider), Model: cleanText(t.Model),
-			Tools: cleanText(t.Tools), Defaults: cleanText(t.Defaults), CreatedAt: dbtype.At(orNow(t.CreatedAt, b.s.now())),
+			ThreadID: b.key.Thread, Owner: b.key.Owner, Provider: thread.CleanText(t.Provider), Model: thread.CleanText(t.Model),
+			Tools: thread.CleanText(t.Tools), Defaults: thread.CleanText(t.Defaults), CreatedAt: dbtype.At(orNow(t.CreatedAt, b.s.now())),
 		})
 	})
 }
 
 // TextSession reads how the thread's text turns are answered; ErrNotFound if nothing was saved about
 // it.
-func (s *Store) TextSession(ctx context.Context, key Key) (TextSession, error) {
-	if err := key.check(); err != nil {
+func (s *Store) TextSession(ctx context.Context, key thread.Key) (TextSession, error) {
+	if err := checkKey(key); err != nil {
 		return TextSession{}, fmt.Errorf("read text session: %w", err)
 	}
 	r, err := s.eng.read().GetTextSession(ctx, pgdb.GetTextSessionParams{ThreadID: key.Thread, Owner: key.Owner})
@@ -278,23 +279,23 @@ const (
 )
 
 // isOpen reports whether closed would change the message.
-func isOpen(m Message) bool {
-	return m.Metadata.Status == StatusInProgress ||
-		slices.ContainsFunc(m.Parts, func(p Part) bool { return p.IsTool() && p.State == ToolInputAvailable })
+func isOpen(m thread.Message) bool {
+	return m.Metadata.Status == thread.StatusInProgress ||
+		slices.ContainsFunc(m.Parts, func(p thread.Part) bool { return p.IsTool() && p.State == thread.ToolInputAvailable })
 }
 
 // closed returns the message as its process would have left it at an orderly end.
-func closed(m Message) Message {
+func closed(m thread.Message) thread.Message {
 	switch {
-	case m.Metadata.Status != StatusInProgress:
-	case m.Role == RoleAssistant:
-		m.Metadata.Status = StatusInterrupted
+	case m.Metadata.Status != thread.StatusInProgress:
+	case m.Role == thread.RoleAssistant:
+		m.Metadata.Status = thread.StatusInterrupted
 	default:
-		m.Metadata.Status = StatusFailed
+		m.Metadata.Status = thread.StatusFailed
 	}
 	for i, p := range m.Parts {
-		if p.IsTool() && p.State == ToolInputAvailable {
-			m.Parts[i].State, m.Parts[i].ErrorText = ToolOutputError, errorProcessEnded
+		if p.IsTool() && p.State == thread.ToolInputAvailable {
+			m.Parts[i].State, m.Parts[i].ErrorText = thread.ToolOutputError, errorProcessEnded
 		}
 	}
 	return m

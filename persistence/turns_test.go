@@ -5,6 +5,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // bothEngines runs a test with a store on each engine.
@@ -19,12 +20,12 @@ func bothEngines(t *testing.T, run func(t *testing.T, s *persistence.Store)) {
 }
 
 // answering begins a thread with an answer of which "One" was saved whole, and ", two" as a draft.
-func answering(t *testing.T, s *persistence.Store) (persistence.Key, persistence.Message) {
+func answering(t *testing.T, s *persistence.Store) (thread.Key, thread.Message) {
 	t.Helper()
 	key := persistencetest.NewThread(t, s, "anna", "")
-	answer := persistence.Message{
-		ID: "answer", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("One")},
-		Metadata: persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusInProgress},
+	answer := thread.Message{
+		ID: "answer", Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("One")},
+		Metadata: thread.Metadata{Source: thread.SourceText, Status: thread.StatusInProgress},
 	}
 	if _, err := s.AppendMessage(t.Context(), key, answer); err != nil {
 		t.Fatalf("AppendMessage() = %v", err)
@@ -40,25 +41,25 @@ func answering(t *testing.T, s *persistence.Store) (persistence.Key, persistence
 // before its drafts are.
 func TestAnswerChangedWhileRead(t *testing.T) {
 	t.Parallel()
-	user := persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("Count!")}}
+	user := thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("Count!")}}
 	for name, c := range map[string]struct {
 		// The answer says text with this status, and then more.
-		status     persistence.Status
+		status     thread.Status
 		text, more string
 		moved      bool
 	}{
-		"finished":           {status: persistence.StatusCompleted, text: "One, two."},
-		"moved":              {status: persistence.StatusInProgress, text: "One, two", moved: true},
-		"moved and finished": {status: persistence.StatusCompleted, text: "One, two.", moved: true},
-		"saved and grown":    {status: persistence.StatusInProgress, text: "One, two", more: ", three"},
+		"finished":           {status: thread.StatusCompleted, text: "One, two."},
+		"moved":              {status: thread.StatusInProgress, text: "One, two", moved: true},
+		"moved and finished": {status: thread.StatusCompleted, text: "One, two.", moved: true},
+		"saved and grown":    {status: thread.StatusInProgress, text: "One, two", more: ", three"},
 	} {
-		change := func(b *persistence.Batch, answer persistence.Message) error {
+		change := func(b *persistence.Batch, answer thread.Message) error {
 			if c.moved {
 				if _, err := b.InsertMessage(user, ""); err != nil {
 					return err
 				}
 			}
-			answer.Parts = []persistence.Part{persistence.TextPart(c.text)}
+			answer.Parts = []thread.Part{thread.TextPart(c.text)}
 			answer.Metadata.Status = c.status
 			if _, err := b.UpdateMessage(answer); err != nil || c.more == "" {
 				return err
@@ -101,11 +102,11 @@ func TestAnswerFinishedWhileRead(t *testing.T) {
 }
 
 // finishBeforeDrafts calls first and finishes an answer, just before its drafts are read.
-func finishBeforeDrafts(t *testing.T, s *persistence.Store, key persistence.Key, answer persistence.Message, first func()) {
+func finishBeforeDrafts(t *testing.T, s *persistence.Store, key thread.Key, answer thread.Message, first func()) {
 	t.Helper()
 	persistence.BeforeDrafts(s, func() {
 		first()
-		answer.Parts, answer.Metadata.Status = []persistence.Part{persistence.TextPart("One, two.")}, persistence.StatusCompleted
+		answer.Parts, answer.Metadata.Status = []thread.Part{thread.TextPart("One, two.")}, thread.StatusCompleted
 		if _, err := s.UpdateMessage(t.Context(), key, answer); err != nil {
 			t.Errorf("UpdateMessage() = %v", err)
 		}

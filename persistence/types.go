@@ -3,45 +3,9 @@ package persistence
 import (
 	"encoding/json"
 	"time"
+
+	"voicebridge/thread"
 )
-
-// Role says who a message is from. There is no tool role: an assistant message holds its tool calls
-// and their results as parts.
-type Role string
-
-// The roles of a message.
-const (
-	RoleSystem    Role = "system"
-	RoleUser      Role = "user"
-	RoleAssistant Role = "assistant"
-)
-
-// Source says how a message came about.
-type Source string
-
-// The sources of a message.
-const (
-	SourceVoice Source = "voice"
-	SourceText  Source = "text"
-)
-
-// Status is a message's state.
-type Status string
-
-// The states of a message. All but StatusInProgress are final.
-const (
-	StatusInProgress  Status = "in_progress"
-	StatusCompleted   Status = "completed"
-	StatusInterrupted Status = "interrupted"
-	StatusFailed      Status = "failed"
-)
-
-// Key names a thread and its owner. Every read and write needs both: another owner's thread does
-// not exist.
-type Key struct {
-	Owner  string
-	Thread string
-}
 
 // Thread is a saved conversation.
 type Thread struct {
@@ -62,103 +26,6 @@ const (
 	TitleByWords  TitleBy = "local" // the first words of the thread
 	TitleByModel  TitleBy = "model"
 	TitleByUser   TitleBy = "user"
-)
-
-// Message is one entry of a thread, in the form of the AI SDK's UIMessage.
-type Message struct {
-	ID       string   `json:"id"`
-	Role     Role     `json:"role"`
-	Parts    []Part   `json:"parts"`
-	Metadata Metadata `json:"metadata"`
-
-	// Seq is the message's place in its thread: later messages have larger numbers. When a message
-	// is inserted before others, it and those that follow get new numbers, so that a reader who
-	// asks for what comes after the last number it has seen misses nothing.
-	Seq int64 `json:"-"`
-	// Revision is the number of the last change, from the same counter as Seq.
-	Revision int64 `json:"-"`
-}
-
-// Part is one part of a message. Type decides which fields are used; unknown fields and types are
-// kept in Raw and written back.
-type Part struct {
-	Type string // text, step-start, tool-NAME, dynamic-tool, …
-
-	Text string // text
-
-	ToolCallID string          // tool-NAME, dynamic-tool
-	ToolName   string          // dynamic-tool; derived from Type for tool-NAME
-	State      ToolState       // tool-NAME, dynamic-tool
-	Input      json.RawMessage // tool-NAME, dynamic-tool
-	Output     json.RawMessage // state output-available
-	ErrorText  string          // state output-error
-
-	// Raw is the part as read, for unknown types and further fields.
-	Raw json.RawMessage
-}
-
-// ToolState is the state of a tool part.
-type ToolState string
-
-// The states of a tool part.
-const (
-	ToolInputAvailable  ToolState = "input-available"
-	ToolOutputAvailable ToolState = "output-available"
-	ToolOutputError     ToolState = "output-error"
-)
-
-// Metadata is what is known about a message besides its content.
-type Metadata struct {
-	Source    Source          `json:"source,omitempty"`
-	Status    Status          `json:"status,omitempty"`
-	CallID    string          `json:"call_id,omitempty"`
-	Model     string          `json:"model,omitempty"`
-	Voice     string          `json:"voice,omitempty"`
-	CreatedAt time.Time       `json:"created_at,omitzero"`
-	Usage     json.RawMessage `json:"usage,omitempty"`
-	// LatencyMS holds named latencies in milliseconds. In a text turn, first_token and total count
-	// from its start; in a call, commit, response, first_audio and first_packet count from when the
-	// user stopped speaking.
-	LatencyMS map[string]int64 `json:"latency_ms,omitempty"`
-	// HeardText and AudioEndMS say how much of an interrupted voice answer was played; nil for all
-	// other messages.
-	HeardText  *string `json:"heard_text,omitempty"`
-	AudioEndMS *int64  `json:"audio_end_ms,omitempty"`
-	// ItemID is the upstream's id of the message's item.
-	ItemID string `json:"item_id,omitempty"`
-	// Seq repeats the message's number for clients that resume from it.
-	Seq int64 `json:"seq,omitempty"`
-	// Extra holds unknown keys, which are kept.
-	Extra map[string]json.RawMessage `json:"-"`
-}
-
-// ToolCall is the record of one function call, whoever ran it.
-type ToolCall struct {
-	ID         string // our own id
-	MessageID  string // the message whose part it is
-	CallID     string // id of our live call, empty in a text turn
-	ToolCallID string // the model's id
-	Name       string
-	Executor   string
-	Server     string // name of the MCP server, else empty
-	Status     ToolCallStatus
-	Input      string // as the model wrote it, even if malformed
-	Output     string // JSON, empty until done
-	Error      string
-	StartedAt  time.Time
-	FinishedAt *time.Time
-}
-
-// ToolCallStatus is the state of a tool call's record.
-type ToolCallStatus string
-
-// The states of a tool call's record.
-const (
-	ToolCallRunning   ToolCallStatus = "running"
-	ToolCallWaiting   ToolCallStatus = "waiting" // for the client, whose answer may reach another process
-	ToolCallDone      ToolCallStatus = "done"
-	ToolCallFailed    ToolCallStatus = "failed"
-	ToolCallCancelled ToolCallStatus = "cancelled"
 )
 
 // CallRecord is the record of one live voice connection.
@@ -201,7 +68,7 @@ type ResponseRecord struct {
 	Model        string
 	Status       string // completed, cancelled, failed, incomplete, in_progress
 	StatusReason string
-	Usage        Usage
+	Usage        thread.Usage
 	// RawUsage is the upstream's usage object as received.
 	RawUsage json.RawMessage
 	CostUSD  *float64
@@ -211,15 +78,6 @@ type ResponseRecord struct {
 	FirstTokenMS *int64
 	CreatedAt    time.Time
 	FinishedAt   *time.Time
-}
-
-// Usage counts the tokens of one response.
-type Usage struct {
-	InputTokens       int64
-	OutputTokens      int64
-	CachedTokens      int64
-	InputAudioTokens  int64
-	OutputAudioTokens int64
 }
 
 // TurnRecord is a running text turn.
@@ -244,7 +102,7 @@ type TextSession struct {
 type SearchHit struct {
 	ThreadID  string
 	Title     string // of the thread
-	Role      Role
+	Role      thread.Role
 	Text      string
 	CreatedAt time.Time
 	Hits      int // how many of the words it contains

@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // Limits of [Store.UsageByDay].
@@ -38,8 +39,8 @@ type DayUsage struct {
 func (s *Store) UsageByDay(ctx context.Context, owner string, first, last time.Time) ([]DayUsage, error) {
 	since, before := midnight(first), midnight(last).AddDate(0, 0, 1)
 	switch days := before.Sub(since) / (24 * time.Hour); {
-	case !validID(owner):
-		return nil, fmt.Errorf("sum usage: %w", Invalid("owner: it is not 1 to %d bytes of text", MaxIDBytes))
+	case !thread.ValidID(owner):
+		return nil, fmt.Errorf("sum usage: %w", Invalid("owner: it is not 1 to %d bytes of text", thread.MaxIDBytes))
 	case days < 1 || days > MaxUsageDays:
 		return nil, fmt.Errorf("sum usage: %w", Invalid("range: 1 to %d days", MaxUsageDays))
 	case since.Year() < 1 || before.Year() > 9999:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 // end of calls and turns also go to the owner's watchers. It saves nothing and never blocks, and a
 // slow watcher loses the event (see Dropped). Other instances do not get events of more than about
 // 7,000 bytes.
-func (s *Store) Publish(ctx context.Context, key Key, e Event) {
+func (s *Store) Publish(ctx context.Context, key thread.Key, e Event) {
 	e.Seq = 0
 	if len(e.Data) == 0 {
 		e.Data = json.RawMessage("{}")
@@ -42,15 +43,17 @@ func (s *Store) Publish(ctx context.Context, key Key, e Event) {
 
 // Watched reports whether anybody may be watching the thread now, here or on another instance. Events
 // that only current watchers get need not be published otherwise.
-func (s *Store) Watched(key Key) bool { return s.hub.watched(key) || s.eng.watchedElsewhere(key) }
+func (s *Store) Watched(key thread.Key) bool {
+	return s.hub.watched(key) || s.eng.watchedElsewhere(key)
+}
 
 // announce notifies the watchers of a transaction's changes.
-func (s *Store) announce(key Key, n changeSet) {
+func (s *Store) announce(key thread.Key, n changeSet) {
 	if !n.drew {
 		return
 	}
 	if s.hub.watched(key) {
-		changed := make([]Message, 0, len(n.messages))
+		changed := make([]thread.Message, 0, len(n.messages))
 		for _, m := range n.messages {
 			changed = append(changed, m)
 		}
@@ -67,8 +70,8 @@ func (s *Store) announce(key Key, n changeSet) {
 	}
 }
 
-func messageEvent(m Message) Event {
-	data, err := encode(map[string]Message{"message": m})
+func messageEvent(m thread.Message) Event {
+	data, err := thread.Encode(map[string]thread.Message{"message": m})
 	if err != nil { // read from the table, so it is JSON
 		panic(fmt.Sprintf("encode message %s: %v", m.ID, err))
 	}
@@ -77,12 +80,12 @@ func messageEvent(m Message) Event {
 
 // Watch starts watching a thread, whether it exists or not: nothing published from now on is
 // missed. A caller that never uses Events must call Close.
-func (s *Store) Watch(key Key) *Watch { return &Watch{s: s, key: key, w: s.hub.add(key)} }
+func (s *Store) Watch(key thread.Key) *Watch { return &Watch{s: s, key: key, w: s.hub.add(key)} }
 
 // Watch watches a thread. It has no goroutine of its own.
 type Watch struct {
 	s   *Store
-	key Key
+	key thread.Key
 	w   *watcher
 }
 
@@ -111,7 +114,7 @@ func (w *Watch) Events(ctx context.Context, after int64) iter.Seq2[Event, error]
 // view is one run of Events.
 type view struct {
 	s     *Store
-	key   Key
+	key   thread.Key
 	w     *watcher
 	yield func(Event, error) bool
 	// seen is the number up to which every change was sent.
@@ -188,7 +191,7 @@ func (v *view) ask(ctx context.Context) error {
 	for _, a := range open {
 		if !v.asked[a.Nonce] {
 			v.asked[a.Nonce] = true
-			v.send(a.Event())
+			v.send(ApprovalEvent(a))
 		}
 	}
 	return nil

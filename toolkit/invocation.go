@@ -5,19 +5,12 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"time"
+
+	"voicebridge/thread"
 )
 
-// Status is the state of a call, as in the table tool_calls.
-type Status string
-
-// The statuses of a call.
-const (
-	StatusRunning   Status = "running"
-	StatusWaiting   Status = "waiting" // for a client, whose answer may reach another process
-	StatusDone      Status = "done"
-	StatusFailed    Status = "failed"
-	StatusCancelled Status = "cancelled"
-)
+// approvalTimeout is how long the user has to decide about a tool call.
+const approvalTimeout = time.Minute
 
 // MaxKeptArguments is how much of a call's arguments its record keeps, in bytes.
 const MaxKeptArguments = 64 << 10
@@ -52,10 +45,10 @@ type Invocation struct {
 	arguments           string          // masked
 	input, wholeInput   json.RawMessage // as JSON, masked and not
 	result, wholeResult Result
-	status              Status
+	status              thread.ToolCallStatus
 	startedAt           time.Time
 	finishedAt          time.Time
-	approval            *Approval
+	approval            *thread.Approval
 }
 
 // Invoke begins a call. id becomes the id of its record; room limits the arguments in its part, in
@@ -66,7 +59,7 @@ func (r *Registry) Invoke(id string, call Call, room int, now time.Time) *Invoca
 		entry.Executor = ExecutorApp
 	}
 	room = cmp.Or(room, 4*MaxKeptArguments)
-	v := &Invocation{ID: id, Call: call, Entry: entry, known: known, status: StatusRunning, startedAt: now}
+	v := &Invocation{ID: id, Call: call, Entry: entry, known: known, status: thread.ToolCallRunning, startedAt: now}
 	v.arguments = MaskArguments(call.Arguments)
 	v.input = inputJSON(v.arguments, room)
 	v.wholeInput = v.input
@@ -119,13 +112,13 @@ func (v *Invocation) Done() bool { return !v.finishedAt.IsZero() }
 
 // Open reports whether the call is still waiting for its result here: it has none, and was not left
 // to a client.
-func (v *Invocation) Open() bool { return !v.Done() && v.status == StatusRunning }
+func (v *Invocation) Open() bool { return !v.Done() && v.status == thread.ToolCallRunning }
 
 // Result returns the call's result as the model reads it.
 func (v *Invocation) Result() Result { return v.wholeResult }
 
 // Leave leaves the call to a client, which will answer in a later request.
-func (v *Invocation) Leave() { v.status = StatusWaiting }
+func (v *Invocation) Leave() { v.status = thread.ToolCallWaiting }
 
 // Finish ends the call with the result of its tool. It returns false and changes nothing if the call
 // already has a result.
@@ -136,9 +129,9 @@ func (v *Invocation) Finish(result Result, now time.Time) bool {
 // FinishMasked is Finish for callers that have already masked the result, which takes time for a
 // large one.
 func (v *Invocation) FinishMasked(result, masked Result, now time.Time) bool {
-	status := StatusDone
+	status := thread.ToolCallDone
 	if result.Failed() {
-		status = StatusFailed
+		status = thread.ToolCallFailed
 	}
 	return v.finish(status, result, masked, now)
 }
@@ -146,14 +139,14 @@ func (v *Invocation) FinishMasked(result, masked Result, now time.Time) bool {
 // Cancel ends the call because nobody is waiting for its tool any longer; result is what the model
 // reads. It returns what Finish does.
 func (v *Invocation) Cancel(result Result, now time.Time) bool {
-	return v.finish(StatusCancelled, result, result.Masked(), now)
+	return v.finish(thread.ToolCallCancelled, result, result.Masked(), now)
 }
 
-func (v *Invocation) finish(status Status, result, masked Result, now time.Time) bool {
+func (v *Invocation) finish(status thread.ToolCallStatus, result, masked Result, now time.Time) bool {
 	if v.Done() {
 		return false
 	}
-	v.Close(ApprovalInterrupted)
+	v.Close(thread.ApprovalInterrupted)
 	v.status, v.finishedAt = status, now
 	v.wholeResult, v.result = result, masked
 	return true
@@ -174,25 +167,9 @@ func (v *Invocation) Discard() {
 	v.wholeResult = v.result
 }
 
-// Record is a row of the table tool_calls.
-type Record struct {
-	ID         string // the record's
-	ToolCallID string // the model's id of the call
-	CallID     string // of the voice call, empty in a text turn
-	Name       string
-	Executor   string
-	Server     string // MCP server, else empty
-	Status     Status
-	Input      string // as the model wrote it, perhaps malformed
-	Output     string // JSON, empty until done
-	Error      string
-	StartedAt  time.Time
-	FinishedAt *time.Time
-}
-
-// Record returns the call as it is saved in its table.
-func (v *Invocation) Record() Record {
-	r := Record{
+// Record returns the call as it is saved in its table, without the id of its message.
+func (v *Invocation) Record() thread.ToolCall {
+	r := thread.ToolCall{
 		ID: v.ID, ToolCallID: v.Call.ID, CallID: v.Call.CallID, Name: v.Call.Name, Executor: string(v.Entry.Executor), Server: v.Entry.Server,
 		Status: v.status, Input: keep(v.arguments), Output: string(v.result.Output), Error: v.result.Error, StartedAt: v.startedAt,
 	}
@@ -204,19 +181,25 @@ func (v *Invocation) Record() Record {
 
 // Ask asks the user to approve the call, with a new random nonce.
 func (v *Invocation) Ask(nonce string, now time.Time) {
-	v.approval = &Approval{Nonce: nonce, AskedAt: now, ExpiresAt: now.Add(approvalTimeout)}
+	r := v.Record()
+	v.approval = &thread.Approval{
+		ID: v.ID, ToolCallID: r.ToolCallID, Nonce: nonce, AskedAt: now, ExpiresAt: now.Add(approvalTimeout),
+		Name: r.Name, Executor: r.Executor, Input: r.Input,
+	}
 }
 
 // Approval returns the approval of the call; false if there was none.
-func (v *Invocation) Approval() (Approval, bool) {
+func (v *Invocation) Approval() (thread.Approval, bool) {
 	if v.approval == nil {
-		return Approval{}, false
+		return thread.Approval{}, false
 	}
 	return *v.approval, true
 }
 
 // Asking reports whether the call is waiting for approval.
-func (v *Invocation) Asking() bool { return v.approval != nil && v.approval.Outcome == ApprovalOpen }
+func (v *Invocation) Asking() bool {
+	return v.approval != nil && v.approval.Outcome == thread.ApprovalOpen
+}
 
 // Answers reports whether the nonce is that of the open approval.
 func (v *Invocation) Answers(nonce string) bool {
@@ -224,8 +207,8 @@ func (v *Invocation) Answers(nonce string) bool {
 }
 
 // Close records the outcome of the approval, and reports whether one was open.
-func (v *Invocation) Close(outcome Outcome) bool {
-	if !v.Asking() || outcome == ApprovalOpen {
+func (v *Invocation) Close(outcome thread.ApprovalOutcome) bool {
+	if !v.Asking() || outcome == thread.ApprovalOpen {
 		return false
 	}
 	v.approval.Outcome = outcome
@@ -235,6 +218,6 @@ func (v *Invocation) Close(outcome Outcome) bool {
 // Refuse ends a call that was not approved. It returns what Finish does. The call must have an
 // approval.
 func (v *Invocation) Refuse(now time.Time) bool {
-	v.Close(ApprovalInterrupted)
+	v.Close(thread.ApprovalInterrupted)
 	return v.Finish(Result{Error: v.approval.Refusal()}, now)
 }

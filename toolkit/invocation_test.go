@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"voicebridge/thread"
 )
 
 // uncalled is a tool that is never called.
@@ -32,13 +34,13 @@ func invoke(t *testing.T, name, arguments string) *Invocation {
 }
 
 // show returns a part as JSON, which is easier to read than the struct.
-func show(p Part) string {
+func show(p thread.Part) string {
 	var text strings.Builder
-	text.WriteString(string(p.State) + " " + p.Name)
-	if p.Dynamic {
+	text.WriteString(string(p.State) + " " + p.ToolName)
+	if p.Type == thread.PartDynamicTool {
 		text.WriteString(" dynamic")
 	}
-	for _, piece := range []string{string(p.Input), string(p.Output), p.ErrorText, string(p.Fields)} {
+	for _, piece := range []string{string(p.Input), string(p.Output), p.ErrorText, string(p.Raw)} {
 		if piece != "" {
 			text.WriteString(" | " + piece)
 		}
@@ -53,51 +55,51 @@ func TestInvocation(t *testing.T) {
 		tool, arguments    string
 		do                 func(*Invocation)
 		part, whole        string
-		status             Status
+		status             thread.ToolCallStatus
 		executor, recorded string // of the record: input | output | error
 	}{
 		"runs": {tool: "chart", arguments: `{"n":1}`, do: func(*Invocation) {},
-			part: `input-available chart | {"n":1}`, status: StatusRunning, executor: "app", recorded: `{"n":1} |  | `},
+			part: `input-available chart | {"n":1}`, status: thread.ToolCallRunning, executor: "app", recorded: `{"n":1} |  | `},
 		"done": {tool: "chart", arguments: `{"n":1}`, do: func(v *Invocation) { v.Finish(Result{Output: json.RawMessage(`{"a":1}`)}, later) },
-			part: `output-available chart | {"n":1} | {"a":1}`, status: StatusDone, executor: "app", recorded: `{"n":1} | {"a":1} | `},
+			part: `output-available chart | {"n":1} | {"a":1}`, status: thread.ToolCallDone, executor: "app", recorded: `{"n":1} | {"a":1} | `},
 		"words for the model": {tool: "files__read", arguments: `{}`, do: func(v *Invocation) {
 			v.Finish(Result{Output: json.RawMessage(`{"a":1}`), Model: "one"}, later)
 		}, part: `output-available files__read dynamic | {} | {"a":1} | {"callProviderMetadata":{"voicebridge":{"result":"one"}}}`,
-			status: StatusDone, executor: "mcp", recorded: `{} | {"a":1} | `},
+			status: thread.ToolCallDone, executor: "mcp", recorded: `{} | {"a":1} | `},
 		"secrets": {tool: "theme", arguments: `{"token":"t1"}`, do: func(v *Invocation) {
 			v.Finish(Result{Error: `it said {"password": "p1"}`}, later)
 		}, part: `output-error theme dynamic | {"token":"[masked]"} | it said {"password": "[masked]"}`,
 			whole:  `output-error theme dynamic | {"token":"t1"} | it said {"password": "p1"}`,
-			status: StatusFailed, executor: "client", recorded: `{"token":"[masked]"} |  | it said {"password": "[masked]"}`},
+			status: thread.ToolCallFailed, executor: "client", recorded: `{"token":"[masked]"} |  | it said {"password": "[masked]"}`},
 		"unknown": {tool: "none", arguments: `{`, do: func(v *Invocation) { v.Cancel(Result{Error: WhyCallEnded}, later) },
-			part: `output-error none dynamic | "{" | ` + WhyCallEnded, status: StatusCancelled, executor: "app", recorded: `{ |  | ` + WhyCallEnded},
-		"no name": {arguments: `{}`, do: func(*Invocation) {}, part: `input-available unknown dynamic | {}`, status: StatusRunning, executor: "app", recorded: `{} |  | `},
-		"approved": {tool: "chart", arguments: `{}`, do: func(v *Invocation) { v.Ask("n", noon); v.Close(ApprovalApproved) },
+			part: `output-error none dynamic | "{" | ` + WhyCallEnded, status: thread.ToolCallCancelled, executor: "app", recorded: `{ |  | ` + WhyCallEnded},
+		"no name": {arguments: `{}`, do: func(*Invocation) {}, part: `input-available unknown dynamic | {}`, status: thread.ToolCallRunning, executor: "app", recorded: `{} |  | `},
+		"approved": {tool: "chart", arguments: `{}`, do: func(v *Invocation) { v.Ask("n", noon); v.Close(thread.ApprovalApproved) },
 			part:   `input-available chart | {} | {"callProviderMetadata":{"voicebridge":{"approval":{"id":"n","approved":true}}}}`,
-			status: StatusRunning, executor: "app", recorded: `{} |  | `},
+			status: thread.ToolCallRunning, executor: "app", recorded: `{} |  | `},
 		"approved and done": {tool: "chart", arguments: `{}`, do: func(v *Invocation) {
 			v.Ask("n", noon)
-			v.Close(ApprovalApproved)
+			v.Close(thread.ApprovalApproved)
 			v.Finish(Result{Output: json.RawMessage(`1`)}, later)
-		}, part: `output-available chart | {} | 1 | {"approval":{"id":"n","approved":true}}`, status: StatusDone, executor: "app", recorded: `{} | 1 | `},
+		}, part: `output-available chart | {} | 1 | {"approval":{"id":"n","approved":true}}`, status: thread.ToolCallDone, executor: "app", recorded: `{} | 1 | `},
 		"refused": {tool: "chart", arguments: `{}`, do: func(v *Invocation) {
 			v.Ask("n", noon)
-			v.Close(ApprovalTimedOut)
-			v.Close(ApprovalApproved) // too late
+			v.Close(thread.ApprovalTimeout)
+			v.Close(thread.ApprovalApproved) // too late
 			v.Refuse(later)
 		}, part: `output-error chart | {} | The user was asked to approve this tool call and did not answer in time.` +
 			` | {"callProviderMetadata":{"voicebridge":{"approval":{"id":"n","approved":false,"reason":"timeout"}}}}`,
-			status: StatusFailed, executor: "app", recorded: `{} |  | The user was asked to approve this tool call and did not answer in time.`},
+			status: thread.ToolCallFailed, executor: "app", recorded: `{} |  | The user was asked to approve this tool call and did not answer in time.`},
 		"a provider's data": {tool: "chart", arguments: `{}`, do: func(v *Invocation) {
 			v.SetMetadata("one", json.RawMessage(`"s"`))
 			v.SetMetadata("two", json.RawMessage(`{"k":1}`))
 			v.SetMetadata("bad", json.RawMessage(`{`))
 		}, part: `input-available chart | {} | {"callProviderMetadata":{"one":{"value_":"s"},"two":{"k":1}}}`,
-			status: StatusRunning, executor: "app", recorded: `{} |  | `},
+			status: thread.ToolCallRunning, executor: "app", recorded: `{} |  | `},
 		"too long": {tool: "chart", arguments: `"` + strings.Repeat("x", 5*MaxKeptArguments) + `"`, do: (*Invocation).Discard,
-			part: `input-available chart | {"note":"too large to keep"}`, status: StatusRunning, executor: "app",
+			part: `input-available chart | {"note":"too large to keep"}`, status: thread.ToolCallRunning, executor: "app",
 			recorded: `{"note":"too large to keep"} |  | the result is too large to keep`},
-		"left": {tool: "theme", arguments: `{}`, do: (*Invocation).Leave, part: `input-available theme dynamic | {}`, status: StatusWaiting, executor: "client", recorded: `{} |  | `},
+		"left": {tool: "theme", arguments: `{}`, do: (*Invocation).Leave, part: `input-available theme dynamic | {}`, status: thread.ToolCallWaiting, executor: "client", recorded: `{} |  | `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,10 +133,10 @@ func TestInvocationEndsOnce(t *testing.T) {
 	if !v.Cancel(Result{Error: WhyCancelled}, noon) || v.Finish(Result{Model: "late"}, noon) || v.Refuse(noon) {
 		t.Error("the call ended more than once, or never")
 	}
-	if a, asked := v.Approval(); !asked || a.Outcome != ApprovalInterrupted || v.Asking() || v.Answers("nonce") || v.Close(ApprovalApproved) {
+	if a, asked := v.Approval(); !asked || a.Outcome != thread.ApprovalInterrupted || v.Asking() || v.Answers("nonce") || v.Close(thread.ApprovalApproved) {
 		t.Errorf("Approval() = %+v, %v", a, asked)
 	}
-	if got := v.Result().ForModel(); got != "Error: "+WhyCancelled || v.Record().Status != StatusCancelled || v.Open() {
+	if got := v.Result().ForModel(); got != "Error: "+WhyCancelled || v.Record().Status != thread.ToolCallCancelled || v.Open() {
 		t.Errorf("result %q, status %s", got, v.Record().Status)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"voicebridge/thread"
 )
 
 func TestResultImages(t *testing.T) {
@@ -25,7 +27,7 @@ func TestApprovalIsClosedOnce(t *testing.T) {
 	t.Parallel()
 	v := NewRegistry().Invoke("i", Call{Name: "tool"}, 0, time.Unix(1, 0))
 	v.Ask("nonce", time.Unix(1, 0))
-	if v.Close(ApprovalOpen) || !v.Asking() || !v.Close(ApprovalInterrupted) || v.Asking() || v.Close(ApprovalInterrupted) {
+	if v.Close(thread.ApprovalOpen) || !v.Asking() || !v.Close(thread.ApprovalInterrupted) || v.Asking() || v.Close(thread.ApprovalInterrupted) {
 		t.Errorf("the approval is %+v", v.approval)
 	}
 }

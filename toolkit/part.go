@@ -4,66 +4,45 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+
+	"voicebridge/thread"
 )
 
-// PartState is the state of a call in a message (AI SDK, UIMessage: the state of a tool part).
-type PartState string
-
-// The states of a part.
-const (
-	PartInput  PartState = "input-available"
-	PartOutput PartState = "output-available"
-	PartError  PartState = "output-error"
-)
-
-// Part is a call in its message, in the form of the AI SDK's tool parts.
-type Part struct {
-	// Name is the tool's name, never empty. Dynamic means that the tool is an MCP server's or a
-	// client's, or unknown.
-	Name    string
-	Dynamic bool
-	CallID  string
-	State   PartState
-	Input   json.RawMessage
-	// Output is set in PartOutput, ErrorText in PartError.
-	Output    json.RawMessage
-	ErrorText string
-	// Fields is a JSON object of further fields: approval and callProviderMetadata; nil for none.
-	Fields json.RawMessage
-}
-
-// Part returns the call as it is saved in its message.
-func (v *Invocation) Part() Part { return v.part(v.input, v.result) }
+// Part returns the call as it is saved in its message. It is dynamic if the tool is an MCP server's or a client's, or
+// unknown; its Raw holds further fields: approval and callProviderMetadata.
+func (v *Invocation) Part() thread.Part { return v.part(v.input, v.result) }
 
 // WholePart is [Invocation.Part] with the secrets, for the model of this conversation.
-func (v *Invocation) WholePart() Part { return v.part(v.wholeInput, v.wholeResult) }
+func (v *Invocation) WholePart() thread.Part { return v.part(v.wholeInput, v.wholeResult) }
 
-func (v *Invocation) part(input json.RawMessage, result Result) Part {
-	p := Part{
-		Name: cmp.Or(v.Call.Name, "unknown"), Dynamic: !v.known || v.Entry.Executor != ExecutorApp,
-		CallID: v.Call.ID, State: PartInput, Input: input,
+func (v *Invocation) part(input json.RawMessage, result Result) thread.Part {
+	name := cmp.Or(v.Call.Name, "unknown")
+	p := thread.ToolPart(name)
+	if !v.known || v.Entry.Executor != ExecutorApp {
+		p = thread.DynamicToolPart(name)
 	}
+	p.ToolCallID, p.State, p.Input = v.Call.ID, thread.ToolInputAvailable, input
 	own := map[string]any{}
 	switch {
 	case !v.Done():
 	case result.Failed():
-		p.State, p.ErrorText = PartError, result.Error
+		p.State, p.ErrorText = thread.ToolOutputError, result.Error
 	default:
-		p.State, p.Output = PartOutput, result.Output
+		p.State, p.Output = thread.ToolOutputAvailable, result.Output
 		if result.Model != "" && result.Model != modelOutput(result.Output) {
 			own["result"] = result.Model
 		}
 	}
-	p.Fields = v.fields(own)
+	p.Raw = v.fields(own)
 	return p
 }
 
-// fields makes Part.Fields. The AI SDK accepts the field approval (v6, ToolUIPart) only for a call
+// fields makes the part's further fields. The AI SDK accepts the field approval (v6, ToolUIPart) only for a call
 // that was approved and has ended, and refuses threads in which other calls have one. For those, it
 // is in our metadata.
 func (v *Invocation) fields(own map[string]any) json.RawMessage {
 	fields := map[string]any{}
-	if a := v.approval; a != nil && a.Outcome != ApprovalOpen {
+	if a := v.approval; a != nil && a.Outcome != thread.ApprovalOpen {
 		decision := Decision{a.Nonce, a.Approved(), a.Reason()}
 		if a.Approved() && v.Done() {
 			fields["approval"] = decision

@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
 )
@@ -24,7 +25,7 @@ func asking(t *testing.T, change func(*Config), answers ...scripted) *bundle {
 }
 
 // begin starts a turn in the background.
-func (b *bundle) begin(t *testing.T, key persistence.Key) *chat.Turn {
+func (b *bundle) begin(t *testing.T, key thread.Key) *chat.Turn {
 	t.Helper()
 	turn, err := b.chat.Turn(t.Context(), chat.TurnRequest{Key: key, Text: "hello"})
 	must(t, err)

@@ -15,6 +15,7 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -26,8 +27,8 @@ type calls struct {
 	limits  *access.Allowances
 	metrics *Metrics
 	threads interface {
-		Thread(ctx context.Context, key persistence.Key) (persistence.Thread, error)
-		EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
+		Thread(ctx context.Context, key thread.Key) (persistence.Thread, error)
+		EnsureThread(ctx context.Context, key thread.Key) (created bool, err error)
 	}
 	live    *liveCall
 	remove  *remover
@@ -54,12 +55,12 @@ const (
 type voiceCalls interface {
 	callSetUp
 	Hangup(ctx context.Context, owner, callID string) error
-	Free(ctx context.Context, key persistence.Key) error
+	Free(ctx context.Context, key thread.Key) error
 	Live(owner, threadID string) (callID string, ok bool)
-	Interrupt(ctx context.Context, key persistence.Key) (stopped bool, err error)
-	Forget(ctx context.Context, key persistence.Key) error
-	Decided(key persistence.Key, toolCallID string)
-	Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (persistence.Message, error)
+	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
+	Forget(ctx context.Context, key thread.Key) error
+	Decided(key thread.Key, toolCallID string)
+	Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (thread.Message, error)
 	Count() int
 }
 
@@ -115,7 +116,7 @@ func (h *calls) setUp(c echo.Context) (bridge.Started, error) {
 	}
 	who, ctx := identity(c), c.Request().Context()
 	if threadID != "" {
-		threadID = names{h.threads}.find(ctx, persistence.Key{Owner: who.Owner, Thread: threadID}).Thread
+		threadID = names{h.threads}.find(ctx, thread.Key{Owner: who.Owner, Thread: threadID}).Thread
 	}
 	start := bridge.Start{Owner: who.Owner, User: who.Name, ThreadID: threadID, Offer: o.sdp, Session: o.session, Takeover: takeover}
 	if who.Secret == nil {
@@ -144,7 +145,7 @@ func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret 
 		}
 		return h.open(ctx, start, secret)
 	}
-	key := persistence.Key{Owner: start.Owner, Thread: secret.Thread}
+	key := thread.Key{Owner: start.Owner, Thread: secret.Thread}
 	if _, err := h.threads.Thread(ctx, key); errors.Is(err, persistence.ErrNotFound) {
 		if err := h.limits.Thread(ctx, key.Owner); err != nil {
 			return bridge.Started{}, err
@@ -185,7 +186,7 @@ func (h *calls) begin(ctx context.Context, start bridge.Start) (bridge.Started, 
 	// A call that waits on the thread, or is taken over, makes room; for any other the bridge refuses this one.
 	moving := false
 	if start.ThreadID != "" {
-		id, _, err := h.live.find(ctx, persistence.Key{Owner: start.Owner, Thread: start.ThreadID})
+		id, _, err := h.live.find(ctx, thread.Key{Owner: start.Owner, Thread: start.ThreadID})
 		if err != nil {
 			return bridge.Started{}, err
 		}
@@ -252,7 +253,7 @@ func (h *calls) callOf(c echo.Context) (id string, err error) {
 		return "", errNoCall
 	}
 	if who.Secret != nil {
-		live, _, err := h.live.find(c.Request().Context(), persistence.Key{Owner: who.Owner, Thread: who.Secret.Thread})
+		live, _, err := h.live.find(c.Request().Context(), thread.Key{Owner: who.Owner, Thread: who.Secret.Thread})
 		if err != nil {
 			return "", err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -30,19 +31,19 @@ type chats struct {
 // chatTurns is what useChat needs of text turns.
 type chatTurns interface {
 	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
-	Running(key persistence.Key) *chat.Turn
-	Follow(ctx context.Context, key persistence.Key) (*chat.Followed, error)
-	Made(ctx context.Context, key persistence.Key, messageID string) (*chat.Followed, error)
-	Interrupt(ctx context.Context, key persistence.Key) error
-	Yield(ctx context.Context, key persistence.Key)
-	Decide(ctx context.Context, key persistence.Key, d chat.Decision) error
-	Asked(ctx context.Context, key persistence.Key, ids ...string) (persistence.Message, error)
-	KeepImages(ctx context.Context, key persistence.Key, images []chat.Image) (ids []string, err error)
+	Running(key thread.Key) *chat.Turn
+	Follow(ctx context.Context, key thread.Key) (*chat.Followed, error)
+	Made(ctx context.Context, key thread.Key, messageID string) (*chat.Followed, error)
+	Interrupt(ctx context.Context, key thread.Key) error
+	Yield(ctx context.Context, key thread.Key)
+	Decide(ctx context.Context, key thread.Key, d chat.Decision) error
+	Asked(ctx context.Context, key thread.Key, ids ...string) (thread.Message, error)
+	KeepImages(ctx context.Context, key thread.Key, images []chat.Image) (ids []string, err error)
 }
 
 // post answers useChat, always with a stream. When the client goes away, as by its stop or by a reload, the turn goes on
 // by default: it can be resumed, and gives way to the next message if nobody has.
-func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instructions []string) error {
+func (h *chats) post(c echo.Context, key thread.Key, body *useChat, instructions []string) error {
 	if len(body.Messages) == 0 {
 		return problem.BadRequest("empty_content", "messages", "messages is empty.")
 	}
@@ -51,14 +52,14 @@ func (h *chats) post(c echo.Context, key persistence.Key, body *useChat, instruc
 		return err
 	}
 	last := &body.Messages[len(body.Messages)-1]
-	if decided := last.decisions(key.Owner); last.Role == string(persistence.RoleAssistant) && body.Trigger != triggerRegenerate {
+	if decided := last.decisions(key.Owner); last.Role == string(thread.RoleAssistant) && body.Trigger != triggerRegenerate {
 		if len(decided) == 0 {
 			return problem.BadRequest("invalid_value", "messages", "The last message must be from the user, or hold answers to approvals.")
 		}
 		return h.decide(c, key, last, decided)
 	}
 	req := chat.TurnRequest{Key: key, Instructions: instructions}
-	if last.Role != string(persistence.RoleAssistant) {
+	if last.Role != string(thread.RoleAssistant) {
 		req.Text, req.Images, req.Parts = last.userInput()
 	}
 	if done, err := h.inCall(c, key, body, req); done || err != nil {
@@ -87,7 +88,7 @@ const stopGrace = 3 * time.Second
 
 // stops waits a moment for the end of the thread's turn, and reports whether it came: a client that stops one turn, which
 // only cuts its stream, and begins another does not wait for the first, whose end is noticed and saved a little later.
-func (h *chats) stops(ctx context.Context, key persistence.Key) bool {
+func (h *chats) stops(ctx context.Context, key thread.Key) bool {
 	grace, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()
 	running, _, err := h.running(grace, key, "")
@@ -101,7 +102,7 @@ func (h *chats) stops(ctx context.Context, key persistence.Key) bool {
 // inCall puts what useChat sends into the thread's live call and answers the request. It returns
 // false if there is no such call. A call's answers cannot be regenerated. What a client sends again is said once, also if
 // the first was said in a call that is over, or answered by text.
-func (h *chats) inCall(c echo.Context, key persistence.Key, body *useChat, req chat.TurnRequest) (bool, error) {
+func (h *chats) inCall(c echo.Context, key thread.Key, body *useChat, req chat.TurnRequest) (bool, error) {
 	ctx := c.Request().Context()
 	if body.Trigger == triggerRegenerate {
 		return false, orThread(h.live.refuse(ctx, key))
@@ -139,7 +140,7 @@ func saidID(body *useChat, req chat.TurnRequest) string {
 // retries what was refused. Where the user went back, the client has cut off what came after, and so it is left
 // out of the model's context here, though the thread keeps it. A message that the user has edited, which keeps its id
 // there, is a new one here.
-func (h *chats) begin(ctx context.Context, key persistence.Key, body *useChat, req chat.TurnRequest) (*chat.Turn, error) {
+func (h *chats) begin(ctx context.Context, key thread.Key, body *useChat, req chat.TurnRequest) (*chat.Turn, error) {
 	id := body.Messages[len(body.Messages)-1].ID
 	asked, edited, err := h.askedBefore(ctx, key, body, req)
 	if err == nil && !edited {
@@ -156,7 +157,7 @@ func (h *chats) begin(ctx context.Context, key persistence.Key, body *useChat, r
 	if !errors.Is(err, chat.ErrNoMessage) {
 		return nil, err
 	}
-	if input.ValidID(id, persistence.MaxIDBytes) {
+	if input.ValidID(id, thread.MaxIDBytes) {
 		req.MessageID = id
 	}
 	t, err := h.chat.Turn(ctx, req)
@@ -169,16 +170,16 @@ func (h *chats) begin(ctx context.Context, key persistence.Key, body *useChat, r
 
 // askedBefore finds the user's message in the thread that useChat wants to be answered; edited means that it has other
 // words now. chat.ErrNoMessage means that it is new.
-func (h *chats) askedBefore(ctx context.Context, key persistence.Key, body *useChat, req chat.TurnRequest) (asked persistence.Message, edited bool, err error) {
+func (h *chats) askedBefore(ctx context.Context, key thread.Key, body *useChat, req chat.TurnRequest) (asked thread.Message, edited bool, err error) {
 	again, last := body.Trigger == triggerRegenerate, body.Messages[len(body.Messages)-1].ID
 	says := strings.TrimSpace(req.Text) != "" || len(req.Images) > 0
-	if input.ValidID(last, persistence.MaxIDBytes) {
+	if input.ValidID(last, thread.MaxIDBytes) {
 		asked, err = h.chat.Asked(ctx, key, last, saidID(body, req))
 		if !errors.Is(err, chat.ErrNoMessage) {
 			return asked, err == nil && says && !saysTheSame(asked, req), err
 		}
 	}
-	if again && input.ValidID(body.MessageID, persistence.MaxIDBytes) {
+	if again && input.ValidID(body.MessageID, thread.MaxIDBytes) {
 		asked, err = h.chat.Asked(ctx, key, body.MessageID)
 		if !errors.Is(err, chat.ErrNoMessage) {
 			return asked, false, err
@@ -195,7 +196,7 @@ func (h *chats) askedBefore(ctx context.Context, key persistence.Key, body *useC
 
 // decide takes the decisions on approvals in the client's last message, an answer, and resumes its stream, which ended
 // at the questions.
-func (h *chats) decide(c echo.Context, key persistence.Key, last *uiMessage, decided []chat.Decision) error {
+func (h *chats) decide(c echo.Context, key thread.Key, last *uiMessage, decided []chat.Decision) error {
 	ctx := c.Request().Context()
 	notAsked := &chat.CallError{CallID: decided[len(decided)-1].ToolCallID, Err: chat.ErrNotAsked}
 	t, stop, err := h.running(ctx, key, last.ID) // first, because a decision may end it
@@ -227,9 +228,9 @@ func (h *chats) decide(c echo.Context, key persistence.Key, last *uiMessage, dec
 
 // decided reports whether the saved message has a decision already: it is sent again, or the user has decided elsewhere,
 // too.
-func (h *chats) decided(ctx context.Context, key persistence.Key, messageID string, d chat.Decision) bool {
+func (h *chats) decided(ctx context.Context, key thread.Key, messageID string, d chat.Decision) bool {
 	m, err := h.store.Message(ctx, key, messageID)
-	return err == nil && slices.ContainsFunc(m.Parts, func(p persistence.Part) bool {
+	return err == nil && slices.ContainsFunc(m.Parts, func(p thread.Part) bool {
 		saved, ok := toolkit.DecisionOf(p.Raw)
 		return ok && p.ToolCallID == d.ToolCallID && saved == toolkit.Decision{ID: d.Nonce, Approved: d.Approved}
 	})
@@ -237,7 +238,7 @@ func (h *chats) decided(ctx context.Context, key persistence.Key, messageID stri
 
 // running finds the thread's turn, in any process, and how to stop it; chat.ErrIdle if there is none. With a message's id
 // it finds the turn that makes the message, or has made it.
-func (h *chats) running(ctx context.Context, key persistence.Key, messageID string) (t anyTurn, stop func(), err error) {
+func (h *chats) running(ctx context.Context, key thread.Key, messageID string) (t anyTurn, stop func(), err error) {
 	here := h.chat.Running(key)
 	// An earlier turn that ended here does not hide the one that another process runs.
 	if here != nil && (messageID == "" && !here.Ended() || messageID != "" && here.Begins(ctx) && here.MessageID() == messageID) {

@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
@@ -161,7 +162,7 @@ func (h *clientSecrets) ownThread(c echo.Context, owner, id string) (string, err
 	if !input.ValidID(id, maxThreadID) {
 		return "", errNoThread
 	}
-	key := names{h.store}.find(c.Request().Context(), persistence.Key{Owner: owner, Thread: id})
+	key := names{h.store}.find(c.Request().Context(), thread.Key{Owner: owner, Thread: id})
 	_, err := h.store.Thread(c.Request().Context(), key)
 	return key.Thread, orThread(err)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/conductor"
 	"voicebridge/web/input"
@@ -19,8 +20,8 @@ import (
 type conductors struct {
 	store interface {
 		threadReader
-		EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
-		TextSession(ctx context.Context, key persistence.Key) (persistence.TextSession, error)
+		EnsureThread(ctx context.Context, key thread.Key) (created bool, err error)
+		TextSession(ctx context.Context, key thread.Key) (persistence.TextSession, error)
 	}
 	limits   *access.Allowances
 	sessions *conductor.Conductors
@@ -42,7 +43,7 @@ func (h *conductors) conduct(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	key, err := h.ensure(ctx, persistence.Key{Owner: identity(c).Owner, Thread: id})
+	key, err := h.ensure(ctx, thread.Key{Owner: identity(c).Owner, Thread: id})
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ var newSession = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 var errSessionID = problem.BadRequest("invalid_value", "session_id", "session_id must be 1 to 64 letters, digits, - and _.")
 
 // ensure finds the app's session, or creates one with the id that the app chose, and returns its key.
-func (h *conductors) ensure(ctx context.Context, chosen persistence.Key) (persistence.Key, error) {
+func (h *conductors) ensure(ctx context.Context, chosen thread.Key) (thread.Key, error) {
 	key := names{h.store}.find(ctx, chosen)
 	_, err := h.store.Thread(ctx, key)
 	if !errors.Is(err, persistence.ErrNotFound) {

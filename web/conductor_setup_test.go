@@ -18,6 +18,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
 )
@@ -145,7 +146,7 @@ type stage struct {
 	*bundle
 	script  *script
 	address string
-	key     persistence.Key
+	key     thread.Key
 }
 
 // newStage makes a stage with a text session that declares the tools look and act.
@@ -165,7 +166,7 @@ func newStage(t *testing.T, change func(*chat.Config), answers ...scripted) *sta
 	return st
 }
 
-func (st *stage) session(t *testing.T) persistence.Key {
+func (st *stage) session(t *testing.T) thread.Key {
 	t.Helper()
 	key := st.thread(t, access.LocalOwner)
 	var tools []toolkit.Definition
@@ -187,7 +188,7 @@ func (st *stage) session(t *testing.T) persistence.Key {
 type client struct {
 	t      *testing.T
 	conn   *websocket.Conn
-	key    persistence.Key
+	key    thread.Key
 	frames chan frame
 	ended  chan error // why reading ended
 	ids    map[string]string
@@ -200,7 +201,7 @@ type frame struct {
 	problem errorData
 }
 
-func (st *stage) connect(t *testing.T, key persistence.Key, query string) *client {
+func (st *stage) connect(t *testing.T, key thread.Key, query string) *client {
 	t.Helper()
 	c := &client{
 		t: t, key: key, conn: open(t, "ws://"+st.address+"/conductor?session_id="+key.Thread+query),
@@ -232,7 +233,7 @@ func (st *stage) connect(t *testing.T, key persistence.Key, query string) *clien
 }
 
 // parseFrame checks that a frame is an envelope as the contract describes it.
-func parseFrame(data []byte, key persistence.Key) (frame, error) {
+func parseFrame(data []byte, key thread.Key) (frame, error) {
 	var f frame
 	var fields map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(data, &f.envelope), json.Unmarshal(data, &fields)); err != nil {
@@ -379,7 +380,7 @@ func ending(text string) string {
 	return fmt.Sprintf("final %q\nappend assistant %q\nstate speaking\nspeak %q\nstate idle", text, text, text)
 }
 
-func (st *stage) saved(t *testing.T) (last persistence.Message) {
+func (st *stage) saved(t *testing.T) (last thread.Message) {
 	t.Helper()
 	all, err := st.db.Messages(t.Context(), st.key, 0, 100)
 	if err != nil || len(all) == 0 {

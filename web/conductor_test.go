@@ -12,7 +12,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/llm"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/conductor"
 	"voicebridge/web/socket"
@@ -30,7 +30,7 @@ func TestConductorTurns(t *testing.T) {
 		// run is what the app does after it has said "hi".
 		run      func(c *client)
 		received string // by the model in its last request
-		status   persistence.Status
+		status   thread.Status
 	}{
 		"an answer": {answers: []scripted{words("Hello ", "there.")}, run: func(c *client) {
 			c.want(answered("hi", "Hello there."))
@@ -48,12 +48,12 @@ func TestConductorTurns(t *testing.T) {
 				c.t.Errorf("message %q", f.problem.Message)
 			}
 			c.want("state idle")
-		}, status: persistence.StatusFailed},
+		}, status: thread.StatusFailed},
 		"a failure between two rounds": {answers: []scripted{toolCalls("", "c1", "look", "{}"), failure("", llm.KindOverloaded)}, run: func(c *client) {
 			c.until("call c1 look {}")
 			c.result("c1", 1)
 			c.want("error provider_overloaded\nstate idle")
-		}, status: persistence.StatusFailed},
+		}, status: thread.StatusFailed},
 		"endless rounds": {answers: loop, run: func(c *client) {
 			for i := range 8 {
 				c.until(fmt.Sprintf("call c%d look {}", i))
@@ -86,7 +86,7 @@ func TestConductorTurns(t *testing.T) {
 				t.Errorf("the model heard %s, want %s", got, c.received)
 			}
 			if c.status == "" {
-				c.status = persistence.StatusCompleted
+				c.status = thread.StatusCompleted
 			}
 			if m := st.saved(t); m.Metadata.Status != c.status || m.Text() == "" {
 				t.Errorf("the saved message is %s %q, want %s", m.Metadata.Status, m.Text(), c.status)
@@ -182,7 +182,7 @@ func TestConductorInterrupt(t *testing.T) {
 		answers []scripted
 		run     func(c *client)
 		saved   string
-		status  persistence.Status
+		status  thread.Status
 		// received is what the model reads in the next turn.
 		received string
 	}{
@@ -191,28 +191,28 @@ func TestConductorInterrupt(t *testing.T) {
 			<-begun
 			c.send(typeInterrupt, nil)
 			c.want("final \"\"\nstate idle")
-		}, status: persistence.StatusInterrupted},
+		}, status: thread.StatusInterrupted},
 		"in the middle of the words": {answers: []scripted{held("So far", nil)}, run: func(c *client) {
 			c.want(opening + `partial "So far"`)
 			c.send(typeInterrupt, map[string]any{})
 			c.want("final \"So far\"\nappend assistant \"So far\"\nstate idle")
-		}, saved: "So far", status: persistence.StatusInterrupted},
+		}, saved: "So far", status: thread.StatusInterrupted},
 		"while a tool runs": {answers: []scripted{toolCalls("Wait.", "c1", "look", "{}")}, run: func(c *client) {
 			c.want(opening + "partial \"Wait.\"\ncall c1 look {}")
 			c.send(typeInterrupt, map[string]any{})
 			c.want("final \"Wait.\"\nappend assistant \"Wait.\"\nstate idle")
 			c.result("c1", "late")
-		}, saved: "Wait.", status: persistence.StatusInterrupted, received: "look c1: late"},
+		}, saved: "Wait.", status: thread.StatusInterrupted, received: "look c1: late"},
 		"before the second of two calls": {answers: []scripted{toolCalls("", "c1", "look", "{}", "c2", "act", "{}")}, run: func(c *client) {
 			c.want(opening + "call c1 look {}")
 			c.send(typeInterrupt, map[string]any{})
 			c.want("final \"\"\nstate idle")
-		}, status: persistence.StatusInterrupted, received: "look c1: Error: This call was interrupted before the app had answered it. " +
+		}, status: thread.StatusInterrupted, received: "look c1: Error: This call was interrupted before the app had answered it. " +
 			"The app may have run it all the same.\nact c2: Error: the tool call was cancelled: interrupted"},
 		"after the end": {answers: []scripted{words("Yes.")}, run: func(c *client) {
 			c.want(answered("hi", "Yes."))
 			c.send(typeInterrupt, map[string]any{})
-		}, saved: "Yes.", status: persistence.StatusCompleted},
+		}, saved: "Yes.", status: thread.StatusCompleted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

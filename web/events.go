@@ -16,6 +16,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -30,12 +31,12 @@ type threadSockets struct {
 		watcher
 	}
 	queue interface {
-		Length(ctx context.Context, key persistence.Key) (int, error)
+		Length(ctx context.Context, key thread.Key) (int, error)
 		Settings() queue.Settings
 	}
 	chat  textTurns
 	calls interface {
-		Decided(key persistence.Key, toolCallID string)
+		Decided(key thread.Key, toolCallID string)
 	}
 	live *liveCall
 	door *socketDoor
@@ -49,7 +50,7 @@ func (h *threadSockets) routes(r router) {
 
 // watcher is what the thread socket needs of the store.
 type watcher interface {
-	Watch(key persistence.Key) *persistence.Watch
+	Watch(key thread.Key) *persistence.Watch
 	Dropped() int64
 }
 
@@ -77,7 +78,7 @@ type connectedData struct {
 
 // watch upgrades to a socket with the thread's events. Without ?after it starts now: nothing newer
 // than the greeting is missed.
-func (h *threadSockets) watch(c echo.Context, key persistence.Key) error {
+func (h *threadSockets) watch(c echo.Context, key thread.Key) error {
 	after, err := input.Int(c, "after", -1, 0, math.MaxInt64)
 	if err != nil {
 		return err
@@ -150,7 +151,7 @@ func sendEvents(k *socket.Socket, first []persistence.Event, events iter.Seq2[pe
 
 // take handles one message from a client. Problems with it are reported to the client; an error
 // ends the socket.
-func (h *threadSockets) take(ctx context.Context, k *socket.Socket, key persistence.Key, kind websocket.MessageType, r io.Reader) error {
+func (h *threadSockets) take(ctx context.Context, k *socket.Socket, key thread.Key, kind websocket.MessageType, r io.Reader) error {
 	message, err := io.ReadAll(io.LimitReader(r, maxSocketRead+1))
 	if err != nil {
 		return err
@@ -178,7 +179,7 @@ type decisionBody struct {
 	Nonce      string `json:"nonce"`
 }
 
-func (h *threadSockets) handle(ctx context.Context, key persistence.Key, kind websocket.MessageType, message []byte) error {
+func (h *threadSockets) handle(ctx context.Context, key thread.Key, kind websocket.MessageType, message []byte) error {
 	if len(message) > maxSocketRead {
 		return problem.TooLarge("", fmt.Sprintf("The message is larger than %d bytes.", maxSocketRead))
 	}

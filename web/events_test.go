@@ -15,6 +15,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 )
 
@@ -113,7 +114,7 @@ func wantHello(t *testing.T, conn *websocket.Conn, thread string, maxSeq int64) 
 
 func wantMessage(t *testing.T, e persistence.Event, words string, seq int64) {
 	t.Helper()
-	var data struct{ Message persistence.Message }
+	var data struct{ Message thread.Message }
 	if err := json.Unmarshal(e.Data, &data); err != nil || e.Type != "message" || len(data.Message.Parts) != 1 || data.Message.Parts[0].Text != words || e.Seq != seq {
 		t.Errorf("event %s %d %s, want the message %q with seq %d", e.Type, e.Seq, e.Data, words, seq)
 	}

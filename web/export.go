@@ -7,8 +7,8 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"voicebridge/persistence"
 	"voicebridge/persistence/export"
+	"voicebridge/thread"
 	"voicebridge/web/problem"
 )
 
@@ -24,7 +24,7 @@ type exports struct {
 func (h *exports) routes(r router) { r.GET("/api/threads/:id/export", onThread(h.export), r.user) }
 
 // export returns a whole thread as a file.
-func (h *exports) export(c echo.Context, key persistence.Key) error {
+func (h *exports) export(c echo.Context, key thread.Key) error {
 	format := export.Markdown
 	if name := c.QueryParam("format"); name != "" {
 		var ok bool

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 )
 
@@ -52,10 +53,10 @@ func TestExportIsNotRead(t *testing.T) {
 	output := json.RawMessage(`"` + strings.Repeat("word ", 60_000) + `"`) // a tool's: text would be indexed
 	err := b.db.Batch(t.Context(), key, func(w *persistence.Batch) error {
 		for range 15 {
-			m := persistence.Message{
-				Role:     persistence.RoleAssistant,
-				Parts:    []persistence.Part{{Type: "dynamic-tool", ToolName: "t", ToolCallID: "c", State: persistence.ToolOutputAvailable, Input: json.RawMessage("{}"), Output: output}},
-				Metadata: persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusCompleted},
+			m := thread.Message{
+				Role:     thread.RoleAssistant,
+				Parts:    []thread.Part{{Type: "dynamic-tool", ToolName: "t", ToolCallID: "c", State: thread.ToolOutputAvailable, Input: json.RawMessage("{}"), Output: output}},
+				Metadata: thread.Metadata{Source: thread.SourceText, Status: thread.StatusCompleted},
 			}
 			if _, err := w.AppendMessage(m); err != nil {
 				return err

@@ -14,20 +14,21 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
 
 // imageStore stores the images of threads.
 type imageStore interface {
-	SaveImage(ctx context.Context, key persistence.Key, i persistence.Image, quota int64) (persistence.Image, error)
-	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
+	SaveImage(ctx context.Context, key thread.Key, i persistence.Image, quota int64) (persistence.Image, error)
+	Image(ctx context.Context, key thread.Key, id string) (persistence.Image, error)
 }
 
 // imageReader reads threads and their images.
 type imageReader interface {
 	threadReader
-	Image(ctx context.Context, key persistence.Key, id string) (persistence.Image, error)
+	Image(ctx context.Context, key thread.Key, id string) (persistence.Image, error)
 }
 
 var errImageQuota = problem.TooLarge("image", "You have reached your limit for images. Delete threads with images first.")
@@ -53,7 +54,7 @@ type imageAnswer struct {
 }
 
 // add takes an image as the body, whose header must be that of an image of the declared type.
-func (h *images) add(c echo.Context, key persistence.Key) error {
+func (h *images) add(c echo.Context, key thread.Key) error {
 	declared, _ := input.MediaType(c.Request().Header.Get(echo.HeaderContentType))
 	if !slices.Contains(persistence.ImageTypes, declared) {
 		return problem.UnsupportedMedia("Send the image as image/png, image/jpeg, image/webp or image/gif.")
@@ -80,7 +81,7 @@ func (h *images) add(c echo.Context, key persistence.Key) error {
 }
 
 // read returns an image, or a sound, which never change; or a part of it, as which Safari plays sounds.
-func (h *images) read(c echo.Context, key persistence.Key) error {
+func (h *images) read(c echo.Context, key thread.Key) error {
 	noImage := problem.NotFound("image_not_found", "There is no such image on this thread.")
 	id := c.Param("image_id")
 	if !input.ValidID(id, maxThreadID) {
@@ -102,7 +103,7 @@ func (h *images) read(c echo.Context, key persistence.Key) error {
 }
 
 // checkImages reports images that do not exist.
-func checkImages(ctx context.Context, store imageReader, key persistence.Key, ids []string) error {
+func checkImages(ctx context.Context, store imageReader, key thread.Key, ids []string) error {
 	if len(ids) > chat.MaxImages {
 		return problem.BadRequest("invalid_value", "image_ids", fmt.Sprintf("image_ids has more than %d ids.", chat.MaxImages))
 	}

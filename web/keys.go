@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
@@ -16,17 +17,17 @@ var errNoThread = problem.NotFound("thread_not_found", "There is no such thread.
 
 // onThread serves with the key of the thread in the path for the request's owner. An impossible id
 // is a 404 like any unknown one.
-func onThread(serve func(echo.Context, persistence.Key) error) echo.HandlerFunc {
+func onThread(serve func(echo.Context, thread.Key) error) echo.HandlerFunc {
 	return withKey(serve, errNoThread)
 }
 
-func withKey(serve func(echo.Context, persistence.Key) error, notFound error) echo.HandlerFunc {
+func withKey(serve func(echo.Context, thread.Key) error, notFound error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		id := c.Param("id")
 		if !input.ValidID(id, maxThreadID) {
 			return notFound
 		}
-		return serve(c, persistence.Key{Owner: identity(c).Owner, Thread: id})
+		return serve(c, thread.Key{Owner: identity(c).Owner, Thread: id})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/problem"
 )
 
@@ -14,17 +15,17 @@ import (
 type liveCall struct {
 	calls interface {
 		Live(owner, threadID string) (callID string, ok bool)
-		Free(ctx context.Context, key persistence.Key) error
-		Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (persistence.Message, error)
+		Free(ctx context.Context, key thread.Key) error
+		Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (thread.Message, error)
 	}
 	store interface {
-		LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
+		LiveCall(ctx context.Context, key thread.Key) (persistence.CallRecord, error)
 	}
 }
 
 // find returns the id of the thread's live call, empty if there is none, and whether this process
 // has the call.
-func (l *liveCall) find(ctx context.Context, key persistence.Key) (id string, here bool, err error) {
+func (l *liveCall) find(ctx context.Context, key thread.Key) (id string, here bool, err error) {
 	if id, here = l.calls.Live(key.Owner, key.Thread); here {
 		return id, true, nil
 	}
@@ -37,7 +38,7 @@ func (l *liveCall) find(ctx context.Context, key persistence.Key) (id string, he
 
 // refuse returns an error if the thread has a live call, in any process, because the conversation
 // belongs to the call. A call that waits for its browser does not hold the thread: it is ended.
-func (l *liveCall) refuse(ctx context.Context, key persistence.Key) error {
+func (l *liveCall) refuse(ctx context.Context, key thread.Key) error {
 	if err := l.calls.Free(ctx, key); err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (l *liveCall) refuse(ctx context.Context, key persistence.Key) error {
 // say puts a text, with images of the thread, into the thread's live call. messageID is the id that its message gets in
 // a call, empty for a new one; a call says what has an id only once. images returns the ids of the images, and is used
 // only if there is a call. The answer is nil if there is none.
-func (l *liveCall) say(ctx context.Context, key persistence.Key, messageID, text string, images func() ([]string, error), instructions []string) (*intoCallAnswer, error) {
+func (l *liveCall) say(ctx context.Context, key thread.Key, messageID, text string, images func() ([]string, error), instructions []string) (*intoCallAnswer, error) {
 	if err := l.calls.Free(ctx, key); err != nil {
 		return nil, err
 	}
@@ -93,6 +94,6 @@ var errCallChanging = &problem.Error{
 
 // intoCallAnswer is the answer for a text that went into a live call, which answers by voice.
 type intoCallAnswer struct {
-	CallID      string              `json:"call_id"`
-	UserMessage persistence.Message `json:"user_message"`
+	CallID      string         `json:"call_id"`
+	UserMessage thread.Message `json:"user_message"`
 }

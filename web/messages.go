@@ -12,7 +12,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
@@ -30,24 +30,24 @@ func (h *messages) routes(r router) { r.GET("/api/threads/:id/messages", onThrea
 // messageReader reads threads, their messages and images.
 type messageReader interface {
 	imageReader
-	Message(ctx context.Context, key persistence.Key, id string) (persistence.Message, error)
+	Message(ctx context.Context, key thread.Key, id string) (thread.Message, error)
 }
 
 // messageStore is what the routes about messages need of the store.
 type messageStore interface {
-	Message(ctx context.Context, key persistence.Key, id string) (persistence.Message, error)
-	Messages(ctx context.Context, key persistence.Key, after int64, limit int) ([]persistence.Message, error)
-	LastSeq(ctx context.Context, key persistence.Key) (int64, error)
+	Message(ctx context.Context, key thread.Key, id string) (thread.Message, error)
+	Messages(ctx context.Context, key thread.Key, after int64, limit int) ([]thread.Message, error)
+	LastSeq(ctx context.Context, key thread.Key) (int64, error)
 }
 
 type messagePage struct {
-	Messages []persistence.Message `json:"messages"`
+	Messages []thread.Message `json:"messages"`
 	// NextAfter is the number of the last message of the page, shown or not, from which to continue;
 	// null if there was none.
 	NextAfter *int64 `json:"next_after"`
 }
 
-func (h *messages) list(c echo.Context, key persistence.Key) error {
+func (h *messages) list(c echo.Context, key thread.Key) error {
 	after, err := input.Int(c, "after", 0, 0, math.MaxInt64)
 	if err != nil {
 		return err
@@ -69,10 +69,10 @@ func (h *messages) list(c echo.Context, key persistence.Key) error {
 		page.NextAfter = new(messages[n-1].Seq)
 	}
 	if current {
-		page.Messages = slices.DeleteFunc(messages, func(m persistence.Message) bool { return m.IsDiscarded() })
+		page.Messages = slices.DeleteFunc(messages, func(m thread.Message) bool { return m.IsDiscarded() })
 	}
 	if page.Messages == nil {
-		page.Messages = []persistence.Message{}
+		page.Messages = []thread.Message{}
 	}
 	here := c.Scheme() + "://" + c.Request().Host + access.Prefix(c.Request(), h.proxies)
 	for i := range page.Messages {
@@ -85,7 +85,7 @@ func (h *messages) list(c echo.Context, key persistence.Key) error {
 
 // absolute makes the address of a thread's image absolute: outside of a page, as in the AI SDK's convertToModelMessages, a
 // path is no address.
-func absolute(p *persistence.Part, thread, here string) {
+func absolute(p *thread.Part, thread, here string) {
 	var fields map[string]json.RawMessage
 	var path string
 	if _, ok := p.ImageID(thread); !ok || json.Unmarshal(p.Raw, &fields) != nil || json.Unmarshal(fields["url"], &path) != nil {

@@ -9,28 +9,29 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // names finds the threads whose ids apps have chosen. Two owners may choose the same id: the thread of the first has it,
 // that of the second has one which is made of it. So neither keeps the other from their own.
 type names struct {
 	store interface {
-		Thread(ctx context.Context, key persistence.Key) (persistence.Thread, error)
+		Thread(ctx context.Context, key thread.Key) (persistence.Thread, error)
 	}
 }
 
 // ownKey returns the key that an owner's thread has if its id is another's already: with a ~, which ids that are chosen
 // do not have. The server's own ids are never taken.
-func ownKey(key persistence.Key) persistence.Key {
+func ownKey(key thread.Key) thread.Key {
 	if _, err := uuid.Parse(key.Thread); err == nil {
 		return key
 	}
 	sum := sha256.Sum256([]byte(key.Owner + "\x00" + key.Thread))
-	return persistence.Key{Owner: key.Owner, Thread: "~" + hex.EncodeToString(sum[:16])}
+	return thread.Key{Owner: key.Owner, Thread: "~" + hex.EncodeToString(sum[:16])}
 }
 
 // find returns the key of the thread that the owner means by an id.
-func (n names) find(ctx context.Context, key persistence.Key) persistence.Key {
+func (n names) find(ctx context.Context, key thread.Key) thread.Key {
 	own := ownKey(key)
 	if own == key {
 		return key
@@ -48,7 +49,7 @@ func (n names) inPath(c echo.Context, owner string) {
 			continue
 		}
 		values := c.ParamValues()
-		values[i] = n.find(c.Request().Context(), persistence.Key{Owner: owner, Thread: values[i]}).Thread
+		values[i] = n.find(c.Request().Context(), thread.Key{Owner: owner, Thread: values[i]}).Thread
 		c.SetParamValues(values...)
 	}
 }

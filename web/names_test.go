@@ -8,6 +8,7 @@ import (
 	"github.com/coder/websocket"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // TestOwnersChooseTheSameID has two owners with a session main: each has their own at every route that takes its id.
@@ -74,8 +75,8 @@ func TestOwnersChooseTheSameID(t *testing.T) {
 
 func TestOwnKey(t *testing.T) {
 	t.Parallel()
-	alice := ownKey(persistence.Key{Owner: "alice", Thread: "main"})
-	for _, other := range []persistence.Key{{Owner: "bob", Thread: "main"}, {Owner: "alice", Thread: "other"}, {Owner: "alice\x00m", Thread: "ain"}} {
+	alice := ownKey(thread.Key{Owner: "alice", Thread: "main"})
+	for _, other := range []thread.Key{{Owner: "bob", Thread: "main"}, {Owner: "alice", Thread: "other"}, {Owner: "alice\x00m", Thread: "ain"}} {
 		if ownKey(other).Thread == alice.Thread {
 			t.Errorf("%+v has the thread of alice's main", other)
 		}
@@ -83,7 +84,7 @@ func TestOwnKey(t *testing.T) {
 	if newSession.MatchString(alice.Thread) || alice.Owner != "alice" {
 		t.Errorf("%+v can be chosen by anybody", alice)
 	}
-	made := persistence.Key{Owner: "alice", Thread: persistence.NewID()}
+	made := thread.Key{Owner: "alice", Thread: persistence.NewID()}
 	if ownKey(made) != made {
 		t.Errorf("%+v is another's", made)
 	}

@@ -13,6 +13,7 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
@@ -25,19 +26,19 @@ type messageQueue interface {
 
 type queueReader interface {
 	Settings() queue.Settings
-	List(ctx context.Context, key persistence.Key) ([]persistence.QueuedMessage, *persistence.QueuePause, error)
-	Length(ctx context.Context, key persistence.Key) (int, error)
-	Get(ctx context.Context, key persistence.Key, id string) (persistence.QueuedMessage, error)
+	List(ctx context.Context, key thread.Key) ([]persistence.QueuedMessage, *persistence.QueuePause, error)
+	Length(ctx context.Context, key thread.Key) (int, error)
+	Get(ctx context.Context, key thread.Key, id string) (persistence.QueuedMessage, error)
 }
 
 type queueWriter interface {
-	Add(ctx context.Context, key persistence.Key, m persistence.QueuedMessage) (persistence.QueuedMessage, error)
-	Edit(ctx context.Context, key persistence.Key, id, text string) (persistence.QueuedMessage, error)
-	Move(ctx context.Context, key persistence.Key, id string, up bool) error
-	Remove(ctx context.Context, key persistence.Key, id string) error
-	Clear(ctx context.Context, key persistence.Key) (int, error)
-	Send(ctx context.Context, key persistence.Key, id string) error
-	Resume(ctx context.Context, key persistence.Key) error
+	Add(ctx context.Context, key thread.Key, m persistence.QueuedMessage) (persistence.QueuedMessage, error)
+	Edit(ctx context.Context, key thread.Key, id, text string) (persistence.QueuedMessage, error)
+	Move(ctx context.Context, key thread.Key, id string, up bool) error
+	Remove(ctx context.Context, key thread.Key, id string) error
+	Clear(ctx context.Context, key thread.Key) (int, error)
+	Send(ctx context.Context, key thread.Key, id string) error
+	Resume(ctx context.Context, key thread.Key) error
 }
 
 // queues serves the routes about queued messages.
@@ -100,7 +101,7 @@ type pauseAnswer struct {
 }
 
 // answer returns the queue.
-func (h *queues) answer(c echo.Context, key persistence.Key) error {
+func (h *queues) answer(c echo.Context, key thread.Key) error {
 	list, pause, err := h.queue.List(c.Request().Context(), key)
 	if err != nil {
 		return orThread(err)
@@ -116,7 +117,7 @@ func (h *queues) answer(c echo.Context, key persistence.Key) error {
 }
 
 // add queues a message. The same idempotency key gets the same answer and adds nothing.
-func (h *queues) add(c echo.Context, key persistence.Key) error {
+func (h *queues) add(c echo.Context, key thread.Key) error {
 	var body struct {
 		Message        string   `json:"message"`
 		ImageIDs       []string `json:"image_ids"`
@@ -182,14 +183,14 @@ func (h *queues) readSchedule(text string) (*time.Time, error) {
 	return nil, problem.BadRequest("invalid_scheduled_at", "scheduled_at", "scheduled_at must be a time like 2026-12-24T18:00:00Z, or how long from now, like 5m.")
 }
 
-func (h *queues) clear(c echo.Context, key persistence.Key) error {
+func (h *queues) clear(c echo.Context, key thread.Key) error {
 	if _, err := h.queue.Clear(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-func (h *queues) resume(c echo.Context, key persistence.Key) error {
+func (h *queues) resume(c echo.Context, key thread.Key) error {
 	if err := h.queue.Resume(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
@@ -199,8 +200,8 @@ func (h *queues) resume(c echo.Context, key persistence.Key) error {
 var errNotQueued = problem.NotFound("message_not_found", "There is no such message in the queue.")
 
 // onQueued serves with the thread and the message of the path.
-func onQueued(serve func(c echo.Context, key persistence.Key, id string) error) echo.HandlerFunc {
-	return onThread(func(c echo.Context, key persistence.Key) error {
+func onQueued(serve func(c echo.Context, key thread.Key, id string) error) echo.HandlerFunc {
+	return onThread(func(c echo.Context, key thread.Key) error {
 		id := c.Param("msg_id")
 		if !input.ValidID(id, maxThreadID) {
 			return errNotQueued
@@ -220,7 +221,7 @@ func orQueued(err error) error {
 	return err
 }
 
-func (h *queues) read(c echo.Context, key persistence.Key, id string) error {
+func (h *queues) read(c echo.Context, key thread.Key, id string) error {
 	m, err := h.queue.Get(c.Request().Context(), key, id)
 	if err != nil {
 		return orQueued(err)
@@ -228,7 +229,7 @@ func (h *queues) read(c echo.Context, key persistence.Key, id string) error {
 	return c.JSON(http.StatusOK, showQueued(m))
 }
 
-func (h *queues) edit(c echo.Context, key persistence.Key, id string) error {
+func (h *queues) edit(c echo.Context, key thread.Key, id string) error {
 	var body struct {
 		Message string `json:"message"`
 	}
@@ -245,14 +246,14 @@ func (h *queues) edit(c echo.Context, key persistence.Key, id string) error {
 	return c.JSON(http.StatusOK, showQueued(m))
 }
 
-func (h *queues) remove(c echo.Context, key persistence.Key, id string) error {
+func (h *queues) remove(c echo.Context, key thread.Key, id string) error {
 	if err := h.queue.Remove(c.Request().Context(), key, id); err != nil {
 		return orQueued(err)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-func (h *queues) move(c echo.Context, key persistence.Key, id string) error {
+func (h *queues) move(c echo.Context, key thread.Key, id string) error {
 	var body struct {
 		Direction string `json:"direction"`
 	}
@@ -269,7 +270,7 @@ func (h *queues) move(c echo.Context, key persistence.Key, id string) error {
 }
 
 // send sends a message at once, ahead of those before it.
-func (h *queues) send(c echo.Context, key persistence.Key, id string) error {
+func (h *queues) send(c echo.Context, key thread.Key, id string) error {
 	err := h.queue.Send(c.Request().Context(), key, id)
 	switch {
 	case errors.Is(err, queue.ErrClosed):

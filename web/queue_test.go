@@ -13,6 +13,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // slowModel is a provider that answers when the test lets it.
@@ -32,7 +33,7 @@ func (h slowModel) Stream(ctx context.Context, _ llm.Request) iter.Seq2[llm.Delt
 }
 
 // busy is a bundle with a thread whose turn runs until release is closed.
-func busy(t *testing.T, change func(*Config)) (b *bundle, key persistence.Key, release chan struct{}) {
+func busy(t *testing.T, change func(*Config)) (b *bundle, key thread.Key, release chan struct{}) {
 	t.Helper()
 	release = make(chan struct{})
 	b = setupChat(t, chat.Config{Providers: []llm.Provider{slowModel{release}}, NoTitles: true}, change)

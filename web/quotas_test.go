@@ -7,6 +7,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 )
 
@@ -60,8 +61,8 @@ func TestStorageLimits(t *testing.T) {
 
 	large := setup(t, limited(func(l *access.Limits) { l.StoredBytesPerOwner = 1000 }))
 	key := large.thread(t, "alice")
-	if _, err := large.db.AppendMessage(t.Context(), key, persistence.Message{
-		Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(strings.Repeat("word ", 400))},
+	if _, err := large.db.AppendMessage(t.Context(), key, thread.Message{
+		Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(strings.Repeat("word ", 400))},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 )
 
@@ -99,7 +99,7 @@ func TestUseChatApprovesElsewhere(t *testing.T) {
 			t.Errorf("the stream goes on with %s", got)
 		}
 	}
-	if all := b.messages(t, key); len(all) != 4 || all[3].Metadata.Status != persistence.StatusCompleted {
+	if all := b.messages(t, key); len(all) != 4 || all[3].Metadata.Status != thread.StatusCompleted {
 		t.Errorf("the thread has %d messages", len(all))
 	}
 	wantError(t, other.do(t, "POST", path, strings.NewReplacer("true", "false", "false", "true").Replace(body)), 409, "approval_not_pending")
@@ -112,7 +112,7 @@ type slow struct {
 	ended func()
 }
 
-func (s slow) Decide(ctx context.Context, key persistence.Key, d chat.Decision) error {
+func (s slow) Decide(ctx context.Context, key thread.Key, d chat.Decision) error {
 	err := s.Coordinator.Decide(ctx, key, d)
 	s.ended()
 	return err

@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/problem"
 )
 
@@ -25,7 +26,7 @@ var errKeyUsed = &problem.Error{
 // idempotencyKey returns the key of a request, from its body or the header; empty for none.
 func idempotencyKey(c echo.Context, inBody string) (string, error) {
 	key := cmp.Or(inBody, c.Request().Header.Get(headerIdempotencyKey))
-	if len(key) > persistence.MaxIDBytes {
+	if len(key) > thread.MaxIDBytes {
 		return "", problem.BadRequest("invalid_value", "idempotency_key", "The idempotency key is too long.")
 	}
 	return key, nil
@@ -42,17 +43,17 @@ func messageID(thread, key string) string {
 // repeats recognises requests that were sent before.
 type repeats struct {
 	chat interface {
-		Running(key persistence.Key) *chat.Turn
-		Answer(ctx context.Context, key persistence.Key, asked persistence.Message) (*chat.Turn, *chat.Followed, error)
+		Running(key thread.Key) *chat.Turn
+		Answer(ctx context.Context, key thread.Key, asked thread.Message) (*chat.Turn, *chat.Followed, error)
 	}
 	store interface {
-		Message(ctx context.Context, key persistence.Key, id string) (persistence.Message, error)
+		Message(ctx context.Context, key thread.Key, id string) (thread.Message, error)
 	}
 }
 
 // find returns the message of a request, if the thread has it already, and what answers it, also while that runs.
 // answer is nil for a message in a call, and if there is none, or it has failed.
-func (r repeats) find(ctx context.Context, req chat.TurnRequest) (asked *persistence.Message, answer anyTurn, err error) {
+func (r repeats) find(ctx context.Context, req chat.TurnRequest) (asked *thread.Message, answer anyTurn, err error) {
 	if req.MessageID == "" {
 		return nil, nil, nil
 	}
@@ -91,7 +92,7 @@ func (r repeats) mayHave(ctx context.Context, req chat.TurnRequest, err error) b
 
 // saysTheSame reports whether a saved message has the words of a request, and as many images; without either, what counts
 // are the words of its last instruction. Saved words have no NUL.
-func saysTheSame(saved persistence.Message, req chat.TurnRequest) bool {
+func saysTheSame(saved thread.Message, req chat.TurnRequest) bool {
 	images := 0
 	for _, p := range saved.Parts {
 		if p.Type == "file" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"voicebridge/llm"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/uistream"
 )
@@ -151,9 +151,9 @@ func TestIdempotencyKeyAfterAFailure(t *testing.T) {
 		}
 	}
 	lost := messageID(key.Thread, "lost")
-	for _, m := range []persistence.Message{
-		{ID: lost, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("and?")}},
-		{Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("half an")}, Metadata: persistence.Metadata{Status: persistence.StatusInterrupted}},
+	for _, m := range []thread.Message{
+		{ID: lost, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("and?")}},
+		{Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("half an")}, Metadata: thread.Metadata{Status: thread.StatusInterrupted}},
 	} {
 		if _, err := b.db.AppendMessage(t.Context(), key, m); err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
 	"voicebridge/web/conductor"
@@ -44,14 +45,14 @@ type store interface {
 type textChat interface {
 	textTurns
 	textSessions
-	KeepResult(ctx context.Context, key persistence.Key, r chat.ToolResult) error
+	KeepResult(ctx context.Context, key thread.Key, r chat.ToolResult) error
 }
 
 // callThreads is what the routes of calls, conductors and text sessions need of the store.
 type callThreads interface {
-	EnsureThread(ctx context.Context, key persistence.Key) (created bool, err error)
-	LiveCall(ctx context.Context, key persistence.Key) (persistence.CallRecord, error)
-	TextSession(ctx context.Context, key persistence.Key) (persistence.TextSession, error)
+	EnsureThread(ctx context.Context, key thread.Key) (created bool, err error)
+	LiveCall(ctx context.Context, key thread.Key) (persistence.CallRecord, error)
+	TextSession(ctx context.Context, key thread.Key) (persistence.TextSession, error)
 }
 
 // Config configures a [Server]. Calls, Chat, Queue, Store and Page are required.

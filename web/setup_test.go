@@ -23,6 +23,7 @@ import (
 	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 )
 
@@ -75,7 +76,7 @@ func (f *fakeCalls) Start(ctx context.Context, s bridge.Start) (bridge.Started, 
 			return bridge.Started{}, err
 		}
 		s.ThreadID = t.ID
-	} else if _, err := f.store.Thread(ctx, persistence.Key{Owner: s.Owner, Thread: s.ThreadID}); err != nil {
+	} else if _, err := f.store.Thread(ctx, thread.Key{Owner: s.Owner, Thread: s.ThreadID}); err != nil {
 		return bridge.Started{}, fmt.Errorf("start call: %w", err)
 	}
 	f.mu.Lock()
@@ -119,7 +120,7 @@ func (f *fakeCalls) Reconnect(_ context.Context, owner, callID, _ string) (strin
 	return "", fmt.Errorf("reconnect: %w", persistence.ErrNotFound)
 }
 
-func (f *fakeCalls) Free(context.Context, persistence.Key) error { return nil }
+func (f *fakeCalls) Free(context.Context, thread.Key) error { return nil }
 
 func (f *fakeCalls) Live(owner, threadID string) (string, bool) {
 	f.mu.Lock()
@@ -129,12 +130,12 @@ func (f *fakeCalls) Live(owner, threadID string) (string, bool) {
 }
 
 // Interrupt stops a turn of every live call.
-func (f *fakeCalls) Interrupt(_ context.Context, key persistence.Key) (bool, error) {
+func (f *fakeCalls) Interrupt(_ context.Context, key thread.Key) (bool, error) {
 	_, live := f.Live(key.Owner, key.Thread)
 	return live, nil
 }
 
-func (f *fakeCalls) Forget(_ context.Context, key persistence.Key) error {
+func (f *fakeCalls) Forget(_ context.Context, key thread.Key) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forgot = append(f.forgot, key.Owner+"/"+key.Thread)
@@ -142,23 +143,23 @@ func (f *fakeCalls) Forget(_ context.Context, key persistence.Key) error {
 }
 
 // Decided does nothing: these calls never ask.
-func (f *fakeCalls) Decided(persistence.Key, string) {}
+func (f *fakeCalls) Decided(thread.Key, string) {}
 
 // Say saves the text, as the bridge does for a live call.
-func (f *fakeCalls) Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (persistence.Message, error) {
+func (f *fakeCalls) Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (thread.Message, error) {
 	callID, ok := f.Live(owner, threadID)
 	if !ok {
-		return persistence.Message{}, &bridge.Error{Code: bridge.CodeNoCall, Message: "There is no live call on this thread."}
+		return thread.Message{}, &bridge.Error{Code: bridge.CodeNoCall, Message: "There is no live call on this thread."}
 	}
-	key := persistence.Key{Owner: owner, Thread: threadID}
+	key := thread.Key{Owner: owner, Thread: threadID}
 	if known, err := f.store.Message(ctx, key, messageID); err == nil {
 		return known, nil // a call says it once
 	}
-	parts := []persistence.Part{persistence.TextPart(text)}
+	parts := []thread.Part{thread.TextPart(text)}
 	for _, id := range imageIDs {
 		parts = append(parts, persistence.ImagePart(threadID, persistence.Image{ID: id, MediaType: "image/png"}))
 	}
-	return f.store.AppendMessage(ctx, key, persistence.Message{ID: messageID, Role: persistence.RoleUser, Parts: parts, Metadata: persistence.Metadata{CallID: callID}})
+	return f.store.AppendMessage(ctx, key, thread.Message{ID: messageID, Role: thread.RoleUser, Parts: parts, Metadata: thread.Metadata{CallID: callID}})
 }
 
 func (f *fakeCalls) Count() int {
@@ -298,9 +299,9 @@ func startChat(t *testing.T, cfg chat.Config) *chat.Coordinator {
 // noVoice never speaks into a call.
 type noVoice struct{}
 
-func (noVoice) Call(persistence.Key) (string, bool) { return "", false }
+func (noVoice) Call(thread.Key) (string, bool) { return "", false }
 
-func (noVoice) Deliver(context.Context, persistence.Key, persistence.Message, string) error {
+func (noVoice) Deliver(context.Context, thread.Key, thread.Message, string) error {
 	return persistence.ErrNotFound
 }
 
@@ -388,16 +389,16 @@ func wantError(t *testing.T, r *answer, status int, code string) {
 	}
 }
 
-func (b *bundle) thread(t *testing.T, owner string) persistence.Key {
+func (b *bundle) thread(t *testing.T, owner string) thread.Key {
 	t.Helper()
 	return persistencetest.NewThread(t, b.db, owner, "")
 }
 
-func (b *bundle) say(t *testing.T, key persistence.Key, words string) persistence.Message {
+func (b *bundle) say(t *testing.T, key thread.Key, words string) thread.Message {
 	t.Helper()
-	m, err := b.db.AppendMessage(t.Context(), key, persistence.Message{
-		Role: persistence.RoleUser, Parts: []persistence.Part{{Type: "text", Text: words}},
-		Metadata: persistence.Metadata{Source: persistence.SourceText, Status: persistence.StatusCompleted},
+	m, err := b.db.AppendMessage(t.Context(), key, thread.Message{
+		Role: thread.RoleUser, Parts: []thread.Part{{Type: "text", Text: words}},
+		Metadata: thread.Metadata{Source: thread.SourceText, Status: thread.StatusCompleted},
 	})
 	must(t, err)
 	return m

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"voicebridge/llm"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
 	"voicebridge/web/uistream"
@@ -340,7 +340,7 @@ func TestResume(t *testing.T) {
 	}
 	wantError(t, b.do(t, "GET", "/api/threads/unknown/stream", ""), 404, "thread_not_found")
 	wantError(t, b.do(t, "GET", "/api/threads/unknown/messages/chat/stream", ""), 404, "thread_not_found")
-	if got := b.messages(t, key); got[1].Text() != "One. More." || got[1].Metadata.Status != persistence.StatusCompleted {
+	if got := b.messages(t, key); got[1].Text() != "One. More." || got[1].Metadata.Status != thread.StatusCompleted {
 		t.Errorf("saved %+v", got[1])
 	}
 }

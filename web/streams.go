@@ -13,7 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/chat"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -23,8 +23,8 @@ import (
 // streams follows text turns with server-sent events.
 type streams struct {
 	chat interface {
-		Running(key persistence.Key) *chat.Turn
-		Follow(ctx context.Context, key persistence.Key) (*chat.Followed, error)
+		Running(key thread.Key) *chat.Turn
+		Follow(ctx context.Context, key thread.Key) (*chat.Followed, error)
 	}
 	store  threadReader
 	limit  *access.CountLimit
@@ -63,7 +63,7 @@ func resumeAddress(c echo.Context) error {
 // resume follows the turn that runs on a thread, from its beginning or from the event after a
 // number. Without a number the answer is 204 if no turn runs; with one, the rest of a turn that has
 // just ended is sent. The turn of another process is sent from its beginning in any case.
-func (h *streams) resume(c echo.Context, key persistence.Key) error {
+func (h *streams) resume(c echo.Context, key thread.Key) error {
 	after, turnID, err := resumePoint(c)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ type anyTurn interface {
 
 // stream is follow for any turn, in a form chosen by the client. It omits the ids with which a client resumes if another
 // process numbers the events.
-func (h *streams) stream(c echo.Context, key persistence.Key, after int64, turn func() (anyTurn, error), form streamForm) error {
+func (h *streams) stream(c echo.Context, key thread.Key, after int64, turn func() (anyTurn, error), form streamForm) error {
 	release, ok := h.limit.Take(key.Owner)
 	if !ok {
 		return problem.TooMany("too_many_sockets", "Too many sockets and streams are open. Close one first.", problem.RetryFull)

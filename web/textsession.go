@@ -12,6 +12,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
@@ -39,11 +40,11 @@ func (h *textSessionRoutes) routes(r router) {
 // textSessions is what the routes about text sessions need.
 type textSessions interface {
 	CreateSession(ctx context.Context, owner string, req chat.SessionRequest) (chat.Session, error)
-	Session(ctx context.Context, key persistence.Key) (chat.Session, error)
-	DeleteSession(ctx context.Context, key persistence.Key) error
+	Session(ctx context.Context, key thread.Key) (chat.Session, error)
+	DeleteSession(ctx context.Context, key thread.Key) error
 	SessionTurn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
-	SessionAnswer(ctx context.Context, key persistence.Key, r chat.Result) (chat.SessionResult, chat.Session, error)
-	SessionToolOutput(ctx context.Context, key persistence.Key, outputs []chat.ToolResult) (chat.Session, error)
+	SessionAnswer(ctx context.Context, key thread.Key, r chat.Result) (chat.SessionResult, chat.Session, error)
+	SessionToolOutput(ctx context.Context, key thread.Key, outputs []chat.ToolResult) (chat.Session, error)
 }
 
 // Limits on requests about text sessions.
@@ -71,7 +72,7 @@ func orSession(err error) error {
 }
 
 // onSession is onThread: a session id is a thread id.
-func onSession(serve func(echo.Context, persistence.Key) error) echo.HandlerFunc {
+func onSession(serve func(echo.Context, thread.Key) error) echo.HandlerFunc {
 	return withKey(serve, errNoSession)
 }
 
@@ -117,7 +118,7 @@ func validName(s string) bool {
 	return len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-func (h *textSessionRoutes) read(c echo.Context, key persistence.Key) error {
+func (h *textSessionRoutes) read(c echo.Context, key thread.Key) error {
 	session, err := h.chat.Session(c.Request().Context(), key)
 	if err != nil {
 		return orSession(err)
@@ -125,7 +126,7 @@ func (h *textSessionRoutes) read(c echo.Context, key persistence.Key) error {
 	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Session: &session})
 }
 
-func (h *textSessionRoutes) delete(c echo.Context, key persistence.Key) error {
+func (h *textSessionRoutes) delete(c echo.Context, key thread.Key) error {
 	if err := h.remove.thread(c.Request().Context(), key); err != nil {
 		return orSession(err)
 	}
@@ -133,7 +134,7 @@ func (h *textSessionRoutes) delete(c echo.Context, key persistence.Key) error {
 }
 
 // postMessage appends instructions and a message, and answers.
-func (h *textSessionRoutes) postMessage(c echo.Context, key persistence.Key) error {
+func (h *textSessionRoutes) postMessage(c echo.Context, key thread.Key) error {
 	var body struct {
 		Content        string `json:"content"`
 		Instructions   texts  `json:"instructions"`
@@ -153,7 +154,7 @@ func (h *textSessionRoutes) postMessage(c echo.Context, key persistence.Key) err
 }
 
 // postInstructions appends instructions, and answers. The body may be a bare text or list of texts.
-func (h *textSessionRoutes) postInstructions(c echo.Context, key persistence.Key) error {
+func (h *textSessionRoutes) postInstructions(c echo.Context, key thread.Key) error {
 	var body struct {
 		Instructions   texts  `json:"instructions"`
 		IdempotencyKey string `json:"idempotency_key"`
@@ -237,7 +238,7 @@ type toolOutput struct {
 
 // postToolOutput appends the results of calls that the client ran, all of them or none. It
 // generates nothing.
-func (h *textSessionRoutes) postToolOutput(c echo.Context, key persistence.Key) error {
+func (h *textSessionRoutes) postToolOutput(c echo.Context, key thread.Key) error {
 	var body struct {
 		ToolOutputs []toolOutput `json:"toolOutputs"`
 	}

@@ -13,20 +13,21 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
 
 // threadReader finds an owner's thread.
 type threadReader interface {
-	Thread(ctx context.Context, key persistence.Key) (persistence.Thread, error)
+	Thread(ctx context.Context, key thread.Key) (persistence.Thread, error)
 }
 
 // threads serves the routes about threads.
 type threads struct {
 	store threadStore
 	calls interface {
-		Forget(ctx context.Context, key persistence.Key) error
+		Forget(ctx context.Context, key thread.Key) error
 	}
 	remove *remover
 	events securityLog
@@ -48,7 +49,7 @@ type remover struct {
 	}
 	live *liveCall
 	chat interface {
-		DeleteSession(ctx context.Context, key persistence.Key) error
+		DeleteSession(ctx context.Context, key thread.Key) error
 	}
 }
 
@@ -57,8 +58,8 @@ type threadStore interface {
 	CreateThread(ctx context.Context, owner, title string) (persistence.Thread, error)
 	threadReader
 	Threads(ctx context.Context, owner string, filter persistence.ThreadFilter) ([]persistence.Thread, string, error)
-	RenameThread(ctx context.Context, key persistence.Key, title string) (persistence.Thread, error)
-	ResetThread(ctx context.Context, key persistence.Key) error
+	RenameThread(ctx context.Context, key thread.Key, title string) (persistence.Thread, error)
+	ResetThread(ctx context.Context, key thread.Key) error
 }
 
 const (
@@ -117,7 +118,7 @@ func (h *threads) create(c echo.Context) error {
 	return c.JSON(http.StatusCreated, thread)
 }
 
-func (h *threads) read(c echo.Context, key persistence.Key) error {
+func (h *threads) read(c echo.Context, key thread.Key) error {
 	thread, err := h.store.Thread(c.Request().Context(), key)
 	if err != nil {
 		return orThread(err)
@@ -125,7 +126,7 @@ func (h *threads) read(c echo.Context, key persistence.Key) error {
 	return c.JSON(http.StatusOK, thread)
 }
 
-func (h *threads) rename(c echo.Context, key persistence.Key) error {
+func (h *threads) rename(c echo.Context, key thread.Key) error {
 	var body struct {
 		Title *string `json:"title"`
 	}
@@ -146,7 +147,7 @@ func (h *threads) rename(c echo.Context, key persistence.Key) error {
 	return c.JSON(http.StatusOK, thread)
 }
 
-func (h *threads) delete(c echo.Context, key persistence.Key) error {
+func (h *threads) delete(c echo.Context, key thread.Key) error {
 	if err := h.remove.thread(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
@@ -156,7 +157,7 @@ func (h *threads) delete(c echo.Context, key persistence.Key) error {
 
 // thread deletes a thread. First it ends the thread's live call and its turn, whose later writes
 // would fail.
-func (h *remover) thread(ctx context.Context, key persistence.Key) error {
+func (h *remover) thread(ctx context.Context, key thread.Key) error {
 	callID, _, err := h.live.find(ctx, key)
 	if err != nil {
 		return err
@@ -170,7 +171,7 @@ func (h *remover) thread(ctx context.Context, key persistence.Key) error {
 }
 
 // unused deletes a thread on which nothing was said, unless a call has it: that of a client's second try.
-func (h *remover) unused(ctx context.Context, key persistence.Key) error {
+func (h *remover) unused(ctx context.Context, key thread.Key) error {
 	callID, _, err := h.live.find(ctx, key)
 	if err != nil || callID != "" {
 		return err
@@ -187,7 +188,7 @@ func callIsGone(err error) bool {
 
 // reset starts a fresh context: later turns and calls no longer see what came before, and neither
 // does the live call.
-func (h *threads) reset(c echo.Context, key persistence.Key) error {
+func (h *threads) reset(c echo.Context, key thread.Key) error {
 	ctx := c.Request().Context()
 	if err := h.store.ResetThread(ctx, key); err != nil {
 		return orThread(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
 )
@@ -33,13 +34,13 @@ func TestThreads(t *testing.T) {
 	wantStatus(t, b.do(t, "PATCH", one, `{"title":""}`), 200) // a title can be removed
 	wantStatus(t, b.do(t, "POST", "/api/threads", ""), 201)   // and is optional
 
-	b.say(t, persistence.Key{Owner: access.LocalOwner, Thread: made.ID}, "hello")
+	b.say(t, thread.Key{Owner: access.LocalOwner, Thread: made.ID}, "hello")
 	r = b.do(t, "POST", one+"/reset", "")
 	wantStatus(t, r, 200)
 	if got := decode[persistence.Thread](t, r); got.ID != made.ID {
 		t.Errorf("reset %+v", got)
 	}
-	if left, err := b.db.Replay(t.Context(), persistence.Key{Owner: access.LocalOwner, Thread: made.ID}, 20); err != nil || len(left) != 0 {
+	if left, err := b.db.Replay(t.Context(), thread.Key{Owner: access.LocalOwner, Thread: made.ID}, 20); err != nil || len(left) != 0 {
 		t.Errorf("after the reset %d messages are replayed, err %v", len(left), err)
 	}
 
@@ -172,7 +173,7 @@ func TestListMessages(t *testing.T) {
 		last = b.say(t, key, fmt.Sprint("message ", i)).Seq
 	}
 	type page struct {
-		Messages  []persistence.Message
+		Messages  []thread.Message
 		NextAfter *int64 `json:"next_after"`
 	}
 	var words []string

@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
@@ -35,8 +36,8 @@ func (h *turns) routes(r router) {
 // textTurns is what the routes about a thread's turns need.
 type textTurns interface {
 	chatTurns
-	Busy(ctx context.Context, key persistence.Key) (bool, error)
-	Answer(ctx context.Context, key persistence.Key, asked persistence.Message) (*chat.Turn, *chat.Followed, error)
+	Busy(ctx context.Context, key thread.Key) (bool, error)
+	Answer(ctx context.Context, key thread.Key, asked thread.Message) (*chat.Turn, *chat.Followed, error)
 	Count() int
 }
 
@@ -51,14 +52,14 @@ const interruptWait = 5 * time.Second
 type turnAnswer struct {
 	TurnID string `json:"turn_id"`
 	// Message is the answer, UserMessage what it answers.
-	Message      persistence.Message  `json:"message"`
-	UserMessage  *persistence.Message `json:"user_message,omitempty"`
-	FinishReason chat.FinishReason    `json:"finish_reason"`
+	Message      thread.Message    `json:"message"`
+	UserMessage  *thread.Message   `json:"user_message,omitempty"`
+	FinishReason chat.FinishReason `json:"finish_reason"`
 }
 
 // post takes what a user types. It goes into the thread's live call, or else begins a text turn. Without
 // the messages of useChat, an answer can be regenerated as well.
-func (h *turns) post(c echo.Context, key persistence.Key) error {
+func (h *turns) post(c echo.Context, key thread.Key) error {
 	var body struct {
 		Content        string          `json:"content"`
 		ImageIDs       []string        `json:"image_ids"`
@@ -124,7 +125,7 @@ func (h *turns) take(c echo.Context, req chat.TurnRequest) error {
 }
 
 // again answers a request whose message the thread has already: as the first time, or by another turn if that has failed.
-func (h *turns) again(c echo.Context, key persistence.Key, asked *persistence.Message, answer anyTurn, err error) error {
+func (h *turns) again(c echo.Context, key thread.Key, asked *thread.Message, answer anyTurn, err error) error {
 	ctx := c.Request().Context()
 	switch {
 	case err != nil:
@@ -153,7 +154,7 @@ func (h *turns) saidInCall(c echo.Context, answer intoCallAnswer) error {
 
 // run begins or finds a turn, and answers with its events or, once it has ended, with the whole of it. A client
 // that goes away does not end it. asked is the message that it answers, nil if the turn saves that itself.
-func (h *turns) run(c echo.Context, key persistence.Key, asked *persistence.Message, begin func() (anyTurn, error)) error {
+func (h *turns) run(c echo.Context, key thread.Key, asked *thread.Message, begin func() (anyTurn, error)) error {
 	found := func() (anyTurn, error) {
 		t, err := begin()
 		input.Release(c)
@@ -174,7 +175,7 @@ func (h *turns) run(c echo.Context, key persistence.Key, asked *persistence.Mess
 
 // regenerate begins a turn that answers a message again: the one with the id, or the one that the
 // message with the id answers; without an id, the last one. What was said since stays.
-func (h *turns) regenerate(ctx context.Context, key persistence.Key, messageID string, instructions []string) (*chat.Turn, error) {
+func (h *turns) regenerate(ctx context.Context, key thread.Key, messageID string, instructions []string) (*chat.Turn, error) {
 	asked, err := h.chat.Asked(ctx, key, messageID)
 	if err != nil {
 		return nil, err
@@ -183,7 +184,7 @@ func (h *turns) regenerate(ctx context.Context, key persistence.Key, messageID s
 }
 
 // answer waits for the end of a turn and returns it.
-func (h *turns) answer(c echo.Context, key persistence.Key, t anyTurn, asked *persistence.Message) error {
+func (h *turns) answer(c echo.Context, key thread.Key, t anyTurn, asked *thread.Message) error {
 	waitLong(c)
 	result, err := t.Wait(c.Request().Context())
 	answerSoon(c)
@@ -207,7 +208,7 @@ func (h *turns) answer(c echo.Context, key persistence.Key, t anyTurn, asked *pe
 
 // interrupt stops the thread's turn, including the answer of its live call. It waits until a text
 // turn is saved, so that the next message is not refused. It says so if there was nothing to stop.
-func (h *turns) interrupt(c echo.Context, key persistence.Key) error {
+func (h *turns) interrupt(c echo.Context, key thread.Key) error {
 	ctx := c.Request().Context()
 	if _, err := h.store.Thread(ctx, key); err != nil {
 		return orThread(err)

@@ -11,6 +11,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/uistream"
@@ -23,9 +24,9 @@ func scriptedChat(answers ...scripted) (chat.Config, *script) {
 	return chat.Config{Providers: []llm.Provider{s}, NoTitles: true, Attempts: 1}, s
 }
 
-func messagesPath(key persistence.Key) string { return "/api/threads/" + key.Thread + "/messages" }
+func messagesPath(key thread.Key) string { return "/api/threads/" + key.Thread + "/messages" }
 
-func (b *bundle) messages(t *testing.T, key persistence.Key) []persistence.Message {
+func (b *bundle) messages(t *testing.T, key thread.Key) []thread.Message {
 	t.Helper()
 	all, err := b.db.Messages(t.Context(), key, 0, 100)
 	must(t, err)
@@ -40,14 +41,14 @@ func TestPostMessage(t *testing.T) {
 	wantStatus(t, r, 200)
 	got := decode[turnAnswer](t, r)
 	saved := b.messages(t, key)
-	if len(saved) != 3 || saved[0].Role != persistence.RoleSystem || saved[0].Text() != "Be brief." {
+	if len(saved) != 3 || saved[0].Role != thread.RoleSystem || saved[0].Text() != "Be brief." {
 		t.Fatalf("saved %+v", saved)
 	}
 	if got.UserMessage == nil || got.UserMessage.ID != saved[1].ID || got.UserMessage.Text() != "hello there" {
 		t.Errorf("user message %+v", got.UserMessage)
 	}
 	if got.Message.ID != saved[2].ID || got.Message.Text() != saved[2].Text() || !strings.Contains(got.Message.Text(), "simulator") ||
-		got.Message.Metadata.Status != persistence.StatusCompleted || got.FinishReason != chat.FinishStop || got.TurnID == "" {
+		got.Message.Metadata.Status != thread.StatusCompleted || got.FinishReason != chat.FinishStop || got.TurnID == "" {
 		t.Errorf("answer %+v", got)
 	}
 	// The next turn sees this one.
@@ -183,7 +184,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	// What was said is saved, and the next message is accepted.
 	saved := b.messages(t, key)
-	if m := saved[len(saved)-1]; m.Metadata.Status != persistence.StatusInterrupted || m.Text() != "Once upon" {
+	if m := saved[len(saved)-1]; m.Metadata.Status != thread.StatusInterrupted || m.Text() != "Once upon" {
 		t.Errorf("saved %+v", m)
 	}
 	if got := b.do(t, "POST", path, ""); strings.TrimSpace(got.body) != `{"interrupted":false}` {
@@ -220,7 +221,7 @@ func TestFailuresOfAProvider(t *testing.T) {
 			}
 			wantError(t, b.do(t, "POST", "/text/session/"+key.Thread+"/message", `{"content":"hello"}`), want, "provider_"+string(kind))
 			saved := b.messages(t, key)
-			if len(saved) != 4 || saved[1].Metadata.Status != persistence.StatusFailed {
+			if len(saved) != 4 || saved[1].Metadata.Status != thread.StatusFailed {
 				t.Errorf("saved %+v", saved)
 			}
 		})
@@ -300,13 +301,13 @@ func TestTypingInACallOfAnotherProcess(t *testing.T) {
 // no text session answers. A tool output from the client is still saved.
 func TestSessionsGiveWayToACall(t *testing.T) {
 	t.Parallel()
-	for name, begin := range map[string]func(*testing.T, *bundle, persistence.Key) (end func()){
-		"here": func(t *testing.T, b *bundle, key persistence.Key) func() {
+	for name, begin := range map[string]func(*testing.T, *bundle, thread.Key) (end func()){
+		"here": func(t *testing.T, b *bundle, key thread.Key) func() {
 			wantStatus(t, b.do(t, "POST", callsPath+"?thread_id="+key.Thread, sdpOffer, sdpType), 201)
 			callID, _ := b.calls.Live(key.Owner, key.Thread)
 			return func() { wantStatus(t, b.do(t, "POST", callsPath+"/"+callID+"/hangup", ""), 200) }
 		},
-		"elsewhere": func(t *testing.T, b *bundle, key persistence.Key) func() {
+		"elsewhere": func(t *testing.T, b *bundle, key thread.Key) func() {
 			call := persistence.CallRecord{ID: "call-x", Upstream: "openai", StartedAt: b.clock.now()}
 			must(t, b.db.SaveCall(t.Context(), key, call))
 			return func() {
@@ -321,7 +322,7 @@ func TestSessionsGiveWayToACall(t *testing.T) {
 			b := setupChat(t, cfg, nil)
 			path := b.textSession(t, `{"tools":[`+weatherTool+`]}`)
 			wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"The weather?"}`), 200)
-			end := begin(t, b, persistence.Key{Owner: access.LocalOwner, Thread: strings.TrimPrefix(path, "/text/session/")})
+			end := begin(t, b, thread.Key{Owner: access.LocalOwner, Thread: strings.TrimPrefix(path, "/text/session/")})
 			before := b.do(t, "GET", path, "").body
 			wantError(t, b.do(t, "POST", path+"/message", `{"content":"And?","instructions":"Be brief."}`), 409, "call_active")
 			wantError(t, b.do(t, "POST", path+"/instructions", `{"instructions":"Be brief."}`), 409, "call_active")
@@ -355,7 +356,7 @@ func TestDeletingAThreadEndsItsTurn(t *testing.T) {
 func TestThreadLostBeforeTheAnswerIsSaved(t *testing.T) {
 	t.Parallel()
 	var b *bundle
-	var key persistence.Key
+	var key thread.Key
 	cfg, _ := scriptedChat(func(ctx context.Context, yield func(llm.Delta, error) bool) {
 		turn := b.chat.Running(key).ID()
 		if err := b.db.Batch(ctx, key, func(w *persistence.Batch) error { return w.EndTurn(turn) }); err != nil {
@@ -380,7 +381,7 @@ func TestThreadDeletedBeforeItsAnswerIsSaved(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			var b *bundle
-			var key persistence.Key
+			var key thread.Key
 			cfg, _ := scriptedChat(func(ctx context.Context, yield func(llm.Delta, error) bool) {
 				if err := b.db.DeleteThread(ctx, key); err != nil {
 					t.Errorf("DeleteThread() = %v", err)

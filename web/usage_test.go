@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // took saves a response with the given token counts.
-func (b *bundle) took(t *testing.T, key persistence.Key, id string, at time.Time, tokens int64, cost *float64) {
+func (b *bundle) took(t *testing.T, key thread.Key, id string, at time.Time, tokens int64, cost *float64) {
 	t.Helper()
 	err := b.db.SaveResponse(t.Context(), key, persistence.ResponseRecord{
 		ID: id, Model: "m", Status: "completed", CreatedAt: at, CostUSD: cost,
-		Usage: persistence.Usage{InputTokens: tokens, OutputTokens: 2 * tokens, CachedTokens: 1},
+		Usage: thread.Usage{InputTokens: tokens, OutputTokens: 2 * tokens, CachedTokens: 1},
 	})
 	must(t, err)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/chat"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
@@ -69,7 +69,7 @@ type uiPart struct {
 		ID       string `json:"id"`
 		Approved *bool  `json:"approved"`
 	} `json:"approval"`
-	other persistence.Part // the whole part, if it is neither text nor file
+	other thread.Part // the whole part, if it is neither text nor file
 }
 
 // UnmarshalJSON reads any part.
@@ -83,7 +83,7 @@ func (p *uiPart) UnmarshalJSON(data []byte) error {
 }
 
 // userInput returns the text and the images of a message, and its parts of other types, such as the client's data.
-func (m *uiMessage) userInput() (text string, images []chat.Image, others []persistence.Part) {
+func (m *uiMessage) userInput() (text string, images []chat.Image, others []thread.Part) {
 	var texts []string
 	for _, p := range m.Parts {
 		switch p.Type {

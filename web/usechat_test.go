@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
 )
@@ -124,7 +125,7 @@ func (s *script) lastRead() string {
 }
 
 // shown returns the words of messages.
-func shown(messages []persistence.Message) string {
+func shown(messages []thread.Message) string {
 	var all []string
 	for _, m := range messages {
 		all = append(all, string(m.Role)+" "+m.Text())
@@ -297,7 +298,7 @@ func TestUseChatComesBack(t *testing.T) {
 	if got := again.rest(); !strings.Contains(got, `"delta":"One."`) || !strings.Contains(got, `"delta":" More."`) || !strings.Contains(got, `"type":"finish"`) || strings.Contains(got, "abort") {
 		t.Errorf("the stream is %s", got)
 	}
-	if all := b.messages(t, key); len(all) != 2 || all[1].Text() != "One. More." || all[1].Metadata.Status != persistence.StatusCompleted {
+	if all := b.messages(t, key); len(all) != 2 || all[1].Text() != "One. More." || all[1].Metadata.Status != thread.StatusCompleted {
 		t.Errorf("the thread is %+v", all)
 	}
 }
@@ -388,7 +389,7 @@ func TestUseChatApproves(t *testing.T) {
 		!strings.HasSuffix(got, "start-step text-start text-delta text-end finish-step finish") || strings.Contains(got, "tool-input") || events[0].body["messageId"] != id {
 		t.Errorf("the stream goes on with %s", got)
 	}
-	if all := b.messages(t, key); len(all) != 2 || all[1].Metadata.Status != persistence.StatusCompleted {
+	if all := b.messages(t, key); len(all) != 2 || all[1].Metadata.Status != thread.StatusCompleted {
 		t.Errorf("the thread has %d messages", len(all))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -49,7 +50,7 @@ func IsCommand(c persistence.Command) bool { return strings.HasPrefix(c.Kind, co
 // Send sends a waiting message at once, ahead of others and even if the queue is paused. If the
 // call is on another instance, that one sends it. The errors are persistence.ErrNotFound,
 // persistence.ErrBusy, persistence.ErrInvalid for a text that the call cannot accept, ErrClosed and ErrUnreachable.
-func (q *Queue) Send(ctx context.Context, key persistence.Key, id string) error {
+func (q *Queue) Send(ctx context.Context, key thread.Key, id string) error {
 	if _, err := q.Get(ctx, key, id); err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (q *Queue) HandleCommand(ctx context.Context, c persistence.Command) (json.
 
 // sendThere has the instance that has the thread's call send the message. It returns false if no
 // other instance has one.
-func (q *Queue) sendThere(ctx context.Context, key persistence.Key, id string) (there bool, err error) {
+func (q *Queue) sendThere(ctx context.Context, key thread.Key, id string) (there bool, err error) {
 	call, err := q.store.LiveCall(ctx, key)
 	if errors.Is(err, persistence.ErrNotFound) || err == nil && (call.Instance == "" || call.Instance == q.store.Instance()) {
 		return false, nil

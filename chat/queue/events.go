@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -61,7 +62,7 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // updated reports a change of a message, with the queue's length; -1 if it is unknown.
-func (a *announcer) updated(ctx context.Context, key persistence.Key, action, id string) (length int) {
+func (a *announcer) updated(ctx context.Context, key thread.Key, action, id string) (length int) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	n, err := a.store.QueueLength(ctx, key)
@@ -73,7 +74,7 @@ func (a *announcer) updated(ctx context.Context, key persistence.Key, action, id
 	return n
 }
 
-func (a *announcer) paused(ctx context.Context, key persistence.Key, p persistence.QueuePause) {
+func (a *announcer) paused(ctx context.Context, key thread.Key, p persistence.QueuePause) {
 	a.onPaused(p.Reason)
 	a.log.Warn("queue paused", "thread_id", key.Thread, "reason", p.Reason)
 	a.publish(ctx, key, "queue_paused", pausedEvent{key.Thread, p.Reason, p.Message})
@@ -87,7 +88,7 @@ const (
 )
 
 // reordered reports the order of the queue, as much of it as an event can hold.
-func (a *announcer) reordered(ctx context.Context, key persistence.Key) {
+func (a *announcer) reordered(ctx context.Context, key thread.Key) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	list, _, err := a.store.Queue(ctx, key)
@@ -106,6 +107,6 @@ func (a *announcer) reordered(ctx context.Context, key persistence.Key) {
 	a.publish(ctx, key, "queue_reordered", e)
 }
 
-func (a *announcer) publish(ctx context.Context, key persistence.Key, kind persistence.EventType, data any) {
+func (a *announcer) publish(ctx context.Context, key thread.Key, kind persistence.EventType, data any) {
 	a.store.Publish(ctx, key, persistence.Event{Type: kind, Data: toolkit.Encode(data)})
 }

@@ -14,6 +14,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // TestTransient retries after a temporary failure: the message is in the thread once, and
@@ -101,13 +102,13 @@ func TestPermanent(t *testing.T) {
 func TestAnsweredByHand(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		turn func(key persistence.Key, asked string) chat.TurnRequest
+		turn func(key thread.Key, asked string) chat.TurnRequest
 		want string
 	}{
-		"answered": {func(key persistence.Key, asked string) chat.TurnRequest {
+		"answered": {func(key thread.Key, asked string) chat.TurnRequest {
 			return chat.TurnRequest{Key: key, Saved: true, MessageID: asked}
 		}, ""},
-		"replaced": {func(key persistence.Key, asked string) chat.TurnRequest {
+		"replaced": {func(key thread.Key, asked string) chat.TurnRequest {
 			return chat.TurnRequest{Key: key, Text: "instead", Back: asked}
 		}, "user completed: instead\n"},
 	} {
@@ -340,7 +341,7 @@ func TestResumesAfterStart(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		b := prepare(t, open(t), &provider{}, queue.Config{NoTitles: true})
-		paused := map[string]persistence.Key{}
+		paused := map[string]thread.Key{}
 		for _, reason := range []string{"auth", "quota", "unavailable", "too_long", "bad_request"} {
 			b.key = b.thread()
 			paused[reason] = b.key

@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // Defaults of [Config].
@@ -51,19 +52,19 @@ type Config struct {
 type Turns interface {
 	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
 	// Busy reports whether a turn runs on the thread.
-	Busy(ctx context.Context, key persistence.Key) (bool, error)
-	Title(ctx context.Context, key persistence.Key, instructions, text string) (string, error)
+	Busy(ctx context.Context, key thread.Key) (bool, error)
+	Title(ctx context.Context, key thread.Key, instructions, text string) (string, error)
 }
 
 // Voice speaks into live calls; *bridge.Calls implements it.
 type Voice interface {
 	// Call returns the id of the thread's call, empty for none, and whether to leave the thread alone for now.
-	Call(key persistence.Key) (id string, busy bool)
+	Call(key thread.Key) (id string, busy bool)
 	// Deliver says a message in the thread's call and saves it; with it the queued message of that id is sent. The
 	// errors are persistence.ErrNotFound if the call is gone and nothing was said,
 	// persistence.ErrInvalid for a text that it cannot accept, and persistence.ErrBusy if it
 	// accepts none just now.
-	Deliver(ctx context.Context, key persistence.Key, m persistence.Message, queued string) error
+	Deliver(ctx context.Context, key thread.Key, m thread.Message, queued string) error
 }
 
 // inbox is what the queues of all threads have in common.
@@ -76,14 +77,14 @@ type inbox struct {
 }
 
 // begins announces that the sending of a message begins, once: that is before the delay.
-func (q *inbox) begins(ctx context.Context, key persistence.Key, id string) {
+func (q *inbox) begins(ctx context.Context, key thread.Key, id string) {
 	if q.first(key, id) {
 		q.publish(ctx, key, "queue_message_sending", idEvent{SessionID: key.Thread, MessageID: id})
 	}
 }
 
 // Resume resumes a paused queue.
-func (q *inbox) Resume(ctx context.Context, key persistence.Key) error {
+func (q *inbox) Resume(ctx context.Context, key thread.Key) error {
 	paused, err := q.store.ResumeQueue(ctx, key)
 	if paused {
 		q.publish(ctx, key, "queue_resumed", idEvent{SessionID: key.Thread})
@@ -93,7 +94,7 @@ func (q *inbox) Resume(ctx context.Context, key persistence.Key) error {
 }
 
 // resume resumes a queue that is paused for one of the reasons, or for any if none are given.
-func (q *inbox) resume(ctx context.Context, key persistence.Key, reasons ...string) {
+func (q *inbox) resume(ctx context.Context, key thread.Key, reasons ...string) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	pause, err := q.store.QueuePause(ctx, key)
@@ -106,7 +107,7 @@ func (q *inbox) resume(ctx context.Context, key persistence.Key, reasons ...stri
 }
 
 // sendHere sends a message now, in this process.
-func (q *inbox) sendHere(ctx context.Context, key persistence.Key, id string) error {
+func (q *inbox) sendHere(ctx context.Context, key thread.Key, id string) error {
 	sent := make(chan error, 1)
 	if !q.put(job{key: key, id: id, sent: sent}, true) {
 		return ErrClosed

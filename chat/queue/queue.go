@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // Queue is the queues of all threads. It is safe for concurrent use.
@@ -56,7 +57,7 @@ func (q *Queue) Settings() Settings {
 // Add puts a message at the end of the thread's queue. If the thread is free, it is sent at once. If its IdempotencyKey
 // is known, nothing is added and the earlier message is returned. The errors are those of Store.Enqueue, such as
 // persistence.ErrQueueFull.
-func (q *Queue) Add(ctx context.Context, key persistence.Key, m persistence.QueuedMessage) (persistence.QueuedMessage, error) {
+func (q *Queue) Add(ctx context.Context, key thread.Key, m persistence.QueuedMessage) (persistence.QueuedMessage, error) {
 	saved, added, err := q.store.Enqueue(ctx, key, m, q.cfg.MaxSize)
 	if err != nil || !added {
 		return saved, err
@@ -68,17 +69,17 @@ func (q *Queue) Add(ctx context.Context, key persistence.Key, m persistence.Queu
 }
 
 // List returns the waiting messages in the order of sending, and why the queue is paused, nil if it is not.
-func (q *Queue) List(ctx context.Context, key persistence.Key) ([]persistence.QueuedMessage, *persistence.QueuePause, error) {
+func (q *Queue) List(ctx context.Context, key thread.Key) ([]persistence.QueuedMessage, *persistence.QueuePause, error) {
 	return q.store.Queue(ctx, key)
 }
 
 // Length returns how many messages are waiting.
-func (q *Queue) Length(ctx context.Context, key persistence.Key) (int, error) {
+func (q *Queue) Length(ctx context.Context, key thread.Key) (int, error) {
 	return q.store.QueueLength(ctx, key)
 }
 
 // Get reads a waiting message; persistence.ErrNotFound if it was sent.
-func (q *Queue) Get(ctx context.Context, key persistence.Key, id string) (persistence.QueuedMessage, error) {
+func (q *Queue) Get(ctx context.Context, key thread.Key, id string) (persistence.QueuedMessage, error) {
 	m, err := q.store.QueuedMessage(ctx, key, id)
 	if err == nil && !m.State.Waits() {
 		return persistence.QueuedMessage{}, persistence.ErrNotFound
@@ -88,7 +89,7 @@ func (q *Queue) Get(ctx context.Context, key persistence.Key, id string) (persis
 
 // Remove removes a message, and resumes the queue if it was paused because of it. persistence.ErrConflict means that it
 // is being sent.
-func (q *Queue) Remove(ctx context.Context, key persistence.Key, id string) error {
+func (q *Queue) Remove(ctx context.Context, key thread.Key, id string) error {
 	m, err := q.store.Unqueue(ctx, key, id)
 	if err != nil {
 		return err
@@ -101,7 +102,7 @@ func (q *Queue) Remove(ctx context.Context, key persistence.Key, id string) erro
 }
 
 // Clear removes all messages, except one that is being sent, resumes the queue, and returns how many it has removed.
-func (q *Queue) Clear(ctx context.Context, key persistence.Key) (int, error) {
+func (q *Queue) Clear(ctx context.Context, key thread.Key) (int, error) {
 	n, err := q.store.ClearQueue(ctx, key)
 	if err == nil && n > 0 {
 		q.updated(ctx, key, actionCleared, "")
@@ -112,7 +113,7 @@ func (q *Queue) Clear(ctx context.Context, key persistence.Key) (int, error) {
 
 // Edit changes a message's text, and resumes the queue if it was paused because of it.
 // persistence.ErrConflict means that it is being sent.
-func (q *Queue) Edit(ctx context.Context, key persistence.Key, id, text string) (persistence.QueuedMessage, error) {
+func (q *Queue) Edit(ctx context.Context, key thread.Key, id, text string) (persistence.QueuedMessage, error) {
 	m, err := q.store.EditQueued(ctx, key, id, text)
 	if err != nil {
 		return m, err
@@ -127,7 +128,7 @@ func (q *Queue) Edit(ctx context.Context, key persistence.Key, id, text string) 
 }
 
 // Move swaps a message with its neighbour, if there is one.
-func (q *Queue) Move(ctx context.Context, key persistence.Key, id string, up bool) error {
+func (q *Queue) Move(ctx context.Context, key thread.Key, id string, up bool) error {
 	moved, err := q.store.MoveQueued(ctx, key, id, up)
 	if moved {
 		q.reordered(ctx, key)
@@ -158,7 +159,7 @@ func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 		if err = q.store.PauseQueue(ctx, key, pauseFor(e)); err == nil {
 			q.paused(ctx, key, pauseFor(e))
 		}
-	case waits > 0 && report.Result.Status == persistence.StatusCompleted, len(report.Settled) > 0:
+	case waits > 0 && report.Result.Status == thread.StatusCompleted, len(report.Settled) > 0:
 		q.resume(ctx, key)
 	}
 	if err != nil {
@@ -167,13 +168,13 @@ func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 }
 
 // Spoke is called when the thread's call has answered. It returns at once.
-func (q *Queue) Spoke(key persistence.Key) {
+func (q *Queue) Spoke(key thread.Key) {
 	q.leaveAlone(key, time.Now().Add(q.cfg.Delay))
 	q.Kick(key)
 }
 
 // CallEnded is called when the thread's call has ended. It returns at once.
-func (q *Queue) CallEnded(key persistence.Key) {
+func (q *Queue) CallEnded(key thread.Key) {
 	q.leaveAlone(key, time.Time{})
 	q.Kick(key)
 }

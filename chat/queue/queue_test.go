@@ -15,6 +15,7 @@ import (
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // TestQueue lets messages wait while a turn runs, and then sends them.
@@ -221,7 +222,7 @@ func TestManyThreads(t *testing.T) {
 		const threads = 100
 		p := &provider{}
 		b := prepare(t, open(t), p, queue.Config{NoTitles: true, MaxParallel: 1})
-		var keys []persistence.Key
+		var keys []thread.Key
 		for n := range threads {
 			b.key = b.thread()
 			keys = append(keys, b.key)
@@ -258,7 +259,7 @@ func TestTwoProcesses(t *testing.T) {
 		processes = append(processes, prepare(t, store, p, cfg))
 	}
 	one := processes[0]
-	var keys []persistence.Key
+	var keys []thread.Key
 	for range threads {
 		keys = append(keys, one.thread())
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // ErrClosed means that the queue no longer sends, because the server is stopping.
@@ -20,13 +21,13 @@ type schedule struct {
 	mu sync.Mutex
 	// ready are the jobs to do, in order; waiting are the threads with a job there that has no id.
 	ready   []job
-	waiting map[persistence.Key]bool
+	waiting map[thread.Key]bool
 	// working are the threads that are being handled.
-	working map[persistence.Key]*work
+	working map[thread.Key]*work
 	// quiet is until when a thread is left alone, because its call is answering.
-	quiet map[persistence.Key]time.Time
+	quiet map[thread.Key]time.Time
 	// begun are the messages whose sending was announced before the delay.
-	begun map[persistence.Key]string
+	begun map[thread.Key]string
 	// lookAt is when the table must be scanned at the latest.
 	lookAt time.Time
 	closed bool
@@ -42,14 +43,14 @@ type work struct {
 func newSchedule(disabled bool) schedule {
 	return schedule{
 		disabled: disabled, wake: make(chan struct{}, 1),
-		waiting: map[persistence.Key]bool{}, working: map[persistence.Key]*work{}, quiet: map[persistence.Key]time.Time{},
-		begun: map[persistence.Key]string{},
+		waiting: map[thread.Key]bool{}, working: map[thread.Key]*work{}, quiet: map[thread.Key]time.Time{},
+		begun: map[thread.Key]string{},
 	}
 }
 
 // job is a thread to handle; with an id, a message that a user sends now.
 type job struct {
-	key persistence.Key
+	key thread.Key
 	id  string
 	// sent gets the answer for that user; may be nil.
 	sent chan error
@@ -64,7 +65,7 @@ func (j *job) answer(err error) {
 }
 
 // Kick makes the queue handle the thread soon. It returns at once.
-func (q *schedule) Kick(key persistence.Key) {
+func (q *schedule) Kick(key thread.Key) {
 	if !q.disabled {
 		q.put(job{key: key}, false)
 	}
@@ -128,7 +129,7 @@ func (q *schedule) take(room bool) (job, bool) {
 }
 
 // turns records that the turn of a message is running, or has ended.
-func (q *schedule) turns(key persistence.Key, run bool) {
+func (q *schedule) turns(key thread.Key, run bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.working[key].turning = run
@@ -136,7 +137,7 @@ func (q *schedule) turns(key persistence.Key, run bool) {
 }
 
 // done ends a job. A thread that was kicked meanwhile is handled again.
-func (q *schedule) done(key persistence.Key) {
+func (q *schedule) done(key thread.Key) {
 	q.mu.Lock()
 	again := q.working[key].again
 	delete(q.working, key)
@@ -159,7 +160,7 @@ func (q *schedule) close() {
 }
 
 // first reports whether a message is another one than at the last call for its thread.
-func (q *schedule) first(key persistence.Key, id string) bool {
+func (q *schedule) first(key thread.Key, id string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	first := q.begun[key] != id
@@ -168,14 +169,14 @@ func (q *schedule) first(key persistence.Key, id string) bool {
 }
 
 // forget makes the next call of first return true.
-func (q *schedule) forget(key persistence.Key) {
+func (q *schedule) forget(key thread.Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.begun, key)
 }
 
 // leaveAlone leaves the thread's call alone until a time; a past or zero time ends that.
-func (q *schedule) leaveAlone(key persistence.Key, until time.Time) {
+func (q *schedule) leaveAlone(key thread.Key, until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !until.After(time.Now()) {
@@ -187,7 +188,7 @@ func (q *schedule) leaveAlone(key persistence.Key, until time.Time) {
 }
 
 // isQuiet reports whether to leave the thread's call alone.
-func (q *schedule) isQuiet(key persistence.Key) bool {
+func (q *schedule) isQuiet(key thread.Key) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return time.Now().Before(q.quiet[key])
@@ -220,5 +221,5 @@ func (q *schedule) due(every time.Duration) (wait time.Duration) {
 func (q *schedule) forgetQuiet() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	maps.DeleteFunc(q.quiet, func(_ persistence.Key, until time.Time) bool { return until.Before(time.Now()) })
+	maps.DeleteFunc(q.quiet, func(_ thread.Key, until time.Time) bool { return until.Before(time.Now()) })
 }

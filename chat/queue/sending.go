@@ -10,6 +10,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // reasonInCall pauses a queue whose next message the call cannot accept. It resumes when the call
@@ -96,7 +97,7 @@ func (s *sending) ended(ctx context.Context, turn *chat.Turn) {
 	if saved := result.Message.Parts != nil; saved && s.back != nil {
 		s.announceBack(ctx, *s.back)
 	}
-	if result.Status == persistence.StatusCompleted {
+	if result.Status == thread.StatusCompleted {
 		s.q.resume(ctx, s.job.key) // a user may have sent it while the queue was paused
 	}
 }
@@ -141,7 +142,7 @@ func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
 	if s.voice == nil {
 		return s.write(ctx)
 	}
-	m := persistence.Message{ID: s.m.MessageID, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(s.m.Text)}}
+	m := thread.Message{ID: s.m.MessageID, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(s.m.Text)}}
 	for _, id := range s.m.ImageIDs {
 		m.Parts = append(m.Parts, persistence.ImagePart(s.job.key.Thread, persistence.Image{ID: id, MediaType: persistence.ImageTypes[0]}))
 	}
@@ -183,7 +184,7 @@ func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
 func (s *sending) extra() map[string]json.RawMessage {
 	extra := map[string]json.RawMessage{}
 	for name, value := range map[string]string{
-		persistence.MetadataQueueID: s.m.ID, "client_id": s.m.ClientID, "idempotency_key": s.m.IdempotencyKey,
+		thread.MetadataQueueID: s.m.ID, "client_id": s.m.ClientID, "idempotency_key": s.m.IdempotencyKey,
 	} {
 		if value != "" {
 			extra[name], _ = json.Marshal(value) // text can always be encoded

@@ -17,6 +17,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
@@ -128,9 +129,9 @@ func lastWords(messages []llm.Message) string {
 // noVoice is the voice of a server without calls.
 type noVoice struct{}
 
-func (noVoice) Call(persistence.Key) (string, bool) { return "", false }
+func (noVoice) Call(thread.Key) (string, bool) { return "", false }
 
-func (noVoice) Deliver(context.Context, persistence.Key, persistence.Message, string) error {
+func (noVoice) Deliver(context.Context, thread.Key, thread.Message, string) error {
 	return persistence.ErrNotFound
 }
 
@@ -146,7 +147,7 @@ type bench struct {
 	// sender and voice are what the queue sends to.
 	sender queue.Turns
 	voice  queue.Voice
-	key    persistence.Key
+	key    thread.Key
 	// cancel ends what run began, without waiting.
 	cancel context.CancelFunc
 }
@@ -202,7 +203,7 @@ func (b *bench) run() (stop func()) {
 	return stop
 }
 
-func (b *bench) thread() persistence.Key {
+func (b *bench) thread() thread.Key {
 	b.t.Helper()
 	return persistencetest.NewThread(b.t, b.store, "anna", "")
 }
@@ -236,7 +237,7 @@ func (b *bench) wantPaused(why string) {
 }
 
 // script writes the thread as text, one message per line.
-func (b *bench) script(key persistence.Key) string {
+func (b *bench) script(key thread.Key) string {
 	b.t.Helper()
 	all, err := b.store.Messages(b.t.Context(), key, 0, 1000)
 	must(b.t, err)
@@ -248,7 +249,7 @@ func (b *bench) script(key persistence.Key) string {
 }
 
 // waitFor waits until the thread reads as given. A watch says when to look.
-func (b *bench) waitFor(key persistence.Key, want string) {
+func (b *bench) waitFor(key thread.Key, want string) {
 	b.t.Helper()
 	ctx := b.within()
 	for _, err := range b.store.Watch(key).Events(ctx, 0) {

@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -32,7 +33,7 @@ type titles struct {
 }
 
 type titleJob struct {
-	key      persistence.Key
+	key      thread.Key
 	id, text string
 }
 
@@ -41,7 +42,7 @@ func newTitles(a *announcer, wanted bool) *titles {
 }
 
 // ask requests a title for a message. It never waits.
-func (w *titles) ask(key persistence.Key, m persistence.QueuedMessage) {
+func (w *titles) ask(key thread.Key, m persistence.QueuedMessage) {
 	if !w.wanted {
 		return
 	}

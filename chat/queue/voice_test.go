@@ -12,6 +12,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // calls is the voice of a server with a call: it saves what is said, as a live call does.
@@ -25,7 +26,7 @@ type calls struct {
 	spoken  chan string
 }
 
-func (c *calls) Call(persistence.Key) (string, bool) {
+func (c *calls) Call(thread.Key) (string, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
@@ -40,7 +41,7 @@ func (c *calls) set(talking bool, fail error) {
 	c.talking, c.fail = talking, fail
 }
 
-func (c *calls) Deliver(ctx context.Context, key persistence.Key, m persistence.Message, queued string) error {
+func (c *calls) Deliver(ctx context.Context, key thread.Key, m thread.Message, queued string) error {
 	c.mu.Lock()
 	fail := c.fail
 	c.mu.Unlock()

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"voicebridge/bridge"
-	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 )
 
 // mediaConfig returns the settings of media, which may use loopback if the page or the upstream is on
@@ -52,11 +52,11 @@ func (a *app) bridgeConfig() bridge.Config {
 			CallUSD: a.cfg.Budget.CallUSD, OwnerDayUSD: a.cfg.Budget.OwnerDayUSD, WarnPercent: a.cfg.Budget.WarnPercent,
 			Idle: time.Duration(a.cfg.Calls.IdleMinutes) * time.Minute, ToolRounds: a.cfg.Calls.MaxToolRounds,
 		},
-		OnTurn: func(key persistence.Key) {
+		OnTurn: func(key thread.Key) {
 			a.texts.Talked(key) // spoken threads get titles, too
 			a.queue.Spoke(key)
 		},
-		OnEnd: func(key persistence.Key, reason bridge.EndReason) {
+		OnEnd: func(key thread.Key, reason bridge.EndReason) {
 			a.metrics.CallEnded(string(reason))
 			a.observer.CallEnded(reason)
 			a.queue.CallEnded(key)

@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/export"
+	"voicebridge/thread"
 )
 
 // exportCommand is the command export.
@@ -42,12 +43,12 @@ func (e *exportCommand) Run(p *process) (err error) {
 	if err := store.Ping(p.ctx); err != nil {
 		return fmt.Errorf("the database has no tables yet: %w", err)
 	}
-	if old, err := store.Outdated(p.ctx); err != nil {
+	if old, _, err := store.Age(p.ctx); err != nil {
 		return err
 	} else if old {
 		return errors.New("an older version made the tables of the database: bring them up to date with voicebridge migrate")
 	}
-	key := persistence.Key{Owner: e.Owner, Thread: e.Thread}
+	key := thread.Key{Owner: e.Owner, Thread: e.Thread}
 	thread, err := store.Thread(p.ctx, key)
 	if errors.Is(err, persistence.ErrNotFound) {
 		return fmt.Errorf("%s has no thread %s (--owner names another owner)", e.Owner, e.Thread)

@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
+	"voicebridge/thread"
 )
 
 // recoverTries is how often to try at the start: other processes write meanwhile, and a deadlock with one is over at once.
@@ -30,7 +31,7 @@ func (a *app) openSpool(dir string) {
 	var err error
 	a.spool, err = spool.New(spool.Config{
 		Store: a.store, Dir: dir, Logger: a.log,
-		Saved: func(key persistence.Key, messages []persistence.Message) {
+		Saved: func(key thread.Key, messages []thread.Message) {
 			if a.calls != nil {
 				a.calls.SavedLater(key, messages)
 			}

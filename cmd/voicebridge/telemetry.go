@@ -11,6 +11,7 @@ import (
 	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
+	"voicebridge/thread"
 )
 
 // lastTraces is how long a stopping process waits for its last traces to be sent.
@@ -85,7 +86,7 @@ func (a *app) serveOperators(ctx context.Context) error {
 
 // committer saves the changes of calls; *spool.Writer and spool.Direct implement it.
 type committer interface {
-	Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error)
+	Commit(ctx context.Context, key thread.Key, changes []persistence.Change) (spool.Result, error)
 	Full() bool
 	Pending() int
 }
@@ -106,7 +107,7 @@ type timedWriter struct {
 }
 
 // Commit is as in [spool.Writer] or [spool.Direct].
-func (w timedWriter) Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error) {
+func (w timedWriter) Commit(ctx context.Context, key thread.Key, changes []persistence.Change) (spool.Result, error) {
 	began := time.Now()
 	result, err := w.committer.Commit(ctx, key, changes)
 	w.observer.Saved(key, began, time.Now(), result.Spooled, err == nil, changes)
@@ -124,7 +125,7 @@ type tracedCalls struct {
 func (c tracedCalls) Start(ctx context.Context, s bridge.Start) (bridge.Started, error) {
 	started, err := c.Calls.Start(ctx, s)
 	if err == nil {
-		c.observer.CallStarted(ctx, persistence.Key{Owner: s.Owner, Thread: started.ThreadID}, started.CallID)
+		c.observer.CallStarted(ctx, thread.Key{Owner: s.Owner, Thread: started.ThreadID}, started.CallID)
 	}
 	return started, err
 }

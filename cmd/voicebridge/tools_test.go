@@ -17,6 +17,7 @@ import (
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
 )
@@ -193,7 +194,7 @@ type toolBench struct {
 	registry *toolkit.Registry
 	router   *toolkit.Router
 	client   *clienttool.Toolkit
-	key      persistence.Key
+	key      thread.Key
 	web      string
 }
 
@@ -202,7 +203,7 @@ func testLogger(t *testing.T) *slog.Logger {
 }
 
 // spokenTools returns the tools of a voice call with some settings, and its thread.
-func spokenTools(t *testing.T, change func(*config.Tools)) (*toolkit.Registry, persistence.Key) {
+func spokenTools(t *testing.T, change func(*config.Tools)) (*toolkit.Registry, thread.Key) {
 	t.Helper()
 	cfg := config.Defaults()
 	cfg.Text.Provider, cfg.MCPConfig = config.ProviderSimulator, emptyMCP(t)

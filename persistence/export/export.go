@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // Format is the form of an export.
@@ -63,18 +64,18 @@ const page = 200
 
 // reader reads messages; *persistence.Store is one.
 type reader interface {
-	Messages(ctx context.Context, key persistence.Key, after int64, limit int) ([]persistence.Message, error)
+	Messages(ctx context.Context, key thread.Key, after int64, limit int) ([]thread.Message, error)
 }
 
 // Messages yields all messages of a thread in order, each once: messages that move while a live
 // thread is read are skipped the second time. An error ends the sequence.
-func Messages(ctx context.Context, store reader, key persistence.Key) iter.Seq2[persistence.Message, error] {
-	return func(yield func(persistence.Message, error) bool) {
+func Messages(ctx context.Context, store reader, key thread.Key) iter.Seq2[thread.Message, error] {
+	return func(yield func(thread.Message, error) bool) {
 		seen := map[string]bool{}
 		for after := int64(0); ; {
 			messages, err := store.Messages(ctx, key, after, page)
 			if err != nil {
-				yield(persistence.Message{}, fmt.Errorf("read thread: %w", err))
+				yield(thread.Message{}, fmt.Errorf("read thread: %w", err))
 				return
 			}
 			for _, m := range messages {
@@ -96,7 +97,7 @@ func Messages(ctx context.Context, store reader, key persistence.Key) iter.Seq2[
 
 // Write writes a thread with its messages. It returns an error of messages or of w; the output is
 // then incomplete.
-func Write(w io.Writer, format Format, thread persistence.Thread, messages iter.Seq2[persistence.Message, error]) error {
+func Write(w io.Writer, format Format, thread persistence.Thread, messages iter.Seq2[thread.Message, error]) error {
 	out := bufio.NewWriterSize(w, 32<<10)
 	var err error
 	switch format {
@@ -119,7 +120,7 @@ func Write(w io.Writer, format Format, thread persistence.Thread, messages iter.
 }
 
 // writeJSON writes {"thread":{…},"messages":[…]}, the messages as UIMessages, one per line.
-func writeJSON(w *bufio.Writer, thread persistence.Thread, messages iter.Seq2[persistence.Message, error]) error {
+func writeJSON(w *bufio.Writer, thread persistence.Thread, messages iter.Seq2[thread.Message, error]) error {
 	head, err := encode(thread)
 	if err != nil {
 		return err

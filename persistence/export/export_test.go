@@ -14,46 +14,47 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/export"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
 var (
-	start  = time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
-	thread = persistence.Thread{ID: "t1", Title: "Rome\n# and <more>", CreatedAt: start, UpdatedAt: start}
+	start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600))
+	row   = persistence.Thread{ID: "t1", Title: "Rome\n# and <more>", CreatedAt: start, UpdatedAt: start}
 )
 
-func message(role persistence.Role, after time.Duration, parts ...persistence.Part) persistence.Message {
-	return persistence.Message{ID: fmt.Sprint(role, after), Role: role, Parts: parts, Metadata: persistence.Metadata{
-		Source: persistence.SourceText, Status: persistence.StatusCompleted, CreatedAt: start.Add(after),
+func message(role thread.Role, after time.Duration, parts ...thread.Part) thread.Message {
+	return thread.Message{ID: fmt.Sprint(role, after), Role: role, Parts: parts, Metadata: thread.Metadata{
+		Source: thread.SourceText, Status: thread.StatusCompleted, CreatedAt: start.Add(after),
 	}}
 }
 
-func conversation() []persistence.Message {
-	tool := persistence.ToolPart("add")
-	tool.ToolCallID, tool.State = "c1", persistence.ToolOutputAvailable
+func conversation() []thread.Message {
+	tool := thread.ToolPart("add")
+	tool.ToolCallID, tool.State = "c1", thread.ToolOutputAvailable
 	tool.Input, tool.Output = json.RawMessage(`{"a":1}`), json.RawMessage("\"```json\\nx\"")
-	failed := persistence.DynamicToolPart("mail`send")
-	failed.ToolCallID, failed.State, failed.ErrorText = "c2", persistence.ToolOutputError, "no\n\n# network"
-	open := persistence.DynamicToolPart("slow")
-	open.ToolCallID, open.State = "c3", persistence.ToolInputAvailable
-	spoken := message(persistence.RoleUser, 2500*time.Millisecond, persistence.TextPart("How is\n\nthe weather --> there?"))
-	spoken.Metadata.Source = persistence.SourceVoice
-	cut := message(persistence.RoleAssistant, 4*time.Second, persistence.StepStart(), persistence.TextPart("It is warm and sunny."))
-	cut.Metadata.Source, cut.Metadata.Status, cut.Metadata.HeardText = persistence.SourceVoice, persistence.StatusInterrupted, new("It is")
-	lost := message(persistence.RoleUser, 3*time.Second) // the message that it follows comes after it
-	lost.Metadata.Source, lost.Metadata.Status = persistence.SourceVoice, persistence.StatusFailed
-	return []persistence.Message{
-		message(persistence.RoleSystem, 0, persistence.TextPart("Be brief.")),
+	failed := thread.DynamicToolPart("mail`send")
+	failed.ToolCallID, failed.State, failed.ErrorText = "c2", thread.ToolOutputError, "no\n\n# network"
+	open := thread.DynamicToolPart("slow")
+	open.ToolCallID, open.State = "c3", thread.ToolInputAvailable
+	spoken := message(thread.RoleUser, 2500*time.Millisecond, thread.TextPart("How is\n\nthe weather --> there?"))
+	spoken.Metadata.Source = thread.SourceVoice
+	cut := message(thread.RoleAssistant, 4*time.Second, thread.StepStart(), thread.TextPart("It is warm and sunny."))
+	cut.Metadata.Source, cut.Metadata.Status, cut.Metadata.HeardText = thread.SourceVoice, thread.StatusInterrupted, new("It is")
+	lost := message(thread.RoleUser, 3*time.Second) // the message that it follows comes after it
+	lost.Metadata.Source, lost.Metadata.Status = thread.SourceVoice, thread.StatusFailed
+	return []thread.Message{
+		message(thread.RoleSystem, 0, thread.TextPart("Be brief.")),
 		spoken, cut, lost,
-		message(persistence.RoleAssistant, 3500*time.Millisecond, persistence.StepStart(), tool, failed, open, persistence.TextPart("Done.")),
-		message(persistence.RoleUser, 5*time.Second, persistence.ImagePart("t1", persistence.Image{ID: "i1", MediaType: "image/png"}),
-			persistence.Part{Type: "file", Raw: json.RawMessage(`{"type":"file","mediaType":"text/plain","url":"data:text/plain,x"}`)}),
+		message(thread.RoleAssistant, 3500*time.Millisecond, thread.StepStart(), tool, failed, open, thread.TextPart("Done.")),
+		message(thread.RoleUser, 5*time.Second, persistence.ImagePart("t1", persistence.Image{ID: "i1", MediaType: "image/png"}),
+			thread.Part{Type: "file", Raw: json.RawMessage(`{"type":"file","mediaType":"text/plain","url":"data:text/plain,x"}`)}),
 	}
 }
 
-func all(messages []persistence.Message) iter.Seq2[persistence.Message, error] {
-	return func(yield func(persistence.Message, error) bool) {
+func all(messages []thread.Message) iter.Seq2[thread.Message, error] {
+	return func(yield func(thread.Message, error) bool) {
 		for _, m := range messages {
 			if !yield(m, nil) {
 				return
@@ -62,10 +63,10 @@ func all(messages []persistence.Message) iter.Seq2[persistence.Message, error] {
 	}
 }
 
-func write(t *testing.T, format export.Format, messages []persistence.Message) string {
+func write(t *testing.T, format export.Format, messages []thread.Message) string {
 	t.Helper()
 	var b strings.Builder
-	if err := export.Write(&b, format, thread, all(messages)); err != nil {
+	if err := export.Write(&b, format, row, all(messages)); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -104,7 +105,7 @@ func TestMarkdownOfOpenCode(t *testing.T) {
 		"use ```x``` and\n```x```": "\n",
 		"    ```\nx":               "\n",
 	} {
-		got := write(t, export.Markdown, []persistence.Message{message(persistence.RoleAssistant, 0, persistence.TextPart(text))})
+		got := write(t, export.Markdown, []thread.Message{message(thread.RoleAssistant, 0, thread.TextPart(text))})
 		if !strings.HasSuffix(got, "\n"+text+end) {
 			t.Errorf("%q becomes %q, want the end %q", text, got, end)
 		}
@@ -127,13 +128,13 @@ func TestSRT(t *testing.T) {
 // TestSubtitlesAroundTools shows the words before and after a tool call apart, each as far as it was heard.
 func TestSubtitlesAroundTools(t *testing.T) {
 	t.Parallel()
-	tool := persistence.ToolPart("add")
-	cut := message(persistence.RoleAssistant, 10*time.Second, persistence.TextPart("Wait."), tool, persistence.StepStart(), persistence.TextPart("It is seven."), tool,
-		persistence.TextPart("Never heard."))
+	tool := thread.ToolPart("add")
+	cut := message(thread.RoleAssistant, 10*time.Second, thread.TextPart("Wait."), tool, thread.StepStart(), thread.TextPart("It is seven."), tool,
+		thread.TextPart("Never heard."))
 	cut.Metadata.HeardText = new("Wait.\nIt is")
-	got := write(t, export.SRT, []persistence.Message{
-		message(persistence.RoleAssistant, 0, persistence.StepStart(), persistence.TextPart("Let me"), persistence.TextPart("see."), tool, tool,
-			persistence.StepStart(), persistence.TextPart("It is nine.")),
+	got := write(t, export.SRT, []thread.Message{
+		message(thread.RoleAssistant, 0, thread.StepStart(), thread.TextPart("Let me"), thread.TextPart("see."), tool, tool,
+			thread.StepStart(), thread.TextPart("It is nine.")),
 		cut,
 	})
 	want := "1\n00:00:00,000 --> 00:00:01,466\nAssistant: Let me see.\n\n" +
@@ -149,11 +150,11 @@ func TestSubtitlesAroundTools(t *testing.T) {
 // turn, and the one after a pause is on time again.
 func TestSubtitlesOfTyping(t *testing.T) {
 	t.Parallel()
-	got := write(t, export.SRT, []persistence.Message{
-		message(persistence.RoleUser, 0, persistence.TextPart(strings.TrimSpace(strings.Repeat("word ", 20)))),
-		message(persistence.RoleAssistant, time.Millisecond, persistence.TextPart("Yes.")),
-		message(persistence.RoleUser, 1500*time.Millisecond, persistence.TextPart("And?")),
-		message(persistence.RoleUser, 20*time.Second, persistence.TextPart("Hello?")),
+	got := write(t, export.SRT, []thread.Message{
+		message(thread.RoleUser, 0, thread.TextPart(strings.TrimSpace(strings.Repeat("word ", 20)))),
+		message(thread.RoleAssistant, time.Millisecond, thread.TextPart("Yes.")),
+		message(thread.RoleUser, 1500*time.Millisecond, thread.TextPart("And?")),
+		message(thread.RoleUser, 20*time.Second, thread.TextPart("Hello?")),
 	})
 	want := "1\n00:00:00,000 --> 00:00:01,000\nUser:" + strings.Repeat(" word", 15) + "\n\n" +
 		"2\n00:00:01,000 --> 00:00:02,000\n" + strings.TrimSpace(strings.Repeat("word ", 5)) + "\n\n" +
@@ -170,10 +171,10 @@ func TestSubtitlesOfTyping(t *testing.T) {
 func TestLongSubtitles(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("Größe ", 100) + strings.Repeat("x", 300)
-	got := write(t, export.SRT, []persistence.Message{
-		message(persistence.RoleUser, 0, persistence.TextPart(text)),
-		message(persistence.RoleAssistant, 20*time.Second, persistence.TextPart("Yes.")),
-		message(persistence.RoleUser, 100*time.Hour, persistence.TextPart("Still there?")),
+	got := write(t, export.SRT, []thread.Message{
+		message(thread.RoleUser, 0, thread.TextPart(text)),
+		message(thread.RoleAssistant, 20*time.Second, thread.TextPart("Yes.")),
+		message(thread.RoleUser, 100*time.Hour, thread.TextPart("Still there?")),
 	})
 	var words strings.Builder
 	last := ""
@@ -197,16 +198,16 @@ func TestLongSubtitles(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	for _, messages := range [][]persistence.Message{nil, conversation()} {
+	for _, messages := range [][]thread.Message{nil, conversation()} {
 		var got struct {
 			Thread   persistence.Thread
-			Messages []persistence.Message
+			Messages []thread.Message
 		}
 		text := write(t, export.JSON, messages)
 		if err := json.Unmarshal([]byte(text), &got); err != nil {
 			t.Fatalf("%v in %s", err, text)
 		}
-		if got.Thread.Title != thread.Title || len(got.Messages) != len(messages) || !strings.Contains(text, "<more>") {
+		if got.Thread.Title != row.Title || len(got.Messages) != len(messages) || !strings.Contains(text, "<more>") {
 			t.Errorf("export %s", text)
 		}
 		for i, m := range got.Messages {
@@ -225,16 +226,16 @@ func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
 func TestErrorsAreReturned(t *testing.T) {
 	t.Parallel()
-	unread := func(yield func(persistence.Message, error) bool) { yield(persistence.Message{}, errBroken) }
+	unread := func(yield func(thread.Message, error) bool) { yield(thread.Message{}, errBroken) }
 	for _, f := range []export.Format{export.Markdown, export.JSON, export.SRT} {
-		if err := export.Write(&strings.Builder{}, f, thread, unread); !errors.Is(err, errBroken) {
+		if err := export.Write(&strings.Builder{}, f, row, unread); !errors.Is(err, errBroken) {
 			t.Errorf("%s: error of reading is %v", f, err)
 		}
-		if err := export.Write(broken{}, f, thread, all(conversation())); !errors.Is(err, errBroken) {
+		if err := export.Write(broken{}, f, row, all(conversation())); !errors.Is(err, errBroken) {
 			t.Errorf("%s: error of writing is %v", f, err)
 		}
 	}
-	if err := export.Write(&strings.Builder{}, "pdf", thread, all(nil)); err == nil {
+	if err := export.Write(&strings.Builder{}, "pdf", row, all(nil)); err == nil {
 		t.Error("an unknown format is written")
 	}
 }
@@ -246,7 +247,7 @@ func TestMessagesOfALongThread(t *testing.T) {
 	const n = 450
 	err := store.Batch(t.Context(), key, func(b *persistence.Batch) error {
 		for i := range n {
-			if _, err := b.AppendMessage(persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(fmt.Sprint(i))}}); err != nil {
+			if _, err := b.AppendMessage(thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(fmt.Sprint(i))}}); err != nil {
 				return err
 			}
 		}
@@ -262,7 +263,7 @@ func TestMessagesOfALongThread(t *testing.T) {
 		}
 		seen[m.ID] = true
 		if len(seen) == 10 { // the following ones get new numbers while they are being read
-			if _, err := store.InsertMessage(t.Context(), key, persistence.Message{Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("new")}}, m.ID); err != nil {
+			if _, err := store.InsertMessage(t.Context(), key, thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("new")}}, m.ID); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
-func writeMarkdown(w *bufio.Writer, thread persistence.Thread, messages iter.Seq2[persistence.Message, error]) error {
+func writeMarkdown(w *bufio.Writer, thread persistence.Thread, messages iter.Seq2[thread.Message, error]) error {
 	title := cmp.Or(strings.Join(strings.Fields(thread.Title), " "), "Conversation")
 	if err := puts(w, "# ", title, "\n\n", readable(thread.CreatedAt), " · ", thread.ID, "\n"); err != nil {
 		return err
@@ -33,7 +34,7 @@ func writeMarkdown(w *bufio.Writer, thread persistence.Thread, messages iter.Seq
 func readable(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 
 // markdownOf returns a message under a heading that says who, when, and how.
-func markdownOf(m persistence.Message) string {
+func markdownOf(m thread.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## %s · %s%s\n", person(m.Role), readable(m.Metadata.CreatedAt), manner(m.Metadata))
 	empty := true
@@ -82,32 +83,32 @@ func closed(text string) string {
 }
 
 // manner says what is unusual: that a message was spoken, or did not finish.
-func manner(m persistence.Metadata) string {
+func manner(m thread.Metadata) string {
 	out := ""
-	if m.Source == persistence.SourceVoice {
+	if m.Source == thread.SourceVoice {
 		out += " · spoken"
 	}
 	switch m.Status {
-	case persistence.StatusInterrupted:
+	case thread.StatusInterrupted:
 		out += " · interrupted"
-	case persistence.StatusFailed:
+	case thread.StatusFailed:
 		out += " · failed"
-	case persistence.StatusInProgress:
+	case thread.StatusInProgress:
 		out += " · not finished"
 	}
 	return out
 }
 
 // markdownTool returns a call with its result.
-func markdownTool(p persistence.Part) string {
+func markdownTool(p thread.Part) string {
 	out := "\nTool " + inline(p.ToolName) + "\n"
 	if len(p.Input) > 0 {
 		out += "\n" + fenced(p.Input)
 	}
 	switch p.State {
-	case persistence.ToolOutputAvailable:
+	case thread.ToolOutputAvailable:
 		out += "\nResult\n\n" + fenced(p.Output)
-	case persistence.ToolOutputError:
+	case thread.ToolOutputError:
 		out += "\nError: " + inline(p.ErrorText) + "\n"
 	default:
 		out += "\nNo result.\n"
@@ -116,7 +117,7 @@ func markdownTool(p persistence.Part) string {
 }
 
 // markdownFile says that there is a picture or another file, and where it can be read.
-func markdownFile(p persistence.Part) string {
+func markdownFile(p thread.Part) string {
 	var file struct{ MediaType, URL string }
 	_ = json.Unmarshal(p.Raw, &file) // what is missing is left out
 	out := "\nFile"

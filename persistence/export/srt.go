@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 const (
@@ -29,7 +29,7 @@ type speech struct {
 // writeSRT writes the words of a thread as SubRip subtitles. A message's time is counted from the
 // first message. It is shown until it can have been read or the next one begins, which is delayed if
 // the subtitles would be too short to read.
-func writeSRT(w *bufio.Writer, messages iter.Seq2[persistence.Message, error]) error {
+func writeSRT(w *bufio.Writer, messages iter.Seq2[thread.Message, error]) error {
 	var first time.Time
 	var last *speech
 	cues := 0
@@ -62,11 +62,11 @@ func writeSRT(w *bufio.Writer, messages iter.Seq2[persistence.Message, error]) e
 
 // speechesOf returns what a message says, as heard: the words between two tool calls are one speech. Only the beginning
 // of a message is known; what comes later is said when what comes before can have been read.
-func speechesOf(m persistence.Message, at time.Duration) []speech {
-	if m.Role == persistence.RoleSystem {
+func speechesOf(m thread.Message, at time.Duration) []speech {
+	if m.Role == thread.RoleSystem {
 		return nil
 	}
-	heard := persistence.NewHeardText(&m)
+	heard := thread.NewHeardText(&m)
 	said := []string{""}
 	for _, p := range m.Parts {
 		switch {

@@ -3,15 +3,15 @@ package export
 import (
 	"bufio"
 
-	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // people are the names of the roles in an export.
-var people = map[persistence.Role]string{
-	persistence.RoleUser: "User", persistence.RoleAssistant: "Assistant", persistence.RoleSystem: "Instructions",
+var people = map[thread.Role]string{
+	thread.RoleUser: "User", thread.RoleAssistant: "Assistant", thread.RoleSystem: "Instructions",
 }
 
-func person(r persistence.Role) string {
+func person(r thread.Role) string {
 	if name, ok := people[r]; ok {
 		return name
 	}

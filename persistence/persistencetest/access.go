@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 func (s suite) accessTokens(t *testing.T) {
@@ -80,7 +81,7 @@ func (s suite) signingSecret(t *testing.T) {
 
 func (s suite) ensureThread(t *testing.T) {
 	store, ctx := Open(t, s.newURL(t), persistence.Options{}), t.Context()
-	key := persistence.Key{Owner: "alice", Thread: "my-own_id"}
+	key := thread.Key{Owner: "alice", Thread: "my-own_id"}
 	for i, want := range []bool{true, false} {
 		if created, err := store.EnsureThread(ctx, key); err != nil || created != want {
 			t.Errorf("time %d: created %v, %v", i, created, err)
@@ -89,10 +90,10 @@ func (s suite) ensureThread(t *testing.T) {
 	if thread, err := store.Thread(ctx, key); err != nil || thread.ID != key.Thread {
 		t.Errorf("thread %+v, %v", thread, err)
 	}
-	if _, err := store.EnsureThread(ctx, persistence.Key{Owner: "bob", Thread: key.Thread}); !errors.Is(err, persistence.ErrNotFound) {
+	if _, err := store.EnsureThread(ctx, thread.Key{Owner: "bob", Thread: key.Thread}); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("a stranger gets %v", err)
 	}
-	if _, err := store.EnsureThread(ctx, persistence.Key{Owner: "alice", Thread: "a\x00"}); !errors.Is(err, persistence.ErrNotFound) {
+	if _, err := store.EnsureThread(ctx, thread.Key{Owner: "alice", Thread: "a\x00"}); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("an odd id gives %v", err)
 	}
 }

@@ -11,19 +11,20 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // ask opens an approval on a tool call of its own.
-func ask(t *testing.T, store *persistence.Store, key persistence.Key, id, input string, expires time.Time) persistence.Approval {
+func ask(t *testing.T, store *persistence.Store, key thread.Key, id, input string, expires time.Time) thread.Approval {
 	t.Helper()
 	asked := expires.Add(-time.Hour).Truncate(time.Microsecond)
-	a := persistence.Approval{
+	a := thread.Approval{
 		ID: id, ToolCallID: "call-" + id, Nonce: "nonce-" + id, AskedAt: asked, ExpiresAt: asked.Add(time.Hour),
 		Name: "http", Executor: "app", Input: input,
 	}
 	err := store.Batch(t.Context(), key, func(w *persistence.Batch) error {
-		call := persistence.ToolCall{
-			ID: id, ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Input: input, Status: persistence.ToolCallRunning, StartedAt: asked,
+		call := thread.ToolCall{
+			ID: id, ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Input: input, Status: thread.ToolCallRunning, StartedAt: asked,
 		}
 		return errors.Join(w.SaveToolCall(call), w.SaveApproval(a), w.SaveApproval(a)) // saving it twice changes nothing
 	})
@@ -31,9 +32,9 @@ func ask(t *testing.T, store *persistence.Store, key persistence.Key, id, input 
 	return a
 }
 
-func readApproval(t *testing.T, store *persistence.Store, key persistence.Key, id string) persistence.Approval {
+func readApproval(t *testing.T, store *persistence.Store, key thread.Key, id string) thread.Approval {
 	t.Helper()
-	var a persistence.Approval
+	var a thread.Approval
 	err := store.Batch(t.Context(), key, func(w *persistence.Batch) (err error) {
 		a, err = w.Approval(id)
 		return err
@@ -51,10 +52,10 @@ func (s suite) approvals(t *testing.T) {
 	no := ask(t, b.store, b.key, "2", `{"broken`, soon.Add(time.Second))
 	late := ask(t, b.store, b.key, "3", ``, time.Now().Add(-time.Second).UTC())
 	open, err := b.store.OpenApprovals(t.Context(), b.key)
-	if d := diff([]persistence.Approval{yes, no}, open); err != nil || d != "" {
+	if d := diff([]thread.Approval{yes, no}, open); err != nil || d != "" {
 		t.Errorf("OpenApprovals() = %v, differs (-want +got):\n%s", err, d)
 	}
-	answer := func(key persistence.Key, call, nonce string, approved bool) error {
+	answer := func(key thread.Key, call, nonce string, approved bool) error {
 		return b.store.AnswerApproval(t.Context(), key, call, nonce, "anna", approved)
 	}
 	for what, err := range map[string]error{
@@ -63,9 +64,9 @@ func (s suite) approvals(t *testing.T) {
 		"another's nonce":   answer(b.key, yes.ToolCallID, no.Nonce, true),
 		"an unknown call":   answer(b.key, "none", yes.Nonce, true),
 		"hostile ids":       answer(b.key, "\x00", "\xff", true),
-		"a stranger":        answer(persistence.Key{Owner: "bert", Thread: b.key.Thread}, yes.ToolCallID, yes.Nonce, true),
+		"a stranger":        answer(thread.Key{Owner: "bert", Thread: b.key.Thread}, yes.ToolCallID, yes.Nonce, true),
 		"another thread":    answer(newThread(t, b.store, "anna"), yes.ToolCallID, yes.Nonce, true),
-		"no thread":         answer(persistence.Key{}, yes.ToolCallID, yes.Nonce, true),
+		"no thread":         answer(thread.Key{}, yes.ToolCallID, yes.Nonce, true),
 		"one that ran out":  answer(b.key, late.ToolCallID, late.Nonce, true),
 		"a no after a yes":  errors.Join(answer(b.key, yes.ToolCallID, yes.Nonce, true), answer(b.key, yes.ToolCallID, yes.Nonce, false)),
 		"a yes after a no":  errors.Join(answer(b.key, no.ToolCallID, no.Nonce, false), answer(b.key, no.ToolCallID, no.Nonce, true)),
@@ -74,14 +75,14 @@ func (s suite) approvals(t *testing.T) {
 		wantErr(t, "AnswerApproval() of "+what, err, persistence.ErrNotFound)
 	}
 	closeAll := func(w *persistence.Batch) error {
-		return errors.Join(w.CloseApproval(yes.ID, persistence.ApprovalInterrupted), w.CloseApproval(late.ID, persistence.ApprovalTimeout),
-			w.CloseApproval("none", persistence.ApprovalTimeout))
+		return errors.Join(w.CloseApproval(yes.ID, thread.ApprovalInterrupted), w.CloseApproval(late.ID, thread.ApprovalTimeout),
+			w.CloseApproval("none", thread.ApprovalTimeout))
 	}
 	must(t, b.store.Batch(t.Context(), b.key, closeAll))
 	for _, c := range []struct {
 		id, by string
-		want   persistence.ApprovalOutcome
-	}{{yes.ID, "anna", persistence.ApprovalApproved}, {no.ID, "anna", persistence.ApprovalDenied}, {late.ID, "", persistence.ApprovalTimeout}} {
+		want   thread.ApprovalOutcome
+	}{{yes.ID, "anna", thread.ApprovalApproved}, {no.ID, "anna", thread.ApprovalDenied}, {late.ID, "", thread.ApprovalTimeout}} {
 		if a := readApproval(t, b.store, b.key, c.id); a.Outcome != c.want || a.AnsweredBy != c.by || a.AnsweredAt == nil {
 			t.Errorf("Approval(%s) = %+v, want %s by %q", c.id, a, c.want, c.by)
 		}
@@ -95,33 +96,33 @@ func (s suite) approvals(t *testing.T) {
 func (s suite) refusedApprovals(t *testing.T) {
 	b := s.setup(t)
 	a := ask(t, b.store, b.key, "1", "{}", time.Now().Add(time.Hour).UTC())
-	save := func(key persistence.Key, change func(*persistence.Approval)) error {
+	save := func(key thread.Key, change func(*thread.Approval)) error {
 		return b.store.Batch(t.Context(), key, func(w *persistence.Batch) error {
 			other := a
 			change(&other)
 			return w.SaveApproval(other)
 		})
 	}
-	for what, change := range map[string]func(*persistence.Approval){
-		"an empty id":    func(a *persistence.Approval) { a.ID = "" },
-		"no nonce":       func(a *persistence.Approval) { a.Nonce = "" },
-		"no call":        func(a *persistence.Approval) { a.ToolCallID = "\x00" },
-		"a long nonce":   func(a *persistence.Approval) { a.Nonce = strings.Repeat("x", 501) },
-		"no such record": func(a *persistence.Approval) { a.ID = "none" },
+	for what, change := range map[string]func(*thread.Approval){
+		"an empty id":    func(a *thread.Approval) { a.ID = "" },
+		"no nonce":       func(a *thread.Approval) { a.Nonce = "" },
+		"no call":        func(a *thread.Approval) { a.ToolCallID = "\x00" },
+		"a long nonce":   func(a *thread.Approval) { a.Nonce = strings.Repeat("x", 501) },
+		"no such record": func(a *thread.Approval) { a.ID = "none" },
 	} {
 		if err := save(b.key, change); err == nil {
 			t.Errorf("SaveApproval() with %s = nil", what)
 		}
 	}
-	stranger := persistence.Key{Owner: "bert", Thread: b.key.Thread}
-	wantErr(t, "SaveApproval() of a stranger", save(stranger, func(a *persistence.Approval) { a.ID = "2" }), persistence.ErrNotFound)
-	for _, key := range []persistence.Key{stranger, newThread(t, b.store, "anna")} {
+	stranger := thread.Key{Owner: "bert", Thread: b.key.Thread}
+	wantErr(t, "SaveApproval() of a stranger", save(stranger, func(a *thread.Approval) { a.ID = "2" }), persistence.ErrNotFound)
+	for _, key := range []thread.Key{stranger, newThread(t, b.store, "anna")} {
 		err := b.store.Batch(t.Context(), key, func(w *persistence.Batch) error {
 			_, err := w.Approval(a.ID)
 			return err
 		})
 		wantErr(t, "Approval() of a stranger", err, persistence.ErrNotFound)
-		err = b.store.Batch(t.Context(), key, func(w *persistence.Batch) error { return w.CloseApproval(a.ID, persistence.ApprovalDenied) })
+		err = b.store.Batch(t.Context(), key, func(w *persistence.Batch) error { return w.CloseApproval(a.ID, thread.ApprovalDenied) })
 		if err != nil {
 			t.Errorf("CloseApproval() of a stranger = %v", err)
 		}
@@ -129,10 +130,10 @@ func (s suite) refusedApprovals(t *testing.T) {
 			t.Errorf("OpenApprovals() of a stranger = %v, %v", open, err)
 		}
 	}
-	if got := readApproval(t, b.store, b.key, a.ID); got.Outcome != persistence.ApprovalOpen {
+	if got := readApproval(t, b.store, b.key, a.ID); got.Outcome != thread.ApprovalOpen {
 		t.Errorf("strangers have closed it: %+v", got)
 	}
-	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.CloseApproval(a.ID, persistence.ApprovalOpen) })
+	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.CloseApproval(a.ID, thread.ApprovalOpen) })
 	wantErr(t, "CloseApproval() with nothing", err, persistence.ErrInvalid)
 }
 
@@ -142,7 +143,7 @@ func (s suite) settledApprovals(t *testing.T) {
 	b := s.setup(t)
 	soon := time.Now().Add(time.Hour).UTC()
 	a := ask(t, b.store, b.key, "1", "{}", soon)
-	settle := func(key persistence.Key, a persistence.Approval, changes ...persistence.Change) {
+	settle := func(key thread.Key, a thread.Approval, changes ...persistence.Change) {
 		t.Helper()
 		applied, err := b.store.Apply(t.Context(), key, append(changes, persistence.PutApproval{Approval: a}))
 		if err != nil || len(applied.Lost) != 0 {
@@ -151,24 +152,24 @@ func (s suite) settledApprovals(t *testing.T) {
 	}
 	must(t, b.store.AnswerApproval(t.Context(), b.key, a.ToolCallID, a.Nonce, "anna", true))
 	settle(b.key, a) // it is not opened again
-	if got, err := b.store.Approval(t.Context(), b.key, a.ID); err != nil || got.Outcome != persistence.ApprovalApproved || got.AnsweredBy != "anna" {
+	if got, err := b.store.Approval(t.Context(), b.key, a.ID); err != nil || got.Outcome != thread.ApprovalApproved || got.AnsweredBy != "anna" {
 		t.Errorf("Approval() = %+v, %v", got, err)
 	}
-	a.Outcome = persistence.ApprovalTimeout
+	a.Outcome = thread.ApprovalTimeout
 	settle(b.key, a)
 	settle(b.key, a)
-	if got, err := b.store.Approval(t.Context(), b.key, a.ID); err != nil || got.Outcome != persistence.ApprovalTimeout || got.AnsweredBy != "" {
+	if got, err := b.store.Approval(t.Context(), b.key, a.ID); err != nil || got.Outcome != thread.ApprovalTimeout || got.AnsweredBy != "" {
 		t.Errorf("Approval() = %+v, %v", got, err)
 	}
-	for what, key := range map[string]persistence.Key{"a stranger": {Owner: "bert", Thread: b.key.Thread}, "nobody": {}} {
+	for what, key := range map[string]thread.Key{"a stranger": {Owner: "bert", Thread: b.key.Thread}, "nobody": {}} {
 		wantErr(t, "Approval() of "+what, errOf(b.store.Approval(t.Context(), key, a.ID)), persistence.ErrNotFound)
 	}
 	wantErr(t, "Approval() of a hostile id", errOf(b.store.Approval(t.Context(), b.key, "\x00")), persistence.ErrNotFound)
 
 	// A call's request is saved together with the records on which it depends.
 	asked := time.Now().UTC()
-	call := persistence.ToolCall{ID: "2", CallID: "call", ToolCallID: "call-2", Name: "http", Executor: "app", Status: persistence.ToolCallRunning, StartedAt: asked}
-	voice := persistence.Approval{ID: "2", ToolCallID: "call-2", Nonce: "n", AskedAt: asked, ExpiresAt: soon}
+	call := thread.ToolCall{ID: "2", CallID: "call", ToolCallID: "call-2", Name: "http", Executor: "app", Status: thread.ToolCallRunning, StartedAt: asked}
+	voice := thread.Approval{ID: "2", ToolCallID: "call-2", Nonce: "n", AskedAt: asked, ExpiresAt: soon}
 	settle(b.key, voice, persistence.PutCall{Call: persistence.CallRecord{ID: "call", Upstream: "openai", StartedAt: asked}}, persistence.PutToolCall{ToolCall: call})
 	if open, err := b.store.OpenApprovals(t.Context(), b.key); len(open) != 1 || err != nil {
 		t.Errorf("OpenApprovals() = %+v, %v, want the request of the call", open, err)
@@ -206,7 +207,7 @@ func (s suite) concurrentAnswers(t *testing.T) {
 // watchApprovals: a new watcher gets the open requests after the messages.
 func (s suite) watchApprovals(t *testing.T) {
 	b := s.setup(t)
-	b.append(t, text(persistence.RoleUser, "before"))
+	b.append(t, text(thread.RoleUser, "before"))
 	soon := time.Now().Add(time.Hour).UTC()
 	inputs := []string{`{"a": 1}`, `{"broken`, ``, `{"a":"` + strings.Repeat("é", 8000) + `"}`, strings.Repeat("\x01\"", 40_000), strings.Repeat("[", 300) + strings.Repeat("]", 300)}
 	for i, input := range inputs {
@@ -235,7 +236,7 @@ func (s suite) watchApprovals(t *testing.T) {
 			t.Errorf("event %d of %d bytes: %.300s", i, len(e.Data), e.Data)
 		}
 	}
-	b.append(t, text(persistence.RoleUser, "after"))
+	b.append(t, text(thread.RoleUser, "after"))
 	if m := w.message(); m.Text() != "after" {
 		t.Errorf("Watch() goes on with %q", m.Text())
 	}
@@ -243,7 +244,7 @@ func (s suite) watchApprovals(t *testing.T) {
 	for range 300 {
 		b.store.Publish(t.Context(), b.key, persistence.Event{Type: "draft"})
 	}
-	b.store.Publish(t.Context(), b.key, ask(t, b.store, b.key, "slow", "{}", time.Now().Add(time.Hour).UTC()).Event())
+	b.store.Publish(t.Context(), b.key, persistence.ApprovalEvent(ask(t, b.store, b.key, "slow", "{}", time.Now().Add(time.Hour).UTC())))
 	e := w.event()
 	for e.Type == "draft" {
 		e = w.event()

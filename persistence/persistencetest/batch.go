@@ -5,16 +5,17 @@ import (
 	"testing"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 func (s suite) batch(t *testing.T) {
 	b := s.setup(t)
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-		first, err := w.AppendMessage(text(persistence.RoleUser, "b"))
+		first, err := w.AppendMessage(text(thread.RoleUser, "b"))
 		if err != nil {
 			return err
 		}
-		if _, err := w.InsertMessage(text(persistence.RoleUser, "a"), ""); err != nil {
+		if _, err := w.InsertMessage(text(thread.RoleUser, "a"), ""); err != nil {
 			return err
 		}
 		first.Parts[0].Text = "c"
@@ -23,7 +24,7 @@ func (s suite) batch(t *testing.T) {
 		}
 		return errors.Join(
 			w.SaveCall(persistence.CallRecord{ID: "call"}),
-			w.SaveToolCall(persistence.ToolCall{ID: "tool", Status: persistence.ToolCallRunning}),
+			w.SaveToolCall(thread.ToolCall{ID: "tool", Status: thread.ToolCallRunning}),
 			w.SaveResponse(persistence.ResponseRecord{ID: "response"}),
 		)
 	})
@@ -40,9 +41,9 @@ func (s suite) batch(t *testing.T) {
 
 func (s suite) batchRollsBack(t *testing.T) {
 	b := s.setup(t)
-	b.append(t, text(persistence.RoleUser, "before"))
+	b.append(t, text(thread.RoleUser, "before"))
 	write := func(w *persistence.Batch) error {
-		_, err := w.AppendMessage(text(persistence.RoleUser, "x"))
+		_, err := w.AppendMessage(text(thread.RoleUser, "x"))
 		return errors.Join(err, w.SaveCall(persistence.CallRecord{ID: "call"}), w.SaveResponse(persistence.ResponseRecord{ID: "response"}))
 	}
 	mine := errors.New("mine")
@@ -52,12 +53,12 @@ func (s suite) batchRollsBack(t *testing.T) {
 	}{
 		"own error": {func(*persistence.Batch) error { return mine }, mine},
 		"bad message": {func(w *persistence.Batch) error {
-			_, err := w.AppendMessage(persistence.Message{})
+			_, err := w.AppendMessage(thread.Message{})
 			return err
 		}, persistence.ErrInvalid},
 		"swallowed error": {func(w *persistence.Batch) error {
 			_ = w.SaveCall(persistence.CallRecord{ID: "second"}) // there is a live call already
-			if _, err := w.AppendMessage(text(persistence.RoleUser, "y")); err == nil {
+			if _, err := w.AppendMessage(text(thread.RoleUser, "y")); err == nil {
 				t.Error("a write after a failed one succeeds")
 			}
 			return nil

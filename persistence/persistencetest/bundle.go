@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // suite is the tests with the engine they run on.
@@ -23,7 +24,7 @@ type suite struct {
 type bundle struct {
 	url   string
 	store *persistence.Store
-	key   persistence.Key
+	key   thread.Key
 }
 
 func (s suite) setup(t *testing.T) bundle {
@@ -50,24 +51,24 @@ func (b bundle) restart(t *testing.T) bundle {
 	return b
 }
 
-func newThread(t *testing.T, store *persistence.Store, owner string) persistence.Key {
+func newThread(t *testing.T, store *persistence.Store, owner string) thread.Key {
 	t.Helper()
 	return NewThread(t, store, owner, "a title")
 }
 
 // text is a finished message with one text part.
-func text(role persistence.Role, words string) persistence.Message {
-	return persistence.Message{Role: role, Parts: []persistence.Part{persistence.TextPart(words)}}
+func text(role thread.Role, words string) thread.Message {
+	return thread.Message{Role: role, Parts: []thread.Part{thread.TextPart(words)}}
 }
 
-func (b bundle) append(t *testing.T, m persistence.Message) persistence.Message {
+func (b bundle) append(t *testing.T, m thread.Message) thread.Message {
 	t.Helper()
 	saved, err := b.store.AppendMessage(t.Context(), b.key, m)
 	must(t, err)
 	return saved
 }
 
-func (b bundle) insert(t *testing.T, m persistence.Message, afterID string) persistence.Message {
+func (b bundle) insert(t *testing.T, m thread.Message, afterID string) thread.Message {
 	t.Helper()
 	saved, err := b.store.InsertMessage(t.Context(), b.key, m, afterID)
 	must(t, err)
@@ -75,9 +76,9 @@ func (b bundle) insert(t *testing.T, m persistence.Message, afterID string) pers
 }
 
 // all reads the thread's messages, page by page.
-func (b bundle) all(t *testing.T) []persistence.Message {
+func (b bundle) all(t *testing.T) []thread.Message {
 	t.Helper()
-	var all []persistence.Message
+	var all []thread.Message
 	for after := int64(0); ; {
 		page, err := b.store.Messages(t.Context(), b.key, after, 7)
 		must(t, err)
@@ -90,7 +91,7 @@ func (b bundle) all(t *testing.T) []persistence.Message {
 }
 
 // words returns the texts of messages in one line, which reads well in a failure.
-func words(messages []persistence.Message) string {
+func words(messages []thread.Message) string {
 	texts := make([]string, 0, len(messages))
 	for _, m := range messages {
 		texts = append(texts, m.Text())
@@ -111,7 +112,7 @@ func errOf[T any](_ T, err error) error { return err }
 // diff compares raw JSON by its value: jsonb changes the order of keys and the white space.
 func diff(want, got any) string {
 	return cmp.Diff(want, got, sameJSON,
-		cmp.FilterValues(func(_, _ []persistence.Part) bool { return true }, cmpopts.EquateEmpty()),
+		cmp.FilterValues(func(_, _ []thread.Part) bool { return true }, cmpopts.EquateEmpty()),
 		cmp.FilterValues(func(_, _ []string) bool { return true }, cmpopts.EquateEmpty()))
 }
 

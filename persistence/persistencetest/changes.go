@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // putText is a message with an id and a text.
 func putText(id, words string, at persistence.Place) persistence.PutMessage {
-	m := text(persistence.RoleUser, words)
+	m := text(thread.RoleUser, words)
 	m.ID = id
 	m.Metadata.CreatedAt = start
 	return persistence.PutMessage{Message: m, Place: at}
@@ -34,11 +35,11 @@ func throughJSON(t *testing.T, changes ...persistence.Change) []persistence.Chan
 
 func (s suite) changes(t *testing.T) {
 	b := s.setup(t)
-	tool := persistence.ToolPart("x")
-	tool.ToolCallID, tool.State, tool.Raw = "fc", persistence.ToolInputAvailable, json.RawMessage(`{"kept":[1]}`)
-	answer := persistence.Message{ID: "m2", Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("two"), tool}}
-	answer.Metadata = persistence.Metadata{
-		Source: persistence.SourceVoice, Status: persistence.StatusInterrupted, CreatedAt: start, HeardText: new("tw"), AudioEndMS: new(int64(7)),
+	tool := thread.ToolPart("x")
+	tool.ToolCallID, tool.State, tool.Raw = "fc", thread.ToolInputAvailable, json.RawMessage(`{"kept":[1]}`)
+	answer := thread.Message{ID: "m2", Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("two"), tool}}
+	answer.Metadata = thread.Metadata{
+		Source: thread.SourceVoice, Status: thread.StatusInterrupted, CreatedAt: start, HeardText: new("tw"), AudioEndMS: new(int64(7)),
 		Extra: map[string]json.RawMessage{"notice": json.RawMessage("true")}, LatencyMS: map[string]int64{"answer": 5},
 	}
 	changes := throughJSON(t,
@@ -46,15 +47,15 @@ func (s suite) changes(t *testing.T) {
 		persistence.PutCall{Call: persistence.CallRecord{ID: "c", Upstream: "openai", StartedAt: start}},
 		persistence.PutLeg{Leg: persistence.UpstreamLeg{CallID: "c", Generation: 1, Upstream: "openai", StartedAt: start}},
 		persistence.PutMessage{Message: answer, Place: last},
-		persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "t", Name: "x", Status: persistence.ToolCallRunning, Input: "{broken", StartedAt: start}},
-		persistence.PutApproval{Approval: persistence.Approval{ID: "t", ToolCallID: "fc", Nonce: "n", AskedAt: start, ExpiresAt: time.Now().Add(time.Hour)}},
+		persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "t", Name: "x", Status: thread.ToolCallRunning, Input: "{broken", StartedAt: start}},
+		persistence.PutApproval{Approval: thread.Approval{ID: "t", ToolCallID: "fc", Nonce: "n", AskedAt: start, ExpiresAt: time.Now().Add(time.Hour)}},
 		persistence.PutResponse{Response: persistence.ResponseRecord{ID: "r", CallID: "c", Status: "completed", RawUsage: json.RawMessage(`{"a":1}`), CreatedAt: start}},
 		putText("m3", "between", after("m1")),
 		putText("m0", "first", after("")),
 		putText("m4", "lost its place", after("gone")),
 		putText("m1", "one!", persistence.Place{}),
 		putText("m5", "was never there", persistence.Place{}),
-		persistence.PutApproval{Approval: persistence.Approval{ID: "t", Outcome: persistence.ApprovalTimeout}},
+		persistence.PutApproval{Approval: thread.Approval{ID: "t", Outcome: thread.ApprovalTimeout}},
 	)
 	for range 2 { // the second time changes nothing
 		applied, err := b.store.Apply(t.Context(), b.key, changes)
@@ -86,7 +87,7 @@ func (s suite) lostChanges(t *testing.T) {
 	b := s.setup(t)
 	other := newThread(t, b.store, "bert")
 	must(t, errOf(b.store.Apply(t.Context(), other, []persistence.Change{putText("taken", "bert's", last)})))
-	gone := persistence.Key{Owner: "anna", Thread: "gone"}
+	gone := thread.Key{Owner: "anna", Thread: "gone"}
 	applied, err := b.store.ApplyAll(t.Context(), []persistence.ThreadChanges{
 		{Key: gone, Changes: []persistence.Change{putText("g", "nobody's", last)}},
 		{Key: b.key, Changes: []persistence.Change{

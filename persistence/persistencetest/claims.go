@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 func (s suite) queueClaims(t *testing.T) {
@@ -85,7 +86,7 @@ func (s suite) queueSpooled(t *testing.T) {
 			t.Helper()
 			again, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
 			must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-				sent := text(persistence.RoleUser, m.Text)
+				sent := text(thread.RoleUser, m.Text)
 				sent.ID = m.MessageID
 				_, err := w.AppendMessage(sent)
 				return errors.Join(err, errOf(w.SendQueued(again.ID, again.Attempts, true)))

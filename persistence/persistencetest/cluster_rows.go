@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // commands: what one store asks another to do is done once, and the reply comes back.
@@ -96,8 +97,8 @@ func (s suite) images(t *testing.T) {
 	wantErr(t, "SaveImage() above the quota", errOf(b.store.SaveImage(ctx, newThread(t, b.store, "anna"), image, 11)), persistence.ErrQuota)
 	other := newThread(t, b.store, "bert")
 	must(t, errOf(b.store.SaveImage(ctx, other, image, 6)))
-	wantErr(t, "SaveImage() in a stranger's thread", errOf(b.store.SaveImage(ctx, persistence.Key{Owner: "bert", Thread: b.key.Thread}, image, 0)), persistence.ErrNotFound)
-	for _, key := range []persistence.Key{other, {Owner: "bert", Thread: b.key.Thread}, {}} {
+	wantErr(t, "SaveImage() in a stranger's thread", errOf(b.store.SaveImage(ctx, thread.Key{Owner: "bert", Thread: b.key.Thread}, image, 0)), persistence.ErrNotFound)
+	for _, key := range []thread.Key{other, {Owner: "bert", Thread: b.key.Thread}, {}} {
 		wantErr(t, "Image() of a stranger", errOf(b.store.Image(ctx, key, saved.ID)), persistence.ErrNotFound)
 	}
 	for what, change := range map[string]func(*persistence.Image){

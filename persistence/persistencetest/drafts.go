@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // growing appends a message in progress with some text.
-func (b bundle) growing(t *testing.T) persistence.Message {
+func (b bundle) growing(t *testing.T) thread.Message {
 	t.Helper()
-	m := text(persistence.RoleAssistant, "One")
-	m.Metadata.Status = persistence.StatusInProgress
+	m := text(thread.RoleAssistant, "One")
+	m.Metadata.Status = thread.StatusInProgress
 	return b.append(t, m)
 }
 
@@ -69,17 +70,17 @@ func (s suite) drafts(t *testing.T) {
 		t.Errorf("Replay() = %v, %v, want nothing of what is in progress", replay, err)
 	}
 	// Inserting a message before it moves it, together with its drafts.
-	must(t, errOf(b.store.InsertMessage(t.Context(), b.key, text(persistence.RoleUser, "Count!"), "")))
+	must(t, errOf(b.store.InsertMessage(t.Context(), b.key, text(thread.RoleUser, "Count!"), "")))
 	b.says(t, m.ID, "One, twö, three")
 
 	// The whole message replaces its drafts. A late draft changes nothing.
-	m.Parts = []persistence.Part{persistence.TextPart("One, twö, three, four")}
+	m.Parts = []thread.Part{thread.TextPart("One, twö, three, four")}
 	must(t, errOf(b.store.UpdateMessage(t.Context(), b.key, m)))
 	b.says(t, m.ID, "One, twö, three, four")
 	if n := b.draftsLeft(t); n != 0 {
 		t.Errorf("%d drafts are left", n)
 	}
-	m.Metadata.Status = persistence.StatusCompleted
+	m.Metadata.Status = thread.StatusCompleted
 	must(t, errOf(b.store.UpdateMessage(t.Context(), b.key, m)))
 	b.draft(t, m.ID, 9, ", three")
 	b.draft(t, m.ID, 22, ", five")
@@ -88,7 +89,7 @@ func (s suite) drafts(t *testing.T) {
 	if n := b.draftsLeft(t); n != 0 {
 		t.Errorf("%d drafts of a finished message", n)
 	}
-	for _, bad := range []persistence.Draft{{}, {MessageID: m.ID, Start: -1}, {MessageID: m.ID, Start: persistence.MaxMessageBytes, Text: "x"}} {
+	for _, bad := range []persistence.Draft{{}, {MessageID: m.ID, Start: -1}, {MessageID: m.ID, Start: thread.MaxMessageBytes, Text: "x"}} {
 		applied, err := b.store.Apply(t.Context(), b.key, []persistence.Change{persistence.PutDraft{Draft: bad}})
 		if err != nil || len(applied.Lost) != 1 || !errors.Is(applied.Lost[0].Err, persistence.ErrInvalid) {
 			t.Errorf("Apply(%+v) = %+v, %v, want ErrInvalid", bad, applied, err)
@@ -126,7 +127,7 @@ func (s suite) recoverDrafts(t *testing.T) {
 	b.draft(t, m.ID, 8, ", three")
 	b.draft(t, m.ID, 99, ", a hundred")
 	b.says(t, m.ID, "One, two, three")
-	if got, err := b.store.Message(t.Context(), b.key, m.ID); err != nil || got.Metadata.Status != persistence.StatusInterrupted {
+	if got, err := b.store.Message(t.Context(), b.key, m.ID); err != nil || got.Metadata.Status != thread.StatusInterrupted {
 		t.Errorf("status %s, %v", got.Metadata.Status, err)
 	}
 	if n := b.draftsLeft(t); n != 0 {
@@ -167,7 +168,7 @@ func (s suite) watchDrafts(t *testing.T) {
 	delta(", four")
 	delta(", five")
 	// A message was saved with less text than was sent: the rest is sent again.
-	m.Parts = []persistence.Part{persistence.TextPart("One, two")}
+	m.Parts = []thread.Part{thread.TextPart("One, two")}
 	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func (s suite) watchDrafts(t *testing.T) {
 		t.Fatalf("message %q", got.Text())
 	}
 	delta(", three, four, five")
-	m.Parts, m.Metadata.Status = []persistence.Part{persistence.TextPart("One to five")}, persistence.StatusCompleted
+	m.Parts, m.Metadata.Status = []thread.Part{thread.TextPart("One to five")}, thread.StatusCompleted
 	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func (s suite) watchDrafts(t *testing.T) {
 		t.Fatalf("message %q", got.Text())
 	}
 	publish(27, ", late") // for a finished message: nobody gets it
-	last := b.append(t, text(persistence.RoleUser, "end"))
+	last := b.append(t, text(thread.RoleUser, "end"))
 	if got := w.message(); got.ID != last.ID {
 		t.Errorf("message %q, want the last one", got.Text())
 	}

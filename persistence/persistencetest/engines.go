@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // Main is TestMain for a package that uses a database: it runs the tests in an
@@ -107,11 +108,11 @@ func Start(t testing.TB, run func(context.Context) error) (stop func()) {
 }
 
 // NewThread makes a thread.
-func NewThread(t testing.TB, store *persistence.Store, owner, title string) persistence.Key {
+func NewThread(t testing.TB, store *persistence.Store, owner, title string) thread.Key {
 	t.Helper()
-	thread, err := store.CreateThread(t.Context(), owner, title)
+	row, err := store.CreateThread(t.Context(), owner, title)
 	must(t, err)
-	return persistence.Key{Owner: owner, Thread: thread.ID}
+	return thread.Key{Owner: owner, Thread: row.ID}
 }
 
 // SQLiteURL names a database with tables and no rows, in a folder of the test. It is a

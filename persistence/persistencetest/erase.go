@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // fill writes many messages at once, behind the store's back.
@@ -16,7 +17,7 @@ func fill(t *testing.T, b bundle, amount int) {
 	t.Helper()
 	if _, err := b.store.Apply(t.Context(), b.key, []persistence.Change{
 		putText("first", "one of many", last),
-		persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "t", Status: persistence.ToolCallDone}},
+		persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "t", Status: thread.ToolCallDone}},
 		persistence.PutResponse{Response: persistence.ResponseRecord{ID: "r"}},
 	}); err != nil {
 		t.Fatalf("Apply() = %v", err)
@@ -80,16 +81,16 @@ func (s suite) eraseLeft(t *testing.T) {
 	b.enqueue(t, "next")
 	must(t, b.store.PauseQueue(t.Context(), newThread(t, b.store, "anna"), persistence.QueuePause{Reason: "waits"}))
 	disown(t, b)
-	for what, list := range map[string]func() ([]persistence.Key, error){
-		"DueQueues":    func() ([]persistence.Key, error) { return b.store.DueQueues(t.Context(), 10) },
-		"PausedQueues": func() ([]persistence.Key, error) { return b.store.PausedQueues(t.Context(), "waits") },
+	for what, list := range map[string]func() ([]thread.Key, error){
+		"DueQueues":    func() ([]thread.Key, error) { return b.store.DueQueues(t.Context(), 10) },
+		"PausedQueues": func() ([]thread.Key, error) { return b.store.PausedQueues(t.Context(), "waits") },
 	} {
 		if keys, err := list(); err != nil || len(keys) != 0 {
 			t.Errorf("%s() = %v, %v", what, keys, err)
 		}
 	}
 	wantErr(t, "Thread()", errOf(b.store.Thread(t.Context(), b.key)), persistence.ErrNotFound)
-	wantErr(t, "Thread() of nobody", errOf(b.store.Thread(t.Context(), persistence.Key{Thread: b.key.Thread})), persistence.ErrNotFound)
+	wantErr(t, "Thread() of nobody", errOf(b.store.Thread(t.Context(), thread.Key{Thread: b.key.Thread})), persistence.ErrNotFound)
 	if found, _, err := b.store.Threads(t.Context(), b.key.Owner, persistence.ThreadFilter{Query: "many"}); err != nil || len(found) != 0 {
 		t.Errorf("Threads() = %v, %v", found, err)
 	}
@@ -125,7 +126,7 @@ func (s suite) eraseForNew(t *testing.T) {
 	b := s.setup(t)
 	fill(t, b, 50)
 	disown(t, b)
-	key := persistence.Key{Owner: "bert", Thread: b.key.Thread}
+	key := thread.Key{Owner: "bert", Thread: b.key.Thread}
 	if created, err := b.store.EnsureThread(t.Context(), key); err != nil || !created {
 		t.Fatalf("EnsureThread() = %v, %v", created, err)
 	}
@@ -145,18 +146,18 @@ func (s suite) eraseEverything(t *testing.T) {
 	must(t, b.store.Serve(ctx))
 	empty := rowCounts(t, b.url)
 	b.key = newThread(t, b.store, "anna")
-	answer := text(persistence.RoleAssistant, "One")
-	answer.ID, answer.Metadata.CallID, answer.Metadata.Status = "m", "c", persistence.StatusInProgress
+	answer := text(thread.RoleAssistant, "One")
+	answer.ID, answer.Metadata.CallID, answer.Metadata.Status = "m", "c", thread.StatusInProgress
 	err := errors.Join(
 		b.store.Batch(ctx, b.key, func(w *persistence.Batch) error { return w.ClaimTurn("turn", time.Hour) }),
 		b.store.Batch(ctx, b.key, func(w *persistence.Batch) error {
-			_, said := w.AppendMessage(text(persistence.RoleUser, "Count!"))
+			_, said := w.AppendMessage(text(thread.RoleUser, "Count!"))
 			_, answered := w.AppendMessage(answer)
 			_, shown := w.SaveImage(persistence.Image{MediaType: "image/png", Width: 1, Height: 1, Data: []byte("x")}, 0)
 			return errors.Join(said, answered, shown,
 				w.SaveDraft(persistence.Draft{MessageID: "m", Start: 3, Text: ", two"}),
-				w.SaveToolCall(persistence.ToolCall{ID: "t", MessageID: "m", CallID: "c", ToolCallID: "x", Status: persistence.ToolCallRunning}),
-				w.SaveApproval(persistence.Approval{ID: "t", ToolCallID: "x", Nonce: "n", AskedAt: ago, ExpiresAt: ago}),
+				w.SaveToolCall(thread.ToolCall{ID: "t", MessageID: "m", CallID: "c", ToolCallID: "x", Status: thread.ToolCallRunning}),
+				w.SaveApproval(thread.Approval{ID: "t", ToolCallID: "x", Nonce: "n", AskedAt: ago, ExpiresAt: ago}),
 				w.SaveResponse(persistence.ResponseRecord{ID: "r", CallID: "c", Status: "in_progress"}),
 				w.SaveCall(persistence.CallRecord{ID: "c"}),
 				w.SaveLeg(persistence.UpstreamLeg{CallID: "c", Generation: 1, UpstreamID: "known", HungUpAt: &ago}),
@@ -232,7 +233,7 @@ func (s suite) expire(t *testing.T) {
 		t.Errorf("Expire() = %d, %v, want one", n, err)
 	}
 	wantErr(t, "Thread() of the old one", errOf(b.store.Thread(ctx, old)), persistence.ErrNotFound)
-	for _, key := range []persistence.Key{live, typed} {
+	for _, key := range []thread.Key{live, typed} {
 		if _, err := b.store.Thread(ctx, key); err != nil {
 			t.Errorf("Thread() = %v", err)
 		}
@@ -243,14 +244,14 @@ func (s suite) expire(t *testing.T) {
 // expireUsed: a thread that is used again while others are being deleted stays.
 func (s suite) expireUsed(t *testing.T) {
 	var store *persistence.Store
-	var used persistence.Key
+	var used thread.Key
 	store = Open(t, s.newURL(t), persistence.Options{OnWrite: func(time.Duration, bool) {
 		key := used
-		if used = (persistence.Key{}); key.Thread == "" {
+		if used = (thread.Key{}); key.Thread == "" {
 			return
 		}
 		// The first one has just been deleted.
-		if _, err := store.AppendMessage(t.Context(), key, text(persistence.RoleUser, "I am back.")); err != nil {
+		if _, err := store.AppendMessage(t.Context(), key, text(thread.RoleUser, "I am back.")); err != nil {
 			t.Errorf("AppendMessage() = %v", err)
 		}
 	}})

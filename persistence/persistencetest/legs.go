@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // ago is longer ago than any grace period.
@@ -65,11 +66,11 @@ func (s suite) legs(t *testing.T) {
 		"c 1 "+b.key.Thread+" openai rtc_1 renewed ended hung up", "c 2 "+b.key.Thread+" openai rtc_2  open running")
 	other := newThread(t, b.store, "bert")
 	wantErr(t, "SaveLeg() of another's", saveLeg(ctx, b.store, other, first), persistence.ErrConflict)
-	wantErr(t, "SaveLeg() in a stranger's thread", saveLeg(ctx, b.store, persistence.Key{Owner: "bert", Thread: b.key.Thread}, second), persistence.ErrNotFound)
+	wantErr(t, "SaveLeg() in a stranger's thread", saveLeg(ctx, b.store, thread.Key{Owner: "bert", Thread: b.key.Thread}, second), persistence.ErrNotFound)
 	for what, l := range map[string]persistence.UpstreamLeg{
 		"no call":       {Generation: 1},
 		"no generation": {CallID: "c"},
-		"a long id":     {CallID: "c", Generation: 1, UpstreamID: strings.Repeat("x", persistence.MaxIDBytes+1)},
+		"a long id":     {CallID: "c", Generation: 1, UpstreamID: strings.Repeat("x", thread.MaxIDBytes+1)},
 	} {
 		wantErr(t, "SaveLeg() with "+what, saveLeg(ctx, b.store, b.key, l), persistence.ErrInvalid)
 	}
@@ -188,6 +189,6 @@ func (s suite) recoverLegs(t *testing.T) {
 	wantRows(t, b.url, "SELECT attempts FROM upstream_legs", "1", "1") // the pause continues
 }
 
-func saveLeg(ctx context.Context, store *persistence.Store, key persistence.Key, l persistence.UpstreamLeg) error {
+func saveLeg(ctx context.Context, store *persistence.Store, key thread.Key, l persistence.UpstreamLeg) error {
 	return store.Batch(ctx, key, func(b *persistence.Batch) error { return b.SaveLeg(l) })
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // limits: an owner's use is counted across instances.
@@ -41,26 +42,26 @@ func (s suite) stored(t *testing.T) {
 	ctx := t.Context()
 	b.wantStored(t, "nothing")
 	long, short := strings.Repeat("wörd \u2028 ", 4000), "word"
-	m := b.append(t, text(persistence.RoleUser, short))
-	draft := persistence.Message{ID: "growing", Role: persistence.RoleAssistant, Metadata: persistence.Metadata{Status: persistence.StatusInProgress}}
-	put := func(m persistence.Message, place persistence.Placing) func() error {
+	m := b.append(t, text(thread.RoleUser, short))
+	draft := thread.Message{ID: "growing", Role: thread.RoleAssistant, Metadata: thread.Metadata{Status: thread.StatusInProgress}}
+	put := func(m thread.Message, place persistence.Placing) func() error {
 		return func() error {
 			_, err := b.store.Apply(ctx, b.key, []persistence.Change{persistence.PutMessage{Message: m, Place: persistence.Place{How: place}}})
 			return err
 		}
 	}
-	grown, other := text(persistence.RoleAssistant, long), text(persistence.RoleUser, long)
+	grown, other := text(thread.RoleAssistant, long), text(thread.RoleUser, long)
 	grown.ID, other.ID = draft.ID, "other"
 	for _, step := range []struct {
 		name string
 		run  func() error
 	}{
 		{"a message before others", func() error {
-			_, err := b.store.InsertMessage(ctx, b.key, text(persistence.RoleUser, long), "")
+			_, err := b.store.InsertMessage(ctx, b.key, text(thread.RoleUser, long), "")
 			return err
 		}},
 		{"a message that grows", func() error {
-			m.Parts = []persistence.Part{persistence.TextPart(short), persistence.TextPart(long)}
+			m.Parts = []thread.Part{thread.TextPart(short), thread.TextPart(long)}
 			_, err := b.store.UpdateMessage(ctx, b.key, m)
 			return err
 		}},
@@ -128,7 +129,7 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 			t.Errorf("TakeRate() of another owner = %v, %v", wait, err)
 		}
 	}
-	if wait, err := other.TakeRate(ctx, "texts of "+strings.Repeat("x", persistence.MaxIDBytes), 1); err != nil || wait != 0 {
+	if wait, err := other.TakeRate(ctx, "texts of "+strings.Repeat("x", thread.MaxIDBytes), 1); err != nil || wait != 0 {
 		t.Errorf("TakeRate() of the longest owner = %v, %v", wait, err)
 	}
 	wantErr(t, "TakeRate() of nothing", errOf(other.TakeRate(ctx, "", 1)), persistence.ErrInvalid)
@@ -148,7 +149,7 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 
 // together does the same in many threads of an owner at one moment, on all instances, and returns
 // those in which it succeeded: exactly as many as the limit allows.
-func together(t *testing.T, limit int, stores []*persistence.Store, begin func(*persistence.Store, persistence.Key) error) (began []persistence.Key) {
+func together(t *testing.T, limit int, stores []*persistence.Store, begin func(*persistence.Store, thread.Key) error) (began []thread.Key) {
 	t.Helper()
 	const each = 8
 	var mu sync.Mutex
@@ -188,7 +189,7 @@ func callsTogether(t *testing.T, stores ...*persistence.Store) {
 	t.Helper()
 	ctx := t.Context()
 	const limit = 3
-	begin := func(store *persistence.Store, key persistence.Key, ended ...string) error {
+	begin := func(store *persistence.Store, key thread.Key, ended ...string) error {
 		return store.Batch(ctx, key, func(w *persistence.Batch) error {
 			if err := w.RoomForCall(limit, ended...); err != nil {
 				return err
@@ -196,7 +197,7 @@ func callsTogether(t *testing.T, stores ...*persistence.Store) {
 			return w.SaveCall(persistence.CallRecord{ID: "call-" + key.Thread})
 		})
 	}
-	live := together(t, limit, stores, func(store *persistence.Store, key persistence.Key) error { return begin(store, key) })
+	live := together(t, limit, stores, func(store *persistence.Store, key thread.Key) error { return begin(store, key) })
 	last, other := stores[len(stores)-1], newThread(t, stores[0], "carl")
 	if err := begin(last, live[0]); err != nil {
 		t.Errorf("begin the thread's own call: %v", err) // as when saving it again
@@ -207,7 +208,7 @@ func callsTogether(t *testing.T, stores ...*persistence.Store) {
 	if err := begin(last, other, "call-"+live[0].Thread); err != nil {
 		t.Errorf("begin call beside one whose end is not saved yet: %v", err)
 	}
-	for _, key := range []persistence.Key{live[0], other} {
+	for _, key := range []thread.Key{live[0], other} {
 		must(t, stores[0].SaveCall(ctx, key, persistence.CallRecord{ID: "call-" + key.Thread, EndedAt: new(start), EndReason: "hangup"}))
 	}
 	if err := begin(last, newThread(t, stores[0], "carl")); err != nil {
@@ -222,7 +223,7 @@ func turnsTogether(t *testing.T, stores ...*persistence.Store) {
 	ctx := t.Context()
 	const limit = 2
 	lease := patience
-	begin := func(store *persistence.Store, key persistence.Key) error {
+	begin := func(store *persistence.Store, key thread.Key) error {
 		return store.Batch(ctx, key, func(w *persistence.Batch) error {
 			if err := w.RoomForTurn(limit); err != nil {
 				return err
@@ -252,7 +253,7 @@ func turnsTogether(t *testing.T, stores ...*persistence.Store) {
 func imagesTogether(t *testing.T, stores ...*persistence.Store) {
 	t.Helper()
 	const limit, size = 4, 1000
-	together(t, limit, stores, func(store *persistence.Store, key persistence.Key) error {
+	together(t, limit, stores, func(store *persistence.Store, key thread.Key) error {
 		image := persistence.Image{MediaType: "image/png", Width: 2, Height: 3, Data: make([]byte, size)}
 		_, err := store.SaveImage(t.Context(), key, image, limit*size+size/2)
 		return err

@@ -11,28 +11,29 @@ import (
 	"unicode/utf8"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // full is a message with everything in it.
-func full() persistence.Message {
-	done := persistence.ToolPart("bar_chart")
-	done.ToolCallID, done.State = "t1", persistence.ToolOutputAvailable
+func full() thread.Message {
+	done := thread.ToolPart("bar_chart")
+	done.ToolCallID, done.State = "t1", thread.ToolOutputAvailable
 	done.Input, done.Output = json.RawMessage(`{"b":1,"a":[1,2.50]}`), json.RawMessage(`"text <&>"`)
-	failed := persistence.DynamicToolPart("srv_search")
-	failed.ToolCallID, failed.State, failed.ErrorText = "t2", persistence.ToolOutputError, "no\nluck"
+	failed := thread.DynamicToolPart("srv_search")
+	failed.ToolCallID, failed.State, failed.ErrorText = "t2", thread.ToolOutputError, "no\nluck"
 	failed.Input = json.RawMessage(`{}`)
-	waiting := persistence.ToolPart("x")
-	waiting.ToolCallID, waiting.State = "t3", persistence.ToolInputAvailable
+	waiting := thread.ToolPart("x")
+	waiting.ToolCallID, waiting.State = "t3", thread.ToolInputAvailable
 	waiting.Raw = json.RawMessage(`{"type":"tool-x","toolCallId":"t3","state":"input-available","title":"kept"}`)
-	return persistence.Message{
-		ID: "m1", Role: persistence.RoleAssistant,
-		Parts: []persistence.Part{
-			persistence.StepStart(), persistence.TextPart("let me see"), done, failed, waiting, persistence.StepStart(),
+	return thread.Message{
+		ID: "m1", Role: thread.RoleAssistant,
+		Parts: []thread.Part{
+			thread.StepStart(), thread.TextPart("let me see"), done, failed, waiting, thread.StepStart(),
 			{Type: "data-weather", Raw: json.RawMessage(`{"type":"data-weather","id":"7","data":{"c":-3}}`)},
-			persistence.TextPart("there you are"),
+			thread.TextPart("there you are"),
 		},
-		Metadata: persistence.Metadata{
-			Source: persistence.SourceVoice, Status: persistence.StatusInterrupted, CallID: "c1", Model: "gpt", Voice: "ash",
+		Metadata: thread.Metadata{
+			Source: thread.SourceVoice, Status: thread.StatusInterrupted, CallID: "c1", Model: "gpt", Voice: "ash",
 			CreatedAt: time.Date(2026, 1, 2, 15, 4, 5, 6000, time.UTC), Usage: json.RawMessage(`{"total_tokens":7}`),
 			LatencyMS: map[string]int64{"first_audio": 250}, HeardText: new("let"), AudioEndMS: new(int64(420)), ItemID: "item_1",
 			Extra: map[string]json.RawMessage{"mine": json.RawMessage(`{"x":[null]}`)},
@@ -52,13 +53,13 @@ func (s suite) messages(t *testing.T) {
 	if d := diff(want, got); err != nil || d != "" {
 		t.Errorf("Message() = %v, differs (-want +got):\n%s", err, d)
 	}
-	if d := diff([]persistence.Message{want}, b.all(t)); d != "" {
+	if d := diff([]thread.Message{want}, b.all(t)); d != "" {
 		t.Errorf("Messages() differs (-want +got):\n%s", d)
 	}
 	// The wire format is stable: what a client read can be saved again.
 	wire, err := json.Marshal(got)
 	must(t, err)
-	var back persistence.Message
+	var back thread.Message
 	must(t, json.Unmarshal(wire, &back))
 	back.Seq, back.Revision = got.Seq, got.Revision
 	if d := diff(got, back); d != "" {
@@ -73,11 +74,11 @@ func (s suite) messages(t *testing.T) {
 func (s suite) messageDefaults(t *testing.T) {
 	b := s.setup(t)
 	before := time.Now().Truncate(time.Microsecond)
-	m := b.append(t, persistence.Message{Role: persistence.RoleSystem})
+	m := b.append(t, thread.Message{Role: thread.RoleSystem})
 	if m.ID == "" || m.Metadata.CreatedAt.Before(before) || m.Metadata.CreatedAt.After(time.Now()) {
 		t.Errorf("AppendMessage() = %+v, want an id and a time", m)
 	}
-	if m.Metadata.Source != persistence.SourceText || m.Metadata.Status != persistence.StatusCompleted {
+	if m.Metadata.Source != thread.SourceText || m.Metadata.Status != thread.StatusCompleted {
 		t.Errorf("AppendMessage() has source %q and status %q", m.Metadata.Source, m.Metadata.Status)
 	}
 	wire, err := json.Marshal(m)
@@ -98,7 +99,7 @@ func (s suite) hostileMessages(t *testing.T) {
 		"control":       {"\x01\x1f\x7f\r\n\t", "\x01\x1f\x7f\r\n\t"},
 		"256 KB":        {strings.Repeat("ü", 1<<17), strings.Repeat("ü", 1<<17)},
 	} {
-		saved := b.append(t, text(persistence.RoleUser, c.text))
+		saved := b.append(t, text(thread.RoleUser, c.text))
 		got, err := b.store.Message(t.Context(), b.key, saved.ID)
 		if err != nil {
 			t.Fatalf("%s: Message() = %v", name, err)
@@ -121,15 +122,15 @@ func (s suite) hostileMessages(t *testing.T) {
 		"not JSON":         {`{"a": nope`, `"{\"a\": nope"`},
 		"null":             {`null`, `null`},
 	} {
-		p := persistence.ToolPart("x")
-		p.ToolCallID, p.State, p.Input = "t", persistence.ToolInputAvailable, json.RawMessage(c.json)
-		saved := b.append(t, persistence.Message{Role: persistence.RoleAssistant, Parts: []persistence.Part{p}})
+		p := thread.ToolPart("x")
+		p.ToolCallID, p.State, p.Input = "t", thread.ToolInputAvailable, json.RawMessage(c.json)
+		saved := b.append(t, thread.Message{Role: thread.RoleAssistant, Parts: []thread.Part{p}})
 		if d := diff(json.RawMessage(c.want), saved.Parts[0].Input); d != "" {
 			t.Errorf("%s: the input differs (-want +got):\n%s", name, d)
 		}
 	}
 	// Metadata and ids from elsewhere can be just as hostile.
-	m := text(persistence.RoleUser, "x")
+	m := text(thread.RoleUser, "x")
 	m.Metadata.CallID, m.Metadata.Model, m.Metadata.HeardText = "c\x00\xff", "m\x00", new("h\x00")
 	m.Metadata.Extra = map[string]json.RawMessage{"k\x00": json.RawMessage(`"\u0000"`), "bad": json.RawMessage(`{`)}
 	if got := b.append(t, m).Metadata; got.CallID != "c\ufffd" || got.Model != "m" || *got.HeardText != "h" || len(got.Extra) != 2 {
@@ -139,44 +140,44 @@ func (s suite) hostileMessages(t *testing.T) {
 
 func (s suite) refusedMessages(t *testing.T) {
 	b := s.setup(t)
-	tool := func(change func(*persistence.Part)) []persistence.Part {
-		p := persistence.DynamicToolPart("x")
-		p.ToolCallID, p.State = "t", persistence.ToolInputAvailable
+	tool := func(change func(*thread.Part)) []thread.Part {
+		p := thread.DynamicToolPart("x")
+		p.ToolCallID, p.State = "t", thread.ToolInputAvailable
 		change(&p)
-		return []persistence.Part{p}
+		return []thread.Part{p}
 	}
-	for name, change := range map[string]func(*persistence.Message){
-		"role":    func(m *persistence.Message) { m.Role = "tool" },
-		"source":  func(m *persistence.Message) { m.Metadata.Source = "smell" },
-		"status":  func(m *persistence.Message) { m.Metadata.Status = "done" },
-		"call id": func(m *persistence.Message) { m.Metadata.CallID = strings.Repeat("x", persistence.MaxIDBytes+1) },
-		"heard text": func(m *persistence.Message) {
-			m.Metadata.HeardText = new(strings.Repeat("x", persistence.MaxMessageBytes+1))
+	for name, change := range map[string]func(*thread.Message){
+		"role":    func(m *thread.Message) { m.Role = "tool" },
+		"source":  func(m *thread.Message) { m.Metadata.Source = "smell" },
+		"status":  func(m *thread.Message) { m.Metadata.Status = "done" },
+		"call id": func(m *thread.Message) { m.Metadata.CallID = strings.Repeat("x", thread.MaxIDBytes+1) },
+		"heard text": func(m *thread.Message) {
+			m.Metadata.HeardText = new(strings.Repeat("x", thread.MaxMessageBytes+1))
 		},
-		"year":          func(m *persistence.Message) { m.Metadata.CreatedAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
-		"too large":     func(m *persistence.Message) { m.Parts[0].Text = strings.Repeat("x", persistence.MaxMessageBytes) },
-		"too many":      func(m *persistence.Message) { m.Parts = make([]persistence.Part, persistence.MaxParts+1) },
-		"no type":       func(m *persistence.Message) { m.Parts[0].Type = "" },
-		"odd type":      func(m *persistence.Message) { m.Parts[0].Type = "\x00" },
-		"long type":     func(m *persistence.Message) { m.Parts[0].Type = strings.Repeat("x", 301) },
-		"no tool call":  func(m *persistence.Message) { m.Parts = tool(func(p *persistence.Part) { p.ToolCallID = "" }) },
-		"no tool state": func(m *persistence.Message) { m.Parts = tool(func(p *persistence.Part) { p.State = "" }) },
-		"no tool name":  func(m *persistence.Message) { m.Parts = tool(func(p *persistence.Part) { p.ToolName = "" }) },
-		"raw part":      func(m *persistence.Message) { m.Parts[0].Raw = json.RawMessage(`[1]`) },
-		"deep part": func(m *persistence.Message) {
+		"year":          func(m *thread.Message) { m.Metadata.CreatedAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"too large":     func(m *thread.Message) { m.Parts[0].Text = strings.Repeat("x", thread.MaxMessageBytes) },
+		"too many":      func(m *thread.Message) { m.Parts = make([]thread.Part, thread.MaxParts+1) },
+		"no type":       func(m *thread.Message) { m.Parts[0].Type = "" },
+		"odd type":      func(m *thread.Message) { m.Parts[0].Type = "\x00" },
+		"long type":     func(m *thread.Message) { m.Parts[0].Type = strings.Repeat("x", 301) },
+		"no tool call":  func(m *thread.Message) { m.Parts = tool(func(p *thread.Part) { p.ToolCallID = "" }) },
+		"no tool state": func(m *thread.Message) { m.Parts = tool(func(p *thread.Part) { p.State = "" }) },
+		"no tool name":  func(m *thread.Message) { m.Parts = tool(func(p *thread.Part) { p.ToolName = "" }) },
+		"raw part":      func(m *thread.Message) { m.Parts[0].Raw = json.RawMessage(`[1]`) },
+		"deep part": func(m *thread.Message) {
 			m.Parts[0].Raw = json.RawMessage(`{"x":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`)
 		},
-		"large metadata": func(m *persistence.Message) {
+		"large metadata": func(m *thread.Message) {
 			m.Metadata.Extra = map[string]json.RawMessage{"x": json.RawMessage(`"` + strings.Repeat("x", 300<<10) + `"`)}
 		},
 	} {
-		m := text(persistence.RoleUser, "x")
+		m := text(thread.RoleUser, "x")
 		change(&m)
 		wantErr(t, "AppendMessage() with bad "+name, errOf(b.store.AppendMessage(t.Context(), b.key, m)), persistence.ErrInvalid)
 	}
 	wantErr(t, "InsertMessage() with a bad role", errOf(b.store.InsertMessage(t.Context(), b.key, text("tool", "x"), "")), persistence.ErrInvalid) // it checks the same
-	for _, id := range []string{"a\x00", "\xff", strings.Repeat("x", persistence.MaxIDBytes+1)} {
-		m := text(persistence.RoleUser, "x")
+	for _, id := range []string{"a\x00", "\xff", strings.Repeat("x", thread.MaxIDBytes+1)} {
+		m := text(thread.RoleUser, "x")
 		m.ID = id
 		wantErr(t, fmt.Sprintf("AppendMessage() with id %.9q", id), errOf(b.store.AppendMessage(t.Context(), b.key, m)), persistence.ErrInvalid)
 		wantErr(t, fmt.Sprintf("Message(%.9q)", id), errOf(b.store.Message(t.Context(), b.key, id)), persistence.ErrNotFound)
@@ -195,11 +196,11 @@ func (s suite) refusedMessages(t *testing.T) {
 
 func (s suite) insert(t *testing.T) {
 	b := s.setup(t)
-	first := b.insert(t, text(persistence.RoleUser, "b"), "") // into an empty thread
-	last := b.append(t, text(persistence.RoleUser, "d"))
-	b.insert(t, text(persistence.RoleUser, "c"), first.ID)
-	b.insert(t, text(persistence.RoleUser, "a"), "")
-	end := b.insert(t, text(persistence.RoleUser, "e"), last.ID) // nothing follows, so it is appended
+	first := b.insert(t, text(thread.RoleUser, "b"), "") // into an empty thread
+	last := b.append(t, text(thread.RoleUser, "d"))
+	b.insert(t, text(thread.RoleUser, "c"), first.ID)
+	b.insert(t, text(thread.RoleUser, "a"), "")
+	end := b.insert(t, text(thread.RoleUser, "e"), last.ID) // nothing follows, so it is appended
 	if got := words(b.all(t)); got != "a b c d e" {
 		t.Fatalf("the order is %s, want a b c d e", got)
 	}
@@ -207,7 +208,7 @@ func (s suite) insert(t *testing.T) {
 		t.Errorf("LastSeq() = %d, %v after an append of %d (%d)", seq, err, end.Seq, end.Revision)
 	}
 	// A reader who has everything gets the moved messages once more, and nothing else.
-	b.insert(t, text(persistence.RoleUser, "d2"), last.ID)
+	b.insert(t, text(thread.RoleUser, "d2"), last.ID)
 	after, err := b.store.Messages(t.Context(), b.key, end.Seq, 0)
 	if err != nil || words(after) != "d2 e" {
 		t.Errorf("Messages() after the last = %s, %v, want d2 e", words(after), err)
@@ -217,9 +218,9 @@ func (s suite) insert(t *testing.T) {
 			t.Errorf("message %s has %d in its metadata and %d beside it", m.Text(), m.Metadata.Seq, m.Seq)
 		}
 	}
-	wantErr(t, "InsertMessage() after nobody", errOf(b.store.InsertMessage(t.Context(), b.key, text(persistence.RoleUser, "x"), "nobody")), persistence.ErrNotFound)
+	wantErr(t, "InsertMessage() after nobody", errOf(b.store.InsertMessage(t.Context(), b.key, text(thread.RoleUser, "x"), "nobody")), persistence.ErrNotFound)
 	elsewhere := newThread(t, b.store, "anna")
-	wantErr(t, "InsertMessage() after another thread's", errOf(b.store.InsertMessage(t.Context(), elsewhere, text(persistence.RoleUser, "x"), first.ID)), persistence.ErrNotFound)
+	wantErr(t, "InsertMessage() after another thread's", errOf(b.store.InsertMessage(t.Context(), elsewhere, text(thread.RoleUser, "x"), first.ID)), persistence.ErrNotFound)
 	if got := words(b.all(t)); got != "a b c d d2 e" {
 		t.Errorf("the order is %s after refused inserts", got)
 	}
@@ -227,16 +228,16 @@ func (s suite) insert(t *testing.T) {
 
 func (s suite) insertAndReset(t *testing.T) {
 	b := s.setup(t)
-	old1 := b.append(t, text(persistence.RoleUser, "old1"))
-	old2 := b.append(t, text(persistence.RoleUser, "old2"))
+	old1 := b.append(t, text(thread.RoleUser, "old1"))
+	old2 := b.append(t, text(thread.RoleUser, "old2"))
 	must(t, b.store.ResetThread(t.Context(), b.key))
-	b.insert(t, text(persistence.RoleUser, "late"), old1.ID)
-	new1 := b.append(t, text(persistence.RoleUser, "new1"))
-	b.append(t, text(persistence.RoleUser, "new2"))
-	b.insert(t, text(persistence.RoleUser, "new1b"), new1.ID)
-	b.insert(t, text(persistence.RoleUser, "later"), old1.ID)
-	b.insert(t, text(persistence.RoleUser, "new0"), old2.ID) // between: with what follows
-	b.insert(t, text(persistence.RoleUser, "first"), "")
+	b.insert(t, text(thread.RoleUser, "late"), old1.ID)
+	new1 := b.append(t, text(thread.RoleUser, "new1"))
+	b.append(t, text(thread.RoleUser, "new2"))
+	b.insert(t, text(thread.RoleUser, "new1b"), new1.ID)
+	b.insert(t, text(thread.RoleUser, "later"), old1.ID)
+	b.insert(t, text(thread.RoleUser, "new0"), old2.ID) // between: with what follows
+	b.insert(t, text(thread.RoleUser, "first"), "")
 	if got := words(b.all(t)); got != "first old1 later late old2 new0 new1 new1b new2" {
 		t.Errorf("the order is %s", got)
 	}
@@ -248,16 +249,16 @@ func (s suite) insertAndReset(t *testing.T) {
 
 func (s suite) instructions(t *testing.T) {
 	b := s.setup(t)
-	old := b.append(t, text(persistence.RoleSystem, "old"))
-	b.append(t, text(persistence.RoleUser, "bye"))
+	old := b.append(t, text(thread.RoleSystem, "old"))
+	b.append(t, text(thread.RoleUser, "bye"))
 	must(t, b.store.ResetThread(t.Context(), b.key))
-	b.append(t, text(persistence.RoleSystem, "a"))
-	b.append(t, text(persistence.RoleUser, "hi"))
-	b.append(t, text(persistence.RoleSystem, "b"))
-	b.append(t, text(persistence.RoleAssistant, "hello"))
-	c := b.append(t, text(persistence.RoleSystem, "c"))
-	b.insert(t, text(persistence.RoleSystem, "late"), old.ID) // into the context before
-	c, err := b.store.Message(t.Context(), b.key, c.ID)       // which has moved
+	b.append(t, text(thread.RoleSystem, "a"))
+	b.append(t, text(thread.RoleUser, "hi"))
+	b.append(t, text(thread.RoleSystem, "b"))
+	b.append(t, text(thread.RoleAssistant, "hello"))
+	c := b.append(t, text(thread.RoleSystem, "c"))
+	b.insert(t, text(thread.RoleSystem, "late"), old.ID) // into the context before
+	c, err := b.store.Message(t.Context(), b.key, c.ID)  // which has moved
 	must(t, err)
 	for _, w := range []struct {
 		before int64
@@ -278,7 +279,7 @@ func (s suite) concurrentAppends(t *testing.T) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range each {
-				if _, err := b.store.AppendMessage(t.Context(), b.key, text(persistence.RoleUser, fmt.Sprintf("%d-%d", w, i))); err != nil {
+				if _, err := b.store.AppendMessage(t.Context(), b.key, text(thread.RoleUser, fmt.Sprintf("%d-%d", w, i))); err != nil {
 					t.Errorf("AppendMessage() = %v", err)
 				}
 			}
@@ -304,15 +305,15 @@ func (s suite) concurrentAppends(t *testing.T) {
 // its writer knows, so the order among one writer's messages is certain.
 func (s suite) concurrentInserts(t *testing.T) {
 	b := s.setup(t)
-	root := b.append(t, text(persistence.RoleUser, "root"))
-	end := b.append(t, text(persistence.RoleUser, "end"))
+	root := b.append(t, text(thread.RoleUser, "root"))
+	end := b.append(t, text(thread.RoleUser, "end"))
 	const writers, each = 16, 5
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
 			prev := root.ID
 			for i := range each {
-				m, err := b.store.InsertMessage(t.Context(), b.key, text(persistence.RoleUser, fmt.Sprintf("%d-%d", w, i)), prev)
+				m, err := b.store.InsertMessage(t.Context(), b.key, text(thread.RoleUser, fmt.Sprintf("%d-%d", w, i)), prev)
 				if err != nil {
 					t.Errorf("InsertMessage() = %v", err)
 					return
@@ -339,13 +340,13 @@ func (s suite) concurrentInserts(t *testing.T) {
 func (s suite) update(t *testing.T) {
 	b := s.setup(t)
 	m := full()
-	m.Metadata.Status = persistence.StatusInProgress
+	m.Metadata.Status = thread.StatusInProgress
 	m = b.append(t, m)
-	next := b.append(t, text(persistence.RoleUser, "next"))
-	changed := persistence.Message{
-		ID: m.ID, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("final")},
-		Metadata: persistence.Metadata{
-			Source: persistence.SourceVoice, Status: persistence.StatusCompleted, Model: "other",
+	next := b.append(t, text(thread.RoleUser, "next"))
+	changed := thread.Message{
+		ID: m.ID, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("final")},
+		Metadata: thread.Metadata{
+			Source: thread.SourceVoice, Status: thread.StatusCompleted, Model: "other",
 			CreatedAt: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC),
 		},
 	}
@@ -374,13 +375,13 @@ func (s suite) update(t *testing.T) {
 func (s suite) replay(t *testing.T) {
 	b := s.setup(t)
 	for i := range 25 {
-		b.append(t, text(persistence.RoleUser, fmt.Sprint(i)))
+		b.append(t, text(thread.RoleUser, fmt.Sprint(i)))
 	}
-	open := text(persistence.RoleAssistant, "open")
-	open.Metadata.Status = persistence.StatusInProgress
+	open := text(thread.RoleAssistant, "open")
+	open.Metadata.Status = thread.StatusInProgress
 	b.append(t, open)
-	failed := text(persistence.RoleUser, "failed")
-	failed.Metadata.Status = persistence.StatusFailed
+	failed := text(thread.RoleUser, "failed")
+	failed.Metadata.Status = thread.StatusFailed
 	b.append(t, failed)
 	for n, want := range map[int]string{0: "", 1: "failed", 4: "22 23 24 failed"} {
 		got, err := b.store.Replay(t.Context(), b.key, n)
@@ -398,7 +399,7 @@ func (s suite) replay(t *testing.T) {
 	if got := b.all(t); len(got) != 27 {
 		t.Errorf("%d messages after the reset, want 27", len(got))
 	}
-	b.append(t, text(persistence.RoleUser, "fresh"))
+	b.append(t, text(thread.RoleUser, "fresh"))
 	if got, err := b.store.Replay(t.Context(), b.key, 20); err != nil || words(got) != "fresh" {
 		t.Errorf("Replay() = %s, %v, want fresh", words(got), err)
 	}
@@ -408,7 +409,7 @@ func (s suite) oddTimeZones(t *testing.T) {
 	b := s.setup(t)
 	at := time.Date(2026, 3, 1, 0, 10, 0, 123456789, time.FixedZone("odd", -(3*60*60+30*60)))
 	want := time.Date(2026, 3, 1, 3, 40, 0, 123456000, time.UTC)
-	m := text(persistence.RoleUser, "x")
+	m := text(thread.RoleUser, "x")
 	m.Metadata.CreatedAt = at
 	saved := b.append(t, m)
 	got, err := b.store.Message(t.Context(), b.key, saved.ID)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // enqueue adds a text to the bundle's queue.
@@ -48,7 +49,7 @@ func (b bundle) wantQueue(t *testing.T, want string) {
 }
 
 // claimQueued takes the next message; an empty one means that there is none.
-func claimQueued(t *testing.T, store *persistence.Store, key persistence.Key, o persistence.ClaimOptions) (persistence.QueuedMessage, persistence.Claim) {
+func claimQueued(t *testing.T, store *persistence.Store, key thread.Key, o persistence.ClaimOptions) (persistence.QueuedMessage, persistence.Claim) {
 	t.Helper()
 	o.Lease = cmp.Or(o.Lease, time.Hour)
 	c, err := store.ClaimQueued(t.Context(), key, o)
@@ -60,14 +61,14 @@ func claimQueued(t *testing.T, store *persistence.Store, key persistence.Key, o 
 }
 
 // send makes a claimed message part of the thread.
-func send(t *testing.T, store *persistence.Store, key persistence.Key, m persistence.QueuedMessage) bool {
+func send(t *testing.T, store *persistence.Store, key thread.Key, m persistence.QueuedMessage) bool {
 	t.Helper()
 	var sent bool
 	err := store.Batch(t.Context(), key, func(w *persistence.Batch) (err error) {
 		if sent, err = w.SendQueued(m.ID, m.Attempts, false); err != nil || !sent {
 			return err
 		}
-		message := text(persistence.RoleUser, m.Text)
+		message := text(thread.RoleUser, m.Text)
 		message.ID = m.MessageID
 		_, err = w.AppendMessage(message)
 		return err
@@ -135,7 +136,7 @@ func (s suite) queue(t *testing.T) {
 
 func (s suite) queueRefuses(t *testing.T) {
 	b := s.setup(t)
-	long := strings.Repeat("x", persistence.MaxIDBytes+1)
+	long := strings.Repeat("x", thread.MaxIDBytes+1)
 	for name, m := range map[string]persistence.QueuedMessage{
 		"empty":        {Text: " \n"},
 		"of NULs":      {Text: "\x00\x00"},
@@ -156,12 +157,12 @@ func (s suite) queueRefuses(t *testing.T) {
 	if want := "nul  and \ufffd bytes"; hostile.Text != want {
 		t.Errorf("the text is %q, want %q", hostile.Text, want)
 	}
-	stranger := persistence.Key{Owner: "berta", Thread: b.key.Thread}
+	stranger := thread.Key{Owner: "berta", Thread: b.key.Thread}
 	_, _, err := b.store.Enqueue(t.Context(), stranger, persistence.QueuedMessage{Text: "x"}, 0)
 	wantErr(t, "Enqueue() of a stranger", err, persistence.ErrNotFound)
 	_, _, err = b.store.Queue(t.Context(), stranger)
 	wantErr(t, "Queue() of a stranger", err, persistence.ErrNotFound)
-	for _, key := range []persistence.Key{stranger, newThread(t, b.store, "anna")} {
+	for _, key := range []thread.Key{stranger, newThread(t, b.store, "anna")} {
 		wantErr(t, "QueuedMessage() elsewhere", errOf(b.store.QueuedMessage(t.Context(), key, hostile.ID)), persistence.ErrNotFound)
 		wantErr(t, "Unqueue() elsewhere", errOf(b.store.Unqueue(t.Context(), key, hostile.ID)), persistence.ErrNotFound)
 		wantErr(t, "EditQueued() elsewhere", errOf(b.store.EditQueued(t.Context(), key, hostile.ID, "y")), persistence.ErrNotFound)
@@ -302,7 +303,7 @@ func (s suite) concurrentSenders(t *testing.T) {
 
 func (s suite) dueQueues(t *testing.T) {
 	b := s.setup(t)
-	var keys []persistence.Key
+	var keys []thread.Key
 	for _, owner := range []string{"anna", "berta", "clara"} {
 		key := newThread(t, b.store, owner)
 		keys = append(keys, key)
@@ -311,12 +312,12 @@ func (s suite) dueQueues(t *testing.T) {
 		}
 	}
 	// The most recently used comes first; a message for later does not count.
-	if _, err := b.store.AppendMessage(t.Context(), keys[1], text(persistence.RoleUser, "hello")); err != nil {
+	if _, err := b.store.AppendMessage(t.Context(), keys[1], text(thread.RoleUser, "hello")); err != nil {
 		t.Fatal(err)
 	}
 	b.enqueueAll(t, persistence.QueuedMessage{Text: "later", ScheduledAt: new(time.Now().Add(time.Hour))})
 	got, err := b.store.DueQueues(t.Context(), 10)
-	if d := diff([]persistence.Key{keys[1], keys[2], keys[0]}, got); d != "" || err != nil {
+	if d := diff([]thread.Key{keys[1], keys[2], keys[0]}, got); d != "" || err != nil {
 		t.Errorf("DueQueues() = %v (-want +got):\n%s", err, d)
 	}
 	if got, err := b.store.DueQueues(t.Context(), 1); len(got) != 1 || err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 var start = time.Date(2026, 1, 2, 15, 4, 5, 999_000, time.UTC)
@@ -20,9 +21,9 @@ func (s suite) records(t *testing.T) {
 		ID: "c", Owner: b.key.Owner, ThreadID: b.key.Thread, Upstream: "openai", UpstreamCallID: "rtc_1", Model: "gpt", Voice: "ash",
 		StartedAt: start, ReadyAt: new(start.Add(time.Second)), Turns: 2, Interruptions: 1, Replayed: 20,
 	}
-	tool := persistence.ToolCall{
+	tool := thread.ToolCall{
 		ID: "t", MessageID: "m", CallID: "c", ToolCallID: "fc_1", Name: "bar_chart", Executor: "app", Server: "srv",
-		Status: persistence.ToolCallRunning, Input: `{"broken`, StartedAt: start,
+		Status: thread.ToolCallRunning, Input: `{"broken`, StartedAt: start,
 	}
 	response := persistence.ResponseRecord{
 		ID: "r", CallID: "c", MessageID: "m", UpstreamID: "resp_1", Model: "gpt", Status: "in_progress", CreatedAt: start,
@@ -48,9 +49,9 @@ func (s suite) records(t *testing.T) {
 	if d := diff(call, live); err != nil || d != "" {
 		t.Errorf("LiveCall() = %v, differs (-want +got):\n%s", err, d)
 	}
-	tool.Status, tool.Output, tool.FinishedAt = persistence.ToolCallDone, `{"a":1}`, new(start.Add(time.Second))
+	tool.Status, tool.Output, tool.FinishedAt = thread.ToolCallDone, `{"a":1}`, new(start.Add(time.Second))
 	response.Status, response.StatusReason, response.RawUsage = "cancelled", "turn_detected", json.RawMessage(`{"total":3}`)
-	response.Usage = persistence.Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 3, InputAudioTokens: 4, OutputAudioTokens: 5}
+	response.Usage = thread.Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 3, InputAudioTokens: 4, OutputAudioTokens: 5}
 	response.CostUSD, response.AnswerMS, response.FirstTokenMS = new(0.25), new(int64(300)), new(int64(200))
 	must(t, b.store.SaveToolCall(ctx, b.key, tool))
 	must(t, b.store.SaveResponse(ctx, b.key, response))
@@ -78,9 +79,9 @@ func (s suite) hostileRecords(t *testing.T) {
 	b := s.setup(t)
 	bad := "a\x00\xff'\"\\u0000"
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-		if err := w.SaveToolCall(persistence.ToolCall{
+		if err := w.SaveToolCall(thread.ToolCall{
 			ID: "t", MessageID: bad, CallID: bad, ToolCallID: bad, Name: bad, Executor: bad, Server: bad,
-			Status: persistence.ToolCallFailed, Input: bad, Output: bad, Error: bad,
+			Status: thread.ToolCallFailed, Input: bad, Output: bad, Error: bad,
 		}); err != nil {
 			return err
 		}
@@ -101,12 +102,12 @@ func (s suite) hostileRecords(t *testing.T) {
 			t.Errorf("SaveResponse() with usage %s = %v", raw, err)
 		}
 	}
-	long := strings.Repeat("x", persistence.MaxIDBytes+1)
+	long := strings.Repeat("x", thread.MaxIDBytes+1)
 	for what, err := range map[string]error{
-		"SaveToolCall() without id":     b.store.SaveToolCall(t.Context(), b.key, persistence.ToolCall{Status: persistence.ToolCallDone}),
-		"SaveToolCall() without status": b.store.SaveToolCall(t.Context(), b.key, persistence.ToolCall{ID: "x"}),
-		"SaveToolCall() too large": b.store.SaveToolCall(t.Context(), b.key, persistence.ToolCall{
-			ID: "x", Status: persistence.ToolCallDone, Output: strings.Repeat("x", persistence.MaxMessageBytes+1),
+		"SaveToolCall() without id":     b.store.SaveToolCall(t.Context(), b.key, thread.ToolCall{Status: thread.ToolCallDone}),
+		"SaveToolCall() without status": b.store.SaveToolCall(t.Context(), b.key, thread.ToolCall{ID: "x"}),
+		"SaveToolCall() too large": b.store.SaveToolCall(t.Context(), b.key, thread.ToolCall{
+			ID: "x", Status: thread.ToolCallDone, Output: strings.Repeat("x", thread.MaxMessageBytes+1),
 		}),
 		"SaveCall() without id":       b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{}),
 		"SaveCall() with a long id":   b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: long}),
@@ -117,7 +118,7 @@ func (s suite) hostileRecords(t *testing.T) {
 	}
 	other := newThread(t, b.store, "anna")
 	for what, err := range map[string]error{
-		"SaveToolCall": b.store.SaveToolCall(t.Context(), other, persistence.ToolCall{ID: "t", Status: persistence.ToolCallDone}),
+		"SaveToolCall": b.store.SaveToolCall(t.Context(), other, thread.ToolCall{ID: "t", Status: thread.ToolCallDone}),
 		"SaveCall":     b.store.SaveCall(t.Context(), other, persistence.CallRecord{ID: "c"}),
 		"SaveResponse": b.store.SaveResponse(t.Context(), other, persistence.ResponseRecord{ID: "r"}),
 	} {
@@ -164,10 +165,10 @@ func (s suite) liveCall(t *testing.T) {
 func (s suite) strangers(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
-	m := b.append(t, text(persistence.RoleUser, "mine"))
+	m := b.append(t, text(thread.RoleUser, "mine"))
 	must(t, b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "c"}))
 	own := newThread(t, b.store, "bert")
-	for name, key := range map[string]persistence.Key{
+	for name, key := range map[string]thread.Key{
 		"a stranger's": {Owner: "bert", Thread: b.key.Thread},
 		"no owner's":   {Thread: b.key.Thread},
 		"no":           {Owner: "anna", Thread: "nothing"},
@@ -175,7 +176,7 @@ func (s suite) strangers(t *testing.T) {
 		"a strange":    {Owner: "anna", Thread: "\x00\xff"},
 		"a wild":       {Owner: "%", Thread: b.key.Thread},
 	} {
-		n := text(persistence.RoleUser, "theirs")
+		n := text(thread.RoleUser, "theirs")
 		changed := m
 		changed.Parts = n.Parts
 		for what, err := range map[string]error{
@@ -192,7 +193,7 @@ func (s suite) strangers(t *testing.T) {
 			"LastSeq":               errOf(b.store.LastSeq(ctx, key)),
 			"Replay":                errOf(b.store.Replay(ctx, key, 20)),
 			"Instructions":          errOf(b.store.Instructions(ctx, key, 100, 20)),
-			"SaveToolCall":          b.store.SaveToolCall(ctx, key, persistence.ToolCall{ID: "t", Status: persistence.ToolCallDone}),
+			"SaveToolCall":          b.store.SaveToolCall(ctx, key, thread.ToolCall{ID: "t", Status: thread.ToolCallDone}),
 			"SaveCall":              b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "new"}),
 			"SaveCall of the owner": b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "c", EndReason: "theirs"}),
 			"SaveResponse":          b.store.SaveResponse(ctx, key, persistence.ResponseRecord{ID: "r"}),
@@ -212,7 +213,7 @@ func (s suite) strangers(t *testing.T) {
 	}
 	// The key of one's own thread gives no access to another thread.
 	wantErr(t, "Message() of another thread", errOf(b.store.Message(ctx, own, m.ID)), persistence.ErrNotFound)
-	wantErr(t, "InsertMessage() after a stranger's", errOf(b.store.InsertMessage(ctx, own, text(persistence.RoleUser, "x"), m.ID)), persistence.ErrNotFound)
+	wantErr(t, "InsertMessage() after a stranger's", errOf(b.store.InsertMessage(ctx, own, text(thread.RoleUser, "x"), m.ID)), persistence.ErrNotFound)
 	wantErr(t, "UpdateMessage() of a stranger's", errOf(b.store.UpdateMessage(ctx, own, m)), persistence.ErrNotFound)
 	wantErr(t, "SaveCall() of a stranger's", b.store.SaveCall(ctx, own, persistence.CallRecord{ID: "c"}), persistence.ErrConflict)
 	if threads, _, err := b.store.Threads(ctx, "bert", persistence.ThreadFilter{Query: "mine"}); err != nil || len(threads) != 0 {

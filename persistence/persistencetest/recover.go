@@ -9,33 +9,34 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // leaveOpen leaves a call in the middle of an answer, as a killed process would.
 func leaveOpen(t *testing.T, b bundle) {
 	t.Helper()
-	running := persistence.ToolPart("slow")
-	running.ToolCallID, running.State = "fc", persistence.ToolInputAvailable
-	done := persistence.ToolPart("fast")
-	done.ToolCallID, done.State = "fd", persistence.ToolOutputAvailable
-	late := persistence.DynamicToolPart("late")
-	late.ToolCallID, late.State = "fl", persistence.ToolInputAvailable
+	running := thread.ToolPart("slow")
+	running.ToolCallID, running.State = "fc", thread.ToolInputAvailable
+	done := thread.ToolPart("fast")
+	done.ToolCallID, done.State = "fd", thread.ToolOutputAvailable
+	late := thread.DynamicToolPart("late")
+	late.ToolCallID, late.State = "fl", thread.ToolInputAvailable
 	last := ""
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
 		for _, m := range []struct {
-			role   persistence.Role
-			status persistence.Status
+			role   thread.Role
+			status thread.Status
 			call   string
-			parts  []persistence.Part
+			parts  []thread.Part
 		}{
-			{persistence.RoleUser, persistence.StatusCompleted, "c", []persistence.Part{persistence.TextPart("finished")}},
-			{persistence.RoleUser, persistence.StatusInProgress, "c", nil},
-			{persistence.RoleUser, persistence.StatusInProgress, "c", []persistence.Part{persistence.TextPart("half a question")}},
-			{persistence.RoleAssistant, persistence.StatusInProgress, "c", []persistence.Part{persistence.TextPart("half an"), running, done}},
-			{persistence.RoleAssistant, persistence.StatusInProgress, "", []persistence.Part{persistence.TextPart("typed")}},
-			{persistence.RoleAssistant, persistence.StatusCompleted, "c", []persistence.Part{persistence.TextPart("asked a tool"), late}},
+			{thread.RoleUser, thread.StatusCompleted, "c", []thread.Part{thread.TextPart("finished")}},
+			{thread.RoleUser, thread.StatusInProgress, "c", nil},
+			{thread.RoleUser, thread.StatusInProgress, "c", []thread.Part{thread.TextPart("half a question")}},
+			{thread.RoleAssistant, thread.StatusInProgress, "c", []thread.Part{thread.TextPart("half an"), running, done}},
+			{thread.RoleAssistant, thread.StatusInProgress, "", []thread.Part{thread.TextPart("typed")}},
+			{thread.RoleAssistant, thread.StatusCompleted, "c", []thread.Part{thread.TextPart("asked a tool"), late}},
 		} {
-			msg := persistence.Message{Role: m.role, Parts: m.parts}
+			msg := thread.Message{Role: m.role, Parts: m.parts}
 			msg.Metadata.Status, msg.Metadata.CallID = m.status, m.call
 			saved, err := w.AppendMessage(msg)
 			if err != nil {
@@ -46,7 +47,7 @@ func leaveOpen(t *testing.T, b bundle) {
 		if err := w.SaveCall(persistence.CallRecord{ID: "c", UpstreamCallID: "rtc_1", StartedAt: start}); err != nil {
 			return err
 		}
-		if err := w.SaveToolCall(persistence.ToolCall{ID: "t", MessageID: last, CallID: "c", Name: "slow", Status: persistence.ToolCallRunning, StartedAt: start}); err != nil {
+		if err := w.SaveToolCall(thread.ToolCall{ID: "t", MessageID: last, CallID: "c", Name: "slow", Status: thread.ToolCallRunning, StartedAt: start}); err != nil {
 			return err
 		}
 		return w.SaveResponse(persistence.ResponseRecord{ID: "r", CallID: "c", Status: "in_progress"})
@@ -62,8 +63,8 @@ func (s suite) recover(t *testing.T) {
 	b = b.restart(t)
 	// What this process has open stays unchanged.
 	mine := bundle{url: b.url, store: b.store, key: newThread(t, b.store, "bert")}
-	open := text(persistence.RoleAssistant, "mine")
-	open.Metadata.Status = persistence.StatusInProgress
+	open := text(thread.RoleAssistant, "mine")
+	open.Metadata.Status = thread.StatusInProgress
 	open = mine.append(t, open)
 
 	last, err := b.store.LastSeq(t.Context(), b.key)
@@ -94,7 +95,7 @@ func (s suite) recover(t *testing.T) {
 		t.Errorf("the thread is %s\nwant %s", got, want)
 	}
 	for range 5 { // the five that changed
-		if m := w.message(); m.Metadata.Status == persistence.StatusInProgress {
+		if m := w.message(); m.Metadata.Status == thread.StatusInProgress {
 			t.Errorf("Watch() gives %+v", m)
 		}
 	}
@@ -121,7 +122,7 @@ func (s suite) recover(t *testing.T) {
 	wantRows(t, b.url, "SELECT status, error FROM tool_call_log", "failed process ended")
 	wantRows(t, b.url, "SELECT status, status_reason FROM responses", "failed process_ended")
 	wantRows(t, b.url, "SELECT end_reason FROM calls WHERE ended_at IS NOT NULL", "process_ended")
-	if got, err := b.store.Message(t.Context(), mine.key, open.ID); err != nil || got.Metadata.Status != persistence.StatusInProgress {
+	if got, err := b.store.Message(t.Context(), mine.key, open.ID); err != nil || got.Metadata.Status != thread.StatusInProgress {
 		t.Errorf("Message() of this process = %+v, %v", got, err)
 	}
 	if calls, err := b.store.Recover(t.Context()); err != nil || len(calls) != 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 func (s suite) threads(t *testing.T) {
@@ -16,7 +17,7 @@ func (s suite) threads(t *testing.T) {
 	before := time.Now().Truncate(time.Microsecond)
 	made, err := b.store.CreateThread(t.Context(), "anna", "  Übung\x00 \xff1 ")
 	must(t, err)
-	key := persistence.Key{Owner: "anna", Thread: made.ID}
+	key := thread.Key{Owner: "anna", Thread: made.ID}
 	if made.Title != "Übung \ufffd1" || made.Owner != "anna" || made.CreatedAt.Before(before) ||
 		!made.UpdatedAt.Equal(made.CreatedAt) || made.CreatedAt.Location() != time.UTC {
 		t.Errorf("CreateThread() = %+v", made)
@@ -69,11 +70,11 @@ func (s suite) threadPages(t *testing.T) {
 	}
 	newThread(t, b.store, "bert")
 	// A new message moves a thread to the front; changing one does not.
-	old := persistence.Key{Owner: "anna", Thread: want[3]}
-	m, err := b.store.AppendMessage(t.Context(), old, text(persistence.RoleUser, "hello"))
+	old := thread.Key{Owner: "anna", Thread: want[3]}
+	m, err := b.store.AppendMessage(t.Context(), old, text(thread.RoleUser, "hello"))
 	must(t, err)
 	want = append(slices.Delete(want, 3, 4), old.Thread)
-	b.append(t, text(persistence.RoleUser, "hello"))
+	b.append(t, text(thread.RoleUser, "hello"))
 	want = append(want[1:], b.key.Thread)
 	must(t, errOf(b.store.UpdateMessage(t.Context(), old, m)))
 	slices.Reverse(want)
@@ -90,10 +91,10 @@ func (s suite) search(t *testing.T) {
 	must(t, err)
 	spoken := newThread(t, b.store, "anna")
 	for _, words := range []string{"What is 100% of it?", `The file_name is C:\temp "quoted"`, "ÄPFEL and Birnen"} {
-		must(t, errOf(b.store.AppendMessage(t.Context(), spoken, text(persistence.RoleUser, words))))
+		must(t, errOf(b.store.AppendMessage(t.Context(), spoken, text(thread.RoleUser, words))))
 	}
 	stranger := newThread(t, b.store, "bert")
-	must(t, errOf(b.store.AppendMessage(t.Context(), stranger, text(persistence.RoleUser, "the moon"))))
+	must(t, errOf(b.store.AppendMessage(t.Context(), stranger, text(thread.RoleUser, "the moon"))))
 	for query, want := range map[string][]string{
 		"moon":          {titled.ID},
 		"GRÖSSE":        nil, // in lower case "grösse", which is another word
@@ -119,7 +120,7 @@ func (s suite) search(t *testing.T) {
 			t.Errorf("query %q found %v, want %v", query, got, want)
 		}
 	}
-	must(t, errOf(b.store.RenameThread(t.Context(), persistence.Key{Owner: "anna", Thread: titled.ID}, "sun")))
+	must(t, errOf(b.store.RenameThread(t.Context(), thread.Key{Owner: "anna", Thread: titled.ID}, "sun")))
 	if got := ids(t, b.store, "anna", persistence.ThreadFilter{Query: "moon"}); got != nil {
 		t.Errorf("the old title finds %v", got)
 	}
@@ -139,23 +140,23 @@ func (s suite) threadLimits(t *testing.T) {
 	long := strings.Repeat("x", persistence.MaxTitleBytes+1)
 	wantErr(t, "CreateThread() with a long title", errOf(b.store.CreateThread(t.Context(), "anna", long)), persistence.ErrInvalid)
 	wantErr(t, "RenameThread() with a long title", errOf(b.store.RenameThread(t.Context(), b.key, long)), persistence.ErrInvalid)
-	for _, owner := range []string{"", "a\x00b", "a\xff", strings.Repeat("x", persistence.MaxIDBytes+1)} {
+	for _, owner := range []string{"", "a\x00b", "a\xff", strings.Repeat("x", thread.MaxIDBytes+1)} {
 		wantErr(t, fmt.Sprintf("CreateThread() of owner %.10q", owner), errOf(b.store.CreateThread(t.Context(), owner, "")), persistence.ErrInvalid)
 		_, _, err := b.store.Threads(t.Context(), owner, persistence.ThreadFilter{})
 		wantErr(t, fmt.Sprintf("Threads() of owner %.10q", owner), err, persistence.ErrInvalid)
 	}
-	must(t, errOf(b.store.CreateThread(t.Context(), strings.Repeat("x", persistence.MaxIDBytes), strings.Repeat("é", persistence.MaxTitleBytes/2))))
+	must(t, errOf(b.store.CreateThread(t.Context(), strings.Repeat("x", thread.MaxIDBytes), strings.Repeat("é", persistence.MaxTitleBytes/2))))
 }
 
 func (s suite) deleteThread(t *testing.T) {
 	b := s.setup(t)
-	m := b.append(t, text(persistence.RoleUser, "hello"))
+	m := b.append(t, text(thread.RoleUser, "hello"))
 	must(t, b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call"}))
 	other := newThread(t, b.store, "anna")
 	must(t, b.store.DeleteThread(t.Context(), b.key))
 	wantErr(t, "Thread()", errOf(b.store.Thread(t.Context(), b.key)), persistence.ErrNotFound)
 	wantErr(t, "DeleteThread() again", b.store.DeleteThread(t.Context(), b.key), persistence.ErrNotFound)
-	wantErr(t, "AppendMessage()", errOf(b.store.AppendMessage(t.Context(), b.key, text(persistence.RoleUser, "late"))), persistence.ErrNotFound)
+	wantErr(t, "AppendMessage()", errOf(b.store.AppendMessage(t.Context(), b.key, text(thread.RoleUser, "late"))), persistence.ErrNotFound)
 	// Nothing of it is left: its ids can be used again.
 	must(t, errOf(b.store.AppendMessage(t.Context(), other, m)))
 	must(t, b.store.SaveCall(t.Context(), other, persistence.CallRecord{ID: "call"}))

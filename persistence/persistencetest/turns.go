@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // claim begins a turn in its own batch.
-func claim(t *testing.T, store *persistence.Store, key persistence.Key, id string, lease time.Duration) error {
+func claim(t *testing.T, store *persistence.Store, key thread.Key, id string, lease time.Duration) error {
 	t.Helper()
 	return store.Batch(t.Context(), key, func(w *persistence.Batch) error { return w.ClaimTurn(id, lease) })
 }
@@ -60,7 +61,7 @@ func (s suite) lostTurn(t *testing.T) {
 	must(t, claim(t, b.store, b.key, "new", time.Hour))
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
 		_, err := w.KeepTurn("old", time.Hour)
-		_, late := w.AppendMessage(text(persistence.RoleAssistant, "late"))
+		_, late := w.AppendMessage(text(thread.RoleAssistant, "late"))
 		return errors.Join(err, late)
 	})
 	wantErr(t, "a write of the old turn", err, persistence.ErrNotFound)
@@ -97,7 +98,7 @@ func (s suite) concurrentClaims(t *testing.T) {
 func (s suite) recoverTurns(t *testing.T) {
 	b := s.serving(t)
 	must(t, claim(t, b.store, b.key, "dead", time.Hour))
-	must(t, b.store.SaveToolCall(t.Context(), b.key, persistence.ToolCall{ID: "w", ToolCallID: "c", Status: persistence.ToolCallWaiting}))
+	must(t, b.store.SaveToolCall(t.Context(), b.key, thread.ToolCall{ID: "w", ToolCallID: "c", Status: thread.ToolCallWaiting}))
 	b = b.restart(t)
 	mine := newThread(t, b.store, "anna")
 	must(t, claim(t, b.store, mine, "mine", time.Hour))
@@ -112,11 +113,11 @@ func (s suite) recoverTurns(t *testing.T) {
 func (s suite) toolCallsInBatch(t *testing.T) {
 	b := s.setup(t)
 	other := newThread(t, b.store, "anna")
-	m := b.append(t, text(persistence.RoleAssistant, "calls"))
-	for i, c := range []persistence.ToolCall{
-		{ID: "1", ToolCallID: "same", Status: persistence.ToolCallDone, StartedAt: start},
-		{ID: "3", ToolCallID: "b", Status: persistence.ToolCallWaiting, StartedAt: start.Add(2 * time.Second)},
-		{ID: "2", ToolCallID: "same", MessageID: m.ID, Status: persistence.ToolCallWaiting, Input: "{}", StartedAt: start.Add(time.Second)},
+	m := b.append(t, text(thread.RoleAssistant, "calls"))
+	for i, c := range []thread.ToolCall{
+		{ID: "1", ToolCallID: "same", Status: thread.ToolCallDone, StartedAt: start},
+		{ID: "3", ToolCallID: "b", Status: thread.ToolCallWaiting, StartedAt: start.Add(2 * time.Second)},
+		{ID: "2", ToolCallID: "same", MessageID: m.ID, Status: thread.ToolCallWaiting, Input: "{}", StartedAt: start.Add(time.Second)},
 	} {
 		if err := b.store.SaveToolCall(t.Context(), b.key, c); err != nil {
 			t.Fatalf("SaveToolCall(%d) = %v", i, err)
@@ -132,7 +133,7 @@ func (s suite) toolCallsInBatch(t *testing.T) {
 			t.Errorf("WaitingToolCalls() = %v, %v, want 2 and 3", ids, err)
 		}
 		c, found, err := w.ToolCall("same")
-		want := persistence.ToolCall{ID: "2", ToolCallID: "same", MessageID: m.ID, Status: persistence.ToolCallWaiting, Input: "{}", StartedAt: start.Add(time.Second)}
+		want := thread.ToolCall{ID: "2", ToolCallID: "same", MessageID: m.ID, Status: thread.ToolCallWaiting, Input: "{}", StartedAt: start.Add(time.Second)}
 		if d := diff(want, c); !found || err != nil || d != "" {
 			t.Errorf("ToolCall() = %v, %v, differs (-want +got):\n%s", found, err, d)
 		}
@@ -167,7 +168,7 @@ func (s suite) toolCallsInBatch(t *testing.T) {
 // updating it in one batch: none is lost.
 func (s suite) readAndWrite(t *testing.T) {
 	b := s.setup(t)
-	m := b.append(t, text(persistence.RoleAssistant, ""))
+	m := b.append(t, text(thread.RoleAssistant, ""))
 	const each, writers = 10, 4
 	var running sync.WaitGroup
 	for range writers {
@@ -178,7 +179,7 @@ func (s suite) readAndWrite(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					got.Parts = append(got.Parts, persistence.StepStart())
+					got.Parts = append(got.Parts, thread.StepStart())
 					_, err = w.UpdateMessage(got)
 					return err
 				})
@@ -211,7 +212,7 @@ func (s suite) textSessions(t *testing.T) {
 		t.Errorf("TextSession() = %+v, %v, want %+v", got, err, changed)
 	}
 	wantErr(t, "SaveTextSession() of no JSON", saveTextSession(t, b.store, b.key, persistence.TextSession{Tools: "{"}), persistence.ErrInvalid)
-	for _, key := range []persistence.Key{{Owner: "bert", Thread: b.key.Thread}, {Owner: "anna", Thread: "none"}, {}} {
+	for _, key := range []thread.Key{{Owner: "bert", Thread: b.key.Thread}, {Owner: "anna", Thread: "none"}, {}} {
 		wantErr(t, "TextSession() of a stranger", errOf(b.store.TextSession(t.Context(), key)), persistence.ErrNotFound)
 		wantErr(t, "SaveTextSession() of a stranger", saveTextSession(t, b.store, key, want), persistence.ErrNotFound)
 		wantErr(t, "ClaimTurn() of a stranger", claim(t, b.store, key, "x", time.Hour), persistence.ErrNotFound)
@@ -252,7 +253,7 @@ func (s suite) titles(t *testing.T) {
 	if changed, err := b.store.SuggestTitle(t.Context(), b.key, "x", persistence.TitleByModel); changed || err != nil {
 		t.Errorf("SuggestTitle() over the title that the thread was made with = %v, %v", changed, err)
 	}
-	if changed, err := b.store.SuggestTitle(t.Context(), persistence.Key{Owner: "bert", Thread: key.Thread}, "x", persistence.TitleByModel); changed || err != nil {
+	if changed, err := b.store.SuggestTitle(t.Context(), thread.Key{Owner: "bert", Thread: key.Thread}, "x", persistence.TitleByModel); changed || err != nil {
 		t.Errorf("SuggestTitle() of a stranger = %v, %v", changed, err)
 	}
 	wantErr(t, "SuggestTitle() by a user", errOf(b.store.SuggestTitle(t.Context(), key, "x", persistence.TitleByUser)), persistence.ErrInvalid)
@@ -260,15 +261,15 @@ func (s suite) titles(t *testing.T) {
 
 func (s suite) searchMessages(t *testing.T) {
 	b := s.setup(t)
-	b.append(t, text(persistence.RoleUser, "my own ducks and geese"))
+	b.append(t, text(thread.RoleUser, "my own ducks and geese"))
 	other := bundle{url: b.url, store: b.store, key: newThread(t, b.store, "anna")}
-	other.append(t, text(persistence.RoleUser, "We keep Ducks."))
-	other.append(t, text(persistence.RoleAssistant, "DUCKS and geese 100%"))
-	other.append(t, text(persistence.RoleUser, "ducks again"))
-	other.append(t, text(persistence.RoleSystem, "ducks and geese by order"))
-	other.append(t, text(persistence.RoleUser, "Herons, herons\u00a0HERONS\n\tand herons"))
+	other.append(t, text(thread.RoleUser, "We keep Ducks."))
+	other.append(t, text(thread.RoleAssistant, "DUCKS and geese 100%"))
+	other.append(t, text(thread.RoleUser, "ducks again"))
+	other.append(t, text(thread.RoleSystem, "ducks and geese by order"))
+	other.append(t, text(thread.RoleUser, "Herons, herons\u00a0HERONS\n\tand herons"))
 	stranger := bundle{url: b.url, store: b.store, key: newThread(t, b.store, "bert")}
-	stranger.append(t, text(persistence.RoleUser, "ducks and geese of bert"))
+	stranger.append(t, text(thread.RoleUser, "ducks and geese of bert"))
 	for _, c := range []struct {
 		words []string
 		limit int
@@ -309,18 +310,18 @@ func (s suite) supersededTurn(t *testing.T) {
 		})
 		must(t, err)
 	}
-	open := func(call, words string) persistence.Message {
-		m := text(persistence.RoleAssistant, words)
-		m.Metadata.Status, m.Metadata.CallID = persistence.StatusInProgress, call
+	open := func(call, words string) thread.Message {
+		m := text(thread.RoleAssistant, words)
+		m.Metadata.Status, m.Metadata.CallID = thread.StatusInProgress, call
 		return m
 	}
 	claim("1", func(w *persistence.Batch) error {
 		_, err := w.AppendMessage(open("", "half an answer"))
 		_, callErr := w.AppendMessage(open("c", "of a call"))
 		return errors.Join(err, callErr,
-			w.SaveToolCall(persistence.ToolCall{ID: "t", Name: "x", Status: persistence.ToolCallRunning}),
-			w.SaveToolCall(persistence.ToolCall{ID: "c", CallID: "c", Name: "y", Status: persistence.ToolCallRunning}),
-			w.SaveApproval(persistence.Approval{ID: "t", ToolCallID: "fc", Nonce: "n", ExpiresAt: time.Now().Add(time.Hour)}),
+			w.SaveToolCall(thread.ToolCall{ID: "t", Name: "x", Status: thread.ToolCallRunning}),
+			w.SaveToolCall(thread.ToolCall{ID: "c", CallID: "c", Name: "y", Status: thread.ToolCallRunning}),
+			w.SaveApproval(thread.Approval{ID: "t", ToolCallID: "fc", Nonce: "n", ExpiresAt: time.Now().Add(time.Hour)}),
 			w.SaveResponse(persistence.ResponseRecord{ID: "r", Status: "in_progress"}))
 	})
 	claim("2", func(*persistence.Batch) error { return nil })
@@ -364,7 +365,7 @@ func (s suite) liveCallInBatch(t *testing.T) {
 }
 
 // keepTurn renews a turn's lease.
-func keepTurn(t *testing.T, s *persistence.Store, key persistence.Key, id string) (stop bool, err error) {
+func keepTurn(t *testing.T, s *persistence.Store, key thread.Key, id string) (stop bool, err error) {
 	err = s.Batch(t.Context(), key, func(w *persistence.Batch) (err error) {
 		stop, err = w.KeepTurn(id, time.Hour)
 		return err
@@ -372,6 +373,6 @@ func keepTurn(t *testing.T, s *persistence.Store, key persistence.Key, id string
 	return stop, err
 }
 
-func saveTextSession(t *testing.T, s *persistence.Store, key persistence.Key, saved persistence.TextSession) error {
+func saveTextSession(t *testing.T, s *persistence.Store, key thread.Key, saved persistence.TextSession) error {
 	return s.Batch(t.Context(), key, func(w *persistence.Batch) error { return w.SaveTextSession(saved) })
 }

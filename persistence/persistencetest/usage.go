@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // usage sums responses of two owners around midnight UTC, whatever the time zones of the
@@ -18,12 +19,12 @@ func (s suite) usage(t *testing.T) {
 	first := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	odd := time.FixedZone("odd", 5*60*60+45*60)
 	n := 0
-	save := func(key persistence.Key, at time.Time, in, out, cached int64, cost *float64) {
+	save := func(key thread.Key, at time.Time, in, out, cached int64, cost *float64) {
 		t.Helper()
 		n++
 		err := b.store.SaveResponse(ctx, key, persistence.ResponseRecord{
 			ID: fmt.Sprint("r", n), Model: "m", Status: "completed", CreatedAt: at.In(odd), CostUSD: cost,
-			Usage: persistence.Usage{InputTokens: in, OutputTokens: out, CachedTokens: cached},
+			Usage: thread.Usage{InputTokens: in, OutputTokens: out, CachedTokens: cached},
 		})
 		must(t, err)
 	}
@@ -67,7 +68,7 @@ func (s suite) usageLimits(t *testing.T) {
 		first, last time.Time
 	}{
 		"no owner":     {"", day, day},
-		"a long owner": {strings.Repeat("x", persistence.MaxIDBytes+1), day, day},
+		"a long owner": {strings.Repeat("x", thread.MaxIDBytes+1), day, day},
 		"backwards":    {"anna", day, day.AddDate(0, 0, -1)},
 		"too long":     {"anna", day, day.AddDate(0, 0, persistence.MaxUsageDays)},
 		"for ever":     {"anna", time.Time{}, day.AddDate(7000, 0, 0)},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 func wantColumns(t *testing.T, url, view, want string) {
@@ -22,47 +23,47 @@ func wantColumns(t *testing.T, url, view, want string) {
 func (s suite) transcriptView(t *testing.T) {
 	b := s.setup(t)
 	at := start
-	say := func(id string, role persistence.Role, status persistence.Status, parts ...persistence.Part) {
-		m := persistence.Message{ID: id, Role: role, Parts: parts}
-		m.Metadata.Source, m.Metadata.Status, m.Metadata.CreatedAt, m.Metadata.CallID = persistence.SourceVoice, status, at, "c"
+	say := func(id string, role thread.Role, status thread.Status, parts ...thread.Part) {
+		m := thread.Message{ID: id, Role: role, Parts: parts}
+		m.Metadata.Source, m.Metadata.Status, m.Metadata.CreatedAt, m.Metadata.CallID = thread.SourceVoice, status, at, "c"
 		m.Metadata.HeardText = new("all of\nthe")
 		at = at.Add(time.Second)
 		b.append(t, m)
 	}
-	tool := func(name string, state persistence.ToolState, output, raw string) persistence.Part {
-		p := persistence.ToolPart(name)
+	tool := func(name string, state thread.ToolState, output, raw string) thread.Part {
+		p := thread.ToolPart(name)
 		p.ToolCallID, p.State, p.Output = "t", state, json.RawMessage(output)
 		if raw != "" {
 			p.Raw = json.RawMessage(raw)
 		}
 		return p
 	}
-	mcp := persistence.DynamicToolPart("srv__x")
-	mcp.ToolCallID, mcp.State, mcp.ErrorText = "t", persistence.ToolOutputError, "no way"
+	mcp := thread.DynamicToolPart("srv__x")
+	mcp.ToolCallID, mcp.State, mcp.ErrorText = "t", thread.ToolOutputError, "no way"
 	own := func(result string) string {
 		data, err := json.Marshal(map[string]any{"callProviderMetadata": map[string]any{"voicebridge": map[string]any{"result": result}}})
 		must(t, err)
 		return string(data)
 	}
-	say("1", persistence.RoleUser, persistence.StatusFailed)
-	say("2", persistence.RoleAssistant, persistence.StatusCompleted, persistence.StepStart(),
-		tool("bar_chart", persistence.ToolOutputAvailable, `{"chartId":"x","message":"Created \"it\"","chartData":{}}`, ""),
-		tool("pie_chart", persistence.ToolOutputAvailable, `{"message":"m"}`, own(`{"summary":"3 \"slices\", total 7.","chartId":"x"}`)),
-		tool("odd", persistence.ToolOutputAvailable, `{"title":"t"}`, own(`{"summary":"\q`)),
-		tool("text", persistence.ToolOutputAvailable, `"words"`, own("not JSON")),
-		tool("no_output", persistence.ToolOutputAvailable, `null`, ""))
-	say("3", persistence.RoleAssistant, persistence.StatusInterrupted, persistence.TextPart("all of"), mcp,
-		tool("slow", persistence.ToolInputAvailable, "", ""), persistence.TextPart("the answer"))
-	say("4", persistence.RoleAssistant, persistence.StatusInProgress)
-	slow := tool("slow", persistence.ToolInputAvailable, "", "")
-	say("5", persistence.RoleAssistant, persistence.StatusInProgress, persistence.StepStart(), persistence.TextPart("One."), persistence.TextPart(""),
-		persistence.TextPart("Two."), slow, persistence.StepStart(), persistence.TextPart("Th"))
-	say("6", persistence.RoleAssistant, persistence.StatusInProgress, slow, persistence.TextPart(""))
+	say("1", thread.RoleUser, thread.StatusFailed)
+	say("2", thread.RoleAssistant, thread.StatusCompleted, thread.StepStart(),
+		tool("bar_chart", thread.ToolOutputAvailable, `{"chartId":"x","message":"Created \"it\"","chartData":{}}`, ""),
+		tool("pie_chart", thread.ToolOutputAvailable, `{"message":"m"}`, own(`{"summary":"3 \"slices\", total 7.","chartId":"x"}`)),
+		tool("odd", thread.ToolOutputAvailable, `{"title":"t"}`, own(`{"summary":"\q`)),
+		tool("text", thread.ToolOutputAvailable, `"words"`, own("not JSON")),
+		tool("no_output", thread.ToolOutputAvailable, `null`, ""))
+	say("3", thread.RoleAssistant, thread.StatusInterrupted, thread.TextPart("all of"), mcp,
+		tool("slow", thread.ToolInputAvailable, "", ""), thread.TextPart("the answer"))
+	say("4", thread.RoleAssistant, thread.StatusInProgress)
+	slow := tool("slow", thread.ToolInputAvailable, "", "")
+	say("5", thread.RoleAssistant, thread.StatusInProgress, thread.StepStart(), thread.TextPart("One."), thread.TextPart(""),
+		thread.TextPart("Two."), slow, thread.StepStart(), thread.TextPart("Th"))
+	say("6", thread.RoleAssistant, thread.StatusInProgress, slow, thread.TextPart(""))
 	must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
 		return errors.Join(w.SaveDraft(persistence.Draft{MessageID: "5", Start: 2, Text: "ree."}), w.SaveDraft(persistence.Draft{MessageID: "6", Text: "Later."}))
 	}))
 	other := newThread(t, b.store, "bert")
-	must(t, errOf(b.store.AppendMessage(t.Context(), other, text(persistence.RoleUser, "typed"))))
+	must(t, errOf(b.store.AppendMessage(t.Context(), other, text(thread.RoleUser, "typed"))))
 	wantColumns(t, b.url, "conversation_transcript", "thread title position said_at source role status text heard message_id call_id owner")
 	id := b.key.Thread
 	wantRows(t, b.url, fmt.Sprintf("SELECT * FROM conversation_transcript WHERE thread = '%s'", id),
@@ -87,10 +88,10 @@ func (s suite) transcriptView(t *testing.T) {
 
 func (s suite) toolCallView(t *testing.T) {
 	b := s.setup(t)
-	for i, c := range []persistence.ToolCall{
-		{Name: "a", Executor: "app", Status: persistence.ToolCallDone, Input: "{}", Output: "1", FinishedAt: new(start.Add(time.Minute + 1_999_999))},
-		{Name: "b", Executor: "mcp", Server: "srv", Status: persistence.ToolCallFailed, Error: "no", FinishedAt: new(start.Add(999_001 * time.Nanosecond))},
-		{Name: "c", Executor: "client", Status: persistence.ToolCallRunning},
+	for i, c := range []thread.ToolCall{
+		{Name: "a", Executor: "app", Status: thread.ToolCallDone, Input: "{}", Output: "1", FinishedAt: new(start.Add(time.Minute + 1_999_999))},
+		{Name: "b", Executor: "mcp", Server: "srv", Status: thread.ToolCallFailed, Error: "no", FinishedAt: new(start.Add(999_001 * time.Nanosecond))},
+		{Name: "c", Executor: "client", Status: thread.ToolCallRunning},
 	} {
 		c.ID, c.MessageID, c.CallID, c.StartedAt = fmt.Sprint(i), "m", "c", start
 		must(t, b.store.SaveToolCall(t.Context(), b.key, c))
@@ -105,7 +106,7 @@ func (s suite) toolCallView(t *testing.T) {
 func (s suite) callSummaryView(t *testing.T) {
 	b := s.setup(t)
 	other := newThread(t, b.store, "bert")
-	save := func(key persistence.Key, call string, ended *time.Time, responses ...persistence.ResponseRecord) {
+	save := func(key thread.Key, call string, ended *time.Time, responses ...persistence.ResponseRecord) {
 		err := b.store.Batch(t.Context(), key, func(w *persistence.Batch) error {
 			for i, r := range responses {
 				r.ID, r.CallID = fmt.Sprint(call, i), call
@@ -121,9 +122,9 @@ func (s suite) callSummaryView(t *testing.T) {
 		must(t, err)
 	}
 	answer := func(ms int64) persistence.ResponseRecord {
-		return persistence.ResponseRecord{AnswerMS: &ms, CostUSD: new(0.1), Usage: persistence.Usage{InputTokens: 10, OutputTokens: 5, CachedTokens: 7}}
+		return persistence.ResponseRecord{AnswerMS: &ms, CostUSD: new(0.1), Usage: thread.Usage{InputTokens: 10, OutputTokens: 5, CachedTokens: 7}}
 	}
-	silent := persistence.ResponseRecord{Usage: persistence.Usage{InputTokens: 1}}
+	silent := persistence.ResponseRecord{Usage: thread.Usage{InputTokens: 1}}
 	end := start.Add(time.Hour)
 	save(b.key, "1", &end, answer(900), answer(100), answer(300), silent)
 	save(b.key, "2", &end, answer(100), answer(201))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // watcher pulls a watch event by event.
@@ -22,7 +23,7 @@ type watcher struct {
 	next func() (persistence.Event, error, bool)
 }
 
-func startWatch(ctx context.Context, t *testing.T, store *persistence.Store, key persistence.Key, after int64) watcher {
+func startWatch(ctx context.Context, t *testing.T, store *persistence.Store, key thread.Key, after int64) watcher {
 	t.Helper()
 	next, stop := iter.Pull2(store.Watch(key).Events(ctx, after))
 	t.Cleanup(stop)
@@ -39,14 +40,14 @@ func (w watcher) event() persistence.Event {
 }
 
 // message returns the next event, which must be a message.
-func (w watcher) message() persistence.Message {
+func (w watcher) message() thread.Message {
 	w.t.Helper()
 	return decode(w.t, w.event())
 }
 
-func decode(t *testing.T, e persistence.Event) persistence.Message {
+func decode(t *testing.T, e persistence.Event) thread.Message {
 	t.Helper()
-	var data struct{ Message persistence.Message }
+	var data struct{ Message thread.Message }
 	if err := json.Unmarshal(e.Data, &data); err != nil || e.Type != persistence.EventMessage || e.Seq == 0 {
 		t.Fatalf("the event is %s %d %s (%v), want a message", e.Type, e.Seq, e.Data, err)
 	}
@@ -68,15 +69,15 @@ func (w watcher) ends(want error) {
 
 func (s suite) watch(t *testing.T) {
 	b := s.setup(t)
-	var want []persistence.Message
+	var want []thread.Message
 	for i := range 3 {
-		want = append(want, b.append(t, text(persistence.RoleUser, fmt.Sprint(i))))
+		want = append(want, b.append(t, text(thread.RoleUser, fmt.Sprint(i))))
 	}
 	w := startWatch(Within(t), t, b.store, b.key, 1)
 	late := startWatch(Within(t), t, b.store, b.key, 3)
-	got := []persistence.Message{w.message()}
+	got := []thread.Message{w.message()}
 	for i := range 3 { // added during the replay
-		want = append(want, b.append(t, text(persistence.RoleUser, fmt.Sprint(3+i))))
+		want = append(want, b.append(t, text(thread.RoleUser, fmt.Sprint(3+i))))
 	}
 	for range 4 {
 		got = append(got, w.message())
@@ -92,14 +93,14 @@ func (s suite) watch(t *testing.T) {
 func (s suite) watchChange(t *testing.T) {
 	b := s.setup(t)
 	m := full()
-	m.Metadata.Status = persistence.StatusInProgress
+	m.Metadata.Status = thread.StatusInProgress
 	m = b.append(t, m)
-	next := b.append(t, text(persistence.RoleUser, "next"))
+	next := b.append(t, text(thread.RoleUser, "next"))
 	w := startWatch(Within(t), t, b.store, b.key, 0)
-	if d := diff([]persistence.Message{m, next}, []persistence.Message{w.message(), w.message()}); d != "" {
+	if d := diff([]thread.Message{m, next}, []thread.Message{w.message(), w.message()}); d != "" {
 		t.Errorf("Watch() differs (-want +got):\n%s", d)
 	}
-	m.Metadata.Status = persistence.StatusCompleted
+	m.Metadata.Status = thread.StatusCompleted
 	m, err := b.store.UpdateMessage(t.Context(), b.key, m)
 	must(t, err)
 	if d := diff(m, w.message()); d != "" {
@@ -116,7 +117,7 @@ func (s suite) watchChange(t *testing.T) {
 func (s suite) watchFromEnd(t *testing.T) {
 	b := s.setup(t)
 	for _, after := range []int64{-1, 1, 1 << 60} {
-		b.append(t, text(persistence.RoleUser, "old"))
+		b.append(t, text(thread.RoleUser, "old"))
 		if after == 1 {
 			after, _ = b.store.LastSeq(t.Context(), b.key)
 		}
@@ -125,7 +126,7 @@ func (s suite) watchFromEnd(t *testing.T) {
 		if e := w.event(); e.Type != "hello" {
 			t.Errorf("Watch() after %d begins with %s", after, e.Type)
 		}
-		b.append(t, text(persistence.RoleUser, fmt.Sprint("new", after)))
+		b.append(t, text(thread.RoleUser, fmt.Sprint("new", after)))
 		if m := w.message(); m.Text() != fmt.Sprint("new", after) {
 			t.Errorf("Watch() after %d gives %q", after, m.Text())
 		}
@@ -140,15 +141,15 @@ func (s suite) watchFromEnd(t *testing.T) {
 
 func (s suite) watchInserts(t *testing.T) {
 	b := s.setup(t)
-	first := b.append(t, text(persistence.RoleUser, "a"))
-	b.append(t, text(persistence.RoleUser, "c"))
-	b.append(t, text(persistence.RoleUser, "d"))
+	first := b.append(t, text(thread.RoleUser, "a"))
+	b.append(t, text(thread.RoleUser, "c"))
+	b.append(t, text(thread.RoleUser, "d"))
 	w := startWatch(Within(t), t, b.store, b.key, 2)
 	if m := w.message(); m.Text() != "d" {
 		t.Fatalf("Watch() gives %q, want d", m.Text())
 	}
-	b.insert(t, text(persistence.RoleUser, "b"), first.ID)
-	var got []persistence.Message
+	b.insert(t, text(thread.RoleUser, "b"), first.ID)
+	var got []thread.Message
 	for range 3 {
 		got = append(got, w.message())
 	}
@@ -160,8 +161,8 @@ func (s suite) watchInserts(t *testing.T) {
 
 // follow reads a watch up to the thread's last message, and returns the thread as the
 // watcher knows it then.
-func follow(ctx context.Context, t *testing.T, b bundle, after int64) []persistence.Message {
-	known := map[string]persistence.Message{}
+func follow(ctx context.Context, t *testing.T, b bundle, after int64) []thread.Message {
+	known := map[string]thread.Message{}
 	last, ended := after, false
 	for e, err := range b.store.Watch(b.key).Events(ctx, after) {
 		if err != nil {
@@ -180,22 +181,22 @@ func follow(ctx context.Context, t *testing.T, b bundle, after int64) []persiste
 			break
 		}
 	}
-	return slices.SortedFunc(maps.Values(known), func(a, b persistence.Message) int { return int(a.Seq - b.Seq) })
+	return slices.SortedFunc(maps.Values(known), func(a, b thread.Message) int { return int(a.Seq - b.Seq) })
 }
 
 func (s suite) watchManyWriters(t *testing.T) {
 	b := s.setup(t)
-	root := b.append(t, text(persistence.RoleUser, "root"))
+	root := b.append(t, text(thread.RoleUser, "root"))
 	ctx := Within(t)
 	var watchers, writers sync.WaitGroup
-	seen := make([][]persistence.Message, 4)
+	seen := make([][]thread.Message, 4)
 	for i := range seen {
 		watchers.Go(func() { seen[i] = follow(ctx, t, b, 0) })
 	}
 	for w := range 8 {
 		writers.Go(func() {
 			for i := range 5 {
-				m, err := b.store.InsertMessage(ctx, b.key, text(persistence.RoleUser, fmt.Sprintf("%d-%d", w, i)), root.ID)
+				m, err := b.store.InsertMessage(ctx, b.key, text(thread.RoleUser, fmt.Sprintf("%d-%d", w, i)), root.ID)
 				if err == nil && i%2 == 0 {
 					m.Parts[0].Text += "!"
 					_, err = b.store.UpdateMessage(ctx, b.key, m)
@@ -207,7 +208,7 @@ func (s suite) watchManyWriters(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	end := text(persistence.RoleUser, "end")
+	end := text(thread.RoleUser, "end")
 	end.ID = "end"
 	b.append(t, end)
 	watchers.Wait()
@@ -220,19 +221,19 @@ func (s suite) watchManyWriters(t *testing.T) {
 
 func (s suite) watchSlowly(t *testing.T) {
 	b := s.setup(t)
-	b.append(t, text(persistence.RoleUser, "first"))
+	b.append(t, text(thread.RoleUser, "first"))
 	w := startWatch(Within(t), t, b.store, b.key, 0)
 	w.message()
 	const n = 300                       // more than a watcher's buffer
 	large := strings.Repeat("x", 6<<10) // still fits into a notification to other instances
 	draft := json.RawMessage(`{"text":"` + large + `"}`)
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-		_, err := w.AppendMessage(text(persistence.RoleUser, large))
+		_, err := w.AppendMessage(text(thread.RoleUser, large))
 		return err
 	})
 	must(t, err)
 	for i := range n {
-		b.append(t, text(persistence.RoleUser, fmt.Sprint(i)))
+		b.append(t, text(thread.RoleUser, fmt.Sprint(i)))
 		b.store.Publish(t.Context(), b.key, persistence.Event{Type: "draft", Data: draft})
 	}
 	if b.store.Dropped() == 0 {
@@ -268,7 +269,7 @@ func (s suite) watchOwnerSlowly(t *testing.T) {
 		"too large":   {2, 600 << 10, 1},
 		"a large one": {1, 2 << 20, 1},
 	} {
-		owner := persistence.Key{Owner: name}
+		owner := thread.Key{Owner: name}
 		watch := b.store.WatchOwner(name)
 		for range c.events {
 			b.store.Publish(t.Context(), owner, persistence.Event{Type: "draft", Data: json.RawMessage(`"` + strings.Repeat("x", c.bytes) + `"`)})
@@ -291,7 +292,7 @@ func (s suite) watchOwnerSlowly(t *testing.T) {
 // watchOwnerLate has events about a thread arrive after later ones, as from a process that is slow to publish.
 func (s suite) watchOwnerLate(t *testing.T) {
 	b := s.setup(t)
-	owner := persistence.Key{Owner: b.key.Owner}
+	owner := thread.Key{Owner: b.key.Owner}
 	next, stop := iter.Pull2(b.store.WatchOwner(owner.Owner).Events(Within(t)))
 	defer stop()
 	want := func(kind persistence.EventType, title string) (at time.Time) {
@@ -313,7 +314,7 @@ func (s suite) watchOwnerLate(t *testing.T) {
 	before := want(persistence.EventThreadUpdated, "new")
 	late(persistence.EventThreadUpdated)
 	want(persistence.EventThreadUpdated, "new")
-	b.append(t, text(persistence.RoleUser, "x"))
+	b.append(t, text(thread.RoleUser, "x"))
 	if at := want(persistence.EventThreadUpdated, "new"); !at.After(before) {
 		t.Errorf("a new message has updated the thread at %s, before at %s", at, before)
 	}
@@ -329,7 +330,7 @@ func (s suite) watchOwnerLate(t *testing.T) {
 
 func (s suite) watchEnds(t *testing.T) {
 	b := s.setup(t)
-	b.append(t, text(persistence.RoleUser, "x"))
+	b.append(t, text(thread.RoleUser, "x"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancelled := startWatch(ctx, t, b.store, b.key, 0)
 	cancelled.message()
@@ -346,7 +347,7 @@ func (s suite) watchEnds(t *testing.T) {
 	gone.ends(persistence.ErrNotFound)
 
 	b.key = newThread(t, b.store, "anna")
-	b.append(t, text(persistence.RoleUser, "x"))
+	b.append(t, text(thread.RoleUser, "x"))
 	closed := startWatch(Within(t), t, b.store, b.key, 0)
 	closed.message()
 	must(t, b.store.Close())
@@ -355,16 +356,16 @@ func (s suite) watchEnds(t *testing.T) {
 
 func (s suite) publish(t *testing.T) {
 	b := s.setup(t)
-	b.append(t, text(persistence.RoleUser, "x"))
+	b.append(t, text(thread.RoleUser, "x"))
 	w := startWatch(Within(t), t, b.store, b.key, 0)
 	w.message()
 	ctx := t.Context()
-	b.store.Publish(ctx, persistence.Key{Owner: "bert", Thread: b.key.Thread}, persistence.Event{Type: "stranger"})
+	b.store.Publish(ctx, thread.Key{Owner: "bert", Thread: b.key.Thread}, persistence.Event{Type: "stranger"})
 	b.store.Publish(ctx, newThread(t, b.store, "anna"), persistence.Event{Type: "elsewhere"})
 	b.store.Publish(ctx, b.key, persistence.Event{Type: "bad", Data: json.RawMessage(`{"x":`)})
 	b.store.Publish(ctx, b.key, persistence.Event{Type: "empty"})
 	b.store.Publish(ctx, b.key, persistence.Event{Type: "full", Data: json.RawMessage(`{"x":1}`), Seq: 99})
-	b.append(t, text(persistence.RoleUser, "y"))
+	b.append(t, text(thread.RoleUser, "y"))
 	for _, want := range []persistence.Event{{Type: "empty", Data: json.RawMessage(`{}`)}, {Type: "full", Data: json.RawMessage(`{"x":1}`)}} {
 		if d := diff(want, w.event()); d != "" {
 			t.Errorf("the event differs (-want +got):\n%s", d)

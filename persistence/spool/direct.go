@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // Direct replaces a [Writer] in a process that cannot have a file: it does not keep changes that the
@@ -13,7 +14,7 @@ type Direct struct{ Store store }
 
 // Commit saves changes of a thread in the database. After an error none is saved, and they may be
 // retried.
-func (d Direct) Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (Result, error) {
+func (d Direct) Commit(ctx context.Context, key thread.Key, changes []persistence.Change) (Result, error) {
 	applied, err := d.Store.ApplyAll(ctx, []persistence.ThreadChanges{{Key: key, Changes: changes}})
 	if err != nil {
 		return Result{}, fmt.Errorf("commit changes: %w", err)

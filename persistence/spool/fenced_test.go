@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // A process that was taken for dead saves what its calls said meanwhile once it has
@@ -32,11 +33,11 @@ func TestFenced(t *testing.T) {
 		}
 	}
 	answer := func(id, text string) persistence.Change {
-		m := persistence.Message{ID: id, Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart(text)}}
-		m.Metadata.Status = persistence.StatusInProgress
+		m := thread.Message{ID: id, Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart(text)}}
+		m.Metadata.Status = thread.StatusInProgress
 		return persistence.PutMessage{Message: m, Place: persistence.Place{How: persistence.PlaceLast}}
 	}
-	tool := persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "tool", MessageID: "m", ToolCallID: "x", Name: "x", Executor: "app", Status: persistence.ToolCallRunning}}
+	tool := persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "tool", MessageID: "m", ToolCallID: "x", Name: "x", Executor: "app", Status: thread.ToolCallRunning}}
 	commit(false, persistence.PutCall{Call: persistence.CallRecord{ID: "call"}}, answer("m", "half an"))
 
 	// The neighbour ends a, as if it had heard nothing from it.

@@ -16,6 +16,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/internal/filelock"
+	"voicebridge/thread"
 )
 
 const (
@@ -302,7 +303,7 @@ func (s *file) batch(size int) (groups []persistence.ThreadChanges, next int64, 
 		for _, c := range r.Changes {
 			size -= c.Size()
 		}
-		key, instance := persistence.Key{Owner: r.Owner, Thread: r.Thread}, cmp.Or(r.Instance, s.instance)
+		key, instance := thread.Key{Owner: r.Owner, Thread: r.Thread}, cmp.Or(r.Instance, s.instance)
 		if n := len(groups); n > 0 && groups[n-1].Key == key && groups[n-1].Instance == instance {
 			groups[n-1].Changes = append(groups[n-1].Changes, r.Changes...)
 			continue

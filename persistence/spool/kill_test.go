@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // victimEnv passes the database and the folder to the process to be killed.
@@ -27,12 +28,12 @@ func TestKill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, dir := newURL(t), t.TempDir()
-			thread, saved := kill(t, url, dir)
+			threadID, saved := kill(t, url, dir)
 			store := persistencetest.Open(t, url, persistence.Options{})
 			for range 2 { // the second run finds nothing
 				must(t, Recover(t.Context(), dir, store, quiet))
 			}
-			messages, err := store.Messages(t.Context(), persistence.Key{Owner: "anna", Thread: thread}, 0, 1000)
+			messages, err := store.Messages(t.Context(), thread.Key{Owner: "anna", Thread: threadID}, 0, 1000)
 			must(t, err)
 			ids := make([]string, 0, len(messages))
 			for _, m := range messages {
@@ -99,7 +100,7 @@ func TestVictim(t *testing.T) {
 	fmt.Println("thread", key.Thread)
 	answer := func(text string, how persistence.Placing) persistence.Change {
 		c := put("answer", text, how).(persistence.PutMessage)
-		c.Message.Role, c.Message.Metadata.Status = persistence.RoleAssistant, persistence.StatusInProgress
+		c.Message.Role, c.Message.Metadata.Status = thread.RoleAssistant, thread.StatusInProgress
 		return c
 	}
 	if _, err := w.Commit(ctx, key, []persistence.Change{answer("", persistence.PlaceLast)}); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 // BenchmarkDurable lets 200 calls make 4,000 changes a second, each on schedule whether or
@@ -27,7 +28,7 @@ func BenchmarkDurable(b *testing.B) {
 			running.Go(func() { _ = w.Run(ctx) }) // it only ends
 			defer running.Wait()
 			defer cancel()
-			keys := make([]persistence.Key, calls)
+			keys := make([]thread.Key, calls)
 			for i := range keys {
 				keys[i] = persistencetest.NewThread(b, store, "bench", "")
 			}
@@ -40,8 +41,8 @@ func BenchmarkDurable(b *testing.B) {
 				id := fmt.Sprintf("m%d.%d", i, k/20)
 				var change persistence.Change = persistence.PutDraft{Draft: persistence.Draft{MessageID: id, Start: k % 20 * 10, Text: "ten bytes "}}
 				if k%20 == 0 {
-					m := persistence.Message{ID: id, Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart("ten bytes ")}}
-					m.Metadata.Status = persistence.StatusInProgress
+					m := thread.Message{ID: id, Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("ten bytes ")}}
+					m.Metadata.Status = thread.StatusInProgress
 					change = persistence.PutMessage{Message: m, Place: persistence.Place{How: persistence.PlaceLast}}
 				}
 				saving.Go(func() {

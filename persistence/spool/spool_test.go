@@ -18,6 +18,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/internal/filelock"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
@@ -59,7 +60,7 @@ func (f *flaky) ApplyAll(ctx context.Context, groups []persistence.ThreadChanges
 type bundle struct {
 	*testing.T
 	store *flaky
-	key   persistence.Key
+	key   thread.Key
 	dir   string
 	w     *Writer
 	stop  func()
@@ -81,7 +82,7 @@ func (b *bundle) start(cfg Config) {
 	cfg.Store, cfg.Dir = b.store, b.dir
 	cfg.Slow = cmp.Or(cfg.Slow, time.Minute) // so that a busy machine does not count as a slow database
 	cfg.Delayed = func(n int) { b.pending <- n }
-	cfg.Saved = func(_ persistence.Key, messages []persistence.Message) {
+	cfg.Saved = func(_ thread.Key, messages []thread.Message) {
 		for _, m := range messages {
 			b.saved <- m.Text()
 		}
@@ -93,7 +94,7 @@ func (b *bundle) start(cfg Config) {
 
 func put(id, words string, how persistence.Placing) persistence.Change {
 	return persistence.PutMessage{
-		Message: persistence.Message{ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(words)}},
+		Message: thread.Message{ID: id, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(words)}},
 		Place:   persistence.Place{How: how},
 	}
 }
@@ -259,7 +260,7 @@ func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	b := setup(t, Config{})
 	const calls, each = 20, 30
-	keys := make([]persistence.Key, calls)
+	keys := make([]thread.Key, calls)
 	for i := range keys {
 		keys[i] = persistencetest.NewThread(t, b.store.Store, "anna", "")
 	}
@@ -415,7 +416,7 @@ func TestRecoverLeavesLiving(t *testing.T) {
 }
 
 // leave makes a file with three messages, as a dead process would.
-func leave(t *testing.T, dir string, key persistence.Key) *file {
+func leave(t *testing.T, dir string, key thread.Key) *file {
 	t.Helper()
 	f, err := create(dir, "dead", 0)
 	must(t, err)

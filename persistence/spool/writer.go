@@ -21,6 +21,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 const (
@@ -60,7 +61,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Saved is called, never concurrently, with messages that were in the file and are now in the
 	// database. It must not block; it may be nil.
-	Saved func(key persistence.Key, messages []persistence.Message)
+	Saved func(key thread.Key, messages []thread.Message)
 	// Delayed is called with the number of changes that wait in the file because the database has
 	// failed: whenever that grows, and with 0 once all are in the database. It must not block; it may
 	// be nil.
@@ -110,7 +111,7 @@ func New(cfg Config) (*Writer, error) {
 	cfg.Slow = cmp.Or(cfg.Slow, defaultSlow)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Saved == nil {
-		cfg.Saved = func(persistence.Key, []persistence.Message) {}
+		cfg.Saved = func(thread.Key, []thread.Message) {}
 	}
 	if cfg.Delayed == nil {
 		cfg.Delayed = func(int) {}
@@ -132,7 +133,7 @@ func (w *Writer) Full() bool { return w.full.Load() }
 // Commit saves changes of a thread, all or none, and returns when they are in the database or in
 // the file. Changes of one thread keep the order in which their Commits began. After an error, such
 // as ErrFull, they are in neither and may be retried; after ctx's error they may have been saved.
-func (w *Writer) Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (Result, error) {
+func (w *Writer) Commit(ctx context.Context, key thread.Key, changes []persistence.Change) (Result, error) {
 	r := &request{changes: persistence.ThreadChanges{Key: key, Changes: changes}, done: make(chan struct{})}
 	w.mu.Lock()
 	w.waiting = append(w.waiting, r)

@@ -8,8 +8,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
 	"voicebridge/chat"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 
@@ -29,7 +30,7 @@ type app struct {
 	envelopes
 	connection
 
-	key      persistence.Key
+	key      thread.Key
 	tools    Tools
 	cfg      *Config
 	sessions *sessions

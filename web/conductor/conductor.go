@@ -4,7 +4,8 @@ import (
 	"context"
 	"io"
 	"time"
-	"voicebridge/persistence"
+
+	"voicebridge/thread"
 	"voicebridge/web/socket"
 
 	"github.com/coder/websocket"
@@ -18,7 +19,7 @@ type Conductors struct {
 
 // New returns an empty set of sessions.
 func New(cfg Config) *Conductors {
-	return &Conductors{cfg: cfg, sessions: sessions{now: cfg.Now, all: make(map[persistence.Key]*session)}}
+	return &Conductors{cfg: cfg, sessions: sessions{now: cfg.Now, all: make(map[thread.Key]*session)}}
 }
 
 // forgetEvery is how often sessions whose apps have not come back are looked for.
@@ -41,7 +42,7 @@ func (d *Conductors) Run(ctx context.Context) {
 func (d *Conductors) Forget() { d.sessions.forget() }
 
 // Serve runs an app's connection until it ends and returns why it ended. name is what the app calls its session.
-func (d *Conductors) Serve(ctx context.Context, key persistence.Key, name string, tools Tools, k *socket.Socket) error {
+func (d *Conductors) Serve(ctx context.Context, key thread.Key, name string, tools Tools, k *socket.Socket) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	a := d.app(key, name, tools, connection{socket: k, end: end, began: make(chan struct{}), stopped: make(chan struct{}), more: make(chan struct{}, 1)})
@@ -61,7 +62,7 @@ func (d *Conductors) Serve(ctx context.Context, key persistence.Key, name string
 	return cause
 }
 
-func (d *Conductors) app(key persistence.Key, name string, tools Tools, c connection) *app {
+func (d *Conductors) app(key thread.Key, name string, tools Tools, c connection) *app {
 	return &app{
 		envelopes: envelopes{name, d.cfg.Now}, connection: c,
 		key: key, tools: tools, cfg: &d.cfg, sessions: &d.sessions,
@@ -73,6 +74,6 @@ func (d *Conductors) Count() int { return d.sessions.count() }
 
 // Session reports whether an app is connected to a thread's session, and how many of its turns are
 // not yet delivered to their end.
-func (d *Conductors) Session(key persistence.Key) (connected bool, undelivered int) {
+func (d *Conductors) Session(key thread.Key) (connected bool, undelivered int) {
 	return d.sessions.state(key)
 }

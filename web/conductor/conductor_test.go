@@ -25,6 +25,7 @@ import (
 	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 	"voicebridge/web/problem"
 	"voicebridge/web/socket"
 )
@@ -43,7 +44,7 @@ func TestSessionsOwnToolKeepsItsName(t *testing.T) {
 }
 
 // coordinator runs text turns with the simulator on a store until the test ends.
-func coordinator(t *testing.T) (*chat.Coordinator, persistence.Key) {
+func coordinator(t *testing.T) (*chat.Coordinator, thread.Key) {
 	t.Helper()
 	db := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	c, err := chat.New(chat.Config{Store: db, Providers: []llm.Provider{simulator.New(simulator.Config{})}})
@@ -62,7 +63,7 @@ func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 	d := New(Config{
 		Chat: texts, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Admit:        func(context.Context, string) error { return nil },
-		RefuseInCall: func(context.Context, persistence.Key) error { return nil },
+		RefuseInCall: func(context.Context, thread.Key) error { return nil },
 		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -142,7 +143,7 @@ func TestTurnsAreAdmitted(t *testing.T) {
 			}
 			return refuse
 		},
-		RefuseInCall: func(context.Context, persistence.Key) error { return inCall },
+		RefuseInCall: func(context.Context, thread.Key) error { return inCall },
 		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
 	})
 	a := d.app(key, key.Thread, Tools{}, connection{stopped: make(chan struct{}), more: make(chan struct{}, 1), end: func(error) {}})
@@ -161,7 +162,7 @@ func TestSessionsAreKept(t *testing.T) {
 	left := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for away, want := range map[time.Duration]int{KeepSession: 1, KeepSession + time.Second: 0} {
 		d := New(Config{Now: func() time.Time { return left.Add(away) }})
-		d.sessions.all[persistence.Key{Owner: "alice", Thread: "t"}] = &session{leftAt: left}
+		d.sessions.all[thread.Key{Owner: "alice", Thread: "t"}] = &session{leftAt: left}
 		if d.Forget(); d.Count() != want {
 			t.Errorf("%d sessions after %v, want %d", d.Count(), away, want)
 		}
@@ -173,7 +174,7 @@ func TestTooManyUndelivered(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
 	d := New(Config{Now: time.Now, Admit: func(context.Context, string) error { return refused }})
-	a := d.app(persistence.Key{Owner: "alice", Thread: "t"}, "t", Tools{}, connection{})
+	a := d.app(thread.Key{Owner: "alice", Thread: "t"}, "t", Tools{}, connection{})
 	a.session = &session{}
 	for n := range maxUndelivered + 1 {
 		want := refused
@@ -191,7 +192,7 @@ func TestTooManyUndelivered(t *testing.T) {
 func TestLastPartial(t *testing.T) {
 	t.Parallel()
 	for grown, want := range map[bool]string{true: typePartial, false: typeFinal} {
-		a := New(Config{Now: time.Now}).app(persistence.Key{}, "t", Tools{}, connection{})
+		a := New(Config{Now: time.Now}).app(thread.Key{}, "t", Tools{}, connection{})
 		ended := newTurn(nil)
 		ended.grown = grown
 		a.conclude(ended, chat.Result{Text: "Yes.", Finish: chat.FinishStop})
@@ -241,7 +242,7 @@ func TestTakenOverWhileItWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := New(Config{Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
-		key := persistence.Key{Owner: "alice", Thread: "t"}
+		key := thread.Key{Owner: "alice", Thread: "t"}
 		k, cut := piped(t)
 		first := &connection{socket: k, end: func(error) {}, began: make(chan struct{}), stopped: make(chan struct{})}
 		close(first.began)

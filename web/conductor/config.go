@@ -4,16 +4,17 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
 	"voicebridge/chat"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/problem"
 )
 
 // textChat is what the sessions need of text turns; *chat.Coordinator implements it.
 type textChat interface {
 	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
-	Interrupt(ctx context.Context, key persistence.Key) error
-	KeepResult(ctx context.Context, key persistence.Key, r chat.ToolResult) error
+	Interrupt(ctx context.Context, key thread.Key) error
+	KeepResult(ctx context.Context, key thread.Key, r chat.ToolResult) error
 }
 
 // Config is what [New] needs; all of it is required.
@@ -21,7 +22,7 @@ type Config struct {
 	Chat textChat
 	// RefuseInCall returns an error if the thread has a live call: its conversation belongs to the
 	// call.
-	RefuseInCall func(ctx context.Context, key persistence.Key) error
+	RefuseInCall func(ctx context.Context, key thread.Key) error
 	// Admit counts a text of the owner, or returns why it is refused.
 	Admit func(ctx context.Context, owner string) error
 	// Explain turns any error into one for the app.

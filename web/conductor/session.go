@@ -7,8 +7,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
 	"voicebridge/chat"
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/web/socket"
 )
 
@@ -62,7 +63,7 @@ type sessions struct {
 	now func() time.Time
 
 	mu  sync.Mutex
-	all map[persistence.Key]*session
+	all map[thread.Key]*session
 }
 
 // acknowledge records that the app has read everything written so far.
@@ -74,7 +75,7 @@ func (d *sessions) acknowledge(s *session) {
 
 // enter makes a connection its session's current one. It ends and returns the previous one, nil if
 // there was none.
-func (d *sessions) enter(key persistence.Key, a *connection) (s *session, before *connection) {
+func (d *sessions) enter(key thread.Key, a *connection) (s *session, before *connection) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s = d.all[key]
@@ -93,12 +94,12 @@ func (d *sessions) enter(key persistence.Key, a *connection) (s *session, before
 func (d *sessions) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.all, func(_ persistence.Key, s *session) bool {
+	maps.DeleteFunc(d.all, func(_ thread.Key, s *session) bool {
 		return s.app == nil && d.now().Sub(s.leftAt) > KeepSession && !slices.ContainsFunc(s.turns, (*turn).running)
 	})
 }
 
-func (d *sessions) leave(key persistence.Key, s *session, a *connection) {
+func (d *sessions) leave(key thread.Key, s *session, a *connection) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s.app != a {
@@ -144,7 +145,7 @@ func (d *sessions) count() int {
 }
 
 // state is [Conductors.Session].
-func (d *sessions) state(key persistence.Key) (connected bool, undelivered int) {
+func (d *sessions) state(key thread.Key) (connected bool, undelivered int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s := d.all[key]; s != nil {

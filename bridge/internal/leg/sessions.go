@@ -11,6 +11,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 )
 
 // Wiring connects the upstream sessions of a call.
@@ -19,7 +20,7 @@ type Wiring struct {
 	FromUser *rtc.Switch
 	ToUser   rtc.AudioSink
 	// History prepares messages for a session: it reads their images.
-	History func(ctx context.Context, messages []persistence.Message) []persistence.Message
+	History func(ctx context.Context, messages []thread.Message) []thread.Message
 	// Created saves a session's record before media flows, Ended that of an ended one.
 	Created func(ctx context.Context, rec persistence.UpstreamLeg) error
 	Ended   func(rec persistence.UpstreamLeg)
@@ -82,7 +83,7 @@ func (s *Sessions) Dial(d session.Dial) {
 	s.dials[d.Gen] = cancel
 	s.ending.Go(func() {
 		defer cancel()
-		history := func(ctx context.Context) ([]persistence.Message, error) { return s.wiring.History(ctx, d.History), nil }
+		history := func(ctx context.Context) ([]thread.Message, error) { return s.wiring.History(ctx, d.History), nil }
 		var created persistence.UpstreamLeg
 		l, err := s.dialer.Dial(ctx, d.Gen, history, func(rec persistence.UpstreamLeg) error {
 			created = rec
@@ -169,7 +170,7 @@ func (s *Sessions) Replay(gen int) bool {
 }
 
 // Append sends a session what was said meanwhile.
-func (s *Sessions) Append(gen int, messages []persistence.Message) bool {
+func (s *Sessions) Append(gen int, messages []thread.Message) bool {
 	l := s.byGen[gen]
 	return l == nil || s.Send(gen, l.Leg.Append(messages)...)
 }

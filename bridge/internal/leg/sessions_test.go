@@ -14,6 +14,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 )
 
 // listener is an upstream's leg that counts the packets that it gets.
@@ -44,7 +45,7 @@ func newTestSessions(ctx context.Context, fromUser *rtc.Switch, first, next *lis
 	d := &Dialer{Upstream: oneLeg{next}, Post: func(in session.Input) { posted <- in }, Log: quiet()}
 	return NewSessions(ctx, Wiring{
 		FromUser: fromUser, ToUser: new(rtc.Switch),
-		History: func(_ context.Context, messages []persistence.Message) []persistence.Message { return messages },
+		History: func(_ context.Context, messages []thread.Message) []thread.Message { return messages },
 		Created: func(context.Context, persistence.UpstreamLeg) error { return nil },
 		Ended:   func(persistence.UpstreamLeg) {},
 	}, d.newSession(1, first)), posted

@@ -3,9 +3,9 @@ package leg
 import (
 	"context"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
+	"voicebridge/thread"
 )
 
 // Upstream is a driver for a realtime voice model: dialling, sending, events, media and closing.
@@ -45,7 +45,7 @@ type Dial struct {
 // History reads the end of a thread, oldest first. A call's first session reads it after
 // Dial.Created: only then does the thread belong to the call, and everything that the previous call
 // said is saved.
-type History func(ctx context.Context) ([]persistence.Message, error)
+type History func(ctx context.Context) ([]thread.Message, error)
 
 // UpstreamLeg is the connection to a created session.
 type UpstreamLeg interface {
@@ -59,5 +59,5 @@ type UpstreamLeg interface {
 	// loop calls it, once per event.
 	Order(ev realtime.Event) (before string, known bool)
 	// Append returns the events that tell the session what was said meanwhile.
-	Append(messages []persistence.Message) [][]byte
+	Append(messages []thread.Message) [][]byte
 }

@@ -6,7 +6,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
-	"voicebridge/toolkit"
+	"voicebridge/thread"
 )
 
 // askUser asks for approval before a call's tool runs. The decision is bound to the call by a
@@ -21,17 +21,17 @@ func (t *tools) askUser(run *toolRun) {
 
 // approvalSaved takes an approval as saved. An open one is published to the thread's watchers, who can decide it from
 // now on; a decided one settles the call.
-func (t *tools) approvalSaved(a persistence.Approval) {
+func (t *tools) approvalSaved(a thread.Approval) {
 	run := t.byID[a.ToolCallID]
 	if run == nil || run.ID != a.ID || !run.Asking() {
 		return
 	}
-	if a.Outcome == persistence.ApprovalOpen {
-		e := a.Event()
+	if a.Outcome == thread.ApprovalOpen {
+		e := persistence.ApprovalEvent(a)
 		t.do(Publish{e.Type, e.Data})
 		return
 	}
-	t.decided(run, toolkit.Outcome(a.Outcome))
+	t.decided(run, a.Outcome)
 }
 
 // toolDecision holds the fields of a browser's event about a tool call.
@@ -52,17 +52,17 @@ func (t *tools) decide(ev realtime.Event, approved bool) {
 			"The tool call %q is not waiting for an approval with this nonce.", clip(d.ToolCallID)), "nonce")
 		return
 	}
-	outcome := toolkit.ApprovalDenied
+	outcome := thread.ApprovalDenied
 	if approved {
-		outcome = toolkit.ApprovalApproved
+		outcome = thread.ApprovalApproved
 	}
 	t.decided(run, outcome)
 }
 
 // decided acts on the outcome of the approval: the tool runs, or the model reads why not.
-func (t *tools) decided(run *toolRun, outcome toolkit.Outcome) {
+func (t *tools) decided(run *toolRun, outcome thread.ApprovalOutcome) {
 	run.Close(outcome)
-	if outcome == toolkit.ApprovalApproved {
+	if outcome == thread.ApprovalApproved {
 		t.update(run)
 		t.record(run)
 		t.publishClosed(run)

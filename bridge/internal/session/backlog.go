@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // backlog is what waits for a ready session: events of the browser, and texts from elsewhere.
@@ -14,7 +14,7 @@ type backlog struct {
 	bytes  int
 	texts  []ServerText
 	// written are messages of the thread that the first session should get.
-	written []persistence.Message
+	written []thread.Message
 }
 
 // add keeps an event, if there is room for it.

@@ -1,6 +1,9 @@
 package session
 
-import "voicebridge/persistence"
+import (
+	"voicebridge/persistence"
+	"voicebridge/thread"
+)
 
 // Change is one change of the thread.
 type Change interface {
@@ -14,7 +17,7 @@ type Change interface {
 type (
 	// SaveMessage writes a message at its place. Queued is the id of the queued message that it was, empty for none.
 	SaveMessage struct {
-		Message persistence.Message
+		Message thread.Message
 		Place   persistence.Place
 		Queued  string
 		// Continues means that the end of the message's response, which often adds to it, follows soon.
@@ -25,8 +28,8 @@ type (
 	// SaveTool writes the record of a tool call and, if the user was asked to approve it, the
 	// approval with its outcome.
 	SaveTool struct {
-		Call     persistence.ToolCall
-		Approval *persistence.Approval
+		Call     thread.ToolCall
+		Approval *thread.Approval
 	}
 	// SaveResponse writes the record of a response.
 	SaveResponse struct{ Response persistence.ResponseRecord }
@@ -69,7 +72,7 @@ func (SaveResponse) Size() int { return overhead }
 // Size implements [Change].
 func (SaveCall) Size() int { return overhead }
 
-func partsSize(parts []persistence.Part) int {
+func partsSize(parts []thread.Part) int {
 	n := 0
 	for _, p := range parts {
 		n += len(p.Text) + len(p.Input) + len(p.Output) + len(p.ErrorText)

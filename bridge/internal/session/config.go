@@ -3,8 +3,8 @@ package session
 import (
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -31,7 +31,7 @@ type Order func(gen int, ev realtime.Event) (before string, known bool)
 // Config is what stays constant during a call.
 type Config struct {
 	CallID  string
-	Key     persistence.Key
+	Key     thread.Key
 	Session Defaults
 	// Patch is what the client asked for when starting the call.
 	Patch Patch
@@ -41,7 +41,7 @@ type Config struct {
 	MayChange []string
 	// History holds the thread's last messages when the call began. A session gets at most ReplayMessages messages.
 	// LastMessage is the id of the thread's last message.
-	History        []persistence.Message
+	History        []thread.Message
 	ReplayMessages int
 	LastMessage    string
 	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes.

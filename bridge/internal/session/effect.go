@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -26,14 +27,14 @@ type (
 	// UpstreamDialFailed follows.
 	Dial struct {
 		Gen     int
-		History []persistence.Message
+		History []thread.Message
 	}
 	// Replay sends the upstream the history that its Dial was given.
 	Replay struct{ Gen int }
 	// Append sends the upstream what was said since.
 	Append struct {
 		Gen      int
-		Messages []persistence.Message
+		Messages []thread.Message
 	}
 	// Switch connects the caller's audio, both ways, to the upstream of that generation. HeldSent follows.
 	Switch struct{ Gen int }

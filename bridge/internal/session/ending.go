@@ -3,8 +3,8 @@ package session
 import (
 	"encoding/json"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // end ends the call.
@@ -57,10 +57,10 @@ func (s *State) saveBacklog() {
 		if err != nil || ev.Type != realtime.TypeItemCreate || json.Unmarshal(ev.Item, &it) != nil {
 			continue
 		}
-		isUser := it.Type == realtime.ItemMessage && it.Role == string(persistence.RoleUser)
+		isUser := it.Type == realtime.ItemMessage && it.Role == string(thread.RoleUser)
 		if text, _ := it.text(); isUser && (text != "" || len(e.Images) > 0) && len(text) <= MaxInputText {
 			item := s.transcript.item(s.nextItemID())
-			m := s.transcript.newMessage(item, persistence.RoleUser, persistence.SourceText)
+			m := s.transcript.newMessage(item, thread.RoleUser, thread.SourceText)
 			if id := s.textID(it.ID); id != "" && s.delivered[id] == nil {
 				m.id, s.delivered[id] = id, m
 			}
@@ -86,10 +86,10 @@ func (s *State) closeOpen(goesOn bool) {
 		case !m.open():
 			s.transcript.writeRest(m)
 			continue
-		case m.role == persistence.RoleAssistant:
+		case m.role == thread.RoleAssistant:
 			s.playback.interrupt(m, s.playback.played(m))
 		}
-		s.transcript.closeMessage(m, persistence.StatusFailed)
+		s.transcript.closeMessage(m, thread.StatusFailed)
 	}
 }
 

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
 // MessageEvent announces a saved message to the browser: bridge.message.
-func MessageEvent(m persistence.Message) []byte {
+func MessageEvent(m thread.Message) []byte {
 	return encode(messageEvent{Type: "bridge.message", Message: m})
 }
 
@@ -28,8 +28,8 @@ type (
 		Replayed int    `json:"replayed"` // how many messages of the thread were replayed to the model
 	}
 	messageEvent struct {
-		Type    string              `json:"type"`    // bridge.message
-		Message persistence.Message `json:"message"` // as the API gives it
+		Type    string         `json:"type"`    // bridge.message
+		Message thread.Message `json:"message"` // as the API gives it
 	}
 	endedEvent struct {
 		Type   string    `json:"type"`   // bridge.ended, bridge.upstream.lost

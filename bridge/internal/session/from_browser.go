@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // maxEventID is how many characters a client's event_id may have (OpenAPI description,
@@ -170,7 +171,7 @@ func (s *State) createItem(ev realtime.Event, in BrowserEvent) {
 	switch {
 	case it.Type == realtime.ItemFunctionCallOutput:
 		s.tools.clientOutput(ev.EventID, it.CallID, outputText(it.Output))
-	case it.Type == realtime.ItemMessage && it.Role == string(persistence.RoleUser):
+	case it.Type == realtime.ItemMessage && it.Role == string(thread.RoleUser):
 		s.userText(ev, it, in)
 	default:
 		s.refuse(ev.EventID, codeNotAllowed, "Only messages of the user and outputs of client tools can be created.", "item")
@@ -226,19 +227,19 @@ func (s *State) textID(itemID string) string {
 // is its place known; at the end if the upstream does not say.
 func (s *State) typed(in ServerText, itemID string, sent sentEvent) {
 	it := s.transcript.item(itemID)
-	if n := len(s.transcript.messages); n > 0 && !s.transcript.messages[n-1].placed && s.transcript.messages[n-1].meta.Source == persistence.SourceText {
+	if n := len(s.transcript.messages); n > 0 && !s.transcript.messages[n-1].placed && s.transcript.messages[n-1].meta.Source == thread.SourceText {
 		it.prev = s.transcript.messages[n-1].item.id
 	}
 	it.raw = realtime.Item{
-		ID: itemID, Type: realtime.ItemMessage, Role: string(persistence.RoleUser),
+		ID: itemID, Type: realtime.ItemMessage, Role: string(thread.RoleUser),
 		Content: []realtime.Content{{Type: realtime.ContentInputText, Text: in.Text}},
 	}
-	m := s.transcript.newMessage(it, persistence.RoleUser, persistence.SourceText)
+	m := s.transcript.newMessage(it, thread.RoleUser, thread.SourceText)
 	m.id, m.queued, m.meta.Extra = in.MessageID, in.Queued, in.Extra
 	m.setText(0, in.Text)
 	m.show(in.Images)
 	s.delivered[m.id] = m
-	m.meta.Status, m.flushAt = persistence.StatusCompleted, s.now.Add(ackTimeout)
+	m.meta.Status, m.flushAt = thread.StatusCompleted, s.now.Add(ackTimeout)
 	sent.itemID, sent.images = itemID, len(in.Images) > 0
 	item := it.raw
 	item.Content = contentOf(in)
@@ -321,9 +322,9 @@ func (s *State) retrieve(ev realtime.Event) {
 	if m := it.message; m != nil && raw.Type == realtime.ItemMessage {
 		kind := realtime.ContentInputText
 		switch {
-		case m.role == persistence.RoleAssistant:
+		case m.role == thread.RoleAssistant:
 			kind = realtime.ContentOutputAudio
-		case m.meta.Source == persistence.SourceVoice:
+		case m.meta.Source == thread.SourceVoice:
 			kind = realtime.ContentInputAudio
 		}
 		c := realtime.Content{Type: kind, Transcript: m.text()}

@@ -1,6 +1,6 @@
 package session
 
-import "voicebridge/persistence"
+import "voicebridge/thread"
 
 // say puts text into the conversation and asks for an answer.
 func (s *State) say(in ServerText) {
@@ -21,7 +21,7 @@ func (s *State) say(in ServerText) {
 }
 
 // written tells the model what was written in the thread meanwhile, without asking for an answer.
-func (s *State) written(messages []persistence.Message) {
+func (s *State) written(messages []thread.Message) {
 	if s.phase >= draining {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // upstreamEvent takes one event of an upstream session. Events of the active session go to the
@@ -198,7 +199,7 @@ func (s *State) transcribed(m *message, ev realtime.Event) {
 	rec := persistence.ResponseRecord{
 		ID: s.NewID(), Kind: persistence.KindTranscription, CallID: s.CallID, MessageID: m.id, UpstreamID: ev.ItemID, Model: s.Session.TranscriptionModel,
 		Status: realtime.ResponseCompleted, RawUsage: usage.Raw, CreatedAt: s.now, FinishedAt: new(s.now),
-		Usage: persistence.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio},
+		Usage: thread.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio},
 	}
 	if s.TranscriptionCost != nil {
 		rec.CostUSD = s.TranscriptionCost(usage)
@@ -217,7 +218,7 @@ func (s *State) transcriptionFailed(ev realtime.Event) {
 	if ev.Error != nil {
 		s.log(slog.LevelInfo, "transcription failed", "code", ev.Error.Code, "error", ev.Error.Message)
 	}
-	s.transcript.closeMessage(m, persistence.StatusFailed)
+	s.transcript.closeMessage(m, thread.StatusFailed)
 }
 
 // upstreamError takes an error event. Errors about the bridge's own events stay here; those about

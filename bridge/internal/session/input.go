@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -25,7 +25,7 @@ const (
 
 // Image is an image of the thread that goes into the call with a text.
 type Image struct {
-	Part persistence.Part // part of the thread's message
+	Part thread.Part // part of the thread's message
 	// URL is the data URL for the model, empty if it cannot be shown.
 	URL string
 }
@@ -99,7 +99,7 @@ type (
 		Images []string
 	}
 	// ApprovalSaved is the approval of a tool call as saved: open, or decided outside the call.
-	ApprovalSaved struct{ Approval persistence.Approval }
+	ApprovalSaved struct{ Approval thread.Approval }
 	// ServerText is a user's text that comes into the call from elsewhere. Queued is the id of the queued message that
 	// it was, empty for none; one that the call can no longer say is left to its queue.
 	ServerText struct {
@@ -110,7 +110,7 @@ type (
 	}
 	// Written are the thread's last messages after the end of a text turn that was running when the
 	// call began. The model gets those that it lacks.
-	Written struct{ Messages []persistence.Message }
+	Written struct{ Messages []thread.Message }
 	// Interrupt stops the turn, and reports whether there was one.
 	Interrupt struct{ Stopped chan<- bool }
 	// ContextReset makes the model forget what was said.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // itemAdded takes conversation.item.added (and created, its beta name) and reports whether the
@@ -30,9 +30,9 @@ func (s *State) itemKnown(ev *realtime.Event, raw realtime.Item) bool {
 	s.answers.acked(it.id)
 	switch {
 	case raw.Type != realtime.ItemMessage:
-	case raw.Role == string(persistence.RoleUser):
+	case raw.Role == string(thread.RoleUser):
 		s.userItem(it, raw)
-	case raw.Role == string(persistence.RoleAssistant):
+	case raw.Role == string(thread.RoleAssistant):
 		m := s.answers.message(it, "")
 		if !m.placed {
 			s.transcript.write(m)
@@ -71,9 +71,9 @@ func (s *State) userItem(it *item, raw realtime.Item) {
 			return
 		}
 	}
-	m := s.transcript.newMessage(it, persistence.RoleUser, persistence.SourceText)
+	m := s.transcript.newMessage(it, thread.RoleUser, thread.SourceText)
 	m.setText(0, raw.Text())
-	m.meta.Status = persistence.StatusCompleted
+	m.meta.Status = thread.StatusCompleted
 	s.transcript.write(m)
 }
 
@@ -82,7 +82,7 @@ func (s *State) newUtterance(it *item) {
 	if it.message != nil {
 		return
 	}
-	m := s.transcript.newMessage(it, persistence.RoleUser, persistence.SourceVoice)
+	m := s.transcript.newMessage(it, thread.RoleUser, thread.SourceVoice)
 	s.awaitTranscription(m)
 	s.record.Turns++
 	s.transcript.write(m)
@@ -91,20 +91,20 @@ func (s *State) newUtterance(it *item) {
 // awaitTranscription starts waiting for the transcription of an utterance, anew with each part of it: parts may come
 // while the user is still speaking.
 func (s *State) awaitTranscription(m *message) {
-	if m.open() && m.role == persistence.RoleUser {
+	if m.open() && m.role == thread.RoleUser {
 		m.transcriptionBy = s.now.Add(transcriptionTimeout)
 	}
 }
 
 // transcribedAs completes an utterance, even one whose transcription was given up.
 func (s *State) transcribedAs(m *message, text string) {
-	if m == nil || m.role != persistence.RoleUser || m.meta.Status == persistence.StatusCompleted {
+	if m == nil || m.role != thread.RoleUser || m.meta.Status == thread.StatusCompleted {
 		return
 	}
 	m.texts = []growingText{newGrowingText("")}
 	m.setText(0, strings.TrimSpace(text))
 	m.transcriptionBy = time.Time{}
-	m.meta.Status = persistence.StatusCompleted
+	m.meta.Status = thread.StatusCompleted
 	s.transcript.write(m)
 	if m.text() != "" {
 		s.limiter.active()
@@ -140,7 +140,7 @@ func (s *State) outputDone(raw *realtime.Item, r *response, done bool) {
 	switch {
 	case raw.Type == realtime.ItemFunctionCall && completed:
 		s.tools.called(it, raw, r)
-	case raw.Type == realtime.ItemMessage && raw.Role == string(persistence.RoleAssistant):
+	case raw.Type == realtime.ItemMessage && raw.Role == string(thread.RoleAssistant):
 		m := s.answers.message(it, responseID(r))
 		if m.takes(m.text(), raw.Text()) {
 			m.texts = []growingText{newGrowingText("")}
@@ -151,7 +151,7 @@ func (s *State) outputDone(raw *realtime.Item, r *response, done bool) {
 			}
 		}
 		if completed {
-			s.transcript.closeMessage(m, persistence.StatusCompleted)
+			s.transcript.closeMessage(m, thread.StatusCompleted)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (s *State) closeMessages(r *response, done *realtime.Response) {
 			m.meta.Usage, changed = done.Usage.Raw, true
 		}
 		if i == len(r.messages)-1 && cut != nil {
-			m.meta.Extra, changed = map[string]json.RawMessage{persistence.MetadataFinish: cut}, true
+			m.meta.Extra, changed = map[string]json.RawMessage{thread.MetadataFinish: cut}, true
 		}
 		if !m.open() {
 			if changed {
@@ -181,9 +181,9 @@ func (s *State) closeMessages(r *response, done *realtime.Response) {
 		case realtime.ResponseCancelled:
 			s.playback.interrupt(m, s.playback.played(m))
 		case realtime.ResponseFailed:
-			s.transcript.closeMessage(m, persistence.StatusFailed)
+			s.transcript.closeMessage(m, thread.StatusFailed)
 		default:
-			s.transcript.closeMessage(m, persistence.StatusCompleted)
+			s.transcript.closeMessage(m, thread.StatusCompleted)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // memory is the end of the thread as the call knows it, in order: what a new upstream session gets.
@@ -18,10 +19,10 @@ type memory struct {
 type entry struct {
 	id   string
 	mine *message
-	old  *persistence.Message
+	old  *thread.Message
 }
 
-func newMemory(history []persistence.Message, limit int) memory {
+func newMemory(history []thread.Message, limit int) memory {
 	m := memory{limit: limit, known: make(map[string]bool)}
 	for i := range history {
 		m.known[history[i].ID] = true
@@ -32,14 +33,14 @@ func newMemory(history []persistence.Message, limit int) memory {
 
 // merge takes the thread's last messages, and adds and returns the new ones: finished messages that belong to no call.
 // They are put where they stand in the thread.
-func (m *memory) merge(messages []persistence.Message) (added []persistence.Message) {
+func (m *memory) merge(messages []thread.Message) (added []thread.Message) {
 	at := 0
 	for _, msg := range messages {
 		if i := slices.IndexFunc(m.entries, func(e entry) bool { return e.id == msg.ID }); i >= 0 {
 			at = i + 1
 			continue
 		}
-		if m.known[msg.ID] || msg.Metadata.CallID != "" || msg.Metadata.Status == persistence.StatusInProgress {
+		if m.known[msg.ID] || msg.Metadata.CallID != "" || msg.Metadata.Status == thread.StatusInProgress {
 			continue
 		}
 		m.known[msg.ID] = true
@@ -93,10 +94,10 @@ func (m *memory) forget(keep func(*message) bool) {
 }
 
 // last returns the last messages for a session.
-func (m *memory) last() []persistence.Message { return m.lastOf(m.entries) }
+func (m *memory) last() []thread.Message { return m.lastOf(m.entries) }
 
 // settled is last without the messages from the first on that is still being made: half of it would stay half.
-func (m *memory) settled() []persistence.Message {
+func (m *memory) settled() []thread.Message {
 	n := slices.IndexFunc(m.entries, func(e entry) bool { return e.mine.beingMade() })
 	if n < 0 {
 		n = len(m.entries)
@@ -104,8 +105,8 @@ func (m *memory) settled() []persistence.Message {
 	return m.lastOf(m.entries[:n])
 }
 
-func (m *memory) lastOf(entries []entry) []persistence.Message {
-	var msgs []persistence.Message
+func (m *memory) lastOf(entries []entry) []thread.Message {
+	var msgs []thread.Message
 	for i := len(entries) - 1; i >= 0 && len(msgs) < m.limit; i-- {
 		if msg, ok := entries[i].message(); ok {
 			msgs = append(msgs, msg)
@@ -139,7 +140,7 @@ func (m *memory) question(before *message) (id string) {
 		switch {
 		case e.mine != nil && e.mine == before:
 			return id
-		case e.mine != nil && e.mine.role == persistence.RoleUser, e.old != nil && e.old.Role == persistence.RoleUser:
+		case e.mine != nil && e.mine.role == thread.RoleUser, e.old != nil && e.old.Role == thread.RoleUser:
 			id = e.id
 		}
 	}
@@ -147,20 +148,20 @@ func (m *memory) question(before *message) (id string) {
 }
 
 // missing returns the last messages without those that were sent.
-func (m *memory) missing(sent map[string]bool) []persistence.Message {
-	return slices.DeleteFunc(m.last(), func(msg persistence.Message) bool { return sent[msg.ID] })
+func (m *memory) missing(sent map[string]bool) []thread.Message {
+	return slices.DeleteFunc(m.last(), func(msg thread.Message) bool { return sent[msg.ID] })
 }
 
 // message returns the entry for a model: without calls that have no result yet. ok is false if
 // nothing is left.
-func (e entry) message() (persistence.Message, bool) {
+func (e entry) message() (thread.Message, bool) {
 	if e.old != nil {
 		return *e.old, true
 	}
 	m := e.mine
-	tools := slices.DeleteFunc(slices.Clone(m.tools), func(p persistence.Part) bool { return p.State == persistence.ToolInputAvailable })
+	tools := slices.DeleteFunc(slices.Clone(m.tools), func(p thread.Part) bool { return p.State == thread.ToolInputAvailable })
 	if m.text() == "" && len(tools)+len(m.files) == 0 {
-		return persistence.Message{}, false
+		return thread.Message{}, false
 	}
-	return persistence.Message{ID: m.id, Role: m.role, Parts: m.partsWith(tools), Metadata: m.meta}, true
+	return thread.Message{ID: m.id, Role: m.role, Parts: m.partsWith(tools), Metadata: m.meta}, true
 }

@@ -7,17 +7,18 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // message is a message of the thread that this call writes.
 type message struct {
 	item  *item
 	id    string
-	role  persistence.Role
-	meta  persistence.Metadata
-	texts []growingText      // by content index
-	files []persistence.Part // images in a user's text
-	tools []persistence.Part
+	role  thread.Role
+	meta  thread.Metadata
+	texts []growingText // by content index
+	files []thread.Part // images in a user's text
+	tools []thread.Part
 	// placed means that the message is in the thread, or on its way there.
 	placed bool
 	// flushAt and publishAt are when partial text is saved and published; zero if there is none.
@@ -76,12 +77,12 @@ func newGrowingText(text string) growingText {
 // String returns the current text.
 func (w growingText) String() string { return w.b.String() }
 
-func (m *message) open() bool { return m.meta.Status == persistence.StatusInProgress }
+func (m *message) open() bool { return m.meta.Status == thread.StatusInProgress }
 
 // grows reports whether more text may come. The upstream generates faster than it speaks: it may
 // send the rest of an interrupted answer until the response is done.
 func (m *message) grows() bool {
-	return m.open() || (m.meta.Status == persistence.StatusInterrupted && m.response != nil && !m.response.done)
+	return m.open() || (m.meta.Status == thread.StatusInterrupted && m.response != nil && !m.response.done)
 }
 
 // beingMade reports whether the message may still get text or tool calls.
@@ -95,7 +96,7 @@ func (m *message) takes(old, text string) bool {
 	return m.grows() && text != "" && (m.open() || len(text) > len(old))
 }
 
-func (m *message) parts() []persistence.Part { return m.partsWith(m.tools) }
+func (m *message) parts() []thread.Part { return m.partsWith(m.tools) }
 
 // show adds images to the message.
 func (m *message) show(images []Image) {
@@ -105,13 +106,13 @@ func (m *message) show(images []Image) {
 }
 
 // partsWith returns the message's parts with these tool parts.
-func (m *message) partsWith(tools []persistence.Part) []persistence.Part {
-	var parts []persistence.Part
-	if m.role == persistence.RoleAssistant {
-		parts = append(parts, persistence.StepStart())
+func (m *message) partsWith(tools []thread.Part) []thread.Part {
+	var parts []thread.Part
+	if m.role == thread.RoleAssistant {
+		parts = append(parts, thread.StepStart())
 	}
 	if text := m.text(); text != "" || len(tools)+len(m.files) == 0 {
-		parts = append(parts, persistence.TextPart(text))
+		parts = append(parts, thread.TextPart(text))
 	}
 	return append(append(parts, m.files...), tools...)
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // timed orders items by the time in their events, as a driver would whose upstream does
@@ -59,7 +59,7 @@ func TestOrderOfTheDriver(t *testing.T) {
 // not among those for a model. What is said comes after it, also what is announced in disorder, and so does the next call.
 func TestEndThatAModelDoesNotGet(t *testing.T) {
 	t.Parallel()
-	s := newTestState(t, Config{History: []persistence.Message{{ID: "said", Role: persistence.RoleUser}}, LastMessage: "empty"})
+	s := newTestState(t, Config{History: []thread.Message{{ID: "said", Role: thread.RoleUser}}, LastMessage: "empty"})
 	if history, last := s.EndOfThread(); len(history) != 1 || last != "empty" {
 		t.Errorf("the end of the thread is %v, %q", history, last)
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // defaultRate is how fast a voice speaks, in characters per second, until this call has heard a
@@ -87,7 +87,7 @@ func (p *playback) queued() []*response {
 // that nobody has stopped before.
 func (p *playback) cutOffQueued(r *response) (incomplete bool) {
 	for _, m := range r.messages {
-		if stopped := !m.open() && m.meta.Status != persistence.StatusCompleted; !stopped && !m.silent && m.text() != "" {
+		if stopped := !m.open() && m.meta.Status != thread.StatusCompleted; !stopped && !m.silent && m.text() != "" {
 			p.interrupt(m, 0)
 			incomplete = true
 		}
@@ -229,7 +229,7 @@ func (p *playback) cutOff(responseID string) (incomplete bool) {
 // truncated takes conversation.item.truncated, which says exactly how much was played.
 func (p *playback) truncated(ev *realtime.Event) {
 	it := p.transcript.items[ev.ItemID]
-	if it == nil || it.message == nil || it.message.role != persistence.RoleAssistant {
+	if it == nil || it.message == nil || it.message.role != thread.RoleAssistant {
 		return
 	}
 	it.message.exact = true
@@ -238,19 +238,19 @@ func (p *playback) truncated(ev *realtime.Event) {
 
 // interrupt closes a message as interrupted after the audio that was played.
 func (p *playback) interrupt(m *message, played time.Duration) {
-	if m.meta.Status == persistence.StatusFailed {
+	if m.meta.Status == thread.StatusFailed {
 		return
 	}
 	text := p.cut(m.text(), played)
 	ms := played.Milliseconds()
-	same := m.meta.Status == persistence.StatusInterrupted && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS == ms
+	same := m.meta.Status == thread.StatusInterrupted && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS == ms
 	if same {
 		return
 	}
-	if m.meta.Status != persistence.StatusInterrupted && p.phase == live {
+	if m.meta.Status != thread.StatusInterrupted && p.phase == live {
 		p.record.Interruptions++
 	}
-	m.meta.Status = persistence.StatusInterrupted
+	m.meta.Status = thread.StatusInterrupted
 	if !m.silent { // all of a text was shown
 		m.meta.HeardText, m.meta.AudioEndMS = &text, &ms
 	}

@@ -21,6 +21,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 	"voicebridge/toolkit/clienttool"
@@ -106,7 +107,7 @@ type scripted struct {
 	out   strings.Builder
 	texts int // put into the call so far
 	// thread is what the thread holds that is not of the call.
-	thread []persistence.Message
+	thread []thread.Message
 }
 
 func playScript(t *testing.T, archive *txtar.Archive, script string) string {
@@ -167,7 +168,7 @@ func newTestState(t testing.TB, f Config) *State {
 	}
 	n := 0
 	f.Approve = toolkit.MustNames("create_line_chart", "paint")
-	f.CallID, f.Key = "call-1", persistence.Key{Owner: "ada", Thread: "thread-1"}
+	f.CallID, f.Key = "call-1", thread.Key{Owner: "ada", Thread: "thread-1"}
 	f.Session = Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"}
 	f.UpstreamLimit, f.BrowserLimit, f.ReplayMessages = 256<<10, 64<<10, 20
 	f.ItemPrefix = "vb"
@@ -179,13 +180,13 @@ func newTestState(t testing.TB, f Config) *State {
 
 var epoch = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-func newScripted(t *testing.T, thread string) *scripted {
+func newScripted(t *testing.T, threadID string) *scripted {
 	t.Helper()
-	var history []persistence.Message
-	for line := range strings.Lines(thread) {
+	var history []thread.Message
+	for line := range strings.Lines(threadID) {
 		role, text, _ := strings.Cut(strings.TrimSpace(line), " ")
-		history = append(history, persistence.Message{
-			ID: fmt.Sprintf("old-%d", len(history)+1), Role: persistence.Role(role), Parts: []persistence.Part{persistence.TextPart(text)},
+		history = append(history, thread.Message{
+			ID: fmt.Sprintf("old-%d", len(history)+1), Role: thread.Role(role), Parts: []thread.Part{thread.TextPart(text)},
 		})
 	}
 	f := Config{History: history}
@@ -265,7 +266,7 @@ func (c *scripted) play(line string) {
 		c.reduce(ServerText{MessageID: "queued-1", Text: rest, Queued: "q-1"})
 	case verb == "typed":
 		id, words, _ := strings.Cut(rest, " ")
-		c.thread = append(c.thread, persistence.Message{ID: id, Role: persistence.RoleAssistant, Parts: []persistence.Part{persistence.TextPart(words)}})
+		c.thread = append(c.thread, thread.Message{ID: id, Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart(words)}})
 		c.reduce(Written{c.thread})
 	case verb == "interrupt":
 		c.reduce(Interrupt{})
@@ -370,7 +371,7 @@ func show(t *testing.T, e Effect) string {
 }
 
 // showHistory is what a model is told.
-func showHistory(msgs []persistence.Message) string {
+func showHistory(msgs []thread.Message) string {
 	var b strings.Builder
 	for _, m := range msgs {
 		fmt.Fprintf(&b, " | %s", m.Role)
@@ -435,7 +436,7 @@ func showChange(o Change) string {
 		if h := m.Metadata.HeardText; h != nil {
 			text += fmt.Sprintf(" heard %q %dms", *h, *m.Metadata.AudioEndMS)
 		}
-		if why := m.Metadata.Extra[persistence.MetadataFinish]; why != nil {
+		if why := m.Metadata.Extra[thread.MetadataFinish]; why != nil {
 			text += " cut by " + string(why)
 		}
 		if len(m.Metadata.LatencyMS) > 0 {
@@ -465,7 +466,7 @@ func showChange(o Change) string {
 }
 
 // showApproval is the question that is saved with a tool call.
-func showApproval(a *persistence.Approval) string {
+func showApproval(a *thread.Approval) string {
 	if a == nil {
 		return ""
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // Times and limits of a renewal.
@@ -354,7 +354,7 @@ func (s *State) catchUp() {
 func openOnly(messages []*message) []*message {
 	var kept []*message
 	for _, m := range messages {
-		if m.open() || !m.flushAt.IsZero() || m.role == persistence.RoleAssistant && len(m.tools) > 0 {
+		if m.open() || !m.flushAt.IsZero() || m.role == thread.RoleAssistant && len(m.tools) > 0 {
 			kept = append(kept, m)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // responseTimeout is how long to wait for a stalled response.
@@ -133,7 +134,7 @@ func (q *responses) close(r *response, done *realtime.Response) {
 	}
 	if u := done.Usage; u != nil {
 		rec.RawUsage, rec.CostUSD = u.Raw, q.Cost(*u)
-		rec.Usage = persistence.Usage{
+		rec.Usage = thread.Usage{
 			InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.Cached,
 			InputAudioTokens: u.InputAudio, OutputAudioTokens: u.OutputAudio,
 		}
@@ -172,8 +173,8 @@ func (q *responses) message(it *item, responseID string) *message {
 	m := it.message
 	switch {
 	case m == nil:
-		m = q.transcript.newMessage(it, persistence.RoleAssistant, persistence.SourceVoice)
-	case m.response != nil, m.role != persistence.RoleAssistant, responseID == "":
+		m = q.transcript.newMessage(it, thread.RoleAssistant, thread.SourceVoice)
+	case m.response != nil, m.role != thread.RoleAssistant, responseID == "":
 		return m
 	}
 	if r := q.of(responseID); r != nil {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // State is everything that is known about a call, and its rules. Only the call's loop uses it.
@@ -54,7 +55,7 @@ func (s *State) Record() persistence.CallRecord { return s.record }
 
 // EndOfThread returns the thread's last messages for a model, and the id of the last of all, which a model may not get;
 // both are empty if the thread is.
-func (s *State) EndOfThread() (history []persistence.Message, last string) {
+func (s *State) EndOfThread() (history []thread.Message, last string) {
 	return s.transcript.memory.last(), s.transcript.end()
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -68,31 +69,25 @@ func (t *tools) start(run *toolRun) {
 func (t *tools) record(run *toolRun) {
 	c := SaveTool{Call: run.saved()}
 	if a, asked := run.Approval(); asked {
-		c.Approval = t.question(run, a)
+		if a.Outcome == thread.ApprovalApproved || a.Outcome == thread.ApprovalDenied {
+			a.AnsweredBy = t.Key.Owner
+		}
+		c.Approval = &a
 	}
 	t.save(c)
 }
 
 // saved returns the run as a row of the table of tool calls.
-func (r *toolRun) saved() persistence.ToolCall {
-	v := r.Record()
-	return persistence.ToolCall{
-		ID: v.ID, MessageID: r.message.id, CallID: v.CallID, ToolCallID: v.ToolCallID, Name: v.Name, Executor: v.Executor, Server: v.Server,
-		Status: persistence.ToolCallStatus(v.Status), Input: v.Input, Output: v.Output, Error: v.Error,
-		StartedAt: v.StartedAt, FinishedAt: v.FinishedAt,
-	}
+func (r *toolRun) saved() thread.ToolCall {
+	saved := r.Record()
+	saved.MessageID = r.message.id
+	return saved
 }
 
 // update puts a run in its current state into its message.
 func (t *tools) update(run *toolRun) {
 	p := run.Part()
-	part := persistence.ToolPart(p.Name)
-	if p.Dynamic {
-		part = persistence.DynamicToolPart(p.Name)
-	}
-	part.ToolCallID, part.State, part.Raw = p.CallID, persistence.ToolState(p.State), p.Fields
-	part.Input, part.Output, part.ErrorText = p.Input, p.Output, p.ErrorText
-	run.message.tools[run.part] = part
+	run.message.tools[run.part] = p
 	if len(p.Output) > 0 && partsSize(run.message.parts()) > maxParts {
 		run.message.tools[run.part].Output = encode(map[string]any{"omitted": true, "bytes": len(p.Output)})
 	}
@@ -140,7 +135,7 @@ func (t *tools) close(run *toolRun) {
 	e := run.event("bridge.tool.done")
 	if record.Error != "" {
 		e.Type, e.Message, e.Error = "bridge.tool.failed", record.Error, record.Error
-		e.Cancelled = record.Status == persistence.ToolCallCancelled
+		e.Cancelled = record.Status == thread.ToolCallCancelled
 	} else {
 		e.Output = json.RawMessage(record.Output)
 	}
@@ -189,7 +184,7 @@ func (t *tools) showImages(run *toolRun) {
 	}
 	run.images = nil
 	event := realtime.ItemCreate(t.up.eventID(sentEvent{}), realtime.Item{
-		ID: t.hiddenID("i", t.nextItemID()), Type: realtime.ItemMessage, Role: string(persistence.RoleUser), Content: content,
+		ID: t.hiddenID("i", t.nextItemID()), Type: realtime.ItemMessage, Role: string(thread.RoleUser), Content: content,
 	}, "")
 	if len(event) > t.up.limit {
 		t.log(slog.LevelWarn, "images of a tool not shown, they are too large for the upstream", "tool", run.Call.Name, "bytes", len(event), "limit", t.up.limit)
@@ -239,18 +234,6 @@ func responseID(r *response) string {
 		return ""
 	}
 	return r.id
-}
-
-// question returns the run's approval as a row.
-func (t *tools) question(run *toolRun, a toolkit.Approval) *persistence.Approval {
-	q := &persistence.Approval{
-		ID: run.ID, ToolCallID: run.Call.ID, Nonce: a.Nonce, AskedAt: a.AskedAt, ExpiresAt: a.ExpiresAt,
-		Outcome: persistence.ApprovalOutcome(a.Outcome),
-	}
-	if a.Outcome == toolkit.ApprovalApproved || a.Outcome == toolkit.ApprovalDenied {
-		q.AnsweredBy = t.Key.Owner
-	}
-	return q
 }
 
 // publishClosed tells the thread's watchers, once, that an approval is closed.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
 )
@@ -60,10 +60,10 @@ func (t *tools) show(it *item, run *toolRun) {
 	}
 	if m == nil {
 		m = t.answers.message(it, responseID(run.response))
-		m.meta.Status = persistence.StatusCompleted
+		m.meta.Status = thread.StatusCompleted
 	}
 	run.message, run.part = m, len(m.tools)
-	m.tools = append(m.tools, persistence.Part{})
+	m.tools = append(m.tools, thread.Part{})
 	t.update(run)
 }
 
@@ -103,7 +103,7 @@ func (t *tools) end() {
 func (t *tools) onTime(quiet bool) {
 	for _, run := range t.open {
 		if t.due(run.askBy()) {
-			t.decided(run, toolkit.ApprovalTimedOut)
+			t.decided(run, thread.ApprovalTimeout)
 		}
 		if t.due(run.fillerAt) && !run.Done() {
 			run.fillerAt = time.Time{}
@@ -142,7 +142,7 @@ func (t *tools) cancel(ev realtime.Event) {
 
 // cancelRun ends one run, and tells the model.
 func (t *tools) cancelRun(run *toolRun) {
-	if !run.Close(toolkit.ApprovalCancelled) {
+	if !run.Close(thread.ApprovalCancelled) {
 		t.do(CancelTool{run.Call.ID})
 	}
 	t.cancelled(run, toolkit.WhyCancelled)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // transcript turns the upstream's items into the thread's messages. Their order is that of the item
@@ -42,7 +43,7 @@ func (t *transcript) awaitsTranscription() bool {
 func (t *transcript) onTime() {
 	for _, m := range t.growing {
 		if t.due(m.transcriptionBy) {
-			t.closeMessage(m, persistence.StatusFailed)
+			t.closeMessage(m, thread.StatusFailed)
 		}
 		if t.due(m.publishAt) {
 			t.publish(m)
@@ -67,11 +68,11 @@ func (t *transcript) item(id string) *item {
 }
 
 // newMessage makes the message of an item.
-func (t *transcript) newMessage(it *item, role persistence.Role, source persistence.Source) *message {
-	m := &message{item: it, id: t.NewID(), role: role, texts: []growingText{newGrowingText("")}, meta: persistence.Metadata{
-		Source: source, Status: persistence.StatusInProgress, CallID: t.CallID, CreatedAt: t.now, ItemID: it.id,
+func (t *transcript) newMessage(it *item, role thread.Role, source thread.Source) *message {
+	m := &message{item: it, id: t.NewID(), role: role, texts: []growingText{newGrowingText("")}, meta: thread.Metadata{
+		Source: source, Status: thread.StatusInProgress, CallID: t.CallID, CreatedAt: t.now, ItemID: it.id,
 	}}
-	if source == persistence.SourceVoice {
+	if source == thread.SourceVoice {
 		m.meta.Model, m.meta.Voice = t.record.Model, t.record.Voice
 	}
 	it.message = m
@@ -95,8 +96,8 @@ func (t *transcript) write(m *message) {
 	if !m.open() {
 		m.publishAt = time.Time{}
 	}
-	t.save(SaveMessage{Message: persistence.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: at, Queued: m.queued,
-		Continues: m.meta.Status == persistence.StatusCompleted && m.response != nil && !m.response.done})
+	t.save(SaveMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: at, Queued: m.queued,
+		Continues: m.meta.Status == thread.StatusCompleted && m.response != nil && !m.response.done})
 	m.written = m.text()
 	m.pieces = m.open() && (m.written != "" || len(m.tools) == 0) // there is a part for the text
 }
@@ -187,7 +188,7 @@ func (t *transcript) end() string {
 // call's last message so far.
 func (t *transcript) writeRefused(m *message) {
 	tail := t.tail
-	m.meta.Status = persistence.StatusFailed
+	m.meta.Status = thread.StatusFailed
 	t.write(m)
 	t.tail = tail
 	t.anchor(m.id)
@@ -229,7 +230,7 @@ func (t *transcript) grow(m *message, index int, delta string) {
 }
 
 // closeMessage ends a message in progress and saves it.
-func (t *transcript) closeMessage(m *message, status persistence.Status) {
+func (t *transcript) closeMessage(m *message, status thread.Status) {
 	m.transcriptionBy = time.Time{}
 	if !m.open() {
 		return

@@ -7,12 +7,13 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
+	"voicebridge/thread"
 )
 
 // Committer saves the changes of calls, in the database or, while that is unavailable, where they
 // outlive this process; *spool.Writer implements it.
 type Committer interface {
-	Commit(ctx context.Context, key persistence.Key, changes []persistence.Change) (spool.Result, error)
+	Commit(ctx context.Context, key thread.Key, changes []persistence.Change) (spool.Result, error)
 	// Full reports whether no more changes can wait.
 	Full() bool
 	// Pending returns how many changes are waiting for the database.
@@ -20,7 +21,7 @@ type Committer interface {
 }
 
 // To returns the Log of a thread, which writes through c or, if that is nil, directly to the store.
-func To(store *persistence.Store, key persistence.Key, c Committer) Log {
+func To(store *persistence.Store, key thread.Key, c Committer) Log {
 	if c == nil {
 		c = spool.Direct{Store: store}
 	}
@@ -29,11 +30,11 @@ func To(store *persistence.Store, key persistence.Key, c Committer) Log {
 
 // threadLog is the Log of one thread.
 type threadLog struct {
-	key    persistence.Key
+	key    thread.Key
 	writer Committer
 }
 
-func (l threadLog) Commit(ctx context.Context, changes []session.Change) ([]persistence.Message, error) {
+func (l threadLog) Commit(ctx context.Context, changes []session.Change) ([]thread.Message, error) {
 	var puts []persistence.Change
 	for _, c := range changes {
 		puts = append(puts, putOf(c))

@@ -14,6 +14,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/spool"
+	"voicebridge/thread"
 )
 
 func TestMain(m *testing.M) { persistencetest.Main(m) }
@@ -65,7 +66,7 @@ func queuedWithoutDatabase(t *testing.T, store *persistence.Store, claimedAgain 
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- spooling.Run(ctx) }()
-	w := New(To(store, key, spooling), quiet(), func(persistence.Message) {})
+	w := New(To(store, key, spooling), quiet(), func(thread.Message) {})
 	done := task.Go(func() {
 		if lost := w.Run(context.Background()); lost != 0 {
 			t.Errorf("%d changes are lost", lost)

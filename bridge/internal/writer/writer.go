@@ -17,6 +17,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // CommitTimeout limits one attempt to save changes.
@@ -37,7 +38,7 @@ const (
 type Log interface {
 	// Commit saves all changes or, with an error, none. It returns the messages as saved. A change that can never be
 	// saved is left out and is no error.
-	Commit(ctx context.Context, ops []session.Change) ([]persistence.Message, error)
+	Commit(ctx context.Context, ops []session.Change) ([]thread.Message, error)
 }
 
 // Writer saves a call's changes to its thread, in order and without ever making the loop wait.
@@ -47,7 +48,7 @@ type Writer struct {
 	thread Log
 	log    *slog.Logger
 	// saved is called with each saved message.
-	saved func(persistence.Message)
+	saved func(thread.Message)
 
 	mu      sync.Mutex
 	waiting []session.Change
@@ -59,7 +60,7 @@ type Writer struct {
 }
 
 // New returns a writer to thread. saved is called with each saved message.
-func New(thread Log, log *slog.Logger, saved func(persistence.Message)) *Writer {
+func New(thread Log, log *slog.Logger, saved func(thread.Message)) *Writer {
 	return &Writer{thread: thread, log: log, saved: saved, index: make(map[string]int), wake: make(chan struct{}, 1)}
 }
 
@@ -114,7 +115,7 @@ func (w *Writer) put(o session.Change) {
 	switch c := o.(type) {
 	case session.SaveDraft:
 		// If the whole message is waiting, the draft becomes part of it.
-		if i, ok := w.index[session.SaveMessage{Message: persistence.Message{ID: c.MessageID}}.Key()]; ok {
+		if i, ok := w.index[session.SaveMessage{Message: thread.Message{ID: c.MessageID}}.Key()]; ok {
 			m, ok := grown(w.waiting[i], c)
 			if ok {
 				w.bytes += m.Size() - w.waiting[i].Size()
@@ -147,7 +148,7 @@ func grown(waiting session.Change, d session.SaveDraft) (session.Change, bool) {
 	c, ok := waiting.(session.SaveMessage)
 	for i := len(c.Message.Parts) - 1; ok && i >= 0; i-- {
 		p := &c.Message.Parts[i]
-		if p.Type != persistence.TextPart("").Type {
+		if p.Type != thread.TextPart("").Type {
 			continue
 		}
 		if len(p.Text) != d.Start {

@@ -18,13 +18,14 @@ import (
 	"voicebridge/bridge/internal/task"
 	"voicebridge/bridge/internal/writer/writertest"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func textOp(id, text string, how persistence.Placing) session.Change {
-	return session.SaveMessage{Place: persistence.Place{How: how}, Message: persistence.Message{
-		ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart(text)},
+	return session.SaveMessage{Place: persistence.Place{How: how}, Message: thread.Message{
+		ID: id, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(text)},
 	}}
 }
 
@@ -92,7 +93,7 @@ func TestWriter(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				saved := 0
 				log := &writertest.Log{Errs: tt.errs}
-				w := New(log, quiet(), func(persistence.Message) { saved++ })
+				w := New(log, quiet(), func(thread.Message) { saved++ })
 				for _, o := range tt.ops {
 					if !w.Push(o) {
 						t.Fatal("full")
@@ -120,10 +121,10 @@ func TestWriter(t *testing.T) {
 func TestWriterKeepsTogether(t *testing.T) {
 	t.Parallel()
 	var log writertest.Log
-	w := New(&log, quiet(), func(persistence.Message) {})
+	w := New(&log, quiet(), func(thread.Message) {})
 	done := task.Go(func() { w.Run(t.Context()) })
 	for i := range 200 {
-		tool := session.SaveTool{Call: persistence.ToolCall{ID: fmt.Sprint(i), ToolCallID: fmt.Sprint(i)}}
+		tool := session.SaveTool{Call: thread.ToolCall{ID: fmt.Sprint(i), ToolCallID: fmt.Sprint(i)}}
 		if !w.Push(textOp(fmt.Sprint(i), "x", persistence.PlaceLast), tool) {
 			t.Fatal("full")
 		}
@@ -148,7 +149,7 @@ func TestWriterFollows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log writertest.Log
-		w := New(&log, quiet(), func(persistence.Message) {})
+		w := New(&log, quiet(), func(thread.Message) {})
 		done := task.Go(func() { w.Run(t.Context()) })
 		for i := range 5 {
 			w.Push(textOp(fmt.Sprint(i), "x", persistence.PlaceLast))
@@ -164,7 +165,7 @@ func TestWriterFollows(t *testing.T) {
 
 func TestWriterIsBounded(t *testing.T) {
 	t.Parallel()
-	w := New(&writertest.Log{}, quiet(), func(persistence.Message) {})
+	w := New(&writertest.Log{}, quiet(), func(thread.Message) {})
 	text := strings.Repeat("x", 1<<20)
 	n := 0
 	for w.Push(textOp(fmt.Sprint(n), text, persistence.PlaceLast)) {
@@ -189,7 +190,7 @@ func TestDraftsGather(t *testing.T) {
 		var writers []*Writer
 		var running []Running
 		for i := range calls + 1 {
-			w := New(commitFunc(func() { at[i].Store(time.Now().UnixNano()) }), quiet(), func(persistence.Message) {})
+			w := New(commitFunc(func() { at[i].Store(time.Now().UnixNano()) }), quiet(), func(thread.Message) {})
 			writers, running = append(writers, w), append(running, w.Start())
 		}
 		time.Sleep(time.Until(time.Now().Truncate(gather).Add(gather + time.Millisecond)))
@@ -223,7 +224,7 @@ func TestAnswerIsSavedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &writertest.Log{}
-		w := New(log, quiet(), func(persistence.Message) {})
+		w := New(log, quiet(), func(thread.Message) {})
 		running := w.Start()
 		answer := textOp("answer", "words", persistence.PlaceKept).(session.SaveMessage)
 		answer.Continues = true
@@ -255,7 +256,7 @@ func TestAnswerIsSavedOnce(t *testing.T) {
 // commitFunc is a Log that calls a function for each commit.
 type commitFunc func()
 
-func (f commitFunc) Commit(context.Context, []session.Change) ([]persistence.Message, error) {
+func (f commitFunc) Commit(context.Context, []session.Change) ([]thread.Message, error) {
 	f()
 	return nil, nil
 }

@@ -17,6 +17,19 @@ type AccessToken struct {
 	ExpiresAt dbtype.Time
 }
 
+type Approval struct {
+	ID         string
+	ThreadID   string
+	ToolCallID string
+	Nonce      string
+	Outcome    string
+	AnsweredBy string
+	Instance   string
+	AskedAt    dbtype.Time
+	ExpiresAt  dbtype.Time
+	AnsweredAt *dbtype.Time
+}
+
 type Call struct {
 	ID             string
 	ThreadID       string
@@ -103,6 +116,19 @@ type Message struct {
 	SearchText string
 }
 
+type MessageIndex struct {
+	Words string
+}
+
+type MessageIndexDeleted struct {
+	Amount int64
+}
+
+type MessageNumber struct {
+	Number    int64
+	MessageID string
+}
+
 type QueuePause struct {
 	ThreadID string
 	Reason   string
@@ -129,6 +155,35 @@ type QueuedMessage struct {
 	MessageID      string
 	Instance       string
 	NotBefore      *dbtype.Time
+}
+
+type Rate struct {
+	Name   string
+	FullAt int64
+}
+
+type Response struct {
+	ID                string
+	ThreadID          string
+	CallID            string
+	MessageID         string
+	UpstreamID        string
+	Model             string
+	Status            string
+	StatusReason      string
+	InputTokens       int64
+	OutputTokens      int64
+	CachedTokens      int64
+	InputAudioTokens  int64
+	OutputAudioTokens int64
+	RawUsage          dbtype.JSON
+	CostUsd           *float64
+	AnswerMs          *int64
+	FirstTokenMs      *int64
+	Instance          string
+	CreatedAt         dbtype.Time
+	FinishedAt        *dbtype.Time
+	Kind              string
 }
 
 type SharedSecret struct {
@@ -158,6 +213,11 @@ type Thread struct {
 	TitleBy     string
 	ResetSeq    int64
 	Stored      int64
+}
+
+type ThreadNumber struct {
+	Number   int64
+	ThreadID string
 }
 
 type ToolCall struct {
@@ -193,6 +253,11 @@ type Turn struct {
 	LeaseUntil  dbtype.Time
 	StopAskedAt *dbtype.Time
 	EndedAt     *dbtype.Time
+}
+
+type UnindexedMessage struct {
+	ThreadID  string
+	MessageID string
 }
 
 type UpstreamLeg struct {

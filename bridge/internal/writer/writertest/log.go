@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
 // Log returns the errors in Errs, then records what is saved.
@@ -22,7 +23,7 @@ type Log struct {
 }
 
 // Commit implements writer.Log.
-func (l *Log) Commit(_ context.Context, ops []session.Change) ([]persistence.Message, error) {
+func (l *Log) Commit(_ context.Context, ops []session.Change) ([]thread.Message, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.Errs) > 0 {
@@ -31,7 +32,7 @@ func (l *Log) Commit(_ context.Context, ops []session.Change) ([]persistence.Mes
 		return nil, err
 	}
 	var keys []string
-	var saved []persistence.Message
+	var saved []thread.Message
 	for _, o := range ops {
 		keys = append(keys, show(o))
 		if m, ok := o.(session.SaveMessage); ok {

@@ -9,6 +9,7 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -28,8 +29,8 @@ var _ chat.TitleObserver = (*Observer)(nil)
 func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
 	o := &Observer{metrics: m, traces: t, upstream: upstream}
 	o.voice.newID = t.newID
-	o.voice.ended = func(key persistence.Key, s *voiceTurn) { t.voice(key, upstream, s) }
-	o.voice.open, o.voice.next, o.voice.parents = map[persistence.Key]*voiceTurn{}, map[persistence.Key]nextTurn{}, map[persistence.Key]parent{}
+	o.voice.ended = func(key thread.Key, s *voiceTurn) { t.voice(key, upstream, s) }
+	o.voice.open, o.voice.next, o.voice.parents = map[thread.Key]*voiceTurn{}, map[thread.Key]nextTurn{}, map[thread.Key]parent{}
 	return o
 }
 
@@ -69,7 +70,7 @@ func (o *Observer) response(kind, upstream string, r persistence.ResponseRecord)
 	switch {
 	case r.CostUSD != nil && *r.CostUSD >= 0:
 		m.dollars.WithLabelValues(kind, model).Add(*r.CostUSD)
-	case r.CostUSD == nil && r.Usage != persistence.Usage{} && !freeOfCharge[upstream]:
+	case r.CostUSD == nil && r.Usage != thread.Usage{} && !freeOfCharge[upstream]:
 		m.unpriced.WithLabelValues(kind, model).Inc()
 	}
 	if r.Status == "failed" {
@@ -109,7 +110,7 @@ func (o *Observer) Lost(changes int) { o.metrics.lost.Add(float64(changes)) }
 
 // Saved takes an attempt to save changes of a call's thread; safe means that they are durable, in the
 // database or in the file. The metric calls a failed attempt lost, although it will be repeated.
-func (o *Observer) Saved(key persistence.Key, began, ended time.Time, inFile, safe bool, changes []persistence.Change) {
+func (o *Observer) Saved(key thread.Key, began, ended time.Time, inFile, safe bool, changes []persistence.Change) {
 	where := savedInDatabase
 	switch {
 	case !safe:
@@ -131,13 +132,13 @@ func (o *Observer) Saved(key persistence.Key, began, ended time.Time, inFile, sa
 }
 
 // CallStarted records the span of ctx as the parent of the turns of a call.
-func (o *Observer) CallStarted(ctx context.Context, key persistence.Key, callID string) {
+func (o *Observer) CallStarted(ctx context.Context, key thread.Key, callID string) {
 	o.voice.asked(key, callID, trace.SpanContextFromContext(ctx))
 }
 
 // SpokenTurn returns ctx with the span of the turn in which the thread's call answers a message of the
 // user. Text turns get theirs from [Traces.Begin].
-func (o *Observer) SpokenTurn(ctx context.Context, key persistence.Key, question string) context.Context {
+func (o *Observer) SpokenTurn(ctx context.Context, key thread.Key, question string) context.Context {
 	if o.traces == nil {
 		return ctx
 	}

@@ -24,6 +24,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/mcptool"
 )
@@ -114,20 +115,20 @@ func TestTextTurn(t *testing.T) {
 	t.Parallel()
 	o, scrape, spans := setup(t)
 	o.TurnFinished(t.Context(), chat.TurnReport{
-		Key:    persistence.Key{Owner: "anna", Thread: "thread-1"},
+		Key:    thread.Key{Owner: "anna", Thread: "thread-1"},
 		Result: chat.Result{Text: "canary: what is the weather?", Provider: "openai", MessageID: "message-1", Finish: chat.FinishStop},
 		Course: chat.Course{
 			Begun: begun, Ended: after(900), FirstToken: 400 * time.Millisecond,
 			Requests: []persistence.ResponseRecord{
-				{Model: "m", Status: "completed", CreatedAt: after(10), FinishedAt: new(after(300)), CostUSD: new(0.25), Usage: persistence.Usage{InputTokens: 100, OutputTokens: 7, CachedTokens: 40}},
+				{Model: "m", Status: "completed", CreatedAt: after(10), FinishedAt: new(after(300)), CostUSD: new(0.25), Usage: thread.Usage{InputTokens: 100, OutputTokens: 7, CachedTokens: 40}},
 				{Model: "m", Status: "failed", StatusReason: "rate", CreatedAt: after(400), FinishedAt: new(after(500))},
-				{Model: "m", Status: "completed", CreatedAt: after(500), FinishedAt: new(after(800)), Usage: persistence.Usage{InputTokens: 1}},
+				{Model: "m", Status: "completed", CreatedAt: after(500), FinishedAt: new(after(800)), Usage: thread.Usage{InputTokens: 1}},
 			},
-			Tools: []toolkit.Record{{Name: "weather", ToolCallID: "c1", Executor: "app", Status: toolkit.StatusDone, Input: `{"canary":1}`, StartedAt: after(300), FinishedAt: new(after(400))}},
+			Tools: []thread.ToolCall{{Name: "weather", ToolCallID: "c1", Executor: "app", Status: thread.ToolCallDone, Input: `{"canary":1}`, StartedAt: after(300), FinishedAt: new(after(400))}},
 			Saves: []chat.Interval{{Begun: after(800), Ended: after(850)}},
 		},
 	})
-	o.TitleFinished("openai", persistence.ResponseRecord{Model: "titles", Status: "completed", CostUSD: new(0.5), Usage: persistence.Usage{InputTokens: 9}})
+	o.TitleFinished("openai", persistence.ResponseRecord{Model: "titles", Status: "completed", CostUSD: new(0.5), Usage: thread.Usage{InputTokens: 9}})
 	want(t, scrape(""), `voicebridge_tokens_total{kind="text",model="titles",type="input"} 9`, `voicebridge_cost_usd_total{kind="text",model="titles"} 0.5`)
 	got := spans.GetSpans()
 	id := wantSpans(t, got, "text turn > chat m 10ms 300ms", "text turn > chat m 400ms 500ms", "text turn > chat m 500ms 800ms",
@@ -172,9 +173,9 @@ func TestFigures(t *testing.T) {
 	}
 	o.Write(3*time.Millisecond, true)
 	o.Write(5*time.Second, false)
-	o.Saved(persistence.Key{}, begun, after(3), false, true, nil)
-	o.Saved(persistence.Key{}, begun, after(3), true, true, nil)
-	o.Saved(persistence.Key{}, begun, after(3), false, false, nil)
+	o.Saved(thread.Key{}, begun, after(3), false, true, nil)
+	o.Saved(thread.Key{}, begun, after(3), true, true, nil)
+	o.Saved(thread.Key{}, begun, after(3), false, false, nil)
 	o.Lost(2)
 	o.QueueSent(time.Second)
 	o.QueuePaused("auth")

@@ -9,7 +9,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
-	"voicebridge/toolkit"
+	"voicebridge/thread"
 )
 
 // turn makes the trace of a text turn and returns its id for metrics.
@@ -61,12 +61,12 @@ func (t *Traces) request(ctx context.Context, upstream string, r persistence.Res
 }
 
 // tool makes the span of a tool call. It leaves out arguments and results.
-func (t *Traces) tool(ctx context.Context, r toolkit.Record) {
+func (t *Traces) tool(ctx context.Context, r thread.ToolCall) {
 	if r.FinishedAt == nil {
 		return
 	}
 	failure := ""
-	if r.Status == toolkit.StatusFailed || r.Status == toolkit.StatusCancelled {
+	if r.Status == thread.ToolCallFailed || r.Status == thread.ToolCallCancelled {
 		failure = string(r.Status)
 	}
 	t.span(ctx, "execute_tool "+r.Name, r.StartedAt, *r.FinishedAt, trace.SpanKindInternal, failure, []attribute.KeyValue{

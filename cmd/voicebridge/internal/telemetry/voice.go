@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"voicebridge/persistence"
-	"voicebridge/toolkit"
+	"voicebridge/thread"
 )
 
 const (
@@ -28,14 +28,14 @@ const (
 // safe for concurrent use.
 type conversations struct {
 	newID func(parent trace.SpanContext) traceID
-	ended func(persistence.Key, *voiceTurn)
+	ended func(thread.Key, *voiceTurn)
 
 	mu   sync.Mutex
-	open map[persistence.Key]*voiceTurn
+	open map[thread.Key]*voiceTurn
 	// next are the turns that have a trace before the user's message is saved.
-	next map[persistence.Key]nextTurn
+	next map[thread.Key]nextTurn
 	// parents are the spans that asked for the calls, by the calls' threads.
-	parents map[persistence.Key]parent
+	parents map[thread.Key]parent
 }
 
 // parent is the span that asked for a call.
@@ -51,7 +51,7 @@ type nextTurn struct {
 }
 
 // asked records which span asked for a call.
-func (c *conversations) asked(key persistence.Key, call string, span trace.SpanContext) {
+func (c *conversations) asked(key thread.Key, call string, span trace.SpanContext) {
 	if !span.IsValid() {
 		return
 	}
@@ -70,7 +70,7 @@ type voiceTurn struct {
 	message   string                                // the id of the first answer that has stages
 	stages    map[string]int64                      // of the answer, in milliseconds
 	responses map[string]persistence.ResponseRecord // ended ones
-	tools     map[string]persistence.ToolCall       // ended ones
+	tools     map[string]thread.ToolCall            // ended ones
 	running   map[string]bool                       // responses and tools that have begun and not ended
 	saves     []interval
 	timer     *time.Timer
@@ -105,7 +105,7 @@ type additions struct {
 }
 
 // saved takes what was saved, and returns what that adds to the current turn.
-func (c *conversations) saved(key persistence.Key, took interval, changes []persistence.Change) (n additions) {
+func (c *conversations) saved(key thread.Key, took interval, changes []persistence.Change) (n additions) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, change := range changes {
@@ -138,7 +138,7 @@ func (c *conversations) saved(key persistence.Key, took interval, changes []pers
 
 // span returns the span of the turn that answers a message of the user. The turn's first tool may run
 // before anything of the turn is saved.
-func (c *conversations) span(key persistence.Key, question string) trace.SpanContext {
+func (c *conversations) span(key thread.Key, question string) trace.SpanContext {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t := c.open[key]; question == "" || t == nil || question == t.question || question == t.previous || len(t.responses) == 0 {
@@ -151,11 +151,11 @@ func (c *conversations) span(key persistence.Key, question string) trace.SpanCon
 }
 
 // turn returns the current turn; the caller holds mu.
-func (c *conversations) turn(key persistence.Key) *voiceTurn {
+func (c *conversations) turn(key thread.Key) *voiceTurn {
 	t := c.open[key]
 	if t == nil {
 		t = &voiceTurn{trace: c.newID(c.parents[key].span),
-			responses: map[string]persistence.ResponseRecord{}, tools: map[string]persistence.ToolCall{}, stages: map[string]int64{}, running: map[string]bool{}}
+			responses: map[string]persistence.ResponseRecord{}, tools: map[string]thread.ToolCall{}, stages: map[string]int64{}, running: map[string]bool{}}
 		t.timer = time.AfterFunc(quiet, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -170,7 +170,7 @@ func (c *conversations) turn(key persistence.Key) *voiceTurn {
 }
 
 // end ends the current turn, if any; the caller holds mu.
-func (c *conversations) end(key persistence.Key) {
+func (c *conversations) end(key thread.Key) {
 	t := c.open[key]
 	if t == nil {
 		return
@@ -190,12 +190,12 @@ func (c *conversations) endAll() {
 }
 
 // message takes a message: a user's begins a new turn, an answer has stages.
-func (c *conversations) message(key persistence.Key, m persistence.Message, n *additions) {
+func (c *conversations) message(key thread.Key, m thread.Message, n *additions) {
 	t := c.open[key]
 	if t != nil && m.Metadata.CreatedAt.Before(t.asked) {
 		return // of an earlier turn: a question that has got its transcription, or an answer that was interrupted
 	}
-	if m.Role == persistence.RoleUser {
+	if m.Role == thread.RoleUser {
 		if t == nil || t.question != m.ID && len(t.responses) > 0 {
 			c.end(key)
 			previous := t
@@ -230,7 +230,7 @@ func (c *conversations) message(key persistence.Key, m persistence.Message, n *a
 }
 
 // response takes a response, which is counted once, when it has ended.
-func (c *conversations) response(key persistence.Key, r persistence.ResponseRecord, n *additions) {
+func (c *conversations) response(key thread.Key, r persistence.ResponseRecord, n *additions) {
 	if r.FinishedAt == nil {
 		c.turn(key).run(r.ID, true)
 		return
@@ -267,12 +267,12 @@ func (s *voiceTurn) begun(responses []persistence.ResponseRecord) time.Time {
 }
 
 // voice makes the trace of a turn of a call.
-func (t *Traces) voice(key persistence.Key, upstream string, s *voiceTurn) {
+func (t *Traces) voice(key thread.Key, upstream string, s *voiceTurn) {
 	if t == nil || len(s.responses) == 0 {
 		return
 	}
 	responses := slices.SortedFunc(maps.Values(s.responses), func(a, b persistence.ResponseRecord) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	tools := slices.SortedFunc(maps.Values(s.tools), func(a, b persistence.ToolCall) int { return a.StartedAt.Compare(b.StartedAt) })
+	tools := slices.SortedFunc(maps.Values(s.tools), func(a, b thread.ToolCall) int { return a.StartedAt.Compare(b.StartedAt) })
 	begun := s.begun(responses)
 	ended, failure := begun, ""
 	later := func(at time.Time) {
@@ -310,9 +310,9 @@ func (t *Traces) voice(key persistence.Key, upstream string, s *voiceTurn) {
 			t.request(ctx, upstream, r)
 		}
 		for _, tool := range tools {
-			t.tool(ctx, toolkit.Record{
+			t.tool(ctx, thread.ToolCall{
 				ToolCallID: tool.ToolCallID, Name: tool.Name, Executor: tool.Executor, Server: tool.Server,
-				Status: toolkit.Status(tool.Status), StartedAt: tool.StartedAt, FinishedAt: tool.FinishedAt,
+				Status: tool.Status, StartedAt: tool.StartedAt, FinishedAt: tool.FinishedAt,
 			})
 		}
 		for _, save := range s.saves {

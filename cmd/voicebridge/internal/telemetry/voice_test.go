@@ -11,22 +11,23 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 )
 
-var call = persistence.Key{Owner: "anna", Thread: "thread-1"}
+var call = thread.Key{Owner: "anna", Thread: "thread-1"}
 
 func question(id string) persistence.Change {
-	return persistence.PutMessage{Message: persistence.Message{ID: id, Role: persistence.RoleUser, Parts: []persistence.Part{persistence.TextPart("canary")}}}
+	return persistence.PutMessage{Message: thread.Message{ID: id, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("canary")}}}
 }
 
 func answered(id string, stages map[string]int64) persistence.Change {
-	return persistence.PutMessage{Message: persistence.Message{ID: id, Role: persistence.RoleAssistant, Metadata: persistence.Metadata{CallID: "call-1", LatencyMS: stages}}}
+	return persistence.PutMessage{Message: thread.Message{ID: id, Role: thread.RoleAssistant, Metadata: thread.Metadata{CallID: "call-1", LatencyMS: stages}}}
 }
 
 func responded(id, message, status string, from, to int) persistence.Change {
 	r := persistence.ResponseRecord{ID: id, CallID: "call-1", MessageID: message, Model: "voice", Status: status, CreatedAt: after(from), CostUSD: new(0.5)}
 	if to > 0 {
-		r.FinishedAt, r.Usage = new(after(to)), persistence.Usage{InputTokens: 10, InputAudioTokens: 9}
+		r.FinishedAt, r.Usage = new(after(to)), thread.Usage{InputTokens: 10, InputAudioTokens: 9}
 	}
 	return persistence.PutResponse{Response: r}
 }
@@ -38,9 +39,9 @@ func spokenTurn(o *Observer) {
 	}
 	save(-5, -2, question("q1"), persistence.PutDraft{})
 	save(205, 210, responded("r1", "", "in_progress", 200, 0))
-	save(305, 310, responded("r1", "", "completed", 200, 300), persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "t1", Name: "weather", Executor: "app", Status: persistence.ToolCallRunning, StartedAt: after(300)}})
+	save(305, 310, responded("r1", "", "completed", 200, 300), persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "t1", Name: "weather", Executor: "app", Status: thread.ToolCallRunning, StartedAt: after(300)}})
 	o.Saved(call, after(405), after(406), false, false, []persistence.Change{responded("r2", "a1", "completed", 410, 1500)}) // not saved
-	save(406, 411, persistence.PutToolCall{ToolCall: persistence.ToolCall{ID: "t1", Name: "weather", Executor: "app", Status: persistence.ToolCallDone, StartedAt: after(300), FinishedAt: new(after(400))}})
+	save(406, 411, persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "t1", Name: "weather", Executor: "app", Status: thread.ToolCallDone, StartedAt: after(300), FinishedAt: new(after(400))}})
 	save(500, 501, answered("a1", map[string]int64{"commit": 60, "response": 410, "unknown": 3}))
 	save(1505, 1510, responded("r2", "a1", "completed", 410, 1500), answered("a1", map[string]int64{"commit": 60, "response": 410, "first_audio": 700}))
 	save(1605, 1610, responded("r2", "a1", "completed", 410, 1500), answered("a1", map[string]int64{"commit": 60, "response": 410, "first_audio": 700, "first_packet": 720}))
@@ -168,11 +169,11 @@ func TestLongVoiceTurn(t *testing.T) {
 			time.Sleep(2 * quiet)
 			synctest.Wait()
 		}
-		tool := persistence.ToolCall{ID: "t1", Name: "weather", Status: persistence.ToolCallRunning, StartedAt: after(300)}
+		tool := thread.ToolCall{ID: "t1", Name: "weather", Status: thread.ToolCallRunning, StartedAt: after(300)}
 		o.Saved(call, after(0), after(0), false, true, []persistence.Change{at(0, question("q1")), at(100, question("q2"))})
 		save(responded("r1", "", "in_progress", 200, 0))
 		save(persistence.PutToolCall{ToolCall: tool}, responded("r1", "", "completed", 200, 300))
-		tool.Status, tool.FinishedAt = persistence.ToolCallDone, new(after(400))
+		tool.Status, tool.FinishedAt = thread.ToolCallDone, new(after(400))
 		save(responded("r2", "a1", "in_progress", 410, 0), persistence.PutToolCall{ToolCall: tool}, at(0, question("q1")))
 		if n := len(spans.GetSpans()); n != 0 {
 			t.Errorf("%d spans of a turn that goes on", n)

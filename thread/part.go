@@ -1,4 +1,4 @@
-package persistence
+package thread
 
 import (
 	"bytes"
@@ -10,27 +10,55 @@ import (
 	"strings"
 )
 
+// Part is one part of a message. Type decides which fields are used; unknown fields and types are
+// kept in Raw and written back.
+type Part struct {
+	Type string // text, step-start, tool-NAME, dynamic-tool, …
+
+	Text string // text
+
+	ToolCallID string          // tool-NAME, dynamic-tool
+	ToolName   string          // dynamic-tool; derived from Type for tool-NAME
+	State      ToolState       // tool-NAME, dynamic-tool
+	Input      json.RawMessage // tool-NAME, dynamic-tool
+	Output     json.RawMessage // state output-available
+	ErrorText  string          // state output-error
+
+	// Raw is the part as read, for unknown types and further fields.
+	Raw json.RawMessage
+}
+
+// ToolState is the state of a tool part.
+type ToolState string
+
+// The states of a tool part.
+const (
+	ToolInputAvailable  ToolState = "input-available"
+	ToolOutputAvailable ToolState = "output-available"
+	ToolOutputError     ToolState = "output-error"
+)
+
 // The known types of parts, as in the AI SDK's UIMessage.
 const (
-	partText    = "text"
-	partFile    = "file"
-	partStep    = "step-start"
-	partDynamic = "dynamic-tool"
-	partTool    = "tool-" // followed by the tool's name
+	PartText        = "text"
+	PartFile        = "file"
+	PartStepStart   = "step-start"
+	PartDynamicTool = "dynamic-tool"
+	PartTool        = "tool-" // followed by the tool's name
 )
 
 // TextPart returns a part with text.
-func TextPart(text string) Part { return Part{Type: partText, Text: text} }
+func TextPart(text string) Part { return Part{Type: PartText, Text: text} }
 
 // StepStart returns the part that precedes each step of a model.
-func StepStart() Part { return Part{Type: partStep} }
+func StepStart() Part { return Part{Type: PartStepStart} }
 
 // ToolPart returns a part for a call of a built-in tool; the caller fills in the call's id, state,
 // input and result.
-func ToolPart(name string) Part { return Part{Type: partTool + name, ToolName: name} }
+func ToolPart(name string) Part { return Part{Type: PartTool + name, ToolName: name} }
 
 // DynamicToolPart is ToolPart for a tool of an MCP server or a client.
-func DynamicToolPart(name string) Part { return Part{Type: partDynamic, ToolName: name} }
+func DynamicToolPart(name string) Part { return Part{Type: PartDynamicTool, ToolName: name} }
 
 // ImagePath returns the path, with a slash at its end, below which clients read the images of a
 // thread.
@@ -39,7 +67,7 @@ func ImagePath(thread string) string { return "/api/threads/" + thread + "/image
 // ImageID returns the id of the thread's image that the part shows; ok is false for other parts.
 func (p Part) ImageID(thread string) (id string, ok bool) {
 	var file struct{ MediaType, URL string }
-	if p.Type != partFile || json.Unmarshal(p.Raw, &file) != nil || !strings.HasPrefix(file.MediaType, "image/") {
+	if p.Type != PartFile || json.Unmarshal(p.Raw, &file) != nil || !strings.HasPrefix(file.MediaType, "image/") {
 		return "", false
 	}
 	id, ok = strings.CutPrefix(file.URL, ImagePath(thread))
@@ -51,17 +79,17 @@ func (p Part) ImageID(thread string) (id string, ok bool) {
 
 // IsTool reports whether the part is a tool call.
 func (p Part) IsTool() bool {
-	return p.Type == partDynamic || strings.HasPrefix(p.Type, partTool)
+	return p.Type == PartDynamicTool || strings.HasPrefix(p.Type, PartTool)
 }
 
 // fields lists the keys that Part knows for its type; nil for an unknown type.
 func (p Part) fields() []string {
 	switch {
-	case p.Type == partText:
+	case p.Type == PartText:
 		return []string{"type", "text"}
-	case p.Type == partStep:
+	case p.Type == PartStepStart:
 		return []string{"type"}
-	case p.Type == partDynamic:
+	case p.Type == PartDynamicTool:
 		return []string{"type", "toolCallId", "state", "input", "output", "errorText", "toolName"}
 	case p.IsTool():
 		return []string{"type", "toolCallId", "state", "input", "output", "errorText"}
@@ -83,16 +111,16 @@ type wirePart struct {
 
 func (p Part) wire() wirePart {
 	w := wirePart{Type: p.Type}
-	if p.Type == partText {
+	if p.Type == PartText {
 		w.Text = &p.Text
 	}
 	if !p.IsTool() {
 		return w
 	}
-	if p.Type == partDynamic {
+	if p.Type == PartDynamicTool {
 		w.ToolName = p.ToolName
 	}
-	w.ToolCallID, w.State, w.Input, w.Output = &p.ToolCallID, p.State, asJSON(p.Input), asJSON(p.Output)
+	w.ToolCallID, w.State, w.Input, w.Output = &p.ToolCallID, p.State, AsJSON(p.Input), AsJSON(p.Output)
 	if w.Output == nil && p.State == ToolOutputAvailable {
 		w.Output = json.RawMessage("null")
 	}
@@ -107,7 +135,7 @@ func (p Part) wire() wirePart {
 func (p Part) MarshalJSON() ([]byte, error) {
 	known := p.fields()
 	if p.Raw == nil {
-		return encode(p.wire())
+		return Encode(p.wire())
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(p.Raw, &all); err != nil || all == nil {
@@ -116,14 +144,14 @@ func (p Part) MarshalJSON() ([]byte, error) {
 	for _, key := range known {
 		delete(all, key)
 	}
-	data, err := encode(p.wire())
+	data, err := Encode(p.wire())
 	if err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, err
 	}
-	return encode(all)
+	return Encode(all)
 }
 
 // UnmarshalJSON reads any part of a UIMessage. Keys are matched exactly.
@@ -146,12 +174,12 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 		return errors.New("read part: it has no type")
 	}
 	known := p.fields()
-	if p.Type == partText {
+	if p.Type == PartText {
 		get("text", &p.Text)
 	}
 	if p.IsTool() {
-		p.ToolName = strings.TrimPrefix(p.Type, partTool)
-		if p.Type == partDynamic {
+		p.ToolName = strings.TrimPrefix(p.Type, PartTool)
+		if p.Type == PartDynamicTool {
 			p.ToolName = ""
 			get("toolName", &p.ToolName)
 		}
@@ -170,27 +198,4 @@ func (p *Part) UnmarshalJSON(data []byte) error {
 		}
 	}
 	return err
-}
-
-// encode is json.Marshal without escaping for HTML, which would make the tables harder to read.
-func encode(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
-}
-
-// asJSON returns raw if it is JSON of a reasonable depth, else raw as a string.
-func asJSON(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		return nil
-	}
-	if json.Valid(raw) && depth(raw) <= maxDepth {
-		return raw
-	}
-	text, _ := encode(string(raw)) // a string can always be encoded
-	return text
 }

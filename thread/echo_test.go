@@ -1,4 +1,4 @@
-package persistence
+package thread
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package persistence_test
+package thread
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"voicebridge/persistence"
 )
 
 func sameJSON(t *testing.T, a, b []byte) bool {
@@ -43,7 +41,7 @@ func TestPartsKeepTheirForm(t *testing.T) {
 		`{"type":"dynamic-tool","toolName":"x","toolCallId":"1","state":"output-available","output":"","callProviderMetadata":{}}`,
 		`{"type":"of-the-future","TYPE":"x","n":123456789012345678}`,
 	} {
-		var p persistence.Part
+		var p Part
 		if err := json.Unmarshal([]byte(part), &p); err != nil {
 			t.Errorf("Unmarshal(%s) = %v", part, err)
 			continue
@@ -57,10 +55,10 @@ func TestPartsKeepTheirForm(t *testing.T) {
 
 func TestPartFields(t *testing.T) {
 	t.Parallel()
-	var p persistence.Part
+	var p Part
 	must(t, json.Unmarshal([]byte(`{"type":"tool-a-b","toolCallId":"1","state":"output-available","input":{"x":1},"output":2}`), &p))
-	want := persistence.ToolPart("a-b")
-	want.ToolCallID, want.State = "1", persistence.ToolOutputAvailable
+	want := ToolPart("a-b")
+	want.ToolCallID, want.State = "1", ToolOutputAvailable
 	want.Input, want.Output = json.RawMessage(`{"x":1}`), json.RawMessage("2")
 	if !reflect.DeepEqual(p, want) {
 		t.Errorf("the part is %+v, want %+v", p, want)
@@ -79,7 +77,7 @@ func TestBadParts(t *testing.T) {
 		`null`, `[]`, `"x"`, `{}`, `{"type":""}`, `{"type":1}`, `{"type":"text","text":1}`,
 		`{"type":"tool-x","toolCallId":1}`, `{"type":"dynamic-tool","toolName":{}}`, `{"type":"tool-x","state":[]}`,
 	} {
-		var p persistence.Part
+		var p Part
 		if err := json.Unmarshal([]byte(part), &p); err == nil {
 			t.Errorf("Unmarshal(%s) = nil, %+v", part, p)
 		}
@@ -94,7 +92,7 @@ func TestMetadataForm(t *testing.T) {
 			"usage":{"x":1},"latency_ms":{"a":1},"heard_text":"","audio_end_ms":0,"item_id":"i","seq":3}`,
 		`{"mine":{"a":[1]},"Model":"kept apart"}`,
 	} {
-		var m persistence.Metadata
+		var m Metadata
 		if err := json.Unmarshal([]byte(meta), &m); err != nil {
 			t.Errorf("Unmarshal(%s) = %v", meta, err)
 			continue
@@ -107,7 +105,7 @@ func TestMetadataForm(t *testing.T) {
 		}
 	}
 	for _, meta := range []string{`[]`, `{"seq":"1"}`, `{"created_at":"now"}`} {
-		var m persistence.Metadata
+		var m Metadata
 		if err := json.Unmarshal([]byte(meta), &m); err == nil {
 			t.Errorf("Unmarshal(%s) = nil", meta)
 		}
@@ -116,12 +114,12 @@ func TestMetadataForm(t *testing.T) {
 
 func TestMessageForm(t *testing.T) {
 	t.Parallel()
-	got, err := json.Marshal(persistence.Message{ID: "1", Role: persistence.RoleUser, Seq: 7, Revision: 8})
+	got, err := json.Marshal(Message{ID: "1", Role: RoleUser, Seq: 7, Revision: 8})
 	if want := `{"id":"1","role":"user","parts":[],"metadata":{}}`; err != nil || string(got) != want {
 		t.Errorf("Marshal() = %s, %v, want %s", got, err, want)
 	}
-	m := persistence.Message{Parts: []persistence.Part{
-		persistence.StepStart(), persistence.TextPart("a"), persistence.ToolPart("x"), persistence.TextPart(""), persistence.TextPart("b"),
+	m := Message{Parts: []Part{
+		StepStart(), TextPart("a"), ToolPart("x"), TextPart(""), TextPart("b"),
 	}}
 	if m.Text() != "a\nb" {
 		t.Errorf("Text() = %q", m.Text())
@@ -134,7 +132,7 @@ func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`{"id":"1","role":"user","parts":[{"type":"text","text":"x","y":[1]},{"type":"z"}],"metadata":{"a":1,"usage":{}}}`))
 	f.Add([]byte(`{"parts":[{"type":"tool-x","toolCallId":"\u0000\ud800","state":"output-error","input":1e999,"errorText":"\\u0000"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var m persistence.Message
+		var m Message
 		if json.Unmarshal(data, &m) != nil {
 			return
 		}
@@ -143,7 +141,7 @@ func FuzzMessage(f *testing.F) {
 		if err != nil {
 			return // a raw part that is not an object
 		}
-		var back persistence.Message
+		var back Message
 		if err := json.Unmarshal(once, &back); err != nil {
 			t.Fatalf("%s cannot be read: %v", once, err)
 		}
@@ -152,4 +150,11 @@ func FuzzMessage(f *testing.F) {
 			t.Fatalf("%s became %s, %v", once, twice, err)
 		}
 	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,4 +1,4 @@
-package persistence
+package thread
 
 import (
 	"encoding/json"
@@ -46,7 +46,7 @@ func WithoutEchoes(messages []Message) []Message {
 	for _, m := range messages {
 		state, notice := calls[m.AskedBy()], m.IsNotice()
 		if m.AskedBy() != "" && (state == ToolOutputAvailable || state == ToolOutputError && notice) {
-			m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.Type == partText })
+			m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.Type == PartText })
 			if !slices.ContainsFunc(m.Parts, Part.IsTool) {
 				continue
 			}
@@ -57,7 +57,9 @@ func WithoutEchoes(messages []Message) []Message {
 }
 
 // IsDiscarded reports whether models no longer read the message, see [MetadataDiscarded].
-func (m *Message) IsDiscarded() bool { return string(m.Metadata.Extra[MetadataDiscarded]) == "true" }
+func (m *Message) IsDiscarded() bool {
+	return string(m.Metadata.Extra[MetadataDiscarded]) == "true"
+}
 
 // IsNotice reports whether a message's text is this program's own, see [MetadataNotice].
 func (m *Message) IsNotice() bool { return string(m.Metadata.Extra[MetadataNotice]) == "true" }
