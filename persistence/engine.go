@@ -26,8 +26,9 @@ type engine interface {
 	problem(err error) problem
 	// migrate brings the schema up to date.
 	migrate(ctx context.Context) error
-	// age reports whether the schema, which exists, is older than migrate would make it, and whether it is newer.
-	age(ctx context.Context) (older, newer bool, err error)
+	// outdated reports whether the schema, which exists, is older than migrate would make it. If migrate would refuse it,
+	// that is the error.
+	outdated(ctx context.Context) (bool, error)
 	// ping reads the database's clock. Without the tables it fails.
 	ping(ctx context.Context) (time.Time, error)
 	close() error

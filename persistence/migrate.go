@@ -3,6 +3,7 @@ package persistence
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"io/fs"
 
 	"github.com/pressly/goose/v3"
@@ -19,8 +20,11 @@ func migrations(dialect goose.Dialect, dir string, conn *sql.DB, opts ...goose.P
 	return goose.NewProvider(dialect, conn, files, opts...)
 }
 
-// migrate applies the migrations that are missing.
+// migrate applies the migrations that are missing. Tables that outdated refuses stay as they are.
 func migrate(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.DB, opts ...goose.ProviderOption) error {
+	if _, err := outdated(ctx, dialect, dir, conn); err != nil {
+		return err
+	}
 	p, err := migrations(dialect, dir, conn, opts...)
 	if err != nil {
 		return err
@@ -29,17 +33,24 @@ func migrate(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.D
 	return err
 }
 
-// age reports whether migrations are missing from a database that has tables, and whether it has some that this version of
-// the program does not know.
-func age(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.DB) (older, newer bool, err error) {
+// outdated reports whether migrations are missing. Tables from before the first one, and those of a newer version of
+// the program, are an error that says what to do.
+func outdated(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.DB) (bool, error) {
 	p, err := migrations(dialect, dir, conn)
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
 	has, known, err := p.GetVersions(ctx)
 	if err != nil {
-		return false, false, err
+		return false, err
 	}
-	older, err = p.HasPending(ctx)
-	return older, has > known, err
+	// The first migration has the number of the last one before the first release, so that what was up to date then
+	// counts as having it.
+	if first := p.ListSources()[0].Version; 0 < has && has < first {
+		return false, fmt.Errorf("its tables have version %d, and this program begins with %d: run voicebridge migrate of the last commit before version 0.1.0 (5eb90571) first", has, first)
+	}
+	if has > known {
+		return false, fmt.Errorf("its tables have version %d, and this program knows none after %d: start the newer voicebridge that made them, or restore a copy of the database from before it", has, known)
+	}
+	return has < known, nil
 }

@@ -79,11 +79,11 @@ func Migrate(ctx context.Context, url string, logger *slog.Logger) error {
 // serves it already, the error is ErrServed. With PostgreSQL it does nothing.
 func (s *Store) Lock() error { return s.eng.lock() }
 
-// Age reports whether an older or a newer version of the program made the tables, which exist: Ping says so. Migrate and
-// Serve bring older ones up to date.
-func (s *Store) Age(ctx context.Context) (older, newer bool, err error) {
-	older, newer, err = s.eng.age(ctx)
-	return older, newer, s.fail("read version of database", err)
+// Outdated reports whether an older version of the program made the tables, which exist: Ping says so. Migrate and Serve
+// bring them up to date. If they could not, because the tables are too old or too new, the error says what to do.
+func (s *Store) Outdated(ctx context.Context) (bool, error) {
+	outdated, err := s.eng.outdated(ctx)
+	return outdated, s.fail("read version of database", err)
 }
 
 // Serve marks this process as serving the database, until Close, and brings the schema up to date if Open has not.

@@ -199,10 +199,10 @@ func (e *postgresEngine) migrate(ctx context.Context) error {
 	return errors.Join(err, conn.Close())
 }
 
-func (e *postgresEngine) age(ctx context.Context) (older, newer bool, err error) {
+func (e *postgresEngine) outdated(ctx context.Context) (bool, error) {
 	conn := e.unlimited()
-	older, newer, err = age(ctx, goose.DialectPostgres, "postgres", conn)
-	return older, newer, errors.Join(err, conn.Close())
+	old, err := outdated(ctx, goose.DialectPostgres, "postgres", conn)
+	return old, errors.Join(err, conn.Close())
 }
 
 // unlimited returns connections for queries that may take long, as those of migrations do.

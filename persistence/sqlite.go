@@ -181,8 +181,8 @@ func (e *sqliteEngine) close() error {
 	return errors.Join(errs...)
 }
 
-func (e *sqliteEngine) age(ctx context.Context) (older, newer bool, err error) {
-	return age(ctx, goose.DialectSQLite3, "sqlite", e.writer)
+func (e *sqliteEngine) outdated(ctx context.Context) (bool, error) {
+	return outdated(ctx, goose.DialectSQLite3, "sqlite", e.writer)
 }
 
 func (e *sqliteEngine) migrate(ctx context.Context) error {

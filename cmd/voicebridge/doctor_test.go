@@ -266,8 +266,8 @@ func TestDoctorOnANewerDatabase(t *testing.T) {
 			t.Parallel()
 			persistencetest.Rows(t, url, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)")
 			_, report := diagnose(t, append(environment(t), "DATABASE_URL="+url))
-			wantLines(t, report, "warning: database: ")
-			if !strings.Contains(report, "a newer version of voicebridge made its tables") {
+			wantLines(t, report, "problem: database: ")
+			if !strings.Contains(report, "start the newer voicebridge that made them") {
 				t.Errorf("report\n%s", report)
 			}
 		})

@@ -43,7 +43,7 @@ func (e *exportCommand) Run(p *process) (err error) {
 	if err := store.Ping(p.ctx); err != nil {
 		return fmt.Errorf("the database has no tables yet: %w", err)
 	}
-	if old, _, err := store.Age(p.ctx); err != nil {
+	if old, err := store.Outdated(p.ctx); err != nil {
 		return err
 	} else if old {
 		return errors.New("an older version made the tables of the database: bring them up to date with voicebridge migrate")

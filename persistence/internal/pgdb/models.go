@@ -17,19 +17,6 @@ type AccessToken struct {
 	ExpiresAt dbtype.Time
 }
 
-type Approval struct {
-	ID         string
-	ThreadID   string
-	ToolCallID string
-	Nonce      string
-	Outcome    string
-	AnsweredBy string
-	Instance   string
-	AskedAt    dbtype.Time
-	ExpiresAt  dbtype.Time
-	AnsweredAt *dbtype.Time
-}
-
 type Call struct {
 	ID             string
 	ThreadID       string
@@ -142,35 +129,6 @@ type QueuedMessage struct {
 	MessageID      string
 	Instance       string
 	NotBefore      *dbtype.Time
-}
-
-type Rate struct {
-	Name   string
-	FullAt int64
-}
-
-type Response struct {
-	ID                string
-	ThreadID          string
-	CallID            string
-	MessageID         string
-	UpstreamID        string
-	Model             string
-	Status            string
-	StatusReason      string
-	InputTokens       int64
-	OutputTokens      int64
-	CachedTokens      int64
-	InputAudioTokens  int64
-	OutputAudioTokens int64
-	RawUsage          dbtype.JSON
-	CostUsd           *float64
-	AnswerMs          *int64
-	FirstTokenMs      *int64
-	Instance          string
-	CreatedAt         dbtype.Time
-	FinishedAt        *dbtype.Time
-	Kind              string
 }
 
 type SharedSecret struct {

@@ -17,19 +17,6 @@ type AccessToken struct {
 	ExpiresAt dbtype.Time
 }
 
-type Approval struct {
-	ID         string
-	ThreadID   string
-	ToolCallID string
-	Nonce      string
-	Outcome    string
-	AnsweredBy string
-	Instance   string
-	AskedAt    dbtype.Time
-	ExpiresAt  dbtype.Time
-	AnsweredAt *dbtype.Time
-}
-
 type Call struct {
 	ID             string
 	ThreadID       string
@@ -116,19 +103,6 @@ type Message struct {
 	SearchText string
 }
 
-type MessageIndex struct {
-	Words string
-}
-
-type MessageIndexDeleted struct {
-	Amount int64
-}
-
-type MessageNumber struct {
-	Number    int64
-	MessageID string
-}
-
 type QueuePause struct {
 	ThreadID string
 	Reason   string
@@ -155,35 +129,6 @@ type QueuedMessage struct {
 	MessageID      string
 	Instance       string
 	NotBefore      *dbtype.Time
-}
-
-type Rate struct {
-	Name   string
-	FullAt int64
-}
-
-type Response struct {
-	ID                string
-	ThreadID          string
-	CallID            string
-	MessageID         string
-	UpstreamID        string
-	Model             string
-	Status            string
-	StatusReason      string
-	InputTokens       int64
-	OutputTokens      int64
-	CachedTokens      int64
-	InputAudioTokens  int64
-	OutputAudioTokens int64
-	RawUsage          dbtype.JSON
-	CostUsd           *float64
-	AnswerMs          *int64
-	FirstTokenMs      *int64
-	Instance          string
-	CreatedAt         dbtype.Time
-	FinishedAt        *dbtype.Time
-	Kind              string
 }
 
 type SharedSecret struct {
@@ -213,11 +158,6 @@ type Thread struct {
 	TitleBy     string
 	ResetSeq    int64
 	Stored      int64
-}
-
-type ThreadNumber struct {
-	Number   int64
-	ThreadID string
 }
 
 type ToolCall struct {
@@ -253,11 +193,6 @@ type Turn struct {
 	LeaseUntil  dbtype.Time
 	StopAskedAt *dbtype.Time
 	EndedAt     *dbtype.Time
-}
-
-type UnindexedMessage struct {
-	ThreadID  string
-	MessageID string
 }
 
 type UpstreamLeg struct {

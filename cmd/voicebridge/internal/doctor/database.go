@@ -71,13 +71,10 @@ func (d *doctor) database(ctx context.Context) {
 	if info, err := os.Stat(path); isFile && err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		d.say(warning, aboutDatabase, "other users of this machine can read %s, which holds conversations: chmod 600 %s", path, path)
 	}
-	switch older, newer, err := store.Age(ctx); {
+	switch outdated, err := store.Outdated(ctx); {
 	case err != nil:
-		d.say(problem, aboutDatabase, "%v", err)
-	case newer:
-		d.say(warning, aboutDatabase, "%s can be opened, but a newer version of voicebridge made its tables: install that version, because this one does not know what "+
-			"it writes there", name)
-	case older:
+		d.say(problem, aboutDatabase, "%s: %v", name, err)
+	case outdated:
 		d.say(warning, aboutDatabase, "%s can be opened, but an older version made its tables: the next start, or voicebridge migrate, brings them up to date", name)
 	default:
 		d.say(fine, aboutDatabase, "%s can be opened and has its tables", name)

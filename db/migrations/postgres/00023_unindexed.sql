@@ -1,8 +1,0 @@
--- +goose Up
-
--- PostgreSQL's search index keeps its own list of what is not in it yet.
-SELECT 1;
-
--- +goose Down
-
-SELECT 1;
