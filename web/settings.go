@@ -39,9 +39,10 @@ type configAnswer struct {
 
 // ICEServer is a STUN or TURN server for the browser's leg.
 type ICEServer struct {
-	URLs       []string
-	Username   string
-	Credential access.Secret
+	URLs     []string `koanf:"urls"`
+	Username string   `koanf:"username"`
+	// Credential is a secret, and not in a file of settings.
+	Credential access.Secret `koanf:"-"`
 }
 
 // shownICEServer is an ICEServer in the form of the browser's RTCIceServer. Browsers need the

@@ -16,7 +16,7 @@ func (a *app) mediaConfig() rtc.Config {
 		UDPPort: cfg.UDPPort, PublicIPs: cfg.PublicIPs, Logger: a.log,
 		Loopback: cfg.Loopback() || needsLoopback(a.cfg), DataChannel: uint16(dataChannel(cfg)),
 	}
-	for _, s := range cfg.Secrets.ICEServers {
+	for _, s := range cfg.ICEServers {
 		out.ICEServers = append(out.ICEServers, rtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential.Reveal()})
 	}
 	return out

@@ -17,7 +17,7 @@ func (a *app) webConfig() web.Config {
 		Upstream:       web.Upstream{Name: a.up.driver.Name(), Note: a.up.note, Model: r.Model, Voice: r.Voice, TurnDetection: json.RawMessage(r.TurnDetection.Object())},
 		TextModels:     shownTextModels(&a.cfg),
 		Auth:           a.cfg.Auth(),
-		ICEServers:     a.cfg.Secrets.ICEServers,
+		ICEServers:     a.cfg.ICEServers,
 		TURN:           func(owner string) []web.ICEServer { return a.cfg.TURNServers(owner, time.Now()) },
 		AllowedOrigins: a.cfg.AllowedOrigins,
 		Loopback:       a.cfg.Loopback(),

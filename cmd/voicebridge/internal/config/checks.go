@@ -1,31 +1,21 @@
 package config
 
 import (
+	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"net"
+	"net/netip"
 	"net/url"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// named returns a key together with the variable that sets it, if that has a name of its own or the
-// key is at the top level.
-func named(key string) string {
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		if variables[name] == key {
-			return key + " (" + name + ")"
-		}
-	}
-	if name, ok := secretNames[key]; ok {
-		return key + " (" + name + ")"
-	}
-	if _, ok := typeOf(key); ok && !strings.Contains(key, ".") {
-		return key + " (" + prefix + strings.ToUpper(key) + ")"
-	}
-	return key
-}
+	"voicebridge/llm/ollama"
+	"voicebridge/web/access"
+)
 
 // checks collects wrong values by key.
 type checks []error
@@ -46,41 +36,141 @@ func (c *checks) between(key string, value, low, high int) {
 	}
 }
 
-func (c *checks) present(key, value string) {
-	if strings.TrimSpace(value) == "" {
-		c.wrong(key, "it must not be empty")
-	}
-}
-
-func (c *checks) httpURL(key, value string) {
-	u, err := url.Parse(value)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		c.wrong(key, "it must be an address of the form https://host/path")
-		return
-	}
-	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		c.wrong(key, "it must not contain a user, a query or a fragment")
-	}
-}
-
-// address checks host:port, and returns the host.
-func (c *checks) address(key, value, example string) (host string, ok bool) {
-	host, port, err := net.SplitHostPort(value)
-	if err != nil {
-		c.wrong(key, "it must be host:port, such as %s", example)
-		return "", false
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		c.wrong(key, "the port must be a number between 0 and 65535")
-	}
-	return host, true
-}
-
 func (c *checks) number(key string, value, high float64) {
 	if !(value >= 0 && value <= high) {
 		c.wrong(key, "%v is not between 0 and %s", value, strconv.FormatFloat(high, 'f', -1, 64))
 	}
 }
 
-// maxInstructions is the largest size of a model's instructions, in bytes.
-const maxInstructions = 32 << 10
+// declared checks the settings of a group against their tags.
+func (c *checks) declared(path string, group reflect.Value) {
+	each(group, path, func(key string, _ reflect.Type, f reflect.StructField, value reflect.Value) {
+		c.value(key, f.Tag, value)
+	})
+}
+
+func (c *checks) value(key string, tag reflect.StructTag, v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Pointer && !v.IsNil():
+		c.value(key, tag, v.Elem())
+	case v.Kind() == reflect.Slice:
+		for i := range v.Len() {
+			c.value(key, tag, v.Index(i))
+		}
+	case v.Kind() == reflect.String:
+		c.text(key, tag, v.String())
+	case v.CanInt():
+		c.bounded(key, tag, float64(v.Int()))
+	case v.CanFloat():
+		c.bounded(key, tag, v.Float())
+	}
+}
+
+func (c *checks) bounded(key string, tag reflect.StructTag, value float64) {
+	low, high := tag.Get("min"), tag.Get("max")
+	if low != "" && !(value >= bound(low) && value <= bound(high)) { // nor NaN
+		c.wrong(key, "%s is not between %s and %s", strconv.FormatFloat(value, 'f', -1, 64), low, high)
+	}
+}
+
+func (c *checks) text(key string, tag reflect.StructTag, value string) {
+	values, listed := tag.Lookup("enum")
+	switch format := formats[tag.Get("format")]; {
+	case listed && !slices.Contains(strings.Split(values, ","), value):
+		c.wrong(key, "%q is not one of %s", value, strings.ReplaceAll(strings.TrimPrefix(values, ","), ",", ", "))
+	case tag.Get("min") != "" && strings.TrimSpace(value) == "":
+		c.wrong(key, "it must not be empty")
+	case tag.Get("max") != "" && float64(len(value)) > bound(tag.Get("max")):
+		c.wrong(key, "it is longer than %v KiB", bound(tag.Get("max"))/1024)
+	case format != nil && value != "":
+		if err := format(value); err != nil {
+			c.wrong(key, "%v", err)
+		}
+	}
+}
+
+// bound reads a bound; a missing one is no bound.
+func bound(text string) float64 {
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		return n
+	}
+	return math.Inf(1)
+}
+
+// formats are the checks of texts that the tag format names.
+var formats = map[string]func(text string) error{
+	"address":  func(v string) error { _, err := splitAddress(v); return err },
+	"header":   matches(headerName, "%q is not a header name"),
+	"ip":       func(v string) error { _, err := netip.ParseAddr(v); return because(err, "%q is not an IP address", v) },
+	"key":      checkKey,
+	"language": matches(languageCode, "%q is not a language code, such as en or de"),
+	"model":    matches(modelName, "%q is not of the form provider/model"),
+	"network":  func(v string) error { _, err := prefixes([]string{v}); return err },
+	"ollama": func(v string) error {
+		_, err := ollama.New(ollama.Config{Host: v})
+		return because(err, "it must be an address, such as http://127.0.0.1:11434")
+	},
+	"origin": func(v string) error { _, err := access.ParseOrigin(v); return err },
+	"turn":   matches(turnURL, "%q is not of the form turn:host:port"),
+	"url":    checkURL,
+}
+
+var (
+	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, section 5.1
+	languageCode = regexp.MustCompile(`^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
+	modelName    = regexp.MustCompile(`^[^/]+/.+$`)
+	// iceURL matches the address of a STUN or TURN server (RFC 7064, RFC 7065). Browsers refuse to make a connection at
+	// all with any other.
+	iceURL  = regexp.MustCompile(`^(?:stuns?|turns?)` + iceHost)
+	turnURL = regexp.MustCompile(`^turns?` + iceHost)
+)
+
+const iceHost = `:(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]{1,5})?(?:\?transport=(?:udp|tcp))?$`
+
+func matches(pattern *regexp.Regexp, format string) func(string) error {
+	return func(text string) error {
+		if !pattern.MatchString(text) {
+			return fmt.Errorf(format, text)
+		}
+		return nil
+	}
+}
+
+// because returns an error that does not quote the cause, if there is one.
+func because(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}
+
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
+		return errors.New("it must be an address of the form https://host/path")
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("it must not contain a user, a query or a fragment")
+	}
+	return nil
+}
+
+// splitAddress checks host:port, and returns the host.
+func splitAddress(text string) (host string, err error) {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", errors.New("it must be host:port, such as 127.0.0.1:8080")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return host, errors.New("the port must be a number between 0 and 65535")
+	}
+	return host, nil
+}
+
+// checkKey rejects a key that cannot be sent in a header, such as one that was pasted with a line break.
+func checkKey(text string) error {
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("the key contains characters that keys never have (a space, a line break?)")
+	}
+	return nil
+}

@@ -1,5 +1,5 @@
-// Package config holds what an operator can configure: names, defaults, sources and validation. The koanf tags are the
-// keys of voicebridge.yaml.
+// Package config holds what an operator can configure: names, defaults, sources and validation. Each setting is declared
+// once, as a field; declared.go says how.
 package config
 
 import (
@@ -7,105 +7,132 @@ import (
 	"voicebridge/web/access"
 )
 
-// Config is what an operator can set, by flags, environment, voicebridge.yaml and defaults, in this
-// order.
+// Config is what an operator can set, by flags, environment, voicebridge.yaml and defaults, in this order.
 type Config struct {
-	// Address of the page and the API, host:port. Any address but loopback requires authentication.
-	Listen string `koanf:"listen"`
-	// `sqlite:PATH` or `postgres://…`; one with a password only as DATABASE_URL.
-	DatabaseURL    string   `koanf:"database_url"`
-	Database       Database `koanf:"database"`
-	Upstream       string   `koanf:"upstream"`        // `openai` or `simulator`; empty: openai if there is a key
-	OpenAIBaseURL  string   `koanf:"openai_base_url"` // Base URL for text and, unless realtime.url is set, for voice calls
-	AllowedOrigins []string `koanf:"allowed_origins"` // Other origins whose pages may use the API
-	// Addresses or networks of proxies whose X-Forwarded-For is trusted.
-	TrustedProxies []string `koanf:"trusted_proxies"`
-	JWTJWKSURL     string   `koanf:"jwt_jwks_url"` // Public keys that verify JWTs (RFC 7517)
-	JWTIssuer      string   `koanf:"jwt_issuer"`   // Required value of `iss` in a JWT; needed with jwt_jwks_url
-	JWTAudience    string   `koanf:"jwt_audience"` // Required value of `aud` in a JWT; needed with jwt_jwks_url
-	// Owners that a JWT may name although they have a static token, or are `local`.
+	// Address of the page and the API, host:port. Any address but loopback is refused unless VOICEBRIDGE_API_TOKENS,
+	// VOICEBRIDGE_JWT_SECRET or jwt_jwks_url is set.
+	Listen string `koanf:"listen" default:"127.0.0.1:8080" format:"address"`
+
+	// `sqlite:PATH` or `postgres://user@host/name`; one with a password only as DATABASE_URL.
+	DatabaseURL string   `koanf:"database_url" default:"sqlite:data/voicebridge.db"`
+	Database    Database `koanf:"database"`
+
+	// Origins besides our own whose pages may use the API, such as https://app.example.org. Behind a proxy: the address that
+	// browsers use.
+	AllowedOrigins []string `koanf:"allowed_origins" format:"origin"`
+	// Addresses or networks of proxies whose X-Forwarded-For is trusted, besides this machine.
+	TrustedProxies []string `koanf:"trusted_proxies" format:"network"`
+	// URL of the public keys that verify JWTs (RFC 7517). A token's `sub` is the owner; it must have `exp`.
+	// VOICEBRIDGE_JWT_SECRET (at least 32 bytes) verifies HS256 instead.
+	JWTJWKSURL string `koanf:"jwt_jwks_url" format:"url"`
+	// Required value of `iss` in a JWT; needed with jwt_jwks_url.
+	JWTIssuer string `koanf:"jwt_issuer"`
+	// Required value of `aud` in a JWT; needed with jwt_jwks_url.
+	JWTAudience string `koanf:"jwt_audience"`
+	// Owners that a JWT may name although they also have a token in VOICEBRIDGE_API_TOKENS, or are `local`.
 	JWTMayClaim []string `koanf:"jwt_may_claim"`
 
-	UDPPort    int         `koanf:"udp_port"`    // One UDP port for all media; 0: any
-	PublicIPs  []string    `koanf:"public_ips"`  // Addresses at which browsers reach this machine, behind NAT
-	ICEServers []ICEServer `koanf:"ice_servers"` // STUN servers for browsers, `{urls: […]}`
+	// What calls talk to. Empty: openai if OPENAI_API_KEY is set, else the built-in simulator.
+	Upstream string `koanf:"upstream" enum:",openai,simulator"`
+	// Calls go to {base}/realtime/calls unless realtime.url is set, text requests to the same base.
+	OpenAIBaseURL string   `koanf:"openai_base_url" min:"1" format:"url" env:"OPENAI_BASE_URL"`
+	Realtime      Realtime `koanf:"realtime"`
+	Calls         Calls    `koanf:"calls"`
+	Budget        Budget   `koanf:"budget" yaml:",flow"`
 
-	MCPConfig string `koanf:"mcp_config"` // File that lists MCP servers, each of which serves all owners; empty: mcp.json if it exists
+	// One UDP port for all media of browsers; 0: any.
+	UDPPort int `koanf:"udp_port" min:"0" max:"65535"`
+	// Addresses at which browsers reach this machine, if it is behind NAT.
+	PublicIPs []string `koanf:"public_ips" format:"ip"`
+	// STUN servers for browsers, such as `{urls: ["stun:stun.example.org:3478"]}`. TURN with a fixed password:
+	// VOICEBRIDGE_ICE_SERVERS.
+	ICEServers []web.ICEServer `koanf:"ice_servers"`
+	TURN       TURN            `koanf:"turn" yaml:",flow"`
+	TLS        TLS             `koanf:"tls"`
 
-	// Text turns: which provider answers a typed message outside a call.
-	Text             Text   `koanf:"text"`
-	AnthropicBaseURL string `koanf:"anthropic_base_url"` // Empty: the vendor's address
-	GeminiBaseURL    string `koanf:"gemini_base_url"`    // Empty: the vendor's address
-	OllamaHost       string `koanf:"ollama_host"`        // Such as http://127.0.0.1:11434
-
-	// TLS serves https without a proxy.
-	TLS TLS `koanf:"tls"`
-	// TURN servers that share the secret VOICEBRIDGE_TURN_SECRET with us.
-	TURN TURN `koanf:"turn"`
-
-	Realtime      Realtime      `koanf:"realtime"`
-	Calls         Calls         `koanf:"calls"`
-	Budget        Budget        `koanf:"budget"`
-	Conversations Conversations `koanf:"conversations"`
+	// File that lists MCP servers in the form that desktop clients use; each serves all owners. Empty: mcp.json if it exists.
+	MCPConfig     string        `koanf:"mcp_config"`
 	Tools         Tools         `koanf:"tools"`
-	Limits        Limits        `koanf:"limits"`
-	Log           Log           `koanf:"log"`
-	Metrics       Metrics       `koanf:"metrics"`
-	Traces        Traces        `koanf:"traces"`
-	// What models cost in US dollars: per million tokens (input, output, cached_input, audio_input,
-	// cached_audio_input, audio_output) or, for a transcription, per minute of audio (minute). They
-	// override the built-in prices.
+	Conversations Conversations `koanf:"conversations"`
+
+	Text Text `koanf:"text"`
+	// Where Anthropic's API is. Empty: the vendor's address.
+	AnthropicBaseURL string `koanf:"anthropic_base_url" format:"url" env:"ANTHROPIC_BASE_URL"`
+	// Where Google's API is. Empty: the vendor's address.
+	GeminiBaseURL string `koanf:"gemini_base_url" format:"url" env:"GEMINI_BASE_URL"`
+	// Where Ollama is, such as http://127.0.0.1:11434.
+	OllamaHost string `koanf:"ollama_host" format:"ollama" env:"OLLAMA_HOST"`
+
+	Limits  Limits  `koanf:"limits"`
+	Metrics Metrics `koanf:"metrics" yaml:",flow"`
+	Traces  Traces  `koanf:"traces"`
+	Log     Log     `koanf:"log" yaml:",flow"`
+	// How long running calls and requests may take to end when the process is stopped.
+	ShutdownSeconds int `koanf:"shutdown_seconds" default:"10" min:"1" max:"600"`
+	// What models cost, in US dollars. The program knows the list prices of common models; entries here override them. Without
+	// a price, the cost is unknown and budgets have no effect. Entries look like this:
+	//
+	//	{model: gpt-realtime-2.1, input: 4, cached_input: 0.4, audio_input: 32, cached_audio_input: 0.4, output: 16, audio_output: 64}
+	//	{model: gpt-transcribe, minute: 0.0045}
 	Prices []Price `koanf:"prices"`
-	// How long calls and requests may take to end when the process is stopped.
-	ShutdownSeconds int `koanf:"shutdown_seconds"`
 
 	// Secrets come from the environment only.
 	Secrets Secrets `koanf:"-"`
 }
 
-// Secrets are what only the environment may hold.
+// Secrets are what only the environment may hold: each field is the value of a variable.
 type Secrets struct {
-	OpenAIKey, AnthropicKey, GeminiKey access.Secret
-	OllamaKey                          access.Secret
-	ExaKey, TavilyKey, BraveKey        access.Secret
-	JWTSecret                          access.Secret
-	// RealtimeKey is for voice calls that go elsewhere than text; empty means OpenAIKey.
-	RealtimeKey access.Secret
-	// Signing signs page sessions and client secrets on all instances of a database. If unset, a
-	// random one is made and kept there.
-	Signing    access.Secret
-	TURNSecret access.Secret
-	Tokens     []access.StaticToken
-	// TraceHeaders go to the receiver of traces with every request.
-	TraceHeaders map[string]access.Secret
-	// DatabaseURL replaces the setting if it contains a password.
-	DatabaseURL access.Secret
-	ICEServers  []web.ICEServer
-	// badTokens is set if tokens were given but could not be read: then that is reported, and not
-	// missing authentication.
+	// For text and, unless there is another, for voice calls.
+	OpenAIKey access.Secret `env:"OPENAI_API_KEY" format:"key"`
+	// For text by Anthropic.
+	AnthropicKey access.Secret `env:"ANTHROPIC_API_KEY" format:"key"`
+	// For text by Google.
+	GeminiKey access.Secret `env:"GEMINI_API_KEY" format:"key"`
+	// For text by an Ollama that requires one.
+	OllamaKey access.Secret `env:"OLLAMA_API_KEY" format:"key"`
+	// For voice calls that go elsewhere than text.
+	RealtimeKey access.Secret `env:"VOICEBRIDGE_REALTIME_API_KEY" format:"key"`
+	// To search with Exa.
+	ExaKey access.Secret `env:"EXA_API_KEY" format:"key"`
+	// To search with Tavily.
+	TavilyKey access.Secret `env:"TAVILY_API_KEY" format:"key"`
+	// To search with Brave.
+	BraveKey access.Secret `env:"BRAVE_API_KEY" format:"key"`
+	// Who may use the API: owner:token[,owner:token…], tokens of at least 16 characters.
+	Tokens []access.StaticToken `env:"VOICEBRIDGE_API_TOKENS"`
+	// Verifies JWTs signed with HS256.
+	JWTSecret access.Secret `env:"VOICEBRIDGE_JWT_SECRET" min:"32"`
+	// Signs page sessions and client secrets. Unset: a random one is kept in the database.
+	Signing access.Secret `env:"VOICEBRIDGE_SECRET" min:"32"`
+	// Shared with the TURN servers of turn.urls.
+	TURNSecret access.Secret `env:"VOICEBRIDGE_TURN_SECRET"`
+	// STUN and TURN servers for browsers, with passwords.
+	ICEServers []web.ICEServer `env:"VOICEBRIDGE_ICE_SERVERS"`
+	// Headers for the receiver of traces.
+	TraceHeaders map[string]access.Secret `env:"OTEL_EXPORTER_OTLP_HEADERS"`
+	// The setting database_url, if it contains a password.
+	DatabaseURL access.Secret `env:"DATABASE_URL,VOICEBRIDGE_DATABASE_URL"`
+	// badTokens is set if tokens were given but could not be read: then that is reported, and not missing authentication.
 	badTokens bool
 }
 
-// ICEServer is a STUN server for browsers, or a TURN server without a password.
-type ICEServer struct {
-	URLs     []string `koanf:"urls"`
-	Username string   `koanf:"username"`
-}
-
-// Text is the model that answers typed messages.
+// Text is what answers typed messages outside a call.
 type Text struct {
-	// `openai`, `anthropic`, `google`, `ollama`, `simulator`; empty: the first that is configured
-	Provider string `koanf:"provider"`
-	Model    string `koanf:"model"` // Empty: a default for the provider
-	// Which API of OpenAI is used: `responses`, or `chat` for Chat Completions; empty: `responses` for OpenAI itself, `chat` for a
+	// Whose model answers. Empty: the first that is configured.
+	Provider string `koanf:"provider" enum:",openai,anthropic,google,ollama,simulator" env:"VOICEBRIDGE_TEXT_PROVIDER"`
+	// Empty: a default for the provider.
+	Model string `koanf:"model" env:"VOICEBRIDGE_TEXT_MODEL"`
+	// OpenAI's API for text: `responses`, or `chat` for Chat Completions. Empty: `responses` for OpenAI itself, `chat` for a
 	// compatible server at openai_base_url. By Chat Completions, gpt-5.6 and later models call tools only without reasoning.
-	OpenAIAPI    string `koanf:"openai_api"`
-	Instructions string `koanf:"instructions"` // What the model is told
-	MaxTokens    int    `koanf:"max_tokens"`   // Per answer; 0: the provider decides
+	OpenAIAPI string `koanf:"openai_api" enum:",responses,chat"`
+	// What the assistant is told. Leave it out for the built-in text.
+	Instructions string `koanf:"instructions" max:"32768"`
+	// Of an answer; 0 leaves it to the provider.
+	MaxTokens int `koanf:"max_tokens" min:"0" max:"1000000"`
 	// How long a provider may take to begin its answer (Ollama, which loads models, at least 300) and pause in its text; four
-	// times as long while it thinks
-	TimeoutSeconds int `koanf:"timeout_seconds"`
-	// Whether the model is shown what the owner's other threads say on the same subject
+	// times as long while it thinks.
+	TimeoutSeconds int `koanf:"timeout_seconds" default:"30" min:"1" max:"600"`
+	// Whether the model is shown what the owner's other threads say on the same subject.
 	Memories bool `koanf:"memories"`
 }
 
@@ -119,30 +146,38 @@ func (t Text) Spoken() string {
 
 // Realtime is the voice model and its instructions.
 type Realtime struct {
-	Model              string `koanf:"model"`               // The model for voice calls
-	Voice              string `koanf:"voice"`               // The assistant's voice: a name, or the id of a custom one (voice_…)
-	TranscriptionModel string `koanf:"transcription_model"` // Model that transcribes what the user says
-	// What the model is told. {{date}} and {{time}} stand for when the call began, {{user}} for the
-	// user's name.
-	Instructions            string `koanf:"instructions"`
-	AllowClientInstructions bool   `koanf:"allow_client_instructions"` // Whether a client may set the instructions of its own calls
-	// The whole address of the calls route, if it is not below openai_base_url.
-	URL string `koanf:"url"`
-	// Header that carries the key: Authorization, with Bearer before the key, or another, such as
-	// api-key for Azure.
-	APIKeyHeader string `koanf:"api_key_header"`
-	// Body of the request that creates a call: form for OpenAI and Azure, json for older versions
-	// of LocalAI.
-	CallBody       string        `koanf:"call_body"`
-	TurnDetection  TurnDetection `koanf:"turn_detection"`
-	NoiseReduction string        `koanf:"noise_reduction"` // near_field, far_field; empty: off
-	Language       string        `koanf:"language"`        // Language of the transcription, ISO 639-1; empty: any
+	// The model for voice calls.
+	Model string `koanf:"model" default:"gpt-realtime-2.1" min:"1" env:"VOICEBRIDGE_REALTIME_MODEL"`
+	// A name, or the id of a custom voice (voice_…).
+	Voice string `koanf:"voice" default:"marin" min:"1" env:"VOICEBRIDGE_REALTIME_VOICE,VOICEBRIDGE_VOICE"`
+	// Model that transcribes what the user says.
+	TranscriptionModel string `koanf:"transcription_model" default:"gpt-transcribe" min:"1" env:"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL,VOICEBRIDGE_TRANSCRIPTION_MODEL"`
+	// What the assistant is told. Leave it out for the built-in text. {{date}} and {{time}} stand for when the call began,
+	// {{user}} for the user's name: the owner of the token, or the claim `name` of a JWT.
+	Instructions string `koanf:"instructions" max:"32768"`
+	// Whether a client may set the instructions of its own calls.
+	AllowClientInstructions bool `koanf:"allow_client_instructions"`
+	// Where calls go if not to openai_base_url: the whole address of the calls route. The key is
+	// VOICEBRIDGE_REALTIME_API_KEY, or else OPENAI_API_KEY.
+	URL string `koanf:"url" env:"VOICEBRIDGE_REALTIME_URL"`
+	// Header that carries the key: Authorization, with Bearer before the key, or another, such as api-key for Azure.
+	APIKeyHeader string `koanf:"api_key_header" default:"Authorization" min:"1" format:"header" env:"VOICEBRIDGE_REALTIME_API_KEY_HEADER"`
+	// Body of the request that creates a call: form for OpenAI and Azure, json for older versions of LocalAI.
+	CallBody      string        `koanf:"call_body" default:"form" enum:"form,json"`
+	TurnDetection TurnDetection `koanf:"turn_detection" yaml:",flow"`
+	// Against noise around the caller. Empty: off.
+	NoiseReduction string `koanf:"noise_reduction" enum:",near_field,far_field"`
+	// Of the transcription, ISO 639-1, such as en; empty: any.
+	Language string `koanf:"language" format:"language"`
 }
 
-// TurnDetection decides when the caller's turn is over. The fields are those of the Realtime API,
-// which provides the defaults.
+// TurnDetection is what decides that the caller's turn is over: `server_vad`, `semantic_vad` (with `eagerness`: low, medium, high,
+// auto) or `none` (push to talk). The fields are those of the Realtime API, which provides the defaults, such as
+// `{type: server_vad, threshold: 0.5, prefix_padding_ms: 300, silence_duration_ms: 500, idle_timeout_ms: 6000,
+// create_response: true, interrupt_response: true}`.
 type TurnDetection struct {
-	Type              string   `koanf:"type" json:"type"`                                         // server_vad, semantic_vad, none: push to talk
+	// server_vad, semantic_vad, none: push to talk.
+	Type              string   `koanf:"type" json:"type" default:"server_vad"`
 	Threshold         *float64 `koanf:"threshold" json:"threshold,omitempty"`                     // server_vad, 0 to 1
 	PrefixPaddingMS   *int     `koanf:"prefix_padding_ms" json:"prefix_padding_ms,omitempty"`     // server_vad
 	SilenceDurationMS *int     `koanf:"silence_duration_ms" json:"silence_duration_ms,omitempty"` // server_vad
@@ -161,104 +196,142 @@ const (
 
 // Calls are the time limits of calls.
 type Calls struct {
-	// How long before an upstream session expires another replaces it, up to 1440; 0: only once it
-	// has ended.
-	RenewBeforeMinutes int `koanf:"renew_before_minutes"`
-	GraceSeconds       int `koanf:"grace_seconds"` // How long a call waits for a lost browser
-	// How long it waits for a browser that closed its connection, as a page does when it is
-	// reloaded.
-	CloseGraceSeconds int `koanf:"close_grace_seconds"`
+	// How long before its end an upstream session is replaced by another; 0: only once it has ended.
+	RenewBeforeMinutes int `koanf:"renew_before_minutes" default:"10" min:"0" max:"1440"`
+	// How long a call waits for a lost browser.
+	GraceSeconds int `koanf:"grace_seconds" default:"30" min:"0" max:"600"`
+	// How long it waits for a browser that closed its connection, as a page does when it is reloaded.
+	CloseGraceSeconds int `koanf:"close_grace_seconds" default:"8" min:"0" max:"600"`
 	// A call ends after this long without speech, answers or tools; 0: never.
-	IdleMinutes   int `koanf:"idle_minutes"`
-	MaxMinutes    int `koanf:"max_minutes"`     // Longest call; 0: no limit
-	MaxToolRounds int `koanf:"max_tool_rounds"` // Per spoken turn
+	IdleMinutes int `koanf:"idle_minutes" default:"10" min:"0" max:"1440"`
+	// Longest call; 0: no limit.
+	MaxMinutes int `koanf:"max_minutes" min:"0" max:"10080"`
+	// In one spoken turn.
+	MaxToolRounds int `koanf:"max_tool_rounds" default:"20" min:"1" max:"1000"`
 }
 
-// Budget limits spending, in US dollars; 0 is no limit.
+// Budget are the limits of spending, in US dollars; 0: no limit. The caller is warned at warn_percent of a limit.
 type Budget struct {
-	CallUSD     float64 `koanf:"call_usd"`      // Per call
-	OwnerDayUSD float64 `koanf:"owner_day_usd"` // Per owner and day
-	WarnPercent int     `koanf:"warn_percent"`  // The caller is warned when this share of a limit is spent
+	// Per call.
+	CallUSD float64 `koanf:"call_usd" min:"0" max:"1000000"`
+	// Per owner and day.
+	OwnerDayUSD float64 `koanf:"owner_day_usd" min:"0" max:"1000000"`
+	// The caller is warned when this share of a limit is spent.
+	WarnPercent int `koanf:"warn_percent" default:"80" min:"1" max:"100"`
 }
 
-// TLS serves https without a proxy, with a certificate from files, which are PEM and must match.
+// TLS is https without a proxy, with a certificate from files, which are PEM and must match. Renewed files are picked up.
 type TLS struct {
-	CertFile string `koanf:"cert_file"` // The certificate with its chain
-	KeyFile  string `koanf:"key_file"`  // Its key
+	// The certificate with its chain.
+	CertFile string `koanf:"cert_file"`
+	// Its key.
+	KeyFile string `koanf:"key_file"`
 }
 
-// TURN are servers whose passwords are derived for each call from a shared secret
-// (static-auth-secret of coturn) and are valid for TTLMinutes.
+// TURN are servers that share VOICEBRIDGE_TURN_SECRET with us (static-auth-secret of coturn): browsers get a password that is
+// valid for ttl_minutes.
 type TURN struct {
-	URLs       []string `koanf:"urls"`        // Such as turn:turn.example.org:3478
-	TTLMinutes int      `koanf:"ttl_minutes"` // How long a password is valid; at least as long as a call
+	// Such as turn:turn.example.org:3478.
+	URLs []string `koanf:"urls" format:"turn"`
+	// How long a password is valid; at least as long as a call.
+	TTLMinutes int `koanf:"ttl_minutes" default:"120" min:"1" max:"1440"`
 }
 
 // Database is how the database is used.
 type Database struct {
-	// Connections to PostgreSQL, not counting those for notifications and heartbeats: half for reading, half for
-	// writing; 0: from the URL or the number of processors.
-	MaxConnections int `koanf:"max_connections"`
+	// Connections to PostgreSQL, not counting those for notifications and heartbeats: half for reading, half for writing; 0:
+	// pool_max_conns of the URL for each, or from the number of processors.
+	MaxConnections int `koanf:"max_connections" min:"0" max:"1000"`
 }
 
 // Conversations are the rules for threads.
 type Conversations struct {
-	// AutoGenerateTitles gives threads titles, first from their first words and then by the model.
-	AutoGenerateTitles bool `koanf:"auto_generate_titles"`
-	// RetentionDays is how long a thread is kept after its last change; 0: forever.
-	RetentionDays int `koanf:"retention_days"`
-	// StopWithReader ends a turn of `useChat` when its client goes away: `stop()` ends the turn without `POST …/interrupt`, and
-	// after a reload there is nothing to resume. Without it the turn goes on, and gives way to the next message.
+	// Whether threads get titles, first from their first words and then by the model.
+	AutoGenerateTitles bool `koanf:"auto_generate_titles" default:"true"`
+	// How long a thread is kept after its last change; 0: forever.
+	RetentionDays int `koanf:"retention_days" min:"0" max:"36500"`
+	// Whether a turn of `useChat` ends when its client goes away: `stop()` then ends it without `POST …/interrupt`, and after a
+	// reload there is nothing to resume. Otherwise the turn goes on, and gives way to the next message.
 	StopWithReader bool    `koanf:"stop_with_reader"`
-	Queue          Queue   `koanf:"queue"`
-	History        History `koanf:"history"`
+	Queue          Queue   `koanf:"queue" yaml:",flow"`
+	History        History `koanf:"history" yaml:",flow"`
 }
 
-// Queue is what happens to messages typed while the assistant is busy.
+// Queue is what happens to messages typed while the assistant is busy. Without enabled they wait until the user sends them.
 type Queue struct {
-	Enabled            bool `koanf:"enabled"`              // Whether queued messages are sent automatically
-	DelaySeconds       int  `koanf:"delay_seconds"`        // How long a message waits at least
-	MaxSize            int  `koanf:"max_size"`             // 0: no limit
-	AutoGenerateTitles bool `koanf:"auto_generate_titles"` // Whether queued messages get titles
+	// Whether queued messages are sent automatically.
+	Enabled bool `koanf:"enabled" default:"true"`
+	// How long a message waits at least.
+	DelaySeconds int `koanf:"delay_seconds" min:"0" max:"3600"`
+	// How many messages may wait on a thread; 0: no limit.
+	MaxSize int `koanf:"max_size" default:"10" min:"0" max:"100000"`
+	// Whether queued messages get titles.
+	AutoGenerateTitles bool `koanf:"auto_generate_titles" default:"true"`
 }
 
 // History is how much of a thread models see.
 type History struct {
-	ReplayMessages  int `koanf:"replay_messages"`   // How many messages a new call gets
-	MaxTurns        int `koanf:"max_turns"`         // How many turns a text model gets
-	MaxTokens       int `koanf:"max_tokens"`        // How many tokens it gets, roughly, besides its instructions
-	TrimChunkTokens int `koanf:"trim_chunk_tokens"` // How much is cut off at once, so that prompts stay cached
-	MaxToolRounds   int `koanf:"max_tool_rounds"`   // Per turn
+	// How many messages a new call gets.
+	ReplayMessages int `koanf:"replay_messages" default:"20" min:"0" max:"200"`
+	// How many turns a text model gets.
+	MaxTurns int `koanf:"max_turns" default:"20" min:"1" max:"1000"`
+	// How many tokens it gets, roughly, besides its instructions.
+	MaxTokens int `koanf:"max_tokens" default:"8000" min:"100" max:"1000000"`
+	// How much is cut off at once, so that prompts stay cached.
+	TrimChunkTokens int `koanf:"trim_chunk_tokens" default:"1000" min:"1" max:"100000"`
+	// Per turn.
+	MaxToolRounds int `koanf:"max_tool_rounds" default:"8" min:"1" max:"100"`
 }
 
-// Tools are the tools that models may call.
+// Tools are the tools that models may call. In lists of them a pattern such as files__* means all tools of the MCP server
+// "files"; an entry that matches no tool is reported at the start.
 type Tools struct {
-	Toolkits       []string `koanf:"toolkits"`        // artifacts, code, web, http, agent
-	TimeoutSeconds int      `koanf:"timeout_seconds"` // Per tool call
-	FillerSeconds  int      `koanf:"filler_seconds"`  // When the voice says that a tool is still running; 0: never
-	Allow          []string `koanf:"allow"`           // Only these, if any are listed: names, or patterns with *
-	Deny           []string `koanf:"deny"`            // Never these
-	Approve        []string `koanf:"approve"`         // Only with the user's approval
-	Code           Code     `koanf:"code"`
-	Web            WebTools `koanf:"web"`
+	// artifacts: charts and tables; code: programs in a sandbox; web: search and pages; http: any request to public addresses;
+	// agent: ask_agent, by which a call asks the text model, which has all these tools.
+	Toolkits []string `koanf:"toolkits" default:"artifacts,code,web,http,agent" enum:"artifacts,code,web,http,agent"`
+	// Of a tool call.
+	TimeoutSeconds int `koanf:"timeout_seconds" default:"30" min:"1" max:"600"`
+	// After this long the voice says that a tool is still running; 0: never.
+	FillerSeconds int `koanf:"filler_seconds" min:"0" max:"600"`
+	// Only these; empty: all.
+	Allow []string `koanf:"allow"`
+	// Never these.
+	Deny []string `koanf:"deny"`
+	// Only with the user's approval, given in the call or by anyone who follows the thread; no answer within a minute is a no.
+	// http:write means all requests of the tool http except GET and HEAD.
+	Approve []string `koanf:"approve" default:"http:write"`
+	Code    Code     `koanf:"code" yaml:",flow"`
+	Web     WebTools `koanf:"web"`
 }
 
-// Code is how the model's programs run.
+// Code is how the model's programs run. JavaScript runs in a child process without files and network, under a Linux seccomp
+// filter; where that is impossible it is not offered unless unconfined is true. Python needs bubblewrap and is off. One
+// user's programs leave one of the max_parallel slots to others.
 type Code struct {
-	TimeoutSeconds int  `koanf:"timeout_seconds"` // Per program
-	MemoryMB       int  `koanf:"memory_mb"`       // Per program
-	MaxParallel    int  `koanf:"max_parallel"`    // Programs at a time
-	Python         bool `koanf:"python"`          // In bubblewrap, if the host supports it
-	Unconfined     bool `koanf:"unconfined"`      // JavaScript even if the kernel cannot confine its process
+	// Per program.
+	TimeoutSeconds int `koanf:"timeout_seconds" default:"10" min:"1" max:"600"`
+	// Per program.
+	MemoryMB int `koanf:"memory_mb" default:"64" min:"4" max:"8192"`
+	// Programs at a time.
+	MaxParallel int `koanf:"max_parallel" default:"4" min:"1" max:"256"`
+	// In bubblewrap, if the host supports it.
+	Python bool `koanf:"python"`
+	// JavaScript even if the kernel cannot confine its process.
+	Unconfined bool `koanf:"unconfined"`
 }
 
 // WebTools is what tools may reach on the network.
 type WebTools struct {
-	Search       string   `koanf:"search"`         // searxng, exa, tavily, brave; empty: the first that is configured
-	SearXNGURL   string   `koanf:"searxng_url"`    // A SearXNG server
-	AllowNetwork []string `koanf:"allow_networks"` // Addresses or networks that are allowed although they are not public
-	DenyNetwork  []string `koanf:"deny_networks"`  // Those that are denied although they are public
-	AllowPorts   []int    `koanf:"allow_ports"`    // In addition to 80 and 443
+	// What searches. Empty: the first that has its key or address, if any.
+	Search string `koanf:"search" enum:",searxng,exa,tavily,brave"`
+	// A SearXNG server.
+	SearXNGURL string `koanf:"searxng_url" format:"url" env:"VOICEBRIDGE_SEARXNG_URL"`
+	// Addresses or networks that tools may reach although they are not public.
+	AllowNetwork []string `koanf:"allow_networks" format:"network"`
+	// Those that they may not reach although they are public.
+	DenyNetwork []string `koanf:"deny_networks" format:"network"`
+	// Besides 80 and 443.
+	AllowPorts []int `koanf:"allow_ports" min:"1" max:"65535"`
 }
 
 // The names of the toolkits.
@@ -270,56 +343,72 @@ const (
 	ToolkitAgent     = "agent"
 )
 
-// Limits protect the process.
+// Limits are what protects the process. Those per owner are not for the one local user.
 type Limits struct {
-	MaxCalls         int `koanf:"max_calls"`                  // Live calls in this process
-	MaxCallsPerOwner int `koanf:"max_calls_per_owner"`        // In all processes of the database together; does not apply to the one local user
-	SetupsPerMinute  int `koanf:"setups_per_minute_per_ip"`   // Call set-ups, in all processes together
-	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip"` // Wrong tokens, also to sign in, in all processes together
-	MaxSockets       int `koanf:"max_sockets"`                // WebSockets in this process
-	SocketsPerOwner  int `koanf:"max_sockets_per_owner"`      // WebSockets per owner
-	TextsPerMinute   int `koanf:"texts_per_minute_per_owner"` // Messages, queued messages, images and threads, in all processes together
-	TurnsPerOwner    int `koanf:"max_turns_per_owner"`        // Simultaneous text turns, in all processes together
-	ImageMBPerOwner  int `koanf:"image_mb_per_owner"`         // All images together
-	ThreadsPerOwner  int `koanf:"max_threads_per_owner"`      // Conversations per owner
-	StoredMBPerOwner int `koanf:"stored_mb_per_owner"`        // Messages and images per owner
-	// Models that clients may name: provider/model or provider/*; empty allows all
-	AllowedModels []string `koanf:"allowed_models"`
+	// Live calls in this process.
+	MaxCalls int `koanf:"max_calls" default:"200" min:"1" max:"100000"`
+	// Live calls in all processes together.
+	MaxCallsPerOwner int `koanf:"max_calls_per_owner" default:"20" min:"1" max:"100000"`
+	// Call set-ups, in all processes together.
+	SetupsPerMinute int `koanf:"setups_per_minute_per_ip" default:"60" min:"1" max:"100000"`
+	// Wrong tokens, also to sign in, in all processes together.
+	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip" default:"10" min:"1" max:"100000"`
+	// WebSockets in this process.
+	MaxSockets int `koanf:"max_sockets" default:"2000" min:"1" max:"1000000"`
+	// WebSockets in all processes together.
+	SocketsPerOwner int `koanf:"max_sockets_per_owner" default:"200" min:"1" max:"1000000"`
+	// Messages, queued messages, images and threads, in all processes together.
+	TextsPerMinute int `koanf:"texts_per_minute_per_owner" default:"120" min:"1" max:"1000000"`
+	// Simultaneous text turns, in all processes together.
+	TurnsPerOwner int `koanf:"max_turns_per_owner" default:"16" min:"1" max:"1000000"`
+	// All images together.
+	ImageMBPerOwner int `koanf:"image_mb_per_owner" default:"1024" min:"1" max:"1000000"`
+	// Conversations.
+	ThreadsPerOwner int `koanf:"max_threads_per_owner" default:"10000" min:"1" max:"100000000"`
+	// Messages and images together.
+	StoredMBPerOwner int `koanf:"stored_mb_per_owner" default:"4096" min:"1" max:"100000000"`
+	// Models that clients may name: provider/model or provider/*; empty: all.
+	AllowedModels []string `koanf:"allowed_models" format:"model"`
 }
 
 // Price is what a model costs, in US dollars per million tokens. Audio and cached tokens without a
 // price of their own cost the same as others.
 type Price struct {
-	Model       string   `koanf:"model"`
-	Input       float64  `koanf:"input"`
-	Output      float64  `koanf:"output"`
-	CachedInput *float64 `koanf:"cached_input"`
-	AudioInput  *float64 `koanf:"audio_input"`
-	CachedAudio *float64 `koanf:"cached_audio_input"`
-	AudioOutput *float64 `koanf:"audio_output"`
-	Minute      *float64 `koanf:"minute"` // per minute of audio, for transcriptions billed by duration
+	// Its name; a dated version costs as much as its model.
+	Model       string   `koanf:"model" min:"1"`
+	Input       float64  `koanf:"input" min:"0" max:"1000000"`
+	Output      float64  `koanf:"output" min:"0" max:"1000000"`
+	CachedInput *float64 `koanf:"cached_input" min:"0" max:"1000000"`
+	AudioInput  *float64 `koanf:"audio_input" min:"0" max:"1000000"`
+	CachedAudio *float64 `koanf:"cached_audio_input" min:"0" max:"1000000"`
+	AudioOutput *float64 `koanf:"audio_output" min:"0" max:"1000000"`
+	// Per minute of audio, for transcriptions billed by duration.
+	Minute *float64 `koanf:"minute" min:"0" max:"1000000"`
 }
 
 // Log is what is logged, and how.
 type Log struct {
-	Level  string `koanf:"level"`  // debug, info, warn, error
-	Format string `koanf:"format"` // text, json
+	// The least severe that is logged.
+	Level string `koanf:"level" default:"info" enum:"debug,info,warn,error"`
+	// How a line is written.
+	Format string `koanf:"format" default:"text" enum:"text,json"`
 }
 
-// Metrics is a port for operators, with metrics for Prometheus and Go's profiles. It requires no
-// token, so nobody else should be able to reach it.
+// Metrics is a port for operators: /metrics for Prometheus and Go's profiles below /debug/pprof. It requires no token, so
+// nobody else should be able to reach it. Without a host, such as :9090, only this machine can. Empty: off; /metrics on the
+// main port requires a token.
 type Metrics struct {
-	// host:port of /metrics and /debug/pprof; without a host, only this machine can reach it.
-	// Empty: off; /metrics on the main port requires a token.
-	Listen string `koanf:"listen"`
+	// host:port.
+	Listen string `koanf:"listen" format:"address" env:"VOICEBRIDGE_METRICS_LISTEN"`
 }
 
 // Traces are OpenTelemetry traces, which show what each turn spent its time on.
 type Traces struct {
-	// Base URL of an OTLP receiver that speaks HTTP, such as http://127.0.0.1:4318; empty: off.
-	// Headers: OTEL_EXPORTER_OTLP_HEADERS.
-	Endpoint string  `koanf:"endpoint"`
-	Sample   float64 `koanf:"sample"` // Share of turns that are traced, 0 to 1
+	// Base URL of an OTLP receiver that speaks HTTP, such as http://127.0.0.1:4318; empty: off. Headers with a key:
+	// OTEL_EXPORTER_OTLP_HEADERS.
+	Endpoint string `koanf:"endpoint" format:"url" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
+	// Share of turns that are traced.
+	Sample float64 `koanf:"sample" default:"1" min:"0" max:"1"`
 }
 
 // The names of the upstreams, and OpenAI's address.
@@ -330,38 +419,7 @@ const (
 	openAIURL         = "https://" + openAIHost + "/v1"
 )
 
-// Defaults returns the settings of an empty environment. Names of realtime models and voices appear
-// only here; those of text models are in textModels.
-func Defaults() Config {
-	return Config{
-		Listen:        "127.0.0.1:8080",
-		DatabaseURL:   "sqlite:data/voicebridge.db",
-		OpenAIBaseURL: openAIURL,
-		Realtime: Realtime{
-			Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Instructions: defaultInstructions,
-			APIKeyHeader: "Authorization", CallBody: "form", TurnDetection: TurnDetection{Type: serverVAD},
-		},
-		Calls:  Calls{RenewBeforeMinutes: 10, GraceSeconds: 30, CloseGraceSeconds: 8, IdleMinutes: 10, MaxToolRounds: 20},
-		Budget: Budget{WarnPercent: 80},
-		TURN:   TURN{TTLMinutes: 120},
-		Text:   Text{Instructions: defaultTextInstructions, TimeoutSeconds: 30},
-		Conversations: Conversations{
-			AutoGenerateTitles: true,
-
-			Queue:   Queue{Enabled: true, MaxSize: 10, AutoGenerateTitles: true},
-			History: History{ReplayMessages: 20, MaxTurns: 20, MaxTokens: 8000, TrimChunkTokens: 1000, MaxToolRounds: 8},
-		},
-		Tools: Tools{
-			Toolkits: []string{ToolkitArtifacts, ToolkitCode, ToolkitWeb, ToolkitHTTP, ToolkitAgent}, TimeoutSeconds: 30,
-			Approve: []string{"http:write"},
-			Code:    Code{TimeoutSeconds: 10, MemoryMB: 64, MaxParallel: 4},
-		},
-		Limits: Limits{
-			MaxCalls: 200, MaxCallsPerOwner: 20, SetupsPerMinute: 60, SignInsPerMinute: 10, MaxSockets: 2000, SocketsPerOwner: 200,
-			TextsPerMinute: 120, TurnsPerOwner: 16, ImageMBPerOwner: 1024, ThreadsPerOwner: 10_000, StoredMBPerOwner: 4096, AllowedModels: []string{},
-		},
-		Log:             Log{Level: "info", Format: "text"},
-		Traces:          Traces{Sample: 1},
-		ShutdownSeconds: 10,
-	}
+// defaults are those that are too long for a tag, or that the program also uses.
+var defaults = map[string]string{
+	"openai_base_url": openAIURL, "realtime.instructions": defaultInstructions, "text.instructions": defaultTextInstructions,
 }

@@ -1,14 +1,17 @@
 package config
 
 import (
+	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-viper/mapstructure/v2"
 )
 
 // write writes a settings file into a folder of the test.
@@ -48,32 +51,6 @@ func TestExampleFileHoldsTheDefaults(t *testing.T) {
 	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w || got.Secrets.DatabaseURL.Reveal() != want.Secrets.DatabaseURL.Reveal() {
 		t.Errorf("the example gives\n%s\nwant\n%s", g, w)
 	}
-	example, err := os.ReadFile("../../../../voicebridge.example.yaml")
-	must(t, err)
-	for key := range keysOf("", reflect.TypeFor[Config]()) {
-		last := key[strings.LastIndex(key, ".")+1:]
-		if !strings.Contains(string(example), last+":") {
-			t.Errorf("the example does not show %s", key)
-		}
-	}
-}
-
-// keysOf returns all keys that the file may have.
-func keysOf(path string, t reflect.Type) map[string]bool {
-	out := map[string]bool{}
-	for field := range t.Fields() {
-		key := field.Tag.Get("koanf")
-		if key == "-" {
-			continue
-		}
-		full := strings.TrimPrefix(path+"."+key, ".")
-		if field.Type.Kind() == reflect.Struct {
-			maps.Copy(out, keysOf(full, field.Type))
-			continue
-		}
-		out[full] = true
-	}
-	return out
 }
 
 func TestEveryVariableOfTheEnvironment(t *testing.T) {
@@ -305,7 +282,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"TURN, no secret":          {"turn: {urls: ['turn:a:1', 'stun:b', 'turn:b/c', 'turns:[::1]:5349?transport=tcp']}", nil, []string{"turn.urls: they need VOICEBRIDGE_TURN_SECRET", `turn.urls: "stun:b"`, `turn.urls: "turn:b/c"`}},
 		"TURN, no server":          {"", []string{"VOICEBRIDGE_TURN_SECRET=s"}, []string{"turn.urls"}},
 		"short secret":             {"", []string{"VOICEBRIDGE_SECRET=short"}, []string{"VOICEBRIDGE_SECRET: it has fewer than 32 bytes"}},
-		"a price of NaN":           {"prices: [{model: m, input: .nan}]", nil, []string{"prices[0]: NaN is not a price"}},
+		"a price of NaN":           {"prices: [{model: m, input: .nan}]", nil, []string{"prices[0].input: NaN is not between 0 and 1000000"}},
 		"no queue":                 {"conversations: {queue: {max_size: -1}}", nil, []string{"conversations.queue.max_size"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -437,5 +414,60 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDeclarations checks the tags of all settings.
+func TestDeclarations(t *testing.T) {
+	t.Parallel()
+	for _, s := range Settings() {
+		tag := s.Field.Tag
+		if text, ok := tag.Lookup("default"); ok {
+			if _, err := parse(s.Field.Type, text); err != nil {
+				t.Errorf("%s: the default %q: %v", s.Key, text, err)
+			}
+		}
+		for _, name := range []string{"min", "max"} {
+			if text, ok := tag.Lookup(name); ok && math.IsInf(bound(text), 0) {
+				t.Errorf("%s: %s is %q", s.Key, name, text)
+			}
+		}
+		if _, ok := formats[tag.Get("format")]; !ok && tag.Get("format") != "" {
+			t.Errorf("%s: there is no format %s", s.Key, tag.Get("format"))
+		}
+		switch s.Field.Type.Kind() {
+		case reflect.Int, reflect.Int64, reflect.Float64:
+			if tag.Get("min") == "" || tag.Get("max") == "" {
+				t.Errorf("%s: a number needs bounds", s.Key)
+			}
+		}
+	}
+}
+
+// TestListsOfGroups declares a list of groups, whose entries have defaults and bounds like other settings.
+func TestListsOfGroups(t *testing.T) {
+	t.Parallel()
+	type entry struct {
+		Name  string `koanf:"name" min:"1"`
+		Kind  string `koanf:"kind" default:"a" enum:"a,b"`
+		Ports []int  `koanf:"ports" default:"80,443" min:"1" max:"65535"`
+	}
+	type list struct {
+		Entries []entry `koanf:"entries"`
+	}
+	var got list
+	values := map[string]any{"entries": []any{map[string]any{"name": "x"}, map[string]any{"kind": "c", "ports": []any{0}}}}
+	complete("", values, reflect.TypeFor[list]())
+	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{TagName: "koanf", Result: &got})
+	must(t, err)
+	must(t, decoder.Decode(values))
+	if want := (list{[]entry{{"x", "a", []int{80, 443}}, {"", "c", []int{0}}}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
+	}
+	var w checks
+	w.declared("", reflect.ValueOf(&got).Elem())
+	text := errors.Join(w...).Error()
+	if text != "entries[1].name: it must not be empty\nentries[1].kind: \"c\" is not one of a, b\nentries[1].ports: 0 is not between 1 and 65535" {
+		t.Error(text)
 	}
 }

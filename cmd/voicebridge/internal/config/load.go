@@ -44,11 +44,32 @@ func Load(src Sources) (Config, error) {
 	l.readEnvironment(src.Environ)
 	l.readFlags(src.Flags)
 	l.decode()
+	l.check("", &l.cfg)
 	l.problems = append(l.problems, l.cfg.validate(src.Offline)...)
 	if len(l.problems) > 0 {
 		return Config{}, &Error{l.problems}
 	}
 	return l.cfg, nil
+}
+
+// Defaults returns the settings of an empty environment.
+func Defaults() Config {
+	l := newLoader()
+	l.decode()
+	return l.cfg
+}
+
+// Default returns a setting's value in an empty environment, the zero value for those of a list's entries.
+func (s Setting) Default() reflect.Value {
+	v := reflect.ValueOf(Defaults())
+	for name := range strings.SplitSeq(s.Key, ".") {
+		f, ok := fieldFor(v.Type(), name)
+		if !ok {
+			return reflect.Zero(s.Field.Type)
+		}
+		v = v.FieldByIndex(f.Index)
+	}
+	return v
 }
 
 // LoadLog reads and checks the settings of the log, from the environment and the flags, for a command that reads no
@@ -62,7 +83,7 @@ func LoadLog(src Sources) (Log, error) {
 	}))
 	l.readFlags(src.Flags)
 	l.decode()
-	l.cfg.Log.check((*checks)(&l.problems))
+	l.check("log", &l.cfg.Log)
 	if len(l.problems) > 0 {
 		return Log{}, &Error{l.problems}
 	}
@@ -70,7 +91,7 @@ func LoadLog(src Sources) (Log, error) {
 }
 
 func newLoader() *loader {
-	return &loader{k: koanf.New("."), cfg: Defaults(), refused: map[string]bool{}}
+	return &loader{k: koanf.New("."), refused: map[string]bool{}}
 }
 
 func (l *loader) readFlags(flags map[string]any) {
@@ -138,17 +159,16 @@ func lookup(environ []string, name string) string {
 // decode stores the collected values in the config and names unknown keys and values of the wrong
 // type.
 func (l *loader) decode() {
-	err := l.k.UnmarshalWithConf("", &l.cfg, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
-		TagName: "koanf", DecodeHook: mapstructure.DecodeHookFuncValue(wholeNumbers),
-	}})
-	l.problems = append(l.problems, decodeProblems(err)...)
-	for _, key := range unknownKeys("", l.k.Raw(), reflect.TypeFor[Config]()) {
-		why := cmp.Or(gone[key], "there is no such setting")
-		if _, ok := typeOf(key); ok {
-			why = "write it as a group that has the rest inside, without the dot"
-		}
+	values := l.k.Raw()
+	unknown := unknownKeys("", values, reflect.TypeFor[Config]())
+	complete("", values, reflect.TypeFor[Config]())
+	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
+		TagName: "koanf", Result: &l.cfg, DecodeHook: mapstructure.DecodeHookFuncValue(wholeNumbers),
+	})
+	l.problems = append(l.problems, decodeProblems(cmp.Or(err, decoder.Decode(values)))...)
+	for _, key := range unknown {
 		if !l.refused[key] {
-			l.note(fmt.Errorf("%s: %s", key, why))
+			l.note(fmt.Errorf("%s: %w", key, noSetting(key, func(key string) string { return key })))
 		}
 	}
 }
@@ -164,7 +184,7 @@ func unknownKeys(path string, value any, t reflect.Type) []string {
 			}
 		}
 	case map[string]any:
-		if t.Kind() != reflect.Struct {
+		if !IsGroup(t) {
 			return nil // a value of the wrong type, which the decoder reports
 		}
 		for key, inner := range v {
@@ -174,7 +194,7 @@ func unknownKeys(path string, value any, t reflect.Type) []string {
 				out = append(out, full)
 				continue
 			}
-			out = append(out, unknownKeys(full, inner, field)...)
+			out = append(out, unknownKeys(full, inner, field.Type)...)
 		}
 	}
 	return out
@@ -199,8 +219,8 @@ func decodeProblems(err error) []error {
 	if bad, ok := errors.AsType[*mapstructure.UnconvertibleTypeError](err); ok {
 		return []error{fmt.Errorf("%s: it must be %s", named(e.Name()), kindName(bad.Expected.Kind()))}
 	}
-	if t, ok := typeOf(e.Name()); ok && (t.Kind() == reflect.Slice || t.Kind() == reflect.Struct) {
-		return []error{fmt.Errorf("%s: it must be %s", named(e.Name()), kindName(t.Kind()))}
+	if f, ok := settingOf(e.Name()); ok && (f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Struct) {
+		return []error{fmt.Errorf("%s: it must be %s", named(e.Name()), kindName(f.Type.Kind()))}
 	}
 	return []error{fmt.Errorf("%s: %w", named(e.Name()), e.Unwrap())}
 }

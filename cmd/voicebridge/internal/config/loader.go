@@ -42,11 +42,7 @@ func (l *loader) note(err error) {
 	}
 }
 
-func fieldFor(t reflect.Type, key string) (reflect.Type, bool) {
-	for f := range t.Fields() {
-		if f.Tag.Get("koanf") == key && key != "-" {
-			return f.Type, true
-		}
-	}
-	return nil, false
+// check notes the values of a group that its declaration does not allow.
+func (l *loader) check(path string, group any) {
+	(*checks)(&l.problems).declared(path, reflect.ValueOf(group).Elem())
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 
@@ -133,16 +132,4 @@ func (c *Config) TextCost(_, model string, u llm.Usage) *float64 {
 		return new(p.text(u))
 	}
 	return nil
-}
-
-func (c *Config) checkPrices(w *checks) {
-	for i, p := range c.Prices {
-		key := fmt.Sprintf("prices[%d]", i)
-		w.present(key+".model", p.Model)
-		for _, v := range []float64{p.Input, p.Output, or(p.CachedInput, 0), or(p.AudioInput, 0), or(p.CachedAudio, 0), or(p.AudioOutput, 0), or(p.Minute, 0)} {
-			if !(v >= 0 && v <= 1e6) { // nor NaN
-				w.wrong(key, "%v is not a price per million tokens or minute", v)
-			}
-		}
-	}
 }

@@ -54,7 +54,7 @@ func TestPrices(t *testing.T) {
 		}
 	}
 	_, err = Load(Sources{File: write(t, "prices:\n  - {input: -1, output: 1}\n  - {model: a, inputs: 1}\n")})
-	for _, want := range []string{"prices[0].model", "prices[0]: -1 is not a price", "prices[1].inputs"} {
+	for _, want := range []string{"prices[0].model", "prices[0].input: -1 is not between 0 and 1000000", "prices[1].inputs"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}

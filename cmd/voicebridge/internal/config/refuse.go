@@ -10,14 +10,6 @@ import (
 // secretKey matches keys whose values are secrets.
 var secretKey = regexp.MustCompile(`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|api_tokens|(ssl)?password|passwd|credentials?)$`)
 
-// secretNames are the environment variables that hold the secret values of keys.
-var secretNames = map[string]string{
-	"openai_api_key": "OPENAI_API_KEY", "anthropic_api_key": "ANTHROPIC_API_KEY", "gemini_api_key": "GEMINI_API_KEY", "ollama_api_key": "OLLAMA_API_KEY",
-	"exa_api_key": "EXA_API_KEY", "tavily_api_key": "TAVILY_API_KEY", "brave_api_key": "BRAVE_API_KEY",
-	"jwt_secret": "VOICEBRIDGE_JWT_SECRET", "api_tokens": "VOICEBRIDGE_API_TOKENS",
-	"database_url": "DATABASE_URL", "ice_servers": "VOICEBRIDGE_ICE_SERVERS",
-}
-
 // refuseSecrets notes every secret in a value of the file. Keys that are settings, such as max_tokens, are
 // exempt.
 func (l *loader) refuseSecrets(path string, value any) {

@@ -4,41 +4,34 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
-	"regexp"
+	"reflect"
 	"strings"
 
 	"voicebridge/web"
 	"voicebridge/web/access"
 )
 
-// secretVariables are the variables that are, or may contain, secrets.
-var secretVariables = map[string]func(*Secrets, string) error{
-	"OPENAI_API_KEY":               func(s *Secrets, v string) error { s.OpenAIKey = access.NewSecret(v); return checkKey(v) },
-	"ANTHROPIC_API_KEY":            func(s *Secrets, v string) error { s.AnthropicKey = access.NewSecret(v); return checkKey(v) },
-	"GEMINI_API_KEY":               func(s *Secrets, v string) error { s.GeminiKey = access.NewSecret(v); return checkKey(v) },
-	"OLLAMA_API_KEY":               func(s *Secrets, v string) error { s.OllamaKey = access.NewSecret(v); return checkKey(v) },
-	"EXA_API_KEY":                  func(s *Secrets, v string) error { s.ExaKey = access.NewSecret(v); return checkKey(v) },
-	"TAVILY_API_KEY":               func(s *Secrets, v string) error { s.TavilyKey = access.NewSecret(v); return checkKey(v) },
-	"BRAVE_API_KEY":                func(s *Secrets, v string) error { s.BraveKey = access.NewSecret(v); return checkKey(v) },
-	"VOICEBRIDGE_REALTIME_API_KEY": func(s *Secrets, v string) error { s.RealtimeKey = access.NewSecret(v); return checkKey(v) },
-	"VOICEBRIDGE_SECRET":           func(s *Secrets, v string) error { s.Signing = access.NewSecret(v); return checkLength(v) },
-	"VOICEBRIDGE_TURN_SECRET":      func(s *Secrets, v string) error { s.TURNSecret = access.NewSecret(v); return nil },
-	"VOICEBRIDGE_JWT_SECRET":       parseJWTSecret,
-	"VOICEBRIDGE_API_TOKENS":       parseTokens,
-	"VOICEBRIDGE_ICE_SERVERS":      parseICEServers,
-	"OTEL_EXPORTER_OTLP_HEADERS":   parseTraceHeaders,
-	"DATABASE_URL":                 func(s *Secrets, v string) error { s.DatabaseURL = access.NewSecret(v); return nil },
-}
-
-func splitList(v string) []string {
-	var out []string
-	for item := range strings.SplitSeq(v, ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			out = append(out, item)
-		}
+// set reads the value of a secret's variable.
+func (s *Secrets) set(f reflect.StructField, value string) error {
+	switch f.Name {
+	case "Tokens":
+		return parseTokens(s, value)
+	case "ICEServers":
+		return parseICEServers(s, value)
+	case "TraceHeaders":
+		return parseTraceHeaders(s, value)
 	}
-	return out
+	if least := bound(f.Tag.Get("min")); float64(len(value)) < least && !math.IsInf(least, 1) {
+		s.badTokens = s.badTokens || f.Name == "JWTSecret"
+		return fmt.Errorf("it has fewer than %v bytes, so it could be guessed", least)
+	}
+	*reflect.ValueOf(s).Elem().FieldByIndex(f.Index).Addr().Interface().(*access.Secret) = access.NewSecret(value)
+	if format := formats[f.Tag.Get("format")]; format != nil {
+		return format(value)
+	}
+	return nil
 }
 
 // parseTraceHeaders reads name=value pairs whose values are URL-encoded. Errors refer to pairs by
@@ -56,36 +49,6 @@ func parseTraceHeaders(s *Secrets, v string) error {
 		}
 		s.TraceHeaders[name] = access.NewSecret(value)
 	}
-	return nil
-}
-
-// checkKey rejects a key that cannot be sent in a header, such as one that was pasted with a line
-// break.
-func checkKey(v string) error {
-	if strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("the key contains characters that keys never have (a space, a line break?)")
-	}
-	return nil
-}
-
-// minSecret is the minimum length of VOICEBRIDGE_SECRET, in bytes.
-const minSecret = 32
-
-// checkLength rejects a secret short enough to be guessed.
-func checkLength(v string) error {
-	if len(v) < minSecret {
-		return fmt.Errorf("it has fewer than %d bytes, so it could be guessed", minSecret)
-	}
-	return nil
-}
-
-// parseJWTSecret rejects a secret short enough to be guessed.
-func parseJWTSecret(s *Secrets, v string) error {
-	if len(v) < access.MinJWTSecret {
-		s.badTokens = true
-		return fmt.Errorf("it has fewer than %d bytes, so it could be guessed", access.MinJWTSecret)
-	}
-	s.JWTSecret = access.NewSecret(v)
 	return nil
 }
 
@@ -161,10 +124,6 @@ func (o *oneOrMore) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(o))
 }
 
-// iceURL matches the address of a STUN or TURN server (RFC 7064, RFC 7065). Browsers refuse to make a connection at
-// all with any other.
-var iceURL = regexp.MustCompile(`^(?:stuns?|turns?):(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::[0-9]{1,5})?(?:\?transport=(?:udp|tcp))?$`)
-
 func checkICEServers(servers []web.ICEServer) error {
 	for i, server := range servers {
 		if len(server.URLs) == 0 {
@@ -187,6 +146,3 @@ func checkICEServers(servers []web.ICEServer) error {
 	}
 	return nil
 }
-
-// headerName matches the name of a header.
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, section 5.1

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"voicebridge/llm/ollama"
-	"voicebridge/llm/openai"
 	"voicebridge/llm/simulator"
 )
 
@@ -65,23 +63,6 @@ func (c *Config) IsOpenAI() bool {
 
 // checkText checks the settings of text.
 func (c *Config) checkText(w *checks) {
-	w.oneOf("text.provider", c.Text.Provider, "", ProviderOpenAI, ProviderAnthropic, ProviderGoogle, ProviderOllama, ProviderSimulator)
-	w.oneOf("text.openai_api", c.Text.OpenAIAPI, "", string(openai.Responses), string(openai.ChatCompletions))
-	for key, value := range map[string]string{"anthropic_base_url": c.AnthropicBaseURL, "gemini_base_url": c.GeminiBaseURL} {
-		if value != "" {
-			w.httpURL(key, value)
-		}
-	}
-	if c.OllamaHost != "" {
-		if _, err := ollama.New(ollama.Config{Host: c.OllamaHost}); err != nil {
-			w.wrong("ollama_host", "it must be an address, such as http://127.0.0.1:11434")
-		}
-	}
-	w.between("text.max_tokens", c.Text.MaxTokens, 0, 1_000_000)
-	w.between("text.timeout_seconds", c.Text.TimeoutSeconds, 1, 600)
-	if len(c.Text.Instructions) > maxInstructions {
-		w.wrong("text.instructions", "it is longer than 32 KiB")
-	}
 	keys := map[string]string{ProviderOpenAI: "OPENAI_API_KEY", ProviderAnthropic: "ANTHROPIC_API_KEY", ProviderGoogle: "GEMINI_API_KEY"}
 	if name, ok := keys[c.Text.Provider]; ok && !slices.Contains(c.TextProviders(), c.Text.Provider) {
 		w.wrong("text.provider", "%s needs %s", c.Text.Provider, name)

@@ -55,7 +55,6 @@ func (c *Config) WebTools() webtools.Config {
 func (c *Config) checkWeb(w *checks) {
 	const key = "tools.web."
 	web, s := c.Tools.Web, &c.Secrets
-	w.oneOf(key+"search", web.Search, "", webtools.ProviderSearXNG, webtools.ProviderExa, webtools.ProviderTavily, webtools.ProviderBrave)
 	for name, needs := range map[string]struct {
 		have bool
 		what string
@@ -66,17 +65,6 @@ func (c *Config) checkWeb(w *checks) {
 		if web.Search == name && !needs.have {
 			w.wrong(key+"search", "%s needs %s", name, needs.what)
 		}
-	}
-	if web.SearXNGURL != "" {
-		w.httpURL(key+"searxng_url", web.SearXNGURL)
-	}
-	for name, list := range map[string][]string{"allow_networks": web.AllowNetwork, "deny_networks": web.DenyNetwork} {
-		if _, err := prefixes(list); err != nil {
-			w.wrong(key+name, "%v", err)
-		}
-	}
-	for _, port := range web.AllowPorts {
-		w.between(key+"allow_ports", port, 1, 65535)
 	}
 }
 

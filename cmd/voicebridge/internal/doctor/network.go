@@ -132,7 +132,7 @@ func (d *doctor) media(context.Context) {
 	case c.UDPPort == 0:
 		d.say(warning, aboutMedia, "every call takes a port of its own: behind a firewall or in a container, set VOICEBRIDGE_UDP_PORT and open that port")
 	}
-	if addresses, err := net.InterfaceAddrs(); err == nil && len(c.PublicIPs) == 0 && len(c.Secrets.ICEServers)+len(c.TURN.URLs) == 0 && !slices.ContainsFunc(addresses, isPublic) {
+	if addresses, err := net.InterfaceAddrs(); err == nil && len(c.PublicIPs) == 0 && len(c.ICEServers)+len(c.TURN.URLs) == 0 && !slices.ContainsFunc(addresses, isPublic) {
 		d.say(warning, aboutMedia, "this machine has private addresses only, so browsers outside its network hear nothing: "+
 			"set VOICEBRIDGE_PUBLIC_IPS to the address at which they reach it, or VOICEBRIDGE_ICE_SERVERS")
 	}

@@ -68,7 +68,7 @@ func arrives(ctx context.Context, conn net.PacketConn, address string) error {
 
 // iceServers asks each STUN and TURN server for an address.
 func (d *doctor) iceServers(ctx context.Context) {
-	for _, s := range slices.Concat(d.cfg.Secrets.ICEServers, d.cfg.TURNServers("doctor", time.Now())) {
+	for _, s := range slices.Concat(d.cfg.ICEServers, d.cfg.TURNServers("doctor", time.Now())) {
 		for _, address := range s.URLs {
 			about := "ICE server " + address
 			ctx, cancel := context.WithTimeoutCause(ctx, mediaTimeout, errors.New("no answer in "+mediaTimeout.String()))

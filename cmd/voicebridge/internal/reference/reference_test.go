@@ -1,5 +1,5 @@
 // Package reference generates the pages of docs/reference from the code: settings, events of a
-// call, and the HTTP API. Its test fails when a page is stale; with -update it writes the pages.
+// call, and the HTTP API; and the example of a settings file. Its test fails when one is stale; with -update it writes them.
 package reference
 
 import (
@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +20,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/knadh/koanf/parsers/yaml"
-
-	"voicebridge/cmd/voicebridge/internal/config"
 )
 
 var update = flag.Bool("update", false, "write the pages anew")
@@ -30,9 +29,9 @@ const root = "../../../.."
 func TestReference(t *testing.T) {
 	t.Parallel()
 	for name, page := range map[string]string{
-		"settings.md": settings(t), "events.md": events(t), "api.md": api(t),
+		"docs/reference/settings.md": settings(t), "voicebridge.example.yaml": example(t), "docs/reference/events.md": events(t), "docs/reference/api.md": api(t),
 	} {
-		path := filepath.Join(root, "docs/reference", name)
+		path := filepath.Join(root, name)
 		if *update {
 			if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
 				t.Fatal(err)
@@ -77,7 +76,7 @@ func structs(t *testing.T, pattern string) map[string]declared {
 					if doc == nil {
 						doc = group.Doc
 					}
-					out[spec.Name.Name] = declared{sentence(oneLine(doc.Text()), spec.Name.Name), s.Fields.List}
+					out[spec.Name.Name] = declared{sentence(doc.Text(), spec.Name.Name), s.Fields.List}
 				}
 			}
 		}
@@ -93,7 +92,7 @@ type declared struct {
 
 // comment returns a field's comment, above it or behind it.
 func comment(f *ast.Field) string {
-	text := oneLine(f.Doc.Text() + " " + f.Comment.Text())
+	text := strings.TrimSpace(f.Doc.Text() + f.Comment.Text())
 	for _, name := range f.Names {
 		text = sentence(text, name.Name)
 	}
@@ -102,7 +101,7 @@ func comment(f *ast.Field) string {
 
 // sentence returns a comment without the name that it begins with.
 func sentence(text, name string) string {
-	rest, ok := strings.CutPrefix(text, name+" ")
+	rest, ok := strings.CutPrefix(strings.TrimSpace(text), name+" ")
 	if !ok {
 		return text
 	}
@@ -114,8 +113,13 @@ func sentence(text, name string) string {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
+// preformatted matches a line of a comment that is shown as it is.
+var preformatted = regexp.MustCompile(`(?m)^\t(.*)$`)
+
 // cell returns text for a table cell.
-func cell(text string) string { return strings.ReplaceAll(oneLine(text), "|", `\|`) }
+func cell(text string) string {
+	return strings.ReplaceAll(oneLine(preformatted.ReplaceAllString(text, "`$1`")), "|", `\|`)
+}
 
 func tag(f *ast.Field, key string) string {
 	if f.Tag == nil {
@@ -127,71 +131,6 @@ func tag(f *ast.Field, key string) string {
 	}
 	name, _, _ := strings.Cut(reflect.StructTag(raw).Get(key), ",")
 	return name
-}
-
-// settings is the page of settings, each with its variable, default and meaning.
-func settings(t *testing.T) string {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString(`# Settings
-
-Made from the code by ` + "`make gen`" + `. Flags come before the environment, the environment before the file
-([voicebridge.example.yaml](../../voicebridge.example.yaml)), the file before these defaults. In the environment lists have commas and
-structures are JSON. Secrets have variables only, and stand at the end.
-`)
-	writeSettings(&b, structs(t, "cmd/voicebridge/internal/config/*.go"), "", "Config", reflect.ValueOf(config.Defaults()))
-	b.WriteString("\n## Secrets\n\n")
-	for _, name := range config.SecretVariables() {
-		fmt.Fprintf(&b, "- `%s`\n", name)
-	}
-	return b.String()
-}
-
-// writeSettings writes the table of one group and then of the groups inside it.
-func writeSettings(b *strings.Builder, types map[string]declared, path, name string, defaults reflect.Value) {
-	title := "The top level"
-	if path != "" {
-		title = "`" + path + "`"
-	}
-	group := types[name]
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| setting | variable | default | |\n|---|---|---|---|\n", title, group.doc)
-	var inner []func()
-	for _, f := range group.fields {
-		key := tag(f, "koanf")
-		if key == "" || key == "-" {
-			continue
-		}
-		full := strings.TrimPrefix(path+"."+key, ".")
-		value := defaults.FieldByName(f.Names[0].Name)
-		if value.Kind() == reflect.Struct {
-			inner = append(inner, func() { writeSettings(b, types, full, value.Type().Name(), value) })
-			continue
-		}
-		fmt.Fprintf(b, "| `%s` | `%s` | %s | %s |\n", key, config.Variable(full), defaultOf(value), cell(comment(f)))
-	}
-	for _, write := range inner {
-		write()
-	}
-}
-
-func defaultOf(v reflect.Value) string {
-	var text string
-	switch {
-	case v.Kind() == reflect.Pointer, v.Kind() == reflect.Slice && v.Len() == 0, v.IsZero() && v.Kind() != reflect.Int && v.Kind() != reflect.Bool && v.Kind() != reflect.Float64:
-		return ""
-	case v.Kind() == reflect.Slice:
-		var items []string
-		for i := range v.Len() {
-			items = append(items, fmt.Sprint(v.Index(i)))
-		}
-		text = strings.Join(items, ",")
-	default:
-		text = fmt.Sprint(v)
-	}
-	if len(text) > 60 {
-		return "a text that comes with the program"
-	}
-	return "`" + text + "`"
 }
 
 // events is the page of the bridge's own events and of the reasons why calls end.
