@@ -179,16 +179,23 @@ var ports = func() *atomic.Int64 {
 }()
 
 // keptAddress is a free address whose port is below those that systems assign by
-// themselves, so nobody takes it while a program that listened there is restarted.
+// themselves, so nobody takes it while a program that listened there is restarted. Another
+// test process that counts through the same numbers sees by the UDP port that it is taken.
 func keptAddress(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
 		address := fmt.Sprintf("127.0.0.1:%d", 10_000+ports.Add(1)%20_000)
-		l, err := net.Listen("tcp", address)
+		mark, err := net.ListenPacket("udp", address)
 		if err != nil {
 			continue
 		}
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			must(t, mark.Close())
+			continue
+		}
 		must(t, l.Close())
+		t.Cleanup(func() { must(t, mark.Close()) })
 		return address
 	}
 	t.Fatal("no address is free")

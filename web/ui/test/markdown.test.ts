@@ -23,7 +23,7 @@ describe('renderMarkdown', () => {
 
   it.each([
     ['Energy \\( E_1 = m*c*d \\).', '<p>Energy <code>\\( E_1 = m*c*d \\)</code>.</p>'],
-    ['\\[\na \\\\n- b\n\\]\n\nNext', '<pre><code>\\[\na \\\\n- b\n\\]</code></pre><p>Next</p>'],
+    ['\\[\na \\\\\n- b\n\\]\n\nNext', '<pre><code>\\[\na \\\\\n- b\n\\]</code></pre><p>Next</p>'],
     ['$$\n\\{a<b\\}\n$$', '<pre><code>$$\n\\{a&lt;b\\}\n$$</code></pre>'],
     ['\\(no end, $5 and $6', '<p>(no end, $5 and $6</p>'],
   ])('shows the formula of %j as it is written', (text, html) => {
