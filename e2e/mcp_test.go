@@ -78,18 +78,25 @@ func (m *toolModel) answer(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// overHTTP starts the server "everything" with streamable HTTP.
-func overHTTP(t *testing.T) (url string) {
+// overHTTP starts the server "everything" with streamable HTTP. It returns a function that restarts it.
+func overHTTP(t *testing.T) (url string, restart func()) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(keptAddress(t))
 	must(t, err)
-	cmd := command(t, "node", []string{"PORT=" + port}, filepath.Join(clients(t), "node_modules/@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp")
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	return "http://127.0.0.1:" + port + "/mcp"
+	start := func() (stop func()) {
+		cmd := command(t, "node", []string{"PORT=" + port}, filepath.Join(clients(t), "node_modules/@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp")
+		must(t, cmd.Start())
+		return func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}
+	stop := start()
+	t.Cleanup(func() { stop() })
+	return "http://127.0.0.1:" + port + "/mcp", func() {
+		stop()
+		stop = start()
+	}
 }
 
 // TestMCPServers uses third-party servers, over stdio and streamable HTTP, in text turns.
@@ -101,8 +108,9 @@ func TestMCPServers(t *testing.T) {
 	memory := npmServer(t, "@modelcontextprotocol/server-memory/dist/index.js")
 	memory["env"] = map[string]any{"MEMORY_FILE_PATH": filepath.Join(files, "memory.jsonl")}
 	model := newToolModel(t)
+	web, _ := overHTTP(t)
 	config := mcpServers(t, map[string]any{
-		"web":    map[string]any{"type": "streamable-http", "url": overHTTP(t)},
+		"web":    map[string]any{"type": "streamable-http", "url": web},
 		"files":  npmServer(t, "@modelcontextprotocol/server-filesystem/dist/index.js", files),
 		"memory": memory,
 		"browser": npmServer(t, "@playwright/mcp/cli.js", "--headless", "--isolated", "--no-sandbox", "--executable-path", findBrowser(t),
@@ -170,6 +178,34 @@ func TestMCPServers(t *testing.T) {
 	if err := json.Unmarshal(model.offered["everything__get-sum"], &schema); err != nil || !cmp.Equal(schema.Required, []string{"a", "b"}) {
 		t.Errorf("the schema of get-sum is %s", model.offered["everything__get-sum"])
 	}
+}
+
+// TestMCPServerRestarts restarts a server, which then refuses its old sessions with the status 400 and an error of JSON-RPC.
+func TestMCPServerRestarts(t *testing.T) {
+	t.Parallel()
+	web, restart := overHTTP(t)
+	model := newToolModel(t)
+	server := launch(t, append(environment(t), "OPENAI_BASE_URL="+model.URL+"/v1", "OPENAI_API_KEY=key-of-the-tests", "VOICEBRIDGE_UPSTREAM=simulator",
+		"VOICEBRIDGE_TEXT_PROVIDER=openai", "VOICEBRIDGE_MCP_CONFIG="+mcpServers(t, map[string]any{"web": map[string]any{"url": web}})), "serve", "--listen", "127.0.0.1:0")
+	untilTools(t, server.url, "web__echo")
+	thread := newThread(t, server.url)
+	sum := func() string {
+		status, body := post(t, server.url+"/api/threads/"+thread+"/messages", `{"content":"call web__get-sum {\"a\":2,\"b\":4}"}`)
+		if status != http.StatusOK {
+			t.Fatalf("status %d, %s", status, body)
+		}
+		return body
+	}
+	const want = "The sum of 2 and 4 is 6."
+	if body := sum(); !strings.Contains(body, want) {
+		t.Fatalf("the model says %s", body)
+	}
+	restart()
+	eventually(t, "it listens again", func() bool {
+		c, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(web, "http://"), "/mcp"))
+		return err == nil && c.Close() == nil
+	})
+	eventually(t, "a new session begins", func() bool { return strings.Contains(sum(), want) })
 }
 
 func toJSON(t *testing.T, v any) []byte {

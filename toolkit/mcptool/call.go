@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,24 +22,18 @@ func (t *tool) Timeout() time.Duration { return t.server.config.Timeout }
 func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
 		l, err := t.server.current()
-		if l != nil && !t.callOver(ctx, l, call, false, yield) {
-			// The server has not run the call, because it no longer knew the session.
-			if l, err = t.server.successor(ctx, l); l != nil {
-				t.callOver(ctx, l, call, true, yield)
-			}
-		}
 		if l == nil {
 			yield(toolkit.Chunk{}, fmt.Errorf("the MCP server %q is not connected: %s", t.server.name, t.server.explain(err)))
+			return
 		}
+		t.callOver(ctx, l, call, yield)
 	}
 }
 
-// callOver makes the call over one connection. It returns false if the call must be made again in a new
-// session, which it reports once.
-func (t *tool) callOver(caller context.Context, l *link, call toolkit.Call, again bool, yield func(toolkit.Chunk, error) bool) bool {
+// callOver makes the call over one connection.
+func (t *tool) callOver(ctx context.Context, l *link, call toolkit.Call, yield func(toolkit.Chunk, error) bool) {
 	// It ends with the consumer, the call or the connection.
-	unknown := new(atomic.Bool)
-	ctx, cancel := context.WithCancel(context.WithValue(caller, unknownSession{}, unknown))
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.open, cancel)()
 
@@ -59,7 +52,7 @@ func (t *tool) callOver(caller context.Context, l *link, call toolkit.Call, agai
 		case p := <-progress:
 			l.unanswered.Store(0)
 			if !yield(progressChunk(p), nil) {
-				return true
+				return
 			}
 			continue
 		case a = <-answers:
@@ -67,13 +60,10 @@ func (t *tool) callOver(caller context.Context, l *link, call toolkit.Call, agai
 			// Not left to CallTool alone, which may hang in a write to a child that does not read.
 			a.err = ctx.Err()
 		}
-		if a.err != nil && unknown.Load() && !again && caller.Err() == nil {
-			return false
-		}
 		if drainProgress(progress, yield) {
 			yield(t.finish(ctx, call, l, a))
 		}
-		return true
+		return
 	}
 }
 
@@ -135,7 +125,6 @@ func (t *tool) lost(l *link, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err // the router words the error
 	}
-	err = l.transport.explain(err) // before the ping, which may succeed
 	notify(t.server.suspect)
 	select {
 	case <-l.gone:

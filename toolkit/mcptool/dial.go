@@ -2,7 +2,10 @@ package mcptool
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -44,12 +47,7 @@ func (s *server) carrierOf() carrier {
 }
 
 func (s *server) remoteOf(config Server) *remote {
-	return &remote{
-		config: config, trace: s.options.Trace, streams: streams{
-			read: s.read, reopened: func() { notify(s.changed) }, suspect: func() { notify(s.suspect) },
-			pause: s.options.MinBackoff, longest: s.options.MaxBackoff,
-		},
-	}
+	return &remote{config: config, trace: s.options.Trace, read: s.read}
 }
 
 // reach connects over the server's transport.
@@ -69,20 +67,25 @@ func (s *server) reach(ctx context.Context) (*link, error) {
 			s.old = false
 		}
 	case *remote:
-		if s.config.Type == TypeHTTP && over.refused.Load() {
+		if r, ok := errors.AsType[*refusal](err); ok && s.config.Type == TypeHTTP && slices.Contains(unknownTransport, r.status) {
 			return s.reachSSE(ctx, err)
 		}
 	}
 	return nil, err
 }
 
-// reachOlder connects to a child with the older handshake. Some children end when their first request
-// is not initialize.
+// reachOlder connects to a child with the older handshake. Servers made with Rust's SDK (rmcp), among others, end when their first
+// request is not initialize.
 func (s *server) reachOlder(ctx context.Context) (*link, error) {
 	s.old = true
 	l, err := s.dial(ctx, s.carrierOf())
 	s.old = err == nil
 	return l, err
+}
+
+// unknownTransport are the statuses with which servers refuse the first request of streamable HTTP that know only SSE.
+var unknownTransport = []int{
+	http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType,
 }
 
 // reachSSE falls back to SSE for an HTTP server that knows only that (MCP specification 2025-11-25,

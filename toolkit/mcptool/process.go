@@ -95,7 +95,7 @@ func (p *process) connect() (mcp.Transport, error) {
 	p.release = guard(p.cmd, environment(nil))
 	go p.wait()
 	other := &lineLog{secrets: p.secrets, log: func(attrs ...any) { p.log.Info("MCP server stdout, not a message", attrs...) }}
-	return &mcp.IOTransport{Reader: linesOf(stdout, p.read, other), Writer: stdin, MaxLineLength: -1}, nil // lines has a limit
+	return &mcp.IOTransport{Reader: stdoutOf(stdout, p.read, other), Writer: stdin, MaxLineLength: -1}, nil // its reader has a limit
 }
 
 func (p *process) wait() {

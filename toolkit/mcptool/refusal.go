@@ -11,12 +11,14 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"voicebridge/toolkit"
 )
 
 const (
-	// maxPeek is how much of an error's body is read, in bytes.
-	maxPeek = 4 << 10
+	// maxRefusal is how much of an error's body is read, in bytes.
+	maxRefusal = 64 << 10
 	// maxReason is how much of it is passed on, in characters.
 	maxReason = 300
 )
@@ -27,25 +29,46 @@ type refusal struct {
 	reason string // in the server's words; empty if it gave none
 }
 
-// explain adds to an error what it does not say yet, and what can be done about it.
-func (r *refusal) explain(err error) error {
-	var notes []string
-	if r.reason != "" && !strings.Contains(err.Error(), r.reason) {
-		notes = append(notes, fmt.Sprintf("the server says %q", r.reason))
+// Error says what the server says, and what can be done about it.
+func (r *refusal) Error() string {
+	text := fmt.Sprintf("HTTP %d %s", r.status, http.StatusText(r.status))
+	if r.reason != "" {
+		text += ": " + r.reason
 	}
 	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden && r.reason == "" {
-		notes = append(notes, "it wants other credentials; they belong in headers of its configuration, signing in by OAuth is not supported")
+		text += "; it wants other credentials, which belong in headers of its configuration: signing in by OAuth is not supported"
 	}
-	if notes == nil {
-		return err
+	return text
+}
+
+// refused reads an HTTP error. It becomes an error of the request, which costs the SDK one call; many a status would cost it the
+// session, and all would lose the server's words. An error of JSON-RPC is the server's answer.
+func refused(request *http.Request, response *http.Response) (*http.Response, error) {
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // as far as it comes
+	_ = response.Body.Close()
+	message, err := jsonrpc.DecodeMessage(body)
+	if _, answer := message.(*jsonrpc.Response); err == nil && answer && response.StatusCode != http.StatusUnauthorized && !forgotten(request, response.StatusCode, body) {
+		response.Body = io.NopCloser(bytes.NewReader(body))
+		return response, nil
 	}
-	return fmt.Errorf("%w (HTTP %d: %s)", err, r.status, strings.Join(notes, "; "))
+	return nil, &refusal{response.StatusCode, readReason(response.Header, body)}
+}
+
+// noSession is what servers say that do not know a session.
+var noSession = regexp.MustCompile(`(?i)session|not initialized`)
+
+// forgotten reports whether the server no longer knows the session of a request, as after a restart. It then answers 404
+// (MCP specification 2025-11-25, transports, session management), and Python's SDK, as in FastMCP, writes an error of JSON-RPC to it;
+// server-everything, and others made after the example of the TypeScript SDK, answer 400 with one. Taken for an answer, it would
+// keep the session.
+func forgotten(request *http.Request, status int, body []byte) bool {
+	return request.Header.Get("Mcp-Session-Id") != "" && (status == http.StatusNotFound || status == http.StatusBadRequest && noSession.Match(body))
 }
 
 // readReason returns why a server refuses a request, on one line.
-func readReason(response *http.Response, body []byte) string {
-	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	reason := cmp.Or(challenge(response.Header.Get("WWW-Authenticate")), reasonOf(body, kind))
+func readReason(header http.Header, body []byte) string {
+	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	reason := cmp.Or(challenge(header.Get("WWW-Authenticate")), reasonOf(body, kind))
 	return toolkit.Cut(strings.Join(strings.Fields(strings.ToValidUTF8(reason, "\uFFFD")), " "), maxReason)
 }
 
@@ -84,15 +107,4 @@ func challenge(header string) string {
 		reason = found[2]
 	}
 	return reason
-}
-
-// peek returns the beginning of a response's body, which can still be read from there.
-func peek(response *http.Response) []byte {
-	body := response.Body
-	start, _ := io.ReadAll(io.LimitReader(body, maxPeek)) // an error comes again
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(start), body), body}
-	return start
 }

@@ -1,11 +1,16 @@
 package mcptool
 
 import (
-	"errors"
+	"bytes"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"voicebridge/toolkit"
 )
 
 // TestReasons reads why a server refuses, as servers, gateways and OAuth write it.
@@ -26,30 +31,117 @@ func TestReasons(t *testing.T) {
 		"other JSON":            {"", "application/json", `{"error":7,"message":["x"]}`, ""},
 		"a long text":           {"", "text/plain", strings.Repeat("é", 5000), strings.Repeat("é", maxReason-1) + "…"},
 	} {
-		response := &http.Response{Header: http.Header{"Www-Authenticate": {c.challenge}, "Content-Type": {c.kind}}, Body: io.NopCloser(strings.NewReader(c.body))}
-		if got := readReason(response, peek(response)); got != c.want {
+		header := http.Header{"Www-Authenticate": {c.challenge}, "Content-Type": {c.kind}}
+		if got := readReason(header, []byte(c.body)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-		if all, err := io.ReadAll(response.Body); err != nil || string(all) != c.body {
-			t.Errorf("%s: %q is left of the body (%v)", name, all, err)
 		}
 	}
 }
 
-func TestExplainRefusal(t *testing.T) {
+// TestRefusals has servers that refuse one call. It fails with what they say, and costs neither the session nor another call
+// in it.
+func TestRefusals(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		status            int
-		reason, err, want string
+	for name, c := range map[string]struct {
+		status       int
+		kind, answer string
+		want         string
 	}{
-		{403, "not from here", "Forbidden", `Forbidden (HTTP 403: the server says "not from here")`},
-		{403, "not from here", "HTTP 403: not from here", "HTTP 403: not from here"},
-		{503, "", "Service Unavailable", "Service Unavailable"},
-		{401, "expired", "Unauthorized", `Unauthorized (HTTP 401: the server says "expired"; it wants other credentials;`},
-		{403, "", "Forbidden", "Forbidden (HTTP 403: it wants other credentials;"},
+		"an error":               {400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"no such city"}}`, `refused the call: calling "tools/call": sending "tools/call": no such city`},
+		"an error without an id": {400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32600,"message":"no such city"}}`, "HTTP 400 Bad Request: no such city"},
+		"a page":                 {500, "text/html", "<html>", "HTTP 500 Internal Server Error"},
+		"a text":                 {413, "text/plain; charset=utf-8", "too much\n", "HTTP 413 Request Entity Too Large: too much"},
+		"other credentials":      {401, "application/json", `{"error":"invalid_token"}`, "HTTP 401 Unauthorized: invalid_token; it wants other credentials"},
+		"not allowed":            {403, "application/json", `{"detail":"not from here"}`, "HTTP 403 Forbidden: not from here"},
+		"not allowed, no reason": {403, "text/html", `<html>`, "HTTP 403 Forbidden; it wants other credentials"},
+		"too many requests":      {429, "text/plain", "wait a minute", "HTTP 429 Too Many Requests: wait a minute"},
+		"too long":               {200, "application/json", strings.Repeat(" ", maxMessage+1), "its answer is longer than 8388608 bytes"},
 	} {
-		if got := (&refusal{c.status, c.reason}).explain(errors.New(c.err)).Error(); !strings.HasPrefix(got, c.want) || !strings.HasSuffix(c.want, ";") && got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sessions atomic.Int32
+			next := newHTTPHandler(t)
+			h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				switch {
+				case bytes.Contains(body, []byte(`"server/discover"`)):
+					http.NotFound(w, r)
+				case bytes.Contains(body, []byte(`"name":"echo"`)):
+					w.Header().Set("Content-Type", c.kind)
+					w.WriteHeader(c.status)
+					_, _ = io.WriteString(w, c.answer)
+				default:
+					if bytes.Contains(body, []byte(`"initialize"`)) {
+						sessions.Add(1)
+					}
+					next.ServeHTTP(w, r)
+				}
+			}))
+			b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url}})
+			steps := 0
+			other := b.router.Call(t.Context(), toolkit.Call{Name: "s__progress"}, func(toolkit.Chunk) {
+				if steps++; steps != 3 {
+					return
+				}
+				if result := b.call(t, "s__echo", `{"text":"x"}`); !strings.Contains(result.Error, c.want) {
+					t.Errorf("got %.1000s\n%s", result.Error, b.log)
+				}
+				if result := b.call(t, "s__release", ""); result.Failed() {
+					t.Errorf("the next call: %s", result.Error)
+				}
+			})
+			if other.Model != "progressed" || sessions.Load() != 1 {
+				t.Errorf("in %d sessions, the other call got %+v", sessions.Load(), other)
+			}
+		})
+	}
+}
+
+// TestBrokenAnswers has servers whose answer to a call is none. The call fails at once, and a new session begins.
+func TestBrokenAnswers(t *testing.T) {
+	t.Parallel()
+	sse := func(server *mcp.Server) http.Handler {
+		return mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	}
+	for name, c := range map[string]struct {
+		kind           string
+		handler        func(*mcp.Server) http.Handler
+		status         int
+		content, words string
+		want           string
+	}{
+		"a page":              {TypeHTTP, handlerOf, 200, "text/html", "<html>", "text/html"},
+		"no JSON":             {TypeHTTP, handlerOf, 200, "application/json", `{"jsonrpc":`, "failed to decode response"},
+		"an event too long":   {TypeHTTP, handlerOf, 200, "text/event-stream", "data: " + strings.Repeat("x", maxMessage+1), "exceeded 8388608 bytes"},
+		"no event":            {TypeHTTP, handlerOf, 200, "text/event-stream", ": still there\n\n", "request terminated without response"},
+		"refused over SSE":    {TypeSSE, sse, 500, "text/plain", "out of order", "HTTP 500 Internal Server Error: out of order"},
+		"not here, over SSE":  {TypeSSE, sse, 404, "text/plain", "no such session", "no such session"},
+		"to log in, over SSE": {TypeSSE, sse, 401, "text/plain", "", "it wants other credentials"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var odd atomic.Bool
+			next := c.handler(newTestServer())
+			h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if bytes.Contains(body, []byte(`"name":"echo"`)) && odd.CompareAndSwap(true, false) {
+					w.Header().Set("Content-Type", c.content)
+					w.WriteHeader(c.status)
+					_, _ = io.WriteString(w, c.words)
+					return
+				}
+				next.ServeHTTP(w, r)
+			}))
+			b := open(t, map[string]Server{"s": {Type: c.kind, URL: h.url}})
+			odd.Store(true)
+			if result := b.call(t, "s__echo", `{"text":"x"}`); !strings.Contains(result.Error, c.want) {
+				t.Errorf("got %.1000s\n%s", result.Error, b.log)
+			}
+			for result := b.call(t, "s__echo", `{"text":"y"}`); result.Model != "y"; result = b.call(t, "s__echo", `{"text":"y"}`) {
+				b.log.await(t, `msg="MCP server connected"`, 2)
+			}
+		})
 	}
 }

@@ -1,31 +1,34 @@
 package mcptool
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
-	"regexp"
-	"sync/atomic"
+	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const maxRedirects = 5
 
+// streamHead limits how long a server may take to answer the request for its stream of notifications, for which the SDK waits
+// before it does anything else. A server that sends the head of its answer with the first event only counts as one without a
+// stream.
+const streamHead = 5 * time.Second
+
 // remote carries a session over HTTP.
 type remote struct {
-	streams
 	config Server
 	trace  func(context.Context, http.Header)
+	read   func(message []byte) []byte
 	client *http.Client
-	// refused means that the server rejects the first request of streamable HTTP.
-	refused atomic.Bool
-	// refusal is what the server said with its last answer of an HTTP error, nil since a request has succeeded.
-	refusal atomic.Pointer[refusal]
 
 	open   context.Context // until stop
 	cancel context.CancelFunc
@@ -36,19 +39,19 @@ func (r *remote) connect() (mcp.Transport, error) {
 	if err != nil {
 		return nil, errors.New("the url is malformed") // the text may hold a token
 	}
-	r.client = &http.Client{
-		Transport: &headerTransport{
-			base: http.DefaultTransport.(*http.Transport).Clone(), host: endpoint.Host, scheme: endpoint.Scheme, headers: r.config.Headers,
-			remote: r,
-		},
-		CheckRedirect: checkRedirect,
+	t := &headerTransport{
+		base: http.DefaultTransport.(*http.Transport).Clone(), streams: http.DefaultTransport.(*http.Transport).Clone(),
+		host: endpoint.Host, scheme: endpoint.Scheme, remote: r,
 	}
-	r.do = r.client.Do
+	t.streams.ResponseHeaderTimeout = streamHead
+	r.client = &http.Client{Transport: t, CheckRedirect: checkRedirect}
 	r.open, r.cancel = context.WithCancel(context.Background())
 	if r.config.Type == TypeSSE {
 		return lasting{&mcp.SSEClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: maxMessage}, r}, nil
 	}
-	return &mcp.StreamableClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: maxMessage}, nil
+	// Proxies cut streams that are silent for a minute or so. With a limit on retries, the SDK would end the session with its
+	// calls after a few cuts; a server that is gone is noticed by what does not get an answer.
+	return &mcp.StreamableClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: maxMessage, MaxRetries: math.MaxInt}, nil
 }
 
 // checkRedirect refuses redirects after which a request would not arrive as it is: credentials go to no other
@@ -74,6 +77,9 @@ func (r *remote) stop() {
 	r.client.CloseIdleConnections()
 }
 
+// explain adds nothing: its errors hold what the server said.
+func (*remote) explain(err error) error { return err }
+
 // lasting keeps a transport connected after the ctx of its Connect has ended: the SDK's SSE
 // transport reads its events under that ctx.
 type lasting struct {
@@ -84,126 +90,71 @@ type lasting struct {
 // Connect implements [mcp.Transport]. The end of ctx still ends the attempt.
 func (l lasting) Connect(ctx context.Context) (mcp.Connection, error) {
 	defer context.AfterFunc(ctx, l.remote.cancel)()
-	connection, err := l.Transport.Connect(l.remote.open)
-	return forgiving{connection}, err
+	return l.Transport.Connect(l.remote.open)
 }
 
-// forgiving is a connection of the SDK's SSE transport. There, a message that the server refuses would end the
-// session with all its calls.
-type forgiving struct{ mcp.Connection }
-
-// Write implements [mcp.Connection].
-func (f forgiving) Write(ctx context.Context, message jsonrpc.Message) error {
-	err := f.Connection.Write(ctx, message)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", &jsonrpc.Error{Code: codeNoAnswer, Message: "send"}, err)
-	}
-	return err
-}
-
-// explain adds what the server said with an HTTP error, of which the SDK gives the status only.
-func (r *remote) explain(err error) error {
-	if refusal := r.refusal.Load(); refusal != nil {
-		return refusal.explain(err)
-	}
-	return err
-}
-
-// headerTransport adds the configured headers, for the configured host only, and limits and mends what
-// is read.
+// headerTransport adds the configured headers, for the configured host only, and checks what is read.
 type headerTransport struct {
-	base         *http.Transport
-	scheme, host string
-	headers      map[string]string
-	remote       *remote
+	base, streams *http.Transport
+	scheme, host  string
+	remote        *remote
 }
 
 func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	opens := request.Context().Value(opening{}) != nil
-	if !opens && t.remote.config.Type == TypeHTTP && asksForStream(request) {
-		return t.remote.notices(request), nil
-	}
+	r := t.remote
 	if request.URL.Host == t.host && request.URL.Scheme == t.scheme {
 		request = request.Clone(request.Context())
-		for key, value := range t.headers {
+		for key, value := range r.config.Headers {
 			request.Header.Set(key, value)
 		}
-		t.remote.trace(request.Context(), request.Header)
+		r.trace(request.Context(), request.Header)
+	}
+	if r.config.Type == TypeHTTP && (request.Method == http.MethodGet || request.Header.Get("Mcp-Method") == "subscriptions/listen") {
+		return t.stream(request)
 	}
 	response, err := t.base.RoundTrip(request)
 	if err != nil {
 		return nil, err
 	}
-	if request.Header.Get("Mcp-Session-Id") != "" { // only the answer to initialize names a session; the SDK would end it over another
-		response.Header.Del("Mcp-Session-Id")
+	if response.StatusCode >= http.StatusBadRequest && request.Method != http.MethodDelete {
+		return refused(request, response)
 	}
-	if opens { // it is optional, and its answer may come late
+	return r.checked(response)
+}
+
+// stream asks for the stream of notifications.
+func (t *headerTransport) stream(request *http.Request) (*http.Response, error) {
+	response, err := t.streams.RoundTrip(request)
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && request.Method == http.MethodGet {
+		return &http.Response{StatusCode: http.StatusMethodNotAllowed, Header: http.Header{}, Body: http.NoBody, Request: request}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t.remote.checked(response)
+}
+
+// checked limits the body of a response, and checks the messages in it.
+func (r *remote) checked(response *http.Response) (*http.Response, error) {
+	// A stream of events lives as long as its session; the SDK limits each event.
+	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind == "text/event-stream" {
+		response.Body = eventsOf(response.Body, r.read)
 		return response, nil
 	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxMessage+1))
+	_ = response.Body.Close()
 	switch {
-	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden,
-		response.StatusCode == http.StatusTooManyRequests, response.StatusCode >= http.StatusInternalServerError:
-		t.remote.refusal.Store(&refusal{response.StatusCode, readReason(response, peek(response))})
-	case response.StatusCode < http.StatusBadRequest:
-		t.remote.refusal.Store(nil)
+	case err != nil:
+		return nil, fmt.Errorf("read its answer: %w", err)
+	case len(body) > maxMessage:
+		return nil, fmt.Errorf("its answer is longer than %d bytes", maxMessage)
 	}
-	lost := forgotten(request, response)
-	if lost {
-		response.Body.Close()
-		response.StatusCode, response.Body = http.StatusNotFound, http.NoBody
-	}
-	switch response.StatusCode {
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
-		if request.Method == http.MethodPost {
-			t.remote.refused.Store(true)
-		}
-	}
-	var call *pending
-	if t.remote.config.Type == TypeHTTP && !lost {
-		call = await(request, response)
-	}
-	// A stream of events lives as long as its session; the SDK limits each event.
-	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	switch {
-	case kind != "text/event-stream":
-		response.Body = messagesOf(http.MaxBytesReader(nil, response.Body, maxMessage), t.remote.read, true, call)
-	case call != nil:
-		response.Body = t.remote.answer(call, request, response.Body)
-	default:
-		response.Body = messagesOf(response.Body, t.remote.read, false, nil)
-	}
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(r.read(body))), -1
 	return response, nil
 }
 
-// unknownSession is the key of a context for a pointer to a bool, which is set when the server no longer
-// knows the session of a request with that context, and so has not acted on it.
-type unknownSession struct{}
-
-// noSession is what those servers say.
-var noSession = regexp.MustCompile(`(?i)session|not initialized`)
-
-// forgotten reports whether the server no longer knows the session of a request. It then answers 404
-// (MCP specification 2025-11-25, transports, session management); servers made after examples of the
-// SDKs answer 400, as others do for calls that they refuse. In the body may be an error of JSON-RPC, which
-// the SDK would take for the server's answer to the call, and keep the session.
-func forgotten(request *http.Request, response *http.Response) bool {
-	if request.Method != http.MethodPost || request.Header.Get("Mcp-Session-Id") == "" {
-		return false
-	}
-	switch response.StatusCode {
-	case http.StatusNotFound:
-	case http.StatusBadRequest:
-		if !noSession.Match(peek(response)) {
-			return false
-		}
-	default:
-		return false
-	}
-	if unknown, ok := request.Context().Value(unknownSession{}).(*atomic.Bool); ok {
-		unknown.Store(true)
-	}
-	return true
-}
-
 // CloseIdleConnections is called by http.Client.
-func (t *headerTransport) CloseIdleConnections() { t.base.CloseIdleConnections() }
+func (t *headerTransport) CloseIdleConnections() {
+	t.base.CloseIdleConnections()
+	t.streams.CloseIdleConnections()
+}

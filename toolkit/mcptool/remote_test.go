@@ -1,8 +1,10 @@
 package mcptool
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -178,7 +180,7 @@ func TestHTTPAnswersAreBounded(t *testing.T) {
 		}
 	})
 	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHandler(t, endless).url}})
-	if s := b.Status()[0]; s.Connected || !strings.Contains(s.Error, "too large") {
+	if s := b.Status()[0]; s.Connected || !strings.Contains(s.Error, "longer than 8388608 bytes") {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -292,4 +294,72 @@ func TestRedirects(t *testing.T) {
 	if err := checkRedirect(secure, []*http.Request{plain}); err == nil || !strings.Contains(err.Error(), "https://a/b now") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestStreamWithoutHead has a server that answers the request for its stream with the first event only, which never comes: it
+// counts as one without a stream.
+func TestStreamWithoutHead(t *testing.T) {
+	t.Parallel()
+	h := serveHandler(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	r := &remote{config: Server{Type: TypeHTTP, URL: h.url}, trace: func(context.Context, http.Header) {}}
+	_, err := r.connect()
+	must(t, err)
+	defer r.stop()
+	r.client.Transport.(*headerTransport).streams.ResponseHeaderTimeout = time.Nanosecond
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.url, http.NoBody)
+	must(t, err)
+	response, err := r.client.Do(request)
+	must(t, err)
+	if _ = response.Body.Close(); response.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("got %s", response.Status)
+	}
+}
+
+// TestCutStream has a proxy that cuts the stream of notifications whenever it is silent. Calls and later notifications do not
+// suffer.
+func TestCutStream(t *testing.T) {
+	t.Parallel()
+	next := newHTTPHandler(t)
+	cut, opened := make(chan struct{}), make(chan struct{}, 10)
+	h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		switch {
+		case bytes.Contains(body, []byte(`"server/discover"`)):
+			http.NotFound(w, r)
+			return
+		case r.Method == http.MethodGet:
+			opened <- struct{}{}
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			go func() {
+				select {
+				case <-cut:
+					cancel()
+				case <-ctx.Done():
+				}
+			}()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	}))
+	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url, TrustChanges: true}})
+	<-opened
+	steps := 0
+	result := b.router.Call(t.Context(), toolkit.Call{Name: "s__progress"}, func(toolkit.Chunk) {
+		if steps++; steps == 3 {
+			cut <- struct{}{}
+			<-opened
+			if r := b.call(t, "s__release", ""); r.Failed() {
+				t.Error(r.Error)
+			}
+		}
+	})
+	if result.Model != "progressed" {
+		t.Errorf("got %+v\n%s", result, b.log)
+	}
+	if r := b.call(t, "s__grow", ""); r.Failed() {
+		t.Fatal(r.Error)
+	}
+	<-b.notified
 }

@@ -20,7 +20,9 @@ func (s *server) connect(ctx context.Context) bool {
 	if err == nil {
 		var offer []*tool
 		if offer, err = s.list(ctx, l); err == nil {
-			s.attempted(func() { s.link, s.offer, s.err = l, offer, nil })
+			s.mu.Lock()
+			s.link, s.offer, s.err = l, offer, nil
+			s.mu.Unlock()
 			s.log.Info("MCP server connected", "type", s.config.Type, "tools", len(offer))
 			if s.closing.Err() != nil { // Close came first
 				s.disconnect(errClosed)
@@ -33,18 +35,11 @@ func (s *server) connect(ctx context.Context) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.old = !s.old
 	}
-	s.attempted(func() { s.err = err })
+	s.mu.Lock()
+	s.err = err
+	s.mu.Unlock()
 	s.log.Warn("MCP server not connected", "type", s.config.Type, "error", s.explain(err))
 	return false
-}
-
-// attempted records how an attempt to connect ended.
-func (s *server) attempted(record func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	record()
-	close(s.tried)
-	s.tried = make(chan struct{})
 }
 
 // disconnect closes the connection, if there is one.

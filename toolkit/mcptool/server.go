@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
 	"voicebridge/toolkit"
 )
 
@@ -51,9 +49,8 @@ type server struct {
 	mu    sync.Mutex
 	link  *link // nil while not connected
 	offer []*tool
-	held  []Held        // tools that are not offered as they are
-	err   error         // why link is nil
-	tried chan struct{} // closed and replaced at the end of each attempt to connect
+	held  []Held // tools that are not offered as they are
+	err   error  // why link is nil
 }
 
 func newServer(closing context.Context, name string, config Server, options Options) *server {
@@ -62,26 +59,8 @@ func newServer(closing context.Context, name string, config Server, options Opti
 		log:     options.Logger.With("server", name),
 		secrets: secretsOf(config),
 		changed: make(chan struct{}, 1), suspect: make(chan struct{}, 1),
-		err: errNeverTried, tried: make(chan struct{}),
+		err: errNeverTried,
 	}
-}
-
-// read returns a message of the server for the SDK, which sees it next. It returns nil for what the SDK would
-// take for the end of the session: an error without an id, say, with which some servers answer notifications.
-func (s *server) read(message []byte) []byte {
-	if len(message) > 0 && message[0] == '{' {
-		if _, err := jsonrpc.DecodeMessage(message); err != nil {
-			return nil
-		}
-	}
-	if _, values := toolkit.Shape(message); values > toolkit.MaxValues {
-		return tooManyValues(message)
-	}
-	message, left := mend(message)
-	if len(left) > 0 {
-		s.log.Warn("MCP tools left out, their definitions cannot be read or they run only as tasks", "tools", toolkit.Cut(strings.Join(left, ", "), 1000))
-	}
-	return message
 }
 
 // explain returns the text of an error without secrets.
@@ -92,23 +71,6 @@ func (s *server) current() (*link, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.link, s.err
-}
-
-// successor waits for the next attempt to connect after the end of a connection, and returns the new
-// connection, or why there is none.
-func (s *server) successor(ctx context.Context, l *link) (*link, error) {
-	s.mu.Lock()
-	now, tried := s.link, s.tried
-	s.mu.Unlock()
-	if now == nil || now == l {
-		select {
-		case <-tried:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-s.closing.Done():
-		}
-	}
-	return s.current()
 }
 
 func (s *server) tools() []*tool {

@@ -159,7 +159,6 @@ func TestStdioTools(t *testing.T) {
 		"s__fail":        {err: "the file is locked", output: `"isError":true`},
 		"s__refuse":      {err: `the MCP server "s" refused the call: `},
 		"s__recursive":   {arguments: `{"child":{"child":{}}}`, model: "recursive", output: "recursive"},
-		"s__too_large":   {err: "its answer is longer than 8388608 bytes"},
 		"s__many_values": {err: "its answer has more than 200000 values"},
 		"s__gone":        {err: `no tool named "s__gone"`},
 	} {
@@ -175,6 +174,19 @@ func TestStdioTools(t *testing.T) {
 	}
 	if result := b.call(t, "s__echo", `{"text":1}`); !strings.Contains(result.Error, "text: type") {
 		t.Errorf("bad arguments: got %+v", result)
+	}
+}
+
+// TestTooLargeAnswer has a child whose answer is too long to be read: the call fails, and the child is started again.
+func TestTooLargeAnswer(t *testing.T) {
+	t.Parallel()
+	b := open(t, map[string]Server{"s": stdio("server", nil)})
+	if result := b.call(t, "s__too_large", ""); !strings.Contains(result.Error, "it wrote a line of more than 8388608 bytes") {
+		t.Errorf("got %+v", result)
+	}
+	b.log.await(t, `msg="MCP server connected"`, 2)
+	if result := b.call(t, "s__echo", `{"text":"back"}`); result.Model != "back" {
+		t.Errorf("got %+v", result)
 	}
 }
 
@@ -206,7 +218,7 @@ func TestTalkativeServer(t *testing.T) {
 	if result := b.call(t, "s__echo", `{"text":"hello"}`); result.Model != "hello" {
 		t.Errorf("got %+v, %+v", result, b.Status())
 	}
-	for _, line := range []string{"Welcome to this server!", `line=[secret]`, `\"msg\":\"ready\"`, "{not json", "line=" + strings.Repeat("x", maxLine) + "\n"} {
+	for _, line := range []string{"Welcome to this server!", "[dotenv@17.2.3] injecting env", `line=[secret]`, `\"msg\":\"ready\"`, "{not json", "line=" + strings.Repeat("x", maxLine) + "\n"} {
 		if !strings.Contains(b.log.String(), line) {
 			t.Errorf("the log lacks %.50q", line)
 		}

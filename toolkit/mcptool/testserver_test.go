@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,8 +43,6 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		_ = s.Run(context.Background())
-	case "odd":
-		serveLines(oddAnswers)
 	case "silent":
 		serveLines(map[string]string{
 			"initialize": `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`,
@@ -58,7 +55,7 @@ func TestMain(m *testing.M) {
 			"tools/list": `{"tools":[{"name":"strict","inputSchema":{"type":"object"}}]}`,
 		})
 	case "talkative": // logs on stdout
-		fmt.Print("\xef\xbb\xbfWelcome to this server!\r\n\n[INFO] starting\n{\"level\":30,\"msg\":\"ready\"}\n{not json\n\xff\n", strings.Repeat("x", 100_000), "\n")
+		fmt.Print("\xef\xbb\xbfWelcome to this server!\r\n\n[INFO] starting\n[dotenv@17.2.3] injecting env (2) from .env\n{\"level\":30,\"msg\":\"ready\"}\n{not json\n\xff\n", strings.Repeat("x", 100_000), "\n")
 		serveStdio()
 	case "tasks":
 		serveLines(map[string]string{
@@ -93,7 +90,7 @@ func serveStubborn() {
 
 // serveLines answers the given methods, and stays silent on all others. Some servers end at them.
 func serveLines(answers map[string]string) {
-	strict := slices.Contains([]string{"strict", "odd"}, os.Getenv(roleVariable))
+	strict := os.Getenv(roleVariable) == "strict"
 	decoder := json.NewDecoder(os.Stdin)
 	for {
 		var request struct {
@@ -105,8 +102,6 @@ func serveLines(answers map[string]string) {
 		}
 		if answer, ok := answers[request.Method]; ok {
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", request.ID, answer)
-		} else if request.ID == nil && os.Getenv(roleVariable) == "odd" {
-			fmt.Println(oddError)
 		} else if strict && request.ID != nil {
 			os.Exit(1)
 		}
