@@ -384,8 +384,8 @@ func isCode(err error, code bridge.Code) bool {
 	return ok && e.Code == code
 }
 
-// TestCheckSession has session objects that Start would refuse.
-func TestCheckSession(t *testing.T) {
+// TestReadSession has session objects that Start would refuse.
+func TestReadSession(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})
 	for object, param := range map[string]string{
@@ -397,13 +397,13 @@ func TestCheckSession(t *testing.T) {
 		`[]`:                         "session",
 		`{"instructions":"Be kind"}`: "",
 	} {
-		err := b.calls.CheckSession(json.RawMessage(object), true)
+		_, err := b.calls.ReadSession(json.RawMessage(object), true)
 		e, refused := errors.AsType[*bridge.Error](err)
 		if refused != (param != "") || refused && (e.Param != param || e.Code != bridge.CodeBadSession || !strings.HasPrefix(e.Message, param+" must be ")) {
 			t.Errorf("%s: %v", object, err)
 		}
 	}
-	if err := b.calls.CheckSession(json.RawMessage(`{"instructions":5}`), false); err != nil {
+	if _, err := b.calls.ReadSession(json.RawMessage(`{"instructions":5}`), false); err != nil {
 		t.Errorf("what is ignored is refused: %v", err)
 	}
 }

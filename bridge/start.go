@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
 )
@@ -101,27 +102,19 @@ func (c *Calls) check(start Start) (session.Patch, error) {
 	return c.readSession(start.Session, start.Fixed)
 }
 
-// CheckSession returns why Start would refuse a client's session object, or one that an application's server fixes: an
-// *Error.
-func (c *Calls) CheckSession(object json.RawMessage, fixed bool) error {
-	_, err := c.readSession(object, fixed)
-	return err
+// ReadSession returns what a call takes of a client's session object, or of one that an application's server fixes. Its
+// error is an *Error, as Start's.
+func (c *Calls) ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error) {
+	patch, err := c.readSession(object, fixed)
+	return patch.Settings(), err
 }
 
-func (c *Calls) readSession(object json.RawMessage, fixed bool) (p session.Patch, err error) {
-	if fixed {
-		p, err = session.ReadFixed(object)
-	} else {
-		p, err = session.ReadPatch(object, c.cfg.Session.AllowClientInstructions)
+func (c *Calls) readSession(object json.RawMessage, fixed bool) (session.Patch, error) {
+	patch, refused := c.cfg.Session.Read(object, fixed)
+	if refused != nil {
+		return session.Patch{}, &Error{Code: CodeBadSession, Message: refused.Message, Param: refused.Param, Err: refused}
 	}
-	if err == nil {
-		return p, nil
-	}
-	param := "session"
-	if e, ok := errors.AsType[*session.FieldError](err); ok {
-		param = e.Field
-	}
-	return session.Patch{}, &Error{Code: CodeBadSession, Message: err.Error() + ".", Param: param, Err: err}
+	return patch, nil
 }
 
 // thread finds the thread of the call, or creates one.

@@ -66,7 +66,7 @@ type voiceCalls interface {
 
 // callSetUp connects browsers to calls.
 type callSetUp interface {
-	CheckSession(object json.RawMessage, fixed bool) error
+	ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
 	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
 	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
@@ -20,19 +20,15 @@ import (
 	"voicebridge/web/problem"
 )
 
-// Lifetime of a client secret, in seconds.
-const (
-	secretDefaultTTL = 600
-	secretMinTTL     = 10
-	secretMaxTTL     = 7200
-)
+// secretDefaultTTL is the usual lifetime of a client secret, in seconds.
+const secretDefaultTTL = 600
 
 // clientSecrets serves the routes about client secrets.
 type clientSecrets struct {
 	auth  *access.Authenticator
 	store threadReader
 	calls interface {
-		CheckSession(object json.RawMessage, fixed bool) error
+		ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
 	}
 	model  string // of calls, as shown in answers
 	now    func() time.Time
@@ -58,7 +54,7 @@ type secretRequest struct {
 type secretAnswer struct {
 	Value     string          `json:"value"`
 	ExpiresAt int64           `json:"expires_at"` // Unix seconds
-	Session   json.RawMessage `json:"session"`
+	Session   json.RawMessage `json:"session"`    // what calls will use of it
 	ThreadID  *string         `json:"thread_id"`
 }
 
@@ -81,8 +77,9 @@ func (h *clientSecrets) create(c echo.Context) error {
 	}
 	// Session settings from a page are not fixed: they are requests, like any other client's.
 	secret.Fixed, secret.MayChange = secret.Session != nil && identity(c).IsProgram(), body.MayChange
+	shown := realtime.Settings{}
 	if secret.Session != nil {
-		if err := h.calls.CheckSession(secret.Session, secret.Fixed); err != nil {
+		if shown, err = h.calls.ReadSession(secret.Session, secret.Fixed); err != nil {
 			return err
 		}
 	}
@@ -95,16 +92,13 @@ func (h *clientSecrets) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	shown, err := h.shownSession(secret)
-	if err != nil {
-		return err
-	}
+	shown["type"], shown["object"], shown["model"] = toolkit.Encode("realtime"), toolkit.Encode("realtime.session"), toolkit.Encode(h.model)
 	token, err := h.auth.Secrets.Add(c.Request().Context(), secret)
 	if err != nil {
 		return err
 	}
 	h.events.note(c, "client secret issued", secret.Owner, "expires_at", secret.Expires.UTC())
-	return c.JSON(http.StatusOK, secretAnswer{Value: token, ExpiresAt: secret.Expires.Unix(), Session: shown, ThreadID: body.ThreadID})
+	return c.JSON(http.StatusOK, secretAnswer{Value: token, ExpiresAt: secret.Expires.Unix(), Session: toolkit.Encode(shown), ThreadID: body.ThreadID})
 }
 
 // revoke revokes one of the owner's client secrets, which is sent in the body and not in the path,
@@ -149,10 +143,10 @@ func (r secretRequest) ttl() (time.Duration, error) {
 	if r.ExpiresAfter.Seconds == nil {
 		return secretDefaultTTL * time.Second, nil
 	}
-	n := *r.ExpiresAfter.Seconds
-	if n < secretMinTTL || n > secretMaxTTL {
+	n, limits := *r.ExpiresAfter.Seconds, realtime.SecretFields.At("expires_after.seconds")
+	if float64(n) < limits.Low || float64(n) > limits.High {
 		return 0, problem.BadRequest("invalid_value", "expires_after.seconds",
-			fmt.Sprintf("expires_after.seconds must be from %d to %d.", secretMinTTL, secretMaxTTL))
+			fmt.Sprintf("expires_after.seconds must be from %v to %v.", limits.Low, limits.High))
 	}
 	return time.Duration(n) * time.Second, nil
 }
@@ -165,76 +159,4 @@ func (h *clientSecrets) ownThread(c echo.Context, owner, id string) (string, err
 	key := names{h.store}.find(c.Request().Context(), thread.Key{Owner: owner, Thread: id})
 	_, err := h.store.Thread(c.Request().Context(), key)
 	return key.Thread, orThread(err)
-}
-
-// shownSession returns the session for the answer: the parts of it that calls will use, and the
-// model of this server.
-func (h *clientSecrets) shownSession(secret access.ClientSecret) (json.RawMessage, error) {
-	fields, err := keep(secret.Session, "audio", "tools")
-	if err == nil && secret.Fixed {
-		var more map[string]json.RawMessage
-		more, err = keep(secret.Session, "instructions", "max_output_tokens", "output_modalities")
-		maps.Copy(fields, more)
-	}
-	if err != nil {
-		return nil, problem.BadRequest("invalid_value", "session", "session must be a JSON object.")
-	}
-	if fields["audio"] != nil {
-		if fields["audio"], err = shownAudio(fields["audio"]); err != nil {
-			return nil, problem.BadRequest("invalid_value", "session.audio", "session.audio must be an object with input and output.")
-		}
-	}
-	if fields["tools"] != nil {
-		fields["tools"] = functions(fields["tools"])
-	}
-	fields["type"], fields["object"], fields["model"] = toolkit.Encode("realtime"), toolkit.Encode("realtime.session"), toolkit.Encode(h.model)
-	return json.Marshal(fields)
-}
-
-// functions returns those of a session's tools that calls have: tools of other types, such as remote
-// MCP servers, are ignored.
-func functions(tools json.RawMessage) json.RawMessage {
-	var all []json.RawMessage
-	_ = json.Unmarshal(tools, &all) // it was checked
-	return toolkit.Encode(slices.DeleteFunc(all, func(one json.RawMessage) bool {
-		var tool struct {
-			Type string `json:"type"`
-		}
-		_ = json.Unmarshal(one, &tool)
-		return tool.Type != "" && tool.Type != "function"
-	}))
-}
-
-func shownAudio(raw json.RawMessage) (json.RawMessage, error) {
-	audio, errAudio := keep(raw, "input", "output")
-	in, errIn := keep(audio["input"], "noise_reduction", "transcription", "turn_detection")
-	out, errOut := keep(audio["output"], "voice", "speed")
-	if err := errors.Join(errAudio, errIn, errOut); err != nil {
-		return nil, err
-	}
-	shown := map[string]any{}
-	if audio["input"] != nil {
-		shown["input"] = in
-	}
-	if audio["output"] != nil {
-		shown["output"] = out
-	}
-	return json.Marshal(shown)
-}
-
-// offByNull are the fields whose null switches something off. That of others says nothing.
-var offByNull = []string{"noise_reduction", "turn_detection"}
-
-// keep returns the named fields of a JSON object; none if it is missing.
-func keep(raw json.RawMessage, names ...string) (map[string]json.RawMessage, error) {
-	fields := map[string]json.RawMessage{}
-	if len(raw) > 0 {
-		if err := json.Unmarshal(raw, &fields); err != nil {
-			return nil, err
-		}
-	}
-	maps.DeleteFunc(fields, func(name string, value json.RawMessage) bool {
-		return !slices.Contains(names, name) || string(value) == "null" && !slices.Contains(offByNull, name)
-	})
-	return fields, nil
 }

@@ -23,6 +23,7 @@ import (
 	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime"
 	"voicebridge/thread"
 	"voicebridge/web/access"
 )
@@ -88,12 +89,12 @@ func (f *fakeCalls) Start(ctx context.Context, s bridge.Start) (bridge.Started, 
 	return bridge.Started{CallID: id, ThreadID: s.ThreadID, Answer: "v=0\r\nanswer"}, nil
 }
 
-// CheckSession refuses what the bridge refuses in a fixed session, as far as tests need it.
-func (f *fakeCalls) CheckSession(object json.RawMessage, fixed bool) error {
-	if fixed && strings.Contains(string(object), `"instructions":5`) {
-		return &bridge.Error{Code: bridge.CodeBadSession, Message: "session.instructions must be a string.", Param: "session.instructions"}
+func (f *fakeCalls) ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error) {
+	patch, refused := new(bridge.SessionConfig).Read(object, fixed)
+	if refused != nil {
+		return nil, &bridge.Error{Code: bridge.CodeBadSession, Message: refused.Message, Param: refused.Param}
 	}
-	return nil
+	return patch.Settings(), nil
 }
 
 func (f *fakeCalls) Hangup(_ context.Context, owner, callID string) error {

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 )
 
 // TestLongEventID counts characters, as the API does.
 func TestLongEventID(t *testing.T) {
 	t.Parallel()
-	for length, param := range map[int]string{maxEventID: "item_id", maxEventID + 1: "event_id"} {
+	for length, param := range map[int]string{realtime.MaxEventID: "item_id", realtime.MaxEventID + 1: "event_id"} {
 		c := newScripted(t, "")
 		c.play(`br {"type":"conversation.item.retrieve","item_id":"x","event_id":"` + strings.Repeat("é", length) + `"}`)
 		if want := `"param":"` + param + `"`; !strings.Contains(c.out.String(), want) {

@@ -16,10 +16,6 @@ import (
 	"voicebridge/thread"
 )
 
-// maxEventID is how many characters a client's event_id may have (OpenAPI description,
-// RealtimeClientEvent*).
-const maxEventID = 512
-
 // browser takes one event of the browser. Nothing in it reaches the upstream unless a case lets it through, and then in
 // a new event.
 func (s *State) browser(in BrowserEvent) {
@@ -35,8 +31,8 @@ func (s *State) browser(in BrowserEvent) {
 		s.refuse("", "invalid_event", "The event cannot be read: "+err.Error()+".", "")
 		return
 	}
-	if utf8.RuneCountInString(ev.EventID) > maxEventID {
-		s.refuse("", "invalid_value", fmt.Sprintf("event_id is longer than %d characters.", maxEventID), "event_id")
+	if utf8.RuneCountInString(ev.EventID) > realtime.MaxEventID {
+		s.refuse("", "invalid_value", fmt.Sprintf("event_id is longer than %d characters.", realtime.MaxEventID), "event_id")
 		return
 	}
 	if n := max(len(ev.Response), len(ev.ResponseID)); n > MaxInputText {
@@ -69,7 +65,7 @@ func eventIDOf(data []byte) string {
 	var o struct {
 		EventID string `json:"event_id"`
 	}
-	if json.Unmarshal(data, &o) != nil || utf8.RuneCountInString(o.EventID) > maxEventID {
+	if json.Unmarshal(data, &o) != nil || utf8.RuneCountInString(o.EventID) > realtime.MaxEventID {
 		return ""
 	}
 	return o.EventID
@@ -109,7 +105,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 	case realtime.TypeResponseCreate:
 		fields, refused := readResponse(ev.Response)
 		if refused != "" {
-			s.refuse(ev.EventID, codeNotAllowed, "In response only output_modalities, metadata and max_output_tokens are allowed.", refused)
+			s.refuse(ev.EventID, codeNotAllowed, "In response only "+strings.Join(responseFields, ", ")+" are allowed.", refused)
 			return
 		}
 		s.settings.keepFixed(fields)
@@ -144,7 +140,9 @@ func (s *State) forClient(ev realtime.Event) string {
 }
 
 // responseFields are what a client may set in the response that it asks for.
-var responseFields = []string{"output_modalities", "metadata", "max_output_tokens"}
+var responseFields = slices.DeleteFunc(slices.Sorted(maps.Keys(realtime.ResponseFields.Fields)), func(name string) bool {
+	return realtime.ResponseFields.Fields[name].Who < realtime.ByClient
+})
 
 // readResponse reads the response object of a response.create. refused names what is not allowed in
 // it.
@@ -306,7 +304,7 @@ func validItemID(id string) bool {
 			return false
 		}
 	}
-	return id != "" && len(id) <= 32
+	return id != "" && len(id) <= realtime.MaxItemID
 }
 
 // retrieve answers conversation.item.retrieve for items of this call: the upstream would include

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"strings"
 	"time"
 
@@ -13,75 +14,45 @@ import (
 // Creation returns the session object for creating a call: what is fixed for its whole life, and
 // nothing that lets the model answer.
 func (d Defaults) Creation() []byte {
-	return encode(sessionObject{
-		Type: "realtime", Model: d.Model, Modalities: json.RawMessage(`["audio"]`),
-		Audio: &sessionAudio{Input: &sessionInput{Turns: json.RawMessage("null")}},
+	return encode(realtime.Settings{
+		"type": encode("realtime"), "model": encode(d.Model), "output_modalities": encode([]string{"audio"}), setTurns: encode(nil),
 	})
 }
 
-// sessionObject is a session as it is created or in a session.update. Parts that come from a client are passed on
-// unchanged.
-type sessionObject struct {
-	Type         string          `json:"type"`
-	Model        string          `json:"model,omitempty"` // fixed at the creation
-	Instructions *string         `json:"instructions,omitempty"`
-	Audio        *sessionAudio   `json:"audio,omitempty"`
-	Tools        []realtime.Tool `json:"tools,omitzero"`
-	ToolChoice   string          `json:"tool_choice,omitempty"`
-	MaxTokens    json.RawMessage `json:"max_output_tokens,omitempty"`
-	Modalities   json.RawMessage `json:"output_modalities,omitempty"`
-}
-
-type sessionAudio struct {
-	Input  *sessionInput  `json:"input,omitempty"`
-	Output *sessionOutput `json:"output,omitempty"`
-}
-
-type sessionInput struct {
-	Noise         json.RawMessage `json:"noise_reduction,omitempty"`
-	Transcription json.RawMessage `json:"transcription,omitempty"`
-	Turns         json.RawMessage `json:"turn_detection,omitempty"`
-}
-
-type sessionOutput struct {
-	Voice json.RawMessage `json:"voice,omitempty"`
-	Speed json.RawMessage `json:"speed,omitempty"`
+// settings are the operator's for a session's first update.
+func (d *Defaults) settings() realtime.Settings {
+	s := realtime.Settings{
+		setInstructions: encode(d.Instructions), setTranscription: d.transcription(json.RawMessage("{}")),
+		setTurns: json.RawMessage(cmp.Or(d.TurnDetection, `{"type":"server_vad"}`)), "tool_choice": encode("auto"),
+	}
+	if d.NoiseReduction != "" {
+		s[setNoise] = json.RawMessage(d.NoiseReduction)
+	}
+	if d.Voice != "" {
+		s[setVoice] = voiceObject(d.Voice)
+	}
+	return s
 }
 
 // object returns the session of the update: the client's part and, in a session's first update, the operator's
 // settings. If it has tools, they are all those of the call.
-func (u *update) object(d *Defaults, tools *toolkit.Registry) sessionObject {
-	w := u.patch
-	in := sessionInput{Noise: w.noise, Transcription: d.transcription(w.transcription), Turns: w.turns}
-	out := sessionOutput{Voice: w.voice, Speed: w.speed}
-	o := sessionObject{Type: "realtime", Instructions: w.instructions, MaxTokens: w.maxTokens, Modalities: w.modalities}
+func (u *update) object(d *Defaults, tools *toolkit.Registry) realtime.Settings {
+	s := realtime.Settings{}
 	if u.first {
-		o.Instructions = cmp.Or(o.Instructions, &d.Instructions)
-		if in.Transcription == nil {
-			in.Transcription = d.transcription(json.RawMessage("{}"))
-		}
-		if in.Turns == nil {
-			in.Turns = json.RawMessage(d.TurnDetection)
-		}
-		if len(in.Turns) == 0 {
-			in.Turns = json.RawMessage(`{"type":"server_vad"}`)
-		}
-		if in.Noise == nil && d.NoiseReduction != "" {
-			in.Noise = json.RawMessage(d.NoiseReduction)
-		}
-		if out.Voice == nil && d.Voice != "" {
-			out.Voice = voiceObject(d.Voice)
-		}
-		o.ToolChoice = "auto"
+		s = d.settings()
+	}
+	maps.Copy(s, u.patch.set)
+	if u.patch.sets(setTranscription) {
+		s[setTranscription] = d.transcription(u.patch.set[setTranscription])
 	}
 	if u.noVoice {
-		out.Voice = nil
+		delete(s, setVoice)
 	}
-	if u.first || w.hasTools {
-		o.Tools = definitions(tools)
+	if u.first || u.patch.sets(setTools) {
+		s[setTools] = encode(definitions(tools))
 	}
-	o.Audio = audioOf(in, out)
-	return o
+	s["type"] = encode("realtime")
+	return s
 }
 
 // voiceObject is a voice as the API takes it: the name of one of its own, or an object with the id of a custom one.
@@ -92,25 +63,8 @@ func voiceObject(voice string) json.RawMessage {
 	return encode(voice)
 }
 
-func audioOf(in sessionInput, out sessionOutput) *sessionAudio {
-	var a sessionAudio
-	if in.Noise != nil || in.Transcription != nil || in.Turns != nil {
-		a.Input = &in
-	}
-	if out.Voice != nil || out.Speed != nil {
-		a.Output = &out
-	}
-	if a == (sessionAudio{}) {
-		return nil
-	}
-	return &a
-}
-
 // transcription adds the operator's model if the client names none.
 func (d *Defaults) transcription(raw json.RawMessage) json.RawMessage {
-	if raw == nil {
-		return nil
-	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil || notNull(fields["model"]) != nil {
 		return raw // the upstream will say what is wrong

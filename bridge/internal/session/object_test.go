@@ -11,7 +11,7 @@ func TestVoice(t *testing.T) {
 	t.Parallel()
 	for voice, want := range map[string]string{"marin": `"marin"`, "voice_1a": `{"id":"voice_1a"}`} {
 		o := (&update{first: true}).object(&Defaults{Voice: voice}, toolkit.NewRegistry())
-		if got := string(o.Audio.Output.Voice); got != want {
+		if got := string(o[setVoice]); got != want {
 			t.Errorf("voice %s is sent as %s, want %s", voice, got, want)
 		}
 	}

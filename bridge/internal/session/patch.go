@@ -3,167 +3,102 @@ package session
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"reflect"
-	"slices"
+	"maps"
 
+	"voicebridge/realtime"
 	"voicebridge/toolkit"
 )
 
-// Patch is the accepted part of a client's session.update. Fields that the client does not name are
-// nil. The zero value changes nothing.
+// The settings that the bridge reads or writes itself.
+const (
+	setInstructions  = "instructions"
+	setTools         = "tools"
+	setNoise         = "audio.input.noise_reduction"
+	setTranscription = "audio.input.transcription"
+	setTurns         = "audio.input.turn_detection"
+	setVoice         = "audio.output.voice"
+)
+
+// Patch is the accepted part of a client's session object. The zero value changes nothing.
 type Patch struct {
-	noise, transcription, turns json.RawMessage
-	voice, speed                json.RawMessage
-	maxTokens, modalities       json.RawMessage // only for a fixed session
-	instructions                *string
-	tools                       []toolkit.Definition
-	hasTools                    bool
+	set realtime.Settings
+	// tools are those that set names, as far as the call can have them.
+	tools []toolkit.Definition
 	// eventIDs are the ids of the client's events that asked for it.
 	eventIDs []string
 }
 
-// clientSession holds the fields that are read from a client's session object.
-type clientSession struct {
-	Type         string          `json:"type"`
-	Instructions json.RawMessage `json:"instructions"`
-	Audio        struct {
-		Input struct {
-			Noise         json.RawMessage `json:"noise_reduction"`
-			Transcription json.RawMessage `json:"transcription"`
-			Turns         json.RawMessage `json:"turn_detection"`
-		} `json:"input"`
-		Output struct {
-			Voice json.RawMessage `json:"voice"`
-			Speed json.RawMessage `json:"speed"`
-		} `json:"output"`
-	} `json:"audio"`
-	Tools json.RawMessage `json:"tools"`
+// Read reads a client's session object, or one that an application's server fixes. What they may not set or the bridge
+// does not support is left out. The error says what cannot be read.
+func (d *Defaults) Read(session json.RawMessage, fixed bool) (Patch, *realtime.Error) {
+	if fixed {
+		return readPatch(session, func(_ string, f realtime.Field) bool { return f.Who >= realtime.ByApp })
+	}
+	return readPatch(session, d.forClients)
 }
 
-// FieldError says what is wrong with a field of a client's session object.
-type FieldError struct {
-	Field string // as session.audio.input
-	Want  string // what it must be
+// forClients reports whether any client may set a field of a session.
+func (d *Defaults) forClients(path string, f realtime.Field) bool {
+	return f.Who >= realtime.ByClient || path == setInstructions && d.AllowClientInstructions
 }
 
-// Error implements error.
-func (e *FieldError) Error() string { return e.Field + " must be " + e.Want }
-
-// read decodes a session object.
-func read(raw json.RawMessage, into any) error {
-	err := json.Unmarshal(raw, into)
-	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		want := "an object"
-		if e.Type.Kind() == reflect.String {
-			want = "a string"
-		}
-		return &FieldError{"session." + e.Field, want}
+func readPatch(session json.RawMessage, allowed func(path string, f realtime.Field) bool) (Patch, *realtime.Error) {
+	s, refused := realtime.SessionFields.Settings(session, func(path string, f realtime.Field) bool { return path == "type" || allowed(path, f) })
+	if refused != nil {
+		return Patch{}, refused
 	}
-	if err != nil {
-		return fmt.Errorf("session cannot be read: %w", err)
+	if kind, ok := s["type"]; ok && string(kind) != `"realtime"` {
+		return Patch{}, mustBe("type", `"realtime"`)
 	}
-	return nil
-}
-
-// ReadPatch reads a client's session object. Parts that are not supported are ignored; an
-// unreadable object is an error.
-func ReadPatch(raw json.RawMessage, allowInstructions bool) (Patch, error) {
-	var c clientSession
-	if !isObject(raw) {
-		return Patch{}, errors.New("session must be an object")
+	delete(s, "type")
+	if text, ok := s[setInstructions]; ok && text[0] != '"' {
+		return Patch{}, mustBe(setInstructions, "a string")
 	}
-	if err := read(raw, &c); err != nil {
-		return Patch{}, err
+	if notNull(s[setTranscription]) == nil {
+		delete(s, setTranscription) // without transcripts the thread would have no text
 	}
-	if c.Type != "" && c.Type != "realtime" {
-		return Patch{}, &FieldError{"session.type", `"realtime"`}
-	}
-	p := Patch{
-		noise: c.Audio.Input.Noise, turns: c.Audio.Input.Turns,
-		voice: notNull(c.Audio.Output.Voice), speed: notNull(c.Audio.Output.Speed),
-		// Without transcripts the thread would have no text, so null is ignored.
-		transcription: notNull(c.Audio.Input.Transcription),
-	}
-	if allowInstructions && notNull(c.Instructions) != nil {
-		if err := json.Unmarshal(c.Instructions, &p.instructions); err != nil {
-			return Patch{}, &FieldError{"session.instructions", "a string"}
+	p := Patch{set: s}
+	if list, ok := s[setTools]; ok {
+		var readable bool
+		if s[setTools], p.tools, readable = readTools(list); !readable {
+			return Patch{}, mustBe(setTools, "a list of functions")
 		}
 	}
-	if c.Tools == nil {
-		return p, nil
-	}
-	p.hasTools = true
-	var err error
-	p.tools, err = readTools(c.Tools)
-	return p, err
-}
-
-// ReadFixed reads the session object that an application's server has fixed. Besides what ReadPatch takes, it takes
-// instructions, max_output_tokens and output_modalities.
-func ReadFixed(raw json.RawMessage) (Patch, error) {
-	p, err := ReadPatch(raw, true)
-	if err != nil {
-		return p, err
-	}
-	var more struct {
-		MaxTokens  json.RawMessage `json:"max_output_tokens"`
-		Modalities json.RawMessage `json:"output_modalities"`
-	}
-	if err := read(raw, &more); err != nil {
-		return Patch{}, err
-	}
-	p.maxTokens, p.modalities = notNull(more.MaxTokens), notNull(more.Modalities)
 	return p, nil
 }
 
-// without removes what the fixed session names, except what may be changed, and instructions if
-// clients may not set them.
-func (p Patch) without(fixed Patch, may []string, instructions bool) Patch {
-	for _, f := range []struct {
-		name        string
-		mine, fixed *json.RawMessage
-	}{
-		{"voice", &p.voice, &fixed.voice}, {"speed", &p.speed, &fixed.speed}, {"noise_reduction", &p.noise, &fixed.noise},
-		{"transcription", &p.transcription, &fixed.transcription}, {"turn_detection", &p.turns, &fixed.turns},
-	} {
-		if *f.fixed != nil && !slices.Contains(may, f.name) {
-			*f.mine = nil
-		}
-	}
-	if !slices.Contains(may, "instructions") && (fixed.instructions != nil || !instructions) {
-		p.instructions = nil
-	}
-	if !slices.Contains(may, "tools") && fixed.hasTools {
-		p.tools, p.hasTools = nil, false
-	}
-	return p
+func mustBe(path, want string) *realtime.Error {
+	return realtime.Refuse("invalid_value", "session."+path, "session.%s must be %s.", path, want)
 }
 
 // readTools reads the functions that a client declares. Tools of other types, such as remote MCP
-// servers, are ignored.
-func readTools(raw json.RawMessage) ([]toolkit.Definition, error) {
-	var list []struct {
-		Type        string          `json:"type"`
-		Name        string          `json:"name"`
-		Description string          `json:"description"`
-		Parameters  json.RawMessage `json:"parameters"`
+// servers, are left out.
+func readTools(list json.RawMessage) (functions json.RawMessage, defs []toolkit.Definition, ok bool) {
+	var all []json.RawMessage
+	if json.Unmarshal(list, &all) != nil {
+		return nil, nil, false
 	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, &FieldError{"session.tools", "a list of functions"}
-	}
-	var defs []toolkit.Definition
-	for _, t := range list {
+	kept := []json.RawMessage{}
+	for _, one := range all {
+		var t struct {
+			Type        string          `json:"type"`
+			Name        string          `json:"name"`
+			Description string          `json:"description"`
+			Parameters  json.RawMessage `json:"parameters"`
+		}
+		if json.Unmarshal(one, &t) != nil {
+			return nil, nil, false
+		}
 		if t.Type != "" && t.Type != "function" {
 			continue
 		}
 		if notNull(t.Parameters) == nil {
 			t.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
+		kept = append(kept, one)
 		defs = append(defs, toolkit.Definition{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
-	return defs, nil
+	return encode(kept), defs, true
 }
 
 func isObject(raw json.RawMessage) bool {
@@ -178,42 +113,32 @@ func notNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// empty reports whether nothing of the client's update was accepted.
-func (p *Patch) empty() bool { return len(p.fields()) == 0 }
+// Settings returns what it sets; the tools are as the client wrote them.
+func (p *Patch) Settings() realtime.Settings { return p.set }
 
-// fields returns the names of what it sets, as in the client's session object.
-func (p *Patch) fields() (names []string) {
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{
-		{"instructions", p.instructions != nil}, {"tools", p.hasTools}, {"audio.input.noise_reduction", p.noise != nil},
-		{"audio.input.transcription", p.transcription != nil}, {"audio.input.turn_detection", p.turns != nil},
-		{"audio.output.voice", p.voice != nil}, {"audio.output.speed", p.speed != nil},
-		{"max_output_tokens", p.maxTokens != nil}, {"output_modalities", p.modalities != nil},
-	} {
-		if f.set {
-			names = append(names, f.name)
-		}
-	}
-	return names
+func (p *Patch) sets(path string) bool {
+	_, ok := p.set[path]
+	return ok
+}
+
+// empty reports whether nothing of the client's update was accepted.
+func (p *Patch) empty() bool { return len(p.set) == 0 }
+
+// without returns the Patch without one of its settings.
+func (p Patch) without(path string) Patch {
+	p.set = maps.Clone(p.set)
+	delete(p.set, path)
+	return p
 }
 
 // add puts a later Patch on top.
 func (p *Patch) add(later Patch) {
-	for _, f := range []struct{ to, from *json.RawMessage }{
-		{&p.noise, &later.noise}, {&p.transcription, &later.transcription}, {&p.turns, &later.turns},
-		{&p.voice, &later.voice}, {&p.speed, &later.speed}, {&p.maxTokens, &later.maxTokens}, {&p.modalities, &later.modalities},
-	} {
-		if *f.from != nil {
-			*f.to = *f.from
-		}
-	}
-	if later.instructions != nil {
-		p.instructions = later.instructions
-	}
-	if later.hasTools {
-		p.tools, p.hasTools = later.tools, true
+	set := realtime.Settings{}
+	maps.Copy(set, p.set)
+	maps.Copy(set, later.set)
+	p.set = set
+	if later.sets(setTools) {
+		p.tools = later.tools
 	}
 	p.eventIDs = append(p.eventIDs, later.eventIDs...)
 }

@@ -136,8 +136,9 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	}
 	if fixed := section(archive, "fixed"); fixed != "" {
 		c.s.Fixed, c.s.MayChange = true, strings.Fields(section(archive, "may change"))
-		if c.s.Patch, err = ReadFixed([]byte(fixed)); err != nil {
-			t.Fatal(err)
+		var refused *realtime.Error
+		if c.s.Patch, refused = c.s.Session.Read([]byte(fixed), true); refused != nil {
+			t.Fatal(refused)
 		}
 	}
 	for line := range strings.Lines(script) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -71,30 +72,36 @@ func (c *settings) onTime() {
 // request takes a client's session.update. spoken means that the model has produced audio, which locks
 // its voice.
 func (c *settings) request(clientID string, raw json.RawMessage, spoken bool) {
-	p, err := ReadPatch(raw, c.Session.AllowClientInstructions || c.Fixed)
-	if err != nil {
-		c.refuse(clientID, "invalid_value", err.Error(), "session")
+	p, refused := readPatch(raw, c.allowed(spoken))
+	if refused != nil {
+		c.refuse(clientID, refused.Code, refused.Message, refused.Param)
 		return
 	}
-	if c.Fixed {
-		p = p.without(c.Patch, c.MayChange, c.Session.AllowClientInstructions)
-	}
 	p.eventIDs = []string{clientID}
-	if spoken {
-		p.voice = nil // it would make the whole update fail
-	}
 	p.tools = c.acceptable(clientID, p.tools)
 	c.next.add(p)
 	c.sendNext()
 }
 
+// allowed allows what the client may still change. spoken means that the model has produced audio.
+func (c *settings) allowed(spoken bool) func(path string, f realtime.Field) bool {
+	return func(path string, f realtime.Field) bool {
+		switch {
+		case spoken && f.Lock == realtime.OnceSpoken:
+			return false // it would make the whole update fail
+		case c.Fixed && slices.Contains(c.MayChange, path[strings.LastIndex(path, ".")+1:]):
+			return true
+		}
+		return c.Session.forClients(path, f) && !(c.Fixed && c.Patch.sets(path))
+	}
+}
+
 // keepFixed removes from a client's fields for a response what a fixed session names.
 func (c *settings) keepFixed(response map[string]json.RawMessage) {
-	if c.Fixed && c.Patch.maxTokens != nil {
-		delete(response, "max_output_tokens")
-	}
-	if c.Fixed && c.Patch.modalities != nil {
-		delete(response, "output_modalities")
+	for path := range c.Patch.set {
+		if c.Fixed {
+			delete(response, path)
+		}
 	}
 }
 
@@ -164,8 +171,8 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 	if c.up.stage < configuring && c.phase < live {
 		return // they go with the first session.update
 	}
-	if !c.next.hasTools {
-		c.next.tools, c.next.hasTools = c.declared, true
+	if !c.next.sets(setTools) {
+		c.next.add(Patch{set: realtime.Settings{setTools: nil}, tools: c.declared})
 	}
 	c.sendNext()
 }
@@ -217,7 +224,7 @@ func (c *settings) sendUpdate(u *update) {
 	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked()})
 	if size := c.fit(u); size > c.up.room() {
 		c.inFlight = u
-		c.refused(c.tooLarge(size, u.patch.fields()))
+		c.refused(c.tooLarge(size, slices.Sorted(maps.Keys(u.patch.set))))
 		return
 	}
 	if !u.first {
@@ -244,9 +251,9 @@ func (c *settings) fit(u *update) int {
 		over -= len(last.Name) + len(last.Description) + len(last.Parameters)
 		left = append(left, "tools["+last.Name+"]")
 	}
-	if u.patch.instructions != nil && over > 0 {
-		u.patch.instructions = nil
-		left = append(left, "instructions")
+	if u.patch.sets(setInstructions) && over > 0 {
+		u.patch = u.patch.without(setInstructions)
+		left = append(left, setInstructions)
 	}
 	c.declare(u)
 	rest := c.size(u.patch)
@@ -282,12 +289,12 @@ func (c *settings) tooLarge(size int, fields []string) *realtime.Error {
 
 // declare makes the tools in an update the client's, or takes them out of it if they cannot be used.
 func (c *settings) declare(u *update) {
-	if !u.patch.hasTools {
+	if !u.patch.sets(setTools) {
 		return
 	}
 	if err := c.client.Declare(u.patch.tools); err != nil {
 		c.refuse(firstOf(u.patch.eventIDs), "invalid_value", err.Error(), "session.tools")
-		u.patch.tools, u.patch.hasTools = nil, false
+		u.patch = u.patch.without(setTools)
 		return
 	}
 	c.declared = u.patch.tools
@@ -342,10 +349,10 @@ func (c *settings) refused(e *realtime.Error) {
 	switch {
 	case e.Code == "cannot_update_voice" && !u.noVoice:
 		again := *u
-		again.noVoice, again.patch.voice = true, nil
+		again.noVoice, again.patch = true, u.patch.without(setVoice)
 		c.sendUpdate(&again)
 	case !u.patch.empty():
-		if u.patch.hasTools {
+		if u.patch.sets(setTools) {
 			if err := c.client.Declare(u.before); err != nil {
 				c.log(slog.LevelError, "client tools not restored", "error", err)
 			}
