@@ -55,6 +55,19 @@ func (u *update) object(d *Defaults, tools *toolkit.Registry) realtime.Settings 
 	return s
 }
 
+// Read reads a client's session object, or one that an application's server fixes. What they may not set is left out.
+func (d *Defaults) Read(session json.RawMessage, fixed bool) (Patch, *realtime.Error) {
+	if fixed {
+		return readPatch(session, func(_ string, f realtime.Field) bool { return f.Who >= realtime.ByApp })
+	}
+	return readPatch(session, d.forClients)
+}
+
+// forClients reports whether any client may set a field of a session.
+func (d *Defaults) forClients(path string, f realtime.Field) bool {
+	return f.Who >= realtime.ByClient || path == setInstructions && d.AllowClientInstructions
+}
+
 // voiceObject is a voice as the API takes it: the name of one of its own, or an object with the id of a custom one.
 func voiceObject(voice string) json.RawMessage {
 	if strings.HasPrefix(voice, "voice_") {

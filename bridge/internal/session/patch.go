@@ -28,20 +28,8 @@ type Patch struct {
 	eventIDs []string
 }
 
-// Read reads a client's session object, or one that an application's server fixes. What they may not set or the bridge
-// does not support is left out. The error says what cannot be read.
-func (d *Defaults) Read(session json.RawMessage, fixed bool) (Patch, *realtime.Error) {
-	if fixed {
-		return readPatch(session, func(_ string, f realtime.Field) bool { return f.Who >= realtime.ByApp })
-	}
-	return readPatch(session, d.forClients)
-}
-
-// forClients reports whether any client may set a field of a session.
-func (d *Defaults) forClients(path string, f realtime.Field) bool {
-	return f.Who >= realtime.ByClient || path == setInstructions && d.AllowClientInstructions
-}
-
+// readPatch reads what somebody may set of a session object. What the bridge does not support is left out, too. The error
+// says what cannot be read.
 func readPatch(session json.RawMessage, allowed func(path string, f realtime.Field) bool) (Patch, *realtime.Error) {
 	s, refused := realtime.SessionFields.Settings(session, func(path string, f realtime.Field) bool { return path == "type" || allowed(path, f) })
 	if refused != nil {
@@ -98,7 +86,7 @@ func readTools(list json.RawMessage) (functions json.RawMessage, defs []toolkit.
 		kept = append(kept, one)
 		defs = append(defs, toolkit.Definition{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
-	return encode(kept), defs, true
+	return toolkit.Encode(kept), defs, true
 }
 
 func isObject(raw json.RawMessage) bool {
