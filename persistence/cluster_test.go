@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/admission"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 )
@@ -313,7 +314,7 @@ func TestRateForgottenMeanwhile(t *testing.T) {
 	var forgetting sync.WaitGroup
 	forgetting.Go(func() {
 		for ctx.Err() == nil {
-			if err := persistence.ForgetRates(ctx, b); err != nil && ctx.Err() == nil {
+			if err := b.Admission.ForgetRates(ctx); err != nil && ctx.Err() == nil {
 				t.Errorf("forget rates: %v", err)
 				return
 			}
@@ -321,7 +322,7 @@ func TestRateForgottenMeanwhile(t *testing.T) {
 	})
 	for range 300 {
 		// A rate so high that nothing of it is used up when the next use comes.
-		if wait, err := a.TakeRate(ctx, "texts of anna", 1e7); wait > 0 || err != nil {
+		if wait, err := a.Admission.TakeRate(ctx, "texts of anna", 1e7); wait > 0 || err != nil {
 			t.Errorf("TakeRate() = %v, %v", wait, err)
 			break
 		}
@@ -356,13 +357,13 @@ func TestClocks(t *testing.T) {
 			}
 			answersInTime(t, b, a, clock().Add(time.Minute))
 
-			token := persistence.AccessToken{ID: "t", Kind: "session", Owner: "anna", CreatedAt: clock(), ExpiresAt: clock().Add(time.Minute)}
-			must(t, b.SaveAccessToken(t.Context(), token, 5))
-			read, err := a.AccessToken(t.Context(), token.Kind, token.ID)
+			token := admission.Token{ID: "t", Kind: "session", Owner: "anna", CreatedAt: clock(), ExpiresAt: clock().Add(time.Minute)}
+			must(t, b.Admission.SaveToken(t.Context(), token, 5))
+			read, err := a.Admission.Token(t.Context(), token.Kind, token.ID)
 			if left := time.Until(read.ExpiresAt); err != nil || left <= 0 || left > time.Minute+time.Second {
 				t.Errorf("AccessToken() = %v, it expires in %v", err, left)
 			}
-			if n, err := a.CountAccessTokens(t.Context(), "anna", token.Kind, time.Now()); err != nil || n != 1 {
+			if n, err := a.Admission.CountTokens(t.Context(), "anna", token.Kind, time.Now()); err != nil || n != 1 {
 				t.Errorf("CountAccessTokens() = %d, %v", n, err)
 			}
 		})

@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
 )
 
-// queries are the generated queries, with PostgreSQL's structs for both engines; SQLite's are
-// identical and are converted.
-type queries = pgdb.Querier
+// queries are the generated queries.
+type queries = database.Queries
 
 // engine is one database.
 type engine interface {

@@ -47,9 +47,6 @@ func Sent(s *Store) int64 {
 	return o.count
 }
 
-// ForgetRates deletes unused rates, as the clean-up does.
-func ForgetRates(ctx context.Context, s *Store) error { return s.forgetRates(ctx) }
-
 // BeforeDrafts calls do once, before the store next reads a message's drafts outside a transaction.
 func BeforeDrafts(s *Store, do func()) { s.eng = &interrupted{engine: s.eng, do: do} }
 

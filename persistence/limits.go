@@ -4,51 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 )
-
-// TakeRate counts one use of something allowed perMinute times a minute, across all instances of
-// the database. wait is how long until the next use is allowed; zero means that this use was
-// counted. With SQLite it counts nothing, because the only instance counts by itself.
-func (s *Store) TakeRate(ctx context.Context, name string, perMinute int) (wait time.Duration, err error) {
-	if !s.shared {
-		return 0, nil
-	}
-	if name == "" || perMinute < 1 {
-		return 0, fmt.Errorf("take rate: %w", Invalid("rate %.50q of %d", name, perMinute))
-	}
-	at, step := s.now().UnixMicro(), time.Minute.Microseconds()/int64(perMinute)
-	latest := at + time.Minute.Microseconds()
-	var full int64
-	err = s.write(ctx, func(q queries) error {
-		if err := q.BeginRate(ctx, pgdb.BeginRateParams{Name: name, Now: at}); err != nil {
-			return err
-		}
-		taken, err := q.TakeRate(ctx, pgdb.TakeRateParams{Name: name, Now: at, Step: step, Latest: latest})
-		if full = 0; err != nil || taken > 0 {
-			return err
-		}
-		full, err = q.GetRate(ctx, pgdb.GetRateParams{Name: name})
-		return err
-	})
-	if err != nil || full == 0 {
-		return 0, s.fail("take rate", err)
-	}
-	return max(time.Duration(full+step-latest)*time.Microsecond, time.Millisecond), nil
-}
-
-// forgetRates deletes the rates of which nothing is used any more.
-func (s *Store) forgetRates(ctx context.Context) error {
-	if !s.shared {
-		return nil
-	}
-	return s.fail("forget rates", s.write(ctx, func(q queries) error {
-		return q.ForgetRates(ctx, pgdb.ForgetRatesParams{Now: s.now().UnixMicro()})
-	}))
-}
 
 // CallsElsewhere counts the live calls of the owner on other instances.
 func (s *Store) CallsElsewhere(ctx context.Context, owner string) (int, error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/persistence/admission"
 	"voicebridge/thread"
 )
 
@@ -34,6 +35,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 		rescue: opts.Rescue, rescuing: make(chan struct{}, 1),
 		closed: make(chan struct{}), unswept: make(chan struct{}, 1),
 	}
+	s.Admission = admission.New(roomDB{s})
 	if err := s.openEngine(ctx, url, opts); err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func (s *Store) forget(ctx context.Context) error {
 			q.DeleteCommand(ctx, pgdb.DeleteCommandParams{Before: dbtype.At(s.now().Add(-time.Minute))}),
 			q.ForgetDrafts(ctx))
 	})
-	return errors.Join(s.fail("forget what is old", err), s.forgetRates(ctx))
+	return errors.Join(s.fail("forget what is old", err), s.Admission.ForgetRates(ctx))
 }
 
 // recovery closes what one instance left open, in one transaction.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"voicebridge/persistence/admission"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 )
@@ -62,6 +63,9 @@ type Options struct {
 
 // Store is one database.
 type Store struct {
+	// Admission keeps what decides who may come in.
+	Admission *admission.Store
+
 	eng   engine
 	hub   *hub
 	log   *slog.Logger

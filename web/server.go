@@ -36,9 +36,14 @@ type store interface {
 	healthReader
 	ownerWatcher
 	imageStore
-	access.TokenStore
 	callThreads
 	access.Records
+}
+
+// admission is what this package needs of the database to let clients in.
+type admission interface {
+	access.TokenStore
+	access.Rates
 }
 
 // textChat answers by text; *chat.Coordinator implements it.
@@ -55,7 +60,7 @@ type callThreads interface {
 	TextSession(ctx context.Context, key thread.Key) (persistence.TextSession, error)
 }
 
-// Config configures a [Server]. Calls, Chat, Queue, Store and Page are required.
+// Config configures a [Server]. Calls, Chat, Queue, Store, Admission and Page are required.
 type Config struct {
 	Calls voiceCalls
 	// Chat answers by text; *chat.Coordinator implements it.
@@ -63,6 +68,8 @@ type Config struct {
 	// Queue holds waiting messages; *queue.Queue implements it.
 	Queue messageQueue
 	Store store
+	// Admission is what all processes of the database keep of who may come in; *admission.Store implements it.
+	Admission admission
 	// Page holds the built page with index.html at its root.
 	Page fs.FS
 	// Tools returns the server's tools for a new call; nil means none.
@@ -103,7 +110,7 @@ func (c Config) validate() error {
 	for _, part := range []struct {
 		name    string
 		missing bool
-	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Page", c.Page == nil}} {
+	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Admission", c.Admission == nil}, {"Page", c.Page == nil}} {
 		if part.missing {
 			problems = append(problems, fmt.Errorf("web: %s is missing", part.name))
 		}
@@ -150,8 +157,8 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	if cfg.ShutdownTimeout <= 0 {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
-	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Store, cfg.Auth.Required(), now)
-	auth, errAuth := access.New(cfg.Auth, limits.Guesses, cfg.Store, now)
+	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Store, cfg.Admission, cfg.Auth.Required(), now)
+	auth, errAuth := access.New(cfg.Auth, limits.Guesses, cfg.Admission, now)
 	origins, errOrigins := access.NewOrigins(cfg.AllowedOrigins, cfg.Loopback)
 	files, errPage := newPage(cfg.Page)
 	open := socket.NewSet()

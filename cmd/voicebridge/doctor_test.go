@@ -324,7 +324,7 @@ func TestDoctorOnHeldTools(t *testing.T) {
 	store, err := persistence.Open(t.Context(), url, persistence.Options{})
 	must(t, err)
 	before := map[string]string{"look": `{"description":"Looks.","parameters":{"type":"object"}}`}
-	must(t, store.PinTools(t.Context(), "eyes", before))
+	must(t, store.Admission.PinTools(t.Context(), "eyes", before))
 	servers := writeFile(t, "mcp.json", fmt.Sprintf(`{"mcpServers":{"eyes":{"type":"http","url":%q},"new":{"type":"http","url":%[1]q}}}`, mcpOverHTTP(t)), 0o600)
 	_, report := diagnose(t, append(environment(t), "DATABASE_URL="+url, "VOICEBRIDGE_MCP_CONFIG="+servers))
 	wantLines(t, report, "warning: MCP server eyes: the tool eyes__look is held: ", "ok: MCP server new: it answers; tools: 1")
@@ -332,7 +332,7 @@ func TestDoctorOnHeldTools(t *testing.T) {
 		t.Errorf("a tool of a new server is held:\n%s", report)
 	}
 	for server, want := range map[string]int{"eyes": 1, "new": 0} {
-		after, err := store.ToolPins(t.Context(), server)
+		after, err := store.Admission.ToolPins(t.Context(), server)
 		if err != nil || len(after) != want || want == 1 && after["look"] != before["look"] {
 			t.Errorf("pins of %s after doctor: %v, %v", server, after, err)
 		}

@@ -128,7 +128,7 @@ func (a *app) openCalls(context.Context) (err error) {
 
 func (a *app) openWeb(ctx context.Context) (err error) {
 	if !a.cfg.Secrets.Signing.IsSet() {
-		secret, err := a.store.SigningSecret(ctx)
+		secret, err := a.store.Admission.SigningSecret(ctx)
 		if err != nil {
 			return err
 		}

@@ -105,7 +105,7 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *tel
 		}
 	}}
 	if store != nil {
-		options.Pins = store
+		options.Pins = store.Admission
 		options.Media = chat.Media{Store: store, Quota: cfg.ImageQuota()}
 	}
 	t.mcp, err = mcptool.Open(servers, options)

@@ -31,7 +31,7 @@ func (s suite) limits(t *testing.T) {
 		return
 	}
 	allTogether(t, b.store)
-	if wait, err := b.store.TakeRate(ctx, "x", 1); err != nil || wait != 0 {
+	if wait, err := b.store.Admission.TakeRate(ctx, "x", 1); err != nil || wait != 0 {
 		t.Errorf("TakeRate() with one instance = %v, %v", wait, err)
 	}
 }
@@ -117,22 +117,22 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 	other := Open(t, b.url, persistence.Options{})
 	both := []*persistence.Store{b.store, other}
 	for i := range 6 {
-		if wait, err := both[i%2].TakeRate(ctx, "texts of anna", 6); err != nil || wait != 0 {
+		if wait, err := both[i%2].Admission.TakeRate(ctx, "texts of anna", 6); err != nil || wait != 0 {
 			t.Fatalf("TakeRate() = %v, %v on call %d", wait, err, i+1)
 		}
 	}
 	for _, store := range both {
-		if wait, err := store.TakeRate(ctx, "texts of anna", 6); err != nil || wait <= 0 || wait > 10*time.Second {
+		if wait, err := store.Admission.TakeRate(ctx, "texts of anna", 6); err != nil || wait <= 0 || wait > 10*time.Second {
 			t.Errorf("TakeRate() when nothing is left = %v, %v", wait, err)
 		}
-		if wait, err := store.TakeRate(ctx, "texts of bert", 1000); err != nil || wait != 0 {
+		if wait, err := store.Admission.TakeRate(ctx, "texts of bert", 1000); err != nil || wait != 0 {
 			t.Errorf("TakeRate() of another owner = %v, %v", wait, err)
 		}
 	}
-	if wait, err := other.TakeRate(ctx, "texts of "+strings.Repeat("x", thread.MaxIDBytes), 1); err != nil || wait != 0 {
+	if wait, err := other.Admission.TakeRate(ctx, "texts of "+strings.Repeat("x", thread.MaxIDBytes), 1); err != nil || wait != 0 {
 		t.Errorf("TakeRate() of the longest owner = %v, %v", wait, err)
 	}
-	wantErr(t, "TakeRate() of nothing", errOf(other.TakeRate(ctx, "", 1)), persistence.ErrInvalid)
+	wantErr(t, "TakeRate() of nothing", errOf(other.Admission.TakeRate(ctx, "", 1)), persistence.ErrInvalid)
 
 	key := newThread(t, b.store, "anna")
 	must(t, b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "call"}))

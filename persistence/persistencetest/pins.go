@@ -12,11 +12,11 @@ func (s suite) toolPins(t *testing.T) {
 	store, ctx := Open(t, url, persistence.Options{}), t.Context()
 	pin := func(server string, definitions map[string]string) {
 		t.Helper()
-		must(t, store.PinTools(ctx, server, definitions))
+		must(t, store.Admission.PinTools(ctx, server, definitions))
 	}
 	want := func(server string, definitions map[string]string) {
 		t.Helper()
-		if got, err := store.ToolPins(ctx, server); err != nil || !maps.Equal(got, definitions) {
+		if got, err := store.Admission.ToolPins(ctx, server); err != nil || !maps.Equal(got, definitions) {
 			t.Errorf("ToolPins(%s) = %q, %v, want %q", server, got, err, definitions)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/admission"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/web/problem"
 )
@@ -86,7 +87,7 @@ func TestCallLimitForgetsOwners(t *testing.T) {
 func TestExpiredSecretsMakeRoom(t *testing.T) {
 	t.Parallel()
 	c := &clock{t: time.Unix(1_000_000, 0)}
-	m, err := newMint(kindSecret, NewSecret("a secret that only tests know"), persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), c.now)
+	m, err := newMint(kindSecret, NewSecret("a secret that only tests know"), persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}).Admission, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +342,7 @@ func TestSetUpOnThisMachine(t *testing.T) {
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	c := &clock{t: time.Unix(1, 0)}
 	for address, free := range map[string]bool{"127.0.0.1": true, "::ffff:127.0.0.1": true, "::1": true, "192.0.2.1": false, "odd": false} {
-		l := NewAllowances(Limits{SetupsPerMinute: 1}, nil, store, false, c.now)
+		l := NewAllowances(Limits{SetupsPerMinute: 1}, nil, store, store.Admission, false, c.now)
 		first, second := l.SetUp(t.Context(), address), l.SetUp(t.Context(), address)
 		if first != nil || (second == nil) != free {
 			t.Errorf("%s: %v, then %v", address, first, second)
@@ -351,7 +352,7 @@ func TestSetUpOnThisMachine(t *testing.T) {
 
 func TestHasOpened(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}).Admission
 	c := &clock{t: time.Now()}
 	m, err := newMint(kindSecret, NewSecret("a secret that only tests know"), store, c.now)
 	if err != nil {
@@ -359,7 +360,7 @@ func TestHasOpened(t *testing.T) {
 	}
 	secrets := &Secrets{m, 10}
 	secret, other := &ClientSecret{Owner: "alice", Thread: "t", id: "one"}, &ClientSecret{Owner: "alice", Thread: "t", id: "two"}
-	if err := store.SaveAccessToken(t.Context(), persistence.AccessToken{ID: "one", Kind: kindSecret, Owner: "alice", Data: "{}", CreatedAt: c.now(), ExpiresAt: c.now().Add(time.Hour)}, 10); err != nil {
+	if err := store.SaveToken(t.Context(), admission.Token{ID: "one", Kind: kindSecret, Owner: "alice", Data: "{}", CreatedAt: c.now(), ExpiresAt: c.now().Add(time.Hour)}, 10); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []bool{false, true} {

@@ -12,15 +12,15 @@ type Guesses struct {
 	perMinute int
 	clients   *RateLimit
 	remotes   *RateLimit
-	rates     rates
+	rates     Rates
 
 	mu sync.Mutex
 	// proven has the pairs of a client and an owner whose token the client has presented.
 	proven map[[2]string]bool
 }
 
-// rates count for all instances together.
-type rates interface {
+// Rates count for all instances together.
+type Rates interface {
 	// TakeRate counts one use of something with a limit per minute, or says how long to wait.
 	TakeRate(ctx context.Context, name string, perMinute int) (wait time.Duration, err error)
 }
@@ -29,7 +29,7 @@ type rates interface {
 // may guess together.
 const guessesPerRemote = 50
 
-func newGuesses(perMinute int, rates rates, now func() time.Time) *Guesses {
+func newGuesses(perMinute int, rates Rates, now func() time.Time) *Guesses {
 	return &Guesses{
 		perMinute: perMinute, clients: NewRateLimit(perMinute, now), remotes: NewRateLimit(perMinute*guessesPerRemote, now), rates: rates,
 		proven: make(map[[2]string]bool),

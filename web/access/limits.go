@@ -70,7 +70,6 @@ func (l Limits) withDefaults() Limits {
 // Records is what the limits need of the store, which all instances share; *persistence.Store
 // implements it.
 type Records interface {
-	rates
 	// CallsElsewhere counts the owner's calls on other instances.
 	CallsElsewhere(ctx context.Context, owner string) (int, error)
 	// CheckThreads and CheckStored return persistence.ErrQuota if the owner has no room left.
@@ -94,11 +93,12 @@ type Allowances struct {
 	// ImageBytesPerOwner is 0 for the one local user.
 	ImageBytesPerOwner int64
 	records            Records
+	rates              Rates
 	limits             Limits
 }
 
 // NewAllowances returns new counters. now is their clock. Zero limits mean their defaults.
-func NewAllowances(l Limits, calls liveCalls, records Records, authenticated bool, now func() time.Time) *Allowances {
+func NewAllowances(l Limits, calls liveCalls, records Records, rates Rates, authenticated bool, now func() time.Time) *Allowances {
 	l = l.withDefaults()
 	perOwner, socketsPerOwner := l.MaxCallsPerOwner, l.SocketsPerOwner
 	if !authenticated {
@@ -108,10 +108,10 @@ func NewAllowances(l Limits, calls liveCalls, records Records, authenticated boo
 		l.ImageBytesPerOwner = 0
 	}
 	return &Allowances{
-		records: records, limits: l,
+		records: records, rates: rates, limits: l,
 		Texts:              NewRateLimit(l.TextsPerMinute, now),
 		ImageBytesPerOwner: l.ImageBytesPerOwner,
-		Guesses:            newGuesses(l.SignInsPerMinute, records, now),
+		Guesses:            newGuesses(l.SignInsPerMinute, rates, now),
 		local:              !authenticated,
 		Setups:             NewRateLimit(l.SetupsPerMinute, now),
 		Calls:              NewCallLimit(calls, records, l.MaxCalls, perOwner),
@@ -143,7 +143,7 @@ func (l *Allowances) OwnerCalls() int {
 // together counts one use for all instances, or returns a 429. Each instance counts on its own
 // first: what it refuses causes no database query.
 func (l *Allowances) together(ctx context.Context, name string, perMinute int) error {
-	wait, err := l.records.TakeRate(ctx, name, perMinute)
+	wait, err := l.rates.TakeRate(ctx, name, perMinute)
 	if err == nil && wait > 0 {
 		err = tooOften(wait)
 	}

@@ -11,18 +11,20 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
 	"voicebridge/persistence"
+	"voicebridge/persistence/admission"
 )
 
 // TokenStore stores the tokens that this server issues, for all instances of the database;
-// *persistence.Store implements it.
+// *admission.Store implements it.
 type TokenStore interface {
-	SaveAccessToken(ctx context.Context, t persistence.AccessToken, keep int) error
-	AccessToken(ctx context.Context, kind, id string) (persistence.AccessToken, error)
-	CountAccessTokens(ctx context.Context, owner, kind string, at time.Time) (int, error)
-	DeleteAccessToken(ctx context.Context, owner, kind, id string) error
-	DeleteAccessTokens(ctx context.Context, owner string) (int, error)
-	TrimAccessTokens(ctx context.Context, owner, kind string, keep int) error
+	SaveToken(ctx context.Context, t admission.Token, keep int) error
+	Token(ctx context.Context, kind, id string) (admission.Token, error)
+	CountTokens(ctx context.Context, owner, kind string, at time.Time) (int, error)
+	DeleteToken(ctx context.Context, owner, kind, id string) error
+	DeleteTokens(ctx context.Context, owner string) (int, error)
+	TrimTokens(ctx context.Context, owner, kind string, keep int) error
 }
 
 // The kinds of tokens that this server issues.
@@ -80,7 +82,7 @@ func (m *mint) issue(ctx context.Context, owner string, data any, expires time.T
 	}
 	var id [idBytes]byte
 	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
-	err = m.store.SaveAccessToken(ctx, persistence.AccessToken{
+	err = m.store.SaveToken(ctx, admission.Token{
 		ID: base64.RawURLEncoding.EncodeToString(id[:]), Kind: m.kind, Owner: owner, Data: string(encoded), CreatedAt: m.now(), ExpiresAt: expires,
 	}, keep)
 	if err != nil {
@@ -100,26 +102,26 @@ func (m *mint) id(token string) (string, error) {
 
 // read returns what was saved with a token; persistence.ErrNotFound or errForged if the token is
 // not valid (any longer).
-func (m *mint) read(ctx context.Context, token string, data any) (persistence.AccessToken, error) {
+func (m *mint) read(ctx context.Context, token string, data any) (admission.Token, error) {
 	id, err := m.id(token)
 	if err != nil {
-		return persistence.AccessToken{}, err
+		return admission.Token{}, err
 	}
 	return m.saved(ctx, m.kind, id, data)
 }
 
 // saved returns what was saved of a kind under an id; persistence.ErrNotFound if there is nothing, or if
 // it has expired.
-func (m *mint) saved(ctx context.Context, kind, id string, data any) (persistence.AccessToken, error) {
-	saved, err := m.store.AccessToken(ctx, kind, id)
+func (m *mint) saved(ctx context.Context, kind, id string, data any) (admission.Token, error) {
+	saved, err := m.store.Token(ctx, kind, id)
 	if err != nil {
-		return persistence.AccessToken{}, err
+		return admission.Token{}, err
 	}
 	if !saved.ExpiresAt.After(m.now()) {
-		return persistence.AccessToken{}, persistence.ErrNotFound
+		return admission.Token{}, persistence.ErrNotFound
 	}
 	if err := json.Unmarshal([]byte(saved.Data), data); err != nil {
-		return persistence.AccessToken{}, fmt.Errorf("read token: %w", err)
+		return admission.Token{}, fmt.Errorf("read token: %w", err)
 	}
 	return saved, nil
 }

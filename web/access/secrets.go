@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
 	"voicebridge/persistence"
+	"voicebridge/persistence/admission"
 	"voicebridge/web/problem"
 )
 
@@ -34,7 +36,7 @@ type Secrets struct {
 
 // Add issues a token for the secret. Too many valid ones of its owner are a 429.
 func (s *Secrets) Add(ctx context.Context, secret ClientSecret) (string, error) {
-	n, err := s.mint.store.CountAccessTokens(ctx, secret.Owner, kindSecret, s.mint.now())
+	n, err := s.mint.store.CountTokens(ctx, secret.Owner, kindSecret, s.mint.now())
 	if err != nil {
 		return "", err
 	}
@@ -53,23 +55,23 @@ func (s *Secrets) Opened(ctx context.Context, secret *ClientSecret, callID strin
 	if err != nil {
 		return fmt.Errorf("encode call of secret: %w", err)
 	}
-	err = s.mint.store.SaveAccessToken(ctx, persistence.AccessToken{
+	err = s.mint.store.SaveToken(ctx, admission.Token{
 		ID: callID, Kind: kind, Owner: secret.Owner, Data: string(data), CreatedAt: now, ExpiresAt: now.Add(callLifetime),
 	}, callsPerSecret)
 	if err != nil {
 		return err
 	}
 	// It may have been revoked while the call was being set up.
-	_, err = s.mint.store.AccessToken(ctx, kindSecret, secret.id)
+	_, err = s.mint.store.Token(ctx, kindSecret, secret.id)
 	if errors.Is(err, persistence.ErrNotFound) {
-		err = s.mint.store.TrimAccessTokens(ctx, secret.Owner, kind, 0)
+		err = s.mint.store.TrimTokens(ctx, secret.Owner, kind, 0)
 	}
 	return err
 }
 
 // HasOpened reports whether a secret has opened a call, whose thread therefore exists, or was deleted.
 func (s *Secrets) HasOpened(ctx context.Context, secret *ClientSecret) (bool, error) {
-	n, err := s.mint.store.CountAccessTokens(ctx, secret.Owner, kindCallOf+secret.id, s.mint.now())
+	n, err := s.mint.store.CountTokens(ctx, secret.Owner, kindCallOf+secret.id, s.mint.now())
 	return n > 0, err
 }
 
@@ -80,18 +82,18 @@ func (s *Secrets) Revoke(ctx context.Context, owner, token string) error {
 	if err != nil {
 		return persistence.ErrNotFound
 	}
-	err = s.mint.store.DeleteAccessToken(ctx, owner, kindSecret, id)
+	err = s.mint.store.DeleteToken(ctx, owner, kindSecret, id)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return err
 	}
-	return errors.Join(err, s.mint.store.TrimAccessTokens(ctx, owner, kindCallOf+id, 0))
+	return errors.Join(err, s.mint.store.TrimTokens(ctx, owner, kindCallOf+id, 0))
 }
 
 // identify returns who presents a secret. callID is the call that the request is about, empty for none:
 // for a call that it has opened, an expired secret is still good.
 func (s *Secrets) identify(ctx context.Context, token, callID string) (Identity, error) {
 	var secret ClientSecret
-	var saved persistence.AccessToken
+	var saved admission.Token
 	id, err := s.mint.id(strings.TrimPrefix(token, SecretPrefix))
 	if err == nil {
 		saved, err = s.mint.saved(ctx, kindSecret, id, &secret)

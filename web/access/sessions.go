@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
 	"voicebridge/persistence"
 	"voicebridge/web/problem"
 )
@@ -88,7 +89,7 @@ func (s *Sessions) SignOut(r *http.Request, everywhere bool) (owner string, err 
 	if everywhere {
 		return who.Owner, s.RevokeAll(r.Context(), who.Owner)
 	}
-	err = s.mint.store.DeleteAccessToken(r.Context(), who.Owner, kindSession, who.session)
+	err = s.mint.store.DeleteToken(r.Context(), who.Owner, kindSession, who.session)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return "", err
 	}
@@ -98,7 +99,7 @@ func (s *Sessions) SignOut(r *http.Request, everywhere bool) (owner string, err 
 
 // RevokeAll ends all sessions and client secrets of an owner.
 func (s *Sessions) RevokeAll(ctx context.Context, owner string) error {
-	if _, err := s.mint.store.DeleteAccessTokens(ctx, owner); err != nil {
+	if _, err := s.mint.store.DeleteTokens(ctx, owner); err != nil {
 		return err
 	}
 	s.held.end(func(session, of string) bool { return session != "" && of == owner })
@@ -140,7 +141,7 @@ func (s *Sessions) Run(ctx context.Context) {
 // Look ends what is held open by sessions that are gone.
 func (s *Sessions) Look(ctx context.Context) {
 	for id := range s.held.sessions() {
-		if _, err := s.mint.store.AccessToken(ctx, kindSession, id); errors.Is(err, persistence.ErrNotFound) {
+		if _, err := s.mint.store.Token(ctx, kindSession, id); errors.Is(err, persistence.ErrNotFound) {
 			s.held.end(func(session, _ string) bool { return session == id })
 		}
 	}

@@ -101,7 +101,7 @@ func (s seenTools) ToolPins(ctx context.Context, server string) (map[string]stri
 	if s.store == nil {
 		return nil, nil
 	}
-	pins, err := s.store.ToolPins(ctx, server)
+	pins, err := s.store.Admission.ToolPins(ctx, server)
 	if err != nil {
 		return nil, nil //nolint:nilerr // another check reports it
 	}

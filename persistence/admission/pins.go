@@ -1,19 +1,20 @@
-package persistence
+package admission
 
 import (
 	"context"
 	"maps"
 	"slices"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 )
 
 // ToolPins returns the pinned definitions of an MCP server's tools, by tool name.
 func (s *Store) ToolPins(ctx context.Context, server string) (map[string]string, error) {
-	rows, err := s.eng.read().ListToolPins(ctx, pgdb.ListToolPinsParams{Server: server})
+	rows, err := s.db.Read().ListToolPins(ctx, pgdb.ListToolPinsParams{Server: server})
 	if err != nil {
-		return nil, s.fail("read tool pins", err)
+		return nil, s.db.Fail("read tool pins", err)
 	}
 	pins := make(map[string]string, len(rows))
 	for _, r := range rows {
@@ -25,8 +26,8 @@ func (s *Store) ToolPins(ctx context.Context, server string) (map[string]string,
 // PinTools pins definitions of an MCP server's tools, by tool name, replacing earlier ones. An
 // empty definition unpins its tool.
 func (s *Store) PinTools(ctx context.Context, server string, definitions map[string]string) error {
-	at := dbtype.At(s.now())
-	return s.fail("pin tools", s.write(ctx, func(q queries) error {
+	at := dbtype.At(s.db.Now())
+	return s.db.Fail("pin tools", s.db.Write(ctx, func(q database.Queries) error {
 		for _, tool := range slices.Sorted(maps.Keys(definitions)) {
 			var err error
 			if definition := definitions[tool]; definition == "" {
