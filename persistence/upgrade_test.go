@@ -1,13 +1,166 @@
 package persistence_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/thread"
 )
+
+// TestUpgrade opens databases that the last commit before 0.1.0 filled. Afterwards they have what new ones have, all is as
+// it was, and what was in the search index is found, changed and deleted as if this version had saved it.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	for engine, fresh := range map[string]string{"sqlite": persistencetest.SQLiteURL(t), "postgres": persistencetest.PostgresURL(t)} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			url := before(t, engine)
+			columns := columnsOf(t, url)
+			want := contents(t, url, columns)
+			s := persistencetest.Open(t, url, persistence.Options{})
+			for table, rows := range contents(t, url, columns) {
+				if !slices.Equal(rows, want[table]) {
+					t.Errorf("the rows of %s were\n%s\nand are\n%s", table, strings.Join(want[table], "\n"), strings.Join(rows, "\n"))
+				}
+			}
+			got, want := schemaOf(t, url), schemaOf(t, fresh)
+			for _, name := range slices.Sorted(maps.Keys(merged(got, want))) {
+				if !slices.Equal(got[name], want[name]) {
+					t.Errorf("%s is\n%s\nand is made as\n%s", name, strings.Join(got[name], "\n"), strings.Join(want[name], "\n"))
+				}
+			}
+			indexAll(t, s)
+			find := func(query string) (id string) {
+				t.Helper()
+				found, _, err := s.Threads(t.Context(), "anna", persistence.ThreadFilter{Query: query})
+				if err != nil || len(found) > 1 {
+					t.Errorf("%q is found in %d threads, %v", query, len(found), err)
+				}
+				for _, f := range found {
+					id = f.ID
+				}
+				return id
+			}
+			id := find("herons")
+			say(t, s, thread.Key{Owner: "anna", Thread: id}, "storks")
+			persistencetest.Rows(t, url, "UPDATE messages SET search_text = 'geese' WHERE search_text LIKE '%herons%'")
+			for _, query := range []string{"geese", "storks", "ducks"} {
+				if found := find(query); found != id || id == "" {
+					t.Errorf("%q is found in %q, want %q", query, found, id)
+				}
+			}
+			must(t, s.DeleteThread(t.Context(), thread.Key{Owner: "anna", Thread: id}))
+			for _, query := range []string{"herons", "geese", "storks"} {
+				if found := find(query); found != "" {
+					t.Errorf("%q is found in %q", query, found)
+				}
+			}
+		})
+	}
+}
+
+func merged[V any](a, b map[string]V) map[string]V {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// before makes a database from what the last commit before 0.1.0 left, and returns its address.
+func before(t *testing.T, engine string) (url string) {
+	t.Helper()
+	read := func(name string) []byte {
+		packed, err := os.ReadFile(filepath.Join("testdata", name))
+		must(t, err)
+		r, err := gzip.NewReader(bytes.NewReader(packed))
+		must(t, err)
+		content, err := io.ReadAll(r)
+		must(t, err)
+		return content
+	}
+	if engine == "sqlite" {
+		path := filepath.Join(t.TempDir(), "voicebridge.db")
+		must(t, os.WriteFile(path, read("before-0.1.0.db.gz"), 0o600))
+		return "sqlite:" + path
+	}
+	url = persistencetest.EmptyPostgresURL(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	must(t, err)
+	_, err = conn.PgConn().Exec(t.Context(), string(read("before-0.1.0.sql.gz"))).ReadAll()
+	must(t, err)
+	must(t, conn.Close(t.Context()))
+	return url
+}
+
+// columnsOf lists the columns of each table.
+func columnsOf(t *testing.T, url string) map[string][]string {
+	t.Helper()
+	query := `SELECT m.name, c.name FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS c
+		WHERE m.type = 'table' AND m.name NOT LIKE 'message_index%' ORDER BY m.name, c.cid`
+	if !strings.HasPrefix(url, "sqlite:") {
+		query = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public' ORDER BY table_name, ordinal_position"
+	}
+	columns := map[string][]string{}
+	for _, row := range persistencetest.Rows(t, url, query) {
+		columns[row[0]] = append(columns[row[0]], `"`+row[1]+`"`)
+	}
+	delete(columns, "goose_db_version")
+	return columns
+}
+
+// contents returns the rows of each table, sorted, with the columns that are named.
+func contents(t *testing.T, url string, columns map[string][]string) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	for table, names := range columns {
+		for _, row := range persistencetest.Rows(t, url, "SELECT "+strings.Join(names, ", ")+" FROM "+table) {
+			all[table] = append(all[table], strings.Join(row, " | "))
+		}
+		slices.Sort(all[table])
+	}
+	return all
+}
+
+var (
+	sqlComment = regexp.MustCompile(`--.*`)
+	sqlSpace   = regexp.MustCompile(`\s*([(),]|\s)\s*`)
+)
+
+// schemaOf describes what is in the schema: tables with their columns, indexes, views, triggers and functions.
+func schemaOf(t *testing.T, url string) map[string][]string {
+	t.Helper()
+	query := "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema"
+	if !strings.HasPrefix(url, "sqlite:") {
+		query = `SELECT 'table ' || table_name, concat_ws(' ', column_name, data_type, is_nullable, column_default, is_identity, ordinal_position)
+				FROM information_schema.columns WHERE table_schema = 'public'
+			UNION ALL SELECT 'index ' || indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
+			UNION ALL SELECT 'constraint ' || conname, conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+			UNION ALL SELECT 'view ' || viewname, definition FROM pg_views WHERE schemaname = 'public'
+			UNION ALL SELECT 'trigger ' || tgname, pg_get_triggerdef(oid) FROM pg_trigger WHERE NOT tgisinternal
+			UNION ALL SELECT 'function ' || p.proname, pg_get_functiondef(p.oid) FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
+				WHERE p.pronamespace = 'public'::regnamespace AND l.lanname = 'plpgsql'
+			ORDER BY 1, 2`
+	}
+	schema := map[string][]string{}
+	for _, row := range persistencetest.Rows(t, url, query) {
+		definition := sqlSpace.ReplaceAllString(sqlComment.ReplaceAllString(row[1], ""), "$1")
+		definition = strings.ReplaceAll(definition, "::text AS text", "::text") // PostgreSQL adds it to a view that was dumped
+		schema[row[0]] = append(schema[row[0]], definition)
+	}
+	return schema
+}
 
 // TestOtherVersions: tables from before the first migration, and those of a newer program, are refused, whoever opens
 // them, and stay as they are.
