@@ -22,7 +22,6 @@ var (
 	flag     = Field{Kind: Bool}
 	anyOther = Field{Kind: Object, Of: &Field{}}
 	id       = Field{Kind: String, Low: 1, High: MaxItemID}
-	ms       = Field{Kind: Integer, High: 10_000}
 )
 
 func oneOf(values ...string) Field { return Field{Kind: String, Enum: values} }
@@ -147,7 +146,7 @@ var turnDetection = Field{
 	Kind: Object, By: "type", Fields: map[string]Field{"create_response": flag, "interrupt_response": flag},
 	Cases: map[string]Field{
 		"server_vad": object(map[string]Field{
-			"threshold": {Kind: Number, High: 1}, "prefix_padding_ms": ms, "silence_duration_ms": ms,
+			"threshold": {Kind: Number, High: 1}, "prefix_padding_ms": {Kind: Integer, High: 10_000}, "silence_duration_ms": {Kind: Integer, High: 30_000},
 			"idle_timeout_ms": {Kind: Integer, Null: true, Low: 5000, High: 30_000},
 		}),
 		"semantic_vad": object(map[string]Field{"eagerness": oneOf("low", "medium", "high", "auto")}),

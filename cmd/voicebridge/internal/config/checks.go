@@ -24,24 +24,6 @@ func (c *checks) wrong(key, format string, args ...any) {
 	*c = append(*c, fmt.Errorf(named(key)+": "+format, args...))
 }
 
-func (c *checks) oneOf(key, value string, allowed ...string) {
-	if !slices.Contains(allowed, value) {
-		c.wrong(key, "%q is not one of %s", value, strings.Join(slices.DeleteFunc(allowed, func(s string) bool { return s == "" }), ", "))
-	}
-}
-
-func (c *checks) between(key string, value, low, high int) {
-	if value < low || value > high {
-		c.wrong(key, "%d is not between %d and %d", value, low, high)
-	}
-}
-
-func (c *checks) number(key string, value, high float64) {
-	if !(value >= 0 && value <= high) {
-		c.wrong(key, "%v is not between 0 and %s", value, strconv.FormatFloat(high, 'f', -1, 64))
-	}
-}
-
 // declared checks the settings of a group against their tags.
 func (c *checks) declared(path string, group reflect.Value) {
 	each(group, path, func(key string, _ reflect.Type, f reflect.StructField, value reflect.Value) {

@@ -187,12 +187,8 @@ type TurnDetection struct {
 	InterruptResponse *bool    `koanf:"interrupt_response" json:"interrupt_response,omitempty"`
 }
 
-// The types of turn detection.
-const (
-	serverVAD   = "server_vad"
-	semanticVAD = "semantic_vad"
-	pushToTalk  = "none"
-)
+// pushToTalk is the type of turn detection that the API has no name for.
+const pushToTalk = "none"
 
 // Calls are the time limits of calls.
 type Calls struct {

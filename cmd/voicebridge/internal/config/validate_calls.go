@@ -1,8 +1,14 @@
 package config
 
 import (
+	"cmp"
+	"encoding/json"
+	"maps"
 	"net"
+	"slices"
 	"strings"
+
+	"voicebridge/realtime"
 )
 
 // checkCalls checks the settings of voice calls.
@@ -17,34 +23,30 @@ func (c *Config) checkCalls(w *checks) {
 	r.TurnDetection.check(w)
 }
 
+// check compares it with what the API takes of its type.
 func (t TurnDetection) check(w *checks) {
 	const key = "realtime.turn_detection."
-	w.oneOf(key+"type", t.Type, serverVAD, semanticVAD, pushToTalk)
-	for name, field := range map[string]struct {
-		set  bool
-		only string
-	}{
-		"threshold": {t.Threshold != nil, serverVAD}, "prefix_padding_ms": {t.PrefixPaddingMS != nil, serverVAD},
-		"silence_duration_ms": {t.SilenceDurationMS != nil, serverVAD}, "idle_timeout_ms": {t.IdleTimeoutMS != nil, serverVAD},
-		"eagerness": {t.Eagerness != "", semanticVAD},
-	} {
-		if field.set && t.Type != field.only {
-			w.wrong(key+name, "it belongs to the type %s", field.only)
-		}
+	types := realtime.SessionFields.At("audio.input.turn_detection").Cases
+	if known := append(slices.Sorted(maps.Keys(types)), pushToTalk); !slices.Contains(known, t.Type) {
+		w.wrong(key+"type", "%q is not one of %s", t.Type, strings.Join(known, ", "))
 	}
-	w.oneOf(key+"eagerness", t.Eagerness, "", "low", "medium", "high", "auto")
-	if t.Threshold != nil {
-		w.number(key+"threshold", *t.Threshold, 1)
+	var set map[string]any
+	raw, err := json.Marshal(t)
+	if err = cmp.Or(err, json.Unmarshal(raw, &set)); err != nil {
+		w.wrong(key+"threshold", "%v", err) // it is not finite
 	}
-	for name, field := range map[string]struct {
-		value     *int
-		low, high int
-	}{
-		"prefix_padding_ms": {t.PrefixPaddingMS, 0, 10_000}, "silence_duration_ms": {t.SilenceDurationMS, 0, 30_000},
-		"idle_timeout_ms": {t.IdleTimeoutMS, 5000, 30_000},
-	} {
-		if field.value != nil {
-			w.between(key+name, *field.value, field.low, field.high)
+	for kind, fields := range types {
+		for name, f := range fields.Fields {
+			value, ok := set[name]
+			if ok && kind != t.Type {
+				w.wrong(key+name, "it belongs to the type %s", kind)
+			}
+			if text, ok := value.(string); ok && !slices.Contains(f.Enum, text) {
+				w.wrong(key+name, "%q is not one of %s", text, strings.Join(f.Enum, ", "))
+			}
+			if n, ok := value.(float64); ok && !(n >= f.Low && n <= f.High) {
+				w.wrong(key+name, "%v is not between %v and %v", n, f.Low, f.High)
+			}
 		}
 	}
 }
