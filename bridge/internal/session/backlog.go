@@ -17,9 +17,14 @@ type backlog struct {
 	written []thread.Message
 }
 
+// full reports whether there is no room for an event.
+func (b *backlog) full(e BrowserEvent) bool {
+	return len(b.events) >= maxBacklogEvents || b.bytes+len(e.Data) > maxBacklogBytes
+}
+
 // add keeps an event, if there is room for it.
 func (b *backlog) add(e BrowserEvent) bool {
-	if len(b.events) >= maxBacklogEvents || b.bytes+len(e.Data) > maxBacklogBytes {
+	if b.full(e) {
 		return false
 	}
 	b.events = append(b.events, e)

@@ -54,21 +54,16 @@ func (s *State) saveBacklog() {
 	for _, e := range events {
 		ev, err := realtime.Decode(e.Data)
 		var it clientItem
-		if err != nil || ev.Type != realtime.TypeItemCreate || json.Unmarshal(ev.Item, &it) != nil {
+		if e.MessageID == "" || s.delivered[e.MessageID] != nil || err != nil || json.Unmarshal(ev.Item, &it) != nil {
 			continue
 		}
-		isUser := it.Type == realtime.ItemMessage && it.Role == string(thread.RoleUser)
-		if text, _ := it.text(); isUser && (text != "" || len(e.Images) > 0) && len(text) <= MaxInputText {
-			item := s.transcript.item(s.nextItemID())
-			m := s.transcript.newMessage(item, thread.RoleUser, thread.SourceText)
-			if id := s.textID(it.ID); id != "" && s.delivered[id] == nil {
-				m.id, s.delivered[id] = id, m
-			}
-			m.setText(0, text)
-			m.show(e.Images)
-			s.transcript.writeRefused(m)
-			s.refuse(ev.EventID, "call_ended", "The call ended before the text could be said. It is saved in the thread.", "")
-		}
+		text, _ := it.text()
+		m := s.transcript.newMessage(s.transcript.item(s.nextItemID()), thread.RoleUser, thread.SourceText)
+		m.id, s.delivered[e.MessageID] = e.MessageID, m
+		m.setText(0, text)
+		m.show(e.Images)
+		s.transcript.writeRefused(m)
+		s.refuse(ev.EventID, "call_ended", "The call ended before the text could be said. It is saved in the thread.", "")
 	}
 }
 

@@ -92,9 +92,28 @@ func (s *State) isForTool(ev realtime.Event) bool {
 
 // postpone keeps an event until the session is ready.
 func (s *State) postpone(ev realtime.Event, in BrowserEvent) {
+	if ev.Type == realtime.TypeItemCreate && in.MessageID == "" {
+		in.MessageID = s.saveWaiting(ev, in)
+	}
 	if !s.backlog.add(in) {
 		s.refuse(ev.EventID, "too_many_events", "The session is not ready yet, and no more events can be held for it.", "")
 	}
+}
+
+// saveWaiting saves the user's text in an event that has to wait, and returns the id of its message; empty if there is none.
+// A session may be long in coming, and this process may end before.
+func (s *State) saveWaiting(ev realtime.Event, in BrowserEvent) string {
+	var it clientItem
+	if s.backlog.full(in) || json.Unmarshal(ev.Item, &it) != nil || it.Type != realtime.ItemMessage || it.Role != string(thread.RoleUser) || s.refusal(ev, it, in) != nil {
+		return ""
+	}
+	text, _ := it.text()
+	m := s.transcript.unplaced(&item{id: it.ID}, thread.RoleUser, thread.SourceText)
+	m.id, m.meta.Status = cmp.Or(s.textID(it.ID), m.id), thread.StatusCompleted
+	m.setText(0, text)
+	m.show(in.Images)
+	s.transcript.save(SaveMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: persistence.Place{How: persistence.PlaceLast}})
+	return m.id
 }
 
 // allow lists what a browser may do once the session is ready.
@@ -186,30 +205,39 @@ func outputText(raw json.RawMessage) string {
 }
 
 func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
+	if e := s.refusal(ev, it, in); e != nil {
+		s.refuse(ev.EventID, e.Code, e.Message, e.Param)
+		return
+	}
+	text, _ := it.text()
+	s.answers.clientCreate = false
+	id := it.ID
+	if id == "" {
+		id = s.nextItemID()
+	}
+	s.answers.typed = id
+	messageID := cmp.Or(in.MessageID, s.textID(it.ID), s.NewID())
+	s.typed(ServerText{MessageID: messageID, Text: text, Images: in.Images}, id, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
+}
+
+// refusal returns why a text of the browser is not taken; nil if it is.
+func (s *State) refusal(ev realtime.Event, it clientItem, in BrowserEvent) *realtime.Error {
 	text, bad := it.text()
-	messageID := s.textID(it.ID)
 	switch {
 	case bad >= 0:
-		s.refuse(ev.EventID, codeNotAllowed, "Only input_text and input_image are allowed as content.", fmt.Sprintf("item.content[%d].type", bad))
+		return &realtime.Error{Code: codeNotAllowed, Message: "Only input_text and input_image are allowed as content.", Param: fmt.Sprintf("item.content[%d].type", bad)}
 	case in.BadImage != "":
-		s.refuse(ev.EventID, "invalid_image", in.BadImage, "item.content")
+		return &realtime.Error{Code: "invalid_image", Message: in.BadImage, Param: "item.content"}
 	case strings.TrimSpace(text) == "" && len(in.Images) == 0:
-		s.refuse(ev.EventID, "invalid_value", "The text is empty.", "item.content")
+		return &realtime.Error{Code: "invalid_value", Message: "The text is empty.", Param: "item.content"}
 	case len(text) > MaxInputText:
-		s.refuse(ev.EventID, "text_too_long", fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), MaxInputText), "item.content")
+		return &realtime.Error{Code: "text_too_long", Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), MaxInputText), Param: "item.content"}
 	case ev.PreviousItemID != "":
-		s.refuse(ev.EventID, codeNotAllowed, "Text can only be added at the end.", "previous_item_id")
-	case it.ID != "" && (!validItemID(it.ID) || s.transcript.items[it.ID] != nil || s.delivered[messageID] != nil || strings.HasPrefix(it.ID, s.ItemPrefix+"_")):
-		s.refuse(ev.EventID, "invalid_value", "item.id is taken or is not 1 to 32 characters of A-Z a-z 0-9 _ -.", "item.id")
-	default:
-		s.answers.clientCreate = false
-		id := it.ID
-		if id == "" {
-			id = s.nextItemID()
-		}
-		s.answers.typed = id
-		s.typed(ServerText{MessageID: cmp.Or(messageID, s.NewID()), Text: text, Images: in.Images}, id, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
+		return &realtime.Error{Code: codeNotAllowed, Message: "Text can only be added at the end.", Param: "previous_item_id"}
+	case it.ID != "" && (!validItemID(it.ID) || s.transcript.items[it.ID] != nil || s.delivered[s.textID(it.ID)] != nil || strings.HasPrefix(it.ID, s.ItemPrefix+"_")):
+		return &realtime.Error{Code: "invalid_value", Message: "item.id is taken or is not 1 to 32 characters of A-Z a-z 0-9 _ -.", Param: "item.id"}
 	}
+	return nil
 }
 
 // textID returns the id of the message of a text that the browser sends in an item with an id of its choice; empty without

@@ -37,12 +37,13 @@ type (
 		Data []byte
 	}
 	// BrowserEvent is a message from the browser. Images are its images, saved in the thread;
-	// BadImage says why one of them is not.
+	// BadImage says why one of them is not. MessageID is that of a text that was saved while it had to wait.
 	BrowserEvent struct {
-		Gen      int
-		Data     []byte
-		Images   []Image
-		BadImage string
+		Gen       int
+		Data      []byte
+		Images    []Image
+		BadImage  string
+		MessageID string
 	}
 	// BrowserTooLarge is a message from the browser that exceeded the size limit; Size is in bytes. Values is how many
 	// values it has if that is what exceeded a limit, else 0.

@@ -69,15 +69,21 @@ func (t *transcript) item(id string) *item {
 
 // newMessage makes the message of an item.
 func (t *transcript) newMessage(it *item, role thread.Role, source thread.Source) *message {
+	m := t.unplaced(it, role, source)
+	it.message = m
+	t.messages = append(t.messages, m)
+	t.growing = append(t.growing, m)
+	return m
+}
+
+// unplaced makes a message that is not part of the conversation yet.
+func (t *transcript) unplaced(it *item, role thread.Role, source thread.Source) *message {
 	m := &message{item: it, id: t.NewID(), role: role, texts: []growingText{newGrowingText("")}, meta: thread.Metadata{
 		Source: source, Status: thread.StatusInProgress, CallID: t.CallID, CreatedAt: t.now, ItemID: it.id,
 	}}
 	if source == thread.SourceVoice {
 		m.meta.Model, m.meta.Voice = t.record.Model, t.record.Voice
 	}
-	it.message = m
-	t.messages = append(t.messages, m)
-	t.growing = append(t.growing, m)
 	return m
 }
 
