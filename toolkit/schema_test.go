@@ -97,6 +97,16 @@ func TestDepth(t *testing.T) {
 	}
 }
 
+// TestShape counts values, of which a text may have many more than its bytes let one think.
+func TestShape(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{`1`: 1, `"a,{[\",{"`: 1, `[0,0,0]`: 4, `[{},{}]`: 5, `{"a":[1,2],"b":{}}`: 6} {
+		if _, got := Shape([]byte(text)); got != want {
+			t.Errorf("Shape(%s) = %d values, want %d", text, got, want)
+		}
+	}
+}
+
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{``, `{}`, `{"a":[1,{"b":null}]}`, `{"a":1e999}`, `[`, "\xff", `{"a":{"a":{}}}`} {
 		f.Add(seed)
