@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"voicebridge/persistence"
@@ -178,6 +179,38 @@ func TestWriter(t *testing.T) {
 	if _, err := b.w.Commit(t.Context(), b.key, nil); !errors.Is(err, ErrStopped) {
 		t.Errorf("Commit() after the end = %v", err)
 	}
+}
+
+// sleepy is a store that takes its time.
+type sleepy time.Duration
+
+func (d sleepy) ApplyAll(_ context.Context, groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
+	time.Sleep(time.Duration(d))
+	return make([]persistence.Applied, len(groups)), nil
+}
+
+func (sleepy) Instance() string { return "sleepy" }
+
+// TestSlowAgain has each transaction take nearly as long as one may: what has waited for one does not wait as long again.
+func TestSlowAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w, err := New(Config{Store: sleepy(900 * time.Millisecond), Dir: dir})
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- w.Run(ctx) }()
+		for i, want := range []time.Duration{900 * time.Millisecond, 100 * time.Millisecond} {
+			begun := time.Now()
+			r, err := w.Commit(t.Context(), thread.Key{Owner: "anna", Thread: "t"}, []persistence.Change{put("1", "one", persistence.PlaceLast)})
+			if took := time.Since(begun); err != nil || took != want || r.Spooled != (i > 0) {
+				t.Errorf("Commit() %d = %+v, %v after %v, want %v", i, r, err, took, want)
+			}
+		}
+		cancel()
+		must(t, <-ran)
+	})
 }
 
 // What a slow database has not saved in time stays in the file until it has, and later

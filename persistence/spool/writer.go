@@ -54,8 +54,8 @@ type Config struct {
 	Limit int64
 	// Timeout is how long one transaction may take; 0 means 5 s.
 	Timeout time.Duration
-	// Slow is how long a transaction may take before its changes are also written to the file, so
-	// that none are lost if the process is killed then; 0 means 1 s.
+	// Slow is how long a transaction, and the one before it, may take before its changes are also
+	// written to the file, so that none are lost if the process is killed then; 0 means 1 s.
 	Slow time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -78,6 +78,8 @@ type Writer struct {
 	chunk int
 	// away means that the last attempt to write to the database failed.
 	away bool
+	// took is how long the last transaction took. What comes next has waited for it.
+	took time.Duration
 
 	// pending and full are what Pending and Full return.
 	pending atomic.Int64
@@ -234,13 +236,14 @@ func (w *Writer) save(requests []*request) (*drain, error) {
 	go w.run(d)
 	select {
 	case <-d.done:
-	case <-time.After(w.cfg.Slow):
+	case <-time.After(w.cfg.Slow - w.took):
 		if w.spool(requests) == nil {
 			d.next = w.file.tail
 			return d, nil
 		}
 		<-d.done
 	}
+	w.took = d.took
 	if d.err != nil {
 		w.cfg.Logger.Warn("changes of calls not saved in the database", "error", d.err)
 		w.away = true
@@ -297,9 +300,10 @@ type drain struct {
 	groups []persistence.ThreadChanges
 	next   int64 // offset in the file after the groups
 
-	done    chan struct{} // closed when applied and err are set
+	done    chan struct{} // closed when the rest is set
 	applied []persistence.Applied
 	err     error
+	took    time.Duration
 }
 
 // over returns a channel that is closed when the attempt has ended; never, if d is nil.
@@ -327,12 +331,15 @@ func (w *Writer) drain() *drain {
 }
 
 func (w *Writer) run(d *drain) {
+	begun := time.Now()
 	d.applied, d.err = w.apply(d.groups)
+	d.took = time.Since(begun)
 	close(d.done)
 }
 
 // drained handles the end of an attempt.
 func (w *Writer) drained(d *drain) error {
+	w.took = d.took
 	if d.err != nil {
 		w.chunk = max(w.chunk/4, 1)
 		if !w.away {
