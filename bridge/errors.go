@@ -54,6 +54,11 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message)
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Is reports whether the error is the target: a call that is not there is one that was not found.
+func (e *Error) Is(target error) bool {
+	return e.Code == CodeNoCall && target == persistence.ErrNotFound
+}
+
 var errShuttingDown = &Error{Code: CodeShuttingDown, Message: "The server is shutting down."}
 
 var errCallActive = &Error{

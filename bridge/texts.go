@@ -14,7 +14,7 @@ import (
 
 // Say puts a text of the user, with images of the thread, into the thread's call, which answers by voice, and returns
 // the saved message. Its id is messageID, or a new one if that is empty; a text whose id the call knows is not said
-// again. Errors: *Error with CodeNoCall, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
+// again. Errors: *Error with CodeNoCall, which is a persistence.ErrNotFound, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
 func (c *Calls) Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (thread.Message, error) {
 	key := thread.Key{Owner: owner, Thread: threadID}
 	in := textOf(messageID, text)
@@ -53,12 +53,8 @@ func (c *Calls) Deliver(ctx context.Context, key thread.Key, m thread.Message, q
 		}
 	}
 	_, err := c.sayHere(ctx, key, session.ServerText{MessageID: m.ID, Text: m.Text(), Extra: m.Metadata.Extra, Queued: queued}, imageIDs)
-	if e, ok := errors.AsType[*Error](err); ok {
-		kind := persistence.Invalid("text: a call accepts 1 to %d bytes", session.MaxInputText)
-		if e.Code == CodeNoCall {
-			kind = persistence.ErrNotFound
-		}
-		return fmt.Errorf("%w: %w", kind, err)
+	if e, ok := errors.AsType[*Error](err); ok && e.Code != CodeNoCall {
+		return fmt.Errorf("%w: %w", persistence.Invalid("text: a call accepts 1 to %d bytes", session.MaxInputText), err)
 	}
 	return err
 }

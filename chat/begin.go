@@ -25,6 +25,9 @@ func (t *Turn) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if t.req.Session {
+		t.req.NoServerTools, t.req.Discard, t.req.Client = true, true, &ClientTools{Tools: model.tools}
+	}
 	saved, err := savedImages(ctx, t.cfg.Store, t.req.Key, t.req.ImageIDs)
 	if err != nil {
 		return err
@@ -153,7 +156,7 @@ func (t *Turn) claim(b *persistence.Batch) error {
 	// A call may have begun while the turn was prepared.
 	_, inCall, err := b.LiveCall()
 	if err == nil && inCall {
-		return ErrInCall
+		return ErrCallChanging
 	}
 	return err
 }

@@ -136,6 +136,7 @@ func (c Config) provider(name string) (llm.Provider, error) {
 type model struct {
 	provider llm.Provider
 	request  llm.Request
+	tools    []toolkit.Definition // of the thread's session
 }
 
 // model chooses the model for a turn: by the request, else by the thread's session, else by the settings.
@@ -158,8 +159,10 @@ func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
 		system = cmp.Or(c.SpokenInstructions, system) + "\n\n" + forVoice
 	}
 	var defaults defaults
-	_ = json.Unmarshal([]byte(session.Defaults), &defaults) // validated when it was saved
-	return model{provider: provider, request: llm.Request{
+	var tools []toolkit.Definition
+	_ = json.Unmarshal([]byte(session.Defaults), &defaults) // validated when they were saved
+	_ = json.Unmarshal([]byte(session.Tools), &tools)
+	return model{provider: provider, tools: tools, request: llm.Request{
 		Model:       cmp.Or(asked, c.Models[name]),
 		System:      strings.TrimSpace(system + "\n\n" + req.System),
 		MaxTokens:   defaults.MaxTokens,

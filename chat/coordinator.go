@@ -120,57 +120,6 @@ func (c *Coordinator) Busy(ctx context.Context, key thread.Key) (bool, error) {
 	return err == nil, err
 }
 
-// Asked finds the user's message that should be answered again: the last one with one of the ids, or sent under it, or
-// that the message with the id answers (ErrNoMessage if there is no such message); without ids, the last one (ErrEmpty
-// if there is none).
-func (c *Coordinator) Asked(ctx context.Context, key thread.Key, ids ...string) (thread.Message, error) {
-	messages, err := c.cfg.Store.Replay(ctx, key, maxReplay)
-	if err != nil {
-		return thread.Message{}, fmt.Errorf("find message: %w", err)
-	}
-	ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
-	found := len(ids) == 0
-	for _, m := range slices.Backward(messages) {
-		if !found && (slices.Contains(ids, m.ID) || slices.Contains(ids, extraText(&m, extraSentAs))) {
-			if answered := extraText(&m, extraAnswers); answered != "" {
-				return c.cfg.Store.Message(ctx, key, answered)
-			}
-			found = true
-		}
-		if found && m.Role == thread.RoleUser && (len(ids) > 0 || !m.IsDiscarded()) {
-			return m, nil
-		}
-	}
-	if !found {
-		return thread.Message{}, fmt.Errorf("find message: %w", ErrNoMessage)
-	}
-	return thread.Message{}, fmt.Errorf("find message: %w", ErrEmpty)
-}
-
-// KeepImages saves in the thread the images that came as data URLs, and returns the ids of all, in
-// their order. The errors are ErrImages, also for an image of another address, and the store's.
-func (c *Coordinator) KeepImages(ctx context.Context, key thread.Key, images []Image) (ids []string, err error) {
-	if len(images) == 0 {
-		return nil, nil
-	}
-	if err := checkImages(images, key.Thread, 0); err != nil {
-		return nil, fmt.Errorf("keep images: %w", err)
-	}
-	var kept []Image
-	err = c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) (err error) {
-		kept, err = keepImages(b, key.Thread, images, c.cfg.ImageQuota)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("keep images: %w", err)
-	}
-	for _, i := range kept {
-		id, _ := i.part().ImageID(key.Thread)
-		ids = append(ids, id)
-	}
-	return ids, nil
-}
-
 // Interrupt stops the turn that is running on a thread, on any instance. If that is another one, it
 // waits some seconds until the turn is saved. The text so far is kept. ErrIdle means that none is
 // running.

@@ -2,6 +2,8 @@
 //
 //	POST …/messages    /text/session/…    /conductor    the queue      clients of this package
 //	       └───────────────┴───────┬────────┴─────────────┘
+//	                           Door.Say ──────────────▶ the thread's live call
+//	                               │
 //	                          Coordinator.Turn             one at a time on a thread
 //	                               │ a goroutine of its own
 //	   thread ── History ──▶ Request ──▶ Provider.Stream   text, calls, usage
@@ -35,7 +37,9 @@
 //
 // # How clients use it
 //
-// Threads: Coordinator.Turn, then Turn.Wait for JSON, or Turn.Events for a stream.
+// All that a user types: Door.Say, which decides between the live call and a turn, and knows what is sent again.
+//
+// Threads: then Turn.Wait for JSON, or Turn.Events for a stream.
 // Coordinator.Running finds the turn again after a reconnect, Coordinator.Interrupt
 // stops it. The kinds of events are those of the AI SDK's UI message stream, in
 // the same order, so that one event becomes one chunk:
@@ -59,11 +63,11 @@
 //
 // Text sessions: the Session methods of Coordinator do everything.
 //
-// The conductor: Coordinator.Turn with TurnRequest.Client and its Wait. EventToolAsked
+// The conductor: Door.Say with TurnRequest.Client and its Wait. EventToolAsked
 // says when to send tool.call, with the tool's AppName; Turn.Deliver takes the tool.result.
 // With Turn.Waiting and Turn.Events a reconnecting app continues where it was.
 //
-// The queue: it sends a message by Coordinator.Turn, with the change of its row in Opening;
+// The queue: it sends a message by Door.Say, with the change of its row in Opening;
 // ErrBusy leaves the row as it was. A TurnObserver is notified when a thread is free
 // again, and the kind of Result.Err says whether the next attempt would fail as well.
 //

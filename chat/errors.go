@@ -12,6 +12,12 @@ var (
 	ErrBusy = errors.New("a turn is running on this thread")
 	// ErrInCall means that the thread has a voice call, which would not learn of the turn: the text belongs there.
 	ErrInCall = errors.New("the thread has a live call")
+	// ErrCallChanging is ErrInCall for a call that is just starting or ending.
+	ErrCallChanging = fmt.Errorf("%w, which is just starting or ending", ErrInCall)
+	// ErrCallInstructions means that the thread has a voice call, which takes no instructions with a text.
+	ErrCallInstructions = errors.New("the thread has a live call, which has its own instructions")
+	// ErrKeyUsed means that another message of the thread has the client's key.
+	ErrKeyUsed = errors.New("another message has this idempotency key")
 	// ErrTooMany means that as many turns of the owner are running as Config.TurnsPerOwner allows.
 	ErrTooMany = errors.New("too many turns of this owner are running")
 	// ErrIdle means that no turn is running on the thread.

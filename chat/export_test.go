@@ -40,7 +40,7 @@ func Loaded(ctx context.Context, store *persistence.Store, key thread.Key, user 
 
 // SessionMessage has a session answer a message, or instructions alone.
 func (c *Coordinator) SessionMessage(ctx context.Context, key thread.Key, content string, instructions []string) (SessionResult, Session, error) {
-	t, err := c.SessionTurn(ctx, TurnRequest{Key: key, Text: content, Instructions: instructions})
+	t, err := c.Turn(ctx, TurnRequest{Key: key, Session: true, Text: content, Instructions: instructions})
 	if err != nil {
 		return SessionResult{}, Session{}, err
 	}

@@ -58,6 +58,9 @@ type TurnRequest struct {
 	Spoken bool
 	// Provider and Model override the thread's text session, which overrides the settings.
 	Provider, Model string
+	// Session has the thread answer as a text session: with Discard and NoServerTools, and with the session's tools, whose
+	// calls stay open.
+	Session bool
 	// Discard makes a failed turn leave nothing of the assistant for later requests.
 	Discard bool
 	// NoServerTools leaves only the client's tools.

@@ -181,18 +181,6 @@ func (c *Coordinator) occupy(ctx context.Context, key thread.Key) error {
 	return nil
 }
 
-// SessionTurn begins a turn of a session: it appends instructions and the user's message, and answers with the full
-// history. Open calls are closed. The errors are those of Turn.
-func (c *Coordinator) SessionTurn(ctx context.Context, req TurnRequest) (*Turn, error) {
-	settings, err := c.settings(ctx, req.Key)
-	if err != nil {
-		return nil, err
-	}
-	req.NoServerTools, req.Discard = true, true
-	req.Client = &ClientTools{Tools: settings.tools}
-	return c.Turn(ctx, req)
-}
-
 // SessionAnswer returns the result of an ended turn as a session has it, and the session. The error is an *llm.Error if
 // the model failed: then nothing of the assistant was appended.
 func (c *Coordinator) SessionAnswer(ctx context.Context, key thread.Key, r Result) (SessionResult, Session, error) {

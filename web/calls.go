@@ -30,7 +30,9 @@ type calls struct {
 		Thread(ctx context.Context, key thread.Key) (persistence.Thread, error)
 		EnsureThread(ctx context.Context, key thread.Key) (created bool, err error)
 	}
-	live    *liveCall
+	chat interface {
+		LiveCall(ctx context.Context, key thread.Key) (callID string, err error)
+	}
 	remove  *remover
 	secrets *access.Secrets
 }
@@ -55,12 +57,10 @@ const (
 type voiceCalls interface {
 	callSetUp
 	Hangup(ctx context.Context, owner, callID string) error
-	Free(ctx context.Context, key thread.Key) error
 	Live(owner, threadID string) (callID string, ok bool)
 	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
 	Forget(ctx context.Context, key thread.Key) error
 	Decided(key thread.Key, toolCallID string)
-	Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (thread.Message, error)
 	Count() int
 }
 
@@ -186,7 +186,7 @@ func (h *calls) begin(ctx context.Context, start bridge.Start) (bridge.Started, 
 	// A call that waits on the thread, or is taken over, makes room; for any other the bridge refuses this one.
 	moving := false
 	if start.ThreadID != "" {
-		id, _, err := h.live.find(ctx, thread.Key{Owner: start.Owner, Thread: start.ThreadID})
+		id, err := h.chat.LiveCall(ctx, thread.Key{Owner: start.Owner, Thread: start.ThreadID})
 		if err != nil {
 			return bridge.Started{}, err
 		}
@@ -253,7 +253,7 @@ func (h *calls) callOf(c echo.Context) (id string, err error) {
 		return "", errNoCall
 	}
 	if who.Secret != nil {
-		live, _, err := h.live.find(c.Request().Context(), thread.Key{Owner: who.Owner, Thread: who.Secret.Thread})
+		live, err := h.chat.LiveCall(c.Request().Context(), thread.Key{Owner: who.Owner, Thread: who.Secret.Thread})
 		if err != nil {
 			return "", err
 		}

@@ -107,8 +107,17 @@ func classifyChat(err error) *problem.Error {
 	switch {
 	case errors.Is(err, chat.ErrBusy), errors.Is(err, persistence.ErrBusy):
 		return &problem.Error{Status: http.StatusConflict, Code: "agent_busy", Message: "The assistant is answering on this thread. Wait, interrupt it, or use the queue."}
+	case errors.Is(err, chat.ErrCallChanging):
+		return &problem.Error{
+			Status: http.StatusConflict, Code: string(bridge.CodeCallActive), RetryAfter: problem.RetryFull,
+			Message: "The thread has a live call that is just starting or ending. Try again, or hang up first.",
+		}
 	case errors.Is(err, chat.ErrInCall):
-		return errCallChanging
+		return &problem.Error{Status: http.StatusConflict, Code: string(bridge.CodeCallActive), Message: "The thread has a live call. Say it there, or hang up first."}
+	case errors.Is(err, chat.ErrCallInstructions):
+		return problem.BadRequest("invalid_value", "instructions", "The thread has a live call, which has its own instructions: send the text alone.")
+	case errors.Is(err, chat.ErrKeyUsed):
+		return errKeyUsed
 	case errors.Is(err, chat.ErrTooMany):
 		return problem.TooMany("too_many_turns", "You have reached your limit of answers in progress. Wait for one, or use the queue.", problem.RetryFull)
 	case errors.Is(err, chat.ErrClosed):

@@ -38,7 +38,6 @@ type threadSockets struct {
 	calls interface {
 		Decided(key thread.Key, toolCallID string)
 	}
-	live *liveCall
 	door *socketDoor
 	log  *slog.Logger
 }
@@ -107,7 +106,7 @@ func (h *threadSockets) watch(c echo.Context, key thread.Key) error {
 	if err != nil {
 		return err
 	}
-	callID, _, err := h.live.find(ctx, key)
+	callID, err := h.chat.LiveCall(ctx, key)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 func (b *bundle) otherProcess(t *testing.T, texts chat.Config) *bundle {
 	t.Helper()
 	texts.Store = b.db
-	return b.neighbour(t, func(c *Config) { c.Chat = startChat(t, texts) })
+	return b.neighbour(t, func(c *Config) { c.Chat = startChat(t, texts, b.calls) })
 }
 
 // TestResumeInAnotherProcess follows a turn through a server that does not run it.
@@ -107,13 +107,13 @@ func TestUseChatApprovesElsewhere(t *testing.T) {
 
 // slow is text turns of which a decision takes until the turn has ended.
 type slow struct {
-	*chat.Coordinator
+	*chat.Door
 
 	ended func()
 }
 
 func (s slow) Decide(ctx context.Context, key thread.Key, d chat.Decision) error {
-	err := s.Coordinator.Decide(ctx, key, d)
+	err := s.Door.Decide(ctx, key, d)
 	s.ended()
 	return err
 }
@@ -132,7 +132,7 @@ func TestUseChatEndsWithTheDecision(t *testing.T) {
 	cfg, _ := scriptedChat()
 	cfg.Store = b.db
 	other := b.neighbour(t, func(c *Config) {
-		c.Chat = slow{startChat(t, cfg), func() { _, _ = turn.Wait(t.Context()) }}
+		c.Chat = slow{startChat(t, cfg, b.calls), func() { _, _ = turn.Wait(t.Context()) }}
 	})
 	r = other.do(t, "POST", path, fmt.Sprintf(`{"messages":[{"id":%q,"role":"assistant","parts":[`+
 		`{"type":"tool-add","toolCallId":"c1","state":"approval-responded","approval":{"id":%q,"approved":true}}]}],"trigger":"submit-message"}`,

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"voicebridge/llm"
+	"voicebridge/persistence"
 	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/uistream"
@@ -150,7 +151,7 @@ func TestIdempotencyKeyAfterAFailure(t *testing.T) {
 			t.Errorf("the answer is %+v", got)
 		}
 	}
-	lost := messageID(key.Thread, "lost")
+	lost := persistence.OnceID(key.Thread, "lost")
 	for _, m := range []thread.Message{
 		{ID: lost, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("and?")}},
 		{Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("half an")}, Metadata: thread.Metadata{Status: thread.StatusInterrupted}},

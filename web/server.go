@@ -46,7 +46,7 @@ type admission interface {
 	access.Rates
 }
 
-// textChat answers by text; *chat.Coordinator implements it.
+// textChat answers what users type; *chat.Door implements it.
 type textChat interface {
 	textTurns
 	textSessions
@@ -63,7 +63,7 @@ type callThreads interface {
 // Config configures a [Server]. Calls, Chat, Queue, Store, Admission and Page are required.
 type Config struct {
 	Calls voiceCalls
-	// Chat answers by text; *chat.Coordinator implements it.
+	// Chat answers what users type; *chat.Door implements it.
 	Chat textChat
 	// Queue holds waiting messages; *queue.Queue implements it.
 	Queue messageQueue
@@ -165,7 +165,6 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	if err := errors.Join(errAuth, errOrigins, errPage, cfg.Metrics.watch(cfg.Calls, cfg.Chat, open, cfg.Store)); err != nil {
 		return nil, fmt.Errorf("set up web: %w", err)
 	}
-	live := &liveCall{cfg.Calls, cfg.Store}
 	unread, dropUnread := context.WithCancel(context.Background()) // it ends with the server
 	s := &Server{
 		auth: auth, dropUnread: dropUnread, shutdownTimeout: cfg.ShutdownTimeout, proxies: cfg.TrustedProxies, log: cfg.Logger,
@@ -176,29 +175,29 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		door:    &socketDoor{origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
 		streams: &streams{cfg.Chat, cfg.Store, limits.Sockets, auth, uistream.DefaultTiming(), cfg.Logger},
 		conductors: conductor.New(conductor.Config{
-			Chat: cfg.Chat, RefuseInCall: live.refuse, Admit: limits.Text, Now: now, Logger: cfg.Logger,
+			Chat: cfg.Chat, Admit: limits.Text, Now: now, Logger: cfg.Logger,
 			Explain: func(err error) *problem.Error { return classify(orThread(err)) },
 		}),
 	}
 	s.echo = newEcho(cfg.TrustedProxies, s.pipeline.errors)
 	s.pipeline.use(s.echo)
 	events, threadNames := securityLog{cfg.Logger}, names{cfg.Store}
-	remove := &remover{cfg.Calls, live, cfg.Chat}
+	remove := &remover{cfg.Calls, cfg.Chat}
 	r := router{Echo: s.echo, user: identified(auth, limits.Bodies, threadNames, events, false), userOrSecret: identified(auth, limits.Bodies, threadNames, events, true), text: admits(limits.Text), thread: admits(limits.Thread)}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
-		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, live, remove, auth.Secrets},
+		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, cfg.Chat, remove, auth.Secrets},
 		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events},
 		&threads{cfg.Store, cfg.Calls, remove, events},
 		&messages{cfg.Store, cfg.TrustedProxies},
-		&turns{cfg.Calls, cfg.Chat, cfg.Store, live, s.streams, &chats{cfg.Chat, cfg.Store, live, s.streams, cfg.StopWithReader}},
+		&turns{cfg.Calls, cfg.Chat, cfg.Store, s.streams, &chats{cfg.Chat, cfg.Store, s.streams, cfg.StopWithReader}},
 		&images{cfg.Store, limits.ImageBytesPerOwner},
 		s.streams,
 		&exports{cfg.Store, cfg.Logger},
-		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, cfg.Calls, live, s.door, cfg.Logger},
+		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, cfg.Calls, s.door, cfg.Logger},
 		&ownerSockets{cfg.Store, s.door},
 		&queues{cfg.Queue, cfg.Store, now},
-		&textSessionRoutes{cfg.Chat, repeats{cfg.Chat, cfg.Store}, live, remove, cfg.Limits},
+		&textSessionRoutes{cfg.Chat, remove, cfg.Limits},
 		&conductors{cfg.Store, limits, s.conductors, s.door},
 		&pageSessions{auth, now, events, cfg.TrustedProxies},
 		&pageSettings{cfg.Upstream, cfg.Version, cfg.Auth.Required(), cfg.ICEServers, cfg.TURN},

@@ -220,7 +220,7 @@ func (l *logBuffer) String() string {
 type bundle struct {
 	*Server
 	calls *fakeCalls
-	chat  *chat.Coordinator
+	chat  *chat.Door
 	queue *queue.Queue
 	db    *persistence.Store
 	clock *clock
@@ -255,8 +255,8 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	must(t, err)
 	b.queue = inbox
 	texts.Observers = append(texts.Observers, inbox)
-	b.chat = startChat(t, texts)
-	persistencetest.Start(t, func(ctx context.Context) error { return inbox.Run(ctx, b.chat, noVoice{}) })
+	b.chat = startChat(t, texts, b.calls)
+	persistencetest.Start(t, func(ctx context.Context) error { return inbox.Run(ctx, b.chat) })
 	cfg := Config{
 		Calls: b.calls, Chat: b.chat, Queue: inbox, Store: db, Admission: db.Admission, Page: testPage, Loopback: true, Version: "test",
 		Upstream: Upstream{Name: "simulator", Note: "a simulator", Model: "model-1", Voice: "voice-1"},
@@ -288,21 +288,19 @@ func (b *bundle) neighbour(t *testing.T, change func(*Config)) *bundle {
 	return &other
 }
 
-// startChat runs a coordinator until the test ends.
-func startChat(t *testing.T, cfg chat.Config) *chat.Coordinator {
+// startChat runs a coordinator until the test ends, and returns the door to it and the calls.
+func startChat(t *testing.T, cfg chat.Config, calls chat.Calls) *chat.Door {
 	t.Helper()
 	c, err := chat.New(cfg)
 	must(t, err)
 	persistencetest.Start(t, c.Run)
-	return c
+	return chat.NewDoor(c, calls)
 }
 
-// noVoice never speaks into a call.
-type noVoice struct{}
+// Call and Deliver keep the queue out of these calls.
+func (f *fakeCalls) Call(thread.Key) (string, bool) { return "", false }
 
-func (noVoice) Call(thread.Key) (string, bool) { return "", false }
-
-func (noVoice) Deliver(context.Context, thread.Key, thread.Message, string) error {
+func (f *fakeCalls) Deliver(context.Context, thread.Key, thread.Message, string) error {
 	return persistence.ErrNotFound
 }
 

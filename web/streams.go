@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"iter"
 	"log/slog"
 	"math"
 	"net/http"
@@ -22,15 +21,25 @@ import (
 
 // streams follows text turns with server-sent events.
 type streams struct {
-	chat interface {
-		Running(key thread.Key) *chat.Turn
-		Follow(ctx context.Context, key thread.Key) (*chat.Followed, error)
-	}
+	chat   textTurns
 	store  threadReader
 	limit  *access.CountLimit
 	auth   *access.Authenticator
 	timing uistream.Timing
 	log    *slog.Logger
+}
+
+// textTurns is what the routes about a thread's turns need; *chat.Door implements it.
+type textTurns interface {
+	Say(ctx context.Context, req chat.TurnRequest, mode chat.Mode) (chat.Answer, error)
+	Running(key thread.Key) *chat.Turn
+	Follow(ctx context.Context, key thread.Key) (*chat.Followed, error)
+	Find(ctx context.Context, key thread.Key, messageID string) (chat.Reply, error)
+	Interrupt(ctx context.Context, key thread.Key) error
+	Decide(ctx context.Context, key thread.Key, d chat.Decision) error
+	Busy(ctx context.Context, key thread.Key) (bool, error)
+	LiveCall(ctx context.Context, key thread.Key) (callID string, err error)
+	Count() int
 }
 
 func (h *streams) routes(r router) {
@@ -77,7 +86,7 @@ func (h *streams) resume(c echo.Context, key thread.Key) error {
 	}
 	t := h.chat.Running(key)
 	if t != nil && (turnID == "" || t.ID() == turnID) && (after >= 0 || !t.Ended()) && t.Begins(c.Request().Context()) {
-		return h.stream(c, key, after, func() (anyTurn, error) { return t, nil }, form)
+		return h.stream(c, key, after, func() (chat.Answer, error) { return chat.Answer{Reply: t}, nil }, form)
 	}
 	elsewhere, err := h.chat.Follow(c.Request().Context(), key)
 	switch {
@@ -86,7 +95,7 @@ func (h *streams) resume(c echo.Context, key thread.Key) error {
 	case err != nil:
 		return orThread(err)
 	}
-	return h.stream(c, key, -1, func() (anyTurn, error) { return elsewhere, nil }, form)
+	return h.stream(c, key, -1, func() (chat.Answer, error) { return chat.Answer{Reply: elsewhere}, nil }, form)
 }
 
 // resumePoint reads ?after=N, or the header with which a browser's EventSource reconnects, whose
@@ -105,6 +114,12 @@ func resumePoint(c echo.Context) (after int64, turnID string, err error) {
 	return n, turnID, nil
 }
 
+// intoCallAnswer is the answer for a text that went into a live call, which answers by voice.
+type intoCallAnswer struct {
+	CallID      string         `json:"call_id"`
+	UserMessage thread.Message `json:"user_message"`
+}
+
 // intoCall reports to a client that wants a stream that its text went into a live call: by a stream
 // without a message, since the answer is spoken.
 func (h *streams) intoCall(c echo.Context, answer intoCallAnswer) {
@@ -118,40 +133,65 @@ func (h *streams) intoCall(c echo.Context, answer intoCallAnswer) {
 	}
 }
 
+// say returns a function that takes what a user types, once, and then forgets it: it is saved, and may be large.
+func (h *streams) say(c echo.Context, req chat.TurnRequest, mode chat.Mode) func() (chat.Answer, error) {
+	return func() (chat.Answer, error) {
+		answer, err := h.chat.Say(c.Request().Context(), req, mode)
+		req = chat.TurnRequest{}
+		input.Release(c)
+		return answer, orThread(err)
+	}
+}
+
+// sdkAsksInStates reads ?sdk=N, the AI SDK's major version: from 6 on, approvals are states of a
+// tool's part. Earlier versions fail on them.
+func sdkAsksInStates(c echo.Context) (bool, error) {
+	generation := c.QueryParam("sdk")
+	if generation == "" {
+		return false, nil
+	}
+	n, err := strconv.Atoi(generation)
+	if err != nil || n < 5 || n > 99 {
+		return false, problem.BadRequest("invalid_value", "sdk", "sdk must be the major version of the AI SDK: 5, 6 or 7.")
+	}
+	return n >= 6, nil
+}
+
 // streamForm says in which form a turn is streamed.
 type streamForm struct {
 	inStates       bool            // approvals are states of a tool's part, at which the stream ends
 	answered, open map[string]bool // for [uistream.Writer.GoOn]
+	stops          bool            // the turn ends when the client goes away
 }
 
-// anyTurn is a turn of this process or of another one.
-type anyTurn interface {
-	ID() string
-	Events(ctx context.Context, from int) iter.Seq2[chat.Event, error]
-	Wait(ctx context.Context) (chat.Result, error)
-}
-
-// stream is follow for any turn, in a form chosen by the client. It omits the ids with which a client resumes if another
-// process numbers the events.
-func (h *streams) stream(c echo.Context, key thread.Key, after int64, turn func() (anyTurn, error), form streamForm) error {
+// stream answers with the events of a turn, in a form chosen by the client. It omits the ids with which a client resumes if
+// another process numbers the events.
+func (h *streams) stream(c echo.Context, key thread.Key, after int64, begin func() (chat.Answer, error), form streamForm) error {
 	release, ok := h.limit.Take(key.Owner)
 	if !ok {
 		return problem.TooMany("too_many_sockets", "Too many sockets and streams are open. Close one first.", problem.RetryFull)
 	}
 	defer release()
-	t, err := turn()
+	answer, err := begin()
 	if err != nil {
 		return err
+	}
+	if answer.Reply == nil {
+		h.intoCall(c, intoCallAnswer{answer.CallID, answer.Message})
+		return nil
 	}
 	held, letGo := h.auth.Sessions.Hold(c.Request().Context(), identity(c))
 	defer letGo()
 	ctx, cancel := context.WithCancel(held)
 	defer cancel()
-	id := t.ID()
-	switch t := t.(type) {
+	id, stop := "", func() {}
+	switch t := answer.Reply.(type) {
 	case *chat.Followed:
-		id = ""
+		if t.ID() != "" {
+			stop = func() { _ = h.chat.Interrupt(context.WithoutCancel(ctx), key) } // nobody is there to receive an error
+		}
 	case *chat.Turn:
+		id, stop = t.ID(), t.Interrupt
 		leave := t.Join()
 		defer func() { leave(c.Request().Context().Err() != nil) }()
 	}
@@ -160,7 +200,10 @@ func (h *streams) stream(c echo.Context, key thread.Key, after int64, turn func(
 		w.AskInStates()
 	}
 	w.GoOn(form.answered, form.open)
-	err = w.Follow(t.Events(ctx, int(after)+1), cancel)
+	err = w.Follow(answer.Reply.Events(ctx, int(after)+1), cancel)
+	if form.stops && c.Request().Context().Err() != nil {
+		stop()
+	}
 	if err != nil && w.Begun() {
 		h.log.Debug("stream ended early", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
 		return nil

@@ -22,8 +22,6 @@ import (
 // textSessionRoutes serves the routes about text sessions.
 type textSessionRoutes struct {
 	chat   textSessions
-	before repeats
-	live   *liveCall
 	remove *remover
 	limits access.Limits
 }
@@ -42,7 +40,7 @@ type textSessions interface {
 	CreateSession(ctx context.Context, owner string, req chat.SessionRequest) (chat.Session, error)
 	Session(ctx context.Context, key thread.Key) (chat.Session, error)
 	DeleteSession(ctx context.Context, key thread.Key) error
-	SessionTurn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
+	Say(ctx context.Context, req chat.TurnRequest, mode chat.Mode) (chat.Answer, error)
 	SessionAnswer(ctx context.Context, key thread.Key, r chat.Result) (chat.SessionResult, chat.Session, error)
 	SessionToolOutput(ctx context.Context, key thread.Key, outputs []chat.ToolResult) (chat.Session, error)
 }
@@ -150,7 +148,7 @@ func (h *textSessionRoutes) postMessage(c echo.Context, key thread.Key) error {
 	if err != nil {
 		return err
 	}
-	return h.answer(c, chat.TurnRequest{Key: key, Text: body.Content, Instructions: body.Instructions, MessageID: messageID(key.Thread, once)})
+	return h.answer(c, chat.TurnRequest{Key: key, Session: true, Text: body.Content, Instructions: body.Instructions}, once)
 }
 
 // postInstructions appends instructions, and answers. The body may be a bare text or list of texts.
@@ -169,7 +167,7 @@ func (h *textSessionRoutes) postInstructions(c echo.Context, key thread.Key) err
 	if err != nil {
 		return err
 	}
-	return h.answer(c, chat.TurnRequest{Key: key, Instructions: body.Instructions, MessageID: messageID(key.Thread, once)})
+	return h.answer(c, chat.TurnRequest{Key: key, Session: true, Instructions: body.Instructions}, once)
 }
 
 // readBare reads a JSON object into body or, if the value begins with one of the given characters,
@@ -185,16 +183,17 @@ func readBare(c echo.Context, limit int64, begins string, body, field any) error
 	return input.Value(raw, field)
 }
 
-// answer runs a turn of a session and returns its result. A request that is sent again has the answer of the first time.
-func (h *textSessionRoutes) answer(c echo.Context, req chat.TurnRequest) error {
+// answer runs a turn of a session and returns its result. The form of the answer has no place for a live call, which answers
+// by voice.
+func (h *textSessionRoutes) answer(c echo.Context, req chat.TurnRequest, once string) error {
 	ctx := c.Request().Context()
-	t, err := h.begin(ctx, req, false)
+	answer, err := h.chat.Say(ctx, req, chat.Mode{ByText: true, Once: once})
 	input.Release(c)
 	if err != nil {
 		return orSession(err)
 	}
 	waitLong(c)
-	ended, err := t.Wait(ctx)
+	ended, err := answer.Reply.Wait(ctx)
 	answerSoon(c)
 	if err != nil {
 		return fmt.Errorf("wait for the answer: %w", err)
@@ -204,29 +203,6 @@ func (h *textSessionRoutes) answer(c echo.Context, req chat.TurnRequest) error {
 		return orSession(err)
 	}
 	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Result: &result, Session: &session})
-}
-
-// begin begins the turn of a request, or finds that of one that was sent before. The form of the answer has no place for
-// a live call, which answers by voice.
-func (h *textSessionRoutes) begin(ctx context.Context, req chat.TurnRequest, again bool) (anyTurn, error) {
-	asked, answer, err := h.before.find(ctx, req)
-	turn := req
-	switch {
-	case err != nil || answer != nil:
-		return answer, err
-	case asked != nil && asked.Metadata.CallID != "":
-		return nil, errKeyUsed
-	case asked != nil:
-		turn = chat.TurnRequest{Key: req.Key, Saved: true, MessageID: asked.ID}
-	}
-	if err := h.live.refuse(ctx, req.Key); err != nil {
-		return nil, err
-	}
-	t, err := h.chat.SessionTurn(ctx, turn)
-	if !again && h.before.mayHave(ctx, req, err) {
-		return h.begin(ctx, req, true)
-	}
-	return t, err
 }
 
 // toolOutput is the result of a call that the client ran.

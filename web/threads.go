@@ -11,7 +11,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/thread"
 	"voicebridge/web/input"
@@ -47,8 +46,8 @@ type remover struct {
 	calls interface {
 		Hangup(ctx context.Context, owner, callID string) error
 	}
-	live *liveCall
 	chat interface {
+		LiveCall(ctx context.Context, key thread.Key) (callID string, err error)
 		DeleteSession(ctx context.Context, key thread.Key) error
 	}
 }
@@ -158,12 +157,12 @@ func (h *threads) delete(c echo.Context, key thread.Key) error {
 // thread deletes a thread. First it ends the thread's live call and its turn, whose later writes
 // would fail.
 func (h *remover) thread(ctx context.Context, key thread.Key) error {
-	callID, _, err := h.live.find(ctx, key)
+	callID, err := h.chat.LiveCall(ctx, key)
 	if err != nil {
 		return err
 	}
 	if callID != "" {
-		if err := h.calls.Hangup(ctx, key.Owner, callID); err != nil && !callIsGone(err) {
+		if err := h.calls.Hangup(ctx, key.Owner, callID); err != nil && !errors.Is(err, persistence.ErrNotFound) {
 			return err
 		}
 	}
@@ -172,18 +171,11 @@ func (h *remover) thread(ctx context.Context, key thread.Key) error {
 
 // unused deletes a thread on which nothing was said, unless a call has it: that of a client's second try.
 func (h *remover) unused(ctx context.Context, key thread.Key) error {
-	callID, _, err := h.live.find(ctx, key)
+	callID, err := h.chat.LiveCall(ctx, key)
 	if err != nil || callID != "" {
 		return err
 	}
 	return h.chat.DeleteSession(ctx, key)
-}
-
-func callIsGone(err error) bool {
-	if e, ok := errors.AsType[*bridge.Error](err); ok {
-		return e.Code == bridge.CodeNoCall
-	}
-	return errors.Is(err, persistence.ErrNotFound)
 }
 
 // reset starts a fresh context: later turns and calls no longer see what came before, and neither

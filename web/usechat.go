@@ -1,17 +1,20 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/chat"
+	"voicebridge/persistence"
 	"voicebridge/thread"
+	"voicebridge/toolkit"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
@@ -82,6 +85,88 @@ func (p *uiPart) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// idHere returns a client's id for a message as it can be here.
+func idHere(threadID, id string) string {
+	if id == "" || input.ValidID(id, thread.MaxIDBytes) {
+		return id
+	}
+	return persistence.OnceID(threadID, id)
+}
+
+// chats answers the requests of useChat.
+type chats struct {
+	chat    textTurns
+	store   messageReader
+	streams *streams
+	// stopWithReader makes a turn end when its client goes away.
+	stopWithReader bool
+}
+
+// post answers useChat, always with a stream. When the client goes away, as by its stop or by a reload, the turn goes on
+// by default: it can be resumed, and gives way to the next message if nobody has.
+func (h *chats) post(c echo.Context, key thread.Key, body *useChat, instructions []string) error {
+	if len(body.Messages) == 0 {
+		return problem.BadRequest("empty_content", "messages", "messages is empty.")
+	}
+	inStates, err := sdkAsksInStates(c)
+	if err != nil {
+		return err
+	}
+	last := &body.Messages[len(body.Messages)-1]
+	req := chat.TurnRequest{Key: key, Instructions: instructions}
+	mode := chat.Mode{Chat: true, Shown: idHere(key.Thread, last.ID), Regenerate: body.Trigger == triggerRegenerate, Of: idHere(key.Thread, body.MessageID)}
+	switch decided := last.decisions(key.Owner); {
+	case last.Role != string(thread.RoleAssistant):
+		req.Text, req.Images, req.Parts = last.userInput()
+	case mode.Regenerate:
+	case len(decided) == 0:
+		return problem.BadRequest("invalid_value", "messages", "The last message must be from the user, or hold answers to approvals.")
+	default:
+		return h.decide(c, key, last, decided)
+	}
+	body.Messages = nil // they may be large
+	return h.streams.stream(c, key, -1, h.streams.say(c, req, mode), streamForm{inStates: inStates, stops: h.stopWithReader})
+}
+
+// decide takes the decisions on approvals in the client's last message, an answer, and resumes its stream, which ended
+// at the questions.
+func (h *chats) decide(c echo.Context, key thread.Key, last *uiMessage, decided []chat.Decision) error {
+	ctx := c.Request().Context()
+	notAsked := &chat.CallError{CallID: decided[len(decided)-1].ToolCallID, Err: chat.ErrNotAsked}
+	t, err := h.chat.Find(ctx, key, last.ID) // first, because a decision may end it
+	if errors.Is(err, chat.ErrIdle) {
+		return notAsked
+	}
+	if err != nil {
+		return orThread(err)
+	}
+	answered := map[string]bool{}
+	for _, d := range decided {
+		err := h.chat.Decide(ctx, key, d)
+		switch {
+		case err == nil, errors.Is(err, chat.ErrNotAsked) && h.decided(ctx, key, last.ID, d):
+			answered[d.ToolCallID] = true
+		case !errors.Is(err, chat.ErrNotAsked):
+			return orThread(err)
+		}
+	}
+	if len(answered) == 0 {
+		return notAsked
+	}
+	return h.streams.stream(c, key, -1, func() (chat.Answer, error) { return chat.Answer{Reply: t}, nil },
+		streamForm{inStates: true, answered: answered, open: last.open(), stops: h.stopWithReader})
+}
+
+// decided reports whether the saved message has a decision already: it is sent again, or the user has decided elsewhere,
+// too.
+func (h *chats) decided(ctx context.Context, key thread.Key, messageID string, d chat.Decision) bool {
+	m, err := h.store.Message(ctx, key, messageID)
+	return err == nil && slices.ContainsFunc(m.Parts, func(p thread.Part) bool {
+		saved, ok := toolkit.DecisionOf(p.Raw)
+		return ok && p.ToolCallID == d.ToolCallID && saved == toolkit.Decision{ID: d.Nonce, Approved: d.Approved}
+	})
+}
+
 // userInput returns the text and the images of a message, and its parts of other types, such as the client's data.
 func (m *uiMessage) userInput() (text string, images []chat.Image, others []thread.Part) {
 	var texts []string
@@ -120,20 +205,6 @@ func (m *uiMessage) open() map[string]bool {
 		}
 	}
 	return calls
-}
-
-// sdkAsksInStates reads ?sdk=N, the AI SDK's major version: from 6 on, approvals are states of a
-// tool's part. Earlier versions fail on them.
-func sdkAsksInStates(c echo.Context) (bool, error) {
-	generation := c.QueryParam("sdk")
-	if generation == "" {
-		return false, nil
-	}
-	n, err := strconv.Atoi(generation)
-	if err != nil || n < 5 || n > 99 {
-		return false, problem.BadRequest("invalid_value", "sdk", "sdk must be the major version of the AI SDK: 5, 6 or 7.")
-	}
-	return n >= 6, nil
 }
 
 // readUseChat reads the body of useChat from a request's; ok is false for other bodies.

@@ -13,11 +13,11 @@ const maxScan = 500
 
 // Run sends messages until ctx ends, and returns when those that it has begun to send are sent and their turns have
 // ended. It must be called once.
-func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
+func (q *Queue) Run(ctx context.Context, door Door) error {
 	q.began = time.Now()
 	q.resumeAtStart(ctx)
 	var working sync.WaitGroup
-	working.Go(func() { q.titles.run(ctx, turns) })
+	working.Go(func() { q.titles.run(ctx, door) })
 	slots := make(chan struct{}, q.cfg.MaxParallel)
 	for ctx.Err() == nil {
 		wait := q.scan(ctx)
@@ -30,7 +30,7 @@ func (q *Queue) Run(ctx context.Context, turns Turns, voice Voice) error {
 			leave := sync.OnceFunc(func() { <-slots; q.signal() })
 			working.Go(func() {
 				defer func() { leave(); q.done(j.key) }()
-				(&sending{q: &q.inbox, turns: turns, voice: voice, job: &j, leave: leave}).run(ctx)
+				(&sending{q: &q.inbox, door: door, job: &j, leave: leave}).run(ctx)
 			})
 		}
 		select {

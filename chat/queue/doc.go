@@ -10,7 +10,7 @@
 //	                        claim: a lease on the row        queue_message_sending
 //	                                  │
 //	              ┌───────────────────┴──────────────────┐
-//	     no call: Coordinator.Turn            a live call: Calls.Deliver
+//	      no call: a turn of text          a live call of this process    (Door.Say)
 //	              └───────────────────┬──────────────────┘
 //	      one transaction: the user's message, and the row is sent
 //	                                  │         queue_updated, queue_message_sent

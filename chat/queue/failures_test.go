@@ -145,11 +145,13 @@ var errOfDatabase = fmt.Errorf("append message: %w: %w", persistence.ErrInvalid,
 
 // refusing begins no turns.
 type refusing struct {
-	queue.Turns
+	queue.Door
 	err error
 }
 
-func (r refusing) Turn(context.Context, chat.TurnRequest) (*chat.Turn, error) { return nil, r.err }
+func (r refusing) Say(context.Context, chat.TurnRequest, chat.Mode) (chat.Answer, error) {
+	return chat.Answer{}, r.err
+}
 
 // TestRefused pauses a queue because of a message that is refused, and says why, but not in the words
 // of the database.
@@ -165,7 +167,7 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true})
-			b.sender = refusing{b.turns, tt.err}
+			b.door = refusing{chat.NewDoor(b.turns, noCalls{}), tt.err}
 			b.run()
 			w := b.watch(b.store)
 			b.add("one")

@@ -48,23 +48,12 @@ type Config struct {
 	Logger   *slog.Logger // nil discards the log
 }
 
-// Turns answers by text; *chat.Coordinator implements it.
-type Turns interface {
-	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
-	// Busy reports whether a turn runs on the thread.
-	Busy(ctx context.Context, key thread.Key) (bool, error)
+// Door answers messages, by text or in live calls; *chat.Door implements it.
+type Door interface {
+	Say(ctx context.Context, req chat.TurnRequest, mode chat.Mode) (chat.Answer, error)
+	// Ready returns the id of the thread's call in this process, empty for none, and whether a message may be said now.
+	Ready(ctx context.Context, key thread.Key) (callID string, ready bool, err error)
 	Title(ctx context.Context, key thread.Key, instructions, text string) (string, error)
-}
-
-// Voice speaks into live calls; *bridge.Calls implements it.
-type Voice interface {
-	// Call returns the id of the thread's call, empty for none, and whether to leave the thread alone for now.
-	Call(key thread.Key) (id string, busy bool)
-	// Deliver says a message in the thread's call and saves it; with it the queued message of that id is sent. The
-	// errors are persistence.ErrNotFound if the call is gone and nothing was said,
-	// persistence.ErrInvalid for a text that it cannot accept, and persistence.ErrBusy if it
-	// accepts none just now.
-	Deliver(ctx context.Context, key thread.Key, m thread.Message, queued string) error
 }
 
 // inbox is what the queues of all threads have in common.

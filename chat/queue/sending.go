@@ -33,13 +33,14 @@ var errLost = errors.New("the claim of the message was lost")
 
 // sending sends one message of a thread, and follows the turn that answers it.
 type sending struct {
-	q     *inbox
-	turns Turns
-	voice Voice // nil if there is no call
-	job   *job
+	q    *inbox
+	door Door
+	job  *job
 	// leave releases the job's place among MaxParallel.
 	leave func()
 	m     persistence.QueuedMessage
+	// inCall means that the call of this process is to say it.
+	inCall bool
 	// back is how the message went back to its queue at the end of its turn; nil if it did not.
 	back *persistence.Requeue
 }
@@ -108,11 +109,11 @@ func (s *sending) claim(ctx context.Context) error {
 	if some, err := q.store.Unsent(ctx, key); err != nil || !some {
 		return err
 	}
-	call, busy := s.voice.Call(key)
-	if busy || q.isQuiet(key) {
+	if q.isQuiet(key) {
 		return nil
 	}
-	if busy, err := s.turns.Busy(ctx, key); busy || err != nil {
+	call, ready, err := s.door.Ready(ctx, key)
+	if !ready || err != nil {
 		return err
 	}
 	if call == "" {
@@ -130,54 +131,39 @@ func (s *sending) claim(ctx context.Context) error {
 	if err != nil || claim.Message == nil {
 		return err
 	}
-	s.m = *claim.Message
-	if !claim.InCall {
-		s.voice = nil
-	}
+	s.m, s.inCall = *claim.Message, claim.InCall
 	return nil
 }
 
-// send makes the message one of the thread. The turn is nil if a call answers.
+// send makes the message one of the thread. The turn is nil if a call answers. The row is marked as sent in the
+// transaction that begins the turn, or saves what the call says.
 func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
-	if s.voice == nil {
-		return s.write(ctx)
-	}
-	m := thread.Message{ID: s.m.MessageID, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(s.m.Text)}}
-	for _, id := range s.m.ImageIDs {
-		m.Parts = append(m.Parts, persistence.ImagePart(s.job.key.Thread, persistence.Image{ID: id, MediaType: persistence.ImageTypes[0]}))
-	}
-	m.Metadata.Extra = s.extra()
-	s.q.leaveAlone(s.job.key, time.Now().Add(answerWithin))
-	err := s.voice.Deliver(ctx, s.job.key, m, s.m.ID)
-	if err != nil {
-		s.q.leaveAlone(s.job.key, time.Time{})
-	}
-	return nil, err
-}
-
-// write begins a text turn. The row is marked as sent in the transaction that begins it.
-func (s *sending) write(ctx context.Context) (*chat.Turn, error) {
-	req := chat.TurnRequest{Key: s.job.key, Closing: s.close, Opening: func(b *persistence.Batch) error {
+	req := chat.TurnRequest{Key: s.job.key, MessageID: s.m.MessageID, Unlimited: true, Closing: s.close, Opening: func(b *persistence.Batch) error {
 		held, err := b.SendQueued(s.m.ID, s.m.Attempts, true)
 		if err == nil && !held {
 			err = errLost
 		}
 		return err
 	}}
-	req.MessageID, req.Unlimited = s.m.MessageID, true
 	if s.m.SentAt != nil {
 		req.Saved = true // and needs another answer
 	} else {
 		req.Text, req.Extra, req.ImageIDs = s.m.Text, s.extra(), s.m.ImageIDs
 	}
-	turn, err := s.turns.Turn(ctx, req)
-	if errors.Is(err, persistence.ErrConflict) { // its message is in the thread already
+	if s.inCall {
+		s.q.leaveAlone(s.job.key, time.Now().Add(answerWithin))
+	}
+	answer, err := s.door.Say(ctx, req, chat.Mode{Queued: s.m.ID, InCall: s.inCall})
+	switch {
+	case err != nil && s.inCall:
+		s.q.leaveAlone(s.job.key, time.Time{})
+	case errors.Is(err, persistence.ErrConflict): // its message is in the thread already
 		return nil, s.q.store.Batch(ctx, s.job.key, func(b *persistence.Batch) error {
 			_, err := b.SendQueued(s.m.ID, s.m.Attempts, false)
 			return err
 		})
 	}
-	return turn, err
+	return answer.Turn(), err
 }
 
 // extra is the metadata that the thread's message keeps from the queue.
@@ -228,12 +214,12 @@ func (s *sending) failed(ctx context.Context, err error) {
 		s.q.log.Warn("queued message took too long to send", "thread_id", s.job.key.Thread, "message_id", s.m.ID)
 		return
 	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrInCall), errors.Is(err, chat.ErrClosed), errors.Is(err, persistence.ErrBusy),
-		s.voice != nil && errors.Is(err, persistence.ErrNotFound): // the call is gone, and CallEnded will follow
+		s.inCall && errors.Is(err, persistence.ErrNotFound): // the call is gone, and CallEnded will follow
 		s.requeue(ctx, persistence.Requeue{})
 		return
 	case errors.Is(err, persistence.ErrNotFound): // the thread is gone
 		return
-	case s.voice != nil && errors.Is(err, persistence.ErrInvalid):
+	case s.inCall && errors.Is(err, persistence.ErrInvalid):
 		s.pause(ctx, reasonInCall, "The message waits for the end of the call: "+persistence.Reason(err)+".")
 		return
 	case errors.Is(err, persistence.ErrInvalid):

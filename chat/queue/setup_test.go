@@ -126,12 +126,12 @@ func lastWords(messages []llm.Message) string {
 	return text
 }
 
-// noVoice is the voice of a server without calls.
-type noVoice struct{}
+// noCalls are those of a server without any: the queue asks for no more.
+type noCalls struct{ chat.Calls }
 
-func (noVoice) Call(thread.Key) (string, bool) { return "", false }
+func (noCalls) Call(thread.Key) (string, bool) { return "", false }
 
-func (noVoice) Deliver(context.Context, thread.Key, thread.Message, string) error {
+func (noCalls) Deliver(context.Context, thread.Key, thread.Message, string) error {
 	return persistence.ErrNotFound
 }
 
@@ -144,10 +144,9 @@ type bench struct {
 	store *persistence.Store
 	turns *chat.Coordinator
 	q     *queue.Queue
-	// sender and voice are what the queue sends to.
-	sender queue.Turns
-	voice  queue.Voice
-	key    thread.Key
+	// door is where the queue sends to.
+	door queue.Door
+	key  thread.Key
 	// cancel ends what run began, without waiting.
 	cancel context.CancelFunc
 }
@@ -167,7 +166,7 @@ func prepare(t *testing.T, store *persistence.Store, p *provider, cfg queue.Conf
 		Store: store, Providers: []llm.Provider{p}, NoTitles: true, Attempts: 1, Observers: all, Logger: log,
 	})
 	must(t, err)
-	b := &bench{t: t, store: store, turns: turns, q: q, sender: turns, voice: noVoice{}}
+	b := &bench{t: t, store: store, turns: turns, q: q, door: chat.NewDoor(turns, noCalls{})}
 	b.key = b.thread()
 	return b
 }
@@ -191,7 +190,7 @@ func (b *bench) run() (stop func()) {
 		}
 	})
 	running.Go(func() {
-		if err := b.q.Run(ctx, b.sender, b.voice); err != nil {
+		if err := b.q.Run(ctx, b.door); err != nil {
 			b.t.Errorf("Queue.Run() = %v", err)
 		}
 	})

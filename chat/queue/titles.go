@@ -55,12 +55,12 @@ func (w *titles) ask(key thread.Key, m persistence.QueuedMessage) {
 
 // run makes titles until ctx ends; a title in progress is still finished if that does not take
 // long.
-func (w *titles) run(ctx context.Context, turns Turns) {
+func (w *titles) run(ctx context.Context, door Door) {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 		case j := <-w.jobs:
-			w.title(ctx, turns, j)
+			w.title(ctx, door, j)
 		}
 	}
 	if n := len(w.jobs); n > 0 {
@@ -68,7 +68,7 @@ func (w *titles) run(ctx context.Context, turns Turns) {
 	}
 }
 
-func (w *titles) title(ending context.Context, turns Turns, j titleJob) {
+func (w *titles) title(ending context.Context, door Door, j titleJob) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ending), titleTimeout)
 	defer cancel()
 	defer context.AfterFunc(ending, func() {
@@ -82,7 +82,7 @@ func (w *titles) title(ending context.Context, turns Turns, j titleJob) {
 		}
 	}()
 	text := toolkit.Cut(strings.Join(strings.Fields(j.text), " "), titleReads)
-	title, err := turns.Title(ctx, j.key, chat.ShortTitleInstructions, "user: "+text)
+	title, err := door.Title(ctx, j.key, chat.ShortTitleInstructions, "user: "+text)
 	if err == nil {
 		title = toolkit.Cut(title, maxTitleRunes)
 		err = w.store.TitleQueued(ctx, j.key, j.id, title)

@@ -15,8 +15,10 @@ import (
 	"voicebridge/thread"
 )
 
-// calls is the voice of a server with a call: it saves what is said, as a live call does.
+// calls are those of a server with one: it saves what is said, as a live call does.
 type calls struct {
+	chat.Calls
+
 	store *persistence.Store
 
 	mu      sync.Mutex
@@ -57,7 +59,7 @@ func (c *calls) Deliver(ctx context.Context, key thread.Key, m thread.Message, q
 func (b *bench) call() *calls {
 	b.t.Helper()
 	c := &calls{store: b.store, spoken: make(chan string, 100)}
-	b.voice = c
+	b.door = chat.NewDoor(b.turns, c)
 	must(b.t, b.store.SaveCall(b.t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: time.Now()}))
 	return c
 }

@@ -38,6 +38,7 @@ type app struct {
 	queue  *queue.Queue
 	texts  *chat.Coordinator
 	calls  *bridge.Calls
+	door   *chat.Door
 	server *web.Server
 	// operators is the port for metrics and profiles; nil if off.
 	operators net.Listener

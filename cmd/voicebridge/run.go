@@ -123,6 +123,7 @@ func (a *app) openTexts(context.Context) (err error) {
 
 func (a *app) openCalls(context.Context) (err error) {
 	a.calls, err = bridge.NewCalls(a.bridgeConfig())
+	a.door = chat.NewDoor(a.texts, a.calls)
 	return err
 }
 
@@ -171,7 +172,7 @@ func (a *app) run(ctx context.Context) error {
 		var above errgroup.Group
 		above.Go(func() error { return a.calls.Run(ctx) })
 		above.Go(func() error { return a.texts.Run(ctx) })
-		above.Go(func() error { return a.queue.Run(ctx, a.texts, a.calls) })
+		above.Go(func() error { return a.queue.Run(ctx, a.door) })
 		return above.Wait()
 	})
 	g.Go(func() error { return a.server.Run(under, a.ln) })

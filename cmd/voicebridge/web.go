@@ -13,7 +13,7 @@ import (
 func (a *app) webConfig() web.Config {
 	l, r := a.cfg.Limits, a.cfg.Realtime
 	return web.Config{
-		Calls: tracedCalls{a.calls, a.observer}, Chat: a.texts, Queue: a.queue, Store: a.store, Admission: a.store.Admission, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
+		Calls: tracedCalls{a.calls, a.observer}, Chat: a.door, Queue: a.queue, Store: a.store, Admission: a.store.Admission, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
 		Upstream:       web.Upstream{Name: a.up.driver.Name(), Note: a.up.note, Model: r.Model, Voice: r.Voice, TurnDetection: json.RawMessage(r.TurnDetection.Object())},
 		TextModels:     shownTextModels(&a.cfg),
 		Auth:           a.cfg.Auth(),

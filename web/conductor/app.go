@@ -136,23 +136,15 @@ func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
 	if err := a.cfg.Admit(ctx, a.key.Owner); err != nil {
 		return err
 	}
-	begun, err := a.begin(ctx, transcript.Text)
+	answer, err := a.cfg.Chat.Say(ctx, chat.TurnRequest{
+		Key: a.key, Text: transcript.Text, System: a.tools.system, Spoken: true, NoServerTools: true,
+		Client: &chat.ClientTools{Tools: a.tools.definitions, Wait: true},
+	}, chat.Mode{ByText: true})
 	if err != nil {
 		return err
 	}
-	a.sessions.add(a.session, newTurn(begun, a.state("thinking"), a.message("user", transcript.Text)))
+	a.sessions.add(a.session, newTurn(answer.Turn(), a.state("thinking"), a.message("user", transcript.Text)))
 	return nil
-}
-
-// begin begins the turn of a transcript.
-func (a *app) begin(ctx context.Context, text string) (*chat.Turn, error) {
-	if err := a.cfg.RefuseInCall(ctx, a.key); err != nil {
-		return nil, err
-	}
-	return a.cfg.Chat.Turn(ctx, chat.TurnRequest{
-		Key: a.key, Text: text, System: a.tools.system, Spoken: true, NoServerTools: true,
-		Client: &chat.ClientTools{Tools: a.tools.definitions, Wait: true},
-	})
 }
 
 // toolResult passes the result of a call to the turn that waits for it, or keeps it for later turns if none does any more.

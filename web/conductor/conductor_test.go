@@ -43,8 +43,19 @@ func TestSessionsOwnToolKeepsItsName(t *testing.T) {
 	}
 }
 
+// calls are those of a server on which the threads have a call, or none.
+type calls struct {
+	chat.Calls
+
+	live bool
+}
+
+func (c *calls) Free(context.Context, thread.Key) error { return nil }
+
+func (c *calls) Live(string, string) (string, bool) { return "call", c.live }
+
 // coordinator runs text turns with the simulator on a store until the test ends.
-func coordinator(t *testing.T) (*chat.Coordinator, thread.Key) {
+func coordinator(t *testing.T) (*chat.Door, *calls, thread.Key) {
 	t.Helper()
 	db := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	c, err := chat.New(chat.Config{Store: db, Providers: []llm.Provider{simulator.New(simulator.Config{})}})
@@ -52,19 +63,19 @@ func coordinator(t *testing.T) (*chat.Coordinator, thread.Key) {
 		t.Fatal(err)
 	}
 	persistencetest.Start(t, c.Run)
-	return c, persistencetest.NewThread(t, db, "alice", "")
+	live := &calls{}
+	return chat.NewDoor(c, live), live, persistencetest.NewThread(t, db, "alice", "")
 }
 
 // TestAppIsLostBeforeTheLastPartial has a turn end just when nothing can be sent any more:
 // the app gets all of it when it comes back.
 func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 	t.Parallel()
-	texts, key := coordinator(t)
+	texts, _, key := coordinator(t)
 	d := New(Config{
 		Chat: texts, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Admit:        func(context.Context, string) error { return nil },
-		RefuseInCall: func(context.Context, thread.Key) error { return nil },
-		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
+		Admit:   func(context.Context, string) error { return nil },
+		Explain: func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(w, r, nil)
@@ -132,9 +143,9 @@ func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 // TestTurnsAreAdmitted begins no turn of an owner who is refused, or on a thread with a call.
 func TestTurnsAreAdmitted(t *testing.T) {
 	t.Parallel()
-	texts, key := coordinator(t)
-	full, call := errors.New("too fast"), errors.New("a call")
-	var refuse, inCall error
+	texts, live, key := coordinator(t)
+	full := errors.New("too fast")
+	var refuse error
 	d := New(Config{
 		Chat: texts, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Admit: func(_ context.Context, owner string) error {
@@ -143,13 +154,16 @@ func TestTurnsAreAdmitted(t *testing.T) {
 			}
 			return refuse
 		},
-		RefuseInCall: func(context.Context, thread.Key) error { return inCall },
-		Explain:      func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
+		Explain: func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
 	})
 	a := d.app(key, key.Thread, Tools{}, connection{stopped: make(chan struct{}), more: make(chan struct{}, 1), end: func(error) {}})
 	a.session, _ = d.sessions.enter(key, &a.connection)
-	for _, tt := range []struct{ refuse, inCall, want error }{{nil, nil, nil}, {full, nil, full}, {nil, call, call}} {
-		refuse, inCall = tt.refuse, tt.inCall
+	for _, tt := range []struct {
+		refuse error
+		inCall bool
+		want   error
+	}{{nil, false, nil}, {full, false, full}, {nil, true, chat.ErrInCall}} {
+		refuse, live.live = tt.refuse, tt.inCall
 		if err := a.transcript(t.Context(), json.RawMessage(`{"text":"hi"}`)); !errors.Is(err, tt.want) {
 			t.Errorf("transcript() = %v, want %v", err, tt.want)
 		}

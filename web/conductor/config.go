@@ -10,9 +10,9 @@ import (
 	"voicebridge/web/problem"
 )
 
-// textChat is what the sessions need of text turns; *chat.Coordinator implements it.
+// textChat is what the sessions need of text turns; *chat.Door implements it.
 type textChat interface {
-	Turn(ctx context.Context, req chat.TurnRequest) (*chat.Turn, error)
+	Say(ctx context.Context, req chat.TurnRequest, mode chat.Mode) (chat.Answer, error)
 	Interrupt(ctx context.Context, key thread.Key) error
 	KeepResult(ctx context.Context, key thread.Key, r chat.ToolResult) error
 }
@@ -20,9 +20,6 @@ type textChat interface {
 // Config is what [New] needs; all of it is required.
 type Config struct {
 	Chat textChat
-	// RefuseInCall returns an error if the thread has a live call: its conversation belongs to the
-	// call.
-	RefuseInCall func(ctx context.Context, key thread.Key) error
 	// Admit counts a text of the owner, or returns why it is refused.
 	Admit func(ctx context.Context, owner string) error
 	// Explain turns any error into one for the app.
