@@ -129,7 +129,7 @@ func (d *decoder) keep(key, val []byte) {
 		// malformed field.
 		d.ev.Type = ""
 		if val[0] == '"' {
-			d.ev.Type = internType(unescaped(val[1 : len(val)-1]))
+			d.ev.Type = string(unescaped(val[1 : len(val)-1]))
 		}
 	case "event_id":
 		field, ok = 1, setString(&d.ev.EventID, val)

@@ -85,8 +85,7 @@ func TestDecodeResponse(t *testing.T) {
 		"usage": {
 			`{"usage":{"total_tokens":9,"input_tokens":5,"output_tokens":4,"input_token_details":{"text_tokens":1,"audio_tokens":2,"image_tokens":3,"cached_tokens":4,"cached_tokens_details":{"text_tokens":5,"audio_tokens":6,"image_tokens":7}},"output_token_details":{"text_tokens":8,"audio_tokens":9}}}`,
 			Response{Usage: &Usage{
-				TotalTokens: 9, InputTokens: 5, OutputTokens: 4, InputText: 1, InputAudio: 2, InputImage: 3, Cached: 4,
-				CachedText: 5, CachedAudio: 6, CachedImage: 7, OutputText: 8, OutputAudio: 9,
+				TotalTokens: 9, InputTokens: 5, OutputTokens: 4, InputAudio: 2, Cached: 4, CachedAudio: 6, OutputAudio: 9,
 			}},
 		},
 		"usage of fractions": {

@@ -15,13 +15,11 @@ const (
 	TypeTranscriptionDelta      = "conversation.item.input_audio_transcription.delta"
 	TypeTranscriptionCompleted  = "conversation.item.input_audio_transcription.completed"
 	TypeTranscriptionFailed     = "conversation.item.input_audio_transcription.failed"
-	TypeTranscriptionSegment    = "conversation.item.input_audio_transcription.segment"
 	TypeInputSpeechStarted      = "input_audio_buffer.speech_started"
 	TypeInputSpeechStopped      = "input_audio_buffer.speech_stopped"
 	TypeInputCommitted          = "input_audio_buffer.committed"
 	TypeInputCleared            = "input_audio_buffer.cleared"
 	TypeInputTimeoutTriggered   = "input_audio_buffer.timeout_triggered"
-	TypeInputDTMFEventReceived  = "input_audio_buffer.dtmf_event_received"
 	TypeOutputBufferStarted     = "output_audio_buffer.started"
 	TypeOutputBufferStopped     = "output_audio_buffer.stopped"
 	TypeOutputBufferCleared     = "output_audio_buffer.cleared"
@@ -39,14 +37,6 @@ const (
 	TypeOutputAudioDone         = "response.output_audio.done"
 	TypeFunctionArgumentsDelta  = "response.function_call_arguments.delta"
 	TypeFunctionArgumentsDone   = "response.function_call_arguments.done"
-	TypeMCPCallArgumentsDelta   = "response.mcp_call_arguments.delta"
-	TypeMCPCallArgumentsDone    = "response.mcp_call_arguments.done"
-	TypeMCPCallInProgress       = "response.mcp_call.in_progress"
-	TypeMCPCallCompleted        = "response.mcp_call.completed"
-	TypeMCPCallFailed           = "response.mcp_call.failed"
-	TypeMCPListToolsInProgress  = "mcp_list_tools.in_progress"
-	TypeMCPListToolsCompleted   = "mcp_list_tools.completed"
-	TypeMCPListToolsFailed      = "mcp_list_tools.failed"
 	TypeRateLimitsUpdated       = "rate_limits.updated"
 	TypeItemCreatedBeta         = "conversation.item.created"       // beta name, still in the schema
 	TypeTextDeltaBeta           = "response.text.delta"             // beta name, some servers
@@ -70,34 +60,3 @@ const (
 	TypeInputClear        = "input_audio_buffer.clear"
 	TypeOutputBufferClear = "output_audio_buffer.clear"
 )
-
-// knownTypes lets Decode return a constant instead of a new string.
-var knownTypes = func() map[string]string {
-	m := make(map[string]string)
-	for _, t := range [...]string{
-		TypeError, TypeSessionCreated, TypeSessionUpdated, TypeConversationCreated, TypeItemAdded, TypeItemDone,
-		TypeItemRetrieved, TypeItemDeleted, TypeItemTruncated, TypeTranscriptionDelta, TypeTranscriptionCompleted,
-		TypeTranscriptionFailed, TypeTranscriptionSegment, TypeInputSpeechStarted, TypeInputSpeechStopped,
-		TypeInputCommitted, TypeInputCleared, TypeInputTimeoutTriggered, TypeInputDTMFEventReceived,
-		TypeOutputBufferStarted, TypeOutputBufferStopped, TypeOutputBufferCleared, TypeResponseCreated,
-		TypeResponseDone, TypeOutputItemAdded, TypeOutputItemDone, TypeContentPartAdded, TypeContentPartDone,
-		TypeOutputTextDelta, TypeOutputTextDone, TypeAudioTranscriptDelta, TypeAudioTranscriptDone,
-		TypeOutputAudioDelta, TypeOutputAudioDone, TypeFunctionArgumentsDelta, TypeFunctionArgumentsDone,
-		TypeMCPCallArgumentsDelta, TypeMCPCallArgumentsDone, TypeMCPCallInProgress, TypeMCPCallCompleted,
-		TypeMCPCallFailed, TypeMCPListToolsInProgress, TypeMCPListToolsCompleted, TypeMCPListToolsFailed,
-		TypeRateLimitsUpdated, TypeItemCreatedBeta, TypeTextDeltaBeta, TypeTextDoneBeta, TypeAudioTranscriptDeltaOld,
-		TypeAudioTranscriptDoneOld, TypeOutputAudioDeltaBeta, TypeSessionUpdate, TypeItemCreate, TypeItemRetrieve, TypeItemDelete,
-		TypeItemTruncate, TypeResponseCreate, TypeResponseCancel, TypeInputAppend, TypeInputCommit, TypeInputClear,
-		TypeOutputBufferClear,
-	} {
-		m[t] = t
-	}
-	return m
-}()
-
-func internType(b []byte) string {
-	if t, ok := knownTypes[string(b)]; ok {
-		return t
-	}
-	return string(b)
-}

@@ -139,15 +139,10 @@ type Usage struct {
 	InputTokens  int64
 	OutputTokens int64
 
-	InputText   int64 // of InputTokens
-	InputAudio  int64
-	InputImage  int64
+	InputAudio  int64 // of InputTokens
 	Cached      int64 // of InputTokens, billed at the cached price
-	CachedText  int64
-	CachedAudio int64
-	CachedImage int64
-	OutputText  int64 // of OutputTokens
-	OutputAudio int64
+	CachedAudio int64 // of Cached
+	OutputAudio int64 // of OutputTokens
 
 	// Raw is the object as received.
 	Raw json.RawMessage
@@ -169,9 +164,7 @@ func (c *count) UnmarshalJSON(b []byte) error {
 // name them, input_tokens_details.
 func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	type split struct {
-		Text   count `json:"text_tokens"`
 		Audio  count `json:"audio_tokens"`
-		Image  count `json:"image_tokens"`
 		Cached count `json:"cached_tokens"`
 	}
 	type input struct {
@@ -195,9 +188,7 @@ func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	return Usage{
 		Type: string(w.Type), Seconds: w.Seconds,
 		TotalTokens: int64(w.TotalTokens), InputTokens: int64(w.InputTokens), OutputTokens: int64(w.OutputTokens),
-		InputText: int64(in.Text), InputAudio: int64(in.Audio), InputImage: int64(in.Image), Cached: int64(in.Cached),
-		CachedText: int64(in.CachedDetails.Text), CachedAudio: int64(in.CachedDetails.Audio), CachedImage: int64(in.CachedDetails.Image),
-		OutputText: int64(w.Output.Text), OutputAudio: int64(w.Output.Audio),
+		InputAudio: int64(in.Audio), Cached: int64(in.Cached), CachedAudio: int64(in.CachedDetails.Audio), OutputAudio: int64(w.Output.Audio),
 		Raw: append(json.RawMessage(nil), raw...),
 	}, nil
 }

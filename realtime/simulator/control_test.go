@@ -67,7 +67,7 @@ func TestControlHostile(t *testing.T) {
 		{"PUT", "/simulator/faults", `{"drop_after":"soon"}`, 400},
 		{"PUT", "/simulator/faults", `{"fail_responses":-1}`, 400},
 		{"PUT", "/simulator/faults", `{"drop_afterwards":"1s"}`, 400},
-		{"PUT", "/simulator/faults", `{"fail_code":"` + strings.Repeat("x", 70<<10) + `"}`, 400},
+		{"PUT", "/simulator/faults", `{"refuse_body":"` + strings.Repeat("x", 70<<10) + `"}`, 400},
 		{"PUT", "/simulator/faults?calls=0", `{}`, 400},
 		{"PUT", "/simulator/faults?calls=many", `{}`, 400},
 		{"POST", "/simulator/faults", `{}`, 405},

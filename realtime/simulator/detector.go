@@ -128,7 +128,7 @@ func (e *detector) WriteRTP(p *rtp.Packet) error {
 		}
 	}
 	level := rtc.Silence
-	samples := packetSamples(p.Payload)
+	samples := frameSamples // what cannot be decoded is an ordinary packet, probably
 	if n, err := e.decoder.Decode(p.Payload, e.pcm); err == nil {
 		samples = n
 		level = rtc.Level(e.pcm[:n])

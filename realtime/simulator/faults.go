@@ -52,10 +52,9 @@ type Faults struct {
 	BadArguments      bool `json:"bad_arguments,omitempty" help:"Cut the arguments of function calls in the middle."`
 	MuteUpdates       bool `json:"mute_updates,omitempty" help:"Never answer session.update."`
 
-	FailResponses       int    `json:"fail_responses,omitempty" help:"Make the first N responses of a call fail." placeholder:"N"`
-	FailCode            string `json:"fail_code,omitempty" help:"With this code instead of rate_limit_exceeded." placeholder:"CODE"`
-	RejectSessionUpdate int    `json:"reject_session_update,omitempty" help:"Refuse the first N session.updates of a call." placeholder:"N"`
-	RejectItems         int    `json:"reject_items,omitempty" help:"Refuse the first N conversation.item.creates of a call." placeholder:"N"`
+	FailResponses       int `json:"fail_responses,omitempty" help:"Make the first N responses of a call fail." placeholder:"N"`
+	RejectSessionUpdate int `json:"reject_session_update,omitempty" help:"Refuse the first N session.updates of a call." placeholder:"N"`
+	RejectItems         int `json:"reject_items,omitempty" help:"Refuse the first N conversation.item.creates of a call." placeholder:"N"`
 }
 
 func (f *Faults) validate() error {

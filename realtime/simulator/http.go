@@ -24,15 +24,12 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("check simulator config: %w", err)
 	}
 	cfg.defaults()
-	v, err := loadVoice()
-	if err != nil {
-		return nil, fmt.Errorf("load voice: %w", err)
-	}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, voice: v, api: cfg.API,
+		cfg: cfg, log: cfg.Logger, voice: loadVoice(), api: cfg.API,
 		running: make(chan struct{}), secrets: make(map[string]secret),
 	}
 	if s.api == nil {
+		var err error
 		if s.api, err = rtc.New(rtc.Config{Loopback: true, Logger: cfg.Logger}); err != nil {
 			return nil, fmt.Errorf("make peer API: %w", err)
 		}

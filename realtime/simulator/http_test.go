@@ -177,11 +177,9 @@ func TestSessionLimit(t *testing.T) {
 func TestConfigErrors(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]simulator.Config{
-		"negative pace":  {Pace: simulator.Pace{Step: -1}},
-		"negative limit": {MaxSessions: -1},
-		"empty script":   {Script: &simulator.Script{Otherwise: simulator.Reply{Say: "x"}}},
-		"silent reply":   {Script: &simulator.Script{Spoken: []simulator.Reply{{}}, Otherwise: simulator.Reply{Say: "x"}}},
-		"no pattern":     {Script: &simulator.Script{Typed: []simulator.Rule{{Reply: simulator.Reply{Say: "x"}}}, Spoken: []simulator.Reply{{Say: "x"}}, Otherwise: simulator.Reply{Say: "x"}}},
+		"negative calls": {FaultyCalls: -1},
+		"negative time":  {MaxDuration: -1},
+		"bad fault":      {Faults: simulator.Faults{Transcripts: "odd"}},
 	} {
 		if _, err := simulator.New(cfg); err == nil {
 			t.Errorf("%s: no error", name)

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -97,10 +96,9 @@ func (g *responder) emitRateLimits() {
 func (g *responder) plan(r *response) {
 	if g.failed < g.faults.FailResponses {
 		g.failed++
-		code := cmp.Or(g.faults.FailCode, "rate_limit_exceeded")
 		r.steps = []func(){func() {
 			r.status = realtime.ResponseFailed
-			r.err = &realtime.Error{Type: "rate_limit_error", Code: code, Message: "The response failed on purpose."}
+			r.err = &realtime.Error{Type: "rate_limit_error", Code: "rate_limit_exceeded", Message: "The response failed on purpose."}
 			g.finish(r)
 		}}
 		return

@@ -1,10 +1,6 @@
 package simulator
 
-import (
-	"errors"
-	"fmt"
-	"regexp"
-)
+import "regexp"
 
 // Script decides what a session answers.
 type Script struct {
@@ -44,34 +40,6 @@ type Call struct {
 	Name string
 	// Arguments is the JSON text to send; if empty, it is made up from the tool's JSON Schema.
 	Arguments string
-}
-
-func (s *Script) validate() error {
-	var errs []error
-	for i, r := range s.Typed {
-		if r.Match == nil {
-			errs = append(errs, fmt.Errorf("Script.Typed[%d] has no Match", i))
-		}
-		errs = append(errs, r.Reply.validate(fmt.Sprintf("Script.Typed[%d]", i)))
-	}
-	for i, r := range s.Spoken {
-		errs = append(errs, r.validate(fmt.Sprintf("Script.Spoken[%d]", i)))
-	}
-	if len(s.Spoken) == 0 {
-		errs = append(errs, errors.New("Script.Spoken is empty"))
-	}
-	errs = append(errs, s.Otherwise.validate("Script.Otherwise"))
-	return errors.Join(errs...)
-}
-
-func (r *Reply) validate(where string) error {
-	if r.Say == "" && len(r.Calls) == 0 {
-		return fmt.Errorf("%s says and calls nothing", where)
-	}
-	if r.Else != nil {
-		return r.Else.validate(where + ".Else")
-	}
-	return nil
 }
 
 // The texts of the default script; each has its own clip.

@@ -254,7 +254,7 @@ func TestResponseOfItsOwn(t *testing.T) {
 	} {
 		c.send([]byte(`{"type":"response.create","response":{"conversation":"none","output_modalities":["text"],"max_output_tokens":999,"audio":{"output":{"voice":"ash"}},"input":[` + input + `]}}`))
 		e := c.next(realtime.TypeResponseDone)
-		if r := response(t, e); len(r.Output) != 1 || !strings.HasPrefix(r.Output[0].Text(), want) || r.ConversationID != nil || r.Usage.OutputText < 10 {
+		if r := response(t, e); len(r.Output) != 1 || !strings.HasPrefix(r.Output[0].Text(), want) || r.ConversationID != nil || r.Usage.OutputTokens < 10 {
 			t.Errorf("%s: response is %+v", input, r)
 		}
 		for _, want := range []string{`"max_output_tokens":999`, `"voice":"ash"`, `"rate":24000`} {

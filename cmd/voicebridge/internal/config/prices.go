@@ -14,9 +14,7 @@ func or(p *float64, otherwise float64) float64 { return *cmp.Or(p, &otherwise) }
 
 // text returns the cost of a text request in US dollars.
 func (p Price) text(u llm.Usage) float64 {
-	return p.sum(realtime.Usage{
-		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Cached: u.CachedTokens, CachedText: u.CachedTokens,
-	})
+	return p.sum(realtime.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Cached: u.CachedTokens})
 }
 
 // sum returns the cost of a response in US dollars. Tokens not marked as audio count as text.

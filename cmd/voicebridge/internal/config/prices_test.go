@@ -25,7 +25,7 @@ func TestPrices(t *testing.T) {
 		want float64
 	}{
 		"voice": {cfg.VoiceCost(realtime.Usage{
-			InputTokens: 1000, InputAudio: 600, Cached: 500, CachedAudio: 200, CachedText: 300, OutputTokens: 100, OutputAudio: 80,
+			InputTokens: 1000, InputAudio: 600, Cached: 500, CachedAudio: 200, OutputTokens: 100, OutputAudio: 80,
 		}), (100*4 + 300*0.4 + 400*32 + 200*0.5 + 20*16 + 80*64) / 1e6},
 		"text without prices for cached tokens": {cfg.TextCost("x", "small", llm.Usage{InputTokens: 100, CachedTokens: 40, OutputTokens: 10}), (100*1 + 10*2) / 1e6},
 		"text with a price that comes with us":  {cfg.TextCost("x", "gpt-5.4-mini-2026-03-17", llm.Usage{InputTokens: 1e6, CachedTokens: 5e5, OutputTokens: 1e6}), 0.375 + 0.0375 + 4.5},

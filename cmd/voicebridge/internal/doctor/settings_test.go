@@ -51,7 +51,7 @@ var wrong = map[string]struct{ value, words string }{
 	"realtime.noise_reduction":          {"loud", `"loud" is not one of near_field, far_field`},
 	"realtime.language":                 {"English", "is not a language code, such as en or de"},
 	"realtime.call_body":                {"xml", `"xml" is not one of`},
-	"realtime.turn_detection.type":      {"vad", `"vad" is not one of server_vad, semantic_vad, none`},
+	"realtime.turn_detection.type":      {"vad", `"vad" is not one of semantic_vad, server_vad, none`},
 	"realtime.turn_detection.eagerness": {"eager", `"eager" is not one of low, medium, high, auto`},
 	"tools.toolkits":                    {"games", `"games" is not one of artifacts, code, web, http, agent`},
 	"tools.allow":                       {"http:write", "only tools.approve takes the ending :write"},
