@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
+	"voicebridge/toolkit"
 )
 
 // HandleCommand carries out another instance's command about a call of this one. It is for
@@ -25,9 +26,7 @@ func (c *Calls) HandleCommand(ctx context.Context, command persistence.Command) 
 	if e, ok := errors.AsType[*Error](err); ok {
 		sent := *e
 		sent.Err = nil
-		r.Error, err = &sent, nil
-	} else if errors.Is(err, persistence.ErrNotFound) {
-		r.Missing, err = true, nil
+		err = &persistence.CommandError{Code: codeCall, Message: string(toolkit.Encode(sent))}
 	}
 	if err != nil {
 		return nil, err

@@ -22,9 +22,9 @@ func TestHostileCommands(t *testing.T) {
 	own := thread.Key{Owner: "ada", Thread: "thread-1"}
 	live := newCall("call-1", own, quiet())
 	calls.live[own], calls.byID[live.id] = live, live
-	const missing = `{"missing":true}`
+	const missing = "not found"
 	for name, c := range map[string]struct {
-		owner, kind, body, reply string // no reply: an error
+		owner, kind, body, want string // {} or what the error says
 	}{
 		"no kind":                     {"ada", "", `{}`, ""},
 		"an unknown kind":             {"ada", "call.destroy", `{"call_id":"call-1"}`, ""},
@@ -51,8 +51,12 @@ func TestHostileCommands(t *testing.T) {
 		reply, err := calls.HandleCommand(t.Context(), persistence.Command{
 			Key: thread.Key{Owner: c.owner, Thread: own.Thread}, Kind: c.kind, Body: json.RawMessage(c.body),
 		})
-		if (err == nil) != (c.reply != "") || !strings.Contains(strings.ToLower(string(reply)), c.reply) {
-			t.Errorf("%s: %s, %v, want %s", name, reply, err, c.reply)
+		got := string(reply)
+		if err != nil {
+			got = err.Error()
+		}
+		if (err == nil) != (c.want == "{}") || !strings.Contains(strings.ToLower(got), c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 	select {
@@ -72,7 +76,7 @@ func TestCommandDuringShutdown(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	reply, err := calls.HandleCommand(ctx, persistence.Command{Key: own, Kind: commandHangup, Body: json.RawMessage(`{"call_id":"call-1"}`)})
-	if err != nil || !strings.Contains(string(reply), `"instance_unreachable"`) {
+	if err == nil || !strings.Contains(err.Error(), `"instance_unreachable"`) {
 		t.Errorf("%s, %v", reply, err)
 	}
 }
@@ -111,7 +115,7 @@ func TestTakeOverDuringSetUp(t *testing.T) {
 func TestForgetCallThatHasEnded(t *testing.T) {
 	t.Parallel()
 	calls, key := callElsewhere(t, func(context.Context, *persistence.Store, persistence.Command) (json.RawMessage, error) {
-		return json.RawMessage(`{"missing":true}`), nil
+		return nil, persistence.ErrNotFound
 	})
 	if err := calls.Forget(t.Context(), key); err != nil {
 		t.Errorf("Forget() = %v", err)

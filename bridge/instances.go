@@ -32,13 +32,14 @@ type question struct {
 	ImageIDs []string `json:"image_ids,omitempty"`
 }
 
-// reply is the answer to a command. It includes failures that the client is told about.
+// codeCall is the code of a failed command whose message is an [Error].
+const codeCall = "call"
+
+// reply is the answer to a command.
 type reply struct {
 	Answer  string          `json:"answer,omitempty"`
 	Stopped bool            `json:"stopped,omitempty"`
 	Message *thread.Message `json:"message,omitempty"`
-	Missing bool            `json:"missing,omitempty"` // persistence.ErrNotFound
-	Error   *Error          `json:"error,omitempty"`
 }
 
 var errUnreachable = &Error{Code: CodeUnreachable, Message: "Another process of this server has the call and does not answer. Try again."}
@@ -79,16 +80,18 @@ func (c *Calls) ask(ctx context.Context, key thread.Key, kind string, q question
 		}
 		err = errors.Join(err, persistence.ErrNotFound)
 	}
+	if failed, ok := errors.AsType[*persistence.CommandError](err); ok && failed.Code == codeCall {
+		refused := new(Error)
+		if err := json.Unmarshal([]byte(failed.Message), refused); err != nil {
+			return reply{}, true, fmt.Errorf("decode answer of another instance: %w", err)
+		}
+		return reply{}, true, refused
+	}
 	if err != nil {
 		return reply{}, true, err
 	}
-	switch err := json.Unmarshal(answer, &r); {
-	case err != nil:
+	if err := json.Unmarshal(answer, &r); err != nil {
 		return reply{}, true, fmt.Errorf("decode answer of another instance: %w", err)
-	case r.Missing:
-		return reply{}, true, fmt.Errorf("ask for call: %w", persistence.ErrNotFound)
-	case r.Error != nil:
-		return reply{}, true, r.Error
 	}
 	return r, true, nil
 }

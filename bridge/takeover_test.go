@@ -23,7 +23,7 @@ func TestTakeoverFromProcessWithoutDatabase(t *testing.T) {
 	must(t, neighbour.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call", StartedAt: time.Now()}))
 	persistencetest.Start(t, func(ctx context.Context) error {
 		return neighbour.HandleCommands(ctx, func(context.Context, persistence.Command) (json.RawMessage, error) {
-			return json.RawMessage(`{"missing":true}`), nil // it has no such call any more
+			return nil, persistence.ErrNotFound // it has no such call any more
 		})
 	})
 	for takeover, want := range map[bool]bridge.Code{true: bridge.CodeUnreachable, false: bridge.CodeCallActive} {

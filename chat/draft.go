@@ -247,7 +247,7 @@ func (d *draft) publishDue(now time.Time) {
 func (d *draft) publishText() {
 	if text, start := d.msg.Text(), d.publishedBytes; len(text) > start {
 		d.publishedBytes = len(text)
-		d.publish(persistence.EventMessageDelta, persistence.Delta{ID: d.msg.ID, Start: &start, Part: new(len(d.msg.Parts) - 1), Text: text[start:]})
+		d.publish(persistence.EventMessageDelta, persistence.Delta{ID: d.msg.ID, Start: &start, Text: text[start:]})
 	}
 }
 

@@ -30,6 +30,7 @@ type Batch struct {
 // changeSet collects what a transaction changes in a thread.
 type changeSet struct {
 	drew       bool
+	grew       bool  // there is a draft
 	used       bool  // there is a new message, and so the thread has another updated_at
 	prev, next int64 // the thread's counter before and after
 	messages   map[string]thread.Message

@@ -49,7 +49,7 @@ func TestBeginAtOnce(t *testing.T) {
 	}
 }
 
-// Without notifications, changes made by others are found by polling, and events come through a table.
+// Without notifications, what others do is found by polling.
 func TestWithoutListen(t *testing.T) {
 	t.Parallel()
 	dsn := persistencetest.PostgresURL(t)
@@ -73,7 +73,7 @@ func TestWithoutListen(t *testing.T) {
 	want(t, there, "error watch thread: not found")
 }
 
-// TestWithAndWithoutListen: a process that gets notifications and one that reads a table hear each other, under every id
+// TestWithAndWithoutListen: a process that gets notifications and one that polls hear each other, under every id
 // that they have.
 func TestWithAndWithoutListen(t *testing.T) {
 	t.Parallel()
@@ -92,14 +92,14 @@ func TestWithAndWithoutListen(t *testing.T) {
 		for _, s := range []*persistence.Store{listens, reads} {
 			must(t, s.Rejoin(t.Context()))
 		}
-		persistencetest.Rows(t, dsn, "UPDATE instances SET reads_notes = false, ended_at = now() WHERE id NOT IN ('"+listens.Instance()+"', '"+reads.Instance()+"')")
+		persistencetest.Rows(t, dsn, "UPDATE instances SET ended_at = now() WHERE id NOT IN ('"+listens.Instance()+"', '"+reads.Instance()+"')")
 	}
 }
 
 // The first watcher of an owner on a process misses nothing, although no other process knows of it.
 func TestFirstWatcherOfAnOwner(t *testing.T) {
 	t.Parallel()
-	for name, noListen := range map[string]bool{"notified": false, "through a table": true} {
+	for name, noListen := range map[string]bool{"notified": false, "by polling": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dsn := persistencetest.PostgresURL(t)
@@ -133,7 +133,7 @@ func TestFirstWatcherOfAnOwner(t *testing.T) {
 	}
 }
 
-// Nor does the first watcher of a thread on a process that reads notes from the table.
+// Nor does the first watcher of a thread on a process that polls.
 func TestFirstWatcherWithoutListen(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.PostgresURL(t)
@@ -153,34 +153,6 @@ func TestFirstWatcherWithoutListen(t *testing.T) {
 			}
 			break
 		}
-	}
-}
-
-// A process sends nothing of a thread to others that watch none.
-func TestNothingSentWithoutWatchers(t *testing.T) {
-	t.Parallel()
-	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
-	draft := func(key thread.Key) {
-		a.Publish(t.Context(), key, persistence.Event{Type: "draft", Data: json.RawMessage(`"x"`)})
-	}
-	before := persistence.Sent(a)
-	for range 100 {
-		draft(key)
-	}
-	if n := persistence.Sent(a) - before; n != 0 || a.Watched(key) {
-		t.Errorf("%d notes were sent, though nobody watches (watched: %t)", n, a.Watched(key))
-	}
-	say(t, a, key, "1")
-	there := pull(t, b, key)
-	want(t, there, "message 1")
-	untilWatched(t, a, b, key)
-	if !a.Watched(key) {
-		t.Error("b does not get the event")
-	}
-	draft(key)
-	want(t, there, `draft "x"`)
-	if persistence.Sent(a) == before {
-		t.Error("nothing was sent, though b watches")
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,14 +38,41 @@ type Command struct {
 	expiresAt time.Time
 }
 
-// CommandError is a command's failure on the other instance.
-type CommandError struct{ Message string }
+// CommandError is a command's failure on the other instance. For [errors.Is] it is the error that its code names.
+type CommandError struct {
+	Code    string // of codes, or as agreed between both sides; empty if there is nothing to tell apart
+	Message string
+}
 
 func (e *CommandError) Error() string { return e.Message }
 
-// Is reports whether the other instance's failure was that it could not use the database.
+// codes name the errors that a command's sender tells apart.
+var codes = map[string]error{
+	"not_found": ErrNotFound, "conflict": ErrConflict, "busy": ErrBusy, "unavailable": ErrUnavailable, "fenced": ErrFenced, "closed": ErrClosed,
+}
+
+const codeInvalid = "invalid"
+
+// Is reports whether the code names target.
 func (e *CommandError) Is(target error) bool {
-	return slices.Contains([]error{ErrUnavailable, ErrFenced, ErrClosed}, target) && strings.Contains(e.Message, target.Error())
+	return e.Code != "" && codes[e.Code] == target //nolint:errorlint // the sentinels themselves
+}
+
+// commandError returns the form in which a failure is saved.
+func commandError(err error) *CommandError {
+	if failed, ok := errors.AsType[*CommandError](err); ok {
+		return failed
+	}
+	if errors.Is(err, ErrInvalid) {
+		return &CommandError{codeInvalid, strings.TrimPrefix(Reason(err), ErrInvalid.Error()+" ")}
+	}
+	failed := &CommandError{Message: err.Error()}
+	for code, known := range codes {
+		if errors.Is(err, known) {
+			failed.Code = code
+		}
+	}
+	return failed
 }
 
 // Ask has another instance, or this one, carry out a command, and returns its answer. ErrGone means
@@ -78,7 +104,7 @@ func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
 	if c.Instance == s.Instance() {
 		signal(s.hub.commands)
 	} else {
-		s.eng.notify(note{Type: noteCommand, To: c.Instance})
+		s.outbox.tell(wake{Command: c.Instance})
 	}
 	return s.awaitAnswer(ctx, c, answered)
 }
@@ -115,8 +141,10 @@ func (s *Store) awaitAnswer(ctx context.Context, c Command, answered <-chan stru
 		case err != nil:
 			return nil, err
 		case row.AnsweredAt == nil:
+		case row.Code == codeInvalid:
+			return nil, fmt.Errorf("ask instance: %w", Invalid("%s", row.Error))
 		case row.Error != "":
-			return nil, fmt.Errorf("ask instance: %w", &CommandError{Message: row.Error})
+			return nil, fmt.Errorf("ask instance: %w", &CommandError{Code: row.Code, Message: row.Error})
 		case row.Reply == "":
 			return nil, nil
 		default:
@@ -213,7 +241,8 @@ func (s *Store) carryOut(ctx context.Context, c Command, handle func(context.Con
 	}
 	params := pgdb.AnswerCommandParams{ID: c.ID, AnsweredAt: new(dbtype.At(s.now()))}
 	if err != nil {
-		params.Error = thread.CleanText(err.Error())
+		failed := commandError(err)
+		params.Code, params.Error = failed.Code, thread.CleanText(failed.Message)
 	} else {
 		params.Reply = thread.CleanText(string(reply))
 	}
@@ -222,7 +251,7 @@ func (s *Store) carryOut(ctx context.Context, c Command, handle func(context.Con
 		return
 	}
 	s.hub.answered(c.ID)
-	s.eng.notify(note{Type: noteAnswer, To: c.ID})
+	s.outbox.tell(wake{Answer: c.ID})
 }
 
 // answer saves an answer. While the database is unavailable it tries again, until nobody waits for the answer or ctx ends.

@@ -30,7 +30,7 @@ func (d Draft) validate() error {
 }
 
 // SaveDraft adds to a message in progress. A draft that adds nothing new, or whose message does not
-// exist, changes nothing. Watchers are not notified: see Delta.
+// exist, changes nothing. Watchers of this process are not notified: see Delta.
 func (b *Batch) SaveDraft(d Draft) error {
 	return b.do("save draft", func() error {
 		d.Text = thread.CleanText(d.Text)
@@ -41,6 +41,7 @@ func (b *Batch) SaveDraft(d Draft) error {
 			MessageID: d.MessageID, ThreadID: b.key.Thread, Owner: b.key.Owner, Start: int64(d.Start), Text: d.Text,
 		})
 		if err != nil || n > 0 {
+			b.changed.grew = true
 			return err
 		}
 		return b.addToClosed(d)

@@ -6,7 +6,6 @@ import (
 
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/pgdb"
-	"voicebridge/thread"
 )
 
 // queries are the generated queries.
@@ -20,7 +19,7 @@ type engine interface {
 	write(ctx context.Context, fn func(queries) error) error
 	// lock locks a file that only one process may serve.
 	lock() error
-	notes
+	among
 	upkeep
 	// problem classifies an error of the driver.
 	problem(err error) problem
@@ -34,17 +33,15 @@ type engine interface {
 	close() error
 }
 
-// notes are messages between the instances of one database.
-type notes interface {
-	// follow starts sending notes that others listen to, and receiving theirs. Without listen, or
-	// if it returns errNoNotes, they come late, through a table.
-	follow(ctx context.Context, l *lease, listen bool) error
+// among is what an instance needs among others on one database.
+type among interface {
+	// follow calls woken with what others tell, and with an empty one when something may have been missed. If nothing
+	// arrives, or without listen, it returns errNoNotes.
+	follow(ctx context.Context, listen bool, woken func(wake)) error
+	// wake tells others something.
+	wake(ctx context.Context, payloads []string) error
 	// beat sends a heartbeat. No writer that waits for something holds it up.
 	beat(ctx context.Context, p pgdb.BeatParams) (int64, error)
-	// notify sends a note to other instances, without waiting.
-	notify(n note)
-	// watchedElsewhere reports whether the thread may have watchers on another instance.
-	watchedElsewhere(key thread.Key) bool
 }
 
 // upkeep is the work that can wait. A stopFunc may interrupt it.
@@ -53,7 +50,7 @@ type upkeep interface {
 	unindexed(ctx context.Context) (int64, error)
 	index(ctx context.Context, stop stopFunc) error
 	// compact removes deleted words from the search index (with half only if they are half of it),
-	// and scrub deleted data from where else it is: the files beside the database, or notes. Both return
+	// and scrub deleted data from the files beside the database. Both return
 	// errMore when something is left.
 	compact(ctx context.Context, half bool, stop stopFunc) error
 	scrub(ctx context.Context) error

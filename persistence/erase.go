@@ -35,12 +35,14 @@ func (s *Store) DeleteThread(ctx context.Context, key thread.Key) error {
 
 // deleteThread is DeleteThread for a thread that disown finds and takes from its owner.
 func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(queries) (int64, error)) error {
-	err := s.changeThread(ctx, key, disown)
+	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
+		n, err := disown(q)
+		return n, errors.Join(err, q.EraseEvents(ctx, pgdb.EraseEventsParams{ThreadID: key.Thread}))
+	})
 	if err != nil {
 		return s.fail("delete thread", err)
 	}
-	s.hub.gone(key)
-	s.eng.notify(note{Type: noteGone, Key: key})
+	s.Publish(ctx, key, Event{Type: EventThreadDeleted}) // ends its watches
 	// Finish even if the caller gives up. The owner's watchers are notified last, when the rows of a
 	// short thread are gone.
 	ctx = context.WithoutCancel(ctx)

@@ -39,14 +39,6 @@ func Beat(ctx context.Context, s *Store) error { return s.beat(ctx) }
 // Index adds all finished messages to the search index, as a serving process does by itself.
 func Index(ctx context.Context, s *Store) error { return s.eng.index(ctx, neverStop) }
 
-// Sent counts the notifications that a store has sent to others or is about to send.
-func Sent(s *Store) int64 {
-	o := s.eng.(*postgresEngine).outbox
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.count
-}
-
 // BeforeDrafts calls do once, before the store next reads a message's drafts outside a transaction.
 func BeforeDrafts(s *Store, do func()) { s.eng = &interrupted{engine: s.eng, do: do} }
 

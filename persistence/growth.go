@@ -19,8 +19,8 @@ type growth struct {
 	rereadAt time.Time         // not before
 }
 
-// catchUp sends the messages in progress, with what was added since they were last saved whole.
-// Their events have no number, because nothing was saved.
+// catchUp sends the messages in progress, with what was added since they were last saved whole, or what was added to those
+// that the watcher has. Their events have no number, because nothing was saved.
 func (v *view) catchUp(ctx context.Context) error {
 	rows, err := v.s.eng.read().ListGrowing(ctx, pgdb.ListGrowingParams{ThreadID: v.key.Thread, Owner: v.key.Owner})
 	if err != nil {
@@ -31,12 +31,17 @@ func (v *view) catchUp(ctx context.Context) error {
 		return err
 	}
 	for _, m := range messages {
-		if _, sent := v.grow.texts[m.ID]; sent || m.Metadata.Status != thread.StatusInProgress || m.Revision > v.seen {
-			continue
+		known, sent := v.grow.texts[m.ID]
+		text := m.Text()
+		switch {
+		case m.Metadata.Status != thread.StatusInProgress || m.Revision > v.seen:
+		case !sent:
+			e := messageEvent(m)
+			e.Seq = 0
+			v.sendMessage(e, m)
+		case len(text) > len(known) && text[:len(known)] == string(known):
+			v.add(m.ID, text[len(known):])
 		}
-		e := messageEvent(m)
-		e.Seq = 0
-		v.sendMessage(e, m)
 	}
 	return nil
 }
@@ -53,12 +58,12 @@ func (v *view) sendMessage(e Event, m thread.Message) {
 	text := m.Text()
 	v.grow.texts[m.ID] = []byte(text)
 	if len(known) > len(text) && string(known[:len(text)]) == text {
-		v.add(m.ID, string(known[len(text):]), nil)
+		v.add(m.ID, string(known[len(text):]))
 	}
 }
 
-// add sends text that was added to a message, to one part (part) or to several (nil).
-func (v *view) add(id, text string, part *int) {
+// add sends text that was added to a message.
+func (v *view) add(id, text string) {
 	if text == "" {
 		return
 	}
@@ -68,7 +73,7 @@ func (v *view) add(id, text string, part *int) {
 	}
 	start := len(v.grow.texts[id])
 	v.grow.texts[id] = append(v.grow.texts[id], text...)
-	v.send(Event{Type: EventMessageDelta, Data: data, Delta: &Delta{ID: id, Start: &start, Part: part, Text: text}})
+	v.send(Event{Type: EventMessageDelta, Data: data, Delta: &Delta{ID: id, Start: &start, Text: text}})
 }
 
 // sendDelta sends text added to a message that the watcher knows. If text before it was missed, the
@@ -85,27 +90,11 @@ func (v *view) sendDelta(ctx context.Context, e Event) {
 	if _, known := v.grow.texts[d.ID]; !known {
 		return // it comes with the message
 	}
-	if *d.Start > len(v.grow.texts[d.ID]) {
-		v.rereadText(ctx, d.ID)
+	if now := time.Now(); *d.Start > len(v.grow.texts[d.ID]) && !now.Before(v.grow.rereadAt) {
+		v.grow.rereadAt = now.Add(rereadEvery)
+		_ = v.catchUp(ctx) // while the database is unavailable, the text waits
 	}
 	if known := len(v.grow.texts[d.ID]) - *d.Start; known >= 0 && known < len(d.Text) {
-		v.add(d.ID, d.Text[known:], d.Part)
-	}
-}
-
-// rereadText sends text of a message that the table has and the watcher lacks. While the database is
-// unavailable, the text waits.
-func (v *view) rereadText(ctx context.Context, id string) {
-	now := time.Now()
-	if now.Before(v.grow.rereadAt) {
-		return
-	}
-	v.grow.rereadAt = now.Add(rereadEvery)
-	m, err := v.s.Message(ctx, v.key, id)
-	if err != nil || m.Metadata.Status != thread.StatusInProgress {
-		return
-	}
-	if text, known := m.Text(), v.grow.texts[id]; len(text) > len(known) && text[:len(known)] == string(known) {
-		v.add(id, text[len(known):], nil)
+		v.add(d.ID, d.Text[known:])
 	}
 }

@@ -14,16 +14,15 @@ const (
 	maxQueuedBytes = 1 << 20
 )
 
-// hub knows the watchers of this process. They get drafts, which a slow watcher loses, first of all
-// text that is being added to messages, and commits, which it never loses: a watcher whose queue is
-// full is told to read the table instead.
+// hub knows the watchers of this process. They get text that is being added to messages, which a slow watcher loses and
+// reads from the table; commits, which one whose queue is full reads from the table; and events, which such a one reads
+// from the log.
 type hub struct {
 	dropped atomic.Int64
 
-	// shards, commands and joined each hold one signal: that a thread of another shard may be
-	// watched, that there is a command for this process, and that other instances have joined or
-	// listen to something else.
-	shards, commands, joined chan struct{}
+	// grown and commands each hold one signal: that another instance has written into the log, and that there is a command
+	// for this process.
+	grown, commands chan struct{}
 
 	mu       sync.Mutex
 	watchers map[thread.Key]map[*watcher]struct{}
@@ -33,7 +32,7 @@ type hub struct {
 
 func newHub() *hub {
 	return &hub{
-		shards: make(chan struct{}, 1), commands: make(chan struct{}, 1), joined: make(chan struct{}, 1),
+		grown: make(chan struct{}, 1), commands: make(chan struct{}, 1),
 		watchers: map[thread.Key]map[*watcher]struct{}{}, answers: map[string]chan struct{}{},
 	}
 }
@@ -46,35 +45,36 @@ func signal(to chan struct{}) {
 	}
 }
 
-// watchedShards returns the shards of all watched threads.
-func (h *hub) watchedShards() (set shardSet) {
+// all calls do for all watchers; it must not block.
+func (h *hub) all(do func(*watcher)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for key := range h.watchers {
-		set = set.with(shardOf(key.Thread))
-	}
-	return set
-}
-
-// hintShards says that any thread of the shards may have changed.
-func (h *hub) hintShards(set shardSet) {
-	h.hintSome(func(key thread.Key) bool { return key.Thread != "" && set.has(shardOf(key.Thread)) })
-}
-
-// hintAll says that anything may have happened.
-func (h *hub) hintAll() { h.hintSome(func(thread.Key) bool { return true }) }
-
-func (h *hub) hintSome(concerned func(thread.Key) bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for key, watchers := range h.watchers {
-		if concerned(key) {
-			for w := range watchers {
-				w.set(&w.behind)
-			}
+	for _, watchers := range h.watchers {
+		for w := range watchers {
+			do(w)
 		}
 	}
 }
+
+// hintAll says that the messages of all threads may have changed.
+func (h *hub) hintAll() { h.all(func(w *watcher) { w.set(&w.behind) }) }
+
+// logged says that what watchers have missed may be in the log now.
+func (h *hub) logged() {
+	h.all(func(w *watcher) {
+		if w.misses() {
+			signal(w.wake)
+		}
+	})
+}
+
+// lose says that an event will never be in the log, and loseAll that events may be gone from it.
+func (h *hub) lose(key thread.Key) {
+	h.dropped.Add(1)
+	h.each(key, func(w *watcher) { w.set(&w.lost) })
+}
+
+func (h *hub) loseAll() { h.all(func(w *watcher) { w.set(&w.lost) }) }
 
 // await returns a channel that gets a signal when the command is answered.
 func (h *hub) await(command string) chan struct{} {
@@ -106,15 +106,16 @@ type commit struct {
 	messages   []thread.Message // of the events
 }
 
-// item is a commit or, if commit is nil, a draft.
+// item is a commit or, if commit is nil, an event.
 type item struct {
-	draft  Event
+	event  Event
+	mark   string // by which the event is found in the log; text has none
 	commit *commit
 }
 
 func (i item) size() int {
 	if i.commit == nil {
-		return len(i.draft.Data)
+		return len(i.event.Data)
 	}
 	n := 0
 	for _, e := range i.commit.events {
@@ -123,28 +124,28 @@ func (i item) size() int {
 	return n
 }
 
-// isDelta reports whether the item adds text to a message. Who misses some finds it in the table.
-func (i item) isDelta() bool { return i.commit == nil && i.draft.Type == EventMessageDelta }
+// isDelta reports whether the item adds text to a message.
+func (i item) isDelta() bool { return i.commit == nil && i.mark == "" }
 
 // watcher is the buffer of one watch.
 type watcher struct {
-	wake chan struct{} // holds one signal: there is something to take
+	wake   chan struct{} // holds one signal: there is something to take
+	readTo int64         // the last row of the log in which the watch has looked for what it missed
 
 	mu     sync.Mutex
 	queue  []item
 	bytes  int
-	behind bool // something that is not in the queue has happened: of a thread, the table has it
-	gone   bool // the thread was deleted
-	lost   bool // a draft did not fit into the queue
+	behind bool                // the table has something that is not in the queue
+	lost   bool                // an event was lost for good
+	missed map[string]struct{} // the marks of events that found the queue full, and those since then
 }
 
 func (h *hub) add(key thread.Key) *watcher {
-	w := &watcher{wake: make(chan struct{}, 1)}
+	w := &watcher{wake: make(chan struct{}, 1), missed: map[string]struct{}{}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.watchers[key] == nil {
 		h.watchers[key] = map[*watcher]struct{}{}
-		signal(h.shards)
 	}
 	h.watchers[key][w] = struct{}{}
 	return w
@@ -175,14 +176,19 @@ func (h *hub) each(key thread.Key, do func(*watcher)) {
 	}
 }
 
-// draft passes on an event that only current watchers get.
-func (h *hub) draft(key thread.Key, e Event) {
+// delta passes on text that is added to a message.
+func (h *hub) delta(key thread.Key, e Event) {
 	h.each(key, func(w *watcher) {
-		if !w.put(item{draft: e}, &h.dropped) {
-			w.set(&w.lost)
+		if !w.put(item{event: e}, &h.dropped) {
 			h.dropped.Add(1)
 		}
 	})
+}
+
+// event passes on an event, and reports whether a watcher has to read it from the log.
+func (h *hub) event(key thread.Key, e Event, mark string) (missed bool) {
+	h.each(key, func(w *watcher) { missed = !w.put(item{event: e, mark: mark}, &h.dropped) || missed })
+	return missed
 }
 
 // commit passes on what was saved.
@@ -194,11 +200,8 @@ func (h *hub) commit(key thread.Key, c commit) {
 	})
 }
 
-// hint says that the table has something new or, of an owner, that an event did not arrive.
+// hint says that the table has something new.
 func (h *hub) hint(key thread.Key) { h.each(key, func(w *watcher) { w.set(&w.behind) }) }
-
-// gone says that the thread was deleted.
-func (h *hub) gone(key thread.Key) { h.each(key, func(w *watcher) { w.set(&w.gone) }) }
 
 // put adds to the queue unless it is full. An empty queue accepts anything, and deltas, which are counted
 // then, give way to all else.
@@ -209,6 +212,9 @@ func (w *watcher) put(i item, dropped *atomic.Int64) bool {
 		dropped.Add(w.dropDeltas())
 	}
 	if w.full(i) {
+		if i.mark != "" {
+			w.missed[i.mark] = struct{}{}
+		}
 		return false
 	}
 	w.queue = append(w.queue, i)
@@ -217,8 +223,10 @@ func (w *watcher) put(i item, dropped *atomic.Int64) bool {
 	return true
 }
 
+// full reports whether there is no room for the item. An event does not overtake those that were missed.
 func (w *watcher) full(i item) bool {
-	return len(w.queue) > 0 && (len(w.queue) >= maxQueued || w.bytes+i.size() > maxQueuedBytes)
+	return i.mark != "" && len(w.missed) > 0 ||
+		len(w.queue) > 0 && (len(w.queue) >= maxQueued || w.bytes+i.size() > maxQueuedBytes)
 }
 
 func (w *watcher) dropDeltas() (dropped int64) {
@@ -241,11 +249,27 @@ func (w *watcher) set(flag *bool) {
 
 func (w *watcher) signal() { signal(w.wake) }
 
-// take empties the queue.
-func (w *watcher) take() (items []item, behind, gone, lost bool) {
+// misses reports whether events must be read from the log.
+func (w *watcher) misses() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	items, behind, gone, lost = w.queue, w.behind, w.gone, w.lost
-	w.queue, w.bytes, w.behind, w.lost = nil, 0, false, false
-	return items, behind, gone, lost
+	return len(w.missed) > 0
+}
+
+// found reports whether an event of the log was missed, which it is no longer.
+func (w *watcher) found(mark string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, missed := w.missed[mark]
+	delete(w.missed, mark)
+	return missed
+}
+
+// take empties the queue.
+func (w *watcher) take() (items []item, behind, lost bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	items, behind, lost = w.queue, w.behind, w.lost
+	w.queue, w.bytes, w.behind = nil, 0, false
+	return items, behind, lost
 }

@@ -38,10 +38,6 @@ type lease struct {
 	fenced    chan struct{} // closed when others have fenced this instance
 	checkedAt time.Time     // the last successful check
 	seen      map[string]sighting
-	// others is set if other instances send heartbeats, readers if one of them reads notes from the table;
-	// watched holds the shards that they listen to.
-	others, readers bool
-	watched         shardSet
 }
 
 // sighting is when an instance was first seen with this number of heartbeats.
@@ -105,7 +101,6 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 	}
 	l.checkedAt = at
 	seen := make(map[string]sighting, len(rows))
-	l.others, l.readers, l.watched = false, false, 0
 	for _, r := range rows {
 		s, known := l.seen[r.ID]
 		if !known || s.beats != r.Beats {
@@ -113,28 +108,8 @@ func (l *lease) look(rows []pgdb.Instance, at time.Time) {
 		}
 		s.ended = r.EndedAt != nil || r.Host != "" && r.Host == l.host && processGone(r.Process)
 		seen[r.ID] = s
-		if !s.ended && r.ID != l.instance && at.Sub(s.firstSeen) < l.deadAfter {
-			l.others, l.readers = true, l.readers || r.ReadsNotes
-			l.watched |= shardSet(r.Shards) //nolint:gosec // bits
-		}
 	}
 	l.seen = seen
-}
-
-// listens reports whether another instance wants the note. Of one that reads notes from the table it is known a second late
-// which threads are watched there, so it gets all events but the text of messages, which it can read.
-func (l *lease) listens(n note) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return n.forAll() && l.others || l.watched.has(shardOf(n.Key.Thread)) ||
-		l.readers && n.Data != nil && n.Type != string(EventMessageDelta)
-}
-
-// hasReaders reports whether another instance reads notes from the table.
-func (l *lease) hasReaders() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.readers
 }
 
 // dead reports whether the instance may be fenced, and its count of heartbeats then. An instance
@@ -156,7 +131,7 @@ func (s *Store) join(ctx context.Context, id string) error {
 	}
 	err := s.eng.write(ctx, func(q queries) error {
 		at := dbtype.At(s.now())
-		return q.JoinInstance(ctx, pgdb.JoinInstanceParams{ID: id, Host: s.lease.host, Process: s.lease.process, StartedAt: at, Shards: int64(s.hub.watchedShards())})
+		return q.JoinInstance(ctx, pgdb.JoinInstanceParams{ID: id, Host: s.lease.host, Process: s.lease.process, StartedAt: at})
 	})
 	if err != nil && s.eng.problem(err) == problemUnique {
 		return fmt.Errorf("another process serves the database as instance %q", id)
@@ -199,7 +174,6 @@ func (s *Store) compareClocks(ctx context.Context) error {
 // keepBeating sends heartbeats until ctx ends.
 func (s *Store) keepBeating(ctx context.Context) {
 	tick := time.Tick(s.lease.every)
-	beaten := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -207,16 +181,9 @@ func (s *Store) keepBeating(ctx context.Context) {
 		case <-tick:
 		}
 		beatCtx, cancel := context.WithTimeout(ctx, s.lease.limit())
-		began := time.Now()
 		err := s.beat(beatCtx)
 		cancel()
-		switch {
-		case err == nil:
-			if time.Since(beaten) >= s.lease.deadAfter {
-				s.hub.hintAll() // others have sent it nothing meanwhile
-			}
-			beaten = began
-		case ctx.Err() == nil:
+		if err != nil && ctx.Err() == nil {
 			s.log.Warn("could not tell others that this process is alive", "error", err)
 		}
 	}
@@ -226,16 +193,13 @@ func (s *Store) keepBeating(ctx context.Context) {
 func (s *Store) keepLooking(ctx context.Context) {
 	tick := time.Tick(s.lease.every)
 	for {
-		check := s.look
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.hub.joined:
 		case <-tick:
-			check = func(ctx context.Context) error { return cmp.Or(s.look(ctx), s.compareClocks(ctx)) }
 		}
 		checkCtx, cancel := context.WithTimeout(ctx, s.lease.limit())
-		err := check(checkCtx)
+		err := cmp.Or(s.look(checkCtx), s.compareClocks(checkCtx))
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn("could not check which other processes are alive", "error", err)
@@ -257,9 +221,6 @@ func (s *Store) Rejoin(ctx context.Context) error {
 		return s.fail("rejoin database", err)
 	}
 	s.lease.renew(id)
-	// Others sent nothing to a dead instance. They learn about the new one now.
-	s.eng.notify(note{Type: noteShards})
-	s.hub.hintAll()
 	return nil
 }
 

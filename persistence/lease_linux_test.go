@@ -50,24 +50,6 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestSilentInstance: an instance that was killed and had nothing open, so that nobody has ended it, is sent nothing.
-func TestSilentInstance(t *testing.T) {
-	t.Parallel()
-	l := newLease(Options{Logger: slog.New(slog.DiscardHandler)})
-	at := time.Now()
-	for i, c := range []struct {
-		after time.Duration // since the previous look
-		beats int64
-		alive bool
-	}{{0, 1, true}, {8 * time.Second, 1, true}, {8 * time.Second, 1, false}, {3 * time.Second, 2, true}} {
-		at = at.Add(c.after)
-		l.look([]pgdb.Instance{{ID: "other", Beats: c.beats, ReadsNotes: true}}, at)
-		if listens := l.listens(note{Key: ownerKey("a")}); listens != c.alive || l.hasReaders() != c.alive {
-			t.Errorf("look %d: it listens %t, and reads notes %t", i, listens, l.hasReaders())
-		}
-	}
-}
-
 func TestProcessGone(t *testing.T) {
 	t.Parallel()
 	_, process := thisProcess()

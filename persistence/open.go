@@ -31,7 +31,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open database: %w", Invalid("instance: it is not 1 to %d bytes of text", thread.MaxIDBytes))
 	}
 	s := &Store{
-		hub: newHub(), log: opts.Logger, lease: newLease(opts), clock: clock{machine: opts.Clock}, noListen: opts.NoListen, noMigrate: opts.NoMigrate, onWrite: opts.OnWrite, onLost: opts.OnLost,
+		hub: newHub(), outbox: newOutbox(), log: opts.Logger, lease: newLease(opts), clock: clock{machine: opts.Clock}, noListen: opts.NoListen, noMigrate: opts.NoMigrate, onWrite: opts.OnWrite, onLost: opts.OnLost,
 		rescue: opts.Rescue, rescuing: make(chan struct{}, 1),
 		closed: make(chan struct{}), unswept: make(chan struct{}, 1),
 	}
@@ -39,6 +39,9 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if err := s.openEngine(ctx, url, opts); err != nil {
 		return nil, err
 	}
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.outbox.stop = stop
+	s.running.Go(func() { s.keepSending(sending) })
 	if !opts.NoMigrate {
 		if err := s.eng.migrate(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("migrate database: %w", err), s.Close())
@@ -57,7 +60,7 @@ func (s *Store) openEngine(ctx context.Context, url string, opts Options) error 
 		return nil
 	}
 	if strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://") {
-		e, err := openPostgres(ctx, url, opts.MaxConns, s.hub, s.log)
+		e, err := openPostgres(ctx, url, opts.MaxConns, s.log)
 		if err != nil {
 			return err
 		}
@@ -123,14 +126,40 @@ func (s *Store) Serve(ctx context.Context) error {
 	return nil
 }
 
-// follow begins to receive notes of other instances. If no notifications arrive, the database is
+// follow begins to read what other instances write. If no notifications arrive, the database is
 // polled more often instead.
 func (s *Store) follow(ctx context.Context) error {
-	err := s.eng.follow(ctx, s.lease, !s.noListen)
-	if !errors.Is(err, errNoNotes) {
+	last, err := s.eng.read().LastEvent(ctx) // what is in the log now is old
+	if err != nil {
 		return err
 	}
-	s.poll.Store(int64(pollFast))
-	s.log.Warn("PostgreSQL's notifications do not arrive here, as behind a pooler: the database is polled twice a second instead")
+	if err := s.eng.follow(ctx, !s.noListen, s.woken); errors.Is(err, errNoNotes) {
+		s.poll.Store(int64(pollFast))
+		s.log.Warn("PostgreSQL's notifications do not arrive here, as behind a pooler: the database is polled twice a second instead")
+	} else if err != nil {
+		return err
+	}
+	s.background(func(ctx context.Context) { s.keepReading(ctx, last) })
 	return nil
+}
+
+// woken passes on what another instance has told; an empty wake means that something may have been missed.
+func (s *Store) woken(w wake) {
+	switch {
+	case w == wake{}:
+		s.hub.hintAll()
+		signal(s.hub.grown)
+		signal(s.hub.commands)
+	case w.From == s.outbox.origin:
+	case w.Log:
+		signal(s.hub.grown)
+	case w.Command != "":
+		if w.Command == s.lease.id() {
+			signal(s.hub.commands)
+		}
+	case w.Answer != "":
+		s.hub.answered(w.Answer)
+	default:
+		s.hub.hint(thread.Key{Owner: w.Owner, Thread: w.Thread})
+	}
 }

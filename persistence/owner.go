@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,19 +21,11 @@ const (
 // each watcher reads the thread: so the last of them has what was saved last, whoever was slow to publish.
 var aboutThread = map[EventType]bool{EventThreadCreated: true, EventThreadUpdated: true, EventThreadDeleted: true}
 
-// toOwner are the events of a thread that its owner's watchers also get.
-var toOwner = map[EventType]bool{"call_started": true, EventCallEnded: true, "turn_started": true, EventTurnFinished: true}
-
 var (
-	// ErrSlow ends a watch that was too slow to receive everything.
-	ErrSlow = errors.New("watcher is too slow")
-	// ErrMissed ends a watch that may have missed events, because they did not get here from another
-	// process or the database did not say what they are about.
-	ErrMissed = errors.New("events of other processes may be lost")
+	// ErrMissed ends a watch that may have missed events, because they could not be saved, this process could not read
+	// them for minutes, or the database did not say what they are about.
+	ErrMissed = errors.New("events may be lost")
 )
-
-// ownerKey is the key of an owner's watchers; no thread has such a key.
-func ownerKey(owner string) thread.Key { return thread.Key{Owner: owner} }
 
 // WatchOwner starts watching all threads of an owner. A caller that never uses Events must call
 // Close.
@@ -52,10 +45,8 @@ type OwnerWatch struct {
 func (o *OwnerWatch) Close() { o.s.hub.remove(o.key, o.w) }
 
 // Events yields what has happened since [Store.WatchOwner]: threads are created, changed, used and
-// deleted, calls and turns start and end. Nothing is replayed, so a reader that falls behind gets
-// ErrSlow, and one that may have missed events of other processes ErrMissed: it must list the
-// threads again. The sequence ends with one of these, with the error of ctx, or with ErrClosed. It
-// can be used once.
+// deleted, calls and turns start and end. The sequence ends with ErrMissed, after which the reader must list the threads
+// again, with the error of ctx, or with ErrClosed. It can be used once.
 func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		defer o.Close()
@@ -69,9 +60,18 @@ func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 				return
 			case <-o.w.wake:
 			}
-			items, behind, _, lost := o.w.take()
+			items, _, lost := o.w.take()
+			var events []Event
 			for _, i := range items {
-				e, tell, err := o.current(ctx, i.draft)
+				events = append(events, i.event)
+			}
+			missed, err := o.s.missed(ctx, o.key, o.w)
+			if lost || err != nil {
+				yield(Event{}, cmp.Or(err, ErrMissed))
+				return
+			}
+			for _, e := range append(events, missed...) {
+				e, tell, err := o.current(ctx, e)
 				if err != nil {
 					yield(Event{}, err)
 					return
@@ -79,14 +79,6 @@ func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 				if tell && !yield(e, nil) {
 					return
 				}
-			}
-			switch {
-			case lost:
-				yield(Event{}, ErrSlow)
-				return
-			case behind:
-				yield(Event{}, ErrMissed)
-				return
 			}
 		}
 	}
@@ -127,18 +119,4 @@ type threadState struct {
 func (s *Store) tellOwner(ctx context.Context, kind EventType, key thread.Key) {
 	encoded, _ := json.Marshal(threadGone{key.Thread}) // a string
 	s.Publish(ctx, ownerKey(key.Owner), Event{Type: kind, Data: encoded})
-}
-
-// passOn sends the owner's watchers an event of a thread if they get events of that type.
-func (s *Store) passOn(ctx context.Context, key thread.Key, e Event) {
-	if key.Thread == "" || !toOwner[e.Type] {
-		return
-	}
-	var data map[string]json.RawMessage
-	if json.Unmarshal(e.Data, &data) != nil || data == nil {
-		return
-	}
-	data["thread_id"], _ = json.Marshal(key.Thread) // a string
-	e.Data, _ = json.Marshal(data)
-	s.Publish(ctx, ownerKey(key.Owner), e)
 }

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,7 +21,6 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"voicebridge/persistence/internal/pgdb"
-	"voicebridge/thread"
 )
 
 const (
@@ -34,8 +32,6 @@ const (
 	// and gives up after migrationTries.
 	migrationPause = time.Second
 	migrationTries = 300
-	// relayPause is how long notes for the table are gathered after each transaction.
-	relayPause = 250 * time.Millisecond
 	// readOnly is the error read_only_sql_transaction: a replica, or a full disk.
 	readOnly = "25006"
 	// maxIdle is how long the server waits for the next statement of a transaction before it ends it:
@@ -52,8 +48,6 @@ const (
 	// in which a turn tries to save its end.
 	maxPing  = 5 * time.Second
 	maxQuery = 15 * time.Second
-
-	notifyAll = "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS n (c, p)"
 )
 
 type postgresEngine struct {
@@ -61,24 +55,17 @@ type postgresEngine struct {
 	reads     *pgxpool.Pool // separate, so that writers never wait for readers' connections
 	beats     *pgxpool.Pool // for heartbeats, which wait for nobody: one connection, and others only while that hangs
 	pooled    bool          // there is a pooler in front of the server
-	origin    string        // distinguishes our own notes from those of others
-	hub       *hub
 	log       *slog.Logger
-	outbox    *outbox
 	testEvery time.Duration // listenTestEvery, or less in tests
 	maxIdle   time.Duration // maxIdle, or less in tests
-	// lease is set while this process serves.
-	lease atomic.Pointer[lease]
-	// relaying means that notifications do not arrive here, so notes come through a table.
-	relaying atomic.Bool
 
 	life    context.Context // for the goroutines; close ends it
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
 
-// openPostgres connects and starts notifying other instances.
-func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *slog.Logger) (*postgresEngine, error) {
+// openPostgres connects.
+func openPostgres(ctx context.Context, url string, maxConns int, log *slog.Logger) (*postgresEngine, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// The driver's error repeats the address.
@@ -113,10 +100,8 @@ func openPostgres(ctx context.Context, url string, maxConns int, h *hub, log *sl
 		reads.Close()
 		return nil, postgresOpenError(cfg.ConnConfig, err)
 	}
-	e := &postgresEngine{pool: pool, reads: reads, beats: beats, pooled: pooled, origin: NewID(), hub: h, log: log, testEvery: listenTestEvery, maxIdle: maxIdle}
+	e := &postgresEngine{pool: pool, reads: reads, beats: beats, pooled: pooled, log: log, testEvery: listenTestEvery, maxIdle: maxIdle}
 	e.life, e.stop = context.WithCancel(context.Background())
-	e.outbox = newOutbox(e.origin, log, func() { h.dropped.Add(1) }, e.send)
-	e.running.Go(func() { e.outbox.run(e.life) })
 	return e, nil
 }
 
@@ -282,26 +267,8 @@ func (e *postgresEngine) transaction(ctx context.Context, fn func(pgx.Tx) error)
 
 func (e *postgresEngine) lock() error { return nil }
 
-// notify sends nothing that nobody listens to. A process that does not serve cannot know, and sends
-// everything.
-func (e *postgresEngine) notify(n note) {
-	if l := e.lease.Load(); l != nil && !l.listens(n) {
-		return
-	}
-	e.outbox.put(n)
-}
-
-func (e *postgresEngine) watchedElsewhere(key thread.Key) bool {
-	l := e.lease.Load()
-	return l == nil || l.listens(note{Key: key})
-}
-
-// scrub deletes notes that all have read: they may tell of what is deleted. The server overwrites
-// deleted rows when it vacuums.
-func (e *postgresEngine) scrub(ctx context.Context) error {
-	_, err := e.pool.Exec(ctx, "DELETE FROM notes WHERE sent_at < now() - interval '1 minute'")
-	return err
-}
+// scrub does nothing: the server overwrites deleted rows when it vacuums.
+func (e *postgresEngine) scrub(context.Context) error { return nil }
 
 // unindexed and index do nothing: the server fills its index by itself, in groups, too.
 func (e *postgresEngine) unindexed(context.Context) (int64, error) { return 0, nil }
@@ -309,47 +276,6 @@ func (e *postgresEngine) index(context.Context, stopFunc) error    { return nil 
 
 // compact does nothing: vacuum also cleans the indexes.
 func (e *postgresEngine) compact(context.Context, bool, stopFunc) error { return nil }
-
-func (e *postgresEngine) send(ctx context.Context, letters []letter) error {
-	channels, payloads := make([]string, len(letters)), make([]string, len(letters))
-	for i, l := range letters {
-		channels[i], payloads[i] = l.channel, l.payload
-	}
-	var err error
-	relaying := e.relaying.Load()
-	if l := e.lease.Load(); l != nil && l.hasReaders() {
-		relaying = true
-	}
-	if relaying {
-		err = e.transaction(ctx, func(tx pgx.Tx) error { return relay(ctx, tx, channels, payloads) })
-	} else {
-		_, err = e.pool.Exec(ctx, notifyAll, channels, payloads)
-	}
-	if err != nil && e.problem(err) == problemAway {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if err != nil || !relaying {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(relayPause):
-	}
-	return nil
-}
-
-// relay writes notes to the table, and notifies instances that do get notifications. One at a time
-// writes, so that the numbers of notes become visible in order.
-func relay(ctx context.Context, tx pgx.Tx, channels, payloads []string) error {
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('voicebridge notes', 0))"); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, "INSERT INTO notes (payload, sent_at) SELECT n.p, now() FROM unnest($1::text[]) WITH ORDINALITY AS n (p, place) ORDER BY n.place", payloads)
-	if err == nil {
-		_, err = tx.Exec(ctx, notifyAll, channels, payloads)
-	}
-	return err
-}
 
 func (e *postgresEngine) problem(err error) problem {
 	pe, ok := errors.AsType[*pgconn.PgError](err)
@@ -384,7 +310,6 @@ func (e *postgresEngine) ping(ctx context.Context) (at time.Time, err error) {
 }
 
 func (e *postgresEngine) close() error {
-	e.outbox.end(leaveTimeout)
 	e.stop()
 	e.running.Wait()
 	e.beats.Close()

@@ -91,7 +91,7 @@ func (s *Store) rescueOthers(ctx context.Context) error {
 }
 
 // forget deletes what nobody needs any more: dead instances, upstream legs of deleted threads, commands
-// whose senders died, drafts without a message to add them to, and rates.
+// whose senders died, drafts without a message to add them to, old events, and rates.
 func (s *Store) forget(ctx context.Context) error {
 	before := dbtype.At(s.now().Add(-forgetAfter))
 	err := s.write(ctx, func(q queries) error {
@@ -99,7 +99,8 @@ func (s *Store) forget(ctx context.Context) error {
 			q.ForgetInstances(ctx, pgdb.ForgetInstancesParams{Before: &before, SilentSince: before}),
 			q.ForgetOldLegs(ctx, pgdb.ForgetOldLegsParams{Before: before}),
 			q.DeleteCommand(ctx, pgdb.DeleteCommandParams{Before: dbtype.At(s.now().Add(-time.Minute))}),
-			q.ForgetDrafts(ctx))
+			q.ForgetDrafts(ctx),
+			q.ForgetEvents(ctx, pgdb.ForgetEventsParams{Before: dbtype.At(s.now().Add(-keepLog))}))
 	})
 	return errors.Join(s.fail("forget what is old", err), s.Admission.ForgetRates(ctx))
 }

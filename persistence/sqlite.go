@@ -21,7 +21,6 @@ import (
 	"voicebridge/persistence/internal/filelock"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/persistence/internal/sqlitedb"
-	"voicebridge/thread"
 )
 
 // sqliteReaders is how many readers may work beside the one writer.
@@ -123,7 +122,7 @@ func (e *sqliteEngine) write(ctx context.Context, fn func(queries) error) error 
 	return err
 }
 
-func (e *sqliteEngine) follow(context.Context, *lease, bool) error { return nil }
+func (e *sqliteEngine) follow(context.Context, bool, func(wake)) error { return nil }
 
 func (e *sqliteEngine) beat(context.Context, pgdb.BeatParams) (int64, error) { return 1, nil }
 
@@ -139,9 +138,7 @@ func (e *sqliteEngine) lock() error {
 	return nil
 }
 
-func (e *sqliteEngine) notify(note) {}
-
-func (e *sqliteEngine) watchedElsewhere(thread.Key) bool { return false }
+func (e *sqliteEngine) wake(context.Context, []string) error { return nil }
 
 func (e *sqliteEngine) problem(err error) problem {
 	se, ok := errors.AsType[*sqlite.Error](err)

@@ -159,6 +159,10 @@ func (s sqliteQueries) EraseDrafts(ctx context.Context, arg pgdb.EraseDraftsPara
 	return s.q.EraseDrafts(ctx, sqlitedb.EraseDraftsParams(arg))
 }
 
+func (s sqliteQueries) EraseEvents(ctx context.Context, arg pgdb.EraseEventsParams) error {
+	return s.q.EraseEvents(ctx, sqlitedb.EraseEventsParams(arg))
+}
+
 func (s sqliteQueries) EraseImages(ctx context.Context, arg pgdb.EraseImagesParams) (int64, error) {
 	return s.q.EraseImages(ctx, sqlitedb.EraseImagesParams(arg))
 }
@@ -215,6 +219,10 @@ func (s sqliteQueries) FirstOfLaterCall(ctx context.Context, arg pgdb.FirstOfLat
 
 func (s sqliteQueries) ForgetDrafts(ctx context.Context) error {
 	return s.q.ForgetDrafts(ctx)
+}
+
+func (s sqliteQueries) ForgetEvents(ctx context.Context, arg pgdb.ForgetEventsParams) error {
+	return s.q.ForgetEvents(ctx, sqlitedb.ForgetEventsParams(arg))
 }
 
 func (s sqliteQueries) ForgetInstances(ctx context.Context, arg pgdb.ForgetInstancesParams) error {
@@ -350,6 +358,10 @@ func (s sqliteQueries) KeepTurn(ctx context.Context, arg pgdb.KeepTurnParams) (p
 	return pgdb.Turn(r), err
 }
 
+func (s sqliteQueries) LastEvent(ctx context.Context) (int64, error) {
+	return s.q.LastEvent(ctx)
+}
+
 func (s sqliteQueries) LastMessage(ctx context.Context, arg pgdb.LastMessageParams) (int64, error) {
 	return s.q.LastMessage(ctx, sqlitedb.LastMessageParams(arg))
 }
@@ -389,6 +401,16 @@ func (s sqliteQueries) ListDueQueues(ctx context.Context, arg pgdb.ListDueQueues
 
 func (s sqliteQueries) ListErased(ctx context.Context) ([]string, error) {
 	return s.q.ListErased(ctx)
+}
+
+func (s sqliteQueries) ListEvents(ctx context.Context, arg pgdb.ListEventsParams) ([]pgdb.Event, error) {
+	r, err := s.q.ListEvents(ctx, sqlitedb.ListEventsParams(arg))
+	return rows(r, err, func(r sqlitedb.Event) pgdb.Event { return pgdb.Event(r) })
+}
+
+func (s sqliteQueries) ListEventsOf(ctx context.Context, arg pgdb.ListEventsOfParams) ([]pgdb.Event, error) {
+	r, err := s.q.ListEventsOf(ctx, sqlitedb.ListEventsOfParams(arg))
+	return rows(r, err, func(r sqlitedb.Event) pgdb.Event { return pgdb.Event(r) })
 }
 
 func (s sqliteQueries) ListExpired(ctx context.Context, arg pgdb.ListExpiredParams) ([]pgdb.ListExpiredRow, error) {
@@ -482,10 +504,6 @@ func (s sqliteQueries) ListWaitingToolCalls(ctx context.Context, arg pgdb.ListWa
 	return rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
 }
 
-func (s sqliteQueries) ListenTo(ctx context.Context, arg pgdb.ListenToParams) error {
-	return s.q.ListenTo(ctx, sqlitedb.ListenToParams(arg))
-}
-
 func (s sqliteQueries) LockInstance(ctx context.Context, arg pgdb.LockInstanceParams) (int64, error) {
 	return s.q.LockInstance(ctx, sqlitedb.LockInstanceParams(arg))
 }
@@ -501,6 +519,10 @@ func (s sqliteQueries) LockOwner(ctx context.Context, arg pgdb.LockOwnerParams) 
 
 func (s sqliteQueries) LockThread(ctx context.Context, arg pgdb.LockThreadParams) (string, error) {
 	return s.q.LockThread(ctx, sqlitedb.LockThreadParams(arg))
+}
+
+func (s sqliteQueries) LogEvent(ctx context.Context, arg pgdb.LogEventParams) error {
+	return s.q.LogEvent(ctx, sqlitedb.LogEventParams(arg))
 }
 
 func (s sqliteQueries) MessageSeq(ctx context.Context, arg pgdb.MessageSeqParams) (int64, error) {

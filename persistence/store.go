@@ -43,7 +43,7 @@ type Options struct {
 	// Clock is the machine's clock; nil means time.Now. Stores with other clocks are for tests.
 	Clock func() time.Time
 	// NoListen does without PostgreSQL's notifications, for poolers that do not pass them on: what
-	// other processes publish then comes through a table, up to a second later. Serve also detects
+	// other processes write is then found by polling, up to a second later. Serve also detects
 	// such poolers, which takes it up to some seconds.
 	NoListen bool
 	// MaxConns limits connections to PostgreSQL, not counting the one that listens and the one for
@@ -66,11 +66,13 @@ type Store struct {
 	// Admission keeps what decides who may come in.
 	Admission *admission.Store
 
-	eng   engine
-	hub   *hub
-	log   *slog.Logger
-	lease *lease
-	clock clock
+	eng engine
+	hub *hub
+	// outbox holds what is on its way into the event log and to other instances.
+	outbox *outbox
+	log    *slog.Logger
+	lease  *lease
+	clock  clock
 	// shared is set if other processes may serve the database too.
 	shared bool
 	// pooled is set if there is a pooler in front of the database.
@@ -103,6 +105,7 @@ func (s *Store) Close() error {
 	var err error
 	s.closing.Do(func() {
 		close(s.closed)
+		s.outbox.end(leaveTimeout)
 		s.running.Wait()
 		s.leave()
 		err = s.eng.close()
@@ -137,14 +140,14 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Instance() string { return s.lease.id() }
 
 // Pooled reports whether a pooler such as PgBouncer is in front of the database: then no statements
-// are prepared, and other processes' notifications come through a table.
+// are prepared, and what other processes write is found by polling.
 func (s *Store) Pooled() bool { return s.pooled }
 
 // KeepsOrder reports whether the JSON in messages keeps the order of its keys. PostgreSQL has its own.
 func (s *Store) KeepsOrder() bool { return !s.shared }
 
-// Dropped counts the events that were lost because a watcher or the connection to other instances
-// was too slow. Messages are never among them.
+// Dropped counts the pieces of text that a slow watcher had to read from the database, and the events that could not be
+// saved.
 func (s *Store) Dropped() int64 { return s.hub.dropped.Load() }
 
 // background runs a function in a goroutine. Its context ends with Close, which waits for it.

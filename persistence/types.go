@@ -146,15 +146,12 @@ type ThreadFilter struct {
 }
 
 // Delta is the data of EventMessageDelta as published: what was added to a message in progress. In
-// the Data that watchers get, Start and Part are missing.
+// the Data that watchers get, Start is missing.
 type Delta struct {
 	ID string `json:"id"` // of the message
 	// Start is how many bytes the message's text, Message.Text, had before.
-	Start *int `json:"start,omitempty"`
-	// Part is the index of the message's part that the text belongs to; nil if the publisher did not
-	// say, or if it belongs to several.
-	Part *int   `json:"part,omitempty"`
-	Text string `json:"text"`
+	Start *int   `json:"start,omitempty"`
+	Text  string `json:"text"`
 }
 
 // QueueState is where a queued message stands.

@@ -1,9 +1,8 @@
 package persistence
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"time"
@@ -21,38 +20,13 @@ const (
 	changesPerRead = 100
 )
 
-// Publish passes an event to the current watchers of the thread, on all instances; the start and
-// end of calls and turns also go to the owner's watchers. It saves nothing and never blocks, and a
-// slow watcher loses the event (see Dropped). Other instances do not get events of more than about
-// 7,000 bytes.
-func (s *Store) Publish(ctx context.Context, key thread.Key, e Event) {
-	e.Seq = 0
-	if len(e.Data) == 0 {
-		e.Data = json.RawMessage("{}")
-	}
-	if !json.Valid(e.Data) {
-		s.hub.dropped.Add(1)
-		s.log.Error("event is not JSON", "type", e.Type, "thread_id", key.Thread)
-		return
-	}
-	e.Data = bytes.ToValidUTF8(e.Data, []byte("\ufffd"))
-	s.hub.draft(key, e)
-	s.eng.notify(note{Type: string(e.Type), Key: key, Data: e.Data})
-	s.passOn(ctx, key, e)
-}
-
-// Watched reports whether anybody may be watching the thread now, here or on another instance. Events
-// that only current watchers get need not be published otherwise.
-func (s *Store) Watched(key thread.Key) bool {
-	return s.hub.watched(key) || s.eng.watchedElsewhere(key)
-}
+// Watched reports whether anybody watches the thread here now. Text that is added to a message need not be published
+// otherwise.
+func (s *Store) Watched(key thread.Key) bool { return s.hub.watched(key) }
 
 // announce notifies the watchers of a transaction's changes.
 func (s *Store) announce(key thread.Key, n changeSet) {
-	if !n.drew {
-		return
-	}
-	if s.hub.watched(key) {
+	if n.drew && s.hub.watched(key) {
 		changed := make([]thread.Message, 0, len(n.messages))
 		for _, m := range n.messages {
 			changed = append(changed, m)
@@ -64,7 +38,9 @@ func (s *Store) announce(key thread.Key, n changeSet) {
 		}
 		s.hub.commit(key, c)
 	}
-	s.eng.notify(note{Type: string(EventMessage), Key: key, Seq: n.next})
+	if s.shared && (n.drew || n.grew) {
+		s.outbox.tell(wake{Owner: key.Owner, Thread: key.Thread})
+	}
 	if n.used {
 		s.tellOwner(context.Background(), EventThreadUpdated, key)
 	}
@@ -95,11 +71,11 @@ func (w *Watch) Close() { w.s.hub.remove(w.key, w.w) }
 // Events yields the thread's messages that changed after the number after, as events of type
 // message with Data {"message": …} and the number of the change in Seq. Then come the open
 // approvals and the messages in progress, and what happens from then on: saved changes, in order and
-// without gaps, and published events as long as the watcher keeps up. after < 0 skips what was saved
+// without gaps, and published events. after < 0 skips what was saved
 // before. A message that changed several times may come once, in its latest form.
 //
-// The sequence ends with an error: ErrNotFound if the thread does not exist (any longer), that of
-// ctx, or ErrClosed. It can be used once.
+// The sequence ends with an error: ErrNotFound if the thread does not exist (any longer), ErrMissed if events are lost, that
+// of ctx, or ErrClosed. It can be used once.
 func (w *Watch) Events(ctx context.Context, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		defer w.Close()
@@ -121,8 +97,6 @@ type view struct {
 	seen int64
 	done bool // the caller has enough
 	grow growth
-	// asked holds the nonces of the questions that were sent.
-	asked map[string]bool
 }
 
 func (v *view) run(ctx context.Context, after int64) error {
@@ -131,7 +105,7 @@ func (v *view) run(ctx context.Context, after int64) error {
 		return err
 	}
 	v.seen = thread.NextSeq - 1
-	v.grow.texts, v.asked = map[string][]byte{}, map[string]bool{}
+	v.grow.texts = map[string][]byte{}
 	// A number that was not yet given out would hide later changes.
 	if after >= 0 && after < v.seen {
 		v.seen = after
@@ -168,59 +142,39 @@ func (v *view) run(ctx context.Context, after int64) error {
 	return nil
 }
 
-// look finds what nobody has told the watcher: that the thread was deleted, its changes, and its open
-// approvals.
+// look finds what nobody has told the watcher: that the thread was deleted, and its changes.
 func (v *view) look(ctx context.Context) error {
-	thread, err := v.s.thread(ctx, v.key)
-	if err != nil {
+	if _, err := v.s.thread(ctx, v.key); err != nil {
 		return err
 	}
-	if err := v.step(ctx, thread.NextSeq-1 > v.seen); err != nil || v.done {
-		return err
-	}
-	return v.ask(ctx)
+	return v.step(ctx, true)
 }
 
-// ask sends the open approvals that were not sent yet. One that is being opened at the same time may
-// come twice.
+// ask sends the open approvals. One that is being opened at the same time may come twice.
 func (v *view) ask(ctx context.Context) error {
 	open, err := v.s.OpenApprovals(ctx, v.key)
-	if err != nil {
-		return err
-	}
 	for _, a := range open {
-		if !v.asked[a.Nonce] {
-			v.asked[a.Nonce] = true
-			v.send(ApprovalEvent(a))
-		}
+		v.send(ApprovalEvent(a))
 	}
-	return nil
-}
-
-// noteAsked remembers an approval that was published, so that ask does not send it again.
-func (v *view) noteAsked(e Event) {
-	var d approvalData
-	if e.Type == EventApprovalRequired && json.Unmarshal(e.Data, &d) == nil {
-		v.asked[d.Nonce] = true
-	}
+	return err
 }
 
 // step sends what came since the last step.
 func (v *view) step(ctx context.Context, behind bool) error {
-	items, missed, gone, lost := v.w.take()
-	if gone {
-		return ErrNotFound
+	items, missed, lost := v.w.take()
+	if lost {
+		return ErrMissed
 	}
-	behind = behind || missed
 	for _, i := range items {
 		switch {
 		case v.done:
 			return nil
-		case i.commit == nil && i.draft.Type == EventMessageDelta:
-			v.sendDelta(ctx, i.draft)
+		case i.isDelta():
+			v.sendDelta(ctx, i.event)
 		case i.commit == nil:
-			v.noteAsked(i.draft)
-			v.send(i.draft)
+			if err := v.sendEvent(i.event); err != nil {
+				return err
+			}
 		case i.commit.prev > v.seen:
 			// An earlier commit was overtaken: the table has both, in order.
 			if err := v.read(ctx); err != nil {
@@ -235,14 +189,27 @@ func (v *view) step(ctx context.Context, behind bool) error {
 			v.seen = max(v.seen, i.commit.next)
 		}
 	}
-	if behind && !v.done {
+	if (behind || missed) && !v.done {
 		if err := v.read(ctx); err != nil {
 			return err
 		}
+		if err := v.catchUp(ctx); err != nil {
+			return err
+		}
 	}
-	if lost && !v.done { // perhaps a question
-		return v.ask(ctx)
+	events, err := v.s.missed(ctx, v.key, v.w)
+	for _, e := range events {
+		err = cmp.Or(err, v.sendEvent(e))
 	}
+	return err
+}
+
+// sendEvent sends an event, or returns ErrNotFound if it says that the thread was deleted.
+func (v *view) sendEvent(e Event) error {
+	if e.Type == EventThreadDeleted {
+		return ErrNotFound
+	}
+	v.send(e)
 	return nil
 }
 

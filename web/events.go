@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -135,9 +134,6 @@ func sendEvents(k *socket.Socket, first []persistence.Event, events iter.Seq2[pe
 		}
 	}
 	for event, err := range events {
-		if errors.Is(err, persistence.ErrSlow) {
-			return socket.ErrSlow
-		}
 		if err != nil {
 			return err
 		}

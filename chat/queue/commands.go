@@ -21,28 +21,13 @@ const commandSend = commands + "send"
 // ErrUnreachable means that another instance has the thread's call but does not answer.
 var ErrUnreachable = errors.New("the process that has the call does not answer")
 
-// sendQuestion is the body of a command, sendAnswer its answer.
+// codeClosed is the code of ErrClosed.
+const codeClosed = "queue_closed"
+
+// sendQuestion is the body of a command.
 type sendQuestion struct {
 	ID string `json:"id"`
 }
-
-type sendAnswer struct {
-	// Refused names the error why the message was not sent; empty if it was.
-	Refused string `json:"refused,omitempty"`
-	// Invalid says why the call cannot accept the message.
-	Invalid string `json:"invalid,omitempty"`
-}
-
-// err is the error that the sender gets.
-func (a sendAnswer) err() error {
-	if a.Invalid != "" {
-		return persistence.Invalid("%s", a.Invalid)
-	}
-	return refusals[a.Refused]
-}
-
-// refusals are the errors that are passed to the sender unchanged.
-var refusals = map[string]error{"not_found": persistence.ErrNotFound, "busy": persistence.ErrBusy, "closed": ErrClosed}
 
 // IsCommand reports whether HandleCommand is for the command.
 func IsCommand(c persistence.Command) bool { return strings.HasPrefix(c.Kind, commands) }
@@ -73,19 +58,10 @@ func (q *Queue) HandleCommand(ctx context.Context, c persistence.Command) (json.
 	if err == nil {
 		err = q.sendHere(ctx, c.Key, question.ID)
 	}
-	var answer sendAnswer
-	for name, refusal := range refusals {
-		if errors.Is(err, refusal) {
-			answer.Refused, err = name, nil
-		}
+	if errors.Is(err, ErrClosed) {
+		err = &persistence.CommandError{Code: codeClosed, Message: err.Error()}
 	}
-	if errors.Is(err, persistence.ErrInvalid) {
-		answer.Invalid, err = strings.TrimPrefix(persistence.Reason(err), persistence.ErrInvalid.Error()+" "), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(answer)
+	return nil, err
 }
 
 // sendThere has the instance that has the thread's call send the message. It returns false if no
@@ -98,20 +74,16 @@ func (q *Queue) sendThere(ctx context.Context, key thread.Key, id string) (there
 	if err != nil {
 		return true, err
 	}
-	reply, err := q.store.Ask(ctx, persistence.Command{Instance: call.Instance, Key: key, Kind: commandSend, Body: toolkit.Encode(sendQuestion{ID: id})})
+	_, err = q.store.Ask(ctx, persistence.Command{Instance: call.Instance, Key: key, Kind: commandSend, Body: toolkit.Encode(sendQuestion{ID: id})})
+	failed, _ := errors.AsType[*persistence.CommandError](err)
 	switch {
 	case errors.Is(err, persistence.ErrGone):
 		_, err := q.store.Recover(ctx)
 		return err != nil, err
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		return true, ErrUnreachable
+	case failed != nil && failed.Code == codeClosed:
+		return true, ErrClosed
 	}
-	var answer sendAnswer
-	if err == nil {
-		err = json.Unmarshal(reply, &answer)
-	}
-	if err != nil {
-		return true, fmt.Errorf("send by another process: %w", err)
-	}
-	return true, answer.err()
+	return true, err
 }

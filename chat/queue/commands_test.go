@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +18,7 @@ func TestHostileCommands(t *testing.T) {
 	t.Parallel()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Disabled: true})
 	waits := b.add("one")
-	for name, c := range map[string]struct{ kind, body, reply string }{
+	for name, c := range map[string]struct{ kind, body, failure string }{
 		"no kind":              {"", `{}`, ""},
 		"an unknown kind":      {"queue.drop", `{}`, ""},
 		"a command of calls":   {"call.hangup", `{}`, ""},
@@ -28,24 +27,23 @@ func TestHostileCommands(t *testing.T) {
 		"a list":               {"queue.send", `[]`, ""},
 		"a number":             {"queue.send", `{"id":7}`, ""},
 		"nesting":              {"queue.send", strings.Repeat("[", 100_000), ""},
-		"nothing":              {"queue.send", `null`, `{"refused":"not_found"}`},
-		"an empty id":          {"queue.send", `{"id":""}`, `{"refused":"not_found"}`},
-		"an odd id":            {"queue.send", `{"id":"'; DROP TABLE threads"}`, `{"refused":"not_found"}`},
-		"a message, and more":  {"queue.send", `{"id":"x","owner":"bert"}`, `{"refused":"not_found"}`},
-		"a message of another": {"queue.send", `{"id":"` + waits.ID + `"}`, `{"refused":"not_found"}`},
+		"nothing":              {"queue.send", `null`, "not found"},
+		"an empty id":          {"queue.send", `{"id":""}`, "not found"},
+		"an odd id":            {"queue.send", `{"id":"'; DROP TABLE threads"}`, "not found"},
+		"a message, and more":  {"queue.send", `{"id":"x","owner":"bert"}`, "not found"},
+		"a message of another": {"queue.send", `{"id":"` + waits.ID + `"}`, "not found"},
 	} {
 		key := b.key
 		if name == "a message of another" {
 			key.Owner = "bert"
 		}
-		reply, err := b.q.HandleCommand(b.within(), persistence.Command{Kind: c.kind, Key: key, Body: json.RawMessage(c.body)})
-		if (err == nil) != (c.reply != "") || string(reply) != c.reply {
-			t.Errorf("%s: %s, %v, want %s", name, reply, err, c.reply)
+		if reply, err := b.q.HandleCommand(b.within(), persistence.Command{Kind: c.kind, Key: key, Body: json.RawMessage(c.body)}); err == nil || !strings.Contains(err.Error(), c.failure) {
+			t.Errorf("%s: %s, %v, want %s", name, reply, err, c.failure)
 		}
 	}
 	body, err := json.Marshal(map[string]string{"id": waits.ID})
 	must(t, err)
-	if reply, err := b.q.HandleCommand(b.within(), persistence.Command{Kind: "queue.send", Key: b.key, Body: body}); err != nil || string(reply) != "{}" {
+	if reply, err := b.q.HandleCommand(b.within(), persistence.Command{Kind: "queue.send", Key: b.key, Body: body}); err != nil || reply != nil {
 		t.Errorf("a message that waits: %s, %v", reply, err)
 	}
 }
@@ -71,7 +69,7 @@ func TestSendIntoCallElsewhere(t *testing.T) {
 	for _, want := range []error{persistence.Invalid("text: it is too long"), nil} {
 		c.set(false, want)
 		err := sends.q.Send(sends.within(), has.key, m.ID)
-		if fmt.Sprint(err) != fmt.Sprint(want) || want != nil && !errors.Is(err, persistence.ErrInvalid) {
+		if (err == nil) != (want == nil) || want != nil && (!errors.Is(err, persistence.ErrInvalid) || persistence.Reason(err) != want.Error()) {
 			t.Errorf("Send() = %v, want %v", err, want)
 		}
 		wantSaid(t, c, "one")

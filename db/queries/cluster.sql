@@ -10,7 +10,7 @@ SELECT * FROM commands WHERE instance = @instance AND taken_at IS NULL AND expir
 UPDATE commands SET taken_at = @taken_at WHERE id = @id AND taken_at IS NULL;
 
 -- name: AnswerCommand :exec
-UPDATE commands SET answered_at = @answered_at, reply = @reply, error = @error WHERE id = @id;
+UPDATE commands SET answered_at = @answered_at, reply = @reply, error = @error, code = @code WHERE id = @id;
 
 -- name: GetCommand :one
 SELECT * FROM commands WHERE id = @id;
@@ -19,8 +19,24 @@ SELECT * FROM commands WHERE id = @id;
 -- name: DeleteCommand :exec
 DELETE FROM commands WHERE id = @id OR expires_at < @before;
 
--- name: ListenTo :exec
-UPDATE instances SET shards = @shards, reads_notes = @reads_notes WHERE id = @id;
+-- name: LogEvent :exec
+INSERT INTO events (mark, owner, thread_id, type, data, at) VALUES (@mark, @owner, @thread_id, @type, @data, @at);
+
+-- name: LastEvent :one
+SELECT CAST(coalesce(max(id), 0) AS bigint) FROM events;
+
+-- ListEvents lists the events of all owners. It is for instances, not for clients of the API.
+-- name: ListEvents :many
+SELECT * FROM events WHERE id > @after_id ORDER BY id LIMIT CAST(@max_rows AS bigint);
+
+-- name: ListEventsOf :many
+SELECT * FROM events WHERE owner = @owner AND thread_id = @thread_id AND id > @after_id ORDER BY id LIMIT CAST(@max_rows AS bigint);
+
+-- name: EraseEvents :exec
+DELETE FROM events WHERE thread_id = @thread_id;
+
+-- name: ForgetEvents :exec
+DELETE FROM events WHERE at < @before;
 
 -- name: SaveImage :one
 INSERT INTO images (id, thread_id, media_type, width, height, size, data, created_at)

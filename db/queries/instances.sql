@@ -1,6 +1,6 @@
 -- name: JoinInstance :exec
-INSERT INTO instances (id, host, process, beats, beat_at, started_at, shards)
-VALUES (@id, @host, @process, 0, @started_at, @started_at, @shards);
+INSERT INTO instances (id, host, process, beats, beat_at, started_at)
+VALUES (@id, @host, @process, 0, @started_at, @started_at);
 
 -- Beat changes nothing if the instance was ended.
 -- name: Beat :execrows

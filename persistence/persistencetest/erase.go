@@ -170,15 +170,15 @@ func (s suite) eraseEverything(t *testing.T) {
 	}
 	b.enqueue(t, "next")
 	Rows(t, b.url, "INSERT INTO drafts (message_id, start, text) VALUES ('deleted at that moment', 0, 'x')")
-	Rows(t, b.url, `INSERT INTO instances (id, host, process, beats, beat_at, started_at, shards)
-		VALUES ('killed long ago', '', '', 7, '2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z', 0)`)
+	Rows(t, b.url, `INSERT INTO instances (id, host, process, beats, beat_at, started_at)
+		VALUES ('killed long ago', '', '', 7, '2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z')`)
 	Rows(t, b.url, `INSERT INTO commands (id, instance, owner, thread_id, kind, body, created_at, expires_at, reply, error)
 		VALUES ('c', 'dead', 'anna', 't', 'call.say', 'words', '2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z', '', '')`)
-	if strings.HasPrefix(b.url, "postgres:") {
-		Rows(t, b.url, "INSERT INTO notes (payload, sent_at) VALUES ('words', '2026-01-02T03:04:05.000000Z')")
-	}
+	Rows(t, b.url, `INSERT INTO events (mark, owner, thread_id, type, data, at) VALUES
+		('old', 'bert', 't', 'old', '"words"', '2026-01-02T03:04:05.000000Z'),
+		('new', 'anna', '`+b.key.Thread+`', 'new', '"words"', '9999-01-02T03:04:05.000000Z')`)
 	for name, n := range rowCounts(t, b.url) {
-		if n == empty[name] && !slices.Contains([]string{"access_tokens", "goose_db_version", "goose_lock", "notes", "rates",
+		if n == empty[name] && !slices.Contains([]string{"access_tokens", "goose_db_version", "goose_lock", "rates",
 			"shared_secrets", "thread_numbers", "message_numbers", "unindexed_messages", "tool_pins"}, name) {
 			t.Errorf("the test leaves nothing in %s", name)
 		}
@@ -199,14 +199,13 @@ func (s suite) eraseEverything(t *testing.T) {
 	}
 }
 
-// rowCounts counts the rows of every table, without notes that are still being read.
+// rowCounts counts the rows of every table, without events that are still being read.
 func rowCounts(t *testing.T, url string) map[string]string {
 	t.Helper()
 	tables := "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'message_index%'"
-	old := map[string]string{}
+	old := map[string]string{"events": " WHERE data = '\"words\"'"}
 	if strings.HasPrefix(url, "postgres:") {
 		tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
-		old["notes"] = " WHERE sent_at < now() - interval '1 minute'"
 	}
 	var counts []string
 	for _, row := range Rows(t, url, tables) {

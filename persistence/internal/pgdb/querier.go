@@ -66,6 +66,7 @@ type Querier interface {
 	EnsureThread(ctx context.Context, arg EnsureThreadParams) (int64, error)
 	// EraseDrafts deletes the drafts of a thread, before its messages are erased.
 	EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error)
+	EraseEvents(ctx context.Context, arg EraseEventsParams) error
 	EraseImages(ctx context.Context, arg EraseImagesParams) (int64, error)
 	// EraseLegs deletes the legs of a thread that were hung up.
 	EraseLegs(ctx context.Context, arg EraseLegsParams) error
@@ -89,6 +90,7 @@ type Querier interface {
 	// ForgetDrafts deletes drafts that were saved at the moment when their message was finished
 	// or deleted by somebody else.
 	ForgetDrafts(ctx context.Context) error
+	ForgetEvents(ctx context.Context, arg ForgetEventsParams) error
 	// ForgetInstances deletes instances that ended before a time, or had their last heartbeat
 	// before one and left nothing open, so that nobody ended them.
 	ForgetInstances(ctx context.Context, arg ForgetInstancesParams) error
@@ -131,6 +133,7 @@ type Querier interface {
 	JoinInstance(ctx context.Context, arg JoinInstanceParams) error
 	KeepSharedSecret(ctx context.Context, arg KeepSharedSecretParams) error
 	KeepTurn(ctx context.Context, arg KeepTurnParams) (Turn, error)
+	LastEvent(ctx context.Context) (int64, error)
 	LastMessage(ctx context.Context, arg LastMessageParams) (int64, error)
 	// LastTurn returns the text turn that runs on a thread, or ran last.
 	LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error)
@@ -144,6 +147,9 @@ type Querier interface {
 	// clients of the API.
 	ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([]ListDueQueuesRow, error)
 	ListErased(ctx context.Context) ([]string, error)
+	// ListEvents lists the events of all owners. It is for instances, not for clients of the API.
+	ListEvents(ctx context.Context, arg ListEventsParams) ([]Event, error)
+	ListEventsOf(ctx context.Context, arg ListEventsOfParams) ([]Event, error)
 	// ListExpired lists threads that nobody has used since a time and that have no live call
 	// and no running turn.
 	ListExpired(ctx context.Context, arg ListExpiredParams) ([]ListExpiredRow, error)
@@ -188,7 +194,6 @@ type Querier interface {
 	ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error)
 	ListToolPins(ctx context.Context, arg ListToolPinsParams) ([]ToolPin, error)
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
-	ListenTo(ctx context.Context, arg ListenToParams) error
 	// LockInstance waits until the instance has no open transaction, and keeps it from
 	// beginning one.
 	LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error)
@@ -199,6 +204,7 @@ type Querier interface {
 	LockOwner(ctx context.Context, arg LockOwnerParams) error
 	// LockThread locks the thread's row until the end of the transaction.
 	LockThread(ctx context.Context, arg LockThreadParams) (string, error)
+	LogEvent(ctx context.Context, arg LogEventParams) error
 	// MessageSeq returns a message's number without reading its text.
 	MessageSeq(ctx context.Context, arg MessageSeqParams) (int64, error)
 	// MessagesWithWord returns messages of the owner's other threads that have a word (in

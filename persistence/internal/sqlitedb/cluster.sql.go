@@ -12,13 +12,14 @@ import (
 )
 
 const answerCommand = `-- name: AnswerCommand :exec
-UPDATE commands SET answered_at = ?1, reply = ?2, error = ?3 WHERE id = ?4
+UPDATE commands SET answered_at = ?1, reply = ?2, error = ?3, code = ?4 WHERE id = ?5
 `
 
 type AnswerCommandParams struct {
 	AnsweredAt *dbtype.Time
 	Reply      string
 	Error      string
+	Code       string
 	ID         string
 }
 
@@ -27,6 +28,7 @@ func (q *Queries) AnswerCommand(ctx context.Context, arg AnswerCommandParams) er
 		arg.AnsweredAt,
 		arg.Reply,
 		arg.Error,
+		arg.Code,
 		arg.ID,
 	)
 	return err
@@ -47,8 +49,34 @@ func (q *Queries) DeleteCommand(ctx context.Context, arg DeleteCommandParams) er
 	return err
 }
 
+const eraseEvents = `-- name: EraseEvents :exec
+DELETE FROM events WHERE thread_id = ?1
+`
+
+type EraseEventsParams struct {
+	ThreadID string
+}
+
+func (q *Queries) EraseEvents(ctx context.Context, arg EraseEventsParams) error {
+	_, err := q.exec(ctx, q.eraseEventsStmt, eraseEvents, arg.ThreadID)
+	return err
+}
+
+const forgetEvents = `-- name: ForgetEvents :exec
+DELETE FROM events WHERE at < ?1
+`
+
+type ForgetEventsParams struct {
+	Before dbtype.Time
+}
+
+func (q *Queries) ForgetEvents(ctx context.Context, arg ForgetEventsParams) error {
+	_, err := q.exec(ctx, q.forgetEventsStmt, forgetEvents, arg.Before)
+	return err
+}
+
 const getCommand = `-- name: GetCommand :one
-SELECT id, instance, owner, thread_id, kind, body, created_at, expires_at, taken_at, answered_at, reply, error FROM commands WHERE id = ?1
+SELECT id, instance, owner, thread_id, kind, body, created_at, expires_at, taken_at, answered_at, reply, error, code FROM commands WHERE id = ?1
 `
 
 type GetCommandParams struct {
@@ -71,6 +99,7 @@ func (q *Queries) GetCommand(ctx context.Context, arg GetCommandParams) (Command
 		&i.AnsweredAt,
 		&i.Reply,
 		&i.Error,
+		&i.Code,
 	)
 	return i, err
 }
@@ -103,8 +132,19 @@ func (q *Queries) GetImage(ctx context.Context, arg GetImageParams) (Image, erro
 	return i, err
 }
 
+const lastEvent = `-- name: LastEvent :one
+SELECT CAST(coalesce(max(id), 0) AS bigint) FROM events
+`
+
+func (q *Queries) LastEvent(ctx context.Context) (int64, error) {
+	row := q.queryRow(ctx, q.lastEventStmt, lastEvent)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const listCommands = `-- name: ListCommands :many
-SELECT id, instance, owner, thread_id, kind, body, created_at, expires_at, taken_at, answered_at, reply, error FROM commands WHERE instance = ?1 AND taken_at IS NULL AND expires_at > ?2 ORDER BY id
+SELECT id, instance, owner, thread_id, kind, body, created_at, expires_at, taken_at, answered_at, reply, error, code FROM commands WHERE instance = ?1 AND taken_at IS NULL AND expires_at > ?2 ORDER BY id
 `
 
 type ListCommandsParams struct {
@@ -134,6 +174,7 @@ func (q *Queries) ListCommands(ctx context.Context, arg ListCommandsParams) ([]C
 			&i.AnsweredAt,
 			&i.Reply,
 			&i.Error,
+			&i.Code,
 		); err != nil {
 			return nil, err
 		}
@@ -148,18 +189,116 @@ func (q *Queries) ListCommands(ctx context.Context, arg ListCommandsParams) ([]C
 	return items, nil
 }
 
-const listenTo = `-- name: ListenTo :exec
-UPDATE instances SET shards = ?1, reads_notes = ?2 WHERE id = ?3
+const listEvents = `-- name: ListEvents :many
+SELECT id, mark, owner, thread_id, type, data, at FROM events WHERE id > ?1 ORDER BY id LIMIT CAST(?2 AS bigint)
 `
 
-type ListenToParams struct {
-	Shards     int64
-	ReadsNotes bool
-	ID         string
+type ListEventsParams struct {
+	AfterID int64
+	MaxRows int64
 }
 
-func (q *Queries) ListenTo(ctx context.Context, arg ListenToParams) error {
-	_, err := q.exec(ctx, q.listenToStmt, listenTo, arg.Shards, arg.ReadsNotes, arg.ID)
+// ListEvents lists the events of all owners. It is for instances, not for clients of the API.
+func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]Event, error) {
+	rows, err := q.query(ctx, q.listEventsStmt, listEvents, arg.AfterID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Event
+	for rows.Next() {
+		var i Event
+		if err := rows.Scan(
+			&i.ID,
+			&i.Mark,
+			&i.Owner,
+			&i.ThreadID,
+			&i.Type,
+			&i.Data,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listEventsOf = `-- name: ListEventsOf :many
+SELECT id, mark, owner, thread_id, type, data, at FROM events WHERE owner = ?1 AND thread_id = ?2 AND id > ?3 ORDER BY id LIMIT CAST(?4 AS bigint)
+`
+
+type ListEventsOfParams struct {
+	Owner    string
+	ThreadID string
+	AfterID  int64
+	MaxRows  int64
+}
+
+func (q *Queries) ListEventsOf(ctx context.Context, arg ListEventsOfParams) ([]Event, error) {
+	rows, err := q.query(ctx, q.listEventsOfStmt, listEventsOf,
+		arg.Owner,
+		arg.ThreadID,
+		arg.AfterID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Event
+	for rows.Next() {
+		var i Event
+		if err := rows.Scan(
+			&i.ID,
+			&i.Mark,
+			&i.Owner,
+			&i.ThreadID,
+			&i.Type,
+			&i.Data,
+			&i.At,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const logEvent = `-- name: LogEvent :exec
+INSERT INTO events (mark, owner, thread_id, type, data, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+`
+
+type LogEventParams struct {
+	Mark     string
+	Owner    string
+	ThreadID string
+	Type     string
+	Data     string
+	At       dbtype.Time
+}
+
+func (q *Queries) LogEvent(ctx context.Context, arg LogEventParams) error {
+	_, err := q.exec(ctx, q.logEventStmt, logEvent,
+		arg.Mark,
+		arg.Owner,
+		arg.ThreadID,
+		arg.Type,
+		arg.Data,
+		arg.At,
+	)
 	return err
 }
 

@@ -132,6 +132,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.eraseDraftsStmt, err = db.PrepareContext(ctx, eraseDrafts); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseDrafts: %w", err)
 	}
+	if q.eraseEventsStmt, err = db.PrepareContext(ctx, eraseEvents); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseEvents: %w", err)
+	}
 	if q.eraseImagesStmt, err = db.PrepareContext(ctx, eraseImages); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseImages: %w", err)
 	}
@@ -173,6 +176,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.forgetDraftsStmt, err = db.PrepareContext(ctx, forgetDrafts); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetDrafts: %w", err)
+	}
+	if q.forgetEventsStmt, err = db.PrepareContext(ctx, forgetEvents); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetEvents: %w", err)
 	}
 	if q.forgetInstancesStmt, err = db.PrepareContext(ctx, forgetInstances); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetInstances: %w", err)
@@ -261,6 +267,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.keepTurnStmt, err = db.PrepareContext(ctx, keepTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query KeepTurn: %w", err)
 	}
+	if q.lastEventStmt, err = db.PrepareContext(ctx, lastEvent); err != nil {
+		return nil, fmt.Errorf("error preparing query LastEvent: %w", err)
+	}
 	if q.lastMessageStmt, err = db.PrepareContext(ctx, lastMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query LastMessage: %w", err)
 	}
@@ -287,6 +296,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listErasedStmt, err = db.PrepareContext(ctx, listErased); err != nil {
 		return nil, fmt.Errorf("error preparing query ListErased: %w", err)
+	}
+	if q.listEventsStmt, err = db.PrepareContext(ctx, listEvents); err != nil {
+		return nil, fmt.Errorf("error preparing query ListEvents: %w", err)
+	}
+	if q.listEventsOfStmt, err = db.PrepareContext(ctx, listEventsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query ListEventsOf: %w", err)
 	}
 	if q.listExpiredStmt, err = db.PrepareContext(ctx, listExpired); err != nil {
 		return nil, fmt.Errorf("error preparing query ListExpired: %w", err)
@@ -342,9 +357,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listWaitingToolCallsStmt, err = db.PrepareContext(ctx, listWaitingToolCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query ListWaitingToolCalls: %w", err)
 	}
-	if q.listenToStmt, err = db.PrepareContext(ctx, listenTo); err != nil {
-		return nil, fmt.Errorf("error preparing query ListenTo: %w", err)
-	}
 	if q.lockInstanceStmt, err = db.PrepareContext(ctx, lockInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query LockInstance: %w", err)
 	}
@@ -356,6 +368,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.lockThreadStmt, err = db.PrepareContext(ctx, lockThread); err != nil {
 		return nil, fmt.Errorf("error preparing query LockThread: %w", err)
+	}
+	if q.logEventStmt, err = db.PrepareContext(ctx, logEvent); err != nil {
+		return nil, fmt.Errorf("error preparing query LogEvent: %w", err)
 	}
 	if q.messageSeqStmt, err = db.PrepareContext(ctx, messageSeq); err != nil {
 		return nil, fmt.Errorf("error preparing query MessageSeq: %w", err)
@@ -635,6 +650,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing eraseDraftsStmt: %w", cerr)
 		}
 	}
+	if q.eraseEventsStmt != nil {
+		if cerr := q.eraseEventsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseEventsStmt: %w", cerr)
+		}
+	}
 	if q.eraseImagesStmt != nil {
 		if cerr := q.eraseImagesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eraseImagesStmt: %w", cerr)
@@ -703,6 +723,11 @@ func (q *Queries) Close() error {
 	if q.forgetDraftsStmt != nil {
 		if cerr := q.forgetDraftsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing forgetDraftsStmt: %w", cerr)
+		}
+	}
+	if q.forgetEventsStmt != nil {
+		if cerr := q.forgetEventsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetEventsStmt: %w", cerr)
 		}
 	}
 	if q.forgetInstancesStmt != nil {
@@ -850,6 +875,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing keepTurnStmt: %w", cerr)
 		}
 	}
+	if q.lastEventStmt != nil {
+		if cerr := q.lastEventStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lastEventStmt: %w", cerr)
+		}
+	}
 	if q.lastMessageStmt != nil {
 		if cerr := q.lastMessageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lastMessageStmt: %w", cerr)
@@ -893,6 +923,16 @@ func (q *Queries) Close() error {
 	if q.listErasedStmt != nil {
 		if cerr := q.listErasedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listErasedStmt: %w", cerr)
+		}
+	}
+	if q.listEventsStmt != nil {
+		if cerr := q.listEventsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listEventsStmt: %w", cerr)
+		}
+	}
+	if q.listEventsOfStmt != nil {
+		if cerr := q.listEventsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listEventsOfStmt: %w", cerr)
 		}
 	}
 	if q.listExpiredStmt != nil {
@@ -985,11 +1025,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listWaitingToolCallsStmt: %w", cerr)
 		}
 	}
-	if q.listenToStmt != nil {
-		if cerr := q.listenToStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listenToStmt: %w", cerr)
-		}
-	}
 	if q.lockInstanceStmt != nil {
 		if cerr := q.lockInstanceStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lockInstanceStmt: %w", cerr)
@@ -1008,6 +1043,11 @@ func (q *Queries) Close() error {
 	if q.lockThreadStmt != nil {
 		if cerr := q.lockThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lockThreadStmt: %w", cerr)
+		}
+	}
+	if q.logEventStmt != nil {
+		if cerr := q.logEventStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing logEventStmt: %w", cerr)
 		}
 	}
 	if q.messageSeqStmt != nil {
@@ -1240,6 +1280,7 @@ type Queries struct {
 	endTurnStmt                   *sql.Stmt
 	ensureThreadStmt              *sql.Stmt
 	eraseDraftsStmt               *sql.Stmt
+	eraseEventsStmt               *sql.Stmt
 	eraseImagesStmt               *sql.Stmt
 	eraseLegsStmt                 *sql.Stmt
 	eraseMessagesStmt             *sql.Stmt
@@ -1254,6 +1295,7 @@ type Queries struct {
 	firstMessageAfterStmt         *sql.Stmt
 	firstOfLaterCallStmt          *sql.Stmt
 	forgetDraftsStmt              *sql.Stmt
+	forgetEventsStmt              *sql.Stmt
 	forgetInstancesStmt           *sql.Stmt
 	forgetLegsStmt                *sql.Stmt
 	forgetOldLegsStmt             *sql.Stmt
@@ -1283,6 +1325,7 @@ type Queries struct {
 	joinInstanceStmt              *sql.Stmt
 	keepSharedSecretStmt          *sql.Stmt
 	keepTurnStmt                  *sql.Stmt
+	lastEventStmt                 *sql.Stmt
 	lastMessageStmt               *sql.Stmt
 	lastTurnStmt                  *sql.Stmt
 	leaveInstanceStmt             *sql.Stmt
@@ -1292,6 +1335,8 @@ type Queries struct {
 	listDraftsStmt                *sql.Stmt
 	listDueQueuesStmt             *sql.Stmt
 	listErasedStmt                *sql.Stmt
+	listEventsStmt                *sql.Stmt
+	listEventsOfStmt              *sql.Stmt
 	listExpiredStmt               *sql.Stmt
 	listGrowingStmt               *sql.Stmt
 	listInstancesStmt             *sql.Stmt
@@ -1310,11 +1355,11 @@ type Queries struct {
 	listThreadsStmt               *sql.Stmt
 	listToolPinsStmt              *sql.Stmt
 	listWaitingToolCallsStmt      *sql.Stmt
-	listenToStmt                  *sql.Stmt
 	lockInstanceStmt              *sql.Stmt
 	lockOpenThreadsStmt           *sql.Stmt
 	lockOwnerStmt                 *sql.Stmt
 	lockThreadStmt                *sql.Stmt
+	logEventStmt                  *sql.Stmt
 	messageSeqStmt                *sql.Stmt
 	messagesWithWordStmt          *sql.Stmt
 	pauseQueueStmt                *sql.Stmt
@@ -1388,6 +1433,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		endTurnStmt:                   q.endTurnStmt,
 		ensureThreadStmt:              q.ensureThreadStmt,
 		eraseDraftsStmt:               q.eraseDraftsStmt,
+		eraseEventsStmt:               q.eraseEventsStmt,
 		eraseImagesStmt:               q.eraseImagesStmt,
 		eraseLegsStmt:                 q.eraseLegsStmt,
 		eraseMessagesStmt:             q.eraseMessagesStmt,
@@ -1402,6 +1448,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		firstMessageAfterStmt:         q.firstMessageAfterStmt,
 		firstOfLaterCallStmt:          q.firstOfLaterCallStmt,
 		forgetDraftsStmt:              q.forgetDraftsStmt,
+		forgetEventsStmt:              q.forgetEventsStmt,
 		forgetInstancesStmt:           q.forgetInstancesStmt,
 		forgetLegsStmt:                q.forgetLegsStmt,
 		forgetOldLegsStmt:             q.forgetOldLegsStmt,
@@ -1431,6 +1478,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		joinInstanceStmt:              q.joinInstanceStmt,
 		keepSharedSecretStmt:          q.keepSharedSecretStmt,
 		keepTurnStmt:                  q.keepTurnStmt,
+		lastEventStmt:                 q.lastEventStmt,
 		lastMessageStmt:               q.lastMessageStmt,
 		lastTurnStmt:                  q.lastTurnStmt,
 		leaveInstanceStmt:             q.leaveInstanceStmt,
@@ -1440,6 +1488,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listDraftsStmt:                q.listDraftsStmt,
 		listDueQueuesStmt:             q.listDueQueuesStmt,
 		listErasedStmt:                q.listErasedStmt,
+		listEventsStmt:                q.listEventsStmt,
+		listEventsOfStmt:              q.listEventsOfStmt,
 		listExpiredStmt:               q.listExpiredStmt,
 		listGrowingStmt:               q.listGrowingStmt,
 		listInstancesStmt:             q.listInstancesStmt,
@@ -1458,11 +1508,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listThreadsStmt:               q.listThreadsStmt,
 		listToolPinsStmt:              q.listToolPinsStmt,
 		listWaitingToolCallsStmt:      q.listWaitingToolCallsStmt,
-		listenToStmt:                  q.listenToStmt,
 		lockInstanceStmt:              q.lockInstanceStmt,
 		lockOpenThreadsStmt:           q.lockOpenThreadsStmt,
 		lockOwnerStmt:                 q.lockOwnerStmt,
 		lockThreadStmt:                q.lockThreadStmt,
+		logEventStmt:                  q.logEventStmt,
 		messageSeqStmt:                q.messageSeqStmt,
 		messagesWithWordStmt:          q.messagesWithWordStmt,
 		pauseQueueStmt:                q.pauseQueueStmt,

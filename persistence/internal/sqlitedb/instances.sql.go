@@ -82,8 +82,8 @@ func (q *Queries) HoldInstance(ctx context.Context, arg HoldInstanceParams) (str
 }
 
 const joinInstance = `-- name: JoinInstance :exec
-INSERT INTO instances (id, host, process, beats, beat_at, started_at, shards)
-VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5)
+INSERT INTO instances (id, host, process, beats, beat_at, started_at)
+VALUES (?1, ?2, ?3, 0, ?4, ?4)
 `
 
 type JoinInstanceParams struct {
@@ -91,7 +91,6 @@ type JoinInstanceParams struct {
 	Host      string
 	Process   string
 	StartedAt dbtype.Time
-	Shards    int64
 }
 
 func (q *Queries) JoinInstance(ctx context.Context, arg JoinInstanceParams) error {
@@ -100,7 +99,6 @@ func (q *Queries) JoinInstance(ctx context.Context, arg JoinInstanceParams) erro
 		arg.Host,
 		arg.Process,
 		arg.StartedAt,
-		arg.Shards,
 	)
 	return err
 }
@@ -120,7 +118,7 @@ func (q *Queries) LeaveInstance(ctx context.Context, arg LeaveInstanceParams) er
 }
 
 const listInstances = `-- name: ListInstances :many
-SELECT id, host, process, beats, beat_at, started_at, ended_at, shards, reads_notes FROM instances
+SELECT id, host, process, beats, beat_at, started_at, ended_at FROM instances
 `
 
 func (q *Queries) ListInstances(ctx context.Context) ([]Instance, error) {
@@ -140,8 +138,6 @@ func (q *Queries) ListInstances(ctx context.Context) ([]Instance, error) {
 			&i.BeatAt,
 			&i.StartedAt,
 			&i.EndedAt,
-			&i.Shards,
-			&i.ReadsNotes,
 		); err != nil {
 			return nil, err
 		}

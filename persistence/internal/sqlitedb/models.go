@@ -48,12 +48,23 @@ type Command struct {
 	AnsweredAt *dbtype.Time
 	Reply      string
 	Error      string
+	Code       string
 }
 
 type Draft struct {
 	MessageID string
 	Start     int64
 	Text      string
+}
+
+type Event struct {
+	ID       int64
+	Mark     string
+	Owner    string
+	ThreadID string
+	Type     string
+	Data     string
+	At       dbtype.Time
 }
 
 type Image struct {
@@ -68,15 +79,13 @@ type Image struct {
 }
 
 type Instance struct {
-	ID         string
-	Host       string
-	Process    string
-	Beats      int64
-	BeatAt     dbtype.Time
-	StartedAt  dbtype.Time
-	EndedAt    *dbtype.Time
-	Shards     int64
-	ReadsNotes bool
+	ID        string
+	Host      string
+	Process   string
+	Beats     int64
+	BeatAt    dbtype.Time
+	StartedAt dbtype.Time
+	EndedAt   *dbtype.Time
 }
 
 type Message struct {

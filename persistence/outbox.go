@@ -1,0 +1,112 @@
+package persistence
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"voicebridge/thread"
+)
+
+const (
+	// maxUnlogged limits the events that wait to be written, and logRows how many rows are written or read at a time.
+	maxUnlogged = 4096
+	logRows     = 256
+	// maxPayload is below the 8,000 bytes at which PostgreSQL refuses a NOTIFY.
+	maxPayload = 7900
+)
+
+// wake tells other instances that there is something to read. It holds one of: a thread whose messages have changed, that the
+// log has grown, the instance that has a command, the command that has its answer.
+type wake struct {
+	From    string `json:"from,omitempty"`
+	Owner   string `json:"owner,omitempty"`
+	Thread  string `json:"thread,omitempty"`
+	Log     bool   `json:"log,omitempty"`
+	Command string `json:"command,omitempty"`
+	Answer  string `json:"answer,omitempty"`
+}
+
+// unlogged is an event that is not in the log yet.
+type unlogged struct {
+	mark  string
+	key   thread.Key
+	event Event
+	at    time.Time
+}
+
+// outbox writes events into the log, in order and in the background, and wakes other instances.
+type outbox struct {
+	origin string // distinguishes this process's events
+	wake   chan struct{}
+
+	mu     sync.Mutex
+	count  int64
+	events []unlogged
+	wakes  map[wake]struct{}
+
+	// ending is closed to send the rest, ended when that is done; stop gives it up.
+	ending, ended chan struct{}
+	stop          context.CancelFunc
+}
+
+func newOutbox() *outbox {
+	return &outbox{origin: NewID(), wake: make(chan struct{}, 1), wakes: map[wake]struct{}{}, ending: make(chan struct{}), ended: make(chan struct{})}
+}
+
+// publish gives an event to the hub and keeps it for the log: the order is the same. Unless the log is shared, it gets only
+// what a watcher here has missed.
+func (o *outbox) publish(h *hub, key thread.Key, e Event, shared bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.count++
+	u := unlogged{mark: fmt.Sprint(o.origin, " ", o.count), key: key, event: e, at: time.Now()}
+	missed := h.event(key, e, u.mark)
+	if !missed && !shared {
+		return
+	}
+	if len(o.events) >= maxUnlogged {
+		h.lose(key)
+		return
+	}
+	o.events = append(o.events, u)
+	signal(o.wake)
+}
+
+// tell wakes other instances.
+func (o *outbox) tell(w wake) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	w.From = o.origin
+	o.wakes[w] = struct{}{}
+	signal(o.wake)
+}
+
+func (o *outbox) take() (events []unlogged, wakes map[wake]struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	events, wakes = o.events[:min(len(o.events), logRows)], o.wakes
+	o.events, o.wakes = o.events[len(events):], map[wake]struct{}{}
+	return events, wakes
+}
+
+// restore keeps what was not sent for the next try.
+func (o *outbox) restore(events []unlogged, wakes map[wake]struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(events, o.events...)
+	for w := range wakes {
+		o.wakes[w] = struct{}{}
+	}
+}
+
+// end sends what is waiting, if that can be done within a time, and stops keepSending.
+func (o *outbox) end(within time.Duration) {
+	close(o.ending)
+	select {
+	case <-o.ended:
+	case <-time.After(within):
+	}
+	o.stop()
+}
