@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// lookAgain is the least time between two readings of the message when added text does not fit what is known.
+	// lookAgain is the least time between two readings of the message when text is added to it.
 	lookAgain = 200 * time.Millisecond
 	// awayPause is the time between two attempts to follow a turn while the database is unavailable.
 	awayPause = time.Second
@@ -160,7 +160,7 @@ func (f *Followed) follow(ctx context.Context, to *mirror, left *bool) error {
 		case e.Type == persistence.EventMessage:
 			f.changed(e, to)
 		case e.Delta != nil:
-			if e.Delta.ID != f.message || to.grow(*e.Delta) || time.Since(looked) < lookAgain {
+			if e.Delta.ID != f.message || time.Since(looked) < lookAgain {
 				continue
 			}
 			looked = time.Now()

@@ -12,185 +12,115 @@ import (
 )
 
 // mirror derives the events of another process's turn from its message, as it grows in the
-// database and in what the thread's watchers receive.
+// database, and from the thread's events.
 type mirror struct {
 	turn    string // its id
 	message string // the id of the assistant's
 	send    func(Event)
 
-	begun     bool
-	parts     []thread.Part // as far as they were sent
-	sentBytes int           // bytes of Message.Text that were sent
-	inStep    bool
-	blockID   string // of the last part while it may grow; empty for none
-	blocks    map[bool]int
-	questions map[string]question // by the call's id
-	ended     bool
-}
-
-// question is what is known of the question about a call.
-type question struct {
-	nonce       string
-	sent, ended bool
+	// sent says what was sent: of a text how many bytes, of anything else 1.
+	sent   map[string]int
+	nonces map[string]string // of the questions about calls, by the call's id
+	open   []thread.Part     // the calls without a result
+	ended  bool
 }
 
 func newMirror(turn, message string, send func(Event)) *mirror {
-	return &mirror{turn: turn, message: message, send: send, blocks: map[bool]int{}, questions: map[string]question{}}
+	return &mirror{turn: turn, message: message, send: send, sent: map[string]int{}, nonces: map[string]string{}}
 }
 
-func (r *mirror) emit(e Event) {
-	e.MessageID = r.message
-	r.send(e)
+// once sends what was not sent before.
+func (r *mirror) once(what string, e Event) {
+	if r.sent[what] == 0 {
+		r.sent[what], e.MessageID = 1, r.message
+		r.send(e)
+	}
 }
 
 // take sends what is new in the message. A message that is older than what was sent adds
 // nothing.
 func (r *mirror) take(m thread.Message) {
-	if !r.begun {
-		r.begun = true
-		r.emit(Event{Type: EventStart})
-	}
+	r.once("start", Event{Type: EventStart})
+	finished, step := m.Metadata.Status != thread.StatusInProgress, 0
+	texts := map[string]int{}
 	for i, p := range m.Parts {
-		switch {
-		case i < len(r.parts):
-			r.change(i, p)
-			continue
+		switch at := fmt.Sprint(i); {
+		case p.IsTool():
+			r.once("call "+at, Event{Type: EventToolInput, Call: callOf(p)})
 		case p.Type == "step-start":
-			r.updateCalls(m.Parts[:i])
+			r.results(m.Parts[:i])
+			r.endStep(step)
+			step++
+			r.once(fmt.Sprint("step ", step), Event{Type: EventStepStart})
+		case p.Type == "text", p.Type == "reasoning":
+			texts[p.Type]++
+			text, events := p.Text, [3]EventType{EventTextStart, EventTextDelta, EventTextEnd}
+			if p.Type == "reasoning" {
+				text, events = reasoningOf(p), [3]EventType{EventReasoningStart, EventReasoningDelta, EventReasoningEnd}
+			}
+			id := fmt.Sprint(p.Type, "-", texts[p.Type])
+			r.once("begin "+id, Event{Type: events[0], TextID: id})
+			if sent := r.sent[id]; len(text) > sent {
+				r.sent[id] = len(text)
+				r.send(Event{Type: events[1], MessageID: r.message, TextID: id, Delta: text[sent:]})
+			}
+			if finished || i < len(m.Parts)-1 {
+				r.once("end "+id, Event{Type: events[2], TextID: id})
+			}
 		}
-		r.begin(p)
 	}
-	r.updateCalls(m.Parts)
-	r.sentBytes = max(r.sentBytes, len(m.Text()))
-	if m.Metadata.Status != thread.StatusInProgress {
-		r.finish(m)
-	}
-}
-
-// grow sends what was added to the last part. It returns false if that part, or text before the
-// addition, is not known here.
-func (r *mirror) grow(d persistence.Delta) bool {
-	known := r.sentBytes - *d.Start
-	last := len(r.parts) - 1
-	switch {
-	case known >= len(d.Text):
-		return true
-	case known < 0 || d.Part == nil || *d.Part != last || r.parts[last].Type != "text" || r.blockID == "":
-		return false
-	}
-	r.sentBytes = *d.Start + len(d.Text)
-	r.add(d.Text[known:], EventTextDelta)
-	return true
-}
-
-// add adds text to the last part.
-func (r *mirror) add(text string, kind EventType) {
-	if text != "" {
-		r.parts[len(r.parts)-1].Text += text
-		r.emit(Event{Type: kind, TextID: r.blockID, Delta: text})
+	r.results(m.Parts)
+	if finished {
+		r.endStep(step)
+		r.ended = true
+		r.once("finish", Event{Type: EventFinish, Result: resultOf(r.turn, m)})
 	}
 }
 
-// begin sends a new part.
-func (r *mirror) begin(p thread.Part) {
-	r.endBlock()
-	sent := p
-	sent.Text = ""
-	if p.IsTool() {
-		sent.State = thread.ToolInputAvailable
-	}
-	r.parts = append(r.parts, sent)
-	switch {
-	case p.IsTool():
-		r.emit(Event{Type: EventToolInput, Call: callOf(p)})
-	case p.Type == "step-start":
-		r.endStep()
-		r.inStep = true
-		r.emit(Event{Type: EventStepStart})
-	case p.Type == "text":
-		r.beginBlock(false, EventTextStart)
-		r.add(p.Text, EventTextDelta)
-	case p.Type == "reasoning":
-		r.beginBlock(true, EventReasoningStart)
-		r.add(reasoningOf(p), EventReasoningDelta)
+func (r *mirror) endStep(step int) {
+	if step > 0 {
+		r.once(fmt.Sprint("end of step ", step), Event{Type: EventStepFinish})
 	}
 }
 
-func (r *mirror) beginBlock(reasoning bool, start EventType) {
-	r.blocks[reasoning]++
-	r.blockID = fmt.Sprintf("text-%d", r.blocks[reasoning])
-	if reasoning {
-		r.blockID = fmt.Sprintf("reasoning-%d", r.blocks[reasoning])
-	}
-	r.emit(Event{Type: start, TextID: r.blockID})
-}
-
-// change sends what was added to a part that was sent.
-func (r *mirror) change(i int, p thread.Part) {
-	if i < len(r.parts)-1 || r.blockID == "" {
-		return
-	}
-	text, kind := p.Text, EventTextDelta
-	if p.Type == "reasoning" {
-		text, kind = reasoningOf(p), EventReasoningDelta
-	}
-	if sent := r.parts[i].Text; len(text) > len(sent) {
-		r.add(text[len(sent):], kind)
-	}
-}
-
-// updateCalls emits what has changed in calls that were emitted before. The calls of a step run
-// in parallel.
-func (r *mirror) updateCalls(parts []thread.Part) {
+// results sends the questions about calls, and what came of them. The calls of a step run in parallel.
+func (r *mirror) results(parts []thread.Part) {
+	r.open = nil
 	for i, p := range parts {
-		if sent := &r.parts[i]; p.IsTool() && sent.State == thread.ToolInputAvailable {
-			sent.State = p.State
-			r.updateCall(p)
+		if !p.IsTool() {
+			continue
 		}
-	}
-}
-
-// updateCall emits the question about a call, and its result.
-func (r *mirror) updateCall(p thread.Part) {
-	d, decided := toolkit.DecisionOf(p.Raw)
-	if decided {
-		r.ask(p.ToolCallID, d.ID)
-	}
-	if q, asked := r.questions[p.ToolCallID]; asked && !q.sent {
-		q.sent = true
-		r.questions[p.ToolCallID] = q
-		e := callOf(p)
-		e.Nonce = q.nonce
-		r.emit(Event{Type: EventToolApproval, Call: e})
-	}
-	if decided {
-		r.decide(p, d)
-	}
-	if p.State != thread.ToolInputAvailable {
+		d, decided := toolkit.DecisionOf(p.Raw)
+		if decided {
+			r.nonces[p.ToolCallID] = cmp.Or(r.nonces[p.ToolCallID], d.ID)
+		}
+		r.ask(p)
+		if decided {
+			r.decide(p, d)
+		}
+		if p.State == thread.ToolInputAvailable {
+			r.open = append(r.open, p)
+			continue
+		}
 		e := callOf(p)
 		e.Input, e.Output, e.Error = nil, p.Output, p.ErrorText
-		r.emit(Event{Type: EventToolOutput, Call: e})
+		r.once(fmt.Sprint("result ", i), Event{Type: EventToolOutput, Call: e})
 	}
 }
 
-// ask notes that the user was asked about a call.
-func (r *mirror) ask(callID, nonce string) {
-	if _, known := r.questions[callID]; !known {
-		r.questions[callID] = question{nonce: nonce}
+// ask sends the question about a call, if there is one.
+func (r *mirror) ask(p thread.Part) {
+	e := callOf(p)
+	if e.Nonce = r.nonces[p.ToolCallID]; e.Nonce != "" {
+		r.once("question "+p.ToolCallID, Event{Type: EventToolApproval, Call: e})
 	}
 }
 
-// decide sends the decision on a question that was sent.
+// decide sends the decision on a question.
 func (r *mirror) decide(p thread.Part, d toolkit.Decision) {
-	q := r.questions[p.ToolCallID]
-	if !q.sent || q.ended {
-		return
-	}
-	q.ended = true
-	r.questions[p.ToolCallID] = q
 	e := callOf(p)
 	e.Input, e.Approved, e.Reason = nil, d.Approved, d.Reason
-	r.emit(Event{Type: EventToolDecided, Call: e})
+	r.once("decision "+p.ToolCallID, Event{Type: EventToolDecided, Call: e})
 }
 
 // toolData is the data of the events about a call that the thread's watchers receive.
@@ -211,50 +141,21 @@ func (r *mirror) takeCallEvent(e persistence.Event) {
 		return
 	}
 	if e.Type == persistence.EventApprovalRequired {
-		r.ask(d.ToolCallID, d.Nonce)
+		r.nonces[d.ToolCallID] = d.Nonce
 	}
-	for _, p := range r.parts {
-		if !p.IsTool() || p.ToolCallID != d.ToolCallID || p.State != thread.ToolInputAvailable {
-			continue
-		}
-		switch e.Type {
-		case persistence.EventApprovalRequired:
-			r.updateCall(p)
-		case eventApprovalClosed:
+	for _, p := range r.open {
+		switch {
+		case p.ToolCallID != d.ToolCallID:
+		case e.Type == persistence.EventApprovalRequired:
+			r.ask(p)
+		case e.Type == eventApprovalClosed && r.nonces[p.ToolCallID] != "":
 			r.decide(p, toolkit.Decision{Approved: d.Approved, Reason: d.Reason})
-		case eventToolProgress:
+		case e.Type == eventToolProgress:
 			call := callOf(p)
 			call.Input, call.Message, call.Percent, call.Data = nil, d.Message, d.Percent, d.Data
-			r.emit(Event{Type: EventToolProgress, Call: call})
+			r.send(Event{Type: EventToolProgress, MessageID: r.message, Call: call})
 		}
 	}
-}
-
-func (r *mirror) endBlock() {
-	if r.blockID == "" {
-		return
-	}
-	end := EventTextEnd
-	if r.parts[len(r.parts)-1].Type == "reasoning" {
-		end = EventReasoningEnd
-	}
-	r.emit(Event{Type: end, TextID: r.blockID})
-	r.blockID = ""
-}
-
-func (r *mirror) endStep() {
-	if r.inStep {
-		r.inStep = false
-		r.emit(Event{Type: EventStepFinish})
-	}
-}
-
-// finish sends the end.
-func (r *mirror) finish(m thread.Message) {
-	r.endBlock()
-	r.endStep()
-	r.ended = true
-	r.emit(Event{Type: EventFinish, Result: resultOf(r.turn, m)})
 }
 
 // resultOf returns the result of a turn, read from its message. If the turn's process ended, the
