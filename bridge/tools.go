@@ -14,20 +14,15 @@ import (
 	"voicebridge/toolkit/clienttool"
 )
 
-// How often a call checks an approval that it has asked for: first whether it is saved, then
-// whether another instance got the decision.
-const (
-	firstLook = 20 * time.Millisecond
-	lastLook  = time.Second
-)
+// awaitAgain is the pause after an answer could not be awaited, because the database is away.
+const awaitAgain = time.Second
 
 // approvals are the saved approvals; *persistence.Store implements it.
 type approvals interface {
-	Approval(ctx context.Context, key thread.Key, id string) (thread.Approval, error)
+	AwaitAnswer(ctx context.Context, key thread.Key, id string) (thread.Approval, error)
 }
 
-// toolRunner runs a call's tools in the background. Only the call's loop calls its methods, except
-// look. Results are posted to the loop; progress is offered.
+// toolRunner runs a call's tools in the background. Only the call's loop calls its methods. Results are posted to the loop; progress is offered.
 type toolRunner struct {
 	key         thread.Key
 	log         *slog.Logger
@@ -42,7 +37,6 @@ type toolRunner struct {
 	endAll  context.CancelFunc
 	cancels map[string]context.CancelFunc // of each running tool, by the call's id
 	running sync.WaitGroup
-	asking  sync.Map // chan struct{} by tool call: check its approval now
 }
 
 // begin lets tools run until ctx ends.
@@ -103,45 +97,27 @@ func (r *toolRunner) start(tc toolkit.Call, question string) {
 // ended forgets a call that has ended.
 func (r *toolRunner) ended(callID string) { delete(r.cancels, callID) }
 
-// awaitApproval follows an approval until it is decided or expires. It reports that the approval is saved, and the
-// decision.
+// awaitApproval reports how an approval was decided outside the call, unless it expires before.
 func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
 	if r.approvals == nil {
 		return
 	}
-	ctx, look := r.ctx, make(chan struct{}, 1)
-	r.asking.Store(e.CallID, look)
+	ctx := r.ctx
 	r.running.Go(func() {
-		defer r.asking.Delete(e.CallID)
-		pause, posted := firstLook, false
-		for time.Now().Before(e.ExpiresAt) {
-			a, err := r.approvals.Approval(ctx, r.key, e.ID)
-			if open := a.Outcome == thread.ApprovalOpen; err == nil && !(open && posted) {
-				r.post(session.ApprovalSaved{Approval: a})
-				if !open {
-					return
-				}
-				posted = true
+		ctx, cancel := context.WithDeadline(ctx, e.ExpiresAt)
+		defer cancel()
+		for ctx.Err() == nil {
+			a, err := r.approvals.AwaitAnswer(ctx, r.key, e.ID)
+			if err == nil {
+				r.post(session.ApprovalDecided{Approval: a})
+				return
 			}
 			select {
 			case <-ctx.Done():
-				return
-			case <-look:
-			case <-time.After(pause):
+			case <-time.After(awaitAgain):
 			}
-			pause = min(2*pause, lastLook)
 		}
 	})
-}
-
-// look has the approval of a tool call checked now.
-func (r *toolRunner) look(callID string) {
-	if look, ok := r.asking.Load(callID); ok {
-		select {
-		case look.(chan struct{}) <- struct{}{}: //nolint:forcetypeassert // nothing else is stored
-		default:
-		}
-	}
 }
 
 // cancelDefinition is the definition of the tool whose calls session.State answers by itself.

@@ -21,9 +21,8 @@ type closedEvent struct {
 // questions are the calls of a turn that wait for approval. Each is a row, to which any instance
 // may write the decision.
 type questions struct {
-	draft   *draft
-	publish func(persistence.Event)
-	open    []*call
+	draft *draft
+	open  []*call
 }
 
 // ask makes the approval for a call. It is saved together with the call.
@@ -75,13 +74,12 @@ func saveQuestions(b *persistence.Batch, all []asked) (answers []thread.Approval
 	return answers, nil
 }
 
-// saved takes the result of saveQuestions once it is committed: it announces new approvals, and acts on decisions.
+// saved takes the result of saveQuestions once it is committed: it tells who follows the turn about new approvals, and acts on decisions.
 func (q *questions) saved(all []asked, answers []thread.Approval) {
 	for _, c := range slices.Clone(q.open) {
 		if !c.asked && slices.ContainsFunc(all, func(a asked) bool { return a.question.ID == c.ID }) {
 			c.asked = true
 			a, _ := c.Approval()
-			q.publish(persistence.ApprovalEvent(a))
 			e := c.event()
 			e.Input, e.Nonce = c.Part().Input, a.Nonce
 			q.draft.emit(Event{Type: EventToolApproval, Call: e})

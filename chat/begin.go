@@ -70,7 +70,7 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 	}
 	t.draft = newDraft(meta, &t.events, t.publish)
 	t.message = t.draft.msg.ID
-	questions := &questions{draft: t.draft, publish: func(e persistence.Event) { t.cfg.Store.Publish(t.ctx, t.req.Key, e) }}
+	questions := &questions{draft: t.draft}
 	t.keeper = &keeper{
 		ctx: t.ctx, stop: t.stop, store: t.cfg.Store, key: t.req.Key, id: t.id, log: t.log,
 		draft: t.draft, questions: questions, side: &t.side, wake: make(chan struct{}, 1), keptAt: t.begun,

@@ -12,20 +12,27 @@ import (
 	"voicebridge/thread"
 )
 
-// maxApprovalData is the largest size of an approval's event, in bytes: with its envelope it must
-// fit into one notification.
+// maxApprovalData is the largest size of an approval's event, in bytes.
 const maxApprovalData = 6000
 
-// SaveApproval opens a question. An existing one stays as it is.
+// SaveApproval opens a question, which the thread's watchers learn with the commit. An existing one stays as it is.
 func (b *Batch) SaveApproval(a thread.Approval) error {
 	return b.do("save approval", func() error {
 		if !thread.ValidID(a.ID) || !thread.ValidID(a.ToolCallID) || !thread.ValidID(a.Nonce) {
 			return Invalid("approval: an id is not 1 to %d bytes of text", thread.MaxIDBytes)
 		}
-		return b.q.SaveApproval(b.ctx, pgdb.SaveApprovalParams{
+		n, err := b.q.SaveApproval(b.ctx, pgdb.SaveApprovalParams{
 			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner, ToolCallID: a.ToolCallID, Nonce: a.Nonce,
 			Instance: b.instance, AskedAt: dbtype.At(b.s.clock.stored(a.AskedAt)), ExpiresAt: dbtype.At(b.s.clock.stored(a.ExpiresAt)),
 		})
+		if err != nil || n == 0 || a.Outcome != thread.ApprovalOpen {
+			return err
+		}
+		row, err := b.q.GetApproval(b.ctx, pgdb.GetApprovalParams{ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner})
+		if err == nil {
+			b.changed.events = append(b.changed.events, approvalEvent(b.s.approval(row)))
+		}
+		return err
 	})
 }
 
@@ -96,7 +103,32 @@ func (s *Store) AnswerApproval(ctx context.Context, key thread.Key, toolCallID, 
 			ToolCallID: toolCallID, Nonce: nonce, ThreadID: key.Thread, Owner: key.Owner,
 		})
 	})
+	if err == nil {
+		s.Publish(ctx, key, Event{Type: EventApprovalAnswered})
+	}
 	return s.fail("answer approval", err)
+}
+
+// AwaitAnswer waits until a question is answered or closed, on whichever instance. It need not be saved yet.
+func (s *Store) AwaitAnswer(ctx context.Context, key thread.Key, id string) (a thread.Approval, err error) {
+	answered := func() bool {
+		a, err = s.Approval(ctx, key, id)
+		return err == nil && a.Outcome != thread.ApprovalOpen
+	}
+	watch := s.Watch(key) // first listen, then read
+	defer watch.Close()
+	if answered() {
+		return a, nil
+	}
+	for e, failed := range watch.Events(ctx, -1) {
+		if failed != nil {
+			return a, fmt.Errorf("await answer: %w", failed)
+		}
+		if e.Type == EventApprovalAnswered && answered() {
+			break
+		}
+	}
+	return a, err
 }
 
 // OpenApprovals lists the questions of the thread that can be answered now, oldest first.
@@ -133,9 +165,8 @@ type approvalData struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// ApprovalEvent returns the question in the form that the thread's watchers get. It fits into one
-// notification.
-func ApprovalEvent(a thread.Approval) Event {
+// approvalEvent returns the question in the form that the thread's watchers get.
+func approvalEvent(a thread.Approval) Event {
 	d := approvalData{ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Nonce: a.Nonce, ExpiresAt: a.ExpiresAt, Input: thread.AsJSON(json.RawMessage(a.Input))}
 	if d.Input == nil {
 		d.Input = json.RawMessage("{}")

@@ -34,6 +34,7 @@ type changeSet struct {
 	used       bool  // there is a new message, and so the thread has another updated_at
 	prev, next int64 // the thread's counter before and after
 	messages   map[string]thread.Message
+	events     []Event
 }
 
 // drawn records that amount numbers were drawn, and returns the first.

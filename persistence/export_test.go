@@ -2,6 +2,7 @@ package persistence
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
 )
 
 // PollEvery sets how often a store polls for the changes of others and tests its connection for
@@ -113,4 +115,28 @@ type interruptedQueries struct {
 func (q interruptedQueries) ListDrafts(ctx context.Context, arg pgdb.ListDraftsParams) ([]pgdb.Draft, error) {
 	q.by.once.Do(q.by.do)
 	return q.queries.ListDrafts(ctx, arg)
+}
+
+// OutboxAfterFailure publishes events, fails to write the first group, publishes one more, and returns the data of all that
+// are left, in order.
+func OutboxAfterFailure(events int) (left []string) {
+	o, h := newOutbox(), newHub()
+	publish := func(n int) {
+		o.publish(h, thread.Key{Owner: "anna"}, Event{Data: fmt.Append(nil, n)}, true)
+	}
+	for n := range events {
+		publish(n)
+	}
+	first, wakes := o.take()
+	publish(events)
+	o.restore(first, wakes)
+	for {
+		group, _ := o.take()
+		if len(group) == 0 {
+			return left
+		}
+		for _, u := range group {
+			left = append(left, string(u.event.Data))
+		}
+	}
 }

@@ -45,7 +45,7 @@ func (s *Store) Publish(ctx context.Context, key thread.Key, e Event) {
 }
 
 // keepSending sends what is in the outbox until that ends.
-func (s *Store) keepSending(ctx context.Context) {
+func (s *Store) keepSending(ctx context.Context, eng engine) {
 	o := s.outbox
 	defer close(o.ended)
 	var again <-chan time.Time
@@ -63,7 +63,7 @@ func (s *Store) keepSending(ctx context.Context) {
 			if len(events)+len(wakes) == 0 {
 				break
 			}
-			if err := s.send(ctx, events, wakes); err != nil {
+			if err := s.send(ctx, eng, events, wakes); err != nil {
 				s.log.Warn("other instances not notified", "events", len(events), "error", err)
 				again = time.After(sendAgain)
 			}
@@ -73,11 +73,11 @@ func (s *Store) keepSending(ctx context.Context) {
 
 // send writes events into the log and wakes other instances. What could not be sent and still can be is restored; events
 // that the database refuses are lost.
-func (s *Store) send(ctx context.Context, events []unlogged, wakes map[wake]struct{}) error {
+func (s *Store) send(ctx context.Context, eng engine, events []unlogged, wakes map[wake]struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	if len(events) > 0 {
-		err := s.fail("write event log", s.eng.write(ctx, func(q queries) error { return s.logEvents(ctx, q, events) }))
+		err := s.fail("write event log", eng.write(ctx, func(q queries) error { return s.logEvents(ctx, q, events) }))
 		switch {
 		case err == nil:
 			s.hub.logged()
@@ -99,7 +99,7 @@ func (s *Store) send(ctx context.Context, events []unlogged, wakes map[wake]stru
 			payloads = append(payloads, string(payload))
 		}
 	}
-	if err := s.eng.wake(ctx, payloads); err != nil {
+	if err := eng.wake(ctx, payloads); err != nil {
 		s.outbox.restore(nil, wakes)
 		return err
 	}
@@ -113,7 +113,7 @@ func (s *Store) logEvents(ctx context.Context, q queries, events []unlogged) err
 	}
 	for _, e := range events {
 		if err := q.LogEvent(ctx, pgdb.LogEventParams{
-			Mark: e.mark, Owner: e.key.Owner, ThreadID: e.key.Thread, Type: string(e.event.Type), Data: string(e.event.Data), At: dbtype.At(s.clock.stored(e.at)),
+			Mark: e.mark, Owner: e.key.Owner, ThreadID: e.key.Thread, Type: string(e.event.Type), Data: string(e.event.Data), At: dbtype.At(s.now()),
 		}); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (s *Store) missed(ctx context.Context, key thread.Key, w *watcher) (events 
 			Owner: key.Owner, ThreadID: key.Thread, AfterID: w.readTo, MaxRows: logRows,
 		})
 		if err != nil {
-			return nil, err
+			return nil, s.fail("read event log", err)
 		}
 		for _, r := range rows {
 			w.readTo = r.ID

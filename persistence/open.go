@@ -41,7 +41,8 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	}
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.outbox.stop = stop
-	s.running.Go(func() { s.keepSending(sending) })
+	eng := s.eng // tests change it
+	s.running.Go(func() { s.keepSending(sending, eng) })
 	if !opts.NoMigrate {
 		if err := s.eng.migrate(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("migrate database: %w", err), s.Close())

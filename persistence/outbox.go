@@ -33,7 +33,6 @@ type unlogged struct {
 	mark  string
 	key   thread.Key
 	event Event
-	at    time.Time
 }
 
 // outbox writes events into the log, in order and in the background, and wakes other instances.
@@ -61,7 +60,7 @@ func (o *outbox) publish(h *hub, key thread.Key, e Event, shared bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.count++
-	u := unlogged{mark: fmt.Sprint(o.origin, " ", o.count), key: key, event: e, at: time.Now()}
+	u := unlogged{mark: fmt.Sprint(o.origin, " ", o.count), key: key, event: e}
 	missed := h.event(key, e, u.mark)
 	if !missed && !shared {
 		return
@@ -86,8 +85,9 @@ func (o *outbox) tell(w wake) {
 func (o *outbox) take() (events []unlogged, wakes map[wake]struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	events, wakes = o.events[:min(len(o.events), logRows)], o.wakes
-	o.events, o.wakes = o.events[len(events):], map[wake]struct{}{}
+	n := min(len(o.events), logRows)
+	events, wakes = o.events[:n:n], o.wakes
+	o.events, o.wakes = o.events[n:], map[wake]struct{}{}
 	return events, wakes
 }
 

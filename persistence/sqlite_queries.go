@@ -554,7 +554,7 @@ func (s sqliteQueries) ResumeQueue(ctx context.Context, arg pgdb.ResumeQueuePara
 	return s.q.ResumeQueue(ctx, sqlitedb.ResumeQueueParams(arg))
 }
 
-func (s sqliteQueries) SaveApproval(ctx context.Context, arg pgdb.SaveApprovalParams) error {
+func (s sqliteQueries) SaveApproval(ctx context.Context, arg pgdb.SaveApprovalParams) (int64, error) {
 	return s.q.SaveApproval(ctx, sqlitedb.SaveApprovalParams(arg))
 }
 

@@ -119,6 +119,8 @@ const (
 	EventMessageDelta EventType = "message_delta"
 	// EventApprovalRequired asks the user whether a tool may run.
 	EventApprovalRequired EventType = "bridge.tool.approval_required"
+	// EventApprovalAnswered tells who has asked that a question of the thread has its answer in the database.
+	EventApprovalAnswered EventType = "approval_answered"
 	// EventTurnFinished and EventCallEnded are published by the process that has the turn or the
 	// call or, if it died, by the one that closes what it left open.
 	EventTurnFinished EventType = "turn_finished"

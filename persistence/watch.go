@@ -41,6 +41,9 @@ func (s *Store) announce(key thread.Key, n changeSet) {
 	if s.shared && (n.drew || n.grew) {
 		s.outbox.tell(wake{Owner: key.Owner, Thread: key.Thread})
 	}
+	for _, e := range n.events {
+		s.Publish(context.Background(), key, e)
+	}
 	if n.used {
 		s.tellOwner(context.Background(), EventThreadUpdated, key)
 	}
@@ -144,17 +147,18 @@ func (v *view) run(ctx context.Context, after int64) error {
 
 // look finds what nobody has told the watcher: that the thread was deleted, and its changes.
 func (v *view) look(ctx context.Context) error {
-	if _, err := v.s.thread(ctx, v.key); err != nil {
+	thread, err := v.s.thread(ctx, v.key)
+	if err != nil {
 		return err
 	}
-	return v.step(ctx, true)
+	return v.step(ctx, thread.NextSeq-1 > v.seen || len(v.grow.texts) > 0)
 }
 
 // ask sends the open approvals. One that is being opened at the same time may come twice.
 func (v *view) ask(ctx context.Context) error {
 	open, err := v.s.OpenApprovals(ctx, v.key)
 	for _, a := range open {
-		v.send(ApprovalEvent(a))
+		v.send(approvalEvent(a))
 	}
 	return err
 }

@@ -60,7 +60,6 @@ type voiceCalls interface {
 	Live(owner, threadID string) (callID string, ok bool)
 	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
 	Forget(ctx context.Context, key thread.Key) error
-	Decided(key thread.Key, toolCallID string)
 	Count() int
 }
 

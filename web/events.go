@@ -33,10 +33,7 @@ type threadSockets struct {
 		Length(ctx context.Context, key thread.Key) (int, error)
 		Settings() queue.Settings
 	}
-	chat  textTurns
-	calls interface {
-		Decided(key thread.Key, toolCallID string)
-	}
+	chat textTurns
 	door *socketDoor
 	log  *slog.Logger
 }
@@ -137,6 +134,9 @@ func sendEvents(k *socket.Socket, first []persistence.Event, events iter.Seq2[pe
 		if err != nil {
 			return err
 		}
+		if event.Type == persistence.EventApprovalAnswered {
+			continue // it is for who has asked
+		}
 		if err := k.Write(event); err != nil {
 			return err
 		}
@@ -203,9 +203,5 @@ func (h *threadSockets) handle(ctx context.Context, key thread.Key, kind websock
 	if d.ToolCallID == "" || d.Nonce == "" {
 		return problem.BadRequest("missing_value", "tool_call_id", "tool_call_id and nonce are required.")
 	}
-	if err := h.chat.Decide(ctx, key, chat.Decision{ToolCallID: d.ToolCallID, Nonce: d.Nonce, Approved: in.Type == typeApprove, By: key.Owner}); err != nil {
-		return err
-	}
-	h.calls.Decided(key, d.ToolCallID) // the approval may be for the thread's call
-	return nil
+	return h.chat.Decide(ctx, key, chat.Decision{ToolCallID: d.ToolCallID, Nonce: d.Nonce, Approved: in.Type == typeApprove, By: key.Owner})
 }

@@ -194,7 +194,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&images{cfg.Store, limits.ImageBytesPerOwner},
 		s.streams,
 		&exports{cfg.Store, cfg.Logger},
-		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, cfg.Calls, s.door, cfg.Logger},
+		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, s.door, cfg.Logger},
 		&ownerSockets{cfg.Store, s.door},
 		&queues{cfg.Queue, cfg.Store, now},
 		&textSessionRoutes{cfg.Chat, remove, cfg.Limits},

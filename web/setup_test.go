@@ -143,9 +143,6 @@ func (f *fakeCalls) Forget(_ context.Context, key thread.Key) error {
 	return nil
 }
 
-// Decided does nothing: these calls never ask.
-func (f *fakeCalls) Decided(thread.Key, string) {}
-
 // Say saves the text, as the bridge does for a live call.
 func (f *fakeCalls) Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (thread.Message, error) {
 	callID, ok := f.Live(owner, threadID)

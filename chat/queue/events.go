@@ -81,7 +81,7 @@ func (a *announcer) paused(ctx context.Context, key thread.Key, p persistence.Qu
 }
 
 const (
-	// maxEvent limits queue_reordered, in bytes: larger events do not reach other processes.
+	// maxEvent limits queue_reordered, in bytes.
 	maxEvent = 7000
 	// maxShownRunes is how much of each message it shows.
 	maxShownRunes = 50

@@ -108,8 +108,7 @@ queue_updated removed 2
 queue_updated cleared 0`)
 }
 
-// TestReorderedFits reports the order of long messages in an event small enough to reach
-// other processes.
+// TestReorderedFits reports the order of long messages in a small event.
 func TestReorderedFits(t *testing.T) {
 	t.Parallel()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Disabled: true})

@@ -1,5 +1,5 @@
 -- SaveApproval saves an approval request. Saving it again changes nothing.
--- name: SaveApproval :exec
+-- name: SaveApproval :execrows
 INSERT INTO approvals (
     id, thread_id, tool_call_id, nonce, outcome, answered_by, instance, asked_at, expires_at, answered_at
 ) VALUES (

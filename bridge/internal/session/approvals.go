@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -19,19 +18,11 @@ func (t *tools) askUser(run *toolRun) {
 	t.do(AwaitApproval{CallID: run.Call.ID, ID: run.ID, ExpiresAt: a.ExpiresAt})
 }
 
-// approvalSaved takes an approval as saved. An open one is published to the thread's watchers, who can decide it from
-// now on; a decided one settles the call.
-func (t *tools) approvalSaved(a thread.Approval) {
-	run := t.byID[a.ToolCallID]
-	if run == nil || run.ID != a.ID || !run.Asking() {
-		return
+// approvalDecided takes a decision that was made outside the call.
+func (t *tools) approvalDecided(a thread.Approval) {
+	if run := t.byID[a.ToolCallID]; run != nil && run.ID == a.ID && run.Asking() {
+		t.decided(run, a.Outcome)
 	}
-	if a.Outcome == thread.ApprovalOpen {
-		e := persistence.ApprovalEvent(a)
-		t.do(Publish{e.Type, e.Data})
-		return
-	}
-	t.decided(run, a.Outcome)
 }
 
 // toolDecision holds the fields of a browser's event about a tool call.

@@ -61,8 +61,8 @@ type (
 	}
 	// ExpectTool makes a client's tool call accept its answer, before the client can know about the call.
 	ExpectTool struct{ CallID string }
-	// AwaitApproval follows the approval with the id ID, which is also that of the tool call's record. ApprovalSaved
-	// follows when it is saved, and when it is decided outside the call.
+	// AwaitApproval follows the approval with the id ID, which is also that of the tool call's record. ApprovalDecided
+	// follows when it is decided outside the call.
 	AwaitApproval struct {
 		CallID, ID string
 		ExpiresAt  time.Time

@@ -99,8 +99,8 @@ type (
 		// Images are the result's images for the model, as data URLs.
 		Images []string
 	}
-	// ApprovalSaved is the approval of a tool call as saved: open, or decided outside the call.
-	ApprovalSaved struct{ Approval thread.Approval }
+	// ApprovalDecided is the approval of a tool call that was decided outside the call.
+	ApprovalDecided struct{ Approval thread.Approval }
 	// ServerText is a user's text that comes into the call from elsewhere. Queued is the id of the queued message that
 	// it was, empty for none; one that the call can no longer say is left to its queue.
 	ServerText struct {
@@ -145,7 +145,7 @@ func (HeldSent) isInput()           {}
 func (SoundSent) isInput()          {}
 func (ToolProgress) isInput()       {}
 func (ToolEnd) isInput()            {}
-func (ApprovalSaved) isInput()      {}
+func (ApprovalDecided) isInput()    {}
 func (ServerText) isInput()         {}
 func (Written) isInput()            {}
 func (Interrupt) isInput()          {}

@@ -90,8 +90,8 @@ func (s *State) apply(in Input) {
 		s.tools.progressed(in.CallID, in.Chunk)
 	case ToolEnd:
 		s.tools.ended(in)
-	case ApprovalSaved:
-		s.tools.approvalSaved(in.Approval)
+	case ApprovalDecided:
+		s.tools.approvalDecided(in.Approval)
 	case ServerText:
 		s.say(in)
 	case Written:

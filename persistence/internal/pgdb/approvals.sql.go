@@ -192,7 +192,7 @@ func (q *Queries) ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsPa
 	return items, nil
 }
 
-const saveApproval = `-- name: SaveApproval :exec
+const saveApproval = `-- name: SaveApproval :execrows
 INSERT INTO approvals (
     id, thread_id, tool_call_id, nonce, outcome, answered_by, instance, asked_at, expires_at, answered_at
 ) VALUES (
@@ -214,8 +214,8 @@ type SaveApprovalParams struct {
 }
 
 // SaveApproval saves an approval request. Saving it again changes nothing.
-func (q *Queries) SaveApproval(ctx context.Context, arg SaveApprovalParams) error {
-	_, err := q.db.Exec(ctx, saveApproval,
+func (q *Queries) SaveApproval(ctx context.Context, arg SaveApprovalParams) (int64, error) {
+	result, err := q.db.Exec(ctx, saveApproval,
 		arg.ID,
 		arg.ThreadID,
 		arg.Owner,
@@ -225,7 +225,10 @@ func (q *Queries) SaveApproval(ctx context.Context, arg SaveApprovalParams) erro
 		arg.AskedAt,
 		arg.ExpiresAt,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const settleApproval = `-- name: SettleApproval :exec

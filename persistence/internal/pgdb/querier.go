@@ -218,7 +218,7 @@ type Querier interface {
 	ResetThread(ctx context.Context, arg ResetThreadParams) (int64, error)
 	ResumeQueue(ctx context.Context, arg ResumeQueueParams) (int64, error)
 	// SaveApproval saves an approval request. Saving it again changes nothing.
-	SaveApproval(ctx context.Context, arg SaveApprovalParams) error
+	SaveApproval(ctx context.Context, arg SaveApprovalParams) (int64, error)
 	// SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
 	// the id belongs to another thread, and fail if the thread belongs to another owner
 	// (thread_id is NULL). A call that has ended keeps its first end. A new call follows all calls of its thread, whose row

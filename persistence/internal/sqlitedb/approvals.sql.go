@@ -195,7 +195,7 @@ func (q *Queries) ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsPa
 	return items, nil
 }
 
-const saveApproval = `-- name: SaveApproval :exec
+const saveApproval = `-- name: SaveApproval :execrows
 INSERT INTO approvals (
     id, thread_id, tool_call_id, nonce, outcome, answered_by, instance, asked_at, expires_at, answered_at
 ) VALUES (
@@ -217,8 +217,8 @@ type SaveApprovalParams struct {
 }
 
 // SaveApproval saves an approval request. Saving it again changes nothing.
-func (q *Queries) SaveApproval(ctx context.Context, arg SaveApprovalParams) error {
-	_, err := q.exec(ctx, q.saveApprovalStmt, saveApproval,
+func (q *Queries) SaveApproval(ctx context.Context, arg SaveApprovalParams) (int64, error) {
+	result, err := q.exec(ctx, q.saveApprovalStmt, saveApproval,
 		arg.ID,
 		arg.ThreadID,
 		arg.Owner,
@@ -228,7 +228,10 @@ func (q *Queries) SaveApproval(ctx context.Context, arg SaveApprovalParams) erro
 		arg.AskedAt,
 		arg.ExpiresAt,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 const settleApproval = `-- name: SettleApproval :exec
