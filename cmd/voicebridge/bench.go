@@ -17,7 +17,7 @@ import (
 // get settings of their own.
 type benchCommand struct {
 	Calls    []int  `help:"Numbers of simultaneous calls, each measured separately (${default})." default:"1,50,200" placeholder:"N"`
-	Seconds  int    `help:"Seconds to measure for each number of calls, without and with the bridge (${default})." default:"10" placeholder:"N"`
+	Seconds  int    `help:"Seconds to measure for each number of calls (${default})." default:"10" placeholder:"N"`
 	Events   int    `help:"Events per second that carry the model's words in each call, alongside the audio (${default})." default:"5" placeholder:"N"`
 	Database string `help:"Database for the bridge, made for this purpose; by default, a SQLite file that is thrown away." placeholder:"URL"`
 	JSON     string `help:"Write the figures as JSON to this file; - writes only them, to standard output." placeholder:"FILE"`

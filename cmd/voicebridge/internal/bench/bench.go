@@ -1,27 +1,81 @@
+// Package bench measures how many calls a machine carries, at which latency, and what they cost it: processor time, memory,
+// and the time until a call is ready.
+//
+// It holds both ends of every call in one process, so that one clock stamps and reads each packet, and runs the bridge as
+// a process of its own, whose resource use the operating system reports:
+//
+//	this process            another process            this process
+//	browsers  ◀──UDP──▶     the bridge     ◀──UDP──▶   the upstream, which sends the audio back and speaks
+//
+// The upstream is the simulator. Packets are sent on a fixed schedule whether or not earlier ones arrived, as microphones do.
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 )
+
+// Limits of a Config.
+const (
+	maxCalls   = 5000
+	maxSeconds = 3600
+	maxEvents  = 200
+)
+
+const (
+	// warmUp is how long packets flow before they count.
+	warmUp = time.Second
+	// grace is how long packets that were sent in the measured time may take to arrive.
+	grace = 500 * time.Millisecond
+)
+
+// Config says what is measured.
+type Config struct {
+	// Calls are the numbers of simultaneous calls, one round each; up to 5000.
+	Calls []int
+	// Duration is the measured time of each round: 1 ms to an hour.
+	Duration time.Duration
+	// Events is how many events per second carry the model's words in each call, alongside the audio; up to 200.
+	Events int
+	// Bridge says how to start the bridge.
+	Bridge Command
+	// Version is the bridge's, for the report.
+	Version string
+	// Progress gets a line for each round; it may be nil.
+	Progress io.Writer
+}
+
+func (c Config) validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(len(c.Calls) > 0, "nothing to measure: give a number of calls")
+	for _, n := range c.Calls {
+		check(n >= 1 && n <= maxCalls, "%d calls at once: it must be 1 to %d", n, maxCalls)
+	}
+	check(c.Duration >= time.Millisecond && c.Duration <= maxSeconds*time.Second, "a duration of %s: it must be up to %d s", c.Duration, maxSeconds)
+	check(c.Events >= 0 && c.Events <= maxEvents, "%d events a second: it must be 0 to %d", c.Events, maxEvents)
+	return errors.Join(errs...)
+}
 
 // Run measures. It fails when a call cannot be made or is lost, when the bridge ends, and when ctx ends; the report then
 // holds what was measured until then.
 func Run(ctx context.Context, c Config) (Report, error) {
-	c.WarmUp = cmp.Or(c.WarmUp, defaultWarmUp)
-	c.Bridge.Ready = cmp.Or(c.Bridge.Ready, "bridge.ready")
 	report := newReport(c)
 	if err := c.validate(); err != nil {
 		return report, fmt.Errorf("check settings: %w", err)
 	}
 	for _, n := range c.Calls {
 		if c.Progress != nil {
-			_, _ = fmt.Fprintf(c.Progress, "%d calls at once, without and with the bridge, %s each\n", n, c.Duration) // its failure is no reason to stop
+			_, _ = fmt.Fprintf(c.Progress, "%d calls at once, for %s\n", n, c.Duration) // its failure is no reason to stop
 		}
-		round, err := measureRound(ctx, c, n)
+		round, err := measure(ctx, c, n)
 		if err != nil {
 			return report, fmt.Errorf("measure %d calls: %w", n, err)
 		}
@@ -31,53 +85,42 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	return report, nil
 }
 
-// measureRound measures n calls without the bridge, then with it.
-func measureRound(ctx context.Context, c Config, n int) (Round, error) {
-	direct, err := measureHalf(ctx, c, nil, n)
+// measure measures n calls at once.
+func measure(ctx context.Context, c Config, n int) (round Round, err error) {
+	r, err := openRig(ctx, c.Bridge, n)
 	if err != nil {
-		return Round{}, fmt.Errorf("without the bridge: %w", err)
+		return round, err
 	}
-	bridged, err := measureHalf(ctx, c, &c.Bridge, n)
-	if err != nil {
-		return Round{}, fmt.Errorf("with the bridge: %w", err)
-	}
-	return newRound(n, direct, bridged), nil
-}
-
-func measureHalf(ctx context.Context, c Config, command *Command, n int) (h half, err error) {
-	r, err := openRig(ctx, command, n)
-	if err != nil {
-		return h, err
-	}
-	defer func() { err = errors.Join(err, r.close()) }()
-	h.idle, err = r.usage()
-	h.known = err == nil
-	l := newLoad(n)
-	defer func() { err = errors.Join(r.explain(err), r.hangUp(l)) }()
-	if err := r.dial(l); err != nil {
-		return h, err
+	defer func() { err = errors.Join(r.explain(err), r.close()) }()
+	idle, usageErr := readUsage(r.bridge.pid)
+	l := newLoad()
+	if err := r.dial(l, n); err != nil {
+		return round, err
 	}
 	sending, stop := context.WithCancel(r.alive)
 	defer stop()
-	sent := l.send(sending, c.Events)
-	if err := wait(r.alive, time.Now().Add(c.WarmUp)); err != nil {
-		return h, err
+	sent := l.send(sending, r.calls, c.Events)
+	if err := wait(r.alive, time.Now().Add(warmUp)); err != nil {
+		return round, err
 	}
 	began := time.Now()
-	h.before, _ = r.usage()
+	before, _ := readUsage(r.bridge.pid)
 	ends := l.open(c.Duration)
 	if err := wait(r.alive, ends); err != nil {
-		return h, err
+		return round, err
 	}
-	h.after, _ = r.usage()
-	h.seconds = time.Since(began).Seconds()
+	after, _ := readUsage(r.bridge.pid)
+	seconds := time.Since(began).Seconds()
 	if err := wait(r.alive, ends.Add(grace)); err != nil {
-		return h, err
+		return round, err
 	}
 	stop()
 	<-sent
-	h.collect(l)
-	return h, nil
+	round = Round{Calls: n, Audio: l.audio.path(), Words: l.words.path(), Ready: l.ready.path(), LateP99: l.late.path().P99}
+	if usageErr == nil {
+		round.Bridge = newProcess(n, idle, before, after, seconds)
+	}
+	return round, nil
 }
 
 // wait waits until a time. It returns the cause if ctx ends first.

@@ -2,9 +2,7 @@ package bench
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -27,38 +25,17 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestDirectCalls measures the baseline: browsers and upstream without a bridge.
-func TestDirectCalls(t *testing.T) {
-	t.Parallel()
-	h, err := measureHalf(t.Context(), Config{Duration: 1500 * time.Millisecond, WarmUp: 100 * time.Millisecond, Events: 20}, nil, 3)
-	must(t, err)
-	if h.known || len(h.ready.times) != 3 || len(h.late.times) == 0 {
-		t.Errorf("%+v", h)
-	}
-	p := h.paths()
-	for name, p := range map[string]Path{"up": p.Up, "down": p.Down, "words": p.Words} {
-		if p.Sent == 0 || p.Lost >= p.Sent || p.Wrong != 0 || p.P50 <= 0 || p.P99 < p.P50 {
-			t.Errorf("%s: %+v", name, p)
-		}
-	}
-}
-
 // TestALostCallEndsTheMeasurement says which call and why.
 func TestALostCallEndsTheMeasurement(t *testing.T) {
 	t.Parallel()
-	r, err := openRig(t.Context(), nil, 2)
-	must(t, err)
-	l := newLoad(2)
-	must(t, r.dial(l))
-	for _, event := range []string{"{", `{"type":"bridge.ended","reason":"upstream_lost"}`} {
-		l.calls[1].speaker.session.(interface{ Inject(raw []byte) }).Inject([]byte(event))
-	}
-	l.calls[1].speaker.session.(interface{ Drop() }).Drop()
-	err = wait(r.alive, time.Now().Add(time.Hour))
-	if err == nil || !strings.Contains(err.Error(), "call 2 of 2 ended while it was measured: connection closed (the bridge ended the call: upstream_lost)") {
+	r := &rig{calls: []*call{{}, {}}}
+	r.alive, r.end = context.WithCancelCause(t.Context())
+	r.lose(1, errors.New("the bridge ended it: upstream_lost"))
+	r.lose(0, errors.New("connection closed")) // what follows
+	err := wait(r.alive, time.Now().Add(time.Hour))
+	if err == nil || err.Error() != "call 2 of 2 was lost: the bridge ended it: upstream_lost" {
 		t.Errorf("%v", err)
 	}
-	must(t, errors.Join(r.hangUp(l), r.close()))
 }
 
 func TestBridgeThatFails(t *testing.T) {
@@ -82,7 +59,7 @@ func TestBridgeThatFails(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			command := Command{Path: c.path, Args: []string{"-c", c.script}, Environ: []string{"EXTRA=extra", "PATH=" + os.Getenv("PATH")}, Dir: dir}
-			report, err := Run(t.Context(), Config{Calls: []int{1}, WarmUp: time.Millisecond, Duration: time.Millisecond, Bridge: command})
+			report, err := Run(t.Context(), Config{Calls: []int{1}, Duration: time.Millisecond, Bridge: command})
 			if err == nil || !strings.Contains(err.Error(), c.want) || len(report.Rounds) != 0 {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -100,7 +77,7 @@ func TestACancelledMeasurementLeavesNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	command := &Command{Path: "/bin/sh", Args: []string{"-c", "exec sleep 600"}, Dir: t.TempDir()}
+	command := Command{Path: "/bin/sh", Args: []string{"-c", "exec sleep 600"}, Dir: t.TempDir()}
 	if _, err := openRig(ctx, command, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("open: %v", err)
 	}
@@ -123,69 +100,40 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 }
 
-func TestTailKeepsTheEnd(t *testing.T) {
-	t.Parallel()
-	var tl tail
-	if tl.String() != "" {
-		t.Errorf("%q", tl.String())
-	}
-	for i := range 3000 {
-		if _, err := fmt.Fprintf(&tl, "line %d\n", i); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if text := tl.String(); !strings.HasSuffix(text, "\nline 2999") || len(text) > maxTail+20 {
-		t.Errorf("%d bytes: …%s", len(text), text[len(text)-40:])
-	}
+// carrier loses each tenth packet, changes another, and hands on the others.
+type carrier struct {
+	to echoed
+	n  int
 }
 
-// carried hands packets to a stream's receiving end, in the order that deliver gives them.
-type carried struct {
-	to      *stream
-	deliver func(n int, p *rtp.Packet) []*rtp.Packet
-	n       int
-}
-
-func (c *carried) WriteRTP(p *rtp.Packet) error {
-	kept := *p
-	kept.Payload = append([]byte(nil), p.Payload...)
+func (c *carrier) carry(p *rtp.Packet) {
 	c.n++
-	for _, p := range c.deliver(c.n, &kept) {
-		_ = c.to.WriteRTP(p)
+	switch {
+	case c.n%10 == 0:
+		return
+	case c.n == 61:
+		p.Payload = p.Payload[1:]
 	}
-	return nil
+	_ = c.to.WriteRTP(p)
 }
 
-// TestOnlyTheMeasuredTimeCounts sends on schedule, loses each tenth packet, changes one, and delivers another twice.
+// TestOnlyTheMeasuredTimeCounts sends on schedule.
 func TestOnlyTheMeasuredTimeCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLoad(1)
-		s := &l.calls[0].up
-		way := &carried{to: s, deliver: func(n int, p *rtp.Packet) []*rtp.Packet {
-			switch {
-			case n%10 == 0:
-				return nil
-			case n == 61:
-				binary.BigEndian.PutUint32(p.Payload[1:], 77)
-			case n == 62:
-				return []*rtp.Packet{p, p}
-			case n == 63:
-				p.Payload = p.Payload[1:]
-			}
-			return []*rtp.Packet{p}
-		}}
+		l, c := newLoad(), &call{}
+		way := &carrier{to: echoed{&l.audio}}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			l.pace(ctx, frame, []func(){func() { s.send(way) }, func() {}}, &l.late)
+			l.pace(ctx, frame, []func(){func() { way.carry(c.next(&l.audio)) }, func() {}})
 		}()
 		time.Sleep(time.Second)
 		must(t, wait(ctx, l.open(2*time.Second).Add(time.Second)))
 		cancel()
 		<-done
-		if p := s.path(); p.Sent != 100 || p.Lost != 12 || p.Wrong != 3 || len(l.late.times) != 200 || l.late.path().P99 != 0 {
+		if p := l.audio.path(); p.Sent != 100 || p.Lost != 11 || len(l.late.times) != 200 || l.late.path().P99 != 0 {
 			t.Errorf("of 100 packets: %+v, %d timed", p, len(l.late.times))
 		}
 	})
@@ -194,20 +142,23 @@ func TestOnlyTheMeasuredTimeCounts(t *testing.T) {
 // recorder is an upstream session that keeps what is emitted.
 type recorder struct{ events []map[string]any }
 
-func (r *recorder) Emit(event map[string]any)  { r.events = append(r.events, event) }
-func (*recorder) Do(f func())                  { f() }
-func (*recorder) WriteRTP(_ *rtp.Packet) error { return nil }
+func (r *recorder) Emit(event map[string]any) { r.events = append(r.events, event) }
+func (*recorder) Do(f func())                 { f() }
 
 func TestWholeAnswersAreSpoken(t *testing.T) {
 	t.Parallel()
 	session := &recorder{}
-	l := newLoad(1)
-	c := l.calls[0]
-	c.speaker = &speaker{session: session, name: "1", first: 3}
+	l := newLoad()
+	s := &speaker{session: session, name: "1", events: answerEvents - 3}
 	l.to.Store(int64(time.Hour))
 	l.from.Store(1)
 	for range 3 + answerEvents {
-		c.speaker.speak(c.words.sentNow())
+		s.speak(l.words.sentNow())
+	}
+	heard := func(delta string) {
+		if at, ok := spokenAt(delta); ok {
+			l.words.arrived(at)
+		}
 	}
 	var deltas, whole string
 	kinds := map[string]int{}
@@ -216,7 +167,7 @@ func TestWholeAnswersAreSpoken(t *testing.T) {
 		kinds[kind]++
 		if delta, ok := e["delta"].(string); ok {
 			deltas += delta
-			c.heard(delta)
+			heard(delta)
 		}
 		if transcript, ok := e["transcript"].(string); ok {
 			whole += transcript
@@ -226,9 +177,9 @@ func TestWholeAnswersAreSpoken(t *testing.T) {
 		t.Errorf("%v", kinds)
 	}
 	for _, bad := range []string{"", "words", strings.Repeat("!", timeBytes) + spoken} {
-		c.heard(bad)
+		heard(bad)
 	}
-	if p := c.words.path(); p.Sent != answerEvents+3 || p.Lost != 0 || len(c.words.times) != p.Sent {
+	if p := l.words.path(); p.Sent != answerEvents+3 || p.Lost != 0 || len(l.words.times) != p.Sent {
 		t.Errorf("%+v", p)
 	}
 }

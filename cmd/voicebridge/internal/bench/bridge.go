@@ -1,16 +1,17 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -19,9 +20,22 @@ const (
 	startTimeout = 60 * time.Second
 	// stopTimeout is how long the bridge may take to end before it is killed.
 	stopTimeout = 10 * time.Second
-	maxTail     = 8 << 10 // bytes of its output, shown if it fails
+	maxSaid     = 8 << 10 // bytes of its output, shown if it fails
 	spareCalls  = 16      // more than measured, because the limits are not under test
 )
+
+// Command says how to start the bridge: a program that serves, prints a line with its address and reads its settings from
+// the environment.
+type Command struct {
+	Path string
+	Args []string // without the program's name
+	// Environ is added to the settings of the measurement.
+	Environ []string
+	// Dir is where the bridge's folder is made; empty means the system's temporary folder.
+	Dir string
+	// Database is the address of its database; empty means an SQLite file in its folder.
+	Database string
+}
 
 var address = regexp.MustCompile(`http://\S+`)
 
@@ -31,7 +45,7 @@ type bridge struct {
 	url    string
 	stop   context.CancelFunc
 	dir    string
-	stderr *tail
+	stderr *os.File
 	exited chan struct{} // closed when it has ended; err is valid then
 	err    error
 }
@@ -44,7 +58,7 @@ func startBridge(ctx context.Context, command Command, upstreamURL string, calls
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the bridge: %w", err)
 	}
-	b := &bridge{dir: dir, stderr: &tail{}, exited: make(chan struct{})}
+	b := &bridge{dir: dir, exited: make(chan struct{})}
 	first, err := b.start(ctx, command, upstreamURL, calls)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the bridge: %w", err), os.RemoveAll(dir))
@@ -55,7 +69,8 @@ func startBridge(ctx context.Context, command Command, upstreamURL string, calls
 	return b, nil
 }
 
-func (b *bridge) start(ctx context.Context, command Command, upstreamURL string, calls int) (*firstLine, error) {
+// start starts the process, and returns a channel for the first line that it prints.
+func (b *bridge) start(ctx context.Context, command Command, upstreamURL string, calls int) (<-chan string, error) {
 	settings := filepath.Join(b.dir, "voicebridge.yaml")
 	limits := fmt.Appendf(nil, `log: {level: error}
 shutdown_seconds: 5
@@ -64,16 +79,18 @@ limits: {max_calls: %[1]d, max_calls_per_owner: %[1]d, setups_per_minute_per_ip:
 	if err := os.WriteFile(settings, limits, 0o600); err != nil {
 		return nil, fmt.Errorf("write settings: %w", err)
 	}
+	var err error
+	if b.stderr, err = os.Create(filepath.Join(b.dir, "stderr")); err != nil {
+		return nil, fmt.Errorf("make a file for its log: %w", err)
+	}
 	// It lives until close, even if ctx ends: calls are hung up first.
 	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
 	cmd := exec.CommandContext(ctx, command.Path, command.Args...)
-	cmd.Dir = b.dir
+	cmd.Dir, cmd.Stderr = b.dir, b.stderr
 	cmd.Env = append([]string{
 		"VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + settings, "VOICEBRIDGE_UPSTREAM=openai",
 		"DATABASE_URL=" + cmp.Or(command.Database, "sqlite:"+filepath.Join(b.dir, "load.db")), "OPENAI_BASE_URL=" + upstreamURL, "OPENAI_API_KEY=load",
 	}, command.Environ...)
-	first := &firstLine{line: make(chan string, 1)}
-	cmd.Stdout, cmd.Stderr = first, b.stderr
 	cmd.Cancel = func() error {
 		if cmd.Process.Signal(syscall.SIGTERM) != nil {
 			return cmd.Process.Kill() // not every system can interrupt a process
@@ -82,22 +99,32 @@ limits: {max_calls: %[1]d, max_calls_per_owner: %[1]d, setups_per_minute_per_ip:
 	}
 	cmd.WaitDelay = stopTimeout
 	endWithParent(cmd)
-	if err := cmd.Start(); err != nil {
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
 		b.stop()
-		return nil, err
+		return nil, errors.Join(err, b.stderr.Close())
 	}
 	b.pid = cmd.Process.Pid
+	first := make(chan string, 1)
 	go func() {
 		defer close(b.exited)
+		in := bufio.NewReaderSize(stdout, maxSaid)
+		if line, err := in.ReadSlice('\n'); !errors.Is(err, io.EOF) {
+			first <- string(bytes.TrimSpace(line))
+		}
+		_, _ = io.Copy(io.Discard, in) // until it ends
 		b.err = cmd.Wait()
 	}()
 	return first, nil
 }
 
 // await waits until the bridge has printed its address.
-func (b *bridge) await(ctx context.Context, first *firstLine) error {
+func (b *bridge) await(ctx context.Context, first <-chan string) error {
 	select {
-	case line := <-first.line:
+	case line := <-first:
 		if b.url = address.FindString(line); b.url == "" {
 			return fmt.Errorf("it printed %q and no address", line)
 		}
@@ -107,7 +134,7 @@ func (b *bridge) await(ctx context.Context, first *firstLine) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-time.After(startTimeout):
-		return fmt.Errorf("it printed no address in %s%s", startTimeout, b.stderr)
+		return fmt.Errorf("it printed no address in %s%s", startTimeout, b.said())
 	}
 }
 
@@ -119,65 +146,21 @@ func (b *bridge) died() error {
 	if b.err != nil {
 		how = b.err.Error()
 	}
-	return fmt.Errorf("%w (%s)%s", errBridgeEnded, how, b.stderr)
+	return fmt.Errorf("%w (%s)%s", errBridgeEnded, how, b.said())
+}
+
+// said returns the end of the bridge's log, as the end of a sentence.
+func (b *bridge) said() string {
+	text, _ := os.ReadFile(b.stderr.Name())
+	if text = bytes.TrimSpace(text[max(0, len(text)-maxSaid):]); len(text) == 0 {
+		return ""
+	}
+	return "; it said:\n" + string(text)
 }
 
 // close stops the process, kills it if it does not end, and removes its folder.
 func (b *bridge) close() error {
 	b.stop()
 	<-b.exited
-	return os.RemoveAll(b.dir)
-}
-
-// firstLine is a writer that hands on the first line and drops the rest.
-type firstLine struct {
-	line chan string // buffered
-	got  []byte
-	done bool
-}
-
-// Write implements [io.Writer]. Only the goroutine of os/exec calls it.
-func (f *firstLine) Write(p []byte) (int, error) {
-	if f.done {
-		return len(p), nil
-	}
-	f.got = append(f.got, p...)
-	end := bytes.IndexByte(f.got, '\n')
-	if end < 0 && len(f.got) < maxTail {
-		return len(p), nil
-	}
-	if end < 0 {
-		end = len(f.got)
-	}
-	f.line <- string(f.got[:end])
-	f.done, f.got = true, nil
-	return len(p), nil
-}
-
-// tail keeps the end of the text written to it.
-type tail struct {
-	mu  sync.Mutex
-	end []byte
-}
-
-// Write implements [io.Writer].
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.end = append(t.end, p...)
-	if over := len(t.end) - maxTail; over > 0 {
-		t.end = append(t.end[:0], t.end[over:]...)
-	}
-	return len(p), nil
-}
-
-// String returns the kept text, as the end of a sentence.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := bytes.TrimSpace(t.end)
-	if len(text) == 0 {
-		return ""
-	}
-	return "; it said:\n" + string(text)
+	return errors.Join(b.stderr.Close(), os.RemoveAll(b.dir))
 }

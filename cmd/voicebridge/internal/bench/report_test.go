@@ -15,27 +15,23 @@ import (
 var update = flag.Bool("update", false, "write testdata again")
 
 // took returns samples of packets that all took as long; lost of them did not arrive.
-func took(ms float64, n, lost int) samples {
-	s := samples{sent: n + lost}
+func took(ms float64, n, lost int) Path {
+	m := meter{sent: n + lost}
 	for range n {
-		s.times = append(s.times, time.Duration(ms*float64(time.Millisecond)))
+		m.add(time.Duration(ms * float64(time.Millisecond)))
 	}
-	return s
+	return m.path()
 }
 
 func sample() Report {
 	r := newReport(Config{Duration: 10 * time.Second, Events: 5, Version: "v1.2.3"})
 	r.StartedAt = time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
 	r.Machine = Machine{OS: "linux", Arch: "amd64", Cores: 2, Go: "go1.26.8"}
-	direct := half{up: took(0.1, 500, 0), down: took(0.2, 500, 0), words: took(0.3, 50, 0), ready: took(20, 1, 0)}
-	bridged := half{
-		up: took(0.15, 500, 0), down: took(0.25, 500, 0), words: took(0.4, 50, 0), ready: took(40, 1, 0), late: took(1, 10, 0), seconds: 10, known: true,
-		idle: usage{rss: 36864}, before: usage{cpu: time.Second}, after: usage{cpu: 3 * time.Second, rss: 66864},
+	idle, before, after := usage{rss: 36864}, usage{cpu: time.Second}, usage{cpu: 3 * time.Second, rss: 66864}
+	r.Rounds = []Round{
+		{Calls: 1, Audio: took(0.15, 400, 100), Words: took(0.4, 50, 0), Ready: took(40, 1, 0), LateP99: 7300},
+		{Calls: 50, Audio: took(0.15, 500, 0), Words: took(0.4, 50, 0), Ready: took(40, 1, 0), LateP99: 1000, Bridge: newProcess(50, idle, before, after, 10)},
 	}
-	r.Rounds = []Round{newRound(50, direct, bridged)}
-	bridged.known, bridged.late, bridged.up = false, took(7.3, 1, 0), took(0.15, 400, 100)
-	bridged.down.wrong = 3
-	r.Rounds = append([]Round{newRound(1, direct, bridged)}, r.Rounds...)
 	r.Notes = r.doubts()
 	return r
 }
