@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"time"
 )
 
@@ -85,6 +86,14 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	return report, nil
 }
 
+func newReport(c Config) Report {
+	return Report{
+		Version: c.Version, StartedAt: time.Now().UTC().Truncate(time.Second), Seconds: c.Duration.Seconds(), EventsPerSecond: c.Events,
+		Machine: Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()},
+		Rounds:  []Round{}, Notes: []string{},
+	}
+}
+
 // measure measures n calls at once.
 func measure(ctx context.Context, c Config, n int) (round Round, err error) {
 	r, err := openRig(ctx, c.Bridge, n)
@@ -99,7 +108,7 @@ func measure(ctx context.Context, c Config, n int) (round Round, err error) {
 	}
 	sending, stop := context.WithCancel(r.alive)
 	defer stop()
-	sent := l.send(sending, r.calls, c.Events)
+	sent := r.send(sending, l, c.Events)
 	if err := wait(r.alive, time.Now().Add(warmUp)); err != nil {
 		return round, err
 	}

@@ -84,29 +84,6 @@ func (m *meter) arrived(sent int64) {
 	}
 }
 
-// send makes all calls send until ctx ends; the channel is closed when nothing more is sent.
-func (l *load) send(ctx context.Context, calls []*call, events int) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var all sync.WaitGroup
-		var audio, words []func()
-		for i, c := range calls {
-			// A packet that cannot be sent counts as lost; whether the call is still up is checked elsewhere.
-			audio = append(audio, func() { _ = c.peer.WriteRTP(c.next(&l.audio)) })
-			// Real answers do not end at the same moment, so these do not either.
-			c.words.events = i * answerEvents / len(calls)
-			words = append(words, func() { c.words.speak(l.words.sentNow()) })
-		}
-		all.Go(func() { l.pace(ctx, frame, audio) })
-		if events > 0 {
-			all.Go(func() { l.pace(ctx, time.Second/time.Duration(events), words) })
-		}
-		all.Wait()
-	}()
-	return done
-}
-
 // pace calls each function once in every interval until ctx ends, spread evenly over it and on schedule even when it is
 // behind: a slow receiver must not slow the sender, or the worst latencies would never show. One goroutine serves all,
 // because a timer for each would cost more than the packets.
@@ -130,20 +107,6 @@ func (l *load) pace(ctx context.Context, every time.Duration, calls []func()) {
 			call()
 		}
 	}
-}
-
-// next returns the caller's next packet.
-func (c *call) next(m *meter) *rtp.Packet {
-	c.sequence++
-	c.payload[0] = tocByte
-	binary.BigEndian.PutUint64(c.payload[1:], uint64(m.sentNow())) // read again by WriteRTP
-	c.packet.Header = rtp.Header{
-		Version: 2, SSRC: 1,
-		SequenceNumber: uint16(c.sequence),              // wraps as in RTP
-		Timestamp:      uint32(c.sequence) * frameTicks, // wraps as in RTP
-	}
-	c.packet.Payload = c.payload[:]
-	return &c.packet
 }
 
 // echoed takes the audio that came back to the caller.

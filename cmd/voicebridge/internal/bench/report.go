@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -64,14 +63,6 @@ type Process struct {
 	IdleRSS    int64   `json:"idle_rss_kib"`
 	RSS        int64   `json:"rss_kib"`
 	RSSPerCall float64 `json:"rss_kib_per_call"`
-}
-
-func newReport(c Config) Report {
-	return Report{
-		Version: c.Version, StartedAt: time.Now().UTC().Truncate(time.Second), Seconds: c.Duration.Seconds(), EventsPerSecond: c.Events,
-		Machine: Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()},
-		Rounds:  []Round{}, Notes: []string{},
-	}
 }
 
 func newProcess(calls int, idle, before, after usage, seconds float64) *Process {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,8 +16,13 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// exitWait is how long to wait for the bridge to end after one of its calls has failed.
-const exitWait = time.Second
+const (
+	// connectTimeout bounds how long it may take to set up a call.
+	connectTimeout = 30 * time.Second
+	// exitWait is how long to wait for the bridge to end after one of its calls has failed.
+	exitWait     = time.Second
+	offeredModel = "load"
+)
 
 // rig makes calls through a bridge: it has both ends.
 type rig struct {
@@ -45,7 +51,7 @@ func openRig(ctx context.Context, command Command, calls int) (*rig, error) {
 	}
 	r := &rig{api: api, pool: &http.Transport{}, sessions: make(chan *simulator.Session, 1)}
 	r.alive, r.end = context.WithCancelCause(ctx)
-	base, err := r.startUpstream(quiet)
+	base, err := r.startUpstream(quiet, calls)
 	if err == nil {
 		r.bridge, err = startBridge(ctx, command, base, calls)
 	}
@@ -61,13 +67,13 @@ func openRig(ctx context.Context, command Command, calls int) (*rig, error) {
 }
 
 // startUpstream serves a simulator on a port of loopback until close, and returns its base URL. It sends audio back as it comes.
-func (r *rig) startUpstream(log *slog.Logger) (string, error) {
+func (r *rig) startUpstream(log *slog.Logger, calls int) (string, error) {
 	ln, err := new(net.ListenConfig).Listen(r.alive, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("listen for the upstream: %w", err)
 	}
 	sim, err := simulator.New(simulator.Config{
-		API: r.api, Models: []string{offeredModel}, MaxSessions: 2 * maxCalls, Deaf: true, Logger: log,
+		API: r.api, Models: []string{offeredModel}, MaxSessions: calls + spareCalls, Deaf: true, Logger: log,
 		Drive: func(s *simulator.Session) rtc.AudioSink {
 			select {
 			case r.sessions <- s:
@@ -98,6 +104,99 @@ func (r *rig) dial(l *load, n int) error {
 		}
 	}
 	return nil
+}
+
+// dialOne makes one call and returns when it is ready. lost is called, perhaps more than once, when the call ends or something goes
+// wrong in it.
+func (r *rig) dialOne(l *load, c *call, lost func(error)) error {
+	ctx, cancel := context.WithTimeout(r.alive, connectTimeout)
+	defer cancel()
+	began := time.Now()
+	open, ready := make(chan struct{}), make(chan struct{}, 1)
+	var offer string
+	var err error
+	c.peer, offer, err = r.api.Offer(r.alive, rtc.Handlers{
+		Open: func() { close(open) },
+		Message: func(raw []byte) {
+			event, err := realtime.Decode(raw)
+			switch {
+			case err != nil:
+				lost(err)
+			case event.Type == "bridge.ready":
+				select {
+				case ready <- struct{}{}:
+					l.ready.add(time.Since(began))
+				default:
+				}
+			case event.Type == realtime.TypeAudioTranscriptDelta:
+				if at, ok := spokenAt(event.Delta); ok {
+					l.words.arrived(at)
+				}
+			case event.Type == realtime.TypeError && event.Error != nil:
+				lost(event.Error)
+			case event.Type == "bridge.ended":
+				var ended struct{ Reason string }
+				_ = json.Unmarshal(raw, &ended) // it has been decoded
+				lost(errors.New("the bridge ended it: " + ended.Reason))
+			}
+		},
+		State: func(s rtc.State) {
+			if s == rtc.StateFailed || s == rtc.StateClosed {
+				lost(fmt.Errorf("connection %s", s))
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	made, err := r.client.CreateCall(ctx, offer, []byte(`{"type":"realtime","model":"`+offeredModel+`"}`))
+	c.id = made.ID
+	if err != nil {
+		return err
+	}
+	if err := c.peer.Accept(ctx, made.Answer); err != nil {
+		return err
+	}
+	flow := new(rtc.Flow)
+	flow.Open()
+	c.all.Go(func() { _ = c.peer.Forward(r.alive, echoed{&l.audio}, flow) }) // it ends with the call
+	for _, done := range []chan struct{}{open, ready} {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return fmt.Errorf("it is not ready: %w", context.Cause(ctx))
+		}
+	}
+	select {
+	case c.words.session = <-r.sessions:
+		c.words.name = c.id
+		return nil
+	default:
+		return errors.New("it is ready without a session upstream")
+	}
+}
+
+// send makes all calls send until ctx ends; the channel is closed when nothing more is sent.
+func (r *rig) send(ctx context.Context, l *load, events int) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var all sync.WaitGroup
+		var audio, words []func()
+		for i, c := range r.calls {
+			// A packet that cannot be sent counts as lost; whether the call is still up is checked elsewhere.
+			audio = append(audio, func() { _ = c.peer.WriteRTP(c.next(&l.audio)) })
+			// Real answers do not end at the same moment, so these do not either.
+			c.words.events = i * answerEvents / len(r.calls)
+			words = append(words, func() { c.words.speak(l.words.sentNow()) })
+		}
+		all.Go(func() { l.pace(ctx, frame, audio) })
+		if events > 0 {
+			all.Go(func() { l.pace(ctx, time.Second/time.Duration(events), words) })
+		}
+		all.Wait()
+	}()
+	return done
 }
 
 // lose ends the measurement, because a call has ended.
