@@ -31,7 +31,7 @@ func (c *browser) asked() (q asked) {
 func TestApprovalsAreSaved(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		b := newBench(t, open(t), benchConfig{bridge: bridge.Config{ApproveTools: toolkit.MustNames("create_bar_chart")}})
+		b := newBench(t, open(t), benchConfig{bridge: bridge.Config{Settings: bridge.Settings{Approve: toolkit.MustNames("create_bar_chart")}}})
 		c := b.dial(bridge.Start{})
 		c.next("bridge.ready")
 		key := c.key()

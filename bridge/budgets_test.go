@@ -39,7 +39,9 @@ func (u *fakeUsage) UsageByDay(_ context.Context, owner string, first, last time
 func TestBudgetIsShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBubble(t, func(b *bubble) { b.cfg.Limits = session.Limits{OwnerDayUSD: 4, OwnerSpentUSD: 1, WarnPercent: 50} })
+		b := newBubble(t, func(b *bubble) {
+			b.cfg.Budget, b.cfg.OwnerSpentUSD = session.Budget{OwnerDayUSD: 4, WarnPercent: 50}, 1
+		})
 		b.ready()
 		spent := &fakeUsage{}
 		ctx, cancel := context.WithCancel(t.Context())

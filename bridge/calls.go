@@ -59,7 +59,7 @@ func (c *Calls) Run(ctx context.Context) error {
 		rest := hangUps{upstream: c.cfg.Upstream, rest: c.cfg.Store, log: c.log}
 		running.Go(func() { rest.run(ctx) })
 		spent := budgets{usage: c.cfg.Store, live: c.all, log: c.log}
-		if c.cfg.Limits.OwnerDayUSD > 0 {
+		if c.cfg.OwnerDayUSD > 0 {
 			running.Go(func() { spent.run(ctx) })
 		}
 	}

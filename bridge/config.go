@@ -17,14 +17,14 @@ import (
 	"voicebridge/toolkit"
 )
 
-// maxReplay limits Config.ReplayMessages.
-const maxReplay = 200
-
-// SessionConfig is the operator's configuration of every call's session.
-type SessionConfig = session.Defaults
-
-// Limits are the limits of a call.
-type Limits = session.Limits
+// Settings are what an operator sets for all calls; the others are its parts.
+type (
+	Settings      = session.Settings
+	TurnDetection = session.TurnDetection
+	SessionConfig = session.Defaults
+	Limits        = session.Limits
+	Budget        = session.Budget
+)
 
 // Counter names something that is counted over all calls.
 type Counter = session.Counter
@@ -41,29 +41,13 @@ type Config struct {
 	// process.
 	Writer writer.Committer
 	// Tools returns the server's tools for a call on a thread.
-	Tools   func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
-	Session SessionConfig
-	// ReplayMessages is how many of a thread's last messages a new call gets, 0 to 200.
-	ReplayMessages int
+	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
+	// Settings has the operator's budgets; the owner's spending is read from Store.
+	Settings
 	// ToolTimeout is the limit of a tool call; 0 means 30 s.
 	ToolTimeout time.Duration
-	// ApproveTools are the tools, or calls of them, that need the user's approval each time.
-	ApproveTools toolkit.Names
-	// FillerAfter is when the voice says that a tool is still running; 0 means never.
-	FillerAfter time.Duration
-	// CloseGrace and LossGrace are how long a call waits for its browser to come back after the
-	// connection was closed, as by reloading the page, and after it was lost. 0 ends the call at
-	// once.
-	CloseGrace, LossGrace time.Duration
-	// RenewBefore is how long before the upstream's time limit a call's session is renewed, at a
-	// quiet moment; 0 waits for the limit.
-	RenewBefore time.Duration
-	// MaxDuration limits a call; 0 leaves that to the upstream.
-	MaxDuration time.Duration
 	// ImageQuota limits the bytes of all images of one owner; 0 means no limit.
 	ImageQuota int64
-	// Limits are the limits of a call. The owner's spending is read from Store.
-	Limits Limits
 	// TranscriptionCost returns the cost of a transcription, like Cost; nil means unknown.
 	TranscriptionCost func(realtime.Usage) *float64
 	// Cost returns the cost of a response in US dollars; nil, or a nil result, means unknown. It
@@ -94,9 +78,6 @@ func (c Config) validate() error {
 		if !f.ok {
 			errs = append(errs, fmt.Errorf("bridge: Config.%s is missing", f.name))
 		}
-	}
-	if c.ReplayMessages < 0 || c.ReplayMessages > maxReplay {
-		errs = append(errs, fmt.Errorf("bridge: Config.ReplayMessages is %d, 0 to %d are possible", c.ReplayMessages, maxReplay))
 	}
 	return errors.Join(errs...)
 }

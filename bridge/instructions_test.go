@@ -37,9 +37,9 @@ func TestUserInInstructions(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)
 	store := persistencetest.Open(t, url, persistence.Options{})
-	b := newBench(t, store, benchConfig{bridge: bridge.Config{Session: bridge.SessionConfig{
+	b := newBench(t, store, benchConfig{bridge: bridge.Config{Settings: bridge.Settings{Session: bridge.SessionConfig{
 		Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Instructions: "Today is {{date}}. You talk to {{user}}.",
-	}}})
+	}}}})
 	c := b.dial(bridge.Start{Owner: owner, User: "Anna", Session: []byte(`{"type":"realtime","audio":{"output":{"voice":"ash"}}}`)})
 	c.next("bridge.ready")
 	update, err := b.session(1).WaitFor(b.ctx, func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })

@@ -211,11 +211,13 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	b.call = c
 	ids := 0
 	b.cfg = session.Config{
-		CallID: c.id, Key: c.key, UpstreamLimit: 256 << 10, BrowserLimit: 64 << 10, ReplayMessages: 20, ItemPrefix: "vb", Order: c.order,
-		Session: session.Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"},
-		Approve: toolkit.MustNames("create_line_chart"),
-		Cost:    func(realtime.Usage) *float64 { return nil },
-		NewID:   func() string { ids++; return fmt.Sprintf("id-%d", ids) },
+		CallID: c.id, Key: c.key, UpstreamLimit: 256 << 10, BrowserLimit: 64 << 10, ItemPrefix: "vb", Order: c.order,
+		Settings: session.Settings{
+			Session:        session.Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"},
+			ReplayMessages: 20, Approve: toolkit.MustNames("create_line_chart"),
+		},
+		Cost:  func(realtime.Usage) *float64 { return nil },
+		NewID: func() string { ids++; return fmt.Sprintf("id-%d", ids) },
 	}
 	c.thread = fakeThread{}
 	c.newest = leg.NewBrowser(1, b.browser, c.log, func(int) {})

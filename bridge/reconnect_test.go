@@ -14,7 +14,7 @@ import (
 )
 
 // waits lets a call wait for its browser.
-var waits = benchConfig{bridge: bridge.Config{CloseGrace: testTimeout, LossGrace: testTimeout}}
+var waits = benchConfig{bridge: bridge.Config{Settings: bridge.Settings{Limits: bridge.Limits{CloseGrace: testTimeout, LossGrace: testTimeout}}}}
 
 // rejoin connects another browser to a call.
 func (b *bench) rejoin(old *browser) *browser {

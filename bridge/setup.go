@@ -146,7 +146,7 @@ func (s *setup) readHistory(ctx context.Context) ([]thread.Message, error) {
 
 // readSpent reads what the owner has spent today, if there is a budget, and rejects the call if it is used up.
 func (s *setup) readSpent(ctx context.Context) error {
-	limit := s.calls.cfg.Limits.OwnerDayUSD
+	limit := s.calls.cfg.OwnerDayUSD
 	if limit <= 0 {
 		return nil
 	}
@@ -195,16 +195,13 @@ func (s *setup) state(now time.Time) *session.State {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
 	}
 	c.tools.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
-	limits := cfg.Limits
-	limits.OwnerSpentUSD = s.spent
-	own := cfg.Session
-	own.Instructions = FillInstructions(own.Instructions, now, s.user)
+	own := cfg.Settings
+	own.Session.Instructions = FillInstructions(own.Session.Instructions, now, s.user)
 	return session.New(session.Config{
-		CallID: c.id, Key: c.key, Session: own, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange,
-		History: s.history, ReplayMessages: cfg.ReplayMessages, LastMessage: s.last,
+		Settings: own, OwnerSpentUSD: s.spent,
+		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history, LastMessage: s.last,
 		UpstreamLimit: c.images.limit, BrowserLimit: s.browser.MaxMessageSize(),
-		Approve: cfg.ApproveTools, FillerAfter: cfg.FillerAfter,
-		Limits: limits, TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, MaxDuration: cfg.MaxDuration, RenewBefore: cfg.RenewBefore, CloseGrace: cfg.CloseGrace, LossGrace: cfg.LossGrace, ItemPrefix: s.dialer.ItemPrefix, Order: c.order, NewID: persistence.NewID,
+		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, ItemPrefix: s.dialer.ItemPrefix, Order: c.order, NewID: persistence.NewID,
 	}, s.record, s.registry, c.tools.client, now)
 }
 

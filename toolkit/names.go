@@ -9,13 +9,28 @@ import (
 // Names is an operator's list of tools: names, and patterns in which * stands for any characters
 // (server__*, *_delete). With the suffix :write an entry covers only calls that change something,
 // for tools that know which do ([Writer]). The zero value names no tools.
-type Names struct{ entries []nameEntry }
+type Names []Name
 
-type nameEntry struct {
+// Name is an entry of [Names].
+type Name struct {
 	text    string
 	pattern []string // the pieces around the stars
 	writes  bool
 }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (n *Name) UnmarshalText(raw []byte) error {
+	text := string(raw)
+	name, writes := strings.CutSuffix(text, writeSuffix)
+	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, func(r rune) bool { return r != '*' && (r > 127 || !NameByte(byte(r))) }) {
+		return fmt.Errorf("%q is neither the name of a tool nor a pattern such as server__*", text)
+	}
+	*n = Name{text: text, pattern: strings.Split(name, "*"), writes: writes}
+	return nil
+}
+
+// String returns the entry as it was written.
+func (n Name) String() string { return n.text }
 
 // Writer is implemented by tools of which only some calls change something outside.
 type Writer interface {
@@ -26,40 +41,26 @@ type Writer interface {
 
 const writeSuffix = ":write"
 
-// ParseNames reads a list of names and patterns.
-func ParseNames(list []string) (Names, error) {
-	var n Names
-	for _, text := range list {
-		name, writes := strings.CutSuffix(text, writeSuffix)
-		if name == "" || len(name) > MaxName || strings.ContainsFunc(name, func(r rune) bool { return r != '*' && (r > 127 || !NameByte(byte(r))) }) {
-			return Names{}, fmt.Errorf("%q is neither the name of a tool nor a pattern such as server__*", text)
-		}
-		n.entries = append(n.entries, nameEntry{text: text, pattern: strings.Split(name, "*"), writes: writes})
-	}
-	return n, nil
-}
-
-// MustNames is ParseNames for constant names. It panics on a bad one.
+// MustNames returns a list of constant names and patterns. It panics on a bad one.
 func MustNames(list ...string) Names {
-	n, err := ParseNames(list)
-	if err != nil {
-		panic(err)
+	n := make(Names, len(list))
+	for i, text := range list {
+		if err := n[i].UnmarshalText([]byte(text)); err != nil {
+			panic(err)
+		}
 	}
 	return n
 }
 
-// Empty reports whether the list has no entries.
-func (n Names) Empty() bool { return len(n.entries) == 0 }
-
 // Has reports whether the list names the tool, for any calls.
 func (n Names) Has(name string) bool {
-	return slices.ContainsFunc(n.entries, func(e nameEntry) bool { return !e.writes && e.matches(name) })
+	return slices.ContainsFunc(n, func(e Name) bool { return !e.writes && e.matches(name) })
 }
 
 // hasCall reports whether the list covers this call: its tool, or, with :write, the tool's calls that
 // change something, if this is one.
 func (n Names) hasCall(v *Invocation) bool {
-	return slices.ContainsFunc(n.entries, func(e nameEntry) bool {
+	return slices.ContainsFunc(n, func(e Name) bool {
 		if !e.matches(v.Call.Name) || !e.writes {
 			return e.matches(v.Call.Name)
 		}
@@ -71,7 +72,7 @@ func (n Names) hasCall(v *Invocation) bool {
 // Unmatched returns the entries that match none of the tools and other names: they may be misspelt.
 func (n Names) Unmatched(tools []Entry, others ...string) []string {
 	var none []string
-	for _, e := range n.entries {
+	for _, e := range n {
 		if !slices.ContainsFunc(tools, func(t Entry) bool {
 			_, writer := t.Tool.(Writer)
 			return e.matches(t.Tool.Definition().Name) && (writer || !e.writes)
@@ -82,7 +83,7 @@ func (n Names) Unmatched(tools []Entry, others ...string) []string {
 	return none
 }
 
-func (e nameEntry) matches(name string) bool {
+func (e Name) matches(name string) bool {
 	first, last := e.pattern[0], e.pattern[len(e.pattern)-1]
 	if len(e.pattern) == 1 {
 		return name == first

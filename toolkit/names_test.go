@@ -24,10 +24,7 @@ func TestNames(t *testing.T) {
 		{"*", "anything x", ""},
 		{"**", "anything", ""},
 	} {
-		n, err := ParseNames([]string{c.entry})
-		if err != nil {
-			t.Fatalf("ParseNames(%q) = %v", c.entry, err)
-		}
+		n := MustNames(c.entry)
 		for name := range strings.FieldsSeq(c.yes) {
 			if !n.Has(name) {
 				t.Errorf("%q does not match %q", c.entry, name)
@@ -40,8 +37,8 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", ":write", "a b", "files/*", "é", "http:read", strings.Repeat("x", MaxName+1), "a\x00"} {
-		if _, err := ParseNames([]string{"ok", bad}); err == nil || !strings.Contains(err.Error(), "neither the name of a tool") {
-			t.Errorf("ParseNames(%q) = %v", bad, err)
+		if err := new(Name).UnmarshalText([]byte(bad)); err == nil || !strings.Contains(err.Error(), "neither the name of a tool") {
+			t.Errorf("%q is a name: %v", bad, err)
 		}
 	}
 }
@@ -55,8 +52,7 @@ func TestNamesOfCalls(t *testing.T) {
 		entries = append(entries, e)
 		must(t, r.Add(e))
 	}
-	n, err := ParseNames([]string{"http:write", "charts", "cha*", "chart:write", "mcp__*"})
-	must(t, err)
+	n := MustNames("http:write", "charts", "cha*", "chart:write", "mcp__*")
 	for call, want := range map[string]bool{"http W": true, "http R": false, "chart W": true, "other W": false} {
 		name, arguments, _ := strings.Cut(call, " ")
 		if got := n.hasCall(r.Invoke("r", Call{Name: name, Arguments: arguments}, 0, noon)); got != want {
@@ -75,7 +71,7 @@ func TestNamesOfCalls(t *testing.T) {
 	if got, want := n.Unmatched(entries), []string{"charts", "chart:write", "mcp__*"}; !slices.Equal(got, want) {
 		t.Errorf("Unmatched() = %q, want %q", got, want)
 	}
-	if (Names{}).hasCall(r.Invoke("r", Call{Name: "http"}, 0, noon)) || !(Names{}).Empty() || n.Empty() {
+	if (Names{}).hasCall(r.Invoke("r", Call{Name: "http"}, 0, noon)) {
 		t.Error("the zero value matches a tool")
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"voicebridge/bridge"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
@@ -25,33 +23,20 @@ func (a *app) mediaConfig() rtc.Config {
 // bridgeConfig returns the settings of calls, with the hooks that run when a call is over and when
 // the next queued message may be spoken.
 func (a *app) bridgeConfig() bridge.Config {
-	r := a.cfg.Realtime
 	return bridge.Config{
 		Upstream: a.up.driver,
 		Browser:  a.media,
 		Store:    a.store,
 		Tools:    a.tools.spoken,
-		Session: bridge.SessionConfig{
-			Model: r.Model, Voice: r.Voice, TranscriptionModel: r.TranscriptionModel,
-			Instructions: r.Instructions, AllowClientInstructions: r.AllowClientInstructions,
-			TurnDetection: r.TurnDetection.Object(), NoiseReduction: r.NoiseObject(), Language: r.Language,
+		Settings: bridge.Settings{
+			Session: a.cfg.Realtime.SessionConfig, Limits: a.cfg.Calls, Budget: a.cfg.Budget,
+			ReplayMessages: a.cfg.Conversations.History.ReplayMessages, Approve: a.cfg.Tools.Approve, FillerAfter: a.cfg.Tools.FillerAfter,
 		},
-		ReplayMessages: a.cfg.Conversations.History.ReplayMessages,
-		ApproveTools:   a.tools.approve,
-		FillerAfter:    time.Duration(a.cfg.Tools.FillerSeconds) * time.Second,
-		OnTool:         a.observer.Tool,
-		Trace:          a.observer.SpokenTurn,
-		ToolTimeout:    time.Duration(a.cfg.Tools.TimeoutSeconds) * time.Second,
-		RenewBefore:    time.Duration(a.cfg.Calls.RenewBeforeMinutes) * time.Minute,
-		CloseGrace:     time.Duration(a.cfg.Calls.CloseGraceSeconds) * time.Second,
-		LossGrace:      time.Duration(a.cfg.Calls.GraceSeconds) * time.Second,
-		MaxDuration:    time.Duration(a.cfg.Calls.MaxMinutes) * time.Minute,
-		Cost:           a.cfg.VoiceCost, TranscriptionCost: a.cfg.TranscriptionCost,
+		ToolTimeout: a.cfg.Tools.Timeout,
+		OnTool:      a.observer.Tool,
+		Trace:       a.observer.SpokenTurn,
+		Cost:        a.cfg.VoiceCost, TranscriptionCost: a.cfg.TranscriptionCost,
 		ImageQuota: a.cfg.ImageQuota(),
-		Limits: bridge.Limits{
-			CallUSD: a.cfg.Budget.CallUSD, OwnerDayUSD: a.cfg.Budget.OwnerDayUSD, WarnPercent: a.cfg.Budget.WarnPercent,
-			Idle: time.Duration(a.cfg.Calls.IdleMinutes) * time.Minute, ToolRounds: a.cfg.Calls.MaxToolRounds,
-		},
 		OnTurn: func(key thread.Key) {
 			a.texts.Talked(key) // spoken threads get titles, too
 			a.queue.Spoke(key)

@@ -65,8 +65,8 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 	out := chat.Config{
 		Store: store, Provider: cfg.TextProvider(), Models: map[string]string{},
 		Tools:         tools.registry,
-		ApproveTools:  tools.approve,
-		ToolLimits:    toolkit.RouterConfig{Timeout: time.Duration(cfg.Tools.TimeoutSeconds) * time.Second, Observe: ran, Logger: log},
+		ApproveTools:  cfg.Tools.Approve,
+		ToolLimits:    toolkit.RouterConfig{Timeout: cfg.Tools.Timeout, Observe: ran, Logger: log},
 		ImageQuota:    cfg.ImageQuota(),
 		TurnsPerOwner: cfg.TurnsPerOwner(),
 		Instructions:  cfg.Text.Instructions,

@@ -17,6 +17,7 @@ import (
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit"
 	"voicebridge/toolkit/code"
 )
 
@@ -274,13 +275,13 @@ func TestPickedTools(t *testing.T) {
 	if n := len(strings.Fields(all)); n != 16 {
 		t.Errorf("%d tools: %s", n, all)
 	}
-	if got := names(config.Tools{Deny: []string{"createTable"}}); strings.Contains(got, "createTable") || len(strings.Fields(got)) != 15 {
+	if got := names(config.Tools{Settings: toolkit.Settings{Deny: toolkit.MustNames("createTable")}}); strings.Contains(got, "createTable") || len(strings.Fields(got)) != 15 {
 		t.Errorf("without createTable: %s", got)
 	}
-	if got := names(config.Tools{Allow: []string{"createTable", "unknown"}}); got != "createTable" {
+	if got := names(config.Tools{Settings: toolkit.Settings{Allow: toolkit.MustNames("createTable", "unknown")}}); got != "createTable" {
 		t.Errorf("only createTable: %s", got)
 	}
-	if got := names(config.Tools{Allow: []string{"create*"}, Deny: []string{"create_*"}}); got != "createTable" {
+	if got := names(config.Tools{Settings: toolkit.Settings{Allow: toolkit.MustNames("create*"), Deny: toolkit.MustNames("create_*")}}); got != "createTable" {
 		t.Errorf("by patterns: %s", got)
 	}
 }
@@ -290,8 +291,11 @@ func TestMisspeltTools(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	pick := config.Tools{
-		Toolkits: []string{config.ToolkitArtifacts, config.ToolkitHTTP}, Allow: []string{"create*", "http"},
-		Deny: []string{"createTables", "python-execution"}, Approve: []string{"http:write", "htpp:write", "files__*"},
+		Toolkits: []string{config.ToolkitArtifacts, config.ToolkitHTTP},
+		Settings: toolkit.Settings{
+			Allow: toolkit.MustNames("create*", "http"), Deny: toolkit.MustNames("createTables", "python-execution"),
+			Approve: toolkit.MustNames("http:write", "htpp:write", "files__*"),
+		},
 	}
 	opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, nil, nil, newLogger(config.Log{}, &log))
 	must(t, err)

@@ -26,9 +26,7 @@ type tools struct {
 	agent toolkit.Tool
 	mcp   *mcptool.Servers // nil when none is configured
 	pick  config.Tools
-	// allow, deny and approve are the lists of pick.
-	allow, deny, approve toolkit.Names
-	log                  *slog.Logger
+	log   *slog.Logger
 	// changed gets a signal when the tools of MCP servers have changed.
 	changed chan struct{}
 
@@ -41,28 +39,11 @@ type tools struct {
 // openTools makes the server's own tools. run connects to the MCP servers. close must be called.
 func openTools(ctx context.Context, cfg config.Config, store *persistence.Store, traces *telemetry.Traces, log *slog.Logger) (*tools, error) {
 	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
-	if err := t.readLists(); err != nil {
-		return nil, err
-	}
 	t.openOwn(ctx, cfg)
 	if err := t.openMCP(cfg, store, traces); err != nil {
 		return nil, err
 	}
 	return t, nil
-}
-
-// readLists reads which tools may be used, and which only with the user's approval.
-func (t *tools) readLists() error {
-	for key, list := range map[string]struct {
-		from []string
-		to   *toolkit.Names
-	}{"allow": {t.pick.Allow, &t.allow}, "deny": {t.pick.Deny, &t.deny}, "approve": {t.pick.Approve, &t.approve}} {
-		var err error
-		if *list.to, err = toolkit.ParseNames(list.from); err != nil {
-			return fmt.Errorf("tools.%s: %w", key, err)
-		}
-	}
-	return nil
 }
 
 // reportLists logs entries that match no tool: a tool that should be denied may be misspelt.
@@ -71,8 +52,8 @@ func (t *tools) reportLists() {
 	if t.agent != nil {
 		entries = append(entries, toolkit.Entry{Tool: t.agent})
 	}
-	for key, list := range map[string]toolkit.Names{"allow": t.allow, "deny": t.deny, "approve": t.approve} {
-		if key == "approve" && slices.Equal(t.pick.Approve, config.Defaults().Tools.Approve) {
+	for key, list := range map[string]toolkit.Names{"allow": t.pick.Allow, "deny": t.pick.Deny, "approve": t.pick.Approve} {
+		if key == "approve" && fmt.Sprint(t.pick.Approve) == fmt.Sprint(config.Defaults().Tools.Approve) {
 			continue // the toolkit http may be off
 		}
 		for _, entry := range list.Unmatched(entries, absentTools...) {
@@ -119,7 +100,9 @@ func (t *tools) openOwn(ctx context.Context, cfg config.Config) {
 		t.add(charts.Tools()...)
 	}
 	if on(config.ToolkitCode) {
-		t.add(code.New(cfg.CodeTools(t.log)).Tools(ctx)...)
+		sandbox := cfg.Tools.Code
+		sandbox.Logger = t.log
+		t.add(code.New(sandbox).Tools(ctx)...)
 	}
 	for _, tool := range webtools.New(cfg.WebTools()) {
 		kit := config.ToolkitWeb
@@ -183,7 +166,7 @@ func (t *tools) servers() func() []web.ToolServer {
 		for _, s := range t.mcp.Status() {
 			one := web.ToolServer{Name: s.Name, Connected: s.Connected, Tools: s.Tools}
 			for _, h := range s.Held {
-				if t.picked(h.Tool.Name) {
+				if t.pick.Allows(h.Tool.Name) {
 					one.Held = append(one.Held, web.HeldTool{Tool: h.Tool, Why: h.Why})
 				}
 			}
@@ -204,7 +187,7 @@ func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, er
 	}
 	r := toolkit.NewRegistry()
 	for _, e := range slices.Concat(t.own, served) {
-		if !t.picked(e.Tool.Definition().Name) {
+		if !t.pick.Allows(e.Tool.Definition().Name) {
 			continue
 		}
 		err := r.Add(e)
@@ -228,7 +211,7 @@ func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, er
 // turn.
 func (t *tools) spoken(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
 	r, err := t.registry(ctx, owner, threadID)
-	if err != nil || t.agent == nil || !t.picked(t.agent.Definition().Name) {
+	if err != nil || t.agent == nil || !t.pick.Allows(t.agent.Definition().Name) {
 		return r, err
 	}
 	r = r.Clone()
@@ -236,9 +219,4 @@ func (t *tools) spoken(ctx context.Context, owner, threadID string) (*toolkit.Re
 		return nil, fmt.Errorf("add tool: %w", err)
 	}
 	return r, nil
-}
-
-// picked reports whether the operator allows a tool.
-func (t *tools) picked(name string) bool {
-	return !t.deny.Has(name) && (t.allow.Empty() || t.allow.Has(name))
 }

@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"voicebridge/chat"
 	"voicebridge/cmd/voicebridge/internal/config"
@@ -20,6 +22,7 @@ import (
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
+	"voicebridge/toolkit/webtools"
 )
 
 // toolInputs are arguments for a tool. WEB stands for the address of a local server, CLOSED for one
@@ -234,9 +237,9 @@ func TestWhichCallsMayAskTheAgent(t *testing.T) {
 		"by default":      {func(*config.Tools) {}, true},
 		"another toolkit": {func(c *config.Tools) { c.Toolkits = []string{config.ToolkitArtifacts} }, false},
 		"its toolkit":     {func(c *config.Tools) { c.Toolkits = []string{config.ToolkitAgent} }, true},
-		"denied":          {func(c *config.Tools) { c.Deny = []string{chat.AskAgentName} }, false},
-		"another allowed": {func(c *config.Tools) { c.Allow = []string{"http"} }, false},
-		"allowed":         {func(c *config.Tools) { c.Allow = []string{chat.AskAgentName} }, true},
+		"denied":          {func(c *config.Tools) { c.Deny = toolkit.MustNames(chat.AskAgentName) }, false},
+		"another allowed": {func(c *config.Tools) { c.Allow = toolkit.MustNames("http") }, false},
+		"allowed":         {func(c *config.Tools) { c.Allow = toolkit.MustNames(chat.AskAgentName) }, true},
 	} {
 		registry, _ := spokenTools(t, c.change)
 		if _, ok := registry.Lookup(chat.AskAgentName); ok != c.want {
@@ -253,8 +256,8 @@ func newToolBench(t *testing.T) *toolBench {
 	port, err := strconv.Atoi(address.Port())
 	must(t, err)
 	b.registry, b.key = spokenTools(t, func(c *config.Tools) {
-		c.Code.TimeoutSeconds, c.Code.Python = 5, true
-		c.Web = config.WebTools{SearXNGURL: b.web, AllowNetwork: []string{"127.0.0.1"}, AllowPorts: []int{port}}
+		c.Code.Timeout, c.Code.PythonEnabled = 5*time.Second, true
+		c.Web = webtools.Config{SearXNGURL: b.web, AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, AllowPorts: []int{port}}
 	})
 	b.client = clienttool.New(b.registry, clienttool.Config{})
 	err = b.client.Declare([]toolkit.Definition{{Name: "changeBrowserTheme", Description: "Changes the theme.", Parameters: json.RawMessage(

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"time"
 
 	"voicebridge/web"
@@ -14,14 +13,14 @@ func (a *app) webConfig() web.Config {
 	l, r := a.cfg.Limits, a.cfg.Realtime
 	return web.Config{
 		Calls: tracedCalls{a.calls, a.observer}, Chat: a.door, Queue: a.queue, Store: a.store, Admission: a.store.Admission, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
-		Upstream:       web.Upstream{Name: a.up.driver.Name(), Note: a.up.note, Model: r.Model, Voice: r.Voice, TurnDetection: json.RawMessage(r.TurnDetection.Object())},
+		Upstream:       web.Upstream{Name: a.up.driver.Name(), Note: a.up.note, Model: r.Model, Voice: r.Voice, TurnDetection: r.TurnDetection.Object()},
 		TextModels:     shownTextModels(&a.cfg),
 		Auth:           a.cfg.Auth(),
 		ICEServers:     a.cfg.ICEServers,
 		TURN:           func(owner string) []web.ICEServer { return a.cfg.TURNServers(owner, time.Now()) },
 		AllowedOrigins: a.cfg.AllowedOrigins,
 		Loopback:       a.cfg.Loopback(),
-		TrustedProxies: a.cfg.Proxies(),
+		TrustedProxies: a.cfg.TrustedProxies,
 		Limits: access.Limits{
 			MaxCalls: l.MaxCalls, MaxCallsPerOwner: l.MaxCallsPerOwner, SetupsPerMinute: l.SetupsPerMinute,
 			SignInsPerMinute: l.SignInsPerMinute, MaxSockets: l.MaxSockets, SocketsPerOwner: l.SocketsPerOwner,

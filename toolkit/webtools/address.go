@@ -31,7 +31,7 @@ var closed = []netip.Prefix{
 // addresses decides which addresses may be dialled. It is safe for concurrent use.
 type addresses struct {
 	allow, deny []netip.Prefix
-	ports       []uint16
+	ports       []int
 	special     *ssrf.Guardian // the special-purpose registries of IANA
 	own         func() ([]net.Addr, error)
 }
@@ -39,7 +39,7 @@ type addresses struct {
 func newAddresses(c Config) *addresses {
 	return &addresses{
 		allow: c.AllowPrefixes, deny: c.DenyPrefixes,
-		ports:   append([]uint16{80, 443}, c.AllowPorts...),
+		ports:   append([]int{80, 443}, c.AllowPorts...),
 		special: ssrf.New(ssrf.WithAnyPort()),
 		own:     c.ownAddresses,
 	}
@@ -62,7 +62,7 @@ func (a *addresses) control(network, address string, _ syscall.RawConn) error {
 }
 
 func (a *addresses) checkPort(port uint16) error {
-	if !slices.Contains(a.ports, port) {
+	if !slices.Contains(a.ports, int(port)) {
 		return refuse("the port %d is not allowed", port)
 	}
 	return nil

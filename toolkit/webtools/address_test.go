@@ -53,12 +53,12 @@ var hostileURLs = []string{
 }
 
 // counting is a server that counts its connections, on 127.0.0.1 and ::1.
-func counting(t *testing.T) (port uint16, hits *atomic.Int64) {
+func counting(t *testing.T) (port int, hits *atomic.Int64) {
 	t.Helper()
 	hits = new(atomic.Int64)
 	four, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	port = four.Addr().(*net.TCPAddr).AddrPort().Port()
+	port = four.Addr().(*net.TCPAddr).Port
 	listeners := []net.Listener{four}
 	if six, err := net.Listen("tcp", fmt.Sprintf("[::1]:%d", port)); err == nil { // not every machine has IPv6
 		listeners = append(listeners, six)
@@ -82,7 +82,7 @@ func TestHostileURLs(t *testing.T) {
 	port, hits := counting(t)
 	resolver := &names{answers: maps.Clone(hostileNames)}
 	// The port is open: the address is what gets refused.
-	router := newRouter(t, Config{AllowPorts: []uint16{port}, resolver: resolver.resolver()})
+	router := newRouter(t, Config{AllowPorts: []int{port}, resolver: resolver.resolver()})
 	t.Run("all", func(t *testing.T) {
 		for i, address := range hostileURLs {
 			address = strings.ReplaceAll(address, "PORT", fmt.Sprint(port))
@@ -133,7 +133,7 @@ func TestRedirectsToHostileURLs(t *testing.T) {
 	public.Start()
 	t.Cleanup(public.Close)
 	own := portNumber(t, public.URL)
-	router := newRouter(t, Config{AllowPorts: []uint16{port, own}, AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, resolver: resolver.resolver()})
+	router := newRouter(t, Config{AllowPorts: []int{port, own}, AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, resolver: resolver.resolver()})
 	t.Run("all", func(t *testing.T) {
 		for i, address := range hostileURLs {
 			if address = strings.ReplaceAll(address, "PORT", fmt.Sprint(port)); strings.TrimSpace(address) == "" {
@@ -178,7 +178,7 @@ func TestRebinding(t *testing.T) {
 		"redirect.test": {{"127.0.0.2"}, {"127.0.0.1"}},
 		"mixed.test":    {{"127.0.0.1", "127.0.0.2"}},
 	}}
-	router := newRouter(t, Config{AllowPorts: []uint16{port}, AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, resolver: resolver.resolver()})
+	router := newRouter(t, Config{AllowPorts: []int{port}, AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, resolver: resolver.resolver()})
 	at := func(host, path string) object {
 		return object{"url": "http://" + net.JoinHostPort(host, fmt.Sprint(port)) + path}
 	}
@@ -249,7 +249,7 @@ func TestControl(t *testing.T) {
 
 func TestGoodURLs(t *testing.T) {
 	t.Parallel()
-	a := newAddresses(Config{AllowPorts: []uint16{8443}, ownAddresses: func() ([]net.Addr, error) { return nil, nil }})
+	a := newAddresses(Config{AllowPorts: []int{8443}, ownAddresses: func() ([]net.Addr, error) { return nil, nil }})
 	for raw, want := range map[string]string{
 		"https://example.com":                     "https://example.com",
 		" https://example.com/a?b=c#d ":           "https://example.com/a?b=c",

@@ -39,26 +39,23 @@ const (
 // Config configures the tools. The zero value is useful: the guarded tools with the strictest
 // rules, and no search.
 type Config struct {
-	// Provider names the search service; empty means the first that is configured of SearXNG, Exa,
-	// Tavily, Brave.
-	Provider string
-	// SearXNGURL is the address of a SearXNG instance, such as http://localhost:8888. It may be
-	// private: searches go there, requests of a model never do.
-	SearXNGURL string
+	// The service that searches. Empty: the first that has its key or address, if any.
+	Provider string `koanf:"search" enum:",searxng,exa,tavily,brave"`
+	// A SearXNG server, such as http://localhost:8888. It may be private: searches go there, requests of a model never do.
+	SearXNGURL string `koanf:"searxng_url" format:"url" env:"VOICEBRIDGE_SEARXNG_URL"`
+	// Addresses or networks that tools may reach although they are not public, such as 10.1.2.0/24 or ::1/128.
+	AllowPrefixes []netip.Prefix `koanf:"allow_networks"`
+	// Those that they may not reach although they are public. They take precedence over allow_networks.
+	DenyPrefixes []netip.Prefix `koanf:"deny_networks"`
+	// Besides 80 and 443.
+	AllowPorts []int `koanf:"allow_ports" min:"1" max:"65535"`
+
 	// The keys of services that need one. They are sent to their service and appear nowhere else,
 	// neither in results nor in errors.
-	ExaKey, TavilyKey, BraveKey string
-
-	// AllowPrefixes are networks that are allowed although they are not public, such as 10.1.2.0/24
-	// or ::1/128.
-	AllowPrefixes []netip.Prefix
-	// DenyPrefixes are denied although they are public. They take precedence over AllowPrefixes.
-	DenyPrefixes []netip.Prefix
-	// AllowPorts are allowed besides 80 and 443.
-	AllowPorts []uint16
+	ExaKey, TavilyKey, BraveKey string `koanf:"-"`
 
 	// Timeout limits one request and one search; 0 = 25 s.
-	Timeout time.Duration
+	Timeout time.Duration `koanf:"-"`
 
 	// The rest is for tests.
 

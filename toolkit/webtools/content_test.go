@@ -81,7 +81,7 @@ func contentServer(t *testing.T) string {
 
 func contentConfig(t *testing.T, address string) Config {
 	c := loopback(t)
-	c.AllowPorts = []uint16{portNumber(t, address)}
+	c.AllowPorts = []int{portNumber(t, address)}
 	return c
 }
 

@@ -97,7 +97,7 @@ func TestRedirects(t *testing.T) {
 
 func TestSameOrigin(t *testing.T) {
 	t.Parallel()
-	a := newAddresses(Config{AllowPorts: []uint16{8080, 8443}, ownAddresses: func() ([]net.Addr, error) { return nil, nil }})
+	a := newAddresses(Config{AllowPorts: []int{8080, 8443}, ownAddresses: func() ([]net.Addr, error) { return nil, nil }})
 	for _, tc := range []struct {
 		from, to string
 		want     bool
@@ -218,7 +218,7 @@ func TestBrokenServers(t *testing.T) {
 				io.WriteString(conn, a.say)
 			}()
 			t.Cleanup(func() { l.Close(); <-ended })
-			c := Config{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AllowPorts: []uint16{l.Addr().(*net.TCPAddr).AddrPort().Port()}}
+			c := Config{AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AllowPorts: []int{l.Addr().(*net.TCPAddr).Port}}
 			result := call(t, newRouter(t, c), "http", object{"url": "http://" + l.Addr().String()})
 			if a.want == "" {
 				if got := parse[httpOutput](t, result.Output); got.StatusText != "\uFFFD[31m" {

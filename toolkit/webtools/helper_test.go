@@ -33,13 +33,13 @@ func loopback(tb testing.TB, servers ...*httptest.Server) Config {
 	return c
 }
 
-func portNumber(tb testing.TB, address string) uint16 {
+func portNumber(tb testing.TB, address string) int {
 	tb.Helper()
 	u, err := url.Parse(address)
 	must(tb, err)
-	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	n, err := strconv.Atoi(u.Port())
 	must(tb, err)
-	return uint16(n)
+	return n
 }
 
 func serve(tb testing.TB, handler http.HandlerFunc) *httptest.Server {

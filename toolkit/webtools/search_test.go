@@ -179,7 +179,7 @@ func TestSearchServicesThatFail(t *testing.T) {
 func TestSearXNGIsTrustedForSearchesOnly(t *testing.T) {
 	t.Parallel()
 	address, asked := serviceServer(t, http.StatusOK, `{"results":[]}`)
-	c := Config{SearXNGURL: address, AllowPorts: []uint16{portNumber(t, address)}}
+	c := Config{SearXNGURL: address, AllowPorts: []int{portNumber(t, address)}}
 	router := newRouter(t, c)
 	if result := call(t, router, "webSearch", object{"query": "bees"}); result.Failed() || !strings.Contains(string(result.Output), "nothing was found") {
 		t.Errorf("got %v", result)

@@ -24,7 +24,7 @@ func TestLongEventID(t *testing.T) {
 // TestJoinDuringAStorageFault reloads the page while changes wait for the database: the new one is told, too.
 func TestJoinDuringAStorageFault(t *testing.T) {
 	t.Parallel()
-	c := limited(t, Limits{})
+	c := limited(t, Config{})
 	c.reduce(StorageDelayed{Pending: 3})
 	c.play("br joins")
 	c.reduce(StorageDelayed{})

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"cmp"
+	"encoding/json"
 	"time"
 
 	"voicebridge/realtime"
@@ -8,19 +10,90 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Defaults are the operator's settings for every session.
+// Settings are what an operator sets for all calls. The tags are those of cmd/voicebridge/internal/config.
+type Settings struct {
+	Session Defaults
+	Limits
+	Budget
+
+	// ReplayMessages is how many of a thread's last messages a session gets.
+	ReplayMessages int
+	// Approve names the tools that the user must approve each time; FillerAfter is when the voice
+	// says that a tool is still running, 0 for never.
+	Approve     toolkit.Names
+	FillerAfter time.Duration
+}
+
+// Defaults are the voice model and its instructions.
 type Defaults struct {
-	Model              string
-	Voice              string
-	TranscriptionModel string
-	Instructions       string
-	// TurnDetection and NoiseReduction are objects of the Realtime API in JSON, or null for push to
-	// talk and no reduction. Empty means server_vad and the upstream's default.
-	TurnDetection, NoiseReduction string
-	// Language is the language of transcription, ISO 639-1; empty means any.
-	Language string
-	// AllowClientInstructions lets clients replace the instructions.
-	AllowClientInstructions bool
+	// The model for voice calls.
+	Model string `koanf:"model" default:"gpt-realtime-2.1" min:"1" env:"VOICEBRIDGE_REALTIME_MODEL"`
+	// A name, or the id of a custom voice (voice_…).
+	Voice string `koanf:"voice" default:"marin" min:"1" env:"VOICEBRIDGE_REALTIME_VOICE,VOICEBRIDGE_VOICE"`
+	// Model that transcribes what the user says.
+	TranscriptionModel string `koanf:"transcription_model" default:"gpt-transcribe" min:"1" env:"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL,VOICEBRIDGE_TRANSCRIPTION_MODEL"`
+	// What the assistant is told. Leave it out for the built-in text. {{date}} and {{time}} stand for when the call began,
+	// {{user}} for the user's name: the owner of the token, or the claim `name` of a JWT.
+	Instructions string `koanf:"instructions" max:"32768"`
+	// Whether a client may set the instructions of its own calls.
+	AllowClientInstructions bool          `koanf:"allow_client_instructions"`
+	TurnDetection           TurnDetection `koanf:"turn_detection" yaml:",flow"`
+	// Against noise around the caller. Empty: off.
+	NoiseReduction string `koanf:"noise_reduction" enum:",near_field,far_field"`
+	// Of the transcription, ISO 639-1, such as en; empty: any.
+	Language string `koanf:"language" format:"language"`
+}
+
+// TurnDetection is what decides that the caller's turn is over: `server_vad`, `semantic_vad` (with `eagerness`: low, medium, high,
+// auto) or `none` (push to talk). The fields are those of the Realtime API, which provides the defaults, such as
+// `{type: server_vad, threshold: 0.5, prefix_padding_ms: 300, silence_duration_ms: 500, idle_timeout_ms: 6000,
+// create_response: true, interrupt_response: true}`.
+type TurnDetection struct {
+	// server_vad, semantic_vad, none: push to talk.
+	Type              string   `koanf:"type" json:"type" default:"server_vad"`
+	Threshold         *float64 `koanf:"threshold" json:"threshold,omitempty"`                     // server_vad, 0 to 1
+	PrefixPaddingMS   *int     `koanf:"prefix_padding_ms" json:"prefix_padding_ms,omitempty"`     // server_vad
+	SilenceDurationMS *int     `koanf:"silence_duration_ms" json:"silence_duration_ms,omitempty"` // server_vad
+	IdleTimeoutMS     *int     `koanf:"idle_timeout_ms" json:"idle_timeout_ms,omitempty"`         // server_vad
+	Eagerness         string   `koanf:"eagerness" json:"eagerness,omitempty"`                     // semantic_vad: low, medium, high, auto
+	CreateResponse    *bool    `koanf:"create_response" json:"create_response,omitempty"`
+	InterruptResponse *bool    `koanf:"interrupt_response" json:"interrupt_response,omitempty"`
+}
+
+// Object returns the object of the Realtime API in JSON; null is push to talk. Without a type it is server_vad.
+func (t TurnDetection) Object() json.RawMessage {
+	if t.Type == "none" {
+		return json.RawMessage("null")
+	}
+	t.Type = cmp.Or(t.Type, "server_vad")
+	raw, _ := json.Marshal(t) // nothing in it can fail to encode
+	return raw
+}
+
+// Limits are the time limits of calls.
+type Limits struct {
+	// How long before its end an upstream session is replaced by another; 0: only once it has ended.
+	RenewBefore time.Duration `koanf:"renew_before_minutes" default:"10" min:"0" max:"1440"`
+	// How long a call waits for a lost browser.
+	LossGrace time.Duration `koanf:"grace_seconds" default:"30" min:"0" max:"600"`
+	// How long it waits for a browser that closed its connection, as a page does when it is reloaded.
+	CloseGrace time.Duration `koanf:"close_grace_seconds" default:"8" min:"0" max:"600"`
+	// A call ends after this long without speech, answers or tools; 0: never.
+	Idle time.Duration `koanf:"idle_minutes" default:"10" min:"0" max:"1440"`
+	// Longest call; 0: no limit.
+	MaxDuration time.Duration `koanf:"max_minutes" min:"0" max:"10080"`
+	// In one spoken turn.
+	ToolRounds int `koanf:"max_tool_rounds" default:"20" min:"1" max:"1000"`
+}
+
+// Budget are the limits of spending, in US dollars; 0: no limit. The caller is warned at warn_percent of a limit.
+type Budget struct {
+	// Per call.
+	CallUSD float64 `koanf:"call_usd" min:"0" max:"1000000"`
+	// Per owner and day.
+	OwnerDayUSD float64 `koanf:"owner_day_usd" min:"0" max:"1000000"`
+	// The caller is warned when this share of a limit is spent.
+	WarnPercent int `koanf:"warn_percent" default:"80" min:"1" max:"100"`
 }
 
 // Order returns the place in the conversation of an upstream event's item: right after the item before, or first if
@@ -30,34 +103,23 @@ type Order func(gen int, ev realtime.Event) (before string, known bool)
 
 // Config is what stays constant during a call.
 type Config struct {
-	CallID  string
-	Key     thread.Key
-	Session Defaults
+	Settings
+
+	CallID string
+	Key    thread.Key
 	// Patch is what the client asked for when starting the call.
 	Patch Patch
 	// Fixed means that clients cannot change what Patch names, except for those of "instructions", "tools" and "voice"
 	// that MayChange lists.
 	Fixed     bool
 	MayChange []string
-	// History holds the thread's last messages when the call began. A session gets at most ReplayMessages messages.
-	// LastMessage is the id of the thread's last message.
-	History        []thread.Message
-	ReplayMessages int
-	LastMessage    string
+	// History holds the thread's last messages when the call began, LastMessage the id of the last one.
+	History     []thread.Message
+	LastMessage string
 	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes.
 	UpstreamLimit, BrowserLimit int
-	MaxDuration                 time.Duration
-	// CloseGrace and LossGrace are how long a call waits for its browser after the connection was
-	// closed and after it was lost; 0 ends the call at once.
-	CloseGrace, LossGrace time.Duration
-	// RenewBefore is how long before its end an upstream session is renewed; 0 waits for the end.
-	RenewBefore time.Duration
-	// Approve names the tools that the user must approve each time; FillerAfter is when the voice
-	// says that a tool is still running, 0 for never.
-	Approve     toolkit.Names
-	FillerAfter time.Duration
-	// Limits are the limits of the call.
-	Limits Limits
+	// OwnerSpentUSD is what the owner had spent that day when the call began.
+	OwnerSpentUSD float64
 	// TranscriptionCost returns the cost of a transcription, like Cost; nil means unknown.
 	TranscriptionCost func(realtime.Usage) *float64
 	// Cost returns the cost of a response in US dollars; nil if unknown.
@@ -102,18 +164,3 @@ const (
 // CancelToolName is the tool by which the model cancels tools when the user says so. Its calls are
 // answered here: nothing else knows what is running.
 const CancelToolName = "cancel_running_tools"
-
-// Limits are the limits of a call; zero means no limit.
-type Limits struct {
-	// CallUSD limits the cost of the call, OwnerDayUSD that of everything the owner does in a day,
-	// of which OwnerSpentUSD was spent when the call began. The caller is warned at WarnPercent of
-	// either.
-	CallUSD, OwnerDayUSD, OwnerSpentUSD float64
-	WarnPercent                         int
-	// Idle ends a call in which nobody has spoken or typed, no answer was made and no tool ran for that long.
-	// Microphone noise does not count.
-	Idle time.Duration
-	// ToolRounds limits the responses with tool calls in one turn of the user. The next response
-	// must answer in words.
-	ToolRounds int
-}

@@ -27,7 +27,7 @@ func FuzzReduce(f *testing.F) {
 		f.Add([]byte(section(txtar.Parse(data), "call")))
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {
-		s := newTestState(t, Config{RenewBefore: time.Minute})
+		s := newTestState(t, Config{Settings: Settings{Limits: Limits{RenewBefore: time.Minute}}})
 		now := epoch
 		messages := make(map[string]string)
 		note := func(effects []Effect) {

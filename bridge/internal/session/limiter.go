@@ -5,7 +5,6 @@ import "time"
 // limiter keeps a call within its limits.
 type limiter struct {
 	*core
-	limits   Limits
 	spent    float64
 	day      ownerDay
 	warned   map[string]bool
@@ -14,7 +13,7 @@ type limiter struct {
 
 func newLimiter(c *core) *limiter {
 	return &limiter{
-		core: c, limits: c.Limits, day: ownerDay{read: c.Limits.OwnerSpentUSD, others: c.Limits.OwnerSpentUSD},
+		core: c, day: ownerDay{read: c.OwnerSpentUSD, others: c.OwnerSpentUSD},
 		warned: make(map[string]bool), activeAt: c.now,
 	}
 }
@@ -24,10 +23,10 @@ func (l *limiter) active() { l.activeAt = l.now }
 
 // idleAt is when the call ends for being idle; zero means never.
 func (l *limiter) idleAt() time.Time {
-	if l.limits.Idle <= 0 || l.phase != live {
+	if l.Idle <= 0 || l.phase != live {
 		return time.Time{}
 	}
-	return l.activeAt.Add(l.limits.Idle)
+	return l.activeAt.Add(l.Idle)
 }
 
 // ownerDay is what the owner has spent in one day, in this call and elsewhere.
@@ -71,11 +70,11 @@ func (l *limiter) check() (over bool) {
 	for _, b := range []struct {
 		scope        string
 		spent, limit float64
-	}{{scopeCall, l.spent, l.limits.CallUSD}, {scopeOwnerDay, l.day.total(l.spent), l.limits.OwnerDayUSD}} {
+	}{{scopeCall, l.spent, l.CallUSD}, {scopeOwnerDay, l.day.total(l.spent), l.OwnerDayUSD}} {
 		if b.limit <= 0 {
 			continue
 		}
-		if b.spent >= b.limit*float64(l.limits.WarnPercent)/100 && !l.warned[b.scope] {
+		if b.spent >= b.limit*float64(l.WarnPercent)/100 && !l.warned[b.scope] {
 			l.warned[b.scope] = true
 			l.notify(budgetEvent{Type: "bridge.budget.warning", Scope: b.scope, SpentUSD: b.spent, LimitUSD: b.limit})
 		}

@@ -10,9 +10,9 @@ import (
 )
 
 // limited is a live call with limits.
-func limited(t *testing.T, limits Limits) *scripted {
+func limited(t *testing.T, cfg Config) *scripted {
 	t.Helper()
-	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{Limits: limits})}
+	c := &scripted{t: t, now: epoch, s: newTestState(t, cfg)}
 	c.s.Cost = func(realtime.Usage) *float64 { return new(0.25) }
 	c.play(`up {"type":"session.created","session":{"type":"realtime"}}`)
 	c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
@@ -29,18 +29,19 @@ func (c *scripted) answers(id string) {
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		limits  Limits
+		budget  Budget
+		spent   float64 // by the owner before the call
 		warning string
 		answers int // that fit
 	}{
-		"of a call":      {Limits{CallUSD: 1, WarnPercent: 70}, `"limit_usd":1,"scope":"call","spent_usd":0.75`, 4},
-		"of a day":       {Limits{OwnerDayUSD: 10, OwnerSpentUSD: 9.25, WarnPercent: 100}, `"limit_usd":10,"scope":"owner_day","spent_usd":10`, 3},
-		"none":           {Limits{WarnPercent: 80}, "", 20},
-		"of both, a day": {Limits{CallUSD: 5, OwnerDayUSD: 1, WarnPercent: 80}, `"limit_usd":1,"scope":"owner_day","spent_usd":1`, 4},
+		"of a call":      {Budget{CallUSD: 1, WarnPercent: 70}, 0, `"limit_usd":1,"scope":"call","spent_usd":0.75`, 4},
+		"of a day":       {Budget{OwnerDayUSD: 10, WarnPercent: 100}, 9.25, `"limit_usd":10,"scope":"owner_day","spent_usd":10`, 3},
+		"none":           {Budget{WarnPercent: 80}, 0, "", 20},
+		"of both, a day": {Budget{CallUSD: 5, OwnerDayUSD: 1, WarnPercent: 80}, 0, `"limit_usd":1,"scope":"owner_day","spent_usd":1`, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := limited(t, tt.limits)
+			c := limited(t, Config{Settings: Settings{Budget: tt.budget}, OwnerSpentUSD: tt.spent})
 			n := 0
 			for ; n < 20 && !c.s.Ending(); n++ {
 				c.answers(fmt.Sprintf("r%d", n))
@@ -62,7 +63,7 @@ func TestBudget(t *testing.T) {
 // speech does not keep it alive.
 func TestIdle(t *testing.T) {
 	t.Parallel()
-	c := limited(t, Limits{Idle: 10 * time.Minute})
+	c := limited(t, Config{Settings: Settings{Limits: Limits{Idle: 10 * time.Minute}}})
 	c.pass("9m")
 	c.play(`br {"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}}`)
 	c.play(`up {"type":"rate_limits.updated"}`)
@@ -84,7 +85,7 @@ func TestIdle(t *testing.T) {
 // TestIdleWithoutAnEnd ends an idle call although the upstream never said that its answer had been played.
 func TestIdleWithoutAnEnd(t *testing.T) {
 	t.Parallel()
-	c := limited(t, Limits{Idle: 10 * time.Minute})
+	c := limited(t, Config{Settings: Settings{Limits: Limits{Idle: 10 * time.Minute}}})
 	c.play(`up {"type":"response.created","response":{"id":"r1"}}`)
 	c.play(`up {"type":"output_audio_buffer.started","response_id":"r1"}`)
 	c.play(`up {"type":"response.output_audio_transcript.done","response_id":"r1","item_id":"i1","transcript":"` + strings.Repeat("So long. ", 50) + `"}`)
@@ -102,7 +103,7 @@ func TestIdleWithoutAnEnd(t *testing.T) {
 // TestToolRounds makes the model answer in words after the allowed number of tool rounds.
 func TestToolRounds(t *testing.T) {
 	t.Parallel()
-	c := limited(t, Limits{ToolRounds: 2})
+	c := limited(t, Config{Settings: Settings{Limits: Limits{ToolRounds: 2}}})
 	for n := range 3 {
 		c.play(fmt.Sprintf(`up {"type":"response.created","response":{"id":"r%d"}}`, n))
 		c.play(fmt.Sprintf(`up {"type":"response.output_item.done","response_id":"r%[1]d","item":{"id":"i%[1]d","type":"function_call","status":"completed","call_id":"c%[1]d","name":"create_bar_chart","arguments":"{}"}}`, n))
@@ -118,7 +119,7 @@ func TestToolRounds(t *testing.T) {
 // again with each day.
 func TestBudgetOfTheDayIsShared(t *testing.T) {
 	t.Parallel()
-	c := limited(t, Limits{OwnerDayUSD: 10, OwnerSpentUSD: 2, WarnPercent: 80})
+	c := limited(t, Config{Settings: Settings{Budget: Budget{OwnerDayUSD: 10, WarnPercent: 80}}, OwnerSpentUSD: 2})
 	spent := func(day string, usd float64) {
 		t.Helper()
 		c.reduce(OwnerSpent{Day: day, USD: usd})

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"strings"
@@ -23,10 +22,10 @@ func (d Defaults) Creation() []byte {
 func (d *Defaults) settings() realtime.Settings {
 	s := realtime.Settings{
 		setInstructions: encode(d.Instructions), setTranscription: d.transcription(json.RawMessage("{}")),
-		setTurns: json.RawMessage(cmp.Or(d.TurnDetection, `{"type":"server_vad"}`)), "tool_choice": encode("auto"),
+		setTurns: d.TurnDetection.Object(), "tool_choice": encode("auto"),
 	}
 	if d.NoiseReduction != "" {
-		s[setNoise] = json.RawMessage(d.NoiseReduction)
+		s[setNoise] = encode(map[string]string{"type": d.NoiseReduction})
 	}
 	if d.Voice != "" {
 		s[setVoice] = voiceObject(d.Voice)

@@ -26,7 +26,7 @@ func TestSchedule(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newTestState(t, Config{RenewBefore: tt.before})
+			s := newTestState(t, Config{Settings: Settings{Limits: Limits{RenewBefore: tt.before}}})
 			expires := int64(0)
 			if tt.left != 0 {
 				expires = epoch.Add(tt.left).Unix()
@@ -49,7 +49,7 @@ func TestSchedule(t *testing.T) {
 // waits for the end of that, without asking to be woken all the time.
 func TestRetryWaitsForSilence(t *testing.T) {
 	t.Parallel()
-	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{RenewBefore: 10 * time.Minute})}
+	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{Settings: Settings{Limits: Limits{RenewBefore: 10 * time.Minute}}})}
 	c.play(fmt.Sprintf(`up {"type":"session.created","session":{"type":"realtime","expires_at":%d}}`, epoch.Add(time.Hour).Unix()))
 	c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
 	c.pass("50m")
@@ -68,7 +68,7 @@ func TestRetryWaitsForSilence(t *testing.T) {
 // holdsButton is a call in push to talk whose caller has begun to hold the button shortly before the time for a renewal.
 func holdsButton(t *testing.T) *scripted {
 	t.Helper()
-	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{RenewBefore: 10 * time.Minute})}
+	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{Settings: Settings{Limits: Limits{RenewBefore: 10 * time.Minute}}})}
 	c.play(fmt.Sprintf(`up {"type":"session.created","session":{"type":"realtime","expires_at":%d}}`, epoch.Add(time.Hour).Unix()))
 	c.play(`up {"type":"session.updated","session":{"type":"realtime","audio":{"input":{"turn_detection":null}}}}`)
 	c.pass("49m50s")

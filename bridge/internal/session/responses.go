@@ -188,7 +188,7 @@ func (q *responses) askForAnswer() {
 			response[name] = value
 		}
 	}
-	if limit := q.Limits.ToolRounds; limit > 0 && q.rounds >= limit {
+	if limit := q.ToolRounds; limit > 0 && q.rounds >= limit {
 		q.log(slog.LevelWarn, "tool rounds used up", "rounds", q.rounds)
 		response["tool_choice"] = "none"
 	}

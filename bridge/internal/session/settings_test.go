@@ -31,7 +31,7 @@ func TestManyClientTools(t *testing.T) {
 					kept = append(kept, name)
 				}
 			}
-			c := limited(t, Limits{})
+			c := limited(t, Config{})
 			c.play(`br {"type":"session.update","event_id":"b1","session":{"tools":[` + strings.Join(tools, ",") + `]}}`)
 			var got []string
 			for _, d := range c.s.settings.declared {
@@ -53,7 +53,7 @@ func TestManyClientTools(t *testing.T) {
 // the server's other tools come.
 func TestNewToolBesideAClients(t *testing.T) {
 	t.Parallel()
-	c := limited(t, Limits{})
+	c := limited(t, Config{})
 	c.play(`br {"type":"session.update","session":{"tools":[{"type":"function","name":"create_pie_chart"}]}}`)
 	c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
 	c.play("tools create_pie_chart create_gauge_chart")

@@ -24,13 +24,7 @@ func (c *checks) wrong(key, format string, args ...any) {
 	*c = append(*c, fmt.Errorf(named(key)+": "+format, args...))
 }
 
-// declared checks the settings of a group against their tags.
-func (c *checks) declared(path string, group reflect.Value) {
-	each(group, path, func(key string, _ reflect.Type, f reflect.StructField, value reflect.Value) {
-		c.value(key, f.Tag, value)
-	})
-}
-
+// value checks a setting against its tags.
 func (c *checks) value(key string, tag reflect.StructTag, v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Pointer && !v.IsNil():
@@ -87,7 +81,6 @@ var formats = map[string]func(text string) error{
 	"key":      checkKey,
 	"language": matches(languageCode, "%q is not a language code, such as en or de"),
 	"model":    matches(modelName, "%q is not of the form provider/model"),
-	"network":  func(v string) error { _, err := prefixes([]string{v}); return err },
 	"ollama": func(v string) error {
 		_, err := ollama.New(ollama.Config{Host: v})
 		return because(err, "it must be an address, such as http://127.0.0.1:11434")

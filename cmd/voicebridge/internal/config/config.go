@@ -3,6 +3,13 @@
 package config
 
 import (
+	"net/netip"
+	"time"
+
+	"voicebridge/bridge"
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/code"
+	"voicebridge/toolkit/webtools"
 	"voicebridge/web"
 	"voicebridge/web/access"
 )
@@ -21,7 +28,7 @@ type Config struct {
 	// browsers use.
 	AllowedOrigins []string `koanf:"allowed_origins" format:"origin"`
 	// Addresses or networks of proxies whose X-Forwarded-For is trusted, besides this machine.
-	TrustedProxies []string `koanf:"trusted_proxies" format:"network"`
+	TrustedProxies []netip.Prefix `koanf:"trusted_proxies"`
 	// URL of the public keys that verify JWTs (RFC 7517). A token's `sub` is the owner; it must have `exp`.
 	// VOICEBRIDGE_JWT_SECRET (at least 32 bytes) verifies HS256 instead.
 	JWTJWKSURL string `koanf:"jwt_jwks_url" format:"url"`
@@ -35,10 +42,10 @@ type Config struct {
 	// What calls talk to. Empty: openai if OPENAI_API_KEY is set, else the built-in simulator.
 	Upstream string `koanf:"upstream" enum:",openai,simulator"`
 	// Calls go to {base}/realtime/calls unless realtime.url is set, text requests to the same base.
-	OpenAIBaseURL string   `koanf:"openai_base_url" min:"1" format:"url" env:"OPENAI_BASE_URL"`
-	Realtime      Realtime `koanf:"realtime"`
-	Calls         Calls    `koanf:"calls"`
-	Budget        Budget   `koanf:"budget" yaml:",flow"`
+	OpenAIBaseURL string        `koanf:"openai_base_url" min:"1" format:"url" env:"OPENAI_BASE_URL"`
+	Realtime      Realtime      `koanf:"realtime"`
+	Calls         bridge.Limits `koanf:"calls"`
+	Budget        bridge.Budget `koanf:"budget" yaml:",flow"`
 
 	// One UDP port for all media of browsers; 0: any.
 	UDPPort int `koanf:"udp_port" min:"0" max:"65535"`
@@ -144,76 +151,17 @@ func (t Text) Spoken() string {
 	return t.Instructions
 }
 
-// Realtime is the voice model and its instructions.
+// Realtime is the voice model and its instructions, and where it is.
 type Realtime struct {
-	// The model for voice calls.
-	Model string `koanf:"model" default:"gpt-realtime-2.1" min:"1" env:"VOICEBRIDGE_REALTIME_MODEL"`
-	// A name, or the id of a custom voice (voice_…).
-	Voice string `koanf:"voice" default:"marin" min:"1" env:"VOICEBRIDGE_REALTIME_VOICE,VOICEBRIDGE_VOICE"`
-	// Model that transcribes what the user says.
-	TranscriptionModel string `koanf:"transcription_model" default:"gpt-transcribe" min:"1" env:"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL,VOICEBRIDGE_TRANSCRIPTION_MODEL"`
-	// What the assistant is told. Leave it out for the built-in text. {{date}} and {{time}} stand for when the call began,
-	// {{user}} for the user's name: the owner of the token, or the claim `name` of a JWT.
-	Instructions string `koanf:"instructions" max:"32768"`
-	// Whether a client may set the instructions of its own calls.
-	AllowClientInstructions bool `koanf:"allow_client_instructions"`
+	bridge.SessionConfig `koanf:",squash"`
+
 	// Where calls go if not to openai_base_url: the whole address of the calls route. The key is
 	// VOICEBRIDGE_REALTIME_API_KEY, or else OPENAI_API_KEY.
 	URL string `koanf:"url" env:"VOICEBRIDGE_REALTIME_URL"`
 	// Header that carries the key: Authorization, with Bearer before the key, or another, such as api-key for Azure.
 	APIKeyHeader string `koanf:"api_key_header" default:"Authorization" min:"1" format:"header" env:"VOICEBRIDGE_REALTIME_API_KEY_HEADER"`
 	// Body of the request that creates a call: form for OpenAI and Azure, json for older versions of LocalAI.
-	CallBody      string        `koanf:"call_body" default:"form" enum:"form,json"`
-	TurnDetection TurnDetection `koanf:"turn_detection" yaml:",flow"`
-	// Against noise around the caller. Empty: off.
-	NoiseReduction string `koanf:"noise_reduction" enum:",near_field,far_field"`
-	// Of the transcription, ISO 639-1, such as en; empty: any.
-	Language string `koanf:"language" format:"language"`
-}
-
-// TurnDetection is what decides that the caller's turn is over: `server_vad`, `semantic_vad` (with `eagerness`: low, medium, high,
-// auto) or `none` (push to talk). The fields are those of the Realtime API, which provides the defaults, such as
-// `{type: server_vad, threshold: 0.5, prefix_padding_ms: 300, silence_duration_ms: 500, idle_timeout_ms: 6000,
-// create_response: true, interrupt_response: true}`.
-type TurnDetection struct {
-	// server_vad, semantic_vad, none: push to talk.
-	Type              string   `koanf:"type" json:"type" default:"server_vad"`
-	Threshold         *float64 `koanf:"threshold" json:"threshold,omitempty"`                     // server_vad, 0 to 1
-	PrefixPaddingMS   *int     `koanf:"prefix_padding_ms" json:"prefix_padding_ms,omitempty"`     // server_vad
-	SilenceDurationMS *int     `koanf:"silence_duration_ms" json:"silence_duration_ms,omitempty"` // server_vad
-	IdleTimeoutMS     *int     `koanf:"idle_timeout_ms" json:"idle_timeout_ms,omitempty"`         // server_vad
-	Eagerness         string   `koanf:"eagerness" json:"eagerness,omitempty"`                     // semantic_vad: low, medium, high, auto
-	CreateResponse    *bool    `koanf:"create_response" json:"create_response,omitempty"`
-	InterruptResponse *bool    `koanf:"interrupt_response" json:"interrupt_response,omitempty"`
-}
-
-// pushToTalk is the type of turn detection that the API has no name for.
-const pushToTalk = "none"
-
-// Calls are the time limits of calls.
-type Calls struct {
-	// How long before its end an upstream session is replaced by another; 0: only once it has ended.
-	RenewBeforeMinutes int `koanf:"renew_before_minutes" default:"10" min:"0" max:"1440"`
-	// How long a call waits for a lost browser.
-	GraceSeconds int `koanf:"grace_seconds" default:"30" min:"0" max:"600"`
-	// How long it waits for a browser that closed its connection, as a page does when it is reloaded.
-	CloseGraceSeconds int `koanf:"close_grace_seconds" default:"8" min:"0" max:"600"`
-	// A call ends after this long without speech, answers or tools; 0: never.
-	IdleMinutes int `koanf:"idle_minutes" default:"10" min:"0" max:"1440"`
-	// Longest call; 0: no limit.
-	MaxMinutes int `koanf:"max_minutes" min:"0" max:"10080"`
-	// In one spoken turn.
-	MaxToolRounds int `koanf:"max_tool_rounds" default:"20" min:"1" max:"1000"`
-}
-
-// Budget are the limits of spending, in US dollars; 0: no limit. The caller is warned at warn_percent of a limit.
-type Budget struct {
-	// Per call.
-	CallUSD float64 `koanf:"call_usd" min:"0" max:"1000000"`
-	// Per owner and day.
-	OwnerDayUSD float64 `koanf:"owner_day_usd" min:"0" max:"1000000"`
-	// The caller is warned when this share of a limit is spent.
-	WarnPercent int `koanf:"warn_percent" default:"80" min:"1" max:"100"`
+	CallBody string `koanf:"call_body" default:"form" enum:"form,json"`
 }
 
 // TLS is https without a proxy, with a certificate from files, which are PEM and must match. Renewed files are picked up.
@@ -285,49 +233,16 @@ type Tools struct {
 	// artifacts: charts and tables; code: programs in a sandbox; web: search and pages; http: any request to public addresses;
 	// agent: ask_agent, by which a call asks the text model, which has all these tools.
 	Toolkits []string `koanf:"toolkits" default:"artifacts,code,web,http,agent" enum:"artifacts,code,web,http,agent"`
-	// Of a tool call.
-	TimeoutSeconds int `koanf:"timeout_seconds" default:"30" min:"1" max:"600"`
 	// After this long the voice says that a tool is still running; 0: never.
-	FillerSeconds int `koanf:"filler_seconds" min:"0" max:"600"`
-	// Only these; empty: all.
-	Allow []string `koanf:"allow"`
-	// Never these.
-	Deny []string `koanf:"deny"`
-	// Only with the user's approval, given in the call or by anyone who follows the thread; no answer within a minute is a no.
-	// http:write means all requests of the tool http except GET and HEAD.
-	Approve []string `koanf:"approve" default:"http:write"`
-	Code    Code     `koanf:"code" yaml:",flow"`
-	Web     WebTools `koanf:"web"`
-}
+	FillerAfter      time.Duration `koanf:"filler_seconds" min:"0" max:"600"`
+	toolkit.Settings `koanf:",squash"`
 
-// Code is how the model's programs run. JavaScript runs in a child process without files and network, under a Linux seccomp
-// filter; where that is impossible it is not offered unless unconfined is true. Python needs bubblewrap and is off. One
-// user's programs leave one of the max_parallel slots to others.
-type Code struct {
-	// Per program.
-	TimeoutSeconds int `koanf:"timeout_seconds" default:"10" min:"1" max:"600"`
-	// Per program.
-	MemoryMB int `koanf:"memory_mb" default:"64" min:"4" max:"8192"`
-	// Programs at a time.
-	MaxParallel int `koanf:"max_parallel" default:"4" min:"1" max:"256"`
-	// In bubblewrap, if the host supports it.
-	Python bool `koanf:"python"`
-	// JavaScript even if the kernel cannot confine its process.
-	Unconfined bool `koanf:"unconfined"`
-}
-
-// WebTools is what tools may reach on the network.
-type WebTools struct {
-	// What searches. Empty: the first that has its key or address, if any.
-	Search string `koanf:"search" enum:",searxng,exa,tavily,brave"`
-	// A SearXNG server.
-	SearXNGURL string `koanf:"searxng_url" format:"url" env:"VOICEBRIDGE_SEARXNG_URL"`
-	// Addresses or networks that tools may reach although they are not public.
-	AllowNetwork []string `koanf:"allow_networks" format:"network"`
-	// Those that they may not reach although they are public.
-	DenyNetwork []string `koanf:"deny_networks" format:"network"`
-	// Besides 80 and 443.
-	AllowPorts []int `koanf:"allow_ports" min:"1" max:"65535"`
+	// How the model's programs run. JavaScript runs in a child process without files and network, under a Linux seccomp filter;
+	// where that is impossible it is not offered unless unconfined is true. Python needs bubblewrap and is off. One user's
+	// programs leave one of the max_parallel slots to others.
+	Code code.Config `koanf:"code" yaml:",flow"`
+	// What tools may reach on the network.
+	Web webtools.Config `koanf:"web"`
 }
 
 // The names of the toolkits.

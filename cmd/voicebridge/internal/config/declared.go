@@ -34,6 +34,9 @@ type Setting struct {
 func Settings() []Setting {
 	var out []Setting
 	each(reflect.ValueOf(new(Config)).Elem(), "", func(key string, group reflect.Type, field reflect.StructField, value reflect.Value) {
+		for _, i := range field.Index[:len(field.Index)-1] {
+			group = group.Field(i).Type
+		}
 		out = append(out, Setting{key, field, group})
 		if value.Kind() == reflect.Slice && IsGroup(field.Type.Elem()) {
 			value.Set(reflect.MakeSlice(field.Type, 1, 1))
@@ -92,37 +95,6 @@ func each(group reflect.Value, path string, visit func(key string, group reflect
 		case f.Type.Kind() == reflect.Slice && IsGroup(f.Type.Elem()):
 			for i := range value.Len() {
 				each(value.Index(i), fmt.Sprintf("%s[%d]", key, i), visit)
-			}
-		}
-	}
-}
-
-// complete adds the defaults to the values of a group.
-func complete(path string, values map[string]any, t reflect.Type) {
-	for name, f := range fields(t) {
-		key := strings.TrimPrefix(path+"."+name, ".")
-		text, ok := f.Tag.Lookup("default")
-		if long := defaults[key]; long != "" {
-			text, ok = long, true
-		}
-		switch value := values[name].(type) {
-		case nil:
-			if ok {
-				values[name], _ = parse(f.Type, text) // a test loads the defaults
-			} else if IsGroup(f.Type) {
-				inner := map[string]any{}
-				complete(key, inner, f.Type)
-				values[name] = inner
-			}
-		case map[string]any:
-			if IsGroup(f.Type) {
-				complete(key, value, f.Type)
-			}
-		case []any:
-			for _, entry := range value {
-				if inner, ok := entry.(map[string]any); ok && f.Type.Kind() == reflect.Slice && IsGroup(f.Type.Elem()) {
-					complete(key, inner, f.Type.Elem())
-				}
 			}
 		}
 	}

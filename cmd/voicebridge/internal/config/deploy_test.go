@@ -66,8 +66,8 @@ func TestCompose(t *testing.T) {
 		t.Errorf("it reads %s", files)
 	}
 	networks, _ := at(doc, "networks", "default", "ipam")["config"].([]any)
-	if subnet, _ := networks[0].(map[string]any)["subnet"].(string); !strings.HasPrefix(subnet, "10.") || fmt.Sprint(cfg.Proxies()) != "["+subnet+"]" {
-		t.Errorf("the proxy is in %s, and trusted are %v", subnet, cfg.Proxies())
+	if subnet, _ := networks[0].(map[string]any)["subnet"].(string); !strings.HasPrefix(subnet, "10.") || fmt.Sprint(cfg.TrustedProxies) != "["+subnet+"]" {
+		t.Errorf("the proxy is in %s, and trusted are %v", subnet, cfg.TrustedProxies)
 	}
 	for _, removed := range []string{"--no-cli", "--no-dtls"} { // what they switched off is off since coturn 4.17
 		if strings.Contains(text, removed) {
@@ -102,7 +102,7 @@ func TestKubernetes(t *testing.T) {
 	}
 	cfg := mustLoad(t, environ)
 	pause, _ := at(container, "lifecycle", "preStop", "sleep")["seconds"].(int)
-	if grace, _ := spec["terminationGracePeriodSeconds"].(int); pause == 0 || grace <= pause+2*cfg.ShutdownSeconds || cfg.UDPPort != 40000 || len(cfg.Proxies()) != 1 {
+	if grace, _ := spec["terminationGracePeriodSeconds"].(int); pause == 0 || grace <= pause+2*cfg.ShutdownSeconds || cfg.UDPPort != 40000 || len(cfg.TrustedProxies) != 1 {
 		t.Errorf("pause %d, grace %d, settings %+v", pause, grace, cfg)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -43,12 +41,6 @@ func (c *Config) TurnsPerOwner() int {
 	return c.Limits.TurnsPerOwner
 }
 
-// Proxies returns the networks whose X-Forwarded-For is trusted.
-func (c *Config) Proxies() []netip.Prefix {
-	out, _ := prefixes(c.TrustedProxies) // checked by validate
-	return out
-}
-
 // Driver returns the upstream in use: openai or simulator.
 func (c *Config) Driver() string {
 	switch {
@@ -69,23 +61,6 @@ func (c *Config) VoiceKey() access.Secret {
 // CallsURL returns the address of the calls route.
 func (c *Config) CallsURL() string {
 	return cmp.Or(c.Realtime.URL, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/realtime/calls")
-}
-
-// Object returns the turn detection as an object of the Realtime API; null is push to talk.
-func (t TurnDetection) Object() string {
-	if t.Type == pushToTalk {
-		return "null"
-	}
-	raw, _ := json.Marshal(t) // nothing in it can fail to encode
-	return string(raw)
-}
-
-// NoiseObject returns the noise reduction as an object of the Realtime API; empty if it is not set.
-func (r Realtime) NoiseObject() string {
-	if r.NoiseReduction == "" {
-		return ""
-	}
-	return fmt.Sprintf(`{"type":%q}`, r.NoiseReduction)
 }
 
 // TURNServers returns the TURN servers with a password for one owner that expires some time after
@@ -130,29 +105,6 @@ func IsLoopback(host string) bool {
 	}
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.Unmap().IsLoopback()
-}
-
-// prefixes reads addresses and networks.
-func prefixes(list []string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	var problems []error
-	for _, text := range list {
-		if addr, err := netip.ParseAddr(text); err == nil {
-			addr = addr.Unmap()
-			out = append(out, netip.PrefixFrom(addr, addr.BitLen()))
-			continue
-		}
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%q is not an address or a network", text))
-			continue
-		}
-		if p.Addr().Is4In6() {
-			problems = append(problems, fmt.Errorf("%q: write it as an IPv4 network", text))
-		}
-		out = append(out, p)
-	}
-	return out, errors.Join(problems...)
 }
 
 // Slog returns the level as one of log/slog.

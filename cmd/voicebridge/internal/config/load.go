@@ -3,10 +3,12 @@ package config
 import (
 	"bytes"
 	"cmp"
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"reflect"
 	"slices"
@@ -56,18 +58,24 @@ func Load(src Sources) (Config, error) {
 func Defaults() Config {
 	l := newLoader()
 	l.decode()
+	l.check("", &l.cfg)
 	return l.cfg
 }
 
-// Default returns a setting's value in an empty environment, the zero value for those of a list's entries.
+// Default returns a setting's value in an empty environment as it is written, the zero value for those of a list's entries.
 func (s Setting) Default() reflect.Value {
-	v := reflect.ValueOf(Defaults())
+	l := newLoader()
+	l.decode()
+	v := reflect.ValueOf(l.cfg)
 	for name := range strings.SplitSeq(s.Key, ".") {
 		f, ok := fieldFor(v.Type(), name)
 		if !ok {
 			return reflect.Zero(s.Field.Type)
 		}
 		v = v.FieldByIndex(f.Index)
+	}
+	if v.Kind() == reflect.Int64 {
+		return reflect.ValueOf(v.Int())
 	}
 	return v
 }
@@ -163,7 +171,7 @@ func (l *loader) decode() {
 	unknown := unknownKeys("", values, reflect.TypeFor[Config]())
 	complete("", values, reflect.TypeFor[Config]())
 	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
-		TagName: "koanf", Result: &l.cfg, DecodeHook: mapstructure.DecodeHookFuncValue(wholeNumbers),
+		TagName: "koanf", Result: &l.cfg, DecodeHook: mapstructure.DecodeHookFuncValue(convert),
 	})
 	l.problems = append(l.problems, decodeProblems(cmp.Or(err, decoder.Decode(values)))...)
 	for _, key := range unknown {
@@ -225,9 +233,18 @@ func decodeProblems(err error) []error {
 	return []error{fmt.Errorf("%s: %w", named(e.Name()), e.Unwrap())}
 }
 
-// wholeNumbers rejects what the decoder would truncate to a whole number.
-func wholeNumbers(from, to reflect.Value) (any, error) {
-	if from.CanFloat() && to.CanInt() {
+// convert reads texts whose types say how, and rejects numbers that the decoder would change.
+func convert(from, to reflect.Value) (any, error) {
+	switch {
+	case isText(to.Type()) && from.Kind() != reflect.String:
+		return nil, errors.New("it must be " + kindName(reflect.String))
+	case to.Type() == reflect.TypeFor[netip.Prefix]():
+		return network(from.String())
+	case isText(to.Type()):
+		value := reflect.New(to.Type())
+		err := value.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(from.String()))
+		return value.Elem().Interface(), err
+	case from.CanFloat() && to.CanInt():
 		return nil, errors.New("it must be a whole number")
 	}
 	return from.Interface(), nil

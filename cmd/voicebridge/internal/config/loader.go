@@ -42,7 +42,12 @@ func (l *loader) note(err error) {
 	}
 }
 
-// check notes the values of a group that its declaration does not allow.
+// check notes the values of a group that its declaration does not allow, and brings the others into their units.
 func (l *loader) check(path string, group any) {
-	(*checks)(&l.problems).declared(path, reflect.ValueOf(group).Elem())
+	each(reflect.ValueOf(group).Elem(), path, func(key string, _ reflect.Type, f reflect.StructField, value reflect.Value) {
+		(*checks)(&l.problems).value(key, f.Tag, value)
+		if n := unit(f); n != 1 {
+			value.SetInt(value.Int() * n)
+		}
+	})
 }

@@ -88,9 +88,10 @@ func settingOf(key string) (f reflect.StructField, ok bool) {
 // named returns a key together with the variable that sets it, if that has a name of its own or the
 // key is at the top level.
 func named(key string) string {
-	name := own(key)
-	if _, ok := settingOf(key); ok && name == "" && !strings.Contains(key, ".") {
-		name = Variable(key)
+	setting, _, _ := strings.Cut(key, "[")
+	name := own(setting)
+	if _, ok := settingOf(setting); ok && name == "" && !strings.Contains(key, ".") {
+		name = Variable(setting)
 	}
 	if name == "" {
 		return key

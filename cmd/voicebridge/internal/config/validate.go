@@ -24,16 +24,13 @@ func (c *Config) validate(offline bool) []error {
 	c.checkCalls(&w)
 	c.checkText(&w)
 	c.checkWeb(&w)
-	for key, list := range map[string][]string{"allow": c.Tools.Allow, "deny": c.Tools.Deny, "approve": c.Tools.Approve} {
-		if _, err := toolkit.ParseNames(list); err != nil {
-			w.wrong("tools."+key, "%v", err)
-		}
-		if key != "approve" && slices.ContainsFunc(list, func(name string) bool { return strings.HasSuffix(name, ":write") }) {
+	for key, list := range map[string]toolkit.Names{"allow": c.Tools.Allow, "deny": c.Tools.Deny} {
+		if slices.ContainsFunc(list, func(name toolkit.Name) bool { return strings.HasSuffix(name.String(), ":write") }) {
 			w.wrong("tools."+key, "only tools.approve takes the ending :write")
 		}
 	}
 	for _, name := range c.Tools.Allow {
-		if slices.Contains(c.Tools.Deny, name) {
+		if slices.ContainsFunc(c.Tools.Deny, func(other toolkit.Name) bool { return other.String() == name.String() }) {
 			w.wrong("tools.deny", "%q is also in tools.allow", name)
 		}
 	}

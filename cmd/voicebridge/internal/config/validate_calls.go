@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"voicebridge/bridge"
 	"voicebridge/realtime"
 )
 
@@ -20,11 +21,14 @@ func (c *Config) checkCalls(w *checks) {
 			w.wrong("realtime.url", "%v", err)
 		}
 	}
-	r.TurnDetection.check(w)
+	checkTurns(r.TurnDetection, w)
 }
 
-// check compares it with what the API takes of its type.
-func (t TurnDetection) check(w *checks) {
+// pushToTalk is the type of turn detection that the API has no name for.
+const pushToTalk = "none"
+
+// checkTurns compares the turn detection with what the API takes of its type.
+func checkTurns(t bridge.TurnDetection, w *checks) {
 	const key = "realtime.turn_detection."
 	types := realtime.SessionFields.At("audio.input.turn_detection").Cases
 	if known := append(slices.Sorted(maps.Keys(types)), pushToTalk); !slices.Contains(known, t.Type) {

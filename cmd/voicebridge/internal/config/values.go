@@ -1,17 +1,23 @@
 package config
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // parse reads a value of a type: lists with commas or as JSON, structures as JSON.
 func parse(t reflect.Type, text string) (any, error) {
+	if isText(t) {
+		return text, nil
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return parse(t.Elem(), text)
@@ -20,7 +26,7 @@ func parse(t reflect.Type, text string) (any, error) {
 			return nil, errors.New("it must be true or false")
 		}
 		return text == "true", nil
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			return nil, errors.New("it must be a whole number")
@@ -33,7 +39,7 @@ func parse(t reflect.Type, text string) (any, error) {
 		}
 		return n, nil
 	case reflect.Slice:
-		if t.Elem().Kind() != reflect.Struct && !strings.HasPrefix(text, "[") {
+		if !IsGroup(t.Elem()) && !strings.HasPrefix(text, "[") {
 			return parseList(t.Elem(), text)
 		}
 		return parseJSON[[]any](text, "a list, written as JSON")
@@ -94,4 +100,71 @@ func splitList(v string) []string {
 		}
 	}
 	return out
+}
+
+// complete adds the defaults to the values of a group.
+func complete(path string, values map[string]any, t reflect.Type) {
+	for name, f := range fields(t) {
+		key := strings.TrimPrefix(path+"."+name, ".")
+		text, ok := f.Tag.Lookup("default")
+		if long := defaults[key]; long != "" {
+			text, ok = long, true
+		}
+		switch value := values[name].(type) {
+		case nil:
+			if ok {
+				values[name], _ = parse(f.Type, text) // a test loads the defaults
+			} else if IsGroup(f.Type) {
+				inner := map[string]any{}
+				complete(key, inner, f.Type)
+				values[name] = inner
+			}
+		case map[string]any:
+			if IsGroup(f.Type) {
+				complete(key, value, f.Type)
+			}
+		case []any:
+			for _, entry := range value {
+				if inner, ok := entry.(map[string]any); ok && f.Type.Kind() == reflect.Slice && IsGroup(f.Type.Elem()) {
+					complete(key, inner, f.Type.Elem())
+				}
+			}
+		}
+	}
+}
+
+// isText reports whether a value is written as a text, which its type reads.
+func isText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// network reads a network, or an address as the network that it is alone.
+func network(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		addr = addr.Unmap()
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return p, fmt.Errorf("%q is not an address or a network", text)
+	}
+	if p.Addr().Is4In6() {
+		return p, fmt.Errorf("%q: write it as an IPv4 network", text)
+	}
+	return p, nil
+}
+
+// units are what a time.Duration and an int64, which counts bytes, are given in: a part of their keys.
+var units = map[string]int64{"seconds": int64(time.Second), "minutes": int64(time.Minute), "days": 24 * int64(time.Hour), "mb": 1 << 20}
+
+// unit returns the unit of a setting, 1 if it has none.
+func unit(f reflect.StructField) int64 {
+	if f.Type.Kind() == reflect.Int64 {
+		for part := range strings.SplitSeq(f.Tag.Get("koanf"), "_") {
+			if n, ok := units[part]; ok {
+				return n
+			}
+		}
+	}
+	return 1
 }

@@ -111,7 +111,7 @@ func TestEveryWrongSetting(t *testing.T) {
 				values = append(values, w)
 			}
 			switch kind.Kind() {
-			case reflect.Int:
+			case reflect.Int, reflect.Int64:
 				values = append(values, struct{ value, words string }{"many", "it must be a whole number"}, struct{ value, words string }{"-1", ""})
 			case reflect.Float64:
 				values = append(values, struct{ value, words string }{"much", "it must be a number"}, struct{ value, words string }{"-1", "-1 is not between 0 and"})

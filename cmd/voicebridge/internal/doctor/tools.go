@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -22,13 +21,13 @@ func (d *doctor) programs(ctx context.Context) {
 		d.say(fine, aboutPrograms, "they are switched off")
 		return
 	}
-	sandbox := code.New(d.cfg.CodeTools(slog.New(slog.DiscardHandler)))
+	sandbox := code.New(d.cfg.Tools.Code)
 	if confinement, err := sandbox.ProbeJavaScript(ctx); err != nil {
 		d.say(problem, aboutPrograms, "JavaScript does not work, and its tool is not offered: %v", err)
 	} else {
 		d.say(fine, aboutPrograms, "JavaScript works, in a %s", confinement)
 	}
-	if !d.cfg.Tools.Code.Python {
+	if !d.cfg.Tools.Code.PythonEnabled {
 		return
 	}
 	if err := sandbox.ProbePython(ctx); err != nil {

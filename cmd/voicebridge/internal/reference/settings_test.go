@@ -34,13 +34,14 @@ func (x *texts) of(kind reflect.Type) declared {
 	return d
 }
 
-// setting returns the text of a setting, which for a group is that of its type.
+// setting returns the text of a setting; a group has that of its type unless it has its own.
 func (x *texts) setting(s config.Setting) string {
 	x.t.Helper()
-	if config.IsGroup(s.Field.Type) {
-		return strings.TrimSpace(x.of(s.Field.Type).doc)
+	text := x.field(s.Group, s.Field.Name)
+	if text == "" && config.IsGroup(s.Field.Type) {
+		text = strings.TrimSpace(x.of(s.Field.Type).doc)
 	}
-	return x.field(s.Group, s.Field.Name)
+	return text
 }
 
 func (x *texts) field(group reflect.Type, name string) string {
@@ -49,13 +50,6 @@ func (x *texts) field(group reflect.Type, name string) string {
 		for _, n := range f.Names {
 			if n.Name == name {
 				return comment(f)
-			}
-		}
-		if f.Names == nil { // embedded
-			if inner, ok := group.FieldByName(fmt.Sprint(f.Type)); ok && inner.Anonymous {
-				if text := x.field(inner.Type, name); text != "" {
-					return text
-				}
 			}
 		}
 	}
@@ -161,7 +155,11 @@ func scalar(v reflect.Value) string {
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	}
-	out, err := yaml.Marshal(v.Interface())
+	value := v.Interface()
+	if text, ok := value.(fmt.Stringer); ok {
+		value = text.String()
+	}
+	out, err := yaml.Marshal(value)
 	if err != nil {
 		panic(err) // a type that no setting has
 	}
