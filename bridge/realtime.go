@@ -26,13 +26,10 @@ func NewRealtime(name string, api *rtc.API, client *realtime.Client) *Realtime {
 	return &Realtime{name: name, api: api, client: client}
 }
 
-// Name implements [Upstream].
 func (r *Realtime) Name() string { return r.name }
 
-// HangUp implements [Upstream].
 func (r *Realtime) HangUp(ctx context.Context, id string) error { return r.client.Hangup(ctx, id) }
 
-// Dial implements [Upstream].
 func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	peer, offer, err := r.api.Offer(ctx, d.Handlers)
 	if err != nil {

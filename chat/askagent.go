@@ -54,7 +54,6 @@ func (askAgent) Definition() toolkit.Definition {
 	}
 }
 
-// Timeout implements [toolkit.Timeouter].
 func (askAgent) Timeout() time.Duration { return askTimeout }
 
 // Call runs a turn and reports its progress.

@@ -151,7 +151,6 @@ func (c *client) end() []ToolResult {
 	return c.late
 }
 
-// deliver implements [Turn.Deliver].
 func (c *client) deliver(r ToolResult) error {
 	if c == nil {
 		return &CallError{r.CallID, ErrUnknownCall}
@@ -187,7 +186,6 @@ func (r ToolResult) tooLarge() error {
 	return nil
 }
 
-// waiting implements [Turn.Waiting].
 func (c *client) waiting() []EventCall {
 	if c == nil {
 		return nil

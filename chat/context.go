@@ -81,7 +81,6 @@ const (
 	minPartRunes   = 5 // of a word that is looked for within others, too
 )
 
-// Context implements [ContextBuilder].
 func (c *DefaultContext) Context(ctx context.Context, in ContextInput) (string, error) {
 	zone := cmp.Or(c.Location, time.Local)
 	now := in.Now.In(zone).Format("Monday, 2 January 2006, 15:04 MST")

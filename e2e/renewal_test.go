@@ -51,7 +51,6 @@ type arrivalsOf struct {
 	session string
 }
 
-// WriteRTP implements rtc.AudioSink.
 func (a arrivalsOf) WriteRTP(*rtp.Packet) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

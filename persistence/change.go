@@ -93,7 +93,6 @@ func (c PutApproval) subject() (kind, id string) { return "approval", c.Approval
 // changeOverhead is the approximate size of a change without its text, in bytes.
 const changeOverhead = 512
 
-// Size implements Change.
 func (c PutMessage) Size() int {
 	n := changeOverhead + len(c.Message.Metadata.Usage)
 	for _, p := range c.Message.Parts {
@@ -108,24 +107,18 @@ func (c PutMessage) Size() int {
 	return n
 }
 
-// Size implements Change.
 func (c PutDraft) Size() int { return changeOverhead + len(c.Text) }
 
-// Size implements Change.
 func (c PutToolCall) Size() int {
 	return changeOverhead + len(c.ToolCall.Input) + len(c.ToolCall.Output) + len(c.ToolCall.Error)
 }
 
-// Size implements Change.
 func (c PutResponse) Size() int { return changeOverhead + len(c.Response.RawUsage) }
 
-// Size implements Change.
 func (c PutCall) Size() int { return changeOverhead }
 
-// Size implements Change.
 func (c PutLeg) Size() int { return changeOverhead }
 
-// Size implements Change.
 func (c PutApproval) Size() int { return changeOverhead }
 
 func (c PutMessage) apply(b *Batch, to *Applied) error {

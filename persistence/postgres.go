@@ -113,13 +113,11 @@ type queryLimit time.Duration
 
 type cancelQuery struct{} // the key of a query's context.CancelFunc
 
-// TraceQueryStart implements [pgx.QueryTracer].
 func (l queryLimit) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(l))
 	return context.WithValue(ctx, cancelQuery{}, cancel)
 }
 
-// TraceQueryEnd implements [pgx.QueryTracer].
 func (queryLimit) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
 	ctx.Value(cancelQuery{}).(context.CancelFunc)() //nolint:forcetypeassert // TraceQueryStart has set it
 }

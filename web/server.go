@@ -231,7 +231,6 @@ func newEcho(proxies []netip.Prefix, errs errorWriter) *echo.Echo {
 	return e
 }
 
-// ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
 // Drain makes the readiness check fail, so that new work goes elsewhere while calls end.

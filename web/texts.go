@@ -9,7 +9,6 @@ import (
 // texts is one text or a list of texts; a single empty text counts as none.
 type texts []string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (t *texts) UnmarshalJSON(data []byte) error {
 	var one *string
 	if json.Unmarshal(data, &one) == nil {

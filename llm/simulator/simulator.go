@@ -38,7 +38,6 @@ type Provider struct{ config Config }
 // New returns a provider.
 func New(config Config) *Provider { return &Provider{config: config} }
 
-// Name implements [llm.Provider].
 func (p *Provider) Name() string { return Name }
 
 // Stream implements [llm.Provider]. Usage is estimated at four characters per token.

@@ -13,7 +13,6 @@ import (
 // errors warnings.
 type pionLoggers struct{ log *slog.Logger }
 
-// NewLogger implements logging.LoggerFactory.
 func (f pionLoggers) NewLogger(scope string) logging.LeveledLogger {
 	return pionLogger{f.log, scope}
 }

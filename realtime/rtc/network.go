@@ -23,7 +23,6 @@ type network struct {
 	interfaces []*transport.Interface // replaced, never changed
 }
 
-// Interfaces implements [transport.Net].
 func (n *network) Interfaces() ([]*transport.Interface, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -169,5 +169,4 @@ func (nowhere) Write(b []byte) (int, error) { return len(b), nil }
 // Read has nothing to return.
 func (nowhere) Read([]byte) (int, error) { return 0, io.EOF }
 
-// Close implements [io.Closer].
 func (nowhere) Close() error { return nil }

@@ -98,7 +98,6 @@ func (s *sharedPort) GetListenAddresses() []net.Addr {
 	return found
 }
 
-// GetConn implements [ice.UDPMux].
 func (s *sharedPort) GetConn(ufrag string, local net.Addr) (net.PacketConn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +109,6 @@ func (s *sharedPort) GetConn(ufrag string, local net.Addr) (net.PacketConn, erro
 	return nil, net.ErrClosed
 }
 
-// RemoveConnByUfrag implements [ice.UDPMux].
 func (s *sharedPort) RemoveConnByUfrag(ufrag string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +117,6 @@ func (s *sharedPort) RemoveConnByUfrag(ufrag string) {
 	}
 }
 
-// Close implements [ice.UDPMux].
 func (s *sharedPort) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -86,10 +86,8 @@ func (f *Faults) validate() error {
 // textDuration is a time.Duration that is text in JSON.
 type textDuration time.Duration
 
-// MarshalText implements encoding.TextMarshaler.
 func (d textDuration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (d *textDuration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	*d = textDuration(parsed)
@@ -108,7 +106,6 @@ type faultsJSON struct {
 
 type plainFaults Faults
 
-// MarshalJSON implements json.Marshaler.
 func (f Faults) MarshalJSON() ([]byte, error) {
 	return json.Marshal(faultsJSON{
 		plainFaults(f), textDuration(f.AnswerDelay), textDuration(f.ExpireAfter), textDuration(f.DropAfter), textDuration(f.SilenceAfter),

@@ -224,7 +224,6 @@ type tool struct {
 
 func (t *tool) Definition() toolkit.Definition { return t.def }
 
-// Timeout implements [toolkit.Timeouter].
 func (t *tool) Timeout() time.Duration { return t.toolkit.timeout }
 
 // Call waits for the client's answer.

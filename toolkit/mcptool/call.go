@@ -15,7 +15,6 @@ import (
 
 func (t *tool) Definition() toolkit.Definition { return t.def }
 
-// Timeout implements [toolkit.Timeouter].
 func (t *tool) Timeout() time.Duration { return t.server.config.Timeout }
 
 // Call runs the tool on its server (MCP specification, tools/call). Progress notifications become chunks.

@@ -28,7 +28,6 @@ func linesOf(body io.ReadCloser, keep func([]byte) ([]byte, error)) *lines {
 	return &lines{Closer: body, in: bufio.NewReader(body), keep: keep}
 }
 
-// Read implements [io.Reader].
 func (l *lines) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		if l.err != nil {

@@ -110,14 +110,12 @@ type memory struct {
 	pins map[string]map[string]string
 }
 
-// ToolPins implements pins.
 func (m *memory) ToolPins(_ context.Context, server string) (map[string]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.pins[server]), nil
 }
 
-// PinTools implements pins.
 func (m *memory) PinTools(_ context.Context, server string, definitions map[string]string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,7 +25,6 @@ func remoteTool(server *mcp.Server, name, description, schema string) {
 // jsonText is JSON that is written unchanged.
 type jsonText string
 
-// MarshalJSON implements [json.Marshaler].
 func (t jsonText) MarshalJSON() ([]byte, error) { return []byte(t), nil }
 
 // offered lists the tools of a server: name, description, and a question mark if each call

@@ -29,7 +29,6 @@ func (w *wire) connect() (mcp.Transport, error) { return w, nil }
 func (w *wire) stop()                           { w.once.Do(func() { close(w.stopped) }) }
 func (w *wire) explain(err error) error         { return err }
 
-// Connect implements [mcp.Transport].
 func (w *wire) Connect(ctx context.Context) (mcp.Connection, error) {
 	connection, err := w.transport.Connect(ctx)
 	return wireConnection{connection, w}, err

@@ -22,10 +22,8 @@ type tool struct {
 	run func(ctx context.Context, arguments []byte, report reporter) (*toolkit.Result, error)
 }
 
-// Definition implements [toolkit.Tool].
 func (t tool) Definition() toolkit.Definition { return t.definition }
 
-// Call implements [toolkit.Tool].
 func (t tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -66,7 +64,6 @@ func decode[T any](arguments []byte, input *T) error {
 	return nil
 }
 
-// UnmarshalJSON implements [json.Unmarshaler].
 func (w *whole) UnmarshalJSON(data []byte) error {
 	var f float64
 	if err := json.Unmarshal(data, &f); err != nil {

@@ -18,7 +18,6 @@ type Error struct {
 	RetryAfter time.Duration
 }
 
-// Error implements error.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // RetryFull is how long clients should wait before they retry if something is full.

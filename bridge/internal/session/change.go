@@ -37,39 +37,29 @@ type (
 	SaveCall struct{ Call persistence.CallRecord }
 )
 
-// Key implements [Change].
 func (c SaveMessage) Key() string { return "message " + c.Message.ID }
 
-// Key implements [Change].
 func (c SaveDraft) Key() string { return "draft " + c.MessageID }
 
-// Key implements [Change].
 func (c SaveTool) Key() string { return "tool " + c.Call.ID }
 
-// Key implements [Change].
 func (c SaveResponse) Key() string { return "response " + c.Response.ID }
 
-// Key implements [Change].
 func (SaveCall) Key() string { return "call" }
 
 // overhead is the size of a change besides its text, in bytes.
 const overhead = 512
 
-// Size implements [Change].
 func (c SaveMessage) Size() int { return overhead + partsSize(c.Message.Parts) }
 
-// Size implements [Change].
 func (c SaveDraft) Size() int { return overhead + len(c.Text) }
 
-// Size implements [Change].
 func (c SaveTool) Size() int {
 	return overhead + len(c.Call.Input) + len(c.Call.Output) + len(c.Call.Error)
 }
 
-// Size implements [Change].
 func (SaveResponse) Size() int { return overhead }
 
-// Size implements [Change].
 func (SaveCall) Size() int { return overhead }
 
 func partsSize(parts []thread.Part) int {

@@ -71,8 +71,6 @@ func putOf(c session.Change) persistence.Change {
 // SaveLeg writes the record of an upstream session.
 type SaveLeg struct{ Leg persistence.UpstreamLeg }
 
-// Key implements [session.Change].
 func (c SaveLeg) Key() string { return fmt.Sprintf("leg %d", c.Leg.Generation) }
 
-// Size implements [session.Change].
 func (SaveLeg) Size() int { return 512 }

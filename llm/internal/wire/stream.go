@@ -38,7 +38,6 @@ var (
 // error as a plain object.
 type notStreamError struct{ body []byte }
 
-// Error implements error.
 func (*notStreamError) Error() string { return "the answer is not a stream of events" }
 
 // object reports whether it is one JSON object.

@@ -22,7 +22,6 @@ type Log struct {
 	Saved   []string   // the lines of all commits
 }
 
-// Commit implements writer.Log.
 func (l *Log) Commit(_ context.Context, ops []session.Change) ([]thread.Message, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -112,7 +112,6 @@ func (l *load) pace(ctx context.Context, every time.Duration, calls []func()) {
 // echoed takes the audio that came back to the caller.
 type echoed struct{ *meter }
 
-// WriteRTP implements [rtc.AudioSink].
 func (e echoed) WriteRTP(packet *rtp.Packet) error {
 	if p := packet.Payload; len(p) == payloadSize && p[0] == tocByte {
 		e.arrived(int64(binary.BigEndian.Uint64(p[1:]))) // written by next

@@ -134,7 +134,6 @@ func (l *loader) readFile(src Sources) {
 // oneDocument is YAML of which nothing is ignored: the parser reads the first document only.
 type oneDocument struct{ *parser.YAML }
 
-// Unmarshal implements [koanf.Parser].
 func (oneDocument) Unmarshal(text []byte) (map[string]any, error) {
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	var settings map[string]any

@@ -114,7 +114,6 @@ func parseICEServers(s *Secrets, v string) error {
 // oneOrMore is a string or a list of strings, like RTCIceServer.urls.
 type oneOrMore []string
 
-// UnmarshalJSON implements [json.Unmarshaler].
 func (o *oneOrMore) UnmarshalJSON(data []byte) error {
 	var one string
 	if json.Unmarshal(data, &one) == nil {

@@ -37,7 +37,6 @@ func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
 // Close ends the turns that are still open.
 func (o *Observer) Close() { o.voice.endAll() }
 
-// TurnFinished implements [chat.TurnObserver].
 func (o *Observer) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	traceID := o.traces.turn(ctx, report)
 	course := report.Course
@@ -50,7 +49,6 @@ func (o *Observer) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	}
 }
 
-// TitleFinished implements [chat.TitleObserver].
 func (o *Observer) TitleFinished(provider string, request persistence.ResponseRecord) {
 	o.response(kindText, provider, request)
 }

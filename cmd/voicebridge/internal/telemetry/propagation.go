@@ -56,7 +56,6 @@ type naming struct {
 	agent  string
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (n naming) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	n.traces.Write(r.Context(), r.Header)

@@ -148,13 +148,11 @@ func (id traceID) context() context.Context {
 // ids generates the ids of spans, or uses those in the context of [traceID.context].
 type ids struct{}
 
-// NewIDs implements [sdk.IDGenerator].
 func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	id, _ := ctx.Value(traceIDKey{}).(trace.TraceID)
 	return id, ids{}.NewSpanID(ctx, id)
 }
 
-// NewSpanID implements [sdk.IDGenerator].
 func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) (id trace.SpanID) {
 	if id, _ = ctx.Value(spanIDKey{}).(trace.SpanID); !id.IsValid() {
 		binary.BigEndian.PutUint64(id[:], rand.Uint64())

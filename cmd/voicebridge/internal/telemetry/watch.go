@@ -64,14 +64,12 @@ var (
 		"Tools of the MCP server that are not offered because they are new, or that need approval because they have changed.", []string{"server"}, nil)
 )
 
-// Describe implements [prometheus.Collector].
 func (servers) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{serverUp, serverTools, serverHeld} {
 		out <- d
 	}
 }
 
-// Collect implements [prometheus.Collector].
 func (s servers) Collect(out chan<- prometheus.Metric) {
 	for _, server := range s() {
 		up := 0.0
@@ -90,10 +88,8 @@ type certificates func() map[string]time.Time
 var certificateEnd = prometheus.NewDesc("voicebridge_certificate_not_after_seconds",
 	"When the TLS certificate expires, in seconds since 1970, by domain.", []string{"domain"}, nil)
 
-// Describe implements [prometheus.Collector].
 func (certificates) Describe(out chan<- *prometheus.Desc) { out <- certificateEnd }
 
-// Collect implements [prometheus.Collector].
 func (c certificates) Collect(out chan<- prometheus.Metric) {
 	for domain, end := range c() {
 		out <- prometheus.MustNewConstMetric(certificateEnd, prometheus.GaugeValue, float64(end.Unix()), domain)
