@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"voicebridge/chat"
@@ -79,6 +80,37 @@ func wantCall(t *testing.T, what string, err error, id string, want error) {
 	if !ok || c.CallID != id || !errors.Is(err, want) {
 		t.Errorf("%s = %v, want %v of %q", what, err, want, id)
 	}
+}
+
+// TestClientIsAskedOneByOne interrupts a turn while an app has the first of two calls of a step: it has not heard of the second.
+func TestClientIsAskedOneByOne(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		provider := &fake{name: "fake", answer: func(_ context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+			for _, d := range calls("one", "look", `{}`, "two", "look", `{}`) {
+				if !yield(d, nil) {
+					return
+				}
+			}
+		}}
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		turn := b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: define("look"), Wait: true}})
+		synctest.Wait()
+		if w := turn.Waiting(); len(w) != 1 || w[0].ID != "one" {
+			t.Errorf("Waiting() = %+v", w)
+		}
+		turn.Interrupt()
+		r, _ := turn.Wait(t.Context())
+		var failed []string
+		for _, p := range r.Message.Parts {
+			if p.IsTool() {
+				failed = append(failed, p.ErrorText)
+			}
+		}
+		if len(failed) != 2 || !strings.Contains(failed[0], "The app may have run it") || strings.Contains(failed[1], "The app may have run it") {
+			t.Errorf("the model reads %q", failed)
+		}
+		b.stop()
+	})
 }
 
 // TestClientIsLate has an app that answers when the model has already been told that it did not: the next turn reads it.

@@ -42,7 +42,7 @@ func (s *Store) UsageByDay(ctx context.Context, owner string, first, last time.T
 	case !thread.ValidID(owner):
 		return nil, fmt.Errorf("sum usage: %w", Invalid("owner: it is not 1 to %d bytes of text", thread.MaxIDBytes))
 	case days < 1 || days > MaxUsageDays:
-		return nil, fmt.Errorf("sum usage: %w", Invalid("range: 1 to %d days", MaxUsageDays))
+		return nil, fmt.Errorf("sum usage: %w", Invalid("range: from the first to the last day, 1 to %d days", MaxUsageDays))
 	case since.Year() < 1 || before.Year() > 9999:
 		return nil, fmt.Errorf("sum usage: %w", Invalid("range: the years are 1 to 9999"))
 	}

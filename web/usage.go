@@ -64,9 +64,6 @@ func (h *usage) read(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if first.After(last) {
-		return problem.BadRequest("invalid_value", "from", "from must not be later than to.")
-	}
 	days, err := h.store.UsageByDay(c.Request().Context(), identity(c).Owner, first, last)
 	if err != nil {
 		return err
