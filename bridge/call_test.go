@@ -492,7 +492,7 @@ func TestShutdownDuringSetUp(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
 	b := newBench(t, sqlite(t), benchConfig{
-		simulator: simulator.Config{Faults: simulator.Faults{AnswerDelay: 500 * time.Millisecond}},
+		simulator: simulator.Config{Faults: simulator.Faults{AnswerDelay: simulator.Duration(500 * time.Millisecond)}},
 		bridge: bridge.Config{Tools: func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
 			close(begun)
 			return chartTools(ctx, owner, threadID)

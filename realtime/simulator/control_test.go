@@ -29,11 +29,11 @@ func (b *bench) control(method, path, body string) (int, string) {
 }
 
 func TestControlFaults(t *testing.T) {
-	b := newBench(t, simulator.Config{Control: true, Faults: simulator.Faults{ExpireAfter: 90 * time.Minute}})
+	b := newBench(t, simulator.Config{Control: true, Faults: simulator.Faults{ExpireAfter: simulator.Duration(90 * time.Minute)}})
 	for _, step := range []struct{ method, path, body, want string }{
 		{"GET", "/simulator/faults", "", `{"faults":{"expire_after":"1h30m0s"},"calls":null}`},
 		{"PUT", "/simulator/faults?calls=2", `{"refuse_status":503,"answer_delay":"5ms","transcripts":"late"}`,
-			`{"faults":{"refuse_status":503,"transcripts":"late","answer_delay":"5ms"},"calls":2}`},
+			`{"faults":{"refuse_status":503,"answer_delay":"5ms","transcripts":"late"},"calls":2}`},
 	} {
 		if status, got := b.control(step.method, step.path, step.body); status != http.StatusOK || got != step.want {
 			t.Errorf("%s %s: %d %s, want %s", step.method, step.path, status, got, step.want)
@@ -162,7 +162,7 @@ func TestControlCalls(t *testing.T) {
 
 // TestSilence sends nothing after the given time, while the connection stays up.
 func TestSilence(t *testing.T) {
-	b := newBench(t, simulator.Config{Control: true, Faults: simulator.Faults{SilenceAfter: time.Nanosecond}})
+	b := newBench(t, simulator.Config{Control: true, Faults: simulator.Faults{SilenceAfter: simulator.Duration(time.Nanosecond)}})
 	c := b.dial(sessionAudio)
 	c.say("hello")
 	if _, err := c.ses.WaitFor(b.ctx, func(e realtime.Event) bool { return e.Type == realtime.TypeResponseCreate }); err != nil {

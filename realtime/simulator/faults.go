@@ -20,7 +20,7 @@ const (
 	TranscriptReversed TranscriptFault = "reversed" // two turns' transcripts together, the later first
 )
 
-// Faults are what goes wrong on purpose in one call. In JSON, durations are strings such as "1m30s". The tags help and
+// Faults are what goes wrong on purpose in one call. The tags help and
 // placeholder are for command-line flags.
 type Faults struct {
 	// RefuseStatus rejects the creation with this HTTP status, RefuseBody (an OpenAI-shaped error if empty) and
@@ -31,7 +31,7 @@ type Faults struct {
 	// HangCreation never answers the creation.
 	HangCreation bool `json:"hang_creation,omitempty" help:"Never answer the creation of a call."`
 	// AnswerDelay delays the SDP answer.
-	AnswerDelay time.Duration `json:"answer_delay,omitempty" help:"Answer the creation late." placeholder:"TIME"`
+	AnswerDelay Duration `json:"answer_delay,omitempty" help:"Answer the creation late." placeholder:"TIME"`
 	// BadAnswer answers the creation with half an SDP.
 	BadAnswer bool `json:"bad_answer,omitempty" help:"Answer the creation with half an SDP."`
 	// NoLocation omits the header that names the call.
@@ -40,9 +40,9 @@ type Faults struct {
 	Transcripts TranscriptFault `json:"transcripts,omitempty" help:"What happens to transcripts of speech: late, never, failed, or reversed (of two turns the later one first)." placeholder:"FAULT"`
 	// ExpireAfter ends the session with session_expired, DropAfter without an event. After SilenceAfter neither events
 	// nor audio are sent, but the connection stays. All count from the opening of the data channel; zero means never.
-	ExpireAfter  time.Duration `json:"expire_after,omitempty" help:"End the session as expired after this time." placeholder:"TIME"`
-	DropAfter    time.Duration `json:"drop_after,omitempty" help:"End the session without an event after this time." placeholder:"TIME"`
-	SilenceAfter time.Duration `json:"silence_after,omitempty" help:"Send neither events nor audio after this time." placeholder:"TIME"`
+	ExpireAfter  Duration `json:"expire_after,omitempty" help:"End the session as expired after this time." placeholder:"TIME"`
+	DropAfter    Duration `json:"drop_after,omitempty" help:"End the session without an event after this time." placeholder:"TIME"`
+	SilenceAfter Duration `json:"silence_after,omitempty" help:"Send neither events nor audio after this time." placeholder:"TIME"`
 
 	InjectUnknown     bool `json:"inject_unknown,omitempty" help:"Send an event of an unknown type before each response."`
 	InjectMalformed   bool `json:"inject_malformed,omitempty" help:"Send events that are malformed in several ways before each response."`
@@ -66,11 +66,11 @@ func (f *Faults) validate() error {
 	if !slices.Contains(known, f.Transcripts) {
 		errs = append(errs, fmt.Errorf("transcripts %q is none of late, never, failed, reversed", f.Transcripts))
 	}
-	for name, d := range map[string]time.Duration{
+	for name, d := range map[string]Duration{
 		"answer_delay": f.AnswerDelay, "expire_after": f.ExpireAfter, "drop_after": f.DropAfter, "silence_after": f.SilenceAfter,
 	} {
 		if d < 0 {
-			errs = append(errs, fmt.Errorf("%s is negative: %v", name, d))
+			errs = append(errs, fmt.Errorf("%s is negative: %v", name, time.Duration(d)))
 		}
 	}
 	for name, n := range map[string]int{
@@ -83,47 +83,26 @@ func (f *Faults) validate() error {
 	return errors.Join(errs...)
 }
 
-// textDuration is a time.Duration that is text in JSON.
-type textDuration time.Duration
+// Duration is a time.Duration that is text in JSON, such as 1m30s.
+type Duration time.Duration
 
-func (d textDuration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-func (d *textDuration) UnmarshalText(text []byte) error {
+func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
-	*d = textDuration(parsed)
+	*d = Duration(parsed)
 	return err
-}
-
-// faultsJSON is Faults with durations as text: its own fields hide those of plainFaults.
-type faultsJSON struct {
-	plainFaults
-
-	AnswerDelay  textDuration `json:"answer_delay,omitempty"`
-	ExpireAfter  textDuration `json:"expire_after,omitempty"`
-	DropAfter    textDuration `json:"drop_after,omitempty"`
-	SilenceAfter textDuration `json:"silence_after,omitempty"`
-}
-
-type plainFaults Faults
-
-func (f Faults) MarshalJSON() ([]byte, error) {
-	return json.Marshal(faultsJSON{
-		plainFaults(f), textDuration(f.AnswerDelay), textDuration(f.ExpireAfter), textDuration(f.DropAfter), textDuration(f.SilenceAfter),
-	})
 }
 
 // readFaults reads one JSON object and rejects unknown names and values.
 func readFaults(dec *json.Decoder) (Faults, error) {
 	dec.DisallowUnknownFields()
-	var j faultsJSON
-	if err := dec.Decode(&j); err != nil {
+	var f Faults
+	if err := dec.Decode(&f); err != nil {
 		return Faults{}, fmt.Errorf("read faults: %w", err)
 	}
 	if dec.More() {
 		return Faults{}, errors.New("read faults: more than one JSON value")
 	}
-	f := Faults(j.plainFaults)
-	f.AnswerDelay, f.ExpireAfter = time.Duration(j.AnswerDelay), time.Duration(j.ExpireAfter)
-	f.DropAfter, f.SilenceAfter = time.Duration(j.DropAfter), time.Duration(j.SilenceAfter)
 	return f, f.validate()
 }

@@ -229,12 +229,12 @@ func TestExpiryAndDrop(t *testing.T) {
 	})
 	t.Run("expiry by the clock", func(t *testing.T) {
 		b := newBench(t, simulator.Config{FaultsFor: func(n int) simulator.Faults {
-			return simulator.Faults{ExpireAfter: time.Duration(n) * 50 * time.Millisecond}
+			return simulator.Faults{ExpireAfter: simulator.Duration(time.Duration(n) * 50 * time.Millisecond)}
 		}})
 		ended(t, b.dial(sessionAudio), simulator.ErrExpired)
 	})
 	t.Run("drop", func(t *testing.T) {
-		b := newBench(t, simulator.Config{Faults: simulator.Faults{DropAfter: 50 * time.Millisecond}})
+		b := newBench(t, simulator.Config{Faults: simulator.Faults{DropAfter: simulator.Duration(50 * time.Millisecond)}})
 		c := b.dial(sessionAudio)
 		ended(t, c, simulator.ErrDropped)
 		if types := c.types(); len(types) != 1 {

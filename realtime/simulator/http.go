@@ -83,7 +83,7 @@ func (s *Server) createCall(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	select {
-	case <-time.After(faults.AnswerDelay):
+	case <-time.After(time.Duration(faults.AnswerDelay)):
 	case <-r.Context().Done():
 		return
 	case <-s.ctx.Done():

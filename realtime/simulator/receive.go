@@ -122,13 +122,13 @@ func (s *Session) open() {
 	}
 	s.clock.after(s.maxDuration, s.expire)
 	if d := s.faults.ExpireAfter; d > 0 {
-		s.clock.after(d, s.expire)
+		s.clock.after(time.Duration(d), s.expire)
 	}
 	if d := s.faults.DropAfter; d > 0 {
-		s.clock.after(d, func() { s.end(ErrDropped) })
+		s.clock.after(time.Duration(d), func() { s.end(ErrDropped) })
 	}
 	if d := s.faults.SilenceAfter; d > 0 {
-		s.clock.after(d, func() { s.wire.silent = true })
+		s.clock.after(time.Duration(d), func() { s.wire.silent = true })
 	}
 	for _, raw := range s.pending {
 		s.receive(raw)
