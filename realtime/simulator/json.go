@@ -38,7 +38,10 @@ var refuse = realtime.Refuse
 func writeError(w http.ResponseWriter, status int, e *realtime.Error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(object{"error": e}) // the client may be gone
+	raw, _ := json.Marshal(e) // made of strings
+	body, _ := read[object](raw)
+	delete(body, "event_id")                             // there is no event
+	_ = json.NewEncoder(w).Encode(object{"error": body}) // the client may be gone
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
