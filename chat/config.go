@@ -24,6 +24,23 @@ const (
 	defaultClientTimeout = 30 * time.Second
 )
 
+// Settings are what an operator sets for all turns. The tags are those of cmd/voicebridge/internal/config.
+type Settings struct {
+	// What the assistant is told. Leave it out for the built-in text.
+	Instructions string `koanf:"instructions" max:"32768"`
+	// Of an answer; 0 leaves it to the provider.
+	//
+	// A session may set another. If tools may be called, the limit is multiplied by four, up to 4096.
+	MaxTokens int `koanf:"max_tokens" min:"0" max:"1000000"`
+	// How long a provider may take to begin its answer (Ollama, which loads models, at least 300) and pause in its text; four
+	// times as long while it thinks.
+	//
+	// A provider says in a method Patience() time.Duration that it needs longer. 0 means 30 s.
+	Silence time.Duration `koanf:"timeout_seconds" default:"30" min:"1" max:"600"`
+	// Whether the model is shown what the owner's other threads say on the same subject.
+	Memories bool `koanf:"memories"`
+}
+
 // Config configures turns. Store and Providers are required.
 type Config struct {
 	Store *persistence.Store
@@ -45,27 +62,19 @@ type Config struct {
 	// TurnsPerOwner limits one owner's simultaneous turns, in all processes; 0 means no limit. It
 	// holds even if turns begin at the same moment.
 	TurnsPerOwner int
-	// Instructions is the system prompt.
-	Instructions string
+	Settings
 	// SpokenInstructions is the system prompt of turns whose answers are spoken; empty means Instructions. How to write for
 	// a voice follows in any case.
 	SpokenInstructions string
-	// MaxTokens limits an answer unless its session sets a limit; 0 leaves it to the provider. If tools
-	// may be called, the limit is multiplied by four, up to 4096.
-	MaxTokens int
-	History   HistoryConfig
+	History            HistoryConfig
 	// MaxToolRounds limits how often tools may run in a turn; 0 means 8.
 	MaxToolRounds int
-	// Silence is how long a provider may take to begin its answer, unless it says in a method Patience() time.Duration that it
-	// needs longer, and how long it may pause in its text; 0 means 30 s. While it thinks or writes calls, it may pause four
-	// times as long.
-	Silence time.Duration
 	// Attempts is how often a request to a model is tried if the failure is transient and nothing has come yet; 0 means
 	// 3.
 	Attempts int
 	// ClientTimeout is how long a client may take for a tool while the turn waits; 0 means 30 s.
 	ClientTimeout time.Duration
-	// Context adds what varies from turn to turn; nil means the date and time.
+	// Context adds what varies from turn to turn; nil means the date and time, and memories if they are set.
 	Context ContextBuilder
 	// Observers are notified of every finished turn.
 	Observers []TurnObserver
@@ -115,7 +124,11 @@ func (c Config) withDefaults() (Config, error) {
 	c.Attempts = cmp.Or(c.Attempts, defaultAttempts)
 	c.ClientTimeout = cmp.Or(c.ClientTimeout, defaultClientTimeout)
 	if c.Context == nil {
-		c.Context = &DefaultContext{}
+		builder := &DefaultContext{}
+		if c.Memories {
+			builder.Memories = c.Store
+		}
+		c.Context = builder
 	}
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, errors.Join(errs...)

@@ -30,7 +30,7 @@ func TestTurn(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("Hello", " Anna"), says("again"))
 		b := start(t, open(t), chat.Config{
-			Providers: []llm.Provider{provider}, Models: map[string]string{"fake": "m1"}, Instructions: "Be kind.", MaxTokens: 100,
+			Providers: []llm.Provider{provider}, Models: map[string]string{"fake": "m1"}, Settings: chat.Settings{Instructions: "Be kind.", MaxTokens: 100},
 			Cost: func(string, string, llm.Usage) *float64 { return new(0.5) },
 		})
 		turn := b.turn(chat.TurnRequest{Text: "Hi"})
@@ -112,7 +112,7 @@ func TestToolRounds(t *testing.T) {
 		fails := tool{"fails", func(_ context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
 			yield(toolkit.Chunk{}, errors.New("out of order"))
 		}}
-		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo, fails), MaxTokens: 2000})
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo, fails), Settings: chat.Settings{MaxTokens: 2000}})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		r := b.wait(turn)
 		if r.Text != "Let me see. \nDone." || r.Status != thread.StatusCompleted || r.Usage.InputTokens != 20 {

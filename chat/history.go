@@ -22,15 +22,18 @@ const maxReplay = 400
 
 // HistoryConfig limits how much of a thread a request contains. The zero value means the defaults.
 type HistoryConfig struct {
-	// MaxTurns limits the number of turns. A turn is a user's message with everything that answers
-	// it. If there are more, a quarter of MaxTurns is dropped at once, so that the beginning stays
-	// the same for some turns.
-	MaxTurns int
-	// MaxTokens limits the size, estimated at four characters per token, including tool inputs and
-	// outputs, without system messages, which all requests have.
-	MaxTokens int
-	// TrimChunkTokens is how far below MaxTokens to trim.
-	TrimChunkTokens int
+	// How many turns a text model gets.
+	//
+	// A turn is a user's message with everything that answers it. If there are more, a quarter of MaxTurns is dropped at once,
+	// so that the beginning stays the same for some turns.
+	MaxTurns int `koanf:"max_turns" default:"20" min:"1" max:"1000"`
+	// How many tokens it gets, roughly, besides its instructions.
+	//
+	// They are estimated at four characters per token, including tool inputs and outputs, without system messages, which all
+	// requests have.
+	MaxTokens int `koanf:"max_tokens" default:"8000" min:"100" max:"1000000"`
+	// How much is cut off at once, so that prompts stay cached.
+	TrimChunkTokens int `koanf:"trim_chunk_tokens" default:"1000" min:"1" max:"100000"`
 
 	// tight means that the model has refused a longer request: the last results are cut as earlier ones are.
 	tight bool

@@ -46,7 +46,7 @@ func TestStablePrefix(t *testing.T) {
 		}
 		provider := deltas(answers...)
 		b := start(t, open(t), chat.Config{
-			Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true, Instructions: "Be kind.",
+			Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true, Settings: chat.Settings{Instructions: "Be kind."},
 			Context: &chat.DefaultContext{Memories: forgetful{}},
 		})
 		for n := range 10 {

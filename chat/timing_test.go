@@ -98,7 +98,7 @@ func TestSilence(t *testing.T) {
 					}
 					<-ctx.Done()
 				}}
-				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Silence: 10 * time.Second, Attempts: 2, NoTitles: true})
+				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Settings: chat.Settings{Silence: 10 * time.Second}, Attempts: 2, NoTitles: true})
 				begun := time.Now()
 				turn := b.turn(chat.TurnRequest{Text: "Go"})
 				r, _ := turn.Wait(t.Context())
@@ -130,7 +130,7 @@ func TestAtWork(t *testing.T) {
 					}
 					yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 				}}
-				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Silence: 20 * time.Second, Attempts: 1, NoTitles: true})
+				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Settings: chat.Settings{Silence: 20 * time.Second}, Attempts: 1, NoTitles: true})
 				r, _ := b.turn(chat.TurnRequest{Text: "Go"}).Wait(t.Context())
 				if failed := r.Err != nil; failed != (c.kind != "") || failed && r.Err.Kind != c.kind {
 					t.Errorf("Wait() = %+v, %v", r, r.Err)
@@ -154,7 +154,7 @@ func TestPatience(t *testing.T) {
 				yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 			}
 		}}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Silence: 10 * time.Second, NoTitles: true})
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Settings: chat.Settings{Silence: 10 * time.Second}, NoTitles: true})
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		if r, _ := turn.Wait(t.Context()); r.Err != nil || len(provider.seen()) != 1 {
 			t.Errorf("Wait() = %+v, %v after %d requests", r, r.Err, len(provider.seen()))

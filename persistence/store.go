@@ -46,10 +46,9 @@ type Options struct {
 	// other processes write is then found by polling, up to a second later. Serve also detects
 	// such poolers, which takes it up to some seconds.
 	NoListen bool
-	// MaxConns limits connections to PostgreSQL, not counting the one that listens and the one for
-	// heartbeats: half are for reading, half for writing. 0 means pool_max_conns of the address for each half, or without it
-	// the larger of 4 and the number of processors.
-	MaxConns int
+	// Connections to PostgreSQL, not counting those for notifications and heartbeats: half for reading, half for writing; 0:
+	// pool_max_conns of the URL for each, or without it the larger of 4 and the number of processors.
+	MaxConns int `koanf:"max_connections" min:"0" max:"1000"`
 	// OnWrite is called after each write transaction that was saved, or that failed because the
 	// database was unavailable, with its duration. It must return at once; it may be nil.
 	OnWrite func(took time.Duration, saved bool)

@@ -248,7 +248,7 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	}
 	texts.Store = db
 	texts.Silence, texts.ClientTimeout = cmp.Or(texts.Silence, patience), cmp.Or(texts.ClientTimeout, patience)
-	inbox, err := queue.New(queue.Config{Store: db, MaxSize: 10, NoTitles: true})
+	inbox, err := queue.New(queue.Config{Store: db, MaxSize: 10, Enabled: true})
 	must(t, err)
 	b.queue = inbox
 	texts.Observers = append(texts.Observers, inbox)
@@ -258,7 +258,11 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 		Calls: b.calls, Chat: b.chat, Queue: inbox, Store: db, Admission: db.Admission, Page: testPage, Loopback: true, Version: "test",
 		Upstream: Upstream{Name: "simulator", Note: "a simulator", Model: "model-1", Voice: "voice-1"},
 		Auth:     access.Auth{Secret: access.NewSecret("a secret that only tests know")},
-		Logger:   slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Limits: access.Limits{
+			MaxCalls: 200, MaxCallsPerOwner: 20, SetupsPerMinute: 60, SignInsPerMinute: 10, MaxSockets: 2000, SocketsPerOwner: 200, TextsPerMinute: 120,
+			ThreadsPerOwner: 10_000, StoredBytesPerOwner: 4 << 30, ImageBytesPerOwner: 1 << 30,
+		},
+		Logger: slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
 		change(&cfg)

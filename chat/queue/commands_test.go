@@ -16,7 +16,7 @@ import (
 // Requests of another process are checked like those of a client.
 func TestHostileCommands(t *testing.T) {
 	t.Parallel()
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Disabled: true})
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{})
 	waits := b.add("one")
 	for name, c := range map[string]struct{ kind, body, failure string }{
 		"no kind":              {"", `{}`, ""},
@@ -55,7 +55,7 @@ func TestSendIntoCallElsewhere(t *testing.T) {
 	process := func() *bench {
 		store := persistencetest.Open(t, url, persistence.Options{})
 		must(t, store.Serve(t.Context()))
-		return prepare(t, store, &provider{}, queue.Config{NoTitles: true, Disabled: true})
+		return prepare(t, store, &provider{}, queue.Config{})
 	}
 	has, sends := process(), process()
 	c := has.call()

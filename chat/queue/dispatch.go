@@ -61,7 +61,7 @@ func (q *Queue) resumeAtStart(ctx context.Context) {
 // scan scans the table if it is time to, and returns how long until the next scan is due.
 func (q *Queue) scan(ctx context.Context) time.Duration {
 	q.forgetQuiet()
-	if q.cfg.Disabled {
+	if !q.cfg.Enabled {
 		return time.Hour
 	}
 	wait := q.due(q.cfg.Every)

@@ -37,8 +37,8 @@ func New(cfg Config) (*Queue, error) {
 		cfg.OnPaused = func(string) {}
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	q := &Queue{inbox: inbox{announcer: announcer{cfg.Store, cfg.Logger, cfg.OnPaused}, schedule: newSchedule(cfg.Disabled), cfg: cfg}}
-	q.titles = newTitles(&q.announcer, !cfg.NoTitles)
+	q := &Queue{inbox: inbox{announcer: announcer{cfg.Store, cfg.Logger, cfg.OnPaused}, schedule: newSchedule(!cfg.Enabled), cfg: cfg}}
+	q.titles = newTitles(&q.announcer, cfg.AutoGenerateTitles)
 	return q, nil
 }
 
@@ -51,7 +51,7 @@ type Settings struct {
 
 // Settings returns the settings.
 func (q *Queue) Settings() Settings {
-	return Settings{Enabled: !q.cfg.Disabled, MaxSize: q.cfg.MaxSize, DelaySeconds: int(q.cfg.Delay / time.Second)}
+	return Settings{Enabled: q.cfg.Enabled, MaxSize: q.cfg.MaxSize, DelaySeconds: int(q.cfg.Delay / time.Second)}
 }
 
 // Add puts a message at the end of the thread's queue. If the thread is free, it is sent at once. If its IdempotencyKey

@@ -29,7 +29,7 @@ func TestQueue(t *testing.T) {
 			}
 			return nil
 		}}
-		b := start(t, open(t), p, queue.Config{NoTitles: true})
+		b := start(t, open(t), p, queue.Config{Enabled: true})
 		w := b.watch(b.store)
 		turn, err := b.turns.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "first"})
 		must(t, err)
@@ -68,7 +68,7 @@ queue_updated removed 0`)
 // TestChanges changes waiting messages, and checks the events about it.
 func TestChanges(t *testing.T) {
 	t.Parallel()
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{MaxSize: 3, NoTitles: true, Disabled: true, Delay: 7 * time.Second})
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{MaxSize: 3, Delay: 7 * time.Second})
 	if got, want := b.q.Settings(), (queue.Settings{MaxSize: 3, DelaySeconds: 7}); got != want {
 		t.Errorf("Settings() = %+v, want %+v", got, want)
 	}
@@ -111,7 +111,7 @@ queue_updated cleared 0`)
 // TestReorderedFits reports the order of long messages in a small event.
 func TestReorderedFits(t *testing.T) {
 	t.Parallel()
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Disabled: true})
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{})
 	w := b.watch(b.store)
 	var last persistence.QueuedMessage
 	for n := range 60 {
@@ -137,7 +137,7 @@ func TestByHand(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
 	p := &provider{answer: func(context.Context, string) error { <-hold; return nil }}
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{NoTitles: true, Disabled: true})
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{})
 	one, two := b.add("one"), b.add("two")
 	must(t, b.q.Send(b.within(), b.key, two.ID))
 	if err := b.q.Send(b.within(), b.key, one.ID); !errors.Is(err, persistence.ErrBusy) {
@@ -160,7 +160,7 @@ func TestDelay(t *testing.T) {
 	t.Parallel()
 	const delay = 300 * time.Millisecond
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	b := prepare(t, store, &provider{}, queue.Config{NoTitles: true, Delay: delay})
+	b := prepare(t, store, &provider{}, queue.Config{Delay: delay, Enabled: true})
 	began := time.Now()
 	b.add("one")
 	b.add("two")
@@ -177,7 +177,7 @@ func TestDelay(t *testing.T) {
 func TestSendingBeginsBeforeTheDelay(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		b := prepare(t, open(t), &provider{}, queue.Config{NoTitles: true, Delay: time.Hour, Every: 20 * time.Millisecond})
+		b := prepare(t, open(t), &provider{}, queue.Config{Delay: time.Hour, Every: 20 * time.Millisecond, Enabled: true})
 		w := b.watch(b.store)
 		b.add("one")
 		two := b.add("two")
@@ -201,7 +201,7 @@ queue_message_sent`)
 // TestSchedule sends a message when its time comes.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{NoTitles: true, Every: 20 * time.Millisecond})
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{Every: 20 * time.Millisecond, Enabled: true})
 	at := time.Now().Add(10 * time.Second) // even a busy machine adds both before that
 	if _, err := b.q.Add(t.Context(), b.key, persistence.QueuedMessage{Text: "later", ScheduledAt: &at}); err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestManyThreads(t *testing.T) {
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		const threads = 100
 		p := &provider{}
-		b := prepare(t, open(t), p, queue.Config{NoTitles: true, MaxParallel: 1})
+		b := prepare(t, open(t), p, queue.Config{MaxParallel: 1, Enabled: true})
 		var keys []thread.Key
 		for n := range threads {
 			b.key = b.thread()
@@ -229,7 +229,7 @@ func TestManyThreads(t *testing.T) {
 		}
 		slices.Reverse(keys)
 		// Nobody has kicked the queues: a new process finds them in the table.
-		restarted := prepare(t, b.store, p, queue.Config{NoTitles: true, MaxParallel: 1})
+		restarted := prepare(t, b.store, p, queue.Config{MaxParallel: 1, Enabled: true})
 		restarted.run()
 		for n, key := range keys {
 			restarted.waitFor(key, fmt.Sprintf("user completed: t%02d\nassistant completed: ok\n", threads-1-n))
@@ -248,7 +248,7 @@ func TestTwoProcesses(t *testing.T) {
 	const threads, each = 5, 12
 	url := persistencetest.PostgresURL(t)
 	p := &provider{}
-	cfg := queue.Config{NoTitles: true, Every: 10 * time.Millisecond}
+	cfg := queue.Config{Every: 10 * time.Millisecond, Enabled: true}
 	var processes []*bench
 	for range 2 {
 		store := persistencetest.Open(t, url, persistence.Options{})
@@ -301,7 +301,7 @@ func TestStops(t *testing.T) {
 			return ctx.Err()
 		}}
 		store := open(t)
-		b := prepare(t, store, p, queue.Config{NoTitles: true})
+		b := prepare(t, store, p, queue.Config{Enabled: true})
 		stop := b.run()
 		m := b.add("one")
 		<-entered
@@ -311,7 +311,7 @@ func TestStops(t *testing.T) {
 			t.Errorf("QueuedMessage() = %+v, %v", got, err)
 		}
 		again := &provider{}
-		next := prepare(t, store, again, queue.Config{NoTitles: true})
+		next := prepare(t, store, again, queue.Config{Enabled: true})
 		next.run()
 		next.waitFor(b.key, "user completed: one\nassistant interrupted: \nassistant completed: ok\n")
 		if got := again.seen(); !slices.Equal(got, []string{"one"}) {

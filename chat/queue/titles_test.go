@@ -28,7 +28,7 @@ func TestTitles(t *testing.T) {
 			}
 			return "Title of " + words, nil
 		}}
-		b := start(t, open(t), p, queue.Config{Disabled: true})
+		b := start(t, open(t), p, queue.Config{AutoGenerateTitles: true})
 		w := b.watch(b.store)
 		b.add("one")
 		b.add("broken")
@@ -68,7 +68,7 @@ func TestTitlesOverwhelmed(t *testing.T) {
 		})
 		return "T " + words, ctx.Err()
 	}}
-	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{Disabled: true})
+	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{AutoGenerateTitles: true})
 	first := b.add("m0")
 	for n := range 130 {
 		b.add(fmt.Sprintf("m%d", n+1))

@@ -10,10 +10,8 @@ import (
 // this machine.
 func (a *app) mediaConfig() rtc.Config {
 	cfg := &a.cfg
-	out := rtc.Config{
-		UDPPort: cfg.UDPPort, PublicIPs: cfg.PublicIPs, Logger: a.log,
-		Loopback: cfg.Loopback() || needsLoopback(a.cfg), DataChannel: uint16(dataChannel(cfg)),
-	}
+	out := cfg.Media
+	out.Logger, out.Loopback, out.DataChannel = a.log, cfg.Loopback() || needsLoopback(a.cfg), uint16(dataChannel(cfg))
 	for _, s := range cfg.ICEServers {
 		out.ICEServers = append(out.ICEServers, rtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential.Reveal()})
 	}

@@ -69,10 +69,8 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 		ToolLimits:    toolkit.RouterConfig{Timeout: cfg.Tools.Timeout, Observe: ran, Logger: log},
 		ImageQuota:    cfg.ImageQuota(),
 		TurnsPerOwner: cfg.TurnsPerOwner(),
-		Instructions:  cfg.Text.Instructions,
-		History:       chat.HistoryConfig{MaxTurns: h.MaxTurns, MaxTokens: h.MaxTokens, TrimChunkTokens: h.TrimChunkTokens},
-		MaxTokens:     cfg.Text.MaxTokens,
-		Silence:       time.Duration(cfg.Text.TimeoutSeconds) * time.Second,
+		Settings:      cfg.Text.Settings,
+		History:       h.HistoryConfig,
 		MaxToolRounds: h.MaxToolRounds,
 		NoTitles:      !cfg.Conversations.AutoGenerateTitles,
 		Observers:     observers,
@@ -81,9 +79,6 @@ func openChat(cfg config.Config, store *persistence.Store, tools *tools, observe
 		Logger:        log,
 	}
 	out.SpokenInstructions = cfg.Text.Spoken()
-	if cfg.Text.Memories {
-		out.Context = &chat.DefaultContext{Memories: store}
-	}
 	for _, name := range cfg.TextProviders() {
 		p, err := openProvider(&cfg, name, traces.Client("voicebridge/"+buildVersion()))
 		if err != nil {

@@ -2,17 +2,14 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"voicebridge/chat/queue"
 )
 
 // openQueue makes the message queue.
 func (a *app) openQueue(context.Context) (err error) {
-	q := a.cfg.Conversations.Queue
-	a.queue, err = queue.New(queue.Config{
-		Store: a.store, Disabled: !q.Enabled, Delay: time.Duration(q.DelaySeconds) * time.Second,
-		MaxSize: q.MaxSize, NoTitles: !q.AutoGenerateTitles, OnSent: a.observer.QueueSent, OnPaused: a.observer.QueuePaused, Logger: a.log,
-	})
+	cfg := a.cfg.Conversations.Queue
+	cfg.Store, cfg.OnSent, cfg.OnPaused, cfg.Logger = a.store, a.observer.QueueSent, a.observer.QueuePaused, a.log
+	a.queue, err = queue.New(cfg)
 	return err
 }

@@ -71,10 +71,10 @@ func (a *app) open(ctx context.Context) error {
 func (a *app) openStore(ctx context.Context) (err error) {
 	address := a.cfg.Secrets.DatabaseURL.Reveal()
 	dir := spoolDir(address)
-	if a.store, err = persistence.Open(ctx, address, persistence.Options{
-		Logger: a.log, NoMigrate: true, MaxConns: a.cfg.Database.MaxConnections, OnWrite: a.observer.Write, OnLost: a.observer.Lost,
-		Instance: a.instance, Rescue: func(ctx context.Context, s *persistence.Store) error { return spool.Recover(ctx, dir, s, a.log) },
-	}); err != nil {
+	options := a.cfg.Database
+	options.Logger, options.Instance, options.NoMigrate, options.OnWrite, options.OnLost = a.log, a.instance, true, a.observer.Write, a.observer.Lost
+	options.Rescue = func(ctx context.Context, s *persistence.Store) error { return spool.Recover(ctx, dir, s, a.log) }
+	if a.store, err = persistence.Open(ctx, address, options); err != nil {
 		return err
 	}
 	a.onClose(a.store.Close)
@@ -193,7 +193,7 @@ func (a *app) run(ctx context.Context) error {
 		a.server.Drain()
 		a.log.Info("stopping", "calls", a.calls.Count())
 	}
-	return waitForEnd(finished, endUnder, time.Duration(a.cfg.ShutdownSeconds)*time.Second)
+	return waitForEnd(finished, endUnder, a.cfg.Shutdown)
 }
 
 // recoverOthers closes what other processes of the database leave open when they die. With SQLite

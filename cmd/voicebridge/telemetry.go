@@ -24,13 +24,11 @@ func (a *app) openTelemetry(ctx context.Context) error {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	if t := a.cfg.Traces; t.Endpoint != "" {
-		headers := map[string]string{}
+		t.Headers, t.Version, t.Instance, t.Logger = map[string]string{}, buildVersion(), a.instance, a.log
 		for name, value := range a.cfg.Secrets.TraceHeaders {
-			headers[name] = value.Reveal()
+			t.Headers[name] = value.Reveal()
 		}
-		a.traces, err = telemetry.OpenTraces(ctx, telemetry.TraceConfig{
-			Endpoint: t.Endpoint, Headers: headers, Sample: t.Sample, Version: buildVersion(), Instance: a.instance, Logger: a.log,
-		})
+		a.traces, err = telemetry.OpenTraces(ctx, t)
 		if err != nil {
 			return err
 		}

@@ -12,15 +12,15 @@ type Auth struct {
 	Tokens []StaticToken
 	// JWTSecret verifies tokens signed with HS256. It needs at least [MinJWTSecret] bytes.
 	JWTSecret Secret
-	// JWKSURL has the public keys that verify tokens signed with RSA, ECDSA or
-	// Ed25519 (RFC 7517).
-	JWKSURL string
-	// JWTIssuer and JWTAudience are the required iss and aud of a JWT. Both are needed with
-	// JWKSURL, whose issuer also signs tokens for others.
-	JWTIssuer, JWTAudience string
-	// JWTMayClaim names owners that a JWT may name although they are [LocalOwner] or have a static
-	// token.
-	JWTMayClaim []string
+	// URL of the public keys that verify JWTs signed with RSA, ECDSA or Ed25519 (RFC 7517). A token's `sub` is the owner; it
+	// must have `exp`. VOICEBRIDGE_JWT_SECRET (at least 32 bytes) verifies HS256 instead.
+	JWKSURL string `koanf:"jwt_jwks_url" format:"url"`
+	// Required value of `iss` in a JWT; needed with jwt_jwks_url, whose issuer also signs tokens for others.
+	JWTIssuer string `koanf:"jwt_issuer"`
+	// Required value of `aud` in a JWT; needed with jwt_jwks_url.
+	JWTAudience string `koanf:"jwt_audience"`
+	// Owners that a JWT may name although they also have a token in VOICEBRIDGE_API_TOKENS, or are `local`.
+	JWTMayClaim []string `koanf:"jwt_may_claim"`
 	// Secret signs page sessions and client secrets. All instances on one database need the same
 	// one.
 	Secret Secret

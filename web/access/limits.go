@@ -1,7 +1,6 @@
 package access
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -12,24 +11,32 @@ import (
 	"voicebridge/web/problem"
 )
 
-// Limits limits what clients may use. A zero field means its default.
+// Limits are what protects the process. Those per owner are not for the one local user.
 type Limits struct {
-	MaxCalls         int // live calls of this process; default 200
-	MaxCallsPerOwner int // default 20
-	SetupsPerMinute  int // calls started from one address; default 60
-	SignInsPerMinute int // wrong tokens from one address, also to sign in; default 10
-	MaxSockets       int // thread sockets of this process; default 2000
-	SocketsPerOwner  int // default 200
-	TextsPerMinute   int // messages, queued messages and threads per owner; default 120
-	// ThreadsPerOwner limits one owner's threads; default 10,000.
-	ThreadsPerOwner int
-	// StoredBytesPerOwner limits one owner's messages and images; default 4 GiB.
-	StoredBytesPerOwner int64
-	// ImageBytesPerOwner limits all images of one owner; default 1 GiB.
-	ImageBytesPerOwner int64
-	// AllowedModels are the models that clients may name, as provider/model or provider/*; empty
-	// allows all configured ones.
-	AllowedModels []string
+	// Live calls in this process.
+	MaxCalls int `koanf:"max_calls" default:"200" min:"1" max:"100000"`
+	// Live calls in all processes together.
+	MaxCallsPerOwner int `koanf:"max_calls_per_owner" default:"20" min:"1" max:"100000"`
+	// Call set-ups, in all processes together.
+	SetupsPerMinute int `koanf:"setups_per_minute_per_ip" default:"60" min:"1" max:"100000"`
+	// Wrong tokens, also to sign in, in all processes together.
+	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip" default:"10" min:"1" max:"100000"`
+	// WebSockets in this process.
+	MaxSockets int `koanf:"max_sockets" default:"2000" min:"1" max:"1000000"`
+	// WebSockets in all processes together.
+	SocketsPerOwner int `koanf:"max_sockets_per_owner" default:"200" min:"1" max:"1000000"`
+	// Messages, queued messages, images and threads, in all processes together.
+	TextsPerMinute int `koanf:"texts_per_minute_per_owner" default:"120" min:"1" max:"1000000"`
+	// Simultaneous text turns, in all processes together.
+	TurnsPerOwner int `koanf:"max_turns_per_owner" default:"16" min:"1" max:"1000000"`
+	// All images together.
+	ImageBytesPerOwner int64 `koanf:"image_mb_per_owner" default:"1024" min:"1" max:"1000000"`
+	// Conversations.
+	ThreadsPerOwner int `koanf:"max_threads_per_owner" default:"10000" min:"1" max:"100000000"`
+	// Messages and images together.
+	StoredBytesPerOwner int64 `koanf:"stored_mb_per_owner" default:"4096" min:"1" max:"100000000"`
+	// Models that clients may name: provider/model or provider/*; empty: all.
+	AllowedModels []string `koanf:"allowed_models" format:"model"`
 }
 
 // Limits on the memory of bodies, in bytes. Decoding and saving an image takes up to ten times as much for a moment.
@@ -51,20 +58,6 @@ func (l Limits) MayUse(provider, model string) bool {
 		}
 	}
 	return false
-}
-
-func (l Limits) withDefaults() Limits {
-	l.MaxCalls = cmp.Or(max(0, l.MaxCalls), 200)
-	l.MaxCallsPerOwner = cmp.Or(max(0, l.MaxCallsPerOwner), 20)
-	l.SetupsPerMinute = cmp.Or(max(0, l.SetupsPerMinute), 60)
-	l.SignInsPerMinute = cmp.Or(max(0, l.SignInsPerMinute), 10)
-	l.MaxSockets = cmp.Or(max(0, l.MaxSockets), 2000)
-	l.SocketsPerOwner = cmp.Or(max(0, l.SocketsPerOwner), 200)
-	l.TextsPerMinute = cmp.Or(max(0, l.TextsPerMinute), 120)
-	l.ThreadsPerOwner = cmp.Or(max(0, l.ThreadsPerOwner), 10_000)
-	l.StoredBytesPerOwner = cmp.Or(max(0, l.StoredBytesPerOwner), 4<<30)
-	l.ImageBytesPerOwner = cmp.Or(max(0, l.ImageBytesPerOwner), 1<<30)
-	return l
 }
 
 // Records is what the limits need of the store, which all instances share; *persistence.Store
@@ -97,9 +90,8 @@ type Allowances struct {
 	limits             Limits
 }
 
-// NewAllowances returns new counters. now is their clock. Zero limits mean their defaults.
+// NewAllowances returns new counters. now is their clock.
 func NewAllowances(l Limits, calls liveCalls, records Records, rates Rates, authenticated bool, now func() time.Time) *Allowances {
-	l = l.withDefaults()
 	perOwner, socketsPerOwner := l.MaxCallsPerOwner, l.SocketsPerOwner
 	if !authenticated {
 		perOwner, socketsPerOwner = math.MaxInt, l.MaxSockets

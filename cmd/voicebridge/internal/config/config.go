@@ -7,6 +7,11 @@ import (
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/chat"
+	"voicebridge/chat/queue"
+	"voicebridge/cmd/voicebridge/internal/telemetry"
+	"voicebridge/persistence"
+	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/code"
 	"voicebridge/toolkit/webtools"
@@ -21,23 +26,17 @@ type Config struct {
 	Listen string `koanf:"listen" default:"127.0.0.1:8080" format:"address"`
 
 	// `sqlite:PATH` or `postgres://user@host/name`; one with a password only as DATABASE_URL.
-	DatabaseURL string   `koanf:"database_url" default:"sqlite:data/voicebridge.db"`
-	Database    Database `koanf:"database"`
+	DatabaseURL string `koanf:"database_url" default:"sqlite:data/voicebridge.db"`
+	// How the database is used.
+	Database persistence.Options `koanf:"database"`
 
 	// Origins besides our own whose pages may use the API, such as https://app.example.org. Behind a proxy: the address that
 	// browsers use.
 	AllowedOrigins []string `koanf:"allowed_origins" format:"origin"`
 	// Addresses or networks of proxies whose X-Forwarded-For is trusted, besides this machine.
 	TrustedProxies []netip.Prefix `koanf:"trusted_proxies"`
-	// URL of the public keys that verify JWTs (RFC 7517). A token's `sub` is the owner; it must have `exp`.
-	// VOICEBRIDGE_JWT_SECRET (at least 32 bytes) verifies HS256 instead.
-	JWTJWKSURL string `koanf:"jwt_jwks_url" format:"url"`
-	// Required value of `iss` in a JWT; needed with jwt_jwks_url.
-	JWTIssuer string `koanf:"jwt_issuer"`
-	// Required value of `aud` in a JWT; needed with jwt_jwks_url.
-	JWTAudience string `koanf:"jwt_audience"`
-	// Owners that a JWT may name although they also have a token in VOICEBRIDGE_API_TOKENS, or are `local`.
-	JWTMayClaim []string `koanf:"jwt_may_claim"`
+	// JWT is how JWTs are verified; Auth adds the secrets.
+	JWT access.Auth `koanf:",squash"`
 
 	// What calls talk to. Empty: openai if OPENAI_API_KEY is set, else the built-in simulator.
 	Upstream string `koanf:"upstream" enum:",openai,simulator"`
@@ -47,10 +46,7 @@ type Config struct {
 	Calls         bridge.Limits `koanf:"calls"`
 	Budget        bridge.Budget `koanf:"budget" yaml:",flow"`
 
-	// One UDP port for all media of browsers; 0: any.
-	UDPPort int `koanf:"udp_port" min:"0" max:"65535"`
-	// Addresses at which browsers reach this machine, if it is behind NAT.
-	PublicIPs []string `koanf:"public_ips" format:"ip"`
+	Media rtc.Config `koanf:",squash"`
 	// STUN servers for browsers, such as `{urls: ["stun:stun.example.org:3478"]}`. TURN with a fixed password:
 	// VOICEBRIDGE_ICE_SERVERS.
 	ICEServers []web.ICEServer `koanf:"ice_servers"`
@@ -70,12 +66,13 @@ type Config struct {
 	// Where Ollama is, such as http://127.0.0.1:11434.
 	OllamaHost string `koanf:"ollama_host" format:"ollama" env:"OLLAMA_HOST"`
 
-	Limits  Limits  `koanf:"limits"`
-	Metrics Metrics `koanf:"metrics" yaml:",flow"`
-	Traces  Traces  `koanf:"traces"`
-	Log     Log     `koanf:"log" yaml:",flow"`
+	Limits  access.Limits `koanf:"limits"`
+	Metrics Metrics       `koanf:"metrics" yaml:",flow"`
+	// OpenTelemetry traces, which show what each turn spent its time on.
+	Traces telemetry.TraceConfig `koanf:"traces"`
+	Log    Log                   `koanf:"log" yaml:",flow"`
 	// How long running calls and requests may take to end when the process is stopped.
-	ShutdownSeconds int `koanf:"shutdown_seconds" default:"10" min:"1" max:"600"`
+	Shutdown time.Duration `koanf:"shutdown_seconds" default:"10" min:"1" max:"600"`
 	// What models cost, in US dollars. The program knows the list prices of common models; entries here override them. Without
 	// a price, the cost is unknown and budgets have no effect. Entries look like this:
 	//
@@ -131,16 +128,8 @@ type Text struct {
 	Model string `koanf:"model" env:"VOICEBRIDGE_TEXT_MODEL"`
 	// OpenAI's API for text: `responses`, or `chat` for Chat Completions. Empty: `responses` for OpenAI itself, `chat` for a
 	// compatible server at openai_base_url. By Chat Completions, gpt-5.6 and later models call tools only without reasoning.
-	OpenAIAPI string `koanf:"openai_api" enum:",responses,chat"`
-	// What the assistant is told. Leave it out for the built-in text.
-	Instructions string `koanf:"instructions" max:"32768"`
-	// Of an answer; 0 leaves it to the provider.
-	MaxTokens int `koanf:"max_tokens" min:"0" max:"1000000"`
-	// How long a provider may take to begin its answer (Ollama, which loads models, at least 300) and pause in its text; four
-	// times as long while it thinks.
-	TimeoutSeconds int `koanf:"timeout_seconds" default:"30" min:"1" max:"600"`
-	// Whether the model is shown what the owner's other threads say on the same subject.
-	Memories bool `koanf:"memories"`
+	OpenAIAPI     string `koanf:"openai_api" enum:",responses,chat"`
+	chat.Settings `koanf:",squash"`
 }
 
 // Spoken returns the instructions for answers that are spoken: those that the operator wrote, or else the default.
@@ -178,14 +167,7 @@ type TURN struct {
 	// Such as turn:turn.example.org:3478.
 	URLs []string `koanf:"urls" format:"turn"`
 	// How long a password is valid; at least as long as a call.
-	TTLMinutes int `koanf:"ttl_minutes" default:"120" min:"1" max:"1440"`
-}
-
-// Database is how the database is used.
-type Database struct {
-	// Connections to PostgreSQL, not counting those for notifications and heartbeats: half for reading, half for writing; 0:
-	// pool_max_conns of the URL for each, or from the number of processors.
-	MaxConnections int `koanf:"max_connections" min:"0" max:"1000"`
+	TTL time.Duration `koanf:"ttl_minutes" default:"120" min:"1" max:"1440"`
 }
 
 // Conversations are the rules for threads.
@@ -196,33 +178,18 @@ type Conversations struct {
 	RetentionDays int `koanf:"retention_days" min:"0" max:"36500"`
 	// Whether a turn of `useChat` ends when its client goes away: `stop()` then ends it without `POST …/interrupt`, and after a
 	// reload there is nothing to resume. Otherwise the turn goes on, and gives way to the next message.
-	StopWithReader bool    `koanf:"stop_with_reader"`
-	Queue          Queue   `koanf:"queue" yaml:",flow"`
-	History        History `koanf:"history" yaml:",flow"`
-}
-
-// Queue is what happens to messages typed while the assistant is busy. Without enabled they wait until the user sends them.
-type Queue struct {
-	// Whether queued messages are sent automatically.
-	Enabled bool `koanf:"enabled" default:"true"`
-	// How long a message waits at least.
-	DelaySeconds int `koanf:"delay_seconds" min:"0" max:"3600"`
-	// How many messages may wait on a thread; 0: no limit.
-	MaxSize int `koanf:"max_size" default:"10" min:"0" max:"100000"`
-	// Whether queued messages get titles.
-	AutoGenerateTitles bool `koanf:"auto_generate_titles" default:"true"`
+	StopWithReader bool `koanf:"stop_with_reader"`
+	// What happens to messages typed while the assistant is busy. Without enabled they wait until the user sends them.
+	Queue   queue.Config `koanf:"queue" yaml:",flow"`
+	History History      `koanf:"history" yaml:",flow"`
 }
 
 // History is how much of a thread models see.
 type History struct {
 	// How many messages a new call gets.
-	ReplayMessages int `koanf:"replay_messages" default:"20" min:"0" max:"200"`
-	// How many turns a text model gets.
-	MaxTurns int `koanf:"max_turns" default:"20" min:"1" max:"1000"`
-	// How many tokens it gets, roughly, besides its instructions.
-	MaxTokens int `koanf:"max_tokens" default:"8000" min:"100" max:"1000000"`
-	// How much is cut off at once, so that prompts stay cached.
-	TrimChunkTokens int `koanf:"trim_chunk_tokens" default:"1000" min:"1" max:"100000"`
+	ReplayMessages     int `koanf:"replay_messages" default:"20" min:"0" max:"200"`
+	chat.HistoryConfig `koanf:",squash"`
+
 	// Per turn.
 	MaxToolRounds int `koanf:"max_tool_rounds" default:"8" min:"1" max:"100"`
 }
@@ -254,34 +221,6 @@ const (
 	ToolkitAgent     = "agent"
 )
 
-// Limits are what protects the process. Those per owner are not for the one local user.
-type Limits struct {
-	// Live calls in this process.
-	MaxCalls int `koanf:"max_calls" default:"200" min:"1" max:"100000"`
-	// Live calls in all processes together.
-	MaxCallsPerOwner int `koanf:"max_calls_per_owner" default:"20" min:"1" max:"100000"`
-	// Call set-ups, in all processes together.
-	SetupsPerMinute int `koanf:"setups_per_minute_per_ip" default:"60" min:"1" max:"100000"`
-	// Wrong tokens, also to sign in, in all processes together.
-	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip" default:"10" min:"1" max:"100000"`
-	// WebSockets in this process.
-	MaxSockets int `koanf:"max_sockets" default:"2000" min:"1" max:"1000000"`
-	// WebSockets in all processes together.
-	SocketsPerOwner int `koanf:"max_sockets_per_owner" default:"200" min:"1" max:"1000000"`
-	// Messages, queued messages, images and threads, in all processes together.
-	TextsPerMinute int `koanf:"texts_per_minute_per_owner" default:"120" min:"1" max:"1000000"`
-	// Simultaneous text turns, in all processes together.
-	TurnsPerOwner int `koanf:"max_turns_per_owner" default:"16" min:"1" max:"1000000"`
-	// All images together.
-	ImageMBPerOwner int `koanf:"image_mb_per_owner" default:"1024" min:"1" max:"1000000"`
-	// Conversations.
-	ThreadsPerOwner int `koanf:"max_threads_per_owner" default:"10000" min:"1" max:"100000000"`
-	// Messages and images together.
-	StoredMBPerOwner int `koanf:"stored_mb_per_owner" default:"4096" min:"1" max:"100000000"`
-	// Models that clients may name: provider/model or provider/*; empty: all.
-	AllowedModels []string `koanf:"allowed_models" format:"model"`
-}
-
 // Price is what a model costs, in US dollars per million tokens. Audio and cached tokens without a
 // price of their own cost the same as others.
 type Price struct {
@@ -311,15 +250,6 @@ type Log struct {
 type Metrics struct {
 	// host:port.
 	Listen string `koanf:"listen" format:"address" env:"VOICEBRIDGE_METRICS_LISTEN"`
-}
-
-// Traces are OpenTelemetry traces, which show what each turn spent its time on.
-type Traces struct {
-	// Base URL of an OTLP receiver that speaks HTTP, such as http://127.0.0.1:4318; empty: off. Headers with a key:
-	// OTEL_EXPORTER_OTLP_HEADERS.
-	Endpoint string `koanf:"endpoint" format:"url" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
-	// Share of turns that are traced.
-	Sample float64 `koanf:"sample" default:"1" min:"0" max:"1"`
 }
 
 // The names of the upstreams, and OpenAI's address.

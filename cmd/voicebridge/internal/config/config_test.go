@@ -14,6 +14,7 @@ import (
 	"github.com/go-viper/mapstructure/v2"
 
 	"voicebridge/bridge"
+	"voicebridge/chat"
 	"voicebridge/toolkit"
 )
 
@@ -36,7 +37,7 @@ func TestDefaults(t *testing.T) {
 	if cfg.Listen != "127.0.0.1:8080" || cfg.Secrets.DatabaseURL.Reveal() != "sqlite:data/voicebridge.db" || cfg.Driver() != UpstreamSimulator || !cfg.Loopback() || cfg.Auth().Required() {
 		t.Errorf("defaults %+v", cfg)
 	}
-	if q, h := cfg.Conversations.Queue, cfg.Conversations.History; q != (Queue{true, 0, 10, true}) || h != (History{20, 20, 8000, 1000, 8}) {
+	if q, h := cfg.Conversations.Queue, cfg.Conversations.History; !q.Enabled || q.Delay != 0 || q.MaxSize != 10 || !q.AutoGenerateTitles || h != (History{20, chat.HistoryConfig{MaxTurns: 20, MaxTokens: 8000, TrimChunkTokens: 1000}, 8}) {
 		t.Errorf("conversations %+v", cfg.Conversations)
 	}
 	if cfg.Realtime.Model == "" || cfg.Realtime.Voice == "" || cfg.Realtime.TranscriptionModel == "" || len(cfg.Realtime.Instructions) < 200 {
@@ -88,8 +89,8 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 		{"VOICEBRIDGE_JWT_AUDIENCE", "bridge", func(c Config) any { return c.Auth().JWTAudience }, "bridge"},
 		{"VOICEBRIDGE_JWT_SECRET", "a secret of thirty-two bytes or so", func(c Config) any { return c.Secrets.JWTSecret.Reveal() }, "a secret of thirty-two bytes or so"},
 		{"VOICEBRIDGE_ALLOWED_ORIGINS", "https://a.example, http://b.example:1,", func(c Config) any { return fmt.Sprint(c.AllowedOrigins) }, "[https://a.example http://b.example:1]"},
-		{"VOICEBRIDGE_UDP_PORT", "40000", func(c Config) any { return c.UDPPort }, 40000},
-		{"VOICEBRIDGE_PUBLIC_IPS", "1.2.3.4,2001:db8::1", func(c Config) any { return fmt.Sprint(c.PublicIPs) }, "[1.2.3.4 2001:db8::1]"},
+		{"VOICEBRIDGE_UDP_PORT", "40000", func(c Config) any { return c.Media.UDPPort }, 40000},
+		{"VOICEBRIDGE_PUBLIC_IPS", "1.2.3.4,2001:db8::1", func(c Config) any { return fmt.Sprint(c.Media.PublicIPs) }, "[1.2.3.4 2001:db8::1]"},
 		{"VOICEBRIDGE_ICE_SERVERS", "stun:a:1,stun:b:2", func(c Config) any { return fmt.Sprint(c.Secrets.ICEServers[1].URLs) }, "[stun:b:2]"},
 		{"VOICEBRIDGE_ICE_SERVERS", `[{"urls":["turn:a:1"],"username":"u","credential":"p"},{"urls":"stun:b:2"}]`, func(c Config) any {
 			i := c.Secrets.ICEServers
@@ -98,11 +99,11 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 		{"VOICEBRIDGE_MCP_CONFIG", "x.json", func(c Config) any { return c.MCPConfig }, "x.json"},
 		{"VOICEBRIDGE_METRICS_LISTEN", ":9090", func(c Config) any { return c.MetricsAddress() }, "127.0.0.1:9090"},
 		{"VOICEBRIDGE_METRICS__LISTEN", "0.0.0.0:9090", func(c Config) any { return c.MetricsAddress() }, "0.0.0.0:9090"},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318", func(c Config) any { return fmt.Sprint(c.Traces) }, "{http://collector:4318 1}"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318", func(c Config) any { return fmt.Sprint(c.Traces.Endpoint, c.Traces.Sample) }, "http://collector:43181"},
 		{"OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%20b%3D, X-B=c", func(c Config) any {
 			return fmt.Sprint(len(c.Secrets.TraceHeaders), c.Secrets.TraceHeaders["api-key"].Reveal(), c.Secrets.TraceHeaders["X-B"].Reveal())
 		}, "2a b=c"},
-		{"VOICEBRIDGE_UDP_PORT", "", func(c Config) any { return c.UDPPort }, 0},
+		{"VOICEBRIDGE_UDP_PORT", "", func(c Config) any { return c.Media.UDPPort }, 0},
 		{"VOICEBRIDGE_REALTIME_URL", "https://x.example/openai/v1/realtime/calls?a=b", func(c Config) any { return c.CallsURL() }, "https://x.example/openai/v1/realtime/calls?a=b"},
 		{"VOICEBRIDGE_REALTIME_API_KEY", "k", func(c Config) any { return c.VoiceKey().Reveal() + c.Driver() }, "kopenai"},
 		{"VOICEBRIDGE_REALTIME_API_KEY_HEADER", "api-key", func(c Config) any { return c.Realtime.APIKeyHeader }, "api-key"},
@@ -111,7 +112,10 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 		{"VOICEBRIDGE_CALLS__IDLE_MINUTES", "5", func(c Config) any { return c.Calls.Idle }, 5 * time.Minute},
 		{"VOICEBRIDGE_BUDGET__CALL_USD", "0.25", func(c Config) any { return c.Budget.CallUSD }, 0.25},
 		{"VOICEBRIDGE_CONVERSATIONS__QUEUE__ENABLED", "false", func(c Config) any { return c.Conversations.Queue.Enabled }, false},
-		{"VOICEBRIDGE_CONVERSATIONS__QUEUE", `{"max_size":3}`, func(c Config) any { return c.Conversations.Queue }, Queue{true, 0, 3, true}},
+		{"VOICEBRIDGE_CONVERSATIONS__QUEUE", `{"max_size":3}`, func(c Config) any {
+			q := c.Conversations.Queue
+			return fmt.Sprint(q.Enabled, q.MaxSize, q.AutoGenerateTitles)
+		}, "true 3 true"},
 		{"VOICEBRIDGE_CALLS", `{"max_minutes":3,"grace_seconds":4}`, func(c Config) any { return c.Calls }, bridge.Limits{RenewBefore: 10 * time.Minute, LossGrace: 4 * time.Second, CloseGrace: 8 * time.Second, Idle: 10 * time.Minute, MaxDuration: 3 * time.Minute, ToolRounds: 20}},
 		{"VOICEBRIDGE_TOOLS__APPROVE", "a, b__*", func(c Config) any { return fmt.Sprint(c.Tools.Approve) }, "[a b__*]"},
 		{"VOICEBRIDGE_LIMITS__ALLOWED_MODELS", `["openai/*","ollama/x"]`, func(c Config) any { return fmt.Sprint(c.Limits.AllowedModels) }, "[openai/* ollama/x]"},
@@ -164,8 +168,8 @@ func TestOrderOfSources(t *testing.T) {
 	if r := cfg.Realtime; r.Model != "flag" || r.Voice != "environment" || r.TranscriptionModel != "file" || r.Instructions != defaultInstructions {
 		t.Errorf("realtime %+v", r)
 	}
-	if fmt.Sprint(cfg.PublicIPs) != "[3.3.3.3]" || cfg.Conversations.History.MaxTurns != 3 || cfg.Conversations.History.MaxTokens != 8000 {
-		t.Errorf("public_ips %v, history %+v", cfg.PublicIPs, cfg.Conversations.History)
+	if fmt.Sprint(cfg.Media.PublicIPs) != "[3.3.3.3]" || cfg.Conversations.History.MaxTurns != 3 || cfg.Conversations.History.MaxTokens != 8000 {
+		t.Errorf("public_ips %v, history %+v", cfg.Media.PublicIPs, cfg.Conversations.History)
 	}
 	src.File = write(t, "realtime: {transcription_model: other}") // the flag --config comes first
 	if cfg, err = Load(src); err != nil || cfg.Realtime.TranscriptionModel != "other" {
@@ -194,8 +198,8 @@ func TestFileInTheWorkingDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, os.WriteFile(defaultFile, []byte("udp_port: 7"), 0o600))
-	if cfg, err := Load(Sources{}); err != nil || cfg.UDPPort != 7 {
-		t.Errorf("udp_port %d, err %v", cfg.UDPPort, err)
+	if cfg, err := Load(Sources{}); err != nil || cfg.Media.UDPPort != 7 {
+		t.Errorf("udp_port %d, err %v", cfg.Media.UDPPort, err)
 	}
 }
 

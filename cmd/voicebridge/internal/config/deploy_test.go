@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/knadh/koanf/parsers/yaml"
 )
@@ -58,7 +59,7 @@ func TestCompose(t *testing.T) {
 	}
 	image := regexp.MustCompile(`(?m)^ENV (.*)$`).FindStringSubmatch(readDeploy(t, "Dockerfile"))
 	cfg := mustLoad(t, append(strings.Fields(image[1]), environ...))
-	if cfg.UDPPort != 40000 || cfg.Loopback() || len(cfg.TURN.URLs) != 2 || cfg.Driver() != UpstreamOpenAI || !strings.HasPrefix(cfg.Secrets.DatabaseURL.Reveal(), "postgres://") {
+	if cfg.Media.UDPPort != 40000 || cfg.Loopback() || len(cfg.TURN.URLs) != 2 || cfg.Driver() != UpstreamOpenAI || !strings.HasPrefix(cfg.Secrets.DatabaseURL.Reveal(), "postgres://") {
 		t.Errorf("settings %+v", cfg)
 	}
 	// Otherwise other settings in .env have no effect. The longer form is unknown to Docker Compose before 2.24 and to podman-compose.
@@ -102,7 +103,7 @@ func TestKubernetes(t *testing.T) {
 	}
 	cfg := mustLoad(t, environ)
 	pause, _ := at(container, "lifecycle", "preStop", "sleep")["seconds"].(int)
-	if grace, _ := spec["terminationGracePeriodSeconds"].(int); pause == 0 || grace <= pause+2*cfg.ShutdownSeconds || cfg.UDPPort != 40000 || len(cfg.TrustedProxies) != 1 {
+	if grace, _ := spec["terminationGracePeriodSeconds"].(int); pause == 0 || time.Duration(grace-pause)*time.Second <= 2*cfg.Shutdown || cfg.Media.UDPPort != 40000 || len(cfg.TrustedProxies) != 1 {
 		t.Errorf("pause %d, grace %d, settings %+v", pause, grace, cfg)
 	}
 }
@@ -122,7 +123,7 @@ func TestSystemd(t *testing.T) {
 			t.Errorf("the unit lacks %q", line)
 		}
 	}
-	if cfg := mustLoad(t, environ); cfg.UDPPort != 40000 || cfg.Driver() != UpstreamSimulator {
+	if cfg := mustLoad(t, environ); cfg.Media.UDPPort != 40000 || cfg.Driver() != UpstreamSimulator {
 		t.Errorf("settings %+v", cfg)
 	}
 }

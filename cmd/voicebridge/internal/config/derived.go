@@ -19,8 +19,9 @@ import (
 
 // Auth returns how callers prove who they are.
 func (c *Config) Auth() access.Auth {
-	return access.Auth{Tokens: c.Secrets.Tokens, JWTSecret: c.Secrets.JWTSecret, JWKSURL: c.JWTJWKSURL,
-		JWTIssuer: c.JWTIssuer, JWTAudience: c.JWTAudience, JWTMayClaim: c.JWTMayClaim, Secret: c.Secrets.Signing}
+	a := c.JWT
+	a.Tokens, a.JWTSecret, a.Secret = c.Secrets.Tokens, c.Secrets.JWTSecret, c.Secrets.Signing
+	return a
 }
 
 // ImageQuota returns how many bytes of images one owner may store; 0 means no limit, for the one
@@ -29,7 +30,7 @@ func (c *Config) ImageQuota() int64 {
 	if !c.Auth().Required() {
 		return 0
 	}
-	return int64(c.Limits.ImageMBPerOwner) << 20
+	return c.Limits.ImageBytesPerOwner
 }
 
 // TurnsPerOwner returns how many text turns one owner may have at once; 0 means no limit, for the one
@@ -72,7 +73,7 @@ func (c *Config) TURNServers(owner string, now time.Time) []web.ICEServer {
 		return nil
 	}
 	tag := sha256.Sum256([]byte(owner))
-	ends := now.Add(time.Duration(c.TURN.TTLMinutes) * time.Minute).Unix()
+	ends := now.Add(c.TURN.TTL).Unix()
 	username := fmt.Sprintf("%d:%x", ends, tag[:6])
 	mac := hmac.New(sha1.New, []byte(c.Secrets.TURNSecret.Reveal()))
 	mac.Write([]byte(username))

@@ -60,11 +60,11 @@ func (c *Config) checkNetwork(w *checks, offline bool) {
 	if err := (access.Auth{Tokens: c.Secrets.Tokens, Secret: access.NewSecret("-")}).Validate(); err != nil {
 		w.wrong("api_tokens", "%v", err)
 	}
-	if c.JWTJWKSURL != "" {
-		if u, err := url.Parse(c.JWTJWKSURL); err == nil && u.Scheme == "http" && !IsLoopback(u.Hostname()) {
+	if c.JWT.JWKSURL != "" {
+		if u, err := url.Parse(c.JWT.JWKSURL); err == nil && u.Scheme == "http" && !IsLoopback(u.Hostname()) {
 			w.wrong("jwt_jwks_url", "keys that decide who has access must be fetched by https")
 		}
-		for key, value := range map[string]string{"jwt_issuer": c.JWTIssuer, "jwt_audience": c.JWTAudience} {
+		for key, value := range map[string]string{"jwt_issuer": c.JWT.JWTIssuer, "jwt_audience": c.JWT.JWTAudience} {
 			if value == "" {
 				w.wrong(key, "it is required with jwt_jwks_url, because its issuer also signs tokens for others")
 			}

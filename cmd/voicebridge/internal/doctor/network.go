@@ -109,30 +109,30 @@ const aboutMedia = "media (UDP)"
 // media reports whether the port for audio can be used and reached.
 func (d *doctor) media(context.Context) {
 	c := &d.cfg
-	if c.UDPPort != 0 {
-		api, err := rtc.New(rtc.Config{UDPPort: c.UDPPort, Loopback: true})
+	if c.Media.UDPPort != 0 {
+		api, err := rtc.New(rtc.Config{UDPPort: c.Media.UDPPort, Loopback: true})
 		if err == nil {
 			err = api.Close()
 		}
 		switch {
 		case err == nil:
-			d.say(fine, aboutMedia, "port %d can be used", c.UDPPort)
+			d.say(fine, aboutMedia, "port %d can be used", c.Media.UDPPort)
 		case d.running:
-			d.say(fine, aboutMedia, "port %d is taken, apparently by the running voicebridge", c.UDPPort)
+			d.say(fine, aboutMedia, "port %d is taken, apparently by the running voicebridge", c.Media.UDPPort)
 		default:
-			d.say(problem, aboutMedia, "port %d cannot be used: choose another with VOICEBRIDGE_UDP_PORT (%v)", c.UDPPort, err)
+			d.say(problem, aboutMedia, "port %d cannot be used: choose another with VOICEBRIDGE_UDP_PORT (%v)", c.Media.UDPPort, err)
 		}
 	}
 	switch {
 	case c.Loopback() && !d.proxied():
-		if c.UDPPort == 0 {
+		if c.Media.UDPPort == 0 {
 			d.say(fine, aboutMedia, "every call takes a free port")
 		}
 		return // only this machine needs to reach it
-	case c.UDPPort == 0:
+	case c.Media.UDPPort == 0:
 		d.say(warning, aboutMedia, "every call takes a port of its own: behind a firewall or in a container, set VOICEBRIDGE_UDP_PORT and open that port")
 	}
-	if addresses, err := net.InterfaceAddrs(); err == nil && len(c.PublicIPs) == 0 && len(c.ICEServers)+len(c.TURN.URLs) == 0 && !slices.ContainsFunc(addresses, isPublic) {
+	if addresses, err := net.InterfaceAddrs(); err == nil && len(c.Media.PublicIPs) == 0 && len(c.ICEServers)+len(c.TURN.URLs) == 0 && !slices.ContainsFunc(addresses, isPublic) {
 		d.say(warning, aboutMedia, "this machine has private addresses only, so browsers outside its network hear nothing: "+
 			"set VOICEBRIDGE_PUBLIC_IPS to the address at which they reach it, or VOICEBRIDGE_ICE_SERVERS")
 	}

@@ -85,9 +85,9 @@ func (d *doctor) signIn(ctx context.Context) {
 	if d.proxied() && !d.cfg.Auth().Required() {
 		d.say(warning, about, "without authentication, what comes through a proxy is refused: set VOICEBRIDGE_API_TOKENS=owner:token")
 	}
-	address := d.cfg.JWTJWKSURL
+	address := d.cfg.JWT.JWKSURL
 	if address == "" {
-		if d.cfg.JWTIssuer+d.cfg.JWTAudience != "" && !d.cfg.Secrets.JWTSecret.IsSet() {
+		if d.cfg.JWT.JWTIssuer+d.cfg.JWT.JWTAudience != "" && !d.cfg.Secrets.JWTSecret.IsSet() {
 			d.say(warning, about, "no JWTs are accepted: set VOICEBRIDGE_JWT_JWKS_URL or VOICEBRIDGE_JWT_SECRET, without which VOICEBRIDGE_JWT_ISSUER and VOICEBRIDGE_JWT_AUDIENCE have no effect")
 		}
 		return

@@ -20,8 +20,8 @@ const hairpinTimeout = 2 * time.Second
 
 // mediaSocket opens the port for audio, or any if it is not set or taken.
 func (d *doctor) mediaSocket() (*net.UDPConn, error) {
-	conn, err := net.ListenUDP("udp", &net.UDPAddr{Port: d.cfg.UDPPort})
-	if err != nil && d.cfg.UDPPort != 0 {
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{Port: d.cfg.Media.UDPPort})
+	if err != nil && d.cfg.Media.UDPPort != 0 {
 		return net.ListenUDP("udp", nil)
 	}
 	return conn, err
@@ -30,7 +30,7 @@ func (d *doctor) mediaSocket() (*net.UDPConn, error) {
 // publicAddresses reports whether what is sent to the addresses that browsers are told arrives at the port for audio.
 func (d *doctor) publicAddresses(ctx context.Context) {
 	c := &d.cfg
-	if c.UDPPort == 0 || len(c.PublicIPs) == 0 {
+	if c.Media.UDPPort == 0 || len(c.Media.PublicIPs) == 0 {
 		return
 	}
 	conn, err := d.mediaSocket()
@@ -39,11 +39,11 @@ func (d *doctor) publicAddresses(ctx context.Context) {
 		return
 	}
 	defer func() { _ = conn.Close() }() // nothing is lost
-	if conn.LocalAddr().(*net.UDPAddr).Port != c.UDPPort {
+	if conn.LocalAddr().(*net.UDPAddr).Port != c.Media.UDPPort {
 		return // the running voicebridge has it
 	}
-	for _, ip := range c.PublicIPs {
-		to := net.JoinHostPort(ip, strconv.Itoa(c.UDPPort))
+	for _, ip := range c.Media.PublicIPs {
+		to := net.JoinHostPort(ip, strconv.Itoa(c.Media.UDPPort))
 		ctx, cancel := context.WithTimeoutCause(ctx, hairpinTimeout, errors.New("no packet in "+hairpinTimeout.String()))
 		if err := arrives(ctx, conn, to); err != nil {
 			d.say(warning, aboutMedia, "what this machine sends to %s by UDP does not arrive here: if browsers elsewhere hear nothing, open that port in the firewall and "+
@@ -92,14 +92,14 @@ func (d *doctor) stun(ctx context.Context, about, server string) {
 	}
 	defer func() { _ = conn.Close() }() // nothing is lost
 	seen, err := rtc.PublicAddress(ctx, conn, stunAddress(server))
-	told := slices.ContainsFunc(d.cfg.PublicIPs, func(text string) bool {
+	told := slices.ContainsFunc(d.cfg.Media.PublicIPs, func(text string) bool {
 		ip, err := netip.ParseAddr(text)
 		return err == nil && ip.Unmap() == seen.Addr()
 	})
 	switch {
 	case err != nil:
 		d.say(problem, about, "it does not answer: it is down, or a firewall stops UDP between here and there, which may stop the audio of calls, too (%v)", err)
-	case len(d.cfg.PublicIPs) > 0 && !told:
+	case len(d.cfg.Media.PublicIPs) > 0 && !told:
 		d.say(warning, about, "it answers, but sees this machine at %s, which is not in VOICEBRIDGE_PUBLIC_IPS: browsers are told another address", seen.Addr())
 	default:
 		d.say(fine, about, "it answers, and sees this machine at %s", seen.Addr())

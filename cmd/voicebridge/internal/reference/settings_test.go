@@ -49,11 +49,22 @@ func (x *texts) field(group reflect.Type, name string) string {
 	for _, f := range x.of(group).fields {
 		for _, n := range f.Names {
 			if n.Name == name {
-				return comment(f)
+				return forOperators(comment(f))
 			}
 		}
 	}
 	return ""
+}
+
+// forOperators returns the first paragraph of a comment, with the preformatted lines after it. What follows is for readers of the code.
+func forOperators(text string) string {
+	var out []string
+	for i, paragraph := range strings.Split(text, "\n\n") {
+		if i == 0 || strings.HasPrefix(paragraph, "\t") {
+			out = append(out, paragraph)
+		}
+	}
+	return strings.Join(out, "\n\n")
 }
 
 // values returns what a setting may be, unless its text says so.
