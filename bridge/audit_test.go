@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/session"
-	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -26,18 +25,18 @@ type auditLog struct {
 	text strings.Builder            // everything
 }
 
-func (l *auditLog) Commit(_ context.Context, ops []session.Change) ([]thread.Message, error) {
+func (l *auditLog) ApplyAll(_ context.Context, groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var saved []thread.Message
-	for _, o := range ops {
+	for _, o := range groups[0].Changes {
 		switch o := o.(type) {
-		case session.SaveTool:
-			l.rows[o.Call.ToolCallID] = o.Call
-			fmt.Fprintf(&l.text, "%+v\n", o.Call)
-		case session.SaveDraft:
+		case persistence.PutToolCall:
+			l.rows[o.ToolCall.ToolCallID] = o.ToolCall
+			fmt.Fprintf(&l.text, "%+v\n", o.ToolCall)
+		case persistence.PutDraft:
 			fmt.Fprintf(&l.text, "%+v\n", o.Draft)
-		case session.SaveMessage:
+		case persistence.PutMessage:
 			data, err := json.Marshal(o.Message)
 			if err = errors.Join(err, o.Message.Validate()); err != nil {
 				return nil, fmt.Errorf("%w: %w", persistence.ErrInvalid, err)
@@ -46,7 +45,7 @@ func (l *auditLog) Commit(_ context.Context, ops []session.Change) ([]thread.Mes
 			saved = append(saved, o.Message)
 		}
 	}
-	return saved, nil
+	return []persistence.Applied{{Messages: saved}}, nil
 }
 
 func (l *auditLog) Watched(thread.Key) bool { return true }
@@ -129,7 +128,7 @@ func TestEveryToolCallIsRecorded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			b.call.writer, b.call.thread = writer.New(log, b.call.log, b.call.saved), log
+			b.database, b.call.thread = log, log
 		})
 		b.ready()
 		b.call.post(session.BrowserEvent{Gen: 1, Data: []byte(`{"type":"session.update","session":{"type":"realtime","tools":[{"type":"function","name":"theme"}]}}`)})

@@ -129,7 +129,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	writer, err := spool.New(spool.Config{
 		// A busy machine is not a slow database: what is saved late would be read too early.
 		Store: cfg.slow, Dir: t.TempDir(), Logger: log, Timeout: testTimeout, Slow: testTimeout,
-		Saved:   func(key thread.Key, messages []thread.Message) { b.calls.SavedLater(key, messages) },
+		Saved:   func(key thread.Key, messages []thread.Message) { b.calls.Saved(key, messages) },
 		Delayed: func(pending int) { b.calls.StorageDelayed(pending) },
 	})
 	must(t, err)

@@ -8,8 +8,8 @@ import (
 
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
-	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
+	"voicebridge/persistence/spool"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
@@ -43,11 +43,10 @@ type call struct {
 	newest     *leg.Browser
 	browserGen int
 
-	writer  *writer.Writer
+	writer  *spool.Writer
 	acks    acks
 	images  images
 	thread  publisher
-	saveLeg func(ctx context.Context, rec persistence.UpstreamLeg) error
 	follow  *follower // nil if the call need not follow its thread
 	tools   toolRunner
 	onTurn  func(thread.Key)
@@ -68,7 +67,6 @@ func newCall(id string, key thread.Key, log *slog.Logger) *call {
 		id: id, key: key, log: log.With("call_id", id, "thread_id", key.Thread),
 		inbox: make(chan session.Input, maxInbox), browserGen: 1, joined: make(chan *leg.Browser), quit: make(chan struct{}), done: make(chan struct{}),
 		onTurn: func(thread.Key) {}, onCount: func(session.Counter) {},
-		saveLeg: func(context.Context, persistence.UpstreamLeg) error { return nil },
 	}
 	c.images = images{key: key, log: c.log}
 	c.tools = toolRunner{key: key, log: c.log, post: c.post, offer: c.offer, images: &c.images}

@@ -9,12 +9,19 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
-	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
 	"voicebridge/thread"
+)
+
+const (
+	// commitTimeout limits what must be saved before something else can go on.
+	commitTimeout = 10 * time.Second
+	// lastTry is for what is still unsaved when the process ends.
+	lastTry = 5 * time.Second
 )
 
 // Calls are the live calls of this process. It is safe for concurrent use.
@@ -23,7 +30,6 @@ type Calls struct {
 	log    *slog.Logger
 	admit  chan func()   // hands over work to Run, which joins it
 	ending chan struct{} // closed when no more calls are admitted
-	lost   atomic.Int64  // changes that were not saved
 	// unsaved holds the ends that the database does not have yet; delayed is how many changes wait
 	// for it.
 	unsaved unsaved
@@ -44,15 +50,13 @@ func NewCalls(cfg Config) (*Calls, error) {
 		cfg: cfg, log: cfg.Logger, admit: make(chan func()), ending: make(chan struct{}),
 		live: make(map[thread.Key]*call), byID: make(map[string]*call),
 	}
-	if cfg.Writer != nil {
-		c.unsaved.pending = cfg.Writer.Pending
-	}
+	c.unsaved.pending = cfg.Writer.Pending
 	return c, nil
 }
 
 // Run runs the calls admitted by Start until ctx ends. Then it admits no more, ends the live ones with the reason
-// shutdown, and returns when everything that was said in them is saved, or with an error that says how much was not. It
-// must be called once.
+// shutdown, and returns when everything that was said in them is saved, or soon after: Config.Writer, which must run for
+// longer, goes on saving. It must be called once.
 func (c *Calls) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	if c.cfg.Store != nil {
@@ -77,17 +81,14 @@ func (c *Calls) Run(ctx context.Context) error {
 		live.stop(EndShutdown)
 	}
 	running.Wait()
-	if lost := c.lost.Load(); lost > 0 {
-		return fmt.Errorf("%d changes of calls were not saved", lost)
-	}
 	return nil
 }
 
 // runOne runs a call. While the database is unavailable the thread is released and the rest is
 // saved later: a call that stayed open in the database would block the thread for good.
 func (c *Calls) runOne(one *call, s *session.State) {
-	reason, writing := one.run(s)
-	if writing.IsDone() {
+	reason, saved := one.run(s)
+	if saved {
 		history, last := s.EndOfThread()
 		c.unsaved.keep(one.key, s.Record(), history, last)
 	}
@@ -95,29 +96,39 @@ func (c *Calls) runOne(one *call, s *session.State) {
 	if one.ended != nil {
 		one.thread.Publish(context.Background(), one.key, *one.ended)
 	}
-	c.lost.Add(writing.Join(c.ending))
+	c.awaitSaved(one.key)
 	one.acks.close()
 	c.cfg.OnEnd(one.key, reason)
 }
 
-// saveEnd saves the end of a call whose set-up failed. While the database is unavailable, Run keeps
-// trying.
-func (c *Calls) saveEnd(key thread.Key, target writer.Log, log *slog.Logger, rec persistence.CallRecord, legs ...session.Change) {
-	w := writer.New(target, log, func(thread.Message) {})
-	w.PushLast(append(legs, session.SaveCall{Call: rec})...)
-	w.Close()
-	end := w.Start()
-	task.Await(end.Done(), writer.CommitTimeout)
-	if end.IsDone() {
+// awaitSaved returns when what was said on a thread is saved, or a short time after Run is told to end.
+func (c *Calls) awaitSaved(key thread.Key) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	saved := task.Go(func() { _ = c.cfg.Writer.Await(ctx, key) }) // the writer reports what is lost
+	select {
+	case <-saved:
+	case <-c.ending:
+		task.Await(saved, lastTry)
+		cancel()
+		<-saved
+	}
+}
+
+// saveEnd saves the end of a call whose set-up failed.
+func (c *Calls) saveEnd(key thread.Key, rec persistence.CallRecord, legs ...persistence.Change) {
+	c.cfg.Writer.PushLast(key, append(legs, persistence.PutCall{Call: rec})...)
+	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+	defer cancel()
+	if c.cfg.Writer.Await(ctx, key) == nil {
 		c.unsaved.keepEnd(key, rec)
 	}
-	c.later(func(ending <-chan struct{}) { c.lost.Add(end.Join(ending)) })
 }
 
 // hungUp records that an upstream session was hung up after the end of its call was saved. If that fails, it is hung up
 // again.
 func (c *Calls) hungUp(callID string, generation int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), writer.CommitTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 	defer cancel()
 	if err := c.cfg.Store.LegHungUp(ctx, callID, generation); err != nil {
 		c.log.Warn("hang-up not recorded", "call_id", callID, "generation", generation, "error", err)
@@ -253,11 +264,6 @@ func (c *Calls) release(old *call) {
 		delete(c.live, old.key)
 	}
 	close(old.done)
-}
-
-// threadLog returns where a call writes its thread.
-func (c *Calls) threadLog(key thread.Key) writer.Log {
-	return writer.To(c.cfg.Store, key, c.cfg.Writer)
 }
 
 // itemPrefix returns a prefix for the ids of a call's own items.

@@ -10,9 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/bridge/internal/task"
-	"voicebridge/bridge/internal/writer/writertest"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/spool"
+	"voicebridge/persistence/spool/spooltest"
 	"voicebridge/thread"
 )
 
@@ -62,6 +63,7 @@ func TestEndIsSavedLater(t *testing.T) {
 				calls, ends := bareCalls()
 				b := newBubble(t, func(b *bubble) {
 					calls.live[b.call.key], calls.byID[b.call.id] = b.call, b.call
+					calls.cfg.Writer = b.call.writer
 					b.run = func() { calls.runOne(b.call, b.state) }
 				})
 				b.ready()
@@ -96,22 +98,26 @@ func TestSaveEnd(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			calls, _ := bareCalls()
+			var store spooltest.Store
+			store.Away(away)
+			var err error
+			if calls.cfg.Writer, err = spool.New(spool.Config{Store: &store}); err != nil {
+				t.Fatal(err)
+			}
 			ctx, cancel := context.WithCancel(t.Context())
-			run := task.Go(func() {
-				if err := calls.Run(ctx); err != nil {
+			written := task.Go(func() {
+				if err := calls.cfg.Writer.Run(ctx); err != nil {
 					t.Error(err)
 				}
 			})
-			var log writertest.Log
-			log.Away(away)
-			calls.saveEnd(thread.Key{}, &log, quiet(), persistence.CallRecord{EndReason: string(EndNeverConnected)})
-			if got := len(log.Saved); (got == 0) != away {
+			calls.saveEnd(thread.Key{}, persistence.CallRecord{EndReason: string(EndNeverConnected)})
+			if got := len(store.Saved); (got == 0) != away {
 				t.Errorf("%d changes saved, away %t", got, away)
 			}
-			log.Away(false)
+			store.Away(false)
 			cancel()
-			<-run
-			if diff := cmp.Diff(want, log.Saved); diff != "" {
+			<-written
+			if diff := cmp.Diff(want, store.Saved); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/session"
-	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
+	"voicebridge/persistence/spool"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
@@ -32,14 +32,14 @@ type Counter = session.Counter
 // Counters are all counters.
 var Counters = session.Counters
 
-// Config configures calls. Upstream, Browser, Store and Tools are required.
+// Config configures calls. Upstream, Browser, Store, Writer and Tools are required.
 type Config struct {
 	Upstream Upstream
 	Browser  *rtc.API
 	Store    *persistence.Store
-	// Writer saves what is said in calls. If it is nil, they write to Store, and what is waiting is lost with the
-	// process.
-	Writer writer.Committer
+	// Writer saves what is said in calls. Its Config.Saved must be Calls.Saved, and its Config.Delayed
+	// Calls.StorageDelayed.
+	Writer *spool.Writer
 	// Tools returns the server's tools for a call on a thread.
 	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
 	// Settings has the operator's budgets; the owner's spending is read from Store.

@@ -6,13 +6,13 @@
 //
 //	browser events ─┐                         ┌─▶ outbox ─▶ browser   one goroutine
 //	upstream events ┼─▶ inbox ─▶ the worker ──┼─▶ outbox ─▶ upstream  one goroutine a session
-//	tool results ───┤        session.Reduce   ├─▶ writer ─▶ SQL       one goroutine
+//	tool results ───┤        session.Reduce   ├─▶ spool ──▶ SQL       one goroutine for all calls
 //	timers ─────────┘                         └─▶ tools               one goroutine a call
 //
 // From the top down: commands.go, start.go, reconnect.go and texts.go hold what others ask
 // of calls; calls.go holds the calls of this process; worker.go runs one of them; tools.go
-// runs its tools. Its legs are in bridge/internal/leg, its writer in
-// bridge/internal/writer.
+// runs its tools. Its legs are in bridge/internal/leg; what it says is saved by
+// persistence/spool.
 //
 // The worker owns the session.State of the call (bridge/internal/session); nobody else
 // touches it. Reduce decides and returns effects, which the worker carries out. Audio

@@ -21,9 +21,9 @@ import (
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
-	"voicebridge/bridge/internal/writer"
-	"voicebridge/bridge/internal/writer/writertest"
 	"voicebridge/persistence"
+	"voicebridge/persistence/spool"
+	"voicebridge/persistence/spool/spooltest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
@@ -162,20 +162,20 @@ type fakeThread struct{}
 func (fakeThread) Publish(context.Context, thread.Key, persistence.Event) {}
 func (fakeThread) Watched(thread.Key) bool                                { return true }
 
-// recordingLog is a thread that records the call's end.
-type recordingLog struct {
-	writertest.Log
+// recordingStore is a database that records the call's end.
+type recordingStore struct {
+	spooltest.Store
 	recorder *recorder
 }
 
-func (l *recordingLog) Commit(ctx context.Context, ops []session.Change) ([]thread.Message, error) {
-	saved, err := l.Log.Commit(ctx, ops)
-	for _, o := range ops {
-		if c, ok := o.(session.SaveCall); ok && c.Call.EndedAt != nil && err == nil {
+func (l *recordingStore) ApplyAll(ctx context.Context, groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
+	applied, err := l.Store.ApplyAll(ctx, groups)
+	for _, o := range groups[0].Changes {
+		if c, ok := o.(persistence.PutCall); ok && c.Call.EndedAt != nil && err == nil {
 			l.recorder.add("saved end %s", c.Call.EndReason)
 		}
 	}
-	return saved, err
+	return applied, err
 }
 
 // bubble is a call in a synctest bubble.
@@ -189,17 +189,27 @@ type bubble struct {
 	dialer   leg.Dialer
 	browser  *fakeLeg
 	up       *fakeLeg
-	thread   *recordingLog
+	thread   *recordingStore
+	database interface { // thread, unless a test has another one
+		ApplyAll(ctx context.Context, groups []persistence.ThreadChanges) ([]persistence.Applied, error)
+	}
 	recorder *recorder
 	reason   EndReason
 	run      func()
 	done     <-chan struct{}
 }
 
+func (b *bubble) Instance() string { return "test" }
+
+func (b *bubble) ApplyAll(ctx context.Context, groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
+	return b.database.ApplyAll(ctx, groups)
+}
+
 func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	t.Helper()
 	r := &recorder{}
-	b := &bubble{t: t, recorder: r, browser: newFakeLeg("browser", r), up: newFakeLeg("upstream", r), thread: &recordingLog{recorder: r}}
+	b := &bubble{t: t, recorder: r, browser: newFakeLeg("browser", r), up: newFakeLeg("upstream", r), thread: &recordingStore{recorder: r}}
+	b.database = b.thread
 	b.registry = toolkit.NewRegistry()
 	for _, tool := range []toolkit.Tool{charts.Tools()[0], charts.Tools()[1], cancelEntry{}} {
 		if err := b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
@@ -222,14 +232,17 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	c.thread = fakeThread{}
 	c.newest = leg.NewBrowser(1, b.browser, c.log, func(int) {})
 	b.dialer = leg.Dialer{Upstream: &fakeUpstream{recorder: r, leg: b.up}, CallID: c.id, ItemPrefix: "vb", Post: c.post, Log: c.log}
-	c.writer = writer.New(b.thread, c.log, c.saved)
+	var err error
+	if c.writer, err = spool.New(spool.Config{Store: b, Saved: func(_ thread.Key, messages []thread.Message) {
+		for _, m := range messages {
+			c.saved(m)
+		}
+	}}); err != nil {
+		t.Fatal(err)
+	}
 	c.tools.router, c.tools.client = toolkit.NewRouter(b.registry, toolkit.RouterConfig{}), b.client
 	b.run = func() {
-		reason, writing := c.run(b.state)
-		b.reason = reason
-		ending := make(chan struct{})
-		close(ending)
-		writing.Join(ending)
+		b.reason, _ = c.run(b.state)
 		c.acks.close()
 	}
 	if change != nil {
@@ -241,7 +254,13 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	}
 	c.first = first
 	b.state = session.New(b.cfg, persistence.CallRecord{ID: c.id, ThreadID: "thread-1"}, b.registry, b.client, time.Now())
-	b.done = task.Go(func() { b.run() })
+	ctx, stop := context.WithCancel(context.Background())
+	written := task.Go(func() { _ = c.writer.Run(ctx) }) // in some tests it loses something
+	b.done = task.Go(func() {
+		b.run()
+		stop()
+		<-written
+	})
 	return b
 }
 

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/session"
-	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
@@ -32,24 +31,25 @@ type threadFold struct {
 	breaches []string
 }
 
-func (f *threadFold) Commit(_ context.Context, changes []session.Change) (saved []thread.Message, err error) {
+func (f *threadFold) ApplyAll(_ context.Context, groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, c := range changes {
+	var saved []thread.Message
+	for _, c := range groups[0].Changes {
 		switch c := c.(type) {
-		case session.SaveMessage:
+		case persistence.PutMessage:
 			f.place(c)
 			saved = append(saved, c.Message)
-		case session.SaveTool:
-			f.tools[c.Call.ID] = c.Call
-		case writer.SaveLeg:
+		case persistence.PutToolCall:
+			f.tools[c.ToolCall.ID] = c.ToolCall
+		case persistence.PutLeg:
 			f.legs[c.Leg.Generation] = c.Leg
 		}
 	}
-	return saved, nil
+	return []persistence.Applied{{Messages: saved}}, nil
 }
 
-func (f *threadFold) place(c session.SaveMessage) {
+func (f *threadFold) place(c persistence.PutMessage) {
 	id := c.Message.ID
 	known := slices.Contains(f.ids, id)
 	switch at := c.Place; {
@@ -84,7 +84,7 @@ func newRenewed(t *testing.T, v *voice) *renewed {
 	}}
 	r.bubble = newBubble(t, func(b *bubble) {
 		b.dialer.Upstream = v
-		b.call.writer = writer.New(r.fold, b.call.log, b.call.saved)
+		b.database = r.fold
 		b.cfg.RenewBefore = 10 * time.Minute
 		if err := b.registry.Add(toolkit.Entry{Tool: pausing{}, Executor: toolkit.ExecutorApp}); err != nil {
 			t.Fatal(err)

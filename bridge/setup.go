@@ -10,7 +10,6 @@ import (
 
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
-	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
@@ -184,12 +183,7 @@ func (s *setup) state(now time.Time) *session.State {
 	c.first, c.newest = s.up, leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
 	c.tools.trace = cfg.Trace
 	c.thread, c.tools.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
-	thread := s.calls.threadLog(c.key)
-	c.saveLeg = func(ctx context.Context, rec persistence.UpstreamLeg) error {
-		_, err := thread.Commit(ctx, []session.Change{writer.SaveLeg{Leg: rec}})
-		return err
-	}
-	c.writer = writer.New(thread, c.log, c.saved)
+	c.writer = cfg.Writer
 	c.tools.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Observe: cfg.OnTool, Logger: s.calls.log})
 	if n := cfg.ReplayMessages; n > 0 {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
@@ -220,10 +214,10 @@ func (s *setup) undo() {
 	}
 	// The record may exist although saving it failed: the reply can be lost.
 	s.record.EndedAt, s.record.EndReason = new(time.Now()), string(EndNeverConnected)
-	var ends []session.Change
+	var ends []persistence.Change
 	if s.up != nil {
 		s.up.Record.EndedAt, s.up.Record.Reason = s.record.EndedAt, s.record.EndReason
-		ends = append(ends, writer.SaveLeg{Leg: s.up.Record})
+		ends = append(ends, persistence.PutLeg{Leg: s.up.Record})
 	}
-	s.calls.saveEnd(s.call.key, s.calls.threadLog(s.call.key), s.call.log, s.record, ends...)
+	s.calls.saveEnd(s.call.key, s.record, ends...)
 }

@@ -60,7 +60,7 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 	case <-ctx.Done():
 		return Started{}, fmt.Errorf("start call: %w", context.Cause(ctx))
 	}
-	if c.cfg.Writer != nil && c.cfg.Writer.Full() {
+	if c.cfg.Writer.Full() {
 		return Started{}, errStorageFull
 	}
 	patch, err := c.check(start)

@@ -5,8 +5,8 @@ import (
 	"voicebridge/thread"
 )
 
-// SavedLater takes messages that had to wait and are now in the database.
-func (c *Calls) SavedLater(key thread.Key, messages []thread.Message) {
+// Saved takes messages that are now in the database.
+func (c *Calls) Saved(key thread.Key, messages []thread.Message) {
 	if live := c.find(key); live != nil {
 		for _, m := range messages {
 			live.saved(m)

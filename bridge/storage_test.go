@@ -64,6 +64,6 @@ func TestSavedWhileSetUp(t *testing.T) {
 	if err := calls.reserve(t.Context(), fresh, false); err != nil {
 		t.Fatal(err)
 	}
-	calls.SavedLater(fresh.key, []thread.Message{{ID: "message-1"}})
+	calls.Saved(fresh.key, []thread.Message{{ID: "message-1"}})
 	calls.release(fresh)
 }

@@ -10,7 +10,6 @@ import (
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
-	"voicebridge/bridge/internal/writer"
 	"voicebridge/persistence"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
@@ -32,26 +31,26 @@ type worker struct {
 }
 
 // run runs the call once both legs exist. It blocks, joins everything that it started, and returns
-// why the call ended. Only the writer may go on, while the database is unavailable.
-func (c *call) run(s *session.State) (EndReason, writer.Running) {
+// why the call ended, and whether what was said is saved. Only that may go on, while the database is unavailable.
+func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 	// A call ends by its own rules and not with a context: what was said is saved first.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	writing := c.writer.Start()
 	following := task.Go(func() { c.follow.run(ctx, c.post) })
 	c.tools.begin(ctx)
 
 	w := &worker{call: c, ctx: ctx, state: s}
 	w.startBrowser(c.newest)
 	w.up = leg.NewSessions(ctx, leg.Wiring{
-		FromUser: &w.toUp, ToUser: &w.toUser, History: c.images.replayed, Created: c.saveLeg,
-		Ended: func(rec persistence.UpstreamLeg) { c.writer.PushLast(writer.SaveLeg{Leg: rec}) },
+		FromUser: &w.toUp, ToUser: &w.toUser, History: c.images.replayed, Created: func(ctx context.Context, rec persistence.UpstreamLeg) error {
+			return c.writer.Save(ctx, c.key, persistence.PutLeg{Leg: rec})
+		},
+		Ended: func(rec persistence.UpstreamLeg) { c.writer.PushLast(c.key, persistence.PutLeg{Leg: rec}) },
 	}, c.first)
-	reason := w.loop()
+	reason = w.loop()
 	close(c.quit)
 	w.up.EndAll(reason)
-	c.writer.Close()
-	task.Await(writing.Done(), saveTimeout)
+	saved = c.saveAll(saveTimeout)
 	c.browser.Load().End()
 	w.leaving.Wait()
 	cancel()
@@ -59,7 +58,14 @@ func (c *call) run(s *session.State) (EndReason, writer.Running) {
 	c.tools.running.Wait()
 	c.log.Info("call ended", "reason", reason, "turns", s.Turns(), "gated", c.fromUser.Gated.Load(),
 		"packets_up", c.fromUser.Packets.Load(), "packets_down", w.up.Packets())
-	return reason, writing
+	return reason, saved
+}
+
+// saveAll returns when what was said is saved, or after a while. It reports whether it is.
+func (c *call) saveAll(patience time.Duration) (saved bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return c.writer.Await(ctx, c.key) == nil
 }
 
 // startBrowser makes b the call's browser and runs its goroutines.
@@ -171,7 +177,7 @@ func (w *worker) abort() {
 // performAll carries out the effects of one input. Its changes of the thread are saved together: a
 // tool call is never shown without its record.
 func (w *worker) performAll(effects []session.Effect) {
-	var changes []session.Change
+	var changes []persistence.Change
 	for _, e := range effects {
 		if write, ok := e.(session.Write); ok {
 			changes = append(changes, write.Change)
@@ -182,9 +188,9 @@ func (w *worker) performAll(effects []session.Effect) {
 	switch {
 	case len(changes) == 0:
 	case w.state.Ending():
-		w.writer.PushLast(changes...)
+		w.writer.PushLast(w.key, changes...)
 	default:
-		w.check(w.writer.Push(changes...), session.Stop{Reason: EndStorageFailed})
+		w.check(w.writer.Push(w.key, changes...), session.Stop{Reason: EndStorageFailed})
 	}
 }
 

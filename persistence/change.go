@@ -18,8 +18,9 @@ import (
 type Change interface {
 	// Size is the approximate number of bytes that the change takes.
 	Size() int
-	// subject returns the name of the type, as in files, and what is changed.
-	subject() (kind, id string)
+	// Subject returns the kind of what is changed, as in files, and its id. Of two changes of the same subject, the later
+	// one replaces the earlier; only drafts add up.
+	Subject() (kind, id string)
 	// apply writes the change and adds the message that it saved, if any, to the result.
 	apply(b *Batch, to *Applied) error
 }
@@ -55,6 +56,8 @@ type (
 		// Queued is the id of the queued message that this is, empty for none. It counts as sent from then on, whoever
 		// has claimed it meanwhile: who has, loses the claim. If it was edited, it is another message and stays.
 		Queued string `json:"queued,omitempty"`
+		// Continues means that the end of the message's response, which often adds to it, follows soon.
+		Continues bool `json:"-"`
 	}
 	// PutDraft is Batch.SaveDraft. It adds no message to Applied.
 	PutDraft struct {
@@ -82,13 +85,15 @@ type (
 	}
 )
 
-func (c PutMessage) subject() (kind, id string)  { return "message", c.Message.ID }
-func (c PutDraft) subject() (kind, id string)    { return "draft", c.MessageID }
-func (c PutToolCall) subject() (kind, id string) { return "tool_call", c.ToolCall.ID }
-func (c PutResponse) subject() (kind, id string) { return "response", c.Response.ID }
-func (c PutCall) subject() (kind, id string)     { return "call", c.Call.ID }
-func (c PutLeg) subject() (kind, id string)      { return "leg", c.Leg.CallID }
-func (c PutApproval) subject() (kind, id string) { return "approval", c.Approval.ID }
+func (c PutMessage) Subject() (kind, id string)  { return "message", c.Message.ID }
+func (c PutDraft) Subject() (kind, id string)    { return "draft", c.MessageID }
+func (c PutToolCall) Subject() (kind, id string) { return "tool_call", c.ToolCall.ID }
+func (c PutResponse) Subject() (kind, id string) { return "response", c.Response.ID }
+func (c PutCall) Subject() (kind, id string)     { return "call", c.Call.ID }
+func (c PutLeg) Subject() (kind, id string) {
+	return "leg", fmt.Sprintf("%s %d", c.Leg.CallID, c.Leg.Generation)
+}
+func (c PutApproval) Subject() (kind, id string) { return "approval", c.Approval.ID }
 
 // changeOverhead is the approximate size of a change without its text, in bytes.
 const changeOverhead = 512
@@ -281,7 +286,7 @@ func (s *Store) reportLost(ctx context.Context, key thread.Key, lost []LostChang
 	}
 	counted := s.Lose(ctx, key, len(lost))
 	for _, l := range lost {
-		kind, id := l.Change.subject()
+		kind, id := l.Change.Subject()
 		log := s.log.With("thread_id", key.Thread, "what", kind, "id", id, "error", l.Err)
 		if counted {
 			log.Error("change of a thread lost")

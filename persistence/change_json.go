@@ -19,7 +19,7 @@ type wireChange struct {
 func (c Changes) MarshalJSON() ([]byte, error) {
 	wire := make([]wireChange, len(c))
 	for i, change := range c {
-		kind, id := change.subject()
+		kind, id := change.Subject()
 		data, err := thread.Encode(change)
 		if err != nil {
 			return nil, fmt.Errorf("write change of %s %s: %w", kind, id, err)

@@ -31,7 +31,7 @@ type app struct {
 	observer *telemetry.Observer
 
 	store  *persistence.Store
-	spool  *spool.Writer // nil if no file can be made
+	spool  *spool.Writer
 	media  *rtc.API
 	tools  *tools
 	up     *upstream

@@ -46,7 +46,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		},
 		OnCount:         func(c bridge.Counter) { a.metrics.CallEvent(string(c)) },
 		OnDraftsDropped: a.metrics.DraftsDropped,
-		Writer:          timedWriter{a.committer(), a.observer},
+		Writer:          a.spool,
 		Logger:          a.log,
 	}
 }

@@ -84,8 +84,7 @@ func (a *app) openStore(ctx context.Context) (err error) {
 	if err := a.recoverDead(ctx, dir); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
-	a.openSpool(dir)
-	return nil
+	return a.openSpool(dir)
 }
 
 func (a *app) openMedia(context.Context) (err error) {
@@ -165,15 +164,14 @@ func (a *app) run(ctx context.Context) error {
 	g.Go(func() error {
 		defer endUnder()
 		var writing errgroup.Group
-		if a.spool != nil {
-			writing.Go(func() error { return a.spool.Run(saving) })
-		}
-		defer func() { endSaving(); _ = writing.Wait() }() // what it could not save stays in its file, and is logged
+		writing.Go(func() error { return a.spool.Run(saving) })
 		var above errgroup.Group
 		above.Go(func() error { return a.calls.Run(ctx) })
 		above.Go(func() error { return a.texts.Run(ctx) })
 		above.Go(func() error { return a.queue.Run(ctx, a.door) })
-		return above.Wait()
+		err := above.Wait()
+		endSaving()
+		return errors.Join(err, writing.Wait()) // what is in its file is not lost
 	})
 	g.Go(func() error { return a.server.Run(under, a.ln) })
 	g.Go(func() error { return a.serveOperators(under) })

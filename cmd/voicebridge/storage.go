@@ -26,14 +26,14 @@ func (a *app) recoverDead(ctx context.Context, dir string) error {
 	return err
 }
 
-// openSpool opens the file in which changes of calls wait for the database.
-func (a *app) openSpool(dir string) {
-	var err error
-	a.spool, err = spool.New(spool.Config{
+// openSpool makes the queue in which what is said waits for the database.
+func (a *app) openSpool(dir string) (err error) {
+	cfg := spool.Config{
 		Store: a.store, Dir: dir, Logger: a.log,
+		Observe: func(t spool.Attempt) { a.observer.Saved(t.Key, t.Due, t.Ended, t.InFile, t.Err == nil, t.Changes) },
 		Saved: func(key thread.Key, messages []thread.Message) {
 			if a.calls != nil {
-				a.calls.SavedLater(key, messages)
+				a.calls.Saved(key, messages)
 			}
 		},
 		Delayed: func(pending int) {
@@ -41,11 +41,13 @@ func (a *app) openSpool(dir string) {
 				a.calls.StorageDelayed(pending)
 			}
 		},
-	})
-	if err != nil {
-		a.log.Warn("what is said while the database is away is kept in memory only", "folder", dir, "error", err)
-		a.spool = nil
 	}
+	if a.spool, err = spool.New(cfg); err != nil {
+		a.log.Warn("what is said while the database is away is kept in memory only", "folder", dir, "error", err)
+		cfg.Dir = ""
+		a.spool, err = spool.New(cfg)
+	}
+	return err
 }
 
 // spoolDir returns the file's folder: beside the SQLite database, else data/spool.

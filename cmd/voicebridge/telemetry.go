@@ -9,8 +9,6 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
-	"voicebridge/persistence"
-	"voicebridge/persistence/spool"
 	"voicebridge/thread"
 )
 
@@ -50,7 +48,7 @@ func (a *app) openTelemetry(ctx context.Context) error {
 // watchParts adds the metrics that are computed when read, and opens the operators' port.
 func (a *app) watchParts(ctx context.Context) (err error) {
 	parts := telemetry.Parts{
-		Spooled: a.committer().Pending, Queued: a.store.QueuedMessages, Certificates: func() map[string]time.Time { return a.certificate.Ends() },
+		Spooled: a.spool.Pending, Queued: a.store.QueuedMessages, Certificates: func() map[string]time.Time { return a.certificate.Ends() },
 	}
 	if a.tools.mcp != nil {
 		parts.MCP = a.tools.mcp.Status
@@ -80,36 +78,6 @@ func (a *app) serveOperators(ctx context.Context) error {
 		return nil
 	}
 	return telemetry.Serve(ctx, a.operators, a.metrics.Handler(), a.log)
-}
-
-// committer saves the changes of calls; *spool.Writer and spool.Direct implement it.
-type committer interface {
-	Commit(ctx context.Context, key thread.Key, changes []persistence.Change) (spool.Result, error)
-	Full() bool
-	Pending() int
-}
-
-// committer returns what saves the changes of calls: the spool, if there is one.
-func (a *app) committer() committer {
-	if a.spool != nil {
-		return a.spool
-	}
-	return spool.Direct{Store: a.store}
-}
-
-// timedWriter measures how long it takes until the changes of calls are durable.
-type timedWriter struct {
-	committer
-
-	observer *telemetry.Observer
-}
-
-// Commit is as in [spool.Writer] or [spool.Direct].
-func (w timedWriter) Commit(ctx context.Context, key thread.Key, changes []persistence.Change) (spool.Result, error) {
-	began := time.Now()
-	result, err := w.committer.Commit(ctx, key, changes)
-	w.observer.Saved(key, began, time.Now(), result.Spooled, err == nil, changes)
-	return result, err
 }
 
 // tracedCalls remembers which span asked for each call.

@@ -23,13 +23,15 @@ func TestFenced(t *testing.T) {
 	}
 	key := persistencetest.NewThread(t, a, "anna", "")
 	pending := make(chan int, 100)
-	w, err := New(Config{Store: a, Dir: t.TempDir(), Delayed: func(n int) { pending <- n }})
+	attempts := make(chan Attempt, 100)
+	w, err := New(Config{Store: a, Dir: t.TempDir(), Delayed: func(n int) { pending <- n }, Observe: func(a Attempt) { attempts <- a }})
 	must(t, err)
 	persistencetest.Start(t, w.Run)
-	commit := func(spooled bool, changes ...persistence.Change) {
+	commit := func(inFile bool, changes ...persistence.Change) {
 		t.Helper()
-		if r, err := w.Commit(ctx, key, changes); err != nil || r.Spooled != spooled {
-			t.Fatalf("Commit() = %+v, %v", r, err)
+		must(t, w.Save(ctx, key, changes...))
+		if a := <-attempts; a.Err != nil || a.InFile != inFile {
+			t.Fatalf("saved: %+v", a)
 		}
 	}
 	answer := func(id, text string) persistence.Change {

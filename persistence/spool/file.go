@@ -339,7 +339,11 @@ func (s *file) close() error {
 	if s.pending > 0 {
 		return filelock.Close(s.f)
 	}
-	return errors.Join(os.Remove(s.path), filelock.Close(s.f))
+	err := os.Remove(s.path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil // somebody has removed it, and with it nothing that is needed
+	}
+	return errors.Join(err, filelock.Close(s.f))
 }
 
 func checksum(data []byte) uint32 { return crc32.Checksum(data, castagnoli) }

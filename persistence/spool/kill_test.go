@@ -93,7 +93,8 @@ func TestVictim(t *testing.T) {
 	s, err := persistence.Open(ctx, url, persistence.Options{Instance: "victim"})
 	must(t, err)
 	store := &flaky{Store: s}
-	w, err := New(Config{Store: store, Dir: dir, Limit: 64 << 10})
+	attempts := make(chan Attempt, 10_000)
+	w, err := New(Config{Store: store, Dir: dir, Limit: 64 << 10, Observe: func(a Attempt) { attempts <- a }})
 	must(t, err)
 	go func() { _ = w.Run(ctx) }() // it is killed
 	key := persistencetest.NewThread(t, s, "anna", "")
@@ -103,18 +104,18 @@ func TestVictim(t *testing.T) {
 		c.Message.Role, c.Message.Metadata.Status = thread.RoleAssistant, thread.StatusInProgress
 		return c
 	}
-	if _, err := w.Commit(ctx, key, []persistence.Change{answer("", persistence.PlaceLast)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Save(ctx, key, answer("", persistence.PlaceLast)))
+	<-attempts
 	store.away.Store(true)
 	for i := 0; ; i++ {
 		id := fmt.Sprint("m", i)
-		_, err := w.Commit(ctx, key, []persistence.Change{put(id, id, persistence.PlaceLast), answer(id, persistence.PlaceKept)})
-		if errors.Is(err, ErrFull) {
+		w.Push(key, put(id, id, persistence.PlaceLast), answer(id, persistence.PlaceKept))
+		a := <-attempts
+		if errors.Is(a.Err, ErrFull) {
 			fmt.Println("full")
 			select {}
 		}
-		must(t, err)
+		must(t, a.Err)
 		fmt.Println("saved", id)
 	}
 }

@@ -47,7 +47,7 @@ func BenchmarkDurable(b *testing.B) {
 				}
 				saving.Go(func() {
 					at := time.Now()
-					if _, err := w.Commit(ctx, keys[i], []persistence.Change{change}); err != nil {
+					if err := w.Save(ctx, keys[i], change); err != nil {
 						b.Error(err)
 					}
 					took[n] = time.Since(at)

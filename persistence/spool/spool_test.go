@@ -66,14 +66,15 @@ type bundle struct {
 	w     *Writer
 	stop  func()
 	// pending gets the arguments of Delayed.
-	pending chan int
-	saved   chan string // the texts passed to Saved
+	pending  chan int
+	saved    chan string // the texts passed to Saved
+	attempts chan Attempt
 }
 
 func setup(t *testing.T, cfg Config) *bundle {
 	t.Helper()
 	store := &flaky{Store: persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})}
-	b := &bundle{T: t, store: store, key: persistencetest.NewThread(t, store.Store, "anna", ""), dir: t.TempDir(), pending: make(chan int, 10_000), saved: make(chan string, 10_000)}
+	b := &bundle{T: t, store: store, key: persistencetest.NewThread(t, store.Store, "anna", ""), dir: t.TempDir(), pending: make(chan int, 10_000), saved: make(chan string, 10_000), attempts: make(chan Attempt, 10_000)}
 	b.start(cfg)
 	return b
 }
@@ -83,6 +84,7 @@ func (b *bundle) start(cfg Config) {
 	cfg.Store, cfg.Dir = b.store, b.dir
 	cfg.Slow = cmp.Or(cfg.Slow, time.Minute) // so that a busy machine does not count as a slow database
 	cfg.Delayed = func(n int) { b.pending <- n }
+	cfg.Observe = func(a Attempt) { b.attempts <- a }
 	cfg.Saved = func(_ thread.Key, messages []thread.Message) {
 		for _, m := range messages {
 			b.saved <- m.Text()
@@ -100,11 +102,22 @@ func put(id, words string, how persistence.Placing) persistence.Change {
 	}
 }
 
-func (b *bundle) commit(changes ...persistence.Change) Result {
+// commit pushes changes and returns how they were saved.
+func (b *bundle) commit(changes ...persistence.Change) Attempt {
 	b.Helper()
-	r, err := b.w.Commit(b.Context(), b.key, changes)
-	must(b, err)
-	return r
+	a := b.try(changes...)
+	must(b, a.Err)
+	must(b, b.w.Await(b.Context(), b.key))
+	return a
+}
+
+// try pushes changes and returns the first attempt to save them.
+func (b *bundle) try(changes ...persistence.Change) Attempt {
+	b.Helper()
+	if !b.w.Push(b.key, changes...) {
+		b.Fatal("Push() = false")
+	}
+	return <-b.attempts
 }
 
 // words returns the texts of the thread.
@@ -143,14 +156,14 @@ func TestWriter(t *testing.T) {
 	t.Parallel()
 	b := setup(t, Config{})
 	r := b.commit(put("1", "one", persistence.PlaceLast))
-	if r.Spooled || len(r.Messages) != 1 || r.Messages[0].Seq == 0 {
-		t.Errorf("Commit() = %+v", r)
+	if r.InFile || r.Ended.Before(r.Due) || r.Due.IsZero() {
+		t.Errorf("saved: %+v", r)
 	}
 	b.store.away.Store(true)
 	for i := 2; i <= 4; i++ {
 		r := b.commit(put(fmt.Sprint(i), fmt.Sprint(i), persistence.PlaceLast), put("1", fmt.Sprint("one", i), persistence.PlaceKept))
-		if !r.Spooled || len(r.Messages) != 0 {
-			t.Errorf("Commit() while the database is away = %+v", r)
+		if !r.InFile {
+			t.Errorf("commit() while the database is away = %+v", r)
 		}
 	}
 	if n := b.w.Pending(); n != 6 {
@@ -164,20 +177,20 @@ func TestWriter(t *testing.T) {
 	if got := b.words(); got != "one4 2 3 4" {
 		t.Errorf("the thread is %q", got)
 	}
-	for _, want := range []string{"2", "one2", "3", "one3", "4", "one4"} {
+	for _, want := range []string{"one", "2", "one2", "3", "one3", "4", "one4"} {
 		if got := <-b.saved; got != want {
 			t.Errorf("Saved() got %q, want %q", got, want)
 		}
 	}
-	if r := b.commit(put("5", "5", persistence.PlaceLast)); r.Spooled || b.w.Pending() != 0 {
-		t.Errorf("Commit() after the outage = %+v", r)
+	if r := b.commit(put("5", "5", persistence.PlaceLast)); r.InFile || b.w.Pending() != 0 {
+		t.Errorf("commit() after the outage = %+v", r)
 	}
 	b.stop()
 	if files := b.files(); len(files) != 0 {
 		t.Errorf("the files %v are left", files)
 	}
-	if _, err := b.w.Commit(t.Context(), b.key, nil); !errors.Is(err, ErrStopped) {
-		t.Errorf("Commit() after the end = %v", err)
+	if err := b.w.Save(t.Context(), b.key, put("6", "6", persistence.PlaceLast)); err == nil {
+		t.Error("Save() after the end = nil")
 	}
 }
 
@@ -196,16 +209,19 @@ func TestSlowAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		w, err := New(Config{Store: sleepy(900 * time.Millisecond), Dir: dir})
+		attempts := make(chan Attempt, 10)
+		w, err := New(Config{Store: sleepy(900 * time.Millisecond), Dir: dir, Observe: func(a Attempt) { attempts <- a }})
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)
 		go func() { ran <- w.Run(ctx) }()
-		for i, want := range []time.Duration{900 * time.Millisecond, 100 * time.Millisecond} {
-			begun := time.Now()
-			r, err := w.Commit(t.Context(), thread.Key{Owner: "anna", Thread: "t"}, []persistence.Change{put("1", "one", persistence.PlaceLast)})
-			if took := time.Since(begun); err != nil || took != want || r.Spooled != (i > 0) {
-				t.Errorf("Commit() %d = %+v, %v after %v, want %v", i, r, err, took, want)
+		for i := range 2 {
+			w.Push(one, put(fmt.Sprint(i), "words", persistence.PlaceLast))
+			time.Sleep(time.Nanosecond) // the first one is being written
+		}
+		for i, want := range []time.Duration{900 * time.Millisecond, time.Second} {
+			if a := <-attempts; a.Err != nil || a.Ended.Sub(a.Due).Round(time.Millisecond) != want || a.InFile != (i > 0) {
+				t.Errorf("attempt %d: %+v after %v, want %v", i, a, a.Ended.Sub(a.Due), want)
 			}
 		}
 		cancel()
@@ -225,11 +241,11 @@ func TestSlowDatabase(t *testing.T) {
 			b.store.entered, b.store.hold = make(chan struct{}), make(chan struct{})
 			b.start(Config{Slow: time.Nanosecond})
 			go func() { <-b.store.entered }()
-			if r := b.commit(put("1", "one", persistence.PlaceLast)); !r.Spooled {
-				t.Errorf("Commit() = %+v", r)
+			if r := b.commit(put("1", "one", persistence.PlaceLast)); !r.InFile {
+				t.Errorf("commit() = %+v", r)
 			}
-			if r := b.commit(put("2", "two", persistence.PlaceLast)); !r.Spooled || b.w.Pending() != 2 {
-				t.Errorf("Commit() of what comes next = %+v, and %d wait", r, b.w.Pending())
+			if r := b.commit(put("2", "two", persistence.PlaceLast)); !r.InFile || b.w.Pending() != 2 {
+				t.Errorf("commit() of what comes next = %+v, and %d wait", r, b.w.Pending())
 			}
 			if n := len(b.pending); n != 0 {
 				t.Errorf("Delayed() was called %d times, though the database is only slow", n)
@@ -276,8 +292,8 @@ func TestEndWhileAway(t *testing.T) {
 		}
 	}()
 	b.store.away.Store(true)
-	if r := b.commit(put("1", "one", persistence.PlaceLast)); !r.Spooled {
-		t.Errorf("Commit() = %+v", r)
+	if r := b.commit(put("1", "one", persistence.PlaceLast)); !r.InFile {
+		t.Errorf("commit() = %+v", r)
 	}
 	time.AfterFunc(time.Millisecond, func() { close(b.store.hold) }) // the attempt ends after Run was told to
 	b.stop()
@@ -307,8 +323,8 @@ func TestManyCalls(t *testing.T) {
 				if i == 0 && j%10 == 8 {
 					b.store.away.Store(false)
 				}
-				if _, err := b.w.Commit(t.Context(), key, []persistence.Change{put(fmt.Sprintf("%d.%d", i, j), fmt.Sprint(j), persistence.PlaceLast)}); err != nil {
-					t.Errorf("Commit() = %v", err)
+				if err := b.w.Save(t.Context(), key, put(fmt.Sprintf("%d.%d", i, j), fmt.Sprint(j), persistence.PlaceLast)); err != nil {
+					t.Errorf("Save() = %v", err)
 				}
 			}
 		})
@@ -342,18 +358,19 @@ func TestFull(t *testing.T) {
 	var err error
 	n := 0
 	for ; err == nil; n++ {
-		_, err = b.w.Commit(t.Context(), b.key, []persistence.Change{put(fmt.Sprint(n), fmt.Sprint(n), persistence.PlaceLast)})
+		err = b.try(put(fmt.Sprint(n), fmt.Sprint(n), persistence.PlaceLast)).Err
 	}
 	if !errors.Is(err, ErrFull) || !b.w.Full() || n < 3 {
-		t.Errorf("Commit() number %d = %v", n, err)
+		t.Errorf("the attempt to save message %d: %v", n, err)
 	}
 	b.store.away.Store(false)
 	b.empty()
-	if r := b.commit(put("last", "last", persistence.PlaceLast)); r.Spooled || b.w.Full() {
-		t.Errorf("Commit() = %+v", r)
+	// What did not fit has waited.
+	if err := b.w.Save(t.Context(), b.key, put("last", "last", persistence.PlaceLast)); err != nil || b.w.Full() {
+		t.Errorf("Save() = %v", err)
 	}
-	if got := len(strings.Fields(b.words())); got != n {
-		t.Errorf("%d messages, want %d", got, n)
+	if got := strings.Fields(b.words()); len(got) != n+1 || got[n-1] != fmt.Sprint(n-1) || got[n] != "last" {
+		t.Errorf("the thread is %q, want %d messages", got, n+1)
 	}
 }
 
@@ -362,7 +379,8 @@ func TestFull(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	store := &flaky{Store: persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})}
-	w, err := New(Config{Store: store, Dir: t.TempDir(), Slow: time.Minute})
+	attempts := make(chan Attempt, 10_000)
+	w, err := New(Config{Store: store, Dir: t.TempDir(), Slow: time.Minute, Observe: func(a Attempt) { attempts <- a }})
 	must(t, err)
 	if err := w.file.f.Close(); err != nil { // it fails as on a full disk
 		t.Fatal(err)
@@ -371,12 +389,14 @@ func TestNoRoom(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	key := persistencetest.NewThread(t, store.Store, "anna", "")
-	for _, away := range []bool{true, false} {
-		store.away.Store(away)
-		_, err := w.Commit(ctx, key, []persistence.Change{put("1", "1", persistence.PlaceLast)})
-		if (err != nil) != away || w.Full() != away {
-			t.Errorf("away %t: Commit() = %v, Full() = %t", away, err, w.Full())
-		}
+	store.away.Store(true)
+	w.Push(key, put("1", "1", persistence.PlaceLast))
+	if a := <-attempts; a.Err == nil || !w.Full() {
+		t.Errorf("while the database is away: %v, Full() = %t", a.Err, w.Full())
+	}
+	store.away.Store(false)
+	if err := w.Await(ctx, key); err != nil || w.Full() {
+		t.Errorf("Await() = %v, Full() = %t", err, w.Full())
 	}
 	stop()
 	if err := <-done; !errors.Is(err, os.ErrClosed) {
@@ -402,18 +422,18 @@ func TestOrderWhileDraining(t *testing.T) {
 	b.stop()
 	b.store.entered, b.store.hold = make(chan struct{}), make(chan struct{})
 	b.start(Config{})
-	done := make(chan Result)
+	done := make(chan Attempt)
 	go func() { done <- b.commit(put("3", "3", persistence.PlaceLast)) }()
 	<-b.store.entered // directly, which fails
 	b.store.hold <- struct{}{}
-	if r := <-done; !r.Spooled {
-		t.Errorf("Commit() = %+v", r)
+	if r := <-done; !r.InFile {
+		t.Errorf("commit() = %+v", r)
 	}
 	<-b.store.entered // from the file, which takes long
 	b.store.away.Store(false)
 	for i := 4; i < 8; i++ {
-		if r := b.commit(put(fmt.Sprint(i), fmt.Sprint(i), persistence.PlaceLast)); !r.Spooled {
-			t.Errorf("Commit() while the file is read = %+v", r)
+		if r := b.commit(put(fmt.Sprint(i), fmt.Sprint(i), persistence.PlaceLast)); !r.InFile {
+			t.Errorf("commit() while the file is read = %+v", r)
 		}
 	}
 	close(b.store.hold)
@@ -575,21 +595,20 @@ func TestRecoverWhileAway(t *testing.T) {
 	must(t, Recover(t.Context(), filepath.Join(b.dir, "nowhere"), b.store, quiet))
 }
 
-// A Commit whose caller gives up returns; its changes may still be saved.
-func TestCommitGivesUp(t *testing.T) {
+// A Save whose caller gives up returns; its changes may still be saved.
+func TestSaveGivesUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t, Config{Timeout: time.Hour})
 	b.store.entered, b.store.hold = make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := b.w.Commit(ctx, b.key, []persistence.Change{put("1", "1", persistence.PlaceLast)})
-		done <- err
+		done <- b.w.Save(ctx, b.key, put("1", "1", persistence.PlaceLast))
 	}()
 	<-b.store.entered
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("Commit() = %v", err)
+		t.Errorf("commit() = %v", err)
 	}
 	close(b.store.hold)
 	b.stop()

@@ -1,11 +1,11 @@
-// Package spool writes the changes of calls to the database and, while that is unavailable, to a
-// file, so that nothing is lost even if the process is killed.
+// Package spool writes what is said to the database and, while that is unavailable, to a file, so that nothing is lost
+// even if the process is killed.
 //
-// A Writer groups the changes of all calls into few transactions. If the database does not accept
-// them, or not soon, they go to the file, which is synced to disk before Commit returns. So do all
-// later changes, until the file has been written to the database, in order. The file belongs to one
-// process; Recover writes those of dead processes to the database. Applying a change twice has the
-// effect of applying it once.
+// A Writer is the one queue between those who say something and the database. It merges what waits for the same record,
+// and groups the changes of all threads into few transactions. If the database does not accept them, or not soon, they
+// go to the file, which is synced to disk. So do all later changes, until the file has been written to the database, in
+// order. The file belongs to one process; Recover writes those of dead processes to the database. Applying a change
+// twice has the effect of applying it once.
 package spool
 
 import (
@@ -14,7 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -43,70 +43,66 @@ type store interface {
 	Instance() string
 }
 
-// Config are the settings of a Writer. Store and Dir are required.
+// lastTry is how long a Writer without a file goes on trying when it ends.
+const lastTry = 5 * time.Second
+
+// Config are the settings of a Writer. Only Store is required.
 type Config struct {
 	Store store
 	// Dir is the folder of the file. It should be on a disk that outlives the process; several
-	// processes may share it.
+	// processes may share it. Without one, what is waiting for the database is lost with the process.
 	Dir string
-	// Limit is the largest size of the file in bytes; 0 means 256 MiB. Changes that do not fit
-	// fail with ErrFull.
+	// Limit is the largest size of the file in bytes; 0 means 256 MiB. What does not fit waits in memory.
 	Limit int64
 	// Timeout is how long one transaction may take; 0 means 5 s.
 	Timeout time.Duration
-	// Slow is how long a transaction, and the one before it, may take before its changes are also
-	// written to the file, so that none are lost if the process is killed then; 0 means 1 s.
+	// Slow is how long changes may wait for a transaction, and the one before it, before they are also written to the
+	// file, so that none are lost if the process is killed then; 0 means 1 s.
 	Slow time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Saved is called, never concurrently, with messages that were in the file and are now in the
-	// database. It must not block; it may be nil.
+	// Saved is called, never concurrently, with messages that are now in the database. It must not block; it may be nil.
 	Saved func(key thread.Key, messages []thread.Message)
+	// Observe is called, never concurrently, after each attempt to save changes of a thread. It must not block; it may be
+	// nil.
+	Observe func(Attempt)
 	// Delayed is called with the number of changes that wait in the file because the database has
 	// failed: whenever that grows, and with 0 once all are in the database. It must not block; it may
 	// be nil.
 	Delayed func(pending int)
 }
 
-// Writer writes the changes of all calls of this process. Its methods are safe for concurrent use.
+// Attempt is one attempt to save changes of a thread.
+type Attempt struct {
+	Key     thread.Key
+	Changes []persistence.Change
+	// Due is when they had to be written, Ended when they were safe or the attempt had failed.
+	Due, Ended time.Time
+	// InFile means that they are safe in the file, but not in the database.
+	InFile bool
+	// Err is not nil if they are in neither; they will be tried again.
+	Err error
+}
+
+// Writer writes the changes that this process makes to its threads. Its methods are safe for concurrent use.
 type Writer struct {
-	cfg  Config
-	file *file
+	cfg   Config
+	file  *file // nil if there is none
+	queue queue
 
 	// chunk is how many bytes of the file go into one transaction. It shrinks when that fails,
 	// since a slow database may manage less.
 	chunk int
 	// away means that the last attempt to write to the database failed.
 	away bool
-	// took is how long the last transaction took. What comes next has waited for it.
-	took time.Duration
 
 	// pending and full are what Pending and Full return.
 	pending atomic.Int64
 	full    atomic.Bool
 	stopped chan struct{}
-	wake    chan struct{}
-
-	mu      sync.Mutex
-	waiting []*request
 }
 
-// request is a Commit that is waiting.
-type request struct {
-	changes persistence.ThreadChanges
-	done    chan struct{} // closed when result and err are set
-	result  Result
-	err     error
-}
-
-// Result is the result of a Commit.
-type Result struct {
-	persistence.Applied
-	// Spooled means that the changes are safe in the file; Applied is empty.
-	Spooled bool
-}
-
-// New makes a Writer and its file. Commits wait until Run is called.
+// New makes a Writer and its file. What is pushed waits until Run is called.
 func New(cfg Config) (*Writer, error) {
 	cfg.Limit = cmp.Or(cfg.Limit, defaultLimit)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
@@ -118,11 +114,18 @@ func New(cfg Config) (*Writer, error) {
 	if cfg.Delayed == nil {
 		cfg.Delayed = func(int) {}
 	}
-	f, err := create(cfg.Dir, cfg.Store.Instance(), cfg.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("make spool: %w", err)
+	if cfg.Observe == nil {
+		cfg.Observe = func(Attempt) {}
 	}
-	return &Writer{cfg: cfg, file: f, chunk: batchBytes, stopped: make(chan struct{}), wake: make(chan struct{}, 1)}, nil
+	w := &Writer{cfg: cfg, chunk: batchBytes, stopped: make(chan struct{})}
+	w.queue.lanes, w.queue.wake = make(map[thread.Key]*lane), make(chan struct{}, 1)
+	if cfg.Dir != "" {
+		var err error
+		if w.file, err = create(cfg.Dir, cfg.Store.Instance(), cfg.Limit); err != nil {
+			return nil, fmt.Errorf("make spool: %w", err)
+		}
+	}
+	return w, nil
 }
 
 // Pending returns how many changes are waiting in the file.
@@ -132,127 +135,166 @@ func (w *Writer) Pending() int { return int(w.pending.Load()) }
 // as when the disk is full: new calls should be refused.
 func (w *Writer) Full() bool { return w.full.Load() }
 
-// Commit saves changes of a thread, all or none, and returns when they are in the database or in
-// the file. Changes of one thread keep the order in which their Commits began. After an error, such
-// as ErrFull, they are in neither and may be retried; after ctx's error they may have been saved.
-func (w *Writer) Commit(ctx context.Context, key thread.Key, changes []persistence.Change) (Result, error) {
-	r := &request{changes: persistence.ThreadChanges{Key: key, Changes: changes}, done: make(chan struct{})}
-	w.mu.Lock()
-	w.waiting = append(w.waiting, r)
-	w.mu.Unlock()
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-	select {
-	case <-r.done:
-		return r.result, r.err
-	case <-ctx.Done():
-		return Result{}, fmt.Errorf("commit changes: %w", context.Cause(ctx))
-	case <-w.stopped:
-		select {
-		case <-r.done:
-			return r.result, r.err
-		default:
-			return Result{}, fmt.Errorf("commit changes: %w", ErrStopped)
-		}
+// Push adds changes of a thread, which are saved together or not at all, after all that were pushed before. It does not
+// wait for that. It returns false, and adds none, if too much is waiting, or Run has ended.
+func (w *Writer) Push(key thread.Key, changes ...persistence.Change) bool {
+	return w.queue.push(maxWaiting, key, changes)
+}
+
+// PushLast is Push for what must be said last, whatever is waiting.
+func (w *Writer) PushLast(key thread.Key, changes ...persistence.Change) {
+	if !w.queue.push(math.MaxInt, key, changes) {
+		w.cfg.Logger.Error("changes of a thread lost, they came too late", "thread_id", key.Thread, "changes", len(changes))
 	}
 }
 
-// Run writes until ctx ends. Then it tries once more to empty the file, and leaves the rest to
-// Recover at the next start. It must be called once.
+// Save is Push, and returns when the changes are in the database or in the file. After an error they may still be saved.
+func (w *Writer) Save(ctx context.Context, key thread.Key, changes ...persistence.Change) error {
+	if !w.Push(key, changes...) {
+		return fmt.Errorf("save changes: %w", ErrFull)
+	}
+	return w.Await(ctx, key)
+}
+
+// Await returns when all that was pushed for a thread is in the database or in the file. The error is ErrStopped, or
+// ctx's.
+func (w *Writer) Await(ctx context.Context, key thread.Key) error {
+	saved := w.queue.saved(key)
+	select {
+	case <-saved:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("save changes: %w", context.Cause(ctx))
+	case <-w.stopped:
+	}
+	select {
+	case <-saved:
+		return nil
+	default:
+		return fmt.Errorf("save changes: %w", ErrStopped)
+	}
+}
+
+// Run writes until ctx ends. Then it tries once more to save everything, and leaves what is in the file to
+// Recover at the next start. The error says how much is neither there nor in the database. It must be called once.
 func (w *Writer) Run(ctx context.Context) error {
 	defer close(w.stopped)
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = firstPause, maxPause
 	var retry <-chan time.Time // set during the pause after a failed attempt
-	var running *drain         // the current attempt
+	var running *drain         // the current attempt to empty the file
+	stuck := false             // what waits can be written nowhere, before the end of the pause
 	for {
-		if w.file.pending > 0 && running == nil && retry == nil {
+		if w.inFile() > 0 && running == nil && retry == nil {
 			running = w.drain()
+		}
+		var due <-chan time.Time
+		if at := w.queue.next(); !stuck && !at.IsZero() {
+			due = time.After(time.Until(at))
 		}
 		select {
 		case <-ctx.Done():
 			return w.end(running)
-		case <-w.wake:
-			running = w.serve(running, retry != nil)
+		case <-w.queue.wake:
+		case <-due:
+			var err error
+			if running, err = w.serve(time.Now(), running, retry != nil); err != nil {
+				stuck = true
+				if retry == nil {
+					retry = time.After(pause.NextBackOff())
+				}
+			} else if running == nil && w.inFile() == 0 {
+				pause.Reset() // the database has it
+			}
 		case <-retry:
-			retry = nil
+			retry, stuck = nil, false
 		case <-running.over():
 			d := running
 			running = nil
 			if err := w.drained(d); err != nil {
-				w.cfg.Logger.Warn("changes of calls are waiting in the spool", "changes", w.file.pending, "error", err)
+				w.cfg.Logger.Warn("changes of threads are waiting in the spool", "changes", w.file.pending, "error", err)
 				retry = time.After(pause.NextBackOff())
 				break
 			}
+			retry, stuck = nil, false
 			pause.Reset()
 		}
 	}
 }
 
-// take removes and returns waiting requests, as many as one transaction should hold.
-func (w *Writer) take() []*request {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n, size := 0, 0
-	for n < len(w.waiting) && size < batchBytes {
-		for _, c := range w.waiting[n].changes.Changes {
-			size += c.Size()
-		}
-		n++
+// inFile returns how many changes are in the file.
+func (w *Writer) inFile() int {
+	if w.file == nil {
+		return 0
 	}
-	taken := w.waiting[:n:n]
-	w.waiting = w.waiting[n:]
-	return taken
+	return w.file.pending
 }
 
-// serve answers all waiting requests. They go to the file if away is set, an attempt is running or
-// the file is not empty, else to the database. It returns the attempt that is running afterwards.
-func (w *Writer) serve(running *drain, away bool) *drain {
-	for requests := w.take(); len(requests) > 0; requests = w.take() {
-		var err error
-		if away || running != nil || w.file.pending > 0 {
-			err = w.spool(requests)
-		} else {
-			running, err = w.save(requests)
-		}
-		for _, r := range requests {
-			r.err = err
-			close(r.done)
-		}
+// serve writes what must be written by a time, or a part of it: to the file if away is set, an attempt to empty it is
+// running or it is not empty, else to the database. It returns the attempt that is running afterwards. After an error
+// all is as before.
+func (w *Writer) serve(by time.Time, running *drain, away bool) (*drain, error) {
+	taken := w.queue.take(by)
+	if len(taken) == 0 {
+		return running, nil
 	}
-	return running
+	var err error
+	if w.file != nil && (away || running != nil || w.file.pending > 0) {
+		err = w.spool(taken)
+	} else {
+		running, err = w.save(taken)
+	}
+	if err != nil {
+		w.full.Store(w.file != nil)
+		w.observe(taken, false, err)
+		w.queue.put(taken)
+		return running, err
+	}
+	w.queue.done(taken)
+	return running, nil
 }
 
-// save writes requests to the database, or to the file if that fails. If the database is slow, they
-// also go to the file, and the transaction that is still running is returned as an attempt to write
-// them to the database.
-func (w *Writer) save(requests []*request) (*drain, error) {
-	d := &drain{groups: make([]persistence.ThreadChanges, len(requests)), done: make(chan struct{})}
-	for i, r := range requests {
-		d.groups[i] = r.changes
+func (w *Writer) observe(taken []batch, inFile bool, err error) {
+	now := time.Now()
+	for _, b := range taken {
+		w.cfg.Observe(Attempt{Key: b.Key, Changes: b.Changes, Due: b.due, Ended: now, InFile: inFile, Err: err})
+	}
+}
+
+// save writes to the database, or to the file if that fails. If the database is slow, it is written
+// to the file, too, and the transaction that is still running is returned as an attempt to write
+// that to the database.
+func (w *Writer) save(taken []batch) (*drain, error) {
+	d := &drain{groups: make([]persistence.ThreadChanges, len(taken)), done: make(chan struct{})}
+	due := taken[0].due
+	for i, b := range taken {
+		d.groups[i] = b.ThreadChanges
+		if b.due.Before(due) {
+			due = b.due
+		}
 	}
 	go w.run(d)
+	var slow <-chan time.Time
+	if w.file != nil {
+		slow = time.After(time.Until(due.Add(w.cfg.Slow))) // they may have waited for the last transaction
+	}
 	select {
 	case <-d.done:
-	case <-time.After(w.cfg.Slow - w.took):
-		if w.spool(requests) == nil {
+	case <-slow:
+		if w.spool(taken) == nil {
 			d.next = w.file.tail
 			return d, nil
 		}
 		<-d.done
 	}
-	w.took = d.took
 	if d.err != nil {
-		w.cfg.Logger.Warn("changes of calls not saved in the database", "error", d.err)
+		w.cfg.Logger.Warn("changes of threads not saved in the database", "error", d.err)
 		w.away = true
-		return nil, w.spool(requests)
-	}
-	for i, r := range requests {
-		r.result.Applied = d.applied[i]
+		return nil, errors.Join(w.spool(taken), w.withoutFile(d.err))
 	}
 	w.full.Store(false)
+	w.observe(taken, false, nil)
+	w.saved(d)
 	return nil, nil
 }
 
@@ -264,28 +306,44 @@ func (w *Writer) apply(groups []persistence.ThreadChanges) ([]persistence.Applie
 	return w.cfg.Store.ApplyAll(ctx, groups)
 }
 
-// spool writes requests to the file.
-func (w *Writer) spool(requests []*request) error {
-	records := make([]record, len(requests))
+// withoutFile returns the error of a database if there is no file.
+func (w *Writer) withoutFile(err error) error {
+	if w.file != nil {
+		return nil
+	}
+	return err
+}
+
+// spool writes to the file, if there is one.
+func (w *Writer) spool(taken []batch) error {
+	if w.file == nil {
+		return nil
+	}
+	records := make([]record, len(taken))
 	instance := w.cfg.Store.Instance()
 	if instance == w.file.instance {
 		instance = ""
 	}
-	for i, r := range requests {
-		key := r.changes.Key
-		records[i] = record{Instance: instance, Owner: key.Owner, Thread: key.Thread, Changes: r.changes.Changes}
+	for i, b := range taken {
+		records[i] = record{Instance: instance, Owner: b.Key.Owner, Thread: b.Key.Thread, Changes: b.Changes}
 	}
-	err := w.file.append(records...)
-	w.full.Store(err != nil)
-	if err != nil {
-		w.cfg.Logger.Error("changes of calls not written to the spool", "error", err)
+	if err := w.file.append(records...); err != nil {
+		w.cfg.Logger.Error("changes of threads not written to the spool", "error", err)
 		return fmt.Errorf("spool changes: %w", err)
 	}
-	for _, r := range requests {
-		r.result.Spooled = true
-	}
+	w.full.Store(false)
+	w.observe(taken, true, nil)
 	w.report()
 	return nil
+}
+
+// saved passes on the messages that an attempt has saved.
+func (w *Writer) saved(d *drain) {
+	for i, a := range d.applied {
+		if len(a.Messages) > 0 {
+			w.cfg.Saved(d.groups[i].Key, a.Messages)
+		}
+	}
 }
 
 func (w *Writer) report() {
@@ -300,10 +358,9 @@ type drain struct {
 	groups []persistence.ThreadChanges
 	next   int64 // offset in the file after the groups
 
-	done    chan struct{} // closed when the rest is set
+	done    chan struct{} // closed when applied and err are set
 	applied []persistence.Applied
 	err     error
-	took    time.Duration
 }
 
 // over returns a channel that is closed when the attempt has ended; never, if d is nil.
@@ -319,7 +376,7 @@ func (w *Writer) drain() *drain {
 	d := &drain{done: make(chan struct{})}
 	d.groups, d.next, d.err = w.file.batch(w.chunk)
 	if w.file.damage != nil {
-		w.cfg.Logger.Error("changes of calls lost, because the spool is damaged", "error", w.file.damage)
+		w.cfg.Logger.Error("changes of threads lost, because the spool is damaged", "error", w.file.damage)
 		w.file.damage = nil
 	}
 	if d.err != nil {
@@ -331,15 +388,12 @@ func (w *Writer) drain() *drain {
 }
 
 func (w *Writer) run(d *drain) {
-	begun := time.Now()
 	d.applied, d.err = w.apply(d.groups)
-	d.took = time.Since(begun)
 	close(d.done)
 }
 
 // drained handles the end of an attempt.
 func (w *Writer) drained(d *drain) error {
-	w.took = d.took
 	if d.err != nil {
 		w.chunk = max(w.chunk/4, 1)
 		if !w.away {
@@ -349,11 +403,7 @@ func (w *Writer) drained(d *drain) error {
 		return d.err
 	}
 	w.chunk = min(w.chunk*4, batchBytes)
-	for i, a := range d.applied {
-		if len(a.Messages) > 0 {
-			w.cfg.Saved(d.groups[i].Key, a.Messages)
-		}
-	}
+	w.saved(d)
 	err := w.file.applied(d.groups, d.next)
 	w.full.Store(false)
 	w.pending.Store(int64(w.file.pending))
@@ -365,14 +415,15 @@ func (w *Writer) drained(d *drain) error {
 	return err
 }
 
-// end waits for the running attempt, tries once more unless that failed, and closes the file.
+// end waits for the running attempt, tries once more to save everything, and closes the file.
 func (w *Writer) end(running *drain) (err error) {
 	if running != nil {
 		<-running.done
 		err = w.drained(running)
 	}
-	running = w.serve(nil, err != nil)
-	for err == nil && w.file.pending > 0 {
+	w.queue.close()
+	running = w.serveRest(err != nil)
+	for err == nil && w.inFile() > 0 {
 		if running == nil {
 			running = w.drain()
 		}
@@ -380,7 +431,33 @@ func (w *Writer) end(running *drain) (err error) {
 		err, running = w.drained(running), nil
 	}
 	if err != nil {
-		w.cfg.Logger.Warn("changes of calls stay in the spool until the next start", "changes", w.file.pending, "error", err)
+		w.cfg.Logger.Warn("changes of threads stay in the spool until the next start", "changes", w.file.pending, "error", err)
 	}
-	return w.file.close()
+	err = nil
+	if lost := w.queue.rest(); lost > 0 {
+		err = fmt.Errorf("%d changes of threads were not saved", lost)
+	}
+	if w.file == nil {
+		return err
+	}
+	return errors.Join(err, w.file.close())
+}
+
+// serveRest writes all that waits. Without a file it tries for a while: nothing else will.
+func (w *Writer) serveRest(away bool) (running *drain) {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = firstPause, maxPause
+	began := time.Now()
+	for w.queue.rest() > 0 {
+		var err error
+		if running, err = w.serve(began.AddDate(1, 0, 0), running, away); err == nil {
+			continue
+		}
+		wait := pause.NextBackOff()
+		if w.file != nil || time.Since(began)+wait > lastTry {
+			break
+		}
+		time.Sleep(wait)
+	}
+	return running
 }

@@ -34,10 +34,10 @@ type core struct {
 
 func (c *core) do(e Effect) { c.effects = append(c.effects, e) }
 
-func (c *core) save(change Change) { c.do(Write{change}) }
+func (c *core) save(change persistence.Change) { c.do(Write{change}) }
 
 // saveCall saves the current record of the call.
-func (c *core) saveCall() { c.save(SaveCall{c.record}) }
+func (c *core) saveCall() { c.save(persistence.PutCall{Call: c.record}) }
 
 // notify sends one of the bridge's own events to the browser.
 func (c *core) notify(event any) { c.do(ToBrowser{Data: encode(event)}) }

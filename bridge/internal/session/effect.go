@@ -53,7 +53,7 @@ type (
 		Hold   bool
 	}
 	// Write changes the thread, perhaps later but in order and without loss.
-	Write struct{ Change Change }
+	Write struct{ Change persistence.Change }
 	// Publish sends the thread's watchers an event that is not saved.
 	Publish struct {
 		Kind persistence.EventType

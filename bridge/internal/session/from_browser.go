@@ -112,7 +112,7 @@ func (s *State) saveWaiting(ev realtime.Event, in BrowserEvent) string {
 	m.id, m.meta.Status = cmp.Or(s.textID(it.ID), m.id), thread.StatusCompleted
 	m.setText(0, text)
 	m.show(in.Images)
-	s.transcript.save(SaveMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: persistence.Place{How: persistence.PlaceLast}})
+	s.transcript.save(persistence.PutMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: persistence.Place{How: persistence.PlaceLast}})
 	return m.id
 }
 

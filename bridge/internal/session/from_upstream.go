@@ -204,7 +204,7 @@ func (s *State) transcribed(m *message, ev realtime.Event) {
 	if s.TranscriptionCost != nil {
 		rec.CostUSD = s.TranscriptionCost(usage)
 	}
-	s.save(SaveResponse{rec})
+	s.save(persistence.PutResponse{Response: rec})
 	if s.limiter.charge(rec.CostUSD) {
 		s.end(EndBudget)
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
+
+	"voicebridge/persistence"
 )
 
 // FuzzReduce feeds a call arbitrary events from both sides. It must neither panic nor ask
@@ -33,7 +35,7 @@ func FuzzReduce(f *testing.F) {
 		note := func(effects []Effect) {
 			for _, e := range effects {
 				if w, ok := e.(Write); ok {
-					if m, ok := w.Change.(SaveMessage); ok {
+					if m, ok := w.Change.(persistence.PutMessage); ok {
 						messages[m.Message.ID] = string(m.Message.Metadata.Status)
 					}
 				}

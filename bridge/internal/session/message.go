@@ -208,3 +208,12 @@ type response struct {
 	// latency has the stages that the answer has reached: see stage.
 	latency map[string]int64
 }
+
+// partsSize returns how many bytes of text and data are in the parts of a message.
+func partsSize(parts []thread.Part) int {
+	n := 0
+	for _, p := range parts {
+		n += len(p.Text) + len(p.Input) + len(p.Output) + len(p.ErrorText)
+	}
+	return n
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -99,7 +100,7 @@ func (p *playback) cutOffQueued(r *response) (incomplete bool) {
 func (p *playback) answered(r *response, at time.Time) {
 	p.reached(r, stageFirstAudio, at)
 	r.record.AnswerMS = new(r.latency[stageFirstAudio])
-	p.save(SaveResponse{r.record})
+	p.save(persistence.PutResponse{Response: r.record})
 }
 
 // reached records a stage of an answer.

@@ -417,9 +417,9 @@ func compact(data []byte) string {
 	return string(encode(v))
 }
 
-func showChange(o Change) string {
+func showChange(o persistence.Change) string {
 	switch o := o.(type) {
-	case SaveMessage:
+	case persistence.PutMessage:
 		m := o.Message
 		text := fmt.Sprintf("message %s %s %s %s", m.ID, m.Role, m.Metadata.Source, m.Metadata.Status)
 		switch o.Place.How {
@@ -444,12 +444,14 @@ func showChange(o Change) string {
 			text += fmt.Sprint(" ", m.Metadata.LatencyMS)
 		}
 		return text
-	case SaveDraft:
+	case persistence.PutDraft:
 		return fmt.Sprintf("draft %s at %d %q", o.MessageID, o.Start, o.Text)
-	case SaveTool:
-		return fmt.Sprintf("tool %s %s %s %s in=%s out=%s error=%q", o.Call.ToolCallID, o.Call.Name, o.Call.Executor, o.Call.Status,
-			o.Call.Input, o.Call.Output, o.Call.Error) + showApproval(o.Approval)
-	case SaveResponse:
+	case persistence.PutToolCall:
+		c := o.ToolCall
+		return fmt.Sprintf("tool %s %s %s %s in=%s out=%s error=%q", c.ToolCallID, c.Name, c.Executor, c.Status, c.Input, c.Output, c.Error)
+	case persistence.PutApproval:
+		return fmt.Sprintf("approval %s %q by=%q", o.Approval.ToolCallID, o.Approval.Outcome, o.Approval.AnsweredBy)
+	case persistence.PutResponse:
 		kind := o.Response.Kind
 		if kind == "" {
 			kind = persistence.KindResponse
@@ -459,17 +461,9 @@ func showChange(o Change) string {
 			text += fmt.Sprintf(" answer=%dms", *o.Response.AnswerMS)
 		}
 		return text
-	case SaveCall:
+	case persistence.PutCall:
 		return fmt.Sprintf("call ready=%t ended=%t %s turns=%d interruptions=%d replayed=%d", o.Call.ReadyAt != nil, o.Call.EndedAt != nil,
 			o.Call.EndReason, o.Call.Turns, o.Call.Interruptions, o.Call.Replayed)
 	}
 	return fmt.Sprintf("%T", o)
-}
-
-// showApproval is the question that is saved with a tool call.
-func showApproval(a *thread.Approval) string {
-	if a == nil {
-		return ""
-	}
-	return fmt.Sprintf(" approval=%q by=%q", a.Outcome, a.AnsweredBy)
 }

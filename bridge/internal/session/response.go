@@ -65,7 +65,7 @@ func (q *responses) newResponse(id string) *response {
 	r.stage(stageResponse, q.now)
 	q.ask(time.Time{})
 	q.byID[id] = r
-	q.save(SaveResponse{r.record})
+	q.save(persistence.PutResponse{Response: r.record})
 	return r
 }
 
@@ -140,7 +140,7 @@ func (q *responses) close(r *response, done *realtime.Response) {
 		}
 		q.notify(usageEvent{Type: "bridge.usage", ResponseID: r.id, Usage: u.Raw, CostUSD: rec.CostUSD})
 	}
-	q.save(SaveResponse{*rec})
+	q.save(persistence.PutResponse{Response: *rec})
 }
 
 // closeAll closes the records of unfinished responses.
@@ -151,7 +151,7 @@ func (q *responses) closeAll(why string) {
 			r.done = true
 			r.record.Status, r.record.StatusReason = realtime.ResponseCancelled, why
 			r.record.FinishedAt = new(q.now)
-			q.save(SaveResponse{r.record})
+			q.save(persistence.PutResponse{Response: r.record})
 			q.tellDone(r)
 		}
 	}

@@ -67,14 +67,13 @@ func (t *tools) start(run *toolRun) {
 
 // record saves a run in its current state, with its approval.
 func (t *tools) record(run *toolRun) {
-	c := SaveTool{Call: run.saved()}
+	t.save(persistence.PutToolCall{ToolCall: run.saved()})
 	if a, asked := run.Approval(); asked {
 		if a.Outcome == thread.ApprovalApproved || a.Outcome == thread.ApprovalDenied {
 			a.AnsweredBy = t.Key.Owner
 		}
-		c.Approval = &a
+		t.save(persistence.PutApproval{Approval: a})
 	}
-	t.save(c)
 }
 
 // saved returns the run as a row of the table of tool calls.

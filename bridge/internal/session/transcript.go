@@ -102,7 +102,7 @@ func (t *transcript) write(m *message) {
 	if !m.open() {
 		m.publishAt = time.Time{}
 	}
-	t.save(SaveMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: at, Queued: m.queued,
+	t.save(persistence.PutMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: at, Queued: m.queued,
 		Continues: m.meta.Status == thread.StatusCompleted && m.response != nil && !m.response.done})
 	m.written = m.text()
 	m.pieces = m.open() && (m.written != "" || len(m.tools) == 0) // there is a part for the text
@@ -117,7 +117,7 @@ func (t *transcript) flush(m *message) {
 	}
 	m.flushAt = time.Time{}
 	if added := text[len(m.written):]; added != "" {
-		t.save(SaveDraft{persistence.Draft{MessageID: m.id, Start: len(m.written), Text: added}})
+		t.save(persistence.PutDraft{Draft: persistence.Draft{MessageID: m.id, Start: len(m.written), Text: added}})
 		m.written = text
 	}
 }
