@@ -52,16 +52,14 @@ func (q *questions) snapshot() []asked {
 func saveQuestions(b *persistence.Batch, all []asked) (answers []thread.Approval, err error) {
 	for _, a := range all {
 		if !a.saved {
-			if err := b.SaveToolCall(a.record); err != nil {
-				return nil, err
-			}
-			if err := b.SaveApproval(a.question); err != nil {
+			if err := b.Apply(persistence.PutToolCall{ToolCall: a.record}, persistence.PutApproval{Approval: a.question}); err != nil {
 				return nil, err
 			}
 			continue
 		}
 		if !time.Now().Before(a.question.ExpiresAt) {
-			if err := b.CloseApproval(a.question.ID, thread.ApprovalTimeout); err != nil {
+			a.question.Outcome = thread.ApprovalTimeout
+			if err := b.Apply(closed(a.question)); err != nil {
 				return nil, err
 			}
 		}
@@ -112,11 +110,7 @@ func (q *questions) decide(c *call, outcome thread.ApprovalOutcome) {
 // drop gives up an approval that is no longer needed.
 func (q *questions) drop(c *call) { q.decide(c, thread.ApprovalInterrupted) }
 
-// closeQuestion saves that an approval is closed, unless an earlier save did.
-func closeQuestion(b *persistence.Batch, c *call) error {
-	a, asked := c.Approval()
-	if !asked || c.Asking() {
-		return nil
-	}
-	return b.CloseApproval(c.ID, a.Outcome)
+// closed is the change that closes an approval if it is open: somebody may have decided meanwhile.
+func closed(a thread.Approval) persistence.Change {
+	return persistence.PutApproval{Approval: thread.Approval{ID: a.ID, Outcome: a.Outcome}}
 }

@@ -62,8 +62,7 @@ func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
 
 // record saves the call in the table of tool calls.
 func (t *tools) record(c *call) {
-	r := c.record(t.draft.msg.ID)
-	t.keeper.write(func(b *persistence.Batch) error { return b.SaveToolCall(r) })
+	t.keeper.put(persistence.PutToolCall{ToolCall: c.record(t.draft.msg.ID)})
 }
 
 // run runs the calls of a step and waits for all of them: those of the server's tools concurrently, those of the client one
@@ -177,17 +176,15 @@ func (t *tools) close(why string) {
 	}
 }
 
-// save saves all calls at the end of the turn.
-func (t *tools) save(b *persistence.Batch) error {
+// changes are all calls and their approvals at the end of the turn.
+func (t *tools) changes() (all []persistence.Change) {
 	for _, c := range t.all {
-		if err := b.SaveToolCall(c.record(t.draft.msg.ID)); err != nil {
-			return err
-		}
-		if err := closeQuestion(b, c); err != nil {
-			return err
+		all = append(all, persistence.PutToolCall{ToolCall: c.record(t.draft.msg.ID)})
+		if a, asked := c.Approval(); asked && !c.Asking() {
+			all = append(all, closed(a)) // unless an earlier save did
 		}
 	}
-	return nil
+	return all
 }
 
 // discard drops the calls' contents, for a message that is too large.

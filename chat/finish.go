@@ -105,7 +105,7 @@ func (t *Turn) writeEnd(ctx context.Context) error {
 		if saved, err = b.UpdateMessage(t.draft.snapshot()); err != nil {
 			return err
 		}
-		if err := t.tools.save(b); err != nil {
+		if err := b.Apply(t.tools.changes()...); err != nil {
 			return err
 		}
 		if err := t.saveLate(b); err != nil {

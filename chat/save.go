@@ -23,9 +23,6 @@ const (
 	lease = 30 * time.Second
 )
 
-// write is a change that is saved with the turn.
-type write func(*persistence.Batch) error
-
 // keeper saves a turn while it runs, and keeps its thread. It saves in the background, one save at
 // a time: a slow database delays neither the model's text nor a tool. It belongs to the turn's
 // goroutine.
@@ -40,20 +37,19 @@ type keeper struct {
 	questions *questions
 	side      *sync.WaitGroup
 
-	wake    chan struct{} // something may be due
-	pending []write       // to be saved, in their order
-	job     *job          // in progress, or nil
-	retryAt time.Time     // after a failure
-	keptAt  time.Time     // when the last save began
-	saves   []Interval    // that have ended
+	wake    chan struct{}        // something may be due
+	pending []persistence.Change // to be saved, in their order
+	job     *job                 // in progress, or nil
+	retryAt time.Time            // after a failure
+	keptAt  time.Time            // when the last save began
+	saves   []Interval           // that have ended
 }
 
 // job is one save.
 type job struct {
-	message   *thread.Message    // nil if it has not changed
-	added     *persistence.Draft // instead of message, if only text was added
+	draft     persistence.Change // the message, or the text that was added to it; nil if it has not changed
 	mark      savedDraft
-	writes    []write
+	pending   []persistence.Change
 	questions []asked
 
 	// What follows is read after done.
@@ -64,8 +60,8 @@ type job struct {
 	err     error
 }
 
-// write saves a change soon.
-func (k *keeper) write(w write) { k.pending = append(k.pending, w) }
+// put saves a change soon.
+func (k *keeper) put(c persistence.Change) { k.pending = append(k.pending, c) }
 
 // look checks for the user's decisions now.
 func (k *keeper) look() { k.keptAt = time.Time{} }
@@ -157,11 +153,12 @@ func (k *keeper) tick() error {
 
 // begin starts saving in the background.
 func (k *keeper) begin(now time.Time) {
-	j := &job{writes: k.pending, questions: k.questions.snapshot(), done: make(chan struct{})}
+	j := &job{pending: k.pending, questions: k.questions.snapshot(), done: make(chan struct{})}
 	if !k.draft.saveAt.IsZero() {
 		j.mark = k.draft.mark()
-		if j.added = k.draft.added(); j.added == nil {
-			j.message = new(k.draft.snapshot())
+		j.draft = persistence.PutMessage{Message: k.draft.snapshot()}
+		if added := k.draft.added(); added != nil {
+			j.draft = persistence.PutDraft{Draft: *added}
 		}
 	}
 	k.job, k.pending, k.draft.saveAt, k.keptAt = j, nil, time.Time{}, now
@@ -179,20 +176,13 @@ func (k *keeper) save(b *persistence.Batch, j *job) (err error) {
 	if j.stop, err = b.KeepTurn(k.id, lease); err != nil {
 		return err
 	}
-	if j.message != nil {
-		if _, err := b.UpdateMessage(*j.message); err != nil {
+	if j.draft != nil {
+		if err := b.Apply(j.draft); err != nil {
 			return err
 		}
 	}
-	if j.added != nil {
-		if err := b.SaveDraft(*j.added); err != nil {
-			return err
-		}
-	}
-	for _, w := range j.writes {
-		if err := w(b); err != nil {
-			return err
-		}
+	if err := b.Apply(j.pending...); err != nil {
+		return err
 	}
 	j.answers, err = saveQuestions(b, j.questions)
 	return err
@@ -213,7 +203,7 @@ func (k *keeper) collect() error {
 	k.job = nil
 	k.saved(j.took)
 	if j.err == nil {
-		if j.message != nil || j.added != nil {
+		if j.draft != nil {
 			k.draft.saved = j.mark
 		}
 		k.retryAt = time.Time{}
@@ -226,9 +216,9 @@ func (k *keeper) collect() error {
 	if errors.Is(j.err, persistence.ErrInvalid) {
 		k.log.Error("record not saved", "error", j.err) // and never will be
 	} else {
-		k.pending = append(j.writes, k.pending...)
+		k.pending = append(j.pending, k.pending...)
 	}
-	if k.draft.saveAt.IsZero() && (j.message != nil || j.added != nil) {
+	if k.draft.saveAt.IsZero() && j.draft != nil {
 		k.draft.saveAt = time.Now()
 	}
 	switch {
@@ -273,7 +263,7 @@ func (k *keeper) flush() error {
 
 // final saves the end of the turn and what is pending. It tries until that succeeds, can never
 // succeed, or ctx ends.
-func (k *keeper) final(ctx context.Context, end write) error {
+func (k *keeper) final(ctx context.Context, end func(*persistence.Batch) error) error {
 	if k.job != nil {
 		<-k.job.done // it ends soon: it has its own time limit
 		_ = k.collect()
@@ -286,10 +276,8 @@ func (k *keeper) final(ctx context.Context, end write) error {
 			if _, err := b.KeepTurn(k.id, lease); err != nil {
 				return err
 			}
-			for _, w := range k.pending {
-				if err := w(b); err != nil {
-					return err
-				}
+			if err := b.Apply(k.pending...); err != nil {
+				return err
 			}
 			return end(b)
 		})

@@ -134,8 +134,7 @@ func (a *answer) run(request llm.Request) error {
 
 // save saves the current record.
 func (a *answer) save() {
-	record := a.record
-	a.s.keeper.write(func(b *persistence.Batch) error { return b.SaveResponse(record) })
+	a.s.keeper.put(persistence.PutResponse{Response: a.record})
 }
 
 // close completes the record.

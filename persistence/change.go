@@ -148,6 +148,16 @@ func (c PutApproval) apply(b *Batch, _ *Applied) error {
 	return b.CloseApproval(c.Approval.ID, c.Approval.Outcome)
 }
 
+// Apply makes changes in the batch, in their order.
+func (b *Batch) Apply(changes ...Change) error {
+	for _, c := range changes {
+		if err := c.apply(b, &Applied{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // put saves a message that may already exist.
 func (b *Batch) put(m thread.Message, at Place) (saved thread.Message, err error) {
 	err = b.do("save message", func() error {

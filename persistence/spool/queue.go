@@ -11,6 +11,8 @@ import (
 )
 
 const (
+	// batchBytes is how much goes into one transaction.
+	batchBytes = 256 << 10
 	// maxWaiting is how many bytes of a thread's changes may wait to be written: more are not taken.
 	maxWaiting = 16 << 20
 	// Text added to messages in progress, and responses that begin, are written at multiples of gather, so that those of

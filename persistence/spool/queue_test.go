@@ -237,12 +237,24 @@ func TestDraftsGather(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const calls = 3
+		var mu sync.Mutex
 		var commits [][]string // the threads of each
+		wantCommits := func(when string, want ...[]string) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if diff := cmp.Diff(want, commits); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", when, diff)
+			}
+		}
 		w, stop := run(t, applyFunc(func(groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
 			var threads []string
 			for _, g := range groups {
 				threads = append(threads, g.Key.Thread)
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			commits = append(commits, threads)
 			return make([]persistence.Applied, len(groups)), nil
 		}), nil)
@@ -254,16 +266,9 @@ func TestDraftsGather(t *testing.T) {
 		}
 		w.Push(key(calls), response(new(time.Now()))) // together with what waits
 		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		want := [][]string{{"3"}}
-		if diff := cmp.Diff(want, commits); diff != "" {
-			t.Errorf("at once (-want +got):\n%s", diff)
-		}
+		wantCommits("at once", []string{"3"})
 		time.Sleep(gather)
-		synctest.Wait()
-		if diff := cmp.Diff(append(want, []string{"0", "1", "2"}), commits); diff != "" {
-			t.Errorf("later (-want +got):\n%s", diff)
-		}
+		wantCommits("later", []string{"3"}, []string{"0", "1", "2"})
 		must(t, stop())
 	})
 }

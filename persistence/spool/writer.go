@@ -27,8 +27,6 @@ import (
 const (
 	defaultTimeout = 5 * time.Second
 	defaultSlow    = time.Second
-	// batchBytes is how much goes into one transaction.
-	batchBytes = 256 << 10
 
 	firstPause = 50 * time.Millisecond
 	maxPause   = 2 * time.Second
