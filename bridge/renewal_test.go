@@ -53,8 +53,9 @@ func (f *threadFold) place(c persistence.PutMessage) {
 	id := c.Message.ID
 	known := slices.Contains(f.ids, id)
 	switch at := c.Place; {
-	case known != (at.How == persistence.PlaceKept):
-		f.breaches = append(f.breaches, fmt.Sprintf("message %s is placed %q, known %t", id, at.How, known))
+	case known: // it keeps its place: a text that had to wait for a session is placed again
+	case at.How == persistence.PlaceKept:
+		f.breaches = append(f.breaches, fmt.Sprintf("message %s has no place", id))
 	case at.How == persistence.PlaceLast, at.How == persistence.PlaceAfter && at.After == "" && len(f.ids) == 0:
 		f.ids = append(f.ids, id)
 	case at.How == persistence.PlaceAfter:
