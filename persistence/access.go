@@ -33,7 +33,7 @@ func (s *Store) EnsureThread(ctx context.Context, key thread.Key) (created bool,
 
 func (s *Store) ensureThread(ctx context.Context, key thread.Key) (created bool, err error) {
 	err = s.write(ctx, func(q queries) error {
-		n, err := q.EnsureThread(ctx, pgdb.EnsureThreadParams{ID: key.Thread, Owner: key.Owner, CreatedAt: dbtype.At(s.now())})
+		n, err := q.CreateThread(ctx, pgdb.CreateThreadParams{ID: key.Thread, Owner: key.Owner, CreatedAt: dbtype.At(s.now())})
 		if err != nil {
 			return err
 		}

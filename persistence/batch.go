@@ -110,8 +110,8 @@ func (b *Batch) insert(m thread.Message, place func(t pgdb.Thread) (int64, error
 	if err != nil {
 		return thread.Message{}, err
 	}
-	drawn, err := b.q.DrawSeqForNew(b.ctx, pgdb.DrawSeqForNewParams{
-		ID: b.key.Thread, Owner: b.key.Owner, UpdatedAt: dbtype.At(b.s.now()),
+	drawn, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{
+		ID: b.key.Thread, Owner: b.key.Owner, Amount: 1, UsedAt: new(dbtype.At(b.s.now())),
 	})
 	if err != nil {
 		return thread.Message{}, err

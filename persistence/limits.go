@@ -14,8 +14,9 @@ func (s *Store) CallsElsewhere(ctx context.Context, owner string) (int, error) {
 	if !s.shared {
 		return 0, nil
 	}
-	n, err := s.eng.read().CountCallsElsewhere(ctx, pgdb.CountCallsElsewhereParams{Instance: s.Instance(), Owner: owner})
-	return int(n), s.fail("count calls", err)
+	live, err := s.eng.read().ListOwnersLiveCalls(ctx, pgdb.ListOwnersLiveCallsParams{Owner: owner})
+	live = slices.DeleteFunc(live, func(c pgdb.ListOwnersLiveCallsRow) bool { return c.Instance == s.Instance() })
+	return len(live), s.fail("count calls", err)
 }
 
 // LiveCalls returns the ids of the owner's live calls on all instances, by thread.

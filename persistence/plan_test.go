@@ -33,16 +33,15 @@ var plans = map[string]string{
 // sqlitePlans are tested with SQLite only: PostgreSQL chooses by its statistics, and may read
 // a few rows in another way.
 var sqlitePlans = map[string]string{
-	"ListOpenApprovals":    "approvals_by_thread",
-	"ListOpenTextMessages": "messages_open_by_thread",
-	"ListGrowing":          "messages_open_by_thread",
-	"ListDrafts":           "drafts",
-	"ListErased":           "threads_by_activity",
-	"ListOpenInstances":    "turns_open",
-	"ListLegsToHangUp":     "upstream_legs_open",
-	"ListCommands":         "commands_open",
-	"ThreadsWithWord":      "messages_by_words",
-	"ListThreads":          "messages_by_words",
+	"ListOpenApprovals": "approvals_by_thread",
+	"ListGrowing":       "messages_open_by_thread",
+	"ListDrafts":        "drafts",
+	"ListErased":        "threads_by_activity",
+	"ListOpenInstances": "turns_open",
+	"ListLegsToHangUp":  "upstream_legs_open",
+	"ListCommands":      "commands_open",
+	"ThreadsWithWord":   "messages_by_words",
+	"ListThreads":       "messages_by_words",
 }
 
 // inTheIndex is the part of its search index that a query of SQLite reads: one step for a

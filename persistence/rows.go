@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"time"
 
@@ -104,58 +105,68 @@ func messageChange(p pgdb.InsertMessageParams, revision int64) pgdb.UpdateMessag
 	}
 }
 
-func callFromRow(r pgdb.Call, owner string) CallRecord {
-	return CallRecord{
-		ID: r.ID, Owner: owner, ThreadID: r.ThreadID, Upstream: r.Upstream, UpstreamCallID: r.UpstreamCallID,
-		Model: r.Model, Voice: r.Voice, StartedAt: r.StartedAt.Time, ReadyAt: r.ReadyAt.Ptr(), EndedAt: r.EndedAt.Ptr(),
-		EndReason: r.EndReason, Turns: r.Turns, Interruptions: r.Interruptions, Replayed: r.Replayed,
-		Instance: r.Instance,
+// copyFields sets the fields of the struct that to points to from those of from with the same names: between a record
+// and its row only times, which the database has in microseconds, and types of words differ. Texts are cleaned.
+func copyFields(to, from any) {
+	dst, src := reflect.ValueOf(to).Elem(), reflect.ValueOf(from)
+	for i := range dst.NumField() {
+		field, value := dst.Field(i), src.FieldByName(dst.Type().Field(i).Name)
+		if !value.IsValid() {
+			continue
+		}
+		switch v := value.Interface().(type) {
+		case time.Time:
+			value = reflect.ValueOf(dbtype.At(v))
+		case *time.Time:
+			value = reflect.ValueOf(dbtype.AtPtr(v))
+		case dbtype.Time:
+			value = reflect.ValueOf(v.Time)
+		case *dbtype.Time:
+			value = reflect.ValueOf(v.Ptr())
+		}
+		if field.Kind() == reflect.String {
+			field.SetString(thread.CleanText(value.String()))
+		} else if value.Type() == field.Type() {
+			field.Set(value)
+		}
 	}
 }
 
-func callToRow(key thread.Key, c CallRecord, instance string, now time.Time) pgdb.SaveCallParams {
-	return pgdb.SaveCallParams{
-		ID: c.ID, ThreadID: key.Thread, Owner: key.Owner,
-		Upstream: thread.CleanText(c.Upstream), UpstreamCallID: thread.CleanText(c.UpstreamCallID),
-		Model: thread.CleanText(c.Model), Voice: thread.CleanText(c.Voice),
-		StartedAt: dbtype.At(orNow(c.StartedAt, now)), ReadyAt: dbtype.AtPtr(c.ReadyAt), EndedAt: dbtype.AtPtr(c.EndedAt),
-		EndReason: thread.CleanText(c.EndReason), Turns: c.Turns, Interruptions: c.Interruptions, Replayed: c.Replayed,
-		Instance: instance,
-	}
+func callFromRow(r pgdb.Call, owner string) (c CallRecord) {
+	copyFields(&c, r)
+	c.Owner = owner
+	return c
 }
 
-func toolCallToRow(key thread.Key, c thread.ToolCall, instance string, now time.Time) pgdb.SaveToolCallParams {
-	return pgdb.SaveToolCallParams{
-		ID: c.ID, ThreadID: key.Thread, Owner: key.Owner, MessageID: thread.CleanText(c.MessageID), CallID: thread.CleanText(c.CallID),
-		ToolCallID: thread.CleanText(c.ToolCallID), Name: thread.CleanText(c.Name), Executor: thread.CleanText(c.Executor),
-		Server: thread.CleanText(c.Server), Status: string(c.Status), Input: thread.CleanText(c.Input), Output: thread.CleanText(c.Output),
-		Error: thread.CleanText(c.Error), Instance: instance,
-		StartedAt: dbtype.At(orNow(c.StartedAt, now)), FinishedAt: dbtype.AtPtr(c.FinishedAt),
-	}
+func callToRow(key thread.Key, c CallRecord, instance string, now time.Time) (p pgdb.SaveCallParams) {
+	c.StartedAt = orNow(c.StartedAt, now)
+	copyFields(&p, c)
+	p.ThreadID, p.Owner, p.Instance = key.Thread, key.Owner, instance
+	return p
 }
 
-func toolCallFromRow(r pgdb.ToolCall) thread.ToolCall {
-	return thread.ToolCall{
-		ID: r.ID, MessageID: r.MessageID, CallID: r.CallID, ToolCallID: r.ToolCallID, Name: r.Name, Executor: r.Executor,
-		Server: r.Server, Status: thread.ToolCallStatus(r.Status), Input: r.Input, Output: r.Output, Error: r.Error,
-		StartedAt: r.StartedAt.Time, FinishedAt: r.FinishedAt.Ptr(),
-	}
+func toolCallToRow(key thread.Key, c thread.ToolCall, instance string, now time.Time) (p pgdb.SaveToolCallParams) {
+	c.StartedAt = orNow(c.StartedAt, now)
+	copyFields(&p, c)
+	p.ThreadID, p.Owner, p.Instance = key.Thread, key.Owner, instance
+	return p
 }
 
-func responseToRow(key thread.Key, r ResponseRecord, instance string, now time.Time) pgdb.SaveResponseParams {
-	var usage dbtype.JSON
+func toolCallFromRow(r pgdb.ToolCall) (c thread.ToolCall) {
+	copyFields(&c, r)
+	return c
+}
+
+func responseToRow(key thread.Key, r ResponseRecord, instance string, now time.Time) (p pgdb.SaveResponseParams) {
+	r.CreatedAt = orNow(r.CreatedAt, now)
+	copyFields(&p, r)
+	copyFields(&p, r.Usage)
+	p.ThreadID, p.Owner, p.Instance = key.Thread, key.Owner, instance
+	p.Kind = cmp.Or(p.Kind, string(KindResponse))
 	if raw := thread.AsJSON(r.RawUsage); raw != nil {
-		usage = cleanJSON(raw)
+		p.RawUsage = cleanJSON(raw)
 	}
-	return pgdb.SaveResponseParams{
-		ID: r.ID, ThreadID: key.Thread, Owner: key.Owner, Kind: string(cmp.Or(r.Kind, KindResponse)), CallID: thread.CleanText(r.CallID), MessageID: thread.CleanText(r.MessageID),
-		UpstreamID: thread.CleanText(r.UpstreamID), Model: thread.CleanText(r.Model),
-		Status: thread.CleanText(r.Status), StatusReason: thread.CleanText(r.StatusReason),
-		InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens, CachedTokens: r.Usage.CachedTokens,
-		InputAudioTokens: r.Usage.InputAudioTokens, OutputAudioTokens: r.Usage.OutputAudioTokens, RawUsage: usage,
-		CostUsd: r.CostUSD, AnswerMs: r.AnswerMS, FirstTokenMs: r.FirstTokenMS, Instance: instance,
-		CreatedAt: dbtype.At(orNow(r.CreatedAt, now)), FinishedAt: dbtype.AtPtr(r.FinishedAt),
-	}
+	return p
 }
 
 func orNow(t, now time.Time) time.Time {

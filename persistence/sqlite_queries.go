@@ -64,10 +64,6 @@ func (s sqliteQueries) CountAllUnsent(ctx context.Context) (int64, error) {
 	return s.q.CountAllUnsent(ctx)
 }
 
-func (s sqliteQueries) CountCallsElsewhere(ctx context.Context, arg pgdb.CountCallsElsewhereParams) (int64, error) {
-	return s.q.CountCallsElsewhere(ctx, sqlitedb.CountCallsElsewhereParams(arg))
-}
-
 func (s sqliteQueries) CountOwnersTurns(ctx context.Context, arg pgdb.CountOwnersTurnsParams) (int64, error) {
 	return s.q.CountOwnersTurns(ctx, sqlitedb.CountOwnersTurnsParams(arg))
 }
@@ -84,9 +80,8 @@ func (s sqliteQueries) CountUnsent(ctx context.Context, arg pgdb.CountUnsentPara
 	return s.q.CountUnsent(ctx, sqlitedb.CountUnsentParams(arg))
 }
 
-func (s sqliteQueries) CreateThread(ctx context.Context, arg pgdb.CreateThreadParams) (pgdb.Thread, error) {
-	r, err := s.q.CreateThread(ctx, sqlitedb.CreateThreadParams(arg))
-	return pgdb.Thread(r), err
+func (s sqliteQueries) CreateThread(ctx context.Context, arg pgdb.CreateThreadParams) (int64, error) {
+	return s.q.CreateThread(ctx, sqlitedb.CreateThreadParams(arg))
 }
 
 func (s sqliteQueries) DeleteAccessToken(ctx context.Context, arg pgdb.DeleteAccessTokenParams) (int64, error) {
@@ -126,11 +121,6 @@ func (s sqliteQueries) DrawSeq(ctx context.Context, arg pgdb.DrawSeqParams) (pgd
 	return pgdb.Thread(r), err
 }
 
-func (s sqliteQueries) DrawSeqForNew(ctx context.Context, arg pgdb.DrawSeqForNewParams) (pgdb.Thread, error) {
-	r, err := s.q.DrawSeqForNew(ctx, sqlitedb.DrawSeqForNewParams(arg))
-	return pgdb.Thread(r), err
-}
-
 func (s sqliteQueries) EndInstance(ctx context.Context, arg pgdb.EndInstanceParams) (int64, error) {
 	return s.q.EndInstance(ctx, sqlitedb.EndInstanceParams(arg))
 }
@@ -149,10 +139,6 @@ func (s sqliteQueries) EndOpenTurns(ctx context.Context, arg pgdb.EndOpenTurnsPa
 
 func (s sqliteQueries) EndTurn(ctx context.Context, arg pgdb.EndTurnParams) (int64, error) {
 	return s.q.EndTurn(ctx, sqlitedb.EndTurnParams(arg))
-}
-
-func (s sqliteQueries) EnsureThread(ctx context.Context, arg pgdb.EnsureThreadParams) (int64, error) {
-	return s.q.EnsureThread(ctx, sqlitedb.EnsureThreadParams(arg))
 }
 
 func (s sqliteQueries) EraseDrafts(ctx context.Context, arg pgdb.EraseDraftsParams) (int64, error) {
@@ -459,11 +445,6 @@ func (s sqliteQueries) ListOpenInstances(ctx context.Context) ([]string, error) 
 
 func (s sqliteQueries) ListOpenMessages(ctx context.Context, arg pgdb.ListOpenMessagesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListOpenMessages(ctx, sqlitedb.ListOpenMessagesParams(arg))
-	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
-}
-
-func (s sqliteQueries) ListOpenTextMessages(ctx context.Context, arg pgdb.ListOpenTextMessagesParams) ([]pgdb.Message, error) {
-	r, err := s.q.ListOpenTextMessages(ctx, sqlitedb.ListOpenTextMessagesParams(arg))
 	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 

@@ -26,18 +26,18 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 	if err != nil {
 		return Thread{}, fmt.Errorf("create thread: %w", err)
 	}
-	var row pgdb.Thread
-	err = s.write(ctx, func(q queries) (err error) {
-		row, err = q.CreateThread(ctx, pgdb.CreateThreadParams{
-			ID: NewID(), Owner: owner, Title: title, TitleBy: titleByUser(title), SearchTitle: strings.ToLower(title), CreatedAt: dbtype.At(s.now()),
-		})
+	p := pgdb.CreateThreadParams{
+		ID: NewID(), Owner: owner, Title: title, TitleBy: titleByUser(title), SearchTitle: strings.ToLower(title), CreatedAt: dbtype.At(s.now()),
+	}
+	err = s.write(ctx, func(q queries) error {
+		_, err := q.CreateThread(ctx, p)
 		return err
 	})
 	if err != nil {
 		return Thread{}, s.fail("create thread", err)
 	}
-	s.tellOwner(ctx, EventThreadCreated, thread.Key{Owner: owner, Thread: row.ID})
-	return threadFromRow(row), nil
+	s.tellOwner(ctx, EventThreadCreated, thread.Key{Owner: owner, Thread: p.ID})
+	return Thread{ID: p.ID, Owner: owner, Title: title, TitleBy: TitleBy(p.TitleBy), CreatedAt: p.CreatedAt.Time, UpdatedAt: p.CreatedAt.Time}, nil
 }
 
 // Thread reads a thread; ErrNotFound if it does not exist or belongs to another owner.

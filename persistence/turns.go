@@ -41,9 +41,15 @@ func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 	})
 }
 
+// openTextMessages lists the messages of text turns that are in progress on the thread, in order.
+func openTextMessages(ctx context.Context, q queries, key thread.Key) ([]pgdb.Message, error) {
+	open, err := q.ListGrowing(ctx, pgdb.ListGrowingParams{ThreadID: key.Thread, Owner: key.Owner})
+	return slices.DeleteFunc(open, func(m pgdb.Message) bool { return m.CallID != "" }), err
+}
+
 // closeEarlierTurns closes what text turns left open on the thread.
 func (b *Batch) closeEarlierTurns() error {
-	open, err := b.q.ListOpenTextMessages(b.ctx, pgdb.ListOpenTextMessagesParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
+	open, err := openTextMessages(b.ctx, b.q, b.key)
 	if err != nil {
 		return err
 	}
@@ -136,7 +142,7 @@ func (s *Store) Answering(ctx context.Context, key thread.Key) (thread.Message, 
 	if err := checkKey(key); err != nil {
 		return thread.Message{}, fmt.Errorf("read answer: %w", err)
 	}
-	open, err := s.eng.read().ListOpenTextMessages(ctx, pgdb.ListOpenTextMessagesParams{ThreadID: key.Thread, Owner: key.Owner})
+	open, err := openTextMessages(ctx, s.eng.read(), key)
 	if err != nil {
 		return thread.Message{}, s.fail("read answer", err)
 	}

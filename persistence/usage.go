@@ -62,7 +62,7 @@ func (s *Store) UsageByDay(ctx context.Context, owner string, first, last time.T
 			InputTokens: r.InputTokens, OutputTokens: r.OutputTokens, CachedTokens: r.CachedTokens,
 		}
 		if r.Priced > 0 {
-			u.CostUSD = new(microdollars(r.CostUsd))
+			u.CostUSD = new(microdollars(r.CostUSD))
 		}
 		usage = append(usage, u)
 	}

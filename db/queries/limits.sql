@@ -15,15 +15,9 @@ SELECT full_at FROM rates WHERE name = @name;
 -- name: ForgetRates :exec
 DELETE FROM rates WHERE full_at < @now;
 
--- CountCallsElsewhere counts the live calls of an owner on other instances.
--- name: CountCallsElsewhere :one
-SELECT count(*) FROM calls AS c
-JOIN threads AS t ON t.id = c.thread_id
-WHERE c.ended_at IS NULL AND c.instance <> @instance AND t.owner = @owner;
-
 -- ListOwnersLiveCalls lists the live calls of an owner, except on one thread.
 -- name: ListOwnersLiveCalls :many
-SELECT c.id, c.thread_id FROM calls AS c
+SELECT c.id, c.thread_id, c.instance FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.ended_at IS NULL AND c.thread_id <> @thread_id AND t.owner = @owner;
 

@@ -1,7 +1,8 @@
--- name: CreateThread :one
+-- CreateThread changes nothing if there is a thread with this id, whoever owns it.
+-- name: CreateThread :execrows
 INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at)
 VALUES (@id, @owner, @title, @title_by, @search_title, 1, 0, @created_at, @created_at)
-RETURNING *;
+ON CONFLICT (id) DO NOTHING;
 
 -- name: GetThread :one
 SELECT * FROM threads WHERE id = @id AND owner = @owner;
@@ -65,21 +66,10 @@ LIMIT CAST(@max_rows AS bigint);
 -- name: ResetThread :execrows
 UPDATE threads SET context = context + 1, reset_seq = next_seq WHERE id = @id AND owner = @owner;
 
--- DrawSeq takes numbers from the thread's counter. It locks the thread's row until the
--- end of the transaction, so numbers become visible in order.
+-- DrawSeq takes numbers from the thread's counter; used_at is for a new message, which
+-- also counts as use of the thread. It locks the thread's row until the end of the
+-- transaction, so numbers become visible in order.
 -- name: DrawSeq :one
-UPDATE threads SET next_seq = next_seq + CAST(@amount AS bigint)
+UPDATE threads SET next_seq = next_seq + CAST(@amount AS bigint), updated_at = coalesce(sqlc.narg('used_at'), updated_at)
 WHERE id = @id AND owner = @owner
 RETURNING *;
-
--- DrawSeqForNew is DrawSeq for one new message, which also counts as use of the thread.
--- name: DrawSeqForNew :one
-UPDATE threads SET next_seq = next_seq + 1, updated_at = @updated_at
-WHERE id = @id AND owner = @owner
-RETURNING *;
-
--- EnsureThread changes nothing if there is a thread with this id, whoever owns it.
--- name: EnsureThread :execrows
-INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at)
-VALUES (@id, @owner, '', '', '', 1, 0, @created_at, @created_at)
-ON CONFLICT (id) DO NOTHING;

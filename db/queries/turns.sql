@@ -45,13 +45,6 @@ SELECT s.* FROM text_sessions AS s
 JOIN threads AS t ON t.id = s.thread_id
 WHERE s.thread_id = @thread_id AND t.owner = @owner;
 
--- ListOpenTextMessages lists what text turns of the thread have left unfinished.
--- name: ListOpenTextMessages :many
-SELECT m.* FROM messages AS m
-JOIN threads AS t ON t.id = m.thread_id
-WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.status = 'in_progress' AND m.call_id = ''
-ORDER BY m.seq;
-
 -- name: FailTextToolCalls :exec
 UPDATE tool_calls SET status = 'failed', error = @error, finished_at = @finished_at
 WHERE status = 'running' AND call_id = ''

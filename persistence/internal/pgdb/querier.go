@@ -31,8 +31,6 @@ type Querier interface {
 	CountAccessTokens(ctx context.Context, arg CountAccessTokensParams) (int64, error)
 	// CountAllUnsent counts for all owners. It is for operators, not for clients of the API.
 	CountAllUnsent(ctx context.Context) (int64, error)
-	// CountCallsElsewhere counts the live calls of an owner on other instances.
-	CountCallsElsewhere(ctx context.Context, arg CountCallsElsewhereParams) (int64, error)
 	// CountOwnersTurns counts the text turns of an owner, except on one thread.
 	CountOwnersTurns(ctx context.Context, arg CountOwnersTurnsParams) (int64, error)
 	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)
@@ -40,7 +38,8 @@ type Querier interface {
 	CountThreads(ctx context.Context, arg CountThreadsParams) (int64, error)
 	// CountUnsent also counts what is being answered, unlike CountQueued.
 	CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error)
-	CreateThread(ctx context.Context, arg CreateThreadParams) (Thread, error)
+	// CreateThread changes nothing if there is a thread with this id, whoever owns it.
+	CreateThread(ctx context.Context, arg CreateThreadParams) (int64, error)
 	DeleteAccessToken(ctx context.Context, arg DeleteAccessTokenParams) (int64, error)
 	DeleteAccessTokensOf(ctx context.Context, arg DeleteAccessTokensOfParams) (int64, error)
 	// DeleteCommand deletes a command, and those that expired before a time.
@@ -51,19 +50,16 @@ type Querier interface {
 	DeleteToolPin(ctx context.Context, arg DeleteToolPinParams) error
 	// DisownThread hides a thread from everybody until it is erased.
 	DisownThread(ctx context.Context, arg DisownThreadParams) (int64, error)
-	// DrawSeq takes numbers from the thread's counter. It locks the thread's row until the
-	// end of the transaction, so numbers become visible in order.
+	// DrawSeq takes numbers from the thread's counter; used_at is for a new message, which
+	// also counts as use of the thread. It locks the thread's row until the end of the
+	// transaction, so numbers become visible in order.
 	DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error)
-	// DrawSeqForNew is DrawSeq for one new message, which also counts as use of the thread.
-	DrawSeqForNew(ctx context.Context, arg DrawSeqForNewParams) (Thread, error)
 	// EndInstance changes nothing if there was another heartbeat.
 	EndInstance(ctx context.Context, arg EndInstanceParams) (int64, error)
 	EndOpenCalls(ctx context.Context, arg EndOpenCallsParams) error
 	EndOpenLegs(ctx context.Context, arg EndOpenLegsParams) error
 	EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
-	// EnsureThread changes nothing if there is a thread with this id, whoever owns it.
-	EnsureThread(ctx context.Context, arg EnsureThreadParams) (int64, error)
 	// EraseDrafts deletes the drafts of a thread, before its messages are erased.
 	EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error)
 	EraseEvents(ctx context.Context, arg EraseEventsParams) error
@@ -174,8 +170,6 @@ type Querier interface {
 	ListOpenInstances(ctx context.Context) ([]string, error)
 	// ListOpenMessages includes finished messages with a running tool call.
 	ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error)
-	// ListOpenTextMessages lists what text turns of the thread have left unfinished.
-	ListOpenTextMessages(ctx context.Context, arg ListOpenTextMessagesParams) ([]Message, error)
 	// ListOwnersLiveCalls lists the live calls of an owner, except on one thread.
 	ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]ListOwnersLiveCallsRow, error)
 	// ListPausedQueues lists the queues of all owners that are paused for one reason. It is

@@ -270,9 +270,9 @@ type SaveResponseParams struct {
 	InputAudioTokens  int64
 	OutputAudioTokens int64
 	RawUsage          dbtype.JSON
-	CostUsd           *float64
-	AnswerMs          *int64
-	FirstTokenMs      *int64
+	CostUSD           *float64
+	AnswerMS          *int64
+	FirstTokenMS      *int64
 	Instance          string
 	CreatedAt         dbtype.Time
 	FinishedAt        *dbtype.Time
@@ -296,9 +296,9 @@ func (q *Queries) SaveResponse(ctx context.Context, arg SaveResponseParams) (int
 		arg.InputAudioTokens,
 		arg.OutputAudioTokens,
 		arg.RawUsage,
-		arg.CostUsd,
-		arg.AnswerMs,
-		arg.FirstTokenMs,
+		arg.CostUSD,
+		arg.AnswerMS,
+		arg.FirstTokenMS,
 		arg.Instance,
 		arg.CreatedAt,
 		arg.FinishedAt,

@@ -11,10 +11,10 @@ import (
 	"voicebridge/persistence/internal/dbtype"
 )
 
-const createThread = `-- name: CreateThread :one
+const createThread = `-- name: CreateThread :execrows
 INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at)
 VALUES ($1, $2, $3, $4, $5, 1, 0, $6, $6)
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored
+ON CONFLICT (id) DO NOTHING
 `
 
 type CreateThreadParams struct {
@@ -26,8 +26,9 @@ type CreateThreadParams struct {
 	CreatedAt   dbtype.Time
 }
 
-func (q *Queries) CreateThread(ctx context.Context, arg CreateThreadParams) (Thread, error) {
-	row := q.db.QueryRow(ctx, createThread,
+// CreateThread changes nothing if there is a thread with this id, whoever owns it.
+func (q *Queries) CreateThread(ctx context.Context, arg CreateThreadParams) (int64, error) {
+	result, err := q.db.Exec(ctx, createThread,
 		arg.ID,
 		arg.Owner,
 		arg.Title,
@@ -35,21 +36,10 @@ func (q *Queries) CreateThread(ctx context.Context, arg CreateThreadParams) (Thr
 		arg.SearchTitle,
 		arg.CreatedAt,
 	)
-	var i Thread
-	err := row.Scan(
-		&i.ID,
-		&i.Owner,
-		&i.Title,
-		&i.NextSeq,
-		&i.Context,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.SearchTitle,
-		&i.TitleBy,
-		&i.ResetSeq,
-		&i.Stored,
-	)
-	return i, err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const disownThread = `-- name: DisownThread :execrows
@@ -71,21 +61,28 @@ func (q *Queries) DisownThread(ctx context.Context, arg DisownThreadParams) (int
 }
 
 const drawSeq = `-- name: DrawSeq :one
-UPDATE threads SET next_seq = next_seq + CAST($1 AS bigint)
-WHERE id = $2 AND owner = $3
+UPDATE threads SET next_seq = next_seq + CAST($1 AS bigint), updated_at = coalesce($2, updated_at)
+WHERE id = $3 AND owner = $4
 RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored
 `
 
 type DrawSeqParams struct {
 	Amount int64
+	UsedAt *dbtype.Time
 	ID     string
 	Owner  string
 }
 
-// DrawSeq takes numbers from the thread's counter. It locks the thread's row until the
-// end of the transaction, so numbers become visible in order.
+// DrawSeq takes numbers from the thread's counter; used_at is for a new message, which
+// also counts as use of the thread. It locks the thread's row until the end of the
+// transaction, so numbers become visible in order.
 func (q *Queries) DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error) {
-	row := q.db.QueryRow(ctx, drawSeq, arg.Amount, arg.ID, arg.Owner)
+	row := q.db.QueryRow(ctx, drawSeq,
+		arg.Amount,
+		arg.UsedAt,
+		arg.ID,
+		arg.Owner,
+	)
 	var i Thread
 	err := row.Scan(
 		&i.ID,
@@ -101,59 +98,6 @@ func (q *Queries) DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error
 		&i.Stored,
 	)
 	return i, err
-}
-
-const drawSeqForNew = `-- name: DrawSeqForNew :one
-UPDATE threads SET next_seq = next_seq + 1, updated_at = $1
-WHERE id = $2 AND owner = $3
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored
-`
-
-type DrawSeqForNewParams struct {
-	UpdatedAt dbtype.Time
-	ID        string
-	Owner     string
-}
-
-// DrawSeqForNew is DrawSeq for one new message, which also counts as use of the thread.
-func (q *Queries) DrawSeqForNew(ctx context.Context, arg DrawSeqForNewParams) (Thread, error) {
-	row := q.db.QueryRow(ctx, drawSeqForNew, arg.UpdatedAt, arg.ID, arg.Owner)
-	var i Thread
-	err := row.Scan(
-		&i.ID,
-		&i.Owner,
-		&i.Title,
-		&i.NextSeq,
-		&i.Context,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.SearchTitle,
-		&i.TitleBy,
-		&i.ResetSeq,
-		&i.Stored,
-	)
-	return i, err
-}
-
-const ensureThread = `-- name: EnsureThread :execrows
-INSERT INTO threads (id, owner, title, title_by, search_title, next_seq, context, created_at, updated_at)
-VALUES ($1, $2, '', '', '', 1, 0, $3, $3)
-ON CONFLICT (id) DO NOTHING
-`
-
-type EnsureThreadParams struct {
-	ID        string
-	Owner     string
-	CreatedAt dbtype.Time
-}
-
-// EnsureThread changes nothing if there is a thread with this id, whoever owns it.
-func (q *Queries) EnsureThread(ctx context.Context, arg EnsureThreadParams) (int64, error) {
-	result, err := q.db.Exec(ctx, ensureThread, arg.ID, arg.Owner, arg.CreatedAt)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const eraseImages = `-- name: EraseImages :execrows

@@ -229,61 +229,6 @@ func (q *Queries) KeepTurn(ctx context.Context, arg KeepTurnParams) (Turn, error
 	return i, err
 }
 
-const listOpenTextMessages = `-- name: ListOpenTextMessages :many
-SELECT m.id, m.thread_id, m.seq, m.revision, m.context, m.role, m.source, m.status, m.text, m.parts, m.metadata, m.call_id, m.item_id, m.model, m.voice, m.heard_text, m.audio_end_ms, m.instance, m.created_at, m.updated_at, m.search_text FROM messages AS m
-JOIN threads AS t ON t.id = m.thread_id
-WHERE m.thread_id = $1 AND t.owner = $2 AND m.status = 'in_progress' AND m.call_id = ''
-ORDER BY m.seq
-`
-
-type ListOpenTextMessagesParams struct {
-	ThreadID string
-	Owner    string
-}
-
-// ListOpenTextMessages lists what text turns of the thread have left unfinished.
-func (q *Queries) ListOpenTextMessages(ctx context.Context, arg ListOpenTextMessagesParams) ([]Message, error) {
-	rows, err := q.db.Query(ctx, listOpenTextMessages, arg.ThreadID, arg.Owner)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Message
-	for rows.Next() {
-		var i Message
-		if err := rows.Scan(
-			&i.ID,
-			&i.ThreadID,
-			&i.Seq,
-			&i.Revision,
-			&i.Context,
-			&i.Role,
-			&i.Source,
-			&i.Status,
-			&i.Text,
-			&i.Parts,
-			&i.Metadata,
-			&i.CallID,
-			&i.ItemID,
-			&i.Model,
-			&i.Voice,
-			&i.HeardText,
-			&i.AudioEndMs,
-			&i.Instance,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.SearchText,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const saveTextSession = `-- name: SaveTextSession :exec
 INSERT INTO text_sessions (thread_id, provider, model, tools, defaults, created_at)
 VALUES (

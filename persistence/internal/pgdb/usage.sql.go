@@ -46,7 +46,7 @@ type UsageByDayRow struct {
 	InputTokens  int64
 	OutputTokens int64
 	CachedTokens int64
-	CostUsd      float64
+	CostUSD      float64
 	Priced       int64
 	Unpriced     int64
 }
@@ -76,7 +76,7 @@ func (q *Queries) UsageByDay(ctx context.Context, arg UsageByDayParams) ([]Usage
 			&i.InputTokens,
 			&i.OutputTokens,
 			&i.CachedTokens,
-			&i.CostUsd,
+			&i.CostUSD,
 			&i.Priced,
 			&i.Unpriced,
 		); err != nil {

@@ -63,9 +63,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countAllUnsentStmt, err = db.PrepareContext(ctx, countAllUnsent); err != nil {
 		return nil, fmt.Errorf("error preparing query CountAllUnsent: %w", err)
 	}
-	if q.countCallsElsewhereStmt, err = db.PrepareContext(ctx, countCallsElsewhere); err != nil {
-		return nil, fmt.Errorf("error preparing query CountCallsElsewhere: %w", err)
-	}
 	if q.countOwnersTurnsStmt, err = db.PrepareContext(ctx, countOwnersTurns); err != nil {
 		return nil, fmt.Errorf("error preparing query CountOwnersTurns: %w", err)
 	}
@@ -108,9 +105,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.drawSeqStmt, err = db.PrepareContext(ctx, drawSeq); err != nil {
 		return nil, fmt.Errorf("error preparing query DrawSeq: %w", err)
 	}
-	if q.drawSeqForNewStmt, err = db.PrepareContext(ctx, drawSeqForNew); err != nil {
-		return nil, fmt.Errorf("error preparing query DrawSeqForNew: %w", err)
-	}
 	if q.endInstanceStmt, err = db.PrepareContext(ctx, endInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query EndInstance: %w", err)
 	}
@@ -125,9 +119,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.endTurnStmt, err = db.PrepareContext(ctx, endTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query EndTurn: %w", err)
-	}
-	if q.ensureThreadStmt, err = db.PrepareContext(ctx, ensureThread); err != nil {
-		return nil, fmt.Errorf("error preparing query EnsureThread: %w", err)
 	}
 	if q.eraseDraftsStmt, err = db.PrepareContext(ctx, eraseDrafts); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseDrafts: %w", err)
@@ -333,9 +324,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listOpenMessagesStmt, err = db.PrepareContext(ctx, listOpenMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOpenMessages: %w", err)
 	}
-	if q.listOpenTextMessagesStmt, err = db.PrepareContext(ctx, listOpenTextMessages); err != nil {
-		return nil, fmt.Errorf("error preparing query ListOpenTextMessages: %w", err)
-	}
 	if q.listOwnersLiveCallsStmt, err = db.PrepareContext(ctx, listOwnersLiveCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOwnersLiveCalls: %w", err)
 	}
@@ -535,11 +523,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countAllUnsentStmt: %w", cerr)
 		}
 	}
-	if q.countCallsElsewhereStmt != nil {
-		if cerr := q.countCallsElsewhereStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing countCallsElsewhereStmt: %w", cerr)
-		}
-	}
 	if q.countOwnersTurnsStmt != nil {
 		if cerr := q.countOwnersTurnsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countOwnersTurnsStmt: %w", cerr)
@@ -610,11 +593,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing drawSeqStmt: %w", cerr)
 		}
 	}
-	if q.drawSeqForNewStmt != nil {
-		if cerr := q.drawSeqForNewStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing drawSeqForNewStmt: %w", cerr)
-		}
-	}
 	if q.endInstanceStmt != nil {
 		if cerr := q.endInstanceStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing endInstanceStmt: %w", cerr)
@@ -638,11 +616,6 @@ func (q *Queries) Close() error {
 	if q.endTurnStmt != nil {
 		if cerr := q.endTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing endTurnStmt: %w", cerr)
-		}
-	}
-	if q.ensureThreadStmt != nil {
-		if cerr := q.ensureThreadStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing ensureThreadStmt: %w", cerr)
 		}
 	}
 	if q.eraseDraftsStmt != nil {
@@ -985,11 +958,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listOpenMessagesStmt: %w", cerr)
 		}
 	}
-	if q.listOpenTextMessagesStmt != nil {
-		if cerr := q.listOpenTextMessagesStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listOpenTextMessagesStmt: %w", cerr)
-		}
-	}
 	if q.listOwnersLiveCallsStmt != nil {
 		if cerr := q.listOwnersLiveCallsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listOwnersLiveCallsStmt: %w", cerr)
@@ -1257,7 +1225,6 @@ type Queries struct {
 	closeTextApprovalsStmt        *sql.Stmt
 	countAccessTokensStmt         *sql.Stmt
 	countAllUnsentStmt            *sql.Stmt
-	countCallsElsewhereStmt       *sql.Stmt
 	countOwnersTurnsStmt          *sql.Stmt
 	countQueuedStmt               *sql.Stmt
 	countThreadsStmt              *sql.Stmt
@@ -1272,13 +1239,11 @@ type Queries struct {
 	deleteToolPinStmt             *sql.Stmt
 	disownThreadStmt              *sql.Stmt
 	drawSeqStmt                   *sql.Stmt
-	drawSeqForNewStmt             *sql.Stmt
 	endInstanceStmt               *sql.Stmt
 	endOpenCallsStmt              *sql.Stmt
 	endOpenLegsStmt               *sql.Stmt
 	endOpenTurnsStmt              *sql.Stmt
 	endTurnStmt                   *sql.Stmt
-	ensureThreadStmt              *sql.Stmt
 	eraseDraftsStmt               *sql.Stmt
 	eraseEventsStmt               *sql.Stmt
 	eraseImagesStmt               *sql.Stmt
@@ -1347,7 +1312,6 @@ type Queries struct {
 	listOpenCallsStmt             *sql.Stmt
 	listOpenInstancesStmt         *sql.Stmt
 	listOpenMessagesStmt          *sql.Stmt
-	listOpenTextMessagesStmt      *sql.Stmt
 	listOwnersLiveCallsStmt       *sql.Stmt
 	listPausedQueuesStmt          *sql.Stmt
 	listQueuedStmt                *sql.Stmt
@@ -1410,7 +1374,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		closeTextApprovalsStmt:        q.closeTextApprovalsStmt,
 		countAccessTokensStmt:         q.countAccessTokensStmt,
 		countAllUnsentStmt:            q.countAllUnsentStmt,
-		countCallsElsewhereStmt:       q.countCallsElsewhereStmt,
 		countOwnersTurnsStmt:          q.countOwnersTurnsStmt,
 		countQueuedStmt:               q.countQueuedStmt,
 		countThreadsStmt:              q.countThreadsStmt,
@@ -1425,13 +1388,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteToolPinStmt:             q.deleteToolPinStmt,
 		disownThreadStmt:              q.disownThreadStmt,
 		drawSeqStmt:                   q.drawSeqStmt,
-		drawSeqForNewStmt:             q.drawSeqForNewStmt,
 		endInstanceStmt:               q.endInstanceStmt,
 		endOpenCallsStmt:              q.endOpenCallsStmt,
 		endOpenLegsStmt:               q.endOpenLegsStmt,
 		endOpenTurnsStmt:              q.endOpenTurnsStmt,
 		endTurnStmt:                   q.endTurnStmt,
-		ensureThreadStmt:              q.ensureThreadStmt,
 		eraseDraftsStmt:               q.eraseDraftsStmt,
 		eraseEventsStmt:               q.eraseEventsStmt,
 		eraseImagesStmt:               q.eraseImagesStmt,
@@ -1500,7 +1461,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listOpenCallsStmt:             q.listOpenCallsStmt,
 		listOpenInstancesStmt:         q.listOpenInstancesStmt,
 		listOpenMessagesStmt:          q.listOpenMessagesStmt,
-		listOpenTextMessagesStmt:      q.listOpenTextMessagesStmt,
 		listOwnersLiveCallsStmt:       q.listOwnersLiveCallsStmt,
 		listPausedQueuesStmt:          q.listPausedQueuesStmt,
 		listQueuedStmt:                q.listQueuedStmt,

@@ -27,25 +27,6 @@ func (q *Queries) BeginRate(ctx context.Context, arg BeginRateParams) error {
 	return err
 }
 
-const countCallsElsewhere = `-- name: CountCallsElsewhere :one
-SELECT count(*) FROM calls AS c
-JOIN threads AS t ON t.id = c.thread_id
-WHERE c.ended_at IS NULL AND c.instance <> ?1 AND t.owner = ?2
-`
-
-type CountCallsElsewhereParams struct {
-	Instance string
-	Owner    string
-}
-
-// CountCallsElsewhere counts the live calls of an owner on other instances.
-func (q *Queries) CountCallsElsewhere(ctx context.Context, arg CountCallsElsewhereParams) (int64, error) {
-	row := q.queryRow(ctx, q.countCallsElsewhereStmt, countCallsElsewhere, arg.Instance, arg.Owner)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const countOwnersTurns = `-- name: CountOwnersTurns :one
 SELECT count(*) FROM turns AS u
 JOIN threads AS t ON t.id = u.thread_id
@@ -112,7 +93,7 @@ func (q *Queries) GetRate(ctx context.Context, arg GetRateParams) (int64, error)
 }
 
 const listOwnersLiveCalls = `-- name: ListOwnersLiveCalls :many
-SELECT c.id, c.thread_id FROM calls AS c
+SELECT c.id, c.thread_id, c.instance FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.ended_at IS NULL AND c.thread_id <> ?1 AND t.owner = ?2
 `
@@ -125,6 +106,7 @@ type ListOwnersLiveCallsParams struct {
 type ListOwnersLiveCallsRow struct {
 	ID       string
 	ThreadID string
+	Instance string
 }
 
 // ListOwnersLiveCalls lists the live calls of an owner, except on one thread.
@@ -137,7 +119,7 @@ func (q *Queries) ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCal
 	var items []ListOwnersLiveCallsRow
 	for rows.Next() {
 		var i ListOwnersLiveCallsRow
-		if err := rows.Scan(&i.ID, &i.ThreadID); err != nil {
+		if err := rows.Scan(&i.ID, &i.ThreadID, &i.Instance); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
