@@ -243,7 +243,13 @@ func (c *comparison) hasItem(id string, it *item) {
 	}
 	last := it.marks[i-1]
 	want := it.words[:last.length]
-	if m, ok := c.byItem[id]; !ok {
+	m, ok := c.byItem[id]
+	for _, told := range c.saved {
+		if !ok && told.Metadata.ItemID == id { // said in another call, too, as another item
+			m, ok = c.byID[told.ID]
+		}
+	}
+	if !ok {
 		c.wrong(&c.tally.Lost, last.at, "item %s: want it with %.60q, it is not there", id, want)
 	} else if !strings.HasPrefix(m.text, want) {
 		c.wrong(&c.tally.Lost, last.at, "item %s: want %d bytes that end in %q, there are %d: %s", id, len(want), want[max(0, len(want)-20):], len(m.text), m)

@@ -141,6 +141,12 @@ func (b *Batch) makeRoom(t pgdb.Thread, afterID, callID string) (int64, error) {
 			return 0, err
 		}
 	}
+	// A message that both calls said is where the later one said it.
+	if later, err := b.firstOfLaterCall(callID); err == nil && later.Seq <= after {
+		return b.shift(t, later, nil)
+	} else if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, err
+	}
 	first, err := b.q.FirstMessageAfter(b.ctx, pgdb.FirstMessageAfterParams{ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after, CallID: thread.CleanText(callID)})
 	return b.shift(t, first, err)
 }
@@ -150,8 +156,17 @@ func (b *Batch) makeRoomLast(t pgdb.Thread, callID string) (int64, error) {
 	if callID == "" {
 		return t.Context, nil
 	}
+	first, err := b.firstOfLaterCall(callID)
+	return b.shift(t, first, err)
+}
+
+// firstOfLaterCall returns the first message of the calls that began after the call callID; sql.ErrNoRows if there is none.
+func (b *Batch) firstOfLaterCall(callID string) (pgdb.FirstMessageAfterRow, error) {
+	if callID == "" {
+		return pgdb.FirstMessageAfterRow{}, sql.ErrNoRows
+	}
 	first, err := b.q.FirstOfLaterCall(b.ctx, pgdb.FirstOfLaterCallParams{ThreadID: b.key.Thread, Owner: b.key.Owner, CallID: thread.CleanText(callID)})
-	return b.shift(t, pgdb.FirstMessageAfterRow(first), err)
+	return pgdb.FirstMessageAfterRow(first), err
 }
 
 // shift renumbers the messages from the first on, if there is one, so that they follow the newest number, in order.

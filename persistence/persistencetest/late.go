@@ -42,6 +42,10 @@ func (s suite) lateWords(t *testing.T) {
 			steps: []persistence.Change{said("b", "b1", after("m0")), said("a", "a1", last), said("b", "b2", last), said("a", "a2", after("gone"))},
 			want:  "m0 a1 a2 b1 b2",
 		},
+		"with words that both said": {
+			steps: []persistence.Change{said("a", "a1", last), said("b", "b1", last), said("b", "both", after("b1")), said("a", "a2", after("both")), said("a", "a3", after("a2"))},
+			want:  "m0 a1 a2 a3 b1 both",
+		},
 		"beside typed words": {
 			steps: []persistence.Change{said("b", "b1", last), said("", "typed", last), said("a", "a1", last), said("b", "b2", after("b1")), said("", "more", after("m0"))},
 			want:  "m0 more a1 b1 b2 typed",
