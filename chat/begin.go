@@ -55,7 +55,10 @@ func (t *Turn) prepare(ctx context.Context) error {
 			t.log.Warn("no context for the turn", "error", err)
 		}
 	}
-	model.request.Tools = offered(registry)
+	model.accepts = llm.Of(model.provider, model.request.Model)
+	if !model.accepts.NoTools || len(t.req.clientTools()) > 0 { // an answer without the client's tools would be none
+		model.request.Tools = offered(registry)
+	}
 	model.request.MaxTokens = cmp.Or(model.request.MaxTokens, answerTokens(t.cfg.MaxTokens, registry.Len() > 0))
 	t.assemble(model, registry, left)
 	return nil
@@ -84,16 +87,9 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 	t.steps = &steps{
 		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts, first: t.cfg.Silence,
 		silence: t.cfg.Silence, cost: t.cfg.Cost, draft: t.draft, keeper: t.keeper, tools: t.tools, side: &t.side, begun: t.begun,
-		lessons: t.lessons, model: modelOfThread{modelName{name, m.request.Model}, t.req.Key},
 	}
-	if t.client != nil {
-		t.steps.wanted = t.client.declared
-	}
-	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, log: t.log, fitted: t.fitted}
-	t.prompt.limit(t.lessons.about(t.steps.model).history)
-	if limited, ok := m.provider.(interface{ ImageLimits() llm.ImageLimits }); ok {
-		t.prompt.images = limited.ImageLimits()
-	}
+	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, accepts: m.accepts, log: t.log, fitted: t.fitted}
+	t.prompt.limit()
 	if slow, ok := m.provider.(interface{ Patience() time.Duration }); ok {
 		t.steps.first = max(t.steps.first, slow.Patience())
 	}

@@ -149,6 +149,7 @@ func (c Config) provider(name string) (llm.Provider, error) {
 type model struct {
 	provider llm.Provider
 	request  llm.Request
+	accepts  llm.Accepts
 	tools    []toolkit.Definition // of the thread's session
 }
 

@@ -34,8 +34,7 @@ type Coordinator struct {
 	finished map[thread.Key]*Turn
 	running  sync.WaitGroup
 
-	lessons lessons
-	fitted  fitted
+	fitted fitted
 }
 
 // New makes a coordinator, whose Run must also be called.
@@ -204,7 +203,7 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 	}
 	t := &Turn{
 		cfg: &c.cfg, req: req, id: persistence.NewID(), begun: time.Now(), ending: c.ending, done: make(chan struct{}), decided: make(chan struct{}, 1),
-		log: c.log.With("thread_id", req.Key.Thread), lessons: &c.lessons, fitted: &c.fitted,
+		log: c.log.With("thread_id", req.Key.Thread), fitted: &c.fitted,
 	}
 	t.ctx, t.stop = context.WithCancelCause(c.cfg.Begin(context.WithoutCancel(ctx)))
 	if err := c.enter(t); err != nil {

@@ -33,7 +33,7 @@ func KeepConverted(sizes ...int) (left []string) {
 // Loaded returns what the first request of a turn on the thread contains, which has begun with the user's message.
 func Loaded(ctx context.Context, store *persistence.Store, key thread.Key, user thread.Message) ([]thread.Message, error) {
 	p := prompt{store: store}
-	p.limit(0)
+	p.limit()
 	err := p.load(ctx, &TurnRequest{Key: key}, user, "")
 	return p.thread, err
 }

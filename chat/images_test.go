@@ -84,7 +84,7 @@ func TestImageOfATool(t *testing.T) {
 	}
 }
 
-// TestBlindModel continues without images when a model refuses them, and remembers it.
+// TestBlindModel continues without images, once, when a model refuses them.
 func TestBlindModel(t *testing.T) {
 	t.Parallel()
 	answers := deltas(calls("a", "look", `{}`), says("never"), says("I see words."), says("Words again."))
@@ -100,7 +100,7 @@ func TestBlindModel(t *testing.T) {
 	if r := b.say("Look."); r.Err != nil || r.Message.Text() != "I see words." {
 		t.Errorf("the turn ends with %v, %q", r.Err, r.Message.Text())
 	}
-	if r := b.say("And?"); r.Err != nil || len(answers.seen()) != 4 {
+	if r := b.say("And?"); r.Err != nil || len(answers.seen()) != 5 {
 		t.Errorf("the next turn ends with %v after %d requests", r.Err, len(answers.seen()))
 	}
 	// An image that the user shows is part of the question: it is not dropped silently.
@@ -110,16 +110,16 @@ func TestBlindModel(t *testing.T) {
 	}
 }
 
-// picky is a provider that accepts only some images.
-type picky struct{ *fake }
-
-func (picky) ImageLimits() llm.ImageLimits { return llm.ImageLimits{Types: []string{"image/jpeg"}} }
+// picky returns a provider that accepts only some images.
+func picky(f *fake) limited {
+	return limited{f, llm.Accepts{Images: llm.ImageLimits{Types: []string{"image/jpeg"}}}}
+}
 
 // TestImageLimits shows a model an image in a form that its provider accepts. One that cannot be
 // converted does not make the request fail, and with it all later ones of the thread.
 func TestImageLimits(t *testing.T) {
 	t.Parallel()
-	provider := picky{deltas(says("A line."))}
+	provider := picky(deltas(says("A line.")))
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 	broken, err := b.store.SaveImage(t.Context(), b.key, persistence.Image{MediaType: "image/gif", Width: 1, Height: 1, Data: []byte("GIF")}, 0)
 	must(t, err)
@@ -137,7 +137,7 @@ func TestImageLimits(t *testing.T) {
 // TestConvertedOnce converts an image once for all requests that contain it.
 func TestConvertedOnce(t *testing.T) {
 	t.Parallel()
-	provider := picky{deltas(says("A line."))}
+	provider := picky(deltas(says("A line.")))
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 	line := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(pngOf(t, 4))}
 	b.wait(b.turn(chat.TurnRequest{Text: "What is it?", Images: []chat.Image{line}}))

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -21,41 +22,39 @@ type prompt struct {
 	store    *persistence.Store
 	history  HistoryConfig
 	provider string
-	images   llm.ImageLimits // of the provider
+	accepts  llm.Accepts // of the model
 	fitted   *fitted
 	log      *slog.Logger
 	thread   []thread.Message // with what the turn answers at the end, once it is loaded
 }
 
-// limit makes requests contain less of the thread; 0 changes nothing.
-func (p *prompt) limit(tokens int) {
+// limit makes requests contain no more of the thread than the model accepts, with as much room for the answer.
+func (p *prompt) limit() {
 	p.history = p.history.withDefaults()
 	p.history.sorts = !p.store.KeepsOrder()
-	if tokens > 0 {
-		p.history.MaxTokens, p.history.tight = min(p.history.MaxTokens, tokens), true
+	if n := p.accepts.ContextTokens / 2; n > 0 && n < p.history.MaxTokens {
+		p.history.MaxTokens, p.history.tight = n, true
+		p.history = p.history.withDefaults()
 	}
 }
 
-// shorten halves what requests may contain of the thread until that makes a difference. It returns false if nothing is
-// left to leave out: what the turn answers stays, and so do instructions.
+// shorten leaves out three quarters of what the last request contained of the thread. It returns false if that is not
+// possible: what the turn answers stays, and so do instructions.
 func (p *prompt) shorten() bool {
-	size := func() (n int) {
-		for _, e := range p.history.entries(p.thread, p.provider) {
-			if e.Role != llm.RoleSystem {
-				n += e.tokens()
-			}
-		}
-		return n
-	}
-	before, given := size(), p.history
-	for p.history.tight = true; p.history.MaxTokens > 1; {
-		p.history.MaxTokens /= 2
-		if now := size(); now <= before/4*3 || now < before && p.history.MaxTokens == 1 {
-			return true
+	before := p.size()
+	p.history.MaxTokens, p.history.tight = max(1, before/4), true
+	p.history = p.history.withDefaults()
+	return p.size() < before
+}
+
+// size is how long requests are, in tokens, without instructions.
+func (p *prompt) size() (n int) {
+	for _, e := range p.history.entries(p.thread, p.provider) {
+		if e.Role != llm.RoleSystem {
+			n += e.tokens()
 		}
 	}
-	p.history = given
-	return false
+	return n
 }
 
 // load reads the thread, and puts the message or question that the turn answers at the end. user is the message that the
@@ -142,15 +141,21 @@ func (p *prompt) show(ctx context.Context, key thread.Key, entries []entry) []ll
 	return messages
 }
 
+// errBlind means that the model reads no images.
+var errBlind = errors.New("the model reads no images")
+
 // read reads an image, in a form that the provider accepts.
 func (p *prompt) read(ctx context.Context, key thread.Key, i Image) (saved persistence.Image, err error) {
+	if p.accepts.NoImages {
+		return saved, errBlind
+	}
 	id, ofThread := strings.CutPrefix(i.URL, thread.ImagePath(key.Thread))
 	switch data, ok := i.data(); {
 	case ok:
 		saved, err = persistence.NewImage(data)
 	case ofThread:
 		if saved, err = p.store.Image(ctx, key, id); err == nil {
-			return p.fitted.fit(fittedName{key, id, p.provider}, saved, p.images)
+			return p.fitted.fit(fittedName{key, id, p.provider}, saved, p.accepts.Images)
 		}
 	default:
 		err = fmt.Errorf("read image: %w", persistence.ErrNotFound)
@@ -158,5 +163,5 @@ func (p *prompt) read(ctx context.Context, key thread.Key, i Image) (saved persi
 	if err != nil {
 		return saved, err
 	}
-	return fit(saved, p.images)
+	return fit(saved, p.accepts.Images)
 }

@@ -94,6 +94,14 @@ func (t ClientTools) Validate() error {
 	return nil
 }
 
+// clientTools are the tools that the client runs.
+func (r *TurnRequest) clientTools() []toolkit.Definition {
+	if r.Client == nil {
+		return nil
+	}
+	return r.Client.Tools
+}
+
 // says reports whether the user says something, in words or pictures.
 func (r *TurnRequest) says() bool {
 	return !isBlank(r.Text) || len(r.Images)+len(r.ImageIDs) > 0

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
@@ -62,11 +61,9 @@ func (t *Turn) rounds() (FinishReason, error) {
 		last := round >= t.cfg.MaxToolRounds
 		t.draft.startStep(round == 0)
 		calls, stop, err := t.steps.step(slices.Concat(before, since), last)
-		for t.tooLong(err) && (largeResults(before, since) && cutResults(since) || t.prompt.shorten() || cutResults(since)) {
+		if t.tooLong(err) && (largeResults(before, since) && cutResults(since) || t.prompt.shorten() || cutResults(since)) {
 			before = t.prompt.messages(t.ctx, t.req.Key)
-			if calls, stop, err = t.steps.step(slices.Concat(before, since), last); err == nil && t.prompt.history.tight {
-				t.lessons.learn(t.steps.model, concessions{history: t.prompt.history.MaxTokens})
-			}
+			calls, stop, err = t.steps.step(slices.Concat(before, since), last)
 		}
 		switch {
 		case err != nil:
@@ -101,7 +98,7 @@ func (t *Turn) tooLong(err error) bool {
 	return true
 }
 
-// minResult is how much of a tool's result is left at least when a request is too long, in characters.
+// minResult is how much of a tool's result is left when a request is too long, in characters.
 const minResult = 2000
 
 // largeResults reports whether a result in this turn is larger than all that was said before.
@@ -113,23 +110,15 @@ func largeResults(before, since []llm.Message) bool {
 	return slices.ContainsFunc(since, func(m llm.Message) bool { return m.Role == llm.RoleTool && len(m.Content) > said })
 }
 
-// cutResults halves the longest results of tools. It returns false if none is long.
-func cutResults(messages []llm.Message) bool {
-	longest := 0
-	for _, m := range messages {
+// cutResults cuts the long results of tools. It returns false if none is long.
+func cutResults(messages []llm.Message) (cut bool) {
+	for i, m := range messages {
 		if m.Role == llm.RoleTool {
-			longest = max(longest, utf8.RuneCountInString(m.Content))
+			messages[i].Content = cutRunes(m.Content, minResult)
+			cut = cut || messages[i].Content != m.Content
 		}
 	}
-	if longest < 2*minResult {
-		return false
-	}
-	for i := range messages {
-		if messages[i].Role == llm.RoleTool {
-			messages[i].Content = cutRunes(messages[i].Content, longest/2)
-		}
-	}
-	return true
+	return cut
 }
 
 // answered explains how an answer without calls ended.

@@ -20,8 +20,6 @@ const (
 	retryFirst = 500 * time.Millisecond
 	// maxRetryAfter is the longest wait that a provider may request within a turn.
 	maxRetryAfter = 20 * time.Second
-	// maxRequests is how many requests an answer may take that a model refuses in parts.
-	maxRequests = 16
 	// thinkingPauses is how much longer a provider may pause when it is not in the middle of its text.
 	thinkingPauses = 4
 	// maxQuiet is how long a provider may show that it is at work, without any piece of its answer.
@@ -45,9 +43,6 @@ type steps struct {
 	keeper   *keeper
 	tools    *tools
 	side     *sync.WaitGroup
-	lessons  *lessons
-	model    modelOfThread
-	wanted   map[string]bool // the tools that the client has declared
 
 	begun   time.Time // of the turn
 	usage   llm.Usage // of all requests
@@ -61,21 +56,15 @@ type steps struct {
 func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason, error) {
 	request := s.request
 	request.Messages = messages
-	known := s.lessons.about(s.model)
-	given := known
-	var refused *llm.Error // of the request with the images that are left out now
 	for attempt := 1; ; attempt++ {
-		less := given.without(request, s.wanted)
 		a := &answer{s: s, last: last, begun: time.Now()}
-		err := a.run(less)
+		err := a.run(request)
 		s.came = a.came
 		if err == nil && attempt == 1 && s.attempts > 1 && a.empty() {
 			s.log.Warn("language model gave no answer, trying again")
 			continue
 		}
 		if err == nil {
-			given.images = known.images || refused != nil && lasts(refused)
-			s.lessons.learn(s.model, given)
 			return a.calls, a.stop, nil
 		}
 		failure := asError(s.provider.Name(), err)
@@ -84,17 +73,12 @@ func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason
 			return nil, llm.StopRefusal, nil
 		}
 		final := !failure.Transient() || attempt >= s.attempts || failure.RetryAfter > maxRetryAfter
-		more, helps := given.after(failure, less, s.wanted)
 		switch {
 		case s.ctx.Err() != nil:
 			return nil, "", context.Cause(s.ctx)
-		case final && !a.came && helps && attempt < maxRequests:
-			s.log.Warn("language model refused the request, trying with less", "error", failure, "cause", failure.Err)
-			if more.images != given.images {
-				refused = failure
-			}
-			given = more
-			s.lessons.learn(s.model, concessions{odd: given.odd}) // also if there are too many for one turn
+		case final && !a.came && blind(failure) && len(extraImages(request.Messages)) > 0:
+			s.log.Warn("language model refused the request, trying without the earlier images", "error", failure, "cause", failure.Err)
+			request.Messages = withoutImages(request.Messages)
 			continue
 		case a.came || final:
 			return nil, "", failure

@@ -17,14 +17,13 @@ const observerTimeout = 30 * time.Second
 // Turn is one input of a user and everything the assistant does to answer it. It is safe for
 // concurrent use.
 type Turn struct {
-	cfg     *Config
-	req     TurnRequest
-	id      string
-	log     *slog.Logger
-	begun   time.Time
-	ending  context.Context // of the coordinator: done when the server stops
-	lessons *lessons
-	fitted  *fitted
+	cfg    *Config
+	req    TurnRequest
+	id     string
+	log    *slog.Logger
+	begun  time.Time
+	ending context.Context // of the coordinator: done when the server stops
+	fitted *fitted
 
 	ctx  context.Context // of the turn, not of the request that began it
 	stop context.CancelCauseFunc

@@ -10,8 +10,8 @@ import (
 )
 
 // Provider is a language model that answers by text. It must be safe for concurrent use. One that does not accept every
-// image says so in a method ImageLimits() ImageLimits; a larger one makes it refuse the request. One that may take long to
-// begin an answer says so in a method Patience() time.Duration.
+// request says so in a method Accepts(model string) Accepts. One that may take long to begin an answer says so in a method
+// Patience() time.Duration.
 type Provider interface {
 	// Name returns the provider's name in settings and records.
 	Name() string
@@ -81,7 +81,7 @@ type Image struct {
 	Data []byte
 }
 
-// ImageLimits says which images a provider accepts. The zero value means all.
+// ImageLimits says which images a model accepts. The zero value means all.
 type ImageLimits struct {
 	// Types are the media types; none means all of Image.MediaType.
 	Types []string
@@ -166,6 +166,8 @@ type Error struct {
 	Message string
 	// Status is the HTTP status, 0 without one.
 	Status int
+	// Param names the part of the request at fault, if the server names it in a field.
+	Param string
 	// RetryAfter is how long the provider asks to wait; 0 if it did not say.
 	RetryAfter time.Duration
 	// Err is the cause, with secrets masked; may be nil.

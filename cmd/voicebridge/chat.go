@@ -40,15 +40,15 @@ func openProvider(c *config.Config, name string, client *http.Client) (llm.Provi
 	switch name {
 	case config.ProviderOpenAI:
 		return openai.New(openai.Config{
-			BaseURL: c.OpenAIBaseURL, APIKey: s.OpenAIKey.Reveal(), Compatible: !c.IsOpenAI(), API: openai.API(c.Text.OpenAIAPI), HTTPClient: client,
+			BaseURL: c.OpenAIBaseURL, APIKey: s.OpenAIKey.Reveal(), Compatible: !c.IsOpenAI(), API: openai.API(c.Text.OpenAIAPI), HTTPClient: client, Rules: c.TextRules(),
 		})
 	case config.ProviderAnthropic:
-		return anthropic.New(anthropic.Config{BaseURL: c.AnthropicBaseURL, APIKey: s.AnthropicKey.Reveal(), Cache: true, HTTPClient: client})
+		return anthropic.New(anthropic.Config{BaseURL: c.AnthropicBaseURL, APIKey: s.AnthropicKey.Reveal(), Cache: true, HTTPClient: client, Rules: c.TextRules()})
 	case config.ProviderGoogle:
-		return google.New(google.Config{BaseURL: c.GeminiBaseURL, APIKey: s.GeminiKey.Reveal(), HTTPClient: client})
+		return google.New(google.Config{BaseURL: c.GeminiBaseURL, APIKey: s.GeminiKey.Reveal(), HTTPClient: client, Rules: c.TextRules()})
 	case config.ProviderOllama:
 		// Room for the history and the answer: the server's default truncates.
-		return ollama.New(ollama.Config{Host: c.OllamaHost, APIKey: s.OllamaKey.Reveal(), NumCtx: 2 * c.Conversations.History.MaxTokens, HTTPClient: client})
+		return ollama.New(ollama.Config{Host: c.OllamaHost, APIKey: s.OllamaKey.Reveal(), NumCtx: 2 * c.Conversations.History.MaxTokens, HTTPClient: client, Rules: c.TextRules()})
 	case config.ProviderSimulator:
 		return simulator.New(simulator.Config{
 			Pace: simulatorPace, TitlePrompt: chat.TitleInstructions, ShortTitlePrompt: chat.ShortTitleInstructions,

@@ -35,6 +35,8 @@ type Config struct {
 	// the prefix for five minutes. Writing to that cache costs a quarter more than plain input,
 	// reading from it a tenth.
 	Cache bool
+	// Rules come before what is known of models by their names.
+	Rules []llm.Rule
 }
 
 // Provider is Anthropic. It is safe for concurrent use.
@@ -60,10 +62,21 @@ func New(config Config) (*Provider, error) {
 // Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "anthropic" }
 
-// ImageLimits returns which images the API accepts: 5 MB of Base64 and 8000 pixels a side; see
+// limits are those of images: 5 MB of Base64 and 8000 pixels a side; see
 // https://platform.claude.com/docs/en/build-with-claude/vision.
-func (p *Provider) ImageLimits() llm.ImageLimits {
-	return llm.ImageLimits{Bytes: 5 << 20 / 4 * 3, Side: 8000}
+var limits = llm.ImageLimits{Bytes: 5 << 20 / 4 * 3, Side: 8000}
+
+// models say what the models accept. From Opus 4.7 on, they refuse sampling parameters; from 4.1 on, both at once:
+// https://platform.claude.com/docs/en/about-claude/models/migration-guide.
+var models = []llm.Rule{
+	{Models: []string{"claude-opus-4-[7-9]*", "claude-*-[5-9]*", "claude-*-[1-9][0-9]"}, Accepts: llm.Accepts{Images: limits, NoTemperature: true, NoTopP: true}},
+	{Models: []string{"claude-*"}, Accepts: llm.Accepts{Images: limits, OneOfThem: true}},
+	{Models: []string{"*"}, Accepts: llm.Accepts{Images: limits}},
+}
+
+// Accepts returns what a model accepts.
+func (p *Provider) Accepts(model string) llm.Accepts {
+	return llm.Find(p.config.Rules, models, model)
 }
 
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
@@ -75,6 +88,6 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	} else if p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
-	sent := request(req, p.config.Cache)
+	sent := request(p.Accepts(req.Model).Fit(req), p.config.Cache)
 	return p.client.Stream(ctx, p.config.BaseURL+"/v1/messages", header, sent, &answer{tools: sent.Tools})
 }

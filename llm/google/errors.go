@@ -9,8 +9,7 @@ import (
 )
 
 // kindOf classifies the errors of https://ai.google.dev/gemini-api/docs/troubleshooting by status
-// and details. A conversation that is too long has no code of its own and is recognised by its
-// text.
+// and details.
 func kindOf(problem wire.Problem) llm.ErrorKind {
 	for _, raw := range problem.Details {
 		var detail struct {
@@ -35,18 +34,12 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 	case "UNAUTHENTICATED", "PERMISSION_DENIED":
 		return llm.KindAuth
 	case "RESOURCE_EXHAUSTED":
-		if problem.Says("credits are depleted", "spending cap") {
-			return llm.KindQuota
-		}
 		return llm.KindRate
 	case "UNAVAILABLE", "INTERNAL", "ABORTED":
 		return llm.KindOverloaded
 	case "DEADLINE_EXCEEDED":
 		return llm.KindTimeout
 	case "INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "OUT_OF_RANGE", "UNIMPLEMENTED":
-		if problem.Says("token count", "exceeds the maximum number of tokens", "payload size exceeds") {
-			return llm.KindTooLong
-		}
 		return llm.KindBadRequest
 	}
 	if malformed(problem.Type) {

@@ -33,12 +33,15 @@ type Config struct {
 	// HTTPClient sends the requests; nil for the default transport. Its Timeout and CheckRedirect are
 	// not used.
 	HTTPClient *http.Client
+	// Rules come before what is known of models by their names.
+	Rules []llm.Rule
 }
 
 // Provider is Google. It is safe for concurrent use.
 type Provider struct {
 	address string // before the model
 	key     string
+	rules   []llm.Rule
 	client  *wire.Client
 }
 
@@ -52,16 +55,18 @@ func New(config Config) (*Provider, error) {
 		return nil, fmt.Errorf("set up provider google: %w", err)
 	}
 	failures := wire.Failures{Provider: "google", Label: wire.Label("Google", BaseURL, base), Kind: kindOf, Secrets: []string{config.APIKey}}
-	return &Provider{address: base + "/" + version + "/", key: config.APIKey, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
+	return &Provider{address: base + "/" + version + "/", key: config.APIKey, rules: config.Rules, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
 }
 
 // Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "google" }
 
-// ImageLimits returns which images the API accepts: no GIFs; see
-// https://ai.google.dev/gemini-api/docs/image-understanding.
-func (p *Provider) ImageLimits() llm.ImageLimits {
-	return llm.ImageLimits{Types: []string{"image/png", "image/jpeg", "image/webp"}}
+// models say what the models accept: no GIFs; see https://ai.google.dev/gemini-api/docs/image-understanding.
+var models = []llm.Rule{{Models: []string{"*"}, Accepts: llm.Accepts{Images: llm.ImageLimits{Types: []string{"image/png", "image/jpeg", "image/webp"}}}}}
+
+// Accepts returns what a model accepts.
+func (p *Provider) Accepts(model string) llm.Accepts {
+	return llm.Find(p.rules, models, model)
 }
 
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
@@ -73,7 +78,7 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	} else if strings.HasPrefix(p.address, BaseURL+"/") {
 		return p.client.NoKey()
 	}
-	return p.client.Stream(ctx, p.address+resource(req.Model)+":streamGenerateContent?alt=sse", header, request(req), &answer{})
+	return p.client.Stream(ctx, p.address+resource(req.Model)+":streamGenerateContent?alt=sse", header, request(p.Accepts(req.Model).Fit(req)), &answer{})
 }
 
 // resource returns the path of a model, whose name may begin with models/ or tunedModels/.

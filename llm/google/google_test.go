@@ -79,7 +79,6 @@ func TestProvider(t *testing.T) {
 			{Exchange: "checkpoint", Kind: llm.KindUnavailable, Text: "Hello,", Says: "broke off"},
 			{Exchange: "malformed_call", Kind: llm.KindUnavailable, Says: "broke off"},
 			{Exchange: "stream_error_plain", Kind: llm.KindOverloaded, Text: "Hello,", Says: "overloaded"},
-			{Exchange: "http_400_payload", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
 			{Exchange: "http_400_key", Kind: llm.KindAuth, Status: 400, Says: "Check the key"},
 		},
 		Requests: map[string]llm.Request{
@@ -88,7 +87,8 @@ func TestProvider(t *testing.T) {
 			"images_inside":           imageOfTool("gemini-3-pro"),
 		},
 		Without: map[string]string{
-			"length_in_call": "calls come whole",
+			"length_in_call":    "calls come whole",
+			"http_400_too_long": "it has no code",
 		},
 	})
 }

@@ -1,7 +1,7 @@
 // Package ollama uses a local Ollama through its own API at /api/chat, the only one that can set
 // the size of the context. Reference: https://docs.ollama.com/api/chat.
 //
-// Requests are in request.go, tools in tools.go, answers in stream.go, failures in errors.go.
+// Requests are in request.go, tools in tools.go, answers in stream.go.
 package ollama
 
 import (
@@ -34,6 +34,8 @@ type Config struct {
 	// NumCtx is the size of the context in tokens; 0 leaves it to the server, whose default is
 	// small and silently truncates long conversations.
 	NumCtx int
+	// Rules come before what is known of models by their names.
+	Rules []llm.Rule
 }
 
 // Provider is one server. It is safe for concurrent use.
@@ -52,7 +54,7 @@ func New(config Config) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up provider ollama: %w", err)
 	}
-	failures := wire.Failures{Provider: "ollama", Label: "Ollama", Kind: kindOf, Secrets: []string{config.APIKey}}
+	failures := wire.Failures{Provider: "ollama", Label: "Ollama", Kind: func(p wire.Problem) llm.ErrorKind { return wire.KindOfStatus(p.Status) }, Secrets: []string{config.APIKey}}
 	return &Provider{address: base + "/api/chat", config: config, client: wire.NewClient(config.HTTPClient, wire.NDJSON, failures)}, nil
 }
 
@@ -83,9 +85,19 @@ func Address(host string) (string, error) {
 // Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "ollama" }
 
-// ImageLimits returns which images every version of the server can read.
-func (p *Provider) ImageLimits() llm.ImageLimits {
-	return llm.ImageLimits{Types: []string{"image/png", "image/jpeg"}}
+// images are those that every version of the server can read.
+var images = llm.ImageLimits{Types: []string{"image/png", "image/jpeg"}}
+
+// models say what well-known models accept; see their tags at https://ollama.com/search.
+var models = []llm.Rule{
+	{Models: []string{"gemma3*", "gemma-3*", "llava*", "bakllava*", "moondream*", "minicpm-v*"}, Accepts: llm.Accepts{Images: images, NoTools: true}},
+	{Models: []string{"gemma", "gemma:*", "gemma2*", "llama2*", "llama3", "llama3:*", "codellama*", "phi", "phi:*", "phi3*", "phi4", "phi4:*", "deepseek-coder*", "tinyllama*", "vicuna*", "dolphin*", "orca*", "starcoder*"}, Accepts: llm.Accepts{NoImages: true, NoTools: true}},
+	{Models: []string{"*"}, Accepts: llm.Accepts{Images: images}},
+}
+
+// Accepts returns what a model accepts.
+func (p *Provider) Accepts(model string) llm.Accepts {
+	return llm.Find(p.config.Rules, models, model)
 }
 
 // Patience returns how long the server may take to begin an answer. It loads the model first, for at most five minutes
@@ -99,5 +111,5 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	if p.config.APIKey != "" {
 		header.Set("Authorization", "Bearer "+p.config.APIKey)
 	}
-	return p.client.Stream(ctx, p.address, header, request(req, p.config.NumCtx), &answer{})
+	return p.client.Stream(ctx, p.address, header, request(p.Accepts(req.Model).Fit(req), p.config.NumCtx), &answer{})
 }

@@ -38,9 +38,12 @@ func TestProvider(t *testing.T) {
 			{Exchange: "half_a_tag", Text: "<thi", Stop: llm.StopEnd},
 		},
 		Without: map[string]string{
-			"length_in_call": "calls come whole",
-			"filter":         "there is no filter",
-			"cut_after_stop": "the last line has it all",
+			"length_in_call":    "calls come whole",
+			"filter":            "there is no filter",
+			"cut_after_stop":    "the last line has it all",
+			"http_400_too_long": "there are no codes",
+			"http_429_quota":    "there are no codes",
+			"stream_error":      "there are no codes",
 		},
 	})
 }

@@ -11,9 +11,6 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// mistralHost is Mistral's own server, which refuses stream_options; its answers always have a usage.
-const mistralHost = "api.mistral.ai"
-
 // isMistral reports whether a model is one of Mistral's, by its name: Mistral, Codestral, Pixtral. Their rules hold on
 // every server that has them: https://github.com/mistralai/mistral-common.
 func isMistral(model string) bool {

@@ -47,13 +47,14 @@ type Config struct {
 	Compatible bool
 	// API is the one that is used; empty means Responses for OpenAI, and ChatCompletions for compatible servers.
 	API API
+	// Rules come before what is known of models by their names.
+	Rules []llm.Rule
 }
 
 // Provider is one server. It is safe for concurrent use.
 type Provider struct {
-	config   Config
-	client   *wire.Client
-	refusals refusals
+	config Config
+	client *wire.Client
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -77,32 +78,30 @@ func New(config Config) (*Provider, error) {
 // Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "openai" }
 
-// ImageLimits returns which images the APIs accept: no animated GIFs; see
-// https://platform.openai.com/docs/guides/images-vision.
-func (p *Provider) ImageLimits() llm.ImageLimits {
-	return llm.ImageLimits{Types: []string{"image/png", "image/jpeg", "image/webp"}}
+// Accepts returns what a model accepts here.
+func (p *Provider) Accepts(model string) llm.Accepts {
+	a := llm.Find(p.config.Rules, models, model)
+	a.NoStreamOptions = a.NoStreamOptions || strings.Contains(p.config.BaseURL, "//"+mistralHost)
+	return a
 }
 
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come together, once the model has
-// finished. What a server refuses although the answer does not depend on it is left out, and the request sent again.
+// finished. If the server refuses a parameter that an answer does not depend on, and names it in the error's field, the
+// request is sent once more without it.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
 	if p.config.APIKey == "" && p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
 	return func(yield func(llm.Delta, error) bool) {
-		for {
-			given := p.refusals.of(req.Model)
-			taught := false
-			for d, err := range p.stream(ctx, req, given) {
-				if refused, ok := errors.AsType[*llm.Error](err); ok && p.refusals.learn(req.Model, given, refused, p.api(given) == ChatCompletions) {
-					taught = true
-					break
-				}
-				if !yield(d, err) {
+		accepts := p.Accepts(req.Model)
+		for d, err := range p.stream(ctx, req, accepts) {
+			if refused, ok := errors.AsType[*llm.Error](err); ok && refused.Status != 0 && refused.Kind == llm.KindBadRequest {
+				if less, ok := accepts.Without(refused.Param); ok {
+					p.stream(ctx, req, less)(yield)
 					return
 				}
 			}
-			if !taught {
+			if !yield(d, err) {
 				return
 			}
 		}
@@ -110,25 +109,14 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 }
 
 // stream makes one request.
-func (p *Provider) stream(ctx context.Context, req llm.Request, given concessions) iter.Seq2[llm.Delta, error] {
+func (p *Provider) stream(ctx context.Context, req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
+	req = accepts.Fit(req)
 	header := http.Header{"Accept": {"text/event-stream"}}
 	if p.config.APIKey != "" {
 		header.Set("Authorization", "Bearer "+p.config.APIKey)
 	}
-	if p.api(given) == Responses {
-		return p.client.Stream(ctx, p.config.BaseURL+"/responses", header, responsesRequest(req, given), &output{})
+	if p.config.API == Responses {
+		return p.client.Stream(ctx, p.config.BaseURL+"/responses", header, responsesRequest(req, accepts), &output{})
 	}
-	sent := request(req, p.config.Compatible, given)
-	if strings.Contains(p.config.BaseURL, "//"+mistralHost) {
-		sent.StreamOptions = streamOptions{}
-	}
-	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header, sent, &answer{tags: p.config.Compatible})
-}
-
-// api returns the API for a request.
-func (p *Provider) api(given concessions) API {
-	if given.responses {
-		return Responses
-	}
-	return p.config.API
+	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header, request(req, p.config.Compatible, accepts), &answer{tags: p.config.Compatible})
 }

@@ -22,7 +22,8 @@ import (
 type fake struct {
 	*httptest.Server
 
-	// refuse returns why a request is refused; empty accepts it.
+	// refuse returns why a request is refused, after the name of a parameter and a colon if the error names one; empty
+	// accepts it.
 	refuse func(path string, r strictRequest) string
 
 	mu   sync.Mutex
@@ -76,7 +77,12 @@ func strict(t *testing.T, exchange string, refuse func(path string, r strictRequ
 		f.mu.Unlock()
 		if why != "" {
 			w.WriteHeader(http.StatusBadRequest)
-			_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"message": why, "type": "invalid_request_error", "param": nil, "code": nil}})
+			param, words, named := strings.Cut(why, ": ")
+			failure := map[string]any{"message": words, "type": "invalid_request_error", "param": param, "code": nil}
+			if !named {
+				failure["message"], failure["param"] = why, nil
+			}
+			_ = json.NewEncoder(w).Encode(map[string]any{"error": failure})
 			return
 		}
 		folder := "testdata"
@@ -111,15 +117,17 @@ func ask(t *testing.T, p llm.Provider, model string, messages ...llm.Message) (c
 	return calls, nil
 }
 
-const (
-	toolsNeedNone  = "Function tools with reasoning_effort are not supported for %s in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."
-	toolsElsewhere = "Function tools with reasoning_effort are not supported for %s in /v1/chat/completions. Please use /v1/responses instead."
-)
-
-// TestRefusals: what a server refuses is left out, and not sent again in later requests.
+// TestRefusals: a request is made as the model accepts it. A parameter that the server names when it refuses it is left out
+// once; what it only says in words is not guessed.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const usage = `{"include_usage":true}`
+	noEffort := func(_ string, r strictRequest) string {
+		if r.Effort != "" {
+			return "reasoning_effort: Unrecognized request argument supplied."
+		}
+		return ""
+	}
 	for name, c := range map[string]struct {
 		config openai.Config
 		model  string
@@ -131,81 +139,64 @@ func TestRefusals(t *testing.T) {
 			config: openai.Config{Compatible: true}, model: "openai/gpt-5.6-terra",
 			refuse: func(_ string, r strictRequest) string {
 				if r.Effort != "none" {
-					return fmt.Sprintf(toolsNeedNone, r.Model)
+					return "reasoning_effort: Function tools need none."
 				}
 				return ""
 			},
 			want: []string{"completions none " + usage, "completions none " + usage},
 		},
-		"Chat Completions without reasoning, because the server says so": {
+		"Chat Completions without reasoning, because the server names it": {
 			config: openai.Config{API: openai.ChatCompletions}, model: "gpt-6-sol",
 			refuse: func(_ string, r strictRequest) string {
 				if r.Effort != "none" {
-					return fmt.Sprintf(toolsNeedNone, r.Model)
+					return "reasoning_effort: Function tools need none."
 				}
 				return ""
 			},
-			want: []string{"completions  " + usage, "completions none " + usage, "completions none " + usage},
-		},
-		"tools by the Responses API only": {
-			config: openai.Config{Compatible: true}, model: "gpt-6-astra",
-			refuse: func(path string, r strictRequest) string {
-				if strings.HasSuffix(path, "/completions") {
-					return fmt.Sprintf(toolsElsewhere, r.Model)
-				}
-				return ""
-			},
-			want: []string{"completions  " + usage, "responses", "responses"},
+			want: []string{"completions  " + usage, "completions none " + usage, "completions  " + usage, "completions none " + usage},
 		},
 		"no reasoning_effort": {
-			config: openai.Config{Compatible: true}, model: "gpt-5.6",
-			refuse: func(_ string, r strictRequest) string {
-				if r.Effort != "" {
-					return "Unrecognized request argument supplied: reasoning_effort"
-				}
-				return ""
-			},
-			want: []string{"completions none " + usage, "completions  " + usage, "completions  " + usage},
+			config: openai.Config{Compatible: true}, model: "gpt-5.6", refuse: noEffort,
+			want: []string{"completions none " + usage, "completions  " + usage, "completions none " + usage, "completions  " + usage},
+		},
+		"no reasoning_effort, as the settings say": {
+			config: openai.Config{Compatible: true, Rules: []llm.Rule{{Models: []string{"gpt-5.6*"}, Accepts: llm.Accepts{NoStreamOptions: true}}}},
+			model:  "gpt-5.6", refuse: noEffort,
+			want: []string{"completions", "completions"},
 		},
 		"an older model": {
-			config: openai.Config{Compatible: true}, model: "gpt-5.4-mini",
-			refuse: func(_ string, r strictRequest) string {
-				if r.Effort != "" {
-					return "reasoning_effort is refused"
-				}
-				return ""
-			},
+			config: openai.Config{Compatible: true}, model: "gpt-5.4-mini", refuse: noEffort,
 			want: []string{"completions  " + usage, "completions  " + usage},
 		},
 		"no stream_options": {
 			config: openai.Config{Compatible: true}, model: "some-model",
 			refuse: func(_ string, r strictRequest) string {
 				if r.StreamOptions != nil {
-					return `{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"]}]}`
+					return "stream_options.include_usage: Extra inputs are not permitted."
 				}
 				return ""
 			},
-			want: []string{"completions  " + usage, "completions", "completions"},
+			want: []string{"completions  " + usage, "completions", "completions  " + usage, "completions"},
+		},
+		"no stream_options, in words only": {
+			config: openai.Config{Compatible: true}, model: "some-model",
+			refuse: func(string, strictRequest) string { return "stream_options is not supported" },
+			want:   []string{"completions  " + usage, "completions  " + usage}, fails: "stream_options is not supported",
 		},
 		"a model that does not reason": {
 			model: "o-nothing",
 			refuse: func(_ string, r strictRequest) string {
 				if r.Include != nil {
-					return "Encrypted content is not supported with this model."
+					return "include: Encrypted content is not supported with this model."
 				}
 				return ""
 			},
-			want: []string{"responses", "responses", "responses"},
+			want: []string{"responses", "responses", "responses", "responses"},
 		},
 		"everything": {
 			config: openai.Config{Compatible: true}, model: "gpt-5.6",
-			refuse: func(string, strictRequest) string { return "stream_options, reasoning_effort none, /v1/responses" },
-			want:   []string{"completions none " + usage, "completions none", "responses", "responses"}, fails: "does not accept",
-		},
-		"something else": {
-			config: openai.Config{Compatible: true}, model: "some-model",
-			refuse: func(string, strictRequest) string { return "messages: there is none" },
-			want:   []string{"completions  " + usage, "completions  " + usage}, fails: "there is none",
+			refuse: func(string, strictRequest) string { return "stream_options: no" },
+			want:   []string{"completions none " + usage, "completions none", "completions none " + usage, "completions none"}, fails: "does not accept",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

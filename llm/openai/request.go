@@ -54,12 +54,12 @@ type imageURL struct {
 
 // request writes a request. Roles are passed on unchanged: the API has all of ours, and allows
 // system messages anywhere; not so with Mistral's models.
-func request(req llm.Request, compatible bool, given concessions) body {
+func request(req llm.Request, compatible bool, accepts llm.Accepts) body {
 	out := body{
 		Model: req.Model, Tools: tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
-		Stream: true, StreamOptions: streamOptions{IncludeUsage: !given.plain},
+		Stream: true, StreamOptions: streamOptions{IncludeUsage: !accepts.NoStreamOptions},
 	}
-	if len(req.Tools) > 0 && given.quiet && !given.unheard {
+	if len(req.Tools) > 0 && accepts.QuietWithTools {
 		out.ReasoningEffort = "none"
 	}
 	if req.System != "" {
@@ -75,18 +75,12 @@ func request(req llm.Request, compatible bool, given concessions) body {
 		}
 	}
 	settle(out.Messages, compatible)
-	if compatible && !reasons(req.Model) {
+	if compatible && !accepts.NewLimit {
 		out.MaxTokens = max(0, req.MaxTokens)
 	} else {
 		out.MaxCompletionTokens = max(0, req.MaxTokens)
 	}
 	return out
-}
-
-// reasons reports whether OpenAI refuses max_tokens for a model, by its name; so do servers that
-// forward to OpenAI.
-func reasons(model string) bool {
-	return slices.ContainsFunc([]string{"o1", "o3", "o4", "gpt-5", "gpt-6"}, func(prefix string) bool { return strings.HasPrefix(model, prefix) })
 }
 
 // settle removes thoughts that a server may refuse. One that has sent some requires them with all calls,

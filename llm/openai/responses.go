@@ -63,11 +63,11 @@ type contentPart struct {
 }
 
 // responsesRequest writes a request of the Responses API, which has all of our roles, and allows system messages anywhere.
-func responsesRequest(req llm.Request, given concessions) responsesBody {
+func responsesRequest(req llm.Request, accepts llm.Accepts) responsesBody {
 	out := responsesBody{
 		Model: req.Model, Instructions: req.System, Input: []item{}, Temperature: req.Temperature, TopP: req.TopP, Stream: true,
 	}
-	if !given.sealed && !neverThinks(req.Model) {
+	if !accepts.NoReasoning {
 		out.Include = []string{"reasoning.encrypted_content"}
 	}
 	if req.MaxTokens > 0 {
@@ -83,11 +83,6 @@ func responsesRequest(req llm.Request, given concessions) responsesBody {
 		}
 	}
 	return out
-}
-
-// neverThinks reports, by its name, whether a model does not reason and refuses a request that asks for its thoughts.
-func neverThinks(model string) bool {
-	return slices.ContainsFunc([]string{"gpt-3", "gpt-4", "chatgpt-4"}, func(prefix string) bool { return strings.HasPrefix(model, prefix) })
 }
 
 // lastQuestion returns the index of the last message of a user. What follows are calls and their results.

@@ -11,7 +11,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +31,7 @@ type Problem struct {
 	Status int
 	Header http.Header
 	// Message, Type and Code are the server's fields of these names.
-	Message, Type, Code string
+	Message, Type, Code, Param string
 	// Details are the further objects of Google's errors.
 	Details []json.RawMessage
 }
@@ -71,16 +70,24 @@ func ParseProblem(body []byte) Problem {
 		Message json.RawMessage   `json:"message"`
 		Type    json.RawMessage   `json:"type"`
 		Code    json.RawMessage   `json:"code"`
+		Param   json.RawMessage   `json:"param"`
 		Status  json.RawMessage   `json:"status"`
 		Details []json.RawMessage `json:"details"`
+
+		Metadata struct {
+			Reasons []json.RawMessage `json:"reasons"`
+		} `json:"metadata"`
 	}
 	// A field of an unexpected form must not hide the others.
 	_ = json.Unmarshal(inner, &fields)
-	p := Problem{Message: word(fields.Message), Type: word(fields.Type), Code: word(fields.Code), Details: fields.Details}
+	p := Problem{Message: word(fields.Message), Type: word(fields.Type), Code: word(fields.Code), Param: word(fields.Param), Details: fields.Details}
 	if p.Message == "" { // FastAPI's list of fields, Mistral's object
 		p.Message = compound(fields.Message, outer.Detail)
 	}
 	p.Type = cmp.Or(p.Type, word(fields.Status)) // Google's
+	if len(fields.Metadata.Reasons) > 0 {        // OpenRouter's, whose code is the status
+		p.Type = "content_policy_violation"
+	}
 	return p
 }
 
@@ -106,13 +113,6 @@ func word(raw json.RawMessage) string {
 		return number.String()
 	}
 	return ""
-}
-
-// Says reports whether the message contains one of the phrases, ignoring case. It is for servers
-// that have no code for what they mean.
-func (p Problem) Says(phrases ...string) bool {
-	message := strings.ToLower(p.Message)
-	return slices.ContainsFunc(phrases, func(phrase string) bool { return strings.Contains(message, phrase) })
 }
 
 // KindOfStatus returns what an HTTP status alone says; 0 means an error within a stream.
@@ -203,7 +203,7 @@ func (f Failures) cancelled(ctx context.Context) error {
 // Problem returns the error for what the server said.
 func (f Failures) Problem(p Problem) *llm.Error {
 	e := f.fail(f.Kind(p), "", nil)
-	e.Status = p.Status
+	e.Status, e.Param = p.Status, p.Param
 	e.RetryAfter = retryAfter(p, time.Now())
 	e.Message = f.words(e.Kind, p)
 	if p.Message != "" {

@@ -130,6 +130,35 @@ type Text struct {
 	// compatible server at openai_base_url. By Chat Completions, gpt-5.6 and later models call tools only without reasoning.
 	OpenAIAPI     string `koanf:"openai_api" enum:",responses,chat"`
 	chat.Settings `koanf:",squash"`
+	// What models accept, where the program does not know it, such as those of a compatible server. It knows common models by
+	// their names; the first entry here that fits a name comes before that. Entries look like this:
+	//
+	//	{model: "qwen*", no_images: true, context_tokens: 8192}
+	Accepts []TextAccepts `koanf:"accepts"`
+}
+
+// TextAccepts is what requests to models of some names leave out, because these refuse it.
+type TextAccepts struct {
+	// Their name; `*` stands for any letters. What a gateway puts before a slash is not part of it.
+	Model string `koanf:"model" min:"1" max:"200"`
+	// It calls no functions.
+	NoTools bool `koanf:"no_tools"`
+	// It reads no images.
+	NoImages bool `koanf:"no_images"`
+	// It refuses temperature.
+	NoTemperature bool `koanf:"no_temperature"`
+	// It refuses top_p.
+	NoTopP bool `koanf:"no_top_p"`
+	// The server refuses stream_options.
+	NoStreamOptions bool `koanf:"no_stream_options"`
+	// It does not think, and refuses a request for its thoughts by OpenAI's Responses API.
+	NoReasoning bool `koanf:"no_reasoning"`
+	// By Chat Completions, it calls functions only with reasoning_effort none.
+	QuietWithTools bool `koanf:"quiet_with_tools"`
+	// It knows the limit of an answer as max_completion_tokens, not as max_tokens.
+	NewLimit bool `koanf:"new_limit"`
+	// How long a conversation may be; 0: not known.
+	ContextTokens int `koanf:"context_tokens" min:"0" max:"100000000"`
 }
 
 // Spoken returns the instructions for answers that are spoken: those that the operator wrote, or else the default.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"voicebridge/llm"
 	"voicebridge/llm/simulator"
 )
 
@@ -50,6 +51,18 @@ func (c *Config) TextModel(provider string) string {
 		return c.Text.Model
 	}
 	return textModels[provider]
+}
+
+// TextRules returns what the settings say about what models accept.
+func (c *Config) TextRules() []llm.Rule {
+	var rules []llm.Rule
+	for _, a := range c.Text.Accepts {
+		rules = append(rules, llm.Rule{Models: []string{strings.ToLower(a.Model)}, Accepts: llm.Accepts{
+			NoTools: a.NoTools, NoImages: a.NoImages, NoTemperature: a.NoTemperature, NoTopP: a.NoTopP, NoStreamOptions: a.NoStreamOptions,
+			NoReasoning: a.NoReasoning, QuietWithTools: a.QuietWithTools, NewLimit: a.NewLimit, ContextTokens: a.ContextTokens,
+		}})
+	}
+	return rules
 }
 
 // TextProvider returns the default provider.

@@ -3,7 +3,6 @@ package chat_test
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -26,145 +25,55 @@ func refusing(refuse func(llm.Request) *llm.Error) *fake {
 	}}
 }
 
-// TestRefusedParameters leaves out what a model refuses, and remembers it for other conversations.
-func TestRefusedParameters(t *testing.T) {
+// limited is a provider whose model does not accept everything.
+type limited struct {
+	*fake
+
+	accepts llm.Accepts
+}
+
+func (l limited) Accepts(string) llm.Accepts { return l.accepts }
+
+// TestAccepts builds requests as the model accepts them. What a client asks for is never left out in silence.
+func TestAccepts(t *testing.T) {
 	t.Parallel()
 	own := []toolkit.Definition{{Name: "own", Parameters: []byte(`{"type":"object"}`)}}
-	bad := func(words string) *llm.Error {
-		return &llm.Error{Kind: llm.KindBadRequest, Status: 400, Message: words}
-	}
 	for name, c := range map[string]struct {
-		refuse   func(llm.Request) *llm.Error
-		tools    []toolkit.Definition // of the client
-		requests int                  // in the first turn; 0: it fails
-		sends    string               // after that: temperature, top_p, number of tools
+		accepts llm.Accepts
+		tools   []toolkit.Definition // of the client
+		sends   string               // number of tools, of images, and all words
 	}{
-		"both": {func(r llm.Request) *llm.Error {
-			switch {
-			case r.Temperature != nil:
-				return bad("Unsupported value: 'temperature' does not support 0.5 with this model.")
-			case r.TopP != nil:
-				return bad("Unsupported parameter: 'top_p' is not supported with this model.")
-			}
-			return nil
-		}, nil, 3, "false false 1"},
-		"one of them": {func(r llm.Request) *llm.Error {
-			if r.Temperature != nil && r.TopP != nil {
-				return bad("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
-			}
-			return nil
-		}, nil, 2, "true false 1"},
-		"tools": {func(r llm.Request) *llm.Error {
-			if len(r.Tools) > 0 {
-				return bad("Ollama does not accept the request: gemma does not support tools")
-			}
-			return nil
-		}, nil, 2, "true true 0"},
-		"tools that the client wants": {func(r llm.Request) *llm.Error {
-			if len(r.Tools) > 0 {
-				return bad("Ollama does not accept the request: gemma does not support tools")
-			}
-			return nil
-		}, own, 0, "true true 2"},
-		"the schema of a tool, by its name": {func(r llm.Request) *llm.Error {
-			if len(r.Tools) > 0 && r.Tools[0].Name == "echo" {
-				return bad("Invalid schema for function 'echo': In context=('properties', 'x'), array schema missing items.")
-			}
-			return nil
-		}, nil, 2, "true true 0"},
-		"the schema of a tool, by its number": {func(r llm.Request) *llm.Error {
-			if len(r.Tools) > 0 && r.Tools[0].Name == "echo" {
-				return bad("tools.0.custom.input_schema: JSON schema is invalid.")
-			}
-			return nil
-		}, nil, 2, "true true 0"},
-		"the schema of one of the client's": {func(r llm.Request) *llm.Error {
-			if len(r.Tools) > 0 {
-				return bad("* GenerateContentRequest.tools[0].function_declarations[0].parameters: missing field.")
-			}
-			return nil
-		}, own, 0, "true true 2"},
-		"something else": {func(llm.Request) *llm.Error { return bad("messages: at least one message is required") }, nil, 0, "true true 1"},
+		"everything":                  {llm.Accepts{}, nil, "1 1 This?"},
+		"no tools":                    {llm.Accepts{NoTools: true}, nil, "0 1 This?"},
+		"no tools, but the client's":  {llm.Accepts{NoTools: true}, own, "2 1 This?"},
+		"no images":                   {llm.Accepts{NoImages: true}, nil, "1 0 (An image that cannot be shown.)\nThis?"},
+		"a short context, and it all": {llm.Accepts{ContextTokens: 10}, nil, "1 1 This?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			provider := refusing(c.refuse)
+			provider := limited{deltas(says("ok")), c.accepts}
 			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}),
-				chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true, Attempts: 1})
-			say := func() chat.Result {
-				s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Defaults: []byte(`{"temperature":0.5,"top_p":0.9}`)})
-				must(t, err)
-				b.key.Thread = s.ID
-				return b.wait(b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: c.tools}}))
+				chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true, Attempts: 1, Context: noContext{}})
+			b.say(strings.Repeat("words ", 100))
+			url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(pngOf(t, 3))
+			b.wait(b.turn(chat.TurnRequest{Text: "This?", Images: []chat.Image{{MediaType: "image/png", URL: url}}, Client: &chat.ClientTools{Tools: c.tools}}))
+			last := provider.seen()[1]
+			if got := fmt.Sprint(len(last.Tools), len(shown(last)), " ", last.Messages[len(last.Messages)-1].Content); got != c.sends {
+				t.Errorf("the request has %q, want %q", got, c.sends)
 			}
-			if r := say(); (r.Err == nil) != (c.requests > 0) {
-				t.Fatalf("the turn ends with %v", r.Err)
-			}
-			before := len(provider.seen())
-			if before != max(c.requests, 1) {
-				t.Errorf("%d requests, want %d", before, max(c.requests, 1))
-			}
-			say()
-			requests := provider.seen()[before:]
-			last := requests[len(requests)-1]
-			if got := fmt.Sprint(last.Temperature != nil, last.TopP != nil, len(last.Tools)); got != c.sends || len(requests) != 1 {
-				t.Errorf("the next conversation sends %s in %d requests, want %s", got, len(requests), c.sends)
-			}
-			// What a client asks for is never left out in silence.
-			b.wait(b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: own}}))
-			all := provider.seen()
-			if sent := all[len(all)-1].Tools; len(sent) == 0 || sent[0].Name != "own" {
-				t.Errorf("a client's tools are sent as %v", sent)
+			if n := len(last.Messages); (n == 1) != (c.accepts.ContextTokens > 0) {
+				t.Errorf("the request has %d messages", n)
 			}
 		})
 	}
 }
 
-// TestManyRefusedTools: servers name one tool that they refuse, or all. An MCP server may have more of them than a turn has
-// requests: then the next turn goes on from there.
-func TestManyRefusedTools(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		named    int // in one refusal
-		failures int // turns
-		requests int // in all
-	}{
-		"one by one": {1, 1, 16 + 6},
-		"together":   {20, 0, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var odd []toolkit.Tool
-			for n := range 20 {
-				odd = append(odd, tool{fmt.Sprintf("odd_%d", n), nil})
-			}
-			provider := refusing(func(r llm.Request) *llm.Error {
-				var why strings.Builder
-				for n := range min(len(r.Tools)-1, c.named) { // the first tool is echo
-					fmt.Fprintf(&why, "* GenerateContentRequest.tools[0].function_declarations[%d].parameters: missing field.\n", n+1)
-				}
-				if why.Len() == 0 {
-					return nil
-				}
-				return &llm.Error{Kind: llm.KindBadRequest, Status: 400, Message: "Google does not accept the request", Err: errors.New(why.String())}
-			})
-			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}),
-				chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, append([]toolkit.Tool{echo}, odd...)...), NoTitles: true})
-			for turn := range c.failures + 1 {
-				if r := b.say("Go"); (r.Err != nil) != (turn < c.failures) {
-					t.Errorf("turn %d ends with %v", turn, r.Err)
-				}
-			}
-			requests := provider.seen()
-			if last := requests[len(requests)-1]; len(requests) != c.requests || len(last.Tools) != 1 {
-				t.Errorf("%d requests, the last with %d tools, want %d and 1", len(requests), len(last.Tools), c.requests)
-			}
-		})
-	}
-}
+// noContext precedes no text.
+type noContext struct{}
 
-// TestTooLongForTheModel leaves out the oldest turns when the model's context is smaller than the settings say, and
-// asks for no more of that thread later.
+func (noContext) Context(context.Context, chat.ContextInput) (string, error) { return "", nil }
+
+// TestTooLongForTheModel leaves out the oldest turns, once, when the model's context is smaller than the settings say.
 func TestTooLongForTheModel(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		size := func(r llm.Request) (n int) {
@@ -194,7 +103,7 @@ func TestTooLongForTheModel(t *testing.T) {
 		}
 		before := len(provider.seen())
 		b.say("And?")
-		if n := len(provider.seen()) - before; n != 1 {
+		if n := len(provider.seen()) - before; n != 2 {
 			t.Errorf("the next turn takes %d requests", n)
 		}
 		// What alone is too long stays so.
@@ -202,7 +111,7 @@ func TestTooLongForTheModel(t *testing.T) {
 		if r := b.say(strings.Repeat("x", 4000)); r.Err == nil || r.Err.Kind != llm.KindTooLong {
 			t.Errorf("a message that is too long ends with %v", r.Err)
 		}
-		if n := len(provider.seen()) - before; n > 6 {
+		if n := len(provider.seen()) - before; n > 2 {
 			t.Errorf("a message that is too long takes %d requests", n)
 		}
 	})
@@ -301,7 +210,7 @@ func TestPictureForABlindModel(t *testing.T) {
 			t.Errorf("the next turn ends with %v", r.Err)
 		}
 	}
-	if n := len(provider.seen()); n != 4 {
-		t.Errorf("%d requests, want 4", n)
+	if n := len(provider.seen()); n != 5 {
+		t.Errorf("%d requests, want 5", n)
 	}
 }
