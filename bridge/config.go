@@ -17,13 +17,18 @@ import (
 	"voicebridge/toolkit"
 )
 
-// Settings are what an operator sets for all calls; the others are its parts.
+// What an operator sets for all calls.
 type (
-	Settings      = session.Settings
+	// Settings are all of them.
+	Settings = session.Settings
+	// TurnDetection says when the caller's turn is over.
 	TurnDetection = session.TurnDetection
+	// SessionConfig is what a session has unless its client changes it.
 	SessionConfig = session.Defaults
-	Limits        = session.Limits
-	Budget        = session.Budget
+	// Limits are those of one call.
+	Limits = session.Limits
+	// Budget is what calls may cost.
+	Budget = session.Budget
 )
 
 // Counter names something that is counted over all calls.

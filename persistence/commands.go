@@ -55,7 +55,7 @@ const codeInvalid = "invalid"
 
 // Is reports whether the code names target.
 func (e *CommandError) Is(target error) bool {
-	return e.Code != "" && codes[e.Code] == target //nolint:errorlint // the sentinels themselves
+	return e.Code != "" && codes[e.Code] == target
 }
 
 // commandError returns the form in which a failure is saved.

@@ -83,16 +83,16 @@ func (n Names) Unmatched(tools []Entry, others ...string) []string {
 	return none
 }
 
-func (e Name) matches(name string) bool {
-	first, last := e.pattern[0], e.pattern[len(e.pattern)-1]
-	if len(e.pattern) == 1 {
+func (n Name) matches(name string) bool {
+	first, last := n.pattern[0], n.pattern[len(n.pattern)-1]
+	if len(n.pattern) == 1 {
 		return name == first
 	}
 	rest, ok := strings.CutPrefix(name, first)
 	if !ok {
 		return false
 	}
-	for _, piece := range e.pattern[1 : len(e.pattern)-1] {
+	for _, piece := range n.pattern[1 : len(n.pattern)-1] {
 		if _, rest, ok = strings.Cut(rest, piece); !ok {
 			return false
 		}
