@@ -455,7 +455,7 @@ func (w *Writer) serveRest(away bool) (running *drain) {
 		if w.file != nil || time.Since(began)+wait > lastTry {
 			break
 		}
-		time.Sleep(wait)
+		<-time.After(wait)
 	}
 	return running
 }
