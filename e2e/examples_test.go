@@ -36,6 +36,11 @@ func TestExampleClient(t *testing.T) {
 	if got := r.rows(t, "SELECT status FROM conversation_transcript WHERE text = '"+chartAnswer+"'"); !slices.Equal(got, []string{"completed"}) {
 		t.Errorf("the answer that it heard is %q", got)
 	}
+	// As a newcomer starts it: without a key or any setting, a simulator in the program itself answers.
+	first := launch(t, environment(t), "serve", "--listen", "127.0.0.1:0")
+	if out, err := command(t, client, nil, "-server", first.url, "-say", "Hello").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "You: Hello\nIt: ") {
+		t.Errorf("without settings: it printed %q, %v", out, err)
+	}
 	if out, err := command(t, client, nil, "-server", r.url+"/nowhere").CombinedOutput(); err == nil || !strings.Contains(string(out), "404") {
 		t.Errorf("a wrong address: %v, %s", err, out)
 	}

@@ -57,7 +57,7 @@ func realtimeClient(cfg *config.Config) *realtime.Client {
 // dataChannel returns the stream that the data channel to the upstream has from the start, zero if the upstream waits
 // for its announcement: only OpenAI says that it does not ("WebRTC with WARP").
 func dataChannel(cfg *config.Config) int {
-	if u, err := url.Parse(cfg.CallsURL()); err == nil && u.Hostname() == "api.openai.com" {
+	if u, err := url.Parse(cfg.CallsURL()); err == nil && cfg.Driver() == config.UpstreamOpenAI && u.Hostname() == "api.openai.com" {
 		return 4 // as in OpenAI's example
 	}
 	return 0
