@@ -10,6 +10,7 @@ describe('stick', () => {
     ['content grows and the layout scrolls', [scroll(500, 0), scroll(500, 400), scroll(200, 700)], true],
     ['the reader turns the wheel up', [scroll(500, 0), { type: 'hand', up: true }, scroll(300, 200)], false],
     ['the reader turns the wheel, and the first step is small', [scroll(500, 0), { type: 'hand', up: true }, scroll(498, 2)], false],
+    ['the first step of a smooth scroll is less than a pixel', [scroll(500, 0), { type: 'hand', up: true }, scroll(499.6, 0.4), scroll(499.6, 0.4)], false],
     ['content grows while the reader moves down', [scroll(500, 0), { type: 'hand', up: false }, scroll(520, 300)], true],
     ['the reader comes back to the end', [scroll(500, 0), { type: 'hand', up: true }, scroll(300, 200), scroll(490, 10)], true],
     ['the layout scrolls after the reader has left', [scroll(500, 0), { type: 'hand', up: true }, scroll(300, 200), { type: 'rest' }, scroll(460, 5)], false],

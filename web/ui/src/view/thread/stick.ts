@@ -40,7 +40,8 @@ export function stick(known: Stick, event: StickEvent): Stick {
       if (!known.moving) return { ...known, top };
       // Content growing below the reader does not count as scrolling.
       if (top < known.top - 1) return { ...known, top, stuck: false };
-      return { ...known, top, stuck: known.stuck || distance <= slack };
+      // The first step of a smooth scroll may be less than a pixel: only going down reaches the end.
+      return { ...known, top, stuck: known.stuck || (top > known.top && distance <= slack) };
     }
   }
 }
