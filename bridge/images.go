@@ -84,8 +84,6 @@ func (i images) keep(in session.BrowserEvent) session.BrowserEvent {
 	if err != nil || item.Type != realtime.ItemMessage || item.Role != string(thread.RoleUser) {
 		return in
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), saveImageTimeout)
-	defer cancel()
 	var urls []string
 	rest := len(in.Data)
 	for _, c := range item.Content {
@@ -102,7 +100,7 @@ func (i images) keep(in session.BrowserEvent) session.BrowserEvent {
 		return refuse(persistence.Invalid("images: at most %d are possible", maxImages))
 	}
 	for _, url := range urls {
-		kept, err := i.save(ctx, url, i.room(math.MaxInt, rest)/len(urls))
+		kept, err := i.save(url, i.room(math.MaxInt, rest)/len(urls))
 		if err != nil {
 			return refuse(err)
 		}
@@ -112,7 +110,7 @@ func (i images) keep(in session.BrowserEvent) session.BrowserEvent {
 }
 
 // save saves an image of the browser, which the model is shown in at most room bytes.
-func (i images) save(ctx context.Context, url string, room int) (session.Image, error) {
+func (i images) save(url string, room int) (session.Image, error) {
 	image, err := pictures.ReadDataURL(url)
 	if err != nil {
 		return session.Image{}, err
@@ -120,6 +118,8 @@ func (i images) save(ctx context.Context, url string, room int) (session.Image, 
 	if i.store == nil {
 		return session.Image{}, errors.New("images cannot be saved")
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveImageTimeout) // of the database: scaling takes its own time
+	defer cancel()
 	if image, err = i.store.SaveImage(ctx, i.key, image, i.quota); err != nil {
 		if !errors.Is(err, persistence.ErrQuota) {
 			i.log.Warn("image of the browser not saved", "error", err)
