@@ -10,7 +10,6 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
-	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
 )
@@ -100,11 +99,6 @@ func (c *call) offer(in session.Input) {
 
 // stop asks the call to end; done tells when it has.
 func (c *call) stop(reason EndReason) { c.post(session.Stop{Reason: reason}) }
-
-// order is the call's session.Order.
-func (c *call) order(gen int, ev realtime.Event) (before string, known bool) {
-	return c.up.Order(gen, ev)
-}
 
 // saved is called with each message once it is in the thread.
 func (c *call) saved(m thread.Message) {

@@ -64,7 +64,6 @@ func newFakeLeg(name string, r *recorder) *fakeLeg {
 	return &fakeLeg{name: name, recorder: r, closed: make(chan struct{})}
 }
 
-func (l *fakeLeg) Order(ev realtime.Event) (string, bool)          { return ev.PreviousItemID, ev.HasPrevious }
 func (l *fakeLeg) ID() string                                      { return "rtc_1" }
 func (l *fakeLeg) Opening() [][]byte                               { return nil }
 func (l *fakeLeg) Append([]thread.Message) [][]byte                { return nil }
@@ -219,15 +218,14 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	b.client = clienttool.New(b.registry, clienttool.Config{})
 	c := newCall("call-1", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
 	b.call = c
-	ids := 0
 	b.cfg = session.Config{
-		CallID: c.id, Key: c.key, UpstreamLimit: 256 << 10, BrowserLimit: 64 << 10, ItemPrefix: "vb", Order: c.order,
+		CallID: c.id, Key: c.key, UpstreamLimit: 256 << 10, BrowserLimit: 64 << 10, ItemPrefix: "vb",
 		Settings: session.Settings{
 			Session:        session.Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"},
 			ReplayMessages: 20, Approve: toolkit.MustNames("create_line_chart"),
 		},
 		Cost:  func(realtime.Usage) *float64 { return nil },
-		NewID: func() string { ids++; return fmt.Sprintf("id-%d", ids) },
+		NewID: func(_ time.Time, n int) string { return fmt.Sprintf("id-%d", n) },
 	}
 	c.thread = fakeThread{}
 	c.newest = leg.NewBrowser(1, b.browser, c.log, func(int) {})
@@ -240,6 +238,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	}}); err != nil {
 		t.Fatal(err)
 	}
+	c.tools.registry = b.registry
 	c.tools.router, c.tools.client = toolkit.NewRouter(b.registry, toolkit.RouterConfig{}), b.client
 	b.run = func() {
 		b.reason, _ = c.run(b.state)
@@ -253,7 +252,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 		t.Fatal(err)
 	}
 	c.first = first
-	b.state = session.New(b.cfg, persistence.CallRecord{ID: c.id, ThreadID: "thread-1"}, b.registry, b.client, time.Now())
+	b.state = session.New(b.cfg, persistence.CallRecord{ID: c.id, ThreadID: "thread-1"}, b.registry, time.Now())
 	ctx, stop := context.WithCancel(context.Background())
 	written := task.Go(func() { _ = c.writer.Run(ctx) }) // in some tests it loses something
 	b.done = task.Go(func() {
@@ -381,7 +380,7 @@ func TestEnds(t *testing.T) {
 					`"content":[{"type":"input_text","text":%q}]}}`, i, strings.Repeat("z", 900<<10)))
 			}
 		}, EndStorageFailed},
-		{"a defect", func(b *bubble) { b.cfg.NewID = func() string { panic("no more ids") } }, func(b *bubble) {
+		{"a defect", func(b *bubble) { b.cfg.NewID = func(time.Time, int) string { panic("no more ids") } }, func(b *bubble) {
 			b.ready()
 			b.upEvent(`{"type":"input_audio_buffer.committed","item_id":"i1","previous_item_id":null}`)
 		}, EndInternal},

@@ -119,11 +119,6 @@ type realtimeLeg struct {
 
 func (l *realtimeLeg) ID() string { return l.id }
 
-// Order implements [UpstreamLeg]: each item names the one before it.
-func (l *realtimeLeg) Order(ev realtime.Event) (before string, known bool) {
-	return ev.PreviousItemID, ev.HasPrevious
-}
-
 func (l *realtimeLeg) Opening() [][]byte { return l.Append(l.history) }
 
 func (l *realtimeLeg) Append(messages []thread.Message) [][]byte {

@@ -188,6 +188,7 @@ func (s *setup) state(now time.Time) *session.State {
 	if n := cfg.ReplayMessages; n > 0 {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
 	}
+	c.tools.registry = s.registry
 	c.tools.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
 	own := cfg.Settings
 	own.Session.Instructions = FillInstructions(own.Session.Instructions, now, s.user)
@@ -195,8 +196,8 @@ func (s *setup) state(now time.Time) *session.State {
 		Settings: own, OwnerSpentUSD: s.spent,
 		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history, LastMessage: s.last,
 		UpstreamLimit: c.images.limit, BrowserLimit: s.browser.MaxMessageSize(),
-		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, ItemPrefix: s.dialer.ItemPrefix, Order: c.order, NewID: persistence.NewID,
-	}, s.record, s.registry, c.tools.client, now)
+		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(),
+	}, s.record, s.registry, now)
 }
 
 // undo takes back what was made of a call whose set-up failed.

@@ -27,6 +27,7 @@ type toolRunner struct {
 	key         thread.Key
 	log         *slog.Logger
 	post, offer func(session.Input)
+	registry    *toolkit.Registry
 	router      *toolkit.Router
 	client      *clienttool.Toolkit
 	approvals   approvals // nil for a call whose thread is elsewhere
@@ -48,6 +49,14 @@ func (r *toolRunner) begin(ctx context.Context) {
 // perform carries out an effect about tools. It returns false for other effects.
 func (r *toolRunner) perform(e session.Effect) bool {
 	switch e := e.(type) {
+	case session.ReplaceTools:
+		if err := r.registry.Replace(e.Remove, e.Add); err != nil {
+			r.log.Error("tools not replaced", "error", err)
+		}
+	case session.DeclareTools:
+		if err := r.client.Declare(e.Tools); err != nil {
+			r.log.Error("client tools not declared", "error", err)
+		}
 	case session.ExpectTool:
 		if err := r.client.Expect(e.CallID); err != nil {
 			r.log.Warn("client tool not opened", "tool_call_id", e.CallID, "error", err)

@@ -152,6 +152,7 @@ func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 		}
 	}()
 	for in != nil {
+		in = w.up.Place(in)
 		w.performAll(w.state.Reduce(time.Now(), in))
 		if end, ok := in.(session.ToolEnd); ok {
 			w.tools.ended(end.CallID)

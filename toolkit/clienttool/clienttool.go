@@ -70,21 +70,13 @@ func New(registry *toolkit.Registry, config Config) *Toolkit {
 // names, descriptions and schemas must be valid, and the name of a server tool is rejected
 // ([toolkit.ErrDuplicate]). Open calls stay open.
 func (k *Toolkit) Declare(defs []toolkit.Definition) error {
-	if len(defs) > MaxTools {
-		return fmt.Errorf("declare tools: there are %d, the limit is %d", len(defs), MaxTools)
+	entries, err := k.entries(defs)
+	if err != nil {
+		return err
 	}
-	var room Room
-	entries := make([]toolkit.Entry, 0, len(defs))
-	names := make([]string, 0, len(defs))
+	names := make([]string, len(defs))
 	for i, def := range defs {
-		if err := check(def); err != nil {
-			return fmt.Errorf("declare tool %d, %.64q: %w", i, def.Name, err)
-		}
-		if !room.Take(def) {
-			return fmt.Errorf("declare tools: together they are larger than %d bytes", MaxDeclaration)
-		}
-		entries = append(entries, toolkit.Entry{Tool: &tool{def: def, toolkit: k}, Executor: toolkit.ExecutorClient})
-		names = append(names, def.Name)
+		names[i] = def.Name
 	}
 	k.declaring.Lock()
 	defer k.declaring.Unlock()
@@ -93,6 +85,27 @@ func (k *Toolkit) Declare(defs []toolkit.Definition) error {
 	}
 	k.declared = names
 	return nil
+}
+
+// Entries returns tools of a client, which are declared but cannot be run, or why they cannot be declared.
+func Entries(defs []toolkit.Definition) ([]toolkit.Entry, error) { return (&Toolkit{}).entries(defs) }
+
+func (k *Toolkit) entries(defs []toolkit.Definition) ([]toolkit.Entry, error) {
+	if len(defs) > MaxTools {
+		return nil, fmt.Errorf("declare tools: there are %d, the limit is %d", len(defs), MaxTools)
+	}
+	var room Room
+	entries := make([]toolkit.Entry, 0, len(defs))
+	for i, def := range defs {
+		if err := check(def); err != nil {
+			return nil, fmt.Errorf("declare tool %d, %.64q: %w", i, def.Name, err)
+		}
+		if !room.Take(def) {
+			return nil, fmt.Errorf("declare tools: together they are larger than %d bytes", MaxDeclaration)
+		}
+		entries = append(entries, toolkit.Entry{Tool: &tool{def: def, toolkit: k}, Executor: toolkit.ExecutorClient})
+	}
+	return entries, nil
 }
 
 // Room is how much of the limits on all tools of a session is in use. The zero value is empty.

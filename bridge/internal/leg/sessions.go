@@ -193,12 +193,21 @@ func (s *Sessions) AwaitSound(e session.AwaitSound) {
 	})
 }
 
-// Order is the [session.Order] of the session's driver.
-func (s *Sessions) Order(gen int, ev realtime.Event) (before string, known bool) {
-	if l := s.byGen[gen]; l != nil {
-		return l.Leg.Order(ev)
+// Place adds to an event of an upstream session what its driver says about the place of its item.
+func (s *Sessions) Place(in session.Input) session.Input {
+	e, ok := in.(session.UpstreamEvent)
+	if !ok || s.byGen[e.Gen] == nil {
+		return in
 	}
-	return "", false
+	driver, ok := s.byGen[e.Gen].Leg.(Orderer)
+	if !ok {
+		return in
+	}
+	if ev, err := realtime.Decode(e.Data); err == nil {
+		e.Place = new(session.ItemPlace)
+		e.Place.Before, e.Place.Known = driver.Order(ev)
+	}
+	return e
 }
 
 // Switch connects the caller's audio, both ways, to a session.

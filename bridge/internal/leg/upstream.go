@@ -47,6 +47,14 @@ type Dial struct {
 // said is saved.
 type History func(ctx context.Context) ([]thread.Message, error)
 
+// Orderer is an UpstreamLeg whose items do not name the one before them: it may get timestamps, from which it derives
+// what came before.
+type Orderer interface {
+	// Order returns which item comes before that of an event, see [session.ItemPlace]. Only the call's loop calls it,
+	// once per event.
+	Order(ev realtime.Event) (before string, known bool)
+}
+
 // UpstreamLeg is the connection to a created session.
 type UpstreamLeg interface {
 	Peer
@@ -55,9 +63,6 @@ type UpstreamLeg interface {
 	// Opening returns the events to send first, once the session has announced itself: those with
 	// the history. It is called once.
 	Opening() [][]byte
-	// Order returns which item comes before that of an event; see [session.Order]. Only the call's
-	// loop calls it, once per event.
-	Order(ev realtime.Event) (before string, known bool)
 	// Append returns the events that tell the session what was said meanwhile.
 	Append(messages []thread.Message) [][]byte
 }

@@ -18,7 +18,7 @@ func BenchmarkAnswer(b *testing.B) {
 			events := 0
 			take := func(format string, args ...any) {
 				events++
-				s.Reduce(now, UpstreamEvent{1, fmt.Appendf(nil, format, args...)})
+				s.Reduce(now, UpstreamEvent{Gen: 1, Data: fmt.Appendf(nil, format, args...)})
 			}
 			take(`{"type":"session.created","session":{}}`)
 			take(`{"type":"session.updated","session":{}}`)

@@ -96,11 +96,6 @@ type Budget struct {
 	WarnPercent int `koanf:"warn_percent" default:"80" min:"1" max:"100"`
 }
 
-// Order returns the place in the conversation of an upstream event's item: right after the item before, or first if
-// that is empty. known is false if the event does not say. Each driver has its own, since not every upstream chains its
-// items: one may send timestamps, from which the driver derives what came before. Ids are the upstream's.
-type Order func(gen int, ev realtime.Event) (before string, known bool)
-
 // Config is what stays constant during a call.
 type Config struct {
 	Settings
@@ -124,13 +119,11 @@ type Config struct {
 	TranscriptionCost func(realtime.Usage) *float64
 	// Cost returns the cost of a response in US dollars; nil if unknown.
 	Cost func(realtime.Usage) *float64
-	// Order is the driver's; nil takes the order from the events' previous_item_id.
-	Order Order
 	// ItemPrefix begins the ids of items that the bridge creates. It differs between calls, since
 	// saved messages name items.
 	ItemPrefix string
-	// NewID makes ids of messages and records.
-	NewID func() string
+	// NewID makes the id of a message or record, the n-th of the call.
+	NewID func(now time.Time, n int) string
 }
 
 // Timeouts and intervals of a call.

@@ -30,6 +30,13 @@ type core struct {
 	record  persistence.CallRecord
 	effects []Effect
 	counter int
+	ids     int // of messages and records
+}
+
+// newID returns a new id for a message or a record.
+func (c *core) newID() string {
+	c.ids++
+	return c.NewID(c.now, c.ids)
 }
 
 func (c *core) do(e Effect) { c.effects = append(c.effects, e) }

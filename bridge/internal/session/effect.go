@@ -59,6 +59,13 @@ type (
 		Kind persistence.EventType
 		Data any
 	}
+	// ReplaceTools replaces the server's tools of the names Remove by others.
+	ReplaceTools struct {
+		Remove []string
+		Add    []toolkit.Entry
+	}
+	// DeclareTools replaces the client's tools.
+	DeclareTools struct{ Tools []toolkit.Definition }
 	// ExpectTool makes a client's tool call accept its answer, before the client can know about the call.
 	ExpectTool struct{ CallID string }
 	// AwaitApproval follows the approval with the id ID, which is also that of the tool call's record. ApprovalDecided
@@ -121,6 +128,8 @@ func (AwaitSound) isEffect()    {}
 func (HangUp) isEffect()        {}
 func (Write) isEffect()         {}
 func (Publish) isEffect()       {}
+func (ReplaceTools) isEffect()  {}
+func (DeclareTools) isEffect()  {}
 func (ExpectTool) isEffect()    {}
 func (AwaitApproval) isEffect() {}
 func (StartTool) isEffect()     {}

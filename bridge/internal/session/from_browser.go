@@ -216,7 +216,7 @@ func (s *State) userText(ev realtime.Event, it clientItem, in BrowserEvent) {
 		id = s.nextItemID()
 	}
 	s.answers.typed = id
-	messageID := cmp.Or(in.MessageID, s.textID(it.ID), s.NewID())
+	messageID := cmp.Or(in.MessageID, s.textID(it.ID), s.newID())
 	s.typed(ServerText{MessageID: messageID, Text: text, Images: in.Images}, id, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
 }
 

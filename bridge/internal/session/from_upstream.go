@@ -14,22 +14,22 @@ import (
 
 // upstreamEvent takes one event of an upstream session. Events of the active session go to the
 // browser unchanged, unless a case says otherwise; those of the next one stay here.
-func (s *State) upstreamEvent(gen int, data []byte) {
-	u := s.session(gen)
+func (s *State) upstreamEvent(in UpstreamEvent) {
+	u := s.session(in.Gen)
 	if u == nil || u.gone {
 		return
 	}
 	u.wordBy = time.Time{}
-	ev, err := realtime.Decode(data)
+	ev, err := realtime.Decode(in.Data)
 	if err != nil {
-		s.log(slog.LevelWarn, "upstream event dropped", "error", err, "bytes", len(data))
+		s.log(slog.LevelWarn, "upstream event dropped", "error", err, "bytes", len(in.Data))
 		return
 	}
 	if ev.Malformed != nil {
 		s.log(slog.LevelWarn, "upstream event not understood", "type", ev.Type, "error", ev.Malformed)
 	}
-	if s.Order != nil {
-		ev.PreviousItemID, ev.HasPrevious = s.Order(gen, ev)
+	if in.Place != nil {
+		ev.PreviousItemID, ev.HasPrevious = in.Place.Before, in.Place.Known
 	}
 	ev = u.names.translate(s.known, ev)
 	if u == s.next {
@@ -197,7 +197,7 @@ func (s *State) transcribed(m *message, ev realtime.Event) {
 	}
 	m.billed = true
 	rec := persistence.ResponseRecord{
-		ID: s.NewID(), Kind: persistence.KindTranscription, CallID: s.CallID, MessageID: m.id, UpstreamID: ev.ItemID, Model: s.Session.TranscriptionModel,
+		ID: s.newID(), Kind: persistence.KindTranscription, CallID: s.CallID, MessageID: m.id, UpstreamID: ev.ItemID, Model: s.Session.TranscriptionModel,
 		Status: realtime.ResponseCompleted, RawUsage: usage.Raw, CreatedAt: s.now, FinishedAt: new(s.now),
 		Usage: thread.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio},
 	}

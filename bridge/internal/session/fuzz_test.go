@@ -46,9 +46,9 @@ func FuzzReduce(f *testing.F) {
 			now = now.Add(10 * time.Millisecond)
 			switch {
 			case strings.HasPrefix(text, "up "):
-				note(s.Reduce(now, UpstreamEvent{s.up.gen, []byte(text[3:])}))
+				note(s.Reduce(now, UpstreamEvent{Gen: s.up.gen, Data: []byte(text[3:])}))
 			case strings.HasPrefix(text, "up2 "):
-				note(s.Reduce(now, UpstreamEvent{s.up.gen + 1, []byte(text[4:])}))
+				note(s.Reduce(now, UpstreamEvent{Gen: s.up.gen + 1, Data: []byte(text[4:])}))
 			case text == "lost":
 				note(s.Reduce(now, UpstreamState{s.up.gen, Failed}))
 			case strings.HasPrefix(text, "br "):

@@ -30,11 +30,20 @@ type Image struct {
 	URL string
 }
 
+// ItemPlace is the place in the conversation of an upstream event's item: right after the item Before, or first if that
+// is empty. Known is false if the event does not say. Ids are the upstream's.
+type ItemPlace struct {
+	Before string
+	Known  bool
+}
+
 type (
-	// UpstreamEvent is a message of an upstream session.
+	// UpstreamEvent is a message of an upstream session. Place is nil if the message says itself after which item its
+	// own comes.
 	UpstreamEvent struct {
-		Gen  int
-		Data []byte
+		Gen   int
+		Data  []byte
+		Place *ItemPlace
 	}
 	// BrowserEvent is a message from the browser. Images are its images, saved in the thread;
 	// BadImage says why one of them is not. MessageID is that of a text that was saved while it had to wait.

@@ -14,29 +14,32 @@ import (
 // not chain its items.
 type timed map[string]int
 
-func (o timed) before(_ int, ev realtime.Event) (before string, known bool) {
+func (o timed) place(t *testing.T, data string) *ItemPlace {
+	t.Helper()
+	ev, invalid := realtime.Decode([]byte(data))
 	item, err := realtime.DecodeItem(ev.Item)
 	var at struct {
 		At *int `json:"at_ms"`
 	}
-	if err != nil || item.ID == "" || json.Unmarshal(ev.Raw, &at) != nil || at.At == nil {
-		return "", false
+	if err != nil || invalid != nil || json.Unmarshal(ev.Raw, &at) != nil || at.At == nil {
+		t.Fatal(data, err, invalid)
 	}
-	latest := -1
+	latest, before := -1, ""
 	for id, ms := range o {
 		if id != item.ID && ms < *at.At && ms > latest {
 			before, latest = id, ms
 		}
 	}
 	o[item.ID] = *at.At
-	return before, true
+	return &ItemPlace{Before: before, Known: true}
 }
 
 // TestOrderOfTheDriver has items arrive late and without a chain: the thread has them in
 // the driver's order.
 func TestOrderOfTheDriver(t *testing.T) {
 	t.Parallel()
-	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{Order: timed{}.before})}
+	c := &scripted{t: t, now: epoch, s: newTestState(t, Config{})}
+	order := timed{}
 	c.play(`up {"type":"session.created","session":{"type":"realtime"}}`)
 	c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
 	for _, line := range []string{
@@ -44,7 +47,8 @@ func TestOrderOfTheDriver(t *testing.T) {
 		`"at_ms":400,"item":{"id":"i4"`, `"at_ms":50,"item":{"id":"i0"`, `"at_ms":600,"previous_item_id":"i0","item":{"id":"i6"`,
 	} {
 		id := line[strings.Index(line, `"id":"`)+6 : len(line)-1]
-		c.play(`up {"type":"conversation.item.added",` + line + `,"type":"message","role":"user","content":[{"type":"input_text","text":"` + id + `"}]}}`)
+		data := `{"type":"conversation.item.added",` + line + `,"type":"message","role":"user","content":[{"type":"input_text","text":"` + id + `"}]}}`
+		c.reduce(UpstreamEvent{Gen: 1, Data: []byte(data), Place: order.place(t, data)})
 	}
 	var got []string
 	for _, e := range c.s.transcript.memory.entries {

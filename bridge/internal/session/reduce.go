@@ -6,11 +6,11 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
-	"voicebridge/toolkit/clienttool"
 )
 
-// New returns the state of a call whose first upstream session is being dialled.
-func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, client *clienttool.Toolkit, now time.Time) *State {
+// New returns the state of a call whose first upstream session is being dialled. server are the server's tools.
+func New(cfg Config, record persistence.CallRecord, server *toolkit.Registry, now time.Time) *State {
+	registry := server.Clone() // what runs the tools follows it by ReplaceTools
 	c := &core{Config: cfg, now: now, record: record}
 	l := &line{core: c, up: c.newUpstream(1)}
 	l.up.id = record.UpstreamCallID
@@ -22,7 +22,7 @@ func New(cfg Config, record persistence.CallRecord, registry *toolkit.Registry, 
 	s.playback = &playback{line: l, transcript: s.transcript, answers: s.answers, rate: defaultRate}
 	s.tools = &tools{line: l, transcript: s.transcript, answers: s.answers, registry: registry, byID: make(map[string]*toolRun)}
 	s.limiter = newLimiter(c)
-	s.settings = &settings{line: l, registry: registry, client: client}
+	s.settings = &settings{line: l, registry: registry}
 	if cfg.MaxDuration > 0 {
 		s.endBy = now.Add(cfg.MaxDuration)
 	}
@@ -56,7 +56,7 @@ func (s *State) Abort(now time.Time) []Effect {
 func (s *State) apply(in Input) {
 	switch in := in.(type) {
 	case UpstreamEvent:
-		s.upstreamEvent(in.Gen, in.Data)
+		s.upstreamEvent(in)
 	case BrowserEvent:
 		if in.Gen == s.browserLeg.gen {
 			s.browser(in)

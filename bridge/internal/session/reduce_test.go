@@ -24,7 +24,6 @@ import (
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
-	"voicebridge/toolkit/clienttool"
 )
 
 var rewrite = flag.Bool("update", false, "write what the calls do into testdata/calls")
@@ -106,6 +105,8 @@ type scripted struct {
 	now   time.Time
 	out   strings.Builder
 	texts int // put into the call so far
+	// twice has each input reduced on a copy of the state, too.
+	twice bool
 	// thread is what the thread holds that is not of the call.
 	thread []thread.Message
 }
@@ -113,6 +114,7 @@ type scripted struct {
 func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	t.Helper()
 	c := newScripted(t, section(archive, "thread"))
+	c.twice = true
 	var err error
 	if limit := section(archive, "limit"); limit != "" {
 		if c.s.up.limit, err = strconv.Atoi(strings.TrimSpace(limit)); err != nil {
@@ -167,16 +169,14 @@ func newTestState(t testing.TB, f Config) *State {
 	if err := registry.Add(toolkit.Entry{Tool: cancelTool{}, Executor: toolkit.ExecutorApp}); err != nil {
 		t.Fatal(err)
 	}
-	n := 0
 	f.Approve = toolkit.MustNames("create_line_chart", "paint")
 	f.CallID, f.Key = "call-1", thread.Key{Owner: "ada", Thread: "thread-1"}
 	f.Session = Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"}
 	f.UpstreamLimit, f.BrowserLimit, f.ReplayMessages = 256<<10, 64<<10, 20
 	f.ItemPrefix = "vb"
 	f.Cost = func(realtime.Usage) *float64 { return nil }
-	f.NewID = func() string { n++; return fmt.Sprintf("id-%d", n) }
-	client := clienttool.New(registry, clienttool.Config{})
-	return New(f, persistence.CallRecord{ID: f.CallID, ThreadID: "thread-1"}, registry, client, epoch)
+	f.NewID = func(_ time.Time, n int) string { return fmt.Sprintf("id-%d", n) }
+	return New(f, persistence.CallRecord{ID: f.CallID, ThreadID: "thread-1"}, registry, epoch)
 }
 
 var epoch = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
@@ -221,7 +221,7 @@ func (c *scripted) play(line string) {
 			}
 			c.reduce(UpstreamDialFailed{Gen: gen, RetryAfter: wait, Err: errors.New("429")})
 		default:
-			c.reduce(UpstreamEvent{gen, []byte(rest)})
+			c.reduce(UpstreamEvent{Gen: gen, Data: []byte(rest)})
 		}
 	case verb == "br" && rest == "joins":
 		c.reduce(BrowserJoined{c.s.browserLeg.gen + 1, 64 << 10})
@@ -232,7 +232,7 @@ func (c *scripted) play(line string) {
 	case verb == "br" && isState:
 		c.reduce(BrowserState{c.s.browserLeg.gen, states[state]})
 	case verb == "up":
-		c.reduce(UpstreamEvent{c.s.up.gen, []byte(rest)})
+		c.reduce(UpstreamEvent{Gen: c.s.up.gen, Data: []byte(rest)})
 	case verb == "br":
 		c.reduce(BrowserEvent{Gen: c.s.browserLeg.gen, Data: []byte(rest)})
 	case verb == "tool":
@@ -305,7 +305,15 @@ func (c *scripted) pass(text string) {
 
 func (c *scripted) reduce(in Input) {
 	raw, _ := in.(UpstreamEvent)
-	for _, e := range c.s.Reduce(c.now, in) {
+	var copied *twin
+	if c.twice {
+		copied = copyOf(c.s)
+	}
+	effects := c.s.Reduce(c.now, in)
+	if copied != nil {
+		copied.same(c.t, c.s, effects, copied.s.Reduce(c.now, in))
+	}
+	for _, e := range effects {
 		text := show(c.t, e)
 		if b, ok := e.(ToBrowser); ok && bytes.Equal(b.Data, raw.Data) {
 			text = strings.TrimSuffix("→br as it came, "+map[bool]string{true: "draft"}[b.Draft], ", ")
@@ -346,6 +354,14 @@ func show(t *testing.T, e Effect) string {
 		return "save " + showChange(e.Change)
 	case Publish:
 		return "tell " + string(e.Kind) + " " + string(encode(e.Data))
+	case ReplaceTools:
+		return fmt.Sprintf("replace tools %q by %q", e.Remove, namesOf(e.Add))
+	case DeclareTools:
+		names := []string{}
+		for _, d := range e.Tools {
+			names = append(names, d.Name)
+		}
+		return fmt.Sprintf("declare tools %q", names)
 	case ExpectTool:
 		return "expect " + e.CallID
 	case AwaitApproval:

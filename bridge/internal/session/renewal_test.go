@@ -31,7 +31,7 @@ func TestSchedule(t *testing.T) {
 			if tt.left != 0 {
 				expires = epoch.Add(tt.left).Unix()
 			}
-			s.Reduce(epoch, UpstreamEvent{1, fmt.Appendf(nil, `{"type":"session.created","session":{"expires_at":%d}}`, expires)})
+			s.Reduce(epoch, UpstreamEvent{Gen: 1, Data: fmt.Appendf(nil, `{"type":"session.created","session":{"expires_at":%d}}`, expires)})
 			since := func(at time.Time) time.Duration {
 				if at.IsZero() {
 					return 0
@@ -102,12 +102,12 @@ func TestShortSessions(t *testing.T) {
 		c := &scripted{t: t, now: epoch, s: newTestState(t, Config{})}
 		for gen := 1; gen <= 20 && !c.s.Ending(); gen++ {
 			if gen > 1 {
-				c.reduce(UpstreamEvent{gen - 1, []byte(`{"type":"error","error":{"type":"invalid_request_error","code":"session_expired"}}`)})
+				c.reduce(UpstreamEvent{Gen: gen - 1, Data: []byte(`{"type":"error","error":{"type":"invalid_request_error","code":"session_expired"}}`)})
 				c.pass("5s") // a repeated loss waits
 				c.reduce(UpstreamDialed{Gen: gen, ID: "rtc", Limit: 256 << 10})
 			}
-			c.reduce(UpstreamEvent{gen, []byte(`{"type":"session.created","session":{"type":"realtime"}}`)})
-			c.reduce(UpstreamEvent{gen, []byte(`{"type":"session.updated","session":{"type":"realtime"}}`)})
+			c.reduce(UpstreamEvent{Gen: gen, Data: []byte(`{"type":"session.created","session":{"type":"realtime"}}`)})
+			c.reduce(UpstreamEvent{Gen: gen, Data: []byte(`{"type":"session.updated","session":{"type":"realtime"}}`)})
 			c.pass(limit.String())
 		}
 		if c.s.Ending() != ends {

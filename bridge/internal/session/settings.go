@@ -19,8 +19,7 @@ import (
 // does not name it.
 type settings struct {
 	*line
-	registry *toolkit.Registry
-	client   *clienttool.Toolkit
+	registry *toolkit.Registry // the call's tools
 
 	// declared are the client's tools.
 	declared []toolkit.Definition
@@ -158,7 +157,7 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 		return e.Executor == toolkit.ExecutorClient || e.Tool.Definition().Name == CancelToolName
 	})
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e toolkit.Entry) bool {
-		return c.client.Declared(e.Tool.Definition().Name) // it was there first
+		return c.isDeclared(e.Tool.Definition().Name) // it was there first
 	})
 	err := c.registry.Replace(namesOf(old), entries)
 	if err == nil && c.size(c.next) > c.up.room() {
@@ -168,6 +167,7 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 		c.log(slog.LevelWarn, "new tools refused", "error", err)
 		return
 	}
+	c.do(ReplaceTools{Remove: namesOf(old), Add: entries})
 	if c.up.stage < configuring && c.phase < live {
 		return // they go with the first session.update
 	}
@@ -292,12 +292,34 @@ func (c *settings) declare(u *update) {
 	if !u.patch.sets(setTools) {
 		return
 	}
-	if err := c.client.Declare(u.patch.tools); err != nil {
+	if err := c.use(u.patch.tools); err != nil {
 		c.refuse(firstOf(u.patch.eventIDs), "invalid_value", err.Error(), "session.tools")
 		u.patch = u.patch.without(setTools)
-		return
 	}
-	c.declared = u.patch.tools
+}
+
+// use makes tools the client's, all of them or, with an error, none.
+func (c *settings) use(defs []toolkit.Definition) error {
+	entries, err := clienttool.Entries(defs)
+	if err != nil {
+		return err
+	}
+	old := make([]string, len(c.declared))
+	for i, d := range c.declared {
+		old[i] = d.Name
+	}
+	if err := c.registry.Replace(old, entries); err != nil {
+		return fmt.Errorf("declare tools: %w", err)
+	}
+	c.declared = defs
+	c.do(DeclareTools{defs})
+	return nil
+}
+
+// isDeclared reports whether the client has declared a tool of that name.
+func (c *settings) isDeclared(name string) bool {
+	e, ok := c.registry.Lookup(name)
+	return ok && e.Executor == toolkit.ExecutorClient
 }
 
 // updated takes the upstream's session.updated. It reports whether the client asked for it;
@@ -331,7 +353,7 @@ func (c *settings) updated(ev realtime.Event) (visible []byte, asked bool) {
 
 // redact removes the server's instructions and tools from a session event.
 func (c *settings) redact(ev realtime.Event) []byte {
-	visible, err := realtime.RedactSession(ev.Raw, func(name string) bool { return name != "" && c.client.Declared(name) })
+	visible, err := realtime.RedactSession(ev.Raw, c.isDeclared)
 	if err != nil {
 		c.log(slog.LevelWarn, "session event held back", "error", err)
 		return nil
@@ -353,10 +375,9 @@ func (c *settings) refused(e *realtime.Error) {
 		c.sendUpdate(&again)
 	case !u.patch.empty():
 		if u.patch.sets(setTools) {
-			if err := c.client.Declare(u.before); err != nil {
+			if err := c.use(u.before); err != nil {
 				c.log(slog.LevelError, "client tools not restored", "error", err)
 			}
-			c.declared = u.before
 		}
 		c.sendError(*e, u.patch.eventIDs...)
 		switch {

@@ -60,7 +60,7 @@ func TestNewToolBesideAClients(t *testing.T) {
 	if out := c.out.String(); !strings.Contains(out, `"tools":["create_pie_chart","cancel_running_tools","create_gauge_chart"]`) {
 		t.Errorf("the model does not get the new tool:\n%s", out)
 	}
-	if !c.s.settings.client.Declared("create_pie_chart") {
+	if !c.s.settings.isDeclared("create_pie_chart") {
 		t.Error("the client has lost its tool")
 	}
 }

@@ -33,10 +33,10 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 		r.open++
 	}
 	t.show(it, run)
-	run.ID = t.NewID()
+	run.ID = t.newID()
 	asks := t.phase < draining && raw.Name != CancelToolName && run.NeedsApproval(t.Approve)
 	if asks {
-		run.Ask(t.NewID(), t.now)
+		run.Ask(t.newID(), t.now)
 	}
 	t.record(run)
 	switch {

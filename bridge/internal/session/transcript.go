@@ -78,7 +78,7 @@ func (t *transcript) newMessage(it *item, role thread.Role, source thread.Source
 
 // unplaced makes a message that is not part of the conversation yet.
 func (t *transcript) unplaced(it *item, role thread.Role, source thread.Source) *message {
-	m := &message{item: it, id: t.NewID(), role: role, texts: []growingText{newGrowingText("")}, meta: thread.Metadata{
+	m := &message{item: it, id: t.newID(), role: role, texts: []growingText{newGrowingText("")}, meta: thread.Metadata{
 		Source: source, Status: thread.StatusInProgress, CallID: t.CallID, CreatedAt: t.now, ItemID: it.id,
 	}}
 	if source == thread.SourceVoice {
