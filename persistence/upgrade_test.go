@@ -27,21 +27,12 @@ func TestUpgrade(t *testing.T) {
 	for engine, fresh := range map[string]string{"sqlite": persistencetest.SQLiteURL(t), "postgres": persistencetest.PostgresURL(t)} {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			url := before(t, engine)
+			url := filledBy(t, engine, "before-0.1.0")
 			columns := columnsOf(t, url)
 			want := contents(t, url, columns)
 			s := persistencetest.Open(t, url, persistence.Options{})
-			for table, rows := range contents(t, url, columns) {
-				if !slices.Equal(rows, want[table]) {
-					t.Errorf("the rows of %s were\n%s\nand are\n%s", table, strings.Join(want[table], "\n"), strings.Join(rows, "\n"))
-				}
-			}
-			got, want := schemaOf(t, url), schemaOf(t, fresh)
-			for _, name := range slices.Sorted(maps.Keys(merged(got, want))) {
-				if !slices.Equal(got[name], want[name]) {
-					t.Errorf("%s is\n%s\nand is made as\n%s", name, strings.Join(got[name], "\n"), strings.Join(want[name], "\n"))
-				}
-			}
+			wantSame(t, contents(t, url, columns), want)
+			wantSame(t, schemaOf(t, url), schemaOf(t, fresh))
 			indexAll(t, s)
 			find := func(query string) (id string) {
 				t.Helper()
@@ -72,14 +63,46 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// TestUpgradeOfVersion27 is TestUpgrade for the version that the tables had before the commits that led to 0.1.0. What its
+// responses were for is told from what they said.
+func TestUpgradeOfVersion27(t *testing.T) {
+	t.Parallel()
+	for engine, fresh := range map[string]string{"sqlite": persistencetest.SQLiteURL(t), "postgres": persistencetest.PostgresURL(t)} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			url := filledBy(t, engine, "version-27")
+			columns := columnsOf(t, url)
+			columns["responses"] = slices.DeleteFunc(columns["responses"], func(name string) bool { return name == `"status_reason"` })
+			want := contents(t, url, columns)
+			persistencetest.Open(t, url, persistence.Options{})
+			wantSame(t, contents(t, url, columns), want)
+			wantSame(t, schemaOf(t, url), schemaOf(t, fresh))
+			kinds := persistencetest.Rows(t, url, "SELECT kind, status_reason, count(*) FROM responses WHERE kind <> 'response' OR status_reason <> '' GROUP BY kind, status_reason")
+			if got := fmt.Sprint(kinds); got != "[[title  2]]" {
+				t.Errorf("what is no answer: %s", got)
+			}
+		})
+	}
+}
+
+// wantSame compares tables' rows or definitions.
+func wantSame(t *testing.T, got, want map[string][]string) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(merged(got, want))) {
+		if !slices.Equal(got[name], want[name]) {
+			t.Errorf("%s is\n%s\nwant\n%s", name, strings.Join(got[name], "\n"), strings.Join(want[name], "\n"))
+		}
+	}
+}
+
 func merged[V any](a, b map[string]V) map[string]V {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	return all
 }
 
-// before makes a database from what the last commit before 0.1.0 left, and returns its address.
-func before(t *testing.T, engine string) (url string) {
+// filledBy makes a database from what an older program left, and returns its address.
+func filledBy(t *testing.T, engine, program string) (url string) {
 	t.Helper()
 	read := func(name string) []byte {
 		packed, err := os.ReadFile(filepath.Join("testdata", name))
@@ -92,13 +115,13 @@ func before(t *testing.T, engine string) (url string) {
 	}
 	if engine == "sqlite" {
 		path := filepath.Join(t.TempDir(), "voicebridge.db")
-		must(t, os.WriteFile(path, read("before-0.1.0.db.gz"), 0o600))
+		must(t, os.WriteFile(path, read(program+".db.gz"), 0o600))
 		return "sqlite:" + path
 	}
 	url = persistencetest.EmptyPostgresURL(t)
 	conn, err := pgx.Connect(t.Context(), url)
 	must(t, err)
-	_, err = conn.PgConn().Exec(t.Context(), string(read("before-0.1.0.sql.gz"))).ReadAll()
+	_, err = conn.PgConn().Exec(t.Context(), string(read(program+".sql.gz"))).ReadAll()
 	must(t, err)
 	must(t, conn.Close(t.Context()))
 	return url
