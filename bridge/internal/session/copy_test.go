@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -105,7 +106,7 @@ func (t *twin) same(test *testing.T, s *State, effects, ofTwin []Effect) {
 		cmp.Comparer(func(_, _ func(realtime.Usage) *float64) bool { return true }),
 		cmp.Comparer(func(_, _ func(time.Time, int) string) bool { return true }),
 		cmp.Comparer(func(a, b chan<- bool) bool { return a == b }),
-		cmp.Comparer(func(a, b error) bool { return a == b || a != nil && b != nil && a.Error() == b.Error() }),
+		cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) }),
 	}
 	if diff := cmp.Diff(effects, ofTwin, options); diff != "" {
 		test.Errorf("the effects on a copy differ:\n%s", diff)
