@@ -155,12 +155,14 @@ func TestSubtitlesOfTyping(t *testing.T) {
 		message(thread.RoleAssistant, time.Millisecond, thread.TextPart("Yes.")),
 		message(thread.RoleUser, 1500*time.Millisecond, thread.TextPart("And?")),
 		message(thread.RoleUser, 20*time.Second, thread.TextPart("Hello?")),
+		message(thread.RoleAssistant, 10*time.Second, thread.TextPart("Late.")), // said before, and yet behind it in the thread
 	})
 	want := "1\n00:00:00,000 --> 00:00:01,000\nUser:" + strings.Repeat(" word", 15) + "\n\n" +
 		"2\n00:00:01,000 --> 00:00:02,000\n" + strings.TrimSpace(strings.Repeat("word ", 5)) + "\n\n" +
 		"3\n00:00:02,000 --> 00:00:03,000\nAssistant: Yes.\n\n" +
 		"4\n00:00:03,000 --> 00:00:04,000\nUser: And?\n\n" +
-		"5\n00:00:20,000 --> 00:00:21,000\nUser: Hello?\n\n"
+		"5\n00:00:20,000 --> 00:00:21,000\nUser: Hello?\n\n" +
+		"6\n00:00:21,000 --> 00:00:22,066\nAssistant: Late.\n\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

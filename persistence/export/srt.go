@@ -42,13 +42,11 @@ func writeSRT(w *bufio.Writer, messages iter.Seq2[thread.Message, error]) error 
 		}
 		for _, next := range speechesOf(m, max(0, m.Metadata.CreatedAt.Sub(first))) {
 			if last != nil {
-				// The order is that of the conversation; times never go back.
-				next.at = max(next.at, last.at)
 				end, err := writeCues(w, &cues, last, next.at)
 				if err != nil {
 					return err
 				}
-				next.at = max(next.at, end)
+				next.at = max(next.at, end) // the order is that of the conversation; times never go back
 			}
 			last = &next
 		}
