@@ -286,7 +286,11 @@ func TestDeleteBeforeTheNextTurn(t *testing.T) {
 		}
 		turn, err := p.there.Turn(t.Context(), chat.TurnRequest{Key: p.key, Text: "And then?"})
 		if err != nil {
-			t.Errorf("Turn() = %v", err)
+			// What is written beside the end of the turn may come here first, and the thread be gone by now.
+			if !errors.Is(err, persistence.ErrNotFound) {
+				t.Errorf("Turn() = %v", err)
+			}
+			close(next)
 			return
 		}
 		next <- turn
@@ -295,7 +299,11 @@ func TestDeleteBeforeTheNextTurn(t *testing.T) {
 	<-g.reached
 	deleting.Store(true)
 	must(t, p.there.DeleteSession(t.Context(), p.key))
-	for what, turn := range map[string]*chat.Turn{"the running turn": turn, "the next one": <-next} {
+	turns := map[string]*chat.Turn{"the running turn": turn}
+	if turn, begun := <-next; begun {
+		turns["the next one"] = turn
+	}
+	for what, turn := range turns {
 		select {
 		case <-turn.Done():
 		default:
