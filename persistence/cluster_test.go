@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -262,6 +263,11 @@ func TestHostileCommands(t *testing.T) {
 		if reply, err := a.Ask(t.Context(), persistence.Command{Instance: "b", Key: key, Kind: "asked"}); err != nil || string(reply) != "{}" {
 			t.Errorf("Ask() = %s, %v", reply, err)
 		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for open := "1"; open != "0" && ctx.Err() == nil; runtime.Gosched() { // Close does not wait for answers
+		open = persistencetest.Rows(t, url, "SELECT count(*) FROM commands WHERE id IN ('not json', 'nobody', 'panic', 'large') AND answered_at IS NULL")[0][0]
 	}
 	must(t, b.Close())
 	<-done
