@@ -38,7 +38,7 @@ func (s *scanner) space() {
 	}
 }
 
-func (s *scanner) take(c byte) bool {
+func (s *scanner) consume(c byte) bool {
 	if s.pos < len(s.buf) && s.buf[s.pos] == c {
 		s.pos++
 		return true
@@ -49,7 +49,7 @@ func (s *scanner) take(c byte) bool {
 // open scans the opening bracket of the whole text.
 func (s *scanner) open(bracket byte) error {
 	s.space()
-	if !s.take(bracket) {
+	if !s.consume(bracket) {
 		return ErrNotJSON
 	}
 	return nil
@@ -67,10 +67,10 @@ func (s *scanner) end() error {
 // next goes to the next entry of an object or array, which bracket closes, and returns false at its end.
 func (s *scanner) next(first bool, bracket byte) (more bool, err error) {
 	s.space()
-	if s.take(bracket) {
+	if s.consume(bracket) {
 		return false, nil
 	}
-	if !first && !s.take(',') {
+	if !first && !s.consume(',') {
 		return false, ErrNotJSON
 	}
 	s.space()
@@ -88,7 +88,7 @@ func (s *scanner) member(first bool) (key, val []byte, err error) {
 		return nil, nil, err
 	}
 	s.space()
-	if !s.take(':') {
+	if !s.consume(':') {
 		return nil, nil, ErrNotJSON
 	}
 	s.space()
@@ -188,7 +188,7 @@ func (s *scanner) value(depth int) error {
 func (s *scanner) composite(open byte, depth int) error {
 	end := open + 2 // ']' follows '[' and '}' follows '{' at this distance
 	s.space()
-	if s.take(end) {
+	if s.consume(end) {
 		return nil
 	}
 	for {
@@ -197,7 +197,7 @@ func (s *scanner) composite(open byte, depth int) error {
 				return err
 			}
 			s.space()
-			if !s.take(':') {
+			if !s.consume(':') {
 				return ErrNotJSON
 			}
 			s.space()
@@ -206,10 +206,10 @@ func (s *scanner) composite(open byte, depth int) error {
 			return err
 		}
 		s.space()
-		if s.take(end) {
+		if s.consume(end) {
 			return nil
 		}
-		if !s.take(',') {
+		if !s.consume(',') {
 			return ErrNotJSON
 		}
 		s.space()
@@ -218,7 +218,7 @@ func (s *scanner) composite(open byte, depth int) error {
 
 // str scans a string and returns its text between the quotes, still escaped.
 func (s *scanner) str() ([]byte, error) {
-	if !s.take('"') {
+	if !s.consume('"') {
 		return nil, ErrNotJSON
 	}
 	start := s.pos
@@ -291,16 +291,16 @@ func (s *scanner) digits() bool {
 }
 
 func (s *scanner) number() error {
-	s.take('-')
-	if !s.take('0') && !s.digits() {
+	s.consume('-')
+	if !s.consume('0') && !s.digits() {
 		return ErrNotJSON
 	}
-	if s.take('.') && !s.digits() {
+	if s.consume('.') && !s.digits() {
 		return ErrNotJSON
 	}
-	if s.take('e') || s.take('E') {
-		if !s.take('+') {
-			s.take('-')
+	if s.consume('e') || s.consume('E') {
+		if !s.consume('+') {
+			s.consume('-')
 		}
 		if !s.digits() {
 			return ErrNotJSON

@@ -94,7 +94,7 @@ func (x *execution) next(ctx context.Context) (Chunk, bool) {
 			case !open:
 				x.ended = true
 			case c.Result != nil:
-				x.take(*c.Result)
+				x.setResult(*c.Result)
 			case x.deadline == nil:
 				return c, true
 			}
@@ -107,7 +107,7 @@ func (x *execution) next(ctx context.Context) (Chunk, bool) {
 	return Chunk{}, false
 }
 
-func (x *execution) take(result Result) {
+func (x *execution) setResult(result Result) {
 	x.last = &result
 	x.ended = result.Failed()
 }

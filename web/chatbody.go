@@ -46,7 +46,7 @@ func shortened(body io.Reader) ([]byte, error) {
 	s, buf := shortener{}, make([]byte, 32<<10)
 	for {
 		n, err := body.Read(buf)
-		s.take(buf[:n])
+		s.write(buf[:n])
 		switch {
 		case err == nil:
 		case !errors.Is(err, io.EOF):
@@ -71,8 +71,8 @@ type shortener struct {
 	element int  // where the current element of the list begins in out; 0 outside of the list
 }
 
-// take takes the next bytes.
-func (s *shortener) take(p []byte) {
+// write shortens the next bytes.
+func (s *shortener) write(p []byte) {
 	for len(p) > 0 {
 		n := 1
 		if s.text {

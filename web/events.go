@@ -112,7 +112,7 @@ func (h *threadSockets) watch(c echo.Context, key thread.Key) error {
 	}
 	return h.door.upgrade(c, "connect again with after=SEQ", func(ctx context.Context, k *socket.Socket) error {
 		k.Limit = -1 // take rejects what is too large and goes on
-		k.Take = func(kind websocket.MessageType, r io.Reader) error { return h.take(ctx, k, key, kind, r) }
+		k.Take = func(kind websocket.MessageType, r io.Reader) error { return h.receive(ctx, k, key, kind, r) }
 		return k.Run(ctx, func(ctx context.Context) error { return sendEvents(k, greeting(hello), watch.Events(ctx, after)) })
 	})
 }
@@ -144,9 +144,9 @@ func sendEvents(k *socket.Socket, first []persistence.Event, events iter.Seq2[pe
 	return nil
 }
 
-// take handles one message from a client. Problems with it are reported to the client; an error
+// receive handles one message from a client. Problems with it are reported to the client; an error
 // ends the socket.
-func (h *threadSockets) take(ctx context.Context, k *socket.Socket, key thread.Key, kind websocket.MessageType, r io.Reader) error {
+func (h *threadSockets) receive(ctx context.Context, k *socket.Socket, key thread.Key, kind websocket.MessageType, r io.Reader) error {
 	message, err := io.ReadAll(io.LimitReader(r, maxSocketRead+1))
 	if err != nil {
 		return err

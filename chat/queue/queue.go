@@ -63,7 +63,7 @@ func (q *Queue) Add(ctx context.Context, key thread.Key, m persistence.QueuedMes
 		return saved, err
 	}
 	q.updated(ctx, key, actionAdded, saved.ID)
-	q.titles.ask(key, saved)
+	q.titles.request(key, saved)
 	q.Kick(key)
 	return saved, nil
 }
@@ -119,7 +119,7 @@ func (q *Queue) Edit(ctx context.Context, key thread.Key, id, text string) (pers
 		return m, err
 	}
 	q.reordered(ctx, key)
-	q.titles.ask(key, m)
+	q.titles.request(key, m)
 	if m.Attempts > 0 {
 		q.resume(ctx, key)
 	}

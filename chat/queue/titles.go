@@ -41,8 +41,8 @@ func newTitles(a *announcer, wanted bool) *titles {
 	return &titles{announcer: a, wanted: wanted, jobs: make(chan titleJob, maxTitleJobs)}
 }
 
-// ask requests a title for a message. It never waits.
-func (w *titles) ask(key thread.Key, m persistence.QueuedMessage) {
+// request requests a title for a message. It never waits.
+func (w *titles) request(key thread.Key, m persistence.QueuedMessage) {
 	if !w.wanted {
 		return
 	}

@@ -79,7 +79,7 @@ func (o *output) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 			return []llm.Delta{{Reasoning: "\n\n"}}, nil
 		}
 	case "response.output_item.done":
-		o.take(e.Item)
+		o.addItem(e.Item)
 	case "response.completed", "response.incomplete", "response.failed":
 		return o.finish(e.Response)
 	case "error":
@@ -106,8 +106,8 @@ func (o *output) say(index int, text string) []llm.Delta {
 	return []llm.Delta{{Text: text}}
 }
 
-// take takes a complete item. In an answer that was cut off, partial arguments are not a call.
-func (o *output) take(i outputItem) {
+// addItem adds a complete item. In an answer that was cut off, partial arguments are not a call.
+func (o *output) addItem(i outputItem) {
 	o.items++
 	switch {
 	case i.Type == "reasoning" && i.ID != "" && i.EncryptedContent != "":
@@ -140,7 +140,7 @@ func (o *output) finish(r response) (out []llm.Delta, problem *wire.Problem) {
 			}
 		}
 		if !taken {
-			o.take(i)
+			o.addItem(i)
 		}
 	}
 	o.reason = r.Status

@@ -57,7 +57,7 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 		for i := range choice.Message.ToolCalls {
 			choice.Message.ToolCalls[i].Index = i // it has none
 		}
-		out = append(append(out, a.take(choice.Delta)...), a.take(choice.Message)...)
+		out = append(append(out, a.read(choice.Delta)...), a.read(choice.Message)...)
 		if choice.FinishReason != "" {
 			a.reason = choice.FinishReason
 		}
@@ -65,8 +65,8 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 	return out, nil
 }
 
-// take returns what words have for the user now.
-func (a *answer) take(w words) (out []llm.Delta) {
+// read returns what words have for the user now.
+func (a *answer) read(w words) (out []llm.Delta) {
 	a.think.WriteString(w.ReasoningContent)
 	if thought := w.Reasoning + w.ReasoningContent; thought != "" {
 		out = append(out, llm.Delta{Reasoning: thought})

@@ -51,7 +51,7 @@ func (s *Sandbox) javaScript(ctx context.Context, code string, filter bool) (out
 	unread := context.AfterFunc(own, func() { _ = child.frames.SetReadDeadline(time.Now().Add(afterKill)) })
 	defer unread()
 	out := &output{max: s.config.maxOutput}
-	end, err := s.follow(child.frames, out)
+	end, err := s.readFrames(child.frames, out)
 	if err != nil {
 		stop(err) // it has nothing more to say
 	}
@@ -116,9 +116,9 @@ func (c *child) wait() error {
 // errFull means that a child has printed too much.
 var errFull = errors.New("the output is full")
 
-// follow reads the child's frames into out and returns its ending, nil if the child died first. The
+// readFrames reads the child's frames into out and returns its ending, nil if the child died first. The
 // error is about what the child wrote: errFull, or a violation of the protocol.
-func (s *Sandbox) follow(frames io.Reader, out *output) (*ending, error) {
+func (s *Sandbox) readFrames(frames io.Reader, out *output) (*ending, error) {
 	// Each byte that is printed takes six as JSON at most, and a frame is not larger than what
 	// may be printed in all; so whatever the child writes, this much is read and no more.
 	decoder := json.NewDecoder(io.LimitReader(frames, int64(out.max)*64+1<<20))

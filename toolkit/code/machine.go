@@ -83,7 +83,7 @@ func (m *machine) run(code string) ending {
 		if err != nil {
 			return m.threw(err)
 		}
-		if m.ask("state") == "rejected" {
+		if m.textOf("state") == "rejected" {
 			break
 		}
 		wait, more := m.nextTimer()
@@ -128,7 +128,7 @@ func (m *machine) nextTimer() (time.Duration, bool) {
 // outcome returns the ending of a program that has nothing left to do.
 func (m *machine) outcome() ending {
 	m.vm.SetMemoryLimit(m.memory + reportMemory)
-	switch m.ask("state") {
+	switch m.textOf("state") {
 	case "fulfilled":
 		text, ok := m.value("value", m.max+1).(string) // each character takes a byte at least
 		if !ok {
@@ -136,7 +136,7 @@ func (m *machine) outcome() ending {
 		}
 		return m.valueOf(strings.ToValidUTF8(text, "\uFFFD"), m.value("length"))
 	case "rejected":
-		return m.failure(m.ask("name"), m.ask("message"), m.ask("stack"))
+		return m.failure(m.textOf("name"), m.textOf("message"), m.textOf("stack"))
 	case "pending":
 		if !m.full {
 			return ending{Exit: ExitException, Error: "the program waits for a promise that nothing will settle"}
@@ -193,8 +193,8 @@ func (m *machine) failure(name, message, stack string) ending {
 	return ending{Exit: ExitException, Error: strings.ToValidUTF8(text, "\uFFFD")}
 }
 
-// ask asks the glue for a text, and returns an empty one if the glue fails.
-func (m *machine) ask(what string) string {
+// textOf asks the glue for a text, and returns an empty one if the glue fails.
+func (m *machine) textOf(what string) string {
 	text, _ := m.value(what).(string)
 	return strings.ToValidUTF8(text, "\uFFFD")
 }

@@ -29,11 +29,11 @@ func newSlots(n int) *slots {
 // ended.
 func (p *slots) enter(ctx context.Context, owner string) (leave func(), err error) {
 	own := p.share(owner)
-	if !take(ctx, own.taken) {
+	if !acquire(ctx, own.taken) {
 		p.drop(owner)
 		return nil, fmt.Errorf("%d other programs of this user are running", cap(own.taken))
 	}
-	if !take(ctx, p.all) {
+	if !acquire(ctx, p.all) {
 		<-own.taken
 		p.drop(owner)
 		return nil, fmt.Errorf("%d other programs are running", cap(p.all))
@@ -45,8 +45,8 @@ func (p *slots) enter(ctx context.Context, owner string) (leave func(), err erro
 	}, nil
 }
 
-// take takes a free slot, or waits for one until ctx ends.
-func take(ctx context.Context, slots chan struct{}) bool {
+// acquire takes a free slot, or waits for one until ctx ends.
+func acquire(ctx context.Context, slots chan struct{}) bool {
 	select {
 	case slots <- struct{}{}:
 		return true

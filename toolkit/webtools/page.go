@@ -148,7 +148,7 @@ func (f *flattener) flatten(node *html.Node, at location) {
 	for child := node.FirstChild; child != nil; {
 		next := child.NextSibling
 		inner := location{at.depth + 1, at.indent, at.plain}
-		if !f.take(child, inner.depth) {
+		if !f.fit(child, inner.depth) {
 			node.RemoveChild(child)
 			child = next
 			continue
@@ -167,8 +167,8 @@ func (f *flattener) flatten(node *html.Node, at location) {
 	}
 }
 
-// take takes the room for a node, and reports whether there was any. A text is shortened to fit.
-func (f *flattener) take(node *html.Node, depth int) bool {
+// fit uses the room for a node, and reports whether there was any. A text is shortened to fit.
+func (f *flattener) fit(node *html.Node, depth int) bool {
 	if node.Type == html.TextNode {
 		if fits := max(0, f.room/depth-nodeWeight); len(node.Data) > fits {
 			node.Data, f.short = toolkit.Head(node.Data, fits), true

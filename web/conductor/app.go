@@ -46,9 +46,9 @@ func (a *app) refuse(err error) error {
 	return a.socket.Write(a.envelope(typeError, errorPayload{Code: e.Code, Message: e.Message}))
 }
 
-// take handles one envelope from the app. Problems with it are reported to the app; an error ends
+// receive handles one envelope from the app. Problems with it are reported to the app; an error ends
 // the socket.
-func (a *app) take(ctx context.Context, kind websocket.MessageType, message io.Reader) error {
+func (a *app) receive(ctx context.Context, kind websocket.MessageType, message io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(message, maxEnvelope+1))
 	if err != nil {
 		return err

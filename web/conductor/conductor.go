@@ -49,7 +49,7 @@ func (d *Conductors) Serve(ctx context.Context, key thread.Key, name string, too
 	var before *connection
 	a.session, before = d.sessions.enter(key, &a.connection)
 	k.Limit = -1 // take refuses what is too large and goes on
-	k.Take = func(kind websocket.MessageType, r io.Reader) error { return a.take(ctx, kind, r) }
+	k.Take = func(kind websocket.MessageType, r io.Reader) error { return a.receive(ctx, kind, r) }
 	cause := k.Run(ctx, func(ctx context.Context) error {
 		defer close(a.stopped)
 		if before != nil && before.giveWay() {

@@ -24,7 +24,7 @@ func (a *app) deliver(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := a.follow(ctx, t); err != nil {
+		if err := a.deliverRest(ctx, t); err != nil {
 			return err
 		}
 		a.sessions.finish(t)
@@ -37,8 +37,8 @@ func (a *app) deliver(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// follow delivers what is left of a turn, until it ends.
-func (a *app) follow(ctx context.Context, t *turn) error {
+// deliverRest delivers what is left of a turn, until it ends.
+func (a *app) deliverRest(ctx context.Context, t *turn) error {
 	if err := a.pickUp(t); err != nil {
 		return err
 	}
@@ -105,15 +105,15 @@ func (a *app) pickUp(t *turn) error {
 		}
 	}
 	for _, call := range t.turn.Waiting() {
-		if err := a.ask(t, call); err != nil {
+		if err := a.sendCall(t, call); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ask tells the app to run one of its tools, with the same id each time.
-func (a *app) ask(t *turn, call chat.EventCall) error {
+// sendCall tells the app to run one of its tools, with the same id each time.
+func (a *app) sendCall(t *turn, call chat.EventCall) error {
 	e, asked := t.calls[call.ID]
 	if !asked {
 		e = a.envelope(typeToolCall, callPayload{CallID: call.ID, Name: a.tools.wireName(call.Name), Arguments: call.Arguments})
@@ -187,7 +187,7 @@ func (a *app) asked(t *turn, call chat.EventCall) error {
 	if !slices.ContainsFunc(t.turn.Waiting(), func(w chat.EventCall) bool { return w.ID == call.ID }) {
 		return nil
 	}
-	return a.ask(t, call)
+	return a.sendCall(t, call)
 }
 
 // conclude adds the facts that end a turn. The last partial is one of them, so that it is delivered

@@ -33,7 +33,7 @@ func (d *doctor) calls(ctx context.Context) {
 	if err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && key.IsSet() {
 		d.say(warning, aboutBase(c), "%s travels unencrypted to %s: use https", variable, c.OpenAIBaseURL)
 	}
-	status, body, err := ask(ctx, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/models", withKey("Authorization", key))
+	status, body, err := get(ctx, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/models", withKey("Authorization", key))
 	if err != nil {
 		d.say(problem, aboutBase(c), "%s does not answer: is it reachable, and is OPENAI_BASE_URL right? (%v)", c.OpenAIBaseURL, err)
 		return
@@ -94,7 +94,7 @@ func (d *doctor) callsRoute(ctx context.Context) {
 	if c.Realtime.URL == "" {
 		return
 	}
-	status, _, err := ask(ctx, c.Realtime.URL, withKey(c.Realtime.APIKeyHeader, c.VoiceKey()))
+	status, _, err := get(ctx, c.Realtime.URL, withKey(c.Realtime.APIKeyHeader, c.VoiceKey()))
 	address, _, _ := strings.Cut(c.Realtime.URL, "?") // the rest may hold a key
 	switch {
 	case err != nil:

@@ -25,9 +25,9 @@ const (
 	maxModelList  = 4 << 20 // bytes
 )
 
-// ask sends one request and returns the status and the body. Redirects are not followed, so that
+// get sends one request and returns the status and the body. Redirects are not followed, so that
 // the key goes to no other address.
-func ask(ctx context.Context, address string, header http.Header) (status int, body []byte, err error) {
+func get(ctx context.Context, address string, header http.Header) (status int, body []byte, err error) {
 	return askBy(ctx, &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}, address, header)
 }
 

@@ -89,7 +89,7 @@ const typedBy = "typed messages by "
 // provider reports whether a provider of text models answers, accepts the key and has the model.
 func (d *doctor) provider(ctx context.Context, name string, q question) {
 	about, model := typedBy+name, d.cfg.TextModel(name)
-	status, body, err := ask(ctx, q.base+q.path, q.header)
+	status, body, err := get(ctx, q.base+q.path, q.header)
 	if u, err := url.Parse(q.base); err == nil {
 		q.base = u.Redacted()
 	}
