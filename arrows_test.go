@@ -39,7 +39,6 @@ var vendors = []struct {
 	prefix string   // of import paths
 	homes  []string // folders, or packages with all below them
 }{
-	{"github.com/pion/rtp", []string{"realtime/rtc", "realtime/simulator", "bridge", "cmd/voicebridge", "e2e"}}, // the packet type, no behaviour
 	{"github.com/pion/", []string{"realtime/rtc", "examples", "e2e"}},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"toolkit/mcptool"}},
 	{"github.com/jackc/pgx", []string{"persistence"}},
@@ -59,7 +58,7 @@ var vendors = []struct {
 // pure names, for packages that only compute, the imports by which a package would read
 // a clock's ticks, talk to somebody, or run beside itself.
 var pure = map[string][]string{
-	"bridge/internal/session": {"context", "sync", "os", "net", "database/sql", "voicebridge/realtime/rtc"},
+	"bridge/internal/session": {"context", "sync", "os", "net", "database/sql", "voicebridge/realtime/rtc", "voicebridge/realtime/media"},
 }
 
 // vagueNames are package names that say nothing about what is inside.
@@ -320,7 +319,7 @@ func TestArrowsFail(t *testing.T) {
 		{name: "a fair house", pkgs: []pkg{
 			good("voicebridge/cmd/voicebridge", "voicebridge/web", "voicebridge/bridge", "voicebridge/realtime/rtc"),
 			good("voicebridge/web", "github.com/labstack/echo/v4", "voicebridge/chat", "voicebridge/web/ui"),
-			good("voicebridge/bridge", "voicebridge/realtime", "voicebridge/toolkit", "voicebridge/persistence", "github.com/pion/rtp"),
+			good("voicebridge/bridge", "voicebridge/realtime", "voicebridge/toolkit", "voicebridge/persistence"),
 			good("voicebridge/realtime/rtc", "github.com/pion/webrtc/v4", "github.com/pion/opus"),
 			good("voicebridge/persistence", "github.com/jackc/pgx/v5/pgxpool", "modernc.org/sqlite"),
 			{ImportPath: "voicebridge", Name: "voicebridge_test", XTestImports: []string{"testing"}},

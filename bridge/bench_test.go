@@ -16,13 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pion/rtp"
-
 	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/spool"
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
@@ -189,13 +188,13 @@ type browser struct {
 	changed chan struct{}
 	seen    int
 	closed  bool
-	flow    rtc.Flow
+	flow    media.Flow
 	packets int
 	spoken  uint32
 }
 
-// WriteRTP counts the packets that the caller receives.
-func (c *browser) WriteRTP(*rtp.Packet) error {
+// WriteAudio counts the packets that the caller receives.
+func (c *browser) WriteAudio(*media.Packet) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.packets++
@@ -212,7 +211,7 @@ func (c *browser) signal() {
 func (b *bench) offer() (*browser, string) {
 	b.t.Helper()
 	c := &browser{b: b, t: b.t, changed: make(chan struct{})}
-	peer, sdp, err := b.api.Offer(b.ctx, rtc.Handlers{
+	peer, sdp, err := b.api.Offer(b.ctx, media.Handlers{
 		Message: func(data []byte) {
 			ev, err := realtime.Decode(data)
 			if err != nil {
@@ -223,8 +222,8 @@ func (b *bench) offer() (*browser, string) {
 			c.events = append(c.events, ev)
 			c.signal()
 		},
-		State: func(s rtc.State) {
-			if s != rtc.StateClosed && s != rtc.StateFailed {
+		State: func(s media.State) {
+			if s != media.StateClosed && s != media.StateFailed {
 				return
 			}
 			c.mu.Lock()
@@ -420,7 +419,7 @@ func (c *browser) speakFor(n int) {
 	frames = frames[:min(n, len(frames))]
 	tick := time.Tick(20 * time.Millisecond)
 	c.spoken++
-	p := rtp.Packet{Header: rtp.Header{Version: 2, SSRC: c.spoken}} // a new source each time
+	p := media.Packet{Source: c.spoken} // a new source each time
 	before := c.turns()
 	for _, frame := range frames {
 		if c.turns() > before {
@@ -432,10 +431,10 @@ func (c *browser) speakFor(n int) {
 			return
 		}
 		p.Payload = frame
-		if err := c.peer.WriteRTP(&p); err != nil {
+		if err := c.peer.WriteAudio(&p); err != nil {
 			return
 		}
-		p.SequenceNumber++
+		p.Sequence++
 		p.Timestamp += 960
 	}
 }

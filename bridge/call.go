@@ -10,7 +10,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/thread"
 )
 
@@ -35,7 +35,7 @@ type call struct {
 	up       *leg.Sessions               // used by the loop
 	browser  atomic.Pointer[leg.Browser] // the one in use
 	handOver sync.Mutex                  // held while it is replaced, until it has got its session
-	fromUser rtc.Flow                    // the gate of the caller's audio
+	fromUser media.Flow                  // the gate of the caller's audio
 	// joining is held while a browser reconnects; it guards newest, the last connection of which the loop was told,
 	// and browserGen, the generation of the last one that was tried.
 	joining    sync.Mutex

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pion/rtp"
 
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
@@ -25,7 +24,7 @@ import (
 	"voicebridge/persistence/spool"
 	"voicebridge/persistence/spool/spooltest"
 	"voicebridge/realtime"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
@@ -64,12 +63,11 @@ func newFakeLeg(name string, r *recorder) *fakeLeg {
 	return &fakeLeg{name: name, recorder: r, closed: make(chan struct{})}
 }
 
-func (l *fakeLeg) ID() string                                      { return "rtc_1" }
-func (l *fakeLeg) Opening() [][]byte                               { return nil }
-func (l *fakeLeg) Append([]thread.Message) [][]byte                { return nil }
-func (l *fakeLeg) WriteRTP(*rtp.Packet) error                      { l.received.Add(1); return nil }
-func (l *fakeLeg) Restart(context.Context, string) (string, error) { return "", rtc.ErrOtherPeer }
-func (l *fakeLeg) MaxMessageSize() int                             { return 64 << 10 }
+func (l *fakeLeg) ID() string                       { return "rtc_1" }
+func (l *fakeLeg) Opening() [][]byte                { return nil }
+func (l *fakeLeg) Append([]thread.Message) [][]byte { return nil }
+func (l *fakeLeg) WriteAudio(*media.Packet) error   { l.received.Add(1); return nil }
+func (l *fakeLeg) MaxMessageSize() int              { return 64 << 10 }
 
 func (l *fakeLeg) TrySend([]byte) bool { return false }
 
@@ -81,7 +79,7 @@ func (l *fakeLeg) Send(ctx context.Context, data []byte) error {
 			select {
 			case <-l.stalled:
 			case <-l.closed:
-				return rtc.ErrClosed
+				return media.ErrClosed
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -93,7 +91,7 @@ func (l *fakeLeg) Send(ctx context.Context, data []byte) error {
 	return nil
 }
 
-func (l *fakeLeg) Forward(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow) error {
+func (l *fakeLeg) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
 	every := time.Hour
 	if l.talks {
 		every = 20 * time.Millisecond
@@ -103,10 +101,10 @@ func (l *fakeLeg) Forward(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow
 		select {
 		case <-packets:
 			if flow.IsOpen() {
-				_ = dst.WriteRTP(&rtp.Packet{}) // it never fails
+				_ = dst.WriteAudio(&media.Packet{}) // it never fails
 			}
 		case <-l.closed:
-			return rtc.ErrClosed
+			return media.ErrClosed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

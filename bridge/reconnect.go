@@ -9,6 +9,7 @@ import (
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
 )
@@ -33,12 +34,15 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 	}
 	live.joining.Lock() // one at a time
 	defer live.joining.Unlock()
-	answer, err = live.newest.Peer.Restart(ctx, offer)
+	answer, err = "", rtc.ErrOtherPeer
+	if peer, ok := live.newest.Peer.(*rtc.Peer); ok {
+		answer, err = peer.Restart(ctx, offer)
+	}
 	switch {
 	case err == nil:
 		live.post(session.BrowserRestarted{Gen: live.newest.Gen})
 		return answer, nil
-	case errors.Is(err, rtc.ErrOtherPeer), errors.Is(err, rtc.ErrClosed):
+	case errors.Is(err, rtc.ErrOtherPeer), errors.Is(err, media.ErrClosed):
 		return c.replaceBrowser(ctx, live, offer)
 	case errors.Is(err, rtc.ErrBadSDP), errors.Is(err, rtc.ErrNoOpus):
 		return "", offerError(err)

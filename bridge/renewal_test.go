@@ -16,7 +16,7 @@ import (
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -277,16 +277,16 @@ func TestSuddenRenewals(t *testing.T) {
 			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
 			switch n % 4 {
 			case 0:
-				r.voice.last().drop(rtc.StateFailed)
+				r.voice.last().drop(media.StateFailed)
 			case 1:
 				r.voice.last().emit(`{"type":"error","error":{"type":"invalid_request_error","code":"session_expired","message":"Your session hit the maximum duration of 60 minutes."}}`)
 			case 2:
 				r.voice.mu.Lock()
 				r.voice.refuse = []error{errBusy, errBusy}
 				r.voice.mu.Unlock()
-				r.voice.last().drop(rtc.StateFailed)
+				r.voice.last().drop(media.StateFailed)
 			default:
-				r.voice.last().drop(rtc.StateClosed)
+				r.voice.last().drop(media.StateClosed)
 			}
 			r.until("bridge.upstream.renewed", n+1)
 			time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)

@@ -11,6 +11,7 @@ import (
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -73,7 +74,7 @@ func (s *setup) answerBrowser(ctx context.Context) error {
 		return nil
 	case errors.Is(err, rtc.ErrBadSDP), errors.Is(err, rtc.ErrNoOpus):
 		return offerError(err)
-	case errors.Is(err, rtc.ErrClosed):
+	case errors.Is(err, media.ErrClosed):
 		return &Error{Code: CodeShuttingDown, Message: "The server is shutting down.", Err: err}
 	default:
 		return fmt.Errorf("answer browser: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
@@ -177,7 +178,7 @@ func TestNegotiatedUpstream(t *testing.T) {
 		Session:  []byte(`{"type":"realtime","model":"gpt-realtime"}`),
 		History:  func(context.Context) ([]thread.Message, error) { return nil, nil },
 		Created:  func(string) error { return nil },
-		Handlers: rtc.Handlers{Message: func(data []byte) { events <- data }},
+		Handlers: media.Handlers{Message: func(data []byte) { events <- data }},
 	})
 	must(t, err)
 	ev, err := realtime.Decode(<-events)

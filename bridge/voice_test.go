@@ -9,11 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pion/rtp"
-
 	"voicebridge/bridge/internal/task"
 	"voicebridge/realtime"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/thread"
 )
 
@@ -78,7 +76,7 @@ func (v *voice) last() *voiceLeg {
 // voiceLeg is one session. Its goroutine owns the fields below in.
 type voiceLeg struct {
 	voice   *voice
-	h       rtc.Handlers
+	h       media.Handlers
 	history []thread.Message
 	prefix  string
 	id      string
@@ -101,13 +99,13 @@ type voiceLeg struct {
 func (l *voiceLeg) Order(ev realtime.Event) (string, bool) {
 	return ev.PreviousItemID, ev.HasPrevious
 }
-func (l *voiceLeg) ID() string                 { return l.id }
-func (l *voiceLeg) WriteRTP(*rtp.Packet) error { return nil }
-func (l *voiceLeg) MaxMessageSize() int        { return 64 << 10 }
-func (l *voiceLeg) Forward(ctx context.Context, _ rtc.AudioSink, _ *rtc.Flow) error {
+func (l *voiceLeg) ID() string                     { return l.id }
+func (l *voiceLeg) WriteAudio(*media.Packet) error { return nil }
+func (l *voiceLeg) MaxMessageSize() int            { return 64 << 10 }
+func (l *voiceLeg) Forward(ctx context.Context, _ media.Sink, _ *media.Flow) error {
 	select {
 	case <-l.closed:
-		return rtc.ErrClosed
+		return media.ErrClosed
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -134,7 +132,7 @@ func (l *voiceLeg) Send(_ context.Context, data []byte) error {
 	case in <- data:
 		return nil
 	case <-l.closed:
-		return rtc.ErrClosed
+		return media.ErrClosed
 	}
 }
 
@@ -145,7 +143,7 @@ func (l *voiceLeg) Close() error {
 }
 
 // drop ends the session without notice.
-func (l *voiceLeg) drop(state rtc.State) {
+func (l *voiceLeg) drop(state media.State) {
 	l.once.Do(func() { close(l.closed) })
 	<-l.done
 	l.h.State(state)

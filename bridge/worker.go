@@ -11,7 +11,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/toolkit"
 )
 
@@ -23,8 +23,8 @@ type worker struct {
 	*call
 	ctx     context.Context //nolint:containedctx // it ends with the call
 	state   *session.State
-	toUp    rtc.Switch     // the caller's audio
-	toUser  rtc.Switch     // the model's audio
+	toUp    media.Switch   // the caller's audio
+	toUser  media.Switch   // the model's audio
 	leaving sync.WaitGroup // browser legs that are ending
 	over    EndReason      // why the loop ends; EndNone while it runs
 	full    session.Input  // the next input, because a queue is full

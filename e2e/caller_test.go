@@ -15,9 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pion/rtp"
-
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
@@ -43,11 +42,11 @@ type caller struct {
 	changed chan struct{}
 	seen    int
 	closed  bool
-	soundAt []time.Time // when audio packets arrived
-	sound   rtp.Header  // of the last packet
-	breaks  []string    // in the audio, which must be one stream
-	states  []rtc.State // of the connection
-	turns   int         // spoken turns
+	soundAt []time.Time   // when audio packets arrived
+	sound   media.Packet  // of the last packet
+	breaks  []string      // in the audio, which must be one stream
+	states  []media.State // of the connection
+	turns   int           // spoken turns
 }
 
 // timedEvent is an event and the time it arrived.
@@ -67,13 +66,13 @@ func newCaller(t *testing.T, r *rig) *caller {
 }
 
 // handlers take what the caller receives.
-func (c *caller) handlers() rtc.Handlers {
-	return rtc.Handlers{
+func (c *caller) handlers() media.Handlers {
+	return media.Handlers{
 		Message: c.message,
-		State: func(s rtc.State) {
+		State: func(s media.State) {
 			c.update(func() {
 				c.states = append(c.states, s)
-				c.closed = c.closed || s == rtc.StateClosed || s == rtc.StateFailed
+				c.closed = c.closed || s == media.StateClosed || s == media.StateFailed
 			})
 		},
 	}
@@ -101,15 +100,15 @@ func (c *caller) update(change func()) {
 	c.changed = make(chan struct{})
 }
 
-// WriteRTP records what the caller hears.
-func (c *caller) WriteRTP(p *rtp.Packet) error {
+// WriteAudio records what the caller hears.
+func (c *caller) WriteAudio(p *media.Packet) error {
 	c.update(func() {
 		// A jump too large for a loss means another stream.
 		if last := c.sound; len(c.soundAt) > 0 &&
-			(p.SSRC != last.SSRC || p.SequenceNumber-last.SequenceNumber > 500 || p.Timestamp-last.Timestamp > 30*48000) {
-			c.breaks = append(c.breaks, fmt.Sprintf("%v after %v", p.Header, last))
+			(p.Source != last.Source || p.Sequence-last.Sequence > 500 || p.Timestamp-last.Timestamp > 30*48000) {
+			c.breaks = append(c.breaks, fmt.Sprintf("%d/%d/%d after %d/%d/%d", p.Source, p.Sequence, p.Timestamp, last.Source, last.Sequence, last.Timestamp))
 		}
-		c.soundAt, c.sound = append(c.soundAt, time.Now()), p.Header.Clone()
+		c.soundAt, c.sound = append(c.soundAt, time.Now()), p.Clone()
 	})
 	return nil
 }
@@ -263,30 +262,30 @@ func (c *caller) speak() {
 	frames := simulator.UserSpeech()
 	before := c.spokenTurns()
 	tick := time.Tick(20 * time.Millisecond)
-	p := rtp.Packet{Header: rtp.Header{Version: 2, SSRC: 7}}
+	p := media.Packet{Source: 7}
 	for _, frame := range frames {
 		if c.spokenTurns() > before {
 			return
 		}
 		<-tick
 		p.Payload = frame
-		if err := c.peer.WriteRTP(&p); err != nil {
+		if err := c.peer.WriteAudio(&p); err != nil {
 			c.t.Fatalf("speak: %v", err)
 		}
-		p.SequenceNumber++
+		p.Sequence++
 		p.Timestamp += 960
 	}
 	c.until("spoken turn", func() bool { return c.turns > before })
 }
 
 // sendSilence sends silence, as an open microphone does, until the test ends.
-func (c *caller) sendSilence(write func(*rtp.Packet) error) {
+func (c *caller) sendSilence(write func(*media.Packet) error) {
 	ended := make(chan struct{})
 	c.t.Cleanup(func() { <-ended })
 	go func() {
 		defer close(ended)
 		tick := time.Tick(20 * time.Millisecond)
-		p := rtp.Packet{Header: rtp.Header{Version: 2}, Payload: []byte{0xf8, 0xff, 0xfe}}
+		p := media.Packet{Payload: []byte{0xf8, 0xff, 0xfe}}
 		for {
 			select {
 			case <-c.t.Context().Done():
@@ -294,7 +293,7 @@ func (c *caller) sendSilence(write func(*rtp.Packet) error) {
 			case <-tick:
 			}
 			_ = write(&p) // fails while there is no connection
-			p.SequenceNumber++
+			p.Sequence++
 			p.Timestamp += 960
 		}
 	}()
@@ -414,10 +413,10 @@ func actAsCaller(in io.Reader, out io.Writer) {
 			defer mu.Unlock()
 			_, _ = out.Write(append(line, '\n')) // the reader may be gone
 		}
-		peer, offer, err := api.Offer(context.Background(), rtc.Handlers{
+		peer, offer, err := api.Offer(context.Background(), media.Handlers{
 			Message: write,
-			State: func(s rtc.State) {
-				if s == rtc.StateClosed || s == rtc.StateFailed {
+			State: func(s media.State) {
+				if s == media.StateClosed || s == media.StateFailed {
 					write([]byte(goodbye))
 				}
 			},

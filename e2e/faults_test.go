@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"voicebridge/realtime"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
 )
@@ -30,7 +30,7 @@ func wantRefusal(t *testing.T, status int, body string, wantStatus int, wantCode
 func TestRefusedOffers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{})
-	peer, offer, err := r.api.Offer(r.ctx, rtc.Handlers{})
+	peer, offer, err := r.api.Offer(r.ctx, media.Handlers{})
 	must(t, err)
 	defer func() { _ = peer.Close() }()
 	without := func(prefix string) string {

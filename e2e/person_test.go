@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 )
 
@@ -198,10 +199,10 @@ func (p *person) reload() {
 // connect offers a connection that loses some packets.
 func (p *person) connect(path string, want int) (http.Header, bool) {
 	l := &link{}
-	peer, offer, err := p.soak.api.Offer(p.soak.ctx, rtc.Handlers{
+	peer, offer, err := p.soak.api.Offer(p.soak.ctx, media.Handlers{
 		Message: func(data []byte) { p.told(l, data) },
-		State: func(s rtc.State) {
-			if s == rtc.StateClosed || s == rtc.StateFailed {
+		State: func(s media.State) {
+			if s == media.StateClosed || s == media.StateFailed {
 				p.ended(l)
 			}
 		},

@@ -13,11 +13,10 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
-	"github.com/pion/rtp"
 
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
 )
@@ -42,7 +41,7 @@ type arrivals struct {
 	at map[string][]time.Time // by session
 }
 
-func (a *arrivals) drive(s *simulator.Session) rtc.AudioSink {
+func (a *arrivals) drive(s *simulator.Session) media.Sink {
 	return arrivalsOf{a, s.ID()}
 }
 
@@ -51,7 +50,7 @@ type arrivalsOf struct {
 	session string
 }
 
-func (a arrivalsOf) WriteRTP(*rtp.Packet) error {
+func (a arrivalsOf) WriteAudio(*media.Packet) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.at[a.session] = append(a.at[a.session], time.Now())
@@ -191,7 +190,7 @@ func (c *renewedCall) check() {
 	if len(breaks) > 0 {
 		t.Errorf("the audio is not one stream: %q", breaks)
 	}
-	if !slices.Equal(states, []rtc.State{rtc.StateConnected}) {
+	if !slices.Equal(states, []media.State{media.StateConnected}) {
 		t.Errorf("the browser's connection was in the states %v", states)
 	}
 	c.rig.over(c.caller, "hangup")
@@ -279,7 +278,7 @@ func renew(t *testing.T, length time.Duration, sudden bool, environ ...string) {
 				places <- struct{}{}
 				defer func() { <-places }()
 				c := &renewedCall{caller: r.dial(t, request{}), sudden: sudden, rng: rand.New(rand.NewPCG(1, uint64(number)))}
-				c.sendSilence(c.peer.WriteRTP)
+				c.sendSilence(c.peer.WriteAudio)
 				c.next("bridge.ready")
 				c.talk(number, min(callRenewals, *renewals-number*callRenewals))
 				c.check()

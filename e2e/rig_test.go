@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 )
@@ -356,7 +357,7 @@ func (c *caller) accept(answer string) {
 		return
 	}
 	must(c.t, c.peer.Accept(c.rig.ctx, answer))
-	flow := new(rtc.Flow)
+	flow := new(media.Flow)
 	flow.Open()
 	heard := make(chan struct{})
 	go func() {

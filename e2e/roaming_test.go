@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/pion/ice/v4"
+	"github.com/pion/rtp"
 	"github.com/pion/webrtc/v4"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
 )
@@ -108,14 +110,14 @@ func (r *rig) roam(t *testing.T, network *network, session string) *roaming {
 	s.SetICEMulticastDNSMode(ice.MulticastDNSModeDisabled)
 	s.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeUDP4})
 	s.SetICEUDPMux(mux)
-	var media webrtc.MediaEngine
+	var engine webrtc.MediaEngine
 	var err error
 	fail := func(errs ...error) {
 		t.Helper()
 		must(t, errors.Join(errs...))
 	}
-	fail(media.RegisterDefaultCodecs())
-	b.pc, err = webrtc.NewAPI(webrtc.WithSettingEngine(s), webrtc.WithMediaEngine(&media)).NewPeerConnection(webrtc.Configuration{})
+	fail(engine.RegisterDefaultCodecs())
+	b.pc, err = webrtc.NewAPI(webrtc.WithSettingEngine(s), webrtc.WithMediaEngine(&engine)).NewPeerConnection(webrtc.Configuration{})
 	fail(err)
 	t.Cleanup(func() { fail(b.pc.GracefulClose(), mux.Close(), network.Close()) })
 	b.track, err = webrtc.NewTrackLocalStaticRTP(webrtc.RTPCodecCapability{MimeType: webrtc.MimeTypeOpus, ClockRate: 48000, Channels: 2}, "mic", "browser")
@@ -133,7 +135,7 @@ func (r *rig) roam(t *testing.T, network *network, session string) *roaming {
 			if err != nil {
 				return
 			}
-			_ = b.WriteRTP(packet)
+			_ = b.WriteAudio(&media.Packet{Source: packet.SSRC, Sequence: packet.SequenceNumber, Timestamp: packet.Timestamp, Payload: packet.Payload})
 		}
 	})
 	kind, content := callForm(t, b.nextOffer(false), session)
@@ -232,7 +234,9 @@ func TestChangeOfAddress(t *testing.T) {
 func changeAddress(t *testing.T, r *rig, at location) {
 	b := r.roam(t, newNetwork(at.open(t, 0)), asksMe)
 	b.next("bridge.ready")
-	b.sendSilence(b.track.WriteRTP)
+	b.sendSilence(func(p *media.Packet) error {
+		return b.track.WriteRTP(&rtp.Packet{Header: rtp.Header{Version: 2, SequenceNumber: p.Sequence, Timestamp: p.Timestamp}, Payload: p.Payload})
+	})
 	b.isHeard(20)
 	b.say(waitPlease)
 	asked := b.tool()

@@ -16,6 +16,7 @@ import (
 
 	"voicebridge/cmd/voicebridge/internal/bench"
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 )
 
@@ -108,7 +109,7 @@ func (r *relay) create(w http.ResponseWriter, req *http.Request) {
 func (r *relay) call(offer string, session []byte) (answer string, err error) {
 	var browser, up *rtc.Peer
 	// Both are set before a message can come: nothing is connected yet.
-	up, upOffer, err := r.api.Offer(r.ctx, rtc.Handlers{Message: func(data []byte) {
+	up, upOffer, err := r.api.Offer(r.ctx, media.Handlers{Message: func(data []byte) {
 		_ = browser.Send(r.ctx, data)
 		if e, err := realtime.Decode(data); err == nil && e.Type == realtime.TypeSessionCreated {
 			_ = browser.Send(r.ctx, []byte(`{"type":"bridge.ready"}`))
@@ -117,12 +118,12 @@ func (r *relay) call(offer string, session []byte) (answer string, err error) {
 	if err != nil {
 		return "", err
 	}
-	browser, answer, err = r.api.Answer(r.ctx, offer, rtc.Handlers{Message: func(data []byte) { _ = up.Send(r.ctx, data) }})
+	browser, answer, err = r.api.Answer(r.ctx, offer, media.Handlers{Message: func(data []byte) { _ = up.Send(r.ctx, data) }})
 	if err != nil {
 		return "", errors.Join(err, up.Close())
 	}
 	for from, to := range map[*rtc.Peer]*rtc.Peer{browser: up, up: browser} {
-		flow := new(rtc.Flow)
+		flow := new(media.Flow)
 		flow.Open()
 		r.all.Go(func() { _ = from.Forward(r.ctx, to, flow) }) // it ends with the call
 	}

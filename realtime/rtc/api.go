@@ -15,6 +15,8 @@ import (
 
 	"github.com/pion/stun/v4"
 	"github.com/pion/webrtc/v4"
+
+	"voicebridge/realtime/media"
 )
 
 // Errors that callers branch on.
@@ -24,13 +26,9 @@ var (
 	ErrBadSDP = errors.New("bad SDP")
 	// ErrNoOpus means that a session description has no audio section with Opus.
 	ErrNoOpus = errors.New("no Opus audio in the SDP")
-	// ErrTooLarge means that a message is larger than the remote accepts. The data channel stays usable.
-	ErrTooLarge = errors.New("message larger than the remote accepts")
 	// ErrOtherPeer means that an offer comes from another peer connection than the one before it: it needs a peer of
 	// its own.
 	ErrOtherPeer = errors.New("offer of another peer connection")
-	// ErrClosed means that the peer or the API has ended.
-	ErrClosed = errors.New("peer closed")
 )
 
 // Limits on what a remote peer may send, in bytes.
@@ -160,7 +158,7 @@ func (a *API) add(peer io.Closer) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return ErrClosed
+		return media.ErrClosed
 	}
 	a.peers[peer] = struct{}{}
 	return nil

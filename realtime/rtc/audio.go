@@ -9,6 +9,8 @@ import (
 
 	"github.com/pion/rtp"
 	"github.com/pion/transport/v5/packetio"
+
+	"voicebridge/realtime/media"
 )
 
 // readMTU is the largest RTP packet that is read, in bytes. A 120 ms Opus packet at 64 kbit/s takes 960.
@@ -18,13 +20,13 @@ const readMTU = 1500
 // dst has closed (also ErrClosed) or ctx ends (its cause). Other errors of dst are counted in flow. Payload, marker,
 // order and timing are kept; CSRCs, header extensions and padding are dropped. The SSRC is replaced by a number that is
 // unique among all sources of the API's peers, whatever the remotes choose, so that it identifies the source to
-// WriteRTP. The packet passed to dst is reused.
+// WriteAudio. The packet passed to dst is reused.
 //
 // A remote may go on under another SSRC, with a new offer or without (RFC 3550, 8.2): Forward follows it. Of several
 // sources that sound at once, one is heard until it pauses.
 //
 // Only one Forward at a time can run on a peer.
-func (p *Peer) Forward(ctx context.Context, dst AudioSink, flow *Flow) error {
+func (p *Peer) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
 	if !p.in.reading.CompareAndSwap(false, true) {
 		return errors.New("forward audio: the peer's audio is being forwarded already")
 	}
@@ -32,7 +34,7 @@ func (p *Peer) Forward(ctx context.Context, dst AudioSink, flow *Flow) error {
 	return fmt.Errorf("forward audio: %w", p.forward(ctx, dst, flow))
 }
 
-func (p *Peer) forward(ctx context.Context, dst AudioSink, flow *Flow) error {
+func (p *Peer) forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
 	unread := p.in.unread
 	if err := unread.SetReadDeadline(time.Time{}); err != nil {
 		return err
@@ -56,7 +58,7 @@ func (p *Peer) forward(ctx context.Context, dst AudioSink, flow *Flow) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, io.EOF):
-			return ErrClosed
+			return media.ErrClosed
 		case err != nil: // a packet larger than readMTU
 			flow.Errors.Add(1)
 			continue
@@ -73,11 +75,11 @@ var ready = func() chan struct{} { c := make(chan struct{}); close(c); return c 
 // relay passes on the packets of one Forward.
 type relay struct {
 	peer   *Peer
-	dst    AudioSink
-	flow   *Flow
+	dst    media.Sink
+	flow   *media.Flow
 	number renumber
-	last   time.Time  // when the last packet was let through
-	packet rtp.Packet // reused, so that a packet costs no allocation
+	last   time.Time    // when the last packet was let through
+	packet media.Packet // reused, so that a packet costs no allocation
 }
 
 // pass handles one packet. It fails only if dst has ended.
@@ -92,7 +94,7 @@ func (r *relay) pass(b []byte) error {
 		return nil
 	}
 	r.peer.in.stats.count(h, now)
-	if !r.flow.open.Load() {
+	if !r.flow.IsOpen() {
 		r.flow.Gated.Add(1)
 		r.number.hold()
 		return nil
@@ -101,19 +103,18 @@ func (r *relay) pass(b []byte) error {
 	if !ok || len(payload) == 0 {
 		return nil
 	}
-	r.packet.Header = rtp.Header{
-		Version: 2, Marker: h.marker, SequenceNumber: sequence, Timestamp: h.timestamp, SSRC: r.peer.in.source,
+	r.packet = media.Packet{
+		Marker: h.marker, Sequence: sequence, Timestamp: h.timestamp, Source: r.peer.in.source, Payload: payload,
 	}
-	r.packet.Payload = payload
-	err := r.dst.WriteRTP(&r.packet)
+	err := r.dst.WriteAudio(&r.packet)
 	switch {
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, media.ErrClosed):
 		r.flow.Errors.Add(1)
-		return fmt.Errorf("write: %w", ErrClosed)
+		return fmt.Errorf("write: %w", media.ErrClosed)
 	case err != nil:
 		r.flow.Errors.Add(1)
 	default:
-		r.flow.count(r.last, now)
+		r.flow.Count(r.last, now)
 		r.last = now
 	}
 	return nil
@@ -123,7 +124,7 @@ func (r *relay) pass(b []byte) error {
 func (r *relay) follows(ssrc uint32, now time.Time) bool {
 	in := &r.peer.in
 	if in.source == 0 || ssrc != in.ssrc {
-		if now.Sub(in.heard) < pause {
+		if now.Sub(in.heard) < media.Pause {
 			return false
 		}
 		in.ssrc, in.source, r.number = ssrc, r.peer.api.sources.Add(1), renumber{}
@@ -148,7 +149,7 @@ func (p *Peer) isOpus(payloadType uint8) bool {
 	return false
 }
 
-// WriteRTP sends one Opus packet to the remote, with the negotiated SSRC and payload type. The packet's own SSRC
+// WriteAudio sends one Opus packet to the remote, with the negotiated SSRC and payload type. The packet's own SSRC
 // identifies its source: when it changes, the stream goes on with the next sequence number and a timestamp advanced by
 // the time elapsed, at least one frame. Header extensions, CSRCs and padding are dropped. Packets sent before the
 // connection is up, or while the remote's offer does not receive, are dropped silently. Besides Pion's errors it
@@ -156,10 +157,10 @@ func (p *Peer) isOpus(payloadType uint8) bool {
 //
 // Only one source writes at a time. A packet that arrives while another is being written is dropped, so that no writer
 // waits.
-func (p *Peer) WriteRTP(packet *rtp.Packet) error {
+func (p *Peer) WriteAudio(packet *media.Packet) error {
 	select {
 	case <-p.done:
-		return ErrClosed
+		return media.ErrClosed
 	default:
 	}
 	if !p.out.turn.TryLock() {
@@ -171,21 +172,19 @@ func (p *Peer) WriteRTP(packet *rtp.Packet) error {
 		return nil
 	}
 	now := time.Now()
-	sequence, timestamp, ok := p.out.splice.next(packet.SSRC, packet.SequenceNumber, packet.Timestamp, now)
+	sequence, timestamp, ok := p.out.splice.next(packet.Source, packet.Sequence, packet.Timestamp, now)
 	if !ok {
 		return nil
 	}
 	p.out.packet = rtp.Packet{
-		Header: rtp.Header{
-			Version: 2, Marker: packet.Marker, SequenceNumber: sequence, Timestamp: timestamp,
-		},
+		Header:  rtp.Header{Version: 2, Marker: packet.Marker, SequenceNumber: sequence, Timestamp: timestamp},
 		Payload: packet.Payload,
 	}
 	err := p.track.WriteRTP(&p.out.packet)
 	p.out.packet.Payload = nil
 	if err != nil {
 		if errors.Is(err, io.ErrClosedPipe) {
-			return ErrClosed
+			return media.ErrClosed
 		}
 		return fmt.Errorf("write audio: %w", err)
 	}
@@ -203,7 +202,7 @@ func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWrit
 	if n := p.in.named.Add(1); n > maxSources {
 		if n == maxSources+1 {
 			p.log.Warn("too many sources, peer ended")
-			p.end(StateFailed)
+			p.end(media.StateFailed)
 		}
 		return nowhere{}
 	}

@@ -9,31 +9,32 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pion/rtp"
 	"github.com/pion/webrtc/v4"
+
+	"voicebridge/realtime/media"
 )
 
-// collector is an AudioSink that keeps copies of packets.
-type collector struct{ packets chan rtp.Packet }
+// collector is a media.Sink that keeps copies of packets.
+type collector struct{ packets chan media.Packet }
 
-func newCollector() collector { return collector{make(chan rtp.Packet, 1000)} }
+func newCollector() collector { return collector{make(chan media.Packet, 1000)} }
 
-func (c collector) WriteRTP(p *rtp.Packet) error {
+func (c collector) WriteAudio(p *media.Packet) error {
 	select {
-	case c.packets <- rtp.Packet{Header: p.Header, Payload: bytes.Clone(p.Payload)}:
+	case c.packets <- p.Clone():
 	default: // the test has seen enough
 	}
 	return nil
 }
 
-func (c collector) next(t testing.TB) rtp.Packet {
+func (c collector) next(t testing.TB) media.Packet {
 	t.Helper()
 	select {
 	case p := <-c.packets:
 		return p
 	case <-time.After(patience):
 		t.Fatal("no packet came")
-		return rtp.Packet{}
+		return media.Packet{}
 	}
 }
 
@@ -45,7 +46,7 @@ func TestGate(t *testing.T) {
 	ctx, run := beside(t)
 	run(func() { speak(ctx, p.offerer, 1, 40, 400) })
 	got := newCollector()
-	var flow Flow
+	var flow media.Flow
 	run(func() {
 		if err := p.answerer.Forward(ctx, got, &flow); !errors.Is(err, context.Canceled) {
 			t.Errorf("Forward: %v", err)
@@ -71,8 +72,8 @@ func TestGate(t *testing.T) {
 	last := got.next(t)
 	for range 3 {
 		next := got.next(t)
-		if next.SequenceNumber != last.SequenceNumber+1 || next.Timestamp != last.Timestamp+frameStep {
-			t.Errorf("%d/%d follows %d/%d", next.SequenceNumber, next.Timestamp, last.SequenceNumber, last.Timestamp)
+		if next.Sequence != last.Sequence+1 || next.Timestamp != last.Timestamp+frameStep {
+			t.Errorf("%d/%d follows %d/%d", next.Sequence, next.Timestamp, last.Sequence, last.Timestamp)
 		}
 		last = next
 	}
@@ -83,8 +84,8 @@ func TestGate(t *testing.T) {
 	}
 	flow.Open()
 	next := got.next(t)
-	if next.SequenceNumber != last.SequenceNumber+1 {
-		t.Errorf("after the pause comes number %d, before it %d", next.SequenceNumber, last.SequenceNumber)
+	if next.Sequence != last.Sequence+1 {
+		t.Errorf("after the pause comes number %d, before it %d", next.Sequence, last.Sequence)
 	}
 	if step := next.Timestamp - last.Timestamp; step < 5*frameStep {
 		t.Errorf("after the pause the timestamp is %d later", step)
@@ -98,7 +99,7 @@ func TestForwardAgain(t *testing.T) {
 	p := newPair(t, a, a).connected(t)
 	ctx, run := beside(t)
 	run(func() { speak(ctx, p.offerer, 1, 1, 1) })
-	var flow Flow
+	var flow media.Flow
 	flow.Open()
 	for range 3 {
 		short, stop := context.WithCancel(ctx)
@@ -106,7 +107,7 @@ func TestForwardAgain(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- p.answerer.Forward(short, got, &flow) }()
 		got.next(t)
-		if err := p.answerer.Forward(short, got, &flow); err == nil || errors.Is(err, ErrClosed) {
+		if err := p.answerer.Forward(short, got, &flow); err == nil || errors.Is(err, media.ErrClosed) {
 			t.Errorf("second Forward: %v", err)
 		}
 		stop()
@@ -117,7 +118,7 @@ func TestForwardAgain(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- p.answerer.Forward(ctx, newCollector(), &flow) }()
 	closePeer(t, p.offerer)
-	if err := <-done; !errors.Is(err, ErrClosed) {
+	if err := <-done; !errors.Is(err, media.ErrClosed) {
 		t.Errorf("Forward after the remote's end: %v", err)
 	}
 }
@@ -129,34 +130,34 @@ func TestSinkErrors(t *testing.T) {
 	p := newPair(t, a, a).connected(t)
 	ctx, run := beside(t)
 	run(func() { speak(ctx, p.offerer, 1, 1, 1) })
-	var flow Flow
+	var flow media.Flow
 	flow.Open()
 	calls := 0
-	err := p.answerer.Forward(ctx, sinkFunc(func(*rtp.Packet) error {
+	err := p.answerer.Forward(ctx, sinkFunc(func(*media.Packet) error {
 		if calls++; calls > 3 {
-			return ErrClosed
+			return media.ErrClosed
 		}
 		return errors.New("full")
 	}), &flow)
-	if !errors.Is(err, ErrClosed) || flow.Errors.Load() != 4 || flow.Packets.Load() != 0 {
+	if !errors.Is(err, media.ErrClosed) || flow.Errors.Load() != 4 || flow.Packets.Load() != 0 {
 		t.Errorf("%v, %d errors, %d packets", err, flow.Errors.Load(), flow.Packets.Load())
 	}
 
-	var s Switch
-	if err := s.WriteRTP(&rtp.Packet{}); err != nil {
+	var s media.Switch
+	if err := s.WriteAudio(&media.Packet{}); err != nil {
 		t.Errorf("switch to nothing: %v", err)
 	}
-	s.Set(sinkFunc(func(*rtp.Packet) error { return ErrClosed }))
-	if err := s.WriteRTP(&rtp.Packet{}); err != nil {
+	s.Set(sinkFunc(func(*media.Packet) error { return media.ErrClosed }))
+	if err := s.WriteAudio(&media.Packet{}); err != nil {
 		t.Errorf("switch to an ended sink: %v", err)
 	}
 	full := errors.New("full")
-	s.Set(sinkFunc(func(*rtp.Packet) error { return full }))
-	if err := s.WriteRTP(&rtp.Packet{}); !errors.Is(err, full) {
+	s.Set(sinkFunc(func(*media.Packet) error { return full }))
+	if err := s.WriteAudio(&media.Packet{}); !errors.Is(err, full) {
 		t.Errorf("switch to a full sink: %v", err)
 	}
 	s.Set(nil)
-	if err := s.WriteRTP(&rtp.Packet{}); err != nil {
+	if err := s.WriteAudio(&media.Packet{}); err != nil {
 		t.Errorf("switch back to nothing: %v", err)
 	}
 }
@@ -179,8 +180,8 @@ func TestSourceChange(t *testing.T) {
 	run(func() { speak(ctx, p.offerer, 2, 30_000, 77) })
 	for range 6 {
 		next := got.next(t)
-		if next.SequenceNumber != last.SequenceNumber+1 || next.Timestamp-last.Timestamp < frameStep || next.Timestamp-last.Timestamp > 20*frameStep {
-			t.Errorf("%d/%d follows %d/%d", next.SequenceNumber, next.Timestamp, last.SequenceNumber, last.Timestamp)
+		if next.Sequence != last.Sequence+1 || next.Timestamp-last.Timestamp < frameStep || next.Timestamp-last.Timestamp > 20*frameStep {
+			t.Errorf("%d/%d follows %d/%d", next.Sequence, next.Timestamp, last.Sequence, last.Timestamp)
 		}
 		last = next
 	}
@@ -190,21 +191,22 @@ func TestSourceChange(t *testing.T) {
 func TestStripped(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 	ctx, run := beside(t)
 	run(func() {
-		speak(ctx, sinkFunc(func(p *rtp.Packet) error {
-			p.Marker, p.CSRC = true, []uint32{1, 2}
-			p.Padding, p.Header.PaddingSize = true, 20
-			if err := p.SetExtension(1, []byte{0x80 | 33}); err != nil {
+		speak(ctx, sinkFunc(func(p *media.Packet) error {
+			sent := onWire(p)
+			sent.Marker, sent.CSRC = true, []uint32{1, 2}
+			sent.Padding, sent.Header.PaddingSize = true, 20
+			if err := sent.SetExtension(1, []byte{0x80 | 33}); err != nil {
 				t.Errorf("SetExtension: %v", err)
 			}
-			return b.track.WriteRTP(p)
+			return b.track.WriteRTP(sent)
 		}), 1, 1, 1)
 	})
 	got := collect(ctx, run, b.peer)
 	p := got.next(t)
-	if p.Extension || p.Padding || p.PaddingSize != 0 || p.Header.PaddingSize != 0 || len(p.CSRC) != 0 || !p.Marker || !bytes.Equal(p.Payload, []byte{0xf8, 0xff, 0xfe}) {
+	if !p.Marker || !bytes.Equal(p.Payload, []byte{0xf8, 0xff, 0xfe}) {
 		t.Errorf("forwarded %+v", p)
 	}
 }
@@ -219,24 +221,24 @@ func TestSecondTrack(t *testing.T) {
 			t.Error(err)
 		}
 	}})
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 	ctx, run := beside(t)
 	var both atomic.Bool
 	run(func() {
-		speak(ctx, sinkFunc(func(p *rtp.Packet) error {
-			err := b.track.WriteRTP(p)
+		speak(ctx, sinkFunc(func(p *media.Packet) error {
+			err := microphone{b.track}.WriteAudio(p)
 			if both.Load() {
-				err = errors.Join(err, second.WriteRTP(p))
+				err = errors.Join(err, microphone{second}.WriteAudio(p))
 			}
 			return err
 		}), 1, 1, 1)
 	})
 	got := collect(ctx, run, b.peer)
-	source := got.next(t).SSRC
+	source := got.next(t).Source
 	both.Store(true)
 	for range 10 {
-		if p := got.next(t); p.SSRC != source {
-			t.Errorf("packet of %d among those of %d", p.SSRC, source)
+		if p := got.next(t); p.Source != source {
+			t.Errorf("packet of %d among those of %d", p.Source, source)
 		}
 	}
 }
@@ -251,7 +253,7 @@ func TestNewSource(t *testing.T) {
 	must(t, err)
 	ctx, run := beside(t)
 	for from, to := range map[*Peer]*Peer{p.offerer: p.answerer, p.answerer: p.offerer} {
-		got, flow := newCollector(), new(Flow)
+		got, flow := newCollector(), new(media.Flow)
 		flow.Open()
 		run(func() { _ = to.Forward(ctx, got, flow) })
 		short, stop := context.WithCancel(ctx)
@@ -264,8 +266,8 @@ func TestNewSource(t *testing.T) {
 		sender, err := pion.NewRTPSender(track, from.pc.SCTP().Transport())
 		must(t, err)
 		must(t, sender.Send(sender.GetParameters()))
-		run(func() { speak(ctx, track, 1, 500, 500) })
-		for next := first; next.SSRC == first.SSRC; {
+		run(func() { speak(ctx, microphone{track}, 1, 500, 500) })
+		for next := first; next.Source == first.Source; {
 			next = got.next(t)
 		}
 		if flow.Errors.Load() != 0 {
@@ -280,10 +282,10 @@ func TestTerseAnswer(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
 	ctx, run := beside(t)
-	offerer, offer, err := a.Offer(ctx, Handlers{})
+	offerer, offer, err := a.Offer(ctx, media.Handlers{})
 	must(t, err)
 	t.Cleanup(func() { closePeer(t, offerer) })
-	answerer, answer, err := a.Answer(ctx, offer, Handlers{})
+	answerer, answer, err := a.Answer(ctx, offer, media.Handlers{})
 	must(t, err)
 	t.Cleanup(func() { closePeer(t, answerer) })
 	must(t, offerer.Accept(ctx, without(without(answer, "a=ssrc:"), "a=sendrecv")))
@@ -298,7 +300,7 @@ func TestTerseAnswer(t *testing.T) {
 func TestConcurrentWriters(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
-	p, _, err := a.Offer(testContext(t), Handlers{})
+	p, _, err := a.Offer(testContext(t), media.Handlers{})
 	must(t, err)
 	defer closePeer(t, p)
 	const each = 2000
@@ -306,9 +308,9 @@ func TestConcurrentWriters(t *testing.T) {
 	for ssrc := range uint32(4) {
 		wg.Go(func() {
 			for i := range uint16(each) {
-				err := p.WriteRTP(&rtp.Packet{Header: rtp.Header{SSRC: ssrc, SequenceNumber: i}, Payload: []byte{1}})
+				err := p.WriteAudio(&media.Packet{Source: ssrc, Sequence: i, Payload: []byte{1}})
 				if err != nil {
-					t.Errorf("WriteRTP: %v", err)
+					t.Errorf("WriteAudio: %v", err)
 				}
 			}
 		})
@@ -323,10 +325,10 @@ func TestConcurrentWriters(t *testing.T) {
 // allocations of the whole process.
 func TestAllocations(t *testing.T) {
 	a := newAPI(t, Config{})
-	p, _, err := a.Offer(testContext(t), Handlers{})
+	p, _, err := a.Offer(testContext(t), media.Handlers{})
 	must(t, err)
 	defer closePeer(t, p)
-	var flow Flow
+	var flow media.Flow
 	flow.Open()
 	r := relay{peer: p, dst: p, flow: &flow}
 	b := marshal(t, withExtension(t, 0xbede, 1, []byte{42}))
@@ -345,44 +347,35 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestFlowFirst covers a sound that has just begun, one that goes on (the next packet counts), and a channel replaced
-// by a later First.
-func TestFlowFirst(t *testing.T) {
+// TestDownlinkSwitch has two upstreams speak at once and switches between them at the gates: the browser sees one
+// stream, even if both use the same SSRC.
+func TestDownlinkSwitch(t *testing.T) {
 	t.Parallel()
-	var f Flow
-	begin := time.Unix(1_000, 0)
-	f.count(time.Time{}, begin)
-	f.count(begin, begin.Add(20*time.Millisecond))
-	if got := <-f.First(begin.Add(-time.Second)); !got.Equal(begin) {
-		t.Errorf("a sound that has begun: %v", got)
+	a := newAPI(t, Config{})
+	browser := newPair(t, a, a).connected(t)
+	ctx, run := beside(t)
+	var flows [2]media.Flow
+	for i := range flows {
+		upstream := newPair(t, a, a).connected(t)
+		run(func() { speak(ctx, upstream.answerer, 7, uint16(65_000+i*900), uint32(i)<<31+77) })
+		run(func() { _ = upstream.offerer.Forward(ctx, browser.answerer, &flows[i]) })
 	}
-	replaced := f.First(begin.Add(time.Millisecond))
-	first := f.First(begin.Add(time.Millisecond))
-	if _, ok := <-replaced; ok {
-		t.Error("whoever asked before was told")
-	}
-	last := begin.Add(20 * time.Millisecond)
-	for range 3 {
-		f.count(last, last.Add(20*time.Millisecond))
-		last = last.Add(20 * time.Millisecond)
-	}
-	if got := <-first; !got.Equal(begin.Add(40 * time.Millisecond)) {
-		t.Errorf("a sound that goes on: %v", got)
-	}
-	// A gap of 100 ms is one of a late packet; a longer one is a pause.
-	for gap, pauses := range map[time.Duration]bool{pause: false, pause + time.Millisecond: true} {
-		var f Flow
-		f.count(time.Time{}, begin)
-		f.count(begin, begin.Add(gap))
-		select {
-		case at := <-f.First(begin.Add(time.Millisecond)):
-			if !pauses || !at.Equal(begin.Add(gap)) {
-				t.Errorf("after a gap of %s sound began at %v", gap, at)
+	got := newCollector()
+	var received media.Flow
+	received.Open()
+	run(func() { _ = browser.offerer.Forward(ctx, got, &received) })
+	flows[0].Open()
+	last := got.next(t)
+	for round := range 6 {
+		for range 10 {
+			next := got.next(t)
+			step := next.Timestamp - last.Timestamp
+			if next.Sequence != last.Sequence+1 || next.Source != last.Source || step < frameStep || step > 50*frameStep {
+				t.Errorf("round %d: %d/%d follows %d/%d", round, next.Sequence, next.Timestamp, last.Sequence, last.Timestamp)
 			}
-		default:
-			if pauses {
-				t.Errorf("a gap of %s is no pause", gap)
-			}
+			last = next
 		}
+		flows[round%2].Shut()
+		flows[1-round%2].Open()
 	}
 }

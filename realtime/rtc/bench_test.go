@@ -1,14 +1,18 @@
 package rtc
 
-import "testing"
+import (
+	"testing"
+
+	"voicebridge/realtime/media"
+)
 
 // BenchmarkPass measures our part of one forwarded packet: reading its header, gate, numbers, counters. Nothing is
 // encrypted or sent.
 func BenchmarkPass(b *testing.B) {
 	a := newAPI(b, Config{})
-	p, _, err := a.Offer(b.Context(), Handlers{})
+	p, _, err := a.Offer(b.Context(), media.Handlers{})
 	must(b, err)
-	var flow Flow
+	var flow media.Flow
 	flow.Open()
 	r := relay{peer: p, dst: p, flow: &flow}
 	packet := marshal(b, withExtension(b, 0xbede, 1, []byte{42}))

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"voicebridge/realtime/media"
 )
 
 // TestCandidateRule judges single candidates.
@@ -79,7 +81,7 @@ func TestManyCandidates(t *testing.T) {
 		{"250 low ports", manyCandidates(readSDP(t, "chrome_offer.sdp"), "127.0.0.1", 1, 250), 0},
 		{"none", manyCandidates(readSDP(t, "chrome_offer.sdp"), "127.0.0.1", 1, 0), 0},
 	} {
-		p, _, err := a.Answer(testContext(t), tt.offer, Handlers{})
+		p, _, err := a.Answer(testContext(t), tt.offer, media.Handlers{})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -100,13 +102,13 @@ func TestPublicAsksNoPrivateAddress(t *testing.T) {
 	must(t, err)
 	defer listener.Close()
 	hostile := manyCandidates(readSDP(t, "chrome_offer.sdp"), "127.0.0.1", listener.LocalAddr().(*net.UDPAddr).Port, 1)
-	victim, _, err := a.Answer(testContext(t), hostile, Handlers{})
+	victim, _, err := a.Answer(testContext(t), hostile, media.Handlers{})
 	must(t, err)
 	t.Cleanup(func() { closePeer(t, victim) })
 	b := newRawBrowser(t, a, rawOptions{answer: func(answer string) string {
 		return strings.ReplaceAll(answer, "203.0.113.9", "127.0.0.1") // what the NAT would do
 	}})
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 	for line := range strings.Lines(b.peer.pc.RemoteDescription().SDP) {
 		if strings.HasPrefix(line, "a=candidate:") && (strings.Contains(line, " 127.") || strings.Contains(line, " fd")) {
 			t.Errorf("a private candidate is used: %s", line)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/pion/webrtc/v4"
+
+	"voicebridge/realtime/media"
 )
 
 func randomBytes(n int) []byte {
@@ -33,7 +35,7 @@ func TestMessageSizes(t *testing.T) {
 		want error
 	}{
 		{0, nil}, {1, nil}, {readBuffer, nil}, {readBuffer + 1, nil}, {64 << 10, nil}, {256 << 10, nil},
-		{256<<10 + 1, ErrTooLarge}, {1 << 20, ErrTooLarge}, {5, nil},
+		{256<<10 + 1, media.ErrTooLarge}, {1 << 20, media.ErrTooLarge}, {5, nil},
 	} {
 		data := randomBytes(tt.size)
 		err := p.offerer.Send(ctx, data)
@@ -51,7 +53,7 @@ func TestMessageSizes(t *testing.T) {
 	if n := p.offerer.MaxMessageSize(); n != maxBrowserMessage {
 		t.Errorf("limit %d", n)
 	}
-	if state := State(p.answerer.state.Load()); state != StateConnected {
+	if state := media.State(p.answerer.state.Load()); state != media.StateConnected {
 		t.Errorf("state %s", state)
 	}
 }
@@ -66,7 +68,7 @@ func TestUpstreamMessageSizes(t *testing.T) {
 	if got := p.off.waitMessages(t, 1)[0]; !bytes.Equal(got, data) {
 		t.Errorf("%d bytes came, which differ", len(got))
 	}
-	if err := p.answerer.Send(testContext(t), randomBytes(maxUpstreamMessage+1)); !errors.Is(err, ErrTooLarge) {
+	if err := p.answerer.Send(testContext(t), randomBytes(maxUpstreamMessage+1)); !errors.Is(err, media.ErrTooLarge) {
 		t.Errorf("a larger message: %v", err)
 	}
 }
@@ -99,7 +101,7 @@ func TestTrySend(t *testing.T) {
 	if p.offerer.TrySend([]byte("x")) {
 		t.Error("sent after the end")
 	}
-	unconnected, _, err := a.Offer(testContext(t), Handlers{})
+	unconnected, _, err := a.Offer(testContext(t), media.Handlers{})
 	must(t, err)
 	if unconnected.TrySend([]byte("x")) {
 		t.Error("sent before there was a channel")
@@ -154,10 +156,10 @@ func TestBackPressure(t *testing.T) {
 	a := newAPI(t, Config{})
 	gate, got := make(chan struct{}), make(chan uint32, 1000)
 	ctx := testContext(t)
-	offerer, offer, err := a.Offer(ctx, Handlers{})
+	offerer, offer, err := a.Offer(ctx, media.Handlers{})
 	must(t, err)
 	defer closePeer(t, offerer)
-	answerer, answer, err := a.Answer(ctx, offer, Handlers{Message: func(b []byte) {
+	answerer, answer, err := a.Answer(ctx, offer, media.Handlers{Message: func(b []byte) {
 		<-gate
 		got <- binary.BigEndian.Uint32(b)
 	}})
@@ -207,7 +209,7 @@ func TestBackPressure(t *testing.T) {
 func TestSendEnds(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
-	p, _, err := a.Offer(testContext(t), Handlers{})
+	p, _, err := a.Offer(testContext(t), media.Handlers{})
 	must(t, err)
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -219,7 +221,7 @@ func TestSendEnds(t *testing.T) {
 	}
 	go func() { failed <- p.Send(t.Context(), []byte("x")) }()
 	closePeer(t, p)
-	if err := <-failed; !errors.Is(err, ErrClosed) {
+	if err := <-failed; !errors.Is(err, media.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -235,7 +237,7 @@ func TestFlushOnClose(t *testing.T) {
 	}
 	must(t, p.offerer.Send(testContext(t), []byte("bye")))
 	closePeer(t, p.offerer)
-	p.ans.waitState(t, StateClosed)
+	p.ans.waitState(t, media.StateClosed)
 	p.ans.mu.Lock()
 	defer p.ans.mu.Unlock()
 	if n := len(p.ans.messages); n != 21 || string(p.ans.messages[20]) != "bye" {
@@ -275,8 +277,8 @@ func TestBlocked(t *testing.T) {
 	b.rec.waitMessages(t, 1)
 	const size = 24 << 20
 	must(t, b.dc.Send(make([]byte, size)))
-	b.rec.waitState(t, StateFailed)
-	if err := b.peer.Send(testContext(t), []byte("x")); !errors.Is(err, ErrClosed) {
+	b.rec.waitState(t, media.StateFailed)
+	if err := b.peer.Send(testContext(t), []byte("x")); !errors.Is(err, media.ErrClosed) {
 		t.Errorf("Send: %v", err)
 	}
 	stats := b.peer.pc.SCTP().Stats()
@@ -316,7 +318,7 @@ func TestOtherChannels(t *testing.T) {
 	for range maxRefused {
 		open(b.pc, "flood")
 	}
-	b.rec.waitState(t, StateFailed)
+	b.rec.waitState(t, media.StateFailed)
 }
 
 // TestChannelClosed has the remote close its channel: the peer ends.
@@ -327,11 +329,11 @@ func TestChannelClosed(t *testing.T) {
 	b.dc.OnOpen(func() { close(opened) })
 	<-opened
 	must(t, b.dc.Close())
-	b.rec.waitState(t, StateClosed)
+	b.rec.waitState(t, media.StateClosed)
 	select {
 	case <-b.peer.Done():
 	default:
-		t.Error("Done is open after StateClosed")
+		t.Error("Done is open after media.StateClosed")
 	}
 }
 

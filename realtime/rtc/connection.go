@@ -7,6 +7,8 @@ import (
 
 	"github.com/pion/rtcp"
 	"github.com/pion/webrtc/v4"
+
+	"voicebridge/realtime/media"
 )
 
 // legKind is what all peers of one kind have in common.
@@ -19,7 +21,7 @@ type legKind struct {
 }
 
 // newPeer makes the peer connection with its audio track; negotiation follows.
-func (a *API) newPeer(kind legKind, h Handlers) (*Peer, error) {
+func (a *API) newPeer(kind legKind, h media.Handlers) (*Peer, error) {
 	config := kind.config
 	config.Certificates = []webrtc.Certificate{a.cert}
 	config.BundlePolicy = webrtc.BundlePolicyMaxBundle
@@ -78,8 +80,8 @@ func (p *Peer) watch() {
 
 // last reports how the peer ended, unless Close will.
 func (p *Peer) last() {
-	if State(p.final.Load()) == StateFailed {
-		p.tell(StateFailed)
+	if media.State(p.final.Load()) == media.StateFailed {
+		p.tell(media.StateFailed)
 		return
 	}
 	if !p.closing.Load() {
@@ -94,24 +96,24 @@ func (p *Peer) last() {
 func (p *Peer) follow(state webrtc.PeerConnectionState) {
 	switch state {
 	case webrtc.PeerConnectionStateConnected:
-		p.tell(StateConnected)
+		p.tell(media.StateConnected)
 	case webrtc.PeerConnectionStateDisconnected:
-		p.tell(StateDisconnected)
+		p.tell(media.StateDisconnected)
 	case webrtc.PeerConnectionStateFailed:
 		if p.restarts && p.pc.SCTP().Transport().State() != webrtc.DTLSTransportStateFailed {
-			p.tell(StateFailed)
+			p.tell(media.StateFailed)
 			return
 		}
-		p.end(StateFailed)
+		p.end(media.StateFailed)
 	case webrtc.PeerConnectionStateClosed:
-		p.end(StateClosed)
+		p.end(media.StateClosed)
 	}
 }
 
 // report sends a sender report while audio goes out, otherwise a receiver report. Browsers derive their round-trip time
 // and our loss from it.
 func (p *Peer) report(now time.Time) {
-	if State(p.state.Load()) != StateConnected {
+	if media.State(p.state.Load()) != media.StateConnected {
 		return
 	}
 	senders := p.pc.GetSenders()

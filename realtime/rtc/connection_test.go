@@ -16,6 +16,8 @@ import (
 	"github.com/pion/ice/v4"
 	"github.com/pion/stun/v4"
 	"github.com/pion/webrtc/v4"
+
+	"voicebridge/realtime/media"
 )
 
 // ports counts the ports of this process, from a number that is hardly that of another
@@ -75,7 +77,7 @@ func TestPublicIPs(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
 	a := newAPI(t, Config{UDPPort: port, PublicIPs: []string{"203.0.113.9"}})
-	p, answer, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), Handlers{})
+	p, answer, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), media.Handlers{})
 	must(t, err)
 	defer closePeer(t, p)
 	if want := fmt.Sprintf(" 203.0.113.9 %d typ host", port); !strings.Contains(answer, want) || strings.Contains(answer, " 127.0.0.1 ") {
@@ -108,7 +110,7 @@ func TestPublicIPLeadsToAnyAddress(t *testing.T) {
 				settings: func(s *webrtc.SettingEngine) { s.SetIPFilter(net.IP.IsLoopback) }, // a public server does not ask loopback
 				answer:   func(answer string) string { return strings.ReplaceAll(answer, "203.0.113.9", ip.String()) },
 			})
-			b.rec.waitState(t, StateConnected)
+			b.rec.waitState(t, media.StateConnected)
 		})
 	}
 }
@@ -151,17 +153,17 @@ func TestVanish(t *testing.T) {
 	mux := ice.NewUDPMuxDefault(ice.UDPMuxParams{UDPConn: conn})
 	t.Cleanup(func() { _ = mux.Close() })
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{settings: func(s *webrtc.SettingEngine) { s.SetICEUDPMux(mux) }})
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 	_ = conn.Close()
-	b.rec.waitState(t, StateDisconnected)
-	b.rec.waitState(t, StateFailed)
+	b.rec.waitState(t, media.StateDisconnected)
+	b.rec.waitState(t, media.StateFailed)
 	select {
 	case <-b.peer.Done():
 		t.Error("the peer ended although a restart could revive it")
 	default:
 	}
 	closePeer(t, b.peer)
-	b.rec.waitState(t, StateClosed)
+	b.rec.waitState(t, media.StateClosed)
 }
 
 // hostilePackets are packets that anybody may send to a media port.
@@ -193,7 +195,7 @@ func TestSpray(t *testing.T) {
 	ctx, run := beside(t)
 	run(func() { speak(ctx, p.offerer, 1, 1, 1) })
 	got := newCollector()
-	var flow Flow
+	var flow media.Flow
 	flow.Open()
 	run(func() { _ = p.answerer.Forward(ctx, got, &flow) })
 	first := got.next(t)
@@ -219,7 +221,7 @@ func TestSpray(t *testing.T) {
 		got.next(t)
 	}
 	last := got.next(t) // audio still arrives
-	if span := uint64(last.SequenceNumber-first.SequenceNumber) + 1; span-min(span, flow.Packets.Load()) > 5 {
+	if span := uint64(last.Sequence-first.Sequence) + 1; span-min(span, flow.Packets.Load()) > 5 {
 		t.Errorf("%d packets of %d came", flow.Packets.Load(), span)
 	}
 	if flow.Errors.Load() > 0 {
@@ -238,7 +240,7 @@ func TestLateBrowser(t *testing.T) {
 			t.Error("the peer gave up")
 		}
 	}})
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 }
 
 // TestUpstreamTCP reaches an upstream that is reachable by TCP only.
@@ -270,7 +272,7 @@ func TestUpstreamTCP(t *testing.T) {
 	must(t, pc.SetLocalDescription(answer))
 	<-gathered
 	must(t, p.Accept(testContext(t), pc.LocalDescription().SDP))
-	rec.waitState(t, StateConnected)
+	rec.waitState(t, media.StateConnected)
 	pair, err := p.pc.SCTP().Transport().ICETransport().GetSelectedCandidatePair()
 	if err != nil || pair == nil || pair.Remote.Protocol != webrtc.ICEProtocolTCP {
 		t.Errorf("connected by %v, %v", pair, err)
@@ -291,10 +293,10 @@ func TestCloseAtAnyTime(t *testing.T) {
 	}
 	t.Run("after Offer", func(t *testing.T) {
 		t.Parallel()
-		p, _, err := newAPI(t, Config{}).Offer(testContext(t), Handlers{})
+		p, _, err := newAPI(t, Config{}).Offer(testContext(t), media.Handlers{})
 		must(t, err)
 		closeAll(p)
-		if err := p.Accept(testContext(t), readSDP(t, "upstream_answer.sdp")); !errors.Is(err, ErrClosed) {
+		if err := p.Accept(testContext(t), readSDP(t, "upstream_answer.sdp")); !errors.Is(err, media.ErrClosed) {
 			t.Errorf("Accept after Close: %v", err)
 		}
 	})
@@ -314,10 +316,10 @@ func TestCloseAtAnyTime(t *testing.T) {
 			ctx, cancel := context.WithCancel(testContext(t))
 			var wg sync.WaitGroup
 			for _, peer := range []*Peer{p.offerer, p.answerer} {
-				var flow Flow
+				var flow media.Flow
 				wg.Go(func() { speak(ctx, peer, 1, 1, 1) })
 				wg.Go(func() {
-					if err := peer.Forward(ctx, newCollector(), &flow); !errors.Is(err, ErrClosed) {
+					if err := peer.Forward(ctx, newCollector(), &flow); !errors.Is(err, media.ErrClosed) {
 						t.Errorf("Forward: %v", err)
 					}
 				})
@@ -339,12 +341,12 @@ func TestCloseAtAnyTime(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
-		p.off.waitState(t, StateClosed)
-		p.ans.waitState(t, StateClosed)
-		if _, _, err := a.Offer(testContext(t), Handlers{}); !errors.Is(err, ErrClosed) {
+		p.off.waitState(t, media.StateClosed)
+		p.ans.waitState(t, media.StateClosed)
+		if _, _, err := a.Offer(testContext(t), media.Handlers{}); !errors.Is(err, media.ErrClosed) {
 			t.Errorf("Offer after Close: %v", err)
 		}
-		if _, _, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), Handlers{}); !errors.Is(err, ErrClosed) {
+		if _, _, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), media.Handlers{}); !errors.Is(err, media.ErrClosed) {
 			t.Errorf("Answer after Close: %v", err)
 		}
 	})
@@ -354,7 +356,7 @@ func TestCloseAtAnyTime(t *testing.T) {
 		cause := errors.New("browser left")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		if _, _, err := a.Offer(ctx, Handlers{}); !errors.Is(err, cause) {
+		if _, _, err := a.Offer(ctx, media.Handlers{}); !errors.Is(err, cause) {
 			t.Errorf("Offer: %v", err)
 		}
 	})
@@ -368,8 +370,8 @@ func TestCloseFromHandler(t *testing.T) {
 	result := make(chan error, 1)
 	peers := make(chan *Peer, 1)
 	answerer := newRecorder()
-	offerer, offer, err := a.Offer(ctx, Handlers{State: func(s State) {
-		if s == StateConnected {
+	offerer, offer, err := a.Offer(ctx, media.Handlers{State: func(s media.State) {
+		if s == media.StateConnected {
 			result <- (<-peers).Close()
 		}
 	}})
@@ -387,7 +389,7 @@ func TestCloseFromHandler(t *testing.T) {
 	case <-ctx.Done():
 		t.Fatal("Close from a handler hangs")
 	}
-	answerer.waitState(t, StateClosed)
+	answerer.waitState(t, media.StateClosed)
 }
 
 // deadSTUN is a STUN server that never answers.
@@ -406,7 +408,7 @@ func TestGatherCap(t *testing.T) {
 		t.Run(fmt.Sprint("port ", port), func(t *testing.T) {
 			t.Parallel()
 			a := newAPI(t, Config{UDPPort: port, ICEServers: []ICEServer{deadSTUN(t)}})
-			p, answer, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), Handlers{})
+			p, answer, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), media.Handlers{})
 			must(t, err)
 			defer closePeer(t, p)
 			if !strings.Contains(answer, " typ host") {
@@ -419,7 +421,7 @@ func TestGatherCap(t *testing.T) {
 		a := newAPI(t, Config{ICEServers: []ICEServer{deadSTUN(t)}})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if _, _, err := a.Answer(ctx, readSDP(t, "chrome_offer.sdp"), Handlers{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, _, err := a.Answer(ctx, readSDP(t, "chrome_offer.sdp"), media.Handlers{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Answer: %v", err)
 		}
 	})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/pion/ice/v4"
 	"github.com/pion/webrtc/v4"
+
+	"voicebridge/realtime/media"
 )
 
 // lossyConn drops and delays packets in both directions.
@@ -72,9 +74,9 @@ func TestBadNetwork(t *testing.T) {
 	defer wg.Wait()
 	defer cancel()
 	got := newCollector()
-	var flow Flow
+	var flow media.Flow
 	flow.Open()
-	wg.Go(func() { speak(ctx, b.track, 1, 1, 1) })
+	wg.Go(func() { speak(ctx, microphone{b.track}, 1, 1, 1) })
 	wg.Go(func() { _ = b.peer.Forward(ctx, got, &flow) })
 	first := got.next(t)
 
@@ -101,8 +103,8 @@ func TestBadNetwork(t *testing.T) {
 	for len(got.packets) > 0 {
 		got.next(t)
 	}
-	if p := got.next(t); p.SequenceNumber-first.SequenceNumber < 50 {
-		t.Errorf("audio is at %d, began at %d", p.SequenceNumber, first.SequenceNumber)
+	if p := got.next(t); p.Sequence-first.Sequence < 50 {
+		t.Errorf("audio is at %d, began at %d", p.Sequence, first.Sequence)
 	}
 	if s := &b.peer.in.stats; s.lost() <= 0 || s.jitter.Load() == 0 {
 		t.Errorf("a bad network does not show: %d lost, jitter %d", s.lost(), s.jitter.Load())

@@ -9,6 +9,8 @@ import (
 
 	"github.com/pion/datachannel"
 	"github.com/pion/webrtc/v4"
+
+	"voicebridge/realtime/media"
 )
 
 const (
@@ -28,7 +30,7 @@ func (p *Peer) onDataChannel(dc *webrtc.DataChannel) {
 	p.log.Warn("data channel refused", "label_length", len(dc.Label()), "second", dc.Label() == channelLabel)
 	if n > maxRefused {
 		p.log.Warn("too many data channels, peer ended")
-		p.end(StateFailed)
+		p.end(media.StateFailed)
 	}
 	// If it is not open yet, Close makes Pion reset the stream once it is.
 	if err := dc.Close(); err != nil {
@@ -56,7 +58,7 @@ func (p *Peer) useChannel(dc *webrtc.DataChannel) bool {
 		stream, ok := detached.(*datachannel.DataChannel)
 		if err != nil || !ok {
 			p.log.Warn("data channel not usable", "error", err)
-			p.end(StateFailed)
+			p.end(media.StateFailed)
 			return
 		}
 		p.run(stream)
@@ -85,7 +87,7 @@ func (p *Peer) run(stream *datachannel.DataChannel) {
 // controlled.
 func (p *Peer) read(stream datachannel.Reader) {
 	defer close(p.channel.read)
-	defer p.end(StateClosed)
+	defer p.end(media.StateClosed)
 	if p.h.Open != nil {
 		p.h.Open()
 	}
@@ -177,7 +179,7 @@ func (p *Peer) send(ctx context.Context, data []byte) error {
 		return err
 	}
 	if limit := p.MaxMessageSize(); len(data) > limit {
-		return fmt.Errorf("%w: %d bytes, limit %d", ErrTooLarge, len(data), limit)
+		return fmt.Errorf("%w: %d bytes, limit %d", media.ErrTooLarge, len(data), limit)
 	}
 	select {
 	case c.slot <- struct{}{}:
@@ -185,7 +187,7 @@ func (p *Peer) send(ctx context.Context, data []byte) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-p.done:
-		return ErrClosed
+		return media.ErrClosed
 	}
 	stream := c.open()
 	for stream.BufferedAmount() >= highWater {
@@ -217,11 +219,11 @@ func (p *Peer) TrySend(data []byte) bool {
 func (p *Peer) write(stream *datachannel.DataChannel, data []byte) error {
 	select {
 	case <-p.done:
-		return ErrClosed
+		return media.ErrClosed
 	default:
 	}
 	if _, err := stream.WriteDataChannel(data, true); err != nil {
-		return fmt.Errorf("%w: %w", ErrClosed, err)
+		return fmt.Errorf("%w: %w", media.ErrClosed, err)
 	}
 	return nil
 }
@@ -231,6 +233,6 @@ func (p *Peer) checkStall() {
 	stats := p.pc.SCTP().Stats()
 	if p.channel.stall.stuck(stats.BytesReceived, stats.BytesSent) {
 		p.log.Warn("data channel blocked by a message above the receive window, peer ended", "window", receiveBufferSize)
-		p.end(StateFailed)
+		p.end(media.StateFailed)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pion/webrtc/v4"
+
+	"voicebridge/realtime/media"
 )
 
 // Answer makes the peer for a browser's offer and returns it with the answer, which holds all candidates. Gathering
@@ -18,9 +20,9 @@ import (
 // 1024, no link-local or multicast address, loopback only as Config.Loopback says, and no private address when
 // Config.PublicIPs has a public one.
 //
-// The browser has 9 s to connect before the peer is StateFailed, and may offer again whenever the connection is lost:
+// The browser has 9 s to connect before the peer is in StateFailed, and may offer again whenever the connection is lost:
 // see Restart. Start Forward at once, with its gate shut: audio that nobody reads would pile up.
-func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, string, error) {
+func (a *API) Answer(ctx context.Context, offer string, h media.Handlers) (*Peer, string, error) {
 	remote, err := checkSDP(offer, maxOfferSize)
 	if err != nil {
 		return nil, "", fmt.Errorf("read offer: %w", err)
@@ -47,7 +49,7 @@ func (a *API) Answer(ctx context.Context, offer string, h Handlers) (*Peer, stri
 // Restart takes a later offer from the peer connection whose first offer Answer took, and returns the answer with all
 // candidates. If the offer has new ICE credentials, ICE restarts (RFC 8839, 4.4.3.1.1): the browser's network has
 // changed, or the connection was lost. DTLS, the data channel and the audio stream with its numbering go on, and
-// Forward keeps waiting; sound pauses until a path is found. State is called as for a new connection. The same offer
+// Forward keeps waiting; sound pauses until a path is found. Handlers.State is called as for a new connection. The same offer
 // given twice gets the same answer.
 //
 // Errors: ErrOtherPeer (nothing has changed: make a new peer with Answer), ErrBadSDP and ErrNoOpus (nothing has changed
@@ -77,7 +79,7 @@ func (p *Peer) Restart(ctx context.Context, offer string) (string, error) {
 	answer, err := p.answer(ctx, offer)
 	if err != nil {
 		if p.pc.SignalingState() != webrtc.SignalingStateStable {
-			p.end(StateFailed) // Pion cannot roll an offer back
+			p.end(media.StateFailed) // Pion cannot roll an offer back
 		}
 		return "", err
 	}
@@ -125,7 +127,7 @@ func (p *Peer) gather(ctx context.Context, gathered <-chan struct{}) error {
 // Offer makes the peer for an upstream and returns it with the offer: one audio section and the data channel
 // "oai-events". The offer holds no candidates, so it need not wait for any: an upstream answers with all of its own and
 // learns ours from our connectivity checks (RFC 8445, 7.3.1.3). Errors: ErrClosed.
-func (a *API) Offer(ctx context.Context, h Handlers) (*Peer, string, error) {
+func (a *API) Offer(ctx context.Context, h media.Handlers) (*Peer, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", fmt.Errorf("make offer: %w", context.Cause(ctx))
 	}
@@ -169,7 +171,7 @@ func (p *Peer) Accept(ctx context.Context, answer string) error {
 	}
 	select {
 	case <-p.done:
-		return fmt.Errorf("read answer: %w", ErrClosed)
+		return fmt.Errorf("read answer: %w", media.ErrClosed)
 	default:
 	}
 	remote, err := checkSDP(answer, maxAnswerSize)

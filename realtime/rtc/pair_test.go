@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/pion/rtp"
+	"github.com/pion/webrtc/v4"
 	"go.uber.org/goleak"
+
+	"voicebridge/realtime/media"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,7 +50,7 @@ func beside(t *testing.T) (ctx context.Context, run func(func())) {
 
 // collect collects what a peer forwards through an open flow.
 func collect(ctx context.Context, run func(func()), from *Peer) collector {
-	got, flow := newCollector(), new(Flow)
+	got, flow := newCollector(), new(media.Flow)
 	flow.Open()
 	run(func() { _ = from.Forward(ctx, got, flow) })
 	return got
@@ -79,26 +82,26 @@ func newAPI(t testing.TB, cfg Config) *API {
 type recorder struct {
 	mu       sync.Mutex
 	messages [][]byte
-	states   []State
+	states   []media.State
 	opened   int
-	after    int // messages after StateClosed
+	after    int // messages after media.StateClosed
 	changed  chan struct{}
 }
 
 func newRecorder() *recorder { return &recorder{changed: make(chan struct{}, 1)} }
 
-func (r *recorder) handlers() Handlers {
-	return Handlers{
+func (r *recorder) handlers() media.Handlers {
+	return media.Handlers{
 		Message: func(b []byte) {
 			r.update(func() {
 				r.messages = append(r.messages, b)
-				if n := len(r.states); n > 0 && r.states[n-1] == StateClosed {
+				if n := len(r.states); n > 0 && r.states[n-1] == media.StateClosed {
 					r.after++
 				}
 			})
 		},
 		Open:  func() { r.update(func() { r.opened++ }) },
-		State: func(s State) { r.update(func() { r.states = append(r.states, s) }) },
+		State: func(s media.State) { r.update(func() { r.states = append(r.states, s) }) },
 	}
 }
 
@@ -133,7 +136,7 @@ func (r *recorder) wait(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-func (r *recorder) waitState(t testing.TB, s State) {
+func (r *recorder) waitState(t testing.TB, s media.State) {
 	t.Helper()
 	r.wait(t, "state "+s.String(), func() bool {
 		return slices.Contains(r.states, s)
@@ -179,8 +182,8 @@ func newPair(t testing.TB, offering, answering *API) *pair {
 
 func (p *pair) connected(t testing.TB) *pair {
 	t.Helper()
-	p.off.waitState(t, StateConnected)
-	p.ans.waitState(t, StateConnected)
+	p.off.waitState(t, media.StateConnected)
+	p.ans.waitState(t, media.StateConnected)
 	return p
 }
 
@@ -198,20 +201,30 @@ func closePeer(t testing.TB, p *Peer) {
 	}
 }
 
-// sinkFunc is an AudioSink.
-type sinkFunc func(*rtp.Packet) error
+// sinkFunc is a media.Sink.
+type sinkFunc func(*media.Packet) error
 
-func (f sinkFunc) WriteRTP(p *rtp.Packet) error { return f(p) }
+func (f sinkFunc) WriteAudio(p *media.Packet) error { return f(p) }
+
+// onWire returns a packet as a browser sends it.
+func onWire(p *media.Packet) *rtp.Packet {
+	return &rtp.Packet{
+		Header:  rtp.Header{Version: 2, Marker: p.Marker, SSRC: p.Source, SequenceNumber: p.Sequence, Timestamp: p.Timestamp},
+		Payload: p.Payload,
+	}
+}
+
+// microphone is a media.Sink that sends as a browser does.
+type microphone struct{ *webrtc.TrackLocalStaticRTP }
+
+func (m microphone) WriteAudio(p *media.Packet) error { return m.WriteRTP(onWire(p)) }
 
 // speak writes packets to sink, 20 ms apart, until ctx ends.
-func speak(ctx context.Context, sink AudioSink, ssrc uint32, sequence uint16, timestamp uint32) {
+func speak(ctx context.Context, sink media.Sink, ssrc uint32, sequence uint16, timestamp uint32) {
 	tick := time.Tick(frameTime)
 	payload := []byte{0xf8, 0xff, 0xfe} // 20 ms of silence (RFC 6716, CELT fullband)
 	for {
-		_ = sink.WriteRTP(&rtp.Packet{
-			Header:  rtp.Header{Version: 2, SSRC: ssrc, SequenceNumber: sequence, Timestamp: timestamp},
-			Payload: payload,
-		})
+		_ = sink.WriteAudio(&media.Packet{Source: ssrc, Sequence: sequence, Timestamp: timestamp, Payload: payload})
 		sequence, timestamp = sequence+1, timestamp+frameStep
 		select {
 		case <-tick:

@@ -11,60 +11,9 @@ import (
 	"github.com/pion/rtp"
 	"github.com/pion/transport/v5/packetio"
 	"github.com/pion/webrtc/v4"
+
+	"voicebridge/realtime/media"
 )
-
-// State is the state of a peer, as passed to Handlers.State.
-type State int32
-
-// The states of a peer. StateNew is never passed to Handlers.State.
-const (
-	// StateNew is before the first connection.
-	StateNew State = iota
-	// StateConnected means that ICE and DTLS are up: audio can flow.
-	StateConnected
-	// StateDisconnected means that nothing has come for 5 s. StateConnected may follow.
-	StateDisconnected
-	// StateFailed means that the connection is lost: nothing came for 9 s, the handshake failed, or the remote broke
-	// the protocol. Close the peer. Only a peer made by Answer that has heard nothing for 9 s can be revived by Restart
-	// instead: its Done stays open, and StateConnected may follow.
-	StateFailed
-	// StateClosed is the last state, reported once, when the remote has closed the connection or its data channel, or
-	// when Close has joined everything.
-	StateClosed
-)
-
-// String returns the state's name in lower case.
-func (s State) String() string {
-	switch s {
-	case StateNew:
-		return "new"
-	case StateConnected:
-		return "connected"
-	case StateDisconnected:
-		return "disconnected"
-	case StateFailed:
-		return "failed"
-	case StateClosed:
-		return "closed"
-	default:
-		return "unknown"
-	}
-}
-
-// Handlers are called from the peer's goroutines, each kind in order. They must return at once and must not call Close.
-// Any of them may be nil.
-type Handlers struct {
-	// Message takes one data-channel message, text or binary, and owns the slice. It is never called after StateClosed
-	// was reported. While it runs, the remote's next messages wait in the receive window.
-	Message func(data []byte)
-	// TooLarge is called in place of Message for a message above our limit, which was dropped.
-	// size is in bytes.
-	TooLarge func(size int)
-	// Open is called when the data channel opens, before the first Message.
-	Open func()
-	// State is called with StateConnected, StateDisconnected, StateFailed and StateClosed.
-	State func(State)
-}
 
 // Time limits of Close.
 const (
@@ -77,7 +26,7 @@ const (
 type Peer struct {
 	api   *API
 	log   *slog.Logger
-	h     Handlers
+	h     media.Handlers
 	pc    *webrtc.PeerConnection
 	track *webrtc.TrackLocalStaticRTP
 	// maxMessage is the largest message in bytes that is accepted.
@@ -154,7 +103,7 @@ func (p *Peer) signal() {
 }
 
 // end marks the peer as ended; the first reason wins. It never blocks.
-func (p *Peer) end(why State) {
+func (p *Peer) end(why media.State) {
 	p.endOnce.Do(func() {
 		p.final.Store(int32(why))
 		close(p.done)
@@ -162,8 +111,8 @@ func (p *Peer) end(why State) {
 	})
 }
 
-func (p *Peer) tell(s State) {
-	if State(p.state.Swap(int32(s))) == s || p.h.State == nil {
+func (p *Peer) tell(s media.State) {
+	if media.State(p.state.Swap(int32(s))) == s || p.h.State == nil {
 		return
 	}
 	p.h.State(s)
@@ -174,7 +123,7 @@ func (p *Peer) tellClosed() {
 	p.silent.Store(true)
 	p.deliver.Lock()
 	defer p.deliver.Unlock()
-	p.tell(StateClosed)
+	p.tell(media.StateClosed)
 }
 
 // Done is closed when the peer has ended: by Close, by the remote, or because the connection is lost. Close must still
@@ -196,7 +145,7 @@ func (p *Peer) close() {
 	defer p.api.remove(p)
 	p.closing.Store(true)
 	p.flush()
-	p.end(StateClosed)
+	p.end(media.StateClosed)
 
 	joined := make(chan error, 1)
 	go func() {
@@ -214,7 +163,7 @@ func (p *Peer) close() {
 		p.closeErr = fmt.Errorf("close peer: not joined after %s", closeCap)
 		p.log.Warn("peer close timed out")
 		p.silent.Store(true)
-		p.tell(StateClosed) // even if a message handler hangs
+		p.tell(media.StateClosed) // even if a message handler hangs
 		return
 	}
 	p.tellClosed()
@@ -222,7 +171,7 @@ func (p *Peer) close() {
 
 // flush waits, within limits, until everything sent has been acknowledged.
 func (p *Peer) flush() {
-	if State(p.state.Load()) != StateConnected {
+	if media.State(p.state.Load()) != media.StateConnected {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), flushCap)
@@ -234,7 +183,7 @@ func (p *Peer) flush() {
 func (p *Peer) await(ctx context.Context, ready <-chan struct{}) error {
 	select {
 	case <-p.done:
-		return ErrClosed
+		return media.ErrClosed
 	default:
 	}
 	select {
@@ -243,6 +192,6 @@ func (p *Peer) await(ctx context.Context, ready <-chan struct{}) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-p.done:
-		return ErrClosed
+		return media.ErrClosed
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/pion/rtp"
+	"voicebridge/realtime/media"
 )
 
 func TestLoopback(t *testing.T) {
@@ -37,11 +37,11 @@ func TestLoopback(t *testing.T) {
 		audio, cancel := context.WithCancel(ctx)
 		var wg sync.WaitGroup
 		wg.Go(func() { speak(audio, dir.from, 7, 100, 5000) })
-		var flow Flow
+		var flow media.Flow
 		flow.Open()
-		got := make(chan rtp.Packet, 100)
-		err := dir.to.Forward(audio, sinkFunc(func(p *rtp.Packet) error {
-			got <- rtp.Packet{Header: p.Header, Payload: bytes.Clone(p.Payload)}
+		got := make(chan media.Packet, 100)
+		err := dir.to.Forward(audio, sinkFunc(func(p *media.Packet) error {
+			got <- p.Clone()
 			if len(got) == 10 {
 				cancel()
 			}
@@ -54,9 +54,9 @@ func TestLoopback(t *testing.T) {
 		first := <-got
 		for i := range uint16(9) {
 			next := <-got
-			if next.SequenceNumber != first.SequenceNumber+i+1 || next.Timestamp != first.Timestamp+uint32(i+1)*frameStep {
+			if next.Sequence != first.Sequence+i+1 || next.Timestamp != first.Timestamp+uint32(i+1)*frameStep {
 				t.Errorf("%s: packet %d has number %d, timestamp %d after %d, %d", dir.name, i+1,
-					next.SequenceNumber, next.Timestamp, first.SequenceNumber, first.Timestamp)
+					next.Sequence, next.Timestamp, first.Sequence, first.Timestamp)
 			}
 		}
 		if !bytes.Equal(first.Payload, []byte{0xf8, 0xff, 0xfe}) {
@@ -69,15 +69,15 @@ func TestLoopback(t *testing.T) {
 
 	closePeer(t, p.offerer)
 	closePeer(t, p.offerer)
-	p.ans.waitState(t, StateClosed)
-	p.off.waitState(t, StateClosed)
-	if err := p.answerer.Send(ctx, []byte("late")); !errors.Is(err, ErrClosed) {
+	p.ans.waitState(t, media.StateClosed)
+	p.off.waitState(t, media.StateClosed)
+	if err := p.answerer.Send(ctx, []byte("late")); !errors.Is(err, media.ErrClosed) {
 		t.Errorf("Send after the end: %v", err)
 	}
-	if err := p.offerer.WriteRTP(&rtp.Packet{}); !errors.Is(err, ErrClosed) {
-		t.Errorf("WriteRTP after Close: %v", err)
+	if err := p.offerer.WriteAudio(&media.Packet{}); !errors.Is(err, media.ErrClosed) {
+		t.Errorf("WriteAudio after Close: %v", err)
 	}
-	if err := p.offerer.Forward(ctx, p.answerer, &Flow{}); !errors.Is(err, ErrClosed) {
+	if err := p.offerer.Forward(ctx, p.answerer, &media.Flow{}); !errors.Is(err, media.ErrClosed) {
 		t.Errorf("Forward after Close: %v", err)
 	}
 }

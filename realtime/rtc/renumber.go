@@ -1,14 +1,18 @@
 package rtc
 
-import "time"
+import (
+	"time"
+
+	"voicebridge/realtime/media"
+)
 
 const (
 	// window is the number of packets after a splice for which a late packet can be told from a new one; later,
 	// sequence numbers may have wrapped.
 	window = 1 << 10
 	// frameTime and frameStep are the usual Opus frame: 20 ms, 960 samples.
-	frameTime = 20 * time.Millisecond
-	frameStep = opusClockRate / 50
+	frameTime = media.FrameTime
+	frameStep = media.FrameStep
 )
 
 // renumber shifts sequence numbers so that a splice leaves no gap that looks like loss. Loss and reordering on either

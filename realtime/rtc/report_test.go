@@ -8,6 +8,8 @@ import (
 
 	"github.com/pion/rtcp"
 	"github.com/pion/transport/v5/packetio"
+
+	"voicebridge/realtime/media"
 )
 
 func TestReceiverStats(t *testing.T) {
@@ -158,12 +160,12 @@ func TestReportsOfTheRemote(t *testing.T) {
 func TestTooManySources(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 	ctx := testContext(t)
 	for source := uint32(1); ctx.Err() == nil; {
 		select {
 		case <-b.peer.Done():
-			b.rec.waitState(t, StateFailed)
+			b.rec.waitState(t, media.StateFailed)
 			return
 		default:
 		}
@@ -181,10 +183,10 @@ func TestTooManySources(t *testing.T) {
 func TestReports(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 	ctx, run := beside(t)
-	var flow Flow
-	run(func() { speak(ctx, b.track, 1, 1, 1) })
+	var flow media.Flow
+	run(func() { speak(ctx, microphone{b.track}, 1, 1, 1) })
 	run(func() { speak(ctx, b.peer, 1, 1, 1) })
 	run(func() { _ = b.peer.Forward(ctx, newCollector(), &flow) })
 	sender := b.pc.GetSenders()[0]

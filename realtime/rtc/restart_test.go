@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/pion/ice/v4"
-	"github.com/pion/rtp"
 	"github.com/pion/webrtc/v4"
+
+	"voicebridge/realtime/media"
 )
 
 // offerAgain makes the browser's next offer, with new ICE credentials if restart
@@ -104,13 +105,13 @@ func TestRestart(t *testing.T) {
 			t.Parallel()
 			b := newRawBrowser(t, newAPI(t, Config{UDPPort: port}), rawOptions{})
 			e := newExchange(b)
-			b.rec.waitState(t, StateConnected)
+			b.rec.waitState(t, media.StateConnected)
 			e.check(t)
 			ctx, run := beside(t)
 			got := newCollector()
-			var flow Flow
+			var flow media.Flow
 			flow.Open()
-			run(func() { speak(ctx, b.track, 1, 100, 5000) })
+			run(func() { speak(ctx, microphone{b.track}, 1, 100, 5000) })
 			run(func() { speak(ctx, b.peer, 2, 300, 7000) })
 			run(func() {
 				if err := b.peer.Forward(ctx, got, &flow); !errors.Is(err, context.Canceled) {
@@ -129,19 +130,19 @@ func TestRestart(t *testing.T) {
 					last = got.next(t)
 				}
 				next := got.next(t)
-				for next.SSRC == last.SSRC && !newer(next.SequenceNumber, last.SequenceNumber) {
+				for next.Source == last.Source && !newer(next.Sequence, last.Sequence) {
 					next = got.next(t) // it came late, over the path from before
 				}
-				if next.SSRC != last.SSRC || !newer(next.SequenceNumber, last.SequenceNumber) ||
-					next.Timestamp-last.Timestamp != uint32(next.SequenceNumber-last.SequenceNumber)*frameStep {
-					t.Errorf("stream %d: %d/%d follows %d/%d of %d", next.SSRC, next.SequenceNumber, next.Timestamp,
-						last.SequenceNumber, last.Timestamp, last.SSRC)
+				if next.Source != last.Source || !newer(next.Sequence, last.Sequence) ||
+					next.Timestamp-last.Timestamp != uint32(next.Sequence-last.Sequence)*frameStep {
+					t.Errorf("stream %d: %d/%d follows %d/%d of %d", next.Source, next.Sequence, next.Timestamp,
+						last.Sequence, last.Timestamp, last.Source)
 				}
 			}
 			if flow.Errors.Load() != 0 {
 				t.Errorf("%d packets could not be passed on", flow.Errors.Load())
 			}
-			if n, state := b.peer.out.stats.packets.Load(), State(b.peer.state.Load()); n == 0 || state != StateConnected {
+			if n, state := b.peer.out.stats.packets.Load(), media.State(b.peer.state.Load()); n == 0 || state != media.StateConnected {
 				t.Errorf("%d packets sent, %s", n, state)
 			}
 		})
@@ -161,20 +162,20 @@ func TestRestartAfterLoss(t *testing.T) {
 	})
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{settings: func(s *webrtc.SettingEngine) { s.SetICEUDPMux(mux) }})
 	e := newExchange(b)
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 	e.check(t)
 	ctx, run := beside(t)
-	run(func() { speak(ctx, b.track, 1, 100, 5000) })
+	run(func() { speak(ctx, microphone{b.track}, 1, 100, 5000) })
 	got := collect(ctx, run, b.peer)
 	got.next(t)
 
 	conn.loss.Store(100)
 	must(t, b.dc.SendText("said into the gap"))
-	b.rec.waitState(t, StateFailed)
+	b.rec.waitState(t, media.StateFailed)
 	conn.loss.Store(0)
 	b.restart(t)
 	b.rec.wait(t, "connected again", func() bool {
-		return slices.Equal(b.rec.states, []State{StateConnected, StateDisconnected, StateFailed, StateConnected})
+		return slices.Equal(b.rec.states, []media.State{media.StateConnected, media.StateDisconnected, media.StateFailed, media.StateConnected})
 	})
 	e.sent++
 	if got := string(b.rec.waitMessages(t, e.sent)[e.sent-1]); got != "said into the gap" {
@@ -193,7 +194,7 @@ func TestRestartIsIdempotent(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
 	e := newExchange(b)
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 	ctx := testContext(t)
 	offer := b.offerAgain(t, true)
 	first, err := b.peer.Restart(ctx, offer)
@@ -222,7 +223,7 @@ func TestRestartRefused(t *testing.T) {
 	a := newAPI(t, Config{})
 	b := newRawBrowser(t, a, rawOptions{})
 	e := newExchange(b)
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 	own := b.offerAgain(t, true)
 	fingerprint := attribute(own, "fingerprint")
 	session, _, _ := strings.Cut(own[strings.Index(own, "o=- ")+4:], " ")
@@ -257,7 +258,7 @@ func TestRestartRefused(t *testing.T) {
 	b.accept(t, answer)
 	e.check(t)
 	closePeer(t, b.peer)
-	if _, err := b.peer.Restart(testContext(t), own); !errors.Is(err, ErrClosed) {
+	if _, err := b.peer.Restart(testContext(t), own); !errors.Is(err, media.ErrClosed) {
 		t.Errorf("Restart after Close: %v", err)
 	}
 }
@@ -266,7 +267,7 @@ func TestRestartRefused(t *testing.T) {
 func TestRestartDirections(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 	own := b.offerAgain(t, false)
 	for _, tt := range []struct{ offered, want string }{
 		{"sendonly", "recvonly"}, {"recvonly", "sendonly"}, {"inactive", "inactive"}, {"sendrecv", "sendrecv"},
@@ -290,7 +291,7 @@ func TestHeldCall(t *testing.T) {
 			b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{before: func(pc *webrtc.PeerConnection) {
 				pc.OnTrack(func(track *webrtc.TrackRemote, _ *webrtc.RTPReceiver) { heard <- track })
 			}})
-			b.rec.waitState(t, StateConnected)
+			b.rec.waitState(t, media.StateConnected)
 			ctx, run := beside(t)
 			got := collect(ctx, run, b.peer)
 			own := b.offerAgain(t, false)
@@ -298,7 +299,7 @@ func TestHeldCall(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range uint16(3) {
-				must(t, b.peer.WriteRTP(&rtp.Packet{Header: rtp.Header{SSRC: 1, SequenceNumber: n}, Payload: []byte{1}}))
+				must(t, b.peer.WriteAudio(&media.Packet{Source: 1, Sequence: n, Payload: []byte{1}}))
 			}
 			if n := b.peer.out.stats.packets.Load(); n != sent {
 				t.Errorf("%d packets are sent, want %d", n, sent)
@@ -307,7 +308,7 @@ func TestHeldCall(t *testing.T) {
 			must(t, err)
 			b.accept(t, answer)
 			run(func() { speak(ctx, b.peer, 1, 3, 3*frameStep) })
-			run(func() { speak(ctx, b.track, 1, 1, 1) })
+			run(func() { speak(ctx, microphone{b.track}, 1, 1, 1) })
 			select {
 			case <-heard:
 			case <-ctx.Done():
@@ -328,7 +329,7 @@ func TestRestartBeforeConnection(t *testing.T) {
 	}})
 	e := newExchange(b)
 	b.restart(t)
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 	e.check(t)
 }
 
@@ -336,11 +337,11 @@ func TestRestartBeforeConnection(t *testing.T) {
 func TestTrackReplaced(t *testing.T) {
 	t.Parallel()
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
-	b.rec.waitState(t, StateConnected)
+	b.rec.waitState(t, media.StateConnected)
 	ctx, run := beside(t)
 	got := collect(ctx, run, b.peer)
 	short, stop := context.WithCancel(ctx)
-	run(func() { speak(short, b.track, 1, 1, 1) })
+	run(func() { speak(short, microphone{b.track}, 1, 1, 1) })
 	first := got.next(t)
 	stop()
 
@@ -351,8 +352,8 @@ func TestTrackReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.restart(t)
-	run(func() { speak(ctx, track, 1, 500, 500) })
-	for next := first; next.SSRC == first.SSRC; {
+	run(func() { speak(ctx, microphone{track}, 1, 500, 500) })
+	for next := first; next.Source == first.Source; {
 		next = got.next(t)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/pion/sdp/v3"
+
+	"voicebridge/realtime/media"
 )
 
 func readSDP(t testing.TB, name string) string {
@@ -32,7 +34,7 @@ func TestAnswerBrowsers(t *testing.T) {
 		t.Run(tt.file, func(t *testing.T) {
 			t.Parallel()
 			a := newAPI(t, Config{})
-			p, answer, err := a.Answer(testContext(t), readSDP(t, tt.file), Handlers{})
+			p, answer, err := a.Answer(testContext(t), readSDP(t, tt.file), media.Handlers{})
 			must(t, err)
 			defer closePeer(t, p)
 			if p.MaxMessageSize() != tt.limit {
@@ -84,7 +86,7 @@ func checkAnswer(t *testing.T, answer, opus string) {
 func TestUpstreamAnswer(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
-	p, offer, err := a.Offer(testContext(t), Handlers{})
+	p, offer, err := a.Offer(testContext(t), media.Handlers{})
 	must(t, err)
 	defer closePeer(t, p)
 	for _, want := range []string{
@@ -165,7 +167,7 @@ func TestBadOffer(t *testing.T) {
 	for _, tt := range badSDPs {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, answer, err := a.Answer(testContext(t), tt.edit(readSDP(t, "chrome_offer.sdp")), Handlers{})
+			p, answer, err := a.Answer(testContext(t), tt.edit(readSDP(t, "chrome_offer.sdp")), media.Handlers{})
 			if !errors.Is(err, tt.want) || p != nil || answer != "" {
 				t.Errorf("Answer: peer %v, error %v, answer of %d bytes, want %v", p != nil, err, len(answer), tt.want)
 			}
@@ -179,7 +181,7 @@ func TestBadAnswer(t *testing.T) {
 	for _, tt := range badSDPs {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, _, err := a.Offer(testContext(t), Handlers{})
+			p, _, err := a.Offer(testContext(t), media.Handlers{})
 			must(t, err)
 			defer closePeer(t, p)
 			if err := p.Accept(testContext(t), tt.edit(readSDP(t, "upstream_answer.sdp"))); !errors.Is(err, tt.want) {
@@ -209,7 +211,7 @@ func TestDirections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, answer, err := a.Answer(testContext(t), tt.offer, Handlers{})
+			p, answer, err := a.Answer(testContext(t), tt.offer, media.Handlers{})
 			must(t, err)
 			defer closePeer(t, p)
 			parts := split(answer)
@@ -229,7 +231,7 @@ func TestAnswerWithoutDataChannel(t *testing.T) {
 		"refused":  strings.Replace(answer, "m=application 9", "m=application 0", 1),
 		"left out": answer[:strings.Index(answer, "m=application")],
 	} {
-		p, _, err := a.Offer(testContext(t), Handlers{})
+		p, _, err := a.Offer(testContext(t), media.Handlers{})
 		must(t, err)
 		defer closePeer(t, p)
 		if err := p.Accept(testContext(t), text); !errors.Is(err, ErrBadSDP) {
@@ -245,7 +247,7 @@ func TestNoDataChannel(t *testing.T) {
 	offer := readSDP(t, "chrome_offer.sdp")
 	offer = offer[:strings.Index(offer, "m=application")]
 	offer = strings.Replace(offer, "BUNDLE 0 1", "BUNDLE 0", 1)
-	p, answer, err := a.Answer(testContext(t), offer, Handlers{})
+	p, answer, err := a.Answer(testContext(t), offer, media.Handlers{})
 	must(t, err)
 	defer closePeer(t, p)
 	checkAnswer(t, answer, "111")
@@ -270,7 +272,7 @@ func FuzzAnswer(f *testing.F) {
 	}
 	a := newAPI(f, Config{})
 	f.Fuzz(func(t *testing.T, text string) {
-		p, _, err := a.Answer(t.Context(), text, Handlers{})
+		p, _, err := a.Answer(t.Context(), text, media.Handlers{})
 		if err == nil {
 			err = p.Close()
 		} else if !errors.Is(err, ErrBadSDP) && !errors.Is(err, ErrNoOpus) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pion/transport/v5"
+
+	"voicebridge/realtime/media"
 )
 
 // setAddresses gives a network one interface with these addresses, all of this machine.
@@ -29,7 +31,7 @@ func TestAddressAppears(t *testing.T) {
 	a := newAPI(t, Config{UDPPort: port, Loopback: true})
 	for _, address := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.2"} {
 		setAddresses(a.network, address)
-		p, answer, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), Handlers{})
+		p, answer, err := a.Answer(testContext(t), readSDP(t, "chrome_offer.sdp"), media.Handlers{})
 		must(t, err)
 		closePeer(t, p)
 		if want := fmt.Sprintf(" %s %d typ host", address, port); !strings.Contains(answer, want) || strings.Count(answer, want) != strings.Count(answer, "typ host") {

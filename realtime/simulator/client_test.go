@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pion/rtp"
 	"go.uber.org/goleak"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 )
@@ -98,7 +98,7 @@ type caller struct {
 	seen    int // number of events that next has passed
 
 	sink  *sink
-	flow  rtc.Flow
+	flow  media.Flow
 	audio chan error
 	ids   atomic.Int64
 	mic   uint32
@@ -110,16 +110,16 @@ type sink struct {
 	dec     *rtc.Decoder
 	pcm     []int16
 	mu      sync.Mutex
-	packets []rtp.Header
+	packets []media.Packet // without their sound
 	loud    int
 	errors  int
 	last    time.Time
 }
 
-func (s *sink) WriteRTP(p *rtp.Packet) error {
+func (s *sink) WriteAudio(p *media.Packet) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.packets = append(s.packets, p.Header)
+	s.packets = append(s.packets, media.Packet{Marker: p.Marker, Sequence: p.Sequence, Timestamp: p.Timestamp})
 	s.last = time.Now()
 	n, err := s.dec.Decode(p.Payload, s.pcm)
 	if err != nil || n != 960 {
@@ -164,7 +164,7 @@ func (b *bench) dial(session string) *caller {
 	must(b.t, err)
 	c := &caller{t: b.t, ctx: b.ctx, sink: &sink{dec: dec, pcm: make([]int16, rtc.MaxFrame)}, audio: make(chan error, 1)}
 	c.flow.Open()
-	peer, offer, err := b.rtc.Offer(b.ctx, rtc.Handlers{Message: c.message})
+	peer, offer, err := b.rtc.Offer(b.ctx, media.Handlers{Message: c.message})
 	must(b.t, err)
 	c.peer = peer
 	call, err := b.client().CreateCall(b.ctx, offer, []byte(session))
@@ -323,10 +323,8 @@ func (c *caller) heard(n int64) {
 func (c *caller) packet(payload []byte) {
 	c.seq++
 	c.mic += 960
-	err := c.peer.WriteRTP(&rtp.Packet{
-		Header: rtp.Header{Version: 2, SSRC: 7, SequenceNumber: c.seq, Timestamp: c.mic}, Payload: payload,
-	})
-	if err != nil && !errors.Is(err, rtc.ErrClosed) {
+	err := c.peer.WriteAudio(&media.Packet{Source: 7, Sequence: c.seq, Timestamp: c.mic, Payload: payload})
+	if err != nil && !errors.Is(err, media.ErrClosed) {
 		c.t.Errorf("send audio: %v", err)
 	}
 }

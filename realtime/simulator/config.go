@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 )
 
@@ -41,7 +42,7 @@ type Config struct {
 	Deaf bool
 	// Drive, if set, is called for each session before it runs. The sink that it returns takes the caller's audio in
 	// place of the simulator's speech detection.
-	Drive func(*Session) rtc.AudioSink
+	Drive func(*Session) media.Sink
 	// Logger takes the log; nil discards it.
 	Logger *slog.Logger
 }

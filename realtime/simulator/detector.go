@@ -5,8 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pion/rtp"
-
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 )
 
@@ -29,7 +28,7 @@ type speechEvent struct {
 	cycle int
 }
 
-// detector decodes the caller's packets and detects speech by its energy. WriteRTP runs on the
+// detector decodes the caller's packets and detects speech by its energy. WriteAudio runs on the
 // goroutine that forwards the caller's audio, everything else on the session's.
 type detector struct {
 	packets atomic.Int64
@@ -104,8 +103,8 @@ func (e *detector) position() int64 {
 	return e.ms
 }
 
-// WriteRTP takes one packet.
-func (e *detector) WriteRTP(p *rtp.Packet) error {
+// WriteAudio takes one packet.
+func (e *detector) WriteAudio(p *media.Packet) error {
 	e.packets.Add(1)
 	if e.decoder == nil {
 		return nil

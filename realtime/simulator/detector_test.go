@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pion/rtp"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 )
 
@@ -114,7 +114,7 @@ func TestHearsRealSpeech(t *testing.T) {
 			t.Parallel()
 			e, events := newTestDetector(t, &turnDetection{threshold: 0.5, prefixMS: 300, silenceMS: 500})
 			tt.packets(func(ts uint32, payload []byte) {
-				if err := e.WriteRTP(&rtp.Packet{Header: rtp.Header{Timestamp: ts}, Payload: payload}); err != nil {
+				if err := e.WriteAudio(&media.Packet{Timestamp: ts, Payload: payload}); err != nil {
 					t.Error(err)
 				}
 			})

@@ -5,9 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pion/rtp"
-
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
 )
 
@@ -17,12 +15,12 @@ type driven struct {
 	packets atomic.Int64
 }
 
-func (d *driven) WriteRTP(*rtp.Packet) error { d.packets.Add(1); return nil }
+func (d *driven) WriteAudio(*media.Packet) error { d.packets.Add(1); return nil }
 
 // TestDrive has another package listen and speak.
 func TestDrive(t *testing.T) {
 	d := &driven{}
-	b := newBench(t, simulator.Config{Deaf: true, Drive: func(s *simulator.Session) rtc.AudioSink {
+	b := newBench(t, simulator.Config{Deaf: true, Drive: func(s *simulator.Session) media.Sink {
 		d.session = s
 		return d
 	}})
@@ -31,9 +29,7 @@ func TestDrive(t *testing.T) {
 	c.next("test.event")
 	for packets := 0; packets == 0 || d.packets.Load() == 0; packets, _, _ = c.sink.counts() {
 		c.packet([]byte{0xf8, 0xff, 0xfe})
-		if err := d.session.WriteRTP(&rtp.Packet{
-			Header: rtp.Header{Version: 2, SSRC: 9, SequenceNumber: c.seq, Timestamp: c.mic}, Payload: []byte{0xf8, 0xff, 0xfe},
-		}); err != nil {
+		if err := d.session.WriteAudio(&media.Packet{Source: 9, Sequence: c.seq, Timestamp: c.mic, Payload: []byte{0xf8, 0xff, 0xfe}}); err != nil {
 			t.Fatal(err)
 		}
 		select {

@@ -10,10 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pion/rtp"
-
 	"voicebridge/realtime"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
 )
 
@@ -23,7 +21,7 @@ func TestEndedSessions(t *testing.T) {
 	c := b.dial(sessionAudio)
 	c.ses.Drop()
 	<-c.ses.Done()
-	if c.ses.Holds() || !errors.Is(c.ses.WriteRTP(&rtp.Packet{}), rtc.ErrClosed) {
+	if c.ses.Holds() || !errors.Is(c.ses.WriteAudio(&media.Packet{}), media.ErrClosed) {
 		t.Error("an ended session holds its connection")
 	}
 }
@@ -257,7 +255,7 @@ func TestExpiryAndDrop(t *testing.T) {
 		if err := c.peer.Close(); err != nil {
 			t.Error(err)
 		}
-		ended(t, c, rtc.ErrClosed)
+		ended(t, c, media.ErrClosed)
 	})
 }
 
@@ -349,7 +347,7 @@ func TestCreationFaults(t *testing.T) {
 	})
 	t.Run("half an answer", func(t *testing.T) {
 		b := newBench(t, simulator.Config{Faults: simulator.Faults{BadAnswer: true, NoLocation: true}})
-		peer, offer, err := b.rtc.Offer(b.ctx, rtc.Handlers{})
+		peer, offer, err := b.rtc.Offer(b.ctx, media.Handlers{})
 		must(t, err)
 		call, err := b.client().CreateCall(b.ctx, offer, []byte(sessionAudio))
 		if err != nil || call.ID != "" {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"voicebridge/realtime"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
 )
 
@@ -136,7 +136,7 @@ func TestClientSecretAndRawSDP(t *testing.T) {
 		t.Fatalf("%d %s (%v)", status, raw, err)
 	}
 	opened := make(chan realtime.Event, 1)
-	peer, offer, err := b.rtc.Offer(b.ctx, rtc.Handlers{Message: func(data []byte) {
+	peer, offer, err := b.rtc.Offer(b.ctx, media.Handlers{Message: func(data []byte) {
 		if e, err := realtime.Decode(data); err == nil {
 			select {
 			case opened <- e:
@@ -163,7 +163,7 @@ func TestClientSecretAndRawSDP(t *testing.T) {
 func TestSessionLimit(t *testing.T) {
 	b := newBench(t, simulator.Config{MaxSessions: 1})
 	c := b.dial(sessionAudio)
-	_, offer, err := b.rtc.Offer(b.ctx, rtc.Handlers{})
+	_, offer, err := b.rtc.Offer(b.ctx, media.Handlers{})
 	must(t, err)
 	_, err = b.client().CreateCall(b.ctx, offer, []byte(sessionAudio))
 	var api *realtime.APIError

@@ -3,9 +3,8 @@ package simulator
 import (
 	"time"
 
-	"github.com/pion/rtp"
-
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 )
 
 // utterance is the audio of one assistant item.
@@ -25,7 +24,7 @@ type player struct {
 	next      time.Time    // when the next frame is due
 	sequence  uint16
 	timestamp uint32
-	packet    rtp.Packet
+	packet    media.Packet
 	spoken    bool // there was audio: the voice is locked
 	// continuous means that silence is sent while nothing plays.
 	continuous bool
@@ -105,8 +104,8 @@ func (p *player) idle() {
 }
 
 func (p *player) send(frame []byte) {
-	p.packet.Version, p.packet.SSRC = 2, 1
-	p.packet.SequenceNumber, p.packet.Timestamp = p.sequence, p.timestamp
+	p.packet.Source = 1
+	p.packet.Sequence, p.packet.Timestamp = p.sequence, p.timestamp
 	p.packet.Payload = frame
 	p.wire.sound(&p.packet)
 	p.sequence++

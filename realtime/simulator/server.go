@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 )
 
@@ -154,12 +155,12 @@ func (s *Server) start(ctx context.Context, offer string, set *settings, faults 
 	if err != nil {
 		return nil, "", err
 	}
-	peer, answer, err := s.api.Answer(ctx, offer, rtc.Handlers{
+	peer, answer, err := s.api.Answer(ctx, offer, media.Handlers{
 		Message: func(data []byte) { ses.mail.post(func() { ses.message(data) }) },
 		Open:    func() { ses.mail.post(ses.open) },
-		State: func(state rtc.State) {
-			if state == rtc.StateFailed {
-				ses.mail.post(func() { ses.end(rtc.ErrClosed) })
+		State: func(state media.State) {
+			if state == media.StateFailed {
+				ses.mail.post(func() { ses.end(media.ErrClosed) })
 			}
 		},
 	})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"voicebridge/realtime"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 )
 
 // openTimeout is how long a call may take to connect.
@@ -44,7 +44,7 @@ type Session struct {
 	err         error        // valid when done is closed
 	early       atomic.Int64 // packets before the first session.update; -1 until then
 
-	sound     rtc.AudioSink // takes the caller's audio
+	sound     media.Sink // takes the caller's audio
 	wire      wire
 	clock     clock
 	set       *settings
@@ -132,7 +132,7 @@ func (s *Session) run(parent context.Context) {
 	s.ctx, s.end = context.WithCancelCause(parent)
 	s.wire.ctx = s.ctx
 	var wg sync.WaitGroup
-	var flow rtc.Flow
+	var flow media.Flow
 	flow.Open()
 	peer := s.wire.peer.Load()
 	wg.Go(func() {
@@ -169,7 +169,7 @@ func (s *Session) loop(gone <-chan struct{}) error {
 		case <-s.ctx.Done():
 			return context.Cause(s.ctx)
 		case <-gone:
-			return rtc.ErrClosed
+			return media.ErrClosed
 		case <-s.mail.ready:
 			work, overflow := s.mail.take()
 			for _, f := range work {

@@ -76,8 +76,8 @@ func checkRTP(t *testing.T, s *sink) {
 	defer s.mu.Unlock()
 	for i := 1; i < len(s.packets); i++ {
 		a, b := s.packets[i-1], s.packets[i]
-		if b.SequenceNumber != a.SequenceNumber+1 {
-			t.Errorf("sequence %d follows %d", b.SequenceNumber, a.SequenceNumber)
+		if b.Sequence != a.Sequence+1 {
+			t.Errorf("sequence %d follows %d", b.Sequence, a.Sequence)
 		}
 		if step := b.Timestamp - a.Timestamp; step == 0 || step%960 != 0 || (step > 960) != b.Marker {
 			t.Errorf("timestamp moves by %d at packet %d (marker %v)", step, i, b.Marker)

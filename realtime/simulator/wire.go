@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pion/rtp"
-
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 )
 
@@ -66,7 +65,7 @@ func (w *wire) raw(raw []byte) {
 	err := w.peer.Load().Send(ctx, raw)
 	switch {
 	case err == nil || w.ctx.Err() != nil:
-	case errors.Is(err, rtc.ErrTooLarge):
+	case errors.Is(err, media.ErrTooLarge):
 		w.log.Warn("event is too large for the client", "bytes", len(raw))
 	default:
 		w.end(fmt.Errorf("send event: %w", err))
@@ -80,11 +79,11 @@ func (w *wire) refuse(e *realtime.Error) {
 }
 
 // sound sends one packet.
-func (w *wire) sound(packet *rtp.Packet) {
+func (w *wire) sound(packet *media.Packet) {
 	if w.silent {
 		return
 	}
-	if err := w.peer.Load().WriteRTP(packet); err != nil && !errors.Is(err, rtc.ErrClosed) {
+	if err := w.peer.Load().WriteAudio(packet); err != nil && !errors.Is(err, media.ErrClosed) {
 		w.log.Debug("audio packet not sent", "error", err)
 	}
 	w.played.Add(1)

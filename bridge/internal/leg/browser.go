@@ -6,22 +6,16 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/task"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 )
 
 // browserTimeout is how long sending the last events to a browser may take.
 const browserTimeout = time.Second
 
-// BrowserPeer is a peer whose ICE can be restarted; *rtc.Peer implements it.
-type BrowserPeer interface {
-	Peer
-	Restart(ctx context.Context, offer string) (answer string, err error)
-}
-
 // Browser is one connection of a call's browser, with its goroutines. Gen is its generation: see session.Input.
 type Browser struct {
 	Gen  int
-	Peer BrowserPeer
+	Peer Peer
 
 	log    *slog.Logger
 	out    *outbox
@@ -32,7 +26,7 @@ type Browser struct {
 
 // NewBrowser returns the leg of a connection; Start and End must follow. onDrop is called with the
 // number of drafts that a slow browser has missed.
-func NewBrowser(gen int, peer BrowserPeer, log *slog.Logger, onDrop func(int)) *Browser {
+func NewBrowser(gen int, peer Peer, log *slog.Logger, onDrop func(int)) *Browser {
 	b := &Browser{Gen: gen, Peer: peer, log: log, out: newOutbox("browser", log, onDrop)}
 	if peer.MaxMessageSize() == 0 {
 		b.out.close() // it has no data channel and only listens
@@ -41,7 +35,7 @@ func NewBrowser(gen int, peer BrowserPeer, log *slog.Logger, onDrop func(int)) *
 }
 
 // Start runs the leg's goroutines until ctx ends. The caller's audio goes to dst, as far as flow lets it through.
-func (b *Browser) Start(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow) {
+func (b *Browser) Start(ctx context.Context, dst media.Sink, flow *media.Flow) {
 	ctx, b.cancel = context.WithCancel(ctx)
 	b.sent = task.Go(func() { b.out.run(ctx, b.Peer) })
 	b.pumped = task.Go(func() { logPumpEnd(b.log, "browser", b.Peer.Forward(ctx, dst, flow)) })

@@ -10,7 +10,7 @@ import (
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 )
 
 // Timeouts of an upstream session.
@@ -50,7 +50,7 @@ type Session struct {
 
 	dialer *Dialer
 	out    *outbox
-	flow   rtc.Flow // for the model's audio
+	flow   media.Flow // for the model's audio
 	cancel context.CancelFunc
 	sent   <-chan struct{} // closed when the outbox has ended
 	pumped <-chan struct{} // closed when audio is no longer forwarded
@@ -82,7 +82,7 @@ func (d *Dialer) newSession(gen int, leg UpstreamLeg) *Session {
 }
 
 // start runs the goroutines. The model's audio goes to dst, as far as l.flow lets it through.
-func (l *Session) start(ctx context.Context, dst rtc.AudioSink) {
+func (l *Session) start(ctx context.Context, dst media.Sink) {
 	ctx, l.cancel = context.WithCancel(ctx)
 	l.sent = task.Go(func() { l.out.run(ctx, l.Leg) })
 	l.pumped = task.Go(func() { logPumpEnd(l.dialer.Log, "upstream", l.Leg.Forward(ctx, dst, &l.flow)) })

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 )
 
 // Limits of an outbox.
@@ -137,7 +137,7 @@ func (o *outbox) run(ctx context.Context, to sender) {
 		}
 		switch err := to.Send(ctx, data); {
 		case err == nil:
-		case errors.Is(err, rtc.ErrTooLarge):
+		case errors.Is(err, media.ErrTooLarge):
 			o.log.Warn("event held back: larger than the leg accepts", "leg", o.leg, "bytes", len(data))
 		default:
 			return

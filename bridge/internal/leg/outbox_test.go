@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/bridge/internal/task"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -47,9 +47,9 @@ func (l *slowLeg) Send(ctx context.Context, data []byte) error {
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
-		return rtc.ErrClosed
+		return media.ErrClosed
 	case len(data) > l.limit:
-		return fmt.Errorf("send: %w", rtc.ErrTooLarge)
+		return fmt.Errorf("send: %w", media.ErrTooLarge)
 	}
 	l.got = append(l.got, string(data[:min(len(data), 8)]))
 	return nil

@@ -6,16 +6,16 @@ import (
 	"log/slog"
 
 	"voicebridge/bridge/internal/session"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/toolkit"
 )
 
-// Peer is one WebRTC connection as the call sees it; *rtc.Peer implements it.
+// Peer is one connection as the call sees it, whatever carries it; *rtc.Peer implements it.
 type Peer interface {
-	rtc.AudioSink
+	media.Sink
 	sender
 	MaxMessageSize() int
-	Forward(ctx context.Context, dst rtc.AudioSink, flow *rtc.Flow) error
+	Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error
 	Close() error
 }
 
@@ -27,8 +27,8 @@ type Post func(session.Input)
 const maxEventValues = 20_000
 
 // BrowserHandlers passes the events of a browser's connection to the call.
-func BrowserHandlers(gen int, post Post) rtc.Handlers {
-	return rtc.Handlers{
+func BrowserHandlers(gen int, post Post) media.Handlers {
+	return media.Handlers{
 		Message: func(data []byte) {
 			if _, values := toolkit.Shape(data); values > maxEventValues {
 				post(session.BrowserTooLarge{Gen: gen, Size: len(data), Values: values})
@@ -37,7 +37,7 @@ func BrowserHandlers(gen int, post Post) rtc.Handlers {
 			post(session.BrowserEvent{Gen: gen, Data: data})
 		},
 		TooLarge: func(size int) { post(session.BrowserTooLarge{Gen: gen, Size: size}) },
-		State: func(state rtc.State) {
+		State: func(state media.State) {
 			if s := connection(state); s != 0 {
 				post(session.BrowserState{Gen: gen, State: s})
 			}
@@ -46,10 +46,10 @@ func BrowserHandlers(gen int, post Post) rtc.Handlers {
 }
 
 // upstreamHandlers passes the events of an upstream session to the call.
-func upstreamHandlers(gen int, post Post) rtc.Handlers {
-	return rtc.Handlers{
+func upstreamHandlers(gen int, post Post) media.Handlers {
+	return media.Handlers{
 		Message: func(data []byte) { post(session.UpstreamEvent{Gen: gen, Data: data}) },
-		State: func(state rtc.State) {
+		State: func(state media.State) {
 			if s := connection(state); s != 0 {
 				post(session.UpstreamState{Gen: gen, State: s})
 			}
@@ -58,15 +58,15 @@ func upstreamHandlers(gen int, post Post) rtc.Handlers {
 }
 
 // connection translates a leg's state for the call; 0 means that the call ignores it.
-func connection(state rtc.State) session.Connection {
+func connection(state media.State) session.Connection {
 	switch state {
-	case rtc.StateConnected:
+	case media.StateConnected:
 		return session.Connected
-	case rtc.StateDisconnected:
+	case media.StateDisconnected:
 		return session.Disconnected
-	case rtc.StateFailed:
+	case media.StateFailed:
 		return session.Failed
-	case rtc.StateClosed:
+	case media.StateClosed:
 		return session.Closed
 	default:
 		return 0
@@ -75,7 +75,7 @@ func connection(state rtc.State) session.Connection {
 
 // logPumpEnd logs why a leg's audio is no longer forwarded, unless the leg has ended.
 func logPumpEnd(log *slog.Logger, from string, err error) {
-	if err != nil && !errors.Is(err, rtc.ErrClosed) && !errors.Is(err, context.Canceled) {
+	if err != nil && !errors.Is(err, media.ErrClosed) && !errors.Is(err, context.Canceled) {
 		log.Error("audio no longer forwarded", "leg", from, "error", err)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/thread"
 )
 
 // Wiring connects the upstream sessions of a call.
 type Wiring struct {
 	// FromUser carries the caller's audio, and ToUser takes the model's.
-	FromUser *rtc.Switch
-	ToUser   rtc.AudioSink
+	FromUser *media.Switch
+	ToUser   media.Sink
 	// History prepares messages for a session: it reads their images.
 	History func(ctx context.Context, messages []thread.Message) []thread.Message
 	// Created saves a session's record before media flows, Ended that of an ended one.
@@ -227,7 +227,7 @@ func (s *Sessions) Switch(gen int) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	done := task.Go(func() {
 		held, err := s.wiring.FromUser.Release(ctx, l.Leg)
-		if held != (rtc.Held{}) {
+		if held != (media.Held{}) {
 			s.dialer.Log.Info("held audio forwarded", "packets", held.Sent, "dropped", held.Dropped, "error", err)
 		}
 	})

@@ -9,11 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pion/rtp"
-
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/thread"
 )
 
@@ -23,11 +21,11 @@ type listener struct {
 	packets atomic.Int64
 }
 
-func (*listener) ID() string                   { return "rtc_1" }
-func (*listener) Close() error                 { return nil }
-func (*listener) MaxMessageSize() int          { return 64 << 10 }
-func (l *listener) WriteRTP(*rtp.Packet) error { l.packets.Add(1); return nil }
-func (*listener) Forward(ctx context.Context, _ rtc.AudioSink, _ *rtc.Flow) error {
+func (*listener) ID() string                       { return "rtc_1" }
+func (*listener) Close() error                     { return nil }
+func (*listener) MaxMessageSize() int              { return 64 << 10 }
+func (l *listener) WriteAudio(*media.Packet) error { l.packets.Add(1); return nil }
+func (*listener) Forward(ctx context.Context, _ media.Sink, _ *media.Flow) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
@@ -40,11 +38,11 @@ func (u oneLeg) Dial(context.Context, Dial) (UpstreamLeg, error) { return u.leg,
 func (oneLeg) HangUp(context.Context, string) error              { return nil }
 
 // newTestSessions returns sessions of which the first is active; those that are dialled are next. The call gets posted.
-func newTestSessions(ctx context.Context, fromUser *rtc.Switch, first, next *listener) (s *Sessions, posted chan session.Input) {
+func newTestSessions(ctx context.Context, fromUser *media.Switch, first, next *listener) (s *Sessions, posted chan session.Input) {
 	posted = make(chan session.Input, 8)
 	d := &Dialer{Upstream: oneLeg{next}, Post: func(in session.Input) { posted <- in }, Log: quiet()}
 	return NewSessions(ctx, Wiring{
-		FromUser: fromUser, ToUser: new(rtc.Switch),
+		FromUser: fromUser, ToUser: new(media.Switch),
 		History: func(_ context.Context, messages []thread.Message) []thread.Message { return messages },
 		Created: func(context.Context, persistence.UpstreamLeg) error { return nil },
 		Ended:   func(persistence.UpstreamLeg) {},
@@ -52,10 +50,10 @@ func newTestSessions(ctx context.Context, fromUser *rtc.Switch, first, next *lis
 }
 
 // talk has the caller speak n packets.
-func talk(fromUser *rtc.Switch, n int) {
+func talk(fromUser *media.Switch, n int) {
 	for range n {
-		_ = fromUser.WriteRTP(&rtp.Packet{}) // a listener takes everything
-		time.Sleep(20 * time.Millisecond)    // virtual
+		_ = fromUser.WriteAudio(&media.Packet{}) // a listener takes everything
+		time.Sleep(20 * time.Millisecond)        // virtual
 	}
 }
 
@@ -66,7 +64,7 @@ func TestOverlap(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		first, second := &listener{}, &listener{}
-		var fromUser rtc.Switch
+		var fromUser media.Switch
 		s, posted := newTestSessions(ctx, &fromUser, first, second)
 		talk(&fromUser, 50)
 		s.Dial(session.Dial{Gen: 2})
@@ -94,7 +92,7 @@ func TestFailedRenewal(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		first, next := &listener{}, &listener{}
-		var fromUser rtc.Switch
+		var fromUser media.Switch
 		s, _ := newTestSessions(ctx, &fromUser, first, next)
 		s.Dial(session.Dial{Gen: 2})
 		s.Add(<-s.Dialed)
@@ -133,7 +131,7 @@ func TestDialFailsLate(t *testing.T) {
 	ended := make(chan persistence.UpstreamLeg, 2)
 	d := &Dialer{Upstream: halfDialed{oneLeg{first}}, Post: func(session.Input) {}, Log: quiet()}
 	s := NewSessions(ctx, Wiring{
-		FromUser: new(rtc.Switch), ToUser: new(rtc.Switch),
+		FromUser: new(media.Switch), ToUser: new(media.Switch),
 		Created: func(context.Context, persistence.UpstreamLeg) error { return nil },
 		Ended:   func(rec persistence.UpstreamLeg) { ended <- rec },
 	}, d.newSession(1, first))
@@ -157,7 +155,7 @@ func TestEnd(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			next := &listener{}
-			var fromUser rtc.Switch
+			var fromUser media.Switch
 			s, _ := newTestSessions(ctx, &fromUser, &listener{}, next)
 			saved := make(chan int64, 8)
 			s.wiring.Ended = func(rec persistence.UpstreamLeg) { saved <- rec.Generation }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"voicebridge/realtime"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/media"
 	"voicebridge/thread"
 )
 
@@ -31,9 +31,9 @@ type Dial struct {
 	// ItemPrefix begins the ids of items made from History and by [UpstreamLeg.Append]; no other
 	// items have such ids.
 	ItemPrefix string
-	// Handlers receive the leg's events; see [rtc.Handlers]. The events are those of the Realtime
+	// Handlers receive the leg's events; see [media.Handlers]. The events are those of the Realtime
 	// API, as on the browser's data channel; a driver translates if its upstream has others.
-	Handlers rtc.Handlers
+	Handlers media.Handlers
 	// Created is called once with the upstream's id of the session, before any media flows, so that
 	// it can be saved: a session left by a crash can then be hung up.
 	Created func(id string) error

@@ -11,8 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pion/rtp"
 	"go.uber.org/goleak"
+
+	"voicebridge/realtime/media"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -106,7 +107,7 @@ type carrier struct {
 	n  int
 }
 
-func (c *carrier) carry(p *rtp.Packet) {
+func (c *carrier) carry(p *media.Packet) {
 	c.n++
 	switch {
 	case c.n%10 == 0:
@@ -114,7 +115,7 @@ func (c *carrier) carry(p *rtp.Packet) {
 	case c.n == 61:
 		p.Payload = p.Payload[1:]
 	}
-	_ = c.to.WriteRTP(p)
+	_ = c.to.WriteAudio(p)
 }
 
 // TestOnlyTheMeasuredTimeCounts sends on schedule.

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pion/rtp"
-
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 )
 
@@ -24,21 +23,21 @@ type call struct {
 	all   sync.WaitGroup
 
 	sequence uint64 // of the last packet sent
-	packet   rtp.Packet
+	packet   media.Packet
 	payload  [payloadSize]byte
 }
 
 // next returns the caller's next packet.
-func (c *call) next(m *meter) *rtp.Packet {
+func (c *call) next(m *meter) *media.Packet {
 	c.sequence++
 	c.payload[0] = tocByte
-	binary.BigEndian.PutUint64(c.payload[1:], uint64(m.sentNow())) // read again by WriteRTP
-	c.packet.Header = rtp.Header{
-		Version: 2, SSRC: 1,
-		SequenceNumber: uint16(c.sequence),              // wraps as in RTP
-		Timestamp:      uint32(c.sequence) * frameTicks, // wraps as in RTP
+	binary.BigEndian.PutUint64(c.payload[1:], uint64(m.sentNow())) // read again by WriteAudio
+	c.packet = media.Packet{
+		Source:    1,
+		Sequence:  uint16(c.sequence),              // wraps as in RTP
+		Timestamp: uint32(c.sequence) * frameTicks, // wraps as in RTP
+		Payload:   c.payload[:],
 	}
-	c.packet.Payload = c.payload[:]
 	return &c.packet
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pion/rtp"
+	"voicebridge/realtime/media"
 )
 
 // Audio packets: 20 ms of speech at 32 kbit/s.
@@ -112,7 +112,7 @@ func (l *load) pace(ctx context.Context, every time.Duration, calls []func()) {
 // echoed takes the audio that came back to the caller.
 type echoed struct{ *meter }
 
-func (e echoed) WriteRTP(packet *rtp.Packet) error {
+func (e echoed) WriteAudio(packet *media.Packet) error {
 	if p := packet.Payload; len(p) == payloadSize && p[0] == tocByte {
 		e.arrived(int64(binary.BigEndian.Uint64(p[1:]))) // written by next
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 )
@@ -74,7 +75,7 @@ func (r *rig) startUpstream(log *slog.Logger, calls int) (string, error) {
 	}
 	sim, err := simulator.New(simulator.Config{
 		API: r.api, Models: []string{offeredModel}, MaxSessions: calls + spareCalls, Deaf: true, Logger: log,
-		Drive: func(s *simulator.Session) rtc.AudioSink {
+		Drive: func(s *simulator.Session) media.Sink {
 			select {
 			case r.sessions <- s:
 			default: // more than one of a call
@@ -115,7 +116,7 @@ func (r *rig) dialOne(l *load, c *call, lost func(error)) error {
 	open, ready := make(chan struct{}), make(chan struct{}, 1)
 	var offer string
 	var err error
-	c.peer, offer, err = r.api.Offer(r.alive, rtc.Handlers{
+	c.peer, offer, err = r.api.Offer(r.alive, media.Handlers{
 		Open: func() { close(open) },
 		Message: func(raw []byte) {
 			event, err := realtime.Decode(raw)
@@ -140,8 +141,8 @@ func (r *rig) dialOne(l *load, c *call, lost func(error)) error {
 				lost(errors.New("the bridge ended it: " + ended.Reason))
 			}
 		},
-		State: func(s rtc.State) {
-			if s == rtc.StateFailed || s == rtc.StateClosed {
+		State: func(s media.State) {
+			if s == media.StateFailed || s == media.StateClosed {
 				lost(fmt.Errorf("connection %s", s))
 			}
 		},
@@ -157,7 +158,7 @@ func (r *rig) dialOne(l *load, c *call, lost func(error)) error {
 	if err := c.peer.Accept(ctx, made.Answer); err != nil {
 		return err
 	}
-	flow := new(rtc.Flow)
+	flow := new(media.Flow)
 	flow.Open()
 	c.all.Go(func() { _ = c.peer.Forward(r.alive, echoed{&l.audio}, flow) }) // it ends with the call
 	for _, done := range []chan struct{}{open, ready} {
@@ -185,7 +186,7 @@ func (r *rig) send(ctx context.Context, l *load, events int) <-chan struct{} {
 		var audio, words []func()
 		for i, c := range r.calls {
 			// A packet that cannot be sent counts as lost; whether the call is still up is checked elsewhere.
-			audio = append(audio, func() { _ = c.peer.WriteRTP(c.next(&l.audio)) })
+			audio = append(audio, func() { _ = c.peer.WriteAudio(c.next(&l.audio)) })
 			// Real answers do not end at the same moment, so these do not either.
 			c.words.events = i * answerEvents / len(r.calls)
 			words = append(words, func() { c.words.speak(l.words.sentNow()) })

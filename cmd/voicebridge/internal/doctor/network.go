@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/web/access"
 )
@@ -176,11 +177,11 @@ func connectToSelf(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, api.Close()) }() // ends the peers, too
 	answered := make(chan struct{})
-	caller, offer, err := api.Offer(ctx, rtc.Handlers{})
+	caller, offer, err := api.Offer(ctx, media.Handlers{})
 	if err != nil {
 		return err
 	}
-	_, answer, err := api.Answer(ctx, offer, rtc.Handlers{Message: func([]byte) { close(answered) }})
+	_, answer, err := api.Answer(ctx, offer, media.Handlers{Message: func([]byte) { close(answered) }})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 )
 
@@ -140,10 +141,10 @@ func gather(ctx context.Context, server rtc.ICEServer) (answer string, err error
 		return "", err
 	}
 	defer func() { err = errors.Join(err, api.Close()) }()
-	_, offer, err := api.Offer(ctx, rtc.Handlers{})
+	_, offer, err := api.Offer(ctx, media.Handlers{})
 	if err != nil {
 		return "", err
 	}
-	_, answer, err = api.Answer(ctx, offer, rtc.Handlers{})
+	_, answer, err = api.Answer(ctx, offer, media.Handlers{})
 	return answer, err
 }

@@ -1,24 +1,17 @@
-package rtc
+package media
 
 import (
 	"errors"
 	"sync/atomic"
 	"time"
-
-	"github.com/pion/rtp"
 )
 
-// AudioSink takes a stream of Opus packets. It must not keep the packet or its payload. Peer and Switch are AudioSinks.
-type AudioSink interface {
-	WriteRTP(packet *rtp.Packet) error
-}
-
-// Switch is an AudioSink that passes packets on to another one, which can be changed while packets flow. With none set,
+// Switch is a Sink that passes packets on to another one, which can be changed while packets flow. With none set,
 // it drops them.
-type Switch struct{ sink atomic.Pointer[AudioSink] }
+type Switch struct{ sink atomic.Pointer[Sink] }
 
 // Set sends all following packets to sink; nil drops them.
-func (s *Switch) Set(sink AudioSink) {
+func (s *Switch) Set(sink Sink) {
 	if sink == nil {
 		s.sink.Store(nil)
 		return
@@ -26,13 +19,13 @@ func (s *Switch) Set(sink AudioSink) {
 	s.sink.Store(&sink)
 }
 
-// WriteRTP implements AudioSink. A closed sink is not an error: a Switch outlives its sinks.
-func (s *Switch) WriteRTP(packet *rtp.Packet) error {
+// WriteAudio implements Sink. A closed sink is not an error: a Switch outlives its sinks.
+func (s *Switch) WriteAudio(packet *Packet) error {
 	sink := s.sink.Load()
 	if sink == nil {
 		return nil
 	}
-	if err := (*sink).WriteRTP(packet); err != nil && !errors.Is(err, ErrClosed) {
+	if err := (*sink).WriteAudio(packet); err != nil && !errors.Is(err, ErrClosed) {
 		return err
 	}
 	return nil
@@ -53,8 +46,8 @@ type Flow struct {
 	next    atomic.Pointer[chan time.Time]
 }
 
-// pause is the shortest gap between packets that separates two stretches of sound.
-const pause = 100 * time.Millisecond
+// Pause is the shortest gap between packets that separates two stretches of sound.
+const Pause = 100 * time.Millisecond
 
 // First sends the time at which the first stretch of sound after since was let through: the time of its first packet,
 // or of the next packet if sound has been flowing all along. If First is called again before that, the earlier channel
@@ -81,10 +74,10 @@ func (f *Flow) Shut() { f.open.Store(false) }
 // IsOpen reports whether packets are let through.
 func (f *Flow) IsOpen() bool { return f.open.Load() }
 
-// count records that a packet was let through at time now; last is when the one before it was.
-func (f *Flow) count(last, now time.Time) {
+// Count records that a packet was let through at time now; last is when the one before it was.
+func (f *Flow) Count(last, now time.Time) {
 	f.Packets.Add(1)
-	if now.Sub(last) > pause {
+	if now.Sub(last) > Pause {
 		f.resumed.Store(now.UnixNano())
 	}
 	if f.next.Load() == nil {

@@ -1,12 +1,10 @@
-package rtc
+package media
 
 import (
 	"context"
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/pion/rtp"
 )
 
 // Limits of what a Switch holds.
@@ -18,7 +16,7 @@ const (
 	holdBytes   = 256 << 10
 	// holdPace is the time between two held packets when they are sent: four times as fast as they were spoken, so that
 	// 5 s are caught up in less than 2 s.
-	holdPace = frameTime / 4
+	holdPace = FrameTime / 4
 )
 
 // Held says what became of the packets that a Switch held.
@@ -79,7 +77,7 @@ func (s *Switch) holding() *hold {
 // returns when sink has caught up, or with ctx's cause when ctx ends; then the remaining packets are still held, as is
 // what follows, for another Release. Without a Hold or Remember it is equivalent to Set. Only one Release may run at a
 // time, and no Set during it.
-func (s *Switch) Release(ctx context.Context, sink AudioSink) (Held, error) {
+func (s *Switch) Release(ctx context.Context, sink Sink) (Held, error) {
 	h := s.holding()
 	if h == nil || sink == nil {
 		s.Set(sink)
@@ -99,37 +97,36 @@ func (s *Switch) Release(ctx context.Context, sink AudioSink) (Held, error) {
 	return h.yield(s, sink), nil
 }
 
-// hold is the AudioSink that keeps packets. One goroutine writes to it, another releases.
+// hold is the Sink that keeps packets. One goroutine writes to it, another releases.
 type hold struct {
 	mu      sync.Mutex
 	packets []heldPacket // oldest first
 	bytes   int
 	held    Held
 	limit   time.Duration // how much sound is kept
-	through AudioSink     // gets all packets meanwhile, if it is not nil
-	next    AudioSink     // where packets go after the release
+	through Sink          // gets all packets meanwhile, if it is not nil
+	next    Sink          // where packets go after the release
 }
 
 type heldPacket struct {
-	rtp.Packet
+	Packet
 	at time.Time
 }
 
-// WriteRTP implements AudioSink. It keeps a copy.
-func (h *hold) WriteRTP(packet *rtp.Packet) error {
+// WriteAudio implements Sink. It keeps a copy.
+func (h *hold) WriteAudio(packet *Packet) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.next != nil { // Release took over after the caller had loaded the Switch's sink
-		return h.next.WriteRTP(packet)
+		return h.next.WriteAudio(packet)
 	}
 	now := time.Now()
-	kept := heldPacket{Packet: rtp.Packet{Header: packet.Header}, at: now}
-	kept.Payload = append([]byte(nil), packet.Payload...)
+	kept := heldPacket{Packet: packet.Clone(), at: now}
 	h.packets = append(h.packets, kept)
 	h.bytes += len(kept.Payload)
 	h.trim(now)
 	if h.through != nil {
-		return h.through.WriteRTP(packet)
+		return h.through.WriteAudio(packet)
 	}
 	return nil
 }
@@ -154,7 +151,7 @@ func (h *hold) stopPassing() {
 	}
 }
 
-func (h *hold) takeOldest() *rtp.Packet {
+func (h *hold) takeOldest() *Packet {
 	oldest := &h.packets[0].Packet
 	h.packets = h.packets[1:]
 	h.bytes -= len(oldest.Payload)
@@ -162,7 +159,7 @@ func (h *hold) takeOldest() *rtp.Packet {
 }
 
 // sendOldest sends one packet. It returns false if there is none left.
-func (h *hold) sendOldest(sink AudioSink) bool {
+func (h *hold) sendOldest(sink Sink) bool {
 	h.mu.Lock()
 	if len(h.packets) == 0 {
 		h.mu.Unlock()
@@ -170,7 +167,7 @@ func (h *hold) sendOldest(sink AudioSink) bool {
 	}
 	oldest := h.takeOldest()
 	h.mu.Unlock()
-	err := sink.WriteRTP(oldest) // not under the lock, so that the caller's packets never wait
+	err := sink.WriteAudio(oldest) // not under the lock, so that the caller's packets never wait
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.count(err)
@@ -186,11 +183,11 @@ func (h *hold) count(err error) {
 }
 
 // yield lets everything that follows go to sink. What has come since the last one was sent goes first.
-func (h *hold) yield(s *Switch, sink AudioSink) Held {
+func (h *hold) yield(s *Switch, sink Sink) Held {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for len(h.packets) > 0 {
-		h.count(sink.WriteRTP(h.takeOldest()))
+		h.count(sink.WriteAudio(h.takeOldest()))
 	}
 	h.next = sink
 	s.Set(sink)

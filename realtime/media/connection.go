@@ -1,0 +1,62 @@
+package media
+
+import "errors"
+
+// Errors that callers branch on.
+var (
+	// ErrTooLarge means that a message is larger than the remote accepts. The connection stays usable.
+	ErrTooLarge = errors.New("message larger than the remote accepts")
+	// ErrClosed means that the connection has ended.
+	ErrClosed = errors.New("connection closed")
+)
+
+// State is the state of a connection, as passed to Handlers.State.
+type State int32
+
+// The states of a connection. StateNew is never passed to Handlers.State.
+const (
+	// StateNew is before the first connection.
+	StateNew State = iota
+	// StateConnected means that audio can flow.
+	StateConnected
+	// StateDisconnected means that nothing has come for a while. StateConnected may follow.
+	StateDisconnected
+	// StateFailed means that the connection is lost, or that the remote broke the protocol. StateConnected follows only
+	// if the transport can revive a connection, as WebRTC can.
+	StateFailed
+	// StateClosed is the last state, reported once, when the remote has closed the connection, or when Close has
+	// joined everything.
+	StateClosed
+)
+
+// String returns the state's name in lower case.
+func (s State) String() string {
+	switch s {
+	case StateNew:
+		return "new"
+	case StateConnected:
+		return "connected"
+	case StateDisconnected:
+		return "disconnected"
+	case StateFailed:
+		return "failed"
+	case StateClosed:
+		return "closed"
+	default:
+		return "unknown"
+	}
+}
+
+// Handlers are called from the connection's goroutines, each kind in order. They must return at once and must not call Close.
+// Any of them may be nil.
+type Handlers struct {
+	// Message takes one event, and owns the slice. It is never called after StateClosed was reported. While it runs, the
+	// remote's next events wait.
+	Message func(data []byte)
+	// TooLarge is called in place of Message for an event above our limit, which was dropped. size is in bytes.
+	TooLarge func(size int)
+	// Open is called when events can be sent, before the first Message.
+	Open func()
+	// State is called with StateConnected, StateDisconnected, StateFailed and StateClosed.
+	State func(State)
+}
