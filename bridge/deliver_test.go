@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/persistence/queued"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -19,19 +20,19 @@ func TestDeliver(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})
 	c := b.dial(bridge.Start{})
-	if _, _, err := b.store.Enqueue(b.ctx, c.key(), persistence.QueuedMessage{Text: "good morning"}, 0); err != nil {
+	if _, _, err := b.store.Queued.Add(b.ctx, c.key(), queued.Message{Text: "good morning"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	claim, err := b.store.ClaimQueued(b.ctx, c.key(), persistence.ClaimOptions{Lease: time.Minute, Call: c.CallID})
+	claim, err := b.store.Queued.Claim(b.ctx, c.key(), queued.ClaimOptions{Lease: time.Minute, Call: c.CallID})
 	if err != nil || claim.Message == nil || !claim.InCall {
-		t.Fatalf("ClaimQueued() = %+v, %v", claim, err)
+		t.Fatalf("Claim() = %+v, %v", claim, err)
 	}
 	m := thread.Message{ID: claim.Message.MessageID, Parts: []thread.Part{thread.TextPart(claim.Message.Text)}}
 	m.Metadata.Extra = map[string]json.RawMessage{"queue_id": json.RawMessage(`"q"`)}
 	must(t, b.calls.Deliver(b.ctx, c.key(), m, claim.Message.ID))
-	sent, err := b.store.QueuedMessage(b.ctx, c.key(), claim.Message.ID)
-	if err != nil || sent.State != persistence.QueueSent {
-		t.Errorf("QueuedMessage() = %+v, %v", sent, err)
+	sent, err := b.store.Queued.Message(b.ctx, c.key(), claim.Message.ID)
+	if err != nil || sent.State != queued.Sent {
+		t.Errorf("Message() = %+v, %v", sent, err)
 	}
 	if got, err := b.store.Message(b.ctx, c.key(), m.ID); err != nil || string(got.Metadata.Extra["queue_id"]) != `"q"` {
 		t.Errorf("Message() = %+v, %v", got, err)

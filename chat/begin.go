@@ -245,7 +245,7 @@ func (t *Turn) settle(b *persistence.Batch, m *thread.Message) error {
 	if id == "" {
 		return nil
 	}
-	settled, err := b.SettleQueued(id)
+	settled, err := b.Queued.Settle(id)
 	if settled {
 		t.settled = append(t.settled, id)
 	}

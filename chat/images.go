@@ -14,6 +14,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -21,7 +22,7 @@ import (
 // Limits of images.
 const (
 	// MaxImages is how many images one message may have.
-	MaxImages = persistence.MaxImageIDs
+	MaxImages = queued.MaxImageIDs
 	// maxShown is how many of a conversation's last images a model gets, and maxShownBytes their
 	// total size.
 	maxShown      = 20

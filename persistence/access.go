@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -17,7 +18,7 @@ func (s *Store) EnsureThread(ctx context.Context, key thread.Key) (created bool,
 	}
 	for {
 		created, err = s.ensureThread(ctx, key)
-		if !s.isMissing(err) || !s.isDeleted(ctx, key.Thread) {
+		if !database.IsMissing(err) || !s.isDeleted(ctx, key.Thread) {
 			break
 		}
 		// A deleted thread still has the id. Erase the rest of it, then try again.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -96,7 +97,7 @@ func (s *Store) AnswerApproval(ctx context.Context, key thread.Key, toolCallID, 
 	if approved {
 		outcome = thread.ApprovalApproved
 	}
-	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
+	err := database.ChangeOne(ctx, roomDB{s}, key, func(q queries) (int64, error) {
 		at := dbtype.At(s.now())
 		return q.AnswerApproval(ctx, pgdb.AnswerApprovalParams{
 			Outcome: string(outcome), AnsweredBy: thread.CleanText(by), AnsweredAt: &at, Now: at,
@@ -139,7 +140,7 @@ func (s *Store) OpenApprovals(ctx context.Context, key thread.Key) ([]thread.App
 	found, err := s.eng.read().ListOpenApprovals(ctx, pgdb.ListOpenApprovalsParams{
 		ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(s.now()),
 	})
-	open, err := rows(found, err, func(r pgdb.ListOpenApprovalsRow) thread.Approval { return s.approval(pgdb.GetApprovalRow(r)) })
+	open, err := database.Rows(found, err, func(r pgdb.ListOpenApprovalsRow) thread.Approval { return s.approval(pgdb.GetApprovalRow(r)) })
 	return open, s.fail("list approvals", err)
 }
 

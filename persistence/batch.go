@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
 
@@ -16,11 +18,14 @@ import (
 // may use it. After an error every further write returns the same error, and nothing of the batch
 // is saved.
 type Batch struct {
+	// Queued changes the thread's queue.
+	Queued queued.Tx
+
 	ctx context.Context // of the transaction
 	s   *Store
+	tx  *database.Tx
 	q   queries
 	key thread.Key
-	err error
 	// instance is the process on whose behalf the batch writes.
 	instance string
 	// changed is what watchers get after the commit.
@@ -51,36 +56,24 @@ func (n *changeSet) drawn(t pgdb.Thread, amount int64) int64 {
 // whatever fn returns. Watchers are notified after the commit. fn must not use the Store: on SQLite
 // it would deadlock.
 func (s *Store) Batch(ctx context.Context, key thread.Key, fn func(*Batch) error) error {
-	if err := checkKey(key); err != nil {
-		return fmt.Errorf("write thread: %w", err)
-	}
-	b := &Batch{ctx: ctx, s: s, key: key, instance: s.lease.id()}
-	err := s.write(ctx, func(q queries) error {
-		b.q = q
-		if err := fn(b); err != nil {
-			return err
-		}
-		return b.err
+	var b *Batch
+	err := database.Begin(ctx, roomDB{s}, key, func(tx *database.Tx) error {
+		b = s.batch(tx)
+		return fn(b)
 	})
-	if err != nil && err == b.err { //nolint:errorlint // the very same error, which already says what was done
-		return err
+	if err == nil {
+		s.announce(key, b.changed)
 	}
-	if err != nil {
-		return s.fail("write thread", err)
-	}
-	s.announce(key, b.changed)
-	return nil
+	return err
+}
+
+// batch returns a Batch of a transaction.
+func (s *Store) batch(tx *database.Tx) *Batch {
+	return &Batch{ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, instance: tx.Instance(), Queued: queued.In(tx)}
 }
 
 // do runs one write of the batch.
-func (b *Batch) do(what string, write func() error) error {
-	if b.err == nil {
-		if err := write(); err != nil {
-			b.err = b.s.fail(what, err)
-		}
-	}
-	return b.err
-}
+func (b *Batch) do(what string, write func() error) error { return b.tx.Do(what, write) }
 
 // AppendMessage is Store.AppendMessage.
 func (b *Batch) AppendMessage(m thread.Message) (saved thread.Message, err error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
 )
@@ -129,7 +130,7 @@ func (c PutApproval) Size() int { return changeOverhead }
 func (c PutMessage) apply(b *Batch, to *Applied) error {
 	m, err := b.put(c.Message, c.Place)
 	if err == nil && c.Queued != "" {
-		err = b.do("close queued message", func() error { return b.closeQueued(c.Queued, m.ID) })
+		err = b.do("close queued message", func() error { return b.Queued.Close(c.Queued, m.ID) })
 	}
 	to.Messages = append(to.Messages, m)
 	return err
@@ -309,7 +310,7 @@ func (s *Store) reportLost(ctx context.Context, key thread.Key, lost []LostChang
 // Lose counts changes of a thread that the caller has given up, see Options.OnLost. It returns false,
 // and counts none, if the thread was deleted.
 func (s *Store) Lose(ctx context.Context, key thread.Key, changes int) (counted bool) {
-	if _, err := s.thread(ctx, key); s.isMissing(err) {
+	if _, err := s.thread(ctx, key); database.IsMissing(err) {
 		return false
 	}
 	s.onLost(changes)
@@ -339,7 +340,8 @@ func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Ap
 			if err := checkKey(g.Key); err != nil {
 				return fmt.Errorf("write thread: %w", err)
 			}
-			b := &Batch{ctx: ctx, s: s, q: q, key: g.Key, instance: cmp.Or(g.Instance, s.lease.id())}
+			b := s.batch(database.NewTx(ctx, roomDB{s}, q, g.Key))
+			b.instance = cmp.Or(g.Instance, b.instance)
 			batches[i], applied[i] = b, Applied{}
 			if b.instance != s.lease.id() { // others may be closing what it left open
 				if err := b.lock(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
 
@@ -368,14 +369,14 @@ func respectsTurn(t *testing.T, from, to *persistence.Store) {
 func respectsClaim(t *testing.T, from, to *persistence.Store) {
 	t.Helper()
 	key := persistencetest.NewThread(t, from, "anna", "")
-	m, _, err := from.Enqueue(t.Context(), key, persistence.QueuedMessage{Text: "hello"}, 10)
+	m, _, err := from.Queued.Add(t.Context(), key, queued.Message{Text: "hello"}, 10)
 	must(t, err)
-	o := persistence.ClaimOptions{Lease: 5 * time.Minute, ID: m.ID}
-	if _, err := from.ClaimQueued(t.Context(), key, o); err != nil {
-		t.Fatalf("ClaimQueued() = %v", err)
+	o := queued.ClaimOptions{Lease: 5 * time.Minute, ID: m.ID}
+	if _, err := from.Queued.Claim(t.Context(), key, o); err != nil {
+		t.Fatalf("Claim() = %v", err)
 	}
-	if _, err := to.ClaimQueued(t.Context(), key, o); !errors.Is(err, persistence.ErrBusy) {
-		t.Errorf("ClaimQueued() of a message that is claimed = %v, want ErrBusy", err)
+	if _, err := to.Queued.Claim(t.Context(), key, o); !errors.Is(err, persistence.ErrBusy) {
+		t.Errorf("Claim() of a message that is claimed = %v, want ErrBusy", err)
 	}
 }
 

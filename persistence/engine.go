@@ -69,18 +69,6 @@ const (
 
 //go:generate go run ./internal/shims internal/pgdb/querier.go sqlite_queries.go
 
-// rows converts the result of a query.
-func rows[From, To any](from []From, err error, convert func(From) To) ([]To, error) {
-	if err != nil {
-		return nil, err
-	}
-	to := make([]To, len(from))
-	for i, r := range from {
-		to[i] = convert(r)
-	}
-	return to, nil
-}
-
 // stopFunc is called after each piece of work with its duration, and reports whether to stop.
 type stopFunc func(took time.Duration) bool
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -35,7 +36,7 @@ func (s *Store) DeleteThread(ctx context.Context, key thread.Key) error {
 
 // deleteThread is DeleteThread for a thread that disown finds and takes from its owner.
 func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(queries) (int64, error)) error {
-	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
+	err := database.ChangeOne(ctx, roomDB{s}, key, func(q queries) (int64, error) {
 		n, err := disown(q)
 		return n, errors.Join(err, q.EraseEvents(ctx, pgdb.EraseEventsParams{ThreadID: key.Thread}))
 	})

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 )
@@ -228,7 +229,7 @@ func (s *Store) Rejoin(ctx context.Context) error {
 func (s *Store) hold(ctx context.Context, q queries) error {
 	id := s.lease.id()
 	_, err := q.HoldInstance(ctx, pgdb.HoldInstanceParams{ID: id})
-	if s.isMissing(err) {
+	if database.IsMissing(err) {
 		s.lease.lost(id)
 		return ErrFenced
 	}

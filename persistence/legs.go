@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -112,7 +113,7 @@ func legToRow(key thread.Key, l UpstreamLeg, instance string, now time.Time) pgd
 	return pgdb.SaveLegParams{
 		CallID: l.CallID, Generation: l.Generation, ThreadID: key.Thread, Owner: key.Owner,
 		Upstream: thread.CleanText(l.Upstream), UpstreamID: thread.CleanText(l.UpstreamID), Instance: instance,
-		StartedAt: dbtype.At(orNow(l.StartedAt, now)), EndedAt: dbtype.AtPtr(l.EndedAt), Reason: thread.CleanText(l.Reason),
+		StartedAt: dbtype.At(database.OrNow(l.StartedAt, now)), EndedAt: dbtype.AtPtr(l.EndedAt), Reason: thread.CleanText(l.Reason),
 		HungUpAt: dbtype.AtPtr(l.HungUpAt),
 	}
 }

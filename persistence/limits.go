@@ -34,7 +34,7 @@ func (s *Store) LiveCalls(ctx context.Context, owner string) (map[string]string,
 // a new call, the limit holds. ended are calls whose end is not saved yet.
 func (b *Batch) RoomForCall(limit int, ended ...string) error {
 	if limit <= 0 {
-		return b.err
+		return b.tx.Err()
 	}
 	return b.do("count calls", func() error {
 		if err := b.q.LockOwner(b.ctx, pgdb.LockOwnerParams{What: "calls", Owner: b.key.Owner}); err != nil {
@@ -52,7 +52,7 @@ func (b *Batch) RoomForCall(limit int, ended ...string) error {
 // RoomForTurn is RoomForCall for text turns; ClaimTurn begins one.
 func (b *Batch) RoomForTurn(limit int) error {
 	if limit <= 0 {
-		return b.err
+		return b.tx.Err()
 	}
 	return b.do("count turns", func() error {
 		if err := b.q.LockOwner(b.ctx, pgdb.LockOwnerParams{What: "turns", Owner: b.key.Owner}); err != nil {

@@ -1,6 +1,9 @@
 package persistence
 
-import "voicebridge/thread"
+import (
+	"voicebridge/persistence/internal/database"
+	"voicebridge/thread"
+)
 
 // The limits of what can be stored; exceeding one is ErrInvalid.
 const (
@@ -10,11 +13,4 @@ const (
 	maxMetadataBytes = 256 << 10
 )
 
-// checkKey returns ErrNotFound if the key cannot name a thread: the database's error would be less
-// clear.
-func checkKey(k thread.Key) error {
-	if !thread.ValidID(k.Owner) || !thread.ValidID(k.Thread) {
-		return ErrNotFound
-	}
-	return nil
-}
+func checkKey(k thread.Key) error { return database.CheckKey(k) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"voicebridge/persistence/admission"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
 
@@ -35,7 +36,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 		rescue: opts.Rescue, rescuing: make(chan struct{}, 1),
 		closed: make(chan struct{}), unswept: make(chan struct{}, 1),
 	}
-	s.Admission = admission.New(roomDB{s})
+	s.Admission, s.Queued = admission.New(roomDB{s}), queued.New(roomDB{s})
 	if err := s.openEngine(ctx, url, opts); err != nil {
 		return nil, err
 	}

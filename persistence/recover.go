@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -132,7 +133,7 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 		return err
 	}
 	for _, t := range threads {
-		r.batches[t.ID] = &Batch{ctx: ctx, s: r.s, q: q, key: thread.Key{Owner: t.Owner, Thread: t.ID}, instance: r.s.lease.id()}
+		r.batches[t.ID] = r.s.batch(database.NewTx(ctx, roomDB{r.s}, q, thread.Key{Owner: t.Owner, Thread: t.ID}))
 	}
 	if err := r.endCalls(ctx, q, at); err != nil {
 		return err
@@ -170,7 +171,7 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 func (r *recovery) fence(ctx context.Context, q queries, at dbtype.Time) error {
 	beats, err := q.LockInstance(ctx, pgdb.LockInstanceParams{ID: r.instance})
 	switch {
-	case r.s.isMissing(err):
+	case database.IsMissing(err):
 		return nil // it never served
 	case err == nil && beats != r.beats && r.s.shared:
 		return errAlive

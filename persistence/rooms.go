@@ -13,6 +13,7 @@ type roomDB struct{ s *Store }
 var _ database.DB = roomDB{}
 
 func (r roomDB) Read() queries                     { return r.s.eng.read() }
+func (r roomDB) Instance() string                  { return r.s.lease.id() }
 func (r roomDB) Shared() bool                      { return r.s.shared }
 func (r roomDB) Fail(what string, err error) error { return r.s.fail(what, err) }
 func (r roomDB) Now() time.Time                    { return r.s.now() }

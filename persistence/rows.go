@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"time"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -139,14 +139,14 @@ func callFromRow(r pgdb.Call, owner string) (c CallRecord) {
 }
 
 func callToRow(key thread.Key, c CallRecord, instance string, now time.Time) (p pgdb.SaveCallParams) {
-	c.StartedAt = orNow(c.StartedAt, now)
+	c.StartedAt = database.OrNow(c.StartedAt, now)
 	copyFields(&p, c)
 	p.ThreadID, p.Owner, p.Instance = key.Thread, key.Owner, instance
 	return p
 }
 
 func toolCallToRow(key thread.Key, c thread.ToolCall, instance string, now time.Time) (p pgdb.SaveToolCallParams) {
-	c.StartedAt = orNow(c.StartedAt, now)
+	c.StartedAt = database.OrNow(c.StartedAt, now)
 	copyFields(&p, c)
 	p.ThreadID, p.Owner, p.Instance = key.Thread, key.Owner, instance
 	return p
@@ -158,7 +158,7 @@ func toolCallFromRow(r pgdb.ToolCall) (c thread.ToolCall) {
 }
 
 func responseToRow(key thread.Key, r ResponseRecord, instance string, now time.Time) (p pgdb.SaveResponseParams) {
-	r.CreatedAt = orNow(r.CreatedAt, now)
+	r.CreatedAt = database.OrNow(r.CreatedAt, now)
 	copyFields(&p, r)
 	copyFields(&p, r.Usage)
 	p.ThreadID, p.Owner, p.Instance = key.Thread, key.Owner, instance
@@ -167,13 +167,6 @@ func responseToRow(key thread.Key, r ResponseRecord, instance string, now time.T
 		p.RawUsage = cleanJSON(raw)
 	}
 	return p
-}
-
-func orNow(t, now time.Time) time.Time {
-	if t.IsZero() {
-		return now
-	}
-	return t
 }
 
 func cleanPtr(s *string) *string {
@@ -186,43 +179,4 @@ func cleanPtr(s *string) *string {
 // byRevision sorts messages by when they changed.
 func byRevision(messages []thread.Message) {
 	slices.SortFunc(messages, func(a, b thread.Message) int { return int(a.Revision - b.Revision) })
-}
-
-// newQueuedID makes an id: q-, Unix seconds, and 8 random hexadecimal digits.
-func newQueuedID(at time.Time) string {
-	return fmt.Sprintf("q-%d-%08x", at.Unix(), rand.Uint32())
-}
-
-// queuedFromRow converts the result of a query, or returns the query's error.
-func queuedFromRow(r pgdb.QueuedMessage, err error) (QueuedMessage, error) {
-	if err != nil {
-		return QueuedMessage{}, err
-	}
-	m := QueuedMessage{
-		ID: r.ID, State: QueueState(r.State), Text: r.Message, Title: r.Title, ClientID: r.ClientID, MessageID: r.MessageID,
-		Attempts: int(r.Attempts), Error: r.Error, QueuedAt: r.QueuedAt.Time,
-		ScheduledAt: r.ScheduledAt.Ptr(), NotBefore: r.NotBefore.Ptr(), SentAt: r.SentAt.Ptr(),
-	}
-	if r.IdempotencyKey != nil {
-		m.IdempotencyKey = *r.IdempotencyKey
-	}
-	if err := json.Unmarshal(r.ImageIds, &m.ImageIDs); err != nil {
-		return QueuedMessage{}, fmt.Errorf("read queued message %s: %w", r.ID, err)
-	}
-	return m, nil
-}
-
-func queuedToRow(key thread.Key, m QueuedMessage, at time.Time) (pgdb.InsertQueuedParams, error) {
-	images, err := json.Marshal(append([]string{}, m.ImageIDs...))
-	if err != nil {
-		return pgdb.InsertQueuedParams{}, Invalid("image_ids: %v", err)
-	}
-	row := pgdb.InsertQueuedParams{
-		ID: newQueuedID(at), ThreadID: key.Thread, Owner: key.Owner, Message: thread.CleanText(m.Text), ImageIds: cleanJSON(images),
-		ClientID: m.ClientID, ScheduledAt: dbtype.AtPtr(m.ScheduledAt), QueuedAt: dbtype.At(at), MessageID: NewID(),
-	}
-	if m.IdempotencyKey != "" {
-		row.IdempotencyKey = &m.IdempotencyKey
-	}
-	return row, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
 )
@@ -109,7 +110,7 @@ func (s *Store) SearchMessages(ctx context.Context, key thread.Key, words []stri
 	found, err := s.eng.read().SearchMessages(ctx, pgdb.SearchMessagesParams{
 		Owner: key.Owner, ExceptThread: key.Thread, Ids: list(slices.Compact(ids)), Words: list(lower), MaxRows: int64(limit),
 	})
-	hits, err := rows(found, err, func(r pgdb.SearchMessagesRow) SearchHit {
+	hits, err := database.Rows(found, err, func(r pgdb.SearchMessagesRow) SearchHit {
 		return SearchHit{ThreadID: r.ThreadID, Title: r.Title, Role: thread.Role(r.Role), Text: r.Text, CreatedAt: r.CreatedAt.Time, Hits: int(r.Hits)}
 	})
 	return hits, s.fail("search messages", err)

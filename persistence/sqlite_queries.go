@@ -5,6 +5,7 @@ package persistence
 import (
 	"context"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/persistence/internal/sqlitedb"
 )
@@ -367,22 +368,22 @@ func (s sqliteQueries) LegHungUp(ctx context.Context, arg pgdb.LegHungUpParams) 
 
 func (s sqliteQueries) ListChanges(ctx context.Context, arg pgdb.ListChangesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListChanges(ctx, sqlitedb.ListChangesParams(arg))
-	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
 func (s sqliteQueries) ListCommands(ctx context.Context, arg pgdb.ListCommandsParams) ([]pgdb.Command, error) {
 	r, err := s.q.ListCommands(ctx, sqlitedb.ListCommandsParams(arg))
-	return rows(r, err, func(r sqlitedb.Command) pgdb.Command { return pgdb.Command(r) })
+	return database.Rows(r, err, func(r sqlitedb.Command) pgdb.Command { return pgdb.Command(r) })
 }
 
 func (s sqliteQueries) ListDrafts(ctx context.Context, arg pgdb.ListDraftsParams) ([]pgdb.Draft, error) {
 	r, err := s.q.ListDrafts(ctx, sqlitedb.ListDraftsParams(arg))
-	return rows(r, err, func(r sqlitedb.Draft) pgdb.Draft { return pgdb.Draft(r) })
+	return database.Rows(r, err, func(r sqlitedb.Draft) pgdb.Draft { return pgdb.Draft(r) })
 }
 
 func (s sqliteQueries) ListDueQueues(ctx context.Context, arg pgdb.ListDueQueuesParams) ([]pgdb.ListDueQueuesRow, error) {
 	r, err := s.q.ListDueQueues(ctx, sqlitedb.ListDueQueuesParams(arg))
-	return rows(r, err, func(r sqlitedb.ListDueQueuesRow) pgdb.ListDueQueuesRow { return pgdb.ListDueQueuesRow(r) })
+	return database.Rows(r, err, func(r sqlitedb.ListDueQueuesRow) pgdb.ListDueQueuesRow { return pgdb.ListDueQueuesRow(r) })
 }
 
 func (s sqliteQueries) ListErased(ctx context.Context) ([]string, error) {
@@ -391,52 +392,52 @@ func (s sqliteQueries) ListErased(ctx context.Context) ([]string, error) {
 
 func (s sqliteQueries) ListEvents(ctx context.Context, arg pgdb.ListEventsParams) ([]pgdb.Event, error) {
 	r, err := s.q.ListEvents(ctx, sqlitedb.ListEventsParams(arg))
-	return rows(r, err, func(r sqlitedb.Event) pgdb.Event { return pgdb.Event(r) })
+	return database.Rows(r, err, func(r sqlitedb.Event) pgdb.Event { return pgdb.Event(r) })
 }
 
 func (s sqliteQueries) ListEventsOf(ctx context.Context, arg pgdb.ListEventsOfParams) ([]pgdb.Event, error) {
 	r, err := s.q.ListEventsOf(ctx, sqlitedb.ListEventsOfParams(arg))
-	return rows(r, err, func(r sqlitedb.Event) pgdb.Event { return pgdb.Event(r) })
+	return database.Rows(r, err, func(r sqlitedb.Event) pgdb.Event { return pgdb.Event(r) })
 }
 
 func (s sqliteQueries) ListExpired(ctx context.Context, arg pgdb.ListExpiredParams) ([]pgdb.ListExpiredRow, error) {
 	r, err := s.q.ListExpired(ctx, sqlitedb.ListExpiredParams(arg))
-	return rows(r, err, func(r sqlitedb.ListExpiredRow) pgdb.ListExpiredRow { return pgdb.ListExpiredRow(r) })
+	return database.Rows(r, err, func(r sqlitedb.ListExpiredRow) pgdb.ListExpiredRow { return pgdb.ListExpiredRow(r) })
 }
 
 func (s sqliteQueries) ListGrowing(ctx context.Context, arg pgdb.ListGrowingParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListGrowing(ctx, sqlitedb.ListGrowingParams(arg))
-	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
 func (s sqliteQueries) ListInstances(ctx context.Context) ([]pgdb.Instance, error) {
 	r, err := s.q.ListInstances(ctx)
-	return rows(r, err, func(r sqlitedb.Instance) pgdb.Instance { return pgdb.Instance(r) })
+	return database.Rows(r, err, func(r sqlitedb.Instance) pgdb.Instance { return pgdb.Instance(r) })
 }
 
 func (s sqliteQueries) ListInstructions(ctx context.Context, arg pgdb.ListInstructionsParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListInstructions(ctx, sqlitedb.ListInstructionsParams(arg))
-	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
 func (s sqliteQueries) ListLegsToHangUp(ctx context.Context, arg pgdb.ListLegsToHangUpParams) ([]pgdb.UpstreamLeg, error) {
 	r, err := s.q.ListLegsToHangUp(ctx, sqlitedb.ListLegsToHangUpParams(arg))
-	return rows(r, err, func(r sqlitedb.UpstreamLeg) pgdb.UpstreamLeg { return pgdb.UpstreamLeg(r) })
+	return database.Rows(r, err, func(r sqlitedb.UpstreamLeg) pgdb.UpstreamLeg { return pgdb.UpstreamLeg(r) })
 }
 
 func (s sqliteQueries) ListMessages(ctx context.Context, arg pgdb.ListMessagesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListMessages(ctx, sqlitedb.ListMessagesParams(arg))
-	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
 func (s sqliteQueries) ListOpenApprovals(ctx context.Context, arg pgdb.ListOpenApprovalsParams) ([]pgdb.ListOpenApprovalsRow, error) {
 	r, err := s.q.ListOpenApprovals(ctx, sqlitedb.ListOpenApprovalsParams(arg))
-	return rows(r, err, func(r sqlitedb.ListOpenApprovalsRow) pgdb.ListOpenApprovalsRow { return pgdb.ListOpenApprovalsRow(r) })
+	return database.Rows(r, err, func(r sqlitedb.ListOpenApprovalsRow) pgdb.ListOpenApprovalsRow { return pgdb.ListOpenApprovalsRow(r) })
 }
 
 func (s sqliteQueries) ListOpenCalls(ctx context.Context, arg pgdb.ListOpenCallsParams) ([]pgdb.Call, error) {
 	r, err := s.q.ListOpenCalls(ctx, sqlitedb.ListOpenCallsParams(arg))
-	return rows(r, err, func(r sqlitedb.Call) pgdb.Call { return pgdb.Call(r) })
+	return database.Rows(r, err, func(r sqlitedb.Call) pgdb.Call { return pgdb.Call(r) })
 }
 
 func (s sqliteQueries) ListOpenInstances(ctx context.Context) ([]string, error) {
@@ -445,44 +446,44 @@ func (s sqliteQueries) ListOpenInstances(ctx context.Context) ([]string, error) 
 
 func (s sqliteQueries) ListOpenMessages(ctx context.Context, arg pgdb.ListOpenMessagesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListOpenMessages(ctx, sqlitedb.ListOpenMessagesParams(arg))
-	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
 func (s sqliteQueries) ListOwnersLiveCalls(ctx context.Context, arg pgdb.ListOwnersLiveCallsParams) ([]pgdb.ListOwnersLiveCallsRow, error) {
 	r, err := s.q.ListOwnersLiveCalls(ctx, sqlitedb.ListOwnersLiveCallsParams(arg))
-	return rows(r, err, func(r sqlitedb.ListOwnersLiveCallsRow) pgdb.ListOwnersLiveCallsRow {
+	return database.Rows(r, err, func(r sqlitedb.ListOwnersLiveCallsRow) pgdb.ListOwnersLiveCallsRow {
 		return pgdb.ListOwnersLiveCallsRow(r)
 	})
 }
 
 func (s sqliteQueries) ListPausedQueues(ctx context.Context, arg pgdb.ListPausedQueuesParams) ([]pgdb.ListPausedQueuesRow, error) {
 	r, err := s.q.ListPausedQueues(ctx, sqlitedb.ListPausedQueuesParams(arg))
-	return rows(r, err, func(r sqlitedb.ListPausedQueuesRow) pgdb.ListPausedQueuesRow { return pgdb.ListPausedQueuesRow(r) })
+	return database.Rows(r, err, func(r sqlitedb.ListPausedQueuesRow) pgdb.ListPausedQueuesRow { return pgdb.ListPausedQueuesRow(r) })
 }
 
 func (s sqliteQueries) ListQueued(ctx context.Context, arg pgdb.ListQueuedParams) ([]pgdb.QueuedMessage, error) {
 	r, err := s.q.ListQueued(ctx, sqlitedb.ListQueuedParams(arg))
-	return rows(r, err, func(r sqlitedb.QueuedMessage) pgdb.QueuedMessage { return pgdb.QueuedMessage(r) })
+	return database.Rows(r, err, func(r sqlitedb.QueuedMessage) pgdb.QueuedMessage { return pgdb.QueuedMessage(r) })
 }
 
 func (s sqliteQueries) ListReplay(ctx context.Context, arg pgdb.ListReplayParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListReplay(ctx, sqlitedb.ListReplayParams(arg))
-	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
 func (s sqliteQueries) ListThreads(ctx context.Context, arg pgdb.ListThreadsParams) ([]pgdb.Thread, error) {
 	r, err := s.q.ListThreads(ctx, sqlitedb.ListThreadsParams(arg))
-	return rows(r, err, func(r sqlitedb.Thread) pgdb.Thread { return pgdb.Thread(r) })
+	return database.Rows(r, err, func(r sqlitedb.Thread) pgdb.Thread { return pgdb.Thread(r) })
 }
 
 func (s sqliteQueries) ListToolPins(ctx context.Context, arg pgdb.ListToolPinsParams) ([]pgdb.ToolPin, error) {
 	r, err := s.q.ListToolPins(ctx, sqlitedb.ListToolPinsParams(arg))
-	return rows(r, err, func(r sqlitedb.ToolPin) pgdb.ToolPin { return pgdb.ToolPin(r) })
+	return database.Rows(r, err, func(r sqlitedb.ToolPin) pgdb.ToolPin { return pgdb.ToolPin(r) })
 }
 
 func (s sqliteQueries) ListWaitingToolCalls(ctx context.Context, arg pgdb.ListWaitingToolCallsParams) ([]pgdb.ToolCall, error) {
 	r, err := s.q.ListWaitingToolCalls(ctx, sqlitedb.ListWaitingToolCallsParams(arg))
-	return rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
+	return database.Rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
 }
 
 func (s sqliteQueries) LockInstance(ctx context.Context, arg pgdb.LockInstanceParams) (int64, error) {
@@ -491,7 +492,7 @@ func (s sqliteQueries) LockInstance(ctx context.Context, arg pgdb.LockInstancePa
 
 func (s sqliteQueries) LockOpenThreads(ctx context.Context, arg pgdb.LockOpenThreadsParams) ([]pgdb.LockOpenThreadsRow, error) {
 	r, err := s.q.LockOpenThreads(ctx, sqlitedb.LockOpenThreadsParams(arg))
-	return rows(r, err, func(r sqlitedb.LockOpenThreadsRow) pgdb.LockOpenThreadsRow { return pgdb.LockOpenThreadsRow(r) })
+	return database.Rows(r, err, func(r sqlitedb.LockOpenThreadsRow) pgdb.LockOpenThreadsRow { return pgdb.LockOpenThreadsRow(r) })
 }
 
 func (s sqliteQueries) LockOwner(ctx context.Context, arg pgdb.LockOwnerParams) error {
@@ -577,7 +578,7 @@ func (s sqliteQueries) SaveToolPin(ctx context.Context, arg pgdb.SaveToolPinPara
 
 func (s sqliteQueries) SearchMessages(ctx context.Context, arg pgdb.SearchMessagesParams) ([]pgdb.SearchMessagesRow, error) {
 	r, err := s.q.SearchMessages(ctx, sqlitedb.SearchMessagesParams(arg))
-	return rows(r, err, func(r sqlitedb.SearchMessagesRow) pgdb.SearchMessagesRow { return pgdb.SearchMessagesRow(r) })
+	return database.Rows(r, err, func(r sqlitedb.SearchMessagesRow) pgdb.SearchMessagesRow { return pgdb.SearchMessagesRow(r) })
 }
 
 func (s sqliteQueries) SettleApproval(ctx context.Context, arg pgdb.SettleApprovalParams) error {
@@ -586,7 +587,7 @@ func (s sqliteQueries) SettleApproval(ctx context.Context, arg pgdb.SettleApprov
 
 func (s sqliteQueries) ShiftMessages(ctx context.Context, arg pgdb.ShiftMessagesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ShiftMessages(ctx, sqlitedb.ShiftMessagesParams(arg))
-	return rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
 func (s sqliteQueries) StopTurn(ctx context.Context, arg pgdb.StopTurnParams) (int64, error) {
@@ -632,5 +633,5 @@ func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessage
 
 func (s sqliteQueries) UsageByDay(ctx context.Context, arg pgdb.UsageByDayParams) ([]pgdb.UsageByDayRow, error) {
 	r, err := s.q.UsageByDay(ctx, sqlitedb.UsageByDayParams(arg))
-	return rows(r, err, func(r sqlitedb.UsageByDayRow) pgdb.UsageByDayRow { return pgdb.UsageByDayRow(r) })
+	return database.Rows(r, err, func(r sqlitedb.UsageByDayRow) pgdb.UsageByDayRow { return pgdb.UsageByDayRow(r) })
 }

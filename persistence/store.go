@@ -18,11 +18,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"voicebridge/persistence/admission"
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/persistence/queued"
 )
 
 // leaveTimeout is how long Close tries to announce the end of this process.
@@ -64,6 +64,8 @@ type Options struct {
 type Store struct {
 	// Admission keeps what decides who may come in.
 	Admission *admission.Store
+	// Queued keeps the messages that wait until their thread is free.
+	Queued *queued.Store
 
 	eng engine
 	hub *hub
@@ -196,9 +198,6 @@ func (s *Store) fail(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// isMissing reports whether a query returned no row.
-func (s *Store) isMissing(err error) bool { return errors.Is(err, sql.ErrNoRows) }
-
 func (s *Store) isClosed() bool {
 	select {
 	case <-s.closed:
@@ -216,6 +215,6 @@ func OnceID(thread, key string) string {
 }
 
 // NewID returns a UUIDv7: ids sort by time. It panics only if the system has no random numbers.
-func NewID() string { return uuid.Must(uuid.NewV7()).String() }
+func NewID() string { return database.NewID() }
 
 func (s *Store) now() time.Time { return s.clock.now() }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -84,7 +85,7 @@ func (s *Store) Threads(ctx context.Context, owner string, f ThreadFilter) (thre
 		found = found[:limit]
 		nextCursor = cursorOf(found[limit-1])
 	}
-	threads, err = rows(found, err, threadFromRow)
+	threads, err = database.Rows(found, err, threadFromRow)
 	return threads, nextCursor, s.fail("list threads", err)
 }
 
@@ -185,27 +186,13 @@ func (s *Store) SuggestTitle(ctx context.Context, key thread.Key, title string, 
 // ResetThread makes Replay leave out all messages so far, and those inserted before them later. They
 // stay saved.
 func (s *Store) ResetThread(ctx context.Context, key thread.Key) error {
-	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
+	err := database.ChangeOne(ctx, roomDB{s}, key, func(q queries) (int64, error) {
 		return q.ResetThread(ctx, pgdb.ResetThreadParams{ID: key.Thread, Owner: key.Owner})
 	})
 	if err == nil {
 		s.tellOwner(ctx, EventThreadUpdated, key)
 	}
 	return s.fail("reset thread", err)
-}
-
-// changeThread runs a change that must affect one row.
-func (s *Store) changeThread(ctx context.Context, key thread.Key, change func(queries) (int64, error)) error {
-	if err := checkKey(key); err != nil {
-		return err
-	}
-	return s.write(ctx, func(q queries) error {
-		n, err := change(q)
-		if err == nil && n == 0 {
-			err = ErrNotFound
-		}
-		return err
-	})
 }
 
 func cleanTitle(title string) (string, error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -119,7 +120,7 @@ func (b *Batch) EndTurn(id string) error {
 // StopTurn asks the turn that is running on the thread, on any instance, to stop; it finds out when
 // it renews its lease. ErrNotFound means that none is running.
 func (s *Store) StopTurn(ctx context.Context, key thread.Key) error {
-	err := s.changeThread(ctx, key, func(q queries) (int64, error) {
+	err := database.ChangeOne(ctx, roomDB{s}, key, func(q queries) (int64, error) {
 		at := dbtype.At(s.now())
 		return q.StopTurn(ctx, pgdb.StopTurnParams{ThreadID: key.Thread, Owner: key.Owner, StopAskedAt: &at, Now: at})
 	})
@@ -202,7 +203,7 @@ func (b *Batch) ToolCall(toolCallID string) (c thread.ToolCall, found bool, err 
 		row, err := b.q.GetToolCall(b.ctx, pgdb.GetToolCallParams{
 			ThreadID: b.key.Thread, Owner: b.key.Owner, ToolCallID: toolCallID,
 		})
-		if notFound := b.s.fail("", err); errors.Is(notFound, ErrNotFound) {
+		if database.IsMissing(err) {
 			return nil
 		}
 		c, found = toolCallFromRow(row), err == nil
@@ -219,7 +220,7 @@ func (b *Batch) WaitingToolCalls() (calls []thread.ToolCall, err error) {
 			return err
 		}
 		found, err := b.q.ListWaitingToolCalls(b.ctx, pgdb.ListWaitingToolCallsParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
-		calls, err = rows(found, err, toolCallFromRow)
+		calls, err = database.Rows(found, err, toolCallFromRow)
 		return err
 	})
 	return calls, err
@@ -233,7 +234,7 @@ func (b *Batch) LiveCall() (c CallRecord, found bool, err error) {
 			return err
 		}
 		row, err := b.q.GetLiveCall(b.ctx, pgdb.GetLiveCallParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
-		if missing := b.s.fail("", err); errors.Is(missing, ErrNotFound) {
+		if database.IsMissing(err) {
 			return nil
 		}
 		c, found = callFromRow(row, b.key.Owner), err == nil
@@ -242,12 +243,8 @@ func (b *Batch) LiveCall() (c CallRecord, found bool, err error) {
 	return c, found, err
 }
 
-// lock locks the thread's row until the end of the transaction. Whoever changes other rows of the thread that another
-// process may change, too, does this first, so that no two wait for each other.
-func (b *Batch) lock() error {
-	_, err := b.q.LockThread(b.ctx, pgdb.LockThreadParams{ID: b.key.Thread, Owner: b.key.Owner})
-	return err
-}
+// lock is database.Tx.Lock.
+func (b *Batch) lock() error { return b.tx.Lock() }
 
 // SaveTextSession saves how the thread's text turns are answered.
 func (b *Batch) SaveTextSession(t TextSession) error {
@@ -262,7 +259,7 @@ func (b *Batch) SaveTextSession(t TextSession) error {
 		}
 		return b.q.SaveTextSession(b.ctx, pgdb.SaveTextSessionParams{
 			ThreadID: b.key.Thread, Owner: b.key.Owner, Provider: thread.CleanText(t.Provider), Model: thread.CleanText(t.Model),
-			Tools: thread.CleanText(t.Tools), Defaults: thread.CleanText(t.Defaults), CreatedAt: dbtype.At(orNow(t.CreatedAt, b.s.now())),
+			Tools: thread.CleanText(t.Tools), Defaults: thread.CleanText(t.Defaults), CreatedAt: dbtype.At(database.OrNow(t.CreatedAt, b.s.now())),
 		})
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -26,14 +27,14 @@ type messageQueue interface {
 
 type queueReader interface {
 	Settings() queue.Settings
-	List(ctx context.Context, key thread.Key) ([]persistence.QueuedMessage, *persistence.QueuePause, error)
+	List(ctx context.Context, key thread.Key) ([]queued.Message, *queued.Pause, error)
 	Length(ctx context.Context, key thread.Key) (int, error)
-	Get(ctx context.Context, key thread.Key, id string) (persistence.QueuedMessage, error)
+	Get(ctx context.Context, key thread.Key, id string) (queued.Message, error)
 }
 
 type queueWriter interface {
-	Add(ctx context.Context, key thread.Key, m persistence.QueuedMessage) (persistence.QueuedMessage, error)
-	Edit(ctx context.Context, key thread.Key, id, text string) (persistence.QueuedMessage, error)
+	Add(ctx context.Context, key thread.Key, m queued.Message) (queued.Message, error)
+	Edit(ctx context.Context, key thread.Key, id, text string) (queued.Message, error)
 	Move(ctx context.Context, key thread.Key, id string, up bool) error
 	Remove(ctx context.Context, key thread.Key, id string) error
 	Clear(ctx context.Context, key thread.Key) (int, error)
@@ -65,22 +66,22 @@ func (h *queues) routes(r router) {
 
 // queuedAnswer is a queued message in the form that clients get.
 type queuedAnswer struct {
-	ID          string                 `json:"id"`
-	Message     string                 `json:"message"`
-	QueuedAt    time.Time              `json:"queued_at"`
-	Title       string                 `json:"title"`
-	State       persistence.QueueState `json:"state"`
-	ImageIDs    []string               `json:"image_ids,omitempty"`
-	ClientID    string                 `json:"client_id,omitempty"`
-	Key         string                 `json:"idempotency_key,omitempty"`
-	ScheduledAt *time.Time             `json:"scheduled_at,omitempty"`
-	Attempts    int                    `json:"attempts,omitempty"`
+	ID          string       `json:"id"`
+	Message     string       `json:"message"`
+	QueuedAt    time.Time    `json:"queued_at"`
+	Title       string       `json:"title"`
+	State       queued.State `json:"state"`
+	ImageIDs    []string     `json:"image_ids,omitempty"`
+	ClientID    string       `json:"client_id,omitempty"`
+	Key         string       `json:"idempotency_key,omitempty"`
+	ScheduledAt *time.Time   `json:"scheduled_at,omitempty"`
+	Attempts    int          `json:"attempts,omitempty"`
 	// Error says why the last attempt failed, NotBefore when the next one comes.
 	Error     string     `json:"error,omitempty"`
 	NotBefore *time.Time `json:"not_before,omitempty"`
 }
 
-func showQueued(m persistence.QueuedMessage) queuedAnswer {
+func showQueued(m queued.Message) queuedAnswer {
 	return queuedAnswer{
 		ID: m.ID, Message: m.Text, QueuedAt: m.QueuedAt, Title: m.Title, State: m.State, ImageIDs: m.ImageIDs, ClientID: m.ClientID,
 		Key: m.IdempotencyKey, ScheduledAt: m.ScheduledAt, Attempts: m.Attempts, Error: m.Error, NotBefore: m.NotBefore,
@@ -142,11 +143,11 @@ func (h *queues) add(c echo.Context, key thread.Key) error {
 	if err := checkImages(c.Request().Context(), h.images, key, body.ImageIDs); err != nil {
 		return err
 	}
-	saved, err := h.queue.Add(c.Request().Context(), key, persistence.QueuedMessage{
+	saved, err := h.queue.Add(c.Request().Context(), key, queued.Message{
 		Text: body.Message, ImageIDs: body.ImageIDs, ClientID: body.ClientID, IdempotencyKey: once, ScheduledAt: at,
 	})
 	switch {
-	case errors.Is(err, persistence.ErrQueueFull):
+	case errors.Is(err, queued.ErrFull):
 		return &problem.Error{
 			Status: http.StatusConflict, Code: "queue_full",
 			Message: fmt.Sprintf("Queue is full. Maximum %d messages allowed.", h.queue.Settings().MaxSize),
@@ -163,8 +164,8 @@ func checkQueued(text string) error {
 	if strings.TrimSpace(text) == "" {
 		return problem.BadRequest("empty_message", "message", "The message is empty.")
 	}
-	if len(text) > persistence.MaxQueuedBytes {
-		return problem.TooLarge("message", fmt.Sprintf("The message has %d bytes; the limit is %d.", len(text), persistence.MaxQueuedBytes))
+	if len(text) > queued.MaxBytes {
+		return problem.TooLarge("message", fmt.Sprintf("The message has %d bytes; the limit is %d.", len(text), queued.MaxBytes))
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/llm"
-	"voicebridge/persistence"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
 
@@ -158,7 +158,7 @@ func TestQueueRefuses(t *testing.T) {
 		"nothing":            {http.MethodPost, path, `{}`, "alice-token-of-tests", 400, "empty_message"},
 		"not an object":      {http.MethodPost, path, `{"message":`, "alice-token-of-tests", 400, "invalid_json"},
 		"number":             {http.MethodPost, path, `{"message":7}`, "alice-token-of-tests", 400, "invalid_value"},
-		"too long":           {http.MethodPost, path, `{"message":"` + strings.Repeat("x", persistence.MaxQueuedBytes+1) + `"}`, "alice-token-of-tests", 413, "too_large"},
+		"too long":           {http.MethodPost, path, `{"message":"` + strings.Repeat("x", queued.MaxBytes+1) + `"}`, "alice-token-of-tests", 413, "too_large"},
 		"body too long":      {http.MethodPost, path, `{"message":"` + strings.Repeat("x", 2<<20) + `"}`, "alice-token-of-tests", 413, "too_large"},
 		"bad schedule":       {http.MethodPost, path, `{"message":"x","scheduled_at":"tomorrow"}`, "alice-token-of-tests", 400, "invalid_scheduled_at"},
 		"schedule backwards": {http.MethodPost, path, `{"message":"x","scheduled_at":"-5m"}`, "alice-token-of-tests", 400, "invalid_scheduled_at"},

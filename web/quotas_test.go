@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
-	"voicebridge/persistence"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 	"voicebridge/web/access"
 )
@@ -105,10 +105,10 @@ func TestTurnLimit(t *testing.T) {
 	}
 	wantStatus(t, other.do(t, "POST", messagesPath(b.thread(t, "bob")), `{"content":"hello"}`, bob), 200)
 	begin("bob")
-	queued := b.thread(t, "bob")
-	m, err := b.queue.Add(t.Context(), queued, persistence.QueuedMessage{Text: "hello", ScheduledAt: new(time.Now().Add(time.Hour))})
+	bobs := b.thread(t, "bob")
+	m, err := b.queue.Add(t.Context(), bobs, queued.Message{Text: "hello", ScheduledAt: new(time.Now().Add(time.Hour))})
 	if err == nil {
-		err = b.queue.Send(t.Context(), queued, m.ID)
+		err = b.queue.Send(t.Context(), bobs, m.ID)
 	}
 	if err != nil {
 		t.Errorf("send a queued message: %v", err)

@@ -48,7 +48,7 @@ func (q *Queue) Run(ctx context.Context, door Door) error {
 // they pause again after one attempt.
 func (q *Queue) resumeAtStart(ctx context.Context) {
 	for _, reason := range []string{string(llm.KindAuth), string(llm.KindQuota), string(llm.KindUnavailable), reasonInCall} {
-		keys, err := q.store.PausedQueues(ctx, reason)
+		keys, err := q.store.Queued.Paused(ctx, reason)
 		if err != nil && ctx.Err() == nil {
 			q.log.Warn("paused queues not resumed", "error", err)
 		}
@@ -68,7 +68,7 @@ func (q *Queue) scan(ctx context.Context) time.Duration {
 	if wait > 0 {
 		return wait
 	}
-	keys, err := q.store.DueQueues(ctx, maxScan)
+	keys, err := q.store.Queued.Due(ctx, maxScan)
 	if err != nil && ctx.Err() == nil {
 		q.log.Warn("queues not scanned", "error", err)
 	}

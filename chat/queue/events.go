@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -65,7 +66,7 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 func (a *announcer) updated(ctx context.Context, key thread.Key, action, id string) (length int) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	n, err := a.store.QueueLength(ctx, key)
+	n, err := a.store.Queued.Length(ctx, key)
 	if err != nil {
 		a.log.Warn("queue not counted", "thread_id", key.Thread, "error", err)
 		return -1
@@ -74,7 +75,7 @@ func (a *announcer) updated(ctx context.Context, key thread.Key, action, id stri
 	return n
 }
 
-func (a *announcer) paused(ctx context.Context, key thread.Key, p persistence.QueuePause) {
+func (a *announcer) paused(ctx context.Context, key thread.Key, p queued.Pause) {
 	a.onPaused(p.Reason)
 	a.log.Warn("queue paused", "thread_id", key.Thread, "reason", p.Reason)
 	a.publish(ctx, key, "queue_paused", pausedEvent{key.Thread, p.Reason, p.Message})
@@ -91,7 +92,7 @@ const (
 func (a *announcer) reordered(ctx context.Context, key thread.Key) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	list, _, err := a.store.Queue(ctx, key)
+	list, _, err := a.store.Queued.List(ctx, key)
 	if err != nil {
 		a.log.Warn("queue not listed", "thread_id", key.Thread, "error", err)
 		return

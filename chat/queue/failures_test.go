@@ -14,6 +14,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
 
@@ -348,15 +349,15 @@ func TestResumesAfterStart(t *testing.T) {
 			b.key = b.thread()
 			paused[reason] = b.key
 			b.add(reason)
-			must(t, b.store.PauseQueue(t.Context(), b.key, persistence.QueuePause{Reason: reason, Message: "No."}))
+			must(t, b.store.Queued.Pause(t.Context(), b.key, queued.Pause{Reason: reason, Message: "No."}))
 		}
 		b.run()
 		for _, reason := range []string{"auth", "quota", "unavailable"} {
 			b.waitFor(paused[reason], "user completed: "+reason+"\nassistant completed: ok\n")
 		}
 		for _, reason := range []string{"too_long", "bad_request"} {
-			if pause, err := b.store.QueuePause(t.Context(), paused[reason]); err != nil || pause == nil || pause.Reason != reason {
-				t.Errorf("QueuePause() of %s = %+v, %v", reason, pause, err)
+			if pause, err := b.store.Queued.PauseOf(t.Context(), paused[reason]); err != nil || pause == nil || pause.Reason != reason {
+				t.Errorf("PauseOf() of %s = %+v, %v", reason, pause, err)
 			}
 		}
 	})

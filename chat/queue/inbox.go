@@ -75,7 +75,7 @@ func (q *inbox) begins(ctx context.Context, key thread.Key, id string) {
 
 // Resume resumes a paused queue.
 func (q *inbox) Resume(ctx context.Context, key thread.Key) error {
-	paused, err := q.store.ResumeQueue(ctx, key)
+	paused, err := q.store.Queued.Resume(ctx, key)
 	if paused {
 		q.publish(ctx, key, "queue_resumed", idEvent{SessionID: key.Thread})
 	}
@@ -87,7 +87,7 @@ func (q *inbox) Resume(ctx context.Context, key thread.Key) error {
 func (q *inbox) resume(ctx context.Context, key thread.Key, reasons ...string) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	pause, err := q.store.QueuePause(ctx, key)
+	pause, err := q.store.Queued.PauseOf(ctx, key)
 	if err == nil && pause != nil && (len(reasons) == 0 || slices.Contains(reasons, pause.Reason)) {
 		err = q.Resume(ctx, key)
 	}

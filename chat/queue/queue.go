@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
 
@@ -55,10 +56,10 @@ func (q *Queue) Settings() Settings {
 }
 
 // Add puts a message at the end of the thread's queue. If the thread is free, it is sent at once. If its IdempotencyKey
-// is known, nothing is added and the earlier message is returned. The errors are those of Store.Enqueue, such as
-// persistence.ErrQueueFull.
-func (q *Queue) Add(ctx context.Context, key thread.Key, m persistence.QueuedMessage) (persistence.QueuedMessage, error) {
-	saved, added, err := q.store.Enqueue(ctx, key, m, q.cfg.MaxSize)
+// is known, nothing is added and the earlier message is returned. The errors are those of queued.Store.Add, such as
+// queued.ErrFull.
+func (q *Queue) Add(ctx context.Context, key thread.Key, m queued.Message) (queued.Message, error) {
+	saved, added, err := q.store.Queued.Add(ctx, key, m, q.cfg.MaxSize)
 	if err != nil || !added {
 		return saved, err
 	}
@@ -69,20 +70,20 @@ func (q *Queue) Add(ctx context.Context, key thread.Key, m persistence.QueuedMes
 }
 
 // List returns the waiting messages in the order of sending, and why the queue is paused, nil if it is not.
-func (q *Queue) List(ctx context.Context, key thread.Key) ([]persistence.QueuedMessage, *persistence.QueuePause, error) {
-	return q.store.Queue(ctx, key)
+func (q *Queue) List(ctx context.Context, key thread.Key) ([]queued.Message, *queued.Pause, error) {
+	return q.store.Queued.List(ctx, key)
 }
 
 // Length returns how many messages are waiting.
 func (q *Queue) Length(ctx context.Context, key thread.Key) (int, error) {
-	return q.store.QueueLength(ctx, key)
+	return q.store.Queued.Length(ctx, key)
 }
 
 // Get reads a waiting message; persistence.ErrNotFound if it was sent.
-func (q *Queue) Get(ctx context.Context, key thread.Key, id string) (persistence.QueuedMessage, error) {
-	m, err := q.store.QueuedMessage(ctx, key, id)
+func (q *Queue) Get(ctx context.Context, key thread.Key, id string) (queued.Message, error) {
+	m, err := q.store.Queued.Message(ctx, key, id)
 	if err == nil && !m.State.Waits() {
-		return persistence.QueuedMessage{}, persistence.ErrNotFound
+		return queued.Message{}, persistence.ErrNotFound
 	}
 	return m, err
 }
@@ -90,7 +91,7 @@ func (q *Queue) Get(ctx context.Context, key thread.Key, id string) (persistence
 // Remove removes a message, and resumes the queue if it was paused because of it. persistence.ErrConflict means that it
 // is being sent.
 func (q *Queue) Remove(ctx context.Context, key thread.Key, id string) error {
-	m, err := q.store.Unqueue(ctx, key, id)
+	m, err := q.store.Queued.Remove(ctx, key, id)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (q *Queue) Remove(ctx context.Context, key thread.Key, id string) error {
 
 // Clear removes all messages, except one that is being sent, resumes the queue, and returns how many it has removed.
 func (q *Queue) Clear(ctx context.Context, key thread.Key) (int, error) {
-	n, err := q.store.ClearQueue(ctx, key)
+	n, err := q.store.Queued.Clear(ctx, key)
 	if err == nil && n > 0 {
 		q.updated(ctx, key, actionCleared, "")
 		q.resume(ctx, key)
@@ -113,8 +114,8 @@ func (q *Queue) Clear(ctx context.Context, key thread.Key) (int, error) {
 
 // Edit changes a message's text, and resumes the queue if it was paused because of it.
 // persistence.ErrConflict means that it is being sent.
-func (q *Queue) Edit(ctx context.Context, key thread.Key, id, text string) (persistence.QueuedMessage, error) {
-	m, err := q.store.EditQueued(ctx, key, id, text)
+func (q *Queue) Edit(ctx context.Context, key thread.Key, id, text string) (queued.Message, error) {
+	m, err := q.store.Queued.Edit(ctx, key, id, text)
 	if err != nil {
 		return m, err
 	}
@@ -129,7 +130,7 @@ func (q *Queue) Edit(ctx context.Context, key thread.Key, id, text string) (pers
 
 // Move swaps a message with its neighbour, if there is one.
 func (q *Queue) Move(ctx context.Context, key thread.Key, id string, up bool) error {
-	moved, err := q.store.MoveQueued(ctx, key, id, up)
+	moved, err := q.store.Queued.Move(ctx, key, id, up)
 	if moved {
 		q.reordered(ctx, key)
 	}
@@ -152,11 +153,11 @@ func (q *Queue) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	for _, id := range report.Settled {
 		q.updated(ctx, key, actionRemoved, id)
 	}
-	waits, err := q.store.QueueLength(ctx, key)
+	waits, err := q.store.Queued.Length(ctx, key)
 	switch {
 	case err != nil:
 	case waits > 0 && e != nil && !e.Transient():
-		if err = q.store.PauseQueue(ctx, key, pauseFor(e)); err == nil {
+		if err = q.store.Queued.Pause(ctx, key, pauseFor(e)); err == nil {
 			q.paused(ctx, key, pauseFor(e))
 		}
 	case waits > 0 && report.Result.Status == thread.StatusCompleted, len(report.Settled) > 0:

@@ -15,6 +15,7 @@ import (
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
 
@@ -33,7 +34,7 @@ func TestQueue(t *testing.T) {
 		w := b.watch(b.store)
 		turn, err := b.turns.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "first"})
 		must(t, err)
-		two, err := b.q.Add(t.Context(), b.key, persistence.QueuedMessage{
+		two, err := b.q.Add(t.Context(), b.key, queued.Message{
 			Text: "second", ClientID: "tab", IdempotencyKey: "k2", ImageIDs: []string{"i1"},
 		})
 		must(t, err)
@@ -74,7 +75,7 @@ func TestChanges(t *testing.T) {
 	}
 	w := b.watch(b.store)
 	one, two, three := b.add("one"), b.add("two"), b.add("three")
-	if _, err := b.q.Add(t.Context(), b.key, persistence.QueuedMessage{Text: "four"}); !errors.Is(err, persistence.ErrQueueFull) {
+	if _, err := b.q.Add(t.Context(), b.key, queued.Message{Text: "four"}); !errors.Is(err, queued.ErrFull) {
 		t.Errorf("Add() to a full queue = %v", err)
 	}
 	must(t, b.q.Move(t.Context(), b.key, three.ID, true))
@@ -113,7 +114,7 @@ func TestReorderedFits(t *testing.T) {
 	t.Parallel()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{})
 	w := b.watch(b.store)
-	var last persistence.QueuedMessage
+	var last queued.Message
 	for n := range 60 {
 		last = b.add(fmt.Sprintf("%d %s", n, strings.Repeat("\u2028", 1000)))
 	}
@@ -203,7 +204,7 @@ func TestSchedule(t *testing.T) {
 	t.Parallel()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{Every: 20 * time.Millisecond, Enabled: true})
 	at := time.Now().Add(10 * time.Second) // even a busy machine adds both before that
-	if _, err := b.q.Add(t.Context(), b.key, persistence.QueuedMessage{Text: "later", ScheduledAt: &at}); err != nil {
+	if _, err := b.q.Add(t.Context(), b.key, queued.Message{Text: "later", ScheduledAt: &at}); err != nil {
 		t.Fatal(err)
 	}
 	b.add("now")
@@ -270,7 +271,7 @@ func TestTwoProcesses(t *testing.T) {
 		adding.Go(func() {
 			for m := range each {
 				text := fmt.Sprintf("t%d m%02d", n, m)
-				if _, err := processes[(n+m)%2].q.Add(t.Context(), key, persistence.QueuedMessage{Text: text}); err != nil {
+				if _, err := processes[(n+m)%2].q.Add(t.Context(), key, queued.Message{Text: text}); err != nil {
 					t.Errorf("Add() = %v", err)
 				}
 			}
@@ -307,8 +308,8 @@ func TestStops(t *testing.T) {
 		<-entered
 		stop()
 		checkText(t, "the thread", b.script(b.key), "user completed: one\nassistant interrupted:")
-		if got, err := store.QueuedMessage(t.Context(), b.key, m.ID); err != nil || got.State != persistence.QueueAnswering {
-			t.Errorf("QueuedMessage() = %+v, %v", got, err)
+		if got, err := store.Queued.Message(t.Context(), b.key, m.ID); err != nil || got.State != queued.Answering {
+			t.Errorf("Message() = %+v, %v", got, err)
 		}
 		again := &provider{}
 		next := prepare(t, store, again, queue.Config{Enabled: true})

@@ -10,6 +10,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
 
@@ -38,11 +39,11 @@ type sending struct {
 	job  *job
 	// leave releases the job's place among MaxParallel.
 	leave func()
-	m     persistence.QueuedMessage
+	m     queued.Message
 	// inCall means that the call of this process is to say it.
 	inCall bool
 	// back is how the message went back to its queue at the end of its turn; nil if it did not.
-	back *persistence.Requeue
+	back *queued.Requeue
 }
 
 func (s *sending) run(ctx context.Context) {
@@ -106,7 +107,7 @@ func (s *sending) ended(ctx context.Context, turn *chat.Turn) {
 // claim takes the message, if there is one and the thread is free.
 func (s *sending) claim(ctx context.Context) error {
 	q, key := s.q, s.job.key
-	if some, err := q.store.Unsent(ctx, key); err != nil || !some {
+	if some, err := q.store.Queued.Unsent(ctx, key); err != nil || !some {
 		return err
 	}
 	if q.isQuiet(key) {
@@ -119,7 +120,7 @@ func (s *sending) claim(ctx context.Context) error {
 	if call == "" {
 		q.resume(ctx, key, reasonInCall)
 	}
-	claim, err := q.store.ClaimQueued(ctx, key, persistence.ClaimOptions{
+	claim, err := q.store.Queued.Claim(ctx, key, queued.ClaimOptions{
 		Lease: q.cfg.Lease, Distance: q.cfg.Delay, Since: q.began, Call: call, ID: s.job.id,
 	})
 	if !claim.Wait.IsZero() {
@@ -139,7 +140,7 @@ func (s *sending) claim(ctx context.Context) error {
 // transaction that begins the turn, or saves what the call says.
 func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
 	req := chat.TurnRequest{Key: s.job.key, MessageID: s.m.MessageID, Unlimited: true, Closing: s.close, Opening: func(b *persistence.Batch) error {
-		held, err := b.SendQueued(s.m.ID, s.m.Attempts, true)
+		held, err := b.Queued.Send(s.m.ID, s.m.Attempts, true)
 		if err == nil && !held {
 			err = errLost
 		}
@@ -159,7 +160,7 @@ func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
 		s.q.leaveAlone(s.job.key, time.Time{})
 	case errors.Is(err, persistence.ErrConflict): // its message is in the thread already
 		return nil, s.q.store.Batch(ctx, s.job.key, func(b *persistence.Batch) error {
-			_, err := b.SendQueued(s.m.ID, s.m.Attempts, false)
+			_, err := b.Queued.Send(s.m.ID, s.m.Attempts, false)
 			return err
 		})
 	}
@@ -190,14 +191,14 @@ func (s *sending) close(b *persistence.Batch, result chat.Result) (err error) {
 	case result.Shutdown:
 		return nil
 	case e == nil:
-		_, err = b.AnsweredQueued(s.m.ID, s.m.Attempts)
+		_, err = b.Queued.Answered(s.m.ID, s.m.Attempts)
 		return err
 	case e.Transient():
 		s.back = new(s.retry(e.Message, e.RetryAfter))
 	default:
-		s.back = &persistence.Requeue{Error: e.Message, Pause: new(pauseFor(e))}
+		s.back = &queued.Requeue{Error: e.Message, Pause: new(pauseFor(e))}
 	}
-	held, err := b.RequeueQueued(s.m.ID, s.m.Attempts, *s.back)
+	held, err := b.Queued.Requeue(s.m.ID, s.m.Attempts, *s.back)
 	if !held {
 		s.back = nil
 	}
@@ -215,7 +216,7 @@ func (s *sending) failed(ctx context.Context, err error) {
 		return
 	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrInCall), errors.Is(err, chat.ErrClosed), errors.Is(err, persistence.ErrBusy),
 		s.inCall && errors.Is(err, persistence.ErrNotFound): // the call is gone, and CallEnded will follow
-		s.requeue(ctx, persistence.Requeue{})
+		s.requeue(ctx, queued.Requeue{})
 		return
 	case errors.Is(err, persistence.ErrNotFound): // the thread is gone
 		return
@@ -245,29 +246,29 @@ func (s *sending) failed(ctx context.Context, err error) {
 
 // pause puts the message back and pauses the queue.
 func (s *sending) pause(ctx context.Context, reason, message string) {
-	s.requeue(ctx, persistence.Requeue{Error: message, Pause: &persistence.QueuePause{Reason: reason, Message: message}})
+	s.requeue(ctx, queued.Requeue{Error: message, Pause: &queued.Pause{Reason: reason, Message: message}})
 }
 
 // pauseFor says why to pause a queue after a failure that would repeat itself.
-func pauseFor(e *llm.Error) persistence.QueuePause {
-	return persistence.QueuePause{Reason: string(e.Kind), Message: e.Message}
+func pauseFor(e *llm.Error) queued.Pause {
+	return queued.Pause{Reason: string(e.Kind), Message: e.Message}
 }
 
 // retry returns how a message goes back for another attempt. After some attempts the queue is
 // paused.
-func (s *sending) retry(why string, wait time.Duration) persistence.Requeue {
+func (s *sending) retry(why string, wait time.Duration) queued.Requeue {
 	if s.m.Attempts >= s.q.cfg.MaxAttempts {
-		return persistence.Requeue{Error: why, Pause: &persistence.QueuePause{
+		return queued.Requeue{Error: why, Pause: &queued.Pause{
 			Reason: string(llm.KindUnavailable), Message: fmt.Sprintf("After %d attempts: %s", s.m.Attempts, why),
 		}}
 	}
 	pause := min(firstPause<<min(s.m.Attempts-1, 10), longestPause)
-	return persistence.Requeue{Error: why, NotBefore: time.Now().Add(max(pause, wait))}
+	return queued.Requeue{Error: why, NotBefore: time.Now().Add(max(pause, wait))}
 }
 
 // requeue puts the message back at the head of its queue.
-func (s *sending) requeue(ctx context.Context, r persistence.Requeue) {
-	back, err := s.q.store.RequeueQueued(ctx, s.job.key, s.m.ID, s.m.Attempts, r)
+func (s *sending) requeue(ctx context.Context, r queued.Requeue) {
+	back, err := s.q.store.Queued.Requeue(ctx, s.job.key, s.m.ID, s.m.Attempts, r)
 	if err != nil {
 		s.q.log.Warn("message not put back, its lease will end", "thread_id", s.job.key.Thread, "message_id", s.m.ID, "error", err)
 	}
@@ -277,7 +278,7 @@ func (s *sending) requeue(ctx context.Context, r persistence.Requeue) {
 }
 
 // announceBack reports that the message is in its queue again.
-func (s *sending) announceBack(ctx context.Context, r persistence.Requeue) {
+func (s *sending) announceBack(ctx context.Context, r queued.Requeue) {
 	q, key := s.q, s.job.key
 	q.updated(ctx, key, actionAdded, s.m.ID)
 	if r.Pause != nil {

@@ -17,6 +17,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
 
@@ -209,9 +210,9 @@ func (b *bench) thread() thread.Key {
 
 func (b *bench) within() context.Context { return persistencetest.Within(b.t) }
 
-func (b *bench) add(text string) persistence.QueuedMessage {
+func (b *bench) add(text string) queued.Message {
 	b.t.Helper()
-	m, err := b.q.Add(b.t.Context(), b.key, persistence.QueuedMessage{Text: text})
+	m, err := b.q.Add(b.t.Context(), b.key, queued.Message{Text: text})
 	if err != nil {
 		b.t.Fatalf("Add(%q) = %v", text, err)
 	}
@@ -219,7 +220,7 @@ func (b *bench) add(text string) persistence.QueuedMessage {
 }
 
 // list returns the waiting messages.
-func (b *bench) list() ([]persistence.QueuedMessage, *persistence.QueuePause) {
+func (b *bench) list() ([]queued.Message, *queued.Pause) {
 	b.t.Helper()
 	list, pause, err := b.q.List(b.t.Context(), b.key)
 	must(b.t, err)

@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -42,7 +43,7 @@ func newTitles(a *announcer, wanted bool) *titles {
 }
 
 // request requests a title for a message. It never waits.
-func (w *titles) request(key thread.Key, m persistence.QueuedMessage) {
+func (w *titles) request(key thread.Key, m queued.Message) {
 	if !w.wanted {
 		return
 	}
@@ -85,7 +86,7 @@ func (w *titles) title(ending context.Context, door Door, j titleJob) {
 	title, err := door.Title(ctx, j.key, chat.ShortTitleInstructions, "user: "+text)
 	if err == nil {
 		title = toolkit.Cut(title, maxTitleRunes)
-		err = w.store.TitleQueued(ctx, j.key, j.id, title)
+		err = w.store.Queued.SetTitle(ctx, j.key, j.id, title)
 	}
 	switch {
 	case err == nil:

@@ -155,8 +155,8 @@ func TestCallGone(t *testing.T) {
 	wantSaid(t, c, "one")
 	b.endCall(c)
 	b.waitFor(b.key, "user completed: one\nassistant completed: ok\n")
-	if got, err := b.store.QueuedMessage(t.Context(), b.key, m.ID); err != nil || got.MessageID != m.MessageID || got.Error != "" {
-		t.Errorf("QueuedMessage() = %+v, %v", got, err)
+	if got, err := b.store.Queued.Message(t.Context(), b.key, m.ID); err != nil || got.MessageID != m.MessageID || got.Error != "" {
+		t.Errorf("Message() = %+v, %v", got, err)
 	}
 }
 

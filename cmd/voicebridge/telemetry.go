@@ -48,7 +48,7 @@ func (a *app) openTelemetry(ctx context.Context) error {
 // watchParts adds the metrics that are computed when read, and opens the operators' port.
 func (a *app) watchParts(ctx context.Context) (err error) {
 	parts := telemetry.Parts{
-		Spooled: a.spool.Pending, Queued: a.store.QueuedMessages, Certificates: func() map[string]time.Time { return a.certificate.Ends() },
+		Spooled: a.spool.Pending, Queued: a.store.Queued.Count, Certificates: func() map[string]time.Time { return a.certificate.Ends() },
 	}
 	if a.tools.mcp != nil {
 		parts.MCP = a.tools.mcp.Status

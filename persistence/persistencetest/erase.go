@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
 
@@ -79,11 +80,11 @@ func (s suite) eraseLeft(t *testing.T) {
 	fill(t, b, 600)
 	must(t, b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "c"}))
 	b.enqueue(t, "next")
-	must(t, b.store.PauseQueue(t.Context(), newThread(t, b.store, "anna"), persistence.QueuePause{Reason: "waits"}))
+	must(t, b.store.Queued.Pause(t.Context(), newThread(t, b.store, "anna"), queued.Pause{Reason: "waits"}))
 	disown(t, b)
 	for what, list := range map[string]func() ([]thread.Key, error){
-		"DueQueues":    func() ([]thread.Key, error) { return b.store.DueQueues(t.Context(), 10) },
-		"PausedQueues": func() ([]thread.Key, error) { return b.store.PausedQueues(t.Context(), "waits") },
+		"DueQueues":    func() ([]thread.Key, error) { return b.store.Queued.Due(t.Context(), 10) },
+		"PausedQueues": func() ([]thread.Key, error) { return b.store.Queued.Paused(t.Context(), "waits") },
 	} {
 		if keys, err := list(); err != nil || len(keys) != 0 {
 			t.Errorf("%s() = %v, %v", what, keys, err)
@@ -164,7 +165,7 @@ func (s suite) eraseEverything(t *testing.T) {
 				w.SaveLeg(persistence.UpstreamLeg{CallID: "c", Generation: 2, StartedAt: start}), // nobody can hang it up
 				w.SaveTextSession(persistence.TextSession{Provider: "openai"}))
 		}),
-		b.store.PauseQueue(ctx, b.key, persistence.QueuePause{Reason: "waits"}))
+		b.store.Queued.Pause(ctx, b.key, queued.Pause{Reason: "waits"}))
 	if err != nil {
 		t.Fatalf("fill the thread: %v", err)
 	}

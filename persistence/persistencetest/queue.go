@@ -11,20 +11,21 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
 
 // enqueue adds a text to the bundle's queue.
-func (b bundle) enqueue(t *testing.T, words string) persistence.QueuedMessage {
+func (b bundle) enqueue(t *testing.T, words string) queued.Message {
 	t.Helper()
-	return b.enqueueAll(t, persistence.QueuedMessage{Text: words})
+	return b.enqueueAll(t, queued.Message{Text: words})
 }
 
-func (b bundle) enqueueAll(t *testing.T, m persistence.QueuedMessage) persistence.QueuedMessage {
+func (b bundle) enqueueAll(t *testing.T, m queued.Message) queued.Message {
 	t.Helper()
-	saved, added, err := b.store.Enqueue(t.Context(), b.key, m, 0)
+	saved, added, err := b.store.Queued.Add(t.Context(), b.key, m, 0)
 	if err != nil || !added {
-		t.Fatalf("Enqueue(%q) = %v, %v", m.Text, added, err)
+		t.Fatalf("Add(%q) = %v, %v", m.Text, added, err)
 	}
 	return saved
 }
@@ -32,7 +33,7 @@ func (b bundle) enqueueAll(t *testing.T, m persistence.QueuedMessage) persistenc
 // queued returns the waiting texts in order.
 func (b bundle) queued(t *testing.T) string {
 	t.Helper()
-	list, _, err := b.store.Queue(t.Context(), b.key)
+	list, _, err := b.store.Queued.List(t.Context(), b.key)
 	must(t, err)
 	var texts []string
 	for _, m := range list {
@@ -49,23 +50,23 @@ func (b bundle) wantQueue(t *testing.T, want string) {
 }
 
 // claimQueued takes the next message; an empty one means that there is none.
-func claimQueued(t *testing.T, store *persistence.Store, key thread.Key, o persistence.ClaimOptions) (persistence.QueuedMessage, persistence.Claim) {
+func claimQueued(t *testing.T, store *persistence.Store, key thread.Key, o queued.ClaimOptions) (queued.Message, queued.Claim) {
 	t.Helper()
 	o.Lease = cmp.Or(o.Lease, time.Hour)
-	c, err := store.ClaimQueued(t.Context(), key, o)
+	c, err := store.Queued.Claim(t.Context(), key, o)
 	must(t, err)
 	if c.Message == nil {
-		return persistence.QueuedMessage{}, c
+		return queued.Message{}, c
 	}
 	return *c.Message, c
 }
 
 // send makes a claimed message part of the thread.
-func send(t *testing.T, store *persistence.Store, key thread.Key, m persistence.QueuedMessage) bool {
+func send(t *testing.T, store *persistence.Store, key thread.Key, m queued.Message) bool {
 	t.Helper()
 	var sent bool
 	err := store.Batch(t.Context(), key, func(w *persistence.Batch) (err error) {
-		if sent, err = w.SendQueued(m.ID, m.Attempts, false); err != nil || !sent {
+		if sent, err = w.Queued.Send(m.ID, m.Attempts, false); err != nil || !sent {
 			return err
 		}
 		message := text(thread.RoleUser, m.Text)
@@ -79,9 +80,9 @@ func send(t *testing.T, store *persistence.Store, key thread.Key, m persistence.
 	return sent
 }
 
-func answered(t *testing.T, b bundle, m persistence.QueuedMessage) (held bool, err error) {
+func answered(t *testing.T, b bundle, m queued.Message) (held bool, err error) {
 	err = b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) (err error) {
-		held, err = w.AnsweredQueued(m.ID, m.Attempts)
+		held, err = w.Queued.Answered(m.ID, m.Attempts)
 		return err
 	})
 	return held, err
@@ -90,7 +91,7 @@ func answered(t *testing.T, b bundle, m persistence.QueuedMessage) (held bool, e
 func (s suite) queue(t *testing.T) {
 	b := s.setup(t)
 	later := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
-	first := b.enqueueAll(t, persistence.QueuedMessage{
+	first := b.enqueueAll(t, queued.Message{
 		Text: "erste Frage \U0001f600", ImageIDs: []string{"i-1", "i-2"}, ClientID: "tab", IdempotencyKey: "k1", ScheduledAt: &later,
 	})
 	var unix int64
@@ -98,50 +99,50 @@ func (s suite) queue(t *testing.T) {
 	if n, err := fmt.Sscanf(first.ID, "q-%d-%08x", &unix, &random); n != 2 || err != nil || unix == 0 {
 		t.Errorf("the id is %q, want q-<unix>-<8 hex>", first.ID)
 	}
-	if first.MessageID == "" || first.State != persistence.QueueWaiting || first.Title != "" || first.QueuedAt.IsZero() {
-		t.Errorf("Enqueue() = %+v", first)
+	if first.MessageID == "" || first.State != queued.Waiting || first.Title != "" || first.QueuedAt.IsZero() {
+		t.Errorf("Add() = %+v", first)
 	}
-	got, err := b.store.QueuedMessage(t.Context(), b.key, first.ID)
+	got, err := b.store.Queued.Message(t.Context(), b.key, first.ID)
 	if d := diff(first, got); d != "" || err != nil {
-		t.Errorf("QueuedMessage() differs (-added +read), %v:\n%s", err, d)
+		t.Errorf("Message() differs (-added +read), %v:\n%s", err, d)
 	}
-	again, added, err := b.store.Enqueue(t.Context(), b.key, persistence.QueuedMessage{Text: first.Text, IdempotencyKey: "k1"}, 1)
+	again, added, err := b.store.Queued.Add(t.Context(), b.key, queued.Message{Text: first.Text, IdempotencyKey: "k1"}, 1)
 	if err != nil || added || again.ID != first.ID {
-		t.Errorf("Enqueue() of the same key = %+v, %v, %v", again, added, err)
+		t.Errorf("Add() of the same key = %+v, %v, %v", again, added, err)
 	}
-	_, _, err = b.store.Enqueue(t.Context(), b.key, persistence.QueuedMessage{Text: "another text", IdempotencyKey: "k1"}, 0)
-	wantErr(t, "Enqueue() of the key with another text", err, persistence.ErrConflict)
-	must(t, b.store.TitleQueued(t.Context(), b.key, first.ID, "Erste Frage"))
+	_, _, err = b.store.Queued.Add(t.Context(), b.key, queued.Message{Text: "another text", IdempotencyKey: "k1"}, 0)
+	wantErr(t, "Add() of the key with another text", err, persistence.ErrConflict)
+	must(t, b.store.Queued.SetTitle(t.Context(), b.key, first.ID, "Erste Frage"))
 	second := b.enqueue(t, "second")
-	if n, err := b.store.QueueLength(t.Context(), b.key); n != 2 || err != nil {
-		t.Errorf("QueueLength() = %d, %v", n, err)
+	if n, err := b.store.Queued.Length(t.Context(), b.key); n != 2 || err != nil {
+		t.Errorf("Length() = %d, %v", n, err)
 	}
-	if n, err := b.store.QueuedMessages(t.Context()); n != 2 || err != nil {
-		t.Errorf("QueuedMessages() = %d, %v", n, err)
+	if n, err := b.store.Queued.Count(t.Context()); n != 2 || err != nil {
+		t.Errorf("Count() = %d, %v", n, err)
 	}
-	edited, err := b.store.EditQueued(t.Context(), b.key, first.ID, "changed")
+	edited, err := b.store.Queued.Edit(t.Context(), b.key, first.ID, "changed")
 	if err != nil || edited.Text != "changed" || edited.Title != "" || edited.MessageID != first.MessageID {
-		t.Errorf("EditQueued() = %+v, %v", edited, err)
+		t.Errorf("Edit() = %+v, %v", edited, err)
 	}
 	b.wantQueue(t, "second changed")
-	if m, err := b.store.Unqueue(t.Context(), b.key, second.ID); err != nil || m.ID != second.ID {
-		t.Errorf("Unqueue() = %+v, %v", m, err)
+	if m, err := b.store.Queued.Remove(t.Context(), b.key, second.ID); err != nil || m.ID != second.ID {
+		t.Errorf("Remove() = %+v, %v", m, err)
 	}
-	if n, err := b.store.ClearQueue(t.Context(), b.key); n != 1 || err != nil {
-		t.Errorf("ClearQueue() = %d, %v", n, err)
+	if n, err := b.store.Queued.Clear(t.Context(), b.key); n != 1 || err != nil {
+		t.Errorf("Clear() = %d, %v", n, err)
 	}
 	b.wantQueue(t, "")
-	wantErr(t, "QueuedMessage() after ClearQueue()", errOf(b.store.QueuedMessage(t.Context(), b.key, first.ID)), persistence.ErrNotFound)
+	wantErr(t, "Message() after Clear()", errOf(b.store.Queued.Message(t.Context(), b.key, first.ID)), persistence.ErrNotFound)
 }
 
 func (s suite) queueRefuses(t *testing.T) {
 	b := s.setup(t)
 	long := strings.Repeat("x", thread.MaxIDBytes+1)
-	for name, m := range map[string]persistence.QueuedMessage{
+	for name, m := range map[string]queued.Message{
 		"empty":        {Text: " \n"},
 		"of NULs":      {Text: "\x00\x00"},
-		"too long":     {Text: strings.Repeat("x", persistence.MaxQueuedBytes+1)},
-		"many images":  {Text: "x", ImageIDs: make([]string, persistence.MaxImageIDs+1)},
+		"too long":     {Text: strings.Repeat("x", queued.MaxBytes+1)},
+		"many images":  {Text: "x", ImageIDs: make([]string, queued.MaxImageIDs+1)},
 		"empty image":  {Text: "x", ImageIDs: []string{""}},
 		"long image":   {Text: "x", ImageIDs: []string{long}},
 		"long client":  {Text: "x", ClientID: long},
@@ -150,35 +151,35 @@ func (s suite) queueRefuses(t *testing.T) {
 		"long ago":     {Text: "x", ScheduledAt: new(time.Date(1, 1, 1, 0, 0, 0, 0, time.FixedZone("", 14*60*60)))},
 		"far schedule": {Text: "x", ScheduledAt: new(time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC))},
 	} {
-		_, _, err := b.store.Enqueue(t.Context(), b.key, m, 0)
-		wantErr(t, "Enqueue() of "+name, err, persistence.ErrInvalid)
+		_, _, err := b.store.Queued.Add(t.Context(), b.key, m, 0)
+		wantErr(t, "Add() of "+name, err, persistence.ErrInvalid)
 	}
 	hostile := b.enqueue(t, "nul \x00 and \xff bytes")
 	if want := "nul  and \ufffd bytes"; hostile.Text != want {
 		t.Errorf("the text is %q, want %q", hostile.Text, want)
 	}
 	stranger := thread.Key{Owner: "berta", Thread: b.key.Thread}
-	_, _, err := b.store.Enqueue(t.Context(), stranger, persistence.QueuedMessage{Text: "x"}, 0)
-	wantErr(t, "Enqueue() of a stranger", err, persistence.ErrNotFound)
-	_, _, err = b.store.Queue(t.Context(), stranger)
+	_, _, err := b.store.Queued.Add(t.Context(), stranger, queued.Message{Text: "x"}, 0)
+	wantErr(t, "Add() of a stranger", err, persistence.ErrNotFound)
+	_, _, err = b.store.Queued.List(t.Context(), stranger)
 	wantErr(t, "Queue() of a stranger", err, persistence.ErrNotFound)
 	for _, key := range []thread.Key{stranger, newThread(t, b.store, "anna")} {
-		wantErr(t, "QueuedMessage() elsewhere", errOf(b.store.QueuedMessage(t.Context(), key, hostile.ID)), persistence.ErrNotFound)
-		wantErr(t, "Unqueue() elsewhere", errOf(b.store.Unqueue(t.Context(), key, hostile.ID)), persistence.ErrNotFound)
-		wantErr(t, "EditQueued() elsewhere", errOf(b.store.EditQueued(t.Context(), key, hostile.ID, "y")), persistence.ErrNotFound)
-		wantErr(t, "MoveQueued() elsewhere", errOf(b.store.MoveQueued(t.Context(), key, hostile.ID, true)), persistence.ErrNotFound)
-		wantErr(t, "TitleQueued() elsewhere", b.store.TitleQueued(t.Context(), key, hostile.ID, "y"), persistence.ErrNotFound)
-		wantErr(t, "ClaimQueued() elsewhere", errOf(b.store.ClaimQueued(t.Context(), key, persistence.ClaimOptions{Lease: time.Hour, ID: hostile.ID})), persistence.ErrNotFound)
+		wantErr(t, "Message() elsewhere", errOf(b.store.Queued.Message(t.Context(), key, hostile.ID)), persistence.ErrNotFound)
+		wantErr(t, "Remove() elsewhere", errOf(b.store.Queued.Remove(t.Context(), key, hostile.ID)), persistence.ErrNotFound)
+		wantErr(t, "Edit() elsewhere", errOf(b.store.Queued.Edit(t.Context(), key, hostile.ID, "y")), persistence.ErrNotFound)
+		wantErr(t, "Move() elsewhere", errOf(b.store.Queued.Move(t.Context(), key, hostile.ID, true)), persistence.ErrNotFound)
+		wantErr(t, "SetTitle() elsewhere", b.store.Queued.SetTitle(t.Context(), key, hostile.ID, "y"), persistence.ErrNotFound)
+		wantErr(t, "Claim() elsewhere", errOf(b.store.Queued.Claim(t.Context(), key, queued.ClaimOptions{Lease: time.Hour, ID: hostile.ID})), persistence.ErrNotFound)
 	}
-	if n, err := b.store.QueueLength(t.Context(), stranger); n != 0 || err != nil {
-		t.Errorf("QueueLength() of a stranger = %d, %v", n, err)
+	if n, err := b.store.Queued.Length(t.Context(), stranger); n != 0 || err != nil {
+		t.Errorf("Length() of a stranger = %d, %v", n, err)
 	}
 	for _, id := range []string{"", "\x00", long} {
-		wantErr(t, fmt.Sprintf("TitleQueued() of %.9q", id), b.store.TitleQueued(t.Context(), b.key, id, "y"), persistence.ErrNotFound)
+		wantErr(t, fmt.Sprintf("SetTitle() of %.9q", id), b.store.Queued.SetTitle(t.Context(), b.key, id, "y"), persistence.ErrNotFound)
 	}
-	err = b.store.TitleQueued(t.Context(), b.key, hostile.ID, strings.Repeat("x", 1001))
-	wantErr(t, "TitleQueued() with a long title", err, persistence.ErrInvalid)
-	wantErr(t, "EditQueued() to nothing", errOf(b.store.EditQueued(t.Context(), b.key, hostile.ID, "")), persistence.ErrInvalid)
+	err = b.store.Queued.SetTitle(t.Context(), b.key, hostile.ID, strings.Repeat("x", 1001))
+	wantErr(t, "SetTitle() with a long title", err, persistence.ErrInvalid)
+	wantErr(t, "Edit() to nothing", errOf(b.store.Queued.Edit(t.Context(), b.key, hostile.ID, "")), persistence.ErrInvalid)
 	b.wantQueue(t, hostile.Text)
 }
 
@@ -186,7 +187,7 @@ func (s suite) queueOrder(t *testing.T) {
 	b := s.setup(t)
 	ids := map[string]string{}
 	add := func(words string, at time.Duration) {
-		m := persistence.QueuedMessage{Text: words}
+		m := queued.Message{Text: words}
 		if at != 0 {
 			m.ScheduledAt = new(time.Now().Add(at))
 		}
@@ -212,16 +213,16 @@ func (s suite) queueOrder(t *testing.T) {
 		{"b", false, false, "a c b"},
 		{"tomorrow", true, false, "a c b"},
 	} {
-		moved, err := b.store.MoveQueued(t.Context(), b.key, ids[step.words], step.up)
+		moved, err := b.store.Queued.Move(t.Context(), b.key, ids[step.words], step.up)
 		if err != nil || moved != step.moved {
 			t.Errorf("MoveQueued(%s, %v) = %v, %v, want %v", step.words, step.up, moved, err, step.moved)
 		}
 		b.wantQueue(t, step.want+" long-overdue overdue tomorrow")
 	}
 	for _, want := range []string{"a", "c", "b", "long-overdue", "overdue", ""} {
-		m, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{})
+		m, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{})
 		if m.Text != want {
-			t.Fatalf("ClaimQueued() = %q, want %q", m.Text, want)
+			t.Fatalf("Claim() = %q, want %q", m.Text, want)
 		}
 		if want != "" && !send(t, b.store, b.key, m) {
 			t.Fatalf("SendQueued(%s) = false", want)
@@ -243,17 +244,17 @@ func (s suite) concurrentAdds(t *testing.T) {
 	for c := range clients {
 		adding.Go(func() {
 			for n := range each {
-				m := persistence.QueuedMessage{Text: fmt.Sprintf("%02d-%d", c, n)}
-				switch _, _, err := stores[c%2].Enqueue(t.Context(), b.key, m, limit); {
+				m := queued.Message{Text: fmt.Sprintf("%02d-%d", c, n)}
+				switch _, _, err := stores[c%2].Queued.Add(t.Context(), b.key, m, limit); {
 				case err == nil:
 					added.Add(1)
-				case errors.Is(err, persistence.ErrQueueFull):
+				case errors.Is(err, queued.ErrFull):
 					full.Add(1)
 				default:
-					t.Errorf("Enqueue() = %v", err)
+					t.Errorf("Add() = %v", err)
 				}
-				if n, err := stores[c%2].QueueLength(t.Context(), b.key); n > limit || err != nil {
-					t.Errorf("QueueLength() = %d, %v: the limit is %d", n, err, limit)
+				if n, err := stores[c%2].Queued.Length(t.Context(), b.key); n > limit || err != nil {
+					t.Errorf("Length() = %d, %v: the limit is %d", n, err, limit)
 				}
 			}
 		})
@@ -288,7 +289,7 @@ func (s suite) concurrentSenders(t *testing.T) {
 	for n := range senders {
 		sending.Go(func() {
 			for sent.Load() < messages && ctx.Err() == nil {
-				m, _ := claimQueued(t, stores[n%2], b.key, persistence.ClaimOptions{})
+				m, _ := claimQueued(t, stores[n%2], b.key, queued.ClaimOptions{})
 				if m.ID != "" && send(t, stores[n%2], b.key, m) {
 					sent.Add(1)
 				}
@@ -307,7 +308,7 @@ func (s suite) dueQueues(t *testing.T) {
 	for _, owner := range []string{"anna", "berta", "clara"} {
 		key := newThread(t, b.store, owner)
 		keys = append(keys, key)
-		if _, _, err := b.store.Enqueue(t.Context(), key, persistence.QueuedMessage{Text: "x"}, 0); err != nil {
+		if _, _, err := b.store.Queued.Add(t.Context(), key, queued.Message{Text: "x"}, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -315,24 +316,24 @@ func (s suite) dueQueues(t *testing.T) {
 	if _, err := b.store.AppendMessage(t.Context(), keys[1], text(thread.RoleUser, "hello")); err != nil {
 		t.Fatal(err)
 	}
-	b.enqueueAll(t, persistence.QueuedMessage{Text: "later", ScheduledAt: new(time.Now().Add(time.Hour))})
-	got, err := b.store.DueQueues(t.Context(), 10)
+	b.enqueueAll(t, queued.Message{Text: "later", ScheduledAt: new(time.Now().Add(time.Hour))})
+	got, err := b.store.Queued.Due(t.Context(), 10)
 	if d := diff([]thread.Key{keys[1], keys[2], keys[0]}, got); d != "" || err != nil {
-		t.Errorf("DueQueues() = %v (-want +got):\n%s", err, d)
+		t.Errorf("Due() = %v (-want +got):\n%s", err, d)
 	}
-	if got, err := b.store.DueQueues(t.Context(), 1); len(got) != 1 || err != nil {
+	if got, err := b.store.Queued.Due(t.Context(), 1); len(got) != 1 || err != nil {
 		t.Errorf("DueQueues(1) = %v, %v", got, err)
 	}
-	wantErr(t, "DueQueues(0)", errOf(b.store.DueQueues(t.Context(), 0)), persistence.ErrInvalid)
+	wantErr(t, "DueQueues(0)", errOf(b.store.Queued.Due(t.Context(), 0)), persistence.ErrInvalid)
 	// Neither a queue with a message being sent, nor one whose thread is busy.
-	claimQueued(t, b.store, keys[0], persistence.ClaimOptions{})
+	claimQueued(t, b.store, keys[0], queued.ClaimOptions{})
 	must(t, claim(t, b.store, keys[1], "turn", time.Hour))
-	if got, err := b.store.DueQueues(t.Context(), 10); len(got) != 1 || got[0] != keys[2] || err != nil {
-		t.Errorf("DueQueues() = %v, %v", got, err)
+	if got, err := b.store.Queued.Due(t.Context(), 10); len(got) != 1 || got[0] != keys[2] || err != nil {
+		t.Errorf("Due() = %v, %v", got, err)
 	}
 	must(t, b.store.DeleteThread(t.Context(), keys[2]))
-	if got, err := b.store.DueQueues(t.Context(), 10); len(got) != 0 || err != nil {
-		t.Errorf("DueQueues() = %v, %v", got, err)
+	if got, err := b.store.Queued.Due(t.Context(), 10); len(got) != 0 || err != nil {
+		t.Errorf("Due() = %v, %v", got, err)
 	}
 }
 
@@ -340,11 +341,11 @@ func (s suite) dueQueues(t *testing.T) {
 func (s suite) recoverQueues(t *testing.T) {
 	b := s.serving(t)
 	m := b.enqueue(t, "one")
-	claimQueued(t, b.store, b.key, persistence.ClaimOptions{Lease: time.Hour})
+	claimQueued(t, b.store, b.key, queued.ClaimOptions{Lease: time.Hour})
 	b = b.restart(t)
 	_, err := b.store.Recover(t.Context())
 	must(t, err)
-	if got, _ := claimQueued(t, b.store, b.key, persistence.ClaimOptions{}); got.ID != m.ID || got.Attempts != 2 {
-		t.Errorf("ClaimQueued() = %+v", got)
+	if got, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{}); got.ID != m.ID || got.Attempts != 2 {
+		t.Errorf("Claim() = %+v", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/queued"
 	"voicebridge/persistence/spool/spooltest"
 	"voicebridge/thread"
 )
@@ -324,13 +325,13 @@ func TestQueuedTextWithoutDatabase(t *testing.T) {
 
 func queuedWithoutDatabase(t *testing.T, store *persistence.Store, claimedAgain bool) {
 	key := persistencetest.NewThread(t, store, "ada", "")
-	queued, _, err := store.Enqueue(t.Context(), key, persistence.QueuedMessage{Text: "queued"}, 0)
+	waiting, _, err := store.Queued.Add(t.Context(), key, queued.Message{Text: "queued"}, 0)
 	must(t, err)
-	lease := persistence.ClaimOptions{Lease: time.Hour}
+	lease := queued.ClaimOptions{Lease: time.Hour}
 	if claimedAgain {
 		lease.Lease = -time.Second // it is over at once
 	}
-	claim, err := store.ClaimQueued(t.Context(), key, lease)
+	claim, err := store.Queued.Claim(t.Context(), key, lease)
 	must(t, err)
 
 	db, dir := &flaky{Store: store}, t.TempDir()
@@ -341,7 +342,7 @@ func queuedWithoutDatabase(t *testing.T, store *persistence.Store, claimedAgain 
 	ran := make(chan error, 1)
 	go func() { ran <- w.Run(ctx) }()
 	text := put(claim.Message.MessageID, "queued", persistence.PlaceLast).(persistence.PutMessage)
-	text.Queued = queued.ID
+	text.Queued = waiting.ID
 	w.Push(key, text)
 	want := []string{"queued"}
 	for i := range 3 {
@@ -355,7 +356,7 @@ func queuedWithoutDatabase(t *testing.T, store *persistence.Store, claimedAgain 
 
 	again := claim
 	if claimedAgain {
-		again, err = store.ClaimQueued(t.Context(), key, persistence.ClaimOptions{Lease: time.Hour})
+		again, err = store.Queued.Claim(t.Context(), key, queued.ClaimOptions{Lease: time.Hour})
 		must(t, err)
 	}
 	for range 2 { // the second start finds nothing
@@ -370,12 +371,12 @@ func queuedWithoutDatabase(t *testing.T, store *persistence.Store, claimedAgain 
 	if !slices.Equal(got, want) {
 		t.Errorf("the thread is %q, want %q", got, want)
 	}
-	if row, err := store.QueuedMessage(t.Context(), key, queued.ID); err != nil || row.State != persistence.QueueSent || row.SentAt == nil {
-		t.Errorf("QueuedMessage() = %+v, %v", row, err)
+	if row, err := store.Queued.Message(t.Context(), key, waiting.ID); err != nil || row.State != queued.Sent || row.SentAt == nil {
+		t.Errorf("Message() = %+v, %v", row, err)
 	}
 	must(t, store.Batch(t.Context(), key, func(b *persistence.Batch) error {
-		if held, err := b.SendQueued(queued.ID, again.Message.Attempts, true); held || err != nil {
-			t.Errorf("SendQueued() of what is sent = %v, %v", held, err)
+		if held, err := b.Queued.Send(waiting.ID, again.Message.Attempts, true); held || err != nil {
+			t.Errorf("Send() of what is sent = %v, %v", held, err)
 		}
 		return nil
 	}))

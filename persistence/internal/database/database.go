@@ -18,6 +18,8 @@ type DB interface {
 	Read() Queries
 	// Write runs fn in one transaction, which an error of fn rolls back.
 	Write(ctx context.Context, fn func(Queries) error) error
+	// Instance returns the id of this process in the records that it writes.
+	Instance() string
 	// Shared reports whether other processes may serve the database too.
 	Shared() bool
 	// Fail says what failed, and adds the sentinel that describes a database error. Without an error it returns nil.

@@ -15,6 +15,7 @@ var (
 	ErrFenced      = errors.New("this process was taken for dead")
 	ErrClosed      = errors.New("store closed")
 	ErrGone        = errors.New("the process is gone")
+	ErrBusy        = errors.New("the thread is busy")
 )
 
 // invalidError is an ErrInvalid that says what is wrong: "title: …".

@@ -38,6 +38,7 @@ package persistence
 import (
 	"context"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/persistence/internal/sqlitedb"
 )
@@ -116,7 +117,7 @@ func write(out *bytes.Buffer, m *ast.Field) error {
 			name, params, elem.Name, call)
 	default:
 		fmt.Fprintf(out, "\nfunc (s sqliteQueries) %s(%s) ([]pgdb.%s, error) {\nr, err := %s\n"+
-			"return rows(r, err, func(r sqlitedb.%[3]s) pgdb.%[3]s { return pgdb.%[3]s(r) })\n}\n",
+			"return database.Rows(r, err, func(r sqlitedb.%[3]s) pgdb.%[3]s { return pgdb.%[3]s(r) })\n}\n",
 			name, params, elem.Name, call)
 	}
 	return nil
