@@ -43,7 +43,8 @@ type text struct {
 // item is an item of the conversation that was shown in a call.
 type item struct {
 	link  *link
-	words string
+	text  string // that it was shown with
+	words string // said since
 	marks []mark
 }
 
@@ -94,7 +95,7 @@ func (l *ledger) isShown(it realtime.Item, over *link) {
 	if l.items[it.ID] != nil {
 		return
 	}
-	l.items[it.ID] = &item{link: over, marks: []mark{{at: time.Now()}}}
+	l.items[it.ID] = &item{link: over, text: it.Text(), marks: []mark{{at: time.Now()}}}
 	l.know(it.ID)
 }
 
@@ -244,10 +245,8 @@ func (c *comparison) hasItem(id string, it *item) {
 	last := it.marks[i-1]
 	want := it.words[:last.length]
 	m, ok := c.byItem[id]
-	for _, told := range c.saved {
-		if !ok && told.Metadata.ItemID == id { // said in another call, too, as another item
-			m, ok = c.byID[told.ID]
-		}
+	if !ok { // said in a later call, too, as another item
+		m, ok = c.byText[it.text]
 	}
 	if !ok {
 		c.wrong(&c.tally.Lost, last.at, "item %s: want it with %.60q, it is not there", id, want)

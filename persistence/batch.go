@@ -242,6 +242,13 @@ func (b *Batch) change(m thread.Message, row pgdb.InsertMessageParams) (thread.M
 	}
 	revision := b.changed.drawn(drawn, 1)
 	kept, err := b.q.UpdateMessage(b.ctx, messageChange(row, revision))
+	if errors.Is(err, sql.ErrNoRows) { // or a later call has said it, too
+		theirs, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: row.ID, ThreadID: row.ThreadID, Owner: row.Owner})
+		if err != nil {
+			return thread.Message{}, err
+		}
+		return whole(b.ctx, b.q, theirs)
+	}
 	if err != nil {
 		return thread.Message{}, err
 	}

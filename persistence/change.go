@@ -50,7 +50,8 @@ type Place struct {
 // The changes of a thread.
 type (
 	// PutMessage saves a message, which must have an id. An existing message keeps its place,
-	// whatever Place says; with PlaceKept a missing one goes to the end.
+	// whatever Place says; with PlaceKept a missing one goes to the end. One that a later call
+	// has said, too, stays as it is.
 	PutMessage struct {
 		Message thread.Message `json:"message"`
 		Place   Place          `json:"place,omitzero"`

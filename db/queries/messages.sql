@@ -12,7 +12,7 @@ INSERT INTO messages (
 )
 ON CONFLICT (id) DO NOTHING;
 
--- UpdateMessage returns some of what it leaves unchanged.
+-- UpdateMessage returns some of what it leaves unchanged. What a later call has said, too, is that one's.
 -- name: UpdateMessage :one
 UPDATE messages SET
     revision = @revision, source = @source, status = @status, text = @text, search_text = @search_text,
@@ -20,6 +20,10 @@ UPDATE messages SET
     heard_text = @heard_text, audio_end_ms = @audio_end_ms, instance = @instance, updated_at = @updated_at
 WHERE messages.id = @id
     AND messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner)
+    AND NOT EXISTS (
+        SELECT 1 FROM calls AS c JOIN calls AS own ON own.thread_id = c.thread_id
+        WHERE c.id = messages.call_id AND own.id = @call_id AND c.place > own.place
+    )
 RETURNING messages.seq, messages.role, messages.created_at;
 
 -- name: GetMessage :one

@@ -1,6 +1,7 @@
 package persistencetest
 
 import (
+	"strings"
 	"testing"
 
 	"voicebridge/persistence"
@@ -46,6 +47,10 @@ func (s suite) lateWords(t *testing.T) {
 			steps: []persistence.Change{said("a", "a1", last), said("b", "b1", last), said("b", "both", after("b1")), said("a", "a2", after("both")), said("a", "a3", after("a2"))},
 			want:  "m0 a1 a2 a3 b1 both",
 		},
+		"with words that both said, saved late": {
+			steps: []persistence.Change{said("b", "b1", after("m0")), said("b", "both", after("b1")), said("a", "both", last), said("b", "b2", after("b1")), said("a", "a1", after("both"))},
+			want:  "m0 a1 b1 b2 both",
+		},
 		"beside typed words": {
 			steps: []persistence.Change{said("b", "b1", last), said("", "typed", last), said("a", "a1", last), said("b", "b2", after("b1")), said("", "more", after("m0"))},
 			want:  "m0 more a1 b1 b2 typed",
@@ -64,8 +69,14 @@ func (s suite) lateWords(t *testing.T) {
 						}
 					}
 				}
-				if got := words(b.all(t)); got != tt.want {
+				saved := b.all(t)
+				if got := words(saved); got != tt.want {
 					t.Errorf("the thread is %q, want %q", got, tt.want)
+				}
+				for _, m := range saved {
+					if call := m.Metadata.CallID; !strings.HasPrefix(m.Text(), call) { // what both said is the later one's
+						t.Errorf("%q is of call %q", m.Text(), call)
+					}
 				}
 			}
 		})

@@ -259,7 +259,7 @@ type Querier interface {
 	TitleQueued(ctx context.Context, arg TitleQueuedParams) (int64, error)
 	// TrimAccessTokens deletes all but the newest tokens of an owner and a kind.
 	TrimAccessTokens(ctx context.Context, arg TrimAccessTokensParams) error
-	// UpdateMessage returns some of what it leaves unchanged.
+	// UpdateMessage returns some of what it leaves unchanged. What a later call has said, too, is that one's.
 	UpdateMessage(ctx context.Context, arg UpdateMessageParams) (UpdateMessageRow, error)
 	// UsageByDay sums what the owner's responses used, by thread and UTC day, the latest day
 	// first. priced counts the responses whose cost is known, unpriced those that used

@@ -567,6 +567,10 @@ UPDATE messages SET
     heard_text = ?12, audio_end_ms = ?13, instance = ?14, updated_at = ?15
 WHERE messages.id = ?16
     AND messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?17 AND t.owner = ?18)
+    AND NOT EXISTS (
+        SELECT 1 FROM calls AS c JOIN calls AS own ON own.thread_id = c.thread_id
+        WHERE c.id = messages.call_id AND own.id = ?8 AND c.place > own.place
+    )
 RETURNING messages.seq, messages.role, messages.created_at
 `
 
@@ -597,7 +601,7 @@ type UpdateMessageRow struct {
 	CreatedAt dbtype.Time
 }
 
-// UpdateMessage returns some of what it leaves unchanged.
+// UpdateMessage returns some of what it leaves unchanged. What a later call has said, too, is that one's.
 func (q *Queries) UpdateMessage(ctx context.Context, arg UpdateMessageParams) (UpdateMessageRow, error) {
 	row := q.queryRow(ctx, q.updateMessageStmt, updateMessage,
 		arg.Revision,
