@@ -3,6 +3,7 @@ package realtime
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // Tool declares one function that the model may call.
@@ -18,15 +19,14 @@ type Tool struct {
 // servers, keepTool gets "". A tool_choice that names a hidden tool becomes "auto". All other values stay as they are,
 // but the order of keys may change. An event without a session object is returned unchanged.
 func RedactSession(raw []byte, keepTool func(name string) bool) ([]byte, error) {
-	event, err := fields(raw)
-	if err != nil {
+	var event, session map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &event); err != nil {
 		return nil, fmt.Errorf("redact session: %w", err)
 	}
 	if s := event["session"]; len(s) == 0 || string(s) == "null" {
 		return raw, nil
 	}
-	session, err := fields(event["session"])
-	if err != nil {
+	if err := json.Unmarshal(event["session"], &session); err != nil {
 		return nil, fmt.Errorf("redact session: %w", err)
 	}
 	delete(session, "instructions")
@@ -34,55 +34,35 @@ func RedactSession(raw []byte, keepTool func(name string) bool) ([]byte, error) 
 	if err := redactTools(session, keepTool); err != nil {
 		return nil, fmt.Errorf("redact session tools: %w", err)
 	}
+	var err error
 	if event["session"], err = marshal(session); err != nil {
 		return nil, fmt.Errorf("redact session: %w", err)
 	}
 	return marshal(event)
 }
 
-// fields returns the members of an object. They share its memory, since a session with its tools is large.
-func fields(raw []byte) (map[string]json.RawMessage, error) {
-	all := make(map[string]json.RawMessage)
-	return all, members(raw, func(key string, val []byte) error {
-		all[key] = val
-		return nil
-	})
-}
-
 func redactTools(session map[string]json.RawMessage, keepTool func(string) bool) error {
 	if list := session["tools"]; len(list) > 0 && string(list) != "null" {
-		kept := []json.RawMessage{}
-		err := elements(list, func(tool []byte) error {
-			if name, err := nameOf(tool); err == nil && keepTool(name) {
-				kept = append(kept, tool)
-			}
-			return nil
-		})
+		var all []json.RawMessage
+		if err := json.Unmarshal(list, &all); err != nil {
+			return err
+		}
+		kept, err := marshal(slices.DeleteFunc(all, func(tool json.RawMessage) bool { return hidden(tool, keepTool) }))
 		if err != nil {
 			return err
 		}
-		b, err := marshal(kept)
-		if err != nil {
-			return err
-		}
-		session["tools"] = b
+		session["tools"] = kept
 	}
-	if choice := session["tool_choice"]; len(choice) > 0 && choice[0] == '{' {
-		if name, err := nameOf(choice); err != nil || !keepTool(name) {
-			session["tool_choice"] = json.RawMessage(`"auto"`)
-		}
+	if choice := session["tool_choice"]; len(choice) > 0 && choice[0] == '{' && hidden(choice, keepTool) {
+		session["tool_choice"] = json.RawMessage(`"auto"`)
 	}
 	return nil
 }
 
-func nameOf(raw []byte) (name string, err error) {
-	err = members(raw, func(key string, val []byte) error {
-		if key == "name" {
-			name = looseText(val)
-		}
-		return nil
-	})
-	return name, err
+// hidden reports whether what names a tool names one that keepTool rejects.
+func hidden(tool json.RawMessage, keepTool func(string) bool) bool {
+	var named struct{ Name loose }
+	return json.Unmarshal(tool, &named) != nil || !keepTool(string(named.Name))
 }
 
 // Member returns the value that path, a sequence of keys, leads to in nested objects. It does not decode the rest,

@@ -24,8 +24,8 @@ func (f Field) Settings(session json.RawMessage, take func(path string, f Field)
 }
 
 func (f Field) collect(into Settings, at string, raw []byte, take func(path string, f Field) bool) *Error {
-	all, err := fields(raw)
-	if err != nil {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
 		param := strings.TrimSuffix("session."+at, ".")
 		return Refuse("invalid_value", param, "%s must be an object.", param)
 	}
@@ -38,7 +38,7 @@ func (f Field) collect(into Settings, at string, raw []byte, take func(path stri
 				return err
 			}
 		case known && (member.Null || !isNull(val)) && take(path, member):
-			into[path] = bytes.Clone(val)
+			into[path] = val
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ func (s *State) stopUnheard(making, playing string) {
 	if playing != "" {
 		s.up.clearAudio()
 	}
-	s.closeAnswers(making, playing)
+	s.playback.closeAnswers(making, playing)
 }
 
 // browserBack resumes the call with a browser that is back.
@@ -86,18 +86,18 @@ func (s *State) browserJoined(in BrowserJoined) {
 		s.browserLeg.by = s.now.Add(max(s.LossGrace, joinGrace))
 		s.browserLeg.why = EndBrowserLost
 	}
-	for _, event := range [][]byte{s.settings.created, s.settings.last} {
+	for _, event := range [][]byte{s.view.created, s.view.updated} {
 		if event != nil {
 			s.do(ToBrowser{Data: event})
 		}
 	}
-	s.heldTill = time.Time{} // nobody holds the button there
+	s.speech.heldTill = time.Time{} // nobody holds the button there
 	if s.phase != live {
 		return
 	}
-	s.sendReady()
+	s.notifyReady()
 	if s.up.gone {
-		s.notify(renewingEvent{Type: "bridge.upstream.renewing", Reason: s.renewal.reason})
+		s.renewal.notifyRenewing()
 	}
 	if s.pending > 0 {
 		s.notify(storageEvent{Type: "bridge.storage.delayed", Pending: s.pending})
@@ -105,4 +105,8 @@ func (s *State) browserJoined(in BrowserJoined) {
 	for _, run := range s.tools.unfinished() {
 		s.tools.resend(run)
 	}
+}
+
+func (s *State) notifyReady() {
+	s.notify(readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed)})
 }

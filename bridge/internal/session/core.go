@@ -26,7 +26,8 @@ type core struct {
 	Config
 	now     time.Time
 	phase   phase
-	away    bool // the call is waiting for its browser
+	away    bool      // the call is waiting for its browser
+	mustEnd EndReason // why a part wants the call to end; Reduce does it
 	record  persistence.CallRecord
 	effects []Effect
 	counter int

@@ -2,17 +2,18 @@
 // and returns what to do. It does no I/O, starts no goroutines and reads no clock, so that every
 // rule can be tested on its own.
 //
-//	                       reduce.go           an input comes in, effects go out
-//	from_upstream.go  browser.go  setup.go     events of the upstream, connections, the first session
-//	            renewal.go                     the next session
-//	from_browser.go  from_server.go  from_response.go
-//	     ending.go  items.go  visible.go
-//	              state.go                     what follows is owned by it:
-//	tools.go  settings.go  playback.go
-//	            responses.go
-//	            transcript.go                  items and messages, in their order
-//	      upstream.go  core.go                 the events that are sent, and []Effect
+//	                    reduce.go                 an input comes in, effects go out
+//	from_upstream.go  from_response.go            events of the upstream,
+//	from_browser.go  from_server.go  browser.go   of the browser, of others
+//	          switching.go  ending.go             to the next session, and the end
+//	                     state.go                 what follows is owned by it:
+//	texts.go  speech.go  renewal.go  view.go
+//	tools.go  playback.go  settings.go
+//	        responses.go  limiter.go
+//	               transcript.go                  items and messages, in their order
+//	         upstream.go  core.go                 the events that are sent, and []Effect
 //
+// Each of the parts owns its data, and has the methods that need it. What involves several of them is a method of State.
 // A file uses only those below it, so that following an event always leads downwards.
 //
 // What belongs to the conversation outlives an upstream session: the transcript, the tool calls,

@@ -4,30 +4,29 @@ import (
 	"time"
 
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // outputEvent takes an upstream event about the model's side.
-func (s *State) outputEvent(ev realtime.Event) {
+func (s *State) outputEvent(ev *event, it *item) {
 	s.answers.keepAlive()
 	switch ev.Type {
 	case realtime.TypeResponseCreated:
-		if r, err := realtime.DecodeResponse(ev.Response); err == nil && r.ID != "" {
-			if s.answers.began(r.ID) && s.Waiting() {
-				s.stopUnheard(r.ID, "")
-			}
+		if id := ev.response.ID; id != "" && s.answers.began(id) && s.Waiting() {
+			s.stopUnheard(id, "")
 		}
 	case realtime.TypeResponseDone:
 		s.responseDone(ev)
 	case realtime.TypeOutputItemAdded, realtime.TypeOutputItemDone:
-		s.outputItem(ev)
+		s.outputItem(ev, it)
 	case realtime.TypeOutputTextDelta, realtime.TypeTextDeltaBeta:
-		s.moreText(ev, false)
+		s.playback.moreText(ev, s.answers.messageOf(ev, it), false)
 	case realtime.TypeAudioTranscriptDelta, realtime.TypeAudioTranscriptDeltaOld:
-		s.moreText(ev, true)
+		s.playback.moreText(ev, s.answers.messageOf(ev, it), true)
 	case realtime.TypeOutputTextDone, realtime.TypeTextDoneBeta:
-		s.wholeText(ev, ev.Text, false)
+		s.playback.wholeText(ev, s.answers.messageOf(ev, it), ev.Text, false)
 	case realtime.TypeAudioTranscriptDone, realtime.TypeAudioTranscriptDoneOld:
-		s.wholeText(ev, ev.Transcript, true)
+		s.playback.wholeText(ev, s.answers.messageOf(ev, it), ev.Transcript, true)
 	case realtime.TypeOutputBufferStarted:
 		s.playback.audioStarted(ev.ResponseID)
 		if s.Waiting() { // it was cancelled too late
@@ -41,16 +40,15 @@ func (s *State) outputEvent(ev realtime.Event) {
 }
 
 // responseDone takes response.done.
-func (s *State) responseDone(ev realtime.Event) {
-	done, err := realtime.DecodeResponse(ev.Response)
-	if err != nil || done.ID == "" {
+func (s *State) responseDone(ev *event) {
+	if ev.response.ID == "" {
 		if s.answers.active != "" {
 			s.responseLost() // it can only be that one
 		}
 		return
 	}
-	if r := s.answers.of(done.ID); !r.done {
-		s.endResponse(r, &done)
+	if r := s.answers.of(ev.response.ID); !r.done {
+		s.endResponse(r, &ev.response)
 	}
 }
 
@@ -60,80 +58,33 @@ func (s *State) endResponse(r *response, done *realtime.Response) {
 		s.answers.unannounced()
 	}
 	for i := range done.Output {
-		s.outputDone(&done.Output[i], r, done.Status == realtime.ResponseCompleted)
+		if raw := &done.Output[i]; raw.ID != "" {
+			it := s.transcript.item(raw.ID)
+			it.know(raw)
+			s.outputDone(it, raw, r, done.Status == realtime.ResponseCompleted)
+		}
 	}
 	s.answers.over(r)
 	s.answers.awaitClientCreate(s.tools.onItsWay())
-	s.closeMessages(r, done)
+	s.playback.closeMessages(r, done)
 	s.answers.close(r, done)
 	s.answers.handOn(r)
 	s.limiter.active()
-	if s.limiter.charge(r.record.CostUSD) {
-		s.end(EndBudget)
-	}
+	s.limiter.charge(r.record.CostUSD)
 }
 
 // outputItem takes response.output_item.added and response.output_item.done.
-func (s *State) outputItem(ev realtime.Event) {
-	raw, err := realtime.DecodeItem(ev.Item)
-	if err != nil || raw.ID == "" {
+func (s *State) outputItem(ev *event, it *item) {
+	if ev.item.ID == "" {
 		return
 	}
 	r := s.answers.of(ev.ResponseID)
 	if ev.Type == realtime.TypeOutputItemDone {
-		s.outputDone(&raw, r, false)
-		return
-	}
-	it := s.transcript.item(raw.ID)
-	it.know(raw)
-	if raw.Type == realtime.ItemMessage && !it.seeded {
+		s.outputDone(it, &ev.item, r, false)
+	} else if ev.item.Type == realtime.ItemMessage && !it.seeded {
 		// Written with the first words or once its place is known.
 		s.answers.message(it, ev.ResponseID)
 	}
-}
-
-// moreText takes a piece of a content part; spoken means that it is the transcript of audio.
-func (s *State) moreText(ev realtime.Event, spoken bool) {
-	m := s.answers.messageOf(&ev)
-	if m == nil {
-		return
-	}
-	s.firstText(m)
-	if !m.grows() || ev.Delta == "" {
-		return
-	}
-	m.comes(spoken)
-	s.transcript.grow(m, ev.ContentIndex, ev.Delta)
-	s.playback.updateHeardText(m)
-	if spoken {
-		s.playback.firstWords(m.response)
-	}
-}
-
-// wholeText takes the complete text of a content part; spoken is as for moreText.
-func (s *State) wholeText(ev realtime.Event, text string, spoken bool) {
-	m := s.answers.messageOf(&ev)
-	if m == nil || !m.takes(m.at(ev.ContentIndex), text) {
-		return
-	}
-	m.comes(spoken)
-	if m.open() && m.at(ev.ContentIndex) == text {
-		s.transcript.flush(m) // saved in pieces, and whole once it is closed
-		return
-	}
-	m.setText(ev.ContentIndex, text)
-	s.playback.updateHeardText(m)
-	s.transcript.write(m)
-}
-
-// firstText records when a response's first words came.
-func (s *State) firstText(m *message) {
-	r := m.response
-	if r == nil || r.asked.IsZero() || r.record.FirstTokenMS != nil {
-		return
-	}
-	ms := s.now.Sub(r.asked).Milliseconds()
-	r.record.FirstTokenMS = &ms
 }
 
 // responseLost ends a response that stalled, or whose end could not be read.
@@ -145,4 +96,19 @@ func (s *State) responseLost() {
 	}
 	s.endResponse(r, &realtime.Response{ID: r.id, Status: realtime.ResponseFailed, StatusDetails: realtime.StatusDetails{Reason: "response_timeout"}})
 	s.answers.tellDone(r)
+}
+
+// outputDone takes a finished item of a response; r is nil if it is unknown. done means that the
+// item is complete although it does not say so.
+func (s *State) outputDone(it *item, raw *realtime.Item, r *response, done bool) {
+	if it.seeded {
+		return
+	}
+	completed := raw.Status == realtime.ResponseCompleted || (done && raw.Status == "")
+	switch {
+	case raw.Type == realtime.ItemFunctionCall && completed:
+		s.tools.called(it, raw, r)
+	case raw.Type == realtime.ItemMessage && raw.Role == string(thread.RoleAssistant):
+		s.playback.finished(s.answers.message(it, responseID(r)), raw.Text(), completed)
+	}
 }

@@ -1,24 +1,12 @@
 package session
 
-import "voicebridge/thread"
+import (
+	"maps"
+	"slices"
 
-// say puts text into the conversation and asks for an answer.
-func (s *State) say(in ServerText) {
-	if s.phase >= draining {
-		return
-	}
-	if m := s.delivered[in.MessageID]; m != nil {
-		s.deliveredAgain(m, in)
-		return
-	}
-	if !s.listening() {
-		s.backlog.texts = append(s.backlog.texts, in)
-		return
-	}
-	itemID := s.nextItemID()
-	s.answers.need(need{id: itemID}) // before a refusal drops it
-	s.typed(in, itemID, sentEvent{kind: sentText})
-}
+	"voicebridge/realtime"
+	"voicebridge/thread"
+)
 
 // written tells the model what was written in the thread meanwhile, without asking for an answer.
 func (s *State) written(messages []thread.Message) {
@@ -28,17 +16,9 @@ func (s *State) written(messages []thread.Message) {
 	switch added := s.transcript.memory.merge(messages); {
 	case len(added) == 0:
 	case s.phase == starting:
-		s.backlog.written = append(s.backlog.written, added...)
+		s.texts.backlog.written = append(s.texts.backlog.written, added...)
 	case !s.up.gone: // otherwise the next session is told
 		s.do(Append{Gen: s.up.gen, Messages: added})
-	}
-}
-
-// deliveredAgain takes a text that is already in the call. It is not said again, but saved, as its queue may not know.
-func (s *State) deliveredAgain(m *message, in ServerText) {
-	m.queued = in.Queued
-	if m.placed {
-		s.transcript.write(m)
 	}
 }
 
@@ -61,14 +41,58 @@ func (s *State) interruptTurn(in Interrupt) {
 
 // flushBacklog handles what was waiting for a session.
 func (s *State) flushBacklog() {
-	if written := s.backlog.written; len(written) > 0 {
-		s.do(Append{Gen: s.up.gen, Messages: written})
+	waiting := s.texts.backlog
+	s.texts.backlog = backlog{}
+	if len(waiting.written) > 0 {
+		s.do(Append{Gen: s.up.gen, Messages: waiting.written})
 	}
-	events, texts := s.backlog.take()
-	for _, e := range events {
+	for _, e := range waiting.events {
 		s.browser(e)
 	}
-	for _, t := range texts {
-		s.say(t)
+	for _, t := range waiting.texts {
+		s.texts.say(t)
 	}
+}
+
+// forget makes the model forget what was said, except the current turn. The thread keeps it.
+func (s *State) forget() {
+	if s.phase >= draining {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.transcript.items)) {
+		it := s.transcript.items[id]
+		if s.forgettable(it) {
+			s.transcript.forgetItem(it)
+		}
+		if it.message != nil {
+			it.message.past = it.message.placed
+		}
+	}
+	s.up.forgot = true
+	s.transcript.memory.forget(func(m *message) bool { return !m.item.forgotten })
+	s.transcript.rebase()
+	if s.renewal.next != nil { // it has been told what must be forgotten
+		s.renewal.drop()
+		s.renewal.dial()
+	}
+}
+
+// forgettable reports whether an item is finished and part of the conversation.
+func (s *State) forgettable(it *item) bool {
+	wanted := func(n need) bool {
+		r := it.message.of()
+		return n.id == it.id || r != nil && n.batch == r.id
+	}
+	runs := func(r *toolRun) bool { return !r.Done() && r.message == it.message }
+	switch m := it.message; {
+	case it.forgotten, it.raw.Type == "" && !it.seeded, it.raw.Status == realtime.ResponseInProgress:
+		return false
+	case slices.ContainsFunc(s.answers.needs, wanted), slices.ContainsFunc(s.tools.open, runs):
+		return false
+	case m != nil && (m.open() || !m.placed):
+		return false
+	case m.of() != nil:
+		return m.response.done && m.response.open == 0
+	}
+	return true
 }

@@ -1,13 +1,10 @@
 package session
 
 import (
-	"bytes"
-	"encoding/json"
 	"log/slog"
 	"strings"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -15,12 +12,12 @@ import (
 // upstreamEvent takes one event of an upstream session. Events of the active session go to the
 // browser unchanged, unless a case says otherwise; those of the next one stay here.
 func (s *State) upstreamEvent(in UpstreamEvent) {
-	u := s.session(in.Gen)
+	u := s.renewal.session(in.Gen)
 	if u == nil || u.gone {
 		return
 	}
 	u.wordBy = time.Time{}
-	ev, err := realtime.Decode(in.Data)
+	ev, err := readEvent(in.Data)
 	if err != nil {
 		s.log(slog.LevelWarn, "upstream event dropped", "error", err, "bytes", len(in.Data))
 		return
@@ -32,228 +29,129 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 		ev.PreviousItemID, ev.HasPrevious = in.Place.Before, in.Place.Known
 	}
 	ev = u.names.translate(s.known, ev)
-	if u == s.next {
-		s.nextEvent(ev)
+	if u != s.up {
+		s.giveUp(s.renewal.event(ev))
 		return
 	}
-	var visible []byte
-	if ev.Malformed != nil {
-		visible = s.malformed(ev)
-	} else {
-		visible = s.event(ev)
-	}
-	if visible != nil && s.phase != ended {
+	visible := s.view.of(ev) // as things were before
+	if s.event(ev) && visible != nil && s.phase != ended {
 		s.do(ToBrowser{Data: visible, Draft: strings.HasSuffix(ev.Type, ".delta")})
 	}
 }
 
-// malformed returns what the browser sees of an event with an unreadable field: no more than of a readable one. The
-// event is not applied, except that the end of a response counts, since the call waits for it.
-func (s *State) malformed(ev realtime.Event) []byte {
-	switch ev.Type {
-	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, // perhaps for a replayed item
-		realtime.TypeOutputItemAdded, realtime.TypeOutputItemDone, realtime.TypeFunctionArgumentsDelta, realtime.TypeFunctionArgumentsDone, // perhaps a server tool
-		realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta, realtime.TypeOutputAudioDeltaBeta:
-		return nil
-	case realtime.TypeResponseDone:
-		s.responseDone(ev) // the browser is told that it has failed
-		return nil
-	}
-	if strings.HasPrefix(ev.Type, "session.") {
-		return s.settings.redact(ev)
-	}
-	return ev.Raw
-}
-
-// event applies an event and returns what the browser sees of it, nil for nothing.
-func (s *State) event(ev realtime.Event) []byte {
-	switch ev.Type {
-	case realtime.TypeSessionCreated:
-		s.opened(ev)
-		s.settings.created = s.settings.redact(ev)
-		return s.settings.created
-	case realtime.TypeSessionUpdated:
-		return s.updated(ev)
-	case realtime.TypeError:
-		return s.upstreamError(ev)
-	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta:
-		return s.visibleIf(s.itemAdded(&ev), ev)
-	case realtime.TypeItemDone:
-		return s.visibleIf(s.itemDone(&ev), ev)
-	case realtime.TypeItemDeleted:
-		if it := s.transcript.items[ev.ItemID]; it != nil && it.forgotten {
-			return nil
+// event applies an event, and reports whether it may go to the browser.
+func (s *State) event(ev *event) (visible bool) {
+	it := s.transcript.itemOf(ev)
+	switch {
+	case ev.Malformed != nil:
+		if ev.Type == realtime.TypeResponseDone { // the call waits for it, and the browser is told that it has failed
+			s.responseDone(ev)
 		}
-	case realtime.TypeItemRetrieved, realtime.TypeOutputAudioDelta, realtime.TypeOutputAudioDeltaBeta:
-		return nil // they contain audio, and no client asked for them
-	}
-	switch {
+	case ev.Type == realtime.TypeSessionCreated:
+		if s.renewal.opened(s.up, ev) {
+			s.settings.configure()
+		}
+	case ev.Type == realtime.TypeSessionUpdated:
+		return s.updated(ev)
+	case ev.Type == realtime.TypeError:
+		return s.upstreamError(ev.Error)
+	case ev.Type == realtime.TypeItemAdded, ev.Type == realtime.TypeItemCreatedBeta, ev.Type == realtime.TypeItemDone:
+		return s.itemKnown(ev, it)
+	case ev.Type == realtime.TypeItemDeleted:
+		return it == nil || !it.forgotten
+	case ev.Type == realtime.TypeItemTruncated:
+		s.playback.truncated(ev, it)
 	case strings.HasPrefix(ev.Type, "input_audio_buffer."), strings.HasPrefix(ev.Type, "conversation.item."):
-		s.inputEvent(ev)
+		s.speech.event(ev, it)
 	default:
-		s.outputEvent(ev)
+		s.outputEvent(ev, it)
 	}
-	return s.withoutServerCalls(ev)
+	return true
 }
 
-func (s *State) visibleIf(visible bool, ev realtime.Event) []byte {
-	switch {
-	case !visible:
-		return nil
-	case len(ev.Raw) > s.BrowserLimit && bytes.Contains(ev.Item, []byte(`"image_url"`)):
-		return withoutImages(ev)
-	}
-	return s.withoutServerCalls(ev)
-}
-
-// withoutImages returns an event without its item's image data, which is too large for the data
-// channel; the thread has it.
-func withoutImages(ev realtime.Event) []byte {
-	var tree map[string]json.RawMessage
-	item, err := realtime.DecodeItem(ev.Item)
-	if err != nil || json.Unmarshal(ev.Raw, &tree) != nil {
-		return nil
-	}
-	for i := range item.Content {
-		item.Content[i].ImageURL = ""
-	}
-	tree["item"] = encode(item)
-	return encode(tree)
-}
-
-// updated takes session.updated.
-func (s *State) updated(ev realtime.Event) []byte {
-	visible, asked := s.settings.updated(ev)
-	if turns := turnDetection(ev.Session); turns != nil && notNull(turns) == nil {
+// updated takes session.updated, and reports whether the client asked for it.
+func (s *State) updated(ev *event) (asked bool) {
+	asked = s.settings.updated(ev)
+	if s.settings.pushToTalk {
 		s.answers.speechTill = time.Time{} // nobody says when it ends
 	}
 	if s.phase == starting && s.up.stage == configuring && s.settings.inFlight == nil {
 		s.ready()
 	}
 	s.settings.sendNext()
-	if !asked {
-		return nil
-	}
-	return visible
+	return asked
 }
 
-// inputEvent takes an upstream event about the user's side.
-func (s *State) inputEvent(ev realtime.Event) {
-	q := s.answers
-	switch ev.Type {
-	case realtime.TypeInputSpeechStarted:
-		q.speechTill, q.clientCreate = s.now.Add(speechTimeout), false
-		s.playback.userSpeaks()
-	case realtime.TypeInputSpeechStopped:
-		q.asked, q.reached = s.now, nil
-	case realtime.TypeInputCommitted:
-		if q.asked.IsZero() || q.reached != nil { // nothing was recorded, or only for the turn before
-			q.ask(s.now)
+// ready begins the live part of a call: the first session is configured.
+func (s *State) ready() {
+	s.phase, s.up.stage, s.up.began = live, ready, s.now
+	s.record.ReadyAt = new(s.now)
+	s.record.Replayed = int64(len(s.History))
+	if !s.away {
+		s.do(Gate{Open: true})
+	}
+	s.saveCall()
+	s.notifyReady()
+	s.limiter.active()
+	s.do(Publish{"call_started", callEvent{CallID: s.CallID}})
+	s.flushBacklog()
+}
+
+// itemKnown takes what the upstream says about an item, and reports whether the browser sees it.
+func (s *State) itemKnown(ev *event, it *item) bool {
+	raw := &ev.item
+	if raw.ID == "" {
+		return true
+	}
+	if it.seeded {
+		if s.up.forgot && !it.forgotten {
+			s.transcript.forgetItem(it)
 		}
-		q.committed = s.now
-		s.committed(ev)
-	case realtime.TypeInputCleared:
-		q.speechTill = s.now
-	case realtime.TypeTranscriptionDelta:
-		if m := s.userMessage(ev.ItemID); m != nil {
-			s.awaitTranscription(m)
-			s.transcript.grow(m, ev.ContentIndex, ev.Delta)
+		return false
+	}
+	s.answers.acked(it.id)
+	switch {
+	case raw.Type != realtime.ItemMessage:
+	case raw.Role == string(thread.RoleUser):
+		s.speech.item(it, raw)
+	case raw.Role == string(thread.RoleAssistant):
+		if m := s.answers.message(it, ""); !m.placed {
+			s.transcript.write(m)
 		}
-	case realtime.TypeTranscriptionCompleted:
-		m := s.userMessage(ev.ItemID)
-		s.transcribedAs(m, ev.Transcript)
-		s.transcribed(m, ev)
-	case realtime.TypeTranscriptionFailed:
-		s.transcriptionFailed(ev)
-	case realtime.TypeItemTruncated:
-		s.playback.truncated(&ev)
 	}
-}
-
-// committed takes the end of an utterance.
-func (s *State) committed(ev realtime.Event) {
-	q := s.answers
-	q.rounds, s.heldTill = 0, time.Time{}
-	q.speechTill = s.now // over, unless the user speaks again
-	if !s.settings.noReply {
-		q.replyTill = s.now.Add(autoResponseWait)
+	if ev.Type == realtime.TypeItemDone {
+		s.outputDone(it, raw, nil, false)
 	}
-	if ev.ItemID == "" {
-		return
-	}
-	it := s.transcript.item(ev.ItemID)
-	it.link(&ev)
-	if !it.seeded {
-		s.newUtterance(it)
-		s.awaitTranscription(it.message)
-	}
-}
-
-// transcribed records the cost of a transcription, once. It is billed apart from responses.
-func (s *State) transcribed(m *message, ev realtime.Event) {
-	usage, err := realtime.DecodeUsage(ev.Usage)
-	if ev.Usage == nil || err != nil || m == nil || m.billed {
-		return
-	}
-	m.billed = true
-	rec := persistence.ResponseRecord{
-		ID: s.newID(), Kind: persistence.KindTranscription, CallID: s.CallID, MessageID: m.id, UpstreamID: ev.ItemID, Model: s.Session.TranscriptionModel,
-		Status: realtime.ResponseCompleted, RawUsage: usage.Raw, CreatedAt: s.now, FinishedAt: new(s.now),
-		Usage: thread.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio},
-	}
-	if s.TranscriptionCost != nil {
-		rec.CostUSD = s.TranscriptionCost(usage)
-	}
-	s.save(persistence.PutResponse{Response: rec})
-	if s.limiter.charge(rec.CostUSD) {
-		s.end(EndBudget)
-	}
-}
-
-func (s *State) transcriptionFailed(ev realtime.Event) {
-	m := s.userMessage(ev.ItemID)
-	if m == nil {
-		return
-	}
-	if ev.Error != nil {
-		s.log(slog.LevelInfo, "transcription failed", "code", ev.Error.Code, "error", ev.Error.Message)
-	}
-	s.transcript.closeMessage(m, thread.StatusFailed)
+	return true
 }
 
 // upstreamError takes an error event. Errors about the bridge's own events stay here; those about
 // events sent for the browser name the browser's event.
-func (s *State) upstreamError(ev realtime.Event) []byte {
-	e := ev.Error
+func (s *State) upstreamError(e *realtime.Error) (visible bool) {
 	if e == nil {
-		return ev.Raw
+		return true
 	}
 	switch own, known := s.up.sent[e.EventID]; {
 	case e.Code == codeSessionExpired:
 		s.lost(EndSessionExpired)
-		return nil
 	case e.Fatal():
 		s.log(slog.LevelError, "upstream refused to go on", "code", e.Code, "error", e.Message)
 		s.sendError(*e, own.clientOf())
 		s.giveUp(EndUpstreamRefused)
-		return nil
 	case known:
 		s.ownError(own, e)
-		return nil
 	case strings.HasPrefix(e.EventID, ownPrefix):
 		if strings.HasPrefix(e.EventID, ReplayPrefix) {
 			s.log(slog.LevelWarn, "replayed item refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
 		}
-		return nil
 	case e.EventID == "" && e.Code == codeActiveResponse && s.answers.create != nil:
 		s.answers.createRefused("", e)
-		return nil
 	case e.EventID == "" && s.settings.inFlight != nil && strings.HasPrefix(e.Param, "session"):
 		s.settings.refused(e)
-		return nil
 	default:
-		return ev.Raw
+		return true
 	}
+	return false
 }
 
 // ownError takes the error about one of the bridge's own events.
@@ -264,7 +162,7 @@ func (s *State) ownError(own sentEvent, e *realtime.Error) {
 	case sentCreate:
 		s.answers.createRefused(e.EventID, e)
 	case sentText:
-		s.textRefused(own, e)
+		s.texts.refused(own, e)
 	case sentOutput:
 		s.log(slog.LevelWarn, "tool output refused by the upstream", "code", e.Code, "error", e.Message)
 		s.answers.drop(own.itemID)

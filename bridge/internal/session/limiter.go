@@ -41,22 +41,21 @@ type ownerDay struct {
 func (d ownerDay) total(call float64) float64 { return max(d.read, d.others+call-d.before) }
 
 // ownerSpent takes the owner's spending on a day, as read from the database.
-func (l *limiter) ownerSpent(in OwnerSpent) (over bool) {
+func (l *limiter) ownerSpent(in OwnerSpent) {
 	if l.day.date != "" && l.day.date != in.Day {
 		l.day = ownerDay{before: l.spent}
 		delete(l.warned, scopeOwnerDay)
 	}
 	l.day.date, l.day.read = in.Day, in.USD
-	return l.check()
+	l.check()
 }
 
-// charge adds a cost, and reports whether a budget is used up.
-func (l *limiter) charge(cost *float64) (over bool) {
-	if cost == nil {
-		return false
+// charge adds a cost.
+func (l *limiter) charge(cost *float64) {
+	if cost != nil {
+		l.spent += *cost
+		l.check()
 	}
-	l.spent += *cost
-	return l.check()
 }
 
 // The scopes of a budget.
@@ -65,8 +64,8 @@ const (
 	scopeOwnerDay = "owner_day"
 )
 
-// check warns once for each budget, and reports whether one is used up.
-func (l *limiter) check() (over bool) {
+// check warns once for each budget, and has the call end when one is used up.
+func (l *limiter) check() {
 	for _, b := range []struct {
 		scope        string
 		spent, limit float64
@@ -78,7 +77,8 @@ func (l *limiter) check() (over bool) {
 			l.warned[b.scope] = true
 			l.notify(budgetEvent{Type: "bridge.budget.warning", Scope: b.scope, SpentUSD: b.spent, LimitUSD: b.limit})
 		}
-		over = over || b.spent >= b.limit
+		if b.spent >= b.limit {
+			l.mustEnd = EndBudget
+		}
 	}
-	return over
 }

@@ -45,14 +45,6 @@ type message struct {
 	past bool
 }
 
-// of returns the response that the message belongs to, nil if unknown.
-func (m *message) of() *response {
-	if m == nil {
-		return nil
-	}
-	return m.response
-}
-
 // text returns the message's text.
 func (m *message) text() string {
 	if len(m.texts) == 1 {
@@ -157,6 +149,46 @@ func (m *message) setText(index int, text string) {
 	m.texts[index] = newGrowingText(withoutNUL(text))
 }
 
+// end returns the id of the last message of the thread that belongs to this one.
+func (m *message) end() string { return cmp.Or(m.after, m.id) }
+
+// partsSize returns how many bytes of text and data are in the parts of a message.
+func partsSize(parts []thread.Part) int {
+	n := 0
+	for _, p := range parts {
+		n += len(p.Text) + len(p.Input) + len(p.Output) + len(p.ErrorText)
+	}
+	return n
+}
+
+// response is a response of the upstream.
+type response struct {
+	id       string
+	record   persistence.ResponseRecord
+	created  bool // it was announced
+	done     bool
+	messages []*message // in item order
+	tools    int        // number of tool calls
+	open     int        // those without an answer
+	asked    time.Time  // when the user's turn ended that it answers
+	// latency has the stages that the answer has reached: see stage.
+	latency map[string]int64
+}
+
+// of returns the response that the message belongs to, nil if unknown.
+func (m *message) of() *response {
+	if m == nil {
+		return nil
+	}
+	return m.response
+}
+
+// setWhole makes text the only content.
+func (m *message) setWhole(text string) {
+	m.texts = nil
+	m.setText(0, text)
+}
+
 // item is an entry of the conversation.
 type item struct {
 	id  string
@@ -178,42 +210,16 @@ type item struct {
 func (it *item) follows() bool { return it.linked || it.prev != "" }
 
 // link records the item's predecessor.
-func (it *item) link(ev *realtime.Event) {
+func (it *item) link(ev *event) {
 	if ev.HasPrevious && (!it.linked || it.prev == "") {
 		it.prev, it.linked = ev.PreviousItemID, true
 	}
 }
 
 // know records the item as the upstream has described it.
-func (it *item) know(raw realtime.Item) {
-	if len(raw.Content) == 0 {
-		raw.Content = it.raw.Content
+func (it *item) know(raw *realtime.Item) {
+	content := it.raw.Content
+	if it.raw = *raw; len(raw.Content) == 0 {
+		it.raw.Content = content
 	}
-	it.raw = raw
-}
-
-// end returns the id of the last message of the thread that belongs to this one.
-func (m *message) end() string { return cmp.Or(m.after, m.id) }
-
-// response is a response of the upstream.
-type response struct {
-	id       string
-	record   persistence.ResponseRecord
-	created  bool // it was announced
-	done     bool
-	messages []*message // in item order
-	tools    int        // number of tool calls
-	open     int        // those without an answer
-	asked    time.Time  // when the user's turn ended that it answers
-	// latency has the stages that the answer has reached: see stage.
-	latency map[string]int64
-}
-
-// partsSize returns how many bytes of text and data are in the parts of a message.
-func partsSize(parts []thread.Part) int {
-	n := 0
-	for _, p := range parts {
-		n += len(p.Text) + len(p.Input) + len(p.Output) + len(p.ErrorText)
-	}
-	return n
 }

@@ -8,6 +8,28 @@ import (
 	"voicebridge/realtime"
 )
 
+// event is an event of an upstream session. Its item and its response are empty if it has none that can be read.
+type event struct {
+	realtime.Event
+	item     realtime.Item
+	response realtime.Response
+}
+
+func readEvent(data []byte) (*event, error) {
+	var ev event
+	var err error
+	if ev.Event, err = realtime.Decode(data); err != nil {
+		return nil, err
+	}
+	if ev.Item != nil && ev.Type != realtime.TypeItemRetrieved { // which has its audio
+		ev.item, _ = realtime.DecodeItem(ev.Item)
+	}
+	if ev.Response != nil {
+		ev.response, _ = realtime.DecodeResponse(ev.Response)
+	}
+	return &ev, nil
+}
+
 // firstUse holds, for each id of an item, a response or a function call, the generation of the session that used it
 // first.
 type firstUse map[string]int
@@ -76,34 +98,17 @@ func (n *names) theirs(id string) string {
 
 // translate replaces the ids in a session's event. If nothing changes, it returns the event as
 // received.
-func (n *names) translate(known firstUse, ev realtime.Event) realtime.Event {
-	changed := false
-	ours := func(id string) {
-		if n.ours(known, id) != id {
-			changed = true
-		}
-	}
+func (n *names) translate(known firstUse, ev *event) *event {
 	n.meet(ev.ResponseID, ev.CallID)
-	ours(ev.ItemID)
-	ours(ev.PreviousItemID)
-	ours(ev.ResponseID)
-	ours(ev.CallID)
-	if ev.Item != nil {
-		if item, err := realtime.DecodeItem(ev.Item); err == nil {
-			n.meet(ev.ResponseID, item.CallID)
-			ours(item.ID)
-			ours(item.CallID)
-		}
+	n.meet(ev.ResponseID, ev.item.CallID)
+	ids := []string{ev.ItemID, ev.PreviousItemID, ev.ResponseID, ev.CallID, ev.item.ID, ev.item.CallID, ev.response.ID}
+	for _, item := range ev.response.Output {
+		n.meet(ev.response.ID, item.CallID)
+		ids = append(ids, item.ID, item.CallID)
 	}
-	if ev.Response != nil {
-		if r, err := realtime.DecodeResponse(ev.Response); err == nil {
-			ours(r.ID)
-			for _, item := range r.Output {
-				n.meet(r.ID, item.CallID)
-				ours(item.ID)
-				ours(item.CallID)
-			}
-		}
+	changed := false
+	for _, id := range ids {
+		changed = n.ours(known, id) != id || changed
 	}
 	if !changed {
 		return ev
@@ -115,7 +120,7 @@ func (n *names) translate(known firstUse, ev realtime.Event) realtime.Event {
 		return ev // cannot happen: it was decoded before
 	}
 	n.rename(tree, known, false)
-	again, err := realtime.Decode(encode(tree))
+	again, err := readEvent(encode(tree))
 	if err != nil {
 		return ev
 	}

@@ -2,9 +2,7 @@ package session
 
 import (
 	"encoding/json"
-	"maps"
 	"strings"
-	"time"
 
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
@@ -30,27 +28,6 @@ func (d *Defaults) settings() realtime.Settings {
 	if d.Voice != "" {
 		s[setVoice] = voiceObject(d.Voice)
 	}
-	return s
-}
-
-// object returns the session of the update: the client's part and, in a session's first update, the operator's
-// settings. If it has tools, they are all those of the call.
-func (u *update) object(d *Defaults, tools *toolkit.Registry) realtime.Settings {
-	s := realtime.Settings{}
-	if u.first {
-		s = d.settings()
-	}
-	maps.Copy(s, u.patch.set)
-	if u.patch.sets(setTranscription) {
-		s[setTranscription] = d.transcription(u.patch.set[setTranscription])
-	}
-	if u.noVoice {
-		delete(s, setVoice)
-	}
-	if u.first || u.patch.sets(setTools) {
-		s[setTools] = encode(definitions(tools))
-	}
-	s["type"] = encode("realtime")
 	return s
 }
 
@@ -95,51 +72,3 @@ func definitions(r *toolkit.Registry) []realtime.Tool {
 	}
 	return tools
 }
-
-// voiceOf reads the voice of a session: a name, or an object with the id of a custom voice.
-func voiceOf(session json.RawMessage) string {
-	voice := realtime.Member(session, "audio", "output", "voice")
-	var name string
-	var own struct {
-		ID string `json:"id"`
-	}
-	if json.Unmarshal(voice, &name) != nil && json.Unmarshal(voice, &own) == nil {
-		name = own.ID
-	}
-	return clip(name)
-}
-
-// answersTurns reports whether the upstream answers utterances by itself. It does unless the session
-// says otherwise.
-func answersTurns(session json.RawMessage) bool {
-	turns := turnDetection(session)
-	if turns == nil {
-		return true
-	}
-	if notNull(turns) == nil {
-		return false // push to talk
-	}
-	var t struct {
-		CreateResponse *bool `json:"create_response"`
-	}
-	return json.Unmarshal(turns, &t) != nil || t.CreateResponse == nil || *t.CreateResponse
-}
-
-// turnDetection returns a session's turn detection, nil if it does not say: null means push to talk.
-func turnDetection(session json.RawMessage) json.RawMessage {
-	return realtime.Member(session, "audio", "input", "turn_detection")
-}
-
-// update is a session.update that the upstream has not answered yet.
-type update struct {
-	eventID string
-	patch   Patch // the client's part
-	first   bool  // it contains the bridge's own settings
-	onTop   bool  // the client's part comes on top of the session with which the call was started
-	noVoice bool
-	before  []toolkit.Definition // the client's tools before the update
-	by      time.Time            // when to give up; zero for the first one, without which there is no call
-}
-
-// asked reports whether the client is waiting for the answer.
-func (u *update) asked() bool { return len(u.patch.eventIDs) > 0 }

@@ -1,13 +1,13 @@
 package session
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -61,7 +61,7 @@ func (p *playback) audioStarted(responseID string) {
 	if r == nil || r.asked.IsZero() || r.record.AnswerMS != nil {
 		return
 	}
-	p.answered(r, p.now)
+	p.answers.answered(r, p.now)
 	p.do(AwaitSound{Gen: p.up.gen, ResponseID: r.id, Since: r.record.CreatedAt})
 }
 
@@ -94,33 +94,6 @@ func (p *playback) cutOffQueued(r *response) (incomplete bool) {
 		}
 	}
 	return incomplete
-}
-
-// answered records when an answer began to be spoken.
-func (p *playback) answered(r *response, at time.Time) {
-	p.reached(r, stageFirstAudio, at)
-	r.record.AnswerMS = new(r.latency[stageFirstAudio])
-	p.save(persistence.PutResponse{Response: r.record})
-}
-
-// reached records a stage of an answer.
-func (p *playback) reached(r *response, stage string, at time.Time) {
-	if m := r.stage(stage, at); m != nil && !m.open() {
-		p.transcript.write(m) // otherwise it comes with the words
-	}
-}
-
-// sent records that the first audio of an answer was sent to the caller. An upstream that does not report when audio
-// begins has begun to speak then.
-func (p *playback) sent(responseID string, at time.Time) {
-	r := p.answers.byID[responseID]
-	if r == nil || r.asked.IsZero() {
-		return
-	}
-	if r.record.AnswerMS == nil {
-		p.answered(r, at)
-	}
-	p.reached(r, stageFirstPacket, at)
 }
 
 // audioStopped takes output_audio_buffer.stopped: all of it was played.
@@ -228,8 +201,7 @@ func (p *playback) cutOff(responseID string) (incomplete bool) {
 }
 
 // truncated takes conversation.item.truncated, which says exactly how much was played.
-func (p *playback) truncated(ev *realtime.Event) {
-	it := p.transcript.items[ev.ItemID]
+func (p *playback) truncated(ev *event, it *item) {
 	if it == nil || it.message == nil || it.message.role != thread.RoleAssistant {
 		return
 	}
@@ -310,4 +282,140 @@ func (p *playback) cut(text string, played time.Duration) string {
 		return head
 	}
 	return strings.TrimSpace(head[:i])
+}
+
+// moreText takes a piece of a content part; spoken means that it is the transcript of audio.
+func (p *playback) moreText(ev *event, m *message, spoken bool) {
+	if m == nil {
+		return
+	}
+	p.answers.firstText(m.response)
+	if !m.grows() || ev.Delta == "" {
+		return
+	}
+	m.comes(spoken)
+	p.transcript.grow(m, ev.ContentIndex, ev.Delta)
+	p.updateHeardText(m)
+	if spoken {
+		p.firstWords(m.response)
+	}
+}
+
+// wholeText takes the complete text of a content part; spoken is as for moreText.
+func (p *playback) wholeText(ev *event, m *message, text string, spoken bool) {
+	if m == nil || !m.takes(m.at(ev.ContentIndex), text) {
+		return
+	}
+	m.comes(spoken)
+	if m.open() && m.at(ev.ContentIndex) == text {
+		p.transcript.flush(m) // saved in pieces, and whole once it is closed
+		return
+	}
+	m.setText(ev.ContentIndex, text)
+	p.updateHeardText(m)
+	p.transcript.write(m)
+}
+
+// finished takes the whole text of a message. completed means that it was not cut short.
+func (p *playback) finished(m *message, text string, completed bool) {
+	if m.takes(m.text(), text) {
+		m.setWhole(text)
+		p.updateHeardText(m)
+		if !m.open() {
+			p.transcript.write(m)
+		}
+	}
+	if completed {
+		p.transcript.closeMessage(m, thread.StatusCompleted)
+	}
+}
+
+// cuts are the words for what cuts an answer short, as in the metadata of typed ones, by the upstream'p.
+var cuts = map[string]json.RawMessage{"max_output_tokens": json.RawMessage(`"length"`), "content_filter": json.RawMessage(`"filter"`)}
+
+// closeMessages ends what a response has left open.
+func (p *playback) closeMessages(r *response, done *realtime.Response) {
+	cut := cuts[done.StatusDetails.Reason]
+	for i, m := range r.messages {
+		changed := false
+		if i == 0 && done.Usage != nil && len(done.Usage.Raw) > 0 {
+			m.meta.Usage, changed = done.Usage.Raw, true
+		}
+		if i == len(r.messages)-1 && cut != nil {
+			m.meta.Extra, changed = map[string]json.RawMessage{thread.MetadataFinish: cut}, true
+		}
+		if !m.open() {
+			if changed {
+				p.transcript.write(m)
+			}
+			p.transcript.writeRest(m)
+			continue
+		}
+		switch done.Status {
+		case realtime.ResponseCancelled:
+			p.interrupt(m, p.played(m))
+		case realtime.ResponseFailed:
+			p.transcript.closeMessage(m, thread.StatusFailed)
+		default:
+			p.transcript.closeMessage(m, thread.StatusCompleted)
+		}
+	}
+}
+
+// stopAll closes the answers that are no longer played.
+func (p *playback) stopAll() {
+	p.cutOff(p.playing)
+	for _, r := range p.queued() {
+		p.cutOffQueued(r)
+	}
+	p.reset()
+}
+
+// closeOpen closes what is open. goesOn means that the call does not end: a text that the upstream
+// has not acknowledged is kept for the next session.
+func (p *playback) closeOpen(goesOn bool) {
+	for _, m := range p.transcript.messages {
+		switch {
+		case !m.placed && m.open() && m.text() == "":
+			continue // announced and never begun
+		case !m.placed && m.queued != "" && !goesOn:
+			continue // left to its queue
+		case !m.placed:
+			p.transcript.write(m)
+		case !m.open():
+			p.transcript.writeRest(m)
+			continue
+		case m.role == thread.RoleAssistant:
+			p.interrupt(m, p.played(m))
+		}
+		p.transcript.closeMessage(m, thread.StatusFailed)
+	}
+}
+
+// closeAnswers closes the answers that are being made and played, and those between them that wait to be played.
+func (p *playback) closeAnswers(making, playing string) {
+	p.closeAnswer(making, true)
+	if playing != making {
+		p.closeAnswer(playing, false)
+	}
+	for _, r := range p.queued() {
+		if p.cutOffQueued(r) && r.tools == 0 {
+			p.answers.again()
+		}
+	}
+	p.reset()
+}
+
+// closeAnswer closes an answer that is being made or, if making is false, only played. It is asked for again unless it
+// was complete or called tools.
+func (p *playback) closeAnswer(id string, making bool) {
+	r := p.answers.byID[id]
+	if r == nil {
+		return
+	}
+	incomplete := p.cutOff(id)
+	if !making && !incomplete || r.tools > 0 {
+		return // the outputs of its tools are answered
+	}
+	p.answers.again()
 }

@@ -14,15 +14,19 @@ func New(cfg Config, record persistence.CallRecord, server *toolkit.Registry, no
 	c := &core{Config: cfg, now: now, record: record}
 	l := &line{core: c, up: c.newUpstream(1)}
 	l.up.id = record.UpstreamCallID
-	s := &State{delivered: make(map[string]*message), line: l, known: make(firstUse), browserLeg: browserLeg{gen: 1}}
-	transcript := newTranscript(l)
-	s.transcript = &transcript
-	answers := newResponses(l, s.transcript)
-	s.answers = &answers
-	s.playback = &playback{line: l, transcript: s.transcript, answers: s.answers, rate: defaultRate}
-	s.tools = &tools{line: l, transcript: s.transcript, answers: s.answers, registry: registry, byID: make(map[string]*toolRun)}
-	s.limiter = newLimiter(c)
-	s.settings = &settings{line: l, registry: registry}
+	t := newTranscript(l)
+	q := &responses{line: l, transcript: t, byID: make(map[string]*response)}
+	s := &State{
+		line: l, known: make(firstUse), transcript: t, answers: q, browserLeg: browserLeg{gen: 1},
+		limiter:  newLimiter(c),
+		settings: &settings{line: l, registry: registry},
+		playback: &playback{line: l, transcript: t, answers: q, rate: defaultRate},
+		tools:    &tools{line: l, transcript: t, answers: q, registry: registry, byID: make(map[string]*toolRun)},
+	}
+	s.speech = speech{line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter}
+	s.texts = texts{line: l, transcript: t, answers: q, limiter: s.limiter, delivered: make(map[string]*message)}
+	s.renewal = renewal{line: l, transcript: t, tools: s.tools, settings: s.settings}
+	s.view = view{line: l, transcript: t, tools: s.tools, settings: s.settings}
 	if cfg.MaxDuration > 0 {
 		s.endBy = now.Add(cfg.MaxDuration)
 	}
@@ -73,9 +77,9 @@ func (s *State) apply(in Input) {
 	case UpstreamState:
 		s.upstreamIs(in.Gen, in.State)
 	case UpstreamDialed:
-		s.dialed(in)
+		s.renewal.dialed(in)
 	case UpstreamDialFailed:
-		s.dialFailed(in)
+		s.giveUp(s.renewal.dialFailed(in))
 	case BrowserState:
 		s.browserIs(in.Gen, in.State)
 	case BrowserJoined:
@@ -85,7 +89,7 @@ func (s *State) apply(in Input) {
 	case HeldSent:
 		s.heldSent(in.Gen)
 	case SoundSent:
-		s.playback.sent(in.ResponseID, in.At)
+		s.answers.soundSent(in.ResponseID, in.At)
 	case ToolProgress:
 		s.tools.progressed(in.CallID, in.Chunk)
 	case ToolEnd:
@@ -93,7 +97,7 @@ func (s *State) apply(in Input) {
 	case ApprovalDecided:
 		s.tools.approvalDecided(in.Approval)
 	case ServerText:
-		s.say(in)
+		s.texts.say(in)
 	case Written:
 		s.written(in.Messages)
 	case Interrupt:
@@ -105,16 +109,14 @@ func (s *State) apply(in Input) {
 	case StorageDelayed:
 		s.storage(in.Pending)
 	case OwnerSpent:
-		if s.limiter.ownerSpent(in) {
-			s.end(EndBudget)
-		}
+		s.limiter.ownerSpent(in)
 	case Stop:
 		s.end(in.Reason)
 	case Tick:
 	}
-	if s.settings.rejected {
-		s.settings.rejected = false
-		s.end(EndSessionRejected)
+	if s.mustEnd != EndNone {
+		s.end(s.mustEnd)
+		s.mustEnd = EndNone
 	}
 }
 
@@ -125,7 +127,7 @@ func (s *State) Deadline() time.Time {
 	at = until(at, s.settings.deadline())
 	at = until(at, s.tools.deadline())
 	at = until(at, s.playback.end())
-	at = until(at, s.renewalDeadline())
+	at = until(at, s.renewal.deadline())
 	if s.phase < draining {
 		at = until(at, s.endBy)
 		at = until(at, s.browserLeg.by)

@@ -63,14 +63,14 @@ func (q *responses) newResponse(id string) *response {
 	}}
 	r.stage(stageCommit, q.committed)
 	r.stage(stageResponse, q.now)
-	q.ask(time.Time{})
+	q.turnEnded(time.Time{})
 	q.byID[id] = r
 	q.save(persistence.PutResponse{Response: r.record})
 	return r
 }
 
-// ask records when the turn of the user ended that the next response answers; zero means that none waits.
-func (q *responses) ask(at time.Time) { q.asked, q.committed, q.reached = at, time.Time{}, nil }
+// turnEnded records when the turn of the user ended that the next response answers; zero means that none waits.
+func (q *responses) turnEnded(at time.Time) { q.asked, q.committed, q.reached = at, time.Time{}, nil }
 
 // handOn passes what a response was to answer on to the next one, if it made only tool calls: the
 // next one speaks the first words.
@@ -104,6 +104,42 @@ func (r *response) stage(name string, at time.Time) *message {
 	}
 	r.messages[0].meta.LatencyMS = latency
 	return r.messages[0]
+}
+
+// answered records when an answer began to be spoken.
+func (q *responses) answered(r *response, at time.Time) {
+	q.stageReached(r, stageFirstAudio, at)
+	r.record.AnswerMS = new(r.latency[stageFirstAudio])
+	q.save(persistence.PutResponse{Response: r.record})
+}
+
+// stageReached records a stage of an answer.
+func (q *responses) stageReached(r *response, stage string, at time.Time) {
+	if m := r.stage(stage, at); m != nil && !m.open() {
+		q.transcript.write(m) // otherwise it comes with the words
+	}
+}
+
+// soundSent records that the first audio of an answer was sent to the caller. An upstream that does not report when audio
+// begins has begun to speak then.
+func (q *responses) soundSent(responseID string, at time.Time) {
+	r := q.byID[responseID]
+	if r == nil || r.asked.IsZero() {
+		return
+	}
+	if r.record.AnswerMS == nil {
+		q.answered(r, at)
+	}
+	q.stageReached(r, stageFirstPacket, at)
+}
+
+// firstText records when a response's first words came.
+func (q *responses) firstText(r *response) {
+	if r == nil || r.asked.IsZero() || r.record.FirstTokenMS != nil {
+		return
+	}
+	ms := q.now.Sub(r.asked).Milliseconds()
+	r.record.FirstTokenMS = &ms
 }
 
 // of finds the response, even one that was never announced; without an id the active one.
@@ -189,12 +225,8 @@ func (q *responses) message(it *item, responseID string) *message {
 }
 
 // messageOf finds the message of an event about an assistant's item, nil if that is not a message.
-func (q *responses) messageOf(ev *realtime.Event) *message {
-	if ev.ItemID == "" {
-		return nil
-	}
-	it := q.transcript.item(ev.ItemID)
-	if it.seeded || (it.raw.Type != "" && it.raw.Type != realtime.ItemMessage) {
+func (q *responses) messageOf(ev *event, it *item) *message {
+	if it == nil || it.seeded || (it.raw.Type != "" && it.raw.Type != realtime.ItemMessage) {
 		return nil
 	}
 	return q.message(it, ev.ResponseID)

@@ -39,6 +39,8 @@ type responses struct {
 	committed time.Time
 	// reached are the stages of the answer that a response without words has already reached; nil for none.
 	reached map[string]int64
+	// questionLost means that some of what the caller said is lost with the session that has heard it.
+	questionLost bool
 	// rounds counts the responses with tool calls since the user's last words.
 	rounds int
 	// typed is the id of the client's latest text, until the upstream has acknowledged it. A response.create from the
@@ -66,6 +68,13 @@ type need struct {
 // againID is the id of the need for an answer that was cut off.
 const againID = "again"
 
+// again asks for an answer that was cut off once more, if its question is known.
+func (q *responses) again() {
+	if !q.questionLost && !slices.ContainsFunc(q.needs, func(n need) bool { return n.id == againID }) {
+		q.need(need{id: againID})
+	}
+}
+
 // notAgain withdraws the request for an answer that was cut off: the client has stopped it.
 func (q *responses) notAgain() { q.giveUp(func(n need) bool { return n.id == againID }) }
 
@@ -87,10 +96,6 @@ type creation struct {
 // has reports whether the need was part of the request.
 func (c *creation) has(n need) bool {
 	return c != nil && slices.ContainsFunc(c.needs, func(o need) bool { return o.id == n.id })
-}
-
-func newResponses(l *line, transcript *transcript) responses {
-	return responses{line: l, transcript: transcript, byID: make(map[string]*response)}
 }
 
 func (q *responses) deadline() time.Time {

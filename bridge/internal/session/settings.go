@@ -34,13 +34,9 @@ type settings struct {
 	inFlight *update
 	// revision counts the changes of effective.
 	revision int
-	// rejected means that the upstream refused the bridge's own settings.
-	rejected bool
-	// created and last are the session.created and the latest session.updated, as the client may
-	// see them.
-	created, last []byte
-	// noReply means that the upstream does not answer utterances by itself.
-	noReply bool
+	// noReply means that the upstream does not answer utterances by itself; pushToTalk also that it does not say when
+	// they end.
+	noReply, pushToTalk bool
 }
 
 func (c *settings) deadline() time.Time {
@@ -191,7 +187,7 @@ func (c *settings) configure() {
 func (c *settings) configureNext(u *upstream) {
 	u.updateID = u.eventID(sentEvent{kind: sentSession})
 	u.settings = c.revision
-	u.send(realtime.SessionUpdate(u.updateID, (&update{first: true, patch: c.effective}).object(&c.Session, c.registry)))
+	u.send(realtime.SessionUpdate(u.updateID, c.object(&update{first: true, patch: c.effective})))
 }
 
 // takeBack takes back the update that the lost session has not answered, to send it to the next one.
@@ -207,9 +203,8 @@ func (c *settings) takeBack() {
 
 // switched continues with another session. What has changed since it was configured is sent again.
 func (c *settings) switched() {
-	c.last = c.redact(c.up.updated)
-	c.noReply = !answersTurns(c.up.updated.Session)
-	c.up.updated = realtime.Event{} // it is large
+	c.described(c.up.updated)
+	c.up.updated = nil // it is large
 	if c.up.settings != c.revision {
 		again := c.effective
 		again.add(c.next)
@@ -231,7 +226,7 @@ func (c *settings) sendUpdate(u *update) {
 		u.by = c.now.Add(updateTimeout)
 	}
 	c.inFlight = u
-	c.up.send(realtime.SessionUpdate(u.eventID, u.object(&c.Session, c.registry)))
+	c.up.send(realtime.SessionUpdate(u.eventID, c.object(u)))
 }
 
 // fit makes a session's first update, which has everything that the client wants, small enough for the upstream. It
@@ -270,7 +265,7 @@ func (c *settings) fit(u *update) int {
 func (c *settings) size(change Patch) int {
 	whole := c.effective
 	whole.add(change)
-	event := realtime.SessionUpdate(ownPrefix+"0000000", (&update{first: true, patch: whole}).object(&c.Session, c.registry))
+	event := realtime.SessionUpdate(ownPrefix+"0000000", c.object(&update{first: true, patch: whole}))
 	return len(event)
 }
 
@@ -316,6 +311,33 @@ func (c *settings) use(defs []toolkit.Definition) error {
 	return nil
 }
 
+// described takes what the upstream says about its session, and returns the voice: a name, or the id of a custom one.
+func (c *settings) described(ev *event) (voice string) {
+	var session struct {
+		Audio struct {
+			Input struct {
+				Turns json.RawMessage `json:"turn_detection"`
+			}
+			Output struct{ Voice json.RawMessage }
+		}
+	}
+	_ = json.Unmarshal(ev.Session, &session) // what cannot be read is not said
+	turns := session.Audio.Input.Turns
+	c.pushToTalk = string(turns) == "null"
+	var detection struct {
+		CreateResponse *bool `json:"create_response"`
+	}
+	replies := json.Unmarshal(turns, &detection) != nil || detection.CreateResponse == nil || *detection.CreateResponse
+	c.noReply = c.pushToTalk || !replies // it does unless the session says otherwise
+	var own struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(session.Audio.Output.Voice, &voice) != nil && json.Unmarshal(session.Audio.Output.Voice, &own) == nil {
+		voice = own.ID
+	}
+	return clip(voice)
+}
+
 // isDeclared reports whether the client has declared a tool of that name.
 func (c *settings) isDeclared(name string) bool {
 	e, ok := c.registry.Lookup(name)
@@ -324,17 +346,15 @@ func (c *settings) isDeclared(name string) bool {
 
 // updated takes the upstream's session.updated. It reports whether the client asked for it;
 // sendNext must follow.
-func (c *settings) updated(ev realtime.Event) (visible []byte, asked bool) {
-	visible = c.redact(ev)
-	c.last = visible
-	c.noReply = !answersTurns(ev.Session)
-	if voice := voiceOf(ev.Session); voice != "" && voice != c.record.Voice {
+func (c *settings) updated(ev *event) (asked bool) {
+	voice := c.described(ev)
+	if voice != "" && voice != c.record.Voice {
 		c.record.Voice = voice
 		c.saveCall()
 	}
 	u := c.inFlight
 	if u == nil {
-		return visible, true
+		return true
 	}
 	c.inFlight = nil
 	c.effective.add(u.patch)
@@ -345,20 +365,10 @@ func (c *settings) updated(ev realtime.Event) (visible []byte, asked bool) {
 		waiting, c.next.eventIDs = c.next.eventIDs, nil
 	}
 	if len(waiting) == 0 {
-		return visible, false
+		return false
 	}
 	c.next.eventIDs = append(waiting[1:], c.next.eventIDs...) // each gets an answer of its own
-	return visible, true
-}
-
-// redact removes the server's instructions and tools from a session event.
-func (c *settings) redact(ev realtime.Event) []byte {
-	visible, err := realtime.RedactSession(ev.Raw, c.isDeclared)
-	if err != nil {
-		c.log(slog.LevelWarn, "session event held back", "error", err)
-		return nil
-	}
-	return visible
+	return true
 }
 
 // refused takes the upstream's refusal of a session.update.
@@ -401,7 +411,7 @@ func (c *settings) refused(e *realtime.Error) {
 // reject gives up the session: the call ends.
 func (c *settings) reject(e *realtime.Error) {
 	c.log(slog.LevelError, "session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
-	c.rejected = true
+	c.mustEnd = EndSessionRejected
 }
 
 func firstOf(ids []string) string {
@@ -417,3 +427,38 @@ func namesOf(tools []toolkit.Entry) (names []string) {
 	}
 	return names
 }
+
+// object returns the session of the update: the client's part and, in a session's first update, the operator's
+// settings. If it has tools, they are all those of the call.
+func (c *settings) object(u *update) realtime.Settings {
+	s := realtime.Settings{}
+	if u.first {
+		s = c.Session.settings()
+	}
+	maps.Copy(s, u.patch.set)
+	if u.patch.sets(setTranscription) {
+		s[setTranscription] = c.Session.transcription(u.patch.set[setTranscription])
+	}
+	if u.noVoice {
+		delete(s, setVoice)
+	}
+	if u.first || u.patch.sets(setTools) {
+		s[setTools] = encode(definitions(c.registry))
+	}
+	s["type"] = encode("realtime")
+	return s
+}
+
+// update is a session.update that the upstream has not answered yet.
+type update struct {
+	eventID string
+	patch   Patch // the client's part
+	first   bool  // it contains the bridge's own settings
+	onTop   bool  // the client's part comes on top of the session with which the call was started
+	noVoice bool
+	before  []toolkit.Definition // the client's tools before the update
+	by      time.Time            // when to give up; zero for the first one, without which there is no call
+}
+
+// asked reports whether the client is waiting for the answer.
+func (u *update) asked() bool { return len(u.patch.eventIDs) > 0 }

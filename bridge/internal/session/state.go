@@ -17,9 +17,10 @@ type State struct {
 	tools      *tools
 	settings   *settings
 	limiter    *limiter
+	speech     speech
+	texts      texts
 	renewal    renewal
-	// next is the upstream session that will replace the active one; nil if there is none.
-	next *upstream
+	view       view
 
 	reason     EndReason
 	endBy      time.Time
@@ -27,19 +28,7 @@ type State struct {
 	browserLeg browserLeg
 	pending    int  // changes that wait for the database
 	busy       bool // watchers know that a turn is in progress
-	backlog    backlog
-	delivered  map[string]*message // texts from elsewhere, by message id
-	// releasing is set while a new session is sent what the caller had said before it was there. heldSince is since when
-	// what the caller says has been held, for this one or the next.
-	releasing bool
-	heldSince time.Time
-	// heldTill is set while the user of push to talk holds the button, and until the upstream has what was said.
-	heldTill time.Time
 }
-
-// held reports whether the user of push to talk is speaking. A client clears the upstream's buffer when that begins and
-// commits it at the end; the upstream says nothing.
-func (s *State) held() bool { return s.settings.noReply && s.now.Before(s.heldTill) }
 
 // Ending reports whether the call will end soon, whatever happens.
 func (s *State) Ending() bool { return s.phase >= draining }
@@ -92,35 +81,4 @@ type browserLeg struct {
 	// by is when a call without its browser ends, for the reason why.
 	by  time.Time
 	why EndReason
-}
-
-// renewal is the replacement of the upstream session of a call that goes on. The new session is
-// prepared first; then, at a silence, it replaces the old one.
-type renewal struct {
-	reason EndReason // EndNone: none is in progress
-	// lostAt is when the old session was lost; zero while it is still active.
-	lostAt  time.Time
-	retryAt time.Time
-	tries   int
-	losses  []time.Time
-	// planAt is when to renew, forceAt when the renewal may interrupt.
-	planAt, forceAt time.Time
-	gen             int // the newest generation
-	// replayed are the messages that the next session knows from its history; open are the tool
-	// calls that had no result then.
-	replayed map[string]bool
-	open     []*toolRun
-	// speechLost means that some of what the caller said is lost.
-	speechLost bool
-}
-
-// session finds the upstream session of that generation; nil if it is neither active nor being prepared.
-func (s *State) session(gen int) *upstream {
-	switch {
-	case gen == s.up.gen:
-		return s.up
-	case s.next != nil && gen == s.next.gen:
-		return s.next
-	}
-	return nil
 }

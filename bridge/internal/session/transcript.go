@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 	"voicebridge/thread"
 )
 
@@ -21,8 +22,8 @@ type transcript struct {
 	memory   memory
 }
 
-func newTranscript(l *line) transcript {
-	return transcript{line: l, items: make(map[string]*item), memory: newMemory(l.History, l.ReplayMessages)}
+func newTranscript(l *line) *transcript {
+	return &transcript{line: l, items: make(map[string]*item), memory: newMemory(l.History, l.ReplayMessages)}
 }
 
 func (t *transcript) deadline() time.Time {
@@ -55,6 +56,19 @@ func (t *transcript) onTime() {
 	t.growing = slices.DeleteFunc(t.growing, func(m *message) bool {
 		return !m.grows() && m.flushAt.IsZero() && m.publishAt.IsZero() && m.transcriptionBy.IsZero()
 	})
+}
+
+// itemOf finds or makes the item that an event is about, and records what the event says of it; nil if it names none.
+func (t *transcript) itemOf(ev *event) *item {
+	if ev.item.ID == "" && ev.ItemID == "" {
+		return nil
+	}
+	it := t.item(cmp.Or(ev.item.ID, ev.ItemID))
+	if ev.item.ID != "" {
+		it.know(&ev.item)
+	}
+	it.link(ev)
+	return it
 }
 
 // item finds or makes the item with the id.
@@ -243,4 +257,19 @@ func (t *transcript) closeMessage(m *message, status thread.Status) {
 	}
 	m.meta.Status = status
 	t.write(m)
+}
+
+// forgetItem removes an item from the model's conversation.
+func (t *transcript) forgetItem(it *item) {
+	it.forgotten = true
+	if it.gen == t.up.gen {
+		t.up.send(realtime.ItemDelete(t.up.eventID(sentEvent{}), t.up.names.theirs(it.id)))
+	}
+}
+
+// dropClosed drops the messages that can no longer change.
+func (t *transcript) dropClosed() {
+	t.messages = slices.DeleteFunc(t.messages, func(m *message) bool {
+		return !m.open() && m.flushAt.IsZero() && (m.role != thread.RoleAssistant || len(m.tools) == 0)
+	})
 }

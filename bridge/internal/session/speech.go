@@ -1,0 +1,167 @@
+package session
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/thread"
+)
+
+// speech is what the user says, and when.
+type speech struct {
+	*line
+	transcript *transcript
+	answers    *responses
+	playback   *playback
+	settings   *settings
+	limiter    *limiter
+	// heldTill is set while the user of push to talk holds the button, and until the upstream has what was said.
+	heldTill time.Time
+}
+
+// held reports whether the user of push to talk is speaking. A client clears the upstream's buffer when that begins and
+// commits it at the end; the upstream says nothing.
+func (p *speech) held() bool { return p.settings.noReply && p.now.Before(p.heldTill) }
+
+// going reports whether the caller is speaking, hands-free or in push to talk, or has words that are not transcribed
+// yet: only the present upstream session has heard them.
+func (p *speech) going() bool {
+	return p.held() || !p.answers.speechTill.IsZero() || p.transcript.awaitsTranscription()
+}
+
+// event takes an upstream event about the user's side.
+func (p *speech) event(ev *event, it *item) {
+	q := p.answers
+	switch ev.Type {
+	case realtime.TypeInputSpeechStarted:
+		q.speechTill, q.clientCreate = p.now.Add(speechTimeout), false
+		p.playback.userSpeaks()
+	case realtime.TypeInputSpeechStopped:
+		q.asked, q.reached = p.now, nil
+	case realtime.TypeInputCommitted:
+		p.committed(it)
+	case realtime.TypeInputCleared:
+		q.speechTill = p.now
+	case realtime.TypeTranscriptionDelta:
+		if m := p.utterance(it); m != nil {
+			p.awaitTranscription(m)
+			p.transcript.grow(m, ev.ContentIndex, ev.Delta)
+		}
+	case realtime.TypeTranscriptionCompleted:
+		if m := p.utterance(it); m != nil {
+			p.transcribed(m, ev.Transcript)
+			p.charge(m, ev)
+		}
+	case realtime.TypeTranscriptionFailed:
+		if m := p.utterance(it); m != nil {
+			if ev.Error != nil {
+				p.log(slog.LevelInfo, "transcription failed", "code", ev.Error.Code, "error", ev.Error.Message)
+			}
+			p.transcript.closeMessage(m, thread.StatusFailed)
+		}
+	}
+}
+
+// committed takes the end of an utterance.
+func (p *speech) committed(it *item) {
+	q := p.answers
+	if q.asked.IsZero() || q.reached != nil { // nothing was recorded, or only for the turn before
+		q.turnEnded(p.now)
+	}
+	q.committed, q.rounds, p.heldTill = p.now, 0, time.Time{}
+	q.speechTill = p.now // over, unless the user speaks again
+	if !p.settings.noReply {
+		q.replyTill = p.now.Add(autoResponseWait)
+	}
+	if m := p.utterance(it); m != nil {
+		p.awaitTranscription(m)
+	}
+}
+
+// item takes an item of the user: spoken, or typed through this call.
+func (p *speech) item(it *item, raw *realtime.Item) {
+	if m := it.message; m != nil {
+		if !m.placed {
+			p.transcript.write(m) // typed: the upstream has it now, and so its place is known
+		}
+		return
+	}
+	for _, c := range raw.Content {
+		if c.Type == realtime.ContentInputAudio {
+			p.newUtterance(it)
+			if c.Transcript != "" {
+				p.transcribed(it.message, c.Transcript)
+			}
+			return
+		}
+	}
+	m := p.transcript.newMessage(it, thread.RoleUser, thread.SourceText)
+	m.setText(0, raw.Text())
+	m.meta.Status = thread.StatusCompleted
+	p.transcript.write(m)
+}
+
+// newUtterance makes the message of an utterance. Its transcription comes later.
+func (p *speech) newUtterance(it *item) {
+	if it.message != nil {
+		return
+	}
+	m := p.transcript.newMessage(it, thread.RoleUser, thread.SourceVoice)
+	p.awaitTranscription(m)
+	p.record.Turns++
+	p.transcript.write(m)
+}
+
+// utterance finds the message of an utterance's item, nil if it is none of this call. For one that was never announced it
+// makes one.
+func (p *speech) utterance(it *item) *message {
+	if it == nil || it.seeded {
+		return nil
+	}
+	p.newUtterance(it)
+	return it.message
+}
+
+// awaitTranscription starts waiting for the transcription of an utterance, anew with each part of it: parts may come
+// while the user is still speaking.
+func (p *speech) awaitTranscription(m *message) {
+	if m.open() && m.role == thread.RoleUser {
+		m.transcriptionBy = p.now.Add(transcriptionTimeout)
+	}
+}
+
+// transcribed completes an utterance, even one whose transcription was given up.
+func (p *speech) transcribed(m *message, text string) {
+	if m.role != thread.RoleUser || m.meta.Status == thread.StatusCompleted {
+		return
+	}
+	m.setWhole(strings.TrimSpace(text))
+	m.transcriptionBy = time.Time{}
+	m.meta.Status = thread.StatusCompleted
+	p.transcript.write(m)
+	if m.text() != "" {
+		p.limiter.active()
+	}
+}
+
+// charge records the cost of a transcription, once. It is billed apart from responses.
+func (p *speech) charge(m *message, ev *event) {
+	usage, err := realtime.DecodeUsage(ev.Usage)
+	if ev.Usage == nil || err != nil || m.billed {
+		return
+	}
+	m.billed = true
+	rec := persistence.ResponseRecord{
+		ID: p.newID(), Kind: persistence.KindTranscription, CallID: p.CallID, MessageID: m.id, UpstreamID: ev.ItemID, Model: p.Session.TranscriptionModel,
+		Status: realtime.ResponseCompleted, RawUsage: usage.Raw, CreatedAt: p.now, FinishedAt: new(p.now),
+		Usage: thread.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio},
+	}
+	if p.TranscriptionCost != nil {
+		rec.CostUSD = p.TranscriptionCost(usage)
+	}
+	p.save(persistence.PutResponse{Response: rec})
+	p.limiter.charge(rec.CostUSD)
+}
