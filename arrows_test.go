@@ -39,6 +39,8 @@ var vendors = []struct {
 	prefix string   // of import paths
 	homes  []string // folders, or packages with all below them
 }{
+	{"github.com/pion/opus", []string{"realtime/opus"}},
+	{"github.com/thesyncim/gopus", []string{"realtime/opus"}},
 	{"github.com/pion/", []string{"realtime/rtc", "examples", "e2e"}},
 	{"github.com/modelcontextprotocol/go-sdk", []string{"toolkit/mcptool"}},
 	{"github.com/jackc/pgx", []string{"persistence"}},
@@ -320,7 +322,8 @@ func TestArrowsFail(t *testing.T) {
 			good("voicebridge/cmd/voicebridge", "voicebridge/web", "voicebridge/bridge", "voicebridge/realtime/rtc"),
 			good("voicebridge/web", "github.com/labstack/echo/v4", "voicebridge/chat", "voicebridge/web/ui"),
 			good("voicebridge/bridge", "voicebridge/realtime", "voicebridge/toolkit", "voicebridge/persistence"),
-			good("voicebridge/realtime/rtc", "github.com/pion/webrtc/v4", "github.com/pion/opus"),
+			good("voicebridge/realtime/rtc", "github.com/pion/webrtc/v4"),
+			good("voicebridge/realtime/opus", "github.com/pion/opus", "github.com/thesyncim/gopus"),
 			good("voicebridge/persistence", "github.com/jackc/pgx/v5/pgxpool", "modernc.org/sqlite"),
 			{ImportPath: "voicebridge", Name: "voicebridge_test", XTestImports: []string{"testing"}},
 		}},
@@ -361,7 +364,7 @@ func TestArrowsFail(t *testing.T) {
 			"bridge imports github.com/pion/webrtc/v4, which belongs to realtime/rtc, examples, e2e",
 			"cmd/voicebridge imports github.com/chromedp/chromedp, which is for tests only",
 			"cmd/voicebridge imports github.com/labstack/echo/v4, which belongs to web",
-			"realtime/simulator imports github.com/pion/opus, which belongs to realtime/rtc, examples, e2e",
+			"realtime/simulator imports github.com/pion/opus, which belongs to realtime/opus",
 			"web imports github.com/jackc/pgx/v5, which belongs to persistence",
 		}},
 		{name: "a suite outside of tests", pkgs: []pkg{good("voicebridge/bridge", "voicebridge/persistence/persistencetest")}, wants: []string{

@@ -19,6 +19,8 @@ import (
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/opus"
+	"voicebridge/realtime/pcm"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 )
@@ -107,8 +109,7 @@ type caller struct {
 
 // sink decodes what the simulator says.
 type sink struct {
-	dec     *rtc.Decoder
-	pcm     []int16
+	dec     *opus.Decoder
 	mu      sync.Mutex
 	packets []media.Packet // without their sound
 	loud    int
@@ -121,12 +122,12 @@ func (s *sink) WriteAudio(p *media.Packet) error {
 	defer s.mu.Unlock()
 	s.packets = append(s.packets, media.Packet{Marker: p.Marker, Sequence: p.Sequence, Timestamp: p.Timestamp})
 	s.last = time.Now()
-	n, err := s.dec.Decode(p.Payload, s.pcm)
-	if err != nil || n != 960 {
+	samples, err := s.dec.Decode(p.Payload)
+	if err != nil || len(samples) != 960 {
 		s.errors++
 		return nil
 	}
-	if rtc.Level(s.pcm[:n]) > -50 {
+	if pcm.Level(samples) > -50 {
 		s.loud++
 	}
 	return nil
@@ -160,9 +161,9 @@ const sessionAudio = `{"type":"realtime","model":"gpt-realtime-2.1","output_moda
 func (b *bench) dial(session string) *caller {
 	b.t.Helper()
 	b.n++
-	dec, err := rtc.NewDecoder()
+	dec, err := opus.NewDecoder(48_000)
 	must(b.t, err)
-	c := &caller{t: b.t, ctx: b.ctx, sink: &sink{dec: dec, pcm: make([]int16, rtc.MaxFrame)}, audio: make(chan error, 1)}
+	c := &caller{t: b.t, ctx: b.ctx, sink: &sink{dec: dec}, audio: make(chan error, 1)}
 	c.flow.Open()
 	peer, offer, err := b.rtc.Offer(b.ctx, media.Handlers{Message: c.message})
 	must(b.t, err)

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"voicebridge/realtime/media"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/opus"
+	"voicebridge/realtime/pcm"
 )
 
 const (
@@ -33,10 +34,9 @@ type speechEvent struct {
 type detector struct {
 	packets atomic.Int64
 	report  func(speechEvent)
-	decoder *rtc.Decoder // nil: does not decode
+	decoder *opus.Decoder // nil: does not decode
 
 	mu       sync.Mutex
-	pcm      []int16
 	set      *turnDetection
 	onDB     float64 // the level above which speech begins, in dBFS
 	first    bool    // no packet has come yet
@@ -55,11 +55,10 @@ func newDetector(deaf bool, report func(speechEvent)) (*detector, error) {
 	if deaf {
 		return e, nil
 	}
-	d, err := rtc.NewDecoder()
-	if err != nil {
+	var err error
+	if e.decoder, err = opus.NewDecoder(48_000); err != nil {
 		return nil, err
 	}
-	e.decoder, e.pcm = d, make([]int16, rtc.MaxFrame)
 	return e, nil
 }
 
@@ -123,14 +122,14 @@ func (e *detector) WriteAudio(p *media.Packet) error {
 			gap = 0
 		}
 		for ; gap > 0; gap -= frameMS {
-			e.feed(rtc.Silence, min(gap, frameMS))
+			e.feed(pcm.Silence, min(gap, frameMS))
 		}
 	}
-	level := rtc.Silence
+	level := pcm.Silence
 	samples := frameSamples // what cannot be decoded is an ordinary packet, probably
-	if n, err := e.decoder.Decode(p.Payload, e.pcm); err == nil {
-		samples = n
-		level = rtc.Level(e.pcm[:n])
+	if decoded, err := e.decoder.Decode(p.Payload); err == nil {
+		samples = len(decoded)
+		level = pcm.Level(decoded)
 	}
 	e.lastTS = p.Timestamp + uint32(samples)
 	e.feed(level, int64(samples)/48)
@@ -149,7 +148,7 @@ func (e *detector) starved(now time.Time) bool {
 		return false
 	}
 	if e.set != nil && now.Sub(e.lastAt) > time.Duration(e.set.silenceMS)*time.Millisecond+starvedAfter {
-		e.feed(rtc.Silence, e.set.silenceMS)
+		e.feed(pcm.Silence, e.set.silenceMS)
 	}
 	return e.speaking
 }

@@ -12,7 +12,8 @@ import (
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
-	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/opus"
+	"voicebridge/realtime/pcm"
 )
 
 func newTestDetector(t *testing.T, set *turnDetection) (*detector, *[]speechEvent) {
@@ -169,19 +170,18 @@ func TestVoice(t *testing.T) {
 	if len(v.clips) < 12 {
 		t.Errorf("%d clips", len(v.clips))
 	}
-	dec, err := rtc.NewDecoder()
+	dec, err := opus.NewDecoder(48_000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pcm := make([]int16, rtc.MaxFrame)
 	for _, c := range v.clips {
 		loud := 0
 		for _, f := range c.frames {
-			n, err := dec.Decode(f, pcm)
-			if err != nil || n != frameSamples {
-				t.Fatalf("%q: %d samples, %v", c.text, n, err)
+			samples, err := dec.Decode(f)
+			if err != nil || len(samples) != frameSamples {
+				t.Fatalf("%q: %d samples, %v", c.text, len(samples), err)
 			}
-			if rtc.Level(pcm[:n]) > -40 {
+			if pcm.Level(samples) > -40 {
 				loud++
 			}
 		}

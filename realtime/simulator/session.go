@@ -153,7 +153,7 @@ func (s *Session) run(parent context.Context) {
 	wg.Wait()
 	// Ended sessions are kept, but not what takes most of their memory.
 	s.wire.peer.Store(nil)
-	s.listener.detector.decoder, s.listener.detector.pcm = nil, nil
+	s.listener.detector.decoder = nil
 	s.received.end()
 	s.wire.sent.end()
 	s.log.Info("session ended", "reason", s.err)

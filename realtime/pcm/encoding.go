@@ -1,0 +1,133 @@
+package pcm
+
+import "encoding/binary"
+
+// Encoding is how samples are written as bytes.
+type Encoding int
+
+// The encodings of the Realtime API.
+const (
+	Linear Encoding = iota // 16 bits, little-endian: audio/pcm
+	ULaw                   // µ-law of G.711, 8 bits: audio/pcmu
+	ALaw                   // A-law of G.711, 8 bits: audio/pcma
+)
+
+// Size returns how many bytes a sample takes.
+func (e Encoding) Size() int {
+	if e == Linear {
+		return 2
+	}
+	return 1
+}
+
+// Append appends samples to data as bytes.
+func (e Encoding) Append(data []byte, samples []int16) []byte {
+	switch e {
+	case ULaw:
+		for _, s := range samples {
+			data = append(data, toULaw[uint16(s)>>2])
+		}
+	case ALaw:
+		for _, s := range samples {
+			data = append(data, toALaw[uint16(s)>>3])
+		}
+	default:
+		for _, s := range samples {
+			data = binary.LittleEndian.AppendUint16(data, uint16(s))
+		}
+	}
+	return data
+}
+
+// Decode appends the samples that data says to samples. Half a sample at its end is left out.
+func (e Encoding) Decode(samples []int16, data []byte) []int16 {
+	switch e {
+	case ULaw:
+		for _, b := range data {
+			samples = append(samples, fromULaw[b])
+		}
+	case ALaw:
+		for _, b := range data {
+			samples = append(samples, fromALaw[b])
+		}
+	default:
+		for ; len(data) >= 2; data = data[2:] {
+			samples = append(samples, int16(binary.LittleEndian.Uint16(data)))
+		}
+	}
+	return samples
+}
+
+// The tables of G.711. µ-law sees 14 bits of a sample and A-law 13, so the tables that encode have an entry for each
+// value of those, in the order of unsigned numbers.
+var (
+	fromULaw, fromALaw [256]int16
+	toULaw             [1 << 14]byte
+	toALaw             [1 << 13]byte
+)
+
+func init() {
+	for code := range 256 {
+		fromULaw[code], fromALaw[code] = expandULaw(byte(code)), expandALaw(byte(code))
+	}
+	for i := range toULaw {
+		toULaw[i] = compressULaw(int16(i << 2))
+	}
+	for i := range toALaw {
+		toALaw[i] = compressALaw(int16(i << 3))
+	}
+}
+
+// expandULaw decodes one byte of µ-law (G.711, table 2): sign, three bits of exponent, four of mantissa, all inverted.
+func expandULaw(code byte) int16 {
+	code = ^code
+	magnitude := (int16(code&0x0f)<<3+ulawBias)<<(code>>4&7) - ulawBias
+	if code&0x80 != 0 {
+		return -magnitude
+	}
+	return magnitude
+}
+
+// ulawBias is what µ-law adds to a magnitude, so that each exponent's range begins at a power of two.
+const ulawBias = 0x84
+
+func compressULaw(sample int16) byte {
+	sign, magnitude := byte(0), int(sample)
+	if magnitude < 0 {
+		sign, magnitude = 0x80, ^magnitude
+	}
+	magnitude = min(magnitude, 32635) + ulawBias
+	exponent := exponentOf(magnitude >> 8)
+	return ^(sign | exponent<<4 | byte(magnitude>>(exponent+3))&0x0f)
+}
+
+// expandALaw decodes one byte of A-law (G.711, table 1): every other bit is inverted, and the first range is linear.
+func expandALaw(code byte) int16 {
+	code ^= 0x55
+	magnitude := int16(code&0x0f)<<4 + 8
+	if exponent := code >> 4 & 7; exponent > 0 {
+		magnitude = (magnitude + 0x100) << (exponent - 1)
+	}
+	if code&0x80 == 0 {
+		return -magnitude
+	}
+	return magnitude
+}
+
+func compressALaw(sample int16) byte {
+	sign, magnitude := byte(0x80), int(sample)
+	if magnitude < 0 {
+		sign, magnitude = 0, ^magnitude
+	}
+	exponent := exponentOf(magnitude >> 8)
+	shift := max(exponent, 1) + 3
+	return (sign | exponent<<4 | byte(magnitude>>shift)&0x0f) ^ 0x55
+}
+
+// exponentOf returns how many bits n takes, seven at most.
+func exponentOf(n int) (exponent byte) {
+	for ; n > 0 && exponent < 7; n >>= 1 {
+		exponent++
+	}
+	return exponent
+}
