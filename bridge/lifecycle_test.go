@@ -67,6 +67,7 @@ func (l *fakeLeg) ID() string                       { return "rtc_1" }
 func (l *fakeLeg) Opening() [][]byte                { return nil }
 func (l *fakeLeg) Append([]thread.Message) [][]byte { return nil }
 func (l *fakeLeg) WriteAudio(*media.Packet) error   { l.received.Add(1); return nil }
+func (l *fakeLeg) Can() Capabilities                { return (*realtimeLeg)(nil).Can() }
 func (l *fakeLeg) MaxMessageSize() int              { return 64 << 10 }
 
 func (l *fakeLeg) TrySend([]byte) bool { return false }
@@ -217,7 +218,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	c := newCall("call-1", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
 	b.call = c
 	b.cfg = session.Config{
-		CallID: c.id, Key: c.key, UpstreamLimit: 256 << 10, BrowserLimit: 64 << 10, ItemPrefix: "vb",
+		CallID: c.id, Key: c.key, UpstreamLimit: 256 << 10, UpstreamCan: (*realtimeLeg)(nil).Can(), BrowserLimit: 64 << 10, ItemPrefix: "vb",
 		Settings: session.Settings{
 			Session:        session.Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"},
 			ReplayMessages: 20, Approve: toolkit.MustNames("create_line_chart"),

@@ -117,6 +117,10 @@ type realtimeLeg struct {
 	items   int
 }
 
+func (l *realtimeLeg) Can() Capabilities {
+	return Capabilities{OutputBuffer: true, Truncation: true, TruncatesItself: true, Deletion: true, Images: true, ResponseSettings: true, CallItems: true}
+}
+
 func (l *realtimeLeg) ID() string { return l.id }
 
 func (l *realtimeLeg) Opening() [][]byte { return l.Append(l.history) }

@@ -196,7 +196,7 @@ func (s *setup) state(now time.Time) *session.State {
 	return session.New(session.Config{
 		Settings: own, OwnerSpentUSD: s.spent,
 		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history, LastMessage: s.last,
-		UpstreamLimit: c.images.limit, BrowserLimit: s.browser.MaxMessageSize(),
+		UpstreamLimit: c.images.limit, UpstreamCan: s.up.Leg.Can(), BrowserLimit: s.browser.MaxMessageSize(),
 		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(),
 	}, s.record, s.registry, now)
 }

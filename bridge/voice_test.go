@@ -101,6 +101,7 @@ func (l *voiceLeg) Order(ev realtime.Event) (string, bool) {
 }
 func (l *voiceLeg) ID() string                     { return l.id }
 func (l *voiceLeg) WriteAudio(*media.Packet) error { return nil }
+func (l *voiceLeg) Can() Capabilities              { return (*realtimeLeg)(nil).Can() }
 func (l *voiceLeg) MaxMessageSize() int            { return 64 << 10 }
 func (l *voiceLeg) Forward(ctx context.Context, _ media.Sink, _ *media.Flow) error {
 	select {

@@ -9,6 +9,8 @@ type clientEvent struct {
 	Session        any    `json:"session,omitempty"`
 	ItemID         string `json:"item_id,omitempty"`
 	ResponseID     string `json:"response_id,omitempty"`
+	ContentIndex   *int   `json:"content_index,omitempty"`
+	AudioEndMS     *int64 `json:"audio_end_ms,omitempty"`
 }
 
 func (e clientEvent) bytes() []byte {
@@ -45,6 +47,11 @@ func ResponseCreate(eventID string) []byte {
 // ItemDelete builds conversation.item.delete.
 func ItemDelete(eventID, itemID string) []byte {
 	return clientEvent{Type: TypeItemDelete, EventID: eventID, ItemID: itemID}.bytes()
+}
+
+// ItemTruncate builds conversation.item.truncate for the first content part: audioEndMS of its audio were heard.
+func ItemTruncate(eventID, itemID string, audioEndMS int64) []byte {
+	return clientEvent{Type: TypeItemTruncate, EventID: eventID, ItemID: itemID, ContentIndex: new(0), AudioEndMS: &audioEndMS}.bytes()
 }
 
 // ResponseCancel builds response.cancel; an empty responseID means the active response of the conversation.

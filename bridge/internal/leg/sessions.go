@@ -130,7 +130,7 @@ func (s *Sessions) Add(r Dialed) []session.Input {
 	}
 	s.byGen[r.gen] = r.session
 	r.session.start(s.ctx, s.wiring.ToUser)
-	dialed := session.UpstreamDialed{Gen: r.gen, ID: r.session.Leg.ID(), Limit: r.session.Leg.MaxMessageSize()}
+	dialed := session.UpstreamDialed{Gen: r.gen, ID: r.session.Leg.ID(), Limit: r.session.Leg.MaxMessageSize(), Can: r.session.Leg.Can()}
 	return append([]session.Input{dialed}, early...)
 }
 

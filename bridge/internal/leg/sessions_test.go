@@ -23,6 +23,7 @@ type listener struct {
 
 func (*listener) ID() string                       { return "rtc_1" }
 func (*listener) Close() error                     { return nil }
+func (*listener) Can() session.Capabilities        { return session.Capabilities{} }
 func (*listener) MaxMessageSize() int              { return 64 << 10 }
 func (l *listener) WriteAudio(*media.Packet) error { l.packets.Add(1); return nil }
 func (*listener) Forward(ctx context.Context, _ media.Sink, _ *media.Flow) error {

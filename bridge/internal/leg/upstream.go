@@ -3,6 +3,7 @@ package leg
 import (
 	"context"
 
+	"voicebridge/bridge/internal/session"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/thread"
@@ -60,6 +61,8 @@ type UpstreamLeg interface {
 	Peer
 	// ID is the upstream's id of the session.
 	ID() string
+	// Can says what the session can.
+	Can() session.Capabilities
 	// Opening returns the events to send first, once the session has announced itself: those with
 	// the history. It is called once.
 	Opening() [][]byte

@@ -51,7 +51,7 @@ func (s *State) stopUnheard(making, playing string) {
 		s.up.cancel(making)
 	}
 	if playing != "" {
-		s.up.clearAudio()
+		s.playback.clear()
 	}
 	s.playback.closeAnswers(making, playing)
 }

@@ -113,6 +113,8 @@ type Config struct {
 	LastMessage string
 	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes.
 	UpstreamLimit, BrowserLimit int
+	// UpstreamCan is what the first upstream session can.
+	UpstreamCan Capabilities
 	// OwnerSpentUSD is what the owner had spent that day when the call began.
 	OwnerSpentUSD float64
 	// TranscriptionCost returns the cost of a transcription, like Cost; nil means unknown.
@@ -124,6 +126,25 @@ type Config struct {
 	ItemPrefix string
 	// NewID makes the id of a message or record, the n-th of the call.
 	NewID func(now time.Time, n int) string
+}
+
+// Capabilities are what an upstream session can, beyond speaking, listening and calling tools. The zero value is nothing.
+type Capabilities struct {
+	// OutputBuffer means that it reports with output_audio_buffer events what is heard, and takes output_audio_buffer.clear.
+	// Without it what was heard is estimated.
+	OutputBuffer bool
+	// Truncation means that it takes conversation.item.truncate, by which it learns what was heard of an interrupted answer
+	// unless TruncatesItself: it shortens the answer in its conversation on its own.
+	Truncation, TruncatesItself bool
+	// Deletion means that it takes conversation.item.delete. Otherwise it forgets by being replaced.
+	Deletion bool
+	// Images means that the model can be shown images.
+	Images bool
+	// ResponseSettings means that a response.create may have instructions and a tool choice of its own.
+	ResponseSettings bool
+	// CallItems means that it takes function calls as items, such as those of an earlier session. Otherwise their results
+	// are told as history.
+	CallItems bool
 }
 
 // Timeouts and intervals of a call.

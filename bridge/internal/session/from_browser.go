@@ -103,7 +103,11 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 	case realtime.TypeResponseCancel:
 		s.up.send(realtime.ResponseCancel(s.forClient(ev), s.up.names.theirs(ev.ResponseID)))
 	case realtime.TypeOutputBufferClear:
-		s.up.send(realtime.OutputAudioBufferClear(s.forClient(ev)))
+		if s.up.can.OutputBuffer {
+			s.up.send(realtime.OutputAudioBufferClear(s.forClient(ev)))
+		} else {
+			s.playback.audioCleared("")
+		}
 	case realtime.TypeInputCommit:
 		s.answers.clientCreate = false
 		s.speech.heldTill = s.now.Add(createTimeout)

@@ -30,7 +30,7 @@ func (s *State) outputEvent(ev *event, it *item) {
 	case realtime.TypeOutputBufferStarted:
 		s.playback.audioStarted(ev.ResponseID)
 		if s.Waiting() { // it was cancelled too late
-			s.up.clearAudio()
+			s.playback.clear()
 		}
 	case realtime.TypeOutputBufferStopped:
 		s.playback.audioStopped(ev.ResponseID)

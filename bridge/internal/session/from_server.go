@@ -35,7 +35,7 @@ func (s *State) interruptTurn(in Interrupt) {
 	}
 	s.answers.stop()
 	if s.playback.playing != "" {
-		s.up.clearAudio()
+		s.playback.clear()
 	}
 }
 
@@ -71,9 +71,12 @@ func (s *State) forget() {
 	s.up.forgot = true
 	s.transcript.memory.forget(func(m *message) bool { return !m.item.forgotten })
 	s.transcript.rebase()
-	if s.renewal.next != nil { // it has been told what must be forgotten
-		s.renewal.drop()
-		s.renewal.dial()
+	switch r := &s.renewal; {
+	case r.next != nil: // it has been told what must be forgotten
+		r.drop()
+		r.dial()
+	case s.listening() && !s.up.can.Deletion && r.reason == EndNone:
+		r.begin(RenewPlanned)
 	}
 }
 

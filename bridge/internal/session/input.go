@@ -77,6 +77,7 @@ type (
 		Gen   int
 		ID    string // the upstream's id of its call
 		Limit int    // largest event that it accepts, in bytes
+		Can   Capabilities
 	}
 	// UpstreamDialFailed is the failure of a Dial.
 	UpstreamDialFailed struct {

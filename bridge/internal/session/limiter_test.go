@@ -100,17 +100,26 @@ func TestIdleWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// TestToolRounds makes the model answer in words after the allowed number of tool rounds.
+// TestToolRounds makes the model answer in words after the allowed number of tool rounds. One that cannot be told to, for
+// one response, is asked no more.
 func TestToolRounds(t *testing.T) {
 	t.Parallel()
-	c := limited(t, Config{Settings: Settings{Limits: Limits{ToolRounds: 2}}})
-	for n := range 3 {
-		c.play(fmt.Sprintf(`up {"type":"response.created","response":{"id":"r%d"}}`, n))
-		c.play(fmt.Sprintf(`up {"type":"response.output_item.done","response_id":"r%[1]d","item":{"id":"i%[1]d","type":"function_call","status":"completed","call_id":"c%[1]d","name":"create_bar_chart","arguments":"{}"}}`, n))
-		c.play(fmt.Sprintf(`up {"type":"response.done","response":{"id":"r%d","status":"completed"}}`, n))
-		c.play(fmt.Sprintf(`tool c%d {}`, n))
-		if got := strings.Count(c.out.String(), `"tool_choice":"none"`); got != n {
-			t.Errorf("%d requests without tools after round %d, want %d", got, n+1, n)
+	for can, want := range map[bool]struct {
+		asked, inWords [3]int
+	}{true: {[3]int{1, 2, 3}, [3]int{0, 1, 2}}, false: {[3]int{1, 1, 1}, [3]int{}}} {
+		c := limited(t, Config{Settings: Settings{Limits: Limits{ToolRounds: 2}}})
+		c.s.up.can.ResponseSettings = can
+		for n := range 3 {
+			c.play(fmt.Sprintf(`up {"type":"response.created","response":{"id":"r%d"}}`, n))
+			c.play(fmt.Sprintf(`up {"type":"response.output_item.done","response_id":"r%[1]d","item":{"id":"i%[1]d","type":"function_call","status":"completed","call_id":"c%[1]d","name":"create_bar_chart","arguments":"{}"}}`, n))
+			c.play(fmt.Sprintf(`up {"type":"response.done","response":{"id":"r%d","status":"completed"}}`, n))
+			c.play(fmt.Sprintf(`tool c%d {}`, n))
+			if got := strings.Count(c.out.String(), `"tool_choice":"none"`); got != want.inWords[n] {
+				t.Errorf("%d requests without tools after round %d, want %d", got, n+1, want.inWords[n])
+			}
+			if got := strings.Count(c.out.String(), `"type":"response.create"`); got != want.asked[n] {
+				t.Errorf("%d requests after round %d, want %d", got, n+1, want.asked[n])
+			}
 		}
 	}
 }

@@ -179,6 +179,15 @@ func (p *playback) audioCleared(responseID string) {
 	p.reset()
 }
 
+// clear stops the audio that is still playing.
+func (p *playback) clear() {
+	if p.up.can.OutputBuffer {
+		p.up.send(realtime.OutputAudioBufferClear(p.up.eventID(sentEvent{})))
+	} else {
+		p.audioCleared("") // nobody will say so
+	}
+}
+
 // cutOff closes the messages of the response that is being played with what was played of each. It
 // reports whether any was not played to its end.
 func (p *playback) cutOff(responseID string) (incomplete bool) {
@@ -195,6 +204,9 @@ func (p *playback) cutOff(responseID string) (incomplete bool) {
 			continue // played to its end
 		}
 		p.interrupt(m, played)
+		if !m.silent {
+			p.up.truncate(m.item.id, played)
+		}
 		incomplete = true
 	}
 	return incomplete

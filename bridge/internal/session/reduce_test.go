@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,8 +53,9 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 // and the indented lines below it are the effects. The file "thread" holds the messages
 // that the call starts with, "filler" the time after which the voice speaks while a tool
 // runs, "grace" how long the call waits for a lost browser, "renew" how long before its end
-// a session is replaced, "limit" how many bytes an event for the upstream may have, "fixed"
-// the session that clients may not change, except for what "may change" names. The tool
+// a session is replaced, "limit" how many bytes an event for the upstream may have, "cannot"
+// the Capabilities that its sessions lack, "fixed" the session that clients may not change,
+// except for what "may change" names. The tool
 // create_line_chart asks the user first, and so does the tool "paint" that a client declares.
 func TestCalls(t *testing.T) {
 	t.Parallel()
@@ -143,6 +145,11 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 			t.Fatal(refused)
 		}
 	}
+	for _, name := range strings.Fields(section(archive, "cannot")) {
+		can := reflect.ValueOf(&c.s.UpstreamCan).Elem().FieldByName(name)
+		can.SetBool(false)
+	}
+	c.s.up.can = c.s.UpstreamCan
 	for line := range strings.Lines(script) {
 		line = strings.TrimRight(line, "\n")
 		if line == "" || strings.HasPrefix(line, "\t") {
@@ -173,6 +180,7 @@ func newTestState(t testing.TB, f Config) *State {
 	f.CallID, f.Key = "call-1", thread.Key{Owner: "ada", Thread: "thread-1"}
 	f.Session = Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"}
 	f.UpstreamLimit, f.BrowserLimit, f.ReplayMessages = 256<<10, 64<<10, 20
+	f.UpstreamCan = Capabilities{OutputBuffer: true, Truncation: true, TruncatesItself: true, Deletion: true, Images: true, ResponseSettings: true, CallItems: true}
 	f.ItemPrefix = "vb"
 	f.Cost = func(realtime.Usage) *float64 { return nil }
 	f.NewID = func(_ time.Time, n int) string { return fmt.Sprintf("id-%d", n) }
@@ -209,7 +217,7 @@ func (c *scripted) play(line string) {
 		case isState:
 			c.reduce(UpstreamState{gen, states[state]})
 		case rest == "dialed":
-			c.reduce(UpstreamDialed{Gen: gen, ID: fmt.Sprintf("rtc_%d", gen), Limit: 256 << 10})
+			c.reduce(UpstreamDialed{Gen: gen, ID: fmt.Sprintf("rtc_%d", gen), Limit: 256 << 10, Can: c.s.UpstreamCan})
 		case rest == "caught up":
 			c.reduce(HeldSent{gen})
 		case rest == "refused", rest == "fatal":

@@ -155,7 +155,7 @@ func (r *renewal) dial() {
 // dialed takes the success of a dial.
 func (r *renewal) dialed(in UpstreamDialed) {
 	if r.next != nil && in.Gen == r.next.gen { // otherwise it is no longer wanted, and was hung up
-		r.next.id, r.next.limit = in.ID, in.Limit
+		r.next.id, r.next.limit, r.next.can = in.ID, in.Limit, in.Can
 	}
 }
 

@@ -182,6 +182,15 @@ func (q *responses) askForAnswer() {
 	if !q.listening() || q.away || q.busy() || !slices.ContainsFunc(q.needs, q.answerable) {
 		return
 	}
+	spent := q.ToolRounds > 0 && q.rounds >= q.ToolRounds
+	if spent {
+		q.log(slog.LevelWarn, "tool rounds used up", "rounds", q.rounds)
+	}
+	if spent && !q.up.can.ResponseSettings { // it would call tools again
+		given := q.giveUp(func(need) bool { return true })
+		q.sendCreateError(given, realtime.Error{Code: "turn_stopped", Message: "The turn was stopped: it has used up its rounds of tools."})
+		return
+	}
 	id := q.up.eventID(sentEvent{kind: sentCreate})
 	q.create = &creation{eventID: id, by: q.now.Add(createTimeout), needs: slices.Clone(q.needs)}
 	if slices.ContainsFunc(q.needs, func(n need) bool { return n.tries > 0 }) {
@@ -193,11 +202,10 @@ func (q *responses) askForAnswer() {
 			response[name] = value
 		}
 	}
-	if limit := q.ToolRounds; limit > 0 && q.rounds >= limit {
-		q.log(slog.LevelWarn, "tool rounds used up", "rounds", q.rounds)
+	if spent {
 		response["tool_choice"] = "none"
 	}
-	if len(response) == 0 {
+	if len(response) == 0 || !q.up.can.ResponseSettings {
 		q.up.send(realtime.ResponseCreate(id))
 		return
 	}

@@ -78,7 +78,7 @@ func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 	m.meta.Status, m.flushAt = thread.StatusCompleted, t.now.Add(ackTimeout)
 	sent.itemID, sent.images = itemID, len(in.Images) > 0
 	item := it.raw
-	item.Content = contentOf(in)
+	item.Content = contentOf(in, t.up.can.Images)
 	event := realtime.ItemCreate(t.up.eventID(sent), item, "")
 	if len(event) > t.up.limit {
 		t.refused(sent, &realtime.Error{Code: "text_too_long", Message: "The text is too long for the upstream."})
@@ -156,14 +156,14 @@ func (t *texts) textID(itemID string) string {
 	return persistence.OnceID(t.Key.Thread, t.CallID+"/"+itemID)
 }
 
-// contentOf returns a text with its images for the upstream.
-func contentOf(in ServerText) []realtime.Content {
+// contentOf returns a text with its images for the upstream; shown means that it can show them.
+func contentOf(in ServerText, shown bool) []realtime.Content {
 	var content []realtime.Content
 	if in.Text != "" {
 		content = append(content, realtime.Content{Type: realtime.ContentInputText, Text: in.Text})
 	}
 	for _, i := range in.Images {
-		if i.URL != "" {
+		if i.URL != "" && shown {
 			content = append(content, realtime.Content{Type: realtime.ContentInputImage, ImageURL: i.URL})
 		} else {
 			content = append(content, realtime.Content{Type: realtime.ContentInputText, Text: "(An image that cannot be shown.)"})

@@ -158,6 +158,11 @@ func (t *tools) answer(run *toolRun) {
 func (t *tools) sendOutput(run *toolRun, itemID string) {
 	callID := t.up.names.theirs(run.Call.ID)
 	if run.gen != t.up.gen {
+		if !t.up.can.CallItems {
+			m := run.message
+			t.do(Append{Gen: t.up.gen, Messages: []thread.Message{{ID: m.id, Role: m.role, Parts: []thread.Part{run.Part()}, Metadata: m.meta}}})
+			return
+		}
 		callID = t.repeatCall(run)
 	}
 	output := run.output
@@ -174,7 +179,7 @@ func (t *tools) sendOutput(run *toolRun, itemID string) {
 // nobody else sees: the page shows them with the result. It comes before the output, which is what
 // the model should answer.
 func (t *tools) showImages(run *toolRun) {
-	if len(run.images) == 0 {
+	if len(run.images) == 0 || !t.up.can.Images {
 		return
 	}
 	content := []realtime.Content{{Type: realtime.ContentInputText, Text: "(Images that " + run.Call.Name + " returned)"}}

@@ -108,7 +108,7 @@ func (t *tools) onTime(quiet bool) {
 		}
 		if t.due(run.fillerAt) && !run.Done() {
 			run.fillerAt = time.Time{}
-			if quiet && !t.answers.busy() && t.listening() {
+			if quiet && !t.answers.busy() && t.listening() && t.up.can.ResponseSettings {
 				t.answers.sayFiller() // the voice says that the tool is still running
 			}
 		}

@@ -262,7 +262,7 @@ func (t *transcript) closeMessage(m *message, status thread.Status) {
 // forgetItem removes an item from the model's conversation.
 func (t *transcript) forgetItem(it *item) {
 	it.forgotten = true
-	if it.gen == t.up.gen {
+	if it.gen == t.up.gen && t.up.can.Deletion {
 		t.up.send(realtime.ItemDelete(t.up.eventID(sentEvent{}), t.up.names.theirs(it.id)))
 	}
 }

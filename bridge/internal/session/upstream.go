@@ -23,7 +23,8 @@ type upstream struct {
 	*core
 	gen   int
 	stage stage
-	limit int       // largest event that it accepts, in bytes
+	limit int // largest event that it accepts, in bytes
+	can   Capabilities
 	by    time.Time // when to give up on its set-up
 	gone  bool      // nothing more is sent to it
 	began time.Time // when it became the active one
@@ -56,7 +57,7 @@ func (l *line) listening() bool { return l.phase == live && !l.up.gone }
 
 func (c *core) newUpstream(gen int) *upstream {
 	return &upstream{
-		core: c, gen: gen, limit: c.UpstreamLimit, by: c.now.Add(setupTimeout), sent: make(map[string]sentEvent),
+		core: c, gen: gen, limit: c.UpstreamLimit, can: c.UpstreamCan, by: c.now.Add(setupTimeout), sent: make(map[string]sentEvent),
 		names: names{gen: gen},
 	}
 }
@@ -137,9 +138,11 @@ func (u *upstream) cancel(responseID string) {
 	u.send(realtime.ResponseCancel(u.eventID(sentEvent{}), u.names.theirs(responseID)))
 }
 
-// clearAudio stops the audio that is still playing.
-func (u *upstream) clearAudio() {
-	u.send(realtime.OutputAudioBufferClear(u.eventID(sentEvent{})))
+// truncate says how much was heard of a spoken item, unless the upstream knows it.
+func (u *upstream) truncate(itemID string, heard time.Duration) {
+	if u.can.Truncation && !u.can.TruncatesItself {
+		u.send(realtime.ItemTruncate(u.eventID(sentEvent{}), u.names.theirs(itemID), heard.Milliseconds()))
+	}
 }
 
 const codeSessionExpired = "session_expired"
