@@ -43,6 +43,8 @@ func (l *auditLog) ApplyAll(_ context.Context, groups []persistence.ThreadChange
 			}
 			fmt.Fprintf(&l.text, "%s\n", data)
 			saved = append(saved, o.Message)
+		case persistence.PutEvent:
+			fmt.Fprintf(&l.text, "%s %s\n", o.Type, o.Data)
 		}
 	}
 	return []persistence.Applied{{Messages: saved}}, nil

@@ -50,8 +50,6 @@ type call struct {
 	tools   toolRunner
 	onTurn  func(thread.Key)
 	onCount func(session.Counter)
-	// ended is published when the thread is free.
-	ended *persistence.Event
 }
 
 // publisher passes events to the watchers of a thread; *persistence.Store implements it.

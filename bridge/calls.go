@@ -93,9 +93,6 @@ func (c *Calls) runOne(one *call, s *session.State) {
 		c.unsaved.keep(one.key, s.Record(), history, last)
 	}
 	c.release(one)
-	if one.ended != nil {
-		one.thread.Publish(context.Background(), one.key, *one.ended)
-	}
 	c.awaitSaved(one.key)
 	one.acks.close()
 	c.cfg.OnEnd(one.key, reason)

@@ -180,11 +180,15 @@ func (w *worker) abort() {
 func (w *worker) performAll(effects []session.Effect) {
 	var changes []persistence.Change
 	for _, e := range effects {
-		if write, ok := e.(session.Write); ok {
-			changes = append(changes, write.Change)
-			continue
+		switch e := e.(type) {
+		case session.Write:
+			changes = append(changes, e.Change)
+		case session.Tell:
+			changes = append(changes, persistence.PutEvent{ID: persistence.NewID(), Type: e.Kind, Data: toolkit.Encode(e.Data)})
+			w.turn(e.Kind)
+		default:
+			w.perform(e)
 		}
-		w.perform(e)
 	}
 	switch {
 	case len(changes) == 0:
@@ -236,13 +240,11 @@ func (w *worker) publish(e session.Publish) {
 	if e.Kind == persistence.EventMessageDelta && !w.thread.Watched(w.key) {
 		return // whoever begins to watch reads the message first
 	}
-	event := persistence.Event{Type: e.Kind, Data: toolkit.Encode(e.Data)}
-	if e.Kind == session.CallEnded {
-		w.ended = &event
-		return
-	}
-	w.thread.Publish(w.ctx, w.key, event)
-	switch e.Kind {
+	w.thread.Publish(w.ctx, w.key, persistence.Event{Type: e.Kind, Data: toolkit.Encode(e.Data)})
+}
+
+func (w *worker) turn(event persistence.EventType) {
+	switch event {
 	case session.TurnStarted:
 		w.talking.Store(true)
 	case session.TurnFinished:

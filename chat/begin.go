@@ -185,7 +185,7 @@ func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 	}
 	saved, err := b.AppendMessage(t.draft.msg)
 	t.draft.msg.Metadata.CreatedAt = saved.Metadata.CreatedAt
-	return err
+	return cmp.Or(err, t.tell(b, "turn_started"))
 }
 
 // openSaved gives a saved message its context, if it has none, and brings it back, if it was discarded.

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -116,7 +117,7 @@ func (t *Turn) writeEnd(ctx context.Context) error {
 				return err
 			}
 		}
-		return b.EndTurn(t.id)
+		return cmp.Or(t.tell(b, persistence.EventTurnFinished), b.EndTurn(t.id))
 	}
 	err := t.keeper.final(ctx, write)
 	if errors.Is(err, persistence.ErrInvalid) {
@@ -165,7 +166,8 @@ func (t *Turn) abandon() {
 		if _, err := b.UpdateMessage(t.draft.msg); err != nil {
 			return err
 		}
-		return b.EndTurn(t.id)
+		t.result.Status = thread.StatusFailed
+		return cmp.Or(t.tell(b, persistence.EventTurnFinished), b.EndTurn(t.id))
 	})
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		t.log.Error("turn that never began could not be ended", "error", err)

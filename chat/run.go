@@ -10,14 +10,12 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
-	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
 // run is the turn, from its first request to its end; leave releases its place.
 func (t *Turn) run(leave func()) {
 	t.draft.emit(Event{Type: EventStart})
-	t.publish("turn_started", turnEvent{TurnID: t.id, MessageID: t.message})
 	finish, err := t.rounds()
 	t.conclude(finish, err)
 	saved := t.saveEnd(finalTimeout)
@@ -27,7 +25,6 @@ func (t *Turn) run(leave func()) {
 	}
 	t.ended = time.Now()
 	t.events.add(Event{Type: EventFinish, MessageID: t.message, Result: &t.result})
-	t.publish(persistence.EventTurnFinished, turnEvent{TurnID: t.id, MessageID: t.message, Status: t.result.Status})
 	close(t.done)
 	t.side.Wait()
 	if !saved {
@@ -35,13 +32,6 @@ func (t *Turn) run(leave func()) {
 		leave()
 	}
 	t.report()
-}
-
-// turnEvent is the data of turn_started and turn_finished.
-type turnEvent struct {
-	TurnID    string        `json:"turn_id"`
-	MessageID string        `json:"message_id"`
-	Status    thread.Status `json:"status,omitempty"`
 }
 
 // rounds alternates between asking the model and running its tools, until there is an answer.

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"voicebridge/persistence"
 	"voicebridge/thread"
+	"voicebridge/toolkit"
 )
 
 // observerTimeout is how long observers may take.
@@ -139,6 +141,18 @@ func (t *Turn) yield() {
 	if r.lost {
 		t.Interrupt()
 	}
+}
+
+// tell tells the thread's watchers that the turn begins or ends, in the transaction with which it does.
+func (t *Turn) tell(b *persistence.Batch, kind persistence.EventType) error {
+	return b.Tell(persistence.Event{Type: kind, Data: toolkit.Encode(turnEvent{t.id, t.message, t.result.Status})})
+}
+
+// turnEvent is the data of turn_started and turn_finished.
+type turnEvent struct {
+	TurnID    string        `json:"turn_id"`
+	MessageID string        `json:"message_id"`
+	Status    thread.Status `json:"status,omitempty"`
 }
 
 // Wait waits for the end of the turn. The error is that of ctx.

@@ -26,19 +26,17 @@ func (s *Store) EnsureThread(ctx context.Context, key thread.Key) (created bool,
 			return false, s.fail("ensure thread", err)
 		}
 	}
-	if created && err == nil {
-		s.tellOwner(ctx, EventThreadCreated, key)
-	}
 	return created, s.fail("ensure thread", err)
 }
 
 func (s *Store) ensureThread(ctx context.Context, key thread.Key) (created bool, err error) {
-	err = s.write(ctx, func(q queries) error {
+	err = s.writeTold(ctx, func(q queries, t *told) error {
 		n, err := q.CreateThread(ctx, pgdb.CreateThreadParams{ID: key.Thread, Owner: key.Owner, CreatedAt: dbtype.At(s.now())})
 		if err != nil {
 			return err
 		}
 		if created = n > 0; created {
+			t.tellOwner(EventThreadCreated, key)
 			return nil
 		}
 		_, err = q.GetThread(ctx, pgdb.GetThreadParams{ID: key.Thread, Owner: key.Owner})

@@ -31,7 +31,7 @@ func (b *Batch) SaveApproval(a thread.Approval) error {
 		}
 		row, err := b.q.GetApproval(b.ctx, pgdb.GetApprovalParams{ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner})
 		if err == nil {
-			b.changed.events = append(b.changed.events, approvalEvent(b.s.approval(row)))
+			b.told.tell(b.key, approvalEvent(b.s.approval(row)))
 		}
 		return err
 	})
@@ -97,16 +97,14 @@ func (s *Store) AnswerApproval(ctx context.Context, key thread.Key, toolCallID, 
 	if approved {
 		outcome = thread.ApprovalApproved
 	}
-	err := database.ChangeOne(ctx, roomDB{s}, key, func(q queries) (int64, error) {
+	err := s.changeTold(ctx, key, func(q queries, t *told) (int64, error) {
 		at := dbtype.At(s.now())
+		t.tell(key, Event{Type: EventApprovalAnswered, Data: json.RawMessage("{}")})
 		return q.AnswerApproval(ctx, pgdb.AnswerApprovalParams{
 			Outcome: string(outcome), AnsweredBy: thread.CleanText(by), AnsweredAt: &at, Now: at,
 			ToolCallID: toolCallID, Nonce: nonce, ThreadID: key.Thread, Owner: key.Owner,
 		})
 	})
-	if err == nil {
-		s.Publish(ctx, key, Event{Type: EventApprovalAnswered})
-	}
 	return s.fail("answer approval", err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -28,8 +29,9 @@ type Batch struct {
 	key thread.Key
 	// instance is the process on whose behalf the batch writes.
 	instance string
-	// changed is what watchers get after the commit.
+	// changed is what watchers get after the commit, and told the events among it.
 	changed changeSet
+	told    told
 }
 
 // changeSet collects what a transaction changes in a thread.
@@ -39,7 +41,6 @@ type changeSet struct {
 	used       bool  // there is a new message, and so the thread has another updated_at
 	prev, next int64 // the thread's counter before and after
 	messages   map[string]thread.Message
-	events     []Event
 }
 
 // drawn records that amount numbers were drawn, and returns the first.
@@ -59,17 +60,65 @@ func (s *Store) Batch(ctx context.Context, key thread.Key, fn func(*Batch) error
 	var b *Batch
 	err := database.Begin(ctx, roomDB{s}, key, func(tx *database.Tx) error {
 		b = s.batch(tx)
-		return fn(b)
+		if err := fn(b); err != nil {
+			return err
+		}
+		return b.end()
 	})
 	if err == nil {
-		s.announce(key, b.changed)
+		b.announce()
 	}
 	return err
 }
 
 // batch returns a Batch of a transaction.
 func (s *Store) batch(tx *database.Tx) *Batch {
-	return &Batch{ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, instance: tx.Instance(), Queued: queued.In(tx)}
+	return &Batch{ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, instance: tx.Instance(), told: told{s: s}, Queued: queued.In(tx)}
+}
+
+// Tell notifies the thread's watchers of an event with the commit, and its owner's if they get such.
+func (b *Batch) Tell(e Event) error {
+	return b.do("tell of "+string(e.Type), func() error {
+		e, err := checkEvent(e)
+		b.told.tell(b.key, e)
+		return err
+	})
+}
+
+func (b *Batch) tellOf(kind EventType, about map[string]string) {
+	data, _ := json.Marshal(about) // text can always be encoded
+	b.told.tell(b.key, Event{Type: kind, Data: data})
+}
+
+// end comes last in the transaction.
+func (b *Batch) end() error {
+	told := b.told.entries
+	if b.told.entries = nil; b.changed.used {
+		b.told.tellOwner(EventThreadUpdated, b.key)
+	}
+	b.told.entries = append(b.told.entries, told...)
+	return cmp.Or(b.tx.Err(), b.told.log(b.ctx, b.q))
+}
+
+// announce notifies the watchers of the batch's changes.
+func (b *Batch) announce() {
+	s, key, n := b.s, b.key, b.changed
+	if n.drew && s.hub.watched(key) {
+		changed := make([]thread.Message, 0, len(n.messages))
+		for _, m := range n.messages {
+			changed = append(changed, m)
+		}
+		byRevision(changed)
+		c := commit{prev: n.prev, next: n.next, messages: changed}
+		for _, m := range changed {
+			c.events = append(c.events, messageEvent(m))
+		}
+		s.hub.commit(key, c)
+	}
+	if s.shared && (n.drew || n.grew) {
+		s.outbox.tell(wake{Owner: key.Owner, Thread: key.Thread})
+	}
+	b.told.committed()
 }
 
 // do runs one write of the batch.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -85,6 +86,12 @@ type (
 	PutApproval struct {
 		Approval thread.Approval `json:"approval"`
 	}
+	// PutEvent is Batch.Tell. Applying it twice tells it twice.
+	PutEvent struct {
+		ID   string          `json:"id"` // any, but another one for each
+		Type EventType       `json:"type"`
+		Data json.RawMessage `json:"data"`
+	}
 )
 
 func (c PutMessage) Subject() (kind, id string)  { return "message", c.Message.ID }
@@ -96,6 +103,7 @@ func (c PutLeg) Subject() (kind, id string) {
 	return "leg", fmt.Sprintf("%s %d", c.Leg.CallID, c.Leg.Generation)
 }
 func (c PutApproval) Subject() (kind, id string) { return "approval", c.Approval.ID }
+func (c PutEvent) Subject() (kind, id string)    { return "event", c.ID }
 
 // changeOverhead is the approximate size of a change without its text, in bytes.
 const changeOverhead = 512
@@ -128,6 +136,8 @@ func (c PutLeg) Size() int { return changeOverhead }
 
 func (c PutApproval) Size() int { return changeOverhead }
 
+func (c PutEvent) Size() int { return changeOverhead + len(c.Data) }
+
 func (c PutMessage) apply(b *Batch, to *Applied) error {
 	m, err := b.put(c.Message, c.Place)
 	if err == nil && c.Queued != "" {
@@ -142,6 +152,7 @@ func (c PutToolCall) apply(b *Batch, _ *Applied) error { return b.SaveToolCall(c
 func (c PutResponse) apply(b *Batch, _ *Applied) error { return b.SaveResponse(c.Response) }
 func (c PutCall) apply(b *Batch, _ *Applied) error     { return b.SaveCall(c.Call) }
 func (c PutLeg) apply(b *Batch, _ *Applied) error      { return b.SaveLeg(c.Leg) }
+func (c PutEvent) apply(b *Batch, _ *Applied) error    { return b.Tell(Event{Type: c.Type, Data: c.Data}) }
 
 func (c PutApproval) apply(b *Batch, _ *Applied) error {
 	if c.Approval.Nonce != "" {
@@ -354,14 +365,17 @@ func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Ap
 					return err
 				}
 			}
+			if err := b.end(); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, s.fail("apply changes", err)
 	}
-	for i, b := range batches {
-		s.announce(groups[i].Key, b.changed)
+	for _, b := range batches {
+		b.announce()
 	}
 	return applied, nil
 }

@@ -59,6 +59,7 @@ var changeKinds = map[string]func([]byte) (Change, error){
 	"call":      readChange[PutCall],
 	"leg":       readChange[PutLeg],
 	"approval":  readChange[PutApproval],
+	"event":     readChange[PutEvent],
 }
 
 func readChange[C Change](data []byte) (Change, error) {

@@ -88,7 +88,7 @@ func TestWithAndWithoutListen(t *testing.T) {
 	for range 2 {
 		for from, to := range map[*persistence.Store]*persistence.Store{listens: reads, reads: listens} {
 			untilWatched(t, from, to, key)
-			untilMarked(t, from, owner, to.WatchOwner("anna").Events)
+			untilMarked(t, from, owner, persistencetest.WatchOwner(t, to, "anna").Events)
 		}
 		// The old ids are gone.
 		for _, s := range []*persistence.Store{listens, reads} {
@@ -112,11 +112,11 @@ func TestFirstWatcherOfAnOwner(t *testing.T) {
 			}
 			key := persistencetest.NewThread(t, a, "anna", "")
 			untilWatched(t, a, b, key) // they know of each other
-			watch := b.WatchOwner("anna")
+			watch := persistencetest.WatchOwner(t, b, "anna")
 			if _, err := a.RenameThread(t.Context(), key, "New"); err != nil {
 				t.Fatalf("RenameThread() = %v", err)
 			}
-			a.Publish(t.Context(), key, persistence.Event{Type: persistence.EventTurnFinished})
+			tell(t, a, key, persistence.Event{Type: persistence.EventTurnFinished})
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			var got []persistence.EventType

@@ -2,11 +2,11 @@ package persistence
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -36,20 +36,17 @@ func (s *Store) DeleteThread(ctx context.Context, key thread.Key) error {
 
 // deleteThread is DeleteThread for a thread that disown finds and takes from its owner.
 func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(queries) (int64, error)) error {
-	err := database.ChangeOne(ctx, roomDB{s}, key, func(q queries) (int64, error) {
+	err := s.changeTold(ctx, key, func(q queries, t *told) (int64, error) {
 		n, err := disown(q)
+		t.tell(key, Event{Type: EventThreadDeleted, Data: json.RawMessage("{}")}) // ends its watches
+		t.tellOwner(EventThreadDeleted, key)
 		return n, errors.Join(err, q.EraseEvents(ctx, pgdb.EraseEventsParams{ThreadID: key.Thread}))
 	})
 	if err != nil {
 		return s.fail("delete thread", err)
 	}
-	s.Publish(ctx, key, Event{Type: EventThreadDeleted}) // ends its watches
-	// Finish even if the caller gives up. The owner's watchers are notified last, when the rows of a
-	// short thread are gone.
-	ctx = context.WithoutCancel(ctx)
-	err = s.eraseSoon(ctx, key.Thread)
-	s.tellOwner(ctx, EventThreadDeleted, key)
-	return s.fail("delete thread", err)
+	// Finish even if the caller gives up.
+	return s.fail("delete thread", s.eraseSoon(context.WithoutCancel(ctx), key.Thread))
 }
 
 // eraseSoon erases a deleted thread: for a short time if this process serves and can go on later,

@@ -122,7 +122,7 @@ func (q interruptedQueries) ListDrafts(ctx context.Context, arg pgdb.ListDraftsP
 func OutboxAfterFailure(events int) (left []string) {
 	o, h := newOutbox(), newHub()
 	publish := func(n int) {
-		o.publish(h, thread.Key{Owner: "anna"}, Event{Data: fmt.Append(nil, n)}, true)
+		o.publish(h, o.entry(thread.Key{Owner: "anna"}, Event{Data: fmt.Append(nil, n)}), true)
 	}
 	for n := range events {
 		publish(n)

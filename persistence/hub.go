@@ -185,9 +185,13 @@ func (h *hub) delta(key thread.Key, e Event) {
 	})
 }
 
-// event passes on an event, and reports whether a watcher has to read it from the log.
-func (h *hub) event(key thread.Key, e Event, mark string) (missed bool) {
-	h.each(key, func(w *watcher) { missed = !w.put(item{event: e, mark: mark}, &h.dropped) || missed })
+// event passes on an event, and reports whether a watcher has to read it from the log. Watchers of an owner read all
+// from there, for its number.
+func (h *hub) event(e entry) (missed bool) {
+	if e.key.Thread == "" {
+		return false
+	}
+	h.each(e.key, func(w *watcher) { missed = !w.put(item{event: e.event, mark: e.mark}, &h.dropped) || missed })
 	return missed
 }
 
@@ -200,7 +204,7 @@ func (h *hub) commit(key thread.Key, c commit) {
 	})
 }
 
-// hint says that the table has something new.
+// hint says that the tables have something new.
 func (h *hub) hint(key thread.Key) { h.each(key, func(w *watcher) { w.set(&w.behind) }) }
 
 // put adds to the queue unless it is full. An empty queue accepts anything, and deltas, which are counted

@@ -22,26 +22,104 @@ const (
 	sendAgain = time.Second
 )
 
-// Publish passes an event to the watchers of the thread, on all instances; the start and end of calls and turns also go to
-// the owner's watchers. It never blocks. Those of this instance get it at once, others from the log, but text that is added
-// to a message from the drafts. A slow watcher may lose such text for a while, and nothing else.
-func (s *Store) Publish(ctx context.Context, key thread.Key, e Event) {
+// Publish passes an event that no change causes to the watchers of the thread, on all instances. It never blocks. Those of this
+// instance get it at once, others from the log, but text that is added to a message from the drafts. A slow watcher may lose
+// such text for a while, and nothing else.
+func (s *Store) Publish(_ context.Context, key thread.Key, e Event) {
+	e, err := checkEvent(e)
+	switch {
+	case err != nil:
+		s.hub.dropped.Add(1)
+		s.log.Error("event is not JSON", "type", e.Type, "thread_id", key.Thread)
+	case e.Type == EventMessageDelta:
+		s.hub.delta(key, e)
+	default:
+		s.outbox.publish(s.hub, s.outbox.entry(key, e), s.shared || key.Thread == "")
+	}
+}
+
+func checkEvent(e Event) (Event, error) {
 	e.Seq = 0
 	if len(e.Data) == 0 {
 		e.Data = json.RawMessage("{}")
 	}
 	if !json.Valid(e.Data) {
-		s.hub.dropped.Add(1)
-		s.log.Error("event is not JSON", "type", e.Type, "thread_id", key.Thread)
-		return
+		return e, Invalid("event %.100q is not JSON", e.Type)
 	}
 	e.Data = bytes.ToValidUTF8(e.Data, []byte("\ufffd"))
-	if e.Type == EventMessageDelta {
-		s.hub.delta(key, e)
-		return
+	return e, nil
+}
+
+// told are the events that a transaction causes. They are rows of the log with it, so none is lost with the process.
+type told struct {
+	s       *Store
+	entries []entry
+}
+
+// tell adds an event of a thread, and of its owner if such are told.
+func (t *told) tell(key thread.Key, e Event) {
+	t.entries = append(t.entries, t.s.outbox.entry(key, e))
+	var data map[string]json.RawMessage
+	if toOwner[e.Type] && json.Unmarshal(e.Data, &data) == nil && data != nil {
+		data["thread_id"], _ = json.Marshal(key.Thread) // a string
+		e.Data, _ = json.Marshal(data)
+		t.entries = append(t.entries, t.s.outbox.entry(ownerKey(key.Owner), e))
 	}
-	s.outbox.publish(s.hub, key, e, s.shared)
-	s.passOn(ctx, key, e)
+}
+
+// tellOwner adds the event that a thread has changed.
+func (t *told) tellOwner(kind EventType, key thread.Key) {
+	data, _ := json.Marshal(threadGone{key.Thread}) // a string
+	t.entries = append(t.entries, t.s.outbox.entry(ownerKey(key.Owner), Event{Type: kind, Data: data}))
+}
+
+// threadGone is the data of an event about a thread that is no longer there.
+type threadGone struct {
+	ThreadID string `json:"thread_id"`
+}
+
+// log writes the events in their transaction. Those of threads are read by other processes only.
+func (t *told) log(ctx context.Context, q queries) error {
+	for _, e := range t.entries {
+		if !t.s.shared && e.key.Thread != "" {
+			continue
+		}
+		if err := t.s.logEvent(ctx, q, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// committed passes the events on after their transaction.
+func (t *told) committed() {
+	for _, e := range t.entries {
+		switch {
+		case t.s.shared:
+			t.s.hub.event(e)
+			t.s.outbox.tell(wake{Owner: e.key.Owner, Log: true})
+		case e.key.Thread != "":
+			t.s.outbox.publish(t.s.hub, e, false)
+		default:
+			t.s.hub.hint(e.key)
+		}
+	}
+}
+
+// writeTold is write for a transaction that causes events.
+func (s *Store) writeTold(ctx context.Context, fn func(queries, *told) error) error {
+	var t told
+	err := s.write(ctx, func(q queries) error {
+		t = told{s: s}
+		if err := fn(q, &t); err != nil {
+			return err
+		}
+		return t.log(ctx, q)
+	})
+	if err == nil {
+		t.committed()
+	}
+	return err
 }
 
 // keepSending sends what is in the outbox until that ends.
@@ -71,17 +149,29 @@ func (s *Store) keepSending(ctx context.Context, eng engine) {
 	}
 }
 
-// send writes events into the log and wakes other instances. What could not be sent and still can be is restored; events
-// that the database refuses are lost.
-func (s *Store) send(ctx context.Context, eng engine, events []unlogged, wakes map[wake]struct{}) error {
+// send writes events into the log, gives them and those of transactions their numbers, and wakes other instances. What could not
+// be sent and still can be is restored; events that the database refuses are lost.
+func (s *Store) send(ctx context.Context, eng engine, events []entry, wakes map[wake]struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	if len(events) > 0 {
+	grown := map[string]struct{}{} // by owner
+	for w := range wakes {
+		if w.Log {
+			grown[w.Owner] = struct{}{}
+		}
+	}
+	for _, e := range events {
+		grown[e.key.Owner] = struct{}{}
+	}
+	if len(grown) > 0 {
 		err := s.fail("write event log", eng.write(ctx, func(q queries) error { return s.logEvents(ctx, q, events) }))
 		switch {
 		case err == nil:
 			s.hub.logged()
-			wakes[wake{From: s.outbox.origin, Log: true}] = struct{}{}
+			for owner := range grown {
+				s.hub.hint(ownerKey(owner))
+				wakes[wake{From: s.outbox.origin, Owner: owner, Log: true}] = struct{}{}
+			}
 		case errors.Is(err, ErrUnavailable):
 			s.outbox.restore(events, wakes)
 			return err
@@ -106,19 +196,28 @@ func (s *Store) send(ctx context.Context, eng engine, events []unlogged, wakes m
 	return nil
 }
 
-func (s *Store) logEvents(ctx context.Context, q queries, events []unlogged) error {
-	// One at a time writes, so that a number becomes visible only after all smaller ones.
-	if err := q.LockOwner(ctx, pgdb.LockOwnerParams{What: "log", Owner: ""}); err != nil {
-		return err
-	}
+func (s *Store) logEvents(ctx context.Context, q queries, events []entry) error {
 	for _, e := range events {
-		if err := q.LogEvent(ctx, pgdb.LogEventParams{
-			Mark: e.mark, Owner: e.key.Owner, ThreadID: e.key.Thread, Type: string(e.event.Type), Data: string(e.event.Data), At: dbtype.At(s.now()),
-		}); err != nil {
+		if err := s.logEvent(ctx, q, e); err != nil {
 			return err
 		}
 	}
-	return nil
+	_, err := s.numberEvents(ctx, q)
+	return err
+}
+
+func (s *Store) logEvent(ctx context.Context, q queries, e entry) error {
+	return q.LogEvent(ctx, pgdb.LogEventParams{
+		Mark: e.mark, Owner: e.key.Owner, ThreadID: e.key.Thread, Type: string(e.event.Type), Data: string(e.event.Data), At: dbtype.At(s.now()),
+	})
+}
+
+// numberEvents gives numbers to the events of all transactions that have ended, also to those whose process has died since.
+func (s *Store) numberEvents(ctx context.Context, q queries) (int64, error) {
+	if err := q.LockOwner(ctx, pgdb.LockOwnerParams{What: "log", Owner: ""}); err != nil {
+		return 0, err
+	}
+	return q.NumberEvents(ctx)
 }
 
 // keepReading passes on the events that other instances have written after the number last, until ctx ends.
@@ -158,8 +257,11 @@ func (s *Store) readLog(ctx context.Context, last *int64) error {
 		}
 		for _, r := range rows {
 			*last = r.ID
-			if !strings.HasPrefix(r.Mark, s.outbox.origin) {
-				s.hub.event(thread.Key{Owner: r.Owner, Thread: r.ThreadID}, eventFromRow(r), r.Mark)
+			switch {
+			case r.ThreadID == "":
+				s.hub.hint(ownerKey(r.Owner))
+			case !strings.HasPrefix(r.Mark, s.outbox.origin):
+				s.hub.event(entry{r.Mark, thread.Key{Owner: r.Owner, Thread: r.ThreadID}, eventFromRow(r)})
 			}
 		}
 		if len(rows) < logRows {
@@ -194,22 +296,8 @@ func eventFromRow(r pgdb.Event) Event {
 	return Event{Type: EventType(r.Type), Data: json.RawMessage(r.Data)}
 }
 
-// toOwner are the events of a thread that its owner's watchers also get.
+// toOwner are the events of a thread that its owner's watchers also get. PutEvent writes them.
 var toOwner = map[EventType]bool{"call_started": true, EventCallEnded: true, "turn_started": true, EventTurnFinished: true}
 
 // ownerKey is the key of an owner's watchers; no thread has such a key.
 func ownerKey(owner string) thread.Key { return thread.Key{Owner: owner} }
-
-// passOn sends the owner's watchers an event of a thread if they get events of that type.
-func (s *Store) passOn(ctx context.Context, key thread.Key, e Event) {
-	if key.Thread == "" || !toOwner[e.Type] {
-		return
-	}
-	var data map[string]json.RawMessage
-	if json.Unmarshal(e.Data, &data) != nil || data == nil {
-		return
-	}
-	data["thread_id"], _ = json.Marshal(key.Thread) // a string
-	e.Data, _ = json.Marshal(data)
-	s.Publish(ctx, ownerKey(key.Owner), e)
-}

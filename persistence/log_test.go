@@ -16,7 +16,7 @@ func TestLogRefused(t *testing.T) {
 	url := persistencetest.SQLiteURL(t)
 	s := persistencetest.Open(t, url, persistence.Options{})
 	persistencetest.Rows(t, url, "CREATE TRIGGER refuse BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'refused'); END")
-	watch := s.WatchOwner("anna")
+	watch := persistencetest.WatchOwner(t, s, "anna")
 	for n := range 300 {
 		s.Publish(t.Context(), thread.Key{Owner: "anna"}, persistence.Event{Type: "draft", Data: fmt.Append(nil, n)})
 	}

@@ -131,7 +131,7 @@ func (s *Store) Serve(ctx context.Context) error {
 // follow begins to read what other instances write. If no notifications arrive, the database is
 // polled more often instead.
 func (s *Store) follow(ctx context.Context) error {
-	last, err := s.eng.read().LastEvent(ctx) // what is in the log now is old
+	log, err := s.eng.read().EventNumbers(ctx) // what is in the log now is old
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *Store) follow(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	s.background(func(ctx context.Context) { s.keepReading(ctx, last) })
+	s.background(func(ctx context.Context) { s.keepReading(ctx, log.Newest) })
 	return nil
 }
 

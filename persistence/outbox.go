@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"voicebridge/thread"
@@ -18,7 +19,7 @@ const (
 )
 
 // wake tells other instances that there is something to read. It holds one of: a thread whose messages have changed, that the
-// log has grown, the instance that has a command, the command that has its answer.
+// log has grown (of an owner or, without one, of a thread), the instance that has a command, the command that has its answer.
 type wake struct {
 	From    string `json:"from,omitempty"`
 	Owner   string `json:"owner,omitempty"`
@@ -28,21 +29,22 @@ type wake struct {
 	Answer  string `json:"answer,omitempty"`
 }
 
-// unlogged is an event that is not in the log yet.
-type unlogged struct {
+// entry is an event of the log.
+type entry struct {
 	mark  string
 	key   thread.Key
 	event Event
 }
 
-// outbox writes events into the log, in order and in the background, and wakes other instances.
+// outbox writes the events that no transaction causes into the log, in order and in the background, gives events their
+// numbers, and wakes other instances.
 type outbox struct {
 	origin string // distinguishes this process's events
 	wake   chan struct{}
+	count  atomic.Int64
 
 	mu     sync.Mutex
-	count  int64
-	events []unlogged
+	events []entry
 	wakes  map[wake]struct{}
 
 	// ending is closed to send the rest, ended when that is done; stop gives it up.
@@ -54,22 +56,24 @@ func newOutbox() *outbox {
 	return &outbox{origin: NewID(), wake: make(chan struct{}, 1), wakes: map[wake]struct{}{}, ending: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// publish gives an event to the hub and keeps it for the log: the order is the same. Unless the log is shared, it gets only
-// what a watcher here has missed.
-func (o *outbox) publish(h *hub, key thread.Key, e Event, shared bool) {
+// entry returns an event with its mark.
+func (o *outbox) entry(key thread.Key, e Event) entry {
+	return entry{mark: fmt.Sprint(o.origin, " ", o.count.Add(1)), key: key, event: e}
+}
+
+// publish gives an event to the hub and, if it must be logged or a watcher here has missed it, keeps it for the log: the
+// order is the same.
+func (o *outbox) publish(h *hub, e entry, log bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.count++
-	u := unlogged{mark: fmt.Sprint(o.origin, " ", o.count), key: key, event: e}
-	missed := h.event(key, e, u.mark)
-	if !missed && !shared {
+	if missed := h.event(e); !missed && !log {
 		return
 	}
 	if len(o.events) >= maxUnlogged {
-		h.lose(key)
+		h.lose(e.key)
 		return
 	}
-	o.events = append(o.events, u)
+	o.events = append(o.events, e)
 	signal(o.wake)
 }
 
@@ -82,7 +86,7 @@ func (o *outbox) tell(w wake) {
 	signal(o.wake)
 }
 
-func (o *outbox) take() (events []unlogged, wakes map[wake]struct{}) {
+func (o *outbox) take() (events []entry, wakes map[wake]struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := min(len(o.events), logRows)
@@ -92,7 +96,7 @@ func (o *outbox) take() (events []unlogged, wakes map[wake]struct{}) {
 }
 
 // restore keeps what was not sent for the next try.
-func (o *outbox) restore(events []unlogged, wakes map[wake]struct{}) {
+func (o *outbox) restore(events []entry, wakes map[wake]struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.events = append(events, o.events...)

@@ -80,6 +80,12 @@ func untilWatched(t *testing.T, from, to *persistence.Store, key thread.Key) {
 
 type events = iter.Seq2[persistence.Event, error]
 
+// tell tells of an event in a transaction.
+func tell(t *testing.T, s *persistence.Store, key thread.Key, e persistence.Event) {
+	t.Helper()
+	must(t, s.Batch(t.Context(), key, func(b *persistence.Batch) error { return b.Tell(e) }))
+}
+
 // untilMarked publishes markers until one arrives.
 func untilMarked(t *testing.T, from *persistence.Store, key thread.Key, watch func(context.Context) events) {
 	t.Helper()
@@ -142,6 +148,30 @@ func TestInstancesNotifyEachOther(t *testing.T) {
 	want(t, there, "error watch thread: not found")
 }
 
+// TestEventsOfDeadProcess: an event of a process that died right after its transaction is told by another one.
+func TestEventsOfDeadProcess(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	s := persistencetest.Open(t, url, persistence.Options{})
+	must(t, s.Serve(t.Context()))
+	key := persistencetest.NewThread(t, s, "anna", "")
+	there := pull(t, s, key)
+	untilWatched(t, s, s, key)
+	watch := persistencetest.WatchOwner(t, s, "anna")
+	persistencetest.Rows(t, url, fmt.Sprintf(`INSERT INTO unnumbered_events (mark, owner, thread_id, type, data, at) VALUES
+		('dead 1', 'anna', '%s', 'last words', '{}', now()), ('dead 2', 'anna', '', 'last words', '{}', now())`, key.Thread))
+	if _, err := s.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, there, "last words {}")
+	for e, err := range watch.Events(persistencetest.Within(t)) {
+		must(t, err)
+		if e.Type == "last words" {
+			break
+		}
+	}
+}
+
 // TestOwnerWatchedElsewhere has threads made, renamed and deleted by another process.
 func TestOwnerWatchedElsewhere(t *testing.T) {
 	t.Parallel()
@@ -149,8 +179,8 @@ func TestOwnerWatchedElsewhere(t *testing.T) {
 	owner := thread.Key{Owner: key.Owner}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	untilMarked(t, a, owner, b.WatchOwner(key.Owner).Events)
-	watch := b.WatchOwner(key.Owner)
+	untilMarked(t, a, owner, persistencetest.WatchOwner(t, b, key.Owner).Events)
+	watch := persistencetest.WatchOwner(t, b, key.Owner)
 	steps := []func() error{
 		func() error {
 			_, err := a.RenameThread(t.Context(), key, "New")
@@ -201,7 +231,7 @@ func TestListenConnectionLost(t *testing.T) {
 	must(t, b.SaveCall(t.Context(), key, persistence.CallRecord{ID: "of b"}))
 	there := pull(t, b, key)
 	want(t, there, "message 1")
-	owner := b.WatchOwner(key.Owner)
+	owner := persistencetest.WatchOwner(t, b, key.Owner)
 	// End the connections that listen.
 	if _, err := connect(t, url).Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE 'LISTEN%'`); err != nil {

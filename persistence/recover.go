@@ -2,7 +2,6 @@ package persistence
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -60,9 +59,8 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 		}
 		ended = append(ended, r.ended...)
 		for _, b := range r.batches {
-			s.announce(b.key, b.changed)
+			b.announce()
 		}
-		r.publish(ctx)
 	}
 	if err := s.forget(ctx); err != nil {
 		errs = append(errs, err)
@@ -95,14 +93,20 @@ func (s *Store) rescueOthers(ctx context.Context) error {
 // whose senders died, drafts without a message to add them to, old events, and rates.
 func (s *Store) forget(ctx context.Context) error {
 	before := dbtype.At(s.now().Add(-forgetAfter))
-	err := s.write(ctx, func(q queries) error {
-		return errors.Join(
+	numbered := int64(0)
+	err := s.write(ctx, func(q queries) (err error) {
+		numbered, err = s.numberEvents(ctx, q) // of processes that died
+		return errors.Join(err,
 			q.ForgetInstances(ctx, pgdb.ForgetInstancesParams{Before: &before, SilentSince: before}),
 			q.ForgetOldLegs(ctx, pgdb.ForgetOldLegsParams{Before: before}),
 			q.DeleteCommand(ctx, pgdb.DeleteCommandParams{Before: dbtype.At(s.now().Add(-time.Minute))}),
 			q.ForgetDrafts(ctx),
 			q.ForgetEvents(ctx, pgdb.ForgetEventsParams{Before: dbtype.At(s.now().Add(-keepLog))}))
 	})
+	if numbered > 0 {
+		s.outbox.tell(wake{Log: true})
+		signal(s.hub.grown)
+	}
 	return errors.Join(s.fail("forget what is old", err), s.Admission.ForgetRates(ctx))
 }
 
@@ -113,17 +117,10 @@ type recovery struct {
 	beats    int64 // its heartbeats when it was last seen
 	ended    []CallRecord
 	batches  map[string]*Batch // by thread: all in which it has something open, locked
-	answers  []answer
-}
-
-// answer is the message of a text turn.
-type answer struct {
-	key thread.Key
-	id  string
 }
 
 func (r *recovery) run(ctx context.Context, q queries) error {
-	r.ended, r.batches, r.answers = nil, map[string]*Batch{}, nil
+	r.ended, r.batches = nil, map[string]*Batch{}
 	at := dbtype.At(r.s.now())
 	if err := r.fence(ctx, q, at); err != nil {
 		return err
@@ -162,9 +159,17 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 	}); err != nil {
 		return err
 	}
-	return q.FailOpenResponses(ctx, pgdb.FailOpenResponsesParams{
+	if err := q.FailOpenResponses(ctx, pgdb.FailOpenResponsesParams{
 		StatusReason: reasonProcessEnded, FinishedAt: &at, Instance: r.instance,
-	})
+	}); err != nil {
+		return err
+	}
+	for _, b := range r.batches {
+		if err := b.end(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fence keeps the instance from writing, unless it is alive.
@@ -194,6 +199,11 @@ func (r *recovery) endCalls(ctx context.Context, q queries, at dbtype.Time) erro
 		}
 		c.EndedAt, c.EndReason = &at, reasonProcessEnded
 		r.ended = append(r.ended, callFromRow(c, b.key.Owner))
+		// What the instance can no longer tell.
+		about := map[string]string{"call_id": c.ID}
+		b.tellOf(EventTurnFinished, about)
+		about["reason"] = c.EndReason
+		b.tellOf(EventCallEnded, about)
 	}
 	return q.EndOpenCalls(ctx, pgdb.EndOpenCallsParams{EndedAt: &at, EndReason: reasonProcessEnded, Instance: r.instance})
 }
@@ -211,26 +221,7 @@ func (r *recovery) closeMessages(ctx context.Context, q queries) error {
 		if err := b.closeMessage(row); err != nil {
 			return err
 		}
-		if row.Status == string(thread.StatusInProgress) && row.Role == string(thread.RoleAssistant) && row.CallID == "" {
-			r.answers = append(r.answers, answer{b.key, row.ID})
-		}
+		b.tellInterrupted(row)
 	}
 	return nil
-}
-
-// publish publishes what the instance can no longer publish: the ends of its text turns, and of its
-// calls with the turns in them.
-func (r *recovery) publish(ctx context.Context) {
-	send := func(key thread.Key, kind EventType, data map[string]string) {
-		encoded, _ := json.Marshal(data) // text can always be encoded
-		r.s.Publish(ctx, key, Event{Type: kind, Data: encoded})
-	}
-	for _, a := range r.answers {
-		send(a.key, EventTurnFinished, map[string]string{"message_id": a.id, "status": string(thread.StatusInterrupted)})
-	}
-	for _, c := range r.ended {
-		key := thread.Key{Owner: c.Owner, Thread: c.ThreadID}
-		send(key, EventTurnFinished, map[string]string{"call_id": c.ID})
-		send(key, EventCallEnded, map[string]string{"call_id": c.ID, "reason": c.EndReason})
-	}
 }

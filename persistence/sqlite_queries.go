@@ -174,6 +174,11 @@ func (s sqliteQueries) EraseToolCalls(ctx context.Context, arg pgdb.EraseToolCal
 	return s.q.EraseToolCalls(ctx, sqlitedb.EraseToolCallsParams(arg))
 }
 
+func (s sqliteQueries) EventNumbers(ctx context.Context) (pgdb.EventNumbersRow, error) {
+	r, err := s.q.EventNumbers(ctx)
+	return pgdb.EventNumbersRow(r), err
+}
+
 func (s sqliteQueries) ExpireThread(ctx context.Context, arg pgdb.ExpireThreadParams) (int64, error) {
 	return s.q.ExpireThread(ctx, sqlitedb.ExpireThreadParams(arg))
 }
@@ -345,10 +350,6 @@ func (s sqliteQueries) KeepTurn(ctx context.Context, arg pgdb.KeepTurnParams) (p
 	return pgdb.Turn(r), err
 }
 
-func (s sqliteQueries) LastEvent(ctx context.Context) (int64, error) {
-	return s.q.LastEvent(ctx)
-}
-
 func (s sqliteQueries) LastMessage(ctx context.Context, arg pgdb.LastMessageParams) (int64, error) {
 	return s.q.LastMessage(ctx, sqlitedb.LastMessageParams(arg))
 }
@@ -513,6 +514,10 @@ func (s sqliteQueries) MessageSeq(ctx context.Context, arg pgdb.MessageSeqParams
 
 func (s sqliteQueries) MessagesWithWord(ctx context.Context, arg pgdb.MessagesWithWordParams) ([]string, error) {
 	return s.q.MessagesWithWord(ctx, sqlitedb.MessagesWithWordParams(arg))
+}
+
+func (s sqliteQueries) NumberEvents(ctx context.Context) (int64, error) {
+	return s.q.NumberEvents(ctx)
 }
 
 func (s sqliteQueries) PauseQueue(ctx context.Context, arg pgdb.PauseQueueParams) error {

@@ -30,14 +30,14 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 	p := pgdb.CreateThreadParams{
 		ID: NewID(), Owner: owner, Title: title, TitleBy: titleByUser(title), SearchTitle: strings.ToLower(title), CreatedAt: dbtype.At(s.now()),
 	}
-	err = s.write(ctx, func(q queries) error {
+	err = s.writeTold(ctx, func(q queries, t *told) error {
 		_, err := q.CreateThread(ctx, p)
+		t.tellOwner(EventThreadCreated, thread.Key{Owner: owner, Thread: p.ID})
 		return err
 	})
 	if err != nil {
 		return Thread{}, s.fail("create thread", err)
 	}
-	s.tellOwner(ctx, EventThreadCreated, thread.Key{Owner: owner, Thread: p.ID})
 	return Thread{ID: p.ID, Owner: owner, Title: title, TitleBy: TitleBy(p.TitleBy), CreatedAt: p.CreatedAt.Time, UpdatedAt: p.CreatedAt.Time}, nil
 }
 
@@ -136,7 +136,8 @@ func (s *Store) RenameThread(ctx context.Context, key thread.Key, title string) 
 		return Thread{}, fmt.Errorf("rename thread: %w", err)
 	}
 	var row pgdb.Thread
-	err = s.write(ctx, func(q queries) (err error) {
+	err = s.writeTold(ctx, func(q queries, t *told) (err error) {
+		t.tellOwner(EventThreadUpdated, key)
 		row, err = q.RenameThread(ctx, pgdb.RenameThreadParams{
 			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: titleByUser(title), SearchTitle: strings.ToLower(title),
 		})
@@ -145,7 +146,6 @@ func (s *Store) RenameThread(ctx context.Context, key thread.Key, title string) 
 	if err != nil {
 		return Thread{}, s.fail("rename thread", err)
 	}
-	s.tellOwner(ctx, EventThreadUpdated, key)
 	return threadFromRow(row), nil
 }
 
@@ -171,28 +171,40 @@ func (s *Store) SuggestTitle(ctx context.Context, key thread.Key, title string, 
 		return false, nil //nolint:nilerr // no such thread can exist
 	}
 	var n int64
-	err = s.write(ctx, func(q queries) (err error) {
+	err = s.writeTold(ctx, func(q queries, t *told) (err error) {
 		n, err = q.SuggestTitle(ctx, pgdb.SuggestTitleParams{
 			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: string(by), SearchTitle: strings.ToLower(title),
 		})
+		if n > 0 {
+			t.tellOwner(EventThreadUpdated, key)
+		}
 		return err
 	})
-	if n > 0 && err == nil {
-		s.tellOwner(ctx, EventThreadUpdated, key)
-	}
 	return n > 0, s.fail("suggest title", err)
 }
 
 // ResetThread makes Replay leave out all messages so far, and those inserted before them later. They
 // stay saved.
 func (s *Store) ResetThread(ctx context.Context, key thread.Key) error {
-	err := database.ChangeOne(ctx, roomDB{s}, key, func(q queries) (int64, error) {
+	err := s.changeTold(ctx, key, func(q queries, t *told) (int64, error) {
+		t.tellOwner(EventThreadUpdated, key)
 		return q.ResetThread(ctx, pgdb.ResetThreadParams{ID: key.Thread, Owner: key.Owner})
 	})
-	if err == nil {
-		s.tellOwner(ctx, EventThreadUpdated, key)
-	}
 	return s.fail("reset thread", err)
+}
+
+// changeTold runs a change of a thread that must affect one row, and causes events.
+func (s *Store) changeTold(ctx context.Context, key thread.Key, change func(queries, *told) (int64, error)) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	return s.writeTold(ctx, func(q queries, t *told) error {
+		n, err := change(q, t)
+		if err == nil && n == 0 {
+			err = ErrNotFound
+		}
+		return err
+	})
 }
 
 func cleanTitle(title string) (string, error) {

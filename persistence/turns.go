@@ -58,6 +58,7 @@ func (b *Batch) closeEarlierTurns() error {
 		if err := b.closeMessage(row); err != nil {
 			return err
 		}
+		b.tellInterrupted(row)
 	}
 	at := dbtype.At(b.s.now())
 	if err := b.q.CloseTextApprovals(b.ctx, pgdb.CloseTextApprovalsParams{
@@ -73,6 +74,13 @@ func (b *Batch) closeEarlierTurns() error {
 	return b.q.FailTextResponses(b.ctx, pgdb.FailTextResponsesParams{
 		ThreadID: b.key.Thread, Owner: b.key.Owner, StatusReason: reasonProcessEnded, FinishedAt: &at,
 	})
+}
+
+// tellInterrupted tells what the process of a text turn, whose message this may be, can no longer tell.
+func (b *Batch) tellInterrupted(row pgdb.Message) {
+	if row.Status == string(thread.StatusInProgress) && row.Role == string(thread.RoleAssistant) && row.CallID == "" {
+		b.tellOf(EventTurnFinished, map[string]string{"message_id": row.ID, "status": string(thread.StatusInterrupted)})
+	}
 }
 
 // closeMessage closes a message, read with the thread locked, in place of its process.

@@ -127,6 +127,13 @@ const (
 	EventCallEnded    EventType = "call_ended"
 )
 
+// The kinds of events that an owner's watchers get, besides those of calls and turns.
+const (
+	EventThreadCreated EventType = "thread_created"
+	EventThreadUpdated EventType = "thread_updated"
+	EventThreadDeleted EventType = "thread_deleted"
+)
+
 // Event is something that happened on a thread, as its watchers see it.
 type Event struct {
 	Type EventType `json:"type"`

@@ -24,31 +24,6 @@ const (
 // otherwise.
 func (s *Store) Watched(key thread.Key) bool { return s.hub.watched(key) }
 
-// announce notifies the watchers of a transaction's changes.
-func (s *Store) announce(key thread.Key, n changeSet) {
-	if n.drew && s.hub.watched(key) {
-		changed := make([]thread.Message, 0, len(n.messages))
-		for _, m := range n.messages {
-			changed = append(changed, m)
-		}
-		byRevision(changed)
-		c := commit{prev: n.prev, next: n.next, messages: changed}
-		for _, m := range changed {
-			c.events = append(c.events, messageEvent(m))
-		}
-		s.hub.commit(key, c)
-	}
-	if s.shared && (n.drew || n.grew) {
-		s.outbox.tell(wake{Owner: key.Owner, Thread: key.Thread})
-	}
-	for _, e := range n.events {
-		s.Publish(context.Background(), key, e)
-	}
-	if n.used {
-		s.tellOwner(context.Background(), EventThreadUpdated, key)
-	}
-}
-
 func messageEvent(m thread.Message) Event {
 	data, err := thread.Encode(map[string]thread.Message{"message": m})
 	if err != nil { // read from the table, so it is JSON

@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -24,9 +25,12 @@ func TestOwnerSocket(t *testing.T) {
 	base := "/api/threads/" + key.Thread
 	wantStatus(t, b.do(t, "PATCH", base, `{"title":"Named"}`, as("alice-token-of-tests")), 200)
 	wantStatus(t, b.do(t, "POST", base+"/messages", `{"content":"hi"}`, as("alice-token-of-tests")), 200)
-	b.db.Publish(t.Context(), key, persistence.Event{Type: "call_started", Data: json.RawMessage(`{"call_id":"c1"}`)})
+	must(t, b.db.Batch(t.Context(), key, func(w *persistence.Batch) error {
+		return w.Tell(persistence.Event{Type: "call_started", Data: json.RawMessage(`{"call_id":"c1"}`)})
+	}))
 	b.db.Publish(t.Context(), key, persistence.Event{Type: "message_delta", Data: json.RawMessage(`{"text":"x"}`)})
 	var got []string
+	var seqs []int64
 	for len(got) == 0 || got[len(got)-1] != "thread_deleted" {
 		e := next(t, alice)
 		var data struct {
@@ -40,6 +44,7 @@ func TestOwnerSocket(t *testing.T) {
 		if e.Type == "call_started" && data.CallID != "c1" || e.Type == "thread_created" && data.Thread == nil {
 			t.Errorf("%s %s", e.Type, e.Data)
 		}
+		seqs = append(seqs, e.Seq)
 		if got = append(got, string(e.Type)); e.Type == "call_started" {
 			wantStatus(t, b.do(t, "DELETE", base, "", as("alice-token-of-tests")), 204)
 		}
@@ -48,6 +53,21 @@ func TestOwnerSocket(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
+	// Who connects again with a number gets what came after it.
+	again := open(t, fmt.Sprint("ws://", address, "/api/ws?after=", seqs[4]), "Authorization", "Bearer alice-token-of-tests")
+	if e := next(t, again); e.Type != "connected" || string(e.Data) != fmt.Sprintf(`{"owner":"alice","server_max_seq":%d}`, seqs[6]) {
+		t.Errorf("after %d comes %+v", seqs[4], e)
+	}
+	for n := 5; n < 7; n++ {
+		if e := next(t, again); string(e.Type) != want[n] || e.Seq != seqs[n] {
+			t.Errorf("after %d comes %s %d, want %s %d", seqs[4], e.Type, e.Seq, want[n], seqs[n])
+		}
+	}
+	unknown := open(t, fmt.Sprint("ws://", address, "/api/ws?after=", seqs[6]+1), "Authorization", "Bearer alice-token-of-tests")
+	if e := next(t, unknown); string(e.Data) != fmt.Sprintf(`{"owner":"alice","server_max_seq":%d,"missed":true}`, seqs[6]) {
+		t.Errorf("after an unknown number comes %+v", e)
+	}
+	wantStatus(t, b.do(t, "GET", "/api/ws?after=x", "", as("alice-token-of-tests")), 400)
 	// A process that counted as dead for a while goes on.
 	must(t, b.db.Rejoin(t.Context()))
 	b.thread(t, "alice")
@@ -68,11 +88,13 @@ func TestOwnerSocketTellsLiveCalls(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tokens)
 	address, _ := b.run(t)
+	last := 0
 	for owner, call := range map[string]string{"alice": "c1", "bob": "c2"} {
 		key := b.thread(t, owner)
+		last++
 		must(t, b.db.SaveCall(t.Context(), key, persistence.CallRecord{ID: call, StartedAt: time.Now()}))
 		conn := open(t, "ws://"+address+"/api/ws", "Authorization", "Bearer "+owner+"-token-of-tests")
-		want := []string{`connected {"owner":"` + owner + `"}`, `call_started {"call_id":"` + call + `","thread_id":"` + key.Thread + `"}`}
+		want := []string{`connected {"owner":"` + owner + `","server_max_seq":` + fmt.Sprint(last) + `}`, `call_started {"call_id":"` + call + `","thread_id":"` + key.Thread + `"}`}
 		for _, want := range want {
 			if e := next(t, conn); string(e.Type)+" "+string(e.Data) != want {
 				t.Errorf("%s: %s %s, want %s", owner, e.Type, e.Data, want)

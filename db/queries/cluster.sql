@@ -19,11 +19,9 @@ SELECT * FROM commands WHERE id = @id;
 -- name: DeleteCommand :exec
 DELETE FROM commands WHERE id = @id OR expires_at < @before;
 
--- name: LogEvent :exec
-INSERT INTO events (mark, owner, thread_id, type, data, at) VALUES (@mark, @owner, @thread_id, @type, @data, @at);
-
--- name: LastEvent :one
-SELECT CAST(coalesce(max(id), 0) AS bigint) FROM events;
+-- EventNumbers returns the numbers of the oldest and the newest event of the log; 0 if there is none.
+-- name: EventNumbers :one
+SELECT CAST(coalesce(min(id), 0) AS bigint) AS oldest, CAST(coalesce(max(id), 0) AS bigint) AS newest FROM events;
 
 -- ListEvents lists the events of all owners. It is for instances, not for clients of the API.
 -- name: ListEvents :many
@@ -32,11 +30,9 @@ SELECT * FROM events WHERE id > @after_id ORDER BY id LIMIT CAST(@max_rows AS bi
 -- name: ListEventsOf :many
 SELECT * FROM events WHERE owner = @owner AND thread_id = @thread_id AND id > @after_id ORDER BY id LIMIT CAST(@max_rows AS bigint);
 
--- name: EraseEvents :exec
-DELETE FROM events WHERE thread_id = @thread_id;
-
+-- ForgetEvents deletes the newest event that is so old, and all before it.
 -- name: ForgetEvents :exec
-DELETE FROM events WHERE at < @before;
+DELETE FROM events WHERE id <= (SELECT max(e.id) FROM events AS e WHERE e.at < @before);
 
 -- name: SaveImage :one
 INSERT INTO images (id, thread_id, media_type, width, height, size, data, created_at)

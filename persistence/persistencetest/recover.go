@@ -71,7 +71,7 @@ func (s suite) recover(t *testing.T) {
 	must(t, err)
 	w := startWatch(Within(t), t, b.store, b.key, last-1)
 	w.message()
-	owner := b.store.WatchOwner(b.key.Owner)
+	owner := WatchOwner(t, b.store, b.key.Owner)
 	calls, err := b.store.Recover(t.Context())
 	if err != nil || len(calls) != 1 {
 		t.Fatalf("Recover() = %v, %v, want one call", calls, err)
@@ -106,8 +106,8 @@ func (s suite) recover(t *testing.T) {
 		ends = append(ends, fmt.Sprintf("%s %s", e.Type, e.Data))
 	}
 	if diff := cmp.Diff([]string{
-		`turn_finished {"message_id":"` + typed + `","status":"interrupted"}`,
 		`turn_finished {"call_id":"c"}`, `call_ended {"call_id":"c","reason":"process_ended"}`,
+		`turn_finished {"message_id":"` + typed + `","status":"interrupted"}`,
 	}, ends); diff != "" {
 		t.Errorf("Watch() gives (-want +got):\n%s", diff)
 	}

@@ -52,6 +52,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"watch slowly":         s.watchSlowly,
 		"watch owner slowly":   s.watchOwnerSlowly,
 		"watch owner late":     s.watchOwnerLate,
+		"watch owner again":    s.watchOwnerAgain,
 		"watch ends":           s.watchEnds,
 		"publish":              s.publish,
 		"recover":              s.recover,

@@ -23,6 +23,14 @@ type watcher struct {
 	next func() (persistence.Event, error, bool)
 }
 
+// WatchOwner watches all threads of an owner from now on.
+func WatchOwner(t testing.TB, s *persistence.Store, owner string) *persistence.OwnerWatch {
+	t.Helper()
+	w, err := s.WatchOwner(t.Context(), owner, -1)
+	must(t, err)
+	return w
+}
+
 func startWatch(ctx context.Context, t *testing.T, store *persistence.Store, key thread.Key, after int64) watcher {
 	t.Helper()
 	next, stop := iter.Pull2(store.Watch(key).Events(ctx, after))
@@ -262,7 +270,7 @@ func (s suite) watchOwnerSlowly(t *testing.T) {
 		"a large one": {1, 2 << 20},
 	} {
 		owner := thread.Key{Owner: name}
-		watch := b.store.WatchOwner(name)
+		watch := WatchOwner(t, b.store, name)
 		publish := func(n int) {
 			b.store.Publish(t.Context(), owner, persistence.Event{Type: "draft", Data: fmt.Appendf(nil, `[%d,"%s"]`, n, strings.Repeat("x", c.bytes))})
 		}
@@ -289,7 +297,9 @@ func (s suite) watchOwnerSlowly(t *testing.T) {
 func (s suite) watchOwnerLate(t *testing.T) {
 	b := s.setup(t)
 	owner := thread.Key{Owner: b.key.Owner}
-	next, stop := iter.Pull2(b.store.WatchOwner(owner.Owner).Events(Within(t)))
+	watch, err := b.store.WatchOwner(t.Context(), owner.Owner, 0)
+	must(t, err)
+	next, stop := iter.Pull2(watch.Events(Within(t)))
 	defer stop()
 	want := func(kind persistence.EventType, title string) (at time.Time) {
 		t.Helper()
@@ -306,6 +316,7 @@ func (s suite) watchOwnerLate(t *testing.T) {
 	late := func(kind persistence.EventType) {
 		b.store.Publish(t.Context(), owner, persistence.Event{Type: kind, Data: fmt.Appendf(nil, `{"thread_id":%q,"thread":{"title":"old"}}`, b.key.Thread)})
 	}
+	want(persistence.EventThreadCreated, "a title")
 	must(t, errOf(b.store.RenameThread(t.Context(), b.key, "new")))
 	before := want(persistence.EventThreadUpdated, "new")
 	late(persistence.EventThreadUpdated)
@@ -322,6 +333,69 @@ func (s suite) watchOwnerLate(t *testing.T) {
 	late(persistence.EventThreadUpdated)
 	late(persistence.EventThreadDeleted)
 	want(persistence.EventThreadDeleted, "old") // without the thread, an event is passed on as it is
+}
+
+// watchOwnerAgain: a watch gets what happened after a number, also before it began and from a process that has died since.
+func (s suite) watchOwnerAgain(t *testing.T) {
+	b := s.serving(t)
+	watch := func(after int64) (*persistence.OwnerWatch, func() persistence.Event) {
+		t.Helper()
+		w, err := b.store.WatchOwner(t.Context(), b.key.Owner, after)
+		must(t, err)
+		next, stop := iter.Pull2(w.Events(Within(t)))
+		t.Cleanup(stop)
+		return w, func() persistence.Event {
+			t.Helper()
+			e, err, _ := next()
+			must(t, err)
+			return e
+		}
+	}
+	_, next := watch(0)
+	created := next()
+	if created.Type != persistence.EventThreadCreated || created.Seq == 0 {
+		t.Fatalf("WatchOwner(0) begins with %+v", created)
+	}
+	tell := func(kind persistence.EventType) {
+		t.Helper()
+		must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+			return w.Tell(persistence.Event{Type: kind, Data: json.RawMessage(`{"call_id":"c"}`)})
+		}))
+	}
+	newThread(t, b.store, "bert")
+	tell("call_started")
+	tell("of the thread only")
+	failed := errors.New("no")
+	wantErr(t, "Batch()", b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		return errors.Join(w.Tell(persistence.Event{Type: persistence.EventTurnFinished}), failed)
+	}), failed)
+	started := next()
+	b = b.restart(t)
+	tell(persistence.EventCallEnded)
+	var last int64
+	for _, after := range []int64{created.Seq, started.Seq} {
+		w, next := watch(after)
+		if w.Missed {
+			t.Errorf("WatchOwner(%d) misses something", after)
+		}
+		for _, want := range []persistence.EventType{"call_started", persistence.EventCallEnded} {
+			if after == started.Seq && want == "call_started" {
+				continue
+			}
+			e := next()
+			if data := `{"call_id":"c","thread_id":"` + b.key.Thread + `"}`; e.Type != want || string(e.Data) != data || e.Seq <= after {
+				t.Errorf("WatchOwner(%d) gives %s %s %d, want %s %s", after, e.Type, e.Data, e.Seq, want, data)
+			}
+			last = e.Seq
+		}
+	}
+	// What is no longer kept, or was never there, is said to be missed.
+	Rows(t, b.url, fmt.Sprintf("DELETE FROM events WHERE id <= %d", started.Seq))
+	for after, missed := range map[int64]bool{created.Seq: true, last - 1: false, last: false, last + 100: true} {
+		if w, _ := watch(after); w.Missed != missed || w.Last < last {
+			t.Errorf("WatchOwner(%d) misses something: %t, last %d", after, w.Missed, w.Last)
+		}
+	}
 }
 
 func (s suite) watchEnds(t *testing.T) {

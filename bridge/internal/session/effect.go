@@ -59,6 +59,11 @@ type (
 		Kind persistence.EventType
 		Data any
 	}
+	// Tell is Publish for an event that is saved with the changes of the same input.
+	Tell struct {
+		Kind persistence.EventType
+		Data any
+	}
 	// ReplaceTools replaces the server's tools of the names Remove by others.
 	ReplaceTools struct {
 		Remove []string
@@ -137,6 +142,8 @@ func (HangUp) isEffect() {}
 func (Write) isEffect() {}
 
 func (Publish) isEffect() {}
+
+func (Tell) isEffect() {}
 
 func (ReplaceTools) isEffect() {}
 

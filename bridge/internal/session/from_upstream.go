@@ -93,7 +93,7 @@ func (s *State) ready() {
 	s.saveCall()
 	s.notifyReady()
 	s.limiter.active()
-	s.do(Publish{"call_started", callEvent{CallID: s.CallID}})
+	s.do(Tell{"call_started", callEvent{CallID: s.CallID}})
 	s.flushBacklog()
 }
 

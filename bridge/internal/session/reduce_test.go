@@ -362,6 +362,8 @@ func show(t *testing.T, e Effect) string {
 		return "save " + showChange(e.Change)
 	case Publish:
 		return "tell " + string(e.Kind) + " " + string(encode(e.Data))
+	case Tell:
+		return "tell " + string(e.Kind) + " " + string(encode(e.Data))
 	case ReplaceTools:
 		return fmt.Sprintf("replace tools %q by %q", e.Remove, namesOf(e.Add))
 	case DeclareTools:

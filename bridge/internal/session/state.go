@@ -55,8 +55,7 @@ func (s *State) Turns() int64 { return s.record.Turns }
 const (
 	TurnStarted  persistence.EventType = "turn_started"
 	TurnFinished                       = persistence.EventTurnFinished
-	// CallEnded must be published once the thread is free.
-	CallEnded = persistence.EventCallEnded
+	CallEnded                          = persistence.EventCallEnded
 )
 
 // publishTurn tells the thread's watchers when a turn begins and ends.
@@ -71,7 +70,7 @@ func (s *State) publishTurn() {
 	if busy {
 		kind = TurnStarted
 	}
-	s.do(Publish{kind, callEvent{CallID: s.CallID}})
+	s.do(Tell{kind, callEvent{CallID: s.CallID}})
 }
 
 // browserLeg is the connection of the caller's browser. A call outlives it for a while.

@@ -49,27 +49,32 @@ func (q *Queries) DeleteCommand(ctx context.Context, arg DeleteCommandParams) er
 	return err
 }
 
-const eraseEvents = `-- name: EraseEvents :exec
-DELETE FROM events WHERE thread_id = $1
+const eventNumbers = `-- name: EventNumbers :one
+SELECT CAST(coalesce(min(id), 0) AS bigint) AS oldest, CAST(coalesce(max(id), 0) AS bigint) AS newest FROM events
 `
 
-type EraseEventsParams struct {
-	ThreadID string
+type EventNumbersRow struct {
+	Oldest int64
+	Newest int64
 }
 
-func (q *Queries) EraseEvents(ctx context.Context, arg EraseEventsParams) error {
-	_, err := q.db.Exec(ctx, eraseEvents, arg.ThreadID)
-	return err
+// EventNumbers returns the numbers of the oldest and the newest event of the log; 0 if there is none.
+func (q *Queries) EventNumbers(ctx context.Context) (EventNumbersRow, error) {
+	row := q.db.QueryRow(ctx, eventNumbers)
+	var i EventNumbersRow
+	err := row.Scan(&i.Oldest, &i.Newest)
+	return i, err
 }
 
 const forgetEvents = `-- name: ForgetEvents :exec
-DELETE FROM events WHERE at < $1
+DELETE FROM events WHERE id <= (SELECT max(e.id) FROM events AS e WHERE e.at < $1)
 `
 
 type ForgetEventsParams struct {
 	Before dbtype.Time
 }
 
+// ForgetEvents deletes the newest event that is so old, and all before it.
 func (q *Queries) ForgetEvents(ctx context.Context, arg ForgetEventsParams) error {
 	_, err := q.db.Exec(ctx, forgetEvents, arg.Before)
 	return err
@@ -130,17 +135,6 @@ func (q *Queries) GetImage(ctx context.Context, arg GetImageParams) (Image, erro
 		&i.CreatedAt,
 	)
 	return i, err
-}
-
-const lastEvent = `-- name: LastEvent :one
-SELECT CAST(coalesce(max(id), 0) AS bigint) FROM events
-`
-
-func (q *Queries) LastEvent(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, lastEvent)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
 }
 
 const listCommands = `-- name: ListCommands :many
@@ -266,31 +260,6 @@ func (q *Queries) ListEventsOf(ctx context.Context, arg ListEventsOfParams) ([]E
 		return nil, err
 	}
 	return items, nil
-}
-
-const logEvent = `-- name: LogEvent :exec
-INSERT INTO events (mark, owner, thread_id, type, data, at) VALUES ($1, $2, $3, $4, $5, $6)
-`
-
-type LogEventParams struct {
-	Mark     string
-	Owner    string
-	ThreadID string
-	Type     string
-	Data     string
-	At       dbtype.Time
-}
-
-func (q *Queries) LogEvent(ctx context.Context, arg LogEventParams) error {
-	_, err := q.db.Exec(ctx, logEvent,
-		arg.Mark,
-		arg.Owner,
-		arg.ThreadID,
-		arg.Type,
-		arg.Data,
-		arg.At,
-	)
-	return err
 }
 
 const saveCommand = `-- name: SaveCommand :exec

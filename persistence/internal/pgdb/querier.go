@@ -71,6 +71,8 @@ type Querier interface {
 	// EraseThread also deletes what there are only few of.
 	EraseThread(ctx context.Context, arg EraseThreadParams) error
 	EraseToolCalls(ctx context.Context, arg EraseToolCallsParams) (int64, error)
+	// EventNumbers returns the numbers of the oldest and the newest event of the log; 0 if there is none.
+	EventNumbers(ctx context.Context) (EventNumbersRow, error)
 	// ExpireThread is DisownThread for a thread that ListExpired has listed. It changes
 	// nothing if the thread has been used since.
 	ExpireThread(ctx context.Context, arg ExpireThreadParams) (int64, error)
@@ -86,6 +88,7 @@ type Querier interface {
 	// ForgetDrafts deletes drafts that were saved at the moment when their message was finished
 	// or deleted by somebody else.
 	ForgetDrafts(ctx context.Context) error
+	// ForgetEvents deletes the newest event that is so old, and all before it.
 	ForgetEvents(ctx context.Context, arg ForgetEventsParams) error
 	// ForgetInstances deletes instances that ended before a time, or had their last heartbeat
 	// before one and left nothing open, so that nobody ended them.
@@ -129,7 +132,6 @@ type Querier interface {
 	JoinInstance(ctx context.Context, arg JoinInstanceParams) error
 	KeepSharedSecret(ctx context.Context, arg KeepSharedSecretParams) error
 	KeepTurn(ctx context.Context, arg KeepTurnParams) (Turn, error)
-	LastEvent(ctx context.Context) (int64, error)
 	LastMessage(ctx context.Context, arg LastMessageParams) (int64, error)
 	// LastTurn returns the text turn that runs on a thread, or ran last.
 	LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error)
@@ -198,6 +200,7 @@ type Querier interface {
 	LockOwner(ctx context.Context, arg LockOwnerParams) error
 	// LockThread locks the thread's row until the end of the transaction.
 	LockThread(ctx context.Context, arg LockThreadParams) (string, error)
+	// LogEvent writes an event in the transaction that causes it. NumberEvents follows.
 	LogEvent(ctx context.Context, arg LogEventParams) error
 	// MessageSeq returns a message's number without reading its text.
 	MessageSeq(ctx context.Context, arg MessageSeqParams) (int64, error)
@@ -205,6 +208,9 @@ type Querier interface {
 	// lower case): not all of a common one, but those of the threads that are in use, or
 	// were begun last.
 	MessagesWithWord(ctx context.Context, arg MessagesWithWordParams) ([]string, error)
+	// NumberEvents gives the events of transactions that have ended their numbers. One transaction at a time may do that: a
+	// number becomes visible only after all smaller ones.
+	NumberEvents(ctx context.Context) (int64, error)
 	PauseQueue(ctx context.Context, arg PauseQueueParams) error
 	RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error)
 	// RequeueOpen puts what was not sent back at the head of its queue.

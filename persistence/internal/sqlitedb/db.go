@@ -144,6 +144,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.eraseToolCallsStmt, err = db.PrepareContext(ctx, eraseToolCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseToolCalls: %w", err)
 	}
+	if q.eventNumbersStmt, err = db.PrepareContext(ctx, eventNumbers); err != nil {
+		return nil, fmt.Errorf("error preparing query EventNumbers: %w", err)
+	}
 	if q.expireThreadStmt, err = db.PrepareContext(ctx, expireThread); err != nil {
 		return nil, fmt.Errorf("error preparing query ExpireThread: %w", err)
 	}
@@ -258,9 +261,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.keepTurnStmt, err = db.PrepareContext(ctx, keepTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query KeepTurn: %w", err)
 	}
-	if q.lastEventStmt, err = db.PrepareContext(ctx, lastEvent); err != nil {
-		return nil, fmt.Errorf("error preparing query LastEvent: %w", err)
-	}
 	if q.lastMessageStmt, err = db.PrepareContext(ctx, lastMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query LastMessage: %w", err)
 	}
@@ -365,6 +365,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.messagesWithWordStmt, err = db.PrepareContext(ctx, messagesWithWord); err != nil {
 		return nil, fmt.Errorf("error preparing query MessagesWithWord: %w", err)
+	}
+	if q.numberEventsStmt, err = db.PrepareContext(ctx, numberEvents); err != nil {
+		return nil, fmt.Errorf("error preparing query NumberEvents: %w", err)
 	}
 	if q.pauseQueueStmt, err = db.PrepareContext(ctx, pauseQueue); err != nil {
 		return nil, fmt.Errorf("error preparing query PauseQueue: %w", err)
@@ -658,6 +661,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing eraseToolCallsStmt: %w", cerr)
 		}
 	}
+	if q.eventNumbersStmt != nil {
+		if cerr := q.eventNumbersStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eventNumbersStmt: %w", cerr)
+		}
+	}
 	if q.expireThreadStmt != nil {
 		if cerr := q.expireThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing expireThreadStmt: %w", cerr)
@@ -848,11 +856,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing keepTurnStmt: %w", cerr)
 		}
 	}
-	if q.lastEventStmt != nil {
-		if cerr := q.lastEventStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing lastEventStmt: %w", cerr)
-		}
-	}
 	if q.lastMessageStmt != nil {
 		if cerr := q.lastMessageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lastMessageStmt: %w", cerr)
@@ -1026,6 +1029,11 @@ func (q *Queries) Close() error {
 	if q.messagesWithWordStmt != nil {
 		if cerr := q.messagesWithWordStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing messagesWithWordStmt: %w", cerr)
+		}
+	}
+	if q.numberEventsStmt != nil {
+		if cerr := q.numberEventsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing numberEventsStmt: %w", cerr)
 		}
 	}
 	if q.pauseQueueStmt != nil {
@@ -1252,6 +1260,7 @@ type Queries struct {
 	eraseResponsesStmt            *sql.Stmt
 	eraseThreadStmt               *sql.Stmt
 	eraseToolCallsStmt            *sql.Stmt
+	eventNumbersStmt              *sql.Stmt
 	expireThreadStmt              *sql.Stmt
 	failOpenResponsesStmt         *sql.Stmt
 	failOpenToolCallsStmt         *sql.Stmt
@@ -1290,7 +1299,6 @@ type Queries struct {
 	joinInstanceStmt              *sql.Stmt
 	keepSharedSecretStmt          *sql.Stmt
 	keepTurnStmt                  *sql.Stmt
-	lastEventStmt                 *sql.Stmt
 	lastMessageStmt               *sql.Stmt
 	lastTurnStmt                  *sql.Stmt
 	leaveInstanceStmt             *sql.Stmt
@@ -1326,6 +1334,7 @@ type Queries struct {
 	logEventStmt                  *sql.Stmt
 	messageSeqStmt                *sql.Stmt
 	messagesWithWordStmt          *sql.Stmt
+	numberEventsStmt              *sql.Stmt
 	pauseQueueStmt                *sql.Stmt
 	renameThreadStmt              *sql.Stmt
 	requeueOpenStmt               *sql.Stmt
@@ -1401,6 +1410,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		eraseResponsesStmt:            q.eraseResponsesStmt,
 		eraseThreadStmt:               q.eraseThreadStmt,
 		eraseToolCallsStmt:            q.eraseToolCallsStmt,
+		eventNumbersStmt:              q.eventNumbersStmt,
 		expireThreadStmt:              q.expireThreadStmt,
 		failOpenResponsesStmt:         q.failOpenResponsesStmt,
 		failOpenToolCallsStmt:         q.failOpenToolCallsStmt,
@@ -1439,7 +1449,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		joinInstanceStmt:              q.joinInstanceStmt,
 		keepSharedSecretStmt:          q.keepSharedSecretStmt,
 		keepTurnStmt:                  q.keepTurnStmt,
-		lastEventStmt:                 q.lastEventStmt,
 		lastMessageStmt:               q.lastMessageStmt,
 		lastTurnStmt:                  q.lastTurnStmt,
 		leaveInstanceStmt:             q.leaveInstanceStmt,
@@ -1475,6 +1484,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		logEventStmt:                  q.logEventStmt,
 		messageSeqStmt:                q.messageSeqStmt,
 		messagesWithWordStmt:          q.messagesWithWordStmt,
+		numberEventsStmt:              q.numberEventsStmt,
 		pauseQueueStmt:                q.pauseQueueStmt,
 		renameThreadStmt:              q.renameThreadStmt,
 		requeueOpenStmt:               q.requeueOpenStmt,
