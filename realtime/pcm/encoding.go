@@ -61,21 +61,18 @@ func (e Encoding) Decode(samples []int16, data []byte) []int16 {
 // The tables of G.711. µ-law sees 14 bits of a sample and A-law 13, so the tables that encode have an entry for each
 // value of those, in the order of unsigned numbers.
 var (
-	fromULaw, fromALaw [256]int16
-	toULaw             [1 << 14]byte
-	toALaw             [1 << 13]byte
+	fromULaw = table(256, func(i int) int16 { return expandULaw(byte(i)) })
+	fromALaw = table(256, func(i int) int16 { return expandALaw(byte(i)) })
+	toULaw   = table(1<<14, func(i int) byte { return compressULaw(int16(i << 2)) })
+	toALaw   = table(1<<13, func(i int) byte { return compressALaw(int16(i << 3)) })
 )
 
-func init() {
-	for code := range 256 {
-		fromULaw[code], fromALaw[code] = expandULaw(byte(code)), expandALaw(byte(code))
+func table[T any](size int, entry func(i int) T) []T {
+	out := make([]T, size)
+	for i := range out {
+		out[i] = entry(i)
 	}
-	for i := range toULaw {
-		toULaw[i] = compressULaw(int16(i << 2))
-	}
-	for i := range toALaw {
-		toALaw[i] = compressALaw(int16(i << 3))
-	}
+	return out
 }
 
 // expandULaw decodes one byte of µ-law (G.711, table 2): sign, three bits of exponent, four of mantissa, all inverted.
