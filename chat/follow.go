@@ -111,7 +111,7 @@ func (f *Followed) Events(ctx context.Context, _ int) iter.Seq2[Event, error] {
 			left = left || !yield(e, nil)
 		})
 		err := f.follow(ctx, mirror, &left)
-		for ; errors.Is(err, persistence.ErrUnavailable) && ctx.Err() == nil; err = f.follow(ctx, mirror, &left) {
+		for ; errors.Is(err, persistence.ErrUnavailable) && ctx.Err() == nil && !left; err = f.follow(ctx, mirror, &left) {
 			select {
 			case <-time.After(awayPause):
 			case <-ctx.Done():

@@ -59,7 +59,7 @@ func (w *Watch) Events(ctx context.Context, after int64) iter.Seq2[Event, error]
 		defer w.Close()
 		// What comes while the table is read is in both, but is sent once.
 		v := &view{s: w.s, key: w.key, w: w.w, yield: yield}
-		if err := v.run(ctx, after); err != nil {
+		if err := v.run(ctx, after); err != nil && !v.done {
 			yield(Event{}, w.s.fail("watch thread", err))
 		}
 	}
