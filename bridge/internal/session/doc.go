@@ -3,7 +3,7 @@
 // rule can be tested on its own.
 //
 //	                    reduce.go                 an input comes in, effects go out
-//	from_upstream.go  from_response.go            events of the upstream,
+//	from_upstream.go                              events of the upstream,
 //	from_browser.go  from_server.go  browser.go   of the browser, of others
 //	          switching.go  ending.go             to the next session, and the end
 //	                     state.go                 what follows is owned by it:

@@ -83,8 +83,7 @@ func (s *State) forget() {
 // forgettable reports whether an item is finished and part of the conversation.
 func (s *State) forgettable(it *item) bool {
 	wanted := func(n need) bool {
-		r := it.message.of()
-		return n.id == it.id || r != nil && n.batch == r.id
+		return n.id == it.id || n.batch != nil && n.batch == it.message.of()
 	}
 	runs := func(r *toolRun) bool { return !r.Done() && r.message == it.message }
 	switch m := it.message; {

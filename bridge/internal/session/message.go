@@ -2,8 +2,10 @@ package session
 
 import (
 	"cmp"
+	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
@@ -209,17 +211,49 @@ type item struct {
 // follows reports whether it is known, or likely, which item is before this one.
 func (it *item) follows() bool { return it.linked || it.prev != "" }
 
-// link records the item's predecessor.
-func (it *item) link(ev *event) {
-	if ev.HasPrevious && (!it.linked || it.prev == "") {
-		it.prev, it.linked = ev.PreviousItemID, true
+// pace is how fast the voice speaks, in characters per second. Measured ones are accepted within the bounds.
+type pace float64
+
+const (
+	defaultPace pace = 15 // until this call has heard a whole answer
+	minPace     pace = 8
+	maxPace     pace = 30
+	minMeasured      = 2 * time.Second // least audio that gives a meaningful pace
+)
+
+// measure takes how long so many letters were spoken.
+func (p *pace) measure(letters int, took time.Duration) {
+	if took >= minMeasured {
+		*p = min(max(pace(float64(letters)/took.Seconds()), minPace), maxPace)
 	}
 }
 
-// know records the item as the upstream has described it.
-func (it *item) know(raw *realtime.Item) {
-	content := it.raw.Content
-	if it.raw = *raw; len(raw.Content) == 0 {
-		it.raw.Content = content
+// length estimates how long a text is spoken.
+func (p pace) length(text string) time.Duration {
+	return time.Duration(float64(utf8.RuneCountInString(text)) / float64(p) * float64(time.Second))
+}
+
+// cut returns the beginning of text that is spoken in the time played, in whole words.
+func (p pace) cut(text string, played time.Duration) string {
+	runes := []rune(text)
+	n := int(math.Round(played.Seconds() * float64(p)))
+	if n >= len(runes) {
+		return text
 	}
+	if n <= 0 {
+		return ""
+	}
+	head := string(runes[:n])
+	if runes[n] == ' ' || runes[n] == '\n' {
+		return strings.TrimSpace(head)
+	}
+	i := strings.LastIndexAny(head, " \n")
+	if i < 0 {
+		// Languages without spaces are cut anywhere.
+		if strings.ContainsAny(text, " ") {
+			return ""
+		}
+		return head
+	}
+	return strings.TrimSpace(head[:i])
 }

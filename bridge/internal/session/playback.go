@@ -2,9 +2,7 @@ package session
 
 import (
 	"encoding/json"
-	"math"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -12,16 +10,8 @@ import (
 	"voicebridge/thread"
 )
 
-// defaultRate is how fast a voice speaks, in characters per second, until this call has heard a
-// whole answer. Measured rates are accepted within the bounds.
-const (
-	defaultRate  = 15.0
-	minRate      = 8.0
-	maxRate      = 30.0
-	minCalibrate = 2 * time.Second // least audio that gives a meaningful rate
-	// lostAfter is how long to wait, at least, for the upstream's word that an answer has been played.
-	lostAfter = time.Minute
-)
+// lostAfter is how long to wait, at least, for the upstream's word that an answer has been played.
+const lostAfter = time.Minute
 
 // playback tracks how much of the answers has been played. The upstream generates faster than it
 // speaks, so most of an answer may be unheard when it is interrupted, and the upstream then deletes
@@ -35,8 +25,7 @@ type playback struct {
 	// reported means that the upstream reports when audio begins and ends. Otherwise an answer is
 	// assumed to play from its first words on, at the usual rate.
 	reported  bool
-	guessed   bool // playing and startedAt are estimates
-	rate      float64
+	guessed   bool      // playing and startedAt are estimates
 	playing   string    // the response that is being played
 	startedAt time.Time // of its first audio
 	// newest is when the newest response was made that the caller has heard something of.
@@ -102,10 +91,7 @@ func (p *playback) audioStopped(responseID string) {
 		return
 	}
 	if r := p.answers.byID[p.playing]; r != nil && !p.startedAt.IsZero() {
-		if took := p.now.Sub(p.startedAt); took >= minCalibrate {
-			rate := float64(letters(r)) / took.Seconds()
-			p.rate = min(max(rate, minRate), maxRate)
-		}
+		p.transcript.pace.measure(letters(r), p.now.Sub(p.startedAt))
 	}
 	p.reset()
 }
@@ -133,7 +119,7 @@ func (p *playback) end() time.Time {
 	}
 	length := time.Duration(0)
 	for _, m := range r.messages {
-		length += p.length(m)
+		length += p.transcript.pace.length(m.text())
 	}
 	if !p.guessed {
 		length = 4*length + lostAfter
@@ -200,7 +186,7 @@ func (p *playback) cutOff(responseID string) (incomplete bool) {
 			continue
 		}
 		played := p.played(m)
-		if played >= p.length(m) && !m.open() {
+		if played >= p.transcript.pace.length(m.text()) && !m.open() {
 			continue // played to its end
 		}
 		p.interrupt(m, played)
@@ -226,7 +212,6 @@ func (p *playback) interrupt(m *message, played time.Duration) {
 	if m.meta.Status == thread.StatusFailed {
 		return
 	}
-	text := p.cut(m.text(), played)
 	ms := played.Milliseconds()
 	same := m.meta.Status == thread.StatusInterrupted && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS == ms
 	if same {
@@ -237,23 +222,9 @@ func (p *playback) interrupt(m *message, played time.Duration) {
 	}
 	m.meta.Status = thread.StatusInterrupted
 	if !m.silent { // all of a text was shown
-		m.meta.HeardText, m.meta.AudioEndMS = &text, &ms
+		m.meta.AudioEndMS = &ms // the thread also gets the text
 	}
 	p.transcript.write(m)
-}
-
-// updateHeardText cuts the heard text of an interrupted message again, after words were added to it.
-func (p *playback) updateHeardText(m *message) {
-	if m.open() || m.meta.AudioEndMS == nil {
-		return
-	}
-	text := p.cut(m.text(), time.Duration(*m.meta.AudioEndMS)*time.Millisecond)
-	m.meta.HeardText = &text
-}
-
-// length estimates the length of the message's audio.
-func (p *playback) length(m *message) time.Duration {
-	return time.Duration(float64(utf8.RuneCountInString(m.text())) / p.rate * float64(time.Second))
 }
 
 // played estimates how much of the message's audio has been played.
@@ -266,65 +237,48 @@ func (p *playback) played(m *message) time.Duration {
 		if o == m {
 			break
 		}
-		left -= p.length(o)
+		left -= p.transcript.pace.length(o.text())
 	}
 	return max(left, 0)
 }
 
-// cut returns the beginning of text that is spoken in the time played, in whole words.
-func (p *playback) cut(text string, played time.Duration) string {
-	runes := []rune(text)
-	n := int(math.Round(played.Seconds() * p.rate))
-	if n >= len(runes) {
-		return text
+// words takes words of an answer: a piece of a content part, or all of it.
+func (p *playback) words(m *message, ev *event) {
+	switch ev.Type {
+	case realtime.TypeOutputTextDelta, realtime.TypeTextDeltaBeta:
+		p.moreText(m, ev, false)
+	case realtime.TypeAudioTranscriptDelta, realtime.TypeAudioTranscriptDeltaOld:
+		p.moreText(m, ev, true)
+	case realtime.TypeOutputTextDone, realtime.TypeTextDoneBeta:
+		p.wholeText(m, ev.ContentIndex, ev.Text, false)
+	default:
+		p.wholeText(m, ev.ContentIndex, ev.Transcript, true)
 	}
-	if n <= 0 {
-		return ""
-	}
-	head := string(runes[:n])
-	if runes[n] == ' ' || runes[n] == '\n' {
-		return strings.TrimSpace(head)
-	}
-	i := strings.LastIndexAny(head, " \n")
-	if i < 0 {
-		// Languages without spaces are cut anywhere.
-		if strings.ContainsAny(text, " ") {
-			return ""
-		}
-		return head
-	}
-	return strings.TrimSpace(head[:i])
 }
 
 // moreText takes a piece of a content part; spoken means that it is the transcript of audio.
-func (p *playback) moreText(ev *event, m *message, spoken bool) {
-	if m == nil {
-		return
-	}
-	p.answers.firstText(m.response)
+func (p *playback) moreText(m *message, ev *event, spoken bool) {
 	if !m.grows() || ev.Delta == "" {
 		return
 	}
 	m.comes(spoken)
 	p.transcript.grow(m, ev.ContentIndex, ev.Delta)
-	p.updateHeardText(m)
 	if spoken {
 		p.firstWords(m.response)
 	}
 }
 
 // wholeText takes the complete text of a content part; spoken is as for moreText.
-func (p *playback) wholeText(ev *event, m *message, text string, spoken bool) {
-	if m == nil || !m.takes(m.at(ev.ContentIndex), text) {
+func (p *playback) wholeText(m *message, index int, text string, spoken bool) {
+	if !m.takes(m.at(index), text) {
 		return
 	}
 	m.comes(spoken)
-	if m.open() && m.at(ev.ContentIndex) == text {
+	if m.open() && m.at(index) == text {
 		p.transcript.flush(m) // saved in pieces, and whole once it is closed
 		return
 	}
-	m.setText(ev.ContentIndex, text)
-	p.updateHeardText(m)
+	m.setText(index, text)
 	p.transcript.write(m)
 }
 
@@ -332,7 +286,6 @@ func (p *playback) wholeText(ev *event, m *message, text string, spoken bool) {
 func (p *playback) finished(m *message, text string, completed bool) {
 	if m.takes(m.text(), text) {
 		m.setWhole(text)
-		p.updateHeardText(m)
 		if !m.open() {
 			p.transcript.write(m)
 		}
@@ -356,17 +309,13 @@ func (p *playback) closeMessages(r *response, done *realtime.Response) {
 		if i == len(r.messages)-1 && cut != nil {
 			m.meta.Extra, changed = map[string]json.RawMessage{thread.MetadataFinish: cut}, true
 		}
-		if !m.open() {
-			if changed {
-				p.transcript.write(m)
-			}
-			p.transcript.writeRest(m)
-			continue
-		}
-		switch done.Status {
-		case realtime.ResponseCancelled:
+		switch {
+		case !m.open() && (changed || !m.flushAt.IsZero()):
+			p.transcript.write(m)
+		case !m.open():
+		case done.Status == realtime.ResponseCancelled:
 			p.interrupt(m, p.played(m))
-		case realtime.ResponseFailed:
+		case done.Status == realtime.ResponseFailed:
 			p.transcript.closeMessage(m, thread.StatusFailed)
 		default:
 			p.transcript.closeMessage(m, thread.StatusCompleted)
@@ -395,7 +344,9 @@ func (p *playback) closeOpen(goesOn bool) {
 		case !m.placed:
 			p.transcript.write(m)
 		case !m.open():
-			p.transcript.writeRest(m)
+			if !m.flushAt.IsZero() {
+				p.transcript.write(m)
+			}
 			continue
 		case m.role == thread.RoleAssistant:
 			p.interrupt(m, p.played(m))

@@ -20,7 +20,7 @@ func New(cfg Config, record persistence.CallRecord, server *toolkit.Registry, no
 		line: l, known: make(firstUse), transcript: t, answers: q, browserLeg: browserLeg{gen: 1},
 		limiter:  newLimiter(c),
 		settings: &settings{line: l, registry: registry},
-		playback: &playback{line: l, transcript: t, answers: q, rate: defaultRate},
+		playback: &playback{line: l, transcript: t, answers: q},
 		tools:    &tools{line: l, transcript: t, answers: q, registry: registry, byID: make(map[string]*toolRun)},
 	}
 	s.speech = speech{line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter}

@@ -133,15 +133,6 @@ func (q *responses) soundSent(responseID string, at time.Time) {
 	q.stageReached(r, stageFirstPacket, at)
 }
 
-// firstText records when a response's first words came.
-func (q *responses) firstText(r *response) {
-	if r == nil || r.asked.IsZero() || r.record.FirstTokenMS != nil {
-		return
-	}
-	ms := q.now.Sub(r.asked).Milliseconds()
-	r.record.FirstTokenMS = &ms
-}
-
 // of finds the response, even one that was never announced; without an id the active one.
 func (q *responses) of(id string) *response {
 	id = cmp.Or(id, q.active)
@@ -204,16 +195,18 @@ func (q *responses) tellDone(r *response) {
 	}
 }
 
-// message finds or makes the message of an assistant's item.
-func (q *responses) message(it *item, responseID string) *message {
+// message finds or makes the message of an assistant's item; r is its response, nil if that is unknown. A new one is then
+// taken to be of the active response.
+func (q *responses) message(it *item, r *response) *message {
 	m := it.message
 	switch {
 	case m == nil:
 		m = q.transcript.newMessage(it, thread.RoleAssistant, thread.SourceVoice)
-	case m.response != nil, m.role != thread.RoleAssistant, responseID == "":
+		r = cmp.Or(r, q.of(""))
+	case m.response != nil, m.role != thread.RoleAssistant:
 		return m
 	}
-	if r := q.of(responseID); r != nil {
+	if r != nil {
 		m.response = r
 		if len(r.messages) == 0 {
 			m.meta.LatencyMS = r.latency
@@ -224,10 +217,18 @@ func (q *responses) message(it *item, responseID string) *message {
 	return m
 }
 
-// messageOf finds the message of an event about an assistant's item, nil if that is not a message.
+// messageOf finds the message of an event with words of an answer, nil if there is none.
 func (q *responses) messageOf(ev *event, it *item) *message {
 	if it == nil || it.seeded || (it.raw.Type != "" && it.raw.Type != realtime.ItemMessage) {
 		return nil
 	}
-	return q.message(it, ev.ResponseID)
+	var r *response
+	if ev.ResponseID != "" {
+		r = q.of(ev.ResponseID)
+	}
+	m := q.message(it, r)
+	if r = m.response; r != nil && !r.asked.IsZero() && r.record.FirstTokenMS == nil {
+		r.record.FirstTokenMS = new(q.now.Sub(r.asked).Milliseconds())
+	}
+	return m
 }

@@ -55,10 +55,10 @@ type responses struct {
 
 // need is something that nobody has answered yet.
 type need struct {
-	id    string // id of the item; empty for a client's response.create without its own text
-	batch string // the response whose tool calls it belongs to
-	acked bool   // the upstream has it
-	tries int    // how often it was requested without a reply
+	id    string    // id of the item; empty for a client's response.create without its own text
+	batch *response // the one whose tool calls it belongs to
+	acked bool      // the upstream has it
+	tries int       // how often it was requested without a reply
 	// response holds the client's fields for the response; nil if there are none.
 	response map[string]json.RawMessage
 	// eventIDs are those of the client's events that ask for the response.
@@ -162,8 +162,7 @@ func (q *responses) sendCreateError(needs []need, e realtime.Error) {
 // answerable reports whether an answer to the need can be requested: the response that it belongs to, if any, is done
 // and all its tool calls are answered.
 func (q *responses) answerable(n need) bool {
-	r := q.byID[n.batch]
-	return r == nil || (r.done && r.open == 0)
+	return n.batch == nil || n.batch.done && n.batch.open == 0
 }
 
 // busy reports whether somebody is speaking, or about to.

@@ -150,7 +150,7 @@ func (t *tools) answer(run *toolRun) {
 		t.showImages(run)
 		t.sendOutput(run, itemID)
 	}
-	t.answers.need(need{id: itemID, batch: responseID(run.response)})
+	t.answers.need(need{id: itemID, batch: run.response})
 }
 
 // sendOutput sends the output of a call upstream, together with the call if another upstream
@@ -231,13 +231,6 @@ func (t *tools) unfinished() []*toolRun {
 func (t *tools) cancelled(run *toolRun, why string) {
 	run.Cancel(toolkit.Result{Error: why}, t.now)
 	t.close(run)
-}
-
-func responseID(r *response) string {
-	if r == nil {
-		return ""
-	}
-	return r.id
 }
 
 // publishClosed tells the thread's watchers, once, that an approval is closed.

@@ -60,7 +60,7 @@ func (t *tools) show(it *item, run *toolRun) {
 		it.message = m
 	}
 	if m == nil {
-		m = t.answers.message(it, responseID(run.response))
+		m = t.answers.message(it, run.response)
 		m.meta.Status = thread.StatusCompleted
 	}
 	run.message, run.part = m, len(m.tools)

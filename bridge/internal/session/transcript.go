@@ -20,10 +20,11 @@ type transcript struct {
 	messages []*message // of this call, in the order of their creation
 	growing  []*message // those that may have a deadline
 	memory   memory
+	pace     pace // of the voice
 }
 
 func newTranscript(l *line) *transcript {
-	return &transcript{line: l, items: make(map[string]*item), memory: newMemory(l.History, l.ReplayMessages)}
+	return &transcript{line: l, items: make(map[string]*item), memory: newMemory(l.History, l.ReplayMessages), pace: defaultPace}
 }
 
 func (t *transcript) deadline() time.Time {
@@ -65,9 +66,21 @@ func (t *transcript) itemOf(ev *event) *item {
 	}
 	it := t.item(cmp.Or(ev.item.ID, ev.ItemID))
 	if ev.item.ID != "" {
-		it.know(&ev.item)
+		it = t.described(&ev.item)
 	}
-	it.link(ev)
+	if ev.HasPrevious && (!it.linked || it.prev == "") {
+		it.prev, it.linked = ev.PreviousItemID, true
+	}
+	return it
+}
+
+// described finds or makes an item that the upstream describes.
+func (t *transcript) described(raw *realtime.Item) *item {
+	it := t.item(raw.ID)
+	content := it.raw.Content
+	if it.raw = *raw; len(raw.Content) == 0 {
+		it.raw.Content = content
+	}
 	return it
 }
 
@@ -116,6 +129,9 @@ func (t *transcript) write(m *message) {
 	if !m.open() {
 		m.publishAt = time.Time{}
 	}
+	if end := m.meta.AudioEndMS; end != nil {
+		m.meta.HeardText = new(t.pace.cut(m.text(), time.Duration(*end)*time.Millisecond))
+	}
 	t.save(persistence.PutMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: at, Queued: m.queued,
 		Continues: m.meta.Status == thread.StatusCompleted && m.response != nil && !m.response.done})
 	m.written = m.text()
@@ -145,13 +161,6 @@ func (t *transcript) publish(m *message) {
 		t.do(Publish{persistence.EventMessageDelta, persistence.Delta{ID: m.id, Start: &start, Text: text[start:]}})
 	}
 	m.published = text
-}
-
-// writeRest saves text added to a message that is closed.
-func (t *transcript) writeRest(m *message) {
-	if !m.flushAt.IsZero() {
-		t.write(m)
-	}
 }
 
 // placeOf returns where an item's message belongs: it follows the chain of items back to the nearest one whose message
