@@ -307,7 +307,7 @@ func processes(t *testing.T, url string, names ...string) (benches []*bench) {
 		must(t, store.Serve(t.Context()))
 		b := newBench(t, store, benchConfig{})
 		ctx, cancel := context.WithCancel(b.ctx)
-		handling := task.Go(func() { _ = store.HandleCommands(ctx, b.calls.HandleCommand) })
+		handling := task.Go(func() { _ = store.Cluster.HandleCommands(ctx, b.calls.HandleCommand) })
 		t.Cleanup(func() { cancel(); <-handling })
 		benches = append(benches, b)
 	}

@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 
-	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
 )
 
 // HandleCommand carries out another instance's command about a call of this one. It is for
-// persistence.Store.HandleCommands.
-func (c *Calls) HandleCommand(ctx context.Context, command persistence.Command) (json.RawMessage, error) {
+// cluster.Cluster.HandleCommands.
+func (c *Calls) HandleCommand(ctx context.Context, command cluster.Command) (json.RawMessage, error) {
 	var q question
 	if err := json.Unmarshal(command.Body, &q); err != nil {
 		return nil, fmt.Errorf("decode command: %w", err)
@@ -26,7 +26,7 @@ func (c *Calls) HandleCommand(ctx context.Context, command persistence.Command) 
 	if e, ok := errors.AsType[*Error](err); ok {
 		sent := *e
 		sent.Err = nil
-		err = &persistence.CommandError{Code: codeCall, Message: string(toolkit.Encode(sent))}
+		err = &cluster.CommandError{Code: codeCall, Message: string(toolkit.Encode(sent))}
 	}
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (c *Calls) HandleCommand(ctx context.Context, command persistence.Command) 
 	return json.Marshal(r)
 }
 
-func (c *Calls) carryOut(ctx context.Context, command persistence.Command, q question, r *reply) (err error) {
+func (c *Calls) carryOut(ctx context.Context, command cluster.Command, q question, r *reply) (err error) {
 	key := command.Key
 	switch command.Kind {
 	case commandHangup:

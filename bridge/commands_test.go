@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 )
@@ -48,7 +49,7 @@ func TestHostileCommands(t *testing.T) {
 		"an empty text":               {"ada", commandSay, `{"text":" "}`, `"param":"content"`},
 		"a huge text":                 {"ada", commandSay, `{"text":"` + strings.Repeat("x", 1<<20) + `"}`, `"param":"content"`},
 	} {
-		reply, err := calls.HandleCommand(t.Context(), persistence.Command{
+		reply, err := calls.HandleCommand(t.Context(), cluster.Command{
 			Key: thread.Key{Owner: c.owner, Thread: own.Thread}, Kind: c.kind, Body: json.RawMessage(c.body),
 		})
 		got := string(reply)
@@ -75,7 +76,7 @@ func TestCommandDuringShutdown(t *testing.T) {
 	calls.live[own], calls.byID[live.id] = live, live
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	reply, err := calls.HandleCommand(ctx, persistence.Command{Key: own, Kind: commandHangup, Body: json.RawMessage(`{"call_id":"call-1"}`)})
+	reply, err := calls.HandleCommand(ctx, cluster.Command{Key: own, Kind: commandHangup, Body: json.RawMessage(`{"call_id":"call-1"}`)})
 	if err == nil || !strings.Contains(err.Error(), `"instance_unreachable"`) {
 		t.Errorf("%s, %v", reply, err)
 	}
@@ -93,7 +94,7 @@ func TestTakeOverDuringSetUp(t *testing.T) {
 		}
 		answered := make(chan string, 1)
 		go func() {
-			reply, err := calls.HandleCommand(t.Context(), persistence.Command{Key: fresh.key, Kind: commandTakeOver, Body: json.RawMessage(`{"call_id":"call-1"}`)})
+			reply, err := calls.HandleCommand(t.Context(), cluster.Command{Key: fresh.key, Kind: commandTakeOver, Body: json.RawMessage(`{"call_id":"call-1"}`)})
 			if err != nil {
 				t.Error(err)
 			}
@@ -114,7 +115,7 @@ func TestTakeOverDuringSetUp(t *testing.T) {
 // forget, and that is no error.
 func TestForgetCallThatHasEnded(t *testing.T) {
 	t.Parallel()
-	calls, key := callElsewhere(t, func(context.Context, *persistence.Store, persistence.Command) (json.RawMessage, error) {
+	calls, key := callElsewhere(t, func(context.Context, *persistence.Store, cluster.Command) (json.RawMessage, error) {
 		return nil, persistence.ErrNotFound
 	})
 	if err := calls.Forget(t.Context(), key); err != nil {
@@ -126,7 +127,7 @@ func TestForgetCallThatHasEnded(t *testing.T) {
 // told to try again would say it twice.
 func TestSaidButNotAnswered(t *testing.T) {
 	t.Parallel()
-	calls, key := callElsewhere(t, func(ctx context.Context, other *persistence.Store, c persistence.Command) (json.RawMessage, error) {
+	calls, key := callElsewhere(t, func(ctx context.Context, other *persistence.Store, c cluster.Command) (json.RawMessage, error) {
 		var q question
 		if err := json.Unmarshal(c.Body, &q); err != nil {
 			return nil, err
@@ -145,7 +146,7 @@ func TestSaidButNotAnswered(t *testing.T) {
 // TestHangUpCallOfADeadProcess hangs up a call whose process has just died: that ends it, so it was there.
 func TestHangUpCallOfADeadProcess(t *testing.T) {
 	t.Parallel()
-	calls, key := callElsewhere(t, func(_ context.Context, other *persistence.Store, _ persistence.Command) (json.RawMessage, error) {
+	calls, key := callElsewhere(t, func(_ context.Context, other *persistence.Store, _ cluster.Command) (json.RawMessage, error) {
 		return nil, other.Close()
 	})
 	if err := calls.Hangup(t.Context(), key.Owner, "call-1"); err != nil {
@@ -158,7 +159,7 @@ func TestHangUpCallOfADeadProcess(t *testing.T) {
 
 // callElsewhere returns a process without calls, and a thread that has one in another process, which handles the
 // commands about it.
-func callElsewhere(t *testing.T, handle func(context.Context, *persistence.Store, persistence.Command) (json.RawMessage, error)) (*Calls, thread.Key) {
+func callElsewhere(t *testing.T, handle func(context.Context, *persistence.Store, cluster.Command) (json.RawMessage, error)) (*Calls, thread.Key) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	url := persistencetest.PostgresURL(t)
@@ -178,7 +179,7 @@ func callElsewhere(t *testing.T, handle func(context.Context, *persistence.Store
 		t.Fatal(err)
 	}
 	handling := task.Go(func() {
-		_ = other.HandleCommands(ctx, func(ctx context.Context, c persistence.Command) (json.RawMessage, error) {
+		_ = other.Cluster.HandleCommands(ctx, func(ctx context.Context, c cluster.Command) (json.RawMessage, error) {
 			return handle(ctx, other, c)
 		})
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 	"voicebridge/thread"
 )
 
@@ -68,7 +69,7 @@ func (c *Calls) ask(ctx context.Context, key thread.Key, kind string, q question
 	if err != nil {
 		return reply{}, true, fmt.Errorf("encode command: %w", err)
 	}
-	answer, err := store.Ask(ctx, persistence.Command{
+	answer, err := store.Cluster.Ask(ctx, cluster.Command{
 		Instance: rec.Instance, Key: thread.Key{Owner: rec.Owner, Thread: rec.ThreadID}, Kind: kind, Body: body,
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -80,7 +81,7 @@ func (c *Calls) ask(ctx context.Context, key thread.Key, kind string, q question
 		}
 		err = errors.Join(err, persistence.ErrNotFound)
 	}
-	if failed, ok := errors.AsType[*persistence.CommandError](err); ok && failed.Code == codeCall {
+	if failed, ok := errors.AsType[*cluster.CommandError](err); ok && failed.Code == codeCall {
 		refused := new(Error)
 		if err := json.Unmarshal([]byte(failed.Message), refused); err != nil {
 			return reply{}, true, fmt.Errorf("decode answer of another instance: %w", err)

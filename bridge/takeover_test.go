@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -22,7 +23,7 @@ func TestTakeoverFromProcessWithoutDatabase(t *testing.T) {
 	key := persistencetest.NewThread(t, b.store, owner, "")
 	must(t, neighbour.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call", StartedAt: time.Now()}))
 	persistencetest.Start(t, func(ctx context.Context) error {
-		return neighbour.HandleCommands(ctx, func(context.Context, persistence.Command) (json.RawMessage, error) {
+		return neighbour.Cluster.HandleCommands(ctx, func(context.Context, cluster.Command) (json.RawMessage, error) {
 			return nil, persistence.ErrNotFound // it has no such call any more
 		})
 	})

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 )
 
 // commands is the prefix of the kinds of this package's commands.
@@ -23,4 +23,4 @@ const (
 const notifyTimeout = 5 * time.Second
 
 // IsCommand reports whether Coordinator.HandleCommand is for the command.
-func IsCommand(c persistence.Command) bool { return strings.HasPrefix(c.Kind, commands) }
+func IsCommand(c cluster.Command) bool { return strings.HasPrefix(c.Kind, commands) }

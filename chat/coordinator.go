@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 	"voicebridge/thread"
 )
 
@@ -156,7 +157,7 @@ func (c *Coordinator) notify(ctx context.Context, key thread.Key, kind string) {
 	if err != nil || turn.Instance == c.cfg.Store.Instance() {
 		return // it is over, or just beginning here
 	}
-	_, err = c.cfg.Store.Ask(ctx, persistence.Command{Instance: turn.Instance, Key: key, Kind: kind})
+	_, err = c.cfg.Store.Cluster.Ask(ctx, cluster.Command{Instance: turn.Instance, Key: key, Kind: kind})
 	if errors.Is(err, persistence.ErrGone) {
 		_, err = c.cfg.Store.Recover(ctx)
 	}
@@ -166,8 +167,8 @@ func (c *Coordinator) notify(ctx context.Context, key thread.Key, kind string) {
 }
 
 // HandleCommand carries out another instance's command about a turn of this one. It is for
-// persistence.Store.HandleCommands.
-func (c *Coordinator) HandleCommand(ctx context.Context, command persistence.Command) (json.RawMessage, error) {
+// cluster.Cluster.HandleCommands.
+func (c *Coordinator) HandleCommand(ctx context.Context, command cluster.Command) (json.RawMessage, error) {
 	t := c.here(command.Key)
 	switch {
 	case !slices.Contains([]string{commandStop, commandLook, commandYield}, command.Kind):

@@ -17,6 +17,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -50,7 +51,7 @@ func startPairWith(t *testing.T, url string, cfg chat.Config, opts persistence.O
 	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	var handling sync.WaitGroup
-	handling.Go(func() { _ = here.HandleCommands(ctx, b.c.HandleCommand) })
+	handling.Go(func() { _ = here.Cluster.HandleCommands(ctx, b.c.HandleCommand) })
 	t.Cleanup(func() { stop(); handling.Wait() })
 	return &pair{b, other}
 }
@@ -444,16 +445,16 @@ func TestHostileCommands(t *testing.T) {
 	<-g.reached
 	stranger := thread.Key{Owner: "bert", Thread: b.key.Thread}
 	for name, c := range map[string]struct {
-		command persistence.Command
+		command cluster.Command
 		ok      bool
 	}{
-		"no kind":             {persistence.Command{Key: b.key}, false},
-		"an unknown kind":     {persistence.Command{Key: b.key, Kind: "turn.begin"}, false},
-		"a command of calls":  {persistence.Command{Key: b.key, Kind: "call.hangup"}, false},
-		"a stranger stops":    {persistence.Command{Key: stranger, Kind: "turn.stop"}, true},
-		"nobody stops":        {persistence.Command{Kind: "turn.stop"}, true},
-		"a broken body":       {persistence.Command{Key: b.key, Kind: "turn.look", Body: json.RawMessage(`{`)}, true},
-		"looking for nothing": {persistence.Command{Key: b.key, Kind: "turn.look"}, true},
+		"no kind":             {cluster.Command{Key: b.key}, false},
+		"an unknown kind":     {cluster.Command{Key: b.key, Kind: "turn.begin"}, false},
+		"a command of calls":  {cluster.Command{Key: b.key, Kind: "call.hangup"}, false},
+		"a stranger stops":    {cluster.Command{Key: stranger, Kind: "turn.stop"}, true},
+		"nobody stops":        {cluster.Command{Kind: "turn.stop"}, true},
+		"a broken body":       {cluster.Command{Key: b.key, Kind: "turn.look", Body: json.RawMessage(`{`)}, true},
+		"looking for nothing": {cluster.Command{Key: b.key, Kind: "turn.look"}, true},
 	} {
 		if _, err := b.c.HandleCommand(t.Context(), c.command); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
@@ -464,7 +465,7 @@ func TestHostileCommands(t *testing.T) {
 		t.Error("the turn was stopped")
 	default:
 	}
-	if _, err := b.c.HandleCommand(b.within(), persistence.Command{Key: b.key, Kind: "turn.stop"}); err != nil {
+	if _, err := b.c.HandleCommand(b.within(), cluster.Command{Key: b.key, Kind: "turn.stop"}); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 	if r := b.wait(turn); r.Finish != chat.FinishInterrupted {

@@ -355,7 +355,7 @@ func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Ap
 			b := s.batch(database.NewTx(ctx, roomDB{s}, q, g.Key))
 			b.instance = cmp.Or(g.Instance, b.instance)
 			batches[i], applied[i] = b, Applied{}
-			if b.instance != s.lease.id() { // others may be closing what it left open
+			if b.instance != s.Instance() { // others may be closing what it left open
 				if err := b.lock(); err != nil {
 					return err
 				}

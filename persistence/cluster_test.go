@@ -14,6 +14,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/admission"
+	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/queued"
 	"voicebridge/thread"
@@ -92,7 +93,7 @@ func TestWithAndWithoutListen(t *testing.T) {
 		}
 		// The old ids are gone.
 		for _, s := range []*persistence.Store{listens, reads} {
-			must(t, s.Rejoin(t.Context()))
+			must(t, s.Cluster.Rejoin(t.Context()))
 		}
 		persistencetest.Rows(t, dsn, "UPDATE instances SET ended_at = now() WHERE id NOT IN ('"+listens.Instance()+"', '"+reads.Instance()+"')")
 	}
@@ -178,11 +179,11 @@ func TestCommandArrivesAtOnce(t *testing.T) {
 	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
 	done := make(chan error, 1)
 	go func() {
-		done <- b.HandleCommands(t.Context(), func(_ context.Context, c persistence.Command) (json.RawMessage, error) { return c.Body, nil })
+		done <- b.Cluster.HandleCommands(t.Context(), func(_ context.Context, c cluster.Command) (json.RawMessage, error) { return c.Body, nil })
 	}()
 	began := time.Now()
 	for range 20 {
-		reply, err := a.Ask(t.Context(), persistence.Command{Instance: "b", Key: key, Kind: "echo", Body: json.RawMessage("1")})
+		reply, err := a.Cluster.Ask(t.Context(), cluster.Command{Instance: "b", Key: key, Kind: "echo", Body: json.RawMessage("1")})
 		if err != nil || string(reply) != "1" {
 			t.Fatalf("Ask() = %s, %v", reply, err)
 		}
@@ -197,7 +198,7 @@ func TestAskDeadProcess(t *testing.T) {
 	t.Parallel()
 	_, b, key := silent(t)
 	for _, instance := range []string{"a", "nobody"} {
-		_, err := b.Ask(t.Context(), persistence.Command{Instance: instance, Key: key, Kind: "echo"})
+		_, err := b.Cluster.Ask(t.Context(), cluster.Command{Instance: instance, Key: key, Kind: "echo"})
 		if !errors.Is(err, persistence.ErrGone) {
 			t.Errorf("Ask() of %s = %v, want ErrGone", instance, err)
 		}
@@ -214,11 +215,11 @@ func TestAskWhileAway(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	handling.Go(func() {
-		_ = s.HandleCommands(ctx, func(context.Context, persistence.Command) (json.RawMessage, error) {
+		_ = s.Cluster.HandleCommands(ctx, func(context.Context, cluster.Command) (json.RawMessage, error) {
 			return json.RawMessage(`"done"`), nil
 		})
 	})
-	reply, err := s.Ask(ctx, persistence.Command{Instance: s.Instance(), Key: thread.Key{Owner: "anna", Thread: "t"}, Kind: "do"})
+	reply, err := s.Cluster.Ask(ctx, cluster.Command{Instance: s.Instance(), Key: thread.Key{Owner: "anna", Thread: "t"}, Kind: "do"})
 	if err != nil || string(reply) != `"done"` {
 		t.Errorf("Ask() = %s, %v", reply, err)
 	}
@@ -247,7 +248,7 @@ func TestHostileCommands(t *testing.T) {
 	handled := map[string]int{}
 	done := make(chan error, 1)
 	go func() {
-		done <- b.HandleCommands(t.Context(), func(_ context.Context, c persistence.Command) (json.RawMessage, error) {
+		done <- b.Cluster.HandleCommands(t.Context(), func(_ context.Context, c cluster.Command) (json.RawMessage, error) {
 			mu.Lock()
 			handled[c.Kind]++
 			mu.Unlock()
@@ -261,7 +262,7 @@ func TestHostileCommands(t *testing.T) {
 		})
 	}()
 	for range 3 {
-		if reply, err := a.Ask(t.Context(), persistence.Command{Instance: "b", Key: key, Kind: "asked"}); err != nil || string(reply) != "{}" {
+		if reply, err := a.Cluster.Ask(t.Context(), cluster.Command{Instance: "b", Key: key, Kind: "asked"}); err != nil || string(reply) != "{}" {
 			t.Errorf("Ask() = %s, %v", reply, err)
 		}
 	}
@@ -323,12 +324,12 @@ func TestClocks(t *testing.T) {
 			for _, s := range []*persistence.Store{a, b} {
 				must(t, s.Serve(t.Context()))
 				persistencetest.Start(t, func(ctx context.Context) error {
-					return s.HandleCommands(ctx, func(context.Context, persistence.Command) (json.RawMessage, error) { return json.RawMessage("1"), nil })
+					return s.Cluster.HandleCommands(ctx, func(context.Context, cluster.Command) (json.RawMessage, error) { return json.RawMessage("1"), nil })
 				})
 			}
 			key := persistencetest.NewThread(t, a, "anna", "")
 			for from, to := range map[*persistence.Store]*persistence.Store{a: b, b: a} {
-				if reply, err := from.Ask(t.Context(), persistence.Command{Instance: to.Instance(), Key: key, Kind: "echo"}); err != nil || string(reply) != "1" {
+				if reply, err := from.Cluster.Ask(t.Context(), cluster.Command{Instance: to.Instance(), Key: key, Kind: "echo"}); err != nil || string(reply) != "1" {
 					t.Errorf("Ask() = %s, %v", reply, err)
 				}
 				respectsTurn(t, from, to)

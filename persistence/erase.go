@@ -52,7 +52,7 @@ func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(qu
 // eraseSoon erases a deleted thread: for a short time if this process serves and can go on later,
 // else all of it.
 func (s *Store) eraseSoon(ctx context.Context, thread string) error {
-	serving, began := s.serving.Load(), time.Now()
+	serving, began := s.Cluster.Serving(), time.Now()
 	err := s.erase(ctx, thread, func(time.Duration) bool { return serving && time.Since(began) > eraseNow })
 	if err == nil && !serving {
 		err = s.eng.compact(ctx, false, neverStop)

@@ -17,7 +17,7 @@ var (
 	// may be retried.
 	ErrUnavailable = database.ErrUnavailable
 	// ErrFenced means that other processes took this one for dead and closed what it had open. It
-	// may not write until Store.Rejoin.
+	// may not write until Cluster.Rejoin.
 	ErrFenced = database.ErrFenced
 	// ErrClosed means that the store was closed.
 	ErrClosed = database.ErrClosed

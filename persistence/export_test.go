@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
 )
@@ -17,26 +18,41 @@ import (
 // notifications. Call it before Serve and Watch.
 func PollEvery(s *Store, every time.Duration) {
 	s.poll.Store(int64(every))
-	s.eng.(*postgresEngine).testEvery = every
+	postgresOf(s).testEvery = every
 }
 
 // MaxIdle sets how long a transaction may be idle.
-func MaxIdle(s *Store, d time.Duration) { s.eng.(*postgresEngine).maxIdle = d }
+func MaxIdle(s *Store, d time.Duration) { postgresOf(s).maxIdle = d }
 
 // QueryLimit limits the time of each query of a connection.
 func QueryLimit(d time.Duration) pgx.QueryTracer { return queryLimit(d) }
 
 // QueryLimits returns the limits of a store's connections for writing and reading.
 func QueryLimits(s *Store) []pgx.QueryTracer {
-	e := s.eng.(*postgresEngine)
+	e := postgresOf(s)
 	return []pgx.QueryTracer{e.pool.Config().ConnConfig.Tracer, e.reads.Config().ConnConfig.Tracer}
 }
 
 // Silence stops a store's heartbeats. Call it before Serve.
-func Silence(s *Store) { s.lease.every = time.Hour }
+func Silence(s *Store) { s.eng = silent{s.eng} }
+
+type silent struct{ engine }
+
+func (silent) beat(context.Context, pgdb.BeatParams) (int64, error) { return 1, nil }
+
+// postgresOf returns the engine of a store, which may be silent.
+func postgresOf(s *Store) *postgresEngine {
+	if of, ok := s.eng.(silent); ok {
+		return of.engine.(*postgresEngine)
+	}
+	return s.eng.(*postgresEngine)
+}
 
 // Beat records one heartbeat.
-func Beat(ctx context.Context, s *Store) error { return s.beat(ctx) }
+func Beat(ctx context.Context, s *Store) error {
+	_, err := postgresOf(s).beat(ctx, pgdb.BeatParams{ID: s.Instance(), BeatAt: dbtype.At(s.now())})
+	return err
+}
 
 // Index adds all finished messages to the search index, as a serving process does by itself.
 func Index(ctx context.Context, s *Store) error { return s.eng.index(ctx, neverStop) }

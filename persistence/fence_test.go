@@ -38,7 +38,7 @@ func TestFenced(t *testing.T) {
 	if _, err := a.AppendMessage(ctx, key, answer); err != nil {
 		t.Fatalf("AppendMessage() = %v", err)
 	}
-	fenced := a.Fenced()
+	fenced := a.Cluster.Fenced()
 	select {
 	case <-fenced:
 		t.Error("Fenced() of a living process is closed")
@@ -65,12 +65,12 @@ func TestFenced(t *testing.T) {
 	if m, err := b.Message(ctx, key, "m"); err != nil || m.Text() != "half an" || m.Metadata.Status != thread.StatusInterrupted {
 		t.Errorf("Message() = %+v, %v", m, err)
 	}
-	must(t, a.Rejoin(ctx))
+	must(t, a.Cluster.Rejoin(ctx))
 	if a.Instance() == "a" {
 		t.Error("Rejoin() keeps the instance")
 	}
 	select {
-	case <-a.Fenced():
+	case <-a.Cluster.Fenced():
 		t.Error("Fenced() after Rejoin is closed")
 	default:
 	}
@@ -213,12 +213,12 @@ func TestRejoinBesideWriters(t *testing.T) {
 	defer writing.Wait()
 	defer stop()
 	for range 20 {
-		must(t, s.Rejoin(ctx))
+		must(t, s.Cluster.Rejoin(ctx))
 		if _, err := s.CreateThread(ctx, "anna", ""); err != nil {
 			t.Fatalf("CreateThread() after Rejoin() = %v", err)
 		}
 		select {
-		case <-s.Fenced():
+		case <-s.Cluster.Fenced():
 			t.Fatal("Fenced() after Rejoin() is closed")
 		default:
 		}

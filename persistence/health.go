@@ -45,8 +45,8 @@ func (h *health) get() (since time.Time, err error) {
 func (s *Store) write(ctx context.Context, fn func(queries) error) error {
 	return s.measure(ctx, func() error {
 		return s.eng.write(ctx, func(q queries) error {
-			if s.shared && s.serving.Load() {
-				if err := s.hold(ctx, q); err != nil {
+			if s.shared && s.Cluster.Serving() {
+				if err := s.Cluster.Hold(ctx, q); err != nil {
 					return err
 				}
 			}
@@ -70,10 +70,15 @@ func (s *Store) measure(ctx context.Context, write func() error) error {
 	return err
 }
 
-// Healthy returns nil if the database can be read and written now, or ErrUnavailable and why. If
+// Healthy returns nil if the database can be read and written now, ErrFenced, or ErrUnavailable and why. If
 // the last write failed although the database answers, because it is locked, full or read-only,
 // Healthy tries to write again.
 func (s *Store) Healthy(ctx context.Context) error {
+	select {
+	case <-s.Cluster.Fenced():
+		return ErrFenced
+	default:
+	}
 	if err := s.Ping(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -81,7 +86,7 @@ func (s *Store) Healthy(ctx context.Context) error {
 		return nil
 	}
 	err := s.write(ctx, func(q queries) error {
-		_, err := q.Beat(ctx, pgdb.BeatParams{ID: s.lease.id(), BeatAt: dbtype.At(s.now())})
+		_, err := q.Beat(ctx, pgdb.BeatParams{ID: s.Instance(), BeatAt: dbtype.At(s.now())})
 		return err
 	})
 	if err != nil {

@@ -20,21 +20,15 @@ const (
 type hub struct {
 	dropped atomic.Int64
 
-	// grown and commands each hold one signal: that another instance has written into the log, and that there is a command
-	// for this process.
-	grown, commands chan struct{}
+	// grown holds one signal: that another instance has written into the log.
+	grown chan struct{}
 
 	mu       sync.Mutex
 	watchers map[thread.Key]map[*watcher]struct{}
-	// answers has a channel for each command that waits for its answer, by id.
-	answers map[string]chan struct{}
 }
 
 func newHub() *hub {
-	return &hub{
-		grown: make(chan struct{}, 1), commands: make(chan struct{}, 1),
-		watchers: map[thread.Key]map[*watcher]struct{}{}, answers: map[string]chan struct{}{},
-	}
+	return &hub{grown: make(chan struct{}, 1), watchers: map[thread.Key]map[*watcher]struct{}{}}
 }
 
 // signal never blocks.
@@ -75,29 +69,6 @@ func (h *hub) lose(key thread.Key) {
 }
 
 func (h *hub) loseAll() { h.all(func(w *watcher) { w.set(&w.lost) }) }
-
-// await returns a channel that gets a signal when the command is answered.
-func (h *hub) await(command string) chan struct{} {
-	answered := make(chan struct{}, 1)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.answers[command] = answered
-	return answered
-}
-
-func (h *hub) forget(command string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.answers, command)
-}
-
-func (h *hub) answered(command string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if to := h.answers[command]; to != nil {
-		signal(to)
-	}
-}
 
 // commit is what a transaction changed: the events of all changes after prev, up to next.
 type commit struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"voicebridge/persistence/admission"
+	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
@@ -32,10 +33,11 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open database: %w", Invalid("instance: it is not 1 to %d bytes of text", thread.MaxIDBytes))
 	}
 	s := &Store{
-		hub: newHub(), outbox: newOutbox(), log: opts.Logger, lease: newLease(opts), clock: clock{machine: opts.Clock}, noListen: opts.NoListen, noMigrate: opts.NoMigrate, onWrite: opts.OnWrite, onLost: opts.OnLost,
+		hub: newHub(), outbox: newOutbox(), log: opts.Logger, clock: clock{machine: opts.Clock}, noListen: opts.NoListen, noMigrate: opts.NoMigrate, onWrite: opts.OnWrite, onLost: opts.OnLost,
 		rescue: opts.Rescue, rescuing: make(chan struct{}, 1),
 		closed: make(chan struct{}), unswept: make(chan struct{}, 1),
 	}
+	s.Cluster = cluster.New(clusterLink{roomDB{s}}, cluster.Config{Instance: opts.Instance, DeadAfter: opts.DeadAfter, Logger: opts.Logger})
 	s.Admission, s.Queued = admission.New(roomDB{s}), queued.New(roomDB{s})
 	if err := s.openEngine(ctx, url, opts); err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func (s *Store) Outdated(ctx context.Context) (bool, error) {
 // With SQLite it must be the only one; otherwise it fails. With PostgreSQL it sends heartbeats and
 // follows the other instances.
 func (s *Store) Serve(ctx context.Context) error {
-	if s.serving.Load() {
+	if s.Cluster.Serving() {
 		return nil
 	}
 	if err := s.eng.lock(); err != nil {
@@ -108,23 +110,19 @@ func (s *Store) Serve(ctx context.Context) error {
 			return fmt.Errorf("migrate database: %w", err)
 		}
 	}
-	if err := s.join(ctx, s.lease.id()); err != nil {
+	if err := s.Cluster.Join(ctx); err != nil {
 		return fmt.Errorf("serve database: %w", err)
 	}
-	s.serving.Store(true)
 	s.background(s.sweep)
 	if !s.shared {
 		s.background(s.keepIndexing)
 		return nil
 	}
-	if err := s.look(ctx); err != nil {
-		return fmt.Errorf("serve database: %w", err)
-	}
 	if err := s.follow(ctx); err != nil {
 		return fmt.Errorf("serve database: %w", err)
 	}
-	s.background(s.keepBeating)
-	s.background(s.keepLooking)
+	s.background(s.Cluster.KeepBeating)
+	s.background(s.Cluster.KeepLooking)
 	return nil
 }
 
@@ -151,16 +149,16 @@ func (s *Store) woken(w wake) {
 	case w == wake{}:
 		s.hub.hintAll()
 		signal(s.hub.grown)
-		signal(s.hub.commands)
+		s.Cluster.HasCommand()
 	case w.From == s.outbox.origin:
 	case w.Log:
 		signal(s.hub.grown)
 	case w.Command != "":
-		if w.Command == s.lease.id() {
-			signal(s.hub.commands)
+		if w.Command == s.Instance() {
+			s.Cluster.HasCommand()
 		}
 	case w.Answer != "":
-		s.hub.answered(w.Answer)
+		s.Cluster.Answered(w.Answer)
 	default:
 		s.hub.hint(thread.Key{Owner: w.Owner, Thread: w.Thread})
 	}

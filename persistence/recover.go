@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,9 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
 )
+
+// forgetAfter is how long a dead instance's row stays.
+const forgetAfter = 24 * time.Hour
 
 // errAlive means that the instance has sent a heartbeat, or that changes from its spool are being saved.
 var errAlive = errors.New("instance is alive")
@@ -26,7 +30,7 @@ var errAlive = errors.New("instance is alive")
 // been silent for Options.DeadAfter while this process was watching. So call Recover again every few
 // seconds. An error with one instance does not keep it from the next. First comes Options.Rescue.
 func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
-	if !s.serving.Load() {
+	if !s.Cluster.Serving() {
 		return nil, errors.New("recover database: this process does not serve it")
 	}
 	if err := s.rescueOthers(ctx); err != nil {
@@ -36,7 +40,7 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 	// open yet.
 	instances, err := s.eng.read().ListOpenInstances(ctx)
 	if err == nil {
-		err = s.look(ctx)
+		err = s.Cluster.Look(ctx)
 	}
 	if err != nil {
 		return nil, s.fail("recover database", err)
@@ -44,8 +48,8 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 	var ended []CallRecord
 	var errs []error
 	for _, instance := range instances {
-		beats, dead := s.lease.dead(instance)
-		if instance == s.lease.id() || s.shared && !dead {
+		beats, dead := s.Cluster.Dead(instance)
+		if instance == s.Instance() || s.shared && !dead {
 			continue
 		}
 		r := &recovery{s: s, instance: instance, beats: beats}
@@ -122,8 +126,8 @@ type recovery struct {
 func (r *recovery) run(ctx context.Context, q queries) error {
 	r.ended, r.batches = nil, map[string]*Batch{}
 	at := dbtype.At(r.s.now())
-	if err := r.fence(ctx, q, at); err != nil {
-		return err
+	if fenced, err := r.s.Cluster.Fence(ctx, q, r.instance, r.beats); err != nil || !fenced {
+		return cmp.Or(err, errAlive)
 	}
 	threads, err := q.LockOpenThreads(ctx, pgdb.LockOpenThreadsParams{Instance: r.instance})
 	if err != nil {
@@ -170,21 +174,6 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 		}
 	}
 	return nil
-}
-
-// fence keeps the instance from writing, unless it is alive.
-func (r *recovery) fence(ctx context.Context, q queries, at dbtype.Time) error {
-	beats, err := q.LockInstance(ctx, pgdb.LockInstanceParams{ID: r.instance})
-	switch {
-	case database.IsMissing(err):
-		return nil // it never served
-	case err == nil && beats != r.beats && r.s.shared:
-		return errAlive
-	case err != nil:
-		return err
-	}
-	_, err = q.EndInstance(ctx, pgdb.EndInstanceParams{ID: r.instance, Beats: beats, EndedAt: &at})
-	return err
 }
 
 func (r *recovery) endCalls(ctx context.Context, q queries, at dbtype.Time) error {

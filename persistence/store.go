@@ -19,9 +19,8 @@ import (
 	"time"
 
 	"voicebridge/persistence/admission"
+	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/internal/database"
-	"voicebridge/persistence/internal/dbtype"
-	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/persistence/queued"
 )
 
@@ -66,13 +65,14 @@ type Store struct {
 	Admission *admission.Store
 	// Queued keeps the messages that wait until their thread is free.
 	Queued *queued.Store
+	// Cluster is this process among those that serve the database.
+	Cluster *cluster.Cluster
 
 	eng engine
 	hub *hub
 	// outbox holds what is on its way into the event log and to other instances.
 	outbox *outbox
 	log    *slog.Logger
-	lease  *lease
 	clock  clock
 	// shared is set if other processes may serve the database too.
 	shared bool
@@ -91,7 +91,6 @@ type Store struct {
 	poll atomic.Int64
 
 	health  health
-	serving atomic.Bool
 	closing sync.Once
 	closed  chan struct{}
 	// running counts the functions that run in the background.
@@ -108,25 +107,10 @@ func (s *Store) Close() error {
 		close(s.closed)
 		s.outbox.end(leaveTimeout)
 		s.running.Wait()
-		s.leave()
+		s.Cluster.Leave()
 		err = s.eng.close()
 	})
 	return err
-}
-
-// leave announces the end of this instance. If that fails, others find out by themselves.
-func (s *Store) leave() {
-	if !s.serving.Load() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	defer cancel()
-	at := dbtype.At(s.now())
-	if err := s.eng.write(ctx, func(q queries) error {
-		return q.LeaveInstance(ctx, pgdb.LeaveInstanceParams{ID: s.lease.id(), EndedAt: &at})
-	}); err != nil {
-		s.log.Warn("end of this process not announced", "error", err)
-	}
 }
 
 // Ping returns an error unless the database answers and has its tables.
@@ -138,7 +122,7 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // Instance returns the id of this process in the records that it writes. Rejoin changes it.
-func (s *Store) Instance() string { return s.lease.id() }
+func (s *Store) Instance() string { return s.Cluster.Instance() }
 
 // Pooled reports whether a pooler such as PgBouncer is in front of the database: then no statements
 // are prepared, and what other processes write is found by polling.

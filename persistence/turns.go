@@ -29,7 +29,7 @@ func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 			return err
 		}
 		n, err := b.q.ClaimTurn(b.ctx, pgdb.ClaimTurnParams{
-			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, Instance: b.s.lease.id(),
+			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, Instance: b.s.Instance(),
 			StartedAt: dbtype.At(b.s.now()), LeaseUntil: dbtype.At(b.s.now().Add(lease)),
 		})
 		if err == nil && n == 0 {

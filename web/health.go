@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -9,13 +10,13 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/persistence"
 	"voicebridge/web/problem"
 )
 
 // healthReader is what the readiness check needs of the store.
 type healthReader interface {
 	Healthy(ctx context.Context) error
-	Fenced() <-chan struct{}
 }
 
 const readyTimeout = 3 * time.Second
@@ -46,12 +47,11 @@ func (h *health) readyz(c echo.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), readyTimeout)
 	defer cancel()
-	select {
-	case <-h.store.Fenced():
+	err := h.store.Healthy(ctx)
+	if errors.Is(err, persistence.ErrFenced) {
 		return storageUnavailable("Other processes took this one for dead; it is restarting.")
-	default:
 	}
-	if err := h.store.Healthy(ctx); err != nil {
+	if err != nil {
 		h.log.Error("database does not answer or accepts no changes", "error", err)
 		return storageUnavailable("The database does not answer or accepts no changes.")
 	}

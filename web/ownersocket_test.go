@@ -69,7 +69,7 @@ func TestOwnerSocket(t *testing.T) {
 	}
 	wantStatus(t, b.do(t, "GET", "/api/ws?after=x", "", as("alice-token-of-tests")), 400)
 	// A process that counted as dead for a while goes on.
-	must(t, b.db.Rejoin(t.Context()))
+	must(t, b.db.Cluster.Rejoin(t.Context()))
 	b.thread(t, "alice")
 	if e := next(t, alice); e.Type != "thread_created" {
 		t.Errorf("after a new beginning %+v", e)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -30,7 +31,7 @@ type sendQuestion struct {
 }
 
 // IsCommand reports whether HandleCommand is for the command.
-func IsCommand(c persistence.Command) bool { return strings.HasPrefix(c.Kind, commands) }
+func IsCommand(c cluster.Command) bool { return strings.HasPrefix(c.Kind, commands) }
 
 // Send sends a waiting message at once, ahead of others and even if the queue is paused. If the
 // call is on another instance, that one sends it. The errors are persistence.ErrNotFound,
@@ -45,8 +46,8 @@ func (q *Queue) Send(ctx context.Context, key thread.Key, id string) error {
 	return q.sendHere(ctx, key, id)
 }
 
-// HandleCommand carries out another instance's command. It is for persistence.Store.HandleCommands.
-func (q *Queue) HandleCommand(ctx context.Context, c persistence.Command) (json.RawMessage, error) {
+// HandleCommand carries out another instance's command. It is for cluster.Cluster.HandleCommands.
+func (q *Queue) HandleCommand(ctx context.Context, c cluster.Command) (json.RawMessage, error) {
 	if c.Kind != commandSend {
 		return nil, fmt.Errorf("unknown command %.50q", c.Kind)
 	}
@@ -59,7 +60,7 @@ func (q *Queue) HandleCommand(ctx context.Context, c persistence.Command) (json.
 		err = q.sendHere(ctx, c.Key, question.ID)
 	}
 	if errors.Is(err, ErrClosed) {
-		err = &persistence.CommandError{Code: codeClosed, Message: err.Error()}
+		err = &cluster.CommandError{Code: codeClosed, Message: err.Error()}
 	}
 	return nil, err
 }
@@ -74,8 +75,8 @@ func (q *Queue) sendThere(ctx context.Context, key thread.Key, id string) (there
 	if err != nil {
 		return true, err
 	}
-	_, err = q.store.Ask(ctx, persistence.Command{Instance: call.Instance, Key: key, Kind: commandSend, Body: toolkit.Encode(sendQuestion{ID: id})})
-	failed, _ := errors.AsType[*persistence.CommandError](err)
+	_, err = q.store.Cluster.Ask(ctx, cluster.Command{Instance: call.Instance, Key: key, Kind: commandSend, Body: toolkit.Encode(sendQuestion{ID: id})})
+	failed, _ := errors.AsType[*cluster.CommandError](err)
 	switch {
 	case errors.Is(err, persistence.ErrGone):
 		_, err := q.store.Recover(ctx)

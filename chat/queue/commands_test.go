@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -37,13 +38,13 @@ func TestHostileCommands(t *testing.T) {
 		if name == "a message of another" {
 			key.Owner = "bert"
 		}
-		if reply, err := b.q.HandleCommand(b.within(), persistence.Command{Kind: c.kind, Key: key, Body: json.RawMessage(c.body)}); err == nil || !strings.Contains(err.Error(), c.failure) {
+		if reply, err := b.q.HandleCommand(b.within(), cluster.Command{Kind: c.kind, Key: key, Body: json.RawMessage(c.body)}); err == nil || !strings.Contains(err.Error(), c.failure) {
 			t.Errorf("%s: %s, %v, want %s", name, reply, err, c.failure)
 		}
 	}
 	body, err := json.Marshal(map[string]string{"id": waits.ID})
 	must(t, err)
-	if reply, err := b.q.HandleCommand(b.within(), persistence.Command{Kind: "queue.send", Key: b.key, Body: body}); err != nil || reply != nil {
+	if reply, err := b.q.HandleCommand(b.within(), cluster.Command{Kind: "queue.send", Key: b.key, Body: body}); err != nil || reply != nil {
 		t.Errorf("a message that waits: %s, %v", reply, err)
 	}
 }
@@ -63,7 +64,7 @@ func TestSendIntoCallElsewhere(t *testing.T) {
 	sends.run()
 	ctx, cancel := context.WithCancel(t.Context())
 	var handling sync.WaitGroup
-	handling.Go(func() { _ = has.store.HandleCommands(ctx, has.q.HandleCommand) })
+	handling.Go(func() { _ = has.store.Cluster.HandleCommands(ctx, has.q.HandleCommand) })
 	t.Cleanup(func() { cancel(); handling.Wait() })
 	m := has.add("one")
 	for _, want := range []error{persistence.Invalid("text: it is too long"), nil} {

@@ -8,7 +8,7 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
-	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 )
 
 // handleCommand carries out another instance's command.
-func (a *app) handleCommand(ctx context.Context, c persistence.Command) (json.RawMessage, error) {
+func (a *app) handleCommand(ctx context.Context, c cluster.Command) (json.RawMessage, error) {
 	switch {
 	case queue.IsCommand(c):
 		return a.queue.HandleCommand(ctx, c)
@@ -38,7 +38,7 @@ func (a *app) beginAgain(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-a.store.Fenced():
+		case <-a.store.Cluster.Fenced():
 		}
 		a.log.Error("ending all calls and turns, which other processes have closed", "calls", a.calls.Count(), "turns", a.texts.Count())
 		a.texts.InterruptAll()
@@ -53,7 +53,7 @@ func (a *app) beginAgain(ctx context.Context) error {
 func (a *app) rejoin(ctx context.Context) {
 	tick := time.Tick(rejoinEvery)
 	for {
-		err := a.store.Rejoin(ctx)
+		err := a.store.Cluster.Rejoin(ctx)
 		if err == nil {
 			a.log.Info("serving again", "instance", a.store.Instance())
 			return

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 	"voicebridge/thread"
 )
 
@@ -27,7 +28,7 @@ func (s suite) commands(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var handling sync.WaitGroup
 	handling.Go(func() {
-		err := b.store.HandleCommands(ctx, func(ctx context.Context, c persistence.Command) (json.RawMessage, error) {
+		err := b.store.Cluster.HandleCommands(ctx, func(ctx context.Context, c cluster.Command) (json.RawMessage, error) {
 			if _, ok := ctx.Deadline(); !ok {
 				t.Error("a command has no deadline")
 			}
@@ -50,7 +51,7 @@ func (s suite) commands(t *testing.T) {
 	defer handling.Wait()
 	defer stop()
 	ask := func(kind, body string) (json.RawMessage, error) {
-		return other.Ask(Within(t), persistence.Command{Instance: b.store.Instance(), Key: b.key, Kind: kind, Body: json.RawMessage(body)})
+		return other.Cluster.Ask(Within(t), cluster.Command{Instance: b.store.Instance(), Key: b.key, Kind: kind, Body: json.RawMessage(body)})
 	}
 	for range 3 {
 		if reply, err := ask("echo", `{"a":"\u0000é"}`); err != nil || string(reply) != `{"a":"\u0000é"}` {
@@ -61,7 +62,7 @@ func (s suite) commands(t *testing.T) {
 		t.Errorf("Ask() = %s, %v", reply, err)
 	}
 	_, err := ask("fly", "")
-	if failed, ok := errors.AsType[*persistence.CommandError](err); !ok || failed.Message != "cannot fly "+b.key.Thread {
+	if failed, ok := errors.AsType[*cluster.CommandError](err); !ok || failed.Message != "cannot fly "+b.key.Thread {
 		t.Errorf("Ask() = %v", err)
 	}
 	wantErr(t, "Ask() without a database there", errOf(ask("save", "")), persistence.ErrUnavailable)
@@ -71,14 +72,14 @@ func (s suite) commands(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	wantErr(t, "Ask() of nobody", errOf(other.Ask(short, persistence.Command{Instance: "nobody", Key: b.key, Kind: "echo"})), ofNobody)
-	for what, c := range map[string]persistence.Command{
+	wantErr(t, "Ask() of nobody", errOf(other.Cluster.Ask(short, cluster.Command{Instance: "nobody", Key: b.key, Kind: "echo"})), ofNobody)
+	for what, c := range map[string]cluster.Command{
 		"no kind":      {Instance: "x", Key: b.key},
 		"no instance":  {Kind: "x", Key: b.key},
 		"no thread":    {Kind: "x", Instance: "x"},
 		"a large body": {Kind: "x", Instance: "x", Key: b.key, Body: make([]byte, 2<<20)},
 	} {
-		wantErr(t, "Ask() with "+what, errOf(other.Ask(t.Context(), c)), persistence.ErrInvalid)
+		wantErr(t, "Ask() with "+what, errOf(other.Cluster.Ask(t.Context(), c)), persistence.ErrInvalid)
 	}
 	wantRows(t, b.url, "SELECT id FROM commands") // nothing stays
 }

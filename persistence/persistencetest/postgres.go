@@ -17,11 +17,11 @@ import (
 
 // server is the PostgreSQL server of this test binary.
 var server struct {
-	once    sync.Once
-	url     string // of a database to connect to for making others
-	err     error
-	cluster *cluster // nil when the server is given by TEST_DATABASE_URL
-	made    string   // the name of the template
+	once  sync.Once
+	url   string // of a database to connect to for making others
+	err   error
+	local *localServer // nil when the server is given by TEST_DATABASE_URL
+	made  string       // the name of the template
 
 	making   sync.Mutex
 	count    atomic.Int64
@@ -102,8 +102,8 @@ func startServer() {
 	if server.url = os.Getenv("TEST_DATABASE_URL"); server.url != "" {
 		return
 	}
-	if server.cluster, server.err = startCluster(); server.err == nil {
-		server.url = server.cluster.url
+	if server.local, server.err = startLocal(); server.err == nil {
+		server.url = server.local.url
 	}
 }
 
@@ -125,8 +125,8 @@ func admin(ctx context.Context, statement string) error {
 // stopCluster stops the cluster if one was started, or drops what was made on another
 // server.
 func stopCluster() error {
-	if server.cluster != nil {
-		return server.cluster.stop()
+	if server.local != nil {
+		return server.local.stop()
 	}
 	if server.made != "" {
 		return admin(context.Background(), "DROP DATABASE "+server.made+" WITH (FORCE)")

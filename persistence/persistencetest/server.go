@@ -8,14 +8,14 @@ import (
 // Server is a PostgreSQL server of the test's own, which the test can crash and bring
 // back.
 type Server struct {
-	t       testing.TB
-	cluster *cluster
+	t     testing.TB
+	local *localServer
 }
 
 // NewServer starts a PostgreSQL server, which ends with the test.
 func NewServer(t testing.TB) *Server {
 	t.Helper()
-	c, err := startCluster()
+	c, err := startLocal()
 	if err != nil {
 		t.Fatalf("start a PostgreSQL server of the test's own: %v", err)
 	}
@@ -28,13 +28,13 @@ func NewServer(t testing.TB) *Server {
 }
 
 // URL names the server's database, which is empty at first.
-func (s *Server) URL() string { return s.cluster.url }
+func (s *Server) URL() string { return s.local.url }
 
 // Crash stops the server at once, as a failing machine would, so that it must recover when
 // it is started again.
 func (s *Server) Crash() {
 	s.t.Helper()
-	if err := s.cluster.halt(syscall.SIGQUIT); err != nil { // an immediate shutdown
+	if err := s.local.halt(syscall.SIGQUIT); err != nil { // an immediate shutdown
 		s.t.Errorf("crash PostgreSQL: %v", err)
 	}
 }
@@ -44,7 +44,7 @@ func (s *Server) Start() {
 	s.t.Helper()
 	bin, err := findPostgres()
 	if err == nil {
-		err = s.cluster.launch(bin)
+		err = s.local.launch(bin)
 	}
 	if err != nil {
 		s.t.Fatalf("start PostgreSQL again: %v", err)

@@ -53,7 +53,7 @@ func TestFenced(t *testing.T) {
 	commit(true, persistence.PutCall{Call: persistence.CallRecord{ID: "call", Turns: 7}}, answer("m", "half an answer"), tool)
 	commit(true, persistence.PutCall{Call: persistence.CallRecord{ID: "never saved"}})
 	commit(true, put("typed", "typed", persistence.PlaceLast))
-	must(t, a.Rejoin(ctx))
+	must(t, a.Cluster.Rejoin(ctx))
 	commit(true, answer("of the new one", "goes on")) // the file is written first
 	for n := range pending {
 		if n == 0 {

@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// cluster is a PostgreSQL server with its own temporary data. It listens only on a socket
+// localServer is a PostgreSQL server with its own temporary data. It listens only on a socket
 // in its folder.
-type cluster struct {
+type localServer struct {
 	dir  string
 	url  string
 	exit chan error // gets the result of the server's process
@@ -30,9 +30,9 @@ type cluster struct {
 // syncs is "on" to measure with data on the disk: durability is not under test.
 var syncs = cmp.Or(os.Getenv("TEST_POSTGRES_FSYNC"), "off")
 
-// startCluster creates and starts a cluster. The server refuses to run as root, so root
+// startLocal creates and starts a server. The server refuses to run as root, so root
 // runs it as another user.
-func startCluster() (*cluster, error) {
+func startLocal() (*localServer, error) {
 	bin, err := findPostgres()
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func startCluster() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{
+	c := &localServer{
 		dir: dir, exit: make(chan error, 1),
 		url: (&url.URL{Scheme: "postgres", User: url.User("postgres"), Path: "/postgres", RawQuery: url.Values{"host": {dir}}.Encode()}).String(),
 	}
@@ -84,7 +84,7 @@ func findPostgres() (string, error) {
 	return filepath.Dir(newest), nil
 }
 
-func (c *cluster) start(bin string) error {
+func (c *localServer) start(bin string) error {
 	attr, err := serverUser(c.dir)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (c *cluster) start(bin string) error {
 }
 
 // launch starts the server on its data and returns when it accepts connections.
-func (c *cluster) launch(bin string) error {
+func (c *localServer) launch(bin string) error {
 	attr, err := serverUser(c.dir)
 	if err != nil {
 		return err
@@ -155,12 +155,12 @@ func waitReady(log io.Reader) error {
 }
 
 // stop shuts the server down and removes its data.
-func (c *cluster) stop() error {
+func (c *localServer) stop() error {
 	return errors.Join(c.halt(os.Interrupt), os.RemoveAll(c.dir)) // a fast shutdown
 }
 
 // halt stops the server with a signal and waits until it has ended.
-func (c *cluster) halt(how os.Signal) error {
+func (c *localServer) halt(how os.Signal) error {
 	if c.down {
 		return nil
 	}

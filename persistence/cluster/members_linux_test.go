@@ -1,8 +1,7 @@
-package persistence
+package cluster
 
 import (
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
 	"testing"
@@ -12,7 +11,7 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-func TestLease(t *testing.T) {
+func TestMembers(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
 	type look struct {
@@ -34,15 +33,15 @@ func TestLease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLease(Options{Logger: slog.New(slog.DiscardHandler)})
+			m := newMembers(Config{})
 			at := at
 			for i, look := range looks {
 				at = at.Add(look.after)
-				l.look([]pgdb.Instance{{ID: "other", Beats: look.beats}, {ID: "ended", EndedAt: new(dbtype.At(at))}}, at)
-				if _, dead := l.dead("other"); dead != look.dead {
+				m.look([]pgdb.Instance{{ID: "other", Beats: look.beats}, {ID: "ended", EndedAt: new(dbtype.At(at))}}, at)
+				if _, dead := m.dead("other"); dead != look.dead {
 					t.Errorf("after look %d dead is %v", i, dead)
 				}
-				if _, dead := l.dead("ended"); !dead {
+				if _, dead := m.dead("ended"); !dead {
 					t.Error("an ended instance is not dead")
 				}
 			}

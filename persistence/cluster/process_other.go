@@ -1,6 +1,6 @@
 //go:build !linux
 
-package persistence
+package cluster
 
 // thisProcess returns nothing on this system: dead instances are recognised by their silence.
 func thisProcess() (host, process string) { return "", "" }

@@ -1,4 +1,4 @@
-package persistence
+package cluster
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -48,7 +49,7 @@ func (e *CommandError) Error() string { return e.Message }
 
 // codes name the errors that a command's sender tells apart.
 var codes = map[string]error{
-	"not_found": ErrNotFound, "conflict": ErrConflict, "busy": ErrBusy, "unavailable": ErrUnavailable, "fenced": ErrFenced, "closed": ErrClosed,
+	"not_found": database.ErrNotFound, "conflict": database.ErrConflict, "busy": database.ErrBusy, "unavailable": database.ErrUnavailable, "fenced": database.ErrFenced, "closed": database.ErrClosed,
 }
 
 const codeInvalid = "invalid"
@@ -63,8 +64,8 @@ func commandError(err error) *CommandError {
 	if failed, ok := errors.AsType[*CommandError](err); ok {
 		return failed
 	}
-	if errors.Is(err, ErrInvalid) {
-		return &CommandError{codeInvalid, strings.TrimPrefix(Reason(err), ErrInvalid.Error()+" ")}
+	if errors.Is(err, database.ErrInvalid) {
+		return &CommandError{codeInvalid, strings.TrimPrefix(database.Reason(err), database.ErrInvalid.Error()+" ")}
 	}
 	failed := &CommandError{Message: err.Error()}
 	for code, known := range codes {
@@ -78,52 +79,52 @@ func commandError(err error) *CommandError {
 // Ask has another instance, or this one, carry out a command, and returns its answer. ErrGone means
 // that the instance is known to be dead, ctx's error that it did not respond, although it may have
 // done what was asked. A CommandError is the failure that the instance reported.
-func (s *Store) Ask(ctx context.Context, c Command) (json.RawMessage, error) {
-	if err := checkKey(c.Key); err != nil || !thread.ValidID(c.Instance) || !thread.ValidID(c.Kind) || len(c.Body) > maxCommandBytes {
-		return nil, fmt.Errorf("ask instance: %w", Invalid("command"))
+func (c *Cluster) Ask(ctx context.Context, cmd Command) (json.RawMessage, error) {
+	if err := database.CheckKey(cmd.Key); err != nil || !thread.ValidID(cmd.Instance) || !thread.ValidID(cmd.Kind) || len(cmd.Body) > maxCommandBytes {
+		return nil, fmt.Errorf("ask instance: %w", database.Invalid("command"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandLife)
 	defer cancel()
-	if err := s.checkAlive(ctx, c.Instance); err != nil {
-		return nil, s.fail("ask instance", err)
+	if err := c.checkAlive(ctx, cmd.Instance); err != nil {
+		return nil, c.db.Fail("ask instance", err)
 	}
 	deadline, _ := ctx.Deadline()
-	c.ID, c.expiresAt = NewID(), s.now().Add(time.Until(deadline))
-	answered := s.hub.await(c.ID)
-	defer s.hub.forget(c.ID)
-	err := s.write(ctx, func(q queries) error {
+	cmd.ID, cmd.expiresAt = database.NewID(), c.db.Now().Add(time.Until(deadline))
+	answered := c.asked.await(cmd.ID)
+	defer c.asked.forget(cmd.ID)
+	err := c.db.Write(ctx, func(q database.Queries) error {
 		return q.SaveCommand(ctx, pgdb.SaveCommandParams{
-			ID: c.ID, Instance: c.Instance, Owner: c.Key.Owner, ThreadID: c.Key.Thread, Kind: thread.CleanText(c.Kind),
-			Body: thread.CleanText(string(c.Body)), CreatedAt: dbtype.At(s.now()), ExpiresAt: dbtype.At(c.expiresAt),
+			ID: cmd.ID, Instance: cmd.Instance, Owner: cmd.Key.Owner, ThreadID: cmd.Key.Thread, Kind: thread.CleanText(cmd.Kind),
+			Body: thread.CleanText(string(cmd.Body)), CreatedAt: dbtype.At(c.db.Now()), ExpiresAt: dbtype.At(cmd.expiresAt),
 		})
 	})
 	if err != nil {
-		return nil, s.fail("ask instance", err)
+		return nil, c.db.Fail("ask instance", err)
 	}
-	defer s.forgetCommand(context.WithoutCancel(ctx), c.ID)
-	if c.Instance == s.Instance() {
-		signal(s.hub.commands)
+	defer c.forgetCommand(context.WithoutCancel(ctx), cmd.ID)
+	if cmd.Instance == c.Instance() {
+		c.HasCommand()
 	} else {
-		s.outbox.tell(wake{Command: c.Instance})
+		c.db.TellCommand(cmd.Instance)
 	}
-	return s.awaitAnswer(ctx, c, answered)
+	return c.awaitAnswer(ctx, cmd, answered)
 }
 
 // checkAlive returns ErrGone for an instance that is known to be dead.
-func (s *Store) checkAlive(ctx context.Context, instance string) error {
-	if !s.shared || !s.serving.Load() || instance == s.Instance() {
+func (c *Cluster) checkAlive(ctx context.Context, instance string) error {
+	if !c.db.Shared() || !c.Serving() || instance == c.Instance() {
 		return nil
 	}
-	if err := s.look(ctx); err != nil {
+	if err := c.Look(ctx); err != nil {
 		return err
 	}
-	if _, dead := s.lease.dead(instance); dead {
-		return ErrGone
+	if _, dead := c.Dead(instance); dead {
+		return database.ErrGone
 	}
 	return nil
 }
 
-func (s *Store) awaitAnswer(ctx context.Context, c Command, answered <-chan struct{}) (json.RawMessage, error) {
+func (c *Cluster) awaitAnswer(ctx context.Context, cmd Command, answered <-chan struct{}) (json.RawMessage, error) {
 	poll := time.Tick(answerPoll)
 	for {
 		select {
@@ -132,17 +133,17 @@ func (s *Store) awaitAnswer(ctx context.Context, c Command, answered <-chan stru
 		case <-answered:
 		case <-poll:
 		}
-		row, err := s.eng.read().GetCommand(ctx, pgdb.GetCommandParams{ID: c.ID})
+		row, err := c.db.Read().GetCommand(ctx, pgdb.GetCommandParams{ID: cmd.ID})
 		if err == nil && row.AnsweredAt == nil {
-			err = s.checkAlive(ctx, c.Instance)
+			err = c.checkAlive(ctx, cmd.Instance)
 		}
-		switch err = s.fail("ask instance", err); {
-		case errors.Is(err, ErrUnavailable): // a connection was lost: the command is carried out all the same
+		switch err = c.db.Fail("ask instance", err); {
+		case errors.Is(err, database.ErrUnavailable): // a connection was lost: the command is carried out all the same
 		case err != nil:
 			return nil, err
 		case row.AnsweredAt == nil:
 		case row.Code == codeInvalid:
-			return nil, fmt.Errorf("ask instance: %w", Invalid("%s", row.Error))
+			return nil, fmt.Errorf("ask instance: %w", database.Invalid("%s", row.Error))
 		case row.Error != "":
 			return nil, fmt.Errorf("ask instance: %w", &CommandError{Code: row.Code, Message: row.Error})
 		case row.Reply == "":
@@ -154,55 +155,55 @@ func (s *Store) awaitAnswer(ctx context.Context, c Command, answered <-chan stru
 }
 
 // forgetCommand removes a command that nobody waits for, and those whose senders died.
-func (s *Store) forgetCommand(ctx context.Context, id string) {
+func (c *Cluster) forgetCommand(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	if err := s.write(ctx, func(q queries) error {
-		return q.DeleteCommand(ctx, pgdb.DeleteCommandParams{ID: id, Before: dbtype.At(s.now().Add(-time.Minute))})
+	if err := c.db.Write(ctx, func(q database.Queries) error {
+		return q.DeleteCommand(ctx, pgdb.DeleteCommandParams{ID: id, Before: dbtype.At(c.db.Now().Add(-time.Minute))})
 	}); err != nil {
-		s.log.Warn("command of another instance not removed", "error", err)
+		c.log.Warn("command of another instance not removed", "error", err)
 	}
 }
 
 // HandleCommands carries out the commands of other instances, each once and in a goroutine of its
 // own, until ctx ends. The context of handle ends when the sender stops waiting.
-func (s *Store) HandleCommands(ctx context.Context, handle func(context.Context, Command) (json.RawMessage, error)) error {
+func (c *Cluster) HandleCommands(ctx context.Context, handle func(context.Context, Command) (json.RawMessage, error)) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	every := commandPoll
-	if p := time.Duration(s.poll.Load()); p > 0 {
+	if p := c.db.Poll(); p > 0 {
 		every = min(every, p)
 	}
 	poll := time.Tick(every)
 	for {
-		commands, err := s.takeCommands(ctx)
+		commands, err := c.takeCommands(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("commands of other instances not read", "error", err)
+			c.log.Warn("commands of other instances not read", "error", err)
 		}
-		for _, c := range commands {
-			running.Go(func() { s.carryOut(ctx, c, handle) })
+		for _, cmd := range commands {
+			running.Go(func() { c.carryOut(ctx, cmd, handle) })
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.closed:
-			return ErrClosed
-		case <-s.hub.commands:
+		case <-c.db.Closed():
+			return database.ErrClosed
+		case <-c.asked.commands:
 		case <-poll:
 		}
 	}
 }
 
 // takeCommands does not wait for long: while it hangs at a connection that is lost, nobody reaches this process.
-func (s *Store) takeCommands(ctx context.Context) ([]Command, error) {
+func (c *Cluster) takeCommands(ctx context.Context) ([]Command, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandPoll)
 	defer cancel()
-	at := s.now()
-	rows, err := s.eng.read().ListCommands(ctx, pgdb.ListCommandsParams{Instance: s.Instance(), Now: dbtype.At(at)})
+	at := c.db.Now()
+	rows, err := c.db.Read().ListCommands(ctx, pgdb.ListCommandsParams{Instance: c.Instance(), Now: dbtype.At(at)})
 	var taken []Command
 	for _, r := range rows {
 		var n int64
-		if err = s.write(ctx, func(q queries) (err error) {
+		if err = c.db.Write(ctx, func(q database.Queries) (err error) {
 			n, err = q.TakeCommand(ctx, pgdb.TakeCommandParams{ID: r.ID, TakenAt: new(dbtype.At(at))})
 			return err
 		}); err != nil {
@@ -211,56 +212,56 @@ func (s *Store) takeCommands(ctx context.Context) ([]Command, error) {
 		if n == 0 {
 			continue
 		}
-		c := Command{ID: r.ID, Instance: r.Instance, Key: thread.Key{Owner: r.Owner, Thread: r.ThreadID}, Kind: r.Kind, expiresAt: r.ExpiresAt.Time}
+		cmd := Command{ID: r.ID, Instance: r.Instance, Key: thread.Key{Owner: r.Owner, Thread: r.ThreadID}, Kind: r.Kind, expiresAt: r.ExpiresAt.Time}
 		if r.Body != "" {
-			c.Body = json.RawMessage(r.Body)
+			cmd.Body = json.RawMessage(r.Body)
 		}
-		taken = append(taken, c)
+		taken = append(taken, cmd)
 	}
 	return taken, err
 }
 
 // handle runs the handler of one command until its sender stops waiting. A panic becomes an error,
 // so that other commands go on.
-func (s *Store) handle(ctx context.Context, c Command, handle func(context.Context, Command) (json.RawMessage, error)) (reply json.RawMessage, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.expiresAt.Sub(s.now()))
+func (c *Cluster) handle(ctx context.Context, cmd Command, handle func(context.Context, Command) (json.RawMessage, error)) (reply json.RawMessage, err error) {
+	ctx, cancel := context.WithTimeout(ctx, cmd.expiresAt.Sub(c.db.Now()))
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.Error("command of another instance panicked", "kind", c.Kind, "panic", p, "stack", string(debug.Stack()))
+			c.log.Error("command of another instance panicked", "kind", cmd.Kind, "panic", p, "stack", string(debug.Stack()))
 			err = errors.New("internal error")
 		}
 	}()
-	return handle(ctx, c)
+	return handle(ctx, cmd)
 }
 
-func (s *Store) carryOut(ctx context.Context, c Command, handle func(context.Context, Command) (json.RawMessage, error)) {
-	reply, err := s.handle(ctx, c, handle)
+func (c *Cluster) carryOut(ctx context.Context, cmd Command, handle func(context.Context, Command) (json.RawMessage, error)) {
+	reply, err := c.handle(ctx, cmd, handle)
 	if err == nil && len(reply) > maxCommandBytes {
 		err = errors.New("the answer is too large")
 	}
-	params := pgdb.AnswerCommandParams{ID: c.ID, AnsweredAt: new(dbtype.At(s.now()))}
+	params := pgdb.AnswerCommandParams{ID: cmd.ID, AnsweredAt: new(dbtype.At(c.db.Now()))}
 	if err != nil {
 		failed := commandError(err)
 		params.Code, params.Error = failed.Code, thread.CleanText(failed.Message)
 	} else {
 		params.Reply = thread.CleanText(string(reply))
 	}
-	if err := s.answer(ctx, c, params); err != nil {
-		s.log.Warn("command of another instance not answered", "kind", c.Kind, "error", err)
+	if err := c.answer(ctx, cmd, params); err != nil {
+		c.log.Warn("command of another instance not answered", "kind", cmd.Kind, "error", err)
 		return
 	}
-	s.hub.answered(c.ID)
-	s.outbox.tell(wake{Answer: c.ID})
+	c.Answered(cmd.ID)
+	c.db.TellAnswer(cmd.ID)
 }
 
 // answer saves an answer. While the database is unavailable it tries again, until nobody waits for the answer or ctx ends.
-func (s *Store) answer(ctx context.Context, c Command, params pgdb.AnswerCommandParams) error {
+func (c *Cluster) answer(ctx context.Context, cmd Command, params pgdb.AnswerCommandParams) error {
 	for {
 		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-		err := s.write(try, func(q queries) error { return q.AnswerCommand(try, params) })
+		err := c.db.Write(try, func(q database.Queries) error { return q.AnswerCommand(try, params) })
 		cancel()
-		if err == nil || s.eng.problem(err) != problemAway || s.now().After(c.expiresAt) {
+		if err == nil || !errors.Is(c.db.Fail("", err), database.ErrUnavailable) || c.db.Now().After(cmd.expiresAt) {
 			return err
 		}
 		select {

@@ -1,0 +1,213 @@
+// Package cluster is the process among those that serve one database: which of them are alive, and what one asks of
+// another.
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"voicebridge/persistence/internal/database"
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+)
+
+const (
+	// beatEvery is how often a serving process sends a heartbeat.
+	beatEvery = 3 * time.Second
+	// defaultDeadAfter is the default of Config.DeadAfter: five heartbeats.
+	defaultDeadAfter = 15 * time.Second
+	// leaveTimeout is how long Leave tries to announce the end of this process.
+	leaveTimeout = 2 * time.Second
+)
+
+// Link is how the process reaches the database and the others.
+type Link interface {
+	database.DB
+	// WriteFenced is Write for what an instance may write even if others have fenced it.
+	WriteFenced(ctx context.Context, fn func(database.Queries) error) error
+	// Beat sends a heartbeat, which no writer that waits for something holds up. It returns 0 if the instance was ended.
+	Beat(ctx context.Context, p pgdb.BeatParams) (int64, error)
+	// CompareClocks finds out how far the machine's clock is from the database's.
+	CompareClocks(ctx context.Context) error
+	// TellCommand tells an instance that it has a command, and TellAnswer whoever has given the command that it is answered.
+	TellCommand(instance string)
+	TellAnswer(command string)
+	// Poll returns how often to look for what nobody has told; 0 means seldom.
+	Poll() time.Duration
+	// Closed returns a channel that is closed with the database.
+	Closed() <-chan struct{}
+}
+
+// Config configures a Cluster.
+type Config struct {
+	// Instance is the id of this process, which is new for every start.
+	Instance string
+	// DeadAfter is how long another process must be silent before this one takes it for dead; 0 means 15 s.
+	DeadAfter time.Duration
+	Logger    *slog.Logger
+}
+
+// Cluster is the process among others. It is safe for concurrent use.
+type Cluster struct {
+	db      Link
+	log     *slog.Logger
+	members *members
+	asked   *asked
+	serving atomic.Bool
+}
+
+// New returns the Cluster of a process that does not serve yet.
+func New(db Link, cfg Config) *Cluster {
+	return &Cluster{db: db, log: cfg.Logger, members: newMembers(cfg), asked: newAsked()}
+}
+
+// Instance returns the id of this process in the records that it writes. Rejoin changes it.
+func (c *Cluster) Instance() string { return c.members.id() }
+
+// Serving reports whether Join has succeeded.
+func (c *Cluster) Serving() bool { return c.serving.Load() }
+
+// Join makes the process one that serves, and finds out about the others.
+func (c *Cluster) Join(ctx context.Context) error {
+	if err := c.join(ctx, c.Instance()); err != nil {
+		return err
+	}
+	c.serving.Store(true)
+	if !c.db.Shared() {
+		return nil
+	}
+	return c.Look(ctx)
+}
+
+// join creates the row of this instance.
+func (c *Cluster) join(ctx context.Context, id string) error {
+	if err := c.db.CompareClocks(ctx); err != nil {
+		return err
+	}
+	err := c.db.WriteFenced(ctx, func(q database.Queries) error {
+		at := dbtype.At(c.db.Now())
+		return q.JoinInstance(ctx, pgdb.JoinInstanceParams{ID: id, Host: c.members.host, Process: c.members.process, StartedAt: at})
+	})
+	if errors.Is(c.db.Fail("", err), database.ErrConflict) {
+		return fmt.Errorf("another process serves the database as instance %q", id)
+	}
+	return err
+}
+
+// Leave announces the end of this instance. If that fails, others find out by themselves.
+func (c *Cluster) Leave() {
+	if !c.Serving() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	at := dbtype.At(c.db.Now())
+	if err := c.db.WriteFenced(ctx, func(q database.Queries) error {
+		return q.LeaveInstance(ctx, pgdb.LeaveInstanceParams{ID: c.Instance(), EndedAt: &at})
+	}); err != nil {
+		c.log.Warn("end of this process not announced", "error", err)
+	}
+}
+
+// Fenced returns a channel that is closed when other processes took this one for dead, because it did not reach the
+// database for Config.DeadAfter, and have closed what it had open. From then on writes fail with ErrFenced. The caller
+// then ends its calls and turns in order and calls Rejoin, after which Fenced returns a new channel.
+func (c *Cluster) Fenced() <-chan struct{} { return c.members.done() }
+
+// Rejoin lets a fenced process go on as a new instance.
+func (c *Cluster) Rejoin(ctx context.Context) error {
+	// The row comes first: writing under an id without a row would look fenced.
+	id := database.NewID()
+	if err := c.join(ctx, id); err != nil {
+		return c.db.Fail("rejoin database", err)
+	}
+	c.members.renew(id)
+	return nil
+}
+
+// Hold keeps others from fencing this instance while a transaction writes.
+func (c *Cluster) Hold(ctx context.Context, q database.Queries) error {
+	id := c.Instance()
+	_, err := q.HoldInstance(ctx, pgdb.HoldInstanceParams{ID: id})
+	if database.IsMissing(err) {
+		c.members.lost(id, c.log)
+		return database.ErrFenced
+	}
+	return err
+}
+
+// Look takes note of which instances are alive.
+func (c *Cluster) Look(ctx context.Context) error {
+	at := time.Now() // monotonic, and taken before the query, so that it is never later than the result
+	rows, err := c.db.Read().ListInstances(ctx)
+	if err == nil {
+		c.members.look(rows, at)
+	}
+	return err
+}
+
+// Dead reports whether the instance may be fenced, and its count of heartbeats then. An instance without a row never
+// served, or died long ago.
+func (c *Cluster) Dead(instance string) (beats int64, dead bool) { return c.members.dead(instance) }
+
+// Fence keeps an instance from writing that was dead when it had sent that many heartbeats. It returns false, and changes
+// nothing, if it has sent another one.
+func (c *Cluster) Fence(ctx context.Context, q database.Queries, instance string, beats int64) (fenced bool, err error) {
+	now, err := q.LockInstance(ctx, pgdb.LockInstanceParams{ID: instance})
+	switch {
+	case database.IsMissing(err):
+		return true, nil // it never served
+	case err != nil:
+		return false, err
+	case now != beats && c.db.Shared():
+		return false, nil
+	}
+	_, err = q.EndInstance(ctx, pgdb.EndInstanceParams{ID: instance, Beats: now, EndedAt: new(dbtype.At(c.db.Now()))})
+	return true, err
+}
+
+// KeepBeating sends heartbeats until ctx ends.
+func (c *Cluster) KeepBeating(ctx context.Context) {
+	c.every(ctx, "could not tell others that this process is alive", c.beat)
+}
+
+// beat sends a heartbeat.
+func (c *Cluster) beat(ctx context.Context) error {
+	id := c.Instance()
+	n, err := c.db.Beat(ctx, pgdb.BeatParams{ID: id, BeatAt: dbtype.At(c.db.Now())})
+	if err == nil && n == 0 {
+		c.members.lost(id, c.log)
+		return database.ErrFenced
+	}
+	return err
+}
+
+// KeepLooking checks who else is alive, and the clock, until ctx ends. A query that hangs must not hold up heartbeats.
+func (c *Cluster) KeepLooking(ctx context.Context) {
+	c.every(ctx, "could not check which other processes are alive", func(ctx context.Context) error {
+		return cmp.Or(c.Look(ctx), c.db.CompareClocks(ctx))
+	})
+}
+
+// every does something with each heartbeat until ctx ends, and logs failures.
+func (c *Cluster) every(ctx context.Context, failed string, do func(context.Context) error) {
+	tick := time.Tick(beatEvery)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		}
+		doing, cancel := context.WithTimeout(ctx, max(beatEvery, c.members.deadAfter/3))
+		err := do(doing)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			c.log.Warn(failed, "error", err)
+		}
+	}
+}
