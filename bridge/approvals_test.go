@@ -96,7 +96,7 @@ func TestApprovalsAreSaved(t *testing.T) {
 func (b *bench) approvalOf(key thread.Key, toolCallID string) (a thread.Approval) {
 	b.t.Helper()
 	err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
-		call, _, err := w.ToolCall(toolCallID)
+		call, _, err := w.Records.ToolCall(toolCallID)
 		if err == nil {
 			a, err = w.Approval(call.ID)
 		}

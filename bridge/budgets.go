@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/session"
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 )
 
 // budgetEvery is how often calls get their owners' spending elsewhere.
 const budgetEvery = 5 * time.Second
 
-// usage knows what owners have spent; *persistence.Store implements it.
+// usage knows what owners have spent; *records.Store implements it.
 type usage interface {
-	UsageByDay(ctx context.Context, owner string, first, last time.Time) ([]persistence.DayUsage, error)
+	UsageByDay(ctx context.Context, owner string, first, last time.Time) ([]records.DayUsage, error)
 }
 
 // budgets lets simultaneous calls, of one instance or several, share their owner's daily budget

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/session"
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 )
 
 // fakeUsage is what one owner has spent.
@@ -25,13 +25,13 @@ func (u *fakeUsage) set(usd float64, err error) {
 	u.usd, u.err = usd, err
 }
 
-func (u *fakeUsage) UsageByDay(_ context.Context, owner string, first, last time.Time) ([]persistence.DayUsage, error) {
+func (u *fakeUsage) UsageByDay(_ context.Context, owner string, first, last time.Time) ([]records.DayUsage, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if owner != "ada" || !first.Equal(last) || u.err != nil {
 		return nil, errors.Join(u.err, errors.New("not asked for today"))
 	}
-	return []persistence.DayUsage{{CostUSD: new(u.usd / 2)}, {}, {CostUSD: new(u.usd / 2)}}, nil
+	return []records.DayUsage{{CostUSD: new(u.usd / 2)}, {}, {CostUSD: new(u.usd / 2)}}, nil
 }
 
 // TestBudgetIsShared ends a call because of what its owner spends in other calls, even if

@@ -452,7 +452,7 @@ func TestRefusedSetUp(t *testing.T) {
 				t.Errorf("on a thread: %v", err)
 			}
 			key := thread.Key{Owner: owner, Thread: row.ID}
-			if call, err := b.store.LiveCall(b.ctx, key); !errors.Is(err, persistence.ErrNotFound) {
+			if call, err := b.store.Records.LiveCall(b.ctx, key); !errors.Is(err, persistence.ErrNotFound) {
 				t.Errorf("open call %+v, %v", call, err)
 			}
 			must(t, b.store.DeleteThread(b.ctx, key))
@@ -543,7 +543,7 @@ func TestShutdown(t *testing.T) {
 					t.Errorf("left in progress: %+v", m)
 				}
 			}
-			if _, err := b.store.LiveCall(b.ctx, c.key()); !errors.Is(err, persistence.ErrNotFound) {
+			if _, err := b.store.Records.LiveCall(b.ctx, c.key()); !errors.Is(err, persistence.ErrNotFound) {
 				t.Errorf("the call is open in the database: %v", err)
 			}
 			<-b.session(i + 1).Done()

@@ -14,6 +14,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -60,9 +61,9 @@ func NewCalls(cfg Config) (*Calls, error) {
 func (c *Calls) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	if c.cfg.Store != nil {
-		rest := hangUps{upstream: c.cfg.Upstream, rest: c.cfg.Store, log: c.log}
+		rest := hangUps{upstream: c.cfg.Upstream, rest: c.cfg.Store.Records, log: c.log}
 		running.Go(func() { rest.run(ctx) })
-		spent := budgets{usage: c.cfg.Store, live: c.all, log: c.log}
+		spent := budgets{usage: c.cfg.Store.Records, live: c.all, log: c.log}
 		if c.cfg.OwnerDayUSD > 0 {
 			running.Go(func() { spent.run(ctx) })
 		}
@@ -113,7 +114,7 @@ func (c *Calls) awaitSaved(key thread.Key) {
 }
 
 // saveEnd saves the end of a call whose set-up failed.
-func (c *Calls) saveEnd(key thread.Key, rec persistence.CallRecord, legs ...persistence.Change) {
+func (c *Calls) saveEnd(key thread.Key, rec records.Call, legs ...persistence.Change) {
 	c.cfg.Writer.PushLast(key, append(legs, persistence.PutCall{Call: rec})...)
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 	defer cancel()
@@ -127,7 +128,7 @@ func (c *Calls) saveEnd(key thread.Key, rec persistence.CallRecord, legs ...pers
 func (c *Calls) hungUp(callID string, generation int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 	defer cancel()
-	if err := c.cfg.Store.LegHungUp(ctx, callID, generation); err != nil {
+	if err := c.cfg.Store.Records.LegHungUp(ctx, callID, generation); err != nil {
 		c.log.Warn("hang-up not recorded", "call_id", callID, "generation", generation, "error", err)
 	}
 }

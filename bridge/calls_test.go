@@ -12,6 +12,7 @@ import (
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/persistence/spool"
 	"voicebridge/persistence/spool/spooltest"
 	"voicebridge/thread"
@@ -110,7 +111,7 @@ func TestSaveEnd(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			calls.saveEnd(thread.Key{}, persistence.CallRecord{EndReason: string(EndNeverConnected)})
+			calls.saveEnd(thread.Key{}, records.Call{EndReason: string(EndNeverConnected)})
 			if got := len(store.Saved); (got == 0) != away {
 				t.Errorf("%d changes saved, away %t", got, away)
 			}
@@ -145,7 +146,7 @@ func TestTextInACallThatEnds(t *testing.T) {
 			<-fresh.inbox
 			calls.unsaved.pending = func() int { return 1 }
 			if isSaved {
-				calls.unsaved.keepEnd(key, persistence.CallRecord{ID: fresh.id})
+				calls.unsaved.keepEnd(key, records.Call{ID: fresh.id})
 			}
 			set := setup{calls: calls, call: fresh}
 			set.undo()

@@ -12,6 +12,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -152,7 +153,7 @@ func TestHangUpCallOfADeadProcess(t *testing.T) {
 	if err := calls.Hangup(t.Context(), key.Owner, "call-1"); err != nil {
 		t.Errorf("Hangup() = %v", err)
 	}
-	if c, err := calls.cfg.Store.Call(t.Context(), key.Owner, "call-1"); err != nil || c.EndReason != "process_ended" {
+	if c, err := calls.cfg.Store.Records.Call(t.Context(), key.Owner, "call-1"); err != nil || c.EndReason != "process_ended" {
 		t.Errorf("Call() = %+v, %v", c, err)
 	}
 }
@@ -175,7 +176,7 @@ func callElsewhere(t *testing.T, handle func(context.Context, *persistence.Store
 		t.Fatal(err)
 	}
 	key := thread.Key{Owner: "ada", Thread: row.ID}
-	if err := other.SaveCall(ctx, key, persistence.CallRecord{ID: "call-1"}); err != nil {
+	if err := other.Records.SaveCall(ctx, key, records.Call{ID: "call-1"}); err != nil {
 		t.Fatal(err)
 	}
 	handling := task.Go(func() {

@@ -7,6 +7,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
@@ -84,9 +85,9 @@ func TestEndOfTheLastCall(t *testing.T) {
 	row, err := b.store.CreateThread(b.ctx, owner, "")
 	must(t, err)
 	key := thread.Key{Owner: owner, Thread: row.ID}
-	call := persistence.CallRecord{ID: "call-1", Owner: owner, ThreadID: row.ID, StartedAt: time.Now()}
+	call := records.Call{ID: "call-1", Owner: owner, ThreadID: row.ID, StartedAt: time.Now()}
 	if err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
-		if err := w.SaveCall(call); err != nil {
+		if err := w.Records.SaveCall(call); err != nil {
 			return err
 		}
 		_, err := w.AppendMessage(callMessage("first", call.ID, "The first words."))

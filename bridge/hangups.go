@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"voicebridge/bridge/internal/leg"
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 )
 
 // Limits for hanging up leftover upstream sessions.
@@ -18,9 +18,9 @@ const (
 )
 
 // legsToHangUp lists the upstream sessions that may still be running although their calls have
-// ended; *persistence.Store implements it.
+// ended; *records.Store implements it.
 type legsToHangUp interface {
-	LegsToHangUp(ctx context.Context, upstream string, limit int) ([]persistence.UpstreamLeg, error)
+	LegsToHangUp(ctx context.Context, upstream string, limit int) ([]records.Leg, error)
 	LegHungUp(ctx context.Context, callID string, generation int64) error
 }
 

@@ -11,18 +11,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/bridge/internal/task"
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 )
 
 // fakeHangUps hands out legs until they are hung up.
 type fakeHangUps struct {
 	mu   sync.Mutex
-	legs []persistence.UpstreamLeg
+	legs []records.Leg
 	done []string
 	err  error
 }
 
-func (f *fakeHangUps) LegsToHangUp(context.Context, string, int) ([]persistence.UpstreamLeg, error) {
+func (f *fakeHangUps) LegsToHangUp(context.Context, string, int) ([]records.Leg, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.legs, f.err
@@ -42,7 +42,7 @@ func TestHangUpRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		up := &fakeUpstream{recorder: &recorder{}, err: errors.New("503")}
-		left := &fakeHangUps{legs: []persistence.UpstreamLeg{{CallID: "call-9", Generation: 2, UpstreamID: "rtc_9"}}}
+		left := &fakeHangUps{legs: []records.Leg{{CallID: "call-9", Generation: 2, UpstreamID: "rtc_9"}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		rest := hangUps{upstream: up, rest: left, log: quiet()}
 		done := task.Go(func() { rest.run(ctx) })

@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/cluster"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -49,12 +50,12 @@ var errUnreachable = &Error{Code: CodeUnreachable, Message: "Another process of 
 // asked is false if no other instance has it.
 func (c *Calls) ask(ctx context.Context, key thread.Key, kind string, q question) (r reply, asked bool, err error) {
 	store := c.cfg.Store
-	var rec persistence.CallRecord
+	var rec records.Call
 	switch {
 	case q.CallID == "" && c.find(key) == nil:
-		rec, err = store.LiveCall(ctx, key)
+		rec, err = store.Records.LiveCall(ctx, key)
 	case q.CallID != "" && c.ofOwner(key.Owner, q.CallID) == nil:
-		rec, err = store.Call(ctx, key.Owner, q.CallID)
+		rec, err = store.Records.Call(ctx, key.Owner, q.CallID)
 	default:
 		return reply{}, false, nil
 	}

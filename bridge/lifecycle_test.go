@@ -21,6 +21,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/persistence/spool"
 	"voicebridge/persistence/spool/spooltest"
 	"voicebridge/realtime"
@@ -246,12 +247,12 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	if change != nil {
 		change(b)
 	}
-	first, err := b.dialer.Dial(t.Context(), 1, func(context.Context) ([]thread.Message, error) { return nil, nil }, func(persistence.UpstreamLeg) error { return nil })
+	first, err := b.dialer.Dial(t.Context(), 1, func(context.Context) ([]thread.Message, error) { return nil, nil }, func(records.Leg) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.first = first
-	b.state = session.New(b.cfg, persistence.CallRecord{ID: c.id, ThreadID: "thread-1"}, b.registry, time.Now())
+	b.state = session.New(b.cfg, records.Call{ID: c.id, ThreadID: "thread-1"}, b.registry, time.Now())
 	ctx, stop := context.WithCancel(context.Background())
 	written := task.Go(func() { _ = c.writer.Run(ctx) }) // in some tests it loses something
 	b.done = task.Go(func() {

@@ -16,6 +16,7 @@ import (
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -27,7 +28,7 @@ type threadFold struct {
 	ids      []string
 	messages map[string]thread.Message
 	tools    map[string]thread.ToolCall
-	legs     map[int64]persistence.UpstreamLeg
+	legs     map[int64]records.Leg
 	breaches []string
 }
 
@@ -81,7 +82,7 @@ type renewed struct {
 func newRenewed(t *testing.T, v *voice) *renewed {
 	t.Helper()
 	r := &renewed{voice: v, kinds: map[string]int{}, fold: &threadFold{
-		messages: map[string]thread.Message{}, tools: map[string]thread.ToolCall{}, legs: map[int64]persistence.UpstreamLeg{},
+		messages: map[string]thread.Message{}, tools: map[string]thread.ToolCall{}, legs: map[int64]records.Leg{},
 	}}
 	r.bubble = newBubble(t, func(b *bubble) {
 		b.dialer.Upstream = v

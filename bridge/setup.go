@@ -11,6 +11,7 @@ import (
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
@@ -30,7 +31,7 @@ type setup struct {
 	mayChange  []string
 	ownerCalls int
 
-	record   persistence.CallRecord
+	record   records.Call
 	created  bool // the upstream has a session, and the record may be in the database
 	dialer   leg.Dialer
 	browser  *rtc.Peer
@@ -49,7 +50,7 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	now := time.Now()
 	s.call.images.store, s.call.images.quota = cfg.Store, cfg.ImageQuota
 	s.dialer = leg.Dialer{Upstream: cfg.Upstream, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Log: s.call.log}
-	s.record = persistence.CallRecord{
+	s.record = records.Call{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: cfg.Upstream.Name(),
 		Model: cfg.Session.Model, Voice: cfg.Session.Voice, StartedAt: now,
 	}
@@ -85,7 +86,7 @@ func (s *setup) answerBrowser(ctx context.Context) error {
 func (s *setup) dial(ctx context.Context) error {
 	c, cfg := s.call, &s.calls.cfg
 	s.dialer.Creation = cfg.Session.Creation()
-	l, err := s.dialer.Dial(ctx, 1, s.readHistory, func(rec persistence.UpstreamLeg) error {
+	l, err := s.dialer.Dial(ctx, 1, s.readHistory, func(rec records.Leg) error {
 		s.record.UpstreamCallID = rec.UpstreamID
 		return s.save(ctx, rec)
 	})
@@ -98,20 +99,20 @@ func (s *setup) dial(ctx context.Context) error {
 }
 
 // save saves the new call, if the owner may have one more.
-func (s *setup) save(ctx context.Context, rec persistence.UpstreamLeg) error {
+func (s *setup) save(ctx context.Context, rec records.Leg) error {
 	key, unsaved := s.call.key, &s.calls.unsaved
 	ended, _ := unsaved.of(key)
 	s.created = true
 	err := s.calls.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
-		if err := b.RoomForCall(s.ownerCalls, unsaved.callsOf(key.Owner)...); err != nil {
+		if err := b.Records.RoomForCall(s.ownerCalls, unsaved.callsOf(key.Owner)...); err != nil {
 			return err
 		}
 		for _, call := range append(ended.calls[:len(ended.calls):len(ended.calls)], s.record) {
-			if err := b.SaveCall(call); err != nil {
+			if err := b.Records.SaveCall(call); err != nil {
 				return err
 			}
 		}
-		return b.SaveLeg(rec)
+		return b.Records.SaveLeg(rec)
 	})
 	if errors.Is(err, persistence.ErrQuota) || errors.Is(err, persistence.ErrConflict) { // the database has no record
 		s.created = false
@@ -150,7 +151,7 @@ func (s *setup) readSpent(ctx context.Context) error {
 	if limit <= 0 {
 		return nil
 	}
-	today, err := spentToday(ctx, s.calls.cfg.Store, s.call.key.Owner)
+	today, err := spentToday(ctx, s.calls.cfg.Store.Records, s.call.key.Owner)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 )
 
 // TestTakeoverFromProcessWithoutDatabase takes a thread over from a process that has ended its call but cannot save that:
@@ -21,7 +22,7 @@ func TestTakeoverFromProcessWithoutDatabase(t *testing.T) {
 	neighbour := persistencetest.Open(t, url, persistence.Options{Instance: "neighbour"})
 	must(t, neighbour.Serve(t.Context()))
 	key := persistencetest.NewThread(t, b.store, owner, "")
-	must(t, neighbour.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call", StartedAt: time.Now()}))
+	must(t, neighbour.Records.SaveCall(t.Context(), key, records.Call{ID: "call", StartedAt: time.Now()}))
 	persistencetest.Start(t, func(ctx context.Context) error {
 		return neighbour.Cluster.HandleCommands(ctx, func(context.Context, cluster.Command) (json.RawMessage, error) {
 			return nil, persistence.ErrNotFound // it has no such call any more

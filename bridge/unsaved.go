@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -23,7 +23,7 @@ type unsaved struct {
 
 // unsavedEnd is the end of a thread that the database does not have yet.
 type unsavedEnd struct {
-	calls []persistence.CallRecord // that have ended
+	calls []records.Call // that have ended
 	// history are the thread's last messages for a model, and last is the id of the newest. They are valid if known is
 	// set; otherwise the database has them.
 	known   bool
@@ -32,14 +32,14 @@ type unsavedEnd struct {
 }
 
 // keep records the end of a call in which something was said.
-func (u *unsaved) keep(key thread.Key, rec persistence.CallRecord, history []thread.Message, last string) {
+func (u *unsaved) keep(key thread.Key, rec records.Call, history []thread.Message, last string) {
 	u.change(key, func(unsavedEnd) unsavedEnd {
-		return unsavedEnd{calls: []persistence.CallRecord{rec}, known: true, history: history, last: last}
+		return unsavedEnd{calls: []records.Call{rec}, known: true, history: history, last: last}
 	})
 }
 
 // keepEnd records the end of a call without content.
-func (u *unsaved) keepEnd(key thread.Key, rec persistence.CallRecord) {
+func (u *unsaved) keepEnd(key thread.Key, rec records.Call) {
 	u.change(key, func(end unsavedEnd) unsavedEnd {
 		end.calls = append(end.calls[:len(end.calls):len(end.calls)], rec)
 		return end

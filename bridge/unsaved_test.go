@@ -147,7 +147,7 @@ func TestTextAfterSlowCall(t *testing.T) {
 			t.Fatalf("Free() = %v", err)
 		}
 	}
-	if _, err := b.store.LiveCall(b.ctx, c.key()); !errors.Is(err, persistence.ErrNotFound) {
+	if _, err := b.store.Records.LiveCall(b.ctx, c.key()); !errors.Is(err, persistence.ErrNotFound) {
 		t.Errorf("LiveCall() of a thread that is free = %v", err)
 	}
 	if len(b.messages(c.key())) != 2 {

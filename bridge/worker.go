@@ -11,6 +11,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
 	"voicebridge/toolkit"
 )
@@ -42,10 +43,10 @@ func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 	w := &worker{call: c, ctx: ctx, state: s}
 	w.startBrowser(c.newest)
 	w.up = leg.NewSessions(ctx, leg.Wiring{
-		FromUser: &w.toUp, ToUser: &w.toUser, History: c.images.replayed, Created: func(ctx context.Context, rec persistence.UpstreamLeg) error {
+		FromUser: &w.toUp, ToUser: &w.toUser, History: c.images.replayed, Created: func(ctx context.Context, rec records.Leg) error {
 			return c.writer.Save(ctx, c.key, persistence.PutLeg{Leg: rec})
 		},
-		Ended: func(rec persistence.UpstreamLeg) { c.writer.PushLast(c.key, persistence.PutLeg{Leg: rec}) },
+		Ended: func(rec records.Leg) { c.writer.PushLast(c.key, persistence.PutLeg{Leg: rec}) },
 	}, c.first)
 	reason = w.loop()
 	close(c.quit)

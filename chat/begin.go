@@ -138,7 +138,7 @@ func (t *Turn) open(ctx context.Context) error {
 // claim gives the turn its thread, if the owner may have one more turn and there is no call that has not asked for it.
 func (t *Turn) claim(b *persistence.Batch) error {
 	if !t.req.Unlimited {
-		if err := b.RoomForTurn(t.cfg.TurnsPerOwner); errors.Is(err, persistence.ErrQuota) {
+		if err := b.Records.RoomForTurn(t.cfg.TurnsPerOwner); errors.Is(err, persistence.ErrQuota) {
 			return ErrTooMany
 		}
 	}
@@ -150,7 +150,7 @@ func (t *Turn) claim(b *persistence.Batch) error {
 		return err
 	}
 	// A call may have begun while the turn was prepared.
-	_, inCall, err := b.LiveCall()
+	_, inCall, err := b.Records.LiveCall()
 	if err == nil && inCall {
 		return ErrCallChanging
 	}

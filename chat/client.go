@@ -204,7 +204,7 @@ func (c *client) waiting() []EventCall {
 // closeWaiting answers the calls of earlier turns that still wait for the client: a conversation
 // that has gone on has no open calls.
 func closeWaiting(b *persistence.Batch) error {
-	calls, err := b.WaitingToolCalls()
+	calls, err := b.Records.WaitingToolCalls()
 	if err != nil {
 		return err
 	}
@@ -238,5 +238,5 @@ func resolveSaved(b *persistence.Batch, call thread.ToolCall, result toolkit.Res
 	}
 	// The message is what the model reads, so only the record is masked.
 	call.Output, call.Error, call.FinishedAt = string(toolkit.Mask(result.Output)), toolkit.MaskArguments(result.Error), new(time.Now())
-	return b.SaveToolCall(call)
+	return b.Records.SaveToolCall(call)
 }

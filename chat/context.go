@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -43,7 +44,7 @@ type TurnObserver interface {
 // TitleObserver is a TurnObserver that is also notified of requests for titles.
 type TitleObserver interface {
 	// TitleFinished is called with a request to the provider's model for a title, which succeeded.
-	TitleFinished(provider string, request persistence.ResponseRecord)
+	TitleFinished(provider string, request records.Response)
 }
 
 // TurnReport describes a turn that has ended.

@@ -15,6 +15,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -403,7 +404,7 @@ func TestOpening(t *testing.T) {
 			t.Errorf("Turn() = %v, and %d messages", err, len(b.messages()))
 		}
 		b.wait(b.turn(chat.TurnRequest{Text: "x", MessageID: "m1", Opening: func(w *persistence.Batch) error {
-			return w.SaveToolCall(thread.ToolCall{ID: "row", Status: thread.ToolCallDone})
+			return w.Records.SaveToolCall(thread.ToolCall{ID: "row", Status: thread.ToolCallDone})
 		}}))
 		if b.messages()[0].ID != "m1" {
 			t.Errorf("the message has the id %q", b.messages()[0].ID)
@@ -616,7 +617,7 @@ func TestCallBegins(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		store := open(t)
 		beginCall := contextFunc(func(ctx context.Context, in chat.ContextInput) (string, error) {
-			return "", store.SaveCall(ctx, in.Key, persistence.CallRecord{ID: "call", StartedAt: time.Now()})
+			return "", store.Records.SaveCall(ctx, in.Key, records.Call{ID: "call", StartedAt: time.Now()})
 		})
 		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, Context: beginCall, NoTitles: true})
 		if _, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "Go"}); !errors.Is(err, chat.ErrInCall) {

@@ -3,7 +3,7 @@ package chat
 import (
 	"time"
 
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -14,7 +14,7 @@ type Course struct {
 	FirstToken time.Duration
 	// Requests are the requests to the model, Tools the finished tool calls, and Saves the first transactions, at most
 	// 64.
-	Requests []persistence.ResponseRecord
+	Requests []records.Response
 	Tools    []thread.ToolCall
 	Saves    []Interval
 }

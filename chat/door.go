@@ -231,7 +231,7 @@ func (d *Door) live(ctx context.Context, key thread.Key) (id string, here bool, 
 	if id, here = d.calls.Live(key.Owner, key.Thread); here {
 		return id, true, nil
 	}
-	call, err := d.cfg.Store.LiveCall(ctx, key)
+	call, err := d.cfg.Store.Records.LiveCall(ctx, key)
 	if errors.Is(err, persistence.ErrNotFound) {
 		return "", false, nil
 	}

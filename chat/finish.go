@@ -143,7 +143,7 @@ func (t *Turn) writeEnd(ctx context.Context) error {
 // saveLate saves the results that came after the turn had given them up.
 func (t *Turn) saveLate(b *persistence.Batch) error {
 	for _, r := range t.client.end() {
-		call, found, err := b.ToolCall(r.CallID)
+		call, found, err := b.Records.ToolCall(r.CallID)
 		if err == nil && found {
 			err = resolveSaved(b, call, r.result())
 		}

@@ -216,7 +216,7 @@ func (c *Coordinator) SessionToolOutput(ctx context.Context, key thread.Key, out
 	var refused error
 	err := c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
 		for _, o := range outputs {
-			call, found, err := b.ToolCall(o.CallID)
+			call, found, err := b.Records.ToolCall(o.CallID)
 			if err != nil {
 				return err
 			}
@@ -253,7 +253,7 @@ func (c *Coordinator) KeepResult(ctx context.Context, key thread.Key, r ToolResu
 	}
 	err := c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
 		refused = nil // the transaction may be retried
-		call, found, err := b.ToolCall(r.CallID)
+		call, found, err := b.Records.ToolCall(r.CallID)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -46,7 +47,7 @@ type steps struct {
 
 	begun   time.Time // of the turn
 	usage   llm.Usage // of all requests
-	records []persistence.ResponseRecord
+	records []records.Response
 	firstMS int64 // from the beginning of the turn to the first piece, 0 for none
 	came    bool  // something of the last answer came
 }
@@ -101,12 +102,12 @@ type answer struct {
 	calls  []*call
 	stop   llm.StopReason
 	usage  llm.Usage
-	record persistence.ResponseRecord
+	record records.Response
 }
 
 // run makes the request and keeps a record of it.
 func (a *answer) run(request llm.Request) error {
-	a.record = persistence.ResponseRecord{
+	a.record = records.Response{
 		ID: persistence.NewID(), MessageID: a.s.draft.msg.ID, Model: a.s.request.Model, Status: "in_progress", CreatedAt: a.begun,
 	}
 	a.save()

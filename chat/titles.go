@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -211,7 +212,7 @@ func (c *Config) title(ctx context.Context, key thread.Key, instructions, text s
 	if err != nil {
 		return "", err
 	}
-	record := persistence.ResponseRecord{ID: persistence.NewID(), Kind: persistence.KindTitle, Model: m.request.Model, Status: "completed", CreatedAt: time.Now()}
+	record := records.Response{ID: persistence.NewID(), Kind: records.KindTitle, Model: m.request.Model, Status: "completed", CreatedAt: time.Now()}
 	req := llm.Request{Model: m.request.Model, System: instructions, Messages: []llm.Message{{Role: llm.RoleUser, Content: text}}, MaxTokens: titleTokens}
 	var answer strings.Builder
 	var usage llm.Usage
@@ -231,7 +232,7 @@ func (c *Config) title(ctx context.Context, key thread.Key, instructions, text s
 	if c.Cost != nil {
 		record.CostUSD = c.Cost(m.provider.Name(), m.request.Model, usage)
 	}
-	if err := c.Store.SaveResponse(ctx, key, record); err != nil {
+	if err := c.Store.Records.SaveResponse(ctx, key, record); err != nil {
 		c.Logger.Warn("response not saved", "thread_id", key.Thread, "error", err)
 	}
 	for _, o := range c.Observers {

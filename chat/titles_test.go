@@ -13,6 +13,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -107,7 +108,7 @@ type titleObserver struct{ requests []string }
 
 func (o *titleObserver) TurnFinished(context.Context, chat.TurnReport) {}
 
-func (o *titleObserver) TitleFinished(provider string, r persistence.ResponseRecord) {
+func (o *titleObserver) TitleFinished(provider string, r records.Response) {
 	o.requests = append(o.requests, provider+" "+r.Status+" "+string(r.Kind))
 }
 

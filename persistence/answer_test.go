@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -81,7 +82,7 @@ func saveAnswers(b *testing.B, store *persistence.Store, keys []thread.Key, n, d
 		m := message(i, n, thread.StatusCompleted)
 		m.Metadata.Usage = []byte(`{"total_tokens":100,"input_tokens":50,"output_tokens":50}`)
 		m.Metadata.LatencyMS = map[string]int64{"commit": 10, "response": 20, "first_audio": 300}
-		r := persistence.ResponseRecord{ID: m.ID, MessageID: m.ID, Status: "completed", RawUsage: m.Metadata.Usage}
+		r := records.Response{ID: m.ID, MessageID: m.ID, Status: "completed", RawUsage: m.Metadata.Usage}
 		apply(key, persistence.PutMessage{Message: m}, persistence.PutResponse{Response: r})
 	}
 }

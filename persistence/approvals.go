@@ -24,7 +24,7 @@ func (b *Batch) SaveApproval(a thread.Approval) error {
 		}
 		n, err := b.q.SaveApproval(b.ctx, pgdb.SaveApprovalParams{
 			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner, ToolCallID: a.ToolCallID, Nonce: a.Nonce,
-			Instance: b.instance, AskedAt: dbtype.At(b.s.clock.stored(a.AskedAt)), ExpiresAt: dbtype.At(b.s.clock.stored(a.ExpiresAt)),
+			Instance: b.tx.For, AskedAt: dbtype.At(b.s.clock.stored(a.AskedAt)), ExpiresAt: dbtype.At(b.s.clock.stored(a.ExpiresAt)),
 		})
 		if err != nil || n == 0 || a.Outcome != thread.ApprovalOpen {
 			return err

@@ -12,6 +12,7 @@ import (
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/persistence/queued"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -21,14 +22,14 @@ import (
 type Batch struct {
 	// Queued changes the thread's queue.
 	Queued queued.Tx
+	// Records writes records of the thread.
+	Records records.Tx
 
 	ctx context.Context // of the transaction
 	s   *Store
 	tx  *database.Tx
 	q   queries
 	key thread.Key
-	// instance is the process on whose behalf the batch writes.
-	instance string
 	// changed is what watchers get after the commit, and told the events among it.
 	changed changeSet
 	told    told
@@ -73,7 +74,7 @@ func (s *Store) Batch(ctx context.Context, key thread.Key, fn func(*Batch) error
 
 // batch returns a Batch of a transaction.
 func (s *Store) batch(tx *database.Tx) *Batch {
-	return &Batch{ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, instance: tx.Instance(), told: told{s: s}, Queued: queued.In(tx)}
+	return &Batch{ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, told: told{s: s}, Queued: queued.In(tx), Records: records.In(tx)}
 }
 
 // Tell notifies the thread's watchers of an event with the commit, and its owner's if they get such.
@@ -272,7 +273,7 @@ func (b *Batch) row(m thread.Message) (pgdb.InsertMessageParams, error) {
 	if err := m.Validate(); err != nil {
 		return pgdb.InsertMessageParams{}, Invalid("message: %v", err)
 	}
-	row, err := messageToRow(b.key, m, b.instance, b.s.now())
+	row, err := messageToRow(b.key, m, b.tx.For, b.s.now())
 	if err == nil && (len(row.Parts) > thread.MaxMessageBytes || len(row.Metadata) > maxMetadataBytes) {
 		err = Invalid("message: %d bytes of parts and %d of metadata, at most %d and %d",
 			len(row.Parts), len(row.Metadata), thread.MaxMessageBytes, maxMetadataBytes)

@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -66,21 +67,21 @@ type (
 	PutDraft struct {
 		Draft
 	}
-	// PutToolCall is Batch.SaveToolCall.
+	// PutToolCall is records.Tx.SaveToolCall.
 	PutToolCall struct {
 		ToolCall thread.ToolCall `json:"tool_call"`
 	}
-	// PutResponse is Batch.SaveResponse.
+	// PutResponse is records.Tx.SaveResponse.
 	PutResponse struct {
-		Response ResponseRecord `json:"response"`
+		Response records.Response `json:"response"`
 	}
-	// PutCall is Batch.SaveCall.
+	// PutCall is records.Tx.SaveCall.
 	PutCall struct {
-		Call CallRecord `json:"call"`
+		Call records.Call `json:"call"`
 	}
-	// PutLeg is Batch.SaveLeg.
+	// PutLeg is records.Tx.SaveLeg.
 	PutLeg struct {
-		Leg UpstreamLeg `json:"leg"`
+		Leg records.Leg `json:"leg"`
 	}
 	// PutApproval is Batch.SettleApproval, or without a Nonce Batch.CloseApproval.
 	PutApproval struct {
@@ -148,10 +149,10 @@ func (c PutMessage) apply(b *Batch, to *Applied) error {
 }
 
 func (c PutDraft) apply(b *Batch, _ *Applied) error    { return b.SaveDraft(c.Draft) }
-func (c PutToolCall) apply(b *Batch, _ *Applied) error { return b.SaveToolCall(c.ToolCall) }
-func (c PutResponse) apply(b *Batch, _ *Applied) error { return b.SaveResponse(c.Response) }
-func (c PutCall) apply(b *Batch, _ *Applied) error     { return b.SaveCall(c.Call) }
-func (c PutLeg) apply(b *Batch, _ *Applied) error      { return b.SaveLeg(c.Leg) }
+func (c PutToolCall) apply(b *Batch, _ *Applied) error { return b.Records.SaveToolCall(c.ToolCall) }
+func (c PutResponse) apply(b *Batch, _ *Applied) error { return b.Records.SaveResponse(c.Response) }
+func (c PutCall) apply(b *Batch, _ *Applied) error     { return b.Records.SaveCall(c.Call) }
+func (c PutLeg) apply(b *Batch, _ *Applied) error      { return b.Records.SaveLeg(c.Leg) }
 func (c PutEvent) apply(b *Batch, _ *Applied) error    { return b.Tell(Event{Type: c.Type, Data: c.Data}) }
 
 func (c PutApproval) apply(b *Batch, _ *Applied) error {
@@ -353,9 +354,9 @@ func (s *Store) applyTogether(ctx context.Context, groups []ThreadChanges) ([]Ap
 				return fmt.Errorf("write thread: %w", err)
 			}
 			b := s.batch(database.NewTx(ctx, roomDB{s}, q, g.Key))
-			b.instance = cmp.Or(g.Instance, b.instance)
+			b.tx.For = cmp.Or(g.Instance, b.tx.For)
 			batches[i], applied[i] = b, Applied{}
-			if b.instance != s.Instance() { // others may be closing what it left open
+			if b.tx.For != s.Instance() { // others may be closing what it left open
 				if err := b.lock(); err != nil {
 					return err
 				}

@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -64,7 +65,7 @@ func TestLostChanges(t *testing.T) {
 		{"some of a group", live, []persistence.Change{put(""), put("m2"), put("taken")}, 2, lost, 2},
 		{"never valid, of no thread", thread.Key{}, []persistence.Change{put("m3")}, 1, lost, 1},
 		{"of a deleted thread", deleted, []persistence.Change{put("m4")}, 1, dropped, 0},
-		{"of a deleted thread's call", deleted, []persistence.Change{persistence.PutCall{Call: persistence.CallRecord{ID: "c"}}}, 1, dropped, 0},
+		{"of a deleted thread's call", deleted, []persistence.Change{persistence.PutCall{Call: records.Call{ID: "c"}}}, 1, dropped, 0},
 	} {
 		log.Reset()
 		counted = 0

@@ -387,7 +387,7 @@ func answersInTime(t *testing.T, asks, answers *persistence.Store, until time.Ti
 	key := persistencetest.NewThread(t, asks, "anna", "")
 	a := thread.Approval{ID: "t", ToolCallID: "fc", Nonce: "n", ExpiresAt: until}
 	err := asks.Batch(t.Context(), key, func(b *persistence.Batch) error {
-		return errors.Join(b.SaveToolCall(thread.ToolCall{ID: "t", ToolCallID: "fc", Name: "http", Status: thread.ToolCallRunning}), b.SaveApproval(a))
+		return errors.Join(b.Records.SaveToolCall(thread.ToolCall{ID: "t", ToolCallID: "fc", Name: "http", Status: thread.ToolCallRunning}), b.SaveApproval(a))
 	})
 	must(t, err)
 	open, err := answers.OpenApprovals(t.Context(), key)

@@ -23,6 +23,8 @@ var (
 	ErrClosed = database.ErrClosed
 	// ErrGone means that a command's recipient is dead. Recover closes what it had open.
 	ErrGone = database.ErrGone
+	// ErrQuota means that the owner has as much as is allowed.
+	ErrQuota = database.ErrQuota
 	// ErrBusy means that a turn is running on the thread, or a message is being sent.
 	ErrBusy = database.ErrBusy
 )

@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -32,7 +33,7 @@ func TestFenced(t *testing.T) {
 	t.Parallel()
 	a, b, key := silent(t)
 	ctx := t.Context()
-	must(t, a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}))
+	must(t, a.Records.SaveCall(ctx, key, records.Call{ID: "c"}))
 	answer := thread.Message{ID: "m", Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("half an")}}
 	answer.Metadata.Status = thread.StatusInProgress
 	if _, err := a.AppendMessage(ctx, key, answer); err != nil {
@@ -47,13 +48,13 @@ func TestFenced(t *testing.T) {
 	if calls, err := b.Recover(ctx); err != nil || len(calls) != 1 {
 		t.Fatalf("Recover() = %v, %v, want the call of the silent process", calls, err)
 	}
-	if err := b.SaveCall(ctx, key, persistence.CallRecord{ID: "next"}); err != nil {
+	if err := b.Records.SaveCall(ctx, key, records.Call{ID: "next"}); err != nil {
 		t.Errorf("SaveCall() of the next call = %v", err)
 	}
 	answer.Parts[0].Text = "half an answer"
 	for what, err := range map[string]error{
 		"UpdateMessage": second(a.UpdateMessage(ctx, key, answer)),
-		"SaveCall":      a.SaveCall(ctx, key, persistence.CallRecord{ID: "c", Turns: 9}),
+		"SaveCall":      a.Records.SaveCall(ctx, key, records.Call{ID: "c", Turns: 9}),
 		"ClaimTurn":     a.Batch(ctx, key, func(w *persistence.Batch) error { return w.ClaimTurn("t", patience) }),
 		"Apply":         second(a.Apply(ctx, key, []persistence.Change{persistence.PutMessage{Message: answer}})),
 	} {
@@ -93,7 +94,7 @@ func TestFenceWhileWriting(t *testing.T) {
 	a, b, key := silent(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	must(t, a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}))
+	must(t, a.Records.SaveCall(ctx, key, records.Call{ID: "c"}))
 	var writing sync.WaitGroup
 	for range 4 {
 		writing.Go(func() {
@@ -141,7 +142,7 @@ func TestFrozen(t *testing.T) {
 	a, b, key := silent(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	must(t, a.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}))
+	must(t, a.Records.SaveCall(ctx, key, records.Call{ID: "c"}))
 	persistence.MaxIdle(a, 50*time.Millisecond)
 	frozen, awake, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	freeze := sync.OnceFunc(func() { close(frozen) })
@@ -151,7 +152,7 @@ func TestFrozen(t *testing.T) {
 			_, err := w.AppendMessage(thread.Message{ID: "m", Role: thread.RoleUser})
 			freeze()
 			<-awake
-			return errors.Join(err, w.SaveCall(persistence.CallRecord{ID: "c", Turns: 1}))
+			return errors.Join(err, w.Records.SaveCall(records.Call{ID: "c", Turns: 1}))
 		})
 	}()
 	<-frozen
@@ -176,7 +177,7 @@ func TestFrozen(t *testing.T) {
 func TestBeatIsSeen(t *testing.T) {
 	t.Parallel()
 	a, b, key := silent(t)
-	must(t, a.SaveCall(t.Context(), key, persistence.CallRecord{ID: "c"}))
+	must(t, a.Records.SaveCall(t.Context(), key, records.Call{ID: "c"}))
 	for range 3 {
 		must(t, persistence.Beat(context.WithoutCancel(t.Context()), a))
 		if calls, err := b.Recover(t.Context()); err != nil || len(calls) != 0 {
@@ -281,16 +282,16 @@ func TestCallBesideItsSuccessor(t *testing.T) {
 	row, err := s.CreateThread(ctx, "anna", "")
 	must(t, err)
 	key := thread.Key{Owner: "anna", Thread: row.ID}
-	must(t, s.SaveCall(ctx, key, persistence.CallRecord{ID: "c"}))
+	must(t, s.Records.SaveCall(ctx, key, records.Call{ID: "c"}))
 	next := make(chan error, 1)
 	if err := s.Batch(ctx, key, func(b *persistence.Batch) error {
-		if err := b.SaveCall(persistence.CallRecord{ID: "c", Turns: 1}); err != nil {
+		if err := b.Records.SaveCall(records.Call{ID: "c", Turns: 1}); err != nil {
 			return err
 		}
 		go func() {
 			next <- s.Batch(ctx, key, func(b *persistence.Batch) error {
-				_, _, err := b.LiveCall()
-				return errors.Join(err, b.SaveCall(persistence.CallRecord{ID: "next"}))
+				_, _, err := b.Records.LiveCall()
+				return errors.Join(err, b.Records.SaveCall(records.Call{ID: "next"}))
 			})
 		}()
 		untilOneWaits(t, url)

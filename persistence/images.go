@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"image"
 	_ "image/gif" // for their headers
@@ -26,9 +25,6 @@ const MaxImageBytes = 10 << 20
 
 // MaxPixels limits each side of an image, in pixels.
 const MaxPixels = 16_384
-
-// ErrQuota means that the owner has stored as much as is allowed.
-var ErrQuota = errors.New("quota is used up")
 
 // Image is an image of a thread, or a sound that a tool returned.
 type Image struct {

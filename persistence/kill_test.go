@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -97,7 +98,7 @@ func TestVictim(t *testing.T) {
 	row, err := s.CreateThread(ctx, "anna", "")
 	must(t, err)
 	key := thread.Key{Owner: "anna", Thread: row.ID}
-	must(t, s.SaveCall(ctx, key, persistence.CallRecord{ID: "c", UpstreamCallID: "rtc_1"}))
+	must(t, s.Records.SaveCall(ctx, key, records.Call{ID: "c", UpstreamCallID: "rtc_1"}))
 	fmt.Println("thread", row.ID)
 	answer := thread.Message{Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("")}}
 	answer.Metadata.Status = thread.StatusInProgress

@@ -84,7 +84,7 @@ var longOps = []struct {
 	{"memories of rare words", memories(rareWord, "qqqqqq")},
 	{"memories of common words", memories(commonWord, "common", "sentence", rareWord)},
 	{"sum of what is stored", func(ctx context.Context, l *long) error {
-		return l.store.CheckStored(ctx, l.key.Owner, 1<<40)
+		return l.store.Records.CheckStored(ctx, l.key.Owner, 1<<40)
 	}},
 	{"replay", replay},
 	{"reset", func(ctx context.Context, l *long) error { return l.store.ResetThread(ctx, l.key) }},

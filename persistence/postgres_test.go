@@ -16,6 +16,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -228,7 +229,7 @@ func TestListenConnectionLost(t *testing.T) {
 	url := persistencetest.PostgresURL(t)
 	a, b, key := instances(t, url, true)
 	say(t, a, key, "1")
-	must(t, b.SaveCall(t.Context(), key, persistence.CallRecord{ID: "of b"}))
+	must(t, b.Records.SaveCall(t.Context(), key, records.Call{ID: "of b"}))
 	there := pull(t, b, key)
 	want(t, there, "message 1")
 	owner := persistencetest.WatchOwner(t, b, key.Owner)
@@ -397,7 +398,7 @@ func TestRecoverAmongInstances(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.PostgresURL(t)
 	a, b, key := instances(t, url, true)
-	must(t, b.SaveCall(t.Context(), key, persistence.CallRecord{ID: "of b"}))
+	must(t, b.Records.SaveCall(t.Context(), key, records.Call{ID: "of b"}))
 	if calls, err := a.Recover(t.Context()); err != nil || len(calls) != 0 {
 		t.Fatalf("Recover() = %v, %v, want nothing", calls, err)
 	}

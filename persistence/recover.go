@@ -10,6 +10,7 @@ import (
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -29,7 +30,7 @@ var errAlive = errors.New("instance is alive")
 // dead if it has announced its end, if it was a process of this machine that is gone, or if it has
 // been silent for Options.DeadAfter while this process was watching. So call Recover again every few
 // seconds. An error with one instance does not keep it from the next. First comes Options.Rescue.
-func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
+func (s *Store) Recover(ctx context.Context) ([]records.Call, error) {
 	if !s.Cluster.Serving() {
 		return nil, errors.New("recover database: this process does not serve it")
 	}
@@ -45,7 +46,7 @@ func (s *Store) Recover(ctx context.Context) ([]CallRecord, error) {
 	if err != nil {
 		return nil, s.fail("recover database", err)
 	}
-	var ended []CallRecord
+	var ended []records.Call
 	var errs []error
 	for _, instance := range instances {
 		beats, dead := s.Cluster.Dead(instance)
@@ -119,7 +120,7 @@ type recovery struct {
 	s        *Store
 	instance string
 	beats    int64 // its heartbeats when it was last seen
-	ended    []CallRecord
+	ended    []records.Call
 	batches  map[string]*Batch // by thread: all in which it has something open, locked
 }
 
@@ -187,7 +188,7 @@ func (r *recovery) endCalls(ctx context.Context, q queries, at dbtype.Time) erro
 			return errAlive
 		}
 		c.EndedAt, c.EndReason = &at, reasonProcessEnded
-		r.ended = append(r.ended, callFromRow(c, b.key.Owner))
+		r.ended = append(r.ended, records.CallFromRow(c, b.key.Owner))
 		// What the instance can no longer tell.
 		about := map[string]string{"call_id": c.ID}
 		b.tellOf(EventTurnFinished, about)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -88,7 +87,7 @@ func messageToRow(key thread.Key, m thread.Message, instance string, now time.Ti
 		Role: string(m.Role), Source: cmp.Or(string(d.Source), string(thread.SourceText)),
 		Status: cmp.Or(string(d.Status), string(thread.StatusCompleted)),
 		Text:   text, SearchText: searchText(text),
-		Parts: cleanJSON(parts), Metadata: cleanJSON(meta),
+		Parts: database.CleanJSON(parts), Metadata: database.CleanJSON(meta),
 		CallID: thread.CleanText(d.CallID), ItemID: thread.CleanText(d.ItemID), Model: thread.CleanText(d.Model), Voice: thread.CleanText(d.Voice),
 		HeardText: cleanPtr(d.HeardText), AudioEndMs: d.AudioEndMS,
 		Instance: instance, CreatedAt: dbtype.At(d.CreatedAt), UpdatedAt: dbtype.At(now),
@@ -103,70 +102,6 @@ func messageChange(p pgdb.InsertMessageParams, revision int64) pgdb.UpdateMessag
 		Parts: p.Parts, Metadata: p.Metadata, CallID: p.CallID, ItemID: p.ItemID, Model: p.Model, Voice: p.Voice,
 		HeardText: p.HeardText, AudioEndMs: p.AudioEndMs, Instance: p.Instance, UpdatedAt: p.UpdatedAt,
 	}
-}
-
-// copyFields sets the fields of the struct that to points to from those of from with the same names: between a record
-// and its row only times, which the database has in microseconds, and types of words differ. Texts are cleaned.
-func copyFields(to, from any) {
-	dst, src := reflect.ValueOf(to).Elem(), reflect.ValueOf(from)
-	for i := range dst.NumField() {
-		field, value := dst.Field(i), src.FieldByName(dst.Type().Field(i).Name)
-		if !value.IsValid() {
-			continue
-		}
-		switch v := value.Interface().(type) {
-		case time.Time:
-			value = reflect.ValueOf(dbtype.At(v))
-		case *time.Time:
-			value = reflect.ValueOf(dbtype.AtPtr(v))
-		case dbtype.Time:
-			value = reflect.ValueOf(v.Time)
-		case *dbtype.Time:
-			value = reflect.ValueOf(v.Ptr())
-		}
-		if field.Kind() == reflect.String {
-			field.SetString(thread.CleanText(value.String()))
-		} else if value.Type() == field.Type() {
-			field.Set(value)
-		}
-	}
-}
-
-func callFromRow(r pgdb.Call, owner string) (c CallRecord) {
-	copyFields(&c, r)
-	c.Owner = owner
-	return c
-}
-
-func callToRow(key thread.Key, c CallRecord, instance string, now time.Time) (p pgdb.SaveCallParams) {
-	c.StartedAt = database.OrNow(c.StartedAt, now)
-	copyFields(&p, c)
-	p.ThreadID, p.Owner, p.Instance = key.Thread, key.Owner, instance
-	return p
-}
-
-func toolCallToRow(key thread.Key, c thread.ToolCall, instance string, now time.Time) (p pgdb.SaveToolCallParams) {
-	c.StartedAt = database.OrNow(c.StartedAt, now)
-	copyFields(&p, c)
-	p.ThreadID, p.Owner, p.Instance = key.Thread, key.Owner, instance
-	return p
-}
-
-func toolCallFromRow(r pgdb.ToolCall) (c thread.ToolCall) {
-	copyFields(&c, r)
-	return c
-}
-
-func responseToRow(key thread.Key, r ResponseRecord, instance string, now time.Time) (p pgdb.SaveResponseParams) {
-	r.CreatedAt = database.OrNow(r.CreatedAt, now)
-	copyFields(&p, r)
-	copyFields(&p, r.Usage)
-	p.ThreadID, p.Owner, p.Instance = key.Thread, key.Owner, instance
-	p.Kind = cmp.Or(p.Kind, string(KindResponse))
-	if raw := thread.AsJSON(r.RawUsage); raw != nil {
-		p.RawUsage = cleanJSON(raw)
-	}
-	return p
 }
 
 func cleanPtr(s *string) *string {

@@ -22,6 +22,7 @@ import (
 	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/queued"
+	"voicebridge/persistence/records"
 )
 
 // leaveTimeout is how long Close tries to announce the end of this process.
@@ -65,6 +66,8 @@ type Store struct {
 	Admission *admission.Store
 	// Queued keeps the messages that wait until their thread is free.
 	Queued *queued.Store
+	// Records keeps calls, tool calls and the uses of models.
+	Records *records.Store
 	// Cluster is this process among those that serve the database.
 	Cluster *cluster.Cluster
 

@@ -91,7 +91,7 @@ func (b *Batch) closeMessage(row pgdb.Message) error {
 	}
 	// It was checked when it was saved. If it has grown a little beyond the limit since, let it.
 	m = closed(m)
-	change, err := messageToRow(b.key, m, b.instance, b.s.now())
+	change, err := messageToRow(b.key, m, b.tx.For, b.s.now())
 	if err == nil {
 		_, err = b.change(m, change)
 	}
@@ -196,59 +196,6 @@ func (b *Batch) Replay(n int) (messages []thread.Message, err error) {
 		return err
 	})
 	return messages, err
-}
-
-// ToolCall reads the latest record of a call by the id that the model gave it, and locks the thread
-// as Message does. A missing call is not an error: found is false.
-func (b *Batch) ToolCall(toolCallID string) (c thread.ToolCall, found bool, err error) {
-	err = b.do("read tool call", func() error {
-		if err := b.lock(); err != nil {
-			return err
-		}
-		if !thread.ValidID(toolCallID) {
-			return nil
-		}
-		row, err := b.q.GetToolCall(b.ctx, pgdb.GetToolCallParams{
-			ThreadID: b.key.Thread, Owner: b.key.Owner, ToolCallID: toolCallID,
-		})
-		if database.IsMissing(err) {
-			return nil
-		}
-		c, found = toolCallFromRow(row), err == nil
-		return err
-	})
-	return c, found, err
-}
-
-// WaitingToolCalls lists the calls of the thread that wait for the client, oldest first, and locks
-// the thread as Message does.
-func (b *Batch) WaitingToolCalls() (calls []thread.ToolCall, err error) {
-	err = b.do("list tool calls", func() error {
-		if err := b.lock(); err != nil {
-			return err
-		}
-		found, err := b.q.ListWaitingToolCalls(b.ctx, pgdb.ListWaitingToolCallsParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
-		calls, err = database.Rows(found, err, toolCallFromRow)
-		return err
-	})
-	return calls, err
-}
-
-// LiveCall is Store.LiveCall, and locks the thread as Message does: of two transactions that read it, the second one sees
-// what the first has begun. A missing call is not an error: found is false.
-func (b *Batch) LiveCall() (c CallRecord, found bool, err error) {
-	err = b.do("read live call", func() error {
-		if err := b.lock(); err != nil {
-			return err
-		}
-		row, err := b.q.GetLiveCall(b.ctx, pgdb.GetLiveCallParams{ThreadID: b.key.Thread, Owner: b.key.Owner})
-		if database.IsMissing(err) {
-			return nil
-		}
-		c, found = callFromRow(row, b.key.Owner), err == nil
-		return err
-	})
-	return c, found, err
 }
 
 // lock is database.Tx.Lock.

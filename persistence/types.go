@@ -28,58 +28,6 @@ const (
 	TitleByUser   TitleBy = "user"
 )
 
-// CallRecord is the record of one live voice connection.
-type CallRecord struct {
-	ID             string
-	Owner          string
-	ThreadID       string
-	Upstream       string // the driver's name
-	UpstreamCallID string // for hanging up after a crash; empty until known
-	Model          string
-	Voice          string
-	StartedAt      time.Time
-	ReadyAt        *time.Time // when the caller's audio was first let through
-	EndedAt        *time.Time
-	EndReason      string
-	Turns          int64
-	Interruptions  int64
-	Replayed       int64
-	// Instance is the process that has the call. It is read-only.
-	Instance string `json:",omitempty"`
-}
-
-// ResponseKind is what a model was used for.
-type ResponseKind string
-
-// The kinds of billed uses of a model.
-const (
-	KindResponse      ResponseKind = "response" // an answer, or one step of it
-	KindTranscription ResponseKind = "transcription"
-	KindTitle         ResponseKind = "title"
-)
-
-// ResponseRecord is the record of one billed use of a model.
-type ResponseRecord struct {
-	ID           string       // our own id
-	Kind         ResponseKind // empty: KindResponse
-	CallID       string       // id of our live call, empty in a text turn
-	MessageID    string
-	UpstreamID   string
-	Model        string
-	Status       string // completed, cancelled, failed, incomplete, in_progress
-	StatusReason string
-	Usage        thread.Usage
-	// RawUsage is the upstream's usage object as received.
-	RawUsage json.RawMessage
-	CostUSD  *float64
-	// AnswerMS is the time from the end of the user's speech, or from the typed text, to the first
-	// audio; FirstTokenMS is that to the first text.
-	AnswerMS     *int64
-	FirstTokenMS *int64
-	CreatedAt    time.Time
-	FinishedAt   *time.Time
-}
-
 // TurnRecord is a running text turn.
 type TurnRecord struct {
 	ID         string

@@ -15,6 +15,10 @@ import (
 // ownerWatcher is what the owner's socket needs of the store.
 type ownerWatcher interface {
 	WatchOwner(ctx context.Context, owner string, after int64) (*persistence.OwnerWatch, error)
+}
+
+// liveCalls is what it needs of the calls.
+type liveCalls interface {
 	LiveCalls(ctx context.Context, owner string) (byThread map[string]string, err error)
 }
 
@@ -22,6 +26,7 @@ type ownerWatcher interface {
 // calls and their turns.
 type ownerSockets struct {
 	store ownerWatcher
+	calls liveCalls
 	door  *socketDoor
 }
 
@@ -53,7 +58,7 @@ func (h *ownerSockets) watch(c echo.Context) error {
 	defer watch.Close()
 	first := greeting(ownerConnected{owner, watch.Last, watch.Missed})
 	if after < 0 || watch.Missed { // the beginnings of live calls were not heard
-		calls, err := h.store.LiveCalls(ctx, owner)
+		calls, err := h.calls.LiveCalls(ctx, owner)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 )
 
 // TestOwnerSocket follows all threads of one owner.
@@ -92,7 +93,7 @@ func TestOwnerSocketTellsLiveCalls(t *testing.T) {
 	for owner, call := range map[string]string{"alice": "c1", "bob": "c2"} {
 		key := b.thread(t, owner)
 		last++
-		must(t, b.db.SaveCall(t.Context(), key, persistence.CallRecord{ID: call, StartedAt: time.Now()}))
+		must(t, b.db.Records.SaveCall(t.Context(), key, records.Call{ID: call, StartedAt: time.Now()}))
 		conn := open(t, "ws://"+address+"/api/ws", "Authorization", "Bearer "+owner+"-token-of-tests")
 		want := []string{`connected {"owner":"` + owner + `","server_max_seq":` + fmt.Sprint(last) + `}`, `call_started {"call_id":"` + call + `","thread_id":"` + key.Thread + `"}`}
 		for _, want := range want {

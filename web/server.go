@@ -32,11 +32,16 @@ type store interface {
 	threadStore
 	messageStore
 	watcher
-	usageStore
 	healthReader
 	ownerWatcher
 	imageStore
 	callThreads
+}
+
+// recordStore is what this package needs of calls and of what they cost; *records.Store implements it.
+type recordStore interface {
+	usageStore
+	liveCalls
 	access.Records
 }
 
@@ -56,11 +61,10 @@ type textChat interface {
 // callThreads is what the routes of calls, conductors and text sessions need of the store.
 type callThreads interface {
 	EnsureThread(ctx context.Context, key thread.Key) (created bool, err error)
-	LiveCall(ctx context.Context, key thread.Key) (persistence.CallRecord, error)
 	TextSession(ctx context.Context, key thread.Key) (persistence.TextSession, error)
 }
 
-// Config configures a [Server]. Calls, Chat, Queue, Store, Admission and Page are required.
+// Config configures a [Server]. Calls, Chat, Queue, Store, Records, Admission and Page are required.
 type Config struct {
 	Calls voiceCalls
 	// Chat answers what users type; *chat.Door implements it.
@@ -68,6 +72,8 @@ type Config struct {
 	// Queue holds waiting messages; *queue.Queue implements it.
 	Queue messageQueue
 	Store store
+	// Records keeps calls and what they cost; *records.Store implements it.
+	Records recordStore
 	// Admission is what all processes of the database keep of who may come in; *admission.Store implements it.
 	Admission admission
 	// Page holds the built page with index.html at its root.
@@ -110,7 +116,7 @@ func (c Config) validate() error {
 	for _, part := range []struct {
 		name    string
 		missing bool
-	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Admission", c.Admission == nil}, {"Page", c.Page == nil}} {
+	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Records", c.Records == nil}, {"Admission", c.Admission == nil}, {"Page", c.Page == nil}} {
 		if part.missing {
 			problems = append(problems, fmt.Errorf("web: %s is missing", part.name))
 		}
@@ -157,7 +163,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	if cfg.ShutdownTimeout <= 0 {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
-	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Store, cfg.Admission, cfg.Auth.Required(), now)
+	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Records, cfg.Admission, cfg.Auth.Required(), now)
 	auth, errAuth := access.New(cfg.Auth, limits.Guesses, cfg.Admission, now)
 	origins, errOrigins := access.NewOrigins(cfg.AllowedOrigins, cfg.Loopback)
 	files, errPage := newPage(cfg.Page)
@@ -195,7 +201,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		s.streams,
 		&exports{cfg.Store, cfg.Logger},
 		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, s.door, cfg.Logger},
-		&ownerSockets{cfg.Store, s.door},
+		&ownerSockets{cfg.Store, cfg.Records, s.door},
 		&queues{cfg.Queue, cfg.Store, now},
 		&textSessionRoutes{cfg.Chat, remove, cfg.Limits},
 		&conductors{cfg.Store, limits, s.conductors, s.door},
@@ -203,7 +209,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&pageSettings{cfg.Upstream, cfg.Version, cfg.Auth.Required(), cfg.ICEServers, cfg.TURN},
 		&tools{cfg.Tools, cfg.ToolServers},
 		&models{cfg.Upstream, cfg.TextModels},
-		&usage{cfg.Store, now},
+		&usage{cfg.Records, now},
 		&health{cfg.Store, cfg.Metrics, &s.closing, cfg.Logger},
 		description{},
 		&pageFiles{files},

@@ -11,6 +11,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
@@ -293,7 +294,7 @@ func TestTypingInACallOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	key := b.thread(t, access.LocalOwner)
-	must(t, b.db.SaveCall(t.Context(), key, persistence.CallRecord{ID: "call-x", Upstream: "openai", StartedAt: b.clock.now()}))
+	must(t, b.db.Records.SaveCall(t.Context(), key, records.Call{ID: "call-x", Upstream: "openai", StartedAt: b.clock.now()}))
 	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"hello"}`), 409, "call_active")
 }
 
@@ -308,11 +309,11 @@ func TestSessionsGiveWayToACall(t *testing.T) {
 			return func() { wantStatus(t, b.do(t, "POST", callsPath+"/"+callID+"/hangup", ""), 200) }
 		},
 		"elsewhere": func(t *testing.T, b *bundle, key thread.Key) func() {
-			call := persistence.CallRecord{ID: "call-x", Upstream: "openai", StartedAt: b.clock.now()}
-			must(t, b.db.SaveCall(t.Context(), key, call))
+			call := records.Call{ID: "call-x", Upstream: "openai", StartedAt: b.clock.now()}
+			must(t, b.db.Records.SaveCall(t.Context(), key, call))
 			return func() {
 				call.EndedAt, call.EndReason = new(b.clock.now()), "hangup"
-				must(t, b.db.SaveCall(t.Context(), key, call))
+				must(t, b.db.Records.SaveCall(t.Context(), key, call))
 			}
 		},
 	} {

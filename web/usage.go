@@ -8,7 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/web/problem"
 )
 
@@ -22,7 +22,7 @@ func (h *usage) routes(r router) { r.GET("/api/usage", h.read, r.user) }
 
 // usageStore is what the route about usage needs of the store.
 type usageStore interface {
-	UsageByDay(ctx context.Context, owner string, first, last time.Time) ([]persistence.DayUsage, error)
+	UsageByDay(ctx context.Context, owner string, first, last time.Time) ([]records.DayUsage, error)
 }
 
 // usageDays is the default number of days.

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
 // took saves a response with the given token counts.
 func (b *bundle) took(t *testing.T, key thread.Key, id string, at time.Time, tokens int64, cost *float64) {
 	t.Helper()
-	err := b.db.SaveResponse(t.Context(), key, persistence.ResponseRecord{
+	err := b.db.Records.SaveResponse(t.Context(), key, records.Response{
 		ID: id, Model: "m", Status: "completed", CreatedAt: at, CostUSD: cost,
 		Usage: thread.Usage{InputTokens: tokens, OutputTokens: 2 * tokens, CachedTokens: 1},
 	})

@@ -68,7 +68,7 @@ func (q *Queue) HandleCommand(ctx context.Context, c cluster.Command) (json.RawM
 // sendThere has the instance that has the thread's call send the message. It returns false if no
 // other instance has one.
 func (q *Queue) sendThere(ctx context.Context, key thread.Key, id string) (there bool, err error) {
-	call, err := q.store.LiveCall(ctx, key)
+	call, err := q.store.Records.LiveCall(ctx, key)
 	if errors.Is(err, persistence.ErrNotFound) || err == nil && (call.Instance == "" || call.Instance == q.store.Instance()) {
 		return false, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -60,7 +61,7 @@ func (b *bench) call() *calls {
 	b.t.Helper()
 	c := &calls{store: b.store, spoken: make(chan string, 100)}
 	b.door = chat.NewDoor(b.turns, c)
-	must(b.t, b.store.SaveCall(b.t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: time.Now()}))
+	must(b.t, b.store.Records.SaveCall(b.t.Context(), b.key, records.Call{ID: "call", StartedAt: time.Now()}))
 	return c
 }
 
@@ -70,7 +71,7 @@ func (b *bench) endCall(c *calls) {
 	c.mu.Lock()
 	c.ended = true
 	c.mu.Unlock()
-	must(b.t, b.store.SaveCall(b.t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: now, EndedAt: &now, EndReason: "hangup"}))
+	must(b.t, b.store.Records.SaveCall(b.t.Context(), b.key, records.Call{ID: "call", StartedAt: now, EndedAt: &now, EndReason: "hangup"}))
 	b.q.CallEnded(b.key)
 }
 

@@ -17,6 +17,7 @@ import (
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/code"
 )
@@ -133,7 +134,7 @@ func TestRecoverAgain(t *testing.T) {
 	t.Parallel()
 	ctx, url := t.Context(), persistencetest.PostgresURL(t)
 	dead, next := persistencetest.Open(t, url, persistence.Options{}), persistencetest.Open(t, url, persistence.Options{})
-	must(t, dead.SaveCall(ctx, persistencetest.NewThread(t, dead, "anna", ""), persistence.CallRecord{ID: "c"}))
+	must(t, dead.Records.SaveCall(ctx, persistencetest.NewThread(t, dead, "anna", ""), records.Call{ID: "c"}))
 	for _, statement := range []string{
 		"CREATE SEQUENCE tries",
 		`CREATE FUNCTION once() RETURNS trigger LANGUAGE plpgsql AS
@@ -144,7 +145,7 @@ func TestRecoverAgain(t *testing.T) {
 	}
 	a := &app{store: next, log: newLogger(config.Log{}, io.Discard)}
 	must(t, errors.Join(next.Serve(ctx), a.recoverDead(ctx, t.TempDir())))
-	if c, err := next.Call(ctx, "anna", "c"); err != nil || c.EndReason != "process_ended" {
+	if c, err := next.Records.Call(ctx, "anna", "c"); err != nil || c.EndReason != "process_ended" {
 		t.Errorf("Call() = %+v, %v", c, err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/persistence/spool"
 	"voicebridge/thread"
 )
@@ -17,7 +17,7 @@ const recoverTries = 5
 
 // recoverDead saves what dead processes left in their spools in dir, and closes what they left open.
 func (a *app) recoverDead(ctx context.Context, dir string) error {
-	_, err := backoff.Retry(ctx, func() ([]persistence.CallRecord, error) {
+	_, err := backoff.Retry(ctx, func() ([]records.Call, error) {
 		if err := spool.Recover(ctx, dir, a.store, a.log); err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 func (a *app) webConfig() web.Config {
 	r := a.cfg.Realtime
 	return web.Config{
-		Calls: tracedCalls{a.calls, a.observer}, Chat: a.door, Queue: a.queue, Store: a.store, Admission: a.store.Admission, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
+		Calls: tracedCalls{a.calls, a.observer}, Chat: a.door, Queue: a.queue, Store: a.store, Records: a.store.Records, Admission: a.store.Admission, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
 		Upstream:        web.Upstream{Name: a.up.driver.Name(), Note: a.up.note, Model: r.Model, Voice: r.Voice, TurnDetection: r.TurnDetection.Object()},
 		TextModels:      shownTextModels(&a.cfg),
 		Auth:            a.cfg.Auth(),

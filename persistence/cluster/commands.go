@@ -31,7 +31,7 @@ const (
 // Command asks the instance that has a thread's call or turn to do something with it.
 type Command struct {
 	ID       string // filled in by Ask
-	Instance string // the recipient: CallRecord.Instance, TurnRecord.Instance
+	Instance string // the recipient: records.Call.Instance, TurnRecord.Instance
 	Key      thread.Key
 	Kind     string          // what to do, as agreed between both sides
 	Body     json.RawMessage // its arguments; may be nil

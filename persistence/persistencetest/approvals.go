@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -26,7 +27,7 @@ func ask(t *testing.T, store *persistence.Store, key thread.Key, id, input strin
 		call := thread.ToolCall{
 			ID: id, ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Input: input, Status: thread.ToolCallRunning, StartedAt: asked,
 		}
-		return errors.Join(w.SaveToolCall(call), w.SaveApproval(a), w.SaveApproval(a)) // saving it twice changes nothing
+		return errors.Join(w.Records.SaveToolCall(call), w.SaveApproval(a), w.SaveApproval(a)) // saving it twice changes nothing
 	})
 	must(t, err)
 	return a
@@ -170,7 +171,7 @@ func (s suite) settledApprovals(t *testing.T) {
 	asked := time.Now().UTC()
 	call := thread.ToolCall{ID: "2", CallID: "call", ToolCallID: "call-2", Name: "http", Executor: "app", Status: thread.ToolCallRunning, StartedAt: asked}
 	voice := thread.Approval{ID: "2", ToolCallID: "call-2", Nonce: "n", AskedAt: asked, ExpiresAt: soon}
-	settle(b.key, voice, persistence.PutCall{Call: persistence.CallRecord{ID: "call", Upstream: "openai", StartedAt: asked}}, persistence.PutToolCall{ToolCall: call})
+	settle(b.key, voice, persistence.PutCall{Call: records.Call{ID: "call", Upstream: "openai", StartedAt: asked}}, persistence.PutToolCall{ToolCall: call})
 	if open, err := b.store.OpenApprovals(t.Context(), b.key); len(open) != 1 || err != nil {
 		t.Errorf("OpenApprovals() = %+v, %v, want the request of the call", open, err)
 	}

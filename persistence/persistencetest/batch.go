@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -23,9 +24,9 @@ func (s suite) batch(t *testing.T) {
 			return err
 		}
 		return errors.Join(
-			w.SaveCall(persistence.CallRecord{ID: "call"}),
-			w.SaveToolCall(thread.ToolCall{ID: "tool", Status: thread.ToolCallRunning}),
-			w.SaveResponse(persistence.ResponseRecord{ID: "response"}),
+			w.Records.SaveCall(records.Call{ID: "call"}),
+			w.Records.SaveToolCall(thread.ToolCall{ID: "tool", Status: thread.ToolCallRunning}),
+			w.Records.SaveResponse(records.Response{ID: "response"}),
 		)
 	})
 	must(t, err)
@@ -44,7 +45,7 @@ func (s suite) batchRollsBack(t *testing.T) {
 	b.append(t, text(thread.RoleUser, "before"))
 	write := func(w *persistence.Batch) error {
 		_, err := w.AppendMessage(text(thread.RoleUser, "x"))
-		return errors.Join(err, w.SaveCall(persistence.CallRecord{ID: "call"}), w.SaveResponse(persistence.ResponseRecord{ID: "response"}))
+		return errors.Join(err, w.Records.SaveCall(records.Call{ID: "call"}), w.Records.SaveResponse(records.Response{ID: "response"}))
 	}
 	mine := errors.New("mine")
 	for name, c := range map[string]struct {
@@ -57,7 +58,7 @@ func (s suite) batchRollsBack(t *testing.T) {
 			return err
 		}, persistence.ErrInvalid},
 		"swallowed error": {func(w *persistence.Batch) error {
-			_ = w.SaveCall(persistence.CallRecord{ID: "second"}) // there is a live call already
+			_ = w.Records.SaveCall(records.Call{ID: "second"}) // there is a live call already
 			if _, err := w.AppendMessage(text(thread.RoleUser, "y")); err == nil {
 				t.Error("a write after a failed one succeeds")
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -44,12 +45,12 @@ func (s suite) changes(t *testing.T) {
 	}
 	changes := throughJSON(t,
 		putText("m1", "one", last),
-		persistence.PutCall{Call: persistence.CallRecord{ID: "c", Upstream: "openai", StartedAt: start}},
-		persistence.PutLeg{Leg: persistence.UpstreamLeg{CallID: "c", Generation: 1, Upstream: "openai", StartedAt: start}},
+		persistence.PutCall{Call: records.Call{ID: "c", Upstream: "openai", StartedAt: start}},
+		persistence.PutLeg{Leg: records.Leg{CallID: "c", Generation: 1, Upstream: "openai", StartedAt: start}},
 		persistence.PutMessage{Message: answer, Place: last},
 		persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "t", Name: "x", Status: thread.ToolCallRunning, Input: "{broken", StartedAt: start}},
 		persistence.PutApproval{Approval: thread.Approval{ID: "t", ToolCallID: "fc", Nonce: "n", AskedAt: start, ExpiresAt: time.Now().Add(time.Hour)}},
-		persistence.PutResponse{Response: persistence.ResponseRecord{ID: "r", CallID: "c", Status: "completed", RawUsage: json.RawMessage(`{"a":1}`), CreatedAt: start}},
+		persistence.PutResponse{Response: records.Response{ID: "r", CallID: "c", Status: "completed", RawUsage: json.RawMessage(`{"a":1}`), CreatedAt: start}},
 		putText("m3", "between", after("m1")),
 		putText("m0", "first", after("")),
 		putText("m4", "lost its place", after("gone")),

@@ -7,6 +7,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/queued"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -224,7 +225,7 @@ func (s suite) queueAndCalls(t *testing.T) {
 	if back, err := b.store.Queued.Requeue(t.Context(), b.key, got.ID, got.Attempts, queued.Requeue{Error: "no"}); !back || err != nil {
 		t.Fatalf("Requeue() = %v, %v", back, err)
 	}
-	must(t, b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call", StartedAt: start}))
+	must(t, b.store.Records.SaveCall(t.Context(), b.key, records.Call{ID: "call", StartedAt: start}))
 	other := Open(t, b.url, persistence.Options{})
 	if none, _ := claimQueued(t, other, b.key, queued.ClaimOptions{}); none.ID != "" {
 		t.Error("Claim() gave a message for the call of another process")

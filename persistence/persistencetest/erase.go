@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/queued"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -19,7 +20,7 @@ func fill(t *testing.T, b bundle, amount int) {
 	if _, err := b.store.Apply(t.Context(), b.key, []persistence.Change{
 		putText("first", "one of many", last),
 		persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "t", Status: thread.ToolCallDone}},
-		persistence.PutResponse{Response: persistence.ResponseRecord{ID: "r"}},
+		persistence.PutResponse{Response: records.Response{ID: "r"}},
 	}); err != nil {
 		t.Fatalf("Apply() = %v", err)
 	}
@@ -78,7 +79,7 @@ func disown(t *testing.T, b bundle) {
 func (s suite) eraseLeft(t *testing.T) {
 	b := s.setup(t)
 	fill(t, b, 600)
-	must(t, b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "c"}))
+	must(t, b.store.Records.SaveCall(t.Context(), b.key, records.Call{ID: "c"}))
 	b.enqueue(t, "next")
 	must(t, b.store.Queued.Pause(t.Context(), newThread(t, b.store, "anna"), queued.Pause{Reason: "waits"}))
 	disown(t, b)
@@ -157,12 +158,12 @@ func (s suite) eraseEverything(t *testing.T) {
 			_, shown := w.SaveImage(persistence.Image{MediaType: "image/png", Width: 1, Height: 1, Data: []byte("x")}, 0)
 			return errors.Join(said, answered, shown,
 				w.SaveDraft(persistence.Draft{MessageID: "m", Start: 3, Text: ", two"}),
-				w.SaveToolCall(thread.ToolCall{ID: "t", MessageID: "m", CallID: "c", ToolCallID: "x", Status: thread.ToolCallRunning}),
+				w.Records.SaveToolCall(thread.ToolCall{ID: "t", MessageID: "m", CallID: "c", ToolCallID: "x", Status: thread.ToolCallRunning}),
 				w.SaveApproval(thread.Approval{ID: "t", ToolCallID: "x", Nonce: "n", AskedAt: ago, ExpiresAt: ago}),
-				w.SaveResponse(persistence.ResponseRecord{ID: "r", CallID: "c", Status: "in_progress"}),
-				w.SaveCall(persistence.CallRecord{ID: "c"}),
-				w.SaveLeg(persistence.UpstreamLeg{CallID: "c", Generation: 1, UpstreamID: "known", HungUpAt: &ago}),
-				w.SaveLeg(persistence.UpstreamLeg{CallID: "c", Generation: 2, StartedAt: start}), // nobody can hang it up
+				w.Records.SaveResponse(records.Response{ID: "r", CallID: "c", Status: "in_progress"}),
+				w.Records.SaveCall(records.Call{ID: "c"}),
+				w.Records.SaveLeg(records.Leg{CallID: "c", Generation: 1, UpstreamID: "known", HungUpAt: &ago}),
+				w.Records.SaveLeg(records.Leg{CallID: "c", Generation: 2, StartedAt: start}), // nobody can hang it up
 				w.SaveTextSession(persistence.TextSession{Provider: "openai"}))
 		}),
 		b.store.Queued.Pause(ctx, b.key, queued.Pause{Reason: "waits"}))
@@ -223,7 +224,7 @@ func (s suite) expire(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
 	old, live, typed := b.key, newThread(t, b.store, "anna"), newThread(t, b.store, "bert")
-	must(t, b.store.SaveCall(ctx, live, persistence.CallRecord{ID: "c"}))
+	must(t, b.store.Records.SaveCall(ctx, live, records.Call{ID: "c"}))
 	must(t, b.store.Batch(ctx, typed, func(w *persistence.Batch) error { return w.ClaimTurn("t", time.Hour) }))
 	at := time.Now()
 	if n, err := b.store.Expire(ctx, at.Add(-time.Hour)); err != nil || n != 0 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 )
 
 // lateWords saves what was said in a call, partly or wholly, after a later call has begun or spoken. The order is that of
@@ -16,7 +17,7 @@ func (s suite) lateWords(t *testing.T) {
 		return put
 	}
 	call := func(id string, ended bool) persistence.Change {
-		rec := persistence.CallRecord{ID: id, StartedAt: start}
+		rec := records.Call{ID: id, StartedAt: start}
 		if ended {
 			rec.EndedAt, rec.EndReason = &start, "process_ended"
 		}

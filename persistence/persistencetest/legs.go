@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
 // ago is longer ago than any grace period.
 var ago = time.Now().Add(-time.Hour).UTC().Truncate(time.Microsecond)
 
-func saveLegs(t *testing.T, b bundle, legs ...persistence.UpstreamLeg) {
+func saveLegs(t *testing.T, b bundle, legs ...records.Leg) {
 	t.Helper()
 	for _, l := range legs {
 		if l.StartedAt.IsZero() {
@@ -32,7 +33,7 @@ func saveLegs(t *testing.T, b bundle, legs ...persistence.UpstreamLeg) {
 // number of attempts.
 func wantLegs(t *testing.T, b bundle, want ...string) {
 	t.Helper()
-	legs, err := b.store.LegsToHangUp(t.Context(), "openai", 10)
+	legs, err := b.store.Records.LegsToHangUp(t.Context(), "openai", 10)
 	must(t, err)
 	got := make([]string, 0, len(legs))
 	for _, l := range legs {
@@ -46,7 +47,7 @@ func wantLegs(t *testing.T, b bundle, want ...string) {
 func (s suite) legs(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
-	first := persistence.UpstreamLeg{CallID: "c", Generation: 1, Upstream: "openai", StartedAt: start}
+	first := records.Leg{CallID: "c", Generation: 1, Upstream: "openai", StartedAt: start}
 	for range 2 {
 		saveLegs(t, b, first)
 	}
@@ -67,14 +68,14 @@ func (s suite) legs(t *testing.T) {
 	other := newThread(t, b.store, "bert")
 	wantErr(t, "SaveLeg() of another's", saveLeg(ctx, b.store, other, first), persistence.ErrConflict)
 	wantErr(t, "SaveLeg() in a stranger's thread", saveLeg(ctx, b.store, thread.Key{Owner: "bert", Thread: b.key.Thread}, second), persistence.ErrNotFound)
-	for what, l := range map[string]persistence.UpstreamLeg{
+	for what, l := range map[string]records.Leg{
 		"no call":       {Generation: 1},
 		"no generation": {CallID: "c"},
 		"a long id":     {CallID: "c", Generation: 1, UpstreamID: strings.Repeat("x", thread.MaxIDBytes+1)},
 	} {
 		wantErr(t, "SaveLeg() with "+what, saveLeg(ctx, b.store, b.key, l), persistence.ErrInvalid)
 	}
-	bad := persistence.UpstreamLeg{CallID: "d", Generation: 1, Upstream: "a\x00\xff", UpstreamID: "\x00'", Reason: "\xff\""}
+	bad := records.Leg{CallID: "d", Generation: 1, Upstream: "a\x00\xff", UpstreamID: "\x00'", Reason: "\xff\""}
 	saveLegs(t, b, bad)
 	wantRows(t, b.url, "SELECT upstream, upstream_id, reason FROM upstream_legs WHERE call_id = 'd'", "a\ufffd ' \ufffd\"")
 }
@@ -84,13 +85,13 @@ func (s suite) legs(t *testing.T) {
 func (s suite) hangUp(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
-	leg := func(call string, generation int64, ended, hungUp *time.Time) persistence.UpstreamLeg {
-		return persistence.UpstreamLeg{
+	leg := func(call string, generation int64, ended, hungUp *time.Time) records.Leg {
+		return records.Leg{
 			CallID: call, Generation: generation, Upstream: "openai", UpstreamID: fmt.Sprint(call, generation), EndedAt: ended, HungUpAt: hungUp,
 		}
 	}
-	must(t, b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "old", EndedAt: &ago}))
-	must(t, b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "live"}))
+	must(t, b.store.Records.SaveCall(ctx, b.key, records.Call{ID: "old", EndedAt: &ago}))
+	must(t, b.store.Records.SaveCall(ctx, b.key, records.Call{ID: "live"}))
 	wantLegs(t, b)
 	unknown := leg("old", 4, &ago, nil)
 	unknown.UpstreamID = ""
@@ -112,9 +113,9 @@ func (s suite) hangUp(t *testing.T) {
 		}
 		wantLegs(t, b, fmt.Sprintf("live1:%d", attempt), fmt.Sprintf("old2:%d", attempt))
 	}
-	must(t, b.store.LegHungUp(ctx, "live", 1))
-	must(t, b.store.LegHungUp(ctx, "nothing", 1))
-	wantErr(t, "LegHungUp() of no id", b.store.LegHungUp(ctx, "", 1), persistence.ErrNotFound)
+	must(t, b.store.Records.LegHungUp(ctx, "live", 1))
+	must(t, b.store.Records.LegHungUp(ctx, "nothing", 1))
+	wantErr(t, "LegHungUp() of no id", b.store.Records.LegHungUp(ctx, "", 1), persistence.ErrNotFound)
 	if _, err := db.ExecContext(ctx, "UPDATE upstream_legs SET next_try_at = started_at WHERE next_try_at IS NOT NULL"); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func (s suite) hangUp(t *testing.T) {
 	var asking sync.WaitGroup
 	for range 8 {
 		asking.Go(func() {
-			legs, err := b.store.LegsToHangUp(ctx, "openai", 10)
+			legs, err := b.store.Records.LegsToHangUp(ctx, "openai", 10)
 			if err != nil {
 				t.Errorf("LegsToHangUp() = %v", err)
 			}
@@ -139,27 +140,27 @@ func (s suite) hangUp(t *testing.T) {
 	if !slices.Equal(got, []string{"old2"}) {
 		t.Errorf("LegsToHangUp() of eight gives %v", got)
 	}
-	wantErr(t, "LegsToHangUp() of none", errOf(b.store.LegsToHangUp(ctx, "openai", 0)), persistence.ErrInvalid)
+	wantErr(t, "LegsToHangUp() of none", errOf(b.store.Records.LegsToHangUp(ctx, "openai", 0)), persistence.ErrInvalid)
 }
 
 // hangUpDeleted: deleting a thread does not leave a session running.
 func (s suite) hangUpDeleted(t *testing.T) {
 	b := s.setup(t)
 	saveLegs(t, b,
-		persistence.UpstreamLeg{CallID: "c", Generation: 1, Upstream: "openai", UpstreamID: "done", EndedAt: &ago, HungUpAt: &ago},
-		persistence.UpstreamLeg{CallID: "c", Generation: 2, Upstream: "openai", UpstreamID: "open"})
+		records.Leg{CallID: "c", Generation: 1, Upstream: "openai", UpstreamID: "done", EndedAt: &ago, HungUpAt: &ago},
+		records.Leg{CallID: "c", Generation: 2, Upstream: "openai", UpstreamID: "open"})
 	must(t, b.store.DeleteThread(t.Context(), b.key))
 	wantLegs(t, b, "open:1")
-	must(t, b.store.LegHungUp(t.Context(), "c", 2))
+	must(t, b.store.Records.LegHungUp(t.Context(), "c", 2))
 	wantRows(t, b.url, "SELECT * FROM upstream_legs")
 
 	// Nor a row, whenever the end comes.
 	b.key = newThread(t, b.store, "anna")
 	saveLegs(t, b,
-		persistence.UpstreamLeg{CallID: "d", Generation: 1, Upstream: "openai", UpstreamID: "moment"},
-		persistence.UpstreamLeg{CallID: "d", Generation: 2, Upstream: "openai", UpstreamID: "meanwhile"})
+		records.Leg{CallID: "d", Generation: 1, Upstream: "openai", UpstreamID: "moment"},
+		records.Leg{CallID: "d", Generation: 2, Upstream: "openai", UpstreamID: "meanwhile"})
 	Rows(t, b.url, "UPDATE threads SET owner = ''") // not erased yet
-	must(t, b.store.LegHungUp(t.Context(), "d", 2))
+	must(t, b.store.Records.LegHungUp(t.Context(), "d", 2))
 	wantRows(t, b.url, "SELECT upstream_id FROM upstream_legs", "moment")
 	Rows(t, b.url, "UPDATE upstream_legs SET hung_up_at = started_at")  // by a write that had begun before
 	if _, err := b.store.EnsureThread(t.Context(), b.key); err != nil { // erases the deleted one
@@ -171,11 +172,11 @@ func (s suite) hangUpDeleted(t *testing.T) {
 // recoverLegs: when a process died during a renewal, both sessions are hung up.
 func (s suite) recoverLegs(t *testing.T) {
 	b := s.serving(t)
-	must(t, b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "c"}))
+	must(t, b.store.Records.SaveCall(t.Context(), b.key, records.Call{ID: "c"}))
 	at := time.Now()
 	saveLegs(t, b,
-		persistence.UpstreamLeg{CallID: "c", Generation: 1, Upstream: "openai", UpstreamID: "one", StartedAt: at},
-		persistence.UpstreamLeg{CallID: "c", Generation: 2, Upstream: "openai", UpstreamID: "two", StartedAt: at.Add(time.Second)})
+		records.Leg{CallID: "c", Generation: 1, Upstream: "openai", UpstreamID: "one", StartedAt: at},
+		records.Leg{CallID: "c", Generation: 2, Upstream: "openai", UpstreamID: "two", StartedAt: at.Add(time.Second)})
 	b = b.restart(t)
 	wantLegs(t, b)
 	if calls, err := b.store.Recover(t.Context()); err != nil || len(calls) != 1 {
@@ -189,6 +190,6 @@ func (s suite) recoverLegs(t *testing.T) {
 	wantRows(t, b.url, "SELECT attempts FROM upstream_legs", "1", "1") // the pause continues
 }
 
-func saveLeg(ctx context.Context, store *persistence.Store, key thread.Key, l persistence.UpstreamLeg) error {
-	return store.Batch(ctx, key, func(b *persistence.Batch) error { return b.SaveLeg(l) })
+func saveLeg(ctx context.Context, store *persistence.Store, key thread.Key, l records.Leg) error {
+	return store.Batch(ctx, key, func(b *persistence.Batch) error { return b.Records.SaveLeg(l) })
 }

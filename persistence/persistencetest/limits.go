@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -16,11 +17,11 @@ import (
 func (s suite) limits(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
-	must(t, b.store.CheckThreads(ctx, "anna", 2))
+	must(t, b.store.Records.CheckThreads(ctx, "anna", 2))
 	newThread(t, b.store, "anna")
-	wantErr(t, "CheckThreads() at the limit", b.store.CheckThreads(ctx, "anna", 2), persistence.ErrQuota)
+	wantErr(t, "CheckThreads() at the limit", b.store.Records.CheckThreads(ctx, "anna", 2), persistence.ErrQuota)
 	for owner, limit := range map[string]int{"anna": 0, "bert": 1} {
-		if err := b.store.CheckThreads(ctx, owner, limit); err != nil {
+		if err := b.store.Records.CheckThreads(ctx, owner, limit); err != nil {
 			t.Errorf("CheckThreads() of %s = %v", owner, err)
 		}
 	}
@@ -100,13 +101,13 @@ func (b bundle) wantStored(t *testing.T, what string) {
 	rows := Rows(t, b.url, `SELECT (SELECT coalesce(sum(octet_length(CAST(parts AS text))), 0) FROM messages) + (SELECT coalesce(sum(size), 0) FROM images)`)
 	bytes, err := strconv.ParseInt(rows[0][0], 10, 64)
 	must(t, err)
-	if err := b.store.CheckStored(t.Context(), b.key.Owner, bytes); bytes > 0 && err != nil {
+	if err := b.store.Records.CheckStored(t.Context(), b.key.Owner, bytes); bytes > 0 && err != nil {
 		t.Errorf("%s: CheckStored() = %v, want room for %d", what, err, bytes)
 	}
-	if err := b.store.CheckStored(t.Context(), b.key.Owner, bytes-1); bytes > 1 && !errors.Is(err, persistence.ErrQuota) {
+	if err := b.store.Records.CheckStored(t.Context(), b.key.Owner, bytes-1); bytes > 1 && !errors.Is(err, persistence.ErrQuota) {
 		t.Errorf("%s: CheckStored() = %v, want no room for less than %d", what, err, bytes)
 	}
-	if err := b.store.CheckStored(t.Context(), "bert", 1); err != nil {
+	if err := b.store.Records.CheckStored(t.Context(), "bert", 1); err != nil {
 		t.Errorf("%s: CheckStored() of another owner = %v", what, err)
 	}
 }
@@ -135,13 +136,13 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 	wantErr(t, "TakeRate() of nothing", errOf(other.Admission.TakeRate(ctx, "", 1)), persistence.ErrInvalid)
 
 	key := newThread(t, b.store, "anna")
-	must(t, b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "call"}))
+	must(t, b.store.Records.SaveCall(ctx, key, records.Call{ID: "call"}))
 	for _, c := range []struct {
 		store *persistence.Store
 		owner string
 		want  int
 	}{{other, "anna", 1}, {b.store, "anna", 0}, {other, "bert", 0}} {
-		if n, err := c.store.CallsElsewhere(ctx, c.owner); err != nil || n != c.want {
+		if n, err := c.store.Records.CallsElsewhere(ctx, c.owner); err != nil || n != c.want {
 			t.Errorf("CallsElsewhere() of %s = %d, %v, want %d", c.owner, n, err, c.want)
 		}
 	}
@@ -191,10 +192,10 @@ func callsTogether(t *testing.T, stores ...*persistence.Store) {
 	const limit = 3
 	begin := func(store *persistence.Store, key thread.Key, ended ...string) error {
 		return store.Batch(ctx, key, func(w *persistence.Batch) error {
-			if err := w.RoomForCall(limit, ended...); err != nil {
+			if err := w.Records.RoomForCall(limit, ended...); err != nil {
 				return err
 			}
-			return w.SaveCall(persistence.CallRecord{ID: "call-" + key.Thread})
+			return w.Records.SaveCall(records.Call{ID: "call-" + key.Thread})
 		})
 	}
 	live := together(t, limit, stores, func(store *persistence.Store, key thread.Key) error { return begin(store, key) })
@@ -209,7 +210,7 @@ func callsTogether(t *testing.T, stores ...*persistence.Store) {
 		t.Errorf("begin call beside one whose end is not saved yet: %v", err)
 	}
 	for _, key := range []thread.Key{live[0], other} {
-		must(t, stores[0].SaveCall(ctx, key, persistence.CallRecord{ID: "call-" + key.Thread, EndedAt: new(start), EndReason: "hangup"}))
+		must(t, stores[0].Records.SaveCall(ctx, key, records.Call{ID: "call-" + key.Thread, EndedAt: new(start), EndReason: "hangup"}))
 	}
 	if err := begin(last, newThread(t, stores[0], "carl")); err != nil {
 		t.Errorf("begin call in the place of one that has ended: %v", err)
@@ -225,7 +226,7 @@ func turnsTogether(t *testing.T, stores ...*persistence.Store) {
 	lease := patience
 	begin := func(store *persistence.Store, key thread.Key) error {
 		return store.Batch(ctx, key, func(w *persistence.Batch) error {
-			if err := w.RoomForTurn(limit); err != nil {
+			if err := w.Records.RoomForTurn(limit); err != nil {
 				return err
 			}
 			return w.ClaimTurn("turn-"+key.Thread, lease)

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -416,9 +417,9 @@ func (s suite) oddTimeZones(t *testing.T) {
 	if err != nil || got.Metadata.CreatedAt != want || saved.Metadata.CreatedAt != want {
 		t.Errorf("Message() was created at %v, %v, want %v", got.Metadata.CreatedAt, err, want)
 	}
-	c := persistence.CallRecord{ID: "c", StartedAt: at, ReadyAt: new(at.Add(time.Second))}
-	must(t, b.store.SaveCall(t.Context(), b.key, c))
-	live, err := b.store.LiveCall(t.Context(), b.key)
+	c := records.Call{ID: "c", StartedAt: at, ReadyAt: new(at.Add(time.Second))}
+	must(t, b.store.Records.SaveCall(t.Context(), b.key, c))
+	live, err := b.store.Records.LiveCall(t.Context(), b.key)
 	if err != nil || live.StartedAt != want || *live.ReadyAt != want.Add(time.Second) {
 		t.Errorf("LiveCall() started %v, was ready %v, %v", live.StartedAt, live.ReadyAt, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -17,7 +18,7 @@ var start = time.Date(2026, 1, 2, 15, 4, 5, 999_000, time.UTC)
 func (s suite) records(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
-	call := persistence.CallRecord{
+	call := records.Call{
 		ID: "c", Owner: b.key.Owner, ThreadID: b.key.Thread, Upstream: "openai", UpstreamCallID: "rtc_1", Model: "gpt", Voice: "ash",
 		StartedAt: start, ReadyAt: new(start.Add(time.Second)), Turns: 2, Interruptions: 1, Replayed: 20,
 	}
@@ -25,26 +26,26 @@ func (s suite) records(t *testing.T) {
 		ID: "t", MessageID: "m", CallID: "c", ToolCallID: "fc_1", Name: "bar_chart", Executor: "app", Server: "srv",
 		Status: thread.ToolCallRunning, Input: `{"broken`, StartedAt: start,
 	}
-	response := persistence.ResponseRecord{
+	response := records.Response{
 		ID: "r", CallID: "c", MessageID: "m", UpstreamID: "resp_1", Model: "gpt", Status: "in_progress", CreatedAt: start,
 	}
 	for range 2 { // saving it twice changes nothing
 		for what, err := range map[string]error{
-			"SaveCall": b.store.SaveCall(ctx, b.key, call), "SaveToolCall": b.store.SaveToolCall(ctx, b.key, tool),
-			"SaveResponse": b.store.SaveResponse(ctx, b.key, response),
+			"SaveCall": b.store.Records.SaveCall(ctx, b.key, call), "SaveToolCall": b.store.Records.SaveToolCall(ctx, b.key, tool),
+			"SaveResponse": b.store.Records.SaveResponse(ctx, b.key, response),
 		} {
 			if err != nil {
 				t.Fatalf("%s() = %v", what, err)
 			}
 		}
 	}
-	live, err := b.store.LiveCall(ctx, b.key)
+	live, err := b.store.Records.LiveCall(ctx, b.key)
 	call.Instance = b.store.Instance()
-	if byID, err := b.store.Call(ctx, "anna", "c"); err != nil || diff(call, byID) != "" {
+	if byID, err := b.store.Records.Call(ctx, "anna", "c"); err != nil || diff(call, byID) != "" {
 		t.Errorf("Call() = %+v, %v", byID, err)
 	}
 	for _, name := range [][2]string{{"bert", "c"}, {"anna", "d"}, {"", "c"}, {"anna", ""}} {
-		wantErr(t, fmt.Sprintf("Call(%q)", name), errOf(b.store.Call(ctx, name[0], name[1])), persistence.ErrNotFound)
+		wantErr(t, fmt.Sprintf("Call(%q)", name), errOf(b.store.Records.Call(ctx, name[0], name[1])), persistence.ErrNotFound)
 	}
 	if d := diff(call, live); err != nil || d != "" {
 		t.Errorf("LiveCall() = %v, differs (-want +got):\n%s", err, d)
@@ -53,8 +54,8 @@ func (s suite) records(t *testing.T) {
 	response.Status, response.StatusReason, response.RawUsage = "cancelled", "turn_detected", json.RawMessage(`{"total":3}`)
 	response.Usage = thread.Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 3, InputAudioTokens: 4, OutputAudioTokens: 5}
 	response.CostUSD, response.AnswerMS, response.FirstTokenMS = new(0.25), new(int64(300)), new(int64(200))
-	must(t, b.store.SaveToolCall(ctx, b.key, tool))
-	must(t, b.store.SaveResponse(ctx, b.key, response))
+	must(t, b.store.Records.SaveToolCall(ctx, b.key, tool))
+	must(t, b.store.Records.SaveResponse(ctx, b.key, response))
 	wantRows(t, b.url, "SELECT id, message_id, call_id, tool_call_id, name, executor, server, status, input, output, error, instance FROM tool_calls",
 		"t m c fc_1 bar_chart app srv done {\"broken {\"a\":1}  "+b.store.Instance())
 	wantRows(t, b.url, `SELECT id, kind, call_id, message_id, upstream_id, model, status, status_reason, input_tokens, output_tokens, cached_tokens,
@@ -79,16 +80,16 @@ func (s suite) hostileRecords(t *testing.T) {
 	b := s.setup(t)
 	bad := "a\x00\xff'\"\\u0000"
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-		if err := w.SaveToolCall(thread.ToolCall{
+		if err := w.Records.SaveToolCall(thread.ToolCall{
 			ID: "t", MessageID: bad, CallID: bad, ToolCallID: bad, Name: bad, Executor: bad, Server: bad,
 			Status: thread.ToolCallFailed, Input: bad, Output: bad, Error: bad,
 		}); err != nil {
 			return err
 		}
-		if err := w.SaveCall(persistence.CallRecord{ID: "c", Upstream: bad, UpstreamCallID: bad, Model: bad, Voice: bad, EndReason: bad}); err != nil {
+		if err := w.Records.SaveCall(records.Call{ID: "c", Upstream: bad, UpstreamCallID: bad, Model: bad, Voice: bad, EndReason: bad}); err != nil {
 			return err
 		}
-		return w.SaveResponse(persistence.ResponseRecord{
+		return w.Records.SaveResponse(records.Response{
 			ID: "r", CallID: bad, MessageID: bad, UpstreamID: bad, Model: bad, Status: bad, StatusReason: bad, RawUsage: json.RawMessage(bad),
 		})
 	})
@@ -97,30 +98,30 @@ func (s suite) hostileRecords(t *testing.T) {
 	wantRows(t, b.url, "SELECT message_id, input, output, error FROM tool_calls", strings.Join([]string{want, want, want, want}, " "))
 	wantRows(t, b.url, "SELECT upstream, end_reason FROM calls", want+" "+want)
 	for i, raw := range []string{`5`, `1.5`, `"x"`, `null`, `true`, `[1e999999]`} {
-		r := persistence.ResponseRecord{ID: fmt.Sprint("raw", i), RawUsage: json.RawMessage(raw)}
-		if err := b.store.SaveResponse(t.Context(), b.key, r); err != nil {
+		r := records.Response{ID: fmt.Sprint("raw", i), RawUsage: json.RawMessage(raw)}
+		if err := b.store.Records.SaveResponse(t.Context(), b.key, r); err != nil {
 			t.Errorf("SaveResponse() with usage %s = %v", raw, err)
 		}
 	}
 	long := strings.Repeat("x", thread.MaxIDBytes+1)
 	for what, err := range map[string]error{
-		"SaveToolCall() without id":     b.store.SaveToolCall(t.Context(), b.key, thread.ToolCall{Status: thread.ToolCallDone}),
-		"SaveToolCall() without status": b.store.SaveToolCall(t.Context(), b.key, thread.ToolCall{ID: "x"}),
-		"SaveToolCall() too large": b.store.SaveToolCall(t.Context(), b.key, thread.ToolCall{
+		"SaveToolCall() without id":     b.store.Records.SaveToolCall(t.Context(), b.key, thread.ToolCall{Status: thread.ToolCallDone}),
+		"SaveToolCall() without status": b.store.Records.SaveToolCall(t.Context(), b.key, thread.ToolCall{ID: "x"}),
+		"SaveToolCall() too large": b.store.Records.SaveToolCall(t.Context(), b.key, thread.ToolCall{
 			ID: "x", Status: thread.ToolCallDone, Output: strings.Repeat("x", thread.MaxMessageBytes+1),
 		}),
-		"SaveCall() without id":       b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{}),
-		"SaveCall() with a long id":   b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: long}),
-		"SaveResponse() without id":   b.store.SaveResponse(t.Context(), b.key, persistence.ResponseRecord{}),
-		"SaveResponse() of long call": b.store.SaveResponse(t.Context(), b.key, persistence.ResponseRecord{ID: "x", CallID: long}),
+		"SaveCall() without id":       b.store.Records.SaveCall(t.Context(), b.key, records.Call{}),
+		"SaveCall() with a long id":   b.store.Records.SaveCall(t.Context(), b.key, records.Call{ID: long}),
+		"SaveResponse() without id":   b.store.Records.SaveResponse(t.Context(), b.key, records.Response{}),
+		"SaveResponse() of long call": b.store.Records.SaveResponse(t.Context(), b.key, records.Response{ID: "x", CallID: long}),
 	} {
 		wantErr(t, what, err, persistence.ErrInvalid)
 	}
 	other := newThread(t, b.store, "anna")
 	for what, err := range map[string]error{
-		"SaveToolCall": b.store.SaveToolCall(t.Context(), other, thread.ToolCall{ID: "t", Status: thread.ToolCallDone}),
-		"SaveCall":     b.store.SaveCall(t.Context(), other, persistence.CallRecord{ID: "c"}),
-		"SaveResponse": b.store.SaveResponse(t.Context(), other, persistence.ResponseRecord{ID: "r"}),
+		"SaveToolCall": b.store.Records.SaveToolCall(t.Context(), other, thread.ToolCall{ID: "t", Status: thread.ToolCallDone}),
+		"SaveCall":     b.store.Records.SaveCall(t.Context(), other, records.Call{ID: "c"}),
+		"SaveResponse": b.store.Records.SaveResponse(t.Context(), other, records.Response{ID: "r"}),
 	} {
 		wantErr(t, what+"() with another thread's id", err, persistence.ErrConflict)
 	}
@@ -128,26 +129,26 @@ func (s suite) hostileRecords(t *testing.T) {
 
 func (s suite) liveCall(t *testing.T) {
 	b := s.setup(t)
-	save := func(c persistence.CallRecord) error { return b.store.SaveCall(t.Context(), b.key, c) }
-	live := func() (persistence.CallRecord, error) { return b.store.LiveCall(t.Context(), b.key) }
+	save := func(c records.Call) error { return b.store.Records.SaveCall(t.Context(), b.key, c) }
+	live := func() (records.Call, error) { return b.store.Records.LiveCall(t.Context(), b.key) }
 	wantErr(t, "LiveCall() before any", errOf(live()), persistence.ErrNotFound)
-	call := persistence.CallRecord{ID: "1", StartedAt: start}
+	call := records.Call{ID: "1", StartedAt: start}
 	must(t, save(call))
-	wantErr(t, "SaveCall() of a second", save(persistence.CallRecord{ID: "2"}), persistence.ErrConflict)
+	wantErr(t, "SaveCall() of a second", save(records.Call{ID: "2"}), persistence.ErrConflict)
 	call.UpstreamCallID = "rtc"
 	must(t, save(call))
 	if got, err := live(); err != nil || got.ID != "1" || got.UpstreamCallID != "rtc" || got.Owner != "anna" || got.ThreadID != b.key.Thread {
 		t.Errorf("LiveCall() = %+v, %v", got, err)
 	}
 	for owner, want := range map[string]map[string]string{"anna": {b.key.Thread: "1"}, "bob": {}} {
-		if got, err := b.store.LiveCalls(t.Context(), owner); err != nil || !maps.Equal(got, want) {
+		if got, err := b.store.Records.LiveCalls(t.Context(), owner); err != nil || !maps.Equal(got, want) {
 			t.Errorf("LiveCalls() of %s = %v, %v, want %v", owner, got, err, want)
 		}
 	}
 	call.EndedAt, call.EndReason = new(start.Add(time.Minute)), "hangup"
 	must(t, save(call))
 	wantErr(t, "LiveCall() after the end", errOf(live()), persistence.ErrNotFound)
-	if got, err := b.store.LiveCalls(t.Context(), "anna"); err != nil || len(got) > 0 {
+	if got, err := b.store.Records.LiveCalls(t.Context(), "anna"); err != nil || len(got) > 0 {
 		t.Errorf("LiveCalls() after the end = %v, %v", got, err)
 	}
 	// A late write does not bring it back to life, nor change why it ended.
@@ -157,7 +158,7 @@ func (s suite) liveCall(t *testing.T) {
 	must(t, save(call))
 	wantErr(t, "LiveCall() after a late write", errOf(live()), persistence.ErrNotFound)
 	wantRows(t, b.url, "SELECT end_reason, ended_at, turns FROM call_summary", "hangup 2026-01-02T15:05:05.000999Z 3")
-	must(t, save(persistence.CallRecord{ID: "2"}))
+	must(t, save(records.Call{ID: "2"}))
 }
 
 // strangers tries every method on a thread of another owner and on a missing one: the
@@ -166,7 +167,7 @@ func (s suite) strangers(t *testing.T) {
 	b := s.setup(t)
 	ctx := t.Context()
 	m := b.append(t, text(thread.RoleUser, "mine"))
-	must(t, b.store.SaveCall(ctx, b.key, persistence.CallRecord{ID: "c"}))
+	must(t, b.store.Records.SaveCall(ctx, b.key, records.Call{ID: "c"}))
 	own := newThread(t, b.store, "bert")
 	for name, key := range map[string]thread.Key{
 		"a stranger's": {Owner: "bert", Thread: b.key.Thread},
@@ -193,11 +194,11 @@ func (s suite) strangers(t *testing.T) {
 			"LastSeq":               errOf(b.store.LastSeq(ctx, key)),
 			"Replay":                errOf(b.store.Replay(ctx, key, 20)),
 			"Instructions":          errOf(b.store.Instructions(ctx, key, 100, 20)),
-			"SaveToolCall":          b.store.SaveToolCall(ctx, key, thread.ToolCall{ID: "t", Status: thread.ToolCallDone}),
-			"SaveCall":              b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "new"}),
-			"SaveCall of the owner": b.store.SaveCall(ctx, key, persistence.CallRecord{ID: "c", EndReason: "theirs"}),
-			"SaveResponse":          b.store.SaveResponse(ctx, key, persistence.ResponseRecord{ID: "r"}),
-			"LiveCall":              errOf(b.store.LiveCall(ctx, key)),
+			"SaveToolCall":          b.store.Records.SaveToolCall(ctx, key, thread.ToolCall{ID: "t", Status: thread.ToolCallDone}),
+			"SaveCall":              b.store.Records.SaveCall(ctx, key, records.Call{ID: "new"}),
+			"SaveCall of the owner": b.store.Records.SaveCall(ctx, key, records.Call{ID: "c", EndReason: "theirs"}),
+			"SaveResponse":          b.store.Records.SaveResponse(ctx, key, records.Response{ID: "r"}),
+			"LiveCall":              errOf(b.store.Records.LiveCall(ctx, key)),
 			"Batch": b.store.Batch(ctx, key, func(w *persistence.Batch) error {
 				return errOf(w.AppendMessage(n))
 			}),
@@ -215,7 +216,7 @@ func (s suite) strangers(t *testing.T) {
 	wantErr(t, "Message() of another thread", errOf(b.store.Message(ctx, own, m.ID)), persistence.ErrNotFound)
 	wantErr(t, "InsertMessage() after a stranger's", errOf(b.store.InsertMessage(ctx, own, text(thread.RoleUser, "x"), m.ID)), persistence.ErrNotFound)
 	wantErr(t, "UpdateMessage() of a stranger's", errOf(b.store.UpdateMessage(ctx, own, m)), persistence.ErrNotFound)
-	wantErr(t, "SaveCall() of a stranger's", b.store.SaveCall(ctx, own, persistence.CallRecord{ID: "c"}), persistence.ErrConflict)
+	wantErr(t, "SaveCall() of a stranger's", b.store.Records.SaveCall(ctx, own, records.Call{ID: "c"}), persistence.ErrConflict)
 	if threads, _, err := b.store.Threads(ctx, "bert", persistence.ThreadFilter{Query: "mine"}); err != nil || len(threads) != 0 {
 		t.Errorf("Threads() of a stranger = %v, %v", threads, err)
 	}

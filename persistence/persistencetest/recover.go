@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -44,13 +45,13 @@ func leaveOpen(t *testing.T, b bundle) {
 			}
 			last = saved.ID
 		}
-		if err := w.SaveCall(persistence.CallRecord{ID: "c", UpstreamCallID: "rtc_1", StartedAt: start}); err != nil {
+		if err := w.Records.SaveCall(records.Call{ID: "c", UpstreamCallID: "rtc_1", StartedAt: start}); err != nil {
 			return err
 		}
-		if err := w.SaveToolCall(thread.ToolCall{ID: "t", MessageID: last, CallID: "c", Name: "slow", Status: thread.ToolCallRunning, StartedAt: start}); err != nil {
+		if err := w.Records.SaveToolCall(thread.ToolCall{ID: "t", MessageID: last, CallID: "c", Name: "slow", Status: thread.ToolCallRunning, StartedAt: start}); err != nil {
 			return err
 		}
-		return w.SaveResponse(persistence.ResponseRecord{ID: "r", CallID: "c", Status: "in_progress"})
+		return w.Records.SaveResponse(records.Response{ID: "r", CallID: "c", Status: "in_progress"})
 	})
 	if err != nil {
 		t.Fatalf("Batch() = %v", err)
@@ -153,7 +154,7 @@ func (s suite) recoverLeavesAlive(t *testing.T) {
 	if calls, err := other.Recover(t.Context()); err != nil || len(calls) != 0 {
 		t.Errorf("Recover() = %v, %v, want nothing", calls, err)
 	}
-	if call, err := other.LiveCall(t.Context(), b.key); err != nil || call.ID != "c" {
+	if call, err := other.Records.LiveCall(t.Context(), b.key); err != nil || call.ID != "c" {
 		t.Errorf("LiveCall() = %+v, %v", call, err)
 	}
 }

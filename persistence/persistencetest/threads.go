@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -151,7 +152,7 @@ func (s suite) threadLimits(t *testing.T) {
 func (s suite) deleteThread(t *testing.T) {
 	b := s.setup(t)
 	m := b.append(t, text(thread.RoleUser, "hello"))
-	must(t, b.store.SaveCall(t.Context(), b.key, persistence.CallRecord{ID: "call"}))
+	must(t, b.store.Records.SaveCall(t.Context(), b.key, records.Call{ID: "call"}))
 	other := newThread(t, b.store, "anna")
 	must(t, b.store.DeleteThread(t.Context(), b.key))
 	wantErr(t, "Thread()", errOf(b.store.Thread(t.Context(), b.key)), persistence.ErrNotFound)
@@ -159,5 +160,5 @@ func (s suite) deleteThread(t *testing.T) {
 	wantErr(t, "AppendMessage()", errOf(b.store.AppendMessage(t.Context(), b.key, text(thread.RoleUser, "late"))), persistence.ErrNotFound)
 	// Nothing of it is left: its ids can be used again.
 	must(t, errOf(b.store.AppendMessage(t.Context(), other, m)))
-	must(t, b.store.SaveCall(t.Context(), other, persistence.CallRecord{ID: "call"}))
+	must(t, b.store.Records.SaveCall(t.Context(), other, records.Call{ID: "call"}))
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -98,7 +99,7 @@ func (s suite) concurrentClaims(t *testing.T) {
 func (s suite) recoverTurns(t *testing.T) {
 	b := s.serving(t)
 	must(t, claim(t, b.store, b.key, "dead", time.Hour))
-	must(t, b.store.SaveToolCall(t.Context(), b.key, thread.ToolCall{ID: "w", ToolCallID: "c", Status: thread.ToolCallWaiting}))
+	must(t, b.store.Records.SaveToolCall(t.Context(), b.key, thread.ToolCall{ID: "w", ToolCallID: "c", Status: thread.ToolCallWaiting}))
 	b = b.restart(t)
 	mine := newThread(t, b.store, "anna")
 	must(t, claim(t, b.store, mine, "mine", time.Hour))
@@ -119,12 +120,12 @@ func (s suite) toolCallsInBatch(t *testing.T) {
 		{ID: "3", ToolCallID: "b", Status: thread.ToolCallWaiting, StartedAt: start.Add(2 * time.Second)},
 		{ID: "2", ToolCallID: "same", MessageID: m.ID, Status: thread.ToolCallWaiting, Input: "{}", StartedAt: start.Add(time.Second)},
 	} {
-		if err := b.store.SaveToolCall(t.Context(), b.key, c); err != nil {
+		if err := b.store.Records.SaveToolCall(t.Context(), b.key, c); err != nil {
 			t.Fatalf("SaveToolCall(%d) = %v", i, err)
 		}
 	}
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-		waiting, err := w.WaitingToolCalls()
+		waiting, err := w.Records.WaitingToolCalls()
 		var ids []string
 		for _, c := range waiting {
 			ids = append(ids, c.ID)
@@ -132,13 +133,13 @@ func (s suite) toolCallsInBatch(t *testing.T) {
 		if err != nil || !slices.Equal(ids, []string{"2", "3"}) {
 			t.Errorf("WaitingToolCalls() = %v, %v, want 2 and 3", ids, err)
 		}
-		c, found, err := w.ToolCall("same")
+		c, found, err := w.Records.ToolCall("same")
 		want := thread.ToolCall{ID: "2", ToolCallID: "same", MessageID: m.ID, Status: thread.ToolCallWaiting, Input: "{}", StartedAt: start.Add(time.Second)}
 		if d := diff(want, c); !found || err != nil || d != "" {
 			t.Errorf("ToolCall() = %v, %v, differs (-want +got):\n%s", found, err, d)
 		}
 		for _, id := range []string{"none", "", "\x00\xff"} {
-			if _, found, err := w.ToolCall(id); found || err != nil {
+			if _, found, err := w.Records.ToolCall(id); found || err != nil {
 				t.Errorf("ToolCall(%q) = %v, %v", id, found, err)
 			}
 		}
@@ -155,7 +156,7 @@ func (s suite) toolCallsInBatch(t *testing.T) {
 		t.Errorf("the thread is %s, want changed", got)
 	}
 	err = b.store.Batch(t.Context(), other, func(w *persistence.Batch) error {
-		if _, found, err := w.ToolCall("same"); found || err != nil {
+		if _, found, err := w.Records.ToolCall("same"); found || err != nil {
 			t.Errorf("ToolCall() of another thread = %v, %v", found, err)
 		}
 		_, err := w.Message(m.ID)
@@ -319,10 +320,10 @@ func (s suite) supersededTurn(t *testing.T) {
 		_, err := w.AppendMessage(open("", "half an answer"))
 		_, callErr := w.AppendMessage(open("c", "of a call"))
 		return errors.Join(err, callErr,
-			w.SaveToolCall(thread.ToolCall{ID: "t", Name: "x", Status: thread.ToolCallRunning}),
-			w.SaveToolCall(thread.ToolCall{ID: "c", CallID: "c", Name: "y", Status: thread.ToolCallRunning}),
+			w.Records.SaveToolCall(thread.ToolCall{ID: "t", Name: "x", Status: thread.ToolCallRunning}),
+			w.Records.SaveToolCall(thread.ToolCall{ID: "c", CallID: "c", Name: "y", Status: thread.ToolCallRunning}),
 			w.SaveApproval(thread.Approval{ID: "t", ToolCallID: "fc", Nonce: "n", ExpiresAt: time.Now().Add(time.Hour)}),
-			w.SaveResponse(persistence.ResponseRecord{ID: "r", Status: "in_progress"}))
+			w.Records.SaveResponse(records.Response{ID: "r", Status: "in_progress"}))
 	})
 	claim("2", func(*persistence.Batch) error { return nil })
 	var states []string
@@ -342,13 +343,13 @@ func (s suite) liveCallInBatch(t *testing.T) {
 	b := s.setup(t)
 	found := make(chan bool, 1)
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-		if _, ok, err := w.LiveCall(); ok || err != nil {
+		if _, ok, err := w.Records.LiveCall(); ok || err != nil {
 			t.Errorf("LiveCall() = %t, %v, want none", ok, err)
 		}
 		go func() {
 			var ok bool
 			err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) (err error) {
-				_, ok, err = w.LiveCall()
+				_, ok, err = w.Records.LiveCall()
 				return err
 			})
 			if err != nil {
@@ -356,7 +357,7 @@ func (s suite) liveCallInBatch(t *testing.T) {
 			}
 			found <- ok
 		}()
-		return w.SaveCall(persistence.CallRecord{ID: "call", StartedAt: time.Now()})
+		return w.Records.SaveCall(records.Call{ID: "call", StartedAt: time.Now()})
 	})
 	must(t, err)
 	if !<-found {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -22,7 +23,7 @@ func (s suite) usage(t *testing.T) {
 	save := func(key thread.Key, at time.Time, in, out, cached int64, cost *float64) {
 		t.Helper()
 		n++
-		err := b.store.SaveResponse(ctx, key, persistence.ResponseRecord{
+		err := b.store.Records.SaveResponse(ctx, key, records.Response{
 			ID: fmt.Sprint("r", n), Model: "m", Status: "completed", CreatedAt: at.In(odd), CostUSD: cost,
 			Usage: thread.Usage{InputTokens: in, OutputTokens: out, CachedTokens: cached},
 		})
@@ -38,24 +39,24 @@ func (s suite) usage(t *testing.T) {
 	save(second, first.Add(48*time.Hour), 9, 9, 9, new(9.0)) // the day after
 	save(stranger, first.Add(time.Hour), 1000, 1000, 1000, new(1000.0))
 	must(t, errOf(b.store.RenameThread(ctx, second, "renamed")))
-	want := []persistence.DayUsage{
+	want := []records.DayUsage{
 		{ThreadID: b.key.Thread, Title: "a title", Day: "2026-03-02", Responses: 2, InputTokens: 7, Unpriced: 1},
 		{ThreadID: second.Thread, Title: "renamed", Day: "2026-03-01", Responses: 2, InputTokens: 33, OutputTokens: 44, CostUSD: new(0.5), Unpriced: 1},
 		{ThreadID: b.key.Thread, Title: "a title", Day: "2026-03-01", Responses: 2, InputTokens: 110, OutputTokens: 220, CachedTokens: 55, CostUSD: new(0.3)},
 	}
 	// Any time of a day stands for that day.
-	got, err := b.store.UsageByDay(ctx, "anna", first.Add(5*time.Hour), first.Add(29*time.Hour).In(odd))
+	got, err := b.store.Records.UsageByDay(ctx, "anna", first.Add(5*time.Hour), first.Add(29*time.Hour).In(odd))
 	if d := diff(want, got); err != nil || d != "" {
 		t.Errorf("UsageByDay() = %v, differs (-want +got):\n%s", err, d)
 	}
-	if got, err := b.store.UsageByDay(ctx, "bert", first, first); err != nil || len(got) != 1 || got[0].InputTokens != 1000 {
+	if got, err := b.store.Records.UsageByDay(ctx, "bert", first, first); err != nil || len(got) != 1 || got[0].InputTokens != 1000 {
 		t.Errorf("UsageByDay() of another = %+v, %v", got, err)
 	}
-	if got, err := b.store.UsageByDay(ctx, "nobody", first, first); err != nil || got == nil || len(got) != 0 {
+	if got, err := b.store.Records.UsageByDay(ctx, "nobody", first, first); err != nil || got == nil || len(got) != 0 {
 		t.Errorf("UsageByDay() of nobody = %#v, %v", got, err)
 	}
 	must(t, b.store.DeleteThread(ctx, second))
-	if got, err := b.store.UsageByDay(ctx, "anna", first, first); err != nil || len(got) != 1 {
+	if got, err := b.store.Records.UsageByDay(ctx, "anna", first, first); err != nil || len(got) != 1 {
 		t.Errorf("UsageByDay() after a thread was deleted = %+v, %v", got, err)
 	}
 }
@@ -70,15 +71,15 @@ func (s suite) usageLimits(t *testing.T) {
 		"no owner":     {"", day, day},
 		"a long owner": {strings.Repeat("x", thread.MaxIDBytes+1), day, day},
 		"backwards":    {"anna", day, day.AddDate(0, 0, -1)},
-		"too long":     {"anna", day, day.AddDate(0, 0, persistence.MaxUsageDays)},
+		"too long":     {"anna", day, day.AddDate(0, 0, records.MaxUsageDays)},
 		"for ever":     {"anna", time.Time{}, day.AddDate(7000, 0, 0)},
 		"the year 0":   {"anna", time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)},
 		"the last day": {"anna", time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)},
 	} {
-		wantErr(t, "UsageByDay() "+name, errOf(b.store.UsageByDay(t.Context(), c.owner, c.first, c.last)), persistence.ErrInvalid)
+		wantErr(t, "UsageByDay() "+name, errOf(b.store.Records.UsageByDay(t.Context(), c.owner, c.first, c.last)), persistence.ErrInvalid)
 	}
-	must(t, errOf(b.store.UsageByDay(t.Context(), "anna", day, day.AddDate(0, 0, persistence.MaxUsageDays-1))))
-	if _, err := b.store.UsageByDay(t.Context(), "anna\x00", day, day); err != nil {
+	must(t, errOf(b.store.Records.UsageByDay(t.Context(), "anna", day, day.AddDate(0, 0, records.MaxUsageDays-1))))
+	if _, err := b.store.Records.UsageByDay(t.Context(), "anna\x00", day, day); err != nil {
 		wantErr(t, "UsageByDay() of a strange owner", err, persistence.ErrInvalid)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -94,7 +95,7 @@ func (s suite) toolCallView(t *testing.T) {
 		{Name: "c", Executor: "client", Status: thread.ToolCallRunning},
 	} {
 		c.ID, c.MessageID, c.CallID, c.StartedAt = fmt.Sprint(i), "m", "c", start
-		must(t, b.store.SaveToolCall(t.Context(), b.key, c))
+		must(t, b.store.Records.SaveToolCall(t.Context(), b.key, c))
 	}
 	wantColumns(t, b.url, "tool_call_log", "thread name executor server status duration_ms input output error called_at message_id call_id owner")
 	id := b.key.Thread
@@ -106,25 +107,25 @@ func (s suite) toolCallView(t *testing.T) {
 func (s suite) callSummaryView(t *testing.T) {
 	b := s.setup(t)
 	other := newThread(t, b.store, "bert")
-	save := func(key thread.Key, call string, ended *time.Time, responses ...persistence.ResponseRecord) {
+	save := func(key thread.Key, call string, ended *time.Time, responses ...records.Response) {
 		err := b.store.Batch(t.Context(), key, func(w *persistence.Batch) error {
 			for i, r := range responses {
 				r.ID, r.CallID = fmt.Sprint(call, i), call
-				if err := w.SaveResponse(r); err != nil {
+				if err := w.Records.SaveResponse(r); err != nil {
 					return err
 				}
 			}
-			return w.SaveCall(persistence.CallRecord{
+			return w.Records.SaveCall(records.Call{
 				ID: call, StartedAt: start.Add(time.Duration(call[0]) * time.Second), EndedAt: ended, EndReason: "hangup", Turns: 3, Interruptions: 1,
 				Model: "gpt", Voice: "ash",
 			})
 		})
 		must(t, err)
 	}
-	answer := func(ms int64) persistence.ResponseRecord {
-		return persistence.ResponseRecord{AnswerMS: &ms, CostUSD: new(0.1), Usage: thread.Usage{InputTokens: 10, OutputTokens: 5, CachedTokens: 7}}
+	answer := func(ms int64) records.Response {
+		return records.Response{AnswerMS: &ms, CostUSD: new(0.1), Usage: thread.Usage{InputTokens: 10, OutputTokens: 5, CachedTokens: 7}}
 	}
-	silent := persistence.ResponseRecord{Usage: thread.Usage{InputTokens: 1}}
+	silent := records.Response{Usage: thread.Usage{InputTokens: 1}}
 	end := start.Add(time.Hour)
 	save(b.key, "1", &end, answer(900), answer(100), answer(300), silent)
 	save(b.key, "2", &end, answer(100), answer(201))
@@ -132,10 +133,10 @@ func (s suite) callSummaryView(t *testing.T) {
 	save(b.key, "4", nil)
 	save(other, "5", nil, answer(7)) // belongs to another thread: counted there
 	for i := range 3 {
-		saveLegs(t, b, persistence.UpstreamLeg{CallID: "1", Generation: int64(i) + 1})
+		saveLegs(t, b, records.Leg{CallID: "1", Generation: int64(i) + 1})
 	}
-	saveLegs(t, b, persistence.UpstreamLeg{CallID: "2", Generation: 1})
-	if err := b.store.SaveResponse(t.Context(), b.key, answer(7)); err == nil {
+	saveLegs(t, b, records.Leg{CallID: "2", Generation: 1})
+	if err := b.store.Records.SaveResponse(t.Context(), b.key, answer(7)); err == nil {
 		t.Error("SaveResponse() without an id = nil")
 	}
 	wantColumns(t, b.url, "call_summary", "thread started_at ended_at end_reason turns interruptions tokens cost_usd answer_p50_ms call_id model voice renewals owner")

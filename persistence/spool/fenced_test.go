@@ -8,6 +8,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -40,7 +41,7 @@ func TestFenced(t *testing.T) {
 		return persistence.PutMessage{Message: m, Place: persistence.Place{How: persistence.PlaceLast}}
 	}
 	tool := persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "tool", MessageID: "m", ToolCallID: "x", Name: "x", Executor: "app", Status: thread.ToolCallRunning}}
-	commit(false, persistence.PutCall{Call: persistence.CallRecord{ID: "call"}}, answer("m", "half an"))
+	commit(false, persistence.PutCall{Call: records.Call{ID: "call"}}, answer("m", "half an"))
 
 	// The neighbour ends a, as if it had heard nothing from it.
 	if rows := persistencetest.Rows(t, url, "UPDATE instances SET ended_at = beat_at WHERE id = 'a' RETURNING id"); len(rows) != 1 {
@@ -49,9 +50,9 @@ func TestFenced(t *testing.T) {
 	if calls, err := b.Recover(ctx); err != nil || len(calls) != 1 {
 		t.Fatalf("Recover() = %v, %v", calls, err)
 	}
-	must(t, b.SaveCall(ctx, key, persistence.CallRecord{ID: "next"}))
-	commit(true, persistence.PutCall{Call: persistence.CallRecord{ID: "call", Turns: 7}}, answer("m", "half an answer"), tool)
-	commit(true, persistence.PutCall{Call: persistence.CallRecord{ID: "never saved"}})
+	must(t, b.Records.SaveCall(ctx, key, records.Call{ID: "next"}))
+	commit(true, persistence.PutCall{Call: records.Call{ID: "call", Turns: 7}}, answer("m", "half an answer"), tool)
+	commit(true, persistence.PutCall{Call: records.Call{ID: "never saved"}})
 	commit(true, put("typed", "typed", persistence.PlaceLast))
 	must(t, a.Cluster.Rejoin(ctx))
 	commit(true, answer("of the new one", "goes on")) // the file is written first

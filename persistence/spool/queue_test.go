@@ -16,6 +16,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/queued"
+	"voicebridge/persistence/records"
 	"voicebridge/persistence/spool/spooltest"
 	"voicebridge/thread"
 )
@@ -27,11 +28,11 @@ func draft(id string, start int, text string) persistence.Change {
 }
 
 func call(reason string) persistence.Change {
-	return persistence.PutCall{Call: persistence.CallRecord{EndReason: reason}}
+	return persistence.PutCall{Call: records.Call{EndReason: reason}}
 }
 
 func response(finished *time.Time) persistence.Change {
-	return persistence.PutResponse{Response: persistence.ResponseRecord{ID: "r", FinishedAt: finished}}
+	return persistence.PutResponse{Response: records.Response{ID: "r", FinishedAt: finished}}
 }
 
 // run runs a writer without a file until the returned function is called, which returns its error.

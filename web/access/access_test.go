@@ -342,7 +342,7 @@ func TestSetUpOnThisMachine(t *testing.T) {
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	c := &clock{t: time.Unix(1, 0)}
 	for address, free := range map[string]bool{"127.0.0.1": true, "::ffff:127.0.0.1": true, "::1": true, "192.0.2.1": false, "odd": false} {
-		l := NewAllowances(Limits{SetupsPerMinute: 1}, nil, store, store.Admission, false, c.now)
+		l := NewAllowances(Limits{SetupsPerMinute: 1}, nil, store.Records, store.Admission, false, c.now)
 		first, second := l.SetUp(t.Context(), address), l.SetUp(t.Context(), address)
 		if first != nil || (second == nil) != free {
 			t.Errorf("%s: %v, then %v", address, first, second)

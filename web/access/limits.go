@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
 	"voicebridge/persistence"
 	"voicebridge/web/problem"
 )
@@ -60,7 +61,7 @@ func (l Limits) MayUse(provider, model string) bool {
 	return false
 }
 
-// Records is what the limits need of the store, which all instances share; *persistence.Store
+// Records is what the limits need of the store, which all instances share; *records.Store
 // implements it.
 type Records interface {
 	// CallsElsewhere counts the owner's calls on other instances.

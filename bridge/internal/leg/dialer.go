@@ -8,7 +8,7 @@ import (
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 )
@@ -46,7 +46,7 @@ type Dialer struct {
 type Session struct {
 	Gen    int
 	Leg    UpstreamLeg
-	Record persistence.UpstreamLeg
+	Record records.Leg
 
 	dialer *Dialer
 	out    *outbox
@@ -58,7 +58,7 @@ type Session struct {
 
 // Dial makes a session. It calls created with the session's record before media flows, and fails if created does. The
 // history is read after that.
-func (d *Dialer) Dial(ctx context.Context, gen int, history History, created func(persistence.UpstreamLeg) error) (*Session, error) {
+func (d *Dialer) Dial(ctx context.Context, gen int, history History, created func(records.Leg) error) (*Session, error) {
 	l := d.newSession(gen, nil)
 	leg, err := d.Upstream.Dial(ctx, Dial{
 		Session: d.Creation, Owner: d.Owner, Handlers: upstreamHandlers(gen, d.Post), History: history,
@@ -76,7 +76,7 @@ func (d *Dialer) Dial(ctx context.Context, gen int, history History, created fun
 }
 
 func (d *Dialer) newSession(gen int, leg UpstreamLeg) *Session {
-	return &Session{Gen: gen, Leg: leg, dialer: d, out: newOutbox("upstream", d.Log, func(int) {}), Record: persistence.UpstreamLeg{
+	return &Session{Gen: gen, Leg: leg, dialer: d, out: newOutbox("upstream", d.Log, func(int) {}), Record: records.Leg{
 		CallID: d.CallID, Generation: int64(gen), Upstream: d.Upstream.Name(), StartedAt: time.Now(),
 	}}
 }
@@ -90,7 +90,7 @@ func (l *Session) start(ctx context.Context, dst media.Sink) {
 
 // end ends a started session and joins its goroutines. It hangs up first, whatever the state of the connection, because
 // a session costs money. saved gets the final record.
-func (l *Session) end(reason session.EndReason, saved func(persistence.UpstreamLeg)) {
+func (l *Session) end(reason session.EndReason, saved func(records.Leg)) {
 	l.flow.Shut()
 	l.out.close()
 	task.Await(l.sent, senderTimeout)

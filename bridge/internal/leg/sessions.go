@@ -8,7 +8,7 @@ import (
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/thread"
@@ -22,8 +22,8 @@ type Wiring struct {
 	// History prepares messages for a session: it reads their images.
 	History func(ctx context.Context, messages []thread.Message) []thread.Message
 	// Created saves a session's record before media flows, Ended that of an ended one.
-	Created func(ctx context.Context, rec persistence.UpstreamLeg) error
-	Ended   func(rec persistence.UpstreamLeg)
+	Created func(ctx context.Context, rec records.Leg) error
+	Ended   func(rec records.Leg)
 }
 
 // Sessions are the upstream sessions of a call: the active one, those being dialled, and those that
@@ -84,8 +84,8 @@ func (s *Sessions) Dial(d session.Dial) {
 	s.ending.Go(func() {
 		defer cancel()
 		history := func(ctx context.Context) ([]thread.Message, error) { return s.wiring.History(ctx, d.History), nil }
-		var created persistence.UpstreamLeg
-		l, err := s.dialer.Dial(ctx, d.Gen, history, func(rec persistence.UpstreamLeg) error {
+		var created records.Leg
+		l, err := s.dialer.Dial(ctx, d.Gen, history, func(rec records.Leg) error {
 			created = rec
 			return s.wiring.Created(ctx, rec)
 		})

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/session"
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
 	"voicebridge/thread"
 )
@@ -45,8 +45,8 @@ func newTestSessions(ctx context.Context, fromUser *media.Switch, first, next *l
 	return NewSessions(ctx, Wiring{
 		FromUser: fromUser, ToUser: new(media.Switch),
 		History: func(_ context.Context, messages []thread.Message) []thread.Message { return messages },
-		Created: func(context.Context, persistence.UpstreamLeg) error { return nil },
-		Ended:   func(persistence.UpstreamLeg) {},
+		Created: func(context.Context, records.Leg) error { return nil },
+		Ended:   func(records.Leg) {},
 	}, d.newSession(1, first)), posted
 }
 
@@ -129,12 +129,12 @@ func TestDialFailsLate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	first := &listener{}
-	ended := make(chan persistence.UpstreamLeg, 2)
+	ended := make(chan records.Leg, 2)
 	d := &Dialer{Upstream: halfDialed{oneLeg{first}}, Post: func(session.Input) {}, Log: quiet()}
 	s := NewSessions(ctx, Wiring{
 		FromUser: new(media.Switch), ToUser: new(media.Switch),
-		Created: func(context.Context, persistence.UpstreamLeg) error { return nil },
-		Ended:   func(rec persistence.UpstreamLeg) { ended <- rec },
+		Created: func(context.Context, records.Leg) error { return nil },
+		Ended:   func(rec records.Leg) { ended <- rec },
 	}, d.newSession(1, first))
 	s.Dial(session.Dial{Gen: 2})
 	in := s.Add(<-s.Dialed)
@@ -159,7 +159,7 @@ func TestEnd(t *testing.T) {
 			var fromUser media.Switch
 			s, _ := newTestSessions(ctx, &fromUser, &listener{}, next)
 			saved := make(chan int64, 8)
-			s.wiring.Ended = func(rec persistence.UpstreamLeg) { saved <- rec.Generation }
+			s.wiring.Ended = func(rec records.Leg) { saved <- rec.Generation }
 			s.Dial(session.Dial{Gen: 2})
 			if !s.KeepEarly(session.UpstreamEvent{Gen: 2}) {
 				t.Error("an event during the dial is not kept")

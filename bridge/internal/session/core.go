@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
 )
@@ -28,7 +29,7 @@ type core struct {
 	phase   phase
 	away    bool      // the call is waiting for its browser
 	mustEnd EndReason // why a part wants the call to end; Reduce does it
-	record  persistence.CallRecord
+	record  records.Call
 	effects []Effect
 	counter int
 	ids     int // of messages and records

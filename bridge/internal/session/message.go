@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -166,7 +166,7 @@ func partsSize(parts []thread.Part) int {
 // response is a response of the upstream.
 type response struct {
 	id       string
-	record   persistence.ResponseRecord
+	record   records.Response
 	created  bool // it was announced
 	done     bool
 	messages []*message // in item order

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"time"
 
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/toolkit"
 )
 
 // New returns the state of a call whose first upstream session is being dialled. server are the server's tools.
-func New(cfg Config, record persistence.CallRecord, server *toolkit.Registry, now time.Time) *State {
+func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Time) *State {
 	registry := server.Clone() // what runs the tools follows it by ReplaceTools
 	c := &core{Config: cfg, now: now, record: record}
 	l := &line{core: c, up: c.newUpstream(1)}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -184,7 +185,7 @@ func newTestState(t testing.TB, f Config) *State {
 	f.ItemPrefix = "vb"
 	f.Cost = func(realtime.Usage) *float64 { return nil }
 	f.NewID = func(_ time.Time, n int) string { return fmt.Sprintf("id-%d", n) }
-	return New(f, persistence.CallRecord{ID: f.CallID, ThreadID: "thread-1"}, registry, epoch)
+	return New(f, records.Call{ID: f.CallID, ThreadID: "thread-1"}, registry, epoch)
 }
 
 var epoch = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
@@ -480,7 +481,7 @@ func showChange(o persistence.Change) string {
 	case persistence.PutResponse:
 		kind := o.Response.Kind
 		if kind == "" {
-			kind = persistence.KindResponse
+			kind = records.KindResponse
 		}
 		text := fmt.Sprintf("%s %s %s %s", kind, o.Response.UpstreamID, o.Response.Status, o.Response.StatusReason)
 		if o.Response.AnswerMS != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -57,7 +58,7 @@ func (q *responses) unannounced() {
 }
 
 func (q *responses) newResponse(id string) *response {
-	r := &response{id: id, asked: q.asked, latency: q.reached, record: persistence.ResponseRecord{
+	r := &response{id: id, asked: q.asked, latency: q.reached, record: records.Response{
 		ID: q.newID(), CallID: q.CallID, UpstreamID: id, Model: q.Session.Model,
 		Status: realtime.ResponseInProgress, CreatedAt: q.now,
 	}}

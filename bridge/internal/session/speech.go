@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -154,8 +155,8 @@ func (p *speech) charge(m *message, ev *event) {
 		return
 	}
 	m.billed = true
-	rec := persistence.ResponseRecord{
-		ID: p.newID(), Kind: persistence.KindTranscription, CallID: p.CallID, MessageID: m.id, UpstreamID: ev.ItemID, Model: p.Session.TranscriptionModel,
+	rec := records.Response{
+		ID: p.newID(), Kind: records.KindTranscription, CallID: p.CallID, MessageID: m.id, UpstreamID: ev.ItemID, Model: p.Session.TranscriptionModel,
 		Status: realtime.ResponseCompleted, RawUsage: usage.Raw, CreatedAt: p.now, FinishedAt: new(p.now),
 		Usage: thread.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio},
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -40,7 +41,7 @@ func (s *State) Waiting() bool { return s.away && s.phase < draining }
 func (s *State) Over() bool { return s.phase == ended }
 
 // Record returns the current record of the call.
-func (s *State) Record() persistence.CallRecord { return s.record }
+func (s *State) Record() records.Call { return s.record }
 
 // EndOfThread returns the thread's last messages for a model, and the id of the last of all, which a model may not get;
 // both are empty if the thread is.

@@ -16,6 +16,7 @@ var (
 	ErrClosed      = errors.New("store closed")
 	ErrGone        = errors.New("the process is gone")
 	ErrBusy        = errors.New("the thread is busy")
+	ErrQuota       = errors.New("quota is used up")
 )
 
 // invalidError is an ErrInvalid that says what is wrong: "title: …".

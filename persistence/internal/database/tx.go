@@ -15,6 +15,8 @@ type Tx struct {
 	Ctx context.Context // of the transaction
 	Q   Queries
 	Key thread.Key
+	// For is the process on whose behalf it writes, mostly this one.
+	For string
 	// err is the first error.
 	err error
 }
@@ -41,7 +43,7 @@ func Begin(ctx context.Context, db DB, key thread.Key, fn func(*Tx) error) error
 
 // NewTx returns what writes to one thread in a transaction that Begin has not begun.
 func NewTx(ctx context.Context, db DB, q Queries, key thread.Key) *Tx {
-	return &Tx{DB: db, Ctx: ctx, Q: q, Key: key}
+	return &Tx{DB: db, Ctx: ctx, Q: q, Key: key, For: db.Instance()}
 }
 
 // Err returns the error that the transaction has, if any.

@@ -9,6 +9,7 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -49,12 +50,12 @@ func (o *Observer) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	}
 }
 
-func (o *Observer) TitleFinished(provider string, request persistence.ResponseRecord) {
+func (o *Observer) TitleFinished(provider string, request records.Response) {
 	o.response(kindText, provider, request)
 }
 
 // response counts a response and its cost.
-func (o *Observer) response(kind, upstream string, r persistence.ResponseRecord) {
+func (o *Observer) response(kind, upstream string, r records.Response) {
 	m := o.metrics
 	model := m.models.of(r.Model)
 	for name, n := range map[string]int64{

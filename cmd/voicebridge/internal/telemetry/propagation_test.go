@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 )
 
 const (
@@ -96,7 +97,7 @@ func TestVoiceTurnOfATrace(t *testing.T) {
 	o, _, spans := setup(t)
 	o.CallStarted(o.traces.Read(t.Context(), named("00-"+askedTrace+"-"+askedSpan+"-01")), call, "call-1")
 	spokenTurn(o)
-	o.Saved(call, after(2000), after(2001), false, true, []persistence.Change{persistence.PutCall{Call: persistence.CallRecord{ID: "call-1", EndedAt: new(after(2000))}}})
+	o.Saved(call, after(2000), after(2001), false, true, []persistence.Change{persistence.PutCall{Call: records.Call{ID: "call-1", EndedAt: new(after(2000))}}})
 	if turn := root(t, spans.GetSpans(), "voice turn"); turn.SpanContext.TraceID().String() != askedTrace || turn.Parent.SpanID().String() != askedSpan {
 		t.Errorf("the turn is %v below %v", turn.SpanContext, turn.Parent)
 	}

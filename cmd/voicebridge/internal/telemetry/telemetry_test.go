@@ -24,6 +24,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/mcptool"
@@ -119,7 +120,7 @@ func TestTextTurn(t *testing.T) {
 		Result: chat.Result{Text: "canary: what is the weather?", Provider: "openai", MessageID: "message-1", Finish: chat.FinishStop},
 		Course: chat.Course{
 			Begun: begun, Ended: after(900), FirstToken: 400 * time.Millisecond,
-			Requests: []persistence.ResponseRecord{
+			Requests: []records.Response{
 				{Model: "m", Status: "completed", CreatedAt: after(10), FinishedAt: new(after(300)), CostUSD: new(0.25), Usage: thread.Usage{InputTokens: 100, OutputTokens: 7, CachedTokens: 40}},
 				{Model: "m", Status: "failed", StatusReason: "rate", CreatedAt: after(400), FinishedAt: new(after(500))},
 				{Model: "m", Status: "completed", CreatedAt: after(500), FinishedAt: new(after(800)), Usage: thread.Usage{InputTokens: 1}},
@@ -128,7 +129,7 @@ func TestTextTurn(t *testing.T) {
 			Saves: []chat.Interval{{Begun: after(800), Ended: after(850)}},
 		},
 	})
-	o.TitleFinished("openai", persistence.ResponseRecord{Model: "titles", Status: "completed", CostUSD: new(0.5), Usage: thread.Usage{InputTokens: 9}})
+	o.TitleFinished("openai", records.Response{Model: "titles", Status: "completed", CostUSD: new(0.5), Usage: thread.Usage{InputTokens: 9}})
 	want(t, scrape(""), `voicebridge_tokens_total{kind="text",model="titles",type="input"} 9`, `voicebridge_cost_usd_total{kind="text",model="titles"} 0.5`)
 	got := spans.GetSpans()
 	id := wantSpans(t, got, "text turn > chat m 10ms 300ms", "text turn > chat m 400ms 500ms", "text turn > chat m 500ms 800ms",

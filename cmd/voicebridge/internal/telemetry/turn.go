@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"voicebridge/chat"
-	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -41,7 +41,7 @@ func (t *Traces) turn(ctx context.Context, report chat.TurnReport) string {
 }
 
 // request makes the span of a request to a model.
-func (t *Traces) request(ctx context.Context, upstream string, r persistence.ResponseRecord) {
+func (t *Traces) request(ctx context.Context, upstream string, r records.Response) {
 	if r.FinishedAt == nil {
 		return
 	}

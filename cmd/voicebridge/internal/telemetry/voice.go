@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -67,11 +68,11 @@ type voiceTurn struct {
 	asked     time.Time
 	previous  string // the question of the previous turn, whose tools may still begin
 	call      string
-	message   string                                // the id of the first answer that has stages
-	stages    map[string]int64                      // of the answer, in milliseconds
-	responses map[string]persistence.ResponseRecord // ended ones
-	tools     map[string]thread.ToolCall            // ended ones
-	running   map[string]bool                       // responses and tools that have begun and not ended
+	message   string                      // the id of the first answer that has stages
+	stages    map[string]int64            // of the answer, in milliseconds
+	responses map[string]records.Response // ended ones
+	tools     map[string]thread.ToolCall  // ended ones
+	running   map[string]bool             // responses and tools that have begun and not ended
 	saves     []interval
 	timer     *time.Timer
 }
@@ -100,7 +101,7 @@ type interval struct{ begun, ended time.Time }
 // additions are what a save adds to the turn with that trace.
 type additions struct {
 	trace     string
-	responses []persistence.ResponseRecord
+	responses []records.Response
 	stages    map[string]time.Duration
 }
 
@@ -155,7 +156,7 @@ func (c *conversations) turn(key thread.Key) *voiceTurn {
 	t := c.open[key]
 	if t == nil {
 		t = &voiceTurn{trace: c.newID(c.parents[key].span),
-			responses: map[string]persistence.ResponseRecord{}, tools: map[string]thread.ToolCall{}, stages: map[string]int64{}, running: map[string]bool{}}
+			responses: map[string]records.Response{}, tools: map[string]thread.ToolCall{}, stages: map[string]int64{}, running: map[string]bool{}}
 		t.timer = time.AfterFunc(quiet, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -230,7 +231,7 @@ func (c *conversations) message(key thread.Key, m thread.Message, n *additions) 
 }
 
 // response takes a response, which is counted once, when it has ended.
-func (c *conversations) response(key thread.Key, r persistence.ResponseRecord, n *additions) {
+func (c *conversations) response(key thread.Key, r records.Response, n *additions) {
 	if r.FinishedAt == nil {
 		c.turn(key).run(r.ID, true)
 		return
@@ -255,7 +256,7 @@ func (c *conversations) response(key thread.Key, r persistence.ResponseRecord, n
 var stages = []string{"commit", "response", "first_audio", "first_packet"}
 
 // begun returns when the user stopped speaking, as far as that is known.
-func (s *voiceTurn) begun(responses []persistence.ResponseRecord) time.Time {
+func (s *voiceTurn) begun(responses []records.Response) time.Time {
 	at := responses[0].CreatedAt
 	for _, r := range responses {
 		if ms, ok := s.stages["response"]; ok && r.MessageID == s.message {
@@ -271,7 +272,7 @@ func (t *Traces) voice(key thread.Key, upstream string, s *voiceTurn) {
 	if t == nil || len(s.responses) == 0 {
 		return
 	}
-	responses := slices.SortedFunc(maps.Values(s.responses), func(a, b persistence.ResponseRecord) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	responses := slices.SortedFunc(maps.Values(s.responses), func(a, b records.Response) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	tools := slices.SortedFunc(maps.Values(s.tools), func(a, b thread.ToolCall) int { return a.StartedAt.Compare(b.StartedAt) })
 	begun := s.begun(responses)
 	ended, failure := begun, ""

@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
@@ -25,7 +26,7 @@ func answered(id string, stages map[string]int64) persistence.Change {
 }
 
 func responded(id, message, status string, from, to int) persistence.Change {
-	r := persistence.ResponseRecord{ID: id, CallID: "call-1", MessageID: message, Model: "voice", Status: status, CreatedAt: after(from), CostUSD: new(0.5)}
+	r := records.Response{ID: id, CallID: "call-1", MessageID: message, Model: "voice", Status: status, CreatedAt: after(from), CostUSD: new(0.5)}
 	if to > 0 {
 		r.FinishedAt, r.Usage = new(after(to)), thread.Usage{InputTokens: 10, InputAudioTokens: 9}
 	}
@@ -45,7 +46,7 @@ func spokenTurn(o *Observer) {
 	save(500, 501, answered("a1", map[string]int64{"commit": 60, "response": 410, "unknown": 3}))
 	save(1505, 1510, responded("r2", "a1", "completed", 410, 1500), answered("a1", map[string]int64{"commit": 60, "response": 410, "first_audio": 700}))
 	save(1605, 1610, responded("r2", "a1", "completed", 410, 1500), answered("a1", map[string]int64{"commit": 60, "response": 410, "first_audio": 700, "first_packet": 720}))
-	save(1700, 1701, question("q1"), persistence.PutResponse{Response: persistence.ResponseRecord{Model: "scribe", Status: "completed", CreatedAt: after(1700), FinishedAt: new(after(1700))}})
+	save(1700, 1701, question("q1"), persistence.PutResponse{Response: records.Response{Model: "scribe", Status: "completed", CreatedAt: after(1700), FinishedAt: new(after(1700))}})
 }
 
 func TestVoiceTurn(t *testing.T) {
@@ -199,7 +200,7 @@ func TestVoiceTurnEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*Observer){
 		"call": func(o *Observer) {
-			o.Saved(call, after(2000), after(2001), true, true, []persistence.Change{persistence.PutCall{Call: persistence.CallRecord{EndedAt: new(after(2000))}}})
+			o.Saved(call, after(2000), after(2001), true, true, []persistence.Change{persistence.PutCall{Call: records.Call{EndedAt: new(after(2000))}}})
 		},
 		"silence": func(*Observer) { time.Sleep(quiet) },
 		"process": func(o *Observer) { o.Close() },

@@ -1,4 +1,4 @@
-package persistence
+package records
 
 import (
 	"context"
@@ -20,9 +20,9 @@ const (
 	maxLegPause   = 5 * time.Minute
 )
 
-// UpstreamLeg is the record of one upstream session of a call. A call whose session was renewed has
+// Leg is the record of one upstream session of a call. A call whose session was renewed has
 // several.
-type UpstreamLeg struct {
+type Leg struct {
 	CallID string
 	// Generation is 1 for the call's first session and increases with each one.
 	Generation int64
@@ -39,15 +39,15 @@ type UpstreamLeg struct {
 
 // SaveLeg writes the record of an upstream leg, or its changes. That it has ended or was hung up
 // cannot be undone. ErrConflict means that another thread's leg has the call and generation.
-func (b *Batch) SaveLeg(l UpstreamLeg) error {
-	return b.save("save upstream leg", l.CallID, func() (int64, error) {
+func (w Tx) SaveLeg(l Leg) error {
+	return w.save("save upstream leg", l.CallID, func() (int64, error) {
 		if l.Generation < 1 || len(l.UpstreamID) > thread.MaxIDBytes {
-			return 0, Invalid("upstream leg: its generation is not 1 or more, or its id has more than %d bytes", thread.MaxIDBytes)
+			return 0, database.Invalid("upstream leg: its generation is not 1 or more, or its id has more than %d bytes", thread.MaxIDBytes)
 		}
 		if l.EndedAt != nil {
-			l.EndedAt = new(b.s.clock.stored(*l.EndedAt)) // LegsToHangUp compares it
+			l.EndedAt = new(w.tx.Stored(*l.EndedAt)) // LegsToHangUp compares it
 		}
-		return b.q.SaveLeg(b.ctx, legToRow(b.key, l, b.instance, b.s.now()))
+		return w.tx.Q.SaveLeg(w.tx.Ctx, legToRow(w.tx.Key, l, w.tx.For, w.tx.Now()))
 	})
 }
 
@@ -56,20 +56,20 @@ func (b *Batch) SaveLeg(l UpstreamLeg) error {
 // it with LegHungUp; otherwise the leg is returned again, after a pause that grows from a second to
 // five minutes. Only one process at a time gets a leg. A leg that ended in order is left to its
 // call for some seconds.
-func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([]UpstreamLeg, error) {
+func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([]Leg, error) {
 	if limit < 1 {
-		return nil, fmt.Errorf("list legs to hang up: %w", Invalid("limit %d", limit))
+		return nil, fmt.Errorf("list legs to hang up: %w", database.Invalid("limit %d", limit))
 	}
-	at := s.now()
+	at := s.db.Now()
 	// Usually there is none, and then nothing is written.
-	due, err := s.eng.read().ListLegsToHangUp(ctx, pgdb.ListLegsToHangUpParams{
+	due, err := s.db.Read().ListLegsToHangUp(ctx, pgdb.ListLegsToHangUpParams{
 		Upstream: thread.CleanText(upstream), Now: new(dbtype.At(at)), SettledBy: new(dbtype.At(at.Add(-legGrace))), MaxRows: int64(limit),
 	})
 	if err != nil || len(due) == 0 {
-		return nil, s.fail("list legs to hang up", err)
+		return nil, s.db.Fail("list legs to hang up", err)
 	}
-	var claimed []UpstreamLeg
-	err = s.write(ctx, func(q queries) error {
+	var claimed []Leg
+	err = s.db.Write(ctx, func(q database.Queries) error {
 		claimed = nil
 		for _, r := range due {
 			n, err := q.ClaimLeg(ctx, pgdb.ClaimLegParams{
@@ -87,7 +87,7 @@ func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([
 		return nil
 	})
 	if err != nil {
-		return nil, s.fail("claim legs to hang up", err)
+		return nil, s.db.Fail("claim legs to hang up", err)
 	}
 	return claimed, nil
 }
@@ -100,16 +100,16 @@ func legPause(attempts int64) time.Duration {
 // LegHungUp records that the upstream has ended the leg, or does not know it.
 func (s *Store) LegHungUp(ctx context.Context, callID string, generation int64) error {
 	if !thread.ValidID(callID) {
-		return fmt.Errorf("save end of upstream leg: %w", ErrNotFound)
+		return fmt.Errorf("save end of upstream leg: %w", database.ErrNotFound)
 	}
-	err := s.write(ctx, func(q queries) error {
-		err := q.LegHungUp(ctx, pgdb.LegHungUpParams{CallID: callID, Generation: generation, HungUpAt: new(dbtype.At(s.now()))})
+	err := s.db.Write(ctx, func(q database.Queries) error {
+		err := q.LegHungUp(ctx, pgdb.LegHungUpParams{CallID: callID, Generation: generation, HungUpAt: new(dbtype.At(s.db.Now()))})
 		return errors.Join(err, q.ForgetLegs(ctx, pgdb.ForgetLegsParams{CallID: callID}))
 	})
-	return s.fail("save end of upstream leg", err)
+	return s.db.Fail("save end of upstream leg", err)
 }
 
-func legToRow(key thread.Key, l UpstreamLeg, instance string, now time.Time) pgdb.SaveLegParams {
+func legToRow(key thread.Key, l Leg, instance string, now time.Time) pgdb.SaveLegParams {
 	return pgdb.SaveLegParams{
 		CallID: l.CallID, Generation: l.Generation, ThreadID: key.Thread, Owner: key.Owner,
 		Upstream: thread.CleanText(l.Upstream), UpstreamID: thread.CleanText(l.UpstreamID), Instance: instance,
@@ -118,8 +118,8 @@ func legToRow(key thread.Key, l UpstreamLeg, instance string, now time.Time) pgd
 	}
 }
 
-func legFromRow(r pgdb.UpstreamLeg) UpstreamLeg {
-	return UpstreamLeg{
+func legFromRow(r pgdb.UpstreamLeg) Leg {
+	return Leg{
 		CallID: r.CallID, Generation: r.Generation, Upstream: r.Upstream, UpstreamID: r.UpstreamID,
 		StartedAt: r.StartedAt.Time, EndedAt: r.EndedAt.Ptr(), Reason: r.Reason, HungUpAt: r.HungUpAt.Ptr(),
 		Attempts: int(r.Attempts),

@@ -1,4 +1,4 @@
-package persistence
+package database
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func FuzzCleanJSON(f *testing.F) {
 			thread.Depth(data)
 			return
 		}
-		got := cleanJSON(data)
+		got := CleanJSON(data)
 		if !json.Valid(got) || !utf8.Valid(got) {
 			t.Fatalf("%q became %q", data, got)
 		}
@@ -30,7 +30,7 @@ func FuzzCleanJSON(f *testing.F) {
 		if json.Unmarshal(got, &text) == nil && bytes.ContainsRune([]byte(text), 0) {
 			t.Fatalf("%q became %q, with a NUL", data, got)
 		}
-		if again := cleanJSON(got); !bytes.Equal(again, got) {
+		if again := CleanJSON(got); !bytes.Equal(again, got) {
 			t.Fatalf("%q became %q and then %q", data, got, again)
 		}
 	})

@@ -1,4 +1,4 @@
-package persistence
+package database
 
 import (
 	"bytes"
@@ -8,9 +8,9 @@ import (
 	"unicode/utf16"
 )
 
-// cleanJSON turns a valid document into one that jsonb accepts: without \u0000, lone surrogates
+// CleanJSON turns a valid document into one that jsonb accepts: without \u0000, lone surrogates
 // and invalid UTF-8. Numbers that no reader could represent become strings.
-func cleanJSON(raw []byte) []byte {
+func CleanJSON(raw []byte) []byte {
 	raw = bytes.ToValidUTF8(raw, []byte("\ufffd"))
 	out := make([]byte, 0, len(raw))
 	for i := 0; i < len(raw); {

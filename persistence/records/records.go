@@ -1,0 +1,174 @@
+// Package records keeps what happened in threads besides their messages: calls and their upstream sessions, tool calls,
+// and what models were used for.
+package records
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"voicebridge/persistence/internal/database"
+	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
+)
+
+// Store keeps the records in the database. It is safe for concurrent use.
+type Store struct{ db database.DB }
+
+// New returns the Store of a database.
+func New(db database.DB) *Store { return &Store{db} }
+
+// Tx writes records of a thread in a transaction.
+type Tx struct{ tx *database.Tx }
+
+// In returns what writes records in a transaction.
+func In(tx *database.Tx) Tx { return Tx{tx} }
+
+// batch runs a transaction.
+func (s *Store) batch(ctx context.Context, key thread.Key, fn func(Tx) error) error {
+	return database.Begin(ctx, s.db, key, func(tx *database.Tx) error { return fn(Tx{tx}) })
+}
+
+// maxRecordBytes limits a tool call's input or output, in bytes.
+const maxRecordBytes = thread.MaxMessageBytes
+
+// maxUsageBytes limits the usage that an upstream has sent, in bytes.
+const maxUsageBytes = 256 << 10
+
+// SaveToolCall writes the record of a tool call, or its changes. ErrConflict means that another
+// thread has the id.
+func (s *Store) SaveToolCall(ctx context.Context, key thread.Key, c thread.ToolCall) error {
+	return s.batch(ctx, key, func(w Tx) error { return w.SaveToolCall(c) })
+}
+
+// SaveCall writes the record of a voice call, or its changes. ErrConflict means that the thread has
+// another live call, or another thread has the id. Once a call has ended, its end does not change.
+func (s *Store) SaveCall(ctx context.Context, key thread.Key, c Call) error {
+	return s.batch(ctx, key, func(w Tx) error { return w.SaveCall(c) })
+}
+
+// SaveResponse writes the record of an upstream's response, or its changes. ErrConflict means that
+// another thread has the id.
+func (s *Store) SaveResponse(ctx context.Context, key thread.Key, r Response) error {
+	return s.batch(ctx, key, func(w Tx) error { return w.SaveResponse(r) })
+}
+
+// LiveCall reads the thread's live call, on any instance.
+func (s *Store) LiveCall(ctx context.Context, key thread.Key) (Call, error) {
+	if err := database.CheckKey(key); err != nil {
+		return Call{}, fmt.Errorf("read live call: %w", err)
+	}
+	row, err := s.db.Read().GetLiveCall(ctx, pgdb.GetLiveCallParams{ThreadID: key.Thread, Owner: key.Owner})
+	return CallFromRow(row, key.Owner), s.db.Fail("read live call", err)
+}
+
+// Call reads a call of the owner by id, live or ended, on any instance.
+func (s *Store) Call(ctx context.Context, owner, id string) (Call, error) {
+	if !thread.ValidID(owner) || !thread.ValidID(id) {
+		return Call{}, fmt.Errorf("read call: %w", database.ErrNotFound)
+	}
+	row, err := s.db.Read().GetCall(ctx, pgdb.GetCallParams{ID: id, Owner: owner})
+	return CallFromRow(row, owner), s.db.Fail("read call", err)
+}
+
+// SaveToolCall is Store.SaveToolCall.
+func (w Tx) SaveToolCall(c thread.ToolCall) error {
+	return w.save("save tool call", c.ID, func() (int64, error) {
+		if !slices.Contains([]thread.ToolCallStatus{thread.ToolCallRunning, thread.ToolCallWaiting, thread.ToolCallDone, thread.ToolCallFailed, thread.ToolCallCancelled}, c.Status) {
+			return 0, database.Invalid("status %q", c.Status)
+		}
+		if n := max(len(c.Input), len(c.Output), len(c.Error)); n > maxRecordBytes {
+			return 0, database.Invalid("tool call: %d bytes are more than %d", n, maxRecordBytes)
+		}
+		return w.tx.Q.SaveToolCall(w.tx.Ctx, toolCallToRow(w.tx.Key, c, w.tx.For, w.tx.Now()))
+	})
+}
+
+// SaveCall is Store.SaveCall.
+func (w Tx) SaveCall(c Call) error {
+	return w.save("save call", c.ID, func() (int64, error) {
+		// Another call of the thread, which has at most one, may be saved at the same time. A text turn that is
+		// beginning sees this call, or is seen by its follower.
+		if err := w.tx.Lock(); err != nil {
+			return 0, err
+		}
+		return w.tx.Q.SaveCall(w.tx.Ctx, callToRow(w.tx.Key, c, w.tx.For, w.tx.Now()))
+	})
+}
+
+// SaveResponse is Store.SaveResponse.
+func (w Tx) SaveResponse(r Response) error {
+	return w.save("save response", r.ID, func() (int64, error) {
+		if len(r.CallID) > thread.MaxIDBytes || len(r.RawUsage) > maxUsageBytes {
+			return 0, database.Invalid("response: its call's id or its usage is too long")
+		}
+		return w.tx.Q.SaveResponse(w.tx.Ctx, responseToRow(w.tx.Key, r, w.tx.For, w.tx.Now()))
+	})
+}
+
+// save runs one upsert, which must affect one row: a record of another thread may have the id.
+func (w Tx) save(what, id string, write func() (int64, error)) error {
+	return w.tx.Do(what, func() error {
+		if !thread.ValidID(id) {
+			return database.Invalid("id: it is not 1 to %d bytes of text", thread.MaxIDBytes)
+		}
+		n, err := write()
+		if err == nil && n == 0 {
+			err = fmt.Errorf("%w: the id is taken", database.ErrConflict)
+		}
+		return err
+	})
+}
+
+// ToolCall reads the latest record of a call by the id that the model gave it, and locks the thread
+// as Message does. A missing call is not an error: found is false.
+func (w Tx) ToolCall(toolCallID string) (c thread.ToolCall, found bool, err error) {
+	err = w.tx.Do("read tool call", func() error {
+		if err := w.tx.Lock(); err != nil {
+			return err
+		}
+		if !thread.ValidID(toolCallID) {
+			return nil
+		}
+		row, err := w.tx.Q.GetToolCall(w.tx.Ctx, pgdb.GetToolCallParams{
+			ThreadID: w.tx.Key.Thread, Owner: w.tx.Key.Owner, ToolCallID: toolCallID,
+		})
+		if database.IsMissing(err) {
+			return nil
+		}
+		c, found = toolCallFromRow(row), err == nil
+		return err
+	})
+	return c, found, err
+}
+
+// WaitingToolCalls lists the calls of the thread that wait for the client, oldest first, and locks
+// the thread as Message does.
+func (w Tx) WaitingToolCalls() (calls []thread.ToolCall, err error) {
+	err = w.tx.Do("list tool calls", func() error {
+		if err := w.tx.Lock(); err != nil {
+			return err
+		}
+		found, err := w.tx.Q.ListWaitingToolCalls(w.tx.Ctx, pgdb.ListWaitingToolCallsParams{ThreadID: w.tx.Key.Thread, Owner: w.tx.Key.Owner})
+		calls, err = database.Rows(found, err, toolCallFromRow)
+		return err
+	})
+	return calls, err
+}
+
+// LiveCall is Store.LiveCall, and locks the thread as Message does: of two transactions that read it, the second one sees
+// what the first has begun. A missing call is not an error: found is false.
+func (w Tx) LiveCall() (c Call, found bool, err error) {
+	err = w.tx.Do("read live call", func() error {
+		if err := w.tx.Lock(); err != nil {
+			return err
+		}
+		row, err := w.tx.Q.GetLiveCall(w.tx.Ctx, pgdb.GetLiveCallParams{ThreadID: w.tx.Key.Thread, Owner: w.tx.Key.Owner})
+		if database.IsMissing(err) {
+			return nil
+		}
+		c, found = CallFromRow(row, w.tx.Key.Owner), err == nil
+		return err
+	})
+	return c, found, err
+}
