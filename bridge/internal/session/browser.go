@@ -40,20 +40,8 @@ func (s *State) browserGone(why EndReason, grace time.Duration) {
 	s.away, s.browserLeg.by, s.browserLeg.why = true, s.now.Add(grace), why
 	s.do(Gate{Open: false})
 	if s.listening() {
-		s.stopUnheard(s.answers.active, s.playback.playing)
+		s.playback.stopUnheard(s.answers.active, s.playback.playing)
 	}
-}
-
-// stopUnheard stops the answers that are being made and played while the call waits for its browser. They are made again
-// when it is back.
-func (s *State) stopUnheard(making, playing string) {
-	if making != "" {
-		s.up.cancel(making)
-	}
-	if playing != "" {
-		s.playback.clear()
-	}
-	s.playback.closeAnswers(making, playing)
 }
 
 // browserBack resumes the call with a browser that is back.

@@ -36,6 +36,7 @@ func (s *State) finish() {
 	s.playback.stopAll() // they may have been completed meanwhile
 	s.playback.closeOpen(false)
 	s.answers.closeAll("call_ended")
+	s.transcript.saveChanged() // the end of the call comes last
 	s.record.EndedAt, s.record.EndReason = new(s.now), string(s.reason)
 	s.saveCall()
 	s.phase = ended

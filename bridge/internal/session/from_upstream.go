@@ -116,7 +116,7 @@ func (s *State) itemKnown(ev *event, it *item) bool {
 		s.speech.item(it, raw)
 	case raw.Role == string(thread.RoleAssistant):
 		if m := s.answers.message(it, nil); !m.placed {
-			s.transcript.write(m)
+			m.changed = true
 		}
 	}
 	if ev.Type == realtime.TypeItemDone {
@@ -179,7 +179,7 @@ func (s *State) outputEvent(ev *event, it *item) {
 	switch ev.Type {
 	case realtime.TypeResponseCreated:
 		if id := ev.response.ID; id != "" && s.answers.began(id) && s.Waiting() {
-			s.stopUnheard(id, "")
+			s.playback.stopUnheard(id, "")
 		}
 	case realtime.TypeResponseDone:
 		s.responseDone(ev)

@@ -121,7 +121,7 @@ func (m *memory) lastOf(entries []entry) []thread.Message {
 func (m *memory) beforeFirst(is func(*message) bool) (id string, ok bool) {
 	i := slices.IndexFunc(m.entries, func(e entry) bool { return e.mine != nil && is(e.mine) })
 	if i > 0 && m.entries[i-1].mine != nil && !m.entries[i-1].mine.past {
-		id = m.entries[i-1].mine.end()
+		id = m.entries[i-1].mine.last()
 	}
 	return id, i >= 0
 }
@@ -129,7 +129,7 @@ func (m *memory) beforeFirst(is func(*message) bool) (id string, ok bool) {
 // end returns the id of the last message of the thread that belongs to the entry.
 func (e entry) end() string {
 	if e.mine != nil {
-		return e.mine.end()
+		return e.mine.last()
 	}
 	return e.id
 }

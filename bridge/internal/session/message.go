@@ -21,6 +21,8 @@ type message struct {
 	texts []growingText // by content index
 	files []thread.Part // images in a user's text
 	tools []thread.Part
+	// changed means that the message must be saved.
+	changed bool
 	// placed means that the message is in the thread, or on its way there.
 	placed bool
 	// flushAt and publishAt are when partial text is saved and published; zero if there is none.
@@ -70,6 +72,14 @@ func newGrowingText(text string) growingText {
 
 // String returns the current text.
 func (w growingText) String() string { return w.b.String() }
+
+// end ends a message in progress.
+func (m *message) end(status thread.Status) {
+	m.transcriptionBy = time.Time{}
+	if m.open() {
+		m.meta.Status, m.changed = status, true
+	}
+}
 
 func (m *message) open() bool { return m.meta.Status == thread.StatusInProgress }
 
@@ -151,8 +161,8 @@ func (m *message) setText(index int, text string) {
 	m.texts[index] = newGrowingText(withoutNUL(text))
 }
 
-// end returns the id of the last message of the thread that belongs to this one.
-func (m *message) end() string { return cmp.Or(m.after, m.id) }
+// last returns the id of the last message of the thread that belongs to this one.
+func (m *message) last() string { return cmp.Or(m.after, m.id) }
 
 // partsSize returns how many bytes of text and data are in the parts of a message.
 func partsSize(parts []thread.Part) int {

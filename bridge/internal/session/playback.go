@@ -224,7 +224,7 @@ func (p *playback) interrupt(m *message, played time.Duration) {
 	if !m.silent { // all of a text was shown
 		m.meta.AudioEndMS = &ms // the thread also gets the text
 	}
-	p.transcript.write(m)
+	m.changed = true
 }
 
 // played estimates how much of the message's audio has been played.
@@ -279,7 +279,7 @@ func (p *playback) wholeText(m *message, index int, text string, spoken bool) {
 		return
 	}
 	m.setText(index, text)
-	p.transcript.write(m)
+	m.changed = true
 }
 
 // finished takes the whole text of a message. completed means that it was not cut short.
@@ -287,11 +287,11 @@ func (p *playback) finished(m *message, text string, completed bool) {
 	if m.takes(m.text(), text) {
 		m.setWhole(text)
 		if !m.open() {
-			p.transcript.write(m)
+			m.changed = true
 		}
 	}
 	if completed {
-		p.transcript.closeMessage(m, thread.StatusCompleted)
+		m.end(thread.StatusCompleted)
 	}
 }
 
@@ -311,14 +311,14 @@ func (p *playback) closeMessages(r *response, done *realtime.Response) {
 		}
 		switch {
 		case !m.open() && (changed || !m.flushAt.IsZero()):
-			p.transcript.write(m)
+			m.changed = true
 		case !m.open():
 		case done.Status == realtime.ResponseCancelled:
 			p.interrupt(m, p.played(m))
 		case done.Status == realtime.ResponseFailed:
-			p.transcript.closeMessage(m, thread.StatusFailed)
+			m.end(thread.StatusFailed)
 		default:
-			p.transcript.closeMessage(m, thread.StatusCompleted)
+			m.end(thread.StatusCompleted)
 		}
 	}
 }
@@ -342,17 +342,29 @@ func (p *playback) closeOpen(goesOn bool) {
 		case !m.placed && m.queued != "" && !goesOn:
 			continue // left to its queue
 		case !m.placed:
-			p.transcript.write(m)
+			m.changed = true
 		case !m.open():
 			if !m.flushAt.IsZero() {
-				p.transcript.write(m)
+				m.changed = true
 			}
 			continue
 		case m.role == thread.RoleAssistant:
 			p.interrupt(m, p.played(m))
 		}
-		p.transcript.closeMessage(m, thread.StatusFailed)
+		m.end(thread.StatusFailed)
 	}
+}
+
+// stopUnheard stops the answers that are being made and played while the call waits for its browser. They are made again
+// when it is back.
+func (p *playback) stopUnheard(making, playing string) {
+	if making != "" {
+		p.up.cancel(making)
+	}
+	if playing != "" {
+		p.clear()
+	}
+	p.closeAnswers(making, playing)
 }
 
 // closeAnswers closes the answers that are being made and played, and those between them that wait to be played.

@@ -44,6 +44,7 @@ func (s *State) Reduce(now time.Time, in Input) []Effect {
 	s.apply(in)
 	s.onTime()
 	if s.phase != ended {
+		s.transcript.saveChanged()
 		s.answers.askForAnswer()
 		s.publishTurn()
 	}

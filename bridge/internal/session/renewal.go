@@ -143,6 +143,7 @@ func (r *renewal) notifyRenewing() {
 func (r *renewal) dial() {
 	r.gen = max(r.gen, r.up.gen) + 1
 	r.next = r.newUpstream(r.gen)
+	r.transcript.saveChanged()
 	history := r.transcript.memory.settled()
 	r.replayed = make(map[string]bool)
 	for _, m := range history {

@@ -61,7 +61,7 @@ func (p *speech) event(ev *event, it *item) {
 			if ev.Error != nil {
 				p.log(slog.LevelInfo, "transcription failed", "code", ev.Error.Code, "error", ev.Error.Message)
 			}
-			p.transcript.closeMessage(m, thread.StatusFailed)
+			m.end(thread.StatusFailed)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func (p *speech) committed(it *item) {
 func (p *speech) item(it *item, raw *realtime.Item) {
 	if m := it.message; m != nil {
 		if !m.placed {
-			p.transcript.write(m) // typed: the upstream has it now, and so its place is known
+			m.changed = true // typed: the upstream has it now, and so its place is known
 		}
 		return
 	}
@@ -102,7 +102,7 @@ func (p *speech) item(it *item, raw *realtime.Item) {
 	m := p.transcript.newMessage(it, thread.RoleUser, thread.SourceText)
 	m.setText(0, raw.Text())
 	m.meta.Status = thread.StatusCompleted
-	p.transcript.write(m)
+	m.changed = true
 }
 
 // newUtterance makes the message of an utterance. Its transcription comes later.
@@ -113,7 +113,7 @@ func (p *speech) newUtterance(it *item) {
 	m := p.transcript.newMessage(it, thread.RoleUser, thread.SourceVoice)
 	p.awaitTranscription(m)
 	p.record.Turns++
-	p.transcript.write(m)
+	m.changed = true
 }
 
 // utterance finds the message of an utterance's item, nil if it is none of this call. For one that was never announced it
@@ -142,7 +142,7 @@ func (p *speech) transcribed(m *message, text string) {
 	m.setWhole(strings.TrimSpace(text))
 	m.transcriptionBy = time.Time{}
 	m.meta.Status = thread.StatusCompleted
-	p.transcript.write(m)
+	m.changed = true
 	if m.text() != "" {
 		p.limiter.active()
 	}

@@ -71,6 +71,7 @@ func (s *State) detach(why EndReason) {
 	q.create = nil // the next session is asked
 	s.playback.closeOpen(true)
 	s.settings.takeBack()
+	s.transcript.saveChanged() // for the next session
 	s.up.gone = true
 }
 
@@ -81,6 +82,7 @@ func (s *State) switchOver() {
 		s.detach(r.reason)
 		old.gone = false // it is hung up below
 	}
+	s.transcript.saveChanged()
 	s.transcript.rebase()
 	s.up, r.next = r.next, nil
 	s.up.began = s.now

@@ -67,6 +67,7 @@ func (t *tools) start(run *toolRun) {
 
 // record saves a run in its current state, with its approval.
 func (t *tools) record(run *toolRun) {
+	t.transcript.saveChanged() // its message first
 	t.save(persistence.PutToolCall{ToolCall: run.saved()})
 	if a, asked := run.Approval(); asked {
 		if a.Outcome == thread.ApprovalApproved || a.Outcome == thread.ApprovalDenied {
@@ -90,7 +91,7 @@ func (t *tools) update(run *toolRun) {
 	if len(p.Output) > 0 && partsSize(run.message.parts()) > maxParts {
 		run.message.tools[run.part].Output = encode(map[string]any{"omitted": true, "bytes": len(p.Output)})
 	}
-	t.transcript.write(run.message)
+	run.message.changed = true
 }
 
 func (r *toolRun) event(kind string) toolEvent {

@@ -45,7 +45,7 @@ func (t *transcript) awaitsTranscription() bool {
 func (t *transcript) onTime() {
 	for _, m := range t.growing {
 		if t.due(m.transcriptionBy) {
-			t.closeMessage(m, thread.StatusFailed)
+			m.end(thread.StatusFailed)
 		}
 		if t.due(m.publishAt) {
 			t.publish(m)
@@ -114,13 +114,23 @@ func (t *transcript) unplaced(it *item, role thread.Role, source thread.Source) 
 	return m
 }
 
+// saveChanged saves the messages that have changed.
+func (t *transcript) saveChanged() {
+	for _, m := range t.messages {
+		if m.changed {
+			t.write(m)
+		}
+	}
+}
+
 // write saves the message as it is now.
 func (t *transcript) write(m *message) {
+	m.changed = false
 	at := persistence.Place{How: persistence.PlaceKept}
 	if !m.placed {
 		at = t.placeOf(m.item)
 		m.placed = true
-		if t.tail == nil || at.How != persistence.PlaceAfter || at.After == t.tail.message.end() {
+		if t.tail == nil || at.How != persistence.PlaceAfter || at.After == t.tail.message.last() {
 			t.tail = m.item // the others were written late, between two messages
 		}
 		t.memory.add(m, at)
@@ -142,7 +152,7 @@ func (t *transcript) write(m *message) {
 func (t *transcript) flush(m *message) {
 	text := m.text()
 	if !m.open() || !m.placed || !m.pieces || !strings.HasPrefix(text, m.written) {
-		t.write(m)
+		m.changed = true
 		return
 	}
 	m.flushAt = time.Time{}
@@ -176,7 +186,7 @@ func (t *transcript) placeOf(it *item) persistence.Place {
 		case prev != nil && prev.message != nil && prev.message.past:
 			return after(t.LastMessage)
 		case prev != nil && prev.message != nil && prev.message.placed && (prev.message.item == prev || !prev.linked):
-			return after(prev.message.end()) // a call that an earlier message shows comes after what was said meanwhile
+			return after(prev.message.last()) // a call that an earlier message shows comes after what was said meanwhile
 		}
 		it = prev
 	}
@@ -210,7 +220,7 @@ func (t *transcript) end() string {
 	if t.tail == nil {
 		return t.LastMessage
 	}
-	return t.tail.message.end()
+	return t.tail.message.last()
 }
 
 // writeRefused saves a text that the upstream refused. Its place is where it was typed, after the
@@ -240,7 +250,7 @@ func (t *transcript) grow(m *message, index int, delta string) {
 	}
 	m.add(index, delta)
 	if !m.placed {
-		t.write(m)
+		m.changed = true
 		return
 	}
 	// Handle what is nearly due now, to save the loop an extra wake-up.
@@ -256,16 +266,6 @@ func (t *transcript) grow(m *message, index int, delta string) {
 	case t.now.Add(publishEvery / 4).After(m.publishAt):
 		t.publish(m)
 	}
-}
-
-// closeMessage ends a message in progress and saves it.
-func (t *transcript) closeMessage(m *message, status thread.Status) {
-	m.transcriptionBy = time.Time{}
-	if !m.open() {
-		return
-	}
-	m.meta.Status = status
-	t.write(m)
 }
 
 // forgetItem removes an item from the model's conversation.
