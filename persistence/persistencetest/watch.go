@@ -412,6 +412,7 @@ func (s suite) watchEnds(t *testing.T) {
 	}
 	ask(t, b.store, b.key, "open", "{}", time.Now().Add(time.Hour).UTC())
 	leaving, leave := context.WithCancel(t.Context())
+	defer leave()
 	for e, err := range b.store.Watch(b.key).Events(leaving, -1) {
 		if err != nil || e.Type != persistence.EventApprovalRequired {
 			t.Fatalf("Watch() gives %s, %v", e.Type, err)
