@@ -16,7 +16,7 @@ import (
 
 // notSettings are words in capitals with an underscore in the documents that are
 // not environment variables of ours.
-var notSettings = []string{"CGO_ENABLED", "CAP_NET_BIND_SERVICE"}
+var notSettings = []string{"CGO_ENABLED", "CAP_NET_BIND_SERVICE", "XAI_API_KEY"} // the last is an example of a name that an operator chooses
 
 // tree is what the documents may name.
 type tree struct {

@@ -97,7 +97,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	}
 	ts := httptest.NewServer(b.sim)
 	client := &realtime.Client{BaseURL: ts.URL + "/v1", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
-	cfg.bridge.Upstream = bridge.NewRealtime("simulator", b.api, client)
+	cfg.bridge.Upstreams = []bridge.Route{{Upstream: bridge.NewRealtime("simulator", b.api, client)}}
 	cfg.bridge.Browser, cfg.bridge.Store, cfg.bridge.Logger = b.api, store, log
 	b.turns = make(map[thread.Key]int)
 	cfg.bridge.OnTurn = func(key thread.Key) {

@@ -61,8 +61,10 @@ func NewCalls(cfg Config) (*Calls, error) {
 func (c *Calls) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	if c.cfg.Store != nil {
-		rest := hangUps{upstream: c.cfg.Upstream, rest: c.cfg.Store.Records, log: c.log}
-		running.Go(func() { rest.run(ctx) })
+		for _, upstream := range c.cfg.Upstreams {
+			rest := hangUps{upstream: upstream, rest: c.cfg.Store.Records, log: c.log}
+			running.Go(func() { rest.run(ctx) })
+		}
 		spent := budgets{usage: c.cfg.Store.Records, live: c.all, log: c.log}
 		if c.cfg.OwnerDayUSD > 0 {
 			running.Go(func() { spent.run(ctx) })

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"voicebridge/bridge/internal/session"
@@ -37,11 +38,20 @@ type Counter = session.Counter
 // Counters are all counters.
 var Counters = session.Counters
 
-// Config configures calls. Upstream, Browser, Store, Writer and Tools are required.
+// Route is an upstream, and what its sessions have.
+type Route struct {
+	Upstream
+
+	// Model, Voice and TranscriptionModel are those of Settings.Session if they are empty.
+	Model, Voice, TranscriptionModel string
+}
+
+// Config configures calls. Upstreams, Browser, Store, Writer and Tools are required.
 type Config struct {
-	Upstream Upstream
-	Browser  *rtc.API
-	Store    *persistence.Store
+	// Upstreams have different names. A call that names none takes the first.
+	Upstreams []Route
+	Browser   *rtc.API
+	Store     *persistence.Store
 	// Writer saves what is said in calls. Its Config.Saved must be Calls.Saved, and its Config.Delayed
 	// Calls.StorageDelayed.
 	Writer *spool.Writer
@@ -54,10 +64,10 @@ type Config struct {
 	// ImageQuota limits the bytes of all images of one owner; 0 means no limit.
 	ImageQuota int64
 	// TranscriptionCost returns the cost of a transcription, like Cost; nil means unknown.
-	TranscriptionCost func(realtime.Usage) *float64
-	// Cost returns the cost of a response in US dollars; nil, or a nil result, means unknown. It
+	TranscriptionCost func(model string, u realtime.Usage) *float64
+	// Cost returns the cost of a model's response in US dollars; nil, or a nil result, means unknown. It
 	// must be pure.
-	Cost func(realtime.Usage) *float64
+	Cost func(model string, u realtime.Usage) *float64
 	// OnTurn is called when a turn of the thread's call has ended, OnEnd when the call has ended and everything is
 	// saved, OnDraftsDropped with the number of drafts that a slow browser has missed. All may be nil and must return
 	// at once.
@@ -79,7 +89,7 @@ func (c Config) validate() error {
 	for _, f := range []struct {
 		name string
 		ok   bool
-	}{{"Upstream", c.Upstream != nil}, {"Browser", c.Browser != nil}, {"Store", c.Store != nil}, {"Tools", c.Tools != nil}} {
+	}{{"Upstreams", len(c.Upstreams) > 0}, {"Browser", c.Browser != nil}, {"Store", c.Store != nil}, {"Tools", c.Tools != nil}} {
 		if !f.ok {
 			errs = append(errs, fmt.Errorf("bridge: Config.%s is missing", f.name))
 		}
@@ -87,11 +97,33 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
+// route returns the upstream of that name, or the first one.
+func (c *Config) route(name string) (Route, bool) {
+	if name == "" {
+		return c.Upstreams[0], true
+	}
+	at := slices.IndexFunc(c.Upstreams, func(r Route) bool { return r.Name() == name })
+	if at < 0 {
+		return Route{}, false
+	}
+	return c.Upstreams[at], true
+}
+
+// session returns what a session of the route has unless its client changes it.
+func (r *Route) session(d SessionConfig) SessionConfig {
+	d.Model, d.Voice = cmp.Or(r.Model, d.Model), cmp.Or(r.Voice, d.Voice)
+	d.TranscriptionModel = cmp.Or(r.TranscriptionModel, d.TranscriptionModel)
+	return d
+}
+
 // withDefaults fills in missing values.
 func (c Config) withDefaults() Config {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Cost == nil {
-		c.Cost = func(realtime.Usage) *float64 { return nil }
+		c.Cost = func(string, realtime.Usage) *float64 { return nil }
+	}
+	if c.TranscriptionCost == nil {
+		c.TranscriptionCost = func(string, realtime.Usage) *float64 { return nil }
 	}
 	if c.OnTurn == nil {
 		c.OnTurn = func(thread.Key) {}

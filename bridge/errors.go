@@ -21,6 +21,7 @@ const (
 	CodeBadSDP              Code = "bad_sdp"
 	CodeNoOpus              Code = "no_opus"
 	CodeBadSession          Code = "bad_session"
+	CodeNoUpstream          Code = "upstream_not_found"
 	CodeCallActive          Code = "call_active"
 	CodeUpstreamRefused     Code = "upstream_refused"
 	CodeUpstreamUnreachable Code = "upstream_unreachable"

@@ -36,7 +36,7 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		return nil, err
 	}
 	call, err := r.create(ctx, offer, d)
-	l := &realtimeLeg{Peer: peer, id: call.ID, prefix: d.ItemPrefix}
+	l := &realtimeLeg{Peer: peer, id: call.ID, told: told{prefix: d.ItemPrefix, limit: peer.MaxMessageSize}}
 	if err == nil {
 		err = r.connect(ctx, l, call, d)
 	}
@@ -111,10 +111,9 @@ func (r *Realtime) connect(ctx context.Context, l *realtimeLeg, call realtime.Ca
 
 type realtimeLeg struct {
 	*rtc.Peer
-	id      string
-	history []thread.Message
-	prefix  string
-	items   int
+	told
+
+	id string
 }
 
 func (l *realtimeLeg) Can() Capabilities {
@@ -123,16 +122,25 @@ func (l *realtimeLeg) Can() Capabilities {
 
 func (l *realtimeLeg) ID() string { return l.id }
 
-func (l *realtimeLeg) Opening() [][]byte { return l.Append(l.history) }
+// told is what a session is told of its thread, as items.
+type told struct {
+	history []thread.Message
+	prefix  string // of the items' ids
+	limit   func() int
+	items   int
+}
 
-func (l *realtimeLeg) Append(messages []thread.Message) [][]byte {
-	newID := func() string {
-		l.items++
-		return fmt.Sprintf("%s%d", l.prefix, l.items)
-	}
+func (t *told) Opening() [][]byte { return t.Append(t.history) }
+
+func (t *told) Append(messages []thread.Message) [][]byte {
 	var events [][]byte
-	for _, item := range replayItems(messages, l.MaxMessageSize(), newID) {
+	for _, item := range replayItems(messages, t.limit(), t.newID) {
 		events = append(events, realtime.ItemCreate(session.ReplayPrefix+item.ID, item, ""))
 	}
 	return events
+}
+
+func (t *told) newID() string {
+	t.items++
+	return fmt.Sprintf("%s%d", t.prefix, t.items)
 }

@@ -12,6 +12,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
+	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
@@ -24,6 +25,7 @@ import (
 type setup struct {
 	calls *Calls
 	call  *call
+	route Route
 	offer string // the browser's SDP
 	patch session.Patch
 	// fixed, mayChange and ownerCalls come from Start.
@@ -31,6 +33,7 @@ type setup struct {
 	mayChange  []string
 	ownerCalls int
 
+	own      Settings // with what the route has
 	record   records.Call
 	created  bool // the upstream has a session, and the record may be in the database
 	dialer   leg.Dialer
@@ -49,10 +52,13 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	cfg := &s.calls.cfg
 	now := time.Now()
 	s.call.images.store, s.call.images.quota = cfg.Store, cfg.ImageQuota
-	s.dialer = leg.Dialer{Upstream: cfg.Upstream, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Log: s.call.log}
+	s.own = cfg.Settings
+	s.own.Session = s.route.session(cfg.Session)
+	s.own.Session.Instructions = FillInstructions(cfg.Session.Instructions, now, s.user)
+	s.dialer = leg.Dialer{Upstream: s.route, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Log: s.call.log}
 	s.record = records.Call{
-		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: cfg.Upstream.Name(),
-		Model: cfg.Session.Model, Voice: cfg.Session.Voice, StartedAt: now,
+		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
+		Model: s.own.Session.Model, Voice: s.own.Session.Voice, StartedAt: now,
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, leg.DialTimeout, leg.ErrDialTimeout)
 	defer cancel()
@@ -84,8 +90,8 @@ func (s *setup) answerBrowser(ctx context.Context) error {
 
 // dial creates the first upstream session, and reads the history.
 func (s *setup) dial(ctx context.Context) error {
-	c, cfg := s.call, &s.calls.cfg
-	s.dialer.Creation = cfg.Session.Creation()
+	c := s.call
+	s.dialer.Creation = s.own.Session.Creation()
 	l, err := s.dialer.Dial(ctx, 1, s.readHistory, func(rec records.Leg) error {
 		s.record.UpstreamCallID = rec.UpstreamID
 		return s.save(ctx, rec)
@@ -191,14 +197,15 @@ func (s *setup) state(now time.Time) *session.State {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
 	}
 	c.tools.registry = s.registry
+	model, transcription := s.own.Session.Model, s.own.Session.TranscriptionModel
 	c.tools.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
-	own := cfg.Settings
-	own.Session.Instructions = FillInstructions(own.Session.Instructions, now, s.user)
 	return session.New(session.Config{
-		Settings: own, OwnerSpentUSD: s.spent,
+		Settings: s.own, OwnerSpentUSD: s.spent,
 		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history, LastMessage: s.last,
 		UpstreamLimit: c.images.limit, UpstreamCan: s.up.Leg.Can(), BrowserLimit: s.browser.MaxMessageSize(),
-		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(),
+		TranscriptionCost: func(u realtime.Usage) *float64 { return cfg.TranscriptionCost(transcription, u) },
+		Cost:              func(u realtime.Usage) *float64 { return cfg.Cost(model, u) },
+		ItemPrefix:        s.dialer.ItemPrefix, NewID: callIDs(),
 	}, s.record, s.registry, now)
 }
 

@@ -32,6 +32,8 @@ type Start struct {
 	// of "instructions", "tools" and "voice" that MayChange lists.
 	Fixed     bool
 	MayChange []string
+	// Upstream is the name of one of Config.Upstreams; empty means the first.
+	Upstream string
 	// Takeover ends a live call on the thread.
 	Takeover bool
 	// OwnerCalls limits the owner's live calls in all processes; 0 means no limit. It holds even if calls start at the
@@ -96,6 +98,9 @@ func (c *Calls) check(start Start) (session.Patch, error) {
 	if err := rtc.CheckOffer(start.Offer); err != nil {
 		return session.Patch{}, offerError(err)
 	}
+	if _, ok := c.cfg.route(start.Upstream); !ok {
+		return session.Patch{}, &Error{Code: CodeNoUpstream, Message: fmt.Sprintf("There is no upstream %q.", start.Upstream), Param: "upstream"}
+	}
 	if start.Session == nil {
 		return session.Patch{}, nil
 	}
@@ -144,7 +149,8 @@ func (c *Calls) connect(ctx context.Context, incoming *call, start Start, patch 
 			return "", err
 		}
 	}
-	set := setup{calls: c, call: incoming, user: start.User, offer: start.Offer, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, ownerCalls: start.OwnerCalls}
+	route, _ := c.cfg.route(start.Upstream) // it was checked
+	set := setup{calls: c, route: route, call: incoming, user: start.User, offer: start.Offer, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, ownerCalls: start.OwnerCalls}
 	s, answer, err := set.run(ctx)
 	if err != nil {
 		return "", err

@@ -262,7 +262,7 @@ func (c *caller) speak() {
 	frames := simulator.UserSpeech()
 	before := c.spokenTurns()
 	tick := time.Tick(20 * time.Millisecond)
-	p := media.Packet{Source: 7}
+	p := media.Packet{Source: uint32(7 + before)} // a new stream each time
 	for _, frame := range frames {
 		if c.spokenTurns() > before {
 			return

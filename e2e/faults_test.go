@@ -349,7 +349,16 @@ func fullTurns(c *caller) {
 // reason, and the thread has everything that was said.
 func TestUpstreamFails(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, rigConfig{})
+	for name, socket := range map[string]bool{"WebRTC": false, "WebSocket": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			upstreamFails(t, newRig(t, rigConfig{socket: socket}))
+		})
+	}
+}
+
+func upstreamFails(t *testing.T, r *rig) {
+	t.Helper()
 	// The session of a renewal could be taken for that of another call that begins then, so calls that
 	// renew come one after the other.
 	for _, renews := range []bool{false, true} {

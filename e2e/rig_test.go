@@ -41,6 +41,7 @@ type rig struct {
 	sim      *simulator.Server
 	api      *rtc.API // of the callers
 	dcid     string   // the stream of their data channels, if not announced
+	socket   bool     // the simulator is reached over WebSocket
 	*program
 
 	calling sync.Mutex                       // one set-up at a time, so that each knows its session
@@ -55,6 +56,7 @@ type rigConfig struct {
 	simulator simulator.Config
 	environ   []string
 	stream    uint16 // of the callers' data channels; they announce them if it is 0
+	socket    bool   // calls reach the simulator over WebSocket
 }
 
 // Settings of every rig: tests call more often than people do.
@@ -72,7 +74,7 @@ func prepareRig(t *testing.T, cfg rigConfig) *rig {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	r := &rig{t: t, ctx: ctx, database: cfg.database, dir: t.TempDir(), address: keptAddress(t)}
+	r := &rig{t: t, ctx: ctx, database: cfg.database, dir: t.TempDir(), address: keptAddress(t), socket: cfg.socket}
 	if r.database == "" {
 		r.database = persistencetest.SQLiteURL(t)
 	}
@@ -96,6 +98,9 @@ func prepareRig(t *testing.T, cfg rigConfig) *rig {
 		// A lost browser does not come back, unless a test says so.
 		"VOICEBRIDGE_CALLS__GRACE_SECONDS=0", "VOICEBRIDGE_CALLS__CLOSE_GRACE_SECONDS=0",
 	}, cfg.environ...)
+	if r.socket {
+		r.environ = append(r.environ, `VOICEBRIDGE_UPSTREAMS=[{"name":"spoken","profile":"realtime","url":"`+upstream+`/realtime","api_key_env":"OPENAI_API_KEY"}]`)
+	}
 	return r
 }
 

@@ -115,7 +115,7 @@ func (c *Client) CreateCall(ctx context.Context, offer string, session []byte) (
 	}
 	defer res.Body.Close()
 	if res.StatusCode/100 != 2 {
-		return Call{}, fmt.Errorf("create call: %w", c.apiError(res))
+		return Call{}, fmt.Errorf("create call: %w", ReadAPIError(res, c.APIKey))
 	}
 	call := Call{Location: res.Header.Get("Location")}
 	call.ID = callID(call.Location)
@@ -172,7 +172,7 @@ func (c *Client) hangup(ctx context.Context, callID string) (again bool, err err
 	if res.StatusCode/100 == 2 || res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusGone {
 		return false, nil
 	}
-	return res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500, c.apiError(res)
+	return res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500, ReadAPIError(res, c.APIKey)
 }
 
 // address returns the address of the calls route with below appended to its path.
@@ -218,8 +218,8 @@ func (c *Client) post(ctx context.Context, address, contentType string, body []b
 	return res, err
 }
 
-// apiError makes an APIError from a response, whatever its body.
-func (c *Client) apiError(res *http.Response) *APIError {
+// ReadAPIError makes an APIError from a response, whatever its body. The key is cut out of it.
+func ReadAPIError(res *http.Response, key string) *APIError {
 	e := &APIError{Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // part of a body is better than none
 	var w struct {
@@ -237,17 +237,17 @@ func (c *Client) apiError(res *http.Response) *APIError {
 		e.Type, e.Code, e.Param = w.Error.Type, w.Error.Code, w.Error.Param
 		e.Message = cmp.Or(w.Error.Message, string(w.Message), string(w.Detail), "it gives no reason")
 	}
-	e.Message = cutBytes(c.withoutKey(e.Message), maxMessage) // cut last: even half a key is a leak
+	e.Message = cutBytes(withoutKey(e.Message, key), maxMessage) // cut last: even half a key is a leak
 	for _, name := range []*string{&e.Type, &e.Code, &e.Param} {
-		*name = cutBytes(c.withoutKey(*name), maxName)
+		*name = cutBytes(withoutKey(*name, key), maxName)
 	}
 	return e
 }
 
 // withoutKey cuts out the client's key and whatever looks like one.
-func (c *Client) withoutKey(s string) string {
-	if c.APIKey != "" {
-		s = strings.ReplaceAll(s, c.APIKey, "[key]")
+func withoutKey(s, key string) string {
+	if key != "" {
+		s = strings.ReplaceAll(s, key, "[key]")
 	}
 	return MaskKeys(s)
 }

@@ -117,7 +117,7 @@ func (h *calls) setUp(c echo.Context) (bridge.Started, error) {
 	if threadID != "" {
 		threadID = names{h.threads}.find(ctx, thread.Key{Owner: who.Owner, Thread: threadID}).Thread
 	}
-	start := bridge.Start{Owner: who.Owner, User: who.Name, ThreadID: threadID, Offer: o.sdp, Session: o.session, Takeover: takeover}
+	start := bridge.Start{Owner: who.Owner, User: who.Name, ThreadID: threadID, Offer: o.sdp, Session: o.session, Takeover: takeover, Upstream: c.QueryParam("upstream")}
 	if who.Secret == nil {
 		return h.begin(ctx, start)
 	}

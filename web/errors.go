@@ -70,7 +70,7 @@ func storageUnavailable(message string) *problem.Error {
 func classifyBridge(e *bridge.Error) *problem.Error {
 	out := &problem.Error{Code: string(e.Code), Message: e.Message, Param: e.Param}
 	switch e.Code {
-	case bridge.CodeBadSDP, bridge.CodeNoOpus, bridge.CodeBadSession, bridge.CodeBadText:
+	case bridge.CodeBadSDP, bridge.CodeNoOpus, bridge.CodeBadSession, bridge.CodeNoUpstream, bridge.CodeBadText:
 		out.Status = http.StatusBadRequest
 	case bridge.CodeCallActive, bridge.CodeNoCall:
 		out.Status = http.StatusConflict

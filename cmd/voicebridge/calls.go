@@ -22,10 +22,10 @@ func (a *app) mediaConfig() rtc.Config {
 // the next queued message may be spoken.
 func (a *app) bridgeConfig() bridge.Config {
 	return bridge.Config{
-		Upstream: a.up.driver,
-		Browser:  a.media,
-		Store:    a.store,
-		Tools:    a.tools.spoken,
+		Upstreams: a.up.routes,
+		Browser:   a.media,
+		Store:     a.store,
+		Tools:     a.tools.spoken,
 		Settings: bridge.Settings{
 			Session: a.cfg.Realtime.SessionConfig, Limits: a.cfg.Calls, Budget: a.cfg.Budget,
 			ReplayMessages: a.cfg.Conversations.History.ReplayMessages, Approve: a.cfg.Tools.Approve, FillerAfter: a.cfg.Tools.FillerAfter,

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
+	"slices"
 
 	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
@@ -15,14 +18,16 @@ import (
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
+	"voicebridge/realtime/ws"
 )
 
 // upstream is what calls talk to, including the simulator if that is the upstream.
 type upstream struct {
-	driver bridge.Upstream
+	routes []bridge.Route
 	// note tells users what to expect of it; empty for a real model.
 	note string
 	sim  *simulator.Server
+	key  string // of the simulator
 	ln   net.Listener
 	log  *slog.Logger
 	// running is set once run was called, which ends the simulator.
@@ -30,19 +35,26 @@ type upstream struct {
 }
 
 func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, traces *telemetry.Traces, log *slog.Logger) (*upstream, error) {
+	if len(cfg.Upstreams) > 0 {
+		return openUpstreams(ctx, cfg, api, traces, log)
+	}
 	if cfg.Driver() == config.UpstreamSimulator {
-		return openSimulator(ctx, cfg, api, log)
+		u, err := openSimulator(ctx, cfg, log)
+		if err == nil {
+			u.routes = []bridge.Route{{Upstream: u.simulated(config.UpstreamSimulator, config.TransportWebRTC, api, cfg.Realtime.Model)}}
+		}
+		return u, err
 	}
 	key := cfg.VoiceKey()
 	if u, err := url.Parse(cfg.CallsURL()); err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && key.IsSet() {
 		log.Warn("the API key travels unencrypted", "host", u.Host)
 	}
-	if cfg.VoiceCost(realtime.Usage{}) == nil {
+	if cfg.VoiceCost(cfg.Realtime.Model, realtime.Usage{}) == nil {
 		log.Warn("the cost of calls is unknown: the model has no price per token", "model", cfg.Realtime.Model)
 	}
 	client := realtimeClient(&cfg)
 	client.HTTP = traces.Client("voicebridge/" + buildVersion())
-	return &upstream{driver: bridge.NewRealtime(config.UpstreamOpenAI, api, client)}, nil
+	return &upstream{routes: []bridge.Route{{Upstream: bridge.NewRealtime(config.UpstreamOpenAI, api, client)}}}, nil
 }
 
 // realtimeClient returns a client that creates calls as the settings say.
@@ -57,17 +69,34 @@ func realtimeClient(cfg *config.Config) *realtime.Client {
 // dataChannel returns the stream that the data channel to the upstream has from the start, zero if the upstream waits
 // for its announcement: only OpenAI says that it does not ("WebRTC with WARP").
 func dataChannel(cfg *config.Config) int {
-	if u, err := url.Parse(cfg.CallsURL()); err == nil && cfg.Driver() == config.UpstreamOpenAI && u.Hostname() == "api.openai.com" {
-		return 4 // as in OpenAI's example
+	calls := []string{cfg.CallsURL()}
+	if len(cfg.Upstreams) > 0 {
+		calls = nil
+	} else if cfg.Driver() != config.UpstreamOpenAI {
+		return 0
 	}
-	return 0
+	for i := range cfg.Upstreams { // all have the same kind of peer
+		if u := &cfg.Upstreams[i]; u.By() == config.TransportWebRTC {
+			calls = append(calls, u.Address())
+		}
+	}
+	for _, address := range calls {
+		if u, err := url.Parse(address); err != nil || u.Hostname() != "api.openai.com" {
+			return 0
+		}
+	}
+	return 4 // as in OpenAI's example
 }
 
 // openSimulator makes the built-in simulator, which listens on loopback and requires a key that
 // nobody else on this machine knows.
-func openSimulator(ctx context.Context, cfg config.Config, api *rtc.API, log *slog.Logger) (*upstream, error) {
+func openSimulator(ctx context.Context, cfg config.Config, log *slog.Logger) (*upstream, error) {
 	key := rand.Text()
-	sim, err := simulator.New(simulator.Config{APIKey: key, Models: []string{cfg.Realtime.Model}, Logger: log})
+	models := []string{cfg.Realtime.Model}
+	for _, u := range cfg.Upstreams {
+		models = append(models, u.Model)
+	}
+	sim, err := simulator.New(simulator.Config{APIKey: key, Models: models, Logger: log})
 	if err != nil {
 		return nil, err
 	}
@@ -76,13 +105,61 @@ func openSimulator(ctx context.Context, cfg config.Config, api *rtc.API, log *sl
 		_ = sim.Run(ended())
 		return nil, fmt.Errorf("listen for the simulator: %w", err)
 	}
-	client := &realtime.Client{BaseURL: "http://" + ln.Addr().String() + "/v1", APIKey: key}
-	u := &upstream{driver: bridge.NewRealtime(config.UpstreamSimulator, api, client), sim: sim, ln: ln, log: log}
+	u := &upstream{sim: sim, key: key, ln: ln, log: log}
 	u.note = "No OPENAI_API_KEY is set: a simulator answers. It hears that you speak, not what you say."
-	if cfg.Upstream == config.UpstreamSimulator {
+	if cfg.Upstream == config.UpstreamSimulator || len(cfg.Upstreams) > 0 {
 		u.note = "A simulator answers, because VOICEBRIDGE_UPSTREAM says so. It hears that you speak, not what you say."
 	}
 	return u, nil
+}
+
+// simulated returns a driver for the built-in simulator.
+func (u *upstream) simulated(name, transport string, api *rtc.API, model string) bridge.Upstream {
+	base := "http://" + u.ln.Addr().String() + "/v1"
+	if transport == config.TransportWebSocket {
+		profile, _ := ws.Find("realtime")
+		return bridge.NewWebSocket(name, &ws.Client{Profile: profile, URL: base + "/realtime", APIKey: u.key, Model: model, Log: u.log})
+	}
+	return bridge.NewRealtime(name, api, &realtime.Client{BaseURL: base, APIKey: u.key})
+}
+
+// openUpstreams makes the drivers of the settings' list.
+func openUpstreams(ctx context.Context, cfg config.Config, api *rtc.API, traces *telemetry.Traces, log *slog.Logger) (*upstream, error) {
+	all := &upstream{log: log}
+	if slices.ContainsFunc(cfg.Upstreams, func(u config.Upstream) bool { return u.BuiltIn() }) {
+		var err error
+		if all, err = openSimulator(ctx, cfg, log); err != nil {
+			return nil, err
+		}
+	}
+	for _, u := range cfg.Upstreams {
+		model := cmp.Or(u.Model, cfg.Realtime.Model)
+		if cfg.VoiceCost(model, realtime.Usage{}) == nil {
+			log.Warn("the cost of calls is unknown: the model has no price per token", "model", model, "upstream", u.Name)
+		}
+		if at, err := url.Parse(u.Address()); err == nil && (at.Scheme == "http" || at.Scheme == "ws") && !config.IsLoopback(at.Hostname()) && u.Key.IsSet() {
+			log.Warn("the API key travels unencrypted", "host", at.Host, "upstream", u.Name)
+		}
+		route := bridge.Route{Model: u.Model, Voice: u.Voice, TranscriptionModel: u.TranscriptionModel}
+		profile := u.Settled()
+		switch {
+		case u.BuiltIn():
+			route.Upstream = all.simulated(u.Name, u.By(), api, model)
+		case u.By() == config.TransportWebSocket:
+			client := &ws.Client{Profile: profile, URL: u.URL, APIKey: u.Key.Reveal(), Model: model, Header: http.Header{}, Log: log.With("upstream", u.Name)}
+			client.Header.Set("User-Agent", "voicebridge/"+buildVersion())
+			for name, value := range u.Headers {
+				client.Header.Set(name, value.Reveal())
+			}
+			route.Upstream = bridge.NewWebSocket(u.Name, client)
+		default:
+			client := &realtime.Client{CallsURL: u.Address(), APIKey: u.Key.Reveal(), KeyHeader: profile.KeyHeader, DataChannel: dataChannel(&cfg)}
+			client.HTTP = traces.Client("voicebridge/" + buildVersion())
+			route.Upstream = bridge.NewRealtime(u.Name, api, client)
+		}
+		all.routes = append(all.routes, route)
+	}
+	return all, nil
 }
 
 // run serves the simulator until ctx ends, if it is the upstream.
@@ -97,7 +174,11 @@ func (u *upstream) run(ctx context.Context) error {
 // needsLoopback reports whether the upstream is on this machine, so that media needs loopback
 // addresses.
 func needsLoopback(cfg config.Config) bool {
-	if cfg.Driver() == config.UpstreamSimulator {
+	local := func(u config.Upstream) bool {
+		at, err := url.Parse(u.Address())
+		return u.BuiltIn() || err == nil && config.IsLoopback(at.Hostname())
+	}
+	if cfg.Driver() == config.UpstreamSimulator || slices.ContainsFunc(cfg.Upstreams, local) {
 		return true
 	}
 	u, err := url.Parse(cfg.CallsURL())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"time"
 
 	"voicebridge/web"
@@ -9,10 +10,10 @@ import (
 
 // webConfig connects the web server to the other parts.
 func (a *app) webConfig() web.Config {
-	r := a.cfg.Realtime
+	r, first := a.cfg.Realtime, a.up.routes[0]
 	return web.Config{
 		Calls: tracedCalls{a.calls, a.observer}, Chat: a.door, Queue: a.queue, Store: a.store, Records: a.store.Records, Admission: a.store.Admission, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
-		Upstream:        web.Upstream{Name: a.up.driver.Name(), Note: a.up.note, Model: r.Model, Voice: r.Voice, TurnDetection: r.TurnDetection.Object()},
+		Upstream:        web.Upstream{Name: first.Name(), Note: a.up.note, Model: cmp.Or(first.Model, r.Model), Voice: cmp.Or(first.Voice, r.Voice), TurnDetection: r.TurnDetection.Object()},
 		TextModels:      shownTextModels(&a.cfg),
 		Auth:            a.cfg.Auth(),
 		ICEServers:      a.cfg.ICEServers,

@@ -2,7 +2,10 @@ package media
 
 import (
 	"bytes"
+	"sync/atomic"
 	"time"
+
+	"voicebridge/realtime/pcm"
 )
 
 // What a stream's times count, and how long its packets usually are.
@@ -25,9 +28,25 @@ type Packet struct {
 	Timestamp uint32
 	// Marker begins a stretch of sound after a pause.
 	Marker bool
-	// Payload is one Opus packet.
+	// Format is how Payload is written.
+	Format  Format
 	Payload []byte
 }
+
+// Format is how a packet's sound is written. The zero value is Opus; packets of any other format are FrameTime long.
+type Format struct {
+	// Rate is the number of samples in a second, zero for Opus.
+	Rate     int
+	Encoding pcm.Encoding
+}
+
+// Frame returns how many bytes a packet's payload has, zero for Opus, which varies.
+func (f Format) Frame() int { return f.Rate / 50 * f.Encoding.Size() }
+
+var sources atomic.Uint32
+
+// NewSource returns a name for a stream, see Packet.Source.
+func NewSource() uint32 { return sources.Add(1) }
 
 // Clone returns a copy with a payload of its own.
 func (p *Packet) Clone() Packet {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pion/stun/v4"
@@ -125,8 +124,7 @@ type API struct {
 	public     []string             // Config.PublicIPs
 	stream     uint16               // Config.DataChannel
 	cert       webrtc.Certificate
-	mux        *sharedPort   // nil: a port for each leg
-	sources    atomic.Uint32 // remote tracks so far
+	mux        *sharedPort // nil: a port for each leg
 
 	mu     sync.Mutex
 	closed bool

@@ -19,8 +19,7 @@ const readMTU = 1500
 // Forward waits for the remote's audio and passes it to dst while flow's gate is open, until the peer ends (ErrClosed),
 // dst has closed (also ErrClosed) or ctx ends (its cause). Other errors of dst are counted in flow. Payload, marker,
 // order and timing are kept; CSRCs, header extensions and padding are dropped. The SSRC is replaced by a number that is
-// unique among all sources of the API's peers, whatever the remotes choose, so that it identifies the source to
-// WriteAudio. The packet passed to dst is reused.
+// unique in this process, whatever the remotes choose, so that it identifies the source to WriteAudio. The packet passed to dst is reused.
 //
 // A remote may go on under another SSRC, with a new offer or without (RFC 3550, 8.2): Forward follows it. Of several
 // sources that sound at once, one is heard until it pauses.
@@ -127,7 +126,7 @@ func (r *relay) follows(ssrc uint32, now time.Time) bool {
 		if now.Sub(in.heard) < media.Pause {
 			return false
 		}
-		in.ssrc, in.source, r.number = ssrc, r.peer.api.sources.Add(1), renumber{}
+		in.ssrc, in.source, r.number = ssrc, media.NewSource(), renumber{}
 	}
 	in.heard = now
 	return true
@@ -149,8 +148,8 @@ func (p *Peer) isOpus(payloadType uint8) bool {
 	return false
 }
 
-// WriteAudio sends one Opus packet to the remote, with the negotiated SSRC and payload type. The packet's own SSRC
-// identifies its source: when it changes, the stream goes on with the next sequence number and a timestamp advanced by
+// WriteAudio sends one packet to the remote as Opus, with the negotiated SSRC and payload type. The packet's Source
+// identifies its stream: when it changes, the stream goes on with the next sequence number and a timestamp advanced by
 // the time elapsed, at least one frame. Header extensions, CSRCs and padding are dropped. Packets sent before the
 // connection is up, or while the remote's offer does not receive, are dropped silently. Besides Pion's errors it
 // returns only ErrClosed.
@@ -158,6 +157,9 @@ func (p *Peer) isOpus(payloadType uint8) bool {
 // Only one source writes at a time. A packet that arrives while another is being written is dropped, so that no writer
 // waits.
 func (p *Peer) WriteAudio(packet *media.Packet) error {
+	if packet.Format != (media.Format{}) {
+		return p.out.encoded.WriteAudio(packet)
+	}
 	select {
 	case <-p.done:
 		return media.ErrClosed

@@ -9,6 +9,7 @@ import (
 	"github.com/pion/webrtc/v4"
 
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/transcode"
 )
 
 // legKind is what all peers of one kind have in common.
@@ -31,6 +32,7 @@ func (a *API) newPeer(kind legKind, h media.Handlers) (*Peer, error) {
 	}
 	p.channel.init()
 	p.in.init()
+	p.out.encoded = transcode.ToOpus(p)
 	kind.settings.BufferFactory = p.buffer
 	pion, err := newPionAPI(kind.settings)
 	if err != nil {

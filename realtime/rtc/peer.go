@@ -72,7 +72,7 @@ type inbound struct {
 	// The rest belongs to the one Forward that runs.
 
 	ssrc   uint32    // of the source that is heard
-	source uint32    // names it among all of the API's; 0 before there is one
+	source uint32    // names it, see media.NewSource; 0 before there is one
 	heard  time.Time // when its last packet came
 	opus   uint8     // its payload type
 }
@@ -93,6 +93,8 @@ type outbound struct {
 	splice splice
 	packet rtp.Packet // reused, so that a packet costs no allocation
 	stats  senderStats
+	// encoded takes packets that are not Opus.
+	encoded media.Sink
 }
 
 func (p *Peer) signal() {

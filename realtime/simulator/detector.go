@@ -136,6 +136,23 @@ func (e *detector) WriteAudio(p *media.Packet) error {
 	return nil
 }
 
+// hear takes sound of an event, in frames of which the last may be shorter.
+func (e *detector) hear(data []byte, format media.Format) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for len(data) > 0 {
+		n := min(len(data), format.Frame())
+		frame := data[:n]
+		data = data[n:]
+		e.packets.Add(1)
+		if e.decoder == nil {
+			continue
+		}
+		samples := format.Encoding.Decode(nil, frame)
+		e.feed(pcm.Level(samples), int64(len(samples))*1000/int64(format.Rate))
+	}
+}
+
 // starvedAfter is how long the stream must stop, beyond the silence that ends a turn, to end speech: a shorter gap may
 // be the delay of a busy machine.
 const starvedAfter = 2 * time.Second

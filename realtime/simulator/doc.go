@@ -1,11 +1,12 @@
-// Package simulator is an upstream that runs locally: it implements the HTTP and WebRTC side of the
-// Realtime API as OpenAI does, so that a newcomer without a key has something to talk to and tests
+// Package simulator is an upstream that runs locally: it implements the HTTP, WebRTC and WebSocket
+// side of the Realtime API as OpenAI does, so that a newcomer without a key has something to talk to and tests
 // need no network.
 //
 // It is strict about what it receives (unknown fields, ids that are too long, two responses at once
 // and the like get the API's own errors) and exact in the order of what it sends: generation is
 // faster than real time, audio is paced at one 20 ms Opus frame per 20 ms, a response is done
-// before it has been heard, and speech over it interrupts it.
+// before it has been heard, and speech over it interrupts it. Over WebSocket audio goes out in events as soon as it is
+// made, and the client plays it.
 //
 // It has no model. It hears that you speak, not what you say: Opus is decoded, speech is found by its energy, and the
 // transcript of an utterance is the next one of a script. It chooses its answers by regular expressions over typed text

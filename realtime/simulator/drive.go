@@ -14,7 +14,7 @@ func (s *Session) Emit(event map[string]any) { s.wire.emit(event) }
 // called on any goroutine.
 func (s *Session) WriteAudio(packet *media.Packet) error {
 	if peer := s.wire.peer.Load(); peer != nil {
-		return peer.WriteAudio(packet)
+		return (*peer).WriteAudio(packet)
 	}
 	return media.ErrClosed
 }

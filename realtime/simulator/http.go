@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
 )
@@ -42,6 +44,7 @@ func New(cfg Config) (*Server, error) {
 
 func (s *Server) routes() {
 	s.mux = http.NewServeMux()
+	s.mux.HandleFunc("GET /v1/realtime", s.createSocket)
 	s.mux.HandleFunc("POST /v1/realtime/calls", s.createCall)
 	s.mux.HandleFunc("POST /v1/realtime/calls/{id}/hangup", s.hangup)
 	s.mux.HandleFunc("POST /v1/realtime/client_secrets", s.createSecret)
@@ -58,7 +61,7 @@ func (s *Server) routes() {
 	})
 }
 
-// ServeHTTP serves POST /v1/realtime/calls (multipart or raw SDP), /v1/realtime/calls/{id}/hangup and
+// ServeHTTP serves GET /v1/realtime (a WebSocket), POST /v1/realtime/calls (multipart or raw SDP), /v1/realtime/calls/{id}/hangup and
 // /v1/realtime/client_secrets, to pages of any origin as OpenAI does, and below /simulator what Config.Control allows.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
@@ -68,25 +71,32 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-func (s *Server) createCall(w http.ResponseWriter, r *http.Request) {
+// admit lets a client begin a session, as far as the faults do, and returns the session of its secret.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) (faults Faults, session json.RawMessage, ok bool) {
 	select {
 	case <-s.running:
 	case <-r.Context().Done():
-		return
+		return faults, nil, false
 	}
-	faults := s.nextFaults()
+	faults = s.nextFaults()
 	if s.refuse(w, r, faults) {
-		return
+		return faults, nil, false
 	}
-	session, ok := s.authorize(w, r)
-	if !ok {
-		return
+	if session, ok = s.authorize(w, r); !ok {
+		return faults, nil, false
 	}
 	select {
 	case <-time.After(time.Duration(faults.AnswerDelay)):
+		return faults, session, true
 	case <-r.Context().Done():
-		return
 	case <-s.ctx.Done():
+	}
+	return faults, nil, false
+}
+
+func (s *Server) createCall(w http.ResponseWriter, r *http.Request) {
+	faults, session, ok := s.admit(w, r)
+	if !ok {
 		return
 	}
 	offer, posted, err := readCall(http.MaxBytesReader(w, r.Body, maxBody), r.Header.Get("Content-Type"))
@@ -224,4 +234,44 @@ func (s *Server) hangup(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	writeError(w, http.StatusNotFound, refuse("call_id_not_found", "call_id", "No call with this id is active."))
+}
+
+// createSocket answers GET /v1/realtime.
+func (s *Server) createSocket(w http.ResponseWriter, r *http.Request) {
+	faults, session, ok := s.admit(w, r)
+	if !ok {
+		return
+	}
+	if session == nil {
+		o := object{"type": "realtime"}
+		if name := r.URL.Query().Get("model"); name != "" {
+			o["model"] = name
+		}
+		session, _ = json.Marshal(o) // strings
+	}
+	set, refusal := s.newSettings(session)
+	if refusal != nil {
+		writeError(w, http.StatusBadRequest, refusal)
+		return
+	}
+	ses, err := s.prepare(set, faults)
+	if err != nil {
+		s.startFailed(w, err)
+		return
+	}
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols: []string{"realtime"}, InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled,
+	})
+	if err != nil {
+		return // it was answered
+	}
+	conn.SetReadLimit(maxText)
+	k := &socket{conn: conn, done: make(chan struct{})}
+	ses.bySocket()
+	if err := s.begin(ses, k); err != nil {
+		_ = conn.Close(websocket.StatusTryAgainLater, err.Error())
+		return
+	}
+	s.wg.Go(func() { k.read(func(data []byte) { ses.mail.post(func() { ses.message(data) }) }, ses.log) })
+	ses.mail.post(ses.open)
 }

@@ -23,6 +23,7 @@ type listener struct {
 	utterances int      // so far: they rotate in the script
 	userItem   string   // the future item of the speech in progress
 	speaking   bool     // the user is speaking
+	inEvents   bool     // the caller's sound comes in events
 	idle       int      // generation of the idle timer
 	heldBack   []func() // transcriptions held back until the next one
 }
@@ -34,7 +35,9 @@ func (l *listener) speechEvent(h speechEvent) {
 	}
 	if h.started {
 		l.speechStarted(h.atMS)
-		l.watchSpeech()
+		if !l.inEvents { // where only sound tells the time
+			l.watchSpeech()
+		}
 	} else if l.speaking {
 		l.speechStopped(h.atMS)
 	}

@@ -1,10 +1,13 @@
 package simulator
 
 import (
+	"encoding/base64"
+	"maps"
 	"time"
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/transcode"
 )
 
 // utterance is the audio of one assistant item.
@@ -28,12 +31,43 @@ type player struct {
 	spoken    bool // there was audio: the voice is locked
 	// continuous means that silence is sent while nothing plays.
 	continuous bool
+	// ahead means that sound goes out in events, as soon as it is made; the client plays it.
+	ahead   bool
+	decoder *transcode.Reader // for that
+	format  func() media.Format
 
 	wire  *wire
 	items *items
 	more  func(response string) bool // reports whether more audio may come
 	quiet func()                     // called when a response has been heard to its end
 }
+
+// say sends the frames of an utterance up to a number in events. That is all that the item has so far.
+func (p *player) say(u *utterance, frames int, where object) {
+	format := p.format()
+	if p.decoder == nil {
+		p.decoder = transcode.NewReader(format.Rate)
+	}
+	p.spoken = true
+	for u.pos < min(frames, len(u.frames)) {
+		var sound []byte
+		for n := 0; n < framesPerEvent && u.pos < min(frames, len(u.frames)); n++ {
+			p.packet = media.Packet{Source: 1, Sequence: p.sequence, Timestamp: p.timestamp, Payload: u.frames[u.pos]}
+			samples, _ := p.decoder.Read(&p.packet) // our own clips can be read
+			sound = format.Encoding.Append(sound, samples)
+			p.sequence, p.timestamp = p.sequence+1, p.timestamp+frameSamples
+			u.pos++
+			p.wire.played.Add(1)
+		}
+		event := maps.Clone(where)
+		event["delta"] = base64.StdEncoding.EncodeToString(sound)
+		p.wire.emit(event)
+	}
+	u.item.audioMS = int64(u.pos) * frameMS
+}
+
+// framesPerEvent is how much sound an event has: 200 ms.
+const framesPerEvent = 10
 
 func (p *player) active() bool { return len(p.queue) > 0 || p.response != "" }
 

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"time"
@@ -54,8 +55,14 @@ func (s *Session) act(e realtime.Event, o object) *realtime.Error {
 	case realtime.TypeResponseCancel:
 		return s.responder.cancelByClient(e.ResponseID)
 	case realtime.TypeOutputBufferClear:
+		if s.inEvents {
+			return refuse("invalid_value", "type", "The event '%s' is for WebRTC and SIP connections only.", e.Type)
+		}
 		s.player.clear()
 	case realtime.TypeInputAppend:
+		if s.inEvents {
+			return s.append(o["audio"])
+		}
 		return refuse("invalid_value", "type", "Audio comes by RTP on a WebRTC connection, not by '%s'.", e.Type)
 	case realtime.TypeInputCommit:
 		return s.listener.commitInput()
@@ -142,4 +149,21 @@ func (s *Session) message(raw []byte) {
 		return
 	}
 	s.receive(raw)
+}
+
+// maxAppend is how much base64 an append may have, in bytes.
+const maxAppend = 15 << 20
+
+// append answers input_audio_buffer.append.
+func (s *Session) append(audio any) *realtime.Error {
+	text, _ := audio.(string)
+	if len(text) > maxAppend {
+		return refuse("invalid_value", "audio", "The audio has more than %d bytes.", maxAppend)
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(data) == 0 {
+		return refuse("invalid_value", "audio", "Invalid 'audio'. Expected base64-encoded audio bytes, but got an invalid value.")
+	}
+	s.listener.detector.hear(data, s.set.format("input"))
+	return nil
 }

@@ -168,6 +168,7 @@ func (g *responder) doneItem(r *response, status string) {
 // planMessage makes the steps of a message: spoken, or written in a text session. cut means that it lacks its end.
 func (g *responder) planMessage(r *response, text string, cut bool) {
 	it := &item{id: newID("item_"), kind: realtime.ItemMessage, role: "assistant"}
+	var spoken *utterance
 	part, delta := "audio", realtime.TypeAudioTranscriptDelta
 	if r.modality == "text" {
 		part, delta = "text", realtime.TypeOutputTextDelta
@@ -183,10 +184,12 @@ func (g *responder) planMessage(r *response, text string, cut bool) {
 		g.wire.emit(o)
 		r.openPart, r.whole = true, text
 		if part == "audio" && !r.aside {
-			frames := g.voice.say(text)
-			r.frames = len(frames)
-			it.audioMS = int64(len(frames)) * frameMS
-			g.player.add(&utterance{response: r.id, item: it, frames: frames})
+			spoken = &utterance{response: r.id, item: it, frames: g.voice.say(text)}
+			r.frames = len(spoken.frames)
+			if !g.player.ahead {
+				it.audioMS = int64(r.frames) * frameMS
+				g.player.add(spoken)
+			}
 		}
 	})
 	for _, chunk := range chunks(text) {
@@ -195,6 +198,9 @@ func (g *responder) planMessage(r *response, text string, cut bool) {
 			o := r.whereContent(delta, it)
 			o["delta"] = chunk
 			g.wire.emit(o)
+			if g.player.ahead && spoken != nil {
+				g.player.say(spoken, r.frames*len(r.generated)/len(text), r.whereContent(realtime.TypeOutputAudioDelta, it))
+			}
 		})
 	}
 	r.steps = append(r.steps, func() {

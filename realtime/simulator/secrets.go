@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +70,7 @@ func (s *Server) keepSecret(value string, sec secret) bool {
 
 // authorize accepts the configured key or an ephemeral one, whose session it returns.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) (session json.RawMessage, ok bool) {
-	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	token, found := keyOf(r)
 	s.mu.Lock()
 	sec, ephemeral := s.secrets[token]
 	s.mu.Unlock()
@@ -86,4 +87,22 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) (session json
 		writeError(w, http.StatusUnauthorized, refuse("invalid_api_key", "", "Incorrect API key provided."))
 	}
 	return nil, false
+}
+
+// keyProtocol begins the subprotocol by which browsers, which can set no headers, send their key.
+const keyProtocol = "openai-insecure-api-key."
+
+// keyOf returns the key of a request, from its header or from a subprotocol.
+func keyOf(r *http.Request) (key string, found bool) {
+	if key, found = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); found {
+		return key, true
+	}
+	for list := range slices.Values(r.Header.Values("Sec-WebSocket-Protocol")) {
+		for name := range strings.SplitSeq(list, ",") {
+			if key, found = strings.CutPrefix(strings.TrimSpace(name), keyProtocol); found {
+				return key, true
+			}
+		}
+	}
+	return "", false
 }

@@ -148,10 +148,35 @@ func (s *Server) live() int {
 
 var errFull = errors.New("too many sessions")
 
+// prepare makes a session, if there is room for one more. The connection is still missing.
+func (s *Server) prepare(set *settings, faults Faults) (*Session, error) {
+	s.mu.Lock()
+	full := s.live() >= s.cfg.MaxSessions
+	s.mu.Unlock()
+	if full {
+		return nil, errFull
+	}
+	set.show("expires_at", time.Now().Add(s.cfg.MaxDuration).Unix())
+	return newSession(&s.cfg, s.voice, set, faults)
+}
+
+// begin runs a session. With an error it is over; the connection is the caller's.
+func (s *Server) begin(ses *Session, c connection) error {
+	ses.wire.peer.Store(&c)
+	if s.cfg.Drive != nil {
+		ses.sound = s.cfg.Drive(ses)
+	}
+	err := s.adopt(ses)
+	if err != nil {
+		ses.err = err
+		close(ses.done)
+	}
+	return err
+}
+
 // start makes the peer and runs the session. It returns the SDP answer.
 func (s *Server) start(ctx context.Context, offer string, set *settings, faults Faults) (*Session, string, error) {
-	set.show("expires_at", time.Now().Add(s.cfg.MaxDuration).Unix())
-	ses, err := newSession(&s.cfg, s.voice, set, faults)
+	ses, err := s.prepare(set, faults)
 	if err != nil {
 		return nil, "", err
 	}
@@ -167,13 +192,7 @@ func (s *Server) start(ctx context.Context, offer string, set *settings, faults 
 	if err != nil {
 		return nil, "", err
 	}
-	ses.wire.peer.Store(peer)
-	if s.cfg.Drive != nil {
-		ses.sound = s.cfg.Drive(ses)
-	}
-	if err := s.adopt(ses); err != nil {
-		ses.err = err
-		close(ses.done)
+	if err := s.begin(ses, peer); err != nil {
 		return nil, "", errors.Join(err, peer.Close())
 	}
 	return ses, answer, nil
@@ -242,7 +261,7 @@ func newSession(cfg *Config, v *voice, set *settings, faults Faults) (*Session, 
 	s.sound = detector
 	s.wire = wire{end: func(err error) { s.end(err) }, log: s.log, duplicate: faults.DuplicateEvents}
 	s.items = items{wire: &s.wire, rejected: faults.RejectItems}
-	s.player = player{wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle, continuous: cfg.Continuous}
+	s.player = player{wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle, continuous: cfg.Continuous, format: func() media.Format { return set.format("output") }}
 	s.responder = responder{
 		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player, voice: v, pace: cfg.Pace, faults: faults,
 		conversationID: newID("conv_"), chooser: chooser{script: cfg.Script, items: &s.items, follow: make(map[string]*Reply)},

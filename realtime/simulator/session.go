@@ -59,6 +59,8 @@ type Session struct {
 	pending [][]byte // came before the channel was open
 	updated bool     // a session.update was accepted
 	refused int      // session.updates refused on purpose
+	// inEvents means that sound comes and goes in events.
+	inEvents bool
 }
 
 // ID returns the call's id as in Location.
@@ -134,7 +136,7 @@ func (s *Session) run(parent context.Context) {
 	var wg sync.WaitGroup
 	var flow media.Flow
 	flow.Open()
-	peer := s.wire.peer.Load()
+	peer := *s.wire.peer.Load()
 	wg.Go(func() {
 		if err := peer.Forward(s.ctx, s.sound, &flow); err != nil {
 			s.log.Debug("caller's audio ended", "error", err)
@@ -147,6 +149,9 @@ func (s *Session) run(parent context.Context) {
 	})
 	s.err = s.loop(peer.Done())
 	s.end(s.err)
+	if k, ok := peer.(*socket); ok {
+		k.expired, k.dropped = errors.Is(s.err, ErrExpired), errors.Is(s.err, ErrDropped)
+	}
 	if err := peer.Close(); err != nil {
 		s.log.Warn("peer did not close", "error", err)
 	}
@@ -211,4 +216,10 @@ func (s *Session) fire(now time.Time) {
 	for s.ctx.Err() == nil && s.player.ticking() && !s.player.next.After(now) {
 		s.player.frame()
 	}
+}
+
+// bySocket makes the session one whose sound comes and goes in events.
+func (s *Session) bySocket() {
+	s.inEvents = true
+	s.player.ahead, s.listener.inEvents = true, true
 }

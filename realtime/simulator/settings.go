@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+	"voicebridge/realtime/pcm"
 )
 
 // settings is the effective configuration of a session: all of it as shown, and the parts that the simulator acts on.
@@ -180,4 +182,17 @@ func readTurnDetection(td object) *turnDetection {
 		silenceMS: int64(silence), idleMS: int64(number("idle_timeout_ms", 0)),
 		create: td["create_response"] == true, interrupt: td["interrupt_response"] == true,
 	}
+}
+
+// encodings are those of a session's formats.
+var encodings = map[string]pcm.Encoding{"audio/pcm": pcm.Linear, "audio/pcmu": pcm.ULaw, "audio/pcma": pcm.ALaw}
+
+// format returns the format of the sound in events: of a side of the session.
+func (s *settings) format(side string) media.Format {
+	o, _ := s.value("audio." + side + ".format").(object)
+	name, _ := o["type"].(string)
+	if encoding := encodings[name]; encoding != pcm.Linear {
+		return media.Format{Encoding: encoding, Rate: 8000}
+	}
+	return media.Format{Rate: 24000}
 }

@@ -11,7 +11,6 @@ import (
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
-	"voicebridge/realtime/rtc"
 )
 
 // sendTimeout is how long a client may leave its data channel unread.
@@ -22,9 +21,9 @@ type wire struct {
 	ctx       context.Context //nolint:containedctx // the session's, which run sets
 	end       func(error)     // ends the session
 	log       *slog.Logger
-	peer      atomic.Pointer[rtc.Peer] // nil once the session has ended
-	duplicate bool                     // some events are sent twice
-	silent    bool                     // nothing more is sent
+	peer      atomic.Pointer[connection] // nil once the session has ended
+	duplicate bool                       // some events are sent twice
+	silent    bool                       // nothing more is sent
 	sent      record
 	played    atomic.Int64 // RTP packets
 }
@@ -62,7 +61,7 @@ func (w *wire) raw(raw []byte) {
 	} else {
 		w.sent.add(realtime.Event{Raw: raw})
 	}
-	err := w.peer.Load().Send(ctx, raw)
+	err := (*w.peer.Load()).Send(ctx, raw)
 	switch {
 	case err == nil || w.ctx.Err() != nil:
 	case errors.Is(err, media.ErrTooLarge):
@@ -83,7 +82,7 @@ func (w *wire) sound(packet *media.Packet) {
 	if w.silent {
 		return
 	}
-	if err := w.peer.Load().WriteAudio(packet); err != nil && !errors.Is(err, media.ErrClosed) {
+	if err := (*w.peer.Load()).WriteAudio(packet); err != nil && !errors.Is(err, media.ErrClosed) {
 		w.log.Debug("audio packet not sent", "error", err)
 	}
 	w.played.Add(1)

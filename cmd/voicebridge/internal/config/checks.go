@@ -80,14 +80,16 @@ var formats = map[string]func(text string) error{
 	"ip":       func(v string) error { _, err := netip.ParseAddr(v); return because(err, "%q is not an IP address", v) },
 	"key":      checkKey,
 	"language": matches(languageCode, "%q is not a language code, such as en or de"),
+	"name":     matches(shortName, "%q is not made of a-z, 0-9 and -"),
 	"model":    matches(modelName, "%q is not of the form provider/model"),
 	"ollama": func(v string) error {
 		_, err := ollama.New(ollama.Config{Host: v})
 		return because(err, "it must be an address, such as http://127.0.0.1:11434")
 	},
-	"origin": func(v string) error { _, err := access.ParseOrigin(v); return err },
-	"turn":   matches(turnURL, "%q is not of the form turn:host:port"),
-	"url":    checkURL,
+	"origin":   func(v string) error { _, err := access.ParseOrigin(v); return err },
+	"turn":     matches(turnURL, "%q is not of the form turn:host:port"),
+	"url":      checkURL,
+	"variable": matches(variableName, "%q is not the name of a variable"),
 }
 
 var (

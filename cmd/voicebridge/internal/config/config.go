@@ -41,10 +41,13 @@ type Config struct {
 	// What calls talk to. Empty: openai if OPENAI_API_KEY is set, else the built-in simulator.
 	Upstream string `koanf:"upstream" enum:",openai,simulator"`
 	// Calls go to {base}/realtime/calls unless realtime.url is set, text requests to the same base.
-	OpenAIBaseURL string        `koanf:"openai_base_url" min:"1" format:"url" env:"OPENAI_BASE_URL"`
-	Realtime      Realtime      `koanf:"realtime"`
-	Calls         bridge.Limits `koanf:"calls"`
-	Budget        bridge.Budget `koanf:"budget" yaml:",flow"`
+	OpenAIBaseURL string   `koanf:"openai_base_url" min:"1" format:"url" env:"OPENAI_BASE_URL"`
+	Realtime      Realtime `koanf:"realtime"`
+	// What calls may talk to, in place of the one above: a call takes the one that `?upstream=NAME` names, else the first. The
+	// settings of realtime hold for all, but where an entry has its own. docs/upstreams.md has examples.
+	Upstreams []Upstream    `koanf:"upstreams"`
+	Calls     bridge.Limits `koanf:"calls"`
+	Budget    bridge.Budget `koanf:"budget" yaml:",flow"`
 
 	Media rtc.Config `koanf:",squash"`
 	// STUN servers for browsers, such as `{urls: ["stun:stun.example.org:3478"]}`. TURN with a fixed password:
@@ -281,12 +284,10 @@ type Metrics struct {
 	Listen string `koanf:"listen" format:"address" env:"VOICEBRIDGE_METRICS_LISTEN"`
 }
 
-// The names of the upstreams, and OpenAI's address.
+// OpenAI's address.
 const (
-	UpstreamOpenAI    = "openai"
-	UpstreamSimulator = "simulator"
-	openAIHost        = "api.openai.com"
-	openAIURL         = "https://" + openAIHost + "/v1"
+	openAIHost = "api.openai.com"
+	openAIURL  = "https://" + openAIHost + "/v1"
 )
 
 // defaults are those that are too long for a tag, or that the program also uses.

@@ -404,6 +404,52 @@ func TestDriver(t *testing.T) {
 	}
 }
 
+// TestUpstreams reads a list of upstreams, with what their variables hold, and says what is wrong with others.
+func TestUpstreams(t *testing.T) {
+	t.Parallel()
+	cfg, err := Load(Sources{File: noFile(t), Environ: []string{
+		`VOICEBRIDGE_UPSTREAMS=[{"name":"first","profile":"xai","api_key_env":"XAI_KEY","voice":"Ara","history":"items","headers_env":"MORE"},
+			{"name":"second","profile":"openai"},{"name":"here","profile":"simulator","transport":"websocket"},
+			{"name":"mine","profile":"realtime","url":"http://127.0.0.1:1/v1/realtime","rate_in":16000,"shape":"beta"}]`,
+		"XAI_KEY=xai-1", "OPENAI_API_KEY=sk-1", "MORE=X-A=b%20c",
+	}})
+	must(t, err)
+	first, second, here, mine := &cfg.Upstreams[0], &cfg.Upstreams[1], &cfg.Upstreams[2], &cfg.Upstreams[3]
+	if first.By() != TransportWebSocket || first.Key.Reveal() != "xai-1" || first.Headers["X-A"].Reveal() != "b c" || first.Address() != "wss://api.x.ai/v1/realtime" {
+		t.Errorf("first: %s, %q, %q, %q", first.By(), first.Key.Reveal(), first.Headers["X-A"].Reveal(), first.Address())
+	}
+	if p := first.Settled(); p.History != "items" || !p.KeepsAudio || p.RateIn != 24000 {
+		t.Errorf("first: %+v", p)
+	}
+	if second.By() != TransportWebRTC || second.Key.Reveal() != "sk-1" || second.Address() != "https://api.openai.com/v1/realtime/calls" {
+		t.Errorf("second: %s, %q, %q", second.By(), second.Key.Reveal(), second.Address())
+	}
+	if !here.BuiltIn() || here.By() != TransportWebSocket || cfg.Driver() != UpstreamOpenAI {
+		t.Errorf("here: %t, %s; the driver is %s", here.BuiltIn(), here.By(), cfg.Driver())
+	}
+	if p := mine.Settled(); p.RateIn != 16000 || p.RateOut != 24000 || !p.Shape.Beta {
+		t.Errorf("mine: %+v", p)
+	}
+	for list, want := range map[string]string{
+		`{"name":"A b","profile":"openai"}`: `"A b" is not made of a-z, 0-9 and -`,
+		`{"name":"a"}`:                      `"" is not one of openai`,
+		`{"name":"a","profile":"openai"},{"name":"a","profile":"openai"}`:       `"a" is the name of another`,
+		`{"name":"a","profile":"realtime"}`:                                     "an upstream of the profile realtime needs it",
+		`{"name":"a","profile":"xai","transport":"webrtc"}`:                     "an upstream of the profile xai needs it with the transport webrtc",
+		`{"name":"a","profile":"realtime","url":"nowhere"}`:                     "it must be an address of the form wss://host/path",
+		`{"name":"a","profile":"azure","transport":"webrtc","url":"wss://x/y"}`: "it must be an address of the form https://host/path",
+		`{"name":"a","profile":"openai","rate_in":11025}`:                       "11025 is not one of [8000 16000 24000 48000]",
+		`{"name":"a","profile":"openai","api_key_env":"NO_SUCH_KEY"}`:           "NO_SUCH_KEY is not set",
+		`{"name":"a","profile":"openai","headers_env":"BAD"}`:                   "BAD: entry 1 must be name=value",
+		`{"name":"a","profile":"openai","api_key_env":"not a name"}`:            `"not a name" is not the name of a variable`,
+	} {
+		_, err := Load(Sources{File: noFile(t), Environ: []string{"VOICEBRIDGE_UPSTREAMS=[" + list + "]", "BAD=nonsense"}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", list, err, want)
+		}
+	}
+}
+
 // TestTURNServers compares with a password computed in the same way by another program.
 func TestTURNServers(t *testing.T) {
 	t.Parallel()

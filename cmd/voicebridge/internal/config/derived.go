@@ -45,6 +45,10 @@ func (c *Config) TurnsPerOwner() int {
 // Driver returns the upstream in use: openai or simulator.
 func (c *Config) Driver() string {
 	switch {
+	case len(c.Upstreams) > 0 && c.Upstreams[0].Profile == UpstreamSimulator:
+		return UpstreamSimulator
+	case len(c.Upstreams) > 0:
+		return UpstreamOpenAI
 	case c.Upstream != "":
 		return c.Upstream
 	case c.VoiceKey().IsSet():

@@ -47,6 +47,7 @@ func Load(src Sources) (Config, error) {
 	l.readFlags(src.Flags)
 	l.decode()
 	l.check("", &l.cfg)
+	l.readUpstreams(src.Environ)
 	l.problems = append(l.problems, l.cfg.validate(src.Offline)...)
 	if len(l.problems) > 0 {
 		return Config{}, &Error{l.problems}
@@ -263,5 +264,30 @@ func kindName(k reflect.Kind) string {
 		return "a group of settings"
 	default:
 		return "a whole number"
+	}
+}
+
+// readUpstreams reads the variables that upstreams name.
+func (l *loader) readUpstreams(environ []string) {
+	for i := range l.cfg.Upstreams {
+		u, key := &l.cfg.Upstreams[i], fmt.Sprintf("upstreams[%d].", i)
+		if name := u.APIKeyEnv; name != "" {
+			value := strings.TrimSpace(lookup(environ, name))
+			if value == "" {
+				l.note(fmt.Errorf("%s: %s is not set", named(key+"api_key_env"), name))
+			} else if err := checkKey(value); err != nil {
+				l.note(fmt.Errorf("%s: %w", name, err))
+			}
+			u.Key = access.NewSecret(value)
+		} else if u.Profile == UpstreamOpenAI {
+			u.Key = l.cfg.Secrets.OpenAIKey
+		}
+		if name := u.HeadersEnv; name != "" {
+			var s Secrets
+			if err := parseTraceHeaders(&s, lookup(environ, name)); err != nil {
+				l.note(fmt.Errorf("%s: %w", name, err))
+			}
+			u.Headers = s.TraceHeaders
+		}
 	}
 }

@@ -83,8 +83,8 @@ func find(prices []Price, model string) (p Price, ok bool) {
 func (p Price) countsTokens() bool { return p.Minute == nil || p.Input != 0 || p.Output != 0 }
 
 // VoiceCost returns the cost of a voice model's response in US dollars, nil if unknown.
-func (c *Config) VoiceCost(u realtime.Usage) *float64 {
-	if p, ok := c.Price(c.Realtime.Model); ok && p.countsTokens() {
+func (c *Config) VoiceCost(model string, u realtime.Usage) *float64 {
+	if p, ok := c.Price(model); ok && p.countsTokens() {
 		return new(p.sum(u))
 	}
 	return nil
@@ -92,8 +92,8 @@ func (c *Config) VoiceCost(u realtime.Usage) *float64 {
 
 // TranscriptionCost returns the cost of transcribing a user's speech in US dollars; nil if there is no
 // price, or none for the unit in which the usage is given.
-func (c *Config) TranscriptionCost(u realtime.Usage) *float64 {
-	p, ok := c.Price(c.Realtime.TranscriptionModel)
+func (c *Config) TranscriptionCost(model string, u realtime.Usage) *float64 {
+	p, ok := c.Price(model)
 	switch {
 	case !ok:
 		return nil

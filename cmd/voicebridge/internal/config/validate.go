@@ -20,6 +20,7 @@ func (c *Config) validate(offline bool) []error {
 	c.checkDatabase(&w)
 	c.checkNetwork(&w, offline)
 	c.checkUpstream(&w)
+	c.checkUpstreams(&w)
 	c.checkServing(&w)
 	c.checkCalls(&w)
 	c.checkText(&w)

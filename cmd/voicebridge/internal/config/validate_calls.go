@@ -3,13 +3,17 @@ package config
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 
 	"voicebridge/bridge"
 	"voicebridge/realtime"
+	"voicebridge/realtime/pcm"
+	"voicebridge/realtime/ws"
 )
 
 // checkCalls checks the settings of voice calls.
@@ -68,5 +72,34 @@ func (c *Config) checkServing(w *checks) {
 		w.wrong("turn.urls", "they need VOICEBRIDGE_TURN_SECRET")
 	case len(c.TURN.URLs) == 0 && c.Secrets.TURNSecret.IsSet():
 		w.wrong("turn.urls", "VOICEBRIDGE_TURN_SECRET is set, but there are no servers to use it with")
+	}
+}
+
+// checkUpstreams checks what the tags do not say.
+func (c *Config) checkUpstreams(w *checks) {
+	for i := range c.Upstreams {
+		u, key := &c.Upstreams[i], fmt.Sprintf("upstreams[%d].", i)
+		if slices.ContainsFunc(c.Upstreams[:i], func(other Upstream) bool { return other.Name == u.Name }) {
+			w.wrong(key+"name", "%q is the name of another", u.Name)
+		}
+		for name, rate := range map[string]int{"rate_in": u.RateIn, "rate_out": u.RateOut} {
+			if rate != 0 && !slices.Contains(pcm.Rates, rate) {
+				w.wrong(key+name, "%d is not one of %v", rate, pcm.Rates)
+			}
+		}
+		if _, known := ws.Find(u.Profile); !known || u.BuiltIn() {
+			continue // the first is reported by its tag
+		}
+		schemes := []string{"https", "http"}
+		if u.By() == TransportWebSocket {
+			schemes = []string{"wss", "ws", "https", "http"}
+		}
+		address, err := url.Parse(u.Address())
+		switch {
+		case u.Address() == "":
+			w.wrong(key+"url", "an upstream of the profile %s needs it with the transport %s", u.Profile, u.By())
+		case err != nil || address.Host == "" || !slices.Contains(schemes, address.Scheme):
+			w.wrong(key+"url", "it must be an address of the form %s://host/path", schemes[0])
+		}
 	}
 }

@@ -39,6 +39,7 @@ var wrong = map[string]struct{ value, words string }{
 	"gemini_base_url":                   {"gemini", "it must be an address of the form https://host/path"},
 	"ollama_host":                       {"http://a b", "it must be an address, such as http://127.0.0.1:11434"},
 	"prices":                            {`[{"model":"m","input":-1}]`, "prices[0].input: -1 is not between 0 and 1000000"},
+	"upstreams":                         {`[{"name":"a","profile":"nobody"}]`, "upstreams[0].profile: \"nobody\" is not one of"},
 	"text.accepts":                      {`[{"model":"m","context_tokens":-1}]`, "text.accepts[0].context_tokens: -1 is not between 0 and 100000000"},
 	"text.provider":                     {"gpt", `"gpt" is not one of openai, anthropic, google, ollama, simulator`},
 	"text.openai_api":                   {"completions", `"completions" is not one of responses, chat`},

@@ -1,0 +1,121 @@
+package bridge
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/realtime"
+	"voicebridge/realtime/ws"
+	"voicebridge/thread"
+)
+
+// WebSocket is the driver for upstreams that speak the Realtime API over WebSocket.
+type WebSocket struct {
+	name   string
+	client *ws.Client
+}
+
+// NewWebSocket returns a driver that connects to sessions with client.
+func NewWebSocket(name string, client *ws.Client) *WebSocket { return &WebSocket{name, client} }
+
+func (w *WebSocket) Name() string { return w.name }
+
+// HangUp has nothing to do: a session ends with its socket, also when the process that had it is gone.
+func (w *WebSocket) HangUp(context.Context, string) error { return nil }
+
+func (w *WebSocket) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
+	conn, err := w.client.Dial(ctx, safetyIdentifier(d.Owner))
+	if err != nil {
+		return nil, err
+	}
+	l := &socketLeg{Conn: conn, profile: w.client.Profile, told: told{prefix: d.ItemPrefix, limit: conn.MaxMessageSize}}
+	if err = d.Created(conn.ID()); err == nil {
+		l.history, err = d.History(ctx)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	conn.Start(d.Handlers)
+	if l.profile.Appends {
+		return appendingLeg{l}, nil
+	}
+	return l, nil
+}
+
+type socketLeg struct {
+	*ws.Conn
+	told
+
+	profile ws.Profile
+}
+
+// appendingLeg is one whose items may name an unknown one before them.
+type appendingLeg struct{ *socketLeg }
+
+func (l appendingLeg) Order(ev realtime.Event) (before string, known bool) { return l.Conn.Order(ev) }
+
+func (l *socketLeg) Can() Capabilities {
+	p := &l.profile
+	return Capabilities{
+		OutputBuffer: true, Truncation: !p.KeepsAudio, TruncatesItself: !p.KeepsAudio, // both by ws.Conn
+		Deletion: !p.NoDeletion, Images: !p.NoImages, ResponseSettings: !p.NoResponseSettings, CallItems: p.History == ws.HistoryItems,
+	}
+}
+
+func (l *socketLeg) Opening() [][]byte {
+	if words := inWords(l.history); l.profile.History == ws.HistoryInstructions && words != "" {
+		l.Instruct("\n\n" + before + words)
+		return nil
+	}
+	return l.Append(l.history)
+}
+
+func (l *socketLeg) Append(messages []thread.Message) [][]byte {
+	if l.profile.History == ws.HistoryItems {
+		return l.told.Append(messages)
+	}
+	words := inWords(messages)
+	if words == "" {
+		return nil
+	}
+	item := realtime.Item{ID: fitID(l.newID()), Type: realtime.ItemMessage, Role: string(thread.RoleUser), Content: []realtime.Content{
+		{Type: realtime.ContentInputText, Text: before + words},
+	}}
+	return [][]byte{realtime.ItemCreate(session.ReplayPrefix+item.ID, item, "")}
+}
+
+// before introduces what was said, where it is one text.
+const before = "This was said before in this conversation. It needs no answer.\n\n"
+
+// speakers are how those who say something are called in such a text.
+var speakers = map[string]string{string(thread.RoleUser): "User", string(thread.RoleAssistant): "You", string(thread.RoleSystem): "System"}
+
+// inWords writes messages as one text, of which it drops the beginning if there is too much of it.
+func inWords(messages []thread.Message) string {
+	var lines []string
+	length, id := 0, 0
+	for _, item := range replayItems(messages, maxItemBytes, func() string { id++; return strconv.Itoa(id) }) {
+		line := ""
+		switch item.Type {
+		case realtime.ItemFunctionCall:
+			line = "You called " + item.Name + " with " + item.Arguments
+		case realtime.ItemFunctionCallOutput:
+			line = "It returned " + item.Output
+		default:
+			if line = item.Text(); line == "" {
+				line = "(an image)"
+			}
+			line = speakers[item.Role] + ": " + line
+		}
+		lines = append(lines, line)
+		length += jsonLen(line) + 2
+	}
+	for len(lines) > 0 && length > maxItemBytes {
+		length -= jsonLen(lines[0]) + 2
+		lines = lines[1:]
+	}
+	return strings.Join(lines, "\n")
+}

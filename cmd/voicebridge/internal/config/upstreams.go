@@ -1,0 +1,97 @@
+package config
+
+import (
+	"cmp"
+	"regexp"
+
+	"voicebridge/realtime/ws"
+	"voicebridge/web/access"
+)
+
+// Upstream is one that calls may talk to.
+type Upstream struct {
+	// How clients and records call it: up to 32 of a-z, 0-9 and -.
+	Name string `koanf:"name" min:"1" max:"32" format:"name"`
+	// What it is. realtime is any other server that speaks OpenAI's Realtime API as of 2025; simulator without a url is the
+	// built-in one.
+	Profile string `koanf:"profile" enum:"openai,azure,xai,inworld,localai,speech-to-speech,vllm,qwen,litellm,realtime,simulator"`
+	// Empty: webrtc for openai and simulator, websocket for others.
+	Transport string `koanf:"transport" enum:",webrtc,websocket"`
+	// Of a WebSocket its address, in which {model} is replaced; of WebRTC the whole address of the calls route. Empty: the
+	// profile's.
+	URL string `koanf:"url"`
+	// The variable that holds its key. Empty: OPENAI_API_KEY for openai, none for others.
+	APIKeyEnv string `koanf:"api_key_env" format:"variable"`
+	// Empty: realtime.model.
+	Model string `koanf:"model" max:"200"`
+	// Empty: realtime.voice.
+	Voice string `koanf:"voice" max:"200"`
+	// Empty: realtime.transcription_model.
+	TranscriptionModel string `koanf:"transcription_model" max:"200"`
+	// Samples a second of the caller's voice: 8000, 16000, 24000 or 48000; 0: the profile's.
+	RateIn int `koanf:"rate_in" min:"0" max:"48000"`
+	// The same of the model's voice.
+	RateOut int `koanf:"rate_out" min:"0" max:"48000"`
+	// How sessions are written. Empty: as in the profile.
+	Shape string `koanf:"shape" enum:",ga,beta"`
+	// How it is told what was said before: one item for each message, one for all, or as part of the instructions. Empty: as in
+	// the profile.
+	History string `koanf:"history" enum:",items,packed,instructions"`
+	// A variable with further headers: name=value, with the value URL-encoded, separated by commas.
+	HeadersEnv string `koanf:"headers_env" format:"variable"`
+
+	// Key and Headers are what the variables hold.
+	Key     access.Secret            `koanf:"-"`
+	Headers map[string]access.Secret `koanf:"-"`
+}
+
+// The profiles that are also upstreams by themselves, and the transports.
+const (
+	UpstreamOpenAI     = "openai"
+	UpstreamSimulator  = "simulator"
+	TransportWebRTC    = "webrtc"
+	TransportWebSocket = "websocket"
+)
+
+var (
+	shortName    = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// By returns the transport.
+func (u *Upstream) By() string {
+	if u.Profile == UpstreamOpenAI || u.Profile == UpstreamSimulator {
+		return cmp.Or(u.Transport, TransportWebRTC)
+	}
+	return cmp.Or(u.Transport, TransportWebSocket)
+}
+
+// BuiltIn reports whether it is the simulator of this process.
+func (u *Upstream) BuiltIn() bool { return u.Profile == UpstreamSimulator && u.URL == "" }
+
+// Settled returns the profile with what the settings change of it.
+func (u *Upstream) Settled() ws.Profile {
+	name := u.Profile
+	if name == UpstreamSimulator {
+		name = "realtime"
+	}
+	p, _ := ws.Find(name) // it is one of the enum
+	p.RateIn, p.RateOut = cmp.Or(u.RateIn, p.RateIn), cmp.Or(u.RateOut, p.RateOut)
+	switch u.Shape {
+	case "ga":
+		p.Shape = ws.Shape{}
+	case "beta":
+		p.Shape = ws.ShapeBeta
+	}
+	p.History = cmp.Or(ws.History(u.History), p.History)
+	return p
+}
+
+// Address returns where it is, empty for the built-in simulator.
+func (u *Upstream) Address() string {
+	p := u.Settled()
+	if u.By() == TransportWebRTC {
+		return cmp.Or(u.URL, p.Calls)
+	}
+	return cmp.Or(u.URL, p.Address)
+}

@@ -1,0 +1,86 @@
+package simulator
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"voicebridge/realtime/media"
+)
+
+const (
+	// maxText is how large a message may be, in bytes.
+	maxText = 16 << 20
+	// farewell is how long a client may take to answer the close of its socket.
+	farewell = time.Second
+)
+
+// connection carries a session: a *rtc.Peer, or a socket.
+type connection interface {
+	media.Sink
+	Send(ctx context.Context, data []byte) error
+	// Forward passes the caller's sound to dst until the connection ends.
+	Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error
+	Done() <-chan struct{}
+	Close() error
+}
+
+// socket is a connection over WebSocket. Sound comes and goes in events.
+type socket struct {
+	conn   *websocket.Conn
+	done   chan struct{} // closed when reading has ended
+	closes sync.Once
+	// expired and dropped say how the session has ended; they must be set before Close.
+	expired, dropped bool
+}
+
+func (k *socket) Send(ctx context.Context, data []byte) error {
+	return k.conn.Write(ctx, websocket.MessageText, data)
+}
+
+func (*socket) WriteAudio(*media.Packet) error { return nil }
+
+func (k *socket) Forward(ctx context.Context, _ media.Sink, _ *media.Flow) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-k.done:
+		return media.ErrClosed
+	}
+}
+
+func (k *socket) Done() <-chan struct{} { return k.done }
+
+// Close says why, except for a connection that is dropped on purpose.
+func (k *socket) Close() error {
+	k.closes.Do(func() {
+		code, reason := websocket.StatusNormalClosure, ""
+		if k.expired {
+			code, reason = websocket.StatusGoingAway, "Your session hit the maximum duration."
+		}
+		if !k.dropped {
+			cut := time.AfterFunc(farewell, func() { _ = k.conn.CloseNow() })
+			_ = k.conn.Close(code, reason) // a client that is gone answers nothing
+			cut.Stop()
+		}
+		_ = k.conn.CloseNow()
+	})
+	<-k.done
+	return nil
+}
+
+// read passes on what the client sends until the socket ends.
+func (k *socket) read(take func(data []byte), log *slog.Logger) {
+	defer close(k.done)
+	for {
+		_, data, err := k.conn.Read(context.Background())
+		if err != nil {
+			log.Debug("socket ended", "error", err)
+			return
+		}
+		take(data)
+	}
+}

@@ -1,0 +1,185 @@
+package transcode
+
+import (
+	"math"
+	"testing"
+
+	"voicebridge/realtime/media"
+	"voicebridge/realtime/pcm"
+)
+
+// tone returns packets of a tone of 440 Hz at -12 dBFS.
+func tone(format media.Format, packets int) []media.Packet {
+	out := make([]media.Packet, packets)
+	n := format.Rate / 50
+	for i := range out {
+		samples := make([]int16, n)
+		for at := range samples {
+			samples[at] = int16(8192 * math.Sin(2*math.Pi*440*float64(i*n+at)/float64(format.Rate)))
+		}
+		out[i] = media.Packet{
+			Source: 1, Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Format: format,
+			Payload: format.Encoding.Append(nil, samples),
+		}
+	}
+	return out
+}
+
+// tape keeps what is written to it.
+type tape struct{ packets []media.Packet }
+
+func (t *tape) WriteAudio(p *media.Packet) error {
+	t.packets = append(t.packets, p.Clone())
+	return nil
+}
+
+// readAll returns the samples of packets.
+func readAll(t *testing.T, r *Reader, packets []media.Packet) (samples []int16) {
+	t.Helper()
+	for i := range packets {
+		got, err := r.Read(&packets[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		samples = append(samples, got...)
+	}
+	return samples
+}
+
+// TestFormats encodes a tone of each format and reads it at each rate: it keeps its length and its level.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	for _, format := range []media.Format{{Rate: 24000}, {Rate: 16000}, {Rate: 48000}, {Rate: 8000, Encoding: pcm.ULaw}, {Rate: 8000, Encoding: pcm.ALaw}} {
+		var opus tape
+		sink := ToOpus(&opus)
+		packets := tone(format, 50)
+		for i := range packets {
+			if err := sink.WriteAudio(&packets[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, p := range opus.packets {
+			if (p.Format != media.Format{}) || len(p.Payload) == 0 || len(p.Payload) > 400 {
+				t.Fatalf("%+v became a packet of format %v with %d bytes", format, p.Format, len(p.Payload))
+			}
+		}
+		for _, rate := range []int{16000, 24000} {
+			for name, packets := range map[string][]media.Packet{"directly": packets, "by Opus": opus.packets} {
+				samples := readAll(t, NewReader(rate), packets)
+				middle := samples[len(samples)/4 : len(samples)*3/4]
+				if level := pcm.Level(middle); len(samples) != rate || math.Abs(level+15) > 0.5 {
+					t.Errorf("%+v read %s at %d Hz: %d samples at %.1f dBFS", format, name, rate, len(samples), level)
+				}
+			}
+		}
+	}
+}
+
+// TestOpusPasses has packets of Opus pass untouched, without an allocation.
+func TestOpusPasses(t *testing.T) {
+	var got *media.Packet
+	sink := ToOpus(sinkFunc(func(p *media.Packet) error { got = p; return nil }))
+	packet := &media.Packet{Payload: []byte{0xf8, 0xff, 0xfe}}
+	if n := testing.AllocsPerRun(100, func() { _ = sink.WriteAudio(packet) }); n != 0 || got != packet {
+		t.Errorf("%v allocations, the same packet: %t", n, got == packet)
+	}
+}
+
+type sinkFunc func(*media.Packet) error
+
+func (f sinkFunc) WriteAudio(p *media.Packet) error { return f(p) }
+
+// TestGaps reads streams in which packets are missing: they are as long as without the gap, unless the stream had
+// stopped.
+func TestGaps(t *testing.T) {
+	t.Parallel()
+	var opus tape
+	sink := ToOpus(&opus)
+	for _, p := range tone(media.Format{Rate: 24000}, 100) {
+		if err := sink.WriteAudio(&p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const frame = 480
+	for name, tt := range map[string]struct {
+		change func(i int, p *media.Packet) (keep bool)
+		frames int
+	}{
+		"none":        {func(int, *media.Packet) bool { return true }, 100},
+		"one lost":    {func(i int, _ *media.Packet) bool { return i != 50 }, 100},
+		"200 ms lost": {func(i int, _ *media.Packet) bool { return i < 50 || i >= 60 }, 100},
+		"silence (DTX)": {func(i int, p *media.Packet) bool {
+			p.Timestamp += map[bool]uint32{true: 19 * media.FrameStep}[i >= 50]
+			return true
+		}, 119},
+		"stopped": {func(i int, p *media.Packet) bool {
+			p.Timestamp += map[bool]uint32{true: 5 * media.ClockRate}[i >= 50]
+			return true
+		}, 100},
+		"one late": {func(i int, p *media.Packet) bool {
+			if i == 51 {
+				p.Sequence, p.Timestamp = 40, 40*media.FrameStep
+			}
+			return true
+		}, 100},
+		"one broken": {func(i int, p *media.Packet) bool {
+			if i == 50 {
+				p.Payload = nil
+			}
+			return true
+		}, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, n := NewReader(24000), 0
+			for i, p := range opus.packets {
+				if p = p.Clone(); tt.change(i, &p) {
+					samples, _ := r.Read(&p) // "one broken" has an error
+					n += len(samples)
+				}
+			}
+			if n != tt.frames*frame {
+				t.Errorf("%d samples are %.1f frames, want %d", n, float64(n)/frame, tt.frames)
+			}
+		})
+	}
+}
+
+// TestSkip fills a gap from outside: it is not filled twice.
+func TestSkip(t *testing.T) {
+	t.Parallel()
+	packets := tone(media.Format{Rate: 24000}, 40)
+	r := NewReader(24000)
+	n := len(readAll(t, r, packets[:10]))
+	r.Skip(4800) // 200 ms in place of 10 packets
+	n += len(readAll(t, r, packets[20:]))
+	if n != 30*480 {
+		t.Errorf("%d samples", n)
+	}
+}
+
+// TestSourcesChange goes on with another stream, in another format, and refuses what it cannot read.
+func TestSourcesChange(t *testing.T) {
+	t.Parallel()
+	r := NewReader(24000)
+	first, second := tone(media.Format{Rate: 24000}, 5), tone(media.Format{Rate: 8000, Encoding: pcm.ULaw}, 5)
+	for i := range second {
+		second[i].Source = 2
+	}
+	if n := len(readAll(t, r, first)) + len(readAll(t, r, second)); n != 10*480 {
+		t.Errorf("%d samples", n)
+	}
+	if _, err := r.Read(&media.Packet{Source: 3, Format: media.Format{Rate: 11025}}); err == nil {
+		t.Error("11025 Hz can be read")
+	}
+	short := media.Packet{Source: 4, Format: media.Format{Rate: 24000}, Payload: make([]byte, 7)}
+	if samples, err := r.Read(&short); err == nil || len(samples) != 480 {
+		t.Errorf("a short packet: %d samples, %v", len(samples), err)
+	}
+	if err := ToOpus(new(tape)).WriteAudio(&short); err == nil {
+		t.Error("a short packet was encoded")
+	}
+	if err := ToOpus(new(tape)).WriteAudio(&media.Packet{Format: media.Format{Rate: 11025}}); err == nil {
+		t.Error("11025 Hz was encoded")
+	}
+}

@@ -1,0 +1,210 @@
+package ws
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+	"voicebridge/realtime/transcode"
+)
+
+// Times of a connection.
+const (
+	pingEvery, pongWithin = 20 * time.Second, 20 * time.Second
+	// flushFor is how long Close waits until what was sent has left, and goodbye how long for the upstream's close.
+	flushFor, goodbye = 500 * time.Millisecond, time.Second
+)
+
+// Conn is the connection to one session of an upstream. Its methods are safe for concurrent use.
+type Conn struct {
+	profile Profile
+	model   string
+	socket  socket
+	log     *slog.Logger
+	h       media.Handlers
+	id      string
+	source  uint32
+
+	ctx    context.Context //nolint:containedctx // the connection's own, which ends its goroutines
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the connection has ended
+	once   sync.Once
+	final  media.State
+
+	out     *queue
+	in      input
+	play    *playout
+	inbox   inbox
+	writer  <-chan struct{} // closed when everything was sent
+	all     sync.WaitGroup
+	closing sync.Once
+	closed  chan struct{}
+
+	mu         sync.Mutex
+	started    bool
+	configured bool   // a session.update was accepted
+	interrupts bool   // the caller's speech stops an answer
+	making     string // the response that is being made
+	more       string // words at the end of the instructions
+	spoken     map[string]string
+
+	// Of Order: the items that were announced, and the last two of them.
+	announced        map[string]bool
+	newest, previous string
+}
+
+func newConn(s socket, p Profile, model string, log *slog.Logger) *Conn {
+	ctx, cancel := context.WithCancel(context.Background())
+	out := newQueue(p.formatIn())
+	return &Conn{
+		profile: p, model: model, socket: s, log: log, source: media.NewSource(), ctx: ctx, cancel: cancel, done: make(chan struct{}),
+		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewReader(p.RateIn)}, play: newPlayout(p.formatOut()),
+		inbox: newInbox(), closed: make(chan struct{}), interrupts: true, spoken: make(map[string]string), announced: make(map[string]bool),
+	}
+}
+
+// ID is the upstream's id of the session.
+func (c *Conn) ID() string { return c.id }
+
+// MaxMessageSize returns the largest event in bytes that the upstream takes.
+func (c *Conn) MaxMessageSize() int { return c.profile.MaxEvent }
+
+// Instruct adds words to the end of the instructions, whatever a session.update says.
+func (c *Conn) Instruct(more string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.more = more
+}
+
+// Send sends an event after those sent before. It waits while 1 MiB of events waits for the upstream. Errors:
+// media.ErrTooLarge, media.ErrClosed, or ctx's cause.
+func (c *Conn) Send(ctx context.Context, data []byte) error {
+	if len(data) > c.profile.MaxEvent {
+		return fmt.Errorf("send event: %w: %d bytes, limit %d", media.ErrTooLarge, len(data), c.profile.MaxEvent)
+	}
+	for !c.TrySend(data) {
+		if err := c.out.wait(ctx, c.done); err != nil {
+			return fmt.Errorf("send event: %w", err)
+		}
+	}
+	return nil
+}
+
+// TrySend sends an event if that takes no waiting.
+func (c *Conn) TrySend(data []byte) bool {
+	select {
+	case <-c.done:
+		return false
+	default:
+	}
+	ev, err := realtime.Decode(data)
+	if err != nil {
+		return c.out.push(data) // the upstream will say what is wrong
+	}
+	switch ev.Type {
+	case realtime.TypeOutputBufferClear: // what is not played yet is here
+		c.stop(true)
+		return true
+	case realtime.TypeItemTruncate:
+		c.play.truncate(ev.ItemID)
+		if c.profile.KeepsAudio {
+			c.truncated(cut{ev.ItemID, ev.ContentIndex, time.Duration(ev.AudioEndMS) * time.Millisecond})
+			return true
+		}
+	}
+	c.mu.Lock()
+	first, more := !c.configured, c.more
+	c.mu.Unlock()
+	return c.out.push(c.profile.sent(ev, first, more, c.model))
+}
+
+// WriteAudio takes the caller's sound.
+func (c *Conn) WriteAudio(p *media.Packet) error {
+	select {
+	case <-c.done:
+		return media.ErrClosed
+	default:
+		return c.in.write(p)
+	}
+}
+
+// stop stops what is being played, and tells both sides.
+func (c *Conn) stop(asked bool) {
+	cuts, events := c.play.stop(asked)
+	c.tell(events)
+	for _, cut := range cuts {
+		if c.profile.KeepsAudio {
+			c.truncated(cut)
+			continue
+		}
+		c.out.insist(write(tree{
+			"type": realtime.TypeItemTruncate, "event_id": ownEvent + cut.item, "item_id": cut.item, "content_index": cut.content,
+			"audio_end_ms": cut.played.Milliseconds(),
+		}))
+	}
+}
+
+// ownEvent begins the ids of our own events, of which the client need not know.
+const ownEvent = "bridge_ws_"
+
+// truncated says what was played in place of an upstream that does not.
+func (c *Conn) truncated(of cut) {
+	c.tell(again(tree{
+		"type": realtime.TypeItemTruncated, "event_id": newID("event_"), "item_id": of.item, "content_index": of.content,
+		"audio_end_ms": of.played.Milliseconds(),
+	}))
+}
+
+func (c *Conn) tell(events []realtime.Event) {
+	for _, ev := range events {
+		c.inbox.push(ev.Raw)
+	}
+}
+
+// end marks the connection as ended; the first reason wins.
+func (c *Conn) end(why media.State) {
+	c.once.Do(func() {
+		c.final = why
+		close(c.done)
+	})
+}
+
+// Done is closed when the connection has ended. Close must still be called.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Close sends what waits, for half a second at most, closes the connection and joins its goroutines. It is idempotent,
+// and must not be called from a handler.
+func (c *Conn) Close() error {
+	c.closing.Do(func() {
+		defer close(c.closed)
+		c.out.close()
+		c.mu.Lock()
+		started := c.started
+		c.mu.Unlock()
+		if started {
+			select {
+			case <-c.writer:
+			case <-c.done:
+			case <-time.After(flushFor):
+			}
+		}
+		cut := time.AfterFunc(goodbye, func() { _ = c.socket.CloseNow() })
+		_ = c.socket.Close() // a remote that is gone answers nothing
+		cut.Stop()
+		c.end(media.StateClosed)
+		c.cancel()
+		_ = c.socket.CloseNow()
+		c.inbox.close()
+		c.all.Wait()
+	})
+	<-c.closed
+	return nil
+}
+
+// sound decodes the sound of an event.
+func sound(ev *realtime.Event) ([]byte, error) { return base64.StdEncoding.DecodeString(ev.Delta) }

@@ -1,0 +1,102 @@
+package ws
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+)
+
+// maxBefore is how many events may come before session.created.
+const maxBefore = 16
+
+// ErrNoSession means that the upstream began with something else than a session.
+var ErrNoSession = errors.New("the upstream has not announced a session")
+
+// Client dials an upstream.
+type Client struct {
+	Profile Profile
+	// URL is its address; empty means the profile's.
+	URL    string
+	APIKey string
+	Model  string
+	// Header has further headers.
+	Header http.Header
+	// HTTP is used to connect; nil means http.DefaultTransport.
+	HTTP *http.Client
+	Log  *slog.Logger // nil discards the log
+}
+
+// Dial connects and waits for the session. Start must follow, or Close. Errors: *realtime.APIError when the upstream
+// refused, ErrNoSession, the context's, or the network's.
+func (c *Client) Dial(ctx context.Context, safetyIdentifier string) (*Conn, error) {
+	p := c.Profile.withDefaults()
+	address, err := p.address(c.URL, c.Model, newID("session_"))
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{}
+	for name, values := range c.Header {
+		header[name] = values
+	}
+	if c.APIKey != "" {
+		header.Set(p.KeyHeader, p.KeyPrefix+c.APIKey)
+	}
+	if safetyIdentifier != "" && p.Name == "openai" {
+		header.Set("OpenAI-Safety-Identifier", safetyIdentifier)
+	}
+	s, err := connect(ctx, address, header, p.Protocols, c.APIKey, c.HTTP)
+	if err != nil {
+		return nil, err
+	}
+	conn := newConn(s, p, c.Model, cmp.Or(c.Log, slog.New(slog.DiscardHandler)))
+	if err := conn.awaitSession(ctx); err != nil {
+		_ = s.CloseNow()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// awaitSession reads until the session is announced.
+func (c *Conn) awaitSession(ctx context.Context) error {
+	for range maxBefore {
+		data, err := c.socket.Read(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return fmt.Errorf("await session: %w", err)
+		}
+		ev, err := realtime.Decode(data)
+		if err != nil {
+			continue
+		}
+		if ev.Type == realtime.TypeError && ev.Error != nil {
+			return fmt.Errorf("await session: %w", &realtime.APIError{Status: http.StatusBadRequest, Type: ev.Error.Type, Code: ev.Error.Code, Message: ev.Error.Message})
+		}
+		c.take(ev)
+		if ev.Type == realtime.TypeSessionCreated {
+			c.id = cmp.Or(text(realtime.Member(ev.Session, "id")), newID("ws_"))
+			return nil
+		}
+	}
+	return fmt.Errorf("await session: %w", ErrNoSession)
+}
+
+// Start begins to hand on what has come and comes.
+func (c *Conn) Start(h media.Handlers) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.h, c.started = h, true
+	written := make(chan struct{})
+	c.writer = written
+	c.all.Go(c.handOn)
+	c.all.Go(c.read)
+	c.all.Go(c.keepAlive)
+	c.all.Go(func() { defer close(written); c.write() })
+}

@@ -1,0 +1,73 @@
+package ws
+
+import (
+	"sync"
+	"time"
+
+	"voicebridge/realtime/media"
+	"voicebridge/realtime/transcode"
+)
+
+// The upstream knows only from sound that a caller has stopped speaking. If none comes any more, as from a muted
+// microphone, it gets silence.
+const (
+	missing    = 200 * time.Millisecond // without a packet, before that
+	silenceFor = 5 * time.Second        // at most
+)
+
+// input turns the caller's packets into sound for the upstream.
+type input struct {
+	format media.Format
+	out    *queue
+
+	mu     sync.Mutex
+	reader *transcode.Reader
+	bytes  []byte // reused
+	last   time.Time
+	filled time.Duration // of silence since the last packet
+	// speaking means that the upstream hears somebody speak.
+	speaking bool
+}
+
+// write takes one packet.
+func (in *input) write(p *media.Packet) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.last, in.filled = time.Now(), 0
+	if p.Format == in.format && len(p.Payload) == in.format.Frame() {
+		in.out.speak(p.Payload)
+		return nil
+	}
+	samples, err := in.reader.Read(p)
+	in.send(samples)
+	return err
+}
+
+func (in *input) send(samples []int16) {
+	in.bytes = in.format.Encoding.Append(in.bytes[:0], samples)
+	if len(in.bytes) > 0 {
+		in.out.speak(in.bytes)
+	}
+}
+
+// speaks takes whether the upstream hears somebody speak.
+func (in *input) speaks(speaking bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.speaking = speaking
+}
+
+// fill sends silence for the sound that has not come. It returns when to be called again, zero if there is no need.
+func (in *input) fill(now time.Time) time.Duration {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.speaking || in.last.IsZero() || in.filled >= silenceFor {
+		return 0
+	}
+	for due := now.Sub(in.last) - missing; in.filled < due && in.filled < silenceFor; in.filled += longestAppend {
+		samples := make([]int16, in.format.Rate/int(time.Second/longestAppend))
+		in.send(samples)
+		in.reader.Skip(len(samples))
+	}
+	return longestAppend
+}

@@ -1,0 +1,205 @@
+package ws
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+)
+
+// maxAhead is how much of the model's sound waits to be played: more than the longest answer of 4096 tokens, in 15 MB.
+// What comes then waits with the upstream, and so does its word that the caller speaks, because it comes behind.
+const maxAhead = 5 * time.Minute
+
+// utterance is the sound of one part of an item.
+type utterance struct {
+	response, item string
+	content        int
+	sound          []byte // not played yet
+	played         int    // bytes
+	whole          bool   // nothing of it is to come
+}
+
+// cut says how much of an item was played.
+type cut struct {
+	item    string
+	content int
+	played  time.Duration
+}
+
+// playout holds the sound of answers until it is played. An upstream sends it faster than the caller can hear it.
+type playout struct {
+	format media.Format
+
+	mu       sync.Mutex
+	queue    []*utterance // the first one is being played
+	waiting  int          // bytes in queue
+	playing  string       // the response whose sound was announced
+	made     []string     // the latest responses that are complete
+	stopped  []string     // the latest responses of which nothing more is played
+	wake     chan struct{}
+	consumed chan struct{} // holds a token when sound was taken out
+}
+
+func newPlayout(format media.Format) *playout {
+	return &playout{format: format, wake: make(chan struct{}, 1), consumed: make(chan struct{}, 1)}
+}
+
+// remembered is how many responses are remembered, of those that were stopped or are complete: more than wait at once.
+const remembered = 64
+
+func remember(list []string, id string) []string {
+	if slices.Contains(list, id) {
+		return list
+	}
+	return append(list[max(0, len(list)+1-remembered):], id)
+}
+
+// add takes sound of an answer. It returns false if there is no room yet.
+func (p *playout) add(ev *realtime.Event, sound []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slices.Contains(p.stopped, ev.ResponseID) {
+		return true
+	}
+	if p.waiting > 0 && p.waiting+len(sound) > bytesOf(p.format, maxAhead) {
+		return false
+	}
+	last := len(p.queue) - 1
+	if last < 0 || p.queue[last].item != ev.ItemID || p.queue[last].content != ev.ContentIndex || p.queue[last].whole {
+		if last >= 0 {
+			p.queue[last].whole = true
+		}
+		p.queue = append(p.queue, &utterance{response: ev.ResponseID, item: ev.ItemID, content: ev.ContentIndex})
+		last++
+	}
+	p.queue[last].sound = append(p.queue[last].sound, sound...)
+	p.waiting += len(sound)
+	signal(p.wake)
+	return true
+}
+
+// complete takes that a part of an item, or a whole response if itemID is empty, has no more sound to come.
+func (p *playout) complete(responseID, itemID string, content int) (events []realtime.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, u := range p.queue {
+		if u.response == responseID && (itemID == "" || u.item == itemID && u.content == content) {
+			u.whole = true
+		}
+	}
+	if itemID == "" {
+		p.made = remember(p.made, responseID)
+	}
+	p.prune()
+	signal(p.wake)
+	return p.end(nil)
+}
+
+// prune removes what was played to its end.
+func (p *playout) prune() {
+	for len(p.queue) > 0 && p.queue[0].whole && len(p.queue[0].sound) == 0 {
+		p.queue = p.queue[1:]
+	}
+}
+
+// end announces the end of the response that is being played, if that has come.
+func (p *playout) end(events []realtime.Event) []realtime.Event {
+	next := len(p.queue) > 0 && p.queue[0].response != p.playing
+	if p.playing == "" || !next && (len(p.queue) > 0 || !slices.Contains(p.made, p.playing)) {
+		return events
+	}
+	events = append(events, bufferEvent(realtime.TypeOutputBufferStopped, p.playing))
+	p.playing = ""
+	return events
+}
+
+// frame takes out the next frame, padded with silence at the end of an item. It returns no frame if there is none yet.
+// The events come before it.
+func (p *playout) frame(buf []byte) (frame []byte, events []realtime.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.prune()
+	events = p.end(nil)
+	if len(p.queue) == 0 {
+		return nil, events
+	}
+	u, size := p.queue[0], p.format.Frame()
+	if len(u.sound) < size && !u.whole {
+		return nil, events
+	}
+	if p.playing != u.response {
+		p.playing = u.response
+		events = append(events, bufferEvent(realtime.TypeOutputBufferStarted, u.response))
+	}
+	n := min(size, len(u.sound))
+	frame = append(buf[:0], u.sound[:n]...)
+	frame = append(frame, make([]byte, size-n)...)
+	u.sound, u.played, p.waiting = u.sound[n:], u.played+n, p.waiting-n
+	signal(p.consumed)
+	return frame, events
+}
+
+// stop drops what was not played. It returns what that is of each item, and the events that say so. told means that they
+// say so even if nothing was being played.
+func (p *playout) stop(told bool) (cuts []cut, events []realtime.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.prune()
+	response := p.playing
+	if response == "" && len(p.queue) > 0 {
+		response = p.queue[0].response
+	}
+	if response == "" && !told {
+		return nil, nil
+	}
+	for _, u := range p.queue {
+		cuts = append(cuts, cut{u.item, u.content, p.length(u.played)})
+		p.stopped = remember(p.stopped, u.response)
+	}
+	if response != "" {
+		p.stopped = remember(p.stopped, response)
+	}
+	p.queue, p.waiting, p.playing = nil, 0, ""
+	signal(p.consumed)
+	return cuts, []realtime.Event{bufferEvent(realtime.TypeOutputBufferCleared, response)}
+}
+
+// truncate drops what was not played of an item, because the client says so.
+func (p *playout) truncate(itemID string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, u := range p.queue {
+		if u.item == itemID {
+			p.waiting -= len(u.sound)
+			u.sound, u.whole = nil, true
+		}
+	}
+	signal(p.consumed)
+	signal(p.wake)
+}
+
+// length returns how long bytes of sound last.
+func (p *playout) length(bytes int) time.Duration {
+	return time.Duration(bytes/p.format.Encoding.Size()) * time.Second / time.Duration(p.format.Rate)
+}
+
+// bufferEvent builds one of output_audio_buffer.*, which an upstream sends over WebRTC only.
+func bufferEvent(kind, responseID string) realtime.Event {
+	t := tree{"type": kind, "event_id": newID("event_")}
+	if responseID != "" {
+		t["response_id"] = responseID
+	}
+	return again(t)[0]
+}
+
+// forget has nothing more played of a response, although it is still being made.
+func (p *playout) forget(responseID string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if responseID != "" {
+		p.stopped = remember(p.stopped, responseID)
+	}
+}

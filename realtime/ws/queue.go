@@ -1,0 +1,159 @@
+package ws
+
+import (
+	"context"
+	"encoding/base64"
+	"slices"
+	"sync"
+	"time"
+
+	"voicebridge/realtime/media"
+)
+
+// Limits of what waits for the upstream.
+const (
+	// highWater is how many bytes of events wait before Send does.
+	highWater = 1 << 20
+	// maxWaiting is how much sound waits; then the oldest is dropped.
+	maxWaiting = 10 * time.Second
+	// shortestAppend and longestAppend bound the sound in one event.
+	shortestAppend, longestAppend = 40 * time.Millisecond, 100 * time.Millisecond
+)
+
+// queue holds what goes to the upstream, events and sound, in order.
+type queue struct {
+	format media.Format
+
+	mu     sync.Mutex
+	items  []outgoing
+	events int // bytes
+	sound  int // bytes
+	// dropped counts bytes of sound that the upstream was too slow for.
+	dropped int
+	closed  bool
+	wake    chan struct{} // holds a token when there is something to send
+	room    chan struct{} // holds a token when events have been sent
+}
+
+// outgoing is an event, or sound.
+type outgoing struct{ event, sound []byte }
+
+func newQueue(format media.Format) *queue {
+	return &queue{format: format, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
+
+// bytes returns how many bytes of sound last so long.
+func bytesOf(format media.Format, d time.Duration) int {
+	return int(d/media.FrameTime) * format.Frame()
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// push adds an event, if there is room for it.
+func (q *queue) push(event []byte) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.events > 0 && q.events+len(event) > highWater {
+		return false
+	}
+	q.add(event)
+	return true
+}
+
+// insist adds one of our own events, which are small and few.
+func (q *queue) insist(event []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.add(event)
+}
+
+func (q *queue) add(event []byte) {
+	q.items = append(q.items, outgoing{event: event})
+	q.events += len(event)
+	signal(q.wake)
+}
+
+// speak adds sound, a copy of which it keeps.
+func (q *queue) speak(sound []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	last := len(q.items) - 1
+	if last >= 0 && q.items[last].event == nil && len(q.items[last].sound) < bytesOf(q.format, shortestAppend) {
+		q.items[last].sound = append(q.items[last].sound, sound...)
+	} else {
+		q.items = append(q.items, outgoing{sound: slices.Clone(sound)})
+	}
+	q.sound += len(sound)
+	for q.sound > bytesOf(q.format, maxWaiting) {
+		at := slices.IndexFunc(q.items, func(o outgoing) bool { return o.event == nil })
+		q.sound -= len(q.items[at].sound)
+		q.dropped += len(q.items[at].sound)
+		q.items = slices.Delete(q.items, at, at+1)
+	}
+	signal(q.wake)
+}
+
+// next removes what is to be sent next, as an event. ok is false if there is nothing yet: sound waits until there is
+// enough of it, or an event behind it. last means that nothing will come.
+func (q *queue) next() (event []byte, ok, last bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.items) == 0 {
+		return nil, false, q.closed
+	}
+	first := q.items[0]
+	if first.event != nil {
+		q.items = slices.Delete(q.items, 0, 1)
+		q.events -= len(first.event)
+		signal(q.room)
+		return first.event, true, false
+	}
+	if len(q.items) == 1 && len(first.sound) < bytesOf(q.format, shortestAppend) && !q.closed {
+		return nil, false, false
+	}
+	sound, n := first.sound, 1
+	for n < len(q.items) && q.items[n].event == nil && len(sound)+len(q.items[n].sound) <= bytesOf(q.format, longestAppend) {
+		sound = append(sound, q.items[n].sound...)
+		n++
+	}
+	q.items = slices.Delete(q.items, 0, n)
+	q.sound -= len(sound)
+	return appended(sound), true, false
+}
+
+// close takes nothing more.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	signal(q.wake)
+}
+
+// wait returns when there may be room for an event.
+func (q *queue) wait(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-q.room:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-done:
+		return media.ErrClosed
+	}
+}
+
+// appended builds input_audio_buffer.append.
+func appended(sound []byte) []byte {
+	const before, after = `{"type":"input_audio_buffer.append","audio":"`, `"}`
+	event := make([]byte, 0, len(before)+base64.StdEncoding.EncodedLen(len(sound))+len(after))
+	event = append(event, before...)
+	event = base64.StdEncoding.AppendEncode(event, sound)
+	return append(event, after...)
+}

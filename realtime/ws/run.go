@@ -1,0 +1,355 @@
+package ws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+)
+
+// handOn gives events and states to the handlers.
+func (c *Conn) handOn() {
+	reported := media.StateNew
+	state := func(s media.State) {
+		if reported != s && c.h.State != nil {
+			c.h.State(s)
+		}
+		reported = s
+	}
+	state(media.StateConnected)
+	if c.h.Open != nil {
+		c.h.Open()
+	}
+	done := c.done
+	for {
+		events, last := c.inbox.pop()
+		for _, data := range events {
+			if c.h.Message != nil {
+				c.h.Message(data)
+			}
+		}
+		switch {
+		case len(events) > 0:
+			continue
+		case last:
+			state(media.StateClosed)
+			return
+		case done == nil: // everything that came before the end was handed on
+			state(c.final)
+		}
+		select {
+		case <-c.inbox.wake:
+		case <-done:
+			done = nil
+		}
+	}
+}
+
+// read takes what the upstream sends until the connection ends.
+func (c *Conn) read() {
+	for {
+		data, err := c.socket.Read(c.ctx)
+		if err != nil {
+			c.over(err)
+			return
+		}
+		ev, err := realtime.Decode(data)
+		if err != nil {
+			c.log.Warn("upstream event dropped", "error", err, "bytes", len(data))
+			continue
+		}
+		c.take(ev)
+		for c.inbox.full() {
+			select {
+			case <-c.inbox.taken:
+			case <-c.ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// over takes the end of the connection.
+func (c *Conn) over(err error) {
+	state := media.StateFailed
+	if e, ok := errors.AsType[websocket.CloseError](err); ok && e.Code != websocket.StatusMessageTooBig || errors.Is(err, io.EOF) {
+		state = media.StateClosed
+	}
+	select {
+	case <-c.done:
+	default:
+		c.log.LogAttrs(context.Background(), slog.LevelInfo, "upstream connection ended", slog.String("error", realtime.MaskKeys(err.Error())))
+	}
+	c.end(state)
+}
+
+// take takes one event of the upstream.
+func (c *Conn) take(ev realtime.Event) {
+	for _, ev := range c.profile.received(ev) {
+		if c.event(&ev) {
+			c.inbox.push(ev.Raw)
+		}
+		switch ev.Type {
+		case realtime.TypeInputSpeechStarted:
+			c.in.speaks(true)
+			c.interrupted()
+		case realtime.TypeInputSpeechStopped, realtime.TypeInputCommitted:
+			c.in.speaks(false)
+		case realtime.TypeOutputAudioDone:
+			c.tell(c.play.complete(ev.ResponseID, ev.ItemID, ev.ContentIndex))
+		case realtime.TypeResponseDone:
+			c.tell(c.play.complete(c.finished(ev), "", 0))
+		}
+	}
+}
+
+// finished returns the response that is complete.
+func (c *Conn) finished(ev realtime.Event) string {
+	id := text(realtime.Member(ev.Response, "id"))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id == "" {
+		id = c.making
+	}
+	if c.making == id {
+		c.making = ""
+	}
+	return id
+}
+
+// event applies an event, and reports whether the client gets it.
+func (c *Conn) event(ev *realtime.Event) bool {
+	switch ev.Type {
+	case "ping":
+		return false
+	case realtime.TypeOutputAudioDelta:
+		c.hear(ev)
+		return false
+	case realtime.TypeSessionCreated, realtime.TypeSessionUpdated:
+		c.session(ev)
+	case realtime.TypeResponseCreated:
+		c.mu.Lock()
+		c.making = text(realtime.Member(ev.Response, "id"))
+		c.mu.Unlock()
+	case typeTranscriptionUpdated:
+		return c.cumulative(ev)
+	case realtime.TypeTranscriptionCompleted:
+		delete(c.spoken, ev.ItemID)
+	case realtime.TypeError:
+		return !c.ownError(ev)
+	}
+	return true
+}
+
+// hear plays sound, once there is room for it.
+func (c *Conn) hear(ev *realtime.Event) {
+	data, err := sound(ev)
+	if err != nil {
+		c.log.Warn("upstream sound dropped", "error", err)
+		return
+	}
+	for !c.play.add(ev, data) {
+		select {
+		case <-c.play.consumed:
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// session reads what the session says about interruptions.
+func (c *Conn) session(ev *realtime.Event) {
+	turns := realtime.Member(ev.Session, "audio", "input", "turn_detection")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.configured = c.configured || ev.Type == realtime.TypeSessionUpdated
+	if turns != nil {
+		c.interrupts = string(turns) != "null" && string(realtime.Member(turns, "interrupt_response")) != "false"
+	}
+}
+
+// interrupted stops the answer, because the caller speaks.
+func (c *Conn) interrupted() {
+	c.mu.Lock()
+	interrupts, making := c.interrupts, c.making
+	c.mu.Unlock()
+	if !interrupts {
+		return
+	}
+	c.play.forget(making)
+	c.stop(false)
+}
+
+// typeTranscriptionUpdated is xAI's: all that was understood so far.
+const typeTranscriptionUpdated = "conversation.item.input_audio_transcription.updated"
+
+// cumulative makes a delta of what was understood so far. It returns false if there is nothing new.
+func (c *Conn) cumulative(ev *realtime.Event) bool {
+	whole := ev.Transcript
+	delta, ok := strings.CutPrefix(whole, c.spoken[ev.ItemID])
+	if !ok || delta == "" {
+		return false
+	}
+	c.spoken[ev.ItemID] = whole
+	made := again(tree{
+		"type": realtime.TypeTranscriptionDelta, "event_id": newID("event_"), "item_id": ev.ItemID, "content_index": ev.ContentIndex, "delta": delta,
+	})
+	*ev = made[0]
+	return true
+}
+
+// ownError reports whether an error is about one of our own events. A truncation that the upstream refuses has
+// happened all the same.
+func (c *Conn) ownError(ev *realtime.Event) bool {
+	if ev.Error == nil || !strings.HasPrefix(ev.Error.EventID, ownEvent) {
+		return false
+	}
+	c.log.Info("upstream has not truncated an answer", "code", ev.Error.Code, "error", ev.Error.Message)
+	return true
+}
+
+// write sends what waits.
+func (c *Conn) write() {
+	timer := time.NewTimer(longestAppend)
+	defer timer.Stop()
+	for {
+		data, ok, last := c.out.next()
+		if last {
+			return
+		}
+		if ok {
+			if err := c.socket.Write(c.ctx, data); err != nil {
+				c.over(fmt.Errorf("send to upstream: %w", err))
+				return
+			}
+			continue
+		}
+		select {
+		case <-c.out.wake:
+		case <-c.ctx.Done():
+			return
+		case <-timer.C:
+			c.in.fill(time.Now())
+			timer.Reset(longestAppend)
+		}
+	}
+}
+
+// keepAlive notices an upstream that is gone.
+func (c *Conn) keepAlive() {
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-c.done:
+			return
+		case <-c.ctx.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, pongWithin)
+		err := c.socket.Ping(ctx)
+		cancel()
+		if err != nil && c.ctx.Err() == nil {
+			c.end(media.StateFailed)
+			return
+		}
+	}
+}
+
+// Forward plays the model's sound: it passes a packet to dst each 20 ms, while flow's gate is open, until the connection
+// ends (media.ErrClosed), dst has closed (also media.ErrClosed) or ctx ends (its cause). The packet passed to dst is
+// reused. Only one Forward at a time can run.
+func (c *Conn) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
+	if err := c.forward(ctx, dst, flow); err != nil {
+		return fmt.Errorf("forward audio: %w", err)
+	}
+	return nil
+}
+
+func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
+	p := player{packet: media.Packet{Source: c.source, Format: c.profile.formatOut()}}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		var due <-chan time.Time
+		if wait := time.Until(p.next); !p.idle && wait > 0 {
+			timer.Reset(wait)
+			due = timer.C
+		} else {
+			frame, events := c.play.frame(p.packet.Payload)
+			c.tell(events)
+			if p.idle = frame == nil; !p.idle {
+				if err := p.play(frame, dst, flow); err != nil {
+					return err
+				}
+				continue
+			}
+		}
+		wake := c.play.wake
+		if !p.idle {
+			wake = nil
+		}
+		select {
+		case <-due:
+		case <-wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.done:
+			return media.ErrClosed
+		}
+	}
+}
+
+// player is the clock of a Forward.
+type player struct {
+	packet media.Packet
+	next   time.Time // when the next frame is due; zero before the first one
+	idle   bool      // there is no frame
+	last   time.Time // when the last packet was let through
+}
+
+// maxLate is how late a frame may be to be played at once, with those after it until the clock is met: later, the clock
+// begins anew.
+const maxLate = 100 * time.Millisecond
+
+// play passes a frame on. It fails only if dst has ended.
+func (p *player) play(frame []byte, dst media.Sink, flow *media.Flow) error {
+	now := time.Now()
+	if late := now.Sub(p.next); p.next.IsZero() || late > maxLate {
+		if !p.next.IsZero() {
+			p.packet.Timestamp += uint32(late/media.FrameTime) * media.FrameStep // time has gone on, RFC 3550, 5.1
+		}
+		p.packet.Marker, p.next = true, now
+	}
+	p.next = p.next.Add(media.FrameTime)
+	p.packet.Sequence++
+	p.packet.Timestamp += media.FrameStep
+	p.packet.Payload = frame
+	defer func() { p.packet.Marker = false }()
+	if !flow.IsOpen() {
+		flow.Gated.Add(1)
+		p.packet.Sequence--
+		return nil
+	}
+	err := dst.WriteAudio(&p.packet)
+	switch {
+	case errors.Is(err, media.ErrClosed):
+		flow.Errors.Add(1)
+		return fmt.Errorf("write: %w", media.ErrClosed)
+	case err != nil:
+		flow.Errors.Add(1)
+	default:
+		flow.Count(p.last, now)
+		p.last = now
+	}
+	return nil
+}

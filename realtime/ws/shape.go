@@ -1,0 +1,296 @@
+package ws
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"voicebridge/realtime"
+)
+
+// tree is a JSON object.
+type tree = map[string]any
+
+// betaNames are the names of events before general availability, and what they are now.
+var betaNames = map[string]string{
+	"response.audio.delta":            realtime.TypeOutputAudioDelta,
+	"response.audio.done":             realtime.TypeOutputAudioDone,
+	"response.audio_transcript.delta": realtime.TypeAudioTranscriptDelta,
+	"response.audio_transcript.done":  realtime.TypeAudioTranscriptDone,
+	"response.text.delta":             realtime.TypeOutputTextDelta,
+	"response.text.done":              realtime.TypeOutputTextDone,
+	realtime.TypeItemCreatedBeta:      realtime.TypeItemAdded,
+}
+
+// betaContent are the names of an assistant's contents before general availability, and what they are now.
+var betaContent = map[string]string{"text": realtime.ContentOutputText, "audio": realtime.ContentOutputAudio}
+
+// received returns the events of OpenAI's API that say what an upstream's event says, mostly the same bytes.
+func (p *Profile) received(ev realtime.Event) []realtime.Event {
+	name, beta := betaNames[ev.Type]
+	isSession := ev.Session != nil && (len(p.Shape.Moved) > 0 || p.Shape.NestedTools)
+	old := p.Shape.Beta && (ev.Item != nil || ev.Response != nil)
+	expires := ev.Type == realtime.TypeSessionCreated && p.MaxSession > 0
+	if !beta && !isSession && !old && !expires {
+		return []realtime.Event{ev}
+	}
+	t := read(ev.Raw)
+	if t == nil {
+		return []realtime.Event{ev}
+	}
+	if beta {
+		t["type"] = name
+	}
+	if session, ok := t["session"].(tree); ok {
+		p.Shape.sessionFrom(session)
+		if expires && session["expires_at"] == nil {
+			session["expires_at"] = time.Now().Add(p.MaxSession).Unix()
+		}
+	}
+	if p.Shape.Beta {
+		itemFrom(t["item"])
+		responseFrom(t["response"])
+	}
+	events := again(t)
+	if item, ok := t["item"].(tree); ok && ev.Type == realtime.TypeItemCreatedBeta && item["status"] != "in_progress" {
+		t["type"] = realtime.TypeItemDone
+		events = append(events, again(t)...)
+	}
+	return events
+}
+
+// sent returns a client's event of OpenAI's API as the upstream takes it. first means that no session.update was
+// accepted yet.
+func (p *Profile) sent(ev realtime.Event, first bool, more string, model string) []byte {
+	edit := ev.Type == realtime.TypeSessionUpdate || p.Shape.Beta && (ev.Type == realtime.TypeItemCreate || ev.Type == realtime.TypeResponseCreate)
+	if !edit {
+		return ev.Raw
+	}
+	t := read(ev.Raw)
+	if session, ok := t["session"].(tree); ok {
+		if first {
+			put(session, "audio.input.format", format(p.RateIn))
+			put(session, "audio.output.format", format(p.RateOut))
+			if p.ModelInSession {
+				session["model"] = model
+			}
+		}
+		if instructions, ok := session["instructions"].(string); ok && more != "" {
+			session["instructions"] = instructions + more
+		}
+		p.Shape.sessionTo(session)
+	}
+	if response, ok := t["response"].(tree); ok {
+		rename(response, "output_modalities", "modalities", toModalities)
+		rename(response, "max_output_tokens", "max_response_output_tokens", same)
+	}
+	if item, ok := t["item"].(tree); ok && item["role"] == "assistant" {
+		contents(item, func(kind string) string {
+			for was, is := range betaContent {
+				if is == kind {
+					return was
+				}
+			}
+			return kind
+		})
+	}
+	return write(t)
+}
+
+func format(rate int) tree { return tree{"type": "audio/pcm", "rate": rate} }
+
+// sessionTo changes a session of OpenAI's API into the upstream's.
+func (s *Shape) sessionTo(session tree) {
+	for _, m := range s.Moved {
+		value, ok := take(session, m.OpenAI)
+		if !ok {
+			continue
+		}
+		switch {
+		case m.Here == "modalities":
+			value = toModalities(value)
+		case strings.HasSuffix(m.Here, "_format"):
+			value = s.PCM
+		}
+		session[m.Here] = value
+	}
+	if s.Beta {
+		for _, unknown := range []string{"type", "audio", "truncation", "tracing", "include", "prompt", "reasoning", "parallel_tool_calls"} {
+			delete(session, unknown)
+		}
+	}
+	if tools, ok := session["tools"].([]any); ok && s.NestedTools {
+		for i, tool := range tools {
+			if tool, ok := tool.(tree); ok && tool["type"] == "function" {
+				delete(tool, "type")
+				tools[i] = tree{"type": "function", "function": tool}
+			}
+		}
+	}
+}
+
+// sessionFrom changes an upstream's session into one of OpenAI's API.
+func (s *Shape) sessionFrom(session tree) {
+	for _, m := range s.Moved {
+		value, ok := session[m.Here]
+		if !ok {
+			continue
+		}
+		delete(session, m.Here)
+		switch {
+		case m.Here == "modalities":
+			value = fromModalities(value)
+		case strings.HasSuffix(m.Here, "_format"):
+			value = tree{"type": "audio/pcm"}
+		}
+		put(session, m.OpenAI, value)
+	}
+	if s.Beta {
+		session["type"] = "realtime"
+		delete(session, "temperature")
+	}
+	if tools, ok := session["tools"].([]any); ok && s.NestedTools {
+		for _, tool := range tools {
+			tool, _ := tool.(tree)
+			if function, ok := tool["function"].(tree); ok {
+				delete(tool, "function")
+				for name, value := range function {
+					tool[name] = value
+				}
+			}
+		}
+	}
+}
+
+// toModalities writes modalities as they were before general availability: sound never came without its words.
+func toModalities(v any) any {
+	if list, ok := v.([]any); ok && slices.Contains(list, any("audio")) {
+		return []any{"text", "audio"}
+	}
+	return v
+}
+
+func fromModalities(v any) any {
+	if list, ok := v.([]any); ok && slices.Contains(list, any("audio")) {
+		return []any{"audio"}
+	}
+	return v
+}
+
+func same(v any) any { return v }
+
+func responseFrom(v any) {
+	response, ok := v.(tree)
+	if !ok {
+		return
+	}
+	rename(response, "modalities", "output_modalities", fromModalities)
+	output, _ := response["output"].([]any)
+	for _, item := range output {
+		itemFrom(item)
+	}
+}
+
+func itemFrom(v any) {
+	if item, ok := v.(tree); ok && item["role"] == "assistant" {
+		contents(item, func(kind string) string {
+			if is, ok := betaContent[kind]; ok {
+				return is
+			}
+			return kind
+		})
+	}
+}
+
+// contents renames the types of an item's contents.
+func contents(item tree, name func(string) string) {
+	list, _ := item["content"].([]any)
+	for _, content := range list {
+		if content, ok := content.(tree); ok {
+			if kind, ok := content["type"].(string); ok {
+				content["type"] = name(kind)
+			}
+		}
+	}
+}
+
+func rename(t tree, from, to string, value func(any) any) {
+	if v, ok := t[from]; ok {
+		delete(t, from)
+		t[to] = value(v)
+	}
+}
+
+// put sets the value at a path, and makes the objects around it.
+func put(t tree, path string, value any) {
+	for {
+		group, rest, nested := strings.Cut(path, ".")
+		if !nested {
+			t[path] = value
+			return
+		}
+		inner, ok := t[group].(tree)
+		if !ok {
+			inner = tree{}
+			t[group] = inner
+		}
+		t, path = inner, rest
+	}
+}
+
+// take removes the value at a path.
+func take(t tree, path string) (value any, ok bool) {
+	for {
+		group, rest, nested := strings.Cut(path, ".")
+		if !nested {
+			value, ok = t[path]
+			delete(t, path)
+			return value, ok
+		}
+		inner, isTree := t[group].(tree)
+		if !isTree {
+			return nil, false
+		}
+		t, path = inner, rest
+	}
+}
+
+func read(raw []byte) (t tree) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // numbers stay as they are written
+	if d.Decode(&t) != nil {
+		return nil
+	}
+	return t
+}
+
+func write(t tree) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(t) // it was JSON
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// again reads what was changed.
+func again(t tree) []realtime.Event {
+	ev, err := realtime.Decode(write(t))
+	if err != nil {
+		return nil
+	}
+	return []realtime.Event{ev}
+}
+
+// text reads a JSON string.
+func text(raw []byte) string {
+	if len(raw) < 2 || raw[0] != '"' {
+		return ""
+	}
+	return strings.Trim(string(raw), `"`)
+}
+
+// newID returns a name that nothing else has.
+func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()[:16]) }

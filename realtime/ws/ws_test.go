@@ -1,0 +1,568 @@
+package ws
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeSocket is an upstream without a network.
+type fakeSocket struct {
+	in     chan []byte   // what the upstream says
+	out    chan []byte   // what it is told
+	closed chan struct{} // by either side
+	once   sync.Once
+	deaf   atomic.Bool // it answers no ping
+}
+
+func newFakeSocket() *fakeSocket {
+	return &fakeSocket{in: make(chan []byte, 4096), out: make(chan []byte, 4096), closed: make(chan struct{})}
+}
+
+func (s *fakeSocket) Read(ctx context.Context) ([]byte, error) {
+	select {
+	case data := <-s.in:
+		return data, nil
+	default:
+	}
+	select {
+	case data := <-s.in:
+		return data, nil
+	case <-s.closed:
+		return nil, errors.New("closed")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *fakeSocket) Write(ctx context.Context, data []byte) error {
+	select {
+	case s.out <- data:
+		return nil
+	case <-s.closed:
+		return errors.New("closed")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *fakeSocket) Ping(ctx context.Context) error {
+	if s.deaf.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+func (s *fakeSocket) Close() error    { s.once.Do(func() { close(s.closed) }); return nil }
+func (s *fakeSocket) CloseNow() error { return s.Close() }
+
+func (s *fakeSocket) say(format string, args ...any) { s.in <- fmt.Appendf(nil, format, args...) }
+
+// pass lets time go by, and everybody do what is due.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// told returns what the upstream was told until now.
+func (s *fakeSocket) told() (events []realtime.Event) {
+	synctest.Wait()
+	for len(s.out) > 0 {
+		ev, err := realtime.Decode(<-s.out)
+		if err != nil {
+			panic(err)
+		}
+		events = append(events, ev)
+	}
+	return events
+}
+
+// ear is what the client's side gets.
+type ear struct {
+	mu     sync.Mutex
+	events []string
+	states []media.State
+	frames []byte // the first byte of each
+	times  []time.Time
+	marks  []bool
+	stamps []uint32
+	on     func(ev realtime.Event) // gets events, if it is set
+}
+
+func (e *ear) handlers() media.Handlers {
+	return media.Handlers{
+		Message: func(data []byte) {
+			ev, err := realtime.Decode(data)
+			if err != nil {
+				panic(err)
+			}
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if e.on != nil {
+				e.on(ev)
+			}
+			e.events = append(e.events, strings.TrimSpace(ev.Type+" "+ev.ResponseID+ev.ItemID))
+		},
+		State: func(s media.State) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.states = append(e.states, s)
+		},
+	}
+}
+
+func (e *ear) WriteAudio(p *media.Packet) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.frames = append(e.frames, p.Payload[0])
+	e.times = append(e.times, time.Now())
+	e.marks = append(e.marks, p.Marker)
+	e.stamps = append(e.stamps, p.Timestamp)
+	return nil
+}
+
+// heard returns the events since the last call.
+func (e *ear) heard() []string {
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	events := e.events
+	e.events = nil
+	return events
+}
+
+// call is a connection to a fake upstream.
+type call struct {
+	*Conn
+	*ear
+	up   *fakeSocket
+	flow media.Flow
+}
+
+// inCall runs a test in virtual time, in a connected session of a profile.
+func inCall(t *testing.T, p Profile, test func(t *testing.T, c *call)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		up := newFakeSocket()
+		c := &call{Conn: newConn(up, p.withDefaults(), "gpt-realtime", slog.New(slog.DiscardHandler)), ear: new(ear), up: up}
+		up.say(`{"type":"session.created","session":{"id":"sess_1","type":"realtime"}}`)
+		if err := c.awaitSession(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.Start(c.handlers())
+		c.flow.Open()
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Forward(ctx, c.ear, &c.flow) }()
+		if got := c.heard(); !slices.Equal(got, []string{"session.created"}) || c.ID() != "sess_1" {
+			t.Fatalf("session %q begins with %v", c.ID(), got)
+		}
+		test(t, c)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, media.ErrClosed) {
+			t.Errorf("Forward: %v", err)
+		}
+		cancel()
+	})
+}
+
+// speak says n frames of an item, each of which is the number of the frame.
+func (c *call) speak(response, item string, first, n int) {
+	var sound []byte
+	for i := range n {
+		sound = append(sound, bytes.Repeat([]byte{byte(first + i)}, c.profile.formatOut().Frame())...)
+	}
+	c.up.say(`{"type":"response.output_audio.delta","response_id":%q,"item_id":%q,"content_index":0,"delta":%q}`,
+		response, item, base64.StdEncoding.EncodeToString(sound))
+}
+
+func (c *call) done(response string) {
+	c.up.say(`{"type":"response.done","response":{"id":%q,"status":"completed","output":[]}}`, response)
+}
+
+// TestPlayout has an upstream send two answers at once: they are heard in real time, one frame each 20 ms, and the events
+// say when.
+func TestPlayout(t *testing.T) {
+	t.Parallel()
+	inCall(t, Profile{}, func(t *testing.T, c *call) {
+		began := time.Now()
+		c.speak("resp_1", "item_1", 0, 50)
+		c.speak("resp_1", "item_2", 50, 25)
+		c.done("resp_1")
+		c.speak("resp_2", "item_3", 75, 25)
+		c.done("resp_2")
+		if diff := cmp.Diff([]string{"output_audio_buffer.started resp_1", "response.done", "response.done"}, sorted(c.heard())); diff != "" {
+			t.Errorf("at the beginning (-want +got):\n%s", diff)
+		}
+		pass(1490 * time.Millisecond)
+		if got := c.heard(); got != nil {
+			t.Errorf("in the first answer came %v", got)
+		}
+		pass(20 * time.Millisecond)
+		if diff := cmp.Diff([]string{"output_audio_buffer.stopped resp_1", "output_audio_buffer.started resp_2"}, c.heard()); diff != "" {
+			t.Errorf("between the answers (-want +got):\n%s", diff)
+		}
+		pass(time.Second)
+		if diff := cmp.Diff([]string{"output_audio_buffer.stopped resp_2"}, c.heard()); diff != "" {
+			t.Errorf("at the end (-want +got):\n%s", diff)
+		}
+		if len(c.frames) != 100 {
+			t.Fatalf("%d frames", len(c.frames))
+		}
+		for i := range c.frames {
+			if c.frames[i] != byte(i) || c.times[i].Sub(began) != time.Duration(i)*media.FrameTime || c.marks[i] != (i == 0) {
+				t.Fatalf("frame %d is %d, after %s, marker %v", i, c.frames[i], c.times[i].Sub(began), c.marks[i])
+			}
+		}
+		c.speak("resp_3", "item_4", 0, 1) // after a second of silence
+		synctest.Wait()
+		if step := c.stamps[100] - c.stamps[99]; step < 25*media.FrameStep || !c.marks[100] {
+			t.Errorf("after the silence time is %d later, marker %v", step, c.marks[100])
+		}
+	})
+}
+
+func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
+
+// TestInterruption has the caller speak into an answer: within 40 ms nothing more is heard, and the upstream is told what
+// was.
+func TestInterruption(t *testing.T) {
+	t.Parallel()
+	for _, keeps := range []bool{false, true} {
+		inCall(t, Profile{KeepsAudio: keeps}, func(t *testing.T, c *call) {
+			c.up.say(`{"type":"response.created","response":{"id":"resp_1"}}`)
+			c.speak("resp_1", "item_1", 0, 10)
+			c.speak("resp_1", "item_2", 10, 100)
+			pass(499 * time.Millisecond) // 25 frames
+			c.heard()
+			c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"item_9","audio_start_ms":100}`)
+			c.speak("resp_1", "item_2", 110, 10) // was on its way
+			events := c.heard()
+			told := c.up.told()
+			pass(time.Second)
+			if len(c.frames) != 25 {
+				t.Errorf("%d frames were heard", len(c.frames))
+			}
+			want := []string{"input_audio_buffer.speech_started item_9", "output_audio_buffer.cleared resp_1"}
+			if keeps {
+				want = append(want, "conversation.item.truncated item_2")
+			}
+			if diff := cmp.Diff(want, events); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			if keeps != (len(told) == 0) {
+				t.Fatalf("the upstream is told %v", told)
+			}
+			if !keeps && (len(told) != 1 || told[0].Type != realtime.TypeItemTruncate || told[0].ItemID != "item_2" || told[0].AudioEndMS != 300) {
+				t.Errorf("the upstream is told %s", told[0].Raw)
+			}
+			c.up.say(`{"type":"error","error":{"type":"invalid_request_error","code":"item_truncate_invalid_item_id","event_id":"bridge_ws_item_2"}}`)
+			if got := c.heard(); got != nil {
+				t.Errorf("the client is told %v", got)
+			}
+			// Another answer is heard.
+			c.speak("resp_2", "item_3", 0, 5)
+			pass(100 * time.Millisecond)
+			if len(c.frames) != 30 {
+				t.Errorf("%d frames after the next answer", len(c.frames))
+			}
+		})
+	}
+}
+
+// TestNoInterruption has a session in which speech does not stop answers; its client does, with output_audio_buffer.clear.
+func TestNoInterruption(t *testing.T) {
+	t.Parallel()
+	for _, turns := range []string{"null", `{"type":"server_vad","interrupt_response":false}`} {
+		inCall(t, Profile{}, func(t *testing.T, c *call) {
+			c.up.say(`{"type":"session.updated","session":{"audio":{"input":{"turn_detection":%s}}}}`, turns)
+			c.speak("resp_1", "item_1", 0, 50)
+			pass(199 * time.Millisecond)
+			c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"item_9"}`)
+			pass(200 * time.Millisecond)
+			if len(c.frames) != 20 {
+				t.Errorf("%d frames before output_audio_buffer.clear", len(c.frames))
+			}
+			c.heard()
+			if !c.TrySend([]byte(`{"type":"output_audio_buffer.clear"}`)) {
+				t.Error("nothing can be sent")
+			}
+			if diff := cmp.Diff([]string{"output_audio_buffer.cleared resp_1"}, c.heard()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if told := c.up.told(); len(told) != 1 || told[0].AudioEndMS != 400 {
+				t.Errorf("the upstream is told %v", told)
+			}
+			c.TrySend([]byte(`{"type":"output_audio_buffer.clear"}`))
+			if diff := cmp.Diff([]string{"output_audio_buffer.cleared"}, c.heard()); diff != "" {
+				t.Errorf("without sound (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFarAhead has an upstream send more sound than may wait: what is more waits with it, and nothing is lost.
+func TestFarAhead(t *testing.T) {
+	t.Parallel()
+	inCall(t, Profile{}, func(t *testing.T, c *call) {
+		for i := range 400 {
+			c.speak("resp_1", "item_1", i%2, 50)
+		}
+		c.done("resp_1")
+		synctest.Wait()
+		c.play.mu.Lock()
+		if n := bytesOf(c.play.format, maxAhead); c.play.waiting > n {
+			t.Errorf("%d bytes wait", c.play.waiting)
+		}
+		c.play.mu.Unlock()
+		pass(401 * time.Second)
+		if got := c.heard(); len(c.frames) != 20_000 || got[len(got)-1] != "output_audio_buffer.stopped resp_1" {
+			t.Errorf("%d frames, then %v", len(c.frames), got)
+		}
+	})
+}
+
+// TestSteadyClock plays a quarter of an hour of sound that comes in real time: the clock does not drift.
+func TestSteadyClock(t *testing.T) {
+	t.Parallel()
+	inCall(t, Profile{RateOut: 16000}, func(t *testing.T, c *call) {
+		began := time.Now()
+		for range 900 {
+			c.speak("resp_1", "item_1", 0, 50)
+			pass(time.Second)
+		}
+		synctest.Wait()
+		last := len(c.times) - 1
+		if late := c.times[last].Sub(began) - time.Duration(last)*media.FrameTime; last+1 != 45_000 || late != 0 {
+			t.Errorf("%d frames, the last %s late", last+1, late)
+		}
+		if stamp := c.stamps[last] - c.stamps[0]; stamp != uint32(last)*media.FrameStep {
+			t.Errorf("the last timestamp is %d", stamp)
+		}
+	})
+}
+
+// say has the caller say n packets of sound.
+func (c *call) say(n int) {
+	c.sayFrom(0, n)
+}
+
+func (c *call) sayFrom(first, n int) {
+	for i := range n {
+		at := first + i
+		_ = c.Conn.WriteAudio(&media.Packet{
+			Source: 1, Sequence: uint16(at), Timestamp: uint32(at) * media.FrameStep, Format: media.Format{Rate: 24000},
+			Payload: bytes.Repeat([]byte{byte(at)}, 960),
+		})
+		pass(media.FrameTime)
+	}
+}
+
+// appends returns the sound that the upstream was told, by event.
+func appends(t *testing.T, events []realtime.Event) (sound [][]byte) {
+	t.Helper()
+	for _, ev := range events {
+		var e struct{ Audio []byte }
+		if ev.Type != realtime.TypeInputAppend {
+			continue
+		}
+		if err := json.Unmarshal(ev.Raw, &e); err != nil {
+			t.Fatal(err)
+		}
+		sound = append(sound, e.Audio)
+	}
+	return sound
+}
+
+// TestAppends passes the caller's sound on in events of 40 to 100 ms, in order with other events.
+func TestAppends(t *testing.T) {
+	t.Parallel()
+	inCall(t, Profile{}, func(t *testing.T, c *call) {
+		c.say(25)
+		c.TrySend([]byte(`{"type":"input_audio_buffer.commit"}`))
+		c.sayFrom(25, 2)
+		events := c.up.told()
+		var all []byte
+		for _, s := range appends(t, events) {
+			all = append(all, s...)
+			if n := len(s) / 960; n > 5 || n < 1 {
+				t.Errorf("%d frames in one event", n)
+			}
+		}
+		for i := range 27 {
+			if len(all) != 27*960 || all[i*960] != byte(i) {
+				t.Fatalf("%d bytes, frame %d begins with %d", len(all), i, all[i*960])
+			}
+		}
+		commit := slices.IndexFunc(events, func(ev realtime.Event) bool { return ev.Type == realtime.TypeInputCommit })
+		if n := len(bytes.Join(appends(t, events[:commit]), nil)); n != 25*960 {
+			t.Errorf("%d bytes come before the commit", n)
+		}
+		if len(events) > 15 {
+			t.Errorf("%d events", len(events))
+		}
+	})
+}
+
+// TestSlowUpstream does not read for a while: the oldest sound is dropped, events are not, and what waits is bounded.
+func TestSlowUpstream(t *testing.T) {
+	t.Parallel()
+	inCall(t, Profile{}, func(t *testing.T, c *call) {
+		for range cap(c.up.out) {
+			c.up.out <- []byte(`{"type":"full"}`)
+		}
+		c.TrySend([]byte(`{"type":"response.create","event_id":"first"}`))
+		c.say(600)
+		c.TrySend([]byte(`{"type":"response.create","event_id":"last"}`))
+		if c.out.sound > bytesOf(c.out.format, maxWaiting) {
+			t.Errorf("%d bytes of sound wait", c.out.sound)
+		}
+		big := append([]byte(`{"type":"response.create","metadata":"`), bytes.Repeat([]byte("."), 900<<10)...)
+		big = append(big, `"}`...)
+		if !c.TrySend(big) || c.TrySend(big) {
+			t.Error("a megabyte of events is not the limit")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Send(ctx, big); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Send: %v", err)
+		}
+		if err := c.Send(ctx, bytes.Repeat([]byte("."), 2<<20)); !errors.Is(err, media.ErrTooLarge) {
+			t.Errorf("Send of too much: %v", err)
+		}
+		for range cap(c.up.out) {
+			<-c.up.out
+		}
+		events := c.up.told()
+		if events[0].EventID != "first" || events[len(events)-2].EventID != "last" {
+			t.Errorf("%s … %s", events[0].Raw, events[len(events)-2].Raw)
+		}
+		all := bytes.Join(appends(t, events), nil)
+		if len(all)/960 > 510 || len(all)/960 < 450 || all[len(all)-1] != byte(599%256) {
+			t.Errorf("%d frames, the last is %d", len(all)/960, all[len(all)-1])
+		}
+	})
+}
+
+// TestMutedCaller sends silence to an upstream that hears somebody speak when no more packets come.
+func TestMutedCaller(t *testing.T) {
+	t.Parallel()
+	inCall(t, Profile{}, func(t *testing.T, c *call) {
+		c.say(10)
+		pass(time.Second)
+		c.up.told() // nobody speaks: nothing is needed
+		c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"item_9"}`)
+		c.sayFrom(60, 10)
+		c.up.told()
+		pass(1 * time.Second)
+		if n := len(bytes.Join(appends(t, c.up.told()), nil)) / 960; n < 35 || n > 45 {
+			t.Errorf("%d frames of silence in a second", n)
+		}
+		c.up.say(`{"type":"input_audio_buffer.speech_stopped","item_id":"item_9"}`)
+		synctest.Wait()
+		c.up.told()
+		pass(time.Second)
+		if told := c.up.told(); len(told) > 1 {
+			t.Errorf("silence after the speech: %d events", len(told))
+		}
+	})
+}
+
+// TestGate plays on behind a shut gate, as a WebRTC upstream does.
+func TestGate(t *testing.T) {
+	t.Parallel()
+	inCall(t, Profile{}, func(t *testing.T, c *call) {
+		c.speak("resp_1", "item_1", 0, 50)
+		pass(199 * time.Millisecond)
+		c.flow.Shut()
+		pass(400 * time.Millisecond)
+		c.flow.Open()
+		pass(time.Second)
+		synctest.Wait()
+		if len(c.frames) != 30 || c.frames[10] != 30 || c.stamps[10]-c.stamps[9] != 21*media.FrameStep || c.flow.Gated.Load() != 20 {
+			t.Errorf("%d frames, then %d, time %d, gated %d", len(c.frames), c.frames[10], c.stamps[10]-c.stamps[9], c.flow.Gated.Load())
+		}
+	})
+}
+
+// TestEnds has a connection end in different ways.
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		end  func(c *call)
+		want []media.State
+	}{
+		"closed by us": {func(*call) {}, []media.State{media.StateConnected, media.StateClosed}},
+		"lost":         {func(c *call) { _ = c.up.Close() }, []media.State{media.StateConnected, media.StateFailed, media.StateClosed}},
+		"silent": {func(c *call) {
+			c.up.deaf.Store(true)
+			pass(pingEvery + pongWithin)
+		}, []media.State{media.StateConnected, media.StateFailed, media.StateClosed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var e *ear
+			inCall(t, Profile{}, func(t *testing.T, c *call) {
+				e = c.ear
+				tt.end(c)
+				synctest.Wait()
+				if lost := len(tt.want) > 2; lost && !errors.Is(c.Conn.WriteAudio(&media.Packet{}), media.ErrClosed) {
+					t.Error("a lost connection takes sound")
+				}
+			})
+			if diff := cmp.Diff(tt.want, e.states); diff != "" {
+				t.Errorf("states (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNoSession dials upstreams that do not begin as they must.
+func TestNoSession(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		says string
+		want func(error) bool
+	}{
+		{`{"type":"error","error":{"type":"invalid_request_error","code":"invalid_api_key","message":"no"}}`, func(err error) bool {
+			e, ok := errors.AsType[*realtime.APIError](err)
+			return ok && e.Code == "invalid_api_key"
+		}},
+		{`{"type":"hello"}`, func(err error) bool { return errors.Is(err, ErrNoSession) }},
+		{`nonsense`, func(err error) bool { return errors.Is(err, ErrNoSession) }},
+	} {
+		up := newFakeSocket()
+		c := newConn(up, Profile{}.withDefaults(), "", slog.New(slog.DiscardHandler))
+		for range maxBefore {
+			up.say("%s", tt.says)
+		}
+		if err := c.awaitSession(t.Context()); !tt.want(err) {
+			t.Errorf("%s: %v", tt.says, err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
