@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
@@ -23,7 +22,7 @@ func TestDeliver(t *testing.T) {
 	if _, _, err := b.store.Queued.Add(b.ctx, c.key(), queued.Message{Text: "good morning"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	claim, err := b.store.Queued.Claim(b.ctx, c.key(), queued.ClaimOptions{Lease: time.Minute, Call: c.CallID})
+	claim, err := b.store.Queued.Claim(b.ctx, c.key(), queued.ClaimOptions{Call: c.CallID})
 	if err != nil || claim.Message == nil || !claim.InCall {
 		t.Fatalf("Claim() = %+v, %v", claim, err)
 	}

@@ -25,7 +25,7 @@ func TestTextTurnEnds(t *testing.T) {
 	answer := thread.Message{ID: "answer", Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("About")}}
 	answer.Metadata.Source, answer.Metadata.Status = thread.SourceText, thread.StatusInProgress
 	if err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
-		if err := w.ClaimTurn("turn", time.Hour); err != nil {
+		if err := w.ClaimTurn("turn"); err != nil {
 			return err
 		}
 		if _, err := w.AppendMessage(thread.Message{ID: "question", Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("How tall is it?")}}); err != nil {

@@ -142,7 +142,7 @@ func (t *Turn) claim(b *persistence.Batch) error {
 			return ErrTooMany
 		}
 	}
-	err := b.ClaimTurn(t.id, lease)
+	err := b.ClaimTurn(t.id)
 	if errors.Is(err, persistence.ErrConflict) {
 		return ErrBusy
 	}

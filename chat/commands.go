@@ -11,7 +11,7 @@ import (
 const commands = "turn."
 
 // The kinds of commands between processes. What they are about is already in the database, where the turn finds it when
-// it next renews its lease; the command makes it look at once.
+// it next saves something; the command makes it look at once.
 const (
 	commandStop = commands + "stop" // answered when the turn is saved
 	commandLook = commands + "look" // an approval was decided

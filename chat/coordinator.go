@@ -213,15 +213,10 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 	}
 	err := t.prepare(ctx)
 	if err == nil {
-		if err = t.open(ctx); err != nil && !refusal(err) {
-			t.abandon()
-		}
+		err = t.open(ctx)
 	}
 	if err != nil {
-		t.stop(err)
-		c.leave(t, false)
-		t.neverBegan()
-		c.running.Done()
+		c.failed(t, err)
 		return nil, fmt.Errorf("begin turn: %w", err)
 	}
 	if t.user.ID != "" {
@@ -233,6 +228,27 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 		c.titles.ask(req.Key)
 	}()
 	return t, nil
+}
+
+// failed ends a turn that could not begin.
+func (c *Coordinator) failed(t *Turn, err error) {
+	t.stop(err)
+	save := func(context.Context) error { return nil }
+	if t.draft != nil && !refusal(err) { // it was prepared, and may have begun in the database
+		save = t.abandon()
+	}
+	if t.ends(save) {
+		c.leave(t, false)
+		t.neverBegan()
+		c.running.Done()
+		return
+	}
+	t.neverBegan()
+	go func() {
+		defer c.running.Done()
+		t.endsLate(save)
+		c.leave(t, false)
+	}()
 }
 
 // refusal reports whether the store has refused to begin a turn. After any other error, the turn may have begun in the

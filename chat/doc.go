@@ -12,8 +12,8 @@
 //	      │                    toolkit.Router ◀─┘ or the client of the turn
 //	      └── one message: step-start, text, tool parts …
 //
-// A turn begins with one transaction: it takes the thread (a row with a lease, so
-// that no other process on the same database runs one), closes calls that a
+// A turn begins with one transaction: it takes the thread (a row, so that
+// no other process on the same database runs one), closes calls that a
 // client left open, and saves the user's message with an empty answer. What
 // a client has to write together with that goes into TurnRequest.Opening. From
 // then on the turn needs no client: it goes on when the client leaves, and always
@@ -22,8 +22,8 @@
 //
 // While it runs, the text so far is sent to the thread's watchers about eight times
 // a second, and saved once a second in the background, so that a slow database does
-// not hold up the stream. Each save renews the lease, and is refused if the turn has
-// lost its thread. If the database is unavailable when the turn ends, the end is
+// not hold up the stream. A save is refused if the turn has lost its thread, because
+// this process was fenced. If the database is unavailable when the turn ends, the end is
 // announced after 20 seconds and saved when the database is back. [Turn.Events]
 // yields the turn piece by piece to any number of readers, from any event on.
 //

@@ -12,13 +12,9 @@ import (
 	"voicebridge/toolkit"
 )
 
-const (
-	// finalTimeout is how long the end of a turn is held back until it is saved, and how long a stopping server keeps
-	// trying to save it.
-	finalTimeout = 20 * time.Second
-	// outageTimeout is how long a turn keeps trying to save its end.
-	outageTimeout = time.Hour
-)
+// finalTimeout is how long the end of a turn is held back until it is saved, and how long a stopping server keeps
+// trying to save it.
+const finalTimeout = 20 * time.Second
 
 // conclude ends the turn: it closes what is open.
 func (t *Turn) conclude(finish FinishReason, err error) {
@@ -70,31 +66,37 @@ func (t *Turn) fail(failure *llm.Error) {
 	}
 }
 
-// saveEnd saves the finished message and releases the thread. It returns false if the database was
-// unavailable for as long as patience.
-func (t *Turn) saveEnd(patience time.Duration) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), patience)
+// ends saves how the turn ends. It returns false if the database was unavailable for finalTimeout.
+func (t *Turn) ends(save func(context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), finalTimeout)
 	defer cancel()
-	err := t.writeEnd(ctx)
+	err := save(ctx)
 	if err != nil {
 		t.log.Error("end of the turn not saved", "error", err)
 	}
 	return err == nil || ctx.Err() == nil
 }
 
-// insist keeps trying to save the end of a turn that was announced without being saved. A stopping server gives up
-// after finalTimeout.
-func (t *Turn) insist() {
+// endsLate keeps trying to save the end of a turn that was announced without being saved: until then the thread is this
+// process's.
+func (t *Turn) endsLate(save func(context.Context) error) {
 	t.log.Warn("database unavailable, end of the turn waits for it")
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), outageTimeout)
+	ctx, cancel := outlasting(t.ending)
 	defer cancel()
-	defer context.AfterFunc(t.ending, func() {
-		timer := time.AfterFunc(finalTimeout, cancel)
-		context.AfterFunc(ctx, func() { timer.Stop() })
-	})()
-	if err := t.writeEnd(ctx); err != nil {
+	if err := save(ctx); err != nil {
 		t.log.Error("end of the turn lost", "error", err)
 	}
+}
+
+// outlasting returns a context for what must be saved, however long the database is away. A stopping server gives up after
+// finalTimeout.
+func outlasting(ending context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ending))
+	context.AfterFunc(ending, func() {
+		timer := time.AfterFunc(finalTimeout, cancel)
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	})
+	return ctx, cancel
 }
 
 // writeEnd saves the end until that succeeds, can never succeed, or ctx ends. Without the thread there is nothing to save.
@@ -130,12 +132,23 @@ func (t *Turn) writeEnd(ctx context.Context) error {
 	if err == nil {
 		result.Message = saved
 	}
-	if errors.Is(err, persistence.ErrNotFound) {
-		t.log.Info("turn ended without its thread, which was deleted or has another turn")
-		err = nil
-	}
+	err = t.over(ctx, err)
 	if !t.Ended() { // otherwise it has been announced
 		t.result = result
+	}
+	return err
+}
+
+// over returns the error of a transaction that ends the turn, unless the turn is over all the same. What can never be saved
+// is closed by the thread's next turn.
+func (t *Turn) over(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, persistence.ErrNotFound):
+		t.log.Info("turn ended without its thread, which was deleted or is no longer this process's")
+		return nil
+	case errors.Is(err, persistence.ErrInvalid), errors.Is(err, persistence.ErrConflict):
+		t.keeper.pending = nil
+		return errors.Join(err, t.keeper.final(ctx, func(b *persistence.Batch) error { return b.EndTurn(t.id) }))
 	}
 	return err
 }
@@ -154,22 +167,20 @@ func (t *Turn) saveLate(b *persistence.Batch) error {
 	return nil
 }
 
-// abandon ends a turn that may or may not have begun: the connection may have broken after the
+// abandon returns what ends a turn that may or may not have begun: the connection may have broken after the
 // commit.
-func (t *Turn) abandon() {
+func (t *Turn) abandon() func(context.Context) error {
 	t.draft.msg.Metadata.Status = thread.StatusFailed
 	t.draft.note(extraNotice, true)
 	t.draft.add(thread.TextPart("The turn could not begin."))
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), finalTimeout)
-	defer cancel()
-	err := t.keeper.final(ctx, func(b *persistence.Batch) error {
-		if _, err := b.UpdateMessage(t.draft.msg); err != nil {
-			return err
-		}
-		t.result.Status = thread.StatusFailed
-		return cmp.Or(t.tell(b, persistence.EventTurnFinished), b.EndTurn(t.id))
-	})
-	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
-		t.log.Error("turn that never began could not be ended", "error", err)
+	return func(ctx context.Context) error {
+		err := t.keeper.final(ctx, func(b *persistence.Batch) error {
+			if _, err := b.UpdateMessage(t.draft.msg); err != nil {
+				return err
+			}
+			t.result.Status = thread.StatusFailed
+			return cmp.Or(t.tell(b, persistence.EventTurnFinished), b.EndTurn(t.id))
+		})
+		return t.over(ctx, err)
 	}
 }

@@ -18,7 +18,7 @@ func (t *Turn) run(leave func()) {
 	t.draft.emit(Event{Type: EventStart})
 	finish, err := t.rounds()
 	t.conclude(finish, err)
-	saved := t.saveEnd(finalTimeout)
+	saved := t.ends(t.writeEnd)
 	t.stop(errors.New("the turn is over")) // ends what a step has left running
 	if saved {
 		leave()
@@ -28,7 +28,7 @@ func (t *Turn) run(leave func()) {
 	close(t.done)
 	t.side.Wait()
 	if !saved {
-		t.insist()
+		t.endsLate(t.writeEnd)
 		leave()
 	}
 	t.report()

@@ -15,15 +15,13 @@ import (
 )
 
 const (
-	// keepEvery is the time after which a turn with nothing to save renews its lease.
+	// keepEvery is the time after which a turn with nothing to save looks for what it was asked to do.
 	keepEvery = 2 * time.Second
 	// saveTimeout is how long a save may take while the turn goes on.
 	saveTimeout = 10 * time.Second
-	// lease is how long a silent turn holds its thread.
-	lease = 30 * time.Second
 )
 
-// keeper saves a turn while it runs, and keeps its thread. It saves in the background, one save at
+// keeper saves a turn while it runs. It saves in the background, one save at
 // a time: a slow database delays neither the model's text nor a tool. It belongs to the turn's
 // goroutine.
 type keeper struct {
@@ -173,7 +171,7 @@ func (k *keeper) begin(now time.Time) {
 }
 
 func (k *keeper) save(b *persistence.Batch, j *job) (err error) {
-	if j.stop, err = b.KeepTurn(k.id, lease); err != nil {
+	if j.stop, err = b.HoldTurn(k.id); err != nil {
 		return err
 	}
 	if j.draft != nil {
@@ -268,12 +266,10 @@ func (k *keeper) final(ctx context.Context, end func(*persistence.Batch) error) 
 		<-k.job.done // it ends soon: it has its own time limit
 		_ = k.collect()
 	}
-	wait := backoff.NewExponentialBackOff()
-	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 2*time.Second
-	for {
+	return insist(ctx, k.log, func() error {
 		began := time.Now()
 		err := k.store.Batch(ctx, k.key, func(b *persistence.Batch) error {
-			if _, err := b.KeepTurn(k.id, lease); err != nil {
+			if _, err := b.HoldTurn(k.id); err != nil {
 				return err
 			}
 			if err := b.Apply(k.pending...); err != nil {
@@ -282,10 +278,20 @@ func (k *keeper) final(ctx context.Context, end func(*persistence.Batch) error) 
 			return end(b)
 		})
 		k.saved(Interval{began, time.Now()})
+		return err
+	})
+}
+
+// insist writes what ends a turn. It tries until that succeeds, can never succeed, or ctx ends.
+func insist(ctx context.Context, log *slog.Logger, write func() error) error {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = 50*time.Millisecond, 2*time.Second
+	for {
+		err := write()
 		if err == nil || errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrInvalid) || errors.Is(err, persistence.ErrConflict) {
 			return err
 		}
-		k.log.Warn("turn not saved, trying again", "error", err)
+		log.Warn("turn not saved, trying again", "error", err)
 		select {
 		case <-time.After(wait.NextBackOff()):
 		case <-ctx.Done():

@@ -18,9 +18,6 @@ import (
 // maxSnapshot is how many of the last messages a session's snapshot shows.
 const maxSnapshot = 1000
 
-// occupyLease is how long a deletion keeps other turns from beginning, should it fail.
-const occupyLease = 5 * time.Second
-
 // SessionRequest is a request for a text session. The zero value is useful.
 type SessionRequest struct {
 	Provider string
@@ -147,20 +144,22 @@ func (c *Coordinator) DeleteSession(ctx context.Context, key thread.Key) error {
 	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
 		return fmt.Errorf("delete session: %w", err)
 	}
-	err := c.occupy(ctx, key)
+	occupant := persistence.NewID()
+	err := c.occupy(ctx, key, occupant)
 	if err == nil {
 		err = c.cfg.Store.DeleteThread(ctx, key)
 	}
 	if err != nil {
+		c.release(key, occupant)
 		return fmt.Errorf("delete session: %w", err)
 	}
 	return nil
 }
 
-// occupy interrupts the thread's turn and takes its place for a moment, so that no other turn begins,
+// occupy interrupts the thread's turn and takes its place, so that no other turn begins,
 // as that of the next queued message would. If another process does not give up the place, its turn
 // runs on: it notices later that the thread is gone.
-func (c *Coordinator) occupy(ctx context.Context, key thread.Key) error {
+func (c *Coordinator) occupy(ctx context.Context, key thread.Key, occupant string) error {
 	for range 2 {
 		t := c.here(key)
 		if err := c.Interrupt(ctx, key); err != nil && !errors.Is(err, ErrIdle) {
@@ -171,14 +170,31 @@ func (c *Coordinator) occupy(ctx context.Context, key thread.Key) error {
 				return err
 			}
 		}
-		err := c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
-			return b.ClaimTurn(persistence.NewID(), occupyLease)
-		})
+		err := c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error { return b.ClaimTurn(occupant) })
 		if !errors.Is(err, persistence.ErrConflict) {
 			return err
 		}
 	}
 	return nil
+}
+
+// release gives up a thread that occupy may have taken, however long the database is away.
+func (c *Coordinator) release(key thread.Key, occupant string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return // what a process leaves open is closed
+	}
+	c.running.Go(func() {
+		ctx, cancel := outlasting(c.ending)
+		defer cancel()
+		err := insist(ctx, c.log, func() error {
+			return c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error { return b.EndTurn(occupant) })
+		})
+		if err != nil {
+			c.log.Error("thread that could not be deleted is still occupied", "thread_id", key.Thread, "error", err)
+		}
+	})
 }
 
 // SessionAnswer returns the result of an ended turn as a session has it, and the session. The error is an *llm.Error if

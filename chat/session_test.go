@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -312,6 +313,33 @@ func TestDeleteBeforeTheNextTurn(t *testing.T) {
 		if r := p.wait(turn); r.Finish != chat.FinishInterrupted || len(r.Message.Parts) == 0 {
 			t.Errorf("%s ended with %+v, want it interrupted and saved", what, r)
 		}
+	}
+}
+
+// TestDeleteFails deletes a thread, which fails when no other turn can begin on it any more: afterwards one can.
+func TestDeleteFails(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	var deleting atomic.Bool
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{OnWrite: func(time.Duration, bool) {
+		if deleting.Load() {
+			cancel()
+		}
+	}})
+	b := start(t, store, chat.Config{NoTitles: true, Providers: []llm.Provider{deltas(says("Yes."))}})
+	deleting.Store(true)
+	if err := b.c.DeleteSession(ctx, b.key); !errors.Is(err, context.Canceled) {
+		t.Fatalf("DeleteSession() = %v", err)
+	}
+	for {
+		busy, err := b.c.Busy(t.Context(), b.key)
+		if must(t, err); !busy {
+			break
+		}
+		runtime.Gosched()
+	}
+	if r := b.say("Go"); r.Text != "Yes." {
+		t.Errorf("the next turn says %q", r.Text)
 	}
 }
 

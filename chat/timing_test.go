@@ -3,6 +3,7 @@ package chat_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -230,9 +231,8 @@ func TestDrafts(t *testing.T) {
 	})
 }
 
-// TestLease keeps a turn alive that says nothing for a long time, and ends one that has
-// lost its thread.
-func TestLease(t *testing.T) {
+// TestSilentTurn keeps the thread of a turn that says nothing for a long time.
+func TestSilentTurn(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		slow := tool{"slow", func(ctx context.Context, _ toolkit.Call, yield func(toolkit.Chunk, error) bool) {
 			if sleep(ctx, 25*time.Second) == nil {
@@ -245,7 +245,7 @@ func TestLease(t *testing.T) {
 		for range 4 {
 			must(t, sleep(t.Context(), 11*time.Second))
 			row, err := store.RunningTurn(t.Context(), b.key)
-			if err != nil || row.ID != turn.ID() || time.Until(row.LeaseUntil) < 25*time.Second {
+			if err != nil || row.ID != turn.ID() {
 				t.Fatalf("RunningTurn() = %+v, %v", row, err)
 			}
 		}
@@ -334,6 +334,29 @@ func TestAbandon(t *testing.T) {
 			if m.Metadata.Status == thread.StatusInProgress {
 				t.Errorf("a message is left open:\n%s", outline(b.messages()))
 			}
+		}
+		b.stop()
+	})
+}
+
+// TestAbandonWithoutDatabase begins a turn while the database is away for a minute. Afterwards the thread is free.
+func TestAbandonWithoutDatabase(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, NoTitles: true})
+		release := hold(t, b)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := b.c.Turn(ctx, chat.TurnRequest{Key: b.key, Text: "Go"}); !errors.Is(err, persistence.ErrUnavailable) {
+			t.Errorf("Turn() without the database = %v", err)
+		}
+		must(t, sleep(t.Context(), time.Minute))
+		if busy, err := b.c.Busy(t.Context(), b.key); !busy || err != nil {
+			t.Errorf("Busy() while it is not known whether the turn has begun = %v, %v", busy, err)
+		}
+		release()
+		must(t, sleep(t.Context(), 5*time.Second))
+		if r := b.say("Again"); r.Text != "ok" {
+			t.Errorf("the next turn says %q", r.Text)
 		}
 		b.stop()
 	})

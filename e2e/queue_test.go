@@ -189,8 +189,8 @@ func untilSent(t *testing.T, database string) {
 	defer func() {
 		if t.Failed() {
 			for _, query := range []string{
-				"SELECT thread_id, id, message, state, attempts, lease_until, not_before, error, instance FROM queued_messages WHERE state <> 'sent' LIMIT 20",
-				"SELECT thread_id, instance, started_at, lease_until, ended_at FROM turns", "SELECT * FROM queue_pauses",
+				"SELECT thread_id, id, message, state, attempts, not_before, error, instance FROM queued_messages WHERE state <> 'sent' LIMIT 20",
+				"SELECT thread_id, instance, started_at, ended_at FROM turns", "SELECT * FROM queue_pauses",
 			} {
 				t.Logf("%s\n%q", query, persistencetest.Rows(t, database, query))
 			}

@@ -9,7 +9,7 @@ import (
 // clockError is by how much clocks may differ, besides the time that it takes to compare them.
 const clockError = 100 * time.Millisecond
 
-// clock is the database's clock, as far as this process knows it. Leases, deadlines and rates are compared with it by all
+// clock is the database's clock, as far as this process knows it. Deadlines and rates are compared with it by all
 // processes, whose machines' clocks may differ by minutes.
 type clock struct {
 	machine func() time.Time // [time.Now], except in tests

@@ -311,7 +311,7 @@ func TestRateForgottenMeanwhile(t *testing.T) {
 	forgetting.Wait()
 }
 
-// TestClocks: processes whose machines' clocks differ by minutes respect each other's leases and deadlines.
+// TestClocks: processes whose machines' clocks differ by minutes respect each other's claims and deadlines.
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
@@ -354,7 +354,7 @@ func respectsTurn(t *testing.T, from, to *persistence.Store) {
 	t.Helper()
 	key := persistencetest.NewThread(t, from, "anna", "")
 	claim := func(s *persistence.Store, id string) error {
-		return s.Batch(t.Context(), key, func(b *persistence.Batch) error { return b.ClaimTurn(id, 5*time.Minute) })
+		return s.Batch(t.Context(), key, func(b *persistence.Batch) error { return b.ClaimTurn(id) })
 	}
 	if err := claim(from, "1"); err != nil {
 		t.Fatalf("ClaimTurn() = %v", err)
@@ -372,7 +372,7 @@ func respectsClaim(t *testing.T, from, to *persistence.Store) {
 	key := persistencetest.NewThread(t, from, "anna", "")
 	m, _, err := from.Queued.Add(t.Context(), key, queued.Message{Text: "hello"}, 10)
 	must(t, err)
-	o := queued.ClaimOptions{Lease: 5 * time.Minute, ID: m.ID}
+	o := queued.ClaimOptions{ID: m.ID}
 	if _, err := from.Queued.Claim(t.Context(), key, o); err != nil {
 		t.Fatalf("Claim() = %v", err)
 	}

@@ -55,7 +55,7 @@ func TestFenced(t *testing.T) {
 	for what, err := range map[string]error{
 		"UpdateMessage": second(a.UpdateMessage(ctx, key, answer)),
 		"SaveCall":      a.Records.SaveCall(ctx, key, records.Call{ID: "c", Turns: 9}),
-		"ClaimTurn":     a.Batch(ctx, key, func(w *persistence.Batch) error { return w.ClaimTurn("t", patience) }),
+		"ClaimTurn":     a.Batch(ctx, key, func(w *persistence.Batch) error { return w.ClaimTurn("t") }),
 		"Apply":         second(a.Apply(ctx, key, []persistence.Change{persistence.PutMessage{Message: answer}})),
 	} {
 		if !errors.Is(err, persistence.ErrFenced) {
@@ -238,14 +238,14 @@ func TestRecoverBesideATurn(t *testing.T) {
 	answer := thread.Message{ID: "m", Role: thread.RoleAssistant}
 	answer.Metadata.Status = thread.StatusInProgress
 	if err := dead.Batch(ctx, key, func(b *persistence.Batch) error {
-		return errors.Join(b.ClaimTurn("lost", -time.Second), second(b.AppendMessage(answer)))
+		return errors.Join(b.ClaimTurn("lost"), second(b.AppendMessage(answer)))
 	}); err != nil {
 		t.Fatalf("Batch() = %v", err)
 	}
 	claimed := make(chan error, 1)
 	persistence.WhileRecovering(next, func() {
 		go func() {
-			claimed <- next.Batch(ctx, key, func(b *persistence.Batch) error { return b.ClaimTurn("next", patience) })
+			claimed <- next.Batch(ctx, key, func(b *persistence.Batch) error { return b.ClaimTurn("next") })
 		}()
 		untilOneWaits(t, url)
 	})

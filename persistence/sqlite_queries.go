@@ -311,11 +311,6 @@ func (s sqliteQueries) GetToolCall(ctx context.Context, arg pgdb.GetToolCallPara
 	return pgdb.ToolCall(r), err
 }
 
-func (s sqliteQueries) GetTurn(ctx context.Context, arg pgdb.GetTurnParams) (pgdb.Turn, error) {
-	r, err := s.q.GetTurn(ctx, sqlitedb.GetTurnParams(arg))
-	return pgdb.Turn(r), err
-}
-
 func (s sqliteQueries) HoldErased(ctx context.Context, arg pgdb.HoldErasedParams) (int64, error) {
 	return s.q.HoldErased(ctx, sqlitedb.HoldErasedParams(arg))
 }
@@ -343,11 +338,6 @@ func (s sqliteQueries) JoinInstance(ctx context.Context, arg pgdb.JoinInstancePa
 
 func (s sqliteQueries) KeepSharedSecret(ctx context.Context, arg pgdb.KeepSharedSecretParams) error {
 	return s.q.KeepSharedSecret(ctx, sqlitedb.KeepSharedSecretParams(arg))
-}
-
-func (s sqliteQueries) KeepTurn(ctx context.Context, arg pgdb.KeepTurnParams) (pgdb.Turn, error) {
-	r, err := s.q.KeepTurn(ctx, sqlitedb.KeepTurnParams(arg))
-	return pgdb.Turn(r), err
 }
 
 func (s sqliteQueries) LastMessage(ctx context.Context, arg pgdb.LastMessageParams) (int64, error) {

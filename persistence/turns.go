@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
@@ -17,10 +16,10 @@ import (
 // maxSessionBytes limits a text session's tools or defaults, in bytes.
 const maxSessionBytes = 256 << 10
 
-// ClaimTurn begins a text turn, which has the thread to itself, on all instances, as long as it
-// renews its lease with KeepTurn. What earlier turns could not finish is closed, as Recover would do
-// it. ErrConflict means that another turn is running. In a batch, only RoomForTurn comes before it.
-func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
+// ClaimTurn begins a text turn, which has the thread to itself, on all instances, until EndTurn, or until this process is
+// fenced. What earlier turns could not finish is closed, as Recover would do it. ErrConflict means that another turn is
+// running. In a batch, only RoomForTurn comes before it.
+func (b *Batch) ClaimTurn(id string) error {
 	return b.do("claim turn", func() error {
 		if !thread.ValidID(id) {
 			return Invalid("id: it is not 1 to %d bytes of text", thread.MaxIDBytes)
@@ -29,8 +28,7 @@ func (b *Batch) ClaimTurn(id string, lease time.Duration) error {
 			return err
 		}
 		n, err := b.q.ClaimTurn(b.ctx, pgdb.ClaimTurnParams{
-			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, Instance: b.s.Instance(),
-			StartedAt: dbtype.At(b.s.now()), LeaseUntil: dbtype.At(b.s.now().Add(lease)),
+			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, Instance: b.s.Instance(), StartedAt: dbtype.At(b.s.now()),
 		})
 		if err == nil && n == 0 {
 			err = fmt.Errorf("%w: a turn is running", ErrConflict)
@@ -98,21 +96,30 @@ func (b *Batch) closeMessage(row pgdb.Message) error {
 	return err
 }
 
-// KeepTurn renews the lease of a turn, and reports whether StopTurn was called. In a batch it
-// guards the writes that follow: ErrNotFound means that the turn lost its thread, to another turn
-// or by deletion, and must stop writing.
-func (b *Batch) KeepTurn(id string, lease time.Duration) (stop bool, err error) {
-	err = b.do("keep turn", func() error {
+// HoldTurn guards the writes of a turn that follow in the batch, and reports whether StopTurn was called. ErrNotFound
+// means that the turn lost its thread, because it was fenced or the thread deleted, and must stop writing.
+func (b *Batch) HoldTurn(id string) (stop bool, err error) {
+	err = b.do("hold turn", func() error {
 		if err := b.lock(); err != nil {
 			return err
 		}
-		row, err := b.q.KeepTurn(b.ctx, pgdb.KeepTurnParams{
-			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, LeaseUntil: dbtype.At(b.s.now().Add(lease)),
-		})
+		row, err := runningTurn(b.ctx, b.q, b.key)
+		if err == nil && row.ID != id {
+			err = ErrNotFound
+		}
 		stop = row.StopAskedAt != nil
 		return err
 	})
 	return stop, err
+}
+
+// runningTurn reads the turn that is running on the thread; ErrNotFound if there is none.
+func runningTurn(ctx context.Context, q queries, key thread.Key) (pgdb.Turn, error) {
+	row, err := q.LastTurn(ctx, pgdb.LastTurnParams{ThreadID: key.Thread, Owner: key.Owner})
+	if err == nil && row.EndedAt != nil {
+		err = ErrNotFound
+	}
+	return row, err
 }
 
 // EndTurn releases the thread. It changes nothing if the turn has lost the thread.
@@ -126,11 +133,11 @@ func (b *Batch) EndTurn(id string) error {
 }
 
 // StopTurn asks the turn that is running on the thread, on any instance, to stop; it finds out when
-// it renews its lease. ErrNotFound means that none is running.
+// it next saves something. ErrNotFound means that none is running.
 func (s *Store) StopTurn(ctx context.Context, key thread.Key) error {
 	err := database.ChangeOne(ctx, roomDB{s}, key, func(q queries) (int64, error) {
 		at := dbtype.At(s.now())
-		return q.StopTurn(ctx, pgdb.StopTurnParams{ThreadID: key.Thread, Owner: key.Owner, StopAskedAt: &at, Now: at})
+		return q.StopTurn(ctx, pgdb.StopTurnParams{ThreadID: key.Thread, Owner: key.Owner, StopAskedAt: &at})
 	})
 	return s.fail("stop turn", err)
 }
@@ -141,8 +148,8 @@ func (s *Store) RunningTurn(ctx context.Context, key thread.Key) (TurnRecord, er
 	if err := checkKey(key); err != nil {
 		return TurnRecord{}, fmt.Errorf("read turn: %w", err)
 	}
-	row, err := s.eng.read().GetTurn(ctx, pgdb.GetTurnParams{ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(s.now())})
-	return TurnRecord{ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time, LeaseUntil: row.LeaseUntil.Time}, s.fail("read turn", err)
+	row, err := runningTurn(ctx, s.eng.read(), key)
+	return TurnRecord{ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time}, s.fail("read turn", err)
 }
 
 // Answering reads the message that the thread's text turn, of any instance, is writing, or

@@ -30,10 +30,9 @@ const (
 
 // TurnRecord is a running text turn.
 type TurnRecord struct {
-	ID         string
-	Instance   string
-	StartedAt  time.Time
-	LeaseUntil time.Time
+	ID        string
+	Instance  string
+	StartedAt time.Time
 }
 
 // TextSession says how a thread's text turns are answered, where that differs from the settings.

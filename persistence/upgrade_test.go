@@ -137,7 +137,9 @@ func columnsOf(t *testing.T, url string) map[string][]string {
 	}
 	columns := map[string][]string{}
 	for _, row := range persistencetest.Rows(t, url, query) {
-		columns[row[0]] = append(columns[row[0]], `"`+row[1]+`"`)
+		if row[1] != "lease_until" { // what a process has is its own as long as it is alive
+			columns[row[0]] = append(columns[row[0]], `"`+row[1]+`"`)
+		}
 	}
 	// What processes tell each other may be lost.
 	for _, table := range []string{"goose_db_version", "sqlite_sequence", "instances", "notes"} {

@@ -7,7 +7,7 @@
 //	   a turn ended, a call spoke ────┤ kick
 //	   every two seconds, at start ───┤ scan: recently used threads first
 //	                                  ▼
-//	                        claim: a lease on the row        queue_message_sending
+//	                        claim: the row is this process's  queue_message_sending
 //	                                  │
 //	              ┌───────────────────┴──────────────────┐
 //	      no call: a turn of text          a live call of this process    (Door.Say)
@@ -17,7 +17,7 @@
 //	               the turn ends: next message, or back to the head
 //
 // A message that was claimed and not sent is at the head of its queue again when
-// the lease is over, or when its process is found dead. The id of the thread's
+// its process has tried for too long, or is found dead. The id of the thread's
 // message is fixed when the message is queued, so it is written only once.
 //
 // If its turn fails, a message goes back to the head of the queue, to be answered
@@ -27,6 +27,6 @@
 // may have brought what was missing. Such an answer is given by text; while a call
 // is live, the messages behind it are said in the call.
 //
-// On PostgreSQL every process may send for every thread. The claim, the lease of
+// On PostgreSQL every process may send for every thread. The claim, the row of
 // a turn and the record of a live call make sure that only one does at a time.
 package queue

@@ -402,7 +402,7 @@ func TestDeletedThread(t *testing.T) {
 func TestRefusesConfig(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	for _, cfg := range []queue.Config{{}, {Store: store, Delay: -1}, {Store: store, MaxSize: -1}, {Store: store, Lease: -1}} {
+	for _, cfg := range []queue.Config{{}, {Store: store, Delay: -1}, {Store: store, MaxSize: -1}, {Store: store, SendWithin: -1}} {
 		if _, err := queue.New(cfg); err == nil {
 			t.Errorf("New(%+v) = nil", cfg)
 		}

@@ -15,7 +15,7 @@ import (
 const (
 	defaultMaxParallel = 16
 	defaultEvery       = 2 * time.Second
-	defaultLease       = 30 * time.Second
+	defaultSendWithin  = 20 * time.Second
 	defaultMaxAttempts = 6
 )
 
@@ -37,8 +37,8 @@ type Config struct {
 	// Every is how often the table is scanned for messages that come without notice, because they are due or from
 	// another process; 0 means 2 s.
 	Every time.Duration
-	// Lease is how long sending a message may take; 0 means 30 s.
-	Lease time.Duration
+	// SendWithin is how long sending a message may take before it goes back to its queue; 0 means 20 s.
+	SendWithin time.Duration
 	// MaxAttempts is how often a message is tried before its queue pauses, whatever the failure; 0
 	// means 6.
 	MaxAttempts int

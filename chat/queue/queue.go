@@ -25,11 +25,11 @@ func New(cfg Config) (*Queue, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("queue: Config.Store is missing")
 	}
-	if min(int64(cfg.Delay), int64(cfg.MaxSize), int64(cfg.MaxParallel), int64(cfg.Every), int64(cfg.Lease), int64(cfg.MaxAttempts)) < 0 {
+	if min(int64(cfg.Delay), int64(cfg.MaxSize), int64(cfg.MaxParallel), int64(cfg.Every), int64(cfg.SendWithin), int64(cfg.MaxAttempts)) < 0 {
 		return nil, errors.New("queue: a number in Config is negative")
 	}
 	cfg.MaxParallel = cmp.Or(cfg.MaxParallel, defaultMaxParallel)
-	cfg.Every, cfg.Lease = cmp.Or(cfg.Every, defaultEvery), cmp.Or(cfg.Lease, defaultLease)
+	cfg.Every, cfg.SendWithin = cmp.Or(cfg.Every, defaultEvery), cmp.Or(cfg.SendWithin, defaultSendWithin)
 	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, defaultMaxAttempts)
 	if cfg.OnSent == nil {
 		cfg.OnSent = func(time.Duration) {}

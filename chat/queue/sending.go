@@ -66,12 +66,12 @@ func (s *sending) run(ctx context.Context) {
 	q.begins(ctx, key, s.m.ID)
 	q.forget(key)
 	// What was begun is finished even if the server is stopping.
-	sendCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.cfg.Lease*2/3)
+	sendCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.cfg.SendWithin)
 	defer cancel()
 	turn, err := s.send(sendCtx)
 	if err != nil {
 		s.job.answer(err)
-		s.failed(sendCtx, err)
+		s.failed(ctx, err)
 		return
 	}
 	q.updated(sendCtx, key, actionRemoved, s.m.ID)
@@ -121,7 +121,7 @@ func (s *sending) claim(ctx context.Context) error {
 		q.resume(ctx, key, reasonInCall)
 	}
 	claim, err := q.store.Queued.Claim(ctx, key, queued.ClaimOptions{
-		Lease: q.cfg.Lease, Distance: q.cfg.Delay, Since: q.began, Call: call, ID: s.job.id,
+		Distance: q.cfg.Delay, Since: q.began, Call: call, ID: s.job.id,
 	})
 	if !claim.Wait.IsZero() {
 		q.lookBy(claim.Wait)
@@ -205,14 +205,16 @@ func (s *sending) close(b *persistence.Batch, result chat.Result) (err error) {
 	return err
 }
 
-// failed handles a message that was not sent.
+// failed handles a message that was not sent. If it cannot be put back, the next scan claims it again.
 func (s *sending) failed(ctx context.Context, err error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
 	switch {
 	case errors.Is(err, errLost):
 		return
 	case errors.Is(err, context.DeadlineExceeded):
-		// It may still be sent this very moment: the end of the lease shows that it was not.
 		s.q.log.Warn("queued message took too long to send", "thread_id", s.job.key.Thread, "message_id", s.m.ID)
+		s.requeue(ctx, s.retry("The message took too long to send.", 0))
 		return
 	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrInCall), errors.Is(err, chat.ErrClosed), errors.Is(err, persistence.ErrBusy),
 		s.inCall && errors.Is(err, persistence.ErrNotFound): // the call is gone, and CallEnded will follow
@@ -270,7 +272,7 @@ func (s *sending) retry(why string, wait time.Duration) queued.Requeue {
 func (s *sending) requeue(ctx context.Context, r queued.Requeue) {
 	back, err := s.q.store.Queued.Requeue(ctx, s.job.key, s.m.ID, s.m.Attempts, r)
 	if err != nil {
-		s.q.log.Warn("message not put back, its lease will end", "thread_id", s.job.key.Thread, "message_id", s.m.ID, "error", err)
+		s.q.log.Warn("message not put back", "thread_id", s.job.key.Thread, "message_id", s.m.ID, "error", err)
 	}
 	if back {
 		s.announceBack(ctx, r)

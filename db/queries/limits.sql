@@ -25,7 +25,7 @@ WHERE c.ended_at IS NULL AND c.thread_id <> @thread_id AND t.owner = @owner;
 -- name: CountOwnersTurns :one
 SELECT count(*) FROM turns AS u
 JOIN threads AS t ON t.id = u.thread_id
-WHERE u.ended_at IS NULL AND u.lease_until >= @now AND u.thread_id <> @thread_id AND t.owner = @owner;
+WHERE u.ended_at IS NULL AND u.thread_id <> @thread_id AND t.owner = @owner;
 
 -- CountThreads counts the threads of an owner, up to max_rows.
 -- name: CountThreads :one

@@ -50,7 +50,7 @@ LIMIT CAST(@max_rows AS bigint);
 
 -- name: ChangeQueued :execrows
 UPDATE queued_messages SET
-    state = @state, position = @position, message = @message, attempts = @attempts, lease_until = @lease_until,
+    state = @state, position = @position, message = @message, attempts = @attempts,
     error = @error, sent_at = @sent_at, message_id = @message_id, instance = @instance, not_before = @not_before
 WHERE queued_messages.id = @id
     AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
@@ -62,13 +62,13 @@ WHERE queued_messages.id = @id
 
 -- name: DeleteQueued :execrows
 DELETE FROM queued_messages
-WHERE queued_messages.id = @id AND queued_messages.state IN ('queued', 'sending')
+WHERE queued_messages.id = @id AND queued_messages.state = 'queued'
     AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
 
 -- ClearQueued keeps what is being sent or answered.
 -- name: ClearQueued :execrows
 DELETE FROM queued_messages
-WHERE (queued_messages.state = 'queued' OR (queued_messages.state = 'sending' AND queued_messages.lease_until < @now))
+WHERE queued_messages.state = 'queued'
     AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
 
 -- name: PauseQueue :exec
@@ -93,12 +93,6 @@ SELECT p.* FROM queue_pauses AS p
 JOIN threads AS t ON t.id = p.thread_id
 WHERE p.thread_id = @thread_id AND t.owner = @owner;
 
--- LastTurn returns the text turn that runs on a thread, or ran last.
--- name: LastTurn :one
-SELECT u.* FROM turns AS u
-JOIN threads AS t ON t.id = u.thread_id
-WHERE u.thread_id = @thread_id AND t.owner = @owner;
-
 -- ListDueQueues lists the threads of all owners on which this process may send
 -- something now, the most recently used first. It is for the dispatcher, not for
 -- clients of the API.
@@ -107,12 +101,12 @@ SELECT t.id, t.owner FROM threads AS t
 WHERE t.owner <> '' AND t.id IN (
         SELECT q.thread_id FROM queued_messages AS q
         WHERE q.state <> 'sent'
-            AND (q.state <> 'sending' OR q.lease_until < @now)
+            AND (q.state <> 'sending' OR q.instance = @instance)
             AND (q.not_before IS NULL OR q.not_before <= @now)
             AND (q.scheduled_at IS NULL OR q.scheduled_at <= @now)
     )
     AND NOT EXISTS (SELECT 1 FROM queue_pauses AS p WHERE p.thread_id = t.id)
-    AND NOT EXISTS (SELECT 1 FROM turns AS u WHERE u.thread_id = t.id AND u.ended_at IS NULL AND u.lease_until >= @now)
+    AND NOT EXISTS (SELECT 1 FROM turns AS u WHERE u.thread_id = t.id AND u.ended_at IS NULL)
     AND NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.thread_id = t.id AND c.ended_at IS NULL AND c.instance <> @instance)
 ORDER BY t.updated_at DESC, t.id
 LIMIT CAST(@max_rows AS bigint);

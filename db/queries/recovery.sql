@@ -46,7 +46,7 @@ DELETE FROM turns WHERE ended_at IS NULL AND instance = @instance;
 
 -- RequeueOpen puts what was not sent back at the head of its queue.
 -- name: RequeueOpen :exec
-UPDATE queued_messages SET state = 'queued', lease_until = NULL, instance = ''
+UPDATE queued_messages SET state = 'queued', instance = ''
 WHERE state = 'sending' AND instance = @instance;
 
 -- name: CloseOpenApprovals :exec

@@ -1,20 +1,13 @@
--- ClaimTurn changes nothing while another turn of the thread holds its lease.
+-- ClaimTurn changes nothing while another turn runs on the thread.
 -- name: ClaimTurn :execrows
-INSERT INTO turns (thread_id, id, instance, started_at, lease_until, stop_asked_at, ended_at)
+INSERT INTO turns (thread_id, id, instance, started_at, stop_asked_at, ended_at)
 VALUES (
     (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
-    @id, @instance, @started_at, @lease_until, NULL, NULL
+    @id, @instance, @started_at, NULL, NULL
 )
 ON CONFLICT (thread_id) DO UPDATE SET
-    id = excluded.id, instance = excluded.instance, started_at = excluded.started_at,
-    lease_until = excluded.lease_until, stop_asked_at = NULL, ended_at = NULL
-WHERE turns.lease_until < excluded.started_at OR turns.ended_at IS NOT NULL;
-
--- name: KeepTurn :one
-UPDATE turns SET lease_until = @lease_until
-WHERE turns.id = @id AND turns.ended_at IS NULL
-    AND turns.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner)
-RETURNING *;
+    id = excluded.id, instance = excluded.instance, started_at = excluded.started_at, stop_asked_at = NULL, ended_at = NULL
+WHERE turns.ended_at IS NOT NULL;
 
 -- name: EndTurn :execrows
 UPDATE turns SET ended_at = @ended_at
@@ -23,13 +16,14 @@ WHERE turns.id = @id AND turns.ended_at IS NULL
 
 -- name: StopTurn :execrows
 UPDATE turns SET stop_asked_at = @stop_asked_at
-WHERE turns.lease_until >= @now AND turns.ended_at IS NULL
+WHERE turns.ended_at IS NULL
     AND turns.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
 
--- name: GetTurn :one
+-- LastTurn returns the text turn that runs on a thread, or ran last.
+-- name: LastTurn :one
 SELECT u.* FROM turns AS u
 JOIN threads AS t ON t.id = u.thread_id
-WHERE u.thread_id = @thread_id AND t.owner = @owner AND u.lease_until >= @now AND u.ended_at IS NULL;
+WHERE u.thread_id = @thread_id AND t.owner = @owner;
 
 -- name: SaveTextSession :exec
 INSERT INTO text_sessions (thread_id, provider, model, tools, defaults, created_at)

@@ -20,11 +20,11 @@ func (s suite) queueClaims(t *testing.T) {
 	}
 	// While it is being sent, nothing else is sent and nobody can remove it.
 	other := Open(t, b.url, persistence.Options{})
-	for _, store := range []*persistence.Store{b.store, other} {
-		if next, _ := claimQueued(t, store, b.key, queued.ClaimOptions{}); next.ID != "" {
-			t.Errorf("Claim() beside another = %q", next.Text)
-		}
-		wantErr(t, "Claim() by hand beside another", errOf(store.Queued.Claim(t.Context(), b.key, queued.ClaimOptions{Lease: time.Hour, ID: two.ID})), persistence.ErrBusy)
+	if next, _ := claimQueued(t, other, b.key, queued.ClaimOptions{}); next.ID != "" {
+		t.Errorf("Claim() beside another = %q", next.Text)
+	}
+	for _, m := range []queued.Message{one, two} {
+		wantErr(t, "Claim() by hand beside another", errOf(other.Queued.Claim(t.Context(), b.key, queued.ClaimOptions{ID: m.ID})), persistence.ErrBusy)
 	}
 	wantErr(t, "Remove() of what is being sent", errOf(b.store.Queued.Remove(t.Context(), b.key, one.ID)), persistence.ErrConflict)
 	wantErr(t, "Edit() of what is being sent", errOf(b.store.Queued.Edit(t.Context(), b.key, one.ID, "x")), persistence.ErrConflict)
@@ -80,7 +80,7 @@ func (s suite) queueSpooled(t *testing.T) {
 			t.Helper()
 			must(t, errOf(b.store.Queued.Remove(t.Context(), b.key, m.ID)))
 		}},
-		"edited": {want: "sending", unsent: "said, no, not said", meanwhile: func(t *testing.T, b bundle, m queued.Message) {
+		"edited": {want: "queued", unsent: "said, no, not said", meanwhile: func(t *testing.T, b bundle, m queued.Message) {
 			t.Helper()
 			must(t, errOf(b.store.Queued.Edit(t.Context(), b.key, m.ID, "said, no, not said")))
 		}},
@@ -99,7 +99,10 @@ func (s suite) queueSpooled(t *testing.T) {
 			t.Parallel()
 			b := s.setup(t)
 			b.enqueue(t, "said")
-			m, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{Lease: -time.Second})
+			m, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{})
+			if back, err := b.store.Queued.Requeue(t.Context(), b.key, m.ID, m.Attempts, queued.Requeue{Error: "It took too long."}); !back || err != nil {
+				t.Errorf("Requeue() = %v, %v", back, err)
+			}
 			tt.meanwhile(t, b, m)
 			put := putText(m.MessageID, m.Text, last)
 			put.Queued = m.ID
@@ -122,17 +125,16 @@ func (s suite) queueSpooled(t *testing.T) {
 	}
 }
 
-// queueLeases lets a lease expire, and puts messages back.
-func (s suite) queueLeases(t *testing.T) {
+// queueLost gives up a claim, and puts messages back.
+func (s suite) queueLost(t *testing.T) {
 	b := s.setup(t)
 	b.enqueueAll(t, queued.Message{Text: "timed", ScheduledAt: new(time.Now().Add(-time.Minute))})
-	lost, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{Lease: -time.Second})
+	lost, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{})
 	b.enqueue(t, "later")
 	b.wantQueue(t, "timed later") // the one already begun is at the head
-	other := Open(t, b.url, persistence.Options{})
-	m, _ := claimQueued(t, other, b.key, queued.ClaimOptions{})
+	m, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{})
 	if m.ID != lost.ID || m.Attempts != 2 {
-		t.Fatalf("Claim() after a lease = %+v", m)
+		t.Fatalf("Claim() of what this process has given up = %+v", m)
 	}
 	if send(t, b.store, b.key, lost) {
 		t.Error("Send() of a lost claim = true")
@@ -142,22 +144,27 @@ func (s suite) queueLeases(t *testing.T) {
 	}
 	requeue := func(m queued.Message, r queued.Requeue) {
 		t.Helper()
-		if back, err := other.Queued.Requeue(t.Context(), b.key, m.ID, m.Attempts, r); !back || err != nil {
+		if back, err := b.store.Queued.Requeue(t.Context(), b.key, m.ID, m.Attempts, r); !back || err != nil {
 			t.Fatalf("Requeue() = %v, %v", back, err)
 		}
 	}
 	requeue(m, queued.Requeue{}) // no attempt was made
-	m, _ = claimQueued(t, other, b.key, queued.ClaimOptions{})
+	m, _ = claimQueued(t, b.store, b.key, queued.ClaimOptions{})
 	if m.Attempts != 2 {
 		t.Errorf("Claim() = attempt %d, want 2", m.Attempts)
 	}
 	// Sent but not answered: it waits, and so do all messages behind it.
-	if !send(t, other, b.key, m) {
+	if !send(t, b.store, b.key, m) {
 		t.Fatal("Send() = false")
 	}
+	if back, err := b.store.Queued.Requeue(t.Context(), b.key, m.ID, m.Attempts, queued.Requeue{}); back || err != nil {
+		t.Errorf("Requeue() of what was sent = %v, %v", back, err)
+	}
 	until := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
-	requeue(m, queued.Requeue{Error: "overloaded", NotBefore: until})
-	none, c := claimQueued(t, other, b.key, queued.ClaimOptions{})
+	must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		return errOf(w.Queued.Requeue(m.ID, m.Attempts, queued.Requeue{Error: "overloaded", NotBefore: until}))
+	}))
+	none, c := claimQueued(t, b.store, b.key, queued.ClaimOptions{})
 	if none.ID != "" || !c.Wait.Equal(until) {
 		t.Errorf("Claim() = %q, wait until %v, want %v", none.Text, c.Wait, until)
 	}
@@ -170,8 +177,8 @@ func (s suite) queueLeases(t *testing.T) {
 	if err != nil || edited.MessageID == m.MessageID || edited.SentAt != nil || edited.NotBefore != nil || edited.Error != "" {
 		t.Errorf("Edit() = %+v, %v", edited, err)
 	}
-	m, _ = claimQueued(t, other, b.key, queued.ClaimOptions{ID: m.ID})
-	if m.Text != "timed, better" || !send(t, other, b.key, m) {
+	m, _ = claimQueued(t, b.store, b.key, queued.ClaimOptions{ID: m.ID})
+	if m.Text != "timed, better" || !send(t, b.store, b.key, m) {
 		t.Errorf("Claim() by hand = %+v", m)
 	}
 	b.wantQueue(t, "later")
@@ -185,9 +192,9 @@ func (s suite) queueAndTurns(t *testing.T) {
 	b := s.setup(t)
 	began := time.Now()
 	m := b.enqueue(t, "one")
-	must(t, claim(t, b.store, b.key, "turn", time.Hour))
+	must(t, claim(t, b.store, b.key, "turn"))
 	none, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{})
-	_, err := b.store.Queued.Claim(t.Context(), b.key, queued.ClaimOptions{Lease: time.Hour, ID: m.ID})
+	_, err := b.store.Queued.Claim(t.Context(), b.key, queued.ClaimOptions{ID: m.ID})
 	if wantErr(t, "Claim() by hand beside a turn", err, persistence.ErrBusy); none.ID != "" {
 		t.Error("Claim() beside a turn gave a message")
 	}
@@ -234,13 +241,13 @@ func (s suite) queueAndCalls(t *testing.T) {
 		t.Errorf("Due() = %v, %v", keys, err)
 	}
 	// A turn comes first, even when a call has begun meanwhile.
-	must(t, claim(t, b.store, b.key, "turn", time.Hour))
+	must(t, claim(t, b.store, b.key, "turn"))
 	if none, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{Call: "call"}); none.ID != "" {
 		t.Errorf("Claim() in a call and beside a turn = %q", none.Text)
 	}
 	must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn("turn") }))
 	// Nothing is said twice: the first waits for its answer until the call has ended.
-	wantErr(t, "Claim() by hand of what was said", errOf(b.store.Queued.Claim(t.Context(), b.key, queued.ClaimOptions{Lease: time.Hour, Call: "call", ID: one.ID})), persistence.ErrBusy)
+	wantErr(t, "Claim() by hand of what was said", errOf(b.store.Queued.Claim(t.Context(), b.key, queued.ClaimOptions{Call: "call", ID: one.ID})), persistence.ErrBusy)
 	got, c := claimQueued(t, b.store, b.key, queued.ClaimOptions{Call: "call", Distance: time.Hour})
 	if got.ID != two.ID || !c.InCall || !send(t, b.store, b.key, got) {
 		t.Errorf("Claim() in a call = %q, %+v", got.Text, c)
@@ -260,7 +267,7 @@ func (b bundle) answering(t *testing.T, want queued.Message) {
 	t.Helper()
 	m, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{})
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-		err := w.ClaimTurn("answer", time.Hour)
+		err := w.ClaimTurn("answer")
 		_, sendErr := w.Queued.Send(m.ID, m.Attempts, true)
 		return errors.Join(err, sendErr)
 	})

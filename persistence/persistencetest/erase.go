@@ -151,7 +151,7 @@ func (s suite) eraseEverything(t *testing.T) {
 	answer := text(thread.RoleAssistant, "One")
 	answer.ID, answer.Metadata.CallID, answer.Metadata.Status = "m", "c", thread.StatusInProgress
 	err := errors.Join(
-		b.store.Batch(ctx, b.key, func(w *persistence.Batch) error { return w.ClaimTurn("turn", time.Hour) }),
+		b.store.Batch(ctx, b.key, func(w *persistence.Batch) error { return w.ClaimTurn("turn") }),
 		b.store.Batch(ctx, b.key, func(w *persistence.Batch) error {
 			_, said := w.AppendMessage(text(thread.RoleUser, "Count!"))
 			_, answered := w.AppendMessage(answer)
@@ -225,7 +225,7 @@ func (s suite) expire(t *testing.T) {
 	ctx := t.Context()
 	old, live, typed := b.key, newThread(t, b.store, "anna"), newThread(t, b.store, "bert")
 	must(t, b.store.Records.SaveCall(ctx, live, records.Call{ID: "c"}))
-	must(t, b.store.Batch(ctx, typed, func(w *persistence.Batch) error { return w.ClaimTurn("t", time.Hour) }))
+	must(t, b.store.Batch(ctx, typed, func(w *persistence.Batch) error { return w.ClaimTurn("t") }))
 	at := time.Now()
 	if n, err := b.store.Expire(ctx, at.Add(-time.Hour)); err != nil || n != 0 {
 		t.Errorf("Expire() = %d, %v, want none", n, err)

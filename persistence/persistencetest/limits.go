@@ -223,13 +223,12 @@ func turnsTogether(t *testing.T, stores ...*persistence.Store) {
 	t.Helper()
 	ctx := t.Context()
 	const limit = 2
-	lease := patience
 	begin := func(store *persistence.Store, key thread.Key) error {
 		return store.Batch(ctx, key, func(w *persistence.Batch) error {
 			if err := w.Records.RoomForTurn(limit); err != nil {
 				return err
 			}
-			return w.ClaimTurn("turn-"+key.Thread, lease)
+			return w.ClaimTurn("turn-" + key.Thread)
 		})
 	}
 	running := together(t, limit, stores, begin)
@@ -239,13 +238,8 @@ func turnsTogether(t *testing.T, stores ...*persistence.Store) {
 		t.Errorf("begin turn of another owner: %v", err)
 	}
 	must(t, stores[0].Batch(ctx, running[0], func(w *persistence.Batch) error { return w.EndTurn("turn-" + running[0].Thread) }))
-	lease = -time.Second // as of a process that has died
 	if err := begin(last, newThread(t, stores[0], "carl")); err != nil {
 		t.Errorf("begin turn in the place of one that has ended: %v", err)
-	}
-	lease = patience
-	if err := begin(last, newThread(t, stores[0], "carl")); err != nil {
-		t.Errorf("begin turn in the place of one whose lease has ended: %v", err)
 	}
 	wantErr(t, "begin one more turn", begin(stores[0], newThread(t, stores[0], "carl")), persistence.ErrQuota)
 }

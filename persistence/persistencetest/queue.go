@@ -1,7 +1,6 @@
 package persistencetest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -52,7 +51,6 @@ func (b bundle) wantQueue(t *testing.T, want string) {
 // claimQueued takes the next message; an empty one means that there is none.
 func claimQueued(t *testing.T, store *persistence.Store, key thread.Key, o queued.ClaimOptions) (queued.Message, queued.Claim) {
 	t.Helper()
-	o.Lease = cmp.Or(o.Lease, time.Hour)
 	c, err := store.Queued.Claim(t.Context(), key, o)
 	must(t, err)
 	if c.Message == nil {
@@ -169,7 +167,7 @@ func (s suite) queueRefuses(t *testing.T) {
 		wantErr(t, "Edit() elsewhere", errOf(b.store.Queued.Edit(t.Context(), key, hostile.ID, "y")), persistence.ErrNotFound)
 		wantErr(t, "Move() elsewhere", errOf(b.store.Queued.Move(t.Context(), key, hostile.ID, true)), persistence.ErrNotFound)
 		wantErr(t, "SetTitle() elsewhere", b.store.Queued.SetTitle(t.Context(), key, hostile.ID, "y"), persistence.ErrNotFound)
-		wantErr(t, "Claim() elsewhere", errOf(b.store.Queued.Claim(t.Context(), key, queued.ClaimOptions{Lease: time.Hour, ID: hostile.ID})), persistence.ErrNotFound)
+		wantErr(t, "Claim() elsewhere", errOf(b.store.Queued.Claim(t.Context(), key, queued.ClaimOptions{ID: hostile.ID})), persistence.ErrNotFound)
 	}
 	if n, err := b.store.Queued.Length(t.Context(), stranger); n != 0 || err != nil {
 		t.Errorf("Length() of a stranger = %d, %v", n, err)
@@ -276,7 +274,7 @@ func (s suite) concurrentAdds(t *testing.T) {
 
 // concurrentSenders has two processes empty one queue.
 func (s suite) concurrentSenders(t *testing.T) {
-	const messages, senders = 40, 6
+	const messages = 40
 	b := s.setup(t)
 	var want []string
 	for n := range messages {
@@ -286,11 +284,11 @@ func (s suite) concurrentSenders(t *testing.T) {
 	ctx := Within(t)
 	var sending sync.WaitGroup
 	var sent atomic.Int64
-	for n := range senders {
+	for _, store := range stores {
 		sending.Go(func() {
 			for sent.Load() < messages && ctx.Err() == nil {
-				m, _ := claimQueued(t, stores[n%2], b.key, queued.ClaimOptions{})
-				if m.ID != "" && send(t, stores[n%2], b.key, m) {
+				m, _ := claimQueued(t, store, b.key, queued.ClaimOptions{})
+				if m.ID != "" && send(t, store, b.key, m) {
 					sent.Add(1)
 				}
 			}
@@ -325,15 +323,20 @@ func (s suite) dueQueues(t *testing.T) {
 		t.Errorf("DueQueues(1) = %v, %v", got, err)
 	}
 	wantErr(t, "DueQueues(0)", errOf(b.store.Queued.Due(t.Context(), 0)), persistence.ErrInvalid)
-	// Neither a queue with a message being sent, nor one whose thread is busy.
+	// Neither a queue with a message that another process is sending, nor one whose thread is busy.
+	other := Open(t, b.url, persistence.Options{})
 	claimQueued(t, b.store, keys[0], queued.ClaimOptions{})
-	must(t, claim(t, b.store, keys[1], "turn", time.Hour))
-	if got, err := b.store.Queued.Due(t.Context(), 10); len(got) != 1 || got[0] != keys[2] || err != nil {
+	must(t, claim(t, b.store, keys[1], "turn"))
+	if got, err := other.Queued.Due(t.Context(), 10); len(got) != 1 || got[0] != keys[2] || err != nil {
 		t.Errorf("Due() = %v, %v", got, err)
 	}
 	must(t, b.store.DeleteThread(t.Context(), keys[2]))
-	if got, err := b.store.Queued.Due(t.Context(), 10); len(got) != 0 || err != nil {
+	if got, err := other.Queued.Due(t.Context(), 10); len(got) != 0 || err != nil {
 		t.Errorf("Due() = %v, %v", got, err)
+	}
+	// The process that has claimed it may have given it up.
+	if got, err := b.store.Queued.Due(t.Context(), 10); len(got) != 1 || got[0] != keys[0] || err != nil {
+		t.Errorf("Due() of what this process has claimed = %v, %v", got, err)
 	}
 }
 
@@ -341,7 +344,7 @@ func (s suite) dueQueues(t *testing.T) {
 func (s suite) recoverQueues(t *testing.T) {
 	b := s.serving(t)
 	m := b.enqueue(t, "one")
-	claimQueued(t, b.store, b.key, queued.ClaimOptions{Lease: time.Hour})
+	claimQueued(t, b.store, b.key, queued.ClaimOptions{})
 	b = b.restart(t)
 	_, err := b.store.Recover(t.Context())
 	must(t, err)

@@ -78,7 +78,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"queue order":          s.queueOrder,
 		"queue claims":         s.queueClaims,
 		"queue spooled":        s.queueSpooled,
-		"queue leases":         s.queueLeases,
+		"queue lost":           s.queueLost,
 		"queue and turns":      s.queueAndTurns,
 		"queue and calls":      s.queueAndCalls,
 		"queue pauses":         s.queuePauses,

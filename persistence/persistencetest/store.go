@@ -22,7 +22,7 @@ func (s suite) migrations(t *testing.T) {
 	// The queue's table has the columns that the queue needs.
 	columns, _ := table(t, url, "SELECT * FROM queued_messages")
 	for _, c := range []string{
-		"state", "position", "lease_until", "attempts", "idempotency_key", "client_id", "image_ids", "title",
+		"state", "position", "attempts", "idempotency_key", "client_id", "image_ids", "title",
 		"scheduled_at", "error", "queued_at", "sent_at",
 	} {
 		if !slices.Contains(columns, c) {

@@ -15,9 +15,9 @@ import (
 )
 
 // claim begins a turn in its own batch.
-func claim(t *testing.T, store *persistence.Store, key thread.Key, id string, lease time.Duration) error {
+func claim(t *testing.T, store *persistence.Store, key thread.Key, id string) error {
 	t.Helper()
-	return store.Batch(t.Context(), key, func(w *persistence.Batch) error { return w.ClaimTurn(id, lease) })
+	return store.Batch(t.Context(), key, func(w *persistence.Batch) error { return w.ClaimTurn(id) })
 }
 
 func (s suite) turns(t *testing.T) {
@@ -28,40 +28,42 @@ func (s suite) turns(t *testing.T) {
 	}
 	wantErr(t, "RunningTurn() before any", errOf(b.store.RunningTurn(t.Context(), b.key)), persistence.ErrNotFound)
 	wantErr(t, "StopTurn() before any", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
-	must(t, claim(t, b.store, b.key, "one", time.Hour))
+	must(t, claim(t, b.store, b.key, "one"))
 	for _, store := range []*persistence.Store{b.store, other} {
-		wantErr(t, "ClaimTurn() of a second", claim(t, store, b.key, "two", time.Hour), persistence.ErrConflict)
+		wantErr(t, "ClaimTurn() of a second", claim(t, store, b.key, "two"), persistence.ErrConflict)
 	}
 	if got, err := other.RunningTurn(t.Context(), b.key); err != nil || got.ID != "one" || got.Instance != b.store.Instance() {
 		t.Errorf("RunningTurn() = %+v, %v", got, err)
 	}
 	// Another thread is not affected.
-	must(t, claim(t, b.store, newThread(t, b.store, "anna"), "one", time.Hour))
-	if stop, err := keepTurn(t, b.store, b.key, "one"); stop || err != nil {
-		t.Errorf("KeepTurn() = %v, %v", stop, err)
+	must(t, claim(t, b.store, newThread(t, b.store, "anna"), "one"))
+	if stop, err := holdTurn(t, b.store, b.key, "one"); stop || err != nil {
+		t.Errorf("HoldTurn() = %v, %v", stop, err)
 	}
 	must(t, other.StopTurn(t.Context(), b.key))
-	if stop, err := keepTurn(t, b.store, b.key, "one"); !stop || err != nil {
-		t.Errorf("KeepTurn() after StopTurn() = %v, %v", stop, err)
+	if stop, err := holdTurn(t, b.store, b.key, "one"); !stop || err != nil {
+		t.Errorf("HoldTurn() after StopTurn() = %v, %v", stop, err)
 	}
-	wantErr(t, "KeepTurn() of another turn", errOf(keepTurn(t, b.store, b.key, "two")), persistence.ErrNotFound)
+	wantErr(t, "HoldTurn() of another turn", errOf(holdTurn(t, b.store, b.key, "two")), persistence.ErrNotFound)
 	must(t, errors.Join(end("two"), end("one"), end("one")))
-	must(t, claim(t, other, b.key, "two", time.Hour))
-	if stop, err := keepTurn(t, other, b.key, "two"); stop || err != nil {
-		t.Errorf("KeepTurn() of the next = %v, %v: it was not asked to stop", stop, err)
+	must(t, claim(t, other, b.key, "two"))
+	if stop, err := holdTurn(t, other, b.key, "two"); stop || err != nil {
+		t.Errorf("HoldTurn() of the next = %v, %v: it was not asked to stop", stop, err)
 	}
 }
 
-// lostTurn lets a lease expire: the next turn takes the thread, and the old one can no
+// lostTurn fences the process that has a turn: the next turn takes the thread, and the old one can no
 // longer write.
 func (s suite) lostTurn(t *testing.T) {
-	b := s.setup(t)
-	must(t, claim(t, b.store, b.key, "old", -time.Second))
-	wantErr(t, "RunningTurn() of one that ran out", errOf(b.store.RunningTurn(t.Context(), b.key)), persistence.ErrNotFound)
-	wantErr(t, "StopTurn() of one that ran out", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
-	must(t, claim(t, b.store, b.key, "new", time.Hour))
+	b := s.serving(t)
+	must(t, claim(t, b.store, b.key, "old"))
+	Rows(t, b.url, "UPDATE turns SET instance = 'dead'")
+	must(t, errOf(b.store.Recover(t.Context())))
+	wantErr(t, "RunningTurn() of one that is lost", errOf(b.store.RunningTurn(t.Context(), b.key)), persistence.ErrNotFound)
+	wantErr(t, "StopTurn() of one that is lost", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
+	must(t, claim(t, b.store, b.key, "new"))
 	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-		_, err := w.KeepTurn("old", time.Hour)
+		_, err := w.HoldTurn("old")
 		_, late := w.AppendMessage(text(thread.RoleAssistant, "late"))
 		return errors.Join(err, late)
 	})
@@ -82,7 +84,7 @@ func (s suite) concurrentClaims(t *testing.T) {
 			store = other
 		}
 		running.Go(func() {
-			err := claim(t, store, b.key, string(rune('a'+i)), time.Hour)
+			err := claim(t, store, b.key, string(rune('a'+i)))
 			if err == nil {
 				won.Add(1)
 			} else if !errors.Is(err, persistence.ErrConflict) {
@@ -98,15 +100,15 @@ func (s suite) concurrentClaims(t *testing.T) {
 
 func (s suite) recoverTurns(t *testing.T) {
 	b := s.serving(t)
-	must(t, claim(t, b.store, b.key, "dead", time.Hour))
+	must(t, claim(t, b.store, b.key, "dead"))
 	must(t, b.store.Records.SaveToolCall(t.Context(), b.key, thread.ToolCall{ID: "w", ToolCallID: "c", Status: thread.ToolCallWaiting}))
 	b = b.restart(t)
 	mine := newThread(t, b.store, "anna")
-	must(t, claim(t, b.store, mine, "mine", time.Hour))
+	must(t, claim(t, b.store, mine, "mine"))
 	_, err := b.store.Recover(t.Context())
 	must(t, err)
-	must(t, claim(t, b.store, b.key, "next", time.Hour))
-	wantErr(t, "ClaimTurn() of what lives", claim(t, b.store, mine, "next", time.Hour), persistence.ErrConflict)
+	must(t, claim(t, b.store, b.key, "next"))
+	wantErr(t, "ClaimTurn() of what lives", claim(t, b.store, mine, "next"), persistence.ErrConflict)
 	// A tool call that waits for the client goes on waiting.
 	wantRows(t, b.url, "SELECT status FROM tool_calls", "waiting")
 }
@@ -216,7 +218,7 @@ func (s suite) textSessions(t *testing.T) {
 	for _, key := range []thread.Key{{Owner: "bert", Thread: b.key.Thread}, {Owner: "anna", Thread: "none"}, {}} {
 		wantErr(t, "TextSession() of a stranger", errOf(b.store.TextSession(t.Context(), key)), persistence.ErrNotFound)
 		wantErr(t, "SaveTextSession() of a stranger", saveTextSession(t, b.store, key, want), persistence.ErrNotFound)
-		wantErr(t, "ClaimTurn() of a stranger", claim(t, b.store, key, "x", time.Hour), persistence.ErrNotFound)
+		wantErr(t, "ClaimTurn() of a stranger", claim(t, b.store, key, "x"), persistence.ErrNotFound)
 		wantErr(t, "StopTurn() of a stranger", b.store.StopTurn(t.Context(), key), persistence.ErrNotFound)
 	}
 }
@@ -298,16 +300,16 @@ func (s suite) searchMessages(t *testing.T) {
 	wantErr(t, "SearchMessages() without a limit", errOf(b.store.SearchMessages(t.Context(), b.key, []string{"x"}, 0)), persistence.ErrInvalid)
 }
 
-// supersededTurn: a turn that could not save its end is closed by the next one.
+// supersededTurn: what a turn could not save of its end is closed by the next one.
 func (s suite) supersededTurn(t *testing.T) {
 	b := s.setup(t)
 	claim := func(id string, more func(*persistence.Batch) error) {
 		t.Helper()
 		err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-			if err := w.ClaimTurn(id, -time.Minute); err != nil { // the lease has expired
+			if err := w.ClaimTurn(id); err != nil {
 				return err
 			}
-			return more(w)
+			return errors.Join(more(w), w.EndTurn(id))
 		})
 		must(t, err)
 	}
@@ -365,10 +367,10 @@ func (s suite) liveCallInBatch(t *testing.T) {
 	}
 }
 
-// keepTurn renews a turn's lease.
-func keepTurn(t *testing.T, s *persistence.Store, key thread.Key, id string) (stop bool, err error) {
+// holdTurn asks whether a turn has its thread.
+func holdTurn(t *testing.T, s *persistence.Store, key thread.Key, id string) (stop bool, err error) {
 	err = s.Batch(t.Context(), key, func(w *persistence.Batch) (err error) {
-		stop, err = w.KeepTurn(id, time.Hour)
+		stop, err = w.HoldTurn(id)
 		return err
 	})
 	return stop, err

@@ -15,8 +15,6 @@ import (
 
 // ClaimOptions say which message of a queue to take, and how.
 type ClaimOptions struct {
-	// Lease is how long sending may take. After that, others may claim the message.
-	Lease time.Duration
 	// Distance is the least time between the end of a text turn and the next message, unless that
 	// turn ended before Since.
 	Distance time.Duration
@@ -52,8 +50,8 @@ func (s *Store) Unsent(ctx context.Context, key thread.Key) (bool, error) {
 }
 
 // Claim takes the next message of the thread's queue for this process to send. It becomes a
-// message of the thread with Tx.Send, or goes back with Requeue; otherwise it is
-// back at the head of the queue after the lease. With ClaimOptions.ID, a message that cannot be
+// message of the thread with Tx.Send, or goes back with Requeue; otherwise it goes back when this process is fenced.
+// This process claims one message of a thread at a time: one that it has claimed before counts as given up. With ClaimOptions.ID, a message that cannot be
 // claimed is ErrNotFound or ErrBusy; without it, Claim.Message is nil then.
 func (s *Store) Claim(ctx context.Context, key thread.Key, o ClaimOptions) (claim Claim, err error) {
 	err = s.locked(ctx, key, "claim queued message", func(q Tx) error {
@@ -66,9 +64,7 @@ func (s *Store) Claim(ctx context.Context, key thread.Key, o ClaimOptions) (clai
 		if err != nil || row.ID == "" {
 			return err
 		}
-		at := s.db.Now()
-		row.State, row.Attempts, row.Instance = string(Sending), row.Attempts+1, s.db.Instance()
-		row.LeaseUntil, row.NotBefore = new(dbtype.At(at.Add(o.Lease))), nil
+		row.State, row.Attempts, row.Instance, row.NotBefore = string(Sending), row.Attempts+1, s.db.Instance(), nil
 		m, err := fromRow(row, q.change(row))
 		if err == nil {
 			claim.Message = &m
@@ -85,10 +81,10 @@ func (q Tx) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
 	if err != nil {
 		return none, err
 	}
-	busy := found && leased(head, q.tx.Now())
+	busy := found && q.elsewhere(head)
 	if o.ID != "" {
-		row, err := q.waiting(o.ID)
-		if busy || errors.Is(err, database.ErrConflict) || claim.InCall && row.SentAt != nil {
+		row, err := q.queued(o.ID)
+		if busy || q.elsewhere(row) || claim.InCall && row.SentAt != nil {
 			return none, database.ErrBusy
 		}
 		return row, err
@@ -109,6 +105,11 @@ func (q Tx) next(o ClaimOptions, claim *Claim) (pgdb.QueuedMessage, error) {
 		return none, nil
 	}
 	return head, nil
+}
+
+// elsewhere reports whether another process is sending the message.
+func (q Tx) elsewhere(row pgdb.QueuedMessage) bool {
+	return row.State == string(Sending) && row.Instance != q.tx.Instance()
 }
 
 // firstUnsent returns the first due row that is not in the thread yet.
@@ -134,7 +135,7 @@ func (q Tx) free(o ClaimOptions, claim *Claim) (bool, error) {
 	case database.IsMissing(err): // there was none
 	case err != nil:
 		return false, err
-	case turn.EndedAt == nil && !turn.LeaseUntil.Before(q.tx.Now()):
+	case turn.EndedAt == nil:
 		return false, busy
 	}
 	call, err := q.tx.Q.GetLiveCall(q.tx.Ctx, pgdb.GetLiveCallParams{ThreadID: q.tx.Key.Thread, Owner: q.tx.Key.Owner})
@@ -173,7 +174,7 @@ func (q Tx) Send(id string, attempt int, answering bool) (sent bool, err error) 
 		state = Answering
 	}
 	return q.changeClaimed("send queued message", id, attempt, func(row *pgdb.QueuedMessage) error {
-		row.State, row.LeaseUntil, row.Error = string(state), nil, ""
+		row.State, row.Error = string(state), ""
 		row.SentAt = cmp.Or(row.SentAt, new(dbtype.At(q.tx.Now())))
 		return nil
 	})
@@ -221,7 +222,7 @@ func (q Tx) Close(id, messageID string) error {
 	if err != nil {
 		return err
 	}
-	row.State, row.LeaseUntil, row.Error, row.Instance = string(Sent), nil, "", ""
+	row.State, row.Error, row.Instance = string(Sent), "", ""
 	row.SentAt = new(dbtype.At(q.tx.Now()))
 	return q.change(row)
 }
@@ -271,7 +272,7 @@ type Requeue struct {
 // message removed.
 func (q Tx) Requeue(id string, attempt int, r Requeue) (back bool, err error) {
 	return q.changeClaimed("requeue message", id, attempt, func(row *pgdb.QueuedMessage) error {
-		row.State, row.LeaseUntil, row.Instance, row.Error = string(Waiting), nil, "", thread.CleanText(r.Error)
+		row.State, row.Instance, row.Error = string(Waiting), "", thread.CleanText(r.Error)
 		if r.Error == "" {
 			row.Attempts--
 		}
@@ -285,10 +286,13 @@ func (q Tx) Requeue(id string, attempt int, r Requeue) (back bool, err error) {
 	})
 }
 
-// Requeue is Tx.Requeue.
+// Requeue is Tx.Requeue for a message that was not sent. It returns false if it was, at the last moment.
 func (s *Store) Requeue(ctx context.Context, key thread.Key, id string, attempt int, r Requeue) (back bool, err error) {
-	err = database.Begin(ctx, s.db, key, func(tx *database.Tx) (err error) {
-		back, err = Tx{tx}.Requeue(id, attempt, r)
+	err = database.Begin(ctx, s.db, key, func(tx *database.Tx) error {
+		row, held, err := In(tx).claimed(id, attempt)
+		if err == nil && held && row.State == string(Sending) {
+			back, err = In(tx).Requeue(id, attempt, r)
+		}
 		return err
 	})
 	return back, err

@@ -189,8 +189,7 @@ func (s *Store) Remove(ctx context.Context, key thread.Key, id string) (m Messag
 // sent stays.
 func (s *Store) Clear(ctx context.Context, key thread.Key) (removed int, err error) {
 	err = s.locked(ctx, key, "clear queue", func(q Tx) error {
-		at := dbtype.At(s.db.Now())
-		n, err := q.tx.Q.ClearQueued(ctx, pgdb.ClearQueuedParams{ThreadID: key.Thread, Owner: key.Owner, Now: &at})
+		n, err := q.tx.Q.ClearQueued(ctx, pgdb.ClearQueuedParams{ThreadID: key.Thread, Owner: key.Owner})
 		removed = int(n)
 		return err
 	})
@@ -295,24 +294,23 @@ func (s *Store) Resume(ctx context.Context, key thread.Key) (paused bool, err er
 // waiting reads a row that the user may change. ErrNotFound means that the message is not in the
 // queue, ErrConflict that it is being sent.
 func (q Tx) waiting(id string) (pgdb.QueuedMessage, error) {
+	row, err := q.queued(id)
+	if err == nil && row.State == string(Sending) {
+		err = fmt.Errorf("%w: it is being sent", database.ErrConflict)
+	}
+	return row, err
+}
+
+// queued reads a row that is in the queue, or being sent.
+func (q Tx) queued(id string) (pgdb.QueuedMessage, error) {
 	if !thread.ValidID(id) {
 		return pgdb.QueuedMessage{}, database.ErrNotFound
 	}
 	row, err := q.tx.Q.GetQueued(q.tx.Ctx, pgdb.GetQueuedParams{ID: id, ThreadID: q.tx.Key.Thread, Owner: q.tx.Key.Owner})
-	switch {
-	case err != nil:
-		return row, err
-	case !State(row.State).Waits():
-		return row, database.ErrNotFound
-	case leased(row, q.tx.Now()):
-		return row, fmt.Errorf("%w: it is being sent", database.ErrConflict)
+	if err == nil && !State(row.State).Waits() {
+		err = database.ErrNotFound
 	}
-	return row, nil
-}
-
-// leased reports whether somebody is sending the message.
-func leased(row pgdb.QueuedMessage, at time.Time) bool {
-	return row.State == string(Sending) && row.LeaseUntil != nil && !row.LeaseUntil.Before(at)
+	return row, err
 }
 
 // head returns the row to send next, of those that are due by then.
@@ -334,7 +332,7 @@ func (q Tx) due(by time.Time, limit int64) ([]pgdb.QueuedMessage, error) {
 func (q Tx) change(r pgdb.QueuedMessage) error {
 	_, err := q.tx.Q.ChangeQueued(q.tx.Ctx, pgdb.ChangeQueuedParams{
 		ID: r.ID, ThreadID: q.tx.Key.Thread, Owner: q.tx.Key.Owner,
-		State: r.State, Position: r.Position, Message: r.Message, Attempts: r.Attempts, LeaseUntil: r.LeaseUntil,
+		State: r.State, Position: r.Position, Message: r.Message, Attempts: r.Attempts,
 		Error: r.Error, SentAt: r.SentAt, MessageID: r.MessageID, Instance: r.Instance, NotBefore: r.NotBefore,
 	})
 	return err

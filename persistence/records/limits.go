@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"voicebridge/persistence/internal/database"
-	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 )
 
@@ -59,7 +58,7 @@ func (w Tx) RoomForTurn(limit int) error {
 		if err := w.tx.Q.LockOwner(w.tx.Ctx, pgdb.LockOwnerParams{What: "turns", Owner: w.tx.Key.Owner}); err != nil {
 			return err
 		}
-		n, err := w.tx.Q.CountOwnersTurns(w.tx.Ctx, pgdb.CountOwnersTurnsParams{Now: dbtype.At(w.tx.Now()), ThreadID: w.tx.Key.Thread, Owner: w.tx.Key.Owner})
+		n, err := w.tx.Q.CountOwnersTurns(w.tx.Ctx, pgdb.CountOwnersTurnsParams{ThreadID: w.tx.Key.Thread, Owner: w.tx.Key.Owner})
 		if err == nil && n >= int64(limit) {
 			err = fmt.Errorf("%w: there are %d turns", database.ErrQuota, n)
 		}

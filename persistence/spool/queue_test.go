@@ -328,11 +328,7 @@ func queuedWithoutDatabase(t *testing.T, store *persistence.Store, claimedAgain 
 	key := persistencetest.NewThread(t, store, "ada", "")
 	waiting, _, err := store.Queued.Add(t.Context(), key, queued.Message{Text: "queued"}, 0)
 	must(t, err)
-	lease := queued.ClaimOptions{Lease: time.Hour}
-	if claimedAgain {
-		lease.Lease = -time.Second // it is over at once
-	}
-	claim, err := store.Queued.Claim(t.Context(), key, lease)
+	claim, err := store.Queued.Claim(t.Context(), key, queued.ClaimOptions{})
 	must(t, err)
 
 	db, dir := &flaky{Store: store}, t.TempDir()
@@ -357,7 +353,7 @@ func queuedWithoutDatabase(t *testing.T, store *persistence.Store, claimedAgain 
 
 	again := claim
 	if claimedAgain {
-		again, err = store.Queued.Claim(t.Context(), key, queued.ClaimOptions{Lease: time.Hour})
+		again, err = store.Queued.Claim(t.Context(), key, queued.ClaimOptions{})
 		must(t, err)
 	}
 	for range 2 { // the second start finds nothing

@@ -7,8 +7,6 @@ package pgdb
 
 import (
 	"context"
-
-	"voicebridge/persistence/internal/dbtype"
 )
 
 const beginRate = `-- name: BeginRate :exec
@@ -30,18 +28,17 @@ func (q *Queries) BeginRate(ctx context.Context, arg BeginRateParams) error {
 const countOwnersTurns = `-- name: CountOwnersTurns :one
 SELECT count(*) FROM turns AS u
 JOIN threads AS t ON t.id = u.thread_id
-WHERE u.ended_at IS NULL AND u.lease_until >= $1 AND u.thread_id <> $2 AND t.owner = $3
+WHERE u.ended_at IS NULL AND u.thread_id <> $1 AND t.owner = $2
 `
 
 type CountOwnersTurnsParams struct {
-	Now      dbtype.Time
 	ThreadID string
 	Owner    string
 }
 
 // CountOwnersTurns counts the text turns of an owner, except on one thread.
 func (q *Queries) CountOwnersTurns(ctx context.Context, arg CountOwnersTurnsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countOwnersTurns, arg.Now, arg.ThreadID, arg.Owner)
+	row := q.db.QueryRow(ctx, countOwnersTurns, arg.ThreadID, arg.Owner)
 	var count int64
 	err := row.Scan(&count)
 	return count, err

@@ -130,7 +130,6 @@ type QueuedMessage struct {
 	ClientID       string
 	IdempotencyKey *string
 	Attempts       int64
-	LeaseUntil     *dbtype.Time
 	Error          string
 	ScheduledAt    *dbtype.Time
 	QueuedAt       dbtype.Time
@@ -199,7 +198,6 @@ type Turn struct {
 	ID          string
 	Instance    string
 	StartedAt   dbtype.Time
-	LeaseUntil  dbtype.Time
 	StopAskedAt *dbtype.Time
 	EndedAt     *dbtype.Time
 }

@@ -20,7 +20,7 @@ type Querier interface {
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
 	// ClaimLeg changes nothing if another process was faster.
 	ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, error)
-	// ClaimTurn changes nothing while another turn of the thread holds its lease.
+	// ClaimTurn changes nothing while another turn runs on the thread.
 	ClaimTurn(ctx context.Context, arg ClaimTurnParams) (int64, error)
 	// ClearQueued keeps what is being sent or answered.
 	ClearQueued(ctx context.Context, arg ClearQueuedParams) (int64, error)
@@ -116,7 +116,6 @@ type Querier interface {
 	GetThread(ctx context.Context, arg GetThreadParams) (Thread, error)
 	// GetToolCall returns the latest call with this id, which comes from the model.
 	GetToolCall(ctx context.Context, arg GetToolCallParams) (ToolCall, error)
-	GetTurn(ctx context.Context, arg GetTurnParams) (Turn, error)
 	// HoldErased makes processes that erase the same thread take turns.
 	HoldErased(ctx context.Context, arg HoldErasedParams) (int64, error)
 	// HoldInstance makes LockInstance wait for the end of the transaction, so that nobody
@@ -131,7 +130,6 @@ type Querier interface {
 	InsertQueued(ctx context.Context, arg InsertQueuedParams) (QueuedMessage, error)
 	JoinInstance(ctx context.Context, arg JoinInstanceParams) error
 	KeepSharedSecret(ctx context.Context, arg KeepSharedSecretParams) error
-	KeepTurn(ctx context.Context, arg KeepTurnParams) (Turn, error)
 	LastMessage(ctx context.Context, arg LastMessageParams) (int64, error)
 	// LastTurn returns the text turn that runs on a thread, or ran last.
 	LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error)

@@ -241,7 +241,7 @@ func (q *Queries) ListOpenMessages(ctx context.Context, arg ListOpenMessagesPara
 }
 
 const requeueOpen = `-- name: RequeueOpen :exec
-UPDATE queued_messages SET state = 'queued', lease_until = NULL, instance = ''
+UPDATE queued_messages SET state = 'queued', instance = ''
 WHERE state = 'sending' AND instance = $1
 `
 

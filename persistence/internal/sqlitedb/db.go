@@ -234,9 +234,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getToolCallStmt, err = db.PrepareContext(ctx, getToolCall); err != nil {
 		return nil, fmt.Errorf("error preparing query GetToolCall: %w", err)
 	}
-	if q.getTurnStmt, err = db.PrepareContext(ctx, getTurn); err != nil {
-		return nil, fmt.Errorf("error preparing query GetTurn: %w", err)
-	}
 	if q.holdErasedStmt, err = db.PrepareContext(ctx, holdErased); err != nil {
 		return nil, fmt.Errorf("error preparing query HoldErased: %w", err)
 	}
@@ -257,9 +254,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.keepSharedSecretStmt, err = db.PrepareContext(ctx, keepSharedSecret); err != nil {
 		return nil, fmt.Errorf("error preparing query KeepSharedSecret: %w", err)
-	}
-	if q.keepTurnStmt, err = db.PrepareContext(ctx, keepTurn); err != nil {
-		return nil, fmt.Errorf("error preparing query KeepTurn: %w", err)
 	}
 	if q.lastMessageStmt, err = db.PrepareContext(ctx, lastMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query LastMessage: %w", err)
@@ -811,11 +805,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getToolCallStmt: %w", cerr)
 		}
 	}
-	if q.getTurnStmt != nil {
-		if cerr := q.getTurnStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getTurnStmt: %w", cerr)
-		}
-	}
 	if q.holdErasedStmt != nil {
 		if cerr := q.holdErasedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing holdErasedStmt: %w", cerr)
@@ -849,11 +838,6 @@ func (q *Queries) Close() error {
 	if q.keepSharedSecretStmt != nil {
 		if cerr := q.keepSharedSecretStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing keepSharedSecretStmt: %w", cerr)
-		}
-	}
-	if q.keepTurnStmt != nil {
-		if cerr := q.keepTurnStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing keepTurnStmt: %w", cerr)
 		}
 	}
 	if q.lastMessageStmt != nil {
@@ -1290,7 +1274,6 @@ type Queries struct {
 	getTextSessionStmt            *sql.Stmt
 	getThreadStmt                 *sql.Stmt
 	getToolCallStmt               *sql.Stmt
-	getTurnStmt                   *sql.Stmt
 	holdErasedStmt                *sql.Stmt
 	holdInstanceStmt              *sql.Stmt
 	insertAccessTokenStmt         *sql.Stmt
@@ -1298,7 +1281,6 @@ type Queries struct {
 	insertQueuedStmt              *sql.Stmt
 	joinInstanceStmt              *sql.Stmt
 	keepSharedSecretStmt          *sql.Stmt
-	keepTurnStmt                  *sql.Stmt
 	lastMessageStmt               *sql.Stmt
 	lastTurnStmt                  *sql.Stmt
 	leaveInstanceStmt             *sql.Stmt
@@ -1440,7 +1422,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getTextSessionStmt:            q.getTextSessionStmt,
 		getThreadStmt:                 q.getThreadStmt,
 		getToolCallStmt:               q.getToolCallStmt,
-		getTurnStmt:                   q.getTurnStmt,
 		holdErasedStmt:                q.holdErasedStmt,
 		holdInstanceStmt:              q.holdInstanceStmt,
 		insertAccessTokenStmt:         q.insertAccessTokenStmt,
@@ -1448,7 +1429,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertQueuedStmt:              q.insertQueuedStmt,
 		joinInstanceStmt:              q.joinInstanceStmt,
 		keepSharedSecretStmt:          q.keepSharedSecretStmt,
-		keepTurnStmt:                  q.keepTurnStmt,
 		lastMessageStmt:               q.lastMessageStmt,
 		lastTurnStmt:                  q.lastTurnStmt,
 		leaveInstanceStmt:             q.leaveInstanceStmt,

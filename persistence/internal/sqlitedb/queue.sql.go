@@ -13,26 +13,25 @@ import (
 
 const changeQueued = `-- name: ChangeQueued :execrows
 UPDATE queued_messages SET
-    state = ?1, position = ?2, message = ?3, attempts = ?4, lease_until = ?5,
-    error = ?6, sent_at = ?7, message_id = ?8, instance = ?9, not_before = ?10
-WHERE queued_messages.id = ?11
-    AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?12 AND t.owner = ?13)
+    state = ?1, position = ?2, message = ?3, attempts = ?4,
+    error = ?5, sent_at = ?6, message_id = ?7, instance = ?8, not_before = ?9
+WHERE queued_messages.id = ?10
+    AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?11 AND t.owner = ?12)
 `
 
 type ChangeQueuedParams struct {
-	State      string
-	Position   int64
-	Message    string
-	Attempts   int64
-	LeaseUntil *dbtype.Time
-	Error      string
-	SentAt     *dbtype.Time
-	MessageID  string
-	Instance   string
-	NotBefore  *dbtype.Time
-	ID         string
-	ThreadID   string
-	Owner      string
+	State     string
+	Position  int64
+	Message   string
+	Attempts  int64
+	Error     string
+	SentAt    *dbtype.Time
+	MessageID string
+	Instance  string
+	NotBefore *dbtype.Time
+	ID        string
+	ThreadID  string
+	Owner     string
 }
 
 func (q *Queries) ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error) {
@@ -41,7 +40,6 @@ func (q *Queries) ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int
 		arg.Position,
 		arg.Message,
 		arg.Attempts,
-		arg.LeaseUntil,
 		arg.Error,
 		arg.SentAt,
 		arg.MessageID,
@@ -59,19 +57,18 @@ func (q *Queries) ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int
 
 const clearQueued = `-- name: ClearQueued :execrows
 DELETE FROM queued_messages
-WHERE (queued_messages.state = 'queued' OR (queued_messages.state = 'sending' AND queued_messages.lease_until < ?1))
-    AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?2 AND t.owner = ?3)
+WHERE queued_messages.state = 'queued'
+    AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?1 AND t.owner = ?2)
 `
 
 type ClearQueuedParams struct {
-	Now      *dbtype.Time
 	ThreadID string
 	Owner    string
 }
 
 // ClearQueued keeps what is being sent or answered.
 func (q *Queries) ClearQueued(ctx context.Context, arg ClearQueuedParams) (int64, error) {
-	result, err := q.exec(ctx, q.clearQueuedStmt, clearQueued, arg.Now, arg.ThreadID, arg.Owner)
+	result, err := q.exec(ctx, q.clearQueuedStmt, clearQueued, arg.ThreadID, arg.Owner)
 	if err != nil {
 		return 0, err
 	}
@@ -129,7 +126,7 @@ func (q *Queries) CountUnsent(ctx context.Context, arg CountUnsentParams) (int64
 
 const deleteQueued = `-- name: DeleteQueued :execrows
 DELETE FROM queued_messages
-WHERE queued_messages.id = ?1 AND queued_messages.state IN ('queued', 'sending')
+WHERE queued_messages.id = ?1 AND queued_messages.state = 'queued'
     AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?2 AND t.owner = ?3)
 `
 
@@ -171,7 +168,7 @@ func (q *Queries) GetQueuePause(ctx context.Context, arg GetQueuePauseParams) (Q
 }
 
 const getQueued = `-- name: GetQueued :one
-SELECT q.id, q.thread_id, q.state, q.position, q.message, q.title, q.image_ids, q.client_id, q.idempotency_key, q.attempts, q.lease_until, q.error, q.scheduled_at, q.queued_at, q.sent_at, q.message_id, q.instance, q.not_before FROM queued_messages AS q
+SELECT q.id, q.thread_id, q.state, q.position, q.message, q.title, q.image_ids, q.client_id, q.idempotency_key, q.attempts, q.error, q.scheduled_at, q.queued_at, q.sent_at, q.message_id, q.instance, q.not_before FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
 WHERE q.id = ?1 AND q.thread_id = ?2 AND t.owner = ?3
 `
@@ -196,7 +193,6 @@ func (q *Queries) GetQueued(ctx context.Context, arg GetQueuedParams) (QueuedMes
 		&i.ClientID,
 		&i.IdempotencyKey,
 		&i.Attempts,
-		&i.LeaseUntil,
 		&i.Error,
 		&i.ScheduledAt,
 		&i.QueuedAt,
@@ -209,7 +205,7 @@ func (q *Queries) GetQueued(ctx context.Context, arg GetQueuedParams) (QueuedMes
 }
 
 const getQueuedByKey = `-- name: GetQueuedByKey :one
-SELECT q.id, q.thread_id, q.state, q.position, q.message, q.title, q.image_ids, q.client_id, q.idempotency_key, q.attempts, q.lease_until, q.error, q.scheduled_at, q.queued_at, q.sent_at, q.message_id, q.instance, q.not_before FROM queued_messages AS q
+SELECT q.id, q.thread_id, q.state, q.position, q.message, q.title, q.image_ids, q.client_id, q.idempotency_key, q.attempts, q.error, q.scheduled_at, q.queued_at, q.sent_at, q.message_id, q.instance, q.not_before FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
 WHERE q.idempotency_key = ?1 AND q.thread_id = ?2 AND t.owner = ?3
 `
@@ -234,7 +230,6 @@ func (q *Queries) GetQueuedByKey(ctx context.Context, arg GetQueuedByKeyParams) 
 		&i.ClientID,
 		&i.IdempotencyKey,
 		&i.Attempts,
-		&i.LeaseUntil,
 		&i.Error,
 		&i.ScheduledAt,
 		&i.QueuedAt,
@@ -258,7 +253,7 @@ VALUES (
     ?4, '', ?5, ?6, ?7,
     0, '', ?8, ?9, ?10, ''
 )
-RETURNING id, thread_id, state, position, message, title, image_ids, client_id, idempotency_key, attempts, lease_until, error, scheduled_at, queued_at, sent_at, message_id, instance, not_before
+RETURNING id, thread_id, state, position, message, title, image_ids, client_id, idempotency_key, attempts, error, scheduled_at, queued_at, sent_at, message_id, instance, not_before
 `
 
 type InsertQueuedParams struct {
@@ -300,7 +295,6 @@ func (q *Queries) InsertQueued(ctx context.Context, arg InsertQueuedParams) (Que
 		&i.ClientID,
 		&i.IdempotencyKey,
 		&i.Attempts,
-		&i.LeaseUntil,
 		&i.Error,
 		&i.ScheduledAt,
 		&i.QueuedAt,
@@ -312,52 +306,25 @@ func (q *Queries) InsertQueued(ctx context.Context, arg InsertQueuedParams) (Que
 	return i, err
 }
 
-const lastTurn = `-- name: LastTurn :one
-SELECT u.thread_id, u.id, u.instance, u.started_at, u.lease_until, u.stop_asked_at, u.ended_at FROM turns AS u
-JOIN threads AS t ON t.id = u.thread_id
-WHERE u.thread_id = ?1 AND t.owner = ?2
-`
-
-type LastTurnParams struct {
-	ThreadID string
-	Owner    string
-}
-
-// LastTurn returns the text turn that runs on a thread, or ran last.
-func (q *Queries) LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error) {
-	row := q.queryRow(ctx, q.lastTurnStmt, lastTurn, arg.ThreadID, arg.Owner)
-	var i Turn
-	err := row.Scan(
-		&i.ThreadID,
-		&i.ID,
-		&i.Instance,
-		&i.StartedAt,
-		&i.LeaseUntil,
-		&i.StopAskedAt,
-		&i.EndedAt,
-	)
-	return i, err
-}
-
 const listDueQueues = `-- name: ListDueQueues :many
 SELECT t.id, t.owner FROM threads AS t
 WHERE t.owner <> '' AND t.id IN (
         SELECT q.thread_id FROM queued_messages AS q
         WHERE q.state <> 'sent'
-            AND (q.state <> 'sending' OR q.lease_until < ?1)
-            AND (q.not_before IS NULL OR q.not_before <= ?1)
-            AND (q.scheduled_at IS NULL OR q.scheduled_at <= ?1)
+            AND (q.state <> 'sending' OR q.instance = ?1)
+            AND (q.not_before IS NULL OR q.not_before <= ?2)
+            AND (q.scheduled_at IS NULL OR q.scheduled_at <= ?2)
     )
     AND NOT EXISTS (SELECT 1 FROM queue_pauses AS p WHERE p.thread_id = t.id)
-    AND NOT EXISTS (SELECT 1 FROM turns AS u WHERE u.thread_id = t.id AND u.ended_at IS NULL AND u.lease_until >= ?1)
-    AND NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.thread_id = t.id AND c.ended_at IS NULL AND c.instance <> ?2)
+    AND NOT EXISTS (SELECT 1 FROM turns AS u WHERE u.thread_id = t.id AND u.ended_at IS NULL)
+    AND NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.thread_id = t.id AND c.ended_at IS NULL AND c.instance <> ?1)
 ORDER BY t.updated_at DESC, t.id
 LIMIT CAST(?3 AS bigint)
 `
 
 type ListDueQueuesParams struct {
-	Now      *dbtype.Time
 	Instance string
+	Now      *dbtype.Time
 	MaxRows  int64
 }
 
@@ -370,7 +337,7 @@ type ListDueQueuesRow struct {
 // something now, the most recently used first. It is for the dispatcher, not for
 // clients of the API.
 func (q *Queries) ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([]ListDueQueuesRow, error) {
-	rows, err := q.query(ctx, q.listDueQueuesStmt, listDueQueues, arg.Now, arg.Instance, arg.MaxRows)
+	rows, err := q.query(ctx, q.listDueQueuesStmt, listDueQueues, arg.Instance, arg.Now, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -434,7 +401,7 @@ func (q *Queries) ListPausedQueues(ctx context.Context, arg ListPausedQueuesPara
 }
 
 const listQueued = `-- name: ListQueued :many
-SELECT q.id, q.thread_id, q.state, q.position, q.message, q.title, q.image_ids, q.client_id, q.idempotency_key, q.attempts, q.lease_until, q.error, q.scheduled_at, q.queued_at, q.sent_at, q.message_id, q.instance, q.not_before FROM queued_messages AS q
+SELECT q.id, q.thread_id, q.state, q.position, q.message, q.title, q.image_ids, q.client_id, q.idempotency_key, q.attempts, q.error, q.scheduled_at, q.queued_at, q.sent_at, q.message_id, q.instance, q.not_before FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
 WHERE q.thread_id = ?1 AND t.owner = ?2 AND q.state <> 'sent'
     AND (q.scheduled_at IS NULL OR q.scheduled_at <= ?3)
@@ -476,7 +443,6 @@ func (q *Queries) ListQueued(ctx context.Context, arg ListQueuedParams) ([]Queue
 			&i.ClientID,
 			&i.IdempotencyKey,
 			&i.Attempts,
-			&i.LeaseUntil,
 			&i.Error,
 			&i.ScheduledAt,
 			&i.QueuedAt,

@@ -12,27 +12,25 @@ import (
 )
 
 const claimTurn = `-- name: ClaimTurn :execrows
-INSERT INTO turns (thread_id, id, instance, started_at, lease_until, stop_asked_at, ended_at)
+INSERT INTO turns (thread_id, id, instance, started_at, stop_asked_at, ended_at)
 VALUES (
     (SELECT t.id FROM threads AS t WHERE t.id = ?1 AND t.owner = ?2),
-    ?3, ?4, ?5, ?6, NULL, NULL
+    ?3, ?4, ?5, NULL, NULL
 )
 ON CONFLICT (thread_id) DO UPDATE SET
-    id = excluded.id, instance = excluded.instance, started_at = excluded.started_at,
-    lease_until = excluded.lease_until, stop_asked_at = NULL, ended_at = NULL
-WHERE turns.lease_until < excluded.started_at OR turns.ended_at IS NOT NULL
+    id = excluded.id, instance = excluded.instance, started_at = excluded.started_at, stop_asked_at = NULL, ended_at = NULL
+WHERE turns.ended_at IS NOT NULL
 `
 
 type ClaimTurnParams struct {
-	ThreadID   string
-	Owner      string
-	ID         string
-	Instance   string
-	StartedAt  dbtype.Time
-	LeaseUntil dbtype.Time
+	ThreadID  string
+	Owner     string
+	ID        string
+	Instance  string
+	StartedAt dbtype.Time
 }
 
-// ClaimTurn changes nothing while another turn of the thread holds its lease.
+// ClaimTurn changes nothing while another turn runs on the thread.
 func (q *Queries) ClaimTurn(ctx context.Context, arg ClaimTurnParams) (int64, error) {
 	result, err := q.exec(ctx, q.claimTurnStmt, claimTurn,
 		arg.ThreadID,
@@ -40,7 +38,6 @@ func (q *Queries) ClaimTurn(ctx context.Context, arg ClaimTurnParams) (int64, er
 		arg.ID,
 		arg.Instance,
 		arg.StartedAt,
-		arg.LeaseUntil,
 	)
 	if err != nil {
 		return 0, err
@@ -168,61 +165,26 @@ func (q *Queries) GetTextSession(ctx context.Context, arg GetTextSessionParams) 
 	return i, err
 }
 
-const getTurn = `-- name: GetTurn :one
-SELECT u.thread_id, u.id, u.instance, u.started_at, u.lease_until, u.stop_asked_at, u.ended_at FROM turns AS u
+const lastTurn = `-- name: LastTurn :one
+SELECT u.thread_id, u.id, u.instance, u.started_at, u.stop_asked_at, u.ended_at FROM turns AS u
 JOIN threads AS t ON t.id = u.thread_id
-WHERE u.thread_id = ?1 AND t.owner = ?2 AND u.lease_until >= ?3 AND u.ended_at IS NULL
+WHERE u.thread_id = ?1 AND t.owner = ?2
 `
 
-type GetTurnParams struct {
+type LastTurnParams struct {
 	ThreadID string
 	Owner    string
-	Now      dbtype.Time
 }
 
-func (q *Queries) GetTurn(ctx context.Context, arg GetTurnParams) (Turn, error) {
-	row := q.queryRow(ctx, q.getTurnStmt, getTurn, arg.ThreadID, arg.Owner, arg.Now)
+// LastTurn returns the text turn that runs on a thread, or ran last.
+func (q *Queries) LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error) {
+	row := q.queryRow(ctx, q.lastTurnStmt, lastTurn, arg.ThreadID, arg.Owner)
 	var i Turn
 	err := row.Scan(
 		&i.ThreadID,
 		&i.ID,
 		&i.Instance,
 		&i.StartedAt,
-		&i.LeaseUntil,
-		&i.StopAskedAt,
-		&i.EndedAt,
-	)
-	return i, err
-}
-
-const keepTurn = `-- name: KeepTurn :one
-UPDATE turns SET lease_until = ?1
-WHERE turns.id = ?2 AND turns.ended_at IS NULL
-    AND turns.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?3 AND t.owner = ?4)
-RETURNING thread_id, id, instance, started_at, lease_until, stop_asked_at, ended_at
-`
-
-type KeepTurnParams struct {
-	LeaseUntil dbtype.Time
-	ID         string
-	ThreadID   string
-	Owner      string
-}
-
-func (q *Queries) KeepTurn(ctx context.Context, arg KeepTurnParams) (Turn, error) {
-	row := q.queryRow(ctx, q.keepTurnStmt, keepTurn,
-		arg.LeaseUntil,
-		arg.ID,
-		arg.ThreadID,
-		arg.Owner,
-	)
-	var i Turn
-	err := row.Scan(
-		&i.ThreadID,
-		&i.ID,
-		&i.Instance,
-		&i.StartedAt,
-		&i.LeaseUntil,
 		&i.StopAskedAt,
 		&i.EndedAt,
 	)
@@ -264,24 +226,18 @@ func (q *Queries) SaveTextSession(ctx context.Context, arg SaveTextSessionParams
 
 const stopTurn = `-- name: StopTurn :execrows
 UPDATE turns SET stop_asked_at = ?1
-WHERE turns.lease_until >= ?2 AND turns.ended_at IS NULL
-    AND turns.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?3 AND t.owner = ?4)
+WHERE turns.ended_at IS NULL
+    AND turns.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?2 AND t.owner = ?3)
 `
 
 type StopTurnParams struct {
 	StopAskedAt *dbtype.Time
-	Now         dbtype.Time
 	ThreadID    string
 	Owner       string
 }
 
 func (q *Queries) StopTurn(ctx context.Context, arg StopTurnParams) (int64, error) {
-	result, err := q.exec(ctx, q.stopTurnStmt, stopTurn,
-		arg.StopAskedAt,
-		arg.Now,
-		arg.ThreadID,
-		arg.Owner,
-	)
+	result, err := q.exec(ctx, q.stopTurnStmt, stopTurn, arg.StopAskedAt, arg.ThreadID, arg.Owner)
 	if err != nil {
 		return 0, err
 	}
