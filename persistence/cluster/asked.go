@@ -31,14 +31,10 @@ func (a *asked) forget(command string) {
 	delete(a.answers, command)
 }
 
-// HasCommand says that there may be a command for this process.
-func (c *Cluster) HasCommand() { signal(c.asked.commands) }
-
-// Answered says that a command, which this process may have given, is answered.
-func (c *Cluster) Answered(command string) {
-	c.asked.mu.Lock()
-	defer c.asked.mu.Unlock()
-	if to := c.asked.answers[command]; to != nil {
+func (a *asked) answered(command string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if to := a.answers[command]; to != nil {
 		signal(to)
 	}
 }

@@ -16,14 +16,8 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-const (
-	// beatEvery is how often a serving process sends a heartbeat.
-	beatEvery = 3 * time.Second
-	// defaultDeadAfter is the default of Config.DeadAfter: five heartbeats.
-	defaultDeadAfter = 15 * time.Second
-	// leaveTimeout is how long Leave tries to announce the end of this process.
-	leaveTimeout = 2 * time.Second
-)
+// leaveTimeout is how long Leave tries to announce the end of this process.
+const leaveTimeout = 2 * time.Second
 
 // Link is how the process reaches the database and the others.
 type Link interface {
@@ -63,7 +57,7 @@ type Cluster struct {
 
 // New returns the Cluster of a process that does not serve yet.
 func New(db Link, cfg Config) *Cluster {
-	return &Cluster{db: db, log: cfg.Logger, members: newMembers(cfg), asked: newAsked()}
+	return &Cluster{db: db, log: cfg.Logger, members: newMembers(cfg.Instance, cfg.DeadAfter), asked: newAsked()}
 }
 
 // Instance returns the id of this process in the records that it writes. Rejoin changes it.

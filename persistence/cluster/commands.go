@@ -110,6 +110,12 @@ func (c *Cluster) Ask(ctx context.Context, cmd Command) (json.RawMessage, error)
 	return c.awaitAnswer(ctx, cmd, answered)
 }
 
+// HasCommand says that there may be a command for this process.
+func (c *Cluster) HasCommand() { signal(c.asked.commands) }
+
+// Answered says that a command, which this process may have given, is answered.
+func (c *Cluster) Answered(command string) { c.asked.answered(command) }
+
 // checkAlive returns ErrGone for an instance that is known to be dead.
 func (c *Cluster) checkAlive(ctx context.Context, instance string) error {
 	if !c.db.Shared() || !c.Serving() || instance == c.Instance() {

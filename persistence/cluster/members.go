@@ -9,6 +9,13 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
+const (
+	// beatEvery is how often a serving process sends a heartbeat.
+	beatEvery = 3 * time.Second
+	// defaultDeadAfter is the default of Config.DeadAfter: five heartbeats.
+	defaultDeadAfter = 15 * time.Second
+)
+
 // members holds what this process knows about which instances are alive. It compares no clocks: an
 // instance is dead if its count of heartbeats has not changed for long enough by this process's
 // clock, while this process kept looking; or at once if it was a process of this machine and that is
@@ -33,8 +40,8 @@ type sighting struct {
 	ended     bool // it announced its end, or its process is gone
 }
 
-func newMembers(cfg Config) *members {
-	m := &members{deadAfter: cmp.Or(cfg.DeadAfter, defaultDeadAfter), instance: cfg.Instance, fenced: make(chan struct{})}
+func newMembers(instance string, deadAfter time.Duration) *members {
+	m := &members{deadAfter: cmp.Or(deadAfter, defaultDeadAfter), instance: instance, fenced: make(chan struct{})}
 	m.host, m.process = thisProcess()
 	return m
 }

@@ -33,7 +33,7 @@ func TestMembers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newMembers(Config{})
+			m := newMembers("", 0)
 			at := at
 			for i, look := range looks {
 				at = at.Add(look.after)
