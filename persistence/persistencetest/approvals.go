@@ -1,6 +1,7 @@
 package persistencetest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -252,6 +253,16 @@ func (s suite) watchApprovals(t *testing.T) {
 	}
 	if e.Type != persistence.EventApprovalRequired || !strings.Contains(string(e.Data), `"nonce-slow"`) {
 		t.Errorf("after what was lost comes %s %s", e.Type, e.Data)
+	}
+
+	leaving, leave := context.WithCancel(t.Context())
+	defer leave()
+	for e, err := range b.store.Watch(b.key).Events(leaving, -1) {
+		if err != nil || e.Type != persistence.EventApprovalRequired {
+			t.Fatalf("Watch() gives %s, %v", e.Type, err)
+		}
+		leave()
+		break // what fails from now on must not be told to the loop that has ended, which panics
 	}
 }
 
