@@ -473,3 +473,8 @@ func (b *bench) script(key thread.Key) string {
 	}
 	return out.String()
 }
+
+// textMessage is what a user types, with images.
+func textMessage(id, text string, images ...thread.Part) thread.Message {
+	return thread.Message{ID: id, Parts: append([]thread.Part{thread.TextPart(text)}, images...)}
+}

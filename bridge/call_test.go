@@ -355,18 +355,18 @@ func TestTakeoverRaceOfProcesses(t *testing.T) {
 func TestSay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})
-	if _, err := b.calls.Say(b.ctx, owner, "nowhere", "", "hello", nil); !isCode(err, bridge.CodeNoCall) {
+	if _, err := b.calls.Say(b.ctx, thread.Key{Owner: owner, Thread: "nowhere"}, textMessage("", "hello"), ""); !isCode(err, bridge.CodeNoCall) {
 		t.Errorf("without a call: %v", err)
 	}
 	c := b.dial(bridge.Start{})
 	for _, text := range []string{" ", strings.Repeat("x", 40<<10)} {
-		if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, "", text, nil); !isCode(err, bridge.CodeBadText) {
+		if _, err := b.calls.Say(b.ctx, c.key(), textMessage("", text), ""); !isCode(err, bridge.CodeBadText) {
 			t.Errorf("%d bytes: %v", len(text), err)
 		}
 	}
 	// The session need not be ready.
 	for range 2 { // it is said once: a client that got no answer sends it again
-		m, err := b.calls.Say(b.ctx, owner, c.ThreadID, "once", "good morning", nil)
+		m, err := b.calls.Say(b.ctx, c.key(), textMessage("once", "good morning"), "")
 		if err != nil || m.ID != "once" || m.Text() != "good morning" || m.Seq == 0 {
 			t.Fatalf("said %+v, %v", m, err)
 		}

@@ -2,6 +2,8 @@ package bridge
 
 import (
 	"context"
+	crand "crypto/rand"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -268,3 +270,42 @@ func (c *Calls) release(old *call) {
 
 // itemPrefix returns a prefix for the ids of a call's own items.
 func itemPrefix() string { return fmt.Sprintf("vb%08x", rand.Uint32()) }
+
+// callIDs returns a function that makes the ids of a call's messages and records. Like those of persistence.NewID they
+// are UUIDs of version 7, but a function of the time and of a number that differs for each of them.
+func callIDs() func(now time.Time, n int) string {
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // it never fails
+	return func(now time.Time, n int) string {
+		own := seed
+		binary.BigEndian.PutUint64(own[24:], uint64(n)) //nolint:gosec // any number will do
+		var id [16]byte
+		_, _ = rand.NewChaCha8(own).Read(id[8:])                                               // it never fails
+		binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16|0x7000|uint64(n&0xfff)) //nolint:gosec // after 1970
+		id[8] = id[8]&0x3f | 0x80
+		return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	}
+}
+
+// Saved takes messages that are now in the database.
+func (c *Calls) Saved(key thread.Key, messages []thread.Message) {
+	if live := c.find(key); live != nil {
+		for _, m := range messages {
+			live.saved(m)
+		}
+	}
+}
+
+// StorageDelayed takes the number of changes that wait for the database, and 0 once none do. All
+// live calls tell their browsers.
+func (c *Calls) StorageDelayed(pending int) {
+	c.delayed.Store(pending > 0)
+	tell := (*call).offer
+	if pending == 0 {
+		c.unsaved.saved()
+		tell = (*call).post // nothing follows that would say it
+	}
+	for _, live := range c.all() {
+		tell(live, session.StorageDelayed{Pending: pending})
+	}
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -138,7 +139,7 @@ func TestTextInACallThatEnds(t *testing.T) {
 			fresh := newCall("call-1", key, quiet())
 			calls.live[key], calls.byID[fresh.id] = fresh, fresh
 			said := make(chan error, 1)
-			in := textOf("", "hello")
+			in := session.ServerText{MessageID: "hello", Text: "hello"}
 			go func() {
 				_, err := calls.sayHere(t.Context(), key, in, nil)
 				said <- err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence/cluster"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
@@ -56,7 +57,7 @@ func (c *Calls) carryOut(ctx context.Context, command cluster.Command, q questio
 		c.forgetHere(key)
 		return nil
 	case commandSay:
-		m, err := c.sayHere(ctx, key, textOf(q.MessageID, q.Text), q.ImageIDs)
+		m, err := c.sayHere(ctx, key, session.ServerText{MessageID: q.MessageID, Text: q.Text}, q.ImageIDs)
 		r.Message = &m
 		return err
 	default:

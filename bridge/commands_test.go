@@ -139,7 +139,7 @@ func TestSaidButNotAnswered(t *testing.T) {
 		}
 		return nil, errors.New("gone")
 	})
-	if m, err := calls.Say(t.Context(), key.Owner, key.Thread, "", "Hello", nil); err != nil || m.Text() != "Hello" {
+	if m, err := calls.Say(t.Context(), key, thread.Message{Parts: []thread.Part{thread.TextPart("Hello")}}, ""); err != nil || m.Text() != "Hello" {
 		t.Errorf("Say() = %q, %v", m.Text(), err)
 	}
 }

@@ -28,7 +28,9 @@ func TestDeliver(t *testing.T) {
 	}
 	m := thread.Message{ID: claim.Message.MessageID, Parts: []thread.Part{thread.TextPart(claim.Message.Text)}}
 	m.Metadata.Extra = map[string]json.RawMessage{"queue_id": json.RawMessage(`"q"`)}
-	must(t, b.calls.Deliver(b.ctx, c.key(), m, claim.Message.ID))
+	if _, err := b.calls.Say(b.ctx, c.key(), m, claim.Message.ID); err != nil {
+		t.Fatal(err)
+	}
 	sent, err := b.store.Queued.Message(b.ctx, c.key(), claim.Message.ID)
 	if err != nil || sent.State != queued.Sent {
 		t.Errorf("Message() = %+v, %v", sent, err)
@@ -41,12 +43,12 @@ func TestDeliver(t *testing.T) {
 		t.Errorf("Call() = %q", id)
 	}
 	long := thread.Message{ID: "long", Parts: []thread.Part{thread.TextPart(strings.Repeat("x", 40<<10))}}
-	if err := b.calls.Deliver(b.ctx, c.key(), long, ""); !errors.Is(err, persistence.ErrInvalid) || persistence.Reason(err) != "invalid text: a call accepts 1 to 32768 bytes" {
-		t.Errorf("Deliver() of a long text = %v", err)
+	if _, err := b.calls.Say(b.ctx, c.key(), long, "long"); !errors.Is(err, persistence.ErrInvalid) || persistence.Reason(err) != "invalid text: a call accepts 1 to 32768 bytes" {
+		t.Errorf("Say() of a long text = %v", err)
 	}
 	b.hangUp(c)
-	if err := b.calls.Deliver(b.ctx, c.key(), m, claim.Message.ID); !errors.Is(err, persistence.ErrNotFound) {
-		t.Errorf("Deliver() after the call = %v", err)
+	if _, err := b.calls.Say(b.ctx, c.key(), m, claim.Message.ID); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("Say() after the call = %v", err)
 	}
 	if id, busy := b.calls.Call(c.key()); id != "" || busy {
 		t.Errorf("Call() after the call = %q, %v", id, busy)

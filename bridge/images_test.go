@@ -85,13 +85,15 @@ func TestImages(t *testing.T) {
 	c.next("bridge.ready")
 	saved := b.saveDrawing(c.key())
 	stopped := func() { c.next(realtime.TypeOutputBufferStopped) }
-	m, err := b.calls.Say(b.ctx, owner, c.ThreadID, "", "What is this?", []string{saved.ID, "gone"})
+	m, err := b.calls.Say(b.ctx, c.key(), textMessage("", "What is this?", persistence.ImagePart(c.ThreadID, saved), persistence.ImagePart(c.ThreadID, persistence.Image{ID: "gone", MediaType: "image/png"})), "")
 	if err != nil || len(m.Parts) != 3 {
 		t.Fatalf("Say() = %+v, %v", m, err)
 	}
 	stopped()
 	queued := thread.Message{ID: "queued", Parts: []thread.Part{thread.TextPart(""), persistence.ImagePart(c.ThreadID, saved)}}
-	must(t, b.calls.Deliver(b.ctx, c.key(), queued, ""))
+	if _, err := b.calls.Say(b.ctx, c.key(), queued, ""); err != nil {
+		t.Fatal(err)
+	}
 	stopped()
 	data := "data:image/png;base64," + base64.StdEncoding.EncodeToString(drawing(t))
 	c.send(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"And this?"},{"type":"input_image","image_url":%q}]}}`, data)
@@ -124,7 +126,7 @@ func TestImagesRefused(t *testing.T) {
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
 	saved := b.saveDrawing(c.key())
-	if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, "", "What is this?", []string{saved.ID}); err != nil {
+	if _, err := b.calls.Say(b.ctx, c.key(), textMessage("", "What is this?", persistence.ImagePart(c.ThreadID, saved)), ""); err != nil {
 		t.Fatal(err)
 	}
 	c.next(realtime.TypeOutputBufferStopped)

@@ -46,9 +46,9 @@ type reply struct {
 
 var errUnreachable = &Error{Code: CodeUnreachable, Message: "Another process of this server has the call and does not answer. Try again."}
 
-// ask has another instance carry out a command about a call: the thread's or, if q names one, the owner's with that id.
-// asked is false if no other instance has it.
-func (c *Calls) ask(ctx context.Context, key thread.Key, kind string, q question) (r reply, asked bool, err error) {
+// command has another instance carry out a command about a call: the thread's or, if q names one, the owner's with that id.
+// elsewhere is false if no other instance has it.
+func (c *Calls) command(ctx context.Context, key thread.Key, kind string, q question) (r reply, elsewhere bool, err error) {
 	store := c.cfg.Store
 	var rec records.Call
 	switch {
@@ -105,7 +105,7 @@ func (c *Calls) clear(ctx context.Context, key thread.Key, takeover bool) error 
 	if takeover {
 		kind = commandTakeOver
 	}
-	if _, _, err := c.ask(ctx, key, kind, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
+	if _, _, err := c.command(ctx, key, kind, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -115,7 +115,7 @@ func (c *Calls) clear(ctx context.Context, key thread.Key, takeover bool) error 
 // database is unavailable it waits up to 10 s for that. persistence.ErrNotFound means that the call
 // does not exist or belongs to another owner.
 func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
-	if _, asked, err := c.ask(ctx, thread.Key{Owner: owner}, commandHangup, question{CallID: callID}); asked || err != nil {
+	if _, elsewhere, err := c.command(ctx, thread.Key{Owner: owner}, commandHangup, question{CallID: callID}); elsewhere || err != nil {
 		if errors.Is(err, persistence.ErrGone) {
 			return nil // this has ended it
 		}

@@ -26,7 +26,7 @@ func TestInterruptAndForget(t *testing.T) {
 	}
 	c.next(realtime.TypeOutputBufferCleared)
 	must(t, b.calls.Forget(t.Context(), key))
-	if _, err := b.calls.Say(b.ctx, owner, c.ThreadID, "", "What did I say before?", nil); err != nil {
+	if _, err := b.calls.Say(b.ctx, c.key(), textMessage("", "What did I say before?"), ""); err != nil {
 		t.Fatalf("Say() = %v", err)
 	}
 	c.next(realtime.TypeOutputBufferStopped)

@@ -20,7 +20,7 @@ import (
 // exist, is ending or belongs to another owner; *Error is about the offer, or says that the call's instance does not
 // answer.
 func (c *Calls) Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error) {
-	if r, asked, err := c.ask(ctx, thread.Key{Owner: owner}, commandReconnect, question{CallID: callID, Offer: offer}); asked || err != nil {
+	if r, elsewhere, err := c.command(ctx, thread.Key{Owner: owner}, commandReconnect, question{CallID: callID, Offer: offer}); elsewhere || err != nil {
 		return r.Answer, err
 	}
 	return c.reconnectHere(ctx, owner, callID, offer)

@@ -176,7 +176,7 @@ func TestWaitingCallYields(t *testing.T) {
 	second.next("bridge.ready")
 	second.leave()
 	b.untilWaiting(second)
-	if _, err := b.calls.Say(b.ctx, owner, first.ThreadID, "", "typed", nil); !isCode(err, bridge.CodeNoCall) {
+	if _, err := b.calls.Say(b.ctx, first.key(), textMessage("", "typed"), ""); !isCode(err, bridge.CodeNoCall) {
 		t.Errorf("Say() in a call without a browser = %v", err)
 	}
 	if n := b.calls.Count(); n != 0 {

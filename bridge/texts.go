@@ -13,50 +13,43 @@ import (
 )
 
 // Say puts a text of the user, with images of the thread, into the thread's call, which answers by voice, and returns
-// the saved message. Its id is messageID, or a new one if that is empty; a text whose id the call knows is not said
-// again. Errors: *Error with CodeNoCall, which is a persistence.ErrNotFound, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
-func (c *Calls) Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (thread.Message, error) {
-	key := thread.Key{Owner: owner, Thread: threadID}
-	in := textOf(messageID, text)
-	r, asked, err := c.ask(ctx, key, commandSay, question{MessageID: in.MessageID, Text: text, ImageIDs: imageIDs})
-	switch {
-	case err != nil:
-		// The other process may have saved it before it died: who is told to try again would say it twice.
-		m, missing := c.cfg.Store.Message(ctx, key, in.MessageID)
-		if missing != nil {
-			return thread.Message{}, err
-		}
-		return m, nil
-	case asked && r.Message != nil:
-		return *r.Message, nil
-	}
-	return c.sayHere(ctx, key, in, imageIDs)
-}
-
-// textOf returns the input for a text typed now, with a new id if it has none.
-func textOf(messageID, text string) session.ServerText {
-	return session.ServerText{MessageID: cmp.Or(messageID, persistence.NewID()), Text: text}
-}
-
-// Deliver is Say for a queued message and a call of this process: the message gets m's id and extra metadata, and with
-// it queued, the message of the queue, is sent. If the call ends before the text could be said, nothing is saved, and
-// the error is persistence.ErrNotFound, as without a call; for a text that no call accepts it is persistence.ErrInvalid.
-// While the call's changes wait for the database it is persistence.ErrBusy: another process may take the message then.
-func (c *Calls) Deliver(ctx context.Context, key thread.Key, m thread.Message, queued string) error {
-	if c.delayed.Load() {
-		return fmt.Errorf("say in call: %w", persistence.ErrBusy)
-	}
+// the saved message. Its id is m's, or a new one if that is empty; a text whose id the call knows is not said again.
+// Errors: *Error with CodeNoCall, which is a persistence.ErrNotFound, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
+//
+// With queued, the id of the queue's message that m is, only a call of this process takes it: the same transaction saves m
+// and marks the queue's message as sent. A text that no call accepts is then a persistence.ErrInvalid, and while the call's
+// changes wait for the database the error is persistence.ErrBusy: another process may take the message then.
+func (c *Calls) Say(ctx context.Context, key thread.Key, m thread.Message, queued string) (thread.Message, error) {
+	in := session.ServerText{MessageID: cmp.Or(m.ID, persistence.NewID()), Text: m.Text(), Extra: m.Metadata.Extra, Queued: queued}
 	var imageIDs []string
 	for _, p := range m.Parts {
 		if id, ok := p.ImageID(key.Thread); ok {
 			imageIDs = append(imageIDs, id)
 		}
 	}
-	_, err := c.sayHere(ctx, key, session.ServerText{MessageID: m.ID, Text: m.Text(), Extra: m.Metadata.Extra, Queued: queued}, imageIDs)
-	if e, ok := errors.AsType[*Error](err); ok && e.Code != CodeNoCall {
-		return fmt.Errorf("%w: %w", persistence.Invalid("text: a call accepts 1 to %d bytes", session.MaxInputText), err)
+	if queued != "" {
+		if c.delayed.Load() {
+			return thread.Message{}, fmt.Errorf("say in call: %w", persistence.ErrBusy)
+		}
+		said, err := c.sayHere(ctx, key, in, imageIDs)
+		if e, ok := errors.AsType[*Error](err); ok && e.Code != CodeNoCall {
+			err = fmt.Errorf("%w: %w", persistence.Invalid("text: a call accepts 1 to %d bytes", session.MaxInputText), err)
+		}
+		return said, err
 	}
-	return err
+	r, elsewhere, err := c.command(ctx, key, commandSay, question{MessageID: in.MessageID, Text: in.Text, ImageIDs: imageIDs})
+	switch {
+	case err != nil:
+		// The other process may have saved it before it died: who is told to try again would say it twice.
+		said, missing := c.cfg.Store.Message(ctx, key, in.MessageID)
+		if missing != nil {
+			return thread.Message{}, err
+		}
+		return said, nil
+	case elsewhere && r.Message != nil:
+		return *r.Message, nil
+	}
+	return c.sayHere(ctx, key, in, imageIDs)
 }
 
 // Call returns the id of the thread's call, empty if nothing can be said in it now, and whether to
@@ -121,7 +114,7 @@ func (c *Calls) sayHere(ctx context.Context, key thread.Key, in session.ServerTe
 // Interrupt stops what the thread's call is doing: its answer, its audio, and its tools. stopped is false if there was
 // nothing to stop.
 func (c *Calls) Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error) {
-	if r, asked, err := c.ask(ctx, key, commandInterrupt, question{}); asked || err != nil {
+	if r, elsewhere, err := c.command(ctx, key, commandInterrupt, question{}); elsewhere || err != nil {
 		if errors.Is(err, persistence.ErrNotFound) {
 			err = nil
 		}
@@ -150,7 +143,7 @@ func (c *Calls) interruptHere(ctx context.Context, key thread.Key) (stopped bool
 
 // Forget makes the model in the thread's call, if there is one, forget what was said so far.
 func (c *Calls) Forget(ctx context.Context, key thread.Key) error {
-	if _, _, err := c.ask(ctx, key, commandForget, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
+	if _, _, err := c.command(ctx, key, commandForget, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return err
 	}
 	c.forgetHere(key)

@@ -32,8 +32,8 @@ func TestSlowDatabase(t *testing.T) {
 		if _, busy := b.calls.Call(c.key()); !busy {
 			t.Error("the queue is not told to wait")
 		}
-		if err := b.calls.Deliver(b.ctx, c.key(), m, ""); !errors.Is(err, persistence.ErrBusy) {
-			t.Errorf("Deliver() = %v", err)
+		if _, err := b.calls.Say(b.ctx, c.key(), m, "queued"); !errors.Is(err, persistence.ErrBusy) {
+			t.Errorf("Say() = %v", err)
 		}
 		if i == len(words)-1 {
 			break

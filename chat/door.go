@@ -20,15 +20,14 @@ type Calls interface {
 	// Free ends the thread's call, in any process, if it waits for its browser: then it does not hold the thread.
 	Free(ctx context.Context, key thread.Key) error
 	// Say says a text, with images of the thread, in the thread's call, in any process, and returns the saved message. A
-	// text whose id the call knows is not said again. persistence.ErrNotFound means that there is no call.
-	Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (thread.Message, error)
+	// text whose id the call knows is not said again. With queued, the id of the queue's message that it is, that is sent
+	// with it, and only a call of this process takes it. The errors are persistence.ErrNotFound if there is no call, or it
+	// ended before the text was said; with queued, persistence.ErrInvalid for a text that it cannot accept, and
+	// persistence.ErrBusy if it accepts none just now.
+	Say(ctx context.Context, key thread.Key, m thread.Message, queued string) (thread.Message, error)
 	// Call returns the id of the thread's call in this process, empty for none, and whether to leave the thread alone for
 	// now.
 	Call(key thread.Key) (id string, busy bool)
-	// Deliver says a message in the thread's call in this process, and saves it; with it the queued message of that id is
-	// sent. The errors are persistence.ErrNotFound if the call is gone and nothing was said, persistence.ErrInvalid for a
-	// text that it cannot accept, and persistence.ErrBusy if it accepts none just now.
-	Deliver(ctx context.Context, key thread.Key, m thread.Message, queued string) error
 }
 
 // Door is where all that a user types to a thread comes in, whatever its way: it goes into the thread's live call, or is
@@ -129,10 +128,17 @@ func (d *Door) queued(ctx context.Context, req TurnRequest, mode Mode) (Answer, 
 		}
 		return Answer{Reply: turn, Message: turn.User()}, nil
 	}
-	for _, id := range req.ImageIDs {
-		req.Parts = append(req.Parts, persistence.ImagePart(req.Key.Thread, persistence.Image{ID: id, MediaType: persistence.ImageTypes[0]}))
+	req.Parts = append(req.Parts, imageParts(req.Key, req.ImageIDs)...)
+	_, err := d.calls.Say(ctx, req.Key, req.message(""), mode.Queued)
+	return Answer{}, err
+}
+
+// imageParts are the parts of images of a thread for a call, which knows more about them.
+func imageParts(key thread.Key, ids []string) (parts []thread.Part) {
+	for _, id := range ids {
+		parts = append(parts, persistence.ImagePart(key.Thread, persistence.Image{ID: id, MediaType: persistence.ImageTypes[0]}))
 	}
-	return Answer{}, d.calls.Deliver(ctx, req.Key, req.message(""), mode.Queued)
+	return parts
 }
 
 // Ready returns the id of the thread's call in this process, empty for none, and whether a queued message may be said now.
@@ -210,7 +216,8 @@ func (d *Door) inCall(ctx context.Context, req TurnRequest, mode Mode) (answer A
 	if err != nil {
 		return Answer{}, false, err
 	}
-	m, err := d.calls.Say(ctx, key.Owner, key.Thread, id, req.Text, slices.Concat(images, req.ImageIDs))
+	parts := append([]thread.Part{thread.TextPart(req.Text)}, imageParts(key, slices.Concat(images, req.ImageIDs))...)
+	m, err := d.calls.Say(ctx, key, thread.Message{ID: id, Parts: parts}, "")
 	switch {
 	case errors.Is(err, persistence.ErrNotFound) && here: // it has just ended
 		return Answer{}, false, nil

@@ -144,20 +144,16 @@ func (f *fakeCalls) Forget(_ context.Context, key thread.Key) error {
 }
 
 // Say saves the text, as the bridge does for a live call.
-func (f *fakeCalls) Say(ctx context.Context, owner, threadID, messageID, text string, imageIDs []string) (thread.Message, error) {
-	callID, ok := f.Live(owner, threadID)
+func (f *fakeCalls) Say(ctx context.Context, key thread.Key, m thread.Message, _ string) (thread.Message, error) {
+	callID, ok := f.Live(key.Owner, key.Thread)
 	if !ok {
 		return thread.Message{}, &bridge.Error{Code: bridge.CodeNoCall, Message: "There is no live call on this thread."}
 	}
-	key := thread.Key{Owner: owner, Thread: threadID}
-	if known, err := f.store.Message(ctx, key, messageID); err == nil {
+	if known, err := f.store.Message(ctx, key, m.ID); err == nil {
 		return known, nil // a call says it once
 	}
-	parts := []thread.Part{thread.TextPart(text)}
-	for _, id := range imageIDs {
-		parts = append(parts, persistence.ImagePart(threadID, persistence.Image{ID: id, MediaType: "image/png"}))
-	}
-	return f.store.AppendMessage(ctx, key, thread.Message{ID: messageID, Role: thread.RoleUser, Parts: parts, Metadata: thread.Metadata{CallID: callID}})
+	m.Role, m.Metadata.CallID = thread.RoleUser, callID
+	return f.store.AppendMessage(ctx, key, m)
 }
 
 func (f *fakeCalls) Count() int {
@@ -298,12 +294,8 @@ func startChat(t *testing.T, cfg chat.Config, calls chat.Calls) *chat.Door {
 	return chat.NewDoor(c, calls)
 }
 
-// Call and Deliver keep the queue out of these calls.
+// Call keeps the queue out of these calls.
 func (f *fakeCalls) Call(thread.Key) (string, bool) { return "", false }
-
-func (f *fakeCalls) Deliver(context.Context, thread.Key, thread.Message, string) error {
-	return persistence.ErrNotFound
-}
 
 // tokens configures two owners, alice and bob, whose tokens are alice-token-of-tests and
 // bob-token-of-tests.

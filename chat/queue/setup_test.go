@@ -132,8 +132,8 @@ type noCalls struct{ chat.Calls }
 
 func (noCalls) Call(thread.Key) (string, bool) { return "", false }
 
-func (noCalls) Deliver(context.Context, thread.Key, thread.Message, string) error {
-	return persistence.ErrNotFound
+func (noCalls) Say(context.Context, thread.Key, thread.Message, string) (thread.Message, error) {
+	return thread.Message{}, persistence.ErrNotFound
 }
 
 // observers are told about turns before the queue, and after it.

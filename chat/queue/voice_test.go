@@ -44,7 +44,7 @@ func (c *calls) set(talking bool, fail error) {
 	c.talking, c.fail = talking, fail
 }
 
-func (c *calls) Deliver(ctx context.Context, key thread.Key, m thread.Message, queued string) error {
+func (c *calls) Say(ctx context.Context, key thread.Key, m thread.Message, queued string) (thread.Message, error) {
 	c.mu.Lock()
 	fail := c.fail
 	c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *calls) Deliver(ctx context.Context, key thread.Key, m thread.Message, q
 		_, fail = c.store.Apply(ctx, key, []persistence.Change{put})
 	}
 	c.spoken <- m.Text()
-	return fail
+	return m, fail
 }
 
 // call puts a live call on the bench's thread.
