@@ -37,6 +37,7 @@ type Calls struct {
 	// for it.
 	unsaved unsaved
 	delayed atomic.Bool
+	health  health
 
 	mu   sync.Mutex
 	live map[thread.Key]*call

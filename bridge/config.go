@@ -49,7 +49,8 @@ type Route struct {
 
 // Config configures calls. Upstreams, Browser, Store, Writer and Tools are required.
 type Config struct {
-	// Upstreams have different names. A call that names none takes the first.
+	// Upstreams have different names. A call that names none takes the first. If that cannot be dialled, or refuses to go
+	// on, the next one takes its place.
 	Upstreams []Route
 	Browser   *rtc.API
 	Store     *persistence.Store
@@ -110,11 +111,12 @@ func (c *Config) route(name string) (Route, bool) {
 	return c.Upstreams[at], true
 }
 
-// session returns what a session of the route has unless its client changes it.
-func (r *Route) session(d SessionConfig) SessionConfig {
-	d.Model, d.Voice = cmp.Or(r.Model, d.Model), cmp.Or(r.Voice, d.Voice)
-	d.TranscriptionModel = cmp.Or(r.TranscriptionModel, d.TranscriptionModel)
-	return d
+// settled returns what sessions of the route have, where it has no settings of its own those of d.
+func (r *Route) settled(d SessionConfig) session.Route {
+	return session.Route{
+		Name: r.Name(), Model: cmp.Or(r.Model, d.Model), Voice: cmp.Or(r.Voice, d.Voice),
+		TranscriptionModel: cmp.Or(r.TranscriptionModel, d.TranscriptionModel),
+	}
 }
 
 // withDefaults fills in missing values.

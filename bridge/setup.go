@@ -12,7 +12,6 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
-	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
@@ -53,9 +52,9 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	now := time.Now()
 	s.call.images.store, s.call.images.quota = cfg.Store, cfg.ImageQuota
 	s.own = cfg.Settings
-	s.own.Session = s.route.session(cfg.Session)
+	s.own.Session = cfg.Session.With(s.route.settled(cfg.Session))
 	s.own.Session.Instructions = FillInstructions(cfg.Session.Instructions, now, s.user)
-	s.dialer = leg.Dialer{Upstream: s.route, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Log: s.call.log}
+	s.dialer = leg.Dialer{Upstream: cfg.chain(s.route, &s.calls.health), CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Log: s.call.log}
 	s.record = records.Call{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
 		Model: s.own.Session.Model, Voice: s.own.Session.Voice, StartedAt: now,
@@ -92,7 +91,8 @@ func (s *setup) answerBrowser(ctx context.Context) error {
 func (s *setup) dial(ctx context.Context) error {
 	c := s.call
 	s.dialer.Creation = s.own.Session.Creation()
-	l, err := s.dialer.Dial(ctx, 1, s.readHistory, func(rec records.Leg) error {
+	l, err := s.dialer.Dial(ctx, 1, s.readHistory, "", func(rec records.Leg) error {
+		s.answeredBy(rec.Upstream)
 		s.record.UpstreamCallID = rec.UpstreamID
 		return s.save(ctx, rec)
 	})
@@ -102,6 +102,13 @@ func (s *setup) dial(ctx context.Context) error {
 	}
 	s.up = l
 	return nil
+}
+
+// answeredBy adopts what sessions of an upstream have, if that is not the one that was asked first.
+func (s *setup) answeredBy(name string) {
+	route, _ := s.calls.cfg.route(name) // it is one of them
+	s.own.Session = s.own.Session.With(route.settled(s.calls.cfg.Session))
+	s.record.Upstream, s.record.Model, s.record.Voice = name, s.own.Session.Model, s.own.Session.Voice
 }
 
 // save saves the new call, if the owner may have one more.
@@ -197,15 +204,13 @@ func (s *setup) state(now time.Time) *session.State {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
 	}
 	c.tools.registry = s.registry
-	model, transcription := s.own.Session.Model, s.own.Session.TranscriptionModel
 	c.tools.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
 	return session.New(session.Config{
 		Settings: s.own, OwnerSpentUSD: s.spent,
 		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history, LastMessage: s.last,
 		UpstreamLimit: c.images.limit, UpstreamCan: s.up.Leg.Can(), BrowserLimit: s.browser.MaxMessageSize(),
-		TranscriptionCost: func(u realtime.Usage) *float64 { return cfg.TranscriptionCost(transcription, u) },
-		Cost:              func(u realtime.Usage) *float64 { return cfg.Cost(model, u) },
-		ItemPrefix:        s.dialer.ItemPrefix, NewID: callIDs(),
+		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, Others: len(cfg.Upstreams) > 1,
+		ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(),
 	}, s.record, s.registry, now)
 }
 

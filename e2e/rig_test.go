@@ -57,7 +57,14 @@ type rigConfig struct {
 	environ   []string
 	stream    uint16 // of the callers' data channels; they announce them if it is 0
 	socket    bool   // calls reach the simulator over WebSocket
+	upstreams string // the setting, in which {upstream} stands for the simulator's address
 }
+
+// The simulator as an upstream, over each transport.
+const (
+	bySocket = `{"name":"spoken","profile":"realtime","url":"{upstream}/realtime","api_key_env":"OPENAI_API_KEY"}`
+	byWebRTC = `{"name":"relayed","profile":"openai","url":"{upstream}/realtime/calls"}`
+)
 
 // Settings of every rig: tests call more often than people do.
 const rigSettings = "limits:\n  setups_per_minute_per_ip: 100000\n"
@@ -98,8 +105,11 @@ func prepareRig(t *testing.T, cfg rigConfig) *rig {
 		// A lost browser does not come back, unless a test says so.
 		"VOICEBRIDGE_CALLS__GRACE_SECONDS=0", "VOICEBRIDGE_CALLS__CLOSE_GRACE_SECONDS=0",
 	}, cfg.environ...)
-	if r.socket {
-		r.environ = append(r.environ, `VOICEBRIDGE_UPSTREAMS=[{"name":"spoken","profile":"realtime","url":"`+upstream+`/realtime","api_key_env":"OPENAI_API_KEY"}]`)
+	if cfg.upstreams == "" && r.socket {
+		cfg.upstreams = "[" + bySocket + "]"
+	}
+	if cfg.upstreams != "" {
+		r.environ = append(r.environ, "VOICEBRIDGE_UPSTREAMS="+strings.ReplaceAll(cfg.upstreams, "{upstream}", upstream))
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"voicebridge/realtime"
@@ -56,4 +57,57 @@ func TestSocketUpstream(t *testing.T) {
 	}
 	r.over(again, "hangup")
 	r.quiet()
+}
+
+// TestFallback has a call begin although its first upstream is not there, and go on with another, over the other
+// transport, when its upstream refuses to: the caller's connection stays, and the open question is answered.
+func TestFallback(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ upstreams, first, second string }{
+		"WebRTC to WebSocket": {byWebRTC + "," + bySocket, "relayed", "spoken"},
+		"WebSocket to WebRTC": {bySocket + "," + byWebRTC, "spoken", "relayed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const gone = `{"name":"gone","profile":"realtime","url":"ws://127.0.0.1:1/v1/realtime","model":"nobody"}`
+			r := newRig(t, rigConfig{socket: true, upstreams: "[" + gone + "," + tt.upstreams + "]"})
+			c := r.dial(t, request{session: asksMe})
+			c.next("bridge.ready")
+			hello(c)
+			if got := r.rows(t, "SELECT upstream, model FROM calls"); len(got) != 1 || got[0] != tt.first+" | gpt-realtime-2.1" {
+				t.Errorf("the call began with %q", got)
+			}
+			inAnswer(c)
+			c.session.Inject([]byte(`{"type":"error","error":{"type":"insufficient_quota","code":"insufficient_quota","message":"No money."}}`))
+			renewed := c.next("bridge.upstream.renewed")
+			if upstream := string(realtime.Member(renewed.Raw, "upstream")); upstream != `"`+tt.second+`"` {
+				t.Errorf("%s", renewed.Raw)
+			}
+			c.wait("20th piece of the answer", func(ev timedEvent) bool {
+				return ev.Type == realtime.TypeAudioTranscriptDelta && strings.Contains(ev.Delta, "n60")
+			})
+			c.hears(50)
+			c.session = r.upstream(t, 1)
+			c.put(`{"type":"response.cancel"}`)
+			c.put(`{"type":"output_audio_buffer.clear"}`)
+			c.next(realtime.TypeOutputBufferCleared)
+			c.speak()
+			c.saved("answer to speech", says(thread.RoleAssistant, spokenAnswer))
+			c.mu.Lock()
+			if len(c.breaks) > 0 {
+				t.Errorf("the audio is not one stream: %q", c.breaks)
+			}
+			c.mu.Unlock()
+			r.over(c, "hangup")
+			if got := r.rows(t, "SELECT upstream FROM calls"); len(got) != 1 || got[0] != tt.second {
+				t.Errorf("the call ended with %q", got)
+			}
+			for _, ev := range c.all() {
+				if ev.Error != nil {
+					t.Errorf("the caller is told %s", ev.Raw)
+				}
+			}
+			r.quiet()
+		})
+	}
 }

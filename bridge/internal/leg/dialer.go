@@ -47,22 +47,28 @@ type Session struct {
 	Gen    int
 	Leg    UpstreamLeg
 	Record records.Leg
+	// Route is what the session has because of its upstream, see Dial.Use.
+	Route session.Route
 
-	dialer *Dialer
-	out    *outbox
-	flow   media.Flow // for the model's audio
-	cancel context.CancelFunc
-	sent   <-chan struct{} // closed when the outbox has ended
-	pumped <-chan struct{} // closed when audio is no longer forwarded
+	upstream Upstream
+	dialer   *Dialer
+	out      *outbox
+	flow     media.Flow // for the model's audio
+	cancel   context.CancelFunc
+	sent     <-chan struct{} // closed when the outbox has ended
+	pumped   <-chan struct{} // closed when audio is no longer forwarded
 }
 
 // Dial makes a session. It calls created with the session's record before media flows, and fails if created does. The
-// history is read after that.
-func (d *Dialer) Dial(ctx context.Context, gen int, history History, created func(records.Leg) error) (*Session, error) {
+// history is read after that. refused is that of Dial.
+func (d *Dialer) Dial(ctx context.Context, gen int, history History, refused string, created func(records.Leg) error) (*Session, error) {
 	l := d.newSession(gen, nil)
 	leg, err := d.Upstream.Dial(ctx, Dial{
 		Session: d.Creation, Owner: d.Owner, Handlers: upstreamHandlers(gen, d.Post), History: history,
-		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), Later: d.Later,
+		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), Later: d.Later, Refused: refused,
+		Use: func(upstream Upstream, route session.Route) {
+			l.upstream, l.Route, l.Record.Upstream = upstream, route, upstream.Name()
+		},
 		Created: func(id string) error {
 			l.Record.UpstreamID = id
 			return created(l.Record)
@@ -76,7 +82,7 @@ func (d *Dialer) Dial(ctx context.Context, gen int, history History, created fun
 }
 
 func (d *Dialer) newSession(gen int, leg UpstreamLeg) *Session {
-	return &Session{Gen: gen, Leg: leg, dialer: d, out: newOutbox("upstream", d.Log, func(int) {}), Record: records.Leg{
+	return &Session{Gen: gen, Leg: leg, upstream: d.Upstream, dialer: d, out: newOutbox("upstream", d.Log, func(int) {}), Record: records.Leg{
 		CallID: d.CallID, Generation: int64(gen), Upstream: d.Upstream.Name(), StartedAt: time.Now(),
 	}}
 }
@@ -118,7 +124,7 @@ func (l *Session) hangUp() (late func()) {
 	done := task.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), HangUpTimeout)
 		defer cancel()
-		err := l.dialer.Upstream.HangUp(ctx, l.Leg.ID())
+		err := l.upstream.HangUp(ctx, l.Leg.ID())
 		if err != nil {
 			l.dialer.Log.Warn("upstream session not hung up", "upstream_call_id", l.Leg.ID(), "error", err)
 		}

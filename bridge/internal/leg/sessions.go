@@ -85,7 +85,7 @@ func (s *Sessions) Dial(d session.Dial) {
 		defer cancel()
 		history := func(ctx context.Context) ([]thread.Message, error) { return s.wiring.History(ctx, d.History), nil }
 		var created records.Leg
-		l, err := s.dialer.Dial(ctx, d.Gen, history, func(rec records.Leg) error {
+		l, err := s.dialer.Dial(ctx, d.Gen, history, d.Refused, func(rec records.Leg) error {
 			created = rec
 			return s.wiring.Created(ctx, rec)
 		})
@@ -130,7 +130,7 @@ func (s *Sessions) Add(r Dialed) []session.Input {
 	}
 	s.byGen[r.gen] = r.session
 	r.session.start(s.ctx, s.wiring.ToUser)
-	dialed := session.UpstreamDialed{Gen: r.gen, ID: r.session.Leg.ID(), Limit: r.session.Leg.MaxMessageSize(), Can: r.session.Leg.Can()}
+	dialed := session.UpstreamDialed{Gen: r.gen, ID: r.session.Leg.ID(), Limit: r.session.Leg.MaxMessageSize(), Can: r.session.Leg.Can(), Route: r.session.Route}
 	return append([]session.Input{dialed}, early...)
 }
 

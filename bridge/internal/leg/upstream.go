@@ -24,6 +24,10 @@ type Upstream interface {
 type Dial struct {
 	// Session is the session object with the fields that are fixed at creation.
 	Session []byte
+	// Refused is the name of the upstream if it has refused to go on with the call.
+	Refused string
+	// Use is called by a driver that stands for several upstreams, before it dials one of them.
+	Use func(upstream Upstream, route session.Route)
 	// Owner is whose call it is. A driver tells its upstream a hash of it, if anything.
 	Owner string
 	// History provides the messages that the model should know. A driver reads it after Created; if its upstream takes

@@ -70,6 +70,20 @@ func (t TurnDetection) Object() json.RawMessage {
 	return raw
 }
 
+// Route is what the sessions of one of several upstreams have; the zero value changes nothing.
+type Route struct {
+	Name string // of the upstream
+	// What is set of these takes the place of Defaults.
+	Model, Voice, TranscriptionModel string
+}
+
+// With returns the defaults of sessions of a route.
+func (d Defaults) With(r Route) Defaults {
+	d.Model, d.Voice = cmp.Or(r.Model, d.Model), cmp.Or(r.Voice, d.Voice)
+	d.TranscriptionModel = cmp.Or(r.TranscriptionModel, d.TranscriptionModel)
+	return d
+}
+
 // Limits are the time limits of calls.
 type Limits struct {
 	// How long before its end an upstream session is replaced by another; 0: only once it has ended.
@@ -118,9 +132,11 @@ type Config struct {
 	// OwnerSpentUSD is what the owner had spent that day when the call began.
 	OwnerSpentUSD float64
 	// TranscriptionCost returns the cost of a transcription, like Cost; nil means unknown.
-	TranscriptionCost func(realtime.Usage) *float64
-	// Cost returns the cost of a response in US dollars; nil if unknown.
-	Cost func(realtime.Usage) *float64
+	TranscriptionCost func(model string, u realtime.Usage) *float64
+	// Cost returns the cost of a model's response in US dollars; nil if unknown.
+	Cost func(model string, u realtime.Usage) *float64
+	// Others means that other upstreams are there to go on with when one refuses.
+	Others bool
 	// ItemPrefix begins the ids of items that the bridge creates. It differs between calls, since
 	// saved messages name items.
 	ItemPrefix string

@@ -28,6 +28,8 @@ type (
 	Dial struct {
 		Gen     int
 		History []thread.Message
+		// Refused is the name of the upstream if it has refused to go on.
+		Refused string
 	}
 	// Replay sends the upstream the history that its Dial was given.
 	Replay struct{ Gen int }

@@ -55,6 +55,8 @@ type (
 		GapMS  int64     `json:"gap_ms"` // how long the caller was not heard, in milliseconds
 		// Unheard is true if the caller's last words, if there were any, are lost and should be repeated.
 		Unheard bool `json:"unheard,omitempty"`
+		// Upstream is the name of the upstream that the call goes on with, if it is another one.
+		Upstream string `json:"upstream,omitempty"`
 	}
 	retrievedEvent struct {
 		Type    string        `json:"type"` // conversation.item.retrieved

@@ -136,6 +136,11 @@ func (s *State) upstreamError(e *realtime.Error) (visible bool) {
 		s.lost(EndSessionExpired)
 	case e.Fatal():
 		s.log(slog.LevelError, "upstream refused to go on", "code", e.Code, "error", e.Message)
+		if s.Others && s.phase == live {
+			s.renewal.refused = s.record.Upstream
+			s.lost(EndUpstreamRefused)
+			break
+		}
 		s.sendError(*e, own.clientOf())
 		s.giveUp(EndUpstreamRefused)
 	case known:

@@ -78,6 +78,7 @@ type (
 		ID    string // the upstream's id of its call
 		Limit int    // largest event that it accepts, in bytes
 		Can   Capabilities
+		Route Route
 	}
 	// UpstreamDialFailed is the failure of a Dial.
 	UpstreamDialFailed struct {

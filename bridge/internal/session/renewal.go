@@ -60,6 +60,7 @@ type attempt struct {
 	lostAt  time.Time
 	retryAt time.Time
 	tries   int
+	refused string // the upstream that has refused to go on, if there are others
 	// replayed are the messages that the next session knows from its history; open are the tool
 	// calls that had no result then.
 	replayed map[string]bool
@@ -150,13 +151,13 @@ func (r *renewal) dial() {
 		r.replayed[m.ID] = true
 	}
 	r.open = r.tools.unfinished()
-	r.do(Dial{Gen: r.gen, History: history})
+	r.do(Dial{Gen: r.gen, History: history, Refused: r.refused})
 }
 
 // dialed takes the success of a dial.
 func (r *renewal) dialed(in UpstreamDialed) {
 	if r.next != nil && in.Gen == r.next.gen { // otherwise it is no longer wanted, and was hung up
-		r.next.id, r.next.limit, r.next.can = in.ID, in.Limit, in.Can
+		r.next.id, r.next.limit, r.next.can, r.next.route = in.ID, in.Limit, in.Can, in.Route
 	}
 }
 
@@ -200,7 +201,9 @@ func (r *renewal) event(ev *event) EndReason {
 
 func (r *renewal) error(e *realtime.Error) EndReason {
 	fatal := e.Fatal()
-	if fatal && r.up.gone {
+	if fatal && r.Others {
+		r.refused = r.next.route.Name
+	} else if fatal && r.up.gone {
 		r.sendError(*e)
 		return EndUpstreamRefused
 	}

@@ -187,7 +187,7 @@ func (c *settings) configure() {
 func (c *settings) configureNext(u *upstream) {
 	u.updateID = u.eventID(sentEvent{kind: sentSession})
 	u.settings = c.revision
-	u.send(realtime.SessionUpdate(u.updateID, c.object(&update{first: true, patch: c.effective})))
+	u.send(realtime.SessionUpdate(u.updateID, c.object(&update{first: true, patch: c.effective}, c.Session.With(u.route))))
 }
 
 // takeBack takes back the update that the lost session has not answered, to send it to the next one.
@@ -226,7 +226,7 @@ func (c *settings) sendUpdate(u *update) {
 		u.by = c.now.Add(updateTimeout)
 	}
 	c.inFlight = u
-	c.up.send(realtime.SessionUpdate(u.eventID, c.object(u)))
+	c.up.send(realtime.SessionUpdate(u.eventID, c.object(u, c.Session)))
 }
 
 // fit makes a session's first update, which has everything that the client wants, small enough for the upstream. It
@@ -265,7 +265,7 @@ func (c *settings) fit(u *update) int {
 func (c *settings) size(change Patch) int {
 	whole := c.effective
 	whole.add(change)
-	event := realtime.SessionUpdate(ownPrefix+"0000000", c.object(&update{first: true, patch: whole}))
+	event := realtime.SessionUpdate(ownPrefix+"0000000", c.object(&update{first: true, patch: whole}, c.Session))
 	return len(event)
 }
 
@@ -430,14 +430,14 @@ func namesOf(tools []toolkit.Entry) (names []string) {
 
 // object returns the session of the update: the client's part and, in a session's first update, the operator's
 // settings. If it has tools, they are all those of the call.
-func (c *settings) object(u *update) realtime.Settings {
+func (c *settings) object(u *update, own Defaults) realtime.Settings {
 	s := realtime.Settings{}
 	if u.first {
-		s = c.Session.settings()
+		s = own.settings()
 	}
 	maps.Copy(s, u.patch.set)
 	if u.patch.sets(setTranscription) {
-		s[setTranscription] = c.Session.transcription(u.patch.set[setTranscription])
+		s[setTranscription] = own.transcription(u.patch.set[setTranscription])
 	}
 	if u.noVoice {
 		delete(s, setVoice)

@@ -96,6 +96,11 @@ func (s *State) switchOver() {
 		old.gone = true
 		s.do(HangUp{Gen: old.gen, Reason: r.reason})
 	}
+	before := s.record.Upstream
+	if to := s.up.route; to.Name != "" {
+		s.Session = s.Session.With(to)
+		s.record.Upstream, s.record.Model, s.record.Voice = to.Name, s.Session.Model, s.Session.Voice
+	}
 	s.record.UpstreamCallID = s.up.id
 	s.saveCall()
 	gap, held, counter := time.Duration(0), time.Duration(0), CountRenewedPlanned
@@ -103,7 +108,11 @@ func (s *State) switchOver() {
 		gap, held, counter = s.now.Sub(r.lostAt), s.now.Sub(r.heldSince), CountRenewedLost
 	}
 	// That a connection is lost shows only seconds later: what was said in them was sent, too.
-	s.notify(renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: s.answers.questionLost || !s.away && (held > heldSpeech || r.reason == EndUpstreamLost)})
+	renewed := renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: s.answers.questionLost || !s.away && (held > heldSpeech || r.reason == EndUpstreamLost)}
+	if s.record.Upstream != before {
+		renewed.Upstream = s.record.Upstream
+	}
+	s.notify(renewed)
 	s.do(Count{counter})
 	r.attempt, s.answers.questionLost = attempt{}, false
 	r.schedule()

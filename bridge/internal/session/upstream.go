@@ -25,6 +25,7 @@ type upstream struct {
 	stage stage
 	limit int // largest event that it accepts, in bytes
 	can   Capabilities
+	route Route
 	by    time.Time // when to give up on its set-up
 	gone  bool      // nothing more is sent to it
 	began time.Time // when it became the active one
