@@ -11,6 +11,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
 )
 
@@ -51,6 +52,48 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 	}
 }
 
+// ReconnectSocket is Reconnect for a client's connection over WebSocket, which is served, or abandoned, afterwards. Only
+// the process that has the call can do it. The formats of an earlier connection of that kind stay.
+func (c *Calls) ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn) error {
+	live := c.ofOwner(owner, callID)
+	if live == nil {
+		switch rec, err := c.cfg.Store.Records.Call(ctx, owner, callID); {
+		case err != nil:
+			return err
+		case rec.EndedAt == nil && rec.Instance != c.cfg.Store.Instance():
+			return errElsewhere
+		}
+	}
+	if live == nil || live.ends.Load() {
+		return fmt.Errorf("reconnect call: %w", persistence.ErrNotFound)
+	}
+	live.joining.Lock() // one at a time
+	defer live.joining.Unlock()
+	live.browserGen++
+	socket.Handle(leg.BrowserHandlers(live.browserGen, live.postBrowser), func() { live.stop(EndBrowserStalled) })
+	if before, ok := live.newest.Peer.(*wsserver.Conn); ok {
+		socket.Succeed(before)
+	}
+	return c.join(ctx, live, leg.NewBrowser(live.browserGen, socket, live.log, c.cfg.OnDraftsDropped))
+}
+
+// errElsewhere means that another process has the call, and that this route cannot ask it.
+var errElsewhere = &Error{Code: CodeUnreachable, Message: "Another process of this server has the call. Try again, which may reach it, or start a call with takeover."}
+
+// join makes a connection the browser's. It closes one that comes too late.
+func (c *Calls) join(ctx context.Context, live *call, b *leg.Browser) (err error) {
+	select {
+	case live.joined <- b:
+		live.newest = b
+		return nil
+	case <-live.quit:
+		err = fmt.Errorf("reconnect call: %w", persistence.ErrNotFound)
+	case <-ctx.Done():
+		err = fmt.Errorf("reconnect call: %w", context.Cause(ctx))
+	}
+	return errors.Join(err, b.Peer.Close())
+}
+
 // replaceBrowser makes another connection the browser's.
 func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (string, error) {
 	live.browserGen++
@@ -62,17 +105,7 @@ func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (s
 		}
 		return "", fmt.Errorf("answer browser: %w", err)
 	}
-	b := leg.NewBrowser(gen, peer, live.log, c.cfg.OnDraftsDropped)
-	select {
-	case live.joined <- b:
-		live.newest = b
-		return answer, nil
-	case <-live.quit:
-		err = fmt.Errorf("reconnect call: %w", persistence.ErrNotFound)
-	case <-ctx.Done():
-		err = fmt.Errorf("reconnect call: %w", context.Cause(ctx))
-	}
-	return "", errors.Join(err, peer.Close())
+	return answer, c.join(ctx, live, leg.NewBrowser(gen, peer, live.log, c.cfg.OnDraftsDropped))
 }
 
 // Free ends the thread's call if it is waiting for its browser, because then it does not hold the thread. It returns

@@ -14,6 +14,7 @@ import (
 	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
@@ -26,7 +27,9 @@ type setup struct {
 	call  *call
 	route Route
 	offer string // the browser's SDP
-	patch session.Patch
+	// socket is a client's connection, in its place.
+	socket *wsserver.Conn
+	patch  session.Patch
 	// fixed, mayChange and ownerCalls come from Start.
 	fixed      bool
 	mayChange  []string
@@ -36,7 +39,7 @@ type setup struct {
 	record   records.Call
 	created  bool // the upstream has a session, and the record may be in the database
 	dialer   leg.Dialer
-	browser  *rtc.Peer
+	browser  leg.Peer
 	answer   string
 	up       *leg.Session
 	history  []thread.Message
@@ -73,7 +76,13 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 }
 
 func (s *setup) answerBrowser(ctx context.Context) error {
-	peer, answer, err := s.calls.cfg.Browser.Answer(ctx, s.offer, leg.BrowserHandlers(1, s.call.postBrowser))
+	handlers := leg.BrowserHandlers(1, s.call.postBrowser)
+	if s.socket != nil {
+		s.socket.Handle(handlers, func() { s.call.stop(EndBrowserStalled) })
+		s.browser = s.socket
+		return nil
+	}
+	peer, answer, err := s.calls.cfg.Browser.Answer(ctx, s.offer, handlers)
 	switch {
 	case err == nil:
 		s.browser, s.answer = peer, answer
@@ -208,7 +217,7 @@ func (s *setup) state(now time.Time) *session.State {
 	return session.New(session.Config{
 		Settings: s.own, OwnerSpentUSD: s.spent,
 		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history, LastMessage: s.last,
-		UpstreamLimit: c.images.limit, UpstreamCan: s.up.Leg.Can(), BrowserLimit: s.browser.MaxMessageSize(),
+		UpstreamLimit: c.images.limit, UpstreamCan: s.up.Leg.Can(), BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.socket != nil,
 		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, Others: len(cfg.Upstreams) > 1,
 		ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(),
 	}, s.record, s.registry, now)
@@ -221,7 +230,7 @@ func (s *setup) undo() {
 	if s.up != nil {
 		s.up.Drop()
 	}
-	if s.browser != nil {
+	if s.browser != nil && s.socket == nil { // which may be of use to another try
 		_ = s.browser.Close()
 	}
 	if !s.created {

@@ -10,6 +10,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
 )
 
@@ -25,6 +26,8 @@ type Start struct {
 	ThreadID string
 	// Offer is the browser's SDP.
 	Offer string
+	// Socket is the client's connection instead, which is served, or abandoned, after Start.
+	Socket *wsserver.Conn
 	// Session is the client's session object, merged like a session.update; may be nil.
 	Session json.RawMessage
 	// Fixed means that the session comes from the application's server and not from its page: its instructions,
@@ -95,8 +98,10 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 
 // check rejects a request that cannot become a call, before anything is made for it.
 func (c *Calls) check(start Start) (session.Patch, error) {
-	if err := rtc.CheckOffer(start.Offer); err != nil {
-		return session.Patch{}, offerError(err)
+	if start.Socket == nil {
+		if err := rtc.CheckOffer(start.Offer); err != nil {
+			return session.Patch{}, offerError(err)
+		}
 	}
 	if _, ok := c.cfg.route(start.Upstream); !ok {
 		return session.Patch{}, &Error{Code: CodeNoUpstream, Message: fmt.Sprintf("There is no upstream %q.", start.Upstream), Param: "upstream"}
@@ -150,7 +155,7 @@ func (c *Calls) connect(ctx context.Context, incoming *call, start Start, patch 
 		}
 	}
 	route, _ := c.cfg.route(start.Upstream) // it was checked
-	set := setup{calls: c, route: route, call: incoming, user: start.User, offer: start.Offer, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, ownerCalls: start.OwnerCalls}
+	set := setup{calls: c, route: route, call: incoming, user: start.User, offer: start.Offer, socket: start.Socket, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, ownerCalls: start.OwnerCalls}
 	s, answer, err := set.run(ctx)
 	if err != nil {
 		return "", err

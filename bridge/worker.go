@@ -13,6 +13,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/wsserver"
 	"voicebridge/toolkit"
 )
 
@@ -85,7 +86,8 @@ func (w *worker) join(b *leg.Browser) (reason EndReason, over bool) {
 	old.Push(session.EndedEvent(EndTakenOver), false)
 	w.startBrowser(b)
 	w.leaving.Go(old.End)
-	return w.step(session.BrowserJoined{Gen: b.Gen, Limit: b.Peer.MaxMessageSize()})
+	_, plays := b.Peer.(*wsserver.Conn)
+	return w.step(session.BrowserJoined{Gen: b.Gen, Limit: b.Peer.MaxMessageSize(), Plays: plays})
 }
 
 // loop owns the state until the call ends.

@@ -15,6 +15,7 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
@@ -68,6 +69,7 @@ type callSetUp interface {
 	ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
 	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
 	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
+	ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn) error
 }
 
 // offer is what a client sends to set up a call.
@@ -88,19 +90,33 @@ func (h *calls) start(c echo.Context) error {
 		h.metrics.refused(err)
 		return err
 	}
-	started, err := h.setUp(c)
+	o, err := readOffer(c)
 	if err != nil {
 		h.metrics.refused(err)
 		return err
+	}
+	started, err := h.setUp(c, bridge.Start{Offer: o.sdp, Session: o.session})
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusCreated, "application/sdp", []byte(started.Answer))
+}
+
+// setUp starts a call, and names it and its thread in the headers of the answer.
+func (h *calls) setUp(c echo.Context, start bridge.Start) (bridge.Started, error) {
+	started, err := h.startFor(c, start)
+	if err != nil {
+		h.metrics.refused(err)
+		return bridge.Started{}, err
 	}
 	h.metrics.callsStarted.Inc()
 	header := c.Response().Header()
 	header.Set(echo.HeaderLocation, "/v1/realtime/calls/"+url.PathEscape(started.CallID))
 	header.Set(headerThreadID, started.ThreadID)
-	return c.Blob(http.StatusCreated, "application/sdp", []byte(started.Answer))
+	return started, nil
 }
 
-func (h *calls) setUp(c echo.Context) (bridge.Started, error) {
+func (h *calls) startFor(c echo.Context, start bridge.Start) (bridge.Started, error) {
 	threadID := c.QueryParam("thread_id")
 	if threadID != "" && !input.ValidID(threadID, maxThreadID) {
 		return bridge.Started{}, errNoThread
@@ -109,15 +125,11 @@ func (h *calls) setUp(c echo.Context) (bridge.Started, error) {
 	if err != nil {
 		return bridge.Started{}, err
 	}
-	o, err := readOffer(c)
-	if err != nil {
-		return bridge.Started{}, err
-	}
 	who, ctx := identity(c), c.Request().Context()
 	if threadID != "" {
 		threadID = names{h.threads}.find(ctx, thread.Key{Owner: who.Owner, Thread: threadID}).Thread
 	}
-	start := bridge.Start{Owner: who.Owner, User: who.Name, ThreadID: threadID, Offer: o.sdp, Session: o.session, Takeover: takeover, Upstream: c.QueryParam("upstream")}
+	start.Owner, start.User, start.ThreadID, start.Takeover, start.Upstream = who.Owner, who.Name, threadID, takeover, c.QueryParam("upstream")
 	if who.Secret == nil {
 		return h.begin(ctx, start)
 	}

@@ -191,8 +191,10 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	remove := &remover{cfg.Calls, cfg.Chat}
 	r := router{Echo: s.echo, user: identified(auth, limits.Bodies, threadNames, events, false), userOrSecret: identified(auth, limits.Bodies, threadNames, events, true), text: admits(limits.Text), thread: admits(limits.Thread)}
 	// openapi.yaml describes the same routes.
+	voice := &calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, cfg.Chat, remove, auth.Secrets}
 	for _, h := range []interface{ routes(r router) }{
-		&calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, cfg.Chat, remove, auth.Secrets},
+		voice,
+		&callSockets{voice, s.door},
 		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events},
 		&threads{cfg.Store, cfg.Calls, remove, events},
 		&messages{cfg.Store, cfg.TrustedProxies},

@@ -24,6 +24,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
+	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
 	"voicebridge/web/access"
 )
@@ -108,6 +109,10 @@ func (f *fakeCalls) Hangup(_ context.Context, owner, callID string) error {
 		}
 	}
 	return fmt.Errorf("hang up: %w", persistence.ErrNotFound)
+}
+
+func (*fakeCalls) ReconnectSocket(context.Context, string, string, *wsserver.Conn) error {
+	return persistence.ErrNotFound
 }
 
 func (f *fakeCalls) Reconnect(_ context.Context, owner, callID, _ string) (string, error) {

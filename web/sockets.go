@@ -33,17 +33,26 @@ func (d *socketDoor) check(c echo.Context) error {
 	return d.origins.CheckSocket(c.Request())
 }
 
+// enter takes one of the owner's sockets. The context ends with the server.
+func (d *socketDoor) enter(c echo.Context) (ctx context.Context, leave func(), err error) {
+	leaveLimit, ok := d.limit.Take(identity(c).Owner)
+	if !ok {
+		return nil, nil, problem.TooMany("too_many_sockets", "Too many sockets are open. Close one first.", problem.RetryFull)
+	}
+	ctx, leaveSet, ok := d.open.Enter(context.WithoutCancel(c.Request().Context()))
+	if !ok {
+		leaveLimit()
+		return nil, nil, problem.ErrShuttingDown
+	}
+	return ctx, func() { leaveSet(); leaveLimit() }, nil
+}
+
 // upgrade turns the connection into a socket within the owner's limits and runs it until it ends.
 // again says how a client reconnects.
 func (d *socketDoor) upgrade(c echo.Context, again string, run func(context.Context, *socket.Socket) error) error {
-	leaveLimit, ok := d.limit.Take(identity(c).Owner)
-	if !ok {
-		return problem.TooMany("too_many_sockets", "Too many sockets are open. Close one first.", problem.RetryFull)
-	}
-	defer leaveLimit()
-	ctx, leave, ok := d.open.Enter(context.WithoutCancel(c.Request().Context()))
-	if !ok {
-		return problem.ErrShuttingDown
+	ctx, leave, err := d.enter(c)
+	if err != nil {
+		return err
 	}
 	defer leave()
 	ctx, release := d.auth.Sessions.Hold(ctx, identity(c))

@@ -49,6 +49,9 @@ var loadVoice = sync.OnceValue(func() *voice {
 // not be changed.
 func UserSpeech() [][]byte { return oggPackets(userSpeech) }
 
+// Speech returns how the simulator says a text, as UserSpeech returns a question.
+func Speech(text string) [][]byte { return loadVoice().say(text) }
+
 // say returns the frames that speak the text: the clips of sentences that have one, and the sound
 // of another clip for all others.
 func (v *voice) say(text string) [][]byte {

@@ -89,18 +89,41 @@ func (a *Authenticator) identify(r *http.Request, by Peer, secretsToo bool, call
 	return a.Sessions.identify(r)
 }
 
-// bearer returns the token of the Authorization header and whether there is one. A name and password are for a proxy
-// in front, which passes them on: nobody signs in with them here.
+// tokenProtocol begins the subprotocol by which clients of the Realtime API show their token where they can set no
+// headers, as in browsers.
+const tokenProtocol = "openai-insecure-api-key."
+
+// bearer returns the token of the Authorization header, or of a WebSocket's subprotocols, and whether there is one. A
+// name and password are for a proxy in front, which passes them on: nobody signs in with them here.
 func bearer(r *http.Request) (token string, shown bool, err error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if scheme == "" || strings.EqualFold(scheme, "Basic") {
-		return "", false, nil
+		token, shown = inProtocols(r)
+		if len(token) > MaxToken {
+			return "", false, problem.Unauthorized("The token is too long.")
+		}
+		return token, shown, nil
 	}
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > MaxToken {
 		return "", false, problem.Unauthorized("The Authorization header must be: Bearer TOKEN.")
 	}
 	return token, true, nil
+}
+
+// inProtocols returns the token among the subprotocols of a WebSocket.
+func inProtocols(r *http.Request) (token string, shown bool) {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
+		return "", false
+	}
+	for _, list := range r.Header.Values("Sec-WebSocket-Protocol") {
+		for name := range strings.SplitSeq(list, ",") {
+			if token, shown = strings.CutPrefix(strings.TrimSpace(name), tokenProtocol); shown {
+				return token, true
+			}
+		}
+	}
+	return "", false
 }
 
 // Owner returns the owner of a static token or a JWT, and when it expires (zero for static ones).

@@ -69,7 +69,7 @@ func (s *State) browserJoined(in BrowserJoined) {
 	if s.phase >= draining {
 		return
 	}
-	s.browserLeg.gen, s.browserLeg.connected, s.BrowserLimit = in.Gen, false, in.Limit
+	s.browserLeg.gen, s.browserLeg.connected, s.BrowserLimit, s.BrowserPlays = in.Gen, false, in.Limit, in.Plays
 	if s.away {
 		s.browserLeg.by = s.now.Add(max(s.LossGrace, joinGrace))
 		s.browserLeg.why = EndBrowserLost

@@ -127,6 +127,9 @@ type Config struct {
 	LastMessage string
 	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes.
 	UpstreamLimit, BrowserLimit int
+	// BrowserPlays means that the client plays answers by its own clock, and says what was heard by
+	// conversation.item.truncate.
+	BrowserPlays bool
 	// UpstreamCan is what the first upstream session can.
 	UpstreamCan Capabilities
 	// OwnerSpentUSD is what the owner had spent that day when the call began.

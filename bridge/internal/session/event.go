@@ -58,6 +58,13 @@ type (
 		// Upstream is the name of the upstream that the call goes on with, if it is another one.
 		Upstream string `json:"upstream,omitempty"`
 	}
+	truncatedEvent struct {
+		Type         string `json:"type"` // conversation.item.truncated
+		EventID      string `json:"event_id"`
+		ItemID       string `json:"item_id"`
+		ContentIndex int    `json:"content_index"`
+		AudioEndMS   int64  `json:"audio_end_ms"`
+	}
 	retrievedEvent struct {
 		Type    string        `json:"type"` // conversation.item.retrieved
 		EventID string        `json:"event_id"`

@@ -124,8 +124,34 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 	case "bridge.tool.cancel":
 		s.tools.cancel(ev)
 	default:
+		if s.BrowserPlays && ev.Type == realtime.TypeItemTruncate {
+			s.truncate(ev)
+			return
+		}
 		s.refuse(ev.EventID, codeNotAllowed, fmt.Sprintf("The event type %q is not allowed.", clip(ev.Type)), "type")
 	}
+}
+
+// truncate takes conversation.item.truncate of a client that plays answers itself. Where the upstream does not take it, or
+// has cut the answer shorter on its own, the answer is ours.
+func (s *State) truncate(ev realtime.Event) {
+	it := s.transcript.items[ev.ItemID]
+	if it == nil || it.seeded || it.message == nil || it.message.role != thread.RoleAssistant || it.message.silent {
+		s.refuse(ev.EventID, "item_truncate_invalid_item_id", fmt.Sprintf("There is no spoken answer %q in this call.", clip(ev.ItemID)), "item_id")
+		return
+	}
+	m, heard := it.message, max(ev.AudioEndMS, 0)
+	shorter := m.exact && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS <= heard
+	if !shorter && s.up.can.Truncation && s.listening() {
+		s.up.send(realtime.ItemTruncate(s.forClient(ev), s.up.names.theirs(ev.ItemID), heard))
+		return
+	}
+	if shorter {
+		heard = *m.meta.AudioEndMS
+	} else {
+		s.playback.truncated(&event{Event: ev}, it)
+	}
+	s.notify(truncatedEvent{Type: realtime.TypeItemTruncated, EventID: s.ownEventID(), ItemID: ev.ItemID, AudioEndMS: heard})
 }
 
 // forClient returns the id of the event by which one of the browser's is passed on.

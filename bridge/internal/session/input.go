@@ -68,8 +68,11 @@ type (
 		State Connection
 	}
 	// BrowserJoined means that another connection is now the browser's, from a reloaded page or
-	// another device. Limit is as in Config.BrowserLimit.
-	BrowserJoined struct{ Gen, Limit int }
+	// another device. Limit and Plays are as in Config.
+	BrowserJoined struct {
+		Gen, Limit int
+		Plays      bool
+	}
 	// BrowserRestarted means that the browser has got an answer to restart its connection with.
 	BrowserRestarted struct{ Gen int }
 	// UpstreamDialed is the success of a Dial.

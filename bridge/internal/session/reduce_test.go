@@ -55,7 +55,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 // that the call starts with, "filler" the time after which the voice speaks while a tool
 // runs, "grace" how long the call waits for a lost browser, "renew" how long before its end
 // a session is replaced, "limit" how many bytes an event for the upstream may have, "cannot"
-// the Capabilities that its sessions lack, "fixed" the session that clients may not change,
+// the Capabilities that its sessions lack, "plays" that the client plays answers itself, "fixed" the session that clients may not change,
 // except for what "may change" names. The tool
 // create_line_chart asks the user first, and so does the tool "paint" that a client declares.
 func TestCalls(t *testing.T) {
@@ -119,6 +119,7 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	c := newScripted(t, section(archive, "thread"))
 	c.twice = true
 	var err error
+	c.s.BrowserPlays = section(archive, "plays") != ""
 	if limit := section(archive, "limit"); limit != "" {
 		if c.s.up.limit, err = strconv.Atoi(strings.TrimSpace(limit)); err != nil {
 			t.Fatal(err)
@@ -233,7 +234,7 @@ func (c *scripted) play(line string) {
 			c.reduce(UpstreamEvent{Gen: gen, Data: []byte(rest)})
 		}
 	case verb == "br" && rest == "joins":
-		c.reduce(BrowserJoined{c.s.browserLeg.gen + 1, 64 << 10})
+		c.reduce(BrowserJoined{c.s.browserLeg.gen + 1, 64 << 10, c.s.BrowserPlays})
 	case verb == "br" && rest == "restarts":
 		c.reduce(BrowserRestarted{c.s.browserLeg.gen})
 	case verb == "up" && isState:

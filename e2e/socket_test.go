@@ -1,0 +1,401 @@
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/opus"
+	"voicebridge/realtime/pcm"
+	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
+)
+
+// told is an answer of which the simulator has a recording.
+const told = "Here is your chart. Sales grew in every quarter of this year."
+
+// socketCaller is a client of the Realtime API over WebSocket.
+type socketCaller struct {
+	*caller
+
+	conn *websocket.Conn
+	pcm  []byte // the answers' sound so far
+}
+
+// handshake is how such a client connects.
+type handshake struct {
+	query, token string
+	protocols    []string
+}
+
+// connect opens a socket; it returns the status of a refusal, and what it says.
+func (r *rig) connect(t *testing.T, q handshake) (c *socketCaller, status int, body string) {
+	t.Helper()
+	header := http.Header{}
+	if q.token != "" {
+		header.Set("Authorization", "Bearer "+q.token)
+	}
+	r.calling.Lock()
+	defer r.calling.Unlock()
+	before := len(r.sim.Sessions())
+	return r.upgrade(t, "/v1/realtime?"+q.query, header, q.protocols, before)
+}
+
+// again connects a socket to a call.
+func (r *rig) again(t *testing.T, old *caller) (c *socketCaller, status int, body string) {
+	t.Helper()
+	c, status, body = r.upgrade(t, reconnectPath(old), nil, nil, len(r.sim.Sessions()))
+	if c != nil {
+		c.id, c.thread, c.session = old.id, old.thread, old.session
+	}
+	return c, status, body
+}
+
+func (r *rig) upgrade(t *testing.T, path string, header http.Header, protocols []string, before int) (c *socketCaller, status int, body string) {
+	t.Helper()
+	conn, res, err := websocket.Dial(t.Context(), r.url+path, &websocket.DialOptions{
+		HTTPHeader: header, Subprotocols: protocols, HTTPClient: unpooled,
+	})
+	if err != nil {
+		if res == nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		return nil, res.StatusCode, string(text)
+	}
+	conn.SetReadLimit(16 << 20)
+	c = &socketCaller{caller: newCaller(t, r), conn: conn}
+	c.id, c.thread = strings.TrimPrefix(res.Header.Get("Location"), "/v1/realtime/calls/"), res.Header.Get("X-Thread-Id")
+	if strings.HasPrefix(path, "/v1/realtime?") && (c.id == "" || c.thread == "") {
+		t.Fatalf("call: headers %v", res.Header)
+	}
+	if all := r.sim.Sessions(); len(all) > before {
+		c.session = all[len(all)-1]
+	}
+	c.send = func(data []byte) error { return conn.Write(context.Background(), websocket.MessageText, data) }
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.read()
+	}()
+	t.Cleanup(func() { _ = conn.CloseNow(); <-ended })
+	return c, res.StatusCode, conn.Subprotocol()
+}
+
+func (c *socketCaller) read() {
+	for {
+		_, data, err := c.conn.Read(context.Background())
+		if err != nil {
+			c.update(func() { c.closed = true })
+			return
+		}
+		c.message(data)
+		var delta struct{ Type, Delta string }
+		if json.Unmarshal(data, &delta) == nil && delta.Type == realtime.TypeOutputAudioDelta {
+			sound, err := base64.StdEncoding.DecodeString(delta.Delta)
+			if err != nil {
+				c.t.Errorf("a delta: %v", err)
+			}
+			c.update(func() { c.pcm = append(c.pcm, sound...) })
+		}
+	}
+}
+
+// append sends sound in pieces of 100 ms, as fast as it can.
+func (c *socketCaller) append(samples []int16) {
+	c.t.Helper()
+	for part := range slices.Chunk(samples, 2400) {
+		c.put(`{"type":"input_audio_buffer.append","audio":%q}`, base64.StdEncoding.EncodeToString(pcm.Linear.Append(nil, part)))
+	}
+}
+
+// heard returns the answers' sound so far.
+func (c *socketCaller) heard() []int16 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return pcm.Linear.Decode(nil, c.pcm)
+}
+
+// samples decodes recorded frames.
+func samples(t *testing.T, frames [][]byte) (out []int16) {
+	t.Helper()
+	d, err := opus.NewDecoder(24_000)
+	must(t, err)
+	for _, frame := range frames {
+		part, err := d.Decode(frame)
+		must(t, err)
+		out = append(out, part...)
+	}
+	return out
+}
+
+// correlation returns the correlation of two recordings, of which got may be up to 100 ms early or late.
+func correlation(want, got []int16) (best float64) {
+	const most = 2400
+	for shift := -most; shift <= most; shift++ {
+		var both, one, other float64
+		for i := max(0, -shift); i < min(len(want), len(got)-shift); i += 2 {
+			a, b := float64(want[i]), float64(got[i+shift])
+			both, one, other = both+a*b, one+a*a, other+b*b
+		}
+		best = max(best, both/math.Sqrt(one*other+1))
+	}
+	return best
+}
+
+// TestSocket talks over a WebSocket: what is said and heard is what it was, and the thread has it.
+func TestSocket(t *testing.T) {
+	t.Parallel()
+	script := rigScript()
+	script.Spoken = []simulator.Reply{{Transcript: spokenWords, Say: told}}
+	r := newRig(t, rigConfig{simulator: simulator.Config{Script: script}})
+	c, status, protocol := r.connect(t, handshake{query: "model=gpt-realtime", protocols: []string{"realtime", "openai-insecure-api-key.none", "more"}})
+	if status != http.StatusSwitchingProtocols || protocol != "realtime" {
+		t.Fatalf("status %d, protocol %q", status, protocol)
+	}
+	c.append(samples(t, simulator.UserSpeech())) // at once, before the call is ready
+	c.next("bridge.ready")
+	if first := c.all()[0]; first.Type != realtime.TypeSessionCreated {
+		t.Errorf("the first event is %s", first.Type)
+	}
+	c.next(realtime.TypeInputSpeechStarted)
+	c.next(realtime.TypeOutputAudioDelta)
+	last := c.next(realtime.TypeOutputAudioDone)
+	c.next(realtime.TypeResponseDone)
+	want, got := samples(t, simulator.Speech(told)), c.heard()
+	if like := correlation(want, got); like < 0.98 || math.Abs(float64(len(got)-len(want))) > 2400 {
+		t.Errorf("the answer has %d samples, want %d, and a correlation of %.3f", len(got), len(want), like)
+	}
+	for _, ev := range c.all() {
+		switch {
+		case strings.HasPrefix(ev.Type, "output_audio_buffer."):
+			t.Errorf("%s", ev.Raw)
+		case ev.Type == realtime.TypeOutputAudioDelta && (ev.ItemID != last.ItemID || ev.ResponseID != last.ResponseID):
+			t.Errorf("a delta of another item: %.200s", ev.Raw)
+		}
+	}
+	c.saved("question", says(thread.RoleUser, spokenWords))
+	c.saved("answer", says(thread.RoleAssistant, told))
+	c.say(chartPlease)
+	c.next("bridge.tool.done")
+	c.saved("chart", says(thread.RoleAssistant, chartAnswer))
+	must(t, c.conn.Close(websocket.StatusNormalClosure, ""))
+	eventually(t, "the end of the call", func() bool {
+		return slices.Equal(r.rows(t, "SELECT end_reason FROM calls WHERE ended_at IS NOT NULL"), []string{"browser_closed"})
+	})
+}
+
+// TestSocketAuthentication shows who gets in.
+func TestSocketAuthentication(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{environ: []string{"VOICEBRIDGE_API_TOKENS=ann:token-of-ann-0123456789"}})
+	const token = "token-of-ann-0123456789"
+	r.token = token
+	_, body := r.post(t, "/v1/realtime/client_secrets", "application/json", "{}")
+	var secret struct{ Value string }
+	must(t, json.Unmarshal([]byte(body), &secret))
+	for _, tt := range []struct {
+		name   string
+		q      handshake
+		status int
+	}{
+		{"nothing", handshake{}, 401},
+		{"a wrong token", handshake{token: "token-of-ann-0123456788"}, 401},
+		{"a wrong token in a protocol", handshake{protocols: []string{"realtime", "openai-insecure-api-key.wrong"}}, 401},
+		{"a transcription", handshake{token: token, query: "intent=transcription"}, 400},
+		{"no thread", handshake{token: token, query: "thread_id=none"}, 404},
+		{"another thread", handshake{token: secret.Value, query: "thread_id=none"}, 404},
+		{"a header", handshake{token: token}, 101},
+		{"a protocol", handshake{protocols: []string{"realtime", "openai-insecure-api-key." + token}}, 101},
+		{"a secret", handshake{protocols: []string{"realtime", "openai-insecure-api-key." + secret.Value, "openai-beta.realtime-v1"}}, 101},
+	} {
+		c, status, body := r.connect(t, tt.q)
+		if status != tt.status {
+			t.Fatalf("%s: %d %s", tt.name, status, body)
+		}
+		if c == nil {
+			continue
+		}
+		c.next("bridge.ready")
+		c.hangUp()
+		if reason := c.ended(); reason != "hangup" {
+			t.Errorf("%s: the call ended by %s", tt.name, reason)
+		}
+	}
+	if status, body := r.post(t, "/v1/realtime", "", ""); status != http.StatusNotFound {
+		t.Errorf("POST: %d %s", status, body)
+	}
+	if got := r.do(t, http.MethodGet, "/v1/realtime", "", ""); got.status != http.StatusUpgradeRequired {
+		t.Errorf("GET without an upgrade: %d %s", got.status, got.body)
+	}
+}
+
+// TestSocketHostile sends what no client should, beside a call that must not notice.
+func TestSocketHostile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{})
+	other := r.dial(t, request{})
+	other.next("bridge.ready")
+	c, _, _ := r.connect(t, handshake{})
+	c.next("bridge.ready")
+	for i, event := range []string{
+		`{"type":"input_audio_buffer.append","event_id":"e0","audio":"!"}`,
+		`{"type":"input_audio_buffer.append","event_id":"e1","audio":["AAAA"]}`,
+		`{"type":"input_audio_buffer.append","event_id":"e2"}`,
+		`{"type":"conversation.item.truncate","event_id":"e3","item_id":"none","content_index":0,"audio_end_ms":100}`,
+		`{"type":"transcription_session.update","event_id":"e4"}`,
+		`{"type":"session.update","event_id":"e5","session":{"audio":{"input":{"format":{"type":"audio/opus"}}}}}`,
+		fmt.Sprintf(`{"type":"input_audio_buffer.append","event_id":"e6","audio":%q}`, base64.StdEncoding.EncodeToString(make([]byte, 48*61_000))),
+	} {
+		c.put("%s", event)
+		if e := c.refusal(fmt.Sprintf("e%d", i)); e.Code == "" || e.Message == "" {
+			t.Errorf("%s: %+v", event, e)
+		}
+	}
+	for _, data := range []string{"", "x", "[", "{}", strings.Repeat("[", 100_000), `{"type":7}`} {
+		c.put("%s", data)
+		c.next(realtime.TypeError)
+	}
+	c.raw(make([]byte, 5<<20))
+	if e := c.next(realtime.TypeError); e.Error.Code != "event_too_large" {
+		t.Errorf("a large event: %s", e.Raw)
+	}
+	must(t, c.conn.Write(t.Context(), websocket.MessageBinary, []byte{1, 2, 3}))
+	c.next(realtime.TypeError)
+	c.say("Echo: here")
+	c.saved("answer", says(thread.RoleAssistant, "Yes."))
+	other.say("Echo: there")
+	other.saved("answer", says(thread.RoleAssistant, "Yes."))
+}
+
+// TestSocketAndPeer takes a call over from one transport to the other, on the same thread.
+func TestSocketAndPeer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{})
+	peer := r.dial(t, request{})
+	peer.next("bridge.ready")
+	if _, status, body := r.connect(t, handshake{query: "thread_id=" + peer.thread}); status != http.StatusConflict {
+		t.Errorf("a second call: %d %s", status, body)
+	}
+	c, _, _ := r.connect(t, handshake{query: "takeover=true&thread_id=" + peer.thread})
+	if reason := peer.ended(); reason != "taken_over" {
+		t.Errorf("the first call ended by %s", reason)
+	}
+	c.next("bridge.ready")
+	c.say("Echo: now")
+	c.saved("answer", says(thread.RoleAssistant, "Yes."))
+	again := r.dial(t, request{thread: c.thread, takeover: true})
+	if reason := c.ended(); reason != "taken_over" {
+		t.Errorf("the second call ended by %s", reason)
+	}
+	again.next("bridge.ready")
+}
+
+// TestSocketClients calls with OpenAI's packages for servers and changes nothing but their address.
+func TestSocketClients(t *testing.T) {
+	t.Parallel()
+	wav, err := filepath.Abs("../realtime/simulator/testdata/user.wav")
+	must(t, err)
+	for _, client := range []string{"openai", "v0.20", "v0.11"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rigConfig{})
+			base, ca := r.url+"/v1", ""
+			if client == "openai" { // which always takes wss
+				target, err := url.Parse(r.url)
+				must(t, err)
+				proxy := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(target) }})
+				t.Cleanup(proxy.Close)
+				base, ca = proxy.URL+"/v1", filepath.Join(t.TempDir(), "ca.pem")
+				must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw}), 0o600))
+			}
+			var seen struct {
+				First, Client string
+				AfterDone     int
+				HeardMS       float64
+				Said, Errors  []string
+				Ran           []float64
+				Interrupted   bool
+			}
+			out := runNode(t, "socket.mjs", client, base, wav, ca)
+			must(t, json.Unmarshal(out, &seen))
+			t.Logf("%s", out)
+			if len(seen.Errors) > 0 || seen.HeardMS < 500 {
+				t.Errorf("errors %q, %.0f ms of sound", seen.Errors, seen.HeardMS)
+			}
+			want := []string{"> " + spokenWords, spokenAnswer, chartAnswer}
+			if client == "openai" {
+				if seen.First != realtime.TypeSessionCreated || seen.AfterDone > 0 {
+					t.Errorf("the first event is %s, %d deltas came after the end", seen.First, seen.AfterDone)
+				}
+			} else {
+				want = []string{"user: " + spokenWords, "assistant: " + spokenAnswer, "user: " + waitPlease, "assistant: Wait.", "assistant: It said so."}
+				if !slices.Equal(seen.Ran, []float64{1}) || !seen.Interrupted {
+					t.Errorf("tools ran with %v, interrupted: %t", seen.Ran, seen.Interrupted)
+				}
+			}
+			for _, words := range want {
+				if !slices.Contains(seen.Said, words) {
+					t.Errorf("no %q in %q", words, seen.Said)
+				}
+			}
+		})
+	}
+}
+
+// TestSocketReconnect loses a socket, and goes on with another one, and then with a peer connection.
+func TestSocketReconnect(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{environ: waiting})
+	first, _, _ := r.connect(t, handshake{})
+	first.put(`{"type":"session.update","session":{"audio":{"output":{"format":{"type":"audio/pcmu"}}}}}`)
+	first.next("bridge.ready")
+	first.say(countPlease)
+	first.next(realtime.TypeOutputAudioDelta)
+	must(t, first.conn.CloseNow())
+
+	second, status, body := r.again(t, first.caller)
+	if status != http.StatusSwitchingProtocols {
+		t.Fatalf("reconnect: %d %s", status, body)
+	}
+	second.welcomed()
+	for _, ev := range second.all()[:2] {
+		if !strings.Contains(string(ev.Raw), `"output":{"format":{"type":"audio/pcmu"}`) {
+			t.Errorf("the session has another format: %s", ev.Raw)
+		}
+	}
+	second.next(realtime.TypeOutputAudioDelta)
+
+	third := r.rejoin(t, second.caller)
+	if reason := second.ended(); reason != "taken_over" {
+		t.Errorf("the second connection ended by %s", reason)
+	}
+	third.welcomed()
+	third.hears(10)
+	fourth, _, _ := r.again(t, third)
+	fourth.welcomed()
+	fourth.put(`{"type":"response.cancel"}`)
+	fourth.hangUp()
+	if _, status, _ := r.again(t, third); status != http.StatusNotFound {
+		t.Errorf("after the end: %d", status)
+	}
+	if rows := r.rows(t, "SELECT end_reason FROM calls"); !slices.Equal(rows, []string{"hangup"}) {
+		t.Errorf("calls %v", rows)
+	}
+}

@@ -1,0 +1,152 @@
+package wsserver
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"voicebridge/realtime/media"
+)
+
+// flushFor is how long Close waits until what was sent has left.
+const flushFor = 500 * time.Millisecond
+
+// Conn is the connection to one client. Events can be sent before there is a socket; they wait. Its methods are safe for
+// concurrent use.
+type Conn struct {
+	h    media.Handlers
+	slow func()
+
+	ctx    context.Context //nolint:containedctx // the connection's own, which ends its goroutines
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the connection has ended
+	once   sync.Once
+	final  media.State
+
+	out    *queue
+	input  *input
+	output output
+	// order has the client's events handed on one by one, also those that waited for sound.
+	order sync.Mutex
+
+	mu      sync.Mutex
+	served  chan struct{} // closed when Serve has returned; nil before it was called
+	written <-chan struct{}
+	closed  bool
+}
+
+// New returns a connection that still needs [Conn.Handle] and a socket.
+func New() *Conn {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Conn{ctx: ctx, cancel: cancel, done: make(chan struct{}), out: newQueue(), input: newInput()}
+	c.output.init(c.out.sound, c.out.event, c.input.current)
+	return c
+}
+
+// Handle sets who takes the client's events and the states of the connection, and who is told, once, that the client
+// reads too slowly to go on. It must be called once, before Serve.
+func (c *Conn) Handle(h media.Handlers, slow func()) { c.h, c.slow = h, slow }
+
+// Succeed makes the connection go on where another one of the same client was: with its formats, and with the answer that
+// is being played. It must be called before Serve.
+func (c *Conn) Succeed(before *Conn) {
+	c.input.succeed(before.input)
+	c.output.succeed(&before.output)
+}
+
+// Abandon takes that there will be no socket.
+func (c *Conn) Abandon() {
+	c.end(media.StateFailed)
+	c.state(media.StateFailed)
+}
+
+func (c *Conn) state(s media.State) {
+	if c.h.State != nil {
+		c.h.State(s)
+	}
+}
+
+// end marks the connection as ended; the first reason wins.
+func (c *Conn) end(why media.State) {
+	c.once.Do(func() {
+		c.final = why
+		close(c.done)
+	})
+}
+
+// MaxMessageSize returns the largest event in bytes that can be sent.
+func (c *Conn) MaxMessageSize() int { return MaxEvent }
+
+// Send sends an event of the call after those sent before, or changed and later as the sound of its answer demands. It
+// waits while 1 MiB of events waits for the client. Errors: media.ErrTooLarge, media.ErrClosed, or ctx's cause.
+func (c *Conn) Send(ctx context.Context, data []byte) error {
+	if len(data) > MaxEvent {
+		return fmt.Errorf("send event: %w: %d bytes, limit %d", media.ErrTooLarge, len(data), MaxEvent)
+	}
+	for !c.TrySend(data) {
+		select {
+		case <-c.out.room:
+		case <-c.done:
+			return fmt.Errorf("send event: %w", media.ErrClosed)
+		case <-ctx.Done():
+			return fmt.Errorf("send event: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// TrySend sends an event if that takes no waiting.
+func (c *Conn) TrySend(data []byte) bool {
+	select {
+	case <-c.done:
+		return false
+	default:
+	}
+	if !c.out.hasRoom(len(data)) {
+		return false
+	}
+	c.output.event(data)
+	return true
+}
+
+// WriteAudio takes the model's sound.
+func (c *Conn) WriteAudio(p *media.Packet) error {
+	select {
+	case <-c.done:
+		return media.ErrClosed
+	default:
+	}
+	err := c.output.write(p)
+	if c.out.overflows() {
+		c.out.giveUp(c.slow)
+	}
+	return err
+}
+
+// Close sends what waits, for half a second at most, closes the connection and joins its goroutines. It is idempotent,
+// and must not be called from a handler.
+func (c *Conn) Close() error {
+	c.output.close()
+	c.out.close()
+	c.mu.Lock()
+	served, written, first := c.served, c.written, !c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if served == nil { // Serve will find the connection ended
+		c.end(media.StateClosed)
+		if first {
+			time.AfterFunc(flushFor, c.cancel)
+		}
+		return nil
+	}
+	select {
+	case <-written:
+	case <-c.done:
+	case <-time.After(flushFor):
+	}
+	c.end(media.StateClosed)
+	c.cancel()
+	<-served
+	return nil
+}

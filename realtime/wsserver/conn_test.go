@@ -1,0 +1,694 @@
+package wsserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"voicebridge/realtime/media"
+	"voicebridge/realtime/opus"
+	"voicebridge/realtime/pcm"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pipe is a socket without a network.
+type pipe struct {
+	in     chan []byte
+	closed chan struct{}
+	once   sync.Once
+	polite bool
+	deaf   bool // reads nothing: Write blocks, and there are no pongs
+
+	mu  sync.Mutex
+	out []map[string]any
+}
+
+func newPipe() *pipe { return &pipe{in: make(chan []byte), closed: make(chan struct{})} }
+
+func (p *pipe) Read(context.Context) ([]byte, int, error) {
+	select {
+	case data, ok := <-p.in:
+		switch {
+		case !ok && p.polite:
+			return nil, 0, websocket.CloseError{Code: websocket.StatusNormalClosure}
+		case !ok:
+			return nil, 0, errors.New("connection reset")
+		case len(data) > MaxEvent:
+			return nil, len(data), nil
+		}
+		return data, 0, nil
+	case <-p.closed:
+		return nil, 0, errors.New("closed")
+	}
+}
+
+func (p *pipe) Write(ctx context.Context, data []byte) error {
+	if p.deaf {
+		select {
+		case <-ctx.Done():
+		case <-p.closed:
+		}
+		return errors.New("not read")
+	}
+	var event map[string]any
+	if err := json.Unmarshal(data, &event); err != nil {
+		panic(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out = append(p.out, event)
+	return nil
+}
+
+func (p *pipe) Ping(ctx context.Context) error {
+	if !p.deaf {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (p *pipe) Close() error    { return p.CloseNow() }
+func (p *pipe) CloseNow() error { p.once.Do(func() { close(p.closed) }); return nil }
+
+// sent returns the types of the events that were sent, and what is known of them.
+func (p *pipe) sent() (types []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, event := range p.out {
+		line := fmt.Sprint(event["type"])
+		if e, ok := event["error"].(map[string]any); ok {
+			line += fmt.Sprint(" ", e["code"], " ", e["event_id"])
+		}
+		types = append(types, line)
+	}
+	return types
+}
+
+// session returns the session of an event.
+func (p *pipe) session(event int) any {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out[event]["session"]
+}
+
+// heard returns the sound that was sent, in bytes.
+func (p *pipe) heard() (sound []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, event := range p.out {
+		if event["type"] == "response.output_audio.delta" {
+			delta, _ := base64.StdEncoding.DecodeString(event["delta"].(string))
+			sound = append(sound, delta...)
+		}
+	}
+	return sound
+}
+
+// room is a connection in a synctest bubble.
+type room struct {
+	t      *testing.T
+	conn   *Conn
+	pipe   *pipe
+	flow   media.Flow
+	served chan struct{}
+	pumped chan struct{}
+
+	mu      sync.Mutex
+	events  []string // what the call gets, and the states
+	packets []media.Packet
+	at      []time.Duration // when they came
+	slow    int
+	start   time.Time
+}
+
+func (r *room) WriteAudio(p *media.Packet) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.packets = append(r.packets, p.Clone())
+	r.at = append(r.at, time.Since(r.start))
+	return nil
+}
+
+func (r *room) add(event string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, event)
+}
+
+func (r *room) got() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.events)
+}
+
+func (r *room) passed() []media.Packet {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.packets)
+}
+
+func (r *room) times() []time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.at)
+}
+
+func (r *room) told() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.slow
+}
+
+// inRoom runs a test with a connection.
+func inRoom(t *testing.T, p *pipe, test func(r *room)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &room{t: t, conn: New(), pipe: p, served: make(chan struct{}), pumped: make(chan struct{}), start: time.Now()}
+		p.in, p.closed = make(chan []byte), make(chan struct{}) // of the bubble
+		r.conn.Handle(media.Handlers{
+			Message:  func(data []byte) { r.add(string(data)) },
+			TooLarge: func(size int) { r.add(fmt.Sprint("too large: ", size)) },
+			State:    func(s media.State) { r.add(s.String()) },
+		}, func() { r.mu.Lock(); defer r.mu.Unlock(); r.slow++ })
+		go func() { defer close(r.served); r.conn.serve(p) }()
+		go func() {
+			defer close(r.pumped)
+			if err := r.conn.Forward(t.Context(), r, &r.flow); !errors.Is(err, media.ErrClosed) {
+				t.Errorf("Forward ends with %v", err)
+			}
+		}()
+		synctest.Wait()
+		test(r)
+		_ = r.conn.Close()
+		<-r.served
+		<-r.pumped
+	})
+}
+
+func (r *room) say(format string, args ...any) {
+	r.t.Helper()
+	select {
+	case r.pipe.in <- fmt.Appendf(nil, format, args...):
+	case <-time.After(time.Minute):
+		r.t.Fatal("the client is not read")
+	}
+	synctest.Wait()
+}
+
+// append appends ms of a tone.
+func (r *room) append(ms int) {
+	r.t.Helper()
+	r.say(`{"type":"input_audio_buffer.append","event_id":"a%d","audio":%q}`, ms, base64.StdEncoding.EncodeToString(pcm.Linear.Append(nil, tone(24*ms))))
+}
+
+func tone(n int) []int16 {
+	samples := make([]int16, n)
+	for i := range samples {
+		samples[i] = int16(8000 * math.Sin(2*math.Pi*440*float64(i)/24000))
+	}
+	return samples
+}
+
+func (r *room) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.packets)
+}
+
+// tell sends events of the call.
+func (r *room) tell(events ...string) {
+	r.t.Helper()
+	for _, event := range events {
+		if err := r.conn.Send(r.t.Context(), []byte(event)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	synctest.Wait()
+}
+
+func TestInput(t *testing.T) {
+	t.Parallel()
+	t.Run("real time", func(t *testing.T) {
+		t.Parallel()
+		inRoom(t, newPipe(), func(r *room) {
+			r.flow.Open()
+			r.append(10) // half a packet
+			if r.count() != 0 {
+				t.Error("half a packet was sent")
+			}
+			for range 50 {
+				r.append(20)
+				time.Sleep(20 * time.Millisecond)
+			}
+			if n := r.count(); n != 50 {
+				t.Errorf("%d packets of a second", n)
+			}
+			for i, p := range r.passed() {
+				if len(p.Payload) != 960 || p.Format != linear || p.Sequence != r.passed()[0].Sequence+uint16(i) || p.Timestamp != r.passed()[0].Timestamp+uint32(i)*media.FrameStep {
+					t.Fatalf("packet %d: %+v", i, p)
+				}
+			}
+		})
+	})
+	t.Run("a file at once", func(t *testing.T) {
+		t.Parallel()
+		inRoom(t, newPipe(), func(r *room) {
+			r.flow.Open()
+			r.append(4000)
+			time.Sleep(5 * time.Second)
+			if n := r.count(); n != 200 {
+				t.Fatalf("%d packets of 4 s", n)
+			}
+			if took := r.times()[199] - r.times()[0]; took < 3700*time.Millisecond || took > 4*time.Second {
+				t.Errorf("4 s took %s", took)
+			}
+			// Afterwards time has gone on.
+			before := r.passed()[199].Timestamp
+			r.append(20)
+			if step := r.passed()[200].Timestamp - before; step < 48000 || !r.passed()[200].Marker || r.passed()[200].Sequence != r.passed()[199].Sequence+1 {
+				t.Errorf("after a pause: %+v, a step of %d", r.passed()[200], step)
+			}
+		})
+	})
+	t.Run("before the gate opens", func(t *testing.T) {
+		t.Parallel()
+		inRoom(t, newPipe(), func(r *room) {
+			for range 100 {
+				r.append(20)
+				time.Sleep(20 * time.Millisecond)
+			}
+			if r.count() != 0 {
+				t.Error("sound passes the gate")
+			}
+			r.append(27_900)
+			r.append(200) // too much
+			if diff := cmp.Diff([]string{"error input_audio_too_much a200"}, r.pipe.sent()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			r.say(`{"type":"input_audio_buffer.clear"}`)
+			for range 100 {
+				r.append(20)
+				time.Sleep(20 * time.Millisecond)
+			}
+			r.flow.Open()
+			for range 60 { // it catches up
+				r.append(20)
+				time.Sleep(20 * time.Millisecond)
+			}
+			if n := r.count(); n < 155 {
+				t.Errorf("%d packets of 160", n)
+			}
+			r.append(59_000)
+			r.append(1100)
+			if got := r.pipe.sent(); len(got) != 2 || got[1] != "error input_audio_too_much a1100" {
+				t.Errorf("events %v", got)
+			}
+		})
+	})
+	t.Run("a commit follows its sound", func(t *testing.T) {
+		t.Parallel()
+		inRoom(t, newPipe(), func(r *room) {
+			r.flow.Open()
+			r.append(510)
+			r.say(`{"type":"input_audio_buffer.commit"}`)
+			r.say(`{"type":"response.create"}`)
+			if len(r.got()) != 1 {
+				t.Errorf("the call gets %v before the sound", r.got())
+			}
+			time.Sleep(time.Second)
+			if diff := cmp.Diff([]string{"connected", `{"type":"input_audio_buffer.commit"}`, `{"type":"response.create"}`}, r.got()); diff != "" || r.count() != 26 {
+				t.Errorf("%d packets, events (-want +got):\n%s", r.count(), diff)
+			}
+			r.append(500)
+			for range 70 {
+				r.say(`{"type":"input_audio_buffer.commit","event_id":"c"}`)
+			}
+			r.say(`{"type":"input_audio_buffer.clear"}`)
+			if got := r.pipe.sent(); len(r.got()) != 3+maxHeld+1 || len(got) != 70-maxHeld || got[0] != "error too_many_events c" {
+				t.Errorf("%d events of 70 commits, %v", len(r.got()), got)
+			}
+		})
+	})
+	t.Run("a clock that is faster", func(t *testing.T) {
+		t.Parallel()
+		inRoom(t, newPipe(), func(r *room) {
+			r.flow.Open()
+			for range 3000 { // 2 % faster than ours, for a minute
+				r.append(20)
+				time.Sleep(19600 * time.Microsecond)
+			}
+			if n := r.count(); n < 2_990 {
+				t.Errorf("%d packets of 3000 came", n)
+			}
+		})
+	})
+}
+
+func TestInputRefused(t *testing.T) {
+	t.Parallel()
+	inRoom(t, newPipe(), func(r *room) {
+		for _, event := range []string{
+			`{"type":"input_audio_buffer.append","event_id":"1"}`,
+			`{"type":"input_audio_buffer.append","event_id":"2","audio":7}`,
+			`{"type":"input_audio_buffer.append","event_id":"3","audio":"%%"}`,
+			`{"type":"input_audio_buffer.append","event_id":"4","audio":"AAAA"}`, // three bytes
+			`{"type":"input_audio_buffer.append","event_id":"5","audio":""}`,
+			`{"type":"session.update","event_id":"6","session":{"audio":{"input":{"format":{"type":"audio/mp3"}}}}}`,
+			`{"type":"session.update","event_id":"7","session":{"audio":{"output":{"format":{"type":"audio/pcm","rate":8000}}}}}`,
+			`{"type":"session.update","event_id":"8","session":{"audio":{"output":{"format":"pcm16"}}}}`,
+		} {
+			r.say("%s", strings.ReplaceAll(event, "%%", "%"))
+		}
+		r.append(20)
+		r.say(`{"type":"session.update","event_id":"9","session":{"audio":{"input":{"format":{"type":"audio/pcmu"}}}}}`)
+		want := []string{
+			"error invalid_value 1", "error invalid_value 2", "error invalid_value 3", "error invalid_value 4",
+			"error invalid_value 6", "error invalid_value 7", "error invalid_value 8", "error cannot_update_format 9",
+		}
+		if diff := cmp.Diff(want, r.pipe.sent()); diff != "" {
+			t.Errorf("errors (-want +got):\n%s", diff)
+		}
+		// What the connection does not understand, the call explains.
+		r.say("nonsense")
+		r.say(`{"type":"session.update","session":7}`)
+		r.say("%s", strings.Repeat(" ", MaxEvent+1))
+		if diff := cmp.Diff([]string{"connected", "nonsense", `{"type":"session.update","session":7}`, fmt.Sprint("too large: ", MaxEvent+1)}, r.got()); diff != "" {
+			t.Errorf("the call gets (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// The events of an answer with sound, and of one without.
+const (
+	partAdded = `{"type":"response.content_part.added","response_id":"r1","item_id":"i1","output_index":0,"content_index":0,"part":{"type":"audio","transcript":""}}`
+	audioDone = `{"type":"response.output_audio.done","response_id":"r1","item_id":"i1","output_index":0,"content_index":0}`
+	itemDone  = `{"type":"response.output_item.done","response_id":"r1","item":{"id":"i1","type":"message"}}`
+	callDone  = `{"type":"response.output_item.done","response_id":"r1","item":{"id":"f1","type":"function_call"}}`
+	done      = `{"type":"response.done","response":{"id":"r1","status":"completed"}}`
+	started   = `{"type":"output_audio_buffer.started","response_id":"r1"}`
+	stopped   = `{"type":"output_audio_buffer.stopped","response_id":"r1"}`
+	cleared   = `{"type":"output_audio_buffer.cleared","response_id":"r1"}`
+	speech    = `{"type":"input_audio_buffer.speech_started"}`
+)
+
+// speak sends packets of Opus as a WebRTC upstream does: ms of a tone.
+func (r *room) speak(ms int) {
+	r.t.Helper()
+	e, err := opus.NewEncoder(24000)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	p := media.Packet{Source: media.NewSource()}
+	for frame := range slices.Chunk(tone(24*ms), 480) {
+		if p.Payload, err = e.Encode(frame); err != nil {
+			r.t.Fatal(err)
+		}
+		p.Sequence++
+		p.Timestamp += media.FrameStep
+		if err := r.conn.WriteAudio(&p); err != nil {
+			r.t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		act    func(r *room)
+		want   []string // without deltas before the last event
+		deltas int      // ms of sound
+	}{
+		{"an answer", func(r *room) {
+			r.tell(partAdded, started)
+			r.speak(400)
+			r.tell(audioDone, itemDone, callDone, done, speech)
+			r.speak(600)
+			r.tell(stopped)
+			time.Sleep(time.Second)
+		}, []string{"response.content_part.added", "response.output_item.done", "input_audio_buffer.speech_started", "response.output_audio.done", "response.output_item.done", "response.done"}, 1000},
+		{"sound before it is announced", func(r *room) {
+			r.tell(partAdded)
+			r.speak(100)
+			r.tell(started, audioDone, done)
+			r.speak(200)
+			r.tell(stopped)
+			r.speak(40)
+			time.Sleep(time.Second)
+		}, []string{"response.content_part.added", "response.output_audio.done", "response.done"}, 340},
+		{"nothing is announced", func(r *room) {
+			r.tell(partAdded, audioDone, done)
+			r.speak(500)
+			time.Sleep(3 * time.Second)
+		}, []string{"response.content_part.added", "response.output_audio.done", "response.done"}, 500},
+		{"interrupted", func(r *room) {
+			r.tell(partAdded, started, done)
+			r.speak(420)
+			r.tell(cleared)
+		}, []string{"response.content_part.added", "response.done"}, 400},
+		{"cancelled before it began", func(r *room) {
+			r.tell(partAdded, strings.Replace(done, "completed", "cancelled", 1))
+		}, []string{"response.content_part.added", "response.done"}, 0},
+		{"its end is never announced", func(r *room) {
+			r.tell(partAdded, started, done)
+			r.speak(200)
+			time.Sleep(3 * time.Second)
+		}, []string{"response.content_part.added", "response.done"}, 200},
+		{"no answer", func(r *room) {
+			r.speak(700)
+			r.tell(done)
+		}, []string{"response.done"}, 0},
+		{"the call ends", func(r *room) {
+			r.tell(partAdded, started, done)
+			r.speak(200)
+			_ = r.conn.Close()
+		}, []string{"response.content_part.added", "response.done"}, 200},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			inRoom(t, newPipe(), func(r *room) {
+				tt.act(r)
+				synctest.Wait()
+				sent := r.pipe.sent()
+				got := slices.DeleteFunc(slices.Clone(sent), func(s string) bool { return strings.HasSuffix(s, "audio.delta") })
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				if ms := len(r.pipe.heard()) / 48; ms != tt.deltas {
+					t.Errorf("%d ms of sound, want %d", ms, tt.deltas)
+				}
+				if n := len(sent); n > 0 && tt.deltas > 0 && sent[n-1] != tt.want[len(tt.want)-1] {
+					t.Errorf("the last event is %s", sent[n-1])
+				}
+			})
+		})
+	}
+}
+
+// TestFormats has a client that speaks and hears µ-law and A-law.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	inRoom(t, newPipe(), func(r *room) {
+		r.flow.Open()
+		r.tell(`{"type":"session.created","session":{"type":"realtime","audio":{"output":{"voice":"marin"}},"n":12345678901234567890}}`)
+		r.say(`{"type":"session.update","session":{"audio":{"input":{"format":{"type":"audio/pcmu"}},"output":{"format":{"type":"audio/pcma"}}}}}`)
+		r.tell(`{"type":"session.updated","session":{"type":"realtime","audio":{"input":{"format":{"type":"audio/pcm","rate":24000}}}}}`)
+		r.say(`{"type":"input_audio_buffer.append","audio":%q}`, base64.StdEncoding.EncodeToString(make([]byte, 320)))
+		time.Sleep(time.Second)
+		ulaw := media.Format{Rate: 8000, Encoding: pcm.ULaw}
+		if r.count() != 2 || r.passed()[0].Format != ulaw || len(r.passed()[0].Payload) != 160 {
+			t.Errorf("%d packets, %+v", r.count(), r.passed())
+		}
+		r.tell(partAdded, started)
+		r.speak(400)
+		samples := pcm.ALaw.Decode(nil, r.pipe.heard())
+		if len(samples) != 3200 || math.Abs(pcm.Level(samples[800:])+15.3) > 1 {
+			t.Errorf("%d samples at %.1f dBFS", len(samples), pcm.Level(samples[800:]))
+		}
+		in := fmt.Sprint(r.pipe.session(0), r.pipe.session(1))
+		want := `map[audio:map[output:map[voice:marin]] n:1.2345678901234567e+19 type:realtime] ` +
+			`map[audio:map[input:map[format:map[type:audio/pcmu]] output:map[format:map[type:audio/pcma]]] type:realtime]`
+		if diff := cmp.Diff(want, in); diff != "" {
+			t.Errorf("sessions (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestTransparent sends sound that needs no codec.
+func TestTransparent(t *testing.T) {
+	t.Parallel()
+	inRoom(t, newPipe(), func(r *room) {
+		r.tell(partAdded, started)
+		sound := pcm.Linear.Append(nil, tone(24000))
+		p := media.Packet{Source: 1, Format: linear}
+		for frame := range slices.Chunk(sound, 960) {
+			p.Sequence++
+			p.Payload = frame
+			if err := r.conn.WriteAudio(&p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if !slices.Equal(r.pipe.heard(), sound) {
+			t.Error("the sound was changed")
+		}
+	})
+}
+
+func TestEnds(t *testing.T) {
+	t.Parallel()
+	t.Run("the client says goodbye", func(t *testing.T) {
+		t.Parallel()
+		p := newPipe()
+		p.polite = true
+		inRoom(t, p, func(r *room) {
+			close(p.in)
+			<-r.served
+			if !slices.Equal(r.got(), []string{"connected", "closed"}) {
+				t.Errorf("states %v", r.got())
+			}
+			if err := r.conn.Send(r.t.Context(), []byte(speech)); !errors.Is(err, media.ErrClosed) {
+				t.Errorf("Send: %v", err)
+			}
+		})
+	})
+	t.Run("the client is gone", func(t *testing.T) {
+		t.Parallel()
+		p := newPipe()
+		inRoom(t, p, func(r *room) {
+			close(p.in)
+			<-r.served
+			if !slices.Equal(r.got(), []string{"connected", "failed"}) {
+				t.Errorf("states %v", r.got())
+			}
+		})
+	})
+	t.Run("no pong", func(t *testing.T) {
+		t.Parallel()
+		p := newPipe()
+		p.deaf = true
+		inRoom(t, p, func(r *room) {
+			time.Sleep(pingEvery + pongWithin + time.Second)
+			synctest.Wait()
+			if !slices.Equal(r.got(), []string{"connected", "failed"}) {
+				t.Errorf("states %v", r.got())
+			}
+		})
+	})
+	t.Run("a slow reader", func(t *testing.T) {
+		t.Parallel()
+		p := newPipe()
+		p.deaf = true
+		inRoom(t, p, func(r *room) {
+			r.tell(partAdded, started)
+			sound := media.Packet{Format: linear, Payload: pcm.Linear.Append(nil, tone(480))}
+			for range 31 * 50 {
+				if err := r.conn.WriteAudio(&sound); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait()
+			if r.told() != 1 {
+				t.Errorf("the call was told %d times", r.told())
+			}
+		})
+	})
+	t.Run("many events", func(t *testing.T) {
+		t.Parallel()
+		p := newPipe()
+		p.deaf = true
+		inRoom(t, p, func(r *room) {
+			large := fmt.Appendf(nil, `{"type":"x","y":%q}`, strings.Repeat("y", 600<<10))
+			n := 0
+			for ; r.conn.TrySend(large); n++ {
+				synctest.Wait()
+			}
+			if n > 3 {
+				t.Errorf("%d large events wait", n)
+			}
+			ctx, cancel := context.WithTimeout(r.t.Context(), time.Second)
+			defer cancel()
+			if err := r.conn.Send(ctx, large); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Send: %v", err)
+			}
+			if err := r.conn.Send(ctx, make([]byte, MaxEvent+1)); !errors.Is(err, media.ErrTooLarge) {
+				t.Errorf("Send: %v", err)
+			}
+		})
+	})
+	t.Run("before there is a socket", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			var states []media.State
+			c := New()
+			c.Handle(media.Handlers{State: func(s media.State) { states = append(states, s) }}, nil)
+			if !c.TrySend([]byte(speech)) {
+				t.Error("events do not wait for a socket")
+			}
+			c.Abandon()
+			_ = c.Close()
+			_ = c.Close()
+			if len(states) != 1 || states[0] != media.StateFailed {
+				t.Errorf("states %v", states)
+			}
+			time.Sleep(time.Minute)
+		})
+	})
+	t.Run("closed before it is served", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c, p := New(), newPipe()
+			c.Handle(media.Handlers{}, nil)
+			c.TrySend([]byte(speech))
+			_ = c.Close()
+			c.serve(p)
+			if got := p.sent(); !slices.Equal(got, []string{"input_audio_buffer.speech_started"}) {
+				t.Errorf("sent %v", got)
+			}
+		})
+	})
+}
+
+// FuzzTake sends what clients send, one event a line.
+func FuzzTake(f *testing.F) {
+	f.Add([]byte(`{"type":"input_audio_buffer.append","audio":"AAAA"}` + "\n" + `{"type":"input_audio_buffer.commit"}` + "\n" + `{"type":"input_audio_buffer.clear"}`))
+	f.Add([]byte(`{"type":"session.update","session":{"audio":{"input":{"format":{"type":"audio/pcma"}}}}}` + "\n" + `{"type":"input_audio_buffer.append","audio":"AA=="}`))
+	f.Add([]byte(`{"type":"input_audio_buffer.append","audio":{}}` + "\n[\n{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := New()
+		defer c.Close()
+		var flow media.Flow
+		flow.Open()
+		c.input.flow = &flow
+		lines := 0
+		c.Handle(media.Handlers{Message: func([]byte) { lines++ }}, nil)
+		for line := range bytes.Lines(data) {
+			c.take(line)
+			if frame, waiting, _ := c.input.frame(nil); frame == nil && waiting >= media.FrameTime || waiting > maxAhead {
+				t.Fatalf("%s wait", waiting)
+			}
+			c.release()
+		}
+		if lines > bytes.Count(data, []byte("\n"))+1 {
+			t.Fatalf("%d events", lines)
+		}
+	})
+}

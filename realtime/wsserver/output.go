@@ -1,0 +1,349 @@
+package wsserver
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+	"voicebridge/realtime/pcm"
+	"voicebridge/realtime/transcode"
+)
+
+const (
+	// deltaMS is how much sound an event has.
+	deltaMS = 40
+	// Sound and the events that say when it begins and ends do not come the same way. What comes before its beginning was
+	// announced is kept, so much of it; and after its end was announced, some may still come.
+	maxUnannounced = 500 * time.Millisecond
+	trailing       = 60 * time.Millisecond
+	// unannounced is how long sound goes on until the newest answer is taken for what is heard, where nothing is announced.
+	unannounced = 200 * time.Millisecond
+	// soundless is how long an answer may be without sound until its end is no longer held back.
+	soundless = 2 * time.Second
+	// hush is the level, in dBFS, below which there is no sound.
+	hush = -70
+	// remembered is how many answers are remembered.
+	remembered = 64
+)
+
+// output makes events of the model's sound. A client takes the end of an answer for the end of its sound, but the call is
+// told of it as soon as the answer is made, long before it was heard: the events that say so are held back until then.
+type output struct {
+	sound func(event []byte, ms int)
+	send  func(event []byte)
+	input func() media.Format // the format of the other side
+
+	mu      sync.Mutex
+	format  media.Format
+	begun   bool // there was sound: the format stays
+	closed  bool
+	reader  *transcode.Reader
+	bytes   []byte   // sound that is no event yet
+	answers []answer // the latest ones with sound, oldest first
+	playing string   // the response that is heard
+	ending  *time.Timer
+	overdue *time.Timer // for the answers whose ends are held back
+}
+
+// answer is a response that has sound.
+type answer struct {
+	response, item  string
+	output, content int
+	heard           bool     // it was heard to its end, or what was not heard never will be
+	ends            [][]byte // the events held back
+}
+
+func (o *output) init(sound func([]byte, int), send func([]byte), input func() media.Format) {
+	o.sound, o.send, o.input, o.format = sound, send, input, linear
+}
+
+func (o *output) current() media.Format {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.format
+}
+
+// use sets the format, unless there was sound in another one.
+func (o *output) use(f media.Format) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.begun && f != o.format {
+		return false
+	}
+	if f != o.format {
+		o.reader = nil
+	}
+	o.format = f
+	return true
+}
+
+// succeed takes over the format, and what is known of the answers.
+func (o *output) succeed(before *output) {
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	o.format, o.begun, o.playing = before.format, before.begun, before.playing
+	o.answers = slices.Clone(before.answers)
+	for i := range o.answers {
+		o.answers[i].ends = nil // they were for the other one
+	}
+}
+
+// write takes a packet.
+func (o *output) write(p *media.Packet) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return media.ErrClosed
+	}
+	quiet := false
+	var err error
+	if p.Format == o.format {
+		o.bytes = append(o.bytes, p.Payload...)
+	} else {
+		if o.reader == nil {
+			o.reader = transcode.NewReader(o.format.Rate)
+		}
+		var samples []int16
+		samples, err = o.reader.Read(p)
+		quiet = pcm.Level(samples) < hush
+		o.bytes = o.format.Encoding.Append(o.bytes, samples)
+	}
+	if o.playing == "" {
+		o.unannounced(quiet)
+		return err
+	}
+	if o.length() >= deltaMS*time.Millisecond {
+		o.flush()
+	}
+	return err
+}
+
+func (o *output) length() time.Duration {
+	return time.Duration(len(o.bytes)) * media.FrameTime / time.Duration(o.format.Frame())
+}
+
+// unannounced keeps the sound that comes while nothing is heard: an upstream sends silence then, or the beginning of
+// what it announces just now.
+func (o *output) unannounced(quiet bool) {
+	if quiet {
+		o.bytes = o.bytes[:0]
+		return
+	}
+	o.trim()
+	if n := len(o.answers); n > 0 && !o.answers[n-1].heard && o.length() >= unannounced {
+		o.begin(o.answers[n-1].response)
+	}
+}
+
+// trim drops what is too old of the sound.
+func (o *output) trim() {
+	if excess := o.length() - maxUnannounced; excess > 0 {
+		o.bytes = slices.Delete(o.bytes, 0, int(excess/media.FrameTime)*o.format.Frame())
+	}
+}
+
+// flush sends what there is of the sound.
+func (o *output) flush() {
+	a := o.find(o.playing)
+	switch {
+	case len(o.bytes) == 0:
+		return
+	case a == nil: // its item will be announced
+		o.trim()
+		return
+	}
+	o.begun = true
+	o.sound(fmt.Appendf(nil, `{"type":"`+realtime.TypeOutputAudioDelta+`","event_id":%q,"response_id":%q,"item_id":%q,"output_index":%d,"content_index":%d,"delta":%q}`,
+		newID("event_"), a.response, a.item, a.output, a.content, base64.StdEncoding.EncodeToString(o.bytes)), int(o.length().Milliseconds()))
+	o.bytes = o.bytes[:0]
+	o.watch()
+}
+
+func (o *output) find(response string) *answer {
+	i := slices.IndexFunc(o.answers, func(a answer) bool { return a.response == response })
+	if i < 0 {
+		return nil
+	}
+	return &o.answers[i]
+}
+
+// event takes an event of the call, and sends it, perhaps later or changed.
+func (o *output) event(data []byte) {
+	ev, err := realtime.Decode(data)
+	if err != nil {
+		o.send(data)
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch ev.Type {
+	case realtime.TypeOutputBufferStarted:
+		o.begin(ev.ResponseID)
+		return
+	case realtime.TypeOutputBufferStopped:
+		o.stopped(cmp.Or(ev.ResponseID, o.playing))
+		return
+	case realtime.TypeOutputBufferCleared:
+		o.bytes = o.bytes[:0]
+		o.finish(o.playing)
+		o.finish(ev.ResponseID)
+		return
+	case realtime.TypeSessionCreated, realtime.TypeSessionUpdated:
+		data = o.describe(ev)
+	case realtime.TypeContentPartAdded, realtime.TypeAudioTranscriptDelta:
+		o.announced(&ev)
+	case realtime.TypeOutputAudioDone, realtime.TypeContentPartDone, realtime.TypeOutputItemDone, realtime.TypeResponseDone:
+		if o.holdBack(&ev) {
+			return
+		}
+	}
+	o.send(data)
+}
+
+// describe returns an event of a session with the formats of this connection.
+func (o *output) describe(ev realtime.Event) []byte {
+	in := o.input()
+	saysIn, okIn := formatOf(ev.Session, sides[0], linear)
+	saysOut, okOut := formatOf(ev.Session, sides[1], linear)
+	if okIn && okOut && saysIn == in && saysOut == o.format {
+		return ev.Raw
+	}
+	return withFormats(ev.Raw, in, o.format)
+}
+
+// announced takes where an answer has sound.
+func (o *output) announced(ev *realtime.Event) {
+	if ev.Type == realtime.TypeContentPartAdded && !isSound(realtime.Member(ev.Part, "type")) || o.find(ev.ResponseID) != nil {
+		return
+	}
+	var where struct {
+		Output int `json:"output_index"`
+	}
+	_ = json.Unmarshal(ev.Raw, &where) // it is zero mostly
+	o.answers = append(o.answers, answer{response: ev.ResponseID, item: ev.ItemID, output: where.Output, content: ev.ContentIndex})
+	if len(o.answers) > remembered {
+		o.release(&o.answers[0])
+		o.answers = slices.Delete(o.answers, 0, 1)
+	}
+}
+
+func isSound(kind []byte) bool {
+	return string(kind) == `"audio"` || string(kind) == `"`+realtime.ContentOutputAudio+`"`
+}
+
+// begin takes the beginning of the sound of an answer.
+func (o *output) begin(response string) {
+	if response == "" && len(o.answers) > 0 {
+		response = o.answers[len(o.answers)-1].response
+	}
+	if o.playing == response {
+		return
+	}
+	if o.playing != "" {
+		o.finish(o.playing)
+	}
+	o.playing = response
+	o.watch()
+}
+
+// stopped takes the end of the sound of an answer, once what came late has come.
+func (o *output) stopped(response string) {
+	if o.ending != nil {
+		o.ending.Stop()
+	}
+	o.ending = time.AfterFunc(trailing, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.finish(response)
+	})
+}
+
+// finish ends the sound of an answer.
+func (o *output) finish(response string) {
+	if response == o.playing {
+		o.flush()
+		o.bytes, o.playing = o.bytes[:0], ""
+	}
+	if a := o.find(response); a != nil {
+		a.heard = true
+		o.release(a)
+	}
+}
+
+// holdBack keeps an event that says that something with sound is complete, as long as the sound is not.
+func (o *output) holdBack(ev *realtime.Event) bool {
+	response, item := ev.ResponseID, ev.ItemID
+	if ev.Response != nil {
+		response = text(ev.Response, "id")
+	}
+	a := o.find(response)
+	if a == nil || a.heard {
+		return false
+	}
+	if ev.Response != nil && text(ev.Response, "status") != realtime.ResponseCompleted && response != o.playing {
+		o.finish(response) // nothing of it will be heard
+		return false
+	}
+	if ev.Item != nil {
+		item = text(ev.Item, "id")
+	}
+	if item != "" && item != a.item {
+		return false
+	}
+	a.ends = append(a.ends, ev.Raw)
+	o.watch()
+	return true
+}
+
+// text reads a member of an object.
+func text(object json.RawMessage, name string) (value string) {
+	_ = json.Unmarshal(realtime.Member(object, name), &value) // what is not a string is empty
+	return value
+}
+
+// release sends what was held back.
+func (o *output) release(a *answer) {
+	for _, event := range a.ends {
+		o.send(event)
+	}
+	a.ends = nil
+}
+
+// watch has the ends of answers sent if no sound comes any more.
+func (o *output) watch() {
+	if o.overdue != nil {
+		o.overdue.Reset(soundless)
+		return
+	}
+	o.overdue = time.AfterFunc(soundless, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		for i := range o.answers {
+			if len(o.answers[i].ends) > 0 {
+				o.finish(o.answers[i].response)
+			}
+		}
+	})
+}
+
+// close sends what was held back, and takes no more sound.
+func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.flush()
+	for i := range o.answers {
+		o.finish(o.answers[i].response)
+	}
+	for _, timer := range []*time.Timer{o.ending, o.overdue} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}

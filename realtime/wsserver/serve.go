@@ -1,0 +1,120 @@
+package wsserver
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"voicebridge/realtime/media"
+)
+
+const (
+	pingEvery, pongWithin = 20 * time.Second, 20 * time.Second
+	// goodbye is how long Close waits for the client's close.
+	goodbye = time.Second
+)
+
+// Serve runs the connection on a socket, which it closes, until either side ends it. It must be called once, or Abandon.
+func (c *Conn) Serve(conn *websocket.Conn) {
+	conn.SetReadLimit(-1) // see plain.Read
+	c.serve(plain{conn})
+}
+
+func (c *Conn) serve(s socket) {
+	served, written := make(chan struct{}), make(chan struct{})
+	c.mu.Lock()
+	c.served, c.written = served, written
+	c.mu.Unlock()
+	defer close(served)
+	var side sync.WaitGroup
+	side.Go(func() { defer close(written); c.write(s) })
+	side.Go(func() { c.keepAlive(s) })
+	side.Go(func() {
+		<-c.ctx.Done()
+		cut := time.AfterFunc(goodbye, func() { _ = s.CloseNow() })
+		_ = s.Close() // a client that is gone answers nothing
+		cut.Stop()
+		_ = s.CloseNow()
+	})
+	c.state(media.StateConnected)
+	if c.h.Open != nil {
+		c.h.Open()
+	}
+	c.read(s)
+	c.state(c.final)
+	c.cancel()
+	side.Wait()
+}
+
+// read takes what the client sends until the connection ends.
+func (c *Conn) read(s socket) {
+	for {
+		data, tooLarge, err := s.Read(context.Background()) // ending its context would cut the connection
+		switch {
+		case err != nil:
+			state := media.StateFailed
+			if _, polite := errors.AsType[websocket.CloseError](err); polite {
+				state = media.StateClosed
+			}
+			c.end(state)
+			return
+		case tooLarge > 0:
+			if c.h.TooLarge != nil {
+				c.h.TooLarge(tooLarge)
+			}
+		default:
+			c.take(data)
+		}
+	}
+}
+
+// write sends what waits, until the connection has ended, or the queue and with it the call.
+func (c *Conn) write(s socket) {
+	for {
+		data, last := c.out.next()
+		switch {
+		case data != nil:
+			if err := s.Write(c.ctx, data); err != nil {
+				select {
+				case <-c.done: // reading knows better why
+				case <-time.After(goodbye):
+					c.end(media.StateFailed)
+				}
+				_ = s.CloseNow()
+				return
+			}
+			continue
+		case last:
+			return
+		}
+		select {
+		case <-c.out.wake:
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// keepAlive notices a client that is gone.
+func (c *Conn) keepAlive(s socket) {
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, pongWithin)
+		err := s.Ping(ctx)
+		cancel()
+		if err != nil && c.ctx.Err() == nil {
+			c.end(media.StateFailed)
+			_ = s.CloseNow()
+			return
+		}
+	}
+}
