@@ -57,10 +57,6 @@ func (r *toolRunner) perform(e session.Effect) bool {
 		if err := r.client.Declare(e.Tools); err != nil {
 			r.log.Error("client tools not declared", "error", err)
 		}
-	case session.ExpectTool:
-		if err := r.client.Expect(e.CallID); err != nil {
-			r.log.Warn("client tool not opened", "tool_call_id", e.CallID, "error", err)
-		}
 	case session.AwaitApproval:
 		r.awaitApproval(e)
 	case session.StartTool:
@@ -73,8 +69,6 @@ func (r *toolRunner) perform(e session.Effect) bool {
 		if cancel := r.cancels[e.CallID]; cancel != nil {
 			cancel()
 		}
-	case session.CancelTools:
-		r.endAll()
 	default:
 		return false
 	}
@@ -83,6 +77,11 @@ func (r *toolRunner) perform(e session.Effect) bool {
 
 // start runs a tool. question is the id of the user's message that it helps to answer.
 func (r *toolRunner) start(tc toolkit.Call, question string) {
+	if r.client.Declared(tc.Name) {
+		if err := r.client.Expect(tc.ID); err != nil {
+			r.log.Warn("client tool not opened", "tool_call_id", tc.ID, "error", err)
+		}
+	}
 	ctx := r.ctx
 	if r.trace != nil {
 		ctx = r.trace(ctx, r.key, question)

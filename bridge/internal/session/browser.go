@@ -91,7 +91,7 @@ func (s *State) browserJoined(in BrowserJoined) {
 		s.notify(storageEvent{Type: "bridge.storage.delayed", Pending: s.pending})
 	}
 	for _, run := range s.tools.unfinished() {
-		s.tools.resend(run)
+		s.tools.announce(run)
 	}
 }
 

@@ -73,24 +73,20 @@ type (
 	}
 	// DeclareTools replaces the client's tools.
 	DeclareTools struct{ Tools []toolkit.Definition }
-	// ExpectTool makes a client's tool call accept its answer, before the client can know about the call.
-	ExpectTool struct{ CallID string }
 	// AwaitApproval follows the approval with the id ID, which is also that of the tool call's record. ApprovalDecided
 	// follows when it is decided outside the call.
 	AwaitApproval struct {
 		CallID, ID string
 		ExpiresAt  time.Time
 	}
-	// StartTool runs a tool. Question is the id of the user's message that it helps to answer,
-	// empty if there is none.
+	// StartTool runs a tool; a client's accepts its answer from then on, before the client can know about the call. Question
+	// is the id of the user's message that it helps to answer, empty if there is none.
 	StartTool struct {
 		Call     toolkit.Call
 		Question string
 	}
 	// CancelTool ends a running tool.
 	CancelTool struct{ CallID string }
-	// CancelTools ends all running tools.
-	CancelTools struct{}
 	// DeliverTool passes the client's answer to its tool.
 	DeliverTool struct{ CallID, Output string }
 	// Gate opens the gate for audio, or shuts it in both directions.
@@ -151,15 +147,11 @@ func (ReplaceTools) isEffect() {}
 
 func (DeclareTools) isEffect() {}
 
-func (ExpectTool) isEffect() {}
-
 func (AwaitApproval) isEffect() {}
 
 func (StartTool) isEffect() {}
 
 func (CancelTool) isEffect() {}
-
-func (CancelTools) isEffect() {}
 
 func (DeliverTool) isEffect() {}
 

@@ -12,6 +12,7 @@ import (
 func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Time) *State {
 	registry := server.Clone() // what runs the tools follows it by ReplaceTools
 	c := &core{Config: cfg, now: now, record: record}
+	client := &clientTools{core: c, registry: registry}
 	l := &line{core: c, up: c.newUpstream(1)}
 	l.up.id = record.UpstreamCallID
 	t := newTranscript(l)
@@ -19,14 +20,14 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 	s := &State{
 		line: l, known: make(firstUse), transcript: t, answers: q, browserLeg: browserLeg{gen: 1},
 		limiter:  newLimiter(c),
-		settings: &settings{line: l, registry: registry},
+		settings: &settings{line: l, client: client},
 		playback: &playback{line: l, transcript: t, answers: q},
 		tools:    &tools{line: l, transcript: t, answers: q, registry: registry, byID: make(map[string]*toolRun)},
 	}
 	s.speech = speech{line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter}
 	s.texts = texts{line: l, transcript: t, answers: q, limiter: s.limiter, delivered: make(map[string]*message)}
 	s.renewal = renewal{line: l, transcript: t, tools: s.tools, settings: s.settings}
-	s.view = view{line: l, transcript: t, tools: s.tools, settings: s.settings}
+	s.view = view{line: l, transcript: t, tools: s.tools, client: client}
 	if cfg.MaxDuration > 0 {
 		s.endBy = now.Add(cfg.MaxDuration)
 	}

@@ -374,16 +374,12 @@ func show(t *testing.T, e Effect) string {
 			names = append(names, d.Name)
 		}
 		return fmt.Sprintf("declare tools %q", names)
-	case ExpectTool:
-		return "expect " + e.CallID
 	case AwaitApproval:
 		return "await approval of " + e.CallID
 	case StartTool:
 		return "run " + e.Call.ID + " " + e.Call.Name + " " + e.Call.Arguments
 	case CancelTool:
 		return "cancel " + e.CallID
-	case CancelTools:
-		return "cancel tools"
 	case DeliverTool:
 		return "deliver " + e.CallID + " " + e.Output
 	case Gate:

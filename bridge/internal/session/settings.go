@@ -12,17 +12,14 @@ import (
 
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
-	"voicebridge/toolkit/clienttool"
 )
 
 // settings is the configuration of the upstream's session. At most one session.update is in flight, because its answer
 // does not name it.
 type settings struct {
 	*line
-	registry *toolkit.Registry // the call's tools
+	client *clientTools
 
-	// declared are the client's tools.
-	declared []toolkit.Definition
 	// start is the session with which the call was started.
 	start Patch
 	// effective is what the client has asked for so far and the upstream has not refused: a new
@@ -73,7 +70,7 @@ func (c *settings) request(clientID string, raw json.RawMessage, spoken bool) {
 		return
 	}
 	p.eventIDs = []string{clientID}
-	p.tools = c.acceptable(clientID, p.tools)
+	p.tools = c.client.acceptable(clientID, p.tools)
 	c.next.add(p)
 	c.sendNext()
 }
@@ -100,40 +97,6 @@ func (c *settings) keepFixed(response map[string]json.RawMessage) {
 	}
 }
 
-// acceptable removes tools that the client cannot have and tells it which.
-func (c *settings) acceptable(clientID string, defs []toolkit.Definition) []toolkit.Definition {
-	var good []toolkit.Definition
-	var room clienttool.Room
-	var tooMany []string // names
-	for i, d := range defs {
-		param := fmt.Sprintf("session.tools[%d]", i)
-		if e, ok := c.registry.Lookup(d.Name); ok && e.Executor != toolkit.ExecutorClient {
-			c.refuse(clientID, "tool_name_taken", fmt.Sprintf(
-				"The client tool %q is left out: a tool of the server (%s) has this name.", d.Name, e.Executor), param)
-			continue
-		}
-		if slices.ContainsFunc(good, func(o toolkit.Definition) bool { return o.Name == d.Name }) {
-			c.refuse(clientID, "tool_name_taken", fmt.Sprintf("The client tool %q is declared twice.", d.Name), param)
-			continue
-		}
-		if err := clienttool.Check(d); err != nil {
-			c.refuse(clientID, "invalid_value", fmt.Sprintf("The client tool %q is left out: %v", d.Name, err), param)
-			continue
-		}
-		if !room.Take(d) {
-			tooMany = append(tooMany, d.Name)
-			continue
-		}
-		good = append(good, d)
-	}
-	if n := len(tooMany); n > 0 {
-		c.refuse(clientID, "too_many_tools", fmt.Sprintf(
-			"%d client tools are left out (%s): a call has room for %d, with %d bytes in all.",
-			n, clip(strings.Join(tooMany, ", ")), clienttool.MaxTools, clienttool.MaxDeclaration), "session.tools")
-	}
-	return good
-}
-
 // sendNext sends what is waiting. A client of whose update nothing is accepted is answered by the upstream, too.
 func (c *settings) sendNext() {
 	if c.inFlight != nil || c.up.gone || c.up.stage < configuring {
@@ -149,15 +112,15 @@ func (c *settings) sendNext() {
 // replaceTools replaces the server's tools and tells the upstream. Running tools go on. Tools that make the session too
 // large are not taken: no later upstream session would accept them.
 func (c *settings) replaceTools(entries []toolkit.Entry) {
-	old := slices.DeleteFunc(c.registry.Entries(), func(e toolkit.Entry) bool {
+	old := slices.DeleteFunc(c.client.registry.Entries(), func(e toolkit.Entry) bool {
 		return e.Executor == toolkit.ExecutorClient || e.Tool.Definition().Name == CancelToolName
 	})
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e toolkit.Entry) bool {
-		return c.isDeclared(e.Tool.Definition().Name) // it was there first
+		return c.client.isDeclared(e.Tool.Definition().Name) // it was there first
 	})
-	err := c.registry.Replace(namesOf(old), entries)
+	err := c.client.registry.Replace(namesOf(old), entries)
 	if err == nil && c.size(c.next) > c.up.room() {
-		err = errors.Join(errors.New("the session would be too large"), c.registry.Replace(namesOf(entries), old))
+		err = errors.Join(errors.New("the session would be too large"), c.client.registry.Replace(namesOf(entries), old))
 	}
 	if err != nil {
 		c.log(slog.LevelWarn, "new tools refused", "error", err)
@@ -168,7 +131,7 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 		return // they go with the first session.update
 	}
 	if !c.next.sets(setTools) {
-		c.next.add(Patch{set: realtime.Settings{setTools: nil}, tools: c.declared})
+		c.next.add(Patch{set: realtime.Settings{setTools: nil}, tools: c.client.declared})
 	}
 	c.sendNext()
 }
@@ -176,7 +139,7 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 // configure sends the bridge's settings with what the client has asked for so far.
 func (c *settings) configure() {
 	c.start = c.Patch
-	c.start.tools = c.acceptable("", c.start.tools)
+	c.start.tools = c.client.acceptable("", c.start.tools)
 	p, onTop := c.start, !c.next.empty() && !c.start.empty()
 	p.add(c.next)
 	c.next = Patch{}
@@ -214,7 +177,7 @@ func (c *settings) switched() {
 }
 
 func (c *settings) sendUpdate(u *update) {
-	u.before = c.declared
+	u.before = c.client.declared
 	c.declare(u)
 	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked()})
 	if size := c.fit(u); size > c.up.room() {
@@ -287,28 +250,10 @@ func (c *settings) declare(u *update) {
 	if !u.patch.sets(setTools) {
 		return
 	}
-	if err := c.use(u.patch.tools); err != nil {
+	if err := c.client.use(u.patch.tools); err != nil {
 		c.refuse(firstOf(u.patch.eventIDs), "invalid_value", err.Error(), "session.tools")
 		u.patch = u.patch.without(setTools)
 	}
-}
-
-// use makes tools the client's, all of them or, with an error, none.
-func (c *settings) use(defs []toolkit.Definition) error {
-	entries, err := clienttool.Entries(defs)
-	if err != nil {
-		return err
-	}
-	old := make([]string, len(c.declared))
-	for i, d := range c.declared {
-		old[i] = d.Name
-	}
-	if err := c.registry.Replace(old, entries); err != nil {
-		return fmt.Errorf("declare tools: %w", err)
-	}
-	c.declared = defs
-	c.do(DeclareTools{defs})
-	return nil
 }
 
 // described takes what the upstream says about its session, and returns the voice: a name, or the id of a custom one.
@@ -336,12 +281,6 @@ func (c *settings) described(ev *event) (voice string) {
 		voice = own.ID
 	}
 	return clip(voice)
-}
-
-// isDeclared reports whether the client has declared a tool of that name.
-func (c *settings) isDeclared(name string) bool {
-	e, ok := c.registry.Lookup(name)
-	return ok && e.Executor == toolkit.ExecutorClient
 }
 
 // updated takes the upstream's session.updated. It reports whether the client asked for it;
@@ -385,7 +324,7 @@ func (c *settings) refused(e *realtime.Error) {
 		c.sendUpdate(&again)
 	case !u.patch.empty():
 		if u.patch.sets(setTools) {
-			if err := c.use(u.before); err != nil {
+			if err := c.client.use(u.before); err != nil {
 				c.log(slog.LevelError, "client tools not restored", "error", err)
 			}
 		}
@@ -421,13 +360,6 @@ func firstOf(ids []string) string {
 	return ids[0]
 }
 
-func namesOf(tools []toolkit.Entry) (names []string) {
-	for _, e := range tools {
-		names = append(names, e.Tool.Definition().Name)
-	}
-	return names
-}
-
 // object returns the session of the update: the client's part and, in a session's first update, the operator's
 // settings. If it has tools, they are all those of the call.
 func (c *settings) object(u *update, own Defaults) realtime.Settings {
@@ -443,7 +375,7 @@ func (c *settings) object(u *update, own Defaults) realtime.Settings {
 		delete(s, setVoice)
 	}
 	if u.first || u.patch.sets(setTools) {
-		s[setTools] = encode(definitions(c.registry))
+		s[setTools] = encode(definitions(c.client.registry))
 	}
 	s["type"] = encode("realtime")
 	return s

@@ -34,7 +34,7 @@ func TestManyClientTools(t *testing.T) {
 			c := limited(t, Config{})
 			c.play(`br {"type":"session.update","event_id":"b1","session":{"tools":[` + strings.Join(tools, ",") + `]}}`)
 			var got []string
-			for _, d := range c.s.settings.declared {
+			for _, d := range c.s.settings.client.declared {
 				got = append(got, d.Name)
 			}
 			if !slices.Equal(got, kept) {
@@ -60,7 +60,7 @@ func TestNewToolBesideAClients(t *testing.T) {
 	if out := c.out.String(); !strings.Contains(out, `"tools":["create_pie_chart","cancel_running_tools","create_gauge_chart"]`) {
 		t.Errorf("the model does not get the new tool:\n%s", out)
 	}
-	if !c.s.settings.isDeclared("create_pie_chart") {
+	if !c.s.settings.client.isDeclared("create_pie_chart") {
 		t.Error("the client has lost its tool")
 	}
 }

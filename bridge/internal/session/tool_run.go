@@ -49,17 +49,11 @@ type toolRun struct {
 
 // start runs the tool of a call.
 func (t *tools) start(run *toolRun) {
-	if run.Entry.Executor == toolkit.ExecutorClient {
-		t.do(ExpectTool{run.Call.ID})
-	}
 	if t.FillerAfter > 0 {
 		run.fillerAt = t.now.Add(t.FillerAfter)
 	}
-	e := run.event("bridge.tool.started")
-	e.Input = run.message.tools[run.part].Input
-	t.tell(&e)
-	t.watch(e)
 	t.do(StartTool{run.Call, t.transcript.memory.question(run.message)})
+	t.watch(t.announce(run))
 	if run.early != nil {
 		t.do(DeliverTool{run.Call.ID, *run.early})
 	}
@@ -252,12 +246,14 @@ func (r *toolRun) askBy() time.Time {
 	return time.Time{}
 }
 
-// resend tells a browser that has joined about an unfinished call.
-func (t *tools) resend(run *toolRun) {
+// announce tells the call's browser that a call has begun, or that it waits for the user's approval. The decision is bound
+// to the call by a nonce, and comes through the data channel or the approval's row.
+func (t *tools) announce(run *toolRun) toolEvent {
 	e := run.event("bridge.tool.started")
 	if a, _ := run.Approval(); run.Asking() {
 		e.Type, e.Nonce, e.ExpiresAt = "bridge.tool.approval_required", a.Nonce, &a.ExpiresAt
 	}
 	e.Input = run.message.tools[run.part].Input
 	t.tell(&e)
+	return e
 }

@@ -46,7 +46,8 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	case raw.Name == CancelToolName:
 		t.cancelRunning(run)
 	case asks:
-		t.askUser(run)
+		t.announce(run)
+		t.do(AwaitApproval{CallID: run.Call.ID, ID: run.ID, ExpiresAt: run.askBy()})
 	default:
 		t.start(run)
 	}
@@ -94,8 +95,8 @@ func (t *tools) ended(in ToolEnd) {
 
 // end closes running tools when the call ends.
 func (t *tools) end() {
-	t.do(CancelTools{})
 	for _, run := range t.unfinished() {
+		t.do(CancelTool{run.Call.ID})
 		t.cancelled(run, toolkit.WhyCallEnded)
 	}
 }
@@ -202,16 +203,6 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 // onItsWay reports whether a client has answered a tool that has not ended yet.
 func (t *tools) onItsWay() bool {
 	return slices.ContainsFunc(t.open, func(r *toolRun) bool { return r.delivered && !r.Done() })
-}
-
-// askUser asks for approval before a call's tool runs. The decision is bound to the call by a
-// nonce, and comes through the data channel or the approval's row.
-func (t *tools) askUser(run *toolRun) {
-	a, _ := run.Approval()
-	e := run.event("bridge.tool.approval_required")
-	e.Input, e.Nonce, e.ExpiresAt = run.message.tools[run.part].Input, a.Nonce, &a.ExpiresAt
-	t.tell(&e)
-	t.do(AwaitApproval{CallID: run.Call.ID, ID: run.ID, ExpiresAt: a.ExpiresAt})
 }
 
 // approvalDecided takes a decision that was made outside the call.

@@ -18,7 +18,7 @@ type view struct {
 	*line
 	transcript *transcript
 	tools      *tools
-	settings   *settings
+	client     *clientTools
 	// created and updated are the session.created and the latest session.updated.
 	created, updated []byte
 }
@@ -82,7 +82,7 @@ func ofMalformed(ev *event) []byte {
 
 // ofSession returns a session event without the server's instructions and tools, and keeps it for a browser that joins.
 func (v *view) ofSession(ev *event) []byte {
-	visible, err := realtime.RedactSession(ev.Raw, v.settings.isDeclared)
+	visible, err := realtime.RedactSession(ev.Raw, v.client.isDeclared)
 	if err != nil {
 		v.log(slog.LevelWarn, "session event held back", "error", err)
 		return nil
