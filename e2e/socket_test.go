@@ -162,9 +162,26 @@ func correlation(want, got []int16) (best float64) {
 // TestSocket talks over a WebSocket: what is said and heard is what it was, and the thread has it.
 func TestSocket(t *testing.T) {
 	t.Parallel()
+	for _, transport := range []string{"webrtc", "websocket"} {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			testSocket(t, transport)
+		})
+	}
+}
+
+// testSocket has an upstream over that transport.
+func testSocket(t *testing.T, transport string) {
+	t.Helper()
 	script := rigScript()
 	script.Spoken = []simulator.Reply{{Transcript: spokenWords, Say: told}}
-	r := newRig(t, rigConfig{simulator: simulator.Config{Script: script}})
+	r := prepareRig(t, rigConfig{simulator: simulator.Config{Script: script}})
+	if transport == "websocket" {
+		i := slices.IndexFunc(r.environ, func(v string) bool { return strings.HasPrefix(v, "OPENAI_BASE_URL=") })
+		address := strings.Replace(strings.TrimPrefix(r.environ[i], "OPENAI_BASE_URL="), "http", "ws", 1)
+		r.environ = append(r.environ, "VOICEBRIDGE_CONFIG="+write(t, rigSettings+fmt.Sprintf("upstreams: [{name: sim, profile: openai, transport: websocket, url: %q}]\n", address+"/realtime")))
+	}
+	r.start()
 	c, status, protocol := r.connect(t, handshake{query: "model=gpt-realtime", protocols: []string{"realtime", "openai-insecure-api-key.none", "more"}})
 	if status != http.StatusSwitchingProtocols || protocol != "realtime" {
 		t.Fatalf("status %d, protocol %q", status, protocol)

@@ -40,7 +40,7 @@ type Conn struct {
 func New() *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &Conn{ctx: ctx, cancel: cancel, done: make(chan struct{}), out: newQueue(), input: newInput()}
-	c.output.init(c.out.sound, c.out.event, c.input.current)
+	c.output.init(c.out, c.input.current)
 	return c
 }
 

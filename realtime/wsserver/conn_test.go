@@ -100,11 +100,11 @@ func (p *pipe) sent() (types []string) {
 	return types
 }
 
-// session returns the session of an event.
-func (p *pipe) session(event int) any {
+// event returns one of the events that were sent.
+func (p *pipe) event(n int) map[string]any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.out[event]["session"]
+	return p.out[n]
 }
 
 // heard returns the sound that was sent, in bytes.
@@ -517,13 +517,17 @@ func TestFormats(t *testing.T) {
 		if r.count() != 2 || r.passed()[0].Format != ulaw || len(r.passed()[0].Payload) != 160 {
 			t.Errorf("%d packets, %+v", r.count(), r.passed())
 		}
+		r.tell(`{"type":"response.created","response":{"id":"r1","audio":{"output":{"format":{"type":"audio/pcm","rate":24000},"voice":"marin"}}}}`)
+		if got := fmt.Sprint(r.pipe.event(2)["response"]); got != "map[audio:map[output:map[format:map[type:audio/pcma] voice:marin]] id:r1]" {
+			t.Errorf("the response says %s", got)
+		}
 		r.tell(partAdded, started)
 		r.speak(400)
 		samples := pcm.ALaw.Decode(nil, r.pipe.heard())
 		if len(samples) != 3200 || math.Abs(pcm.Level(samples[800:])+15.3) > 1 {
 			t.Errorf("%d samples at %.1f dBFS", len(samples), pcm.Level(samples[800:]))
 		}
-		in := fmt.Sprint(r.pipe.session(0), r.pipe.session(1))
+		in := fmt.Sprint(r.pipe.event(0)["session"], r.pipe.event(1)["session"])
 		want := `map[audio:map[output:map[voice:marin]] n:1.2345678901234567e+19 type:realtime] ` +
 			`map[audio:map[input:map[format:map[type:audio/pcmu]] output:map[format:map[type:audio/pcma]]] type:realtime]`
 		if diff := cmp.Diff(want, in); diff != "" {
@@ -608,6 +612,28 @@ func TestEnds(t *testing.T) {
 			synctest.Wait()
 			if r.told() != 1 {
 				t.Errorf("the call was told %d times", r.told())
+			}
+		})
+	})
+	t.Run("an interruption", func(t *testing.T) {
+		t.Parallel()
+		p := newPipe()
+		p.deaf = true
+		inRoom(t, p, func(r *room) {
+			r.tell(partAdded, started)
+			sound := media.Packet{Format: linear, Payload: pcm.Linear.Append(nil, tone(480))}
+			for range 10 * 50 {
+				if err := r.conn.WriteAudio(&sound); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.tell(cleared, speech)
+			var left []string
+			for data, _ := r.conn.out.next(); data != nil; data, _ = r.conn.out.next() {
+				left = append(left, string(data))
+			}
+			if !slices.Equal(left, []string{speech}) {
+				t.Errorf("%d events wait", len(left))
 			}
 		})
 	})

@@ -51,33 +51,47 @@ func nameOf(format media.Format) json.RawMessage {
 	return nil
 }
 
-// withFormats returns an event whose session says the formats of this connection.
-func withFormats(event []byte, formats ...media.Format) []byte {
+// withFormats returns an event whose session or response says the formats of this connection. The event is the same if it
+// does so already.
+func withFormats(ev realtime.Event, in, out media.Format) []byte {
+	object, name, wanted := ev.Session, "session", []media.Format{in, out}
+	paths := sides
+	if object == nil {
+		object, name, wanted, paths = ev.Response, "response", wanted[1:], sides[1:]
+	}
+	same := true
+	for i, path := range paths {
+		says, ok := formatOf(object, path, linear)
+		same = same && ok && says == wanted[i]
+	}
+	if same {
+		return ev.Raw
+	}
 	var tree map[string]any
-	d := json.NewDecoder(bytes.NewReader(event))
+	d := json.NewDecoder(bytes.NewReader(ev.Raw))
 	d.UseNumber()
 	if d.Decode(&tree) != nil {
-		return event
+		return ev.Raw
 	}
-	session, ok := tree["session"].(map[string]any)
-	if !ok {
-		return event
-	}
-	for i, path := range sides {
-		at := session
-		for _, name := range path[:len(path)-1] {
-			next, ok := at[name].(map[string]any)
-			if !ok {
-				next = make(map[string]any)
-				at[name] = next
-			}
-			at = next
-		}
-		at[path[len(path)-1]] = nameOf(formats[i])
+	for i, path := range paths {
+		put(tree, append([]string{name}, path...), nameOf(wanted[i]))
 	}
 	changed, err := json.Marshal(tree)
 	if err != nil {
-		return event
+		return ev.Raw
 	}
 	return changed
+}
+
+// put sets a member of an object, below others that it makes.
+func put(object map[string]any, path []string, value any) {
+	for ; len(path) > 1; path = path[1:] {
+		next, ok := object[path[0]].(map[string]any)
+		if !ok {
+			next = make(map[string]any)
+			object[path[0]] = next
+		}
+		object = next
+	}
+	object[path[0]] = value
 }

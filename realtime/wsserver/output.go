@@ -35,8 +35,7 @@ const (
 // output makes events of the model's sound. A client takes the end of an answer for the end of its sound, but the call is
 // told of it as soon as the answer is made, long before it was heard: the events that say so are held back until then.
 type output struct {
-	sound func(event []byte, ms int)
-	send  func(event []byte)
+	to    *queue
 	input func() media.Format // the format of the other side
 
 	mu      sync.Mutex
@@ -59,8 +58,8 @@ type answer struct {
 	ends            [][]byte // the events held back
 }
 
-func (o *output) init(sound func([]byte, int), send func([]byte), input func() media.Format) {
-	o.sound, o.send, o.input, o.format = sound, send, input, linear
+func (o *output) init(to *queue, input func() media.Format) {
+	o.to, o.input, o.format = to, input, linear
 }
 
 func (o *output) current() media.Format {
@@ -159,7 +158,7 @@ func (o *output) flush() {
 		return
 	}
 	o.begun = true
-	o.sound(fmt.Appendf(nil, `{"type":"`+realtime.TypeOutputAudioDelta+`","event_id":%q,"response_id":%q,"item_id":%q,"output_index":%d,"content_index":%d,"delta":%q}`,
+	o.to.sound(fmt.Appendf(nil, `{"type":"`+realtime.TypeOutputAudioDelta+`","event_id":%q,"response_id":%q,"item_id":%q,"output_index":%d,"content_index":%d,"delta":%q}`,
 		newID("event_"), a.response, a.item, a.output, a.content, base64.StdEncoding.EncodeToString(o.bytes)), int(o.length().Milliseconds()))
 	o.bytes = o.bytes[:0]
 	o.watch()
@@ -177,7 +176,7 @@ func (o *output) find(response string) *answer {
 func (o *output) event(data []byte) {
 	ev, err := realtime.Decode(data)
 	if err != nil {
-		o.send(data)
+		o.to.event(data)
 		return
 	}
 	o.mu.Lock()
@@ -191,30 +190,23 @@ func (o *output) event(data []byte) {
 		return
 	case realtime.TypeOutputBufferCleared:
 		o.bytes = o.bytes[:0]
+		o.to.silence()
 		o.finish(o.playing)
 		o.finish(ev.ResponseID)
 		return
-	case realtime.TypeSessionCreated, realtime.TypeSessionUpdated:
-		data = o.describe(ev)
+	case realtime.TypeSessionCreated, realtime.TypeSessionUpdated, realtime.TypeResponseCreated:
+		data = withFormats(ev, o.input(), o.format)
 	case realtime.TypeContentPartAdded, realtime.TypeAudioTranscriptDelta:
 		o.announced(&ev)
 	case realtime.TypeOutputAudioDone, realtime.TypeContentPartDone, realtime.TypeOutputItemDone, realtime.TypeResponseDone:
-		if o.holdBack(&ev) {
+		if ev.Response != nil {
+			data = withFormats(ev, o.input(), o.format)
+		}
+		if o.holdBack(&ev, data) {
 			return
 		}
 	}
-	o.send(data)
-}
-
-// describe returns an event of a session with the formats of this connection.
-func (o *output) describe(ev realtime.Event) []byte {
-	in := o.input()
-	saysIn, okIn := formatOf(ev.Session, sides[0], linear)
-	saysOut, okOut := formatOf(ev.Session, sides[1], linear)
-	if okIn && okOut && saysIn == in && saysOut == o.format {
-		return ev.Raw
-	}
-	return withFormats(ev.Raw, in, o.format)
+	o.to.event(data)
 }
 
 // announced takes where an answer has sound.
@@ -277,7 +269,7 @@ func (o *output) finish(response string) {
 }
 
 // holdBack keeps an event that says that something with sound is complete, as long as the sound is not.
-func (o *output) holdBack(ev *realtime.Event) bool {
+func (o *output) holdBack(ev *realtime.Event, data []byte) bool {
 	response, item := ev.ResponseID, ev.ItemID
 	if ev.Response != nil {
 		response = text(ev.Response, "id")
@@ -296,7 +288,7 @@ func (o *output) holdBack(ev *realtime.Event) bool {
 	if item != "" && item != a.item {
 		return false
 	}
-	a.ends = append(a.ends, ev.Raw)
+	a.ends = append(a.ends, data)
 	o.watch()
 	return true
 }
@@ -310,7 +302,7 @@ func text(object json.RawMessage, name string) (value string) {
 // release sends what was held back.
 func (o *output) release(a *answer) {
 	for _, event := range a.ends {
-		o.send(event)
+		o.to.event(event)
 	}
 	a.ends = nil
 }

@@ -2,6 +2,7 @@ package wsserver
 
 import (
 	"crypto/rand"
+	"slices"
 	"sync"
 )
 
@@ -62,6 +63,13 @@ func (q *queue) add(o outgoing) {
 		q.bytes += len(o.data)
 	}
 	signal(q.wake)
+}
+
+// silence drops the sound that was not sent.
+func (q *queue) silence() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.items, q.ms = slices.DeleteFunc(q.items, func(o outgoing) bool { return o.ms > 0 }), 0
 }
 
 // next removes what is to be sent next; it is nil if there is nothing. last means that nothing will come.
