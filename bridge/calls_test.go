@@ -153,7 +153,7 @@ func TestTextInACallThatEnds(t *testing.T) {
 			set.undo()
 			if isSaved {
 				m := thread.Message{ID: in.MessageID, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(in.Text)}}
-				if _, err := calls.cfg.Store.AppendMessage(t.Context(), key, m); err != nil {
+				if _, err := persistencetest.AppendMessage(t.Context(), calls.cfg.Store, key, m); err != nil {
 					t.Fatal(err)
 				}
 				calls.unsaved.saved()

@@ -134,7 +134,7 @@ func TestSaidButNotAnswered(t *testing.T) {
 			return nil, err
 		}
 		m := thread.Message{ID: q.MessageID, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(q.Text)}}
-		if _, err := other.AppendMessage(ctx, c.Key, m); err != nil {
+		if _, err := persistencetest.AppendMessage(ctx, other, c.Key, m); err != nil {
 			return nil, err
 		}
 		return nil, errors.New("gone")

@@ -7,6 +7,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
@@ -97,7 +98,7 @@ func TestEndOfTheLastCall(t *testing.T) {
 	}
 	save = func() {
 		call.EndedAt, call.EndReason = new(time.Now()), string(bridge.EndHangup)
-		if _, err := b.store.Apply(b.ctx, key, []persistence.Change{
+		if _, err := persistencetest.Apply(b.ctx, b.store, key, []persistence.Change{
 			persistence.PutMessage{Message: callMessage("last", call.ID, "The last words."), Place: persistence.Place{How: persistence.PlaceAfter, After: "first"}},
 			persistence.PutCall{Call: call},
 		}); err != nil {

@@ -164,7 +164,7 @@ func TestLastMessages(t *testing.T) {
 		if i > 3 && i < 8 {
 			m.Metadata.Extra = map[string]json.RawMessage{thread.MetadataDiscarded: json.RawMessage("true")}
 		}
-		if _, err := store.AppendMessage(t.Context(), key, m); err != nil {
+		if _, err := persistencetest.AppendMessage(t.Context(), store, key, m); err != nil {
 			t.Fatal(err)
 		}
 	}

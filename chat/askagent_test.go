@@ -50,7 +50,7 @@ func (b *bench) spoken(callID string) thread.Message {
 	} {
 		m.Metadata.Source, m.Metadata.CallID = thread.SourceVoice, "call-1"
 		var err error
-		if asking, err = b.store.AppendMessage(b.t.Context(), b.key, m); err != nil {
+		if asking, err = persistencetest.AppendMessage(b.t.Context(), b.store, b.key, m); err != nil {
 			b.t.Fatalf("AppendMessage() = %v", err)
 		}
 	}
@@ -102,11 +102,11 @@ echo is done.{"tool":"echo","state":"done"}`)
 		// The call has its result, and the answer was spoken: later turns read each once.
 		part := &asking.Parts[2]
 		part.State, part.Output = thread.ToolOutputAvailable, result.Output
-		if _, err := b.store.UpdateMessage(t.Context(), b.key, asking); err != nil {
+		if _, err := persistencetest.UpdateMessage(t.Context(), b.store, b.key, asking); err != nil {
 			t.Fatalf("UpdateMessage() = %v", err)
 		}
 		spoken := thread.Message{Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("Three of them.")}}
-		if _, err := b.store.AppendMessage(t.Context(), b.key, spoken); err != nil {
+		if _, err := persistencetest.AppendMessage(t.Context(), b.store, b.key, spoken); err != nil {
 			t.Fatalf("AppendMessage() = %v", err)
 		}
 		b.say("Thanks")

@@ -414,7 +414,7 @@ func TestOpening(t *testing.T) {
 		if !errors.Is(err, persistence.ErrConflict) || errors.Is(err, chat.ErrBusy) {
 			t.Errorf("Turn() with a taken id = %v", err)
 		}
-		if _, err := b.store.AppendMessage(t.Context(), b.key, thread.Message{ID: "m2", Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("saved")}}); err != nil {
+		if _, err := persistencetest.AppendMessage(t.Context(), b.store, b.key, thread.Message{ID: "m2", Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("saved")}}); err != nil {
 			t.Fatalf("AppendMessage() = %v", err)
 		}
 		b.wait(b.turn(chat.TurnRequest{Saved: true, MessageID: "m2"}))
@@ -525,7 +525,7 @@ func TestRefusedQuestion(t *testing.T) {
 func TestResetAtTheBeginning(t *testing.T) {
 	t.Parallel()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{deltas()}})
-	user, err := b.store.AppendMessage(t.Context(), b.key, thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("x")}})
+	user, err := persistencetest.AppendMessage(t.Context(), b.store, b.key, thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("x")}})
 	must(t, err)
 	for _, when := range []string{"before a reset", "after it"} {
 		thread, err := chat.Loaded(t.Context(), b.store, b.key, user)

@@ -405,7 +405,7 @@ func TestFollowTheDead(t *testing.T) {
 		}
 	}
 	m.Metadata.Status = thread.StatusInterrupted // as recovery does it, without further events
-	if _, err := p.store.UpdateMessage(t.Context(), p.key, m); err != nil {
+	if _, err := persistencetest.UpdateMessage(t.Context(), p.store, p.key, m); err != nil {
 		t.Fatal(err)
 	}
 	if got := text(); !strings.Contains(got, fmt.Sprintf("finish  %s %s ", turn.ID(), turn.MessageID())) || !strings.Contains(got, "interrupted interrupted <nil>") {

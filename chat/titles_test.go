@@ -147,7 +147,7 @@ func TestTitlesOfCalls(t *testing.T) {
 		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}})
 		add := func(m thread.Message) {
 			m.Metadata.Source = thread.SourceVoice
-			if _, err := store.AppendMessage(t.Context(), b.key, m); err != nil {
+			if _, err := persistencetest.AppendMessage(t.Context(), store, b.key, m); err != nil {
 				t.Fatal(err)
 			}
 			b.c.Talked(b.key)
@@ -261,7 +261,7 @@ func TestMemories(t *testing.T) {
 			words(thread.RoleUser, "What do you know about my dog?"),
 		} {
 			m.Metadata.CreatedAt = time.Date(2026, 1, 2, 23, 30, 0, 0, time.UTC)
-			if _, err := store.AppendMessage(t.Context(), key, m); err != nil {
+			if _, err := persistencetest.AppendMessage(t.Context(), store, key, m); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -45,7 +45,7 @@ func BenchmarkAnswer(b *testing.B) {
 // saveAnswers saves the nth answer in each thread.
 func saveAnswers(b *testing.B, store *persistence.Store, keys []thread.Key, n, drafts int, words func() string) {
 	apply := func(key thread.Key, changes ...persistence.Change) {
-		if _, err := store.Apply(context.Background(), key, changes); err != nil {
+		if _, err := persistencetest.Apply(context.Background(), store, key, changes); err != nil {
 			b.Fatal(err)
 		}
 	}

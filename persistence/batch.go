@@ -125,7 +125,8 @@ func (b *Batch) announce() {
 // do runs one write of the batch.
 func (b *Batch) do(what string, write func() error) error { return b.tx.Do(what, write) }
 
-// AppendMessage is Store.AppendMessage.
+// AppendMessage saves a message at the end of the thread. An empty id and creation time are filled
+// in; the source defaults to text and the status to completed.
 func (b *Batch) AppendMessage(m thread.Message) (saved thread.Message, err error) {
 	err = b.do("append message", func() (err error) {
 		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.makeRoomLast(t, m.Metadata.CallID) })
@@ -134,7 +135,10 @@ func (b *Batch) AppendMessage(m thread.Message) (saved thread.Message, err error
 	return saved, err
 }
 
-// InsertMessage is Store.InsertMessage.
+// InsertMessage saves a message right after the message afterID, or before all others if afterID is
+// empty. The messages that follow get new numbers, so that a reader who asks for what comes after
+// the last number it has seen misses nothing. If the message that follows was sent before a reset,
+// the new one counts as sent before it, too.
 func (b *Batch) InsertMessage(m thread.Message, afterID string) (saved thread.Message, err error) {
 	err = b.do("insert message", func() (err error) {
 		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.makeRoom(t, afterID, m.Metadata.CallID) })
@@ -247,7 +251,8 @@ func (b *Batch) shift(t pgdb.Thread, first pgdb.FirstMessageAfterRow, err error)
 	return first.Context, nil
 }
 
-// UpdateMessage is Store.UpdateMessage.
+// UpdateMessage replaces the parts and metadata of the message with m's id. Its place, role and
+// creation time stay.
 func (b *Batch) UpdateMessage(m thread.Message) (saved thread.Message, err error) {
 	err = b.do("update message", func() (err error) {
 		saved, err = b.update(m)

@@ -246,19 +246,9 @@ type LostChange struct {
 	Err    error
 }
 
-// Apply applies changes of a thread in one transaction. If one of them can never be saved, it is
-// returned as lost and the others are saved one by one. An error means that the database is
-// unavailable or the Store closed: the same changes may be retried.
-func (s *Store) Apply(ctx context.Context, key thread.Key, changes []Change) (Applied, error) {
-	applied, err := s.ApplyAll(ctx, []ThreadChanges{{Key: key, Changes: changes}})
-	if err != nil {
-		return Applied{}, err
-	}
-	return applied[0], nil
-}
-
-// ApplyAll is Apply for several threads in one transaction. The results have the order of groups.
-// Lost changes are logged, and counted by Options.OnLost.
+// ApplyAll applies changes of threads in one transaction. If one of them can never be saved, it is returned as lost and the
+// others are saved one by one. The results have the order of groups. Lost changes are logged, and counted by Options.OnLost.
+// An error means that the database is unavailable or the Store closed: the same changes may be retried.
 func (s *Store) ApplyAll(ctx context.Context, groups []ThreadChanges) ([]Applied, error) {
 	applied, err := s.applyTogether(ctx, groups)
 	if err == nil || !permanent(err) {

@@ -46,7 +46,7 @@ func TestLostChanges(t *testing.T) {
 		}
 	}
 	live, deleted, other := newThread(), newThread(), newThread()
-	if _, err := s.Apply(t.Context(), other, []persistence.Change{put("taken")}); err != nil {
+	if _, err := persistencetest.Apply(t.Context(), s, other, []persistence.Change{put("taken")}); err != nil {
 		t.Fatalf("Apply() = %v", err)
 	}
 	must(t, s.DeleteThread(t.Context(), deleted))

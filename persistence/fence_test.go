@@ -36,7 +36,7 @@ func TestFenced(t *testing.T) {
 	must(t, a.Records.SaveCall(ctx, key, records.Call{ID: "c"}))
 	answer := thread.Message{ID: "m", Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("half an")}}
 	answer.Metadata.Status = thread.StatusInProgress
-	if _, err := a.AppendMessage(ctx, key, answer); err != nil {
+	if _, err := persistencetest.AppendMessage(ctx, a, key, answer); err != nil {
 		t.Fatalf("AppendMessage() = %v", err)
 	}
 	fenced := a.Cluster.Fenced()
@@ -53,10 +53,10 @@ func TestFenced(t *testing.T) {
 	}
 	answer.Parts[0].Text = "half an answer"
 	for what, err := range map[string]error{
-		"UpdateMessage": second(a.UpdateMessage(ctx, key, answer)),
+		"UpdateMessage": second(persistencetest.UpdateMessage(ctx, a, key, answer)),
 		"SaveCall":      a.Records.SaveCall(ctx, key, records.Call{ID: "c", Turns: 9}),
 		"ClaimTurn":     a.Batch(ctx, key, func(w *persistence.Batch) error { return w.ClaimTurn("t") }),
-		"Apply":         second(a.Apply(ctx, key, []persistence.Change{persistence.PutMessage{Message: answer}})),
+		"Apply":         second(persistencetest.Apply(ctx, a, key, []persistence.Change{persistence.PutMessage{Message: answer}})),
 	} {
 		if !errors.Is(err, persistence.ErrFenced) {
 			t.Errorf("%s() = %v, want ErrFenced", what, err)
@@ -77,7 +77,7 @@ func TestFenced(t *testing.T) {
 	}
 	// What it could not save is not lost.
 	answer.Metadata.Status = thread.StatusInterrupted
-	if _, err := a.Apply(ctx, key, []persistence.Change{persistence.PutMessage{Message: answer}}); err != nil {
+	if _, err := persistencetest.Apply(ctx, a, key, []persistence.Change{persistence.PutMessage{Message: answer}}); err != nil {
 		t.Errorf("Apply() = %v", err)
 	}
 	if m, err := b.Message(ctx, key, "m"); err != nil || m.Text() != "half an answer" {
@@ -101,7 +101,7 @@ func TestFenceWhileWriting(t *testing.T) {
 			for {
 				m := thread.Message{Role: thread.RoleAssistant}
 				m.Metadata.Status = thread.StatusInProgress
-				if _, err := a.AppendMessage(ctx, key, m); err != nil && !errors.Is(err, persistence.ErrUnavailable) {
+				if _, err := persistencetest.AppendMessage(ctx, a, key, m); err != nil && !errors.Is(err, persistence.ErrUnavailable) {
 					if !errors.Is(err, persistence.ErrFenced) {
 						t.Errorf("AppendMessage() = %v", err)
 					}
@@ -159,7 +159,7 @@ func TestFrozen(t *testing.T) {
 	if calls, err := b.Recover(ctx); err != nil || len(calls) != 1 {
 		t.Errorf("Recover() = %v, %v, want the call of the frozen process", calls, err)
 	}
-	_, err := b.AppendMessage(ctx, key, thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("next")}})
+	_, err := persistencetest.AppendMessage(ctx, b, key, thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("next")}})
 	if err != nil {
 		t.Errorf("AppendMessage() = %v", err)
 	}

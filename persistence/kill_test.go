@@ -102,17 +102,17 @@ func TestVictim(t *testing.T) {
 	fmt.Println("thread", row.ID)
 	answer := thread.Message{Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("")}}
 	answer.Metadata.Status = thread.StatusInProgress
-	if answer, err = s.AppendMessage(ctx, key, answer); err != nil {
+	if answer, err = persistencetest.AppendMessage(ctx, s, key, answer); err != nil {
 		t.Fatal(err)
 	}
 	for {
 		m := thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("x")}}
-		if m, err = s.AppendMessage(ctx, key, m); err != nil {
+		if m, err = persistencetest.AppendMessage(ctx, s, key, m); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("saved", m.ID)
 		answer.Parts[0].Text += "word "
-		if answer, err = s.UpdateMessage(ctx, key, answer); err != nil {
+		if answer, err = persistencetest.UpdateMessage(ctx, s, key, answer); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("flushed", len(answer.Text()))

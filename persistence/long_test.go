@@ -112,7 +112,7 @@ func replay(ctx context.Context, l *long) error {
 
 func (l *long) say(ctx context.Context, key thread.Key) error {
 	m := thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("a common sentence of the conversation")}}
-	_, err := l.store.AppendMessage(ctx, key, m)
+	_, err := persistencetest.AppendMessage(ctx, l.store, key, m)
 	return err
 }
 
@@ -229,7 +229,7 @@ func (l *long) thread(b *testing.B, owner string, amount int, word string) threa
 			})
 			n++
 		}
-		if _, err := l.store.Apply(b.Context(), key, changes); err != nil {
+		if _, err := persistencetest.Apply(b.Context(), l.store, key, changes); err != nil {
 			b.Fatal(err)
 		}
 	}

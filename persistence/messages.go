@@ -17,37 +17,6 @@ const (
 	MaxReplay = 6000
 )
 
-// AppendMessage saves a message at the end of the thread. An empty id and creation time are filled
-// in; the source defaults to text and the status to completed.
-func (s *Store) AppendMessage(ctx context.Context, key thread.Key, m thread.Message) (thread.Message, error) {
-	return s.one(ctx, key, func(b *Batch) (thread.Message, error) { return b.AppendMessage(m) })
-}
-
-// InsertMessage saves a message right after the message afterID, or before all others if afterID is
-// empty. The messages that follow get new numbers, so that a reader who asks for what comes after
-// the last number it has seen misses nothing. If the message that follows was sent before a reset,
-// the new one counts as sent before it, too.
-func (s *Store) InsertMessage(ctx context.Context, key thread.Key, m thread.Message, afterID string) (thread.Message, error) {
-	return s.one(ctx, key, func(b *Batch) (thread.Message, error) { return b.InsertMessage(m, afterID) })
-}
-
-// UpdateMessage replaces the parts and metadata of the message with m's id. Its place, role and
-// creation time stay.
-func (s *Store) UpdateMessage(ctx context.Context, key thread.Key, m thread.Message) (thread.Message, error) {
-	return s.one(ctx, key, func(b *Batch) (thread.Message, error) { return b.UpdateMessage(m) })
-}
-
-func (s *Store) one(ctx context.Context, key thread.Key, write func(*Batch) (thread.Message, error)) (saved thread.Message, err error) {
-	err = s.Batch(ctx, key, func(b *Batch) (err error) {
-		saved, err = write(b)
-		return err
-	})
-	if err != nil {
-		return thread.Message{}, err
-	}
-	return saved, nil
-}
-
 // Message reads one message.
 func (s *Store) Message(ctx context.Context, key thread.Key, id string) (thread.Message, error) {
 	if err := checkKey(key); err != nil || !thread.ValidID(id) {

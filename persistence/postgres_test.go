@@ -39,7 +39,7 @@ func instances(t *testing.T, url string, serve bool) (a, b *persistence.Store, k
 
 func say(t *testing.T, s *persistence.Store, key thread.Key, text string) thread.Message {
 	t.Helper()
-	m, err := s.AppendMessage(t.Context(), key, thread.Message{
+	m, err := persistencetest.AppendMessage(t.Context(), s, key, thread.Message{
 		Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(text)},
 	})
 	must(t, err)
@@ -138,7 +138,7 @@ func TestInstancesNotifyEachOther(t *testing.T) {
 	}
 	want(t, here, "message 2", `draft {"n":1}`, `draft {"n":1}`, "draft "+string(large), `draft {"n":"\u0000'"}`)
 	want(t, there, `draft {"n":1}`, `draft {"n":1}`, "draft "+string(large), `draft {"n":"\u0000'"}`)
-	if _, err := b.InsertMessage(t.Context(), key, thread.Message{
+	if _, err := persistencetest.InsertMessage(t.Context(), b, key, thread.Message{
 		Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("1b")},
 	}, first.ID); err != nil {
 		t.Fatalf("InsertMessage() = %v", err)
@@ -308,7 +308,7 @@ func TestSerializableByDefault(t *testing.T) {
 	for range 4 {
 		writing.Go(func() {
 			for range 25 {
-				if _, err := s.AppendMessage(t.Context(), key, thread.Message{Role: thread.RoleUser}); err != nil {
+				if _, err := persistencetest.AppendMessage(t.Context(), s, key, thread.Message{Role: thread.RoleUser}); err != nil {
 					t.Errorf("AppendMessage() = %v", err)
 					return
 				}

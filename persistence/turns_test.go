@@ -27,7 +27,7 @@ func answering(t *testing.T, s *persistence.Store) (thread.Key, thread.Message) 
 		ID: "answer", Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("One")},
 		Metadata: thread.Metadata{Source: thread.SourceText, Status: thread.StatusInProgress},
 	}
-	if _, err := s.AppendMessage(t.Context(), key, answer); err != nil {
+	if _, err := persistencetest.AppendMessage(t.Context(), s, key, answer); err != nil {
 		t.Fatalf("AppendMessage() = %v", err)
 	}
 	err := s.Batch(t.Context(), key, func(b *persistence.Batch) error {
@@ -107,7 +107,7 @@ func finishBeforeDrafts(t *testing.T, s *persistence.Store, key thread.Key, answ
 	persistence.BeforeDrafts(s, func() {
 		first()
 		answer.Parts, answer.Metadata.Status = []thread.Part{thread.TextPart("One, two.")}, thread.StatusCompleted
-		if _, err := s.UpdateMessage(t.Context(), key, answer); err != nil {
+		if _, err := persistencetest.UpdateMessage(t.Context(), s, key, answer); err != nil {
 			t.Errorf("UpdateMessage() = %v", err)
 		}
 	})

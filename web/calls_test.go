@@ -12,6 +12,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
@@ -338,7 +339,7 @@ func TestBelowAPath(t *testing.T) {
 	})
 	key := b.thread(t, "alice")
 	images := "/api/threads/" + key.Thread + "/images"
-	_, err := b.db.AppendMessage(t.Context(), key, thread.Message{Role: thread.RoleUser, Parts: []thread.Part{
+	_, err := persistencetest.AppendMessage(t.Context(), b.db, key, thread.Message{Role: thread.RoleUser, Parts: []thread.Part{
 		{Type: "file", Raw: []byte(`{"type":"file","mediaType":"image/png","url":"` + images + `/one"}`)},
 	}})
 	must(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 	"voicebridge/web/problem"
 )
@@ -43,7 +44,7 @@ func TestInvalidValue(t *testing.T) {
 	b := setup(t, nil)
 	key := b.thread(t, "alice")
 	_, title := b.db.CreateThread(t.Context(), "alice", strings.Repeat("x", persistence.MaxTitleBytes+1))
-	_, role := b.db.AppendMessage(t.Context(), key, thread.Message{Role: "nobody"})
+	_, role := persistencetest.AppendMessage(t.Context(), b.db, key, thread.Message{Role: "nobody"})
 	_, _, cursor := b.db.Threads(t.Context(), "alice", persistence.ThreadFilter{Cursor: "?"})
 	sql := errors.New(`ERROR: invalid byte sequence for encoding "UTF8": 0x00 (SQLSTATE 22021)`)
 	for name, c := range map[string]struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 	"voicebridge/web/access"
@@ -61,7 +62,7 @@ func TestStorageLimits(t *testing.T) {
 
 	large := setup(t, limited(func(l *access.Limits) { l.StoredBytesPerOwner = 1000 }))
 	key := large.thread(t, "alice")
-	if _, err := large.db.AppendMessage(t.Context(), key, thread.Message{
+	if _, err := persistencetest.AppendMessage(t.Context(), large.db, key, thread.Message{
 		Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart(strings.Repeat("word ", 400))},
 	}); err != nil {
 		t.Fatal(err)

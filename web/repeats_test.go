@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/uistream"
@@ -156,7 +157,7 @@ func TestIdempotencyKeyAfterAFailure(t *testing.T) {
 		{ID: lost, Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("and?")}},
 		{Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("half an")}, Metadata: thread.Metadata{Status: thread.StatusInterrupted}},
 	} {
-		if _, err := b.db.AppendMessage(t.Context(), key, m); err != nil {
+		if _, err := persistencetest.AppendMessage(t.Context(), b.db, key, m); err != nil {
 			t.Fatal(err)
 		}
 	}

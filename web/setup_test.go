@@ -158,7 +158,7 @@ func (f *fakeCalls) Say(ctx context.Context, key thread.Key, m thread.Message, _
 		return known, nil // a call says it once
 	}
 	m.Role, m.Metadata.CallID = thread.RoleUser, callID
-	return f.store.AppendMessage(ctx, key, m)
+	return persistencetest.AppendMessage(ctx, f.store, key, m)
 }
 
 func (f *fakeCalls) Count() int {
@@ -393,7 +393,7 @@ func (b *bundle) thread(t *testing.T, owner string) thread.Key {
 
 func (b *bundle) say(t *testing.T, key thread.Key, words string) thread.Message {
 	t.Helper()
-	m, err := b.db.AppendMessage(t.Context(), key, thread.Message{
+	m, err := persistencetest.AppendMessage(t.Context(), b.db, key, thread.Message{
 		Role: thread.RoleUser, Parts: []thread.Part{{Type: "text", Text: words}},
 		Metadata: thread.Metadata{Source: thread.SourceText, Status: thread.StatusCompleted},
 	})

@@ -50,7 +50,7 @@ func (c *calls) Say(ctx context.Context, key thread.Key, m thread.Message, queue
 	c.mu.Unlock()
 	if fail == nil {
 		put := persistence.PutMessage{Message: m, Place: persistence.Place{How: persistence.PlaceLast}, Queued: queued}
-		_, fail = c.store.Apply(ctx, key, []persistence.Change{put})
+		_, fail = persistencetest.Apply(ctx, c.store, key, []persistence.Change{put})
 	}
 	c.spoken <- m.Text()
 	return m, fail

@@ -265,7 +265,7 @@ func TestMessagesOfALongThread(t *testing.T) {
 		}
 		seen[m.ID] = true
 		if len(seen) == 10 { // the following ones get new numbers while they are being read
-			if _, err := store.InsertMessage(t.Context(), key, thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("new")}}, m.ID); err != nil {
+			if _, err := persistencetest.InsertMessage(t.Context(), store, key, thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("new")}}, m.ID); err != nil {
 				t.Fatal(err)
 			}
 		}

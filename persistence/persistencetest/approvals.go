@@ -147,7 +147,7 @@ func (s suite) settledApprovals(t *testing.T) {
 	a := ask(t, b.store, b.key, "1", "{}", soon)
 	settle := func(key thread.Key, a thread.Approval, changes ...persistence.Change) {
 		t.Helper()
-		applied, err := b.store.Apply(t.Context(), key, append(changes, persistence.PutApproval{Approval: a}))
+		applied, err := Apply(t.Context(), b.store, key, append(changes, persistence.PutApproval{Approval: a}))
 		if err != nil || len(applied.Lost) != 0 {
 			t.Errorf("Apply() = %+v, %v", applied, err)
 		}

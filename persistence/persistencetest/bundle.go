@@ -63,14 +63,14 @@ func text(role thread.Role, words string) thread.Message {
 
 func (b bundle) append(t *testing.T, m thread.Message) thread.Message {
 	t.Helper()
-	saved, err := b.store.AppendMessage(t.Context(), b.key, m)
+	saved, err := AppendMessage(t.Context(), b.store, b.key, m)
 	must(t, err)
 	return saved
 }
 
 func (b bundle) insert(t *testing.T, m thread.Message, afterID string) thread.Message {
 	t.Helper()
-	saved, err := b.store.InsertMessage(t.Context(), b.key, m, afterID)
+	saved, err := InsertMessage(t.Context(), b.store, b.key, m, afterID)
 	must(t, err)
 	return saved
 }

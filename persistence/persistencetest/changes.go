@@ -59,7 +59,7 @@ func (s suite) changes(t *testing.T) {
 		persistence.PutApproval{Approval: thread.Approval{ID: "t", Outcome: thread.ApprovalTimeout}},
 	)
 	for range 2 { // the second time changes nothing
-		applied, err := b.store.Apply(t.Context(), b.key, changes)
+		applied, err := Apply(t.Context(), b.store, b.key, changes)
 		if err != nil || len(applied.Lost) != 0 || len(applied.Messages) != 7 {
 			t.Fatalf("Apply() = %+v, %v", applied, err)
 		}
@@ -87,7 +87,7 @@ func (s suite) changes(t *testing.T) {
 func (s suite) lostChanges(t *testing.T) {
 	b := s.setup(t)
 	other := newThread(t, b.store, "bert")
-	must(t, errOf(b.store.Apply(t.Context(), other, []persistence.Change{putText("taken", "bert's", last)})))
+	must(t, errOf(Apply(t.Context(), b.store, other, []persistence.Change{putText("taken", "bert's", last)})))
 	gone := thread.Key{Owner: "anna", Thread: "gone"}
 	applied, err := b.store.ApplyAll(t.Context(), []persistence.ThreadChanges{
 		{Key: gone, Changes: []persistence.Change{putText("g", "nobody's", last)}},
@@ -115,7 +115,7 @@ func (s suite) lostChanges(t *testing.T) {
 	wantRows(t, b.url, "SELECT text FROM messages WHERE instance = 'dead'", "three")
 	wantRows(t, b.url, "SELECT text FROM messages WHERE id = 'taken'", "bert's")
 	must(t, b.store.Close())
-	if applied, err := b.store.Apply(t.Context(), b.key, []persistence.Change{putText("m4", "four", last)}); err == nil {
+	if applied, err := Apply(t.Context(), b.store, b.key, []persistence.Change{putText("m4", "four", last)}); err == nil {
 		t.Errorf("Apply() of a closed store = %+v", applied)
 	}
 }

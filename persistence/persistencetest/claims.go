@@ -107,7 +107,7 @@ func (s suite) queueSpooled(t *testing.T) {
 			put := putText(m.MessageID, m.Text, last)
 			put.Queued = m.ID
 			for range 2 { // the second time changes nothing
-				applied, err := b.store.Apply(t.Context(), b.key, throughJSON(t, put))
+				applied, err := Apply(t.Context(), b.store, b.key, throughJSON(t, put))
 				if err != nil || len(applied.Lost) != 0 {
 					t.Fatalf("Apply() = %+v, %v", applied, err)
 				}

@@ -21,7 +21,7 @@ func (b bundle) growing(t *testing.T) thread.Message {
 // draft saves what was added to a message.
 func (b bundle) draft(t *testing.T, id string, start int, words string) {
 	t.Helper()
-	applied, err := b.store.Apply(t.Context(), b.key, []persistence.Change{
+	applied, err := Apply(t.Context(), b.store, b.key, []persistence.Change{
 		persistence.PutDraft{Draft: persistence.Draft{MessageID: id, Start: start, Text: words}},
 	})
 	if err != nil || len(applied.Messages)+len(applied.Lost) != 0 {
@@ -70,18 +70,18 @@ func (s suite) drafts(t *testing.T) {
 		t.Errorf("Replay() = %v, %v, want nothing of what is in progress", replay, err)
 	}
 	// Inserting a message before it moves it, together with its drafts.
-	must(t, errOf(b.store.InsertMessage(t.Context(), b.key, text(thread.RoleUser, "Count!"), "")))
+	must(t, errOf(InsertMessage(t.Context(), b.store, b.key, text(thread.RoleUser, "Count!"), "")))
 	b.says(t, m.ID, "One, twö, three")
 
 	// The whole message replaces its drafts. A late draft changes nothing.
 	m.Parts = []thread.Part{thread.TextPart("One, twö, three, four")}
-	must(t, errOf(b.store.UpdateMessage(t.Context(), b.key, m)))
+	must(t, errOf(UpdateMessage(t.Context(), b.store, b.key, m)))
 	b.says(t, m.ID, "One, twö, three, four")
 	if n := b.draftsLeft(t); n != 0 {
 		t.Errorf("%d drafts are left", n)
 	}
 	m.Metadata.Status = thread.StatusCompleted
-	must(t, errOf(b.store.UpdateMessage(t.Context(), b.key, m)))
+	must(t, errOf(UpdateMessage(t.Context(), b.store, b.key, m)))
 	b.draft(t, m.ID, 9, ", three")
 	b.draft(t, m.ID, 22, ", five")
 	b.draft(t, "nobody", 0, "x")
@@ -90,7 +90,7 @@ func (s suite) drafts(t *testing.T) {
 		t.Errorf("%d drafts of a finished message", n)
 	}
 	for _, bad := range []persistence.Draft{{}, {MessageID: m.ID, Start: -1}, {MessageID: m.ID, Start: thread.MaxMessageBytes, Text: "x"}} {
-		applied, err := b.store.Apply(t.Context(), b.key, []persistence.Change{persistence.PutDraft{Draft: bad}})
+		applied, err := Apply(t.Context(), b.store, b.key, []persistence.Change{persistence.PutDraft{Draft: bad}})
 		if err != nil || len(applied.Lost) != 1 || !errors.Is(applied.Lost[0].Err, persistence.ErrInvalid) {
 			t.Errorf("Apply(%+v) = %+v, %v, want ErrInvalid", bad, applied, err)
 		}
@@ -169,7 +169,7 @@ func (s suite) watchDrafts(t *testing.T) {
 	delta(", five")
 	// A message was saved with less text than was sent: the rest is sent again.
 	m.Parts = []thread.Part{thread.TextPart("One, two")}
-	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
+	if _, err := UpdateMessage(t.Context(), b.store, b.key, m); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.message(); got.Text() != "One, two" {
@@ -177,7 +177,7 @@ func (s suite) watchDrafts(t *testing.T) {
 	}
 	delta(", three, four, five")
 	m.Parts, m.Metadata.Status = []thread.Part{thread.TextPart("One to five")}, thread.StatusCompleted
-	if _, err := b.store.UpdateMessage(t.Context(), b.key, m); err != nil {
+	if _, err := UpdateMessage(t.Context(), b.store, b.key, m); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.message(); got.Text() != "One to five" {

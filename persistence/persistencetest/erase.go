@@ -17,7 +17,7 @@ import (
 // fill writes many messages at once, behind the store's back.
 func fill(t *testing.T, b bundle, amount int) {
 	t.Helper()
-	if _, err := b.store.Apply(t.Context(), b.key, []persistence.Change{
+	if _, err := Apply(t.Context(), b.store, b.key, []persistence.Change{
 		putText("first", "one of many", last),
 		persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "t", Status: thread.ToolCallDone}},
 		persistence.PutResponse{Response: records.Response{ID: "r"}},
@@ -252,7 +252,7 @@ func (s suite) expireUsed(t *testing.T) {
 			return
 		}
 		// The first one has just been deleted.
-		if _, err := store.AppendMessage(t.Context(), key, text(thread.RoleUser, "I am back.")); err != nil {
+		if _, err := AppendMessage(t.Context(), store, key, text(thread.RoleUser, "I am back.")); err != nil {
 			t.Errorf("AppendMessage() = %v", err)
 		}
 	}})

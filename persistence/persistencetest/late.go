@@ -60,12 +60,12 @@ func (s suite) lateWords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := s.setup(t)
-			must(t, errOf(b.store.Apply(t.Context(), b.key, []persistence.Change{putText("m0", "m0", last)})))
+			must(t, errOf(Apply(t.Context(), b.store, b.key, []persistence.Change{putText("m0", "m0", last)})))
 			// The second time changes nothing: neither the order of the calls nor that of their words.
 			for range 2 {
 				for _, changes := range [][]persistence.Change{early, later, tt.steps} {
 					for _, c := range changes {
-						if applied, err := b.store.Apply(t.Context(), b.key, throughJSON(t, c)); err != nil || len(applied.Lost) != 0 {
+						if applied, err := Apply(t.Context(), b.store, b.key, throughJSON(t, c)); err != nil || len(applied.Lost) != 0 {
 							t.Fatalf("Apply() = %+v, %v", applied, err)
 						}
 					}

@@ -47,7 +47,7 @@ func (s suite) stored(t *testing.T) {
 	draft := thread.Message{ID: "growing", Role: thread.RoleAssistant, Metadata: thread.Metadata{Status: thread.StatusInProgress}}
 	put := func(m thread.Message, place persistence.Placing) func() error {
 		return func() error {
-			_, err := b.store.Apply(ctx, b.key, []persistence.Change{persistence.PutMessage{Message: m, Place: persistence.Place{How: place}}})
+			_, err := Apply(ctx, b.store, b.key, []persistence.Change{persistence.PutMessage{Message: m, Place: persistence.Place{How: place}}})
 			return err
 		}
 	}
@@ -58,17 +58,17 @@ func (s suite) stored(t *testing.T) {
 		run  func() error
 	}{
 		{"a message before others", func() error {
-			_, err := b.store.InsertMessage(ctx, b.key, text(thread.RoleUser, long), "")
+			_, err := InsertMessage(ctx, b.store, b.key, text(thread.RoleUser, long), "")
 			return err
 		}},
 		{"a message that grows", func() error {
 			m.Parts = []thread.Part{thread.TextPart(short), thread.TextPart(long)}
-			_, err := b.store.UpdateMessage(ctx, b.key, m)
+			_, err := UpdateMessage(ctx, b.store, b.key, m)
 			return err
 		}},
 		{"a message that shrinks", func() error {
 			m.Parts = m.Parts[:1]
-			_, err := b.store.UpdateMessage(ctx, b.key, m)
+			_, err := UpdateMessage(ctx, b.store, b.key, m)
 			return err
 		}},
 		{"an answer in progress", put(draft, persistence.PlaceLast)},

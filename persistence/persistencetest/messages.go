@@ -66,7 +66,7 @@ func (s suite) messages(t *testing.T) {
 	if d := diff(got, back); d != "" {
 		t.Errorf("a message changes on the wire (-want +got):\n%s", d)
 	}
-	wantErr(t, "AppendMessage() with a taken id", errOf(b.store.AppendMessage(t.Context(), b.key, want)), persistence.ErrConflict)
+	wantErr(t, "AppendMessage() with a taken id", errOf(AppendMessage(t.Context(), b.store, b.key, want)), persistence.ErrConflict)
 	if seq, err := b.store.LastSeq(t.Context(), b.key); err != nil || seq != 1 {
 		t.Errorf("LastSeq() after a refused message = %d, %v, want 1", seq, err)
 	}
@@ -174,13 +174,13 @@ func (s suite) refusedMessages(t *testing.T) {
 	} {
 		m := text(thread.RoleUser, "x")
 		change(&m)
-		wantErr(t, "AppendMessage() with bad "+name, errOf(b.store.AppendMessage(t.Context(), b.key, m)), persistence.ErrInvalid)
+		wantErr(t, "AppendMessage() with bad "+name, errOf(AppendMessage(t.Context(), b.store, b.key, m)), persistence.ErrInvalid)
 	}
-	wantErr(t, "InsertMessage() with a bad role", errOf(b.store.InsertMessage(t.Context(), b.key, text("tool", "x"), "")), persistence.ErrInvalid) // it checks the same
+	wantErr(t, "InsertMessage() with a bad role", errOf(InsertMessage(t.Context(), b.store, b.key, text("tool", "x"), "")), persistence.ErrInvalid) // it checks the same
 	for _, id := range []string{"a\x00", "\xff", strings.Repeat("x", thread.MaxIDBytes+1)} {
 		m := text(thread.RoleUser, "x")
 		m.ID = id
-		wantErr(t, fmt.Sprintf("AppendMessage() with id %.9q", id), errOf(b.store.AppendMessage(t.Context(), b.key, m)), persistence.ErrInvalid)
+		wantErr(t, fmt.Sprintf("AppendMessage() with id %.9q", id), errOf(AppendMessage(t.Context(), b.store, b.key, m)), persistence.ErrInvalid)
 		wantErr(t, fmt.Sprintf("Message(%.9q)", id), errOf(b.store.Message(t.Context(), b.key, id)), persistence.ErrNotFound)
 	}
 	for _, limit := range []int{-1, 1001} {
@@ -219,9 +219,9 @@ func (s suite) insert(t *testing.T) {
 			t.Errorf("message %s has %d in its metadata and %d beside it", m.Text(), m.Metadata.Seq, m.Seq)
 		}
 	}
-	wantErr(t, "InsertMessage() after nobody", errOf(b.store.InsertMessage(t.Context(), b.key, text(thread.RoleUser, "x"), "nobody")), persistence.ErrNotFound)
+	wantErr(t, "InsertMessage() after nobody", errOf(InsertMessage(t.Context(), b.store, b.key, text(thread.RoleUser, "x"), "nobody")), persistence.ErrNotFound)
 	elsewhere := newThread(t, b.store, "anna")
-	wantErr(t, "InsertMessage() after another thread's", errOf(b.store.InsertMessage(t.Context(), elsewhere, text(thread.RoleUser, "x"), first.ID)), persistence.ErrNotFound)
+	wantErr(t, "InsertMessage() after another thread's", errOf(InsertMessage(t.Context(), b.store, elsewhere, text(thread.RoleUser, "x"), first.ID)), persistence.ErrNotFound)
 	if got := words(b.all(t)); got != "a b c d d2 e" {
 		t.Errorf("the order is %s after refused inserts", got)
 	}
@@ -280,7 +280,7 @@ func (s suite) concurrentAppends(t *testing.T) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range each {
-				if _, err := b.store.AppendMessage(t.Context(), b.key, text(thread.RoleUser, fmt.Sprintf("%d-%d", w, i))); err != nil {
+				if _, err := AppendMessage(t.Context(), b.store, b.key, text(thread.RoleUser, fmt.Sprintf("%d-%d", w, i))); err != nil {
 					t.Errorf("AppendMessage() = %v", err)
 				}
 			}
@@ -314,7 +314,7 @@ func (s suite) concurrentInserts(t *testing.T) {
 		wg.Go(func() {
 			prev := root.ID
 			for i := range each {
-				m, err := b.store.InsertMessage(t.Context(), b.key, text(thread.RoleUser, fmt.Sprintf("%d-%d", w, i)), prev)
+				m, err := InsertMessage(t.Context(), b.store, b.key, text(thread.RoleUser, fmt.Sprintf("%d-%d", w, i)), prev)
 				if err != nil {
 					t.Errorf("InsertMessage() = %v", err)
 					return
@@ -351,7 +351,7 @@ func (s suite) update(t *testing.T) {
 			CreatedAt: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC),
 		},
 	}
-	got, err := b.store.UpdateMessage(t.Context(), b.key, changed)
+	got, err := UpdateMessage(t.Context(), b.store, b.key, changed)
 	must(t, err)
 	want := changed
 	want.Role, want.Seq, want.Revision, want.Metadata.Seq = m.Role, m.Seq, next.Seq+1, m.Seq
@@ -364,10 +364,10 @@ func (s suite) update(t *testing.T) {
 	}
 	for _, id := range []string{"nobody", ""} {
 		changed.ID = id
-		wantErr(t, fmt.Sprintf("UpdateMessage() of %q", id), errOf(b.store.UpdateMessage(t.Context(), b.key, changed)), persistence.ErrNotFound)
+		wantErr(t, fmt.Sprintf("UpdateMessage() of %q", id), errOf(UpdateMessage(t.Context(), b.store, b.key, changed)), persistence.ErrNotFound)
 	}
 	changed.ID = next.ID
-	wantErr(t, "UpdateMessage() in another thread", errOf(b.store.UpdateMessage(t.Context(), newThread(t, b.store, "anna"), changed)), persistence.ErrNotFound)
+	wantErr(t, "UpdateMessage() in another thread", errOf(UpdateMessage(t.Context(), b.store, newThread(t, b.store, "anna"), changed)), persistence.ErrNotFound)
 	if seq, err := b.store.LastSeq(t.Context(), b.key); err != nil || seq != got.Revision {
 		t.Errorf("LastSeq() = %d, %v, want %d", seq, err, got.Revision)
 	}

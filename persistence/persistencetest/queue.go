@@ -311,7 +311,7 @@ func (s suite) dueQueues(t *testing.T) {
 		}
 	}
 	// The most recently used comes first; a message for later does not count.
-	if _, err := b.store.AppendMessage(t.Context(), keys[1], text(thread.RoleUser, "hello")); err != nil {
+	if _, err := AppendMessage(t.Context(), b.store, keys[1], text(thread.RoleUser, "hello")); err != nil {
 		t.Fatal(err)
 	}
 	b.enqueueAll(t, queued.Message{Text: "later", ScheduledAt: new(time.Now().Add(time.Hour))})

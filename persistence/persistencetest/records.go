@@ -185,10 +185,10 @@ func (s suite) strangers(t *testing.T) {
 			"RenameThread":          errOf(b.store.RenameThread(ctx, key, "x")),
 			"DeleteThread":          b.store.DeleteThread(ctx, key),
 			"ResetThread":           b.store.ResetThread(ctx, key),
-			"AppendMessage":         errOf(b.store.AppendMessage(ctx, key, n)),
-			"InsertMessage first":   errOf(b.store.InsertMessage(ctx, key, n, "")),
-			"InsertMessage after":   errOf(b.store.InsertMessage(ctx, key, n, m.ID)),
-			"UpdateMessage":         errOf(b.store.UpdateMessage(ctx, key, changed)),
+			"AppendMessage":         errOf(AppendMessage(ctx, b.store, key, n)),
+			"InsertMessage first":   errOf(InsertMessage(ctx, b.store, key, n, "")),
+			"InsertMessage after":   errOf(InsertMessage(ctx, b.store, key, n, m.ID)),
+			"UpdateMessage":         errOf(UpdateMessage(ctx, b.store, key, changed)),
 			"Message":               errOf(b.store.Message(ctx, key, m.ID)),
 			"Messages":              errOf(b.store.Messages(ctx, key, 0, 0)),
 			"LastSeq":               errOf(b.store.LastSeq(ctx, key)),
@@ -214,8 +214,8 @@ func (s suite) strangers(t *testing.T) {
 	}
 	// The key of one's own thread gives no access to another thread.
 	wantErr(t, "Message() of another thread", errOf(b.store.Message(ctx, own, m.ID)), persistence.ErrNotFound)
-	wantErr(t, "InsertMessage() after a stranger's", errOf(b.store.InsertMessage(ctx, own, text(thread.RoleUser, "x"), m.ID)), persistence.ErrNotFound)
-	wantErr(t, "UpdateMessage() of a stranger's", errOf(b.store.UpdateMessage(ctx, own, m)), persistence.ErrNotFound)
+	wantErr(t, "InsertMessage() after a stranger's", errOf(InsertMessage(ctx, b.store, own, text(thread.RoleUser, "x"), m.ID)), persistence.ErrNotFound)
+	wantErr(t, "UpdateMessage() of a stranger's", errOf(UpdateMessage(ctx, b.store, own, m)), persistence.ErrNotFound)
 	wantErr(t, "SaveCall() of a stranger's", b.store.Records.SaveCall(ctx, own, records.Call{ID: "c"}), persistence.ErrConflict)
 	if threads, _, err := b.store.Threads(ctx, "bert", persistence.ThreadFilter{Query: "mine"}); err != nil || len(threads) != 0 {
 		t.Errorf("Threads() of a stranger = %v, %v", threads, err)

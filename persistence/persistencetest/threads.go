@@ -72,12 +72,12 @@ func (s suite) threadPages(t *testing.T) {
 	newThread(t, b.store, "bert")
 	// A new message moves a thread to the front; changing one does not.
 	old := thread.Key{Owner: "anna", Thread: want[3]}
-	m, err := b.store.AppendMessage(t.Context(), old, text(thread.RoleUser, "hello"))
+	m, err := AppendMessage(t.Context(), b.store, old, text(thread.RoleUser, "hello"))
 	must(t, err)
 	want = append(slices.Delete(want, 3, 4), old.Thread)
 	b.append(t, text(thread.RoleUser, "hello"))
 	want = append(want[1:], b.key.Thread)
-	must(t, errOf(b.store.UpdateMessage(t.Context(), old, m)))
+	must(t, errOf(UpdateMessage(t.Context(), b.store, old, m)))
 	slices.Reverse(want)
 	for _, limit := range []int{1, 2, 3, 11, 12} {
 		if got := ids(t, b.store, "anna", persistence.ThreadFilter{Limit: limit}); !slices.Equal(got, want) {
@@ -92,10 +92,10 @@ func (s suite) search(t *testing.T) {
 	must(t, err)
 	spoken := newThread(t, b.store, "anna")
 	for _, words := range []string{"What is 100% of it?", `The file_name is C:\temp "quoted"`, "ÄPFEL and Birnen"} {
-		must(t, errOf(b.store.AppendMessage(t.Context(), spoken, text(thread.RoleUser, words))))
+		must(t, errOf(AppendMessage(t.Context(), b.store, spoken, text(thread.RoleUser, words))))
 	}
 	stranger := newThread(t, b.store, "bert")
-	must(t, errOf(b.store.AppendMessage(t.Context(), stranger, text(thread.RoleUser, "the moon"))))
+	must(t, errOf(AppendMessage(t.Context(), b.store, stranger, text(thread.RoleUser, "the moon"))))
 	for query, want := range map[string][]string{
 		"moon":          {titled.ID},
 		"GRÖSSE":        nil, // in lower case "grösse", which is another word
@@ -157,8 +157,8 @@ func (s suite) deleteThread(t *testing.T) {
 	must(t, b.store.DeleteThread(t.Context(), b.key))
 	wantErr(t, "Thread()", errOf(b.store.Thread(t.Context(), b.key)), persistence.ErrNotFound)
 	wantErr(t, "DeleteThread() again", b.store.DeleteThread(t.Context(), b.key), persistence.ErrNotFound)
-	wantErr(t, "AppendMessage()", errOf(b.store.AppendMessage(t.Context(), b.key, text(thread.RoleUser, "late"))), persistence.ErrNotFound)
+	wantErr(t, "AppendMessage()", errOf(AppendMessage(t.Context(), b.store, b.key, text(thread.RoleUser, "late"))), persistence.ErrNotFound)
 	// Nothing of it is left: its ids can be used again.
-	must(t, errOf(b.store.AppendMessage(t.Context(), other, m)))
+	must(t, errOf(AppendMessage(t.Context(), b.store, other, m)))
 	must(t, b.store.Records.SaveCall(t.Context(), other, records.Call{ID: "call"}))
 }

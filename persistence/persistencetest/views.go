@@ -64,7 +64,7 @@ func (s suite) transcriptView(t *testing.T) {
 		return errors.Join(w.SaveDraft(persistence.Draft{MessageID: "5", Start: 2, Text: "ree."}), w.SaveDraft(persistence.Draft{MessageID: "6", Text: "Later."}))
 	}))
 	other := newThread(t, b.store, "bert")
-	must(t, errOf(b.store.AppendMessage(t.Context(), other, text(thread.RoleUser, "typed"))))
+	must(t, errOf(AppendMessage(t.Context(), b.store, other, text(thread.RoleUser, "typed"))))
 	wantColumns(t, b.url, "conversation_transcript", "thread title position said_at source role status text heard message_id call_id owner")
 	id := b.key.Thread
 	wantRows(t, b.url, fmt.Sprintf("SELECT * FROM conversation_transcript WHERE thread = '%s'", id),

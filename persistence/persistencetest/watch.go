@@ -109,7 +109,7 @@ func (s suite) watchChange(t *testing.T) {
 		t.Errorf("Watch() differs (-want +got):\n%s", d)
 	}
 	m.Metadata.Status = thread.StatusCompleted
-	m, err := b.store.UpdateMessage(t.Context(), b.key, m)
+	m, err := UpdateMessage(t.Context(), b.store, b.key, m)
 	must(t, err)
 	if d := diff(m, w.message()); d != "" {
 		t.Errorf("Watch() differs (-want +got):\n%s", d)
@@ -204,10 +204,10 @@ func (s suite) watchManyWriters(t *testing.T) {
 	for w := range 8 {
 		writers.Go(func() {
 			for i := range 5 {
-				m, err := b.store.InsertMessage(ctx, b.key, text(thread.RoleUser, fmt.Sprintf("%d-%d", w, i)), root.ID)
+				m, err := InsertMessage(ctx, b.store, b.key, text(thread.RoleUser, fmt.Sprintf("%d-%d", w, i)), root.ID)
 				if err == nil && i%2 == 0 {
 					m.Parts[0].Text += "!"
-					_, err = b.store.UpdateMessage(ctx, b.key, m)
+					_, err = UpdateMessage(ctx, b.store, b.key, m)
 				}
 				if err != nil {
 					t.Errorf("write = %v", err)
