@@ -18,11 +18,11 @@ func (s *Store) EnsureThread(ctx context.Context, key thread.Key) (created bool,
 	}
 	for {
 		created, err = s.ensureThread(ctx, key)
-		if !database.IsMissing(err) || !s.isDeleted(ctx, key.Thread) {
+		if !database.IsMissing(err) || !s.sweeper.isDeleted(ctx, key.Thread) {
 			break
 		}
 		// A deleted thread still has the id. Erase the rest of it, then try again.
-		if err := s.erase(ctx, key.Thread, neverStop); err != nil {
+		if err := s.sweeper.erase(ctx, key.Thread, neverStop); err != nil {
 			return false, s.fail("ensure thread", err)
 		}
 	}
@@ -43,10 +43,4 @@ func (s *Store) ensureThread(ctx context.Context, key thread.Key) (created bool,
 		return err
 	})
 	return created, err
-}
-
-// isDeleted reports whether the id belongs to a deleted thread that is not completely erased yet.
-func (s *Store) isDeleted(ctx context.Context, thread string) bool {
-	owner, err := s.eng.read().GetOwner(ctx, pgdb.GetOwnerParams{ID: thread})
-	return err == nil && owner == ""
 }

@@ -31,7 +31,7 @@ func (b *Batch) SaveApproval(a thread.Approval) error {
 		}
 		row, err := b.q.GetApproval(b.ctx, pgdb.GetApprovalParams{ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner})
 		if err == nil {
-			b.told.tell(b.key, approvalEvent(b.s.approval(row)))
+			b.told.tell(b.key, approvalEvent(approvalFromRow(&b.s.clock, row)))
 		}
 		return err
 	})
@@ -42,7 +42,7 @@ func (b *Batch) Approval(id string) (a thread.Approval, err error) {
 	err = b.do("read approval", func() error {
 		row, err := b.q.GetApproval(b.ctx, pgdb.GetApprovalParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
 		if err == nil {
-			a = b.s.approval(row)
+			a = approvalFromRow(&b.s.clock, row)
 		}
 		return err
 	})
@@ -84,7 +84,7 @@ func (s *Store) Approval(ctx context.Context, key thread.Key, id string) (thread
 		return thread.Approval{}, fmt.Errorf("read approval: %w", ErrNotFound)
 	}
 	row, err := s.eng.read().GetApproval(ctx, pgdb.GetApprovalParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
-	return s.approval(row), s.fail("read approval", err)
+	return approvalFromRow(&s.clock, row), s.fail("read approval", err)
 }
 
 // AnswerApproval answers an open question, once. by is who answers. ErrNotFound means that no
@@ -138,13 +138,15 @@ func (s *Store) OpenApprovals(ctx context.Context, key thread.Key) ([]thread.App
 	found, err := s.eng.read().ListOpenApprovals(ctx, pgdb.ListOpenApprovalsParams{
 		ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(s.now()),
 	})
-	open, err := database.Rows(found, err, func(r pgdb.ListOpenApprovalsRow) thread.Approval { return s.approval(pgdb.GetApprovalRow(r)) })
+	open, err := database.Rows(found, err, func(r pgdb.ListOpenApprovalsRow) thread.Approval {
+		return approvalFromRow(&s.clock, pgdb.GetApprovalRow(r))
+	})
 	return open, s.fail("list approvals", err)
 }
 
-func (s *Store) approval(r pgdb.GetApprovalRow) thread.Approval {
+func approvalFromRow(c *clock, r pgdb.GetApprovalRow) thread.Approval {
 	return thread.Approval{
-		ID: r.ID, ToolCallID: r.ToolCallID, Nonce: r.Nonce, AskedAt: s.clock.local(r.AskedAt.Time), ExpiresAt: s.clock.local(r.ExpiresAt.Time),
+		ID: r.ID, ToolCallID: r.ToolCallID, Nonce: r.Nonce, AskedAt: c.local(r.AskedAt.Time), ExpiresAt: c.local(r.ExpiresAt.Time),
 		Outcome: thread.ApprovalOutcome(r.Outcome), AnsweredBy: r.AnsweredBy, AnsweredAt: r.AnsweredAt.Ptr(),
 		Name: r.Name, Executor: r.Executor, Input: r.Input,
 	}

@@ -84,7 +84,7 @@ func (t *told) log(ctx context.Context, q queries) error {
 		if !t.s.shared && e.key.Thread != "" {
 			continue
 		}
-		if err := t.s.logEvent(ctx, q, e); err != nil {
+		if err := logEvent(ctx, q, e, t.s.now()); err != nil {
 			return err
 		}
 	}
@@ -122,9 +122,12 @@ func (s *Store) writeTold(ctx context.Context, fn func(queries, *told) error) er
 	return err
 }
 
+// eventLog is the log of events as this process writes and reads it.
+type eventLog struct{ s *Store }
+
 // keepSending sends what is in the outbox until that ends.
-func (s *Store) keepSending(ctx context.Context, eng engine) {
-	o := s.outbox
+func (l eventLog) keepSending(ctx context.Context, eng engine) {
+	o := l.s.outbox
 	defer close(o.ended)
 	var again <-chan time.Time
 	for last := false; !last; {
@@ -141,8 +144,8 @@ func (s *Store) keepSending(ctx context.Context, eng engine) {
 			if len(events)+len(wakes) == 0 {
 				break
 			}
-			if err := s.send(ctx, eng, events, wakes); err != nil {
-				s.log.Warn("other instances not notified", "events", len(events), "error", err)
+			if err := l.send(ctx, eng, events, wakes); err != nil {
+				l.s.log.Warn("other instances not notified", "events", len(events), "error", err)
 				again = time.After(sendAgain)
 			}
 		}
@@ -151,7 +154,7 @@ func (s *Store) keepSending(ctx context.Context, eng engine) {
 
 // send writes events into the log, gives them and those of transactions their numbers, and wakes other instances. What could not
 // be sent and still can be is restored; events that the database refuses are lost.
-func (s *Store) send(ctx context.Context, eng engine, events []entry, wakes map[wake]struct{}) error {
+func (l eventLog) send(ctx context.Context, eng engine, events []entry, wakes map[wake]struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	grown := map[string]struct{}{} // by owner
@@ -164,20 +167,20 @@ func (s *Store) send(ctx context.Context, eng engine, events []entry, wakes map[
 		grown[e.key.Owner] = struct{}{}
 	}
 	if len(grown) > 0 {
-		err := s.fail("write event log", eng.write(ctx, func(q queries) error { return s.logEvents(ctx, q, events) }))
+		err := l.s.fail("write event log", eng.write(ctx, func(q queries) error { return logEvents(ctx, q, events, l.s.now()) }))
 		switch {
 		case err == nil:
-			s.hub.logged()
+			l.s.hub.logged()
 			for owner := range grown {
-				s.hub.hint(ownerKey(owner))
-				wakes[wake{From: s.outbox.origin, Owner: owner, Log: true}] = struct{}{}
+				l.s.hub.hint(ownerKey(owner))
+				wakes[wake{From: l.s.outbox.origin, Owner: owner, Log: true}] = struct{}{}
 			}
 		case errors.Is(err, ErrUnavailable):
-			s.outbox.restore(events, wakes)
+			l.s.outbox.restore(events, wakes)
 			return err
 		default:
 			for _, e := range events {
-				s.hub.lose(e.key)
+				l.s.hub.lose(e.key)
 			}
 			return err
 		}
@@ -190,30 +193,30 @@ func (s *Store) send(ctx context.Context, eng engine, events []entry, wakes map[
 		}
 	}
 	if err := eng.wake(ctx, payloads); err != nil {
-		s.outbox.restore(nil, wakes)
+		l.s.outbox.restore(nil, wakes)
 		return err
 	}
 	return nil
 }
 
-func (s *Store) logEvents(ctx context.Context, q queries, events []entry) error {
+func logEvents(ctx context.Context, q queries, events []entry, at time.Time) error {
 	for _, e := range events {
-		if err := s.logEvent(ctx, q, e); err != nil {
+		if err := logEvent(ctx, q, e, at); err != nil {
 			return err
 		}
 	}
-	_, err := s.numberEvents(ctx, q)
+	_, err := numberEvents(ctx, q)
 	return err
 }
 
-func (s *Store) logEvent(ctx context.Context, q queries, e entry) error {
+func logEvent(ctx context.Context, q queries, e entry, at time.Time) error {
 	return q.LogEvent(ctx, pgdb.LogEventParams{
-		Mark: e.mark, Owner: e.key.Owner, ThreadID: e.key.Thread, Type: string(e.event.Type), Data: string(e.event.Data), At: dbtype.At(s.now()),
+		Mark: e.mark, Owner: e.key.Owner, ThreadID: e.key.Thread, Type: string(e.event.Type), Data: string(e.event.Data), At: dbtype.At(at),
 	})
 }
 
 // numberEvents gives numbers to the events of all transactions that have ended, also to those whose process has died since.
-func (s *Store) numberEvents(ctx context.Context, q queries) (int64, error) {
+func numberEvents(ctx context.Context, q queries) (int64, error) {
 	if err := q.LockOwner(ctx, pgdb.LockOwnerParams{What: "log", Owner: ""}); err != nil {
 		return 0, err
 	}
@@ -221,19 +224,19 @@ func (s *Store) numberEvents(ctx context.Context, q queries) (int64, error) {
 }
 
 // keepReading passes on the events that other instances have written after the number last, until ctx ends.
-func (s *Store) keepReading(ctx context.Context, last int64) {
-	poll := time.Tick(time.Duration(s.poll.Load()))
+func (l eventLog) keepReading(ctx context.Context, last int64) {
+	poll := time.Tick(time.Duration(l.s.poll.Load()))
 	read, failed := time.Now(), false
 	for {
 		began := time.Now()
-		err := s.readLog(ctx, &last)
+		err := l.readLog(ctx, &last)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failed:
-			s.log.Warn("events of other instances not read", "error", err)
+			l.s.log.Warn("events of other instances not read", "error", err)
 		case err == nil && time.Since(read) > keepLog/2:
-			s.hub.loseAll() // some may have been removed meanwhile
+			l.s.hub.loseAll() // some may have been removed meanwhile
 		}
 		if failed = err != nil; !failed {
 			read = began
@@ -241,17 +244,17 @@ func (s *Store) keepReading(ctx context.Context, last int64) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.hub.grown:
+		case <-l.s.hub.grown:
 		case <-poll:
 		}
 	}
 }
 
-func (s *Store) readLog(ctx context.Context, last *int64) error {
+func (l eventLog) readLog(ctx context.Context, last *int64) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	for {
-		rows, err := s.eng.read().ListEvents(ctx, pgdb.ListEventsParams{AfterID: *last, MaxRows: logRows})
+		rows, err := l.s.eng.read().ListEvents(ctx, pgdb.ListEventsParams{AfterID: *last, MaxRows: logRows})
 		if err != nil {
 			return err
 		}
@@ -259,9 +262,9 @@ func (s *Store) readLog(ctx context.Context, last *int64) error {
 			*last = r.ID
 			switch {
 			case r.ThreadID == "":
-				s.hub.hint(ownerKey(r.Owner))
-			case !strings.HasPrefix(r.Mark, s.outbox.origin):
-				s.hub.event(entry{r.Mark, thread.Key{Owner: r.Owner, Thread: r.ThreadID}, eventFromRow(r)})
+				l.s.hub.hint(ownerKey(r.Owner))
+			case !strings.HasPrefix(r.Mark, l.s.outbox.origin):
+				l.s.hub.event(entry{r.Mark, thread.Key{Owner: r.Owner, Thread: r.ThreadID}, eventFromRow(r)})
 			}
 		}
 		if len(rows) < logRows {
@@ -271,13 +274,13 @@ func (s *Store) readLog(ctx context.Context, last *int64) error {
 }
 
 // missed returns the events that a watcher's queue had no room for, as far as they are in the log.
-func (s *Store) missed(ctx context.Context, key thread.Key, w *watcher) (events []Event, err error) {
+func (l eventLog) missed(ctx context.Context, key thread.Key, w *watcher) (events []Event, err error) {
 	for w.misses() {
-		rows, err := s.eng.read().ListEventsOf(ctx, pgdb.ListEventsOfParams{
+		rows, err := l.s.eng.read().ListEventsOf(ctx, pgdb.ListEventsOfParams{
 			Owner: key.Owner, ThreadID: key.Thread, AfterID: w.readTo, MaxRows: logRows,
 		})
 		if err != nil {
-			return nil, s.fail("read event log", err)
+			return nil, l.s.fail("read event log", err)
 		}
 		for _, r := range rows {
 			w.readTo = r.ID

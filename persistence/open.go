@@ -36,8 +36,9 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s := &Store{
 		hub: newHub(), outbox: newOutbox(), log: opts.Logger, clock: clock{machine: opts.Clock}, noListen: opts.NoListen, noMigrate: opts.NoMigrate, onWrite: opts.OnWrite, onLost: opts.OnLost,
 		rescue: opts.Rescue, rescuing: make(chan struct{}, 1),
-		closed: make(chan struct{}), unswept: make(chan struct{}, 1),
+		closed: make(chan struct{}),
 	}
+	s.sweeper = sweeper{s, make(chan struct{}, 1)}
 	s.Cluster = cluster.New(clusterLink{roomDB{s}}, cluster.Config{Instance: opts.Instance, DeadAfter: opts.DeadAfter, Logger: opts.Logger})
 	s.Admission, s.Queued, s.Records = admission.New(roomDB{s}), queued.New(roomDB{s}), records.New(roomDB{s})
 	if err := s.openEngine(ctx, url, opts); err != nil {
@@ -46,7 +47,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.outbox.stop = stop
 	eng := s.eng // tests change it
-	s.running.Go(func() { s.keepSending(sending, eng) })
+	s.running.Go(func() { eventLog{s}.keepSending(sending, eng) })
 	if !opts.NoMigrate {
 		if err := s.eng.migrate(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("migrate database: %w", err), s.Close())
@@ -114,9 +115,9 @@ func (s *Store) Serve(ctx context.Context) error {
 	if err := s.Cluster.Join(ctx); err != nil {
 		return fmt.Errorf("serve database: %w", err)
 	}
-	s.background(s.sweep)
+	s.background(s.sweeper.run)
 	if !s.shared {
-		s.background(s.keepIndexing)
+		s.background(s.sweeper.keepIndexing)
 		return nil
 	}
 	if err := s.follow(ctx); err != nil {
@@ -140,7 +141,7 @@ func (s *Store) follow(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	s.background(func(ctx context.Context) { s.keepReading(ctx, log.Newest) })
+	s.background(func(ctx context.Context) { eventLog{s}.keepReading(ctx, log.Newest) })
 	return nil
 }
 

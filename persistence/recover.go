@@ -70,7 +70,7 @@ func (s *Store) Recover(ctx context.Context) ([]records.Call, error) {
 	if err := s.forget(ctx); err != nil {
 		errs = append(errs, err)
 	}
-	s.sweepSoon()
+	s.sweeper.soon()
 	return ended, errors.Join(errs...)
 }
 
@@ -100,7 +100,7 @@ func (s *Store) forget(ctx context.Context) error {
 	before := dbtype.At(s.now().Add(-forgetAfter))
 	numbered := int64(0)
 	err := s.write(ctx, func(q queries) (err error) {
-		numbered, err = s.numberEvents(ctx, q) // of processes that died
+		numbered, err = numberEvents(ctx, q) // of processes that died
 		return errors.Join(err,
 			q.ForgetInstances(ctx, pgdb.ForgetInstancesParams{Before: &before, SilentSince: before}),
 			q.ForgetOldLegs(ctx, pgdb.ForgetOldLegsParams{Before: before}),

@@ -17,7 +17,7 @@ const (
 )
 
 // keepIndexing adds finished messages to the search index until ctx ends.
-func (s *Store) keepIndexing(ctx context.Context) {
+func (w sweeper) keepIndexing(ctx context.Context) {
 	next := time.NewTimer(0)
 	defer next.Stop()
 	var waiting int64 // at the last look
@@ -27,13 +27,13 @@ func (s *Store) keepIndexing(ctx context.Context) {
 			return
 		case <-next.C:
 		}
-		n, err := s.eng.unindexed(ctx)
+		n, err := w.s.eng.unindexed(ctx)
 		if n > 0 && (n == waiting || n >= manyUnindexed) {
-			err = s.eng.index(ctx, halfOf(ctx))
+			err = w.s.eng.index(ctx, halfOf(ctx))
 			n = 0
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("finished messages are not in the search index yet", "error", err)
+			w.s.log.Warn("finished messages are not in the search index yet", "error", err)
 		}
 		waiting = n
 		next.Reset(indexEvery)

@@ -98,8 +98,7 @@ type Store struct {
 	closed  chan struct{}
 	// running counts the functions that run in the background.
 	running sync.WaitGroup
-	// unswept wakes the sweep.
-	unswept chan struct{}
+	sweeper sweeper
 }
 
 // Close ends all watches with ErrClosed, announces that this process no longer serves, releases the

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
 )
 
 const (
@@ -12,19 +15,27 @@ const (
 	sweepAgain = 10 * time.Second
 	// compactShare limits rewriting the search index to one part in this many of the time.
 	compactShare = 20
+	// maxPiece is the largest number of rows deleted in one transaction, so that others can write in
+	// between. Pieces grow and shrink until one takes about pieceTime.
+	maxPiece  = 200
+	pieceTime = 20 * time.Millisecond
+	// eraseNow is how long DeleteThread spends on erasing before it leaves the rest to a serving
+	// process.
+	eraseNow = 250 * time.Millisecond
 )
 
-// sweepSoon wakes the sweep.
-func (s *Store) sweepSoon() {
-	select {
-	case s.unswept <- struct{}{}:
-	default: // it is awake already
-	}
+// sweeper erases deleted threads, and fills SQLite's search index.
+type sweeper struct {
+	s    *Store
+	wake chan struct{} // holds one signal
 }
 
-// sweep erases what is left of deleted threads, including those of earlier processes, until ctx
+// soon wakes the sweep.
+func (w sweeper) soon() { signal(w.wake) }
+
+// run erases what is left of deleted threads, including those of earlier processes, until ctx
 // ends.
-func (s *Store) sweep(ctx context.Context) {
+func (w sweeper) run(ctx context.Context) {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	var rested time.Time // when the index may be rewritten
@@ -32,24 +43,24 @@ func (s *Store) sweep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.unswept:
+		case <-w.wake:
 		case <-again.C:
 		}
-		err := s.eraseLeft(ctx)
+		err := w.eraseLeft(ctx)
 		if rest := time.Until(rested); rest > 0 {
 			again.Reset(rest)
 		} else if err == nil {
 			began := time.Now()
-			err = s.eng.compact(ctx, false, halfOf(ctx))
+			err = w.s.eng.compact(ctx, false, halfOf(ctx))
 			rested = time.Now().Add(compactShare * time.Since(began))
 		}
 		if err == nil {
-			err = s.eng.scrub(ctx)
+			err = w.s.eng.scrub(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			again.Reset(sweepAgain)
 			if !errors.Is(err, ErrFenced) && !errors.Is(err, errMore) {
-				s.log.Warn("deleted threads are not erased yet", "error", err)
+				w.s.log.Warn("deleted threads are not erased yet", "error", err)
 			}
 		}
 	}
@@ -69,16 +80,16 @@ func halfOf(ctx context.Context) stopFunc {
 }
 
 // eraseLeft erases the threads without an owner.
-func (s *Store) eraseLeft(ctx context.Context) error {
+func (w sweeper) eraseLeft(ctx context.Context) error {
 	for {
-		left, err := s.eng.read().ListErased(ctx)
+		left, err := w.s.eng.read().ListErased(ctx)
 		if err != nil || len(left) == 0 {
 			return err
 		}
 		for _, thread := range left {
 			var failed error
-			err := s.erase(ctx, thread, func(took time.Duration) bool {
-				failed = s.eng.compact(ctx, true, halfOf(ctx))
+			err := w.erase(ctx, thread, func(took time.Duration) bool {
+				failed = w.s.eng.compact(ctx, true, halfOf(ctx))
 				return failed != nil || halfOf(ctx)(took)
 			})
 			if err := cmp.Or(failed, err); err != nil {
@@ -86,4 +97,106 @@ func (s *Store) eraseLeft(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// eraseSoon erases a deleted thread: for a short time if this process serves and can go on later,
+// else all of it.
+func (w sweeper) eraseSoon(ctx context.Context, thread string) error {
+	serving, began := w.s.Cluster.Serving(), time.Now()
+	err := w.erase(ctx, thread, func(time.Duration) bool { return serving && time.Since(began) > eraseNow })
+	if err == nil && !serving {
+		err = w.s.eng.compact(ctx, false, neverStop)
+	}
+	if err == nil {
+		err = w.s.eng.scrub(ctx)
+	}
+	if serving {
+		w.soon()
+	}
+	// Nobody can read what is left, and the sweep erases it.
+	if serving || errors.Is(err, errMore) {
+		return nil
+	}
+	return err
+}
+
+// errMore means that something is left to be erased.
+var errMore = errors.New("not everything is erased yet")
+
+// erasable lists the large parts of a thread in the order in which they are erased, with the number of
+// rows in the first piece and in the smallest: images are large. On a busy machine, where each
+// transaction waits for a processor, pieces of other rows would else shrink to one.
+var erasable = []struct {
+	least int64
+	erase func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error)
+}{
+	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
+		return q.EraseMessages(ctx, p)
+	}},
+	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
+		return q.EraseToolCalls(ctx, pgdb.EraseToolCallsParams(p))
+	}},
+	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
+		return q.EraseResponses(ctx, pgdb.EraseResponsesParams(p))
+	}},
+	{1, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
+		return q.EraseImages(ctx, pgdb.EraseImagesParams(p))
+	}},
+}
+
+// erase deletes the rows of a thread without an owner, piece by piece. It returns errMore if it was
+// stopped before the end.
+func (w sweeper) erase(ctx context.Context, thread string, stop stopFunc) error {
+	if err := w.s.write(ctx, func(q queries) error {
+		_, err := q.EraseDrafts(ctx, pgdb.EraseDraftsParams{ThreadID: thread})
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, table := range erasable {
+		for rows, more := table.least, true; more; {
+			var began time.Time
+			var erased int64
+			if err := w.s.write(ctx, func(q queries) error {
+				began = time.Now() // not counting the wait for other writers
+				held, err := q.HoldErased(ctx, pgdb.HoldErasedParams{ID: thread, UpdatedAt: dbtype.At(began)})
+				if err != nil || held == 0 { // another process was faster
+					return err
+				}
+				erased, err = table.erase(ctx, q, pgdb.EraseMessagesParams{ThreadID: thread, MaxRows: rows})
+				return err
+			}); err != nil {
+				return err
+			}
+			more = erased == rows
+			took := time.Since(began)
+			if rows = max(nextPiece(rows, took), table.least); more && stop(took) {
+				return errMore
+			}
+		}
+	}
+	return w.s.write(ctx, func(q queries) error {
+		// What was hung up in the moment of the deletion is saved by now.
+		if err := q.EraseLegs(ctx, pgdb.EraseLegsParams{ThreadID: thread}); err != nil {
+			return err
+		}
+		return q.EraseThread(ctx, pgdb.EraseThreadParams{ID: thread})
+	})
+}
+
+// nextPiece returns the size of the next piece, given how long the last one took.
+func nextPiece(size int64, took time.Duration) int64 {
+	switch {
+	case took > pieceTime:
+		return max(size/2, 1)
+	case took < pieceTime/2:
+		return min(size*2, maxPiece)
+	}
+	return size
+}
+
+// isDeleted reports whether the id belongs to a deleted thread that is not completely erased yet.
+func (w sweeper) isDeleted(ctx context.Context, thread string) bool {
+	owner, err := w.s.eng.read().GetOwner(ctx, pgdb.GetOwnerParams{ID: thread})
+	return err == nil && owner == ""
 }

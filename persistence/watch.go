@@ -176,7 +176,7 @@ func (v *view) step(ctx context.Context, behind bool) error {
 			return err
 		}
 	}
-	events, err := v.s.missed(ctx, v.key, v.w)
+	events, err := eventLog{v.s}.missed(ctx, v.key, v.w)
 	for _, e := range events {
 		err = cmp.Or(err, v.sendEvent(e))
 	}
