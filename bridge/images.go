@@ -49,7 +49,7 @@ func (i images) room(most, text int) int { return min(i.limit, most) - 2*text - 
 func (i images) named(ctx context.Context, ids []string, room int) ([]session.Image, error) {
 	var all []session.Image
 	for _, id := range ids {
-		saved, err := i.store.Image(ctx, i.key, id)
+		saved, err := i.store.Pictures.Read(ctx, i.key, id)
 		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 			return nil, err
 		}
@@ -57,15 +57,15 @@ func (i images) named(ctx context.Context, ids []string, room int) ([]session.Im
 		if err == nil {
 			url = i.url(saved, room/len(ids))
 		} else {
-			saved = persistence.Image{ID: id, MediaType: persistence.ImageTypes[0]}
+			saved = pictures.Image{ID: id, MediaType: pictures.ImageTypes[0]}
 		}
-		all = append(all, session.Image{Part: persistence.ImagePart(i.key.Thread, saved), URL: url})
+		all = append(all, session.Image{Part: pictures.ImagePart(i.key.Thread, saved), URL: url})
 	}
 	return all, nil
 }
 
 // url returns the image as a data URL, empty if it cannot be shown.
-func (i images) url(saved persistence.Image, limit int) string {
+func (i images) url(saved pictures.Image, limit int) string {
 	url, err := pictures.DataURL(saved, limit)
 	if err != nil {
 		i.log.Warn("image not shown to the model", "image_id", saved.ID, "error", err)
@@ -120,14 +120,14 @@ func (i images) save(url string, room int) (session.Image, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), saveImageTimeout) // of the database: scaling takes its own time
 	defer cancel()
-	if image, err = i.store.SaveImage(ctx, i.key, image, i.quota); err != nil {
+	if image, err = i.store.Pictures.Save(ctx, i.key, image, i.quota); err != nil {
 		if !errors.Is(err, persistence.ErrQuota) {
 			i.log.Warn("image of the browser not saved", "error", err)
 			err = errors.New("it cannot be saved now")
 		}
 		return session.Image{}, err
 	}
-	return session.Image{Part: persistence.ImagePart(i.key.Thread, image), URL: i.url(image, min(max(len(url), maxReplayedBytes), room))}, nil
+	return session.Image{Part: pictures.ImagePart(i.key.Thread, image), URL: i.url(image, min(max(len(url), maxReplayedBytes), room))}, nil
 }
 
 // ofResult returns the images of a tool's result as data URLs that together fit into one event.
@@ -138,7 +138,7 @@ func (i images) ofResult(ctx context.Context, output json.RawMessage) []string {
 	}
 	var urls []string
 	for _, m := range found {
-		saved, err := i.store.Image(ctx, i.key, m.ID)
+		saved, err := i.store.Pictures.Read(ctx, i.key, m.ID)
 		if err != nil {
 			i.log.Warn("image of a tool not read", "image_id", m.ID, "error", err)
 			continue
@@ -170,7 +170,7 @@ func (i images) replayed(ctx context.Context, messages []thread.Message) []threa
 				continue
 			}
 			left--
-			saved, err := i.store.Image(ctx, i.key, id)
+			saved, err := i.store.Pictures.Read(ctx, i.key, id)
 			if err != nil {
 				i.log.Warn("image of the thread not read", "image_id", id, "error", err)
 				continue

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"voicebridge/bridge"
-	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
@@ -25,11 +25,11 @@ func drawing(t *testing.T) []byte {
 }
 
 // saveDrawing saves an image in a thread.
-func (b *bench) saveDrawing(key thread.Key) persistence.Image {
+func (b *bench) saveDrawing(key thread.Key) pictures.Image {
 	b.t.Helper()
-	picture, err := persistence.NewImage(drawing(b.t))
+	picture, err := pictures.NewImage(drawing(b.t))
 	if err == nil {
-		picture, err = b.store.SaveImage(b.ctx, key, picture, 0)
+		picture, err = b.store.Pictures.Save(b.ctx, key, picture, 0)
 	}
 	must(b.t, err)
 	return picture
@@ -85,12 +85,12 @@ func TestImages(t *testing.T) {
 	c.next("bridge.ready")
 	saved := b.saveDrawing(c.key())
 	stopped := func() { c.next(realtime.TypeOutputBufferStopped) }
-	m, err := b.calls.Say(b.ctx, c.key(), textMessage("", "What is this?", persistence.ImagePart(c.ThreadID, saved), persistence.ImagePart(c.ThreadID, persistence.Image{ID: "gone", MediaType: "image/png"})), "")
+	m, err := b.calls.Say(b.ctx, c.key(), textMessage("", "What is this?", pictures.ImagePart(c.ThreadID, saved), pictures.ImagePart(c.ThreadID, pictures.Image{ID: "gone", MediaType: "image/png"})), "")
 	if err != nil || len(m.Parts) != 3 {
 		t.Fatalf("Say() = %+v, %v", m, err)
 	}
 	stopped()
-	queued := thread.Message{ID: "queued", Parts: []thread.Part{thread.TextPart(""), persistence.ImagePart(c.ThreadID, saved)}}
+	queued := thread.Message{ID: "queued", Parts: []thread.Part{thread.TextPart(""), pictures.ImagePart(c.ThreadID, saved)}}
 	if _, err := b.calls.Say(b.ctx, c.key(), queued, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestImagesRefused(t *testing.T) {
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
 	saved := b.saveDrawing(c.key())
-	if _, err := b.calls.Say(b.ctx, c.key(), textMessage("", "What is this?", persistence.ImagePart(c.ThreadID, saved)), ""); err != nil {
+	if _, err := b.calls.Say(b.ctx, c.key(), textMessage("", "What is this?", pictures.ImagePart(c.ThreadID, saved)), ""); err != nil {
 		t.Fatal(err)
 	}
 	c.next(realtime.TypeOutputBufferStopped)

@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -26,9 +27,9 @@ func (camera) Definition() toolkit.Definition {
 
 func (c camera) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
-		picture, err := persistence.NewImage(c.picture)
+		picture, err := pictures.NewImage(c.picture)
 		if err == nil {
-			picture, err = c.store.SaveImage(ctx, thread.Key{Owner: call.Owner, Thread: call.ThreadID}, picture, 0)
+			picture, err = c.store.Pictures.Save(ctx, thread.Key{Owner: call.Owner, Thread: call.ThreadID}, picture, 0)
 		}
 		output := fmt.Sprintf(`{"content":[{"type":"image","mimeType":"image/png","image_id":%q,"url":"x"},{"type":"image","mimeType":"image/png","image_id":"gone","url":"x"}]}`, picture.ID)
 		yield(toolkit.Chunk{Result: &toolkit.Result{Output: []byte(output), Model: "[image, image/png]"}}, err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
 )
 
@@ -136,7 +137,7 @@ func (d *Door) queued(ctx context.Context, req TurnRequest, mode Mode) (Answer, 
 // imageParts are the parts of images of a thread for a call, which knows more about them.
 func imageParts(key thread.Key, ids []string) (parts []thread.Part) {
 	for _, id := range ids {
-		parts = append(parts, persistence.ImagePart(key.Thread, persistence.Image{ID: id, MediaType: persistence.ImageTypes[0]}))
+		parts = append(parts, pictures.ImagePart(key.Thread, pictures.Image{ID: id, MediaType: pictures.ImageTypes[0]}))
 	}
 	return parts
 }

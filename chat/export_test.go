@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
 )
 
@@ -22,7 +23,7 @@ var (
 func KeepConverted(sizes ...int) (left []string) {
 	var f fitted
 	for n, size := range sizes {
-		f.keep(fittedImage{fittedName{id: strconv.Itoa(n)}, persistence.Image{Data: make([]byte, size)}})
+		f.keep(fittedImage{fittedName{id: strconv.Itoa(n)}, pictures.Image{Data: make([]byte, size)}})
 	}
 	for _, k := range f.kept {
 		left = append(left, k.id)

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"voicebridge/llm"
-	"voicebridge/persistence"
 	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
 )
@@ -30,11 +29,11 @@ type fittedName struct {
 type fittedImage struct {
 	fittedName
 
-	image persistence.Image
+	image pictures.Image
 }
 
 // fit returns an image in a form that the provider accepts. The errors are those of pictures.Fit.
-func (f *fitted) fit(name fittedName, original persistence.Image, limits llm.ImageLimits) (persistence.Image, error) {
+func (f *fitted) fit(name fittedName, original pictures.Image, limits llm.ImageLimits) (pictures.Image, error) {
 	if kept, ok := f.find(name); ok {
 		return kept, nil
 	}
@@ -46,16 +45,16 @@ func (f *fitted) fit(name fittedName, original persistence.Image, limits llm.Ima
 }
 
 // fit returns an image in a form that a provider with these limits accepts.
-func fit(original persistence.Image, limits llm.ImageLimits) (persistence.Image, error) {
+func fit(original pictures.Image, limits llm.ImageLimits) (pictures.Image, error) {
 	return pictures.Fit(original, limits.Types, limits.Bytes, limits.Side)
 }
 
-func (f *fitted) find(name fittedName) (persistence.Image, bool) {
+func (f *fitted) find(name fittedName) (pictures.Image, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := slices.IndexFunc(f.kept, func(k fittedImage) bool { return k.fittedName == name })
 	if i < 0 {
-		return persistence.Image{}, false
+		return pictures.Image{}, false
 	}
 	used := f.kept[i]
 	f.kept = append(slices.Delete(f.kept, i, i+1), used)

@@ -14,6 +14,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -46,11 +47,11 @@ type Image struct {
 func savedImages(ctx context.Context, store *persistence.Store, key thread.Key, ids []string) ([]Image, error) {
 	all := make([]Image, 0, len(ids))
 	for _, id := range ids {
-		saved, err := store.Image(ctx, key, id)
+		saved, err := store.Pictures.Read(ctx, key, id)
 		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 			return nil, err
 		}
-		all = append(all, Image{MediaType: cmp.Or(saved.MediaType, persistence.ImageTypes[0]), URL: thread.ImagePath(key.Thread) + url.PathEscape(id)})
+		all = append(all, Image{MediaType: cmp.Or(saved.MediaType, pictures.ImageTypes[0]), URL: thread.ImagePath(key.Thread) + url.PathEscape(id)})
 	}
 	return all, nil
 }
@@ -75,7 +76,7 @@ func imageOf(p *thread.Part) (i Image, ok bool) {
 	if p.Type != "file" || json.Unmarshal(p.Raw, &i) != nil {
 		return Image{}, false
 	}
-	return i, slices.Contains(persistence.ImageTypes, i.MediaType)
+	return i, slices.Contains(pictures.ImageTypes, i.MediaType)
 }
 
 // keepImages saves in the thread the images that came as data URLs, so that messages only name them.
@@ -86,11 +87,11 @@ func keepImages(b *persistence.Batch, threadID string, images []Image, quota int
 		if !ok {
 			continue
 		}
-		image, err := persistence.NewImage(data)
+		image, err := pictures.NewImage(data)
 		if err != nil || image.IsSound() {
 			return nil, fmt.Errorf("%w: a data URL does not hold an image that can be shown", ErrImages)
 		}
-		if image, err = b.SaveImage(image, quota); err != nil {
+		if image, err = b.Pictures.Save(image, quota); err != nil {
 			return nil, err
 		}
 		kept[n] = Image{MediaType: image.MediaType, URL: thread.ImagePath(threadID) + image.ID}
@@ -104,8 +105,8 @@ func checkImages(images []Image, thread string, saved int) error {
 		return fmt.Errorf("%w: there are %d, the limit is %d", ErrImages, n, MaxImages)
 	}
 	for _, i := range images {
-		if !slices.Contains(persistence.ImageTypes, i.MediaType) {
-			return fmt.Errorf("%w: %q is not one of %s", ErrImages, i.MediaType, strings.Join(persistence.ImageTypes, ", "))
+		if !slices.Contains(pictures.ImageTypes, i.MediaType) {
+			return fmt.Errorf("%w: %q is not one of %s", ErrImages, i.MediaType, strings.Join(pictures.ImageTypes, ", "))
 		}
 		data, readable := i.data()
 		switch _, ofThread := i.part().ImageID(thread); {
@@ -127,13 +128,13 @@ type Media struct {
 }
 
 // SaveMedia saves data that is an image or a sound, judged by its first bytes. The errors are those of
-// persistence.NewImage and Store.SaveImage.
+// pictures.NewImage and pictures.Store.Save.
 func (m Media) SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (toolkit.Media, error) {
-	i, err := persistence.NewImage(data)
+	i, err := pictures.NewImage(data)
 	if err != nil {
 		return toolkit.Media{}, err
 	}
-	if i, err = m.Store.SaveImage(ctx, thread.Key{Owner: call.Owner, Thread: call.ThreadID}, i, m.Quota); err != nil {
+	if i, err = m.Store.Pictures.Save(ctx, thread.Key{Owner: call.Owner, Thread: call.ThreadID}, i, m.Quota); err != nil {
 		return toolkit.Media{}, err
 	}
 	return toolkit.Media{ID: i.ID, MediaType: i.MediaType, URL: thread.ImagePath(call.ThreadID) + i.ID, Width: i.Width, Height: i.Height}, nil

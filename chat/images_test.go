@@ -16,6 +16,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/pictures"
 	"voicebridge/toolkit"
 )
 
@@ -121,7 +122,7 @@ func TestImageLimits(t *testing.T) {
 	t.Parallel()
 	provider := picky(deltas(says("A line.")))
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
-	broken, err := b.store.SaveImage(t.Context(), b.key, persistence.Image{MediaType: "image/gif", Width: 1, Height: 1, Data: []byte("GIF")}, 0)
+	broken, err := b.store.Pictures.Save(t.Context(), b.key, pictures.Image{MediaType: "image/gif", Width: 1, Height: 1, Data: []byte("GIF")}, 0)
 	must(t, err)
 	line := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(pngOf(t, 4))}
 	b.wait(b.turn(chat.TurnRequest{Text: "What is it?", Images: []chat.Image{line}, ImageIDs: []string{broken.ID}}))
@@ -129,7 +130,7 @@ func TestImageLimits(t *testing.T) {
 	if len(m.Images) != 1 || m.Images[0].MediaType != "image/jpeg" || !strings.HasPrefix(m.Content, "(An image that cannot be shown.)") {
 		t.Fatalf("the model is shown %d images with %q", len(m.Images), m.Content)
 	}
-	if shown, err := persistence.NewImage(m.Images[0].Data); err != nil || shown.MediaType != "image/jpeg" || shown.Width != 4 {
+	if shown, err := pictures.NewImage(m.Images[0].Data); err != nil || shown.MediaType != "image/jpeg" || shown.Width != 4 {
 		t.Errorf("the image is %s of %d pixels, %v", shown.MediaType, shown.Width, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
 )
 
@@ -129,7 +130,7 @@ func TestImages(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("A dot."))
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
-		saved, err := b.store.SaveImage(t.Context(), b.key, persistence.Image{MediaType: "image/gif", Width: 1, Height: 1, Data: []byte("kept")}, 0)
+		saved, err := b.store.Pictures.Save(t.Context(), b.key, pictures.Image{MediaType: "image/gif", Width: 1, Height: 1, Data: []byte("kept")}, 0)
 		must(t, err)
 		dot := pngOf(t, 1)
 		inline := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(dot)}

@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
 )
 
@@ -145,16 +146,16 @@ func (p *prompt) show(ctx context.Context, key thread.Key, entries []entry) []ll
 var errBlind = errors.New("the model reads no images")
 
 // read reads an image, in a form that the provider accepts.
-func (p *prompt) read(ctx context.Context, key thread.Key, i Image) (saved persistence.Image, err error) {
+func (p *prompt) read(ctx context.Context, key thread.Key, i Image) (saved pictures.Image, err error) {
 	if p.accepts.NoImages {
 		return saved, errBlind
 	}
 	id, ofThread := strings.CutPrefix(i.URL, thread.ImagePath(key.Thread))
 	switch data, ok := i.data(); {
 	case ok:
-		saved, err = persistence.NewImage(data)
+		saved, err = pictures.NewImage(data)
 	case ofThread:
-		if saved, err = p.store.Image(ctx, key, id); err == nil {
+		if saved, err = p.store.Pictures.Read(ctx, key, id); err == nil {
 			return p.fitted.fit(fittedName{key, id, p.provider}, saved, p.accepts.Images)
 		}
 	default:

@@ -11,6 +11,7 @@ import (
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/queued"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -24,6 +25,8 @@ type Batch struct {
 	Queued queued.Tx
 	// Records writes records of the thread.
 	Records records.Tx
+	// Pictures writes images of the thread.
+	Pictures pictures.Tx
 
 	ctx context.Context // of the transaction
 	s   *Store
@@ -74,7 +77,7 @@ func (s *Store) Batch(ctx context.Context, key thread.Key, fn func(*Batch) error
 
 // batch returns a Batch of a transaction.
 func (s *Store) batch(tx *database.Tx) *Batch {
-	return &Batch{ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, told: told{s: s}, Queued: queued.In(tx), Records: records.In(tx)}
+	return &Batch{ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, told: told{s: s}, Queued: queued.In(tx), Records: records.In(tx), Pictures: pictures.In(tx)}
 }
 
 // Tell notifies the thread's watchers of an event with the commit, and its owner's if they get such.

@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/cluster"
+	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/queued"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -40,7 +41,8 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	}
 	s.sweeper = sweeper{s, make(chan struct{}, 1)}
 	s.Cluster = cluster.New(clusterLink{roomDB{s}}, cluster.Config{Instance: opts.Instance, DeadAfter: opts.DeadAfter, Logger: opts.Logger})
-	s.Admission, s.Queued, s.Records = admission.New(roomDB{s}), queued.New(roomDB{s}), records.New(roomDB{s})
+	s.Admission, s.Queued = admission.New(roomDB{s}), queued.New(roomDB{s})
+	s.Records, s.Pictures = records.New(roomDB{s}), pictures.New(roomDB{s})
 	if err := s.openEngine(ctx, url, opts); err != nil {
 		return nil, err
 	}

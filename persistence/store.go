@@ -21,6 +21,7 @@ import (
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/internal/database"
+	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/queued"
 	"voicebridge/persistence/records"
 )
@@ -68,6 +69,8 @@ type Store struct {
 	Queued *queued.Store
 	// Records keeps calls, tool calls and the uses of models.
 	Records *records.Store
+	// Pictures keeps the images of threads.
+	Pictures *pictures.Store
 	// Cluster is this process among those that serve the database.
 	Cluster *cluster.Cluster
 

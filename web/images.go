@@ -14,28 +14,24 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
 
-// imageStore stores the images of threads.
+// imageStore stores the images of threads; *pictures.Store implements it.
 type imageStore interface {
-	SaveImage(ctx context.Context, key thread.Key, i persistence.Image, quota int64) (persistence.Image, error)
-	Image(ctx context.Context, key thread.Key, id string) (persistence.Image, error)
-}
-
-// imageReader reads threads and their images.
-type imageReader interface {
-	threadReader
-	Image(ctx context.Context, key thread.Key, id string) (persistence.Image, error)
+	Save(ctx context.Context, key thread.Key, i pictures.Image, quota int64) (pictures.Image, error)
+	Read(ctx context.Context, key thread.Key, id string) (pictures.Image, error)
 }
 
 var errImageQuota = problem.TooLarge("image", "You have reached your limit for images. Delete threads with images first.")
 
 // images serves the routes about a thread's images.
 type images struct {
-	store imageStore
+	threads threadReader
+	store   imageStore
 	// quota limits the bytes of all images of one owner; 0 means no limit.
 	quota int64
 }
@@ -56,19 +52,19 @@ type imageAnswer struct {
 // add takes an image as the body, whose header must be that of an image of the declared type.
 func (h *images) add(c echo.Context, key thread.Key) error {
 	declared, _ := input.MediaType(c.Request().Header.Get(echo.HeaderContentType))
-	if !slices.Contains(persistence.ImageTypes, declared) {
+	if !slices.Contains(pictures.ImageTypes, declared) {
 		return problem.UnsupportedMedia("Send the image as image/png, image/jpeg, image/webp or image/gif.")
 	}
-	data, err := input.Body(c, persistence.MaxImageBytes, "image")
+	data, err := input.Body(c, pictures.MaxImageBytes, "image")
 	if err != nil {
 		return err
 	}
-	image, err := persistence.NewImage(data)
+	image, err := pictures.NewImage(data)
 	if err != nil || image.MediaType != declared {
 		return problem.BadRequest("bad_image", "image", fmt.Sprintf("The body is not an image of type %s, or it has more than %d pixels on a side.",
-			declared, persistence.MaxPixels))
+			declared, pictures.MaxPixels))
 	}
-	saved, err := h.store.SaveImage(c.Request().Context(), key, image, h.quota)
+	saved, err := h.store.Save(c.Request().Context(), key, image, h.quota)
 	if errors.Is(err, persistence.ErrQuota) {
 		return errImageQuota
 	}
@@ -87,7 +83,7 @@ func (h *images) read(c echo.Context, key thread.Key) error {
 	if !input.ValidID(id, maxThreadID) {
 		return noImage
 	}
-	saved, err := h.store.Image(c.Request().Context(), key, id)
+	saved, err := h.store.Read(c.Request().Context(), key, id)
 	if errors.Is(err, persistence.ErrNotFound) {
 		return noImage
 	}
@@ -102,20 +98,20 @@ func (h *images) read(c echo.Context, key thread.Key) error {
 	return nil
 }
 
-// checkImages reports images that do not exist.
-func checkImages(ctx context.Context, store imageReader, key thread.Key, ids []string) error {
+// check reports images that do not exist.
+func (h *images) check(ctx context.Context, key thread.Key, ids []string) error {
 	if len(ids) > chat.MaxImages {
 		return problem.BadRequest("invalid_value", "image_ids", fmt.Sprintf("image_ids has more than %d ids.", chat.MaxImages))
 	}
 	for _, id := range ids {
-		_, err := store.Image(ctx, key, id)
+		_, err := h.store.Read(ctx, key, id)
 		if err == nil {
 			continue
 		}
 		if !errors.Is(err, persistence.ErrNotFound) {
 			return err
 		}
-		if _, err := store.Thread(ctx, key); err != nil {
+		if _, err := h.threads.Thread(ctx, key); err != nil {
 			return orThread(err)
 		}
 		return problem.BadRequest("unknown_image", "image_ids", fmt.Sprintf("There is no image %.80q on this thread.", id))

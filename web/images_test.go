@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"voicebridge/llm"
-	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 )
 
 func pngOf(t *testing.T, width, height int) string {
@@ -61,8 +61,8 @@ func TestImages(t *testing.T) {
 		"PNG as JPEG":      {path, picture, "image/jpeg", alice, 400, "bad_image"},
 		"empty":            {path, "", "image/png", alice, 400, "bad_image"},
 		"cut":              {path, picture[:12], "image/png", alice, 400, "bad_image"},
-		"a bomb":           {path, pngOf(t, persistence.MaxPixels+1, 1), "image/png", alice, 400, "bad_image"},
-		"too large":        {path, picture + strings.Repeat("x", persistence.MaxImageBytes), "image/png", alice, 413, "too_large"},
+		"a bomb":           {path, pngOf(t, pictures.MaxPixels+1, 1), "image/png", alice, 400, "bad_image"},
+		"too large":        {path, picture + strings.Repeat("x", pictures.MaxImageBytes), "image/png", alice, 413, "too_large"},
 		"beyond the quota": {path, picture + strings.Repeat("x", 3000), "image/png", alice, 413, "too_large"},
 		"no such thread":   {"/api/threads/none/images", picture, "image/png", alice, 404, "thread_not_found"},
 	} {

@@ -27,9 +27,9 @@ type messages struct {
 
 func (h *messages) routes(r router) { r.GET("/api/threads/:id/messages", onThread(h.list), r.user) }
 
-// messageReader reads threads, their messages and images.
+// messageReader reads threads and their messages.
 type messageReader interface {
-	imageReader
+	threadReader
 	Message(ctx context.Context, key thread.Key, id string) (thread.Message, error)
 }
 

@@ -14,14 +14,14 @@ import (
 	"strings"
 	"time"
 
-	"voicebridge/persistence"
-	"voicebridge/web/access"
-	"voicebridge/web/input"
-	"voicebridge/web/problem"
-
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
+
+	"voicebridge/persistence/pictures"
+	"voicebridge/web/access"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
 )
 
 const apiCSP = "default-src 'none'; frame-ancestors 'none'"
@@ -220,7 +220,7 @@ func (p *pipeline) limitBody(c echo.Context) error {
 	case "/api/threads/:id/messages":
 		limit = maxChatBody
 	case "/api/threads/:id/images":
-		limit = persistence.MaxImageBytes + 1 // so that the handler sees that it is too large
+		limit = pictures.MaxImageBytes + 1 // so that the handler sees that it is too large
 	}
 	// The handler of conversations gives those that are longer than one message more time.
 	timeout := p.bodyTimeout + timeToArrive(min(limit, maxChatMessage))

@@ -45,7 +45,7 @@ type queueWriter interface {
 // queues serves the routes about queued messages.
 type queues struct {
 	queue  messageQueue
-	images imageReader
+	images *images
 	now    func() time.Time
 }
 
@@ -140,7 +140,7 @@ func (h *queues) add(c echo.Context, key thread.Key) error {
 	if err != nil {
 		return err
 	}
-	if err := checkImages(c.Request().Context(), h.images, key, body.ImageIDs); err != nil {
+	if err := h.images.check(c.Request().Context(), key, body.ImageIDs); err != nil {
 		return err
 	}
 	saved, err := h.queue.Add(c.Request().Context(), key, queued.Message{

@@ -34,7 +34,6 @@ type store interface {
 	watcher
 	healthReader
 	ownerWatcher
-	imageStore
 	callThreads
 }
 
@@ -64,7 +63,7 @@ type callThreads interface {
 	TextSession(ctx context.Context, key thread.Key) (persistence.TextSession, error)
 }
 
-// Config configures a [Server]. Calls, Chat, Queue, Store, Records, Admission and Page are required.
+// Config configures a [Server]. Calls, Chat, Queue, Store, Records, Pictures, Admission and Page are required.
 type Config struct {
 	Calls voiceCalls
 	// Chat answers what users type; *chat.Door implements it.
@@ -74,6 +73,8 @@ type Config struct {
 	Store store
 	// Records keeps calls and what they cost; *records.Store implements it.
 	Records recordStore
+	// Pictures keeps the images of threads; *pictures.Store implements it.
+	Pictures imageStore
 	// Admission is what all processes of the database keep of who may come in; *admission.Store implements it.
 	Admission admission
 	// Page holds the built page with index.html at its root.
@@ -116,7 +117,7 @@ func (c Config) validate() error {
 	for _, part := range []struct {
 		name    string
 		missing bool
-	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Records", c.Records == nil}, {"Admission", c.Admission == nil}, {"Page", c.Page == nil}} {
+	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Records", c.Records == nil}, {"Pictures", c.Pictures == nil}, {"Admission", c.Admission == nil}, {"Page", c.Page == nil}} {
 		if part.missing {
 			problems = append(problems, fmt.Errorf("web: %s is missing", part.name))
 		}
@@ -187,6 +188,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	}
 	s.echo = newEcho(cfg.TrustedProxies, s.pipeline.errors)
 	s.pipeline.use(s.echo)
+	pictures := &images{cfg.Store, cfg.Pictures, limits.ImageBytesPerOwner}
 	events, threadNames := securityLog{cfg.Logger}, names{cfg.Store}
 	remove := &remover{cfg.Calls, cfg.Chat}
 	r := router{Echo: s.echo, user: identified(auth, limits.Bodies, threadNames, events, false), userOrSecret: identified(auth, limits.Bodies, threadNames, events, true), text: admits(limits.Text), thread: admits(limits.Thread)}
@@ -198,13 +200,13 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events},
 		&threads{cfg.Store, cfg.Calls, remove, events},
 		&messages{cfg.Store, cfg.TrustedProxies},
-		&turns{cfg.Calls, cfg.Chat, cfg.Store, s.streams, &chats{cfg.Chat, cfg.Store, s.streams, cfg.StopWithReader}},
-		&images{cfg.Store, limits.ImageBytesPerOwner},
+		&turns{cfg.Calls, cfg.Chat, cfg.Store, pictures, s.streams, &chats{cfg.Chat, cfg.Store, s.streams, cfg.StopWithReader}},
+		pictures,
 		s.streams,
 		&exports{cfg.Store, cfg.Logger},
 		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, s.door, cfg.Logger},
 		&ownerSockets{cfg.Store, cfg.Records, s.door},
-		&queues{cfg.Queue, cfg.Store, now},
+		&queues{cfg.Queue, pictures, now},
 		&textSessionRoutes{cfg.Chat, remove, cfg.Limits},
 		&conductors{cfg.Store, limits, s.conductors, s.door},
 		&pageSessions{auth, now, events, cfg.TrustedProxies},

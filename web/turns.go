@@ -23,6 +23,7 @@ type turns struct {
 	calls   voiceCalls
 	chat    textTurns
 	store   messageReader
+	images  *images
 	streams *streams
 	chats   *chats
 }
@@ -75,7 +76,7 @@ func (h *turns) post(c echo.Context, key thread.Key) error {
 		if strings.TrimSpace(body.Content) == "" && len(body.ImageIDs) == 0 {
 			return problem.BadRequest("empty_content", "content", "content is empty.")
 		}
-		if err := checkImages(c.Request().Context(), h.store, key, body.ImageIDs); err != nil {
+		if err := h.images.check(c.Request().Context(), key, body.ImageIDs); err != nil {
 			return err
 		}
 		once, err := idempotencyKey(c, body.IdempotencyKey)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
-	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
@@ -244,7 +244,7 @@ func TestUseChatInALiveCall(t *testing.T) {
 	var sizes []string
 	for _, m := range b.messages(t, key) {
 		id, _ := m.Parts[1].ImageID(key.Thread)
-		shown, err := b.db.Image(t.Context(), key, id)
+		shown, err := b.db.Pictures.Read(t.Context(), key, id)
 		sizes = append(sizes, fmt.Sprint(shown.Width, shown.Height, err))
 	}
 	if want := []string{"3 2 <nil>", "4 1 <nil>"}; !slices.Equal(sizes, want) {
@@ -421,7 +421,7 @@ func TestPostImages(t *testing.T) {
 	cfg, script := scriptedChat(words("A dot."))
 	b := setupChat(t, cfg, nil)
 	key := b.thread(t, access.LocalOwner)
-	image, err := b.db.SaveImage(t.Context(), key, persistence.Image{MediaType: "image/png", Width: 1, Height: 1, Data: []byte("dot")}, 0)
+	image, err := b.db.Pictures.Save(t.Context(), key, pictures.Image{MediaType: "image/png", Width: 1, Height: 1, Data: []byte("dot")}, 0)
 	must(t, err)
 	for _, content := range []string{`"content":"What is this?",`, ""} {
 		wantStatus(t, b.do(t, "POST", messagesPath(key), `{`+content+`"image_ids":["`+image.ID+`"]}`), 200)

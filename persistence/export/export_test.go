@@ -14,6 +14,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/export"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
 )
 
@@ -48,7 +49,7 @@ func conversation() []thread.Message {
 		message(thread.RoleSystem, 0, thread.TextPart("Be brief.")),
 		spoken, cut, lost,
 		message(thread.RoleAssistant, 3500*time.Millisecond, thread.StepStart(), tool, failed, open, thread.TextPart("Done.")),
-		message(thread.RoleUser, 5*time.Second, persistence.ImagePart("t1", persistence.Image{ID: "i1", MediaType: "image/png"}),
+		message(thread.RoleUser, 5*time.Second, pictures.ImagePart("t1", pictures.Image{ID: "i1", MediaType: "image/png"}),
 			thread.Part{Type: "file", Raw: json.RawMessage(`{"type":"file","mediaType":"text/plain","url":"data:text/plain,x"}`)}),
 	}
 }

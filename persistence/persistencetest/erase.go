@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/queued"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -155,7 +156,7 @@ func (s suite) eraseEverything(t *testing.T) {
 		b.store.Batch(ctx, b.key, func(w *persistence.Batch) error {
 			_, said := w.AppendMessage(text(thread.RoleUser, "Count!"))
 			_, answered := w.AppendMessage(answer)
-			_, shown := w.SaveImage(persistence.Image{MediaType: "image/png", Width: 1, Height: 1, Data: []byte("x")}, 0)
+			_, shown := w.Pictures.Save(pictures.Image{MediaType: "image/png", Width: 1, Height: 1, Data: []byte("x")}, 0)
 			return errors.Join(said, answered, shown,
 				w.SaveDraft(persistence.Draft{MessageID: "m", Start: 3, Text: ", two"}),
 				w.Records.SaveToolCall(thread.ToolCall{ID: "t", MessageID: "m", CallID: "c", ToolCallID: "x", Status: thread.ToolCallRunning}),

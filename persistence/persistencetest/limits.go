@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
@@ -82,7 +83,7 @@ func (s suite) stored(t *testing.T) {
 		{"a missing message", put(other, persistence.PlaceKept)},
 		{"a reset", func() error { return b.store.ResetThread(ctx, b.key) }},
 		{"an image", func() error {
-			_, err := b.store.SaveImage(ctx, b.key, persistence.Image{MediaType: "image/png", Width: 2, Height: 3, Data: make([]byte, 1000)}, 0)
+			_, err := b.store.Pictures.Save(ctx, b.key, pictures.Image{MediaType: "image/png", Width: 2, Height: 3, Data: make([]byte, 1000)}, 0)
 			return err
 		}},
 	} {
@@ -249,8 +250,8 @@ func imagesTogether(t *testing.T, stores ...*persistence.Store) {
 	t.Helper()
 	const limit, size = 4, 1000
 	together(t, limit, stores, func(store *persistence.Store, key thread.Key) error {
-		image := persistence.Image{MediaType: "image/png", Width: 2, Height: 3, Data: make([]byte, size)}
-		_, err := store.SaveImage(t.Context(), key, image, limit*size+size/2)
+		image := pictures.Image{MediaType: "image/png", Width: 2, Height: 3, Data: make([]byte, size)}
+		_, err := store.Pictures.Save(t.Context(), key, image, limit*size+size/2)
 		return err
 	})
 }

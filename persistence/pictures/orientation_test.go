@@ -9,8 +9,6 @@ import (
 	"image/jpeg"
 	"slices"
 	"testing"
-
-	"voicebridge/persistence"
 )
 
 // photo is a JPEG of 64×32 pixels whose first row begins red and ends green, with a thumbnail's worth of EXIF.
@@ -48,7 +46,7 @@ func TestPhotosAreUpright(t *testing.T) {
 		{"top left", "top right"}, // nor is 9
 	} {
 		for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
-			i, err := persistence.NewImage(photo(t, order, uint16(n)))
+			i, err := NewImage(photo(t, order, uint16(n)))
 			if err != nil {
 				t.Fatal(err)
 			}

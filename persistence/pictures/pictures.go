@@ -1,4 +1,4 @@
-// Package pictures makes images fit what models accept.
+// Package pictures keeps the images of threads, and makes them fit what models accept.
 package pictures
 
 import (
@@ -17,10 +17,10 @@ import (
 	"slices"
 	"strings"
 
+	"voicebridge/persistence/internal/database"
+
 	"golang.org/x/image/draw"
 	_ "golang.org/x/image/webp" // likewise
-
-	"voicebridge/persistence"
 )
 
 // ErrTooLarge means that an image cannot be made to fit.
@@ -48,7 +48,7 @@ var shown = []string{"image/png", "image/jpeg"}
 
 // DataURL returns an image as a data URL of at most limit bytes. If it is larger, or neither PNG nor JPEG, it becomes a
 // JPEG, scaled down as necessary. Errors: ErrTooLarge, or that of the image's decoder.
-func DataURL(i persistence.Image, limit int) (string, error) {
+func DataURL(i Image, limit int) (string, error) {
 	if slices.Contains(shown, i.MediaType) {
 		if url := dataURL(i.MediaType, i.Data); len(url) <= limit {
 			return url, nil
@@ -65,17 +65,17 @@ func DataURL(i persistence.Image, limit int) (string, error) {
 // Fit returns an image that has one of the media types, at most limit bytes, and sides of at most side pixels; no types
 // and 0 mean any. An image that does not becomes a JPEG, scaled down as necessary. Errors: ErrTooLarge, or that of the
 // image's decoder.
-func Fit(i persistence.Image, types []string, limit, side int) (persistence.Image, error) {
+func Fit(i Image, types []string, limit, side int) (Image, error) {
 	limit = cmp.Or(limit, math.MaxInt)
 	if (len(types) == 0 || slices.Contains(types, i.MediaType)) && len(i.Data) <= limit && (side == 0 || max(i.Width, i.Height) <= side) {
 		return i, nil
 	}
 	data, err := shrunk(i, maxInRequest, limit)
-	return persistence.Image{ID: i.ID, MediaType: "image/jpeg", Data: data}, err
+	return Image{ID: i.ID, MediaType: "image/jpeg", Data: data}, err
 }
 
 // shrunk returns an image as a JPEG of at most limit bytes, whose longest side is at most longest pixels.
-func shrunk(i persistence.Image, longest, limit int) ([]byte, error) {
+func shrunk(i Image, longest, limit int) ([]byte, error) {
 	if i.IsSound() || i.Width*i.Height > maxPixels {
 		return nil, fmt.Errorf("show %s of %d×%d pixels: %w", i.MediaType, i.Width, i.Height, ErrTooLarge)
 	}
@@ -106,19 +106,19 @@ func shrunk(i persistence.Image, longest, limit int) ([]byte, error) {
 }
 
 // ReadDataURL reads an image from a data URL. Its error is persistence.ErrInvalid and says what is wrong.
-func ReadDataURL(url string) (persistence.Image, error) {
+func ReadDataURL(url string) (Image, error) {
 	rest, isData := strings.CutPrefix(url, "data:")
 	head, text, _ := strings.Cut(rest, ",")
 	if !isData || !strings.HasSuffix(head, ";base64") {
-		return persistence.Image{}, persistence.Invalid("image: it is not a base64 data URL")
+		return Image{}, database.Invalid("image: it is not a base64 data URL")
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return persistence.Image{}, persistence.Invalid("image: %v", err)
+		return Image{}, database.Invalid("image: %v", err)
 	}
-	i, err := persistence.NewImage(data)
+	i, err := NewImage(data)
 	if err == nil && i.IsSound() {
-		err = persistence.Invalid("image: it is a sound")
+		err = database.Invalid("image: it is a sound")
 	}
 	return i, err
 }

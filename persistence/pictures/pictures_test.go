@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"voicebridge/persistence"
+	"voicebridge/persistence/internal/database"
 )
 
 // noise is a picture that hardly compresses.
@@ -41,7 +41,7 @@ func TestDataURL(t *testing.T) {
 		"made smaller": {large.Bytes(), 100_000, "image/jpeg", 0, 0},
 		"a GIF":        {moving.Bytes(), 100_000, "image/jpeg", 40, 30},
 	} {
-		i, err := persistence.NewImage(tt.data)
+		i, err := NewImage(tt.data)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -54,7 +54,7 @@ func TestDataURL(t *testing.T) {
 			t.Errorf("%s: %s %d×%d, %v", name, got.MediaType, got.Width, got.Height, err)
 		}
 	}
-	i, err := persistence.NewImage(large.Bytes())
+	i, err := NewImage(large.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestDataURL(t *testing.T) {
 	if _, err := DataURL(i, 1000); err == nil {
 		t.Error("half an image is shown")
 	}
-	if _, err := DataURL(persistence.Image{MediaType: "audio/wav", Data: []byte("RIFF....WAVE")}, 1000); err == nil {
+	if _, err := DataURL(Image{MediaType: "audio/wav", Data: []byte("RIFF....WAVE")}, 1000); err == nil {
 		t.Error("a sound is shown")
 	}
 }
@@ -93,7 +93,7 @@ func TestFit(t *testing.T) {
 		"too many bytes":  {wide.Bytes(), types, wide.Len() - 1, 0, "image/jpeg "},
 		"too long":        {wide.Bytes(), types, 0, 1999, "image/jpeg 1536×76"},
 	} {
-		i, err := persistence.NewImage(tt.data)
+		i, err := NewImage(tt.data)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -101,7 +101,7 @@ func TestFit(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		got, err := persistence.NewImage(fit.Data)
+		got, err := NewImage(fit.Data)
 		if text := fmt.Sprintf("%s %d×%d", fit.MediaType, got.Width, got.Height); err != nil || !strings.HasPrefix(text, tt.want) || tt.limit > 0 && len(fit.Data) > tt.limit {
 			t.Errorf("%s: %s in %d bytes, %v, want %s", name, text, len(fit.Data), err, tt.want)
 		}
@@ -118,7 +118,7 @@ func TestReadHostileDataURL(t *testing.T) {
 		"https://example.org/a.png", "file:///etc/passwd", "data:image/svg+xml;base64,PHN2Zy8+", "data:audio/ogg;base64,T2dnUw==",
 		"data:image/png;base64," + strings.Repeat("A", 100),
 	} {
-		if _, err := ReadDataURL(url); !errors.Is(err, persistence.ErrInvalid) {
+		if _, err := ReadDataURL(url); !errors.Is(err, database.ErrInvalid) {
 			t.Errorf("%.40q: %v", url, err)
 		}
 	}

@@ -3,13 +3,11 @@ package pictures
 import (
 	"bytes"
 	"encoding/binary"
-
-	"voicebridge/persistence"
 )
 
 // still returns the data of an image that the decoders can read: of an animated WebP, which they cannot, the first
 // frame (RFC 9649, 2.7).
-func still(i persistence.Image) []byte {
+func still(i Image) []byte {
 	const file, chunk, frame = 12, 8, 16 // sizes of headers
 	if i.MediaType != "image/webp" {
 		return i.Data

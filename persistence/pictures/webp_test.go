@@ -4,8 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"testing"
-
-	"voicebridge/persistence"
 )
 
 // Smallest WebP files, without and with transparency.
@@ -40,7 +38,7 @@ func TestAnimatedWebP(t *testing.T) {
 	t.Parallel()
 	for name, base := range map[string]string{"lossless": lossless, "lossy": lossy, "transparent": transparent} {
 		data := animated(t, base, 2)
-		i, err := persistence.NewImage(data)
+		i, err := NewImage(data)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package persistence
+package pictures
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	_ "golang.org/x/image/webp" // likewise
 
+	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -25,6 +26,18 @@ const MaxImageBytes = 10 << 20
 
 // MaxPixels limits each side of an image, in pixels.
 const MaxPixels = 16_384
+
+// Store keeps the images of threads in the  It is safe for concurrent use.
+type Store struct{ db database.DB }
+
+// New returns the Store of a
+func New(db database.DB) *Store { return &Store{db} }
+
+// Tx writes images of a thread in a transaction.
+type Tx struct{ tx *database.Tx }
+
+// In returns what writes images in a transaction.
+func In(tx *database.Tx) Tx { return Tx{tx} }
 
 // Image is an image of a thread, or a sound that a tool returned.
 type Image struct {
@@ -57,7 +70,7 @@ var soundMarks = map[string]struct {
 // ErrInvalid, says why it is neither.
 func NewImage(data []byte) (Image, error) {
 	if len(data) == 0 || len(data) > MaxImageBytes {
-		return Image{}, Invalid("data: %d bytes, at most %d are allowed", len(data), MaxImageBytes)
+		return Image{}, database.Invalid("data: %d bytes, at most %d are allowed", len(data), MaxImageBytes)
 	}
 	for _, mediaType := range soundTypes {
 		m := soundMarks[mediaType]
@@ -70,9 +83,9 @@ func NewImage(data []byte) (Image, error) {
 	i := Image{MediaType: "image/" + format, Width: config.Width, Height: config.Height, Data: data}
 	switch {
 	case err != nil || !slices.Contains(ImageTypes, i.MediaType):
-		return Image{}, Invalid("data: it is none of %s", strings.Join(slices.Concat(ImageTypes, soundTypes), ", "))
+		return Image{}, database.Invalid("data: it is none of %s", strings.Join(slices.Concat(ImageTypes, soundTypes), ", "))
 	case min(i.Width, i.Height) < 1 || max(i.Width, i.Height) > MaxPixels:
-		return Image{}, Invalid("size %d×%d: each side must have 1 to %d pixels", i.Width, i.Height, MaxPixels)
+		return Image{}, database.Invalid("size %d×%d: each side must have 1 to %d pixels", i.Width, i.Height, MaxPixels)
 	}
 	return i, nil
 }
@@ -83,44 +96,41 @@ func (i Image) IsSound() bool { return slices.Contains(soundTypes, i.MediaType) 
 func (i Image) check() error {
 	switch {
 	case !slices.Contains(ImageTypes, i.MediaType) && !i.IsSound():
-		return Invalid("media type %q", i.MediaType)
+		return database.Invalid("media type %q", i.MediaType)
 	case len(i.Data) == 0 || len(i.Data) > MaxImageBytes:
-		return Invalid("data: %d bytes, at most %d are allowed", len(i.Data), MaxImageBytes)
+		return database.Invalid("data: %d bytes, at most %d are allowed", len(i.Data), MaxImageBytes)
 	case !i.IsSound() && min(i.Width, i.Height) < 1:
-		return Invalid("size %d×%d", i.Width, i.Height)
+		return database.Invalid("size %d×%d", i.Width, i.Height)
 	}
 	return nil
 }
 
-// SaveImage stores an image of the thread and gives it an id. quota limits the bytes of all images
+// Save stores an image of the thread and gives it an id. quota limits the bytes of all images
 // of the owner, including this one (ErrQuota), even if several are saved at the same moment; 0 means
 // no limit. Whether the data are what i says is not checked: see NewImage.
-func (s *Store) SaveImage(ctx context.Context, key thread.Key, i Image, quota int64) (Image, error) {
-	if err := checkKey(key); err != nil {
-		return Image{}, fmt.Errorf("save image: %w", err)
-	}
-	var saved Image
-	err := s.write(ctx, func(q queries) (err error) {
-		saved, err = s.saveImage(ctx, q, key, i, quota)
-		return err
-	})
-	return saved, s.fail("save image", err)
-}
-
-// SaveImage is Store.SaveImage.
-func (b *Batch) SaveImage(i Image, quota int64) (saved Image, err error) {
-	err = b.do("save image", func() (err error) {
-		saved, err = b.s.saveImage(b.ctx, b.q, b.key, i, quota)
+func (s *Store) Save(ctx context.Context, key thread.Key, i Image, quota int64) (saved Image, err error) {
+	err = database.Begin(ctx, s.db, key, func(tx *database.Tx) (err error) {
+		saved, err = In(tx).Save(i, quota)
 		return err
 	})
 	return saved, err
 }
 
-func (s *Store) saveImage(ctx context.Context, q queries, key thread.Key, i Image, quota int64) (Image, error) {
+// Save is Store.Save.
+func (w Tx) Save(i Image, quota int64) (saved Image, err error) {
+	err = w.tx.Do("save image", func() (err error) {
+		saved, err = w.save(i, quota)
+		return err
+	})
+	return saved, err
+}
+
+func (w Tx) save(i Image, quota int64) (Image, error) {
 	if err := i.check(); err != nil {
 		return Image{}, err
 	}
-	i.ID = NewID()
+	ctx, q, key := w.tx.Ctx, w.tx.Q, w.tx.Key
+	i.ID = database.NewID()
 	if quota > 0 {
 		if err := q.LockOwner(ctx, pgdb.LockOwnerParams{What: "images", Owner: key.Owner}); err != nil {
 			return Image{}, err
@@ -130,23 +140,23 @@ func (s *Store) saveImage(ctx context.Context, q queries, key thread.Key, i Imag
 			return Image{}, err
 		}
 		if stored+int64(len(i.Data)) > quota {
-			return Image{}, fmt.Errorf("%w: %d of %d bytes are stored", ErrQuota, stored, quota)
+			return Image{}, fmt.Errorf("%w: %d of %d bytes are stored", database.ErrQuota, stored, quota)
 		}
 	}
 	_, err := q.SaveImage(ctx, pgdb.SaveImageParams{
 		ID: i.ID, ThreadID: key.Thread, Owner: key.Owner, MediaType: i.MediaType, Width: int64(i.Width), Height: int64(i.Height),
-		Size: int64(len(i.Data)), Data: i.Data, CreatedAt: dbtype.At(s.now()),
+		Size: int64(len(i.Data)), Data: i.Data, CreatedAt: dbtype.At(w.tx.Now()),
 	})
 	return i, err
 }
 
-// Image reads an image of the thread.
-func (s *Store) Image(ctx context.Context, key thread.Key, id string) (Image, error) {
-	if err := checkKey(key); err != nil || !thread.ValidID(id) {
-		return Image{}, fmt.Errorf("read image: %w", ErrNotFound)
+// Read reads an image of the thread.
+func (s *Store) Read(ctx context.Context, key thread.Key, id string) (Image, error) {
+	if err := database.CheckKey(key); err != nil || !thread.ValidID(id) {
+		return Image{}, fmt.Errorf("read image: %w", database.ErrNotFound)
 	}
-	r, err := s.eng.read().GetImage(ctx, pgdb.GetImageParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
-	return Image{ID: r.ID, MediaType: r.MediaType, Width: int(r.Width), Height: int(r.Height), Data: r.Data}, s.fail("read image", err)
+	r, err := s.db.Read().GetImage(ctx, pgdb.GetImageParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
+	return Image{ID: r.ID, MediaType: r.MediaType, Width: int(r.Width), Height: int(r.Height), Data: r.Data}, s.db.Fail("read image", err)
 }
 
 // ImagePart is the part of an image of the thread: {"type":"file","mediaType","url"}.

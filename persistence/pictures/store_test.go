@@ -1,4 +1,4 @@
-package persistence_test
+package pictures
 
 import (
 	"bytes"
@@ -7,15 +7,17 @@ import (
 	"image/png"
 	"testing"
 
-	"voicebridge/persistence"
+	"voicebridge/persistence/internal/database"
 )
 
 // TestNewImage identifies a file by its header, not by what the sender claims.
 func TestNewImage(t *testing.T) {
 	t.Parallel()
 	var small, wide bytes.Buffer
-	for buf, width := range map[*bytes.Buffer]int{&small: 3, &wide: persistence.MaxPixels + 1} {
-		must(t, png.Encode(buf, image.NewGray(image.Rect(0, 0, width, 2))))
+	for buf, width := range map[*bytes.Buffer]int{&small: 3, &wide: MaxPixels + 1} {
+		if err := png.Encode(buf, image.NewGray(image.Rect(0, 0, width, 2))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, c := range map[string]struct{ data, want string }{
 		"a picture":        {small.String(), "image/png"},
@@ -29,10 +31,10 @@ func TestNewImage(t *testing.T) {
 		"cut":              {small.String()[:12], ""},
 		"SVG":              {`<svg xmlns="http://www.w3.org/2000/svg"/>`, ""},
 		"HTML":             {"<script>", ""},
-		"too large":        {string(make([]byte, persistence.MaxImageBytes+1)), ""},
+		"too large":        {string(make([]byte, MaxImageBytes+1)), ""},
 	} {
-		got, err := persistence.NewImage([]byte(c.data))
-		if got.MediaType != c.want || (err != nil) != (c.want == "") || err != nil && !errors.Is(err, persistence.ErrInvalid) {
+		got, err := NewImage([]byte(c.data))
+		if got.MediaType != c.want || (err != nil) != (c.want == "") || err != nil && !errors.Is(err, database.ErrInvalid) {
 			t.Errorf("%s: NewImage() = %q, %v", name, got.MediaType, err)
 		}
 	}
