@@ -124,10 +124,10 @@ func whole(ctx context.Context, q queries, row pgdb.Message) (thread.Message, er
 
 // wholes is whole for the messages of a thread, outside a transaction. A message that is moved
 // meanwhile keeps the place of its row, so that the order of the rows remains.
-func (s *Store) wholes(ctx context.Context, key thread.Key, rows []pgdb.Message) ([]thread.Message, error) {
+func wholes(ctx context.Context, q queries, key thread.Key, rows []pgdb.Message) ([]thread.Message, error) {
 	messages := make([]thread.Message, 0, len(rows))
 	for _, row := range rows {
-		m, err := s.latest(ctx, key, row)
+		m, err := latest(ctx, q, key, row)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
@@ -142,8 +142,7 @@ func (s *Store) wholes(ctx context.Context, key thread.Key, rows []pgdb.Message)
 
 // latest is whole outside a transaction. A change between the two queries deletes drafts, so the row
 // is read until it stays as it is.
-func (s *Store) latest(ctx context.Context, key thread.Key, row pgdb.Message) (thread.Message, error) {
-	q := s.eng.read()
+func latest(ctx context.Context, q queries, key thread.Key, row pgdb.Message) (thread.Message, error) {
 	for {
 		m, err := whole(ctx, q, row)
 		if err != nil || m.Metadata.Status != thread.StatusInProgress {

@@ -26,7 +26,7 @@ func (v *view) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	messages, err := v.s.wholes(ctx, v.key, rows)
+	messages, err := wholes(ctx, v.s.eng.read(), v.key, rows)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (s *Store) Message(ctx context.Context, key thread.Key, id string) (thread.
 	if err != nil {
 		return thread.Message{}, s.fail("read message", err)
 	}
-	found, err := s.wholes(ctx, key, []pgdb.Message{row})
+	found, err := wholes(ctx, s.eng.read(), key, []pgdb.Message{row})
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
@@ -111,6 +111,6 @@ func (s *Store) messages(ctx context.Context, key thread.Key, rows []pgdb.Messag
 	if err != nil {
 		return nil, s.fail("list messages", err)
 	}
-	messages, err := s.wholes(ctx, key, rows)
+	messages, err := wholes(ctx, s.eng.read(), key, rows)
 	return messages, s.fail("list messages", err)
 }

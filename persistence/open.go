@@ -43,8 +43,13 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s.Cluster = cluster.New(clusterLink{roomDB{s}}, cluster.Config{Instance: opts.Instance, DeadAfter: opts.DeadAfter, Logger: opts.Logger})
 	s.Admission, s.Queued = admission.New(roomDB{s}), queued.New(roomDB{s})
 	s.Records, s.Pictures = records.New(roomDB{s}), pictures.New(roomDB{s})
-	if err := s.openEngine(ctx, url, opts); err != nil {
+	opened, shared, err := openEngine(ctx, url, opts)
+	if err != nil {
 		return nil, err
+	}
+	if s.eng = opened; shared != nil {
+		s.shared, s.pooled = true, shared.pooled
+		s.poll.Store(int64(pollEvery))
 	}
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.outbox.stop = stop
@@ -58,25 +63,17 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) openEngine(ctx context.Context, url string, opts Options) error {
+// openEngine opens the engine of a url. Other processes may share a PostgreSQL.
+func openEngine(ctx context.Context, url string, opts Options) (engine, *postgresEngine, error) {
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		e, err := openSQLite(ctx, path)
-		if err != nil {
-			return err
-		}
-		s.eng = e
-		return nil
+		return e, nil, err
 	}
 	if strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://") {
-		e, err := openPostgres(ctx, url, opts.MaxConns, s.log)
-		if err != nil {
-			return err
-		}
-		s.eng, s.shared, s.pooled = e, true, e.pooled
-		s.poll.Store(int64(pollEvery))
-		return nil
+		e, err := openPostgres(ctx, url, opts.MaxConns, opts.Logger)
+		return e, e, err
 	}
-	return errors.New("open database: DATABASE_URL must be sqlite:PATH or postgres://user:password@host/name")
+	return nil, nil, errors.New("open database: DATABASE_URL must be sqlite:PATH or postgres://user:password@host/name")
 }
 
 // Migrate opens the database that url names, brings its schema up to date and closes it again.
@@ -122,7 +119,7 @@ func (s *Store) Serve(ctx context.Context) error {
 		s.background(s.sweeper.keepIndexing)
 		return nil
 	}
-	if err := s.follow(ctx); err != nil {
+	if err := (eventLog{s}).follow(ctx); err != nil {
 		return fmt.Errorf("serve database: %w", err)
 	}
 	s.background(s.Cluster.KeepBeating)
@@ -132,38 +129,38 @@ func (s *Store) Serve(ctx context.Context) error {
 
 // follow begins to read what other instances write. If no notifications arrive, the database is
 // polled more often instead.
-func (s *Store) follow(ctx context.Context) error {
-	log, err := s.eng.read().EventNumbers(ctx) // what is in the log now is old
+func (l eventLog) follow(ctx context.Context) error {
+	log, err := l.s.eng.read().EventNumbers(ctx) // what is in the log now is old
 	if err != nil {
 		return err
 	}
-	if err := s.eng.follow(ctx, !s.noListen, s.woken); errors.Is(err, errNoNotes) {
-		s.poll.Store(int64(pollFast))
-		s.log.Warn("PostgreSQL's notifications do not arrive here, as behind a pooler: the database is polled twice a second instead")
+	if err := l.s.eng.follow(ctx, !l.s.noListen, l.woken); errors.Is(err, errNoNotes) {
+		l.s.poll.Store(int64(pollFast))
+		l.s.log.Warn("PostgreSQL's notifications do not arrive here, as behind a pooler: the database is polled twice a second instead")
 	} else if err != nil {
 		return err
 	}
-	s.background(func(ctx context.Context) { eventLog{s}.keepReading(ctx, log.Newest) })
+	l.s.background(func(ctx context.Context) { l.keepReading(ctx, log.Newest) })
 	return nil
 }
 
 // woken passes on what another instance has told; an empty wake means that something may have been missed.
-func (s *Store) woken(w wake) {
+func (l eventLog) woken(w wake) {
 	switch {
 	case w == wake{}:
-		s.hub.hintAll()
-		signal(s.hub.grown)
-		s.Cluster.HasCommand()
-	case w.From == s.outbox.origin:
+		l.s.hub.hintAll()
+		signal(l.s.hub.grown)
+		l.s.Cluster.HasCommand()
+	case w.From == l.s.outbox.origin:
 	case w.Log:
-		signal(s.hub.grown)
+		signal(l.s.hub.grown)
 	case w.Command != "":
-		if w.Command == s.Instance() {
-			s.Cluster.HasCommand()
+		if w.Command == l.s.Instance() {
+			l.s.Cluster.HasCommand()
 		}
 	case w.Answer != "":
-		s.Cluster.Answered(w.Answer)
+		l.s.Cluster.Answered(w.Answer)
 	default:
-		s.hub.hint(thread.Key{Owner: w.Owner, Thread: w.Thread})
+		l.s.hub.hint(thread.Key{Owner: w.Owner, Thread: w.Thread})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
@@ -13,9 +12,6 @@ import (
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
-
-// forgetAfter is how long a dead instance's row stays.
-const forgetAfter = 24 * time.Hour
 
 // errAlive means that the instance has sent a heartbeat, or that changes from its spool are being saved.
 var errAlive = errors.New("instance is alive")
@@ -67,7 +63,7 @@ func (s *Store) Recover(ctx context.Context) ([]records.Call, error) {
 			b.announce()
 		}
 	}
-	if err := s.forget(ctx); err != nil {
+	if err := s.sweeper.forget(ctx); err != nil {
 		errs = append(errs, err)
 	}
 	s.sweeper.soon()
@@ -92,27 +88,6 @@ func (s *Store) rescueOthers(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// forget deletes what nobody needs any more: dead instances, upstream legs of deleted threads, commands
-// whose senders died, drafts without a message to add them to, old events, and rates.
-func (s *Store) forget(ctx context.Context) error {
-	before := dbtype.At(s.now().Add(-forgetAfter))
-	numbered := int64(0)
-	err := s.write(ctx, func(q queries) (err error) {
-		numbered, err = numberEvents(ctx, q) // of processes that died
-		return errors.Join(err,
-			q.ForgetInstances(ctx, pgdb.ForgetInstancesParams{Before: &before, SilentSince: before}),
-			q.ForgetOldLegs(ctx, pgdb.ForgetOldLegsParams{Before: before}),
-			q.DeleteCommand(ctx, pgdb.DeleteCommandParams{Before: dbtype.At(s.now().Add(-time.Minute))}),
-			q.ForgetDrafts(ctx),
-			q.ForgetEvents(ctx, pgdb.ForgetEventsParams{Before: dbtype.At(s.now().Add(-keepLog))}))
-	})
-	if numbered > 0 {
-		s.outbox.tell(wake{Log: true})
-		signal(s.hub.grown)
-	}
-	return errors.Join(s.fail("forget what is old", err), s.Admission.ForgetRates(ctx))
 }
 
 // recovery closes what one instance left open, in one transaction.

@@ -104,6 +104,12 @@ type Store struct {
 	sweeper sweeper
 }
 
+// sweeper erases deleted threads, forgets what is old, and fills SQLite's search index.
+type sweeper struct {
+	s    *Store
+	wake chan struct{} // holds one signal
+}
+
 // Close ends all watches with ErrClosed, announces that this process no longer serves, releases the
 // lock and closes the database. Further calls do nothing.
 func (s *Store) Close() error {

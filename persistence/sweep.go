@@ -24,12 +24,6 @@ const (
 	eraseNow = 250 * time.Millisecond
 )
 
-// sweeper erases deleted threads, and fills SQLite's search index.
-type sweeper struct {
-	s    *Store
-	wake chan struct{} // holds one signal
-}
-
 // soon wakes the sweep.
 func (w sweeper) soon() { signal(w.wake) }
 
@@ -199,4 +193,29 @@ func nextPiece(size int64, took time.Duration) int64 {
 func (w sweeper) isDeleted(ctx context.Context, thread string) bool {
 	owner, err := w.s.eng.read().GetOwner(ctx, pgdb.GetOwnerParams{ID: thread})
 	return err == nil && owner == ""
+}
+
+// forgetAfter is how long a dead instance's row stays.
+const forgetAfter = 24 * time.Hour
+
+// forget deletes what nobody needs any more: dead instances, upstream legs of deleted threads, commands
+// whose senders died, drafts without a message to add them to, old events, and rates.
+func (w sweeper) forget(ctx context.Context) error {
+	s := w.s
+	before := dbtype.At(s.now().Add(-forgetAfter))
+	numbered := int64(0)
+	err := s.write(ctx, func(q queries) (err error) {
+		numbered, err = numberEvents(ctx, q) // of processes that died
+		return errors.Join(err,
+			q.ForgetInstances(ctx, pgdb.ForgetInstancesParams{Before: &before, SilentSince: before}),
+			q.ForgetOldLegs(ctx, pgdb.ForgetOldLegsParams{Before: before}),
+			q.DeleteCommand(ctx, pgdb.DeleteCommandParams{Before: dbtype.At(s.now().Add(-time.Minute))}),
+			q.ForgetDrafts(ctx),
+			q.ForgetEvents(ctx, pgdb.ForgetEventsParams{Before: dbtype.At(s.now().Add(-keepLog))}))
+	})
+	if numbered > 0 {
+		s.outbox.tell(wake{Log: true})
+		signal(s.hub.grown)
+	}
+	return errors.Join(s.fail("forget what is old", err), s.Admission.ForgetRates(ctx))
 }

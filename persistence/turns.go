@@ -162,7 +162,7 @@ func (s *Store) Answering(ctx context.Context, key thread.Key) (thread.Message, 
 	if err != nil {
 		return thread.Message{}, s.fail("read answer", err)
 	}
-	found, err := s.wholes(ctx, key, open[max(0, len(open)-1):])
+	found, err := wholes(ctx, s.eng.read(), key, open[max(0, len(open)-1):])
 	if err == nil && len(found) == 0 {
 		err = ErrNotFound
 	}
