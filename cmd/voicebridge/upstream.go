@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/url"
 	"slices"
 
@@ -134,26 +133,23 @@ func openUpstreams(ctx context.Context, cfg config.Config, api *rtc.API, traces 
 	}
 	for _, u := range cfg.Upstreams {
 		model := cmp.Or(u.Model, cfg.Realtime.Model)
-		if cfg.VoiceCost(model, realtime.Usage{}) == nil {
+		if !u.BuiltIn() && cfg.VoiceCost(model, realtime.Usage{}) == nil {
 			log.Warn("the cost of calls is unknown: the model has no price per token", "model", model, "upstream", u.Name)
 		}
 		if at, err := url.Parse(u.Address()); err == nil && (at.Scheme == "http" || at.Scheme == "ws") && !config.IsLoopback(at.Hostname()) && u.Key.IsSet() {
 			log.Warn("the API key travels unencrypted", "host", at.Host, "upstream", u.Name)
 		}
 		route := bridge.Route{Model: u.Model, Voice: u.Voice, TranscriptionModel: u.TranscriptionModel}
-		profile := u.Settled()
 		switch {
 		case u.BuiltIn():
 			route.Upstream = all.simulated(u.Name, u.By(), api, model)
 		case u.By() == config.TransportWebSocket:
-			client := &ws.Client{Profile: profile, URL: u.URL, APIKey: u.Key.Reveal(), Model: model, Header: http.Header{}, Log: log.With("upstream", u.Name)}
+			client := u.Client(cfg.Realtime.Model)
+			client.Log = log.With("upstream", u.Name)
 			client.Header.Set("User-Agent", "voicebridge/"+buildVersion())
-			for name, value := range u.Headers {
-				client.Header.Set(name, value.Reveal())
-			}
 			route.Upstream = bridge.NewWebSocket(u.Name, client)
 		default:
-			client := &realtime.Client{CallsURL: u.Address(), APIKey: u.Key.Reveal(), KeyHeader: profile.KeyHeader, DataChannel: dataChannel(&cfg)}
+			client := &realtime.Client{CallsURL: u.Address(), APIKey: u.Key.Reveal(), KeyHeader: u.Settled().KeyHeader, DataChannel: dataChannel(&cfg)}
 			client.HTTP = traces.Client("voicebridge/" + buildVersion())
 			route.Upstream = bridge.NewRealtime(u.Name, api, client)
 		}

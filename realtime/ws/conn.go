@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"voicebridge/realtime"
@@ -43,7 +44,9 @@ type Conn struct {
 	writer  <-chan struct{} // closed when everything was sent
 	all     sync.WaitGroup
 	closing sync.Once
-	closed  chan struct{}
+	// waited counts when reading stopped because there was no room, and when it went on: it is odd in between.
+	waited atomic.Int64
+	closed chan struct{}
 
 	mu         sync.Mutex
 	started    bool

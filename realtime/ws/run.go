@@ -67,12 +67,8 @@ func (c *Conn) read() {
 			continue
 		}
 		c.take(ev)
-		for c.inbox.full() {
-			select {
-			case <-c.inbox.taken:
-			case <-c.ctx.Done():
-				return
-			}
+		if !c.room(func() bool { return !c.inbox.full() }, c.inbox.taken) {
+			return
 		}
 	}
 }
@@ -156,13 +152,25 @@ func (c *Conn) hear(ev *realtime.Event) {
 		c.log.Warn("upstream sound dropped", "error", err)
 		return
 	}
-	for !c.play.add(ev, data) {
+	c.room(func() bool { return c.play.add(ev, data) }, c.play.consumed)
+}
+
+// room waits until ok returns true, which it may each time that something was taken out. It returns false if the
+// connection ends before. Meanwhile nothing is read, not even a pong.
+func (c *Conn) room(ok func() bool, taken <-chan struct{}) bool {
+	if ok() {
+		return true
+	}
+	c.waited.Add(1)
+	defer c.waited.Add(1)
+	for !ok() {
 		select {
-		case <-c.play.consumed:
+		case <-taken:
 		case <-c.ctx.Done():
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // session reads what the session says about interruptions.
@@ -255,10 +263,11 @@ func (c *Conn) keepAlive() {
 		case <-c.ctx.Done():
 			return
 		}
+		waited := c.waited.Load()
 		ctx, cancel := context.WithTimeout(c.ctx, pongWithin)
 		err := c.socket.Ping(ctx)
 		cancel()
-		if err != nil && c.ctx.Err() == nil {
+		if err != nil && c.ctx.Err() == nil && waited%2 == 0 && waited == c.waited.Load() {
 			c.end(media.StateFailed)
 			return
 		}

@@ -201,6 +201,16 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestUnreachable does not tell what the address says after its path.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"ws://127.0.0.1:1/x?key=secret", "wss://127.0.0.1:1/x?key=secret"} {
+		if _, err := (&ws.Client{URL: address}).Dial(t.Context(), ""); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
 // TestExpires has a session end at its limit: the event comes, and then the end.
 func TestExpires(t *testing.T) {
 	t.Parallel()

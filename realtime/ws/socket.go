@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/coder/websocket"
 
@@ -56,7 +57,9 @@ func connect(ctx context.Context, address string, header http.Header, protocols 
 		return nil, fmt.Errorf("connect to upstream: %w", context.Cause(ctx))
 	case res != nil && res.StatusCode != http.StatusSwitchingProtocols && res.StatusCode >= 300:
 		return nil, fmt.Errorf("connect to upstream: %w", realtime.ReadAPIError(res, key))
-	default:
-		return nil, fmt.Errorf("connect to upstream: %w", errors.New(realtime.MaskKeys(err.Error()))) // it may quote the address
 	}
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // the address may hold a key
+	}
+	return nil, fmt.Errorf("connect to upstream: %w", err)
 }

@@ -32,6 +32,7 @@ type fakeSocket struct {
 	closed chan struct{} // by either side
 	once   sync.Once
 	deaf   atomic.Bool // it answers no ping
+	read   atomic.Bool // our side reads, without which no pong arrives
 }
 
 func newFakeSocket() *fakeSocket {
@@ -39,6 +40,8 @@ func newFakeSocket() *fakeSocket {
 }
 
 func (s *fakeSocket) Read(ctx context.Context) ([]byte, error) {
+	s.read.Store(true)
+	defer s.read.Store(false)
 	select {
 	case data := <-s.in:
 		return data, nil
@@ -66,7 +69,7 @@ func (s *fakeSocket) Write(ctx context.Context, data []byte) error {
 }
 
 func (s *fakeSocket) Ping(ctx context.Context) error {
-	if s.deaf.Load() {
+	if s.deaf.Load() || !s.read.Load() {
 		<-ctx.Done()
 		return ctx.Err()
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"net/http"
 	"regexp"
 
 	"voicebridge/realtime/ws"
@@ -85,6 +86,15 @@ func (u *Upstream) Settled() ws.Profile {
 	}
 	p.History = cmp.Or(ws.History(u.History), p.History)
 	return p
+}
+
+// Client returns a client of its sessions by WebSocket; model is that of other upstreams.
+func (u *Upstream) Client(model string) *ws.Client {
+	c := &ws.Client{Profile: u.Settled(), URL: u.URL, APIKey: u.Key.Reveal(), Model: cmp.Or(u.Model, model), Header: http.Header{}}
+	for name, value := range u.Headers {
+		c.Header.Set(name, value.Reveal())
+	}
+	return c
 }
 
 // Address returns where it is, empty for the built-in simulator.

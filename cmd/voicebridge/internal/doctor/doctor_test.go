@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"context"
 	"net"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/realtime/simulator"
 )
 
 func TestJudgeModels(t *testing.T) {
@@ -67,6 +70,44 @@ func TestShutdowns(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", environ, got, want)
 		}
 	}
+}
+
+// TestListedUpstreams tries each upstream of the list, over its transport.
+func TestListedUpstreams(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	sim, err := simulator.New(simulator.Config{APIKey: "sk-right"})
+	must(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- sim.Run(ctx) }()
+	server := httptest.NewServer(sim)
+	defer server.Close()
+	cfg, err := config.Load(config.Sources{File: inFile(t, nil), Environ: []string{
+		"RIGHT=sk-right", "WRONG=sk-wrong", `VOICEBRIDGE_UPSTREAMS=[
+			{"name":"right","profile":"realtime","url":"` + server.URL + `/v1/realtime","api_key_env":"RIGHT"},
+			{"name":"wrong","profile":"realtime","url":"` + server.URL + `/v1/realtime","api_key_env":"WRONG"},
+			{"name":"model","profile":"realtime","url":"` + server.URL + `/v1/realtime","api_key_env":"RIGHT","model":"nobody"},
+			{"name":"relayed","profile":"openai","url":"` + server.URL + `/v1/realtime/calls","api_key_env":"RIGHT"},
+			{"name":"gone","profile":"realtime","url":"ws://127.0.0.1:1/x?key=secret"},{"name":"here","profile":"simulator"}]`,
+	}})
+	must(t, err)
+	var got []string
+	d := &doctor{cfg: cfg, report: func(f finding) { got = append(got, strings.ReplaceAll(f.String(), server.URL, "URL")) }}
+	for i := range cfg.Upstreams {
+		d.upstream(ctx, &cfg.Upstreams[i])
+	}
+	for i, want := range []string{
+		"ok: upstream right: URL/v1/realtime answers (101)", "problem: upstream wrong: URL/v1/realtime refuses the key (401)",
+		"problem: upstream model: URL/v1/realtime refuses a session (400): check its model", "ok: upstream relayed: URL/v1/realtime/calls answers (404)",
+		"problem: upstream gone: ws://127.0.0.1:1/x does not answer", "warning: upstream here: a simulator answers",
+	} {
+		if i >= len(got) || !strings.HasPrefix(got[i], want) || strings.Contains(got[i], "secret") {
+			t.Errorf("finding %d of %q: want %q", i, got, want)
+		}
+	}
+	stop()
+	must(t, <-ended)
 }
 
 // TestPrices names every model in use whose cost is unknown.

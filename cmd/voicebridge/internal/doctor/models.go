@@ -1,15 +1,19 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/realtime"
 	"voicebridge/web/access"
 )
 
@@ -19,6 +23,10 @@ const aboutCalls = "voice model"
 func (d *doctor) calls(ctx context.Context) {
 	c := &d.cfg
 	switch {
+	case len(c.Upstreams) > 0:
+		for i := range c.Upstreams {
+			d.upstream(ctx, &c.Upstreams[i])
+		}
 	case c.Upstream == config.UpstreamSimulator:
 		d.say(warning, aboutCalls, "a simulator answers, because VOICEBRIDGE_UPSTREAM says so")
 	case c.Driver() == config.UpstreamSimulator:
@@ -67,7 +75,7 @@ func (d *doctor) shutdowns(about string, body []byte) {
 
 // callsGoToBase reports whether voice calls go to OPENAI_BASE_URL.
 func callsGoToBase(c *config.Config) bool {
-	return c.Driver() == config.UpstreamOpenAI && c.Realtime.URL == ""
+	return len(c.Upstreams) == 0 && c.Driver() == config.UpstreamOpenAI && c.Realtime.URL == ""
 }
 
 // aboutBase says what OPENAI_BASE_URL is for.
@@ -91,7 +99,7 @@ func baseKey(c *config.Config) (variable string, key access.Secret) {
 func (d *doctor) callsRoute(ctx context.Context) {
 	const about = "voice calls"
 	c := &d.cfg
-	if c.Realtime.URL == "" {
+	if c.Realtime.URL == "" || len(c.Upstreams) > 0 {
 		return
 	}
 	status, _, err := get(ctx, c.Realtime.URL, withKey(c.Realtime.APIKeyHeader, c.VoiceKey()))
@@ -106,19 +114,71 @@ func (d *doctor) callsRoute(ctx context.Context) {
 	}
 }
 
+// upstream tries one of the list, in a way that lets no model answer.
+func (d *doctor) upstream(ctx context.Context, u *config.Upstream) {
+	about := "upstream " + u.Name
+	address, _, _ := strings.Cut(u.Address(), "?") // the rest may hold a key
+	if u.BuiltIn() {
+		d.say(warning, about, "a simulator answers, because upstreams says so")
+		return
+	}
+	var status int
+	var err error
+	if u.By() == config.TransportWebSocket {
+		status, err = http.StatusSwitchingProtocols, d.session(ctx, u)
+		if e, ok := errors.AsType[*realtime.APIError](err); ok {
+			status, err = e.Status, nil
+		}
+	} else {
+		status, _, err = get(ctx, u.Address(), withKey(u.Settled().KeyHeader, u.Key))
+	}
+	switch {
+	case err != nil:
+		d.say(problem, about, "%s does not answer: is its url right? (%v)", address, err)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		d.say(problem, about, "%s refuses the key (%d): check the variable that api_key_env names", address, status)
+	case u.By() == config.TransportWebSocket && status != http.StatusSwitchingProtocols:
+		d.say(problem, about, "%s refuses a session (%d): check its model", address, status)
+	default:
+		d.say(fine, about, "%s answers (%d)", address, status)
+	}
+}
+
+// session begins a session by WebSocket and ends it.
+func (d *doctor) session(ctx context.Context, u *config.Upstream) error {
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
+	conn, err := u.Client(d.cfg.Realtime.Model).Dial(ctx, "")
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// sessionTimeout is how long an upstream may take to begin a session.
+const sessionTimeout = 10 * time.Second
+
 // prices reports the models whose cost is unknown.
 func (d *doctor) prices(context.Context) {
 	const about = "prices"
 	c := &d.cfg
 	var models, unknown []string
-	if c.Driver() != config.UpstreamSimulator {
+	if len(c.Upstreams) == 0 && c.Driver() != config.UpstreamSimulator {
 		models = append(models, c.Realtime.Model, c.Realtime.TranscriptionModel)
+	}
+	for _, u := range c.Upstreams {
+		if !u.BuiltIn() {
+			models = append(models, cmp.Or(u.Model, c.Realtime.Model), cmp.Or(u.TranscriptionModel, c.Realtime.TranscriptionModel))
+		}
 	}
 	if name := c.TextProvider(); name != config.ProviderSimulator && name != config.ProviderOllama {
 		models = append(models, c.TextModel(name))
 	}
 	known := true
-	for _, model := range models {
+	for at, model := range models {
+		if slices.Contains(models[:at], model) {
+			continue
+		}
 		if _, ok := c.Price(model); !ok {
 			unknown = append(unknown, model)
 		} else if unit := c.UnpricedUnit(model); unit != "" {
