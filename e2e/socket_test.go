@@ -13,6 +13,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -236,6 +237,7 @@ func TestSocketAuthentication(t *testing.T) {
 		{"a wrong token", handshake{token: "token-of-ann-0123456788"}, 401},
 		{"a wrong token in a protocol", handshake{protocols: []string{"realtime", "openai-insecure-api-key.wrong"}}, 401},
 		{"a transcription", handshake{token: token, query: "intent=transcription"}, 400},
+		{"beside a call", handshake{token: token, query: "call_id=rtc_1"}, 400},
 		{"no thread", handshake{token: token, query: "thread_id=none"}, 404},
 		{"another thread", handshake{token: secret.Value, query: "thread_id=none"}, 404},
 		{"a header", handshake{token: token}, 101},
@@ -414,5 +416,36 @@ func TestSocketReconnect(t *testing.T) {
 	}
 	if rows := r.rows(t, "SELECT end_reason FROM calls"); !slices.Equal(rows, []string{"hangup"}) {
 		t.Errorf("calls %v", rows)
+	}
+}
+
+// TestExampleSocket builds the client without WebRTC, and has it say the recorded question.
+func TestExampleSocket(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	client, question, answer := filepath.Join(dir, "socket"), filepath.Join(dir, "question.wav"), filepath.Join(dir, "answer.wav")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", client, "../examples/socket").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	script := rigScript()
+	script.Spoken = []simulator.Reply{{Transcript: spokenWords, Say: told}}
+	r := newRig(t, rigConfig{simulator: simulator.Config{Script: script}})
+	speech := pcm.Linear.Append(nil, samples(t, simulator.UserSpeech()))
+	header := "RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\xc0\x5d\x00\x00\x80\xbb\x00\x00\x02\x00\x10\x00data\x00\x00\x00\x00"
+	must(t, os.WriteFile(question, append([]byte(header), speech...), 0o600))
+	say := []string{"-server", strings.Replace(r.url, "http", "ws", 1) + "/v1/realtime", "-say", question, "-answer", answer}
+	out, err := command(t, client, nil, say...).CombinedOutput()
+	for _, words := range []string{"(thread ", "You: " + spokenWords + "\n", "It: " + told + "\n"} {
+		if err != nil || !strings.Contains(string(out), words) {
+			t.Errorf("it printed %q, %v, and not %q", out, err, words)
+		}
+	}
+	file, err := os.ReadFile(answer)
+	must(t, err)
+	if like := correlation(samples(t, simulator.Speech(told)), pcm.Linear.Decode(nil, file[44:])); like < 0.98 {
+		t.Errorf("the answer has a correlation of %.3f", like)
+	}
+	if out, err := command(t, client, nil, append(say[:3:3], client)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "no WAV file") {
+		t.Errorf("another file: %v, %s", err, out)
 	}
 }

@@ -26,8 +26,11 @@ func (h *callSockets) start(c echo.Context) error {
 	if err := h.door.check(c); err != nil {
 		return err
 	}
-	if c.QueryParam("intent") == "transcription" {
+	switch {
+	case c.QueryParam("intent") == "transcription":
 		return problem.BadRequest("invalid_value", "intent", "Sessions that only transcribe are not served here.")
+	case c.QueryParam("call_id") != "":
+		return problem.BadRequest("invalid_value", "call_id", "A call has one connection. GET /v1/realtime/calls/{call_id}/reconnect replaces it.")
 	}
 	if err := h.calls.limits.SetUp(c.Request().Context(), c.RealIP()); err != nil {
 		h.calls.metrics.refused(err)
