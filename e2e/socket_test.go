@@ -417,6 +417,7 @@ func TestSocketReconnect(t *testing.T) {
 	if rows := r.rows(t, "SELECT end_reason FROM calls"); !slices.Equal(rows, []string{"hangup"}) {
 		t.Errorf("calls %v", rows)
 	}
+	r.quiet()
 }
 
 // TestExampleSocket builds the client without WebRTC, and has it say the recorded question.
