@@ -147,11 +147,6 @@ func (m *memory) question(before *message) (id string) {
 	return id
 }
 
-// missing returns the last messages without those that were sent.
-func (m *memory) missing(sent map[string]bool) []thread.Message {
-	return slices.DeleteFunc(m.last(), func(msg thread.Message) bool { return sent[msg.ID] })
-}
-
 // message returns the entry for a model: without calls that have no result yet. ok is false if
 // nothing is left.
 func (e entry) message() (thread.Message, bool) {

@@ -89,11 +89,6 @@ func readTools(list json.RawMessage) (functions json.RawMessage, defs []toolkit.
 	return toolkit.Encode(kept), defs, true
 }
 
-func isObject(raw json.RawMessage) bool {
-	raw = bytes.TrimSpace(raw)
-	return len(raw) > 0 && raw[0] == '{'
-}
-
 func notNull(raw json.RawMessage) json.RawMessage {
 	if string(bytes.TrimSpace(raw)) == "null" {
 		return nil

@@ -46,19 +46,14 @@ func (p *playback) audioStarted(responseID string) {
 		return
 	}
 	p.playing, p.startedAt = responseID, p.now
-	p.heard(r)
+	if r != nil && p.phase < draining && r.record.CreatedAt.After(p.newest) { // once a call ends, the gate is shut
+		p.newest = r.record.CreatedAt
+	}
 	if r == nil || r.asked.IsZero() || r.record.AnswerMS != nil {
 		return
 	}
 	p.answers.answered(r, p.now)
 	p.do(AwaitSound{Gen: p.up.gen, ResponseID: r.id, Since: r.record.CreatedAt})
-}
-
-// heard records that the caller hears something of a response; once a call ends, the gate is shut.
-func (p *playback) heard(r *response) {
-	if r != nil && p.phase < draining && r.record.CreatedAt.After(p.newest) {
-		p.newest = r.record.CreatedAt
-	}
 }
 
 // queued returns the responses that were made after the newest one that the caller has heard something of: as far as

@@ -15,7 +15,7 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 	client := &clientTools{core: c, registry: registry}
 	l := &line{core: c, up: c.newUpstream(1)}
 	l.up.id = record.UpstreamCallID
-	t := newTranscript(l)
+	t := &transcript{line: l, items: make(map[string]*item), memory: newMemory(l.History, l.ReplayMessages), pace: defaultPace}
 	q := &responses{line: l, transcript: t, byID: make(map[string]*response)}
 	s := &State{
 		line: l, known: make(firstUse), transcript: t, answers: q, browserLeg: browserLeg{gen: 1},

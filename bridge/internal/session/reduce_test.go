@@ -147,7 +147,7 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 			t.Fatal(refused)
 		}
 	}
-	for _, name := range strings.Fields(section(archive, "cannot")) {
+	for name := range strings.FieldsSeq(section(archive, "cannot")) {
 		can := reflect.ValueOf(&c.s.UpstreamCan).Elem().FieldByName(name)
 		can.SetBool(false)
 	}

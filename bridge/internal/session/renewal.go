@@ -3,10 +3,12 @@ package session
 import (
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // Times and limits of a renewal.
@@ -282,7 +284,8 @@ func (r *renewal) replace(reason EndReason) {
 
 // catchUp sends the new session what was said after its history was read.
 func (r *renewal) catchUp() {
-	if missing := r.transcript.memory.missing(r.replayed); len(missing) > 0 {
+	sent := func(m thread.Message) bool { return r.replayed[m.ID] }
+	if missing := slices.DeleteFunc(r.transcript.memory.last(), sent); len(missing) > 0 {
 		r.do(Append{Gen: r.up.gen, Messages: missing})
 	}
 	for _, run := range r.open {

@@ -203,7 +203,8 @@ func (t *tools) repeatCall(run *toolRun) (callID string) {
 	callID = t.nextItemID()
 	t.up.names.link(run.Call.ID, callID)
 	arguments := run.Call.Arguments
-	if !isObject(json.RawMessage(arguments)) || !json.Valid([]byte(arguments)) || len(arguments) > t.up.limit/2 {
+	var object map[string]json.RawMessage
+	if json.Unmarshal([]byte(arguments), &object) != nil || object == nil || len(arguments) > t.up.limit/2 {
 		arguments = "{}"
 	}
 	t.up.send(realtime.ItemCreate(t.up.eventID(sentEvent{}), realtime.Item{

@@ -23,10 +23,6 @@ type transcript struct {
 	pace     pace // of the voice
 }
 
-func newTranscript(l *line) *transcript {
-	return &transcript{line: l, items: make(map[string]*item), memory: newMemory(l.History, l.ReplayMessages), pace: defaultPace}
-}
-
 func (t *transcript) deadline() time.Time {
 	var at time.Time
 	for _, m := range t.growing {
