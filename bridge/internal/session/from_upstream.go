@@ -28,13 +28,13 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 	if in.Place != nil {
 		ev.PreviousItemID, ev.HasPrevious = in.Place.Before, in.Place.Known
 	}
-	ev = u.names.translate(s.known, ev)
+	u.names.translate(s.known, &ev)
 	if u != s.up {
-		s.giveUp(s.renewal.event(ev))
+		s.giveUp(s.renewal.event(&ev))
 		return
 	}
-	visible := s.view.of(ev) // as things were before
-	if s.event(ev) && visible != nil && s.phase != ended {
+	visible := s.view.of(&ev) // as things were before
+	if s.event(&ev) && visible != nil && s.phase != ended {
 		s.do(ToBrowser{Data: visible, Draft: strings.HasSuffix(ev.Type, ".delta")})
 	}
 }

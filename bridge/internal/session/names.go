@@ -15,11 +15,9 @@ type event struct {
 	response realtime.Response
 }
 
-func readEvent(data []byte) (*event, error) {
-	var ev event
-	var err error
+func readEvent(data []byte) (ev event, err error) {
 	if ev.Event, err = realtime.Decode(data); err != nil {
-		return nil, err
+		return ev, err
 	}
 	if ev.Item != nil && ev.Type != realtime.TypeItemRetrieved { // which has its audio
 		ev.item, _ = realtime.DecodeItem(ev.Item)
@@ -27,7 +25,7 @@ func readEvent(data []byte) (*event, error) {
 	if ev.Response != nil {
 		ev.response, _ = realtime.DecodeResponse(ev.Response)
 	}
-	return &ev, nil
+	return ev, nil
 }
 
 // firstUse holds, for each id of an item, a response or a function call, the generation of the session that used it
@@ -96,9 +94,8 @@ func (n *names) theirs(id string) string {
 	return id
 }
 
-// translate replaces the ids in a session's event. If nothing changes, it returns the event as
-// received.
-func (n *names) translate(known firstUse, ev *event) *event {
+// translate replaces the ids in a session's event, which stays as it was received if nothing changes.
+func (n *names) translate(known firstUse, ev *event) {
 	n.meet(ev.ResponseID, ev.CallID)
 	n.meet(ev.ResponseID, ev.item.CallID)
 	ids := []string{ev.ItemID, ev.PreviousItemID, ev.ResponseID, ev.CallID, ev.item.ID, ev.item.CallID, ev.response.ID}
@@ -111,20 +108,18 @@ func (n *names) translate(known firstUse, ev *event) *event {
 		changed = n.ours(known, id) != id || changed
 	}
 	if !changed {
-		return ev
+		return
 	}
 	var tree map[string]any
 	d := json.NewDecoder(bytes.NewReader(ev.Raw))
 	d.UseNumber()
 	if d.Decode(&tree) != nil {
-		return ev // cannot happen: it was decoded before
+		return // cannot happen: it was decoded before
 	}
 	n.rename(tree, known, false)
-	again, err := readEvent(encode(tree))
-	if err != nil {
-		return ev
+	if again, err := readEvent(encode(tree)); err == nil {
+		*ev = again
 	}
-	return again
 }
 
 // rename replaces the ids in an event. inner means that the object's own id is one of them.

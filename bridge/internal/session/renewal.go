@@ -185,7 +185,7 @@ func (r *renewal) event(ev *event) EndReason {
 			r.settings.configureNext(u)
 		}
 	case realtime.TypeSessionUpdated:
-		u.updated = ev
+		u.updated = *ev
 		if u.stage == configuring {
 			u.stage = ready // renewOnTime follows
 		}

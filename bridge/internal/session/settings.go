@@ -166,8 +166,8 @@ func (c *settings) takeBack() {
 
 // switched continues with another session. What has changed since it was configured is sent again.
 func (c *settings) switched() {
-	c.described(c.up.updated)
-	c.up.updated = nil // it is large
+	c.described(&c.up.updated)
+	c.up.updated = event{} // it is large
 	if c.up.settings != c.revision {
 		again := c.effective
 		again.add(c.next)

@@ -43,7 +43,7 @@ type upstream struct {
 	// While the session is being prepared, updateID is the id of its session.update, and updated the latest
 	// session.updated.
 	updateID string
-	updated  *event
+	updated  event
 	settings int // the revision of the settings that it was configured with
 }
 
