@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -449,4 +450,36 @@ func TestExampleSocket(t *testing.T) {
 	if out, err := command(t, client, nil, append(say[:3:3], client)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "no WAV file") {
 		t.Errorf("another file: %v, %s", err, out)
 	}
+}
+
+// TestSocketPushToTalk has a client that says itself when its turn is over, and speaks and hears as a telephone does.
+func TestSocketPushToTalk(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{})
+	c, _, _ := r.connect(t, handshake{})
+	c.put(`{"type":"session.update","session":{"type":"realtime","audio":{"input":{"format":{"type":"audio/pcmu"},"turn_detection":null},"output":{"format":{"type":"audio/pcmu"}}}}}`)
+	resampler, err := pcm.NewResampler(24_000, 8000)
+	must(t, err)
+	speech := resampler.Process(samples(t, simulator.UserSpeech())[12_000:84_000]) // three seconds
+	began := time.Now()
+	c.put(`{"type":"input_audio_buffer.append","audio":%q}`, base64.StdEncoding.EncodeToString(pcm.ULaw.Append(nil, speech)))
+	c.put(`{"type":"input_audio_buffer.commit"}`)
+	c.put(`{"type":"response.create"}`)
+	c.next(realtime.TypeInputCommitted)
+	if took := time.Since(began); took < 750*time.Millisecond {
+		t.Errorf("three seconds were heard in %s", took)
+	}
+	if n := c.session.AudioPackets(); n < 145 {
+		t.Errorf("%d packets of three seconds came before the commit", n)
+	}
+	c.next(realtime.TypeOutputAudioDelta)
+	c.next(realtime.TypeResponseDone)
+	c.mu.Lock()
+	heard := pcm.ULaw.Decode(nil, c.pcm)
+	c.mu.Unlock()
+	if level := pcm.Level(heard); len(heard) < 4000 || level < -35 {
+		t.Errorf("%d samples at %.1f dBFS", len(heard), level)
+	}
+	c.saved("question", says(thread.RoleUser, spokenWords))
+	c.saved("answer", says(thread.RoleAssistant, spokenAnswer))
 }
