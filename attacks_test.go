@@ -61,7 +61,7 @@ var attacks = []struct{ what, in, test string }{
 	{"an MCP server names and describes tools as it likes", "toolkit/mcptool", "TestHostileNamesAndDescriptions"},
 	{"an MCP server answers endlessly", "toolkit/mcptool", "TestHTTPAnswersAreBounded"},
 	{"an MCP server returns images that are broken, too large or too many", "toolkit/mcptool", "TestMedia"},
-	{"a file claims to be an image", "persistence", "TestNewImage"},
+	{"a file claims to be an image", "persistence/pictures", "TestNewImage"},
 	{"an MCP server redirects its headers elsewhere", "toolkit/mcptool", "TestHeadersGoToTheConfiguredHostOnly"},
 	{"a misspelt entry of deny denies nothing", "cmd/voicebridge", "TestMisspeltTools"},
 	{"a model writes to the outside unasked", "toolkit/webtools", "TestHTTPWrites"},
