@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -98,17 +99,14 @@ func inWords(messages []thread.Message) string {
 	var lines []string
 	length, id := 0, 0
 	for _, item := range replayItems(messages, maxItemBytes, func() string { id++; return strconv.Itoa(id) }) {
-		line := ""
+		var line string
 		switch item.Type {
 		case realtime.ItemFunctionCall:
 			line = "You called " + item.Name + " with " + item.Arguments
 		case realtime.ItemFunctionCallOutput:
 			line = "It returned " + item.Output
 		default:
-			if line = item.Text(); line == "" {
-				line = "(an image)"
-			}
-			line = speakers[item.Role] + ": " + line
+			line = speakers[item.Role] + ": " + cmp.Or(item.Text(), "(an image)")
 		}
 		lines = append(lines, line)
 		length += jsonLen(line) + 2

@@ -71,7 +71,7 @@ func (r *rig) again(t *testing.T, old *caller) (c *socketCaller, status int, bod
 
 func (r *rig) upgrade(t *testing.T, path string, header http.Header, protocols []string, before int) (c *socketCaller, status int, body string) {
 	t.Helper()
-	conn, res, err := websocket.Dial(t.Context(), r.url+path, &websocket.DialOptions{
+	conn, res, err := websocket.Dial(t.Context(), r.url+path, &websocket.DialOptions{ //nolint:bodyclose // of a socket
 		HTTPHeader: header, Subprotocols: protocols, HTTPClient: unpooled,
 	})
 	if err != nil {

@@ -167,7 +167,7 @@ func (c *Cluster) Fence(ctx context.Context, q database.Queries, instance string
 
 // KeepBeating sends heartbeats until ctx ends.
 func (c *Cluster) KeepBeating(ctx context.Context) {
-	c.every(ctx, "could not tell others that this process is alive", c.beat)
+	c.every(ctx, "telling others that this process is alive", c.beat)
 }
 
 // beat sends a heartbeat.
@@ -183,13 +183,13 @@ func (c *Cluster) beat(ctx context.Context) error {
 
 // KeepLooking checks who else is alive, and the clock, until ctx ends. A query that hangs must not hold up heartbeats.
 func (c *Cluster) KeepLooking(ctx context.Context) {
-	c.every(ctx, "could not check which other processes are alive", func(ctx context.Context) error {
+	c.every(ctx, "checking which other processes are alive", func(ctx context.Context) error {
 		return cmp.Or(c.Look(ctx), c.db.CompareClocks(ctx))
 	})
 }
 
-// every does something with each heartbeat until ctx ends, and logs failures.
-func (c *Cluster) every(ctx context.Context, failed string, do func(context.Context) error) {
+// every does something with each heartbeat until ctx ends, and logs failures of that work.
+func (c *Cluster) every(ctx context.Context, work string, do func(context.Context) error) {
 	tick := time.Tick(beatEvery)
 	for {
 		select {
@@ -201,7 +201,7 @@ func (c *Cluster) every(ctx context.Context, failed string, do func(context.Cont
 		err := do(doing)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			c.log.Warn(failed, "error", err)
+			c.log.Warn("a process of the cluster could not do its part", "work", work, "error", err)
 		}
 	}
 }

@@ -68,10 +68,9 @@ const (
 	HistoryInstructions History = "instructions"
 )
 
-// The shapes. Source: OpenAI's guide about the interface before general availability; xAI's from
-// livekit-plugins-xai, which moves the two.
+// The shapes. Source: OpenAI's guide about the interface before general availability; xAI's from livekit-plugins-xai, which
+// moves the two.
 var (
-	shapeGA  = Shape{}
 	shapeXAI = Shape{Moved: []Moved{{"audio.output.voice", "voice"}, {"audio.input.turn_detection", "turn_detection"}}}
 	// ShapeBeta is the shape that the API had before general availability.
 	ShapeBeta = Shape{Beta: true, PCM: "pcm16", Moved: []Moved{

@@ -46,7 +46,7 @@ func connect(ctx context.Context, address string, header http.Header, protocols 
 		own = *client
 	}
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the key is for this address
-	conn, res, err := websocket.Dial(ctx, address, &websocket.DialOptions{
+	conn, res, err := websocket.Dial(ctx, address, &websocket.DialOptions{                            //nolint:bodyclose // of a socket
 		HTTPClient: &own, HTTPHeader: header, Subprotocols: protocols, CompressionMode: websocket.CompressionDisabled,
 	})
 	switch {
