@@ -100,6 +100,8 @@ type caller struct {
 	seen    int // number of events that next has passed
 
 	sink  *sink
+	over  chan struct{} // closed when the connection has ended
+	ends  sync.Once
 	flow  media.Flow
 	audio chan error
 	ids   atomic.Int64
@@ -163,9 +165,9 @@ func (b *bench) dial(session string) *caller {
 	b.n++
 	dec, err := opus.NewDecoder(48_000)
 	must(b.t, err)
-	c := &caller{t: b.t, ctx: b.ctx, sink: &sink{dec: dec}, audio: make(chan error, 1)}
+	c := &caller{t: b.t, ctx: b.ctx, sink: &sink{dec: dec}, audio: make(chan error, 1), over: make(chan struct{})}
 	c.flow.Open()
-	peer, offer, err := b.rtc.Offer(b.ctx, media.Handlers{Message: c.message})
+	peer, offer, err := b.rtc.Offer(b.ctx, media.Handlers{Message: c.message, State: c.state})
 	must(b.t, err)
 	c.peer = peer
 	call, err := b.client().CreateCall(b.ctx, offer, []byte(session))
@@ -189,6 +191,12 @@ func (b *bench) dial(session string) *caller {
 		b.t.Fatalf("first event is %s", first.Type)
 	}
 	return c
+}
+
+func (c *caller) state(s media.State) {
+	if s == media.StateFailed || s == media.StateClosed {
+		c.ends.Do(func() { close(c.over) })
+	}
 }
 
 func (c *caller) message(data []byte) {
@@ -231,7 +239,7 @@ func (c *caller) wait(what string, match func(realtime.Event) bool) realtime.Eve
 		c.mu.Unlock()
 		select {
 		case <-changed:
-		case <-c.peer.Done():
+		case <-c.over: // what had come before was handed on
 			c.mu.Lock()
 			left := len(c.events) - c.seen
 			c.mu.Unlock()

@@ -57,17 +57,17 @@ func (in *input) speaks(speaking bool) {
 	in.speaking = speaking
 }
 
-// fill sends silence for the sound that has not come. It returns when to be called again, zero if there is no need.
-func (in *input) fill(now time.Time) time.Duration {
+// fill sends silence for the sound that has not come. It reports whether to be called again soon.
+func (in *input) fill(now time.Time) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !in.speaking || in.last.IsZero() || in.filled >= silenceFor {
-		return 0
+		return false
 	}
 	for due := now.Sub(in.last) - missing; in.filled < due && in.filled < silenceFor; in.filled += longestAppend {
 		samples := make([]int16, in.format.Rate/int(time.Second/longestAppend))
 		in.send(samples)
 		in.reader.Skip(len(samples))
 	}
-	return longestAppend
+	return true
 }

@@ -96,6 +96,7 @@ func (c *Conn) take(ev realtime.Event) {
 		switch ev.Type {
 		case realtime.TypeInputSpeechStarted:
 			c.in.speaks(true)
+			signal(c.out.wake) // silence may have to be sent
 			c.interrupted()
 		case realtime.TypeInputSpeechStopped, realtime.TypeInputCommitted:
 			c.in.speaks(false)
@@ -240,13 +241,16 @@ func (c *Conn) write() {
 			}
 			continue
 		}
+		var due <-chan time.Time
+		if c.in.fill(time.Now()) {
+			timer.Reset(longestAppend)
+			due = timer.C
+		}
 		select {
 		case <-c.out.wake:
+		case <-due:
 		case <-c.ctx.Done():
 			return
-		case <-timer.C:
-			c.in.fill(time.Now())
-			timer.Reset(longestAppend)
 		}
 	}
 }
