@@ -95,13 +95,14 @@ func TestApprovalsAreSaved(t *testing.T) {
 // approvalOf reads the approval of a tool call.
 func (b *bench) approvalOf(key thread.Key, toolCallID string) (a thread.Approval) {
 	b.t.Helper()
-	err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
-		call, _, err := w.Records.ToolCall(toolCallID)
-		if err == nil {
-			a, err = w.Approval(call.ID)
-		}
+	var call thread.ToolCall
+	err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) (err error) {
+		call, _, err = w.Records.ToolCall(toolCallID)
 		return err
 	})
+	if err == nil {
+		a, err = b.store.Approval(b.ctx, key, call.ID)
+	}
 	if err != nil {
 		b.t.Fatalf("question about %s: %v", toolCallID, err)
 	}

@@ -292,7 +292,9 @@ func callIDs() func(now time.Time, n int) string {
 func (c *Calls) Saved(key thread.Key, messages []thread.Message) {
 	if live := c.find(key); live != nil {
 		for _, m := range messages {
-			live.saved(m)
+			if m.Metadata.CallID == live.id { // else a text turn says it
+				live.saved(m)
+			}
 		}
 	}
 }

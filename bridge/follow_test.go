@@ -45,7 +45,7 @@ func TestTextTurnEnds(t *testing.T) {
 		if _, err := w.UpdateMessage(answer); err != nil {
 			return err
 		}
-		return w.EndTurn("turn")
+		return w.Apply(persistence.PutTurn{ID: "turn"})
 	}); err != nil {
 		t.Fatal(err)
 	}

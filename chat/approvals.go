@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"voicebridge/persistence"
@@ -18,89 +20,96 @@ type closedEvent struct {
 	Reason     string `json:"reason"`
 }
 
+// awaitAgain is the pause after a failure to learn of a decision.
+const awaitAgain = time.Second
+
 // questions are the calls of a turn that wait for approval. Each is a row, to which any instance
 // may write the decision.
 type questions struct {
+	ctx   context.Context // of the turn
+	store *persistence.Store
+	key   thread.Key
 	draft *draft
+	side  *sync.WaitGroup
 	open  []*call
+	// news are approvals that are on record now, and then those decided, for the turn's goroutine.
+	news chan thread.Approval
 }
 
-// ask makes the approval for a call. It is saved together with the call.
+// ask makes the approval for a call, and has it saved together with the call.
 func (q *questions) ask(c *call) {
 	c.ask()
 	q.open = append(q.open, c)
+	a, _ := c.Approval()
+	q.draft.saver.put(persistence.PutToolCall{ToolCall: c.record(q.draft.msg.ID)}, persistence.PutApproval{Approval: a})
+	q.side.Go(func() {
+		if q.draft.saver.writer.Await(q.ctx, q.key) == nil && q.tell(a) {
+			q.await(a)
+		}
+	})
 }
 
-// asked is an approval on its way to the database.
-type asked struct {
-	question thread.Approval
-	record   thread.ToolCall
-	saved    bool
-}
-
-// snapshot returns the open approvals, for another goroutine to save.
-func (q *questions) snapshot() []asked {
-	all := make([]asked, len(q.open))
-	for i, c := range q.open {
-		question, _ := c.Approval()
-		all[i] = asked{question: question, record: c.record(q.draft.msg.ID), saved: c.asked}
-	}
-	return all
-}
-
-// saveQuestions saves the new approvals, and returns the outcomes of the others.
-func saveQuestions(b *persistence.Batch, all []asked) (answers []thread.Approval, err error) {
-	for _, a := range all {
-		if !a.saved {
-			if err := b.Apply(persistence.PutToolCall{ToolCall: a.record}, persistence.PutApproval{Approval: a.question}); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if !time.Now().Before(a.question.ExpiresAt) {
-			a.question.Outcome = thread.ApprovalTimeout
-			if err := b.Apply(closed(a.question)); err != nil {
-				return nil, err
-			}
-		}
-		answer, err := b.Approval(a.question.ID)
-		if err != nil {
-			return nil, err
-		}
-		answers = append(answers, answer)
-	}
-	return answers, nil
-}
-
-// saved takes the result of saveQuestions once it is committed: it tells who follows the turn about new approvals, and acts on decisions.
-func (q *questions) saved(all []asked, answers []thread.Approval) {
-	for _, c := range slices.Clone(q.open) {
-		if !c.asked && slices.ContainsFunc(all, func(a asked) bool { return a.question.ID == c.ID }) {
-			c.asked = true
-			a, _ := c.Approval()
-			e := c.event()
-			e.Input, e.Nonce = c.Part().Input, a.Nonce
-			q.draft.emit(Event{Type: EventToolApproval, Call: e})
-		}
-		for _, a := range answers {
-			if a.ID == c.ID {
-				q.decide(c, a.Outcome)
-			}
-		}
+// tell gives the turn's goroutine news. It returns false if the turn has ended.
+func (q *questions) tell(a thread.Approval) bool {
+	select {
+	case q.news <- a:
+		return true
+	case <-q.ctx.Done():
+		return false
 	}
 }
 
-// decide acts on the outcome of an approval.
+// await passes on the decision, on whichever instance it is made, or that there is none.
+func (q *questions) await(a thread.Approval) {
+	ctx, cancel := context.WithDeadline(q.ctx, a.ExpiresAt)
+	defer cancel()
+	for ctx.Err() == nil {
+		answer, err := q.store.AwaitAnswer(ctx, q.key, a.ID)
+		if err == nil {
+			a = answer
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(awaitAgain):
+		}
+	}
+	if a.Outcome == thread.ApprovalOpen {
+		a.Outcome = thread.ApprovalTimeout
+	}
+	q.tell(a)
+}
+
+// take acts on news: it tells who follows the turn about an approval that is on record, or it takes a decision.
+func (q *questions) take(a thread.Approval) {
+	i := slices.IndexFunc(q.open, func(c *call) bool { return c.ID == a.ID })
+	switch {
+	case i < 0:
+	case a.Outcome != thread.ApprovalOpen:
+		q.decide(q.open[i], a.Outcome)
+	default:
+		c := q.open[i]
+		c.asked = true
+		e := c.event()
+		e.Input, e.Nonce = c.Part().Input, a.Nonce
+		q.draft.emit(Event{Type: EventToolApproval, Call: e})
+	}
+}
+
+// decide acts on the outcome of an approval. What the turn has acted on stands.
 func (q *questions) decide(c *call, outcome thread.ApprovalOutcome) {
 	if !c.Close(outcome) {
 		return
 	}
 	q.open = slices.DeleteFunc(q.open, func(other *call) bool { return other == c })
 	q.draft.set(c.part, c.Part())
+	a, _ := c.Approval()
+	if outcome == thread.ApprovalTimeout || outcome == thread.ApprovalInterrupted {
+		q.draft.saver.put(persistence.PutApproval{Approval: a})
+	}
 	if !c.asked {
 		return // nobody knows about it
 	}
-	a, _ := c.Approval()
 	q.draft.publish(eventApprovalClosed, closedEvent{ToolCallID: c.Call.ID, Approved: a.Approved(), Reason: a.Reason()})
 	e := c.event()
 	e.Approved, e.Reason = a.Approved(), a.Reason()
@@ -109,8 +118,3 @@ func (q *questions) decide(c *call, outcome thread.ApprovalOutcome) {
 
 // drop gives up an approval that is no longer needed.
 func (q *questions) drop(c *call) { q.decide(c, thread.ApprovalInterrupted) }
-
-// closed is the change that closes an approval if it is open: somebody may have decided meanwhile.
-func closed(a thread.Approval) persistence.Change {
-	return persistence.PutApproval{Approval: thread.Approval{ID: a.ID, Outcome: a.Outcome}}
-}

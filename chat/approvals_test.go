@@ -41,11 +41,7 @@ func (b *bench) question(turn *chat.Turn) chat.EventCall {
 // approval returns an approval, open or not.
 func (b *bench) approval(id string) thread.Approval {
 	b.t.Helper()
-	var a thread.Approval
-	err := b.store.Batch(b.t.Context(), b.key, func(w *persistence.Batch) (err error) {
-		a, err = w.Approval(id)
-		return err
-	})
+	a, err := b.store.Approval(b.t.Context(), b.key, id)
 	must(b.t, err)
 	return a
 }

@@ -71,22 +71,19 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 	if t.req.AskedBy != "" {
 		meta.Extra[thread.MetadataAskedBy] = toolkit.Encode(t.req.AskedBy)
 	}
-	t.draft = newDraft(meta, &t.events, t.publish)
+	t.saver = &saver{stop: t.stop, writer: t.cfg.Writer, key: t.req.Key}
+	t.draft = newDraft(meta, t.id, &t.events, t.publish, t.saver)
 	t.message = t.draft.msg.ID
-	questions := &questions{draft: t.draft}
-	t.keeper = &keeper{
-		ctx: t.ctx, stop: t.stop, store: t.cfg.Store, key: t.req.Key, id: t.id, log: t.log,
-		draft: t.draft, questions: questions, side: &t.side, wake: make(chan struct{}, 1), keptAt: t.begun,
-	}
+	asks := &questions{ctx: t.ctx, store: t.cfg.Store, key: t.req.Key, draft: t.draft, side: &t.side, news: make(chan thread.Approval)}
 	limits := t.cfg.ToolLimits
 	limits.Logger = cmp.Or(limits.Logger, t.cfg.Logger)
 	t.tools = &tools{
 		ctx: t.ctx, key: t.req.Key, provider: name, registry: registry, router: toolkit.NewRouter(registry, limits),
-		approve: t.cfg.ApproveTools, left: left, decided: t.decided, draft: t.draft, keeper: t.keeper, side: &t.side, taken: map[string]bool{},
+		approve: t.cfg.ApproveTools, left: left, draft: t.draft, saver: t.saver, asks: asks, side: &t.side, taken: map[string]bool{},
 	}
 	t.steps = &steps{
 		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts, first: t.cfg.Silence,
-		silence: t.cfg.Silence, cost: t.cfg.Cost, draft: t.draft, keeper: t.keeper, tools: t.tools, side: &t.side, begun: t.begun,
+		silence: t.cfg.Silence, cost: t.cfg.Cost, draft: t.draft, saver: t.saver, tools: t.tools, side: &t.side, begun: t.begun,
 	}
 	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, accepts: m.accepts, log: t.log, fitted: t.fitted}
 	t.prompt.limit()
@@ -122,8 +119,12 @@ func (t *Turn) open(ctx context.Context) error {
 		if err := closeWaiting(b); err != nil {
 			return err
 		}
-		if t.req.Opening != nil {
-			if err := t.req.Opening(b); err != nil {
+		if q := t.req.Queued; q != nil {
+			held, err := b.Queued.Send(q.ID, q.Attempt, true)
+			if err == nil && !held {
+				err = ErrUnclaimed
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -185,7 +186,7 @@ func (t *Turn) openMessages(b *persistence.Batch) (err error) {
 	}
 	saved, err := b.AppendMessage(t.draft.msg)
 	t.draft.msg.Metadata.CreatedAt = saved.Metadata.CreatedAt
-	return cmp.Or(err, t.tell(b, "turn_started"))
+	return cmp.Or(err, b.Tell(persistence.Event{Type: "turn_started", Data: t.event()}))
 }
 
 // openSaved gives a saved message its context, if it has none, and brings it back, if it was discarded.

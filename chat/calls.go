@@ -26,9 +26,9 @@ type tools struct {
 	router   *toolkit.Router
 	approve  toolkit.Names
 	left     func(name string) bool // says whether a tool's calls end the turn and wait for the client
-	decided  <-chan struct{}        // the user has answered a question
 	draft    *draft
-	keeper   *keeper
+	saver    *saver
+	asks     *questions
 	side     *sync.WaitGroup
 
 	all []*call
@@ -53,22 +53,23 @@ func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
 	e := c.event()
 	e.Input, e.Asks = part.Input, !last && c.NeedsApproval(t.approve) && c.Entry.Executor != toolkit.ExecutorClient
 	t.draft.emit(Event{Type: EventToolInput, Call: e})
-	t.record(c)
 	if e.Asks {
-		t.keeper.questions.ask(c)
+		t.asks.ask(c)
+	} else {
+		t.record(c)
 	}
 	return c
 }
 
 // record saves the call in the table of tool calls.
 func (t *tools) record(c *call) {
-	t.keeper.put(persistence.PutToolCall{ToolCall: c.record(t.draft.msg.ID)})
+	t.saver.put(persistence.PutToolCall{ToolCall: c.record(t.draft.msg.ID)})
 }
 
 // run runs the calls of a step and waits for all of them: those of the server's tools concurrently, those of the client one
 // by one, as the model has ordered them. It returns those that are left to the client.
 func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
-	if err := t.keeper.flush(); err != nil {
+	if err := t.saver.flush(t.ctx); err != nil {
 		return nil, err
 	}
 	r := &round{t: t, events: make(chan toolEvent), slots: make(chan struct{}, maxParallel)}
@@ -95,10 +96,7 @@ func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 	// A tool that was told to stop may still answer; the router makes sure that it does not take
 	// long.
 	for r.running > 0 {
-		e, lost := r.next()
-		if lost != nil {
-			err = lost
-		}
+		e := r.next()
 		switch {
 		case e.result != nil:
 			r.running--
@@ -111,10 +109,7 @@ func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 		}
 		r.applyDecisions()
 	}
-	if err == nil && t.ctx.Err() != nil {
-		err = errInterrupted
-	}
-	return open, err
+	return open, context.Cause(t.ctx)
 }
 
 // eventToolProgress reports a tool's progress to the thread's watchers.
@@ -138,13 +133,13 @@ func (t *tools) resolve(c *call, result toolkit.Result) {
 	}
 	t.draft.outputs += len(result.Output) + len(result.Model) + len(result.Error)
 	t.end(c, result, result.Failed() && t.ctx.Err() != nil)
-	t.record(c)
 }
 
 // end ends a call, and announces it.
 func (t *tools) end(c *call, result toolkit.Result, cancelled bool) {
-	t.keeper.questions.drop(c)
+	t.asks.drop(c)
 	c.end(result, cancelled)
+	t.record(c)
 	part := c.Part()
 	t.draft.set(c.part, part)
 	e := c.event()
@@ -167,24 +162,13 @@ func (t *tools) close(why string) {
 		if !c.Open() {
 			continue
 		}
-		t.keeper.questions.drop(c)
+		t.asks.drop(c)
 		words := why
 		if approval, asked := c.Approval(); asked && !approval.Approved() {
 			words = approval.Refusal()
 		}
 		t.end(c, toolkit.Result{Error: words}, true)
 	}
-}
-
-// changes are all calls and their approvals at the end of the turn.
-func (t *tools) changes() (all []persistence.Change) {
-	for _, c := range t.all {
-		all = append(all, persistence.PutToolCall{ToolCall: c.record(t.draft.msg.ID)})
-		if a, asked := c.Approval(); asked && !c.Asking() {
-			all = append(all, closed(a)) // unless an earlier save did
-		}
-	}
-	return all
 }
 
 // discard drops the calls' contents, for a message that is too large.
@@ -233,27 +217,18 @@ func (r *round) startNext() {
 }
 
 // next waits until a tool reports something or the user has decided.
-func (r *round) next() (e toolEvent, lost error) {
+func (r *round) next() (e toolEvent) {
 	var stopped <-chan struct{}
 	if len(r.waiting) > 0 {
 		stopped = r.t.ctx.Done() // otherwise nobody would end the wait
 	}
-	lost = r.t.keeper.waitFor(func(wake <-chan struct{}) bool {
-		if slices.ContainsFunc(r.waiting, func(c *call) bool { return !c.Asking() }) {
-			return true
-		}
-		select {
-		case e = <-r.events:
-		case <-stopped:
-		case <-r.t.decided:
-			r.t.keeper.look()
-			return false
-		case <-wake:
-			return false
-		}
-		return true
-	})
-	return e, lost
+	select {
+	case e = <-r.events:
+	case a := <-r.t.asks.news:
+		r.t.asks.take(a)
+	case <-stopped:
+	}
+	return e
 }
 
 // applyDecisions starts or refuses the calls whose approval is decided.
@@ -261,7 +236,7 @@ func (r *round) applyDecisions() {
 	t := r.t
 	r.waiting = slices.DeleteFunc(r.waiting, func(c *call) bool {
 		if t.ctx.Err() != nil {
-			t.keeper.questions.drop(c)
+			t.asks.drop(c)
 		}
 		switch approval, _ := c.Approval(); approval.Outcome {
 		case thread.ApprovalOpen:

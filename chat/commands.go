@@ -11,10 +11,9 @@ import (
 const commands = "turn."
 
 // The kinds of commands between processes. What they are about is already in the database, where the turn finds it when
-// it next saves something; the command makes it look at once.
+// it next looks; the command makes it look at once.
 const (
 	commandStop = commands + "stop" // answered when the turn is saved
-	commandLook = commands + "look" // an approval was decided
 	// commandYield is the exception: it is about the readers of the turn, which only its process knows.
 	commandYield = commands + "yield"
 )

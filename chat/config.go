@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/spool"
 	"voicebridge/toolkit"
 )
 
@@ -41,9 +42,11 @@ type Settings struct {
 	Memories bool `koanf:"memories"`
 }
 
-// Config configures turns. Store and Providers are required.
+// Config configures turns. Store, Writer and Providers are required.
 type Config struct {
 	Store *persistence.Store
+	// Writer saves what happens in turns. It must run until Run has returned.
+	Writer *spool.Writer
 	// Providers can be chosen by name.
 	Providers []llm.Provider
 	// Provider is the name of the default provider; empty means the first.
@@ -100,6 +103,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Store == nil {
 		errs = append(errs, errors.New("chat: Config.Store is missing"))
+	}
+	if c.Writer == nil {
+		errs = append(errs, errors.New("chat: Config.Writer is missing"))
 	}
 	if len(c.Providers) == 0 {
 		errs = append(errs, errors.New("chat: Config.Providers is empty"))

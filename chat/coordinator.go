@@ -171,11 +171,9 @@ func (c *Coordinator) notify(ctx context.Context, key thread.Key, kind string) {
 func (c *Coordinator) HandleCommand(ctx context.Context, command cluster.Command) (json.RawMessage, error) {
 	t := c.here(command.Key)
 	switch {
-	case !slices.Contains([]string{commandStop, commandLook, commandYield}, command.Kind):
+	case !slices.Contains([]string{commandStop, commandYield}, command.Kind):
 		return nil, fmt.Errorf("command %.50q is not known", command.Kind)
 	case t == nil:
-	case command.Kind == commandLook:
-		t.look()
 	case command.Kind == commandYield:
 		t.yield()
 	default:
@@ -197,13 +195,13 @@ func (c *Coordinator) InterruptAll() {
 
 // Turn begins a turn: it saves the user's message and returns. The turn goes on when ctx ends, and always ends with an
 // assistant message. The errors are ErrBusy, ErrInCall, ErrTooMany, ErrEmpty, ErrTooLarge, ErrImages, ErrProvider, ErrTools,
-// ErrClosed, those of Opening, and the store's; in these cases nothing is saved.
+// ErrUnclaimed, ErrClosed, and the store's; in these cases nothing is saved.
 func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) {
 	if err := req.validate(); err != nil {
 		return nil, fmt.Errorf("begin turn: %w", err)
 	}
 	t := &Turn{
-		cfg: &c.cfg, req: req, id: persistence.NewID(), begun: time.Now(), ending: c.ending, done: make(chan struct{}), decided: make(chan struct{}, 1),
+		cfg: &c.cfg, req: req, id: persistence.NewID(), begun: time.Now(), ending: c.ending, done: make(chan struct{}),
 		log: c.log.With("thread_id", req.Key.Thread), fitted: &c.fitted,
 	}
 	t.ctx, t.stop = context.WithCancelCause(c.cfg.Begin(context.WithoutCancel(ctx)))
@@ -222,6 +220,7 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 	if t.user.ID != "" {
 		c.running.Go(func() { c.titles.fromWords(req.Key, req.Text) })
 	}
+	t.side.Go(t.look)
 	go func() {
 		defer c.running.Done()
 		t.run(func() { c.leave(t, true) })
@@ -233,28 +232,18 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 // failed ends a turn that could not begin.
 func (c *Coordinator) failed(t *Turn, err error) {
 	t.stop(err)
-	save := func(context.Context) error { return nil }
 	if t.draft != nil && !refusal(err) { // it was prepared, and may have begun in the database
-		save = t.abandon()
+		t.abandon()
 	}
-	if t.ends(save) {
-		c.leave(t, false)
-		t.neverBegan()
-		c.running.Done()
-		return
-	}
+	c.leave(t, false)
 	t.neverBegan()
-	go func() {
-		defer c.running.Done()
-		t.endsLate(save)
-		c.leave(t, false)
-	}()
+	c.running.Done()
 }
 
 // refusal reports whether the store has refused to begin a turn. After any other error, the turn may have begun in the
 // database all the same.
 func refusal(err error) bool {
-	return slices.ContainsFunc([]error{ErrBusy, ErrInCall, ErrTooMany, persistence.ErrNotFound, persistence.ErrInvalid, persistence.ErrConflict}, func(known error) bool { return errors.Is(err, known) })
+	return slices.ContainsFunc([]error{ErrBusy, ErrInCall, ErrTooMany, ErrUnclaimed, persistence.ErrNotFound, persistence.ErrInvalid, persistence.ErrConflict}, func(known error) bool { return errors.Is(err, known) })
 }
 
 // enter makes t the thread's turn in this process.
@@ -301,11 +290,6 @@ func (c *Coordinator) Decide(ctx context.Context, key thread.Key, d Decision) er
 	}
 	if err != nil {
 		return fmt.Errorf("decide on tool call: %w", err)
-	}
-	if t := c.here(key); t != nil {
-		t.look()
-	} else {
-		c.notify(ctx, key, commandLook)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/queued"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -393,19 +394,16 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestOpening begins turns together with other changes.
+// TestOpening begins turns with messages that are in the thread, or in its queue, already.
 func TestOpening(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("ok"))
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
-		mine := errors.New("mine")
-		_, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "x", Opening: func(*persistence.Batch) error { return mine }})
-		if !errors.Is(err, mine) || len(b.messages()) != 0 {
+		_, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "x", Queued: &queued.Claimed{ID: "q", Attempt: 1}})
+		if !errors.Is(err, chat.ErrUnclaimed) || len(b.messages()) != 0 {
 			t.Errorf("Turn() = %v, and %d messages", err, len(b.messages()))
 		}
-		b.wait(b.turn(chat.TurnRequest{Text: "x", MessageID: "m1", Opening: func(w *persistence.Batch) error {
-			return w.Records.SaveToolCall(thread.ToolCall{ID: "row", Status: thread.ToolCallDone})
-		}}))
+		b.wait(b.turn(chat.TurnRequest{Text: "x", MessageID: "m1"}))
 		if b.messages()[0].ID != "m1" {
 			t.Errorf("the message has the id %q", b.messages()[0].ID)
 		}

@@ -14,17 +14,17 @@
 //
 // A turn begins with one transaction: it takes the thread (a row, so that
 // no other process on the same database runs one), closes calls that a
-// client left open, and saves the user's message with an empty answer. What
-// a client has to write together with that goes into TurnRequest.Opening. From
+// client left open, and saves the user's message with an empty answer. A queued
+// message that it answers is marked as sent with that. From
 // then on the turn needs no client: it goes on when the client leaves, and always
 // ends with a saved message: completed, interrupted, or failed with words that say
 // why.
 //
-// While it runs, the text so far is sent to the thread's watchers about eight times
-// a second, and saved once a second in the background, so that a slow database does
-// not hold up the stream. A save is refused if the turn has lost its thread, because
-// this process was fenced. If the database is unavailable when the turn ends, the end is
-// announced after 20 seconds and saved when the database is back. [Turn.Events]
+// While it runs, the text is sent to the thread's watchers as it comes, and saved by the
+// writer that calls use too (persistence/spool), so that a slow database does
+// not hold up the stream. Changes of a message have no effect once the turn has
+// lost its thread. If the database is unavailable when the turn ends, the end is
+// announced as soon as the writer's file has it, and saved when the database is back. [Turn.Events]
 // yields the turn piece by piece to any number of readers, from any event on.
 //
 // A call of a tool of Config.ApproveTools waits for the user's approval. The approval
@@ -67,7 +67,7 @@
 // says when to send tool.call, with the tool's AppName; Turn.Deliver takes the tool.result.
 // With Turn.Waiting and Turn.Events a reconnecting app continues where it was.
 //
-// The queue: it sends a message by Door.Say, with the change of its row in Opening;
+// The queue: it sends a message by Door.Say, with its claim;
 // ErrBusy leaves the row as it was. A TurnObserver is notified when a thread is free
 // again, and the kind of Result.Err says whether the next attempt would fail as well.
 //

@@ -13,10 +13,8 @@ import (
 )
 
 const (
-	// publishEvery is how often the text so far is sent to the thread's watchers.
-	publishEvery = 120 * time.Millisecond
-	// saveEvery is how often it is saved.
-	saveEvery = time.Second
+	// thinkEvery is how often growing reasoning is saved.
+	thinkEvery = time.Second
 	// maxAnswer limits the text of a turn, in bytes, maxReasoning the model's reasoning, and
 	// maxOutputs the inputs and outputs of its tools: together they fit into a message.
 	maxAnswer    = 1 << 20
@@ -28,11 +26,13 @@ const (
 type publisher func(kind persistence.EventType, data any)
 
 // draft is the growing assistant message. It reports every change to those who follow the turn, and
-// the text so far to the thread's watchers. It belongs to the turn's goroutine.
+// the text so far to the thread's watchers, and has it saved. It belongs to the turn's goroutine.
 type draft struct {
 	msg     thread.Message
+	turn    string // the id of the turn
 	events  *eventLog
 	publish publisher
+	saver   *saver
 
 	text      strings.Builder // of the growing part
 	blockID   string          // of that part; empty if none is growing
@@ -44,46 +44,15 @@ type draft struct {
 	inStep    bool
 	failing   bool // the text being added says why the turn failed
 
-	saveAt      time.Time // zero: nothing to save
-	publishAt   time.Time // zero: nothing to send
-	publishedAt time.Time
-	// publishedBytes is how much of the text was sent.
-	publishedBytes int
-	// shape counts all changes except additions to the last part.
-	shape int
-	saved savedDraft
-}
-
-// savedDraft is what was saved of a draft; it can be extended as long as only the last part grows.
-type savedDraft struct {
-	shape, bytes int  // draft.shape, and the length of the last part's text
-	growing      bool // the last part is text that may grow
-}
-
-// mark returns the state that is saved with the current draft.
-func (d *draft) mark() savedDraft {
-	m := savedDraft{shape: d.shape, growing: d.blockID != "" && !d.reasoning}
-	if m.growing {
-		m.bytes = len(d.msg.Parts[len(d.msg.Parts)-1].Text)
-	}
-	return m
-}
-
-// added returns what was added to the last part since it was saved, if nothing else has changed;
-// nil if the whole message must be saved.
-func (d *draft) added() *persistence.Draft {
-	now := d.mark()
-	if !now.growing || !d.saved.growing || d.saved.shape != now.shape || d.saved.bytes == 0 {
-		return nil
-	}
-	text := d.msg.Parts[len(d.msg.Parts)-1].Text
-	return &persistence.Draft{MessageID: d.msg.ID, Start: d.saved.bytes, Text: text[d.saved.bytes:]}
+	thoughtAt time.Time // when growing reasoning was last saved
+	// published is how much of the text was sent, in bytes.
+	published int
 }
 
 // newDraft begins an answer.
-func newDraft(meta thread.Metadata, events *eventLog, publish publisher) *draft {
+func newDraft(meta thread.Metadata, turn string, events *eventLog, publish publisher, saver *saver) *draft {
 	meta.Source, meta.Status = thread.SourceText, thread.StatusInProgress
-	return &draft{events: events, publish: publish, blocks: map[bool]int{}, msg: thread.Message{
+	return &draft{turn: turn, events: events, publish: publish, saver: saver, blocks: map[bool]int{}, msg: thread.Message{
 		ID: persistence.NewID(), Role: thread.RoleAssistant, Parts: []thread.Part{thread.StepStart()}, Metadata: meta,
 	}}
 }
@@ -99,7 +68,6 @@ func (d *draft) emit(e Event) {
 func (d *draft) startStep(first bool) {
 	if !first {
 		d.msg.Parts = append(d.msg.Parts, thread.StepStart())
-		d.shape++
 	}
 	d.inStep = true
 	d.emit(Event{Type: EventStepStart})
@@ -148,18 +116,33 @@ func (d *draft) grow(reasoning bool, text string) {
 		}
 		d.text.Reset()
 		d.msg.Parts = append(d.msg.Parts, part)
-		d.shape++
 		d.emit(Event{Type: start, TextID: d.blockID})
 	}
+	before := d.text.Len()
 	d.text.WriteString(text)
-	delta := EventTextDelta
 	if reasoning {
-		delta = EventReasoningDelta
-	} else {
-		d.msg.Parts[len(d.msg.Parts)-1].Text = d.text.String()
+		d.emit(Event{Type: EventReasoningDelta, TextID: d.blockID, Delta: text})
+		if now := time.Now(); now.Sub(d.thoughtAt) >= thinkEvery {
+			d.thoughtAt = now
+			d.save()
+		}
+		return
 	}
-	d.emit(Event{Type: delta, TextID: d.blockID, Delta: text})
-	d.changed()
+	d.msg.Parts[len(d.msg.Parts)-1].Text = d.text.String()
+	d.emit(Event{Type: EventTextDelta, TextID: d.blockID, Delta: text})
+	if before == 0 { // nothing saved has the part
+		d.save()
+	} else {
+		d.saver.put(persistence.PutDraft{Draft: persistence.Draft{MessageID: d.msg.ID, Start: before, Text: text}, Turn: d.turn})
+	}
+	d.publishText()
+}
+
+// save saves the whole message soon, unless it is too large now.
+func (d *draft) save() {
+	if m := d.snapshot(); persistence.CheckMessage(m) == nil {
+		d.saver.put(persistence.PutMessage{Message: m, Turn: d.turn, Grows: true})
+	}
 }
 
 // reasoningPart returns a part with reasoning, in the form of the AI SDK.
@@ -176,8 +159,6 @@ func (d *draft) endBlock() {
 	if d.reasoning {
 		end = EventReasoningEnd
 		d.msg.Parts[len(d.msg.Parts)-1] = reasoningPart(d.text.String())
-	} else {
-		d.publishText()
 	}
 	d.emit(Event{Type: end, TextID: d.blockID})
 	d.blockID = ""
@@ -196,23 +177,20 @@ func (d *draft) notice(text string) {
 // note puts a value into the message's metadata.
 func (d *draft) note(key string, value any) {
 	d.msg.Metadata.Extra[key] = toolkit.Encode(value)
-	d.shape++
 }
 
 // add appends a part and returns its index.
 func (d *draft) add(part thread.Part) int {
 	d.endBlock()
 	d.msg.Parts = append(d.msg.Parts, part)
-	d.shape++
-	d.changed()
+	d.save()
 	return len(d.msg.Parts) - 1
 }
 
 // set replaces a part.
 func (d *draft) set(i int, part thread.Part) {
 	d.msg.Parts[i] = part
-	d.shape++
-	d.changed()
+	d.save()
 }
 
 // step returns the parts from the beginning of the step that a part belongs to until the end of the
@@ -224,34 +202,16 @@ func (d *draft) step(of int) (parts []thread.Part, first int) {
 	return slices.Clone(d.msg.Parts[first:]), first
 }
 
-// changed records that there is something to send and save.
-func (d *draft) changed() {
-	if d.saveAt.IsZero() {
-		d.saveAt = time.Now().Add(saveEvery)
-	}
-	if d.publishAt.IsZero() {
-		d.publishAt = d.publishedAt.Add(publishEvery)
-	}
-}
-
-// publishDue sends the added text to the watchers if it is time to.
-func (d *draft) publishDue(now time.Time) {
-	if !d.publishAt.IsZero() && !now.Before(d.publishAt) {
-		d.publishAt, d.publishedAt = time.Time{}, now
-		d.publishText()
-	}
-}
-
 // publishText sends what was added to the last part. Followers in other processes need to know
 // which part that is.
 func (d *draft) publishText() {
-	if text, start := d.msg.Text(), d.publishedBytes; len(text) > start {
-		d.publishedBytes = len(text)
+	if text, start := d.msg.Text(), d.published; len(text) > start {
+		d.published = len(text)
 		d.publish(persistence.EventMessageDelta, persistence.Delta{ID: d.msg.ID, Start: &start, Text: text[start:]})
 	}
 }
 
-// snapshot returns the current message, for another goroutine to save.
+// snapshot returns the current message, to be saved while the draft changes.
 func (d *draft) snapshot() thread.Message {
 	m := d.msg
 	m.Parts = slices.Clone(m.Parts)

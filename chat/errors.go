@@ -20,6 +20,8 @@ var (
 	ErrKeyUsed = errors.New("another message has this idempotency key")
 	// ErrTooMany means that as many turns of the owner are running as Config.TurnsPerOwner allows.
 	ErrTooMany = errors.New("too many turns of this owner are running")
+	// ErrUnclaimed means that somebody else has claimed the queued message meanwhile.
+	ErrUnclaimed = errors.New("the claim of the message was lost")
 	// ErrIdle means that no turn is running on the thread.
 	ErrIdle = errors.New("no turn is running on this thread")
 	// ErrClosed means that the coordinator is ending, or has ended.
@@ -62,6 +64,7 @@ func (e *CallError) Unwrap() error { return e.Err }
 // Causes that end a turn's context.
 var (
 	errInterrupted = errors.New("interrupted")
+	errNoRoom      = errors.New("too much waits for the database")
 	errShutdown    = errors.New("the server stopped")
 	errLost        = errors.New("the thread was deleted, or another turn took it")
 )

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -12,9 +11,13 @@ import (
 	"voicebridge/toolkit"
 )
 
-// finalTimeout is how long the end of a turn is held back until it is saved, and how long a stopping server keeps
-// trying to save it.
-const finalTimeout = 20 * time.Second
+const (
+	// finalTimeout is how long the end of a turn is held back until it is safe.
+	finalTimeout = 20 * time.Second
+	// endTimeout is how long reading it may take, and endEvery how often it is looked for while it waits for the database.
+	endTimeout = 10 * time.Second
+	endEvery   = 2 * time.Second
+)
 
 // conclude ends the turn: it closes what is open.
 func (t *Turn) conclude(finish FinishReason, err error) {
@@ -66,121 +69,101 @@ func (t *Turn) fail(failure *llm.Error) {
 	}
 }
 
-// ends saves how the turn ends. It returns false if the database was unavailable for finalTimeout.
-func (t *Turn) ends(save func(context.Context) error) bool {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), finalTimeout)
-	defer cancel()
-	err := save(ctx)
-	if err != nil {
-		t.log.Error("end of the turn not saved", "error", err)
-	}
-	return err == nil || ctx.Err() == nil
-}
-
-// endsLate keeps trying to save the end of a turn that was announced without being saved: until then the thread is this
-// process's.
-func (t *Turn) endsLate(save func(context.Context) error) {
-	t.log.Warn("database unavailable, end of the turn waits for it")
-	ctx, cancel := outlasting(t.ending)
-	defer cancel()
-	if err := save(ctx); err != nil {
-		t.log.Error("end of the turn lost", "error", err)
-	}
-}
-
-// outlasting returns a context for what must be saved, however long the database is away. A stopping server gives up after
-// finalTimeout.
-func outlasting(ending context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ending))
-	context.AfterFunc(ending, func() {
-		timer := time.AfterFunc(finalTimeout, cancel)
-		context.AfterFunc(ctx, func() { timer.Stop() })
-	})
-	return ctx, cancel
-}
-
-// writeEnd saves the end until that succeeds, can never succeed, or ctx ends. Without the thread there is nothing to save.
-func (t *Turn) writeEnd(ctx context.Context) error {
-	result := t.result
-	result.Message = thread.Message{ID: t.message, Role: t.draft.msg.Role, Metadata: t.draft.msg.Metadata}
-	var saved thread.Message
-	write := func(b *persistence.Batch) (err error) {
-		if saved, err = b.UpdateMessage(t.draft.snapshot()); err != nil {
-			return err
-		}
-		if err := b.Apply(t.tools.changes()...); err != nil {
-			return err
-		}
-		if err := t.saveLate(b); err != nil {
-			return err
-		}
-		if t.req.Closing != nil {
-			if err := t.req.Closing(b, t.result); err != nil {
-				return err
-			}
-		}
-		return cmp.Or(t.tell(b, persistence.EventTurnFinished), b.EndTurn(t.id))
-	}
-	err := t.keeper.final(ctx, write)
-	if errors.Is(err, persistence.ErrInvalid) {
+// saveEnd has the finished message saved and the thread released, and returns when that is done. It returns false if the
+// database was unavailable: then the writer's file has it or, after finalTimeout, it still waits in memory.
+func (t *Turn) saveEnd() (saved bool) {
+	if err := persistence.CheckMessage(t.draft.snapshot()); err != nil {
 		t.log.Error("message cannot be saved, shortening it", "error", err)
 		t.draft.shrink()
 		t.tools.discard()
-		t.keeper.pending = nil
-		err = t.keeper.final(ctx, write)
 	}
-	if err == nil {
-		result.Message = saved
+	t.putEnd()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), finalTimeout)
+	defer cancel()
+	if err := t.saver.flush(ctx); err != nil {
+		t.log.Error("end of the turn not saved", "error", err)
 	}
-	err = t.over(ctx, err)
-	if !t.Ended() { // otherwise it has been announced
-		t.result = result
+	t.result.Message = thread.Message{ID: t.message, Role: t.draft.msg.Role, Metadata: t.draft.msg.Metadata}
+	found, saved := t.readEnd()
+	if found.Parts != nil {
+		t.result.Message = found
 	}
-	return err
+	return saved
 }
 
-// over returns the error of a transaction that ends the turn, unless the turn is over all the same. What can never be saved
-// is closed by the thread's next turn.
-func (t *Turn) over(ctx context.Context, err error) error {
+// putEnd gives the writer the end of the turn.
+func (t *Turn) putEnd() {
+	end := persistence.PutTurn{ID: t.id, Data: t.event()}
+	if t.req.Closing != nil {
+		end.Queued = t.req.Closing(t.result)
+	}
+	t.saver.writer.PushLast(t.req.Key, persistence.PutMessage{Message: t.draft.snapshot(), Turn: t.id}, end)
+}
+
+// readEnd reads the message once its end is in the database, and saves the results that came after the turn had given them
+// up. There is nothing to read, but nothing to wait for either, if the turn has lost its thread.
+func (t *Turn) readEnd() (m thread.Message, saved bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
+	defer cancel()
+	m, err := t.cfg.Store.Message(ctx, t.req.Key, t.message)
 	switch {
-	case errors.Is(err, persistence.ErrNotFound):
-		t.log.Info("turn ended without its thread, which was deleted or is no longer this process's")
-		return nil
-	case errors.Is(err, persistence.ErrInvalid), errors.Is(err, persistence.ErrConflict):
-		t.keeper.pending = nil
-		return errors.Join(err, t.keeper.final(ctx, func(b *persistence.Batch) error { return b.EndTurn(t.id) }))
+	case errors.Is(err, persistence.ErrNotFound), err == nil && m.Metadata.Status != t.result.Status && m.Metadata.Status != thread.StatusInProgress:
+		t.log.Info("turn ended without its thread, which was deleted or has another turn")
+		return thread.Message{}, true
+	case err != nil || m.Metadata.Status == thread.StatusInProgress:
+		return thread.Message{}, false
 	}
-	return err
-}
-
-// saveLate saves the results that came after the turn had given them up.
-func (t *Turn) saveLate(b *persistence.Batch) error {
-	for _, r := range t.client.end() {
-		call, found, err := b.Records.ToolCall(r.CallID)
-		if err == nil && found {
-			err = resolveSaved(b, call, r.result())
-		}
-		if err != nil {
-			return err
-		}
+	late := t.client.end()
+	if len(late) == 0 {
+		return m, true
 	}
-	return nil
-}
-
-// abandon returns what ends a turn that may or may not have begun: the connection may have broken after the
-// commit.
-func (t *Turn) abandon() func(context.Context) error {
-	t.draft.msg.Metadata.Status = thread.StatusFailed
-	t.draft.note(extraNotice, true)
-	t.draft.add(thread.TextPart("The turn could not begin."))
-	return func(ctx context.Context) error {
-		err := t.keeper.final(ctx, func(b *persistence.Batch) error {
-			if _, err := b.UpdateMessage(t.draft.msg); err != nil {
+	err = t.cfg.Store.Batch(ctx, t.req.Key, func(b *persistence.Batch) error {
+		for _, r := range late {
+			call, found, err := b.Records.ToolCall(r.CallID)
+			if err == nil && found {
+				err = resolveSaved(b, call, r.result())
+			}
+			if err != nil {
 				return err
 			}
-			t.result.Status = thread.StatusFailed
-			return cmp.Or(t.tell(b, persistence.EventTurnFinished), b.EndTurn(t.id))
-		})
-		return t.over(ctx, err)
+		}
+		m, err = b.Message(t.message)
+		return err
+	})
+	if err != nil {
+		t.log.Error("late results of tools not saved", "error", err)
+	}
+	return m, true
+}
+
+// awaitEnd returns when the end of a turn that was announced without being saved is in the database, or the server stops:
+// then it is in the writer's file.
+func (t *Turn) awaitEnd() {
+	t.log.Warn("database unavailable, end of the turn waits for it")
+	tick := time.Tick(endEvery)
+	for {
+		select {
+		case <-tick:
+			if _, saved := t.readEnd(); saved {
+				return
+			}
+		case <-t.ending.Done():
+			return
+		}
+	}
+}
+
+// abandon ends a turn that may or may not have begun: the connection may have broken after the
+// commit.
+func (t *Turn) abandon() {
+	t.result.Status = thread.StatusFailed
+	t.draft.msg.Metadata.Status = thread.StatusFailed
+	t.draft.note(extraNotice, true)
+	t.draft.msg.Parts = append(t.draft.msg.Parts, thread.TextPart("The turn could not begin."))
+	t.putEnd()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), finalTimeout)
+	defer cancel()
+	if err := t.saver.flush(ctx); err != nil {
+		t.log.Error("turn that never began could not be ended", "error", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/chat/chattest"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/cluster"
@@ -46,6 +47,7 @@ func startPairWith(t *testing.T, url string, cfg chat.Config, opts persistence.O
 	}
 	here, there := open(), open()
 	b := start(t, here, cfg)
+	cfg.Writer, _ = chattest.Writer(t, there)
 	cfg.Store, cfg.Logger = there, slog.New(slog.NewTextHandler(t.Output(), nil))
 	other, err := chat.New(cfg)
 	must(t, err)
@@ -448,13 +450,12 @@ func TestHostileCommands(t *testing.T) {
 		command cluster.Command
 		ok      bool
 	}{
-		"no kind":             {cluster.Command{Key: b.key}, false},
-		"an unknown kind":     {cluster.Command{Key: b.key, Kind: "turn.begin"}, false},
-		"a command of calls":  {cluster.Command{Key: b.key, Kind: "call.hangup"}, false},
-		"a stranger stops":    {cluster.Command{Key: stranger, Kind: "turn.stop"}, true},
-		"nobody stops":        {cluster.Command{Kind: "turn.stop"}, true},
-		"a broken body":       {cluster.Command{Key: b.key, Kind: "turn.look", Body: json.RawMessage(`{`)}, true},
-		"looking for nothing": {cluster.Command{Key: b.key, Kind: "turn.look"}, true},
+		"no kind":            {cluster.Command{Key: b.key}, false},
+		"an unknown kind":    {cluster.Command{Key: b.key, Kind: "turn.begin"}, false},
+		"a command of calls": {cluster.Command{Key: b.key, Kind: "call.hangup"}, false},
+		"a stranger stops":   {cluster.Command{Key: stranger, Kind: "turn.stop"}, true},
+		"nobody stops":       {cluster.Command{Kind: "turn.stop"}, true},
+		"a broken body":      {cluster.Command{Key: b.key, Kind: "turn.yield", Body: json.RawMessage(`{`)}, true},
 	} {
 		if _, err := b.c.HandleCommand(t.Context(), c.command); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)

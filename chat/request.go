@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
@@ -70,12 +71,12 @@ type TurnRequest struct {
 	// Unlimited lets the turn begin in spite of Config.TurnsPerOwner: whoever asks for it has a limit
 	// of its own.
 	Unlimited bool
-	// Opening runs in the transaction that begins the turn and saves the user's message: what it
-	// writes exists if and only if the turn has begun. It must not use the Store.
-	Opening func(*persistence.Batch) error
-	// Closing runs in the transaction that ends the turn and saves its answer; the result is
-	// complete except for Message. It must not use the Store. It never runs if the process dies.
-	Closing func(*persistence.Batch, Result) error
+	// Queued is the claim of the queued message that the turn answers; nil for none. The message counts as sent if and only if
+	// the turn has begun, and the turn cannot begin if the claim is lost (ErrUnclaimed).
+	Queued *queued.Claimed
+	// Closing says what becomes of that message with the transaction that ends the turn and saves
+	// its answer; nil leaves it alone. The result is complete except for Message.
+	Closing func(Result) *queued.Answer
 }
 
 // ClientTools are tools run by the client of a turn.

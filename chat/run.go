@@ -13,12 +13,15 @@ import (
 	"voicebridge/toolkit"
 )
 
+// lookEvery is how often a turn looks whether it still has its thread, and whether somebody has asked it to stop.
+const lookEvery = 2 * time.Second
+
 // run is the turn, from its first request to its end; leave releases its place.
 func (t *Turn) run(leave func()) {
 	t.draft.emit(Event{Type: EventStart})
 	finish, err := t.rounds()
 	t.conclude(finish, err)
-	saved := t.ends(t.writeEnd)
+	saved := t.saveEnd()
 	t.stop(errors.New("the turn is over")) // ends what a step has left running
 	if saved {
 		leave()
@@ -28,10 +31,29 @@ func (t *Turn) run(leave func()) {
 	close(t.done)
 	t.side.Wait()
 	if !saved {
-		t.endsLate(t.writeEnd)
+		t.awaitEnd()
 		leave()
 	}
 	t.report()
+}
+
+// look ends the turn if it has lost its thread, or if somebody has asked for that.
+func (t *Turn) look() {
+	tick := time.Tick(lookEvery)
+	for {
+		select {
+		case <-t.ctx.Done():
+			return
+		case <-tick:
+		}
+		turn, err := t.cfg.Store.RunningTurn(t.ctx, t.req.Key)
+		switch {
+		case errors.Is(err, persistence.ErrNotFound), err == nil && turn.ID != t.id:
+			t.stop(errLost)
+		case turn.StopAsked:
+			t.stop(errInterrupted)
+		}
+	}
 }
 
 // rounds alternates between asking the model and running its tools, until there is an answer.
@@ -139,7 +161,7 @@ func (t *Turn) publish(kind persistence.EventType, data any) {
 func (t *Turn) course() Course {
 	c := Course{
 		Begun: t.begun, Ended: t.ended, FirstToken: time.Duration(t.steps.firstMS) * time.Millisecond,
-		Requests: t.steps.records, Saves: t.keeper.saves,
+		Requests: t.steps.records, Saves: t.saver.saves,
 	}
 	for _, call := range t.tools.all {
 		if call.Done() {

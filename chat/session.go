@@ -150,7 +150,7 @@ func (c *Coordinator) DeleteSession(ctx context.Context, key thread.Key) error {
 		err = c.cfg.Store.DeleteThread(ctx, key)
 	}
 	if err != nil {
-		c.release(key, occupant)
+		c.cfg.Writer.PushLast(key, persistence.PutTurn{ID: occupant}) // it may have begun
 		return fmt.Errorf("delete session: %w", err)
 	}
 	return nil
@@ -176,25 +176,6 @@ func (c *Coordinator) occupy(ctx context.Context, key thread.Key, occupant strin
 		}
 	}
 	return nil
-}
-
-// release gives up a thread that occupy may have taken, however long the database is away.
-func (c *Coordinator) release(key thread.Key, occupant string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing {
-		return // what a process leaves open is closed
-	}
-	c.running.Go(func() {
-		ctx, cancel := outlasting(c.ending)
-		defer cancel()
-		err := insist(ctx, c.log, func() error {
-			return c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error { return b.EndTurn(occupant) })
-		})
-		if err != nil {
-			c.log.Error("thread that could not be deleted is still occupied", "thread_id", key.Thread, "error", err)
-		}
-	})
 }
 
 // SessionAnswer returns the result of an ended turn as a session has it, and the session. The error is an *llm.Error if

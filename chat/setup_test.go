@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
+	"voicebridge/chat/chattest"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -158,9 +159,13 @@ func start(t *testing.T, store *persistence.Store, cfg chat.Config) *bench {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
+	var endWriter func()
+	cfg.Writer, endWriter = chattest.Writer(t, store)
 	c, err := chat.New(cfg)
 	must(t, err)
-	return &bench{t: t, store: store, c: c, key: persistencetest.NewThread(t, store, "anna", ""), stop: persistencetest.Start(t, c.Run)}
+	end := persistencetest.Start(t, c.Run)
+	stop := func() { end(); endWriter() }
+	return &bench{t: t, store: store, c: c, key: persistencetest.NewThread(t, store, "anna", ""), stop: stop}
 }
 
 func (b *bench) within() context.Context { return persistencetest.Within(b.t) }

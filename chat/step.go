@@ -41,7 +41,7 @@ type steps struct {
 	silence  time.Duration // Config.Silence
 	cost     func(provider, model string, usage llm.Usage) *float64
 	draft    *draft
-	keeper   *keeper
+	saver    *saver
 	tools    *tools
 	side     *sync.WaitGroup
 
@@ -86,8 +86,10 @@ func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason
 		}
 		pause := max(failure.RetryAfter, retryFirst<<(attempt-1)+rand.N(retryFirst/2))
 		s.log.Warn("language model failed, trying again", "error", failure, "attempt", attempt, "pause", pause)
-		if err := s.keeper.pause(pause); err != nil {
-			return nil, "", err
+		select {
+		case <-time.After(pause):
+		case <-s.ctx.Done():
+			return nil, "", context.Cause(s.ctx)
 		}
 	}
 }
@@ -119,7 +121,7 @@ func (a *answer) run(request llm.Request) error {
 
 // save saves the current record.
 func (a *answer) save() {
-	a.s.keeper.put(persistence.PutResponse{Response: a.record})
+	a.s.saver.put(persistence.PutResponse{Response: a.record})
 }
 
 // close completes the record.
@@ -162,24 +164,20 @@ func (a *answer) stream(request llm.Request) error {
 	s.side.Go(func() { s.pull(ctx, request, deltas) })
 	limit := time.NewTimer(s.first)
 	defer limit.Stop()
-	var in received
-	open, piece := true, time.Now()
+	piece := time.Now()
 	for a.stop == "" {
-		err := s.keeper.waitFor(func(wake <-chan struct{}) bool {
-			select {
-			case in, open = <-deltas:
-			case <-limit.C:
-				in, open = received{err: a.late()}, true
-			case <-wake:
-				return false
-			case <-s.ctx.Done():
-				in = received{err: context.Cause(s.ctx)}
-			}
-			return true
-		})
+		in, open := received{}, true
+		select {
+		case in, open = <-deltas:
+		case news := <-s.tools.asks.news:
+			s.tools.asks.take(news)
+			continue
+		case <-limit.C:
+			in.err = a.late()
+		case <-s.ctx.Done():
+			in.err = context.Cause(s.ctx)
+		}
 		switch {
-		case err != nil:
-			return err
 		case !open:
 			return &llm.Error{Kind: llm.KindUnavailable, Provider: s.provider.Name(), Message: "The answer was cut off."}
 		case in.err != nil:

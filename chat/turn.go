@@ -2,13 +2,13 @@ package chat
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"log/slog"
 	"sync"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -27,11 +27,9 @@ type Turn struct {
 	ending context.Context // of the coordinator: done when the server stops
 	fitted *fitted
 
-	ctx  context.Context // of the turn, not of the request that began it
-	stop context.CancelCauseFunc
-	done chan struct{}
-	// decided is signalled when a user has decided on an approval in this turn.
-	decided chan struct{}
+	ctx     context.Context // of the turn, not of the request that began it
+	stop    context.CancelCauseFunc
+	done    chan struct{}
 	events  eventLog
 	client  *client
 	user    thread.Message
@@ -47,7 +45,7 @@ type Turn struct {
 	ended   time.Time
 	side    sync.WaitGroup // goroutines that run starts
 	draft   *draft
-	keeper  *keeper
+	saver   *saver
 	steps   *steps
 	tools   *tools
 	prompt  *prompt
@@ -93,14 +91,6 @@ func (t *Turn) Ended() bool {
 	}
 }
 
-// look makes the turn look for the user's decisions now.
-func (t *Turn) look() {
-	select {
-	case t.decided <- struct{}{}:
-	default:
-	}
-}
-
 // Interrupt ends the turn; the text so far is kept.
 func (t *Turn) Interrupt() { t.stop(errInterrupted) }
 
@@ -143,16 +133,16 @@ func (t *Turn) yield() {
 	}
 }
 
-// tell tells the thread's watchers that the turn begins or ends, in the transaction with which it does.
-func (t *Turn) tell(b *persistence.Batch, kind persistence.EventType) error {
-	return b.Tell(persistence.Event{Type: kind, Data: toolkit.Encode(turnEvent{t.id, t.message, t.result.Status})})
-}
-
 // turnEvent is the data of turn_started and turn_finished.
 type turnEvent struct {
 	TurnID    string        `json:"turn_id"`
 	MessageID string        `json:"message_id"`
 	Status    thread.Status `json:"status,omitempty"`
+}
+
+// event returns the data of what is told about the turn.
+func (t *Turn) event() json.RawMessage {
+	return toolkit.Encode(turnEvent{t.id, t.message, t.result.Status})
 }
 
 // Wait waits for the end of the turn. The error is that of ctx.

@@ -37,18 +37,6 @@ func (b *Batch) SaveApproval(a thread.Approval) error {
 	})
 }
 
-// Approval reads a question by its id.
-func (b *Batch) Approval(id string) (a thread.Approval, err error) {
-	err = b.do("read approval", func() error {
-		row, err := b.q.GetApproval(b.ctx, pgdb.GetApprovalParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
-		if err == nil {
-			a = approvalFromRow(&b.s.clock, row)
-		}
-		return err
-	})
-	return a, err
-}
-
 // CloseApproval closes a question that is still open. An earlier answer stays, and a missing
 // question is not an error.
 func (b *Batch) CloseApproval(id string, outcome thread.ApprovalOutcome) error {

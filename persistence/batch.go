@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
@@ -276,12 +277,22 @@ func (b *Batch) update(m thread.Message) (thread.Message, error) {
 	return b.change(m, row)
 }
 
+// CheckMessage returns ErrInvalid, and why, if a message cannot be saved.
+func CheckMessage(m thread.Message) error {
+	_, err := checkedRow(thread.Key{}, m, "", time.Time{})
+	return err
+}
+
 // row checks a message and prepares it for the table.
 func (b *Batch) row(m thread.Message) (pgdb.InsertMessageParams, error) {
+	return checkedRow(b.key, m, b.tx.For, b.s.now())
+}
+
+func checkedRow(key thread.Key, m thread.Message, instance string, at time.Time) (pgdb.InsertMessageParams, error) {
 	if err := m.Validate(); err != nil {
 		return pgdb.InsertMessageParams{}, Invalid("message: %v", err)
 	}
-	row, err := messageToRow(b.key, m, b.tx.For, b.s.now())
+	row, err := messageToRow(key, m, instance, at)
 	if err == nil && (len(row.Parts) > thread.MaxMessageBytes || len(row.Metadata) > maxMetadataBytes) {
 		err = Invalid("message: %d bytes of parts and %d of metadata, at most %d and %d",
 			len(row.Parts), len(row.Metadata), thread.MaxMessageBytes, maxMetadataBytes)

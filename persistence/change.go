@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/persistence/queued"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
@@ -60,12 +61,17 @@ type (
 		// Queued is the id of the queued message that this is, empty for none. It counts as sent from then on, whoever
 		// has claimed it meanwhile: who has, loses the claim. If it was edited, it is another message and stays.
 		Queued string `json:"queued,omitempty"`
-		// Continues means that the end of the message's response, which often adds to it, follows soon.
+		// Turn is the text turn that says the message, if one does: once it has lost its thread, the change has no effect.
+		Turn string `json:"turn,omitempty"`
+		// Continues means that the end of the message's response, which often adds to it, follows soon, and Grows that more of
+		// the message does.
 		Continues bool `json:"-"`
+		Grows     bool `json:"-"`
 	}
 	// PutDraft is Batch.SaveDraft. It adds no message to Applied.
 	PutDraft struct {
 		Draft
+		Turn string `json:"turn,omitempty"` // as in PutMessage
 	}
 	// PutToolCall is records.Tx.SaveToolCall.
 	PutToolCall struct {
@@ -87,6 +93,14 @@ type (
 	PutApproval struct {
 		Approval thread.Approval `json:"approval"`
 	}
+	// PutTurn ends a text turn and tells the thread's watchers, with Data, if there is any, for EventTurnFinished. Once the turn has lost its
+	// thread it has no effect.
+	PutTurn struct {
+		ID   string          `json:"id"`
+		Data json.RawMessage `json:"data,omitempty"`
+		// Queued is the queued message that the turn answers; nil for none.
+		Queued *queued.Answer `json:"queued,omitempty"`
+	}
 	// PutEvent is Batch.Tell. Applying it twice tells it twice.
 	PutEvent struct {
 		ID   string          `json:"id"` // any, but another one for each
@@ -104,6 +118,7 @@ func (c PutLeg) Subject() (kind, id string) {
 	return "leg", fmt.Sprintf("%s %d", c.Leg.CallID, c.Leg.Generation)
 }
 func (c PutApproval) Subject() (kind, id string) { return "approval", c.Approval.ID }
+func (c PutTurn) Subject() (kind, id string)     { return "turn", c.ID }
 func (c PutEvent) Subject() (kind, id string)    { return "event", c.ID }
 
 // changeOverhead is the approximate size of a change without its text, in bytes.
@@ -137,9 +152,14 @@ func (c PutLeg) Size() int { return changeOverhead }
 
 func (c PutApproval) Size() int { return changeOverhead }
 
+func (c PutTurn) Size() int { return changeOverhead + len(c.Data) }
+
 func (c PutEvent) Size() int { return changeOverhead + len(c.Data) }
 
 func (c PutMessage) apply(b *Batch, to *Applied) error {
+	if held, err := b.holds(c.Turn); err != nil || !held {
+		return err
+	}
 	m, err := b.put(c.Message, c.Place)
 	if err == nil && c.Queued != "" {
 		err = b.do("close queued message", func() error { return b.Queued.Close(c.Queued, m.ID) })
@@ -148,12 +168,34 @@ func (c PutMessage) apply(b *Batch, to *Applied) error {
 	return err
 }
 
-func (c PutDraft) apply(b *Batch, _ *Applied) error    { return b.SaveDraft(c.Draft) }
 func (c PutToolCall) apply(b *Batch, _ *Applied) error { return b.Records.SaveToolCall(c.ToolCall) }
 func (c PutResponse) apply(b *Batch, _ *Applied) error { return b.Records.SaveResponse(c.Response) }
 func (c PutCall) apply(b *Batch, _ *Applied) error     { return b.Records.SaveCall(c.Call) }
 func (c PutLeg) apply(b *Batch, _ *Applied) error      { return b.Records.SaveLeg(c.Leg) }
 func (c PutEvent) apply(b *Batch, _ *Applied) error    { return b.Tell(Event{Type: c.Type, Data: c.Data}) }
+
+func (c PutDraft) apply(b *Batch, _ *Applied) error {
+	if held, err := b.holds(c.Turn); err != nil || !held {
+		return err
+	}
+	return b.SaveDraft(c.Draft)
+}
+
+func (c PutTurn) apply(b *Batch, _ *Applied) error {
+	ended, err := b.endTurn(c.ID)
+	if err != nil || !ended {
+		return err
+	}
+	if c.Queued != nil {
+		if err := b.Queued.Answer(*c.Queued); err != nil {
+			return err
+		}
+	}
+	if c.Data == nil {
+		return nil
+	}
+	return b.Tell(Event{Type: EventTurnFinished, Data: c.Data})
+}
 
 func (c PutApproval) apply(b *Batch, _ *Applied) error {
 	if c.Approval.Nonce != "" {

@@ -59,6 +59,7 @@ var changeKinds = map[string]func([]byte) (Change, error){
 	"call":      readChange[PutCall],
 	"leg":       readChange[PutLeg],
 	"approval":  readChange[PutApproval],
+	"turn":      readChange[PutTurn],
 	"event":     readChange[PutEvent],
 }
 

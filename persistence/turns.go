@@ -96,23 +96,6 @@ func (b *Batch) closeMessage(row pgdb.Message) error {
 	return err
 }
 
-// HoldTurn guards the writes of a turn that follow in the batch, and reports whether StopTurn was called. ErrNotFound
-// means that the turn lost its thread, because it was fenced or the thread deleted, and must stop writing.
-func (b *Batch) HoldTurn(id string) (stop bool, err error) {
-	err = b.do("hold turn", func() error {
-		if err := b.lock(); err != nil {
-			return err
-		}
-		row, err := runningTurn(b.ctx, b.q, b.key)
-		if err == nil && row.ID != id {
-			err = ErrNotFound
-		}
-		stop = row.StopAskedAt != nil
-		return err
-	})
-	return stop, err
-}
-
 // runningTurn reads the turn that is running on the thread; ErrNotFound if there is none.
 func runningTurn(ctx context.Context, q queries, key thread.Key) (pgdb.Turn, error) {
 	row, err := q.LastTurn(ctx, pgdb.LastTurnParams{ThreadID: key.Thread, Owner: key.Owner})
@@ -122,18 +105,38 @@ func runningTurn(ctx context.Context, q queries, key thread.Key) (pgdb.Turn, err
 	return row, err
 }
 
-// EndTurn releases the thread. It changes nothing if the turn has lost the thread.
-func (b *Batch) EndTurn(id string) error {
-	return b.do("end turn", func() error {
-		_, err := b.q.EndTurn(b.ctx, pgdb.EndTurnParams{
-			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, EndedAt: new(dbtype.At(b.s.now())),
-		})
+// holds reports whether a turn still has the thread, which is locked then. None always does.
+func (b *Batch) holds(turn string) (held bool, err error) {
+	if turn == "" {
+		return true, nil
+	}
+	err = b.do("hold turn", func() error {
+		if err := b.lock(); err != nil {
+			return err
+		}
+		row, err := runningTurn(b.ctx, b.q, b.key)
+		if held = err == nil && row.ID == turn; errors.Is(b.s.fail("", err), ErrNotFound) {
+			err = nil
+		}
 		return err
 	})
+	return held, err
+}
+
+// endTurn releases the thread. It changes nothing if the turn has lost the thread.
+func (b *Batch) endTurn(id string) (ended bool, err error) {
+	err = b.do("end turn", func() error {
+		n, err := b.q.EndTurn(b.ctx, pgdb.EndTurnParams{
+			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, EndedAt: new(dbtype.At(b.s.now())),
+		})
+		ended = n > 0
+		return err
+	})
+	return ended, err
 }
 
 // StopTurn asks the turn that is running on the thread, on any instance, to stop; it finds out when
-// it next saves something. ErrNotFound means that none is running.
+// it next looks. ErrNotFound means that none is running.
 func (s *Store) StopTurn(ctx context.Context, key thread.Key) error {
 	err := database.ChangeOne(ctx, roomDB{s}, key, func(q queries) (int64, error) {
 		at := dbtype.At(s.now())
@@ -149,7 +152,7 @@ func (s *Store) RunningTurn(ctx context.Context, key thread.Key) (TurnRecord, er
 		return TurnRecord{}, fmt.Errorf("read turn: %w", err)
 	}
 	row, err := runningTurn(ctx, s.eng.read(), key)
-	return TurnRecord{ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time}, s.fail("read turn", err)
+	return TurnRecord{ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time, StopAsked: row.StopAskedAt != nil}, s.fail("read turn", err)
 }
 
 // Answering reads the message that the thread's text turn, of any instance, is writing, or

@@ -33,6 +33,7 @@ type TurnRecord struct {
 	ID        string
 	Instance  string
 	StartedAt time.Time
+	StopAsked bool // StopTurn was called
 }
 
 // TextSession says how a thread's text turns are answered, where that differs from the settings.

@@ -18,6 +18,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/chat"
+	"voicebridge/chat/chattest"
 	"voicebridge/chat/queue"
 	"voicebridge/llm"
 	"voicebridge/llm/simulator"
@@ -293,6 +294,7 @@ func (b *bundle) neighbour(t *testing.T, change func(*Config)) *bundle {
 // startChat runs a coordinator until the test ends, and returns the door to it and the calls.
 func startChat(t *testing.T, cfg chat.Config, calls chat.Calls) *chat.Door {
 	t.Helper()
+	cfg.Writer, _ = chattest.Writer(t, cfg.Store)
 	c, err := chat.New(cfg)
 	must(t, err)
 	persistencetest.Start(t, c.Run)

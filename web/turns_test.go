@@ -360,7 +360,7 @@ func TestThreadLostBeforeTheAnswerIsSaved(t *testing.T) {
 	var key thread.Key
 	cfg, _ := scriptedChat(func(ctx context.Context, yield func(llm.Delta, error) bool) {
 		turn := b.chat.Running(key).ID()
-		if err := b.db.Batch(ctx, key, func(w *persistence.Batch) error { return w.EndTurn(turn) }); err != nil {
+		if err := b.db.Batch(ctx, key, func(w *persistence.Batch) error { return w.Apply(persistence.PutTurn{ID: turn}) }); err != nil {
 			t.Errorf("EndTurn() = %v", err)
 		}
 		words("So")(ctx, yield)

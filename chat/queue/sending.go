@@ -29,9 +29,6 @@ const (
 	longestPause = time.Minute
 )
 
-// errLost means that somebody else has claimed the message meanwhile.
-var errLost = errors.New("the claim of the message was lost")
-
 // sending sends one message of a thread, and follows the turn that answers it.
 type sending struct {
 	q    *inbox
@@ -96,12 +93,18 @@ func (s *sending) ended(ctx context.Context, turn *chat.Turn) {
 	result, _ := turn.Wait(ctx) // ctx never ends
 	s.q.turns(s.job.key, false)
 	// An end that waits for the database may be saved this very moment. Then the next scan finds the message.
-	if saved := result.Message.Parts != nil; saved && s.back != nil {
+	if saved := result.Message.Parts != nil; saved && s.back != nil && s.isBack(ctx) {
 		s.announceBack(ctx, *s.back)
 	}
 	if result.Status == thread.StatusCompleted {
 		s.q.resume(ctx, s.job.key) // a user may have sent it while the queue was paused
 	}
+}
+
+// isBack reports whether the message is in its queue again: it may have been removed, or the claim lost.
+func (s *sending) isBack(ctx context.Context) bool {
+	m, err := s.q.store.Queued.Message(ctx, s.job.key, s.m.ID)
+	return err == nil && m.State.Waits()
 }
 
 // claim takes the message, if there is one and the thread is free.
@@ -139,13 +142,7 @@ func (s *sending) claim(ctx context.Context) error {
 // send makes the message one of the thread. The turn is nil if a call answers. The row is marked as sent in the
 // transaction that begins the turn, or saves what the call says.
 func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
-	req := chat.TurnRequest{Key: s.job.key, MessageID: s.m.MessageID, Unlimited: true, Closing: s.close, Opening: func(b *persistence.Batch) error {
-		held, err := b.Queued.Send(s.m.ID, s.m.Attempts, true)
-		if err == nil && !held {
-			err = errLost
-		}
-		return err
-	}}
+	req := chat.TurnRequest{Key: s.job.key, MessageID: s.m.MessageID, Unlimited: true, Queued: s.claimed(), Closing: s.close}
 	if s.m.SentAt != nil {
 		req.Saved = true // and needs another answer
 	} else {
@@ -167,6 +164,10 @@ func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
 	return answer.Turn(), err
 }
 
+func (s *sending) claimed() *queued.Claimed {
+	return &queued.Claimed{ID: s.m.ID, Attempt: s.m.Attempts}
+}
+
 // extra is the metadata that the thread's message keeps from the queue.
 func (s *sending) extra() map[string]json.RawMessage {
 	extra := map[string]json.RawMessage{}
@@ -183,26 +184,21 @@ func (s *sending) extra() map[string]json.RawMessage {
 	return extra
 }
 
-// close runs in the transaction that ends the turn. If the stopping server has interrupted the turn, the message is
+// close says what becomes of the message when the turn ends. If the stopping server has interrupted the turn, it is
 // left alone: the next start has it answered again.
-func (s *sending) close(b *persistence.Batch, result chat.Result) (err error) {
-	s.back = nil
+func (s *sending) close(result chat.Result) *queued.Answer {
+	end := &queued.Answer{Claimed: *s.claimed()}
 	switch e := result.Err; {
 	case result.Shutdown:
 		return nil
 	case e == nil:
-		_, err = b.Queued.Answered(s.m.ID, s.m.Attempts)
-		return err
 	case e.Transient():
-		s.back = new(s.retry(e.Message, e.RetryAfter))
+		end.Back = new(s.retry(e.Message, e.RetryAfter))
 	default:
-		s.back = &queued.Requeue{Error: e.Message, Pause: new(pauseFor(e))}
+		end.Back = &queued.Requeue{Error: e.Message, Pause: new(pauseFor(e))}
 	}
-	held, err := b.Queued.Requeue(s.m.ID, s.m.Attempts, *s.back)
-	if !held {
-		s.back = nil
-	}
-	return err
+	s.back = end.Back
+	return end
 }
 
 // failed handles a message that was not sent. If it cannot be put back, the next scan claims it again.
@@ -210,7 +206,7 @@ func (s *sending) failed(ctx context.Context, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	switch {
-	case errors.Is(err, errLost):
+	case errors.Is(err, chat.ErrUnclaimed):
 		return
 	case errors.Is(err, context.DeadlineExceeded):
 		s.q.log.Warn("queued message took too long to send", "thread_id", s.job.key.Thread, "message_id", s.m.ID)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/chat/chattest"
 	"voicebridge/chat/queue"
 	"voicebridge/llm"
 	"voicebridge/persistence"
@@ -163,8 +164,9 @@ func prepare(t *testing.T, store *persistence.Store, p *provider, cfg queue.Conf
 	for _, o := range watching {
 		all = slices.Concat(o.before, all, o.after)
 	}
+	writer, _ := chattest.Writer(t, store)
 	turns, err := chat.New(chat.Config{
-		Store: store, Providers: []llm.Provider{p}, NoTitles: true, Attempts: 1, Observers: all, Logger: log,
+		Store: store, Writer: writer, Providers: []llm.Provider{p}, NoTitles: true, Attempts: 1, Observers: all, Logger: log,
 	})
 	must(t, err)
 	b := &bench{t: t, store: store, turns: turns, q: q, door: chat.NewDoor(turns, noCalls{})}

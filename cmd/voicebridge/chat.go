@@ -17,6 +17,7 @@ import (
 	"voicebridge/llm/openai"
 	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
+	"voicebridge/persistence/spool"
 	"voicebridge/toolkit"
 	"voicebridge/web"
 )
@@ -60,10 +61,10 @@ func openProvider(c *config.Config, name string, client *http.Client) (llm.Provi
 
 // openChat makes the coordinator of text turns with all configured providers, and the tool by which
 // calls request text turns.
-func openChat(cfg config.Config, store *persistence.Store, tools *tools, observers []chat.TurnObserver, ran func(toolkit.Report), traces *telemetry.Traces, log *slog.Logger) (*chat.Coordinator, error) {
+func openChat(cfg config.Config, store *persistence.Store, writer *spool.Writer, tools *tools, observers []chat.TurnObserver, ran func(toolkit.Report), traces *telemetry.Traces, log *slog.Logger) (*chat.Coordinator, error) {
 	h := cfg.Conversations.History
 	out := chat.Config{
-		Store: store, Provider: cfg.TextProvider(), Models: map[string]string{},
+		Store: store, Writer: writer, Provider: cfg.TextProvider(), Models: map[string]string{},
 		Tools:         tools.registry,
 		ApproveTools:  cfg.Tools.Approve,
 		ToolLimits:    toolkit.RouterConfig{Timeout: cfg.Tools.Timeout, Observe: ran, Logger: log},

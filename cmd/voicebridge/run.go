@@ -116,7 +116,7 @@ func (a *app) openUpstream(ctx context.Context) (err error) {
 }
 
 func (a *app) openTexts(context.Context) (err error) {
-	a.texts, err = openChat(a.cfg, a.store, a.tools, []chat.TurnObserver{a.metrics, a.observer, a.queue}, a.observer.Tool, a.traces, a.log)
+	a.texts, err = openChat(a.cfg, a.store, a.spool, a.tools, []chat.TurnObserver{a.metrics, a.observer, a.queue}, a.observer.Tool, a.traces, a.log)
 	return err
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/chat/chattest"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -215,7 +216,8 @@ func spokenTools(t *testing.T, change func(*config.Tools)) (*toolkit.Registry, t
 	must(t, err)
 	t.Cleanup(func() { _ = all.close() })
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	_, err = openChat(cfg, store, all, nil, nil, nil, testLogger(t))
+	writer, _ := chattest.Writer(t, store)
+	_, err = openChat(cfg, store, writer, all, nil, nil, nil, testLogger(t))
 	must(t, err)
 	key := persistencetest.NewThread(t, store, "anna", "")
 	typed, err := all.registry(t.Context(), key.Owner, key.Thread)

@@ -36,11 +36,7 @@ func ask(t *testing.T, store *persistence.Store, key thread.Key, id, input strin
 
 func readApproval(t *testing.T, store *persistence.Store, key thread.Key, id string) thread.Approval {
 	t.Helper()
-	var a thread.Approval
-	err := store.Batch(t.Context(), key, func(w *persistence.Batch) (err error) {
-		a, err = w.Approval(id)
-		return err
-	})
+	a, err := store.Approval(t.Context(), key, id)
 	if err != nil {
 		t.Fatalf("Approval(%q) = %v", id, err)
 	}
@@ -119,12 +115,8 @@ func (s suite) refusedApprovals(t *testing.T) {
 	stranger := thread.Key{Owner: "bert", Thread: b.key.Thread}
 	wantErr(t, "SaveApproval() of a stranger", save(stranger, func(a *thread.Approval) { a.ID = "2" }), persistence.ErrNotFound)
 	for _, key := range []thread.Key{stranger, newThread(t, b.store, "anna")} {
-		err := b.store.Batch(t.Context(), key, func(w *persistence.Batch) error {
-			_, err := w.Approval(a.ID)
-			return err
-		})
-		wantErr(t, "Approval() of a stranger", err, persistence.ErrNotFound)
-		err = b.store.Batch(t.Context(), key, func(w *persistence.Batch) error { return w.CloseApproval(a.ID, thread.ApprovalDenied) })
+		wantErr(t, "Approval() of a stranger", errOf(b.store.Approval(t.Context(), key, a.ID)), persistence.ErrNotFound)
+		err := b.store.Batch(t.Context(), key, func(w *persistence.Batch) error { return w.CloseApproval(a.ID, thread.ApprovalDenied) })
 		if err != nil {
 			t.Errorf("CloseApproval() of a stranger = %v", err)
 		}

@@ -198,7 +198,7 @@ func (s suite) queueAndTurns(t *testing.T) {
 	if wantErr(t, "Claim() by hand beside a turn", err, persistence.ErrBusy); none.ID != "" {
 		t.Error("Claim() beside a turn gave a message")
 	}
-	must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn("turn") }))
+	must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.Apply(persistence.PutTurn{ID: "turn"}) }))
 	none, c := claimQueued(t, b.store, b.key, queued.ClaimOptions{Distance: time.Hour, Since: began})
 	if none.ID != "" || c.Wait.Before(began.Add(time.Hour-time.Minute)) {
 		t.Errorf("Claim() within the pause = %q, wait until %v", none.Text, c.Wait)
@@ -245,7 +245,7 @@ func (s suite) queueAndCalls(t *testing.T) {
 	if none, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{Call: "call"}); none.ID != "" {
 		t.Errorf("Claim() in a call and beside a turn = %q", none.Text)
 	}
-	must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn("turn") }))
+	must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.Apply(persistence.PutTurn{ID: "turn"}) }))
 	// Nothing is said twice: the first waits for its answer until the call has ended.
 	wantErr(t, "Claim() by hand of what was said", errOf(b.store.Queued.Claim(t.Context(), b.key, queued.ClaimOptions{Call: "call", ID: one.ID})), persistence.ErrBusy)
 	got, c := claimQueued(t, b.store, b.key, queued.ClaimOptions{Call: "call", Distance: time.Hour})
@@ -287,7 +287,7 @@ func (b bundle) answering(t *testing.T, want queued.Message) {
 	}
 	end := func(id string) {
 		t.Helper()
-		must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn(id) }))
+		must(t, b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.Apply(persistence.PutTurn{ID: id}) }))
 	}
 	end("answer")
 	if keys, err := b.store.Queued.Due(t.Context(), 10); len(keys) != 1 || err != nil {

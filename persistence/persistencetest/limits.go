@@ -238,7 +238,7 @@ func turnsTogether(t *testing.T, stores ...*persistence.Store) {
 	if err := begin(last, newThread(t, stores[0], "dora")); err != nil {
 		t.Errorf("begin turn of another owner: %v", err)
 	}
-	must(t, stores[0].Batch(ctx, running[0], func(w *persistence.Batch) error { return w.EndTurn("turn-" + running[0].Thread) }))
+	must(t, stores[0].Batch(ctx, running[0], func(w *persistence.Batch) error { return w.Apply(persistence.PutTurn{ID: "turn-" + running[0].Thread}) }))
 	if err := begin(last, newThread(t, stores[0], "carl")); err != nil {
 		t.Errorf("begin turn in the place of one that has ended: %v", err)
 	}

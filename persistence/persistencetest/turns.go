@@ -1,6 +1,7 @@
 package persistencetest
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func (s suite) turns(t *testing.T) {
 	b := s.setup(t)
 	other := Open(t, b.url, persistence.Options{})
 	end := func(id string) error {
-		return b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.EndTurn(id) })
+		return b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.Apply(persistence.PutTurn{ID: id}) })
 	}
 	wantErr(t, "RunningTurn() before any", errOf(b.store.RunningTurn(t.Context(), b.key)), persistence.ErrNotFound)
 	wantErr(t, "StopTurn() before any", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
@@ -38,17 +39,17 @@ func (s suite) turns(t *testing.T) {
 	// Another thread is not affected.
 	must(t, claim(t, b.store, newThread(t, b.store, "anna"), "one"))
 	if stop, err := holdTurn(t, b.store, b.key, "one"); stop || err != nil {
-		t.Errorf("HoldTurn() = %v, %v", stop, err)
+		t.Errorf("RunningTurn() = %v, %v", stop, err)
 	}
 	must(t, other.StopTurn(t.Context(), b.key))
 	if stop, err := holdTurn(t, b.store, b.key, "one"); !stop || err != nil {
-		t.Errorf("HoldTurn() after StopTurn() = %v, %v", stop, err)
+		t.Errorf("RunningTurn() after StopTurn() = %v, %v", stop, err)
 	}
-	wantErr(t, "HoldTurn() of another turn", errOf(holdTurn(t, b.store, b.key, "two")), persistence.ErrNotFound)
+	wantErr(t, "RunningTurn() of another turn", errOf(holdTurn(t, b.store, b.key, "two")), persistence.ErrNotFound)
 	must(t, errors.Join(end("two"), end("one"), end("one")))
 	must(t, claim(t, other, b.key, "two"))
 	if stop, err := holdTurn(t, other, b.key, "two"); stop || err != nil {
-		t.Errorf("HoldTurn() of the next = %v, %v: it was not asked to stop", stop, err)
+		t.Errorf("RunningTurn() of the next = %v, %v: it was not asked to stop", stop, err)
 	}
 }
 
@@ -62,15 +63,36 @@ func (s suite) lostTurn(t *testing.T) {
 	wantErr(t, "RunningTurn() of one that is lost", errOf(b.store.RunningTurn(t.Context(), b.key)), persistence.ErrNotFound)
 	wantErr(t, "StopTurn() of one that is lost", b.store.StopTurn(t.Context(), b.key), persistence.ErrNotFound)
 	must(t, claim(t, b.store, b.key, "new"))
-	err := b.store.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
-		_, err := w.HoldTurn("old")
-		_, late := w.AppendMessage(text(thread.RoleAssistant, "late"))
-		return errors.Join(err, late)
-	})
-	wantErr(t, "a write of the old turn", err, persistence.ErrNotFound)
-	if got := words(b.all(t)); got != "" {
-		t.Errorf("the thread is %s, want it empty", got)
+	for n, turn := range []string{"old", "new", "old"} {
+		b.applySaid(t, turn)
+		if got := words(b.all(t)); got != "new"[:min(3*n, 3)] {
+			t.Errorf("after changes of the turn %s the thread is %q", turn, got)
+		}
 	}
+	wantErr(t, "RunningTurn() after the end", errOf(b.store.RunningTurn(t.Context(), b.key)), persistence.ErrNotFound)
+	wantRows(t, b.url, "SELECT type, data FROM events WHERE thread_id = '' AND type = 'turn_finished'",
+		`turn_finished {"thread_id":"`+b.key.Thread+`","turn_id":"new"}`)
+}
+
+// applySaid applies what a turn says and its end, as read from a file.
+func (b bundle) applySaid(t *testing.T, turn string) {
+	t.Helper()
+	m := text(thread.RoleAssistant, "n")
+	m.ID, m.Metadata.Status, m.Parts[0].Text = "answer", thread.StatusInProgress, turn[:1]
+	data, err := json.Marshal(persistence.Changes{
+		persistence.PutMessage{Message: m, Turn: turn},
+		persistence.PutDraft{Draft: persistence.Draft{MessageID: "answer", Start: 1, Text: turn[1:]}, Turn: turn},
+		persistence.PutTurn{ID: turn, Data: json.RawMessage(`{"turn_id":"` + turn + `"}`)},
+	})
+	must(t, err)
+	var changes persistence.Changes
+	must(t, json.Unmarshal(data, &changes))
+	applied, err := b.store.ApplyAll(t.Context(), []persistence.ThreadChanges{{Key: b.key, Changes: changes}})
+	if err != nil || len(applied[0].Lost) > 0 {
+		t.Errorf("ApplyAll() of the turn %s = %+v, %v", turn, applied, err)
+	}
+	_, err = b.store.Recover(t.Context()) // has events numbered
+	must(t, err)
 }
 
 func (s suite) concurrentClaims(t *testing.T) {
@@ -309,7 +331,7 @@ func (s suite) supersededTurn(t *testing.T) {
 			if err := w.ClaimTurn(id); err != nil {
 				return err
 			}
-			return errors.Join(more(w), w.EndTurn(id))
+			return errors.Join(more(w), w.Apply(persistence.PutTurn{ID: id}))
 		})
 		must(t, err)
 	}
@@ -367,13 +389,13 @@ func (s suite) liveCallInBatch(t *testing.T) {
 	}
 }
 
-// holdTurn asks whether a turn has its thread.
+// holdTurn asks whether a turn has its thread, and was asked to stop.
 func holdTurn(t *testing.T, s *persistence.Store, key thread.Key, id string) (stop bool, err error) {
-	err = s.Batch(t.Context(), key, func(w *persistence.Batch) (err error) {
-		stop, err = w.HoldTurn(id)
-		return err
-	})
-	return stop, err
+	turn, err := s.RunningTurn(t.Context(), key)
+	if err == nil && turn.ID != id {
+		err = persistence.ErrNotFound
+	}
+	return turn.StopAsked, err
 }
 
 func saveTextSession(t *testing.T, s *persistence.Store, key thread.Key, saved persistence.TextSession) error {

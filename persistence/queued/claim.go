@@ -256,6 +256,29 @@ func (q Tx) claimed(id string, attempt int) (row pgdb.QueuedMessage, held bool, 
 	return row, held, err
 }
 
+// Claimed names the claim of a message: its id, and the attempt that the claim is.
+type Claimed struct {
+	ID      string `json:"id"`
+	Attempt int    `json:"attempt"`
+}
+
+// Answer is the end of the turn that answers a message, which was claimed for that.
+type Answer struct {
+	Claimed
+	// Back says how the message goes back to its queue; nil means that it is answered.
+	Back *Requeue `json:"back,omitempty"`
+}
+
+// Answer is Answered or Requeue.
+func (q Tx) Answer(a Answer) (err error) {
+	if a.Back == nil {
+		_, err = q.Answered(a.ID, a.Attempt)
+	} else {
+		_, err = q.Requeue(a.ID, a.Attempt, *a.Back)
+	}
+	return err
+}
+
 // Requeue says how a message goes back to its queue.
 type Requeue struct {
 	// Error says why it was not sent or answered; empty if nothing was tried, and then the attempt

@@ -121,7 +121,10 @@ func dueAt(changes []persistence.Change, now time.Time) time.Time {
 		case persistence.PutDraft:
 			continue
 		case persistence.PutMessage:
-			if c.Continues {
+			switch {
+			case c.Grows:
+				continue
+			case c.Continues:
 				at = now.Add(moment)
 			}
 		case persistence.PutResponse:

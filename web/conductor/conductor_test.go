@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"voicebridge/chat"
+	"voicebridge/chat/chattest"
 	"voicebridge/llm"
 	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
@@ -58,7 +59,8 @@ func (c *calls) Live(string, string) (string, bool) { return "call", c.live }
 func coordinator(t *testing.T) (*chat.Door, *calls, thread.Key) {
 	t.Helper()
 	db := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	c, err := chat.New(chat.Config{Store: db, Providers: []llm.Provider{simulator.New(simulator.Config{})}})
+	writer, _ := chattest.Writer(t, db)
+	c, err := chat.New(chat.Config{Store: db, Writer: writer, Providers: []llm.Provider{simulator.New(simulator.Config{})}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -110,6 +111,10 @@ func (o *Observer) Lost(changes int) { o.metrics.lost.Add(float64(changes)) }
 // Saved takes an attempt to save changes of a call's thread; safe means that they are durable, in the
 // database or in the file. The metric calls a failed attempt lost, although it will be repeated.
 func (o *Observer) Saved(key thread.Key, began, ended time.Time, inFile, safe bool, changes []persistence.Change) {
+	changes = slices.DeleteFunc(slices.Clone(changes), func(c persistence.Change) bool { return !ofCall(c) })
+	if len(changes) == 0 {
+		return
+	}
 	where := savedInDatabase
 	switch {
 	case !safe:
@@ -127,6 +132,24 @@ func (o *Observer) Saved(key thread.Key, began, ended time.Time, inFile, safe bo
 	}
 	for stage, took := range n.stages {
 		observe(o.metrics.latency.WithLabelValues(kindVoice, stage), took, n.trace)
+	}
+}
+
+// ofCall reports whether a change is what a call says, and not a text turn.
+func ofCall(c persistence.Change) bool {
+	switch c := c.(type) {
+	case persistence.PutMessage:
+		return c.Turn == ""
+	case persistence.PutDraft:
+		return c.Turn == ""
+	case persistence.PutToolCall:
+		return c.ToolCall.CallID != ""
+	case persistence.PutResponse:
+		return c.Response.CallID != ""
+	case persistence.PutCall, persistence.PutLeg:
+		return true
+	default:
+		return false
 	}
 }
 

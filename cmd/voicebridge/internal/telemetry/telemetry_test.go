@@ -174,9 +174,9 @@ func TestFigures(t *testing.T) {
 	}
 	o.Write(3*time.Millisecond, true)
 	o.Write(5*time.Second, false)
-	o.Saved(thread.Key{}, begun, after(3), false, true, nil)
-	o.Saved(thread.Key{}, begun, after(3), true, true, nil)
-	o.Saved(thread.Key{}, begun, after(3), false, false, nil)
+	o.Saved(thread.Key{}, begun, after(3), false, true, []persistence.Change{persistence.PutCall{}})
+	o.Saved(thread.Key{}, begun, after(3), true, true, []persistence.Change{persistence.PutCall{}})
+	o.Saved(thread.Key{}, begun, after(3), false, false, []persistence.Change{persistence.PutCall{}})
 	o.Lost(2)
 	o.QueueSent(time.Second)
 	o.QueuePaused("auth")

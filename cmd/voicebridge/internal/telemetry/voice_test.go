@@ -40,13 +40,13 @@ func spokenTurn(o *Observer) {
 	}
 	save(-5, -2, question("q1"), persistence.PutDraft{})
 	save(205, 210, responded("r1", "", "in_progress", 200, 0))
-	save(305, 310, responded("r1", "", "completed", 200, 300), persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "t1", Name: "weather", Executor: "app", Status: thread.ToolCallRunning, StartedAt: after(300)}})
+	save(305, 310, responded("r1", "", "completed", 200, 300), persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "t1", CallID: "call-1", Name: "weather", Executor: "app", Status: thread.ToolCallRunning, StartedAt: after(300)}})
 	o.Saved(call, after(405), after(406), false, false, []persistence.Change{responded("r2", "a1", "completed", 410, 1500)}) // not saved
-	save(406, 411, persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "t1", Name: "weather", Executor: "app", Status: thread.ToolCallDone, StartedAt: after(300), FinishedAt: new(after(400))}})
+	save(406, 411, persistence.PutToolCall{ToolCall: thread.ToolCall{ID: "t1", CallID: "call-1", Name: "weather", Executor: "app", Status: thread.ToolCallDone, StartedAt: after(300), FinishedAt: new(after(400))}})
 	save(500, 501, answered("a1", map[string]int64{"commit": 60, "response": 410, "unknown": 3}))
 	save(1505, 1510, responded("r2", "a1", "completed", 410, 1500), answered("a1", map[string]int64{"commit": 60, "response": 410, "first_audio": 700}))
 	save(1605, 1610, responded("r2", "a1", "completed", 410, 1500), answered("a1", map[string]int64{"commit": 60, "response": 410, "first_audio": 700, "first_packet": 720}))
-	save(1700, 1701, question("q1"), persistence.PutResponse{Response: records.Response{Model: "scribe", Status: "completed", CreatedAt: after(1700), FinishedAt: new(after(1700))}})
+	save(1700, 1701, question("q1"), persistence.PutResponse{Response: records.Response{CallID: "call-1", Model: "scribe", Status: "completed", CreatedAt: after(1700), FinishedAt: new(after(1700))}})
 }
 
 func TestVoiceTurn(t *testing.T) {
@@ -170,7 +170,7 @@ func TestLongVoiceTurn(t *testing.T) {
 			time.Sleep(2 * quiet)
 			synctest.Wait()
 		}
-		tool := thread.ToolCall{ID: "t1", Name: "weather", Status: thread.ToolCallRunning, StartedAt: after(300)}
+		tool := thread.ToolCall{ID: "t1", CallID: "call-1", Name: "weather", Status: thread.ToolCallRunning, StartedAt: after(300)}
 		o.Saved(call, after(0), after(0), false, true, []persistence.Change{at(0, question("q1")), at(100, question("q2"))})
 		save(responded("r1", "", "in_progress", 200, 0))
 		save(persistence.PutToolCall{ToolCall: tool}, responded("r1", "", "completed", 200, 300))
