@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 
 	"voicebridge/realtime"
@@ -41,9 +42,7 @@ func (c *Client) Dial(ctx context.Context, safetyIdentifier string) (*Conn, erro
 		return nil, err
 	}
 	header := http.Header{}
-	for name, values := range c.Header {
-		header[name] = values
-	}
+	maps.Copy(header, c.Header)
 	if c.APIKey != "" {
 		header.Set(p.KeyHeader, p.KeyPrefix+c.APIKey)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -157,9 +158,7 @@ func (s *Shape) sessionFrom(session tree) {
 			tool, _ := tool.(tree)
 			if function, ok := tool["function"].(tree); ok {
 				delete(tool, "function")
-				for name, value := range function {
-					tool[name] = value
-				}
+				maps.Copy(tool, function)
 			}
 		}
 	}
