@@ -61,7 +61,7 @@ func call(ctx context.Context, server, token, say, answer string, out io.Writer)
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
 	}
-	conn, response, err := websocket.Dial(ctx, server, &websocket.DialOptions{HTTPHeader: header})
+	conn, response, err := websocket.Dial(ctx, server, &websocket.DialOptions{HTTPHeader: header}) //nolint:bodyclose // of a socket
 	if err != nil {
 		return err
 	}
