@@ -13,17 +13,6 @@ CREATE TABLE events (
     data      text        NOT NULL,
     at        timestamptz NOT NULL
 );
--- Those that the transactions that cause them have written. One process at a time moves them to the others, which gives
--- them their numbers.
-CREATE TABLE unnumbered_events (
-    id        bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    mark      text        NOT NULL,
-    owner     text        NOT NULL,
-    thread_id text        NOT NULL,
-    type      text        NOT NULL,
-    data      text        NOT NULL,
-    at        timestamptz NOT NULL
-);
 CREATE INDEX events_by_thread ON events (owner, thread_id, id);
 CREATE INDEX events_by_time ON events (at);
 
