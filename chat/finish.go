@@ -14,9 +14,11 @@ import (
 const (
 	// finalTimeout is how long the end of a turn is held back until it is safe.
 	finalTimeout = 20 * time.Second
-	// endTimeout is how long reading it may take, and endEvery how often it is looked for while it waits for the database.
+	// endTimeout is how long reading it may take, and endEvery how often it is looked for
+	// while it waits for a database that is away, or slow.
 	endTimeout = 10 * time.Second
 	endEvery   = 2 * time.Second
+	slowEvery  = 50 * time.Millisecond
 )
 
 // conclude ends the turn: it closes what is open.
@@ -84,11 +86,27 @@ func (t *Turn) saveEnd() (saved bool) {
 		t.log.Error("end of the turn not saved", "error", err)
 	}
 	t.result.Message = thread.Message{ID: t.message, Role: t.draft.msg.Role, Metadata: t.draft.msg.Metadata}
-	found, saved := t.readEnd()
+	found, saved := t.readSlowEnd(ctx)
 	if found.Parts != nil {
 		t.result.Message = found
 	}
 	return saved
+}
+
+// readSlowEnd reads the message like readEnd. A database that is only slow is waited for: who is told of the end may read it at once.
+func (t *Turn) readSlowEnd(ctx context.Context) (m thread.Message, saved bool) {
+	for {
+		waits := t.saver.writer.Pending() > 0
+		m, saved, err := t.readEnd()
+		if saved || err != nil || !waits {
+			return m, saved
+		}
+		select {
+		case <-time.After(slowEvery):
+		case <-ctx.Done():
+			return m, false
+		}
+	}
 }
 
 // putEnd gives the writer the end of the turn.
@@ -101,21 +119,22 @@ func (t *Turn) putEnd() {
 }
 
 // readEnd reads the message once its end is in the database, and saves the results that came after the turn had given them
-// up. There is nothing to read, but nothing to wait for either, if the turn has lost its thread.
-func (t *Turn) readEnd() (m thread.Message, saved bool) {
+// up. There is nothing to read, but nothing to wait for either, if the turn has lost its thread. The error is that the database
+// cannot be read.
+func (t *Turn) readEnd() (m thread.Message, saved bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
 	defer cancel()
-	m, err := t.cfg.Store.Message(ctx, t.req.Key, t.message)
+	m, err = t.cfg.Store.Message(ctx, t.req.Key, t.message)
 	switch {
 	case errors.Is(err, persistence.ErrNotFound), err == nil && m.Metadata.Status != t.result.Status && m.Metadata.Status != thread.StatusInProgress:
 		t.log.Info("turn ended without its thread, which was deleted or has another turn")
-		return thread.Message{}, true
+		return thread.Message{}, true, nil
 	case err != nil || m.Metadata.Status == thread.StatusInProgress:
-		return thread.Message{}, false
+		return thread.Message{}, false, err
 	}
 	late := t.client.end()
 	if len(late) == 0 {
-		return m, true
+		return m, true, nil
 	}
 	err = t.cfg.Store.Batch(ctx, t.req.Key, func(b *persistence.Batch) error {
 		for _, r := range late {
@@ -133,7 +152,7 @@ func (t *Turn) readEnd() (m thread.Message, saved bool) {
 	if err != nil {
 		t.log.Error("late results of tools not saved", "error", err)
 	}
-	return m, true
+	return m, true, nil
 }
 
 // awaitEnd returns when the end of a turn that was announced without being saved is in the database, or the server stops:
@@ -144,7 +163,7 @@ func (t *Turn) awaitEnd() {
 	for {
 		select {
 		case <-tick:
-			if _, saved := t.readEnd(); saved {
+			if _, saved, _ := t.readEnd(); saved {
 				return
 			}
 		case <-t.ending.Done():

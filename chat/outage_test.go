@@ -78,6 +78,29 @@ func TestSlowDatabase(t *testing.T) {
 	})
 }
 
+// TestSlowEnd has a database that hangs for five seconds while a turn ends: whoever is told of the end can read it.
+func TestSlowEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		answered, end := make(chan struct{}), make(chan struct{})
+		provider := &fake{name: "fake", answer: func(_ context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+			yield(llm.Delta{Text: "Forty-two."}, nil)
+			close(answered)
+			<-end
+			yield(llm.Delta{Stop: llm.StopEnd}, nil)
+		}}
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		turn := b.turn(chat.TurnRequest{Text: "Go"})
+		<-answered
+		time.AfterFunc(5*time.Second, hold(t, b))
+		close(end)
+		if r, err := turn.Wait(t.Context()); err != nil || r.Message.Parts == nil {
+			t.Errorf("Wait() = %+v, %v", r, err)
+		}
+		checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\nassistant completed: | \"Forty-two.\"")
+		b.stop()
+	})
+}
+
 // TestOutage has a database that is away for a minute while a turn ends: the waiting
 // client gets the answer, and it is saved once the database is back.
 func TestOutage(t *testing.T) {
