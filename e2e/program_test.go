@@ -40,9 +40,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// raced are the flags of a build with the race detector, which is kept out of SQLite and QuickJS as in
+// raced are the flags of a build with the race detector, which is kept out of SQLite, QuickJS and Opus as in
 // .ci/gotest, which says why.
-var raced = []string{"-race", "-gcflags=modernc.org/...=-race=false -d=checkptr=0", "-gcflags=modernc.org/sqlite=-d=checkptr=0"}
+var raced = []string{"-race", "-gcflags=modernc.org/...=-race=false -d=checkptr=0", "-gcflags=modernc.org/sqlite=-d=checkptr=0", "-gcflags=github.com/pion/opus/...=-race=false", "-gcflags=github.com/thesyncim/gopus/...=-race=false"}
 
 // build makes the program under test, with the race detector unless told otherwise, and
 // returns its path. The go command does nothing if the program is up to date.

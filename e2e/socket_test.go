@@ -407,6 +407,7 @@ func TestSocketReconnect(t *testing.T) {
 		t.Errorf("the second connection ended by %s", reason)
 	}
 	third.welcomed()
+	third.say(countPlease)
 	third.hears(10)
 	fourth, _, _ := r.again(t, third)
 	fourth.welcomed()
