@@ -22,7 +22,7 @@ func PollEvery(s *Store, every time.Duration) {
 }
 
 // MaxIdle sets how long a transaction may be idle.
-func MaxIdle(s *Store, d time.Duration) { postgresOf(s).maxIdle = d }
+func MaxIdle(s *Store, d time.Duration) { postgresOf(s).maxIdle.Store(d.Milliseconds()) }
 
 // QueryLimit limits the time of each query of a connection.
 func QueryLimit(d time.Duration) pgx.QueryTracer { return queryLimit(d) }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -57,7 +58,7 @@ type postgresEngine struct {
 	pooled    bool          // there is a pooler in front of the server
 	log       *slog.Logger
 	testEvery time.Duration // listenTestEvery, or less in tests
-	maxIdle   time.Duration // maxIdle, or less in tests
+	maxIdle   atomic.Int64  // maxIdle in milliseconds, or less in tests
 
 	life    context.Context // for the goroutines; close ends it
 	stop    context.CancelFunc
@@ -100,7 +101,8 @@ func openPostgres(ctx context.Context, url string, maxConns int, log *slog.Logge
 		reads.Close()
 		return nil, postgresOpenError(cfg.ConnConfig, err)
 	}
-	e := &postgresEngine{pool: pool, reads: reads, beats: beats, pooled: pooled, log: log, testEvery: listenTestEvery, maxIdle: maxIdle}
+	e := &postgresEngine{pool: pool, reads: reads, beats: beats, pooled: pooled, log: log, testEvery: listenTestEvery}
+	e.maxIdle.Store(maxIdle.Milliseconds())
 	e.life, e.stop = context.WithCancel(context.Background())
 	return e, nil
 }
@@ -244,7 +246,7 @@ func isReadOnly(err error) bool {
 // transaction runs fn in one transaction. What waited for a lock must see what its holder has written,
 // whatever the database's default is.
 func (e *postgresEngine) transaction(ctx context.Context, fn func(pgx.Tx) error) error {
-	begin := fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = %d", e.maxIdle.Milliseconds())
+	begin := fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = %d", e.maxIdle.Load())
 	tx, err := e.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
 	if err != nil {
 		return err
