@@ -289,26 +289,30 @@ func (c *Conn) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 }
 
 func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
-	p := player{packet: media.Packet{Source: c.source, Format: c.profile.formatOut()}}
+	clock, idle := media.Clock{Packet: media.Packet{Source: c.source, Format: c.profile.formatOut()}}, false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		var due <-chan time.Time
-		if wait := time.Until(p.next); !p.idle && wait > 0 {
+		if wait := time.Until(clock.Next); !idle && wait > 0 {
 			timer.Reset(wait)
 			due = timer.C
 		} else {
-			frame, events := c.play.frame(p.packet.Payload)
+			frame, events := c.play.frame(clock.Packet.Payload)
 			c.tell(events)
-			if p.idle = frame == nil; !p.idle {
-				if err := p.play(frame, dst, flow); err != nil {
+			if idle = frame == nil; !idle {
+				clock.Tick(media.FrameTime)
+				if !flow.IsOpen() {
+					clock.Packet.Payload = frame
+					flow.Gated.Add(1)
+				} else if err := clock.Send(frame, dst, flow); err != nil {
 					return err
 				}
 				continue
 			}
 		}
 		wake := c.play.wake
-		if !p.idle {
+		if !idle {
 			wake = nil
 		}
 		select {
@@ -320,49 +324,4 @@ func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 			return media.ErrClosed
 		}
 	}
-}
-
-// player is the clock of a Forward.
-type player struct {
-	packet media.Packet
-	next   time.Time // when the next frame is due; zero before the first one
-	idle   bool      // there is no frame
-	last   time.Time // when the last packet was let through
-}
-
-// maxLate is how late a frame may be to be played at once, with those after it until the clock is met: later, the clock
-// begins anew.
-const maxLate = 100 * time.Millisecond
-
-// play passes a frame on. It fails only if dst has ended.
-func (p *player) play(frame []byte, dst media.Sink, flow *media.Flow) error {
-	now := time.Now()
-	if late := now.Sub(p.next); p.next.IsZero() || late > maxLate {
-		if !p.next.IsZero() {
-			p.packet.Timestamp += uint32(late/media.FrameTime) * media.FrameStep // time has gone on, RFC 3550, 5.1
-		}
-		p.packet.Marker, p.next = true, now
-	}
-	p.next = p.next.Add(media.FrameTime)
-	p.packet.Sequence++
-	p.packet.Timestamp += media.FrameStep
-	p.packet.Payload = frame
-	defer func() { p.packet.Marker = false }()
-	if !flow.IsOpen() {
-		flow.Gated.Add(1)
-		p.packet.Sequence--
-		return nil
-	}
-	err := dst.WriteAudio(&p.packet)
-	switch {
-	case errors.Is(err, media.ErrClosed):
-		flow.Errors.Add(1)
-		return fmt.Errorf("write: %w", media.ErrClosed)
-	case err != nil:
-		flow.Errors.Add(1)
-	default:
-		flow.Count(p.last, now)
-		p.last = now
-	}
-	return nil
 }
