@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -399,6 +400,13 @@ func (c *browser) waitPackets(n int) {
 // speak sends the recorded question once, as a microphone would, until the upstream has recognised a turn: if this
 // machine stood still meanwhile, that may be before the end, and the rest would be another one.
 func (c *browser) speak() { c.speakFor(1 << 20) }
+
+// all lists the events so far: a test that looks at them must not read what the peer connection still writes.
+func (c *browser) all() []realtime.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.events)
+}
 
 // turns is how many spoken turns the upstream has recognised.
 func (c *browser) turns() (n int) {

@@ -33,7 +33,7 @@ func TestPushToTalkInAGap(t *testing.T) {
 	c.next(realtime.TypeInputCommitted)
 	c.next(realtime.TypeResponseDone)
 	b.hangUp(c)
-	for _, ev := range c.events {
+	for _, ev := range c.all() {
 		if ev.Type == realtime.TypeError {
 			t.Errorf("the browser got %s", ev.Raw)
 		}

@@ -45,9 +45,7 @@ func TestInterruptAndForget(t *testing.T) {
 	if got := all[3].Text(); strings.Contains(got, "story") || all[3].Metadata.Status != thread.StatusCompleted {
 		t.Errorf("the model answers %s %q", all[3].Metadata.Status, got)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, ev := range c.events {
+	for _, ev := range c.all() {
 		if ev.Type == realtime.TypeItemDeleted || ev.Type == realtime.TypeError {
 			t.Errorf("the browser got %s", ev.Raw)
 		}

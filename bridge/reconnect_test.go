@@ -153,11 +153,9 @@ func TestSessionComesFirst(t *testing.T) {
 		close(joined)
 		<-saving
 		next.next("bridge.ready")
-		next.mu.Lock()
-		if got := next.events[0].Type; got != realtime.TypeSessionCreated {
+		if got := next.all()[0].Type; got != realtime.TypeSessionCreated {
 			t.Errorf("the browser got %s first", got)
 		}
-		next.mu.Unlock()
 		c = next
 	}
 	b.hangUp(c)
