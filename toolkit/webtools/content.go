@@ -54,7 +54,7 @@ type contentOutput struct {
 	Results []pageOutput `json:"results"`
 }
 
-func newContent(c Config, g *guard) tool {
+func newContent(c Config, g *client) tool {
 	t := contentTool{
 		guard: g, limit: c.maxPage, timeout: min(c.pageTimeout, c.Timeout),
 		// Reading a page occupies a processor for a moment; half of them stay free for calls.
@@ -72,7 +72,7 @@ func newContent(c Config, g *guard) tool {
 }
 
 type contentTool struct {
-	guard   *guard
+	guard   *client
 	limit   int
 	timeout time.Duration
 	readers chan struct{}

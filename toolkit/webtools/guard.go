@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"voicebridge/toolkit"
+	"voicebridge/toolkit/guard"
 )
 
 const (
@@ -19,26 +20,18 @@ const (
 	maxResponseHeader = 64 << 10
 )
 
-// guard is the client for everything that a model requests. It is safe for concurrent use.
-type guard struct {
-	addresses *addresses
-	client    *http.Client
+// client is the one for everything that a model requests. It is safe for concurrent use.
+type client struct {
+	addresses *guard.Addresses
+	http      *http.Client
 	slots     chan struct{}
 }
 
-func newGuard(c Config) *guard {
-	g := &guard{addresses: newAddresses(c), slots: make(chan struct{}, c.maxConcurrent)}
-	dialer := &net.Dialer{Timeout: c.connectTimeout, Control: g.addresses.control, Resolver: c.resolver}
-	g.client = &http.Client{
+func newGuard(c Config) *client {
+	g := &client{addresses: newAddresses(c), slots: make(chan struct{}, c.maxConcurrent)}
+	g.http = &http.Client{
 		CheckRedirect: g.checkRedirect,
-		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy from the environment would connect in our place, unguarded
-			DialContext:            dialer.DialContext,
-			ForceAttemptHTTP2:      true,
-			DisableKeepAlives:      true, // no connection to a stranger stays open, and none is shared between owners
-			TLSHandshakeTimeout:    c.connectTimeout,
-			MaxResponseHeaderBytes: maxResponseHeader,
-		},
+		Transport:     g.addresses.Transport(c.connectTimeout, c.resolver),
 	}
 	return g
 }
@@ -64,8 +57,8 @@ type response struct {
 
 // fetch makes one request with its redirects. Errors are in words for the model, or wrap
 // [context.Canceled].
-func (g *guard) fetch(ctx context.Context, r request) (*response, error) {
-	target, err := g.addresses.parseURL(r.url)
+func (g *client) fetch(ctx context.Context, r request) (*response, error) {
+	target, err := g.addresses.ParseURL(r.url)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +81,7 @@ func (g *guard) fetch(ctx context.Context, r request) (*response, error) {
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", userAgent)
 	}
-	resp, err := g.client.Do(req)
+	resp, err := g.http.Do(req)
 	if err != nil {
 		return nil, explain(err, target.Hostname())
 	}
@@ -114,11 +107,11 @@ func readUpTo(r io.Reader, limit int) (data []byte, more bool, err error) {
 var harmless = map[string]bool{"Accept": true, "Accept-Language": true, "User-Agent": true}
 
 // checkRedirect is the client's hook before it follows a redirect.
-func (g *guard) checkRedirect(req *http.Request, via []*http.Request) error {
+func (g *client) checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return refuse("it redirects more than %d times", maxRedirects)
 	}
-	if err := g.addresses.checkURL(req.URL); err != nil {
+	if err := g.addresses.CheckURL(req.URL); err != nil {
 		return refuse("it redirects to a place that is not allowed: %v", err)
 	}
 	req.Header.Del("Referer") // its query may hold a secret
@@ -179,7 +172,7 @@ func (f *failure) Unwrap() error { return f.cause }
 // explain turns an error of the client into words.
 func explain(err error, host string) error {
 	if r, ok := errors.AsType[*refusal](err); ok {
-		return refuse("the request to %.100s was refused: %s", host, r.reason)
+		return refuse("the request to %.100s was refused: %s", host, r.Error())
 	}
 	fail := func(words string) error { return &failure{words, err} }
 	if errors.Is(err, context.DeadlineExceeded) {

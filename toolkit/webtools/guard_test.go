@@ -111,9 +111,9 @@ func TestSameOrigin(t *testing.T) {
 		{"https://a.test/", "https://a.test:8443/", false},
 		{"http://a.test:8080/", "https://a.test:8443/", false},
 	} {
-		from, err := a.parseURL(tc.from)
+		from, err := a.ParseURL(tc.from)
 		must(t, err)
-		to, err := a.parseURL(tc.to)
+		to, err := a.ParseURL(tc.to)
 		must(t, err)
 		if got := sameOrigin(from, to); got != tc.want {
 			t.Errorf("%s to %s: got %v", tc.from, tc.to, got)
@@ -296,8 +296,8 @@ func TestSlowServers(t *testing.T) {
 func TestNoProxyAndNoStateBetweenRequests(t *testing.T) {
 	t.Parallel()
 	g := newGuard(Config{}.withDefaults())
-	transport := g.client.Transport.(*http.Transport)
-	if transport.Proxy != nil || !transport.DisableKeepAlives || g.client.Jar != nil {
+	transport := g.http.Transport.(*http.Transport)
+	if transport.Proxy != nil || !transport.DisableKeepAlives || g.http.Jar != nil {
 		t.Error("the guarded client uses a proxy, or keeps sockets or cookies")
 	}
 	if newService("x", "http://x", "").client.Transport.(*http.Transport).Proxy != nil {

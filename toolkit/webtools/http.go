@@ -43,7 +43,7 @@ type httpOutput struct {
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-func newHTTP(c Config, g *guard) requestTool {
+func newHTTP(c Config, g *client) requestTool {
 	t := httpTool{guard: g, timeout: c.Timeout, usual: c.httpTimeout}
 	return requestTool{tool{
 		definition: toolkit.Definition{
@@ -69,7 +69,7 @@ func (requestTool) Writes(arguments string) bool {
 }
 
 type httpTool struct {
-	guard   *guard
+	guard   *client
 	timeout time.Duration
 	usual   time.Duration // the limit if the model sets none
 }
@@ -87,7 +87,7 @@ func (t httpTool) run(ctx context.Context, arguments []byte, report reporter) (*
 	if in.Body != "" && (method == http.MethodGet || method == http.MethodHead) {
 		return nil, refuse("body: a %s request has none", method)
 	}
-	target, err := t.guard.addresses.parseURL(in.URL)
+	target, err := t.guard.addresses.ParseURL(in.URL)
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,13 @@
 package webtools
 
-import "fmt"
+import "voicebridge/toolkit/guard"
 
-// refusal says why the guard blocks a request, in words for the model. It does not contain the
-// address to which a name resolved, because that would reveal a private network.
-type refusal struct{ reason string }
+// refusal says why something is not done, in words for the model.
+type refusal = guard.Refusal
 
-func (r *refusal) Error() string { return r.reason }
+func refuse(format string, args ...any) error { return guard.Refuse(format, args...) }
 
-func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
+// newAddresses returns what decides which addresses a model's requests may reach.
+func newAddresses(c Config) *guard.Addresses {
+	return guard.New(guard.Rules{Allow: c.AllowPrefixes, Deny: c.DenyPrefixes, Ports: c.AllowPorts, Own: c.ownAddresses})
+}

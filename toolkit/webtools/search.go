@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"voicebridge/toolkit"
+	"voicebridge/toolkit/guard"
 )
 
 const (
@@ -169,7 +170,7 @@ func domains(field string, list []string) ([]string, error) {
 		}
 		host, _, _ = strings.Cut(host, "/")
 		host = strings.TrimPrefix(strings.TrimPrefix(host, "*."), "www.")
-		if _, err := netip.ParseAddr(host); err == nil || !plainHost.MatchString(host) || !strings.Contains(host, ".") {
+		if _, err := netip.ParseAddr(host); err == nil || !guard.PlainHost.MatchString(host) || !strings.Contains(host, ".") {
 			return nil, refuse("%s[%d]: %.60q is not a domain", field, i, text)
 		}
 		if !slices.Contains(out, host) && len(out) < maxSearchedDomains {
