@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,8 +100,13 @@ func TestFallback(t *testing.T) {
 			}
 			c.mu.Unlock()
 			r.over(c, "hangup")
-			if got := r.rows(t, "SELECT upstream FROM calls"); len(got) != 1 || got[0] != tt.second {
+			if got := r.rows(t, "SELECT upstream FROM call_summary"); len(got) != 1 || got[0] != tt.second {
 				t.Errorf("the call ended with %q", got)
+			}
+			answers := r.rows(t, "SELECT kind, upstream FROM responses GROUP BY kind, upstream ORDER BY kind, min(created_at)")
+			want := []string{"response | " + tt.first, "response | " + tt.second, "transcription | " + tt.second}
+			if !slices.Equal(answers, want) {
+				t.Errorf("models were used by %q, want %q", answers, want)
 			}
 			for _, ev := range c.all() {
 				if ev.Error != nil {

@@ -33,6 +33,7 @@ func TestUpgrade(t *testing.T) {
 			s := persistencetest.Open(t, url, persistence.Options{})
 			wantSame(t, contents(t, url, columns), want)
 			wantSame(t, schemaOf(t, url), schemaOf(t, fresh))
+			wantUpstreams(t, url)
 			indexAll(t, s)
 			find := func(query string) (id string) {
 				t.Helper()
@@ -82,6 +83,15 @@ func TestUpgradeOfVersion27(t *testing.T) {
 				t.Errorf("what is no answer: %s", got)
 			}
 		})
+	}
+}
+
+// wantUpstreams checks that the answers of a call are said to be of the upstream that the call had.
+func wantUpstreams(t *testing.T, url string) {
+	t.Helper()
+	of := persistencetest.Rows(t, url, "SELECT DISTINCT c.upstream, r.upstream FROM responses AS r LEFT JOIN calls AS c ON c.id = r.call_id ORDER BY r.upstream")
+	if got := fmt.Sprint(of); got != "[[NULL ] [openai openai]]" {
+		t.Errorf("the upstreams of calls and of their answers: %s", got)
 	}
 }
 

@@ -44,17 +44,17 @@ WHERE tool_calls.thread_id = excluded.thread_id;
 
 -- name: SaveResponse :execrows
 INSERT INTO responses (
-    id, thread_id, kind, call_id, message_id, upstream_id, model, status, status_reason,
+    id, thread_id, kind, call_id, message_id, upstream, upstream_id, model, status, status_reason,
     input_tokens, output_tokens, cached_tokens, input_audio_tokens, output_audio_tokens, raw_usage,
     cost_usd, answer_ms, first_token_ms, instance, created_at, finished_at
 ) VALUES (
     @id, (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
-    @kind, @call_id, @message_id, @upstream_id, @model, @status, @status_reason,
+    @kind, @call_id, @message_id, @upstream, @upstream_id, @model, @status, @status_reason,
     @input_tokens, @output_tokens, @cached_tokens, @input_audio_tokens, @output_audio_tokens, @raw_usage,
     @cost_usd, @answer_ms, @first_token_ms, @instance, @created_at, @finished_at
 )
 ON CONFLICT (id) DO UPDATE SET
-    call_id = excluded.call_id, message_id = excluded.message_id, upstream_id = excluded.upstream_id,
+    call_id = excluded.call_id, message_id = excluded.message_id, upstream = excluded.upstream, upstream_id = excluded.upstream_id,
     model = excluded.model, status = excluded.status, status_reason = excluded.status_reason,
     input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
     cached_tokens = excluded.cached_tokens, input_audio_tokens = excluded.input_audio_tokens,

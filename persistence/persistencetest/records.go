@@ -27,7 +27,7 @@ func (s suite) records(t *testing.T) {
 		Status: thread.ToolCallRunning, Input: `{"broken`, StartedAt: start,
 	}
 	response := records.Response{
-		ID: "r", CallID: "c", MessageID: "m", UpstreamID: "resp_1", Model: "gpt", Status: "in_progress", CreatedAt: start,
+		ID: "r", CallID: "c", MessageID: "m", Upstream: "openai", UpstreamID: "resp_1", Model: "gpt", Status: "in_progress", CreatedAt: start,
 	}
 	for range 2 { // saving it twice changes nothing
 		for what, err := range map[string]error{
@@ -52,15 +52,16 @@ func (s suite) records(t *testing.T) {
 	}
 	tool.Status, tool.Output, tool.FinishedAt = thread.ToolCallDone, `{"a":1}`, new(start.Add(time.Second))
 	response.Status, response.StatusReason, response.RawUsage = "cancelled", "turn_detected", json.RawMessage(`{"total":3}`)
+	response.Upstream = "grok"
 	response.Usage = thread.Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 3, InputAudioTokens: 4, OutputAudioTokens: 5}
 	response.CostUSD, response.AnswerMS, response.FirstTokenMS = new(0.25), new(int64(300)), new(int64(200))
 	must(t, b.store.Records.SaveToolCall(ctx, b.key, tool))
 	must(t, b.store.Records.SaveResponse(ctx, b.key, response))
 	wantRows(t, b.url, "SELECT id, message_id, call_id, tool_call_id, name, executor, server, status, input, output, error, instance FROM tool_calls",
 		"t m c fc_1 bar_chart app srv done {\"broken {\"a\":1}  "+b.store.Instance())
-	wantRows(t, b.url, `SELECT id, kind, call_id, message_id, upstream_id, model, status, status_reason, input_tokens, output_tokens, cached_tokens,
+	wantRows(t, b.url, `SELECT id, kind, call_id, message_id, upstream, upstream_id, model, status, status_reason, input_tokens, output_tokens, cached_tokens,
 		input_audio_tokens, output_audio_tokens, cost_usd, answer_ms, first_token_ms, finished_at FROM responses`,
-		"r response c m resp_1 gpt cancelled turn_detected 1 2 3 4 5 0.25 300 200 NULL")
+		"r response c m grok resp_1 gpt cancelled turn_detected 1 2 3 4 5 0.25 300 200 NULL")
 }
 
 // wantRows compares a query's rows, their cells joined by spaces.

@@ -12,7 +12,7 @@ type Call struct {
 	ID             string
 	Owner          string
 	ThreadID       string
-	Upstream       string // the driver's name
+	Upstream       string // the name of the last upstream
 	UpstreamCallID string // for hanging up after a crash; empty until known
 	Model          string
 	Voice          string
@@ -43,6 +43,7 @@ type Response struct {
 	Kind         Kind   // empty: KindResponse
 	CallID       string // id of our live call, empty in a text turn
 	MessageID    string
+	Upstream     string // whose voice model it was; empty in a text turn
 	UpstreamID   string
 	Model        string
 	Status       string // completed, cancelled, failed, incomplete, in_progress

@@ -59,7 +59,7 @@ func (q *responses) unannounced() {
 
 func (q *responses) newResponse(id string) *response {
 	r := &response{id: id, asked: q.asked, latency: q.reached, record: records.Response{
-		ID: q.newID(), CallID: q.CallID, UpstreamID: id, Model: q.Session.Model,
+		ID: q.newID(), CallID: q.CallID, Upstream: q.record.Upstream, UpstreamID: id, Model: q.Session.Model,
 		Status: realtime.ResponseInProgress, CreatedAt: q.now,
 	}}
 	r.stage(stageCommit, q.committed)

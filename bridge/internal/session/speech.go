@@ -156,7 +156,8 @@ func (p *speech) charge(m *message, ev *event) {
 	}
 	m.billed = true
 	rec := records.Response{
-		ID: p.newID(), Kind: records.KindTranscription, CallID: p.CallID, MessageID: m.id, UpstreamID: ev.ItemID, Model: p.Session.TranscriptionModel,
+		ID: p.newID(), Kind: records.KindTranscription, CallID: p.CallID, MessageID: m.id,
+		Upstream: p.record.Upstream, UpstreamID: ev.ItemID, Model: p.Session.TranscriptionModel,
 		Status: realtime.ResponseCompleted, RawUsage: usage.Raw, CreatedAt: p.now, FinishedAt: new(p.now),
 		Usage: thread.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio},
 	}

@@ -233,17 +233,17 @@ func (q *Queries) SaveCall(ctx context.Context, arg SaveCallParams) (int64, erro
 
 const saveResponse = `-- name: SaveResponse :execrows
 INSERT INTO responses (
-    id, thread_id, kind, call_id, message_id, upstream_id, model, status, status_reason,
+    id, thread_id, kind, call_id, message_id, upstream, upstream_id, model, status, status_reason,
     input_tokens, output_tokens, cached_tokens, input_audio_tokens, output_audio_tokens, raw_usage,
     cost_usd, answer_ms, first_token_ms, instance, created_at, finished_at
 ) VALUES (
     $1, (SELECT t.id FROM threads AS t WHERE t.id = $2 AND t.owner = $3),
-    $4, $5, $6, $7, $8, $9, $10,
-    $11, $12, $13, $14, $15, $16,
-    $17, $18, $19, $20, $21, $22
+    $4, $5, $6, $7, $8, $9, $10, $11,
+    $12, $13, $14, $15, $16, $17,
+    $18, $19, $20, $21, $22, $23
 )
 ON CONFLICT (id) DO UPDATE SET
-    call_id = excluded.call_id, message_id = excluded.message_id, upstream_id = excluded.upstream_id,
+    call_id = excluded.call_id, message_id = excluded.message_id, upstream = excluded.upstream, upstream_id = excluded.upstream_id,
     model = excluded.model, status = excluded.status, status_reason = excluded.status_reason,
     input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
     cached_tokens = excluded.cached_tokens, input_audio_tokens = excluded.input_audio_tokens,
@@ -260,6 +260,7 @@ type SaveResponseParams struct {
 	Kind              string
 	CallID            string
 	MessageID         string
+	Upstream          string
 	UpstreamID        string
 	Model             string
 	Status            string
@@ -286,6 +287,7 @@ func (q *Queries) SaveResponse(ctx context.Context, arg SaveResponseParams) (int
 		arg.Kind,
 		arg.CallID,
 		arg.MessageID,
+		arg.Upstream,
 		arg.UpstreamID,
 		arg.Model,
 		arg.Status,
