@@ -28,7 +28,7 @@ var levels = [][]string{
 	{"e2e", "examples", "deploy"}, // tests of the whole program; programs for its users and for releases
 	{"cmd"},
 	{"web"},
-	{"bridge", "chat"},
+	{"bridge", "chat", "recording"},
 	{"realtime", "llm", "toolkit", "persistence"},
 	{"thread", "db"},
 }
@@ -54,6 +54,7 @@ var vendors = []struct {
 	{"go.opentelemetry.io/", []string{"cmd/voicebridge/internal/telemetry"}},
 	{"github.com/prometheus/procfs", []string{"cmd/voicebridge"}},
 	{"github.com/prometheus/", []string{"web", "cmd/voicebridge/internal/telemetry"}},
+	{"github.com/minio/", []string{"recording"}},
 	{"github.com/chromedp/", nil}, // only tests drive a browser
 }
 

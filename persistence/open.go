@@ -13,6 +13,7 @@ import (
 	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/queued"
+	"voicebridge/persistence/recordings"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
@@ -42,7 +43,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s.sweeper = sweeper{s, make(chan struct{}, 1)}
 	s.Cluster = cluster.New(clusterLink{roomDB{s}}, cluster.Config{Instance: opts.Instance, DeadAfter: opts.DeadAfter, Logger: opts.Logger})
 	s.Admission, s.Queued = admission.New(roomDB{s}), queued.New(roomDB{s})
-	s.Records, s.Pictures = records.New(roomDB{s}), pictures.New(roomDB{s})
+	s.Records, s.Pictures, s.Recordings = records.New(roomDB{s}), pictures.New(roomDB{s}), recordings.New(roomDB{s})
 	opened, shared, err := openEngine(ctx, url, opts)
 	if err != nil {
 		return nil, err

@@ -109,6 +109,10 @@ func (s sqliteQueries) DeleteQueued(ctx context.Context, arg pgdb.DeleteQueuedPa
 	return s.q.DeleteQueued(ctx, sqlitedb.DeleteQueuedParams(arg))
 }
 
+func (s sqliteQueries) DeleteRecording(ctx context.Context, arg pgdb.DeleteRecordingParams) error {
+	return s.q.DeleteRecording(ctx, sqlitedb.DeleteRecordingParams(arg))
+}
+
 func (s sqliteQueries) DeleteToolPin(ctx context.Context, arg pgdb.DeleteToolPinParams) error {
 	return s.q.DeleteToolPin(ctx, sqlitedb.DeleteToolPinParams(arg))
 }
@@ -291,6 +295,11 @@ func (s sqliteQueries) GetRate(ctx context.Context, arg pgdb.GetRateParams) (int
 	return s.q.GetRate(ctx, sqlitedb.GetRateParams(arg))
 }
 
+func (s sqliteQueries) GetRecording(ctx context.Context, arg pgdb.GetRecordingParams) (pgdb.Recording, error) {
+	r, err := s.q.GetRecording(ctx, sqlitedb.GetRecordingParams(arg))
+	return pgdb.Recording(r), err
+}
+
 func (s sqliteQueries) GetSharedSecret(ctx context.Context, arg pgdb.GetSharedSecretParams) (pgdb.SharedSecret, error) {
 	r, err := s.q.GetSharedSecret(ctx, sqlitedb.GetSharedSecretParams(arg))
 	return pgdb.SharedSecret(r), err
@@ -457,6 +466,10 @@ func (s sqliteQueries) ListQueued(ctx context.Context, arg pgdb.ListQueuedParams
 	return database.Rows(r, err, func(r sqlitedb.QueuedMessage) pgdb.QueuedMessage { return pgdb.QueuedMessage(r) })
 }
 
+func (s sqliteQueries) ListRecordingsOver(ctx context.Context, arg pgdb.ListRecordingsOverParams) ([]string, error) {
+	return s.q.ListRecordingsOver(ctx, sqlitedb.ListRecordingsOverParams(arg))
+}
+
 func (s sqliteQueries) ListReplay(ctx context.Context, arg pgdb.ListReplayParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListReplay(ctx, sqlitedb.ListReplayParams(arg))
 	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
@@ -553,6 +566,10 @@ func (s sqliteQueries) SaveImage(ctx context.Context, arg pgdb.SaveImageParams) 
 
 func (s sqliteQueries) SaveLeg(ctx context.Context, arg pgdb.SaveLegParams) (int64, error) {
 	return s.q.SaveLeg(ctx, sqlitedb.SaveLegParams(arg))
+}
+
+func (s sqliteQueries) SaveRecording(ctx context.Context, arg pgdb.SaveRecordingParams) (int64, error) {
+	return s.q.SaveRecording(ctx, sqlitedb.SaveRecordingParams(arg))
 }
 
 func (s sqliteQueries) SaveResponse(ctx context.Context, arg pgdb.SaveResponseParams) (int64, error) {

@@ -23,6 +23,7 @@ import (
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/queued"
+	"voicebridge/persistence/recordings"
 	"voicebridge/persistence/records"
 )
 
@@ -71,6 +72,8 @@ type Store struct {
 	Records *records.Store
 	// Pictures keeps the images of threads.
 	Pictures *pictures.Store
+	// Recordings keeps what is known of the recordings of calls.
+	Recordings *recordings.Store
 	// Cluster is this process among those that serve the database.
 	Cluster *cluster.Cluster
 

@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"voicebridge/persistence"
-	"voicebridge/persistence/internal/filelock"
+	"voicebridge/persistence/filelock"
 	"voicebridge/thread"
 )
 

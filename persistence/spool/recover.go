@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"os"
 
-	"voicebridge/persistence/internal/filelock"
+	"voicebridge/persistence/filelock"
 )
 
 // Recover brings what dead processes left in dir into the database, on their behalf. Call

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"voicebridge/persistence"
-	"voicebridge/persistence/internal/filelock"
+	"voicebridge/persistence/filelock"
 	"voicebridge/persistence/persistencetest"
 )
 

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
-	"voicebridge/persistence/internal/filelock"
+	"voicebridge/persistence/filelock"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 )

@@ -20,6 +20,9 @@ const (
 // largest is the largest packet of one frame (RFC 6716, 3.2.1), with its first byte.
 const largest = 1276
 
+// stereoBitRate is for two voices.
+const stereoBitRate = 64_000
+
 // Encoder turns the samples of one stream into packets. It keeps state between packets, and is not safe for concurrent
 // use.
 type Encoder struct {
@@ -28,11 +31,16 @@ type Encoder struct {
 }
 
 // NewEncoder makes an Encoder. Rates are 8, 12, 16, 24 and 48 kHz.
-func NewEncoder(rate int) (*Encoder, error) {
+func NewEncoder(rate int) (*Encoder, error) { return newEncoder(rate, 1, bitRate) }
+
+// NewStereoEncoder makes an Encoder of two channels, whose samples alternate.
+func NewStereoEncoder(rate int) (*Encoder, error) { return newEncoder(rate, 2, stereoBitRate) }
+
+func newEncoder(rate, channels, bitRate int) (*Encoder, error) {
 	// Of the two ways in which Opus encodes (RFC 6716, 2.1), the MDCT alone: at this bit rate it sounds as good, takes half
 	// the time, forgets a lost packet at once, and is what Pion's encoder will do. For 24 kHz gopus's mixture of both is
 	// worse than libopus's.
-	e, err := gopus.NewEncoder(gopus.EncoderConfig{SampleRate: rate, Channels: 1, Application: gopus.ApplicationAudio})
+	e, err := gopus.NewEncoder(gopus.EncoderConfig{SampleRate: rate, Channels: channels, Application: gopus.ApplicationAudio})
 	if err != nil {
 		return nil, fmt.Errorf("make opus encoder: %w", err)
 	}
@@ -43,7 +51,7 @@ func NewEncoder(rate int) (*Encoder, error) {
 	return &Encoder{opus: e, packet: make([]byte, largest)}, nil
 }
 
-// Encode returns the packet of 20 ms of samples, valid until the next call. Any other number of samples is an error.
+// Encode returns the packet of 20 ms of samples, for each channel, valid until the next call. Any other number of samples is an error.
 func (e *Encoder) Encode(pcm []int16) ([]byte, error) {
 	n, err := e.opus.EncodeInt16(pcm, e.packet)
 	if err != nil {

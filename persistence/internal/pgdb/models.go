@@ -139,6 +139,13 @@ type QueuedMessage struct {
 	NotBefore      *dbtype.Time
 }
 
+type Recording struct {
+	CallID     string
+	StartedAt  dbtype.Time
+	DurationMs int64
+	Bytes      int64
+}
+
 type SharedSecret struct {
 	Name      string
 	Value     string

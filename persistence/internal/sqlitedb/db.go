@@ -96,6 +96,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteQueuedStmt, err = db.PrepareContext(ctx, deleteQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteQueued: %w", err)
 	}
+	if q.deleteRecordingStmt, err = db.PrepareContext(ctx, deleteRecording); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteRecording: %w", err)
+	}
 	if q.deleteToolPinStmt, err = db.PrepareContext(ctx, deleteToolPin); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteToolPin: %w", err)
 	}
@@ -222,6 +225,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getRateStmt, err = db.PrepareContext(ctx, getRate); err != nil {
 		return nil, fmt.Errorf("error preparing query GetRate: %w", err)
 	}
+	if q.getRecordingStmt, err = db.PrepareContext(ctx, getRecording); err != nil {
+		return nil, fmt.Errorf("error preparing query GetRecording: %w", err)
+	}
 	if q.getSharedSecretStmt, err = db.PrepareContext(ctx, getSharedSecret); err != nil {
 		return nil, fmt.Errorf("error preparing query GetSharedSecret: %w", err)
 	}
@@ -327,6 +333,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listQueuedStmt, err = db.PrepareContext(ctx, listQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query ListQueued: %w", err)
 	}
+	if q.listRecordingsOverStmt, err = db.PrepareContext(ctx, listRecordingsOver); err != nil {
+		return nil, fmt.Errorf("error preparing query ListRecordingsOver: %w", err)
+	}
 	if q.listReplayStmt, err = db.PrepareContext(ctx, listReplay); err != nil {
 		return nil, fmt.Errorf("error preparing query ListReplay: %w", err)
 	}
@@ -395,6 +404,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.saveLegStmt, err = db.PrepareContext(ctx, saveLeg); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveLeg: %w", err)
+	}
+	if q.saveRecordingStmt, err = db.PrepareContext(ctx, saveRecording); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveRecording: %w", err)
 	}
 	if q.saveResponseStmt, err = db.PrepareContext(ctx, saveResponse); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveResponse: %w", err)
@@ -573,6 +585,11 @@ func (q *Queries) Close() error {
 	if q.deleteQueuedStmt != nil {
 		if cerr := q.deleteQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteQueuedStmt: %w", cerr)
+		}
+	}
+	if q.deleteRecordingStmt != nil {
+		if cerr := q.deleteRecordingStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteRecordingStmt: %w", cerr)
 		}
 	}
 	if q.deleteToolPinStmt != nil {
@@ -785,6 +802,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getRateStmt: %w", cerr)
 		}
 	}
+	if q.getRecordingStmt != nil {
+		if cerr := q.getRecordingStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getRecordingStmt: %w", cerr)
+		}
+	}
 	if q.getSharedSecretStmt != nil {
 		if cerr := q.getSharedSecretStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getSharedSecretStmt: %w", cerr)
@@ -960,6 +982,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listQueuedStmt: %w", cerr)
 		}
 	}
+	if q.listRecordingsOverStmt != nil {
+		if cerr := q.listRecordingsOverStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listRecordingsOverStmt: %w", cerr)
+		}
+	}
 	if q.listReplayStmt != nil {
 		if cerr := q.listReplayStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listReplayStmt: %w", cerr)
@@ -1073,6 +1100,11 @@ func (q *Queries) Close() error {
 	if q.saveLegStmt != nil {
 		if cerr := q.saveLegStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing saveLegStmt: %w", cerr)
+		}
+	}
+	if q.saveRecordingStmt != nil {
+		if cerr := q.saveRecordingStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveRecordingStmt: %w", cerr)
 		}
 	}
 	if q.saveResponseStmt != nil {
@@ -1228,6 +1260,7 @@ type Queries struct {
 	deleteDraftsStmt              *sql.Stmt
 	deleteExpiredAccessTokensStmt *sql.Stmt
 	deleteQueuedStmt              *sql.Stmt
+	deleteRecordingStmt           *sql.Stmt
 	deleteToolPinStmt             *sql.Stmt
 	disownThreadStmt              *sql.Stmt
 	drawSeqStmt                   *sql.Stmt
@@ -1270,6 +1303,7 @@ type Queries struct {
 	getQueuedStmt                 *sql.Stmt
 	getQueuedByKeyStmt            *sql.Stmt
 	getRateStmt                   *sql.Stmt
+	getRecordingStmt              *sql.Stmt
 	getSharedSecretStmt           *sql.Stmt
 	getTextSessionStmt            *sql.Stmt
 	getThreadStmt                 *sql.Stmt
@@ -1305,6 +1339,7 @@ type Queries struct {
 	listOwnersLiveCallsStmt       *sql.Stmt
 	listPausedQueuesStmt          *sql.Stmt
 	listQueuedStmt                *sql.Stmt
+	listRecordingsOverStmt        *sql.Stmt
 	listReplayStmt                *sql.Stmt
 	listThreadsStmt               *sql.Stmt
 	listToolPinsStmt              *sql.Stmt
@@ -1328,6 +1363,7 @@ type Queries struct {
 	saveDraftStmt                 *sql.Stmt
 	saveImageStmt                 *sql.Stmt
 	saveLegStmt                   *sql.Stmt
+	saveRecordingStmt             *sql.Stmt
 	saveResponseStmt              *sql.Stmt
 	saveTextSessionStmt           *sql.Stmt
 	saveToolCallStmt              *sql.Stmt
@@ -1376,6 +1412,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteDraftsStmt:              q.deleteDraftsStmt,
 		deleteExpiredAccessTokensStmt: q.deleteExpiredAccessTokensStmt,
 		deleteQueuedStmt:              q.deleteQueuedStmt,
+		deleteRecordingStmt:           q.deleteRecordingStmt,
 		deleteToolPinStmt:             q.deleteToolPinStmt,
 		disownThreadStmt:              q.disownThreadStmt,
 		drawSeqStmt:                   q.drawSeqStmt,
@@ -1418,6 +1455,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getQueuedStmt:                 q.getQueuedStmt,
 		getQueuedByKeyStmt:            q.getQueuedByKeyStmt,
 		getRateStmt:                   q.getRateStmt,
+		getRecordingStmt:              q.getRecordingStmt,
 		getSharedSecretStmt:           q.getSharedSecretStmt,
 		getTextSessionStmt:            q.getTextSessionStmt,
 		getThreadStmt:                 q.getThreadStmt,
@@ -1453,6 +1491,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listOwnersLiveCallsStmt:       q.listOwnersLiveCallsStmt,
 		listPausedQueuesStmt:          q.listPausedQueuesStmt,
 		listQueuedStmt:                q.listQueuedStmt,
+		listRecordingsOverStmt:        q.listRecordingsOverStmt,
 		listReplayStmt:                q.listReplayStmt,
 		listThreadsStmt:               q.listThreadsStmt,
 		listToolPinsStmt:              q.listToolPinsStmt,
@@ -1476,6 +1515,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		saveDraftStmt:                 q.saveDraftStmt,
 		saveImageStmt:                 q.saveImageStmt,
 		saveLegStmt:                   q.saveLegStmt,
+		saveRecordingStmt:             q.saveRecordingStmt,
 		saveResponseStmt:              q.saveResponseStmt,
 		saveTextSessionStmt:           q.saveTextSessionStmt,
 		saveToolCallStmt:              q.saveToolCallStmt,

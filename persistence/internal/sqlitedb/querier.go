@@ -47,6 +47,7 @@ type Querier interface {
 	DeleteDrafts(ctx context.Context, arg DeleteDraftsParams) error
 	DeleteExpiredAccessTokens(ctx context.Context, arg DeleteExpiredAccessTokensParams) error
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
+	DeleteRecording(ctx context.Context, arg DeleteRecordingParams) error
 	DeleteToolPin(ctx context.Context, arg DeleteToolPinParams) error
 	// DisownThread hides a thread from everybody until it is erased.
 	DisownThread(ctx context.Context, arg DisownThreadParams) (int64, error)
@@ -111,6 +112,7 @@ type Querier interface {
 	GetQueued(ctx context.Context, arg GetQueuedParams) (QueuedMessage, error)
 	GetQueuedByKey(ctx context.Context, arg GetQueuedByKeyParams) (QueuedMessage, error)
 	GetRate(ctx context.Context, arg GetRateParams) (int64, error)
+	GetRecording(ctx context.Context, arg GetRecordingParams) (Recording, error)
 	GetSharedSecret(ctx context.Context, arg GetSharedSecretParams) (SharedSecret, error)
 	GetTextSession(ctx context.Context, arg GetTextSessionParams) (TextSession, error)
 	GetThread(ctx context.Context, arg GetThreadParams) (Thread, error)
@@ -178,6 +180,8 @@ type Querier interface {
 	// ListQueued lists what is not done, in the order in which it is sent: first what was
 	// begun, then what has no scheduled time, then by scheduled time.
 	ListQueued(ctx context.Context, arg ListQueuedParams) ([]QueuedMessage, error)
+	// ListRecordingsOver returns recordings whose call was deleted, or that began too long ago.
+	ListRecordingsOver(ctx context.Context, arg ListRecordingsOverParams) ([]string, error)
 	// ListReplay lists the newest first. The context and the first number come from
 	// subqueries that run once, so the index returns the rows in order, and those before a
 	// reset are not read.
@@ -227,6 +231,7 @@ type Querier interface {
 	// nothing if the leg belongs to another thread, and fails if the thread belongs to
 	// another owner.
 	SaveLeg(ctx context.Context, arg SaveLegParams) (int64, error)
+	SaveRecording(ctx context.Context, arg SaveRecordingParams) (int64, error)
 	SaveResponse(ctx context.Context, arg SaveResponseParams) (int64, error)
 	SaveTextSession(ctx context.Context, arg SaveTextSessionParams) error
 	SaveToolCall(ctx context.Context, arg SaveToolCallParams) (int64, error)

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"voicebridge/persistence/internal/filelock"
+	"voicebridge/persistence/filelock"
 )
 
 // TestClose: closing unlocks, even while a child process that is being started still has the file open.

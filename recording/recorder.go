@@ -1,0 +1,201 @@
+package recording
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"voicebridge/realtime/media"
+	"voicebridge/realtime/transcode"
+)
+
+const (
+	// flushTime is how often packets are written, and so what a crash loses.
+	flushTime = time.Second
+	// maxWaiting limits the payloads that wait to be written. It is 20 s of both sides as PCM, and minutes of Opus.
+	maxWaiting = 2 << 20
+)
+
+// State is whether a recording runs.
+type State string
+
+// The states of a recording.
+const (
+	On     State = "on"
+	Paused State = "paused"
+	Off    State = "off"
+)
+
+// Recorder records one call. Its methods are safe for concurrent use.
+type Recorder struct {
+	started time.Time
+	out     tapeFile
+	log     *slog.Logger
+	onLost  func(packets int)
+
+	mu      sync.Mutex
+	running bool
+	waiting batch
+	lost    int // packets since the last flush
+
+	stop, done chan struct{}
+	flushed    flushed // used by the goroutine that flushes
+}
+
+// tapeFile is an *os.File.
+type tapeFile interface {
+	io.Writer
+	Sync() error
+}
+
+// batch is packets that wait: their payloads are in one slice.
+type batch struct {
+	packets  []waitingPacket
+	payloads []byte
+}
+
+type waitingPacket struct {
+	track      Track
+	at         time.Duration
+	packet     media.Packet // without its payload
+	start, end int          // of its payload
+}
+
+// flushed is what is kept from one flush to the next.
+type flushed struct {
+	batch batch
+	block []byte
+	at    time.Duration // of the packet that is being written
+	opus  [tracks]media.Sink
+}
+
+// start begins a recording of a call. onLost is told how many packets could not be kept.
+func start(out tapeFile, call head, log *slog.Logger, onLost func(packets int)) (*Recorder, error) {
+	call.Version = tapeVersion
+	line, err := json.Marshal(call)
+	if err == nil {
+		_, err = out.Write(append(line, '\n'))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("begin recording: %w", err)
+	}
+	r := &Recorder{started: call.Started, out: out, log: log, onLost: onLost, running: true, stop: make(chan struct{}), done: make(chan struct{})}
+	for track := range Track(tracks) {
+		r.flushed.opus[track] = transcode.ToOpus(writer{r, track})
+	}
+	go r.run()
+	return r, nil
+}
+
+// Tap returns a Sink that passes packets on to next, and records those that pass.
+func (r *Recorder) Tap(track Track, next media.Sink) media.Sink { return &tap{r, track, next} }
+
+type tap struct {
+	recorder *Recorder
+	track    Track
+	next     media.Sink
+}
+
+func (t *tap) WriteAudio(p *media.Packet) error {
+	err := t.next.WriteAudio(p)
+	t.recorder.take(t.track, p)
+	return err
+}
+
+func (r *Recorder) take(track Track, p *media.Packet) {
+	at := time.Since(r.started)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := &r.waiting
+	switch {
+	case !r.running:
+		return
+	case len(w.payloads)+len(p.Payload) > maxWaiting:
+		r.lost++
+		return
+	}
+	kept := waitingPacket{track: track, at: at, packet: *p, start: len(w.payloads), end: len(w.payloads) + len(p.Payload)}
+	kept.packet.Payload = nil
+	w.payloads = append(w.payloads, p.Payload...)
+	w.packets = append(w.packets, kept)
+}
+
+// Run keeps packets from now on, or keeps none, as in a pause.
+func (r *Recorder) Run(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = on
+}
+
+// Close writes what is waiting. The recording ends here, however long it has been silent.
+func (r *Recorder) Close() {
+	r.Run(false)
+	close(r.stop)
+	<-r.done
+}
+
+func (r *Recorder) run() {
+	defer close(r.done)
+	tick := time.NewTicker(flushTime)
+	defer tick.Stop()
+	for last := false; !last; {
+		select {
+		case <-tick.C:
+		case <-r.stop:
+			last = true
+		}
+		if err := r.flush(); err != nil {
+			r.log.Error("recording ended", "error", err)
+			r.Run(false)
+			if !last {
+				<-r.stop
+			}
+			return
+		}
+	}
+}
+
+// flush writes the packets that have come since the last one, as one block.
+func (r *Recorder) flush() error {
+	f := &r.flushed
+	r.mu.Lock()
+	f.batch, r.waiting = r.waiting, batch{packets: f.batch.packets[:0], payloads: f.batch.payloads[:0]}
+	lost := r.lost
+	r.lost = 0
+	r.mu.Unlock()
+	f.block = append(f.block[:0], make([]byte, blockHead)...)
+	for i := range f.batch.packets {
+		w := &f.batch.packets[i]
+		w.packet.Payload = f.batch.payloads[w.start:w.end]
+		f.at = w.at
+		if f.opus[w.track].WriteAudio(&w.packet) != nil {
+			lost++
+		}
+	}
+	if lost > 0 {
+		r.log.Warn("packets not recorded", "packets", lost)
+		r.onLost(lost)
+	}
+	sealBlock(f.block, time.Since(r.started))
+	_, err := r.out.Write(f.block)
+	return errors.Join(err, r.out.Sync())
+}
+
+// writer adds packets of Opus to the block.
+type writer struct {
+	recorder *Recorder
+	track    Track
+}
+
+func (w writer) WriteAudio(p *media.Packet) error {
+	f := &w.recorder.flushed
+	if len(f.block)+len(p.Payload)+2*packetHead > maxBlock {
+		return errTape
+	}
+	f.block = appendPacket(f.block, w.track, f.at, p)
+	return nil
+}

@@ -1,0 +1,133 @@
+package recording
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// window is how many packets wait for those that overtook them on their way.
+	window = 16
+	// maxJump is how far a source's clock may be from ours before it is taken for another clock.
+	maxJump = sampleRate / 2
+	// pause separates two stretches of sound; each begins when it arrived.
+	pause = sampleRate / 10
+	// maxDrift is how late a source's clock may be within a stretch of sound, and driftWindow over how many packets
+	// that is looked at: the least delay of many packets is that of the network, the rest is the clock.
+	maxDrift    = 60 * sampleRate / 1000
+	driftWindow = 500
+)
+
+// timeline places the packets of one track: within a stretch of sound by the clock of their source, which does not
+// jitter, and each stretch by ours.
+type timeline struct {
+	put func(packet []byte, samples int) error // takes packets without gaps
+
+	end    int // where the last packet ended, in samples from the start of the recording
+	before []byte
+	queue  []taken
+
+	source  uint32
+	known   bool   // there is a source
+	anchor  int    // where the packet with the timestamp clock belongs
+	clock   uint32 // a timestamp
+	last    uint16 // the sequence number of the last packet
+	delay   int    // the least of the last packets
+	delayed int    // how many they are
+}
+
+// samples returns a time as a number of samples.
+func samples(d time.Duration) int { return int(d * sampleRate / time.Second) }
+
+// add adds a packet.
+func (t *timeline) add(p taken) error {
+	at := len(t.queue)
+	for at > 0 && t.queue[at-1].source == p.source && int16(t.queue[at-1].sequence-p.sequence) > 0 {
+		at--
+	}
+	if at > 0 && t.queue[at-1].source == p.source && t.queue[at-1].sequence == p.sequence {
+		return nil // twice
+	}
+	t.queue = slices.Insert(t.queue, at, p)
+	if len(t.queue) <= window {
+		return nil
+	}
+	first := t.queue[0]
+	t.queue = slices.Delete(t.queue, 0, 1)
+	return t.place(first)
+}
+
+// finish places what waits, and fills the track up to the end of the recording.
+func (t *timeline) finish(length time.Duration) error {
+	for _, p := range t.queue {
+		if err := t.place(p); err != nil {
+			return err
+		}
+	}
+	t.queue = nil
+	return t.fill(samples(length), nil)
+}
+
+// place passes a packet on, and before it what fills the gap since the last one.
+func (t *timeline) place(p taken) error {
+	n := duration(p.payload)
+	if n == 0 {
+		return nil
+	}
+	if t.known && p.source == t.source && int16(p.sequence-t.last) <= 0 {
+		return nil // it comes too late
+	}
+	arrived := samples(p.at)
+	at := t.anchor + int(int32(p.timestamp-t.clock))
+	lost := t.known && p.source == t.source && p.sequence-t.last > 1
+	switch {
+	case !t.known || p.source != t.source || abs(at-arrived) > maxJump, at-t.end >= pause && !lost:
+		t.begin(p, arrived)
+		at = arrived
+	default:
+		at += t.drift(arrived - at)
+		t.anchor, t.clock = at, p.timestamp // so that timestamps may wrap around
+	}
+	t.last = p.sequence
+	before := t.before
+	if !lost && at-t.end >= pause {
+		before = nil
+	}
+	if err := t.fill(at, before); err != nil {
+		return err
+	}
+	t.before = p.payload
+	t.end += n
+	return t.put(p.payload, n)
+}
+
+// begin takes a packet as the first of a stretch of sound.
+func (t *timeline) begin(p taken, arrived int) {
+	t.known, t.source, t.clock, t.anchor = true, p.source, p.timestamp, arrived
+	t.delay, t.delayed = maxJump, 0
+}
+
+// drift returns by how much a source's clock has to be corrected, if it is slow.
+func (t *timeline) drift(delay int) (correction int) {
+	t.delay = min(t.delay, delay)
+	if t.delayed++; t.delayed < driftWindow {
+		return 0
+	}
+	if t.delay > maxDrift {
+		correction = t.delay
+	}
+	t.delay, t.delayed = maxJump, 0
+	return correction
+}
+
+// fill fills the track up to a place, if it is not that long yet.
+func (t *timeline) fill(until int, before []byte) error {
+	if until-t.end < shortest {
+		return nil
+	}
+	rest, err := fill(until-t.end, before, t.put)
+	t.end = until - rest
+	return err
+}
+
+func abs(n int) int { return max(n, -n) }
