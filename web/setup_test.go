@@ -257,7 +257,7 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	b.chat = startChat(t, texts, b.calls)
 	persistencetest.Start(t, func(ctx context.Context) error { return inbox.Run(ctx, b.chat) })
 	cfg := Config{
-		Calls: b.calls, Chat: b.chat, Queue: inbox, Store: db, Records: db.Records, Pictures: db.Pictures, Admission: db.Admission, Page: testPage, Loopback: true, Version: "test",
+		Calls: b.calls, Chat: b.chat, Assistants: db.Assistants, Queue: inbox, Store: db, Records: db.Records, Pictures: db.Pictures, Admission: db.Admission, Page: testPage, Loopback: true, Version: "test",
 		Upstream: Upstream{Name: "simulator", Note: "a simulator", Model: "model-1", Voice: "voice-1"},
 		Auth:     access.Auth{Secret: access.NewSecret("a secret that only tests know")},
 		Limits: access.Limits{

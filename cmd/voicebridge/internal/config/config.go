@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
@@ -45,9 +46,13 @@ type Config struct {
 	Realtime      Realtime `koanf:"realtime"`
 	// What calls may talk to, in place of the one above: a call takes the one that `?upstream=NAME` names, else the first. The
 	// settings of realtime hold for all, but where an entry has its own. docs/upstreams.md has examples.
-	Upstreams []Upstream    `koanf:"upstreams"`
-	Calls     bridge.Limits `koanf:"calls"`
-	Budget    bridge.Budget `koanf:"budget" yaml:",flow"`
+	Upstreams []Upstream `koanf:"upstreams"`
+	// Named sets of settings, as assistants that all owners may use and none may change, in the form of the API, such as
+	// `{id: support, name: Support, instructions: "You help {{user}}.", voice: {voice: cedar}}`. With http_tools also secret_env,
+	// the variable that holds the secret (whsec_…) that signs their requests. docs/assistants.md has the fields.
+	Assistants []map[string]any `koanf:"assistants"`
+	Calls      bridge.Limits    `koanf:"calls"`
+	Budget     bridge.Budget    `koanf:"budget" yaml:",flow"`
 
 	Media rtc.Config `koanf:",squash"`
 	// STUN servers for browsers, such as `{urls: ["stun:stun.example.org:3478"]}`. TURN with a fixed password:
@@ -83,6 +88,8 @@ type Config struct {
 	//	{model: gpt-transcribe, minute: 0.0045}
 	Prices []Price `koanf:"prices"`
 
+	// Fixed are the Assistants as they were read.
+	Fixed []assistant.Assistant `koanf:"-"`
 	// Secrets come from the environment only.
 	Secrets Secrets `koanf:"-"`
 }
