@@ -200,7 +200,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	voice := &calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, cfg.Chat, remove, auth.Secrets}
 	for _, h := range []interface{ routes(r router) }{
 		voice,
-		&callSockets{voice, s.door},
+		&callSockets{voice, s.door, &relay{s.door, cfg.Calls}},
 		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events},
 		&threads{cfg.Store, cfg.Calls, remove, chosen, events},
 		&assistantRoutes{cfg.Assistants, cfg.AssistantNames, cfg.Limits, events},

@@ -52,6 +52,7 @@ type fakeCalls struct {
 	live    map[string]string // owner/thread → call
 	waiting bool              // the live calls wait for their browsers
 	fail    error
+	way     bridge.Way // to calls of another process
 	entered chan struct{} // if not nil, gets a value when Start begins
 	hold    chan struct{} // if not nil, Start waits for it
 	next    int
@@ -110,6 +111,20 @@ func (f *fakeCalls) Hangup(_ context.Context, owner, callID string) error {
 		}
 	}
 	return fmt.Errorf("hang up: %w", persistence.ErrNotFound)
+}
+
+func (*fakeCalls) JoinSideband(context.Context, string, string, *wsserver.Conn) (string, error) {
+	return "", persistence.ErrNotFound
+}
+
+func (f *fakeCalls) Elsewhere(context.Context, string, string) (bridge.Way, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.way, f.way.URL != "", nil
+}
+
+func (*fakeCalls) Redeem(ticket string) (owner, callID string, ok bool) {
+	return "alice", "call-1", ticket == "good"
 }
 
 func (*fakeCalls) ReconnectSocket(context.Context, string, string, *wsserver.Conn) error {

@@ -150,6 +150,7 @@ func (a *app) listen(ctx context.Context) (err error) {
 		}
 		a.ln = tls.NewListener(a.ln, a.certificate.TLS())
 	}
+	a.findPrivateURL(ctx)
 	return nil
 }
 

@@ -26,6 +26,11 @@ type Config struct {
 	// VOICEBRIDGE_JWT_SECRET or jwt_jwks_url is set.
 	Listen string `koanf:"listen" default:"127.0.0.1:8080" format:"address"`
 
+	// Where the other processes on the same database reach this one, such as http://10.0.0.5:8080, so that each of them can take
+	// a socket for its calls. Empty: the address that it listens on; if that is every address, the one by which this machine
+	// reaches the database, or else its first private one.
+	PrivateURL string `koanf:"private_url" format:"url"`
+
 	// `sqlite:PATH` or `postgres://user@host/name`; one with a password only as DATABASE_URL.
 	DatabaseURL string `koanf:"database_url" default:"sqlite:data/voicebridge.db"`
 	// How the database is used.
