@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"voicebridge/bridge/internal/leg"
@@ -99,14 +100,15 @@ func safetyIdentifier(owner string) string {
 }
 
 func (r *Realtime) connect(ctx context.Context, l *realtimeLeg, call realtime.Call, d Dial) error {
-	if err := d.Created(call.ID); err != nil {
-		return err
+	// The handshakes begin while the call is saved. No sound flows before both are done.
+	var refused error
+	accepted := task.Go(func() { refused = l.Accept(ctx, call.Answer) })
+	err := d.Created(call.ID)
+	if err == nil {
+		l.history, err = d.History(ctx)
 	}
-	var err error
-	if l.history, err = d.History(ctx); err != nil {
-		return err
-	}
-	return l.Accept(ctx, call.Answer)
+	<-accepted
+	return errors.Join(err, refused)
 }
 
 type realtimeLeg struct {
@@ -117,7 +119,7 @@ type realtimeLeg struct {
 }
 
 func (l *realtimeLeg) Can() Capabilities {
-	return Capabilities{OutputBuffer: true, Truncation: true, TruncatesItself: true, Deletion: true, Images: true, ResponseSettings: true, CallItems: true}
+	return Capabilities{OutputBuffer: true, Truncation: true, TruncatesItself: true, Deletion: true, Images: true, ResponseSettings: true, CallItems: true, Early: true}
 }
 
 func (l *realtimeLeg) ID() string { return l.id }

@@ -60,7 +60,13 @@ func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 	} else {
 		w.up.Await(c.dialing)
 	}
-	reason = w.loop()
+	var over bool
+	if c.first != nil {
+		reason, over = w.step(session.Begun{})
+	}
+	if !over {
+		reason = w.loop()
+	}
 	close(c.quit)
 	w.asides.endAll()
 	w.up.EndAll(reason)

@@ -19,6 +19,7 @@ type benchCommand struct {
 	Calls    []int  `help:"Numbers of simultaneous calls, each measured separately (${default})." default:"1,50,200" placeholder:"N"`
 	Seconds  int    `help:"Seconds to measure for each number of calls (${default})." default:"10" placeholder:"N"`
 	Events   int    `help:"Events per second that carry the model's words in each call, alongside the audio (${default})." default:"5" placeholder:"N"`
+	SetUps   int    `name:"setups" help:"Measure instead how soon calls are set up over emulated networks: so many set-ups of each kind." placeholder:"N"`
 	Database string `help:"Database for the bridge, made for this purpose; by default, a SQLite file that is thrown away." placeholder:"URL"`
 	JSON     string `help:"Write the figures as JSON to this file; - writes only them, to standard output." placeholder:"FILE"`
 }
@@ -40,26 +41,38 @@ func (b *benchCommand) run(p *process, command bench.Command) error {
 	if err != nil {
 		return err
 	}
+	if b.SetUps != 0 {
+		report, err := bench.SetUps{Count: b.SetUps, Bridge: command, Version: buildVersion(), Progress: p.stderr}.Run(p.ctx)
+		return b.end(p, err, len(report.Rounds) > 0, write, report)
+	}
 	report, err := bench.Run(p.ctx, bench.Config{
 		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, Events: b.Events, Bridge: command, Version: buildVersion(), Progress: p.stderr,
 	})
+	return b.end(p, err, len(report.Rounds) > 0, write, report)
+}
+
+// end writes what was measured.
+func (b *benchCommand) end(p *process, err error, measured bool, write func(benchReport) error, report benchReport) error {
 	if err != nil && p.ctx.Err() != nil {
 		return errors.New("the benchmark was interrupted")
 	}
-	if len(report.Rounds) > 0 {
+	if measured {
 		err = errors.Join(err, write(report))
 	}
 	return err
 }
 
+// benchReport is what was measured; its JSON form is for programs.
+type benchReport interface{ WriteTable(w io.Writer) error }
+
 // output opens the report's file before anything is measured, so that a bad name is found at once.
 // The file keeps its content until there is something to replace it.
-func (b *benchCommand) output(stdout io.Writer) (func(bench.Report) error, error) {
+func (b *benchCommand) output(stdout io.Writer) (func(benchReport) error, error) {
 	switch b.JSON {
 	case "":
-		return func(r bench.Report) error { return r.WriteTable(stdout) }, nil
+		return func(r benchReport) error { return r.WriteTable(stdout) }, nil
 	case "-":
-		return func(r bench.Report) error { return writeJSON(stdout, r) }, nil
+		return func(r benchReport) error { return writeJSON(stdout, r) }, nil
 	}
 	probe, err := os.OpenFile(b.JSON, os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
@@ -68,7 +81,7 @@ func (b *benchCommand) output(stdout io.Writer) (func(bench.Report) error, error
 	if err := probe.Close(); err != nil {
 		return nil, fmt.Errorf("open file for the figures: %w", err)
 	}
-	return func(r bench.Report) error {
+	return func(r benchReport) error {
 		var text strings.Builder
 		err := writeJSON(&text, r)
 		if err == nil {
@@ -78,7 +91,7 @@ func (b *benchCommand) output(stdout io.Writer) (func(bench.Report) error, error
 	}, nil
 }
 
-func writeJSON(w io.Writer, r bench.Report) error {
+func writeJSON(w io.Writer, r benchReport) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)

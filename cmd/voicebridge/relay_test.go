@@ -10,13 +10,11 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"voicebridge/cmd/voicebridge/internal/bench"
 	"voicebridge/realtime"
-	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 )
 
@@ -48,20 +46,6 @@ func BenchmarkBesideRelay(b *testing.B) {
 	}
 }
 
-// maxOffer bounds the body of a call.
-const maxOffer = 1 << 20
-
-// relay answers calls and makes a second one for each.
-type relay struct {
-	ctx    context.Context //nolint:containedctx // of the calls, which outlive their requests
-	api    *rtc.API
-	client *realtime.Client
-	all    sync.WaitGroup
-
-	mu    sync.Mutex
-	calls []*rtc.Peer
-}
-
 // serveRelay serves until ctx ends, with the settings of the bridge.
 func serveRelay(ctx context.Context, out io.Writer) error {
 	api, err := rtc.New(rtc.Config{Loopback: true, Logger: slog.New(slog.DiscardHandler)})
@@ -72,70 +56,13 @@ func serveRelay(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return errors.Join(err, api.Close())
 	}
-	r := &relay{ctx: ctx, api: api, client: &realtime.Client{BaseURL: os.Getenv("OPENAI_BASE_URL"), HTTP: http.DefaultClient}}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/realtime/calls", r.create)
-	mux.HandleFunc("POST /v1/realtime/calls/{id}/hangup", func(http.ResponseWriter, *http.Request) {}) // its peers are closed by the other side
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	r := bench.NewRelay(ctx, api, &realtime.Client{BaseURL: os.Getenv("OPENAI_BASE_URL"), HTTP: http.DefaultClient})
+	srv := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	fmt.Fprintf(out, "relay on http://%s\n", ln.Addr())
 	_ = srv.Serve(ln) // it ends by Close
-	for _, p := range r.calls {
-		err = errors.Join(err, p.Close())
-	}
-	r.all.Wait()
-	return errors.Join(err, api.Close())
-}
-
-func (r *relay) create(w http.ResponseWriter, req *http.Request) {
-	req.Body = http.MaxBytesReader(w, req.Body, maxOffer)
-	if err := req.ParseMultipartForm(maxOffer); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	answer, err := r.call(req.FormValue("sdp"), []byte(req.FormValue("session")))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	w.Header().Set("Location", "/v1/realtime/calls/relayed")
-	w.Header().Set("Content-Type", "application/sdp")
-	w.WriteHeader(http.StatusCreated)
-	_, _ = io.WriteString(w, answer)
-}
-
-// call answers the browser while it dials the other side.
-func (r *relay) call(offer string, session []byte) (answer string, err error) {
-	var browser, up *rtc.Peer
-	// Both are set before a message can come: nothing is connected yet.
-	up, upOffer, err := r.api.Offer(r.ctx, media.Handlers{Message: func(data []byte) {
-		_ = browser.Send(r.ctx, data)
-		if e, err := realtime.Decode(data); err == nil && e.Type == realtime.TypeSessionCreated {
-			_ = browser.Send(r.ctx, []byte(`{"type":"bridge.ready"}`))
-		}
-	}})
-	if err != nil {
-		return "", err
-	}
-	browser, answer, err = r.api.Answer(r.ctx, offer, media.Handlers{Message: func(data []byte) { _ = up.Send(r.ctx, data) }})
-	if err != nil {
-		return "", errors.Join(err, up.Close())
-	}
-	for from, to := range map[*rtc.Peer]*rtc.Peer{browser: up, up: browser} {
-		flow := new(media.Flow)
-		flow.Open()
-		r.all.Go(func() { _ = from.Forward(r.ctx, to, flow) }) // it ends with the call
-	}
-	r.all.Go(func() {
-		if call, err := r.client.CreateCall(r.ctx, upOffer, session); err == nil {
-			_ = up.Accept(r.ctx, call.Answer) // a call that is not ready in time fails the benchmark
-		}
-	})
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.calls = append(r.calls, browser, up)
-	return answer, nil
+	return errors.Join(r.Close(), api.Close())
 }
 
 // TestRelay measures two calls for a second through the relay.

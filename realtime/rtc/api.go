@@ -68,6 +68,9 @@ type Config struct {
 	DataChannel uint16
 	// Loopback adds loopback candidates on both legs.
 	Loopback bool
+	// Delay is how long each packet takes on its way out, and on its way in: benchmarks emulate networks with it. It must be
+	// 0 with UDPPort.
+	Delay time.Duration
 	// Patience is added to the 9 s after which a leg without an answer has failed (ICE), and to the 10 s of its
 	// handshake (DTLS): for tests, whose processes may have to wait for the processor.
 	Patience time.Duration
@@ -88,6 +91,9 @@ func (c Config) validate() error {
 	var errs []error
 	if c.UDPPort < 0 || c.UDPPort > 65535 {
 		errs = append(errs, fmt.Errorf("UDP port %d is not between 0 and 65535", c.UDPPort))
+	}
+	if c.Delay < 0 || c.Delay > 0 && c.UDPPort != 0 {
+		errs = append(errs, fmt.Errorf("delay %s is negative, or set together with a UDP port", c.Delay))
 	}
 	for _, ip := range c.PublicIPs {
 		if net.ParseIP(ip) == nil {

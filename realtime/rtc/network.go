@@ -16,7 +16,9 @@ const interfacesAge = time.Second
 // network is the machine's network, shared by all peers. On its own, each peer would ask the kernel for all interfaces
 // and addresses when it is made, keep them as long as it lives, and not learn of new ones when it is restarted.
 type network struct {
-	stdnet.Net // for all but Interfaces
+	stdnet.Net // for all but Interfaces and ListenUDP
+
+	delay time.Duration // of packets, each way
 
 	mu         sync.Mutex
 	read       time.Time

@@ -26,10 +26,14 @@ const (
 	dtlsRetransmit  = 100 * time.Millisecond
 	dtlsHandshake   = 10 * time.Second
 	sctpRTOMax      = 2 * time.Second
-	opusPayloadType = 111
-	opusClockRate   = 48000
-	opusFormat      = "minptime=10;useinbandfec=1"
-	channelLabel    = "oai-events"
+	// How many bytes of events may be on their way before the first is acknowledged. To an upstream that is a session with
+	// the schemas of its tools; to a browser, whose line may be slow, as much as browsers allow themselves (dcsctp: 10 MTU).
+	// With Pion's 4 KB, each further round trip doubles it.
+	upstreamWindow, browserWindow = 48 << 10, 12 << 10
+	opusPayloadType               = 111
+	opusClockRate                 = 48000
+	opusFormat                    = "minptime=10;useinbandfec=1"
+	channelLabel                  = "oai-events"
 )
 
 func opusCapability() webrtc.RTPCodecCapability {
@@ -46,7 +50,7 @@ func New(cfg Config) (*API, error) {
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	a := &API{
-		log: cfg.Logger, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: new(network),
+		log: cfg.Logger, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: &network{delay: cfg.Delay},
 		public: cfg.PublicIPs, stream: cfg.DataChannel, candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
 	}
 	if err := a.build(cfg); err != nil {
@@ -122,6 +126,7 @@ func (a *API) commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 
 func (a *API) browserSettings(cfg Config) webrtc.SettingEngine {
 	s := a.commonSettings(cfg, maxBrowserMessage)
+	s.SetSCTPMinCwnd(browserWindow)
 	s.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6})
 	s.SetIPFilter(reachable)
 	if a.mux != nil {
@@ -134,6 +139,7 @@ func (a *API) browserSettings(cfg Config) webrtc.SettingEngine {
 // (RFC 6544).
 func (a *API) upstreamSettings(cfg Config) webrtc.SettingEngine {
 	s := a.commonSettings(cfg, maxUpstreamMessage)
+	s.SetSCTPMinCwnd(upstreamWindow)
 	s.SetNetworkTypes([]webrtc.NetworkType{
 		webrtc.NetworkTypeUDP4, webrtc.NetworkTypeUDP6, webrtc.NetworkTypeTCP4, webrtc.NetworkTypeTCP6,
 	})

@@ -16,6 +16,17 @@ func (s *State) dialed(in UpstreamDialed) {
 	s.up.take(in)
 	s.adopt()
 	s.do(Switch{in.Gen})
+	s.configureEarly()
+}
+
+// configureEarly sends the first session its settings with the opening of the channel, one round trip before it can have
+// announced itself, as OpenAI's own client does. A history waits: nothing says that a conversation is there before that.
+func (s *State) configureEarly() {
+	if s.phase == starting && s.up.stage == dialing && s.up.can.Early && len(s.History) == 0 {
+		s.up.stage = configuring
+		s.do(Replay{s.up.gen})
+		s.settings.configure()
+	}
 }
 
 // adopt makes the upstream of the active session the call's.

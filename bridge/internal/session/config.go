@@ -148,6 +148,8 @@ type Capabilities struct {
 	Images bool
 	// ResponseSettings means that a response.create may have instructions and a tool choice of its own.
 	ResponseSettings bool
+	// Early means that it takes its settings before it has announced itself.
+	Early bool
 	// CallItems means that it takes function calls as items, such as those of an earlier session. Otherwise their results
 	// are told as history.
 	CallItems bool

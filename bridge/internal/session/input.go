@@ -155,6 +155,8 @@ type (
 		Day string // as 2006-01-02
 		USD float64
 	}
+	// Begun means that the first upstream session was dialled before the call began.
+	Begun struct{}
 	// Stop ends the call.
 	Stop struct{ Reason EndReason }
 	// Tick means that the state's deadline has passed.
@@ -186,5 +188,6 @@ func (ContextReset) isInput()       {}
 func (NewTools) isInput()           {}
 func (StorageDelayed) isInput()     {}
 func (OwnerSpent) isInput()         {}
+func (Begun) isInput()              {}
 func (Stop) isInput()               {}
 func (Tick) isInput()               {}

@@ -44,6 +44,7 @@ func (s *State) Reduce(now time.Time, in Input) []Effect {
 		return nil
 	}
 	s.apply(in)
+	s.endIfAsked()
 	s.onTime()
 	if s.phase != ended {
 		s.transcript.saveChanged()
@@ -106,15 +107,20 @@ func (s *State) apply(in Input) {
 		s.storage(in.Pending)
 	case OwnerSpent:
 		s.limiter.ownerSpent(in)
+	case Begun:
+		s.configureEarly()
 	case Stop:
 		s.end(in.Reason)
 	case Tick:
 	}
-	if s.mustEnd != EndNone {
-		if s.mustEnd != EndSessionRejected || !s.startOver(s.mustEnd) {
-			s.end(s.mustEnd)
-		}
-		s.mustEnd = EndNone
+}
+
+// endIfAsked ends the call if a part wants that, unless it has not begun and another upstream may take the session.
+func (s *State) endIfAsked() {
+	why := s.mustEnd
+	s.mustEnd = EndNone
+	if why != EndNone && (why != EndSessionRejected || !s.startOver(why)) {
+		s.end(why)
 	}
 }
 

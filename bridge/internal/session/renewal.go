@@ -99,10 +99,10 @@ func (r *renewal) session(gen int) *upstream {
 // opened takes session.created, and reports whether the session is to be configured: first the thread's last messages,
 // then one session.update. The channel keeps them in order, so there is no need to wait.
 func (r *renewal) opened(u *upstream, ev *event) bool {
-	if u.stage != dialing {
+	if u.announced {
 		return false
 	}
-	u.stage = configuring
+	u.announced = true
 	var session struct {
 		ExpiresAt float64 `json:"expires_at"`
 	}
@@ -112,6 +112,10 @@ func (r *renewal) opened(u *upstream, ev *event) bool {
 			r.schedule()
 		}
 	}
+	if u.stage != dialing {
+		return false
+	}
+	u.stage = configuring
 	r.do(Replay{u.gen})
 	return true
 }

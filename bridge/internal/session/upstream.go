@@ -24,12 +24,14 @@ type upstream struct {
 	*core
 	gen   int
 	stage stage
-	limit int // largest event that it accepts, in bytes
-	can   Capabilities
-	route Route
-	by    time.Time // when to give up on its set-up
-	gone  bool      // nothing more is sent to it
-	began time.Time // when it became the active one
+	// announced means that its session.created has come.
+	announced bool
+	limit     int // largest event that it accepts, in bytes
+	can       Capabilities
+	route     Route
+	by        time.Time // when to give up on its set-up
+	gone      bool      // nothing more is sent to it
+	began     time.Time // when it became the active one
 	// wordBy is when it counts as lost because it says nothing at all, although it was sent a text or asked again for an
 	// answer; zero if it was not, or has said something since.
 	wordBy time.Time

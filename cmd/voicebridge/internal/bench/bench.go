@@ -89,9 +89,12 @@ func Run(ctx context.Context, c Config) (Report, error) {
 func newReport(c Config) Report {
 	return Report{
 		Version: c.Version, StartedAt: time.Now().UTC().Truncate(time.Second), Seconds: c.Duration.Seconds(), EventsPerSecond: c.Events,
-		Machine: Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()},
-		Rounds:  []Round{}, Notes: []string{},
+		Machine: thisMachine(), Rounds: []Round{}, Notes: []string{},
 	}
+}
+
+func thisMachine() Machine {
+	return Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()}
 }
 
 // measure measures n calls at once.
