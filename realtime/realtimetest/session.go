@@ -385,7 +385,7 @@ func (s *StrictSession) truncate(ctx context.Context, ev tree) *refusal {
 	if it == nil || it.role != "assistant" || it.sound == 0 {
 		return &refusal{"item_truncate_invalid_item_id", fmt.Sprintf("There is no spoken answer %q.", id), "item_id"}
 	}
-	played := time.Duration(ev["audio_end_ms"].(float64)) * time.Millisecond
+	played := time.Duration(ev["audio_end_ms"].(float64) * float64(time.Millisecond))
 	sent := time.Duration(it.sound) * time.Second / time.Duration(s.d.RateOut)
 	if played > sent {
 		return invalid("audio_end_ms", "Audio content of %s is already shorter than %s.", sent, played)
