@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
-	"voicebridge/realtime/rtc"
 )
 
 // person has one thread and makes calls on it, one after the other, whatever happens to
@@ -27,7 +28,7 @@ type person struct {
 
 	thread, call string
 	life         *life // of the process that has the call
-	peer         *rtc.Peer
+	peer         sender
 	close        func() // closes the connection and its path
 
 	mu      sync.Mutex
@@ -37,6 +38,18 @@ type person struct {
 	tally   tally
 	did     []event // what the person did and was told
 	ledger
+}
+
+// sender sends events.
+type sender interface {
+	Send(ctx context.Context, event []byte) error
+}
+
+// openSocket is a sender over WebSocket.
+type openSocket struct{ *websocket.Conn }
+
+func (s openSocket) Send(ctx context.Context, event []byte) error {
+	return s.Write(ctx, websocket.MessageText, event)
 }
 
 // link is a connection to a process.
@@ -170,12 +183,15 @@ func (p *person) say(x *text) {
 
 // dial begins a call on the thread.
 func (p *person) dial() bool {
-	path := "/v1/realtime/calls?takeover=true"
+	query := "?takeover=true&upstream=" + []string{"spoken", "relayed"}[p.rng.IntN(2)]
 	if p.thread != "" {
-		path += "&thread_id=" + p.thread
+		query += "&thread_id=" + p.thread
 	}
 	begun := time.Now()
-	header, ok := p.connect(path, http.StatusCreated)
+	header, ok := p.either(
+		func() (http.Header, bool) { return p.connect("/v1/realtime/calls"+query, http.StatusCreated) },
+		func() (http.Header, bool) { return p.open("/v1/realtime"+query, true) },
+	)
 	if ok {
 		p.call = strings.TrimPrefix(header.Get("Location"), "/v1/realtime/calls/")
 		p.thread = header.Get("X-Thread-Id")
@@ -190,10 +206,63 @@ func (p *person) dial() bool {
 func (p *person) reload() {
 	p.drop()
 	p.note("left the page to come back")
-	if _, ok := p.connect("/v1/realtime/calls/"+p.call+"/reconnect", http.StatusOK); ok {
+	path := "/v1/realtime/calls/" + p.call + "/reconnect"
+	if _, ok := p.either(
+		func() (http.Header, bool) { return p.connect(path, http.StatusOK) },
+		func() (http.Header, bool) { return p.open(path, false) },
+	); ok {
 		p.tally.Reloads++
 		p.note("came back to the call")
 	}
+}
+
+// either connects by one of both doors.
+func (p *person) either(byPeer, bySocket func() (http.Header, bool)) (http.Header, bool) {
+	if p.rng.IntN(2) == 0 {
+		return byPeer()
+	}
+	header, ok := bySocket()
+	if ok {
+		p.tally.Sockets++
+	}
+	return header, ok
+}
+
+// open opens a socket, for a new call or the one that there is.
+func (p *person) open(path string, begins bool) (http.Header, bool) {
+	m, polite := p.anyMachine(), p.rng.IntN(2) == 0
+	l := &link{life: p.life}
+	if begins {
+		l.life = m.life.Load()
+	}
+	conn, res, err := websocket.Dial(p.soak.ctx, "http://"+m.address+path, &websocket.DialOptions{HTTPClient: unpooled}) //nolint:bodyclose // of a socket
+	if err != nil {
+		return nil, false
+	}
+	conn.SetReadLimit(-1)
+	p.life = l.life
+	p.update(func() { p.ready, p.link = false, l })
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			_, data, err := conn.Read(context.Background())
+			if err != nil {
+				p.ended(l)
+				return
+			}
+			p.told(l, data)
+		}
+	}()
+	p.peer = openSocket{conn}
+	p.close = func() {
+		if polite {
+			_ = conn.Close(websocket.StatusNormalClosure, "") // it may be lost
+		}
+		_ = conn.CloseNow()
+		<-ended
+	}
+	return res.Header, true
 }
 
 // connect offers a connection that loses some packets.
@@ -307,6 +376,12 @@ func (p *person) told(l *link, data []byte) {
 		case "bridge.ready":
 			p.ready = true
 		case "bridge.ended":
+			p.noteLocked("told %.200s", ev.Raw)
+		case "bridge.upstream.renewed":
+			p.tally.Renewals++
+			if strings.Contains(string(ev.Raw), `"upstream":`) {
+				p.tally.Takeovers++
+			}
 			p.noteLocked("told %.200s", ev.Raw)
 		case "bridge.message":
 			if m, ok := messageOf(p.t, timedEvent{Event: ev}); ok {

@@ -49,6 +49,7 @@ type rig struct {
 	faults  atomic.Pointer[simulator.Faults] // for the next session
 	hangUps sync.Map                         // ids of the sessions that were asked to end
 	holding atomic.Pointer[chan struct{}]    // if set, hang-ups wait until it is closed
+	down    atomic.Pointer[string]           // the path of the upstream that is out of order
 	resting int                              // goroutines of the process without calls
 }
 
@@ -145,6 +146,10 @@ func (r *rig) simulate(cfg simulator.Config) string {
 				case <-r.ctx.Done():
 				}
 			}
+		}
+		if down := r.down.Load(); down != nil && q.URL.Path == *down {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
 		}
 		r.sim.ServeHTTP(w, q)
 	}))

@@ -66,10 +66,10 @@ type event struct {
 
 // TestSoak makes calls for a while, to one process on SQLite and to two on PostgreSQL:
 // people type, speak, ask for charts and send texts by HTTP, into the queue or not, in
-// their calls and between them; they reload the page, hang up and call again, over paths
-// that lose and reorder packets. Meanwhile upstream sessions are dropped and expire, the
-// upstream refuses calls, the database goes away, and processes are killed and stopped,
-// also while it is away. Afterwards each thread is compared with what its caller did and
+// their calls and between them; they reload the page, hang up and call again, by WebRTC over paths
+// that lose and reorder packets or by WebSocket, with an upstream of either transport. Meanwhile upstream
+// sessions are dropped and expire, the upstreams refuse calls, one of them is out of order so that the other
+// takes over, the database goes away, and processes are killed and stopped, also while it is away. Afterwards each thread is compared with what its caller did and
 // was told: nothing is lost, duplicated or out of order. A failure first says what was
 // expected and what was found; logs come last. It takes longest, so it begins before the
 // parallel tests and ends beside them.
@@ -91,7 +91,7 @@ func newSoak(t *testing.T, engine string, seed uint64) *soak {
 		seed: seed, stop: make(chan struct{}), faults: map[string]int{},
 	}
 	t.Log(s.name)
-	cfg := rigConfig{simulator: simulator.Config{Pace: soakPace}, environ: []string{
+	cfg := rigConfig{simulator: simulator.Config{Pace: soakPace}, upstreams: "[" + bySocket + "," + byWebRTC + "]", environ: []string{
 		"VOICEBRIDGE_CALLS__GRACE_SECONDS=10", "VOICEBRIDGE_CALLS__CLOSE_GRACE_SECONDS=8", "VOICEBRIDGE_CALLS__RENEW_BEFORE_MINUTES=59",
 		"VOICEBRIDGE_TEXT_PROVIDER=simulator", "VOICEBRIDGE_SHUTDOWN_SECONDS=4",
 	}}
@@ -170,6 +170,7 @@ func (s *soak) disturb(rng *rand.Rand) {
 		{"session expired", 6, s.session((*simulator.Session).Expire)},
 		{"somebody speaks", 16, s.session((*simulator.Session).SimulateSpeech)},
 		{"upstream refuses", 2, s.refuse},
+		{"one upstream out of order", 4, s.breakDown},
 		{"database away", 2, s.fault(true, nil)},
 		{"killed", 3, s.fault(false, s.kill)},
 		{"killed without the database", 3, s.fault(true, s.kill)},
@@ -225,6 +226,17 @@ func (s *soak) refuse(rng *rand.Rand) {
 	s.rig.faults.Store(&simulator.Faults{RefuseStatus: 503})
 	s.pass(time.Duration(500+rng.IntN(2000)) * time.Millisecond)
 	s.rig.faults.Store(&simulator.Faults{})
+}
+
+// breakDown has the sessions of all upstreams end, and one of them out of order for a while: the other one takes over.
+func (s *soak) breakDown(rng *rand.Rand) {
+	path := []string{"/v1/realtime", "/v1/realtime/calls"}[rng.IntN(2)]
+	s.down.Store(&path)
+	for _, ses := range s.live() {
+		ses.Drop()
+	}
+	s.pass(time.Duration(1000+rng.IntN(2000)) * time.Millisecond)
+	s.down.Store(nil)
 }
 
 // fault takes the database away for a while, ends the processes of some machines, or does
@@ -353,7 +365,7 @@ func (s *soak) allOver() {
 
 // tally counts the entries of a ledger, and what is wrong.
 type tally struct {
-	Typed, Posted, Queued, Unconfirmed, Answers, Spoken, Charts, Messages, Calls, Reloads int
+	Typed, Posted, Queued, Unconfirmed, Answers, Spoken, Charts, Messages, Calls, Reloads, Sockets, Renewals, Takeovers int
 
 	Lost, Doubled, Misplaced int
 }

@@ -19,6 +19,9 @@ const (
 	assured = time.Minute
 	// maxAhead is more than the longest answer of 4096 tokens.
 	maxAhead = 5 * time.Minute
+	// maxUtterances is how many parts of items may wait, however short they are, and a piece of sound shorter than minPiece
+	// is kept with the one before it.
+	maxUtterances, minPiece = 1024, 4 << 10
 	// maxShared is what all sessions of an upstream may have beyond what is assured, in bytes: 22 minutes at 24 kHz.
 	maxShared = 64 << 20
 )
@@ -50,6 +53,16 @@ type utterance struct {
 
 func (u *utterance) part() *media.Part {
 	return &media.Part{Response: u.response, Item: u.item, Content: u.content}
+}
+
+// add appends sound to what was not played yet.
+func (u *utterance) add(sound []byte) {
+	u.left += len(sound)
+	if last := len(u.sound) - 1; last >= 0 && len(u.sound[last])+len(sound) <= minPiece {
+		u.sound[last] = append(u.sound[last], sound...)
+		return
+	}
+	u.sound = append(u.sound, sound)
 }
 
 // next appends up to n bytes of sound to a frame, and lets go of them.
@@ -131,10 +144,10 @@ func remember(list []string, id string) []string {
 func (p *playout) add(ev *realtime.Event, sound []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if slices.Contains(p.stopped, ev.ResponseID) {
+	if len(sound) == 0 || slices.Contains(p.stopped, ev.ResponseID) {
 		return true
 	}
-	if p.waiting > 0 && (p.waiting+len(sound) > bytesOf(p.format, maxAhead) || !p.hold(len(sound))) {
+	if p.waiting > 0 && (len(p.queue) >= maxUtterances || p.waiting+len(sound) > bytesOf(p.format, maxAhead) || !p.hold(len(sound))) {
 		return false
 	}
 	last := len(p.queue) - 1
@@ -145,8 +158,7 @@ func (p *playout) add(ev *realtime.Event, sound []byte) bool {
 		p.queue = append(p.queue, &utterance{response: ev.ResponseID, item: ev.ItemID, content: ev.ContentIndex})
 		last++
 	}
-	p.queue[last].sound = append(p.queue[last].sound, sound)
-	p.queue[last].left += len(sound)
+	p.queue[last].add(sound)
 	p.waiting += len(sound)
 	signal(p.wake)
 	return true

@@ -203,6 +203,9 @@ const typeTranscriptionUpdated = "conversation.item.input_audio_transcription.up
 // cumulative makes a delta of what was understood so far. It returns false if there is nothing new.
 func (c *Conn) cumulative(ev *realtime.Event) bool {
 	whole := ev.Transcript
+	if len(c.spoken) >= remembered {
+		clear(c.spoken) // nobody speaks in so many places at once
+	}
 	delta, ok := strings.CutPrefix(whole, c.spoken[ev.ItemID])
 	if !ok || delta == "" {
 		return false

@@ -129,7 +129,9 @@ func speech(c *ws.Conn, source uint32) {
 // TestSimulator speaks with the simulator: it hears the question, answers, and is interrupted.
 func TestSimulator(t *testing.T) {
 	t.Parallel()
-	sim, client := upstream(t, simulator.Config{})
+	script := simulator.DefaultScript()
+	script.Spoken = script.Spoken[2:3] // a long answer, which is still being played when the caller interrupts it
+	sim, client := upstream(t, simulator.Config{Script: script})
 	c, err := client.Dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
