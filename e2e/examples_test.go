@@ -68,6 +68,15 @@ func TestExampleApp(t *testing.T) {
 	}
 }
 
+// TestExamplePython compiles the example for Python; the SDK that it uses is not here.
+func TestExamplePython(t *testing.T) {
+	t.Parallel()
+	const check = "import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])"
+	if out, err := exec.CommandContext(t.Context(), "python3", "-c", check, "../examples/python/talk.py").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestExamplePage makes a call from the example page, which has another origin.
 func TestExamplePage(t *testing.T) {
 	t.Parallel()
