@@ -25,7 +25,7 @@ import (
 // upwards limits the arrows between a package's files that point back up, for all packages
 // of a folder together. A file points at another if it names something that the other
 // declares. The numbers may only fall: whoever lowers one updates it here.
-var upwards = map[string]int{"bridge": 0, "chat": 0, "cmd": 0, "llm": 0, "persistence": 9, "realtime": 0, "toolkit": 0, "web": 0}
+var upwards = map[string]int{"bridge": 0, "chat": 0, "cmd": 0, "llm": 0, "persistence": 8, "realtime": 0, "toolkit": 0, "web": 0}
 
 // arrow is a file of a package that names something of another one.
 type arrow struct{ from, to string }

@@ -38,6 +38,9 @@ type Way struct {
 	FirstWord float64 `json:"first_word_ms"`
 }
 
+// unbridged names the way without a bridge, with which the others are compared.
+const unbridged = "no bridge"
+
 // WriteTable writes the report for people.
 func (r SetUpReport) WriteTable(w io.Writer) error {
 	out := bufio.NewWriter(w)

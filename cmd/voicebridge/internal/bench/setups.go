@@ -147,8 +147,7 @@ func (m *setUps) open(ctx context.Context, command Command) error {
 
 // The names of what the bridge is compared with.
 const (
-	relayed   = "bare relay"
-	unbridged = "no bridge"
+	relayed = "bare relay"
 )
 
 // peers returns an API on a network of that length.
