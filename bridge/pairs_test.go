@@ -98,7 +98,7 @@ func (b *bench) connect(begin func(*wsserver.Conn) error) (*browser, error) {
 	conn, _, err := websocket.Dial(b.ctx, b.door.URL+path, nil) //nolint:bodyclose // of a socket
 	must(b.t, err)
 	conn.SetReadLimit(-1)
-	l := &socketLine{conn: conn, caller: c, complete: make(map[string]bool), stopped: make(map[string]bool)}
+	l := &socketLine{conn: conn, caller: c, complete: make(map[string]bool), cut: make(map[string]bool), stopped: make(map[string]bool)}
 	c.line = l
 	ctx, cancel := context.WithCancel(b.ctx)
 	read, play := task.Go(l.read), task.Go(func() { l.play(ctx) })
@@ -122,6 +122,7 @@ type socketLine struct {
 	content  int             // of the item
 	heard    int             // bytes of it
 	complete map[string]bool // responses of which nothing more comes
+	cut      map[string]bool // those of them that were cancelled, whose truncation may come after all that there was of them is played
 	stopped  map[string]bool // responses of which nothing more is played
 }
 
@@ -190,10 +191,10 @@ func (l *socketLine) take(ev realtime.Event) {
 	case realtime.TypeItemTruncated: // by the server
 		l.stop(ev.ItemID, false)
 	case realtime.TypeResponseDone:
-		var done struct{ Response struct{ ID string } }
+		var done struct{ Response struct{ ID, Status string } }
 		l.caller.decode(ev, &done)
 		l.mu.Lock()
-		l.complete[done.Response.ID] = true
+		l.complete[done.Response.ID], l.cut[done.Response.ID] = true, done.Response.Status == realtime.ResponseCancelled
 		l.mu.Unlock()
 	}
 }
@@ -256,7 +257,11 @@ func (l *socketLine) frame() {
 	defer l.mu.Unlock()
 	if len(l.queue) == 0 || l.queue[0].response != l.playing {
 		if l.playing != "" && (len(l.queue) > 0 || l.complete[l.playing]) {
-			l.tell(realtime.TypeOutputBufferStopped)
+			if l.cut[l.playing] {
+				l.tell(realtime.TypeOutputBufferCleared)
+			} else {
+				l.tell(realtime.TypeOutputBufferStopped)
+			}
 			l.playing = ""
 		}
 		if len(l.queue) == 0 {
