@@ -179,7 +179,7 @@ func testBargeIn(t *testing.T, p pair) {
 		t.Fatalf("the story: %+v", story.Metadata)
 	}
 	heardText, ms := *story.Metadata.HeardText, *story.Metadata.AudioEndMS
-	if heardText == "" || heardText == story.Text() || !strings.HasPrefix(story.Text(), heardText) || ms < 1000 || !strings.HasSuffix(story.Text(), "best wishes.") {
+	if heardText == "" || heardText == story.Text() || !strings.HasPrefix(story.Text(), heardText) || ms < 1000 {
 		t.Errorf("heard %q, %d ms, of %q", heardText, ms, story.Text())
 	}
 	again := b.dial(bridge.Start{ThreadID: c.ThreadID})

@@ -44,6 +44,7 @@ type caller struct {
 	closed  bool
 	soundAt []time.Time   // when audio packets arrived
 	sound   media.Packet  // of the last packet
+	keeps   bool          // what follows: of a call that is recorded
 	spoken  [][]byte      // the packets that it has sent
 	got     [][]byte      // the packets that came
 	breaks  []string      // in the audio, which must be one stream
@@ -111,7 +112,9 @@ func (c *caller) WriteAudio(p *media.Packet) error {
 			c.breaks = append(c.breaks, fmt.Sprintf("%d/%d/%d after %d/%d/%d", p.Source, p.Sequence, p.Timestamp, last.Source, last.Sequence, last.Timestamp))
 		}
 		c.soundAt, c.sound = append(c.soundAt, time.Now()), p.Clone()
-		c.got = append(c.got, c.sound.Payload)
+		if c.keeps {
+			c.got = append(c.got, c.sound.Payload)
+		}
 	})
 	return nil
 }
@@ -275,7 +278,9 @@ func (c *caller) speak() {
 		if err := c.peer.WriteAudio(&p); err != nil {
 			c.t.Fatalf("speak: %v", err)
 		}
-		c.update(func() { c.spoken = append(c.spoken, frame) })
+		if c.keeps {
+			c.update(func() { c.spoken = append(c.spoken, frame) })
+		}
 		p.Sequence++
 		p.Timestamp += 960
 	}

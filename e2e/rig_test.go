@@ -314,7 +314,7 @@ func (r *rig) try(t *testing.T, q request) (c *caller, status int, body string) 
 	if q.thread != "" {
 		path += "&thread_id=" + q.thread
 	}
-	if q.record {
+	if c.keeps = q.record; q.record {
 		path += "&record=true"
 	}
 	kind, content := "application/sdp", offer
