@@ -155,12 +155,20 @@ func (s sqliteQueries) DeleteMCPGrantVersion(ctx context.Context, arg pgdb.Delet
 	return s.q.DeleteMCPGrantVersion(ctx, sqlitedb.DeleteMCPGrantVersionParams(arg))
 }
 
+func (s sqliteQueries) DeleteMCPGrantsOfOwner(ctx context.Context, arg pgdb.DeleteMCPGrantsOfOwnerParams) error {
+	return s.q.DeleteMCPGrantsOfOwner(ctx, sqlitedb.DeleteMCPGrantsOfOwnerParams(arg))
+}
+
 func (s sqliteQueries) DeleteMCPSignIn(ctx context.Context, arg pgdb.DeleteMCPSignInParams) (int64, error) {
 	return s.q.DeleteMCPSignIn(ctx, sqlitedb.DeleteMCPSignInParams(arg))
 }
 
 func (s sqliteQueries) DeleteMCPSignInsOf(ctx context.Context, arg pgdb.DeleteMCPSignInsOfParams) (int64, error) {
 	return s.q.DeleteMCPSignInsOf(ctx, sqlitedb.DeleteMCPSignInsOfParams(arg))
+}
+
+func (s sqliteQueries) DeleteMCPSignInsOfOwner(ctx context.Context, arg pgdb.DeleteMCPSignInsOfOwnerParams) error {
+	return s.q.DeleteMCPSignInsOfOwner(ctx, sqlitedb.DeleteMCPSignInsOfOwnerParams(arg))
 }
 
 func (s sqliteQueries) DeleteQueued(ctx context.Context, arg pgdb.DeleteQueuedParams) (int64, error) {

@@ -46,3 +46,9 @@ SELECT * FROM mcp_clients WHERE name = @name;
 -- name: SaveMCPClient :exec
 INSERT INTO mcp_clients (name, sealed, created_at) VALUES (@name, @sealed, @created_at)
 ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, created_at = excluded.created_at;
+
+-- name: DeleteMCPGrantsOfOwner :exec
+DELETE FROM mcp_grants WHERE owner = @owner;
+
+-- name: DeleteMCPSignInsOfOwner :exec
+DELETE FROM mcp_sign_ins WHERE owner = @owner;

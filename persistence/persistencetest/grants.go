@@ -28,6 +28,16 @@ func (s suite) grants(t *testing.T) {
 	want("ann", "calendar", "")
 	want("carol", "mail", "")
 
+	// What an owner erases is gone, and no other's.
+	must(t, store.SaveGrant(ctx, "dora", "mail", "d1"))
+	_, err := store.BeginSignIn(ctx, "state-of-dora", "dora", "files", "s1", time.Hour)
+	must(t, err)
+	must(t, store.EraseOwner(ctx, "dora"))
+	want("dora", "mail", "")
+	if dropped, err := store.DropSignIns(ctx, "dora", "files"); dropped || err != nil {
+		t.Errorf("a sign-in of an erased owner is left: %t, %v", dropped, err)
+	}
+
 	// Of many that want to renew a grant, one does.
 	var begun atomic.Int32
 	var all sync.WaitGroup

@@ -36,6 +36,7 @@ func Parts(s *persistence.Store) []Part {
 		{"threads", threads{s}.export, threads{s}.erase},
 		{"assistants.json", exportAssistants(s), s.Assistants.EraseOwner},
 		{"hooks.json", exportHooks(s), s.Hooks.EraseOwner},
+		{"MCP grants", nil, s.Grants.EraseOwner},
 		// Last: whoever erases their data is signed in until then.
 		{"sessions", nil, func(ctx context.Context, owner string) error {
 			_, err := s.Admission.DeleteTokens(ctx, owner)

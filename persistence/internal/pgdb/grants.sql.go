@@ -87,6 +87,19 @@ func (q *Queries) DeleteMCPGrantVersion(ctx context.Context, arg DeleteMCPGrantV
 	return result.RowsAffected(), nil
 }
 
+const deleteMCPGrantsOfOwner = `-- name: DeleteMCPGrantsOfOwner :exec
+DELETE FROM mcp_grants WHERE owner = $1
+`
+
+type DeleteMCPGrantsOfOwnerParams struct {
+	Owner string
+}
+
+func (q *Queries) DeleteMCPGrantsOfOwner(ctx context.Context, arg DeleteMCPGrantsOfOwnerParams) error {
+	_, err := q.db.Exec(ctx, deleteMCPGrantsOfOwner, arg.Owner)
+	return err
+}
+
 const deleteMCPSignIn = `-- name: DeleteMCPSignIn :execrows
 DELETE FROM mcp_sign_ins WHERE state = $1
 `
@@ -118,6 +131,19 @@ func (q *Queries) DeleteMCPSignInsOf(ctx context.Context, arg DeleteMCPSignInsOf
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const deleteMCPSignInsOfOwner = `-- name: DeleteMCPSignInsOfOwner :exec
+DELETE FROM mcp_sign_ins WHERE owner = $1
+`
+
+type DeleteMCPSignInsOfOwnerParams struct {
+	Owner string
+}
+
+func (q *Queries) DeleteMCPSignInsOfOwner(ctx context.Context, arg DeleteMCPSignInsOfOwnerParams) error {
+	_, err := q.db.Exec(ctx, deleteMCPSignInsOfOwner, arg.Owner)
+	return err
 }
 
 const endMCPRenewal = `-- name: EndMCPRenewal :exec

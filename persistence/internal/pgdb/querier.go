@@ -63,8 +63,10 @@ type Querier interface {
 	DeleteHook(ctx context.Context, arg DeleteHookParams) (int64, error)
 	DeleteMCPGrant(ctx context.Context, arg DeleteMCPGrantParams) (int64, error)
 	DeleteMCPGrantVersion(ctx context.Context, arg DeleteMCPGrantVersionParams) (int64, error)
+	DeleteMCPGrantsOfOwner(ctx context.Context, arg DeleteMCPGrantsOfOwnerParams) error
 	DeleteMCPSignIn(ctx context.Context, arg DeleteMCPSignInParams) (int64, error)
 	DeleteMCPSignInsOf(ctx context.Context, arg DeleteMCPSignInsOfParams) (int64, error)
+	DeleteMCPSignInsOfOwner(ctx context.Context, arg DeleteMCPSignInsOfOwnerParams) error
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
 	DeleteRecording(ctx context.Context, arg DeleteRecordingParams) error
 	DeleteShare(ctx context.Context, arg DeleteShareParams) (int64, error)

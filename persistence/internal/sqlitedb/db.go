@@ -129,11 +129,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteMCPGrantVersionStmt, err = db.PrepareContext(ctx, deleteMCPGrantVersion); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteMCPGrantVersion: %w", err)
 	}
+	if q.deleteMCPGrantsOfOwnerStmt, err = db.PrepareContext(ctx, deleteMCPGrantsOfOwner); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMCPGrantsOfOwner: %w", err)
+	}
 	if q.deleteMCPSignInStmt, err = db.PrepareContext(ctx, deleteMCPSignIn); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteMCPSignIn: %w", err)
 	}
 	if q.deleteMCPSignInsOfStmt, err = db.PrepareContext(ctx, deleteMCPSignInsOf); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteMCPSignInsOf: %w", err)
+	}
+	if q.deleteMCPSignInsOfOwnerStmt, err = db.PrepareContext(ctx, deleteMCPSignInsOfOwner); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMCPSignInsOfOwner: %w", err)
 	}
 	if q.deleteQueuedStmt, err = db.PrepareContext(ctx, deleteQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteQueued: %w", err)
@@ -804,6 +810,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteMCPGrantVersionStmt: %w", cerr)
 		}
 	}
+	if q.deleteMCPGrantsOfOwnerStmt != nil {
+		if cerr := q.deleteMCPGrantsOfOwnerStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMCPGrantsOfOwnerStmt: %w", cerr)
+		}
+	}
 	if q.deleteMCPSignInStmt != nil {
 		if cerr := q.deleteMCPSignInStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteMCPSignInStmt: %w", cerr)
@@ -812,6 +823,11 @@ func (q *Queries) Close() error {
 	if q.deleteMCPSignInsOfStmt != nil {
 		if cerr := q.deleteMCPSignInsOfStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteMCPSignInsOfStmt: %w", cerr)
+		}
+	}
+	if q.deleteMCPSignInsOfOwnerStmt != nil {
+		if cerr := q.deleteMCPSignInsOfOwnerStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMCPSignInsOfOwnerStmt: %w", cerr)
 		}
 	}
 	if q.deleteQueuedStmt != nil {
@@ -1703,8 +1719,10 @@ type Queries struct {
 	deleteHookStmt                *sql.Stmt
 	deleteMCPGrantStmt            *sql.Stmt
 	deleteMCPGrantVersionStmt     *sql.Stmt
+	deleteMCPGrantsOfOwnerStmt    *sql.Stmt
 	deleteMCPSignInStmt           *sql.Stmt
 	deleteMCPSignInsOfStmt        *sql.Stmt
+	deleteMCPSignInsOfOwnerStmt   *sql.Stmt
 	deleteQueuedStmt              *sql.Stmt
 	deleteRecordingStmt           *sql.Stmt
 	deleteShareStmt               *sql.Stmt
@@ -1909,8 +1927,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteHookStmt:                q.deleteHookStmt,
 		deleteMCPGrantStmt:            q.deleteMCPGrantStmt,
 		deleteMCPGrantVersionStmt:     q.deleteMCPGrantVersionStmt,
+		deleteMCPGrantsOfOwnerStmt:    q.deleteMCPGrantsOfOwnerStmt,
 		deleteMCPSignInStmt:           q.deleteMCPSignInStmt,
 		deleteMCPSignInsOfStmt:        q.deleteMCPSignInsOfStmt,
+		deleteMCPSignInsOfOwnerStmt:   q.deleteMCPSignInsOfOwnerStmt,
 		deleteQueuedStmt:              q.deleteQueuedStmt,
 		deleteRecordingStmt:           q.deleteRecordingStmt,
 		deleteShareStmt:               q.deleteShareStmt,
