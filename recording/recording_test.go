@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -317,16 +318,18 @@ func TestFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var f file
-		lost, failed := 0, false
-		r := newRecorder(&f, head{CallID: "c"}, slog.New(slog.DiscardHandler), func(n int) { lost += n }, func() { failed = true })
+		var lost atomic.Int64
+		var failed atomic.Bool
+		r := newRecorder(&f, head{CallID: "c"}, slog.New(slog.DiscardHandler), func(n int) { lost.Add(int64(n)) }, func() { failed.Store(true) })
 		r.Run(true)
 		up := r.User(nowhere{})
 		for range maxWaiting/1000 + 10 {
 			must(t, up.WriteAudio(&media.Packet{Payload: make([]byte, 1000)}))
 		}
 		time.Sleep(2 * flushTime)
-		if lost < 10 {
-			t.Errorf("%d packets were counted as lost", lost)
+		synctest.Wait()
+		if n := lost.Load(); n < 10 {
+			t.Errorf("%d packets were counted as lost", n)
 		}
 		f.mu.Lock()
 		f.err = errors.New("disk full")
@@ -334,7 +337,11 @@ func TestFull(t *testing.T) {
 		must(t, up.WriteAudio(&media.Packet{Payload: []byte{0xf8}}))
 		time.Sleep(2 * flushTime)
 		must(t, up.WriteAudio(&media.Packet{Payload: []byte{0xf8}}))
-		if len(r.waiting.packets) != 0 || !failed {
+		synctest.Wait()
+		r.mu.Lock()
+		waiting := len(r.waiting.packets)
+		r.mu.Unlock()
+		if waiting != 0 || !failed.Load() {
 			t.Error("packets wait for a file that cannot be written")
 		}
 		r.Close()
