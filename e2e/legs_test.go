@@ -72,7 +72,8 @@ func TestOneUDPPort(t *testing.T) {
 func TestSimulateApart(t *testing.T) {
 	t.Parallel()
 	sim := launch(t, nil, "simulate", "--listen", "127.0.0.1:0")
-	r := newRig(t, rigConfig{environ: []string{"OPENAI_BASE_URL=" + sim.url}}) // the last one counts
+	r := newRig(t, rigConfig{environ: []string{"OPENAI_BASE_URL=" + sim.url, "VOICEBRIDGE_CALLS__ANSWER=after_upstream"}}) // the last address counts
+	r.another = true
 	c := r.dial(t, request{session: asksMe})
 	c.next("bridge.ready")
 	c.speak()

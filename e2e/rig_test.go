@@ -362,7 +362,9 @@ func (r *rig) sessionAfter(t *testing.T, before int, begun bool) *simulator.Sess
 	if f := r.faults.Load(); !begun || r.another || f.RefuseStatus != 0 || f.HangCreation {
 		return nil
 	}
-	session, err := r.sim.WaitSession(r.ctx, before+1)
+	ctx, cancel := context.WithTimeout(r.ctx, patience)
+	defer cancel()
+	session, err := r.sim.WaitSession(ctx, before+1)
 	must(t, err)
 	return session
 }
