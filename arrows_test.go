@@ -30,7 +30,7 @@ var levels = [][]string{
 	{"web"},
 	{"bridge", "chat", "recording"},
 	{"realtime", "llm", "toolkit", "persistence"},
-	{"thread", "assistant", "db"},
+	{"thread", "db"},
 }
 
 // vendors says which folders may import a vendor's module. The first entry that

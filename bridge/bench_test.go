@@ -1,12 +1,12 @@
 package bridge_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -25,6 +25,7 @@ import (
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
+	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
@@ -47,12 +48,17 @@ type bench struct {
 	calls *bridge.Calls
 	stop  func() // ends Run and waits for it
 
+	over    pair
+	door    *httptest.Server // of callers over WebSocket
+	sockets sync.Map         // that wait there, by path
+
 	mu    sync.Mutex
 	ends  []bridge.EndReason
 	turns map[thread.Key]int // reported
 }
 
 type benchConfig struct {
+	over      pair // the zero value is WebRTC on both sides
 	simulator simulator.Config
 	bridge    bridge.Config
 	// slow, when set, makes the database slow for the changes of calls.
@@ -87,7 +93,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 		cfg.simulator.Pace = simulator.Pace{Think: 20 * time.Millisecond, Step: 5 * time.Millisecond, Transcript: 30 * time.Millisecond}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-	b := &bench{t: t, ctx: ctx, store: store}
+	b := &bench{t: t, ctx: ctx, store: store, over: cfg.over}
 	var err error
 	if b.api, err = rtc.New(rtc.Config{Loopback: true, Patience: testTimeout}); err != nil {
 		t.Fatal(err)
@@ -97,8 +103,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 		t.Fatal(err)
 	}
 	ts := httptest.NewServer(b.sim)
-	client := &realtime.Client{BaseURL: ts.URL + "/v1", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
-	cfg.bridge.Upstreams = []bridge.Route{{Upstream: bridge.NewRealtime("simulator", b.api, client)}}
+	cfg.bridge.Upstreams = []bridge.Route{{Upstream: b.driver(cfg.over.upstream, ts.URL)}}
 	cfg.bridge.Browser, cfg.bridge.Store, cfg.bridge.Logger = b.api, store, log
 	b.turns = make(map[thread.Key]int)
 	cfg.bridge.OnTurn = func(key thread.Key) {
@@ -161,6 +166,9 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 		ts.Close()
 		cancel()
 	})
+	if cfg.over.client == webSocket {
+		b.openDoor()
+	}
 	return b
 }
 
@@ -177,11 +185,12 @@ var charted = sync.OnceValues(func() (*toolkit.Registry, error) {
 	return r, nil
 })
 
-// browser is a caller: a Pion peer that makes the offer, as a browser does.
+// browser is a caller: a Pion peer that makes the offer, as a browser does, or a client over WebSocket.
 type browser struct {
 	b    *bench
 	t    *testing.T
-	peer *rtc.Peer
+	line line
+	peer *rtc.Peer // the line of a browser
 	bridge.Started
 
 	mu      sync.Mutex
@@ -191,13 +200,27 @@ type browser struct {
 	closed  bool
 	flow    media.Flow
 	packets int
+	last    media.Packet
+	tape    tape      // of what was heard
+	stopped time.Time // when a client over WebSocket last stopped an answer
 	spoken  uint32
+	said    []time.Time // when each frame of what was spoken was sent
 }
 
-// WriteAudio counts the packets that the caller receives.
-func (c *browser) WriteAudio(*media.Packet) error {
+// WriteAudio counts the packets that the caller receives, which are those of one stream. A client over WebSocket has none.
+func (c *browser) WriteAudio(p *media.Packet) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if p != nil {
+		if step := p.Sequence - c.last.Sequence; c.packets > 0 && (p.Source != c.last.Source || step == 0 || step > 1<<15 || int32(p.Timestamp-c.last.Timestamp) <= 0) {
+			c.t.Errorf("packet %d at %d follows %d at %d", p.Sequence, p.Timestamp, c.last.Sequence, c.last.Timestamp)
+		}
+		c.last = *p
+		c.last.Payload = nil
+		if err := c.tape.WriteAudio(p); err != nil {
+			c.t.Errorf("packet %d: %v", p.Sequence, err)
+		}
+	}
 	c.packets++
 	c.signal()
 	return nil
@@ -208,45 +231,69 @@ func (c *browser) signal() {
 	c.changed = make(chan struct{})
 }
 
-// offer makes a browser and its offer.
-func (b *bench) offer() (*browser, string) {
-	b.t.Helper()
+// decoded reads an event.
+func (c *browser) decoded(data []byte) (ev realtime.Event, ok bool) {
+	ev, err := realtime.Decode(data)
+	if err != nil {
+		c.t.Errorf("the browser got %q: %v", data, err)
+	}
+	return ev, err == nil
+}
+
+// got takes an event.
+func (c *browser) got(ev realtime.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = append(c.events, ev)
+	c.signal()
+}
+
+// hungUp takes the end of the connection.
+func (c *browser) hungUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.signal()
+}
+
+func (b *bench) newBrowser() *browser {
 	c := &browser{b: b, t: b.t, changed: make(chan struct{})}
-	peer, sdp, err := b.api.Offer(b.ctx, media.Handlers{
-		Message: func(data []byte) {
-			ev, err := realtime.Decode(data)
-			if err != nil {
-				b.t.Errorf("the browser got %q: %v", data, err)
-			}
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.events = append(c.events, ev)
-			c.signal()
-		},
-		State: func(s media.State) {
-			if s != media.StateClosed && s != media.StateFailed {
-				return
-			}
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.closed = true
-			c.signal()
-		},
-	})
-	must(b.t, err)
-	c.peer = peer
 	b.t.Cleanup(func() {
 		c.leave()
 		if b.t.Failed() {
 			_ = os.WriteFile(filepath.Join(b.t.ArtifactDir(), "events.jsonl"), []byte(c.log()), 0o600)
 		}
 	})
+	return c
+}
+
+// offer makes a browser and its offer.
+func (b *bench) offer() (*browser, string) {
+	b.t.Helper()
+	c := b.newBrowser()
+	peer, sdp, err := b.api.Offer(b.ctx, media.Handlers{
+		Message: func(data []byte) {
+			if ev, ok := c.decoded(data); ok {
+				c.got(ev)
+			}
+		},
+		State: func(s media.State) {
+			if s == media.StateClosed || s == media.StateFailed {
+				c.hungUp()
+			}
+		},
+	})
+	must(b.t, err)
+	c.line, c.peer = peer, peer
 	return c, sdp
 }
 
 // leave closes the tab.
 func (c *browser) leave() {
-	if err := c.peer.Close(); err != nil {
+	if c.line == nil {
+		return
+	}
+	if err := c.line.Close(); err != nil {
 		c.t.Errorf("close browser: %v", err)
 	}
 }
@@ -261,28 +308,40 @@ func (b *bench) dial(start bridge.Start) *browser {
 	return c
 }
 
-func (b *bench) try(start bridge.Start) (*browser, error) {
+func (b *bench) try(start bridge.Start) (c *browser, err error) {
 	b.t.Helper()
-	c, offer := b.offer()
-	start.Offer = offer
-	if start.Owner == "" {
-		start.Owner = owner
-	}
-	started, err := b.calls.Start(b.ctx, start)
-	if err != nil {
+	start.Owner = cmp.Or(start.Owner, owner)
+	var started bridge.Started
+	if b.over.client == webSocket {
+		c, err = b.connect(func(socket *wsserver.Conn) (err error) {
+			start.Socket = socket
+			started, err = b.calls.Start(b.ctx, start)
+			return err
+		})
+		c.Started = started
 		return c, err
 	}
-	c.Started = started
-	must(b.t, c.peer.Accept(b.ctx, started.Answer))
-	c.flow.Open()
-	go func() { _ = c.peer.Forward(b.ctx, c, &c.flow) }()
+	c, start.Offer = b.offer()
+	if started, err = b.calls.Start(b.ctx, start); err != nil {
+		return c, err
+	}
+	c.accept(started, started.Answer)
 	return c, nil
+}
+
+// accept takes the answer by which a browser is in a call.
+func (c *browser) accept(started bridge.Started, answer string) {
+	c.t.Helper()
+	c.Started = started
+	must(c.t, c.peer.Accept(c.b.ctx, answer))
+	c.flow.Open()
+	go func() { _ = c.peer.Forward(c.b.ctx, c, &c.flow) }()
 }
 
 // send sends an event.
 func (c *browser) send(format string, args ...any) {
 	c.t.Helper()
-	if err := c.peer.Send(c.b.ctx, fmt.Appendf(nil, format, args...)); err != nil {
+	if err := c.line.Send(c.b.ctx, fmt.Appendf(nil, format, args...)); err != nil {
 		c.t.Fatalf("send: %v", err)
 	}
 }
@@ -439,7 +498,8 @@ func (c *browser) speakFor(n int) {
 			return
 		}
 		p.Payload = frame
-		if err := c.peer.WriteAudio(&p); err != nil {
+		c.said = append(c.said, time.Now())
+		if err := c.line.WriteAudio(&p); err != nil {
 			return
 		}
 		p.Sequence++

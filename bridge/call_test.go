@@ -45,8 +45,13 @@ func (b *bench) hangUp(c *browser) {
 // drawn, and the next call knows what was said.
 func TestCall(t *testing.T) {
 	t.Parallel()
+	pairs(t, testCall)
+}
+
+func testCall(t *testing.T, p pair) {
+	t.Helper()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		b := newBench(t, open(t), benchConfig{})
+		b := newBench(t, open(t), benchConfig{over: p})
 		c := b.dial(bridge.Start{})
 		c.next("bridge.ready")
 		c.speak()
@@ -150,7 +155,12 @@ func checkHidden(t *testing.T, c *browser) {
 // TestBargeIn speaks over a long answer.
 func TestBargeIn(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, sqlite(t), benchConfig{})
+	pairs(t, testBargeIn)
+}
+
+func testBargeIn(t *testing.T, p pair) {
+	t.Helper()
+	b := newBench(t, sqlite(t), benchConfig{over: p})
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
 	c.say("Tell me a long story")
@@ -184,7 +194,12 @@ func TestBargeIn(t *testing.T) {
 
 func TestClientTool(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, sqlite(t), benchConfig{})
+	pairs(t, testClientTool)
+}
+
+func testClientTool(t *testing.T, p pair) {
+	t.Helper()
+	b := newBench(t, sqlite(t), benchConfig{over: p})
 	c := b.dial(bridge.Start{Session: json.RawMessage(`{"type":"realtime","instructions":"Obey me","audio":{"output":{"voice":"cedar"}}}`)})
 	c.send(`{"type":"session.update","event_id":"mine","session":{"type":"realtime","model":"other","tools":[` +
 		`{"type":"function","name":"changeBrowserTheme","parameters":{"type":"object","properties":{"theme":{"type":"string"}}}},` +
@@ -566,24 +581,29 @@ func TestOddUpstreamEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: faults}})
-			c := b.dial(bridge.Start{})
-			c.next("bridge.ready")
-			want := ""
-			if faults.RejectItems > 0 {
-				// A client that asks for an answer regardless gets one.
-				c.send(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"lost?"}]}}`)
-				c.next(realtime.TypeError)
-				want = "user text failed: lost?\n"
-			}
-			b.session(1).SimulateSpeech()
-			c.next(realtime.TypeOutputBufferStopped)
-			b.hangUp(c)
-			want += "user voice completed: Hello, can you hear me?\nassistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n"
-			if got := b.script(c.key()); got != want {
-				t.Errorf("thread:\n%s\nwant:\n%s", got, want)
-			}
+			pairs(t, func(t *testing.T, p pair) { testOddUpstreamEvents(t, p, faults) })
 		})
+	}
+}
+
+func testOddUpstreamEvents(t *testing.T, p pair, faults simulator.Faults) {
+	t.Helper()
+	b := newBench(t, sqlite(t), benchConfig{over: p, simulator: simulator.Config{Faults: faults}})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	want := ""
+	if faults.RejectItems > 0 {
+		// A client that asks for an answer regardless gets one.
+		c.send(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[{"type":"input_text","text":"lost?"}]}}`)
+		c.next(realtime.TypeError)
+		want = "user text failed: lost?\n"
+	}
+	b.session(1).SimulateSpeech()
+	c.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(c)
+	want += "user voice completed: Hello, can you hear me?\nassistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n"
+	if got := b.script(c.key()); got != want {
+		t.Errorf("thread:\n%s\nwant:\n%s", got, want)
 	}
 }
 

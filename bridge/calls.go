@@ -38,7 +38,6 @@ type Calls struct {
 	unsaved unsaved
 	delayed atomic.Bool
 	health  health
-	tickets tickets // of sockets that other processes may bring
 
 	mu   sync.Mutex
 	live map[thread.Key]*call

@@ -19,7 +19,12 @@ import (
 // once.
 func TestTextTurnEnds(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, sqlite(t), benchConfig{})
+	pairs(t, testTextTurnEnds)
+}
+
+func testTextTurnEnds(t *testing.T, p pair) {
+	t.Helper()
+	b := newBench(t, sqlite(t), benchConfig{over: p})
 	row, err := b.store.CreateThread(b.ctx, owner, "")
 	must(t, err)
 	key := thread.Key{Owner: owner, Thread: row.ID}

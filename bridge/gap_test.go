@@ -13,8 +13,13 @@ import (
 // one hears what was said, and answers.
 func TestPushToTalkInAGap(t *testing.T) {
 	t.Parallel()
+	pairs(t, testPushToTalkInAGap)
+}
+
+func testPushToTalkInAGap(t *testing.T, p pair) {
+	t.Helper()
 	spoken := make(chan struct{})
-	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{FaultsFor: func(n int) simulator.Faults {
+	b := newBench(t, sqlite(t), benchConfig{over: p, simulator: simulator.Config{FaultsFor: func(n int) simulator.Faults {
 		if n == 2 {
 			<-spoken
 		}

@@ -80,7 +80,12 @@ func (b *bench) imageCounts(key thread.Key) (all []int) {
 // next call gets them again.
 func TestImages(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, sqlite(t), benchConfig{bridge: bridge.Config{ImageQuota: 100_000}})
+	pairs(t, testImages)
+}
+
+func testImages(t *testing.T, p pair) {
+	t.Helper()
+	b := newBench(t, sqlite(t), benchConfig{over: p, bridge: bridge.Config{ImageQuota: 100_000}})
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
 	saved := b.saveDrawing(c.key())

@@ -13,7 +13,12 @@ import (
 // model forget that there was one.
 func TestInterruptAndForget(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, sqlite(t), benchConfig{})
+	pairs(t, testInterruptAndForget)
+}
+
+func testInterruptAndForget(t *testing.T, p pair) {
+	t.Helper()
+	b := newBench(t, sqlite(t), benchConfig{over: p})
 	c := b.dial(bridge.Start{})
 	key := c.key()
 	if stopped, err := b.calls.Interrupt(b.ctx, key); stopped || err != nil {

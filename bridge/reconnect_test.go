@@ -10,39 +10,43 @@ import (
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
+	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
 )
 
 // waits lets a call wait for its browser.
-var waits = benchConfig{bridge: bridge.Config{Settings: bridge.Settings{Limits: bridge.Limits{CloseGrace: testTimeout, LossGrace: testTimeout}}}}
+func waits(p pair) benchConfig {
+	return benchConfig{over: p, bridge: bridge.Config{Settings: bridge.Settings{Limits: bridge.Limits{CloseGrace: testTimeout, LossGrace: testTimeout}}}}
+}
 
 // rejoin connects another browser to a call.
 func (b *bench) rejoin(old *browser) *browser {
 	b.t.Helper()
+	if b.over.client == webSocket {
+		c, err := b.connect(func(socket *wsserver.Conn) error { return b.calls.ReconnectSocket(b.ctx, owner, old.CallID, socket) })
+		must(b.t, err)
+		c.Started = old.Started
+		return c
+	}
 	c, offer := b.offer()
 	answer, err := b.calls.Reconnect(b.ctx, owner, old.CallID, offer)
 	if err != nil {
 		b.t.Fatalf("reconnect: %v", err)
 	}
-	c.accept(old, answer)
+	c.accept(old.Started, answer)
 	return c
-}
-
-// accept takes the answer by which a browser joins a call.
-func (c *browser) accept(old *browser, answer string) {
-	b := c.b
-	b.t.Helper()
-	c.Started = old.Started
-	must(b.t, c.peer.Accept(b.ctx, answer))
-	c.flow.Open()
-	go func() { _ = c.peer.Forward(b.ctx, c, &c.flow) }()
 }
 
 // TestReload closes a browser in the middle of an answer. The next browser is in the same
 // call: the interrupted answer is given again, and the model knows the rest.
 func TestReload(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, sqlite(t), waits)
+	pairs(t, testReload)
+}
+
+func testReload(t *testing.T, p pair) {
+	t.Helper()
+	b := newBench(t, sqlite(t), waits(p))
 	first := b.dial(bridge.Start{})
 	first.next("bridge.ready")
 	first.say("Tell me a long story")
@@ -76,7 +80,7 @@ func TestReload(t *testing.T) {
 // TestHandOff moves a call to another browser while the first one is connected.
 func TestHandOff(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, sqlite(t), waits)
+	b := newBench(t, sqlite(t), waits(pair{}))
 	first := b.dial(bridge.Start{})
 	first.next("bridge.ready")
 	_, offer := b.offer()
@@ -106,7 +110,7 @@ func TestHandOff(t *testing.T) {
 // repeated: it is for the same connection.
 func TestReconnectTwice(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, sqlite(t), waits)
+	b := newBench(t, sqlite(t), waits(pair{}))
 	first := b.dial(bridge.Start{})
 	first.next("bridge.ready")
 	second, offer := b.offer()
@@ -118,7 +122,7 @@ func TestReconnectTwice(t *testing.T) {
 	if first, second := ufrag(answer), ufrag(again); first == "" || first != second {
 		t.Errorf("the answers are of the connections %q and %q", first, second)
 	}
-	second.accept(first, answer)
+	second.accept(first.Started, answer)
 	second.next("bridge.ready")
 	b.hangUp(second)
 }
@@ -133,7 +137,7 @@ func ufrag(sdp string) string {
 // TestSessionComesFirst moves a call from browser to browser while messages are saved.
 func TestSessionComesFirst(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, sqlite(t), waits)
+	b := newBench(t, sqlite(t), waits(pair{}))
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
 	draft := thread.Message{ID: "m", Metadata: thread.Metadata{Status: thread.StatusInProgress}}
@@ -165,7 +169,7 @@ func TestSessionComesFirst(t *testing.T) {
 // typed turn.
 func TestWaitingCallYields(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, sqlite(t), waits)
+	b := newBench(t, sqlite(t), waits(pair{}))
 	first := b.dial(bridge.Start{})
 	first.next("bridge.ready")
 	first.leave()

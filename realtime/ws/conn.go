@@ -61,12 +61,12 @@ type Conn struct {
 	newest, previous string
 }
 
-func newConn(s socket, p Profile, model string, log *slog.Logger) *Conn {
+func newConn(s socket, p Profile, model string, common *shared, log *slog.Logger) *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
 	out := newQueue(p.formatIn())
 	return &Conn{
 		profile: p, model: model, socket: s, log: log, source: media.NewSource(), ctx: ctx, cancel: cancel, done: make(chan struct{}),
-		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewReader(p.RateIn)}, play: newPlayout(p.formatOut()),
+		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewReader(p.RateIn)}, play: newPlayout(p.formatOut(), common),
 		inbox: newInbox(), closed: make(chan struct{}), interrupts: true, spoken: make(map[string]string), announced: make(map[string]bool),
 	}
 }
@@ -204,6 +204,7 @@ func (c *Conn) Close() error {
 		_ = c.socket.CloseNow()
 		c.inbox.close()
 		c.all.Wait()
+		c.play.close()
 	})
 	<-c.closed
 	return nil

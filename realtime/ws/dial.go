@@ -31,6 +31,8 @@ type Client struct {
 	// HTTP is used to connect; nil means http.DefaultTransport.
 	HTTP *http.Client
 	Log  *slog.Logger // nil discards the log
+
+	shared shared // by its sessions
 }
 
 // Dial connects and waits for the session. Start must follow, or Close. Errors: *realtime.APIError when the upstream
@@ -53,9 +55,10 @@ func (c *Client) Dial(ctx context.Context, safetyIdentifier string) (*Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	conn := newConn(s, p, c.Model, cmp.Or(c.Log, slog.New(slog.DiscardHandler)))
+	conn := newConn(s, p, c.Model, &c.shared, cmp.Or(c.Log, slog.New(slog.DiscardHandler)))
 	if err := conn.awaitSession(ctx); err != nil {
 		_ = s.CloseNow()
+		conn.play.close()
 		return nil, err
 	}
 	return conn, nil

@@ -21,7 +21,7 @@ func FuzzUpstream(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, p := range Profiles {
-			c := newConn(newFakeSocket(), p.withDefaults(), "m", slog.New(slog.DiscardHandler))
+			c := newConn(newFakeSocket(), p.withDefaults(), "m", new(shared), slog.New(slog.DiscardHandler))
 			for range 2 {
 				if ev, err := realtime.Decode(data); err == nil {
 					c.take(ev)

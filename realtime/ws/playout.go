@@ -3,23 +3,63 @@ package ws
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 )
 
-// maxAhead is how much of the model's sound waits to be played: more than the longest answer of 4096 tokens, in 15 MB.
-// What comes then waits with the upstream, and so does its word that the caller speaks, because it comes behind.
-const maxAhead = 5 * time.Minute
+// How much of the model's sound waits to be played. What comes when there is no room waits with the upstream, and so does
+// its word that the caller speaks, because it comes behind: so reading should not stop in the middle of an answer. Answers
+// of more than a minute are rare, so they share the memory for what is beyond: as samples, since the base64 in which they
+// come is a third longer.
+const (
+	// assured is what every session may have: 3 MB.
+	assured = time.Minute
+	// maxAhead is more than the longest answer of 4096 tokens.
+	maxAhead = 5 * time.Minute
+	// maxShared is what all sessions of an upstream may have beyond what is assured, in bytes: 22 minutes at 24 kHz.
+	maxShared = 64 << 20
+)
+
+// shared counts the bytes that sessions have of what they share. It is safe for concurrent use.
+type shared struct{ used atomic.Int64 }
+
+// take takes bytes, if there are so many left. A negative number gives some back.
+func (s *shared) take(bytes int) bool {
+	if s.used.Add(int64(bytes)) <= maxShared || bytes <= 0 {
+		return true
+	}
+	s.used.Add(int64(-bytes))
+	return false
+}
 
 // utterance is the sound of one part of an item.
 type utterance struct {
 	response, item string
 	content        int
-	sound          []byte // not played yet
-	played         int    // bytes
-	whole          bool   // nothing of it is to come
+	sound          [][]byte // not played yet, as it came
+	left           int      // bytes of it
+	played         int      // bytes
+	whole          bool     // nothing of it is to come
+}
+
+// next appends up to n bytes of sound to a frame, and lets go of them.
+func (u *utterance) next(frame []byte, n int) []byte {
+	for n > 0 && len(u.sound) > 0 {
+		part := u.sound[0][:min(n, len(u.sound[0]))]
+		frame = append(frame, part...)
+		if n -= len(part); len(part) == len(u.sound[0]) {
+			u.sound[0] = nil
+			u.sound = u.sound[1:]
+		} else {
+			u.sound[0] = u.sound[0][len(part):]
+		}
+		u.left -= len(part)
+		u.played += len(part)
+	}
+	return frame
 }
 
 // cut says how much of an item was played.
@@ -32,10 +72,12 @@ type cut struct {
 // playout holds the sound of answers until it is played. An upstream sends it faster than the caller can hear it.
 type playout struct {
 	format media.Format
+	shared *shared
 
 	mu       sync.Mutex
 	queue    []*utterance // the first one is being played
 	waiting  int          // bytes in queue
+	borrowed int          // of them, of what is shared
 	playing  string       // the response whose sound was announced
 	made     []string     // the latest responses that are complete
 	stopped  []string     // the latest responses of which nothing more is played
@@ -43,8 +85,8 @@ type playout struct {
 	consumed chan struct{} // holds a token when sound was taken out
 }
 
-func newPlayout(format media.Format) *playout {
-	return &playout{format: format, wake: make(chan struct{}, 1), consumed: make(chan struct{}, 1)}
+func newPlayout(format media.Format, common *shared) *playout {
+	return &playout{format: format, shared: common, wake: make(chan struct{}, 1), consumed: make(chan struct{}, 1)}
 }
 
 // remembered is how many responses are remembered, of those that were stopped or are complete: more than wait at once.
@@ -64,7 +106,7 @@ func (p *playout) add(ev *realtime.Event, sound []byte) bool {
 	if slices.Contains(p.stopped, ev.ResponseID) {
 		return true
 	}
-	if p.waiting > 0 && p.waiting+len(sound) > bytesOf(p.format, maxAhead) {
+	if p.waiting > 0 && (p.waiting+len(sound) > bytesOf(p.format, maxAhead) || !p.hold(len(sound))) {
 		return false
 	}
 	last := len(p.queue) - 1
@@ -75,10 +117,28 @@ func (p *playout) add(ev *realtime.Event, sound []byte) bool {
 		p.queue = append(p.queue, &utterance{response: ev.ResponseID, item: ev.ItemID, content: ev.ContentIndex})
 		last++
 	}
-	p.queue[last].sound = append(p.queue[last].sound, sound...)
+	p.queue[last].sound = append(p.queue[last].sound, sound)
+	p.queue[last].left += len(sound)
 	p.waiting += len(sound)
 	signal(p.wake)
 	return true
+}
+
+// hold makes room for more bytes, if there are as many. p.mu is held.
+func (p *playout) hold(more int) bool {
+	beyond := max(0, p.waiting+more-bytesOf(p.format, assured)) - p.borrowed
+	if !p.shared.take(beyond) {
+		return false
+	}
+	p.borrowed += beyond
+	return true
+}
+
+// drop takes bytes out of those that wait. p.mu is held.
+func (p *playout) drop(bytes int) {
+	p.waiting -= bytes
+	p.hold(0)
+	signal(p.consumed)
 }
 
 // complete takes that a part of an item, or a whole response if itemID is empty, has no more sound to come.
@@ -100,7 +160,7 @@ func (p *playout) complete(responseID, itemID string, content int) (events []rea
 
 // prune removes what was played to its end.
 func (p *playout) prune() {
-	for len(p.queue) > 0 && p.queue[0].whole && len(p.queue[0].sound) == 0 {
+	for len(p.queue) > 0 && p.queue[0].whole && p.queue[0].left == 0 {
 		p.queue = p.queue[1:]
 	}
 }
@@ -127,19 +187,16 @@ func (p *playout) frame(buf []byte) (frame []byte, events []realtime.Event) {
 		return nil, events
 	}
 	u, size := p.queue[0], p.format.Frame()
-	if len(u.sound) < size && !u.whole {
+	if u.left < size && !u.whole {
 		return nil, events
 	}
 	if p.playing != u.response {
 		p.playing = u.response
 		events = append(events, bufferEvent(realtime.TypeOutputBufferStarted, u.response))
 	}
-	n := min(size, len(u.sound))
-	frame = append(buf[:0], u.sound[:n]...)
-	frame = append(frame, make([]byte, size-n)...)
-	u.sound, u.played, p.waiting = u.sound[n:], u.played+n, p.waiting-n
-	signal(p.consumed)
-	return frame, events
+	frame = u.next(buf[:0], size)
+	p.drop(len(frame))
+	return append(frame, make([]byte, size-len(frame))...), events
 }
 
 // stop drops what was not played. It returns what that is of each item, and the events that say so. told means that they
@@ -162,8 +219,8 @@ func (p *playout) stop(told bool) (cuts []cut, events []realtime.Event) {
 	if response != "" {
 		p.stopped = remember(p.stopped, response)
 	}
-	p.queue, p.waiting, p.playing = nil, 0, ""
-	signal(p.consumed)
+	p.queue, p.playing = nil, ""
+	p.drop(p.waiting)
 	return cuts, []realtime.Event{bufferEvent(realtime.TypeOutputBufferCleared, response)}
 }
 
@@ -173,11 +230,10 @@ func (p *playout) truncate(itemID string) {
 	defer p.mu.Unlock()
 	for _, u := range p.queue {
 		if u.item == itemID {
-			p.waiting -= len(u.sound)
-			u.sound, u.whole = nil, true
+			p.drop(u.left)
+			u.sound, u.left, u.whole = nil, 0, true
 		}
 	}
-	signal(p.consumed)
 	signal(p.wake)
 }
 
@@ -202,4 +258,12 @@ func (p *playout) forget(responseID string) {
 	if responseID != "" {
 		p.stopped = remember(p.stopped, responseID)
 	}
+}
+
+// close lets go of what was not played.
+func (p *playout) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue = nil
+	p.drop(p.waiting)
 }

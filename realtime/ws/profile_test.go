@@ -232,7 +232,7 @@ func TestTranscriptions(t *testing.T) {
 // TestOrder puts items whose predecessor was never announced at the end.
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	c := newConn(newFakeSocket(), profile(t, "xai"), "", nil)
+	c := newConn(newFakeSocket(), profile(t, "xai"), "", new(shared), nil)
 	for _, tt := range []struct {
 		raw, before string
 		known       bool

@@ -167,7 +167,7 @@ func inCall(t *testing.T, p Profile, test func(t *testing.T, c *call)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		up := newFakeSocket()
-		c := &call{Conn: newConn(up, p.withDefaults(), "gpt-realtime", slog.New(slog.DiscardHandler)), ear: new(ear), up: up}
+		c := &call{Conn: newConn(up, p.withDefaults(), "gpt-realtime", new(shared), slog.New(slog.DiscardHandler)), ear: new(ear), up: up}
 		up.say(`{"type":"session.created","session":{"id":"sess_1","type":"realtime"}}`)
 		if err := c.awaitSession(t.Context()); err != nil {
 			t.Fatal(err)
@@ -345,6 +345,51 @@ func TestFarAhead(t *testing.T) {
 			t.Errorf("%d frames, then %v", len(c.frames), got)
 		}
 	})
+}
+
+// TestSharedAhead has other sessions use what is shared: a minute of sound waits all the same, and what is more comes when
+// there is room for it. Nothing is lost, and what was taken is given back, however it was used.
+func TestSharedAhead(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(c *call){
+		"played":      func(c *call) { pass(81 * time.Second) },
+		"interrupted": func(c *call) { c.up.say(`{"type":"input_audio_buffer.speech_started"}`); synctest.Wait() },
+		"truncated":   func(c *call) { c.TrySend([]byte(`{"type":"conversation.item.truncate","item_id":"item_1"}`)) },
+		"closed":      func(c *call) { _ = c.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inCall(t, Profile{}, func(t *testing.T, c *call) {
+				common, others := c.play.shared, int64(maxShared-1000)
+				waiting := func() time.Duration {
+					c.play.mu.Lock()
+					defer c.play.mu.Unlock()
+					return c.play.length(c.play.waiting)
+				}
+				common.used.Store(others)
+				for range 80 {
+					c.speak("resp_1", "item_1", 0, 50)
+				}
+				c.done("resp_1")
+				synctest.Wait()
+				if got := waiting(); got > assured || got < assured-2*time.Second {
+					t.Errorf("%s of sound wait", got)
+				}
+				common.used.Add(-others)
+				pass(2 * time.Second)
+				if got, used := waiting(), common.used.Load(); got <= assured || used != int64(bytesOf(c.play.format, got-assured)) {
+					t.Errorf("%s of sound wait, %d bytes are of what is shared", got, used)
+				}
+				end(c)
+				if used := common.used.Load(); used != 0 {
+					t.Errorf("%d bytes are not given back", used)
+				}
+				if name == "played" && len(c.frames) != 4000 {
+					t.Errorf("%d frames were heard", len(c.frames))
+				}
+			})
+		})
+	}
 }
 
 // TestSteadyClock plays a quarter of an hour of sound that comes in real time: the clock does not drift.
@@ -557,7 +602,7 @@ func TestNoSession(t *testing.T) {
 		{`nonsense`, func(err error) bool { return errors.Is(err, ErrNoSession) }},
 	} {
 		up := newFakeSocket()
-		c := newConn(up, Profile{}.withDefaults(), "", slog.New(slog.DiscardHandler))
+		c := newConn(up, Profile{}.withDefaults(), "", new(shared), slog.New(slog.DiscardHandler))
 		for range maxBefore {
 			up.say("%s", tt.says)
 		}

@@ -75,29 +75,26 @@ func (s *State) browserJoined(in BrowserJoined) {
 		s.browserLeg.why = EndBrowserLost
 	}
 	for _, event := range [][]byte{s.view.created, s.view.updated} {
-		s.sendTo(0, s.view.redacted(event, 0), false)
+		if event != nil {
+			s.do(ToBrowser{Data: event})
+		}
 	}
 	s.speech.heldTill = time.Time{} // nobody holds the button there
-	s.welcome(0)
-}
-
-// welcome tells a connection that joins what it must know of the call beside its session.
-func (s *State) welcome(side int) {
 	if s.phase != live {
 		return
 	}
-	s.sendTo(side, encode(s.readyEvent()), false)
+	s.notifyReady()
 	if s.up.gone {
-		s.sendTo(side, encode(s.renewal.renewingEvent()), false)
+		s.renewal.notifyRenewing()
 	}
 	if s.pending > 0 {
-		s.sendTo(side, encode(storageEvent{Type: "bridge.storage.delayed", Pending: s.pending}), false)
+		s.notify(storageEvent{Type: "bridge.storage.delayed", Pending: s.pending})
 	}
 	for _, run := range s.tools.unfinished() {
-		s.tools.tell(s.tools.announcement(run), side)
+		s.tools.announce(run)
 	}
 }
 
-func (s *State) readyEvent() readyEvent {
-	return readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed)}
+func (s *State) notifyReady() {
+	s.notify(readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed)})
 }

@@ -1,0 +1,287 @@
+package bridge_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"voicebridge/bridge"
+	"voicebridge/bridge/internal/task"
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+	"voicebridge/realtime/opus"
+	"voicebridge/realtime/pcm"
+	"voicebridge/realtime/ws"
+	"voicebridge/realtime/wsserver"
+)
+
+// transport carries the events and the sound of one side of a call.
+type transport int
+
+const (
+	webRTC transport = iota
+	webSocket
+)
+
+func (t transport) String() string { return [...]string{"WebRTC", "WebSocket"}[t] }
+
+// pair is the transports of both sides of a call.
+type pair struct{ client, upstream transport }
+
+// pairs runs a test with each pair of transports.
+func pairs(t *testing.T, test func(t *testing.T, p pair)) {
+	t.Helper()
+	for _, client := range []transport{webRTC, webSocket} {
+		for _, upstream := range []transport{webRTC, webSocket} {
+			t.Run(fmt.Sprintf("%v client, %v upstream", client, upstream), func(t *testing.T) {
+				t.Parallel()
+				test(t, pair{client, upstream})
+			})
+		}
+	}
+}
+
+// driver returns the driver for the simulator, at its address.
+func (b *bench) driver(over transport, address string) bridge.Upstream {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if over == webSocket {
+		profile, _ := ws.Find("realtime")
+		return bridge.NewWebSocket("simulator", &ws.Client{
+			Profile: profile, URL: address + "/v1/realtime", Model: "gpt-realtime-2.1", HTTP: client,
+		})
+	}
+	return bridge.NewRealtime("simulator", b.api, &realtime.Client{BaseURL: address + "/v1", HTTP: client})
+}
+
+// line is how a caller is connected.
+type line interface {
+	media.Sink // takes what the caller says, in Opus
+	Send(ctx context.Context, event []byte) error
+	Close() error
+}
+
+// openDoor serves the sockets of calls.
+func (b *bench) openDoor() {
+	var opened sync.WaitGroup
+	b.door = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		opened.Add(1)
+		defer opened.Done()
+		client, _ := b.sockets.LoadAndDelete(r.URL.Path)
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			client.(*wsserver.Conn).Abandon()
+			return
+		}
+		client.(*wsserver.Conn).Serve(conn)
+	}))
+	b.t.Cleanup(func() { b.door.Close(); opened.Wait() })
+}
+
+// connect opens the socket of a caller in a call that begin finds or makes.
+func (b *bench) connect(begin func(*wsserver.Conn) error) (*browser, error) {
+	b.t.Helper()
+	c := b.newBrowser()
+	client := wsserver.New()
+	if err := begin(client); err != nil {
+		return c, err
+	}
+	path := fmt.Sprintf("/%p", client)
+	b.sockets.Store(path, client)
+	conn, _, err := websocket.Dial(b.ctx, b.door.URL+path, nil) //nolint:bodyclose // of a socket
+	must(b.t, err)
+	conn.SetReadLimit(-1)
+	l := &socketLine{conn: conn, caller: c, complete: make(map[string]bool), stopped: make(map[string]bool)}
+	c.line = l
+	ctx, cancel := context.WithCancel(b.ctx)
+	read, play := task.Go(l.read), task.Go(func() { l.play(ctx) })
+	b.t.Cleanup(func() { cancel(); _ = conn.CloseNow(); <-read; <-play })
+	return c, nil
+}
+
+// socketLine is a client over WebSocket. As such clients do, it plays answers by its own clock and says how much of an
+// interrupted one was heard. What that begins and ends is told to the caller as an upstream tells a browser, so that a test
+// need not know how its caller is connected.
+type socketLine struct {
+	conn    *websocket.Conn
+	caller  *browser
+	decoder *opus.Decoder // of what the caller says
+	source  uint32
+
+	mu       sync.Mutex
+	queue    []delta
+	playing  string          // a response
+	item     string          // of it, whose sound is being played
+	content  int             // of the item
+	heard    int             // bytes of it
+	complete map[string]bool // responses of which nothing more comes
+	stopped  map[string]bool // responses of which nothing more is played
+}
+
+// delta is sound that was not played yet.
+type delta struct {
+	response, item string
+	content        int
+	sound          []byte
+}
+
+// heardFrame is 20 ms of sound for the client.
+var heardFrame = media.Format{Rate: 24_000}.Frame()
+
+func (l *socketLine) Send(ctx context.Context, event []byte) error {
+	return l.conn.Write(ctx, websocket.MessageText, event)
+}
+
+func (l *socketLine) Close() error {
+	_ = l.conn.Close(websocket.StatusNormalClosure, "") // it may be closed
+	return nil
+}
+
+// WriteAudio implements media.Sink.
+func (l *socketLine) WriteAudio(p *media.Packet) (err error) {
+	if l.decoder == nil || p.Source != l.source {
+		if l.decoder, err = opus.NewDecoder(24_000); err != nil {
+			return err
+		}
+		l.source = p.Source
+	}
+	samples, err := l.decoder.Decode(p.Payload)
+	if err != nil {
+		return err
+	}
+	return l.Send(l.caller.b.ctx, fmt.Appendf(nil, `{"type":"input_audio_buffer.append","audio":%q}`, base64.StdEncoding.EncodeToString(pcm.Linear.Append(nil, samples))))
+}
+
+// read takes what comes until the socket ends.
+func (l *socketLine) read() {
+	for {
+		_, data, err := l.conn.Read(context.Background())
+		if err != nil {
+			l.caller.hungUp()
+			return
+		}
+		ev, ok := l.caller.decoded(data)
+		if ok {
+			l.take(ev)
+		}
+	}
+}
+
+func (l *socketLine) take(ev realtime.Event) {
+	switch {
+	case strings.HasPrefix(ev.Type, "output_audio_buffer."):
+		l.caller.t.Errorf("the client got %s, which is of WebRTC", ev.Raw)
+		return
+	case ev.Type == realtime.TypeOutputAudioDelta:
+		l.add(&ev)
+		return
+	}
+	l.caller.got(ev)
+	switch ev.Type {
+	case realtime.TypeInputSpeechStarted:
+		l.stop("", true)
+	case realtime.TypeItemTruncated: // by the server
+		l.stop(ev.ItemID, false)
+	case realtime.TypeResponseDone:
+		var done struct{ Response struct{ ID string } }
+		l.caller.decode(ev, &done)
+		l.mu.Lock()
+		l.complete[done.Response.ID] = true
+		l.mu.Unlock()
+	}
+}
+
+// add queues sound.
+func (l *socketLine) add(ev *realtime.Event) {
+	sound, err := base64.StdEncoding.DecodeString(ev.Delta)
+	l.caller.tape.linear(sound, time.Now())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch n := len(l.queue); {
+	case err != nil, ev.ItemID == "", ev.ResponseID == "", l.complete[ev.ResponseID]:
+		l.caller.t.Errorf("sound that cannot be played (%v): %.200s", err, ev.Raw)
+	case l.stopped[ev.ResponseID]:
+	case n > 0 && l.queue[n-1].item == ev.ItemID && l.queue[n-1].content == ev.ContentIndex:
+		l.queue[n-1].sound = append(l.queue[n-1].sound, sound...)
+	default:
+		l.queue = append(l.queue, delta{ev.ResponseID, ev.ItemID, ev.ContentIndex, sound})
+	}
+}
+
+// stop stops what is being played: everything, or an item. speaks means that the caller does it, of which the server has to be
+// told.
+func (l *socketLine) stop(item string, speaks bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.playing == "" || item != "" && item != l.item {
+		return
+	}
+	l.stopped[l.playing], l.queue, l.caller.stopped = true, nil, time.Now()
+	l.tell(realtime.TypeOutputBufferCleared)
+	l.playing = ""
+	if !speaks {
+		return
+	}
+	ms := l.heard * 20 / heardFrame
+	event := fmt.Appendf(nil, `{"type":"conversation.item.truncate","item_id":%q,"content_index":%d,"audio_end_ms":%d}`, l.item, l.content, ms)
+	if err := l.Send(l.caller.b.ctx, event); err != nil {
+		l.caller.t.Logf("truncate: %v", err)
+	}
+}
+
+// play plays a frame every 20 ms.
+func (l *socketLine) play(ctx context.Context) {
+	tick := time.NewTicker(media.FrameTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.frame()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// frame plays what is due.
+func (l *socketLine) frame() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 || l.queue[0].response != l.playing {
+		if l.playing != "" && (len(l.queue) > 0 || l.complete[l.playing]) {
+			l.tell(realtime.TypeOutputBufferStopped)
+			l.playing = ""
+		}
+		if len(l.queue) == 0 {
+			return
+		}
+	}
+	first := &l.queue[0]
+	if l.playing == "" {
+		l.playing = first.response
+		l.tell(realtime.TypeOutputBufferStarted)
+	}
+	if l.item != first.item {
+		l.item, l.content, l.heard = first.item, first.content, 0
+	}
+	n := min(heardFrame, len(first.sound))
+	first.sound = first.sound[n:]
+	l.heard += n
+	if len(first.sound) == 0 {
+		l.queue = l.queue[1:]
+	}
+	_ = l.caller.WriteAudio(nil) // it only counts
+}
+
+// tell has the caller hear what the player does. l.mu is held.
+func (l *socketLine) tell(kind string) {
+	ev, _ := l.caller.decoded(fmt.Appendf(nil, `{"type":%q,"response_id":%q}`, kind, l.playing))
+	l.caller.got(ev)
+}

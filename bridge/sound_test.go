@@ -1,0 +1,260 @@
+package bridge_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"voicebridge/bridge"
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+	"voicebridge/realtime/opus"
+	"voicebridge/realtime/pcm"
+	"voicebridge/realtime/simulator"
+)
+
+// recorded is what the simulator has a recording of.
+const recorded = "Here is your chart. Sales grew in every quarter of this year."
+
+// tape keeps the sound that comes to one end of a call.
+type tape struct {
+	mu      sync.Mutex
+	decoder *opus.Decoder
+	packets [][]byte // of Opus
+	samples []int16
+	times   []time.Time
+	ends    []int // how many samples there were then
+}
+
+// WriteAudio implements media.Sink.
+func (t *tape) WriteAudio(p *media.Packet) (err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.decoder == nil {
+		if t.decoder, err = opus.NewDecoder(24_000); err != nil {
+			return err
+		}
+	}
+	samples, err := t.decoder.Decode(p.Payload)
+	t.packets = append(t.packets, bytes.Clone(p.Payload))
+	t.add(samples, time.Now())
+	return err
+}
+
+// linear takes samples.
+func (t *tape) linear(sound []byte, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(pcm.Linear.Decode(nil, sound), at)
+}
+
+func (t *tape) add(samples []int16, at time.Time) {
+	t.samples = append(t.samples, samples...)
+	t.times, t.ends = append(t.times, at), append(t.ends, len(t.samples))
+}
+
+// last returns when the last sound came.
+func (t *tape) last() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.times[len(t.times)-1]
+}
+
+// whole reports whether the tape has a recording, but for its end: an upstream over WebSocket may be told that later, and a
+// busy machine loses packets.
+func (t *tape) whole(frames [][]byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.samples) >= enough(frames)*480
+}
+
+// enough is how many frames of a recording are compared.
+func enough(frames [][]byte) int { return len(frames) * 95 / 100 }
+
+// compared says how a tape differs from the recording that was played, of which each frame was due at a time.
+func (t *tape) compared(frames [][]byte, due func(frame int) time.Time) (c comparison) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	frames = frames[:enough(frames)]
+	var want tape
+	for _, frame := range frames {
+		_ = want.WriteAudio(&media.Packet{Payload: frame}) // the recordings can be read
+	}
+	c.db = signalToNoise(want.samples, t.samples)
+	if t.decoder == nil {
+		c.same = bytes.Contains(pcm.Linear.Append(nil, t.samples), pcm.Linear.Append(nil, want.samples))
+	} else {
+		c.same = true
+		next := 0
+		for _, packet := range t.packets[:min(len(t.packets), len(frames))] {
+			at := slices.IndexFunc(frames[next:], func(frame []byte) bool { return bytes.Equal(packet, frame) })
+			if at < 0 {
+				c.same = false
+				break
+			}
+			c.lost, next = c.lost+at, next+at+1
+		}
+	}
+	first := 0
+	for i, at := range t.times {
+		// The sound of an event is there with its first sample.
+		if first/480 >= len(frames) {
+			break
+		}
+		late := at.Sub(due(first / 480))
+		if i == 0 {
+			c.delay = late
+		}
+		c.latest, first = max(c.latest, late-c.delay), t.ends[i]
+	}
+	return c
+}
+
+// comparison is how sound differs from what was played.
+type comparison struct {
+	same   bool          // the same bytes
+	lost   int           // packets
+	db     float64       // signal to noise
+	delay  time.Duration // of the first sound
+	latest time.Duration // how much later than the first some sound came
+}
+
+func (c comparison) String() string {
+	how := fmt.Sprintf("%.1f dB", c.db)
+	if c.same {
+		how = "the same bytes"
+	}
+	if c.lost > 0 {
+		how += fmt.Sprintf(", %d packets lost", c.lost)
+	}
+	return fmt.Sprintf("%s, %.0f ms late, at most %.0f more", how, float64(c.delay.Microseconds())/1000, float64(c.latest.Microseconds())/1000)
+}
+
+// signalToNoise returns, in dB, by how much a recording is louder than what it differs by from what came, which an encoder may
+// have delayed by up to 40 ms.
+func signalToNoise(want, got []int16) float64 {
+	best := math.Inf(-1)
+	for delay := range min(960, len(got)) {
+		var signal, noise float64
+		n := min(len(want), len(got)-delay)
+		for i := range n {
+			w, g := float64(want[i]), float64(got[i+delay])
+			signal += w * w
+			noise += (w - g) * (w - g)
+		}
+		if n > len(want)*9/10 {
+			best = max(best, 10*math.Log10(signal/max(noise, 1)))
+		}
+	}
+	return best
+}
+
+// TestSound sends recorded speech through each pair of transports, both ways. Where both sides speak the same format the bytes
+// are the same; where Opus is decoded the samples are what a decoder makes of it; where it is encoded they are near. With -v it
+// prints the figures of docs/performance.md.
+func TestSound(t *testing.T) {
+	t.Parallel()
+	pairs(t, testSound)
+}
+
+func testSound(t *testing.T, p pair) {
+	t.Helper()
+	var up tape
+	b := newBench(t, sqlite(t), benchConfig{over: p, simulator: simulator.Config{
+		Script: &simulator.Script{Otherwise: simulator.Reply{Say: recorded}, Spoken: []simulator.Reply{{Say: recorded}}},
+		Drive:  func(*simulator.Session) media.Sink { return &up }, // of WebRTC
+	}})
+	c := b.dial(bridge.Start{Session: json.RawMessage(`{"type":"realtime","audio":{"input":{"turn_detection":null}}}`)})
+	c.next("bridge.ready")
+
+	said := simulator.UserSpeech()
+	c.speak()
+	session := b.session(1)
+	if p.upstream == webSocket {
+		heard := 0
+		_, err := session.WaitFor(b.ctx, func(ev realtime.Event) bool {
+			heard += len(appended(ev)) / 2
+			return heard >= enough(said)*480
+		})
+		must(t, err)
+		for _, r := range session.Received() {
+			if sound := appended(r.Event); sound != nil {
+				up.linear(sound, r.At)
+			}
+		}
+	}
+	eventually(b, "what was said", func() bool { return up.whole(said) })
+
+	c.say("Say it")
+	c.next(realtime.TypeOutputBufferStopped)
+	told := simulator.Speech(recorded)
+	eventually(b, "the answer", func() bool { return c.tape.whole(told) })
+	begins := map[transport]string{webRTC: realtime.TypeOutputBufferStarted, webSocket: realtime.TypeOutputAudioDelta}[p.upstream]
+	began := sentAt(session, begins)
+	upwards := up.compared(said, func(frame int) time.Time { return c.said[frame] })
+	downwards := c.tape.compared(told, func(frame int) time.Time { return began.Add(time.Duration(frame) * media.FrameTime) })
+
+	c.send(`{"type":"session.update","session":{"type":"realtime","audio":{"input":{"turn_detection":{"type":"server_vad"}}}}}`)
+	c.next(realtime.TypeSessionUpdated)
+	c.say("Say it again, to be interrupted")
+	c.next(realtime.TypeOutputBufferStarted)
+	c.waitPackets(len(told) + 25)
+	session.SimulateSpeech()
+	c.next(realtime.TypeOutputBufferCleared)
+	interrupted := sentAt(session, realtime.TypeInputSpeechStarted)
+	silent := c.tape.last()
+	if p.client == webSocket { // which stops by itself
+		silent = c.stopped
+	}
+	b.hangUp(c)
+	t.Logf("up %v; down %v; silent %.0f ms after an interruption", upwards, downwards, float64(silent.Sub(interrupted).Microseconds())/1000)
+
+	for _, way := range []struct {
+		comparison
+
+		name    string
+		encoded pair // the only one in which Opus is made
+	}{{upwards, "up", pair{webSocket, webRTC}}, {downwards, "down", pair{webRTC, webSocket}}} {
+		switch {
+		case way.lost > 10:
+			t.Errorf("%s: %d packets are lost", way.name, way.lost)
+		case p == way.encoded && (way.same || way.db < 14):
+			t.Errorf("%s: %s, which was encoded", way.name, way)
+		case p != way.encoded && !way.same && way.db < 20: // a lost packet is concealed
+			t.Errorf("%s: %s", way.name, way)
+		}
+	}
+}
+
+// appended returns the sound that an event brings to an upstream.
+func appended(ev realtime.Event) []byte {
+	var e struct{ Audio []byte }
+	if ev.Type != realtime.TypeInputAppend || json.Unmarshal(ev.Raw, &e) != nil {
+		return nil
+	}
+	return e.Audio
+}
+
+// sentAt returns when a session sent the first event of a type.
+func sentAt(s *simulator.Session, kind string) time.Time {
+	sent := s.Sent()
+	return sent[slices.IndexFunc(sent, func(r simulator.Record) bool { return r.Event.Type == kind })].At
+}
+
+// eventually waits for what comes over the network.
+func eventually(b *bench, what string, ok func() bool) {
+	b.t.Helper()
+	tick := time.Tick(5 * time.Millisecond)
+	for !ok() {
+		select {
+		case <-tick:
+		case <-b.ctx.Done():
+			b.t.Fatalf("no %s", what)
+		}
+	}
+}
