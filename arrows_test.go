@@ -30,7 +30,7 @@ var levels = [][]string{
 	{"web"},
 	{"bridge", "chat", "recording"},
 	{"realtime", "llm", "toolkit", "persistence"},
-	{"thread", "db"},
+	{"thread", "assistant", "db"},
 }
 
 // vendors says which folders may import a vendor's module. The first entry that

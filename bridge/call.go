@@ -23,13 +23,14 @@ type call struct {
 	key thread.Key
 	log *slog.Logger
 
-	inbox   chan session.Input
-	joined  chan *leg.Browser
-	quit    chan struct{} // closed when the loop has ended: inputs are dropped
-	done    chan struct{} // closed when the call has ended and everything is joined
-	ends    atomic.Bool   // the call will end soon, whatever happens
-	waiting atomic.Bool   // the call is waiting for its browser
-	talking atomic.Bool   // an answer is being made
+	inbox     chan session.Input
+	joined    chan *leg.Browser
+	joinAside chan *aside
+	quit      chan struct{} // closed when the loop has ended: inputs are dropped
+	done      chan struct{} // closed when the call has ended and everything is joined
+	ends      atomic.Bool   // the call will end soon, whatever happens
+	waiting   atomic.Bool   // the call is waiting for its browser
+	talking   atomic.Bool   // an answer is being made
 
 	first    *leg.Session                // the initial one
 	up       *leg.Sessions               // used by the loop
@@ -41,6 +42,7 @@ type call struct {
 	joining    sync.Mutex
 	newest     *leg.Browser
 	browserGen int
+	asides     asides
 
 	writer  *spool.Writer
 	acks    acks
@@ -62,7 +64,7 @@ type publisher interface {
 func newCall(id string, key thread.Key, log *slog.Logger) *call {
 	c := &call{
 		id: id, key: key, log: log.With("call_id", id, "thread_id", key.Thread),
-		inbox: make(chan session.Input, maxInbox), browserGen: 1, joined: make(chan *leg.Browser), quit: make(chan struct{}), done: make(chan struct{}),
+		inbox: make(chan session.Input, maxInbox), browserGen: 1, joined: make(chan *leg.Browser), joinAside: make(chan *aside), quit: make(chan struct{}), done: make(chan struct{}),
 		onTurn: func(thread.Key) {}, onCount: func(session.Counter) {},
 	}
 	c.images = images{key: key, log: c.log}
@@ -106,13 +108,17 @@ func (c *call) saved(m thread.Message) {
 	}
 }
 
-// show sends a saved message to the browser. It returns false if the browser must be given up.
+// show sends a saved message to the browser and the sidebands. It returns false if the browser must be given up.
 func (c *call) show(m thread.Message) bool {
+	event, draft := session.MessageEvent(m), m.Metadata.Status == thread.StatusInProgress
+	for _, id := range c.asides.push(event, draft) {
+		c.post(session.SidebandGone{ID: id})
+	}
 	c.handOver.Lock()
 	defer c.handOver.Unlock()
 	browser := c.browser.Load()
 	if browser == nil {
 		return true // still being set up: it will read the thread itself
 	}
-	return browser.Push(session.MessageEvent(m), m.Metadata.Status == thread.StatusInProgress)
+	return browser.Push(event, draft)
 }

@@ -38,6 +38,7 @@ type Calls struct {
 	unsaved unsaved
 	delayed atomic.Bool
 	health  health
+	tickets tickets // of sockets that other processes may bring
 
 	mu   sync.Mutex
 	live map[thread.Key]*call

@@ -50,6 +50,8 @@ func (c *Calls) carryOut(ctx context.Context, command cluster.Command, q questio
 		}
 		r.Answer, err = c.reconnectHere(ctx, key.Owner, q.CallID, q.Offer)
 		return err
+	case commandAdmit:
+		return c.admitHere(key.Owner, q.CallID, r)
 	case commandInterrupt:
 		r.Stopped, err = c.interruptHere(ctx, key)
 		return err

@@ -81,9 +81,20 @@ type Config struct {
 	// Trace returns the context in which a tool of the thread's call runs, with the span of the
 	// turn that answers a message, which may not be saved yet; it may be nil and must return at once.
 	Trace func(ctx context.Context, key thread.Key, question string) context.Context
+	// Address returns where other processes reach this one, so that any of them can take a socket for its calls; nil means
+	// nowhere.
+	Address func() Address
 	// OnTool is called when a tool call has ended; it may be nil and must return at once.
 	OnTool func(toolkit.Report)
 	Logger *slog.Logger // nil discards the log
+}
+
+// Address is where other processes of the database reach this one's HTTP server.
+type Address struct {
+	URL string `json:"url,omitempty"` // http:// or https:// with a host and a port; empty: nowhere
+	// Certificate is the SHA-256, in hexadecimal, of the certificate that the server shows there, unless it is one that the
+	// machine's authorities vouch for.
+	Certificate string `json:"certificate,omitempty"`
 }
 
 func (c Config) validate() error {

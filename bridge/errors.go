@@ -32,6 +32,7 @@ const (
 	CodeStorageFull         Code = "storage_unavailable"
 	CodeBadText             Code = "bad_text"
 	CodeUnreachable         Code = "instance_unreachable"
+	CodeTooManySidebands    Code = "too_many_sidebands"
 )
 
 // Error is a failure that the client of a call can act on.

@@ -21,6 +21,7 @@ const (
 	commandInterrupt = "call.interrupt"
 	commandForget    = "call.forget"
 	commandSay       = "call.say"
+	commandAdmit     = "call.admit"
 )
 
 // question is the body of a command.
@@ -42,6 +43,11 @@ type reply struct {
 	Answer  string          `json:"answer,omitempty"`
 	Stopped bool            `json:"stopped,omitempty"`
 	Message *thread.Message `json:"message,omitempty"`
+	// Where a socket for the call may connect, by which ticket, and whose call it is.
+	Address
+
+	Ticket   string `json:"ticket,omitempty"`
+	Instance string `json:"instance,omitempty"`
 }
 
 var errUnreachable = &Error{Code: CodeUnreachable, Message: "Another process of this server has the call and does not answer. Try again."}

@@ -52,18 +52,10 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 	}
 }
 
-// ReconnectSocket is Reconnect for a client's connection over WebSocket, which is served, or abandoned, afterwards. Only
-// the process that has the call can do it. The formats of an earlier connection of that kind stay.
+// ReconnectSocket is Reconnect for a client's connection over WebSocket, which is served, or abandoned, afterwards, and for
+// a call of this process: see Elsewhere. The formats of an earlier connection of that kind stay.
 func (c *Calls) ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn) error {
 	live := c.ofOwner(owner, callID)
-	if live == nil {
-		switch rec, err := c.cfg.Store.Records.Call(ctx, owner, callID); {
-		case err != nil:
-			return err
-		case rec.EndedAt == nil && rec.Instance != c.cfg.Store.Instance():
-			return errElsewhere
-		}
-	}
 	if live == nil || live.ends.Load() {
 		return fmt.Errorf("reconnect call: %w", persistence.ErrNotFound)
 	}
@@ -76,9 +68,6 @@ func (c *Calls) ReconnectSocket(ctx context.Context, owner, callID string, socke
 	}
 	return c.join(ctx, live, leg.NewBrowser(live.browserGen, socket, live.log, c.cfg.OnDraftsDropped))
 }
-
-// errElsewhere means that another process has the call, and that this route cannot ask it.
-var errElsewhere = &Error{Code: CodeUnreachable, Message: "Another process of this server has the call. Try again, which may reach it, or start a call with takeover."}
 
 // join makes a connection the browser's. It closes one that comes too late.
 func (c *Calls) join(ctx context.Context, live *call, b *leg.Browser) (err error) {

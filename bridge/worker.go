@@ -51,10 +51,12 @@ func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 	}, c.first)
 	reason = w.loop()
 	close(c.quit)
+	w.asides.endAll()
 	w.up.EndAll(reason)
 	saved = c.saveAll(saveTimeout)
 	c.browser.Load().End()
 	w.leaving.Wait()
+	w.asides.leaving.Wait()
 	cancel()
 	<-following
 	c.tools.running.Wait()
@@ -116,6 +118,12 @@ func (w *worker) loop() EndReason {
 			if reason, over := w.join(b); over {
 				return reason
 			}
+		case a := <-w.joinAside:
+			id, ok := w.asides.take(w.ctx, a, w.postBrowser)
+			if !ok {
+				continue
+			}
+			one[0], inputs = session.SidebandJoined{ID: id}, one
 		case r := <-w.up.Dialed:
 			inputs = w.up.Add(r)
 		case <-timer.C:
@@ -220,6 +228,10 @@ func (w *worker) perform(e session.Effect) {
 		w.up.End(e)
 	case session.ToBrowser:
 		w.check(w.browser.Load().Push(e.Data, e.Draft), session.Stop{Reason: EndBrowserStalled})
+	case session.ToSideband:
+		w.check(w.asides.send(e), session.SidebandGone{ID: e.ID})
+	case session.EndSideband:
+		w.asides.end(e.ID)
 	case session.Gate:
 		w.openGate(e.Open)
 	case session.Publish:

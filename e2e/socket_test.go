@@ -238,7 +238,7 @@ func TestSocketAuthentication(t *testing.T) {
 		{"a wrong token", handshake{token: "token-of-ann-0123456788"}, 401},
 		{"a wrong token in a protocol", handshake{protocols: []string{"realtime", "openai-insecure-api-key.wrong"}}, 401},
 		{"a transcription", handshake{token: token, query: "intent=transcription"}, 400},
-		{"beside a call", handshake{token: token, query: "call_id=rtc_1"}, 400},
+		{"beside no call", handshake{token: token, query: "call_id=rtc_1"}, 404},
 		{"no thread", handshake{token: token, query: "thread_id=none"}, 404},
 		{"another thread", handshake{token: secret.Value, query: "thread_id=none"}, 404},
 		{"a header", handshake{token: token}, 101},

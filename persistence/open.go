@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"voicebridge/persistence/admission"
+	"voicebridge/persistence/assistants"
 	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/queued"
@@ -44,6 +45,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s.Cluster = cluster.New(clusterLink{roomDB{s}}, cluster.Config{Instance: opts.Instance, DeadAfter: opts.DeadAfter, Logger: opts.Logger})
 	s.Admission, s.Queued = admission.New(roomDB{s}), queued.New(roomDB{s})
 	s.Records, s.Pictures, s.Recordings = records.New(roomDB{s}), pictures.New(roomDB{s}), recordings.New(roomDB{s})
+	s.Assistants = assistants.New(roomDB{s}, opts.Assistants)
 	opened, shared, err := openEngine(ctx, url, opts)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,10 @@ func (s sqliteQueries) BeginRate(ctx context.Context, arg pgdb.BeginRateParams) 
 	return s.q.BeginRate(ctx, sqlitedb.BeginRateParams(arg))
 }
 
+func (s sqliteQueries) ChangeAssistant(ctx context.Context, arg pgdb.ChangeAssistantParams) (int64, error) {
+	return s.q.ChangeAssistant(ctx, sqlitedb.ChangeAssistantParams(arg))
+}
+
 func (s sqliteQueries) ChangeQueued(ctx context.Context, arg pgdb.ChangeQueuedParams) (int64, error) {
 	return s.q.ChangeQueued(ctx, sqlitedb.ChangeQueuedParams(arg))
 }
@@ -65,6 +69,10 @@ func (s sqliteQueries) CountAllUnsent(ctx context.Context) (int64, error) {
 	return s.q.CountAllUnsent(ctx)
 }
 
+func (s sqliteQueries) CountAssistants(ctx context.Context, arg pgdb.CountAssistantsParams) (int64, error) {
+	return s.q.CountAssistants(ctx, sqlitedb.CountAssistantsParams(arg))
+}
+
 func (s sqliteQueries) CountOwnersTurns(ctx context.Context, arg pgdb.CountOwnersTurnsParams) (int64, error) {
 	return s.q.CountOwnersTurns(ctx, sqlitedb.CountOwnersTurnsParams(arg))
 }
@@ -91,6 +99,10 @@ func (s sqliteQueries) DeleteAccessToken(ctx context.Context, arg pgdb.DeleteAcc
 
 func (s sqliteQueries) DeleteAccessTokensOf(ctx context.Context, arg pgdb.DeleteAccessTokensOfParams) (int64, error) {
 	return s.q.DeleteAccessTokensOf(ctx, sqlitedb.DeleteAccessTokensOfParams(arg))
+}
+
+func (s sqliteQueries) DeleteAssistant(ctx context.Context, arg pgdb.DeleteAssistantParams) (int64, error) {
+	return s.q.DeleteAssistant(ctx, sqlitedb.DeleteAssistantParams(arg))
 }
 
 func (s sqliteQueries) DeleteCommand(ctx context.Context, arg pgdb.DeleteCommandParams) error {
@@ -247,6 +259,11 @@ func (s sqliteQueries) GetApproval(ctx context.Context, arg pgdb.GetApprovalPara
 	return pgdb.GetApprovalRow(r), err
 }
 
+func (s sqliteQueries) GetAssistant(ctx context.Context, arg pgdb.GetAssistantParams) (pgdb.Assistant, error) {
+	r, err := s.q.GetAssistant(ctx, sqlitedb.GetAssistantParams(arg))
+	return pgdb.Assistant(r), err
+}
+
 func (s sqliteQueries) GetCall(ctx context.Context, arg pgdb.GetCallParams) (pgdb.Call, error) {
 	r, err := s.q.GetCall(ctx, sqlitedb.GetCallParams(arg))
 	return pgdb.Call(r), err
@@ -300,6 +317,11 @@ func (s sqliteQueries) GetRecording(ctx context.Context, arg pgdb.GetRecordingPa
 	return pgdb.Recording(r), err
 }
 
+func (s sqliteQueries) GetSharedAssistant(ctx context.Context, arg pgdb.GetSharedAssistantParams) (pgdb.Assistant, error) {
+	r, err := s.q.GetSharedAssistant(ctx, sqlitedb.GetSharedAssistantParams(arg))
+	return pgdb.Assistant(r), err
+}
+
 func (s sqliteQueries) GetSharedSecret(ctx context.Context, arg pgdb.GetSharedSecretParams) (pgdb.SharedSecret, error) {
 	r, err := s.q.GetSharedSecret(ctx, sqlitedb.GetSharedSecretParams(arg))
 	return pgdb.SharedSecret(r), err
@@ -330,6 +352,10 @@ func (s sqliteQueries) HoldInstance(ctx context.Context, arg pgdb.HoldInstancePa
 
 func (s sqliteQueries) InsertAccessToken(ctx context.Context, arg pgdb.InsertAccessTokenParams) error {
 	return s.q.InsertAccessToken(ctx, sqlitedb.InsertAccessTokenParams(arg))
+}
+
+func (s sqliteQueries) InsertAssistant(ctx context.Context, arg pgdb.InsertAssistantParams) (int64, error) {
+	return s.q.InsertAssistant(ctx, sqlitedb.InsertAssistantParams(arg))
 }
 
 func (s sqliteQueries) InsertMessage(ctx context.Context, arg pgdb.InsertMessageParams) (int64, error) {
@@ -364,6 +390,11 @@ func (s sqliteQueries) LeaveInstance(ctx context.Context, arg pgdb.LeaveInstance
 
 func (s sqliteQueries) LegHungUp(ctx context.Context, arg pgdb.LegHungUpParams) error {
 	return s.q.LegHungUp(ctx, sqlitedb.LegHungUpParams(arg))
+}
+
+func (s sqliteQueries) ListAssistants(ctx context.Context, arg pgdb.ListAssistantsParams) ([]pgdb.Assistant, error) {
+	r, err := s.q.ListAssistants(ctx, sqlitedb.ListAssistantsParams(arg))
+	return database.Rows(r, err, func(r sqlitedb.Assistant) pgdb.Assistant { return pgdb.Assistant(r) })
 }
 
 func (s sqliteQueries) ListChanges(ctx context.Context, arg pgdb.ListChangesParams) ([]pgdb.Message, error) {
@@ -591,6 +622,11 @@ func (s sqliteQueries) SaveToolPin(ctx context.Context, arg pgdb.SaveToolPinPara
 func (s sqliteQueries) SearchMessages(ctx context.Context, arg pgdb.SearchMessagesParams) ([]pgdb.SearchMessagesRow, error) {
 	r, err := s.q.SearchMessages(ctx, sqlitedb.SearchMessagesParams(arg))
 	return database.Rows(r, err, func(r sqlitedb.SearchMessagesRow) pgdb.SearchMessagesRow { return pgdb.SearchMessagesRow(r) })
+}
+
+func (s sqliteQueries) SetThreadAssistant(ctx context.Context, arg pgdb.SetThreadAssistantParams) (pgdb.Thread, error) {
+	r, err := s.q.SetThreadAssistant(ctx, sqlitedb.SetThreadAssistantParams(arg))
+	return pgdb.Thread(r), err
 }
 
 func (s sqliteQueries) SettleApproval(ctx context.Context, arg pgdb.SettleApprovalParams) error {

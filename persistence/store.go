@@ -18,7 +18,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/persistence/admission"
+	"voicebridge/persistence/assistants"
 	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/pictures"
@@ -51,6 +53,8 @@ type Options struct {
 	// Connections to PostgreSQL, not counting those for notifications and heartbeats: half for reading, half for writing; 0:
 	// pool_max_conns of the URL for each, or without it the larger of 4 and the number of processors.
 	MaxConns int `koanf:"max_connections" min:"0" max:"1000"`
+	// Assistants are the operator's.
+	Assistants []assistant.Assistant
 	// OnWrite is called after each write transaction that was saved, or that failed because the
 	// database was unavailable, with its duration. It must return at once; it may be nil.
 	OnWrite func(took time.Duration, saved bool)
@@ -66,6 +70,8 @@ type Options struct {
 type Store struct {
 	// Admission keeps what decides who may come in.
 	Admission *admission.Store
+	// Assistants keeps the assistants of owners.
+	Assistants *assistants.Store
 	// Queued keeps the messages that wait until their thread is free.
 	Queued *queued.Store
 	// Records keeps calls, tool calls and the uses of models.

@@ -3,6 +3,7 @@ package persistence
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -147,6 +148,27 @@ func (s *Store) RenameThread(ctx context.Context, key thread.Key, title string) 
 		return Thread{}, s.fail("rename thread", err)
 	}
 	return threadFromRow(row), nil
+}
+
+// SetAssistant makes an assistant answer in the thread from the next call or turn on; an empty id brings the server's settings
+// back. Variables are values of its variables; nil leaves those that the thread has. Whether there is such an assistant is the
+// caller's concern: one that is deleted later is the same.
+func (s *Store) SetAssistant(ctx context.Context, key thread.Key, id string, variables map[string]string) (Thread, error) {
+	if err := checkKey(key); err != nil {
+		return Thread{}, fmt.Errorf("set assistant: %w", err)
+	}
+	var row pgdb.Thread
+	err := s.writeTold(ctx, func(q queries, t *told) (err error) {
+		t.tellOwner(EventThreadUpdated, key)
+		p := pgdb.SetThreadAssistantParams{ID: key.Thread, Owner: key.Owner, AssistantID: id}
+		if variables != nil {
+			raw, _ := json.Marshal(variables) // a map of texts
+			p.Variables = database.CleanJSON(raw)
+		}
+		row, err = q.SetThreadAssistant(ctx, p)
+		return err
+	})
+	return threadFromRow(row), s.fail("set assistant", err)
 }
 
 // titleByUser returns who set a title written by the user; if it is empty, nobody has.

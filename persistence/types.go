@@ -15,6 +15,10 @@ type Thread struct {
 	TitleBy   TitleBy   `json:"-"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
+	// AssistantID is the assistant that answers, as long as there is one with this id; empty: the server's settings.
+	AssistantID string `json:"assistant_id,omitempty"`
+	// Variables are values of its variables.
+	Variables map[string]string `json:"variables,omitempty"`
 }
 
 // TitleBy says who gave a thread its title.

@@ -1,7 +1,9 @@
 package realtime
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"maps"
 	"math"
 	"regexp"
@@ -151,6 +153,21 @@ var turnDetection = Field{
 		}),
 		"semantic_vad": object(map[string]Field{"eagerness": oneOf("low", "medium", "high", "auto")}),
 	},
+}
+
+// CheckTurnDetection returns what is wrong with an object that decides that a speaker's turn is over, null for none: the field
+// and why, empty if nothing is.
+func CheckTurnDetection(object json.RawMessage) (field, reason string) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return "", "it is not JSON"
+	}
+	if e := orNull(turnDetection).Check("", value, ""); e != nil {
+		return e.Param, strings.TrimSuffix(e.Message, ".")
+	}
+	return "", ""
 }
 
 // transcription depends on its model: each takes other hints.

@@ -70,6 +70,10 @@ type callSetUp interface {
 	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
 	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
 	ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn) error
+	JoinSideband(ctx context.Context, owner, callID string, socket *wsserver.Conn) (threadID string, err error)
+	// Elsewhere and Redeem are for sockets of calls that another process has.
+	Elsewhere(ctx context.Context, owner, callID string) (way bridge.Way, elsewhere bool, err error)
+	Redeem(ticket string) (owner, callID string, ok bool)
 }
 
 // offer is what a client sends to set up a call.
@@ -102,7 +106,7 @@ func (h *calls) start(c echo.Context) error {
 	return c.Blob(http.StatusCreated, "application/sdp", []byte(started.Answer))
 }
 
-// setUp starts a call, and names it and its thread in the headers of the answer.
+// setUp starts a call, which the headers of the answer name.
 func (h *calls) setUp(c echo.Context, start bridge.Start) (bridge.Started, error) {
 	started, err := h.startFor(c, start)
 	if err != nil {
@@ -110,10 +114,15 @@ func (h *calls) setUp(c echo.Context, start bridge.Start) (bridge.Started, error
 		return bridge.Started{}, err
 	}
 	h.metrics.callsStarted.Inc()
-	header := c.Response().Header()
-	header.Set(echo.HeaderLocation, "/v1/realtime/calls/"+url.PathEscape(started.CallID))
-	header.Set(headerThreadID, started.ThreadID)
+	nameCall(c, started.CallID, started.ThreadID)
 	return started, nil
+}
+
+// nameCall names a call and its thread in the headers of the answer.
+func nameCall(c echo.Context, callID, threadID string) {
+	header := c.Response().Header()
+	header.Set(echo.HeaderLocation, "/v1/realtime/calls/"+url.PathEscape(callID))
+	header.Set(headerThreadID, threadID)
 }
 
 func (h *calls) startFor(c echo.Context, start bridge.Start) (bridge.Started, error) {
@@ -259,7 +268,11 @@ func orCall(err error) error {
 // callOf returns the call that a request is about. A client secret is only for calls on its own
 // thread.
 func (h *calls) callOf(c echo.Context) (id string, err error) {
-	id, who := c.Param("call_id"), identity(c)
+	return h.callNamed(c, c.Param("call_id"))
+}
+
+func (h *calls) callNamed(c echo.Context, id string) (string, error) {
+	who := identity(c)
 	if !input.ValidID(id, maxCallID) {
 		return "", errNoCall
 	}

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+
 	"github.com/coder/websocket"
 	"github.com/labstack/echo/v4"
 
@@ -13,11 +15,13 @@ import (
 type callSockets struct {
 	calls *calls
 	door  *socketDoor
+	relay *relay
 }
 
 func (h *callSockets) routes(r router) {
-	r.Echo.GET("/v1/realtime", h.start, r.userOrSecret)
-	r.Echo.GET("/v1/realtime/calls/:call_id/reconnect", h.reconnect, r.userOrSecret)
+	user := h.relay.admitted(r.userOrSecret)
+	r.Echo.GET("/v1/realtime", h.start, user)
+	r.Echo.GET("/v1/realtime/calls/:call_id/reconnect", h.reconnect, user)
 }
 
 // start serves GET /v1/realtime of the Realtime API. The call is set up before the upgrade, so that a refusal is an answer
@@ -30,14 +34,35 @@ func (h *callSockets) start(c echo.Context) error {
 	case c.QueryParam("intent") == "transcription":
 		return problem.BadRequest("invalid_value", "intent", "Sessions that only transcribe are not served here.")
 	case c.QueryParam("call_id") != "":
-		return problem.BadRequest("invalid_value", "call_id", "A call has one connection. GET /v1/realtime/calls/{call_id}/reconnect replaces it.")
+		return h.join(c, c.QueryParam("call_id"))
 	}
 	if err := h.calls.limits.SetUp(c.Request().Context(), c.RealIP()); err != nil {
 		h.calls.metrics.refused(err)
 		return err
 	}
-	return h.serve(c, func(client *wsserver.Conn) error {
+	return h.serve(c, wsserver.New(), func(client *wsserver.Conn) error {
 		_, err := h.calls.setUp(c, bridge.Start{Socket: client})
+		return err
+	})
+}
+
+// errNoProgram is for who may not join a call beside its browser.
+var errNoProgram = problem.Forbidden("token_required", "Only an API token or a JWT joins a running call: a client secret or a page's session does not.")
+
+// join connects an application's server to a running call, beside its browser and without sound.
+func (h *callSockets) join(c echo.Context, id string) error {
+	if !identity(c).IsProgram() && !isRelayed(c) {
+		return errNoProgram
+	}
+	id, err := h.calls.callNamed(c, id)
+	if err != nil {
+		return err
+	}
+	return h.toCall(c, id, "/v1/realtime?call_id="+id, wsserver.NewSilent(), func(client *wsserver.Conn) error {
+		threadID, err := h.calls.calls.JoinSideband(c.Request().Context(), identity(c).Owner, id, client)
+		if err == nil {
+			nameCall(c, id, threadID)
+		}
 		return err
 	})
 }
@@ -51,11 +76,28 @@ func (h *callSockets) reconnect(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.calls.limits.SetUp(c.Request().Context(), c.RealIP()); err != nil {
-		return err
+	return h.toCall(c, id, "/v1/realtime/calls/"+id+"/reconnect", wsserver.New(), func(client *wsserver.Conn) error {
+		return h.calls.calls.ReconnectSocket(c.Request().Context(), identity(c).Owner, id, client)
+	})
+}
+
+// toCall connects a socket to a live call, of this process or, by path, of another one.
+func (h *callSockets) toCall(c echo.Context, id, path string, client *wsserver.Conn, begin func(*wsserver.Conn) error) error {
+	if !isRelayed(c) {
+		ctx := c.Request().Context()
+		if err := h.calls.limits.SetUp(ctx, c.RealIP()); err != nil {
+			return err
+		}
+		way, elsewhere, err := h.calls.calls.Elsewhere(ctx, identity(c).Owner, id)
+		if err != nil {
+			return orCall(err)
+		}
+		if elsewhere {
+			return h.relay.pass(c, way, path)
+		}
 	}
-	return h.serve(c, func(client *wsserver.Conn) error {
-		if err := h.calls.calls.ReconnectSocket(c.Request().Context(), identity(c).Owner, id, client); err != nil {
+	return h.serve(c, client, func(client *wsserver.Conn) error {
+		if err := begin(client); err != nil {
 			return orCall(err)
 		}
 		return nil
@@ -63,13 +105,12 @@ func (h *callSockets) reconnect(c echo.Context) error {
 }
 
 // serve upgrades a request once a call has taken its connection, and returns when that has ended.
-func (h *callSockets) serve(c echo.Context, begin func(*wsserver.Conn) error) error {
-	_, leave, err := h.door.enter(c) // it ends with the call, which ends before the server
+func (h *callSockets) serve(c echo.Context, client *wsserver.Conn, begin func(*wsserver.Conn) error) error {
+	ctx, leave, err := h.door.enter(c) // it ends with the call, which ends before the server
 	if err != nil {
 		return err
 	}
 	defer leave()
-	client := wsserver.New()
 	if err := begin(client); err != nil {
 		return err
 	}
@@ -81,6 +122,11 @@ func (h *callSockets) serve(c echo.Context, begin func(*wsserver.Conn) error) er
 		// Accept has already answered the client.
 		h.door.log.Debug("socket refused", "error", err, "request_id", requestID(c))
 		return nil
+	}
+	if client.Silent() { // a call's own connection outlives the token that began the call
+		ctx, release := h.door.auth.Sessions.Hold(ctx, identity(c))
+		defer release()
+		defer context.AfterFunc(ctx, func() { _ = client.Close() })()
 	}
 	client.Serve(conn)
 	return nil

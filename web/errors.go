@@ -76,7 +76,7 @@ func classifyBridge(e *bridge.Error) *problem.Error {
 		out.Status = http.StatusConflict
 	case bridge.CodeTooManyCalls:
 		return access.ErrTooManyCalls
-	case bridge.CodeBudget:
+	case bridge.CodeBudget, bridge.CodeTooManySidebands:
 		out.Status = http.StatusTooManyRequests
 	case bridge.CodeShuttingDown, bridge.CodeStorageFull, bridge.CodeUnreachable:
 		out.Status, out.RetryAfter = http.StatusServiceUnavailable, problem.ErrShuttingDown.RetryAfter

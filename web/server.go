@@ -63,11 +63,14 @@ type callThreads interface {
 	TextSession(ctx context.Context, key thread.Key) (persistence.TextSession, error)
 }
 
-// Config configures a [Server]. Calls, Chat, Queue, Store, Records, Pictures, Admission and Page are required.
+// Config configures a [Server]. Calls, Chat, Assistants, Queue, Store, Records, Pictures, Admission and Page are required.
 type Config struct {
 	Calls voiceCalls
 	// Chat answers what users type; *chat.Door implements it.
 	Chat textChat
+	// Assistants keeps the assistants; *assistants.Store implements it. AssistantNames are what they may name.
+	Assistants     assistantStore
+	AssistantNames AssistantNames
 	// Queue holds waiting messages; *queue.Queue implements it.
 	Queue messageQueue
 	Store store
@@ -117,7 +120,7 @@ func (c Config) validate() error {
 	for _, part := range []struct {
 		name    string
 		missing bool
-	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Records", c.Records == nil}, {"Pictures", c.Pictures == nil}, {"Admission", c.Admission == nil}, {"Page", c.Page == nil}} {
+	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Assistants", c.Assistants == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Records", c.Records == nil}, {"Pictures", c.Pictures == nil}, {"Admission", c.Admission == nil}, {"Page", c.Page == nil}} {
 		if part.missing {
 			problems = append(problems, fmt.Errorf("web: %s is missing", part.name))
 		}
@@ -189,6 +192,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	s.echo = newEcho(cfg.TrustedProxies, s.pipeline.errors)
 	s.pipeline.use(s.echo)
 	pictures := &images{cfg.Store, cfg.Pictures, limits.ImageBytesPerOwner}
+	chosen := &assistantFinder{cfg.Assistants, cfg.Store}
 	events, threadNames := securityLog{cfg.Logger}, names{cfg.Store}
 	remove := &remover{cfg.Calls, cfg.Chat}
 	r := router{Echo: s.echo, user: identified(auth, limits.Bodies, threadNames, events, false), userOrSecret: identified(auth, limits.Bodies, threadNames, events, true), text: admits(limits.Text), thread: admits(limits.Thread)}
@@ -196,9 +200,10 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	voice := &calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, cfg.Chat, remove, auth.Secrets}
 	for _, h := range []interface{ routes(r router) }{
 		voice,
-		&callSockets{voice, s.door},
+		&callSockets{voice, s.door, &relay{s.door, cfg.Calls}},
 		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events},
-		&threads{cfg.Store, cfg.Calls, remove, events},
+		&threads{cfg.Store, cfg.Calls, remove, chosen, events},
+		&assistantRoutes{cfg.Assistants, cfg.AssistantNames, cfg.Limits, events},
 		&messages{cfg.Store, cfg.TrustedProxies},
 		&turns{cfg.Calls, cfg.Chat, cfg.Store, pictures, s.streams, &chats{cfg.Chat, cfg.Store, s.streams, cfg.StopWithReader}},
 		pictures,

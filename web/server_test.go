@@ -175,7 +175,7 @@ func TestNewChecksItsConfig(t *testing.T) {
 		}
 	}
 	b := setup(t, nil)
-	good := Config{Calls: b.calls, Chat: b.chat, Queue: b.queue, Store: b.db, Records: b.db.Records, Pictures: b.db.Pictures, Admission: b.db.Admission, Page: testPage, Loopback: true, Auth: access.Auth{Secret: access.NewSecret("s")}}
+	good := Config{Calls: b.calls, Chat: b.chat, Assistants: b.db.Assistants, Queue: b.queue, Store: b.db, Records: b.db.Records, Pictures: b.db.Pictures, Admission: b.db.Admission, Page: testPage, Loopback: true, Auth: access.Auth{Secret: access.NewSecret("s")}}
 	if _, err := New(good); err != nil {
 		t.Error(err)
 	}

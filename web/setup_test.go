@@ -52,6 +52,7 @@ type fakeCalls struct {
 	live    map[string]string // owner/thread → call
 	waiting bool              // the live calls wait for their browsers
 	fail    error
+	way     bridge.Way // to calls of another process
 	entered chan struct{} // if not nil, gets a value when Start begins
 	hold    chan struct{} // if not nil, Start waits for it
 	next    int
@@ -110,6 +111,20 @@ func (f *fakeCalls) Hangup(_ context.Context, owner, callID string) error {
 		}
 	}
 	return fmt.Errorf("hang up: %w", persistence.ErrNotFound)
+}
+
+func (*fakeCalls) JoinSideband(context.Context, string, string, *wsserver.Conn) (string, error) {
+	return "", persistence.ErrNotFound
+}
+
+func (f *fakeCalls) Elsewhere(context.Context, string, string) (bridge.Way, bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.way, f.way.URL != "", nil
+}
+
+func (*fakeCalls) Redeem(ticket string) (owner, callID string, ok bool) {
+	return "alice", "call-1", ticket == "good"
 }
 
 func (*fakeCalls) ReconnectSocket(context.Context, string, string, *wsserver.Conn) error {
@@ -257,7 +272,7 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	b.chat = startChat(t, texts, b.calls)
 	persistencetest.Start(t, func(ctx context.Context) error { return inbox.Run(ctx, b.chat) })
 	cfg := Config{
-		Calls: b.calls, Chat: b.chat, Queue: inbox, Store: db, Records: db.Records, Pictures: db.Pictures, Admission: db.Admission, Page: testPage, Loopback: true, Version: "test",
+		Calls: b.calls, Chat: b.chat, Assistants: db.Assistants, Queue: inbox, Store: db, Records: db.Records, Pictures: db.Pictures, Admission: db.Admission, Page: testPage, Loopback: true, Version: "test",
 		Upstream: Upstream{Name: "simulator", Note: "a simulator", Model: "model-1", Voice: "voice-1"},
 		Auth:     access.Auth{Secret: access.NewSecret("a secret that only tests know")},
 		Limits: access.Limits{

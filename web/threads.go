@@ -28,15 +28,16 @@ type threads struct {
 	calls interface {
 		Forget(ctx context.Context, key thread.Key) error
 	}
-	remove *remover
-	events securityLog
+	remove     *remover
+	assistants *assistantFinder
+	events     securityLog
 }
 
 func (h *threads) routes(r router) {
 	r.GET("/api/threads", h.list, r.user)
 	r.POST("/api/threads", h.create, r.user, r.text, r.thread)
 	r.GET("/api/threads/:id", onThread(h.read), r.user)
-	r.PATCH("/api/threads/:id", onThread(h.rename), r.user)
+	r.PATCH("/api/threads/:id", onThread(h.change), r.user)
 	r.DELETE("/api/threads/:id", onThread(h.delete), r.user)
 	r.POST("/api/threads/:id/reset", onThread(h.reset), r.user)
 }
@@ -59,6 +60,7 @@ type threadStore interface {
 	Threads(ctx context.Context, owner string, filter persistence.ThreadFilter) ([]persistence.Thread, string, error)
 	RenameThread(ctx context.Context, key thread.Key, title string) (persistence.Thread, error)
 	ResetThread(ctx context.Context, key thread.Key) error
+	SetAssistant(ctx context.Context, key thread.Key, id string, variables map[string]string) (persistence.Thread, error)
 }
 
 const (
@@ -100,6 +102,8 @@ func (h *threads) list(c echo.Context) error {
 
 func (h *threads) create(c echo.Context) error {
 	var body struct {
+		threadAssistant
+
 		Title string `json:"title"`
 	}
 	if err := input.JSON(c, &body, true); err != nil {
@@ -109,12 +113,19 @@ func (h *threads) create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	thread, err := h.store.CreateThread(c.Request().Context(), identity(c).Owner, title)
+	ctx, owner := c.Request().Context(), identity(c).Owner
+	if err := h.assistants.check(ctx, owner, body.threadAssistant); err != nil {
+		return err
+	}
+	made, err := h.store.CreateThread(ctx, owner, title)
+	if err == nil && body.chosen() {
+		made, err = h.assistants.assign(ctx, thread.Key{Owner: owner, Thread: made.ID}, body.threadAssistant)
+	}
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(echo.HeaderLocation, "/api/threads/"+thread.ID)
-	return c.JSON(http.StatusCreated, thread)
+	c.Response().Header().Set(echo.HeaderLocation, "/api/threads/"+made.ID)
+	return c.JSON(http.StatusCreated, made)
 }
 
 func (h *threads) read(c echo.Context, key thread.Key) error {
@@ -125,25 +136,42 @@ func (h *threads) read(c echo.Context, key thread.Key) error {
 	return c.JSON(http.StatusOK, thread)
 }
 
-func (h *threads) rename(c echo.Context, key thread.Key) error {
+// change renames a thread, or chooses its assistant.
+func (h *threads) change(c echo.Context, key thread.Key) error {
 	var body struct {
+		threadAssistant
+
 		Title *string `json:"title"`
 	}
 	if err := input.JSON(c, &body, false); err != nil {
 		return err
 	}
-	if body.Title == nil {
+	if body.Title == nil && !body.chosen() {
 		return problem.BadRequest("missing_value", "title", "title is missing.")
 	}
-	title, err := cleanTitle(*body.Title)
-	if err != nil {
-		return err
-	}
-	thread, err := h.store.RenameThread(c.Request().Context(), key, title)
+	ctx := c.Request().Context()
+	changed, err := h.store.Thread(ctx, key)
 	if err != nil {
 		return orThread(err)
 	}
-	return c.JSON(http.StatusOK, thread)
+	if err := h.assistants.check(ctx, key.Owner, body.threadAssistant); err != nil {
+		return err
+	}
+	if body.Title != nil {
+		title, err := cleanTitle(*body.Title)
+		if err != nil {
+			return err
+		}
+		if changed, err = h.store.RenameThread(ctx, key, title); err != nil {
+			return orThread(err)
+		}
+	}
+	if body.chosen() {
+		if changed, err = h.assistants.assign(ctx, key, body.threadAssistant); err != nil {
+			return orThread(err)
+		}
+	}
+	return c.JSON(http.StatusOK, changed)
 }
 
 func (h *threads) delete(c echo.Context, key thread.Key) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestThreads(t *testing.T) {
 		t.Fatalf("made %+v, headers %v", made, r.Header)
 	}
 	one := "/api/threads/" + made.ID
-	if got := decode[persistence.Thread](t, b.do(t, "GET", one, "")); got != made {
+	if got := decode[persistence.Thread](t, b.do(t, "GET", one, "")); !reflect.DeepEqual(got, made) {
 		t.Errorf("read %+v, want %+v", got, made)
 	}
 	r = b.do(t, "PATCH", one, `{"title":"new"}`)

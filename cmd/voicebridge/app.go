@@ -43,6 +43,8 @@ type app struct {
 	// operators is the port for metrics and profiles; nil if off.
 	operators net.Listener
 	ln        net.Listener
+	// privateURL is where other processes reach ln; empty: nowhere.
+	privateURL string
 	// certificate is for https; nil without it.
 	certificate *certificate.Source
 

@@ -30,6 +30,7 @@ func (a *app) bridgeConfig() bridge.Config {
 			Session: a.cfg.Realtime.SessionConfig, Limits: a.cfg.Calls, Budget: a.cfg.Budget,
 			ReplayMessages: a.cfg.Conversations.History.ReplayMessages, Approve: a.cfg.Tools.Approve, FillerAfter: a.cfg.Tools.FillerAfter,
 		},
+		Address:     a.reachedAt,
 		ToolTimeout: a.cfg.Tools.Timeout,
 		OnTool:      a.observer.Tool,
 		Trace:       a.observer.SpokenTurn,

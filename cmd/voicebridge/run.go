@@ -73,6 +73,7 @@ func (a *app) openStore(ctx context.Context) (err error) {
 	dir := spoolDir(address)
 	options := a.cfg.Database
 	options.Logger, options.Instance, options.NoMigrate, options.OnWrite, options.OnLost = a.log, a.instance, true, a.observer.Write, a.observer.Lost
+	options.Assistants = a.cfg.Fixed
 	options.Rescue = func(ctx context.Context, s *persistence.Store) error { return spool.Recover(ctx, dir, s, a.log) }
 	if a.store, err = persistence.Open(ctx, address, options); err != nil {
 		return err
@@ -149,6 +150,7 @@ func (a *app) listen(ctx context.Context) (err error) {
 		}
 		a.ln = tls.NewListener(a.ln, a.certificate.TLS())
 	}
+	a.findPrivateURL(ctx)
 	return nil
 }
 

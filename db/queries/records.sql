@@ -1,15 +1,15 @@
 -- SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
 -- the id belongs to another thread, and fail if the thread belongs to another owner
--- (thread_id is NULL). A call that has ended keeps its first end. A new call follows all calls of its thread, whose row
+-- (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant. A new call follows all calls of its thread, whose row
 -- the caller has locked.
 -- name: SaveCall :execrows
 INSERT INTO calls (
     id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason,
-    turns, interruptions, replayed, instance, place
+    turns, interruptions, replayed, instance, assistant_id, extraction, place
 ) VALUES (
     @id, (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
     @upstream, @upstream_call_id, @model, @voice, @started_at, @ready_at, @ended_at, @end_reason,
-    @turns, @interruptions, @replayed, @instance,
+    @turns, @interruptions, @replayed, @instance, @assistant_id, @extraction,
     (SELECT CAST(coalesce(max(c.place), 0) + 1 AS bigint) FROM calls AS c WHERE c.thread_id = @thread_id)
 )
 ON CONFLICT (id) DO UPDATE SET

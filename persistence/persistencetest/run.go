@@ -10,8 +10,9 @@ import (
 func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 	s := suite{newURL: newURL, emptyURL: emptyURL}
 	tests := map[string]func(*testing.T){
-		"access tokens":        s.accessTokens,
-		"tool pins":            s.toolPins,
+		"access tokens": s.accessTokens,
+		"tool pins":     s.toolPins,
+		"assistants":    s.assistants, "assistants of threads": s.assistantsOfThreads, "assistant changes": s.assistantChanges,
 		"signing secret":       s.signingSecret,
 		"ensure thread":        s.ensureThread,
 		"threads":              s.threads,

@@ -3,6 +3,7 @@ package persistencetest
 import (
 	"encoding/base64"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,12 +25,12 @@ func (s suite) threads(t *testing.T) {
 		t.Errorf("CreateThread() = %+v", made)
 	}
 	got, err := b.store.Thread(t.Context(), key)
-	if err != nil || got != made {
+	if err != nil || !reflect.DeepEqual(got, made) {
 		t.Errorf("Thread() = %+v, %v, want %+v", got, err, made)
 	}
 	renamed, err := b.store.RenameThread(t.Context(), key, "other")
 	made.Title = "other"
-	if err != nil || renamed != made {
+	if err != nil || !reflect.DeepEqual(renamed, made) {
 		t.Errorf("RenameThread() = %+v, %v, want %+v", renamed, err, made)
 	}
 	if seq, err := b.store.LastSeq(t.Context(), key); err != nil || seq != 0 {

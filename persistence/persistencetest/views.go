@@ -65,25 +65,25 @@ func (s suite) transcriptView(t *testing.T) {
 	}))
 	other := newThread(t, b.store, "bert")
 	must(t, errOf(AppendMessage(t.Context(), b.store, other, text(thread.RoleUser, "typed"))))
-	wantColumns(t, b.url, "conversation_transcript", "thread title position said_at source role status text heard message_id call_id owner")
+	wantColumns(t, b.url, "conversation_transcript", "thread title position said_at source role status text heard message_id call_id owner assistant")
 	id := b.key.Thread
 	wantRows(t, b.url, fmt.Sprintf("SELECT * FROM conversation_transcript WHERE thread = '%s'", id),
-		id+" a title 1 2026-01-02T15:04:05.000999Z voice user failed  NULL 1 c anna",
-		id+` a title 2 2026-01-02T15:04:06.000999Z voice tool completed bar_chart: Created "it" NULL 2 c anna`,
-		id+` a title 3 2026-01-02T15:04:06.000999Z voice tool completed pie_chart: 3 "slices", total 7. NULL 2 c anna`,
-		id+" a title 4 2026-01-02T15:04:06.000999Z voice tool completed odd: t NULL 2 c anna",
-		id+" a title 5 2026-01-02T15:04:06.000999Z voice tool completed text: words NULL 2 c anna",
-		id+" a title 6 2026-01-02T15:04:06.000999Z voice tool completed no_output NULL 2 c anna",
-		id+" a title 7 2026-01-02T15:04:07.000999Z voice assistant interrupted all of all of 3 c anna",
-		id+" a title 8 2026-01-02T15:04:07.000999Z voice tool failed srv__x: no way NULL 3 c anna",
-		id+" a title 9 2026-01-02T15:04:07.000999Z voice tool in_progress slow NULL 3 c anna",
-		id+" a title 10 2026-01-02T15:04:07.000999Z voice assistant interrupted the answer the 3 c anna",
-		id+" a title 11 2026-01-02T15:04:08.000999Z voice assistant in_progress  NULL 4 c anna",
-		id+" a title 12 2026-01-02T15:04:09.000999Z voice assistant in_progress One.\nTwo. NULL 5 c anna",
-		id+" a title 13 2026-01-02T15:04:09.000999Z voice tool in_progress slow NULL 5 c anna",
-		id+" a title 14 2026-01-02T15:04:09.000999Z voice assistant in_progress Three. NULL 5 c anna",
-		id+" a title 15 2026-01-02T15:04:10.000999Z voice tool in_progress slow NULL 6 c anna",
-		id+" a title 16 2026-01-02T15:04:10.000999Z voice assistant in_progress Later. NULL 6 c anna")
+		id+" a title 1 2026-01-02T15:04:05.000999Z voice user failed  NULL 1 c anna ",
+		id+` a title 2 2026-01-02T15:04:06.000999Z voice tool completed bar_chart: Created "it" NULL 2 c anna `,
+		id+` a title 3 2026-01-02T15:04:06.000999Z voice tool completed pie_chart: 3 "slices", total 7. NULL 2 c anna `,
+		id+" a title 4 2026-01-02T15:04:06.000999Z voice tool completed odd: t NULL 2 c anna ",
+		id+" a title 5 2026-01-02T15:04:06.000999Z voice tool completed text: words NULL 2 c anna ",
+		id+" a title 6 2026-01-02T15:04:06.000999Z voice tool completed no_output NULL 2 c anna ",
+		id+" a title 7 2026-01-02T15:04:07.000999Z voice assistant interrupted all of all of 3 c anna ",
+		id+" a title 8 2026-01-02T15:04:07.000999Z voice tool failed srv__x: no way NULL 3 c anna ",
+		id+" a title 9 2026-01-02T15:04:07.000999Z voice tool in_progress slow NULL 3 c anna ",
+		id+" a title 10 2026-01-02T15:04:07.000999Z voice assistant interrupted the answer the 3 c anna ",
+		id+" a title 11 2026-01-02T15:04:08.000999Z voice assistant in_progress  NULL 4 c anna ",
+		id+" a title 12 2026-01-02T15:04:09.000999Z voice assistant in_progress One.\nTwo. NULL 5 c anna ",
+		id+" a title 13 2026-01-02T15:04:09.000999Z voice tool in_progress slow NULL 5 c anna ",
+		id+" a title 14 2026-01-02T15:04:09.000999Z voice assistant in_progress Three. NULL 5 c anna ",
+		id+" a title 15 2026-01-02T15:04:10.000999Z voice tool in_progress slow NULL 6 c anna ",
+		id+" a title 16 2026-01-02T15:04:10.000999Z voice assistant in_progress Later. NULL 6 c anna ")
 	wantRows(t, b.url, fmt.Sprintf("SELECT position, source, text, owner FROM conversation_transcript WHERE thread = '%s'", other.Thread), "1 text typed bert")
 }
 
@@ -117,7 +117,7 @@ func (s suite) callSummaryView(t *testing.T) {
 			}
 			return w.Records.SaveCall(records.Call{
 				ID: call, StartedAt: start.Add(time.Duration(call[0]) * time.Second), EndedAt: ended, EndReason: "hangup", Turns: 3, Interruptions: 1,
-				Model: "gpt", Voice: "ash", Upstream: "grok",
+				Model: "gpt", Voice: "ash", Upstream: "up", AssistantID: "helper",
 			})
 		})
 		must(t, err)
@@ -139,13 +139,13 @@ func (s suite) callSummaryView(t *testing.T) {
 	if err := b.store.Records.SaveResponse(t.Context(), b.key, answer(7)); err == nil {
 		t.Error("SaveResponse() without an id = nil")
 	}
-	wantColumns(t, b.url, "call_summary", "thread started_at ended_at end_reason turns interruptions tokens cost_usd answer_p50_ms call_id model voice renewals owner upstream")
+	wantColumns(t, b.url, "call_summary", "thread started_at ended_at end_reason turns interruptions tokens cost_usd answer_p50_ms call_id model voice renewals owner upstream assistant summary extracted")
 	id := b.key.Thread
 	const ended = "2026-01-02T16:04:05.000999Z hangup 3 1 "
 	wantRows(t, b.url, "SELECT * FROM call_summary",
-		id+" 2026-01-02T15:04:54.000999Z "+ended+"46 0.3 300 1 gpt ash 2 anna grok",
-		id+" 2026-01-02T15:04:55.000999Z "+ended+"30 0.2 151 2 gpt ash 0 anna grok",
-		id+" 2026-01-02T15:04:56.000999Z "+ended+"1 NULL NULL 3 gpt ash 0 anna grok",
-		id+" 2026-01-02T15:04:57.000999Z NULL hangup 3 1 0 NULL NULL 4 gpt ash 0 anna grok",
-		other.Thread+" 2026-01-02T15:04:58.000999Z NULL hangup 3 1 15 0.1 7 5 gpt ash 0 bert grok")
+		id+" 2026-01-02T15:04:54.000999Z "+ended+"46 0.3 300 1 gpt ash 2 anna up helper  NULL",
+		id+" 2026-01-02T15:04:55.000999Z "+ended+"30 0.2 151 2 gpt ash 0 anna up helper  NULL",
+		id+" 2026-01-02T15:04:56.000999Z "+ended+"1 NULL NULL 3 gpt ash 0 anna up helper  NULL",
+		id+" 2026-01-02T15:04:57.000999Z NULL hangup 3 1 0 NULL NULL 4 gpt ash 0 anna up helper  NULL",
+		other.Thread+" 2026-01-02T15:04:58.000999Z NULL hangup 3 1 15 0.1 7 5 gpt ash 0 bert up helper  NULL")
 }

@@ -23,9 +23,25 @@ type Call struct {
 	Turns          int64
 	Interruptions  int64
 	Replayed       int64
+	// AssistantID is the assistant that the call has from its beginning, Extraction whether a text model reads the call after
+	// its end; later values change nothing.
+	AssistantID string     `json:",omitempty"`
+	Extraction  Extraction `json:",omitempty"`
 	// Instance is the process that has the call. It is read-only.
 	Instance string `json:",omitempty"`
 }
+
+// Extraction says whether a text model reads a call after its end.
+type Extraction string
+
+// The states of an Extraction.
+const (
+	ExtractionNone    Extraction = ""
+	ExtractionWaiting Extraction = "waiting" // for the end of the call, or for another try
+	ExtractionRunning Extraction = "running"
+	ExtractionDone    Extraction = "done"
+	ExtractionFailed  Extraction = "failed"
+)
 
 // Kind is what a model was used for.
 type Kind string
@@ -35,6 +51,7 @@ const (
 	KindResponse      Kind = "response" // an answer, or one step of it
 	KindTranscription Kind = "transcription"
 	KindTitle         Kind = "title"
+	KindExtraction    Kind = "extraction" // reading a call after its end
 )
 
 // Response is the record of one billed use of a model.

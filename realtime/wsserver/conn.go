@@ -15,8 +15,9 @@ const flushFor = 500 * time.Millisecond
 // Conn is the connection to one client. Events can be sent before there is a socket; they wait. Its methods are safe for
 // concurrent use.
 type Conn struct {
-	h    media.Handlers
-	slow func()
+	h      media.Handlers
+	slow   func()
+	silent bool // it carries no sound: events pass as they are
 
 	ctx    context.Context //nolint:containedctx // the connection's own, which ends its goroutines
 	cancel context.CancelFunc
@@ -43,6 +44,16 @@ func New() *Conn {
 	c.output.init(c.out, c.input.current)
 	return c
 }
+
+// NewSilent is New for a connection that carries events only: audio is for its handlers an event like any other.
+func NewSilent() *Conn {
+	c := New()
+	c.silent = true
+	return c
+}
+
+// Silent reports whether it carries events only.
+func (c *Conn) Silent() bool { return c.silent }
 
 // Handle sets who takes the client's events and the states of the connection, and who is told, once, that the client
 // reads too slowly to go on. It must be called once, before Serve.
@@ -106,7 +117,11 @@ func (c *Conn) TrySend(data []byte) bool {
 	if !c.out.hasRoom(len(data)) {
 		return false
 	}
-	c.output.event(data)
+	if c.silent {
+		c.out.event(data)
+	} else {
+		c.output.event(data)
+	}
 	return true
 }
 

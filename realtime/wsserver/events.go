@@ -8,6 +8,10 @@ import (
 
 // take takes one event of the client.
 func (c *Conn) take(data []byte) {
+	if c.silent {
+		c.handOn(data)
+		return
+	}
 	ev, err := realtime.Decode(data)
 	if err != nil || ev.Malformed != nil {
 		c.handOn(data) // the call says what is wrong

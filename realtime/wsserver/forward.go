@@ -28,6 +28,14 @@ func (c *Conn) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 }
 
 func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
+	if c.silent {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.done:
+			return media.ErrClosed
+		}
+	}
 	c.input.mu.Lock()
 	c.input.flow = flow
 	c.input.mu.Unlock()

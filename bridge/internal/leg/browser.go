@@ -17,6 +17,7 @@ type Browser struct {
 	Gen  int
 	Peer Peer
 
+	name   string // for the log
 	log    *slog.Logger
 	out    *outbox
 	cancel context.CancelFunc
@@ -27,18 +28,28 @@ type Browser struct {
 // NewBrowser returns the leg of a connection; Start and End must follow. onDrop is called with the
 // number of drafts that a slow browser has missed.
 func NewBrowser(gen int, peer Peer, log *slog.Logger, onDrop func(int)) *Browser {
-	b := &Browser{Gen: gen, Peer: peer, log: log, out: newOutbox("browser", log, onDrop)}
+	b := newBrowser("browser", peer, log, onDrop)
+	b.Gen = gen
 	if peer.MaxMessageSize() == 0 {
 		b.out.close() // it has no data channel and only listens
 	}
 	return b
 }
 
+// NewSideband returns the leg of a connection without sound beside the browser.
+func NewSideband(peer Peer, log *slog.Logger, onDrop func(int)) *Browser {
+	return newBrowser("sideband", peer, log, onDrop)
+}
+
+func newBrowser(name string, peer Peer, log *slog.Logger, onDrop func(int)) *Browser {
+	return &Browser{Peer: peer, name: name, log: log, out: newOutbox(name, log, onDrop)}
+}
+
 // Start runs the leg's goroutines until ctx ends. The caller's audio goes to dst, as far as flow lets it through.
 func (b *Browser) Start(ctx context.Context, dst media.Sink, flow *media.Flow) {
 	ctx, b.cancel = context.WithCancel(ctx)
 	b.sent = task.Go(func() { b.out.run(ctx, b.Peer) })
-	b.pumped = task.Go(func() { logPumpEnd(b.log, "browser", b.Peer.Forward(ctx, dst, flow)) })
+	b.pumped = task.Go(func() { logPumpEnd(b.log, b.name, b.Peer.Forward(ctx, dst, flow)) })
 }
 
 // Push sends an event. It returns false if so much is waiting that the browser must be given up;
@@ -53,7 +64,7 @@ func (b *Browser) End() {
 	b.out.close()
 	task.Await(b.sent, browserTimeout)
 	b.cancel()
-	closePeer(b.log, "browser", b.Peer)
+	closePeer(b.log, b.name, b.Peer)
 	<-b.sent
 	<-b.pumped
 }

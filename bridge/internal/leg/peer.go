@@ -28,20 +28,33 @@ const maxEventValues = 20_000
 
 // BrowserHandlers passes the events of a browser's connection to the call.
 func BrowserHandlers(gen int, post Post) media.Handlers {
+	return clientHandlers(gen, 0, post, func(state media.State) {
+		if s := connection(state); s != 0 {
+			post(session.BrowserState{Gen: gen, State: s})
+		}
+	})
+}
+
+// SidebandHandlers passes the events of a sideband to the call.
+func SidebandHandlers(id int, post Post) media.Handlers {
+	return clientHandlers(0, id, post, func(state media.State) {
+		if s := connection(state); s == session.Failed || s == session.Closed {
+			post(session.SidebandGone{ID: id})
+		}
+	})
+}
+
+func clientHandlers(gen, side int, post Post, state func(media.State)) media.Handlers {
 	return media.Handlers{
 		Message: func(data []byte) {
 			if _, values := toolkit.Shape(data); values > maxEventValues {
-				post(session.BrowserTooLarge{Gen: gen, Size: len(data), Values: values})
+				post(session.BrowserTooLarge{Gen: gen, Side: side, Size: len(data), Values: values})
 				return
 			}
-			post(session.BrowserEvent{Gen: gen, Data: data})
+			post(session.BrowserEvent{Gen: gen, Side: side, Data: data})
 		},
-		TooLarge: func(size int) { post(session.BrowserTooLarge{Gen: gen, Size: size}) },
-		State: func(state media.State) {
-			if s := connection(state); s != 0 {
-				post(session.BrowserState{Gen: gen, State: s})
-			}
-		},
+		TooLarge: func(size int) { post(session.BrowserTooLarge{Gen: gen, Side: side, Size: size}) },
+		State:    state,
 	}
 }
 

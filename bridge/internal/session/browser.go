@@ -75,26 +75,29 @@ func (s *State) browserJoined(in BrowserJoined) {
 		s.browserLeg.why = EndBrowserLost
 	}
 	for _, event := range [][]byte{s.view.created, s.view.updated} {
-		if event != nil {
-			s.do(ToBrowser{Data: event})
-		}
+		s.sendTo(0, s.view.redacted(event, 0), false)
 	}
 	s.speech.heldTill = time.Time{} // nobody holds the button there
+	s.welcome(0)
+}
+
+// welcome tells a connection that joins what it must know of the call beside its session.
+func (s *State) welcome(side int) {
 	if s.phase != live {
 		return
 	}
-	s.notifyReady()
+	s.sendTo(side, encode(s.readyEvent()), false)
 	if s.up.gone {
-		s.renewal.notifyRenewing()
+		s.sendTo(side, encode(s.renewal.renewingEvent()), false)
 	}
 	if s.pending > 0 {
-		s.notify(storageEvent{Type: "bridge.storage.delayed", Pending: s.pending})
+		s.sendTo(side, encode(storageEvent{Type: "bridge.storage.delayed", Pending: s.pending}), false)
 	}
 	for _, run := range s.tools.unfinished() {
-		s.tools.announce(run)
+		s.tools.tell(s.tools.announcement(run), side)
 	}
 }
 
-func (s *State) notifyReady() {
-	s.notify(readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed)})
+func (s *State) readyEvent() readyEvent {
+	return readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed)}
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,27 +10,46 @@ import (
 	"voicebridge/toolkit/clienttool"
 )
 
-// clientTools are the tools that the client declares, among all of the call.
+// clientTools are the tools that clients declare, among all of the call.
 type clientTools struct {
 	*core
 	registry *toolkit.Registry // the call's tools
-	declared []toolkit.Definition
+	declared bySide            // it is replaced, never changed
 }
 
-// acceptable removes tools that the client cannot have and tells it which.
-func (c *clientTools) acceptable(clientID string, defs []toolkit.Definition) []toolkit.Definition {
+// acceptable removes tools that the client cannot have and tells it which. waiting are those that clients will have.
+func (c *clientTools) acceptable(clientID string, defs []toolkit.Definition, waiting bySide) []toolkit.Definition {
+	side, _ := asked(clientID)
+	taken := "tool_name_taken"
+	if side != 0 {
+		taken = "tool_exists"
+	}
 	var good []toolkit.Definition
 	var room clienttool.Room
+	others := c.declared.with(side, nil)
+	maps.Copy(others, waiting)
+	delete(others, side)
+	for _, d := range others.all() {
+		room.Take(d)
+	}
 	var tooMany []string // names
 	for i, d := range defs {
 		param := fmt.Sprintf("session.tools[%d]", i)
 		if e, ok := c.registry.Lookup(d.Name); ok && e.Executor != toolkit.ExecutorClient {
-			c.refuse(clientID, "tool_name_taken", fmt.Sprintf(
+			c.refuse(clientID, taken, fmt.Sprintf(
 				"The client tool %q is left out: a tool of the server (%s) has this name.", d.Name, e.Executor), param)
 			continue
 		}
+		if other, ok := others.of(d.Name); ok {
+			whose := "the client"
+			if other != 0 {
+				whose = "another application"
+			}
+			c.refuse(clientID, taken, fmt.Sprintf("The client tool %q is left out: a tool of %s has this name.", d.Name, whose), param)
+			continue
+		}
 		if slices.ContainsFunc(good, func(o toolkit.Definition) bool { return o.Name == d.Name }) {
-			c.refuse(clientID, "tool_name_taken", fmt.Sprintf("The client tool %q is declared twice.", d.Name), param)
+			c.refuse(clientID, taken, fmt.Sprintf("The client tool %q is declared twice.", d.Name), param)
 			continue
 		}
 		if err := clienttool.Check(d); err != nil {
@@ -50,28 +70,37 @@ func (c *clientTools) acceptable(clientID string, defs []toolkit.Definition) []t
 	return good
 }
 
-// use makes tools the client's, all of them or, with an error, none.
-func (c *clientTools) use(defs []toolkit.Definition) error {
+// use makes tools the clients', all of them or, with an error, none. Those of a sideband that is gone are left out.
+func (c *clientTools) use(next bySide) error {
+	next = maps.Clone(next)
+	maps.DeleteFunc(next, func(side int, _ []toolkit.Definition) bool { return !c.joined(side) })
+	defs := next.all()
 	entries, err := clienttool.Entries(defs)
 	if err != nil {
 		return err
 	}
-	old := make([]string, len(c.declared))
-	for i, d := range c.declared {
-		old[i] = d.Name
+	var old []string
+	for _, d := range c.declared.all() {
+		old = append(old, d.Name)
 	}
 	if err := c.registry.Replace(old, entries); err != nil {
 		return fmt.Errorf("declare tools: %w", err)
 	}
-	c.declared = defs
+	c.declared = next
 	c.do(DeclareTools{defs})
 	return nil
 }
 
-// isDeclared reports whether the client has declared a tool of that name.
+// isDeclared reports whether a client has declared a tool of that name.
 func (c *clientTools) isDeclared(name string) bool {
-	e, ok := c.registry.Lookup(name)
-	return ok && e.Executor == toolkit.ExecutorClient
+	_, ok := c.declared.of(name)
+	return ok
+}
+
+// declares reports whether that client has declared a tool of that name.
+func (c *clientTools) declares(side int, name string) bool {
+	of, ok := c.declared.of(name)
+	return ok && of == side
 }
 
 func namesOf(tools []toolkit.Entry) (names []string) {

@@ -2,9 +2,9 @@ package session
 
 import (
 	"cmp"
-	"encoding/json"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -44,31 +44,8 @@ type Defaults struct {
 	Language string `koanf:"language" format:"language"`
 }
 
-// TurnDetection is what decides that the caller's turn is over: `server_vad`, `semantic_vad` (with `eagerness`: low, medium, high,
-// auto) or `none` (push to talk). The fields are those of the Realtime API, which provides the defaults, such as
-// `{type: server_vad, threshold: 0.5, prefix_padding_ms: 300, silence_duration_ms: 500, idle_timeout_ms: 6000,
-// create_response: true, interrupt_response: true}`.
-type TurnDetection struct {
-	// server_vad, semantic_vad, none: push to talk.
-	Type              string   `koanf:"type" json:"type" default:"server_vad"`
-	Threshold         *float64 `koanf:"threshold" json:"threshold,omitempty"`                     // server_vad, 0 to 1
-	PrefixPaddingMS   *int     `koanf:"prefix_padding_ms" json:"prefix_padding_ms,omitempty"`     // server_vad
-	SilenceDurationMS *int     `koanf:"silence_duration_ms" json:"silence_duration_ms,omitempty"` // server_vad
-	IdleTimeoutMS     *int     `koanf:"idle_timeout_ms" json:"idle_timeout_ms,omitempty"`         // server_vad
-	Eagerness         string   `koanf:"eagerness" json:"eagerness,omitempty"`                     // semantic_vad: low, medium, high, auto
-	CreateResponse    *bool    `koanf:"create_response" json:"create_response,omitempty"`
-	InterruptResponse *bool    `koanf:"interrupt_response" json:"interrupt_response,omitempty"`
-}
-
-// Object returns the object of the Realtime API in JSON; null is push to talk. Without a type it is server_vad.
-func (t TurnDetection) Object() json.RawMessage {
-	if t.Type == "none" {
-		return json.RawMessage("null")
-	}
-	t.Type = cmp.Or(t.Type, "server_vad")
-	raw, _ := json.Marshal(t) // nothing in it can fail to encode
-	return raw
-}
+// TurnDetection is what decides that the caller's turn is over.
+type TurnDetection = assistant.TurnDetection
 
 // Route is what the sessions of one of several upstreams have; the zero value changes nothing.
 type Route struct {

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"voicebridge/persistence"
@@ -25,14 +26,16 @@ const (
 // current input.
 type core struct {
 	Config
-	now     time.Time
-	phase   phase
-	away    bool      // the call is waiting for its browser
-	mustEnd EndReason // why a part wants the call to end; Reduce does it
-	record  records.Call
-	effects []Effect
-	counter int
-	ids     int // of messages and records
+	now   time.Time
+	phase phase
+	away  bool // the call is waiting for its browser
+	// sidebands are those that are connected, in the order in which they joined.
+	sidebands []sideband
+	mustEnd   EndReason // why a part wants the call to end; Reduce does it
+	record    records.Call
+	effects   []Effect
+	counter   int
+	ids       int // of messages and records
 }
 
 // newID returns a new id for a message or a record.
@@ -43,28 +46,60 @@ func (c *core) newID() string {
 
 func (c *core) do(e Effect) { c.effects = append(c.effects, e) }
 
+// joined reports whether somebody is there: 0 is the browser, which may be away.
+func (c *core) joined(side int) bool {
+	return side == 0 || slices.ContainsFunc(c.sidebands, func(s sideband) bool { return s.id == side })
+}
+
+// sendTo sends an event to the browser (0) or a sideband.
+func (c *core) sendTo(side int, data []byte, draft bool) {
+	switch {
+	case data == nil || !c.joined(side):
+	case side == 0:
+		c.do(ToBrowser{Data: data, Draft: draft})
+	default:
+		c.do(ToSideband{ID: side, Data: data, Draft: draft})
+	}
+}
+
+// broadcast sends an event to the browser and the sidebands.
+func (c *core) broadcast(data []byte, draft bool) {
+	c.sendTo(0, data, draft)
+	c.beside(data, draft)
+}
+
+// beside sends an event to the sidebands.
+func (c *core) beside(data []byte, draft bool) {
+	for _, side := range c.sidebands {
+		if side.told {
+			c.sendTo(side.id, data, draft)
+		}
+	}
+}
+
 func (c *core) save(change persistence.Change) { c.do(Write{change}) }
 
 // saveCall saves the current record of the call.
 func (c *core) saveCall() { c.save(persistence.PutCall{Call: c.record}) }
 
-// notify sends one of the bridge's own events to the browser.
-func (c *core) notify(event any) { c.do(ToBrowser{Data: encode(event)}) }
+// notify sends one of the bridge's own events to the browser and the sidebands.
+func (c *core) notify(event any) { c.broadcast(encode(event), false) }
 
-// sendError passes on an upstream's error as the answer to each of the browser's events with these ids; if there are
-// none, it answers no event.
+// sendError passes on an upstream's error as the answer to each of the clients' events with these ids, see [asker]; if
+// there are none, it answers no event, and the browser gets it.
 func (c *core) sendError(e realtime.Error, clientIDs ...string) {
 	if len(clientIDs) == 0 {
 		clientIDs = []string{""}
 	}
 	for _, id := range clientIDs {
-		e.EventID = id
-		c.do(ToBrowser{Data: realtime.ErrorEvent(c.ownEventID(), e)})
+		side, eventID := asked(id)
+		e.EventID = eventID
+		c.sendTo(side, realtime.ErrorEvent(c.ownEventID(), e), false)
 	}
 }
 
-// refuse answers an event of the browser with an error event. clientID is the browser's event_id;
-// code and message say what is wrong.
+// refuse answers an event of a client with an error event. clientID is the client's event_id, see [asker]; code and
+// message say what is wrong.
 func (c *core) refuse(clientID, code, message, param string) {
 	c.sendError(realtime.Error{Code: code, Message: message, Param: param}, clientID)
 }

@@ -23,6 +23,14 @@ type (
 		Data  []byte
 		Draft bool
 	}
+	// ToSideband sends an event to a sideband, as ToBrowser to the browser.
+	ToSideband struct {
+		ID    int
+		Data  []byte
+		Draft bool
+	}
+	// EndSideband ends the connection of a sideband.
+	EndSideband struct{ ID int }
 	// Dial makes the upstream session of the next generation, with History. UpstreamDialed or
 	// UpstreamDialFailed follows.
 	Dial struct {
@@ -124,6 +132,10 @@ var Counters = []Counter{CountRenewedPlanned, CountRenewedLost, CountRenewalFail
 func (ToUpstream) isEffect() {}
 
 func (ToBrowser) isEffect() {}
+
+func (ToSideband) isEffect() {}
+
+func (EndSideband) isEffect() {}
 
 func (Dial) isEffect() {}
 

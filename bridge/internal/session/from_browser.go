@@ -13,25 +13,27 @@ import (
 	"voicebridge/thread"
 )
 
-// browser takes one event of the browser. Nothing in it reaches the upstream unless a case lets it through, and then in
+// browser takes one event of the browser or a sideband. Nothing in it reaches the upstream unless a case lets it through, and then in
 // a new event.
 func (s *State) browser(in BrowserEvent) {
 	if s.phase >= draining {
 		return
 	}
+	nameless := asker(in.Side, "")
 	ev, err := realtime.Decode(in.Data)
 	if errors.Is(err, realtime.ErrNoType) {
-		s.refuse(eventIDOf(in.Data), codeNotAllowed, "The event has no type.", "type")
+		s.refuse(asker(in.Side, eventIDOf(in.Data)), codeNotAllowed, "The event has no type.", "type")
 		return
 	}
 	if err != nil {
-		s.refuse("", "invalid_event", "The event cannot be read: "+err.Error()+".", "")
+		s.refuse(nameless, "invalid_event", "The event cannot be read: "+err.Error()+".", "")
 		return
 	}
 	if utf8.RuneCountInString(ev.EventID) > realtime.MaxEventID {
-		s.refuse("", "invalid_value", fmt.Sprintf("event_id is longer than %d characters.", realtime.MaxEventID), "event_id")
+		s.refuse(nameless, "invalid_value", fmt.Sprintf("event_id is longer than %d characters.", realtime.MaxEventID), "event_id")
 		return
 	}
+	ev.EventID = asker(in.Side, ev.EventID)
 	if n := max(len(ev.Response), len(ev.ResponseID)); n > MaxInputText {
 		s.refuse(ev.EventID, "event_too_large", fmt.Sprintf("The response has %d bytes; the limit is %d.", n, MaxInputText), "response")
 		return
@@ -124,7 +126,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 	case "bridge.tool.cancel":
 		s.tools.cancel(ev)
 	default:
-		if s.BrowserPlays && ev.Type == realtime.TypeItemTruncate {
+		if s.BrowserPlays && in.Side == 0 && ev.Type == realtime.TypeItemTruncate {
 			s.truncate(ev)
 			return
 		}

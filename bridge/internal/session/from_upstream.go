@@ -33,14 +33,24 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 		s.giveUp(s.renewal.event(&ev))
 		return
 	}
-	visible := s.view.of(&ev) // as things were before
-	if s.event(&ev) && visible != nil && s.phase != ended {
-		s.do(ToBrowser{Data: visible, Draft: strings.HasSuffix(ev.Type, ".delta")})
+	visible, beside := s.view.of(&ev, 0), s.view.ofSidebands(&ev) // as things were before
+	who := s.event(&ev)
+	if who == nobody || s.phase == ended {
+		return
+	}
+	if who == everybody {
+		s.sendTo(0, visible, isDraft(&ev))
+	}
+	for i, data := range beside {
+		s.sendTo(s.sidebands[i].id, data, isDraft(&ev))
+	}
+	if ev.Type == realtime.TypeSessionCreated {
+		s.welcomeSidebands()
 	}
 }
 
-// event applies an event, and reports whether it may go to the browser.
-func (s *State) event(ev *event) (visible bool) {
+// event applies an event, and reports who may see it.
+func (s *State) event(ev *event) audience {
 	it := s.transcript.itemOf(ev)
 	switch {
 	case ev.Malformed != nil:
@@ -54,11 +64,11 @@ func (s *State) event(ev *event) (visible bool) {
 	case ev.Type == realtime.TypeSessionUpdated:
 		return s.updated(ev)
 	case ev.Type == realtime.TypeError:
-		return s.upstreamError(ev.Error)
+		return shown(s.upstreamError(ev.Error))
 	case ev.Type == realtime.TypeItemAdded, ev.Type == realtime.TypeItemCreatedBeta, ev.Type == realtime.TypeItemDone:
-		return s.itemKnown(ev, it)
+		return shown(s.itemKnown(ev, it))
 	case ev.Type == realtime.TypeItemDeleted:
-		return it == nil || !it.forgotten
+		return shown(it == nil || !it.forgotten)
 	case ev.Type == realtime.TypeItemTruncated:
 		s.playback.truncated(ev, it)
 	case strings.HasPrefix(ev.Type, "input_audio_buffer."), strings.HasPrefix(ev.Type, "conversation.item."):
@@ -66,12 +76,12 @@ func (s *State) event(ev *event) (visible bool) {
 	default:
 		s.outputEvent(ev, it)
 	}
-	return true
+	return everybody
 }
 
-// updated takes session.updated, and reports whether the client asked for it.
-func (s *State) updated(ev *event) (asked bool) {
-	asked = s.settings.updated(ev)
+// updated takes session.updated. The browser sees those that it has asked for, the sidebands also those of others.
+func (s *State) updated(ev *event) (who audience) {
+	who = s.settings.updated(ev)
 	if s.settings.pushToTalk {
 		s.answers.speechTill = time.Time{} // nobody says when it ends
 	}
@@ -79,7 +89,7 @@ func (s *State) updated(ev *event) (asked bool) {
 		s.ready()
 	}
 	s.settings.sendNext()
-	return asked
+	return who
 }
 
 // ready begins the live part of a call: the first session is configured.
@@ -91,7 +101,7 @@ func (s *State) ready() {
 		s.do(Gate{Open: true})
 	}
 	s.saveCall()
-	s.notifyReady()
+	s.notify(s.readyEvent())
 	s.limiter.active()
 	s.do(Tell{"call_started", callEvent{CallID: s.CallID}})
 	s.flushBacklog()
@@ -278,3 +288,6 @@ func (s *State) outputDone(it *item, raw *realtime.Item, r *response, done bool)
 		s.playback.finished(s.answers.message(it, r), raw.Text(), completed)
 	}
 }
+
+// isDraft reports whether an event may be dropped where it is read slowly.
+func isDraft(ev *event) bool { return strings.HasSuffix(ev.Type, ".delta") }

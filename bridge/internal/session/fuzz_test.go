@@ -53,6 +53,12 @@ func FuzzReduce(f *testing.F) {
 				note(s.Reduce(now, UpstreamState{s.up.gen, Failed}))
 			case strings.HasPrefix(text, "br "):
 				note(s.Reduce(now, BrowserEvent{Gen: 1, Data: []byte(text[3:])}))
+			case text == "s1 joins":
+				note(s.Reduce(now, SidebandJoined{1}))
+			case text == "s1 goes":
+				note(s.Reduce(now, SidebandGone{1}))
+			case strings.HasPrefix(text, "s1 "):
+				note(s.Reduce(now, BrowserEvent{Side: 1, Data: []byte(text[3:])}))
 			case strings.HasPrefix(text, "+"):
 				now = now.Add(3 * time.Second)
 				note(s.Reduce(now, Tick{}))

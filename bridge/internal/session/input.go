@@ -49,6 +49,7 @@ type (
 	// BadImage says why one of them is not. MessageID is that of a text that was saved while it had to wait.
 	BrowserEvent struct {
 		Gen       int
+		Side      int // the id of the sideband that it comes from, in place of Gen; 0 for the browser
 		Data      []byte
 		Images    []Image
 		BadImage  string
@@ -56,7 +57,10 @@ type (
 	}
 	// BrowserTooLarge is a message from the browser that exceeded the size limit; Size is in bytes. Values is how many
 	// values it has if that is what exceeded a limit, else 0.
-	BrowserTooLarge struct{ Gen, Size, Values int }
+	BrowserTooLarge struct{ Gen, Side, Size, Values int }
+	// SidebandJoined means that an application's server has connected beside the browser, and SidebandGone that it has gone.
+	SidebandJoined struct{ ID int }
+	SidebandGone   struct{ ID int }
 	// UpstreamState is a change of the connection to an upstream session.
 	UpstreamState struct {
 		Gen   int
@@ -149,6 +153,8 @@ type (
 func (UpstreamEvent) isInput()      {}
 func (BrowserEvent) isInput()       {}
 func (BrowserTooLarge) isInput()    {}
+func (SidebandJoined) isInput()     {}
+func (SidebandGone) isInput()       {}
 func (UpstreamState) isInput()      {}
 func (BrowserState) isInput()       {}
 func (BrowserJoined) isInput()      {}

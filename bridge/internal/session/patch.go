@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"slices"
 
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
@@ -22,10 +23,39 @@ const (
 // Patch is the accepted part of a client's session object. The zero value changes nothing.
 type Patch struct {
 	set realtime.Settings
-	// tools are those that set names, as far as the call can have them.
-	tools []toolkit.Definition
-	// eventIDs are the ids of the client's events that asked for it.
+	// tools are those that set names, as far as the call can have them, of the clients whose tools change.
+	tools bySide
+	// eventIDs are the ids of the clients' events that asked for it, see [asker].
 	eventIDs []string
+}
+
+// bySide are tools by who has declared them: 0 is the browser, others are sidebands.
+type bySide map[int][]toolkit.Definition
+
+// with returns them with those of one client replaced.
+func (b bySide) with(side int, defs []toolkit.Definition) bySide {
+	next := make(bySide, len(b)+1)
+	maps.Copy(next, b)
+	next[side] = defs
+	return next
+}
+
+// of returns whose tool that is. ok is false if it is nobody's.
+func (b bySide) of(name string) (side int, ok bool) {
+	for side, defs := range b {
+		if slices.ContainsFunc(defs, func(d toolkit.Definition) bool { return d.Name == name }) {
+			return side, true
+		}
+	}
+	return 0, false
+}
+
+// all returns the tools of all, the browser's first.
+func (b bySide) all() (defs []toolkit.Definition) {
+	for _, side := range slices.Sorted(maps.Keys(b)) {
+		defs = append(defs, b[side]...)
+	}
+	return defs
 }
 
 // readPatch reads what somebody may set of a session object. What the bridge does not support is left out, too. The error
@@ -47,10 +77,11 @@ func readPatch(session json.RawMessage, allowed func(path string, f realtime.Fie
 	}
 	p := Patch{set: s}
 	if list, ok := s[setTools]; ok {
-		var readable bool
-		if s[setTools], p.tools, readable = readTools(list); !readable {
+		functions, defs, readable := readTools(list)
+		if !readable {
 			return Patch{}, mustBe(setTools, "a list of functions")
 		}
+		s[setTools], p.tools = functions, bySide{0: defs}
 	}
 	return p, nil
 }
@@ -121,7 +152,10 @@ func (p *Patch) add(later Patch) {
 	maps.Copy(set, later.set)
 	p.set = set
 	if later.sets(setTools) {
-		p.tools = later.tools
+		tools := make(bySide)
+		maps.Copy(tools, p.tools)
+		maps.Copy(tools, later.tools)
+		p.tools = tools
 	}
 	p.eventIDs = append(p.eventIDs, later.eventIDs...)
 }

@@ -22,7 +22,7 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 		limiter:  newLimiter(c),
 		settings: &settings{line: l, client: client},
 		playback: &playback{line: l, transcript: t, answers: q},
-		tools:    &tools{line: l, transcript: t, answers: q, registry: registry, byID: make(map[string]*toolRun)},
+		tools:    &tools{line: l, transcript: t, answers: q, registry: registry, client: client, byID: make(map[string]*toolRun)},
 	}
 	s.speech = speech{line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter}
 	s.texts = texts{line: l, transcript: t, answers: q, limiter: s.limiter, delivered: make(map[string]*message)}
@@ -64,18 +64,18 @@ func (s *State) apply(in Input) {
 	case UpstreamEvent:
 		s.upstreamEvent(in)
 	case BrowserEvent:
-		if in.Gen == s.browserLeg.gen {
+		if s.present(in.Side, in.Gen) {
 			s.browser(in)
 		}
 	case BrowserTooLarge:
-		if in.Gen != s.browserLeg.gen {
+		if !s.present(in.Side, in.Gen) {
 			return
 		}
 		what := fmt.Sprintf("%d bytes, which is too large", in.Size)
 		if in.Values > 0 {
 			what = fmt.Sprintf("%d values, which are too many", in.Values)
 		}
-		s.refuse("", "event_too_large", "The event has "+what+"; it was not read.", "")
+		s.refuse(asker(in.Side, ""), "event_too_large", "The event has "+what+"; it was not read.", "")
 	case UpstreamState:
 		s.upstreamIs(in.Gen, in.State)
 	case UpstreamDialed:
@@ -84,6 +84,10 @@ func (s *State) apply(in Input) {
 		s.giveUp(s.renewal.dialFailed(in))
 	case BrowserState:
 		s.browserIs(in.Gen, in.State)
+	case SidebandJoined:
+		s.sidebandJoined(in.ID)
+	case SidebandGone:
+		s.sidebandGone(in.ID)
 	case BrowserJoined:
 		s.browserJoined(in)
 	case BrowserRestarted:
@@ -120,6 +124,14 @@ func (s *State) apply(in Input) {
 		s.end(s.mustEnd)
 		s.mustEnd = EndNone
 	}
+}
+
+// present reports whether an event comes from a connection of the call as it is now.
+func (s *State) present(side, gen int) bool {
+	if side != 0 {
+		return s.joined(side)
+	}
+	return gen == s.browserLeg.gen
 }
 
 // Deadline is when the state needs a Tick; zero means never.

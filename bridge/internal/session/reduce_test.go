@@ -233,6 +233,16 @@ func (c *scripted) play(line string) {
 		default:
 			c.reduce(UpstreamEvent{Gen: gen, Data: []byte(rest)})
 		}
+	case len(verb) == 2 && strings.HasPrefix(verb, "s"):
+		side := int(verb[1] - '0')
+		switch rest {
+		case "joins":
+			c.reduce(SidebandJoined{side})
+		case "goes":
+			c.reduce(SidebandGone{side})
+		default:
+			c.reduce(BrowserEvent{Side: side, Data: []byte(rest)})
+		}
 	case verb == "br" && rest == "joins":
 		c.reduce(BrowserJoined{c.s.browserLeg.gen + 1, 64 << 10, c.s.BrowserPlays})
 	case verb == "br" && rest == "restarts":
@@ -346,6 +356,13 @@ func show(t *testing.T, e Effect) string {
 			return "→br draft " + compact(e.Data)
 		}
 		return "→br " + compact(e.Data)
+	case ToSideband:
+		if e.Draft {
+			return fmt.Sprintf("→s%d draft %s", e.ID, compact(e.Data))
+		}
+		return fmt.Sprintf("→s%d %s", e.ID, compact(e.Data))
+	case EndSideband:
+		return fmt.Sprintf("end s%d", e.ID)
 	case Dial:
 		return fmt.Sprintf("dial %d%s", e.Gen, showHistory(e.History))
 	case Replay:

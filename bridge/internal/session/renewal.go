@@ -138,8 +138,10 @@ func (r *renewal) begin(reason EndReason) {
 	r.dial()
 }
 
-func (r *renewal) notifyRenewing() {
-	r.notify(renewingEvent{Type: "bridge.upstream.renewing", Reason: r.reason})
+func (r *renewal) notifyRenewing() { r.notify(r.renewingEvent()) }
+
+func (r *renewal) renewingEvent() renewingEvent {
+	return renewingEvent{Type: "bridge.upstream.renewing", Reason: r.reason}
 }
 
 // dial makes the next upstream session.

@@ -34,6 +34,8 @@ type settings struct {
 	// noReply means that the upstream does not answer utterances by itself; pushToTalk also that it does not say when
 	// they end.
 	noReply, pushToTalk bool
+	// instructed means that a sideband has set the instructions: the browser's count no more.
+	instructed bool
 }
 
 func (c *settings) deadline() time.Time {
@@ -64,25 +66,48 @@ func (c *settings) onTime() {
 // request takes a client's session.update. spoken means that the model has produced audio, which locks
 // its voice.
 func (c *settings) request(clientID string, raw json.RawMessage, spoken bool) {
-	p, refused := readPatch(raw, c.allowed(spoken))
+	side, _ := asked(clientID)
+	p, refused := readPatch(raw, c.allowed(side, spoken))
 	if refused != nil {
 		c.refuse(clientID, refused.Code, refused.Message, refused.Param)
 		return
 	}
 	p.eventIDs = []string{clientID}
-	p.tools = c.client.acceptable(clientID, p.tools)
+	if p.sets(setTools) {
+		p.tools = bySide{side: c.client.acceptable(clientID, p.tools[0], c.next.tools)}
+	}
+	if side != 0 && p.sets(setInstructions) {
+		c.instructed, c.next = true, c.next.without(setInstructions)
+	}
 	c.next.add(p)
 	c.sendNext()
 }
 
-// allowed allows what the client may still change. spoken means that the model has produced audio.
-func (c *settings) allowed(spoken bool) func(path string, f realtime.Field) bool {
+// dropTools removes the tools of a sideband that is gone.
+func (c *settings) dropTools(side int) {
+	if c.next.tools[side] == nil && c.client.declared[side] == nil && (c.inFlight == nil || c.inFlight.patch.tools[side] == nil) {
+		return
+	}
+	if err := c.client.use(c.client.declared); err != nil { // without them, as it is gone
+		c.log(slog.LevelError, "tools of a sideband not removed", "error", err)
+	}
+	c.next.add(Patch{set: realtime.Settings{setTools: nil}, tools: bySide{side: nil}})
+	c.sendNext()
+}
+
+// allowed allows what the client may still change. spoken means that the model has produced audio. A sideband is of the
+// application, and may change what the application may fix.
+func (c *settings) allowed(side int, spoken bool) func(path string, f realtime.Field) bool {
 	return func(path string, f realtime.Field) bool {
 		switch {
 		case spoken && f.Lock == realtime.OnceSpoken:
 			return false // it would make the whole update fail
+		case side != 0:
+			return f.Who >= realtime.ByApp
 		case c.Fixed && slices.Contains(c.MayChange, path[strings.LastIndex(path, ".")+1:]):
 			return true
+		case path == setInstructions && c.instructed:
+			return false
 		}
 		return c.Session.forClients(path, f) && !(c.Fixed && c.Patch.sets(path))
 	}
@@ -131,7 +156,7 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 		return // they go with the first session.update
 	}
 	if !c.next.sets(setTools) {
-		c.next.add(Patch{set: realtime.Settings{setTools: nil}, tools: c.client.declared})
+		c.next.add(Patch{set: realtime.Settings{setTools: nil}})
 	}
 	c.sendNext()
 }
@@ -139,7 +164,9 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 // configure sends the bridge's settings with what the client has asked for so far.
 func (c *settings) configure() {
 	c.start = c.Patch
-	c.start.tools = c.client.acceptable("", c.start.tools)
+	if c.start.sets(setTools) {
+		c.start.tools = bySide{0: c.client.acceptable("", c.start.tools[0], nil)}
+	}
 	p, onTop := c.start, !c.next.empty() && !c.start.empty()
 	p.add(c.next)
 	c.next = Patch{}
@@ -203,9 +230,10 @@ func (c *settings) fit(u *update) int {
 		return size
 	}
 	whole, left := u.patch, []string(nil)
-	for len(u.patch.tools) > 0 && over > 0 {
-		last := u.patch.tools[len(u.patch.tools)-1]
-		u.patch.tools = u.patch.tools[:len(u.patch.tools)-1]
+	for own := u.patch.tools[0]; len(own) > 0 && over > 0; {
+		last := own[len(own)-1]
+		own = own[:len(own)-1]
+		u.patch.tools = u.patch.tools.with(0, own)
 		over -= len(last.Name) + len(last.Description) + len(last.Parameters)
 		left = append(left, "tools["+last.Name+"]")
 	}
@@ -250,7 +278,12 @@ func (c *settings) declare(u *update) {
 	if !u.patch.sets(setTools) {
 		return
 	}
-	if err := c.client.use(u.patch.tools); err != nil {
+	next := maps.Clone(c.client.declared)
+	if next == nil {
+		next = make(bySide)
+	}
+	maps.Copy(next, u.patch.tools)
+	if err := c.client.use(next); err != nil {
 		c.refuse(firstOf(u.patch.eventIDs), "invalid_value", err.Error(), "session.tools")
 		u.patch = u.patch.without(setTools)
 	}
@@ -283,9 +316,8 @@ func (c *settings) described(ev *event) (voice string) {
 	return clip(voice)
 }
 
-// updated takes the upstream's session.updated. It reports whether the client asked for it;
-// sendNext must follow.
-func (c *settings) updated(ev *event) (asked bool) {
+// updated takes the upstream's session.updated. It reports who sees it; sendNext must follow.
+func (c *settings) updated(ev *event) audience {
 	voice := c.described(ev)
 	if voice != "" && voice != c.record.Voice {
 		c.record.Voice = voice
@@ -293,7 +325,7 @@ func (c *settings) updated(ev *event) (asked bool) {
 	}
 	u := c.inFlight
 	if u == nil {
-		return true
+		return everybody
 	}
 	c.inFlight = nil
 	c.effective.add(u.patch)
@@ -304,10 +336,13 @@ func (c *settings) updated(ev *event) (asked bool) {
 		waiting, c.next.eventIDs = c.next.eventIDs, nil
 	}
 	if len(waiting) == 0 {
-		return false
+		return nobody
 	}
 	c.next.eventIDs = append(waiting[1:], c.next.eventIDs...) // each gets an answer of its own
-	return true
+	if side, _ := asked(waiting[0]); side != 0 {
+		return sidebands
+	}
+	return everybody
 }
 
 // refused takes the upstream's refusal of a session.update.
@@ -388,8 +423,8 @@ type update struct {
 	first   bool  // it contains the bridge's own settings
 	onTop   bool  // the client's part comes on top of the session with which the call was started
 	noVoice bool
-	before  []toolkit.Definition // the client's tools before the update
-	by      time.Time            // when to give up; zero for the first one, without which there is no call
+	before  bySide    // the clients' tools before the update
+	by      time.Time // when to give up; zero for the first one, without which there is no call
 }
 
 // asked reports whether the client is waiting for the answer.

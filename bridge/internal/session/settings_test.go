@@ -34,7 +34,7 @@ func TestManyClientTools(t *testing.T) {
 			c := limited(t, Config{})
 			c.play(`br {"type":"session.update","event_id":"b1","session":{"tools":[` + strings.Join(tools, ",") + `]}}`)
 			var got []string
-			for _, d := range c.s.settings.client.declared {
+			for _, d := range c.s.settings.client.declared.all() {
 				got = append(got, d.Name)
 			}
 			if !slices.Equal(got, kept) {

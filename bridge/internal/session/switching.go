@@ -88,7 +88,7 @@ func (s *State) switchOver() {
 	s.up.began = s.now
 	r.catchUp()
 	s.answers.switched()
-	s.view.ofSession(&s.up.updated)
+	s.view.ofSession(&s.up.updated, 0)
 	s.settings.switched()
 	s.do(Switch{s.up.gen})
 	r.releasing = true

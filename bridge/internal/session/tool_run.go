@@ -19,6 +19,7 @@ type tools struct {
 	transcript *transcript
 	answers    *responses
 	registry   *toolkit.Registry
+	client     *clientTools
 
 	byID map[string]*toolRun // by the call's id
 	open []*toolRun          // those that may not be done yet
@@ -32,6 +33,7 @@ type toolRun struct {
 	response  *response
 	gen       int  // of the upstream session that made the call
 	delivered bool // the client has answered
+	side      int  // whose tool it is if a client runs it: 0 is the browser, others are sidebands
 	// output is what the model reads once the run is done.
 	output string
 	// images are the result's images for the model, as data URLs.
@@ -49,6 +51,10 @@ type toolRun struct {
 
 // start runs the tool of a call.
 func (t *tools) start(run *toolRun) {
+	if !t.joined(run.side) && run.early == nil {
+		t.fail(run)
+		return
+	}
 	if t.FillerAfter > 0 {
 		run.fillerAt = t.now.Add(t.FillerAfter)
 	}
@@ -101,15 +107,36 @@ func (t *tools) watch(e toolEvent) {
 	t.do(Publish{kind, e})
 }
 
-// tell tells the call's browser about a tool, without what is too large for the data channel.
-func (t *tools) tell(e *toolEvent) {
+// goneMessage is what the model reads in place of the result of a tool whose sideband is gone.
+const goneMessage = "The application that runs this tool is not connected any more."
+
+// fail ends a run whose sideband is gone, and tells the model.
+func (t *tools) fail(run *toolRun) {
+	if !run.Close(thread.ApprovalCancelled) {
+		t.do(CancelTool{run.Call.ID})
+	}
+	run.Finish(toolkit.Result{Error: goneMessage}, t.now)
+	t.close(run)
+	t.answer(run)
+}
+
+// tell tells the browser (0) or a sideband about a tool, without what is too large for the data channel.
+func (t *tools) tell(e toolEvent, side int) {
 	data := encode(e)
-	if t.BrowserLimit > 0 && len(data) > t.BrowserLimit {
+	if side == 0 && t.BrowserLimit > 0 && len(data) > t.BrowserLimit {
 		e.InputOmitted, e.OutputOmitted = e.Input != nil, e.Output != nil
 		e.Input, e.Output = nil, nil
 		data = encode(e)
 	}
-	t.do(ToBrowser{Data: data})
+	t.sendTo(side, data, false)
+}
+
+// tellAll tells the browser and the sidebands about a tool.
+func (t *tools) tellAll(e toolEvent) {
+	t.tell(e, 0)
+	if len(t.sidebands) > 0 {
+		t.beside(encode(e), false)
+	}
 }
 
 // maxParts limits the bytes of results in a message, below the store's limit for a message.
@@ -133,7 +160,7 @@ func (t *tools) close(run *toolRun) {
 	} else {
 		e.Output = json.RawMessage(record.Output)
 	}
-	t.tell(&e)
+	t.tellAll(e)
 	t.watch(e)
 }
 
@@ -247,14 +274,19 @@ func (r *toolRun) askBy() time.Time {
 	return time.Time{}
 }
 
-// announce tells the call's browser that a call has begun, or that it waits for the user's approval. The decision is bound
-// to the call by a nonce, and comes through the data channel or the approval's row.
+// announce tells the clients that a call has begun, or that it waits for the user's approval. The decision is bound to the
+// call by a nonce, and comes through the data channel or the approval's row.
 func (t *tools) announce(run *toolRun) toolEvent {
+	e := t.announcement(run)
+	t.tellAll(e)
+	return e
+}
+
+func (t *tools) announcement(run *toolRun) toolEvent {
 	e := run.event("bridge.tool.started")
 	if a, _ := run.Approval(); run.Asking() {
 		e.Type, e.Nonce, e.ExpiresAt = "bridge.tool.approval_required", a.Nonce, &a.ExpiresAt
 	}
 	e.Input = run.message.tools[run.part].Input
-	t.tell(&e)
 	return e
 }

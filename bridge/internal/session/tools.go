@@ -25,6 +25,7 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 		ID: raw.CallID, Name: raw.Name, Arguments: raw.Arguments,
 		Owner: t.Key.Owner, ThreadID: t.Key.Thread, CallID: t.CallID,
 	}, 0, t.now)}
+	run.side, _ = t.client.declared.of(raw.Name)
 	t.byID[raw.CallID] = run
 	t.open = append(t.open, run)
 	if r != nil {
@@ -80,7 +81,7 @@ func (t *tools) progressed(callID string, c toolkit.Chunk) {
 	}
 	e := run.event("bridge.tool.progress")
 	e.Message, e.Percent, e.Data = c.Message, &c.Percent, c.Data
-	t.do(ToBrowser{Data: encode(e), Draft: true})
+	t.broadcast(encode(e), true)
 	t.watch(e)
 }
 
@@ -172,6 +173,7 @@ func (t *tools) cancelRunning(run *toolRun) {
 // clientOutput takes the client's answer to a tool call.
 func (t *tools) clientOutput(clientID, callID, output string) {
 	run := t.byID[callID]
+	side, _ := asked(clientID)
 	if run != nil {
 		// The client will ask for a response, too. The bridge asks by itself, once all calls are
 		// answered.
@@ -180,8 +182,8 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 	switch {
 	case run == nil:
 		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("There is no open call of a client tool with the call_id %q.", clip(callID)), "item.call_id")
-	case run.Entry.Executor != toolkit.ExecutorClient: // the server answers it: no reason to alarm the client
-		run.delivered = true
+	case run.Entry.Executor != toolkit.ExecutorClient || run.side != side: // another answers it: no reason to alarm the client
+		run.delivered = run.delivered || run.Entry.Executor != toolkit.ExecutorClient
 		t.answers.clientCreate = !run.Done() || !t.answers.answeredAll()
 	case run.Done() || run.delivered:
 		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("The tool call %q has already been answered.", clip(callID)), "item.call_id")
@@ -261,16 +263,16 @@ func (t *tools) readDecision(ev realtime.Event) (toolDecision, bool) {
 	return d, true
 }
 
-// hides reports whether an item is a function call that the browser does not have to answer, or the output of one.
-func (t *tools) hides(raw *realtime.Item) bool {
+// hides reports whether an item is a function call that the browser (0) or a sideband does not have to answer, or the
+// output of one.
+func (t *tools) hides(raw *realtime.Item, side int) bool {
 	switch raw.Type {
 	case realtime.ItemFunctionCall, realtime.ItemFunctionCallOutput:
 	default:
 		return false
 	}
 	if run := t.byID[raw.CallID]; run != nil {
-		return run.Entry.Executor != toolkit.ExecutorClient
+		return run.Entry.Executor != toolkit.ExecutorClient || run.side != side
 	}
-	entry, _ := t.registry.Lookup(raw.Name)
-	return entry.Executor != toolkit.ExecutorClient
+	return !t.client.declares(side, raw.Name)
 }

@@ -19,36 +19,36 @@ type view struct {
 	transcript *transcript
 	tools      *tools
 	client     *clientTools
-	// created and updated are the session.created and the latest session.updated.
+	// created and updated are the session.created and the latest session.updated, as the upstream sent them.
 	created, updated []byte
 }
 
-// of returns what the browser sees of an event, nil for nothing. It does not see function calls that the server answers,
-// nor their outputs: clients take every function call for one that they have to run. They learn about these from
-// bridge.tool events instead; not from mcp_call items, after which OpenAI's SDK asks for one more answer.
-func (v *view) of(ev *event) []byte {
+// of returns what the browser (0) or a sideband sees of an event, nil for nothing. It does not see function calls that
+// others answer, nor their outputs: clients take every function call for one that they have to run. They learn about these
+// from bridge.tool events instead; not from mcp_call items, after which OpenAI's SDK asks for one more answer.
+func (v *view) of(ev *event, side int) []byte {
 	switch {
 	case ev.Type == realtime.TypeItemRetrieved, ev.Type == realtime.TypeOutputAudioDelta, ev.Type == realtime.TypeOutputAudioDeltaBeta:
 		return nil // they contain audio, and no client asked for them
 	case strings.HasPrefix(ev.Type, "session."):
-		return v.ofSession(ev)
+		return v.ofSession(ev, side)
 	case ev.Malformed != nil:
 		return ofMalformed(ev)
 	case ev.Item != nil:
-		if v.tools.hides(&ev.item) {
+		if v.tools.hides(&ev.item, side) {
 			return nil
 		}
-		if len(ev.Raw) > v.BrowserLimit && bytes.Contains(ev.Item, []byte(`"image_url"`)) {
+		if side == 0 && len(ev.Raw) > v.BrowserLimit && bytes.Contains(ev.Item, []byte(`"image_url"`)) {
 			return withoutImages(ev)
 		}
 	case ev.Response != nil:
-		return v.withoutServerCalls(ev)
+		return v.withoutOthersCalls(ev, side)
 	case ev.Type == realtime.TypeFunctionArgumentsDelta, ev.Type == realtime.TypeFunctionArgumentsDone:
 		call := realtime.Item{Type: realtime.ItemFunctionCall, CallID: ev.CallID, Name: ev.Name}
 		if it := v.transcript.items[ev.ItemID]; it != nil {
 			call.CallID, call.Name = cmp.Or(it.raw.CallID, call.CallID), cmp.Or(it.raw.Name, call.Name)
 		}
-		if v.tools.hides(&call) {
+		if v.tools.hides(&call, side) {
 			return nil
 		}
 	}
@@ -56,10 +56,10 @@ func (v *view) of(ev *event) []byte {
 	// browser sees, if there is any. An id that a client does not know is less harm than none: "first of all".
 	before := ev.PreviousItemID
 	it := v.transcript.items[before]
-	if it == nil || !v.tools.hides(&it.raw) {
+	if it == nil || !v.tools.hides(&it.raw, side) {
 		return ev.Raw
 	}
-	for n := 0; it != nil && (it.seeded || v.tools.hides(&it.raw)) && n <= len(v.transcript.items); n++ { // the chain may be circular
+	for n := 0; it != nil && (it.seeded || v.tools.hides(&it.raw, side)) && n <= len(v.transcript.items); n++ { // the chain may be circular
 		before = it.prev
 		it = v.transcript.items[before]
 	}
@@ -80,25 +80,34 @@ func ofMalformed(ev *event) []byte {
 	return ev.Raw
 }
 
-// ofSession returns a session event without the server's instructions and tools, and keeps it for a browser that joins.
-func (v *view) ofSession(ev *event) []byte {
-	visible, err := realtime.RedactSession(ev.Raw, v.client.isDeclared)
-	if err != nil {
-		v.log(slog.LevelWarn, "session event held back", "error", err)
-		return nil
-	}
+// ofSession returns a session event without the server's instructions and others' tools, and keeps it for who joins.
+func (v *view) ofSession(ev *event, side int) []byte {
+	visible := v.redacted(ev.Raw, side)
 	switch {
-	case ev.Malformed != nil:
+	case ev.Malformed != nil || visible == nil:
 	case ev.Type == realtime.TypeSessionCreated:
-		v.created = visible
+		v.created = ev.Raw
 	case ev.Type == realtime.TypeSessionUpdated:
-		v.updated = visible
+		v.updated = ev.Raw
 	}
 	return visible
 }
 
-// withoutServerCalls returns an event about a response without the calls in its output that the browser does not see.
-func (v *view) withoutServerCalls(ev *event) []byte {
+// redacted returns what the browser (0) or a sideband sees of a session event, nil for nothing.
+func (v *view) redacted(event []byte, side int) []byte {
+	if event == nil {
+		return nil
+	}
+	visible, err := realtime.RedactSession(event, func(tool string) bool { return v.client.declares(side, tool) })
+	if err != nil {
+		v.log(slog.LevelWarn, "session event held back", "error", err)
+		return nil
+	}
+	return visible
+}
+
+// withoutOthersCalls returns an event about a response without the calls in its output that others answer.
+func (v *view) withoutOthersCalls(ev *event, side int) []byte {
 	var response struct {
 		Output []json.RawMessage `json:"output"`
 	}
@@ -108,7 +117,7 @@ func (v *view) withoutServerCalls(ev *event) []byte {
 	output := []json.RawMessage{}
 	for _, raw := range response.Output {
 		var item realtime.Item
-		if json.Unmarshal(raw, &item) != nil || !v.tools.hides(&item) {
+		if json.Unmarshal(raw, &item) != nil || !v.tools.hides(&item, side) {
 			output = append(output, raw)
 		}
 	}
@@ -143,7 +152,8 @@ func withoutImages(ev *event) []byte {
 // their audio.
 func (v *view) retrieve(ev realtime.Event) {
 	it := v.transcript.items[ev.ItemID]
-	if it == nil || it.seeded || it.raw.Type == "" || v.tools.hides(&it.raw) {
+	side, _ := asked(ev.EventID)
+	if it == nil || it.seeded || it.raw.Type == "" || v.tools.hides(&it.raw, side) {
 		v.refuse(ev.EventID, "item_retrieve_invalid_item_id", fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
 		return
 	}
@@ -163,5 +173,29 @@ func (v *view) retrieve(ev realtime.Event) {
 		}
 		raw.Content = []realtime.Content{c}
 	}
-	v.notify(retrievedEvent{Type: realtime.TypeItemRetrieved, EventID: v.ownEventID(), Item: raw})
+	v.sendTo(side, encode(retrievedEvent{Type: realtime.TypeItemRetrieved, EventID: v.ownEventID(), Item: raw}), false)
+}
+
+// session returns a session.created with the session as it is.
+func (v *view) session(side int) []byte {
+	created := v.redacted(v.created, side)
+	var updated struct{ Session json.RawMessage }
+	if v.updated == nil || json.Unmarshal(v.redacted(v.updated, side), &updated) != nil || updated.Session == nil {
+		return created
+	}
+	return replaced(created, "session", updated.Session)
+}
+
+// ofSidebands returns what each sideband sees of an event.
+func (v *view) ofSidebands(ev *event) [][]byte {
+	if len(v.sidebands) == 0 {
+		return nil
+	}
+	views := make([][]byte, len(v.sidebands))
+	for i, side := range v.sidebands {
+		if side.told {
+			views[i] = v.of(ev, side.id)
+		}
+	}
+	return views
 }

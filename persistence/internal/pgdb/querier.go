@@ -17,6 +17,8 @@ type Querier interface {
 	// BeginRate locks the rate's row, adding it if needed, so that no instance deletes it
 	// before TakeRate.
 	BeginRate(ctx context.Context, arg BeginRateParams) error
+	// ChangeAssistant changes nothing if it has been changed since it was read.
+	ChangeAssistant(ctx context.Context, arg ChangeAssistantParams) (int64, error)
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
 	// ClaimLeg changes nothing if another process was faster.
 	ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, error)
@@ -31,6 +33,7 @@ type Querier interface {
 	CountAccessTokens(ctx context.Context, arg CountAccessTokensParams) (int64, error)
 	// CountAllUnsent counts for all owners. It is for operators, not for clients of the API.
 	CountAllUnsent(ctx context.Context) (int64, error)
+	CountAssistants(ctx context.Context, arg CountAssistantsParams) (int64, error)
 	// CountOwnersTurns counts the text turns of an owner, except on one thread.
 	CountOwnersTurns(ctx context.Context, arg CountOwnersTurnsParams) (int64, error)
 	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)
@@ -42,6 +45,7 @@ type Querier interface {
 	CreateThread(ctx context.Context, arg CreateThreadParams) (int64, error)
 	DeleteAccessToken(ctx context.Context, arg DeleteAccessTokenParams) (int64, error)
 	DeleteAccessTokensOf(ctx context.Context, arg DeleteAccessTokensOfParams) (int64, error)
+	DeleteAssistant(ctx context.Context, arg DeleteAssistantParams) (int64, error)
 	// DeleteCommand deletes a command, and those that expired before a time.
 	DeleteCommand(ctx context.Context, arg DeleteCommandParams) error
 	DeleteDrafts(ctx context.Context, arg DeleteDraftsParams) error
@@ -102,6 +106,7 @@ type Querier interface {
 	ForgetRates(ctx context.Context, arg ForgetRatesParams) error
 	GetAccessToken(ctx context.Context, arg GetAccessTokenParams) (AccessToken, error)
 	GetApproval(ctx context.Context, arg GetApprovalParams) (GetApprovalRow, error)
+	GetAssistant(ctx context.Context, arg GetAssistantParams) (Assistant, error)
 	GetCall(ctx context.Context, arg GetCallParams) (Call, error)
 	GetCommand(ctx context.Context, arg GetCommandParams) (Command, error)
 	GetImage(ctx context.Context, arg GetImageParams) (Image, error)
@@ -113,6 +118,8 @@ type Querier interface {
 	GetQueuedByKey(ctx context.Context, arg GetQueuedByKeyParams) (QueuedMessage, error)
 	GetRate(ctx context.Context, arg GetRateParams) (int64, error)
 	GetRecording(ctx context.Context, arg GetRecordingParams) (Recording, error)
+	// GetSharedAssistant finds the one that was shared first.
+	GetSharedAssistant(ctx context.Context, arg GetSharedAssistantParams) (Assistant, error)
 	GetSharedSecret(ctx context.Context, arg GetSharedSecretParams) (SharedSecret, error)
 	GetTextSession(ctx context.Context, arg GetTextSessionParams) (TextSession, error)
 	GetThread(ctx context.Context, arg GetThreadParams) (Thread, error)
@@ -124,6 +131,7 @@ type Querier interface {
 	// ends the instance before; heartbeats go on. It returns no row if the instance was ended.
 	HoldInstance(ctx context.Context, arg HoldInstanceParams) (string, error)
 	InsertAccessToken(ctx context.Context, arg InsertAccessTokenParams) error
+	InsertAssistant(ctx context.Context, arg InsertAssistantParams) (int64, error)
 	// InsertMessage looks the thread up together with its owner: if it belongs to another
 	// owner the value is NULL, which the column refuses. If the id is taken it adds no row,
 	// because an error would end PostgreSQL's transaction.
@@ -137,6 +145,8 @@ type Querier interface {
 	LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error)
 	LeaveInstance(ctx context.Context, arg LeaveInstanceParams) error
 	LegHungUp(ctx context.Context, arg LegHungUpParams) error
+	// ListAssistants lists what an owner may use.
+	ListAssistants(ctx context.Context, arg ListAssistantsParams) ([]Assistant, error)
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
 	ListCommands(ctx context.Context, arg ListCommandsParams) ([]Command, error)
 	ListDrafts(ctx context.Context, arg ListDraftsParams) ([]Draft, error)
@@ -223,7 +233,7 @@ type Querier interface {
 	SaveApproval(ctx context.Context, arg SaveApprovalParams) (int64, error)
 	// SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
 	// the id belongs to another thread, and fail if the thread belongs to another owner
-	// (thread_id is NULL). A call that has ended keeps its first end. A new call follows all calls of its thread, whose row
+	// (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant. A new call follows all calls of its thread, whose row
 	// the caller has locked.
 	SaveCall(ctx context.Context, arg SaveCallParams) (int64, error)
 	SaveCommand(ctx context.Context, arg SaveCommandParams) error
@@ -244,6 +254,7 @@ type Querier interface {
 	// threads, first what holds most of the words (a JSON array of words in lower case), then
 	// the latest.
 	SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error)
+	SetThreadAssistant(ctx context.Context, arg SetThreadAssistantParams) (Thread, error)
 	// SettleApproval saves the outcome on which the asker has acted, even over an answer
 	// that came too late.
 	SettleApproval(ctx context.Context, arg SettleApprovalParams) error

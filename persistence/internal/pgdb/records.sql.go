@@ -12,7 +12,7 @@ import (
 )
 
 const getCall = `-- name: GetCall :one
-SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place FROM calls AS c
+SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.id = $1 AND t.owner = $2
 `
@@ -41,12 +41,20 @@ func (q *Queries) GetCall(ctx context.Context, arg GetCallParams) (Call, error) 
 		&i.Replayed,
 		&i.Instance,
 		&i.Place,
+		&i.AssistantID,
+		&i.Extracted,
+		&i.Summary,
+		&i.Extraction,
+		&i.ExtractionAttempts,
+		&i.ExtractionBy,
+		&i.ExtractionAt,
+		&i.ExtractionError,
 	)
 	return i, err
 }
 
 const getLiveCall = `-- name: GetLiveCall :one
-SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place FROM calls AS c
+SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.thread_id = $1 AND t.owner = $2 AND c.ended_at IS NULL
 `
@@ -75,6 +83,14 @@ func (q *Queries) GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call,
 		&i.Replayed,
 		&i.Instance,
 		&i.Place,
+		&i.AssistantID,
+		&i.Extracted,
+		&i.Summary,
+		&i.Extraction,
+		&i.ExtractionAttempts,
+		&i.ExtractionBy,
+		&i.ExtractionAt,
+		&i.ExtractionError,
 	)
 	return i, err
 }
@@ -168,11 +184,11 @@ func (q *Queries) ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolC
 const saveCall = `-- name: SaveCall :execrows
 INSERT INTO calls (
     id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason,
-    turns, interruptions, replayed, instance, place
+    turns, interruptions, replayed, instance, assistant_id, extraction, place
 ) VALUES (
     $1, (SELECT t.id FROM threads AS t WHERE t.id = $2 AND t.owner = $3),
     $4, $5, $6, $7, $8, $9, $10, $11,
-    $12, $13, $14, $15,
+    $12, $13, $14, $15, $16, $17,
     (SELECT CAST(coalesce(max(c.place), 0) + 1 AS bigint) FROM calls AS c WHERE c.thread_id = $2)
 )
 ON CONFLICT (id) DO UPDATE SET
@@ -201,11 +217,13 @@ type SaveCallParams struct {
 	Interruptions  int64
 	Replayed       int64
 	Instance       string
+	AssistantID    string
+	Extraction     string
 }
 
 // SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
 // the id belongs to another thread, and fail if the thread belongs to another owner
-// (thread_id is NULL). A call that has ended keeps its first end. A new call follows all calls of its thread, whose row
+// (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant. A new call follows all calls of its thread, whose row
 // the caller has locked.
 func (q *Queries) SaveCall(ctx context.Context, arg SaveCallParams) (int64, error) {
 	result, err := q.db.Exec(ctx, saveCall,
@@ -224,6 +242,8 @@ func (q *Queries) SaveCall(ctx context.Context, arg SaveCallParams) (int64, erro
 		arg.Interruptions,
 		arg.Replayed,
 		arg.Instance,
+		arg.AssistantID,
+		arg.Extraction,
 	)
 	if err != nil {
 		return 0, err

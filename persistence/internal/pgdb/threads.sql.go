@@ -63,7 +63,7 @@ func (q *Queries) DisownThread(ctx context.Context, arg DisownThreadParams) (int
 const drawSeq = `-- name: DrawSeq :one
 UPDATE threads SET next_seq = next_seq + CAST($1 AS bigint), updated_at = coalesce($2, updated_at)
 WHERE id = $3 AND owner = $4
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables
 `
 
 type DrawSeqParams struct {
@@ -96,6 +96,8 @@ func (q *Queries) DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error
 		&i.TitleBy,
 		&i.ResetSeq,
 		&i.Stored,
+		&i.AssistantID,
+		&i.Variables,
 	)
 	return i, err
 }
@@ -206,7 +208,7 @@ func (q *Queries) ExpireThread(ctx context.Context, arg ExpireThreadParams) (int
 }
 
 const getThread = `-- name: GetThread :one
-SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored FROM threads WHERE id = $1 AND owner = $2
+SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables FROM threads WHERE id = $1 AND owner = $2
 `
 
 type GetThreadParams struct {
@@ -229,6 +231,8 @@ func (q *Queries) GetThread(ctx context.Context, arg GetThreadParams) (Thread, e
 		&i.TitleBy,
 		&i.ResetSeq,
 		&i.Stored,
+		&i.AssistantID,
+		&i.Variables,
 	)
 	return i, err
 }
@@ -383,7 +387,7 @@ func (q *Queries) LockThread(ctx context.Context, arg LockThreadParams) (string,
 const renameThread = `-- name: RenameThread :one
 UPDATE threads SET title = $1, title_by = $2, search_title = $3
 WHERE id = $4 AND owner = $5
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables
 `
 
 type RenameThreadParams struct {
@@ -415,6 +419,8 @@ func (q *Queries) RenameThread(ctx context.Context, arg RenameThreadParams) (Thr
 		&i.TitleBy,
 		&i.ResetSeq,
 		&i.Stored,
+		&i.AssistantID,
+		&i.Variables,
 	)
 	return i, err
 }

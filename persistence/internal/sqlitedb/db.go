@@ -36,6 +36,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.beginRateStmt, err = db.PrepareContext(ctx, beginRate); err != nil {
 		return nil, fmt.Errorf("error preparing query BeginRate: %w", err)
 	}
+	if q.changeAssistantStmt, err = db.PrepareContext(ctx, changeAssistant); err != nil {
+		return nil, fmt.Errorf("error preparing query ChangeAssistant: %w", err)
+	}
 	if q.changeQueuedStmt, err = db.PrepareContext(ctx, changeQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query ChangeQueued: %w", err)
 	}
@@ -63,6 +66,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countAllUnsentStmt, err = db.PrepareContext(ctx, countAllUnsent); err != nil {
 		return nil, fmt.Errorf("error preparing query CountAllUnsent: %w", err)
 	}
+	if q.countAssistantsStmt, err = db.PrepareContext(ctx, countAssistants); err != nil {
+		return nil, fmt.Errorf("error preparing query CountAssistants: %w", err)
+	}
 	if q.countOwnersTurnsStmt, err = db.PrepareContext(ctx, countOwnersTurns); err != nil {
 		return nil, fmt.Errorf("error preparing query CountOwnersTurns: %w", err)
 	}
@@ -83,6 +89,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.deleteAccessTokensOfStmt, err = db.PrepareContext(ctx, deleteAccessTokensOf); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteAccessTokensOf: %w", err)
+	}
+	if q.deleteAssistantStmt, err = db.PrepareContext(ctx, deleteAssistant); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteAssistant: %w", err)
 	}
 	if q.deleteCommandStmt, err = db.PrepareContext(ctx, deleteCommand); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteCommand: %w", err)
@@ -195,6 +204,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getApprovalStmt, err = db.PrepareContext(ctx, getApproval); err != nil {
 		return nil, fmt.Errorf("error preparing query GetApproval: %w", err)
 	}
+	if q.getAssistantStmt, err = db.PrepareContext(ctx, getAssistant); err != nil {
+		return nil, fmt.Errorf("error preparing query GetAssistant: %w", err)
+	}
 	if q.getCallStmt, err = db.PrepareContext(ctx, getCall); err != nil {
 		return nil, fmt.Errorf("error preparing query GetCall: %w", err)
 	}
@@ -228,6 +240,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getRecordingStmt, err = db.PrepareContext(ctx, getRecording); err != nil {
 		return nil, fmt.Errorf("error preparing query GetRecording: %w", err)
 	}
+	if q.getSharedAssistantStmt, err = db.PrepareContext(ctx, getSharedAssistant); err != nil {
+		return nil, fmt.Errorf("error preparing query GetSharedAssistant: %w", err)
+	}
 	if q.getSharedSecretStmt, err = db.PrepareContext(ctx, getSharedSecret); err != nil {
 		return nil, fmt.Errorf("error preparing query GetSharedSecret: %w", err)
 	}
@@ -248,6 +263,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertAccessTokenStmt, err = db.PrepareContext(ctx, insertAccessToken); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertAccessToken: %w", err)
+	}
+	if q.insertAssistantStmt, err = db.PrepareContext(ctx, insertAssistant); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertAssistant: %w", err)
 	}
 	if q.insertMessageStmt, err = db.PrepareContext(ctx, insertMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMessage: %w", err)
@@ -272,6 +290,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.legHungUpStmt, err = db.PrepareContext(ctx, legHungUp); err != nil {
 		return nil, fmt.Errorf("error preparing query LegHungUp: %w", err)
+	}
+	if q.listAssistantsStmt, err = db.PrepareContext(ctx, listAssistants); err != nil {
+		return nil, fmt.Errorf("error preparing query ListAssistants: %w", err)
 	}
 	if q.listChangesStmt, err = db.PrepareContext(ctx, listChanges); err != nil {
 		return nil, fmt.Errorf("error preparing query ListChanges: %w", err)
@@ -423,6 +444,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.searchMessagesStmt, err = db.PrepareContext(ctx, searchMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query SearchMessages: %w", err)
 	}
+	if q.setThreadAssistantStmt, err = db.PrepareContext(ctx, setThreadAssistant); err != nil {
+		return nil, fmt.Errorf("error preparing query SetThreadAssistant: %w", err)
+	}
 	if q.settleApprovalStmt, err = db.PrepareContext(ctx, settleApproval); err != nil {
 		return nil, fmt.Errorf("error preparing query SettleApproval: %w", err)
 	}
@@ -487,6 +511,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing beginRateStmt: %w", cerr)
 		}
 	}
+	if q.changeAssistantStmt != nil {
+		if cerr := q.changeAssistantStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing changeAssistantStmt: %w", cerr)
+		}
+	}
 	if q.changeQueuedStmt != nil {
 		if cerr := q.changeQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing changeQueuedStmt: %w", cerr)
@@ -532,6 +561,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countAllUnsentStmt: %w", cerr)
 		}
 	}
+	if q.countAssistantsStmt != nil {
+		if cerr := q.countAssistantsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countAssistantsStmt: %w", cerr)
+		}
+	}
 	if q.countOwnersTurnsStmt != nil {
 		if cerr := q.countOwnersTurnsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countOwnersTurnsStmt: %w", cerr)
@@ -565,6 +599,11 @@ func (q *Queries) Close() error {
 	if q.deleteAccessTokensOfStmt != nil {
 		if cerr := q.deleteAccessTokensOfStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteAccessTokensOfStmt: %w", cerr)
+		}
+	}
+	if q.deleteAssistantStmt != nil {
+		if cerr := q.deleteAssistantStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteAssistantStmt: %w", cerr)
 		}
 	}
 	if q.deleteCommandStmt != nil {
@@ -752,6 +791,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getApprovalStmt: %w", cerr)
 		}
 	}
+	if q.getAssistantStmt != nil {
+		if cerr := q.getAssistantStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getAssistantStmt: %w", cerr)
+		}
+	}
 	if q.getCallStmt != nil {
 		if cerr := q.getCallStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getCallStmt: %w", cerr)
@@ -807,6 +851,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getRecordingStmt: %w", cerr)
 		}
 	}
+	if q.getSharedAssistantStmt != nil {
+		if cerr := q.getSharedAssistantStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getSharedAssistantStmt: %w", cerr)
+		}
+	}
 	if q.getSharedSecretStmt != nil {
 		if cerr := q.getSharedSecretStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getSharedSecretStmt: %w", cerr)
@@ -840,6 +889,11 @@ func (q *Queries) Close() error {
 	if q.insertAccessTokenStmt != nil {
 		if cerr := q.insertAccessTokenStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertAccessTokenStmt: %w", cerr)
+		}
+	}
+	if q.insertAssistantStmt != nil {
+		if cerr := q.insertAssistantStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertAssistantStmt: %w", cerr)
 		}
 	}
 	if q.insertMessageStmt != nil {
@@ -880,6 +934,11 @@ func (q *Queries) Close() error {
 	if q.legHungUpStmt != nil {
 		if cerr := q.legHungUpStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing legHungUpStmt: %w", cerr)
+		}
+	}
+	if q.listAssistantsStmt != nil {
+		if cerr := q.listAssistantsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listAssistantsStmt: %w", cerr)
 		}
 	}
 	if q.listChangesStmt != nil {
@@ -1132,6 +1191,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing searchMessagesStmt: %w", cerr)
 		}
 	}
+	if q.setThreadAssistantStmt != nil {
+		if cerr := q.setThreadAssistantStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setThreadAssistantStmt: %w", cerr)
+		}
+	}
 	if q.settleApprovalStmt != nil {
 		if cerr := q.settleApprovalStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing settleApprovalStmt: %w", cerr)
@@ -1240,6 +1304,7 @@ type Queries struct {
 	answerCommandStmt             *sql.Stmt
 	beatStmt                      *sql.Stmt
 	beginRateStmt                 *sql.Stmt
+	changeAssistantStmt           *sql.Stmt
 	changeQueuedStmt              *sql.Stmt
 	claimLegStmt                  *sql.Stmt
 	claimTurnStmt                 *sql.Stmt
@@ -1249,6 +1314,7 @@ type Queries struct {
 	closeTextApprovalsStmt        *sql.Stmt
 	countAccessTokensStmt         *sql.Stmt
 	countAllUnsentStmt            *sql.Stmt
+	countAssistantsStmt           *sql.Stmt
 	countOwnersTurnsStmt          *sql.Stmt
 	countQueuedStmt               *sql.Stmt
 	countThreadsStmt              *sql.Stmt
@@ -1256,6 +1322,7 @@ type Queries struct {
 	createThreadStmt              *sql.Stmt
 	deleteAccessTokenStmt         *sql.Stmt
 	deleteAccessTokensOfStmt      *sql.Stmt
+	deleteAssistantStmt           *sql.Stmt
 	deleteCommandStmt             *sql.Stmt
 	deleteDraftsStmt              *sql.Stmt
 	deleteExpiredAccessTokensStmt *sql.Stmt
@@ -1293,6 +1360,7 @@ type Queries struct {
 	forgetRatesStmt               *sql.Stmt
 	getAccessTokenStmt            *sql.Stmt
 	getApprovalStmt               *sql.Stmt
+	getAssistantStmt              *sql.Stmt
 	getCallStmt                   *sql.Stmt
 	getCommandStmt                *sql.Stmt
 	getImageStmt                  *sql.Stmt
@@ -1304,6 +1372,7 @@ type Queries struct {
 	getQueuedByKeyStmt            *sql.Stmt
 	getRateStmt                   *sql.Stmt
 	getRecordingStmt              *sql.Stmt
+	getSharedAssistantStmt        *sql.Stmt
 	getSharedSecretStmt           *sql.Stmt
 	getTextSessionStmt            *sql.Stmt
 	getThreadStmt                 *sql.Stmt
@@ -1311,6 +1380,7 @@ type Queries struct {
 	holdErasedStmt                *sql.Stmt
 	holdInstanceStmt              *sql.Stmt
 	insertAccessTokenStmt         *sql.Stmt
+	insertAssistantStmt           *sql.Stmt
 	insertMessageStmt             *sql.Stmt
 	insertQueuedStmt              *sql.Stmt
 	joinInstanceStmt              *sql.Stmt
@@ -1319,6 +1389,7 @@ type Queries struct {
 	lastTurnStmt                  *sql.Stmt
 	leaveInstanceStmt             *sql.Stmt
 	legHungUpStmt                 *sql.Stmt
+	listAssistantsStmt            *sql.Stmt
 	listChangesStmt               *sql.Stmt
 	listCommandsStmt              *sql.Stmt
 	listDraftsStmt                *sql.Stmt
@@ -1369,6 +1440,7 @@ type Queries struct {
 	saveToolCallStmt              *sql.Stmt
 	saveToolPinStmt               *sql.Stmt
 	searchMessagesStmt            *sql.Stmt
+	setThreadAssistantStmt        *sql.Stmt
 	settleApprovalStmt            *sql.Stmt
 	shiftMessagesStmt             *sql.Stmt
 	stopTurnStmt                  *sql.Stmt
@@ -1392,6 +1464,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		answerCommandStmt:             q.answerCommandStmt,
 		beatStmt:                      q.beatStmt,
 		beginRateStmt:                 q.beginRateStmt,
+		changeAssistantStmt:           q.changeAssistantStmt,
 		changeQueuedStmt:              q.changeQueuedStmt,
 		claimLegStmt:                  q.claimLegStmt,
 		claimTurnStmt:                 q.claimTurnStmt,
@@ -1401,6 +1474,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		closeTextApprovalsStmt:        q.closeTextApprovalsStmt,
 		countAccessTokensStmt:         q.countAccessTokensStmt,
 		countAllUnsentStmt:            q.countAllUnsentStmt,
+		countAssistantsStmt:           q.countAssistantsStmt,
 		countOwnersTurnsStmt:          q.countOwnersTurnsStmt,
 		countQueuedStmt:               q.countQueuedStmt,
 		countThreadsStmt:              q.countThreadsStmt,
@@ -1408,6 +1482,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		createThreadStmt:              q.createThreadStmt,
 		deleteAccessTokenStmt:         q.deleteAccessTokenStmt,
 		deleteAccessTokensOfStmt:      q.deleteAccessTokensOfStmt,
+		deleteAssistantStmt:           q.deleteAssistantStmt,
 		deleteCommandStmt:             q.deleteCommandStmt,
 		deleteDraftsStmt:              q.deleteDraftsStmt,
 		deleteExpiredAccessTokensStmt: q.deleteExpiredAccessTokensStmt,
@@ -1445,6 +1520,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		forgetRatesStmt:               q.forgetRatesStmt,
 		getAccessTokenStmt:            q.getAccessTokenStmt,
 		getApprovalStmt:               q.getApprovalStmt,
+		getAssistantStmt:              q.getAssistantStmt,
 		getCallStmt:                   q.getCallStmt,
 		getCommandStmt:                q.getCommandStmt,
 		getImageStmt:                  q.getImageStmt,
@@ -1456,6 +1532,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getQueuedByKeyStmt:            q.getQueuedByKeyStmt,
 		getRateStmt:                   q.getRateStmt,
 		getRecordingStmt:              q.getRecordingStmt,
+		getSharedAssistantStmt:        q.getSharedAssistantStmt,
 		getSharedSecretStmt:           q.getSharedSecretStmt,
 		getTextSessionStmt:            q.getTextSessionStmt,
 		getThreadStmt:                 q.getThreadStmt,
@@ -1463,6 +1540,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		holdErasedStmt:                q.holdErasedStmt,
 		holdInstanceStmt:              q.holdInstanceStmt,
 		insertAccessTokenStmt:         q.insertAccessTokenStmt,
+		insertAssistantStmt:           q.insertAssistantStmt,
 		insertMessageStmt:             q.insertMessageStmt,
 		insertQueuedStmt:              q.insertQueuedStmt,
 		joinInstanceStmt:              q.joinInstanceStmt,
@@ -1471,6 +1549,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		lastTurnStmt:                  q.lastTurnStmt,
 		leaveInstanceStmt:             q.leaveInstanceStmt,
 		legHungUpStmt:                 q.legHungUpStmt,
+		listAssistantsStmt:            q.listAssistantsStmt,
 		listChangesStmt:               q.listChangesStmt,
 		listCommandsStmt:              q.listCommandsStmt,
 		listDraftsStmt:                q.listDraftsStmt,
@@ -1521,6 +1600,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		saveToolCallStmt:              q.saveToolCallStmt,
 		saveToolPinStmt:               q.saveToolPinStmt,
 		searchMessagesStmt:            q.searchMessagesStmt,
+		setThreadAssistantStmt:        q.setThreadAssistantStmt,
 		settleApprovalStmt:            q.settleApprovalStmt,
 		shiftMessagesStmt:             q.shiftMessagesStmt,
 		stopTurnStmt:                  q.stopTurnStmt,

@@ -17,22 +17,40 @@ type AccessToken struct {
 	ExpiresAt dbtype.Time
 }
 
+type Assistant struct {
+	Owner     string
+	ID        string
+	Shared    bool
+	Data      dbtype.JSON
+	Secret    string
+	CreatedAt dbtype.Time
+	UpdatedAt dbtype.Time
+}
+
 type Call struct {
-	ID             string
-	ThreadID       string
-	Upstream       string
-	UpstreamCallID string
-	Model          string
-	Voice          string
-	StartedAt      dbtype.Time
-	ReadyAt        *dbtype.Time
-	EndedAt        *dbtype.Time
-	EndReason      string
-	Turns          int64
-	Interruptions  int64
-	Replayed       int64
-	Instance       string
-	Place          int64
+	ID                 string
+	ThreadID           string
+	Upstream           string
+	UpstreamCallID     string
+	Model              string
+	Voice              string
+	StartedAt          dbtype.Time
+	ReadyAt            *dbtype.Time
+	EndedAt            *dbtype.Time
+	EndReason          string
+	Turns              int64
+	Interruptions      int64
+	Replayed           int64
+	Instance           string
+	Place              int64
+	AssistantID        string
+	Extracted          dbtype.JSON
+	Summary            string
+	Extraction         string
+	ExtractionAttempts int64
+	ExtractionBy       string
+	ExtractionAt       *dbtype.Time
+	ExtractionError    string
 }
 
 type Command struct {
@@ -173,6 +191,8 @@ type Thread struct {
 	TitleBy     string
 	ResetSeq    int64
 	Stored      int64
+	AssistantID string
+	Variables   dbtype.JSON
 }
 
 type ToolCall struct {

@@ -2,7 +2,9 @@
 package certificate
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"os"
@@ -56,6 +58,12 @@ func (s *Source) Ends() map[string]time.Time {
 		name = leaf.IPAddresses[0].String()
 	}
 	return map[string]time.Time{name: leaf.NotAfter}
+}
+
+// Fingerprint returns the SHA-256 of the certificate in hexadecimal.
+func (s *Source) Fingerprint() string {
+	sum := sha256.Sum256(s.current().Leaf.Raw)
+	return hex.EncodeToString(sum[:])
 }
 
 // load reads both files if one of them is newer than the loaded pair.

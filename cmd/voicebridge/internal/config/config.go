@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
@@ -24,6 +25,11 @@ type Config struct {
 	// Address of the page and the API, host:port. Any address but loopback is refused unless VOICEBRIDGE_API_TOKENS,
 	// VOICEBRIDGE_JWT_SECRET or jwt_jwks_url is set.
 	Listen string `koanf:"listen" default:"127.0.0.1:8080" format:"address"`
+
+	// Where the other processes on the same database reach this one, such as http://10.0.0.5:8080, so that each of them can take
+	// a socket for its calls. Empty: the address that it listens on; if that is every address, the one by which this machine
+	// reaches the database, or else its first private one.
+	PrivateURL string `koanf:"private_url" format:"url"`
 
 	// `sqlite:PATH` or `postgres://user@host/name`; one with a password only as DATABASE_URL.
 	DatabaseURL string `koanf:"database_url" default:"sqlite:data/voicebridge.db"`
@@ -45,9 +51,13 @@ type Config struct {
 	Realtime      Realtime `koanf:"realtime"`
 	// What calls may talk to, in place of the one above: a call takes the one that `?upstream=NAME` names, else the first. The
 	// settings of realtime hold for all, but where an entry has its own. docs/upstreams.md has examples.
-	Upstreams []Upstream    `koanf:"upstreams"`
-	Calls     bridge.Limits `koanf:"calls"`
-	Budget    bridge.Budget `koanf:"budget" yaml:",flow"`
+	Upstreams []Upstream `koanf:"upstreams"`
+	// Named sets of settings, as assistants that all owners may use and none may change, in the form of the API, such as
+	// `{id: support, name: Support, instructions: "You help {{user}}.", voice: {voice: cedar}}`. With http_tools also secret_env,
+	// the variable that holds the secret (whsec_…) that signs their requests. docs/assistants.md has the fields.
+	Assistants []map[string]any `koanf:"assistants"`
+	Calls      bridge.Limits    `koanf:"calls"`
+	Budget     bridge.Budget    `koanf:"budget" yaml:",flow"`
 
 	Media rtc.Config `koanf:",squash"`
 	// STUN servers for browsers, such as `{urls: ["stun:stun.example.org:3478"]}`. TURN with a fixed password:
@@ -83,6 +93,8 @@ type Config struct {
 	//	{model: gpt-transcribe, minute: 0.0045}
 	Prices []Price `koanf:"prices"`
 
+	// Fixed are the Assistants as they were read.
+	Fixed []assistant.Assistant `koanf:"-"`
 	// Secrets come from the environment only.
 	Secrets Secrets `koanf:"-"`
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/knadh/koanf/v2"
 	"go.yaml.in/yaml/v3"
 
+	"voicebridge/assistant"
 	"voicebridge/web/access"
 )
 
@@ -48,6 +49,7 @@ func Load(src Sources) (Config, error) {
 	l.decode()
 	l.check("", &l.cfg)
 	l.readUpstreams(src.Environ)
+	l.readAssistants(src.Environ)
 	l.problems = append(l.problems, l.cfg.validate(src.Offline)...)
 	if len(l.problems) > 0 {
 		return Config{}, &Error{l.problems}
@@ -289,5 +291,24 @@ func (l *loader) readUpstreams(environ []string) {
 			}
 			u.Headers = s.TraceHeaders
 		}
+	}
+}
+
+// readAssistants reads the assistants of the settings, and the variables that hold their secrets.
+func (l *loader) readAssistants(environ []string) {
+	for i, given := range l.cfg.Assistants {
+		key := fmt.Sprintf("assistants[%d]", i)
+		a, err := readAssistant(given, func(name string) string { return lookup(environ, name) }, l.cfg.AssistantNames())
+		if e, ok := errors.AsType[*assistant.Error](err); ok {
+			err = fmt.Errorf("%s: %s", named(key+"."+e.Path), e.Reason)
+		}
+		if err == nil && slices.ContainsFunc(l.cfg.Fixed, func(other assistant.Assistant) bool { return other.ID == a.ID }) {
+			err = fmt.Errorf("%s: %q is the id of another", named(key+".id"), a.ID)
+		}
+		if err != nil {
+			l.note(err)
+			continue
+		}
+		l.cfg.Fixed = append(l.cfg.Fixed, a)
 	}
 }

@@ -1,0 +1,130 @@
+// Package assistant says what an assistant is: a named set of what is otherwise the server's settings. Its fields are declared
+// once, as those of [Assistant]: what is read from the file of settings and from clients, and the schema in the API's
+// description, follow from them. Like package thread it imports nothing of this program.
+package assistant
+
+import (
+	"cmp"
+	"encoding/json"
+	"time"
+)
+
+// Assistant is what answers in a thread. What is missing in it is as in the server's settings, so the zero value is the server
+// as it is set up.
+//
+// A field's tags say what its values may be: min and max of a number, of a text in bytes (min 1: not blank) or of the entries
+// of a list or an object; enum the texts, format one of formats, doc what it means.
+type Assistant struct {
+	ID           string            `json:"id" max:"64" format:"id" doc:"Made from the name if it is not given, and fixed from then on"`
+	Name         string            `json:"name" min:"1" max:"200" doc:"What people call it"`
+	Description  string            `json:"description,omitempty" max:"2000" doc:"For people who choose one"`
+	Instructions string            `json:"instructions,omitempty" max:"32768" doc:"What the model is told, in place of the server's text. {{date}}, {{time}}, {{user}} and the names of variables in double braces are replaced"`
+	Greeting     string            `json:"greeting,omitempty" max:"4096" doc:"What the model says first in a call on an empty thread. Variables are replaced"`
+	Variables    map[string]string `json:"variables,omitempty" max:"64" format:"variable" doc:"Names and default texts. A thread may have other values"`
+
+	Voice   Voice   `json:"voice,omitzero" doc:"Of calls"`
+	Text    Text    `json:"text,omitzero" doc:"Of typed messages"`
+	Tools   Tools   `json:"tools,omitzero" doc:"Names of tools, and patterns such as files__*"`
+	History History `json:"history,omitzero" doc:"How much of a thread models see"`
+	Limits  Limits  `json:"limits,omitzero" doc:"Of calls. Those of an owner's assistant only tighten the server's"`
+
+	MCPServers []string   `json:"mcp_servers,omitzero" max:"64" format:"line" doc:"The MCP servers whose tools it has; an empty list: none"`
+	HTTPTools  []HTTPTool `json:"http_tools,omitempty" max:"32" doc:"Tools that the server runs by a request to an address"`
+
+	Recording *bool           `json:"recording,omitempty" doc:"Whether calls are recorded, where the server permits it"`
+	Extract   json.RawMessage `json:"extract,omitempty" max:"32768" format:"schema" doc:"A JSON schema of an object: what the text model is to find in a call once it has ended"`
+	Shared    bool            `json:"shared,omitempty" doc:"Whether other owners may use it, and see it"`
+
+	ReadOnly  bool      `json:"read_only,omitempty" doc:"It is the operator's or another owner's"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
+	UpdatedAt time.Time `json:"updated_at,omitzero"`
+
+	// Owner has made it; empty: the operator, in the settings.
+	Owner string `json:"-"`
+	// Secret signs the requests of its HTTP tools: whsec_ and Base64.
+	Secret string `json:"-"`
+	// User is the name of who talks to it, and Values are the thread's values of its variables; see Filled.
+	User   string            `json:"-"`
+	Values map[string]string `json:"-"`
+}
+
+// Fixed reports whether the operator has made it: then it may widen the server's limits.
+func (a *Assistant) Fixed() bool { return a.Owner == "" }
+
+// Voice is what an assistant has in calls.
+type Voice struct {
+	Upstream           string         `json:"upstream,omitempty" max:"32" format:"id" doc:"The name of one of the server's upstreams"`
+	Model              string         `json:"model,omitempty" max:"200" format:"line" doc:"The model"`
+	Voice              string         `json:"voice,omitempty" max:"200" format:"line" doc:"A name, or the id of a custom voice"`
+	Speed              *float64       `json:"speed,omitempty" min:"0.25" max:"1.5" doc:"How fast it speaks; 1 is as usual"`
+	TurnDetection      *TurnDetection `json:"turn_detection,omitempty" doc:"What decides that the caller's turn is over"`
+	Language           string         `json:"language,omitempty" format:"language" doc:"Of the transcription, such as en"`
+	TranscriptionModel string         `json:"transcription_model,omitempty" max:"200" format:"line" doc:"Transcribes what the caller says"`
+}
+
+// TurnDetection is what decides that the caller's turn is over: `server_vad`, `semantic_vad` (with `eagerness`: low, medium, high,
+// auto) or `none` (push to talk). The fields are those of the Realtime API, which provides the defaults, such as
+// `{type: server_vad, threshold: 0.5, prefix_padding_ms: 300, silence_duration_ms: 500, idle_timeout_ms: 6000,
+// create_response: true, interrupt_response: true}`.
+type TurnDetection struct {
+	// server_vad, semantic_vad, none: push to talk.
+	Type              string   `koanf:"type" json:"type" default:"server_vad" doc:"server_vad, semantic_vad, none: push to talk"`
+	Threshold         *float64 `koanf:"threshold" json:"threshold,omitempty" doc:"server_vad, 0 to 1"`                    // server_vad, 0 to 1
+	PrefixPaddingMS   *int     `koanf:"prefix_padding_ms" json:"prefix_padding_ms,omitempty" doc:"server_vad"`            // server_vad
+	SilenceDurationMS *int     `koanf:"silence_duration_ms" json:"silence_duration_ms,omitempty" doc:"server_vad"`        // server_vad
+	IdleTimeoutMS     *int     `koanf:"idle_timeout_ms" json:"idle_timeout_ms,omitempty" doc:"server_vad"`                // server_vad
+	Eagerness         string   `koanf:"eagerness" json:"eagerness,omitempty" doc:"semantic_vad: low, medium, high, auto"` // semantic_vad: low, medium, high, auto
+	CreateResponse    *bool    `koanf:"create_response" json:"create_response,omitempty" doc:"Whether the model answers by itself"`
+	InterruptResponse *bool    `koanf:"interrupt_response" json:"interrupt_response,omitempty" doc:"Whether speech interrupts an answer"`
+}
+
+// Object returns the object of the Realtime API in JSON; null is push to talk. Without a type it is server_vad.
+func (t TurnDetection) Object() json.RawMessage {
+	if t.Type == "none" {
+		return json.RawMessage("null")
+	}
+	t.Type = cmp.Or(t.Type, "server_vad")
+	raw, _ := json.Marshal(t) // nothing in it can fail to encode
+	return raw
+}
+
+// Text is what an assistant has for typed messages.
+type Text struct {
+	Provider    string   `json:"provider,omitempty" max:"32" format:"id" doc:"One of the server's providers"`
+	Model       string   `json:"model,omitempty" max:"200" format:"line" doc:"The model"`
+	Temperature *float64 `json:"temperature,omitempty" min:"0" max:"2" doc:"Sent only to models that take it"`
+	MaxTokens   int      `json:"max_tokens,omitempty" min:"1" max:"1000000" doc:"Of an answer"`
+}
+
+// Tools are lists of tools, as in the server's settings.
+type Tools struct {
+	Allow   []string `json:"allow,omitzero" max:"256" format:"tool" doc:"Only these of the server's; an empty list: none"`
+	Deny    []string `json:"deny,omitempty" max:"256" format:"tool" doc:"Never these, besides those that the server denies"`
+	Approve []string `json:"approve,omitempty" max:"256" format:"tool" doc:"Only with the user's approval, besides those that the server names"`
+}
+
+// HTTPTool is a tool that is run by a request.
+type HTTPTool struct {
+	Name           string          `json:"name" min:"1" max:"64" format:"name" doc:"What the model calls it"`
+	Description    string          `json:"description,omitempty" max:"4096" doc:"What the model is told of it"`
+	Parameters     json.RawMessage `json:"parameters,omitempty" max:"32768" format:"schema" doc:"The JSON schema of its arguments"`
+	URL            string          `json:"url" min:"1" max:"2048" format:"url" doc:"Gets the arguments as a JSON body, or as a query by GET"`
+	Method         string          `json:"method,omitempty" enum:"GET,POST,PUT,PATCH,DELETE" doc:"POST if it is missing"`
+	TimeoutSeconds int             `json:"timeout_seconds,omitempty" min:"1" max:"600" doc:"As for all tools if it is missing"`
+}
+
+// History is how much of a thread models see, and how often they may call tools.
+type History struct {
+	ReplayMessages  *int `json:"replay_messages,omitempty" min:"0" max:"200" doc:"How many messages a new call gets"`
+	MaxTurns        *int `json:"max_turns,omitempty" min:"1" max:"1000" doc:"How many turns a typed one sees"`
+	MaxTokens       *int `json:"max_tokens,omitempty" min:"100" max:"1000000" doc:"How many tokens of them"`
+	TrimChunkTokens *int `json:"trim_chunk_tokens,omitempty" min:"1" max:"100000" doc:"How many tokens are left out at a time"`
+	MaxToolRounds   *int `json:"max_tool_rounds,omitempty" min:"1" max:"100" doc:"Of a typed turn"`
+}
+
+// Limits are those of one call; 0: no limit.
+type Limits struct {
+	MaxMinutes  *float64 `json:"max_minutes,omitempty" min:"0" max:"10080" doc:"The longest call; 0: no limit"`
+	IdleMinutes *float64 `json:"idle_minutes,omitempty" min:"0" max:"1440" doc:"A call ends after this long without speech, answers or tools; 0: never"`
+	CallUSD     *float64 `json:"call_usd,omitempty" min:"0" max:"1000000" doc:"What a call may cost, in US dollars; 0: no limit"`
+}

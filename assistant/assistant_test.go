@@ -1,0 +1,54 @@
+package assistant_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/assistant"
+)
+
+func TestFill(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 5, 4, 15, 4, 0, 0, time.UTC)
+	a := assistant.Assistant{
+		Instructions: "It is {{date}}, {{ time }}. {{user}}? {{shop}}, {{city}}, {{nothing}}! {{ {{a b}}", Greeting: "Hello {{user}} of {{city}}",
+		Variables: map[string]string{"shop": "ours", "city": "Bonn"}, Values: map[string]string{"city": "{{shop}}"}, User: "{{date}}",
+	}
+	got := a.Filled(now)
+	if want := "It is Monday, 4 May 2026, 15:04 UTC. {{date}}? ours, {{shop}}, ! {{ {{a b}}"; got.Instructions != want {
+		t.Errorf("Filled() = %q, want %q", got.Instructions, want)
+	}
+	if want := "Hello {{date}} of {{shop}}"; got.Greeting != want {
+		t.Errorf("Filled() = %q, want %q", got.Greeting, want)
+	}
+	if a.Variables["city"] != "Bonn" {
+		t.Error("Filled() has changed the assistant")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{`{"name":"x"}`, `{"name":"x","voice":null,"http_tools":[null],"variables":{"a":null}}`, `{"name":"\ud800"}`, `[]`, `{"name":"x"}{}`, `{"name":1e400}`, `{"name":"x","text":{"max_tokens":1e3}}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := assistant.Parse(data)
+		if err != nil {
+			if _, ok := errors.AsType[*assistant.Error](err); !ok || err.Error() == "" {
+				t.Fatalf("Parse(%q) = %v, which names no path", data, err)
+			}
+			return
+		}
+		again, err := assistant.Parse(a.JSON())
+		if err != nil {
+			t.Fatalf("Parse(%s) = %v, though it was read from %q", a.JSON(), err, data)
+		}
+		if got := string(again.JSON()); got != string(a.JSON()) {
+			t.Fatalf("%s became %s", a.JSON(), got)
+		}
+		if a.ID == "" || strings.TrimSpace(a.Name) == "" {
+			t.Fatalf("Parse(%q) = %+v", data, a)
+		}
+	})
+}

@@ -1,0 +1,30 @@
+-- ListAssistants lists what an owner may use.
+-- name: ListAssistants :many
+SELECT * FROM assistants WHERE owner = @owner OR shared ORDER BY created_at, owner, id LIMIT CAST(@max_rows AS bigint);
+
+-- name: GetAssistant :one
+SELECT * FROM assistants WHERE owner = @owner AND id = @id;
+
+-- GetSharedAssistant finds the one that was shared first.
+-- name: GetSharedAssistant :one
+SELECT * FROM assistants WHERE id = @id AND shared ORDER BY created_at, owner LIMIT 1;
+
+-- name: CountAssistants :one
+SELECT count(*) FROM assistants WHERE owner = @owner;
+
+-- name: InsertAssistant :execrows
+INSERT INTO assistants (owner, id, shared, data, secret, created_at, updated_at)
+VALUES (@owner, @id, @shared, @data, @secret, @created_at, @created_at)
+ON CONFLICT (owner, id) DO NOTHING;
+
+-- ChangeAssistant changes nothing if it has been changed since it was read.
+-- name: ChangeAssistant :execrows
+UPDATE assistants SET shared = @shared, data = @data, updated_at = @updated_at
+WHERE owner = @owner AND id = @id AND updated_at = @read_at;
+
+-- name: DeleteAssistant :execrows
+DELETE FROM assistants WHERE owner = @owner AND id = @id;
+
+-- name: SetThreadAssistant :one
+UPDATE threads SET assistant_id = @assistant_id, variables = coalesce(sqlc.narg('variables'), variables) WHERE id = @id AND owner = @owner
+RETURNING *;

@@ -1,0 +1,236 @@
+// Package assistants keeps the assistants that owners have made, beside those that the operator has fixed.
+package assistants
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"voicebridge/assistant"
+	"voicebridge/persistence/internal/database"
+	"voicebridge/persistence/internal/dbtype"
+	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/thread"
+)
+
+const (
+	// MaxPerOwner is how many assistants an owner may make.
+	MaxPerOwner = 200
+	// maxListed limits a list of those that an owner may use.
+	maxListed = 1000
+	// maxTries is how often a change is tried again that another one came before.
+	maxTries = 10
+)
+
+// ErrReadOnly means that an owner may use an assistant, but not change it.
+var ErrReadOnly = errors.New("the assistant is read-only")
+
+// Store keeps them in the database. It is safe for concurrent use.
+type Store struct {
+	db    database.DB
+	fixed []assistant.Assistant
+}
+
+// New returns the Store of a database. The fixed assistants are the operator's: all owners may use them.
+func New(db database.DB, fixed []assistant.Assistant) *Store { return &Store{db, fixed} }
+
+// List returns the assistants that an owner may use: the operator's, then the owner's and those that others share, each by
+// age. Of several with the same id only the one that Find finds is there.
+func (s *Store) List(ctx context.Context, owner string) ([]assistant.Assistant, error) {
+	if !thread.ValidID(owner) {
+		return nil, fmt.Errorf("list assistants: %w", database.ErrNotFound)
+	}
+	rows, err := s.db.Read().ListAssistants(ctx, pgdb.ListAssistantsParams{Owner: owner, MaxRows: maxListed})
+	if err != nil {
+		return nil, s.db.Fail("list assistants", err)
+	}
+	slices.SortStableFunc(rows, func(a, b pgdb.Assistant) int { return cmp.Compare(rank(a, owner), rank(b, owner)) })
+	out := make([]assistant.Assistant, 0, len(s.fixed)+len(rows))
+	seen := map[string]bool{}
+	for _, a := range s.fixed {
+		seen[a.ID] = true
+		out = append(out, shownTo(a, owner))
+	}
+	for _, row := range rows {
+		if seen[row.ID] {
+			continue
+		}
+		seen[row.ID] = true
+		a, err := fromRow(row)
+		if err != nil {
+			return nil, fmt.Errorf("list assistants: %w", err)
+		}
+		out = append(out, shownTo(a, owner))
+	}
+	return out, nil
+}
+
+// rank puts the owner's assistants before others'.
+func rank(r pgdb.Assistant, owner string) int {
+	if r.Owner == owner {
+		return 0
+	}
+	return 1
+}
+
+// Find returns the assistant that an owner means by an id: the operator's, else the owner's, else the one that was shared
+// first. If there is none, the error is persistence.ErrNotFound.
+func (s *Store) Find(ctx context.Context, owner, id string) (assistant.Assistant, error) {
+	if i := slices.IndexFunc(s.fixed, func(a assistant.Assistant) bool { return a.ID == id }); i >= 0 {
+		return shownTo(s.fixed[i], owner), nil
+	}
+	if !thread.ValidID(owner) || !thread.ValidID(id) {
+		return assistant.Assistant{}, fmt.Errorf("find assistant: %w", database.ErrNotFound)
+	}
+	row, err := s.db.Read().GetAssistant(ctx, pgdb.GetAssistantParams{ID: id, Owner: owner})
+	if database.IsMissing(err) {
+		row, err = s.db.Read().GetSharedAssistant(ctx, pgdb.GetSharedAssistantParams{ID: id})
+	}
+	if err != nil {
+		return assistant.Assistant{}, s.db.Fail("find assistant", err)
+	}
+	a, err := fromRow(row)
+	return shownTo(a, owner), err
+}
+
+// Of returns the assistant of a thread with the thread's values of its variables, not filled in yet. Without one, or if it was
+// deleted, it is the zero value: the server's settings. A missing thread is persistence.ErrNotFound.
+func (s *Store) Of(ctx context.Context, key thread.Key) (assistant.Assistant, error) {
+	if err := database.CheckKey(key); err != nil {
+		return assistant.Assistant{}, fmt.Errorf("read assistant: %w", err)
+	}
+	row, err := s.db.Read().GetThread(ctx, pgdb.GetThreadParams{ID: key.Thread, Owner: key.Owner})
+	if err != nil {
+		return assistant.Assistant{}, s.db.Fail("read assistant", err)
+	}
+	if row.AssistantID == "" {
+		return assistant.Assistant{}, nil
+	}
+	a, err := s.Find(ctx, key.Owner, row.AssistantID)
+	if errors.Is(err, database.ErrNotFound) {
+		return assistant.Assistant{}, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(row.Variables, &a.Values)
+	}
+	return a, err
+}
+
+// Create saves a new assistant of an owner, and returns it with its secret. An id that was made of a name gets a number if it
+// is taken; for one that was given, asked is set, and persistence.ErrConflict means that it is taken. ErrQuota means that the
+// owner has as many as they may.
+func (s *Store) Create(ctx context.Context, owner string, a assistant.Assistant, asked bool) (assistant.Assistant, error) {
+	if !thread.ValidID(owner) {
+		return a, fmt.Errorf("create assistant: %w", database.Invalid("owner: it is not 1 to %d bytes of text", thread.MaxIDBytes))
+	}
+	a.Owner, a.Secret, a.CreatedAt = owner, newSecret(), dbtype.At(s.db.Now()).Time
+	a.UpdatedAt = a.CreatedAt
+	err := s.db.Write(ctx, func(q database.Queries) error {
+		n, err := q.CountAssistants(ctx, pgdb.CountAssistantsParams{Owner: owner})
+		if err == nil && n >= MaxPerOwner {
+			err = database.ErrQuota
+		}
+		if err != nil {
+			return err
+		}
+		name := a.ID
+		for i := 2; ; i++ {
+			n := int64(0)
+			if !s.isFixed(a.ID) {
+				n, err = q.InsertAssistant(ctx, pgdb.InsertAssistantParams{
+					Owner: owner, ID: a.ID, Shared: a.Shared, Data: database.CleanJSON(a.JSON()), Secret: a.Secret, CreatedAt: dbtype.At(a.CreatedAt),
+				})
+			}
+			if err != nil || n > 0 {
+				return err
+			}
+			if asked || i > MaxPerOwner+len(s.fixed)+2 {
+				return fmt.Errorf("%w: the id is taken", database.ErrConflict)
+			}
+			a.ID = fmt.Sprintf("%s-%d", strings.TrimRight(name, "-"), i)
+		}
+	})
+	return a, s.db.Fail("create assistant", err)
+}
+
+func (s *Store) isFixed(id string) bool {
+	return slices.ContainsFunc(s.fixed, func(a assistant.Assistant) bool { return a.ID == id })
+}
+
+// Change replaces an assistant of an owner by what change makes of it. The error is change's, ErrReadOnly, or
+// persistence.ErrNotFound.
+func (s *Store) Change(ctx context.Context, owner, id string, change func(assistant.Assistant) (assistant.Assistant, error)) (assistant.Assistant, error) {
+	for range maxTries {
+		before, err := s.own(ctx, owner, id)
+		if err != nil {
+			return before, err
+		}
+		a, err := change(before)
+		if err != nil {
+			return a, err
+		}
+		a.UpdatedAt = dbtype.At(s.db.Now()).Time
+		var n int64
+		err = s.db.Write(ctx, func(q database.Queries) (err error) {
+			n, err = q.ChangeAssistant(ctx, pgdb.ChangeAssistantParams{
+				Owner: owner, ID: id, Shared: a.Shared, Data: database.CleanJSON(a.JSON()), UpdatedAt: dbtype.At(a.UpdatedAt), ReadAt: dbtype.At(before.UpdatedAt),
+			})
+			return err
+		})
+		if err != nil || n > 0 {
+			return a, s.db.Fail("change assistant", err)
+		}
+	}
+	return assistant.Assistant{}, fmt.Errorf("change assistant: %w", database.ErrConflict)
+}
+
+// Delete deletes an assistant of an owner. The error is ErrReadOnly or persistence.ErrNotFound.
+func (s *Store) Delete(ctx context.Context, owner, id string) error {
+	if _, err := s.own(ctx, owner, id); err != nil {
+		return err
+	}
+	return s.db.Fail("delete assistant", s.db.Write(ctx, func(q database.Queries) error {
+		n, err := q.DeleteAssistant(ctx, pgdb.DeleteAssistantParams{Owner: owner, ID: id})
+		if err == nil && n == 0 {
+			err = database.ErrNotFound
+		}
+		return err
+	}))
+}
+
+// own finds an assistant that the owner may change.
+func (s *Store) own(ctx context.Context, owner, id string) (assistant.Assistant, error) {
+	a, err := s.Find(ctx, owner, id)
+	if err == nil && a.ReadOnly {
+		err = ErrReadOnly
+	}
+	return a, err
+}
+
+// shownTo returns an assistant as an owner gets it.
+func shownTo(a assistant.Assistant, owner string) assistant.Assistant {
+	a.ReadOnly = a.Owner != owner
+	return a
+}
+
+func fromRow(r pgdb.Assistant) (assistant.Assistant, error) {
+	var a assistant.Assistant
+	if err := json.Unmarshal(r.Data, &a); err != nil {
+		return a, fmt.Errorf("read assistant %s: %w", r.ID, err)
+	}
+	a.ID, a.Owner, a.Shared, a.Secret, a.CreatedAt, a.UpdatedAt = r.ID, r.Owner, r.Shared, r.Secret, r.CreatedAt.Time, r.UpdatedAt.Time
+	return a, nil
+}
+
+// newSecret returns a new secret in the form of Standard Webhooks.
+func newSecret() string {
+	var key [24]byte
+	_, _ = rand.Read(key[:]) // it never fails
+	return "whsec_" + base64.StdEncoding.EncodeToString(key[:])
+}
