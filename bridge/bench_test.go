@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -61,6 +62,10 @@ type benchConfig struct {
 	over      pair // the zero value is WebRTC on both sides
 	simulator simulator.Config
 	bridge    bridge.Config
+	// asked, if set, sees every request to the upstream first.
+	asked func(*http.Request)
+	// others are the names of further upstreams, which are the same simulator.
+	others []string
 	// slow, when set, makes the database slow for the changes of calls.
 	slow *slowStore
 }
@@ -102,8 +107,17 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	if b.sim, err = simulator.New(cfg.simulator); err != nil {
 		t.Fatal(err)
 	}
-	ts := httptest.NewServer(b.sim)
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if cfg.asked != nil {
+			cfg.asked(r)
+		}
+		b.sim.ServeHTTP(w, r)
+	}))
 	cfg.bridge.Upstreams = []bridge.Route{{Upstream: b.driver(cfg.over.upstream, ts.URL)}}
+	for _, name := range cfg.others {
+		client := &realtime.Client{BaseURL: ts.URL + "/v1", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+		cfg.bridge.Upstreams = append(cfg.bridge.Upstreams, bridge.Route{Upstream: bridge.NewRealtime(name, b.api, client)})
+	}
 	cfg.bridge.Browser, cfg.bridge.Store, cfg.bridge.Logger = b.api, store, log
 	b.turns = make(map[thread.Key]int)
 	cfg.bridge.OnTurn = func(key thread.Key) {

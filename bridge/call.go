@@ -32,7 +32,9 @@ type call struct {
 	waiting   atomic.Bool   // the call is waiting for its browser
 	talking   atomic.Bool   // an answer is being made
 
-	first    *leg.Session                // the initial one
+	dialer   *leg.Dialer
+	first    *leg.Session                // the initial one, or
+	dialing  *leg.Dialing                // its dial, if the call does not wait for it
 	up       *leg.Sessions               // used by the loop
 	browser  atomic.Pointer[leg.Browser] // the one in use
 	handOver sync.Mutex                  // held while it is replaced, until it has got its session
@@ -67,7 +69,7 @@ func newCall(id string, key thread.Key, log *slog.Logger) *call {
 		inbox: make(chan session.Input, maxInbox), browserGen: 1, joined: make(chan *leg.Browser), joinAside: make(chan *aside), quit: make(chan struct{}), done: make(chan struct{}),
 		onTurn: func(thread.Key) {}, onCount: func(session.Counter) {},
 	}
-	c.images = images{key: key, log: c.log}
+	c.images = images{key: key, limit: new(atomic.Int64), log: c.log}
 	c.tools = toolRunner{key: key, log: c.log, post: c.post, offer: c.offer, images: &c.images}
 	return c
 }

@@ -95,6 +95,9 @@ func (c *Calls) Run(ctx context.Context) error {
 // saved later: a call that stayed open in the database would block the thread for good.
 func (c *Calls) runOne(one *call, s *session.State) {
 	reason, saved := one.run(s)
+	if unusable[reason] {
+		c.health.doubt(s.Record().Upstream)
+	}
 	if saved {
 		history, last := s.EndOfThread()
 		c.unsaved.keep(one.key, s.Record(), history, last)

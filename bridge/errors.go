@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,6 +111,23 @@ func dialError(err error) error {
 		return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream accepted the call but sent no usable SDP answer.", Err: err}
 	}
 	return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream cannot be reached.", Err: err}
+}
+
+// refusal returns what a client of a call that has begun is told about an upstream that it cannot have after all.
+func refusal(err error) realtime.Error {
+	err = dialError(err)
+	if e, ok := errors.AsType[*Error](err); ok {
+		return realtime.Error{Type: "upstream_error", Code: cmp.Or(e.UpstreamCode, string(e.Code)), Message: realtime.MaskKeys(e.Message)}
+	}
+	if errors.Is(err, persistence.ErrUnavailable) {
+		return realtime.Error{Type: "server_error", Code: string(errStorageFull.Code), Message: "The server cannot reach its database. Try again in a moment."}
+	}
+	return realtime.Error{Type: "server_error", Code: "internal_error", Message: "Something went wrong on the server. Its log has the details."}
+}
+
+// unusable are the ends of calls of which the upstream is the cause.
+var unusable = map[EndReason]bool{
+	EndUpstreamSetup: true, EndUpstreamLost: true, EndUpstreamRefused: true, EndUpstreamEndedIt: true, EndSessionRejected: true,
 }
 
 // EndReason says why a call ended. It is saved with the call and sent to the browser in

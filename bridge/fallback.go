@@ -5,19 +5,23 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"voicebridge/bridge/internal/leg"
+	"voicebridge/realtime/media"
 )
 
 const (
+	// knownFor is how long an upstream counts as reachable that was reached.
+	knownFor = 5 * time.Minute
 	// restFor is how long an upstream is left alone that could not be dialled.
 	restFor = time.Minute
 	// firstShare is how much of the time for a dial an upstream has while there are others.
 	firstShare = 5 * leg.DialTimeout / 8
 )
 
-// chain is an Upstream that stands for several: the first one that can be dialled has the session.
+// chain is an Upstream that stands for one or several: the first one that can be dialled has the session.
 type chain struct {
 	routes   []Route // in the order in which they are tried
 	defaults SessionConfig
@@ -26,10 +30,7 @@ type chain struct {
 }
 
 // chain returns the upstreams from that of a call on, each once.
-func (c *Config) chain(first Route, health *health) Upstream {
-	if len(c.Upstreams) == 1 {
-		return first.Upstream
-	}
+func (c *Config) chain(first Route, health *health) *chain {
 	at := slices.IndexFunc(c.Upstreams, func(r Route) bool { return r.Name() == first.Name() })
 	return &chain{slices.Concat(c.Upstreams[at:], c.Upstreams[:at]), c.Session, health, c.Logger}
 }
@@ -44,10 +45,16 @@ func (c *chain) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		c.health.failed(d.Refused)
 	}
 	left := c.health.awake(c.routes)
+	if len(left) > 1 && left[0].Name() == d.Refused { // none is awake
+		left = slices.Concat(left[1:], left[:1])
+	}
 	for {
 		route := left[0]
 		left = left[1:]
 		l, created, err := c.try(ctx, d, route, len(left) > 0)
+		if err == nil {
+			c.health.answered(route.Name())
+		}
 		if err == nil || created || ctx.Err() != nil {
 			return l, err
 		}
@@ -59,6 +66,9 @@ func (c *chain) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	}
 }
 
+// known reports whether the upstream that is asked first was reached lately: its key and its model are fine.
+func (c *chain) known() bool { return c.health.knows(c.health.awake(c.routes)[0].Name()) }
+
 // try dials one upstream, within its share of the time if there are others. created means that it has made a session, whose
 // record may be saved: whatever failed then, another one would need a record of its own.
 func (c *chain) try(ctx context.Context, d Dial, route Route, others bool) (l UpstreamLeg, created bool, err error) {
@@ -66,6 +76,11 @@ func (c *chain) try(ctx context.Context, d Dial, route Route, others bool) (l Up
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, firstShare, leg.ErrDialTimeout)
 		defer cancel()
+	}
+	one := new(attempt)
+	if len(c.routes) > 1 {
+		d.Handlers = one.handlers(d.Handlers)
+		defer func() { one.end(err == nil) }()
 	}
 	settled, save := route.settled(c.defaults), d.Created
 	defaults := c.defaults.With(settled)
@@ -79,10 +94,87 @@ func (c *chain) try(ctx context.Context, d Dial, route Route, others bool) (l Up
 	return l, created, err
 }
 
-// health knows which upstreams have failed lately. It is safe for concurrent use.
+// attempt holds back what comes from a session until its dial has succeeded: what comes from one that was given up, if only
+// that it is closed, must not be taken for the next one's.
+type attempt struct {
+	through atomic.Bool // nothing is held back any more
+	mu      sync.Mutex
+	over    bool // everything is dropped
+	held    []func()
+}
+
+func (a *attempt) handlers(to media.Handlers) media.Handlers {
+	return media.Handlers{
+		Message:  held(a, to.Message),
+		TooLarge: held(a, to.TooLarge),
+		State:    held(a, to.State),
+		Open:     to.Open,
+	}
+}
+
+func held[T any](a *attempt, to func(T)) func(T) {
+	if to == nil {
+		return nil
+	}
+	return func(v T) {
+		if a.through.Load() {
+			to(v)
+			return
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		switch {
+		case a.over:
+		case a.through.Load():
+			to(v)
+		default:
+			a.held = append(a.held, func() { to(v) })
+		}
+	}
+}
+
+// end hands on what was held back, and whatever follows, or drops it.
+func (a *attempt) end(succeeded bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over = !succeeded; succeeded {
+		for _, hand := range a.held {
+			hand()
+		}
+		a.through.Store(true)
+	}
+	a.held = nil
+}
+
+// health knows which upstreams have failed lately, and which were reached. It is safe for concurrent use.
 type health struct {
-	mu   sync.Mutex
-	rest map[string]time.Time // until when
+	mu      sync.Mutex
+	rest    map[string]time.Time // until when
+	reached map[string]time.Time
+}
+
+func (h *health) answered(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.reached == nil {
+		h.reached = make(map[string]time.Time)
+	}
+	h.reached[name] = time.Now()
+	delete(h.rest, name)
+}
+
+// doubt forgets that an upstream was reached: it has not served a call.
+func (h *health) doubt(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.reached, name)
+}
+
+func (h *health) knows(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at, ok := h.reached[name]
+	return ok && time.Since(at) < knownFor
 }
 
 func (h *health) failed(name string) {
@@ -92,6 +184,7 @@ func (h *health) failed(name string) {
 		h.rest = make(map[string]time.Time)
 	}
 	h.rest[name] = time.Now().Add(restFor)
+	delete(h.reached, name)
 }
 
 // awake returns the routes that have not failed lately, or all of them if there are none.

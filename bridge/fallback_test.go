@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
+	"voicebridge/realtime/media"
 )
 
 // stub is an upstream that fails as it is told to.
@@ -31,6 +32,10 @@ func (s *stub) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	if s.hang {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
+	}
+	if d.Handlers.State != nil { // as a connection that is closed in vain does
+		d.Handlers.Message([]byte(s.name))
+		d.Handlers.State(media.StateClosed)
 	}
 	if s.fail == nil || s.asks {
 		if err := d.Created("id_" + s.name); err != nil {
@@ -51,13 +56,17 @@ func TestFallback(t *testing.T) {
 			Settings:  Settings{Session: SessionConfig{Model: "m", Voice: "v"}}, Logger: slog.New(slog.DiscardHandler),
 		}
 		var h health
-		var used []string
+		var used, told []string
 		dial := func(from, refused string) error {
 			route, _ := cfg.route(from)
 			ctx, cancel := context.WithTimeoutCause(t.Context(), leg.DialTimeout, leg.ErrDialTimeout)
 			defer cancel()
 			_, err := cfg.chain(route, &h).Dial(ctx, Dial{
 				Refused: refused,
+				Handlers: media.Handlers{
+					Message: func(data []byte) { told = append(told, string(data)) },
+					State:   func(media.State) { told = append(told, "closed") },
+				},
 				Created: func(id string) error { used = append(used, id); return nil },
 				Use: func(u Upstream, r session.Route) {
 					if u.Name() != r.Name {
@@ -86,15 +95,53 @@ func TestFallback(t *testing.T) {
 			if step.before != nil {
 				step.before()
 			}
-			used = nil
+			used, told = nil, nil
 			err := dial(step.from, step.refused)
 			if diff := cmp.Diff(step.want, used); diff != "" || (err != nil) != step.fails {
 				t.Errorf("%s: %v (-want +got):\n%s", step.name, err, diff)
 			}
+			var heard []string // nothing of those that have failed
+			if !step.fails {
+				heard = []string{strings.TrimPrefix(used[len(used)-1], "id_"), "closed"}
+			}
+			if diff := cmp.Diff(heard, told); diff != "" {
+				t.Errorf("%s: what was handed on (-want +got):\n%s", step.name, diff)
+			}
 		}
-		cfg.Upstreams = cfg.Upstreams[:1]
-		if cfg.chain(cfg.Upstreams[0], &h) != Upstream(first) {
-			t.Error("one upstream is a chain")
+	})
+}
+
+// TestKnown asks of which upstreams a call need not wait for the answer: those that were reached in the last five minutes,
+// and have not failed since.
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		first, second := &stub{name: "first"}, &stub{name: "second"}
+		cfg := Config{Upstreams: []Route{{Upstream: first}, {Upstream: second}}, Logger: slog.New(slog.DiscardHandler)}
+		var h health
+		dial := func(refused string) {
+			dial := Dial{Refused: refused, Created: func(string) error { return nil }, Use: func(Upstream, session.Route) {}}
+			_, _ = cfg.chain(cfg.Upstreams[0], &h).Dial(t.Context(), dial)
+		}
+		for _, step := range []struct {
+			name          string
+			before        func()
+			first, second bool
+		}{
+			{"none was reached", func() {}, false, false},
+			{"one was", func() { dial("") }, true, false},
+			{"almost five minutes ago", func() { time.Sleep(knownFor - time.Second) }, true, false},
+			{"five minutes ago", func() { time.Sleep(time.Second) }, false, false},
+			{"it fails, so the other one is asked first", func() { dial(""); first.fail = errors.New("500"); dial("") }, true, true},
+			{"both fail", func() { second.fail = errors.New("500"); dial("") }, false, false},
+			{"both are well again", func() { first.fail, second.fail = nil, nil; dial("") }, true, true},
+			{"it refuses in a call, and the other one is asked although it rests", func() { dial("first") }, true, true},
+			{"a call ended because of it", func() { h.doubt("second") }, false, false},
+		} {
+			step.before()
+			if a, b := cfg.chain(cfg.Upstreams[0], &h).known(), cfg.chain(cfg.Upstreams[1], &h).known(); a != step.first || b != step.second {
+				t.Errorf("%s: %t, %t", step.name, a, b)
+			}
 		}
 	})
 }

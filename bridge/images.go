@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"voicebridge/bridge/internal/session"
@@ -37,12 +38,18 @@ type images struct {
 	store *persistence.Store // may be nil
 	key   thread.Key
 	quota int64 // limit on the bytes of all the owner's images; 0 means no limit
-	limit int   // the size in bytes of the largest event that the upstream accepts
+	// limit is the size in bytes of the largest event that the upstream accepts; zero if that is not known yet.
+	limit *atomic.Int64
 	log   *slog.Logger
 }
 
 // room returns how many bytes of an event of at most that size images can take beside a text.
-func (i images) room(most, text int) int { return min(i.limit, most) - 2*text - 4<<10 }
+func (i images) room(most, text int) int {
+	if limit := int(i.limit.Load()); limit > 0 {
+		most = min(limit, most)
+	}
+	return most - 2*text - 4<<10
+}
 
 // named returns the images with these ids, made to fit together into room bytes of an event for the model. An image
 // that cannot be shown or does not exist stays in the message, without a URL for the model.

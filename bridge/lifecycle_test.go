@@ -251,7 +251,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.first = first
+	c.dialer, c.first = &b.dialer, first
 	b.state = session.New(b.cfg, records.Call{ID: c.id, ThreadID: "thread-1"}, b.registry, time.Now())
 	ctx, stop := context.WithCancel(context.Background())
 	written := task.Go(func() { _ = c.writer.Run(ctx) }) // in some tests it loses something

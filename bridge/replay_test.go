@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"unicode/utf8"
 
@@ -232,7 +233,8 @@ func TestImagesFit(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	i := images{store: store, key: persistencetest.NewThread(t, store, "owner", ""), limit: limit, log: slog.New(slog.DiscardHandler)}
+	i := images{store: store, key: persistencetest.NewThread(t, store, "owner", ""), limit: new(atomic.Int64), log: slog.New(slog.DiscardHandler)}
+	i.limit.Store(limit)
 	noise := image.NewGray(image.Rect(0, 0, 240, 240))
 	for n := range noise.Pix {
 		noise.Pix[n] = uint8(rand.IntN(256))

@@ -21,7 +21,7 @@ import (
 )
 
 // setup makes the parts of a call in parallel: it dials the upstream while it answers the browser
-// and lists the tools.
+// and lists the tools. If nothing is known against the upstream, the call begins before that has answered.
 type setup struct {
 	calls *Calls
 	call  *call
@@ -35,18 +35,23 @@ type setup struct {
 	mayChange  []string
 	ownerCalls int
 
-	own      Settings // with what the route has
-	record   records.Call
-	created  bool // the upstream has a session, and the record may be in the database
-	dialer   leg.Dialer
-	browser  leg.Peer
-	answer   string
-	up       *leg.Session
-	history  []thread.Message
-	spent    float64 // by the owner today, in US dollars
-	last     string  // the id of the thread's last message
-	registry *toolkit.Registry
-	user     string // the user's name
+	own     Settings // with what the route has
+	record  records.Call
+	created bool // the upstream has a session, and the record may be in the database
+	dialer  leg.Dialer
+	browser leg.Peer
+	answer  string
+	up      *leg.Session
+	// dialing is the dial that nobody waits for, nil if there is none. What it needs is there once prepared is closed,
+	// unless that has failed, for the reason unprepared.
+	dialing    *leg.Dialing
+	prepared   chan struct{}
+	unprepared error
+	history    []thread.Message
+	spent      float64 // by the owner today, in US dollars
+	last       string  // the id of the thread's last message
+	registry   *toolkit.Registry
+	user       string // the user's name
 }
 
 // run makes everything and returns the call's state and the SDP answer; with an error, nothing is left of it.
@@ -57,15 +62,21 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	s.own = cfg.Settings
 	s.own.Session = cfg.Session.With(s.route.settled(cfg.Session))
 	s.own.Session.Instructions = FillInstructions(cfg.Session.Instructions, now, s.user)
-	s.dialer = leg.Dialer{Upstream: cfg.chain(s.route, &s.calls.health), CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Log: s.call.log}
+	upstreams := cfg.chain(s.route, &s.calls.health)
+	s.dialer = leg.Dialer{Upstream: upstreams, Creation: s.own.Session.Creation(), Told: refusal, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Log: s.call.log}
 	s.record = records.Call{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
 		Model: s.own.Session.Model, Voice: s.own.Session.Voice, StartedAt: now,
 	}
+	parts := []func(context.Context) error{s.answerBrowser, s.read, s.dial}
+	if cfg.Answer == session.AnswerAtOnce && upstreams.known() {
+		parts[2] = s.prepare
+		s.beginDial(ctx)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, leg.DialTimeout, leg.ErrDialTimeout)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
-	for _, part := range []func(context.Context) error{s.answerBrowser, s.dial, s.read} {
+	for _, part := range parts {
 		g.Go(func() error { return part(ctx) })
 	}
 	if err := g.Wait(); err != nil {
@@ -99,17 +110,56 @@ func (s *setup) answerBrowser(ctx context.Context) error {
 // dial creates the first upstream session, and reads the history.
 func (s *setup) dial(ctx context.Context) error {
 	c := s.call
-	s.dialer.Creation = s.own.Session.Creation()
 	l, err := s.dialer.Dial(ctx, 1, s.readHistory, "", func(rec records.Leg) error {
 		s.answeredBy(rec.Upstream)
 		s.record.UpstreamCallID = rec.UpstreamID
-		return s.save(ctx, rec)
+		return s.save(ctx, &rec)
 	})
 	if err != nil {
 		c.log.Warn("call without an upstream session", "error", err)
 		return dialError(err)
 	}
 	s.up = l
+	return nil
+}
+
+// beginDial begins to create the first upstream session. The call takes it over, and outlives the request.
+func (s *setup) beginDial(ctx context.Context) {
+	s.prepared = make(chan struct{})
+	await := func(ctx context.Context) error {
+		select {
+		case <-s.prepared:
+			return s.unprepared
+		case <-ctx.Done():
+			return fmt.Errorf("await call: %w", context.Cause(ctx))
+		}
+	}
+	history := func(ctx context.Context) ([]thread.Message, error) {
+		if err := await(ctx); err != nil {
+			return nil, err
+		}
+		return s.call.images.replayed(ctx, s.history), nil
+	}
+	writer, key := s.calls.cfg.Writer, s.call.key
+	s.dialing = s.dialer.Begin(context.WithoutCancel(ctx), 1, history, "", func(ctx context.Context, rec records.Leg) error {
+		if err := await(ctx); err != nil {
+			return err
+		}
+		return writer.Save(ctx, key, persistence.PutLeg{Leg: rec})
+	}, func(rec records.Leg) { writer.PushLast(key, persistence.PutLeg{Leg: rec}) })
+}
+
+// prepare saves a call that does not wait for its upstream session, and reads the history.
+func (s *setup) prepare(ctx context.Context) error {
+	defer close(s.prepared)
+	err := s.save(ctx, nil)
+	if err == nil {
+		err = s.readThread(ctx)
+	}
+	s.unprepared = err
+	if err != nil {
+		return dialError(err)
+	}
 	return nil
 }
 
@@ -120,8 +170,8 @@ func (s *setup) answeredBy(name string) {
 	s.record.Upstream, s.record.Model, s.record.Voice = name, s.own.Session.Model, s.own.Session.Voice
 }
 
-// save saves the new call, if the owner may have one more.
-func (s *setup) save(ctx context.Context, rec records.Leg) error {
+// save saves the new call, if the owner may have one more, with the session if there is one.
+func (s *setup) save(ctx context.Context, rec *records.Leg) error {
 	key, unsaved := s.call.key, &s.calls.unsaved
 	ended, _ := unsaved.of(key)
 	s.created = true
@@ -134,7 +184,10 @@ func (s *setup) save(ctx context.Context, rec records.Leg) error {
 				return err
 			}
 		}
-		return b.Records.SaveLeg(rec)
+		if rec == nil {
+			return nil
+		}
+		return b.Records.SaveLeg(*rec)
 	})
 	if errors.Is(err, persistence.ErrQuota) || errors.Is(err, persistence.ErrConflict) { // the database has no record
 		s.created = false
@@ -147,24 +200,32 @@ func (s *setup) save(ctx context.Context, rec records.Leg) error {
 // Read earlier, the thread might lack what the previous call said last, and the new call would be placed before that.
 // If the previous call was one of this process, its end may still be waiting, but is known.
 func (s *setup) readHistory(ctx context.Context) ([]thread.Message, error) {
+	if err := s.readThread(ctx); err != nil {
+		return nil, err
+	}
+	return s.call.images.replayed(ctx, s.history), nil
+}
+
+// readThread is readHistory without the images.
+func (s *setup) readThread(ctx context.Context) error {
 	cfg := &s.calls.cfg
 	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {
 		s.history, s.last = replayable(end.history), end.last
-		return s.call.images.replayed(ctx, s.history), nil
+		return nil
 	}
 	last, err := cfg.Store.LastMessage(ctx, s.call.key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
-		return nil, err
+		return err
 	}
 	s.last = last.ID
 	if cfg.ReplayMessages > 0 {
 		history, err := lastMessages(ctx, cfg.Store, s.call.key, cfg.ReplayMessages)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.history = replayable(history)
 	}
-	return s.call.images.replayed(ctx, s.history), nil
+	return nil
 }
 
 // readSpent reads what the owner has spent today, if there is a budget, and rejects the call if it is used up.
@@ -203,8 +264,14 @@ func (s *setup) read(ctx context.Context) (err error) {
 // state assembles the parts.
 func (s *setup) state(now time.Time) *session.State {
 	c, cfg := s.call, &s.calls.cfg
-	c.images.limit = s.up.Leg.MaxMessageSize()
-	c.first, c.newest = s.up, leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
+	var limit int
+	var can Capabilities
+	if s.up != nil {
+		limit, can = s.up.Leg.MaxMessageSize(), s.up.Leg.Can()
+		c.images.limit.Store(int64(limit))
+	}
+	c.dialer, c.first, c.dialing = &s.dialer, s.up, s.dialing
+	c.newest = leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
 	c.tools.trace = cfg.Trace
 	c.thread, c.tools.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
 	c.writer = cfg.Writer
@@ -217,8 +284,8 @@ func (s *setup) state(now time.Time) *session.State {
 	return session.New(session.Config{
 		Settings: s.own, OwnerSpentUSD: s.spent,
 		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history, LastMessage: s.last,
-		UpstreamLimit: c.images.limit, UpstreamCan: s.up.Leg.Can(), BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.socket != nil,
-		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, Others: len(cfg.Upstreams) > 1,
+		UpstreamLimit: limit, UpstreamCan: can, BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.socket != nil,
+		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, Others: len(cfg.Upstreams) - 1,
 		ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(),
 	}, s.record, s.registry, now)
 }
@@ -227,6 +294,9 @@ func (s *setup) state(now time.Time) *session.State {
 func (s *setup) undo() {
 	close(s.call.quit)
 	s.call.acks.close()
+	if s.dialing != nil {
+		s.up = s.dialing.Cancel()
+	}
 	if s.up != nil {
 		s.up.Drop()
 	}

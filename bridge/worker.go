@@ -48,13 +48,22 @@ func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 			return c.writer.Save(ctx, c.key, persistence.PutLeg{Leg: rec})
 		},
 		Ended: func(rec records.Leg) { c.writer.PushLast(c.key, persistence.PutLeg{Leg: rec}) },
-	}, c.first)
+	}, c.dialer)
+	if c.first != nil {
+		w.up.Begin(c.first)
+	} else {
+		w.up.Await(c.dialing)
+	}
 	reason = w.loop()
 	close(c.quit)
 	w.asides.endAll()
 	w.up.EndAll(reason)
 	saved = c.saveAll(saveTimeout)
-	c.browser.Load().End()
+	if s.Record().ReadyAt == nil && unusable[reason] {
+		c.browser.Load().EndJoined()
+	} else {
+		c.browser.Load().End()
+	}
 	w.leaving.Wait()
 	w.asides.leaving.Wait()
 	cancel()
@@ -222,6 +231,7 @@ func (w *worker) perform(e session.Effect) {
 		w.up.Dial(e)
 	case session.Switch:
 		w.up.Switch(e.Gen)
+		w.images.limit.Store(int64(w.up.Limit(e.Gen)))
 	case session.AwaitSound:
 		w.up.AwaitSound(e)
 	case session.HangUp:

@@ -338,10 +338,23 @@ func (r *rig) call(t *testing.T, c *caller, faults simulator.Faults, path, kind,
 	c.nameless = faults.NoLocation
 	before := len(r.sim.Sessions())
 	got := r.do(t, http.MethodPost, path, kind, content)
-	if all := r.sim.Sessions(); len(all) > before {
-		c.session = all[len(all)-1]
-	}
+	c.session = r.sessionAfter(t, before, got.status == http.StatusCreated)
 	return got
+}
+
+// sessionAfter returns the upstream's session after the first of them, nil if there is none. The upstream may make that of a
+// call that has begun later.
+func (r *rig) sessionAfter(t *testing.T, before int, begun bool) *simulator.Session {
+	t.Helper()
+	if all := r.sim.Sessions(); len(all) > before {
+		return all[len(all)-1]
+	}
+	if f := r.faults.Load(); !begun || f.RefuseStatus != 0 || f.HangCreation {
+		return nil
+	}
+	session, err := r.sim.WaitSession(r.ctx, before+1)
+	must(t, err)
+	return session
 }
 
 // offer makes the peer of a caller in this process.

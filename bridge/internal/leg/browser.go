@@ -9,8 +9,12 @@ import (
 	"voicebridge/realtime/media"
 )
 
-// browserTimeout is how long sending the last events to a browser may take.
-const browserTimeout = time.Second
+const (
+	// browserTimeout is how long sending the last events to a browser may take.
+	browserTimeout = time.Second
+	// joinTimeout is the same for one that is still connecting.
+	joinTimeout = 5 * time.Second
+)
 
 // Browser is one connection of a call's browser, with its goroutines. Gen is its generation: see session.Input.
 type Browser struct {
@@ -60,9 +64,14 @@ func (b *Browser) Push(data []byte, draft bool) bool { return b.out.push(data, d
 func (b *Browser) Shut() { b.out.close() }
 
 // End closes the connection once its events have been sent, and joins the goroutines.
-func (b *Browser) End() {
+func (b *Browser) End() { b.end(browserTimeout) }
+
+// EndJoined is End for a browser that may still be connecting, and must learn first why its call ends.
+func (b *Browser) EndJoined() { b.end(joinTimeout) }
+
+func (b *Browser) end(patience time.Duration) {
 	b.out.close()
-	task.Await(b.sent, browserTimeout)
+	task.Await(b.sent, patience)
 	b.cancel()
 	closePeer(b.log, b.name, b.Peer)
 	<-b.sent

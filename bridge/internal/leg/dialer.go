@@ -38,8 +38,10 @@ type Dialer struct {
 	Later      func(work func(ending <-chan struct{})) // see Dial
 	// HungUp records a session that was hung up after its record was saved.
 	HungUp func(callID string, generation int64)
-	Post   Post
-	Log    *slog.Logger
+	// Told returns what a client is told about a dial that failed; nil tells nothing.
+	Told func(error) realtime.Error
+	Post Post
+	Log  *slog.Logger
 }
 
 // Session is one upstream session of a call, with its goroutines.
@@ -79,6 +81,47 @@ func (d *Dialer) Dial(ctx context.Context, gen int, history History, refused str
 	}
 	l.Leg = leg
 	return l, nil
+}
+
+// Dialing is a dial in the background.
+type Dialing struct {
+	gen    int
+	cancel context.CancelFunc
+	result chan Dialed
+}
+
+// Dialed is the result of a dial.
+type Dialed struct {
+	gen     int
+	session *Session
+	err     error
+}
+
+// Begin is Dial in the background, within DialTimeout. ended gets the record of a session that was created although the
+// dial failed.
+func (d *Dialer) Begin(ctx context.Context, gen int, history History, refused string, created func(context.Context, records.Leg) error, ended func(records.Leg)) *Dialing {
+	ctx, cancel := context.WithTimeoutCause(ctx, DialTimeout, ErrDialTimeout)
+	dialing := &Dialing{gen, cancel, make(chan Dialed, 1)}
+	go func() {
+		defer cancel()
+		var made records.Leg
+		l, err := d.Dial(ctx, gen, history, refused, func(rec records.Leg) error {
+			made = rec
+			return created(ctx, rec)
+		})
+		if err != nil && made.UpstreamID != "" { // so that it is hung up while the call goes on
+			made.EndedAt, made.Reason = new(time.Now()), string(session.EndUpstreamSetup)
+			ended(made)
+		}
+		dialing.result <- Dialed{gen, l, err}
+	}()
+	return dialing
+}
+
+// Cancel ends the dial, and returns the session if there is one after all. It joins the dial.
+func (d *Dialing) Cancel() *Session {
+	d.cancel()
+	return (<-d.result).session
 }
 
 func (d *Dialer) newSession(gen int, leg UpstreamLeg) *Session {
@@ -149,8 +192,11 @@ func (l *Session) hangUp() (late func()) {
 }
 
 // failed returns the input for a dial that failed. It is fatal if the upstream will refuse further sessions, too.
-func failed(gen int, err error) session.UpstreamDialFailed {
+func (d *Dialer) failed(gen int, err error) session.UpstreamDialFailed {
 	in := session.UpstreamDialFailed{Gen: gen, Err: err}
+	if d.Told != nil {
+		in.Told = d.Told(err)
+	}
 	if e, ok := errors.AsType[*realtime.APIError](err); ok {
 		refusal := realtime.Error{Type: e.Type, Code: e.Code}
 		in.Fatal = refusal.Fatal() || e.Status >= 400 && e.Status < 500 && e.Status != 408 && e.Status != 409 && e.Status != 429

@@ -49,25 +49,21 @@ type Sessions struct {
 	down    atomic.Uint64 // audio packets of the ended sessions
 }
 
-// Dialed is the result of a dial.
-type Dialed struct {
-	gen     int
-	session *Session
-	err     error
+// NewSessions returns sessions without an active one: Begin or Await must follow. ctx ends with the loop.
+func NewSessions(ctx context.Context, wiring Wiring, dialer *Dialer) *Sessions {
+	dialed := make(chan Dialed)
+	return &Sessions{
+		Dialed: dialed, ctx: ctx, dialer: dialer, wiring: wiring, dialed: dialed, over: make(chan struct{}),
+		byGen: make(map[int]*Session), dials: make(map[int]context.CancelFunc), early: make(map[int][]session.Input),
+	}
 }
 
-// NewSessions starts the first session, which is active at once. ctx ends with the loop.
-func NewSessions(ctx context.Context, wiring Wiring, first *Session) *Sessions {
-	dialed := make(chan Dialed)
-	s := &Sessions{
-		Dialed: dialed, ctx: ctx, dialer: first.dialer, wiring: wiring, dialed: dialed, over: make(chan struct{}),
-		byGen: map[int]*Session{first.Gen: first}, dials: make(map[int]context.CancelFunc), early: make(map[int][]session.Input),
-		audible: first.Gen,
-	}
-	wiring.FromUser.Set(first.Leg)
-	first.start(ctx, wiring.ToUser)
+// Begin starts the first session, which is active at once.
+func (s *Sessions) Begin(first *Session) {
+	s.byGen[first.Gen], s.audible = first, first.Gen
+	s.wiring.FromUser.Set(first.Leg)
+	first.start(s.ctx, s.wiring.ToUser)
 	first.flow.Open()
-	return s
 }
 
 // overlap is how much of what the caller says before a session is replaced the next one hears, too: the upstream says
@@ -79,24 +75,19 @@ const overlap = 400 * time.Millisecond
 // when the loop ends.
 func (s *Sessions) Dial(d session.Dial) {
 	s.wiring.FromUser.Remember(overlap)
-	ctx, cancel := context.WithTimeoutCause(s.ctx, DialTimeout, ErrDialTimeout)
-	s.dials[d.Gen] = cancel
+	history := func(ctx context.Context) ([]thread.Message, error) { return s.wiring.History(ctx, d.History), nil }
+	s.Await(s.dialer.Begin(s.ctx, d.Gen, history, d.Refused, s.wiring.Created, s.wiring.Ended))
+}
+
+// Await takes over a dial that was begun before.
+func (s *Sessions) Await(d *Dialing) {
+	s.dials[d.gen] = d.cancel
 	s.ending.Go(func() {
-		defer cancel()
-		history := func(ctx context.Context) ([]thread.Message, error) { return s.wiring.History(ctx, d.History), nil }
-		var created records.Leg
-		l, err := s.dialer.Dial(ctx, d.Gen, history, d.Refused, func(rec records.Leg) error {
-			created = rec
-			return s.wiring.Created(ctx, rec)
-		})
-		if err != nil && created.UpstreamID != "" { // so that it is hung up while the call goes on
-			created.EndedAt, created.Reason = new(time.Now()), string(session.EndUpstreamSetup)
-			s.wiring.Ended(created)
-		}
+		r := <-d.result
 		select {
-		case s.dialed <- Dialed{d.Gen, l, err}:
+		case s.dialed <- r:
 		case <-s.over:
-			s.discard(l)
+			s.discard(r.session)
 		}
 	})
 }
@@ -126,7 +117,7 @@ func (s *Sessions) Add(r Dialed) []session.Input {
 	}
 	delete(s.dials, r.gen)
 	if r.err != nil {
-		return []session.Input{failed(r.gen, r.err)}
+		return []session.Input{s.dialer.failed(r.gen, r.err)}
 	}
 	s.byGen[r.gen] = r.session
 	r.session.start(s.ctx, s.wiring.ToUser)
@@ -208,6 +199,14 @@ func (s *Sessions) Place(in session.Input) session.Input {
 		e.Place.Before, e.Place.Known = driver.Order(ev)
 	}
 	return e
+}
+
+// Limit returns the size in bytes of the largest event that a session accepts; zero if there is no such session.
+func (s *Sessions) Limit(gen int) int {
+	if l := s.byGen[gen]; l != nil {
+		return l.Leg.MaxMessageSize()
+	}
+	return 0
 }
 
 // Switch connects the caller's audio, both ways, to a session.

@@ -42,12 +42,14 @@ func (oneLeg) HangUp(context.Context, string) error              { return nil }
 func newTestSessions(ctx context.Context, fromUser *media.Switch, first, next *listener) (s *Sessions, posted chan session.Input) {
 	posted = make(chan session.Input, 8)
 	d := &Dialer{Upstream: oneLeg{next}, Post: func(in session.Input) { posted <- in }, Log: quiet()}
-	return NewSessions(ctx, Wiring{
+	s = NewSessions(ctx, Wiring{
 		FromUser: fromUser, ToUser: new(media.Switch),
 		History: func(_ context.Context, messages []thread.Message) []thread.Message { return messages },
 		Created: func(context.Context, records.Leg) error { return nil },
 		Ended:   func(records.Leg) {},
-	}, d.newSession(1, first)), posted
+	}, d)
+	s.Begin(d.newSession(1, first))
+	return s, posted
 }
 
 // talk has the caller speak n packets.
@@ -135,7 +137,8 @@ func TestDialFailsLate(t *testing.T) {
 		FromUser: new(media.Switch), ToUser: new(media.Switch),
 		Created: func(context.Context, records.Leg) error { return nil },
 		Ended:   func(rec records.Leg) { ended <- rec },
-	}, d.newSession(1, first))
+	}, d)
+	s.Begin(d.newSession(1, first))
 	s.Dial(session.Dial{Gen: 2})
 	in := s.Add(<-s.Dialed)
 	if _, failed := in[0].(session.UpstreamDialFailed); len(in) != 1 || !failed {

@@ -61,8 +61,11 @@ func (d Defaults) With(r Route) Defaults {
 	return d
 }
 
-// Limits are the time limits of calls.
+// Limits are when calls begin and end.
 type Limits struct {
+	// When a client gets its answer: `at_once` does not wait for an upstream that was reached in the last five minutes, whose
+	// refusal then comes as an event in the call; `after_upstream` waits until the upstream has taken the call.
+	Answer string `koanf:"answer" default:"at_once" enum:"at_once,after_upstream"`
 	// How long before its end an upstream session is replaced by another; 0: only once it has ended.
 	RenewBefore time.Duration `koanf:"renew_before_minutes" default:"10" min:"0" max:"1440"`
 	// How long a call waits for a lost browser.
@@ -102,7 +105,8 @@ type Config struct {
 	// History holds the thread's last messages when the call began, LastMessage the id of the last one.
 	History     []thread.Message
 	LastMessage string
-	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes.
+	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes. UpstreamLimit is zero, as is
+	// UpstreamCan, while the first upstream session is being dialled: UpstreamDialed or UpstreamDialFailed follows.
 	UpstreamLimit, BrowserLimit int
 	// BrowserPlays means that the client plays answers by its own clock, and says what was heard by
 	// conversation.item.truncate.
@@ -115,8 +119,8 @@ type Config struct {
 	TranscriptionCost func(model string, u realtime.Usage) *float64
 	// Cost returns the cost of a model's response in US dollars; nil if unknown.
 	Cost func(model string, u realtime.Usage) *float64
-	// Others means that other upstreams are there to go on with when one refuses.
-	Others bool
+	// Others is how many other upstreams are there to go on with when one refuses.
+	Others int
 	// ItemPrefix begins the ids of items that the bridge creates. It differs between calls, since
 	// saved messages name items.
 	ItemPrefix string
@@ -170,6 +174,9 @@ const (
 	maxSession   = 800 << 10
 	MaxInputText = 32 << 10 // bytes of typed text
 )
+
+// AnswerAtOnce is a value of Limits.Answer.
+const AnswerAtOnce = "at_once"
 
 // CancelToolName is the tool by which the model cancels tools when the user says so. Its calls are
 // answered here: nothing else knows what is running.

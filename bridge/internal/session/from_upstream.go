@@ -33,9 +33,10 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 		s.giveUp(s.renewal.event(&ev))
 		return
 	}
+	again := ev.Type == realtime.TypeSessionCreated && s.view.created != nil && u.gen > 1 // after one that has refused
 	visible, beside := s.view.of(&ev, 0), s.view.ofSidebands(&ev) // as things were before
 	who := s.event(&ev)
-	if who == nobody || s.phase == ended {
+	if who == nobody || again || s.phase == ended {
 		return
 	}
 	if who == everybody {
@@ -95,6 +96,10 @@ func (s *State) updated(ev *event) (who audience) {
 // ready begins the live part of a call: the first session is configured.
 func (s *State) ready() {
 	s.phase, s.up.stage, s.up.began = live, ready, s.now
+	if e := s.complaint; e != nil {
+		s.complaint = nil
+		s.sendError(*e)
+	}
 	s.record.ReadyAt = new(s.now)
 	s.record.Replayed = int64(len(s.History))
 	if !s.away {
@@ -146,7 +151,10 @@ func (s *State) upstreamError(e *realtime.Error) (visible bool) {
 		s.lost(EndSessionExpired)
 	case e.Fatal():
 		s.log(slog.LevelError, "upstream refused to go on", "code", e.Code, "error", e.Message)
-		if s.Others && s.phase == live {
+		if s.startOver(EndUpstreamRefused) {
+			break
+		}
+		if s.Others > 0 && s.phase == live {
 			s.renewal.refused = s.record.Upstream
 			s.lost(EndUpstreamRefused)
 			break
@@ -163,6 +171,9 @@ func (s *State) upstreamError(e *realtime.Error) (visible bool) {
 		s.answers.createRefused("", e)
 	case e.EventID == "" && s.settings.inFlight != nil && strings.HasPrefix(e.Param, "session"):
 		s.settings.refused(e)
+	case s.phase == starting && s.overs < s.Others: // it may be why the upstream hangs up next
+		s.log(slog.LevelWarn, "upstream complains", "code", e.Code, "param", e.Param, "error", e.Message)
+		s.complaint = e
 	default:
 		return true
 	}

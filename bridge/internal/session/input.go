@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"voicebridge/realtime"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -95,6 +96,8 @@ type (
 		// RetryAfter is how long the upstream asks to wait.
 		RetryAfter time.Duration
 		Err        error
+		// Told is what a client is told, if the call cannot begin without this session.
+		Told realtime.Error
 	}
 	// HeldSent means that the session of that generation, to which a Switch has connected the caller, has been sent what the
 	// caller had said before.

@@ -79,9 +79,9 @@ func (s *State) apply(in Input) {
 	case UpstreamState:
 		s.upstreamIs(in.Gen, in.State)
 	case UpstreamDialed:
-		s.renewal.dialed(in)
+		s.dialed(in)
 	case UpstreamDialFailed:
-		s.giveUp(s.renewal.dialFailed(in))
+		s.dialFailed(in)
 	case BrowserState:
 		s.browserIs(in.Gen, in.State)
 	case SidebandJoined:
@@ -121,7 +121,9 @@ func (s *State) apply(in Input) {
 	case Tick:
 	}
 	if s.mustEnd != EndNone {
-		s.end(s.mustEnd)
+		if s.mustEnd != EndSessionRejected || !s.startOver(s.mustEnd) {
+			s.end(s.mustEnd)
+		}
 		s.mustEnd = EndNone
 	}
 }
@@ -159,7 +161,9 @@ func (s *State) Deadline() time.Time {
 func (s *State) onTime() {
 	switch {
 	case s.phase < live && s.due(s.up.by):
-		s.end(EndUpstreamSetup)
+		if !s.startOver(EndUpstreamSetup) {
+			s.end(EndUpstreamSetup)
+		}
 	case s.due(s.endBy):
 		s.end(EndMaxDuration)
 	case s.phase < draining && s.due(s.limiter.idleAt()):

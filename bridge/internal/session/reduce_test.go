@@ -56,7 +56,8 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 // runs, "grace" how long the call waits for a lost browser, "renew" how long before its end
 // a session is replaced, "limit" how many bytes an event for the upstream may have, "cannot"
 // the Capabilities that its sessions lack, "plays" that the client plays answers itself, "fixed" the session that clients may not change,
-// except for what "may change" names. The tool
+// except for what "may change" names, "dialing" that its first session is still being dialled, and "others" how many other upstreams
+// there are; up2 dialed other: with one of those. The tool
 // create_line_chart asks the user first, and so does the tool "paint" that a client declares.
 func TestCalls(t *testing.T) {
 	t.Parallel()
@@ -152,6 +153,14 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 		can.SetBool(false)
 	}
 	c.s.up.can = c.s.UpstreamCan
+	if section(archive, "dialing") != "" {
+		c.s.UpstreamLimit, c.s.up = 0, c.s.newUpstream(1)
+	}
+	if others := section(archive, "others"); others != "" {
+		if c.s.Others, err = strconv.Atoi(strings.TrimSpace(others)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for line := range strings.Lines(script) {
 		line = strings.TrimRight(line, "\n")
 		if line == "" || strings.HasPrefix(line, "\t") {
@@ -218,12 +227,14 @@ func (c *scripted) play(line string) {
 		switch {
 		case isState:
 			c.reduce(UpstreamState{gen, states[state]})
+		case rest == "dialed other":
+			c.reduce(UpstreamDialed{Gen: gen, ID: fmt.Sprintf("rtc_%d", gen), Limit: 128 << 10, Can: c.s.UpstreamCan, Route: Route{Name: "other", Model: "model-2"}})
 		case rest == "dialed":
 			c.reduce(UpstreamDialed{Gen: gen, ID: fmt.Sprintf("rtc_%d", gen), Limit: 256 << 10, Can: c.s.UpstreamCan})
 		case rest == "caught up":
 			c.reduce(HeldSent{gen})
 		case rest == "refused", rest == "fatal":
-			c.reduce(UpstreamDialFailed{Gen: gen, Fatal: rest == "fatal", Err: errors.New("503")})
+			c.reduce(UpstreamDialFailed{Gen: gen, Fatal: rest == "fatal", Err: &realtime.APIError{Status: 503}, Told: realtime.Error{Type: "upstream_error", Code: "refused", Message: "No."}})
 		case strings.HasPrefix(rest, "refused for "):
 			wait, err := time.ParseDuration(strings.TrimPrefix(rest, "refused for "))
 			if err != nil {

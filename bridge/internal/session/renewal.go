@@ -161,7 +161,7 @@ func (r *renewal) dial() {
 // dialed takes the success of a dial.
 func (r *renewal) dialed(in UpstreamDialed) {
 	if r.next != nil && in.Gen == r.next.gen { // otherwise it is no longer wanted, and was hung up
-		r.next.id, r.next.limit, r.next.can, r.next.route = in.ID, in.Limit, in.Can, in.Route
+		r.next.take(in)
 	}
 }
 
@@ -205,7 +205,7 @@ func (r *renewal) event(ev *event) EndReason {
 
 func (r *renewal) error(e *realtime.Error) EndReason {
 	fatal := e.Fatal()
-	if fatal && r.Others {
+	if fatal && r.Others > 0 {
 		r.refused = r.next.route.Name
 	} else if fatal && r.up.gone {
 		r.sendError(*e)

@@ -5,6 +5,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
+	"voicebridge/realtime"
 	"voicebridge/thread"
 )
 
@@ -22,6 +23,11 @@ type State struct {
 	texts      texts
 	renewal    renewal
 	view       view
+
+	// overs counts how often the first session was sought elsewhere. complaint is an error that the upstream has sent before
+	// it was ready, and of which the browser does not know.
+	overs     int
+	complaint *realtime.Error
 
 	reason     EndReason
 	endBy      time.Time

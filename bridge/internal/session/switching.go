@@ -20,6 +20,9 @@ func (s *State) upstreamIs(gen int, state Connection) {
 
 // lost handles the loss of the active session. A call that was ready goes on with another one.
 func (s *State) lost(reason EndReason) {
+	if s.startOver(reason) {
+		return
+	}
 	if s.renewal.tooManyLosses(reason) || s.phase != live {
 		s.giveUp(reason)
 		return
@@ -97,12 +100,7 @@ func (s *State) switchOver() {
 		s.do(HangUp{Gen: old.gen, Reason: r.reason})
 	}
 	before := s.record.Upstream
-	if to := s.up.route; to.Name != "" {
-		s.Session = s.Session.With(to)
-		s.record.Upstream, s.record.Model, s.record.Voice = to.Name, s.Session.Model, s.Session.Voice
-	}
-	s.record.UpstreamCallID = s.up.id
-	s.saveCall()
+	s.adopt()
 	gap, held, counter := time.Duration(0), time.Duration(0), CountRenewedPlanned
 	if !r.lostAt.IsZero() {
 		gap, held, counter = s.now.Sub(r.lostAt), s.now.Sub(r.heldSince), CountRenewedLost
@@ -121,7 +119,7 @@ func (s *State) switchOver() {
 
 // heldSent takes that a new session has got what the caller had said before: now it can be committed.
 func (s *State) heldSent(gen int) {
-	if gen == s.up.gen {
+	if gen == s.up.gen && s.phase == live {
 		s.renewal.releasing, s.renewal.heldSince = false, time.Time{}
 		s.flushBacklog()
 	}

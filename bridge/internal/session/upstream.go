@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -58,9 +59,14 @@ func (l *line) listening() bool { return l.phase == live && !l.up.gone }
 
 func (c *core) newUpstream(gen int) *upstream {
 	return &upstream{
-		core: c, gen: gen, limit: c.UpstreamLimit, can: c.UpstreamCan, by: c.now.Add(setupTimeout), sent: make(map[string]sentEvent),
+		core: c, gen: gen, limit: cmp.Or(c.UpstreamLimit, maxSession), can: c.UpstreamCan, by: c.now.Add(setupTimeout), sent: make(map[string]sentEvent),
 		names: names{gen: gen},
 	}
+}
+
+// take takes what a dial says about the session.
+func (u *upstream) take(in UpstreamDialed) {
+	u.id, u.limit, u.can, u.route = in.ID, in.Limit, in.Can, in.Route
 }
 
 // SeedPrefix returns the prefix of the ids of items that replay history to a session of that

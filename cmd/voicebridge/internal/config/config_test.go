@@ -116,7 +116,7 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 			q := c.Conversations.Queue
 			return fmt.Sprint(q.Enabled, q.MaxSize, q.AutoGenerateTitles)
 		}, "true 3 true"},
-		{"VOICEBRIDGE_CALLS", `{"max_minutes":3,"grace_seconds":4}`, func(c Config) any { return c.Calls }, bridge.Limits{RenewBefore: 10 * time.Minute, LossGrace: 4 * time.Second, CloseGrace: 8 * time.Second, Idle: 10 * time.Minute, MaxDuration: 3 * time.Minute, ToolRounds: 20}},
+		{"VOICEBRIDGE_CALLS", `{"max_minutes":3,"grace_seconds":4}`, func(c Config) any { return c.Calls }, bridge.Limits{Answer: "at_once", RenewBefore: 10 * time.Minute, LossGrace: 4 * time.Second, CloseGrace: 8 * time.Second, Idle: 10 * time.Minute, MaxDuration: 3 * time.Minute, ToolRounds: 20}},
 		{"VOICEBRIDGE_TOOLS__APPROVE", "a, b__*", func(c Config) any { return fmt.Sprint(c.Tools.Approve) }, "[a b__*]"},
 		{"VOICEBRIDGE_LIMITS__ALLOWED_MODELS", `["openai/*","ollama/x"]`, func(c Config) any { return fmt.Sprint(c.Limits.AllowedModels) }, "[openai/* ollama/x]"},
 		{"VOICEBRIDGE_TOOLS__WEB__ALLOW_PORTS", "[81,82]", func(c Config) any { return fmt.Sprint(c.Tools.Web.AllowPorts) }, "[81 82]"},

@@ -56,6 +56,7 @@ var wrong = map[string]struct{ value, words string }{
 	"realtime.call_body":                {"xml", `"xml" is not one of`},
 	"realtime.turn_detection.type":      {"vad", `"vad" is not one of semantic_vad, server_vad, none`},
 	"realtime.turn_detection.eagerness": {"eager", `"eager" is not one of low, medium, high, auto`},
+	"calls.answer":                      {"later", `"later" is not one of at_once, after_upstream`},
 	"tools.toolkits":                    {"games", `"games" is not one of artifacts, code, web, http, agent`},
 	"tools.allow":                       {"http:write", "only tools.approve takes the ending :write"},
 	"tools.deny":                        {"http:write", "only tools.approve takes the ending :write"},
