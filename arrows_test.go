@@ -28,7 +28,7 @@ var levels = [][]string{
 	{"e2e", "examples", "deploy"}, // tests of the whole program; programs for its users and for releases
 	{"cmd"},
 	{"web"},
-	{"bridge", "chat", "recording"},
+	{"bridge", "chat", "hooks", "recording"},
 	{"realtime", "llm", "toolkit", "persistence"},
 	{"thread", "assistant", "db"},
 }

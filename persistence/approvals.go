@@ -31,7 +31,9 @@ func (b *Batch) SaveApproval(a thread.Approval) error {
 		}
 		row, err := b.q.GetApproval(b.ctx, pgdb.GetApprovalParams{ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner})
 		if err == nil {
-			b.told.tell(b.key, approvalEvent(approvalFromRow(&b.s.clock, row)))
+			e := approvalEvent(approvalFromRow(&b.s.clock, row))
+			b.told.tell(b.key, e)
+			b.hooking.event(e, a.ID)
 		}
 		return err
 	})

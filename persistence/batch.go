@@ -37,6 +37,7 @@ type Batch struct {
 	// changed is what watchers get after the commit, and told the events among it.
 	changed changeSet
 	told    told
+	hooking hooking
 }
 
 // changeSet collects what a transaction changes in a thread.
@@ -78,21 +79,27 @@ func (s *Store) Batch(ctx context.Context, key thread.Key, fn func(*Batch) error
 
 // batch returns a Batch of a transaction.
 func (s *Store) batch(tx *database.Tx) *Batch {
-	return &Batch{ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, told: told{s: s}, Queued: queued.In(tx), Records: records.In(tx), Pictures: pictures.In(tx)}
+	return &Batch{ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, told: told{s: s}, hooking: hooking{tx: tx}, Queued: queued.In(tx), Records: records.In(tx), Pictures: pictures.In(tx)}
 }
 
 // Tell notifies the thread's watchers of an event with the commit, and its owner's if they get such.
-func (b *Batch) Tell(e Event) error {
+func (b *Batch) Tell(e Event) error { return b.tell(e, "") }
+
+// tell is Tell for an event with an id.
+func (b *Batch) tell(e Event, id string) error {
 	return b.do("tell of "+string(e.Type), func() error {
 		e, err := checkEvent(e)
 		b.told.tell(b.key, e)
+		b.hooking.event(e, id)
 		return err
 	})
 }
 
-func (b *Batch) tellOf(kind EventType, about map[string]string) {
+func (b *Batch) tellOf(kind EventType, about map[string]string, id string) {
 	data, _ := json.Marshal(about) // text can always be encoded
-	b.told.tell(b.key, Event{Type: kind, Data: data})
+	e := Event{Type: kind, Data: data}
+	b.told.tell(b.key, e)
+	b.hooking.event(e, id)
 }
 
 // end comes last in the transaction.
@@ -102,7 +109,10 @@ func (b *Batch) end() error {
 		b.told.tellOwner(EventThreadUpdated, b.key)
 	}
 	b.told.entries = append(b.told.entries, told...)
-	return cmp.Or(b.tx.Err(), b.told.log(b.ctx, b.q))
+	if err := cmp.Or(b.tx.Err(), b.hooking.write()); err != nil {
+		return err
+	}
+	return b.told.log(b.ctx, b.q)
 }
 
 // announce notifies the watchers of the batch's changes.
@@ -124,6 +134,7 @@ func (b *Batch) announce() {
 		s.outbox.tell(wake{Owner: key.Owner, Thread: key.Thread})
 	}
 	b.told.committed()
+	s.Hooks.Fresh(b.hooking.told...)
 }
 
 // do runs one write of the batch.
@@ -332,5 +343,6 @@ func (b *Batch) saved(m thread.Message, row pgdb.InsertMessageParams, revision i
 		return thread.Message{}, err
 	}
 	b.changed.messages[m.ID] = m
+	b.hooking.message(m, func() thread.Message { return b.changed.messages[m.ID] })
 	return m, nil
 }

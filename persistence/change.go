@@ -101,11 +101,17 @@ type (
 		// Queued is the queued message that the turn answers; nil for none.
 		Queued *queued.Answer `json:"queued,omitempty"`
 	}
-	// PutEvent is Batch.Tell. Applying it twice tells it twice.
+	// PutEvent is Batch.Tell. Applying it twice tells watchers twice, and hooks once.
 	PutEvent struct {
 		ID   string          `json:"id"` // any, but another one for each
 		Type EventType       `json:"type"`
 		Data json.RawMessage `json:"data"`
+	}
+	// PutHook tells hooks of an event that no other change is. Applying it twice tells them once.
+	PutHook struct {
+		ID   string          `json:"id"` // names what has happened, among events of the type
+		Type string          `json:"type"`
+		Data json.RawMessage `json:"data"` // an object, to which owner and thread_id are added
 	}
 )
 
@@ -120,6 +126,7 @@ func (c PutLeg) Subject() (kind, id string) {
 func (c PutApproval) Subject() (kind, id string) { return "approval", c.Approval.ID }
 func (c PutTurn) Subject() (kind, id string)     { return "turn", c.ID }
 func (c PutEvent) Subject() (kind, id string)    { return "event", c.ID }
+func (c PutHook) Subject() (kind, id string)     { return "hook", c.Type + " " + c.ID }
 
 // changeOverhead is the approximate size of a change without its text, in bytes.
 const changeOverhead = 512
@@ -156,6 +163,8 @@ func (c PutTurn) Size() int { return changeOverhead + len(c.Data) }
 
 func (c PutEvent) Size() int { return changeOverhead + len(c.Data) }
 
+func (c PutHook) Size() int { return changeOverhead + len(c.Data) }
+
 func (c PutMessage) apply(b *Batch, to *Applied) error {
 	if held, err := b.holds(c.Turn); err != nil || !held {
 		return err
@@ -168,11 +177,28 @@ func (c PutMessage) apply(b *Batch, to *Applied) error {
 	return err
 }
 
-func (c PutToolCall) apply(b *Batch, _ *Applied) error { return b.Records.SaveToolCall(c.ToolCall) }
+func (c PutToolCall) apply(b *Batch, _ *Applied) error {
+	b.hooking.toolCall(c.ToolCall)
+	return b.Records.SaveToolCall(c.ToolCall)
+}
+
 func (c PutResponse) apply(b *Batch, _ *Applied) error { return b.Records.SaveResponse(c.Response) }
 func (c PutCall) apply(b *Batch, _ *Applied) error     { return b.Records.SaveCall(c.Call) }
 func (c PutLeg) apply(b *Batch, _ *Applied) error      { return b.Records.SaveLeg(c.Leg) }
-func (c PutEvent) apply(b *Batch, _ *Applied) error    { return b.Tell(Event{Type: c.Type, Data: c.Data}) }
+func (c PutEvent) apply(b *Batch, _ *Applied) error {
+	return b.tell(Event{Type: c.Type, Data: c.Data}, c.ID)
+}
+
+func (c PutHook) apply(b *Batch, _ *Applied) error {
+	return b.do("tell hooks of "+c.Type, func() error {
+		var data map[string]any
+		if err := json.Unmarshal(c.Data, &data); err != nil || data == nil {
+			return Invalid("event %.100q is no JSON object", c.Type)
+		}
+		b.hooking.tell(c.Type, c.ID, func() (map[string]any, error) { return data, nil })
+		return nil
+	})
+}
 
 func (c PutDraft) apply(b *Batch, _ *Applied) error {
 	if held, err := b.holds(c.Turn); err != nil || !held {

@@ -61,6 +61,7 @@ var changeKinds = map[string]func([]byte) (Change, error){
 	"approval":  readChange[PutApproval],
 	"turn":      readChange[PutTurn],
 	"event":     readChange[PutEvent],
+	"hook":      readChange[PutHook],
 }
 
 func readChange[C Change](data []byte) (Change, error) {

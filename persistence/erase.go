@@ -31,7 +31,8 @@ func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(qu
 		n, err := disown(q)
 		t.tell(key, Event{Type: EventThreadDeleted, Data: json.RawMessage("{}")}) // ends its watches
 		t.tellOwner(EventThreadDeleted, key)
-		return n, errors.Join(err, q.EraseEvents(ctx, pgdb.EraseEventsParams{ThreadID: key.Thread}))
+		return n, errors.Join(err, q.EraseEvents(ctx, pgdb.EraseEventsParams{ThreadID: key.Thread}),
+			q.EraseDeliveries(ctx, pgdb.EraseDeliveriesParams{ThreadID: &key.Thread}))
 	})
 	if err != nil {
 		return s.fail("delete thread", err)

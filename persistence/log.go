@@ -300,7 +300,7 @@ func eventFromRow(r pgdb.Event) Event {
 }
 
 // toOwner are the events of a thread that its owner's watchers also get. PutEvent writes them.
-var toOwner = map[EventType]bool{"call_started": true, EventCallEnded: true, "turn_started": true, EventTurnFinished: true}
+var toOwner = map[EventType]bool{EventCallStarted: true, EventCallEnded: true, "turn_started": true, EventTurnFinished: true}
 
 // ownerKey is the key of an owner's watchers; no thread has such a key.
 func ownerKey(owner string) thread.Key { return thread.Key{Owner: owner} }

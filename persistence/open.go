@@ -12,6 +12,7 @@ import (
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/assistants"
 	"voicebridge/persistence/cluster"
+	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/queued"
 	"voicebridge/persistence/recordings"
@@ -46,6 +47,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s.Admission, s.Queued = admission.New(roomDB{s}), queued.New(roomDB{s})
 	s.Records, s.Pictures, s.Recordings = records.New(roomDB{s}), pictures.New(roomDB{s}), recordings.New(roomDB{s})
 	s.Assistants = assistants.New(roomDB{s}, opts.Assistants)
+	s.Hooks = hooked.New(roomDB{s})
 	opened, shared, err := openEngine(ctx, url, opts)
 	if err != nil {
 		return nil, err

@@ -126,7 +126,13 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 	if err := q.EndOpenTurns(ctx, pgdb.EndOpenTurnsParams{Instance: r.instance}); err != nil {
 		return err
 	}
+	if err := q.ReleaseDeliveries(ctx, pgdb.ReleaseDeliveriesParams{Instance: r.instance}); err != nil {
+		return err
+	}
 	if err := q.RequeueOpen(ctx, pgdb.RequeueOpenParams{Instance: r.instance}); err != nil {
+		return err
+	}
+	if err := r.hookToolCalls(ctx, q, at); err != nil {
 		return err
 	}
 	if err := q.FailOpenToolCalls(ctx, pgdb.FailOpenToolCallsParams{
@@ -166,11 +172,24 @@ func (r *recovery) endCalls(ctx context.Context, q queries, at dbtype.Time) erro
 		r.ended = append(r.ended, records.CallFromRow(c, b.key.Owner))
 		// What the instance can no longer tell.
 		about := map[string]string{"call_id": c.ID}
-		b.tellOf(EventTurnFinished, about)
+		b.tellOf(EventTurnFinished, about, "process of "+c.ID)
 		about["reason"] = c.EndReason
-		b.tellOf(EventCallEnded, about)
+		b.tellOf(EventCallEnded, about, "")
 	}
 	return q.EndOpenCalls(ctx, pgdb.EndOpenCallsParams{EndedAt: &at, EndReason: reasonProcessEnded, Instance: r.instance})
+}
+
+// hookToolCalls tells hooks of the tool calls that the instance can no longer end.
+func (r *recovery) hookToolCalls(ctx context.Context, q queries, at dbtype.Time) error {
+	open, err := q.ListOpenToolCalls(ctx, pgdb.ListOpenToolCallsParams{Instance: r.instance})
+	for _, c := range open {
+		if b := r.batches[c.ThreadID]; b != nil {
+			b.hooking.toolCall(thread.ToolCall{
+				ID: c.ID, ToolCallID: c.ToolCallID, Name: c.Name, Executor: c.Executor, Status: thread.ToolCallFailed, StartedAt: c.StartedAt.Time, FinishedAt: at.Ptr(),
+			})
+		}
+	}
+	return err
 }
 
 func (r *recovery) closeMessages(ctx context.Context, q queries) error {

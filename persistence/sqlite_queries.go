@@ -13,6 +13,10 @@ import (
 // sqliteQueries makes SQLite's queries look like PostgreSQL's.
 type sqliteQueries struct{ q *sqlitedb.Queries }
 
+func (s sqliteQueries) AddDelivery(ctx context.Context, arg pgdb.AddDeliveryParams) (int64, error) {
+	return s.q.AddDelivery(ctx, sqlitedb.AddDeliveryParams(arg))
+}
+
 func (s sqliteQueries) AnswerApproval(ctx context.Context, arg pgdb.AnswerApprovalParams) (int64, error) {
 	return s.q.AnswerApproval(ctx, sqlitedb.AnswerApprovalParams(arg))
 }
@@ -29,12 +33,26 @@ func (s sqliteQueries) BeginRate(ctx context.Context, arg pgdb.BeginRateParams) 
 	return s.q.BeginRate(ctx, sqlitedb.BeginRateParams(arg))
 }
 
+func (s sqliteQueries) CallTotals(ctx context.Context, arg pgdb.CallTotalsParams) (pgdb.CallTotalsRow, error) {
+	r, err := s.q.CallTotals(ctx, sqlitedb.CallTotalsParams(arg))
+	return pgdb.CallTotalsRow(r), err
+}
+
 func (s sqliteQueries) ChangeAssistant(ctx context.Context, arg pgdb.ChangeAssistantParams) (int64, error) {
 	return s.q.ChangeAssistant(ctx, sqlitedb.ChangeAssistantParams(arg))
 }
 
+func (s sqliteQueries) ChangeHook(ctx context.Context, arg pgdb.ChangeHookParams) (int64, error) {
+	return s.q.ChangeHook(ctx, sqlitedb.ChangeHookParams(arg))
+}
+
 func (s sqliteQueries) ChangeQueued(ctx context.Context, arg pgdb.ChangeQueuedParams) (int64, error) {
 	return s.q.ChangeQueued(ctx, sqlitedb.ChangeQueuedParams(arg))
+}
+
+func (s sqliteQueries) ClaimDeliveries(ctx context.Context, arg pgdb.ClaimDeliveriesParams) ([]pgdb.HookDelivery, error) {
+	r, err := s.q.ClaimDeliveries(ctx, sqlitedb.ClaimDeliveriesParams(arg))
+	return database.Rows(r, err, func(r sqlitedb.HookDelivery) pgdb.HookDelivery { return pgdb.HookDelivery(r) })
 }
 
 func (s sqliteQueries) ClaimLeg(ctx context.Context, arg pgdb.ClaimLegParams) (int64, error) {
@@ -117,6 +135,10 @@ func (s sqliteQueries) DeleteExpiredAccessTokens(ctx context.Context, arg pgdb.D
 	return s.q.DeleteExpiredAccessTokens(ctx, sqlitedb.DeleteExpiredAccessTokensParams(arg))
 }
 
+func (s sqliteQueries) DeleteHook(ctx context.Context, arg pgdb.DeleteHookParams) (int64, error) {
+	return s.q.DeleteHook(ctx, sqlitedb.DeleteHookParams(arg))
+}
+
 func (s sqliteQueries) DeleteQueued(ctx context.Context, arg pgdb.DeleteQueuedParams) (int64, error) {
 	return s.q.DeleteQueued(ctx, sqlitedb.DeleteQueuedParams(arg))
 }
@@ -156,6 +178,10 @@ func (s sqliteQueries) EndOpenTurns(ctx context.Context, arg pgdb.EndOpenTurnsPa
 
 func (s sqliteQueries) EndTurn(ctx context.Context, arg pgdb.EndTurnParams) (int64, error) {
 	return s.q.EndTurn(ctx, sqlitedb.EndTurnParams(arg))
+}
+
+func (s sqliteQueries) EraseDeliveries(ctx context.Context, arg pgdb.EraseDeliveriesParams) error {
+	return s.q.EraseDeliveries(ctx, sqlitedb.EraseDeliveriesParams(arg))
 }
 
 func (s sqliteQueries) EraseDrafts(ctx context.Context, arg pgdb.EraseDraftsParams) (int64, error) {
@@ -215,6 +241,15 @@ func (s sqliteQueries) FailTextToolCalls(ctx context.Context, arg pgdb.FailTextT
 	return s.q.FailTextToolCalls(ctx, sqlitedb.FailTextToolCallsParams(arg))
 }
 
+func (s sqliteQueries) FindHook(ctx context.Context, arg pgdb.FindHookParams) (pgdb.Hook, error) {
+	r, err := s.q.FindHook(ctx, sqlitedb.FindHookParams(arg))
+	return pgdb.Hook(r), err
+}
+
+func (s sqliteQueries) FinishDelivery(ctx context.Context, arg pgdb.FinishDeliveryParams) (int64, error) {
+	return s.q.FinishDelivery(ctx, sqlitedb.FinishDeliveryParams(arg))
+}
+
 func (s sqliteQueries) FirstMessageAfter(ctx context.Context, arg pgdb.FirstMessageAfterParams) (pgdb.FirstMessageAfterRow, error) {
 	r, err := s.q.FirstMessageAfter(ctx, sqlitedb.FirstMessageAfterParams(arg))
 	return pgdb.FirstMessageAfterRow(r), err
@@ -223,6 +258,10 @@ func (s sqliteQueries) FirstMessageAfter(ctx context.Context, arg pgdb.FirstMess
 func (s sqliteQueries) FirstOfLaterCall(ctx context.Context, arg pgdb.FirstOfLaterCallParams) (pgdb.FirstOfLaterCallRow, error) {
 	r, err := s.q.FirstOfLaterCall(ctx, sqlitedb.FirstOfLaterCallParams(arg))
 	return pgdb.FirstOfLaterCallRow(r), err
+}
+
+func (s sqliteQueries) ForgetDeliveries(ctx context.Context, arg pgdb.ForgetDeliveriesParams) (int64, error) {
+	return s.q.ForgetDeliveries(ctx, sqlitedb.ForgetDeliveriesParams(arg))
 }
 
 func (s sqliteQueries) ForgetDrafts(ctx context.Context) error {
@@ -272,6 +311,16 @@ func (s sqliteQueries) GetCall(ctx context.Context, arg pgdb.GetCallParams) (pgd
 func (s sqliteQueries) GetCommand(ctx context.Context, arg pgdb.GetCommandParams) (pgdb.Command, error) {
 	r, err := s.q.GetCommand(ctx, sqlitedb.GetCommandParams(arg))
 	return pgdb.Command(r), err
+}
+
+func (s sqliteQueries) GetDelivery(ctx context.Context, arg pgdb.GetDeliveryParams) (pgdb.HookDelivery, error) {
+	r, err := s.q.GetDelivery(ctx, sqlitedb.GetDeliveryParams(arg))
+	return pgdb.HookDelivery(r), err
+}
+
+func (s sqliteQueries) GetHook(ctx context.Context, arg pgdb.GetHookParams) (pgdb.Hook, error) {
+	r, err := s.q.GetHook(ctx, sqlitedb.GetHookParams(arg))
+	return pgdb.Hook(r), err
 }
 
 func (s sqliteQueries) GetImage(ctx context.Context, arg pgdb.GetImageParams) (pgdb.Image, error) {
@@ -358,6 +407,10 @@ func (s sqliteQueries) InsertAssistant(ctx context.Context, arg pgdb.InsertAssis
 	return s.q.InsertAssistant(ctx, sqlitedb.InsertAssistantParams(arg))
 }
 
+func (s sqliteQueries) InsertHook(ctx context.Context, arg pgdb.InsertHookParams) error {
+	return s.q.InsertHook(ctx, sqlitedb.InsertHookParams(arg))
+}
+
 func (s sqliteQueries) InsertMessage(ctx context.Context, arg pgdb.InsertMessageParams) (int64, error) {
 	return s.q.InsertMessage(ctx, sqlitedb.InsertMessageParams(arg))
 }
@@ -371,8 +424,17 @@ func (s sqliteQueries) JoinInstance(ctx context.Context, arg pgdb.JoinInstancePa
 	return s.q.JoinInstance(ctx, sqlitedb.JoinInstanceParams(arg))
 }
 
+func (s sqliteQueries) KeepOperatorHook(ctx context.Context, arg pgdb.KeepOperatorHookParams) error {
+	return s.q.KeepOperatorHook(ctx, sqlitedb.KeepOperatorHookParams(arg))
+}
+
 func (s sqliteQueries) KeepSharedSecret(ctx context.Context, arg pgdb.KeepSharedSecretParams) error {
 	return s.q.KeepSharedSecret(ctx, sqlitedb.KeepSharedSecretParams(arg))
+}
+
+func (s sqliteQueries) LastAnswer(ctx context.Context, arg pgdb.LastAnswerParams) (pgdb.Message, error) {
+	r, err := s.q.LastAnswer(ctx, sqlitedb.LastAnswerParams(arg))
+	return pgdb.Message(r), err
 }
 
 func (s sqliteQueries) LastMessage(ctx context.Context, arg pgdb.LastMessageParams) (int64, error) {
@@ -407,9 +469,18 @@ func (s sqliteQueries) ListCommands(ctx context.Context, arg pgdb.ListCommandsPa
 	return database.Rows(r, err, func(r sqlitedb.Command) pgdb.Command { return pgdb.Command(r) })
 }
 
+func (s sqliteQueries) ListDeliveries(ctx context.Context, arg pgdb.ListDeliveriesParams) ([]pgdb.HookDelivery, error) {
+	r, err := s.q.ListDeliveries(ctx, sqlitedb.ListDeliveriesParams(arg))
+	return database.Rows(r, err, func(r sqlitedb.HookDelivery) pgdb.HookDelivery { return pgdb.HookDelivery(r) })
+}
+
 func (s sqliteQueries) ListDrafts(ctx context.Context, arg pgdb.ListDraftsParams) ([]pgdb.Draft, error) {
 	r, err := s.q.ListDrafts(ctx, sqlitedb.ListDraftsParams(arg))
 	return database.Rows(r, err, func(r sqlitedb.Draft) pgdb.Draft { return pgdb.Draft(r) })
+}
+
+func (s sqliteQueries) ListDueHooks(ctx context.Context, arg pgdb.ListDueHooksParams) ([]string, error) {
+	return s.q.ListDueHooks(ctx, sqlitedb.ListDueHooksParams(arg))
 }
 
 func (s sqliteQueries) ListDueQueues(ctx context.Context, arg pgdb.ListDueQueuesParams) ([]pgdb.ListDueQueuesRow, error) {
@@ -439,6 +510,15 @@ func (s sqliteQueries) ListExpired(ctx context.Context, arg pgdb.ListExpiredPara
 func (s sqliteQueries) ListGrowing(ctx context.Context, arg pgdb.ListGrowingParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListGrowing(ctx, sqlitedb.ListGrowingParams(arg))
 	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
+func (s sqliteQueries) ListHooks(ctx context.Context, arg pgdb.ListHooksParams) ([]pgdb.Hook, error) {
+	r, err := s.q.ListHooks(ctx, sqlitedb.ListHooksParams(arg))
+	return database.Rows(r, err, func(r sqlitedb.Hook) pgdb.Hook { return pgdb.Hook(r) })
+}
+
+func (s sqliteQueries) ListHooksFor(ctx context.Context, arg pgdb.ListHooksForParams) ([]string, error) {
+	return s.q.ListHooksFor(ctx, sqlitedb.ListHooksForParams(arg))
 }
 
 func (s sqliteQueries) ListInstances(ctx context.Context) ([]pgdb.Instance, error) {
@@ -478,6 +558,11 @@ func (s sqliteQueries) ListOpenInstances(ctx context.Context) ([]string, error) 
 func (s sqliteQueries) ListOpenMessages(ctx context.Context, arg pgdb.ListOpenMessagesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListOpenMessages(ctx, sqlitedb.ListOpenMessagesParams(arg))
 	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
+func (s sqliteQueries) ListOpenToolCalls(ctx context.Context, arg pgdb.ListOpenToolCallsParams) ([]pgdb.ToolCall, error) {
+	r, err := s.q.ListOpenToolCalls(ctx, sqlitedb.ListOpenToolCallsParams(arg))
+	return database.Rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
 }
 
 func (s sqliteQueries) ListOwnersLiveCalls(ctx context.Context, arg pgdb.ListOwnersLiveCallsParams) ([]pgdb.ListOwnersLiveCallsRow, error) {
@@ -558,6 +643,14 @@ func (s sqliteQueries) PauseQueue(ctx context.Context, arg pgdb.PauseQueueParams
 	return s.q.PauseQueue(ctx, sqlitedb.PauseQueueParams(arg))
 }
 
+func (s sqliteQueries) ReleaseDeliveries(ctx context.Context, arg pgdb.ReleaseDeliveriesParams) error {
+	return s.q.ReleaseDeliveries(ctx, sqlitedb.ReleaseDeliveriesParams(arg))
+}
+
+func (s sqliteQueries) ReleaseOfHook(ctx context.Context, arg pgdb.ReleaseOfHookParams) error {
+	return s.q.ReleaseOfHook(ctx, sqlitedb.ReleaseOfHookParams(arg))
+}
+
 func (s sqliteQueries) RenameThread(ctx context.Context, arg pgdb.RenameThreadParams) (pgdb.Thread, error) {
 	r, err := s.q.RenameThread(ctx, sqlitedb.RenameThreadParams(arg))
 	return pgdb.Thread(r), err
@@ -573,6 +666,10 @@ func (s sqliteQueries) ResetThread(ctx context.Context, arg pgdb.ResetThreadPara
 
 func (s sqliteQueries) ResumeQueue(ctx context.Context, arg pgdb.ResumeQueueParams) (int64, error) {
 	return s.q.ResumeQueue(ctx, sqlitedb.ResumeQueueParams(arg))
+}
+
+func (s sqliteQueries) RetryDelivery(ctx context.Context, arg pgdb.RetryDeliveryParams) (int64, error) {
+	return s.q.RetryDelivery(ctx, sqlitedb.RetryDeliveryParams(arg))
 }
 
 func (s sqliteQueries) SaveApproval(ctx context.Context, arg pgdb.SaveApprovalParams) (int64, error) {
@@ -652,6 +749,10 @@ func (s sqliteQueries) StoredImages(ctx context.Context, arg pgdb.StoredImagesPa
 
 func (s sqliteQueries) SuggestTitle(ctx context.Context, arg pgdb.SuggestTitleParams) (int64, error) {
 	return s.q.SuggestTitle(ctx, sqlitedb.SuggestTitleParams(arg))
+}
+
+func (s sqliteQueries) SwitchHookOff(ctx context.Context, arg pgdb.SwitchHookOffParams) error {
+	return s.q.SwitchHookOff(ctx, sqlitedb.SwitchHookOffParams(arg))
 }
 
 func (s sqliteQueries) TakeCommand(ctx context.Context, arg pgdb.TakeCommandParams) (int64, error) {

@@ -22,6 +22,7 @@ import (
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/assistants"
 	"voicebridge/persistence/cluster"
+	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/queued"
@@ -80,6 +81,8 @@ type Store struct {
 	Pictures *pictures.Store
 	// Recordings keeps what is known of the recordings of calls.
 	Recordings *recordings.Store
+	// Hooks keeps what is to be delivered to hooks.
+	Hooks *hooked.Store
 	// Cluster is this process among those that serve the database.
 	Cluster *cluster.Cluster
 

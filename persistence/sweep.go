@@ -199,7 +199,7 @@ func (w sweeper) isDeleted(ctx context.Context, thread string) bool {
 const forgetAfter = 24 * time.Hour
 
 // forget deletes what nobody needs any more: dead instances, upstream legs of deleted threads, commands
-// whose senders died, drafts without a message to add them to, old events, and rates.
+// whose senders died, drafts without a message to add them to, old events, rates, and old deliveries.
 func (w sweeper) forget(ctx context.Context) error {
 	s := w.s
 	before := dbtype.At(s.now().Add(-forgetAfter))
@@ -217,5 +217,5 @@ func (w sweeper) forget(ctx context.Context) error {
 		s.outbox.tell(wake{Log: true})
 		signal(s.hub.grown)
 	}
-	return errors.Join(s.fail("forget what is old", err), s.Admission.ForgetRates(ctx))
+	return errors.Join(s.fail("forget what is old", err), s.Admission.ForgetRates(ctx), s.Hooks.Forget(ctx))
 }

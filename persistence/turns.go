@@ -77,7 +77,7 @@ func (b *Batch) closeEarlierTurns() error {
 // tellInterrupted tells what the process of a text turn, whose message this may be, can no longer tell.
 func (b *Batch) tellInterrupted(row pgdb.Message) {
 	if row.Status == string(thread.StatusInProgress) && row.Role == string(thread.RoleAssistant) && row.CallID == "" {
-		b.tellOf(EventTurnFinished, map[string]string{"message_id": row.ID, "status": string(thread.StatusInterrupted)})
+		b.tellOf(EventTurnFinished, map[string]string{"message_id": row.ID, "status": string(thread.StatusInterrupted)}, "")
 	}
 }
 

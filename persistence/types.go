@@ -77,6 +77,7 @@ const (
 	// call or, if it died, by the one that closes what it left open.
 	EventTurnFinished EventType = "turn_finished"
 	EventCallEnded    EventType = "call_ended"
+	EventCallStarted  EventType = "call_started"
 )
 
 // The kinds of events that an owner's watchers get, besides those of calls and turns.

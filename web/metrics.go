@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -13,6 +14,7 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/chat"
+	"voicebridge/hooks"
 	"voicebridge/persistence"
 	"voicebridge/web/access"
 	"voicebridge/web/socket"
@@ -32,6 +34,8 @@ type Metrics struct {
 	durations     *prometheus.HistogramVec
 	socketsClosed *prometheus.CounterVec
 	turns         *prometheus.CounterVec
+	hookAttempts  *prometheus.CounterVec
+	hookDurations prometheus.Histogram
 }
 
 // NewMetrics returns metrics with their own registry.
@@ -50,11 +54,19 @@ func NewMetrics() *Metrics {
 		}, []string{"route"}),
 		socketsClosed: counter("voicebridge_sockets_closed_total", "WebSockets that were closed, by reason.", "reason"),
 		turns:         counter("voicebridge_text_turns_total", "Text turns that ended, by provider and reason.", "provider", "reason"),
+		hookAttempts:  counter("voicebridge_hook_attempts_total", "Attempts to deliver an event to a hook, by result: delivered, retried, failed, gone or lost.", "result"),
+		hookDurations: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "voicebridge_hook_attempt_duration_seconds", Help: "Time that the receivers of hooks took to answer, or did not.",
+			Buckets: []float64{.02, .1, .5, 2, 10},
+		}),
 	}
-	m.registry.MustRegister(m.callsStarted, m.callsRefused, m.callsEnded, m.callEvents, m.draftsDropped, m.requests, m.durations, m.socketsClosed, m.turns,
+	m.registry.MustRegister(m.callsStarted, m.callsRefused, m.callsEnded, m.callEvents, m.draftsDropped, m.requests, m.durations, m.socketsClosed, m.turns, m.hookAttempts, m.hookDurations,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, event := range bridge.Counters { // one that first appears with a failure would not be seen to grow
 		m.callEvents.WithLabelValues(string(event))
+	}
+	for _, result := range hooks.Results {
+		m.hookAttempts.WithLabelValues(string(result))
 	}
 	return m
 }
@@ -71,6 +83,12 @@ func (m *Metrics) CallEvent(event string) { m.callEvents.WithLabelValues(event).
 
 // DraftsDropped counts draft events that a slow browser did not get.
 func (m *Metrics) DraftsDropped(n int) { m.draftsDropped.Add(float64(n)) }
+
+// HookAttempt counts an attempt to deliver an event to a hook.
+func (m *Metrics) HookAttempt(result hooks.Result, took time.Duration) {
+	m.hookAttempts.WithLabelValues(string(result)).Inc()
+	m.hookDurations.Observe(took.Seconds())
+}
 
 // TurnFinished implements chat.TurnObserver: it counts ended text turns. Providers and reasons are
 // closed lists.

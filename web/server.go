@@ -63,7 +63,7 @@ type callThreads interface {
 	TextSession(ctx context.Context, key thread.Key) (persistence.TextSession, error)
 }
 
-// Config configures a [Server]. Calls, Chat, Assistants, Queue, Store, Records, Pictures, Admission and Page are required.
+// Config configures a [Server]. Calls, Chat, Assistants, Queue, Store, Records, Pictures, Hooks, CheckHook, Admission and Page are required.
 type Config struct {
 	Calls voiceCalls
 	// Chat answers what users type; *chat.Door implements it.
@@ -78,6 +78,10 @@ type Config struct {
 	Records recordStore
 	// Pictures keeps the images of threads; *pictures.Store implements it.
 	Pictures imageStore
+	// Hooks keeps the hooks of owners; *hooked.Store implements it. CheckHook returns the URL of one as it is saved, or why it may
+	// not be called.
+	Hooks     hookStore
+	CheckHook func(url string) (string, error)
 	// Admission is what all processes of the database keep of who may come in; *admission.Store implements it.
 	Admission admission
 	// Page holds the built page with index.html at its root.
@@ -120,7 +124,7 @@ func (c Config) validate() error {
 	for _, part := range []struct {
 		name    string
 		missing bool
-	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Assistants", c.Assistants == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Records", c.Records == nil}, {"Pictures", c.Pictures == nil}, {"Admission", c.Admission == nil}, {"Page", c.Page == nil}} {
+	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Assistants", c.Assistants == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Records", c.Records == nil}, {"Pictures", c.Pictures == nil}, {"Hooks", c.Hooks == nil || c.CheckHook == nil}, {"Admission", c.Admission == nil}, {"Page", c.Page == nil}} {
 		if part.missing {
 			problems = append(problems, fmt.Errorf("web: %s is missing", part.name))
 		}
@@ -212,6 +216,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, s.door, cfg.Logger},
 		&ownerSockets{cfg.Store, cfg.Records, s.door},
 		&queues{cfg.Queue, pictures, now},
+		&hookRoutes{cfg.Hooks, cfg.CheckHook},
 		&textSessionRoutes{cfg.Chat, remove, cfg.Limits},
 		&conductors{cfg.Store, limits, s.conductors, s.door},
 		&pageSessions{auth, now, events, cfg.TrustedProxies},

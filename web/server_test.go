@@ -169,13 +169,13 @@ func TestMetrics(t *testing.T) {
 func TestNewChecksItsConfig(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{})
-	for _, want := range []string{"Calls", "Chat", "Queue", "Store", "Records", "Pictures", "Page", "authentication"} {
+	for _, want := range []string{"Calls", "Chat", "Queue", "Store", "Records", "Pictures", "Hooks", "Page", "authentication"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error %v does not name %s", err, want)
 		}
 	}
 	b := setup(t, nil)
-	good := Config{Calls: b.calls, Chat: b.chat, Assistants: b.db.Assistants, Queue: b.queue, Store: b.db, Records: b.db.Records, Pictures: b.db.Pictures, Admission: b.db.Admission, Page: testPage, Loopback: true, Auth: access.Auth{Secret: access.NewSecret("s")}}
+	good := Config{Calls: b.calls, Chat: b.chat, Assistants: b.db.Assistants, Queue: b.queue, Store: b.db, Records: b.db.Records, Pictures: b.db.Pictures, Hooks: b.db.Hooks, CheckHook: func(url string) (string, error) { return url, nil }, Admission: b.db.Admission, Page: testPage, Loopback: true, Auth: access.Auth{Secret: access.NewSecret("s")}}
 	if _, err := New(good); err != nil {
 		t.Error(err)
 	}

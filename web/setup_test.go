@@ -20,6 +20,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/chat/chattest"
 	"voicebridge/chat/queue"
+	"voicebridge/hooks"
 	"voicebridge/llm"
 	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
@@ -52,7 +53,7 @@ type fakeCalls struct {
 	live    map[string]string // owner/thread → call
 	waiting bool              // the live calls wait for their browsers
 	fail    error
-	way     bridge.Way // to calls of another process
+	way     bridge.Way    // to calls of another process
 	entered chan struct{} // if not nil, gets a value when Start begins
 	hold    chan struct{} // if not nil, Start waits for it
 	next    int
@@ -271,8 +272,10 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	texts.Observers = append(texts.Observers, inbox)
 	b.chat = startChat(t, texts, b.calls)
 	persistencetest.Start(t, func(ctx context.Context) error { return inbox.Run(ctx, b.chat) })
+	addresses, err := hooks.NewAddresses([]string{"internal.test"})
+	must(t, err)
 	cfg := Config{
-		Calls: b.calls, Chat: b.chat, Assistants: db.Assistants, Queue: inbox, Store: db, Records: db.Records, Pictures: db.Pictures, Admission: db.Admission, Page: testPage, Loopback: true, Version: "test",
+		Calls: b.calls, Chat: b.chat, Assistants: db.Assistants, Queue: inbox, Store: db, Records: db.Records, Pictures: db.Pictures, Hooks: db.Hooks, CheckHook: addresses.Check, Admission: db.Admission, Page: testPage, Loopback: true, Version: "test",
 		Upstream: Upstream{Name: "simulator", Note: "a simulator", Model: "model-1", Voice: "voice-1"},
 		Auth:     access.Auth{Secret: access.NewSecret("a secret that only tests know")},
 		Limits: access.Limits{

@@ -12,6 +12,7 @@ import (
 	"voicebridge/cmd/voicebridge/internal/certificate"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
+	"voicebridge/hooks"
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
 	"voicebridge/realtime/rtc"
@@ -40,6 +41,9 @@ type app struct {
 	calls  *bridge.Calls
 	door   *chat.Door
 	server *web.Server
+	// addresses says where hooks may be, hooks delivers to them.
+	addresses *hooks.Addresses
+	hooks     *hooks.Sender
 	// operators is the port for metrics and profiles; nil if off.
 	operators net.Listener
 	ln        net.Listener

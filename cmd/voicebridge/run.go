@@ -57,7 +57,7 @@ func (a *app) start(ctx context.Context, out io.Writer) error {
 // open opens the parts, each after those that it depends on.
 func (a *app) open(ctx context.Context) error {
 	for _, open := range []func(context.Context) error{
-		a.openTelemetry, a.openStore, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts, a.openCalls, a.openWeb, a.watchParts,
+		a.openTelemetry, a.openStore, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts, a.openCalls, a.openHooks, a.openWeb, a.watchParts,
 	} {
 		if err := open(ctx); err != nil {
 			return err
@@ -178,6 +178,7 @@ func (a *app) run(ctx context.Context) error {
 	g.Go(func() error { return a.server.Run(under, a.ln) })
 	g.Go(func() error { return a.serveOperators(under) })
 	g.Go(func() error { return a.tools.run(under) })
+	g.Go(func() error { return a.hooks.Run(under) })
 	g.Go(func() error { return a.up.run(under) })
 	g.Go(func() error { return a.recoverOthers(ctx) })
 	g.Go(func() error { return a.beginAgain(ctx) })

@@ -14,6 +14,8 @@ SELECT u.instance FROM turns AS u WHERE u.ended_at IS NULL
 UNION
 SELECT q.instance FROM queued_messages AS q WHERE q.state <> 'sent' AND q.state = 'sending'
 UNION
+SELECT d.instance FROM hook_deliveries AS d WHERE d.instance <> ''
+UNION
 SELECT l.instance FROM upstream_legs AS l WHERE l.hung_up_at IS NULL AND l.attempts = 0 AND l.next_try_at IS NULL;
 
 -- name: GetOwner :one

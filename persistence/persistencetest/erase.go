@@ -147,6 +147,7 @@ func (s suite) eraseEverything(t *testing.T) {
 	b.store = Open(t, b.url, persistence.Options{})
 	ctx := Within(t)
 	must(t, b.store.Serve(ctx))
+	b.hook(t, "*")
 	empty := rowCounts(t, b.url)
 	b.key = newThread(t, b.store, "anna")
 	answer := text(thread.RoleAssistant, "One")
@@ -182,7 +183,7 @@ func (s suite) eraseEverything(t *testing.T) {
 		('new', 'anna', '`+b.key.Thread+`', 'new', '"words"', '9999-01-02T03:04:05.000000Z')`)
 	for name, n := range rowCounts(t, b.url) {
 		if n == empty[name] && !slices.Contains([]string{"access_tokens", "goose_db_version", "goose_lock", "rates",
-			"shared_secrets", "thread_numbers", "message_numbers", "unindexed_messages", "unnumbered_events", "tool_pins", "assistants"}, name) {
+			"shared_secrets", "thread_numbers", "message_numbers", "unindexed_messages", "unnumbered_events", "tool_pins", "assistants", "hooks", "recordings"}, name) {
 			t.Errorf("the test leaves nothing in %s", name)
 		}
 	}

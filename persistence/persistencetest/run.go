@@ -110,6 +110,13 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"images":               s.images,
 		"limits":               s.limits,
 		"stored":               s.stored,
+		"hook events":          s.hookEvents,
+		"hook rollback":        s.hookRollback,
+		"refused hooks":        s.refusedHooks,
+		"hook retries":         s.hookRetries,
+		"recover hooks":        s.recoverHooks,
+		"recover hook events":  s.recoverHookEvents,
+		"hook claims":          s.concurrentHookClaims,
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

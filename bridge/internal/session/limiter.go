@@ -1,6 +1,11 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/hooked"
+)
 
 // limiter keeps a call within its limits.
 type limiter struct {
@@ -64,6 +69,14 @@ const (
 	scopeOwnerDay = "owner_day"
 )
 
+// hookWarning is what hooks learn of a warning.
+type hookWarning struct {
+	CallID   string  `json:"call_id"`
+	Scope    string  `json:"scope"`
+	SpentUSD float64 `json:"spent_usd"`
+	LimitUSD float64 `json:"limit_usd"`
+}
+
 // check warns once for each budget, and has the call end when one is used up.
 func (l *limiter) check() {
 	for _, b := range []struct {
@@ -75,7 +88,9 @@ func (l *limiter) check() {
 		}
 		if b.spent >= b.limit*float64(l.WarnPercent)/100 && !l.warned[b.scope] {
 			l.warned[b.scope] = true
-			l.notify(budgetEvent{Type: "bridge.budget.warning", Scope: b.scope, SpentUSD: b.spent, LimitUSD: b.limit})
+			warning := budgetEvent{Type: "bridge.budget.warning", Scope: b.scope, SpentUSD: b.spent, LimitUSD: b.limit}
+			l.notify(warning)
+			l.save(persistence.PutHook{ID: l.newID(), Type: hooked.BudgetWarning, Data: encode(hookWarning{l.CallID, warning.Scope, warning.SpentUSD, warning.LimitUSD})})
 		}
 		if b.spent >= b.limit {
 			l.mustEnd = EndBudget

@@ -85,6 +85,35 @@ type Event struct {
 	At       dbtype.Time
 }
 
+type Hook struct {
+	ID        string
+	Owner     string
+	URL       string
+	Events    string
+	Enabled   bool
+	OffReason string
+	Secret    string
+	CreatedAt dbtype.Time
+}
+
+type HookDelivery struct {
+	HookID     string
+	ID         string
+	ThreadID   *string
+	Type       string
+	Body       string
+	State      string
+	Attempts   int64
+	Failures   int64
+	Instance   string
+	LastStatus int64
+	LastError  string
+	CreatedAt  dbtype.Time
+	BegunAt    *dbtype.Time
+	NextAt     *dbtype.Time
+	FinishedAt *dbtype.Time
+}
+
 type Image struct {
 	ID        string
 	ThreadID  string

@@ -24,6 +24,9 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
+	if q.addDeliveryStmt, err = db.PrepareContext(ctx, addDelivery); err != nil {
+		return nil, fmt.Errorf("error preparing query AddDelivery: %w", err)
+	}
 	if q.answerApprovalStmt, err = db.PrepareContext(ctx, answerApproval); err != nil {
 		return nil, fmt.Errorf("error preparing query AnswerApproval: %w", err)
 	}
@@ -36,11 +39,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.beginRateStmt, err = db.PrepareContext(ctx, beginRate); err != nil {
 		return nil, fmt.Errorf("error preparing query BeginRate: %w", err)
 	}
+	if q.callTotalsStmt, err = db.PrepareContext(ctx, callTotals); err != nil {
+		return nil, fmt.Errorf("error preparing query CallTotals: %w", err)
+	}
 	if q.changeAssistantStmt, err = db.PrepareContext(ctx, changeAssistant); err != nil {
 		return nil, fmt.Errorf("error preparing query ChangeAssistant: %w", err)
 	}
+	if q.changeHookStmt, err = db.PrepareContext(ctx, changeHook); err != nil {
+		return nil, fmt.Errorf("error preparing query ChangeHook: %w", err)
+	}
 	if q.changeQueuedStmt, err = db.PrepareContext(ctx, changeQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query ChangeQueued: %w", err)
+	}
+	if q.claimDeliveriesStmt, err = db.PrepareContext(ctx, claimDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query ClaimDeliveries: %w", err)
 	}
 	if q.claimLegStmt, err = db.PrepareContext(ctx, claimLeg); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimLeg: %w", err)
@@ -102,6 +114,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteExpiredAccessTokensStmt, err = db.PrepareContext(ctx, deleteExpiredAccessTokens); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteExpiredAccessTokens: %w", err)
 	}
+	if q.deleteHookStmt, err = db.PrepareContext(ctx, deleteHook); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteHook: %w", err)
+	}
 	if q.deleteQueuedStmt, err = db.PrepareContext(ctx, deleteQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteQueued: %w", err)
 	}
@@ -131,6 +146,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.endTurnStmt, err = db.PrepareContext(ctx, endTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query EndTurn: %w", err)
+	}
+	if q.eraseDeliveriesStmt, err = db.PrepareContext(ctx, eraseDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseDeliveries: %w", err)
 	}
 	if q.eraseDraftsStmt, err = db.PrepareContext(ctx, eraseDrafts); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseDrafts: %w", err)
@@ -174,11 +192,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.failTextToolCallsStmt, err = db.PrepareContext(ctx, failTextToolCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query FailTextToolCalls: %w", err)
 	}
+	if q.findHookStmt, err = db.PrepareContext(ctx, findHook); err != nil {
+		return nil, fmt.Errorf("error preparing query FindHook: %w", err)
+	}
+	if q.finishDeliveryStmt, err = db.PrepareContext(ctx, finishDelivery); err != nil {
+		return nil, fmt.Errorf("error preparing query FinishDelivery: %w", err)
+	}
 	if q.firstMessageAfterStmt, err = db.PrepareContext(ctx, firstMessageAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstMessageAfter: %w", err)
 	}
 	if q.firstOfLaterCallStmt, err = db.PrepareContext(ctx, firstOfLaterCall); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstOfLaterCall: %w", err)
+	}
+	if q.forgetDeliveriesStmt, err = db.PrepareContext(ctx, forgetDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetDeliveries: %w", err)
 	}
 	if q.forgetDraftsStmt, err = db.PrepareContext(ctx, forgetDrafts); err != nil {
 		return nil, fmt.Errorf("error preparing query ForgetDrafts: %w", err)
@@ -212,6 +239,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.getCommandStmt, err = db.PrepareContext(ctx, getCommand); err != nil {
 		return nil, fmt.Errorf("error preparing query GetCommand: %w", err)
+	}
+	if q.getDeliveryStmt, err = db.PrepareContext(ctx, getDelivery); err != nil {
+		return nil, fmt.Errorf("error preparing query GetDelivery: %w", err)
+	}
+	if q.getHookStmt, err = db.PrepareContext(ctx, getHook); err != nil {
+		return nil, fmt.Errorf("error preparing query GetHook: %w", err)
 	}
 	if q.getImageStmt, err = db.PrepareContext(ctx, getImage); err != nil {
 		return nil, fmt.Errorf("error preparing query GetImage: %w", err)
@@ -267,6 +300,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertAssistantStmt, err = db.PrepareContext(ctx, insertAssistant); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertAssistant: %w", err)
 	}
+	if q.insertHookStmt, err = db.PrepareContext(ctx, insertHook); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertHook: %w", err)
+	}
 	if q.insertMessageStmt, err = db.PrepareContext(ctx, insertMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMessage: %w", err)
 	}
@@ -276,8 +312,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.joinInstanceStmt, err = db.PrepareContext(ctx, joinInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query JoinInstance: %w", err)
 	}
+	if q.keepOperatorHookStmt, err = db.PrepareContext(ctx, keepOperatorHook); err != nil {
+		return nil, fmt.Errorf("error preparing query KeepOperatorHook: %w", err)
+	}
 	if q.keepSharedSecretStmt, err = db.PrepareContext(ctx, keepSharedSecret); err != nil {
 		return nil, fmt.Errorf("error preparing query KeepSharedSecret: %w", err)
+	}
+	if q.lastAnswerStmt, err = db.PrepareContext(ctx, lastAnswer); err != nil {
+		return nil, fmt.Errorf("error preparing query LastAnswer: %w", err)
 	}
 	if q.lastMessageStmt, err = db.PrepareContext(ctx, lastMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query LastMessage: %w", err)
@@ -300,8 +342,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listCommandsStmt, err = db.PrepareContext(ctx, listCommands); err != nil {
 		return nil, fmt.Errorf("error preparing query ListCommands: %w", err)
 	}
+	if q.listDeliveriesStmt, err = db.PrepareContext(ctx, listDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query ListDeliveries: %w", err)
+	}
 	if q.listDraftsStmt, err = db.PrepareContext(ctx, listDrafts); err != nil {
 		return nil, fmt.Errorf("error preparing query ListDrafts: %w", err)
+	}
+	if q.listDueHooksStmt, err = db.PrepareContext(ctx, listDueHooks); err != nil {
+		return nil, fmt.Errorf("error preparing query ListDueHooks: %w", err)
 	}
 	if q.listDueQueuesStmt, err = db.PrepareContext(ctx, listDueQueues); err != nil {
 		return nil, fmt.Errorf("error preparing query ListDueQueues: %w", err)
@@ -320,6 +368,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listGrowingStmt, err = db.PrepareContext(ctx, listGrowing); err != nil {
 		return nil, fmt.Errorf("error preparing query ListGrowing: %w", err)
+	}
+	if q.listHooksStmt, err = db.PrepareContext(ctx, listHooks); err != nil {
+		return nil, fmt.Errorf("error preparing query ListHooks: %w", err)
+	}
+	if q.listHooksForStmt, err = db.PrepareContext(ctx, listHooksFor); err != nil {
+		return nil, fmt.Errorf("error preparing query ListHooksFor: %w", err)
 	}
 	if q.listInstancesStmt, err = db.PrepareContext(ctx, listInstances); err != nil {
 		return nil, fmt.Errorf("error preparing query ListInstances: %w", err)
@@ -344,6 +398,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listOpenMessagesStmt, err = db.PrepareContext(ctx, listOpenMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOpenMessages: %w", err)
+	}
+	if q.listOpenToolCallsStmt, err = db.PrepareContext(ctx, listOpenToolCalls); err != nil {
+		return nil, fmt.Errorf("error preparing query ListOpenToolCalls: %w", err)
 	}
 	if q.listOwnersLiveCallsStmt, err = db.PrepareContext(ctx, listOwnersLiveCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query ListOwnersLiveCalls: %w", err)
@@ -396,6 +453,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.pauseQueueStmt, err = db.PrepareContext(ctx, pauseQueue); err != nil {
 		return nil, fmt.Errorf("error preparing query PauseQueue: %w", err)
 	}
+	if q.releaseDeliveriesStmt, err = db.PrepareContext(ctx, releaseDeliveries); err != nil {
+		return nil, fmt.Errorf("error preparing query ReleaseDeliveries: %w", err)
+	}
+	if q.releaseOfHookStmt, err = db.PrepareContext(ctx, releaseOfHook); err != nil {
+		return nil, fmt.Errorf("error preparing query ReleaseOfHook: %w", err)
+	}
 	if q.renameThreadStmt, err = db.PrepareContext(ctx, renameThread); err != nil {
 		return nil, fmt.Errorf("error preparing query RenameThread: %w", err)
 	}
@@ -407,6 +470,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.resumeQueueStmt, err = db.PrepareContext(ctx, resumeQueue); err != nil {
 		return nil, fmt.Errorf("error preparing query ResumeQueue: %w", err)
+	}
+	if q.retryDeliveryStmt, err = db.PrepareContext(ctx, retryDelivery); err != nil {
+		return nil, fmt.Errorf("error preparing query RetryDelivery: %w", err)
 	}
 	if q.saveApprovalStmt, err = db.PrepareContext(ctx, saveApproval); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveApproval: %w", err)
@@ -465,6 +531,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.suggestTitleStmt, err = db.PrepareContext(ctx, suggestTitle); err != nil {
 		return nil, fmt.Errorf("error preparing query SuggestTitle: %w", err)
 	}
+	if q.switchHookOffStmt, err = db.PrepareContext(ctx, switchHookOff); err != nil {
+		return nil, fmt.Errorf("error preparing query SwitchHookOff: %w", err)
+	}
 	if q.takeCommandStmt, err = db.PrepareContext(ctx, takeCommand); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeCommand: %w", err)
 	}
@@ -491,6 +560,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
+	if q.addDeliveryStmt != nil {
+		if cerr := q.addDeliveryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing addDeliveryStmt: %w", cerr)
+		}
+	}
 	if q.answerApprovalStmt != nil {
 		if cerr := q.answerApprovalStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing answerApprovalStmt: %w", cerr)
@@ -511,14 +585,29 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing beginRateStmt: %w", cerr)
 		}
 	}
+	if q.callTotalsStmt != nil {
+		if cerr := q.callTotalsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing callTotalsStmt: %w", cerr)
+		}
+	}
 	if q.changeAssistantStmt != nil {
 		if cerr := q.changeAssistantStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing changeAssistantStmt: %w", cerr)
 		}
 	}
+	if q.changeHookStmt != nil {
+		if cerr := q.changeHookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing changeHookStmt: %w", cerr)
+		}
+	}
 	if q.changeQueuedStmt != nil {
 		if cerr := q.changeQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing changeQueuedStmt: %w", cerr)
+		}
+	}
+	if q.claimDeliveriesStmt != nil {
+		if cerr := q.claimDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing claimDeliveriesStmt: %w", cerr)
 		}
 	}
 	if q.claimLegStmt != nil {
@@ -621,6 +710,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteExpiredAccessTokensStmt: %w", cerr)
 		}
 	}
+	if q.deleteHookStmt != nil {
+		if cerr := q.deleteHookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteHookStmt: %w", cerr)
+		}
+	}
 	if q.deleteQueuedStmt != nil {
 		if cerr := q.deleteQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteQueuedStmt: %w", cerr)
@@ -669,6 +763,11 @@ func (q *Queries) Close() error {
 	if q.endTurnStmt != nil {
 		if cerr := q.endTurnStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing endTurnStmt: %w", cerr)
+		}
+	}
+	if q.eraseDeliveriesStmt != nil {
+		if cerr := q.eraseDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseDeliveriesStmt: %w", cerr)
 		}
 	}
 	if q.eraseDraftsStmt != nil {
@@ -741,6 +840,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing failTextToolCallsStmt: %w", cerr)
 		}
 	}
+	if q.findHookStmt != nil {
+		if cerr := q.findHookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing findHookStmt: %w", cerr)
+		}
+	}
+	if q.finishDeliveryStmt != nil {
+		if cerr := q.finishDeliveryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing finishDeliveryStmt: %w", cerr)
+		}
+	}
 	if q.firstMessageAfterStmt != nil {
 		if cerr := q.firstMessageAfterStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing firstMessageAfterStmt: %w", cerr)
@@ -749,6 +858,11 @@ func (q *Queries) Close() error {
 	if q.firstOfLaterCallStmt != nil {
 		if cerr := q.firstOfLaterCallStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing firstOfLaterCallStmt: %w", cerr)
+		}
+	}
+	if q.forgetDeliveriesStmt != nil {
+		if cerr := q.forgetDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetDeliveriesStmt: %w", cerr)
 		}
 	}
 	if q.forgetDraftsStmt != nil {
@@ -804,6 +918,16 @@ func (q *Queries) Close() error {
 	if q.getCommandStmt != nil {
 		if cerr := q.getCommandStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getCommandStmt: %w", cerr)
+		}
+	}
+	if q.getDeliveryStmt != nil {
+		if cerr := q.getDeliveryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getDeliveryStmt: %w", cerr)
+		}
+	}
+	if q.getHookStmt != nil {
+		if cerr := q.getHookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getHookStmt: %w", cerr)
 		}
 	}
 	if q.getImageStmt != nil {
@@ -896,6 +1020,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertAssistantStmt: %w", cerr)
 		}
 	}
+	if q.insertHookStmt != nil {
+		if cerr := q.insertHookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertHookStmt: %w", cerr)
+		}
+	}
 	if q.insertMessageStmt != nil {
 		if cerr := q.insertMessageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertMessageStmt: %w", cerr)
@@ -911,9 +1040,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing joinInstanceStmt: %w", cerr)
 		}
 	}
+	if q.keepOperatorHookStmt != nil {
+		if cerr := q.keepOperatorHookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing keepOperatorHookStmt: %w", cerr)
+		}
+	}
 	if q.keepSharedSecretStmt != nil {
 		if cerr := q.keepSharedSecretStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing keepSharedSecretStmt: %w", cerr)
+		}
+	}
+	if q.lastAnswerStmt != nil {
+		if cerr := q.lastAnswerStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lastAnswerStmt: %w", cerr)
 		}
 	}
 	if q.lastMessageStmt != nil {
@@ -951,9 +1090,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listCommandsStmt: %w", cerr)
 		}
 	}
+	if q.listDeliveriesStmt != nil {
+		if cerr := q.listDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listDeliveriesStmt: %w", cerr)
+		}
+	}
 	if q.listDraftsStmt != nil {
 		if cerr := q.listDraftsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listDraftsStmt: %w", cerr)
+		}
+	}
+	if q.listDueHooksStmt != nil {
+		if cerr := q.listDueHooksStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listDueHooksStmt: %w", cerr)
 		}
 	}
 	if q.listDueQueuesStmt != nil {
@@ -984,6 +1133,16 @@ func (q *Queries) Close() error {
 	if q.listGrowingStmt != nil {
 		if cerr := q.listGrowingStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listGrowingStmt: %w", cerr)
+		}
+	}
+	if q.listHooksStmt != nil {
+		if cerr := q.listHooksStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listHooksStmt: %w", cerr)
+		}
+	}
+	if q.listHooksForStmt != nil {
+		if cerr := q.listHooksForStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listHooksForStmt: %w", cerr)
 		}
 	}
 	if q.listInstancesStmt != nil {
@@ -1024,6 +1183,11 @@ func (q *Queries) Close() error {
 	if q.listOpenMessagesStmt != nil {
 		if cerr := q.listOpenMessagesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listOpenMessagesStmt: %w", cerr)
+		}
+	}
+	if q.listOpenToolCallsStmt != nil {
+		if cerr := q.listOpenToolCallsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listOpenToolCallsStmt: %w", cerr)
 		}
 	}
 	if q.listOwnersLiveCallsStmt != nil {
@@ -1111,6 +1275,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing pauseQueueStmt: %w", cerr)
 		}
 	}
+	if q.releaseDeliveriesStmt != nil {
+		if cerr := q.releaseDeliveriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing releaseDeliveriesStmt: %w", cerr)
+		}
+	}
+	if q.releaseOfHookStmt != nil {
+		if cerr := q.releaseOfHookStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing releaseOfHookStmt: %w", cerr)
+		}
+	}
 	if q.renameThreadStmt != nil {
 		if cerr := q.renameThreadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing renameThreadStmt: %w", cerr)
@@ -1129,6 +1303,11 @@ func (q *Queries) Close() error {
 	if q.resumeQueueStmt != nil {
 		if cerr := q.resumeQueueStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing resumeQueueStmt: %w", cerr)
+		}
+	}
+	if q.retryDeliveryStmt != nil {
+		if cerr := q.retryDeliveryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing retryDeliveryStmt: %w", cerr)
 		}
 	}
 	if q.saveApprovalStmt != nil {
@@ -1226,6 +1405,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing suggestTitleStmt: %w", cerr)
 		}
 	}
+	if q.switchHookOffStmt != nil {
+		if cerr := q.switchHookOffStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing switchHookOffStmt: %w", cerr)
+		}
+	}
 	if q.takeCommandStmt != nil {
 		if cerr := q.takeCommandStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing takeCommandStmt: %w", cerr)
@@ -1300,12 +1484,16 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 type Queries struct {
 	db                            DBTX
 	tx                            *sql.Tx
+	addDeliveryStmt               *sql.Stmt
 	answerApprovalStmt            *sql.Stmt
 	answerCommandStmt             *sql.Stmt
 	beatStmt                      *sql.Stmt
 	beginRateStmt                 *sql.Stmt
+	callTotalsStmt                *sql.Stmt
 	changeAssistantStmt           *sql.Stmt
+	changeHookStmt                *sql.Stmt
 	changeQueuedStmt              *sql.Stmt
+	claimDeliveriesStmt           *sql.Stmt
 	claimLegStmt                  *sql.Stmt
 	claimTurnStmt                 *sql.Stmt
 	clearQueuedStmt               *sql.Stmt
@@ -1326,6 +1514,7 @@ type Queries struct {
 	deleteCommandStmt             *sql.Stmt
 	deleteDraftsStmt              *sql.Stmt
 	deleteExpiredAccessTokensStmt *sql.Stmt
+	deleteHookStmt                *sql.Stmt
 	deleteQueuedStmt              *sql.Stmt
 	deleteRecordingStmt           *sql.Stmt
 	deleteToolPinStmt             *sql.Stmt
@@ -1336,6 +1525,7 @@ type Queries struct {
 	endOpenLegsStmt               *sql.Stmt
 	endOpenTurnsStmt              *sql.Stmt
 	endTurnStmt                   *sql.Stmt
+	eraseDeliveriesStmt           *sql.Stmt
 	eraseDraftsStmt               *sql.Stmt
 	eraseEventsStmt               *sql.Stmt
 	eraseImagesStmt               *sql.Stmt
@@ -1350,8 +1540,11 @@ type Queries struct {
 	failOpenToolCallsStmt         *sql.Stmt
 	failTextResponsesStmt         *sql.Stmt
 	failTextToolCallsStmt         *sql.Stmt
+	findHookStmt                  *sql.Stmt
+	finishDeliveryStmt            *sql.Stmt
 	firstMessageAfterStmt         *sql.Stmt
 	firstOfLaterCallStmt          *sql.Stmt
+	forgetDeliveriesStmt          *sql.Stmt
 	forgetDraftsStmt              *sql.Stmt
 	forgetEventsStmt              *sql.Stmt
 	forgetInstancesStmt           *sql.Stmt
@@ -1363,6 +1556,8 @@ type Queries struct {
 	getAssistantStmt              *sql.Stmt
 	getCallStmt                   *sql.Stmt
 	getCommandStmt                *sql.Stmt
+	getDeliveryStmt               *sql.Stmt
+	getHookStmt                   *sql.Stmt
 	getImageStmt                  *sql.Stmt
 	getLiveCallStmt               *sql.Stmt
 	getMessageStmt                *sql.Stmt
@@ -1381,10 +1576,13 @@ type Queries struct {
 	holdInstanceStmt              *sql.Stmt
 	insertAccessTokenStmt         *sql.Stmt
 	insertAssistantStmt           *sql.Stmt
+	insertHookStmt                *sql.Stmt
 	insertMessageStmt             *sql.Stmt
 	insertQueuedStmt              *sql.Stmt
 	joinInstanceStmt              *sql.Stmt
+	keepOperatorHookStmt          *sql.Stmt
 	keepSharedSecretStmt          *sql.Stmt
+	lastAnswerStmt                *sql.Stmt
 	lastMessageStmt               *sql.Stmt
 	lastTurnStmt                  *sql.Stmt
 	leaveInstanceStmt             *sql.Stmt
@@ -1392,13 +1590,17 @@ type Queries struct {
 	listAssistantsStmt            *sql.Stmt
 	listChangesStmt               *sql.Stmt
 	listCommandsStmt              *sql.Stmt
+	listDeliveriesStmt            *sql.Stmt
 	listDraftsStmt                *sql.Stmt
+	listDueHooksStmt              *sql.Stmt
 	listDueQueuesStmt             *sql.Stmt
 	listErasedStmt                *sql.Stmt
 	listEventsStmt                *sql.Stmt
 	listEventsOfStmt              *sql.Stmt
 	listExpiredStmt               *sql.Stmt
 	listGrowingStmt               *sql.Stmt
+	listHooksStmt                 *sql.Stmt
+	listHooksForStmt              *sql.Stmt
 	listInstancesStmt             *sql.Stmt
 	listInstructionsStmt          *sql.Stmt
 	listLegsToHangUpStmt          *sql.Stmt
@@ -1407,6 +1609,7 @@ type Queries struct {
 	listOpenCallsStmt             *sql.Stmt
 	listOpenInstancesStmt         *sql.Stmt
 	listOpenMessagesStmt          *sql.Stmt
+	listOpenToolCallsStmt         *sql.Stmt
 	listOwnersLiveCallsStmt       *sql.Stmt
 	listPausedQueuesStmt          *sql.Stmt
 	listQueuedStmt                *sql.Stmt
@@ -1424,10 +1627,13 @@ type Queries struct {
 	messagesWithWordStmt          *sql.Stmt
 	numberEventsStmt              *sql.Stmt
 	pauseQueueStmt                *sql.Stmt
+	releaseDeliveriesStmt         *sql.Stmt
+	releaseOfHookStmt             *sql.Stmt
 	renameThreadStmt              *sql.Stmt
 	requeueOpenStmt               *sql.Stmt
 	resetThreadStmt               *sql.Stmt
 	resumeQueueStmt               *sql.Stmt
+	retryDeliveryStmt             *sql.Stmt
 	saveApprovalStmt              *sql.Stmt
 	saveCallStmt                  *sql.Stmt
 	saveCommandStmt               *sql.Stmt
@@ -1447,6 +1653,7 @@ type Queries struct {
 	storedBytesStmt               *sql.Stmt
 	storedImagesStmt              *sql.Stmt
 	suggestTitleStmt              *sql.Stmt
+	switchHookOffStmt             *sql.Stmt
 	takeCommandStmt               *sql.Stmt
 	takeRateStmt                  *sql.Stmt
 	threadsWithWordStmt           *sql.Stmt
@@ -1460,12 +1667,16 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
 		db:                            tx,
 		tx:                            tx,
+		addDeliveryStmt:               q.addDeliveryStmt,
 		answerApprovalStmt:            q.answerApprovalStmt,
 		answerCommandStmt:             q.answerCommandStmt,
 		beatStmt:                      q.beatStmt,
 		beginRateStmt:                 q.beginRateStmt,
+		callTotalsStmt:                q.callTotalsStmt,
 		changeAssistantStmt:           q.changeAssistantStmt,
+		changeHookStmt:                q.changeHookStmt,
 		changeQueuedStmt:              q.changeQueuedStmt,
+		claimDeliveriesStmt:           q.claimDeliveriesStmt,
 		claimLegStmt:                  q.claimLegStmt,
 		claimTurnStmt:                 q.claimTurnStmt,
 		clearQueuedStmt:               q.clearQueuedStmt,
@@ -1486,6 +1697,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteCommandStmt:             q.deleteCommandStmt,
 		deleteDraftsStmt:              q.deleteDraftsStmt,
 		deleteExpiredAccessTokensStmt: q.deleteExpiredAccessTokensStmt,
+		deleteHookStmt:                q.deleteHookStmt,
 		deleteQueuedStmt:              q.deleteQueuedStmt,
 		deleteRecordingStmt:           q.deleteRecordingStmt,
 		deleteToolPinStmt:             q.deleteToolPinStmt,
@@ -1496,6 +1708,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		endOpenLegsStmt:               q.endOpenLegsStmt,
 		endOpenTurnsStmt:              q.endOpenTurnsStmt,
 		endTurnStmt:                   q.endTurnStmt,
+		eraseDeliveriesStmt:           q.eraseDeliveriesStmt,
 		eraseDraftsStmt:               q.eraseDraftsStmt,
 		eraseEventsStmt:               q.eraseEventsStmt,
 		eraseImagesStmt:               q.eraseImagesStmt,
@@ -1510,8 +1723,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		failOpenToolCallsStmt:         q.failOpenToolCallsStmt,
 		failTextResponsesStmt:         q.failTextResponsesStmt,
 		failTextToolCallsStmt:         q.failTextToolCallsStmt,
+		findHookStmt:                  q.findHookStmt,
+		finishDeliveryStmt:            q.finishDeliveryStmt,
 		firstMessageAfterStmt:         q.firstMessageAfterStmt,
 		firstOfLaterCallStmt:          q.firstOfLaterCallStmt,
+		forgetDeliveriesStmt:          q.forgetDeliveriesStmt,
 		forgetDraftsStmt:              q.forgetDraftsStmt,
 		forgetEventsStmt:              q.forgetEventsStmt,
 		forgetInstancesStmt:           q.forgetInstancesStmt,
@@ -1523,6 +1739,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getAssistantStmt:              q.getAssistantStmt,
 		getCallStmt:                   q.getCallStmt,
 		getCommandStmt:                q.getCommandStmt,
+		getDeliveryStmt:               q.getDeliveryStmt,
+		getHookStmt:                   q.getHookStmt,
 		getImageStmt:                  q.getImageStmt,
 		getLiveCallStmt:               q.getLiveCallStmt,
 		getMessageStmt:                q.getMessageStmt,
@@ -1541,10 +1759,13 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		holdInstanceStmt:              q.holdInstanceStmt,
 		insertAccessTokenStmt:         q.insertAccessTokenStmt,
 		insertAssistantStmt:           q.insertAssistantStmt,
+		insertHookStmt:                q.insertHookStmt,
 		insertMessageStmt:             q.insertMessageStmt,
 		insertQueuedStmt:              q.insertQueuedStmt,
 		joinInstanceStmt:              q.joinInstanceStmt,
+		keepOperatorHookStmt:          q.keepOperatorHookStmt,
 		keepSharedSecretStmt:          q.keepSharedSecretStmt,
+		lastAnswerStmt:                q.lastAnswerStmt,
 		lastMessageStmt:               q.lastMessageStmt,
 		lastTurnStmt:                  q.lastTurnStmt,
 		leaveInstanceStmt:             q.leaveInstanceStmt,
@@ -1552,13 +1773,17 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listAssistantsStmt:            q.listAssistantsStmt,
 		listChangesStmt:               q.listChangesStmt,
 		listCommandsStmt:              q.listCommandsStmt,
+		listDeliveriesStmt:            q.listDeliveriesStmt,
 		listDraftsStmt:                q.listDraftsStmt,
+		listDueHooksStmt:              q.listDueHooksStmt,
 		listDueQueuesStmt:             q.listDueQueuesStmt,
 		listErasedStmt:                q.listErasedStmt,
 		listEventsStmt:                q.listEventsStmt,
 		listEventsOfStmt:              q.listEventsOfStmt,
 		listExpiredStmt:               q.listExpiredStmt,
 		listGrowingStmt:               q.listGrowingStmt,
+		listHooksStmt:                 q.listHooksStmt,
+		listHooksForStmt:              q.listHooksForStmt,
 		listInstancesStmt:             q.listInstancesStmt,
 		listInstructionsStmt:          q.listInstructionsStmt,
 		listLegsToHangUpStmt:          q.listLegsToHangUpStmt,
@@ -1567,6 +1792,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listOpenCallsStmt:             q.listOpenCallsStmt,
 		listOpenInstancesStmt:         q.listOpenInstancesStmt,
 		listOpenMessagesStmt:          q.listOpenMessagesStmt,
+		listOpenToolCallsStmt:         q.listOpenToolCallsStmt,
 		listOwnersLiveCallsStmt:       q.listOwnersLiveCallsStmt,
 		listPausedQueuesStmt:          q.listPausedQueuesStmt,
 		listQueuedStmt:                q.listQueuedStmt,
@@ -1584,10 +1810,13 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		messagesWithWordStmt:          q.messagesWithWordStmt,
 		numberEventsStmt:              q.numberEventsStmt,
 		pauseQueueStmt:                q.pauseQueueStmt,
+		releaseDeliveriesStmt:         q.releaseDeliveriesStmt,
+		releaseOfHookStmt:             q.releaseOfHookStmt,
 		renameThreadStmt:              q.renameThreadStmt,
 		requeueOpenStmt:               q.requeueOpenStmt,
 		resetThreadStmt:               q.resetThreadStmt,
 		resumeQueueStmt:               q.resumeQueueStmt,
+		retryDeliveryStmt:             q.retryDeliveryStmt,
 		saveApprovalStmt:              q.saveApprovalStmt,
 		saveCallStmt:                  q.saveCallStmt,
 		saveCommandStmt:               q.saveCommandStmt,
@@ -1607,6 +1836,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		storedBytesStmt:               q.storedBytesStmt,
 		storedImagesStmt:              q.storedImagesStmt,
 		suggestTitleStmt:              q.suggestTitleStmt,
+		switchHookOffStmt:             q.switchHookOffStmt,
 		takeCommandStmt:               q.takeCommandStmt,
 		takeRateStmt:                  q.takeRateStmt,
 		threadsWithWordStmt:           q.threadsWithWordStmt,

@@ -9,6 +9,8 @@ import (
 )
 
 type Querier interface {
+	// AddDelivery writes an event that a hook has no second time, only anew if nobody has tried to deliver it. The caller has locked the thread's row and the hook's.
+	AddDelivery(ctx context.Context, arg AddDeliveryParams) (int64, error)
 	// AnswerApproval changes nothing unless the request is open and has this nonce.
 	AnswerApproval(ctx context.Context, arg AnswerApprovalParams) (int64, error)
 	AnswerCommand(ctx context.Context, arg AnswerCommandParams) error
@@ -17,9 +19,14 @@ type Querier interface {
 	// BeginRate locks the rate's row, adding it if needed, so that no instance deletes it
 	// before TakeRate.
 	BeginRate(ctx context.Context, arg BeginRateParams) error
+	// CallTotals sums what the models of a call used.
+	CallTotals(ctx context.Context, arg CallTotalsParams) (CallTotalsRow, error)
 	// ChangeAssistant changes nothing if it has been changed since it was read.
 	ChangeAssistant(ctx context.Context, arg ChangeAssistantParams) (int64, error)
+	ChangeHook(ctx context.Context, arg ChangeHookParams) (int64, error)
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
+	// ClaimDeliveries takes what is due.
+	ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams) ([]HookDelivery, error)
 	// ClaimLeg changes nothing if another process was faster.
 	ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, error)
 	// ClaimTurn changes nothing while another turn runs on the thread.
@@ -50,6 +57,7 @@ type Querier interface {
 	DeleteCommand(ctx context.Context, arg DeleteCommandParams) error
 	DeleteDrafts(ctx context.Context, arg DeleteDraftsParams) error
 	DeleteExpiredAccessTokens(ctx context.Context, arg DeleteExpiredAccessTokensParams) error
+	DeleteHook(ctx context.Context, arg DeleteHookParams) (int64, error)
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
 	DeleteRecording(ctx context.Context, arg DeleteRecordingParams) error
 	DeleteToolPin(ctx context.Context, arg DeleteToolPinParams) error
@@ -65,6 +73,7 @@ type Querier interface {
 	EndOpenLegs(ctx context.Context, arg EndOpenLegsParams) error
 	EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
+	EraseDeliveries(ctx context.Context, arg EraseDeliveriesParams) error
 	// EraseDrafts deletes the drafts of a thread, before its messages are erased.
 	EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error)
 	EraseEvents(ctx context.Context, arg EraseEventsParams) error
@@ -85,11 +94,16 @@ type Querier interface {
 	FailOpenToolCalls(ctx context.Context, arg FailOpenToolCallsParams) error
 	FailTextResponses(ctx context.Context, arg FailTextResponsesParams) error
 	FailTextToolCalls(ctx context.Context, arg FailTextToolCallsParams) error
+	// FindHook is for whoever delivers, not for clients of the API.
+	FindHook(ctx context.Context, arg FindHookParams) (Hook, error)
+	FinishDelivery(ctx context.Context, arg FinishDeliveryParams) (int64, error)
 	// FirstMessageAfter passes over what calls said that began before the call.
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
 	// FirstOfLaterCall returns the first message of the calls that began after the call. There are none as a rule, which is
 	// checked first.
 	FirstOfLaterCall(ctx context.Context, arg FirstOfLaterCallParams) (FirstOfLaterCallRow, error)
+	// ForgetDeliveries deletes what was created before a time; so does the end of a hook or of a thread.
+	ForgetDeliveries(ctx context.Context, arg ForgetDeliveriesParams) (int64, error)
 	// ForgetDrafts deletes drafts that were saved at the moment when their message was finished
 	// or deleted by somebody else.
 	ForgetDrafts(ctx context.Context) error
@@ -109,6 +123,8 @@ type Querier interface {
 	GetAssistant(ctx context.Context, arg GetAssistantParams) (Assistant, error)
 	GetCall(ctx context.Context, arg GetCallParams) (Call, error)
 	GetCommand(ctx context.Context, arg GetCommandParams) (Command, error)
+	GetDelivery(ctx context.Context, arg GetDeliveryParams) (HookDelivery, error)
+	GetHook(ctx context.Context, arg GetHookParams) (Hook, error)
 	GetImage(ctx context.Context, arg GetImageParams) (Image, error)
 	GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call, error)
 	GetMessage(ctx context.Context, arg GetMessageParams) (Message, error)
@@ -132,6 +148,7 @@ type Querier interface {
 	HoldInstance(ctx context.Context, arg HoldInstanceParams) (string, error)
 	InsertAccessToken(ctx context.Context, arg InsertAccessTokenParams) error
 	InsertAssistant(ctx context.Context, arg InsertAssistantParams) (int64, error)
+	InsertHook(ctx context.Context, arg InsertHookParams) error
 	// InsertMessage looks the thread up together with its owner: if it belongs to another
 	// owner the value is NULL, which the column refuses. If the id is taken it adds no row,
 	// because an error would end PostgreSQL's transaction.
@@ -139,7 +156,11 @@ type Querier interface {
 	// InsertQueued adds a message at the end. The caller has locked the thread's row.
 	InsertQueued(ctx context.Context, arg InsertQueuedParams) (QueuedMessage, error)
 	JoinInstance(ctx context.Context, arg JoinInstanceParams) error
+	// KeepOperatorHook saves a hook of the settings, and switches it on.
+	KeepOperatorHook(ctx context.Context, arg KeepOperatorHookParams) error
 	KeepSharedSecret(ctx context.Context, arg KeepSharedSecretParams) error
+	// LastAnswer returns the last message of the assistant in a call.
+	LastAnswer(ctx context.Context, arg LastAnswerParams) (Message, error)
 	LastMessage(ctx context.Context, arg LastMessageParams) (int64, error)
 	// LastTurn returns the text turn that runs on a thread, or ran last.
 	LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error)
@@ -149,7 +170,10 @@ type Querier interface {
 	ListAssistants(ctx context.Context, arg ListAssistantsParams) ([]Assistant, error)
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
 	ListCommands(ctx context.Context, arg ListCommandsParams) ([]Command, error)
+	ListDeliveries(ctx context.Context, arg ListDeliveriesParams) ([]HookDelivery, error)
 	ListDrafts(ctx context.Context, arg ListDraftsParams) ([]Draft, error)
+	// ListDueHooks lists the hooks of all owners with something to deliver. It is for whoever delivers.
+	ListDueHooks(ctx context.Context, arg ListDueHooksParams) ([]string, error)
 	// ListDueQueues lists the threads of all owners on which this process may send
 	// something now, the most recently used first. It is for the dispatcher, not for
 	// clients of the API.
@@ -163,6 +187,9 @@ type Querier interface {
 	ListExpired(ctx context.Context, arg ListExpiredParams) ([]ListExpiredRow, error)
 	// ListGrowing lists the messages of a thread that are in progress, in order.
 	ListGrowing(ctx context.Context, arg ListGrowingParams) ([]Message, error)
+	ListHooks(ctx context.Context, arg ListHooksParams) ([]Hook, error)
+	// ListHooksFor lists the hooks that get an event.
+	ListHooksFor(ctx context.Context, arg ListHooksForParams) ([]string, error)
 	ListInstances(ctx context.Context) ([]Instance, error)
 	// ListInstructions lists the system messages before a number, the newest first, as
 	// ListReplay does.
@@ -182,6 +209,8 @@ type Querier interface {
 	ListOpenInstances(ctx context.Context) ([]string, error)
 	// ListOpenMessages includes finished messages with a running tool call.
 	ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error)
+	// ListOpenToolCalls lists the tool calls of all owners that a process left open. It is for recovery.
+	ListOpenToolCalls(ctx context.Context, arg ListOpenToolCallsParams) ([]ToolCall, error)
 	// ListOwnersLiveCalls lists the live calls of an owner, except on one thread.
 	ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]ListOwnersLiveCallsRow, error)
 	// ListPausedQueues lists the queues of all owners that are paused for one reason. It is
@@ -220,11 +249,17 @@ type Querier interface {
 	// NumberEvents does nothing: SQLite runs one writing transaction at a time.
 	NumberEvents(ctx context.Context) (int64, error)
 	PauseQueue(ctx context.Context, arg PauseQueueParams) error
+	// ReleaseDeliveries lets others send what a process was sending.
+	ReleaseDeliveries(ctx context.Context, arg ReleaseDeliveriesParams) error
+	// ReleaseOfHook is ReleaseDeliveries for one hook.
+	ReleaseOfHook(ctx context.Context, arg ReleaseOfHookParams) error
 	RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error)
 	// RequeueOpen puts what was not sent back at the head of its queue.
 	RequeueOpen(ctx context.Context, arg RequeueOpenParams) error
 	ResetThread(ctx context.Context, arg ResetThreadParams) (int64, error)
 	ResumeQueue(ctx context.Context, arg ResumeQueueParams) (int64, error)
+	// RetryDelivery begins again. It changes nothing while a process is sending.
+	RetryDelivery(ctx context.Context, arg RetryDeliveryParams) (int64, error)
 	// SaveApproval saves an approval request. Saving it again changes nothing.
 	SaveApproval(ctx context.Context, arg SaveApprovalParams) (int64, error)
 	// SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
@@ -263,6 +298,7 @@ type Querier interface {
 	StoredImages(ctx context.Context, arg StoredImagesParams) (int64, error)
 	// SuggestTitle changes nothing if the title is the user's, or no worse than this one.
 	SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error)
+	SwitchHookOff(ctx context.Context, arg SwitchHookOffParams) error
 	// TakeCommand changes nothing if the command was taken before.
 	TakeCommand(ctx context.Context, arg TakeCommandParams) (int64, error)
 	// TakeRate counts one use. If nothing is left it changes nothing.

@@ -70,6 +70,7 @@ type Config struct {
 	MCPConfig     string        `koanf:"mcp_config"`
 	Tools         Tools         `koanf:"tools"`
 	Conversations Conversations `koanf:"conversations"`
+	Hooks         Hooks         `koanf:"hooks"`
 
 	Text Text `koanf:"text"`
 	// Where Anthropic's API is. Empty: the vendor's address.

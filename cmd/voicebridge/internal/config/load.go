@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"voicebridge/assistant"
+	"voicebridge/toolkit/webhook"
 	"voicebridge/web/access"
 )
 
@@ -50,6 +51,7 @@ func Load(src Sources) (Config, error) {
 	l.check("", &l.cfg)
 	l.readUpstreams(src.Environ)
 	l.readAssistants(src.Environ)
+	l.readHooks(src.Environ)
 	l.problems = append(l.problems, l.cfg.validate(src.Offline)...)
 	if len(l.problems) > 0 {
 		return Config{}, &Error{l.problems}
@@ -310,5 +312,27 @@ func (l *loader) readAssistants(environ []string) {
 			continue
 		}
 		l.cfg.Fixed = append(l.cfg.Fixed, a)
+	}
+}
+
+// readHooks reads the variables that hooks name.
+func (l *loader) readHooks(environ []string) {
+	for i := range l.cfg.Hooks.Endpoints {
+		e := &l.cfg.Hooks.Endpoints[i]
+		if e.SecretEnv == "" {
+			continue // reported by its tag
+		}
+		value := strings.TrimSpace(lookup(environ, e.SecretEnv))
+		if value == "" {
+			l.note(fmt.Errorf("%s: %s is not set", named(fmt.Sprintf("hooks.endpoints[%d].secret_env", i)), e.SecretEnv))
+			continue
+		}
+		var err error
+		if e.Secret, err = webhook.ParseSecret(value); err != nil || !strings.HasPrefix(value, webhook.Prefix) {
+			err = errors.New("it must be whsec_ and 24 to 64 bytes in base64")
+		}
+		if err != nil {
+			l.note(fmt.Errorf("%s: %w", e.SecretEnv, err))
+		}
 	}
 }

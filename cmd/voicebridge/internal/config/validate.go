@@ -1,11 +1,15 @@
 package config
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 
 	"voicebridge/bridge"
+	"voicebridge/hooks"
+	"voicebridge/persistence"
+	"voicebridge/persistence/hooked"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
 )
@@ -21,6 +25,7 @@ func (c *Config) validate(offline bool) []error {
 	c.checkNetwork(&w, offline)
 	c.checkUpstream(&w)
 	c.checkUpstreams(&w)
+	c.checkHooks(&w)
 	c.checkServing(&w)
 	c.checkCalls(&w)
 	c.checkText(&w)
@@ -89,5 +94,28 @@ func (c *Config) checkUpstream(w *checks) {
 	}
 	if unknown := bridge.UnknownPlaceholder(c.Realtime.Instructions); unknown != "" {
 		w.wrong("realtime.instructions", "%s is unknown: use {{date}}, {{time}} or {{user}}", unknown)
+	}
+}
+
+// checkHooks checks what the tags do not say.
+func (c *Config) checkHooks(w *checks) {
+	addresses, err := hooks.NewAddresses(c.Hooks.Allow)
+	if err != nil {
+		w.wrong("hooks.allow", "%v", err)
+		return
+	}
+	for i := range c.Hooks.Endpoints {
+		e, key := &c.Hooks.Endpoints[i], fmt.Sprintf("hooks.endpoints[%d].", i)
+		address, err := addresses.Check(e.URL)
+		if err != nil {
+			w.wrong(key+"url", "%v (hooks.allow names exceptions)", err)
+		}
+		e.URL = address
+		if slices.ContainsFunc(c.Hooks.Endpoints[:i], func(other Endpoint) bool { return other.URL == e.URL && err == nil }) {
+			w.wrong(key+"url", "it is the address of another")
+		}
+		if err := hooked.CheckEvents(e.Events); err != nil {
+			w.wrong(key+"events", "%s", strings.TrimPrefix(persistence.Reason(err), "invalid events: "))
+		}
 	}
 }

@@ -41,6 +41,8 @@ var wrong = map[string]struct{ value, words string }{
 	"ollama_host":                       {"http://a b", "it must be an address, such as http://127.0.0.1:11434"},
 	"prices":                            {`[{"model":"m","input":-1}]`, "prices[0].input: -1 is not between 0 and 1000000"},
 	"upstreams":                         {`[{"name":"a","profile":"nobody"}]`, "upstreams[0].profile: \"nobody\" is not one of"},
+	"hooks.endpoints":                   {`[{"url":"http://example.com/","events":["*"],"secret_env":"HOOK"}]`, "the URL must begin with https://"},
+	"hooks.allow":                       {"https://example.com", "is not a host, nor host:port"},
 	"text.accepts":                      {`[{"model":"m","context_tokens":-1}]`, "text.accepts[0].context_tokens: -1 is not between 0 and 100000000"},
 	"text.provider":                     {"gpt", `"gpt" is not one of openai, anthropic, google, ollama, simulator`},
 	"text.openai_api":                   {"completions", `"completions" is not one of responses, chat`},
