@@ -46,14 +46,16 @@ type call struct {
 	browserGen int
 	asides     asides
 
-	writer  *spool.Writer
-	acks    acks
-	images  images
-	thread  publisher
-	follow  *follower // nil if the call need not follow its thread
-	tools   toolRunner
-	onTurn  func(thread.Key)
-	onCount func(session.Counter)
+	writer *spool.Writer
+	acks   acks
+	images images
+	thread publisher
+	follow *follower // nil if the call need not follow its thread
+	tools  toolRunner
+	// recording is nil if the call is not recorded.
+	recording Recording
+	onTurn    func(thread.Key)
+	onCount   func(session.Counter)
 }
 
 // publisher passes events to the watchers of a thread; *persistence.Store implements it.

@@ -52,6 +52,8 @@ func (c *Calls) carryOut(ctx context.Context, command cluster.Command, q questio
 		return err
 	case commandAdmit:
 		return c.admitHere(key.Owner, q.CallID, r)
+	case commandRecord:
+		return c.setRecordingHere(ctx, key.Owner, q.CallID, RecordingState(q.Text))
 	case commandInterrupt:
 		r.Stopped, err = c.interruptHere(ctx, key)
 		return err

@@ -14,6 +14,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -59,6 +60,9 @@ type Config struct {
 	Writer *spool.Writer
 	// Tools returns the server's tools for a call on a thread.
 	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
+	// Record prepares the recording of a call, and has failed called if later nothing more can be kept; nil means that
+	// calls are not recorded.
+	Record func(owner, callID string, failed func()) (Recording, error)
 	// Settings has the operator's budgets; the owner's spending is read from Store.
 	Settings
 	// ToolTimeout is the limit of a tool call; 0 means 30 s.
@@ -128,6 +132,16 @@ func (r *Route) settled(d SessionConfig) session.Route {
 		Name: r.Name(), Model: cmp.Or(r.Model, d.Model), Voice: cmp.Or(r.Voice, d.Voice),
 		TranscriptionModel: cmp.Or(r.TranscriptionModel, d.TranscriptionModel),
 	}
+}
+
+// Recording takes the packets of a call that is recorded, and must not make them wait.
+type Recording interface {
+	// User and Assistant return Sinks that pass packets of each side on to next.
+	User(next media.Sink) media.Sink
+	Assistant(next media.Sink) media.Sink
+	// Run begins the recording, or goes on with it, or pauses it. End ends it.
+	Run(on bool)
+	End()
 }
 
 // withDefaults fills in missing values.

@@ -34,6 +34,7 @@ const (
 	CodeBadText             Code = "bad_text"
 	CodeUnreachable         Code = "instance_unreachable"
 	CodeTooManySidebands    Code = "too_many_sidebands"
+	CodeNotRecorded         Code = "not_recorded"
 )
 
 // Error is a failure that the client of a call can act on.

@@ -22,6 +22,7 @@ const (
 	commandForget    = "call.forget"
 	commandSay       = "call.say"
 	commandAdmit     = "call.admit"
+	commandRecord    = "call.record"
 )
 
 // question is the body of a command.

@@ -34,6 +34,7 @@ type setup struct {
 	fixed      bool
 	mayChange  []string
 	ownerCalls int
+	keepSound  bool // the call is to be recorded
 
 	own     Settings // with what the route has
 	record  records.Call
@@ -279,21 +280,40 @@ func (s *setup) state(now time.Time) *session.State {
 	if n := cfg.ReplayMessages; n > 0 {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
 	}
+	s.beginRecording()
 	c.tools.registry = s.registry
 	c.tools.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
 	return session.New(session.Config{
 		Settings: s.own, OwnerSpentUSD: s.spent,
 		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history, LastMessage: s.last,
-		UpstreamLimit: limit, UpstreamCan: can, BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.socket != nil,
+		KeepSound: c.recording != nil, UpstreamLimit: limit, UpstreamCan: can, BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.socket != nil,
 		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, Others: len(cfg.Upstreams) - 1,
 		ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(),
 	}, s.record, s.registry, now)
+}
+
+// beginRecording prepares the recording of the call. If that is not possible the call goes on without one, and does not
+// claim to have one.
+func (s *setup) beginRecording() {
+	if !s.keepSound || s.calls.cfg.Record == nil {
+		return
+	}
+	c := s.call
+	r, err := s.calls.cfg.Record(c.key.Owner, c.id, func() { c.post(session.RecordingFailed{}) })
+	if err != nil {
+		c.log.Error("call not recorded", "error", err)
+		return
+	}
+	c.recording = r
 }
 
 // undo takes back what was made of a call whose set-up failed.
 func (s *setup) undo() {
 	close(s.call.quit)
 	s.call.acks.close()
+	if r := s.call.recording; r != nil {
+		r.End()
+	}
 	if s.dialing != nil {
 		s.up = s.dialing.Cancel()
 	}

@@ -37,6 +37,8 @@ type Start struct {
 	MayChange []string
 	// Upstream is the name of one of Config.Upstreams; empty means the first.
 	Upstream string
+	// Record has the call recorded, if Config.Record is set.
+	Record bool
 	// Takeover ends a live call on the thread.
 	Takeover bool
 	// OwnerCalls limits the owner's live calls in all processes; 0 means no limit. It holds even if calls start at the
@@ -155,7 +157,7 @@ func (c *Calls) connect(ctx context.Context, incoming *call, start Start, patch 
 		}
 	}
 	route, _ := c.cfg.route(start.Upstream) // it was checked
-	set := setup{calls: c, route: route, call: incoming, user: start.User, offer: start.Offer, socket: start.Socket, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, ownerCalls: start.OwnerCalls}
+	set := setup{calls: c, route: route, call: incoming, user: start.User, offer: start.Offer, socket: start.Socket, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, keepSound: start.Record, ownerCalls: start.OwnerCalls}
 	s, answer, err := set.run(ctx)
 	if err != nil {
 		return "", err

@@ -23,13 +23,14 @@ const saveTimeout = 10 * time.Second
 // worker is the loop of a call: it owns the state and carries out its effects.
 type worker struct {
 	*call
-	ctx     context.Context //nolint:containedctx // it ends with the call
-	state   *session.State
-	toUp    media.Switch   // the caller's audio
-	toUser  media.Switch   // the model's audio
-	leaving sync.WaitGroup // browser legs that are ending
-	over    EndReason      // why the loop ends; EndNone while it runs
-	full    session.Input  // the next input, because a queue is full
+	ctx        context.Context //nolint:containedctx // it ends with the call
+	state      *session.State
+	toUp       media.Switch   // the caller's audio
+	toUser     media.Switch   // the model's audio
+	fromCaller media.Sink     // takes the caller's audio: toUp, with a recording before it
+	leaving    sync.WaitGroup // browser legs that are ending
+	over       EndReason      // why the loop ends; EndNone while it runs
+	full       session.Input  // the next input, because a queue is full
 }
 
 // run runs the call once both legs exist. It blocks, joins everything that it started, and returns
@@ -42,9 +43,15 @@ func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 	c.tools.begin(ctx)
 
 	w := &worker{call: c, ctx: ctx, state: s}
+	w.fromCaller = &w.toUp
+	var toCaller media.Sink = &w.toUser
+	if r := c.recording; r != nil {
+		w.fromCaller, toCaller = r.User(&w.toUp), r.Assistant(&w.toUser)
+		defer r.End()
+	}
 	w.startBrowser(c.newest)
 	w.up = leg.NewSessions(ctx, leg.Wiring{
-		FromUser: &w.toUp, ToUser: &w.toUser, History: c.images.replayed, Created: func(ctx context.Context, rec records.Leg) error {
+		FromUser: &w.toUp, ToUser: toCaller, History: c.images.replayed, Created: func(ctx context.Context, rec records.Leg) error {
 			return c.writer.Save(ctx, c.key, persistence.PutLeg{Leg: rec})
 		},
 		Ended: func(rec records.Leg) { c.writer.PushLast(c.key, persistence.PutLeg{Leg: rec}) },
@@ -85,7 +92,7 @@ func (c *call) saveAll(patience time.Duration) (saved bool) {
 func (w *worker) startBrowser(b *leg.Browser) {
 	w.browser.Store(b)
 	w.toUser.Set(b.Peer)
-	b.Start(w.ctx, &w.toUp, &w.fromUser)
+	b.Start(w.ctx, w.fromCaller, &w.fromUser)
 }
 
 // join makes another connection the browser's and notifies the previous one. Nothing reaches the
@@ -242,6 +249,8 @@ func (w *worker) perform(e session.Effect) {
 		w.check(w.asides.send(e), session.SidebandGone{ID: e.ID})
 	case session.EndSideband:
 		w.asides.end(e.ID)
+	case session.Record:
+		w.recording.Run(e.On)
 	case session.Gate:
 		w.openGate(e.Open)
 	case session.Publish:

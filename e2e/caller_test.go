@@ -44,6 +44,8 @@ type caller struct {
 	closed  bool
 	soundAt []time.Time   // when audio packets arrived
 	sound   media.Packet  // of the last packet
+	spoken  [][]byte      // the packets that it has sent
+	got     [][]byte      // the packets that came
 	breaks  []string      // in the audio, which must be one stream
 	states  []media.State // of the connection
 	turns   int           // spoken turns
@@ -109,6 +111,7 @@ func (c *caller) WriteAudio(p *media.Packet) error {
 			c.breaks = append(c.breaks, fmt.Sprintf("%d/%d/%d after %d/%d/%d", p.Source, p.Sequence, p.Timestamp, last.Source, last.Sequence, last.Timestamp))
 		}
 		c.soundAt, c.sound = append(c.soundAt, time.Now()), p.Clone()
+		c.got = append(c.got, c.sound.Payload)
 	})
 	return nil
 }
@@ -272,6 +275,7 @@ func (c *caller) speak() {
 		if err := c.peer.WriteAudio(&p); err != nil {
 			c.t.Fatalf("speak: %v", err)
 		}
+		c.update(func() { c.spoken = append(c.spoken, frame) })
 		p.Sequence++
 		p.Timestamp += 960
 	}

@@ -265,6 +265,7 @@ type request struct {
 	faults   simulator.Faults
 	apart    bool // in its own process
 	absent   bool // never accepts the answer
+	record   bool
 	// answer changes the SDP before the browser accepts it.
 	answer func(string) string
 }
@@ -306,6 +307,9 @@ func (r *rig) try(t *testing.T, q request) (c *caller, status int, body string) 
 	path := fmt.Sprintf("/v1/realtime/calls?dcid=%s&takeover=%t", r.dcid, q.takeover)
 	if q.thread != "" {
 		path += "&thread_id=" + q.thread
+	}
+	if q.record {
+		path += "&record=true"
 	}
 	kind, content := "application/sdp", offer
 	if q.session != "" {

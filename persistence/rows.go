@@ -78,7 +78,7 @@ func messageToRow(key thread.Key, m thread.Message, instance string, now time.Ti
 		return pgdb.InsertMessageParams{}, Invalid("message: %v", err)
 	}
 	// What has its own column is not written twice.
-	meta, err := thread.Encode(thread.Metadata{Usage: d.Usage, LatencyMS: d.LatencyMS, Extra: d.Extra})
+	meta, err := thread.Encode(thread.Metadata{Usage: d.Usage, LatencyMS: d.LatencyMS, Audio: d.Audio, Extra: d.Extra})
 	if err != nil {
 		return pgdb.InsertMessageParams{}, Invalid("message: %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +22,7 @@ import (
 
 // The files of a call.
 const (
-	bothFile  = "both.ogg"
+	bothFile  = Both + ".ogg"
 	peaksFile = "peaks.json"
 	tapeExt   = ".tape"
 )
@@ -77,26 +77,29 @@ type Recording struct {
 	tape    *os.File
 }
 
-// Begin begins the recording of a call.
-func (a *Archive) Begin(owner, callID string) (*Recording, error) {
+// Begin prepares the recording of a call, which begins with Run. failed is called if later nothing more can be kept.
+func (a *Archive) Begin(owner, callID string, failed func()) (*Recording, error) {
 	path := filepath.Join(a.cfg.Tapes, callID+tapeExt)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("begin recording: %w", err)
 	}
-	r := &Recording{archive: a, tape: file}
-	if err = filelock.Lock(file); err == nil {
-		r.Recorder, err = start(file, head{CallID: callID, Owner: owner, Started: time.Now()}, a.log.With("call_id", callID), a.cfg.OnLost)
+	if err := filelock.Lock(file); err != nil {
+		return nil, errors.Join(fmt.Errorf("begin recording: %w", err), file.Close(), os.Remove(path))
 	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close(), os.Remove(path))
-	}
-	return r, nil
+	recorder := newRecorder(file, head{CallID: callID, Owner: owner}, a.log.With("call_id", callID), a.cfg.OnLost, failed)
+	return &Recording{recorder, a, file}, nil
 }
 
 // End ends the recording; its files are made in the background.
 func (r *Recording) End() {
 	r.Close()
+	if !r.flushed.begun {
+		if err := errors.Join(os.Remove(r.tape.Name()), filelock.Close(r.tape)); err != nil {
+			r.archive.log.Error("empty recording not deleted", "error", err)
+		}
+		return
+	}
 	if err := filelock.Close(r.tape); err != nil {
 		r.archive.log.Error("recording not closed", "error", err)
 	}
@@ -235,7 +238,7 @@ func (a *Archive) Open(ctx context.Context, owner, callID, track string) (io.Rea
 	if err != nil {
 		return nil, rec, err
 	}
-	if track == "both" {
+	if track == Both {
 		file, err := a.mixed(ctx, callID, bothFile)
 		return file, rec, err
 	}
@@ -332,7 +335,8 @@ func (a *Archive) remove(ctx context.Context, callID string) error {
 	return a.cfg.Records.Delete(ctx, callID)
 }
 
-// CheckTrack reports whether a track can be opened.
-func CheckTrack(name string) bool {
-	return name == "both" || strings.Contains(" user assistant ", " "+name+" ")
-}
+// Both is the name of the file of two channels, which Open takes beside those of the tracks.
+const Both = "both"
+
+// IsTrack reports whether Open takes a name.
+func IsTrack(name string) bool { return name == Both || slices.Contains(trackNames[:], name) }

@@ -3,7 +3,6 @@ package recording
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -32,12 +31,14 @@ const (
 
 // Recorder records one call. Its methods are safe for concurrent use.
 type Recorder struct {
-	started time.Time
-	out     tapeFile
-	log     *slog.Logger
-	onLost  func(packets int)
+	call     head
+	out      tapeFile
+	log      *slog.Logger
+	onLost   func(packets int)
+	onFailed func()
 
 	mu      sync.Mutex
+	started time.Time // zero before the first Run
 	running bool
 	waiting batch
 	lost    int // packets since the last flush
@@ -67,32 +68,30 @@ type waitingPacket struct {
 
 // flushed is what is kept from one flush to the next.
 type flushed struct {
+	begun bool // the first line is written
 	batch batch
 	block []byte
 	at    time.Duration // of the packet that is being written
 	opus  [tracks]media.Sink
 }
 
-// start begins a recording of a call. onLost is told how many packets could not be kept.
-func start(out tapeFile, call head, log *slog.Logger, onLost func(packets int)) (*Recorder, error) {
+// newRecorder returns the Recorder of a call, which keeps nothing before Run. onLost is told how many packets could not be
+// kept, and onFailed that nothing more is.
+func newRecorder(out tapeFile, call head, log *slog.Logger, onLost func(packets int), onFailed func()) *Recorder {
 	call.Version = tapeVersion
-	line, err := json.Marshal(call)
-	if err == nil {
-		_, err = out.Write(append(line, '\n'))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("begin recording: %w", err)
-	}
-	r := &Recorder{started: call.Started, out: out, log: log, onLost: onLost, running: true, stop: make(chan struct{}), done: make(chan struct{})}
+	r := &Recorder{call: call, out: out, log: log, onLost: onLost, onFailed: onFailed, stop: make(chan struct{}), done: make(chan struct{})}
 	for track := range Track(tracks) {
 		r.flushed.opus[track] = transcode.ToOpus(writer{r, track})
 	}
 	go r.run()
-	return r, nil
+	return r
 }
 
-// Tap returns a Sink that passes packets on to next, and records those that pass.
-func (r *Recorder) Tap(track Track, next media.Sink) media.Sink { return &tap{r, track, next} }
+// User returns a Sink that passes packets of the caller on to next, and records those that pass.
+func (r *Recorder) User(next media.Sink) media.Sink { return &tap{r, User, next} }
+
+// Assistant is User for packets of the model.
+func (r *Recorder) Assistant(next media.Sink) media.Sink { return &tap{r, Assistant, next} }
 
 type tap struct {
 	recorder *Recorder
@@ -107,7 +106,7 @@ func (t *tap) WriteAudio(p *media.Packet) error {
 }
 
 func (r *Recorder) take(track Track, p *media.Packet) {
-	at := time.Since(r.started)
+	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := &r.waiting
@@ -118,17 +117,19 @@ func (r *Recorder) take(track Track, p *media.Packet) {
 		r.lost++
 		return
 	}
-	kept := waitingPacket{track: track, at: at, packet: *p, start: len(w.payloads), end: len(w.payloads) + len(p.Payload)}
+	kept := waitingPacket{track: track, at: now.Sub(r.started), packet: *p, start: len(w.payloads), end: len(w.payloads) + len(p.Payload)}
 	kept.packet.Payload = nil
 	w.payloads = append(w.payloads, p.Payload...)
 	w.packets = append(w.packets, kept)
 }
 
-// Run keeps packets from now on, or keeps none, as in a pause.
+// Run keeps packets from now on, or keeps none, as in a pause. The recording begins when it is first told to keep them.
 func (r *Recorder) Run(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.running = on
+	if r.running = on; on && r.started.IsZero() {
+		r.started = time.Now()
+	}
 }
 
 // Close writes what is waiting. The recording ends here, however long it has been silent.
@@ -151,6 +152,7 @@ func (r *Recorder) run() {
 		if err := r.flush(); err != nil {
 			r.log.Error("recording ended", "error", err)
 			r.Run(false)
+			r.onFailed()
 			if !last {
 				<-r.stop
 			}
@@ -164,9 +166,15 @@ func (r *Recorder) flush() error {
 	f := &r.flushed
 	r.mu.Lock()
 	f.batch, r.waiting = r.waiting, batch{packets: f.batch.packets[:0], payloads: f.batch.payloads[:0]}
-	lost := r.lost
+	lost, started := r.lost, r.started
 	r.lost = 0
 	r.mu.Unlock()
+	if started.IsZero() {
+		return nil
+	}
+	if err := r.begin(started); err != nil {
+		return err
+	}
 	f.block = append(f.block[:0], make([]byte, blockHead)...)
 	for i := range f.batch.packets {
 		w := &f.batch.packets[i]
@@ -180,9 +188,22 @@ func (r *Recorder) flush() error {
 		r.log.Warn("packets not recorded", "packets", lost)
 		r.onLost(lost)
 	}
-	sealBlock(f.block, time.Since(r.started))
+	sealBlock(f.block, time.Since(started))
 	_, err := r.out.Write(f.block)
 	return errors.Join(err, r.out.Sync())
+}
+
+// begin writes the first line, once.
+func (r *Recorder) begin(started time.Time) error {
+	if r.flushed.begun {
+		return nil
+	}
+	r.flushed.begun, r.call.Started = true, started
+	line, err := json.Marshal(r.call)
+	if err == nil {
+		_, err = r.out.Write(append(line, '\n'))
+	}
+	return err
 }
 
 // writer adds packets of Opus to the block.

@@ -195,9 +195,9 @@ func record(t *testing.T, cut int) (tapeBytes []byte, user, assistant [][]byte) 
 	user, assistant = tone(t, 440, 100), tone(t, 880, 100)
 	synctest.Test(t, func(t *testing.T) {
 		var f file
-		r, err := start(&f, head{CallID: "c", Owner: "o", Started: time.Now()}, slog.New(slog.DiscardHandler), func(int) {})
-		must(t, err)
-		up, down := r.Tap(User, nowhere{}), r.Tap(Assistant, nowhere{})
+		r := newRecorder(&f, head{CallID: "c", Owner: "o"}, slog.New(slog.DiscardHandler), func(int) {}, func() {})
+		r.Run(true)
+		up, down := r.User(nowhere{}), r.Assistant(nowhere{})
 		time.Sleep(10 * time.Millisecond) // so that no packet comes as the tape is written
 		for i := range 150 {
 			time.Sleep(20 * time.Millisecond)
@@ -285,9 +285,9 @@ func TestPause(t *testing.T) {
 	sound := tone(t, 440, 150)
 	synctest.Test(t, func(t *testing.T) {
 		var f file
-		r, err := start(&f, head{CallID: "c", Started: time.Now()}, slog.New(slog.DiscardHandler), func(int) {})
-		must(t, err)
-		up := r.Tap(User, nowhere{})
+		r := newRecorder(&f, head{CallID: "c"}, slog.New(slog.DiscardHandler), func(int) {}, func() {})
+		r.Run(true)
+		up := r.User(nowhere{})
 		for i, payload := range sound {
 			r.Run(i < 50 || i >= 100)
 			must(t, up.WriteAudio(&media.Packet{Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: payload}))
@@ -317,10 +317,10 @@ func TestFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var f file
-		lost := 0
-		r, err := start(&f, head{CallID: "c", Started: time.Now()}, slog.New(slog.DiscardHandler), func(n int) { lost += n })
-		must(t, err)
-		up := r.Tap(User, nowhere{})
+		lost, failed := 0, false
+		r := newRecorder(&f, head{CallID: "c"}, slog.New(slog.DiscardHandler), func(n int) { lost += n }, func() { failed = true })
+		r.Run(true)
+		up := r.User(nowhere{})
 		for range maxWaiting/1000 + 10 {
 			must(t, up.WriteAudio(&media.Packet{Payload: make([]byte, 1000)}))
 		}
@@ -334,7 +334,7 @@ func TestFull(t *testing.T) {
 		must(t, up.WriteAudio(&media.Packet{Payload: []byte{0xf8}}))
 		time.Sleep(2 * flushTime)
 		must(t, up.WriteAudio(&media.Packet{Payload: []byte{0xf8}}))
-		if len(r.waiting.packets) != 0 {
+		if len(r.waiting.packets) != 0 || !failed {
 			t.Error("packets wait for a file that cannot be written")
 		}
 		r.Close()
@@ -346,10 +346,10 @@ func TestPCM(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var f file
-		r, err := start(&f, head{CallID: "c", Started: time.Now()}, slog.New(slog.DiscardHandler), func(int) {})
-		must(t, err)
+		r := newRecorder(&f, head{CallID: "c"}, slog.New(slog.DiscardHandler), func(int) {}, func() {})
+		r.Run(true)
 		format := media.Format{Rate: 24000}
-		up := r.Tap(User, nowhere{})
+		up := r.User(nowhere{})
 		for i := range 50 {
 			must(t, up.WriteAudio(&media.Packet{Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Format: format, Payload: make([]byte, format.Frame())}))
 		}
@@ -522,12 +522,10 @@ func FuzzOgg(f *testing.F) {
 
 // BenchmarkTap is what recording costs a packet on its way.
 func BenchmarkTap(b *testing.B) {
-	r, err := start(&file{err: nil}, head{CallID: "c", Started: time.Now()}, slog.New(slog.DiscardHandler), func(int) {})
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := newRecorder(new(file), head{CallID: "c"}, slog.New(slog.DiscardHandler), func(int) {}, func() {})
+	r.Run(true)
 	defer r.Close()
-	sink, packet := r.Tap(User, nowhere{}), media.Packet{Payload: make([]byte, 80)}
+	sink, packet := r.User(nowhere{}), media.Packet{Payload: make([]byte, 80)}
 	b.ReportAllocs()
 	for b.Loop() {
 		_ = sink.WriteAudio(&packet)

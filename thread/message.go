@@ -80,12 +80,20 @@ type Metadata struct {
 	// other messages.
 	HeardText  *string `json:"heard_text,omitempty"`
 	AudioEndMS *int64  `json:"audio_end_ms,omitempty"`
+	// Audio is where the message's sound is in the recording of its call, if there is one.
+	Audio *AudioSpan `json:"audio,omitempty"`
 	// ItemID is the upstream's id of the message's item.
 	ItemID string `json:"item_id,omitempty"`
 	// Seq repeats the message's number for clients that resume from it.
 	Seq int64 `json:"seq,omitempty"`
 	// Extra holds unknown keys, which are kept.
 	Extra map[string]json.RawMessage `json:"-"`
+}
+
+// AudioSpan is a part of a recording, in milliseconds from its beginning.
+type AudioSpan struct {
+	StartMS int64 `json:"start_ms"`
+	EndMS   int64 `json:"end_ms"`
 }
 
 // Usage counts the tokens of one response.
@@ -192,7 +200,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 // metadataKeys are the keys for which Metadata has a field.
 var metadataKeys = []string{
 	"source", "status", "call_id", "model", "voice", "created_at", "usage", "latency_ms",
-	"heard_text", "audio_end_ms", "item_id", "seq",
+	"heard_text", "audio_end_ms", "audio", "item_id", "seq",
 }
 
 // MarshalJSON writes the known keys and those in Extra.

@@ -36,6 +36,7 @@ type calls struct {
 	}
 	remove  *remover
 	secrets *access.Secrets
+	records bool // calls may be recorded
 }
 
 func (h *calls) routes(r router) {
@@ -62,6 +63,7 @@ type voiceCalls interface {
 	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
 	Forget(ctx context.Context, key thread.Key) error
 	Count() int
+	SetRecording(ctx context.Context, owner, callID string, state bridge.RecordingState) error
 }
 
 // callSetUp connects browsers to calls.
@@ -134,6 +136,9 @@ func (h *calls) startFor(c echo.Context, start bridge.Start) (bridge.Started, er
 	if err != nil {
 		return bridge.Started{}, err
 	}
+	if start.Record, err = h.wantsRecording(c); err != nil {
+		return bridge.Started{}, err
+	}
 	who, ctx := identity(c), c.Request().Context()
 	if threadID != "" {
 		threadID = names{h.threads}.find(ctx, thread.Key{Owner: who.Owner, Thread: threadID}).Thread
@@ -145,6 +150,17 @@ func (h *calls) startFor(c echo.Context, start bridge.Start) (bridge.Started, er
 	return h.beginWithSecret(ctx, start, who.Secret)
 }
 
+// wantsRecording reports whether a client asks for its call to be recorded.
+func (h *calls) wantsRecording(c echo.Context) (bool, error) {
+	wanted, err := input.Bool(c, "record")
+	if err == nil && wanted && !h.records {
+		return false, errNotRecorded
+	}
+	return wanted, err
+}
+
+var errNotRecorded = problem.BadRequest("recording_disabled", "record", "This server does not record calls: its operator has not set recording.enabled.")
+
 // beginWithSecret restricts the call to the secret's thread and gives it the secret's session: what
 // the application's server fixed, its page cannot change.
 func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {
@@ -152,6 +168,7 @@ func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret 
 		return bridge.Started{}, problem.NotFound("thread_not_found", "This client secret is not for that thread.")
 	}
 	start.ThreadID = secret.Thread
+	start.Record = start.Record || secret.Record
 	if secret.Session != nil {
 		start.Session, start.Fixed, start.MayChange = secret.Session, secret.Fixed, secret.MayChange
 	}

@@ -30,9 +30,10 @@ type clientSecrets struct {
 	calls interface {
 		ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
 	}
-	model  string // of calls, as shown in answers
-	now    func() time.Time
-	events securityLog
+	model   string // of calls, as shown in answers
+	now     func() time.Time
+	events  securityLog
+	records bool // calls may be recorded
 }
 
 func (h *clientSecrets) routes(r router) {
@@ -49,6 +50,8 @@ type secretRequest struct {
 	ThreadID *string         `json:"thread_id"`
 	// MayChange lists what clients may change in Session, which is otherwise fixed.
 	MayChange []string `json:"client_may_change"`
+	// Record has the calls recorded.
+	Record bool `json:"record"`
 }
 
 type secretAnswer struct {
@@ -71,6 +74,9 @@ func (h *clientSecrets) create(c echo.Context) error {
 	secret := access.ClientSecret{Owner: identity(c).Owner, Expires: h.now().Add(ttl)}
 	if secret.Session, err = sessionObject(body.Session); err != nil {
 		return err
+	}
+	if secret.Record = body.Record; secret.Record && !h.records {
+		return errNotRecorded
 	}
 	if err := body.checkMayChange(); err != nil {
 		return err

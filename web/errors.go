@@ -72,7 +72,7 @@ func classifyBridge(e *bridge.Error) *problem.Error {
 	switch e.Code {
 	case bridge.CodeBadSDP, bridge.CodeNoOpus, bridge.CodeBadSession, bridge.CodeNoUpstream, bridge.CodeBadText:
 		out.Status = http.StatusBadRequest
-	case bridge.CodeCallActive, bridge.CodeNoCall:
+	case bridge.CodeCallActive, bridge.CodeNoCall, bridge.CodeNotRecorded:
 		out.Status = http.StatusConflict
 	case bridge.CodeTooManyCalls:
 		return access.ErrTooManyCalls

@@ -18,6 +18,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/recording"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
@@ -82,6 +83,8 @@ type Config struct {
 	// not be called.
 	Hooks     hookStore
 	CheckHook func(url string) (string, error)
+	// Recordings has the sound of calls; nil means that calls are not recorded.
+	Recordings *recording.Archive
 	// Admission is what all processes of the database keep of who may come in; *admission.Store implements it.
 	Admission admission
 	// Page holds the built page with index.html at its root.
@@ -201,11 +204,12 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	remove := &remover{cfg.Calls, cfg.Chat}
 	r := router{Echo: s.echo, user: identified(auth, limits.Bodies, threadNames, events, false), userOrSecret: identified(auth, limits.Bodies, threadNames, events, true), text: admits(limits.Text), thread: admits(limits.Thread)}
 	// openapi.yaml describes the same routes.
-	voice := &calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, cfg.Chat, remove, auth.Secrets}
+	voice := &calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, cfg.Chat, remove, auth.Secrets, cfg.Recordings != nil}
 	for _, h := range []interface{ routes(r router) }{
 		voice,
+		&recorded{cfg.Recordings, cfg.Calls, voice, cfg.Store},
 		&callSockets{voice, s.door, &relay{s.door, cfg.Calls}},
-		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events},
+		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events, cfg.Recordings != nil},
 		&threads{cfg.Store, cfg.Calls, remove, chosen, events},
 		&assistantRoutes{cfg.Assistants, cfg.AssistantNames, cfg.Limits, events},
 		&messages{cfg.Store, cfg.TrustedProxies},

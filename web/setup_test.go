@@ -152,6 +152,18 @@ func (f *fakeCalls) Live(owner, threadID string) (string, bool) {
 	return id, ok
 }
 
+// SetRecording knows the call "recorded" of alice.
+func (*fakeCalls) SetRecording(_ context.Context, owner, callID string, _ bridge.RecordingState) error {
+	switch {
+	case owner+callID == "alicerecorded":
+		return nil
+	case callID == "recorded":
+		return persistence.ErrNotFound
+	default:
+		return &bridge.Error{Code: bridge.CodeNotRecorded, Message: "not recorded"}
+	}
+}
+
 // Interrupt stops a turn of every live call.
 func (f *fakeCalls) Interrupt(_ context.Context, key thread.Key) (bool, error) {
 	_, live := f.Live(key.Owner, key.Thread)

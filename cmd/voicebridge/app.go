@@ -16,6 +16,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
 	"voicebridge/realtime/rtc"
+	"voicebridge/recording"
 	"voicebridge/web"
 )
 
@@ -31,16 +32,17 @@ type app struct {
 	traces   *telemetry.Traces // nil when there are none
 	observer *telemetry.Observer
 
-	store  *persistence.Store
-	spool  *spool.Writer
-	media  *rtc.API
-	tools  *tools
-	up     *upstream
-	queue  *queue.Queue
-	texts  *chat.Coordinator
-	calls  *bridge.Calls
-	door   *chat.Door
-	server *web.Server
+	store      *persistence.Store
+	spool      *spool.Writer
+	media      *rtc.API
+	tools      *tools
+	up         *upstream
+	queue      *queue.Queue
+	texts      *chat.Coordinator
+	calls      *bridge.Calls
+	recordings *recording.Archive // nil if calls are not recorded
+	door       *chat.Door
+	server     *web.Server
 	// addresses says where hooks may be, hooks delivers to them.
 	addresses *hooks.Addresses
 	hooks     *hooks.Sender

@@ -21,7 +21,12 @@ func (a *app) mediaConfig() rtc.Config {
 // bridgeConfig returns the settings of calls, with the hooks that run when a call is over and when
 // the next queued message may be spoken.
 func (a *app) bridgeConfig() bridge.Config {
+	var record func(owner, callID string, failed func()) (bridge.Recording, error)
+	if a.recordings != nil {
+		record = a.record
+	}
 	return bridge.Config{
+		Record:    record,
 		Upstreams: a.up.routes,
 		Browser:   a.media,
 		Store:     a.store,

@@ -57,7 +57,7 @@ func (a *app) start(ctx context.Context, out io.Writer) error {
 // open opens the parts, each after those that it depends on.
 func (a *app) open(ctx context.Context) error {
 	for _, open := range []func(context.Context) error{
-		a.openTelemetry, a.openStore, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts, a.openCalls, a.openHooks, a.openWeb, a.watchParts,
+		a.openTelemetry, a.openStore, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts, a.openRecordings, a.openCalls, a.openHooks, a.openWeb, a.watchParts,
 	} {
 		if err := open(ctx); err != nil {
 			return err
@@ -180,6 +180,7 @@ func (a *app) run(ctx context.Context) error {
 	g.Go(func() error { return a.tools.run(under) })
 	g.Go(func() error { return a.hooks.Run(under) })
 	g.Go(func() error { return a.up.run(under) })
+	g.Go(func() error { return a.keepRecordings(under) })
 	g.Go(func() error { return a.recoverOthers(ctx) })
 	g.Go(func() error { return a.beginAgain(ctx) })
 	g.Go(func() error { return a.expire(ctx) })

@@ -13,6 +13,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"access tokens": s.accessTokens,
 		"tool pins":     s.toolPins,
 		"assistants":    s.assistants, "assistants of threads": s.assistantsOfThreads, "assistant changes": s.assistantChanges,
+		"recordings":           s.recordings,
 		"signing secret":       s.signingSecret,
 		"ensure thread":        s.ensureThread,
 		"threads":              s.threads,

@@ -52,6 +52,8 @@ type ClientSecret struct {
 	// MayChange names.
 	Fixed     bool     `json:"fixed,omitempty"`
 	MayChange []string `json:"may_change,omitempty"`
+	// Record has the calls recorded.
+	Record bool `json:"record,omitempty"`
 	// Thread is the only thread that the secret opens. A leaked secret opens no other thread of its
 	// owner.
 	Thread string `json:"thread"`

@@ -87,6 +87,9 @@ func (s *State) welcome(side int) {
 		return
 	}
 	s.sendTo(side, encode(s.readyEvent()), false)
+	if s.recording.state != "" {
+		s.sendTo(side, encode(s.recording.event()), false)
+	}
 	if s.up.gone {
 		s.sendTo(side, encode(s.renewal.renewingEvent()), false)
 	}

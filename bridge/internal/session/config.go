@@ -108,6 +108,8 @@ type Config struct {
 	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes. UpstreamLimit is zero, as is
 	// UpstreamCan, while the first upstream session is being dialled: UpstreamDialed or UpstreamDialFailed follows.
 	UpstreamLimit, BrowserLimit int
+	// KeepSound means that the call is to be recorded.
+	KeepSound bool
 	// BrowserPlays means that the client plays answers by its own clock, and says what was heard by
 	// conversation.item.truncate.
 	BrowserPlays bool

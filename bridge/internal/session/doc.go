@@ -10,7 +10,7 @@
 //	                     state.go                 what follows is owned by it:
 //	texts.go  speech.go  renewal.go  view.go
 //	tools.go  playback.go  settings.go  client_tools.go
-//	        responses.go  limiter.go
+//	        responses.go  limiter.go  recording.go
 //	               transcript.go                  items and messages, in their order
 //	         upstream.go  core.go                 the events that are sent, and []Effect
 //

@@ -99,6 +99,8 @@ type (
 	DeliverTool struct{ CallID, Output string }
 	// Gate opens the gate for audio, or shuts it in both directions.
 	Gate struct{ Open bool }
+	// Record begins or goes on with the recording, or pauses it.
+	Record struct{ On bool }
 	// Answer sends Yes to To, which has room for it.
 	Answer struct {
 		To  chan<- bool
@@ -114,6 +116,16 @@ type (
 	}
 	// Finish ends the loop.
 	Finish struct{ Reason EndReason }
+)
+
+// RecordingState is whether the call is being recorded.
+type RecordingState string
+
+// The states of a recording. A call that was never to be recorded has none.
+const (
+	RecordingOn     RecordingState = "on"
+	RecordingPaused RecordingState = "paused"
+	RecordingOff    RecordingState = "off"
 )
 
 // Counter names something that is counted over all calls.
@@ -168,6 +180,8 @@ func (CancelTool) isEffect() {}
 func (DeliverTool) isEffect() {}
 
 func (Gate) isEffect() {}
+
+func (Record) isEffect() {}
 
 func (Answer) isEffect() {}
 

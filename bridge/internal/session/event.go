@@ -45,6 +45,10 @@ type (
 		Type    string `json:"type"`              // bridge.storage.delayed, bridge.storage.recovered
 		Pending int    `json:"pending,omitempty"` // changes of this server's calls waiting for the database
 	}
+	recordingEvent struct {
+		Type  string         `json:"type"`  // bridge.recording
+		State RecordingState `json:"state"` // on, paused or off
+	}
 	renewingEvent struct {
 		Type   string    `json:"type"`   // bridge.upstream.renewing
 		Reason EndReason `json:"reason"` // why a new upstream session is being opened

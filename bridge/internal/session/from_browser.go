@@ -115,7 +115,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 		s.speech.heldTill = s.now.Add(createTimeout)
 		s.up.send(realtime.InputAudioBufferCommit(s.forClient(ev)))
 	case realtime.TypeInputClear:
-		s.speech.heldTill = s.now.Add(speechTimeout)
+		s.speech.heldFrom, s.speech.heldTill = s.now, s.now.Add(speechTimeout)
 		if !s.renewal.releasing { // a new session has nothing but what the caller says now
 			s.up.send(realtime.InputAudioBufferClear(s.forClient(ev)))
 		}

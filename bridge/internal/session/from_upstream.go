@@ -34,7 +34,7 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 		return
 	}
 	again := ev.Type == realtime.TypeSessionCreated && s.view.created != nil && u.gen > 1 // after one that has refused
-	visible, beside := s.view.of(&ev, 0), s.view.ofSidebands(&ev) // as things were before
+	visible, beside := s.view.of(&ev, 0), s.view.ofSidebands(&ev)                         // as things were before
 	who := s.event(&ev)
 	if who == nobody || again || s.phase == ended {
 		return
@@ -102,6 +102,7 @@ func (s *State) ready() {
 	}
 	s.record.ReadyAt = new(s.now)
 	s.record.Replayed = int64(len(s.History))
+	s.recording.begin()
 	if !s.away {
 		s.do(Gate{Open: true})
 	}

@@ -133,6 +133,13 @@ type (
 	// Written are the thread's last messages after the end of a text turn that was running when the
 	// call began. The model gets those that it lacks.
 	Written struct{ Messages []thread.Message }
+	// SetRecording pauses the recording or goes on with it, and reports whether there is one.
+	SetRecording struct {
+		State    RecordingState
+		Recorded chan<- bool
+	}
+	// RecordingFailed says that nothing more is recorded.
+	RecordingFailed struct{}
 	// Interrupt stops the turn, and reports whether there was one.
 	Interrupt struct{ Stopped chan<- bool }
 	// ContextReset makes the model forget what was said.
@@ -171,6 +178,8 @@ func (ToolEnd) isInput()            {}
 func (ApprovalDecided) isInput()    {}
 func (ServerText) isInput()         {}
 func (Written) isInput()            {}
+func (SetRecording) isInput()       {}
+func (RecordingFailed) isInput()    {}
 func (Interrupt) isInput()          {}
 func (ContextReset) isInput()       {}
 func (NewTools) isInput()           {}

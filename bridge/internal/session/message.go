@@ -183,6 +183,7 @@ type response struct {
 	tools    int        // number of tool calls
 	open     int        // those without an answer
 	asked    time.Time  // when the user's turn ended that it answers
+	heard    time.Time  // when its first sound was
 	// latency has the stages that the answer has reached: see stage.
 	latency map[string]int64
 }
@@ -215,7 +216,9 @@ type item struct {
 	forgotten bool
 	// message is the message that the item belongs to, nil if it is not shown.
 	message *message
-	raw     realtime.Item // as far as known, for conversation.item.retrieve
+	// from and until are when an utterance began and ended.
+	from, until time.Time
+	raw         realtime.Item // as far as known, for conversation.item.retrieve
 }
 
 // follows reports whether it is known, or likely, which item is before this one.

@@ -20,6 +20,7 @@ type playback struct {
 	*line
 	transcript *transcript
 	answers    *responses
+	recording  *recording
 
 	started bool // the model has produced audio in this call
 	// reported means that the upstream reports when audio begins and ends. Otherwise an answer is
@@ -46,6 +47,9 @@ func (p *playback) audioStarted(responseID string) {
 		return
 	}
 	p.playing, p.startedAt = responseID, p.now
+	if r != nil {
+		r.heard = p.now
+	}
 	if r != nil && p.phase < draining && r.record.CreatedAt.After(p.newest) { // once a call ends, the gate is shut
 		p.newest = r.record.CreatedAt
 	}
@@ -87,6 +91,7 @@ func (p *playback) audioStopped(responseID string) {
 	}
 	if r := p.answers.byID[p.playing]; r != nil && !p.startedAt.IsZero() {
 		p.transcript.pace.measure(letters(r), p.now.Sub(p.startedAt))
+		p.place(r)
 	}
 	p.reset()
 }
@@ -99,6 +104,7 @@ func (p *playback) firstWords(r *response) {
 		return
 	}
 	p.playing, p.startedAt, p.guessed, p.started = r.id, p.now, true, true
+	r.heard = p.now
 	if !r.asked.IsZero() {
 		p.do(AwaitSound{Gen: p.up.gen, ResponseID: r.id, Since: r.record.CreatedAt})
 	}
@@ -218,6 +224,10 @@ func (p *playback) interrupt(m *message, played time.Duration) {
 	m.meta.Status = thread.StatusInterrupted
 	if !m.silent { // all of a text was shown
 		m.meta.AudioEndMS = &ms // the thread also gets the text
+		if m.response != nil {
+			start := p.start(m)
+			m.meta.Audio = p.recording.span(start, start.Add(played))
+		}
 	}
 	m.changed = true
 }
@@ -388,4 +398,35 @@ func (p *playback) closeAnswer(id string, making bool) {
 		return // the outputs of its tools are answered
 	}
 	p.answers.again()
+}
+
+// place gives the messages of an answer that was played to its end their places in the recording.
+func (p *playback) place(r *response) {
+	for i, m := range r.messages {
+		if m.silent || m.meta.Audio != nil {
+			continue
+		}
+		end := p.now
+		if i < len(r.messages)-1 {
+			end = p.start(m).Add(p.transcript.pace.length(m.text()))
+		}
+		if m.meta.Audio = p.recording.span(p.start(m), end); m.meta.Audio != nil && !m.open() {
+			m.changed = true
+		}
+	}
+}
+
+// start returns when a message of an answer began to be heard.
+func (p *playback) start(m *message) time.Time {
+	at := m.response.heard
+	if at.IsZero() {
+		return at
+	}
+	for _, o := range m.response.messages {
+		if o == m {
+			break
+		}
+		at = at.Add(p.transcript.pace.length(o.text()))
+	}
+	return at
 }

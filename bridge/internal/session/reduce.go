@@ -17,14 +17,15 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 	l.up.id = record.UpstreamCallID
 	t := &transcript{line: l, items: make(map[string]*item), memory: newMemory(l.History, l.ReplayMessages), pace: defaultPace}
 	q := &responses{line: l, transcript: t, byID: make(map[string]*response)}
+	sound := &recording{core: c}
 	s := &State{
 		line: l, known: make(firstUse), transcript: t, answers: q, browserLeg: browserLeg{gen: 1},
-		limiter:  newLimiter(c),
+		limiter: newLimiter(c), recording: sound,
 		settings: &settings{line: l, client: client},
-		playback: &playback{line: l, transcript: t, answers: q},
+		playback: &playback{line: l, transcript: t, answers: q, recording: sound},
 		tools:    &tools{line: l, transcript: t, answers: q, registry: registry, client: client, byID: make(map[string]*toolRun)},
 	}
-	s.speech = speech{line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter}
+	s.speech = speech{line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter, recording: sound}
 	s.texts = texts{line: l, transcript: t, answers: q, limiter: s.limiter, delivered: make(map[string]*message)}
 	s.renewal = renewal{line: l, transcript: t, tools: s.tools, settings: s.settings}
 	s.view = view{line: l, transcript: t, tools: s.tools, client: client}
@@ -106,6 +107,10 @@ func (s *State) apply(in Input) {
 		s.texts.say(in)
 	case Written:
 		s.written(in.Messages)
+	case SetRecording:
+		s.recording.set(in)
+	case RecordingFailed:
+		s.recording.failed()
 	case Interrupt:
 		s.interruptTurn(in)
 	case ContextReset:

@@ -47,6 +47,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	say words    text from elsewhere; "deliver words" is a queued text, which the queue
 //	             keeps until it is saved
 //	typed ID words  a text turn on the thread has ended with this answer
+//	record STATE somebody pauses the recording, or goes on with it
 //	interrupt    somebody stops the turn; "forget" resets the context
 //	stop reason  somebody ends the call
 //	up is STATE  the connection's state; also "br is STATE"
@@ -55,7 +56,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 // that the call starts with, "filler" the time after which the voice speaks while a tool
 // runs, "grace" how long the call waits for a lost browser, "renew" how long before its end
 // a session is replaced, "limit" how many bytes an event for the upstream may have, "cannot"
-// the Capabilities that its sessions lack, "plays" that the client plays answers itself, "fixed" the session that clients may not change,
+// the Capabilities that its sessions lack, "plays" that the client plays answers itself, "recorded" that the call is recorded, "fixed" the session that clients may not change,
 // except for what "may change" names, "dialing" that its first session is still being dialled, and "others" how many other upstreams
 // there are; up2 dialed other: with one of those. The tool
 // create_line_chart asks the user first, and so does the tool "paint" that a client declares.
@@ -121,6 +122,7 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	c.twice = true
 	var err error
 	c.s.BrowserPlays = section(archive, "plays") != ""
+	c.s.KeepSound = section(archive, "recorded") != ""
 	if limit := section(archive, "limit"); limit != "" {
 		if c.s.up.limit, err = strconv.Atoi(strings.TrimSpace(limit)); err != nil {
 			t.Fatal(err)
@@ -300,6 +302,8 @@ func (c *scripted) play(line string) {
 		id, words, _ := strings.Cut(rest, " ")
 		c.thread = append(c.thread, thread.Message{ID: id, Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart(words)}})
 		c.reduce(Written{c.thread})
+	case verb == "record":
+		c.reduce(SetRecording{State: RecordingState(rest)})
 	case verb == "interrupt":
 		c.reduce(Interrupt{})
 	case verb == "forget":
@@ -412,6 +416,8 @@ func show(t *testing.T, e Effect) string {
 		return "deliver " + e.CallID + " " + e.Output
 	case Gate:
 		return fmt.Sprintf("gate open=%t", e.Open)
+	case Record:
+		return fmt.Sprintf("record %t", e.On)
 	case Answer:
 		return fmt.Sprintf("answer %t", e.Yes)
 	case Log:
@@ -488,6 +494,9 @@ func showChange(o persistence.Change) string {
 		text += " " + string(parts)
 		if h := m.Metadata.HeardText; h != nil {
 			text += fmt.Sprintf(" heard %q %dms", *h, *m.Metadata.AudioEndMS)
+		}
+		if at := m.Metadata.Audio; at != nil {
+			text += fmt.Sprintf(" recorded %d-%d ms", at.StartMS, at.EndMS)
 		}
 		if why := m.Metadata.Extra[thread.MetadataFinish]; why != nil {
 			text += " cut by " + string(why)

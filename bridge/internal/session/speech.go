@@ -19,8 +19,11 @@ type speech struct {
 	playback   *playback
 	settings   *settings
 	limiter    *limiter
+	recording  *recording
 	// heldTill is set while the user of push to talk holds the button, and until the upstream has what was said.
 	heldTill time.Time
+	// heldFrom is when that last began.
+	heldFrom time.Time
 }
 
 // held reports whether the user of push to talk is speaking. A client clears the upstream's buffer when that begins and
@@ -39,9 +42,15 @@ func (p *speech) event(ev *event, it *item) {
 	switch ev.Type {
 	case realtime.TypeInputSpeechStarted:
 		q.speechTill, q.clientCreate = p.now.Add(speechTimeout), false
+		if it != nil {
+			it.from = p.began(ev)
+		}
 		p.playback.userSpeaks()
 	case realtime.TypeInputSpeechStopped:
 		q.asked, q.reached = p.now, nil
+		if it != nil {
+			it.until = p.now
+		}
 	case realtime.TypeInputCommitted:
 		p.committed(it)
 	case realtime.TypeInputCleared:
@@ -79,6 +88,7 @@ func (p *speech) committed(it *item) {
 	}
 	if m := p.utterance(it); m != nil {
 		p.awaitTranscription(m)
+		p.place(it)
 	}
 }
 
@@ -166,4 +176,38 @@ func (p *speech) charge(m *message, ev *event) {
 	}
 	p.save(persistence.PutResponse{Response: rec})
 	p.limiter.charge(rec.CostUSD)
+}
+
+// Bounds of when what the upstream calls the beginning of speech was.
+const (
+	// leastSpoken is how long the caller has spoken, at least, when the upstream says so.
+	leastSpoken = 300 * time.Millisecond
+	// mostSpoken is how long, at most: what is held while a session is replaced comes that late.
+	mostSpoken = 6 * time.Second
+)
+
+// began returns when the caller began to speak, as the upstream's event has just said: its time counts the audio that the
+// session has had, which is not the same as the time since it began.
+func (p *speech) began(ev *event) time.Time {
+	at := p.up.began.Add(time.Duration(ev.AudioStartMS) * time.Millisecond)
+	if latest := p.now.Add(-leastSpoken); at.After(latest) {
+		return latest
+	}
+	if earliest := p.now.Add(-mostSpoken); at.Before(earliest) {
+		return p.now.Add(-2 * leastSpoken)
+	}
+	return at
+}
+
+// place gives an utterance its place in the recording.
+func (p *speech) place(it *item) {
+	if it.until.IsZero() {
+		it.until = p.now
+	}
+	if it.from.IsZero() { // push to talk
+		it.from = p.heldFrom
+	}
+	if m := it.message; m != nil {
+		m.meta.Audio = p.recording.span(it.from, it.until)
+	}
 }

@@ -19,6 +19,7 @@ type State struct {
 	tools      *tools
 	settings   *settings
 	limiter    *limiter
+	recording  *recording
 	speech     speech
 	texts      texts
 	renewal    renewal

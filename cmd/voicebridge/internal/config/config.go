@@ -58,6 +58,8 @@ type Config struct {
 	Assistants []map[string]any `koanf:"assistants"`
 	Calls      bridge.Limits    `koanf:"calls"`
 	Budget     bridge.Budget    `koanf:"budget" yaml:",flow"`
+	// Keeping the sound of calls; docs/recording.md.
+	Recording Recording `koanf:"recording"`
 
 	Media rtc.Config `koanf:",squash"`
 	// STUN servers for browsers, such as `{urls: ["stun:stun.example.org:3478"]}`. TURN with a fixed password:
@@ -100,6 +102,20 @@ type Config struct {
 	Secrets Secrets `koanf:"-"`
 }
 
+// Recording is how the sound of calls is kept.
+type Recording struct {
+	// Whether calls may be recorded. A call is if its client asks for it, by `?record=true` or in a client secret.
+	Enabled bool `koanf:"enabled"`
+	// How long recordings are kept; 0: as long as their threads.
+	Days int `koanf:"days" default:"30" min:"0" max:"36500"`
+	// Where: a folder, which all processes share, or s3://BUCKET/PREFIX.
+	Store string `koanf:"store" default:"data/recordings" min:"1"`
+	// Address of an S3 server that is not Amazon's.
+	S3Endpoint string `koanf:"s3_endpoint" format:"url" env:"AWS_ENDPOINT_URL"`
+	// Region of the bucket. Empty: it is asked for.
+	S3Region string `koanf:"s3_region" env:"AWS_REGION"`
+}
+
 // Secrets are what only the environment may hold: each field is the value of a variable.
 type Secrets struct {
 	// For text and, unless there is another, for voice calls.
@@ -112,6 +128,9 @@ type Secrets struct {
 	OllamaKey access.Secret `env:"OLLAMA_API_KEY" format:"key"`
 	// For voice calls that go elsewhere than text.
 	RealtimeKey access.Secret `env:"VOICEBRIDGE_REALTIME_API_KEY" format:"key"`
+	// Of recording.store in S3: an access key. Without it the role of the machine counts.
+	S3KeyID  access.Secret `env:"AWS_ACCESS_KEY_ID"`
+	S3Secret access.Secret `env:"AWS_SECRET_ACCESS_KEY"`
 	// To search with Exa.
 	ExaKey access.Secret `env:"EXA_API_KEY" format:"key"`
 	// To search with Tavily.

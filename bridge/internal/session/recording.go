@@ -1,0 +1,63 @@
+package session
+
+import (
+	"time"
+
+	"voicebridge/thread"
+)
+
+// recording is the recording of a call, in which messages have their place.
+type recording struct {
+	*core
+	state RecordingState
+	began time.Time
+}
+
+// begin begins the recording, if there is to be one: the client learns of it first.
+func (r *recording) begin() {
+	if !r.KeepSound {
+		return
+	}
+	r.state, r.began = RecordingOn, r.now
+	r.tell()
+	r.do(Record{On: true})
+}
+
+// set pauses the recording or goes on with it, and reports whether there is one.
+func (r *recording) set(in SetRecording) {
+	recorded := r.state == RecordingOn || r.state == RecordingPaused
+	if recorded && in.State != r.state && r.phase < draining {
+		r.state = in.State
+		if in.State == RecordingPaused {
+			r.do(Record{On: false}) // before the client believes it
+			r.tell()
+		} else {
+			r.tell()
+			r.do(Record{On: true})
+		}
+	}
+	r.do(Answer{To: in.Recorded, Yes: recorded})
+}
+
+// failed tells the client that nothing more is kept.
+func (r *recording) failed() {
+	if r.state != "" && r.phase < ended {
+		r.state = RecordingOff
+		r.tell()
+	}
+}
+
+func (r *recording) tell() { r.notify(r.event()) }
+
+func (r *recording) event() recordingEvent {
+	return recordingEvent{Type: "bridge.recording", State: r.state}
+}
+
+// span returns the place of a sound in the recording; nil if there is none.
+func (r *recording) span(from, to time.Time) *thread.AudioSpan {
+	if r.began.IsZero() || from.IsZero() || !to.After(from) {
+		return nil
+	}
+	place := func(at time.Time) int64 { return max(0, at.Sub(r.began).Milliseconds()) }
+	return &thread.AudioSpan{StartMS: place(from), EndMS: place(to)}
+}

@@ -1,0 +1,173 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/recording"
+	"voicebridge/thread"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
+)
+
+// recorded serves the routes about recordings.
+type recorded struct {
+	archive *recording.Archive // nil if calls are not recorded
+	calls   interface {
+		SetRecording(ctx context.Context, owner, callID string, state bridge.RecordingState) error
+	}
+	live interface {
+		callOf(c echo.Context) (id string, err error)
+	}
+	messages interface {
+		Message(ctx context.Context, key thread.Key, id string) (thread.Message, error)
+	}
+}
+
+func (h *recorded) routes(r router) {
+	r.POST("/v1/realtime/calls/:call_id/recording", h.set, r.userOrSecret)
+	r.GET("/api/calls/:call_id/recording", h.read, r.user)
+	r.DELETE("/api/calls/:call_id/recording", h.remove, r.user)
+	r.GET("/api/calls/:call_id/peaks", h.peaks, r.user)
+	r.GET("/api/threads/:id/messages/:message_id/audio", onThread(h.message), r.user)
+}
+
+// set pauses the recording of a live call, or goes on with it.
+func (h *recorded) set(c echo.Context) error {
+	id, err := h.live.callOf(c)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		State bridge.RecordingState `json:"state"`
+	}
+	if err := input.JSON(c, &body, false); err != nil {
+		return err
+	}
+	if body.State != bridge.RecordingOn && body.State != bridge.RecordingPaused {
+		return problem.BadRequest("invalid_value", "state", `state must be "on" or "paused".`)
+	}
+	if err := h.calls.SetRecording(c.Request().Context(), identity(c).Owner, id, body.State); err != nil {
+		return orCall(err)
+	}
+	return c.JSON(http.StatusOK, map[string]any{"state": body.State})
+}
+
+var (
+	errNoRecording  = problem.NotFound("recording_not_found", "There is no recording of this call. One is there some seconds after the end of its call.")
+	errNoSound      = problem.NotFound("audio_not_found", "Of this message no sound is kept.")
+	errUnknownTrack = problem.BadRequest("invalid_value", "track", "track must be user, assistant or both.")
+)
+
+// found calls serve with the owner of the request and the call that it names. What the archive does not find is no failure.
+func (h *recorded) found(c echo.Context, serve func(owner, callID string) error) error {
+	id := c.Param("call_id")
+	if h.archive == nil || !input.ValidID(id, maxCallID) {
+		return errNoRecording
+	}
+	err := serve(identity(c).Owner, id)
+	if errors.Is(err, persistence.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return errNoRecording
+	}
+	return err
+}
+
+// read returns a track of a recording, or a part of it.
+func (h *recorded) read(c echo.Context) error {
+	track := c.QueryParam("track")
+	if track == "" {
+		track = recording.Both
+	}
+	if !recording.IsTrack(track) {
+		return errUnknownTrack
+	}
+	return h.found(c, func(owner, callID string) error {
+		file, rec, err := h.archive.Open(c.Request().Context(), owner, callID, track)
+		if err != nil {
+			return err
+		}
+		return serveSound(c, file, "audio/ogg", callID+"-"+track, rec.StartedAt)
+	})
+}
+
+// peaks returns how loud both sides were.
+func (h *recorded) peaks(c echo.Context) error {
+	return h.found(c, func(owner, callID string) error {
+		file, rec, err := h.archive.Peaks(c.Request().Context(), owner, callID)
+		if err != nil {
+			return err
+		}
+		return serveSound(c, file, echo.MIMEApplicationJSON, callID+"-peaks", rec.StartedAt)
+	})
+}
+
+func (h *recorded) remove(c echo.Context) error {
+	return h.found(c, func(owner, callID string) error {
+		if err := h.archive.Delete(c.Request().Context(), owner, callID); err != nil {
+			return err
+		}
+		return c.NoContent(http.StatusNoContent)
+	})
+}
+
+// aroundMessage is how much of a recording is played before a message and after it, so that nothing of it is cut off.
+const aroundMessage = 100 * time.Millisecond
+
+// message returns the sound of a message.
+func (h *recorded) message(c echo.Context, key thread.Key) error {
+	id := c.Param("message_id")
+	if h.archive == nil || !input.ValidID(id, maxThreadID) {
+		return errNoSound
+	}
+	ctx := c.Request().Context()
+	m, err := h.messages.Message(ctx, key, id)
+	if err != nil {
+		return orThread(err)
+	}
+	at := m.Metadata.Audio
+	if at == nil {
+		return errNoSound
+	}
+	track, from, to := recording.User, time.Duration(at.StartMS)*time.Millisecond-aroundMessage, time.Duration(at.EndMS)*time.Millisecond
+	if m.Role == thread.RoleAssistant {
+		track = recording.Assistant
+	}
+	if m.Metadata.Status != thread.StatusInterrupted { // of which no more was heard
+		to += aroundMessage
+	}
+	sound, err := h.archive.Cut(ctx, key.Owner, m.Metadata.CallID, track, max(0, from), to)
+	if errors.Is(err, persistence.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return errNoSound
+	}
+	if err != nil {
+		return err
+	}
+	return serveSound(c, nopCloser{bytes.NewReader(sound)}, "audio/ogg", id, m.Metadata.CreatedAt)
+}
+
+type nopCloser struct{ io.ReadSeeker }
+
+func (nopCloser) Close() error { return nil }
+
+// serveSound answers with a file that does not change, or a part of it, as which browsers play sounds.
+func serveSound(c echo.Context, file io.ReadSeekCloser, kind, name string, at time.Time) error {
+	header := c.Response().Header()
+	header.Set(echo.HeaderCacheControl, "private, no-cache") // it may be deleted
+	header.Set(echo.HeaderContentType, kind)
+	header.Set("Etag", strconv.Quote(name))
+	if kind == "audio/ogg" {
+		header.Set(echo.HeaderContentDisposition, `inline; filename="`+name+`.ogg"`)
+	}
+	http.ServeContent(c.Response(), c.Request(), "", at, file)
+	return file.Close()
+}

@@ -1,0 +1,135 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
+	"voicebridge/realtime/media"
+	"voicebridge/recording"
+	"voicebridge/thread"
+)
+
+// dropped is a Sink that drops everything.
+type dropped struct{}
+
+func (dropped) WriteAudio(*media.Packet) error { return nil }
+
+// TestRecordings reads the recording of a call as a whole and in parts, with its peaks and the sound of its messages, as its
+// owner and as somebody else, and deletes it.
+func TestRecordings(t *testing.T) {
+	t.Parallel()
+	var archive *recording.Archive
+	b := setup(t, func(c *Config) {
+		tokens(c)
+		store, err := recording.NewStore(t.TempDir(), recording.S3Config{})
+		must(t, err)
+		archive, err = recording.New(recording.Config{Tapes: t.TempDir(), Store: store, Records: c.Store.(*persistence.Store).Recordings})
+		must(t, err)
+		c.Recordings = archive
+	})
+	alice, bob := as("alice-token-of-tests"), as("bob-token-of-tests")
+	key := b.thread(t, "alice")
+	must(t, b.db.Records.SaveCall(t.Context(), key, records.Call{ID: "call-1", StartedAt: time.Now(), EndedAt: new(time.Now())}))
+	spoken := func(role thread.Role, audio *thread.AudioSpan) string {
+		m, err := persistencetest.AppendMessage(t.Context(), b.db, key, thread.Message{
+			Role: role, Parts: []thread.Part{thread.TextPart("x")}, Metadata: thread.Metadata{CallID: "call-1", Source: thread.SourceVoice, Audio: audio},
+		})
+		must(t, err)
+		return "/api/threads/" + key.Thread + "/messages/" + m.ID + "/audio"
+	}
+	question, answer, typed := spoken(thread.RoleUser, &thread.AudioSpan{EndMS: 200}), spoken(thread.RoleAssistant, &thread.AudioSpan{StartMS: 50, EndMS: 200}), spoken(thread.RoleUser, nil)
+	const path = "/api/calls/call-1/recording"
+	wantStatus(t, b.do(t, "GET", path, "", alice), 404)
+
+	r, err := archive.Begin("alice", "call-1", func() {})
+	must(t, err)
+	r.Run(true)
+	user, assistant := r.User(dropped{}), r.Assistant(dropped{})
+	for i := range 10 {
+		must(t, user.WriteAudio(&media.Packet{Source: 1, Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: []byte("\xf8user")}))
+		must(t, assistant.WriteAudio(&media.Packet{Source: 2, Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: []byte("\xf8assistant")}))
+	}
+	r.End()
+	persistencetest.Start(t, func(ctx context.Context) error { archive.Run(ctx); return nil })
+	for b.do(t, "GET", path+"?track=user", "", alice).StatusCode != 200 {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal("there is no recording")
+		}
+	}
+	for target, want := range map[string]string{path + "?track=user": "user", path + "?track=assistant": "assistant", question: "user", answer: "assistant"} {
+		got := b.do(t, "GET", target, "", alice)
+		wantStatus(t, got, 200)
+		if kind := got.Header.Get("Content-Type"); kind != "audio/ogg" || !strings.HasPrefix(got.body, "OggS") || !strings.Contains(got.body, "\xf8"+want) {
+			t.Errorf("%s: %s, %.40q", target, kind, got.body)
+		}
+		part := b.do(t, "GET", target, "", alice, header("Range", "bytes=0-3"))
+		wantStatus(t, part, 206)
+		if part.body != "OggS" {
+			t.Errorf("%s: the first bytes are %q", target, part.body)
+		}
+	}
+	wantStatus(t, b.do(t, "GET", path, "", alice), 200) // both
+	var peaks struct {
+		PerSecond int `json:"per_second"`
+		User      []int
+	}
+	got := b.do(t, "GET", "/api/calls/call-1/peaks", "", alice)
+	wantStatus(t, got, 200)
+	must(t, json.Unmarshal([]byte(got.body), &peaks))
+	if peaks.PerSecond != 20 || len(peaks.User) < 3 {
+		t.Errorf("peaks %s", got.body)
+	}
+	for target, status := range map[string]int{path + "?track=left": 400, typed: 404, "/api/calls/call-2/recording": 404, "/api/calls/a%00b/peaks": 404} {
+		wantStatus(t, b.do(t, "GET", target, "", alice), status)
+	}
+	for _, target := range []string{path, "/api/calls/call-1/peaks", question} {
+		wantStatus(t, b.do(t, "GET", target, "", bob), 404)
+	}
+	wantStatus(t, b.do(t, "DELETE", path, "", bob), 404)
+	wantStatus(t, b.do(t, "DELETE", path, "", alice), 204)
+	wantStatus(t, b.do(t, "DELETE", path, "", alice), 404)
+	wantStatus(t, b.do(t, "GET", question, "", alice), 404)
+}
+
+// TestRecord asks for recordings, which the server must allow, and pauses one.
+func TestRecord(t *testing.T) {
+	t.Parallel()
+	alice, bob := as("alice-token-of-tests"), as("bob-token-of-tests")
+	for _, records := range []bool{false, true} {
+		b := setup(t, func(c *Config) {
+			tokens(c)
+			if records {
+				c.Recordings = new(recording.Archive)
+			}
+		})
+		started, minted := 201, 200
+		if !records {
+			started, minted = 400, 400
+		}
+		wantStatus(t, b.do(t, "POST", callsPath+"?record=true", sdpOffer, alice, sdpType), started)
+		wantStatus(t, b.do(t, "POST", callsPath+"?record=maybe", sdpOffer, alice, sdpType), 400)
+		wantStatus(t, b.do(t, "POST", secretsPath, `{"record":true}`, alice), minted)
+		if !records {
+			continue
+		}
+		wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, as(mint(t, b, `{"record":true}`, alice).Value), sdpType), 201)
+		for i, start := range b.calls.starts {
+			if !start.Record {
+				t.Errorf("call %d is not recorded", i)
+			}
+		}
+		path := callsPath + "/recorded/recording"
+		wantStatus(t, b.do(t, "POST", path, `{"state":"paused"}`, alice), 200)
+		wantStatus(t, b.do(t, "POST", path, `{"state":"off"}`, alice), 400)
+		wantStatus(t, b.do(t, "POST", path, `{"state":"paused"}`, bob), 404)
+		wantStatus(t, b.do(t, "POST", callsPath+"/other/recording", `{"state":"on"}`, alice), 409)
+	}
+}
