@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func TestRecordings(t *testing.T) {
 	}
 	r.End()
 	persistencetest.Start(t, func(ctx context.Context) error { archive.Run(ctx); return nil })
-	for b.do(t, "GET", path+"?track=user", "", alice).StatusCode != 200 {
+	for b.do(t, "GET", path+"?track=user", "", alice).StatusCode != http.StatusOK {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-t.Context().Done():
