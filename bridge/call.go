@@ -11,6 +11,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
 )
 
@@ -56,6 +57,16 @@ type call struct {
 	recording Recording
 	onTurn    func(thread.Key)
 	onCount   func(session.Counter)
+}
+
+// clientPlays reports whether the client plays answers by its own clock, and says what was heard of them.
+func (c *call) clientPlays() bool {
+	b := c.browser.Load()
+	if b == nil {
+		return false
+	}
+	_, plays := b.Peer.(*wsserver.Conn)
+	return plays
 }
 
 // publisher passes events to the watchers of a thread; *persistence.Store implements it.

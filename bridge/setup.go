@@ -64,7 +64,7 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	s.own.Session = cfg.Session.With(s.route.settled(cfg.Session))
 	s.own.Session.Instructions = FillInstructions(cfg.Session.Instructions, now, s.user)
 	upstreams := cfg.chain(s.route, &s.calls.health)
-	s.dialer = leg.Dialer{Upstream: upstreams, Creation: s.own.Session.Creation(), Told: refusal, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Log: s.call.log}
+	s.dialer = leg.Dialer{Upstream: upstreams, Creation: s.own.Session.Creation(), Told: refusal, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), ClientPlays: s.call.clientPlays, Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Log: s.call.log}
 	s.record = records.Call{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
 		Model: s.own.Session.Model, Voice: s.own.Session.Voice, StartedAt: now,

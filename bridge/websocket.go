@@ -39,6 +39,7 @@ func (w *WebSocket) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		_ = conn.Close()
 		return nil, err
 	}
+	conn.ClientPlays(d.ClientPlays)
 	conn.Start(d.Handlers)
 	if l.profile.Appends {
 		return appendingLeg{l}, nil
@@ -61,7 +62,7 @@ func (l appendingLeg) Order(ev realtime.Event) (before string, known bool) { ret
 func (l *socketLeg) Can() Capabilities {
 	p := &l.profile
 	return Capabilities{
-		OutputBuffer: true, Truncation: !p.KeepsAudio, TruncatesItself: !p.KeepsAudio, // both by ws.Conn
+		OutputBuffer: true, Truncation: true, TruncatesItself: true, // all by ws.Conn
 		Deletion: !p.NoDeletion, Images: !p.NoImages, ResponseSettings: !p.NoResponseSettings, CallItems: p.History == ws.HistoryItems,
 	}
 }

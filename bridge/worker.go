@@ -13,7 +13,6 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
-	"voicebridge/realtime/wsserver"
 	"voicebridge/toolkit"
 )
 
@@ -104,8 +103,7 @@ func (w *worker) join(b *leg.Browser) (reason EndReason, over bool) {
 	old.Push(session.EndedEvent(EndTakenOver), false)
 	w.startBrowser(b)
 	w.leaving.Go(old.End)
-	_, plays := b.Peer.(*wsserver.Conn)
-	return w.step(session.BrowserJoined{Gen: b.Gen, Limit: b.Peer.MaxMessageSize(), Plays: plays})
+	return w.step(session.BrowserJoined{Gen: b.Gen, Limit: b.Peer.MaxMessageSize(), Plays: w.clientPlays()})
 }
 
 // loop owns the state until the call ends.

@@ -1,4 +1,5 @@
-// Package realtimetest replays recorded exchanges with other vendors' Realtime servers.
+// Package realtimetest stands in for other vendors' Realtime servers in tests: it replays recorded exchanges, and serves the
+// API over WebSocket strictly.
 package realtimetest
 
 import (

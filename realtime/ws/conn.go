@@ -19,6 +19,8 @@ const (
 	pingEvery, pongWithin = 20 * time.Second, 20 * time.Second
 	// flushFor is how long Close waits until what was sent has left, and goodbye how long for the upstream's close.
 	flushFor, goodbye = 500 * time.Millisecond, time.Second
+	// clientsWord is how long the upstream is not told what was played while the client may say that itself.
+	clientsWord = time.Second
 )
 
 // Conn is the connection to one session of an upstream. Its methods are safe for concurrent use.
@@ -55,6 +57,9 @@ type Conn struct {
 	making     string // the response that is being made
 	more       string // words at the end of the instructions
 	spoken     map[string]string
+	// plays reports whether the client says itself what was heard of an answer; unsaid is what it has not said yet.
+	plays  func() bool
+	unsaid map[string]cut
 
 	// Of Order: the items that were announced, and the last two of them.
 	announced        map[string]bool
@@ -67,7 +72,7 @@ func newConn(s socket, p Profile, model string, common *shared, log *slog.Logger
 	return &Conn{
 		profile: p, model: model, socket: s, log: log, source: media.NewSource(), ctx: ctx, cancel: cancel, done: make(chan struct{}),
 		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewReader(p.RateIn)}, play: newPlayout(p.formatOut(), common),
-		inbox: newInbox(), closed: make(chan struct{}), interrupts: true, spoken: make(map[string]string), announced: make(map[string]bool),
+		plays: func() bool { return false }, unsaid: make(map[string]cut), inbox: newInbox(), closed: make(chan struct{}), interrupts: true, spoken: make(map[string]string), announced: make(map[string]bool),
 	}
 }
 
@@ -83,6 +88,10 @@ func (c *Conn) Instruct(more string) {
 	defer c.mu.Unlock()
 	c.more = more
 }
+
+// ClientPlays makes the upstream wait for conversation.item.truncate from a client that plays answers by its own clock, for a
+// second: then it is told what was played here. It must be called before Start.
+func (c *Conn) ClientPlays(plays func() bool) { c.plays = plays }
 
 // Send sends an event after those sent before. It waits while 1 MiB of events waits for the upstream. Errors:
 // media.ErrTooLarge, media.ErrClosed, or ctx's cause.
@@ -115,6 +124,9 @@ func (c *Conn) TrySend(data []byte) bool {
 		return true
 	case realtime.TypeItemTruncate:
 		c.play.truncate(ev.ItemID)
+		c.mu.Lock()
+		delete(c.unsaid, ev.ItemID)
+		c.mu.Unlock()
 		if c.profile.KeepsAudio {
 			c.truncated(cut{ev.ItemID, ev.ContentIndex, time.Duration(ev.AudioEndMS) * time.Millisecond})
 			return true
@@ -140,6 +152,33 @@ func (c *Conn) WriteAudio(p *media.Packet) error {
 func (c *Conn) stop(asked bool) {
 	cuts, events := c.play.stop(asked)
 	c.tell(events)
+	if len(cuts) == 0 || !c.plays() {
+		c.cut(cuts)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cut := range cuts {
+		c.unsaid[cut.item] = cut
+	}
+	time.AfterFunc(clientsWord, func() { c.cut(c.takeUnsaid(cuts)) }) // after the end that reaches nobody
+}
+
+// takeUnsaid returns those of which the client has not said how much was heard.
+func (c *Conn) takeUnsaid(of []cut) (cuts []cut) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cut := range of {
+		if _, waits := c.unsaid[cut.item]; waits {
+			delete(c.unsaid, cut.item)
+			cuts = append(cuts, cut)
+		}
+	}
+	return cuts
+}
+
+// cut tells both sides how much of answers was played.
+func (c *Conn) cut(cuts []cut) {
 	for _, cut := range cuts {
 		if c.profile.KeepsAudio {
 			c.truncated(cut)

@@ -295,6 +295,46 @@ func TestInterruption(t *testing.T) {
 	}
 }
 
+// TestClientsWord has a client that plays answers itself: what it says of an interrupted one is what the upstream is told, or,
+// if it says nothing for a second, what was played here.
+func TestClientsWord(t *testing.T) {
+	t.Parallel()
+	for _, keeps := range []bool{false, true} {
+		for _, says := range []bool{false, true} {
+			inCall(t, Profile{KeepsAudio: keeps}, func(t *testing.T, c *call) {
+				c.ClientPlays(func() bool { return true })
+				c.speak("resp_1", "item_1", 0, 100)
+				pass(499 * time.Millisecond) // 25 frames
+				c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"item_9","audio_start_ms":100}`)
+				pass(900 * time.Millisecond)
+				if told, heard := c.up.told(), c.heard(); len(told) > 0 || slices.Contains(heard, "conversation.item.truncated item_1") {
+					t.Fatalf("too early, the upstream is told %v, the client %v", told, heard)
+				}
+				want, ms := int64(500), []int64(nil)
+				c.on = func(ev realtime.Event) {
+					if ev.Type == realtime.TypeItemTruncated {
+						ms = append(ms, ev.AudioEndMS)
+					}
+				}
+				if says {
+					want = 321
+					c.TrySend([]byte(`{"type":"conversation.item.truncate","item_id":"item_1","content_index":0,"audio_end_ms":321}`))
+				}
+				pass(time.Second)
+				if !keeps {
+					for _, ev := range c.up.told() {
+						ms = append(ms, ev.AudioEndMS)
+					}
+				}
+				c.heard()
+				if !slices.Equal(ms, []int64{want}) {
+					t.Errorf("keeps %t, says %t: told %v", keeps, says, ms)
+				}
+			})
+		}
+	}
+}
+
 // TestNoInterruption has a session in which speech does not stop answers; its client does, with output_audio_buffer.clear.
 func TestNoInterruption(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,9 @@ type Dialer struct {
 	// Creation is the session object with which sessions are created.
 	Creation   []byte
 	ItemPrefix string
-	Later      func(work func(ending <-chan struct{})) // see Dial
+	// ClientPlays is that of Dial.
+	ClientPlays func() bool
+	Later       func(work func(ending <-chan struct{})) // see Dial
 	// HungUp records a session that was hung up after its record was saved.
 	HungUp func(callID string, generation int64)
 	// Told returns what a client is told about a dial that failed; nil tells nothing.
@@ -67,7 +69,7 @@ func (d *Dialer) Dial(ctx context.Context, gen int, history History, refused str
 	l := d.newSession(gen, nil)
 	leg, err := d.Upstream.Dial(ctx, Dial{
 		Session: d.Creation, Owner: d.Owner, Handlers: upstreamHandlers(gen, d.Post), History: history,
-		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), Later: d.Later, Refused: refused,
+		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), ClientPlays: d.ClientPlays, Later: d.Later, Refused: refused,
 		Use: func(upstream Upstream, route session.Route) {
 			l.upstream, l.Route, l.Record.Upstream = upstream, route, upstream.Name()
 		},

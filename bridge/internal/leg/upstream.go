@@ -42,6 +42,8 @@ type Dial struct {
 	// Created is called once with the upstream's id of the session, before any media flows, so that
 	// it can be saved: a session left by a crash can then be hung up.
 	Created func(id string) error
+	// ClientPlays reports whether the client in use plays answers by its own clock, and says what was heard of them.
+	ClientPlays func() bool
 	// Later does work that outlives Dial: to hang up a session that nobody will use, perhaps one that the upstream
 	// creates after Dial has returned. The process waits for it, but closes ending if it wants to end. It is required.
 	Later func(work func(ending <-chan struct{}))
