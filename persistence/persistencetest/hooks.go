@@ -12,6 +12,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/hooked"
+	"voicebridge/persistence/recordings"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
@@ -97,6 +98,7 @@ func (s suite) hookEvents(t *testing.T) {
 			}
 		}
 	}
+	must(t, b.store.Recordings.Save(t.Context(), "anna", recordings.Recording{CallID: "c", StartedAt: start, Duration: 90 * time.Second}))
 	started := `call.started {"assistant_id":null,"call_id":"c","upstream":"up"}`
 	over := `call.ended {"assistant_id":null,"call_id":"c","cost_usd":0.25,"duration_seconds":90.5,"end_reason":"hangup","recording":null,"turns":3,` +
 		`"usage":{"cached_tokens":2,"input_tokens":10,"output_tokens":5,"total_tokens":15},"variables":{}}`
@@ -115,6 +117,7 @@ func (s suite) hookEvents(t *testing.T) {
 		`message.completed {"message":"m1"}`,
 		`budget.warning {"limit_usd":2,"scope":"call","spent_usd":1}`,
 		over,
+		`recording.ready {"call_id":"c","duration_seconds":90}`,
 	}, all); d != "" {
 		t.Errorf("all events (-want +got):\n%s", d)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
@@ -37,12 +38,28 @@ func (s *Store) Save(ctx context.Context, owner string, r Recording) error {
 		n, err = q.SaveRecording(ctx, pgdb.SaveRecordingParams{
 			CallID: r.CallID, Owner: owner, StartedAt: dbtype.At(r.StartedAt), DurationMs: r.Duration.Milliseconds(), Bytes: r.Bytes,
 		})
-		return err
+		if err != nil || n == 0 {
+			return err
+		}
+		return s.tell(ctx, q, owner, r)
 	})
 	if err == nil && n == 0 {
 		return fmt.Errorf(what+": %w", database.ErrNotFound)
 	}
 	return s.db.Fail(what, err)
+}
+
+// tell tells hooks that a recording is there.
+func (s *Store) tell(ctx context.Context, q database.Queries, owner string, r Recording) error {
+	c, err := q.GetCall(ctx, pgdb.GetCallParams{ID: r.CallID, Owner: owner})
+	if err != nil {
+		return err
+	}
+	tx := database.NewTx(ctx, s.db, q, thread.Key{Owner: owner, Thread: c.ThreadID})
+	_, err = hooked.In(tx).Tell(hooked.Event{Type: hooked.RecordingReady, About: r.CallID, Data: func() (map[string]any, error) {
+		return map[string]any{"call_id": r.CallID, "duration_seconds": r.Duration.Seconds()}, nil
+	}})
+	return err
 }
 
 // Recording reads that of a call of the owner.
