@@ -87,7 +87,7 @@ func (r *rig) upgrade(t *testing.T, path string, header http.Header, protocols [
 	if strings.HasPrefix(path, "/v1/realtime?") && (c.id == "" || c.thread == "") {
 		t.Fatalf("call: headers %v", res.Header)
 	}
-	c.session = r.sessionAfter(t, before, strings.HasPrefix(path, "/v1/realtime?"))
+	c.session = r.sessionAfter(t, before, strings.HasPrefix(path, "/v1/realtime?") && !strings.Contains(path, "call_id="))
 	c.send = func(data []byte) error { return conn.Write(context.Background(), websocket.MessageText, data) }
 	ended := make(chan struct{})
 	go func() {

@@ -57,7 +57,7 @@ func towards(ctx context.Context, database string) netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	own, err := netip.ParseAddrPort(conn.LocalAddr().String())
 	if err != nil || own.Addr().IsLoopback() {
 		return netip.Addr{}

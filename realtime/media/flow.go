@@ -19,6 +19,22 @@ func (s *Switch) Set(sink Sink) {
 	s.sink.Store(&sink)
 }
 
+// Ahead implements [Ahead], for the sink of the moment.
+func (s *Switch) Ahead() (remote uint32, room bool) {
+	if sink := s.sink.Load(); sink != nil {
+		return AheadOf(*sink)
+	}
+	return 0, false
+}
+
+// AheadOf returns what a sink says if it is an [Ahead], and that there is no such remote otherwise.
+func AheadOf(sink Sink) (remote uint32, room bool) {
+	if a, ok := sink.(Ahead); ok {
+		return a.Ahead()
+	}
+	return 0, false
+}
+
 // WriteAudio implements Sink. A closed sink is not an error: a Switch outlives its sinks.
 func (s *Switch) WriteAudio(packet *Packet) error {
 	sink := s.sink.Load()

@@ -31,6 +31,16 @@ type Packet struct {
 	// Format is how Payload is written.
 	Format  Format
 	Payload []byte
+	// Part is set for an [Ahead], and says what the packet is part of.
+	Part *Part
+}
+
+// Part is a part of an answer.
+type Part struct {
+	Response, Item string // their ids, as the sender knows them
+	Content        int    // the index in the item
+	// More means that another packet of it follows at once, and Last that none will: such a packet has no payload.
+	More, Last bool
 }
 
 // Format is how a packet's sound is written. The zero value is Opus; packets of any other format are FrameTime long.
@@ -53,6 +63,13 @@ func (p *Packet) Clone() Packet {
 	c := *p
 	c.Payload = bytes.Clone(p.Payload)
 	return c
+}
+
+// Ahead is a Sink whose remote plays answers by its own clock: packets for it may come before they are heard.
+type Ahead interface {
+	Sink
+	// Ahead names the remote, 0 if it has no clock of its own, and says whether there is room for more than what is due.
+	Ahead() (remote uint32, room bool)
 }
 
 // Sink takes a stream of packets. It must not keep the packet or its payload.

@@ -27,6 +27,8 @@ func FuzzUpstream(f *testing.F) {
 					c.take(ev)
 					c.Order(ev)
 					c.play.frame(nil)
+					c.play.ahead(1)
+					c.play.next(nil, true)
 					_ = c.profile.sent(ev, true, "more", "m")
 				}
 			}

@@ -42,7 +42,14 @@ type utterance struct {
 	sound          [][]byte // not played yet, as it came
 	left           int      // bytes of it
 	played         int      // bytes
-	whole          bool     // nothing of it is to come
+	// Of sound, early bytes were handed on already: up to the byte off of the piece at.
+	early, at, off int
+	whole          bool // nothing of it is to come
+	over           bool // whoever gets sound early knows that it has all
+}
+
+func (u *utterance) part() *media.Part {
+	return &media.Part{Response: u.response, Item: u.item, Content: u.content}
 }
 
 // next appends up to n bytes of sound to a frame, and lets go of them.
@@ -53,11 +60,30 @@ func (u *utterance) next(frame []byte, n int) []byte {
 		if n -= len(part); len(part) == len(u.sound[0]) {
 			u.sound[0] = nil
 			u.sound = u.sound[1:]
+			u.at = max(0, u.at-1)
 		} else {
 			u.sound[0] = u.sound[0][len(part):]
+			if u.at == 0 {
+				u.off = max(0, u.off-len(part))
+			}
 		}
 		u.left -= len(part)
 		u.played += len(part)
+		u.early = max(0, u.early-len(part))
+	}
+	return frame
+}
+
+// ahead appends up to n bytes to a frame of the sound that was not handed on early.
+func (u *utterance) ahead(frame []byte, n int) []byte {
+	for n > 0 && u.at < len(u.sound) {
+		piece := u.sound[u.at][u.off:]
+		part := piece[:min(n, len(piece))]
+		frame = append(frame, part...)
+		n, u.early, u.off = n-len(part), u.early+len(part), u.off+len(part)
+		if len(part) == len(piece) {
+			u.at, u.off = u.at+1, 0
+		}
 	}
 	return frame
 }
@@ -69,7 +95,8 @@ type cut struct {
 	played  time.Duration
 }
 
-// playout holds the sound of answers until it is played. An upstream sends it faster than the caller can hear it.
+// playout holds the sound of answers until it is played. An upstream sends it faster than the caller can hear it. A remote
+// that plays it by its own clock gets it early: then playout knows what is heard by now.
 type playout struct {
 	format media.Format
 	shared *shared
@@ -79,6 +106,7 @@ type playout struct {
 	waiting  int          // bytes in queue
 	borrowed int          // of them, of what is shared
 	playing  string       // the response whose sound was announced
+	remote   uint32       // that gets sound early; 0 for none
 	made     []string     // the latest responses that are complete
 	stopped  []string     // the latest responses of which nothing more is played
 	wake     chan struct{}
@@ -160,9 +188,51 @@ func (p *playout) complete(responseID, itemID string, content int) (events []rea
 
 // prune removes what was played to its end.
 func (p *playout) prune() {
-	for len(p.queue) > 0 && p.queue[0].whole && p.queue[0].left == 0 {
+	for len(p.queue) > 0 && p.queue[0].whole && p.queue[0].left == 0 && (p.remote == 0 || p.queue[0].over) {
 		p.queue = p.queue[1:]
 	}
+}
+
+// ahead sets which remote gets sound early, 0 for none. A new one gets what is not played yet.
+func (p *playout) ahead(remote uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.remote == remote {
+		return
+	}
+	p.remote = remote
+	for _, u := range p.queue {
+		u.early, u.at, u.off, u.over = 0, 0, 0, false
+	}
+}
+
+// next returns the next frame for the remote, if there is room for it, or, without a frame, a part that it has got to the
+// end. There is no part if there is neither.
+func (p *playout) next(buf []byte, room bool) (frame []byte, part *media.Part) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size := p.format.Frame()
+	for _, u := range p.queue {
+		left := u.left - u.early
+		switch {
+		case left >= size || left > 0 && u.whole:
+			if !room {
+				return nil, nil
+			}
+			frame = u.ahead(buf[:0], size)
+			part = u.part()
+			part.More = left-len(frame) >= size
+			return append(frame, make([]byte, size-len(frame))...), part
+		case !u.whole:
+			return nil, nil
+		case !u.over:
+			u.over = true
+			part = u.part()
+			part.Last = true
+			return nil, part
+		}
+	}
+	return nil, nil
 }
 
 // end announces the end of the response that is being played, if that has come.
@@ -176,27 +246,31 @@ func (p *playout) end(events []realtime.Event) []realtime.Event {
 	return events
 }
 
-// frame takes out the next frame, padded with silence at the end of an item. It returns no frame if there is none yet.
-// The events come before it.
-func (p *playout) frame(buf []byte) (frame []byte, events []realtime.Event) {
+// frame takes out the frame that is played next, padded with silence at the end of an item; it is nil if the remote has it
+// already. There is no part if there is no frame yet. The events come before it.
+func (p *playout) frame(buf []byte) (frame []byte, part *media.Part, events []realtime.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.prune()
 	events = p.end(nil)
 	if len(p.queue) == 0 {
-		return nil, events
+		return nil, nil, events
 	}
 	u, size := p.queue[0], p.format.Frame()
-	if u.left < size && !u.whole {
-		return nil, events
+	if u.left < size && !u.whole || u.left == 0 {
+		return nil, nil, events
 	}
 	if p.playing != u.response {
 		p.playing = u.response
 		events = append(events, bufferEvent(realtime.TypeOutputBufferStarted, u.response))
 	}
+	known := u.early > 0
 	frame = u.next(buf[:0], size)
 	p.drop(len(frame))
-	return append(frame, make([]byte, size-len(frame))...), events
+	if known {
+		return nil, u.part(), events
+	}
+	return append(frame, make([]byte, size-len(frame))...), u.part(), events
 }
 
 // stop drops what was not played. It returns what that is of each item, and the events that say so. told means that they
@@ -232,6 +306,7 @@ func (p *playout) truncate(itemID string) {
 		if u.item == itemID {
 			p.drop(u.left)
 			u.sound, u.left, u.whole = nil, 0, true
+			u.early, u.at, u.off = 0, 0, 0
 		}
 	}
 	signal(p.wake)

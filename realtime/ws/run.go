@@ -278,8 +278,8 @@ func (c *Conn) keepAlive() {
 	}
 }
 
-// Forward plays the model's sound: it passes a packet to dst each 20 ms, while flow's gate is open, until the connection
-// ends (media.ErrClosed), dst has closed (also media.ErrClosed) or ctx ends (its cause). The packet passed to dst is
+// Forward plays the model's sound: it passes a packet to dst each 20 ms, or as soon as there is one if dst is a [media.Ahead]
+// with room, while flow's gate is open, until the connection ends (media.ErrClosed), dst has closed (also media.ErrClosed) or ctx ends (its cause). The packet passed to dst is
 // reused. Only one Forward at a time can run.
 func (c *Conn) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
 	if err := c.forward(ctx, dst, flow); err != nil {
@@ -290,29 +290,57 @@ func (c *Conn) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 
 func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
 	clock, idle := media.Clock{Packet: media.Packet{Source: c.source, Format: c.profile.formatOut()}}, false
+	early := media.Clock{Packet: media.Packet{Source: media.NewSource(), Format: c.profile.formatOut()}}
+	send := func(frame []byte, part *media.Part) error {
+		if part.Last {
+			_ = dst.WriteAudio(&media.Packet{Source: early.Packet.Source, Format: early.Packet.Format, Part: part}) // the next one has the error
+			return nil
+		}
+		early.Packet.Part = part
+		early.Packet.Timestamp += media.FrameStep
+		return early.Send(frame, dst, flow)
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		remote, room := media.AheadOf(dst)
+		c.play.ahead(remote)
+		if remote != 0 {
+			if frame, part := c.play.next(early.Packet.Payload, room && flow.IsOpen()); part != nil {
+				if err := send(frame, part); err != nil {
+					return err
+				}
+				continue
+			}
+		}
 		var due <-chan time.Time
 		if wait := time.Until(clock.Next); !idle && wait > 0 {
 			timer.Reset(wait)
 			due = timer.C
 		} else {
-			frame, events := c.play.frame(clock.Packet.Payload)
+			frame, part, events := c.play.frame(clock.Packet.Payload)
 			c.tell(events)
-			if idle = frame == nil; !idle {
+			if idle = part == nil; !idle {
 				clock.Tick(media.FrameTime)
-				if !flow.IsOpen() {
+				var err error
+				switch {
+				case frame == nil: // it has come before
+				case !flow.IsOpen():
 					clock.Packet.Payload = frame
 					flow.Gated.Add(1)
-				} else if err := clock.Send(frame, dst, flow); err != nil {
+				case remote != 0:
+					err = send(frame, part)
+				default:
+					err = clock.Send(frame, dst, flow)
+				}
+				if err != nil {
 					return err
 				}
 				continue
 			}
 		}
 		wake := c.play.wake
-		if !idle {
+		if !idle && remote == 0 {
 			wake = nil
 		}
 		select {

@@ -165,6 +165,20 @@ type call struct {
 // inCall runs a test in virtual time, in a connected session of a profile.
 func inCall(t *testing.T, p Profile, test func(t *testing.T, c *call)) {
 	t.Helper()
+	inCallOf(t, p, func(c *call) (media.Sink, func(*testing.T)) { return c.ear, func(t *testing.T) { test(t, c) } })
+}
+
+// playing prepares a call whose client plays answers itself.
+func playing(test func(t *testing.T, c *call)) func(c *call) (media.Sink, func(*testing.T)) {
+	return func(c *call) (media.Sink, func(*testing.T)) {
+		c.ClientPlays(func() bool { return true })
+		return c.ear, func(t *testing.T) { test(t, c) }
+	}
+}
+
+// inCallOf is inCall for a test with a sink of its own.
+func inCallOf(t *testing.T, p Profile, prepare func(c *call) (sink media.Sink, test func(t *testing.T))) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		up := newFakeSocket()
 		c := &call{Conn: newConn(up, p.withDefaults(), "gpt-realtime", new(shared), slog.New(slog.DiscardHandler)), ear: new(ear), up: up}
@@ -172,15 +186,16 @@ func inCall(t *testing.T, p Profile, test func(t *testing.T, c *call)) {
 		if err := c.awaitSession(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		sink, test := prepare(c)
 		c.Start(c.handlers())
 		c.flow.Open()
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
-		go func() { ended <- c.Forward(ctx, c.ear, &c.flow) }()
+		go func() { ended <- c.Forward(ctx, sink, &c.flow) }()
 		if got := c.heard(); !slices.Equal(got, []string{"session.created"}) || c.ID() != "sess_1" {
 			t.Fatalf("session %q begins with %v", c.ID(), got)
 		}
-		test(t, c)
+		test(t)
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
@@ -301,8 +316,7 @@ func TestClientsWord(t *testing.T) {
 	t.Parallel()
 	for _, keeps := range []bool{false, true} {
 		for _, says := range []bool{false, true} {
-			inCall(t, Profile{KeepsAudio: keeps}, func(t *testing.T, c *call) {
-				c.ClientPlays(func() bool { return true })
+			inCallOf(t, Profile{KeepsAudio: keeps}, playing(func(t *testing.T, c *call) {
 				c.speak("resp_1", "item_1", 0, 100)
 				pass(499 * time.Millisecond) // 25 frames
 				c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"item_9","audio_start_ms":100}`)
@@ -311,11 +325,13 @@ func TestClientsWord(t *testing.T) {
 					t.Fatalf("too early, the upstream is told %v, the client %v", told, heard)
 				}
 				want, ms := int64(500), []int64(nil)
+				c.ear.mu.Lock()
 				c.on = func(ev realtime.Event) {
 					if ev.Type == realtime.TypeItemTruncated {
 						ms = append(ms, ev.AudioEndMS)
 					}
 				}
+				c.ear.mu.Unlock()
 				if says {
 					want = 321
 					c.TrySend([]byte(`{"type":"conversation.item.truncate","item_id":"item_1","content_index":0,"audio_end_ms":321}`))
@@ -330,7 +346,7 @@ func TestClientsWord(t *testing.T) {
 				if !slices.Equal(ms, []int64{want}) {
 					t.Errorf("keeps %t, says %t: told %v", keeps, says, ms)
 				}
-			})
+			}))
 		}
 	}
 }

@@ -17,6 +17,7 @@ const flushFor = 500 * time.Millisecond
 type Conn struct {
 	h      media.Handlers
 	slow   func()
+	id     uint32
 	silent bool // it carries no sound: events pass as they are
 
 	ctx    context.Context //nolint:containedctx // the connection's own, which ends its goroutines
@@ -40,7 +41,7 @@ type Conn struct {
 // New returns a connection that still needs [Conn.Handle] and a socket.
 func New() *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Conn{ctx: ctx, cancel: cancel, done: make(chan struct{}), out: newQueue(), input: newInput()}
+	c := &Conn{id: media.NewSource(), ctx: ctx, cancel: cancel, done: make(chan struct{}), out: newQueue(), input: newInput()}
 	c.output.init(c.out, c.input.current)
 	return c
 }
@@ -137,6 +138,14 @@ func (c *Conn) WriteAudio(p *media.Packet) error {
 		c.out.giveUp(c.slow)
 	}
 	return err
+}
+
+// Ahead implements [media.Ahead]: the client plays answers by its own clock.
+func (c *Conn) Ahead() (remote uint32, room bool) {
+	if c.silent {
+		return 0, false
+	}
+	return c.id, c.out.waiting() < maxEarlySound && c.output.nameless() < maxUnnamed
 }
 
 // Close sends what waits, for half a second at most, closes the connection and joins its goroutines. It is idempotent,

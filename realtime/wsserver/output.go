@@ -44,18 +44,11 @@ type output struct {
 	closed  bool
 	reader  *transcode.Reader
 	bytes   []byte   // sound that is no event yet
+	early   []piece  // sound that comes before it is heard, and is no event yet
 	answers []answer // the latest ones with sound, oldest first
 	playing string   // the response that is heard
 	ending  *time.Timer
 	overdue *time.Timer // for the answers whose ends are held back
-}
-
-// answer is a response that has sound.
-type answer struct {
-	response, item  string
-	output, content int
-	heard           bool     // it was heard to its end, or what was not heard never will be
-	ends            [][]byte // the events held back
 }
 
 func (o *output) init(to *queue, input func() media.Format) {
@@ -89,7 +82,11 @@ func (o *output) succeed(before *output) {
 	o.format, o.begun, o.playing = before.format, before.begun, before.playing
 	o.answers = slices.Clone(before.answers)
 	for i := range o.answers {
-		o.answers[i].ends = nil // they were for the other one
+		a := &o.answers[i]
+		a.ends, a.parts = nil, slices.Clone(a.parts) // the ends were for the other one
+		for at := range a.parts {
+			a.parts[at].sent = false // what is not heard yet comes again
+		}
 	}
 }
 
@@ -100,19 +97,11 @@ func (o *output) write(p *media.Packet) error {
 	if o.closed {
 		return media.ErrClosed
 	}
-	quiet := false
-	var err error
-	if p.Format == o.format {
-		o.bytes = append(o.bytes, p.Payload...)
-	} else {
-		if o.reader == nil {
-			o.reader = transcode.NewReader(o.format.Rate)
-		}
-		var samples []int16
-		samples, err = o.reader.Read(p)
-		quiet = pcm.Level(samples) < hush
-		o.bytes = o.format.Encoding.Append(o.bytes, samples)
+	if p.Part != nil {
+		return o.comesEarly(p)
 	}
+	sound, quiet, err := o.convert(o.bytes, p)
+	o.bytes = sound
 	if o.playing == "" {
 		o.unannounced(quiet)
 		return err
@@ -123,8 +112,22 @@ func (o *output) write(p *media.Packet) error {
 	return err
 }
 
-func (o *output) length() time.Duration {
-	return time.Duration(len(o.bytes)) * media.FrameTime / time.Duration(o.format.Frame())
+// convert appends the sound of a packet in the client's format.
+func (o *output) convert(sound []byte, p *media.Packet) (more []byte, quiet bool, err error) {
+	if p.Format == o.format {
+		return append(sound, p.Payload...), false, nil
+	}
+	if o.reader == nil {
+		o.reader = transcode.NewReader(o.format.Rate)
+	}
+	samples, err := o.reader.Read(p)
+	return o.format.Encoding.Append(sound, samples), pcm.Level(samples) < hush, err
+}
+
+func (o *output) length() time.Duration { return o.lengthOf(o.bytes) }
+
+func (o *output) lengthOf(sound []byte) time.Duration {
+	return time.Duration(len(sound)) * media.FrameTime / time.Duration(o.format.Frame())
 }
 
 // unannounced keeps the sound that comes while nothing is heard: an upstream sends silence then, or the beginning of
@@ -157,10 +160,15 @@ func (o *output) flush() {
 		o.trim()
 		return
 	}
+	o.delta(a, &a.parts[0], o.bytes)
+	o.bytes = o.bytes[:0]
+}
+
+// delta sends sound of a part of an answer.
+func (o *output) delta(a *answer, part *part, sound []byte) {
 	o.begun = true
 	o.to.sound(fmt.Appendf(nil, `{"type":"`+realtime.TypeOutputAudioDelta+`","event_id":%q,"response_id":%q,"item_id":%q,"output_index":%d,"content_index":%d,"delta":%q}`,
-		newID("event_"), a.response, a.item, a.output, a.content, base64.StdEncoding.EncodeToString(o.bytes)), int(o.length().Milliseconds()))
-	o.bytes = o.bytes[:0]
+		newID("event_"), a.response, part.item, part.output, part.content, base64.StdEncoding.EncodeToString(sound)), int(o.lengthOf(sound).Milliseconds()))
 	o.watch()
 }
 
@@ -170,6 +178,76 @@ func (o *output) find(response string) *answer {
 		return nil
 	}
 	return &o.answers[i]
+}
+
+// partOf returns the part of an answer that a piece is of, nil if it was not announced yet.
+func (o *output) partOf(e *piece) (*answer, *part) {
+	for i := len(o.answers) - 1; i >= 0; i-- {
+		a := &o.answers[i]
+		if a.source != 0 && a.source != e.source || !means(a.response, e.part.Response) {
+			continue
+		}
+		for at := range a.parts {
+			if p := &a.parts[at]; p.content == e.part.Content && means(p.item, e.part.Item) {
+				a.source = e.source
+				return a, p
+			}
+		}
+	}
+	return nil, nil
+}
+
+// nameless returns how much sound waits for the event that says what it is part of.
+func (o *output) nameless() (d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range o.early {
+		d += o.lengthOf(o.early[i].sound)
+	}
+	return d
+}
+
+// comesEarly takes a packet that comes before it is heard.
+func (o *output) comesEarly(p *media.Packet) (err error) {
+	last := len(o.early) - 1
+	if last < 0 || o.early[last].source != p.Source || !o.early[last].continues(p.Part) {
+		o.early = append(o.early, piece{source: p.Source})
+		last++
+	}
+	e := &o.early[last]
+	e.part = *p.Part
+	if len(p.Payload) > 0 && !p.Part.Last && o.lengthOf(e.sound) < maxNameless {
+		e.sound, _, err = o.convert(e.sound, p)
+	}
+	o.sendEarly()
+	return err
+}
+
+// sendEarly sends what is known of the sound that comes early.
+func (o *output) sendEarly() {
+	for len(o.early) > 0 {
+		e := &o.early[0]
+		a, part := o.partOf(e)
+		if a == nil {
+			return
+		}
+		if n := len(e.sound); n > 0 && (!e.part.More || len(o.early) > 1 || o.lengthOf(e.sound) >= deltaMS*time.Millisecond) {
+			o.delta(a, part, e.sound)
+			e.sound = e.sound[:0]
+		}
+		if e.part.Last {
+			part.sent = true
+			o.releaseSent(a)
+		}
+		if len(e.sound) > 0 {
+			return
+		}
+		if len(o.early) == 1 && !e.part.Last {
+			o.early = o.early[:0]
+			return
+		}
+		o.early = o.early[1:]
+	}
 }
 
 // event takes an event of the call, and sends it, perhaps later or changed.
@@ -189,7 +267,7 @@ func (o *output) event(data []byte) {
 		o.stopped(cmp.Or(ev.ResponseID, o.playing))
 		return
 	case realtime.TypeOutputBufferCleared:
-		o.bytes = o.bytes[:0]
+		o.bytes, o.early = o.bytes[:0], nil
 		o.to.silence()
 		o.finish(o.playing)
 		o.finish(ev.ResponseID)
@@ -198,6 +276,9 @@ func (o *output) event(data []byte) {
 		data = withFormats(ev, o.input(), o.format)
 	case realtime.TypeContentPartAdded, realtime.TypeAudioTranscriptDelta:
 		o.announced(&ev)
+		o.to.event(data)
+		o.sendEarly()
+		return
 	case realtime.TypeOutputAudioDone, realtime.TypeContentPartDone, realtime.TypeOutputItemDone, realtime.TypeResponseDone:
 		if ev.Response != nil {
 			data = withFormats(ev, o.input(), o.format)
@@ -211,14 +292,23 @@ func (o *output) event(data []byte) {
 
 // announced takes where an answer has sound.
 func (o *output) announced(ev *realtime.Event) {
-	if ev.Type == realtime.TypeContentPartAdded && !isSound(realtime.Member(ev.Part, "type")) || o.find(ev.ResponseID) != nil {
+	if ev.Type == realtime.TypeContentPartAdded && !isSound(realtime.Member(ev.Part, "type")) {
+		return
+	}
+	a := o.find(ev.ResponseID)
+	if a != nil && slices.ContainsFunc(a.parts, func(p part) bool { return p.item == ev.ItemID && p.content == ev.ContentIndex }) {
 		return
 	}
 	var where struct {
 		Output int `json:"output_index"`
 	}
 	_ = json.Unmarshal(ev.Raw, &where) // it is zero mostly
-	o.answers = append(o.answers, answer{response: ev.ResponseID, item: ev.ItemID, output: where.Output, content: ev.ContentIndex})
+	parts := []part{{item: ev.ItemID, output: where.Output, content: ev.ContentIndex}}
+	if a != nil {
+		a.parts = append(a.parts, parts...)
+		return
+	}
+	o.answers = append(o.answers, answer{response: ev.ResponseID, parts: parts})
 	if len(o.answers) > remembered {
 		o.release(&o.answers[0])
 		o.answers = slices.Delete(o.answers, 0, 1)
@@ -285,10 +375,11 @@ func (o *output) holdBack(ev *realtime.Event, data []byte) bool {
 	if ev.Item != nil {
 		item = text(ev.Item, "id")
 	}
-	if item != "" && item != a.item {
+	if item != "" && !slices.ContainsFunc(a.parts, func(p part) bool { return p.item == item }) {
 		return false
 	}
-	a.ends = append(a.ends, data)
+	a.ends = append(a.ends, end{item, data})
+	o.releaseSent(a)
 	o.watch()
 	return true
 }
@@ -301,10 +392,20 @@ func text(object json.RawMessage, name string) (value string) {
 
 // release sends what was held back.
 func (o *output) release(a *answer) {
-	for _, event := range a.ends {
-		o.to.event(event)
+	for _, end := range a.ends {
+		o.to.event(end.data)
 	}
 	a.ends = nil
+}
+
+// releaseSent sends what was held back until the sound before it, which comes early, had come.
+func (o *output) releaseSent(a *answer) {
+	for len(a.ends) > 0 && !slices.ContainsFunc(a.parts, func(p part) bool {
+		return !p.sent && (a.ends[0].item == "" || a.ends[0].item == p.item)
+	}) {
+		o.to.event(a.ends[0].data)
+		a.ends = a.ends[1:]
+	}
 }
 
 // watch has the ends of answers sent if no sound comes any more.
@@ -316,6 +417,10 @@ func (o *output) watch() {
 	o.overdue = time.AfterFunc(soundless, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
+		if o.to.waiting() > 0 { // it comes, but is not read
+			o.overdue.Reset(soundless)
+			return
+		}
 		for i := range o.answers {
 			if len(o.answers[i].ends) > 0 {
 				o.finish(o.answers[i].response)

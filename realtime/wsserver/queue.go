@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"slices"
 	"sync"
+	"time"
 )
 
 const (
@@ -87,6 +88,13 @@ func (q *queue) next() (data []byte, last bool) {
 		signal(q.room)
 	}
 	return o.data, false
+}
+
+// waiting returns how much sound waits.
+func (q *queue) waiting() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return time.Duration(q.ms) * time.Millisecond
 }
 
 func (q *queue) overflows() bool {

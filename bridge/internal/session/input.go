@@ -59,9 +59,10 @@ type (
 	// BrowserTooLarge is a message from the browser that exceeded the size limit; Size is in bytes. Values is how many
 	// values it has if that is what exceeded a limit, else 0.
 	BrowserTooLarge struct{ Gen, Side, Size, Values int }
-	// SidebandJoined means that an application's server has connected beside the browser, and SidebandGone that it has gone.
+	// SidebandJoined means that an application's server has connected beside the browser.
 	SidebandJoined struct{ ID int }
-	SidebandGone   struct{ ID int }
+	// SidebandGone means that it has gone.
+	SidebandGone struct{ ID int }
 	// UpstreamState is a change of the connection to an upstream session.
 	UpstreamState struct {
 		Gen   int

@@ -64,19 +64,8 @@ func (s *State) apply(in Input) {
 	switch in := in.(type) {
 	case UpstreamEvent:
 		s.upstreamEvent(in)
-	case BrowserEvent:
-		if s.present(in.Side, in.Gen) {
-			s.browser(in)
-		}
-	case BrowserTooLarge:
-		if !s.present(in.Side, in.Gen) {
-			return
-		}
-		what := fmt.Sprintf("%d bytes, which is too large", in.Size)
-		if in.Values > 0 {
-			what = fmt.Sprintf("%d values, which are too many", in.Values)
-		}
-		s.refuse(asker(in.Side, ""), "event_too_large", "The event has "+what+"; it was not read.", "")
+	case BrowserEvent, BrowserTooLarge, SidebandJoined, SidebandGone:
+		s.client(in)
 	case UpstreamState:
 		s.upstreamIs(in.Gen, in.State)
 	case UpstreamDialed:
@@ -85,10 +74,6 @@ func (s *State) apply(in Input) {
 		s.dialFailed(in)
 	case BrowserState:
 		s.browserIs(in.Gen, in.State)
-	case SidebandJoined:
-		s.sidebandJoined(in.ID)
-	case SidebandGone:
-		s.sidebandGone(in.ID)
 	case BrowserJoined:
 		s.browserJoined(in)
 	case BrowserRestarted:
@@ -130,6 +115,29 @@ func (s *State) apply(in Input) {
 			s.end(s.mustEnd)
 		}
 		s.mustEnd = EndNone
+	}
+}
+
+// client takes what comes from the browser and the sidebands.
+func (s *State) client(in Input) {
+	switch in := in.(type) {
+	case BrowserEvent:
+		if s.present(in.Side, in.Gen) {
+			s.browser(in)
+		}
+	case BrowserTooLarge:
+		if !s.present(in.Side, in.Gen) {
+			return
+		}
+		what := fmt.Sprintf("%d bytes, which is too large", in.Size)
+		if in.Values > 0 {
+			what = fmt.Sprintf("%d values, which are too many", in.Values)
+		}
+		s.refuse(asker(in.Side, ""), "event_too_large", "The event has "+what+"; it was not read.", "")
+	case SidebandJoined:
+		s.sidebandJoined(in.ID)
+	case SidebandGone:
+		s.sidebandGone(in.ID)
 	}
 }
 

@@ -1,0 +1,199 @@
+package ws
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+)
+
+// player is a client that plays answers by its own clock.
+type player struct {
+	*ear
+
+	remote uint32
+	room   atomic.Bool
+	ends   []string // the items that are complete, after how many frames
+}
+
+func (p *player) Ahead() (remote uint32, room bool) { return p.remote, p.room.Load() }
+
+func (p *player) WriteAudio(packet *media.Packet) error {
+	if packet.Part.Last {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.ends = append(p.ends, fmt.Sprint(packet.Part.Item, " ", len(p.frames)))
+		return nil
+	}
+	return p.ear.WriteAudio(packet)
+}
+
+func (p *player) count() int {
+	synctest.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.frames)
+}
+
+// inAhead is inCall with a player, which takes the place of the ear.
+func inAhead(t *testing.T, profile Profile, test func(t *testing.T, c *call, p *player, sink *media.Switch)) {
+	t.Helper()
+	inCallOf(t, profile, func(c *call) (media.Sink, func(t *testing.T)) {
+		p, sink := &player{ear: c.ear, remote: 7}, new(media.Switch)
+		p.room.Store(true)
+		sink.Set(p)
+		c.ClientPlays(func() bool { return true })
+		return sink, func(t *testing.T) { test(t, c, p, sink) }
+	})
+}
+
+// TestAhead has an upstream send two items at once: they come at once, and the events say when they are heard.
+func TestAhead(t *testing.T) {
+	t.Parallel()
+	inAhead(t, Profile{}, func(t *testing.T, c *call, p *player, _ *media.Switch) {
+		c.speak("resp_1", "item_1", 0, 50)
+		c.speak("resp_1", "item_2", 50, 25)
+		c.done("resp_1")
+		if n := p.count(); n != 75 {
+			t.Errorf("%d frames at once", n)
+		}
+		if diff := cmp.Diff([]string{"item_1 50", "item_2 75"}, p.ends); diff != "" {
+			t.Errorf("the ends (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"output_audio_buffer.started resp_1", "response.done"}, sorted(c.heard())); diff != "" {
+			t.Errorf("at the beginning (-want +got):\n%s", diff)
+		}
+		pass(1490 * time.Millisecond)
+		if got := c.heard(); got != nil {
+			t.Errorf("in the answer came %v", got)
+		}
+		pass(20 * time.Millisecond)
+		if diff := cmp.Diff([]string{"output_audio_buffer.stopped resp_1"}, c.heard()); diff != "" {
+			t.Errorf("at the end (-want +got):\n%s", diff)
+		}
+		for i, frame := range p.frames {
+			if frame != byte(i) || i > 0 && p.stamps[i] != p.stamps[i-1]+media.FrameStep {
+				t.Fatalf("frame %d is %d", i, frame)
+			}
+		}
+	})
+}
+
+// TestAheadWithoutRoom has a client that does not read: it gets what is due, and the rest once it reads.
+func TestAheadWithoutRoom(t *testing.T) {
+	t.Parallel()
+	inAhead(t, Profile{}, func(t *testing.T, c *call, p *player, _ *media.Switch) {
+		c.speak("resp_1", "item_1", 0, 10)
+		if n := p.count(); n != 10 {
+			t.Errorf("%d frames with room", n)
+		}
+		p.room.Store(false)
+		c.speak("resp_1", "item_1", 10, 90)
+		c.done("resp_1")
+		pass(190 * time.Millisecond)
+		if n := p.count(); n != 10 {
+			t.Errorf("%d frames before the next one is due", n)
+		}
+		pass(200 * time.Millisecond)
+		if n := p.count(); n != 20 {
+			t.Errorf("%d frames after 390 ms", n)
+		}
+		p.room.Store(true)
+		pass(20 * time.Millisecond)
+		if n := p.count(); n != 100 {
+			t.Errorf("%d frames once there is room", n)
+		}
+		p.room.Store(false)
+		pass(2 * time.Second)
+		if got := c.heard(); len(p.ends) != 1 || got[len(got)-1] != "output_audio_buffer.stopped resp_1" || !slices.IsSorted(p.frames) {
+			t.Errorf("%v, then %v", p.ends, got)
+		}
+	})
+}
+
+// TestAheadChanges has another connection take the place of the player: it gets what is not heard yet.
+func TestAheadChanges(t *testing.T) {
+	t.Parallel()
+	inAhead(t, Profile{}, func(t *testing.T, c *call, p *player, sink *media.Switch) {
+		c.speak("resp_1", "item_1", 0, 100)
+		c.done("resp_1")
+		pass(399 * time.Millisecond) // 20 frames
+		plain := new(ear)
+		sink.Set(plain)
+		pass(3 * time.Second)
+		if len(p.frames) != 100 || len(plain.frames) != 80 || plain.frames[0] != 20 {
+			t.Errorf("%d frames, then %d from %d on", len(p.frames), len(plain.frames), plain.frames[0])
+		}
+		if got := c.heard(); got[len(got)-1] != "output_audio_buffer.stopped resp_1" {
+			t.Errorf("then %v", got)
+		}
+	})
+}
+
+// TestAheadInterrupted has the caller speak into an answer that the client has: what was heard is the client's to say, for a
+// second. Then the upstream is told what was by the clock.
+func TestAheadInterrupted(t *testing.T) {
+	t.Parallel()
+	const within = clientsWord - 10*time.Millisecond
+	for name, tt := range map[string]struct {
+		keeps  bool
+		say    string
+		early  []string // truncations within a second
+		late   []string // and after it
+		events []string
+	}{
+		"it says nothing": {late: []string{"item_1 500", "item_2 0"}},
+		"it says so":      {say: "item_1", early: []string{"item_1 123"}, late: []string{"item_2 0"}},
+		"an upstream that keeps all": {
+			keeps: true, say: "item_1", events: []string{"conversation.item.truncated item_1", "conversation.item.truncated item_2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inAhead(t, Profile{KeepsAudio: tt.keeps}, func(t *testing.T, c *call, p *player, _ *media.Switch) {
+				c.up.say(`{"type":"response.created","response":{"id":"resp_1"}}`)
+				c.speak("resp_1", "item_1", 0, 50)
+				c.speak("resp_1", "item_2", 50, 10)
+				pass(499 * time.Millisecond)
+				c.heard()
+				c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"item_9"}`)
+				if diff := cmp.Diff([]string{"input_audio_buffer.speech_started item_9", "output_audio_buffer.cleared resp_1"}, c.heard()); diff != "" {
+					t.Errorf("at once (-want +got):\n%s", diff)
+				}
+				if tt.say != "" {
+					c.TrySend(realtime.ItemTruncate("e1", tt.say, 123))
+				}
+				pass(within)
+				early := truncations(c)
+				pass(time.Second)
+				if diff := cmp.Diff([][]string{tt.early, tt.late}, [][]string{early, truncations(c)}); diff != "" {
+					t.Errorf("the upstream is told (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tt.events, c.heard()); diff != "" {
+					t.Errorf("events (-want +got):\n%s", diff)
+				}
+				c.speak("resp_2", "item_3", 0, 5)
+				if n := p.count(); n != 65 {
+					t.Errorf("%d frames after the next answer", n)
+				}
+			})
+		})
+	}
+}
+
+func truncations(c *call) (told []string) {
+	for _, ev := range c.up.told() {
+		if ev.Type == realtime.TypeItemTruncate {
+			told = append(told, fmt.Sprint(ev.ItemID, " ", ev.AudioEndMS))
+		}
+	}
+	slices.Sort(told)
+	return told
+}

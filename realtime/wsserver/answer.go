@@ -1,0 +1,55 @@
+package wsserver
+
+import (
+	"strings"
+	"time"
+
+	"voicebridge/realtime/media"
+)
+
+const (
+	// maxEarlySound is how much sound may wait for the client beside what is due.
+	maxEarlySound = 10 * time.Second
+	// maxUnnamed is how much of it may wait for the event that says what it is part of, beside what is due, and maxNameless
+	// how much at all.
+	maxUnnamed, maxNameless = time.Second, maxUnread * time.Millisecond
+)
+
+// answer is a response that has sound.
+type answer struct {
+	response string
+	parts    []part // at least one
+	source   uint32 // of the packets that come early
+	heard    bool   // it was heard to its end, or what was not heard never will be
+	ends     []end  // the events held back
+}
+
+// part is a part of an answer.
+type part struct {
+	item            string
+	output, content int
+	sent            bool // its sound, which comes early, has come
+}
+
+// end is an event that says that something with sound is complete: an item or, if that is empty, the response.
+type end struct {
+	item string
+	data []byte
+}
+
+// piece is sound of a part of an answer that comes before it is heard.
+type piece struct {
+	source uint32
+	part   media.Part
+	sound  []byte
+}
+
+func (e *piece) continues(p *media.Part) bool {
+	return e.part.Response == p.Response && e.part.Item == p.Item && e.part.Content == p.Content && !e.part.Last
+}
+
+// means reports whether the call's id is an upstream session's, which has another name in the call if an earlier session has
+// used it: see bridge/internal/session.
+func means(ours, theirs string) bool {
+	return ours == theirs || theirs == "" || strings.HasPrefix(ours, "g") && strings.HasSuffix(ours, "_"+theirs)
+}
