@@ -17,6 +17,7 @@ import (
 	"voicebridge/persistence/queued"
 	"voicebridge/persistence/recordings"
 	"voicebridge/persistence/records"
+	"voicebridge/persistence/shares"
 	"voicebridge/thread"
 )
 
@@ -47,7 +48,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s.Admission, s.Queued = admission.New(roomDB{s}), queued.New(roomDB{s})
 	s.Records, s.Pictures, s.Recordings = records.New(roomDB{s}), pictures.New(roomDB{s}), recordings.New(roomDB{s})
 	s.Assistants = assistants.New(roomDB{s}, opts.Assistants)
-	s.Hooks = hooked.New(roomDB{s})
+	s.Hooks, s.Shares = hooked.New(roomDB{s}), shares.New(roomDB{s})
 	opened, shared, err := openEngine(ctx, url, opts)
 	if err != nil {
 		return nil, err

@@ -147,6 +147,10 @@ func (s sqliteQueries) DeleteRecording(ctx context.Context, arg pgdb.DeleteRecor
 	return s.q.DeleteRecording(ctx, sqlitedb.DeleteRecordingParams(arg))
 }
 
+func (s sqliteQueries) DeleteShare(ctx context.Context, arg pgdb.DeleteShareParams) (int64, error) {
+	return s.q.DeleteShare(ctx, sqlitedb.DeleteShareParams(arg))
+}
+
 func (s sqliteQueries) DeleteToolPin(ctx context.Context, arg pgdb.DeleteToolPinParams) error {
 	return s.q.DeleteToolPin(ctx, sqlitedb.DeleteToolPinParams(arg))
 }
@@ -180,6 +184,10 @@ func (s sqliteQueries) EndTurn(ctx context.Context, arg pgdb.EndTurnParams) (int
 	return s.q.EndTurn(ctx, sqlitedb.EndTurnParams(arg))
 }
 
+func (s sqliteQueries) EraseAssistantsOf(ctx context.Context, arg pgdb.EraseAssistantsOfParams) error {
+	return s.q.EraseAssistantsOf(ctx, sqlitedb.EraseAssistantsOfParams(arg))
+}
+
 func (s sqliteQueries) EraseDeliveries(ctx context.Context, arg pgdb.EraseDeliveriesParams) error {
 	return s.q.EraseDeliveries(ctx, sqlitedb.EraseDeliveriesParams(arg))
 }
@@ -190,6 +198,10 @@ func (s sqliteQueries) EraseDrafts(ctx context.Context, arg pgdb.EraseDraftsPara
 
 func (s sqliteQueries) EraseEvents(ctx context.Context, arg pgdb.EraseEventsParams) error {
 	return s.q.EraseEvents(ctx, sqlitedb.EraseEventsParams(arg))
+}
+
+func (s sqliteQueries) EraseHooksOf(ctx context.Context, arg pgdb.EraseHooksOfParams) error {
+	return s.q.EraseHooksOf(ctx, sqlitedb.EraseHooksOfParams(arg))
 }
 
 func (s sqliteQueries) EraseImages(ctx context.Context, arg pgdb.EraseImagesParams) (int64, error) {
@@ -244,6 +256,11 @@ func (s sqliteQueries) FailTextToolCalls(ctx context.Context, arg pgdb.FailTextT
 func (s sqliteQueries) FindHook(ctx context.Context, arg pgdb.FindHookParams) (pgdb.Hook, error) {
 	r, err := s.q.FindHook(ctx, sqlitedb.FindHookParams(arg))
 	return pgdb.Hook(r), err
+}
+
+func (s sqliteQueries) FindShared(ctx context.Context, arg pgdb.FindSharedParams) (pgdb.FindSharedRow, error) {
+	r, err := s.q.FindShared(ctx, sqlitedb.FindSharedParams(arg))
+	return pgdb.FindSharedRow(r), err
 }
 
 func (s sqliteQueries) FinishDelivery(ctx context.Context, arg pgdb.FinishDeliveryParams) (int64, error) {
@@ -366,6 +383,10 @@ func (s sqliteQueries) GetRecording(ctx context.Context, arg pgdb.GetRecordingPa
 	return pgdb.Recording(r), err
 }
 
+func (s sqliteQueries) GetShare(ctx context.Context, arg pgdb.GetShareParams) (string, error) {
+	return s.q.GetShare(ctx, sqlitedb.GetShareParams(arg))
+}
+
 func (s sqliteQueries) GetSharedAssistant(ctx context.Context, arg pgdb.GetSharedAssistantParams) (pgdb.Assistant, error) {
 	r, err := s.q.GetSharedAssistant(ctx, sqlitedb.GetSharedAssistantParams(arg))
 	return pgdb.Assistant(r), err
@@ -428,6 +449,10 @@ func (s sqliteQueries) KeepOperatorHook(ctx context.Context, arg pgdb.KeepOperat
 	return s.q.KeepOperatorHook(ctx, sqlitedb.KeepOperatorHookParams(arg))
 }
 
+func (s sqliteQueries) KeepShare(ctx context.Context, arg pgdb.KeepShareParams) error {
+	return s.q.KeepShare(ctx, sqlitedb.KeepShareParams(arg))
+}
+
 func (s sqliteQueries) KeepSharedSecret(ctx context.Context, arg pgdb.KeepSharedSecretParams) error {
 	return s.q.KeepSharedSecret(ctx, sqlitedb.KeepSharedSecretParams(arg))
 }
@@ -457,6 +482,11 @@ func (s sqliteQueries) LegHungUp(ctx context.Context, arg pgdb.LegHungUpParams) 
 func (s sqliteQueries) ListAssistants(ctx context.Context, arg pgdb.ListAssistantsParams) ([]pgdb.Assistant, error) {
 	r, err := s.q.ListAssistants(ctx, sqlitedb.ListAssistantsParams(arg))
 	return database.Rows(r, err, func(r sqlitedb.Assistant) pgdb.Assistant { return pgdb.Assistant(r) })
+}
+
+func (s sqliteQueries) ListCallsOf(ctx context.Context, arg pgdb.ListCallsOfParams) ([]pgdb.Call, error) {
+	r, err := s.q.ListCallsOf(ctx, sqlitedb.ListCallsOfParams(arg))
+	return database.Rows(r, err, func(r sqlitedb.Call) pgdb.Call { return pgdb.Call(r) })
 }
 
 func (s sqliteQueries) ListChanges(ctx context.Context, arg pgdb.ListChangesParams) ([]pgdb.Message, error) {
@@ -521,6 +551,10 @@ func (s sqliteQueries) ListHooksFor(ctx context.Context, arg pgdb.ListHooksForPa
 	return s.q.ListHooksFor(ctx, sqlitedb.ListHooksForParams(arg))
 }
 
+func (s sqliteQueries) ListImagesOf(ctx context.Context, arg pgdb.ListImagesOfParams) ([]string, error) {
+	return s.q.ListImagesOf(ctx, sqlitedb.ListImagesOfParams(arg))
+}
+
 func (s sqliteQueries) ListInstances(ctx context.Context) ([]pgdb.Instance, error) {
 	r, err := s.q.ListInstances(ctx)
 	return database.Rows(r, err, func(r sqlitedb.Instance) pgdb.Instance { return pgdb.Instance(r) })
@@ -580,6 +614,11 @@ func (s sqliteQueries) ListPausedQueues(ctx context.Context, arg pgdb.ListPaused
 func (s sqliteQueries) ListQueued(ctx context.Context, arg pgdb.ListQueuedParams) ([]pgdb.QueuedMessage, error) {
 	r, err := s.q.ListQueued(ctx, sqlitedb.ListQueuedParams(arg))
 	return database.Rows(r, err, func(r sqlitedb.QueuedMessage) pgdb.QueuedMessage { return pgdb.QueuedMessage(r) })
+}
+
+func (s sqliteQueries) ListRecordingsOf(ctx context.Context, arg pgdb.ListRecordingsOfParams) ([]pgdb.Recording, error) {
+	r, err := s.q.ListRecordingsOf(ctx, sqlitedb.ListRecordingsOfParams(arg))
+	return database.Rows(r, err, func(r sqlitedb.Recording) pgdb.Recording { return pgdb.Recording(r) })
 }
 
 func (s sqliteQueries) ListRecordingsOver(ctx context.Context, arg pgdb.ListRecordingsOverParams) ([]string, error) {

@@ -28,6 +28,7 @@ import (
 	"voicebridge/persistence/queued"
 	"voicebridge/persistence/recordings"
 	"voicebridge/persistence/records"
+	"voicebridge/persistence/shares"
 )
 
 // leaveTimeout is how long Close tries to announce the end of this process.
@@ -83,6 +84,8 @@ type Store struct {
 	Recordings *recordings.Store
 	// Hooks keeps what is to be delivered to hooks.
 	Hooks *hooked.Store
+	// Shares keeps which threads may be read by a link.
+	Shares *shares.Store
 	// Cluster is this process among those that serve the database.
 	Cluster *cluster.Cluster
 

@@ -18,6 +18,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
+	"voicebridge/persistence/privacy"
 	"voicebridge/recording"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -64,7 +65,7 @@ type callThreads interface {
 	TextSession(ctx context.Context, key thread.Key) (persistence.TextSession, error)
 }
 
-// Config configures a [Server]. Calls, Chat, Assistants, Queue, Store, Records, Pictures, Hooks, CheckHook, Admission and Page are required.
+// Config configures a [Server]. Calls, Chat, Assistants, Queue, Store, Records, Pictures, Shares, Privacy, Hooks, CheckHook, Admission and Page are required.
 type Config struct {
 	Calls voiceCalls
 	// Chat answers what users type; *chat.Door implements it.
@@ -79,6 +80,10 @@ type Config struct {
 	Records recordStore
 	// Pictures keeps the images of threads; *pictures.Store implements it.
 	Pictures imageStore
+	// Shares keeps which threads may be read by a link; *shares.Store implements it.
+	Shares shareStore
+	// Privacy are the kinds of data that an owner's export has, and their erasure deletes.
+	Privacy []privacy.Part
 	// Hooks keeps the hooks of owners; *hooked.Store implements it. CheckHook returns the URL of one as it is saved, or why it may
 	// not be called.
 	Hooks     hookStore
@@ -127,7 +132,7 @@ func (c Config) validate() error {
 	for _, part := range []struct {
 		name    string
 		missing bool
-	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Assistants", c.Assistants == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Records", c.Records == nil}, {"Pictures", c.Pictures == nil}, {"Hooks", c.Hooks == nil || c.CheckHook == nil}, {"Admission", c.Admission == nil}, {"Page", c.Page == nil}} {
+	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Assistants", c.Assistants == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Records", c.Records == nil}, {"Pictures", c.Pictures == nil}, {"Shares", c.Shares == nil}, {"Privacy", len(c.Privacy) == 0}, {"Hooks", c.Hooks == nil || c.CheckHook == nil}, {"Admission", c.Admission == nil}, {"Page", c.Page == nil}} {
 		if part.missing {
 			problems = append(problems, fmt.Errorf("web: %s is missing", part.name))
 		}
@@ -217,6 +222,8 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		pictures,
 		s.streams,
 		&exports{cfg.Store, cfg.Logger},
+		&shared{cfg.Shares, cfg.Store, pictures, cfg.Logger},
+		&ownersData{cfg.Privacy, cfg.Store, remove, events, cfg.Logger},
 		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, s.door, cfg.Logger},
 		&ownerSockets{cfg.Store, cfg.Records, s.door},
 		&queues{cfg.Queue, pictures, now},

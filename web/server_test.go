@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/privacy"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
 )
@@ -175,7 +176,7 @@ func TestNewChecksItsConfig(t *testing.T) {
 		}
 	}
 	b := setup(t, nil)
-	good := Config{Calls: b.calls, Chat: b.chat, Assistants: b.db.Assistants, Queue: b.queue, Store: b.db, Records: b.db.Records, Pictures: b.db.Pictures, Hooks: b.db.Hooks, CheckHook: func(url string) (string, error) { return url, nil }, Admission: b.db.Admission, Page: testPage, Loopback: true, Auth: access.Auth{Secret: access.NewSecret("s")}}
+	good := Config{Calls: b.calls, Chat: b.chat, Assistants: b.db.Assistants, Queue: b.queue, Store: b.db, Records: b.db.Records, Pictures: b.db.Pictures, Shares: b.db.Shares, Privacy: privacy.Parts(b.db), Hooks: b.db.Hooks, CheckHook: func(url string) (string, error) { return url, nil }, Admission: b.db.Admission, Page: testPage, Loopback: true, Auth: access.Auth{Secret: access.NewSecret("s")}}
 	if _, err := New(good); err != nil {
 		t.Error(err)
 	}

@@ -234,3 +234,13 @@ func newSecret() string {
 	_, _ = rand.Read(key[:]) // it never fails
 	return "whsec_" + base64.StdEncoding.EncodeToString(key[:])
 }
+
+// EraseOwner deletes all assistants of an owner.
+func (s *Store) EraseOwner(ctx context.Context, owner string) error {
+	if !thread.ValidID(owner) {
+		return fmt.Errorf("erase assistants: %w", database.ErrNotFound)
+	}
+	return s.db.Fail("erase assistants", s.db.Write(ctx, func(q database.Queries) error {
+		return q.EraseAssistantsOf(ctx, pgdb.EraseAssistantsOfParams{Owner: owner})
+	}))
+}

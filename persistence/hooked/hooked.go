@@ -263,3 +263,13 @@ func (s *Store) TakeFresh() []string {
 	clear(s.fresh)
 	return ids
 }
+
+// EraseOwner deletes all hooks of an owner.
+func (s *Store) EraseOwner(ctx context.Context, owner string) error {
+	if !thread.ValidID(owner) {
+		return fmt.Errorf("erase hooks: %w", database.ErrNotFound)
+	}
+	return s.db.Fail("erase hooks", s.db.Write(ctx, func(q database.Queries) error {
+		return q.EraseHooksOf(ctx, pgdb.EraseHooksOfParams{Owner: owner})
+	}))
+}

@@ -168,6 +168,7 @@ func (s suite) eraseEverything(t *testing.T) {
 				w.Records.SaveLeg(records.Leg{CallID: "c", Generation: 2, StartedAt: start}), // nobody can hang it up
 				w.SaveTextSession(persistence.TextSession{Provider: "openai"}))
 		}),
+		errOf(b.store.Shares.Share(ctx, b.key)),
 		b.store.Queued.Pause(ctx, b.key, queued.Pause{Reason: "waits"}))
 	if err != nil {
 		t.Fatalf("fill the thread: %v", err)

@@ -111,6 +111,8 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"images":               s.images,
 		"limits":               s.limits,
 		"stored":               s.stored,
+		"privacy":              s.privacy,
+		"shares":               s.shares,
 		"hook events":          s.hookEvents,
 		"hook rollback":        s.hookRollback,
 		"refused hooks":        s.refusedHooks,

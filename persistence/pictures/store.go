@@ -164,3 +164,12 @@ func ImagePart(threadID string, i Image) thread.Part {
 	raw, _ := json.Marshal(map[string]string{"type": thread.PartFile, "mediaType": i.MediaType, "url": thread.ImagePath(threadID) + url.PathEscape(i.ID)})
 	return thread.Part{Type: thread.PartFile, Raw: raw}
 }
+
+// List returns the ids of all images of the thread.
+func (s *Store) List(ctx context.Context, key thread.Key) ([]string, error) {
+	if err := database.CheckKey(key); err != nil {
+		return nil, fmt.Errorf("list images: %w", err)
+	}
+	ids, err := s.db.Read().ListImagesOf(ctx, pgdb.ListImagesOfParams{ThreadID: key.Thread, Owner: key.Owner})
+	return ids, s.db.Fail("list images", err)
+}

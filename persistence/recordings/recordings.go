@@ -90,3 +90,15 @@ func (s *Store) Delete(ctx context.Context, callID string) error {
 		return q.DeleteRecording(ctx, pgdb.DeleteRecordingParams{CallID: callID})
 	}))
 }
+
+// Of lists the recordings of an owner, the oldest first.
+func (s *Store) Of(ctx context.Context, owner string) ([]Recording, error) {
+	if !thread.ValidID(owner) {
+		return nil, fmt.Errorf("list recordings: %w", database.ErrNotFound)
+	}
+	rows, err := s.db.Read().ListRecordingsOf(ctx, pgdb.ListRecordingsOfParams{Owner: owner})
+	list, err := database.Rows(rows, err, func(r pgdb.Recording) Recording {
+		return Recording{CallID: r.CallID, StartedAt: r.StartedAt.Time, Duration: time.Duration(r.DurationMs) * time.Millisecond, Bytes: r.Bytes}
+	})
+	return list, s.db.Fail("list recordings", err)
+}

@@ -172,3 +172,13 @@ func (w Tx) LiveCall() (c Call, found bool, err error) {
 	})
 	return c, found, err
 }
+
+// Calls lists the calls of a thread, the oldest first.
+func (s *Store) Calls(ctx context.Context, key thread.Key) ([]Call, error) {
+	if err := database.CheckKey(key); err != nil {
+		return nil, fmt.Errorf("list calls: %w", err)
+	}
+	rows, err := s.db.Read().ListCallsOf(ctx, pgdb.ListCallsOfParams{ThreadID: key.Thread, Owner: key.Owner})
+	calls, err := database.Rows(rows, err, func(r pgdb.Call) Call { return CallFromRow(r, key.Owner) })
+	return calls, s.db.Fail("list calls", err)
+}

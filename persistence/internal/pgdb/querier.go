@@ -60,6 +60,7 @@ type Querier interface {
 	DeleteHook(ctx context.Context, arg DeleteHookParams) (int64, error)
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
 	DeleteRecording(ctx context.Context, arg DeleteRecordingParams) error
+	DeleteShare(ctx context.Context, arg DeleteShareParams) (int64, error)
 	DeleteToolPin(ctx context.Context, arg DeleteToolPinParams) error
 	// DisownThread hides a thread from everybody until it is erased.
 	DisownThread(ctx context.Context, arg DisownThreadParams) (int64, error)
@@ -73,10 +74,12 @@ type Querier interface {
 	EndOpenLegs(ctx context.Context, arg EndOpenLegsParams) error
 	EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
+	EraseAssistantsOf(ctx context.Context, arg EraseAssistantsOfParams) error
 	EraseDeliveries(ctx context.Context, arg EraseDeliveriesParams) error
 	// EraseDrafts deletes the drafts of a thread, before its messages are erased.
 	EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error)
 	EraseEvents(ctx context.Context, arg EraseEventsParams) error
+	EraseHooksOf(ctx context.Context, arg EraseHooksOfParams) error
 	EraseImages(ctx context.Context, arg EraseImagesParams) (int64, error)
 	// EraseLegs deletes the legs of a thread that were hung up.
 	EraseLegs(ctx context.Context, arg EraseLegsParams) error
@@ -96,6 +99,7 @@ type Querier interface {
 	FailTextToolCalls(ctx context.Context, arg FailTextToolCallsParams) error
 	// FindHook is for whoever delivers, not for clients of the API.
 	FindHook(ctx context.Context, arg FindHookParams) (Hook, error)
+	FindShared(ctx context.Context, arg FindSharedParams) (FindSharedRow, error)
 	FinishDelivery(ctx context.Context, arg FinishDeliveryParams) (int64, error)
 	// FirstMessageAfter passes over what calls said that began before the call.
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
@@ -134,6 +138,7 @@ type Querier interface {
 	GetQueuedByKey(ctx context.Context, arg GetQueuedByKeyParams) (QueuedMessage, error)
 	GetRate(ctx context.Context, arg GetRateParams) (int64, error)
 	GetRecording(ctx context.Context, arg GetRecordingParams) (Recording, error)
+	GetShare(ctx context.Context, arg GetShareParams) (string, error)
 	// GetSharedAssistant finds the one that was shared first.
 	GetSharedAssistant(ctx context.Context, arg GetSharedAssistantParams) (Assistant, error)
 	GetSharedSecret(ctx context.Context, arg GetSharedSecretParams) (SharedSecret, error)
@@ -158,6 +163,8 @@ type Querier interface {
 	JoinInstance(ctx context.Context, arg JoinInstanceParams) error
 	// KeepOperatorHook saves a hook of the settings, and switches it on.
 	KeepOperatorHook(ctx context.Context, arg KeepOperatorHookParams) error
+	// KeepShare changes nothing if the thread is shared. It fails if the thread belongs to another owner (thread_id is NULL).
+	KeepShare(ctx context.Context, arg KeepShareParams) error
 	KeepSharedSecret(ctx context.Context, arg KeepSharedSecretParams) error
 	// LastAnswer returns the last message of the assistant in a call.
 	LastAnswer(ctx context.Context, arg LastAnswerParams) (Message, error)
@@ -168,6 +175,7 @@ type Querier interface {
 	LegHungUp(ctx context.Context, arg LegHungUpParams) error
 	// ListAssistants lists what an owner may use.
 	ListAssistants(ctx context.Context, arg ListAssistantsParams) ([]Assistant, error)
+	ListCallsOf(ctx context.Context, arg ListCallsOfParams) ([]Call, error)
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
 	ListCommands(ctx context.Context, arg ListCommandsParams) ([]Command, error)
 	ListDeliveries(ctx context.Context, arg ListDeliveriesParams) ([]HookDelivery, error)
@@ -190,6 +198,7 @@ type Querier interface {
 	ListHooks(ctx context.Context, arg ListHooksParams) ([]Hook, error)
 	// ListHooksFor lists the hooks that get an event, and keeps them from being deleted until the end of the transaction.
 	ListHooksFor(ctx context.Context, arg ListHooksForParams) ([]string, error)
+	ListImagesOf(ctx context.Context, arg ListImagesOfParams) ([]string, error)
 	ListInstances(ctx context.Context) ([]Instance, error)
 	// ListInstructions lists the system messages before a number, the newest first, as
 	// ListReplay does.
@@ -219,6 +228,7 @@ type Querier interface {
 	// ListQueued lists what is not done, in the order in which it is sent: first what was
 	// begun, then what has no scheduled time, then by scheduled time.
 	ListQueued(ctx context.Context, arg ListQueuedParams) ([]QueuedMessage, error)
+	ListRecordingsOf(ctx context.Context, arg ListRecordingsOfParams) ([]Recording, error)
 	// ListRecordingsOver returns recordings whose call was deleted, or that began too long ago.
 	ListRecordingsOver(ctx context.Context, arg ListRecordingsOverParams) ([]string, error)
 	// ListReplay lists the newest first. The context and the first number come from

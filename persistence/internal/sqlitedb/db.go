@@ -123,6 +123,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteRecordingStmt, err = db.PrepareContext(ctx, deleteRecording); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteRecording: %w", err)
 	}
+	if q.deleteShareStmt, err = db.PrepareContext(ctx, deleteShare); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteShare: %w", err)
+	}
 	if q.deleteToolPinStmt, err = db.PrepareContext(ctx, deleteToolPin); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteToolPin: %w", err)
 	}
@@ -147,6 +150,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.endTurnStmt, err = db.PrepareContext(ctx, endTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query EndTurn: %w", err)
 	}
+	if q.eraseAssistantsOfStmt, err = db.PrepareContext(ctx, eraseAssistantsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseAssistantsOf: %w", err)
+	}
 	if q.eraseDeliveriesStmt, err = db.PrepareContext(ctx, eraseDeliveries); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseDeliveries: %w", err)
 	}
@@ -155,6 +161,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.eraseEventsStmt, err = db.PrepareContext(ctx, eraseEvents); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseEvents: %w", err)
+	}
+	if q.eraseHooksOfStmt, err = db.PrepareContext(ctx, eraseHooksOf); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseHooksOf: %w", err)
 	}
 	if q.eraseImagesStmt, err = db.PrepareContext(ctx, eraseImages); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseImages: %w", err)
@@ -194,6 +203,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.findHookStmt, err = db.PrepareContext(ctx, findHook); err != nil {
 		return nil, fmt.Errorf("error preparing query FindHook: %w", err)
+	}
+	if q.findSharedStmt, err = db.PrepareContext(ctx, findShared); err != nil {
+		return nil, fmt.Errorf("error preparing query FindShared: %w", err)
 	}
 	if q.finishDeliveryStmt, err = db.PrepareContext(ctx, finishDelivery); err != nil {
 		return nil, fmt.Errorf("error preparing query FinishDelivery: %w", err)
@@ -273,6 +285,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getRecordingStmt, err = db.PrepareContext(ctx, getRecording); err != nil {
 		return nil, fmt.Errorf("error preparing query GetRecording: %w", err)
 	}
+	if q.getShareStmt, err = db.PrepareContext(ctx, getShare); err != nil {
+		return nil, fmt.Errorf("error preparing query GetShare: %w", err)
+	}
 	if q.getSharedAssistantStmt, err = db.PrepareContext(ctx, getSharedAssistant); err != nil {
 		return nil, fmt.Errorf("error preparing query GetSharedAssistant: %w", err)
 	}
@@ -315,6 +330,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.keepOperatorHookStmt, err = db.PrepareContext(ctx, keepOperatorHook); err != nil {
 		return nil, fmt.Errorf("error preparing query KeepOperatorHook: %w", err)
 	}
+	if q.keepShareStmt, err = db.PrepareContext(ctx, keepShare); err != nil {
+		return nil, fmt.Errorf("error preparing query KeepShare: %w", err)
+	}
 	if q.keepSharedSecretStmt, err = db.PrepareContext(ctx, keepSharedSecret); err != nil {
 		return nil, fmt.Errorf("error preparing query KeepSharedSecret: %w", err)
 	}
@@ -335,6 +353,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listAssistantsStmt, err = db.PrepareContext(ctx, listAssistants); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAssistants: %w", err)
+	}
+	if q.listCallsOfStmt, err = db.PrepareContext(ctx, listCallsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query ListCallsOf: %w", err)
 	}
 	if q.listChangesStmt, err = db.PrepareContext(ctx, listChanges); err != nil {
 		return nil, fmt.Errorf("error preparing query ListChanges: %w", err)
@@ -375,6 +396,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listHooksForStmt, err = db.PrepareContext(ctx, listHooksFor); err != nil {
 		return nil, fmt.Errorf("error preparing query ListHooksFor: %w", err)
 	}
+	if q.listImagesOfStmt, err = db.PrepareContext(ctx, listImagesOf); err != nil {
+		return nil, fmt.Errorf("error preparing query ListImagesOf: %w", err)
+	}
 	if q.listInstancesStmt, err = db.PrepareContext(ctx, listInstances); err != nil {
 		return nil, fmt.Errorf("error preparing query ListInstances: %w", err)
 	}
@@ -410,6 +434,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listQueuedStmt, err = db.PrepareContext(ctx, listQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query ListQueued: %w", err)
+	}
+	if q.listRecordingsOfStmt, err = db.PrepareContext(ctx, listRecordingsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query ListRecordingsOf: %w", err)
 	}
 	if q.listRecordingsOverStmt, err = db.PrepareContext(ctx, listRecordingsOver); err != nil {
 		return nil, fmt.Errorf("error preparing query ListRecordingsOver: %w", err)
@@ -725,6 +752,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteRecordingStmt: %w", cerr)
 		}
 	}
+	if q.deleteShareStmt != nil {
+		if cerr := q.deleteShareStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteShareStmt: %w", cerr)
+		}
+	}
 	if q.deleteToolPinStmt != nil {
 		if cerr := q.deleteToolPinStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteToolPinStmt: %w", cerr)
@@ -765,6 +797,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing endTurnStmt: %w", cerr)
 		}
 	}
+	if q.eraseAssistantsOfStmt != nil {
+		if cerr := q.eraseAssistantsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseAssistantsOfStmt: %w", cerr)
+		}
+	}
 	if q.eraseDeliveriesStmt != nil {
 		if cerr := q.eraseDeliveriesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eraseDeliveriesStmt: %w", cerr)
@@ -778,6 +815,11 @@ func (q *Queries) Close() error {
 	if q.eraseEventsStmt != nil {
 		if cerr := q.eraseEventsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eraseEventsStmt: %w", cerr)
+		}
+	}
+	if q.eraseHooksOfStmt != nil {
+		if cerr := q.eraseHooksOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseHooksOfStmt: %w", cerr)
 		}
 	}
 	if q.eraseImagesStmt != nil {
@@ -843,6 +885,11 @@ func (q *Queries) Close() error {
 	if q.findHookStmt != nil {
 		if cerr := q.findHookStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing findHookStmt: %w", cerr)
+		}
+	}
+	if q.findSharedStmt != nil {
+		if cerr := q.findSharedStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing findSharedStmt: %w", cerr)
 		}
 	}
 	if q.finishDeliveryStmt != nil {
@@ -975,6 +1022,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getRecordingStmt: %w", cerr)
 		}
 	}
+	if q.getShareStmt != nil {
+		if cerr := q.getShareStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getShareStmt: %w", cerr)
+		}
+	}
 	if q.getSharedAssistantStmt != nil {
 		if cerr := q.getSharedAssistantStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getSharedAssistantStmt: %w", cerr)
@@ -1045,6 +1097,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing keepOperatorHookStmt: %w", cerr)
 		}
 	}
+	if q.keepShareStmt != nil {
+		if cerr := q.keepShareStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing keepShareStmt: %w", cerr)
+		}
+	}
 	if q.keepSharedSecretStmt != nil {
 		if cerr := q.keepSharedSecretStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing keepSharedSecretStmt: %w", cerr)
@@ -1078,6 +1135,11 @@ func (q *Queries) Close() error {
 	if q.listAssistantsStmt != nil {
 		if cerr := q.listAssistantsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listAssistantsStmt: %w", cerr)
+		}
+	}
+	if q.listCallsOfStmt != nil {
+		if cerr := q.listCallsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listCallsOfStmt: %w", cerr)
 		}
 	}
 	if q.listChangesStmt != nil {
@@ -1145,6 +1207,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listHooksForStmt: %w", cerr)
 		}
 	}
+	if q.listImagesOfStmt != nil {
+		if cerr := q.listImagesOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listImagesOfStmt: %w", cerr)
+		}
+	}
 	if q.listInstancesStmt != nil {
 		if cerr := q.listInstancesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listInstancesStmt: %w", cerr)
@@ -1203,6 +1270,11 @@ func (q *Queries) Close() error {
 	if q.listQueuedStmt != nil {
 		if cerr := q.listQueuedStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listQueuedStmt: %w", cerr)
+		}
+	}
+	if q.listRecordingsOfStmt != nil {
+		if cerr := q.listRecordingsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listRecordingsOfStmt: %w", cerr)
 		}
 	}
 	if q.listRecordingsOverStmt != nil {
@@ -1517,6 +1589,7 @@ type Queries struct {
 	deleteHookStmt                *sql.Stmt
 	deleteQueuedStmt              *sql.Stmt
 	deleteRecordingStmt           *sql.Stmt
+	deleteShareStmt               *sql.Stmt
 	deleteToolPinStmt             *sql.Stmt
 	disownThreadStmt              *sql.Stmt
 	drawSeqStmt                   *sql.Stmt
@@ -1525,9 +1598,11 @@ type Queries struct {
 	endOpenLegsStmt               *sql.Stmt
 	endOpenTurnsStmt              *sql.Stmt
 	endTurnStmt                   *sql.Stmt
+	eraseAssistantsOfStmt         *sql.Stmt
 	eraseDeliveriesStmt           *sql.Stmt
 	eraseDraftsStmt               *sql.Stmt
 	eraseEventsStmt               *sql.Stmt
+	eraseHooksOfStmt              *sql.Stmt
 	eraseImagesStmt               *sql.Stmt
 	eraseLegsStmt                 *sql.Stmt
 	eraseMessagesStmt             *sql.Stmt
@@ -1541,6 +1616,7 @@ type Queries struct {
 	failTextResponsesStmt         *sql.Stmt
 	failTextToolCallsStmt         *sql.Stmt
 	findHookStmt                  *sql.Stmt
+	findSharedStmt                *sql.Stmt
 	finishDeliveryStmt            *sql.Stmt
 	firstMessageAfterStmt         *sql.Stmt
 	firstOfLaterCallStmt          *sql.Stmt
@@ -1567,6 +1643,7 @@ type Queries struct {
 	getQueuedByKeyStmt            *sql.Stmt
 	getRateStmt                   *sql.Stmt
 	getRecordingStmt              *sql.Stmt
+	getShareStmt                  *sql.Stmt
 	getSharedAssistantStmt        *sql.Stmt
 	getSharedSecretStmt           *sql.Stmt
 	getTextSessionStmt            *sql.Stmt
@@ -1581,6 +1658,7 @@ type Queries struct {
 	insertQueuedStmt              *sql.Stmt
 	joinInstanceStmt              *sql.Stmt
 	keepOperatorHookStmt          *sql.Stmt
+	keepShareStmt                 *sql.Stmt
 	keepSharedSecretStmt          *sql.Stmt
 	lastAnswerStmt                *sql.Stmt
 	lastMessageStmt               *sql.Stmt
@@ -1588,6 +1666,7 @@ type Queries struct {
 	leaveInstanceStmt             *sql.Stmt
 	legHungUpStmt                 *sql.Stmt
 	listAssistantsStmt            *sql.Stmt
+	listCallsOfStmt               *sql.Stmt
 	listChangesStmt               *sql.Stmt
 	listCommandsStmt              *sql.Stmt
 	listDeliveriesStmt            *sql.Stmt
@@ -1601,6 +1680,7 @@ type Queries struct {
 	listGrowingStmt               *sql.Stmt
 	listHooksStmt                 *sql.Stmt
 	listHooksForStmt              *sql.Stmt
+	listImagesOfStmt              *sql.Stmt
 	listInstancesStmt             *sql.Stmt
 	listInstructionsStmt          *sql.Stmt
 	listLegsToHangUpStmt          *sql.Stmt
@@ -1613,6 +1693,7 @@ type Queries struct {
 	listOwnersLiveCallsStmt       *sql.Stmt
 	listPausedQueuesStmt          *sql.Stmt
 	listQueuedStmt                *sql.Stmt
+	listRecordingsOfStmt          *sql.Stmt
 	listRecordingsOverStmt        *sql.Stmt
 	listReplayStmt                *sql.Stmt
 	listThreadsStmt               *sql.Stmt
@@ -1700,6 +1781,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteHookStmt:                q.deleteHookStmt,
 		deleteQueuedStmt:              q.deleteQueuedStmt,
 		deleteRecordingStmt:           q.deleteRecordingStmt,
+		deleteShareStmt:               q.deleteShareStmt,
 		deleteToolPinStmt:             q.deleteToolPinStmt,
 		disownThreadStmt:              q.disownThreadStmt,
 		drawSeqStmt:                   q.drawSeqStmt,
@@ -1708,9 +1790,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		endOpenLegsStmt:               q.endOpenLegsStmt,
 		endOpenTurnsStmt:              q.endOpenTurnsStmt,
 		endTurnStmt:                   q.endTurnStmt,
+		eraseAssistantsOfStmt:         q.eraseAssistantsOfStmt,
 		eraseDeliveriesStmt:           q.eraseDeliveriesStmt,
 		eraseDraftsStmt:               q.eraseDraftsStmt,
 		eraseEventsStmt:               q.eraseEventsStmt,
+		eraseHooksOfStmt:              q.eraseHooksOfStmt,
 		eraseImagesStmt:               q.eraseImagesStmt,
 		eraseLegsStmt:                 q.eraseLegsStmt,
 		eraseMessagesStmt:             q.eraseMessagesStmt,
@@ -1724,6 +1808,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		failTextResponsesStmt:         q.failTextResponsesStmt,
 		failTextToolCallsStmt:         q.failTextToolCallsStmt,
 		findHookStmt:                  q.findHookStmt,
+		findSharedStmt:                q.findSharedStmt,
 		finishDeliveryStmt:            q.finishDeliveryStmt,
 		firstMessageAfterStmt:         q.firstMessageAfterStmt,
 		firstOfLaterCallStmt:          q.firstOfLaterCallStmt,
@@ -1750,6 +1835,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getQueuedByKeyStmt:            q.getQueuedByKeyStmt,
 		getRateStmt:                   q.getRateStmt,
 		getRecordingStmt:              q.getRecordingStmt,
+		getShareStmt:                  q.getShareStmt,
 		getSharedAssistantStmt:        q.getSharedAssistantStmt,
 		getSharedSecretStmt:           q.getSharedSecretStmt,
 		getTextSessionStmt:            q.getTextSessionStmt,
@@ -1764,6 +1850,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertQueuedStmt:              q.insertQueuedStmt,
 		joinInstanceStmt:              q.joinInstanceStmt,
 		keepOperatorHookStmt:          q.keepOperatorHookStmt,
+		keepShareStmt:                 q.keepShareStmt,
 		keepSharedSecretStmt:          q.keepSharedSecretStmt,
 		lastAnswerStmt:                q.lastAnswerStmt,
 		lastMessageStmt:               q.lastMessageStmt,
@@ -1771,6 +1858,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		leaveInstanceStmt:             q.leaveInstanceStmt,
 		legHungUpStmt:                 q.legHungUpStmt,
 		listAssistantsStmt:            q.listAssistantsStmt,
+		listCallsOfStmt:               q.listCallsOfStmt,
 		listChangesStmt:               q.listChangesStmt,
 		listCommandsStmt:              q.listCommandsStmt,
 		listDeliveriesStmt:            q.listDeliveriesStmt,
@@ -1784,6 +1872,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listGrowingStmt:               q.listGrowingStmt,
 		listHooksStmt:                 q.listHooksStmt,
 		listHooksForStmt:              q.listHooksForStmt,
+		listImagesOfStmt:              q.listImagesOfStmt,
 		listInstancesStmt:             q.listInstancesStmt,
 		listInstructionsStmt:          q.listInstructionsStmt,
 		listLegsToHangUpStmt:          q.listLegsToHangUpStmt,
@@ -1796,6 +1885,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listOwnersLiveCallsStmt:       q.listOwnersLiveCallsStmt,
 		listPausedQueuesStmt:          q.listPausedQueuesStmt,
 		listQueuedStmt:                q.listQueuedStmt,
+		listRecordingsOfStmt:          q.listRecordingsOfStmt,
 		listRecordingsOverStmt:        q.listRecordingsOverStmt,
 		listReplayStmt:                q.listReplayStmt,
 		listThreadsStmt:               q.listThreadsStmt,

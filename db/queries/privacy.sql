@@ -1,0 +1,43 @@
+-- KeepShare changes nothing if the thread is shared. It fails if the thread belongs to another owner (thread_id is NULL).
+-- name: KeepShare :exec
+INSERT INTO shares (thread_id, token, created_at)
+VALUES ((SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner), @token, @created_at)
+ON CONFLICT (thread_id) DO NOTHING;
+
+-- name: GetShare :one
+SELECT s.token FROM shares AS s
+JOIN threads AS t ON t.id = s.thread_id
+WHERE s.thread_id = @thread_id AND t.owner = @owner;
+
+-- name: FindShared :one
+SELECT t.id, t.owner FROM shares AS s
+JOIN threads AS t ON t.id = s.thread_id
+WHERE s.token = @token AND t.owner <> '';
+
+-- name: DeleteShare :execrows
+DELETE FROM shares WHERE shares.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner);
+
+-- name: ListCallsOf :many
+SELECT c.* FROM calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.thread_id = @thread_id AND t.owner = @owner
+ORDER BY c.started_at, c.id;
+
+-- name: ListImagesOf :many
+SELECT i.id FROM images AS i
+JOIN threads AS t ON t.id = i.thread_id
+WHERE i.thread_id = @thread_id AND t.owner = @owner
+ORDER BY i.id;
+
+-- name: ListRecordingsOf :many
+SELECT r.* FROM recordings AS r
+JOIN calls AS c ON c.id = r.call_id
+JOIN threads AS t ON t.id = c.thread_id
+WHERE t.owner = @owner
+ORDER BY r.started_at, r.call_id;
+
+-- name: EraseAssistantsOf :exec
+DELETE FROM assistants WHERE owner = @owner;
+
+-- name: EraseHooksOf :exec
+DELETE FROM hooks WHERE owner = @owner;

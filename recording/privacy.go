@@ -1,0 +1,43 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/privacy"
+)
+
+// Part is what an owner's archive has of recordings: both tracks of each. They are erased with their calls.
+func (a *Archive) Part() privacy.Part {
+	return privacy.Part{Name: "recordings", Export: func(ctx context.Context, owner string, to *privacy.Archive) error {
+		list, err := a.cfg.Records.Of(ctx, owner)
+		if err != nil {
+			return err
+		}
+		for _, r := range list {
+			for _, track := range trackNames {
+				if err := a.export(ctx, owner, r.CallID, track, to); err != nil && !errors.Is(err, persistence.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+		}
+		return nil
+	}}
+}
+
+func (a *Archive) export(ctx context.Context, owner, callID, track string, to *privacy.Archive) error {
+	file, _, err := a.Open(ctx, owner, callID, track)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	w, err := to.Add("recordings", callID, track+".ogg")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, file)
+	return err
+}

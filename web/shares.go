@@ -1,0 +1,261 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"iter"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/persistence"
+	"voicebridge/persistence/export"
+	"voicebridge/thread"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
+)
+
+// shareStore keeps which threads may be read by a link; *shares.Store implements it.
+type shareStore interface {
+	Share(ctx context.Context, key thread.Key) (token string, err error)
+	Withdraw(ctx context.Context, key thread.Key) error
+	Find(ctx context.Context, token string) (thread.Key, error)
+}
+
+// shared serves the routes by which an owner shows a thread to others, and by which these read it.
+type shared struct {
+	shares shareStore
+	store  interface {
+		threadReader
+		messageStore
+	}
+	images *images
+	log    *slog.Logger
+}
+
+func (h *shared) routes(r router) {
+	r.POST("/api/threads/:id/share", onThread(h.share), r.user, r.text)
+	r.DELETE("/api/threads/:id/share", onThread(h.withdraw), r.user)
+	r.GET("/s/:token", h.read)
+	r.GET("/s/:token/images/:image_id", h.image)
+}
+
+// share answers with the path of the link, the same until it is withdrawn.
+func (h *shared) share(c echo.Context, key thread.Key) error {
+	token, err := h.shares.Share(c.Request().Context(), key)
+	if err != nil {
+		return orThread(err)
+	}
+	return c.JSON(http.StatusOK, map[string]string{"url": "/s/" + token})
+}
+
+func (h *shared) withdraw(c echo.Context, key thread.Key) error {
+	err := h.shares.Withdraw(c.Request().Context(), key)
+	if errors.Is(err, persistence.ErrNotFound) {
+		if _, err := h.store.Thread(c.Request().Context(), key); err != nil {
+			return orThread(err)
+		}
+		return c.NoContent(http.StatusNoContent) // it was not shared
+	}
+	if err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+var errNoShare = problem.NotFound("share_not_found", "There is nothing here, or it is not shared any more.")
+
+// find returns the thread of a link, and keeps search engines and other sites away from it.
+func (h *shared) find(c echo.Context) (token string, key thread.Key, err error) {
+	header := c.Response().Header()
+	header.Set("X-Robots-Tag", "noindex, nofollow, noarchive")
+	header.Set(echo.HeaderCacheControl, "private, no-store")
+	if token = c.Param("token"); !input.ValidID(token, maxThreadID) {
+		return token, key, errNoShare
+	}
+	key, err = h.shares.Find(c.Request().Context(), token)
+	if errors.Is(err, persistence.ErrNotFound) {
+		err = errNoShare
+	}
+	return token, key, err
+}
+
+// image returns an image of a shared thread.
+func (h *shared) image(c echo.Context) error {
+	_, key, err := h.find(c)
+	if err != nil {
+		return err
+	}
+	err = h.images.read(c, key)
+	c.Response().Header().Set(echo.HeaderCacheControl, "private, no-store")
+	return err
+}
+
+// sharedMessage is a message as everybody gets it who has the link: without the ids of calls, costs and settings.
+type sharedMessage struct {
+	ID        string        `json:"id"`
+	Role      thread.Role   `json:"role"`
+	Status    thread.Status `json:"status"`
+	CreatedAt time.Time     `json:"created_at"`
+	Parts     []thread.Part `json:"parts"`
+}
+
+// read returns the thread as JSON if the client asks for it, else as a page that needs no script.
+func (h *shared) read(c echo.Context) error {
+	token, key, err := h.find(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request().Context()
+	t, err := h.store.Thread(ctx, key)
+	if errors.Is(err, persistence.ErrNotFound) {
+		return errNoShare
+	}
+	if err != nil {
+		return err
+	}
+	messages := sharedMessages(export.Messages(ctx, h.store, key))
+	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAccept)
+	asJSON := strings.Contains(c.Request().Header.Get(echo.HeaderAccept), echo.MIMEApplicationJSON)
+	w := &moved{c.Response(), []byte(thread.ImagePath(key.Thread)), []byte("/s/" + token + "/images/")}
+	if asJSON {
+		c.Response().Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
+		err = writeSharedJSON(w, t, messages)
+	} else {
+		c.Response().Header().Set(echo.HeaderContentType, echo.MIMETextHTMLCharsetUTF8)
+		c.Response().Header().Set(echo.HeaderContentSecurityPolicy, sharedCSP)
+		err = writeSharedPage(w, "/s/"+token+"/images/", key.Thread, t, messages)
+	}
+	if err != nil {
+		h.log.Warn("shared thread interrupted", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
+		panic(http.ErrAbortHandler) // half a thread must not look complete
+	}
+	return nil
+}
+
+// moved writes whole texts in which the addresses of a thread's images lead below its link.
+type moved struct {
+	w        *echo.Response
+	from, to []byte
+}
+
+func (m *moved) write(text []byte) error {
+	_, err := m.w.Write(bytes.ReplaceAll(text, m.from, m.to))
+	return err
+}
+
+// sharedMessages yields what is shown of messages: not what the model was told by the system.
+func sharedMessages(messages iter.Seq2[thread.Message, error]) iter.Seq2[sharedMessage, error] {
+	return func(yield func(sharedMessage, error) bool) {
+		for m, err := range messages {
+			if err == nil && (m.Role == thread.RoleSystem || m.IsDiscarded()) {
+				continue
+			}
+			shown := sharedMessage{ID: m.ID, Role: m.Role, Status: m.Metadata.Status, CreatedAt: m.Metadata.CreatedAt, Parts: m.Parts}
+			if !yield(shown, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func writeSharedJSON(w *moved, t persistence.Thread, messages iter.Seq2[sharedMessage, error]) error {
+	head, err := thread.Encode(t.Title)
+	if err != nil {
+		return err
+	}
+	at, err := thread.Encode(t.CreatedAt)
+	if err != nil {
+		return err
+	}
+	if err := w.write(fmt.Appendf(nil, `{"title":%s,"created_at":%s,"messages":[`, head, at)); err != nil {
+		return err
+	}
+	before := "\n"
+	for m, err := range messages {
+		if err != nil {
+			return err
+		}
+		text, err := thread.Encode(m)
+		if err != nil {
+			return err
+		}
+		if err := w.write(append([]byte(before), text...)); err != nil {
+			return err
+		}
+		before = ",\n"
+	}
+	return w.write([]byte("\n]}\n"))
+}
+
+const sharedStyle = `body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}
+article{margin:1rem 0;white-space:pre-wrap;overflow-wrap:anywhere}h2{font-size:.9rem;margin:0;opacity:.7}img{max-width:100%}i{opacity:.7}`
+
+// sharedCSP lets the page of a shared thread show its images and its style, and nothing else.
+var sharedCSP = func() string {
+	sum := sha256.Sum256([]byte(sharedStyle))
+	return "default-src 'none'; img-src 'self'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}()
+
+var sharedPage = template.Must(template.New("").Parse(`{{define "head"}}<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="robots" content="noindex">
+<title>{{or .Title "Conversation"}}</title><style>` + sharedStyle + `</style></head><body><h1>{{or .Title "Conversation"}}</h1>
+{{end}}{{define "message"}}<article><h2>{{.Who}}</h2>{{range .Parts}}{{if .Image}}<img src="{{.Image}}" alt="">{{else if .Tool}}<i>(used {{.Tool}})</i>
+{{else}}{{.Text}}{{end}}{{end}}</article>
+{{end}}{{define "foot"}}</body></html>
+{{end}}`))
+
+// shownPart is a part of a message on the page: one of its fields is set.
+type shownPart struct{ Text, Tool, Image string }
+
+func writeSharedPage(w *moved, images, threadID string, t persistence.Thread, messages iter.Seq2[sharedMessage, error]) error {
+	put := func(name string, data any) error {
+		var text bytes.Buffer
+		if err := sharedPage.ExecuteTemplate(&text, name, data); err != nil {
+			return err
+		}
+		return w.write(text.Bytes())
+	}
+	if err := put("head", t); err != nil {
+		return err
+	}
+	for m, err := range messages {
+		if err != nil {
+			return err
+		}
+		shown := struct {
+			Who   string
+			Parts []shownPart
+		}{Who: map[thread.Role]string{thread.RoleUser: "User"}[m.Role]}
+		if shown.Who == "" {
+			shown.Who = "Assistant"
+		}
+		for _, p := range m.Parts {
+			id, isImage := p.ImageID(threadID)
+			switch {
+			case isImage:
+				shown.Parts = append(shown.Parts, shownPart{Image: images + id})
+			case p.IsTool():
+				shown.Parts = append(shown.Parts, shownPart{Tool: cmp.Or(p.ToolName, strings.TrimPrefix(p.Type, "tool-"))})
+			case p.Type == thread.PartText && p.Text != "":
+				shown.Parts = append(shown.Parts, shownPart{Text: p.Text})
+			}
+		}
+		if len(shown.Parts) == 0 {
+			continue
+		}
+		if err := put("message", shown); err != nil {
+			return err
+		}
+	}
+	return put("foot", nil)
+}
