@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"os"
 	"sync"
@@ -19,9 +18,9 @@ import (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:9000", "address")
 	flag.Parse()
-	verifier, err := standardwebhooks.NewWebhook(os.Getenv("HOOK_SECRET"))
+	verifier, err := standardwebhooks.NewWebhook(os.Getenv("HOOK_SECRET")) //nolint:forbidigo // an example
 	if err != nil {
-		log.Fatal("HOOK_SECRET: ", err)
+		fail(fmt.Errorf("HOOK_SECRET: %w", err))
 	}
 	var mu sync.Mutex
 	seen := map[string]bool{} // in a database, if it must outlive this process: an event may come twice
@@ -39,8 +38,13 @@ func main() {
 		defer mu.Unlock()
 		if id := r.Header.Get("webhook-id"); !seen[id] && json.Unmarshal(body, &event) == nil {
 			seen[id] = true
-			fmt.Println(event.Type, string(event.Data))
+			fmt.Fprintln(os.Stdout, event.Type, string(event.Data))
 		}
 	})
-	log.Fatal(http.ListenAndServe(*listen, nil)) //nolint:gosec // an example
+	fail(http.ListenAndServe(*listen, nil)) //nolint:gosec // an example
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }

@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	MaxURL  = 8 << 10 // bytes of a URL
-	maxHost = 253     // RFC 1035, section 2.3.4
+	// MaxURL is how long a URL may be, in bytes.
+	MaxURL  = 8 << 10
+	maxHost = 253 // RFC 1035, section 2.3.4
 
 	maxResponseHeader = 64 << 10
 )

@@ -4,7 +4,7 @@ import "fmt"
 
 // Refusal says why a request is blocked, in words for whoever asked for it. It does not contain the
 // address to which a name resolved, because that would reveal a private network.
-type Refusal struct{ reason string }
+type Refusal struct{ reason string } //nolint:errname // it is shown as a result, too
 
 func (r *Refusal) Error() string { return r.reason }
 
