@@ -45,14 +45,14 @@ func TestExportAndErase(t *testing.T) {
 	archive, err := zip.NewReader(strings.NewReader(r.body), int64(len(r.body)))
 	must(t, err)
 	files := map[string]string{}
-	all := ""
+	var all strings.Builder
 	for _, f := range archive.File {
 		file, err := f.Open()
 		must(t, err)
 		data, err := io.ReadAll(file)
 		must(t, err)
 		files[f.Name] = string(data)
-		all += f.Name + string(data)
+		all.WriteString(f.Name + string(data))
 	}
 	folder := "threads/" + key.Thread + "/"
 	for name, want := range map[string]string{
@@ -63,8 +63,8 @@ func TestExportAndErase(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, files[name], want)
 		}
 	}
-	if strings.Contains(all, "bob") || strings.Contains(all, "whsec_") {
-		t.Errorf("the archive has what it must not: %s", all)
+	if strings.Contains(all.String(), "bob") || strings.Contains(all.String(), "whsec_") {
+		t.Errorf("the archive has what it must not: %s", all.String())
 	}
 
 	cookie := signIn(t, b, "alice-token-of-tests")
