@@ -42,6 +42,7 @@ type rig struct {
 	api      *rtc.API // of the callers
 	dcid     string   // the stream of their data channels, if not announced
 	socket   bool     // the simulator is reached over WebSocket
+	another  bool     // calls go to another upstream than the simulator
 	*program
 
 	calling sync.Mutex                       // one set-up at a time, so that each knows its session
@@ -353,7 +354,7 @@ func (r *rig) sessionAfter(t *testing.T, before int, begun bool) *simulator.Sess
 	if all := r.sim.Sessions(); len(all) > before {
 		return all[len(all)-1]
 	}
-	if f := r.faults.Load(); !begun || f.RefuseStatus != 0 || f.HangCreation {
+	if f := r.faults.Load(); !begun || r.another || f.RefuseStatus != 0 || f.HangCreation {
 		return nil
 	}
 	session, err := r.sim.WaitSession(r.ctx, before+1)
