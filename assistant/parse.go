@@ -102,7 +102,7 @@ func object(raw []byte) (map[string]any, error) {
 	if err := d.Decode(&value); err != nil || value == nil || !utf8.Valid(raw) {
 		return nil, wrong("the assistant", "it must be a JSON object")
 	}
-	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // the decoder returns it as it is
+	if _, err := d.Token(); err != io.EOF {
 		return nil, wrong("the assistant", "it must be one JSON object")
 	}
 	return value, nil

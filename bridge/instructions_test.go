@@ -12,25 +12,6 @@ import (
 	"voicebridge/thread"
 )
 
-func TestFillInstructions(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 22, 17, 5, 0, 0, time.FixedZone("CET", 3600))
-	got := bridge.FillInstructions("It is {{date}}, {{ time }}. {{user}}? {{other}} {{", now, "Anna")
-	if want := "It is Sunday, 22 November 2026, 17:05 CET. Anna? {{other}} {{"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := bridge.FillInstructions("{{user}}", now, ""); got != "not known" {
-		t.Errorf("without a name: %q", got)
-	}
-	// A user's name is not a template itself.
-	if got := bridge.FillInstructions("{{user}}", now, "{{date}}"); got != "{{date}}" {
-		t.Errorf("a name like a placeholder: %q", got)
-	}
-	if got := bridge.UnknownPlaceholder("{{date}} {{nme}} {{x}}"); got != "{{nme}}" {
-		t.Errorf("unknown: %q", got)
-	}
-}
-
 // TestUserInInstructions checks what the model learns about the user, and which voice is
 // saved.
 func TestUserInInstructions(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
@@ -25,8 +26,11 @@ import (
 type setup struct {
 	calls *Calls
 	call  *call
-	route Route
-	offer string // the browser's SDP
+	// cfg is that of the thread's assistant.
+	cfg       *Config
+	assistant assistant.Assistant
+	route     Route
+	offer     string // the browser's SDP
 	// socket is a client's connection, in its place.
 	socket *wsserver.Conn
 	patch  session.Patch
@@ -52,22 +56,24 @@ type setup struct {
 	spent      float64 // by the owner today, in US dollars
 	last       string  // the id of the thread's last message
 	registry   *toolkit.Registry
-	user       string // the user's name
 }
 
 // run makes everything and returns the call's state and the SDP answer; with an error, nothing is left of it.
 func (s *setup) run(ctx context.Context) (*session.State, string, error) {
-	cfg := &s.calls.cfg
+	cfg := s.cfg
 	now := time.Now()
 	s.call.images.store, s.call.images.quota = cfg.Store, cfg.ImageQuota
 	s.own = cfg.Settings
 	s.own.Session = cfg.Session.With(s.route.settled(cfg.Session))
-	s.own.Session.Instructions = FillInstructions(cfg.Session.Instructions, now, s.user)
 	upstreams := cfg.chain(s.route, &s.calls.health)
 	s.dialer = leg.Dialer{Upstream: upstreams, Creation: s.own.Session.Creation(), Told: refusal, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), ClientPlays: s.call.clientPlays, Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Log: s.call.log}
 	s.record = records.Call{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
 		Model: s.own.Session.Model, Voice: s.own.Session.Voice, StartedAt: now,
+		AssistantID: s.assistant.ID,
+	}
+	if len(s.assistant.Extract) > 0 {
+		s.record.Extraction = records.ExtractionWaiting
 	}
 	parts := []func(context.Context) error{s.answerBrowser, s.read, s.dial}
 	if cfg.Answer == session.AnswerAtOnce && upstreams.known() {
@@ -166,8 +172,8 @@ func (s *setup) prepare(ctx context.Context) error {
 
 // answeredBy adopts what sessions of an upstream have, if that is not the one that was asked first.
 func (s *setup) answeredBy(name string) {
-	route, _ := s.calls.cfg.route(name) // it is one of them
-	s.own.Session = s.own.Session.With(route.settled(s.calls.cfg.Session))
+	route, _ := s.cfg.route(name) // it is one of them
+	s.own.Session = s.own.Session.With(route.settled(s.cfg.Session))
 	s.record.Upstream, s.record.Model, s.record.Voice = name, s.own.Session.Model, s.own.Session.Voice
 }
 
@@ -209,7 +215,7 @@ func (s *setup) readHistory(ctx context.Context) ([]thread.Message, error) {
 
 // readThread is readHistory without the images.
 func (s *setup) readThread(ctx context.Context) error {
-	cfg := &s.calls.cfg
+	cfg := s.cfg
 	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {
 		s.history, s.last = replayable(end.history), end.last
 		return nil
@@ -247,7 +253,7 @@ func (s *setup) readSpent(ctx context.Context) error {
 
 // read reads what the owner has spent and which tools the call has.
 func (s *setup) read(ctx context.Context) (err error) {
-	cfg := &s.calls.cfg
+	cfg := s.cfg
 	if err := s.readSpent(ctx); err != nil {
 		return err
 	}
@@ -256,6 +262,9 @@ func (s *setup) read(ctx context.Context) (err error) {
 		return fmt.Errorf("list tools: %w", err)
 	}
 	s.registry = tools.Clone()
+	if s.assistant.ID != "" && tools.Len() == 0 {
+		return nil // nothing runs that could be cancelled
+	}
 	if err := s.registry.Add(toolkit.Entry{Tool: cancelEntry{}, Executor: toolkit.ExecutorApp}); err != nil && !errors.Is(err, toolkit.ErrDuplicate) {
 		return fmt.Errorf("add tool: %w", err)
 	}
@@ -264,7 +273,7 @@ func (s *setup) read(ctx context.Context) (err error) {
 
 // state assembles the parts.
 func (s *setup) state(now time.Time) *session.State {
-	c, cfg := s.call, &s.calls.cfg
+	c, cfg := s.call, s.cfg
 	var limit int
 	var can Capabilities
 	if s.up != nil {
@@ -283,8 +292,12 @@ func (s *setup) state(now time.Time) *session.State {
 	s.beginRecording()
 	c.tools.registry = s.registry
 	c.tools.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
+	greeting := s.assistant.Greeting
+	if s.last != "" {
+		greeting = "" // somebody has spoken before
+	}
 	return session.New(session.Config{
-		Settings: s.own, OwnerSpentUSD: s.spent,
+		Settings: s.own, Greeting: greeting, OwnerSpentUSD: s.spent,
 		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history, LastMessage: s.last,
 		KeepSound: c.recording != nil, UpstreamLimit: limit, UpstreamCan: can, BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.socket != nil,
 		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, Others: len(cfg.Upstreams) - 1,

@@ -1,11 +1,14 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
@@ -24,6 +27,10 @@ type Start struct {
 	User string
 	// ThreadID is empty for a new thread.
 	ThreadID string
+	// AssistantID is the assistant that the thread has from now on, and Variables are values of its variables; empty and nil
+	// leave those that it has.
+	AssistantID string
+	Variables   map[string]string
 	// Offer is the browser's SDP.
 	Offer string
 	// Socket is the client's connection instead, which is served, or abandoned, after Start.
@@ -35,7 +42,7 @@ type Start struct {
 	// of "instructions", "tools" and "voice" that MayChange lists.
 	Fixed     bool
 	MayChange []string
-	// Upstream is the name of one of Config.Upstreams; empty means the first.
+	// Upstream is the name of one of Config.Upstreams; empty means that of the thread's assistant, or the first.
 	Upstream string
 	// Record has the call recorded, if Config.Record is set.
 	Record bool
@@ -132,13 +139,29 @@ func (c *Calls) readSession(object json.RawMessage, fixed bool) (session.Patch, 
 // thread finds the thread of the call, or creates one.
 func (c *Calls) thread(ctx context.Context, start Start) (key thread.Key, created bool, err error) {
 	key = thread.Key{Owner: start.Owner, Thread: start.ThreadID}
+	var t persistence.Thread
 	if start.ThreadID != "" {
-		_, err := c.cfg.Store.Thread(ctx, key)
-		return key, false, err
+		t, err = c.cfg.Store.Thread(ctx, key)
+	} else {
+		t, err = c.cfg.Store.CreateThread(ctx, start.Owner, "")
+		created = err == nil
 	}
-	t, err := c.cfg.Store.CreateThread(ctx, start.Owner, "")
 	key.Thread = t.ID
-	return key, err == nil, err
+	if id := cmp.Or(start.AssistantID, t.AssistantID); err == nil && (id != t.AssistantID || start.Variables != nil) {
+		_, err = c.cfg.Store.SetAssistant(ctx, key, id, start.Variables)
+	}
+	return key, created, err
+}
+
+// assistantOf returns the thread's assistant with its texts filled in, and what a call has with it.
+func (c *Calls) assistantOf(ctx context.Context, key thread.Key, user string) (assistant.Assistant, *Config, error) {
+	a, err := c.cfg.Store.Assistants.Of(ctx, key)
+	if err != nil {
+		return a, nil, err
+	}
+	a.User, a.Instructions = user, cmp.Or(a.Instructions, c.cfg.Session.Instructions)
+	a = a.Filled(time.Now())
+	return a, c.cfg.with(a), nil
 }
 
 // connect reserves the thread, sets up the call and hands it over to Run.
@@ -156,8 +179,17 @@ func (c *Calls) connect(ctx context.Context, incoming *call, start Start, patch 
 			return "", err
 		}
 	}
-	route, _ := c.cfg.route(start.Upstream) // it was checked
-	set := setup{calls: c, route: route, call: incoming, user: start.User, offer: start.Offer, socket: start.Socket, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, keepSound: start.Record, ownerCalls: start.OwnerCalls}
+	a, cfg, err := c.assistantOf(ctx, incoming.key, start.User)
+	if err != nil {
+		return "", err
+	}
+	route, _ := cfg.route(start.Upstream) // it was checked
+	if start.Upstream == "" && a.Voice.Upstream != "" {
+		if named, ok := cfg.route(a.Voice.Upstream); ok { // else it is gone from the settings
+			route = named
+		}
+	}
+	set := setup{calls: c, cfg: cfg, assistant: a, route: route, call: incoming, offer: start.Offer, socket: start.Socket, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, keepSound: start.Record || a.Recording != nil && *a.Recording, ownerCalls: start.OwnerCalls}
 	s, answer, err := set.run(ctx)
 	if err != nil {
 		return "", err

@@ -3,6 +3,8 @@ package bridge
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -27,7 +29,11 @@ func (w *WebSocket) Name() string { return w.name }
 func (w *WebSocket) HangUp(context.Context, string) error { return nil }
 
 func (w *WebSocket) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
-	conn, err := w.client.Dial(ctx, safetyIdentifier(d.Owner))
+	var session struct{ Model string } // which a thread's assistant may have chosen
+	if err := json.Unmarshal(d.Session, &session); err != nil {
+		return nil, fmt.Errorf("read session: %w", err)
+	}
+	conn, err := w.client.Dial(ctx, session.Model, safetyIdentifier(d.Owner))
 	if err != nil {
 		return nil, err
 	}

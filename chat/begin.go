@@ -21,6 +21,10 @@ const maxTokensWithTools = 4096
 
 // prepare determines what the turn needs: provider, model, tools, context.
 func (t *Turn) prepare(ctx context.Context) error {
+	var err error
+	if t.cfg, err = t.cfg.of(ctx, t.req.Key); err != nil {
+		return err
+	}
 	model, err := t.cfg.model(ctx, &t.req)
 	if err != nil {
 		return err

@@ -89,6 +89,9 @@ type Config struct {
 	// NoTitles leaves threads without titles.
 	NoTitles bool
 	Logger   *slog.Logger // nil discards the log
+
+	// temperature is that of a thread's assistant; nil leaves it to the provider.
+	temperature *float64
 }
 
 // forVoice tells a model that its answers are spoken.
@@ -159,7 +162,7 @@ type model struct {
 	tools    []toolkit.Definition // of the thread's session
 }
 
-// model chooses the model for a turn: by the request, else by the thread's session, else by the settings.
+// model chooses the model for a turn: by the request, else by the thread's session, else by its assistant or the settings.
 func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
 	session, err := c.Store.TextSession(ctx, req.Key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
@@ -182,6 +185,9 @@ func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
 	var tools []toolkit.Definition
 	_ = json.Unmarshal([]byte(session.Defaults), &defaults) // validated when they were saved
 	_ = json.Unmarshal([]byte(session.Tools), &tools)
+	if defaults.Temperature == nil {
+		defaults.Temperature = c.temperature
+	}
 	return model{provider: provider, tools: tools, request: llm.Request{
 		Model:       cmp.Or(asked, c.Models[name]),
 		System:      strings.TrimSpace(system + "\n\n" + req.System),

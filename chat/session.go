@@ -26,6 +26,9 @@ type SessionRequest struct {
 	Instructions []string
 	// Tools are run by the client.
 	Tools []toolkit.Definition
+	// AssistantID is the thread's assistant, and Variables are values of its variables; both may be empty.
+	AssistantID string
+	Variables   map[string]string
 	// Defaults is a JSON object with max_tokens, temperature and top_p, or some of them.
 	Defaults json.RawMessage
 }
@@ -99,6 +102,11 @@ func (c *Coordinator) CreateSession(ctx context.Context, owner string, req Sessi
 		return Session{}, fmt.Errorf("create session: %w", err)
 	}
 	key := thread.Key{Owner: owner, Thread: row.ID}
+	if req.AssistantID != "" || req.Variables != nil {
+		if _, err := c.cfg.Store.SetAssistant(ctx, key, req.AssistantID, req.Variables); err != nil {
+			return Session{}, fmt.Errorf("create session: %w", err)
+		}
+	}
 	err = c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
 		if err := appendInstructions(b, req.Instructions, ""); err != nil {
 			return err
@@ -286,8 +294,12 @@ func (c *Coordinator) settings(ctx context.Context, key thread.Key) (settings, e
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return settings{}, fmt.Errorf("read session: %w", err)
 	}
-	s := settings{provider: cmp.Or(saved.Provider, c.cfg.Provider), defaults: json.RawMessage(cmp.Or(saved.Defaults, "{}"))}
-	s.model = cmp.Or(saved.Model, c.cfg.Models[s.provider])
+	cfg, err := c.cfg.of(ctx, key)
+	if err != nil {
+		return settings{}, err
+	}
+	s := settings{provider: cmp.Or(saved.Provider, cfg.Provider), defaults: json.RawMessage(cmp.Or(saved.Defaults, "{}"))}
+	s.model = cmp.Or(saved.Model, cfg.Models[s.provider])
 	if err := json.Unmarshal([]byte(cmp.Or(saved.Tools, "[]")), &s.tools); err != nil {
 		return s, fmt.Errorf("read session: its tools: %w", err)
 	}

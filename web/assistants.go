@@ -183,6 +183,15 @@ func CheckAssistant(a assistant.Assistant, known AssistantNames) error {
 			return err
 		}
 	}
+	for i, name := range slices.Concat(a.Tools.Allow, a.Tools.Deny) {
+		if strings.HasSuffix(name, ":write") {
+			path := "tools.allow[" + strconv.Itoa(i) + "]"
+			if n := len(a.Tools.Allow); i >= n {
+				path = "tools.deny[" + strconv.Itoa(i-n) + "]"
+			}
+			return bad(path, "only tools.approve takes the ending :write")
+		}
+	}
 	for i, name := range a.MCPServers {
 		if known.MCPServers != nil && !slices.Contains(known.MCPServers, name) {
 			return bad("mcp_servers["+strconv.Itoa(i)+"]", "there is no such MCP server")

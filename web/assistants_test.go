@@ -2,17 +2,21 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/coder/websocket"
 	"go.yaml.in/yaml/v3"
 
 	"voicebridge/assistant"
+	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/persistence/assistants"
+	"voicebridge/thread"
 )
 
 // withAssistants gives the server two owners and an assistant of the operator.
@@ -160,7 +164,7 @@ func TestBadAssistants(t *testing.T) {
 		{`{}`, "name"},
 		{`{"name":" "}`, "name"},
 		{`{"name":7}`, "name"},
-		{`{"name":"x","nmae":"y"}`, "nmae"},
+		{`{"name":"x","label":"y"}`, "label"},
 		{`{"name":"x","id":"A b"}`, "id"},
 		{`{"name":"x","id":"` + strings.Repeat("a", 65) + `"}`, "id"},
 		{`{"name":"x","instructions":"` + strings.Repeat("a", 32769) + `"}`, "instructions"},
@@ -181,6 +185,7 @@ func TestBadAssistants(t *testing.T) {
 		{`{"name":"x","text":{"max_tokens":1.5}}`, "text.max_tokens"},
 		{`{"name":"x","tools":{"allow":["a b"]}}`, "tools.allow[0]"},
 		{`{"name":"x","tools":{"deny":"http"}}`, "tools.deny"},
+		{`{"name":"x","tools":{"allow":["x"],"deny":["a","http:write"]}}`, "tools.deny[1]"},
 		{`{"name":"x","mcp_servers":["files","nothing"]}`, "mcp_servers[1]"},
 		{`{"name":"x","http_tools":[{"name":"a"}]}`, "http_tools[0].url"},
 		{`{"name":"x","http_tools":[{"name":"a","url":"ftp://x/"}]}`, "http_tools[0].url"},
@@ -196,7 +201,7 @@ func TestBadAssistants(t *testing.T) {
 		{`{"name":"x","extract":{"type":"object","$ref":"https://example.org/x"}}`, "extract"},
 	} {
 		r := b.do(t, "POST", "/api/assistants", c.body, alice)
-		if got := decode[plainErrorBody](t, r); r.StatusCode != 400 || got.Param != c.path || !strings.Contains(got.Message, c.path) {
+		if got := decode[plainErrorBody](t, r); r.StatusCode != http.StatusBadRequest || got.Param != c.path || !strings.Contains(got.Message, c.path) {
 			t.Errorf("%.80s: %d, param %q, want %q: %s", c.body, r.StatusCode, got.Param, c.path, r.body)
 		}
 	}
@@ -237,6 +242,80 @@ func TestAssistantOfAThread(t *testing.T) {
 		}
 	}
 	wantStatus(t, b.do(t, "PATCH", path, `{"assistant_id":"a"}`, bob), 404)
+}
+
+// TestWaysToAnAssistant has one chosen in every way in.
+func TestWaysToAnAssistant(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withAssistants)
+	wantStatus(t, b.do(t, "POST", "/api/assistants", `{"id":"desk","name":"Desk"}`, alice), 201)
+	wantStatus(t, b.do(t, "POST", "/api/assistants", `{"id":"other","name":"Other"}`, alice), 201)
+	of := func(id string) string {
+		t.Helper()
+		row, err := b.db.Thread(t.Context(), thread.Key{Owner: "alice", Thread: id})
+		must(t, err)
+		return row.AssistantID + row.Variables["x"]
+	}
+	last := func() bridge.Start {
+		all := b.calls.started()
+		return all[len(all)-1]
+	}
+	wantStatus(t, b.do(t, "POST", callsPath+"?assistant_id=desk", sdpOffer, alice, sdpType), 201)
+	if got := last(); got.AssistantID != "desk" || got.ThreadID != "" {
+		t.Errorf("the call starts with %+v", got)
+	}
+	for _, who := range []option{bob, alice} {
+		for _, c := range []struct {
+			path, body string
+			options    []option
+		}{
+			{callsPath + "?assistant_id=nobody", sdpOffer, []option{sdpType}},
+			{"/v1/realtime/client_secrets", `{"assistant_id":"nobody"}`, nil},
+			{"/text/session", `{"assistant_id":"nobody"}`, nil},
+			{"/api/threads", `{"assistant_id":"nobody"}`, nil},
+		} {
+			r := b.do(t, "POST", c.path, c.body, append(c.options, who)...)
+			if r.StatusCode != http.StatusNotFound || !strings.Contains(r.body, "assistant_not_found") {
+				t.Errorf("%s: %d %s", c.path, r.StatusCode, r.body)
+			}
+		}
+	}
+	r := b.do(t, "POST", "/text/session", `{"assistant_id":"desk","variables":{"x":"1"}}`, alice)
+	wantStatus(t, r, 201)
+	if got := of(decode[struct{ Session struct{ ID string } }](t, r).Session.ID); got != "desk1" {
+		t.Errorf("the text session has %s", got)
+	}
+	// What the application's server has chosen, its page cannot change.
+	for secret, want := range map[string]string{`{"assistant_id":"desk","variables":{"x":"2"}}`: "desk", `{}`: "other"} {
+		ek := as(mint(t, b, secret, alice).Value)
+		wantStatus(t, b.do(t, "POST", callsPath+"?assistant_id=other", sdpOffer, ek, sdpType), 201)
+		if got := last(); got.AssistantID != want || (got.Variables["x"] == "2") != (want == "desk") {
+			t.Errorf("with the secret %s the call starts with %+v", secret, got)
+		}
+	}
+	wantCode(t, b.do(t, "POST", "/text/session", `{"variables":{"date":"x"}}`, alice), 400, "invalid_value")
+}
+
+// TestAssistantOfAConductor opens sockets with one and with none that there is.
+func TestAssistantOfAConductor(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withAssistants)
+	wantStatus(t, b.do(t, "POST", "/api/assistants", `{"id":"desk","name":"Desk"}`, alice), 201)
+	address, _ := b.run(t)
+	open(t, "ws://"+address+"/conductor?session_id=main&assistant_id=desk", "Authorization", "Bearer alice-token-of-tests")
+	row, err := b.db.Thread(t.Context(), thread.Key{Owner: "alice", Thread: "main"})
+	if err != nil || row.AssistantID != "desk" {
+		t.Errorf("the session has %q, %v", row.AssistantID, err)
+	}
+	_, r, err := websocket.Dial(t.Context(), "ws://"+address+"/conductor?session_id=new&assistant_id=nobody", &websocket.DialOptions{ //nolint:bodyclose // of a socket
+		HTTPHeader: http.Header{"Authorization": {"Bearer alice-token-of-tests"}},
+	})
+	if err == nil || r == nil || r.StatusCode != http.StatusNotFound {
+		t.Errorf("with an unknown one: %v, %v", r, err)
+	}
+	if _, err := b.db.Thread(t.Context(), thread.Key{Owner: "alice", Thread: "new"}); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("the thread of a refused socket: %v", err)
+	}
 }
 
 // TestOpenAPIDescribesAssistants compares the description with the declaration of the fields.

@@ -34,6 +34,7 @@ func TestAttacks(t *testing.T) {
 		must(t, err)
 		return as(text)
 	}
+	wantStatus(t, b.do(t, "POST", "/api/assistants", `{"id":"alices","name":"x","instructions":"canary"}`, as("alice-token-of-tests")), 201)
 	bob, ek := as("bob-token-of-tests"), as(mint(t, b, `{}`, as("alice-token-of-tests")).Value)
 	evil := header("Origin", "https://evil.example")
 	tried := 0
@@ -55,6 +56,14 @@ func TestAttacks(t *testing.T) {
 		{"read a stranger's text session", b, "GET", "/text/session/" + alices.Thread, "", []option{bob}, []int{404}},
 		{"call on a stranger's thread", b, "POST", callsPath + "?thread_id=" + alices.Thread, sdpOffer, []option{bob, sdpType}, []int{404}},
 		{"mint a secret for a stranger's thread", b, "POST", secretsPath, `{"thread_id":"` + alices.Thread + `"}`, []option{bob}, []int{404}},
+		{"read a stranger's assistant", b, "GET", "/api/assistants/alices", "", []option{bob}, []int{404}},
+		{"change a stranger's assistant", b, "PATCH", "/api/assistants/alices", `{"shared":true}`, []option{bob}, []int{404}},
+		{"delete a stranger's assistant", b, "DELETE", "/api/assistants/alices", "", []option{bob}, []int{404}},
+		{"list a stranger's assistants", b, "GET", "/api/assistants", "", []option{bob}, nil},
+		{"talk to a stranger's assistant", b, "POST", callsPath + "?assistant_id=alices", sdpOffer, []option{bob, sdpType}, []int{404}},
+		{"write to a stranger's assistant", b, "POST", "/api/threads", `{"assistant_id":"alices"}`, []option{bob}, []int{404}},
+		{"mint a secret for a stranger's assistant", b, "POST", secretsPath, `{"assistant_id":"alices"}`, []option{bob}, []int{404}},
+		{"use a client secret for assistants", b, "GET", "/api/assistants/alices", "", []option{ek}, []int{401}},
 		{"find a stranger's words", b, "GET", "/api/threads?q=canary", "", []option{bob}, nil},
 		{"come without a token", b, "GET", thread, "", nil, []int{401}},
 		{"come with an empty token", b, "GET", thread, "", []option{header("Authorization", "Bearer ")}, []int{401}},

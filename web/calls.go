@@ -37,6 +37,8 @@ type calls struct {
 	remove  *remover
 	secrets *access.Secrets
 	records bool // calls may be recorded
+	// assistants checks which one a call has.
+	assistants *assistantFinder
 }
 
 func (h *calls) routes(r router) {
@@ -144,6 +146,15 @@ func (h *calls) startFor(c echo.Context, start bridge.Start) (bridge.Started, er
 		threadID = names{h.threads}.find(ctx, thread.Key{Owner: who.Owner, Thread: threadID}).Thread
 	}
 	start.Owner, start.User, start.ThreadID, start.Takeover, start.Upstream = who.Owner, who.Name, threadID, takeover, c.QueryParam("upstream")
+	start.AssistantID = c.QueryParam("assistant_id")
+	if who.Secret != nil && who.Secret.AssistantID != "" { // the application's server has chosen
+		start.AssistantID = who.Secret.AssistantID
+	}
+	if start.AssistantID != "" {
+		if err := h.assistants.check(ctx, who.Owner, threadAssistant{AssistantID: assistantID{id: start.AssistantID}}); err != nil {
+			return bridge.Started{}, err
+		}
+	}
 	if who.Secret == nil {
 		return h.begin(ctx, start)
 	}
@@ -167,7 +178,7 @@ func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret 
 	if start.ThreadID != "" && start.ThreadID != secret.Thread {
 		return bridge.Started{}, problem.NotFound("thread_not_found", "This client secret is not for that thread.")
 	}
-	start.ThreadID = secret.Thread
+	start.ThreadID, start.Variables = secret.Thread, secret.Variables
 	start.Record = start.Record || secret.Record
 	if secret.Session != nil {
 		start.Session, start.Fixed, start.MayChange = secret.Session, secret.Fixed, secret.MayChange

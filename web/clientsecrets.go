@@ -30,10 +30,11 @@ type clientSecrets struct {
 	calls interface {
 		ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
 	}
-	model   string // of calls, as shown in answers
-	now     func() time.Time
-	events  securityLog
-	records bool // calls may be recorded
+	assistants *assistantFinder
+	model      string // of calls, as shown in answers
+	now        func() time.Time
+	events     securityLog
+	records    bool // calls may be recorded
 }
 
 func (h *clientSecrets) routes(r router) {
@@ -42,6 +43,8 @@ func (h *clientSecrets) routes(r router) {
 }
 
 type secretRequest struct {
+	threadAssistant
+
 	ExpiresAfter *struct {
 		Anchor  string `json:"anchor"`
 		Seconds *int64 `json:"seconds"`
@@ -89,6 +92,10 @@ func (h *clientSecrets) create(c echo.Context) error {
 			return err
 		}
 	}
+	if err := h.assistants.check(c.Request().Context(), secret.Owner, body.threadAssistant); err != nil {
+		return err
+	}
+	secret.AssistantID, secret.Variables = body.AssistantID.id, body.Variables
 	if body.ThreadID != nil {
 		secret.Thread, err = h.ownThread(c, secret.Owner, *body.ThreadID)
 	} else {

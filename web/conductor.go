@@ -23,9 +23,10 @@ type conductors struct {
 		EnsureThread(ctx context.Context, key thread.Key) (created bool, err error)
 		TextSession(ctx context.Context, key thread.Key) (persistence.TextSession, error)
 	}
-	limits   *access.Allowances
-	sessions *conductor.Conductors
-	door     *socketDoor
+	assistants *assistantFinder
+	limits     *access.Allowances
+	sessions   *conductor.Conductors
+	door       *socketDoor
 }
 
 func (h *conductors) routes(r router) { r.Echo.GET("/conductor", h.conduct, r.user) }
@@ -43,9 +44,18 @@ func (h *conductors) conduct(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
+	assistant := threadAssistant{AssistantID: assistantID{set: true, id: c.QueryParam("assistant_id")}}
+	if err := h.assistants.check(ctx, identity(c).Owner, assistant); err != nil {
+		return err
+	}
 	key, err := h.ensure(ctx, thread.Key{Owner: identity(c).Owner, Thread: id})
 	if err != nil {
 		return err
+	}
+	if assistant.AssistantID.id != "" {
+		if _, err := h.assistants.assign(ctx, key, assistant); err != nil {
+			return orThread(err)
+		}
 	}
 	session, err := h.store.TextSession(ctx, key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {

@@ -209,12 +209,12 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	remove := &remover{cfg.Calls, cfg.Chat}
 	r := router{Echo: s.echo, user: identified(auth, limits.Bodies, threadNames, events, false), userOrSecret: identified(auth, limits.Bodies, threadNames, events, true), text: admits(limits.Text), thread: admits(limits.Thread)}
 	// openapi.yaml describes the same routes.
-	voice := &calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, cfg.Chat, remove, auth.Secrets, cfg.Recordings != nil}
+	voice := &calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, cfg.Chat, remove, auth.Secrets, cfg.Recordings != nil, chosen}
 	for _, h := range []interface{ routes(r router) }{
 		voice,
 		&recorded{cfg.Recordings, cfg.Calls, voice, cfg.Store},
 		&callSockets{voice, s.door, &relay{s.door, cfg.Calls}},
-		&clientSecrets{auth, cfg.Store, cfg.Calls, cfg.Upstream.Model, now, events, cfg.Recordings != nil},
+		&clientSecrets{auth, cfg.Store, cfg.Calls, chosen, cfg.Upstream.Model, now, events, cfg.Recordings != nil},
 		&threads{cfg.Store, cfg.Calls, remove, chosen, events},
 		&assistantRoutes{cfg.Assistants, cfg.AssistantNames, cfg.Limits, events},
 		&messages{cfg.Store, cfg.TrustedProxies},
@@ -228,8 +228,8 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&ownerSockets{cfg.Store, cfg.Records, s.door},
 		&queues{cfg.Queue, pictures, now},
 		&hookRoutes{cfg.Hooks, cfg.CheckHook},
-		&textSessionRoutes{cfg.Chat, remove, cfg.Limits},
-		&conductors{cfg.Store, limits, s.conductors, s.door},
+		&textSessionRoutes{cfg.Chat, remove, chosen, cfg.Limits},
+		&conductors{cfg.Store, chosen, limits, s.conductors, s.door},
 		&pageSessions{auth, now, events, cfg.TrustedProxies},
 		&pageSettings{cfg.Upstream, cfg.Version, cfg.Auth.Required(), cfg.ICEServers, cfg.TURN},
 		&tools{cfg.Tools, cfg.ToolServers},

@@ -21,9 +21,10 @@ import (
 
 // textSessionRoutes serves the routes about text sessions.
 type textSessionRoutes struct {
-	chat   textSessions
-	remove *remover
-	limits access.Limits
+	chat       textSessions
+	remove     *remover
+	assistants *assistantFinder
+	limits     access.Limits
 }
 
 func (h *textSessionRoutes) routes(r router) {
@@ -76,6 +77,8 @@ func onSession(serve func(echo.Context, thread.Key) error) echo.HandlerFunc {
 
 func (h *textSessionRoutes) create(c echo.Context) error {
 	var body struct {
+		threadAssistant
+
 		Provider     string               `json:"provider"`
 		Model        string               `json:"model"`
 		Instructions texts                `json:"instructions"`
@@ -101,8 +104,12 @@ func (h *textSessionRoutes) create(c echo.Context) error {
 			body.Tools[i].Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 	}
+	if err := h.assistants.check(c.Request().Context(), identity(c).Owner, body.threadAssistant); err != nil {
+		return err
+	}
 	session, err := h.chat.CreateSession(c.Request().Context(), identity(c).Owner, chat.SessionRequest{
 		Provider: body.Provider, Model: body.Model, Instructions: body.Instructions, Tools: body.Tools, Defaults: body.Defaults,
+		AssistantID: body.AssistantID.id, Variables: body.Variables,
 	})
 	if err != nil {
 		return err

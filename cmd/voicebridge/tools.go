@@ -7,10 +7,12 @@ import (
 	"slices"
 	"sync"
 
+	"voicebridge/assistant"
 	"voicebridge/chat"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/persistence"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 	"voicebridge/toolkit/code"
@@ -26,7 +28,11 @@ type tools struct {
 	agent toolkit.Tool
 	mcp   *mcptool.Servers // nil when none is configured
 	pick  config.Tools
-	log   *slog.Logger
+	// assistants keeps which of them the assistants of threads have; may be nil.
+	assistants interface {
+		Of(ctx context.Context, key thread.Key) (assistant.Assistant, error)
+	}
+	log *slog.Logger
 	// changed gets a signal when the tools of MCP servers have changed.
 	changed chan struct{}
 
@@ -39,6 +45,9 @@ type tools struct {
 // openTools makes the server's own tools. run connects to the MCP servers. close must be called.
 func openTools(ctx context.Context, cfg config.Config, store *persistence.Store, traces *telemetry.Traces, log *slog.Logger) (*tools, error) {
 	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
+	if store != nil {
+		t.assistants = store.Assistants
+	}
 	t.openOwn(ctx, cfg)
 	if err := t.openMCP(cfg, store, traces); err != nil {
 		return nil, err
@@ -176,9 +185,60 @@ func (t *tools) servers() func() []web.ToolServer {
 	}
 }
 
-// registry returns the tools of a new call, not to be changed. For now they are the same for every owner and
-// thread: what an operator allows is allowed to everybody with access.
-func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, error) {
+// registry returns the tools of a thread's assistant, not to be changed, or those of the server without a thread. What an
+// operator allows is allowed to everybody with access.
+func (t *tools) registry(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
+	r, err := t.all()
+	if err != nil {
+		return nil, err
+	}
+	a, err := t.assistant(ctx, owner, threadID)
+	if err != nil || a.ID == "" {
+		return r, err
+	}
+	return chosen(r, a)
+}
+
+// assistant returns that of a thread, the zero value if there is none.
+func (t *tools) assistant(ctx context.Context, owner, threadID string) (assistant.Assistant, error) {
+	if threadID == "" || t.assistants == nil {
+		return assistant.Assistant{}, nil
+	}
+	return t.assistants.Of(ctx, thread.Key{Owner: owner, Thread: threadID})
+}
+
+// chosen returns those of the server's tools that an assistant has.
+func chosen(r *toolkit.Registry, a assistant.Assistant) (*toolkit.Registry, error) {
+	out := toolkit.NewRegistry()
+	allows := allowedBy(a)
+	for _, e := range r.Entries() {
+		if !allows(e.Tool.Definition().Name) || e.Executor == toolkit.ExecutorMCP && a.MCPServers != nil && !slices.Contains(a.MCPServers, e.Server) {
+			continue
+		}
+		if err := out.Add(e); err != nil {
+			return nil, fmt.Errorf("add tool: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// allowedBy returns which tools an assistant may use.
+func allowedBy(a assistant.Assistant) func(name string) bool {
+	list := func(texts []string) (names toolkit.Names) {
+		for _, text := range texts {
+			var n toolkit.Name
+			if n.UnmarshalText([]byte(text)) == nil { // it was checked
+				names = append(names, n)
+			}
+		}
+		return names
+	}
+	allow, deny := list(a.Tools.Allow), list(a.Tools.Deny)
+	return func(name string) bool { return !deny.Has(name) && (a.Tools.Allow == nil || allow.Has(name)) }
+}
+
+// all returns the server's tools, not to be changed.
+func (t *tools) all() (*toolkit.Registry, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	served := t.served()
@@ -212,6 +272,9 @@ func (t *tools) registry(context.Context, string, string) (*toolkit.Registry, er
 func (t *tools) spoken(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
 	r, err := t.registry(ctx, owner, threadID)
 	if err != nil || t.agent == nil || !t.pick.Allows(t.agent.Definition().Name) {
+		return r, err
+	}
+	if a, err := t.assistant(ctx, owner, threadID); err != nil || !allowedBy(a)(t.agent.Definition().Name) {
 		return r, err
 	}
 	r = r.Clone()

@@ -1,5 +1,7 @@
 package realtimetest
 
+import "strings"
+
 // Dialect is how one kind of upstream wants to be spoken to, and speaks.
 type Dialect struct {
 	// KeyHeader has the key, after KeyPrefix; NoHeader must not be there.
@@ -127,15 +129,15 @@ func (m modalities) check(path string, v any) *refusal {
 	if !ok {
 		return &refusal{"invalid_type", "An array is expected.", path}
 	}
-	got := ""
+	var got strings.Builder
 	for i, value := range values {
 		word, _ := value.(string)
 		if i > 0 {
-			got += " "
+			got.WriteString(" ")
 		}
-		got += word
+		got.WriteString(word)
 	}
-	return words(m).check(path, got)
+	return words(m).check(path, got.String())
 }
 
 var (

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -30,8 +31,14 @@ type chooser struct {
 	follow map[string]*Reply // by call id: what follows its output
 }
 
+// order matches instructions to say what follows a blank line as it is.
+var order = regexp.MustCompile(`(?s)^Say exactly [^\n]*:\n\n(.+)$`)
+
 // choose decides what a response says: about new outputs of function calls, else about what the user said last.
 func (c *chooser) choose(r *response) answer {
+	if r.ordered != "" {
+		return answer{say: r.ordered}
+	}
 	var outputs []*item
 	for _, it := range slices.Backward(r.seen(c.items.items)) {
 		switch {

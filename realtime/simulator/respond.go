@@ -64,6 +64,11 @@ func (g *responder) start(params object, context []*item) {
 	if t, ok := params["tools"]; ok {
 		r.tools = readTools(t)
 	}
+	if text, ok := params["instructions"].(string); ok {
+		if m := order.FindStringSubmatch(text); m != nil {
+			r.ordered = m[1]
+		}
+	}
 	if c, ok := params["tool_choice"]; ok {
 		r.choice = c
 	}

@@ -20,7 +20,9 @@ type response struct {
 	metadata  any
 	tools     []tool
 	choice    any
-	context   []*item // what it sees in place of the conversation; nil if it sees that
+	// ordered is what its own instructions tell it to say, empty for nothing.
+	ordered string
+	context []*item // what it sees in place of the conversation; nil if it sees that
 
 	items  []*item
 	status string

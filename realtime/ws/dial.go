@@ -35,11 +35,12 @@ type Client struct {
 	shared shared // by its sessions
 }
 
-// Dial connects and waits for the session. Start must follow, or Close. Errors: *realtime.APIError when the upstream
+// Dial connects and waits for the session, with another model than the client's unless that is empty. Start must follow, or
+// Close. Errors: *realtime.APIError when the upstream
 // refused, ErrNoSession, the context's, or the network's.
-func (c *Client) Dial(ctx context.Context, safetyIdentifier string) (*Conn, error) {
-	p := c.Profile.withDefaults()
-	address, err := p.address(c.URL, c.Model, newID("session_"))
+func (c *Client) Dial(ctx context.Context, model, safetyIdentifier string) (*Conn, error) {
+	p, model := c.Profile.withDefaults(), cmp.Or(model, c.Model)
+	address, err := p.address(c.URL, model, newID("session_"))
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func (c *Client) Dial(ctx context.Context, safetyIdentifier string) (*Conn, erro
 	if err != nil {
 		return nil, err
 	}
-	conn := newConn(s, p, c.Model, &c.shared, cmp.Or(c.Log, slog.New(slog.DiscardHandler)))
+	conn := newConn(s, p, model, &c.shared, cmp.Or(c.Log, slog.New(slog.DiscardHandler)))
 	if err := conn.awaitSession(ctx); err != nil {
 		_ = s.CloseNow()
 		conn.play.close()

@@ -130,7 +130,7 @@ func speech(c *ws.Conn, source uint32) {
 func TestSimulator(t *testing.T) {
 	t.Parallel()
 	sim, client := upstream(t, simulator.Config{})
-	c, err := client.Dial(t.Context(), "")
+	c, err := client.Dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestRefused(t *testing.T) {
 			t.Parallel()
 			_, client := upstream(t, simulator.Config{})
 			tt.change(client)
-			_, err := client.Dial(t.Context(), "")
+			_, err := client.Dial(t.Context(), "", "")
 			if e, ok := errors.AsType[*realtime.APIError](err); !ok || e.Code != tt.code || strings.Contains(err.Error(), "sk-") {
 				t.Errorf("Dial: %v", err)
 			}
@@ -205,7 +205,7 @@ func TestRefused(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"ws://127.0.0.1:1/x?key=secret", "wss://127.0.0.1:1/x?key=secret"} {
-		if _, err := (&ws.Client{URL: address}).Dial(t.Context(), ""); err == nil || strings.Contains(err.Error(), "secret") {
+		if _, err := (&ws.Client{URL: address}).Dial(t.Context(), "", ""); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -215,7 +215,7 @@ func TestUnreachable(t *testing.T) {
 func TestExpires(t *testing.T) {
 	t.Parallel()
 	_, client := upstream(t, simulator.Config{MaxDuration: 100 * time.Millisecond})
-	c, err := client.Dial(t.Context(), "")
+	c, err := client.Dial(t.Context(), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,9 @@ type ClientSecret struct {
 	MayChange []string `json:"may_change,omitempty"`
 	// Record has the calls recorded.
 	Record bool `json:"record,omitempty"`
+	// AssistantID is the assistant of its calls, with values of its variables; empty for that of the thread.
+	AssistantID string            `json:"assistant_id,omitempty"`
+	Variables   map[string]string `json:"variables,omitempty"`
 	// Thread is the only thread that the secret opens. A leaked secret opens no other thread of its
 	// owner.
 	Thread string `json:"thread"`

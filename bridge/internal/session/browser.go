@@ -15,6 +15,7 @@ func (s *State) browserIs(gen int, state Connection) {
 	case Connected:
 		b.connected = true
 		s.browserBack()
+		s.answers.greet(true)
 	case Closed:
 		s.browserGone(EndBrowserClosed, s.CloseGrace)
 	case Failed:

@@ -42,6 +42,8 @@ type Defaults struct {
 	NoiseReduction string `koanf:"noise_reduction" enum:",near_field,far_field"`
 	// Of the transcription, ISO 639-1, such as en; empty: any.
 	Language string `koanf:"language" format:"language"`
+	// Speed is how fast the model speaks; 0 leaves it to the upstream.
+	Speed float64 `koanf:"-"`
 }
 
 // TurnDetection is what decides that the caller's turn is over.
@@ -105,6 +107,8 @@ type Config struct {
 	// History holds the thread's last messages when the call began, LastMessage the id of the last one.
 	History     []thread.Message
 	LastMessage string
+	// Greeting is what the model says first, unless the caller is faster; empty for nothing.
+	Greeting string
 	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes. UpstreamLimit is zero, as is
 	// UpstreamCan, while the first upstream session is being dialled: UpstreamDialed or UpstreamDialFailed follows.
 	UpstreamLimit, BrowserLimit int

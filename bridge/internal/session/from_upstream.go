@@ -111,6 +111,7 @@ func (s *State) ready() {
 	s.limiter.active()
 	s.do(Tell{"call_started", callEvent{CallID: s.CallID}})
 	s.flushBacklog()
+	s.answers.greet(s.browserLeg.connected)
 }
 
 // itemKnown takes what the upstream says about an item, and reports whether the browser sees it.

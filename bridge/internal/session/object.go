@@ -25,6 +25,9 @@ func (d *Defaults) settings() realtime.Settings {
 	if d.NoiseReduction != "" {
 		s[setNoise] = encode(map[string]string{"type": d.NoiseReduction})
 	}
+	if d.Speed != 0 {
+		s[setSpeed] = encode(d.Speed)
+	}
 	if d.Voice != "" {
 		s[setVoice] = voiceObject(d.Voice)
 	}

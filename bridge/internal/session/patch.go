@@ -18,6 +18,7 @@ const (
 	setTranscription = "audio.input.transcription"
 	setTurns         = "audio.input.turn_detection"
 	setVoice         = "audio.output.voice"
+	setSpeed         = "audio.output.speed"
 )
 
 // Patch is the accepted part of a client's session object. The zero value changes nothing.

@@ -41,6 +41,8 @@ type responses struct {
 	reached map[string]int64
 	// questionLost means that some of what the caller said is lost with the session that has heard it.
 	questionLost bool
+	// greeted means that the greeting was asked for, or is no longer due.
+	greeted bool
 	// rounds counts the responses with tool calls since the user's last words.
 	rounds int
 	// typed is the id of the client's latest text, until the upstream has acknowledged it. A response.create from the
@@ -72,6 +74,25 @@ const againID = "again"
 func (q *responses) again() {
 	if !q.questionLost && !slices.ContainsFunc(q.needs, func(n need) bool { return n.id == againID }) {
 		q.need(need{id: againID})
+	}
+}
+
+// greetingID is the id of the need for a greeting.
+const greetingID = "greeting"
+
+// greetingPrefix is what tells a model to say a text as it is.
+const greetingPrefix = "Say exactly the following to the user, word for word, and nothing else:"
+
+// greet asks for the greeting, if there is one and the caller, who is the first to be there, can hear it.
+func (q *responses) greet(connected bool) {
+	if q.Greeting == "" || q.greeted || q.phase != live || !connected {
+		return
+	}
+	q.greeted = true
+	if q.rounds == 0 && q.record.Turns == 0 && q.active == "" && len(q.needs) == 0 {
+		q.need(need{id: greetingID, acked: true, response: map[string]json.RawMessage{
+			"instructions": encode(greetingPrefix + "\n\n" + q.Greeting), "tool_choice": encode("none"),
+		}})
 	}
 }
 
@@ -197,6 +218,9 @@ func (q *responses) askForAnswer() {
 	}
 	response := map[string]any{}
 	for _, n := range q.needs {
+		if n.id == greetingID && len(q.needs) > 1 {
+			continue // there is something to answer
+		}
 		for name, value := range n.response {
 			response[name] = value
 		}

@@ -129,8 +129,8 @@ type Secrets struct {
 	// For voice calls that go elsewhere than text.
 	RealtimeKey access.Secret `env:"VOICEBRIDGE_REALTIME_API_KEY" format:"key"`
 	// Of recording.store in S3: an access key. Without it the role of the machine counts.
-	S3KeyID  access.Secret `env:"AWS_ACCESS_KEY_ID"`
-	S3Secret access.Secret `env:"AWS_SECRET_ACCESS_KEY"`
+	S3KeyID  access.Secret `env:"AWS_ACCESS_KEY_ID" format:"key"`
+	S3Secret access.Secret `env:"AWS_SECRET_ACCESS_KEY" format:"key"`
 	// To search with Exa.
 	ExaKey access.Secret `env:"EXA_API_KEY" format:"key"`
 	// To search with Tavily.

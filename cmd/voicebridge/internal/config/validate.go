@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"voicebridge/bridge"
+	"voicebridge/assistant"
 	"voicebridge/hooks"
 	"voicebridge/persistence"
 	"voicebridge/persistence/hooked"
@@ -92,7 +92,7 @@ func (c *Config) checkUpstream(w *checks) {
 	if c.Upstream == UpstreamOpenAI && !c.Secrets.OpenAIKey.IsSet() && !c.Secrets.RealtimeKey.IsSet() && c.OpenAIBaseURL == openAIURL && c.Realtime.URL == "" {
 		w.wrong("upstream", "openai needs OPENAI_API_KEY")
 	}
-	if unknown := bridge.UnknownPlaceholder(c.Realtime.Instructions); unknown != "" {
+	if unknown := assistant.UnknownPlaceholder(c.Realtime.Instructions); unknown != "" {
 		w.wrong("realtime.instructions", "%s is unknown: use {{date}}, {{time}} or {{user}}", unknown)
 	}
 }

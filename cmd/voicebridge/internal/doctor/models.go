@@ -148,7 +148,7 @@ func (d *doctor) upstream(ctx context.Context, u *config.Upstream) {
 func (d *doctor) session(ctx context.Context, u *config.Upstream) error {
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
-	conn, err := u.Client(d.cfg.Realtime.Model).Dial(ctx, "")
+	conn, err := u.Client(d.cfg.Realtime.Model).Dial(ctx, "", "")
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,8 @@ var wrong = map[string]struct{ value, words string }{
 	"tools.web.deny_networks":           {"lan", `"lan" is not an address or a network`},
 	"tools.web.allow_ports":             {"70000", "70000 is not between 1 and 65535"},
 	"limits.allowed_models":             {"gpt", `"gpt" is not of the form provider/model`},
+	"recording.s3_endpoint":             {"minio", ""},
+	"assistants":                        {`[{"nonsense":1}]`, ""},
 	"log.level":                         {"loud", `"loud" is not one of debug, info, warn, error`},
 	"log.format":                        {"xml", `"xml" is not one of text, json`},
 	"metrics.listen":                    {"9090", "it must be host:port, such as 127.0.0.1:8080"},
@@ -78,7 +80,7 @@ var wrong = map[string]struct{ value, words string }{
 // anyText are the settings that accept any text: whether it is right only their servers or the file
 // system know, which other findings cover.
 var anyText = []string{
-	"jwt_issuer", "jwt_audience", "jwt_may_claim", "mcp_config", "realtime.model", "realtime.voice", "realtime.transcription_model", "text.model",
+	"jwt_issuer", "jwt_audience", "jwt_may_claim", "mcp_config", "realtime.model", "realtime.voice", "realtime.transcription_model", "text.model", "recording.store", "recording.s3_region",
 }
 
 // diagnosis is the report on an environment.

@@ -1,0 +1,59 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"voicebridge/assistant"
+	"voicebridge/thread"
+	"voicebridge/toolkit"
+)
+
+// of returns the configuration of turns on a thread, which that of its assistant is.
+func (c *Config) of(ctx context.Context, key thread.Key) (*Config, error) {
+	a, err := c.Store.Assistants.Of(ctx, key)
+	if err != nil || a.ID == "" {
+		return c, err
+	}
+	a.User = key.Owner
+	return c.with(a.Filled(time.Now())), nil
+}
+
+// with returns the configuration of turns that an assistant has: what it leaves out stays.
+func (c *Config) with(a assistant.Assistant) *Config {
+	out := *c
+	if a.Instructions != "" {
+		out.Instructions, out.SpokenInstructions = a.Instructions, a.Instructions
+	}
+	if _, err := c.provider(a.Text.Provider); err == nil { // else it is gone from the settings
+		out.Provider = a.Text.Provider
+	}
+	if a.Text.Model != "" && (a.Text.Provider == "" || a.Text.Provider == out.Provider) {
+		out.Models = maps.Clone(c.Models)
+		out.Models[out.Provider] = a.Text.Model
+	}
+	out.MaxTokens = cmp.Or(a.Text.MaxTokens, c.MaxTokens)
+	out.temperature = a.Text.Temperature
+	for _, n := range []struct {
+		to  *int
+		own *int
+	}{
+		{&out.History.MaxTurns, a.History.MaxTurns}, {&out.History.MaxTokens, a.History.MaxTokens},
+		{&out.History.TrimChunkTokens, a.History.TrimChunkTokens}, {&out.MaxToolRounds, a.History.MaxToolRounds},
+	} {
+		if n.own != nil {
+			*n.to = *n.own
+		}
+	}
+	out.History = out.History.withDefaults()
+	for _, name := range a.Tools.Approve {
+		var n toolkit.Name
+		if n.UnmarshalText([]byte(name)) == nil { // it was checked
+			out.ApproveTools = append(slices.Clip(out.ApproveTools), n)
+		}
+	}
+	return &out
+}

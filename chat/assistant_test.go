@@ -1,0 +1,98 @@
+package chat_test
+
+import (
+	"strings"
+	"testing"
+
+	"voicebridge/assistant"
+	"voicebridge/chat"
+	"voicebridge/llm"
+	"voicebridge/persistence"
+	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit"
+)
+
+// makes adds an assistant of the owner.
+func (b *bench) makes(text string) {
+	b.t.Helper()
+	a, err := assistant.Parse([]byte(text))
+	must(b.t, err)
+	_, err = b.store.Assistants.Create(b.t.Context(), b.key.Owner, a, true)
+	must(b.t, err)
+}
+
+// TestAssistantsOfTurns has two assistants, whose requests differ; one is changed, and deleted.
+func TestAssistantsOfTurns(t *testing.T) {
+	t.Parallel()
+	first, second := deltas(says("one")), deltas(says("two"))
+	second.name = "second"
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	b := start(t, store, chat.Config{
+		Providers: []llm.Provider{first, second}, Models: map[string]string{"fake": "m1", "second": "m2"}, NoTitles: true,
+		Settings: chat.Settings{Instructions: "The server's.", MaxTokens: 500}, SpokenInstructions: "The server's voice.",
+	})
+	b.makes(`{"id":"desk","name":"Desk","instructions":"You help {{user}} in {{city}}.","variables":{"city":"Bonn"},
+		"text":{"provider":"second","model":"big","temperature":0.5,"max_tokens":77},"history":{"max_turns":1}}`)
+	b.makes(`{"id":"plain","name":"Plain","text":{"model":"other"}}`)
+	choose := func(id string) {
+		t.Helper()
+		_, err := store.SetAssistant(t.Context(), b.key, id, nil)
+		must(t, err)
+	}
+	last := func(f *fake) llm.Request {
+		t.Helper()
+		all := f.seen()
+		if len(all) == 0 {
+			t.Fatalf("%s was not asked", f.name)
+		}
+		return all[len(all)-1]
+	}
+	b.say("Hello")
+	if got := last(first); got.System != "The server's." || got.Model != "m1" || got.MaxTokens != 500 || got.Temperature != nil {
+		t.Errorf("without an assistant: %+v", got)
+	}
+	choose("desk")
+	b.say("Hello again")
+	got := last(second)
+	if got.System != "You help anna in Bonn." || got.Model != "big" || got.MaxTokens != 77 || got.Temperature == nil || *got.Temperature != 0.5 || len(got.Messages) != 1 {
+		t.Errorf("with desk: %+v", got)
+	}
+	// The request's own choice comes first, and a spoken answer keeps the assistant's words.
+	b.wait(b.turn(chat.TurnRequest{Text: "Third", Provider: "fake", Spoken: true}))
+	if got := last(first); !strings.HasPrefix(got.System, "You help anna in Bonn.\n\n") || got.Model != "m1" {
+		t.Errorf("with desk, by another provider: %+v", got)
+	}
+	choose("plain")
+	b.say("Fourth")
+	if got := last(first); got.System != "The server's." || got.Model != "other" || len(got.Messages) < 5 {
+		t.Errorf("with plain: %+v", got)
+	}
+	_, err := store.Assistants.Change(t.Context(), "anna", "plain", func(a assistant.Assistant) (assistant.Assistant, error) {
+		return a.Patch([]byte(`{"text":null,"instructions":"Changed."}`))
+	})
+	must(t, err)
+	b.say("Fifth")
+	if got := last(first); got.System != "Changed." || got.Model != "m1" {
+		t.Errorf("after a change: %+v", got)
+	}
+	must(t, store.Assistants.Delete(t.Context(), "anna", "plain"))
+	b.say("Sixth")
+	if got := last(first); got.System != "The server's." {
+		t.Errorf("after it was deleted: %+v", got)
+	}
+}
+
+// TestApprovalsOfAssistants has a tool that only an assistant wants to be approved.
+func TestApprovalsOfAssistants(t *testing.T) {
+	t.Parallel()
+	provider := deltas(calls("c1", "echo", `{"a":1}`), says("done"))
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, Tools: tools(t, echo), ApproveTools: toolkit.MustNames("other")})
+	b.makes(`{"id":"careful","name":"Careful","tools":{"approve":["ec*"]}}`)
+	_, err := store.SetAssistant(t.Context(), b.key, "careful", nil)
+	must(t, err)
+	turn := b.turn(chat.TurnRequest{Text: "Echo!"})
+	b.until(turn, chat.EventToolApproval)
+	turn.Interrupt()
+	b.wait(turn)
+}
