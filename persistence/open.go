@@ -12,6 +12,7 @@ import (
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/assistants"
 	"voicebridge/persistence/cluster"
+	"voicebridge/persistence/grants"
 	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/queued"
@@ -49,6 +50,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s.Records, s.Pictures, s.Recordings = records.New(roomDB{s}), pictures.New(roomDB{s}), recordings.New(roomDB{s})
 	s.Assistants = assistants.New(roomDB{s}, opts.Assistants)
 	s.Hooks, s.Shares = hooked.New(roomDB{s}), shares.New(roomDB{s})
+	s.Grants = grants.New(roomDB{s})
 	opened, shared, err := openEngine(ctx, url, opts)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,10 @@ func (s sqliteQueries) Beat(ctx context.Context, arg pgdb.BeatParams) (int64, er
 	return s.q.Beat(ctx, sqlitedb.BeatParams(arg))
 }
 
+func (s sqliteQueries) BeginMCPRenewal(ctx context.Context, arg pgdb.BeginMCPRenewalParams) (int64, error) {
+	return s.q.BeginMCPRenewal(ctx, sqlitedb.BeginMCPRenewalParams(arg))
+}
+
 func (s sqliteQueries) BeginRate(ctx context.Context, arg pgdb.BeginRateParams) error {
 	return s.q.BeginRate(ctx, sqlitedb.BeginRateParams(arg))
 }
@@ -135,8 +139,28 @@ func (s sqliteQueries) DeleteExpiredAccessTokens(ctx context.Context, arg pgdb.D
 	return s.q.DeleteExpiredAccessTokens(ctx, sqlitedb.DeleteExpiredAccessTokensParams(arg))
 }
 
+func (s sqliteQueries) DeleteExpiredMCPSignIns(ctx context.Context, arg pgdb.DeleteExpiredMCPSignInsParams) error {
+	return s.q.DeleteExpiredMCPSignIns(ctx, sqlitedb.DeleteExpiredMCPSignInsParams(arg))
+}
+
 func (s sqliteQueries) DeleteHook(ctx context.Context, arg pgdb.DeleteHookParams) (int64, error) {
 	return s.q.DeleteHook(ctx, sqlitedb.DeleteHookParams(arg))
+}
+
+func (s sqliteQueries) DeleteMCPGrant(ctx context.Context, arg pgdb.DeleteMCPGrantParams) (int64, error) {
+	return s.q.DeleteMCPGrant(ctx, sqlitedb.DeleteMCPGrantParams(arg))
+}
+
+func (s sqliteQueries) DeleteMCPGrantVersion(ctx context.Context, arg pgdb.DeleteMCPGrantVersionParams) (int64, error) {
+	return s.q.DeleteMCPGrantVersion(ctx, sqlitedb.DeleteMCPGrantVersionParams(arg))
+}
+
+func (s sqliteQueries) DeleteMCPSignIn(ctx context.Context, arg pgdb.DeleteMCPSignInParams) (int64, error) {
+	return s.q.DeleteMCPSignIn(ctx, sqlitedb.DeleteMCPSignInParams(arg))
+}
+
+func (s sqliteQueries) DeleteMCPSignInsOf(ctx context.Context, arg pgdb.DeleteMCPSignInsOfParams) (int64, error) {
+	return s.q.DeleteMCPSignInsOf(ctx, sqlitedb.DeleteMCPSignInsOfParams(arg))
 }
 
 func (s sqliteQueries) DeleteQueued(ctx context.Context, arg pgdb.DeleteQueuedParams) (int64, error) {
@@ -166,6 +190,10 @@ func (s sqliteQueries) DrawSeq(ctx context.Context, arg pgdb.DrawSeqParams) (pgd
 
 func (s sqliteQueries) EndInstance(ctx context.Context, arg pgdb.EndInstanceParams) (int64, error) {
 	return s.q.EndInstance(ctx, sqlitedb.EndInstanceParams(arg))
+}
+
+func (s sqliteQueries) EndMCPRenewal(ctx context.Context, arg pgdb.EndMCPRenewalParams) error {
+	return s.q.EndMCPRenewal(ctx, sqlitedb.EndMCPRenewalParams(arg))
 }
 
 func (s sqliteQueries) EndOpenCalls(ctx context.Context, arg pgdb.EndOpenCallsParams) error {
@@ -350,6 +378,21 @@ func (s sqliteQueries) GetLiveCall(ctx context.Context, arg pgdb.GetLiveCallPara
 	return pgdb.Call(r), err
 }
 
+func (s sqliteQueries) GetMCPClient(ctx context.Context, arg pgdb.GetMCPClientParams) (pgdb.McpClient, error) {
+	r, err := s.q.GetMCPClient(ctx, sqlitedb.GetMCPClientParams(arg))
+	return pgdb.McpClient(r), err
+}
+
+func (s sqliteQueries) GetMCPGrant(ctx context.Context, arg pgdb.GetMCPGrantParams) (pgdb.McpGrant, error) {
+	r, err := s.q.GetMCPGrant(ctx, sqlitedb.GetMCPGrantParams(arg))
+	return pgdb.McpGrant(r), err
+}
+
+func (s sqliteQueries) GetMCPSignIn(ctx context.Context, arg pgdb.GetMCPSignInParams) (pgdb.McpSignIn, error) {
+	r, err := s.q.GetMCPSignIn(ctx, sqlitedb.GetMCPSignInParams(arg))
+	return pgdb.McpSignIn(r), err
+}
+
 func (s sqliteQueries) GetMessage(ctx context.Context, arg pgdb.GetMessageParams) (pgdb.Message, error) {
 	r, err := s.q.GetMessage(ctx, sqlitedb.GetMessageParams(arg))
 	return pgdb.Message(r), err
@@ -430,6 +473,10 @@ func (s sqliteQueries) InsertAssistant(ctx context.Context, arg pgdb.InsertAssis
 
 func (s sqliteQueries) InsertHook(ctx context.Context, arg pgdb.InsertHookParams) error {
 	return s.q.InsertHook(ctx, sqlitedb.InsertHookParams(arg))
+}
+
+func (s sqliteQueries) InsertMCPSignIn(ctx context.Context, arg pgdb.InsertMCPSignInParams) error {
+	return s.q.InsertMCPSignIn(ctx, sqlitedb.InsertMCPSignInParams(arg))
 }
 
 func (s sqliteQueries) InsertMessage(ctx context.Context, arg pgdb.InsertMessageParams) (int64, error) {
@@ -695,6 +742,10 @@ func (s sqliteQueries) RenameThread(ctx context.Context, arg pgdb.RenameThreadPa
 	return pgdb.Thread(r), err
 }
 
+func (s sqliteQueries) RenewMCPGrant(ctx context.Context, arg pgdb.RenewMCPGrantParams) (int64, error) {
+	return s.q.RenewMCPGrant(ctx, sqlitedb.RenewMCPGrantParams(arg))
+}
+
 func (s sqliteQueries) RequeueOpen(ctx context.Context, arg pgdb.RequeueOpenParams) error {
 	return s.q.RequeueOpen(ctx, sqlitedb.RequeueOpenParams(arg))
 }
@@ -733,6 +784,14 @@ func (s sqliteQueries) SaveImage(ctx context.Context, arg pgdb.SaveImageParams) 
 
 func (s sqliteQueries) SaveLeg(ctx context.Context, arg pgdb.SaveLegParams) (int64, error) {
 	return s.q.SaveLeg(ctx, sqlitedb.SaveLegParams(arg))
+}
+
+func (s sqliteQueries) SaveMCPClient(ctx context.Context, arg pgdb.SaveMCPClientParams) error {
+	return s.q.SaveMCPClient(ctx, sqlitedb.SaveMCPClientParams(arg))
+}
+
+func (s sqliteQueries) SaveMCPGrant(ctx context.Context, arg pgdb.SaveMCPGrantParams) error {
+	return s.q.SaveMCPGrant(ctx, sqlitedb.SaveMCPGrantParams(arg))
 }
 
 func (s sqliteQueries) SaveRecording(ctx context.Context, arg pgdb.SaveRecordingParams) (int64, error) {

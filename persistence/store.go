@@ -22,6 +22,7 @@ import (
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/assistants"
 	"voicebridge/persistence/cluster"
+	"voicebridge/persistence/grants"
 	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/pictures"
@@ -74,6 +75,8 @@ type Store struct {
 	Admission *admission.Store
 	// Assistants keeps the assistants of owners.
 	Assistants *assistants.Store
+	// Grants keeps what owners have been granted at MCP servers.
+	Grants *grants.Store
 	// Queued keeps the messages that wait until their thread is free.
 	Queued *queued.Store
 	// Records keeps calls, tool calls and the uses of models.

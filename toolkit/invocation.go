@@ -154,7 +154,7 @@ func (v *Invocation) finish(status thread.ToolCallStatus, result, masked Result,
 
 // Masked returns the result without secrets, as it is saved and shown.
 func (r Result) Masked() Result {
-	return Result{Output: Mask(r.Output), Model: string(Mask([]byte(r.Model))), Error: MaskArguments(r.Error)}
+	return Result{Output: Mask(r.Output), Model: string(Mask([]byte(r.Model))), Error: MaskArguments(r.Error), SignIn: r.SignIn}
 }
 
 // Discard replaces the arguments and the result of a call by a note, because its message is too

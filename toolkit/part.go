@@ -27,6 +27,9 @@ func (v *Invocation) part(input json.RawMessage, result Result) thread.Part {
 	case !v.Done():
 	case result.Failed():
 		p.State, p.ErrorText = thread.ToolOutputError, result.Error
+		if result.SignIn != "" {
+			own["sign_in"] = result.SignIn
+		}
 	default:
 		p.State, p.Output = thread.ToolOutputAvailable, result.Output
 		if result.Model != "" && result.Model != modelOutput(result.Output) {

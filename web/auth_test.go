@@ -75,12 +75,12 @@ func TestStaticTokenWithDots(t *testing.T) {
 func TestEveryRouteThatHoldsDataNeedsAuthentication(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tokens)
-	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/v1": true, "/v1/realtime": true, "/api/session": true, "/s/:token": true, "/s/:token/images/:image_id": true}
+	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/v1": true, "/v1/realtime": true, "/api/session": true, "/api/mcp/callback": true, "/s/:token": true, "/s/:token/images/:image_id": true}
 	for i, r := range b.echo.Routes() {
 		if open[r.Path] || r.Path == "/" || b.pipeline.page.has(strings.TrimPrefix(r.Path, "/")) {
 			continue
 		}
-		target := strings.NewReplacer(":id", "x", ":call_id", "x", ":hook_id", "x").Replace(r.Path)
+		target := strings.NewReplacer(":id", "x", ":call_id", "x", ":hook_id", "x", ":server", "x").Replace(r.Path)
 		for name, options := range map[string][]option{"without a token": nil, "with a wrong one": {as("wrong")}, "with a wrong cookie": {header("Cookie", access.SessionCookie+"=x")}} {
 			from := from(fmt.Sprintf("10.0.%d.%d:1", i, len(options)))
 			t.Run(r.Method+" "+r.Path+" "+name, func(t *testing.T) {

@@ -96,8 +96,8 @@ type Config struct {
 	Page fs.FS
 	// Tools returns the server's tools for a new call; nil means none.
 	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
-	// ToolServers returns the state of the MCP servers; nil means that there are none.
-	ToolServers func() []ToolServer
+	// ToolServers are the MCP servers; nil means that there are none.
+	ToolServers ToolServers
 	Upstream    Upstream
 	// TextModels are the models that answer typed messages.
 	TextModels []Model
@@ -233,6 +233,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&pageSessions{auth, now, events, cfg.TrustedProxies},
 		&pageSettings{cfg.Upstream, cfg.Version, cfg.Auth.Required(), cfg.ICEServers, cfg.TURN},
 		&tools{cfg.Tools, cfg.ToolServers},
+		&toolServers{cfg.ToolServers, auth, cfg.TrustedProxies, events},
 		&models{cfg.Upstream, cfg.TextModels},
 		&usage{cfg.Records, now},
 		&health{cfg.Store, cfg.Metrics, &s.closing, cfg.Logger},

@@ -65,7 +65,7 @@ func TestTools(t *testing.T) {
 	if len(got) != 3 || got[0].State != "" || got[1].Why != "changed" || !*got[1].Offered || got[2].Name != "s__c" || got[2].State != "held" || *got[2].Offered || got[2].Why != "new" {
 		t.Errorf("tools that need approval are %+v", got)
 	}
-	if got := setup(t, func(c *Config) { c.ToolServers = func() []ToolServer { return []ToolServer{{Name: "s", Held: held}} } }).do(t, "GET", "/api/tools", "").body; !strings.Contains(got,
+	if got := setup(t, func(c *Config) { c.ToolServers = fakeServers{list: []ToolServer{{Name: "s", Held: held}}} }).do(t, "GET", "/api/tools", "").body; !strings.Contains(got,
 		`"name":"s__c","description":"d","parameters":{"type":"object"},"executor":"mcp","server":"s","state":"held","offered":false,"why":"new"}`) || !strings.Contains(got, `"servers":[{"name":"s","connected":false,"tools":0}]`) {
 		t.Errorf("with tools that need approval: %s", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/toolkit/mcptool/signin/signintest"
 )
 
 // diagnose runs doctor and returns its exit code and its lines.
@@ -352,4 +354,19 @@ func freeUDPPort(t *testing.T) int {
 	}
 	t.Fatal("no UDP port is free")
 	return 0
+}
+
+// TestDoctorOnOwnersServers has servers of which each owner has one: a process, and two to which they sign in.
+func TestDoctorOnOwnersServers(t *testing.T) {
+	t.Parallel()
+	authority := signintest.NewAuthority(t)
+	u, err := url.Parse(authority.URL)
+	must(t, err)
+	servers := writeFile(t, "mcp.json", fmt.Sprintf(`{"mcpServers":{"post":{"url":%q,"auth":"oauth"},"plain":{"url":%q,"auth":"oauth"},"notes":{"command":"/does/not/exist","perOwner":true}}}`,
+		authority.NewServer(t), mcpOverHTTP(t)), 0o600)
+	_, report := diagnose(t, append(environment(t), "VOICEBRIDGE_MCP_CONFIG="+servers, "VOICEBRIDGE_TOOLS__WEB__ALLOW_NETWORKS=127.0.0.1/32", "VOICEBRIDGE_TOOLS__WEB__ALLOW_PORTS="+u.Port()))
+	wantLines(t, report, "ok: MCP server post: it answers; owners sign in at "+authority.URL, "problem: MCP server plain: owners cannot sign in: ",
+		"problem: MCP server notes: its tools are not offered: ")
+	_, report = diagnose(t, append(environment(t), "VOICEBRIDGE_MCP_CONFIG="+servers))
+	wantLines(t, report, "problem: MCP server post: owners cannot sign in: ")
 }

@@ -57,7 +57,7 @@ func (a *app) start(ctx context.Context, out io.Writer) error {
 // open opens the parts, each after those that it depends on.
 func (a *app) open(ctx context.Context) error {
 	for _, open := range []func(context.Context) error{
-		a.openTelemetry, a.openStore, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts, a.openRecordings, a.openCalls, a.openHooks, a.openWeb, a.watchParts,
+		a.openTelemetry, a.openStore, a.openSecret, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts, a.openRecordings, a.openCalls, a.openHooks, a.openWeb, a.watchParts,
 	} {
 		if err := open(ctx); err != nil {
 			return err
@@ -86,6 +86,16 @@ func (a *app) openStore(ctx context.Context) (err error) {
 		return fmt.Errorf("recover: %w", err)
 	}
 	return a.openSpool(dir)
+}
+
+// openSecret reads the secret that all processes of the database share, unless it is set.
+func (a *app) openSecret(ctx context.Context) error {
+	if a.cfg.Secrets.Signing.IsSet() {
+		return nil
+	}
+	secret, err := a.store.Admission.SigningSecret(ctx)
+	a.cfg.Secrets.Signing = access.NewSecret(secret)
+	return err
 }
 
 func (a *app) openMedia(context.Context) (err error) {
@@ -127,14 +137,7 @@ func (a *app) openCalls(context.Context) (err error) {
 	return err
 }
 
-func (a *app) openWeb(ctx context.Context) (err error) {
-	if !a.cfg.Secrets.Signing.IsSet() {
-		secret, err := a.store.Admission.SigningSecret(ctx)
-		if err != nil {
-			return err
-		}
-		a.cfg.Secrets.Signing = access.NewSecret(secret)
-	}
+func (a *app) openWeb(context.Context) (err error) {
 	a.server, err = web.New(a.webConfig())
 	return err
 }

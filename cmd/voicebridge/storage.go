@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"path/filepath"
-	"strings"
 
 	"github.com/cenkalti/backoff/v5"
 
@@ -48,12 +46,4 @@ func (a *app) openSpool(dir string) (err error) {
 		a.spool, err = spool.New(cfg)
 	}
 	return err
-}
-
-// spoolDir returns the file's folder: beside the SQLite database, else data/spool.
-func spoolDir(address string) string {
-	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
-		return filepath.Join(filepath.Dir(path), "spool")
-	}
-	return filepath.Join("data", "spool")
 }

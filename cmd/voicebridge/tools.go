@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -16,7 +18,9 @@ import (
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 	"voicebridge/toolkit/code"
+	"voicebridge/toolkit/guard"
 	"voicebridge/toolkit/mcptool"
+	"voicebridge/toolkit/mcptool/signin"
 	"voicebridge/toolkit/webtools"
 	"voicebridge/web"
 )
@@ -33,10 +37,12 @@ type tools struct {
 		Of(ctx context.Context, key thread.Key) (assistant.Assistant, error)
 	}
 	log *slog.Logger
+	// desk is where owners sign in to MCP servers; nil without a database.
+	desk *signin.Desk
 	// changed gets a signal when the tools of MCP servers have changed.
 	changed chan struct{}
 
-	// built is what registry has returned last, and builtFrom the tools of MCP servers in it.
+	// built is what shared has returned last, and builtFrom the tools of MCP servers in it.
 	mu        sync.Mutex
 	built     *toolkit.Registry
 	builtFrom []toolkit.Entry
@@ -97,9 +103,24 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *tel
 	if store != nil {
 		options.Pins = store.Admission
 		options.Media = chat.Media{Store: store, Quota: cfg.ImageQuota()}
+		if t.desk, err = openDesk(cfg, store, t.log); err != nil {
+			return err
+		}
+		options.SignIn = t.desk
+		options.Folder = filepath.Join(dataDir(cfg.Secrets.DatabaseURL.Reveal()), "mcp")
 	}
 	t.mcp, err = mcptool.Open(servers, options)
 	return err
+}
+
+// openDesk makes what lets owners sign in to MCP servers. What those name is reached as what models request.
+func openDesk(cfg config.Config, store *persistence.Store, log *slog.Logger) (*signin.Desk, error) {
+	web := cfg.WebTools()
+	return signin.New(signin.Config{
+		Store: store.Grants, Secret: cfg.Secrets.Signing.Reveal(), Logger: log,
+		Guarded:  guard.New(guard.Rules{Allow: web.AllowPrefixes, Deny: web.DenyPrefixes, Ports: web.AllowPorts}).RoundTripper(),
+		NotFound: func(err error) bool { return errors.Is(err, persistence.ErrNotFound) },
+	})
 }
 
 // openOwn makes the tools of the enabled toolkits.
@@ -165,30 +186,23 @@ func (t *tools) served() []toolkit.Entry {
 	return t.mcp.Tools()
 }
 
-// servers returns the state of the MCP servers; nil if none is configured.
-func (t *tools) servers() func() []web.ToolServer {
+// servers returns the MCP servers as their owners see them; nil if none is configured.
+func (t *tools) servers() web.ToolServers {
 	if t.mcp == nil {
 		return nil
 	}
-	return func() []web.ToolServer {
-		var all []web.ToolServer
-		for _, s := range t.mcp.Status() {
-			one := web.ToolServer{Name: s.Name, Connected: s.Connected, Tools: s.Tools}
-			for _, h := range s.Held {
-				if t.pick.Allows(h.Tool.Name) {
-					one.Held = append(one.Held, web.HeldTool{Tool: h.Tool, Why: h.Why})
-				}
-			}
-			all = append(all, one)
-		}
-		return all
-	}
+	return ownersServers{t.mcp, t.desk, t.pick.Settings}
 }
 
 // registry returns the tools of a thread's assistant, not to be changed, or those of the server without a thread. What an
 // operator allows is allowed to everybody with access.
 func (t *tools) registry(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
-	r, err := t.all()
+	return t.of(ctx, owner, threadID, true)
+}
+
+// of is registry. With wait, the tools of the owner's MCP servers that were never connected are waited for.
+func (t *tools) of(ctx context.Context, owner, threadID string, wait bool) (*toolkit.Registry, error) {
+	r, err := t.with(ctx, owner, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -237,8 +251,22 @@ func allowedBy(a assistant.Assistant) func(name string) bool {
 	return func(name string) bool { return !deny.Has(name) && (a.Tools.Allow == nil || allow.Has(name)) }
 }
 
-// all returns the server's tools, not to be changed.
-func (t *tools) all() (*toolkit.Registry, error) {
+// with returns the tools of an owner. With wait, those of the owner's MCP servers that were never connected are waited for.
+func (t *tools) with(ctx context.Context, owner string, wait bool) (*toolkit.Registry, error) {
+	r, err := t.shared()
+	if err != nil || t.mcp == nil {
+		return r, err
+	}
+	own := t.mcp.ToolsOf(ctx, owner, wait)
+	if len(own) == 0 {
+		return r, nil
+	}
+	r = r.Clone()
+	return r, t.addTo(r, own)
+}
+
+// shared returns the tools that are the same for every owner.
+func (t *tools) shared() (*toolkit.Registry, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	served := t.served()
@@ -246,7 +274,16 @@ func (t *tools) all() (*toolkit.Registry, error) {
 		return t.built, nil
 	}
 	r := toolkit.NewRegistry()
-	for _, e := range slices.Concat(t.own, served) {
+	if err := t.addTo(r, slices.Concat(t.own, served)); err != nil {
+		return nil, err
+	}
+	t.built, t.builtFrom = r, served
+	return r, nil
+}
+
+// addTo adds the tools that may be used.
+func (t *tools) addTo(r *toolkit.Registry, list []toolkit.Entry) error {
+	for _, e := range list {
 		if !t.pick.Allows(e.Tool.Definition().Name) {
 			continue
 		}
@@ -257,20 +294,19 @@ func (t *tools) all() (*toolkit.Registry, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("add tool: %w", err)
+			return fmt.Errorf("add tool: %w", err)
 		}
 	}
 	if n := r.Len(); n > toolkit.MaxOffered {
 		t.log.Warn("more tools than models accept, the last ones are not offered", "tools", n, "limit", toolkit.MaxOffered)
 	}
-	t.built, t.builtFrom = r, served
-	return r, nil
+	return nil
 }
 
 // spoken returns the tools of a new voice call: those of every turn, and the one that requests a text
-// turn.
+// turn. A call waits for none: those that come later reach it then.
 func (t *tools) spoken(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
-	r, err := t.registry(ctx, owner, threadID)
+	r, err := t.of(ctx, owner, threadID, false)
 	if err != nil || t.agent == nil || !t.pick.Allows(t.agent.Definition().Name) {
 		return r, err
 	}

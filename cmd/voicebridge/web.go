@@ -12,10 +12,8 @@ import (
 func (a *app) assistantNames() web.AssistantNames {
 	names := a.cfg.AssistantNames()
 	names.MCPServers = []string{}
-	if servers := a.tools.servers(); servers != nil {
-		for _, s := range servers() {
-			names.MCPServers = append(names.MCPServers, s.Name)
-		}
+	if a.tools.mcp != nil {
+		names.MCPServers = a.tools.mcp.Names()
 	}
 	return names
 }

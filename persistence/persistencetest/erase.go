@@ -184,7 +184,7 @@ func (s suite) eraseEverything(t *testing.T) {
 		('new', 'anna', '`+b.key.Thread+`', 'new', '"words"', '9999-01-02T03:04:05.000000Z')`)
 	for name, n := range rowCounts(t, b.url) {
 		if n == empty[name] && !slices.Contains([]string{"access_tokens", "goose_db_version", "goose_lock", "rates",
-			"shared_secrets", "thread_numbers", "message_numbers", "unindexed_messages", "unnumbered_events", "tool_pins", "assistants", "hooks", "recordings"}, name) {
+			"shared_secrets", "thread_numbers", "message_numbers", "unindexed_messages", "unnumbered_events", "tool_pins", "assistants", "hooks", "recordings", "mcp_grants", "mcp_sign_ins", "mcp_clients"}, name) {
 			t.Errorf("the test leaves nothing in %s", name)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"voicebridge/toolkit/mcptool/signin"
 )
 
 // Limits on a configuration.
@@ -18,7 +20,12 @@ const (
 	maxEntries     = 256      // of env, headers, allowedTools
 	maxValue       = 32 << 10 // bytes of one text
 	maxTimeout     = 10 * time.Minute
+	maxOwners      = 1000 // of whom each has a process at once
+	usualOwners    = 16
 )
+
+// AuthOAuth lets each owner sign in to a server.
+const AuthOAuth = "oauth"
 
 // The transports of a server.
 const (
@@ -66,7 +73,24 @@ type Server struct {
 	DeniedTools  []string
 	// TrustChanges offers tools even if the server has changed them since they were first seen.
 	TrustChanges bool
+	// PerOwner starts a server of TypeStdio for each owner, in a folder of its own, of whom up to MaxOwners have one at once.
+	PerOwner  bool
+	MaxOwners int
+	// Auth is AuthOAuth for a server of TypeHTTP to which each owner signs in, or empty.
+	Auth string
+	// ClientID and ClientSecret are what its authorization server knows voicebridge as; without them, voicebridge registers itself.
+	// Scopes are what to ask for; nil means what the server names.
+	ClientID, ClientSecret string
+	Scopes                 []string
 }
+
+// SignIn returns the server as owners sign in to it.
+func (s *Server) SignIn(name string) signin.Server {
+	return signin.Server{Name: name, URL: s.URL, Headers: s.Headers, ClientID: s.ClientID, ClientSecret: s.ClientSecret, Scopes: s.Scopes}
+}
+
+// owned reports whether each owner has a connection of their own.
+func (s *Server) owned() bool { return s.PerOwner || s.Auth == AuthOAuth }
 
 // objectOf reads a JSON object.
 func objectOf(data []byte) (object map[string]json.RawMessage, err error) {
@@ -98,6 +122,9 @@ func (s *Server) validate() error {
 			}
 		}
 	}
+	if err := s.validateOwners(); err != nil {
+		return err
+	}
 	switch s.Type {
 	case TypeStdio:
 		if s.Command == "" {
@@ -124,4 +151,28 @@ func (s *Server) validate() error {
 	default:
 		return fmt.Errorf("unknown type %q, it must be stdio, http or sse", s.Type)
 	}
+}
+
+// validateOwners checks what is about servers of which each owner has one.
+func (s *Server) validateOwners() error {
+	_, authorized := s.Headers["Authorization"]
+	switch {
+	case s.Auth != "" && s.Auth != AuthOAuth:
+		return fmt.Errorf("unknown auth %q, it must be oauth", s.Auth)
+	case s.Auth == AuthOAuth && s.Type != TypeHTTP:
+		return errors.New("auth is for the type http")
+	case s.Auth == AuthOAuth && authorized:
+		return errors.New("with auth, each owner has a token of their own: it must have no header Authorization")
+	case s.Auth == "" && (s.ClientID != "" || s.ClientSecret != "" || s.Scopes != nil):
+		return errors.New(`oauth says how to sign in, which needs "auth": "oauth"`)
+	case s.ClientSecret != "" && s.ClientID == "":
+		return errors.New("oauth has a clientSecret but no clientId")
+	case s.PerOwner && s.Type != TypeStdio:
+		return errors.New("perOwner is for the type stdio")
+	case s.PerOwner && s.Cwd != "":
+		return errors.New("with perOwner, each owner has a folder of their own: it must have no cwd")
+	case s.MaxOwners != 0 && !s.PerOwner, s.MaxOwners < 0, s.MaxOwners > maxOwners:
+		return fmt.Errorf("maxOwners is for perOwner, and 1 to %d", maxOwners)
+	}
+	return nil
 }

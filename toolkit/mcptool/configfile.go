@@ -31,6 +31,39 @@ type serverFile struct {
 	DeniedTools  []string          `json:"deniedTools"`
 	TrustChanges bool              `json:"trustChanges"`
 	EnvFile      string            `json:"envFile"`
+	PerOwner     bool              `json:"perOwner"`
+	MaxOwners    int               `json:"maxOwners"`
+	Auth         authFile          `json:"auth"`
+	OAuth        oauthFile         `json:"oauth"`
+}
+
+// authFile says whether owners sign in: "oauth", or, as Cursor writes it, an object that says how.
+type authFile struct {
+	kind string
+	how  oauthFile
+}
+
+func (a *authFile) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &a.kind) == nil {
+		return nil
+	}
+	var how struct {
+		ID     string   `json:"CLIENT_ID"`
+		Secret string   `json:"CLIENT_SECRET"`
+		Scopes []string `json:"scopes"`
+	}
+	if json.Unmarshal(data, &how) != nil {
+		return errors.New(`auth must be "oauth"`)
+	}
+	*a = authFile{AuthOAuth, oauthFile{how.ID, how.Secret, how.Scopes}}
+	return nil
+}
+
+// oauthFile says how owners sign in, as written in the file.
+type oauthFile struct {
+	ClientID     string   `json:"clientId"`
+	ClientSecret string   `json:"clientSecret"`
+	Scopes       []string `json:"scopes"`
 }
 
 // serverKeys are a server's keys, matched exactly: encoding/json alone would also accept "Command".
@@ -39,6 +72,7 @@ var serverKeys = map[string]string{
 	"type": "type", "command": "command", "args": "args", "env": "env", "cwd": "cwd", "url": "url", "headers": "headers",
 	"envFile": "envFile", "timeout": "timeout", "disabled": "disabled", "enabled": "enabled", "trustChanges": "trustChanges",
 	"allowedTools": "allowedTools", "includeTools": "allowedTools", "deniedTools": "deniedTools", "excludeTools": "deniedTools",
+	"perOwner": "perOwner", "maxOwners": "maxOwners", "auth": "auth", "oauth": "oauth",
 	"disabledTools": "deniedTools", "transport": "type", "httpUrl": "url", "serverUrl": "url",
 }
 
@@ -143,17 +177,28 @@ func parseServer(name string, data []byte, here place) (Server, []string, error)
 	if err != nil {
 		return Server{}, nil, err
 	}
-	if len(file.Args) > maxArgs || len(file.Env) > maxEntries || len(file.Headers) > maxEntries || len(file.AllowedTools)+len(file.DeniedTools) > maxEntries {
+	if len(file.Args) > maxArgs || len(file.Env) > maxEntries || len(file.Headers) > maxEntries || len(file.AllowedTools)+len(file.DeniedTools) > maxEntries || len(file.OAuth.Scopes) > maxEntries {
 		return Server{}, nil, fmt.Errorf("args, env, headers and lists of tools have %d entries at most", maxEntries)
 	}
 	timeout, err := parseTimeout(file.Timeout)
 	if err != nil {
 		return Server{}, nil, err
 	}
+	how := file.OAuth
+	switch {
+	case file.Auth.how.ClientID != "":
+		how = file.Auth.how
+	case file.Auth.kind == "" && how.ClientID != "":
+		warnings, how = append(warnings, `the key "oauth" has no effect without "auth": "oauth"`), oauthFile{}
+	case file.Auth.kind == "":
+		how = oauthFile{}
+	}
 	server := Server{
 		Type: cmp.Or(serverTypes[file.Type], file.Type), Command: file.Command, Args: file.Args, Env: file.Env, Cwd: file.Cwd, URL: file.URL,
 		Headers: file.Headers, Timeout: timeout, Disabled: file.Disabled || file.Enabled != nil && !*file.Enabled,
 		AllowedTools: file.AllowedTools, DeniedTools: file.DeniedTools, TrustChanges: file.TrustChanges,
+		PerOwner: file.PerOwner, MaxOwners: file.MaxOwners, Auth: file.Auth.kind,
+		ClientID: how.ClientID, ClientSecret: how.ClientSecret, Scopes: how.Scopes,
 	}
 	if server.Disabled {
 		return server, warnings, nil // what it needs may well be missing here

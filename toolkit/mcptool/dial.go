@@ -38,6 +38,9 @@ func (s *server) dial(ctx context.Context, over carrier) (*link, error) {
 
 // carrierOf returns a new carrier for the server's type.
 func (s *server) carrierOf() carrier {
+	if s.carry != nil {
+		return s.carry()
+	}
 	switch s.config.Type {
 	case TypeStdio:
 		return &process{config: s.config, log: s.log, secrets: s.secrets, read: s.read}
@@ -47,7 +50,7 @@ func (s *server) carrierOf() carrier {
 }
 
 func (s *server) remoteOf(config Server) *remote {
-	return &remote{config: config, trace: s.options.Trace, read: s.read}
+	return &remote{config: config, trace: s.options.Trace, read: s.read, token: s.token}
 }
 
 // reach connects over the server's transport.

@@ -110,6 +110,7 @@ func (e *expander) value(key, text string) string {
 func (s *Server) expand(envFile string, here place) (warnings []string, err error) {
 	e := expander{place: here}
 	s.Command, s.Cwd, s.URL, envFile = e.text(s.Command), e.text(s.Cwd), e.text(s.URL), e.text(envFile)
+	s.ClientID, s.ClientSecret = e.text(s.ClientID), e.text(s.ClientSecret)
 	for i := range s.Args {
 		s.Args[i] = e.text(s.Args[i])
 	}

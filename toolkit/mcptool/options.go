@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/toolkit"
+	"voicebridge/toolkit/mcptool/signin"
 )
 
 // Options of [Open]. The zero value is useful.
@@ -21,6 +22,10 @@ type Options struct {
 	// Media saves the images and sounds of results; nil leaves their data in the results, where models
 	// do not see it.
 	Media media
+	// SignIn lets owners sign in to servers that want that; without it such servers are refused.
+	SignIn signIn
+	// Folder is where processes of which each owner has one work, each in a folder of its own; empty = data/mcp.
+	Folder string
 	// Trace adds the headers that name the span of a context to a request to a server; nil = none.
 	Trace func(context.Context, http.Header)
 	// ConnectTimeout limits one attempt to connect and list the tools; 0 = 20 s.
@@ -45,6 +50,27 @@ type Status struct {
 	Error string
 }
 
+// The states of a server, as its owner sees it.
+const (
+	StateConnected  = "connected"
+	StateConnecting = "connecting"
+	StateIdle       = "idle"    // it is started when it is needed
+	StateSignIn     = "sign_in" // the owner has to sign in first
+	StateFailed     = "failed"
+)
+
+// OwnerStatus is the state of a server, as one owner sees it.
+type OwnerStatus struct {
+	Name, Type string
+	// PerOwner means that each owner has a process, SignIn that each signs in.
+	PerOwner, SignIn bool
+	State            string
+	// Reason says why it has failed, without secrets of the configuration.
+	Reason string
+	Tools  int
+	Held   []Held
+}
+
 // Held is a tool that is not offered in its current form.
 type Held struct {
 	// Tool is its current definition, with the name under which it is, or would be, offered.
@@ -65,4 +91,11 @@ type pins interface {
 	ToolPins(ctx context.Context, server string) (map[string]string, error)
 	// PinTools sets some of them; an empty one is removed.
 	PinTools(ctx context.Context, server string, definitions map[string]string) error
+}
+
+// signIn lets owners sign in; *signin.Desk implements it.
+type signIn interface {
+	SignedIn(ctx context.Context, owner string, s signin.Server) (bool, error)
+	Token(ctx context.Context, owner string, s signin.Server, refused string) (string, error)
+	Forget(ctx context.Context, owner string, s signin.Server) (bool, error)
 }

@@ -36,7 +36,7 @@ func (r *refusal) Error() string {
 		text += ": " + r.reason
 	}
 	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden && r.reason == "" {
-		text += "; it wants other credentials, which belong in headers of its configuration: signing in by OAuth is not supported"
+		text += `; it wants other credentials: headers of its configuration, or "auth": "oauth", with which each owner signs in`
 	}
 	return text
 }

@@ -28,6 +28,7 @@ type remote struct {
 	config Server
 	trace  func(context.Context, http.Header)
 	read   func(message []byte) []byte
+	token  func(ctx context.Context, refused string) (string, error) // server.token
 	client *http.Client
 
 	open   context.Context // until stop
@@ -108,7 +109,45 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 			request.Header.Set(key, value)
 		}
 		r.trace(request.Context(), request.Header)
+		if r.token != nil {
+			return t.authorized(request)
+		}
 	}
+	return t.send(request)
+}
+
+// authorized sends a request with the owner's token, and once more with another if the server refuses that.
+func (t *headerTransport) authorized(request *http.Request) (*http.Response, error) {
+	ctx := request.Context()
+	token, err := t.remote.token(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := t.send(request)
+	r, _ := errors.AsType[*refusal](err)
+	unknown := r != nil && r.status == http.StatusUnauthorized || response != nil && response.StatusCode == http.StatusUnauthorized
+	if !unknown || request.Body != nil && request.GetBody == nil {
+		return response, err
+	}
+	if response != nil {
+		_ = response.Body.Close()
+	}
+	if token, err = t.remote.token(ctx, token); err != nil {
+		return nil, err
+	}
+	again := request.Clone(ctx)
+	if request.GetBody != nil {
+		if again.Body, err = request.GetBody(); err != nil {
+			return nil, fmt.Errorf("send it again: %w", err)
+		}
+	}
+	again.Header.Set("Authorization", "Bearer "+token)
+	return t.send(again)
+}
+
+func (t *headerTransport) send(request *http.Request) (*http.Response, error) {
+	r := t.remote
 	if r.config.Type == TypeHTTP && (request.Method == http.MethodGet || request.Header.Get("Mcp-Method") == "subscriptions/listen") {
 		return t.stream(request)
 	}

@@ -35,9 +35,7 @@ func (s *server) connect(ctx context.Context) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.old = !s.old
 	}
-	s.mu.Lock()
-	s.err = err
-	s.mu.Unlock()
+	s.fail(err)
 	s.log.Warn("MCP server not connected", "type", s.config.Type, "error", s.explain(err))
 	return false
 }

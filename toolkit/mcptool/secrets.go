@@ -39,6 +39,7 @@ func secretsOf(config Server) *strings.Replacer {
 		_, token, _ := strings.Cut(value, " ") // of "Bearer …"
 		secrets = append(secrets, value, token)
 	}
+	secrets = append(secrets, config.ClientSecret)
 	secrets = append(secrets, secretsOfURL(config.URL)...)
 	secrets = slices.DeleteFunc(secrets, func(secret string) bool { return len(secret) < minSecret })
 	// Of two with the same beginning the first counts, so the longer one comes first.

@@ -39,6 +39,10 @@ type server struct {
 	log     *slog.Logger
 	secrets *strings.Replacer
 	closing context.Context // done when all servers are closed
+	// carry returns what carries a connection, in tests; nil means what the type says.
+	carry func() carrier
+	// token returns the token of the owner who has signed in, but not the refused one; nil if nobody signs in.
+	token func(ctx context.Context, refused string) (string, error)
 
 	// old means that the next attempt uses the older handshake. Only one attempt runs at a time.
 	old bool
@@ -92,6 +96,13 @@ func (s *server) status() Status {
 		status.Error = s.explain(s.err)
 	}
 	return status
+}
+
+// fail says why there is no connection.
+func (s *server) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
 }
 
 // notify sets a signal unless it is already set.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -16,9 +17,10 @@ import (
 
 // Servers are the configured MCP servers. All methods are safe for concurrent use.
 type Servers struct {
-	list    []*server // by name
-	settled chan struct{}
-	log     *slog.Logger
+	list     []*server // by name
+	families []*family // by name
+	settled  chan struct{}
+	log      *slog.Logger
 
 	closing context.Context // done once Close was called
 	close   context.CancelFunc
@@ -42,6 +44,11 @@ func Open(config Config, options Options) (*Servers, error) {
 		options.Changed = func() {}
 	}
 	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
+	folder, err := filepath.Abs(cmp.Or(options.Folder, filepath.Join("data", "mcp")))
+	if err != nil {
+		return nil, fmt.Errorf("open MCP servers: %w", err)
+	}
+	options.Folder = folder
 	s := &Servers{log: options.Logger, settled: make(chan struct{})}
 	s.closing, s.close = context.WithCancel(context.Background())
 	for _, name := range slices.Sorted(maps.Keys(config.Servers)) {
@@ -51,6 +58,13 @@ func Open(config Config, options Options) (*Servers, error) {
 		}
 		if err := c.validate(); err != nil {
 			return nil, fmt.Errorf("open MCP server %q: %w", name, err)
+		}
+		if c.owned() {
+			if c.Auth == AuthOAuth && options.SignIn == nil {
+				return nil, fmt.Errorf("open MCP server %q: owners cannot sign in here", name)
+			}
+			s.families = append(s.families, newFamily(s.closing, name, c, options))
+			continue
 		}
 		s.list = append(s.list, newServer(s.closing, name, c, options))
 	}
@@ -62,6 +76,9 @@ func Open(config Config, options Options) (*Servers, error) {
 // ends or Close is called, closes all connections, and returns nil. It must be called once.
 func (s *Servers) Run(ctx context.Context) error {
 	var wg, first sync.WaitGroup
+	for _, f := range s.families {
+		f.openTo(ctx)
+	}
 	for _, server := range s.list {
 		first.Add(1)
 		wg.Go(func() { server.run(ctx, first.Done) })
@@ -69,6 +86,12 @@ func (s *Servers) Run(ctx context.Context) error {
 	first.Wait()
 	close(s.settled)
 	wg.Wait()
+	if len(s.families) > 0 {
+		select { // their members come and go
+		case <-ctx.Done():
+		case <-s.closing.Done():
+		}
+	}
 	return s.Close()
 }
 
@@ -83,12 +106,15 @@ func (s *Servers) Close() error {
 		for _, server := range s.list {
 			wg.Go(func() { server.disconnect(errClosed) })
 		}
+		for _, f := range s.families {
+			wg.Go(f.shut)
+		}
 		wg.Wait()
 	})
 	return nil
 }
 
-// Tools returns what the connected servers offer right now, by server and name. A later call may
+// Tools returns what the connected servers that serve all owners offer right now, by server and name. A later call may
 // return others; earlier tools stay usable.
 func (s *Servers) Tools() []toolkit.Entry {
 	var entries []toolkit.Entry
@@ -108,7 +134,7 @@ func (s *Servers) Tools() []toolkit.Entry {
 	return entries
 }
 
-// Status returns the state of all servers that are not disabled, by name.
+// Status returns the state of the servers that serve all owners and are not disabled, by name.
 func (s *Servers) Status() []Status {
 	all := make([]Status, len(s.list))
 	for i, server := range s.list {

@@ -132,7 +132,10 @@ func newTestServer() *mcp.Server {
 		})
 	add("environment", object, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		directory, err := os.Getwd()
-		return &mcp.CallToolResult{StructuredContent: map[string]any{"env": os.Environ(), "cwd": directory}}, err
+		return &mcp.CallToolResult{StructuredContent: map[string]any{"env": os.Environ(), "cwd": directory, "pid": os.Getpid()}}, err
+	})
+	add("whoami", object, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return text(r.Extra.Header.Get("X-User")), nil
 	})
 	add("progress", object, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		for i := range 3 {

@@ -98,6 +98,8 @@ type (
 		// thread.
 		OutputOmitted bool   `json:"output_omitted,omitempty"`
 		Error         string `json:"error,omitempty"` // of failed: what went wrong
+		// SignIn is the MCP server to which the user has to sign in first, if that is why the tool failed.
+		SignIn string `json:"sign_in,omitempty"`
 		// Cancelled is true if somebody stopped the tool.
 		Cancelled bool `json:"cancelled,omitempty"`
 		// Nonce must be sent back with the answer to approval_required.

@@ -156,6 +156,7 @@ func (t *tools) close(run *toolRun) {
 	e := run.event("bridge.tool.done")
 	if record.Error != "" {
 		e.Type, e.Message, e.Error = "bridge.tool.failed", record.Error, record.Error
+		e.SignIn = run.Result().SignIn
 		e.Cancelled = record.Status == thread.ToolCallCancelled
 	} else {
 		e.Output = json.RawMessage(record.Output)

@@ -43,7 +43,7 @@ CREATE TABLE hook_deliveries (
     finished_at timestamptz,
     PRIMARY KEY (hook_id, id)
 );
-CREATE INDEX hook_deliveries_due ON hook_deliveries (hook_id, next_at) WHERE state = 'waiting' AND instance = '';
+CREATE INDEX hook_deliveries_due ON hook_deliveries (hook_id, state, next_at);
 CREATE INDEX hook_deliveries_sending ON hook_deliveries (instance) WHERE instance <> '';
 CREATE INDEX hook_deliveries_by_time ON hook_deliveries (hook_id, created_at, id);
 CREATE INDEX hook_deliveries_by_thread ON hook_deliveries (thread_id);

@@ -135,6 +135,30 @@ type Instance struct {
 	EndedAt   *dbtype.Time
 }
 
+type McpClient struct {
+	Name      string
+	Sealed    string
+	CreatedAt dbtype.Time
+}
+
+type McpGrant struct {
+	Owner         string
+	Server        string
+	Sealed        string
+	Version       int64
+	RenewingUntil dbtype.Time
+	CreatedAt     dbtype.Time
+	UpdatedAt     dbtype.Time
+}
+
+type McpSignIn struct {
+	State     string
+	Owner     string
+	Server    string
+	Sealed    string
+	ExpiresAt dbtype.Time
+}
+
 type Message struct {
 	ID         string
 	ThreadID   string

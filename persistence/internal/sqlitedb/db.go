@@ -36,6 +36,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.beatStmt, err = db.PrepareContext(ctx, beat); err != nil {
 		return nil, fmt.Errorf("error preparing query Beat: %w", err)
 	}
+	if q.beginMCPRenewalStmt, err = db.PrepareContext(ctx, beginMCPRenewal); err != nil {
+		return nil, fmt.Errorf("error preparing query BeginMCPRenewal: %w", err)
+	}
 	if q.beginRateStmt, err = db.PrepareContext(ctx, beginRate); err != nil {
 		return nil, fmt.Errorf("error preparing query BeginRate: %w", err)
 	}
@@ -114,8 +117,23 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteExpiredAccessTokensStmt, err = db.PrepareContext(ctx, deleteExpiredAccessTokens); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteExpiredAccessTokens: %w", err)
 	}
+	if q.deleteExpiredMCPSignInsStmt, err = db.PrepareContext(ctx, deleteExpiredMCPSignIns); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteExpiredMCPSignIns: %w", err)
+	}
 	if q.deleteHookStmt, err = db.PrepareContext(ctx, deleteHook); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteHook: %w", err)
+	}
+	if q.deleteMCPGrantStmt, err = db.PrepareContext(ctx, deleteMCPGrant); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMCPGrant: %w", err)
+	}
+	if q.deleteMCPGrantVersionStmt, err = db.PrepareContext(ctx, deleteMCPGrantVersion); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMCPGrantVersion: %w", err)
+	}
+	if q.deleteMCPSignInStmt, err = db.PrepareContext(ctx, deleteMCPSignIn); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMCPSignIn: %w", err)
+	}
+	if q.deleteMCPSignInsOfStmt, err = db.PrepareContext(ctx, deleteMCPSignInsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMCPSignInsOf: %w", err)
 	}
 	if q.deleteQueuedStmt, err = db.PrepareContext(ctx, deleteQueued); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteQueued: %w", err)
@@ -137,6 +155,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.endInstanceStmt, err = db.PrepareContext(ctx, endInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query EndInstance: %w", err)
+	}
+	if q.endMCPRenewalStmt, err = db.PrepareContext(ctx, endMCPRenewal); err != nil {
+		return nil, fmt.Errorf("error preparing query EndMCPRenewal: %w", err)
 	}
 	if q.endOpenCallsStmt, err = db.PrepareContext(ctx, endOpenCalls); err != nil {
 		return nil, fmt.Errorf("error preparing query EndOpenCalls: %w", err)
@@ -264,6 +285,15 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getLiveCallStmt, err = db.PrepareContext(ctx, getLiveCall); err != nil {
 		return nil, fmt.Errorf("error preparing query GetLiveCall: %w", err)
 	}
+	if q.getMCPClientStmt, err = db.PrepareContext(ctx, getMCPClient); err != nil {
+		return nil, fmt.Errorf("error preparing query GetMCPClient: %w", err)
+	}
+	if q.getMCPGrantStmt, err = db.PrepareContext(ctx, getMCPGrant); err != nil {
+		return nil, fmt.Errorf("error preparing query GetMCPGrant: %w", err)
+	}
+	if q.getMCPSignInStmt, err = db.PrepareContext(ctx, getMCPSignIn); err != nil {
+		return nil, fmt.Errorf("error preparing query GetMCPSignIn: %w", err)
+	}
 	if q.getMessageStmt, err = db.PrepareContext(ctx, getMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query GetMessage: %w", err)
 	}
@@ -317,6 +347,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertHookStmt, err = db.PrepareContext(ctx, insertHook); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertHook: %w", err)
+	}
+	if q.insertMCPSignInStmt, err = db.PrepareContext(ctx, insertMCPSignIn); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertMCPSignIn: %w", err)
 	}
 	if q.insertMessageStmt, err = db.PrepareContext(ctx, insertMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMessage: %w", err)
@@ -489,6 +522,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.renameThreadStmt, err = db.PrepareContext(ctx, renameThread); err != nil {
 		return nil, fmt.Errorf("error preparing query RenameThread: %w", err)
 	}
+	if q.renewMCPGrantStmt, err = db.PrepareContext(ctx, renewMCPGrant); err != nil {
+		return nil, fmt.Errorf("error preparing query RenewMCPGrant: %w", err)
+	}
 	if q.requeueOpenStmt, err = db.PrepareContext(ctx, requeueOpen); err != nil {
 		return nil, fmt.Errorf("error preparing query RequeueOpen: %w", err)
 	}
@@ -518,6 +554,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.saveLegStmt, err = db.PrepareContext(ctx, saveLeg); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveLeg: %w", err)
+	}
+	if q.saveMCPClientStmt, err = db.PrepareContext(ctx, saveMCPClient); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveMCPClient: %w", err)
+	}
+	if q.saveMCPGrantStmt, err = db.PrepareContext(ctx, saveMCPGrant); err != nil {
+		return nil, fmt.Errorf("error preparing query SaveMCPGrant: %w", err)
 	}
 	if q.saveRecordingStmt, err = db.PrepareContext(ctx, saveRecording); err != nil {
 		return nil, fmt.Errorf("error preparing query SaveRecording: %w", err)
@@ -605,6 +647,11 @@ func (q *Queries) Close() error {
 	if q.beatStmt != nil {
 		if cerr := q.beatStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing beatStmt: %w", cerr)
+		}
+	}
+	if q.beginMCPRenewalStmt != nil {
+		if cerr := q.beginMCPRenewalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing beginMCPRenewalStmt: %w", cerr)
 		}
 	}
 	if q.beginRateStmt != nil {
@@ -737,9 +784,34 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteExpiredAccessTokensStmt: %w", cerr)
 		}
 	}
+	if q.deleteExpiredMCPSignInsStmt != nil {
+		if cerr := q.deleteExpiredMCPSignInsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteExpiredMCPSignInsStmt: %w", cerr)
+		}
+	}
 	if q.deleteHookStmt != nil {
 		if cerr := q.deleteHookStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteHookStmt: %w", cerr)
+		}
+	}
+	if q.deleteMCPGrantStmt != nil {
+		if cerr := q.deleteMCPGrantStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMCPGrantStmt: %w", cerr)
+		}
+	}
+	if q.deleteMCPGrantVersionStmt != nil {
+		if cerr := q.deleteMCPGrantVersionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMCPGrantVersionStmt: %w", cerr)
+		}
+	}
+	if q.deleteMCPSignInStmt != nil {
+		if cerr := q.deleteMCPSignInStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMCPSignInStmt: %w", cerr)
+		}
+	}
+	if q.deleteMCPSignInsOfStmt != nil {
+		if cerr := q.deleteMCPSignInsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMCPSignInsOfStmt: %w", cerr)
 		}
 	}
 	if q.deleteQueuedStmt != nil {
@@ -775,6 +847,11 @@ func (q *Queries) Close() error {
 	if q.endInstanceStmt != nil {
 		if cerr := q.endInstanceStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing endInstanceStmt: %w", cerr)
+		}
+	}
+	if q.endMCPRenewalStmt != nil {
+		if cerr := q.endMCPRenewalStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing endMCPRenewalStmt: %w", cerr)
 		}
 	}
 	if q.endOpenCallsStmt != nil {
@@ -987,6 +1064,21 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getLiveCallStmt: %w", cerr)
 		}
 	}
+	if q.getMCPClientStmt != nil {
+		if cerr := q.getMCPClientStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getMCPClientStmt: %w", cerr)
+		}
+	}
+	if q.getMCPGrantStmt != nil {
+		if cerr := q.getMCPGrantStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getMCPGrantStmt: %w", cerr)
+		}
+	}
+	if q.getMCPSignInStmt != nil {
+		if cerr := q.getMCPSignInStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getMCPSignInStmt: %w", cerr)
+		}
+	}
 	if q.getMessageStmt != nil {
 		if cerr := q.getMessageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getMessageStmt: %w", cerr)
@@ -1075,6 +1167,11 @@ func (q *Queries) Close() error {
 	if q.insertHookStmt != nil {
 		if cerr := q.insertHookStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertHookStmt: %w", cerr)
+		}
+	}
+	if q.insertMCPSignInStmt != nil {
+		if cerr := q.insertMCPSignInStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertMCPSignInStmt: %w", cerr)
 		}
 	}
 	if q.insertMessageStmt != nil {
@@ -1362,6 +1459,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing renameThreadStmt: %w", cerr)
 		}
 	}
+	if q.renewMCPGrantStmt != nil {
+		if cerr := q.renewMCPGrantStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing renewMCPGrantStmt: %w", cerr)
+		}
+	}
 	if q.requeueOpenStmt != nil {
 		if cerr := q.requeueOpenStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing requeueOpenStmt: %w", cerr)
@@ -1410,6 +1512,16 @@ func (q *Queries) Close() error {
 	if q.saveLegStmt != nil {
 		if cerr := q.saveLegStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing saveLegStmt: %w", cerr)
+		}
+	}
+	if q.saveMCPClientStmt != nil {
+		if cerr := q.saveMCPClientStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveMCPClientStmt: %w", cerr)
+		}
+	}
+	if q.saveMCPGrantStmt != nil {
+		if cerr := q.saveMCPGrantStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing saveMCPGrantStmt: %w", cerr)
 		}
 	}
 	if q.saveRecordingStmt != nil {
@@ -1560,6 +1672,7 @@ type Queries struct {
 	answerApprovalStmt            *sql.Stmt
 	answerCommandStmt             *sql.Stmt
 	beatStmt                      *sql.Stmt
+	beginMCPRenewalStmt           *sql.Stmt
 	beginRateStmt                 *sql.Stmt
 	callTotalsStmt                *sql.Stmt
 	changeAssistantStmt           *sql.Stmt
@@ -1586,7 +1699,12 @@ type Queries struct {
 	deleteCommandStmt             *sql.Stmt
 	deleteDraftsStmt              *sql.Stmt
 	deleteExpiredAccessTokensStmt *sql.Stmt
+	deleteExpiredMCPSignInsStmt   *sql.Stmt
 	deleteHookStmt                *sql.Stmt
+	deleteMCPGrantStmt            *sql.Stmt
+	deleteMCPGrantVersionStmt     *sql.Stmt
+	deleteMCPSignInStmt           *sql.Stmt
+	deleteMCPSignInsOfStmt        *sql.Stmt
 	deleteQueuedStmt              *sql.Stmt
 	deleteRecordingStmt           *sql.Stmt
 	deleteShareStmt               *sql.Stmt
@@ -1594,6 +1712,7 @@ type Queries struct {
 	disownThreadStmt              *sql.Stmt
 	drawSeqStmt                   *sql.Stmt
 	endInstanceStmt               *sql.Stmt
+	endMCPRenewalStmt             *sql.Stmt
 	endOpenCallsStmt              *sql.Stmt
 	endOpenLegsStmt               *sql.Stmt
 	endOpenTurnsStmt              *sql.Stmt
@@ -1636,6 +1755,9 @@ type Queries struct {
 	getHookStmt                   *sql.Stmt
 	getImageStmt                  *sql.Stmt
 	getLiveCallStmt               *sql.Stmt
+	getMCPClientStmt              *sql.Stmt
+	getMCPGrantStmt               *sql.Stmt
+	getMCPSignInStmt              *sql.Stmt
 	getMessageStmt                *sql.Stmt
 	getOwnerStmt                  *sql.Stmt
 	getQueuePauseStmt             *sql.Stmt
@@ -1654,6 +1776,7 @@ type Queries struct {
 	insertAccessTokenStmt         *sql.Stmt
 	insertAssistantStmt           *sql.Stmt
 	insertHookStmt                *sql.Stmt
+	insertMCPSignInStmt           *sql.Stmt
 	insertMessageStmt             *sql.Stmt
 	insertQueuedStmt              *sql.Stmt
 	joinInstanceStmt              *sql.Stmt
@@ -1711,6 +1834,7 @@ type Queries struct {
 	releaseDeliveriesStmt         *sql.Stmt
 	releaseOfHookStmt             *sql.Stmt
 	renameThreadStmt              *sql.Stmt
+	renewMCPGrantStmt             *sql.Stmt
 	requeueOpenStmt               *sql.Stmt
 	resetThreadStmt               *sql.Stmt
 	resumeQueueStmt               *sql.Stmt
@@ -1721,6 +1845,8 @@ type Queries struct {
 	saveDraftStmt                 *sql.Stmt
 	saveImageStmt                 *sql.Stmt
 	saveLegStmt                   *sql.Stmt
+	saveMCPClientStmt             *sql.Stmt
+	saveMCPGrantStmt              *sql.Stmt
 	saveRecordingStmt             *sql.Stmt
 	saveResponseStmt              *sql.Stmt
 	saveTextSessionStmt           *sql.Stmt
@@ -1752,6 +1878,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		answerApprovalStmt:            q.answerApprovalStmt,
 		answerCommandStmt:             q.answerCommandStmt,
 		beatStmt:                      q.beatStmt,
+		beginMCPRenewalStmt:           q.beginMCPRenewalStmt,
 		beginRateStmt:                 q.beginRateStmt,
 		callTotalsStmt:                q.callTotalsStmt,
 		changeAssistantStmt:           q.changeAssistantStmt,
@@ -1778,7 +1905,12 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteCommandStmt:             q.deleteCommandStmt,
 		deleteDraftsStmt:              q.deleteDraftsStmt,
 		deleteExpiredAccessTokensStmt: q.deleteExpiredAccessTokensStmt,
+		deleteExpiredMCPSignInsStmt:   q.deleteExpiredMCPSignInsStmt,
 		deleteHookStmt:                q.deleteHookStmt,
+		deleteMCPGrantStmt:            q.deleteMCPGrantStmt,
+		deleteMCPGrantVersionStmt:     q.deleteMCPGrantVersionStmt,
+		deleteMCPSignInStmt:           q.deleteMCPSignInStmt,
+		deleteMCPSignInsOfStmt:        q.deleteMCPSignInsOfStmt,
 		deleteQueuedStmt:              q.deleteQueuedStmt,
 		deleteRecordingStmt:           q.deleteRecordingStmt,
 		deleteShareStmt:               q.deleteShareStmt,
@@ -1786,6 +1918,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		disownThreadStmt:              q.disownThreadStmt,
 		drawSeqStmt:                   q.drawSeqStmt,
 		endInstanceStmt:               q.endInstanceStmt,
+		endMCPRenewalStmt:             q.endMCPRenewalStmt,
 		endOpenCallsStmt:              q.endOpenCallsStmt,
 		endOpenLegsStmt:               q.endOpenLegsStmt,
 		endOpenTurnsStmt:              q.endOpenTurnsStmt,
@@ -1828,6 +1961,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getHookStmt:                   q.getHookStmt,
 		getImageStmt:                  q.getImageStmt,
 		getLiveCallStmt:               q.getLiveCallStmt,
+		getMCPClientStmt:              q.getMCPClientStmt,
+		getMCPGrantStmt:               q.getMCPGrantStmt,
+		getMCPSignInStmt:              q.getMCPSignInStmt,
 		getMessageStmt:                q.getMessageStmt,
 		getOwnerStmt:                  q.getOwnerStmt,
 		getQueuePauseStmt:             q.getQueuePauseStmt,
@@ -1846,6 +1982,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertAccessTokenStmt:         q.insertAccessTokenStmt,
 		insertAssistantStmt:           q.insertAssistantStmt,
 		insertHookStmt:                q.insertHookStmt,
+		insertMCPSignInStmt:           q.insertMCPSignInStmt,
 		insertMessageStmt:             q.insertMessageStmt,
 		insertQueuedStmt:              q.insertQueuedStmt,
 		joinInstanceStmt:              q.joinInstanceStmt,
@@ -1903,6 +2040,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		releaseDeliveriesStmt:         q.releaseDeliveriesStmt,
 		releaseOfHookStmt:             q.releaseOfHookStmt,
 		renameThreadStmt:              q.renameThreadStmt,
+		renewMCPGrantStmt:             q.renewMCPGrantStmt,
 		requeueOpenStmt:               q.requeueOpenStmt,
 		resetThreadStmt:               q.resetThreadStmt,
 		resumeQueueStmt:               q.resumeQueueStmt,
@@ -1913,6 +2051,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		saveDraftStmt:                 q.saveDraftStmt,
 		saveImageStmt:                 q.saveImageStmt,
 		saveLegStmt:                   q.saveLegStmt,
+		saveMCPClientStmt:             q.saveMCPClientStmt,
+		saveMCPGrantStmt:              q.saveMCPGrantStmt,
 		saveRecordingStmt:             q.saveRecordingStmt,
 		saveResponseStmt:              q.saveResponseStmt,
 		saveTextSessionStmt:           q.saveTextSessionStmt,

@@ -16,6 +16,8 @@ type Querier interface {
 	AnswerCommand(ctx context.Context, arg AnswerCommandParams) error
 	// Beat changes nothing if the instance was ended.
 	Beat(ctx context.Context, arg BeatParams) (int64, error)
+	// BeginMCPRenewal makes the caller the only one who renews the grant for a while.
+	BeginMCPRenewal(ctx context.Context, arg BeginMCPRenewalParams) (int64, error)
 	// BeginRate locks the rate's row, adding it if needed, so that no instance deletes it
 	// before TakeRate.
 	BeginRate(ctx context.Context, arg BeginRateParams) error
@@ -57,7 +59,12 @@ type Querier interface {
 	DeleteCommand(ctx context.Context, arg DeleteCommandParams) error
 	DeleteDrafts(ctx context.Context, arg DeleteDraftsParams) error
 	DeleteExpiredAccessTokens(ctx context.Context, arg DeleteExpiredAccessTokensParams) error
+	DeleteExpiredMCPSignIns(ctx context.Context, arg DeleteExpiredMCPSignInsParams) error
 	DeleteHook(ctx context.Context, arg DeleteHookParams) (int64, error)
+	DeleteMCPGrant(ctx context.Context, arg DeleteMCPGrantParams) (int64, error)
+	DeleteMCPGrantVersion(ctx context.Context, arg DeleteMCPGrantVersionParams) (int64, error)
+	DeleteMCPSignIn(ctx context.Context, arg DeleteMCPSignInParams) (int64, error)
+	DeleteMCPSignInsOf(ctx context.Context, arg DeleteMCPSignInsOfParams) (int64, error)
 	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
 	DeleteRecording(ctx context.Context, arg DeleteRecordingParams) error
 	DeleteShare(ctx context.Context, arg DeleteShareParams) (int64, error)
@@ -70,6 +77,7 @@ type Querier interface {
 	DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error)
 	// EndInstance changes nothing if there was another heartbeat.
 	EndInstance(ctx context.Context, arg EndInstanceParams) (int64, error)
+	EndMCPRenewal(ctx context.Context, arg EndMCPRenewalParams) error
 	EndOpenCalls(ctx context.Context, arg EndOpenCallsParams) error
 	EndOpenLegs(ctx context.Context, arg EndOpenLegsParams) error
 	EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error
@@ -131,6 +139,9 @@ type Querier interface {
 	GetHook(ctx context.Context, arg GetHookParams) (Hook, error)
 	GetImage(ctx context.Context, arg GetImageParams) (Image, error)
 	GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call, error)
+	GetMCPClient(ctx context.Context, arg GetMCPClientParams) (McpClient, error)
+	GetMCPGrant(ctx context.Context, arg GetMCPGrantParams) (McpGrant, error)
+	GetMCPSignIn(ctx context.Context, arg GetMCPSignInParams) (McpSignIn, error)
 	GetMessage(ctx context.Context, arg GetMessageParams) (Message, error)
 	GetOwner(ctx context.Context, arg GetOwnerParams) (string, error)
 	GetQueuePause(ctx context.Context, arg GetQueuePauseParams) (QueuePause, error)
@@ -154,6 +165,7 @@ type Querier interface {
 	InsertAccessToken(ctx context.Context, arg InsertAccessTokenParams) error
 	InsertAssistant(ctx context.Context, arg InsertAssistantParams) (int64, error)
 	InsertHook(ctx context.Context, arg InsertHookParams) error
+	InsertMCPSignIn(ctx context.Context, arg InsertMCPSignInParams) error
 	// InsertMessage looks the thread up together with its owner: if it belongs to another
 	// owner the value is NULL, which the column refuses. If the id is taken it adds no row,
 	// because an error would end PostgreSQL's transaction.
@@ -264,6 +276,7 @@ type Querier interface {
 	// ReleaseOfHook is ReleaseDeliveries for one hook.
 	ReleaseOfHook(ctx context.Context, arg ReleaseOfHookParams) error
 	RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error)
+	RenewMCPGrant(ctx context.Context, arg RenewMCPGrantParams) (int64, error)
 	// RequeueOpen puts what was not sent back at the head of its queue.
 	RequeueOpen(ctx context.Context, arg RequeueOpenParams) error
 	ResetThread(ctx context.Context, arg ResetThreadParams) (int64, error)
@@ -286,6 +299,8 @@ type Querier interface {
 	// nothing if the leg belongs to another thread, and fails if the thread belongs to
 	// another owner.
 	SaveLeg(ctx context.Context, arg SaveLegParams) (int64, error)
+	SaveMCPClient(ctx context.Context, arg SaveMCPClientParams) error
+	SaveMCPGrant(ctx context.Context, arg SaveMCPGrantParams) error
 	SaveRecording(ctx context.Context, arg SaveRecordingParams) (int64, error)
 	SaveResponse(ctx context.Context, arg SaveResponseParams) (int64, error)
 	SaveTextSession(ctx context.Context, arg SaveTextSessionParams) error

@@ -68,7 +68,7 @@ type Config struct {
 	TURN       TURN            `koanf:"turn" yaml:",flow"`
 	TLS        TLS             `koanf:"tls"`
 
-	// File that lists MCP servers in the form that desktop clients use; each serves all owners. Empty: mcp.json if it exists.
+	// File that lists MCP servers in the form that desktop clients use; each serves all owners, unless it says otherwise. Empty: mcp.json if it exists.
 	MCPConfig     string        `koanf:"mcp_config"`
 	Tools         Tools         `koanf:"tools"`
 	Conversations Conversations `koanf:"conversations"`

@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -10,7 +11,9 @@ import (
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/toolkit/code"
+	"voicebridge/toolkit/guard"
 	"voicebridge/toolkit/mcptool"
+	"voicebridge/toolkit/mcptool/signin"
 )
 
 const aboutPrograms = "programs of the model"
@@ -56,6 +59,19 @@ func (d *doctor) mcpServers(ctx context.Context) {
 	}
 	known, closeKnown := d.knownTools(ctx)
 	defer closeKnown()
+	d.signIns(ctx, &servers)
+	folder, err := os.MkdirTemp("", "voicebridge-doctor-")
+	if err != nil {
+		d.say(problem, aboutMCP, "%v", err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	for name, s := range servers.Servers {
+		if s.PerOwner { // for nobody, elsewhere
+			s.PerOwner, s.MaxOwners, s.Cwd = false, 0, folder
+			servers.Servers[name] = s
+		}
+	}
 	open, err := mcptool.Open(servers, mcptool.Options{Version: d.version, Pins: known})
 	if err != nil {
 		d.say(problem, aboutMCP, "%v", err)
@@ -73,7 +89,7 @@ func (d *doctor) mcpServers(ctx context.Context) {
 	}()
 	<-open.Settled()
 	list := open.Status()
-	if len(list) == 0 {
+	if len(list) == 0 && !slices.ContainsFunc(slices.Collect(maps.Values(servers.Servers)), func(s mcptool.Server) bool { return s.Auth != "" }) {
 		d.say(fine, aboutMCP, "%s lists no enabled servers", path)
 	}
 	for _, s := range list {
@@ -89,6 +105,33 @@ func (d *doctor) mcpServers(ctx context.Context) {
 		for _, held := range s.Held {
 			d.say(warning, about, "the tool %s is held: %s", held.Tool.Name, held.Why)
 		}
+	}
+}
+
+// signIns finds out where owners sign in, and leaves those servers out of what is connected to: nobody has signed in here.
+func (d *doctor) signIns(ctx context.Context, servers *mcptool.Config) {
+	web := d.cfg.WebTools()
+	desk, err := signin.New(signin.Config{
+		Guarded: guard.New(guard.Rules{Allow: web.AllowPrefixes, Deny: web.DenyPrefixes, Ports: web.AllowPorts}).RoundTripper(),
+	})
+	if err != nil {
+		d.say(problem, aboutMCP, "%v", err)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(servers.Servers)) {
+		s := servers.Servers[name]
+		if s.Auth != mcptool.AuthOAuth || s.Disabled {
+			continue
+		}
+		about := "MCP server " + name
+		issuer, err := desk.Check(ctx, s.SignIn(name))
+		if err != nil {
+			d.say(problem, about, "owners cannot sign in: %v", err)
+		} else {
+			d.say(fine, about, "it answers; owners sign in at %s", issuer)
+		}
+		s.Disabled = true
+		servers.Servers[name] = s
 	}
 }
 

@@ -1,0 +1,48 @@
+-- name: GetMCPGrant :one
+SELECT * FROM mcp_grants WHERE owner = @owner AND server = @server;
+
+-- name: SaveMCPGrant :exec
+INSERT INTO mcp_grants (owner, server, sealed, version, renewing_until, created_at, updated_at)
+VALUES (@owner, @server, @sealed, @version, @now, @now, @now)
+ON CONFLICT (owner, server) DO UPDATE
+SET sealed = excluded.sealed, version = excluded.version, renewing_until = excluded.renewing_until, updated_at = excluded.updated_at;
+
+-- BeginMCPRenewal makes the caller the only one who renews the grant for a while.
+-- name: BeginMCPRenewal :execrows
+UPDATE mcp_grants SET renewing_until = @until
+WHERE owner = @owner AND server = @server AND version = @version AND renewing_until <= @now;
+
+-- name: RenewMCPGrant :execrows
+UPDATE mcp_grants SET sealed = @sealed, version = version + 1, renewing_until = @now, updated_at = @now
+WHERE owner = @owner AND server = @server AND version = @version;
+
+-- name: EndMCPRenewal :exec
+UPDATE mcp_grants SET renewing_until = @now WHERE owner = @owner AND server = @server AND version = @version;
+
+-- name: DeleteMCPGrant :execrows
+DELETE FROM mcp_grants WHERE owner = @owner AND server = @server;
+
+-- name: DeleteMCPGrantVersion :execrows
+DELETE FROM mcp_grants WHERE owner = @owner AND server = @server AND version = @version;
+
+-- name: InsertMCPSignIn :exec
+INSERT INTO mcp_sign_ins (state, owner, server, sealed, expires_at) VALUES (@state, @owner, @server, @sealed, @expires_at);
+
+-- name: DeleteMCPSignInsOf :execrows
+DELETE FROM mcp_sign_ins WHERE owner = @owner AND server = @server;
+
+-- name: GetMCPSignIn :one
+SELECT * FROM mcp_sign_ins WHERE state = @state;
+
+-- name: DeleteMCPSignIn :execrows
+DELETE FROM mcp_sign_ins WHERE state = @state;
+
+-- name: DeleteExpiredMCPSignIns :exec
+DELETE FROM mcp_sign_ins WHERE expires_at <= @now;
+
+-- name: GetMCPClient :one
+SELECT * FROM mcp_clients WHERE name = @name;
+
+-- name: SaveMCPClient :exec
+INSERT INTO mcp_clients (name, sealed, created_at) VALUES (@name, @sealed, @created_at)
+ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, created_at = excluded.created_at;

@@ -1,0 +1,411 @@
+package mcptool
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/mcptool/signin"
+)
+
+// idleAfter is how long an owner's connection is kept that nobody uses.
+const idleAfter = 10 * time.Minute
+
+var (
+	errIdle = errors.New("it was not used for a while; the next call starts it again")
+	errFull = errors.New("as many others use it as may at once; try again later")
+)
+
+// family is a configured server of which each owner has one of their own: a process, or a connection for which they have signed
+// in. Each is begun when it is needed, and ends when it has not been used for a while.
+type family struct {
+	*server // of nobody: it knows names and limits, and is never connected
+
+	mu      sync.Mutex
+	running context.Context //nolint:containedctx // of Run; nil before it and after it
+	members map[string]*member
+	all     sync.WaitGroup
+}
+
+// member is the server of one owner.
+type member struct {
+	family *family
+	owner  string
+	server *server
+	tried  chan struct{} // closed after the first attempt to connect
+	done   chan struct{} // closed when nothing of it is left
+	cancel context.CancelFunc
+	// needs means that the owner has to sign in, as was last seen.
+	needs atomic.Bool
+
+	// Guarded by family.mu.
+	busy   int
+	used   time.Time
+	ending bool
+}
+
+func newFamily(closing context.Context, name string, config Server, options Options) *family {
+	return &family{server: newServer(closing, name, config, options), members: map[string]*member{}}
+}
+
+// openTo lets members begin until ctx ends.
+func (f *family) openTo(ctx context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closing.Err() == nil {
+		f.running = ctx
+	}
+}
+
+// shut ends all members and waits for them.
+func (f *family) shut() {
+	f.mu.Lock()
+	f.running = nil
+	for _, m := range f.members {
+		m.end()
+	}
+	f.mu.Unlock()
+	f.all.Wait()
+}
+
+// end ends a member. family.mu is held.
+func (m *member) end() {
+	m.ending = true
+	m.cancel()
+}
+
+// acquire returns the owner's member, which stays until release.
+func (f *family) acquire(owner string) (*member, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[owner]
+	if m == nil || m.ending {
+		if f.running == nil || f.running.Err() != nil {
+			return nil, errNeverTried
+		}
+		var before *member
+		switch {
+		case m != nil:
+			before = m // its folder is still in use
+		case f.living() >= f.limit():
+			if before = f.leastUsed(); before == nil {
+				return nil, errFull
+			}
+			before.end()
+		}
+		m = f.begin(owner, before)
+	}
+	m.busy++
+	return m, nil
+}
+
+func (m *member) release() {
+	m.family.mu.Lock()
+	defer m.family.mu.Unlock()
+	m.busy--
+	m.used = time.Now()
+}
+
+func (f *family) limit() int {
+	if !f.config.PerOwner {
+		return maxOwners
+	}
+	return cmp.Or(f.config.MaxOwners, usualOwners)
+}
+
+// living returns how many members are not ending. f.mu is held.
+func (f *family) living() (n int) {
+	for _, m := range f.members {
+		if !m.ending {
+			n++
+		}
+	}
+	return n
+}
+
+// leastUsed returns the member that has not been used for the longest time; nil if all are in use. f.mu is held.
+func (f *family) leastUsed() (least *member) {
+	for _, m := range f.members {
+		if m.busy == 0 && !m.ending && (least == nil || m.used.Before(least.used)) {
+			least = m
+		}
+	}
+	return least
+}
+
+// begin begins a member once another has ended. f.mu is held.
+func (f *family) begin(owner string, before *member) *member {
+	ctx, cancel := context.WithCancel(f.running)
+	m := &member{family: f, owner: owner, tried: make(chan struct{}), done: make(chan struct{}), cancel: cancel, used: time.Now()}
+	options := f.options
+	options.Logger = options.Logger.With("owner", owner)
+	config := f.config
+	if f.config.PerOwner {
+		config.Cwd = filepath.Join(options.Folder, toolkit.CleanName(f.name), folderOf(owner))
+		config.Env = maps.Clone(config.Env)
+		if config.Env == nil {
+			config.Env = map[string]string{}
+		}
+		// What programs keep for their user is this owner's.
+		for key, value := range map[string]string{"HOME": config.Cwd, "VOICEBRIDGE_OWNER": owner} {
+			config.Env[key] = cmp.Or(config.Env[key], value)
+		}
+	} else {
+		options.Pins = ownPins{options.Pins, f.pinsOf(owner)}
+	}
+	m.server = newServer(f.closing, f.name, config, options)
+	m.server.carry = f.carry
+	if f.config.Auth == AuthOAuth {
+		m.server.token = m.token
+	}
+	f.members[owner] = m
+	f.all.Go(func() {
+		defer m.ended()
+		if before != nil {
+			<-before.done
+		}
+		m.run(ctx)
+	})
+	return m
+}
+
+// run keeps the member connected until ctx ends or it has been idle.
+func (m *member) run(ctx context.Context) {
+	if m.family.config.PerOwner {
+		if err := os.MkdirAll(m.server.config.Cwd, 0o700); err != nil {
+			m.server.fail(fmt.Errorf("make its folder: %w", err))
+			close(m.tried)
+			m.watchIdle(ctx)
+			return
+		}
+	}
+	var watching sync.WaitGroup
+	watching.Go(func() { m.watchIdle(ctx) })
+	m.server.run(ctx, func() { close(m.tried) })
+	m.server.disconnect(errIdle)
+	watching.Wait()
+}
+
+// ended removes what has ended.
+func (m *member) ended() {
+	m.cancel()
+	m.family.mu.Lock()
+	if m.family.members[m.owner] == m {
+		delete(m.family.members, m.owner)
+	}
+	m.family.mu.Unlock()
+	close(m.done)
+}
+
+// watchIdle ends the member when it has not been used for a while.
+func (m *member) watchIdle(ctx context.Context) {
+	f := m.family
+	for {
+		f.mu.Lock()
+		left := idleAfter
+		if m.busy == 0 {
+			left = time.Until(m.used.Add(idleAfter))
+		}
+		if left <= 0 {
+			m.end()
+		}
+		f.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(left):
+		}
+	}
+}
+
+// await waits until the connection has been tried, and says why there is none.
+func (m *member) await(ctx context.Context) error {
+	select {
+	case <-m.tried:
+	case <-m.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	l, err := m.server.current()
+	if l == nil && m.needs.Load() {
+		return &signin.NeededError{Server: m.family.name}
+	}
+	return err
+}
+
+// target is the server as owners sign in to it.
+func (f *family) target() signin.Server { return f.config.SignIn(f.name) }
+
+// token returns the owner's token, but not the refused one. Without one there is nothing to connect with.
+func (m *member) token(ctx context.Context, refused string) (string, error) {
+	token, err := m.family.options.SignIn.Token(ctx, m.owner, m.family.target(), refused)
+	_, needs := errors.AsType[*signin.NeededError](err)
+	m.needs.Store(needs)
+	if needs {
+		m.family.mu.Lock()
+		m.end()
+		m.family.mu.Unlock()
+	}
+	return token, err
+}
+
+// signedIn reports whether the owner has signed in, or need not.
+func (f *family) signedIn(ctx context.Context, owner string) (bool, error) {
+	if f.config.Auth != AuthOAuth {
+		return true, nil
+	}
+	return f.options.SignIn.SignedIn(ctx, owner, f.target())
+}
+
+// pinned returns the tools as they were seen last.
+func (f *family) pinned(ctx context.Context, owner string) []*tool {
+	pins, err := f.options.Pins.ToolPins(ctx, f.pinsOf(owner))
+	if err != nil {
+		f.log.Warn("MCP tools left out, what was seen of them is not known", "owner", owner, "error", f.explain(err))
+		return nil
+	}
+	maps.DeleteFunc(pins, func(name, _ string) bool { return !f.allows(name) })
+	names := exposedNames(f.name, slices.Sorted(maps.Keys(pins)))
+	var list []*tool
+	for _, name := range slices.Sorted(maps.Keys(pins)) {
+		var p pinned
+		if json.Unmarshal([]byte(pins[name]), &p) != nil {
+			continue
+		}
+		list = append(list, &tool{server: f.server, remote: name, unchecked: toolkit.CheckParameters(p.Parameters) != nil, def: toolkit.Definition{
+			Name: names[name], Description: p.Description, Parameters: p.Parameters,
+		}})
+		if len(list) == maxTools {
+			break
+		}
+	}
+	return list
+}
+
+// pinsOf returns under which name the definitions of the owner's tools are kept. All processes of a command have the same; what an account
+// has may be another's secret.
+func (f *family) pinsOf(owner string) string {
+	if f.config.PerOwner {
+		return f.name
+	}
+	return f.name + " of " + owner
+}
+
+// ownPins are the pins of one owner's server.
+type ownPins struct {
+	pins
+
+	name string
+}
+
+func (p ownPins) ToolPins(ctx context.Context, _ string) (map[string]string, error) {
+	return p.pins.ToolPins(ctx, p.name)
+}
+
+func (p ownPins) PinTools(ctx context.Context, _ string, definitions map[string]string) error {
+	return p.pins.PinTools(ctx, p.name, definitions)
+}
+
+// restart ends the owner's member, so that the next one begins anew, and begins that.
+func (f *family) restart(owner string) {
+	f.drop(owner)
+	if m, err := f.acquire(owner); err == nil {
+		m.release()
+	}
+}
+
+// drop ends the owner's member, and returns what is closed when it has ended; nil if there is none.
+func (f *family) drop(owner string) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.members[owner]
+	if m == nil {
+		return nil
+	}
+	m.end()
+	return m.done
+}
+
+// forget ends what an owner has of the server, and removes what is kept of it.
+func (f *family) forget(ctx context.Context, owner string) (had bool, err error) {
+	if done := f.drop(owner); done != nil {
+		had = true
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return true, ctx.Err()
+		}
+	}
+	if f.config.PerOwner {
+		folder := filepath.Join(f.options.Folder, toolkit.CleanName(f.name), folderOf(owner))
+		if _, err := os.Stat(folder); err == nil {
+			had = true
+		}
+		if err := os.RemoveAll(folder); err != nil {
+			return had, fmt.Errorf("remove the folder of an MCP server: %w", err)
+		}
+		return had, nil
+	}
+	granted, err := f.options.SignIn.Forget(ctx, owner, f.target())
+	if err != nil {
+		return had, err
+	}
+	name := f.pinsOf(owner)
+	pins, err := f.options.Pins.ToolPins(ctx, name)
+	if err == nil && len(pins) > 0 {
+		for tool := range pins {
+			pins[tool] = ""
+		}
+		err = f.options.Pins.PinTools(ctx, name, pins)
+	}
+	f.options.Changed()
+	return had || granted, err
+}
+
+// folderOf returns the name of an owner's folder: readable, without what has a meaning in paths, and no other owner's.
+func folderOf(owner string) string {
+	sum := sha256.Sum256([]byte(owner))
+	return toolkit.CleanName(toolkit.First(owner, 40)) + "-" + hex.EncodeToString(sum[:8])
+}
+
+// statusOf returns the state of the owner's server.
+func (f *family) statusOf(ctx context.Context, owner string) OwnerStatus {
+	status := OwnerStatus{Name: f.name, Type: f.config.Type, PerOwner: f.config.PerOwner, SignIn: f.config.Auth == AuthOAuth, State: StateIdle}
+	if signed, err := f.signedIn(ctx, owner); err != nil || !signed {
+		status.State = StateSignIn
+		if err != nil {
+			status.State, status.Reason = StateFailed, "whether you have signed in is not known at the moment"
+		}
+		return status
+	}
+	f.mu.Lock()
+	m := f.members[owner]
+	f.mu.Unlock()
+	if m == nil {
+		return status
+	}
+	s := m.server.status()
+	status.Tools, status.Held = s.Tools, s.Held
+	select {
+	case <-m.tried:
+		status.State, status.Reason = StateFailed, s.Error
+	default:
+		status.State = StateConnecting
+	}
+	if s.Connected {
+		status.State, status.Reason = StateConnected, ""
+	}
+	return status
+}

@@ -1,0 +1,91 @@
+package mcptool
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"voicebridge/toolkit"
+	"voicebridge/toolkit/mcptool/signin"
+)
+
+// ToolsOf returns the tools of the servers of which each owner has one, by server and name. What an owner's server offers is known once it has been
+// connected; with wait, ToolsOf waits some seconds for what has never been.
+func (s *Servers) ToolsOf(ctx context.Context, owner string, wait bool) []toolkit.Entry {
+	if owner == "" {
+		return nil
+	}
+	var entries []toolkit.Entry
+	for _, f := range s.families {
+		entries = append(entries, f.offerTo(ctx, owner, wait)...)
+	}
+	return entries
+}
+
+// StatusOf returns the state of all servers that are not disabled, by name, as one owner sees them.
+func (s *Servers) StatusOf(ctx context.Context, owner string) []OwnerStatus {
+	var all []OwnerStatus
+	for _, server := range s.list {
+		status := server.status()
+		one := OwnerStatus{Name: server.name, Type: server.config.Type, State: StateFailed, Reason: status.Error, Tools: status.Tools, Held: status.Held}
+		switch {
+		case status.Connected:
+			one.State, one.Reason = StateConnected, ""
+		case status.Error == errNeverTried.Error():
+			one.State, one.Reason = StateConnecting, ""
+		}
+		all = append(all, one)
+	}
+	for _, f := range s.families {
+		all = append(all, f.statusOf(ctx, owner))
+	}
+	slices.SortFunc(all, func(a, b OwnerStatus) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Names returns the names of all servers that are not disabled, in order; never nil.
+func (s *Servers) Names() []string {
+	names := []string{}
+	for _, server := range s.list {
+		names = append(names, server.name)
+	}
+	for _, f := range s.families {
+		names = append(names, f.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// SignInServer returns the server with that name, if owners sign in to it.
+func (s *Servers) SignInServer(name string) (signin.Server, bool) {
+	f := s.family(name)
+	if f == nil || f.config.Auth != AuthOAuth {
+		return signin.Server{}, false
+	}
+	return f.target(), true
+}
+
+// SignedIn is to be called when an owner has signed in: it connects anew.
+func (s *Servers) SignedIn(owner, name string) {
+	if f := s.family(name); f != nil {
+		f.restart(owner)
+	}
+}
+
+// Forget ends what an owner has of a server and removes it: what they were granted, or the process and its folder. It reports
+// whether there was anything; ok is false if the server is not one of which each owner has one.
+func (s *Servers) Forget(ctx context.Context, owner, name string) (had, ok bool, err error) {
+	f := s.family(name)
+	if f == nil {
+		return false, false, nil
+	}
+	had, err = f.forget(ctx, owner)
+	return had, true, err
+}
+
+func (s *Servers) family(name string) *family {
+	if i := slices.IndexFunc(s.families, func(f *family) bool { return f.name == name }); i >= 0 {
+		return s.families[i]
+	}
+	return nil
+}

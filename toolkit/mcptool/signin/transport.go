@@ -1,0 +1,72 @@
+package signin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+)
+
+const (
+	maxAnswer    = 1 << 20 // bytes
+	maxRedirects = 3
+)
+
+// carrier carries the requests of one server's sign-ins: those to its own origin, which the operator has configured, directly, all others
+// guarded.
+type carrier struct {
+	own     *url.URL
+	headers map[string]string
+	guarded http.RoundTripper
+}
+
+// own carries what goes to configured servers.
+var own = http.DefaultTransport
+
+func (d *Desk) http(s Server) (*http.Client, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, errors.New("the url is malformed") // the text may hold a token
+	}
+	return &http.Client{Transport: &carrier{u, s.Headers, d.Guarded}, CheckRedirect: checkRedirect, Timeout: requestTimeout}, nil
+}
+
+func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
+	over := c.guarded
+	if request.URL.Scheme == c.own.Scheme && request.URL.Host == c.own.Host {
+		over = own
+		request = request.Clone(request.Context())
+		for key, value := range c.headers {
+			request.Header.Set(key, value)
+		}
+	}
+	response, err := over.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	_ = response.Body.Close()
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if len(body) > maxAnswer {
+		return nil, fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
+	}
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return response, nil
+}
+
+// checkRedirect lets metadata be elsewhere, but sends nothing else to another place.
+func checkRedirect(request *http.Request, before []*http.Request) error {
+	switch last := before[len(before)-1]; {
+	case before[0].Method != http.MethodGet:
+		return http.ErrUseLastResponse
+	case len(before) > maxRedirects:
+		return errors.New("it redirects too often")
+	case last.URL.Scheme == "https" && request.URL.Scheme != "https":
+		return errors.New("it redirects from https to http")
+	}
+	return nil
+}
