@@ -382,8 +382,8 @@ func TestRenewal(t *testing.T) {
 	// A database that is away for a moment.
 	s.store.Fail(1)
 	s.clock.Add(int64(s.Lifetime))
-	first, second := s.whose(s.desk, "ann"), s.whose(s.desk, "ann")
-	if first != "user-1" || second != first || s.Count("refresh") != 3 || s.Count("theft") != 0 {
+	one, two := s.whose(s.desk, "ann"), s.whose(s.desk, "ann")
+	if one != "user-1" || two != one || s.Count("refresh") != 3 || s.Count("theft") != 0 {
 		t.Errorf("renewed %d times, %d thefts", s.Count("refresh"), s.Count("theft"))
 	}
 	// An authorization server that is away.
