@@ -117,7 +117,7 @@ type tab struct {
 }
 
 // openBrowser starts a browser for this test with one tab.
-func openBrowser(t *testing.T, m microphone) *tab {
+func openBrowser(t *testing.T, m microphone, more ...chromedp.ExecAllocatorOption) *tab {
 	t.Helper()
 	browserPlaces <- struct{}{}
 	t.Cleanup(func() { <-browserPlaces })
@@ -133,7 +133,7 @@ func openBrowser(t *testing.T, m microphone) *tab {
 		chromedp.Flag("autoplay-policy", "no-user-gesture-required"),
 	)
 	// Not the test's context: that one ends before a failure is recorded.
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(options, m.flags()...)...)
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), slices.Concat(options, m.flags(), more)...)
 	t.Cleanup(cancel)
 	return openTab(ctx, t)
 }

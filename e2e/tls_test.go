@@ -19,9 +19,10 @@ import (
 	"time"
 )
 
-// TestServeTLS uses https, and checks what a browser is told about TURN.
-func TestServeTLS(t *testing.T) {
-	t.Parallel()
+// certified returns the settings of a server of https on this machine, and a client that trusts it. The certificate is in a
+// file, too.
+func certified(t *testing.T) (environ []string, client *http.Client, file string) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
@@ -34,15 +35,22 @@ func TestServeTLS(t *testing.T) {
 	for name, content := range map[string][]byte{"cert.pem": cert, "key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
 		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	environ := environment(t, "VOICEBRIDGE_TLS__CERT_FILE="+filepath.Join(dir, "cert.pem"), "VOICEBRIDGE_TLS__KEY_FILE="+filepath.Join(dir, "key.pem"),
-		"VOICEBRIDGE_TURN__URLS=turn:turn.example.org:3478", "VOICEBRIDGE_TURN_SECRET=shared")
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(cert)
+	file = filepath.Join(dir, "cert.pem")
+	return []string{"VOICEBRIDGE_TLS__CERT_FILE=" + file, "VOICEBRIDGE_TLS__KEY_FILE=" + filepath.Join(dir, "key.pem")},
+		&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: patience}, file
+}
+
+// TestServeTLS uses https, and checks what a browser is told about TURN.
+func TestServeTLS(t *testing.T) {
+	t.Parallel()
+	https, client, _ := certified(t)
+	environ := environment(t, append(https, "VOICEBRIDGE_TURN__URLS=turn:turn.example.org:3478", "VOICEBRIDGE_TURN_SECRET=shared")...)
 	s := launch(t, environ)
 	if !strings.HasPrefix(s.url, "https://127.0.0.1:") {
 		t.Fatalf("it printed %q", s.stdout.text.String())
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(cert)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: patience}
 	res, err := client.Get(s.url + "/api/config")
 	must(t, err)
 	defer func() { _ = res.Body.Close() }()
@@ -72,7 +80,7 @@ func TestServeTLS(t *testing.T) {
 		t.Errorf("doctor says\n%s", report)
 	}
 	s.terminate()
-	code, _, stderr := runCommand(t, append(environ, "VOICEBRIDGE_TLS__KEY_FILE="+filepath.Join(dir, "none.pem")))
+	code, _, stderr := runCommand(t, append(environ, "VOICEBRIDGE_TLS__KEY_FILE="+filepath.Join(t.TempDir(), "none.pem")))
 	if code != 1 || !strings.Contains(stderr, "none.pem") {
 		t.Errorf("without a key: code %d, %s", code, stderr)
 	}
