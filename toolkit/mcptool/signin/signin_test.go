@@ -142,13 +142,14 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("registered %d times", n)
 	}
 	// Nothing of it can be read, in the database or in the log.
-	kept := strings.Join(s.store.All(), "\n") + s.log.String()
+	var kept strings.Builder
+	kept.WriteString(strings.Join(s.store.All(), "\n") + s.log.String())
 	for _, sealed := range s.store.All() {
 		data, _ := base64.RawStdEncoding.DecodeString(sealed)
-		kept += string(data)
+		kept.WriteString(string(data))
 	}
 	for _, token := range s.Tokens() {
-		if strings.Contains(kept, token) {
+		if strings.Contains(kept.String(), token) {
 			t.Errorf("the token %s is readable", token)
 		}
 	}
