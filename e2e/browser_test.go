@@ -270,6 +270,7 @@ const probe = `window.probe ??= (() => {
   RTCPeerConnection.prototype.createDataChannel = function (...args) {
     this.addEventListener('connectionstatechange', () => states.push(this.connectionState));
     const channel = open.apply(this, args);
+    window.probe.channel = channel;
     channel.addEventListener('message', (message) => note('in', message.data));
     const send = channel.send;
     channel.send = function (data) { note('out', data); return send.call(this, data); };

@@ -22,11 +22,39 @@ func TestPageRegenerates(t *testing.T) {
 	p.untilMessage(t, "assistant text completed", "That is the whole story.")
 	p.until(t, "the answer, sentence by sentence, for who cannot see it", "probe.all('announcer')[0].textContent.length > 0")
 	p.do(t, "ask again", chromedp.Evaluate[chromedp.Void]("(probe.all('regenerate').at(-1).click(), undefined)"))
-	p.until(t, "the end of another answer", "probe.messages().length === 3 && probe.messages().at(-1).status !== 'in_progress'")
-	if last := p.messages(t)[2]; last.Status != "completed" || last.Role != "assistant" {
+	p.until(t, "the end of another answer", "probe.messages().length === 2 && probe.all('earlier-version').length === 1 && probe.messages().at(-1).status !== 'in_progress'")
+	if last := p.messages(t)[1]; last.Status != "completed" || last.Role != "assistant" {
 		t.Errorf("the other answer is %+v", last)
 	}
-	p.until(t, "the mark of the first answer", "probe.all('replaced').length === 1 && document.querySelectorAll('[data-testid=message]')[1].contains(probe.all('replaced')[0])")
+	p.click(t, "earlier-version")
+	p.until(t, "the first answer", "probe.messages().length === 3 && probe.all('message')[1].dataset.replaced === 'true' && probe.all('earlier-version')[0].ariaExpanded === 'true'")
+	p.click(t, "earlier-version")
+
+	// An edit is said anew, and what followed is put away with it.
+	p.do(t, "edit", chromedp.Evaluate[chromedp.Void]("(probe.all('edit-message').at(-1).click(), undefined)"))
+	p.until(t, "the words, with the focus on them", "document.activeElement.dataset.testid === 'edit-text' && document.activeElement.value === 'Tell me a long story.'")
+	p.do(t, "write", chromedp.Evaluate[chromedp.Void]("(document.activeElement.select(), undefined)"), chromedp.KeyEvent("Good evening."))
+	p.wantAccessible(t, "editing")
+	p.enter(t)
+	p.until(t, "the new words with their answer, and the earlier version folded", `(([you, answer, ...others]) =>
+		others.length === 0 && you.text.includes('Good evening.') && answer?.role === 'assistant' && answer.status === 'completed' && !answer.text.includes('whole story'))(probe.messages())`)
+	p.until(t, "how much is folded", "probe.all('earlier-version').length === 1 && probe.all('earlier-version')[0].innerText === 'Earlier version · 3 messages'")
+	p.wantAccessible(t, "edited")
+	p.look(t, "edited")
+	p.reload(t)
+	p.until(t, "the same after a reload", "probe.messages().length === 2 && probe.messages()[0].text.includes('Good evening.') && probe.all('earlier-version').length === 1")
+
+	// A fresh context begins with a line.
+	p.click(t, "more")
+	p.click(t, "reset")
+	p.until(t, "the line at the end", "probe.all('fresh-context').length === 1 && probe.all('fresh-context')[0].getBoundingClientRect().top > probe.all('message').at(-1).getBoundingClientRect().bottom")
+	p.say(t, "What did I say?")
+	p.untilMessage(t, "user text", "What did I say?")
+	p.reload(t)
+	p.until(t, "the line where it was", `(([line], [, before, after]) => line?.getBoundingClientRect().top > before?.getBoundingClientRect().bottom - 1 &&
+		line.getBoundingClientRect().bottom < after?.getBoundingClientRect().top + 1)(probe.all('fresh-context'), probe.all('message'))`)
+	p.wantAccessible(t, "a fresh context")
+	p.look(t, "fresh-context")
 }
 
 // addNoise adds an image to the message in the box that is larger than what a data channel takes.

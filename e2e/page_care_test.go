@@ -77,7 +77,7 @@ func TestPageLooks(t *testing.T) {
 	p := openBrowser(t, speaks(t))
 	p.visit(t, s.url)
 	p.until(t, "an empty page", "probe.all('empty').length === 1")
-	if n := eval[int](t, p, firstLoad); n == 0 || n >= 150_000 {
+	if n := eval[int](t, p, firstLoad); n == 0 || n >= 85_000 {
 		t.Errorf("opening the page takes %d bytes", n)
 	}
 	p.wantAccessible(t, "empty")
@@ -166,7 +166,7 @@ func TestPageInALowWindow(t *testing.T) {
 	}
 	p.until(t, "an empty page", "probe.all('empty').length === 1")
 	wantRoom("empty")
-	p.until(t, "why a simulator answers, though there is a key", "probe.all('upstream-banner')[0].innerText.includes('because VOICEBRIDGE_UPSTREAM says so')")
+	p.until(t, "why a simulator answers, though there is a key", "probe.all('upstream-note')[0].textContent.includes('because VOICEBRIDGE_UPSTREAM says so')")
 	p.click(t, "talk")
 	p.untilLive(t)
 	p.until(t, "hang-up", inView+"('hangup')")
@@ -183,6 +183,10 @@ func TestPageInALowWindow(t *testing.T) {
 	p.until(t, "no list", "getComputedStyle(document.querySelector('aside')).visibility === 'hidden'")
 	p.click(t, "hangup")
 	p.untilOver(t)
+	p.click(t, "upstream-away")
+	p.until(t, "no banner", "probe.all('upstream-banner').length === 0")
+	p.reload(t)
+	p.until(t, "the page, and still no banner", "probe.all('talk').length === 1 && probe.all('upstream-banner').length === 0")
 }
 
 // longThread makes a thread of many messages in a new database.

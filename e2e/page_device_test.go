@@ -81,6 +81,7 @@ func TestPageDevice(t *testing.T) {
 
 	// Hold to talk, and back to how the session notices speech by itself.
 	p.click(t, "call-settings")
+	p.until(t, "the settings", "probe.all('choose-hold').length === 1")
 	for _, mode := range []struct{ choice, turns string }{{"1", "null"}, {"0", `"server_vad"`}} {
 		p.do(t, "choose how to speak", chromedp.Evaluate[chromedp.Void]("(document.querySelectorAll('input[name=mode]')["+mode.choice+"].click(), undefined)"))
 		p.untilTurns(t, mode.turns)

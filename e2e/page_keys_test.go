@@ -107,6 +107,7 @@ func TestPageByKeyboard(t *testing.T) {
 	p.tabToID(t, "menu-settings")
 	p.enter(t)
 	p.until(t, "the settings, with the focus in them", "probe.all('settings-panel').length === 1 && probe.all('settings-panel')[0].contains(document.activeElement)")
+	p.until(t, "the choice", "probe.all('choose-shortcuts').length === 1")
 	p.do(t, "switch the shortcuts off", chromedp.Evaluate[chromedp.Void]("(probe.all('choose-shortcuts')[0].click(), undefined)"))
 	p.press(t, "Escape", 27)
 	p.until(t, "no settings, and the focus where it was", "probe.all('settings-panel').length === 0 && document.activeElement.dataset.testid === 'more'")

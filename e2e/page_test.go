@@ -354,7 +354,9 @@ func TestPageInterruptedBySpeech(t *testing.T) {
 		return m.Metadata.Status == thread.StatusInterrupted && h != nil && *h != "" && len(*h) < len(m.Parts[len(m.Parts)-1].Text)
 	}
 	eventually(t, "an answer that was heard in part", func() bool { return slices.ContainsFunc(s.messages(t, threadID), partly) })
-	p.until(t, "the mark at what was not heard", "probe.all('message').some((m) => m.querySelector('s') && m.innerText.includes('The grey part was not heard'))")
+	p.until(t, "how much was not heard", "/^\\d+ words? not heard$/.test(probe.all('unheard')[0]?.innerText)")
+	p.do(t, "show it", chromedp.Evaluate[chromedp.Void]("(probe.all('unheard')[0].click(), undefined)"))
+	p.until(t, "what was not heard", "probe.all('unheard-text')[0]?.innerText.split(/\\s+/).length === Number(/\\d+/.exec(probe.all('unheard')[0].innerText)[0])")
 	// The call continues: another turn, another answer.
 	p.until(t, "the next answer", "probe.messages().filter((m) => m.role === 'assistant').length > 1")
 	p.click(t, "hangup")

@@ -14,7 +14,7 @@ import (
 )
 
 func threadFromRow(r pgdb.Thread) Thread {
-	t := Thread{ID: r.ID, Owner: r.Owner, Title: r.Title, TitleBy: TitleBy(r.TitleBy), AssistantID: r.AssistantID, CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time}
+	t := Thread{ID: r.ID, Owner: r.Owner, Title: r.Title, TitleBy: TitleBy(r.TitleBy), AssistantID: r.AssistantID, CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time, ResetSeq: r.ResetSeq}
 	if len(r.Variables) > 2 { // not {}
 		_ = json.Unmarshal(r.Variables, &t.Variables) // SetAssistant wrote it
 	}

@@ -19,6 +19,8 @@ type Thread struct {
 	AssistantID string `json:"assistant_id,omitempty"`
 	// Variables are values of its variables.
 	Variables map[string]string `json:"variables,omitempty"`
+	// ResetSeq is the number from which on models read its messages, since the last reset; 0 if there was none.
+	ResetSeq int64 `json:"reset_seq,omitempty"`
 }
 
 // TitleBy says who gave a thread its title.

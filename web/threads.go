@@ -61,17 +61,29 @@ type threadStore interface {
 	RenameThread(ctx context.Context, key thread.Key, title string) (persistence.Thread, error)
 	ResetThread(ctx context.Context, key thread.Key) error
 	SetAssistant(ctx context.Context, key thread.Key, id string, variables map[string]string) (persistence.Thread, error)
+	SearchMessages(ctx context.Context, key thread.Key, words []string, limit int) ([]persistence.SearchHit, error)
 }
 
 const (
 	maxTitle  = 200 // runes
 	maxQuery  = 200 // runes of a search
 	maxCursor = 512
+
+	maxMatches     = 50  // messages that a search shows a sentence of
+	maxSentence    = 160 // runes
+	sentenceBefore = 60  // bytes shown before the word that was found
+	noThread       = "-" // no thread has this id
 )
 
 type threadPage struct {
-	Threads    []persistence.Thread `json:"threads"`
-	NextCursor *string              `json:"next_cursor"` // null on the last page
+	Threads    []listedThread `json:"threads"`
+	NextCursor *string        `json:"next_cursor"` // null on the last page
+}
+
+// listedThread is a thread with what a search has found in it.
+type listedThread struct {
+	persistence.Thread
+	Match string `json:"match,omitempty"`
 }
 
 func (h *threads) list(c echo.Context) error {
@@ -90,14 +102,65 @@ func (h *threads) list(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	page := threadPage{Threads: threads}
-	if page.Threads == nil {
-		page.Threads = []persistence.Thread{}
+	matches, err := h.matches(c.Request().Context(), identity(c).Owner, filter.Query)
+	if err != nil {
+		return err
+	}
+	page := threadPage{Threads: make([]listedThread, len(threads))}
+	for i, t := range threads {
+		page.Threads[i] = listedThread{Thread: t, Match: matches[t.ID]}
 	}
 	if next != "" {
 		page.NextCursor = &next
 	}
 	return c.JSON(http.StatusOK, page)
+}
+
+// matches returns, by thread, the sentence of the message that contains the most words of a query. It has those of the best messages
+// only: a thread of which it has none is found all the same.
+func (h *threads) matches(ctx context.Context, owner, query string) (map[string]string, error) {
+	words := strings.Fields(strings.ToLower(query))
+	if len(words) == 0 {
+		return nil, nil
+	}
+	hits, err := h.store.SearchMessages(ctx, thread.Key{Owner: owner, Thread: noThread}, words, maxMatches)
+	matches := map[string]string{}
+	for _, hit := range hits {
+		if _, known := matches[hit.ThreadID]; !known {
+			matches[hit.ThreadID] = sentenceWith(hit.Text, words)
+		}
+	}
+	return matches, err
+}
+
+// sentenceWith returns the first sentence of a text that contains one of the words, in lower case, cut around it if it is long.
+func sentenceWith(text string, words []string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	low := strings.ToLower(text)
+	at := len(text)
+	for _, w := range words {
+		if i := strings.Index(low, w); i >= 0 {
+			at = min(at, i)
+		}
+	}
+	if at == len(text) || len(low) != len(text) { // lower case may be longer
+		at = 0
+	}
+	if end := strings.IndexAny(text[at:], ".!?"); end >= 0 {
+		text = text[:at+end+1]
+	}
+	from := max(0, at-sentenceBefore)
+	before := ""
+	if end := strings.LastIndexAny(text[:at], ".!?"); end >= from {
+		from = end + 1
+	} else if space := strings.IndexByte(text[from:at], ' '); from > 0 && space >= 0 {
+		from, before = from+space, "…"
+	}
+	runes, after := []rune(strings.ToValidUTF8(text[from:], "")), ""
+	if len(runes) > maxSentence {
+		runes, after = runes[:maxSentence], "…"
+	}
+	return before + strings.TrimSpace(string(runes)) + after
 }
 
 func (h *threads) create(c echo.Context) error {

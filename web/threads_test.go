@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"voicebridge/persistence"
 	"voicebridge/thread"
@@ -204,4 +205,31 @@ func TestListMessages(t *testing.T) {
 		wantError(t, b.do(t, "GET", path+"?"+query, ""), 400, "invalid_value")
 	}
 	wantStatus(t, b.do(t, "GET", path+"?after=9223372036854775807&limit=1000", ""), 200)
+}
+
+func TestSentenceWith(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("word ", 200)
+	for name, c := range map[string]struct {
+		text  string
+		words []string
+		want  string
+	}{
+		"the sentence of a text":      {"It rained. The train was late! Nobody minded.", []string{"train"}, "The train was late!"},
+		"the first of the words":      {"One is here. Two is there.", []string{"two", "one"}, "One is here."},
+		"lines are spaces":            {"a list:\n\n- one\n- two", []string{"two"}, "a list: - one - two"},
+		"no word":                     {"Nothing of that.", []string{"rain"}, "Nothing of that."},
+		"nothing":                     {"", []string{"rain"}, ""},
+		"a long one, cut on one side": {"Rain " + long, []string{"rain"}, "Rain " + strings.TrimSpace(long[:155]) + "…"},
+		"lower case that is longer":   {"İstanbul. Rain.", []string{"rain"}, "İstanbul."},
+		"letters of several bytes":    {strings.Repeat("ß", 40) + " Regen", []string{"regen"}, "…Regen"},
+	} {
+		got := sentenceWith(c.text, c.words)
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if got := sentenceWith(long+"rain "+long, []string{"rain"}); !strings.HasPrefix(got, "…word ") || !strings.Contains(got, "rain") || utf8.RuneCountInString(got) > maxSentence+2 {
+		t.Errorf("in the middle of a long text: %q", got)
+	}
 }

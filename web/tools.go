@@ -45,8 +45,10 @@ type ToolServer struct {
 	Type string `json:"-"`
 	// PerOwner means that each owner has a process of it, SignIn that each owner signs in to it.
 	PerOwner, SignIn bool `json:"-"`
-	// State is connected, connecting, idle, sign_in or failed; Reason says why it has failed.
-	State, Reason string `json:"-"`
+	// State is connected, connecting, idle, sign_in or failed.
+	State string `json:"-"`
+	// Reason says why it has failed.
+	Reason string `json:"error,omitempty"`
 	// Held are the tools that are new or have changed since the server was first seen.
 	Held []HeldTool `json:"-"`
 }

@@ -1,6 +1,11 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
 
+// What is loaded with the page: the framework, and all but what is drawn only when it is asked for.
+const isBase = (id: string) =>
+  /node_modules\/(svelte|esm-env|clsx)\//.test(id) ||
+  /\/src\/(base|words\/(?!de\.)|api|link|page|message|device\/(?!awake|devices|trial)|call\/(call|state|sound|speaker|remembered)|thread|view\/parts\/(Icon|Sheet|Later|Timer|focus|keys|swipe|meters|orb|Orb|attachments)|view\/thread\/Empty)/.test(id);
+
 // The build is committed, so its files have fixed names: a change shows as a
 // change, not as a new file. The server revalidates them by ETag.
 export default defineConfig({
@@ -11,7 +16,6 @@ export default defineConfig({
     // Colours are written once, with light-dark().
     cssTarget: ['chrome123', 'firefox120', 'safari17.5'],
     assetsInlineLimit: 0,
-    cssCodeSplit: false,
     chunkSizeWarningLimit: 1000,
     modulePreload: { polyfill: false },
     license: { fileName: 'licenses.md' },
@@ -20,6 +24,8 @@ export default defineConfig({
         entryFileNames: 'app/[name].js',
         chunkFileNames: 'app/[name].js',
         assetFileNames: 'app/[name][extname]',
+        // What every page needs is one file: it is smaller, and requested once.
+        codeSplitting: { groups: [{ name: 'base', test: isBase }] },
       },
     },
   },

@@ -3,7 +3,9 @@ import './app.css';
 import { App } from './page/app.svelte';
 import Page from './view/App.svelte';
 import { keepFocus } from './view/parts/focus';
+import { language } from './words/language.svelte';
 
+await language.begin();
 const app = new App();
 
 // For tests, which read the connection's statistics.

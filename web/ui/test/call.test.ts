@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { readRemembered } from '../src/call/remembered';
-import { failureOf, idleCall, reduce, wordOf, type CallState } from '../src/call/state';
+import { failureOf, reduce } from '../src/call/reduce';
+import { idleCall, wordOf, type CallState } from '../src/call/state';
 import { sessionUpdate } from '../src/call/sessionupdate';
 import { defaultSettings, readSettings } from '../src/device/settings.svelte';
 import { devicesOf } from '../src/device/devices.svelte';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { answered, calmWordOf, canStop, ended, functionCallOf, idleCall, plainWord, reduce, stopping, wordOf, type CallState } from '../src/call/state';
+import { functionCallOf, reduce } from '../src/call/reduce';
+import { answered, calmWordOf, canStop, ended, idleCall, plainWord, stopping, wordOf, type CallState } from '../src/call/state';
 
 const live: CallState = { ...idleCall, phase: 'live', threadId: 't' };
 const open = { muted: false, resting: false };
@@ -10,7 +11,7 @@ describe('the word', () => {
   it('follows a turn from silence to silence', () => {
     const steps: [object, string][] = [
       [{ type: 'bridge.ready', call_id: 'c', thread_id: 't', replayed: 2 }, 'listening'],
-      [{ type: 'input_audio_buffer.speech_started', item_id: 'u1' }, 'listening'],
+      [{ type: 'input_audio_buffer.speech_started', item_id: 'u1' }, 'hearing'],
       [{ type: 'input_audio_buffer.speech_stopped', item_id: 'u1' }, 'listening'],
       [{ type: 'input_audio_buffer.committed', item_id: 'u1' }, 'thinking'],
       [{ type: 'response.created', response: { id: 'r1' } }, 'thinking'],
@@ -28,11 +29,11 @@ describe('the word', () => {
     expect(call).toMatchObject({ callId: 'c', threadId: 't', replayed: 2 });
   });
 
-  it('listens as soon as the user speaks into an answer', () => {
+  it('hears the user as soon as one speaks into an answer', () => {
     const speaking = run([{ type: 'response.created', response: { id: 'r' } }, { type: 'output_audio_buffer.started' }]);
     expect(canStop(speaking)).toBe(true);
     const cut = run([{ type: 'input_audio_buffer.speech_started', item_id: 'u' }, { type: 'output_audio_buffer.cleared' }], speaking);
-    expect(wordOf(cut)).toBe('listening');
+    expect([wordOf(cut), plainWord(wordOf(cut)), wordOf(cut, { ...open, muted: true })]).toEqual(['hearing', 'listening', 'thinking']);
     expect(cut.playing).toBe(false);
   });
 

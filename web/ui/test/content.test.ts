@@ -56,6 +56,8 @@ describe('the outcome of a tool', () => {
   const run = { id: '1', name: 't', executor: 'app', message: 'Stopped', state: 'cancelled' as const };
   it.each([
     ['a refusal is not a failure', part('failed', 'The user refused this tool call. Do not try it again unless the user asks for it.'), undefined, 'refused', 'You did not allow this.'],
+    ['nor is a question that was not answered', part('failed', 'The user was asked to approve this tool call and did not answer in time.'), undefined, 'refused', 'The question was not answered in time.'],
+    ['nor one that nobody can answer any more', part('failed', 'The turn ended before the user decided whether this tool may run.'), undefined, 'refused', 'The answer ended before you decided.'],
     ['a failure has its reason', part('failed', 'No network'), undefined, 'failed', 'No network'],
     ['a failure may have none', part('failed'), undefined, 'failed', 'It gave no reason.'],
     ['the call knows first', part('running'), run, 'cancelled', 'Stopped'],

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { cutWords, failureWords, plainText } from '../src/message/failure';
 import { readMessage, splitHeard, textOf } from '../src/message/message';
-import { language } from '../src/words/language.svelte';
+import { language, loadWords } from '../src/words/language.svelte';
+
+await loadWords('de');
 
 describe('readMessage', () => {
   it.each([null, 5, 'x', [], {}, { id: 'a' }, { id: 'a', role: 'tool' }, { role: 'user' }])('refuses %j', (raw) => {

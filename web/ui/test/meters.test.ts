@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { atBeats, audible, History } from '../src/view/call/meters';
+import { atBeats, audible, History } from '../src/view/parts/meters';
 
 describe('the meters of a call', () => {
   beforeEach(() => void vi.useFakeTimers());

@@ -42,7 +42,7 @@ describe('the socket of the owner', () => {
   it('does not ask who has just not signed in', async () => {
     const asked = vi.fn(async () => false);
     onUnauthorized(asked);
-    const following = followOwner({ onEvent: () => undefined, onState: () => undefined });
+    const following = followOwner({ onEvent: () => undefined, onState: () => undefined, onAway: () => undefined });
     status = 401;
     FakeSocket.all[0]?.break();
     await vi.advanceTimersByTimeAsync(20_000);
@@ -55,7 +55,7 @@ describe('the socket of the owner', () => {
   it('asks the user to sign in again when the session has ended, and not for less', async () => {
     const asked = vi.fn(async () => false);
     onUnauthorized(asked);
-    const following = followOwner({ onEvent: () => undefined, onState: () => undefined });
+    const following = followOwner({ onEvent: () => undefined, onState: () => undefined, onAway: () => undefined });
     const breaks = async (answer: number) => {
       status = answer;
       FakeSocket.all.at(-1)?.break();

@@ -1,7 +1,9 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ThreadQueue } from '../src/thread/queue.svelte';
-import { language } from '../src/words/language.svelte';
+import { language, loadWords } from '../src/words/language.svelte';
 import { emptyQueue, errorWords, isFull, isWaiting, labelOf, pauseWords, readQueued, reduceQueue, withList, type Queue } from '../src/thread/queue';
+
+await loadWords('de');
 
 const take = (queue: Queue, ...events: [string, object][]) =>
   events.reduce((q, [type, data]) => reduceQueue(q, { type, data: data as Record<string, unknown> }), queue);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Caption } from '../src/message/live';
 import type { Message, Part, Status } from '../src/message/message';
 import { Announcer } from '../src/view/thread/announcer.svelte';
-import { blocksOf, draftsOf, entriesOf, merged, shownText, unsavedOf } from '../src/thread/transcript';
+import { blocksOf, draftsOf, entriesOf, foldedOf, merged, shownText, unsavedOf } from '../src/thread/transcript';
 
 function message(id: string, seq: number | undefined, text: string, status: Status = 'completed', itemId?: string): Message {
   const parts: Part[] = text ? [{ kind: 'text', text }] : [];
@@ -14,6 +14,32 @@ function caption(itemId: string, text: string, role: Caption['role'] = 'assistan
 }
 
 const ids = (list: Message[]) => list.map(({ id }) => id);
+
+describe('earlier versions', () => {
+  const replaced = (id: string, seq: number, status: Status = 'completed') => {
+    const known = message(id, seq, id, status);
+    return { ...known, metadata: { ...known.metadata, discarded: true } };
+  };
+  const all = entriesOf([message('a', 1, 'A'), replaced('b', 2), replaced('c', 3), message('d', 4, 'D'), replaced('e', 5, 'failed'), replaced('f', 6)], []);
+  const shown = (open: string[]) => {
+    const { lines, folds } = foldedOf(all, new Set(open));
+    return [lines.map(({ key }) => key).join(''), [...folds].map(([above, { key, count, open }]) => `${above} ${key} ${count} ${open}`)];
+  };
+
+  it('are folded above what took their place, but for what failed', () => {
+    expect(shown([])).toEqual(['ade', ['d b 2 false', ' f 1 false']]);
+  });
+
+  it('can be opened, each for itself', () => {
+    expect(shown(['b'])).toEqual(['abcde', ['b b 2 true', ' f 1 false']]);
+    expect(shown(['b', 'f'])).toEqual(['abcdef', ['b b 2 true', 'f f 1 true']]);
+  });
+
+  it('are none where nothing was replaced', () => {
+    const plain = entriesOf([message('a', 1, 'A')], []);
+    expect(foldedOf(plain, new Set())).toEqual({ lines: plain, folds: new Map() });
+  });
+});
 
 describe('merged', () => {
   it('orders by number, not by arrival, and puts unnumbered ones last', () => {

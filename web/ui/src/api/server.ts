@@ -46,6 +46,8 @@ export interface ToolServer {
   connected: boolean;
   /** How many tools it offers. */
   tools: number;
+  /** Why it is not connected. */
+  error: string;
 }
 
 export async function getTools(): Promise<{ tools: OfferedTool[]; servers: ToolServer[] }> {
@@ -61,6 +63,7 @@ export async function getTools(): Promise<{ tools: OfferedTool[]; servers: ToolS
     name: asText(server.name),
     connected: server.connected === true,
     tools: asNumber(server.tools, 0),
+    error: asText(server.error),
   }));
   return { tools, servers };
 }
@@ -106,6 +109,16 @@ export async function getUsage(): Promise<{ rows: UsageRow[]; total: Figures }> 
     day: asText(row.day),
   }));
   return { rows, total: readFigures(asObject(raw.total)) };
+}
+
+/** The rows of each thread as one, with its latest day; the latest first. */
+export function byThread(rows: UsageRow[]): UsageRow[] {
+  const threads = new Map<string, UsageRow>();
+  for (const row of rows.toSorted((a, b) => (a.day < b.day ? 1 : -1))) {
+    const known = threads.get(row.threadId);
+    threads.set(row.threadId, known ? { ...known, ...summed([known, row]) } : row);
+  }
+  return [...threads.values()];
 }
 
 /** Sums the rows. */

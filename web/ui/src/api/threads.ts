@@ -7,13 +7,17 @@ export interface Thread {
   id: string;
   title: string;
   updatedAt: string;
+  /** Messages with numbers below it are no longer read by models. */
+  resetSeq?: number;
+  /** What a search has found in it. */
+  match?: string;
 }
 
 const path = (id: string) => `api/threads/${encodeURIComponent(id)}`;
 
 /** Reads a thread from the server's response. */
 export function readThread(raw: Json): Thread {
-  return { id: asText(raw.id), title: asText(raw.title), updatedAt: asText(raw.updated_at) };
+  return { id: asText(raw.id), title: asText(raw.title), updatedAt: asText(raw.updated_at), resetSeq: asNumber(raw.reset_seq), match: asText(raw.match) || undefined };
 }
 
 /** One page of threads, latest activity first; with a query, those that contain its words. */
@@ -60,6 +64,12 @@ export function postMessage(id: string, content: string, images: string[] = []):
 /** Sends a text under its own key; returns when the server has it, which it may have had already. */
 export function postOnce(id: string, content: string, key: string): Promise<void> {
   return post(id, { content, idempotency_key: key });
+}
+
+/** Says a message anew, with other words: what followed it is no longer read by the model. The turn goes on after this request. */
+export async function editMessage(id: string, messageId: string, text: string, files: { mediaType: string; url: string }[]): Promise<void> {
+  const parts = [{ type: 'text', text }, ...files.map((file) => ({ type: 'file', ...file }))];
+  await post(id, { id, messages: [{ id: messageId, role: 'user', parts }], trigger: 'submit-message', messageId });
 }
 
 /** Regenerates an answer. Without the messages that useChat would send, the turn goes on after this request. */

@@ -1,7 +1,6 @@
 import { ApiError } from '../api/http';
 import { PlainError } from '../base/errors';
 import { asNumber, asObject, asText, type Json } from '../base/json';
-import { keepAwake, onLockScreen } from '../device/awake';
 import { defaultSettings, type Settings } from '../device/settings.svelte';
 import type { PeerStep } from '../link/connection';
 import type { Approval } from '../message/live';
@@ -9,15 +8,13 @@ import { readMessage, type Message } from '../message/message';
 import { money } from '../words/format';
 import { t } from '../words/language.svelte';
 import { endingWords, errorEventWords, isBadEnding } from '../words/say';
-import { declared, type PageDoor } from './clienttools';
-import { Line } from './line';
-import { callUrl, isCallActive } from './peer';
+import type { PageDoor } from './clienttools';
+import type { Line } from './line';
 import { forget, recall, remember, waitingMs, type Remembered } from './remembered';
-import { sessionUpdate, speedOf, unknownSpeed } from './sessionupdate';
 import { Sound } from './sound.svelte';
-import { answered, ended, failureOf, idleCall, reduce, stopping, type CallState } from './state';
-import { summaryOf, type CallSummary } from './summary';
-import { ToolRuns } from './toolruns';
+import { answered, ended, idleCall, stopping, unknownSpeed, type CallState } from './state';
+import type { CallSummary } from './summary';
+import type { ToolRuns } from './toolruns';
 
 export interface Hooks {
   /** Requested again for each new path, because passwords of TURN servers expire. */
@@ -56,10 +53,14 @@ export class Call {
   /** The summary of the last call. */
   summary = $state.raw<CallSummary | null>(null);
   startedAt = $state(0);
+  /** It has just begun: whoever shows it gives Mute the focus. */
+  fresh = false;
   active = $derived(this.state.phase !== 'idle' && this.state.phase !== 'ended');
   /** The microphone is open only while a button is held: the user wants it so, or the call would not notice the end of a turn. */
   holds = $derived.by(() => this.settings.current.mode === 'hold' || (this.state.phase === 'live' && this.state.held));
 
+  /** What only calls need. */
+  #parts: typeof import('./live') | null = null;
   #line: Line | null = null;
   #tools: ToolRuns | null = null;
   /** The settings that the call knows. */
@@ -100,14 +101,14 @@ export class Call {
   /** Starts a call on a thread; without one the server makes it. */
   async start(threadId: string, takeover = false): Promise<void> {
     await this.#open(threadId, '', (line) => line.connect(threadId, takeover), (thrown) => {
-      if (isCallActive(thrown)) this.takeoverOf = threadId;
+      if (this.#parts?.isCallActive(thrown)) this.takeoverOf = threadId;
       else this.hooks.onFailure(thrown);
     });
   }
 
   /** Continues a call here that is live elsewhere, or that waits for a reloaded page. The model does not notice. */
   async join(threadId: string, callId: string): Promise<void> {
-    await this.#open(threadId, callId, (line) => line.join(callUrl(callId)), (thrown) => {
+    await this.#open(threadId, callId, (line) => line.join(this.#part().callUrl(callId)), (thrown) => {
       if (!(thrown instanceof ApiError) || thrown.status !== 404) return this.hooks.onFailure(thrown);
       forget();
       this.hooks.onInfo('call_over', t().elsewhere.callOver);
@@ -177,16 +178,19 @@ export class Call {
     if (this.active) return;
     const attempt = ++this.#attempt;
     this.takeoverOf = this.summary = this.rejoinable = null;
+    this.fresh = true;
     this.hooks.onStart();
     this.state = { ...idleCall, phase: 'permission', threadId };
     try {
-      const ice = this.hooks.iceServers();
+      const [ice, parts] = [this.hooks.iceServers(), import('./live').catch(() => null)];
       if (!(await this.sound.open())) return;
+      this.#parts ??= await parts;
+      if (!this.#parts) throw new PlainError('not_loaded', t().notLoaded);
       this.state = { ...this.state, phase: 'connecting' };
       const iceServers = await ice;
       const { stream } = this.sound;
       if (attempt !== this.#attempt || !stream) return;
-      this.#line = new Line(iceServers, stream, this.#handlers(attempt));
+      this.#line = new this.#parts.Line(iceServers, stream, this.#handlers(attempt));
       await connect(this.#line);
       if (attempt === this.#attempt && callId !== '') this.state = { ...this.state, callId };
     } catch (thrown) {
@@ -195,6 +199,12 @@ export class Call {
       this.state = idleCall;
       onFailure(thrown);
     }
+  }
+
+  /** What is loaded as long as there is a line. */
+  #part(): typeof import('./live') {
+    if (!this.#parts) throw new Error('no call was begun');
+    return this.#parts;
   }
 
   #handlers(attempt: number) {
@@ -224,15 +234,16 @@ export class Call {
   #opened(): void {
     // A continued call was ready before, and may be answering.
     const continued = this.state.callId !== '' && this.state.phase === 'connecting';
-    this.#tools = new ToolRuns(this.page, (event) => this.#line?.send(event));
+    this.#tools = new (this.#part().ToolRuns)(this.page, (event) => this.#line?.send(event));
     this.#told = continued ? { ...defaultSettings, speed: unknownSpeed } : defaultSettings;
-    this.#tell(declared());
+    this.#tell(this.#part().declared());
     if (continued) this.#live({ ...this.state, phase: 'live' });
   }
 
   #live(state: CallState): void {
     this.state = state;
     this.startedAt = Date.now();
+    const { keepAwake, onLockScreen } = this.#part();
     if (this.settings.current.awake) this.#around.push(keepAwake());
     this.#around.push(
       onLockScreen({ title: this.hooks.titleOf(state.threadId), onMute: () => this.sound.toggleMute(), onHangup: () => this.hangup() }),
@@ -241,6 +252,7 @@ export class Call {
 
   #take(event: Json): void {
     const { state: before, holds } = this;
+    const { failureOf, reduce, speedOf } = this.#part();
     const after = reduce(before, event);
     this.state = after;
     if (before.phase !== 'live' && after.phase === 'live') this.#live(after);
@@ -269,10 +281,11 @@ export class Call {
 
   /** Sends the call what it does not know of the settings. */
   #tell(tools: object[] | null): void {
+    if (!this.#line) return;
     // The speed can change between answers only.
     const between = this.state.response === null && this.#told.speed !== unknownSpeed;
     const now = between ? this.settings.current : { ...this.settings.current, speed: this.#told.speed };
-    const update = sessionUpdate(now, this.#told, this.state.turns ?? this.hooks.turns(), tools);
+    const update = this.#part().sessionUpdate(now, this.#told, this.state.turns ?? this.hooks.turns(), tools);
     if (update && this.#line?.send(update)) this.#told = now;
   }
 
@@ -303,7 +316,7 @@ export class Call {
     const { startedAt } = this;
     this.#attempt++;
     this.state = ended(this.state, reason);
-    if (before.phase === 'live') this.summary = summaryOf(before, reason, Date.now() - startedAt);
+    if (before.phase === 'live') this.summary = this.#part().summaryOf(before, reason, Date.now() - startedAt);
     this.#release(hangup);
     forget();
     if (isBadEnding(reason)) this.hooks.onProblem(`ended_${reason}`, endingWords(reason));

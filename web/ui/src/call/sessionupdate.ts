@@ -6,9 +6,6 @@ type Told = Pick<CallSettings, 'voice' | 'mode' | 'speed'>;
 /** How the server lets a user speak hands-free where it has not said how. */
 const handsFree: Json = { type: 'server_vad' };
 
-/** The speed of a call that has not said it. */
-export const unknownSpeed = 0;
-
 /** The speed that a session has, by its session.updated. */
 export function speedOf(event: Json): number {
   return asNumber(asObject(asObject(asObject(event.session).audio).output).speed, 1);

@@ -1,6 +1,7 @@
 import { asText, type Json } from '../base/json';
 import { isClientTool, runClientTool, type PageDoor } from './clienttools';
-import { functionCallOf, type CallState, type FunctionCall } from './state';
+import { functionCallOf, type FunctionCall } from './reduce';
+import type { CallState } from './state';
 
 /**
  * The model's calls to this page's tools. The arguments come with the model's call, the permission to

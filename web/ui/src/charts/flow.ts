@@ -1,5 +1,5 @@
 import { asNumber, asObjects, asText, type Json } from '../base/json';
-import { formatNumber, frame, short, tooltip, type Option } from './frame';
+import { formatNumber, frame, tooltip, type Option } from './frame';
 import { months, weekdays } from '../words/format';
 import { t } from '../words/language.svelte';
 import { scaleColors, type Look } from './look';
@@ -51,16 +51,21 @@ export function treemapOption(data: Json, look: Look): Option {
         breadcrumb: { show: false },
         label: { color: '#fff', fontSize: 12, overflow: 'truncate' },
         upperLabel: { show: true, height: 22, color: '#fff', overflow: 'truncate' },
+        // The gaps show what is behind the chart.
+        itemStyle: { borderColor: look.surface },
         levels: [
-          { itemStyle: { borderWidth: 0, gapWidth: 4 }, upperLabel: { show: false } },
-          { itemStyle: { borderWidth: 2, gapWidth: 2, borderRadius: 4 } },
-          { itemStyle: { borderRadius: 3 } },
+          { itemStyle: { borderColor: look.surface, borderWidth: 0, gapWidth: 4 }, upperLabel: { show: false } },
+          { itemStyle: { borderColor: look.surface, borderWidth: 2, gapWidth: 2, borderRadius: 4 } },
+          { itemStyle: { borderColor: look.surface, borderRadius: 3 } },
         ],
         data: asObjects(data.data).map(treeNode),
       },
     ],
   });
 }
+
+/** How wide the labels beside the last nodes may be, in pixels. */
+const sankeyLabel = 116;
 
 export function sankeyOption(data: Json, look: Look): Option {
   const nodes = asObjects(data.nodes).map((node) => ({ id: asText(node.id), label: asText(node.name, asText(node.id)) }));
@@ -80,7 +85,7 @@ export function sankeyOption(data: Json, look: Look): Option {
       {
         type: 'sankey',
         left: 4,
-        right: 110,
+        right: sankeyLabel + 8,
         top: 10,
         bottom: 10,
         nodeWidth: 12,
@@ -89,7 +94,7 @@ export function sankeyOption(data: Json, look: Look): Option {
         emphasis: { focus: 'adjacency' },
         itemStyle: { borderWidth: 0, borderRadius: 3 },
         lineStyle: { color: 'source', opacity: 0.28, curveness: 0.5 },
-        label: { color: look.text, formatter: (p: { name: string }) => short(label(p.name), 18) },
+        label: { color: look.text, width: sankeyLabel, overflow: 'truncate', ellipsis: '…', formatter: (p: { name: string }) => label(p.name) },
         // The id is the name here: two nodes may carry the same label.
         data: nodes.map((node) => ({ name: node.id })),
         links,

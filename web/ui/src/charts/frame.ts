@@ -55,6 +55,7 @@ export function legend(look: Look, names: string[]): Option {
     itemWidth: 10,
     itemHeight: 10,
     itemGap: 16,
+    formatter: (name: string) => short(name),
     textStyle: { color: look.muted },
     pageTextStyle: { color: look.muted },
     pageIconColor: look.muted,

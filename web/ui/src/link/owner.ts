@@ -4,11 +4,14 @@ import { follow, type Following, type SocketEvent } from './socket';
 interface Handlers {
   onEvent: (event: SocketEvent) => void;
   onState: (online: boolean) => void;
+  /** The first attempt has failed. */
+  onAway: () => void;
 }
 
 /** Follows everything the user owns: threads that are created, changed and deleted, calls and turns that begin and end. */
-export function followOwner({ onEvent, onState }: Handlers): Following {
+export function followOwner({ onEvent, onState, onAway }: Handlers): Following {
   let connected = false;
+  let first = true;
   return follow({
     url: () => socketUrlOf('api/ws').href,
     after: () => 0,
@@ -17,6 +20,8 @@ export function followOwner({ onEvent, onState }: Handlers): Following {
       connected ||= online;
       // If it never worked, nothing was missed.
       if (connected) onState(online);
+      else if (first) onAway();
+      first = false;
     },
     beforeRetry: () => isOffered(connected),
   });

@@ -2,7 +2,7 @@ import { createContext } from 'svelte';
 import { ApiError, closeSession, isPassing } from '../api/http';
 import { queuedKeys, sentKeys } from '../api/keys';
 import { getConfig, type Config } from '../api/server';
-import { interrupt, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
+import { editMessage, getThread, interrupt, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
 import { PlainError } from '../base/errors';
 import { tabStorage } from '../base/storage';
 import { Call } from '../call/call.svelte';
@@ -22,10 +22,16 @@ import { Outbox } from './outbox.svelte';
 import { hashOf, threadOfHash } from './route';
 import { Search } from './search.svelte';
 import { SignIn } from './signin.svelte';
+import { Suggestions } from './suggestions.svelte';
 import { ThemeChoice } from './theme.svelte';
 
 /** The panel shown beside or over the thread. */
-export type Panel = 'none' | 'canvas' | 'usage' | 'assistant' | 'settings';
+export type Panel = 'none' | 'canvas' | 'usage' | 'assistant' | 'settings' | 'camera';
+
+/** How long the list of threads waits for the socket. */
+const socketMs = 2000;
+/** How long what the server said of itself when the page was opened is still true. */
+const freshMs = 10_000;
 
 /** Up to this length a text goes into a call by its data channel; the server says what is wrong with a longer one. */
 const longestSaid = 8000;
@@ -46,6 +52,7 @@ export class App {
   readonly theme = new ThemeChoice();
   readonly settings = new Settings();
   readonly signIn = new SignIn(() => this.#signedIn());
+  readonly suggestions = new Suggestions();
   readonly connection = new ConnectionWatch(() => this.#back());
   readonly threads = new ThreadList((thrown) => this.notices.failure(thrown));
   readonly search = new Search((thrown) => this.notices.failure(thrown));
@@ -114,17 +121,24 @@ export class App {
   async begin(): Promise<void> {
     addEventListener('hashchange', () => this.#show(threadOfHash(location.hash)));
     this.#show(threadOfHash(location.hash));
-    void this.#iceServers();
-    await this.refresh();
+    const asked = Date.now();
+    let reading: Promise<void> | undefined;
+    const read = () => (reading ??= this.refresh());
+    const config = this.#iceServers();
+    // What changes while the list is read is told by the socket, which is why that comes first, where there is one.
     this.#owner = followOwner({
       onEvent: (event) => this.#take(event),
       onState: (online) => {
         this.connection.socket(this, online);
         if (!online) return;
-        void this.#iceServers();
-        void this.refresh();
+        if (Date.now() - asked > freshMs) void this.#iceServers();
+        if (reading) void this.refresh();
+        else void read();
       },
+      onAway: () => void read(),
     });
+    setTimeout(() => void read(), socketMs);
+    await config;
   }
 
   async refresh(): Promise<void> {
@@ -149,6 +163,11 @@ export class App {
   find(id: string, words: string): void {
     this.select(id);
     this.finding = words;
+  }
+
+  /** Shows a panel, or puts it away again. */
+  show(panel: Panel): void {
+    this.panel = this.panel === panel ? 'none' : panel;
   }
 
   async rename(id: string, title: string): Promise<void> {
@@ -195,10 +214,22 @@ export class App {
     });
   }
 
+  /** Says what the page has suggested. */
+  say(text: string): void {
+    void this.sendText(text, [], () => undefined);
+  }
+
   /** Regenerates the answer to a message; in a call, the message is said again. */
   async answerAgain(question: Message, answer: Message): Promise<void> {
     if (this.callIsHere) await this.#try(async () => this.#say(textOf(question)));
     else await this.#try(() => regenerate(this.threadId, answer.id));
+  }
+
+  /** Says a message anew, with other words. In a call it is said as what comes next. */
+  async sayAnew(message: Message, text: string): Promise<boolean> {
+    const files = message.parts.flatMap((part) => (part.kind === 'file' ? [{ mediaType: part.mediaType, url: part.url }] : []));
+    this.sent++;
+    return this.#try(async () => (this.callIsHere ? this.#say(text) : editMessage(this.threadId, message.id, text, files)));
   }
 
   /** Calls. */
@@ -247,7 +278,9 @@ export class App {
   }
 
   async reset(): Promise<void> {
-    const done = this.threadId !== '' && (await this.#try(() => resetThread(this.threadId)));
+    const { threadId } = this;
+    const done = threadId !== '' && (await this.#try(() => resetThread(threadId)));
+    if (done) await getThread(threadId).then((thread) => this.threads.put(thread), () => undefined); // read again later
     if (done) this.notices.info('reset', t().menu.resetDone);
   }
 

@@ -62,15 +62,19 @@ export class ThreadList {
     return byTime([...first, ...further.filter(({ id }) => !known.has(id))].filter(({ id }) => !this.#gone.includes(id)));
   }
 
+  of(id: string): Thread {
+    return this.#all.find((thread) => thread.id === id) ?? { id, title: '', updatedAt: '' };
+  }
+
   titleOf(id: string): string {
-    return this.#all.find((thread) => thread.id === id)?.title ?? '';
+    return this.of(id).title;
   }
 
   /** Search results as they are now: without deleted threads, with current titles. */
   current(found: Thread[]): Thread[] {
     return found
       .filter(({ id }) => !(id in this.#leaving) && !this.#gone.includes(id))
-      .map((thread) => this.#all.find(({ id }) => id === thread.id) ?? thread);
+      .map((thread) => ({ ...thread, title: this.titleOf(thread.id) || thread.title }));
   }
 
   async create(): Promise<Thread> {

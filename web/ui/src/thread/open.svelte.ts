@@ -26,6 +26,8 @@ interface Hooks {
 const stretch = 300;
 const enough = 40;
 const longestPage = 1000;
+/** How many pages are asked for at once when the reader goes far back. */
+const pagesAtOnce = 6;
 const greetingMs = 3000;
 
 /** The thread on display: its newest messages, kept up to date by its socket, and earlier ones on demand. */
@@ -100,21 +102,27 @@ export class OpenThread {
   }
 
   /** Reads the messages before the first one loaded. */
-  loadEarlier(): Promise<void> {
+  loadEarlier(far = false): Promise<void> {
     if (!this.earlier || this.#closed) return Promise.resolve();
-    this.#reading ??= this.#readEarlier().finally(() => (this.#reading = undefined));
+    this.#reading ??= this.#readEarlier(far).finally(() => (this.#reading = undefined));
     return this.#reading;
   }
 
-  async #readEarlier(): Promise<void> {
+  /** Reads all messages, from the first; false if that failed. */
+  async loadAll(): Promise<boolean> {
+    return this.reach(() => false).then(() => !this.earlier);
+  }
+
+  async #readEarlier(far: boolean): Promise<void> {
     this.loadingEarlier = true;
     try {
       let found: Message[] = [];
-      for (let step = stretch; found.length === 0 && this.#from > 0; step = longestPage) {
-        const from = Math.max(0, this.#from - step);
-        const page = await listMessages(this.id, from, longestPage);
-        found = page.messages.filter((m) => (m.metadata.seq ?? 0) <= this.#from);
-        this.#from = from;
+      for (let step = far ? longestPage : stretch; found.length === 0 && this.#from > 0; step = longestPage) {
+        const until = this.#from;
+        const froms = Array.from({ length: far ? pagesAtOnce : 1 }, (_, at) => until - (at + 1) * step).filter((from) => from > -step);
+        const pages = await Promise.all(froms.map((from) => listMessages(this.id, Math.max(0, from), longestPage).then(({ messages }) => messages.filter((m) => (m.metadata.seq ?? 0) <= Math.min(until, from + step)))));
+        found = pages.reverse().flat();
+        this.#from = Math.max(0, froms.at(-1) ?? 0);
       }
       this.earlier = this.#from > 0;
       this.#put(found, true);
@@ -129,7 +137,7 @@ export class OpenThread {
   async reach(test: (message: Message) => boolean): Promise<boolean> {
     while (!this.#closed && !this.messages.some(test)) {
       const before = this.#from;
-      await this.loadEarlier();
+      await this.loadEarlier(true);
       if (this.#from === before) return false;
     }
     return !this.#closed;

@@ -69,6 +69,41 @@ export function entriesOf(messages: Message[], drafts: Message[]): Entry[] {
   return [...messages.map((m) => line(m, false)), ...drafts.map((m) => line(m, true))];
 }
 
+/** Messages that the model no longer reads, because another version has taken their place. */
+export interface Fold {
+  /** The id of the first. */
+  key: string;
+  count: number;
+  open: boolean;
+}
+
+/** Another version has taken the place of a message. A failed one says so itself. */
+export function isReplaced({ metadata }: Message): boolean {
+  return metadata.discarded === true && metadata.status !== 'failed';
+}
+
+/** The lines to show: earlier versions only where they are opened. A fold is named by the line it stands above; the last may stand above none: ''. */
+export function foldedOf(all: Entry[], open: ReadonlySet<string>): { lines: Entry[]; folds: Map<string, Fold> } {
+  const folds = new Map<string, Fold>();
+  let fold: Fold | undefined;
+  if (!all.some(({ message }) => isReplaced(message))) return { lines: all, folds };
+  const lines = all.filter(({ key, message }) => {
+    if (!isReplaced(message)) {
+      if (fold && !fold.open) folds.set(key, fold);
+      fold = undefined;
+      return true;
+    }
+    if (!fold) {
+      fold = { key: message.id, count: 0, open: open.has(message.id) };
+      if (fold.open) folds.set(key, fold);
+    }
+    fold.count++;
+    return fold.open;
+  });
+  if (fold && !fold.open) folds.set('', fold);
+  return { lines, folds };
+}
+
 /** The captions that have no message yet, as messages without text. */
 export function draftsOf(messages: Message[], captions: Pick<Caption, 'itemId' | 'role' | 'failed'>[]): Message[] {
   if (captions.length === 0) return [];

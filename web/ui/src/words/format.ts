@@ -43,9 +43,15 @@ export function seconds(ms: number): string {
   return numberFormat({ minimumFractionDigits: 1, maximumFractionDigits: 1 }).format(ms / 1000);
 }
 
+const dates = new Map<string, Intl.DateTimeFormat>();
+
 function dateText(iso: string | undefined, options: Intl.DateTimeFormatOptions): string {
   const at = Date.parse(iso ?? '');
-  return Number.isNaN(at) ? '' : new Date(at).toLocaleString(locale(), options);
+  if (Number.isNaN(at)) return '';
+  const key = locale() + JSON.stringify(options);
+  let format = dates.get(key);
+  if (!format) dates.set(key, (format = new Intl.DateTimeFormat(locale(), options)));
+  return format.format(at);
 }
 
 const eachMinute = createSubscriber((update) => {

@@ -1,4 +1,3 @@
-import { de } from './de';
 import { en, type Words } from './en';
 
 /** A language of the page. */
@@ -7,7 +6,17 @@ export type Tag = 'en' | 'de';
 /** The languages with the names that they give themselves. */
 export const languages: Record<Tag, string> = { en: 'English', de: 'Deutsch' };
 
-const dictionaries: Record<Tag, Words> = { en, de };
+const dictionaries: Partial<Record<Tag, Words>> = { en };
+const others = { de: () => import('./de').then(({ de }) => de) };
+
+/** Loads the words of a language; false if that failed. */
+export async function loadWords(tag: Tag): Promise<boolean> {
+  if (tag === 'en' || dictionaries[tag]) return true;
+  return others[tag]().then(
+    (words) => (dictionaries[tag] = words) !== undefined,
+    () => false,
+  );
+}
 const key = 'voicebridge-language';
 
 /** The first language of a list that the page supports; English if there is none. */
@@ -28,9 +37,16 @@ function chosen(): string[] {
 }
 
 class Language {
-  current = $state.raw<Tag>(bestOf([...chosen(), ...(globalThis.document ? navigator.languages : [])]));
+  current = $state.raw<Tag>('en');
 
-  choose(tag: Tag): void {
+  /** Speaks the language that the user or the browser wants, or English if its words do not come. */
+  async begin(): Promise<void> {
+    const wanted = bestOf([...chosen(), ...(globalThis.document ? navigator.languages : [])]);
+    if (await loadWords(wanted)) this.current = wanted;
+  }
+
+  async choose(tag: Tag): Promise<void> {
+    if (!(await loadWords(tag))) return;
     this.current = tag;
     try {
       localStorage.setItem(key, tag);
@@ -44,7 +60,7 @@ export const language = new Language();
 
 /** The words of the page in its current language. */
 export function t(): Words {
-  return dictionaries[language.current];
+  return dictionaries[language.current] ?? en;
 }
 
 /** The locale for dates and numbers: the browser's own where it is of the page's language. */

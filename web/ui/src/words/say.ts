@@ -45,7 +45,7 @@ export function httpWords(status: number, code: string, message: string, retryAf
   // A proxy whose server is away gives no code.
   if (code !== '' && (status === 502 || status === 504)) {
     const known = t().upstreamErrors[code];
-    return known ? `${known} (${code})` : t().serviceRefused(code, message.replace(/^The upstream refused the call \(\d+\): /, ''));
+    return known ?? t().serviceRefused(code, message.replace(/^The upstream refused the call \(\d+\): /, ''));
   }
   if (status >= 502 && status <= 504) return words.unready;
   if (status === 0) return words.unreachable;

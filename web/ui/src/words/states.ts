@@ -4,6 +4,7 @@ export type Word =
   | 'permission'
   | 'connecting'
   | 'listening'
+  | 'hearing'
   | 'muted'
   | 'held'
   | 'thinking'

@@ -77,20 +77,21 @@ function htmlOf(text: string): string {
 }
 
 // Rows that are scrolled away and back are drawn anew.
-const slow = new Map<string, string>();
+const drawn = new Map<string, string>();
 const slowMs = 20;
-const mostSlow = 30;
+const longest = 4000; // letters of what is kept though it is drawn quickly
+const mostDrawn = 300;
 
 /** Turns a model's Markdown into HTML that contains only text and links. What would take too long is shown as it is written. */
 export function renderMarkdown(text: string): string {
   // Where it cannot work the sanitizer returns its input, not an error.
   if (!DOMPurify.isSupported) return escaped(text);
-  const known = slow.get(text);
+  const known = drawn.get(text);
   if (known !== undefined) return known;
   const begun = performance.now();
   const html = sanitized(text);
-  if (performance.now() - begun > slowMs) slow.set(text, html);
-  if (slow.size > mostSlow) slow.delete(slow.keys().next().value ?? '');
+  if (text.length <= longest || performance.now() - begun > slowMs) drawn.set(text, html);
+  if (drawn.size > mostDrawn) drawn.delete(drawn.keys().next().value ?? '');
   return html;
 }
 

@@ -22,6 +22,9 @@ export class Scroller {
   #height = $state(800);
   #measured = $state(0);
 
+  /** @param onHome is called when the reader wants to see the beginning of everything */
+  constructor(private readonly onHome: () => void = () => this.toLine(this.#keys, 0)) {}
+
   readonly #heights = new Heights();
   #box: HTMLElement | undefined;
   #list: HTMLElement | undefined;
@@ -132,7 +135,7 @@ export class Scroller {
     if (event.shiftKey || (event.key !== 'Home' && event.key !== 'End')) return;
     event.preventDefault();
     if (event.key === 'End') this.toEnd();
-    else this.toLine(this.#keys, 0);
+    else this.onHome();
   }
 
   #do(event: StickEvent): void {

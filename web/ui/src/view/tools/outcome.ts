@@ -12,7 +12,8 @@ export interface Outcome {
 
 // Results that the server writes for refused calls are meant for the model, not the user.
 const refusal = /^The user refused this tool call\b/;
-const lapse = /^(?:The user did not answer|No answer came|Nobody answered)\b.*/;
+const lapse = /^The user was asked to approve this tool call and did not answer\b/;
+const undecided = /^The turn ended before the user decided\b/;
 const cancellation = /^The user cancelled this tool call\b/;
 
 /** Combines what the message and the live call know about a tool call. */
@@ -21,7 +22,8 @@ export function outcomeOf(part: ToolPart, run: ToolRun | undefined, closed: bool
   const told = part.errorText || (run && run.state !== 'running' ? run.message : '');
   const failed = part.state === 'failed' || (part.state === 'running' && run !== undefined && ['failed', 'cancelled'].includes(run.state));
   if (failed && refusal.test(told)) return { state: 'refused', status: words.refused, problem: words.refusedText };
-  if (failed && lapse.test(told)) return { state: 'refused', status: words.refused, problem: words.lapsedText };
+  if (failed && lapse.test(told)) return { state: 'refused', status: words.lapsed, problem: words.lapsedText };
+  if (failed && undecided.test(told)) return { state: 'refused', status: words.lapsed, problem: words.undecidedText };
   if (failed && (run?.state === 'cancelled' || cancellation.test(told))) {
     return { state: 'cancelled', status: words.cancelled, problem: told || words.noReason };
   }

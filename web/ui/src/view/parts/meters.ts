@@ -18,6 +18,15 @@ export function atBeats(draw: () => void): () => void {
   };
 }
 
+/** Draws at each frame while the page can be seen, until the returned function is called. */
+export function atFrames(draw: (now: number) => void): () => void {
+  let next = requestAnimationFrame(function frame(now) {
+    next = requestAnimationFrame(frame);
+    draw(now);
+  });
+  return () => cancelAnimationFrame(next);
+}
+
 /** A level without the noise of a quiet room, which nobody needs to see. */
 export function audible(level: number): number {
   return level < 0.1 ? 0 : level;

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
+
+	"voicebridge/persistence/persistencetest"
+)
+
+// mainThread is how much of the processor the page's main thread has used, in milliseconds: other load of the machine is
+// not in it.
+func (p *tab) mainThread(t *testing.T) float64 {
+	t.Helper()
+	res := run(t, p, "read the time of the main thread", chromedp.Action[performance.GetMetricsResult](
+		func(ctx context.Context, target *chromedp.Target) (performance.GetMetricsResult, error) {
+			if _, err := cdp.Call(ctx, target, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}); err != nil {
+				return performance.GetMetricsResult{}, err
+			}
+			return cdp.Call(ctx, target, performance.GetMetrics, cdp.Empty{})
+		}))
+	for _, m := range res.Metrics {
+		if m.Name == "TaskDuration" {
+			return m.Value * 1000
+		}
+	}
+	t.Fatal("the browser does not say how long its tasks took")
+	return 0
+}
+
+// shifted is how far the layout has shifted without the user, as Chromium scores it.
+const shifted = `new Promise((done) => { let sum = 0;
+	new PerformanceObserver((list) => list.getEntries().forEach((e) => { if (!e.hadRecentInput) sum += e.value; })).observe({ type: 'layout-shift', buffered: true });
+	requestAnimationFrame(() => setTimeout(() => done(sum), 100)); })`
+
+// TestPageFirstLoad opens the page on a phone and on a desktop: it is small, asks for nothing twice, and nothing moves while it
+// is built up.
+func TestPageFirstLoad(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_UPSTREAM=simulator")
+	first := openBrowser(t, silent(t))
+	for name, size := range map[string][2]int64{"phone": {390, 844}, "desktop": {1440, 900}} {
+		p := first.elsewhere(t)
+		p.do(t, "choose a window", chromedp.EmulateViewport(size[0], size[1]))
+		p.visit(t, s.url)
+		p.until(t, "the whole page", "probe.all('suggestion').length === 4 && probe.all('upstream-banner').length === 1")
+		asked := eval[map[string]float64](t, p, `(() => {
+			const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
+			const count = (path) => all.filter(({ name }) => new URL(name).pathname.endsWith(path)).length;
+			const sum = (list) => list.reduce((n, { encodedBodySize }) => n + encodedBodySize, 0);
+			return { requests: all.length, page: sum(all.filter(({ name }) => !name.includes('/api/'))), all: sum(all), config: count('/api/config'), threads: count('/api/threads') };
+		})()`)
+		shift := eval[float64](t, p, shifted)
+		t.Logf("%s: the page is %.0f bytes of %.0f in %.0f requests; the layout shifted by %.3f", name, asked["page"], asked["all"], asked["requests"], shift)
+		if asked["page"] == 0 || asked["page"] > 72_000 {
+			t.Errorf("%s: the page is %.0f bytes", name, asked["page"])
+		}
+		if asked["config"] != 1 || asked["threads"] != 1 {
+			t.Errorf("%s: the configuration was asked for %.0f times, the threads %.0f times", name, asked["config"], asked["threads"])
+		}
+		if shift > 0.1 {
+			t.Errorf("%s: the layout shifted by %.3f", name, shift)
+		}
+	}
+}
+
+// TestPageScrollsFast scrolls through a thread of 5,000 messages, jumps to its first message and to a match in its middle. What that takes of
+// the processor is printed; only much more fails.
+func TestPageScrollsFast(t *testing.T) {
+	t.Parallel()
+	database, thread := longThread(t, 5000)
+	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
+	p := openBrowser(t, silent(t))
+	timed := func(what string, do func()) {
+		t.Helper()
+		began, before := time.Now(), p.mainThread(t)
+		do()
+		t.Logf("%s took %v, %.0f ms of the main thread", what, time.Since(began).Round(time.Millisecond), p.mainThread(t)-before)
+	}
+	p.visit(t, s.url+"/#/t/"+thread)
+	p.until(t, "the last message", "probe.all('message').at(-1)?.innerText.includes('Answer 4999')")
+	const frames = 200
+	for _, part := range []string{"with some of them loaded", "with more of them loaded"} {
+		before := p.mainThread(t)
+		eval[[]float64](t, p, fmt.Sprintf(scrolling+"(%d)", frames))
+		used := (p.mainThread(t) - before) / frames
+		t.Logf("%s a frame took %.1f ms of the main thread", part, used)
+		if used > 60 {
+			t.Errorf("%s a frame took %.1f ms of the main thread", part, used)
+		}
+	}
+	p.reload(t)
+	p.until(t, "the last message", "probe.all('message').at(-1)?.innerText.includes('Answer 4999')")
+	timed("Home", func() {
+		p.do(t, "look at the thread", chromedp.Evaluate[chromedp.Void]("(document.getElementById('transcript').focus(), undefined)"))
+		p.press(t, "Home", 36)
+		p.until(t, "the first message in view", `((m) => m?.innerText.includes('Question 0,') && m.getBoundingClientRect().bottom > 0)(probe.all('message')[0])`)
+	})
+	p.reload(t)
+	p.until(t, "the last message", "probe.all('message').at(-1)?.innerText.includes('Answer 4999')")
+	p.do(t, "search", chromedp.SendKeys(byID("search"), "answer 1371"))
+	p.until(t, "one conversation", "probe.all('search-results').length === 1 && probe.all('match').length === 1")
+	timed("the jump to a match", func() {
+		p.do(t, "open it", chromedp.Click(chromedp.CSS("[data-testid=search-results] a")))
+		p.until(t, "the match in view", `((m) => { const r = m?.getBoundingClientRect(); return r !== undefined && r.bottom > 60 && r.top < innerHeight; })(probe.all('message').find((m) => m.innerText.includes('Answer 1371 ')))`)
+	})
+}

@@ -1,0 +1,1 @@
+export{t as draw,n as getMap,r as registerMap}from"./engine.js";

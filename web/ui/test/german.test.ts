@@ -1,0 +1,24 @@
+import { expect, it } from 'vitest';
+import { de } from '../src/words/de';
+import { en } from '../src/words/en';
+
+// What is the same in both languages.
+const same = new Set(['version', 'transcript.system', 'app', 'simulatorChip', 'chart.fields.name', 'chart.fields.regionName', 'chart.fields.minValue', 'chart.fields.maxValue']);
+
+/** Every text by its path; of what is made of values, an example. */
+function textsOf(value: unknown, path = ''): [string, string][] {
+  if (typeof value === 'string') return [[path, value]];
+  if (typeof value === 'function') return textsOf((value as (...args: unknown[]) => unknown)('1', '2', '3'), path);
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) => textsOf(inner, path === '' ? key : `${path}.${key}`));
+}
+
+it('the German is complete', () => {
+  const [english, german] = [new Map(textsOf(en)), new Map(textsOf(de))];
+  // The server's own words are English already where the page has none for them.
+  const missing = [...english.keys()].filter((path) => !german.has(path));
+  expect(missing).toEqual([]);
+  const untranslated = [...english].filter(([path, text]) => german.get(path) === text && /[a-z]{4}/i.test(text) && !same.has(path)).map(([path, text]) => `${path}: ${text}`);
+  expect(untranslated).toEqual([]);
+  expect([...german].filter(([, text]) => text.trim() === '').map(([path]) => path)).toEqual([]);
+});
