@@ -193,7 +193,8 @@ func TestEarlyFormats(t *testing.T) {
 	})
 }
 
-// TestEarlyAgain has a client reconnect while it has sound that is not heard yet: it gets that again, and its end after it.
+// TestEarlyAgain has a client reconnect while it has sound that is not heard yet: it gets that again, and its end after it. Its session
+// comes before both.
 func TestEarlyAgain(t *testing.T) {
 	t.Parallel()
 	inRoom(t, newPipe(), func(r *room) {
@@ -212,8 +213,12 @@ func TestEarlyAgain(t *testing.T) {
 			t.Errorf("at once: %v", r.pipe.sent())
 		}
 		r.early(1, part, 100)
+		if len(r.pipe.sent()) != 0 {
+			t.Errorf("before the session: %v", r.pipe.sent())
+		}
+		r.tell(`{"type":"session.created","session":{}}`)
 		r.complete(1, part)
-		if diff := cmp.Diff([]string{"r1 i1 0 100", "done"}, r.pipe.summary()); diff != "" {
+		if diff := cmp.Diff([]string{"session.created", "r1 i1 0 100", "done"}, r.pipe.summary()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})

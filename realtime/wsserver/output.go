@@ -42,6 +42,7 @@ type output struct {
 	format  media.Format
 	begun   bool // there was sound: the format stays
 	closed  bool
+	returns bool // a client that came back, which is told first what its session is
 	reader  *transcode.Reader
 	bytes   []byte   // sound that is no event yet
 	early   []piece  // sound that comes before it is heard, and is no event yet
@@ -79,7 +80,7 @@ func (o *output) use(f media.Format) bool {
 func (o *output) succeed(before *output) {
 	before.mu.Lock()
 	defer before.mu.Unlock()
-	o.format, o.begun, o.playing = before.format, before.begun, before.playing
+	o.format, o.begun, o.playing, o.returns = before.format, before.begun, before.playing, true
 	o.answers = slices.Clone(before.answers)
 	for i := range o.answers {
 		a := &o.answers[i]
@@ -156,7 +157,7 @@ func (o *output) flush() {
 	switch {
 	case len(o.bytes) == 0:
 		return
-	case a == nil: // its item will be announced
+	case a == nil, o.returns: // its item, or the session, will be announced
 		o.trim()
 		return
 	}
@@ -225,7 +226,7 @@ func (o *output) comesEarly(p *media.Packet) (err error) {
 
 // sendEarly sends what is known of the sound that comes early.
 func (o *output) sendEarly() {
-	for len(o.early) > 0 {
+	for len(o.early) > 0 && !o.returns {
 		e := &o.early[0]
 		a, part := o.partOf(e)
 		if a == nil {
@@ -272,7 +273,12 @@ func (o *output) event(data []byte) {
 		o.finish(o.playing)
 		o.finish(ev.ResponseID)
 		return
-	case realtime.TypeSessionCreated, realtime.TypeSessionUpdated, realtime.TypeResponseCreated:
+	case realtime.TypeSessionCreated:
+		o.to.event(withFormats(ev, o.input(), o.format))
+		o.returns = false
+		o.sendEarly()
+		return
+	case realtime.TypeSessionUpdated, realtime.TypeResponseCreated:
 		data = withFormats(ev, o.input(), o.format)
 	case realtime.TypeContentPartAdded, realtime.TypeAudioTranscriptDelta:
 		o.announced(&ev)
