@@ -121,6 +121,7 @@ type socketLine struct {
 	item     string          // of it, whose sound is being played
 	content  int             // of the item
 	heard    int             // bytes of it
+	idle     int             // frames since the last sound
 	complete map[string]bool // responses of which nothing more comes
 	cut      map[string]bool // those of them that were cancelled, whose truncation may come after all that there was of them is played
 	stopped  map[string]bool // responses of which nothing more is played
@@ -135,6 +136,9 @@ type delta struct {
 
 // heardFrame is 20 ms of sound for the client.
 var heardFrame = media.Format{Rate: 24_000}.Frame()
+
+// speakerFrames is how many of them a client's loudspeaker is late.
+const speakerFrames = 10
 
 func (l *socketLine) Send(ctx context.Context, event []byte) error {
 	return l.conn.Write(ctx, websocket.MessageText, event)
@@ -256,6 +260,9 @@ func (l *socketLine) frame() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.queue) == 0 || l.queue[0].response != l.playing {
+		if l.idle++; len(l.queue) == 0 && l.idle < speakerFrames {
+			return
+		}
 		if l.playing != "" && (len(l.queue) > 0 || l.complete[l.playing]) {
 			if l.cut[l.playing] {
 				l.tell(realtime.TypeOutputBufferCleared)
@@ -276,6 +283,7 @@ func (l *socketLine) frame() {
 	if l.item != first.item {
 		l.item, l.content, l.heard = first.item, first.content, 0
 	}
+	l.idle = 0
 	n := min(heardFrame, len(first.sound))
 	first.sound = first.sound[n:]
 	l.heard += n
