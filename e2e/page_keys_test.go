@@ -269,7 +269,7 @@ func TestPageMicrophoneInReach(t *testing.T) {
 			p.wantAccessible(t, panel+" in a call")
 			p.look(t, "call-"+panel+"-"+size.name)
 		}
-		p.until(t, "the orb", reachable+"('orb') && probe.all('orb')[0].getBoundingClientRect().width >= 24")
+		p.until(t, "the orb", reachable+"('orb') && probe.all('orb')[0]?.getBoundingClientRect().width >= 24")
 		inReach("alone")
 		p.click(t, "call-settings")
 		p.until(t, "the settings, with the focus in them", "probe.all('settings-panel')[0]?.contains(document.activeElement)")
