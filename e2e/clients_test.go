@@ -35,12 +35,26 @@ func runNode(t *testing.T, args ...string) []byte {
 	t.Helper()
 	cmd := command(t, "node", nil, args...)
 	cmd.Dir = clients(t)
+	return outputOf(t, cmd)
+}
+
+// runOpenAIGo builds and runs the client with OpenAI's library for Go, a module of its own, and returns its output.
+func runOpenAIGo(t *testing.T, args ...string) []byte {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "openaigo")
+	outputOf(t, exec.Command("go", "build", "-C", "testdata/openaigo", "-o", program, "."))
+	return outputOf(t, command(t, program, nil, args...))
+}
+
+// outputOf runs a program that must succeed.
+func outputOf(t *testing.T, cmd *exec.Cmd) []byte {
+	t.Helper()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	limit := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("node %s: %v\n%s%s", strings.Join(args, " "), err, out.Bytes(), errs.Bytes())
+		t.Fatalf("%v: %v\n%s%s", cmd, err, out.Bytes(), errs.Bytes())
 	}
 	return out.Bytes()
 }

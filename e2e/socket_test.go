@@ -330,7 +330,7 @@ func TestSocketClients(t *testing.T) {
 	t.Parallel()
 	wav, err := filepath.Abs("../realtime/simulator/testdata/user.wav")
 	must(t, err)
-	for _, client := range []string{"openai", "v0.20", "v0.11"} {
+	for _, client := range []string{"openai", "v0.20", "v0.11", "openai-go"} {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, rigConfig{})
@@ -351,14 +351,19 @@ func TestSocketClients(t *testing.T) {
 				Ran           []float64
 				Interrupted   bool
 			}
-			out := runNode(t, "socket.mjs", client, base, wav, ca)
+			var out []byte
+			if client == "openai-go" {
+				out = runOpenAIGo(t, base, wav)
+			} else {
+				out = runNode(t, "socket.mjs", client, base, wav, ca)
+			}
 			must(t, json.Unmarshal(out, &seen))
 			t.Logf("%s", out)
 			if len(seen.Errors) > 0 || seen.HeardMS < 500 {
 				t.Errorf("errors %q, %.0f ms of sound", seen.Errors, seen.HeardMS)
 			}
 			want := []string{"> " + spokenWords, spokenAnswer, chartAnswer}
-			if client == "openai" {
+			if strings.HasPrefix(client, "openai") {
 				if seen.First != realtime.TypeSessionCreated || seen.AfterDone > 0 {
 					t.Errorf("the first event is %s, %d deltas came after the end", seen.First, seen.AfterDone)
 				}
@@ -366,6 +371,12 @@ func TestSocketClients(t *testing.T) {
 				want = []string{"user: " + spokenWords, "assistant: " + spokenAnswer, "user: " + waitPlease, "assistant: Wait.", "assistant: It said so."}
 				if !slices.Equal(seen.Ran, []float64{1}) || !seen.Interrupted {
 					t.Errorf("tools ran with %v, interrupted: %t", seen.Ran, seen.Interrupted)
+				}
+			}
+			if client == "openai-go" {
+				want = append(want, "It said so.")
+				if !slices.Equal(seen.Ran, []float64{1}) {
+					t.Errorf("tools ran with %v", seen.Ran)
 				}
 			}
 			for _, words := range want {
