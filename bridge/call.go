@@ -55,6 +55,8 @@ type call struct {
 	tools  toolRunner
 	// recording is nil if the call is not recorded.
 	recording Recording
+	trail     *trail // how it was set up
+	onSetUp   func(SetUp)
 	onTurn    func(thread.Key)
 	onCount   func(session.Counter)
 }
@@ -80,7 +82,7 @@ func newCall(id string, key thread.Key, log *slog.Logger) *call {
 	c := &call{
 		id: id, key: key, log: log.With("call_id", id, "thread_id", key.Thread),
 		inbox: make(chan session.Input, maxInbox), browserGen: 1, joined: make(chan *leg.Browser), joinAside: make(chan *aside), quit: make(chan struct{}), done: make(chan struct{}),
-		onTurn: func(thread.Key) {}, onCount: func(session.Counter) {},
+		onTurn: func(thread.Key) {}, onCount: func(session.Counter) {}, onSetUp: func(SetUp) {}, trail: newTrail(),
 	}
 	c.images = images{key: key, limit: new(atomic.Int64), log: c.log}
 	c.tools = toolRunner{key: key, log: c.log, post: c.post, offer: c.offer, images: &c.images}

@@ -80,6 +80,8 @@ type Config struct {
 	OnTurn          func(thread.Key)
 	OnEnd           func(thread.Key, EndReason)
 	OnDraftsDropped func(n int)
+	// OnSetUp gets how each call was set up, with its first sound or some seconds later; it may be nil and must return at once.
+	OnSetUp func(SetUp)
 	// OnCount counts what happens to calls; it may be nil and must return at once.
 	OnCount func(Counter)
 	// Trace returns the context in which a tool of the thread's call runs, with the span of the
@@ -161,6 +163,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.OnCount == nil {
 		c.OnCount = func(Counter) {}
+	}
+	if c.OnSetUp == nil {
+		c.OnSetUp = func(SetUp) {}
 	}
 	if c.OnDraftsDropped == nil {
 		c.OnDraftsDropped = func(int) {}

@@ -109,6 +109,7 @@ func (a *attempt) handlers(to media.Handlers) media.Handlers {
 		TooLarge: held(a, to.TooLarge),
 		State:    held(a, to.State),
 		Open:     to.Open,
+		Reached:  to.Reached,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
 )
@@ -37,6 +38,9 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		return nil, err
 	}
 	call, err := r.create(ctx, offer, d)
+	if err == nil {
+		d.Handlers.Reach(media.StepAnswer)
+	}
 	l := &realtimeLeg{Peer: peer, id: call.ID, told: told{prefix: d.ItemPrefix, limit: peer.MaxMessageSize}}
 	if err == nil {
 		err = r.connect(ctx, l, call, d)

@@ -66,7 +66,7 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	s.own = cfg.Settings
 	s.own.Session = cfg.Session.With(s.route.settled(cfg.Session))
 	upstreams := cfg.chain(s.route, &s.calls.health)
-	s.dialer = leg.Dialer{Upstream: upstreams, Creation: s.own.Session.Creation(), Told: refusal, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), ClientPlays: s.call.clientPlays, Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Log: s.call.log}
+	s.dialer = leg.Dialer{Upstream: upstreams, Creation: s.own.Session.Creation(), Told: refusal, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), ClientPlays: s.call.clientPlays, Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Reached: s.call.trail.upstream, Log: s.call.log}
 	s.record = records.Call{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
 		Model: s.own.Session.Model, Voice: s.own.Session.Voice, StartedAt: now,
@@ -75,6 +75,7 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	if len(s.assistant.Extract) > 0 {
 		s.record.Extraction = records.ExtractionWaiting
 	}
+	s.call.trail.reach(trailDial)
 	parts := []func(context.Context) error{s.answerBrowser, s.read, s.dial}
 	if cfg.Answer == session.AnswerAtOnce && upstreams.known() {
 		parts[2] = s.prepare
@@ -95,6 +96,7 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 
 func (s *setup) answerBrowser(ctx context.Context) error {
 	handlers := leg.BrowserHandlers(1, s.call.postBrowser)
+	handlers.Reached = s.call.trail.browser
 	if s.socket != nil {
 		s.socket.Handle(handlers, func() { s.call.stop(EndBrowserStalled) })
 		s.browser = s.socket
@@ -215,6 +217,7 @@ func (s *setup) readHistory(ctx context.Context) ([]thread.Message, error) {
 
 // readThread is readHistory without the images.
 func (s *setup) readThread(ctx context.Context) error {
+	defer s.call.trail.reach(trailHistory)
 	cfg := s.cfg
 	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {
 		s.history, s.last = replayable(end.history), end.last
@@ -283,7 +286,7 @@ func (s *setup) state(now time.Time) *session.State {
 	c.dialer, c.first, c.dialing = &s.dialer, s.up, s.dialing
 	c.newest = leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
 	c.tools.trace = cfg.Trace
-	c.thread, c.tools.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
+	c.thread, c.tools.approvals, c.onTurn, c.onCount, c.onSetUp = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount, cfg.OnSetUp
 	c.writer = cfg.Writer
 	c.tools.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Observe: cfg.OnTool, Logger: s.calls.log})
 	if n := cfg.ReplayMessages; n > 0 {

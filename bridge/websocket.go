@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/ws"
 	"voicebridge/thread"
 )
@@ -37,6 +38,7 @@ func (w *WebSocket) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.Handlers.Reach(media.StepChannel)
 	l := &socketLeg{Conn: conn, profile: w.client.Profile, told: told{prefix: d.ItemPrefix, limit: conn.MaxMessageSize}}
 	if err = d.Created(conn.ID()); err == nil {
 		l.history, err = d.History(ctx)

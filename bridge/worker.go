@@ -67,6 +67,7 @@ func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 	if !over {
 		reason = w.loop()
 	}
+	w.endTrail()
 	close(c.quit)
 	w.asides.endAll()
 	w.up.EndAll(reason)
@@ -184,7 +185,14 @@ func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 	}()
 	for in != nil {
 		in = w.up.Place(in)
-		w.performAll(w.state.Reduce(time.Now(), in))
+		if w.trail.open {
+			w.trace(in)
+		}
+		effects := w.state.Reduce(time.Now(), in)
+		w.performAll(effects)
+		if w.trail.open {
+			w.traceEffects(effects)
+		}
 		if end, ok := in.(session.ToolEnd); ok {
 			w.tools.ended(end.CallID)
 		}

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"strconv"
+	"time"
+
 	"voicebridge/bridge"
 	"voicebridge/realtime/rtc"
 	"voicebridge/thread"
@@ -50,9 +53,24 @@ func (a *app) bridgeConfig() bridge.Config {
 			a.observer.CallEnded(reason)
 			a.queue.CallEnded(key)
 		},
+		OnSetUp: func(s bridge.SetUp) {
+			a.observer.SetUp(s)
+			a.log.Info("call set up", setUpAttrs(s)...)
+		},
 		OnCount:         func(c bridge.Counter) { a.metrics.CallEvent(string(c)) },
 		OnDraftsDropped: a.metrics.DraftsDropped,
 		Writer:          a.spool,
 		Logger:          a.log,
 	}
+}
+
+// setUpAttrs says in a line of the log when a call reached what: for each step when it began and ended, in ms after the
+// request for the call.
+func setUpAttrs(s bridge.SetUp) []any {
+	after := func(at time.Time) string { return strconv.FormatFloat(at.Sub(s.Began).Seconds()*1e3, 'f', 1, 64) }
+	attrs := []any{"call_id", s.CallID, "thread_id", s.Key.Thread}
+	for _, step := range s.Steps {
+		attrs = append(attrs, step.Name, after(step.Began)+"-"+after(step.Ended))
+	}
+	return attrs
 }

@@ -47,6 +47,18 @@ func (s State) String() string {
 	}
 }
 
+// Step is a part of making a connection, as passed to Handlers.Reached.
+type Step string
+
+// The steps, each at its end, in their usual order. A transport may know some of them only.
+const (
+	StepOffer   Step = "offer"   // what the remote is asked with
+	StepAnswer  Step = "answer"  // our answer to the remote, or the remote's
+	StepICE     Step = "ice"     // a path was found
+	StepDTLS    Step = "dtls"    // its keys were agreed on
+	StepChannel Step = "channel" // events can be sent
+)
+
 // Handlers are called from the connection's goroutines, each kind in order. They must return at once and must not call Close.
 // Any of them may be nil.
 type Handlers struct {
@@ -59,4 +71,13 @@ type Handlers struct {
 	Open func()
 	// State is called with StateConnected, StateDisconnected, StateFailed and StateClosed.
 	State func(State)
+	// Reached is called with steps that are done. It is the only one that may be called several times at once.
+	Reached func(Step)
+}
+
+// Reach calls Reached, if there is one.
+func (h *Handlers) Reach(s Step) {
+	if h.Reached != nil {
+		h.Reached(s)
+	}
 }

@@ -58,6 +58,7 @@ type Flow struct {
 	// Errors counts packets that could not be read or that the sink rejected.
 	Errors atomic.Uint64
 
+	begun   atomic.Int64 // Unix ns of the first packet let through
 	resumed atomic.Int64 // Unix ns of the first packet let through after a pause
 	next    atomic.Pointer[chan time.Time]
 }
@@ -87,12 +88,23 @@ func (f *Flow) Open() { f.open.Store(true) }
 // step in time but not as loss.
 func (f *Flow) Shut() { f.open.Store(false) }
 
+// Begun returns when the first packet was let through; it is zero before that.
+func (f *Flow) Begun() time.Time {
+	at := f.begun.Load()
+	if at == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, at)
+}
+
 // IsOpen reports whether packets are let through.
 func (f *Flow) IsOpen() bool { return f.open.Load() }
 
 // Count records that a packet was let through at time now; last is when the one before it was.
 func (f *Flow) Count(last, now time.Time) {
-	f.Packets.Add(1)
+	if f.Packets.Add(1) == 1 {
+		f.begun.Store(now.UnixNano())
+	}
 	if now.Sub(last) > Pause {
 		f.resumed.Store(now.UnixNano())
 	}

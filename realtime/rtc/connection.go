@@ -56,7 +56,17 @@ func (a *API) newPeer(kind legKind, h media.Handlers) (*Peer, error) {
 	if err := a.add(p); err != nil {
 		return nil, errors.Join(err, pc.Close())
 	}
-	pc.OnConnectionStateChange(func(webrtc.PeerConnectionState) { p.signal() })
+	pc.OnConnectionStateChange(func(s webrtc.PeerConnectionState) {
+		if s == webrtc.PeerConnectionStateConnected {
+			p.h.Reach(media.StepDTLS)
+		}
+		p.signal()
+	})
+	pc.OnICEConnectionStateChange(func(s webrtc.ICEConnectionState) {
+		if s == webrtc.ICEConnectionStateConnected {
+			p.h.Reach(media.StepICE)
+		}
+	})
 	pc.OnTrack(func(*webrtc.TrackRemote, *webrtc.RTPReceiver) {}) // see Peer.buffer
 	pc.OnDataChannel(p.onDataChannel)
 	p.goroutines.Go(p.watch)

@@ -80,6 +80,7 @@ func (p *Peer) run(stream *datachannel.DataChannel) {
 	stream.SetBufferedAmountLowThreshold(lowWater)
 	stream.OnBufferedAmountLow(c.drained)
 	p.goroutines.Go(func() { p.read(stream) })
+	p.h.Reach(media.StepChannel)
 	close(c.opened)
 }
 

@@ -43,6 +43,7 @@ func (a *API) Answer(ctx context.Context, offer string, h media.Handlers) (*Peer
 	if err != nil {
 		return nil, "", errors.Join(err, p.Close())
 	}
+	h.Reach(media.StepAnswer)
 	return p, answer, nil
 }
 
@@ -143,6 +144,7 @@ func (a *API) Offer(ctx context.Context, h media.Handlers) (*Peer, string, error
 	if err != nil {
 		return nil, "", errors.Join(err, p.Close())
 	}
+	h.Reach(media.StepOffer)
 	return p, offer, nil
 }
 

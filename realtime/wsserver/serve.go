@@ -39,6 +39,7 @@ func (c *Conn) serve(s socket) {
 		cut.Stop()
 		_ = s.CloseNow()
 	})
+	c.h.Reach(media.StepChannel)
 	c.state(media.StateConnected)
 	if c.h.Open != nil {
 		c.h.Open()

@@ -43,6 +43,8 @@ type Dialer struct {
 	// Told returns what a client is told about a dial that failed; nil tells nothing.
 	Told func(error) realtime.Error
 	Post Post
+	// Reached gets the steps of the first session's connection.
+	Reached func(media.Step)
 	Log  *slog.Logger
 }
 
@@ -67,8 +69,12 @@ type Session struct {
 // history is read after that. refused is that of Dial.
 func (d *Dialer) Dial(ctx context.Context, gen int, history History, refused string, created func(records.Leg) error) (*Session, error) {
 	l := d.newSession(gen, nil)
+	handlers := upstreamHandlers(gen, d.Post)
+	if gen == 1 {
+		handlers.Reached = d.Reached
+	}
 	leg, err := d.Upstream.Dial(ctx, Dial{
-		Session: d.Creation, Owner: d.Owner, Handlers: upstreamHandlers(gen, d.Post), History: history,
+		Session: d.Creation, Owner: d.Owner, Handlers: handlers, History: history,
 		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), ClientPlays: d.ClientPlays, Later: d.Later, Refused: refused,
 		Use: func(upstream Upstream, route session.Route) {
 			l.upstream, l.Route, l.Record.Upstream = upstream, route, upstream.Name()

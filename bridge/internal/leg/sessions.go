@@ -209,6 +209,14 @@ func (s *Sessions) Limit(gen int) int {
 	return 0
 }
 
+// Begun returns when the active session's first packet was let through; it is zero before that.
+func (s *Sessions) Begun() time.Time {
+	if l := s.byGen[s.audible]; l != nil {
+		return l.flow.Begun()
+	}
+	return time.Time{}
+}
+
 // Switch connects the caller's audio, both ways, to a session.
 func (s *Sessions) Switch(gen int) {
 	for _, l := range s.byGen {

@@ -26,6 +26,8 @@ type SetUpReport struct {
 type SetUpRound struct {
 	Thinks float64 `json:"upstream_takes_ms"`
 	Ways   []Way   `json:"ways"`
+	// Steps are those of voicebridge, which answers at once.
+	Steps []Step `json:"steps"`
 }
 
 // Way has the medians of set-ups in one way, from the offer on.
@@ -55,6 +57,10 @@ func (r SetUpReport) WriteTable(w io.Writer) error {
 			fmt.Fprintf(table, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t\n", way.Name, way.Answer, way.Connected, way.FirstSound, way.FirstWord, way.FirstSound/max(alone, 1))
 		}
 		_ = table.Flush() // out keeps its error
+		if len(round.Steps) > 0 {
+			fmt.Fprint(out, "\nHow voicebridge gets there, step by step: when each begins and ends\n\n")
+			writeSteps(out, round.Steps)
+		}
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write table: %w", err)

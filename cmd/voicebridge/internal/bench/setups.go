@@ -88,6 +88,7 @@ func (s SetUps) Run(ctx context.Context) (report SetUpReport, err error) {
 type setUps struct {
 	ways    []*way
 	ends    []*modelEnd
+	traced  traces         // of the first way
 	opened  []func() error // what close closes, the last first
 	nothing slog.Handler
 }
@@ -111,6 +112,7 @@ func (m *setUps) open(ctx context.Context, command Command) error {
 	if err != nil {
 		return err
 	}
+	m.traced = traces{log: atOnce.stderr.Name()}
 	after, err := m.start(ctx, command, behind, "after_upstream")
 	if err != nil {
 		return err
@@ -132,8 +134,8 @@ func (m *setUps) open(ctx context.Context, command Command) error {
 		return err
 	}
 	m.ways = []*way{
-		{name: "voicebridge", address: atOnce, api: near, rtt: toBridge, end: behind},
-		{name: "calls.answer: after_upstream", address: after, api: near, rtt: toBridge, end: behind},
+		{name: "voicebridge", address: atOnce.url, api: near, rtt: toBridge, end: behind},
+		{name: "calls.answer: after_upstream", address: after.url, api: near, rtt: toBridge, end: behind},
 		{name: relayed, address: relay, api: near, rtt: toBridge, end: behind},
 		{name: unbridged, address: alone.address, api: far, rtt: direct, end: alone},
 	}
@@ -202,15 +204,15 @@ func (m *setUps) serve(ctx context.Context, h http.Handler) (address string, err
 	return "http://" + ln.Addr().String(), nil
 }
 
-// start starts the bridge, and returns its address.
-func (m *setUps) start(ctx context.Context, command Command, end *modelEnd, answer string) (address string, err error) {
-	command.Environ = append(slices.Clone(command.Environ), "VOICEBRIDGE_CALLS__ANSWER="+answer)
+// start starts the bridge, which logs how its calls are set up.
+func (m *setUps) start(ctx context.Context, command Command, end *modelEnd, answer string) (*bridge, error) {
+	command.Environ = append(slices.Clone(command.Environ), "VOICEBRIDGE_CALLS__ANSWER="+answer, "VOICEBRIDGE_LOG__LEVEL=info", "VOICEBRIDGE_LOG__FORMAT=json")
 	b, err := startBridge(ctx, command, end.address+"/v1", spareCalls)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	m.opened = append(m.opened, b.close)
-	return b.url, nil
+	return b, nil
 }
 
 // relay starts a bare relay, and returns its address.
@@ -387,6 +389,9 @@ func (m *setUps) measure(ctx context.Context, n int, thinks time.Duration) (SetU
 	for _, e := range m.ends {
 		e.thinks.Store(int64(thinks))
 	}
+	if _, err := m.traced.next(); err != nil { // of before
+		return SetUpRound{}, err
+	}
 	all := make([][]reached, len(m.ways))
 	for range n {
 		for i, w := range m.ways {
@@ -397,7 +402,11 @@ func (m *setUps) measure(ctx context.Context, n int, thinks time.Duration) (SetU
 			all[i] = append(all[i], at)
 		}
 	}
-	round := SetUpRound{Thinks: ms(thinks)}
+	steps, err := m.traced.next()
+	if err != nil {
+		return SetUpRound{}, err
+	}
+	round := SetUpRound{Thinks: ms(thinks), Steps: steps}
 	for i, w := range m.ways {
 		median := func(of func(reached) time.Duration) float64 {
 			var times []time.Duration

@@ -158,6 +158,9 @@ func (o *Observer) CallStarted(ctx context.Context, key thread.Key, callID strin
 	o.voice.asked(key, callID, trace.SpanContextFromContext(ctx))
 }
 
+// SetUp makes the trace of how a call was set up, below the request for it.
+func (o *Observer) SetUp(s bridge.SetUp) { o.traces.setUp(o.voice.asker(s.Key, s.CallID), s) }
+
 // SpokenTurn returns ctx with the span of the turn in which the thread's call answers a message of the
 // user. Text turns get theirs from [Traces.Begin].
 func (o *Observer) SpokenTurn(ctx context.Context, key thread.Key, question string) context.Context {

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -59,6 +60,29 @@ func (c *conversations) asked(key thread.Key, call string, span trace.SpanContex
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.parents[key] = parent{call, span}
+}
+
+// asker returns the span that asked for a call; it may be invalid.
+func (c *conversations) asker(key thread.Key, call string) trace.SpanContext {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.parents[key]; p.call == call {
+		return p.span
+	}
+	return trace.SpanContext{}
+}
+
+// setUp makes the trace of how a call was set up.
+func (t *Traces) setUp(parent trace.SpanContext, s bridge.SetUp) {
+	if t == nil || len(s.Steps) == 0 {
+		return
+	}
+	about := []attribute.KeyValue{attribute.String("voicebridge.thread_id", s.Key.Thread), attribute.String("voicebridge.call_id", s.CallID)}
+	t.span(t.newID(parent).context(), "call set-up", s.Began, s.Ended(), trace.SpanKindInternal, "", about, func(ctx context.Context) {
+		for _, step := range s.Steps {
+			t.span(ctx, step.Name, step.Began, step.Ended, trace.SpanKindInternal, "", nil, nil)
+		}
+	})
 }
 
 // voiceTurn is a turn of a call: the user's speech, and everything done to answer it.

@@ -49,6 +49,22 @@ func spokenTurn(o *Observer) {
 	save(1700, 1701, question("q1"), persistence.PutResponse{Response: records.Response{CallID: "call-1", Model: "scribe", Status: "completed", CreatedAt: after(1700), FinishedAt: new(after(1700))}})
 }
 
+// TestSetUpTrace has the steps of a call's set-up in a trace, below the request for it.
+func TestSetUpTrace(t *testing.T) {
+	t.Parallel()
+	o, _, spans := setup(t)
+	asked := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+	o.CallStarted(trace.ContextWithSpanContext(t.Context(), asked), call, "call-1")
+	o.SetUp(bridge.SetUp{Key: call, CallID: "call-2"}) // nothing of it is known
+	o.SetUp(bridge.SetUp{Key: call, CallID: "call-1", Began: after(0), Steps: []bridge.SetUpStep{
+		{Name: "browser.answer", Began: after(0), Ended: after(40)}, {Name: "upstream.ice", Began: after(20), Ended: after(60)},
+	}})
+	got := spans.GetSpans()
+	if id := wantSpans(t, got, "call set-up > browser.answer 0s 40ms", "call set-up > upstream.ice 20ms 60ms", " > call set-up 0s 60ms"); id != asked.TraceID().String() {
+		t.Errorf("the trace is %s", id)
+	}
+}
+
 func TestVoiceTurn(t *testing.T) {
 	t.Parallel()
 	o, scrape, spans := setup(t)

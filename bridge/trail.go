@@ -1,0 +1,180 @@
+package bridge
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"voicebridge/bridge/internal/session"
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+	"voicebridge/thread"
+)
+
+// SetUp says when a call reached what, from the request for it to its first sound.
+type SetUp struct {
+	Key    thread.Key
+	CallID string
+	Began  time.Time
+	// Steps are what was reached, in the order in which they began. Those of both sides run beside each other.
+	Steps []SetUpStep
+}
+
+// SetUpStep is a part of a set-up: "browser." or "upstream." with a [media.Step], or one of the call's own, "call.".
+type SetUpStep struct {
+	Name         string
+	Began, Ended time.Time
+}
+
+// Ended returns when the last step ended.
+func (s *SetUp) Ended() time.Time {
+	end := s.Began
+	for _, step := range s.Steps {
+		if step.Ended.After(end) {
+			end = step.Ended
+		}
+	}
+	return end
+}
+
+// What a call reaches beside the steps of its connections.
+const (
+	trailDial     = "upstream.dial" // begins
+	trailHistory  = "call.history"  // the call is saved, and the history read
+	trailCreated  = "call.session"  // session.created
+	trailReplay   = "call.replay"   // the history is sent
+	trailSettings = "call.settings" // session.update is sent
+	trailUpdated  = "call.updated"  // session.updated
+	trailGate     = "call.gate"     // the caller is heard
+	trailWord     = "call.first_word"
+	trailSound    = "call.first_sound"
+)
+
+// trailPatience is how long after the gate's opening both first packets are waited for.
+const trailPatience = 10 * time.Second
+
+// trail collects when a call reached what. It is safe for concurrent use but for open, which is the call's loop's.
+type trail struct {
+	open bool // somebody wants it, and it is not complete
+
+	mu    sync.Mutex
+	began time.Time
+	at    map[string]time.Time // the first time of each
+}
+
+func newTrail() *trail { return &trail{open: true, began: time.Now(), at: make(map[string]time.Time)} }
+
+func (t *trail) reach(name string) { t.reachAt(name, time.Now()) }
+
+func (t *trail) reachAt(name string, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, known := t.at[name]; !known && !at.IsZero() {
+		t.at[name] = at
+	}
+}
+
+func (t *trail) browser(s media.Step) { t.reach("browser." + string(s)) }
+
+func (t *trail) upstream(s media.Step) { t.reach("upstream." + string(s)) }
+
+// steps returns what was reached. Each step of a connection begins where the one before it ended.
+func (t *trail) steps() (steps []SetUpStep) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	add := func(name string, began time.Time) (ended time.Time) {
+		ended, known := t.at[name]
+		if !known || began.IsZero() {
+			return began
+		}
+		steps = append(steps, SetUpStep{name, began, ended})
+		return ended
+	}
+	var connected time.Time // both sides
+	for side, at := range map[string]time.Time{"browser.": t.began, "upstream.": t.at[trailDial]} {
+		for _, s := range []media.Step{media.StepOffer, media.StepAnswer, media.StepICE, media.StepDTLS} {
+			at = add(side+string(s), at)
+		}
+		if at.After(connected) {
+			connected = at
+		}
+		add(side+string(media.StepChannel), at)
+	}
+	add(trailHistory, t.began)
+	at := add(trailCreated, t.at["upstream."+string(media.StepChannel)])
+	if replayed, ok := t.at[trailReplay]; ok {
+		add(trailSettings, replayed)
+	}
+	if sent, ok := t.at[trailSettings]; ok {
+		at = add(trailUpdated, sent)
+	}
+	at = add(trailGate, at)
+	add(trailWord, at)
+	add(trailSound, connected)
+	slices.SortStableFunc(steps, func(a, b SetUpStep) int {
+		return cmp.Or(a.Began.Compare(b.Began), a.Ended.Compare(b.Ended), cmp.Compare(a.Name, b.Name))
+	})
+	return steps
+}
+
+// trace takes an input of the loop that is part of the set-up.
+func (w *worker) trace(in session.Input) {
+	e, ok := in.(session.UpstreamEvent)
+	if !ok {
+		return
+	}
+	switch ev, _ := realtime.Decode(e.Data); ev.Type {
+	case realtime.TypeSessionCreated:
+		w.trail.reach(trailCreated)
+	case realtime.TypeSessionUpdated:
+		w.trail.reach(trailUpdated)
+	}
+}
+
+// traceEffects takes what an input has led to, and reports the set-up once it is complete.
+func (w *worker) traceEffects(effects []session.Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case session.Replay:
+			w.trail.reach(trailReplay)
+		case session.ToUpstream:
+			if ev, err := realtime.Decode(e.Data); err == nil && ev.Type == realtime.TypeSessionUpdate {
+				w.trail.reach(trailSettings)
+			}
+		case session.Gate:
+			if e.Open {
+				w.trail.reach(trailGate)
+			}
+		}
+	}
+	w.trail.mu.Lock()
+	gate := w.trail.at[trailGate]
+	w.trail.mu.Unlock()
+	if gate.IsZero() {
+		return
+	}
+	word, sound := w.fromUser.Begun(), w.up.Begun()
+	if !word.IsZero() && !sound.IsZero() || time.Since(gate) > trailPatience {
+		w.endTrail()
+	}
+}
+
+// endTrail reports the set-up, once.
+func (w *worker) endTrail() {
+	t := w.trail
+	if !t.open {
+		return
+	}
+	t.open = false
+	t.reachAt(trailWord, w.fromUser.Begun())
+	if sound := w.up.Begun(); !sound.IsZero() {
+		t.mu.Lock()
+		if heard := t.at["browser."+string(media.StepDTLS)]; heard.After(sound) {
+			sound = heard // what came before went nowhere
+		}
+		t.mu.Unlock()
+		t.reachAt(trailSound, sound)
+	}
+	w.onSetUp(SetUp{Key: w.key, CallID: w.id, Began: t.began, Steps: t.steps()})
+}
