@@ -118,63 +118,55 @@ func (t *trail) steps() (steps []SetUpStep) {
 	return steps
 }
 
-// trace takes an input of the loop that is part of the set-up.
-func (w *worker) trace(in session.Input) {
+// input takes an input of the call's loop.
+func (t *trail) input(in session.Input) {
 	e, ok := in.(session.UpstreamEvent)
 	if !ok {
 		return
 	}
 	switch ev, _ := realtime.Decode(e.Data); ev.Type {
 	case realtime.TypeSessionCreated:
-		w.trail.reach(trailCreated)
+		t.reach(trailCreated)
 	case realtime.TypeSessionUpdated:
-		w.trail.reach(trailUpdated)
+		t.reach(trailUpdated)
 	}
 }
 
-// traceEffects takes what an input has led to, and reports the set-up once it is complete.
-func (w *worker) traceEffects(effects []session.Effect) {
+// effects takes what an input has led to.
+func (t *trail) effects(effects []session.Effect) {
 	for _, e := range effects {
 		switch e := e.(type) {
 		case session.Replay:
-			w.trail.reach(trailReplay)
+			t.reach(trailReplay)
 		case session.ToUpstream:
 			if ev, err := realtime.Decode(e.Data); err == nil && ev.Type == realtime.TypeSessionUpdate {
-				w.trail.reach(trailSettings)
+				t.reach(trailSettings)
 			}
 		case session.Gate:
 			if e.Open {
-				w.trail.reach(trailGate)
+				t.reach(trailGate)
 			}
 		}
 	}
-	w.trail.mu.Lock()
-	gate := w.trail.at[trailGate]
-	w.trail.mu.Unlock()
-	if gate.IsZero() {
-		return
-	}
-	word, sound := w.fromUser.Begun(), w.up.Begun()
-	if !word.IsZero() && !sound.IsZero() || time.Since(gate) > trailPatience {
-		w.endTrail()
-	}
 }
 
-// endTrail reports the set-up, once.
-func (w *worker) endTrail() {
-	t := w.trail
-	if !t.open {
-		return
-	}
+// complete takes when both sides' first packets went through, or zero, and reports whether nothing more is worth waiting for.
+func (t *trail) complete(word, sound time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	gate := t.at[trailGate]
+	return !gate.IsZero() && (!word.IsZero() && !sound.IsZero() || time.Since(gate) > trailPatience)
+}
+
+// end takes when both sides' first packets went through, or zero, and returns the steps.
+func (t *trail) end(word, sound time.Time) []SetUpStep {
 	t.open = false
-	t.reachAt(trailWord, w.fromUser.Begun())
-	if sound := w.up.Begun(); !sound.IsZero() {
-		t.mu.Lock()
-		if heard := t.at["browser."+string(media.StepDTLS)]; heard.After(sound) {
-			sound = heard // what came before went nowhere
-		}
-		t.mu.Unlock()
-		t.reachAt(trailSound, sound)
+	t.reachAt(trailWord, word)
+	t.mu.Lock()
+	if heard := t.at["browser."+string(media.StepDTLS)]; !sound.IsZero() && heard.After(sound) {
+		sound = heard // what came before went nowhere
 	}
-	w.onSetUp(SetUp{Key: w.key, CallID: w.id, Began: t.began, Steps: t.steps()})
+	t.mu.Unlock()
+	t.reachAt(trailSound, sound)
+	return t.steps()
 }

@@ -67,7 +67,7 @@ func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 	if !over {
 		reason = w.loop()
 	}
-	w.endTrail()
+	w.setUpDone()
 	close(c.quit)
 	w.asides.endAll()
 	w.up.EndAll(reason)
@@ -186,12 +186,15 @@ func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 	for in != nil {
 		in = w.up.Place(in)
 		if w.trail.open {
-			w.trace(in)
+			w.trail.input(in)
 		}
 		effects := w.state.Reduce(time.Now(), in)
-		w.performAll(effects)
 		if w.trail.open {
-			w.traceEffects(effects)
+			w.trail.effects(effects)
+		}
+		w.performAll(effects)
+		if w.trail.open && w.trail.complete(w.fromUser.Begun(), w.up.Begun()) {
+			w.setUpDone()
 		}
 		if end, ok := in.(session.ToolEnd); ok {
 			w.tools.ended(end.CallID)
@@ -201,6 +204,13 @@ func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 		in, w.full = w.full, nil
 	}
 	return w.over, w.over != session.EndNone
+}
+
+// setUpDone reports how the call was set up, once.
+func (w *worker) setUpDone() {
+	if w.trail.open {
+		w.onSetUp(SetUp{Key: w.key, CallID: w.id, Began: w.trail.began, Steps: w.trail.end(w.fromUser.Begun(), w.up.Begun())})
+	}
 }
 
 // abort saves what it can of a call whose state is broken.

@@ -45,7 +45,7 @@ type Dialer struct {
 	Post Post
 	// Reached gets the steps of the first session's connection.
 	Reached func(media.Step)
-	Log  *slog.Logger
+	Log     *slog.Logger
 }
 
 // Session is one upstream session of a call, with its goroutines.
