@@ -32,7 +32,8 @@ func (c *Config) with(a assistant.Assistant) *Config {
 		out.Provider = a.Text.Provider
 	}
 	if a.Text.Model != "" && (a.Text.Provider == "" || a.Text.Provider == out.Provider) {
-		out.Models = maps.Clone(c.Models)
+		out.Models = map[string]string{}
+		maps.Copy(out.Models, c.Models)
 		out.Models[out.Provider] = a.Text.Model
 	}
 	out.MaxTokens = cmp.Or(a.Text.MaxTokens, c.MaxTokens)

@@ -41,10 +41,10 @@ type TurnObserver interface {
 	TurnFinished(ctx context.Context, report TurnReport)
 }
 
-// TitleObserver is a TurnObserver that is also notified of requests for titles.
-type TitleObserver interface {
-	// TitleFinished is called with a request to the provider's model for a title, which succeeded.
-	TitleFinished(provider string, request records.Response)
+// RequestObserver is a TurnObserver that is also notified of requests that belong to no turn.
+type RequestObserver interface {
+	// RequestFinished is called with a request to the provider's model for a title, or to read a call, which succeeded.
+	RequestFinished(provider string, request records.Response)
 }
 
 // TurnReport describes a turn that has ended.

@@ -24,6 +24,8 @@ type Coordinator struct {
 	cfg    Config
 	log    *slog.Logger
 	titles *titles
+	// extractor reads calls that have ended.
+	extractor *extractor
 	// ending is done when the server stops; end ends it.
 	ending context.Context
 	end    context.CancelFunc
@@ -46,15 +48,19 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c := &Coordinator{cfg: cfg, log: cfg.Logger, turns: map[thread.Key]*Turn{}, finished: map[thread.Key]*Turn{}}
 	c.ending, c.end = context.WithCancel(context.Background())
-	c.titles = newTitles(&c.cfg)
+	c.titles, c.extractor = newTitles(&c.cfg), newExtractor(&c.cfg)
 	return c, nil
 }
 
-// Run gives titles to threads until ctx ends. Then it accepts no more turns, interrupts the running
+// CallEnded has a call of this process that has ended read, if its assistant asks for that.
+func (c *Coordinator) CallEnded() { c.extractor.look() }
+
+// Run gives titles to threads, and reads ended calls, until ctx ends. Then it accepts no more turns, interrupts the running
 // ones, and returns when all are saved.
 func (c *Coordinator) Run(ctx context.Context) error {
-	var titling sync.WaitGroup
-	titling.Go(func() { c.titles.run(ctx) })
+	var beside sync.WaitGroup
+	beside.Go(func() { c.titles.run(ctx) })
+	beside.Go(func() { c.extractor.run(ctx) })
 	tick := time.Tick(keepFinished)
 	for ctx.Err() == nil {
 		select {
@@ -71,7 +77,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	c.mu.Unlock()
 	c.end()
 	c.running.Wait()
-	titling.Wait()
+	beside.Wait()
 	return nil
 }
 

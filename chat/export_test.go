@@ -18,6 +18,12 @@ var (
 	CleanTitle = cleanTitle
 )
 
+// ExtractSchema and ParseExtracted give tests access to what reads calls.
+var (
+	ExtractSchema  = extractSchema
+	ParseExtracted = parseExtracted
+)
+
 // KeepConverted keeps converted images of the given sizes, in bytes, named by their numbers, and returns which are still
 // there.
 func KeepConverted(sizes ...int) (left []string) {

@@ -29,6 +29,8 @@ const (
 	maxTitleRunes   = 60
 	titleReadRunes  = 1000 // of each message, as read by the model
 	titleReads      = 6    // messages
+
+	maxTitleAnswer = 4096 // bytes
 )
 
 // TitleInstructions is the system prompt of a request for a thread's title.
@@ -216,35 +218,13 @@ func (c *Config) title(ctx context.Context, key thread.Key, instructions, text s
 	if err != nil {
 		return "", err
 	}
-	record := records.Response{ID: persistence.NewID(), Kind: records.KindTitle, Model: m.request.Model, Status: "completed", CreatedAt: time.Now()}
-	req := llm.Request{Model: m.request.Model, System: instructions, Messages: []llm.Message{{Role: llm.RoleUser, Content: text}}, MaxTokens: titleTokens}
-	var answer strings.Builder
-	var usage llm.Usage
-	for d, err := range m.provider.Stream(ctx, req) {
-		if err != nil {
-			return "", fmt.Errorf("ask for a title: %w", err)
-		}
-		if answer.Len() < 4096 {
-			answer.WriteString(d.Text)
-		}
-		if d.Usage != nil {
-			usage = *d.Usage
-		}
+	answer, err := c.ask(ctx, key, m.provider, records.Response{Kind: records.KindTitle}, llm.Request{
+		Model: m.request.Model, System: instructions, Messages: []llm.Message{{Role: llm.RoleUser, Content: text}}, MaxTokens: titleTokens,
+	}, maxTitleAnswer)
+	if err != nil {
+		return "", fmt.Errorf("ask for a title: %w", err)
 	}
-	record.Usage = thread.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, CachedTokens: usage.CachedTokens}
-	record.RawUsage, record.FinishedAt = usage.Raw, new(time.Now())
-	if c.Cost != nil {
-		record.CostUSD = c.Cost(m.provider.Name(), m.request.Model, usage)
-	}
-	if err := c.Store.Records.SaveResponse(ctx, key, record); err != nil {
-		c.Logger.Warn("response not saved", "thread_id", key.Thread, "error", err)
-	}
-	for _, o := range c.Observers {
-		if o, ok := o.(TitleObserver); ok {
-			o.TitleFinished(m.provider.Name(), record)
-		}
-	}
-	title := cleanTitle(answer.String())
+	title := cleanTitle(answer)
 	if title == "" {
 		return "", errors.New("ask for a title: the model gave none")
 	}

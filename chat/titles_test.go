@@ -108,7 +108,7 @@ type titleObserver struct{ requests []string }
 
 func (o *titleObserver) TurnFinished(context.Context, chat.TurnReport) {}
 
-func (o *titleObserver) TitleFinished(provider string, r records.Response) {
+func (o *titleObserver) RequestFinished(provider string, r records.Response) {
 	o.requests = append(o.requests, provider+" "+r.Status+" "+string(r.Kind))
 }
 

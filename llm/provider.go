@@ -31,6 +31,9 @@ type Request struct {
 	// at once by one tool message for each call, in order.
 	Messages []Message
 	Tools    []Tool
+	// Schema is a JSON schema of an object which the answer's text must be; nil: any text. A provider that cannot make sure
+	// of it, or does not take this schema, may answer otherwise, or with KindBadRequest.
+	Schema json.RawMessage
 	// MaxTokens limits the answer; 0 leaves it to the provider.
 	MaxTokens int
 	// Temperature and TopP control sampling; nil leaves them to the provider.

@@ -71,6 +71,20 @@ func (s *Store) Messages(ctx context.Context, key thread.Key, after int64, limit
 	return s.messages(ctx, key, rows, err)
 }
 
+// CallMessages is Messages for those that belong to a call.
+func (s *Store) CallMessages(ctx context.Context, key thread.Key, callID string, after int64, limit int) ([]thread.Message, error) {
+	if limit < 1 || limit > maxMessages {
+		return nil, fmt.Errorf("list messages of call: %w", Invalid("limit %d: 1 to %d", limit, maxMessages))
+	}
+	if err := checkKey(key); err != nil {
+		return nil, fmt.Errorf("list messages of call: %w", err)
+	}
+	rows, err := s.eng.read().ListCallMessages(ctx, pgdb.ListCallMessagesParams{
+		ThreadID: key.Thread, Owner: key.Owner, CallID: callID, AfterSeq: after, MaxRows: int64(limit),
+	})
+	return s.messages(ctx, key, rows, err)
+}
+
 // Replay reads the last n messages since the last reset, oldest first, without those in progress. n
 // is at most MaxReplay.
 func (s *Store) Replay(ctx context.Context, key thread.Key, n int) ([]thread.Message, error) {

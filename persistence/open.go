@@ -12,6 +12,7 @@ import (
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/assistants"
 	"voicebridge/persistence/cluster"
+	"voicebridge/persistence/extractions"
 	"voicebridge/persistence/grants"
 	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/pictures"
@@ -51,6 +52,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s.Assistants = assistants.New(roomDB{s}, opts.Assistants)
 	s.Hooks, s.Shares = hooked.New(roomDB{s}), shares.New(roomDB{s})
 	s.Grants = grants.New(roomDB{s})
+	s.Extractions = extractions.New(roomDB{s}, s.Hooks.Fresh)
 	opened, shared, err := openEngine(ctx, url, opts)
 	if err != nil {
 		return nil, err

@@ -129,6 +129,9 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 	if err := q.ReleaseDeliveries(ctx, pgdb.ReleaseDeliveriesParams{Instance: r.instance}); err != nil {
 		return err
 	}
+	if err := q.ReleaseExtractions(ctx, pgdb.ReleaseExtractionsParams{Instance: r.instance}); err != nil {
+		return err
+	}
 	if err := q.RequeueOpen(ctx, pgdb.RequeueOpenParams{Instance: r.instance}); err != nil {
 		return err
 	}

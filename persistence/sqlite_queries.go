@@ -59,6 +59,11 @@ func (s sqliteQueries) ClaimDeliveries(ctx context.Context, arg pgdb.ClaimDelive
 	return database.Rows(r, err, func(r sqlitedb.HookDelivery) pgdb.HookDelivery { return pgdb.HookDelivery(r) })
 }
 
+func (s sqliteQueries) ClaimExtraction(ctx context.Context, arg pgdb.ClaimExtractionParams) (pgdb.Call, error) {
+	r, err := s.q.ClaimExtraction(ctx, sqlitedb.ClaimExtractionParams(arg))
+	return pgdb.Call(r), err
+}
+
 func (s sqliteQueries) ClaimLeg(ctx context.Context, arg pgdb.ClaimLegParams) (int64, error) {
 	return s.q.ClaimLeg(ctx, sqlitedb.ClaimLegParams(arg))
 }
@@ -93,6 +98,10 @@ func (s sqliteQueries) CountAllUnsent(ctx context.Context) (int64, error) {
 
 func (s sqliteQueries) CountAssistants(ctx context.Context, arg pgdb.CountAssistantsParams) (int64, error) {
 	return s.q.CountAssistants(ctx, sqlitedb.CountAssistantsParams(arg))
+}
+
+func (s sqliteQueries) CountExtractions(ctx context.Context, arg pgdb.CountExtractionsParams) (int64, error) {
+	return s.q.CountExtractions(ctx, sqlitedb.CountExtractionsParams(arg))
 }
 
 func (s sqliteQueries) CountOwnersTurns(ctx context.Context, arg pgdb.CountOwnersTurnsParams) (int64, error) {
@@ -301,6 +310,10 @@ func (s sqliteQueries) FindShared(ctx context.Context, arg pgdb.FindSharedParams
 
 func (s sqliteQueries) FinishDelivery(ctx context.Context, arg pgdb.FinishDeliveryParams) (int64, error) {
 	return s.q.FinishDelivery(ctx, sqlitedb.FinishDeliveryParams(arg))
+}
+
+func (s sqliteQueries) FinishExtraction(ctx context.Context, arg pgdb.FinishExtractionParams) (int64, error) {
+	return s.q.FinishExtraction(ctx, sqlitedb.FinishExtractionParams(arg))
 }
 
 func (s sqliteQueries) FirstMessageAfter(ctx context.Context, arg pgdb.FirstMessageAfterParams) (pgdb.FirstMessageAfterRow, error) {
@@ -539,6 +552,11 @@ func (s sqliteQueries) ListAssistants(ctx context.Context, arg pgdb.ListAssistan
 	return database.Rows(r, err, func(r sqlitedb.Assistant) pgdb.Assistant { return pgdb.Assistant(r) })
 }
 
+func (s sqliteQueries) ListCallMessages(ctx context.Context, arg pgdb.ListCallMessagesParams) ([]pgdb.Message, error) {
+	r, err := s.q.ListCallMessages(ctx, sqlitedb.ListCallMessagesParams(arg))
+	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
+}
+
 func (s sqliteQueries) ListCallsOf(ctx context.Context, arg pgdb.ListCallsOfParams) ([]pgdb.Call, error) {
 	r, err := s.q.ListCallsOf(ctx, sqlitedb.ListCallsOfParams(arg))
 	return database.Rows(r, err, func(r sqlitedb.Call) pgdb.Call { return pgdb.Call(r) })
@@ -739,6 +757,10 @@ func (s sqliteQueries) PauseQueue(ctx context.Context, arg pgdb.PauseQueueParams
 
 func (s sqliteQueries) ReleaseDeliveries(ctx context.Context, arg pgdb.ReleaseDeliveriesParams) error {
 	return s.q.ReleaseDeliveries(ctx, sqlitedb.ReleaseDeliveriesParams(arg))
+}
+
+func (s sqliteQueries) ReleaseExtractions(ctx context.Context, arg pgdb.ReleaseExtractionsParams) error {
+	return s.q.ReleaseExtractions(ctx, sqlitedb.ReleaseExtractionsParams(arg))
 }
 
 func (s sqliteQueries) ReleaseOfHook(ctx context.Context, arg pgdb.ReleaseOfHookParams) error {

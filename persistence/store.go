@@ -22,6 +22,7 @@ import (
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/assistants"
 	"voicebridge/persistence/cluster"
+	"voicebridge/persistence/extractions"
 	"voicebridge/persistence/grants"
 	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/internal/database"
@@ -87,6 +88,8 @@ type Store struct {
 	Recordings *recordings.Store
 	// Hooks keeps what is to be delivered to hooks.
 	Hooks *hooked.Store
+	// Extractions keeps what was found in calls after their end.
+	Extractions *extractions.Store
 	// Shares keeps which threads may be read by a link.
 	Shares *shares.Store
 	// Cluster is this process among those that serve the database.

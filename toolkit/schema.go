@@ -37,6 +37,19 @@ func CheckParameters(schema json.RawMessage) error {
 	return err
 }
 
+// CheckObject returns how a JSON object differs from a schema that CheckParameters accepts, in words for a model.
+func CheckObject(schema, object json.RawMessage) error {
+	c, err := newChecker(schema)
+	if err != nil {
+		return err
+	}
+	var value map[string]any
+	if err := json.Unmarshal(object, &value); err != nil || value == nil {
+		return errors.New("it is not a JSON object")
+	}
+	return c.check(value)
+}
+
 func newChecker(raw json.RawMessage) (*checker, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("the parameters are %d bytes long, the limit is %d", len(raw), maxSchemaBytes)

@@ -44,6 +44,7 @@ type recordStore interface {
 	usageStore
 	liveCalls
 	access.Records
+	callLister
 }
 
 // admission is what this package needs of the database to let clients in.
@@ -223,6 +224,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		s.streams,
 		&exports{cfg.Store, cfg.Logger},
 		&shared{cfg.Shares, cfg.Store, pictures, cfg.Logger},
+		&threadCalls{cfg.Store, cfg.Records},
 		&ownersData{cfg.Privacy, cfg.Store, remove, events, cfg.Logger},
 		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, s.door, cfg.Logger},
 		&ownerSockets{cfg.Store, cfg.Records, s.door},

@@ -52,6 +52,7 @@ func (a *app) bridgeConfig() bridge.Config {
 			a.metrics.CallEnded(string(reason))
 			a.observer.CallEnded(reason)
 			a.queue.CallEnded(key)
+			a.texts.CallEnded()
 		},
 		OnSetUp: func(s bridge.SetUp) {
 			a.observer.SetUp(s)

@@ -44,6 +44,14 @@ WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.seq > @after_seq
 ORDER BY m.seq
 LIMIT CAST(@max_rows AS bigint);
 
+-- ListCallMessages lists what was said in a call.
+-- name: ListCallMessages :many
+SELECT m.* FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.thread_id = @thread_id AND t.owner = @owner AND m.call_id = @call_id AND m.seq > @after_seq
+ORDER BY m.seq
+LIMIT CAST(@max_rows AS bigint);
+
 -- name: ListChanges :many
 SELECT m.* FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id

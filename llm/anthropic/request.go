@@ -30,6 +30,44 @@ type body struct {
 	ToolChoice  json.RawMessage `json:"tool_choice,omitempty"`
 	Messages    []message       `json:"messages"`
 	Stream      bool            `json:"stream"`
+	// OutputConfig has the form of the answer: https://platform.claude.com/docs/en/build-with-claude/structured-outputs.
+	OutputConfig *outputConfig `json:"output_config,omitempty"`
+}
+
+type outputConfig struct {
+	Format outputFormat `json:"format"`
+}
+
+type outputFormat struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+// closed returns a schema in which no object may have other properties than those that it names, as the API demands.
+func closed(schema json.RawMessage) json.RawMessage {
+	var value any
+	if json.Unmarshal(schema, &value) != nil {
+		return schema
+	}
+	var shut func(any)
+	shut = func(value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			if _, given := v["additionalProperties"]; v["type"] == "object" && !given {
+				v["additionalProperties"] = false
+			}
+			for _, inner := range v {
+				shut(inner)
+			}
+		case []any:
+			for _, inner := range v {
+				shut(inner)
+			}
+		}
+	}
+	shut(value)
+	out, _ := json.Marshal(value) // it was read from JSON
+	return out
 }
 
 // message is a group on the wire.
@@ -44,6 +82,9 @@ func request(req llm.Request, cache bool) body {
 	out := body{Model: req.Model, MaxTokens: cmp.Or(max(0, req.MaxTokens), defaultMaxTokens), Temperature: req.Temperature, TopP: req.TopP, Tools: tools(req.Tools), Stream: true}
 	if out.Temperature != nil { // those of other vendors go up to 2
 		out.Temperature = new(min(*out.Temperature, 1))
+	}
+	if len(req.Schema) > 0 {
+		out.OutputConfig = &outputConfig{outputFormat{"json_schema", closed(req.Schema)}}
 	}
 	for _, words := range system {
 		out.System = append(out.System, text(words))

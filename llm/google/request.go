@@ -1,6 +1,7 @@
 package google
 
 import (
+	"encoding/json"
 	"strings"
 
 	"voicebridge/llm"
@@ -25,6 +26,9 @@ type generationConfig struct {
 	MaxOutputTokens int      `json:"maxOutputTokens,omitempty"`
 	Temperature     *float64 `json:"temperature,omitempty"`
 	TopP            *float64 `json:"topP,omitempty"`
+	// An answer in JSON: https://ai.google.dev/gemini-api/docs/structured-output.
+	ResponseMIMEType   string          `json:"responseMimeType,omitempty"`
+	ResponseJSONSchema json.RawMessage `json:"responseJsonSchema,omitempty"`
 }
 
 // content is a group on the wire.
@@ -39,6 +43,9 @@ func request(req llm.Request) body {
 	out := body{Tools: tools(req.Tools), GenerationConfig: generationConfig{
 		MaxOutputTokens: max(0, req.MaxTokens), Temperature: req.Temperature, TopP: req.TopP,
 	}}
+	if len(req.Schema) > 0 {
+		out.GenerationConfig.ResponseMIMEType, out.GenerationConfig.ResponseJSONSchema = "application/json", req.Schema
+	}
 	if len(system) > 0 {
 		out.SystemInstruction = &content{Role: roleUser}
 		for _, text := range system {

@@ -52,6 +52,8 @@ var requests = []struct {
 	{"greeting", greeting},
 	{"bare", llm.Request{Model: "some-model", Messages: []llm.Message{user("Hello")}}},
 	{"tools", llm.Request{Model: "some-model", System: "Be brief.", MaxTokens: 4096, Tools: definitions, Messages: []llm.Message{user("Add & <go>")}}},
+	{"schema", llm.Request{Model: "some-model", Messages: []llm.Message{user("Read it.")}, Schema: json.RawMessage(
+		`{"type":"object","properties":{"facts":{"type":"object","properties":{"city":{"type":"string"}},"additionalProperties":true},"all":{"type":"array","items":{"type":"object"}}},"required":["facts"]}`)}},
 	{"tool_round", llm.Request{Model: "some-model", System: "Be brief.", Tools: definitions[:1], Messages: []llm.Message{
 		user("Add twice"),
 		assistant("I add.", llm.ToolCall{ID: "call_1", Name: "add", Arguments: `{"b": 2, "a": 12345678901234567890}`},

@@ -1,8 +1,9 @@
 package ollama
 
 import (
-	"voicebridge/llm"
+	"encoding/json"
 
+	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
 )
 
@@ -13,6 +14,8 @@ type body struct {
 	Tools    []tool    `json:"tools,omitempty"`
 	Stream   bool      `json:"stream"`
 	Options  options   `json:"options,omitzero"`
+	// Format is a JSON schema of the answer: https://docs.ollama.com/capabilities/structured-outputs.
+	Format json.RawMessage `json:"format,omitempty"`
 }
 
 // options are the options of a model's file that are set here.
@@ -35,7 +38,7 @@ type message struct {
 
 // request writes a request.
 func request(req llm.Request, contextTokens int) body {
-	out := body{Model: req.Model, Stream: true, Tools: tools(req.Tools), Options: options{
+	out := body{Model: req.Model, Stream: true, Tools: tools(req.Tools), Format: req.Schema, Options: options{
 		NumCtx: contextTokens, NumPredict: max(0, req.MaxTokens), Temperature: req.Temperature, TopP: req.TopP,
 	}}
 	if req.System != "" {

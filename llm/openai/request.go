@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -24,6 +25,34 @@ type body struct {
 	Stream              bool          `json:"stream"`
 	Tools               []tool        `json:"tools,omitempty"`
 	StreamOptions       streamOptions `json:"stream_options,omitzero"`
+	ResponseFormat      *format       `json:"response_format,omitempty"`
+}
+
+// format asks for an answer in JSON: https://developers.openai.com/api/docs/guides/structured-outputs. Strict would require
+// schemas of a special form.
+type format struct {
+	Type string `json:"type"`
+	// JSONSchema has the schema in Chat Completions; the Responses API has it beside the type.
+	JSONSchema *answerSchema `json:"json_schema,omitempty"`
+	*answerSchema
+}
+
+type answerSchema struct {
+	Name   string          `json:"name"`
+	Schema json.RawMessage `json:"schema"`
+	Strict bool            `json:"strict"`
+}
+
+// formatOf returns the format that a schema asks for; nil if there is none.
+func formatOf(schema json.RawMessage, flat bool) *format {
+	if len(schema) == 0 {
+		return nil
+	}
+	asked := &answerSchema{Name: "answer", Schema: schema}
+	if flat {
+		return &format{Type: "json_schema", answerSchema: asked}
+	}
+	return &format{Type: "json_schema", JSONSchema: asked}
 }
 
 // streamOptions request the usage, which streams otherwise omit.
@@ -57,7 +86,7 @@ type imageURL struct {
 func request(req llm.Request, compatible bool, accepts llm.Accepts) body {
 	out := body{
 		Model: req.Model, Tools: tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
-		Stream: true, StreamOptions: streamOptions{IncludeUsage: !accepts.NoStreamOptions},
+		Stream: true, StreamOptions: streamOptions{IncludeUsage: !accepts.NoStreamOptions}, ResponseFormat: formatOf(req.Schema, false),
 	}
 	if len(req.Tools) > 0 && accepts.QuietWithTools {
 		out.ReasoningEffort = "none"

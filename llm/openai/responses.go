@@ -26,6 +26,12 @@ type responsesBody struct {
 	Include         []string   `json:"include,omitempty"`
 	Store           bool       `json:"store"`
 	Stream          bool       `json:"stream"`
+	Text            textFormat `json:"text,omitzero"`
+}
+
+// textFormat is the form of the answer's text.
+type textFormat struct {
+	Format *format `json:"format,omitempty"`
 }
 
 // flatTool is a definition on the wire. Strict would require schemas of a special form.
@@ -66,6 +72,7 @@ type contentPart struct {
 func responsesRequest(req llm.Request, accepts llm.Accepts) responsesBody {
 	out := responsesBody{
 		Model: req.Model, Instructions: req.System, Input: []item{}, Temperature: req.Temperature, TopP: req.TopP, Stream: true,
+		Text: textFormat{formatOf(req.Schema, true)},
 	}
 	if !accepts.NoReasoning {
 		out.Include = []string{"reasoning.encrypted_content"}

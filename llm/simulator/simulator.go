@@ -129,6 +129,9 @@ func (p *Provider) answer(req llm.Request) reply {
 	case p.config.ShortTitlePrompt:
 		return reply{text: shortTitle(req.Messages)}
 	}
+	if len(req.Schema) > 0 {
+		return reply{text: fitting(req.Schema)}
+	}
 	if len(req.Messages) == 0 {
 		return reply{text: textPlain}
 	}

@@ -2,6 +2,7 @@ package records
 
 import (
 	"cmp"
+	"encoding/json"
 	"reflect"
 	"time"
 
@@ -29,6 +30,8 @@ func copyFields(to, from any) {
 			value = reflect.ValueOf(v.Time)
 		case *dbtype.Time:
 			value = reflect.ValueOf(v.Ptr())
+		case dbtype.JSON:
+			value = reflect.ValueOf(json.RawMessage(v))
 		}
 		if field.Kind() == reflect.String {
 			field.SetString(thread.CleanText(value.String()))

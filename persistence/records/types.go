@@ -27,6 +27,10 @@ type Call struct {
 	// its end; later values change nothing.
 	AssistantID string     `json:",omitempty"`
 	Extraction  Extraction `json:",omitempty"`
+	// Summary and Extracted are what it has found, ExtractionError why it has found nothing. They are read-only.
+	Summary         string          `json:",omitempty"`
+	Extracted       json.RawMessage `json:",omitempty"`
+	ExtractionError string          `json:",omitempty"`
 	// Instance is the process that has the call. It is read-only.
 	Instance string `json:",omitempty"`
 }

@@ -214,6 +214,71 @@ func (q *Queries) LastMessage(ctx context.Context, arg LastMessageParams) (int64
 	return seq, err
 }
 
+const listCallMessages = `-- name: ListCallMessages :many
+SELECT m.id, m.thread_id, m.seq, m.revision, m.context, m.role, m.source, m.status, m.text, m.parts, m.metadata, m.call_id, m.item_id, m.model, m.voice, m.heard_text, m.audio_end_ms, m.instance, m.created_at, m.updated_at, m.search_text FROM messages AS m
+JOIN threads AS t ON t.id = m.thread_id
+WHERE m.thread_id = $1 AND t.owner = $2 AND m.call_id = $3 AND m.seq > $4
+ORDER BY m.seq
+LIMIT CAST($5 AS bigint)
+`
+
+type ListCallMessagesParams struct {
+	ThreadID string
+	Owner    string
+	CallID   string
+	AfterSeq int64
+	MaxRows  int64
+}
+
+// ListCallMessages lists what was said in a call.
+func (q *Queries) ListCallMessages(ctx context.Context, arg ListCallMessagesParams) ([]Message, error) {
+	rows, err := q.db.Query(ctx, listCallMessages,
+		arg.ThreadID,
+		arg.Owner,
+		arg.CallID,
+		arg.AfterSeq,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Message
+	for rows.Next() {
+		var i Message
+		if err := rows.Scan(
+			&i.ID,
+			&i.ThreadID,
+			&i.Seq,
+			&i.Revision,
+			&i.Context,
+			&i.Role,
+			&i.Source,
+			&i.Status,
+			&i.Text,
+			&i.Parts,
+			&i.Metadata,
+			&i.CallID,
+			&i.ItemID,
+			&i.Model,
+			&i.Voice,
+			&i.HeardText,
+			&i.AudioEndMs,
+			&i.Instance,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SearchText,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listChanges = `-- name: ListChanges :many
 SELECT m.id, m.thread_id, m.seq, m.revision, m.context, m.role, m.source, m.status, m.text, m.parts, m.metadata, m.call_id, m.item_id, m.model, m.voice, m.heard_text, m.audio_end_ms, m.instance, m.created_at, m.updated_at, m.search_text FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id

@@ -29,6 +29,9 @@ type Querier interface {
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
 	// ClaimDeliveries takes what is due, so that no other process sends it while this one lives.
 	ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams) ([]HookDelivery, error)
+	// ClaimExtraction takes an ended call of any owner that a text model is to read, so that no other process reads it while this
+	// one lives.
+	ClaimExtraction(ctx context.Context, arg ClaimExtractionParams) (Call, error)
 	// ClaimLeg changes nothing if another process was faster.
 	ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, error)
 	// ClaimTurn changes nothing while another turn runs on the thread.
@@ -43,6 +46,9 @@ type Querier interface {
 	// CountAllUnsent counts for all owners. It is for operators, not for clients of the API.
 	CountAllUnsent(ctx context.Context) (int64, error)
 	CountAssistants(ctx context.Context, arg CountAssistantsParams) (int64, error)
+	// CountExtractions counts the calls of all owners that are to be read, or that the process may be reading, up to one: it
+	// spares most claims their transaction.
+	CountExtractions(ctx context.Context, arg CountExtractionsParams) (int64, error)
 	// CountOwnersTurns counts the text turns of an owner, except on one thread.
 	CountOwnersTurns(ctx context.Context, arg CountOwnersTurnsParams) (int64, error)
 	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)
@@ -111,6 +117,9 @@ type Querier interface {
 	FindHook(ctx context.Context, arg FindHookParams) (Hook, error)
 	FindShared(ctx context.Context, arg FindSharedParams) (FindSharedRow, error)
 	FinishDelivery(ctx context.Context, arg FinishDeliveryParams) (int64, error)
+	// The conditions on extraction that repeat themselves are those of its index, which SQLite looks for.
+	// FinishExtraction records what became of reading a call, unless others took the process for dead meanwhile.
+	FinishExtraction(ctx context.Context, arg FinishExtractionParams) (int64, error)
 	// FirstMessageAfter passes over what calls said that began before the call.
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
 	// FirstOfLaterCall returns the first message of the calls that began after the call. There are none as a rule, which is
@@ -189,6 +198,8 @@ type Querier interface {
 	LegHungUp(ctx context.Context, arg LegHungUpParams) error
 	// ListAssistants lists what an owner may use.
 	ListAssistants(ctx context.Context, arg ListAssistantsParams) ([]Assistant, error)
+	// ListCallMessages lists what was said in a call.
+	ListCallMessages(ctx context.Context, arg ListCallMessagesParams) ([]Message, error)
 	ListCallsOf(ctx context.Context, arg ListCallsOfParams) ([]Call, error)
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
 	ListCommands(ctx context.Context, arg ListCommandsParams) ([]Command, error)
@@ -279,6 +290,8 @@ type Querier interface {
 	PauseQueue(ctx context.Context, arg PauseQueueParams) error
 	// ReleaseDeliveries lets others send what a process was sending.
 	ReleaseDeliveries(ctx context.Context, arg ReleaseDeliveriesParams) error
+	// ReleaseExtractions lets others read the calls that a process was reading.
+	ReleaseExtractions(ctx context.Context, arg ReleaseExtractionsParams) error
 	// ReleaseOfHook is ReleaseDeliveries for one hook.
 	ReleaseOfHook(ctx context.Context, arg ReleaseOfHookParams) error
 	RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error)

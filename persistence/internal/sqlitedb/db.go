@@ -57,6 +57,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.claimDeliveriesStmt, err = db.PrepareContext(ctx, claimDeliveries); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimDeliveries: %w", err)
 	}
+	if q.claimExtractionStmt, err = db.PrepareContext(ctx, claimExtraction); err != nil {
+		return nil, fmt.Errorf("error preparing query ClaimExtraction: %w", err)
+	}
 	if q.claimLegStmt, err = db.PrepareContext(ctx, claimLeg); err != nil {
 		return nil, fmt.Errorf("error preparing query ClaimLeg: %w", err)
 	}
@@ -83,6 +86,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.countAssistantsStmt, err = db.PrepareContext(ctx, countAssistants); err != nil {
 		return nil, fmt.Errorf("error preparing query CountAssistants: %w", err)
+	}
+	if q.countExtractionsStmt, err = db.PrepareContext(ctx, countExtractions); err != nil {
+		return nil, fmt.Errorf("error preparing query CountExtractions: %w", err)
 	}
 	if q.countOwnersTurnsStmt, err = db.PrepareContext(ctx, countOwnersTurns); err != nil {
 		return nil, fmt.Errorf("error preparing query CountOwnersTurns: %w", err)
@@ -236,6 +242,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.finishDeliveryStmt, err = db.PrepareContext(ctx, finishDelivery); err != nil {
 		return nil, fmt.Errorf("error preparing query FinishDelivery: %w", err)
+	}
+	if q.finishExtractionStmt, err = db.PrepareContext(ctx, finishExtraction); err != nil {
+		return nil, fmt.Errorf("error preparing query FinishExtraction: %w", err)
 	}
 	if q.firstMessageAfterStmt, err = db.PrepareContext(ctx, firstMessageAfter); err != nil {
 		return nil, fmt.Errorf("error preparing query FirstMessageAfter: %w", err)
@@ -393,6 +402,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listAssistantsStmt, err = db.PrepareContext(ctx, listAssistants); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAssistants: %w", err)
 	}
+	if q.listCallMessagesStmt, err = db.PrepareContext(ctx, listCallMessages); err != nil {
+		return nil, fmt.Errorf("error preparing query ListCallMessages: %w", err)
+	}
 	if q.listCallsOfStmt, err = db.PrepareContext(ctx, listCallsOf); err != nil {
 		return nil, fmt.Errorf("error preparing query ListCallsOf: %w", err)
 	}
@@ -521,6 +533,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.releaseDeliveriesStmt, err = db.PrepareContext(ctx, releaseDeliveries); err != nil {
 		return nil, fmt.Errorf("error preparing query ReleaseDeliveries: %w", err)
+	}
+	if q.releaseExtractionsStmt, err = db.PrepareContext(ctx, releaseExtractions); err != nil {
+		return nil, fmt.Errorf("error preparing query ReleaseExtractions: %w", err)
 	}
 	if q.releaseOfHookStmt, err = db.PrepareContext(ctx, releaseOfHook); err != nil {
 		return nil, fmt.Errorf("error preparing query ReleaseOfHook: %w", err)
@@ -690,6 +705,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing claimDeliveriesStmt: %w", cerr)
 		}
 	}
+	if q.claimExtractionStmt != nil {
+		if cerr := q.claimExtractionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing claimExtractionStmt: %w", cerr)
+		}
+	}
 	if q.claimLegStmt != nil {
 		if cerr := q.claimLegStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing claimLegStmt: %w", cerr)
@@ -733,6 +753,11 @@ func (q *Queries) Close() error {
 	if q.countAssistantsStmt != nil {
 		if cerr := q.countAssistantsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countAssistantsStmt: %w", cerr)
+		}
+	}
+	if q.countExtractionsStmt != nil {
+		if cerr := q.countExtractionsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countExtractionsStmt: %w", cerr)
 		}
 	}
 	if q.countOwnersTurnsStmt != nil {
@@ -988,6 +1013,11 @@ func (q *Queries) Close() error {
 	if q.finishDeliveryStmt != nil {
 		if cerr := q.finishDeliveryStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing finishDeliveryStmt: %w", cerr)
+		}
+	}
+	if q.finishExtractionStmt != nil {
+		if cerr := q.finishExtractionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing finishExtractionStmt: %w", cerr)
 		}
 	}
 	if q.firstMessageAfterStmt != nil {
@@ -1250,6 +1280,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listAssistantsStmt: %w", cerr)
 		}
 	}
+	if q.listCallMessagesStmt != nil {
+		if cerr := q.listCallMessagesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listCallMessagesStmt: %w", cerr)
+		}
+	}
 	if q.listCallsOfStmt != nil {
 		if cerr := q.listCallsOfStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listCallsOfStmt: %w", cerr)
@@ -1463,6 +1498,11 @@ func (q *Queries) Close() error {
 	if q.releaseDeliveriesStmt != nil {
 		if cerr := q.releaseDeliveriesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing releaseDeliveriesStmt: %w", cerr)
+		}
+	}
+	if q.releaseExtractionsStmt != nil {
+		if cerr := q.releaseExtractionsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing releaseExtractionsStmt: %w", cerr)
 		}
 	}
 	if q.releaseOfHookStmt != nil {
@@ -1695,6 +1735,7 @@ type Queries struct {
 	changeHookStmt                *sql.Stmt
 	changeQueuedStmt              *sql.Stmt
 	claimDeliveriesStmt           *sql.Stmt
+	claimExtractionStmt           *sql.Stmt
 	claimLegStmt                  *sql.Stmt
 	claimTurnStmt                 *sql.Stmt
 	clearQueuedStmt               *sql.Stmt
@@ -1704,6 +1745,7 @@ type Queries struct {
 	countAccessTokensStmt         *sql.Stmt
 	countAllUnsentStmt            *sql.Stmt
 	countAssistantsStmt           *sql.Stmt
+	countExtractionsStmt          *sql.Stmt
 	countOwnersTurnsStmt          *sql.Stmt
 	countQueuedStmt               *sql.Stmt
 	countThreadsStmt              *sql.Stmt
@@ -1755,6 +1797,7 @@ type Queries struct {
 	findHookStmt                  *sql.Stmt
 	findSharedStmt                *sql.Stmt
 	finishDeliveryStmt            *sql.Stmt
+	finishExtractionStmt          *sql.Stmt
 	firstMessageAfterStmt         *sql.Stmt
 	firstOfLaterCallStmt          *sql.Stmt
 	forgetDeliveriesStmt          *sql.Stmt
@@ -1807,6 +1850,7 @@ type Queries struct {
 	leaveInstanceStmt             *sql.Stmt
 	legHungUpStmt                 *sql.Stmt
 	listAssistantsStmt            *sql.Stmt
+	listCallMessagesStmt          *sql.Stmt
 	listCallsOfStmt               *sql.Stmt
 	listChangesStmt               *sql.Stmt
 	listCommandsStmt              *sql.Stmt
@@ -1850,6 +1894,7 @@ type Queries struct {
 	numberEventsStmt              *sql.Stmt
 	pauseQueueStmt                *sql.Stmt
 	releaseDeliveriesStmt         *sql.Stmt
+	releaseExtractionsStmt        *sql.Stmt
 	releaseOfHookStmt             *sql.Stmt
 	renameThreadStmt              *sql.Stmt
 	renewMCPGrantStmt             *sql.Stmt
@@ -1903,6 +1948,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		changeHookStmt:                q.changeHookStmt,
 		changeQueuedStmt:              q.changeQueuedStmt,
 		claimDeliveriesStmt:           q.claimDeliveriesStmt,
+		claimExtractionStmt:           q.claimExtractionStmt,
 		claimLegStmt:                  q.claimLegStmt,
 		claimTurnStmt:                 q.claimTurnStmt,
 		clearQueuedStmt:               q.clearQueuedStmt,
@@ -1912,6 +1958,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		countAccessTokensStmt:         q.countAccessTokensStmt,
 		countAllUnsentStmt:            q.countAllUnsentStmt,
 		countAssistantsStmt:           q.countAssistantsStmt,
+		countExtractionsStmt:          q.countExtractionsStmt,
 		countOwnersTurnsStmt:          q.countOwnersTurnsStmt,
 		countQueuedStmt:               q.countQueuedStmt,
 		countThreadsStmt:              q.countThreadsStmt,
@@ -1963,6 +2010,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		findHookStmt:                  q.findHookStmt,
 		findSharedStmt:                q.findSharedStmt,
 		finishDeliveryStmt:            q.finishDeliveryStmt,
+		finishExtractionStmt:          q.finishExtractionStmt,
 		firstMessageAfterStmt:         q.firstMessageAfterStmt,
 		firstOfLaterCallStmt:          q.firstOfLaterCallStmt,
 		forgetDeliveriesStmt:          q.forgetDeliveriesStmt,
@@ -2015,6 +2063,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		leaveInstanceStmt:             q.leaveInstanceStmt,
 		legHungUpStmt:                 q.legHungUpStmt,
 		listAssistantsStmt:            q.listAssistantsStmt,
+		listCallMessagesStmt:          q.listCallMessagesStmt,
 		listCallsOfStmt:               q.listCallsOfStmt,
 		listChangesStmt:               q.listChangesStmt,
 		listCommandsStmt:              q.listCommandsStmt,
@@ -2058,6 +2107,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		numberEventsStmt:              q.numberEventsStmt,
 		pauseQueueStmt:                q.pauseQueueStmt,
 		releaseDeliveriesStmt:         q.releaseDeliveriesStmt,
+		releaseExtractionsStmt:        q.releaseExtractionsStmt,
 		releaseOfHookStmt:             q.releaseOfHookStmt,
 		renameThreadStmt:              q.renameThreadStmt,
 		renewMCPGrantStmt:             q.renewMCPGrantStmt,

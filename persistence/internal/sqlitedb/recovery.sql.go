@@ -173,6 +173,8 @@ SELECT q.instance FROM queued_messages AS q WHERE q.state <> 'sent' AND q.state 
 UNION
 SELECT d.instance FROM hook_deliveries AS d WHERE d.instance <> ''
 UNION
+SELECT x.extraction_by FROM calls AS x WHERE (x.extraction = 'waiting' OR x.extraction = 'running') AND x.extraction = 'running'
+UNION
 SELECT l.instance FROM upstream_legs AS l WHERE l.hung_up_at IS NULL AND l.attempts = 0 AND l.next_try_at IS NULL
 `
 

@@ -25,7 +25,7 @@ type Observer struct {
 	upstream string
 }
 
-var _ chat.TitleObserver = (*Observer)(nil)
+var _ chat.RequestObserver = (*Observer)(nil)
 
 // NewObserver returns an observer for a process whose calls upstream answers. traces may be nil.
 func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
@@ -51,7 +51,8 @@ func (o *Observer) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	}
 }
 
-func (o *Observer) TitleFinished(provider string, request records.Response) {
+// RequestFinished counts a request that belongs to no turn.
+func (o *Observer) RequestFinished(provider string, request records.Response) {
 	o.response(kindText, provider, request)
 }
 

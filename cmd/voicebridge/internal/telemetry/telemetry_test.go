@@ -129,7 +129,7 @@ func TestTextTurn(t *testing.T) {
 			Saves: []chat.Interval{{Begun: after(800), Ended: after(850)}},
 		},
 	})
-	o.TitleFinished("openai", records.Response{Model: "titles", Status: "completed", CostUSD: new(0.5), Usage: thread.Usage{InputTokens: 9}})
+	o.RequestFinished("openai", records.Response{Model: "titles", Status: "completed", CostUSD: new(0.5), Usage: thread.Usage{InputTokens: 9}})
 	want(t, scrape(""), `voicebridge_tokens_total{kind="text",model="titles",type="input"} 9`, `voicebridge_cost_usd_total{kind="text",model="titles"} 0.5`)
 	got := spans.GetSpans()
 	id := wantSpans(t, got, "text turn > chat m 10ms 300ms", "text turn > chat m 400ms 500ms", "text turn > chat m 500ms 800ms",
