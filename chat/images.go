@@ -142,7 +142,7 @@ func (m Media) SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (t
 
 // imagesOf returns the images of a call's result.
 func imagesOf(p *thread.Part) []Image {
-	if p.State != thread.ToolOutputAvailable || p.Type != "dynamic-tool" {
+	if p.State != thread.ToolOutputAvailable || !p.IsTool() {
 		return nil
 	}
 	var all []Image

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"voicebridge/assistant"
 	"voicebridge/chat"
@@ -19,8 +20,10 @@ import (
 	"voicebridge/toolkit/charts"
 	"voicebridge/toolkit/code"
 	"voicebridge/toolkit/guard"
+	"voicebridge/toolkit/httptool"
 	"voicebridge/toolkit/mcptool"
 	"voicebridge/toolkit/mcptool/signin"
+	"voicebridge/toolkit/webhook"
 	"voicebridge/toolkit/webtools"
 	"voicebridge/web"
 )
@@ -36,7 +39,9 @@ type tools struct {
 	assistants interface {
 		Of(ctx context.Context, key thread.Key) (assistant.Assistant, error)
 	}
-	log *slog.Logger
+	// http runs the tools of assistants' own.
+	http *httptool.Caller
+	log  *slog.Logger
 	// desk is where owners sign in to MCP servers; nil without a database.
 	desk *signin.Desk
 	// changed gets a signal when the tools of MCP servers have changed.
@@ -53,6 +58,7 @@ func openTools(ctx context.Context, cfg config.Config, store *persistence.Store,
 	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
 	if store != nil {
 		t.assistants = store.Assistants
+		t.http = httptool.New(guard.New(guardRules(cfg)), chat.Media{Store: store, Quota: cfg.ImageQuota()})
 	}
 	t.openOwn(ctx, cfg)
 	if err := t.openMCP(cfg, store, traces); err != nil {
@@ -115,12 +121,17 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *tel
 
 // openDesk makes what lets owners sign in to MCP servers. What those name is reached as what models request.
 func openDesk(cfg config.Config, store *persistence.Store, log *slog.Logger) (*signin.Desk, error) {
-	web := cfg.WebTools()
 	return signin.New(signin.Config{
 		Store: store.Grants, Secret: cfg.Secrets.Signing.Reveal(), Logger: log,
-		Guarded:  guard.New(guard.Rules{Allow: web.AllowPrefixes, Deny: web.DenyPrefixes, Ports: web.AllowPorts}).RoundTripper(),
+		Guarded:  guard.New(guardRules(cfg)).RoundTripper(),
 		NotFound: func(err error) bool { return errors.Is(err, persistence.ErrNotFound) },
 	})
+}
+
+// guardRules say what may be reached for users and models.
+func guardRules(cfg config.Config) guard.Rules {
+	web := cfg.WebTools()
+	return guard.Rules{Allow: web.AllowPrefixes, Deny: web.DenyPrefixes, Ports: web.AllowPorts}
 }
 
 // openOwn makes the tools of the enabled toolkits.
@@ -210,7 +221,7 @@ func (t *tools) of(ctx context.Context, owner, threadID string, wait bool) (*too
 	if err != nil || a.ID == "" {
 		return r, err
 	}
-	return chosen(r, a)
+	return t.chosen(r, a)
 }
 
 // assistant returns that of a thread, the zero value if there is none.
@@ -221,8 +232,8 @@ func (t *tools) assistant(ctx context.Context, owner, threadID string) (assistan
 	return t.assistants.Of(ctx, thread.Key{Owner: owner, Thread: threadID})
 }
 
-// chosen returns those of the server's tools that an assistant has.
-func chosen(r *toolkit.Registry, a assistant.Assistant) (*toolkit.Registry, error) {
+// chosen returns those of the server's tools that an assistant has, and its own.
+func (t *tools) chosen(r *toolkit.Registry, a assistant.Assistant) (*toolkit.Registry, error) {
 	out := toolkit.NewRegistry()
 	allows := allowedBy(a)
 	for _, e := range r.Entries() {
@@ -231,6 +242,19 @@ func chosen(r *toolkit.Registry, a assistant.Assistant) (*toolkit.Registry, erro
 		}
 		if err := out.Add(e); err != nil {
 			return nil, fmt.Errorf("add tool: %w", err)
+		}
+	}
+	for _, own := range a.HTTPTools {
+		if !allows(own.Name) || !t.pick.Allows(own.Name) || t.http == nil || t.agent != nil && own.Name == t.agent.Definition().Name {
+			continue
+		}
+		secret, _ := webhook.ParseSecret(a.Secret) // of one in the settings that names none, requests are not signed
+		made := t.http.Tool(httptool.Spec{
+			Definition: toolkit.Definition{Name: own.Name, Description: own.Description, Parameters: own.Parameters},
+			URL:        own.URL, Method: own.Method, Timeout: time.Duration(own.TimeoutSeconds) * time.Second, Secret: secret,
+		})
+		if err := out.Add(toolkit.Entry{Tool: made, Executor: toolkit.ExecutorApp}); err != nil {
+			t.log.Warn("HTTP tool left out", "assistant", a.ID, "error", err) // its name may have been taken later
 		}
 	}
 	return out, nil
