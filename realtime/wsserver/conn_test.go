@@ -134,13 +134,20 @@ type room struct {
 	packets []media.Packet
 	at      []time.Duration // when they came
 	slow    int
+	silent  bool // packets are kept without their sound
 	start   time.Time
 }
 
 func (r *room) WriteAudio(p *media.Packet) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.packets = append(r.packets, p.Clone())
+	if r.silent {
+		kept := *p
+		kept.Payload, kept.Part = nil, nil
+		r.packets = append(r.packets, kept)
+	} else {
+		r.packets = append(r.packets, p.Clone())
+	}
 	r.at = append(r.at, time.Since(r.start))
 	return nil
 }
@@ -342,6 +349,26 @@ func TestInput(t *testing.T) {
 			r.say(`{"type":"input_audio_buffer.clear"}`)
 			if got := r.pipe.sent(); len(r.got()) != 3+maxHeld+1 || len(got) != 70-maxHeld || got[0] != "error too_many_events c" {
 				t.Errorf("%d events of 70 commits, %v", len(r.got()), got)
+			}
+		})
+	})
+	t.Run("an hour", func(t *testing.T) {
+		t.Parallel()
+		inRoom(t, newPipe(), func(r *room) {
+			r.silent = true
+			r.flow.Open()
+			r.say(`{"type":"session.update","session":{"audio":{"input":{"format":{"type":"audio/pcmu"}}}}}`) // which is short
+			event := fmt.Sprintf(`{"type":"input_audio_buffer.append","audio":%q}`, base64.StdEncoding.EncodeToString(make([]byte, 3*160)))
+			for range 3600 * 50 / 3 {
+				r.say("%s", event)
+				time.Sleep(3 * media.FrameTime)
+			}
+			first, at, last := r.passed()[0], r.times(), r.count()-1
+			if late := at[last] - at[0] - time.Duration(last)*media.FrameTime; last+1 != 180_000 || late != 0 {
+				t.Errorf("%d packets, the last %s late", last+1, late)
+			}
+			if p := r.passed()[last]; p.Timestamp-first.Timestamp != uint32(last)*media.FrameStep {
+				t.Errorf("the last timestamp is %d after the first", p.Timestamp-first.Timestamp)
 			}
 		})
 	})
