@@ -10,6 +10,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 )
 
 // makes adds an assistant of the owner.
@@ -192,5 +193,45 @@ func TestRoutesOfAssistants(t *testing.T) {
 	}
 	if cfg.Upstreams[0].Voice != "va" {
 		t.Error("the server's upstreams have changed")
+	}
+}
+
+// keepsNothing is a recording whose sound nobody keeps.
+type keepsNothing struct{}
+
+func (keepsNothing) User(next media.Sink) media.Sink      { return next }
+func (keepsNothing) Assistant(next media.Sink) media.Sink { return next }
+func (keepsNothing) Run(bool)                             {}
+func (keepsNothing) End()                                 {}
+
+// TestAnnouncement is said first in each call that is recorded, also if the caller is faster, and in no other.
+func TestAnnouncement(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{bridge: bridge.Config{
+		Announcement: "This call is recorded.", Record: func(string, string, func()) (bridge.Recording, error) { return keepsNothing{}, nil },
+	}})
+	b.makes(`{"id":"desk","name":"Desk","greeting":"Welcome!"}`)
+	c := b.dial(bridge.Start{AssistantID: "desk", Record: true})
+	c.say("Hello")
+	c.next("bridge.ready")
+	c.played(2)
+	b.hangUp(c)
+	if script := b.script(c.key()); !strings.Contains(script, "assistant voice completed: This call is recorded.\n\nWelcome!\n") || strings.Count(script, "assistant voice") != 2 {
+		t.Errorf("thread:\n%s", script)
+	}
+	again := b.dial(bridge.Start{ThreadID: c.ThreadID, Record: true})
+	again.next("bridge.ready")
+	again.played(1)
+	b.hangUp(again)
+	if script := b.script(c.key()); !strings.HasSuffix(script, "assistant voice completed: This call is recorded.\n") {
+		t.Errorf("the thread after a second call:\n%s", script)
+	}
+	plain := b.dial(bridge.Start{ThreadID: c.ThreadID})
+	plain.next("bridge.ready")
+	plain.say("And now?")
+	plain.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(plain)
+	if asked := b.requests(3); asked != 1 {
+		t.Errorf("%d answers were asked for in a call that is not recorded", asked)
 	}
 }

@@ -63,6 +63,8 @@ type Config struct {
 	// Record prepares the recording of a call, and has failed called if later nothing more can be kept; nil means that
 	// calls are not recorded.
 	Record func(owner, callID string, failed func()) (Recording, error)
+	// Announcement is what the model says first in calls that are recorded; empty for nothing.
+	Announcement string
 	// Settings has the operator's budgets; the owner's spending is read from Store.
 	Settings
 	// ToolTimeout is the limit of a tool call; 0 means 30 s.

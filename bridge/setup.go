@@ -299,8 +299,12 @@ func (s *setup) state(now time.Time) *session.State {
 	if s.last != "" {
 		greeting = "" // somebody has spoken before
 	}
+	announcement := ""
+	if c.recording != nil {
+		announcement = cfg.Announcement
+	}
 	return session.New(session.Config{
-		Settings: s.own, Greeting: greeting, OwnerSpentUSD: s.spent,
+		Settings: s.own, Greeting: greeting, Announcement: announcement, OwnerSpentUSD: s.spent,
 		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history, LastMessage: s.last,
 		KeepSound: c.recording != nil, UpstreamLimit: limit, UpstreamCan: can, BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.socket != nil,
 		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, Others: len(cfg.Upstreams) - 1,

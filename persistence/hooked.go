@@ -42,6 +42,7 @@ func (h *hooking) event(e Event, id string) {
 		CallID    string `json:"call_id"`
 		MessageID string `json:"message_id"`
 		Status    string `json:"status"`
+		Recording bool   `json:"recording"`
 	}
 	if json.Unmarshal(e.Data, &about) != nil {
 		return
@@ -50,7 +51,7 @@ func (h *hooking) event(e Event, id string) {
 	case EventCallStarted:
 		h.tell(hooked.CallStarted, about.CallID, func() (map[string]any, error) { return h.callStarted(about.CallID) })
 	case EventCallEnded:
-		h.tell(hooked.CallEnded, about.CallID, func() (map[string]any, error) { return h.callEnded(about.CallID) })
+		h.tell(hooked.CallEnded, about.CallID, func() (map[string]any, error) { return h.callEnded(about.CallID, about.Recording) })
 	case EventTurnFinished:
 		h.tell(hooked.TurnFinished, cmp.Or(about.MessageID, id, NewID()), func() (map[string]any, error) {
 			return h.turnFinished(about.CallID, about.MessageID, about.Status)
@@ -75,8 +76,8 @@ func (h *hooking) callStarted(id string) (map[string]any, error) {
 	return map[string]any{"call_id": id, "assistant_id": orNull(c.AssistantID), "upstream": c.Upstream}, nil
 }
 
-// callEnded returns what there is to say about a call. Its record is saved before its end is told.
-func (h *hooking) callEnded(id string) (map[string]any, error) {
+// callEnded returns what there is to say about a call, which was recorded or not. Its record is saved before its end is told.
+func (h *hooking) callEnded(id string, recorded bool) (map[string]any, error) {
 	c, err := h.call(id)
 	if err != nil && !database.IsMissing(err) {
 		return nil, err
@@ -90,7 +91,7 @@ func (h *hooking) callEnded(id string) (map[string]any, error) {
 		return nil, err
 	}
 	data := map[string]any{
-		"call_id": id, "end_reason": c.EndReason, "duration_seconds": 0.0, "turns": c.Turns, "cost_usd": nil, "assistant_id": orNull(c.AssistantID), "variables": json.RawMessage(t.Variables), "recording": nil,
+		"call_id": id, "end_reason": c.EndReason, "duration_seconds": 0.0, "turns": c.Turns, "cost_usd": nil, "assistant_id": orNull(c.AssistantID), "variables": json.RawMessage(t.Variables), "recording": recorded,
 		"usage": usageOf(used.InputTokens, used.OutputTokens, used.CachedTokens),
 	}
 	if c.EndedAt != nil {

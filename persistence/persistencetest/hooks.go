@@ -100,7 +100,7 @@ func (s suite) hookEvents(t *testing.T) {
 	}
 	must(t, b.store.Recordings.Save(t.Context(), "anna", recordings.Recording{CallID: "c", StartedAt: start, Duration: 90 * time.Second}))
 	started := `call.started {"assistant_id":null,"call_id":"c","upstream":"up"}`
-	over := `call.ended {"assistant_id":null,"call_id":"c","cost_usd":0.25,"duration_seconds":90.5,"end_reason":"hangup","recording":null,"turns":3,` +
+	over := `call.ended {"assistant_id":null,"call_id":"c","cost_usd":0.25,"duration_seconds":90.5,"end_reason":"hangup","recording":false,"turns":3,` +
 		`"usage":{"cached_tokens":2,"input_tokens":10,"output_tokens":5,"total_tokens":15},"variables":{}}`
 	all := b.got(t, hook.ID)
 	if i := slices.IndexFunc(all, func(s string) bool { return strings.HasPrefix(s, "approval.required") }); i < 0 ||

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"voicebridge/assistant"
@@ -109,6 +110,8 @@ type Config struct {
 	LastMessage string
 	// Greeting is what the model says first, unless the caller is faster; empty for nothing.
 	Greeting string
+	// Announcement is what the model says before that in any case; empty for nothing.
+	Announcement string
 	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes. UpstreamLimit is zero, as is
 	// UpstreamCan, while the first upstream session is being dialled: UpstreamDialed or UpstreamDialFailed follows.
 	UpstreamLimit, BrowserLimit int
@@ -189,3 +192,6 @@ const AnswerAtOnce = "at_once"
 // CancelToolName is the tool by which the model cancels tools when the user says so. Its calls are
 // answered here: nothing else knows what is running.
 const CancelToolName = "cancel_running_tools"
+
+// opening is what the model says first.
+func (c *Config) opening() string { return strings.TrimSpace(c.Announcement + "\n\n" + c.Greeting) }

@@ -42,7 +42,7 @@ func (s *State) finish() {
 	s.phase = ended
 	s.publishTurn()
 	s.notify(endedEvent{Type: "bridge.ended", Reason: s.reason})
-	s.do(Tell{CallEnded, callEvent{CallID: s.CallID, Reason: s.reason}})
+	s.do(Tell{CallEnded, callEvent{CallID: s.CallID, Reason: s.reason, Recording: !s.recording.began.IsZero()}})
 	s.do(Finish{s.reason})
 }
 

@@ -114,6 +114,8 @@ type (
 	callEvent struct {
 		CallID string    `json:"call_id"`
 		Reason EndReason `json:"reason,omitempty"`
+		// Recording means that sound of the call was kept.
+		Recording bool `json:"recording,omitempty"`
 	}
 	// closedEvent announces that an approval is closed. Reason is empty if the user decided it.
 	closedEvent struct {

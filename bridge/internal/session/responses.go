@@ -85,13 +85,13 @@ const greetingPrefix = "Say exactly the following to the user, word for word, an
 
 // greet asks for the greeting, if there is one and the caller, who is the first to be there, can hear it.
 func (q *responses) greet(connected bool) {
-	if q.Greeting == "" || q.greeted || q.phase != live || !connected {
+	if q.opening() == "" || q.greeted || q.phase != live || !connected {
 		return
 	}
 	q.greeted = true
-	if q.rounds == 0 && q.record.Turns == 0 && q.active == "" && len(q.needs) == 0 {
+	if q.Announcement != "" || q.rounds == 0 && q.record.Turns == 0 && q.active == "" && len(q.needs) == 0 {
 		q.need(need{id: greetingID, acked: true, response: map[string]json.RawMessage{
-			"instructions": encode(greetingPrefix + "\n\n" + q.Greeting), "tool_choice": encode("none"),
+			"instructions": encode(greetingPrefix + "\n\n" + q.opening()), "tool_choice": encode("none"),
 		}})
 	}
 }
@@ -211,14 +211,18 @@ func (q *responses) askForAnswer() {
 		q.sendCreateError(given, realtime.Error{Code: "turn_stopped", Message: "The turn was stopped: it has used up its rounds of tools."})
 		return
 	}
+	asked := slices.Clone(q.needs)
+	if i := slices.IndexFunc(asked, func(n need) bool { return n.id == greetingID }); i >= 0 && q.Announcement != "" {
+		asked = asked[i : i+1] // it is said before anything is answered
+	}
 	id := q.up.eventID(sentEvent{kind: sentCreate})
-	q.create = &creation{eventID: id, by: q.now.Add(createTimeout), needs: slices.Clone(q.needs)}
-	if slices.ContainsFunc(q.needs, func(n need) bool { return n.tries > 0 }) {
+	q.create = &creation{eventID: id, by: q.now.Add(createTimeout), needs: asked}
+	if slices.ContainsFunc(asked, func(n need) bool { return n.tries > 0 }) {
 		q.up.wordBy = until(q.up.wordBy, q.create.by)
 	}
 	response := map[string]any{}
-	for _, n := range q.needs {
-		if n.id == greetingID && len(q.needs) > 1 {
+	for _, n := range asked {
+		if n.id == greetingID && len(asked) > 1 {
 			continue // there is something to answer
 		}
 		for name, value := range n.response {

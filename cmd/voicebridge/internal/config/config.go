@@ -106,6 +106,8 @@ type Config struct {
 type Recording struct {
 	// Whether calls may be recorded. A call is if its client asks for it, by `?record=true` or in a client secret.
 	Enabled bool `koanf:"enabled"`
+	// What the model says first in a recorded call, such as that it is recorded. Empty: nothing.
+	Announce string `koanf:"announce" max:"4096"`
 	// How long recordings are kept; 0: as long as their threads.
 	Days int `koanf:"days" default:"30" min:"0" max:"36500"`
 	// Where: a folder, which all processes share, or s3://BUCKET/PREFIX.

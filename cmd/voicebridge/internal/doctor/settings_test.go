@@ -80,7 +80,7 @@ var wrong = map[string]struct{ value, words string }{
 // anyText are the settings that accept any text: whether it is right only their servers or the file
 // system know, which other findings cover.
 var anyText = []string{
-	"jwt_issuer", "jwt_audience", "jwt_may_claim", "mcp_config", "realtime.model", "realtime.voice", "realtime.transcription_model", "text.model", "recording.store", "recording.s3_region",
+	"jwt_issuer", "jwt_audience", "jwt_may_claim", "mcp_config", "realtime.model", "realtime.voice", "realtime.transcription_model", "text.model", "recording.store", "recording.s3_region", "recording.announce",
 }
 
 // diagnosis is the report on an environment.
