@@ -703,9 +703,19 @@ func (s sqliteQueries) ListReplay(ctx context.Context, arg pgdb.ListReplayParams
 	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
+func (s sqliteQueries) ListResponsesOf(ctx context.Context, arg pgdb.ListResponsesOfParams) ([]pgdb.Response, error) {
+	r, err := s.q.ListResponsesOf(ctx, sqlitedb.ListResponsesOfParams(arg))
+	return database.Rows(r, err, func(r sqlitedb.Response) pgdb.Response { return pgdb.Response(r) })
+}
+
 func (s sqliteQueries) ListThreads(ctx context.Context, arg pgdb.ListThreadsParams) ([]pgdb.Thread, error) {
 	r, err := s.q.ListThreads(ctx, sqlitedb.ListThreadsParams(arg))
 	return database.Rows(r, err, func(r sqlitedb.Thread) pgdb.Thread { return pgdb.Thread(r) })
+}
+
+func (s sqliteQueries) ListToolCallsOf(ctx context.Context, arg pgdb.ListToolCallsOfParams) ([]pgdb.ToolCall, error) {
+	r, err := s.q.ListToolCallsOf(ctx, sqlitedb.ListToolCallsOfParams(arg))
+	return database.Rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
 }
 
 func (s sqliteQueries) ListToolPins(ctx context.Context, arg pgdb.ListToolPinsParams) ([]pgdb.ToolPin, error) {

@@ -28,6 +28,8 @@ func (b *bundle) furnish(t *testing.T, owner, words string) (thread.Key, picture
 	_, err = persistencetest.AppendMessage(t.Context(), b.db, key, thread.Message{Role: thread.RoleSystem, Parts: []thread.Part{thread.TextPart("secret instructions")}})
 	must(t, err)
 	must(t, b.db.Records.SaveCall(t.Context(), key, records.Call{ID: "call-of-" + owner, EndReason: "hangup", EndedAt: new(b.clock.now())}))
+	must(t, b.db.Records.SaveToolCall(t.Context(), key, thread.ToolCall{ID: "tool-of-" + owner, ToolCallID: "t", Name: "look_up", Input: `{"of":"` + owner + `"}`, Status: thread.ToolCallDone}))
+	must(t, b.db.Records.SaveResponse(t.Context(), key, records.Response{ID: "response-of-" + owner, Model: "model-of-" + owner, Status: "completed", CostUSD: new(0.5)}))
 	b.hook(t, owner)
 	_, err = b.db.Assistants.Create(t.Context(), owner, assistant.Assistant{Name: "assistant of " + owner, Shared: true}, false)
 	must(t, err)
@@ -57,6 +59,7 @@ func TestExportAndErase(t *testing.T) {
 	folder := "threads/" + key.Thread + "/"
 	for name, want := range map[string]string{
 		"owner.json": `"alice"`, folder + "thread.json": "words of alice", folder + "calls.json": "call-of-alice", folder + "images/" + image.ID + ".png": "image of alice",
+		folder + "tool_calls.json": `"of": "alice"`, folder + "responses.json": "model-of-alice",
 		"hooks.json": "https://example.com/hook", "assistants.json": "assistant of alice",
 	} {
 		if !strings.Contains(files[name], want) {

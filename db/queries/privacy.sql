@@ -41,3 +41,15 @@ DELETE FROM assistants WHERE owner = @owner;
 
 -- name: EraseHooksOf :exec
 DELETE FROM hooks WHERE owner = @owner;
+
+-- name: ListToolCallsOf :many
+SELECT c.* FROM tool_calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.thread_id = @thread_id AND t.owner = @owner
+ORDER BY c.started_at, c.id;
+
+-- name: ListResponsesOf :many
+SELECT r.* FROM responses AS r
+JOIN threads AS t ON t.id = r.thread_id
+WHERE r.thread_id = @thread_id AND t.owner = @owner
+ORDER BY r.created_at, r.id;

@@ -154,9 +154,35 @@ func (t threads) exportOne(ctx context.Context, key thread.Key, th persistence.T
 	if len(calls) > 0 {
 		shown := make([]call, 0, len(calls))
 		for _, c := range calls {
-			shown = append(shown, call{c.ID, c.Upstream, c.Model, c.Voice, c.StartedAt, c.EndedAt, c.EndReason, c.Turns, c.Interruptions, c.AssistantID})
+			shown = append(shown, call{c.ID, c.Upstream, c.Model, c.Voice, c.StartedAt, c.EndedAt, c.EndReason, c.Turns, c.Interruptions, c.AssistantID, c.Summary, c.Extracted})
 		}
 		if err := a.JSON(shown, folder, key.Thread, "calls.json"); err != nil {
+			return err
+		}
+	}
+	tools, err := t.s.Records.ToolCalls(ctx, key)
+	if err != nil {
+		return err
+	}
+	if len(tools) > 0 {
+		shown := make([]toolCall, 0, len(tools))
+		for _, c := range tools {
+			shown = append(shown, toolCall{c.ToolCallID, c.MessageID, c.CallID, c.Name, c.Executor, c.Server, string(c.Status), jsonOf(c.Input), jsonOf(c.Output), c.Error, c.StartedAt, c.FinishedAt})
+		}
+		if err := a.JSON(shown, folder, key.Thread, "tool_calls.json"); err != nil {
+			return err
+		}
+	}
+	responses, err := t.s.Records.Responses(ctx, key)
+	if err != nil {
+		return err
+	}
+	if len(responses) > 0 {
+		shown := make([]response, 0, len(responses))
+		for _, r := range responses {
+			shown = append(shown, response{string(r.Kind), r.CallID, r.MessageID, r.Upstream, r.Model, r.Status, r.Usage, r.CostUSD, r.CreatedAt, r.FinishedAt})
+		}
+		if err := a.JSON(shown, folder, key.Thread, "responses.json"); err != nil {
 			return err
 		}
 	}
@@ -196,6 +222,51 @@ type call struct {
 	Turns         int64      `json:"turns"`
 	Interruptions int64      `json:"interruptions"`
 	AssistantID   string     `json:"assistant_id,omitempty"`
+
+	Summary   string          `json:"summary,omitempty"`
+	Extracted json.RawMessage `json:"extracted,omitempty"`
+}
+
+// toolCall is a tool call as its owner reads it.
+type toolCall struct {
+	ID         string          `json:"tool_call_id"`
+	MessageID  string          `json:"message_id"`
+	CallID     string          `json:"call_id,omitempty"`
+	Name       string          `json:"name"`
+	Executor   string          `json:"executor"`
+	Server     string          `json:"server,omitempty"`
+	Status     string          `json:"status"`
+	Input      json.RawMessage `json:"input"`
+	Output     json.RawMessage `json:"output"`
+	Error      string          `json:"error,omitempty"`
+	StartedAt  time.Time       `json:"started_at"`
+	FinishedAt *time.Time      `json:"finished_at"`
+}
+
+// response is a use of a model, with what it cost, as its owner reads it.
+type response struct {
+	Kind       string       `json:"kind"`
+	CallID     string       `json:"call_id,omitempty"`
+	MessageID  string       `json:"message_id,omitempty"`
+	Upstream   string       `json:"upstream"`
+	Model      string       `json:"model"`
+	Status     string       `json:"status"`
+	Usage      thread.Usage `json:"usage"`
+	CostUSD    *float64     `json:"cost_usd"`
+	CreatedAt  time.Time    `json:"created_at"`
+	FinishedAt *time.Time   `json:"finished_at"`
+}
+
+// jsonOf returns what a tool got or gave as JSON: a model may write what is not.
+func jsonOf(raw string) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	if json.Valid([]byte(raw)) {
+		return json.RawMessage(raw)
+	}
+	text, _ := json.Marshal(raw) // a string can always be encoded
+	return text
 }
 
 // erase deletes all threads, also those that are made meanwhile.

@@ -182,3 +182,23 @@ func (s *Store) Calls(ctx context.Context, key thread.Key) ([]Call, error) {
 	calls, err := database.Rows(rows, err, func(r pgdb.Call) Call { return CallFromRow(r, key.Owner) })
 	return calls, s.db.Fail("list calls", err)
 }
+
+// ToolCalls lists the tool calls of a thread, the oldest first.
+func (s *Store) ToolCalls(ctx context.Context, key thread.Key) ([]thread.ToolCall, error) {
+	if err := database.CheckKey(key); err != nil {
+		return nil, fmt.Errorf("list tool calls: %w", err)
+	}
+	rows, err := s.db.Read().ListToolCallsOf(ctx, pgdb.ListToolCallsOfParams{ThreadID: key.Thread, Owner: key.Owner})
+	calls, err := database.Rows(rows, err, toolCallFromRow)
+	return calls, s.db.Fail("list tool calls", err)
+}
+
+// Responses lists the uses of models on a thread, the oldest first.
+func (s *Store) Responses(ctx context.Context, key thread.Key) ([]Response, error) {
+	if err := database.CheckKey(key); err != nil {
+		return nil, fmt.Errorf("list responses: %w", err)
+	}
+	rows, err := s.db.Read().ListResponsesOf(ctx, pgdb.ListResponsesOfParams{ThreadID: key.Thread, Owner: key.Owner})
+	responses, err := database.Rows(rows, err, responseFromRow)
+	return responses, s.db.Fail("list responses", err)
+}

@@ -78,3 +78,10 @@ func responseToRow(key thread.Key, r Response, instance string, now time.Time) (
 	}
 	return p
 }
+
+func responseFromRow(row pgdb.Response) (r Response) {
+	copyFields(&r, row)
+	copyFields(&r.Usage, row)
+	r.Kind = Kind(row.Kind)
+	return r
+}

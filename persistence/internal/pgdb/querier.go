@@ -260,10 +260,12 @@ type Querier interface {
 	// subqueries that run once, so the index returns the rows in order, and those before a
 	// reset are not read.
 	ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error)
+	ListResponsesOf(ctx context.Context, arg ListResponsesOfParams) ([]Response, error)
 	// ListThreads returns the threads among ids (a JSON array; an empty one is all) that have
 	// each of the words (a JSON array, in lower case) in the title or in a message that is
 	// finished.
 	ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error)
+	ListToolCallsOf(ctx context.Context, arg ListToolCallsOfParams) ([]ToolCall, error)
 	ListToolPins(ctx context.Context, arg ListToolPinsParams) ([]ToolPin, error)
 	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
 	// LockInstance waits until the instance has no open transaction, and keeps it from

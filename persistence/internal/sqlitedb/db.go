@@ -495,8 +495,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listReplayStmt, err = db.PrepareContext(ctx, listReplay); err != nil {
 		return nil, fmt.Errorf("error preparing query ListReplay: %w", err)
 	}
+	if q.listResponsesOfStmt, err = db.PrepareContext(ctx, listResponsesOf); err != nil {
+		return nil, fmt.Errorf("error preparing query ListResponsesOf: %w", err)
+	}
 	if q.listThreadsStmt, err = db.PrepareContext(ctx, listThreads); err != nil {
 		return nil, fmt.Errorf("error preparing query ListThreads: %w", err)
+	}
+	if q.listToolCallsOfStmt, err = db.PrepareContext(ctx, listToolCallsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query ListToolCallsOf: %w", err)
 	}
 	if q.listToolPinsStmt, err = db.PrepareContext(ctx, listToolPins); err != nil {
 		return nil, fmt.Errorf("error preparing query ListToolPins: %w", err)
@@ -1435,9 +1441,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listReplayStmt: %w", cerr)
 		}
 	}
+	if q.listResponsesOfStmt != nil {
+		if cerr := q.listResponsesOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listResponsesOfStmt: %w", cerr)
+		}
+	}
 	if q.listThreadsStmt != nil {
 		if cerr := q.listThreadsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listThreadsStmt: %w", cerr)
+		}
+	}
+	if q.listToolCallsOfStmt != nil {
+		if cerr := q.listToolCallsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listToolCallsOfStmt: %w", cerr)
 		}
 	}
 	if q.listToolPinsStmt != nil {
@@ -1881,7 +1897,9 @@ type Queries struct {
 	listRecordingsOfStmt          *sql.Stmt
 	listRecordingsOverStmt        *sql.Stmt
 	listReplayStmt                *sql.Stmt
+	listResponsesOfStmt           *sql.Stmt
 	listThreadsStmt               *sql.Stmt
+	listToolCallsOfStmt           *sql.Stmt
 	listToolPinsStmt              *sql.Stmt
 	listWaitingToolCallsStmt      *sql.Stmt
 	lockInstanceStmt              *sql.Stmt
@@ -2094,7 +2112,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listRecordingsOfStmt:          q.listRecordingsOfStmt,
 		listRecordingsOverStmt:        q.listRecordingsOverStmt,
 		listReplayStmt:                q.listReplayStmt,
+		listResponsesOfStmt:           q.listResponsesOfStmt,
 		listThreadsStmt:               q.listThreadsStmt,
+		listToolCallsOfStmt:           q.listToolCallsOfStmt,
 		listToolPinsStmt:              q.listToolPinsStmt,
 		listWaitingToolCallsStmt:      q.listWaitingToolCallsStmt,
 		lockInstanceStmt:              q.lockInstanceStmt,

@@ -217,6 +217,31 @@ type Recording struct {
 	Bytes      int64
 }
 
+type Response struct {
+	ID                string
+	ThreadID          string
+	CallID            string
+	MessageID         string
+	UpstreamID        string
+	Model             string
+	Status            string
+	StatusReason      string
+	InputTokens       int64
+	OutputTokens      int64
+	CachedTokens      int64
+	InputAudioTokens  int64
+	OutputAudioTokens int64
+	RawUsage          dbtype.JSON
+	CostUSD           *float64
+	AnswerMS          *int64
+	FirstTokenMS      *int64
+	Instance          string
+	CreatedAt         dbtype.Time
+	FinishedAt        *dbtype.Time
+	Kind              string
+	Upstream          string
+}
+
 type SharedSecret struct {
 	Name      string
 	Value     string

@@ -251,3 +251,112 @@ func (q *Queries) ListRecordingsOf(ctx context.Context, arg ListRecordingsOfPara
 	}
 	return items, nil
 }
+
+const listResponsesOf = `-- name: ListResponsesOf :many
+SELECT r.id, r.thread_id, r.call_id, r.message_id, r.upstream_id, r.model, r.status, r.status_reason, r.input_tokens, r.output_tokens, r.cached_tokens, r.input_audio_tokens, r.output_audio_tokens, r.raw_usage, r.cost_usd, r.answer_ms, r.first_token_ms, r.instance, r.created_at, r.finished_at, r.kind, r.upstream FROM responses AS r
+JOIN threads AS t ON t.id = r.thread_id
+WHERE r.thread_id = ?1 AND t.owner = ?2
+ORDER BY r.created_at, r.id
+`
+
+type ListResponsesOfParams struct {
+	ThreadID string
+	Owner    string
+}
+
+func (q *Queries) ListResponsesOf(ctx context.Context, arg ListResponsesOfParams) ([]Response, error) {
+	rows, err := q.query(ctx, q.listResponsesOfStmt, listResponsesOf, arg.ThreadID, arg.Owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Response
+	for rows.Next() {
+		var i Response
+		if err := rows.Scan(
+			&i.ID,
+			&i.ThreadID,
+			&i.CallID,
+			&i.MessageID,
+			&i.UpstreamID,
+			&i.Model,
+			&i.Status,
+			&i.StatusReason,
+			&i.InputTokens,
+			&i.OutputTokens,
+			&i.CachedTokens,
+			&i.InputAudioTokens,
+			&i.OutputAudioTokens,
+			&i.RawUsage,
+			&i.CostUSD,
+			&i.AnswerMS,
+			&i.FirstTokenMS,
+			&i.Instance,
+			&i.CreatedAt,
+			&i.FinishedAt,
+			&i.Kind,
+			&i.Upstream,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listToolCallsOf = `-- name: ListToolCallsOf :many
+SELECT c.id, c.thread_id, c.message_id, c.call_id, c.tool_call_id, c.name, c.executor, c.server, c.status, c.input, c.output, c.error, c.instance, c.started_at, c.finished_at FROM tool_calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE c.thread_id = ?1 AND t.owner = ?2
+ORDER BY c.started_at, c.id
+`
+
+type ListToolCallsOfParams struct {
+	ThreadID string
+	Owner    string
+}
+
+func (q *Queries) ListToolCallsOf(ctx context.Context, arg ListToolCallsOfParams) ([]ToolCall, error) {
+	rows, err := q.query(ctx, q.listToolCallsOfStmt, listToolCallsOf, arg.ThreadID, arg.Owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ToolCall
+	for rows.Next() {
+		var i ToolCall
+		if err := rows.Scan(
+			&i.ID,
+			&i.ThreadID,
+			&i.MessageID,
+			&i.CallID,
+			&i.ToolCallID,
+			&i.Name,
+			&i.Executor,
+			&i.Server,
+			&i.Status,
+			&i.Input,
+			&i.Output,
+			&i.Error,
+			&i.Instance,
+			&i.StartedAt,
+			&i.FinishedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
