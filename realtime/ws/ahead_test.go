@@ -197,3 +197,36 @@ func truncations(c *call) (told []string) {
 	slices.Sort(told)
 	return told
 }
+
+// TestTruncatedTooLate has a client say that it heard more of an answer than there was: what there was counts.
+func TestTruncatedTooLate(t *testing.T) {
+	t.Parallel()
+	for name, stopped := range map[string]bool{"while it is played": false, "after it was stopped": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inAhead(t, Profile{KeepsAudio: true}, func(t *testing.T, c *call, _ *player, _ *media.Switch) {
+				var heard []int64
+				c.ear.mu.Lock()
+				c.ear.on = func(ev realtime.Event) {
+					if ev.Type == realtime.TypeItemTruncated {
+						heard = append(heard, ev.AudioEndMS)
+					}
+				}
+				c.ear.mu.Unlock()
+				c.up.say(`{"type":"response.created","response":{"id":"resp_1"}}`)
+				c.speak("resp_1", "item_1", 0, 50)
+				pass(499 * time.Millisecond)
+				if stopped {
+					c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"item_9"}`)
+				}
+				c.heard()
+				c.TrySend(realtime.ItemTruncate("e1", "item_1", 9999))
+				pass(2 * time.Second)
+				c.heard()
+				if !slices.Equal(heard, []int64{1000}) {
+					t.Errorf("heard %v ms, want 1000", heard)
+				}
+			})
+		})
+	}
+}

@@ -123,12 +123,19 @@ func (c *Conn) TrySend(data []byte) bool {
 		c.stop(true)
 		return true
 	case realtime.TypeItemTruncate:
-		c.play.truncate(ev.ItemID)
+		all, known := c.play.truncate(ev.ItemID)
 		c.mu.Lock()
-		delete(c.unsaid, ev.ItemID)
+		if stopped, waits := c.unsaid[ev.ItemID]; waits {
+			all, known = stopped.all, true
+			delete(c.unsaid, ev.ItemID)
+		}
 		c.mu.Unlock()
 		if c.profile.KeepsAudio {
-			c.truncated(cut{ev.ItemID, ev.ContentIndex, time.Duration(ev.AudioEndMS) * time.Millisecond})
+			heard := time.Duration(ev.AudioEndMS) * time.Millisecond
+			if known {
+				heard = min(heard, all) // another upstream refuses more
+			}
+			c.truncated(cut{item: ev.ItemID, content: ev.ContentIndex, played: heard})
 			return true
 		}
 	}

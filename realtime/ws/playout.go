@@ -106,6 +106,7 @@ type cut struct {
 	item    string
 	content int
 	played  time.Duration
+	all     time.Duration // as much of it as has come
 }
 
 // playout holds the sound of answers until it is played. An upstream sends it faster than the caller can hear it. A remote
@@ -299,7 +300,7 @@ func (p *playout) stop(told bool) (cuts []cut, events []realtime.Event) {
 		return nil, nil
 	}
 	for _, u := range p.queue {
-		cuts = append(cuts, cut{u.item, u.content, p.length(u.played)})
+		cuts = append(cuts, cut{u.item, u.content, p.length(u.played), p.length(u.played + u.left)})
 		p.stopped = remember(p.stopped, u.response)
 	}
 	if response != "" {
@@ -310,18 +311,21 @@ func (p *playout) stop(told bool) (cuts []cut, events []realtime.Event) {
 	return cuts, []realtime.Event{bufferEvent(realtime.TypeOutputBufferCleared, response)}
 }
 
-// truncate drops what was not played of an item, because the client says so.
-func (p *playout) truncate(itemID string) {
+// truncate drops what was not played of an item, because the client says so. It returns how much of the item has come; nothing
+// is known of one that was played to its end.
+func (p *playout) truncate(itemID string) (all time.Duration, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, u := range p.queue {
 		if u.item == itemID {
+			all, known = max(all, p.length(u.played+u.left)), true
 			p.drop(u.left)
 			u.sound, u.left, u.whole = nil, 0, true
 			u.early, u.at, u.off = 0, 0, 0
 		}
 	}
 	signal(p.wake)
+	return all, known
 }
 
 // length returns how long bytes of sound last.
