@@ -32,8 +32,8 @@ export async function listThreads({ cursor = '', query = '', signal }: { cursor?
   return { threads: asObjects(raw.threads).map(readThread), next: asText(raw.next_cursor) };
 }
 
-export async function createThread(): Promise<Thread> {
-  return readThread(await sendJson('POST', 'api/threads', {}));
+export async function createThread(assistant?: string): Promise<Thread> {
+  return readThread(await sendJson('POST', 'api/threads', assistant ? { assistant_id: assistant } : {}));
 }
 
 export async function getThread(id: string): Promise<Thread> {

@@ -26,7 +26,7 @@ import { Suggestions } from './suggestions.svelte';
 import { ThemeChoice } from './theme.svelte';
 
 /** The panel shown beside or over the thread. */
-export type Panel = 'none' | 'canvas' | 'usage' | 'assistant' | 'settings' | 'camera';
+export type Panel = 'none' | 'canvas' | 'usage' | 'assistant' | 'settings' | 'camera' | 'assistants';
 
 /** How long the list of threads waits for the socket. */
 const socketMs = 2000;
@@ -42,6 +42,8 @@ export class App {
   threadId = $state('');
   open = $state.raw<OpenThread | null>(null);
   panel = $state<Panel>('none');
+  /** Who answers in new conversations; null: as the server is set. */
+  assistant = $state.raw<{ id: string; name: string } | null>(null);
   /** Words to find in the thread that is shown. */
   finding = $state('');
   /** Counts what was sent: with each, the transcript jumps to its end. */
@@ -204,7 +206,7 @@ export class App {
         if (this.call.state.phase !== 'live') throw new PlainError('not_connected', t().call.notConnected);
       }
       if (!thread) {
-        thread = (await this.threads.create()).id;
+        thread = (await this.threads.create(this.assistant?.id)).id;
         made(thread);
         if (this.threadId === '') this.select(thread);
       }
@@ -234,7 +236,8 @@ export class App {
 
   /** Calls. */
   talk(threadId = this.threadId, takeover = false): void {
-    void this.call.start(threadId, takeover);
+    if (threadId === '' && this.assistant) void this.#try(() => this.#talkTo(this.assistant?.id ?? ''));
+    else void this.call.start(threadId, takeover);
   }
 
   /** Retries a call that does not get through. */
@@ -322,6 +325,12 @@ export class App {
       this.notices.failure(thrown);
       return false;
     }
+  }
+
+  async #talkTo(assistant: string): Promise<void> {
+    const { id } = await this.threads.create(assistant);
+    this.#placed(id);
+    await this.call.start(id);
   }
 
   #say(text: string): void {

@@ -77,8 +77,8 @@ export class ThreadList {
       .map((thread) => ({ ...thread, title: this.titleOf(thread.id) || thread.title }));
   }
 
-  async create(): Promise<Thread> {
-    const thread = await createThread();
+  async create(assistant?: string): Promise<Thread> {
+    const thread = await createThread(assistant);
     this.put(thread);
     return thread;
   }

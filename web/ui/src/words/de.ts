@@ -180,6 +180,7 @@ export const de: Words = {
     canvas: 'Diagramme und Tabellen',
     usage: 'Kosten und Verbrauch',
     assistant: 'Assistent und Werkzeuge',
+    assistants: 'Assistenten',
     settings: 'Einstellungen',
     signOut: 'Abmelden',
   },

@@ -172,6 +172,7 @@ export const en = {
     canvas: 'Charts and tables',
     usage: 'Cost and usage',
     assistant: 'Assistant and tools',
+    assistants: 'Assistants',
     settings: 'Settings',
     signOut: 'Sign out',
   },

@@ -1,0 +1,94 @@
+import { asList, asObject, asObjects, asText, isObject, type Json } from '../base/json';
+import { sendJson } from './http';
+
+/** An assistant as the API has it: the fields are those of its schema. */
+export type Assistant = Json & { id: string; name: string };
+
+/** One field of the schema, as far as a form needs it. */
+export interface Field {
+  type?: string;
+  enum?: string[];
+  minimum?: number;
+  maximum?: number;
+  maxLength?: number;
+  readOnly?: boolean;
+  properties?: Record<string, Field>;
+  additionalProperties?: Field | boolean;
+  items?: Field;
+}
+
+const path = (id: string) => `api/assistants/${encodeURIComponent(id)}`;
+
+const readAssistant = (raw: Json): Assistant => ({ ...raw, id: asText(raw.id), name: asText(raw.name) });
+
+export async function listAssistants(): Promise<Assistant[]> {
+  return asObjects((await sendJson('GET', 'api/assistants')).assistants).map(readAssistant);
+}
+
+/** Makes an assistant; the secret, which signs the requests of its tools, is told only here. */
+export async function createAssistant(fields: Json): Promise<{ made: Assistant; secret: string }> {
+  const { secret, ...made } = await sendJson('POST', 'api/assistants', fields);
+  return { made: readAssistant(made), secret: asText(secret) };
+}
+
+export async function changeAssistant(id: string, patch: Json): Promise<Assistant> {
+  return readAssistant(await sendJson('PATCH', path(id), patch));
+}
+
+export async function deleteAssistant(id: string): Promise<void> {
+  await sendJson('DELETE', path(id));
+}
+
+/** The assistant of a thread; empty for the server's settings. */
+export async function assistantOf(thread: string): Promise<string> {
+  return asText((await sendJson('GET', `api/threads/${encodeURIComponent(thread)}`)).assistant_id);
+}
+
+export async function giveAssistant(thread: string, id: string): Promise<void> {
+  await sendJson('PATCH', `api/threads/${encodeURIComponent(thread)}`, { assistant_id: id });
+}
+
+/** The fields of an assistant, as the API declares them. */
+export async function assistantSchema(): Promise<Field> {
+  const raw = await sendJson('GET', 'openapi.json');
+  return asObject(asObject(asObject(raw.components).schemas).Assistant) as Field;
+}
+
+export interface Model {
+  provider: string;
+  model: string;
+  kind: string;
+  voice: string;
+}
+
+export async function listModels(): Promise<Model[]> {
+  const { models } = await sendJson('GET', 'api/models');
+  return asObjects(models).map((raw) => ({ provider: asText(raw.provider), model: asText(raw.model), kind: asText(raw.kind), voice: asText(raw.voice) }));
+}
+
+/** What the user has set; an empty text or group is none. A list may be empty: it allows nothing. */
+export function cleaned(value: Json): Json {
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, inner]) => {
+      const kept = isObject(inner) ? cleaned(inner) : inner;
+      return kept === undefined || kept === null || kept === '' || (isObject(kept) && Object.keys(kept).length === 0) ? [] : [[key, kept]];
+    }),
+  );
+}
+
+/** The merge patch (RFC 7396) that makes one object of another. */
+export function mergePatch(before: Json, after: Json): Json {
+  const patch: Json = {};
+  for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    const [was, is] = [before[key], after[key]];
+    if (!(key in after)) patch[key] = null;
+    else if (isObject(was) && isObject(is)) {
+      const inner = mergePatch(was, is);
+      if (Object.keys(inner).length > 0) patch[key] = inner;
+    } else if (JSON.stringify(was) !== JSON.stringify(is)) patch[key] = is;
+  }
+  return patch;
+}
+
+/** A list of names in JSON; undefined if there is none. */
+export const namesIn = (value: unknown): string[] | undefined => (Array.isArray(value) ? asList(value).map((name) => asText(name)) : undefined);
