@@ -29,7 +29,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		record = a.record
 	}
 	return bridge.Config{
-		Record:    record, Announcement: a.cfg.Recording.Announce,
+		Record: record, Announcement: a.cfg.Recording.Announce,
 		Upstreams: a.up.routes,
 		Browser:   a.media,
 		Store:     a.store,
