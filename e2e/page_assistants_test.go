@@ -49,6 +49,7 @@ func (p *tab) atEachSize(t *testing.T, name, shown string) {
 		p.until(t, "the page", "probe.all('textbox').length === 1")
 		p.do(t, shown, chromedp.Evaluate[chromedp.Void](shown+", undefined"))
 		p.until(t, name, fmt.Sprintf("probe.all(%q).length === 1", name))
+		p.until(t, "a panel that has risen", fmt.Sprintf("getComputedStyle(probe.all(%q)[0].closest('.sheet')).opacity === '1'", name))
 		p.until(t, "nothing that is wider than the panel", fmt.Sprintf("(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth)(probe.all(%q)[0].closest('.body') ?? probe.all(%[1]q)[0])", name))
 		p.wantAccessible(t, fmt.Sprintf("%s, %s, %d", name, scene.theme, scene.width))
 		p.look(t, fmt.Sprintf("%s-%s-%d", name, scene.theme, scene.width))

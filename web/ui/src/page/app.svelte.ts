@@ -26,7 +26,7 @@ import { Suggestions } from './suggestions.svelte';
 import { ThemeChoice } from './theme.svelte';
 
 /** The panel shown beside or over the thread. */
-export type Panel = 'none' | 'canvas' | 'usage' | 'assistant' | 'settings' | 'camera' | 'assistants';
+export type Panel = 'none' | 'canvas' | 'usage' | 'assistant' | 'settings' | 'camera' | 'assistants' | 'hooks' | 'share';
 
 /** How long the list of threads waits for the socket. */
 const socketMs = 2000;
@@ -297,11 +297,15 @@ export class App {
     return this.config?.iceServers ?? [];
   }
 
-  /** Signs out, and leaves nothing of this user in the tab. */
+  /** Signs out. */
   async signOut(): Promise<void> {
     this.call.hangup();
     await this.threads.removeNow();
-    if (!(await this.#try(closeSession))) return;
+    if (await this.#try(closeSession)) this.forget();
+  }
+
+  /** Leaves nothing of this user in the tab. */
+  forget(): void {
     this.drafts.forget();
     this.outbox.forget();
     tabStorage()?.clear();

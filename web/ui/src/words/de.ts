@@ -181,6 +181,8 @@ export const de: Words = {
     usage: 'Kosten und Verbrauch',
     assistant: 'Assistent und Werkzeuge',
     assistants: 'Assistenten',
+    hooks: 'Hooks (Webhooks)',
+    share: 'Per Link teilen',
     settings: 'Einstellungen',
     signOut: 'Abmelden',
   },

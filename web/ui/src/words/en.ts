@@ -173,6 +173,8 @@ export const en = {
     usage: 'Cost and usage',
     assistant: 'Assistant and tools',
     assistants: 'Assistants',
+    hooks: 'Hooks',
+    share: 'Share by link',
     settings: 'Settings',
     signOut: 'Sign out',
   },
