@@ -61,7 +61,7 @@ func (r *traceReceiver) turns(t *testing.T) map[string][][]string {
 	defer r.mu.Unlock()
 	turns, below := map[string]*otlp.Span{}, map[string]map[string]bool{}
 	for _, s := range r.spans {
-		if strings.HasSuffix(s.Name, " turn") {
+		if strings.HasSuffix(s.Name, " turn") || s.Name == "call set-up" {
 			turns[string(s.SpanId)], below[string(s.SpanId)] = s, map[string]bool{}
 		}
 	}
@@ -190,6 +190,9 @@ func TestTelemetry(t *testing.T) {
 		{"chat gpt-realtime-2.1", "database", "execute_tool garden__dig", "first_audio", "first_packet", "response"},
 	}, voice); diff != "" {
 		t.Errorf("spoken turns (-want +got):\n%s", diff)
+	}
+	if setUps := turns["call set-up"]; len(setUps) != 1 || !slices.Contains(setUps[0], "upstream.dtls") || !slices.Contains(setUps[0], "call.gate") {
+		t.Errorf("set-ups: %v", setUps)
 	}
 	text := turns["text turn"]
 	slices.SortFunc(text, func(a, b []string) int { return len(b) - len(a) })

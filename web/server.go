@@ -233,7 +233,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&textSessionRoutes{cfg.Chat, remove, chosen, cfg.Limits},
 		&conductors{cfg.Store, chosen, limits, s.conductors, s.door},
 		&pageSessions{auth, now, events, cfg.TrustedProxies},
-		&pageSettings{cfg.Upstream, cfg.Version, cfg.Auth.Required(), cfg.ICEServers, cfg.TURN},
+		&pageSettings{cfg.Upstream, cfg.Version, cfg.Auth.Required(), cfg.ICEServers, cfg.TURN, cfg.Recordings != nil},
 		&tools{cfg.Tools, cfg.ToolServers},
 		&toolServers{cfg.ToolServers, auth, cfg.TrustedProxies, events},
 		&models{cfg.Upstream, cfg.TextModels},

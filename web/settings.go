@@ -33,6 +33,8 @@ type configAnswer struct {
 	// Authentication reports whether clients must sign in, Owner who this one is.
 	Authentication bool   `json:"authentication"`
 	Owner          string `json:"owner"`
+	// Recording reports whether calls may be recorded.
+	Recording bool `json:"recording"`
 	// ICEServers are for the browser's RTCPeerConnection.
 	ICEServers []shownICEServer `json:"ice_servers"`
 }
@@ -64,6 +66,7 @@ type pageSettings struct {
 	authentication bool
 	iceServers     []ICEServer
 	turn           func(owner string) []ICEServer // may be nil
+	records        bool
 }
 
 func (h *pageSettings) routes(r router) { r.GET("/api/config", h.read, r.user) }
@@ -72,7 +75,7 @@ func (h *pageSettings) read(c echo.Context) error {
 	u := h.upstream
 	answer := configAnswer{
 		Upstream: u.Name, UpstreamNote: u.Note, Version: h.version, Model: u.Model, Voice: u.Voice, TurnDetection: u.TurnDetection,
-		Authentication: h.authentication, Owner: identity(c).Owner, ICEServers: []shownICEServer{},
+		Authentication: h.authentication, Owner: identity(c).Owner, Recording: h.records, ICEServers: []shownICEServer{},
 	}
 	servers := h.iceServers
 	if h.turn != nil {

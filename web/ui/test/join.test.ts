@@ -33,7 +33,7 @@ it('a call that is continued gets the speed of this device, but not during an an
   settings.set({ awake: false });
   const nothing = () => undefined;
   const call = new Call(settings, { setTheme: nothing }, {
-    iceServers: async () => [], turns: () => null, titleOf: () => '', onPlaced: nothing, onMessage: nothing, onStep: nothing, onStart: nothing, onEnded: nothing, onReleased: nothing, onHeard: nothing, onRefused: () => undefined,
+    iceServers: async () => [], turns: () => null, mayRecord: () => false, titleOf: () => '', onPlaced: nothing, onMessage: nothing, onStep: nothing, onStart: nothing, onEnded: nothing, onReleased: nothing, onHeard: nothing, onRefused: () => undefined,
     onInfo: nothing, onProblem: nothing, onFailure: (thrown) => { throw thrown; },
   });
   const hear = (event: object) => channel.onmessage({ data: JSON.stringify(event) });

@@ -13,6 +13,8 @@ export interface Config {
   turns: Json | null;
   /** Users sign in. */
   authentication: boolean;
+  /** Calls may be recorded. */
+  recording: boolean;
   iceServers: RTCIceServer[];
 }
 
@@ -26,6 +28,7 @@ export async function getConfig(): Promise<Config> {
     voice: asText(raw.voice),
     turns: isObject(raw.turn_detection) ? raw.turn_detection : null,
     authentication: raw.authentication === true,
+    recording: raw.recording === true,
     iceServers: asObjects(raw.ice_servers) as unknown as RTCIceServer[],
   };
 }

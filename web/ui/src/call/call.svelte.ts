@@ -21,6 +21,8 @@ export interface Hooks {
   iceServers: () => Promise<RTCIceServer[]>;
   /** How the server notices that a user has spoken; null if it does not, or has not said. */
   turns: () => Json | null;
+  /** Whether the server may record calls. */
+  mayRecord: () => boolean;
   titleOf: (threadId: string) => string;
   onPlaced: (threadId: string) => void;
   onMessage: (threadId: string, message: Message) => void;
@@ -100,7 +102,7 @@ export class Call {
 
   /** Starts a call on a thread; without one the server makes it. */
   async start(threadId: string, takeover = false): Promise<void> {
-    await this.#open(threadId, '', (line) => line.connect(threadId, takeover), (thrown) => {
+    await this.#open(threadId, '', (line) => line.connect(threadId, takeover, this.hooks.mayRecord() && this.settings.current.record), (thrown) => {
       if (this.#parts?.isCallActive(thrown)) this.takeoverOf = threadId;
       else this.hooks.onFailure(thrown);
     });
@@ -161,6 +163,11 @@ export class Call {
     if (!this.#line?.send({ type: yes ? 'bridge.tool.approve' : 'bridge.tool.deny', tool_call_id: toolCallId, nonce })) return false;
     this.state = answered(this.state, toolCallId);
     return true;
+  }
+
+  /** Pauses the recording, or goes on with it. */
+  async record(on: boolean): Promise<void> {
+    await this.#line?.record(on).catch(this.hooks.onFailure);
   }
 
   /** Stops a running tool; the model is told. */

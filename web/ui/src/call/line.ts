@@ -2,7 +2,7 @@ import { ApiError, isPassing } from '../api/http';
 import { isObject, parseJson, type Json } from '../base/json';
 import type { PeerStep } from '../link/connection';
 import { retryDelay } from '../link/socket';
-import { comeBack, gatheredOffer, hangUp, placeCall } from './peer';
+import { comeBack, gatheredOffer, hangUp, placeCall, setRecording } from './peer';
 
 interface Handlers {
   /** The server took the call. */
@@ -49,11 +49,11 @@ export class Line {
   }
 
   /** Connects; throws ApiError when the server refuses. */
-  async connect(threadId: string, takeover: boolean): Promise<void> {
+  async connect(threadId: string, takeover: boolean, record: boolean): Promise<void> {
     this.handlers.onStep('asking');
     const offer = await gatheredOffer(this.pc);
     if (this.#closed) return;
-    const placed = await placeCall(offer, threadId, takeover);
+    const placed = await placeCall(offer, threadId, takeover, record);
     this.#location = placed.location;
     if (this.#closed) return hangUp(placed.location);
     this.handlers.onPlaced(placed.threadId);
@@ -80,6 +80,11 @@ export class Line {
   /** The id of the call, once the server has taken it. */
   get callId(): string {
     return decodeURIComponent(this.#location?.pathname.split('/').at(-1) ?? '');
+  }
+
+  /** Pauses the recording, or goes on with it. */
+  async record(on: boolean): Promise<void> {
+    if (this.#location) await setRecording(this.#location, on ? 'on' : 'paused');
   }
 
   /** Sends one event; false if the channel is not open. */

@@ -20,10 +20,11 @@ function offerIn(offer: string): RequestInit {
 }
 
 /** Offers a call to the server. Throws ApiError with code call_active when it is live elsewhere. */
-export async function placeCall(offer: string, threadId: string, takeover: boolean): Promise<Placed> {
+export async function placeCall(offer: string, threadId: string, takeover: boolean, record: boolean): Promise<Placed> {
   const url = urlOf('v1/realtime/calls');
   if (threadId) url.searchParams.set('thread_id', threadId);
   if (takeover) url.searchParams.set('takeover', 'true');
+  if (record) url.searchParams.set('record', 'true');
   const response = await send(url, offerIn(offer));
   // Only the id: a proxy that serves the page below a path may not have told the server of it.
   const callId = response.headers.get('Location')?.split('/').at(-1);
@@ -52,6 +53,11 @@ export async function comeBack(offer: string, location: URL, signal?: AbortSigna
 export async function hangUp(location: URL): Promise<void> {
   // A call that has already ended answers 404, which is fine.
   await fetch(below(location, 'hangup'), { method: 'POST', keepalive: true, credentials: 'same-origin' }).catch(() => undefined);
+}
+
+/** Pauses the recording of a call, or goes on with it. */
+export async function setRecording(location: URL, state: 'on' | 'paused'): Promise<void> {
+  await send(below(location, 'recording'), { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ state }) });
 }
 
 export function isCallActive(thrown: unknown): boolean {

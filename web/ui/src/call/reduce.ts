@@ -31,6 +31,8 @@ function reduceBridge(call: CallState, type: string, event: Json): CallState {
       return { ...call, unsaved: Math.max(1, asNumber(event.pending, 1)) };
     case 'bridge.storage.recovered':
       return { ...call, unsaved: 0 };
+    case 'bridge.recording':
+      return event.state === 'on' || event.state === 'paused' || event.state === 'off' ? { ...call, recording: event.state } : call;
     case 'bridge.usage': {
       const cost = asNumber(event.cost_usd);
       const tokens = asNumber(asObject(event.usage).total_tokens, 0);

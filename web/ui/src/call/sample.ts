@@ -55,7 +55,7 @@ export async function playSample({ voice, words, speaker, volume, iceServers, on
   const limit = setTimeout(resolve, limitMs);
   signal.addEventListener('abort', resolve);
   try {
-    await Promise.race([line.connect('', false).then(() => promise), promise]);
+    await Promise.race([line.connect('', false, false).then(() => promise), promise]);
   } finally {
     clearTimeout(limit);
     line.close(true);

@@ -35,6 +35,8 @@ export interface CallState {
   /** The session does not notice it at present: a button is held. */
   held: boolean;
   endReason: string;
+  /** Whether the sound is kept; empty if it never was. */
+  recording: '' | 'on' | 'paused' | 'off';
 }
 
 export const idleCall: CallState = {
@@ -56,6 +58,7 @@ export const idleCall: CallState = {
   turns: null,
   held: false,
   endReason: '',
+  recording: '',
 };
 
 /** The state of the microphone. */

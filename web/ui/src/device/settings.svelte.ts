@@ -17,6 +17,8 @@ export interface CallSettings {
   awake: boolean;
   /** m and the space bar have a meaning during a call. */
   shortcuts: boolean;
+  /** The user wants calls to be recorded, where the server may. */
+  record: boolean;
 }
 
 export const defaultSettings: CallSettings = {
@@ -29,6 +31,7 @@ export const defaultSettings: CallSettings = {
   volume: 1,
   awake: true,
   shortcuts: true,
+  record: false,
 };
 
 /** Reads stored settings; invalid ones are dropped. */
@@ -45,6 +48,7 @@ export function readSettings(text: string | null): CallSettings {
     volume: between(raw.volume, 0, 1),
     awake: raw.awake !== false,
     shortcuts: raw.shortcuts !== false,
+    record: raw.record === true,
   };
 }
 

@@ -14,6 +14,8 @@ export interface Metadata {
   itemId?: string;
   callId?: string;
   heardText?: string;
+  /** Where it is in the recording of its call, in milliseconds. */
+  audio?: { start: number; end: number };
   createdAt?: string;
   model?: string;
   /** The answer's usage. */
@@ -93,6 +95,7 @@ function readMetadata(raw: Json): Metadata {
     itemId: asText(raw.item_id) || undefined,
     callId: asText(raw.call_id) || undefined,
     heardText: typeof raw.heard_text === 'string' ? raw.heard_text : undefined,
+    audio: readAudio(asObject(raw.audio)),
     createdAt: asText(raw.created_at) || undefined,
     model: asText(raw.model) || undefined,
     tokens: asNumber(asObject(raw.usage).total_tokens),
@@ -102,6 +105,12 @@ function readMetadata(raw: Json): Metadata {
     notice: raw.notice === true || undefined,
     discarded: raw.discarded === true || undefined,
   };
+}
+
+function readAudio(raw: Json): Metadata['audio'] {
+  const start = asNumber(raw.start_ms);
+  const end = asNumber(raw.end_ms);
+  return start === undefined || end === undefined || end <= start ? undefined : { start, end };
 }
 
 function readError(raw: Json): Metadata['error'] {

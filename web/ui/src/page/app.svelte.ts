@@ -19,6 +19,7 @@ import { t } from '../words/language.svelte';
 import { Drafts } from './drafts.svelte';
 import { Notices } from './notices.svelte';
 import { Outbox } from './outbox.svelte';
+import { Player } from './player.svelte';
 import { hashOf, threadOfHash } from './route';
 import { Search } from './search.svelte';
 import { SignIn } from './signin.svelte';
@@ -58,12 +59,14 @@ export class App {
   readonly connection = new ConnectionWatch(() => this.#back());
   readonly threads = new ThreadList((thrown) => this.notices.failure(thrown));
   readonly search = new Search((thrown) => this.notices.failure(thrown));
+  readonly player = new Player((thrown) => this.notices.failure(thrown));
   readonly call = new Call(
     this.settings,
     { setTheme: (theme) => this.theme.set(theme) },
     {
       iceServers: () => this.#iceServers(),
       turns: () => this.config?.turns ?? null,
+      mayRecord: () => this.config?.recording === true,
       titleOf: (id) => this.titleOf(id),
       onPlaced: (id) => this.#placed(id),
       onMessage: (id, message) => {

@@ -20,6 +20,8 @@ export interface PastCall {
   durationMs: number;
   tokens: number;
   answers: AnswerStages[];
+  /** Its messages that are in its recording, in order. */
+  sounds: { id: string; role: 'user' | 'assistant'; start: number; end: number }[];
 }
 
 /** The calls of a thread by the id of their last message. */
@@ -29,12 +31,14 @@ export function callsOf(messages: Message[]): Map<string, PastCall> {
     const { callId, createdAt, tokens } = message.metadata;
     if (callId === undefined) continue;
     const at = Date.parse(createdAt ?? '');
-    const known = calls.get(callId) ?? { first: at, last: message, call: { callId, durationMs: 0, tokens: 0, answers: [] } };
+    const known = calls.get(callId) ?? { first: at, last: message, call: { callId, durationMs: 0, tokens: 0, answers: [], sounds: [] } };
     known.last = message;
     known.call.durationMs = Math.max(known.call.durationMs, at - known.first || 0);
     known.call.tokens += tokens ?? 0;
     const answer = stagesOf(message);
     if (answer.length > 0) known.call.answers.push(answer);
+    const { audio } = message.metadata;
+    if (audio && message.role !== 'system') known.call.sounds.push({ id: message.id, role: message.role, ...audio });
     calls.set(callId, known);
   }
   return new Map([...calls.values()].map(({ last, call }) => [last.id, call]));
