@@ -31,8 +31,8 @@ const device = `(() => {
 // untilTurns waits until the call's session has a type of turn detection, or none: null.
 func (p *tab) untilTurns(t *testing.T, turns string) {
 	t.Helper()
-	p.until(t, "a session with turn detection "+turns, `JSON.stringify(probe.events.findLast(({ way, event }) =>
-		way === 'in' && event.type === 'session.updated')?.event.session.audio.input.turn_detection?.type ?? null) === '`+turns+`'`)
+	p.until(t, "a session with turn detection "+turns, `[probe.events.findLast(({ way, event }) => way === 'in' && event.type === 'session.updated')].some((updated) =>
+		updated && JSON.stringify(updated.event.session.audio.input.turn_detection?.type ?? null) === '`+turns+`')`)
 }
 
 // untilSpeed waits until the call's session speaks that fast.

@@ -25,7 +25,7 @@ func TestConfigAnswer(t *testing.T) {
 		c.ICEServers = []ICEServer{{URLs: []string{"turn:t.example"}, Username: "u", Credential: access.NewSecret("p")}}
 	})
 	want := `{"upstream":"simulator","upstream_note":"a simulator","version":"test","model":"model-1","voice":"voice-1","turn_detection":null,` +
-		`"authentication":false,"owner":"local","ice_servers":[{"urls":["turn:t.example"],"username":"u","credential":"p"}]}` + "\n"
+		`"authentication":false,"owner":"local","recording":false,"ice_servers":[{"urls":["turn:t.example"],"username":"u","credential":"p"}]}` + "\n"
 	if got := b.do(t, "GET", "/api/config", "").body; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

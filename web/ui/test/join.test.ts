@@ -49,6 +49,17 @@ it('a call that is continued gets the speed of this device, but not during an an
   hear({ type: 'response.done' });
   expect(speeds()).toEqual([1]);
   call.hangup();
+
+  // What is chosen before the call has said its speed is sent when it has.
+  await call.join('t', 'c');
+  channel.onopen();
+  settings.set({ speed: 1.5 });
+  call.applySettings();
+  expect(speeds()).toEqual([undefined]);
+  hear({ type: 'session.updated', session: { audio: { output: { speed: 1 } } } });
+  hear({ type: 'session.updated', session: { audio: { output: { speed: 1.5 } } } });
+  expect(speeds()).toEqual([1.5]);
+  call.hangup();
 });
 
 async function setLocal(): Promise<void> {}

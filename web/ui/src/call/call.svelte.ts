@@ -67,6 +67,8 @@ export class Call {
   #tools: ToolRuns | null = null;
   /** The settings that the call knows. */
   #told = defaultSettings;
+  /** The user has changed settings while it was unknown which speed the call has. */
+  #chosen = false;
   #heldAt = 0;
   #attempt = 0;
   #around: (() => void)[] = [];
@@ -177,6 +179,7 @@ export class Call {
 
   /** Applies changes of the settings. */
   applySettings(): void {
+    this.#chosen = this.#told.speed === unknownSpeed;
     if (this.active) this.#tell(null);
     void this.sound.apply();
   }
@@ -242,6 +245,7 @@ export class Call {
     // A continued call was ready before, and may be answering.
     const continued = this.state.callId !== '' && this.state.phase === 'connecting';
     this.#tools = new (this.#part().ToolRuns)(this.page, (event) => this.#line?.send(event));
+    this.#chosen = false;
     this.#told = continued ? { ...defaultSettings, speed: unknownSpeed } : defaultSettings;
     this.#tell(this.#part().declared());
     if (continued) this.#live({ ...this.state, phase: 'live' });
@@ -266,7 +270,10 @@ export class Call {
     if (before.playing !== after.playing) this.sound.speaks(after.playing);
     const type = asText(event.type);
     // Another device may have chosen the speed of a continued call.
-    if (type === 'session.updated' && this.#told.speed === unknownSpeed) this.#told = { ...this.#told, speed: speedOf(event) };
+    if (type === 'session.updated' && this.#told.speed === unknownSpeed) {
+      this.#told = { ...this.#told, speed: speedOf(event) };
+      if (this.#chosen) this.#tell(null);
+    }
     if (type === 'response.done' || (before.response !== null && after.response === null)) this.#tell(null);
     if (type.startsWith('conversation.item.')) this.hooks.onHeard(asText(asObject(event.item).id));
     const failure = failureOf(event);
