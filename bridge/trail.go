@@ -88,6 +88,9 @@ func (t *trail) steps() (steps []SetUpStep) {
 		if !known || began.IsZero() {
 			return began
 		}
+		if ended.Before(began) {
+			began = ended // the two were told at the same moment, by different goroutines
+		}
 		steps = append(steps, SetUpStep{name, began, ended})
 		return ended
 	}

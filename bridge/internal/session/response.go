@@ -34,7 +34,7 @@ func (q *responses) began(id string) (wanted bool) {
 		q.up.cancel(id)
 	}
 	q.needs = slices.DeleteFunc(q.needs, func(n need) bool {
-		return n.acked || n.id == "" || q.last.has(n)
+		return q.last.has(n) || (q.last == nil || !q.last.alone) && (n.acked || n.id == "")
 	})
 	return q.last == nil || !q.last.unwanted && !q.last.filler
 }

@@ -110,6 +110,7 @@ type creation struct {
 	// assumed means that its reply may have been another response.
 	assumed bool
 	filler  bool // nobody has asked for it
+	alone   bool // its response is the announcement, and answers nothing
 	// unwanted means that its response must be cancelled at once.
 	unwanted bool
 }
@@ -212,11 +213,13 @@ func (q *responses) askForAnswer() {
 		return
 	}
 	asked := slices.Clone(q.needs)
-	if i := slices.IndexFunc(asked, func(n need) bool { return n.id == greetingID }); i >= 0 && q.Announcement != "" {
+	i := slices.IndexFunc(asked, func(n need) bool { return n.id == greetingID })
+	alone := i >= 0 && q.Announcement != ""
+	if alone {
 		asked = asked[i : i+1] // it is said before anything is answered
 	}
 	id := q.up.eventID(sentEvent{kind: sentCreate})
-	q.create = &creation{eventID: id, by: q.now.Add(createTimeout), needs: asked}
+	q.create = &creation{eventID: id, by: q.now.Add(createTimeout), needs: asked, alone: alone}
 	if slices.ContainsFunc(asked, func(n need) bool { return n.tries > 0 }) {
 		q.up.wordBy = until(q.up.wordBy, q.create.by)
 	}

@@ -149,9 +149,12 @@ func ask(ctx context.Context, conn *realtime.RealtimeConnection, item realtime.C
 	return conn.Send(ctx, realtime.RealtimeClientEventUnionParam{OfResponseCreate: &realtime.ResponseCreateEventParam{}})
 }
 
-// spoken reports whether an answer has words, and does not only call tools.
+// spoken reports whether an answer has words and calls no tools, after which there is more.
 func spoken(output []realtime.ConversationItemUnion) bool {
-	return slices.ContainsFunc(output, func(item realtime.ConversationItemUnion) bool { return item.Type == "message" })
+	is := func(kind string) bool {
+		return slices.ContainsFunc(output, func(item realtime.ConversationItemUnion) bool { return item.Type == kind })
+	}
+	return is("message") && !is("function_call")
 }
 
 // speech reads every second sample of the file: 24 kHz.
