@@ -48,7 +48,11 @@ func TestPageHooks(t *testing.T) {
 	p.until(t, "a delivery that arrived", "probe.all('delivery')[0]?.dataset.state === 'delivered' || (probe.all('delivery-retry')[0]?.click(), false)")
 	p.pressID(t, "hook-pause")
 	p.until(t, "a pause", "probe.all('hook')[0]?.dataset.enabled === 'false'")
-	p.atEachSize(t, "hooks-panel", "(probe.all('menu-settings')[0].click(), setTimeout(() => probe.all('show-hooks')[0].click(), 500))")
+	p.atEachSize(t, "hooks-panel", `(probe.all('menu-settings')[0].click(), setTimeout(function open() {
+		const button = probe.all('show-hooks')[0]; // it is loaded late
+		if (button) button.click();
+		else setTimeout(open, 50);
+	}))`)
 	p.pressID(t, "menu-settings")
 	p.pressID(t, "show-hooks")
 	p.until(t, "the hook, without its secret", "probe.all('hook').length === 1 && probe.all('hook-secret').length === 0")
@@ -94,7 +98,9 @@ func TestPageShareAndErase(t *testing.T) {
 	p.wantAccessible(t, "erase")
 	p.look(t, "erase")
 	p.fill(t, "erase-word", "erase")
+	p.do(t, "remember the page", chromedp.Evaluate[chromedp.Void]("(document.body.dataset.old = 'true', undefined)"))
 	p.pressID(t, "erase-sure")
+	p.do(t, "see the page anew", chromedp.WaitVisible(chromedp.CSS("body:not([data-old]) [data-testid=textbox]")), chromedp.Evaluate[chromedp.Void](probe))
 	p.until(t, "an empty page", "probe.all('textbox').length === 1 && probe.all('thread-item').length === 0 && location.hash === ''")
 	if threads := s.rows(t, "SELECT id FROM threads"); len(threads) != 0 {
 		t.Errorf("%d threads are left", len(threads))
