@@ -80,7 +80,7 @@ func call(ctx context.Context, base, wav string) (*seen, error) {
 
 // follow asks for more after each answer until the last one has come.
 func (s *seen) follow(ctx context.Context, conn *realtime.RealtimeConnection) error {
-	done := false
+	done := map[string]bool{} // responses: one may be announced before the end of another
 	next := []string{"Draw a chart.", "Ask my tool."}
 	for {
 		event, err := conn.Recv(ctx)
@@ -101,11 +101,9 @@ func (s *seen) follow(ctx context.Context, conn *realtime.RealtimeConnection) er
 				return err
 			}
 			s.HeardMS += float64(len(sound)) / 48
-			if done {
+			if done[ev.ResponseID] {
 				s.AfterDone++
 			}
-		case realtime.ResponseCreatedEvent:
-			done = false
 		case realtime.ResponseFunctionCallArgumentsDoneEvent:
 			if ev.Name != "ask_me" {
 				continue // one of the server's
@@ -122,7 +120,7 @@ func (s *seen) follow(ctx context.Context, conn *realtime.RealtimeConnection) er
 		case realtime.ResponseAudioTranscriptDoneEvent:
 			s.Said = append(s.Said, ev.Transcript)
 		case realtime.ResponseDoneEvent:
-			done = true
+			done[ev.Response.ID] = true
 			if ev.Response.Status != "completed" || !spoken(ev.Response.Output) {
 				continue
 			}
