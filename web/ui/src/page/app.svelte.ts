@@ -74,7 +74,10 @@ export class App {
         this.outbox.saved(message.metadata.itemId);
       },
       onStep: (step) => this.connection.peer(step),
-      onStart: () => this.notices.dismissAll(),
+      onStart: () => {
+        this.player.stop(); // the call would hear it
+        this.notices.dismissAll();
+      },
       onEnded: () => void this.refresh(),
       onReleased: () => this.outbox.release(),
       onHeard: (itemId) => this.outbox.heard(itemId),
