@@ -31,6 +31,7 @@ export class Scroller {
   #rows = new Map<Element, string>();
   #keys: string[] = [];
   #lastTop = 0;
+  #moves = 0;
   #rest: ReturnType<typeof setTimeout> | undefined;
   readonly #observer = typeof ResizeObserver === 'function' ? new ResizeObserver((changes) => this.#resized(changes)) : undefined;
 
@@ -96,6 +97,11 @@ export class Scroller {
     this.#box?.scrollTo({ top: this.#box.scrollHeight, behavior: still ? 'instant' : 'smooth' });
   }
 
+  /** Counts what the reader did to go elsewhere, so that what was asked for earlier does not overrule it. */
+  get moves(): number {
+    return this.#moves;
+  }
+
   /** Shows one line. */
   toLine(keys: string[], at: number): void {
     this.#do({ type: 'elsewhere' });
@@ -139,6 +145,7 @@ export class Scroller {
   }
 
   #do(event: StickEvent): void {
+    if (event.type === 'hand' || event.type === 'end' || event.type === 'elsewhere') this.#moves++;
     const next = stick(this.stick, event);
     if (next.stuck !== this.stick.stuck || next.moving !== this.stick.moving || next.top !== this.stick.top) this.stick = next;
     if (event.type !== 'hand') return;
