@@ -48,26 +48,35 @@ func byTest(t testing.TB, mode string) bench.Command {
 // TestBench measures two calls for two seconds, with the bridge in a process of its own. It checks counts, never times.
 func TestBench(t *testing.T) {
 	t.Parallel()
-	r, table := measured(t, benchCommand{Calls: []int{2}, Seconds: 2, Events: 20}, byTest(t, "serve"))
-	if r.Version != buildVersion() || len(r.Rounds) != 1 {
-		t.Fatalf("report %+v", r)
-	}
-	row := r.Rounds[0]
-	for name, p := range map[string]bench.Path{"audio": row.Audio, "words": row.Words} {
-		if p.Sent == 0 || p.Lost >= p.Sent || p.P50 <= 0 || p.P99 < p.P50 {
-			t.Errorf("%s %+v", name, p)
-		}
-	}
-	if row.Ready.P50 <= 0 {
-		t.Errorf("ready %+v", row.Ready)
-	}
-	if p := row.Bridge; (p != nil) != (runtime.GOOS == "linux") || (p != nil && (p.CPU <= 0 || p.RSS <= 0 || p.IdleRSS <= 0)) {
-		t.Errorf("bridge %+v", p)
-	}
-	for _, want := range []string{"audio, ms", "shares this machine", runtime.GOARCH} {
-		if !strings.Contains(table, want) {
-			t.Errorf("no %q in\n%s", want, table)
-		}
+	for name, socket := range map[string]bool{"WebRTC": false, "WebSocket": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, table := measured(t, benchCommand{Calls: []int{2}, Seconds: 2, Events: 20, Socket: socket}, byTest(t, "serve"))
+			if r.Version != buildVersion() || len(r.Rounds) != 1 {
+				t.Fatalf("report %+v", r)
+			}
+			row := r.Rounds[0]
+			paths := map[string]bench.Path{"words": row.Words, "audio": row.Audio}
+			if socket {
+				delete(paths, "audio")
+			}
+			for name, p := range paths {
+				if p.Sent == 0 || p.Lost >= p.Sent || p.P50 <= 0 || p.P99 < p.P50 {
+					t.Errorf("%s %+v", name, p)
+				}
+			}
+			if row.Ready.P50 <= 0 || (row.Audio == bench.Path{}) != socket {
+				t.Errorf("%+v", row)
+			}
+			if p := row.Bridge; (p != nil) != (runtime.GOOS == "linux") || (p != nil && (p.CPU <= 0 || p.RSS <= 0 || p.IdleRSS <= 0)) {
+				t.Errorf("bridge %+v", p)
+			}
+			for _, want := range []string{"audio, ms", "shares this machine", runtime.GOARCH} {
+				if !strings.Contains(table, want) {
+					t.Errorf("no %q in\n%s", want, table)
+				}
+			}
+		})
 	}
 }
 

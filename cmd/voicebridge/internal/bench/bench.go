@@ -7,7 +7,8 @@
 //	this process            another process            this process
 //	browsers  ◀──UDP──▶     the bridge     ◀──UDP──▶   the upstream, which sends the audio back and speaks
 //
-// The upstream is the simulator. Packets are sent on a fixed schedule whether or not earlier ones arrived, as microphones do.
+// The upstream is the simulator, over either transport. Over WebSocket no packet comes back, as sound is decoded and encoded on
+// the way: then audio has no times, and what is measured is what that costs. Packets are sent on a fixed schedule whether or not earlier ones arrived, as microphones do.
 package bench
 
 import (
@@ -41,6 +42,8 @@ type Config struct {
 	Duration time.Duration
 	// Events is how many events per second carry the model's words in each call, alongside the audio; up to 200.
 	Events int
+	// Socket has the bridge reach the upstream over WebSocket, where the sound of the model's words comes with them.
+	Socket bool
 	// Bridge says how to start the bridge.
 	Bridge Command
 	// Version is the bridge's, for the report.
@@ -88,7 +91,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 
 func newReport(c Config) Report {
 	return Report{
-		Version: c.Version, StartedAt: time.Now().UTC().Truncate(time.Second), Seconds: c.Duration.Seconds(), EventsPerSecond: c.Events,
+		Version: c.Version, StartedAt: time.Now().UTC().Truncate(time.Second), Seconds: c.Duration.Seconds(), EventsPerSecond: c.Events, Socket: c.Socket,
 		Machine: thisMachine(), Rounds: []Round{}, Notes: []string{},
 	}
 }
@@ -99,7 +102,7 @@ func thisMachine() Machine {
 
 // measure measures n calls at once.
 func measure(ctx context.Context, c Config, n int) (round Round, err error) {
-	r, err := openRig(ctx, c.Bridge, n)
+	r, err := openRig(ctx, c, n)
 	if err != nil {
 		return round, err
 	}

@@ -79,7 +79,7 @@ func TestACancelledMeasurementLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	command := Command{Path: "/bin/sh", Args: []string{"-c", "exec sleep 600"}, Dir: t.TempDir()}
-	if _, err := openRig(ctx, command, 1); !errors.Is(err, context.Canceled) {
+	if _, err := openRig(ctx, Config{Bridge: command}, 1); !errors.Is(err, context.Canceled) {
 		t.Errorf("open: %v", err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -76,6 +78,11 @@ func (b *bridge) start(ctx context.Context, command Command, upstreamURL string,
 shutdown_seconds: 5
 limits: {max_calls: %[1]d, max_calls_per_owner: %[1]d, setups_per_minute_per_ip: 100000}
 `, calls+spareCalls)
+	upstream := []string{"VOICEBRIDGE_UPSTREAM=openai", "OPENAI_BASE_URL=" + upstreamURL}
+	if strings.HasPrefix(upstreamURL, "ws:") {
+		upstream = nil
+		limits = fmt.Appendf(limits, "upstreams: [{name: load, profile: openai, transport: websocket, url: %q}]\n", upstreamURL)
+	}
 	if err := os.WriteFile(settings, limits, 0o600); err != nil {
 		return nil, fmt.Errorf("write settings: %w", err)
 	}
@@ -87,10 +94,10 @@ limits: {max_calls: %[1]d, max_calls_per_owner: %[1]d, setups_per_minute_per_ip:
 	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
 	cmd := exec.CommandContext(ctx, command.Path, command.Args...)
 	cmd.Dir, cmd.Stderr = b.dir, b.stderr
-	cmd.Env = append([]string{
-		"VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + settings, "VOICEBRIDGE_UPSTREAM=openai",
-		"DATABASE_URL=" + cmp.Or(command.Database, "sqlite:"+filepath.Join(b.dir, "load.db")), "OPENAI_BASE_URL=" + upstreamURL, "OPENAI_API_KEY=load",
-	}, command.Environ...)
+	cmd.Env = slices.Concat([]string{
+		"VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + settings, "OPENAI_API_KEY=load",
+		"DATABASE_URL=" + cmp.Or(command.Database, "sqlite:"+filepath.Join(b.dir, "load.db")),
+	}, upstream, command.Environ)
 	cmd.Cancel = func() error {
 		if cmd.Process.Signal(syscall.SIGTERM) != nil {
 			return cmd.Process.Kill() // not every system can interrupt a process

@@ -22,7 +22,8 @@ type call struct {
 	words speaker
 	all   sync.WaitGroup
 
-	sequence uint64 // of the last packet sent
+	speech   [][]byte // what is said, over and over; nil if times are sent
+	sequence uint64   // of the last packet sent
 	packet   media.Packet
 	payload  [payloadSize]byte
 }
@@ -30,13 +31,18 @@ type call struct {
 // next returns the caller's next packet.
 func (c *call) next(m *meter) *media.Packet {
 	c.sequence++
-	c.payload[0] = tocByte
-	binary.BigEndian.PutUint64(c.payload[1:], uint64(m.sentNow())) // read again by WriteAudio
+	payload := c.payload[:]
+	if c.speech != nil {
+		payload = c.speech[c.sequence%uint64(len(c.speech))]
+	} else {
+		payload[0] = tocByte
+		binary.BigEndian.PutUint64(payload[1:], uint64(m.sentNow())) // read again by WriteAudio
+	}
 	c.packet = media.Packet{
 		Source:    1,
 		Sequence:  uint16(c.sequence),              // wraps as in RTP
 		Timestamp: uint32(c.sequence) * frameTicks, // wraps as in RTP
-		Payload:   c.payload[:],
+		Payload:   payload,
 	}
 	return &c.packet
 }

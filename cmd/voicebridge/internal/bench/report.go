@@ -18,7 +18,9 @@ type Report struct {
 	// Seconds is the measured time of each round, EventsPerSecond how many events carry words in each call.
 	Seconds         float64 `json:"seconds"`
 	EventsPerSecond int     `json:"events_per_second_per_call"`
-	Rounds          []Round `json:"rounds"`
+	// Socket is whether the upstream was reached over WebSocket.
+	Socket bool    `json:"websocket_upstream"`
+	Rounds []Round `json:"rounds"`
 	// Notes are reasons to doubt the figures.
 	Notes []string `json:"notes"`
 }
@@ -35,7 +37,7 @@ type Machine struct {
 type Round struct {
 	Calls int `json:"calls"`
 	// Audio are packets from the browser through the bridge to the upstream and back again; Words are the events with the model's
-	// words, on their way to the browser.
+	// words, on their way to the browser. Over WebSocket no packet comes back, and Audio is zero.
 	Audio Path `json:"audio"`
 	Words Path `json:"words"`
 	// Ready is the time from the offer until the caller is heard.
@@ -129,14 +131,22 @@ func (r Report) capacity() (calls, perGiB int) {
 func (r Report) WriteTable(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "voicebridge %s bench, %s: %s/%s, %d cores, %s\n", r.Version, r.StartedAt.Format(time.RFC3339), r.Machine.OS, r.Machine.Arch, r.Machine.Cores, r.Machine.Go)
-	fmt.Fprintf(out, "Each call sends 50 packets of audio a second, which the upstream sends back, and the model %d events with words, for %g s.\n", r.EventsPerSecond, r.Seconds)
+	back := "which the upstream sends back"
+	if r.Socket {
+		back = "which go to the upstream over WebSocket"
+	}
+	fmt.Fprintf(out, "Each call sends 50 packets of audio a second, %s, and the model %d events with words, for %g s.\n", back, r.EventsPerSecond, r.Seconds)
 	fmt.Fprint(out, "Audio is timed there and back, words from the model to the browser, ready from the offer until the caller is heard. CPU is in % of\n"+
 		"one core, memory resident. The load generator (browsers and upstream) shares this machine.\n\n")
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\t\taudio, ms\t\twords, ms\t\tready, ms\t\tCPU, %\t\t\tmemory\t")
 	fmt.Fprintln(t, "calls\tp50\tp99\tp50\tp99\tp50\tp99\tall\tper call\tidle MB\tMB\tKB per call\t")
 	for _, l := range r.Rounds {
-		fmt.Fprintf(t, "%d\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.0f\t", l.Calls, l.Audio.P50/1e3, l.Audio.P99/1e3, l.Words.P50/1e3, l.Words.P99/1e3, l.Ready.P50/1e3, l.Ready.P99/1e3)
+		audio := fmt.Sprintf("%.2f\t%.2f", l.Audio.P50/1e3, l.Audio.P99/1e3)
+		if r.Socket {
+			audio = "-\t-"
+		}
+		fmt.Fprintf(t, "%d\t%s\t%.2f\t%.2f\t%.0f\t%.0f\t", l.Calls, audio, l.Words.P50/1e3, l.Words.P99/1e3, l.Ready.P50/1e3, l.Ready.P99/1e3)
 		if p := l.Bridge; p != nil {
 			fmt.Fprintf(t, "%.1f\t%.2f\t%.1f\t%.1f\t%.0f\t\n", p.CPU, p.CPUPerCall, float64(p.IdleRSS)/1024, float64(p.RSS)/1024, p.RSSPerCall)
 		} else {

@@ -34,6 +34,9 @@ type rig struct {
 	calls  []*call
 	// sessions has the upstream's end of the call that is being made.
 	sessions chan *simulator.Session
+	// speech is what callers say, and sound what the model says with its words; nil if audio is only carried.
+	speech [][]byte
+	sound  []string
 	// alive ends, with its cause, when the bridge or a call does.
 	alive context.Context
 	end   context.CancelCauseFunc
@@ -44,7 +47,7 @@ type rig struct {
 }
 
 // openRig makes a rig for that many calls. close must be called.
-func openRig(ctx context.Context, command Command, calls int) (*rig, error) {
+func openRig(ctx context.Context, c Config, calls int) (*rig, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	api, err := rtc.New(rtc.Config{Loopback: true, Logger: quiet})
 	if err != nil {
@@ -52,9 +55,16 @@ func openRig(ctx context.Context, command Command, calls int) (*rig, error) {
 	}
 	r := &rig{api: api, pool: &http.Transport{}, sessions: make(chan *simulator.Session, 1)}
 	r.alive, r.end = context.WithCancelCause(ctx)
-	base, err := r.startUpstream(quiet, calls)
+	host, err := r.startUpstream(quiet, calls)
+	base := "http://" + host + "/v1"
+	if c.Socket {
+		r.speech, base = simulator.UserSpeech(), "ws://"+host+"/v1/realtime"
+	}
+	if err == nil && c.Socket && c.Events > 0 {
+		r.sound, err = spokenSound(c.Events)
+	}
 	if err == nil {
-		r.bridge, err = startBridge(ctx, command, base, calls)
+		r.bridge, err = startBridge(ctx, c.Bridge, base, calls)
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.close())
@@ -67,7 +77,7 @@ func openRig(ctx context.Context, command Command, calls int) (*rig, error) {
 	return r, nil
 }
 
-// startUpstream serves a simulator on a port of loopback until close, and returns its base URL. It sends audio back as it comes.
+// startUpstream serves a simulator on a port of loopback until close, and returns its address. It sends audio back as it comes.
 func (r *rig) startUpstream(log *slog.Logger, calls int) (string, error) {
 	ln, err := new(net.ListenConfig).Listen(r.alive, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -91,13 +101,13 @@ func (r *rig) startUpstream(log *slog.Logger, calls int) (string, error) {
 	r.upstream = &http.Server{Handler: sim, ReadHeaderTimeout: closeTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	r.all.Go(func() { _ = sim.Run(running) })     // it returns nil: the peers' API is ours
 	r.all.Go(func() { _ = r.upstream.Serve(ln) }) // it ends by close, with an error that says so
-	return "http://" + ln.Addr().String() + "/v1", nil
+	return ln.Addr().String(), nil
 }
 
 // dial makes n calls, one after the other, and returns when all are ready.
 func (r *rig) dial(l *load, n int) error {
 	for range n {
-		r.calls = append(r.calls, &call{})
+		r.calls = append(r.calls, &call{speech: r.speech, words: speaker{sound: r.sound}})
 	}
 	for i := range n {
 		if err := r.dialOne(l, r.calls[i], func(err error) { r.lose(i, err) }); err != nil {

@@ -1,11 +1,16 @@
 package bench
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/opus"
+	"voicebridge/realtime/simulator"
 )
 
 const (
@@ -13,6 +18,8 @@ const (
 	answerEvents = 256
 	// spoken is the text of an event behind its time of sending, about a word.
 	spoken = " and a word"
+	// pcmRate is how many samples a second of an upstream's sound has.
+	pcmRate = 24000
 	// timeBytes is how many bytes the time has.
 	timeBytes = 10
 )
@@ -28,6 +35,8 @@ type speaker struct {
 		Do(f func())
 	}
 	name string // of the call, to make ids unique
+	// sound is what is heard with each event, one after the other, in base64; nil if the sound goes its own way.
+	sound []string
 
 	answers, events int
 	transcript      strings.Builder
@@ -42,10 +51,36 @@ func (s *speaker) speak(at int64) {
 		}
 		s.transcript.WriteString(text)
 		s.emit(realtime.TypeAudioTranscriptDelta, object{"item_id": s.item(), "output_index": 0, "content_index": 0, "delta": text})
+		if s.sound != nil {
+			s.emit(realtime.TypeOutputAudioDelta, object{"item_id": s.item(), "output_index": 0, "content_index": 0, "delta": s.sound[s.events%len(s.sound)]})
+		}
 		if s.events++; s.events >= answerEvents {
 			s.finish()
 		}
 	})
+}
+
+// spokenSound returns speech as an upstream sends it over WebSocket, in pieces that last as long as the time between two events.
+func spokenSound(events int) ([]string, error) {
+	decoder, err := opus.NewDecoder(pcmRate)
+	if err != nil {
+		return nil, err
+	}
+	var samples []byte
+	for _, frame := range simulator.UserSpeech() {
+		decoded, err := decoder.Decode(frame)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range decoded {
+			samples = binary.LittleEndian.AppendUint16(samples, uint16(s))
+		}
+	}
+	var pieces []string
+	for piece := range slices.Chunk(samples, pcmRate/events*2) {
+		pieces = append(pieces, base64.StdEncoding.EncodeToString(piece))
+	}
+	return pieces, nil
 }
 
 // spokenAt returns the time in the text of an event.
@@ -76,7 +111,9 @@ func (s *speaker) begin() {
 	s.respond(realtime.TypeResponseCreated, realtime.ResponseInProgress, []any{})
 	s.emit(realtime.TypeOutputItemAdded, object{"output_index": 0, "item": item})
 	s.session.Emit(object{"type": realtime.TypeItemAdded, "previous_item_id": previous, "item": item})
-	s.emit(realtime.TypeOutputBufferStarted, object{})
+	if s.sound == nil {
+		s.emit(realtime.TypeOutputBufferStarted, object{})
+	}
 }
 
 func (s *speaker) finish() {
@@ -86,7 +123,9 @@ func (s *speaker) finish() {
 	s.emit(realtime.TypeOutputItemDone, object{"output_index": 0, "item": item})
 	s.session.Emit(object{"type": realtime.TypeItemDone, "item": item})
 	s.respond(realtime.TypeResponseDone, realtime.ResponseCompleted, []any{item})
-	s.emit(realtime.TypeOutputBufferStopped, object{})
+	if s.sound == nil {
+		s.emit(realtime.TypeOutputBufferStopped, object{})
+	}
 	s.events = 0
 	s.transcript.Reset()
 }
