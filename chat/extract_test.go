@@ -218,11 +218,11 @@ func TestExtractionFails(t *testing.T) {
 		want      string // why it failed; empty: it did not
 	}{
 		"a schema that is not taken": {"booking", []func(func(llm.Delta, error) bool){fails(llm.KindBadRequest), says(booked)}, 2, ""},
-		"a busy model":               {"booking", []func(func(llm.Delta, error) bool){fails(llm.KindOverloaded), fails(llm.KindTimeout), says(booked)}, 3, ""},
-		"a broken model":             {"booking", []func(func(llm.Delta, error) bool){fails(llm.KindAuth)}, 3, "The model said auth."},
-		"no JSON":                    {"booking", []func(func(llm.Delta, error) bool){says("I cannot.")}, 6, "the model's answer does not fit the schema: it is not a JSON object"},
-		"half a JSON":                {"booking", []func(func(llm.Delta, error) bool){says(`{"summary":"s"}`)}, 6, `the model's answer does not fit the schema: "extracted" is missing`},
-		"no summary":                 {"booking", []func(func(llm.Delta, error) bool){says(`{"summary":" ","extracted":{"city":"Bonn","guests":1}}`)}, 6, `the model's answer does not fit the schema: "summary" is missing`},
+		"a busy model":               {"booking", []func(func(llm.Delta, error) bool){fails(llm.KindOverloaded), fails(llm.KindTimeout), fails(llm.KindOverloaded), says(booked)}, 4, ""},
+		"a broken model":             {"booking", []func(func(llm.Delta, error) bool){fails(llm.KindAuth)}, 4, "The model said auth."},
+		"no JSON":                    {"booking", []func(func(llm.Delta, error) bool){says("I cannot.")}, 8, "the model's answer does not fit the schema: it is not a JSON object"},
+		"half a JSON":                {"booking", []func(func(llm.Delta, error) bool){says(`{"summary":"s"}`)}, 8, `the model's answer does not fit the schema: "extracted" is missing`},
+		"no summary":                 {"booking", []func(func(llm.Delta, error) bool){says(`{"summary":" ","extracted":{"city":"Bonn","guests":1}}`)}, 8, `the model's answer does not fit the schema: "summary" is missing`},
 		"wrong types":                {"booking", []func(func(llm.Delta, error) bool){says(`{"summary":1,"extracted":[]}`), says(`{"summary":"s","extracted":[]}`), says(booked)}, 3, ""},
 		"no assistant":               {"gone", nil, 0, "the assistant no longer says what to find"},
 	} {

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// MaxAttempts is how often a call is read until it counts as failed.
-	MaxAttempts = 3
+	// MaxAttempts is how often a call is read until it counts as failed: once, and three times more.
+	MaxAttempts = 4
 	// maxError limits the text of why it failed, in bytes.
 	maxError = 500
 )
 
 // pauses are those after the first failures.
-var pauses = [MaxAttempts - 1]time.Duration{10 * time.Second, time.Minute}
+var pauses = [MaxAttempts - 1]time.Duration{10 * time.Second, time.Minute, 5 * time.Minute}
 
 // Claim is a call that this process reads.
 type Claim struct {
