@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ type toolModel struct {
 	*httptest.Server
 	mu      sync.Mutex
 	offered map[string]json.RawMessage // the schemas of its tools
+	asked   []string                   // all requests
 }
 
 func newToolModel(t *testing.T) *toolModel {
@@ -47,11 +49,13 @@ func (m *toolModel) answer(w http.ResponseWriter, r *http.Request) {
 			} `json:"function"`
 		} `json:"tools"`
 	}
-	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || len(req.Messages) == 0 {
+	body, err := io.ReadAll(r.Body)
+	if err != nil || json.Unmarshal(body, &req) != nil || len(req.Messages) == 0 {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
 	}
 	m.mu.Lock()
+	m.asked = append(m.asked, string(body))
 	for _, tool := range req.Tools {
 		m.offered[tool.Function.Name] = tool.Function.Parameters
 	}
