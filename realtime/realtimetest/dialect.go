@@ -36,9 +36,9 @@ func Realtime() Dialect {
 				},
 				"output": object{"format": format(24000), "voice": either{object{"id!": text(0)}, text(0)}, "speed": number{0.25, 1.5}},
 			},
-			"tools": list{flatTool}, "tool_choice": toolChoice, "parallel_tool_calls": flag{}, "reasoning": object{"effort": text(0)},
-			"max_output_tokens": limit, "truncation": either{words{"auto", "disabled"}, object{"type!": words{"retention_ratio"}, "retention_ratio!": number{0, 1}, "token_limits": anything{}}},
-			"tracing": anything{}, "include": maybe{list{text(0)}}, "prompt": anything{},
+			"tools": list{flatTool}, "tool_choice": toolChoice, "parallel_tool_calls": flag{}, "reasoning": reasoning,
+			"max_output_tokens": limit, "tracing": tracing, "include": include, "prompt": maybe{prompt},
+			"truncation": either{words{"auto", "disabled"}, object{"type!": words{"retention_ratio"}, "retention_ratio!": number{0, 1}, "token_limits": object{"post_instructions": whole{0, 1e9}}}},
 		},
 		events: map[string]object{
 			"session.update":             {"session!": anything{}},
@@ -52,8 +52,8 @@ func Realtime() Dialect {
 			"response.cancel":            {"response_id": text(0)},
 			"response.create": {"response": object{
 				"instructions": text(0), "output_modalities": modalities{"audio", "text"}, "audio": object{"output": object{"voice": text(0), "format": format(24000)}},
-				"tools": list{flatTool}, "tool_choice": toolChoice, "parallel_tool_calls": flag{}, "reasoning": object{"effort": text(0)}, "max_output_tokens": limit,
-				"conversation": words{"auto", "none"}, "input": list{anything{}}, "metadata": anything{}, "prompt": anything{},
+				"tools": list{flatTool}, "tool_choice": toolChoice, "parallel_tool_calls": flag{}, "reasoning": reasoning, "max_output_tokens": limit,
+				"conversation": words{"auto", "none"}, "input": list{either{object{"type!": words{"item_reference"}, "id!": text(0)}, items("output_text")}}, "metadata": maybe{metadata{}}, "prompt": maybe{prompt},
 			}},
 		},
 	}
@@ -67,20 +67,29 @@ func Azure() Dialect {
 }
 
 // XAI has voice and turn detection at the top of a session, and knows neither truncation nor items that are done. Source:
-// xAI's page about the voice agent, and what LiveKit's plugin for it does.
+// xAI's page about the voice agent, as pipecat's and LiveKit's plugins for it have its fields.
 func XAI() Dialect {
 	d := Realtime()
 	d.silent, d.ghosts, d.cumulative, d.limited = true, true, true, false
-	session := d.session.(object)
-	audio := session["audio"].(object)
-	session["voice"], session["turn_detection"] = text(0), turns
-	delete(audio["input"].(object), "turn_detection")
-	delete(audio["output"].(object), "voice")
-	delete(d.events, "conversation.item.truncate")
-	delete(d.events, "conversation.item.retrieve")
-	response := d.events["response.create"]["response"].(object)
-	delete(response, "tool_choice")
-	delete(response, "instructions")
+	d.session = object{
+		"type": words{"realtime"}, "model": text(0), "instructions": text(0), "voice": text(0), "tools": list{flatTool}, "tool_choice": toolChoice,
+		"output_modalities": modalities{"audio", "text"}, "reasoning": object{"effort": words{"none", "high"}},
+		"turn_detection": maybe{byType{"server_vad": {
+			"threshold": number{0.1, 0.9}, "prefix_padding_ms": whole{0, 10_000}, "silence_duration_ms": whole{0, 10_000}, "idle_timeout_ms": maybe{whole{0, 1e6}},
+			"create_response": flag{}, "interrupt_response": flag{},
+		}}},
+		"audio": object{
+			"input": object{
+				"format":        format(24000),
+				"transcription": maybe{object{"model": text(0), "language_hint": text(0), "keyterms": list{text(50)}}},
+			},
+			"output": object{"format": format(24000), "speed": number{0.7, 1.5}},
+		},
+	}
+	d.events["response.create"] = object{"response": object{"modalities": modalities{"audio", "text", "text audio"}, "output_modalities": modalities{"audio", "text"}}}
+	for _, unknown := range []string{"conversation.item.truncate", "conversation.item.retrieve"} {
+		delete(d.events, unknown)
+	}
 	return d
 }
 
@@ -93,12 +102,12 @@ func Beta() Dialect {
 		"model": text(0), "instructions": text(0), "modalities": modalities{"text", "text audio"}, "voice": text(0), "speed": number{0.25, 1.5},
 		"input_audio_format": pcm, "output_audio_format": pcm, "input_audio_noise_reduction": maybe{object{"type!": words{"near_field", "far_field"}}},
 		"input_audio_transcription": maybe{object{"model": text(0), "language": text(0), "prompt": text(0)}}, "turn_detection": turns,
-		"tools": list{flatTool}, "tool_choice": toolChoice, "temperature": number{0.6, 1.2}, "max_response_output_tokens": limit, "tracing": anything{}, "include": maybe{list{text(0)}},
+		"tools": list{flatTool}, "tool_choice": toolChoice, "temperature": number{0.6, 1.2}, "max_response_output_tokens": limit, "tracing": tracing,
 	}
 	d.events["conversation.item.create"] = object{"item!": items("text"), "previous_item_id": maybe{text(0)}}
 	d.events["response.create"] = object{"response": object{
 		"instructions": text(0), "modalities": modalities{"text", "text audio"}, "voice": text(0), "output_audio_format": pcm, "tools": list{flatTool}, "tool_choice": toolChoice,
-		"temperature": number{0.6, 1.2}, "max_response_output_tokens": limit, "conversation": words{"auto", "none"}, "input": list{anything{}}, "metadata": anything{},
+		"temperature": number{0.6, 1.2}, "max_response_output_tokens": limit, "conversation": words{"auto", "none"}, "input": list{either{object{"type!": words{"item_reference"}, "id!": text(0)}, items("text")}}, "metadata": maybe{metadata{}},
 	}}
 	return d
 }
@@ -108,7 +117,7 @@ func Beta() Dialect {
 func Qwen() Dialect {
 	d := Beta()
 	d.RateIn, d.limited = 16000, false
-	tool := object{"type!": words{"function"}, "function!": object{"name!": text(0), "description": text(0), "parameters": anything{}}}
+	tool := object{"type!": words{"function"}, "function!": object{"name!": text(0), "description": text(0), "parameters": anyObject{}}}
 	d.session = object{
 		"instructions": text(0), "modalities": modalities{"text", "text audio"}, "voice": text(0), "input_audio_format": words{"pcm"}, "output_audio_format": words{"pcm"},
 		"input_audio_transcription": maybe{object{"model": text(0)}}, "turn_detection": turns, "tools": list{tool}, "tool_choice": toolChoice, "max_response_output_tokens": limit,
@@ -150,6 +159,10 @@ var (
 		"semantic_vad": {"eagerness": words{"low", "medium", "high", "auto"}, "create_response": flag{}, "interrupt_response": flag{}},
 	}}
 	flatTool   = byType{"function": {"name!": text(64), "description": text(0), "parameters": anyObject{}}}
+	reasoning  = object{"effort": words{"minimal", "low", "medium", "high", "xhigh"}}
+	tracing    = maybe{either{words{"auto"}, object{"workflow_name": text(0), "group_id": text(0), "metadata": anyObject{}}}}
+	include    = maybe{list{words{"item.input_audio_transcription.logprobs"}}}
+	prompt     = object{"id!": text(0), "version": maybe{text(0)}, "variables": maybe{anyObject{}}}
 	toolChoice = either{words{"auto", "none", "required"}, byType{"function": {"name!": text(0)}}}
 )
 
@@ -203,4 +216,23 @@ func items(said string) shape {
 		},
 		"function_call": made, "function_call_output": output,
 	}
+}
+
+// metadata are up to 16 names of 64 characters with texts of 512.
+type metadata struct{}
+
+func (metadata) check(path string, v any) *refusal {
+	t, ok := v.(tree)
+	if !ok || len(t) > 16 {
+		return invalid(path, "An object of at most 16 texts is expected.")
+	}
+	for name, value := range t {
+		if len(name) > 64 {
+			return invalid(below(path, name), "The name is longer than 64 characters.")
+		}
+		if r := text(512).check(below(path, name), value); r != nil {
+			return r
+		}
+	}
+	return nil
 }

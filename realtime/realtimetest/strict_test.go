@@ -13,6 +13,7 @@ import (
 
 const (
 	ga   = `{"type":"session.update","session":{"type":"realtime","audio":{"input":{"format":{"type":"audio/pcm","rate":24000}},"output":{"voice":"eve"}}}}`
+	xai  = `{"type":"session.update","session":{"voice":"eve","audio":{"input":{"format":{"type":"audio/pcm","rate":24000}}}}}`
 	beta = `{"type":"session.update","session":{"modalities":["text","audio"],"voice":"eve","input_audio_format":"pcm16"}}`
 )
 
@@ -126,6 +127,16 @@ func TestRefusals(t *testing.T) {
 		"sessions of today, before":     {Beta(), []string{ga}, "unknown_parameter"},
 		"an assistant's text of today":  {Beta(), []string{`{"type":"conversation.item.create","item":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}}`}, "invalid_value"},
 		"OpenAI's session at xAI":       {XAI(), []string{ga}, "unknown_parameter"},
+		"its names of languages there":  {XAI(), []string{`{"type":"session.update","session":{"audio":{"input":{"transcription":{"model":"m","language":"de"}}}}}`}, "unknown_parameter"},
+		"semantic turns at xAI":         {XAI(), []string{`{"type":"session.update","session":{"turn_detection":{"type":"semantic_vad"}}}`}, "invalid_value"},
+		"a response's tools at xAI":     {XAI(), []string{xai, `{"type":"response.create","response":{"tools":[]}}`}, "unknown_parameter"},
+		"another effort":                {Realtime(), []string{strings.Replace(ga, `"audio":`, `"reasoning":{"effort":"much"},"audio":`, 1)}, "invalid_value"},
+		"a trace without a form":        {Realtime(), []string{strings.Replace(ga, `"audio":`, `"tracing":{"name":"t"},"audio":`, 1)}, "unknown_parameter"},
+		"other limits of tokens":        {Realtime(), []string{strings.Replace(ga, `"audio":`, `"truncation":{"type":"retention_ratio","retention_ratio":0.5,"token_limits":{"n":1}},"audio":`, 1)}, "unknown_parameter"},
+		"another part of the answer":    {Realtime(), []string{strings.Replace(ga, `"audio":`, `"include":["logprobs"],"audio":`, 1)}, "invalid_value"},
+		"a prompt without an id":        {Realtime(), []string{strings.Replace(ga, `"audio":`, `"prompt":{"version":"1"},"audio":`, 1)}, "missing_required_parameter"},
+		"metadata that is no text":      {Realtime(), []string{ga, `{"type":"response.create","response":{"metadata":{"n":1}}}`}, "invalid_type"},
+		"input that is no item":         {Realtime(), []string{ga, `{"type":"response.create","response":{"input":[{"type":"words"}]}}`}, "invalid_value"},
 		"truncation at xAI":             {XAI(), []string{`{"type":"conversation.item.truncate","item_id":"i","content_index":0,"audio_end_ms":0}`}, "invalid_value"},
 		"flat tools at Qwen":            {Qwen(), []string{`{"type":"session.update","session":{"tools":[{"type":"function","name":"f"}]}}`}, "missing_required_parameter"},
 		"pcm16 at Qwen":                 {Qwen(), []string{beta}, "invalid_value"},
