@@ -69,9 +69,13 @@ const (
 )
 
 // The shapes. Source: OpenAI's guide about the interface before general availability; xAI's from livekit-plugins-xai, which
-// moves the two.
+// moves the first two, and pipecat's events for it, which name the language.
 var (
-	shapeXAI = Shape{Moved: []Moved{{"audio.output.voice", "voice"}, {"audio.input.turn_detection", "turn_detection"}}}
+	shapeXAI = Shape{Moved: []Moved{
+		{"audio.output.voice", "voice"},
+		{"audio.input.turn_detection", "turn_detection"},
+		{"audio.input.transcription.language", "audio.input.transcription.language_hint"},
+	}}
 	// ShapeBeta is the shape that the API had before general availability.
 	ShapeBeta = Shape{Beta: true, PCM: "pcm16", Moved: []Moved{
 		{"output_modalities", "modalities"},

@@ -87,6 +87,12 @@ func TestSessions(t *testing.T) {
 				sameJSON(t, "read: "+path, want, realtime.Member(session, strings.Split(path, ".")...))
 			}
 			sameJSON(t, "read: tools", `[{"type":"function","name":"f","parameters":{"type":"object"}}]`, realtime.Member(session, "tools"))
+			spoken := p.sent(decode(t, `{"type":"session.update","session":{"type":"realtime","audio":{"input":{"transcription":{"model":"m","language":"de"}}}}}`), false, "", "m")
+			if hint := strings.Contains(string(spoken), `"language_hint":"de"`); hint != (name == "xai") || hint == strings.Contains(string(spoken), `"language":"de"`) {
+				t.Errorf("the language: %s", spoken)
+			}
+			heard := p.received(decode(t, strings.Replace(string(spoken), "session.update", "session.updated", 1)))
+			sameJSON(t, "read: language", `"de"`, realtime.Member(heard[0].Session, "audio", "input", "transcription", "language"))
 			// Only the first update has the formats.
 			if again := p.sent(decode(t, `{"type":"session.update","session":{"type":"realtime","instructions":"x"}}`), false, " More.", "m"); strings.Contains(string(again), "format") ||
 				!strings.Contains(string(again), `"x More."`) {

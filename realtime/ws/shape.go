@@ -116,7 +116,7 @@ func (s *Shape) sessionTo(session tree) {
 		case strings.HasSuffix(m.Here, "_format"):
 			value = s.PCM
 		}
-		session[m.Here] = value
+		put(session, m.Here, value)
 	}
 	if s.Beta {
 		for _, unknown := range []string{"type", "audio", "truncation", "tracing", "include", "prompt", "reasoning", "parallel_tool_calls"} {
@@ -136,11 +136,10 @@ func (s *Shape) sessionTo(session tree) {
 // sessionFrom changes an upstream's session into one of OpenAI's API.
 func (s *Shape) sessionFrom(session tree) {
 	for _, m := range s.Moved {
-		value, ok := session[m.Here]
+		value, ok := take(session, m.Here)
 		if !ok {
 			continue
 		}
-		delete(session, m.Here)
 		switch {
 		case m.Here == "modalities":
 			value = fromModalities(value)
