@@ -3,18 +3,20 @@ import { atEnd, stick, type Stick, type StickEvent } from '../src/view/thread/st
 import { Heights, sliceOf, topOf } from '../src/view/thread/window';
 
 const after = (...events: StickEvent[]) => events.reduce<Stick>(stick, atEnd);
+const hand = (up: boolean, top = 500): StickEvent => ({ type: 'hand', up, top });
 const scroll = (top: number, distance: number): StickEvent => ({ type: 'scroll', top, distance });
 
 describe('stick', () => {
   it.each([
     ['content grows and the layout scrolls', [scroll(500, 0), scroll(500, 400), scroll(200, 700)], true],
-    ['the reader turns the wheel up', [scroll(500, 0), { type: 'hand', up: true }, scroll(300, 200)], false],
-    ['the reader turns the wheel, and the first step is small', [scroll(500, 0), { type: 'hand', up: true }, scroll(498, 2)], false],
-    ['the first step of a smooth scroll is less than a pixel', [scroll(500, 0), { type: 'hand', up: true }, scroll(499.6, 0.4), scroll(499.6, 0.4)], false],
-    ['content grows while the reader moves down', [scroll(500, 0), { type: 'hand', up: false }, scroll(520, 300)], true],
-    ['the reader comes back to the end', [scroll(500, 0), { type: 'hand', up: true }, scroll(300, 200), scroll(490, 10)], true],
-    ['the layout scrolls after the reader has left', [scroll(500, 0), { type: 'hand', up: true }, scroll(300, 200), { type: 'rest' }, scroll(460, 5)], false],
-    ['a message is sent', [scroll(500, 0), { type: 'hand', up: true }, scroll(300, 200), { type: 'end' }], true],
+    ['the reader turns the wheel up', [scroll(500, 0), hand(true), scroll(300, 200)], false],
+    ['the reader turns the wheel, and the first step is small', [scroll(500, 0), hand(true), scroll(498, 2)], false],
+    ['the first step of a smooth scroll is less than a pixel', [scroll(500, 0), hand(true), scroll(499.6, 0.4), scroll(499.6, 0.4)], false],
+    ['the reader leaves, and only then is reported what the layout scrolled before', [scroll(500, 0), hand(true, 540), scroll(540, 0), scroll(539, 1)], false],
+    ['content grows while the reader moves down', [scroll(500, 0), hand(false), scroll(520, 300)], true],
+    ['the reader comes back to the end', [scroll(500, 0), hand(true), scroll(300, 200), scroll(490, 10)], true],
+    ['the layout scrolls after the reader has left', [scroll(500, 0), hand(true), scroll(300, 200), { type: 'rest' }, scroll(460, 5)], false],
+    ['a message is sent', [scroll(500, 0), hand(true), scroll(300, 200), { type: 'end' }], true],
     ['a place is shown that was searched for', [{ type: 'elsewhere' }], false],
   ] as [string, StickEvent[], boolean][])('when %s', (_, events, stuck) => {
     expect(after(...events).stuck).toBe(stuck);

@@ -50,7 +50,7 @@ export class Scroller {
   box = (box: HTMLElement): (() => void) => {
     this.#box = box;
     const on = box.addEventListener.bind(box);
-    const hand = (up: boolean) => this.#do({ type: 'hand', up });
+    const hand = (up: boolean) => this.#do({ type: 'hand', up, top: box.scrollTop });
     let finger = 0;
     on('wheel', ({ deltaY }) => deltaY !== 0 && hand(deltaY < 0), { passive: true });
     on('touchstart', ({ touches }) => (finger = touches[0]?.clientY ?? 0), { passive: true });

@@ -13,8 +13,8 @@ export interface Stick {
 export const atEnd: Stick = { stuck: true, moving: false, top: 0 };
 
 export type StickEvent =
-  /** The reader's hand moves it; up is away from the end. */
-  | { type: 'hand'; up: boolean }
+  /** The reader's hand moves it from top; up is away from the end. */
+  | { type: 'hand'; up: boolean; top: number }
   | { type: 'scroll'; top: number; distance: number }
   | { type: 'rest' }
   /** A thread was opened, something was sent, or the latest was asked for. */
@@ -28,7 +28,8 @@ export const slack = 48;
 export function stick(known: Stick, event: StickEvent): Stick {
   switch (event.type) {
     case 'hand':
-      return { ...known, moving: true, stuck: known.stuck && !event.up };
+      // What the layout has scrolled until now may be reported later: it is not the hand's.
+      return { ...known, moving: true, top: event.top, stuck: known.stuck && !event.up };
     case 'rest':
       return { ...known, moving: false };
     case 'end':
