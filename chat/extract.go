@@ -88,6 +88,7 @@ func (x *extractor) handle(ctx context.Context, claim extractions.Claim) {
 		}
 		return
 	}
+	state := records.ExtractionDone
 	save := func() error {
 		if err == nil {
 			_, saved := x.cfg.Store.Extractions.Done(ctx, claim, result)
@@ -97,10 +98,16 @@ func (x *extractor) handle(ctx context.Context, claim extractions.Claim) {
 		if saved == nil {
 			log.Warn("call not read", "attempt", claim.Attempt, "again", again, "error", err)
 		}
+		if state = records.ExtractionFailed; again {
+			state = records.ExtractionWaiting
+		}
 		return saved
 	}
 	for {
 		saved := save()
+		if saved == nil && state != records.ExtractionWaiting {
+			x.cfg.Store.Publish(ctx, claim.Key, persistence.Event{Type: "call_extracted", Data: toolkit.Encode(map[string]any{"call_id": claim.CallID, "extraction": state})})
+		}
 		if saved == nil || errors.Is(saved, persistence.ErrFenced) || errors.Is(saved, persistence.ErrClosed) {
 			return
 		}

@@ -146,6 +146,8 @@ func TestExtraction(t *testing.T) {
 			b.makes(booking)
 			_, err = store.Hooks.Add(t.Context(), hooked.Hook{Owner: b.key.Owner, URL: "https://example.com/", Events: []string{hooked.CallExtracted}, Enabled: true})
 			must(t, err)
+			watch := store.Watch(b.key)
+			defer watch.Close()
 			b.called("call-1", "booking")
 			select {
 			case <-store.Hooks.Woken():
@@ -156,6 +158,13 @@ func TestExtraction(t *testing.T) {
 			must(t, err)
 			if c.Extraction != records.ExtractionDone || c.Summary != "A table in Bonn." {
 				t.Fatalf("read: %+v", c)
+			}
+			for e, err := range watch.Events(b.within(), -1) {
+				must(t, err)
+				if e.Type == "call_extracted" {
+					checkText(t, "what followers are told", string(e.Data), `{"call_id":"call-1","extraction":"done"}`)
+					break
+				}
 			}
 			facts := map[string]any{}
 			must(t, json.Unmarshal(c.Extracted, &facts))

@@ -45,6 +45,8 @@ export class OpenThread {
   /** The live call of the thread, whoever holds it. */
   liveCall = $state('');
   gone = $state(false);
+  /** Grows when what was found in ended calls may have changed. */
+  readings = $state(0);
   /** Tools that wait for the user. */
   approvals = $state.raw<Approval[]>([]);
   readonly queue: ThreadQueue;
@@ -272,7 +274,11 @@ export class OpenThread {
         break;
       case 'call_ended':
         this.liveCall = afterEnd(this.liveCall, asText(data.call_id));
+        this.readings++;
         this.hooks.onChanged();
+        break;
+      case 'call_extracted':
+        this.readings++;
         break;
       case 'turn_started':
         this.busy = true;
@@ -285,6 +291,7 @@ export class OpenThread {
         this.hooks.onChanged(asText(data.title));
         break;
       case 'connected':
+        if (this.#greeted) this.readings++; // it may have been missed
         this.#greeted = true;
         if (data.call_id !== undefined) this.liveCall = asText(data.call_id);
         this.busy = data.busy === true;

@@ -131,6 +131,19 @@ export const en = {
     connectTo: (name: string) => `Sign in to ${name}`,
     disconnectFrom: (name: string) => `Sign out of ${name}`,
   },
+  report: {
+    reading: 'The call is being read for a summary…',
+    failed: 'The call could not be read, so there is no summary.',
+    reasons: {
+      'nothing was said': 'Nothing was said, so there is no summary.',
+      'the assistant no longer says what to find': 'There is no summary: the assistant does not ask for one any more.',
+      'the call could not be read': 'The call could not be read, so there is no summary.',
+    } as Record<string, string>,
+    facts: 'What was found in the call',
+    none: 'not said',
+    yes: 'yes',
+    no: 'no',
+  },
   share: {
     text: 'Everybody who has the link can read this conversation, also what is said later, until you withdraw the link. Nobody can write in it.',
     make: 'Make a link',
@@ -282,6 +295,19 @@ export const de: typeof en = {
     disconnect: 'Abmelden',
     connectTo: (name) => `Bei ${name} anmelden`,
     disconnectFrom: (name) => `Von ${name} abmelden`,
+  },
+  report: {
+    reading: 'Der Anruf wird für eine Zusammenfassung gelesen …',
+    failed: 'Der Anruf konnte nicht gelesen werden, deshalb gibt es keine Zusammenfassung.',
+    reasons: {
+      'nothing was said': 'Es wurde nichts gesagt, deshalb gibt es keine Zusammenfassung.',
+      'the assistant no longer says what to find': 'Es gibt keine Zusammenfassung: Der Assistent verlangt keine mehr.',
+      'the call could not be read': 'Der Anruf konnte nicht gelesen werden, deshalb gibt es keine Zusammenfassung.',
+    },
+    facts: 'Was im Anruf gefunden wurde',
+    none: 'nicht gesagt',
+    yes: 'ja',
+    no: 'nein',
   },
   share: {
     text: 'Wer den Link hat, kann diese Unterhaltung lesen, auch was später gesagt wird, bis Sie den Link zurückziehen. Niemand kann darin schreiben.',
