@@ -289,7 +289,7 @@ func TestTwoAssistants(t *testing.T) {
 	p.beginWith(t, "post")
 	p.speakOnce(t, saidToBoth, "I do not know who you are.")
 	const refused = `document.querySelector('[data-testid=tool-card][data-tool=post__sign_in]')`
-	p.until(t, "a tool that says why", refused+`?.dataset.state === 'failed' && `+refused+`.innerText.includes('has to sign in')`)
+	p.until(t, "a tool that says why", refused+`?.dataset.state === 'failed' && `+refused+`.innerText.includes('You have to sign in to post first.')`)
 	p.say(t, "call post__sign_in {}")
 	p.untilMessage(t, "assistant text completed", "has to sign in")
 	if got := configuredAs(t, r.sim.Sessions()[2]).Tools; !slices.Equal(got, []string{"cancel_running_tools", "post__sign_in"}) {

@@ -123,6 +123,7 @@ describe('tools', () => {
     expect(over.tools[0]?.stopping).toBeUndefined();
     expect(run([{ type: 'bridge.tool.done', tool_call_id: '1' }], asked).tools[0]?.state).toBe('done');
     expect(run([{ type: 'bridge.tool.failed', tool_call_id: '1', cancelled: 'yes' }], asked).tools[0]?.state).toBe('failed');
+    expect(run([{ type: 'bridge.tool.failed', tool_call_id: '1', error: 'no', sign_in: 'post' }], asked).tools[0]?.signIn).toBe('post');
     expect(stopping(started, '2').tools).toEqual(started.tools);
   });
 

@@ -6,6 +6,13 @@ import { language, loadWords } from '../src/words/language.svelte';
 await loadWords('de');
 
 describe('readMessage', () => {
+  it('says where a tool wants a sign-in', () => {
+    const signInOf = (callProviderMetadata: unknown) => {
+      const part = readMessage({ id: 'a', role: 'assistant', parts: [{ type: 'dynamic-tool', toolName: 'x', state: 'output-error', callProviderMetadata }] })?.parts[0];
+      return part?.kind === 'tool' ? part.signIn : null;
+    };
+    expect([{ voicebridge: { sign_in: 'post' } }, { voicebridge: { sign_in: {} } }, { voicebridge: [] }, 'x', undefined].map(signInOf)).toEqual(['post', undefined, undefined, undefined, undefined]);
+  });
   it.each([null, 5, 'x', [], {}, { id: 'a' }, { id: 'a', role: 'tool' }, { role: 'user' }])('refuses %j', (raw) => {
     expect(readMessage(raw)).toBeNull();
   });

@@ -152,6 +152,7 @@ function withRun(tools: ToolRun[], id: string, event: Json, state: ToolRun['stat
     state,
     message: asText(event.message, asText(event.error, known?.message ?? '')),
     percent: asNumber(event.percent) ?? known?.percent,
+    signIn: asText(event.sign_in) || known?.signIn,
     startedAt: known?.startedAt ?? now,
     ...(state === 'running' ? {} : { endedAt: known?.endedAt ?? now }),
     ...(known?.stopping && state === 'running' ? { stopping: true } : {}),

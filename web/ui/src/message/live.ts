@@ -16,6 +16,8 @@ export interface ToolRun {
   state: 'running' | 'done' | 'failed' | 'cancelled';
   message: string;
   percent?: number;
+  /** The MCP server to which the user has to sign in first, if that is why it failed. */
+  signIn?: string;
   /** The user has asked to stop it. */
   stopping?: boolean;
   /** When the page first heard of it and when it ended, in milliseconds of the page's clock. */

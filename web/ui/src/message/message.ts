@@ -45,6 +45,8 @@ export interface ToolPart {
   input: unknown;
   output: unknown;
   errorText: string;
+  /** The MCP server to which the user has to sign in first, if that is why it failed. */
+  signIn?: string;
 }
 
 /** An image or another file that belongs to the message. */
@@ -160,6 +162,7 @@ function readTool(raw: Json, name: string): ToolPart {
     input: raw.input,
     output: raw.output,
     errorText: asText(raw.errorText),
+    signIn: asText(asObject(asObject(raw.callProviderMetadata).voicebridge).sign_in) || undefined,
   };
 }
 

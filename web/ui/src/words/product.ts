@@ -130,6 +130,8 @@ export const en = {
     disconnect: 'Sign out',
     connectTo: (name: string) => `Sign in to ${name}`,
     disconnectFrom: (name: string) => `Sign out of ${name}`,
+    needed: (name: string) => `You have to sign in to ${name} first.`,
+    signedIn: (name: string) => `You are signed in to ${name}. Ask again, and its tools can be used.`,
   },
   report: {
     reading: 'The call is being read for a summary…',
@@ -295,6 +297,8 @@ export const de: typeof en = {
     disconnect: 'Abmelden',
     connectTo: (name) => `Bei ${name} anmelden`,
     disconnectFrom: (name) => `Von ${name} abmelden`,
+    needed: (name) => `Sie müssen sich zuerst bei ${name} anmelden.`,
+    signedIn: (name) => `Sie sind bei ${name} angemeldet. Fragen Sie noch einmal, dann geht es.`,
   },
   report: {
     reading: 'Der Anruf wird für eine Zusammenfassung gelesen …',

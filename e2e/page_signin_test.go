@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"voicebridge/realtime/simulator"
+	"voicebridge/toolkit/mcptool/signin/signintest"
+)
+
+// TestPageSignsInFromACard has a tool fail in a call because the owner has to sign in. Its card has the button; the call goes on meanwhile,
+// and the next one has the tools.
+func TestPageSignsInFromACard(t *testing.T) {
+	t.Parallel()
+	authority, model := signintest.NewAuthority(t), newToolModel(t)
+	r := newRig(t, rigConfig{
+		simulator: simulator.Config{Script: twoAssistantsScript(), Pace: quick}, upstreams: "[" + byWebRTC + "," + bySocket + "]",
+		environ: []string{
+			"VOICEBRIDGE_API_TOKENS=anna:" + anna, "OPENAI_BASE_URL=" + model.URL + "/v1", "VOICEBRIDGE_TEXT_PROVIDER=openai",
+			"VOICEBRIDGE_MCP_CONFIG=" + writeMCP(t, map[string]any{"post": map[string]any{"url": authority.NewServer(t), "auth": "oauth"}}),
+			"VOICEBRIDGE_TOOLS__WEB__ALLOW_NETWORKS=127.0.0.0/8,::1/128", "VOICEBRIDGE_TOOLS__WEB__ALLOW_PORTS=" + portOf(t, authority.URL),
+		},
+	})
+	p := openBrowser(t, silent(t))
+	p.visit(t, strings.Replace(r.url, "127.0.0.1", "localhost", 1))
+	p.signIn(t, anna)
+	p.until(t, "the page of a user", "probe.all('token-dialog').length + probe.all('notice').length === 0 && probe.all('textbox').length === 1")
+	const failed = `document.querySelector('[data-testid=tool-card][data-tool=post__sign_in][data-state=failed]')`
+	const button, done = failed + `?.querySelectorAll('[data-testid=mcp-connect]').length`, failed + `?.querySelector('[data-testid=signed-in]')?.innerText`
+
+	p.say(t, "call post__sign_in {}")
+	p.until(t, "the button", button+" === 1")
+	p.wantAccessible(t, "a card with a sign-in")
+	p.look(t, "card")
+	p.click(t, "talk")
+	p.untilLive(t)
+	p.click(t, "mcp-connect")
+	window := p.window(t, "/api/mcp/callback?")
+	window.until(t, "the end of the sign-in", "document.body?.innerText.includes('Signed in to post')")
+	window.do(t, "close the window", chromedp.Evaluate[chromedp.Void]("(setTimeout(() => window.close()), undefined)"))
+	p.until(t, "a card that says so", done+" === 'You are signed in to post. Ask again, and its tools can be used.' && "+button+" === 0")
+	p.untilLive(t) // all the while
+	p.click(t, "hangup")
+	p.untilOver(t)
+
+	p.say(t, "call post__whoami {}")
+	p.untilMessage(t, "assistant text completed", "0 images: You are user-1")
+	p.do(t, "choose German", chromedp.Evaluate[chromedp.Void]("localStorage.setItem('voicebridge-language', 'de'), undefined"))
+	p.reload(t)
+	p.until(t, "the card after a reload", done+"?.startsWith('Sie sind bei post angemeldet.')")
+}
