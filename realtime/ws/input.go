@@ -23,7 +23,7 @@ type input struct {
 	mu     sync.Mutex
 	reader *transcode.Reader
 	bytes  []byte // reused
-	last   time.Time
+	stream stream
 	filled time.Duration // of silence since the last packet
 	// speaking means that the upstream hears somebody speak.
 	speaking bool
@@ -33,20 +33,32 @@ type input struct {
 func (in *input) write(p *media.Packet) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.last, in.filled = time.Now(), 0
+	at := in.stream.take(p, time.Now())
+	in.filled = 0
 	if p.Format == in.format && len(p.Payload) == in.format.Frame() {
-		in.out.speak(p.Payload)
+		in.out.speak(p.Payload, at)
 		return nil
 	}
 	samples, err := in.reader.Read(p)
-	in.send(samples)
+	in.send(samples, at+media.FrameTime-in.lasts(samples)) // with what was missing before it
 	return err
 }
 
-func (in *input) send(samples []int16) {
+// came returns when sound of a time of the caller's stream came.
+func (in *input) came(at time.Duration) time.Time {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.stream.came(at)
+}
+
+func (in *input) lasts(samples []int16) time.Duration {
+	return time.Duration(len(samples)) * time.Second / time.Duration(in.format.Rate)
+}
+
+func (in *input) send(samples []int16, at time.Duration) {
 	in.bytes = in.format.Encoding.Append(in.bytes[:0], samples)
 	if len(in.bytes) > 0 {
-		in.out.speak(in.bytes)
+		in.out.speak(in.bytes, at)
 	}
 }
 
@@ -61,12 +73,12 @@ func (in *input) speaks(speaking bool) {
 func (in *input) fill(now time.Time) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if !in.speaking || in.last.IsZero() || in.filled >= silenceFor {
+	if !in.speaking || in.stream.arrived.IsZero() || in.filled >= silenceFor {
 		return false
 	}
-	for due := now.Sub(in.last) - missing; in.filled < due && in.filled < silenceFor; in.filled += longestAppend {
+	for due := now.Sub(in.stream.arrived) - missing; in.filled < due && in.filled < silenceFor; in.filled += longestAppend {
 		samples := make([]int16, in.format.Rate/int(time.Second/longestAppend))
-		in.send(samples)
+		in.send(samples, in.stream.at+missing+in.filled)
 		in.reader.Skip(len(samples))
 	}
 	return true

@@ -28,18 +28,28 @@ type queue struct {
 	items  []outgoing
 	events int // bytes
 	sound  int // bytes
-	// dropped counts bytes of sound that the upstream was too slow for.
-	dropped int
-	closed  bool
-	wake    chan struct{} // holds a token when there is something to send
-	room    chan struct{} // holds a token when events have been sent
+	// dropped counts bytes of sound that the upstream was too slow for, and spoken those that were sent.
+	dropped, spoken int
+	// marks have the times of what was sent.
+	marks  marks
+	closed bool
+	wake   chan struct{} // holds a token when there is something to send
+	room   chan struct{} // holds a token when events have been sent
 }
 
-// outgoing is an event, or sound.
-type outgoing struct{ event, sound []byte }
+// outgoing is an event, or sound, which begins at that time of the caller's stream.
+type outgoing struct {
+	event, sound []byte
+	at           time.Duration
+}
 
 func newQueue(format media.Format) *queue {
 	return &queue{format: format, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
+}
+
+// lasts returns how long bytes of sound last.
+func lasts(format media.Format, n int) time.Duration {
+	return time.Duration(n) * media.FrameTime / time.Duration(format.Frame())
 }
 
 // bytes returns how many bytes of sound last so long.
@@ -78,8 +88,8 @@ func (q *queue) add(event []byte) {
 	signal(q.wake)
 }
 
-// speak adds sound, a copy of which it keeps.
-func (q *queue) speak(sound []byte) {
+// speak adds sound, a copy of which it keeps, of a time of the caller's stream.
+func (q *queue) speak(sound []byte, at time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -89,7 +99,7 @@ func (q *queue) speak(sound []byte) {
 	if last >= 0 && q.items[last].event == nil && len(q.items[last].sound) < bytesOf(q.format, shortestAppend) {
 		q.items[last].sound = append(q.items[last].sound, sound...)
 	} else {
-		q.items = append(q.items, outgoing{sound: slices.Clone(sound)})
+		q.items = append(q.items, outgoing{sound: slices.Clone(sound), at: at})
 	}
 	q.sound += len(sound)
 	for q.sound > bytesOf(q.format, maxWaiting) {
@@ -126,7 +136,21 @@ func (q *queue) next() (event []byte, ok, last bool) {
 	}
 	q.items = slices.Delete(q.items, 0, n)
 	q.sound -= len(sound)
+	q.marks.add(mark{place: lasts(q.format, q.spoken), at: first.at, sent: time.Now()})
+	q.spoken += len(sound)
 	return appended(sound), true, false
+}
+
+// markOf returns where and when sound was sent that has a place in all of it.
+func (q *queue) markOf(place time.Duration) (mark, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	m, ok := q.marks.before(place)
+	if !ok || place > lasts(q.format, q.spoken) {
+		return mark{}, false
+	}
+	gone := place - m.place
+	return mark{place: place, at: m.at + gone, sent: m.sent.Add(gone)}, true
 }
 
 // close takes nothing more.

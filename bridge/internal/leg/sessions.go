@@ -1,6 +1,7 @@
 package leg
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -184,19 +185,32 @@ func (s *Sessions) AwaitSound(e session.AwaitSound) {
 	})
 }
 
-// Place adds to an event of an upstream session what its driver says about the place of its item.
+// aboutSpeech is in the events that say when the caller has begun to speak, and has stopped.
+var aboutSpeech = []byte(`"input_audio_buffer.speech_st`)
+
+// Place adds to an event of an upstream session what its driver says about the place of its item, and of the speech in it.
 func (s *Sessions) Place(in session.Input) session.Input {
 	e, ok := in.(session.UpstreamEvent)
 	if !ok || s.byGen[e.Gen] == nil {
 		return in
 	}
-	driver, ok := s.byGen[e.Gen].Leg.(Orderer)
-	if !ok {
+	orderer, orders := s.byGen[e.Gen].Leg.(Orderer)
+	timer, times := s.byGen[e.Gen].Leg.(Timer)
+	if times = times && bytes.Contains(e.Data, aboutSpeech); !orders && !times {
 		return in
 	}
-	if ev, err := realtime.Decode(e.Data); err == nil {
+	ev, err := realtime.Decode(e.Data)
+	if err != nil {
+		return in
+	}
+	if orders {
 		e.Place = new(session.ItemPlace)
-		e.Place.Before, e.Place.Known = driver.Order(ev)
+		e.Place.Before, e.Place.Known = orderer.Order(ev)
+	}
+	if times {
+		if at, late, ok := timer.Said(time.Duration(max(ev.AudioStartMS, ev.AudioEndMS)) * time.Millisecond); ok {
+			e.Said = &session.Said{At: at, Late: late}
+		}
 	}
 	return e
 }

@@ -196,3 +196,37 @@ func TestEnd(t *testing.T) {
 		})
 	}
 }
+
+// timer is a leg whose sound comes two seconds late, at first.
+type timer struct{ listener }
+
+func (*timer) Said(place time.Duration) (at time.Time, late time.Duration, ok bool) {
+	return time.Unix(0, 0).Add(place), 2 * time.Second, place < 10*time.Second
+}
+
+// TestSaid adds to events about speech when that came, and to no others.
+func TestSaid(t *testing.T) {
+	t.Parallel()
+	s := &Sessions{byGen: map[int]*Session{1: {Leg: &timer{}}, 2: {Leg: &listener{}}}}
+	at := func(d time.Duration) *session.Said {
+		return &session.Said{At: time.Unix(0, 0).Add(d), Late: 2 * time.Second}
+	}
+	for _, tt := range []struct {
+		name, data string
+		gen        int
+		want       *session.Said
+	}{
+		{"the beginning", `{"type":"input_audio_buffer.speech_started","item_id":"i","audio_start_ms":1500}`, 1, at(1500 * time.Millisecond)},
+		{"the end", `{"type":"input_audio_buffer.speech_stopped","item_id":"i","audio_end_ms":2500}`, 1, at(2500 * time.Millisecond)},
+		{"what never came", `{"type":"input_audio_buffer.speech_stopped","item_id":"i","audio_end_ms":99999}`, 1, nil},
+		{"another event", `{"type":"input_audio_buffer.committed","item_id":"i"}`, 1, nil},
+		{"no event", `{"type":"input_audio_buffer.speech_stopped"`, 1, nil},
+		{"a leg that does not know", `{"type":"input_audio_buffer.speech_started","item_id":"i","audio_start_ms":1500}`, 2, nil},
+		{"no leg", `{"type":"input_audio_buffer.speech_started","item_id":"i","audio_start_ms":1500}`, 3, nil},
+	} {
+		got, _ := s.Place(session.UpstreamEvent{Gen: tt.gen, Data: []byte(tt.data)}).(session.UpstreamEvent)
+		if (got.Said == nil) != (tt.want == nil) || got.Said != nil && *got.Said != *tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got.Said, tt.want)
+		}
+	}
+}

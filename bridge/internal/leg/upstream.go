@@ -2,6 +2,7 @@ package leg
 
 import (
 	"context"
+	"time"
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/realtime"
@@ -60,6 +61,14 @@ type Orderer interface {
 	// Order returns which item comes before that of an event, see [session.ItemPlace]. Only the call's loop calls it,
 	// once per event.
 	Order(ev realtime.Event) (before string, known bool)
+}
+
+// Timer is an UpstreamLeg that knows when the caller's sound came that the session speaks of. Sessions count what they were sent,
+// however long it was held before.
+type Timer interface {
+	// Said returns when sound came that has a place in all that the session has heard, and how much later, if any, it was sent; ok is
+	// false if nothing that was sent has that place. It may be called on any goroutine.
+	Said(place time.Duration) (at time.Time, late time.Duration, ok bool)
 }
 
 // UpstreamLeg is the connection to a created session.

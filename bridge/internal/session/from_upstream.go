@@ -28,6 +28,7 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 	if in.Place != nil {
 		ev.PreviousItemID, ev.HasPrevious = in.Place.Before, in.Place.Known
 	}
+	ev.said = in.Said
 	u.names.translate(s.known, &ev)
 	if u != s.up {
 		s.giveUp(s.renewal.event(&ev))

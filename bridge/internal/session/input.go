@@ -38,13 +38,20 @@ type ItemPlace struct {
 	Known  bool
 }
 
+// Said is when the caller's sound came that an upstream event speaks of, and how much later the upstream was sent it.
+type Said struct {
+	At   time.Time
+	Late time.Duration
+}
+
 type (
 	// UpstreamEvent is a message of an upstream session. Place is nil if the message says itself after which item its
-	// own comes.
+	// own comes, Said if it does not speak of sound, or nobody knows when that came.
 	UpstreamEvent struct {
 		Gen   int
 		Data  []byte
 		Place *ItemPlace
+		Said  *Said
 	}
 	// BrowserEvent is a message from the browser. Images are its images, saved in the thread;
 	// BadImage says why one of them is not. MessageID is that of a text that was saved while it had to wait.

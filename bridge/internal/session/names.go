@@ -13,6 +13,7 @@ type event struct {
 	realtime.Event
 	item     realtime.Item
 	response realtime.Response
+	said     *Said
 }
 
 func readEvent(data []byte) (ev event, err error) {

@@ -47,9 +47,9 @@ func (p *speech) event(ev *event, it *item) {
 		}
 		p.playback.userSpeaks()
 	case realtime.TypeInputSpeechStopped:
-		q.asked, q.reached = p.now, nil
+		q.asked, q.reached = p.stopped(ev), nil
 		if it != nil {
-			it.until = p.now
+			it.until = q.asked
 		}
 	case realtime.TypeInputCommitted:
 		p.committed(it)
@@ -184,12 +184,17 @@ const (
 	leastSpoken = 300 * time.Millisecond
 	// mostSpoken is how long, at most: what is held while a session is replaced comes that late.
 	mostSpoken = 6 * time.Second
+	// mostHeld is how late sound may be sent, at most: more does not wait for an upstream.
+	mostHeld = 10 * time.Second
 )
 
 // began returns when the caller began to speak, as the upstream's event has just said: its time counts the audio that the
 // session has had, which is not the same as the time since it began.
 func (p *speech) began(ev *event) time.Time {
 	at := p.up.began.Add(time.Duration(ev.AudioStartMS) * time.Millisecond)
+	if ev.said != nil {
+		at = ev.said.At
+	}
 	if latest := p.now.Add(-leastSpoken); at.After(latest) {
 		return latest
 	}
@@ -197,6 +202,15 @@ func (p *speech) began(ev *event) time.Time {
 		return p.now.Add(-2 * leastSpoken)
 	}
 	return at
+}
+
+// stopped returns when the caller has stopped speaking, as the upstream's event has just said: before the event by as long as
+// the sound was on its way.
+func (p *speech) stopped(ev *event) time.Time {
+	if ev.said == nil {
+		return p.now
+	}
+	return p.now.Add(-min(ev.said.Late, mostHeld))
 }
 
 // place gives an utterance its place in the recording.

@@ -1,0 +1,42 @@
+package session
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLateSound counts an answer's latency from when the caller had spoken, not from when an upstream heard of it: sound may
+// have been held until the session was ready. What is said of it is bounded.
+func TestLateSound(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		said *Said
+		want string
+	}{
+		"nobody knows":  {nil, "first_audio:200"},
+		"in time":       {&Said{Late: 40 * time.Millisecond}, "first_audio:240"},
+		"held":          {&Said{Late: 3 * time.Second}, "first_audio:3200"},
+		"held for ever": {&Said{Late: time.Hour}, "first_audio:10200"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &scripted{t: t, now: epoch, s: newTestState(t, Config{})}
+			c.play(`up {"type":"session.created","session":{"type":"realtime"}}`)
+			c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
+			c.pass("30s")
+			c.play(`up {"type":"input_audio_buffer.speech_started","item_id":"i1","audio_start_ms":28000}`)
+			c.reduce(UpstreamEvent{Gen: 1, Data: []byte(`{"type":"input_audio_buffer.speech_stopped","item_id":"i1","audio_end_ms":30000}`), Said: tt.said})
+			c.play(`up {"type":"input_audio_buffer.committed","item_id":"i1","previous_item_id":null}`)
+			c.play(`up {"type":"response.created","response":{"id":"r1","status":"in_progress"}}`)
+			c.play(`up {"type":"response.output_item.added","response_id":"r1","item":{"id":"i2","type":"message","role":"assistant"}}`)
+			c.pass("200ms")
+			c.play(`up {"type":"output_audio_buffer.started","response_id":"r1"}`)
+			c.play(`up {"type":"response.output_audio_transcript.done","response_id":"r1","item_id":"i2","content_index":0,"transcript":"Yes."}`)
+			c.play(`up {"type":"response.done","response":{"id":"r1","status":"completed","output":[]}}`)
+			if out := c.out.String(); !strings.Contains(out, tt.want+" ") {
+				t.Errorf("no %s in\n%s", tt.want, out)
+			}
+		})
+	}
+}

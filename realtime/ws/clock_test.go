@@ -1,0 +1,109 @@
+package ws
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"voicebridge/realtime/media"
+)
+
+// TestSaid finds out when sound came by its place in what was sent: also what was held, what waited for a slow upstream, what
+// another connection of the caller brought, and silence that nobody sent.
+func TestSaid(t *testing.T) {
+	t.Parallel()
+	inCall(t, Profile{}, func(t *testing.T, c *call) {
+		burst := func(source uint32, first, n int) {
+			for i := range n {
+				at := first + i
+				_ = c.Conn.WriteAudio(&media.Packet{
+					Source: source, Sequence: uint16(at), Timestamp: uint32(at) * media.FrameStep, Format: media.Format{Rate: 24000}, Payload: bytes.Repeat([]byte{1}, 960),
+				})
+			}
+			pass(media.FrameTime)
+		}
+		live := func(source uint32, first, n int) {
+			for i := range n {
+				burst(source, first+i, 1)
+			}
+		}
+		began := time.Now()
+		said := func(name string, place, wantAt, wantLate time.Duration) {
+			t.Helper()
+			at, late, ok := c.Said(place)
+			if off := at.Sub(began) - wantAt; !ok || off.Abs() > closeEnough || (late-wantLate).Abs() > closeEnough {
+				t.Errorf("%s: came %s after the beginning, sent %s late, %t; want %s, %s", name, at.Sub(began), late, ok, wantAt, wantLate)
+			}
+		}
+		if _, _, ok := c.Said(0); ok {
+			t.Error("something was said before anything came")
+		}
+		burst(1, 0, 100) // held for two seconds
+		live(1, 100, 100)
+		c.up.told()
+		said("what was held", 0, -2*time.Second, 2*time.Second)
+		said("what was held for a second", time.Second, -time.Second, time.Second)
+		said("what was not held", 3*time.Second, time.Second, 0)
+		live(1, 350, 50) // three seconds of silence were not sent
+		c.up.told()
+		said("after a pause", 4500*time.Millisecond, 2500*time.Millisecond, 0)
+		if _, _, ok := c.Said(time.Hour); ok {
+			t.Error("what was never sent was said")
+		}
+	})
+}
+
+// TestSaidSlowly counts how long sound waits for an upstream that does not read.
+func TestSaidSlowly(t *testing.T) {
+	t.Parallel()
+	inCall(t, Profile{}, func(t *testing.T, c *call) {
+		c.say(50)
+		c.up.told()
+		for range cap(c.up.out) {
+			c.up.out <- []byte(`{"type":"full"}`)
+		}
+		c.sayFrom(50, 150)
+		for range cap(c.up.out) {
+			<-c.up.out
+		}
+		pass(media.FrameTime)
+		c.up.told()
+		for place, want := range map[time.Duration]time.Duration{500 * time.Millisecond: 0, 2 * time.Second: 2 * time.Second, 3900 * time.Millisecond: 0} {
+			if _, late, ok := c.Said(place); !ok || (late-want).Abs() > 3*closeEnough {
+				t.Errorf("what was said after %s was sent %s late, %t; want %s", place, late, ok, want)
+			}
+		}
+	})
+}
+
+// TestMarks keeps few, whatever comes.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	var m marks
+	now := time.Now()
+	for i := range 10 * maxMarks {
+		place := time.Duration(i) * 100 * time.Millisecond
+		m.add(mark{place: place, at: place + time.Duration(i)*time.Second, sent: now.Add(place)})
+	}
+	if last, ok := m.before(time.Hour); len(m) != maxMarks || !ok || last.place != (10*maxMarks-1)*100*time.Millisecond {
+		t.Errorf("%d marks, the last at %s", len(m), last.place)
+	}
+	if _, ok := m.before(0); ok {
+		t.Error("a place that is forgotten is known")
+	}
+}
+
+// TestStreamOfASlowClock does not stay behind a caller whose clock runs slow.
+func TestStreamOfASlowClock(t *testing.T) {
+	t.Parallel()
+	var s stream
+	now := time.Unix(0, 0)
+	var at time.Duration
+	for i := range 50 * 3600 {
+		now = now.Add(20*time.Millisecond + 4*time.Microsecond) // 200 of a million
+		at = s.take(&media.Packet{Source: 1, Timestamp: uint32(i) * media.FrameStep}, now)
+	}
+	if off := now.Sub(s.came(at)); off.Abs() > 5*time.Millisecond {
+		t.Errorf("off by %s after an hour", off)
+	}
+}
