@@ -30,11 +30,11 @@ func Realtime() Dialect {
 			"type!": words{"realtime"}, "model": text(0), "instructions": text(0), "output_modalities": modalities{"audio", "text"},
 			"audio": object{
 				"input": object{
-					"format": format(24000), "noise_reduction": maybe{object{"type!": words{"near_field", "far_field"}}},
+					"format": format, "noise_reduction": maybe{object{"type!": words{"near_field", "far_field"}}},
 					"transcription":  maybe{object{"model": text(0), "language": text(0), "prompt": text(0), "delay": text(0), "keywords": list{text(0)}, "languages": list{text(0)}}},
 					"turn_detection": turns,
 				},
-				"output": object{"format": format(24000), "voice": either{object{"id!": text(0)}, text(0)}, "speed": number{0.25, 1.5}},
+				"output": object{"format": format, "voice": either{object{"id!": text(0)}, text(0)}, "speed": number{0.25, 1.5}},
 			},
 			"tools": list{flatTool}, "tool_choice": toolChoice, "parallel_tool_calls": flag{}, "reasoning": reasoning,
 			"max_output_tokens": limit, "tracing": tracing, "include": include, "prompt": maybe{prompt},
@@ -51,7 +51,7 @@ func Realtime() Dialect {
 			"conversation.item.truncate": {"item_id!": text(0), "content_index!": exactly(0), "audio_end_ms!": whole{0, 1e9}},
 			"response.cancel":            {"response_id": text(0)},
 			"response.create": {"response": object{
-				"instructions": text(0), "output_modalities": modalities{"audio", "text"}, "audio": object{"output": object{"voice": text(0), "format": format(24000)}},
+				"instructions": text(0), "output_modalities": modalities{"audio", "text"}, "audio": object{"output": object{"voice": text(0), "format": format}},
 				"tools": list{flatTool}, "tool_choice": toolChoice, "parallel_tool_calls": flag{}, "reasoning": reasoning, "max_output_tokens": limit,
 				"conversation": words{"auto", "none"}, "input": list{either{object{"type!": words{"item_reference"}, "id!": text(0)}, items("output_text")}}, "metadata": maybe{metadata{}}, "prompt": maybe{prompt},
 			}},
@@ -80,10 +80,10 @@ func XAI() Dialect {
 		}}},
 		"audio": object{
 			"input": object{
-				"format":        format(24000),
+				"format":        format,
 				"transcription": maybe{object{"model": text(0), "language_hint": text(0), "keyterms": list{text(50)}}},
 			},
-			"output": object{"format": format(24000), "speed": number{0.7, 1.5}},
+			"output": object{"format": format, "speed": number{0.7, 1.5}},
 		},
 	}
 	d.events["response.create"] = object{"response": object{"modalities": modalities{"audio", "text", "text audio"}, "output_modalities": modalities{"audio", "text"}}}
@@ -158,6 +158,7 @@ var (
 		},
 		"semantic_vad": {"eagerness": words{"low", "medium", "high", "auto"}, "create_response": flag{}, "interrupt_response": flag{}},
 	}}
+	format     = byType{"audio/pcm": {"rate!": exactly(24000)}, "audio/pcmu": {}, "audio/pcma": {}}
 	flatTool   = byType{"function": {"name!": text(64), "description": text(0), "parameters": anyObject{}}}
 	reasoning  = object{"effort": words{"minimal", "low", "medium", "high", "xhigh"}}
 	tracing    = maybe{either{words{"auto"}, object{"workflow_name": text(0), "group_id": text(0), "metadata": anyObject{}}}}
@@ -165,10 +166,6 @@ var (
 	prompt     = object{"id!": text(0), "version": maybe{text(0)}, "variables": maybe{anyObject{}}}
 	toolChoice = either{words{"auto", "none", "required"}, byType{"function": {"name!": text(0)}}}
 )
-
-func format(rate float64) shape {
-	return byType{"audio/pcm": {"rate!": exactly(rate)}, "audio/pcmu": {}, "audio/pcma": {}}
-}
 
 // byRole is a message.
 type byRole map[string]shape
