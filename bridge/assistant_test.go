@@ -202,6 +202,7 @@ type keepsNothing struct{}
 func (keepsNothing) User(next media.Sink) media.Sink      { return next }
 func (keepsNothing) Assistant(next media.Sink) media.Sink { return next }
 func (keepsNothing) Run(bool)                             {}
+func (keepsNothing) Stop()                                {}
 func (keepsNothing) End()                                 {}
 
 // TestAnnouncement is said first in each call that is recorded, also if the caller is faster, and in no other.

@@ -143,8 +143,9 @@ type Recording interface {
 	// User and Assistant return Sinks that pass packets of each side on to next.
 	User(next media.Sink) media.Sink
 	Assistant(next media.Sink) media.Sink
-	// Run begins the recording, or goes on with it, or pauses it. End ends it.
+	// Run begins the recording, or goes on with it, or pauses it. Stop ends it, End waits until it is written.
 	Run(on bool)
+	Stop()
 	End()
 }
 

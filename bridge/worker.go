@@ -67,6 +67,9 @@ func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 	if !over {
 		reason = w.loop()
 	}
+	if c.recording != nil {
+		c.recording.Stop() // before all that the end of a call waits for
+	}
 	w.setUpDone()
 	close(c.quit)
 	w.asides.endAll()

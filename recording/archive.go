@@ -29,8 +29,12 @@ const (
 
 func trackFile(t Track) string { return t.String() + ".ogg" }
 
-// sweepTime is how often the Archive looks for tapes that nobody finishes and for recordings whose time is over.
-const sweepTime = time.Minute
+const (
+	// sweepTime is how often the Archive looks for tapes that nobody finishes and for recordings whose time is over.
+	sweepTime = time.Minute
+	// lastTime is how long an Archive that is told to stop goes on with recordings that have ended.
+	lastTime = 3 * time.Second
+)
 
 // Config configures an Archive. All but Days, OnReady, OnLost and Logger are required.
 type Config struct {
@@ -109,19 +113,30 @@ func (r *Recording) End() {
 	}
 }
 
-// Run finishes recordings, also those of processes that are gone, and deletes those whose time is over, until ctx ends.
+// Run finishes recordings, also those of processes that are gone, and deletes those whose time is over, until ctx ends. Then
+// it finishes those that have ended before, if that does not take long.
 func (a *Archive) Run(ctx context.Context) {
+	finishing, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastTime, giveUp) })()
 	tick := time.NewTicker(sweepTime)
 	defer tick.Stop()
 	a.sweep(ctx)
 	for {
 		select {
 		case path := <-a.ended:
-			a.finish(ctx, path)
+			a.finish(finishing, path)
 		case <-tick.C:
 			a.sweep(ctx)
 		case <-ctx.Done():
-			return
+			for {
+				select {
+				case path := <-a.ended:
+					a.finish(finishing, path)
+				default:
+					return
+				}
+			}
 		}
 	}
 }

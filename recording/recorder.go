@@ -39,6 +39,7 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	started time.Time // zero before the first Run
+	stopped time.Time // zero before Stop
 	running bool
 	waiting batch
 	lost    int // packets since the last flush
@@ -132,9 +133,19 @@ func (r *Recorder) Run(on bool) {
 	}
 }
 
-// Close writes what is waiting. The recording ends here, however long it has been silent.
+// Stop ends the recording here, however long it has been silent.
+func (r *Recorder) Stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = false
+	if r.stopped.IsZero() {
+		r.stopped = time.Now()
+	}
+}
+
+// Close is Stop, if that was not called, and writes what is waiting.
 func (r *Recorder) Close() {
-	r.Run(false)
+	r.Stop()
 	close(r.stop)
 	<-r.done
 }
@@ -166,7 +177,10 @@ func (r *Recorder) flush() error {
 	f := &r.flushed
 	r.mu.Lock()
 	f.batch, r.waiting = r.waiting, batch{packets: f.batch.packets[:0], payloads: f.batch.payloads[:0]}
-	lost, started := r.lost, r.started
+	lost, started, length := r.lost, r.started, time.Since(r.started)
+	if !r.stopped.IsZero() {
+		length = r.stopped.Sub(r.started)
+	}
 	r.lost = 0
 	r.mu.Unlock()
 	if started.IsZero() {
@@ -188,7 +202,7 @@ func (r *Recorder) flush() error {
 		r.log.Warn("packets not recorded", "packets", lost)
 		r.onLost(lost)
 	}
-	sealBlock(f.block, time.Since(started))
+	sealBlock(f.block, length)
 	_, err := r.out.Write(f.block)
 	return errors.Join(err, r.out.Sync())
 }

@@ -313,6 +313,35 @@ func TestPause(t *testing.T) {
 	})
 }
 
+// TestStop ends a recording some time before it is written.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	sound := tone(t, 440, 50)
+	synctest.Test(t, func(t *testing.T) {
+		var f file
+		r := newRecorder(&f, head{CallID: "c"}, slog.New(slog.DiscardHandler), func(int) {}, func() {})
+		r.Run(true)
+		up := r.User(nowhere{})
+		for i := range 100 {
+			must(t, up.WriteAudio(&media.Packet{Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: sound[i%50]}))
+			time.Sleep(20 * time.Millisecond)
+			if i == 49 {
+				r.Stop()
+			}
+		}
+		r.Close()
+		opened, err := openTape(bytes.NewReader(f.bytes()))
+		must(t, err)
+		packets := 0
+		for _, ok := opened.next(); ok; _, ok = opened.next() {
+			packets++
+		}
+		if packets != 50 || opened.length != time.Second {
+			t.Errorf("%d packets and %v were kept", packets, opened.length)
+		}
+	})
+}
+
 // TestFull drops what cannot be written in time, counts it, and never fails the call.
 func TestFull(t *testing.T) {
 	t.Parallel()
