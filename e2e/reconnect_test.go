@@ -21,7 +21,7 @@ var waiting = []string{"VOICEBRIDGE_CALLS__GRACE_SECONDS=600", "VOICEBRIDGE_CALL
 func (r *rig) rejoin(t *testing.T, old *caller) *caller {
 	t.Helper()
 	c := newCaller(t, r)
-	c.id, c.thread, c.session = old.id, old.thread, old.session
+	c.id, c.thread, c.session, c.keeps = old.id, old.thread, old.session, old.keeps
 	offer := c.offer()
 	status, answer := insist(t, func() (int, string) { return r.post(t, reconnectPath(old)+"?dcid="+r.dcid, "application/sdp", offer) })
 	if status != http.StatusOK {

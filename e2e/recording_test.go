@@ -18,8 +18,8 @@ import (
 // recordedCalls is the setting with which calls may be recorded.
 var recordedCalls = []string{"VOICEBRIDGE_RECORDING__ENABLED=true"}
 
-// soundsOf returns the packets of an Ogg file (RFC 3533) but for its head and what fills gaps.
-func soundsOf(t *testing.T, file string) (packets [][]byte) {
+// oggPackets returns the packets of an Ogg file (RFC 3533) but for the two of its head.
+func oggPackets(t *testing.T, file string) (packets [][]byte) {
 	t.Helper()
 	var packet []byte
 	for rest := []byte(file); len(rest) > 0; {
@@ -33,9 +33,7 @@ func soundsOf(t *testing.T, file string) (packets [][]byte) {
 			if n == 255 {
 				continue
 			}
-			if len(packet) > 3 {
-				packets = append(packets, packet)
-			}
+			packets = append(packets, packet)
 			packet = nil
 		}
 		rest = body
@@ -43,15 +41,38 @@ func soundsOf(t *testing.T, file string) (packets [][]byte) {
 	return packets[2:]
 }
 
-// track reads a track of a call's recording once it is there.
-func (r *rig) track(t *testing.T, callID, name string) (packets [][]byte) {
+// isFill reports whether a packet of a recording takes the place of a gap.
+func isFill(packet []byte) bool { return len(packet) <= 3 }
+
+// soundsOf returns the packets of an Ogg file but for its head and what fills gaps.
+func soundsOf(t *testing.T, file string) (packets [][]byte) {
 	t.Helper()
-	var got reply
+	return slices.DeleteFunc(oggPackets(t, file), isFill)
+}
+
+// tapes lists the recordings that are not finished.
+func (r *rig) tapes(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(filepath.Dir(strings.TrimPrefix(r.database, "sqlite:")), "*", "tapes", "*.tape"))
+	must(t, err)
+	return paths
+}
+
+// trackFile reads a track of a call's recording, as a file, once it is there.
+func (r *rig) trackFile(t *testing.T, callID, name string) (file string) {
+	t.Helper()
 	eventually(t, "a recording", func() bool {
-		got = r.do(t, http.MethodGet, "/api/calls/"+callID+"/recording?track="+name, "", "")
+		got := r.do(t, http.MethodGet, "/api/calls/"+callID+"/recording?track="+name, "", "")
+		file = got.body
 		return got.status == http.StatusOK
 	})
-	return soundsOf(t, got.body)
+	return file
+}
+
+// track is trackFile for its packets of sound.
+func (r *rig) track(t *testing.T, callID, name string) (packets [][]byte) {
+	t.Helper()
+	return soundsOf(t, r.trackFile(t, callID, name))
 }
 
 // sound reads the sound of the message with these words.
@@ -159,10 +180,9 @@ func TestRecordingKilled(t *testing.T) {
 	c.played(spokenAnswer)
 	last := c.packets()
 	eventually(t, "the last packet on the tape", func() bool { // it is written once a second
-		tapes, err := filepath.Glob(filepath.Join(filepath.Dir(strings.TrimPrefix(r.database, "sqlite:")), "*", "tapes", "*.tape"))
-		must(t, err)
 		data := []byte(nil)
-		if len(tapes) == 1 {
+		if tapes := r.tapes(t); len(tapes) == 1 {
+			var err error
 			data, err = os.ReadFile(tapes[0])
 			must(t, err)
 		}
