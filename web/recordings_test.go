@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +19,43 @@ import (
 type dropped struct{}
 
 func (dropped) WriteAudio(*media.Packet) error { return nil }
+
+// spoken saves what was said in a call, and returns the message's id.
+func (b *bundle) spoken(t *testing.T, key thread.Key, call string, role thread.Role, audio *thread.AudioSpan) string {
+	t.Helper()
+	m, err := persistencetest.AppendMessage(t.Context(), b.db, key, thread.Message{
+		Role: role, Parts: []thread.Part{thread.TextPart("x")}, Metadata: thread.Metadata{CallID: call, Source: thread.SourceVoice, Audio: audio},
+	})
+	must(t, err)
+	return m.ID
+}
+
+// record records a call of 200 ms, and waits until the archive has it. The archive runs until the test ends.
+func record(t *testing.T, archive *recording.Archive, owner, call string) {
+	t.Helper()
+	r, err := archive.Begin(owner, call, func() {})
+	must(t, err)
+	r.Run(true)
+	user, assistant := r.User(dropped{}), r.Assistant(dropped{})
+	for i := range 10 {
+		must(t, user.WriteAudio(&media.Packet{Source: 1, Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: []byte("\xf8user")}))
+		must(t, assistant.WriteAudio(&media.Packet{Source: 2, Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: []byte("\xf8assistant")}))
+	}
+	r.End()
+	persistencetest.Start(t, func(ctx context.Context) error { archive.Run(ctx); return nil })
+	for {
+		file, _, err := archive.Open(t.Context(), owner, call, "user")
+		if err == nil {
+			must(t, file.Close())
+			return
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatalf("there is no recording: %v", err)
+		}
+	}
+}
 
 // TestRecordings reads the recording of a call as a whole and in parts, with its peaks and the sound of its messages, as its
 // owner and as somebody else, and deletes it.
@@ -38,33 +74,13 @@ func TestRecordings(t *testing.T) {
 	key := b.thread(t, "alice")
 	must(t, b.db.Records.SaveCall(t.Context(), key, records.Call{ID: "call-1", StartedAt: time.Now(), EndedAt: new(time.Now())}))
 	spoken := func(role thread.Role, audio *thread.AudioSpan) string {
-		m, err := persistencetest.AppendMessage(t.Context(), b.db, key, thread.Message{
-			Role: role, Parts: []thread.Part{thread.TextPart("x")}, Metadata: thread.Metadata{CallID: "call-1", Source: thread.SourceVoice, Audio: audio},
-		})
-		must(t, err)
-		return "/api/threads/" + key.Thread + "/messages/" + m.ID + "/audio"
+		return "/api/threads/" + key.Thread + "/messages/" + b.spoken(t, key, "call-1", role, audio) + "/audio"
 	}
 	question, answer, typed := spoken(thread.RoleUser, &thread.AudioSpan{EndMS: 200}), spoken(thread.RoleAssistant, &thread.AudioSpan{StartMS: 50, EndMS: 200}), spoken(thread.RoleUser, nil)
 	const path = "/api/calls/call-1/recording"
 	wantStatus(t, b.do(t, "GET", path, "", alice), 404)
 
-	r, err := archive.Begin("alice", "call-1", func() {})
-	must(t, err)
-	r.Run(true)
-	user, assistant := r.User(dropped{}), r.Assistant(dropped{})
-	for i := range 10 {
-		must(t, user.WriteAudio(&media.Packet{Source: 1, Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: []byte("\xf8user")}))
-		must(t, assistant.WriteAudio(&media.Packet{Source: 2, Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: []byte("\xf8assistant")}))
-	}
-	r.End()
-	persistencetest.Start(t, func(ctx context.Context) error { archive.Run(ctx); return nil })
-	for b.do(t, "GET", path+"?track=user", "", alice).StatusCode != http.StatusOK {
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-t.Context().Done():
-			t.Fatal("there is no recording")
-		}
-	}
+	record(t, archive, "alice", "call-1")
 	for target, want := range map[string]string{path + "?track=user": "user", path + "?track=assistant": "assistant", question: "user", answer: "assistant"} {
 		got := b.do(t, "GET", target, "", alice)
 		wantStatus(t, got, 200)

@@ -115,7 +115,19 @@ func (f *fakeCalls) Hangup(_ context.Context, owner, callID string) error {
 	return fmt.Errorf("hang up: %w", persistence.ErrNotFound)
 }
 
-func (*fakeCalls) JoinSideband(context.Context, string, string, *wsserver.Conn) (string, error) {
+func (f *fakeCalls) JoinSideband(_ context.Context, owner, callID string, _ *wsserver.Conn) (string, error) {
+	return f.threadOf(owner, callID)
+}
+
+// threadOf returns the thread of an owner's live call.
+func (f *fakeCalls) threadOf(owner, callID string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, id := range f.live {
+		if threadID, ok := strings.CutPrefix(key, owner+"/"); ok && id == callID {
+			return threadID, nil
+		}
+	}
 	return "", persistence.ErrNotFound
 }
 
@@ -129,19 +141,16 @@ func (*fakeCalls) Redeem(ticket string) (owner, callID string, ok bool) {
 	return "alice", "call-1", ticket == "good"
 }
 
-func (*fakeCalls) ReconnectSocket(context.Context, string, string, *wsserver.Conn) error {
-	return persistence.ErrNotFound
+func (f *fakeCalls) ReconnectSocket(_ context.Context, owner, callID string, _ *wsserver.Conn) error {
+	_, err := f.threadOf(owner, callID)
+	return err
 }
 
 func (f *fakeCalls) Reconnect(_ context.Context, owner, callID, _ string) (string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for key, id := range f.live {
-		if id == callID && strings.HasPrefix(key, owner+"/") {
-			return "v=0\r\nanother answer", nil
-		}
+	if _, err := f.threadOf(owner, callID); err != nil {
+		return "", fmt.Errorf("reconnect: %w", err)
 	}
-	return "", fmt.Errorf("reconnect: %w", persistence.ErrNotFound)
+	return "v=0\r\nanother answer", nil
 }
 
 func (f *fakeCalls) Free(context.Context, thread.Key) error { return nil }

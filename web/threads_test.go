@@ -138,7 +138,6 @@ func TestStrangersThreadIsNotThere(t *testing.T) {
 	b := setup(t, tokens)
 	key := b.thread(t, "alice")
 	b.say(t, key, "private words")
-	upgrade := []option{header("Connection", "Upgrade"), header("Upgrade", "websocket"), header("Sec-WebSocket-Version", "13"), header("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==")}
 	for _, id := range []string{key.Thread, "unknown", "%00", "..%2f..", strings.Repeat("a", 65), "ü"} {
 		for _, c := range []struct{ method, path, body string }{
 			{"GET", "", ""}, {"PATCH", "", `{"title":"mine"}`}, {"DELETE", "", ""}, {"GET", "/messages", ""}, {"POST", "/reset", ""}, {"GET", "/ws", ""},
