@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -161,6 +162,16 @@ func TestRecording(t *testing.T) {
 		if got := r.do(t, http.MethodGet, "/api/calls/"+c.id+path, "", ""); got.status != http.StatusOK {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
+	}
+	links := 0
+	for _, link := range regexp.MustCompile(`\]\((/api/[^)]*)\)`).FindAllStringSubmatch(r.do(t, http.MethodGet, "/api/threads/"+c.thread+"/export", "", "").body, -1) {
+		if got := r.do(t, http.MethodGet, link[1], "", ""); got.status != http.StatusOK || len(oggPackets(t, got.body)) == 0 {
+			t.Errorf("the export links to %s: %d", link[1], got.status)
+		}
+		links++
+	}
+	if links < 4 { // the call, and what was said in it
+		t.Errorf("the export has %d links to sound", links)
 	}
 	if status := r.do(t, http.MethodDelete, "/api/threads/"+c.thread, "", "").status; status != http.StatusNoContent {
 		t.Fatalf("delete the thread: %d", status)

@@ -94,6 +94,33 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
+// TestMarkdownOfRecordings links each message to its sound, and the first of a call to the recording, whatever their ids are.
+func TestMarkdownOfRecordings(t *testing.T) {
+	t.Parallel()
+	spoken := func(call, id, text string, from, to int64) thread.Message {
+		m := message(thread.RoleUser, 0, thread.TextPart(text))
+		m.ID, m.Metadata.Source, m.Metadata.CallID = id, thread.SourceVoice, call
+		if to > 0 {
+			m.Metadata.Audio = &thread.AudioSpan{StartMS: from, EndMS: to}
+		}
+		return m
+	}
+	got := write(t, export.Markdown, []thread.Message{
+		spoken("c1", "m1", "Before it was recorded.", 0, 0), spoken("c1", "m2", "One.", 1500, 2900), spoken("c1", "m3", "Two.", 59_999, 60_000),
+		spoken("c/2) [x](y", "m 4)\n", "Three.", 3_600_000, 3_661_000), spoken("c3", "m5", "Not recorded.", 0, 0),
+	})
+	const head = "## User · 2026-01-02 02:04:05 UTC · spoken\n\n"
+	want := head + "Before it was recorded.\n" +
+		"\n[Recording of the call](/api/calls/c1/recording?track=both)\n\n" + head + "One.\n\n[Sound, 0:01 to 0:02](/api/threads/t1/messages/m2/audio)\n" +
+		"\n" + head + "Two.\n\n[Sound, 0:59 to 1:00](/api/threads/t1/messages/m3/audio)\n" +
+		"\n[Recording of the call](/api/calls/c%2F2%29%20%5Bx%5D%28y/recording?track=both)\n\n" + head +
+		"Three.\n\n[Sound, 60:00 to 61:01](/api/threads/t1/messages/m%204%29%0A/audio)\n" +
+		"\n" + head + "Not recorded.\n"
+	if diff := cmp.Diff(want, got[strings.Index(got, "## "):]); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestMarkdownOfOpenCode ends the code blocks that an answer leaves open, and no others.
 func TestMarkdownOfOpenCode(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -20,15 +21,36 @@ func writeMarkdown(w *bufio.Writer, thread persistence.Thread, messages iter.Seq
 	if err := puts(w, "# ", title, "\n\n", readable(thread.CreatedAt), " · ", thread.ID, "\n"); err != nil {
 		return err
 	}
+	recorded := map[string]bool{} // calls whose recording was named
 	for m, err := range messages {
 		if err != nil {
 			return err
 		}
-		if err := puts(w, "\n", markdownOf(m)); err != nil {
+		text := markdownOf(m)
+		if m.Metadata.Audio != nil {
+			text += "\n" + soundOf(thread.ID, m)
+			if id := m.Metadata.CallID; id != "" && !recorded[id] {
+				recorded[id] = true
+				text = "[Recording of the call](/api/calls/" + url.PathEscape(id) + "/recording?track=both)\n\n" + text
+			}
+		}
+		if err := puts(w, "\n", text); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// soundOf returns a link to a message's sound, by its place in the recording of its call. It is relative to the server, as
+// those of pictures are.
+func soundOf(threadID string, m thread.Message) string {
+	minutes := func(ms int64) string {
+		seconds := max(0, ms) / 1000
+		return fmt.Sprintf("%d:%02d", seconds/60, seconds%60)
+	}
+	span := m.Metadata.Audio
+	return fmt.Sprintf("[Sound, %s to %s](/api/threads/%s/messages/%s/audio)\n",
+		minutes(span.StartMS), minutes(span.EndMS), url.PathEscape(threadID), url.PathEscape(m.ID))
 }
 
 func readable(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
