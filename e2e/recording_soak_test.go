@@ -65,8 +65,8 @@ type numberedMic struct {
 	at     []time.Time // when each was sent
 }
 
-// listen opens the microphone of a call.
-func listen(t *testing.T, call byte) *numberedMic {
+// openMic opens the microphone of a call.
+func openMic(t *testing.T, call byte) *numberedMic {
 	m := &numberedMic{call: call}
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	m.stop = sync.OnceFunc(func() { close(stop); <-stopped })
@@ -237,7 +237,7 @@ func TestRecordedSoak(t *testing.T) {
 	} {
 		var calls []*recordedCall
 		for i := range threads {
-			c := &recordedCall{name: fmt.Sprintf("%s %d", ending.name, i), mic: listen(t, byte(len(all))), dialed: time.Now()}
+			c := &recordedCall{name: fmt.Sprintf("%s %d", ending.name, i), mic: openMic(t, byte(len(all))), dialed: time.Now()}
 			c.caller = r.dial(t, request{thread: threads[i], record: true})
 			c.browsers = append(c.browsers, c.caller)
 			threads[i] = c.thread
