@@ -8,8 +8,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// listen measures what elements play: window.played is the loudest sample so far.
-const listen = `(() => {
+// hearing measures what elements play: window.played is the loudest sample so far.
+const hearing = `(() => {
 	window.played = 0;
 	const play = HTMLMediaElement.prototype.play;
 	HTMLMediaElement.prototype.play = function () {
@@ -38,7 +38,7 @@ func TestPageTrials(t *testing.T) {
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
 	p := openBrowser(t, speaks(t))
 	p.visit(t, s.url)
-	p.do(t, "listen to what is played", chromedp.Evaluate[chromedp.Void](listen))
+	p.do(t, "listen to what is played", chromedp.Evaluate[chromedp.Void](hearing))
 	p.do(t, "watch the microphone", chromedp.Evaluate[chromedp.Void](`(() => {
 		const open = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
 		window.opened = [];

@@ -8,8 +8,7 @@ import { lookOf, safeColor } from '../src/charts/look';
 import { loadMap, projected } from '../src/charts/maps';
 import { chartOption } from '../src/charts/option';
 import { chartKinds, readChart, type Chart } from '../src/charts/output';
-import { de } from '../src/words/de';
-import { en } from '../src/words/en';
+import { de, en } from '../src/words/product';
 
 const outputs = JSON.parse(readFileSync('test/fixtures/charts.json', 'utf8')) as unknown[];
 const charts = outputs.map((output) => readChart(output) as Chart);

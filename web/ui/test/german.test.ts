@@ -4,7 +4,7 @@ import { en } from '../src/words/en';
 import * as product from '../src/words/product';
 
 // What is the same in both languages.
-const same = new Set(['version', 'transcript.system', 'app', 'simulatorChip', 'chart.fields.name', 'chart.fields.regionName', 'chart.fields.minValue', 'chart.fields.maxValue']);
+const same = new Set(['version', 'transcript.system', 'app', 'simulatorChip', 'product.chart.fields.name', 'product.chart.fields.regionName', 'product.chart.fields.minValue', 'product.chart.fields.maxValue']);
 
 /** Every text by its path; of what is made of values, an example. */
 function textsOf(value: unknown, path = ''): [string, string][] {

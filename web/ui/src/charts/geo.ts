@@ -1,5 +1,5 @@
 import { asNumber, asObjects, asText, type Json } from '../base/json';
-import { t } from '../words/language.svelte';
+import { w } from '../words/product';
 import { formatNumber, frame, short, tooltip, type Option } from './frame';
 import { countries } from './iso3166';
 import { scaleColors, type Look } from './look';
@@ -166,7 +166,7 @@ function rankingOption(regions: Region[], look: Look): Option {
 /** What the picture cannot show, in words; empty when it shows everything. */
 export function geographyNote(data: Json): string {
   const { map, regions } = geographyOf(data);
-  if (!map) return t().chart.noMap;
+  if (!map) return w().chart.noMap;
   const lost = regions.filter((region) => !region.id).map((region) => region.name);
-  return lost.length > 0 ? t().chart.notOnMap(`${lost.slice(0, 10).join(', ')}${lost.length > 10 ? ' …' : ''}`) : '';
+  return lost.length > 0 ? w().chart.notOnMap(`${lost.slice(0, 10).join(', ')}${lost.length > 10 ? ' …' : ''}`) : '';
 }
