@@ -26,16 +26,11 @@ type Model struct {
 }
 
 // models serves the route about the configured models.
-type models struct {
-	upstream Upstream
-	texts    []Model
-}
+type models struct{ all []Model }
 
 func (h *models) routes(r router) { r.GET("/api/models", h.list, r.user) }
 
-// list returns the models: the one for calls, then those for typed messages.
+// list returns the models: those for calls, then those for typed messages.
 func (h *models) list(c echo.Context) error {
-	u := h.upstream
-	all := []Model{{Provider: u.Name, Model: u.Model, Kind: ModelRealtime, Default: true, Voice: u.Voice}}
-	return c.JSON(http.StatusOK, map[string]any{"models": append(all, h.texts...)})
+	return c.JSON(http.StatusOK, map[string]any{"models": h.all})
 }

@@ -100,10 +100,10 @@ type Config struct {
 	// ToolServers are the MCP servers; nil means that there are none.
 	ToolServers ToolServers
 	Upstream    Upstream
-	// TextModels are the models that answer typed messages.
-	TextModels []Model
-	Version    string
-	Auth       access.Auth
+	// Models are those for calls, one of each upstream, then those that answer typed messages.
+	Models  []Model
+	Version string
+	Auth    access.Auth
 	// ICEServers are sent to browsers by GET /api/config, together with those of TURN, which makes
 	// passwords for an owner; TURN may be nil.
 	ICEServers []ICEServer
@@ -236,7 +236,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&pageSettings{cfg.Upstream, cfg.Version, cfg.Auth.Required(), cfg.ICEServers, cfg.TURN, cfg.Recordings != nil},
 		&tools{cfg.Tools, cfg.ToolServers},
 		&toolServers{cfg.ToolServers, auth, cfg.TrustedProxies, events},
-		&models{cfg.Upstream, cfg.TextModels},
+		&models{cfg.Models},
 		&usage{cfg.Records, now},
 		&health{cfg.Store, cfg.Metrics, &s.closing, cfg.Logger},
 		description{},

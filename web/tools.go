@@ -75,13 +75,13 @@ type toolAnswer struct {
 	Why     string `json:"why,omitempty"`
 }
 
-// list returns the tools of a new call of this owner, and those that are held.
+// list returns the tools of a new call of this owner, on a new thread or the one that the query names, and those that are held.
 func (h *tools) list(c echo.Context) error {
 	all := []toolAnswer{}
 	if h.of != nil {
-		registry, err := h.of(c.Request().Context(), identity(c).Owner, "")
+		registry, err := h.of(c.Request().Context(), identity(c).Owner, c.QueryParam("thread_id"))
 		if err != nil {
-			return err
+			return orThread(err)
 		}
 		for _, e := range registry.Entries() {
 			d := e.Tool.Definition()

@@ -77,7 +77,7 @@ func TestModels(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) {
 		tokens(c)
-		c.TextModels = []Model{{Provider: "ollama", Model: "m", Kind: ModelText, Default: true}, {Provider: "simulator", Model: "s", Kind: ModelText}}
+		c.Models = []Model{{Provider: "simulator", Model: "model-1", Kind: ModelRealtime, Default: true, Voice: "voice-1"}, {Provider: "ollama", Model: "m", Kind: ModelText, Default: true}, {Provider: "simulator", Model: "s", Kind: ModelText}}
 	})
 	want := `{"models":[{"provider":"simulator","model":"model-1","kind":"realtime","default":true,"voice":"voice-1"},` +
 		`{"provider":"ollama","model":"m","kind":"text","default":true},{"provider":"simulator","model":"s","kind":"text","default":false}]}` + "\n"

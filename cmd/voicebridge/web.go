@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"time"
 
+	"voicebridge/bridge"
+	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/web"
 	"voicebridge/web/ui"
 )
@@ -18,13 +20,24 @@ func (a *app) assistantNames() web.AssistantNames {
 	return names
 }
 
+// shownVoiceModels lists the models of the upstreams. Calls take the first, unless they or their assistants name another.
+func shownVoiceModels(c *config.Config, routes []bridge.Route) []web.Model {
+	out := make([]web.Model, len(routes))
+	for i, route := range routes {
+		out[i] = web.Model{
+			Provider: route.Name(), Model: cmp.Or(route.Model, c.Realtime.Model), Kind: web.ModelRealtime, Default: i == 0, Voice: cmp.Or(route.Voice, c.Realtime.Voice),
+		}
+	}
+	return out
+}
+
 // webConfig connects the web server to the other parts.
 func (a *app) webConfig() web.Config {
 	r, first := a.cfg.Realtime, a.up.routes[0]
 	return web.Config{
 		Calls: tracedCalls{a.calls, a.observer}, Chat: a.door, Assistants: a.store.Assistants, AssistantNames: a.assistantNames(), Queue: a.queue, Store: a.store, Records: a.store.Records, Pictures: a.store.Pictures, Recordings: a.recordings, Shares: a.store.Shares, Privacy: a.privacyParts(), Hooks: a.store.Hooks, CheckHook: a.addresses.Check, Admission: a.store.Admission, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
 		Upstream:        web.Upstream{Name: first.Name(), Note: a.up.note, Model: cmp.Or(first.Model, r.Model), Voice: cmp.Or(first.Voice, r.Voice), TurnDetection: r.TurnDetection.Object()},
-		TextModels:      shownTextModels(&a.cfg),
+		Models:          append(shownVoiceModels(&a.cfg, a.up.routes), shownTextModels(&a.cfg)...),
 		Auth:            a.cfg.Auth(),
 		ICEServers:      a.cfg.ICEServers,
 		TURN:            func(owner string) []web.ICEServer { return a.cfg.TURNServers(owner, time.Now()) },

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { cleaned, mergePatch } from '../src/api/assistants';
+import { cleaned, mergePatch, modelsOf } from '../src/api/assistants';
 
 it('a form leaves out what is empty, but an empty list means none', () => {
   expect(cleaned({ name: 'A', greeting: '', voice: { model: '', speed: undefined }, tools: { allow: [], deny: undefined }, limits: { max_minutes: 0 } })).toEqual({
@@ -19,4 +19,21 @@ it('a merge patch says only what has changed, and removes what is gone', () => {
     tools: { allow: [] },
     shared: true,
   });
+});
+
+it('what answers is the assistant’s, else the server’s', () => {
+  const models = [
+    { provider: 'openai', model: 'm', kind: 'realtime', voice: 'marin', isDefault: true },
+    { provider: 'grok', model: 'g', kind: 'realtime', voice: 'eve', isDefault: false },
+    { provider: 'openai', model: 't', kind: 'text', voice: '', isDefault: true },
+    { provider: 'ollama', model: 'o', kind: 'text', voice: '', isDefault: false },
+  ];
+  const of = (fields: object) => Object.values(modelsOf({ id: 'a', name: 'A', ...fields }, models)).join(', ');
+  expect(modelsOf(undefined, models)).toEqual({ service: 'openai', model: 'm', voice: 'marin', text: 'openai · t' });
+  expect(of({ voice: { upstream: 'grok' }, text: { provider: 'ollama' } })).toBe('grok, g, eve, ollama · o');
+  expect(of({ voice: { upstream: 'grok', model: 'g2', voice: 'ara' }, text: { provider: 'ollama', model: 'o2' } })).toBe('grok, g2, ara, ollama · o2');
+  expect(of({ voice: { voice: 'ash' }, text: { model: 't2' } })).toBe('openai, m, ash, openai · t2');
+  // What it names is gone from the settings.
+  expect(of({ voice: { upstream: 'gone', model: 'x' }, text: { provider: 'gone', model: 'x' } })).toBe('openai, x, marin, openai · t');
+  expect(modelsOf(undefined, [])).toEqual({ service: '', model: '', voice: '', text: '' });
 });

@@ -59,11 +59,29 @@ export interface Model {
   model: string;
   kind: string;
   voice: string;
+  /** Its kind's default. */
+  isDefault: boolean;
 }
 
 export async function listModels(): Promise<Model[]> {
   const { models } = await sendJson('GET', 'api/models');
-  return asObjects(models).map((raw) => ({ provider: asText(raw.provider), model: asText(raw.model), kind: asText(raw.kind), voice: asText(raw.voice) }));
+  return asObjects(models).map((raw) => ({ provider: asText(raw.provider), model: asText(raw.model), kind: asText(raw.kind), voice: asText(raw.voice), isDefault: raw.default === true }));
+}
+
+/** What answers with an assistant, or with the server's settings: in calls, and typed messages. What the assistant leaves out is the server's. */
+export function modelsOf(one: Assistant | undefined, models: Model[]): { service: string; model: string; voice: string; text: string } {
+  const [voice, text] = [asObject(one?.voice), asObject(one?.text)];
+  const find = (kind: string, name: unknown) => models.find((m) => m.kind === kind && m.provider === name) ?? models.find((m) => m.kind === kind && m.isDefault);
+  const call = find('realtime', voice.upstream);
+  const typed = find('text', text.provider);
+  // The model of a provider that is gone from the settings is not asked of another.
+  const own = !text.provider || text.provider === typed?.provider ? asText(text.model) : '';
+  return {
+    service: call?.provider ?? '',
+    model: asText(voice.model) || (call?.model ?? ''),
+    voice: asText(voice.voice) || (call?.voice ?? ''),
+    text: [typed?.provider ?? '', own || (typed?.model ?? '')].filter(Boolean).join(' · '),
+  };
 }
 
 /** What the user has set; an empty text or group is none. A list may be empty: it allows nothing. */

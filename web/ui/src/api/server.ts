@@ -53,8 +53,9 @@ export interface ToolServer {
   error: string;
 }
 
-export async function getTools(): Promise<{ tools: OfferedTool[]; servers: ToolServer[] }> {
-  const raw = await sendJson('GET', 'api/tools');
+/** The tools of a new call: on a thread those of its assistant. */
+export async function getTools(thread = ''): Promise<{ tools: OfferedTool[]; servers: ToolServer[] }> {
+  const raw = await sendJson('GET', thread === '' ? 'api/tools' : `api/tools?thread_id=${encodeURIComponent(thread)}`);
   const tools = asObjects(raw.tools).map((tool) => ({
     name: asText(tool.name),
     description: asText(tool.description),

@@ -27,7 +27,7 @@ import { Suggestions } from './suggestions.svelte';
 import { ThemeChoice } from './theme.svelte';
 
 /** The panel shown beside or over the thread. */
-export type Panel = 'none' | 'canvas' | 'usage' | 'assistant' | 'settings' | 'camera' | 'assistants' | 'hooks' | 'share';
+export type Panel = 'none' | 'canvas' | 'usage' | 'assistant' | 'settings' | 'camera' | 'assistants' | 'hooks' | 'share' | 'thread';
 
 /** How long the list of threads waits for the socket. */
 const socketMs = 2000;

@@ -165,6 +165,7 @@ export const de: Words = {
     assistant: 'Assistent und Werkzeuge',
     assistants: 'Assistenten',
     hooks: 'Hooks (Webhooks)',
+    thread: 'Assistent, Stimme, Werkzeuge',
     share: 'Per Link teilen',
     settings: 'Einstellungen',
     signOut: 'Abmelden',

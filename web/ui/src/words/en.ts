@@ -157,6 +157,7 @@ export const en = {
     assistant: 'Assistant and tools',
     assistants: 'Assistants',
     hooks: 'Hooks',
+    thread: 'Assistant, voice and tools',
     share: 'Share by link',
     settings: 'Settings',
     signOut: 'Sign out',

@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"voicebridge/persistence/persistencetest"
+)
+
+// TestPageThreadSettings shows the assistant, the voice, the models and the tools of a conversation. What the operator has fixed is changed
+// for the conversation alone, by a copy; the owner's own in all its conversations. The simulator sees each.
+func TestPageThreadSettings(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator", "VOICEBRIDGE_CONFIG="+write(t,
+		"assistants: [{name: Front desk, instructions: You are the front desk., voice: {voice: cedar}, text: {model: desk-1}, tools: {allow: [create_bar_chart, create_pie_chart]}}]\n"+rigSettings))
+	p := openBrowser(t, silent(t))
+	p.visit(t, s.url)
+	p.until(t, "the page", "probe.all('textbox').length === 1")
+	p.say(t, "Hello desk")
+	p.untilMessage(t, "user text completed", "Hello desk")
+	const facts, tools = "probe.all('assistant-facts')[0]?.innerText", "probe.all('thread-tool').map((tool) => tool.dataset.tool)"
+	show := func() {
+		t.Helper()
+		p.pressID(t, "more")
+		p.pressID(t, "menu-thread")
+	}
+	show()
+	p.until(t, "the server's settings", facts+".includes('marin') && "+facts+".includes('simulator') && "+tools+".length > 5 && probe.all('choose-assistant')[0].value === '' && probe.all('chosen-fixed').length === 0")
+	p.fill(t, "choose-assistant", "front-desk")
+	p.until(t, "the operator's assistant", facts+".includes('cedar') && "+facts+".includes('desk-1') && "+tools+".sort().join() === 'create_bar_chart,create_pie_chart'")
+	p.until(t, "that it is fixed", "probe.all('chosen-fixed').length === 1 && probe.all('change-assistant').length === 0 && probe.all('assistant-item').length === 0")
+	p.atEachSize(t, "thread-panel", "probe.all('menu-thread')[0].click()")
+
+	show()
+	p.pressID(t, "change-here")
+	p.until(t, "a copy in the form", "probe.all('field-name')[0]?.value.startsWith('Front desk: ') && !probe.all('field-name')[0].readOnly && probe.all('field-voice.voice')[0].value === 'cedar'")
+	p.fill(t, "field-id", "mine")
+	p.fill(t, "field-voice.voice", "sage")
+	p.fill(t, "which-tools", "none")
+	p.pressID(t, "assistant-save")
+	p.until(t, "when it holds", "probe.all('assistant-said')[0]?.innerText.includes('from the next call')")
+	p.pressID(t, "assistant-back")
+	p.until(t, "the conversation's own", "probe.all('choose-assistant')[0]?.value === 'mine' && "+facts+".includes('sage') && "+tools+".length === 0 && probe.all('chosen-fixed').length === 0")
+	if got := s.rows(t, "SELECT assistant_id FROM threads"); !slices.Equal(got, []string{"mine"}) {
+		t.Errorf("the threads have %q", got)
+	}
+	p.pressID(t, "change-assistant")
+	p.fill(t, "field-instructions", "You are at my service.")
+	p.pressID(t, "assistant-save")
+	p.until(t, "that it is saved", "probe.all('assistant-said').length === 1")
+	p.pressID(t, "close-panel")
+	p.click(t, "talk")
+	p.untilLive(t)
+	p.click(t, "hangup")
+	p.untilOver(t)
+	got := configuredAs(t, s.sim.Sessions()[0])
+	if got.Voice != "sage" || !strings.HasPrefix(got.Instructions, "You are at my service.") || slices.Contains(got.Tools, "create_bar_chart") {
+		t.Errorf("the upstream was told %+v", got)
+	}
+	for _, id := range []string{"nobodys", "%00", strings.Repeat("x", 5000)} {
+		if got := s.do(t, http.MethodGet, "/api/tools?thread_id="+id, "", ""); got.status != http.StatusNotFound {
+			t.Errorf("the tools of the thread %.20q: %d", id, got.status)
+		}
+	}
+	if fixed := s.do(t, http.MethodGet, "/api/assistants/front-desk", "", ""); !strings.Contains(fixed.body, `"voice":"cedar"`) {
+		t.Errorf("the operator's is %s", fixed.body)
+	}
+
+	// A voice of the page's own settings comes before the assistant's, and the panel says so.
+	p.do(t, "choose a voice", chromedp.Evaluate[chromedp.Void](`localStorage.setItem('voicebridge-settings', JSON.stringify({ ...JSON.parse(localStorage.getItem('voicebridge-settings') ?? '{}'), voice: 'verse' })), undefined`))
+	p.reload(t)
+	p.until(t, "the page", "probe.all('textbox').length === 1")
+	show()
+	p.until(t, "whose voice it is", "probe.all('own-voice')[0]?.innerText.includes('verse')")
+}
