@@ -210,6 +210,73 @@ func TestOwnersSignIn(t *testing.T) {
 	}
 }
 
+// TestEraseSignIns erases owners who have signed in to a server, and have processes with folders at two processes on two machines.
+func TestEraseSignIns(t *testing.T) {
+	t.Parallel()
+	authority := signintest.NewAuthority(t)
+	files := npmServer(t, "@modelcontextprotocol/server-filesystem/dist/index.js", ".")
+	files["perOwner"] = true
+	database := persistencetest.PostgresURL(t)
+	environ := ownersEnvironment(t, database, portOf(t, authority.URL), map[string]any{
+		"post": map[string]any{"url": authority.NewServer(t), "auth": "oauth"}, "files": files,
+	})
+	folders := []string{t.TempDir(), t.TempDir()}
+	var servers []*program
+	for _, folder := range folders {
+		servers = append(servers, launchIn(t, folder, environ, "serve", "--listen", "127.0.0.1:0"))
+	}
+	left := func(owner string) (list []string) {
+		for _, folder := range folders {
+			found, err := filepath.Glob(filepath.Join(folder, "data", "mcp", "files", owner+"-*"))
+			must(t, err)
+			list = append(list, found...)
+		}
+		return list
+	}
+	ann, bob := &owner{t: t, url: servers[0].url, token: anna}, &owner{t: t, url: servers[1].url, token: bert}
+	for name, who := range map[string]*owner{"anna": ann, "bert": bob} {
+		back := who.connect("post")
+		who.want("GET", back.Path+"?"+back.RawQuery, "")
+		if body := who.turn(`post__whoami {}`); !strings.Contains(body, "You are user-") {
+			t.Fatalf("%s: %s", name, body)
+		}
+		for _, server := range servers {
+			if body := who.at(server.url).turn(`files__write_file {"path":"note.txt","content":"a secret"}`); !strings.Contains(body, "Successfully wrote") {
+				t.Fatalf("%s: %s", name, body)
+			}
+		}
+	}
+	const pins = "SELECT DISTINCT server FROM tool_pins ORDER BY server"
+	if len(left("anna")) != 2 || len(left("bert")) != 2 || len(persistencetest.Rows(t, database, pins)) != 3 {
+		t.Fatalf("before: %q, %q, %q", left("anna"), left("bert"), persistencetest.Rows(t, database, pins))
+	}
+
+	ann.want("DELETE", "/api/me", "")
+	if len(left("anna")) != 0 || len(left("bert")) != 2 {
+		t.Errorf("left of anna: %q, of bert: %q", left("anna"), left("bert"))
+	}
+	if authority.Count("revoke") != 1 || authority.Open() != 1 {
+		t.Errorf("%d revoked, %d open", authority.Count("revoke"), authority.Open())
+	}
+	for _, server := range servers {
+		if got := ann.at(server.url).state("files") + " " + ann.at(server.url).state("post"); got != "idle sign_in" {
+			t.Errorf("after anna is erased she has %s", got)
+		}
+		if got := bob.at(server.url).state("files"); got != "connected" {
+			t.Errorf("bert's is %s", got)
+		}
+	}
+	if code, _, errs := runCommand(t, environ, "erase", "--owner", "bert"); code != 0 {
+		t.Errorf("erase: %d, %s", code, errs)
+	}
+	if authority.Count("revoke") != 2 || authority.Open() != 0 {
+		t.Errorf("in the end %d revoked, %d open", authority.Count("revoke"), authority.Open())
+	}
+	if rows := persistencetest.Rows(t, database, pins); len(rows) != 1 || rows[0][0] != "files" {
+		t.Errorf("tools of erased owners are left: %q", rows)
+	}
+}
+
 // TestOwnersSignInToAnSDK has owners sign in to the example server of the TypeScript SDK, with its authorization server.
 func TestOwnersSignInToAnSDK(t *testing.T) {
 	t.Parallel()
@@ -256,7 +323,8 @@ func TestProcessPerOwner(t *testing.T) {
 	t.Parallel()
 	files := npmServer(t, "@modelcontextprotocol/server-filesystem/dist/index.js", ".")
 	files["perOwner"] = true
-	environ := ownersEnvironment(t, persistencetest.EmptySQLiteURL(t), "1", map[string]any{"files": files})
+	database := persistencetest.EmptySQLiteURL(t)
+	environ := ownersEnvironment(t, database, "1", map[string]any{"files": files})
 	folder := t.TempDir()
 	server := launchIn(t, folder, environ, "serve", "--listen", "127.0.0.1:0")
 	ann, bob := &owner{t: t, url: server.url, token: anna}, &owner{t: t, url: server.url, token: bert}
@@ -283,5 +351,22 @@ func TestProcessPerOwner(t *testing.T) {
 	bob.want("DELETE", "/api/mcp/files", "")
 	if got := fmt.Sprint(bob.state("files"), " ", ann.state("files")); got != "idle connected" {
 		t.Errorf("after bob's is forgotten: %s", got)
+	}
+
+	// An operator erases ann beside the running server.
+	path, _ := strings.CutPrefix(database, "sqlite:")
+	kept := func() int {
+		found, err := filepath.Glob(filepath.Join(filepath.Dir(path), "mcp", "files", "*"))
+		must(t, err)
+		return len(found)
+	}
+	if n := kept(); n != 1 {
+		t.Errorf("%d folders before", n)
+	}
+	if code, _, errs := runCommand(t, environ, "erase", "--owner", "anna"); code != 0 {
+		t.Errorf("erase: %d, %s", code, errs)
+	}
+	if n := kept(); n != 0 {
+		t.Errorf("%d folders are left", n)
 	}
 }

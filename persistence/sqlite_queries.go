@@ -168,6 +168,10 @@ func (s sqliteQueries) DeleteMCPGrantsOfOwner(ctx context.Context, arg pgdb.Dele
 	return s.q.DeleteMCPGrantsOfOwner(ctx, sqlitedb.DeleteMCPGrantsOfOwnerParams(arg))
 }
 
+func (s sqliteQueries) DeleteMCPPinsOfOwner(ctx context.Context, arg pgdb.DeleteMCPPinsOfOwnerParams) error {
+	return s.q.DeleteMCPPinsOfOwner(ctx, sqlitedb.DeleteMCPPinsOfOwnerParams(arg))
+}
+
 func (s sqliteQueries) DeleteMCPSignIn(ctx context.Context, arg pgdb.DeleteMCPSignInParams) (int64, error) {
 	return s.q.DeleteMCPSignIn(ctx, sqlitedb.DeleteMCPSignInParams(arg))
 }

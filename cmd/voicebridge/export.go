@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 
+	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/persistence/export"
 	"voicebridge/persistence/privacy"
@@ -29,7 +31,7 @@ func (e *exportCommand) Validate() error {
 
 // Run writes the thread, or everything of the owner, to standard output. The server may be running.
 func (e *exportCommand) Run(p *process) error {
-	return p.withStore(e.Database, func(store *persistence.Store) error {
+	return p.withStore(e.Database, func(_ config.Config, _ *slog.Logger, store *persistence.Store) error {
 		owner := access.LocalOwner
 		if e.Owner != nil {
 			owner = *e.Owner

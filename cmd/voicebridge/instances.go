@@ -23,6 +23,8 @@ const (
 // handleCommand carries out another instance's command.
 func (a *app) handleCommand(ctx context.Context, c cluster.Command) (json.RawMessage, error) {
 	switch {
+	case c.Kind == commandErase:
+		return nil, a.tools.erase(ctx, c.Key.Owner)
 	case queue.IsCommand(c):
 		return a.queue.HandleCommand(ctx, c)
 	case chat.IsCommand(c):

@@ -1,23 +1,58 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
 
+	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/privacy"
+	"voicebridge/thread"
+	"voicebridge/toolkit/mcptool"
 )
+
+// commandErase asks another process to erase what an owner has of its MCP servers.
+const commandErase = "mcp.erase"
 
 // privacyParts are the kinds of data of owners.
 func (a *app) privacyParts() []privacy.Part {
-	parts := privacy.Parts(a.store)
+	parts := mcpFirst(a.eraseMCP, a.store)
 	if a.recordings != nil {
 		parts = append(parts, a.recordings.Part())
 	}
 	return parts
+}
+
+// mcpFirst are the parts of the database after what MCP servers have: to give a sign-in back takes the tokens that are in it.
+func mcpFirst(erase func(ctx context.Context, owner string) error, store *persistence.Store) []privacy.Part {
+	return append([]privacy.Part{{Name: "MCP servers", Erase: erase}}, privacy.Parts(store)...)
+}
+
+// erase ends what an owner has of MCP servers at this process, and removes it with its folders.
+func (t *tools) erase(ctx context.Context, owner string) error {
+	if t.mcp == nil {
+		return mcptool.EraseFolders(t.folder, owner)
+	}
+	return t.mcp.Erase(ctx, owner)
+}
+
+// eraseMCP is erase at all processes: another one may run on another machine, and have folders there.
+func (a *app) eraseMCP(ctx context.Context, owner string) error {
+	errs := []error{a.tools.erase(ctx, owner)}
+	others, err := a.store.Cluster.Others(ctx)
+	for _, instance := range others {
+		about := thread.Key{Owner: owner, Thread: "all"}
+		if _, err := a.store.Cluster.Ask(ctx, cluster.Command{Instance: instance, Key: about, Kind: commandErase}); err != nil && !errors.Is(err, persistence.ErrGone) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, err)...)
 }
 
 // eraseCommand is the command erase.
@@ -28,11 +63,23 @@ type eraseCommand struct {
 
 // Run deletes everything of the owner. The server may be running; calls of the owner should have ended.
 func (e *eraseCommand) Run(p *process) error {
-	return p.withStore(e.Database, func(store *persistence.Store) error { return privacy.Erase(p.ctx, e.Owner, privacy.Parts(store)) })
+	return p.withStore(e.Database, func(cfg config.Config, log *slog.Logger, store *persistence.Store) (err error) {
+		if err := readSecret(p.ctx, &cfg, store); err != nil {
+			return err
+		}
+		t := &tools{log: log}
+		failed := t.openMCP(cfg, store, nil)
+		if t.mcp != nil {
+			defer func() { err = errors.Join(err, t.mcp.Close()) }()
+		}
+		return privacy.Erase(p.ctx, e.Owner, mcpFirst(func(ctx context.Context, owner string) error {
+			return errors.Join(failed, t.erase(ctx, owner))
+		}, store))
+	})
 }
 
 // withStore opens the database that the settings name, which must exist and be up to date.
-func (p *process) withStore(database *string, use func(*persistence.Store) error) (err error) {
+func (p *process) withStore(database *string, use func(config.Config, *slog.Logger, *persistence.Store) error) (err error) {
 	flags := map[string]any{}
 	set(flags, "database_url", database)
 	cfg, log, err := p.load(p.offline(flags))
@@ -59,5 +106,5 @@ func (p *process) withStore(database *string, use func(*persistence.Store) error
 	} else if old {
 		return errors.New("an older version made the tables of the database: bring them up to date with voicebridge migrate")
 	}
-	return use(store)
+	return use(cfg, log, store)
 }

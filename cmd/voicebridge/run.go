@@ -88,13 +88,15 @@ func (a *app) openStore(ctx context.Context) (err error) {
 	return a.openSpool(dir)
 }
 
-// openSecret reads the secret that all processes of the database share, unless it is set.
-func (a *app) openSecret(ctx context.Context) error {
-	if a.cfg.Secrets.Signing.IsSet() {
+func (a *app) openSecret(ctx context.Context) error { return readSecret(ctx, &a.cfg, a.store) }
+
+// readSecret reads the secret that all processes of the database share, unless it is set.
+func readSecret(ctx context.Context, cfg *config.Config, store *persistence.Store) error {
+	if cfg.Secrets.Signing.IsSet() {
 		return nil
 	}
-	secret, err := a.store.Admission.SigningSecret(ctx)
-	a.cfg.Secrets.Signing = access.NewSecret(secret)
+	secret, err := store.Admission.SigningSecret(ctx)
+	cfg.Secrets.Signing = access.NewSecret(secret)
 	return err
 }
 

@@ -34,7 +34,9 @@ type tools struct {
 	// agent is the tool by which a voice call requests a text turn; may be nil.
 	agent toolkit.Tool
 	mcp   *mcptool.Servers // nil when none is configured
-	pick  config.Tools
+	// folder is where processes of MCP servers work of which each owner has one.
+	folder string
+	pick   config.Tools
 	// assistants keeps which of them the assistants of threads have; may be nil.
 	assistants interface {
 		Of(ctx context.Context, key thread.Key) (assistant.Assistant, error)
@@ -89,6 +91,7 @@ var absentTools = []string{code.JavaScriptName, code.PythonName, "changeBrowserT
 
 // openMCP prepares the MCP servers, if any are configured.
 func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *telemetry.Traces) error {
+	t.folder = filepath.Join(dataDir(cfg.Secrets.DatabaseURL.Reveal()), "mcp")
 	path := cfg.MCPPath()
 	if path == "" {
 		return nil
@@ -113,7 +116,7 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *tel
 			return err
 		}
 		options.SignIn = t.desk
-		options.Folder = filepath.Join(dataDir(cfg.Secrets.DatabaseURL.Reveal()), "mcp")
+		options.Folder = t.folder
 	}
 	t.mcp, err = mcptool.Open(servers, options)
 	return err

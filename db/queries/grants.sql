@@ -50,5 +50,9 @@ ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, created_at = excluded
 -- name: DeleteMCPGrantsOfOwner :exec
 DELETE FROM mcp_grants WHERE owner = @owner;
 
+-- DeleteMCPPinsOfOwner deletes what was seen of the tools of an owner's accounts: mcptool keeps it under "SERVER of OWNER".
+-- name: DeleteMCPPinsOfOwner :exec
+DELETE FROM tool_pins WHERE server IN (SELECT g.server || ' of ' || g.owner FROM mcp_grants AS g WHERE g.owner = @owner);
+
 -- name: DeleteMCPSignInsOfOwner :exec
 DELETE FROM mcp_sign_ins WHERE owner = @owner;

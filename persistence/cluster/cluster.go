@@ -145,6 +145,14 @@ func (c *Cluster) Look(ctx context.Context) error {
 	return err
 }
 
+// Others returns the other instances that serve the database and are not known to be dead.
+func (c *Cluster) Others(ctx context.Context) ([]string, error) {
+	if err := c.Look(ctx); err != nil {
+		return nil, c.db.Fail("find the other processes", err)
+	}
+	return c.members.others(), nil
+}
+
 // Dead reports whether the instance may be fenced, and its count of heartbeats then. An instance without a row never
 // served, or died long ago.
 func (c *Cluster) Dead(instance string) (beats int64, dead bool) { return c.members.dead(instance) }

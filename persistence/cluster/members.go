@@ -102,6 +102,18 @@ func (m *members) look(rows []pgdb.Instance, at time.Time) {
 	m.seen = seen
 }
 
+// others returns the other instances that are not known to be dead.
+func (m *members) others() (list []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, s := range m.seen {
+		if id != m.instance && !s.ended && m.checkedAt.Sub(s.firstSeen) < m.deadAfter {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
 // dead reports whether the instance may be fenced, and its count of heartbeats then. An instance
 // without a row never served, or died long ago.
 func (m *members) dead(instance string) (beats int64, dead bool) {

@@ -152,10 +152,11 @@ func (s *Store) one(ctx context.Context, what string, change func(database.Queri
 	return err == nil && n > 0, s.db.Fail(what, err)
 }
 
-// EraseOwner deletes all grants of an owner, and the sign-ins that are not finished.
+// EraseOwner deletes all grants of an owner, the definitions of the tools that they opened, and the sign-ins that are not finished.
 func (s *Store) EraseOwner(ctx context.Context, owner string) error {
 	return s.db.Fail("erase MCP grants", s.db.Write(ctx, func(q database.Queries) error {
 		return errors.Join(
+			q.DeleteMCPPinsOfOwner(ctx, pgdb.DeleteMCPPinsOfOwnerParams{Owner: owner}),
 			q.DeleteMCPGrantsOfOwner(ctx, pgdb.DeleteMCPGrantsOfOwnerParams{Owner: owner}),
 			q.DeleteMCPSignInsOfOwner(ctx, pgdb.DeleteMCPSignInsOfOwnerParams{Owner: owner}),
 		)

@@ -12,7 +12,8 @@ import (
 )
 
 func (s suite) grants(t *testing.T) {
-	store, ctx := Open(t, s.newURL(t), persistence.Options{}).Grants, t.Context()
+	whole, ctx := Open(t, s.newURL(t), persistence.Options{}), t.Context()
+	store := whole.Grants
 	want := func(owner, server, sealed string) (version int64) {
 		t.Helper()
 		got, version, err := store.Grant(ctx, owner, server)
@@ -32,8 +33,16 @@ func (s suite) grants(t *testing.T) {
 	must(t, store.SaveGrant(ctx, "dora", "mail", "d1"))
 	_, err := store.BeginSignIn(ctx, "state-of-dora", "dora", "files", "s1", time.Hour)
 	must(t, err)
+	for _, server := range []string{"mail of dora", "mail of dora the second", "mail", "mail of ann"} {
+		must(t, whole.Admission.PinTools(ctx, server, map[string]string{"send": "{}"}))
+	}
 	must(t, store.EraseOwner(ctx, "dora"))
 	want("dora", "mail", "")
+	for server, kept := range map[string]int{"mail of dora": 0, "mail of dora the second": 1, "mail": 1, "mail of ann": 1} {
+		if pins, err := whole.Admission.ToolPins(ctx, server); err != nil || len(pins) != kept {
+			t.Errorf("pins of %s: %v, %v", server, pins, err)
+		}
+	}
 	if dropped, err := store.DropSignIns(ctx, "dora", "files"); dropped || err != nil {
 		t.Errorf("a sign-in of an erased owner is left: %t, %v", dropped, err)
 	}

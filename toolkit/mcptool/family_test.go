@@ -135,13 +135,29 @@ func TestPerOwner(t *testing.T) {
 	if _, err := os.Stat(ann.Cwd); err != nil {
 		t.Error(err)
 	}
+	// What is erased leaves nothing either, also of a server that is not configured any more.
+	bob = b.about(t, strange)
+	old := filepath.Join(actual, "gone")
+	must(t, os.MkdirAll(filepath.Join(old, filepath.Base(bob.Cwd), "notes"), 0o700))
+	must(t, os.MkdirAll(filepath.Join(old, filepath.Base(ann.Cwd)), 0o700))
+	must(t, os.WriteFile(filepath.Join(actual, "file"), nil, 0o600))
+	must(t, b.Erase(t.Context(), strange))
+	if _, err := os.Stat(bob.Cwd); !errors.Is(err, os.ErrNotExist) || alive(bob.PID) {
+		t.Errorf("%v, alive: %t", err, alive(bob.PID))
+	}
+	if left, err := os.ReadDir(old); err != nil || len(left) != 1 || left[0].Name() != filepath.Base(ann.Cwd) {
+		t.Errorf("left of another server: %v, %v", left, err)
+	}
+	if _, err := os.Stat(ann.Cwd); err != nil {
+		t.Error(err)
+	}
 	if had, _, err := b.Forget(t.Context(), "carol", "s"); err != nil || had {
 		t.Error(had, err)
 	}
 	if _, ok, _ := b.Forget(t.Context(), "ann", "other"); ok {
 		t.Error("there is no such server")
 	}
-	b.log.await(t, "MCP server connected", 3) // ann's comes back
+	b.log.await(t, "MCP server connected", 4) // ann's comes back
 	ann = b.about(t, "ann")
 	must(t, b.Close())
 	if alive(ann.PID) {

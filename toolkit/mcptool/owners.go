@@ -2,6 +2,11 @@ package mcptool
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -81,6 +86,33 @@ func (s *Servers) Forget(ctx context.Context, owner, name string) (had, ok bool,
 	}
 	had, err = f.forget(ctx, owner)
 	return had, true, err
+}
+
+// Erase ends what an owner has of all servers and removes it, also the folders of servers that are configured no more. It goes on after
+// an error, which it returns in the end: then something may be left.
+func (s *Servers) Erase(ctx context.Context, owner string) error {
+	var errs []error
+	for _, f := range s.families {
+		if _, err := f.forget(ctx, owner); err != nil {
+			errs = append(errs, fmt.Errorf("forget MCP server %q: %w", f.name, err))
+		}
+	}
+	return errors.Join(append(errs, EraseFolders(s.folder, owner))...)
+}
+
+// EraseFolders removes the folders in which processes of an owner have worked, of whatever server, below the folder of [Options].
+func EraseFolders(folder, owner string) error {
+	servers, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("find the folders of MCP servers: %w", err)
+	}
+	var errs []error
+	for _, server := range servers {
+		if err := os.RemoveAll(filepath.Join(folder, server.Name(), folderOf(owner))); err != nil && server.IsDir() {
+			errs = append(errs, fmt.Errorf("remove the folder of an MCP server: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (s *Servers) family(name string) *family {

@@ -20,6 +20,7 @@ type Servers struct {
 	list     []*server // by name
 	families []*family // by name
 	settled  chan struct{}
+	folder   string // of Options, absolute
 	log      *slog.Logger
 
 	closing context.Context // done once Close was called
@@ -49,7 +50,7 @@ func Open(config Config, options Options) (*Servers, error) {
 		return nil, fmt.Errorf("open MCP servers: %w", err)
 	}
 	options.Folder = folder
-	s := &Servers{log: options.Logger, settled: make(chan struct{})}
+	s := &Servers{folder: folder, log: options.Logger, settled: make(chan struct{})}
 	s.closing, s.close = context.WithCancel(context.Background())
 	for _, name := range slices.Sorted(maps.Keys(config.Servers)) {
 		c := config.Servers[name]

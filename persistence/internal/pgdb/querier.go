@@ -70,6 +70,8 @@ type Querier interface {
 	DeleteMCPGrant(ctx context.Context, arg DeleteMCPGrantParams) (int64, error)
 	DeleteMCPGrantVersion(ctx context.Context, arg DeleteMCPGrantVersionParams) (int64, error)
 	DeleteMCPGrantsOfOwner(ctx context.Context, arg DeleteMCPGrantsOfOwnerParams) error
+	// DeleteMCPPinsOfOwner deletes what was seen of the tools of an owner's accounts: mcptool keeps it under "SERVER of OWNER".
+	DeleteMCPPinsOfOwner(ctx context.Context, arg DeleteMCPPinsOfOwnerParams) error
 	DeleteMCPSignIn(ctx context.Context, arg DeleteMCPSignInParams) (int64, error)
 	DeleteMCPSignInsOf(ctx context.Context, arg DeleteMCPSignInsOfParams) (int64, error)
 	DeleteMCPSignInsOfOwner(ctx context.Context, arg DeleteMCPSignInsOfOwnerParams) error

@@ -138,6 +138,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteMCPGrantsOfOwnerStmt, err = db.PrepareContext(ctx, deleteMCPGrantsOfOwner); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteMCPGrantsOfOwner: %w", err)
 	}
+	if q.deleteMCPPinsOfOwnerStmt, err = db.PrepareContext(ctx, deleteMCPPinsOfOwner); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMCPPinsOfOwner: %w", err)
+	}
 	if q.deleteMCPSignInStmt, err = db.PrepareContext(ctx, deleteMCPSignIn); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteMCPSignIn: %w", err)
 	}
@@ -844,6 +847,11 @@ func (q *Queries) Close() error {
 	if q.deleteMCPGrantsOfOwnerStmt != nil {
 		if cerr := q.deleteMCPGrantsOfOwnerStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteMCPGrantsOfOwnerStmt: %w", cerr)
+		}
+	}
+	if q.deleteMCPPinsOfOwnerStmt != nil {
+		if cerr := q.deleteMCPPinsOfOwnerStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMCPPinsOfOwnerStmt: %w", cerr)
 		}
 	}
 	if q.deleteMCPSignInStmt != nil {
@@ -1778,6 +1786,7 @@ type Queries struct {
 	deleteMCPGrantStmt            *sql.Stmt
 	deleteMCPGrantVersionStmt     *sql.Stmt
 	deleteMCPGrantsOfOwnerStmt    *sql.Stmt
+	deleteMCPPinsOfOwnerStmt      *sql.Stmt
 	deleteMCPSignInStmt           *sql.Stmt
 	deleteMCPSignInsOfStmt        *sql.Stmt
 	deleteMCPSignInsOfOwnerStmt   *sql.Stmt
@@ -1993,6 +2002,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteMCPGrantStmt:            q.deleteMCPGrantStmt,
 		deleteMCPGrantVersionStmt:     q.deleteMCPGrantVersionStmt,
 		deleteMCPGrantsOfOwnerStmt:    q.deleteMCPGrantsOfOwnerStmt,
+		deleteMCPPinsOfOwnerStmt:      q.deleteMCPPinsOfOwnerStmt,
 		deleteMCPSignInStmt:           q.deleteMCPSignInStmt,
 		deleteMCPSignInsOfStmt:        q.deleteMCPSignInsOfStmt,
 		deleteMCPSignInsOfOwnerStmt:   q.deleteMCPSignInsOfOwnerStmt,

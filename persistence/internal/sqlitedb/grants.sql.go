@@ -100,6 +100,20 @@ func (q *Queries) DeleteMCPGrantsOfOwner(ctx context.Context, arg DeleteMCPGrant
 	return err
 }
 
+const deleteMCPPinsOfOwner = `-- name: DeleteMCPPinsOfOwner :exec
+DELETE FROM tool_pins WHERE server IN (SELECT g.server || ' of ' || g.owner FROM mcp_grants AS g WHERE g.owner = ?1)
+`
+
+type DeleteMCPPinsOfOwnerParams struct {
+	Owner string
+}
+
+// DeleteMCPPinsOfOwner deletes what was seen of the tools of an owner's accounts: mcptool keeps it under "SERVER of OWNER".
+func (q *Queries) DeleteMCPPinsOfOwner(ctx context.Context, arg DeleteMCPPinsOfOwnerParams) error {
+	_, err := q.exec(ctx, q.deleteMCPPinsOfOwnerStmt, deleteMCPPinsOfOwner, arg.Owner)
+	return err
+}
+
 const deleteMCPSignIn = `-- name: DeleteMCPSignIn :execrows
 DELETE FROM mcp_sign_ins WHERE state = ?1
 `
