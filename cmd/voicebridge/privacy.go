@@ -15,6 +15,7 @@ import (
 	"voicebridge/persistence/privacy"
 	"voicebridge/thread"
 	"voicebridge/toolkit/mcptool"
+	"voicebridge/web/access"
 )
 
 // commandErase asks another process to erase what an owner has of its MCP servers.
@@ -76,6 +77,16 @@ func (e *eraseCommand) Run(p *process) error {
 			return errors.Join(failed, t.erase(ctx, owner))
 		}, store))
 	})
+}
+
+// readSecret reads the secret that all processes of the database share, unless it is set.
+func readSecret(ctx context.Context, cfg *config.Config, store *persistence.Store) error {
+	if cfg.Secrets.Signing.IsSet() {
+		return nil
+	}
+	secret, err := store.Admission.SigningSecret(ctx)
+	cfg.Secrets.Signing = access.NewSecret(secret)
+	return err
 }
 
 // withStore opens the database that the settings name, which must exist and be up to date.

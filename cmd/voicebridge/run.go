@@ -20,7 +20,6 @@ import (
 	"voicebridge/persistence/spool"
 	"voicebridge/realtime/rtc"
 	"voicebridge/web"
-	"voicebridge/web/access"
 )
 
 // recoverEvery is how often to look for processes that have died.
@@ -89,16 +88,6 @@ func (a *app) openStore(ctx context.Context) (err error) {
 }
 
 func (a *app) openSecret(ctx context.Context) error { return readSecret(ctx, &a.cfg, a.store) }
-
-// readSecret reads the secret that all processes of the database share, unless it is set.
-func readSecret(ctx context.Context, cfg *config.Config, store *persistence.Store) error {
-	if cfg.Secrets.Signing.IsSet() {
-		return nil
-	}
-	secret, err := store.Admission.SigningSecret(ctx)
-	cfg.Secrets.Signing = access.NewSecret(secret)
-	return err
-}
 
 func (a *app) openMedia(context.Context) (err error) {
 	if a.media, err = rtc.New(a.mediaConfig()); err != nil {
