@@ -20,6 +20,7 @@ type benchCommand struct {
 	Seconds  int    `help:"Seconds to measure for each number of calls (${default})." default:"10" placeholder:"N"`
 	Events   int    `help:"Events per second that carry the model's words in each call, alongside the audio (${default})." default:"5" placeholder:"N"`
 	Socket   bool   `name:"websocket" help:"Reach the model over WebSocket, where its sound is decoded and encoded."`
+	Record   bool   `help:"Record the calls."`
 	SetUps   int    `name:"setups" help:"Measure instead how soon calls are set up over emulated networks: so many set-ups of each kind." placeholder:"N"`
 	Database string `help:"Database for the bridge, made for this purpose; by default, a SQLite file that is thrown away." placeholder:"URL"`
 	JSON     string `help:"Write the figures as JSON to this file; - writes only them, to standard output." placeholder:"FILE"`
@@ -47,7 +48,7 @@ func (b *benchCommand) run(p *process, command bench.Command) error {
 		return b.end(p, err, len(report.Rounds) > 0, write, report)
 	}
 	report, err := bench.Run(p.ctx, bench.Config{
-		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, Events: b.Events, Socket: b.Socket, Bridge: command, Version: buildVersion(), Progress: p.stderr,
+		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, Events: b.Events, Socket: b.Socket, Record: b.Record, Bridge: command, Version: buildVersion(), Progress: p.stderr,
 	})
 	return b.end(p, err, len(report.Rounds) > 0, write, report)
 }

@@ -48,11 +48,11 @@ func byTest(t testing.TB, mode string) bench.Command {
 // TestBench measures two calls for two seconds, with the bridge in a process of its own. It checks counts, never times.
 func TestBench(t *testing.T) {
 	t.Parallel()
-	for name, socket := range map[string]bool{"WebRTC": false, "WebSocket": true} {
+	for name, socket := range map[string]bool{"WebRTC": false, "WebSocket, recorded": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, table := measured(t, benchCommand{Calls: []int{2}, Seconds: 2, Events: 20, Socket: socket}, byTest(t, "serve"))
-			if r.Version != buildVersion() || len(r.Rounds) != 1 {
+			r, table := measured(t, benchCommand{Calls: []int{2}, Seconds: 2, Events: 20, Socket: socket, Record: socket}, byTest(t, "serve"))
+			if r.Version != buildVersion() || len(r.Rounds) != 1 || r.Socket != socket || r.Record != socket {
 				t.Fatalf("report %+v", r)
 			}
 			row := r.Rounds[0]

@@ -44,6 +44,8 @@ type Config struct {
 	Events int
 	// Socket has the bridge reach the upstream over WebSocket, where the sound of the model's words comes with them.
 	Socket bool
+	// Record has the calls recorded.
+	Record bool
 	// Bridge says how to start the bridge.
 	Bridge Command
 	// Version is the bridge's, for the report.
@@ -91,7 +93,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 
 func newReport(c Config) Report {
 	return Report{
-		Version: c.Version, StartedAt: time.Now().UTC().Truncate(time.Second), Seconds: c.Duration.Seconds(), EventsPerSecond: c.Events, Socket: c.Socket,
+		Version: c.Version, StartedAt: time.Now().UTC().Truncate(time.Second), Seconds: c.Duration.Seconds(), EventsPerSecond: c.Events, Socket: c.Socket, Record: c.Record,
 		Machine: thisMachine(), Rounds: []Round{}, Notes: []string{},
 	}
 }

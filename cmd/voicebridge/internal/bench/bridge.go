@@ -76,6 +76,7 @@ func (b *bridge) start(ctx context.Context, command Command, upstreamURL string,
 	settings := filepath.Join(b.dir, "voicebridge.yaml")
 	limits := fmt.Appendf(nil, `log: {level: error}
 shutdown_seconds: 5
+recording: {enabled: true}
 limits: {max_calls: %[1]d, max_calls_per_owner: %[1]d, setups_per_minute_per_ip: 100000}
 `, calls+spareCalls)
 	upstream := []string{"VOICEBRIDGE_UPSTREAM=openai", "OPENAI_BASE_URL=" + upstreamURL}

@@ -19,7 +19,9 @@ type Report struct {
 	Seconds         float64 `json:"seconds"`
 	EventsPerSecond int     `json:"events_per_second_per_call"`
 	// Socket is whether the upstream was reached over WebSocket.
-	Socket bool    `json:"websocket_upstream"`
+	Socket bool `json:"websocket_upstream"`
+	// Record is whether calls were recorded.
+	Record bool    `json:"recorded"`
 	Rounds []Round `json:"rounds"`
 	// Notes are reasons to doubt the figures.
 	Notes []string `json:"notes"`
@@ -135,7 +137,11 @@ func (r Report) WriteTable(w io.Writer) error {
 	if r.Socket {
 		back = "which go to the upstream over WebSocket"
 	}
-	fmt.Fprintf(out, "Each call sends 50 packets of audio a second, %s, and the model %d events with words, for %g s.\n", back, r.EventsPerSecond, r.Seconds)
+	kept := ""
+	if r.Record {
+		kept = " All of it is recorded."
+	}
+	fmt.Fprintf(out, "Each call sends 50 packets of audio a second, %s, and the model %d events with words, for %g s.%s\n", back, r.EventsPerSecond, r.Seconds, kept)
 	fmt.Fprint(out, "Audio is timed there and back, words from the model to the browser, ready from the offer until the caller is heard. CPU is in % of\n"+
 		"one core, memory resident. The load generator (browsers and upstream) shares this machine.\n\n")
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

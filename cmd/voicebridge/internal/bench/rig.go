@@ -73,7 +73,7 @@ func openRig(ctx context.Context, c Config, calls int) (*rig, error) {
 		<-r.bridge.exited
 		r.end(r.bridge.died())
 	}()
-	r.client = &realtime.Client{BaseURL: r.bridge.url + "/v1", HTTP: &http.Client{Transport: r.pool}, Timeout: connectTimeout}
+	r.client = &realtime.Client{CallsURL: fmt.Sprintf("%s/v1/realtime/calls?record=%t", r.bridge.url, c.Record), HTTP: &http.Client{Transport: r.pool}, Timeout: connectTimeout}
 	return r, nil
 }
 
