@@ -258,3 +258,14 @@ func (c *Conn) Close() error {
 
 // sound decodes the sound of an event.
 func sound(ev *realtime.Event) ([]byte, error) { return base64.StdEncoding.DecodeString(ev.Delta) }
+
+// Said returns when the caller's sound came that has a place in all that the upstream has heard, and how much later it was sent;
+// ok is false if nothing that was sent has that place.
+func (c *Conn) Said(place time.Duration) (at time.Time, late time.Duration, ok bool) {
+	sent, ok := c.out.markOf(place)
+	if !ok {
+		return time.Time{}, 0, false
+	}
+	at = c.in.came(sent.at)
+	return at, max(sent.sent.Sub(at), 0), true
+}
