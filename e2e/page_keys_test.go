@@ -143,8 +143,10 @@ func TestPageByKeyboard(t *testing.T) {
 	}
 }
 
-// tree is the page as a screen reader gets it, one element per line: its role and its
-// name.
+// treeStates are the states of elements that tree shows.
+var treeStates = []accessibility.PropertyName{"pressed", "checked", "expanded", "disabled", "focused"}
+
+// tree is the page as a screen reader gets it, one element per line: its role, its name, and its states.
 func (p *tab) tree(t *testing.T) []string {
 	t.Helper()
 	res := run(t, p, "read the accessibility tree", chromedp.Action[accessibility.GetFullAXTreeResult](
@@ -169,7 +171,16 @@ func (p *tab) tree(t *testing.T) []string {
 			return
 		}
 		if role := text(n.Role); !n.Ignored && role != "InlineTextBox" && role != "generic" {
-			lines = append(lines, strings.TrimSpace(role+" "+text(n.Name)))
+			line := strings.TrimSpace(role + " " + text(n.Name))
+			for _, p := range n.Properties {
+				if slices.Contains(treeStates, p.Name) && p.Value != nil && line != role && role != "RootWebArea" {
+					line += fmt.Sprintf(" [%s %s]", p.Name, strings.Trim(string(p.Value.Value), `"`))
+				}
+			}
+			if role == "slider" {
+				line += fmt.Sprintf(" [value %s]", strings.Trim(string(n.Value.Value), `"`))
+			}
+			lines = append(lines, line)
 		}
 		for _, child := range n.ChildIDs {
 			walk(child)
@@ -225,6 +236,80 @@ func TestPageForScreenReaders(t *testing.T) {
 	p.untilOver(t)
 	p.until(t, "what the call was like", "probe.all('call-end').length === 1")
 	p.wantTree(t, "after a call", "main Transcript", "image bar chart: Sales of this year", "region Call", "button Talk")
+}
+
+// TestPageRecordingByKeyboard has a call recorded, pauses that, allows a tool, hangs up and listens to the call and to a message, all
+// without a mouse; Chromium gives a screen reader the role, the name and the state of what is used.
+func TestPageRecordingByKeyboard(t *testing.T) {
+	t.Parallel()
+	settings := write(t, "tools: {approve: [create_bar_chart]}\n"+rigSettings)
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings, "VOICEBRIDGE_RECORDING__ENABLED=true")
+	p := openBrowser(t, silent(t))
+	p.visit(t, s.url)
+	p.until(t, "an empty page", "probe.all('empty').length === 1")
+	p.tabToID(t, "more")
+	p.enter(t)
+	p.tabToID(t, "menu-settings")
+	p.enter(t)
+	p.until(t, "the choice", "probe.all('choose-record').length === 1")
+	p.tabToID(t, "choose-record")
+	p.press(t, " ", 32)
+	p.wantTree(t, "recording chosen", "checkbox Record my calls What you and the assistant say is kept with the conversation, from your next call on. You can pause it during a call. [focused true] [checked true]")
+	p.press(t, "Escape", 27)
+	p.until(t, "no settings", "probe.all('settings-panel').length === 0")
+	p.tabToID(t, "talk")
+	p.enter(t)
+	p.focusOn(t, "mute")
+	p.untilLive(t)
+	p.until(t, "the sign of a recording", "probe.all('recording-sign')[0]?.dataset.state === 'on'")
+	p.wantTree(t, "recorded call", "main Transcript", "region Call", "status", "StaticText This call is being recorded.", "button Pause recording",
+		"button Mute the microphone [focused true] [pressed false]", "button Hang up", "textbox Message")
+	p.press(t, "m", 77)
+	p.until(t, "muted", "probe.all('mute')[0].ariaPressed === 'true'")
+	p.tabToID(t, "pause-recording")
+	p.enter(t)
+	p.until(t, "a pause", "probe.all('recording-sign')[0]?.dataset.state === 'paused'")
+	p.wantTree(t, "recording paused", "status", "StaticText The recording is paused.", "button Go on recording [focused true]", "button Unmute the microphone [pressed true]")
+	p.enter(t)
+	p.until(t, "the recording going on", "probe.all('recording-sign')[0]?.dataset.state === 'on'")
+	p.tabToID(t, "textbox")
+	p.do(t, "type", chromedp.KeyEvent(chartWords))
+	p.enter(t)
+	p.until(t, "the question", "probe.all('approval-dialog').length === 1")
+	p.tabToID(t, "approve")
+	p.wantTree(t, "recorded and asked", "region Let the assistant use", "button Don’t allow", "button Allow once [focused true]", "button Hang up")
+	p.enter(t)
+	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
+	p.untilMessage(t, "assistant voice completed", drawn)
+	p.until(t, "a message with its place in the recording", "probe.all('hear').length > 1")
+	p.tabToID(t, "hangup")
+	p.enter(t)
+	p.focusOn(t, "talk")
+	p.untilOver(t)
+
+	p.tabToID(t, "show-recording")
+	p.wantTree(t, "call to listen to", "region Call", "button Listen to the call [focused true]")
+	p.enter(t)
+	p.focusOn(t, "play-recording")
+	p.wantTree(t, "recording", "region Call", "group Listen to the call", "button Play [focused true]", "link Download the recording", "slider Position in the recording [value 0]")
+	p.enter(t)
+	p.until(t, "the call being played", "probe.all('play-recording')[0].ariaLabel === 'Pause'")
+	p.wantTree(t, "recording played", "group Listen to the call", "button Pause [focused true]")
+	p.enter(t)
+	p.until(t, "no sound", "probe.all('play-recording')[0].ariaLabel === 'Play'")
+	p.tabTo(t, "the slider", "e.matches('[data-testid=recording] input')")
+	before := eval[float64](t, p, "Number(document.activeElement.value)")
+	p.press(t, "ArrowRight", 39)
+	p.until(t, "a later place in the call", fmt.Sprintf("probe.all('play-recording')[0].ariaLabel === 'Pause' && Number(document.activeElement.value) > %v && document.activeElement.ariaValueText.startsWith('0:0')", before))
+	p.wantTree(t, "recording at another place", "button Pause", "slider Position in the recording [focused true] [value ")
+	p.tabToID(t, "hear")
+	p.wantTree(t, "message to listen to", "button Play what was said [focused true] [pressed false]")
+	p.enter(t)
+	p.until(t, "a message being played, and not the call", "document.activeElement.ariaPressed === 'true' && probe.all('play-recording')[0].ariaLabel === 'Play'")
+	p.wantTree(t, "message played", "button Stop playing [focused true] [pressed true]")
+	p.enter(t)
+	p.until(t, "no sound", "document.activeElement.ariaPressed === 'false'")
+	s.untilEnded(t, 1)
 }
 
 // reachable says whether nothing covers an element.
