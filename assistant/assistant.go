@@ -99,7 +99,7 @@ type Text struct {
 // Tools are lists of tools, as in the server's settings.
 type Tools struct {
 	Allow   []string `json:"allow,omitzero" max:"256" format:"tool" doc:"Only these of the server's; an empty list: none"`
-	Deny    []string `json:"deny,omitempty" max:"256" format:"tool" doc:"Never these, besides those that the server denies"`
+	Deny    []string `json:"deny,omitempty" max:"256" format:"tool" doc:"Never these, also of clients, besides those that the server denies"`
 	Approve []string `json:"approve,omitempty" max:"256" format:"tool" doc:"Only with the user's approval, besides those that the server names"`
 }
 

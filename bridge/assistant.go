@@ -26,14 +26,20 @@ func (c Config) with(a assistant.Assistant) *Config {
 	c.MaxDuration = time.Duration(narrowed(a.Fixed(), float64(c.MaxDuration), a.Limits.MaxMinutes, float64(time.Minute)))
 	c.Idle = time.Duration(narrowed(a.Fixed(), float64(c.Idle), a.Limits.IdleMinutes, float64(time.Minute)))
 	c.CallUSD = narrowed(a.Fixed(), c.CallUSD, a.Limits.CallUSD, 1)
-	for _, name := range a.Tools.Approve {
-		var n toolkit.Name
-		if n.UnmarshalText([]byte(name)) == nil { // it was checked
-			c.Approve = append(slices.Clip(c.Approve), n)
-		}
-	}
+	c.Approve, c.Deny = withNames(c.Approve, a.Tools.Approve), withNames(c.Deny, a.Tools.Deny)
 	c.Upstreams = c.routesOf(v)
 	return &c
+}
+
+// withNames returns a list of tools with an assistant's.
+func withNames(names toolkit.Names, own []string) toolkit.Names {
+	for _, name := range own {
+		var n toolkit.Name
+		if n.UnmarshalText([]byte(name)) == nil { // it was checked
+			names = append(slices.Clip(names), n)
+		}
+	}
+	return names
 }
 
 // routesOf returns the upstreams with the assistant's model and voices: those are of the upstream that it names, or of the

@@ -50,7 +50,7 @@ const orbChanges = `(async () => {
 // overlaps names the parts of the call's display that lie over each other or out of the window, and words that are cut.
 const overlaps = `(() => {
 	const root = document.querySelector('[data-testid=stage], .strip');
-	const parts = ['orb', 'call-state', 'mute', 'stop-talking', 'hangup', 'call-settings', 'meter-you', 'meter-assistant', 'show-transcript']
+	const parts = ['orb', 'call-state', 'mute', 'stop-talking', 'hangup', 'call-settings', 'show-screen', 'meter-you', 'meter-assistant', 'show-transcript']
 		.map((id) => [id, root.querySelector('[data-testid=' + id + ']')]).filter(([, e]) => e && e.getClientRects().length > 0);
 	const found = [];
 	for (const [id, e] of parts) {

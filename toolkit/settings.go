@@ -8,7 +8,7 @@ type Settings struct {
 	Timeout time.Duration `koanf:"timeout_seconds" default:"30" min:"1" max:"600"`
 	// Only these; empty: all.
 	Allow Names `koanf:"allow"`
-	// Never these.
+	// Never these, whether the server has them or a client declares them.
 	Deny Names `koanf:"deny"`
 	// Only with the user's approval, given in the call or by anyone who follows the thread; no answer within a minute is a no.
 	// http:write means all requests of the tool http except GET and HEAD.

@@ -36,7 +36,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		Tools:     a.tools.spoken,
 		Settings: bridge.Settings{
 			Session: a.cfg.Realtime.SessionConfig, Limits: a.cfg.Calls, Budget: a.cfg.Budget,
-			ReplayMessages: a.cfg.Conversations.History.ReplayMessages, Approve: a.cfg.Tools.Approve, FillerAfter: a.cfg.Tools.FillerAfter,
+			ReplayMessages: a.cfg.Conversations.History.ReplayMessages, Approve: a.cfg.Tools.Approve, Deny: a.cfg.Tools.Deny, FillerAfter: a.cfg.Tools.FillerAfter,
 		},
 		Address:     a.reachedAt,
 		ToolTimeout: a.cfg.Tools.Timeout,

@@ -85,9 +85,9 @@ func (t *tools) reportLists() {
 	}
 }
 
-// absentTools are known even if the server lacks them: the page declares one, and programs run only
+// absentTools are known even if the server lacks them: the page declares some, and programs run only
 // where they are enabled and the host can confine them.
-var absentTools = []string{code.JavaScriptName, code.PythonName, "changeBrowserTheme"}
+var absentTools = []string{code.JavaScriptName, code.PythonName, "changeBrowserTheme", "look"}
 
 // openMCP prepares the MCP servers, if any are configured.
 func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *telemetry.Traces) error {

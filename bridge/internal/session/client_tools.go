@@ -14,6 +14,7 @@ import (
 type clientTools struct {
 	*core
 	registry *toolkit.Registry // the call's tools
+	deny     toolkit.Names     // those that no client can have
 	declared bySide            // it is replaced, never changed
 }
 
@@ -34,6 +35,9 @@ func (c *clientTools) acceptable(clientID string, defs []toolkit.Definition, wai
 	}
 	var tooMany []string // names
 	for i, d := range defs {
+		if c.deny.Has(d.Name) {
+			continue // in silence: the answer to the update has what is taken
+		}
 		param := fmt.Sprintf("session.tools[%d]", i)
 		if e, ok := c.registry.Lookup(d.Name); ok && e.Executor != toolkit.ExecutorClient {
 			c.refuse(clientID, taken, fmt.Sprintf(

@@ -19,9 +19,10 @@ type Settings struct {
 
 	// ReplayMessages is how many of a thread's last messages a session gets.
 	ReplayMessages int
-	// Approve names the tools that the user must approve each time; FillerAfter is when the voice
-	// says that a tool is still running, 0 for never.
+	// Approve names the tools that the user must approve each time, Deny those that clients cannot declare; FillerAfter
+	// is when the voice says that a tool is still running, 0 for never.
 	Approve     toolkit.Names
+	Deny        toolkit.Names
 	FillerAfter time.Duration
 }
 

@@ -26,6 +26,8 @@ type (
 		CallID   string `json:"call_id"`
 		ThreadID string `json:"thread_id"`
 		Replayed int    `json:"replayed"` // how many messages of the thread were replayed to the model
+		// Images is true if the model can be shown images.
+		Images bool `json:"images,omitempty"`
 	}
 	messageEvent struct {
 		Type    string         `json:"type"`    // bridge.message
@@ -61,6 +63,8 @@ type (
 		Unheard bool `json:"unheard,omitempty"`
 		// Upstream is the name of the upstream that the call goes on with, if it is another one.
 		Upstream string `json:"upstream,omitempty"`
+		// Images is true if the model can be shown images from now on.
+		Images bool `json:"images,omitempty"`
 	}
 	truncatedEvent struct {
 		Type         string `json:"type"` // conversation.item.truncated

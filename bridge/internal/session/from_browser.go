@@ -192,7 +192,7 @@ func (s *State) createItem(ev realtime.Event, in BrowserEvent) {
 	case it.Type == realtime.ItemFunctionCallOutput:
 		s.tools.clientOutput(ev.EventID, it.CallID, outputText(it.Output))
 	case it.Type == realtime.ItemMessage && it.Role == string(thread.RoleUser):
-		s.texts.fromBrowser(ev, it, in)
+		s.texts.fromBrowser(ev, it, in, s.tools.asksClient(in.Side))
 	default:
 		s.refuse(ev.EventID, codeNotAllowed, "Only messages of the user and outputs of client tools can be created.", "item")
 	}

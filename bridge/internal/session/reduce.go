@@ -12,7 +12,7 @@ import (
 func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Time) *State {
 	registry := server.Clone() // what runs the tools follows it by ReplaceTools
 	c := &core{Config: cfg, now: now, record: record}
-	client := &clientTools{core: c, registry: registry}
+	client := &clientTools{core: c, registry: registry, deny: cfg.Deny}
 	l := &line{core: c, up: c.newUpstream(1)}
 	l.up.id = record.UpstreamCallID
 	t := &transcript{line: l, items: make(map[string]*item), memory: newMemory(l.History, l.ReplayMessages), pace: defaultPace}

@@ -106,7 +106,10 @@ func (s *State) switchOver() {
 		gap, held, counter = s.now.Sub(r.lostAt), s.now.Sub(r.heldSince), CountRenewedLost
 	}
 	// That a connection is lost shows only seconds later: what was said in them was sent, too.
-	renewed := renewedEvent{Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Unheard: s.answers.questionLost || !s.away && (held > heldSpeech || r.reason == EndUpstreamLost)}
+	renewed := renewedEvent{
+		Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Images: s.up.can.Images,
+		Unheard: s.answers.questionLost || !s.away && (held > heldSpeech || r.reason == EndUpstreamLost),
+	}
 	if s.record.Upstream != before {
 		renewed.Upstream = s.record.Upstream
 	}

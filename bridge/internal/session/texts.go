@@ -22,21 +22,24 @@ type texts struct {
 	delivered  map[string]*message // by message id
 }
 
-// fromBrowser takes a text of the browser.
-func (t *texts) fromBrowser(ev realtime.Event, it clientItem, in BrowserEvent) {
+// fromBrowser takes a text of the browser. asks means that a tool waits for its answer: images without words are a part of
+// that.
+func (t *texts) fromBrowser(ev realtime.Event, it clientItem, in BrowserEvent, asks bool) {
 	if e := t.refusal(ev, it, in); e != nil {
 		t.refuse(ev.EventID, e.Code, e.Message, e.Param)
 		return
 	}
 	text, _ := it.text()
-	t.answers.clientCreate = false
+	ofTool := asks && strings.TrimSpace(text) == ""
 	id := it.ID
 	if id == "" {
 		id = t.nextItemID()
 	}
-	t.answers.typed = id
+	if !ofTool {
+		t.answers.clientCreate, t.answers.typed = false, id
+	}
 	messageID := cmp.Or(in.MessageID, t.textID(it.ID), t.newID())
-	t.send(ServerText{MessageID: messageID, Text: text, Images: in.Images}, id, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true})
+	t.send(ServerText{MessageID: messageID, Text: text, Images: in.Images}, id, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true, ofTool: ofTool})
 }
 
 // refusal returns why a text of the browser is not taken; nil if it is.
@@ -84,10 +87,12 @@ func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 		t.refused(sent, &realtime.Error{Code: "text_too_long", Message: "The text is too long for the upstream."})
 		return
 	}
-	t.record.Turns++
 	t.limiter.active()
-	t.answers.rounds = 0
-	t.answers.turnEnded(t.now)
+	if !sent.ofTool {
+		t.record.Turns++
+		t.answers.rounds = 0
+		t.answers.turnEnded(t.now)
+	}
 	t.up.send(event)
 }
 

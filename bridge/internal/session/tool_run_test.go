@@ -3,6 +3,8 @@ package session
 import (
 	"strings"
 	"testing"
+
+	"voicebridge/toolkit"
 )
 
 // TestLargeArguments has a call whose arguments do not fit into one event for the browser: it learns
@@ -60,6 +62,91 @@ func TestShownOnce(t *testing.T) {
 		out := c.out.String()
 		if n := strings.Count(out, "(Images that create_bar_chart returned)"); n != times || strings.Contains(out, "images of a tool not shown") != (times == 0) || !strings.Contains(out, "switch 3") {
 			t.Errorf("%d bytes: shown %d times, want %d", size, n, times)
+		}
+	}
+}
+
+// TestPictureOfTool has a client tool answer with a picture before its output, again and again: the model is asked once after
+// both, the pictures are no turns of the user, and so the limit on rounds of tools holds.
+func TestPictureOfTool(t *testing.T) {
+	t.Parallel()
+	for _, words := range []string{"", "Look!"} {
+		c := newScripted(t, "")
+		c.s.ToolRounds = 2
+		for _, line := range []string{
+			`up {"type":"session.created","session":{"type":"realtime"}}`,
+			`br {"type":"session.update","session":{"type":"realtime","tools":[{"type":"function","name":"look","parameters":{"type":"object","properties":{}}}]}}`,
+			`up {"type":"session.updated","session":{"type":"realtime"}}`,
+		} {
+			c.play(line)
+		}
+		for _, n := range []string{"1", "2"} {
+			c.play(`up {"type":"response.created","response":{"id":"r` + n + `"}}`)
+			c.play(`up {"type":"response.done","response":{"id":"r` + n + `","status":"completed","output":[{"id":"i` + n + `","type":"function_call","status":"completed","call_id":"c` + n + `","name":"look","arguments":"{}"}]}}`)
+			part := ""
+			if words != "" {
+				part = `{"type":"input_text","text":"` + words + `"},`
+			}
+			c.reduce(BrowserEvent{
+				Gen:    c.s.browserLeg.gen,
+				Data:   []byte(`{"type":"conversation.item.create","item":{"id":"p` + n + `","type":"message","role":"user","content":[` + part + `{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}}`),
+				Images: []Image{{URL: "data:image/png;base64,AAAA"}},
+			})
+			c.play(`up {"type":"conversation.item.added","previous_item_id":"i` + n + `","item":{"id":"p` + n + `","type":"message","role":"user","content":[]}}`)
+			c.play(`br {"type":"conversation.item.create","item":{"type":"function_call_output","call_id":"c` + n + `","output":"seen"}}`)
+			c.play(`tool c` + n + ` "seen"`)
+		}
+		out := c.out.String()
+		picture, output := strings.Index(out, `"image_url":"data:image/png`), strings.Index(out, `"type":"function_call_output"},"type":"conversation.item.create"}`)
+		asked := strings.Index(out, `"type":"response.create"`)
+		if picture < 0 || picture > output || output > asked || strings.Count(out, `"type":"response.create"`) != 2 {
+			t.Errorf("%q: the picture is at %d, the output at %d, the request at %d:\n%s", words, picture, output, asked, out)
+		}
+		turns := map[string]int64{"": 0, "Look!": 2}[words]
+		if spent := strings.Contains(out, `"tool_choice":"none"`); c.s.record.Turns != turns || spent != (words == "") {
+			t.Errorf("%q: %d turns, want %d; the rounds are used up: %v", words, c.s.record.Turns, turns, spent)
+		}
+	}
+}
+
+// TestDeniedClientTool leaves out a client's tool that the operator denies, and takes the others.
+func TestDeniedClientTool(t *testing.T) {
+	t.Parallel()
+	c := newScripted(t, "")
+	c.s.settings.client.deny = toolkit.MustNames("lo*")
+	for _, line := range []string{
+		`br {"type":"session.update","event_id":"b1","session":{"type":"realtime","tools":[{"type":"function","name":"look","parameters":{"type":"object","properties":{}}},{"type":"function","name":"theme","parameters":{"type":"object","properties":{}}}]}}`,
+		`up {"type":"session.created","session":{"type":"realtime"}}`,
+	} {
+		c.play(line)
+	}
+	if out := c.out.String(); strings.Contains(out, "look") || !strings.Contains(out, `declare tools ["theme"]`) || strings.Contains(out, `"type":"error"`) {
+		t.Errorf("declared:\n%s", out)
+	}
+}
+
+// TestTellsOfImages says with bridge.ready, and when the upstream is another one, whether the model can be shown images.
+func TestTellsOfImages(t *testing.T) {
+	t.Parallel()
+	for _, can := range []bool{true, false} {
+		c := newScripted(t, "")
+		c.s.up.can.Images = can
+		c.play(`up {"type":"session.created","session":{"type":"realtime"}}`)
+		c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
+		c.s.UpstreamCan.Images = !can
+		for _, line := range []string{`up is failed`, `up2 dialed`, `up2 {"type":"session.created","session":{"type":"realtime"}}`, `up2 {"type":"session.updated","session":{"type":"realtime"}}`} {
+			c.play(line)
+		}
+		told := map[string]bool{}
+		for line := range strings.Lines(c.out.String()) {
+			for _, kind := range []string{"bridge.ready", "bridge.upstream.renewed"} {
+				if strings.Contains(line, `"type":"`+kind+`"`) {
+					told[kind] = strings.Contains(line, `"images":true`)
+				}
+			}
+		}
+		if len(told) != 2 || told["bridge.ready"] != can || told["bridge.upstream.renewed"] == can {
+			t.Errorf("images: %v: told %v\n%s", can, told, c.out.String())
 		}
 	}
 }

@@ -202,6 +202,13 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 	t.answers.awaitClientCreate(t.onItsWay())
 }
 
+// asksClient reports whether a tool of that client waits for its answer.
+func (t *tools) asksClient(side int) bool {
+	return slices.ContainsFunc(t.open, func(r *toolRun) bool {
+		return r.Entry.Executor == toolkit.ExecutorClient && r.side == side && !r.delivered && !r.Asking() && !r.Done()
+	})
+}
+
 // onItsWay reports whether a client has answered a tool that has not ended yet.
 func (t *tools) onItsWay() bool {
 	return slices.ContainsFunc(t.open, func(r *toolRun) bool { return r.delivered && !r.Done() })

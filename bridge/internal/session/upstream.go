@@ -99,6 +99,8 @@ type sentEvent struct {
 	// itemID is the item that the event creates; images means that it shows some.
 	itemID string
 	images bool
+	// ofTool means that it is a part of a client's answer to a tool call, not a turn of its own.
+	ofTool bool
 }
 
 type sentKind int

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { de } from '../src/words/de';
 import { en } from '../src/words/en';
 import * as product from '../src/words/product';
+import * as sight from '../src/words/sight';
 
 // What is the same in both languages.
 const same = new Set(['version', 'transcript.system', 'app', 'simulatorChip', 'product.chart.fields.name', 'product.chart.fields.regionName', 'product.chart.fields.minValue', 'product.chart.fields.maxValue']);
@@ -15,7 +16,7 @@ function textsOf(value: unknown, path = ''): [string, string][] {
 }
 
 it('the German is complete', () => {
-  const [english, german] = [new Map(textsOf({ ...en, product: product.en })), new Map(textsOf({ ...de, product: product.de }))];
+  const [english, german] = [new Map(textsOf({ ...en, product: product.en, sight: sight.en })), new Map(textsOf({ ...de, product: product.de, sight: sight.de }))];
   // The server's own words are English already where the page has none for them.
   const missing = [...english.keys()].filter((path) => !german.has(path));
   expect(missing).toEqual([]);

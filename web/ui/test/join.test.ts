@@ -9,33 +9,7 @@ it('a call that is continued gets the speed of this device, but not during an an
   type Event = { type: string; session?: { audio?: { output?: { speed?: number } } } };
   const sent: Event[] = [];
   const channel = { readyState: 'open', send: (event: string) => sent.push(JSON.parse(event) as Event), close: () => undefined, onopen: () => undefined, onmessage: (_: { data: string }) => undefined };
-  const stream = { getAudioTracks: () => [], getTracks: () => [], clone: () => stream };
-  const quiet = { connect: () => undefined, disconnect: () => undefined };
-  vi.stubGlobal('isSecureContext', true);
-  vi.stubGlobal('navigator', { mediaDevices: { getUserMedia: async () => stream } });
-  vi.stubGlobal('AudioContext', class {
-    resume = async () => undefined;
-    close = async () => undefined;
-    createMediaStreamSource = () => quiet;
-    createAnalyser = () => quiet;
-  });
-  vi.stubGlobal('RTCPeerConnection', class {
-    iceGatheringState = 'complete';
-    localDescription = { sdp: 'v=0' };
-    createDataChannel = () => channel;
-    createOffer = setLocal;
-    setLocalDescription = setLocal;
-    setRemoteDescription = setLocal;
-    close = () => undefined;
-  });
-  vi.stubGlobal('fetch', async () => new Response('v=0'));
-  const settings = new Settings();
-  settings.set({ awake: false });
-  const nothing = () => undefined;
-  const call = new Call(settings, { setTheme: nothing }, {
-    iceServers: async () => [], turns: () => null, mayRecord: () => false, titleOf: () => '', onPlaced: nothing, onMessage: nothing, onStep: nothing, onStart: nothing, onEnded: nothing, onReleased: nothing, onHeard: nothing, onRefused: () => undefined,
-    onInfo: nothing, onProblem: nothing, onFailure: (thrown) => { throw thrown; },
-  });
+  const { settings, call } = start(channel);
   const hear = (event: object) => channel.onmessage({ data: JSON.stringify(event) });
   const speeds = () => sent.splice(0).map(({ session }) => session?.audio?.output?.speed);
 
@@ -61,5 +35,76 @@ it('a call that is continued gets the speed of this device, but not during an an
   expect(speeds()).toEqual([1.5]);
   call.hangup();
 });
+
+it('a model is offered to look as long as it can be shown images, and there is something to see', async () => {
+  type Event = { type: string; session?: { tools?: { name: string }[] } };
+  const sent: Event[] = [];
+  const channel = { readyState: 'open', send: (event: string) => sent.push(JSON.parse(event) as Event), close: () => undefined, onopen: () => undefined, onmessage: (_: { data: string }) => undefined };
+  const { stream, call } = start(channel);
+  const devices = [{ kind: 'audioinput' }];
+  const enumerateDevices = vi.fn(async () => [...devices]);
+  vi.stubGlobal('navigator', { mediaDevices: { getUserMedia: async () => stream, enumerateDevices } });
+  const hear = (event: object) => channel.onmessage({ data: JSON.stringify(event) });
+  const tools = () => sent.splice(0).map(({ session }) => session?.tools?.map(({ name }) => name).join());
+  const offered = async (event: object, want: (string | undefined)[]) => {
+    hear(event);
+    await vi.waitFor(() => expect(sent).toHaveLength(want.length), { timeout: 30_000 });
+    expect([event, tools(), call.sight !== null]).toEqual([event, want, want.at(-1)?.includes('look') ?? false]);
+  };
+
+  await call.start('t');
+  channel.onopen();
+  expect(tools()).toEqual(['changeBrowserTheme']);
+  hear({ type: 'bridge.ready', call_id: 'c', thread_id: 't', images: true });
+  await vi.waitFor(() => expect(enumerateDevices).toHaveBeenCalled(), { timeout: 30_000 });
+  for (let i = 0; i < 20; i++) await Promise.resolve();
+  expect([sent, call.sight]).toEqual([[], null]); // there is no camera
+  devices.push({ kind: 'videoinput' });
+  hear({ type: 'bridge.upstream.renewed' });
+  await offered({ type: 'bridge.upstream.renewed', images: true }, ['changeBrowserTheme,look']);
+  await offered({ type: 'bridge.upstream.renewed' }, ['changeBrowserTheme']);
+  await offered({ type: 'bridge.upstream.renewed', images: true }, ['changeBrowserTheme,look']);
+  call.hangup();
+  expect(call.sight).toBeNull();
+  await call.start('t');
+  channel.onopen();
+  expect(tools()).toEqual(['changeBrowserTheme']);
+  hear({ type: 'bridge.ready', call_id: 'c', thread_id: 't' });
+  for (let i = 0; i < 20; i++) await Promise.resolve();
+  expect([sent, call.sight, enumerateDevices.mock.calls.length]).toEqual([[], null, 3]);
+  call.hangup();
+});
+
+/** A call on a channel of the test's, with a microphone that says nothing. */
+function start(channel: object) {
+  const stream = { getAudioTracks: () => [], getTracks: () => [], clone: () => stream };
+  const quiet = { connect: () => undefined, disconnect: () => undefined };
+  vi.stubGlobal('isSecureContext', true);
+  vi.stubGlobal('navigator', { mediaDevices: { getUserMedia: async () => stream } });
+  vi.stubGlobal('AudioContext', class {
+    resume = async () => undefined;
+    close = async () => undefined;
+    createMediaStreamSource = () => quiet;
+    createAnalyser = () => quiet;
+  });
+  vi.stubGlobal('RTCPeerConnection', class {
+    iceGatheringState = 'complete';
+    localDescription = { sdp: 'v=0' };
+    createDataChannel = () => channel;
+    createOffer = setLocal;
+    setLocalDescription = setLocal;
+    setRemoteDescription = setLocal;
+    close = () => undefined;
+  });
+  vi.stubGlobal('fetch', async () => new Response('v=0', { headers: { Location: '/v1/realtime/calls/c' } }));
+  const settings = new Settings();
+  settings.set({ awake: false });
+  const nothing = () => undefined;
+  const call = new Call(settings, { setTheme: nothing }, {
+    iceServers: async () => [], turns: () => null, mayRecord: () => false, titleOf: () => '', onPlaced: nothing, onMessage: nothing, onStep: nothing, onStart: nothing, onEnded: nothing, onReleased: nothing, onHeard: nothing, onRefused: () => undefined,
+    onInfo: nothing, onProblem: nothing, onFailure: (thrown) => { throw thrown; },
+  });
+  return { stream, settings, call };
+}
 
 async function setLocal(): Promise<void> {}

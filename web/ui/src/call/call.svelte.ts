@@ -11,6 +11,7 @@ import { endingWords, errorEventWords, isBadEnding } from '../words/say';
 import type { PageDoor } from './clienttools';
 import type { Line } from './line';
 import { forget, recall, remember, waitingMs, type Remembered } from './remembered';
+import type { Sight } from './sight.svelte';
 import { Sound } from './sound.svelte';
 import { answered, ended, idleCall, stopping, unknownSpeed, type CallState } from './state';
 import type { CallSummary } from './summary';
@@ -55,6 +56,8 @@ export class Call {
   /** The summary of the last call. */
   summary = $state.raw<CallSummary | null>(null);
   startedAt = $state(0);
+  /** What the model may see of the user; null if it can be shown nothing. */
+  sight = $state.raw<Sight | null>(null);
   /** It has just begun: whoever shows it gives Mute the focus. */
   fresh = false;
   active = $derived(this.state.phase !== 'idle' && this.state.phase !== 'ended');
@@ -71,6 +74,7 @@ export class Call {
   #chosen = false;
   #heldAt = 0;
   #attempt = 0;
+  #offers = 0;
   #around: (() => void)[] = [];
 
   constructor(
@@ -247,7 +251,7 @@ export class Call {
     this.#tools = new (this.#part().ToolRuns)(this.page, (event) => this.#line?.send(event));
     this.#chosen = false;
     this.#told = continued ? { ...defaultSettings, speed: unknownSpeed } : defaultSettings;
-    this.#tell(this.#part().declared());
+    this.#tell(this.#tools.declared());
     if (continued) this.#live({ ...this.state, phase: 'live' });
   }
 
@@ -290,6 +294,8 @@ export class Call {
       this.#inform(type, event);
       this.#tools?.take(event, after);
     }
+    this.sight?.take(event);
+    if (before.images !== after.images) void this.#offerSight(after);
     if (this.holds !== holds) void this.sound.apply();
   }
 
@@ -308,6 +314,16 @@ export class Call {
     this.state = { ...this.state, held: false };
     this.#told = { ...this.#told, mode: 'hold' };
     this.#tell(null);
+  }
+
+  /** Lets the model look at what the user shows it, if it can be shown images. */
+  async #offerSight({ images }: CallState): Promise<void> {
+    const [attempt, offer, line] = [this.#attempt, ++this.#offers, this.#line];
+    const sight = images && line ? await this.#part().sightOf(line, this.hooks.onProblem) : null;
+    if (attempt !== this.#attempt || offer !== this.#offers || !this.#tools || (!sight && !this.sight)) return sight?.close();
+    this.sight?.close();
+    this.sight = sight;
+    this.#tell(this.#tools.declared(sight?.tools));
   }
 
   #inform(type: string, event: Json): void {
@@ -342,7 +358,10 @@ export class Call {
     this.#line = null;
     this.step = 'none';
     this.sound.close();
+    this.#tools?.close();
     this.#tools = null;
+    this.sight?.close();
+    this.sight = null;
     this.#around.splice(0).forEach((leave) => leave());
     this.hooks.onReleased();
   }

@@ -1,9 +1,9 @@
 // What only a call needs: loaded with the first one.
 export { keepAwake, onLockScreen } from '../device/awake';
-export { declared } from './clienttools';
 export { Line } from './line';
 export { callUrl, isCallActive } from './peer';
 export { failureOf, reduce } from './reduce';
+export { sightOf } from './offer';
 export { sessionUpdate, speedOf } from './sessionupdate';
 export { summaryOf } from './summary';
 export { ToolRuns } from './toolruns';

@@ -13,6 +13,8 @@ export interface CallState {
   callId: string;
   threadId: string;
   replayed: number;
+  /** The model can be shown images. */
+  images: boolean;
   userSpeaking: boolean;
   /** The user's turn is over and no answer has begun. */
   waiting: boolean;
@@ -44,6 +46,7 @@ export const idleCall: CallState = {
   callId: '',
   threadId: '',
   replayed: 0,
+  images: false,
   userSpeaking: false,
   waiting: false,
   response: null,

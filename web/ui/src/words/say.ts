@@ -22,6 +22,7 @@ const benign = new Set([
   'item_truncate_invalid_audio_end_ms',
   'item_retrieve_invalid_item_id',
   'item_delete_invalid_item_id',
+  'tool_name_taken', // the server has a tool of the name of one of the page's
   'tool_not_running', // it ended while Stop was pressed
 ]);
 
