@@ -18,7 +18,7 @@ import (
 
 // The two assistants of TestTwoAssistants, and what the caller says to both.
 const (
-	receptionAssistant = `{"id":"empfang","name":"Empfang","instructions":"Du bist der Empfang. Antworte auf Deutsch.","mcp_servers":[],"tools":{"allow":[]},
+	receptionAssistant = `{"id":"empfang","name":"Empfang","instructions":"Du bist der Empfang. Antworte auf Deutsch.","mcp_servers":[],"tools":{"allow":[],"deny":["*"]},
 		"voice":{"upstream":"spoken","voice":"cedar","speed":1.25,"language":"de"},"text":{"model":"model-of-the-reception","temperature":0.25,"max_tokens":321}}`
 	postAssistant = `{"id":"post","name":"Post office","instructions":"You look after the user's post.","mcp_servers":["post"],"tools":{"allow":["post__*"]},
 		"voice":{"upstream":"relayed","voice":"marin","language":"en"},"text":{"model":"model-of-the-post"}}`
@@ -38,8 +38,8 @@ func twoAssistantsScript() *simulator.Script {
 	}
 }
 
-// pagesTool is the page's own, which it declares in every call.
-const pagesTool = "changeBrowserTheme"
+// pagesTools are those that the page declares in a call.
+var pagesTools = []string{"changeBrowserTheme", "look"}
 
 // configured is what an upstream was told of a session.
 type configured struct {
@@ -47,7 +47,7 @@ type configured struct {
 	Voice        string
 	Speed        float64
 	Language     string
-	Tools        []string // without the page's own
+	Tools        []string
 }
 
 // configuredAs reads what a session of the simulator was told: all of its session.update, the later ones over the earlier ones.
@@ -78,12 +78,12 @@ func configuredAs(t *testing.T, s *simulator.Session) configured {
 	told, audio := now.Session, now.Session.Audio
 	c := configured{told.Instructions, audio.Output.Voice, audio.Output.Speed, audio.Input.Transcription.Language, nil}
 	for _, tool := range told.Tools {
-		if tool.Name != pagesTool {
-			c.Tools = append(c.Tools, tool.Name)
-		}
+		c.Tools = append(c.Tools, tool.Name)
 	}
 	return c
 }
+
+func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
 
 // textRequest is what a text model was asked.
 type textRequest struct {
@@ -234,13 +234,14 @@ func TestTwoAssistants(t *testing.T) {
 	}
 	for i, want := range []configured{
 		{"Du bist der Empfang. Antworte auf Deutsch.", "cedar", 1.25, "de", nil},
-		{"You look after the user's post.", "marin", 0, "en", []string{"cancel_running_tools", "post__whoami"}},
+		{"You look after the user's post.", "marin", 0, "en", slices.Concat(pagesTools, []string{"cancel_running_tools", "post__whoami"})},
 	} {
 		got := configuredAs(t, sessions[i])
 		if !strings.HasPrefix(got.Instructions, want.Instructions) {
 			t.Errorf("session %d has the instructions %q", i+1, got.Instructions)
 		}
 		got.Instructions = want.Instructions
+		want.Tools, got.Tools = sorted(want.Tools), sorted(got.Tools)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("session %d (-want +got):\n%s", i+1, diff)
 		}
@@ -292,7 +293,7 @@ func TestTwoAssistants(t *testing.T) {
 	p.until(t, "a tool that says why", refused+`?.dataset.state === 'failed' && `+refused+`.innerText.includes('You have to sign in to post first.')`)
 	p.say(t, "call post__sign_in {}")
 	p.untilMessage(t, "assistant text completed", "has to sign in")
-	if got := configuredAs(t, r.sim.Sessions()[2]).Tools; !slices.Equal(got, []string{"cancel_running_tools", "post__sign_in"}) {
+	if got := sorted(configuredAs(t, r.sim.Sessions()[2]).Tools); !slices.Equal(got, sorted(append(pagesTools, "cancel_running_tools", "post__sign_in"))) {
 		t.Errorf("the session after the sign-in was given back has %q", got)
 	}
 	for _, one := range model.requestsFor(t, "call post__sign_in {}") {
