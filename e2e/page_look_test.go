@@ -41,12 +41,14 @@ func TestPageLook(t *testing.T) {
 	t.Parallel()
 	cfg := speaking(greets)
 	onPlease(cfg.Script, "Look at this.", "look", "{}")
-	s := serveWith(t, persistencetest.SQLiteURL(t), cfg)
+	s := serveWith(t, persistencetest.SQLiteURL(t), cfg, "VOICEBRIDGE_TOOLS__TIMEOUT_SECONDS=600")
 	p := openBrowser(t, silent(t))
 	p.visit(t, s.url)
 	if early := eval[bool](t, p, "performance.getEntriesByType('resource').some(({ name }) => /sight|Looking/.test(name))"); early {
 		t.Error("the page has loaded what only looking needs")
 	}
+	// Here the question may stay for as long as the test looks at it.
+	p.do(t, "be patient", chromedp.Evaluate[chromedp.Void]("(((set) => { window.setTimeout = (f, ms, ...more) => set(f, ms === 25000 ? 600000 : ms, ...more); })(window.setTimeout), undefined)"))
 	p.click(t, "talk")
 	p.untilLive(t)
 	p.until(t, "the tool", `probe.events.some(({ way, event }) => way === 'in' && event.type === 'session.updated' && event.session.tools?.some(({ name }) => name === 'look'))`)
@@ -56,7 +58,7 @@ func TestPageLook(t *testing.T) {
 	p.wantAccessible(t, "look")
 	p.look(t, "look")
 	p.do(t, "take a phone", chromedp.EmulateViewport(390, 844))
-	p.until(t, "the question on the stage", "probe.all('stage').length === 1 && "+reachable+"('look-camera') && "+reachable+"('mute')")
+	p.until(t, "the question on the stage", "probe.all('stage').length === 1 && probe.all('look-camera').length === 1 && probe.all('mute').length === 1 && "+reachable+"('look-camera') && "+reachable+"('mute')")
 	p.until(t, "nothing that lies over another", overlaps+` === ""`)
 	p.wantAccessible(t, "look on a phone")
 	p.look(t, "look-phone")

@@ -22,7 +22,7 @@ const asked: Record<Subject, MediaStreamConstraints> = {
 const settleMs = 500;
 const pollMs = 50;
 /** A device that shows nothing for so long does not work. */
-const patienceMs = 8000;
+const patienceMs = 15_000;
 
 /** What this device has, as far as browsers tell without being allowed more. */
 export async function subjects(): Promise<Subject[]> {
