@@ -43,8 +43,7 @@ type Assistant struct {
 	Owner string `json:"-"`
 	// Secret signs the requests of its HTTP tools: whsec_ and Base64.
 	Secret string `json:"-"`
-	// User is the name of who talks to it, and Values are the thread's values of its variables; see Filled.
-	User   string            `json:"-"`
+	// Values are the thread's values of its variables; see Filled.
 	Values map[string]string `json:"-"`
 }
 

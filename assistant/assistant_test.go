@@ -14,9 +14,9 @@ func TestFill(t *testing.T) {
 	now := time.Date(2026, 5, 4, 15, 4, 0, 0, time.UTC)
 	a := assistant.Assistant{
 		Instructions: "It is {{date}}, {{ time }}. {{user}}? {{shop}}, {{city}}, {{nothing}}! {{ {{a b}}", Greeting: "Hello {{user}} of {{city}}",
-		Variables: map[string]string{"shop": "ours", "city": "Bonn"}, Values: map[string]string{"city": "{{shop}}"}, User: "{{date}}",
+		Variables: map[string]string{"shop": "ours", "city": "Bonn"}, Values: map[string]string{"city": "{{shop}}"},
 	}
-	got := a.Filled(now)
+	got := a.Filled(now, "{{date}}")
 	if want := "It is Monday, 4 May 2026, 15:04 UTC. {{date}}? ours, {{shop}}, ! {{ {{a b}}"; got.Instructions != want {
 		t.Errorf("Filled() = %q, want %q", got.Instructions, want)
 	}

@@ -30,14 +30,14 @@ func Fill(text string, now time.Time, user string, variables map[string]string) 
 	})
 }
 
-// Filled replaces the placeholders in an assistant's texts.
-func (a Assistant) Filled(now time.Time) Assistant {
+// Filled replaces the placeholders in an assistant's texts, for a user with this name, empty if it is not known.
+func (a Assistant) Filled(now time.Time, user string) Assistant {
 	values := maps.Clone(a.Variables)
 	if values == nil {
 		values = map[string]string{}
 	}
 	maps.Copy(values, a.Values)
-	a.Instructions, a.Greeting = Fill(a.Instructions, now, a.User, values), Fill(a.Greeting, now, a.User, values)
+	a.Instructions, a.Greeting = Fill(a.Instructions, now, user, values), Fill(a.Greeting, now, user, values)
 	return a
 }
 

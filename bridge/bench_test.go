@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -187,7 +188,9 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 }
 
 // chartTools returns the same registry to every call, as the program does.
-func chartTools(context.Context, string, string) (*toolkit.Registry, error) { return charted() }
+func chartTools(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) {
+	return charted()
+}
 
 var charted = sync.OnceValues(func() (*toolkit.Registry, error) {
 	r := toolkit.NewRegistry()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
@@ -22,7 +23,9 @@ const maxInbox = 256
 type call struct {
 	id  string
 	key thread.Key
-	log *slog.Logger
+	// assistant is the one of the thread when the call began.
+	assistant assistant.Assistant
+	log       *slog.Logger
 
 	inbox     chan session.Input
 	joined    chan *leg.Browser

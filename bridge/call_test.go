@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge"
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence"
@@ -508,9 +509,9 @@ func TestShutdownDuringSetUp(t *testing.T) {
 	begun := make(chan struct{})
 	b := newBench(t, sqlite(t), benchConfig{
 		simulator: simulator.Config{Faults: simulator.Faults{AnswerDelay: simulator.Duration(500 * time.Millisecond)}},
-		bridge: bridge.Config{Tools: func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
+		bridge: bridge.Config{Tools: func(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error) {
 			close(begun)
-			return chartTools(ctx, owner, threadID)
+			return chartTools(ctx, owner, a)
 		}},
 	})
 	_, offer := b.offer()

@@ -225,7 +225,7 @@ func (c *Calls) EndAll(ctx context.Context, reason EndReason) {
 // RefreshTools calls Config.Tools again for every live call. Call it when the server's tools have changed.
 func (c *Calls) RefreshTools(ctx context.Context) {
 	for _, live := range c.all() {
-		tools, err := c.cfg.Tools(ctx, live.key.Owner, live.key.Thread)
+		tools, err := c.cfg.Tools(ctx, live.key.Owner, live.assistant)
 		if err != nil {
 			live.log.Warn("tools not listed again", "error", err)
 			continue

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
@@ -59,7 +60,7 @@ type Config struct {
 	// Calls.StorageDelayed.
 	Writer *spool.Writer
 	// Tools returns the server's tools for a call on a thread.
-	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
+	Tools func(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error)
 	// Record prepares the recording of a call, and has failed called if later nothing more can be kept; nil means that
 	// calls are not recorded.
 	Record func(owner, callID string, failed func()) (Recording, error)

@@ -260,7 +260,7 @@ func (s *setup) read(ctx context.Context) (err error) {
 	if err := s.readSpent(ctx); err != nil {
 		return err
 	}
-	tools, err := cfg.Tools(ctx, s.call.key.Owner, s.call.key.Thread)
+	tools, err := cfg.Tools(ctx, s.call.key.Owner, s.assistant)
 	if err != nil {
 		return fmt.Errorf("list tools: %w", err)
 	}

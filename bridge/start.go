@@ -159,8 +159,8 @@ func (c *Calls) assistantOf(ctx context.Context, key thread.Key, user string) (a
 	if err != nil {
 		return a, nil, err
 	}
-	a.User, a.Instructions = user, cmp.Or(a.Instructions, c.cfg.Session.Instructions)
-	a = a.Filled(time.Now())
+	a.Instructions = cmp.Or(a.Instructions, c.cfg.Session.Instructions)
+	a = a.Filled(time.Now(), user)
 	return a, c.cfg.with(a), nil
 }
 
@@ -183,6 +183,7 @@ func (c *Calls) connect(ctx context.Context, incoming *call, start Start, patch 
 	if err != nil {
 		return "", err
 	}
+	incoming.assistant = a
 	route, _ := cfg.route(start.Upstream) // it was checked
 	if start.Upstream == "" && a.Voice.Upstream != "" {
 		if named, ok := cfg.route(a.Voice.Upstream); ok { // else it is gone from the settings

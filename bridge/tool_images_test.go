@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/persistence/pictures"
@@ -41,7 +42,7 @@ func (c camera) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.C
 func TestImageOfATool(t *testing.T) {
 	t.Parallel()
 	store := sqlite(t)
-	b := newBench(t, store, benchConfig{bridge: bridge.Config{Tools: func(context.Context, string, string) (*toolkit.Registry, error) {
+	b := newBench(t, store, benchConfig{bridge: bridge.Config{Tools: func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) {
 		r := toolkit.NewRegistry()
 		return r, r.Add(toolkit.Entry{Tool: camera{store, drawing(t)}, Executor: toolkit.ExecutorMCP, Server: "s"})
 	}}})

@@ -12,19 +12,23 @@ import (
 	"voicebridge/toolkit"
 )
 
-// of returns the configuration of turns on a thread, which that of its assistant is.
-func (c *Config) of(ctx context.Context, key thread.Key) (*Config, error) {
+// of returns the configuration of turns on a thread, which that of its assistant is. user is the user's name, empty if the turn
+// does not say it.
+func (c *Config) of(ctx context.Context, key thread.Key, user string) (*Config, error) {
 	a, err := c.Store.Assistants.Of(ctx, key)
 	if err != nil || a.ID == "" {
 		return c, err
 	}
-	a.User = key.Owner
-	return c.with(a.Filled(time.Now())), nil
+	if user == "" && c.UserName != nil {
+		user = c.UserName(key.Owner)
+	}
+	return c.with(a.Filled(time.Now(), user)), nil
 }
 
 // with returns the configuration of turns that an assistant has: what it leaves out stays.
 func (c *Config) with(a assistant.Assistant) *Config {
 	out := *c
+	out.assistant = a
 	if a.Instructions != "" {
 		out.Instructions, out.SpokenInstructions = a.Instructions, a.Instructions
 	}

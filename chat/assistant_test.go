@@ -28,7 +28,7 @@ func TestAssistantsOfTurns(t *testing.T) {
 	second.name = "second"
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	b := start(t, store, chat.Config{
-		Providers: []llm.Provider{first, second}, Models: map[string]string{"fake": "m1", "second": "m2"}, NoTitles: true,
+		Providers: []llm.Provider{first, second}, Models: map[string]string{"fake": "m1", "second": "m2"}, NoTitles: true, UserName: strings.ToUpper,
 		Settings: chat.Settings{Instructions: "The server's.", MaxTokens: 500}, SpokenInstructions: "The server's voice.",
 	})
 	b.makes(`{"id":"desk","name":"Desk","instructions":"You help {{user}} in {{city}}.","variables":{"city":"Bonn"},
@@ -54,12 +54,12 @@ func TestAssistantsOfTurns(t *testing.T) {
 	choose("desk")
 	b.say("Hello again")
 	got := last(second)
-	if got.System != "You help anna in Bonn." || got.Model != "big" || got.MaxTokens != 77 || got.Temperature == nil || *got.Temperature != 0.5 || len(got.Messages) != 1 {
+	if got.System != "You help ANNA in Bonn." || got.Model != "big" || got.MaxTokens != 77 || got.Temperature == nil || *got.Temperature != 0.5 || len(got.Messages) != 1 {
 		t.Errorf("with desk: %+v", got)
 	}
 	// The request's own choice comes first, and a spoken answer keeps the assistant's words.
-	b.wait(b.turn(chat.TurnRequest{Text: "Third", Provider: "fake", Spoken: true}))
-	if got := last(first); !strings.HasPrefix(got.System, "You help anna in Bonn.\n\n") || got.Model != "m1" {
+	b.wait(b.turn(chat.TurnRequest{User: "Anna B.", Text: "Third", Provider: "fake", Spoken: true}))
+	if got := last(first); !strings.HasPrefix(got.System, "You help Anna B. in Bonn.\n\n") || got.Model != "m1" {
 		t.Errorf("with desk, by another provider: %+v", got)
 	}
 	choose("plain")

@@ -22,7 +22,7 @@ const maxTokensWithTools = 4096
 // prepare determines what the turn needs: provider, model, tools, context.
 func (t *Turn) prepare(ctx context.Context) error {
 	var err error
-	if t.cfg, err = t.cfg.of(ctx, t.req.Key); err != nil {
+	if t.cfg, err = t.cfg.of(ctx, t.req.Key, t.req.User); err != nil {
 		return err
 	}
 	model, err := t.cfg.model(ctx, &t.req)
@@ -39,7 +39,7 @@ func (t *Turn) prepare(ctx context.Context) error {
 	t.req.Images = append(slices.Clone(t.req.Images), saved...)
 	registry := toolkit.NewRegistry()
 	if t.cfg.Tools != nil && !t.req.NoServerTools {
-		if registry, err = t.cfg.Tools(ctx, t.req.Key.Owner, t.req.Key.Thread); err != nil {
+		if registry, err = t.cfg.Tools(ctx, t.req.Key.Owner, t.cfg.assistant); err != nil {
 			return fmt.Errorf("list tools: %w", err)
 		}
 		registry = registry.Clone()

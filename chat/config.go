@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
@@ -53,8 +54,10 @@ type Config struct {
 	Provider string
 	// Models are the models to use, by provider name.
 	Models map[string]string
-	// Tools returns the server's tools for a turn on a thread; nil for none.
-	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
+	// Tools returns the server's tools for a turn with an assistant; nil for none.
+	Tools func(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error)
+	// UserName returns an owner's name for turns that do not say it, empty if it is not known; nil knows none.
+	UserName func(owner string) string
 	// ApproveTools are the server's tools, or calls of them, that need the user's approval each
 	// time.
 	ApproveTools toolkit.Names
@@ -90,7 +93,8 @@ type Config struct {
 	NoTitles bool
 	Logger   *slog.Logger // nil discards the log
 
-	// temperature is that of a thread's assistant; nil leaves it to the provider.
+	// assistant is the thread's, and temperature its; nil leaves it to the provider.
+	assistant   assistant.Assistant
 	temperature *float64
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
@@ -540,7 +541,7 @@ func TestNeverBegan(t *testing.T) {
 	t.Parallel()
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	entered, release := make(chan struct{}), make(chan struct{})
-	b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, NoTitles: true, Tools: func(context.Context, string, string) (*toolkit.Registry, error) {
+	b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, NoTitles: true, Tools: func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) {
 		close(entered)
 		<-release
 		return nil, errors.New("no tools today")

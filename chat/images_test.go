@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/assistant"
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
@@ -49,7 +50,7 @@ func seeing(t *testing.T, provider llm.Provider, quota int64) (b *bench, picture
 	registry := toolkit.NewRegistry()
 	must(t, registry.Add(toolkit.Entry{Tool: look(chat.Media{Store: store, Quota: quota}, picture), Executor: toolkit.ExecutorMCP, Server: "s"}))
 	return start(t, store, chat.Config{Providers: []llm.Provider{provider}, ImageQuota: quota, Attempts: 1, NoTitles: true,
-		Tools: func(context.Context, string, string) (*toolkit.Registry, error) { return registry, nil }}), picture
+		Tools: func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) { return registry, nil }}), picture
 }
 
 // shown lists the roles of the messages that have images.

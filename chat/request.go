@@ -25,6 +25,8 @@ const (
 // Question.
 type TurnRequest struct {
 	Key thread.Key
+	// User is the user's name, for the instructions; empty if unknown.
+	User string
 	// Text is what the user writes.
 	Text string
 	// Images go with the text, as do those of the thread that ImageIDs names.

@@ -294,7 +294,7 @@ func (c *Coordinator) settings(ctx context.Context, key thread.Key) (settings, e
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return settings{}, fmt.Errorf("read session: %w", err)
 	}
-	cfg, err := c.cfg.of(ctx, key)
+	cfg, err := c.cfg.of(ctx, key, "")
 	if err != nil {
 		return settings{}, err
 	}

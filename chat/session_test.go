@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/chat"
 	"voicebridge/llm"
 	"voicebridge/persistence"
@@ -349,7 +350,7 @@ func TestTurnThatCannotBegin(t *testing.T) {
 	g := newGate()
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{
 		NoTitles: true, Providers: []llm.Provider{deltas(says("Yes."))},
-		Tools: func(ctx context.Context, _, _ string) (*toolkit.Registry, error) {
+		Tools: func(ctx context.Context, _ string, _ assistant.Assistant) (*toolkit.Registry, error) {
 			g.pass(ctx)
 			return nil, errors.New("no tools")
 		},

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"voicebridge/assistant"
 	"voicebridge/chat"
 	"voicebridge/chat/chattest"
 	"voicebridge/llm"
@@ -134,13 +135,13 @@ var echo = tool{"echo", func(_ context.Context, call toolkit.Call, yield func(to
 }}
 
 // tools makes Config.Tools.
-func tools(t testing.TB, list ...toolkit.Tool) func(context.Context, string, string) (*toolkit.Registry, error) {
+func tools(t testing.TB, list ...toolkit.Tool) func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) {
 	t.Helper()
 	r := toolkit.NewRegistry()
 	for _, tool := range list {
 		must(t, r.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}))
 	}
-	return func(context.Context, string, string) (*toolkit.Registry, error) { return r, nil }
+	return func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) { return r, nil }
 }
 
 // bench is a coordinator on a store with a thread.

@@ -210,7 +210,7 @@ func (w *titles) think(ctx context.Context, key thread.Key, start []thread.Messa
 
 // title is [Coordinator.Title].
 func (c *Config) title(ctx context.Context, key thread.Key, instructions, text string) (string, error) {
-	c, err := c.of(ctx, key)
+	c, err := c.of(ctx, key, "")
 	if err != nil {
 		return "", err
 	}

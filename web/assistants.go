@@ -17,6 +17,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/assistants"
 	"voicebridge/realtime"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
@@ -27,6 +28,7 @@ import (
 type assistantStore interface {
 	List(ctx context.Context, owner string) ([]assistant.Assistant, error)
 	Find(ctx context.Context, owner, id string) (assistant.Assistant, error)
+	Of(ctx context.Context, key thread.Key) (assistant.Assistant, error)
 	Create(ctx context.Context, owner string, a assistant.Assistant, asked bool) (assistant.Assistant, error)
 	Change(ctx context.Context, owner, id string, change func(assistant.Assistant) (assistant.Assistant, error)) (assistant.Assistant, error)
 	Delete(ctx context.Context, owner, id string) error

@@ -8,15 +8,20 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
+	"github.com/golang-jwt/jwt/v5"
 	"go.yaml.in/yaml/v3"
 
 	"voicebridge/assistant"
 	"voicebridge/bridge"
+	"voicebridge/chat"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/assistants"
 	"voicebridge/thread"
+	"voicebridge/web/access"
 )
 
 // withAssistants gives the server two owners and an assistant of the operator.
@@ -331,5 +336,29 @@ func TestOpenAPIDescribesAssistants(t *testing.T) {
 		text, err := yaml.Marshal(want)
 		must(t, err)
 		t.Errorf("components.schemas.Assistant in openapi.yaml should be:\n%s", text)
+	}
+}
+
+// TestInstructionsHaveTheUsersName types with a JWT that has a name, in each way: the instructions have it, as in calls, and not the owner's id.
+func TestInstructionsHaveTheUsersName(t *testing.T) {
+	t.Parallel()
+	const key = "a secret of at least thirty-two bytes"
+	model := &script{answers: []scripted{words("Yes.")}}
+	b := setupChat(t, chat.Config{Providers: []llm.Provider{model}, NoTitles: true}, func(c *Config) { c.Auth.JWTSecret = access.NewSecret(key) })
+	ann := as(signed(t, jwt.SigningMethodHS256, []byte(key), "", jwt.MapClaims{"sub": "id-1", "name": "Ann Bee", "exp": b.clock.now().Add(time.Hour).Unix()}))
+	wantStatus(t, b.do(t, "POST", "/api/assistants", `{"name":"Desk","instructions":"You help {{user}}."}`, ann), 201)
+	of := "/api/threads/" + decode[struct{ ID string }](t, b.do(t, "POST", "/api/threads", `{"assistant_id":"desk"}`, ann)).ID + "/messages"
+	session := decode[struct{ Session struct{ ID string } }](t, b.do(t, "POST", "/text/session", `{"assistant_id":"desk"}`, ann)).Session.ID
+	for i, post := range [][2]string{
+		{of, `{"content":"Hello"}`},
+		{of, `{"messages":[{"id":"m","role":"user","parts":[{"type":"text","text":"Hello again"}]}],"trigger":"submit-message"}`},
+		{"/text/session/" + session + "/message", `{"content":"Hello"}`},
+	} {
+		wantStatus(t, b.do(t, "POST", post[0], post[1], ann), 200)
+		model.mu.Lock()
+		if len(model.requests) != i+1 || !strings.HasPrefix(model.requests[i].System, "You help Ann Bee.") {
+			t.Errorf("%s: the model was asked %+v", post[1], model.requests)
+		}
+		model.mu.Unlock()
 	}
 }

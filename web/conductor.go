@@ -66,7 +66,7 @@ func (h *conductors) conduct(c echo.Context) error {
 		return err
 	}
 	return h.door.upgrade(c, "connect again", func(ctx context.Context, k *socket.Socket) error {
-		return h.sessions.Serve(ctx, key, id, tools, k)
+		return h.sessions.Serve(ctx, key, id, identity(c).Name, tools, k)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/assistant"
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/persistence/privacy"
@@ -95,8 +96,8 @@ type Config struct {
 	Admission admission
 	// Page holds the built page with index.html at its root.
 	Page fs.FS
-	// Tools returns the server's tools for a new call; nil means none.
-	Tools func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
+	// Tools returns the server's tools for a new call with an assistant; nil means none.
+	Tools func(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error)
 	// ToolServers are the MCP servers; nil means that there are none.
 	ToolServers ToolServers
 	Upstream    Upstream
@@ -234,7 +235,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		&conductors{cfg.Store, chosen, limits, s.conductors, s.door},
 		&pageSessions{auth, now, events, cfg.TrustedProxies},
 		&pageSettings{cfg.Upstream, cfg.Version, cfg.Auth.Required(), cfg.ICEServers, cfg.TURN, cfg.Recordings != nil},
-		&tools{cfg.Tools, cfg.ToolServers},
+		&tools{cfg.Tools, cfg.Assistants, cfg.ToolServers},
 		&toolServers{cfg.ToolServers, auth, cfg.TrustedProxies, events},
 		&models{cfg.Models},
 		&usage{cfg.Records, now},

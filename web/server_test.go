@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/persistence"
 	"voicebridge/persistence/privacy"
 	"voicebridge/toolkit"
@@ -43,15 +44,13 @@ func TestTools(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) {
 		tokens(c)
-		c.Tools = func(_ context.Context, owner, threadID string) (*toolkit.Registry, error) {
+		c.Tools = func(_ context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error) {
 			if owner == "bob" {
 				return nil, errors.New("sk-canary1234 is broken")
 			}
 			r := toolkit.NewRegistry()
-			if threadID == "t-1" {
+			if a.ID == "desk" {
 				return r, r.Replace(nil, []toolkit.Entry{{Tool: namedTool("c"), Executor: toolkit.ExecutorApp}})
-			} else if threadID != "" {
-				return nil, persistence.ErrNotFound
 			}
 			return r, r.Replace(nil, []toolkit.Entry{{Tool: namedTool("a"), Executor: toolkit.ExecutorApp}, {Tool: namedTool("s__b"), Executor: toolkit.ExecutorMCP, Server: "s"}})
 		}
@@ -61,10 +60,12 @@ func TestTools(t *testing.T) {
 	if got := b.do(t, "GET", "/api/tools", "", as("alice-token-of-tests")).body; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := b.do(t, "GET", "/api/tools?thread_id=t-1", "", as("alice-token-of-tests")).body; !strings.HasPrefix(got, `{"tools":[{"name":"c",`) {
+	wantStatus(t, b.do(t, "POST", "/api/assistants", `{"name":"Desk"}`, alice), 201)
+	of := "/api/tools?thread_id=" + decode[struct{ ID string }](t, b.do(t, "POST", "/api/threads", `{"assistant_id":"desk"}`, alice)).ID
+	if got := b.do(t, "GET", of, "", alice).body; !strings.HasPrefix(got, `{"tools":[{"name":"c",`) {
 		t.Errorf("of a thread: %s", got)
 	}
-	wantError(t, b.do(t, "GET", "/api/tools?thread_id=t-2", "", as("alice-token-of-tests")), 404, "thread_not_found")
+	wantError(t, b.do(t, "GET", of, "", bob), 404, "thread_not_found")
 	wantError(t, b.do(t, "GET", "/api/tools", "", as("bob-token-of-tests")), 500, "internal_error")
 	if strings.Contains(b.log.String(), "canary") {
 		t.Error("a key is in the log")

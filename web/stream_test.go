@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/llm"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -104,7 +105,7 @@ func (o oneTool) Call(context.Context, toolkit.Call) iter.Seq2[toolkit.Chunk, er
 }
 
 // streamTools are a built-in tool, one of an MCP server, and one that fails.
-func streamTools(t *testing.T) func(context.Context, string, string) (*toolkit.Registry, error) {
+func streamTools(t *testing.T) func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) {
 	t.Helper()
 	r := toolkit.NewRegistry()
 	for _, e := range []toolkit.Entry{
@@ -114,7 +115,7 @@ func streamTools(t *testing.T) func(context.Context, string, string) (*toolkit.R
 	} {
 		must(t, r.Add(e))
 	}
-	return func(context.Context, string, string) (*toolkit.Registry, error) { return r, nil }
+	return func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) { return r, nil }
 }
 
 // follower reads a stream event by event from a real server.

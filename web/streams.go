@@ -135,6 +135,7 @@ func (h *streams) intoCall(c echo.Context, answer intoCallAnswer) {
 
 // say returns a function that takes what a user types, once, and then forgets it: it is saved, and may be large.
 func (h *streams) say(c echo.Context, req chat.TurnRequest, mode chat.Mode) func() (chat.Answer, error) {
+	req.User = identity(c).Name
 	return func() (chat.Answer, error) {
 		answer, err := h.chat.Say(c.Request().Context(), req, mode)
 		req = chat.TurnRequest{}

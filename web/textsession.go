@@ -194,6 +194,7 @@ func readBare(c echo.Context, limit int64, begins string, body, field any) error
 // by voice.
 func (h *textSessionRoutes) answer(c echo.Context, req chat.TurnRequest, once string) error {
 	ctx := c.Request().Context()
+	req.User = identity(c).Name
 	answer, err := h.chat.Say(ctx, req, chat.Mode{ByText: true, Once: once})
 	input.Release(c)
 	if err != nil {

@@ -8,13 +8,19 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/assistant"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
 // tools serves the route about the tools of a call.
 type tools struct {
 	// of returns the server's tools for a new call; nil means none.
-	of func(ctx context.Context, owner, threadID string) (*toolkit.Registry, error)
+	of func(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error)
+	// assistants are those of threads.
+	assistants interface {
+		Of(ctx context.Context, key thread.Key) (assistant.Assistant, error)
+	}
 	// servers are the MCP servers; nil means none.
 	servers ToolServers
 }
@@ -79,9 +85,17 @@ type toolAnswer struct {
 func (h *tools) list(c echo.Context) error {
 	all := []toolAnswer{}
 	if h.of != nil {
-		registry, err := h.of(c.Request().Context(), identity(c).Owner, c.QueryParam("thread_id"))
+		var a assistant.Assistant
+		ctx, owner := c.Request().Context(), identity(c).Owner
+		if id := c.QueryParam("thread_id"); id != "" {
+			var err error
+			if a, err = h.assistants.Of(ctx, thread.Key{Owner: owner, Thread: id}); err != nil {
+				return orThread(err)
+			}
+		}
+		registry, err := h.of(ctx, owner, a)
 		if err != nil {
-			return orThread(err)
+			return err
 		}
 		for _, e := range registry.Entries() {
 			d := e.Tool.Definition()

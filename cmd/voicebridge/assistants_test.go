@@ -9,17 +9,9 @@ import (
 	"testing"
 
 	"voicebridge/assistant"
-	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 )
-
-// ofThreads has one assistant for all threads.
-type ofThreads assistant.Assistant
-
-func (o ofThreads) Of(context.Context, thread.Key) (assistant.Assistant, error) {
-	return assistant.Assistant(o), nil
-}
 
 func TestToolsOfAssistants(t *testing.T) {
 	t.Parallel()
@@ -33,7 +25,7 @@ func TestToolsOfAssistants(t *testing.T) {
 	} {
 		a, err := assistant.Parse([]byte(text))
 		must(t, err)
-		tools := &tools{assistants: ofThreads(a)}
+		tools := &tools{}
 		for _, tool := range charts.Tools() {
 			e := toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}
 			switch tool.Definition().Name {
@@ -46,7 +38,7 @@ func TestToolsOfAssistants(t *testing.T) {
 			tools.own = append(tools.own, e)
 		}
 		tools.agent = named("ask_agent")
-		r, err := tools.spoken(t.Context(), "anna", "t")
+		r, err := tools.spoken(t.Context(), "anna", a)
 		must(t, err)
 		var names []string
 		for _, d := range r.Definitions() {
@@ -56,8 +48,8 @@ func TestToolsOfAssistants(t *testing.T) {
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%s has the tools %q, want %q", text, got, want)
 		}
-		if all, err := tools.spoken(t.Context(), "anna", ""); err != nil || all.Len() != 4 {
-			t.Errorf("without a thread there are %d tools, %v", all.Len(), err)
+		if all, err := tools.spoken(t.Context(), "anna", assistant.Assistant{}); err != nil || all.Len() != 4 {
+			t.Errorf("without an assistant there are %d tools, %v", all.Len(), err)
 		}
 	}
 }

@@ -66,6 +66,7 @@ func openChat(cfg config.Config, store *persistence.Store, writer *spool.Writer,
 	out := chat.Config{
 		Store: store, Writer: writer, Provider: cfg.TextProvider(), Models: map[string]string{},
 		Tools:         tools.registry,
+		UserName:      cfg.UserName,
 		ApproveTools:  cfg.Tools.Approve,
 		ToolLimits:    toolkit.RouterConfig{Timeout: cfg.Tools.Timeout, Observe: ran, Logger: log},
 		ImageQuota:    cfg.ImageQuota(),

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/cmd/voicebridge/internal/certificate"
@@ -102,7 +103,7 @@ func (a *app) openTools(ctx context.Context) (err error) {
 		return err
 	}
 	a.onClose(a.tools.close)
-	_, err = a.tools.registry(ctx, "", "") // invalid tools prevent the start
+	_, err = a.tools.registry(ctx, "", assistant.Assistant{}) // invalid tools prevent the start
 	return err
 }
 

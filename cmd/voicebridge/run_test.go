@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -264,7 +265,7 @@ func TestPickedTools(t *testing.T) {
 		opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, nil, nil, newLogger(config.Log{}, io.Discard))
 		must(t, err)
 		defer func() { _ = opened.close() }()
-		r, err := opened.registry(t.Context(), "", "")
+		r, err := opened.registry(t.Context(), "", assistant.Assistant{})
 		must(t, err)
 		var out []string
 		for _, e := range r.Entries() {

@@ -15,7 +15,6 @@ import (
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/persistence"
-	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 	"voicebridge/toolkit/code"
@@ -37,10 +36,6 @@ type tools struct {
 	// folder is where processes of MCP servers work of which each owner has one.
 	folder string
 	pick   config.Tools
-	// assistants keeps which of them the assistants of threads have; may be nil.
-	assistants interface {
-		Of(ctx context.Context, key thread.Key) (assistant.Assistant, error)
-	}
 	// http runs the tools of assistants' own.
 	http *httptool.Caller
 	log  *slog.Logger
@@ -59,7 +54,6 @@ type tools struct {
 func openTools(ctx context.Context, cfg config.Config, store *persistence.Store, traces *telemetry.Traces, log *slog.Logger) (*tools, error) {
 	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
 	if store != nil {
-		t.assistants = store.Assistants
 		t.http = httptool.New(guard.New(guardRules(cfg)), chat.Media{Store: store, Quota: cfg.ImageQuota()})
 	}
 	t.openOwn(ctx, cfg)
@@ -208,31 +202,19 @@ func (t *tools) servers() web.ToolServers {
 	return ownersServers{t.mcp, t.desk, t.pick.Settings}
 }
 
-// registry returns the tools of a thread's assistant, not to be changed, or those of the server without a thread. What an
-// operator allows is allowed to everybody with access.
-func (t *tools) registry(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
-	return t.of(ctx, owner, threadID, true)
+// registry returns the tools of an assistant, not to be changed; of the zero value those of the server. What an operator allows is
+// allowed to everybody with access.
+func (t *tools) registry(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error) {
+	return t.of(ctx, owner, a, true)
 }
 
 // of is registry. With wait, the tools of the owner's MCP servers that were never connected are waited for.
-func (t *tools) of(ctx context.Context, owner, threadID string, wait bool) (*toolkit.Registry, error) {
+func (t *tools) of(ctx context.Context, owner string, a assistant.Assistant, wait bool) (*toolkit.Registry, error) {
 	r, err := t.with(ctx, owner, wait)
-	if err != nil {
-		return nil, err
-	}
-	a, err := t.assistant(ctx, owner, threadID)
 	if err != nil || a.ID == "" {
 		return r, err
 	}
 	return t.chosen(r, a)
-}
-
-// assistant returns that of a thread, the zero value if there is none.
-func (t *tools) assistant(ctx context.Context, owner, threadID string) (assistant.Assistant, error) {
-	if threadID == "" || t.assistants == nil {
-		return assistant.Assistant{}, nil
-	}
-	return t.assistants.Of(ctx, thread.Key{Owner: owner, Thread: threadID})
 }
 
 // chosen returns those of the server's tools that an assistant has, and its own.
@@ -332,12 +314,9 @@ func (t *tools) addTo(r *toolkit.Registry, list []toolkit.Entry) error {
 
 // spoken returns the tools of a new voice call: those of every turn, and the one that requests a text
 // turn. A call waits for none: those that come later reach it then.
-func (t *tools) spoken(ctx context.Context, owner, threadID string) (*toolkit.Registry, error) {
-	r, err := t.of(ctx, owner, threadID, false)
-	if err != nil || t.agent == nil || !t.pick.Allows(t.agent.Definition().Name) {
-		return r, err
-	}
-	if a, err := t.assistant(ctx, owner, threadID); err != nil || !allowedBy(a)(t.agent.Definition().Name) {
+func (t *tools) spoken(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error) {
+	r, err := t.of(ctx, owner, a, false)
+	if err != nil || t.agent == nil || !t.pick.Allows(t.agent.Definition().Name) || !allowedBy(a)(t.agent.Definition().Name) {
 		return r, err
 	}
 	r = r.Clone()

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/chat"
 	"voicebridge/chat/chattest"
 	"voicebridge/cmd/voicebridge/internal/config"
@@ -220,12 +221,12 @@ func spokenTools(t *testing.T, change func(*config.Tools)) (*toolkit.Registry, t
 	_, err = openChat(cfg, store, writer, all, nil, nil, nil, testLogger(t))
 	must(t, err)
 	key := persistencetest.NewThread(t, store, "anna", "")
-	typed, err := all.registry(t.Context(), key.Owner, key.Thread)
+	typed, err := all.registry(t.Context(), key.Owner, assistant.Assistant{})
 	must(t, err)
 	if _, ok := typed.Lookup(chat.AskAgentName); ok {
 		t.Error("a typed turn may ask the agent")
 	}
-	spoken, err := all.spoken(t.Context(), key.Owner, key.Thread)
+	spoken, err := all.spoken(t.Context(), key.Owner, assistant.Assistant{})
 	must(t, err)
 	return spoken, key
 }

@@ -31,6 +31,7 @@ type app struct {
 	connection
 
 	key      thread.Key
+	user     string // the user's name
 	tools    Tools
 	cfg      *Config
 	sessions *sessions
@@ -137,7 +138,7 @@ func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
 		return err
 	}
 	answer, err := a.cfg.Chat.Say(ctx, chat.TurnRequest{
-		Key: a.key, Text: transcript.Text, System: a.tools.system, Spoken: true, NoServerTools: true,
+		Key: a.key, User: a.user, Text: transcript.Text, System: a.tools.system, Spoken: true, NoServerTools: true,
 		Client: &chat.ClientTools{Tools: a.tools.definitions, Wait: true},
 	}, chat.Mode{ByText: true})
 	if err != nil {

@@ -89,7 +89,7 @@ func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 			_ = conn.CloseNow()
 			return
 		}
-		_ = d.Serve(context.WithoutCancel(r.Context()), key, key.Thread, Tools{}, socket.New(conn, socket.DefaultTiming(), "connect again"))
+		_ = d.Serve(context.WithoutCancel(r.Context()), key, key.Thread, "", Tools{}, socket.New(conn, socket.DefaultTiming(), "connect again"))
 	}))
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -272,7 +272,7 @@ func TestTakenOverWhileItWaits(t *testing.T) {
 		var serving sync.WaitGroup
 		serve := func() <-chan string {
 			k, all := piped(t)
-			serving.Go(func() { _ = d.Serve(ctx, key, key.Thread, Tools{}, k) })
+			serving.Go(func() { _ = d.Serve(ctx, key, key.Thread, "", Tools{}, k) })
 			synctest.Wait()
 			return all
 		}

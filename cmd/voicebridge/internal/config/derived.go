@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,4 +118,12 @@ func (c *Log) Slog() slog.Level {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Level)) // checked by validate
 	return level
+}
+
+// UserName returns an owner's name as far as the settings tell it: owners of tokens are called what they are there. Empty: not known.
+func (c *Config) UserName(owner string) string {
+	if slices.ContainsFunc(c.Secrets.Tokens, func(t access.StaticToken) bool { return t.Owner == owner }) {
+		return owner
+	}
+	return ""
 }
