@@ -23,6 +23,7 @@ const soundRate = 8000
 // tapSound keeps what the page plays, and which message it marks at what time of a call.
 const tapSound = `(() => {
 	const marked = probe.marked = [];
+	const words = probe.words = new Set(); // beside the player
 	window.Audio = ((Real) => function (...address) {
 		const audio = new Real(...address);
 		const context = new AudioContext({ sampleRate: 8000 });
@@ -34,8 +35,9 @@ const tapSound = `(() => {
 		return audio;
 	})(window.Audio);
 	new MutationObserver((changes) => changes.forEach(({ target }) => {
-		if (target.matches('article.heard') && marked.at(-1)?.id !== target.dataset.id) marked.push({ id: target.dataset.id, ms: probe.sound.audio.currentTime * 1000 });
-	})).observe(document, { subtree: true, attributeFilter: ['class'] });
+		if (target instanceof Element && target.matches('article.heard') && marked.at(-1)?.id !== target.dataset.id) marked.push({ id: target.dataset.id, ms: probe.sound.audio.currentTime * 1000 });
+		words.add(probe.all('heard-words')[0]?.textContent);
+	})).observe(document, { subtree: true, attributeFilter: ['class'], characterData: true, childList: true });
 })()`
 
 // speechSamples are those of the person in the microphone's file.
@@ -138,6 +140,7 @@ func TestPageRecords(t *testing.T) {
 	p.press(t, "Escape", 27)
 	p.say(t, "Show me the sales as a chart.")
 	p.untilMessage(t, "assistant voice completed", drawn)
+	p.untilSilent(t)
 	p.until(t, "messages with their places in the recording", "probe.all('hear').length > 2")
 	p.click(t, "hangup")
 	p.untilOver(t)
@@ -158,7 +161,11 @@ func TestPageRecords(t *testing.T) {
 		ID string
 		MS float64
 	}](t, p, "probe.marked")
+	words := eval[[]string](t, p, "[...probe.words].filter(Boolean)")
 	for i, m := range sounds {
+		if i >= len(words) || words[i] != m.Text() {
+			t.Errorf("beside the player were the words %q, number %d is %q", words, i, m.Text())
+		}
 		if span := m.Metadata.Audio; i >= len(marked) || marked[i].ID != m.ID || marked[i].MS < float64(span.StartMS) || marked[i].MS > float64(span.EndMS)+1000 {
 			t.Errorf("while the call is played, messages are marked as heard at %+v; number %d is %q, %+v", marked, i, m.Text(), *span)
 		}
