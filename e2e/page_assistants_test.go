@@ -104,6 +104,9 @@ func TestPageAssistants(t *testing.T) {
 			t.Errorf("the upstream has not got %q", want)
 		}
 	}
+	if strings.Contains(sent, `"changeBrowserTheme"`) {
+		t.Error("an assistant without tools has the page's")
+	}
 	p.pressID(t, "assistant-back")
 	p.until(t, "whose conversation it is", "probe.all('choose-assistant')[0]?.value === 'empfang' && probe.all('assistant-facts')[0].innerText.includes('cedar')")
 	p.fill(t, "choose-assistant", "front-desk")
