@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
+	"voicebridge/toolkit"
 )
 
 // makes adds an assistant of the owner.
@@ -99,6 +101,31 @@ func TestAssistantsOfCalls(t *testing.T) {
 	}
 	if got := strings.Join(saved, ","); got != "desk,desk,plain," {
 		t.Errorf("call_summary has the assistants %s", got)
+	}
+}
+
+// TestDeniedToolsOfClients has a client declare tools of which the server denies one, and the assistant another.
+func TestDeniedToolsOfClients(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{bridge: bridge.Config{Settings: bridge.Settings{Deny: toolkit.MustNames("look")}}})
+	b.makes(`{"id":"calm","name":"Calm","tools":{"deny":["change*"]}}`)
+	for id, want := range map[string][]string{"": {"changeColours", "write"}, "calm": {"write"}} {
+		c := b.dial(bridge.Start{Owner: owner, AssistantID: id})
+		c.next("bridge.ready")
+		c.send(`{"type":"session.update","session":{"type":"realtime","tools":[{"type":"function","name":"look","parameters":{"type":"object","properties":{}}},` +
+			`{"type":"function","name":"changeColours","parameters":{"type":"object","properties":{}}},{"type":"function","name":"write","parameters":{"type":"object","properties":{}}}]}}`)
+		var updated struct {
+			Session struct{ Tools []struct{ Name string } }
+		}
+		c.decode(c.next(realtime.TypeSessionUpdated), &updated)
+		var got []string
+		for _, tool := range updated.Session.Tools {
+			got = append(got, tool.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("with assistant %q the client has %q, want %q", id, got, want)
+		}
+		b.hangUp(c)
 	}
 }
 
