@@ -33,6 +33,7 @@ var attacks = []struct{ what, in, test string }{
 	{"settings hold secrets", "cmd/voicebridge/internal/config", "TestSecretsInTheFileAreRefused"},
 	{"TLS is missing without a warning", "web", "TestWarnsWithoutTLS"},
 	// Ownership.
+	{"an owner asks for what another has, on every route", "web", "TestStrangersFindNothing"},
 	{"an owner sends texts in a burst, or uses other models", "web", "TestQuotas"},
 	{"an owner stores too much", "web", "TestStorageLimits"},
 	{"an owner's sleeping programs delay another's", "toolkit/code", "TestOneOwnersPrograms"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,9 @@ func (s suite) commands(t *testing.T) {
 		other, ofNobody = Open(t, b.url, persistence.Options{}), persistence.ErrGone
 		for _, store := range []*persistence.Store{b.store, other} { // so that they notify each other
 			must(t, store.Serve(t.Context()))
+		}
+		if others, err := other.Cluster.Others(t.Context()); err != nil || !slices.Equal(others, []string{b.store.Instance()}) {
+			t.Errorf("Others() = %q, %v", others, err)
 		}
 	}
 	ctx, stop := context.WithCancel(t.Context())
