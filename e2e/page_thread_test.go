@@ -43,10 +43,16 @@ func TestPageThreadSettings(t *testing.T) {
 	p.fill(t, "which-tools", "none")
 	p.pressID(t, "assistant-save")
 	p.until(t, "when it holds", "probe.all('assistant-said')[0]?.innerText.includes('from the next call')")
+	p.fill(t, "field-description", "For one conversation.") // it is the same one that is saved again
+	p.pressID(t, "assistant-save")
+	p.until(t, "the changed copy", "probe.all('assistant-said')[0]?.innerText === 'Saved'")
 	p.pressID(t, "assistant-back")
 	p.until(t, "the conversation's own", "probe.all('choose-assistant')[0]?.value === 'mine' && "+facts+".includes('sage') && "+tools+".length === 0 && probe.all('chosen-fixed').length === 0")
 	if got := s.rows(t, "SELECT assistant_id FROM threads"); !slices.Equal(got, []string{"mine"}) {
 		t.Errorf("the threads have %q", got)
+	}
+	if got := s.rows(t, "SELECT id FROM assistants"); !slices.Equal(got, []string{"mine"}) {
+		t.Errorf("the owner has the assistants %q", got)
 	}
 	p.pressID(t, "change-assistant")
 	p.fill(t, "field-instructions", "You are at my service.")
