@@ -133,11 +133,10 @@ func (r *Recorder) Run(on bool) {
 	}
 }
 
-// Stop ends the recording here, however long it has been silent.
+// Stop ends the recording here, however long it has been silent. Packets that are on their way are kept until Close.
 func (r *Recorder) Stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.running = false
 	if r.stopped.IsZero() {
 		r.stopped = time.Now()
 	}
@@ -146,6 +145,7 @@ func (r *Recorder) Stop() {
 // Close is Stop, if that was not called, and writes what is waiting.
 func (r *Recorder) Close() {
 	r.Stop()
+	r.Run(false)
 	close(r.stop)
 	<-r.done
 }

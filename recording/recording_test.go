@@ -313,30 +313,32 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// TestStop ends a recording some time before it is written.
+// TestStop ends a recording some time before it is written, with a packet on its way.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	sound := tone(t, 440, 50)
+	sound := tone(t, 440, 51)
 	synctest.Test(t, func(t *testing.T) {
 		var f file
 		r := newRecorder(&f, head{CallID: "c"}, slog.New(slog.DiscardHandler), func(int) {}, func() {})
 		r.Run(true)
 		up := r.User(nowhere{})
-		for i := range 100 {
-			must(t, up.WriteAudio(&media.Packet{Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: sound[i%50]}))
-			time.Sleep(20 * time.Millisecond)
-			if i == 49 {
+		for i, payload := range sound {
+			if i == 50 {
 				r.Stop()
 			}
+			must(t, up.WriteAudio(&media.Packet{Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: payload}))
+			time.Sleep(20 * time.Millisecond)
 		}
+		time.Sleep(2 * flushTime)
 		r.Close()
+		must(t, up.WriteAudio(&media.Packet{Sequence: 51, Timestamp: 51 * media.FrameStep, Payload: sound[0]}))
 		opened, err := openTape(bytes.NewReader(f.bytes()))
 		must(t, err)
 		packets := 0
 		for _, ok := opened.next(); ok; _, ok = opened.next() {
 			packets++
 		}
-		if packets != 50 || opened.length != time.Second {
+		if packets != 51 || opened.length != time.Second {
 			t.Errorf("%d packets and %v were kept", packets, opened.length)
 		}
 	})
