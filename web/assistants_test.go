@@ -345,20 +345,36 @@ func TestInstructionsHaveTheUsersName(t *testing.T) {
 	const key = "a secret of at least thirty-two bytes"
 	model := &script{answers: []scripted{words("Yes.")}}
 	b := setupChat(t, chat.Config{Providers: []llm.Provider{model}, NoTitles: true}, func(c *Config) { c.Auth.JWTSecret = access.NewSecret(key) })
-	ann := as(signed(t, jwt.SigningMethodHS256, []byte(key), "", jwt.MapClaims{"sub": "id-1", "name": "Ann Bee", "exp": b.clock.now().Add(time.Hour).Unix()}))
+	token := signed(t, jwt.SigningMethodHS256, []byte(key), "", jwt.MapClaims{"sub": "id-1", "name": "Ann Bee", "exp": b.clock.now().Add(time.Hour).Unix()})
+	ann := as(token)
 	wantStatus(t, b.do(t, "POST", "/api/assistants", `{"name":"Desk","instructions":"You help {{user}}."}`, ann), 201)
 	of := "/api/threads/" + decode[struct{ ID string }](t, b.do(t, "POST", "/api/threads", `{"assistant_id":"desk"}`, ann)).ID + "/messages"
 	session := decode[struct{ Session struct{ ID string } }](t, b.do(t, "POST", "/text/session", `{"assistant_id":"desk"}`, ann)).Session.ID
+	want := func(n int, of string) {
+		t.Helper()
+		model.mu.Lock()
+		defer model.mu.Unlock()
+		if len(model.requests) != n || !strings.HasPrefix(model.requests[n-1].System, "You help Ann Bee.") {
+			t.Errorf("%s: the model was asked %+v", of, model.requests)
+		}
+	}
 	for i, post := range [][2]string{
 		{of, `{"content":"Hello"}`},
 		{of, `{"messages":[{"id":"m","role":"user","parts":[{"type":"text","text":"Hello again"}]}],"trigger":"submit-message"}`},
 		{"/text/session/" + session + "/message", `{"content":"Hello"}`},
 	} {
 		wantStatus(t, b.do(t, "POST", post[0], post[1], ann), 200)
-		model.mu.Lock()
-		if len(model.requests) != i+1 || !strings.HasPrefix(model.requests[i].System, "You help Ann Bee.") {
-			t.Errorf("%s: the model was asked %+v", post[1], model.requests)
-		}
-		model.mu.Unlock()
+		want(i+1, post[1])
 	}
+	address, _ := b.run(t)
+	app := open(t, "ws://"+address+"/conductor?session_id=app&assistant_id=desk", "Authorization", "Bearer "+token)
+	must(t, app.Write(t.Context(), websocket.MessageText, []byte(`{"id":"1","type":"transcript.final","sessionId":"app","payload":{"text":"Hello"}}`)))
+	for {
+		_, said, err := app.Read(t.Context())
+		must(t, err)
+		if strings.Contains(string(said), "assistant.speech.final") {
+			break
+		}
+	}
+	want(4, "an app")
 }
