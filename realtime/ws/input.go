@@ -11,7 +11,7 @@ import (
 // The upstream knows only from sound that a caller has stopped speaking. If none comes any more, as from a muted
 // microphone, it gets silence.
 const (
-	missing    = 200 * time.Millisecond // without a packet, before that
+	missing    = 400 * time.Millisecond // without a packet, before that: a network may stall as long
 	silenceFor = 5 * time.Second        // at most
 )
 
