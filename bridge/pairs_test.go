@@ -137,8 +137,8 @@ type delta struct {
 // heardFrame is 20 ms of sound for the client.
 var heardFrame = media.Format{Rate: 24_000}.Frame()
 
-// speakerFrames is how many of them a client's loudspeaker is late.
-const speakerFrames = 10
+// speakerFrames is how many of them a client's loudspeaker is late: more than the bridge's clock on a busy machine.
+const speakerFrames = 50
 
 func (l *socketLine) Send(ctx context.Context, event []byte) error {
 	return l.conn.Write(ctx, websocket.MessageText, event)
