@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"voicebridge/assistant"
-	"voicebridge/toolkit"
 )
 
 // with returns the configuration of a call that an assistant has: what it leaves out stays.
@@ -26,20 +25,9 @@ func (c Config) with(a assistant.Assistant) *Config {
 	c.MaxDuration = time.Duration(narrowed(a.Fixed(), float64(c.MaxDuration), a.Limits.MaxMinutes, float64(time.Minute)))
 	c.Idle = time.Duration(narrowed(a.Fixed(), float64(c.Idle), a.Limits.IdleMinutes, float64(time.Minute)))
 	c.CallUSD = narrowed(a.Fixed(), c.CallUSD, a.Limits.CallUSD, 1)
-	c.Approve, c.Deny = withNames(c.Approve, a.Tools.Approve), withNames(c.Deny, a.Tools.Deny)
+	c.Approve, c.Deny = c.Approve.With(a.Tools.Approve), c.Deny.With(a.Tools.Deny)
 	c.Upstreams = c.routesOf(v)
 	return &c
-}
-
-// withNames returns a list of tools with an assistant's.
-func withNames(names toolkit.Names, own []string) toolkit.Names {
-	for _, name := range own {
-		var n toolkit.Name
-		if n.UnmarshalText([]byte(name)) == nil { // it was checked
-			names = append(slices.Clip(names), n)
-		}
-	}
-	return names
 }
 
 // routesOf returns the upstreams with the assistant's model and voices: those are of the upstream that it names, or of the

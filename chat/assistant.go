@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"slices"
 	"time"
 
 	"voicebridge/assistant"
 	"voicebridge/thread"
-	"voicebridge/toolkit"
 )
 
 // of returns the configuration of turns on a thread, which that of its assistant is. user is the user's name, empty if the turn
@@ -54,11 +52,6 @@ func (c *Config) with(a assistant.Assistant) *Config {
 		}
 	}
 	out.History = out.History.withDefaults()
-	for _, name := range a.Tools.Approve {
-		var n toolkit.Name
-		if n.UnmarshalText([]byte(name)) == nil { // it was checked
-			out.ApproveTools = append(slices.Clip(out.ApproveTools), n)
-		}
-	}
+	out.ApproveTools = out.ApproveTools.With(a.Tools.Approve)
 	return &out
 }

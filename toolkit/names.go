@@ -52,6 +52,18 @@ func MustNames(list ...string) Names {
 	return n
 }
 
+// With returns a new list with more names, each in the form that UnmarshalText takes; others are left out.
+func (n Names) With(more []string) Names {
+	out := slices.Clone(n)
+	for _, text := range more {
+		var name Name
+		if name.UnmarshalText([]byte(text)) == nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // Has reports whether the list names the tool, for any calls.
 func (n Names) Has(name string) bool {
 	return slices.ContainsFunc(n, func(e Name) bool { return !e.writes && e.matches(name) })

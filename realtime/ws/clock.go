@@ -1,6 +1,7 @@
 package ws
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -66,7 +67,7 @@ func (m *marks) add(next mark) {
 		}
 	}
 	if len(*m) == maxMarks {
-		*m = append((*m)[:0], (*m)[1:]...)
+		*m = slices.Delete(*m, 0, 1)
 	}
 	*m = append(*m, next)
 }

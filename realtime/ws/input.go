@@ -40,7 +40,7 @@ func (in *input) write(p *media.Packet) error {
 		return nil
 	}
 	samples, err := in.reader.Read(p)
-	in.send(samples, at+media.FrameTime-in.lasts(samples)) // with what was missing before it
+	in.send(samples, at+media.FrameTime) // with what was missing before it
 	return err
 }
 
@@ -51,14 +51,11 @@ func (in *input) came(at time.Duration) time.Time {
 	return in.stream.came(at)
 }
 
-func (in *input) lasts(samples []int16) time.Duration {
-	return time.Duration(len(samples)) * time.Second / time.Duration(in.format.Rate)
-}
-
-func (in *input) send(samples []int16, at time.Duration) {
+// send sends samples that end at a time of the caller's stream.
+func (in *input) send(samples []int16, until time.Duration) {
 	in.bytes = in.format.Encoding.Append(in.bytes[:0], samples)
 	if len(in.bytes) > 0 {
-		in.out.speak(in.bytes, at)
+		in.out.speak(in.bytes, until-lasts(in.format, len(in.bytes)))
 	}
 }
 
@@ -78,7 +75,7 @@ func (in *input) fill(now time.Time) bool {
 	}
 	for due := now.Sub(in.stream.arrived) - missing; in.filled < due && in.filled < silenceFor; in.filled += longestAppend {
 		samples := make([]int16, in.format.Rate/int(time.Second/longestAppend))
-		in.send(samples, in.stream.at+missing+in.filled)
+		in.send(samples, in.stream.at+missing+in.filled+longestAppend)
 		in.reader.Skip(len(samples))
 	}
 	return true

@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 // What is loaded with the page: the framework, and all but what is drawn only when it is asked for.
 const isBase = (id: string) =>
   /node_modules\/(svelte|esm-env|clsx)\//.test(id) ||
-  /\/src\/(base|words\/(?!de\.|product|sight)|api\/(?!assistants|hooks|mine|reports)|link|page|message|device\/(?!awake|devices|pictures|trial)|call\/(call|state|sound|speaker|remembered)|thread|view\/parts\/(Icon|Sheet|Later|Timer|focus|keys|swipe|meters|orb|Orb|attachments)|view\/thread\/Empty)/.test(id);
+  /\/src\/(base|words\/(?!de\.|charts|product|sight)|api\/(?!assistants|hooks|mine|reports)|link|page|message|device\/(?!awake|devices|pictures|trial)|call\/(call|state|sound|speaker|remembered)|thread|view\/parts\/(Icon|Sheet|Later|Timer|focus|keys|swipe|meters|orb|Orb|attachments)|view\/thread\/Empty)/.test(id);
 
 // The build is committed, so its files have fixed names: a change shows as a
 // change, not as a new file. The server revalidates them by ETag.

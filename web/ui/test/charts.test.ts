@@ -8,7 +8,7 @@ import { lookOf, safeColor } from '../src/charts/look';
 import { loadMap, projected } from '../src/charts/maps';
 import { chartOption } from '../src/charts/option';
 import { chartKinds, readChart, type Chart } from '../src/charts/output';
-import { de, en } from '../src/words/product';
+import { de, en } from '../src/words/charts';
 
 const outputs = JSON.parse(readFileSync('test/fixtures/charts.json', 'utf8')) as unknown[];
 const charts = outputs.map((output) => readChart(output) as Chart);
@@ -49,7 +49,7 @@ describe('the sixteen kinds', () => {
   });
 
   it.each(drawnCharts.map(({ kind }) => kind))('%s has a name in each language', (kind) => {
-    for (const { chart } of [en, de]) expect(chart.label(kind, 'Sales')).not.toBe(chart.label('', 'Sales'));
+    for (const { label } of [en, de]) expect(label(kind, 'Sales')).not.toBe(label('', 'Sales'));
   });
 
   it.each(charts.map((chart) => [chart.kind, chart] as const))('%s has a title and a picture', (kind, chart) => {

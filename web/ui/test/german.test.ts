@@ -1,11 +1,12 @@
 import { expect, it } from 'vitest';
 import { de } from '../src/words/de';
 import { en } from '../src/words/en';
+import * as charts from '../src/words/charts';
 import * as product from '../src/words/product';
 import * as sight from '../src/words/sight';
 
 // What is the same in both languages.
-const same = new Set(['version', 'transcript.system', 'app', 'simulatorChip', 'product.chart.fields.name', 'product.chart.fields.regionName', 'product.chart.fields.minValue', 'product.chart.fields.maxValue']);
+const same = new Set(['version', 'transcript.system', 'app', 'simulatorChip', 'charts.fields.name', 'charts.fields.regionName', 'charts.fields.minValue', 'charts.fields.maxValue']);
 
 /** Every text by its path; of what is made of values, an example. */
 function textsOf(value: unknown, path = ''): [string, string][] {
@@ -16,7 +17,7 @@ function textsOf(value: unknown, path = ''): [string, string][] {
 }
 
 it('the German is complete', () => {
-  const [english, german] = [new Map(textsOf({ ...en, product: product.en, sight: sight.en })), new Map(textsOf({ ...de, product: product.de, sight: sight.de }))];
+  const [english, german] = [new Map(textsOf({ ...en, charts: charts.en, product: product.en, sight: sight.en })), new Map(textsOf({ ...de, charts: charts.de, product: product.de, sight: sight.de }))];
   // The server's own words are English already where the page has none for them.
   const missing = [...english.keys()].filter((path) => !german.has(path));
   expect(missing).toEqual([]);

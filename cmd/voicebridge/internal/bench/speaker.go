@@ -2,7 +2,6 @@ package bench
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/opus"
+	"voicebridge/realtime/pcm"
 	"voicebridge/realtime/simulator"
 )
 
@@ -72,9 +72,7 @@ func spokenSound(events int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, s := range decoded {
-			samples = binary.LittleEndian.AppendUint16(samples, uint16(s))
-		}
+		samples = pcm.Linear.Append(samples, decoded)
 	}
 	var pieces []string
 	for piece := range slices.Chunk(samples, pcmRate/events*2) {

@@ -1,5 +1,5 @@
 import { asNumber, asObjects, asText, isObject, type Json } from '../base/json';
-import { w } from '../words/product';
+import { w } from '../words/charts';
 import { formatNumber } from './frame';
 import { tableOf, type Table } from './html';
 import { mostSeries, type Chart } from './output';
@@ -59,7 +59,7 @@ function flat(point: Json): Row {
 
 /** What a field of the tools is called. Names of series, such as iPhone, stay as they are. */
 function labelOf(key: string): string {
-  const { fields } = w().chart;
+  const { fields } = w();
   return (Object.hasOwn(fields, key) && fields[key]) || key;
 }
 

@@ -1,7 +1,7 @@
 import { asNumber, asObjects, asText, type Json } from '../base/json';
 import { formatNumber, frame, tooltip, type Option } from './frame';
 import { months, weekdays } from '../words/format';
-import { w } from '../words/product';
+import { w } from '../words/charts';
 import { scaleColors, type Look } from './look';
 
 // Charts of parts, flows and days: treemap, sankey, calendar.
@@ -128,7 +128,7 @@ export function calendarOption(data: Json, look: Look): Option {
       itemHeight: 90,
       min: Math.min(...values, 0),
       max: Math.max(...values, 1),
-      text: [w().chart.more, w().chart.less],
+      text: [w().more, w().less],
       textStyle: { color: look.muted },
       inRange: { color: scaleColors(asText(data.colorScale, 'github'), look) },
     },

@@ -1,5 +1,5 @@
 import { asNumber, asObjects, asText, type Json } from '../base/json';
-import { w } from '../words/product';
+import { w } from '../words/charts';
 import { formatNumber, frame, short, tooltip, type Option } from './frame';
 import { countries } from './iso3166';
 import { scaleColors, type Look } from './look';
@@ -166,7 +166,7 @@ function rankingOption(regions: Region[], look: Look): Option {
 /** What the picture cannot show, in words; empty when it shows everything. */
 export function geographyNote(data: Json): string {
   const { map, regions } = geographyOf(data);
-  if (!map) return w().chart.noMap;
+  if (!map) return w().noMap;
   const lost = regions.filter((region) => !region.id).map((region) => region.name);
-  return lost.length > 0 ? w().chart.notOnMap(`${lost.slice(0, 10).join(', ')}${lost.length > 10 ? ' …' : ''}`) : '';
+  return lost.length > 0 ? w().notOnMap(`${lost.slice(0, 10).join(', ')}${lost.length > 10 ? ' …' : ''}`) : '';
 }

@@ -1,6 +1,6 @@
 import { asNumber, asObject, asObjects, asText, isObject, type Json } from '../base/json';
 import { locale } from '../words/language.svelte';
-import { w } from '../words/product';
+import { w } from '../words/charts';
 import { formatNumber, withUnit } from './frame';
 import { mostSeries } from './output';
 
@@ -26,7 +26,7 @@ export function banOf(data: Json): Ban {
     value: numberOrText(data.value, asText(data.unit)),
     trend: isObject(data.trend) ? { direction, text: trendWords } : null,
     comparison: isObject(data.comparison)
-      ? `${asText(comparison.label, w().chart.compared)}: ${numberOrText(comparison.value, asText(data.unit))}`
+      ? `${asText(comparison.label, w().compared)}: ${numberOrText(comparison.value, asText(data.unit))}`
       : '',
   };
 }
@@ -100,6 +100,6 @@ function compared(words: Intl.Collator, a: string | number, b: string | number):
 function cell(value: unknown, type: string): string {
   if (value === null || value === undefined) return '';
   if (type === 'number' && typeof value === 'number') return formatNumber(value);
-  if (type === 'boolean' && typeof value === 'boolean') return value ? w().chart.yes : w().chart.no;
+  if (type === 'boolean' && typeof value === 'boolean') return value ? w().yes : w().no;
   return isObject(value) || Array.isArray(value) ? JSON.stringify(value) : asText(value);
 }
