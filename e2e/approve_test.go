@@ -21,6 +21,10 @@ type follower struct {
 	t    *testing.T
 	conn *websocket.Conn
 	ctx  context.Context //nolint:containedctx // it bounds what a test waits for
+	// messages are those that came; lost says why no more come, once they are closed. They are read also while
+	// a test does something else: who does not read does not answer pings, and is cut off.
+	messages chan []byte
+	lost     error
 	// greeting is the first event of the socket.
 	greeting struct {
 		CallID *string `json:"call_id"`
@@ -53,9 +57,22 @@ func follow(t *testing.T, url string) *follower {
 	}
 	conn.SetReadLimit(8 << 20)
 	t.Cleanup(func() { _ = conn.CloseNow() })
-	f := &follower{t: t, conn: conn, ctx: ctx}
+	f := &follower{t: t, conn: conn, ctx: ctx, messages: make(chan []byte, 1<<14)}
+	go f.read()
 	f.next("connected", &f.greeting)
 	return f
+}
+
+func (f *follower) read() {
+	defer close(f.messages)
+	for {
+		_, data, err := f.conn.Read(f.ctx)
+		if err != nil {
+			f.lost = err
+			return
+		}
+		f.messages <- data
+	}
 }
 
 // leave closes the socket; a slow machine may not answer in time.
@@ -76,11 +93,7 @@ func (f *follower) learns(kind string, c *caller) {
 // next reads up to the next event of a type, and decodes its data into v.
 func (f *follower) next(kind string, v any) {
 	f.t.Helper()
-	for {
-		_, data, err := f.conn.Read(f.ctx)
-		if err != nil {
-			f.t.Fatalf("no %s: %v", kind, err)
-		}
+	for data := range f.messages {
 		var e persistence.Event
 		if err := json.Unmarshal(data, &e); err != nil {
 			f.t.Fatalf("event %s: %v", data, err)
@@ -95,6 +108,7 @@ func (f *follower) next(kind string, v any) {
 		}
 		return
 	}
+	f.t.Fatalf("no %s: %v", kind, f.lost)
 }
 
 // questionEvent is an approval request as watchers get it.
