@@ -93,11 +93,8 @@ func (f *follower) learns(kind string, c *caller) {
 // next reads up to the next event of a type, and decodes its data into v.
 func (f *follower) next(kind string, v any) {
 	f.t.Helper()
-	for data := range f.messages {
-		var e persistence.Event
-		if err := json.Unmarshal(data, &e); err != nil {
-			f.t.Fatalf("event %s: %v", data, err)
-		}
+	for {
+		e := f.event(kind)
 		if string(e.Type) != kind {
 			continue
 		}
@@ -108,7 +105,19 @@ func (f *follower) next(kind string, v any) {
 		}
 		return
 	}
-	f.t.Fatalf("no %s: %v", kind, f.lost)
+}
+
+// event returns the next event; the test waits for one that is so named.
+func (f *follower) event(wanted string) (e persistence.Event) {
+	f.t.Helper()
+	data, ok := <-f.messages
+	if !ok {
+		f.t.Fatalf("no %s: %v", wanted, f.lost)
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		f.t.Fatalf("event %s: %v", data, err)
+	}
+	return e
 }
 
 // questionEvent is an approval request as watchers get it.

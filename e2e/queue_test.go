@@ -12,9 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket/wsjson"
-
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 )
@@ -260,10 +257,7 @@ func TestQueueOnTwoInstances(t *testing.T) {
 		t.Helper()
 		var got []string
 		for {
-			var e persistence.Event
-			if err := wsjson.Read(f.ctx, f.conn, &e); err != nil {
-				t.Fatalf("after %q: %v", got, err)
-			}
+			e := f.event(until)
 			if !strings.HasPrefix(string(e.Type), "queue_") || !strings.Contains(string(e.Data), two.ID) {
 				continue
 			}

@@ -1,22 +1,34 @@
 // Command testreport reads the output of go test -json on standard input and
 // prints what a person wants to know: one line per package, the output of failures,
-// every skipped test with its reason, the counts, and again the beginning of each
+// every skipped test with its reason, the slowest tests, the counts, and again the beginning of each
 // failure: whichever end of the log is cut off, the reason is there. It exits
 // with 1 when a test or a build failed, when a test was skipped (a missing
 // database or browser must not pass for success), and when no test ran at all.
+//
+// With -alone FILE it lists there, as lines of package and test, what may be run a
+// second time alone: up to three failed tests, if nothing else is wrong and none of
+// them raced, panicked or leaked.
 package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
 func main() {
-	ok, err := run(os.Stdin, os.Stdout)
+	list := flag.String("alone", "", "`file` for the failed tests that may be run a second time alone")
+	flag.Parse()
+	r, ok, err := run(os.Stdin, os.Stdout)
+	if err == nil && *list != "" {
+		err = os.WriteFile(*list, []byte(strings.Join(r.alone(), "")), 0o600)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(1)
@@ -46,10 +58,14 @@ type report struct {
 	skips                   []string            // name and reason
 	failures                []string            // name and the first lines
 	running                 map[string][]string // output of what has not ended, by full name
+	// again are the failed tests, as lines of package and test. once is set by what must not be run again.
+	again []string
+	once  bool
+	took  []event // tests without their subtests
 }
 
 // run copies the gist of in to out. It reports whether all tests ran and passed.
-func run(in io.Reader, out io.Writer) (bool, error) {
+func run(in io.Reader, out io.Writer) (*report, bool, error) {
 	r := &report{out: out, running: map[string][]string{}}
 	lines := bufio.NewReader(in)
 	for {
@@ -67,10 +83,10 @@ func run(in io.Reader, out io.Writer) (bool, error) {
 			break
 		}
 		if err != nil {
-			return false, fmt.Errorf("read test output: %w", err)
+			return r, false, fmt.Errorf("read test output: %w", err)
 		}
 	}
-	return r.close(), nil
+	return r, r.close(), nil
 }
 
 // add takes the next event.
@@ -82,6 +98,7 @@ func (r *report) add(e event) {
 		fmt.Fprint(r.out, e.Output)
 	case "build-fail":
 		r.failed++
+		r.once = true
 		fmt.Fprintf(r.out, "FAIL\t%s [build failed]\n", e.ImportPath)
 	case "pass", "fail", "skip":
 		if e.Test == "" {
@@ -96,6 +113,9 @@ func (r *report) add(e event) {
 func (r *report) endTest(e event) {
 	output := r.running[e.name()]
 	delete(r.running, e.name())
+	if !strings.Contains(e.Test, "/") {
+		r.took = append(r.took, e)
+	}
 	switch e.Action {
 	case "pass":
 		r.passed++
@@ -106,6 +126,10 @@ func (r *report) endTest(e event) {
 		r.failed++
 		fmt.Fprintf(r.out, "--- FAIL: %s (%.2fs)\n", e.name(), e.Elapsed)
 		r.show(e.name(), output)
+		top, _, _ := strings.Cut(e.Test, "/")
+		if line := e.Package + " " + top + "\n"; !slices.Contains(r.again, line) {
+			r.again = append(r.again, line)
+		}
 	}
 }
 
@@ -117,6 +141,8 @@ func (r *report) endPackage(e event) {
 		if r.failed == 0 {
 			r.failed++ // TestMain, a leak check or a panic: no test of its own
 		}
+		// A package whose tests all ended and none failed has failed by something else.
+		r.once = r.once || !slices.ContainsFunc(r.again, func(line string) bool { return strings.HasPrefix(line, e.Package+" ") })
 		for name, output := range r.running {
 			if name != e.Package && !strings.HasPrefix(name, e.Package+" ") {
 				continue
@@ -156,6 +182,7 @@ func (r *report) show(name string, output []string) {
 			lines = append(lines, strings.TrimSuffix(line, "\n"))
 		}
 	}
+	r.once = r.once || slices.ContainsFunc(lines, neverByChance)
 	if len(lines) == 0 {
 		return // a subtest says why
 	}
@@ -174,6 +201,24 @@ func (r *report) show(name string, output []string) {
 		fmt.Fprintln(&b, cut(line, widthRepeated))
 	}
 	r.failures = append(r.failures, b.String())
+}
+
+// neverByChance reports whether a line of output tells of a fault that a slow machine does not make.
+func neverByChance(line string) bool {
+	return slices.ContainsFunc([]string{"DATA RACE", "race detected", "panic: ", "found unexpected goroutines"}, func(s string) bool {
+		return strings.Contains(line, s)
+	})
+}
+
+// mostAlone is how many failed tests are not yet a sign that something is broken.
+const mostAlone = 3
+
+// alone returns the failed tests that may be run a second time.
+func (r *report) alone() []string {
+	if r.once || r.skipped > 0 || len(r.again) > mostAlone {
+		return nil
+	}
+	return r.again
 }
 
 // cut shortens a line.
@@ -198,9 +243,23 @@ func (r *report) close() bool {
 	for _, failure := range r.failures {
 		fmt.Fprint(r.out, failure)
 	}
+	r.slowest()
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
 	return r.failed == 0 && r.skipped == 0 && r.passed > 0
 }
+
+// slowest names the tests that took longest, with what they waited for others.
+func (r *report) slowest() {
+	slices.SortFunc(r.took, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	for _, e := range r.took[:min(longest, len(r.took))] {
+		if e.Elapsed >= 1 {
+			fmt.Fprintf(r.out, "took %4.0f s  %s\n", e.Elapsed, e.name())
+		}
+	}
+}
+
+// longest is how many of the slowest tests are named.
+const longest = 20
 
 // skipReason finds what t.Skip said in the output of a skipped test.
 func skipReason(output []string) string {

@@ -19,6 +19,7 @@ func TestRun(t *testing.T) {
 		ok       bool
 		says     []string
 		not      string
+		alone    string
 	}{
 		{
 			name: "all pass", in: pass + packagePass, ok: true,
@@ -30,7 +31,34 @@ func TestRun(t *testing.T) {
 {"Action":"fail","Package":"p","Test":"TestB","Elapsed":0}
 {"Action":"fail","Package":"p","Elapsed":0.1}
 `,
-			says: []string{"--- FAIL: p TestB", "got 1, want 2", "FAIL\tp", "1 passed, 1 failed, 0 skipped"},
+			says: []string{"--- FAIL: p TestB", "got 1, want 2", "FAIL\tp", "1 passed, 1 failed, 0 skipped"}, alone: "p TestB\n",
+		},
+		{
+			name: "subtests are run again as one test",
+			in: pass + `{"Action":"fail","Package":"p","Test":"TestB/one","Elapsed":0}
+{"Action":"fail","Package":"p","Test":"TestB/two","Elapsed":0}
+{"Action":"fail","Package":"p","Test":"TestB","Elapsed":0}
+{"Action":"fail","Package":"p","Elapsed":0.1}
+`,
+			says: []string{"1 passed, 3 failed"}, alone: "p TestB\n",
+		},
+		{
+			name: "a race is no chance",
+			in: pass + `{"Action":"output","Package":"p","Test":"TestB","Output":"WARNING: DATA RACE\n"}
+{"Action":"fail","Package":"p","Test":"TestB","Elapsed":0}
+{"Action":"fail","Package":"p","Elapsed":0.1}
+`,
+			says: []string{"--- FAIL: p TestB", "DATA RACE"},
+		},
+		{
+			name: "nor are four failures",
+			in: pass + `{"Action":"fail","Package":"p","Test":"TestB","Elapsed":0}
+{"Action":"fail","Package":"p","Test":"TestC","Elapsed":0}
+{"Action":"fail","Package":"p","Test":"TestD","Elapsed":0}
+{"Action":"fail","Package":"p","Test":"TestE","Elapsed":0}
+{"Action":"fail","Package":"p","Elapsed":0.1}
+`,
+			says: []string{"1 passed, 4 failed"},
 		},
 		{
 			name: "a skipped test fails with its reason",
@@ -71,7 +99,8 @@ func TestRun(t *testing.T) {
 {"Action":"fail","Package":"p","Test":"TestD","Elapsed":0}
 {"Action":"fail","Package":"p","Elapsed":0.1}
 `,
-			says: []string{"--- FAIL: p TestD (0.00s)\n    d_test.go:7: want 1\n", "… 122 lines are left out …", "the last line", "FAILED: p TestD\n    d_test.go:7: want 1\n"},
+			alone: "p TestD\n",
+			says:  []string{"--- FAIL: p TestD (0.00s)\n    d_test.go:7: want 1\n", "… 122 lines are left out …", "the last line", "FAILED: p TestD\n    d_test.go:7: want 1\n"},
 		},
 		{
 			name: "no test at all", in: `{"Action":"skip","Package":"p"}` + "\n",
@@ -89,7 +118,10 @@ func TestRun(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			ok, err := run(strings.NewReader(tt.in), &out)
+			r, ok, err := run(strings.NewReader(tt.in), &out)
+			if got := strings.Join(r.alone(), ""); got != tt.alone {
+				t.Errorf("to be run alone: %q, want %q", got, tt.alone)
+			}
 			if err != nil || ok != tt.ok {
 				t.Errorf("run = %v, %v; want %v\n%s", ok, err, tt.ok, out.String())
 			}
