@@ -18,7 +18,7 @@ import (
 
 // `make soak` sets these; the defaults are for every run of the tests.
 var (
-	soakFor    = flag.Duration("soak.for", 2*time.Minute, "how long TestSoak goes on")
+	soakFor    = flag.Duration("soak.for", time.Minute, "how long TestSoak goes on")
 	soakCalls  = flag.Int("soak.calls", 3, "how many calls TestSoak holds at a time on each engine")
 	soakSeed   = flag.Uint64("soak.seed", 0, "what TestSoak does; 0 chooses one and prints it")
 	soakEngine = flag.String("soak.engine", "", "the only engine of TestSoak, sqlite or postgres; empty: both")
@@ -135,6 +135,7 @@ func (s *soak) run() {
 	go func() {
 		defer close(undisturbed) // even if a fault could not be made
 		s.disturb(rand.New(rand.NewPCG(s.seed, 0)))
+		stop() // it may be long until it is this test's turn
 	}()
 	t.Parallel()
 	<-undisturbed
