@@ -123,7 +123,7 @@ func explain(err error) error {
 	if r, ok := errors.AsType[*guard.Refusal](err); ok {
 		return r
 	}
-	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
+	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() || errors.Is(err, errTimeout) { // the latter is the context's cause
 		return errTimeout
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -102,5 +103,24 @@ func TestPost(t *testing.T) {
 	receiver.Close()
 	if _, err := named.post(t.Context(), "http://localhost:"+port+"/", http.Header{}, nil); err == nil || strings.Contains(err.Error(), "127.0.0.1") {
 		t.Errorf("a closed port: %v", err)
+	}
+}
+
+// TestTimeout says that a receiver was too slow, whoever notices it first.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	receiver := httptest.NewServer(http.NotFoundHandler())
+	defer receiver.Close()
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 0, errTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, receiver.URL, nil)
+	must(t, err)
+	resp, err := receiver.Client().Do(r)
+	if err == nil {
+		must(t, resp.Body.Close())
+		t.Fatal("an answer came after the end")
+	}
+	if got := explain(err); !errors.Is(got, errTimeout) {
+		t.Errorf("got %v, want %v", got, errTimeout)
 	}
 }
