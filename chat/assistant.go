@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -38,7 +37,6 @@ func (c *Config) with(a assistant.Assistant) *Config {
 		maps.Copy(out.Models, c.Models)
 		out.Models[out.Provider] = a.Text.Model
 	}
-	out.MaxTokens = cmp.Or(a.Text.MaxTokens, c.MaxTokens)
 	out.temperature = a.Text.Temperature
 	for _, n := range []struct {
 		to  *int

@@ -82,17 +82,20 @@ func TestAssistantsOfTurns(t *testing.T) {
 	}
 }
 
-// TestApprovalsOfAssistants has a tool that only an assistant wants to be approved.
+// TestApprovalsOfAssistants has a tool that only an assistant wants to be approved. Its limit of an answer holds as it is, tools or not.
 func TestApprovalsOfAssistants(t *testing.T) {
 	t.Parallel()
 	provider := deltas(calls("c1", "echo", `{"a":1}`), says("done"))
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, Tools: tools(t, echo), ApproveTools: toolkit.MustNames("other")})
-	b.makes(`{"id":"careful","name":"Careful","tools":{"approve":["ec*"]}}`)
+	b.makes(`{"id":"careful","name":"Careful","text":{"max_tokens":77},"tools":{"approve":["ec*"]}}`)
 	_, err := store.SetAssistant(t.Context(), b.key, "careful", nil)
 	must(t, err)
 	turn := b.turn(chat.TurnRequest{Text: "Echo!"})
 	b.until(turn, chat.EventToolApproval)
 	turn.Interrupt()
 	b.wait(turn)
+	if got := provider.seen()[0]; got.MaxTokens != 77 || len(got.Tools) == 0 {
+		t.Errorf("the limit of an answer with %d tools: %d", len(got.Tools), got.MaxTokens)
+	}
 }

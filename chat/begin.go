@@ -63,7 +63,7 @@ func (t *Turn) prepare(ctx context.Context) error {
 	if !model.accepts.NoTools || len(t.req.clientTools()) > 0 { // an answer without the client's tools would be none
 		model.request.Tools = offered(registry)
 	}
-	model.request.MaxTokens = cmp.Or(model.request.MaxTokens, answerTokens(t.cfg.MaxTokens, registry.Len() > 0))
+	model.request.MaxTokens = cmp.Or(model.request.MaxTokens, t.cfg.assistant.Text.MaxTokens, answerTokens(t.cfg.MaxTokens, registry.Len() > 0))
 	t.assemble(model, registry, left)
 	return nil
 }
@@ -106,7 +106,7 @@ func offered(r *toolkit.Registry) []llm.Tool {
 	return all
 }
 
-// answerTokens returns the token limit of an answer whose session sets none: tool calls need extra room.
+// answerTokens returns the token limit of an answer whose session and assistant set none: tool calls need extra room.
 func answerTokens(configured int, tools bool) int {
 	if configured == 0 || !tools {
 		return configured
