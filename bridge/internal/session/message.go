@@ -216,8 +216,9 @@ type item struct {
 	forgotten bool
 	// message is the message that the item belongs to, nil if it is not shown.
 	message *message
-	// from and until are when an utterance began and ended.
+	// from and until are when an utterance began and ended. fromMS is the former in the upstream's own count.
 	from, until time.Time
+	fromMS      int64
 	raw         realtime.Item // as far as known, for conversation.item.retrieve
 }
 

@@ -43,13 +43,14 @@ func (p *speech) event(ev *event, it *item) {
 	case realtime.TypeInputSpeechStarted:
 		q.speechTill, q.clientCreate = p.now.Add(speechTimeout), false
 		if it != nil {
-			it.from = p.began(ev)
+			it.from, it.fromMS = p.began(ev), ev.AudioStartMS
 		}
 		p.playback.userSpeaks()
 	case realtime.TypeInputSpeechStopped:
 		q.asked, q.reached = p.stopped(ev), nil
 		if it != nil {
 			it.until = q.asked
+			p.correct(it, ev)
 		}
 	case realtime.TypeInputCommitted:
 		p.committed(it)
@@ -202,6 +203,19 @@ func (p *speech) began(ev *event) time.Time {
 		return p.now.Add(-2 * leastSpoken)
 	}
 	return at
+}
+
+// correct moves the beginning of an utterance whose end the upstream's event has just said, where nobody knows when its sound
+// came: an upstream counts only what it has got, so a client that sends nothing at times makes its count fall behind. How long
+// the utterance was is right all the same.
+func (p *speech) correct(it *item, ev *event) {
+	if ev.said != nil || it.from.IsZero() || ev.AudioEndMS <= it.fromMS {
+		return
+	}
+	from := it.until.Add(-time.Duration(ev.AudioEndMS-it.fromMS) * time.Millisecond)
+	if from.Sub(it.from) > leastSpoken { // less may be due to the way of the event
+		it.from = from
+	}
 }
 
 // stopped returns when the caller has stopped speaking, as the upstream's event has just said: before the event by as long as

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,36 @@ func TestLateSound(t *testing.T) {
 			c.play(`up {"type":"response.done","response":{"id":"r1","status":"completed","output":[]}}`)
 			if out := c.out.String(); !strings.Contains(out, tt.want+" ") {
 				t.Errorf("no %s in\n%s", tt.want, out)
+			}
+		})
+	}
+}
+
+// TestPlaceOfSpeech has an upstream whose count of the caller's audio is behind the time, because the client has sent none for
+// a while: what is said is in the recording where it was said. Where the count is right, it holds.
+func TestPlaceOfSpeech(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		startMS, endMS int
+		want           string
+	}{
+		"all was sent":        {30000, 32000, "recorded 30000-32000 ms"},
+		"the event came late": {29800, 31800, "recorded 29800-32000 ms"},
+		"a gap of 3 s":        {27000, 29000, "recorded 30000-32000 ms"},
+		"no end":              {30000, 0, "recorded 30000-32000 ms"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &scripted{t: t, now: epoch, s: newTestState(t, Config{KeepSound: true})}
+			c.play(`up {"type":"session.created","session":{"type":"realtime"}}`)
+			c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
+			c.pass("30300ms")
+			c.play(fmt.Sprintf(`up {"type":"input_audio_buffer.speech_started","item_id":"i1","audio_start_ms":%d}`, tt.startMS))
+			c.pass("1700ms")
+			c.play(fmt.Sprintf(`up {"type":"input_audio_buffer.speech_stopped","item_id":"i1","audio_end_ms":%d}`, tt.endMS))
+			c.play(`up {"type":"input_audio_buffer.committed","item_id":"i1","previous_item_id":null}`)
+			if out := c.out.String(); !strings.Contains(out, tt.want) {
+				t.Errorf("no %q in\n%s", tt.want, out)
 			}
 		})
 	}
