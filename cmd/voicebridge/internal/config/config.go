@@ -44,8 +44,9 @@ type Config struct {
 	// JWT is how JWTs are verified; Auth adds the secrets.
 	JWT access.Auth `koanf:",squash"`
 
-	// What calls talk to. Empty: openai if OPENAI_API_KEY is set, else the built-in simulator.
-	Upstream string `koanf:"upstream" enum:",openai,simulator"`
+	// What calls talk to first: the name of one of upstreams, or a profile with its usual key, such as xai with XAI_API_KEY.
+	// Empty: openai if OPENAI_API_KEY is set, else the built-in simulator.
+	Upstream string `koanf:"upstream" max:"32"`
 	// Calls go to {base}/realtime/calls unless realtime.url is set, text requests to the same base.
 	OpenAIBaseURL string   `koanf:"openai_base_url" min:"1" format:"url" env:"OPENAI_BASE_URL"`
 	Realtime      Realtime `koanf:"realtime"`
@@ -211,7 +212,8 @@ type Realtime struct {
 	bridge.SessionConfig `koanf:",squash"`
 
 	// Where calls go if not to openai_base_url: the whole address of the calls route. The key is
-	// VOICEBRIDGE_REALTIME_API_KEY, or else OPENAI_API_KEY.
+	// VOICEBRIDGE_REALTIME_API_KEY, or else OPENAI_API_KEY. One that begins with ws is the address of a WebSocket of the
+	// profile realtime, and holds whatever upstream says, but for simulator.
 	URL string `koanf:"url" env:"VOICEBRIDGE_REALTIME_URL"`
 	// Header that carries the key: Authorization, with Bearer before the key, or another, such as api-key for Azure.
 	APIKeyHeader string `koanf:"api_key_header" default:"Authorization" min:"1" format:"header" env:"VOICEBRIDGE_REALTIME_API_KEY_HEADER"`

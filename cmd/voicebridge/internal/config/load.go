@@ -49,6 +49,7 @@ func Load(src Sources) (Config, error) {
 	l.readFlags(src.Flags)
 	l.decode()
 	l.check("", &l.cfg)
+	l.nameUpstream(src.Environ, Defaults().Realtime)
 	l.readUpstreams(src.Environ)
 	l.readAssistants(src.Environ)
 	l.readHooks(src.Environ)
@@ -156,16 +157,6 @@ func (oneDocument) Unmarshal(text []byte) (map[string]any, error) {
 			return nil, errors.New("it has a second document after ---: put all settings into one")
 		}
 	}
-}
-
-// lookup reads a variable. If there are several, the last one counts, as for os/exec.
-func lookup(environ []string, name string) string {
-	for _, entry := range slices.Backward(environ) {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }
 
 // decode stores the collected values in the config and names unknown keys and values of the wrong
@@ -284,7 +275,10 @@ func (l *loader) readUpstreams(environ []string) {
 			}
 			u.Key = access.NewSecret(value)
 		} else if u.Profile == UpstreamOpenAI {
-			u.Key = l.cfg.Secrets.OpenAIKey
+			u.Key = cmp.Or(u.Key, l.cfg.Secrets.OpenAIKey)
+		}
+		if u.Profile == UpstreamOpenAI && u.URL == "" && l.cfg.OpenAIBaseURL != openAIURL {
+			u.URL = strings.TrimSuffix(l.cfg.OpenAIBaseURL, "/") + map[bool]string{true: "/realtime/calls", false: "/realtime"}[u.By() == TransportWebRTC]
 		}
 		if name := u.HeadersEnv; name != "" {
 			var s Secrets

@@ -51,3 +51,13 @@ func (l *loader) check(path string, group any) {
 		}
 	})
 }
+
+// lookup reads a variable. If there are several, the last one counts, as for os/exec.
+func lookup(environ []string, name string) string {
+	for _, entry := range slices.Backward(environ) {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

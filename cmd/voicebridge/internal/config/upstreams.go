@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"regexp"
+	"strings"
 
 	"voicebridge/realtime/ws"
 	"voicebridge/web/access"
@@ -19,7 +20,7 @@ type Upstream struct {
 	// Empty: webrtc for openai and simulator, websocket for others.
 	Transport string `koanf:"transport" enum:",webrtc,websocket"`
 	// Of a WebSocket its address, in which {model} is replaced; of WebRTC the whole address of the calls route. Empty: the
-	// profile's.
+	// profile's, or for openai what openai_base_url says.
 	URL string `koanf:"url"`
 	// The variable that holds its key. Empty: OPENAI_API_KEY for openai, none for others.
 	APIKeyEnv string `koanf:"api_key_env" format:"variable"`
@@ -44,6 +45,8 @@ type Upstream struct {
 	// Key and Headers are what the variables hold.
 	Key     access.Secret            `koanf:"-"`
 	Headers map[string]access.Secret `koanf:"-"`
+	// KeyHeader carries the key, if not as in the profile.
+	KeyHeader string `koanf:"-"`
 }
 
 // The profiles that are also upstreams by themselves, and the transports.
@@ -85,6 +88,9 @@ func (u *Upstream) Settled() ws.Profile {
 		p.Shape = ws.ShapeBeta
 	}
 	p.History = cmp.Or(ws.History(u.History), p.History)
+	if u.KeyHeader != "" && !strings.EqualFold(u.KeyHeader, p.KeyHeader) {
+		p.KeyHeader, p.KeyPrefix = u.KeyHeader, ""
+	}
 	return p
 }
 

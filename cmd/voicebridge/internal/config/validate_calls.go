@@ -21,6 +21,9 @@ func (c *Config) checkCalls(w *checks) {
 	r := c.Realtime
 	if r.URL != "" {
 		address, _, _ := strings.Cut(r.URL, "?") // such as Azure's ?api-version=…
+		if isSocket(address) {
+			address = "http" + strings.TrimPrefix(address, "ws")
+		}
 		if err := checkURL(address); err != nil {
 			w.wrong("realtime.url", "%v", err)
 		}

@@ -28,7 +28,7 @@ func settings() map[string]reflect.Type {
 var wrong = map[string]struct{ value, words string }{
 	"listen":                            {"8080", "it must be host:port, such as 127.0.0.1:8080"},
 	"database_url":                      {"mysql://h/db", "it must be sqlite:PATH or postgres://…"},
-	"upstream":                          {"gpt", `"gpt" is not one of openai, simulator`},
+	"upstream":                          {"gpt", `"gpt" is neither the name of one of upstreams nor a profile`},
 	"private_url":                       {"10.0.0.5:8080", "it must be an address of the form https://host/path"},
 	"openai_base_url":                   {"api.openai.com", "it must be an address of the form https://host/path"},
 	"allowed_origins":                   {"*", `"*"`},
