@@ -82,6 +82,12 @@ func (c *core) save(change persistence.Change) { c.do(Write{change}) }
 // saveCall saves the current record of the call.
 func (c *core) saveCall() { c.save(persistence.PutCall{Call: c.record}) }
 
+// countTurn counts a turn of the user. It is saved at once: who ends the call of a dead process knows no other number.
+func (c *core) countTurn() {
+	c.record.Turns++
+	c.saveCall()
+}
+
 // notify sends one of the bridge's own events to the browser and the sidebands.
 func (c *core) notify(event any) { c.broadcast(encode(event), false) }
 

@@ -220,6 +220,7 @@ func (p *playback) interrupt(m *message, played time.Duration) {
 	}
 	if m.meta.Status != thread.StatusInterrupted && p.phase == live {
 		p.record.Interruptions++
+		p.saveCall()
 	}
 	m.meta.Status = thread.StatusInterrupted
 	if !m.silent { // all of a text was shown

@@ -123,7 +123,7 @@ func (p *speech) newUtterance(it *item) {
 	}
 	m := p.transcript.newMessage(it, thread.RoleUser, thread.SourceVoice)
 	p.awaitTranscription(m)
-	p.record.Turns++
+	p.countTurn()
 	m.changed = true
 }
 

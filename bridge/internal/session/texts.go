@@ -89,7 +89,7 @@ func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 	}
 	t.limiter.active()
 	if !sent.ofTool {
-		t.record.Turns++
+		t.countTurn()
 		t.answers.rounds = 0
 		t.answers.turnEnded(t.now)
 	}
