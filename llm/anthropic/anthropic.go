@@ -69,7 +69,7 @@ var limits = llm.ImageLimits{Bytes: 5 << 20 / 4 * 3, Side: 8000}
 // models say what the models accept. From Opus 4.7 on, they refuse sampling parameters; from 4.1 on, both at once:
 // https://platform.claude.com/docs/en/about-claude/models/migration-guide.
 var models = []llm.Rule{
-	{Models: []string{"claude-opus-4-[7-9]*", "claude-*-[5-9]*", "claude-*-[1-9][0-9]"}, Accepts: llm.Accepts{Images: limits, NoTemperature: true, NoTopP: true}},
+	{Models: []string{"claude-opus-4-[7-9]*", "claude-*[a-z]-[5-9]*", "claude-*-[1-9][0-9]"}, Accepts: llm.Accepts{Images: limits, NoTemperature: true, NoTopP: true}},
 	{Models: []string{"claude-*"}, Accepts: llm.Accepts{Images: limits, OneOfThem: true}},
 	{Models: []string{"*"}, Accepts: llm.Accepts{Images: limits}},
 }

@@ -180,3 +180,19 @@ func TestConfig(t *testing.T) {
 		t.Error("New() accepts an address that is not HTTP")
 	}
 }
+
+// TestSampling knows which models take a temperature by their names.
+func TestSampling(t *testing.T) {
+	t.Parallel()
+	p := provider(t, anthropic.Config{APIKey: "key"})
+	for model, refuses := range map[string]bool{
+		"claude-3-5-haiku-latest": false, "claude-3-7-sonnet-20250219": false, "claude-sonnet-4-20250514": false, "claude-haiku-4-5": false,
+		"claude-haiku-4-5-20251001": false, "claude-sonnet-4-6": false, "claude-opus-4-6": false,
+		"claude-opus-4-7": true, "claude-opus-4-8-20260601": true, "claude-opus-5": true, "claude-sonnet-5-20260801": true, "claude-sonnet-5-4": true,
+		"claude-opus-10": true,
+	} {
+		if a := llm.Of(p, model); a.NoTemperature != refuses || a.NoTopP != refuses || a.OneOfThem == refuses {
+			t.Errorf("%s accepts %+v", model, a)
+		}
+	}
+}
