@@ -310,6 +310,30 @@ func (b bundle) answering(t *testing.T, want queued.Message) {
 	}
 }
 
+// answersOfTheDead: a message whose answer was in the spool of a process that died is not answered again.
+func (s suite) answersOfTheDead(t *testing.T) {
+	b := s.setup(t)
+	dead := Open(t, b.url, persistence.Options{Instance: "dead"})
+	b.enqueue(t, "one")
+	m, _ := claimQueued(t, dead, b.key, queued.ClaimOptions{})
+	must(t, dead.Batch(t.Context(), b.key, func(w *persistence.Batch) error {
+		err := w.ClaimTurn("answer")
+		_, sendErr := w.Queued.Send(m.ID, m.Attempts, true)
+		return errors.Join(err, sendErr)
+	}))
+	end := []persistence.Change{
+		persistence.PutMessage{Message: putText("said", "two", last).Message, Turn: "answer"},
+		persistence.PutTurn{ID: "answer", Queued: &queued.Answer{Claimed: queued.Claimed{ID: m.ID, Attempt: m.Attempts}}},
+	}
+	for range 2 {
+		must(t, errOf(b.store.ApplyAll(t.Context(), []persistence.ThreadChanges{{Key: b.key, Changes: end, Instance: "dead"}})))
+		wantRows(t, b.url, "SELECT state FROM queued_messages", "sent")
+	}
+	if again, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{}); again.ID != "" {
+		t.Errorf("Claim() of what was answered = %q", again.Text)
+	}
+}
+
 func (s suite) queuePauses(t *testing.T) {
 	b := s.setup(t)
 	m := b.enqueue(t, "one")

@@ -81,6 +81,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"queue refuses":        s.queueRefuses,
 		"queue order":          s.queueOrder,
 		"queue claims":         s.queueClaims,
+		"answers of the dead":  s.answersOfTheDead,
 		"queue spooled":        s.queueSpooled,
 		"queue lost":           s.queueLost,
 		"queue and turns":      s.queueAndTurns,

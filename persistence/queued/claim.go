@@ -243,7 +243,7 @@ func (q Tx) changeClaimed(what, id string, attempt int, change func(*pgdb.Queued
 	return held, err
 }
 
-// claimed reads the row of a claim and reports whether the claim is still held.
+// claimed reads the row of a claim and reports whether the process on whose behalf this is still holds the claim.
 func (q Tx) claimed(id string, attempt int) (row pgdb.QueuedMessage, held bool, err error) {
 	if err := q.tx.Lock(); err != nil {
 		return row, false, err
@@ -252,7 +252,7 @@ func (q Tx) claimed(id string, attempt int) (row pgdb.QueuedMessage, held bool, 
 	if database.IsMissing(err) {
 		return row, false, nil
 	}
-	held = row.State != string(Waiting) && row.Attempts == int64(attempt) && row.Instance == q.tx.Instance()
+	held = row.State != string(Waiting) && row.Attempts == int64(attempt) && row.Instance == q.tx.For
 	return row, held, err
 }
 
