@@ -314,8 +314,9 @@ func TestPageRecordingByKeyboard(t *testing.T) {
 
 // reachable says whether nothing covers an element.
 const reachable = `((id) => {
-	const { x, y, width, height } = probe.all(id)[0].getBoundingClientRect();
-	return probe.all(id)[0].contains(document.elementFromPoint(x + width / 2, y + height / 2));
+	const button = probe.all(id)[0];
+	const { x, y, width, height } = button?.getBoundingClientRect() ?? {};
+	return button?.contains(document.elementFromPoint(x + width / 2, y + height / 2)) === true;
 })`
 
 // TestPageMicrophoneInReach calls by mouse: the space bar and m mute wherever the focus is, except where one writes, and no
