@@ -65,5 +65,6 @@ func neighbourTakesThread(t *testing.T, shared bool) {
 	want = append(want, "user voice completed: "+spokenWords, "assistant voice completed: "+spokenAnswer)
 	echo(later, "second 0")
 	later.hangUp()
+	c.untilSaved(later)
 	c.wantScript(t, first.thread, want...)
 }
