@@ -178,6 +178,8 @@ func signalToNoise(want, got []int16) (db, segmental float64) {
 }
 
 // ratio returns, in dB, by how much sound is louder than what it differs by from what came.
+//
+//go:norace
 func ratio(want, got []int16) float64 {
 	var signal, noise float64
 	for i := range want {

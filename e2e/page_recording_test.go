@@ -72,6 +72,8 @@ func saidSamples(t *testing.T, text string) (samples []int16) {
 }
 
 // power is the sum of the squares of samples.
+//
+//go:norace
 func power(samples []int16) (sum float64) {
 	for _, s := range samples {
 		sum += float64(s) * float64(s)
@@ -81,6 +83,8 @@ func power(samples []int16) (sum float64) {
 
 // soundLikeness compares a sound with another one: for each fifth of a second of it that is not silent, the best correlation with any
 // part of the other; of these the median, and how many they are.
+//
+//go:norace
 func soundLikeness(sound, other []int16) (median float64, parts int) {
 	const length = soundRate / 5
 	var best []float64
