@@ -179,7 +179,9 @@ func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret 
 		return bridge.Started{}, problem.NotFound("thread_not_found", "This client secret is not for that thread.")
 	}
 	start.ThreadID, start.Variables = secret.Thread, secret.Variables
-	start.Record = start.Record || secret.Record
+	if secret.Record != nil {
+		start.Record = *secret.Record
+	}
 	if secret.Session != nil {
 		start.Session, start.Fixed, start.MayChange = secret.Session, secret.Fixed, secret.MayChange
 	}

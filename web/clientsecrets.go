@@ -53,8 +53,8 @@ type secretRequest struct {
 	ThreadID *string         `json:"thread_id"`
 	// MayChange lists what clients may change in Session, which is otherwise fixed.
 	MayChange []string `json:"client_may_change"`
-	// Record has the calls recorded.
-	Record bool `json:"record"`
+	// Record has the calls recorded, or not, whatever their client asks for.
+	Record *bool `json:"record"`
 }
 
 type secretAnswer struct {
@@ -78,7 +78,7 @@ func (h *clientSecrets) create(c echo.Context) error {
 	if secret.Session, err = sessionObject(body.Session); err != nil {
 		return err
 	}
-	if secret.Record = body.Record; secret.Record && !h.records {
+	if secret.Record = body.Record; secret.Record != nil && *secret.Record && !h.records {
 		return errNotRecorded
 	}
 	if err := body.checkMayChange(); err != nil {

@@ -150,3 +150,33 @@ func TestRecord(t *testing.T) {
 		wantStatus(t, b.do(t, "POST", callsPath+"/other/recording", `{"state":"on"}`, alice), 409)
 	}
 }
+
+// TestSecretFixesRecording has a page ask for what its client secret does not say, or says otherwise.
+func TestSecretFixesRecording(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *Config) {
+		tokens(c)
+		store, err := recording.NewStore(t.TempDir(), recording.S3Config{})
+		must(t, err)
+		archive, err := recording.New(recording.Config{Tapes: t.TempDir(), Store: store, Records: c.Store.(*persistence.Store).Recordings})
+		must(t, err)
+		c.Recordings = archive
+	})
+	for i, c := range []struct {
+		secret, query string
+		want          bool
+	}{
+		{`{}`, "", false}, {`{}`, "?record=true", true}, {`{"record":null}`, "?record=true", true},
+		{`{"record":true}`, "", true}, {`{"record":true}`, "?record=false", true}, {`{"record":false}`, "?record=true", false},
+	} {
+		ek := mint(t, b, c.secret, as("alice-token-of-tests")).Value
+		wantStatus(t, b.do(t, "POST", callsPath+c.query, sdpOffer, sdpType, as(ek)), 201)
+		if got := b.calls.started()[i]; got.Record != c.want {
+			t.Errorf("%s %s: recorded %t", c.secret, c.query, got.Record)
+		}
+	}
+	wrong := b.do(t, "POST", secretsPath, `{"variables":{"a":1}}`, as("alice-token-of-tests"))
+	if wantStatus(t, wrong, 400); !strings.Contains(wrong.body, `"param":"variables"`) {
+		t.Errorf("the parameter is %s", wrong.body)
+	}
+}

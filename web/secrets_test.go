@@ -65,6 +65,7 @@ func TestCreateSecretRefuses(t *testing.T) {
 		"anchor":         {`{"expires_after":{"anchor":"now"}}`, 400, "invalid_value", nil},
 		"text":           {`{"expires_after":{"seconds":"10"}}`, 400, "invalid_value", nil},
 		"session list":   {`{"session":[]}`, 400, "invalid_value", nil},
+		"record":         {`{"record":"yes"}`, 400, "invalid_value", nil},
 		"session kind":   {`{"session":{"type":"transcription"}}`, 400, "invalid_value", nil},
 		"no JSON":        {`{"session":`, 400, "invalid_json", nil},
 		"two objects":    {`{}{}`, 400, "invalid_json", nil},

@@ -52,8 +52,8 @@ type ClientSecret struct {
 	// MayChange names.
 	Fixed     bool     `json:"fixed,omitempty"`
 	MayChange []string `json:"may_change,omitempty"`
-	// Record has the calls recorded.
-	Record bool `json:"record,omitempty"`
+	// Record has the calls recorded, or not, whatever their client asks for; nil leaves it to them.
+	Record *bool `json:"record,omitempty"`
 	// AssistantID is the assistant of its calls, with values of its variables; empty for that of the thread.
 	AssistantID string            `json:"assistant_id,omitempty"`
 	Variables   map[string]string `json:"variables,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -125,8 +126,8 @@ func Value(body []byte, dst any) error {
 	}
 	err := decode(body, dst)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		field := cmp.Or(e.Field, "the body")
-		return problem.BadRequest("invalid_value", e.Field, fmt.Sprintf("%s must be %s, not %s.", field, withArticle(jsonKind(e.Type.Kind().String())), withArticle(e.Value)))
+		name := fieldName(e.Field, dst)
+		return problem.BadRequest("invalid_value", name, fmt.Sprintf("%s must be %s, not %s.", cmp.Or(name, "the body"), withArticle(jsonKind(e.Type.Kind().String())), withArticle(e.Value)))
 	}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
@@ -135,6 +136,19 @@ func Value(body []byte, dst any) error {
 		return problem.BadRequest("invalid_json", "", "The body is not valid JSON.")
 	}
 	return nil
+}
+
+// fieldName returns the name that a client knows of a field: encoding/json puts those of embedded structs before it.
+func fieldName(path string, dst any) string {
+	t := reflect.TypeOf(dst).Elem()
+	first, rest, nested := strings.Cut(path, ".")
+	if !nested || t.Kind() != reflect.Struct {
+		return path
+	}
+	if f, ok := t.FieldByName(first); ok && f.Anonymous && f.Tag.Get("json") == "" {
+		return rest
+	}
+	return path
 }
 
 func jsonKind(goKind string) string {
