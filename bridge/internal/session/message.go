@@ -216,9 +216,11 @@ type item struct {
 	forgotten bool
 	// message is the message that the item belongs to, nil if it is not shown.
 	message *message
-	// from and until are when an utterance began and ended. fromMS is the former in the upstream's own count.
+	// from and until are when an utterance began and ended. fromMS is the former in the upstream's own count, and told when the
+	// upstream said so.
 	from, until time.Time
 	fromMS      int64
+	told        time.Time
 	raw         realtime.Item // as far as known, for conversation.item.retrieve
 }
 

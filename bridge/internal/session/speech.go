@@ -43,7 +43,7 @@ func (p *speech) event(ev *event, it *item) {
 	case realtime.TypeInputSpeechStarted:
 		q.speechTill, q.clientCreate = p.now.Add(speechTimeout), false
 		if it != nil {
-			it.from, it.fromMS = p.began(ev), ev.AudioStartMS
+			it.from, it.fromMS, it.told = p.began(ev), ev.AudioStartMS, p.now
 		}
 		p.playback.userSpeaks()
 	case realtime.TypeInputSpeechStopped:
@@ -206,13 +206,16 @@ func (p *speech) began(ev *event) time.Time {
 }
 
 // correct moves the beginning of an utterance whose end the upstream's event has just said, where nobody knows when its sound
-// came: an upstream counts only what it has got, so a client that sends nothing at times makes its count fall behind. How long
-// the utterance was is right all the same.
+// came: an upstream counts only what it has got, so a client that sends nothing at times makes its count fall behind. The
+// utterance took at least as long as it counted, and had begun when the upstream said so.
 func (p *speech) correct(it *item, ev *event) {
 	if ev.said != nil || it.from.IsZero() || ev.AudioEndMS <= it.fromMS {
 		return
 	}
 	from := it.until.Add(-time.Duration(ev.AudioEndMS-it.fromMS) * time.Millisecond)
+	if told := it.told.Add(-leastSpoken); told.Before(from) {
+		from = told
+	}
 	if from.Sub(it.from) > leastSpoken { // less may be due to the way of the event
 		it.from = from
 	}

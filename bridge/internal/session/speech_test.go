@@ -50,10 +50,12 @@ func TestPlaceOfSpeech(t *testing.T) {
 		startMS, endMS int
 		want           string
 	}{
-		"all was sent":        {30000, 32000, "recorded 30000-32000 ms"},
-		"the event came late": {29800, 31800, "recorded 29800-32000 ms"},
-		"a gap of 3 s":        {27000, 29000, "recorded 30000-32000 ms"},
-		"no end":              {30000, 0, "recorded 30000-32000 ms"},
+		"all was sent":          {30000, 32000, "recorded 30000-32000 ms"},
+		"the event came late":   {29800, 31800, "recorded 29800-32000 ms"},
+		"a gap of 3 s":          {27000, 29000, "recorded 30000-32000 ms"},
+		"a gap in what is said": {30000, 31000, "recorded 30000-32000 ms"},
+		"gaps before and in it": {27000, 28000, "recorded 30000-32000 ms"},
+		"no end":                {30000, 0, "recorded 30000-32000 ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
