@@ -21,8 +21,8 @@ export function isPassing(thrown: unknown): thrown is ApiError {
   return thrown instanceof ApiError && (thrown.status === 0 || thrown.status === 429 || thrown.status >= 500);
 }
 
-/** Asks the user for the access token; resolves to true once a session is open. */
-type SignIn = () => Promise<boolean>;
+/** Asks the user for the access token, for a request that began then (performance.now()); resolves to true once a session is open. */
+type SignIn = (began: number) => Promise<boolean>;
 
 let signIn: SignIn = async () => false;
 let onReach: (reached: boolean) => void = () => undefined;
@@ -68,9 +68,10 @@ export const addressOf = (url: string): string => (url.startsWith('data:') ? url
 
 /** Sends a request; on 401 it asks for the token, unless the user need not be asked, and tries once more. */
 export async function send(path: string | URL, init: RequestInit = {}, ask = true): Promise<Response> {
+  const began = performance.now();
   let response = await attempt(path, init);
   // To sign in takes as long as it takes.
-  if (response.status === 401 && ask && (await signIn())) response = await attempt(path, { ...init, signal: undefined });
+  if (response.status === 401 && ask && (await signIn(began))) response = await attempt(path, { ...init, signal: undefined });
   if (!response.ok) throw await errorOf(response);
   return response;
 }

@@ -6,10 +6,11 @@ export class SignIn {
 
   #answer: ((signedIn: boolean) => void) | null = null;
   #question: Promise<boolean> | null = null;
+  #last = { at: -Infinity, signedIn: false };
 
   /** @param onSignedIn is called when a token was accepted */
   constructor(private readonly onSignedIn: () => void) {
-    onUnauthorized(() => this.#ask());
+    onUnauthorized((began) => this.#ask(began));
   }
 
   /** Tries a token; false if it is not accepted. */
@@ -26,8 +27,9 @@ export class SignIn {
     this.#end(false);
   }
 
-  #ask(): Promise<boolean> {
-    // Several requests may fail at once; they all wait for one answer.
+  #ask(began: number): Promise<boolean> {
+    // Several requests may fail at once; they all wait for one answer, and it holds for those that fail later.
+    if (began < this.#last.at) return Promise.resolve(this.#last.signedIn);
     this.#question ??= new Promise((resolve) => {
       this.#answer = resolve;
       this.asking = true;
@@ -37,6 +39,7 @@ export class SignIn {
 
   #end(signedIn: boolean): void {
     this.asking = false;
+    this.#last = { at: performance.now(), signedIn };
     this.#answer?.(signedIn);
     this.#answer = this.#question = null;
   }
