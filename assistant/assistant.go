@@ -31,9 +31,10 @@ type Assistant struct {
 	MCPServers []string   `json:"mcp_servers,omitzero" max:"64" format:"line" doc:"The MCP servers whose tools it has; an empty list: none"`
 	HTTPTools  []HTTPTool `json:"http_tools,omitempty" max:"32" doc:"Tools that the server runs by a request to an address"`
 
-	Recording *bool           `json:"recording,omitempty" doc:"Whether calls are recorded, where the server permits it"`
-	Extract   json.RawMessage `json:"extract,omitempty" max:"32768" format:"schema" doc:"A JSON schema of an object: what the text model is to find in a call once it has ended"`
-	Shared    bool            `json:"shared,omitempty" doc:"Whether other owners may use it, and see it"`
+	Recording     *bool           `json:"recording,omitempty" doc:"Whether calls are recorded, where the server permits it"`
+	RetentionDays *int            `json:"retention_days,omitempty" min:"0" max:"36500" doc:"How many days a thread is kept after its last change; 0: forever. That of an owner's assistant only shortens the server's"`
+	Extract       json.RawMessage `json:"extract,omitempty" max:"32768" format:"schema" doc:"A JSON schema of an object: what the text model is to find in a call once it has ended"`
+	Shared        bool            `json:"shared,omitempty" doc:"Whether other owners may use it, and see it"`
 
 	ReadOnly  bool      `json:"read_only,omitempty" doc:"It is the operator's or another owner's"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
@@ -49,6 +50,23 @@ type Assistant struct {
 
 // Fixed reports whether the operator has made it: then it may widen the server's limits.
 func (a *Assistant) Fixed() bool { return a.Owner == "" }
+
+// MaxRetentionDays is the most of RetentionDays.
+const MaxRetentionDays = 36_500
+
+// Retention returns how many days its threads are kept, where the server keeps threads for so many; 0: forever.
+func (a *Assistant) Retention(server int) int {
+	switch own := a.RetentionDays; {
+	case own == nil:
+		return server
+	case a.Fixed() || server == 0:
+		return *own
+	case *own == 0:
+		return server
+	default:
+		return min(*own, server)
+	}
+}
 
 // Voice is what an assistant has in calls.
 type Voice struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -41,30 +42,83 @@ func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(qu
 	return s.fail("delete thread", s.sweeper.eraseSoon(context.WithoutCancel(ctx), key.Thread))
 }
 
-// Expire deletes the threads of all owners that have not been used since before, except those with
-// a live call or a running turn, and returns how many there were.
-func (s *Store) Expire(ctx context.Context, before time.Time) (erased int, err error) {
-	if y := before.UTC().Year(); y < 1 || y > 9999 {
+// Expire deletes the threads of all owners that nobody has used for so many days before now, except those with a live call
+// or a running turn, and returns how many there were. With 0 days they are kept. The thread's assistant may say otherwise
+// (assistant.Assistant.RetentionDays).
+func (s *Store) Expire(ctx context.Context, now time.Time, days int) (erased int, err error) {
+	if y := now.UTC().Year(); y < 1000 || y > 9999 || days < 0 || days > assistant.MaxRetentionDays {
 		return 0, fmt.Errorf("expire threads: %w", Invalid("time"))
 	}
+	own, err := s.Assistants.Retaining(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("expire threads: %w", err)
+	}
+	e := expiry{s: s, now: now, days: days, own: own}
+	err = e.pass(ctx, "", days)
+	for id, least := range own {
+		if err == nil {
+			err = e.pass(ctx, id, least)
+		}
+	}
+	return e.erased, s.fail("expire threads", err)
+}
+
+// expiry is one run of Expire.
+type expiry struct {
+	s      *Store
+	now    time.Time
+	days   int
+	own    map[string]int // the assistants that say how long, see assistants.Store.Retaining
+	erased int
+}
+
+// pass deletes what has expired of an assistant's threads, or of all, of which nobody is kept for fewer days.
+func (e *expiry) pass(ctx context.Context, assistantID string, least int) error {
+	if least == 0 {
+		return nil
+	}
+	list := pgdb.ListExpiredParams{Before: e.before(least), AssistantID: assistantID, After: dbtype.At(time.Time{}), MaxRows: expirePiece}
 	for {
-		rows, err := s.eng.read().ListExpired(ctx, pgdb.ListExpiredParams{Before: dbtype.At(before), MaxRows: expirePiece})
+		rows, err := e.s.eng.read().ListExpired(ctx, list)
 		if err != nil || len(rows) == 0 {
-			return erased, s.fail("expire threads", err)
+			return err
 		}
 		for _, r := range rows {
-			err := s.deleteThread(ctx, thread.Key{Owner: r.Owner, Thread: r.ID}, func(q queries) (int64, error) {
-				return q.ExpireThread(ctx, pgdb.ExpireThreadParams{ID: r.ID, Owner: r.Owner, Before: dbtype.At(before)})
-			})
-			switch {
-			case err == nil:
-				erased++
-			case !errors.Is(err, ErrNotFound): // not found: its owner was faster, by deleting or by using it
-				return erased, err
+			if err := e.thread(ctx, r); err != nil {
+				return err
 			}
 			if err := ctx.Err(); err != nil {
-				return erased, fmt.Errorf("expire threads: %w", err)
+				return err
 			}
+			list.After, list.AfterID = r.UpdatedAt, r.ID
 		}
 	}
 }
+
+// thread deletes a thread if it has expired.
+func (e *expiry) thread(ctx context.Context, r pgdb.ListExpiredRow) error {
+	days := e.days
+	if _, own := e.own[r.AssistantID]; own {
+		a, err := e.s.Assistants.Find(ctx, r.Owner, r.AssistantID)
+		if err != nil && !errors.Is(err, ErrNotFound) { // one that was deleted says nothing
+			return err
+		}
+		days = a.Retention(e.days)
+	}
+	before := e.before(days)
+	if days == 0 || !r.UpdatedAt.Before(before.Time) {
+		return nil
+	}
+	err := e.s.deleteThread(ctx, thread.Key{Owner: r.Owner, Thread: r.ID}, func(q queries) (int64, error) {
+		return q.ExpireThread(ctx, pgdb.ExpireThreadParams{ID: r.ID, Owner: r.Owner, Before: before})
+	})
+	if errors.Is(err, ErrNotFound) { // its owner was faster, by deleting or by using it
+		return nil
+	}
+	if err == nil {
+		e.erased++
+	}
+	return err
+}
+
+func (e *expiry) before(days int) dbtype.Time { return dbtype.At(e.now.AddDate(0, 0, -days)) }

@@ -712,6 +712,11 @@ func (s sqliteQueries) ListResponsesOf(ctx context.Context, arg pgdb.ListRespons
 	return database.Rows(r, err, func(r sqlitedb.Response) pgdb.Response { return pgdb.Response(r) })
 }
 
+func (s sqliteQueries) ListRetaining(ctx context.Context) ([]pgdb.Assistant, error) {
+	r, err := s.q.ListRetaining(ctx)
+	return database.Rows(r, err, func(r sqlitedb.Assistant) pgdb.Assistant { return pgdb.Assistant(r) })
+}
+
 func (s sqliteQueries) ListThreads(ctx context.Context, arg pgdb.ListThreadsParams) ([]pgdb.Thread, error) {
 	r, err := s.q.ListThreads(ctx, sqlitedb.ListThreadsParams(arg))
 	return database.Rows(r, err, func(r sqlitedb.Thread) pgdb.Thread { return pgdb.Thread(r) })

@@ -75,17 +75,14 @@ func (a *app) rejoin(ctx context.Context) {
 // so at once.
 func (a *app) expire(ctx context.Context) error {
 	days := a.cfg.Conversations.RetentionDays
-	if days == 0 {
-		return nil
-	}
 	tick := time.Tick(expireEvery)
 	for {
-		n, err := a.store.Expire(ctx, time.Now().AddDate(0, 0, -days))
+		n, err := a.store.Expire(ctx, time.Now(), days)
 		if err != nil && ctx.Err() == nil {
 			a.log.Warn("old conversations not deleted", "error", err)
 		}
 		if n > 0 {
-			a.log.Info("old conversations deleted", "threads", n, "days", days)
+			a.log.Info("old conversations deleted", "threads", n)
 		}
 		select {
 		case <-ctx.Done():

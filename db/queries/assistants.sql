@@ -28,3 +28,7 @@ DELETE FROM assistants WHERE owner = @owner AND id = @id;
 -- name: SetThreadAssistant :one
 UPDATE threads SET assistant_id = @assistant_id, variables = coalesce(sqlc.narg('variables'), variables) WHERE id = @id AND owner = @owner
 RETURNING *;
+
+-- ListRetaining lists the assistants that say how long their threads are kept.
+-- name: ListRetaining :many
+SELECT * FROM assistants WHERE CAST(data AS text) LIKE '%"retention_days"%';

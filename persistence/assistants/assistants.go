@@ -122,6 +122,32 @@ func (s *Store) Of(ctx context.Context, key thread.Key) (assistant.Assistant, er
 	return a, err
 }
 
+// Retaining returns the ids of the assistants, the operator's and all owners', that say how long their threads are kept, each with
+// the least number of days that one of them says; 0 if none of them ever ends.
+func (s *Store) Retaining(ctx context.Context) (map[string]int, error) {
+	rows, err := s.db.Read().ListRetaining(ctx)
+	if err != nil {
+		return nil, s.db.Fail("list assistants", err)
+	}
+	all := slices.Clone(s.fixed)
+	for _, r := range rows {
+		a, err := fromRow(r)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	own := map[string]int{}
+	for _, a := range all {
+		if days := a.RetentionDays; days != nil {
+			if least, ok := own[a.ID]; !ok || least == 0 || *days > 0 && *days < least {
+				own[a.ID] = *days
+			}
+		}
+	}
+	return own, nil
+}
+
 // Create saves a new assistant of an owner, and returns it with its secret. An id that was made of a name gets a number if it
 // is taken; for one that was given, asked is set, and persistence.ErrConflict means that it is taken. ErrQuota means that the
 // owner has as many as they may.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/persistence"
 	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/queued"
@@ -230,10 +231,13 @@ func (s suite) expire(t *testing.T) {
 	must(t, b.store.Records.SaveCall(ctx, live, records.Call{ID: "c"}))
 	must(t, b.store.Batch(ctx, typed, func(w *persistence.Batch) error { return w.ClaimTurn("t") }))
 	at := time.Now()
-	if n, err := b.store.Expire(ctx, at.Add(-time.Hour)); err != nil || n != 0 {
+	if n, err := b.store.Expire(ctx, at, 0); err != nil || n != 0 {
+		t.Errorf("Expire() of nothing = %d, %v", n, err)
+	}
+	if n, err := b.store.Expire(ctx, at.AddDate(0, 0, 10).Add(-time.Hour), 10); err != nil || n != 0 {
 		t.Errorf("Expire() = %d, %v, want none", n, err)
 	}
-	if n, err := b.store.Expire(ctx, at.Add(time.Hour)); err != nil || n != 1 {
+	if n, err := b.store.Expire(ctx, at.AddDate(0, 0, 10).Add(time.Hour), 10); err != nil || n != 1 {
 		t.Errorf("Expire() = %d, %v, want one", n, err)
 	}
 	wantErr(t, "Thread() of the old one", errOf(b.store.Thread(ctx, old)), persistence.ErrNotFound)
@@ -242,7 +246,48 @@ func (s suite) expire(t *testing.T) {
 			t.Errorf("Thread() = %v", err)
 		}
 	}
-	wantErr(t, "Expire() in the year 10000", errOf(b.store.Expire(ctx, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))), persistence.ErrInvalid)
+	wantErr(t, "Expire() in the year 10000", errOf(b.store.Expire(ctx, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), 1)), persistence.ErrInvalid)
+}
+
+// retention: threads of an assistant are kept as long as it says. That of the operator's is not changed by anything; that of an
+// owner's is at most the server's.
+func (s suite) retention(t *testing.T) {
+	url, ctx := s.newURL(t), t.Context()
+	store := Open(t, url, persistence.Options{Assistants: []assistant.Assistant{
+		{ID: "ever", Name: "Ever", RetentionDays: new(0)}, {ID: "long", Name: "Long", RetentionDays: new(50)}, {ID: "short", Name: "Short", RetentionDays: new(3)},
+	}})
+	for id, days := range map[string]int{"mine": 5, "mine-long": 40, "mine-ever": 0} {
+		must(t, errOf(store.Assistants.Create(ctx, "anna", assistant.Assistant{ID: id, Name: id, RetentionDays: &days}, true)))
+	}
+	must(t, errOf(store.Assistants.Create(ctx, "bert", assistant.Assistant{ID: "mine", Name: "Bert's", RetentionDays: new(8)}, true)))
+	names := map[thread.Key]string{}
+	for _, owned := range [][2]string{{"anna", ""}, {"anna", "ever"}, {"anna", "long"}, {"anna", "short"}, {"anna", "mine"}, {"bert", "mine"}, {"anna", "mine-long"}, {"anna", "mine-ever"}} {
+		key := newThread(t, store, owned[0])
+		must(t, errOf(store.SetAssistant(ctx, key, owned[1], nil)))
+		names[key] = strings.TrimSpace(owned[0] + " " + owned[1])
+	}
+	begun := time.Now()
+	for _, step := range []struct {
+		after, days int
+		gone        string // in the order of their names
+	}{
+		{2, 10, ""}, {4, 10, "anna short"}, {6, 10, "anna mine"}, {9, 10, "bert mine"}, {30, 0, ""},
+		{11, 10, "anna, anna mine-ever, anna mine-long"}, {51, 10, "anna long"}, {30_000, 10, ""},
+	} {
+		n, err := store.Expire(ctx, begun.AddDate(0, 0, step.after).Add(time.Hour), step.days)
+		must(t, err)
+		var gone []string
+		for key, name := range names {
+			if _, err := store.Thread(ctx, key); errors.Is(err, persistence.ErrNotFound) {
+				gone = append(gone, name)
+				delete(names, key)
+			}
+		}
+		slices.Sort(gone)
+		if got := strings.Join(gone, ", "); got != step.gone || n != len(gone) {
+			t.Errorf("after %d days, of %d: Expire() = %d, gone are %q, want %q", step.after, step.days, n, got, step.gone)
+		}
+	}
 }
 
 // expireUsed: a thread that is used again while others are being deleted stays.
@@ -261,9 +306,9 @@ func (s suite) expireUsed(t *testing.T) {
 	}})
 	newThread(t, store, "anna")
 	again := newThread(t, store, "anna")
-	before := time.Now()
+	now := time.Now().AddDate(0, 0, 1)
 	used = again
-	if n, err := store.Expire(t.Context(), before); err != nil || n != 1 {
+	if n, err := store.Expire(t.Context(), now, 1); err != nil || n != 1 {
 		t.Errorf("Expire() = %d, %v, want one", n, err)
 	}
 	if got, err := store.Messages(t.Context(), again, 0, 0); err != nil || words(got) != "I am back." {

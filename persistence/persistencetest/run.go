@@ -109,6 +109,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"erase for new":        s.eraseForNew,
 		"erase everything":     s.eraseEverything,
 		"expire":               s.expire,
+		"retention":            s.retention,
 		"expire what is used":  s.expireUsed,
 		"commands":             s.commands,
 		"images":               s.images,

@@ -189,6 +189,39 @@ func (q *Queries) ListAssistants(ctx context.Context, arg ListAssistantsParams) 
 	return items, nil
 }
 
+const listRetaining = `-- name: ListRetaining :many
+SELECT owner, id, shared, data, secret, created_at, updated_at FROM assistants WHERE CAST(data AS text) LIKE '%"retention_days"%'
+`
+
+// ListRetaining lists the assistants that say how long their threads are kept.
+func (q *Queries) ListRetaining(ctx context.Context) ([]Assistant, error) {
+	rows, err := q.db.Query(ctx, listRetaining)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Assistant
+	for rows.Next() {
+		var i Assistant
+		if err := rows.Scan(
+			&i.Owner,
+			&i.ID,
+			&i.Shared,
+			&i.Data,
+			&i.Secret,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const setThreadAssistant = `-- name: SetThreadAssistant :one
 UPDATE threads SET assistant_id = $1, variables = coalesce($2, variables) WHERE id = $3 AND owner = $4
 RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables

@@ -501,6 +501,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listResponsesOfStmt, err = db.PrepareContext(ctx, listResponsesOf); err != nil {
 		return nil, fmt.Errorf("error preparing query ListResponsesOf: %w", err)
 	}
+	if q.listRetainingStmt, err = db.PrepareContext(ctx, listRetaining); err != nil {
+		return nil, fmt.Errorf("error preparing query ListRetaining: %w", err)
+	}
 	if q.listThreadsStmt, err = db.PrepareContext(ctx, listThreads); err != nil {
 		return nil, fmt.Errorf("error preparing query ListThreads: %w", err)
 	}
@@ -1454,6 +1457,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listResponsesOfStmt: %w", cerr)
 		}
 	}
+	if q.listRetainingStmt != nil {
+		if cerr := q.listRetainingStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listRetainingStmt: %w", cerr)
+		}
+	}
 	if q.listThreadsStmt != nil {
 		if cerr := q.listThreadsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listThreadsStmt: %w", cerr)
@@ -1907,6 +1915,7 @@ type Queries struct {
 	listRecordingsOverStmt        *sql.Stmt
 	listReplayStmt                *sql.Stmt
 	listResponsesOfStmt           *sql.Stmt
+	listRetainingStmt             *sql.Stmt
 	listThreadsStmt               *sql.Stmt
 	listToolCallsOfStmt           *sql.Stmt
 	listToolPinsStmt              *sql.Stmt
@@ -2123,6 +2132,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listRecordingsOverStmt:        q.listRecordingsOverStmt,
 		listReplayStmt:                q.listReplayStmt,
 		listResponsesOfStmt:           q.listResponsesOfStmt,
+		listRetainingStmt:             q.listRetainingStmt,
 		listThreadsStmt:               q.listThreadsStmt,
 		listToolCallsOfStmt:           q.listToolCallsOfStmt,
 		listToolPinsStmt:              q.listToolPinsStmt,

@@ -217,7 +217,7 @@ type Querier interface {
 	ListEvents(ctx context.Context, arg ListEventsParams) ([]Event, error)
 	ListEventsOf(ctx context.Context, arg ListEventsOfParams) ([]Event, error)
 	// ListExpired lists threads that nobody has used since a time and that have no live call
-	// and no running turn.
+	// and no running turn, of one assistant or, with an empty id, of all; after one of them.
 	ListExpired(ctx context.Context, arg ListExpiredParams) ([]ListExpiredRow, error)
 	// ListGrowing lists the messages of a thread that are in progress, in order.
 	ListGrowing(ctx context.Context, arg ListGrowingParams) ([]Message, error)
@@ -262,6 +262,8 @@ type Querier interface {
 	// reset are not read.
 	ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error)
 	ListResponsesOf(ctx context.Context, arg ListResponsesOfParams) ([]Response, error)
+	// ListRetaining lists the assistants that say how long their threads are kept.
+	ListRetaining(ctx context.Context) ([]Assistant, error)
 	// ListThreads returns the threads among ids (a JSON array; an empty one is all) that have
 	// each of the words (a JSON array, in lower case) in the title or in a message that is
 	// finished. A thread is asked for a word in the index, which knows words of three letters

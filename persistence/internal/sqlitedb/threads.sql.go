@@ -283,28 +283,40 @@ func (q *Queries) ListErased(ctx context.Context) ([]string, error) {
 }
 
 const listExpired = `-- name: ListExpired :many
-SELECT t.id, t.owner FROM threads AS t
-WHERE t.updated_at < ?1 AND t.owner <> ''
+SELECT t.id, t.owner, t.assistant_id, t.updated_at FROM threads AS t
+WHERE t.updated_at < ?1 AND t.owner <> '' AND (t.assistant_id = ?2 OR CAST(?2 AS text) = '')
+    AND (t.updated_at > ?3 OR (t.updated_at = ?3 AND t.id > ?4))
     AND NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.thread_id = t.id AND c.ended_at IS NULL)
     AND NOT EXISTS (SELECT 1 FROM turns AS u WHERE u.thread_id = t.id AND u.ended_at IS NULL)
-ORDER BY t.updated_at
-LIMIT CAST(?2 AS bigint)
+ORDER BY t.updated_at, t.id
+LIMIT CAST(?5 AS bigint)
 `
 
 type ListExpiredParams struct {
-	Before  dbtype.Time
-	MaxRows int64
+	Before      dbtype.Time
+	AssistantID string
+	After       dbtype.Time
+	AfterID     string
+	MaxRows     int64
 }
 
 type ListExpiredRow struct {
-	ID    string
-	Owner string
+	ID          string
+	Owner       string
+	AssistantID string
+	UpdatedAt   dbtype.Time
 }
 
 // ListExpired lists threads that nobody has used since a time and that have no live call
-// and no running turn.
+// and no running turn, of one assistant or, with an empty id, of all; after one of them.
 func (q *Queries) ListExpired(ctx context.Context, arg ListExpiredParams) ([]ListExpiredRow, error) {
-	rows, err := q.query(ctx, q.listExpiredStmt, listExpired, arg.Before, arg.MaxRows)
+	rows, err := q.query(ctx, q.listExpiredStmt, listExpired,
+		arg.Before,
+		arg.AssistantID,
+		arg.After,
+		arg.AfterID,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +324,12 @@ func (q *Queries) ListExpired(ctx context.Context, arg ListExpiredParams) ([]Lis
 	var items []ListExpiredRow
 	for rows.Next() {
 		var i ListExpiredRow
-		if err := rows.Scan(&i.ID, &i.Owner); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Owner,
+			&i.AssistantID,
+			&i.UpdatedAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
