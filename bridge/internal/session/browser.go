@@ -75,9 +75,8 @@ func (s *State) browserJoined(in BrowserJoined) {
 		s.browserLeg.by = s.now.Add(max(s.LossGrace, joinGrace))
 		s.browserLeg.why = EndBrowserLost
 	}
-	for _, event := range [][]byte{s.view.created, s.view.updated} {
-		s.sendTo(0, s.view.redacted(event, 0), false)
-	}
+	s.sendTo(0, s.view.session(0), false)
+	s.sendTo(0, s.view.redacted(s.view.updated, 0), false)
 	s.speech.heldTill = time.Time{} // nobody holds the button there
 	s.welcome(0)
 }

@@ -146,3 +146,17 @@ func TestSpokenMetadata(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinSeesTheSessionAsItIs tells who joins a call the session with what has changed since it was created.
+func TestJoinSeesTheSessionAsItIs(t *testing.T) {
+	t.Parallel()
+	c := newScripted(t, "")
+	c.play(`up {"type":"session.created","event_id":"e1","session":{"type":"realtime","max_output_tokens":"inf"}}`)
+	c.play(`up {"type":"session.updated","event_id":"e2","session":{"type":"realtime","max_output_tokens":77}}`)
+	c.out.Reset()
+	c.play("br joins")
+	created, _, _ := strings.Cut(c.out.String(), `"session.updated"`)
+	if !strings.Contains(created, `"session.created"`) || !strings.Contains(created, `"max_output_tokens":77`) || strings.Contains(created, `"inf"`) {
+		t.Errorf("told:\n%s", &c.out)
+	}
+}
