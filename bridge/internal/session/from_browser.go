@@ -142,7 +142,11 @@ func (s *State) truncate(ev realtime.Event) {
 		s.refuse(ev.EventID, "item_truncate_invalid_item_id", fmt.Sprintf("There is no spoken answer %q in this call.", clip(ev.ItemID)), "item_id")
 		return
 	}
-	m, heard := it.message, max(ev.AudioEndMS, 0)
+	if ev.AudioEndMS < 0 {
+		s.refuse(ev.EventID, "invalid_value", "The answer cannot have been heard for less than 0 ms.", "audio_end_ms")
+		return
+	}
+	m, heard := it.message, ev.AudioEndMS
 	shorter := m.exact && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS <= heard
 	if !shorter && s.up.can.Truncation && s.listening() {
 		s.up.send(realtime.ItemTruncate(s.forClient(ev), s.up.names.theirs(ev.ItemID), heard))

@@ -2,6 +2,7 @@ package session
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,14 @@ func (p *speech) held() bool { return p.settings.noReply && p.now.Before(p.heldT
 // yet: only the present upstream session has heard them.
 func (p *speech) going() bool {
 	return p.held() || !p.answers.speechTill.IsZero() || p.transcript.awaitsTranscription()
+}
+
+// lost reports whether the last thing that the caller said is not known, as only the present upstream session has heard it.
+func (p *speech) lost() bool {
+	last := p.transcript.memory.question(nil)
+	return p.held() || !p.answers.speechTill.IsZero() || slices.ContainsFunc(p.transcript.growing, func(m *message) bool {
+		return m.id == last && !m.transcriptionBy.IsZero()
+	})
 }
 
 // event takes an upstream event about the user's side.

@@ -65,7 +65,7 @@ func (s *State) quiet() bool {
 // something. An answer that is cut off by this is asked for again.
 func (s *State) detach(why EndReason) {
 	q := s.answers
-	q.questionLost = s.speech.going()
+	q.questionLost = s.speech.lost()
 	if !q.replyTill.IsZero() {
 		q.again() // an utterance that nobody has begun to answer
 	}
