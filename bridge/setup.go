@@ -265,8 +265,9 @@ func (s *setup) read(ctx context.Context) (err error) {
 		return fmt.Errorf("list tools: %w", err)
 	}
 	s.registry = tools.Clone()
-	if s.assistant.ID != "" && tools.Len() == 0 {
-		return nil // nothing runs that could be cancelled
+	allow := s.assistant.Tools.Allow
+	if s.assistant.ID != "" && (tools.Len() == 0 || allow != nil && !toolkit.Names(nil).With(allow).Has(session.CancelToolName)) {
+		return nil // nothing runs that could be cancelled, or the assistant is not to have it
 	}
 	if err := s.registry.Add(toolkit.Entry{Tool: cancelEntry{}, Executor: toolkit.ExecutorApp}); err != nil && !errors.Is(err, toolkit.ErrDuplicate) {
 		return fmt.Errorf("add tool: %w", err)

@@ -116,9 +116,6 @@ type tab struct {
 	violates bool
 }
 
-// moving lets the page move, for tests that this concerns.
-var moving = chromedp.Flag("force-prefers-reduced-motion", false)
-
 // openBrowser starts a browser for this test with one tab.
 func openBrowser(t *testing.T, m microphone, more ...chromedp.ExecAllocatorOption) *tab {
 	t.Helper()
@@ -134,8 +131,6 @@ func openBrowser(t *testing.T, m microphone, more ...chromedp.ExecAllocatorOptio
 		chromedp.Flag("allow-loopback-in-peer-connection", true),
 		chromedp.Flag("disable-features", "Translate,WebRtcHideLocalIpsWithMdns"),
 		chromedp.Flag("autoplay-policy", "no-user-gesture-required"),
-		// Without a graphics card an orb in motion takes most of a processor, from the tests beside it.
-		chromedp.Flag("force-prefers-reduced-motion", true),
 	)
 	// Not the test's context: that one ends before a failure is recorded.
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), slices.Concat(options, m.flags(), more)...)

@@ -224,7 +224,7 @@ func TestPageLongThread(t *testing.T) {
 	t.Parallel()
 	database, thread := longThread(t, 2000)
 	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t, silent(t), moving)
+	p := openBrowser(t, silent(t))
 	p.do(t, "watch the layout", chromedp.Navigate("about:blank"))
 	p.visit(t, s.url+"/#/t/"+thread)
 	const end = "((b) => b.scrollHeight - b.scrollTop - b.clientHeight < 2)(document.getElementById('transcript'))"

@@ -63,7 +63,7 @@ func TestPageFindsAndKeeps(t *testing.T) {
 	database, long := longThread(t, 600)
 	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
 	other := newThread(t, s.url)
-	p := openBrowser(t, silent(t), moving)
+	p := openBrowser(t, silent(t))
 	p.visit(t, s.url)
 	folder := p.downloads(t)
 	item := func(id string) string {

@@ -75,7 +75,7 @@ func TestPageScrollsFast(t *testing.T) {
 	t.Parallel()
 	database, thread := longThread(t, 5000)
 	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t, silent(t), moving)
+	p := openBrowser(t, silent(t))
 	timed := func(what string, do func()) {
 		t.Helper()
 		began, before := time.Now(), p.mainThread(t)

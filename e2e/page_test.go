@@ -56,7 +56,7 @@ const drawnChart = `[data-testid=chart][data-chart-type=bar] .picture[data-drawn
 func TestPage(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, speaks(t), moving)
+	p := openBrowser(t, speaks(t))
 	p.visit(t, s.url)
 	p.until(t, "an empty page", "probe.all('empty').length === 1 && probe.all('message').length === 0")
 

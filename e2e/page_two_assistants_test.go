@@ -234,7 +234,7 @@ func TestTwoAssistants(t *testing.T) {
 	}
 	for i, want := range []configured{
 		{"Du bist der Empfang. Antworte auf Deutsch.", "cedar", 1.25, "de", nil},
-		{"You look after the user's post.", "marin", 0, "en", slices.Concat(pagesTools, []string{"cancel_running_tools", "post__whoami"})},
+		{"You look after the user's post.", "marin", 0, "en", slices.Concat(pagesTools, []string{"post__whoami"})},
 	} {
 		got := configuredAs(t, sessions[i])
 		if !strings.HasPrefix(got.Instructions, want.Instructions) {
@@ -293,7 +293,7 @@ func TestTwoAssistants(t *testing.T) {
 	p.until(t, "a tool that says why", refused+`?.dataset.state === 'failed' && `+refused+`.innerText.includes('You have to sign in to post first.')`)
 	p.say(t, "call post__sign_in {}")
 	p.untilMessage(t, "assistant text completed", "has to sign in")
-	if got := sorted(configuredAs(t, r.sim.Sessions()[2]).Tools); !slices.Equal(got, sorted(append(pagesTools, "cancel_running_tools", "post__sign_in"))) {
+	if got := sorted(configuredAs(t, r.sim.Sessions()[2]).Tools); !slices.Equal(got, sorted(append(pagesTools, "post__sign_in"))) {
 		t.Errorf("the session after the sign-in was given back has %q", got)
 	}
 	for _, one := range model.requestsFor(t, "call post__sign_in {}") {

@@ -247,16 +247,7 @@ func (t *tools) chosen(r *toolkit.Registry, a assistant.Assistant) (*toolkit.Reg
 
 // allowedBy returns which tools an assistant may use.
 func allowedBy(a assistant.Assistant) func(name string) bool {
-	list := func(texts []string) (names toolkit.Names) {
-		for _, text := range texts {
-			var n toolkit.Name
-			if n.UnmarshalText([]byte(text)) == nil { // it was checked
-				names = append(names, n)
-			}
-		}
-		return names
-	}
-	allow, deny := list(a.Tools.Allow), list(a.Tools.Deny)
+	allow, deny := toolkit.Names(nil).With(a.Tools.Allow), toolkit.Names(nil).With(a.Tools.Deny)
 	return func(name string) bool { return !deny.Has(name) && (a.Tools.Allow == nil || allow.Has(name)) }
 }
 
