@@ -73,13 +73,13 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// enter records a request. The first word names its thread.
+// enter records a request. The first word names its thread, but for requests of titles, which are beside turns.
 func (m *model) enter(words string) (leave func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	thread, _, _ := strings.Cut(words, " ")
 	for other := range m.running {
-		if strings.HasPrefix(other, thread+" ") {
+		if thread != "user:" && strings.HasPrefix(other, thread+" ") {
 			m.twice = append(m.twice, words+" beside "+other)
 		}
 	}
