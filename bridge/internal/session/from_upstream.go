@@ -254,6 +254,7 @@ func (s *State) endResponse(r *response, done *realtime.Response) {
 			s.outputDone(s.transcript.described(raw), raw, r, done.Status == realtime.ResponseCompleted)
 		}
 	}
+	s.tools.refuseEarly()
 	s.answers.over(r)
 	s.answers.awaitClientCreate(s.tools.onItsWay())
 	s.playback.closeMessages(r, done)

@@ -71,6 +71,7 @@ func (s *State) detach(why EndReason) {
 	}
 	s.playback.closeAnswers(q.active, s.playback.playing)
 	q.closeAll(string(why))
+	s.tools.refuseEarly()
 	q.create = nil // the next session is asked
 	s.playback.closeOpen(true)
 	s.settings.takeBack()

@@ -23,6 +23,8 @@ type tools struct {
 
 	byID map[string]*toolRun // by the call's id
 	open []*toolRun          // those that may not be done yet
+	// early are clients' answers to calls that are not complete yet.
+	early []earlyOutput
 }
 
 // toolRun is one function call of the model.

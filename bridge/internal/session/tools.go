@@ -52,6 +52,11 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	default:
 		t.start(run)
 	}
+	if i := slices.IndexFunc(t.early, func(e earlyOutput) bool { return e.callID == raw.CallID }); i >= 0 {
+		e := t.early[i]
+		t.early = slices.Delete(t.early, i, i+1)
+		t.clientOutput(e.clientID, e.callID, e.output)
+	}
 }
 
 // show puts the call into the last message of its response, or into one of its own.
@@ -170,18 +175,49 @@ func (t *tools) cancelRunning(run *toolRun) {
 	t.answer(run)
 }
 
+// earlyOutput is a client's answer to a call that is known but not complete: a client may answer its arguments.
+type earlyOutput struct{ clientID, callID, output string }
+
+// maxEarly is how many of them are held.
+const maxEarly = 16
+
+// isComing reports whether the present session has begun a call that is not complete.
+func (t *tools) isComing(callID string) bool {
+	for _, it := range t.transcript.items {
+		if it.gen == t.up.gen && it.raw.Type == realtime.ItemFunctionCall && it.raw.CallID == callID {
+			return true
+		}
+	}
+	return false
+}
+
+// refuseEarly refuses the answers to calls that will not be complete any more.
+func (t *tools) refuseEarly() {
+	for _, e := range t.early {
+		t.refuseOutput(e.clientID, e.callID)
+	}
+	t.early = nil
+}
+
+func (t *tools) refuseOutput(clientID, callID string) {
+	t.refuse(clientID, codeNotAllowed, fmt.Sprintf("There is no open call of a client tool with the call_id %q.", clip(callID)), "item.call_id")
+}
+
 // clientOutput takes the client's answer to a tool call.
 func (t *tools) clientOutput(clientID, callID, output string) {
 	run := t.byID[callID]
 	side, _ := asked(clientID)
-	if run != nil {
+	isEarly := run == nil && callID != "" && len(t.early) < maxEarly && len(output) <= clienttool.MaxOutput && t.isComing(callID)
+	if run != nil || isEarly {
 		// The client will ask for a response, too. The bridge asks by itself, once all calls are
 		// answered.
 		t.answers.clientCreate, t.answers.clientCreateTill = true, time.Time{}
 	}
 	switch {
+	case isEarly:
+		t.early = append(t.early, earlyOutput{clientID, callID, output})
 	case run == nil:
-		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("There is no open call of a client tool with the call_id %q.", clip(callID)), "item.call_id")
+		t.refuseOutput(clientID, callID)
 	case run.Entry.Executor != toolkit.ExecutorClient || run.side != side: // another answers it: no reason to alarm the client
 		run.delivered = run.delivered || run.Entry.Executor != toolkit.ExecutorClient
 		t.answers.clientCreate = !run.Done() || !t.answers.answeredAll()
@@ -211,7 +247,7 @@ func (t *tools) asksClient(side int) bool {
 
 // onItsWay reports whether a client has answered a tool that has not ended yet.
 func (t *tools) onItsWay() bool {
-	return slices.ContainsFunc(t.open, func(r *toolRun) bool { return r.delivered && !r.Done() })
+	return len(t.early) > 0 || slices.ContainsFunc(t.open, func(r *toolRun) bool { return r.delivered && !r.Done() })
 }
 
 // approvalDecided takes a decision that was made outside the call.
