@@ -27,6 +27,12 @@ type tools struct {
 	early []earlyOutput
 }
 
+// earlyOutput is a client's answer to a call that is known but not complete: a client may answer its arguments.
+type earlyOutput struct{ clientID, callID, output string }
+
+// maxEarly is how many of them are held.
+const maxEarly = 16
+
 // toolRun is one function call of the model.
 type toolRun struct {
 	*toolkit.Invocation

@@ -175,12 +175,6 @@ func (t *tools) cancelRunning(run *toolRun) {
 	t.answer(run)
 }
 
-// earlyOutput is a client's answer to a call that is known but not complete: a client may answer its arguments.
-type earlyOutput struct{ clientID, callID, output string }
-
-// maxEarly is how many of them are held.
-const maxEarly = 16
-
 // isComing reports whether the present session has begun a call that is not complete.
 func (t *tools) isComing(callID string) bool {
 	for _, it := range t.transcript.items {
