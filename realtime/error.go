@@ -109,7 +109,7 @@ func looseText(val []byte) string {
 	case isNull(val):
 		return ""
 	case val[0] == '"':
-		return string(unescaped(val[1 : len(val)-1]))
+		return unquoted(val)
 	}
 	return string(val)
 }

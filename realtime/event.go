@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"unicode/utf8"
 )
 
 // ErrNoType means that the object has no string "type".
@@ -57,12 +56,8 @@ type Event struct {
 // wrong JSON type is reported in Event.Malformed. Keys are compared exactly; of duplicate keys the last wins. Errors:
 // ErrNotJSON, ErrNoType, ErrTooDeep. It never panics.
 func Decode(raw []byte) (Event, error) {
-	if !utf8.Valid(raw) {
-		return Event{}, ErrNotJSON
-	}
-	d := decoder{scanner: scanner{buf: raw}}
-	d.ev.Raw = raw
-	if err := d.object(); err != nil {
+	d := decoder{ev: Event{Raw: raw}}
+	if err := entries(raw, '{', d.keep); err != nil {
 		return Event{}, err
 	}
 	if d.ev.Type == "" {
@@ -77,10 +72,9 @@ func Decode(raw []byte) (Event, error) {
 	return d.ev, nil
 }
 
-// decoder fills an Event while it scans. wrong has one bit for each known field, set if its last value had the wrong
+// decoder fills an Event. wrong has one bit for each known field, set if its last value had the wrong
 // type.
 type decoder struct {
-	scanner
 	ev    Event
 	wrong uint32
 }
@@ -101,35 +95,17 @@ func (d *decoder) firstWrong() string {
 	return ""
 }
 
-// object scans the whole event.
-func (d *decoder) object() error {
-	if err := d.open('{'); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		key, val, err := d.member(first)
-		if err != nil {
-			return err
-		}
-		if key == nil {
-			break
-		}
-		d.keep(key, val)
-	}
-	return d.end()
-}
-
-// keep stores a value. key and val are JSON text; key comes without its quotes.
-func (d *decoder) keep(key, val []byte) {
+// keep stores a value, which is JSON text. It returns no error.
+func (d *decoder) keep(key string, val []byte) error {
 	var field int
 	ok := true
-	switch name := unescaped(key); string(name) {
+	switch key {
 	case "type":
 		// A type that is not a string leaves the event without one, which is reported as ErrNoType, never as a
 		// malformed field.
 		d.ev.Type = ""
 		if val[0] == '"' {
-			d.ev.Type = string(unescaped(val[1 : len(val)-1]))
+			d.ev.Type = unquoted(val)
 		}
 	case "event_id":
 		field, ok = 1, setString(&d.ev.EventID, val)
@@ -169,19 +145,20 @@ func (d *decoder) keep(key, val []byte) {
 	case "error":
 		field, ok = 18, setError(&d.ev.Error, val)
 	default:
-		return
+		return nil
 	}
 	if ok {
 		d.wrong &^= 1 << field
 	} else {
 		d.wrong |= 1 << field
 	}
+	return nil
 }
 
 func setString(dst *string, val []byte) bool {
 	*dst = ""
 	if val[0] == '"' {
-		*dst = string(unescaped(val[1 : len(val)-1]))
+		*dst = unquoted(val)
 		return true
 	}
 	return isNull(val)
