@@ -30,8 +30,12 @@ build: go-version ## Build bin/voicebridge, one static binary
 	@CGO_ENABLED=0 $(GO) build $(PROGRAM)
 
 .PHONY: test
-test: ## Install what the tests need (Debian), then check and test everything
+test: ## Install what the tests need (Debian), then check and test what a change needs
 	@bash .ci/test
+
+.PHONY: test-all
+test-all: ## The same and what a release and a night need: soaks, pictures, more pairs of clients, all under the race detector
+	@bash .ci/test nightly
 
 .PHONY: gen
 gen: go-version ## Regenerate files: queries (sqlc), docs/reference, the built page
@@ -51,11 +55,11 @@ bench: build ## Run the benchmarks (BENCH=regexp chooses some), then measure cal
 
 .PHONY: soak
 soak: go-version ## Make calls under random faults and compare what was said with SQL (SOAK='-soak.seed N' repeats one, -soak.engine E chooses an engine)
-	$(GO) test -race ./e2e -run '^TestSoak$$' -count 1 -timeout 60m -v -args $(SOAK)
+	$(GO) test -race -tags nightly ./e2e -run '^TestSoak$$' -count 1 -timeout 60m -v -args $(SOAK)
 
 .PHONY: churn
 churn: go-version ## Make and end 10,000 calls, and compare goroutines and heap (CHURN='-churn.calls N')
-	$(GO) test ./e2e -run '^TestChurn$$' -count 1 -parallel 8 -timeout 120m -v -args -program.plain $(CHURN)
+	$(GO) test -tags nightly ./e2e -run '^TestChurn$$' -count 1 -parallel 8 -timeout 120m -v -args $(CHURN)
 
 .PHONY: fuzz
 fuzz: go-version ## Send random input to everything that strangers can reach (FUZZ=2m for each target)

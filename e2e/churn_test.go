@@ -1,3 +1,5 @@
+//go:build nightly
+
 package e2e
 
 import (
@@ -9,10 +11,7 @@ import (
 	"time"
 )
 
-var (
-	churnCalls = flag.Int("churn.calls", 60, "TestChurn: how many calls come and go")
-	plainBuild = flag.Bool("program.plain", false, "run the program without the race detector")
-)
+var churnCalls = flag.Int("churn.calls", 600, "TestChurn: how many calls come and go")
 
 const (
 	// churnWidth is how many callers there are at once.

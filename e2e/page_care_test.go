@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 	"voicebridge/web/access"
 )
 
-// go test ./e2e -run '^TestPageLooks$' -args -pictures DIR takes pictures of the page's
+// go test -tags nightly ./e2e -run '^TestPageLooks$' -args -pictures DIR takes pictures of the page's
 // main states. With -artifacts they are among the artefacts.
 var pictures = flag.String("pictures", "", "folder for pictures of the page's main states")
 
@@ -51,95 +50,6 @@ func (p *tab) look(t *testing.T, name string) {
 	raw := run(t, p, "take a picture", chromedp.CaptureScreenshot())
 	if err := os.WriteFile(filepath.Join(folder, name+".png"), raw, 0o644); err != nil {
 		t.Error(err)
-	}
-}
-
-// contrast returns the contrast between a button's text and its background, as defined by
-// WCAG 2.2.
-const contrast = `((id) => {
-	const style = getComputedStyle(probe.all(id)[0]);
-	const light = (color) => color.match(/[\d.]+/g).slice(0, 3).map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-		.reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-	const [a, b] = [light(style.color), light(style.backgroundColor)].sort((x, y) => y - x);
-	return (a + 0.05) / (b + 0.05);
-})`
-
-// firstLoad is how many bytes were transferred until the page could be used.
-const firstLoad = `[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')].reduce((sum, e) => sum + e.transferSize, 0)`
-
-// TestPageLooks visits the main states of the page, in light, dark and at a phone's width:
-// each is accessible, the first load is small, "Hang up" is readable under the mouse, and
-// the document is as tall as the window.
-func TestPageLooks(t *testing.T) {
-	t.Parallel()
-	settings := write(t, "tools: {approve: [create_bar_chart]}\n"+rigSettings)
-	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings)
-	p := openBrowser(t, speaks(t))
-	p.visit(t, s.url)
-	p.until(t, "an empty page", "probe.all('empty').length === 1")
-	if n := eval[int](t, p, firstLoad); n == 0 || n >= 85_000 {
-		t.Errorf("opening the page takes %d bytes", n)
-	}
-	p.wantAccessible(t, "empty")
-	p.look(t, "empty")
-	p.click(t, "talk")
-	p.until(t, "the focus on mute", "document.activeElement === probe.all('mute')[0]")
-	p.untilMessage(t, "assistant voice completed", greeting)
-	at := eval[[]float64](t, p, "(({ x, y }) => [x + 10, y + 10])(probe.all('hangup')[0].getBoundingClientRect())")
-	p.do(t, "point at hang-up", chromedp.MouseEvent("mouseMoved", at[0], at[1]))
-	p.until(t, "hang-up that can be read under the mouse", contrast+"('hangup') >= 3")
-	p.wantAccessible(t, "in a call")
-	p.look(t, "call")
-	p.click(t, "mute")
-	p.until(t, "the word for it", "probe.all('call-state')[0].innerText === 'Muted'")
-	p.until(t, "a mute button that can be read under the mouse", contrast+"('mute') >= 3")
-	p.say(t, chartWords)
-	p.until(t, "the question", "probe.all('approval-dialog').length === 1")
-	p.until(t, "hang-up beside the question", `(({ x, y, width, height }) =>
-		probe.all('hangup')[0].contains(document.elementFromPoint(x + width / 2, y + height / 2)))(probe.all('hangup')[0].getBoundingClientRect())`)
-	p.until(t, "a card that says whom the tool waits for", "probe.all('tool-card').at(-1)?.innerText.includes('Waiting for your answer')")
-	p.wantAccessible(t, "asked for approval")
-	p.look(t, "approval")
-	p.click(t, "approve")
-	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
-	p.untilMessage(t, "assistant voice completed", drawn)
-	if read := eval[string](t, p, "probe.all('announcer')[0].textContent"); read != "" {
-		t.Errorf("what is spoken aloud is read out as well: %q", read)
-	}
-	p.click(t, "hangup")
-	p.until(t, "the focus on Talk", "document.activeElement === probe.all('talk')[0]")
-	p.until(t, "what the call was like", "probe.all('call-end').length === 1")
-	p.until(t, "how long the answers took, by the server's clock", "probe.all('answer-time').length > 0 && probe.all('answer-time')[0].querySelectorAll('rect').length >= 2")
-	p.do(t, "open it", chromedp.Click(chromedp.CSS("[data-testid=waterfall] summary")))
-	p.wantAccessible(t, "after a call")
-	p.look(t, "ended")
-	s.untilEnded(t, 1) // from now on the database says what the call was like
-	p.reload(t)
-	p.until(t, "what the call was like, after a reload", "probe.all('call-end').length === 1 && probe.all('answer-time').length > 0")
-	p.click(t, "show-canvas")
-	p.until(t, "the chart beside the thread", "probe.all('canvas-chart').length === 1")
-	p.wantAccessible(t, "canvas")
-	p.look(t, "canvas")
-	p.click(t, "close-panel")
-	for panel, way := range map[string][]string{"usage": {"show-usage"}, "assistant": {"show-assistant"}, "settings": {"more", "menu-settings"}} {
-		for _, button := range way {
-			p.click(t, button)
-		}
-		p.until(t, panel, "probe.all('"+panel+"-panel').length === 1")
-		if panel == "assistant" {
-			p.until(t, "the model of typed messages", "[...document.querySelectorAll('[data-testid=assistant] dd')].some((d) => d.innerText.includes(' · '))")
-		}
-		p.wantAccessible(t, panel)
-		p.click(t, "close-panel")
-	}
-	p.click(t, "theme")
-	p.wantAccessible(t, "dark")
-	p.look(t, "dark")
-	p.do(t, "make it a phone", chromedp.EmulateViewport(390, 844))
-	p.wantAccessible(t, "on a phone")
-	p.look(t, "phone")
-	if tall := eval[[]int](t, p, "[document.documentElement.scrollHeight, innerHeight, document.documentElement.scrollWidth, innerWidth]"); tall[0] != tall[1] || tall[2] > tall[3] {
-		t.Errorf("the document is %d pixels tall in a window of %d, and %d wide in one of %d", tall[0], tall[1], tall[2], tall[3])
 	}
 }
 
@@ -264,60 +174,4 @@ func TestPageLongThread(t *testing.T) {
 	p.until(t, "earlier messages", "probe.all('message').length > 0 && Number(/\\d+/.exec(probe.all('message')[0].querySelector('.bubble').innerText)) < 1960")
 	p.click(t, "latest")
 	p.until(t, "the end again", end+" && probe.all('latest').length === 0")
-}
-
-// scrolling scrolls up by hand for a number of frames and returns how long they took, in
-// milliseconds.
-const scrolling = `((frames) => new Promise((done) => {
-	const box = document.getElementById('transcript');
-	const took = [];
-	let before = performance.now();
-	const step = (now) => {
-		took.push(now - before);
-		before = now;
-		if (took.length > frames) return done(took.slice(1));
-		box.dispatchEvent(new WheelEvent('wheel', { deltaY: -240 }));
-		box.scrollTop -= 240;
-		requestAnimationFrame(step);
-	};
-	requestAnimationFrame(step);
-}))`
-
-// TestPageVeryLongThread opens a thread of 10,000 messages at its end, scrolls through a
-// good part of it and jumps to its beginning. How fast that is depends on the machine, so
-// it is printed, not asserted.
-func TestPageVeryLongThread(t *testing.T) {
-	t.Parallel()
-	database, thread := longThread(t, 10_000)
-	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t, silent(t))
-	began := time.Now()
-	p.visit(t, s.url+"/#/t/"+thread)
-	p.until(t, "the last message", "probe.all('message').at(-1)?.innerText.includes('Answer 9999')")
-	t.Logf("the end of 10,000 messages was there after %v", time.Since(began).Round(time.Millisecond))
-	for _, part := range []string{"near the end", "further up"} {
-		took := eval[[]float64](t, p, scrolling+"(300)")
-		slices.Sort(took)
-		var sum float64
-		for _, ms := range took {
-			sum += ms
-		}
-		t.Logf("%s: %.0f frames a second; a frame took %.1f ms in the middle, %.1f ms for one in twenty, %.1f ms at most",
-			part, 1000*float64(len(took))/sum, took[len(took)/2], took[len(took)*19/20], took[len(took)-1])
-	}
-	p.until(t, "lines that are drawn where the reader is", "probe.all('message').some((m) => { const r = m.getBoundingClientRect(); return r.bottom > 100 && r.top < innerHeight - 100; })")
-	if n := eval[int](t, p, "document.querySelectorAll('*').length"); n > 3000 {
-		t.Errorf("%d elements are drawn", n)
-	}
-	p.until(t, "the first message, after many times Home", `(() => {
-		const box = document.getElementById('transcript');
-		box.dispatchEvent(new KeyboardEvent('keydown', { key: 'Home', bubbles: true }));
-		box.scrollTop = 0;
-		return probe.all('message')[0]?.innerText.includes('Question 0,');
-	})()`)
-	took := eval[[]float64](t, p, scrolling+"(60)")
-	slices.Sort(took)
-	t.Logf("with all of them loaded a frame took %.1f ms in the middle, %.1f ms at most", took[len(took)/2], took[len(took)-1])
-	p.click(t, "latest")
-	p.until(t, "the end again", "probe.all('message').at(-1)?.innerText.includes('Answer 9999')")
 }

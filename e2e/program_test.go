@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -44,12 +45,18 @@ func TestMain(m *testing.M) {
 // .ci/gotest, which says why.
 var raced = []string{"-race", "-gcflags=modernc.org/...=-race=false -d=checkptr=0", "-gcflags=modernc.org/sqlite=-d=checkptr=0", "-gcflags=github.com/pion/opus/...=-race=false", "-gcflags=github.com/thesyncim/gopus/...=-race=false"}
 
-// build makes the program under test, with the race detector unless told otherwise, and
-// returns its path. The go command does nothing if the program is up to date.
+// isRaced reports whether the tests run under the race detector.
+func isRaced() bool {
+	info, _ := debug.ReadBuildInfo()
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// build makes the program under test, with the race detector if the tests have it, and returns its path. The go command
+// does nothing if the program is up to date.
 var build = sync.OnceValues(func() (string, error) {
-	name, flags := "voicebridge-race", raced
-	if *plainBuild {
-		name, flags = "voicebridge-plain", nil
+	name, flags := "voicebridge-plain", []string(nil)
+	if isRaced() {
+		name, flags = "voicebridge-race", raced
 	}
 	path, err := filepath.Abs("../bin/" + name)
 	if err != nil {

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package e2e
 
 import (
@@ -18,7 +20,7 @@ import (
 )
 
 var (
-	recordedFor  = flag.Duration("recorded.for", 24*time.Second, "how long TestRecordedSoak goes on")
+	recordedFor  = flag.Duration("recorded.for", 4*time.Minute, "how long TestRecordedSoak goes on")
 	recordedSeed = flag.Uint64("recorded.seed", 0, "what TestRecordedSoak does; 0 chooses one and prints it")
 )
 

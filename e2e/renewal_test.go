@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,17 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
-
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
 )
-
-// `go test ./e2e -run 'Renewals$' -v -args -renewals 100` shows all of them.
-var renewals = flag.Int("renewals", 4, "at least how many planned, and how many sudden, renewals to test")
 
 // callRenewals is how many renewals one call goes through: it does not survive more than
 // six losses in ten minutes.
@@ -262,8 +256,13 @@ func (c *renewedCall) distances(a *arrivals) (down, up []time.Duration) {
 	return down, up
 }
 
-// renew runs several calls at a time until enough upstream sessions were replaced.
-func renew(t *testing.T, length time.Duration, sudden bool, environ ...string) {
+// renew runs several calls at a time until so many upstream sessions were replaced, on time or after a loss.
+func renew(t *testing.T, renewals int, sudden bool) {
+	t.Helper()
+	length, environ := renewedLength, []string{renewedEarly}
+	if sudden {
+		length, environ = time.Hour, nil
+	}
 	heard := &arrivals{at: map[string][]time.Time{}}
 	r := newRig(t, rigConfig{database: persistencetest.PostgresURL(t), environ: environ, simulator: simulator.Config{
 		MaxDuration: length, Script: recallScript(), Continuous: true, Drive: heard.drive,
@@ -272,7 +271,7 @@ func renew(t *testing.T, length time.Duration, sudden bool, environ ...string) {
 	var down, up, lost []time.Duration
 	places := make(chan struct{}, 5) // limits simultaneous calls
 	t.Run("calls", func(t *testing.T) {
-		for number := range (*renewals + callRenewals - 1) / callRenewals {
+		for number := range (renewals + callRenewals - 1) / callRenewals {
 			t.Run(fmt.Sprint(number+1), func(t *testing.T) {
 				t.Parallel()
 				places <- struct{}{}
@@ -280,7 +279,7 @@ func renew(t *testing.T, length time.Duration, sudden bool, environ ...string) {
 				c := &renewedCall{caller: r.dial(t, request{}), sudden: sudden, rng: rand.New(rand.NewPCG(1, uint64(number)))}
 				c.sendSilence(c.peer.WriteAudio)
 				c.next("bridge.ready")
-				c.talk(number, min(callRenewals, *renewals-number*callRenewals))
+				c.talk(number, min(callRenewals, renewals-number*callRenewals))
 				c.check()
 				d, u := c.distances(heard)
 				mu.Lock()
@@ -290,7 +289,7 @@ func renew(t *testing.T, length time.Duration, sudden bool, environ ...string) {
 		}
 	})
 	event := map[bool]string{true: "renewed_lost", false: "renewed_planned"}[sudden]
-	if n := r.metrics()[fmt.Sprintf("voicebridge_call_events_total{event=%q}", event)]; n < float64(*renewals) {
+	if n := r.metrics()[fmt.Sprintf("voicebridge_call_events_total{event=%q}", event)]; n < float64(renewals) {
 		t.Errorf("%s was counted %v times", event, n)
 	}
 	if sudden {
@@ -301,61 +300,13 @@ func renew(t *testing.T, length time.Duration, sudden bool, environ ...string) {
 	r.quiet()
 }
 
-// TestPlannedRenewals talks through sessions that are replaced on time.
-func TestPlannedRenewals(t *testing.T) {
+// TestRenewals talks through sessions that are replaced on time, and through some that are lost at any moment.
+func TestRenewals(t *testing.T) {
 	t.Parallel()
-	renew(t, renewedLength, false, renewedEarly)
-}
-
-// TestSuddenRenewals loses sessions at any moment.
-func TestSuddenRenewals(t *testing.T) {
-	t.Parallel()
-	renew(t, time.Hour, true)
-}
-
-// TestPageThroughRenewals has a page in calls whose upstream session is replaced: on time,
-// and after losses. Its connection never leaves the state "connected".
-func TestPageThroughRenewals(t *testing.T) {
-	t.Parallel()
-	p := openBrowser(t, silent(t))
-	for _, kind := range []struct {
-		name    string
-		length  time.Duration // of a session
-		environ []string
-		end     func(*simulator.Session)
-	}{
-		{"planned", renewedLength, []string{renewedEarly}, func(*simulator.Session) {}},
-		{"sudden", time.Hour, nil, (*simulator.Session).Drop},
-	} {
-		s := newRig(t, rigConfig{environ: kind.environ, simulator: simulator.Config{Script: recallScript(), Continuous: true, MaxDuration: kind.length}})
-		p.visit(t, s.url)
-		var typed []string
-		for call := range (*renewals + callRenewals - 1) / callRenewals {
-			p.do(t, "forget what was", chromedp.Evaluate[chromedp.Void]("(probe.events.length = probe.states.length = 0, undefined)"))
-			p.click(t, "talk")
-			p.untilLive(t)
-			for i := range min(callRenewals, *renewals-call*callRenewals) {
-				word := fmt.Sprintf("Echo: %d-%d", call, i)
-				typed = append(typed, word, recallPlease)
-				p.say(t, word)
-				kind.end(s.current(t, s.liveCall(t)))
-				p.until(t, "a new session", fmt.Sprintf("probe.events.filter(({ event }) => event.type === 'bridge.upstream.renewed').length > %d", i))
-				p.say(t, recallPlease)
-				p.untilMessage(t, "assistant voice completed", recalled+word)
-			}
-			if states := eval[[]string](t, p, "probe.states"); !slices.Equal(states, []string{"connecting", "connected"}) {
-				t.Errorf("%s: the connection was in the states %q", kind.name, states)
-			}
-			t.Logf("%s: audio in Chromium: %s", kind.name, eval[string](t, p, `voicebridge.pc.getStats().then((all) => [...all.values()]
-				.filter((s) => s.type === 'inbound-rtp' && s.kind === 'audio')
-				.map((s) => Math.round(s.concealedSamples / 48) + ' of ' + Math.round(s.totalSamplesReceived / 48) + ' ms had to be concealed').join())`))
-			p.click(t, "hangup")
-			p.untilOver(t)
-			s.untilEnded(t, call+1)
-		}
-		if got := s.rows(t, "SELECT text FROM messages WHERE role = 'user' ORDER BY created_at"); !slices.Equal(got, typed) {
-			t.Errorf("%s: typed was %q, the database has %q", kind.name, typed, got)
-		}
-		p.visit(t, "about:blank")
+	for name, sudden := range map[string]bool{"planned": false, "sudden": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			renew(t, 3, sudden)
+		})
 	}
 }

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package e2e
 
 import (
@@ -16,9 +18,9 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// `make soak` sets these; the defaults are for every run of the tests.
+// `make soak` sets these; the defaults are those of `make test-all`.
 var (
-	soakFor    = flag.Duration("soak.for", time.Minute, "how long TestSoak goes on")
+	soakFor    = flag.Duration("soak.for", 10*time.Minute, "how long TestSoak goes on")
 	soakCalls  = flag.Int("soak.calls", 3, "how many calls TestSoak holds at a time on each engine")
 	soakSeed   = flag.Uint64("soak.seed", 0, "what TestSoak does; 0 chooses one and prints it")
 	soakEngine = flag.String("soak.engine", "", "the only engine of TestSoak, sqlite or postgres; empty: both")

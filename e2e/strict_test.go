@@ -20,14 +20,14 @@ var strictly = map[string]struct {
 	dialect   realtimetest.Dialect
 	settings  string
 	truncates bool
-	seeded    int // items in which the next call is told of the last one, -1: one for each
-	callers   string
+	seeded    int      // items in which the next call is told of the last one, -1: one for each
+	callers   []string // the transports of callers; the first is in every run of the tests, the others in that of the night
 }{
-	"realtime": {realtimetest.Realtime(), `"profile":"realtime"`, true, -1, "webrtc websocket"},
-	"azure":    {realtimetest.Azure(), `"profile":"azure"`, true, -1, "websocket"},
-	"beta":     {realtimetest.Beta(), `"profile":"speech-to-speech","shape":"beta"`, true, -1, "webrtc"},
-	"xai":      {realtimetest.XAI(), `"profile":"xai"`, false, 1, "webrtc websocket"},
-	"qwen":     {realtimetest.Qwen(), `"profile":"qwen"`, false, 0, "webrtc websocket"},
+	"realtime": {realtimetest.Realtime(), `"profile":"realtime"`, true, -1, []string{"websocket", "webrtc"}},
+	"azure":    {realtimetest.Azure(), `"profile":"azure"`, true, -1, []string{"websocket"}},
+	"beta":     {realtimetest.Beta(), `"profile":"speech-to-speech","shape":"beta"`, true, -1, []string{"webrtc"}},
+	"xai":      {realtimetest.XAI(), `"profile":"xai"`, false, 1, []string{"websocket", "webrtc"}},
+	"qwen":     {realtimetest.Qwen(), `"profile":"qwen"`, false, 0, []string{"websocket", "webrtc"}},
 }
 
 const (
@@ -75,56 +75,60 @@ func strictRig(t *testing.T, server *realtimetest.Strict, settings string, envir
 }
 
 // TestStrictUpstream calls upstreams over WebSocket that were written from the vendors' pages and refuse what these do not
-// name, by WebRTC and by WebSocket: what is said comes in order, tools run, interruptions leave what was heard, the next
-// call is told of it, and nothing is refused.
+// name: what is said comes in order, tools run, interruptions leave what was heard, the next call is told of it, and
+// nothing is refused.
 func TestStrictUpstream(t *testing.T) {
 	t.Parallel()
 	for name, tt := range strictly {
-		for transport := range strings.FieldsSeq(tt.callers) {
-			t.Run(name+" by "+transport, func(t *testing.T) {
-				t.Parallel()
-				server := &realtimetest.Strict{Dialect: tt.dialect}
-				r := strictRig(t, server, tt.settings)
-				c := strictCaller(t, r, transport, "")
-				strictCall(c, server, tt.truncates)
-				c.hangUp()
-				r.untilSaved(c.caller)
-				r.wantLike(t, c.thread, []string{
-					"user voice completed: " + spokenWords, "assistant voice completed: " + spokenAnswer,
-					"user text completed: " + waitPlease, "assistant voice completed: [dynamic-tool output-available]", "assistant voice completed: It said so.",
-					"user text completed: " + longPlease, "assistant voice interrupted: n0 n1 n2 …",
-					"user voice completed: " + secondWords, "assistant voice completed: " + secondAnswer,
-					"user text completed: " + shortPlease, "assistant voice interrupted: n0 n1 n2 …",
-					"user voice completed: " + secondWords, "assistant voice completed: " + secondAnswer,
-				})
-				if got := r.rows(t, "SELECT DISTINCT upstream FROM responses"); !slices.Equal(got, []string{"strict"}) {
-					t.Errorf("the answers are of %q", got)
-				}
-				// The next call knows what was said.
-				again := strictCaller(t, r, transport, c.thread)
-				again.say("Hello.")
-				again.heardAll("Well.", 1)
-				again.hangUp()
-				r.untilSaved(again.caller)
-				sessions := server.Sessions()
-				if n := sessions[len(sessions)-1].Seeded(); n != tt.seeded && tt.seeded >= 0 || tt.seeded < 0 && n < 10 {
-					t.Errorf("the next call's history has %d items", n)
-				}
-				for _, what := range server.Refused() {
-					t.Errorf("refused: %s", what)
-				}
-				for _, ev := range append(c.all(), again.all()...) {
-					if ev.Error != nil {
-						t.Errorf("the caller is told %s", ev.Raw)
-					}
-				}
-				eventually(t, "the end of the sessions", func() bool {
-					return !slices.ContainsFunc(server.Sessions(), func(s *realtimetest.StrictSession) bool { return !s.Ended() })
-				})
-				r.quiet()
-			})
+		t.Run(name+" by "+tt.callers[0], func(t *testing.T) {
+			t.Parallel()
+			testStrictUpstream(t, name, tt.callers[0])
+		})
+	}
+}
+
+func testStrictUpstream(t *testing.T, name, transport string) {
+	t.Helper()
+	tt := strictly[name]
+	server := &realtimetest.Strict{Dialect: tt.dialect}
+	r := strictRig(t, server, tt.settings)
+	c := strictCaller(t, r, transport, "")
+	strictCall(c, server, tt.truncates)
+	c.hangUp()
+	r.untilSaved(c.caller)
+	r.wantLike(t, c.thread, []string{
+		"user voice completed: " + spokenWords, "assistant voice completed: " + spokenAnswer,
+		"user text completed: " + waitPlease, "assistant voice completed: [dynamic-tool output-available]", "assistant voice completed: It said so.",
+		"user text completed: " + longPlease, "assistant voice interrupted: n0 n1 n2 …",
+		"user voice completed: " + secondWords, "assistant voice completed: " + secondAnswer,
+		"user text completed: " + shortPlease, "assistant voice interrupted: n0 n1 n2 …",
+		"user voice completed: " + secondWords, "assistant voice completed: " + secondAnswer,
+	})
+	if got := r.rows(t, "SELECT DISTINCT upstream FROM responses"); !slices.Equal(got, []string{"strict"}) {
+		t.Errorf("the answers are of %q", got)
+	}
+	// The next call knows what was said.
+	again := strictCaller(t, r, transport, c.thread)
+	again.say("Hello.")
+	again.heardAll("Well.", 1)
+	again.hangUp()
+	r.untilSaved(again.caller)
+	sessions := server.Sessions()
+	if n := sessions[len(sessions)-1].Seeded(); n != tt.seeded && tt.seeded >= 0 || tt.seeded < 0 && n < 10 {
+		t.Errorf("the next call's history has %d items", n)
+	}
+	for _, what := range server.Refused() {
+		t.Errorf("refused: %s", what)
+	}
+	for _, ev := range append(c.all(), again.all()...) {
+		if ev.Error != nil {
+			t.Errorf("the caller is told %s", ev.Raw)
 		}
 	}
+	eventually(t, "the end of the sessions", func() bool {
+		return !slices.ContainsFunc(server.Sessions(), func(s *realtimetest.StrictSession) bool { return !s.Ended() })
+	})
+	r.quiet()
 }
 
 // strictCaller calls over that transport.
@@ -270,39 +274,37 @@ func (c *socketCaller) checkHeard(server *realtimetest.Strict, n int, told int64
 	}
 }
 
-// TestStrictRenewal has calls on upstreams whose sessions end soon: each is replaced before, the conversation goes on, and
-// nothing is refused.
+// TestStrictRenewal has a call on an upstream whose sessions end soon: each is replaced before, the conversation goes on,
+// and nothing is refused.
 func TestStrictRenewal(t *testing.T) {
 	t.Parallel()
-	for name, callers := range map[string]string{"realtime": "webrtc websocket", "beta": "webrtc"} {
-		for transport := range strings.FieldsSeq(callers) {
-			t.Run(name+" by "+transport, func(t *testing.T) {
-				t.Parallel()
-				server := &realtimetest.Strict{Dialect: strictly[name].dialect, Lives: renewedLength}
-				r := strictRig(t, server, strictly[name].settings, renewedEarly)
-				c := strictCaller(t, r, transport, "")
-				var want []string
-				for n := range 3 {
-					c.say("Hello.")
-					c.heardAll("Well.", n+1)
-					c.next("bridge.upstream.renewed")
-					want = append(want, "user text completed: Hello.", "assistant voice completed: Well.")
-				}
-				c.ask()
-				c.heardAll(spokenAnswer, 1)
-				c.hangUp()
-				r.untilSaved(c.caller)
-				r.wantLike(t, c.thread, append(want, "user voice completed: "+spokenWords, "assistant voice completed: "+spokenAnswer))
-				for _, s := range server.Sessions() {
-					if s.Expired() {
-						t.Error("a session was in use until its end")
-					}
-				}
-				for _, what := range server.Refused() {
-					t.Errorf("refused: %s", what)
-				}
-				r.quiet()
-			})
+	testStrictRenewal(t, "realtime", "websocket")
+}
+
+func testStrictRenewal(t *testing.T, name, transport string) {
+	t.Helper()
+	server := &realtimetest.Strict{Dialect: strictly[name].dialect, Lives: renewedLength}
+	r := strictRig(t, server, strictly[name].settings, renewedEarly)
+	c := strictCaller(t, r, transport, "")
+	var want []string
+	for n := range 3 {
+		c.say("Hello.")
+		c.heardAll("Well.", n+1)
+		c.next("bridge.upstream.renewed")
+		want = append(want, "user text completed: Hello.", "assistant voice completed: Well.")
+	}
+	c.ask()
+	c.heardAll(spokenAnswer, 1)
+	c.hangUp()
+	r.untilSaved(c.caller)
+	r.wantLike(t, c.thread, append(want, "user voice completed: "+spokenWords, "assistant voice completed: "+spokenAnswer))
+	for _, s := range server.Sessions() {
+		if s.Expired() {
+			t.Error("a session was in use until its end")
 		}
 	}
+	for _, what := range server.Refused() {
+		t.Errorf("refused: %s", what)
+	}
+	r.quiet()
 }

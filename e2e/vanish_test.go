@@ -17,7 +17,7 @@ import (
 )
 
 // TestBrowsersLeave has browsers that leave in every way, or do not read. It runs before
-// the parallel tests, beside nothing but the soak: a browser that is kept waiting for 9 s
+// the parallel tests: a browser that is kept waiting for 9 s
 // counts as lost, and under load a machine may take that long for what must come first.
 func TestBrowsersLeave(t *testing.T) {
 	r := newRig(t, rigConfig{})

@@ -1,0 +1,17 @@
+//go:build nightly
+
+package e2e
+
+import "testing"
+
+// TestAISDKBetween talks to the server with the generations of the AI SDK between the first and the newest.
+func TestAISDKBetween(t *testing.T) {
+	t.Parallel()
+	testAISDK(t, "5", "6")
+}
+
+// TestSDKBetween calls with a version of OpenAI's client between the oldest and the newest.
+func TestSDKBetween(t *testing.T) {
+	t.Parallel()
+	testSDK(t, "v0.11")
+}

@@ -1,0 +1,77 @@
+//go:build nightly
+
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"voicebridge/realtime/simulator"
+)
+
+// `go test -tags nightly ./e2e -run 'Renewals$' -v -args -renewals 100` chooses how many.
+var renewals = flag.Int("renewals", 40, "at least how many planned, and how many sudden, renewals to test")
+
+// TestPlannedRenewals talks through many sessions that are replaced on time.
+func TestPlannedRenewals(t *testing.T) {
+	t.Parallel()
+	renew(t, *renewals, false)
+}
+
+// TestSuddenRenewals loses many sessions at any moment.
+func TestSuddenRenewals(t *testing.T) {
+	t.Parallel()
+	renew(t, *renewals, true)
+}
+
+// TestPageThroughRenewals has a page in calls whose upstream session is replaced: on time,
+// and after losses. Its connection never leaves the state "connected".
+func TestPageThroughRenewals(t *testing.T) {
+	t.Parallel()
+	p := openBrowser(t, silent(t))
+	for _, kind := range []struct {
+		name    string
+		length  time.Duration // of a session
+		environ []string
+		end     func(*simulator.Session)
+	}{
+		{"planned", renewedLength, []string{renewedEarly}, func(*simulator.Session) {}},
+		{"sudden", time.Hour, nil, (*simulator.Session).Drop},
+	} {
+		s := newRig(t, rigConfig{environ: kind.environ, simulator: simulator.Config{Script: recallScript(), Continuous: true, MaxDuration: kind.length}})
+		p.visit(t, s.url)
+		var typed []string
+		for call := range (*renewals + callRenewals - 1) / callRenewals {
+			p.do(t, "forget what was", chromedp.Evaluate[chromedp.Void]("(probe.events.length = probe.states.length = 0, undefined)"))
+			p.click(t, "talk")
+			p.untilLive(t)
+			for i := range min(callRenewals, *renewals-call*callRenewals) {
+				word := fmt.Sprintf("Echo: %d-%d", call, i)
+				typed = append(typed, word, recallPlease)
+				p.say(t, word)
+				kind.end(s.current(t, s.liveCall(t)))
+				p.until(t, "a new session", fmt.Sprintf("probe.events.filter(({ event }) => event.type === 'bridge.upstream.renewed').length > %d", i))
+				p.say(t, recallPlease)
+				p.untilMessage(t, "assistant voice completed", recalled+word)
+			}
+			if states := eval[[]string](t, p, "probe.states"); !slices.Equal(states, []string{"connecting", "connected"}) {
+				t.Errorf("%s: the connection was in the states %q", kind.name, states)
+			}
+			t.Logf("%s: audio in Chromium: %s", kind.name, eval[string](t, p, `voicebridge.pc.getStats().then((all) => [...all.values()]
+				.filter((s) => s.type === 'inbound-rtp' && s.kind === 'audio')
+				.map((s) => Math.round(s.concealedSamples / 48) + ' of ' + Math.round(s.totalSamplesReceived / 48) + ' ms had to be concealed').join())`))
+			p.click(t, "hangup")
+			p.untilOver(t)
+			s.untilEnded(t, call+1)
+		}
+		if got := s.rows(t, "SELECT text FROM messages WHERE role = 'user' ORDER BY created_at"); !slices.Equal(got, typed) {
+			t.Errorf("%s: typed was %q, the database has %q", kind.name, typed, got)
+		}
+		p.visit(t, "about:blank")
+	}
+}
