@@ -18,11 +18,10 @@ import (
 type benchCommand struct {
 	Calls    []int  `help:"Numbers of simultaneous calls, each measured separately (${default})." default:"1,50,200" placeholder:"N"`
 	Seconds  int    `help:"Seconds to measure for each number of calls (${default})." default:"10" placeholder:"N"`
-	Events   int    `help:"Events per second that carry the model's words in each call, alongside the audio (${default})." default:"5" placeholder:"N"`
+	Events   int    `help:"Events per second with the model's words in each call (${default})." default:"5" placeholder:"N"`
 	Socket   bool   `name:"websocket" help:"Reach the model over WebSocket, where its sound is decoded and encoded."`
 	Record   bool   `help:"Record the calls."`
-	SetUps   int    `name:"setups" help:"Measure instead how soon calls are set up over emulated networks: so many set-ups of each kind." placeholder:"N"`
-	Database string `help:"Database for the bridge, made for this purpose; by default, a SQLite file that is thrown away." placeholder:"URL"`
+	Database string `help:"Empty database for the bridge; by default, a SQLite file that is thrown away." placeholder:"URL"`
 	JSON     string `help:"Write the figures as JSON to this file; - writes only them, to standard output." placeholder:"FILE"`
 }
 
@@ -35,72 +34,53 @@ func (b *benchCommand) Run(p *process) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	return b.run(p, bench.Command{Path: program, Args: []string{"serve"}, Environ: passedOn(p.environ), Database: b.Database})
+	command := bench.Command{Path: program, Args: []string{"serve"}, Environ: passedOn(p.environ), Database: b.Database}
+	return b.run(p, command)
 }
 
 func (b *benchCommand) run(p *process, command bench.Command) error {
-	write, err := b.output(p.stdout)
-	if err != nil {
-		return err
-	}
-	if b.SetUps != 0 {
-		report, err := bench.SetUps{Count: b.SetUps, Bridge: command, Version: buildVersion(), Progress: p.stderr}.Run(p.ctx)
-		return b.end(p, err, len(report.Rounds) > 0, write, report)
+	figures := io.Discard
+	if b.JSON == "-" {
+		figures = p.stdout
+	} else if b.JSON != "" {
+		// Opened before anything is measured, so that a bad name is found at once.
+		file, err := os.OpenFile(b.JSON, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			return fmt.Errorf("open file for the figures: %w", err)
+		}
+		figures = replacement{file}
+		defer func() { _ = file.Close() }() // each write is reported
 	}
 	report, err := bench.Run(p.ctx, bench.Config{
-		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, Events: b.Events, Socket: b.Socket, Record: b.Record, Bridge: command, Version: buildVersion(), Progress: p.stderr,
+		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, Events: b.Events, Socket: b.Socket,
+		Record: b.Record, Bridge: command, Version: buildVersion(), Progress: func(calls int) {
+			_, _ = fmt.Fprintf(p.stderr, "%d calls at once, for %d s\n", calls, b.Seconds) // no reason to stop
+		},
 	})
-	return b.end(p, err, len(report.Rounds) > 0, write, report)
-}
-
-// end writes what was measured.
-func (b *benchCommand) end(p *process, err error, measured bool, write func(benchReport) error, report benchReport) error {
 	if err != nil && p.ctx.Err() != nil {
 		return errors.New("the benchmark was interrupted")
 	}
-	if measured {
-		err = errors.Join(err, write(report))
+	if len(report.Rounds) == 0 {
+		return err
+	}
+	encoder := json.NewEncoder(figures)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	err = errors.Join(err, encoder.Encode(report))
+	if b.JSON != "-" {
+		err = errors.Join(err, report.WriteTable(p.stdout))
 	}
 	return err
 }
 
-// benchReport is what was measured; its JSON form is for programs.
-type benchReport interface{ WriteTable(w io.Writer) error }
+// replacement replaces the content of a file by what is written at once.
+type replacement struct{ *os.File }
 
-// output opens the report's file before anything is measured, so that a bad name is found at once.
-// The file keeps its content until there is something to replace it.
-func (b *benchCommand) output(stdout io.Writer) (func(benchReport) error, error) {
-	switch b.JSON {
-	case "":
-		return func(r benchReport) error { return r.WriteTable(stdout) }, nil
-	case "-":
-		return func(r benchReport) error { return writeJSON(stdout, r) }, nil
+func (r replacement) Write(p []byte) (int, error) {
+	if err := r.Truncate(0); err != nil {
+		return 0, err
 	}
-	probe, err := os.OpenFile(b.JSON, os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open file for the figures: %w", err)
-	}
-	if err := probe.Close(); err != nil {
-		return nil, fmt.Errorf("open file for the figures: %w", err)
-	}
-	return func(r benchReport) error {
-		var text strings.Builder
-		err := writeJSON(&text, r)
-		if err == nil {
-			err = os.WriteFile(b.JSON, []byte(text.String()), 0o644)
-		}
-		return errors.Join(err, r.WriteTable(stdout))
-	}, nil
-}
-
-func writeJSON(w io.Writer, r benchReport) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(r); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
-	}
-	return nil
+	return r.File.Write(p)
 }
 
 // passedOn picks the environment variables that the measured process may see: the system's, and

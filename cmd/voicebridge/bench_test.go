@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"io"
+	"errors"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -80,40 +80,6 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestBenchSetUps sets up calls over the emulated networks in each way. It checks what was reached, and no more of the times
-// than the emulation guarantees.
-func TestBenchSetUps(t *testing.T) {
-	t.Parallel()
-	command := byTest(t, "serve")
-	b := benchCommand{SetUps: 1, JSON: filepath.Join(t.TempDir(), "figures.json")}
-	var stdout, stderr output
-	must(t, b.run(&process{ctx: t.Context(), stdout: &stdout, stderr: &stderr}, command))
-	raw, err := os.ReadFile(b.JSON)
-	must(t, err)
-	var r bench.SetUpReport
-	must(t, json.Unmarshal(raw, &r))
-	if len(r.Rounds) != 2 || r.SetUps != 1 || r.Version != buildVersion() {
-		t.Fatalf("%s", raw)
-	}
-	for _, round := range r.Rounds {
-		if len(round.Ways) != 4 {
-			t.Errorf("%+v", round)
-		}
-		for _, w := range round.Ways {
-			least := map[string]float64{"no bridge": r.DirectRTT + round.Thinks, "calls.answer: after_upstream": r.BrowserRTT + r.UpstreamRTT + round.Thinks}[w.Name]
-			if w.Answer < max(least, r.BrowserRTT) || w.Connected < w.Answer || w.FirstSound < w.Connected || w.FirstWord < w.Answer {
-				t.Errorf("%.0f ms: %+v", round.Thinks, w)
-			}
-			if !strings.Contains(stdout.String(), w.Name) {
-				t.Errorf("no %q in\n%s", w.Name, stdout.String())
-			}
-		}
-	}
-	if left, _ := os.ReadDir(command.Dir); len(left) != 0 {
-		t.Errorf("it left %v", left)
-	}
-}
-
 // measured runs a benchmark and returns its report and table. Nothing may be left of it.
 func measured(t *testing.T, b benchCommand, command bench.Command) (r bench.Report, table string) {
 	t.Helper()
@@ -167,7 +133,6 @@ func TestBenchRefuses(t *testing.T) {
 		"no calls":        {[]string{"--calls", "0"}, 1, "0 calls at once"},
 		"no time":         {[]string{"--seconds", "0"}, 1, "duration"},
 		"too many events": {[]string{"--events", "201"}, 1, "201 events"},
-		"no set-ups":      {[]string{"--setups=-1"}, 1, "-1 set-ups"},
 		"a folder":        {[]string{"--json", folder}, 1, folder},
 		"no folder":       {[]string{"--json", filepath.Join(folder, "no", "x.json")}, 1, "x.json"},
 	} {
@@ -178,17 +143,22 @@ func TestBenchRefuses(t *testing.T) {
 	}
 }
 
+// TestBenchKeepsTheFileUntilThereIsAnother fails to measure, and then replaces longer content.
 func TestBenchKeepsTheFileUntilThereIsAnother(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "figures.json")
-	must(t, os.WriteFile(file, []byte("before"), 0o600))
-	write, err := (&benchCommand{JSON: file}).output(io.Discard)
-	must(t, err)
-	if kept, err := os.ReadFile(file); err != nil || string(kept) != "before" {
+	path := filepath.Join(t.TempDir(), "figures.json")
+	must(t, os.WriteFile(path, []byte("before"), 0o600))
+	if code, _, stderr := failing(t, nil, "bench", "--calls", "0", "--json", path); code != 1 {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+	if kept, err := os.ReadFile(path); err != nil || string(kept) != "before" {
 		t.Errorf("%q, %v", kept, err)
 	}
-	must(t, write(bench.Report{Version: "<now>"}))
-	if got, err := os.ReadFile(file); err != nil || !strings.Contains(string(got), `"version": "<now>"`) {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	must(t, err)
+	_, err = replacement{file}.Write([]byte("now"))
+	must(t, errors.Join(err, file.Close()))
+	if got, err := os.ReadFile(path); err != nil || string(got) != "now" {
 		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -22,7 +22,7 @@ type cli struct {
 	Erase    eraseCommand    `cmd:"" help:"Delete everything of an owner."`
 	Doctor   doctorCommand   `cmd:"" help:"Check, in plain words, whether the server would work here: database, keys, network, MCP servers, microphone."`
 	Simulate simulateCommand `cmd:"" help:"Serve the Realtime simulator alone, for other clients and for tests."`
-	Bench    benchCommand    `cmd:"" help:"Measure how many calls this machine carries: latency, CPU, memory, set-up time, without and with the bridge."`
+	Bench    benchCommand    `cmd:"" help:"Measure how many calls this machine carries: latency, CPU, memory, set-up time."`
 }
 
 // exited is the panic value that carries kong's request to exit.

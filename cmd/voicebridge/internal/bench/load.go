@@ -20,8 +20,8 @@ const (
 // tocByte begins every payload: one 20 ms frame of full-band Opus audio (RFC 6716, 3.1). The time of sending follows.
 const tocByte = 0xf8
 
-// load is the traffic of all calls, and what becomes of it. What is sent between from and to counts, by the time of sending,
-// however late it arrives.
+// load is the traffic of all calls, and what becomes of it. What is sent between from and to counts, by the time of
+// sending, however late it arrives.
 type load struct {
 	epoch    time.Time
 	from, to atomic.Int64 // ns since epoch
@@ -38,8 +38,8 @@ func newLoad() *load {
 // now returns the time in ns on the load's monotonic clock.
 func (l *load) now() int64 { return int64(time.Since(l.epoch)) }
 
-// open begins the measured time shortly after now, so that no packet stamped before it is known falls into it, and returns
-// when it ends.
+// open begins the measured time shortly after now, so that no packet stamped before it is known falls into it, and
+// returns when it ends.
 func (l *load) open(d time.Duration) time.Time {
 	from := l.now() + int64(frame)
 	l.to.Store(from + int64(d))

@@ -1,10 +1,11 @@
 package bench
 
 import (
-	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -38,8 +39,8 @@ type Machine struct {
 // Round is a number of simultaneous calls.
 type Round struct {
 	Calls int `json:"calls"`
-	// Audio are packets from the browser through the bridge to the upstream and back again; Words are the events with the model's
-	// words, on their way to the browser. Over WebSocket no packet comes back, and Audio is zero.
+	// Audio are packets from the browser through the bridge to the upstream and back again; Words are the events with
+	// the model's words, on their way to the browser. Over WebSocket no packet comes back, and Audio is zero.
 	Audio Path `json:"audio"`
 	Words Path `json:"words"`
 	// Ready is the time from the offer until the caller is heard.
@@ -69,6 +70,15 @@ type Process struct {
 	RSSPerCall float64 `json:"rss_kib_per_call"`
 }
 
+func newReport(c Config) Report {
+	return Report{
+		Version: c.Version, StartedAt: time.Now().UTC().Truncate(time.Second), Seconds: c.Duration.Seconds(),
+		EventsPerSecond: c.Events, Socket: c.Socket, Record: c.Record,
+		Machine: Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()},
+		Rounds:  []Round{}, Notes: []string{},
+	}
+}
+
 func newProcess(calls int, idle, before, after usage, seconds float64) *Process {
 	cpu := 100 * (after.cpu - before.cpu).Seconds() / seconds
 	return &Process{
@@ -85,7 +95,8 @@ func (m *meter) path() Path {
 		if len(m.times) == 0 {
 			return 0
 		}
-		return round(float64(m.times[max(int(math.Ceil(q*float64(len(m.times)))), 1)-1])/1e3, 1)
+		last := max(int(math.Ceil(q*float64(len(m.times)))), 1) - 1
+		return round(float64(m.times[last])/1e3, 1)
 	}
 	return Path{P50: at(0.5), P99: at(0.99), Sent: m.sent, Lost: max(m.sent-len(m.times), 0)}
 }
@@ -104,11 +115,12 @@ func (r Report) doubts() []string {
 	out := []string{}
 	for _, round := range r.Rounds {
 		if round.LateP99 > lateLimit {
-			out = append(out, fmt.Sprintf("%d calls: the load generator was up to %.1f ms behind its schedule (p99): the machine is too small or too busy for these figures",
-				round.Calls, round.LateP99/1000))
+			out = append(out, fmt.Sprintf("%d calls: the load generator was up to %.1f ms behind its schedule (p99): "+
+				"the machine is too small or too busy for these figures", round.Calls, round.LateP99/1000))
 		}
 		if a, w := round.Audio, round.Words; a.Lost+w.Lost > 0 {
-			out = append(out, fmt.Sprintf("%d calls: %d of %d packets and %d of %d events were lost", round.Calls, a.Lost, a.Sent, w.Lost, w.Sent))
+			out = append(out, fmt.Sprintf("%d calls: %d of %d packets and %d of %d events were lost",
+				round.Calls, a.Lost, a.Sent, w.Lost, w.Sent))
 		}
 	}
 	return out
@@ -117,34 +129,38 @@ func (r Report) doubts() []string {
 // busy is the share of the machine's processors up to which calls may be added: above it, latency grows.
 const busy = 0.6
 
-// capacity returns how many calls the machine carries, by processor time and by memory per GiB; 0 if unknown.
-func (r Report) capacity() (calls, perGiB int) {
+// capacity says how many calls the machine carries, by processor time and by memory.
+func (r Report) capacity() string {
 	if len(r.Rounds) == 0 {
-		return 0, 0
+		return ""
 	}
 	p := r.Rounds[len(r.Rounds)-1].Bridge
 	if p == nil || p.CPUPerCall <= 0 || p.RSSPerCall <= 0 {
-		return 0, 0
+		return "CPU and memory are not available: only Linux reports them."
 	}
-	return int(busy * 100 * float64(r.Machine.Cores) / p.CPUPerCall), int((1 << 20) / p.RSSPerCall)
+	calls, perGiB := int(busy*100*float64(r.Machine.Cores)/p.CPUPerCall), int((1<<20)/p.RSSPerCall)
+	return fmt.Sprintf("At the cost of the last round, %.0f %% of %d cores carry about %d calls, and a GiB of memory %d.",
+		100*busy, r.Machine.Cores, calls, perGiB)
 }
 
 // WriteTable writes the report for people.
 func (r Report) WriteTable(w io.Writer) error {
-	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "voicebridge %s bench, %s: %s/%s, %d cores, %s\n", r.Version, r.StartedAt.Format(time.RFC3339), r.Machine.OS, r.Machine.Arch, r.Machine.Cores, r.Machine.Go)
-	back := "which the upstream sends back"
+	var out bytes.Buffer
+	m := r.Machine
+	fmt.Fprintf(&out, "voicebridge %s bench, %s: %s/%s, %d cores, %s\n",
+		r.Version, r.StartedAt.Format(time.RFC3339), m.OS, m.Arch, m.Cores, m.Go)
+	back, kept := "which the upstream sends back", ""
 	if r.Socket {
 		back = "which go to the upstream over WebSocket"
 	}
-	kept := ""
 	if r.Record {
 		kept = " All of it is recorded."
 	}
-	fmt.Fprintf(out, "Each call sends 50 packets of audio a second, %s, and the model %d events with words, for %g s.%s\n", back, r.EventsPerSecond, r.Seconds, kept)
-	fmt.Fprint(out, "Audio is timed there and back, words from the model to the browser, ready from the offer until the caller is heard. CPU is in % of\n"+
-		"one core, memory resident. The load generator (browsers and upstream) shares this machine.\n\n")
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(&out, "Each call sends 50 packets of audio a second, %s, and the model %d events with words, for %g s.%s\n",
+		back, r.EventsPerSecond, r.Seconds, kept)
+	out.WriteString("Audio is timed there and back, words from the model to the browser, ready from the offer until the caller\n" +
+		"is heard. CPU is in % of one core, memory resident. The load generator (browsers and upstream) shares this machine.\n\n")
+	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\t\taudio, ms\t\twords, ms\t\tready, ms\t\tCPU, %\t\t\tmemory\t")
 	fmt.Fprintln(t, "calls\tp50\tp99\tp50\tp99\tp50\tp99\tall\tper call\tidle MB\tMB\tKB per call\t")
 	for _, l := range r.Rounds {
@@ -152,23 +168,20 @@ func (r Report) WriteTable(w io.Writer) error {
 		if r.Socket {
 			audio = "-\t-"
 		}
-		fmt.Fprintf(t, "%d\t%s\t%.2f\t%.2f\t%.0f\t%.0f\t", l.Calls, audio, l.Words.P50/1e3, l.Words.P99/1e3, l.Ready.P50/1e3, l.Ready.P99/1e3)
+		used := "-\t-\t-\t-\t-"
 		if p := l.Bridge; p != nil {
-			fmt.Fprintf(t, "%.1f\t%.2f\t%.1f\t%.1f\t%.0f\t\n", p.CPU, p.CPUPerCall, float64(p.IdleRSS)/1024, float64(p.RSS)/1024, p.RSSPerCall)
-		} else {
-			fmt.Fprint(t, "-\t-\t-\t-\t-\t\n")
+			used = fmt.Sprintf("%.1f\t%.2f\t%.1f\t%.1f\t%.0f",
+				p.CPU, p.CPUPerCall, float64(p.IdleRSS)/1024, float64(p.RSS)/1024, p.RSSPerCall)
 		}
+		fmt.Fprintf(t, "%d\t%s\t%.2f\t%.2f\t%.0f\t%.0f\t%s\t\n",
+			l.Calls, audio, l.Words.P50/1e3, l.Words.P99/1e3, l.Ready.P50/1e3, l.Ready.P99/1e3, used)
 	}
-	_ = t.Flush() // out keeps its error for its own Flush
-	if calls, perGiB := r.capacity(); calls > 0 {
-		fmt.Fprintf(out, "\nAt the cost of the last round, %.0f %% of %d cores carry about %d calls, and a GiB of memory %d.\n", 100*busy, r.Machine.Cores, calls, perGiB)
-	} else {
-		fmt.Fprintln(out, "\nCPU and memory are not available: only Linux reports them.")
-	}
+	_ = t.Flush() // into memory
+	fmt.Fprintln(&out, "\n"+r.capacity())
 	for _, note := range r.Notes {
-		fmt.Fprintln(out, "Doubtful: "+note)
+		fmt.Fprintln(&out, "Doubtful: "+note)
 	}
-	if err := out.Flush(); err != nil {
+	if _, err := out.WriteTo(w); err != nil {
 		return fmt.Errorf("write table: %w", err)
 	}
 	return nil

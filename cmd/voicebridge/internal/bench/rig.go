@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,20 +19,20 @@ import (
 )
 
 const (
-	// connectTimeout bounds how long it may take to set up a call.
-	connectTimeout = 30 * time.Second
-	// exitWait is how long to wait for the bridge to end after one of its calls has failed.
-	exitWait     = time.Second
+	// setUpTimeout bounds how long it may take to set up a call, closeTimeout how long to end it.
+	setUpTimeout = 30 * time.Second
+	closeTimeout = 10 * time.Second
 	offeredModel = "load"
 )
 
 // rig makes calls through a bridge: it has both ends.
 type rig struct {
+	load   *load
 	api    *rtc.API
 	bridge *bridge
 	client *realtime.Client
-	pool   *http.Transport // connections of client
 	calls  []*call
+	opened []func() error // what close closes, the last first
 	// sessions has the upstream's end of the call that is being made.
 	sessions chan *simulator.Session
 	// speech is what callers say, and sound what the model says with its words; nil if audio is only carried.
@@ -40,51 +41,49 @@ type rig struct {
 	// alive ends, with its cause, when the bridge or a call does.
 	alive context.Context
 	end   context.CancelCauseFunc
-
-	upstream *http.Server
-	stop     context.CancelFunc // of the upstream
-	all      sync.WaitGroup
+	all   sync.WaitGroup // what sends
 }
 
-// openRig makes a rig for that many calls. close must be called.
-func openRig(ctx context.Context, c Config, calls int) (*rig, error) {
-	quiet := slog.New(slog.DiscardHandler)
-	api, err := rtc.New(rtc.Config{Loopback: true, Logger: quiet})
-	if err != nil {
-		return nil, err
+// open starts the upstream and the bridge.
+func (r *rig) open(c Config, calls int) (err error) {
+	if r.api, err = rtc.New(rtc.Config{Loopback: true, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		return err
 	}
-	r := &rig{api: api, pool: &http.Transport{}, sessions: make(chan *simulator.Session, 1)}
-	r.alive, r.end = context.WithCancelCause(ctx)
-	host, err := r.startUpstream(quiet, calls)
+	r.opened = append(r.opened, r.api.Close)
+	host, err := r.startUpstream(calls)
+	if err != nil {
+		return err
+	}
 	base := "http://" + host + "/v1"
 	if c.Socket {
-		r.speech, base = simulator.UserSpeech(), "ws://"+host+"/v1/realtime"
+		base = "ws://" + host + "/v1/realtime"
+		r.speech = simulator.UserSpeech()
+		if r.sound, err = spokenSound(r.speech, max(c.Events, 1)); err != nil {
+			return err
+		}
 	}
-	if err == nil && c.Socket && c.Events > 0 {
-		r.sound, err = spokenSound(c.Events)
-	}
-	if err == nil {
-		r.bridge, err = startBridge(ctx, c.Bridge, base, calls)
-	}
+	r.bridge, err = startBridge(r.alive, c.Bridge, base, calls)
 	if err != nil {
-		return nil, errors.Join(err, r.close())
+		return err
 	}
 	go func() {
 		<-r.bridge.exited
-		r.end(r.bridge.died())
+		r.end(errors.New("the bridge has ended"))
 	}()
-	r.client = &realtime.Client{CallsURL: fmt.Sprintf("%s/v1/realtime/calls?record=%t", r.bridge.url, c.Record), HTTP: &http.Client{Transport: r.pool}, Timeout: connectTimeout}
-	return r, nil
+	pool := &http.Transport{}
+	r.opened = append(r.opened, func() error { pool.CloseIdleConnections(); return nil })
+	r.client = &realtime.Client{
+		CallsURL: fmt.Sprintf("%s/v1/realtime/calls?record=%t", r.bridge.url, c.Record),
+		HTTP:     &http.Client{Transport: pool}, Timeout: setUpTimeout,
+	}
+	return nil
 }
 
-// startUpstream serves a simulator on a port of loopback until close, and returns its address. It sends audio back as it comes.
-func (r *rig) startUpstream(log *slog.Logger, calls int) (string, error) {
-	ln, err := new(net.ListenConfig).Listen(r.alive, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("listen for the upstream: %w", err)
-	}
+// startUpstream serves a simulator on a port of loopback, and returns its address. It sends audio back as it comes.
+func (r *rig) startUpstream(calls int) (string, error) {
+	r.sessions = make(chan *simulator.Session, 1)
 	sim, err := simulator.New(simulator.Config{
-		API: r.api, Models: []string{offeredModel}, MaxSessions: calls + spareCalls, Deaf: true, Logger: log,
+		API: r.api, Models: []string{offeredModel}, MaxSessions: calls + spareCalls, Deaf: true,
 		Drive: func(s *simulator.Session) media.Sink {
 			select {
 			case r.sessions <- s:
@@ -94,160 +93,186 @@ func (r *rig) startUpstream(log *slog.Logger, calls int) (string, error) {
 		},
 	})
 	if err != nil {
-		return "", errors.Join(err, ln.Close())
+		return "", err
+	}
+	ln, err := new(net.ListenConfig).Listen(r.alive, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("listen for the upstream: %w", err)
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(r.alive))
-	r.stop = stop
-	r.upstream = &http.Server{Handler: sim, ReadHeaderTimeout: closeTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
-	r.all.Go(func() { _ = sim.Run(running) })     // it returns nil: the peers' API is ours
-	r.all.Go(func() { _ = r.upstream.Serve(ln) }) // it ends by close, with an error that says so
+	server := &http.Server{Handler: sim, ReadHeaderTimeout: closeTimeout, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	var all sync.WaitGroup
+	all.Go(func() { _ = sim.Run(running) }) // it returns nil: the peers' API is ours
+	all.Go(func() { _ = server.Serve(ln) }) // it ends by Close, with an error that says so
+	r.opened = append(r.opened, func() error {
+		stop()
+		err := server.Close()
+		all.Wait()
+		return err
+	})
 	return ln.Addr().String(), nil
 }
 
 // dial makes n calls, one after the other, and returns when all are ready.
-func (r *rig) dial(l *load, n int) error {
-	for range n {
-		r.calls = append(r.calls, &call{speech: r.speech, words: speaker{sound: r.sound}})
-	}
+func (r *rig) dial(n int) error {
 	for i := range n {
-		if err := r.dialOne(l, r.calls[i], func(err error) { r.lose(i, err) }); err != nil {
+		if err := r.setUp(r.newCall(i+1, n)); err != nil {
 			return fmt.Errorf("set up call %d of %d: %w", i+1, n, err)
 		}
 	}
 	return nil
 }
 
-// dialOne makes one call and returns when it is ready. lost is called, perhaps more than once, when the call ends or something goes
-// wrong in it.
-func (r *rig) dialOne(l *load, c *call, lost func(error)) error {
-	ctx, cancel := context.WithTimeout(r.alive, connectTimeout)
+// newCall returns the ith of n calls.
+func (r *rig) newCall(i, n int) *call {
+	c := &call{load: r.load, speech: r.speech, ready: make(chan struct{})}
+	c.lost = func(err error) { r.end(fmt.Errorf("call %d of %d was lost: %w", i, n, err)) }
+	r.calls = append(r.calls, c)
+	return c
+}
+
+// setUp makes a call and returns when it is ready.
+func (r *rig) setUp(c *call) (err error) {
+	ctx, cancel := context.WithTimeout(r.alive, setUpTimeout)
 	defer cancel()
-	began := time.Now()
-	open, ready := make(chan struct{}), make(chan struct{}, 1)
+	c.began = time.Now()
 	var offer string
-	var err error
-	c.peer, offer, err = r.api.Offer(r.alive, media.Handlers{
-		Open: func() { close(open) },
-		Message: func(raw []byte) {
-			event, err := realtime.Decode(raw)
-			switch {
-			case err != nil:
-				lost(err)
-			case event.Type == "bridge.ready":
-				select {
-				case ready <- struct{}{}:
-					l.ready.add(time.Since(began))
-				default:
-				}
-			case event.Type == realtime.TypeAudioTranscriptDelta:
-				if at, ok := spokenAt(event.Delta); ok {
-					l.words.arrived(at)
-				}
-			case event.Type == realtime.TypeError && event.Error != nil:
-				lost(event.Error)
-			case event.Type == "bridge.ended":
-				var ended struct{ Reason string }
-				_ = json.Unmarshal(raw, &ended) // it has been decoded
-				lost(errors.New("the bridge ended it: " + ended.Reason))
-			}
-		},
-		State: func(s media.State) {
-			if s == media.StateFailed || s == media.StateClosed {
-				lost(fmt.Errorf("connection %s", s))
-			}
-		},
-	})
-	if err != nil {
+	if c.peer, offer, err = r.api.Offer(r.alive, media.Handlers{Message: c.read, State: func(s media.State) {
+		if s == media.StateFailed || s == media.StateClosed {
+			c.lost(fmt.Errorf("connection %s", s))
+		}
+	}}); err != nil {
 		return err
 	}
 	made, err := r.client.CreateCall(ctx, offer, []byte(`{"type":"realtime","model":"`+offeredModel+`"}`))
 	c.id = made.ID
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.peer.Accept(ctx, made.Answer)
 	}
-	if err := c.peer.Accept(ctx, made.Answer); err != nil {
+	if err != nil {
 		return err
 	}
 	flow := new(media.Flow)
 	flow.Open()
-	c.all.Go(func() { _ = c.peer.Forward(r.alive, echoed{&l.audio}, flow) }) // it ends with the call
-	for _, done := range []chan struct{}{open, ready} {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return fmt.Errorf("it is not ready: %w", context.Cause(ctx))
-		}
+	c.all.Go(func() { _ = c.peer.Forward(r.alive, echoed{&r.load.audio}, flow) }) // it ends with the call
+	select {
+	case <-c.ready:
+		r.load.ready.add(time.Since(c.began))
+	case <-ctx.Done():
+		return fmt.Errorf("it is not ready: %w", context.Cause(ctx))
 	}
 	select {
-	case c.words.session = <-r.sessions:
-		c.words.name = c.id
+	case session := <-r.sessions:
+		c.model = speaker{session: session, name: c.id, sound: r.sound}
 		return nil
 	default:
 		return errors.New("it is ready without a session upstream")
 	}
 }
 
-// send makes all calls send until ctx ends; the channel is closed when nothing more is sent.
-func (r *rig) send(ctx context.Context, l *load, events int) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var all sync.WaitGroup
-		var audio, words []func()
-		for i, c := range r.calls {
-			// A packet that cannot be sent counts as lost; whether the call is still up is checked elsewhere.
-			audio = append(audio, func() { _ = c.peer.WriteAudio(c.next(&l.audio)) })
-			// Real answers do not end at the same moment, so these do not either.
-			c.words.events = i * answerEvents / len(r.calls)
-			words = append(words, func() { c.words.speak(l.words.sentNow()) })
-		}
-		all.Go(func() { l.pace(ctx, frame, audio) })
-		if events > 0 {
-			all.Go(func() { l.pace(ctx, time.Second/time.Duration(events), words) })
-		}
-		all.Wait()
-	}()
-	return done
-}
-
-// lose ends the measurement, because a call has ended.
-func (r *rig) lose(i int, err error) {
-	r.end(fmt.Errorf("call %d of %d was lost: %w", i+1, len(r.calls), err))
-}
-
-// explain adds to an error how the bridge has ended, or what it said.
-func (r *rig) explain(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errBridgeEnded) {
-		return err
+// send has all calls send until ctx ends.
+func (r *rig) send(ctx context.Context, events int) {
+	var audio, words []func()
+	for i, c := range r.calls {
+		// A packet that cannot be sent counts as lost; whether the call is still up is checked elsewhere.
+		audio = append(audio, func() { _ = c.peer.WriteAudio(c.next()) })
+		// Real answers do not end at the same moment, so these do not either.
+		c.model.events = i * answerEvents / len(r.calls)
+		words = append(words, func() { c.model.speak(r.load.words.sentNow()) })
 	}
-	select {
-	case <-r.bridge.exited:
-		return fmt.Errorf("%w: %w", r.bridge.died(), err)
-	case <-time.After(exitWait):
-		return fmt.Errorf("%w%s", err, r.bridge.said())
+	r.all.Go(func() { r.load.pace(ctx, frame, audio) })
+	if events > 0 {
+		r.all.Go(func() { r.load.pace(ctx, time.Second/time.Duration(events), words) })
 	}
 }
 
-// close hangs up, ends everything and joins it. What ends calls from now on is no failure.
-func (r *rig) close() error {
-	r.end(nil)
+// close hangs up, ends everything and joins it. It adds to an error what the bridge said.
+func (r *rig) close(err error) error {
+	r.end(nil) // what ends calls from now on is no failure
+	r.all.Wait()
 	var errs []error
 	for _, c := range r.calls {
 		errs = append(errs, c.hangUp(r.client))
 	}
+	if err != nil {
+		errs = nil // the calls of a bridge that failed cannot be ended
+	}
 	if r.bridge != nil {
-		errs = append(errs, r.bridge.close())
+		err = r.bridge.close(err)
 	}
-	// A connection that was dialled but never used would hold up the server.
-	r.pool.CloseIdleConnections()
-	if r.upstream != nil {
-		r.stop()
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		if err := r.upstream.Shutdown(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("stop the upstream: %w", err), r.upstream.Close())
+	errs = append(errs, err)
+	for len(r.opened) > 0 {
+		last := len(r.opened) - 1
+		errs = append(errs, r.opened[last]())
+		r.opened = r.opened[:last]
+	}
+	return errors.Join(errs...)
+}
+
+// call is the caller's end of one call, and what the upstream's end says in it.
+type call struct {
+	load  *load
+	peer  *rtc.Peer
+	id    string
+	model speaker
+	began time.Time
+	ready chan struct{}
+	lost  func(error) // more than once, perhaps
+	all   sync.WaitGroup
+
+	speech   [][]byte // what is said, over and over; nil if times are sent
+	sequence uint64   // of the last packet sent
+	packet   media.Packet
+	payload  [payloadSize]byte
+}
+
+// read takes an event of the bridge.
+func (c *call) read(raw []byte) {
+	event, err := realtime.Decode(raw)
+	switch {
+	case err != nil:
+		c.lost(err)
+	case event.Type == "bridge.ready":
+		close(c.ready)
+	case event.Type == realtime.TypeAudioTranscriptDelta:
+		if at, ok := spokenAt(event.Delta); ok {
+			c.load.words.arrived(at)
 		}
-		r.all.Wait()
+	case event.Type == realtime.TypeError && event.Error != nil:
+		c.lost(event.Error)
+	case event.Type == "bridge.ended":
+		var ended struct{ Reason string }
+		_ = json.Unmarshal(raw, &ended) // it has been decoded
+		c.lost(errors.New("the bridge ended it: " + ended.Reason))
 	}
-	return errors.Join(append(errs, r.api.Close())...)
+}
+
+// next returns the caller's next packet.
+func (c *call) next() *media.Packet {
+	c.sequence++
+	payload := c.payload[:]
+	if c.speech != nil {
+		payload = c.speech[c.sequence%uint64(len(c.speech))]
+	} else {
+		payload[0] = tocByte
+		binary.BigEndian.PutUint64(payload[1:], uint64(c.load.audio.sentNow())) // read again by WriteAudio
+	}
+	c.packet = media.Packet{Source: 1, Payload: payload}
+	c.packet.Sequence, c.packet.Timestamp = uint16(c.sequence), uint32(c.sequence)*frameTicks // they wrap as in RTP
+	return &c.packet
+}
+
+// hangUp ends the call at both ends and joins its goroutines, within closeTimeout.
+func (c *call) hangUp(client *realtime.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	var err error
+	if c.id != "" {
+		err = client.Hangup(ctx, c.id)
+	}
+	if c.peer != nil {
+		err = errors.Join(err, c.peer.Close())
+	}
+	c.all.Wait()
+	return err
 }

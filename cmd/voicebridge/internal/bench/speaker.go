@@ -10,7 +10,6 @@ import (
 	"voicebridge/realtime"
 	"voicebridge/realtime/opus"
 	"voicebridge/realtime/pcm"
-	"voicebridge/realtime/simulator"
 )
 
 const (
@@ -27,19 +26,20 @@ const (
 // object is a JSON object.
 type object = map[string]any
 
-// speaker is a model that never stops speaking: it sends the transcripts of its answers in events. Once it has a session, its
-// state belongs to the session's goroutine.
+// speaker is a model that never stops speaking: it sends the transcripts of its answers in events. Once it has a
+// session, its state belongs to the session's goroutine.
 type speaker struct {
 	session interface {
 		Emit(event map[string]any) // in Do only
 		Do(f func())
 	}
 	name string // of the call, to make ids unique
-	// sound is what is heard with each event, one after the other, in base64; nil if the sound goes its own way.
+	// sound is what is heard with each event, in base64; nil if the sound goes its own way.
 	sound []string
 
-	answers, events int
-	transcript      strings.Builder
+	answers    int
+	events     int
+	transcript strings.Builder
 }
 
 // speak sends the next event, stamped with the time of sending.
@@ -50,9 +50,10 @@ func (s *speaker) speak(at int64) {
 			s.begin()
 		}
 		s.transcript.WriteString(text)
-		s.emit(realtime.TypeAudioTranscriptDelta, object{"item_id": s.item(), "output_index": 0, "content_index": 0, "delta": text})
+		s.emit(realtime.TypeAudioTranscriptDelta, object{"item_id": s.id("item"), "delta": text})
 		if s.sound != nil {
-			s.emit(realtime.TypeOutputAudioDelta, object{"item_id": s.item(), "output_index": 0, "content_index": 0, "delta": s.sound[s.events%len(s.sound)]})
+			sound := s.sound[s.events%len(s.sound)]
+			s.emit(realtime.TypeOutputAudioDelta, object{"item_id": s.id("item"), "delta": sound})
 		}
 		if s.events++; s.events >= answerEvents {
 			s.finish()
@@ -60,14 +61,66 @@ func (s *speaker) speak(at int64) {
 	})
 }
 
-// spokenSound returns speech as an upstream sends it over WebSocket, in pieces that last as long as the time between two events.
-func spokenSound(events int) ([]string, error) {
+func (s *speaker) begin() {
+	var previous any
+	if s.answers > 0 {
+		previous = s.id("item")
+	}
+	s.answers++
+	item := s.item("in_progress", []any{})
+	s.respond(realtime.TypeResponseCreated, realtime.ResponseInProgress, []any{})
+	s.emit(realtime.TypeOutputItemAdded, object{"item": item})
+	s.emit(realtime.TypeItemAdded, object{"previous_item_id": previous, "item": item})
+	if s.sound == nil {
+		s.emit(realtime.TypeOutputBufferStarted, object{})
+	}
+}
+
+func (s *speaker) finish() {
+	transcript := s.transcript.String()
+	item := s.item("completed", []any{object{"type": "output_audio", "transcript": transcript}})
+	s.emit(realtime.TypeAudioTranscriptDone, object{"item_id": s.id("item"), "transcript": transcript})
+	s.emit(realtime.TypeOutputItemDone, object{"item": item})
+	s.emit(realtime.TypeItemDone, object{"item": item})
+	s.respond(realtime.TypeResponseDone, realtime.ResponseCompleted, []any{item})
+	if s.sound == nil {
+		s.emit(realtime.TypeOutputBufferStopped, object{})
+	}
+	s.events = 0
+	s.transcript.Reset()
+}
+
+// id returns the id of what the current answer has of a kind.
+func (s *speaker) id(kind string) string { return fmt.Sprintf("%s_%s_%d", kind, s.name, s.answers) }
+
+// emit sends an event of the current response, about its first item.
+func (s *speaker) emit(kind string, event object) {
+	event["type"], event["response_id"] = kind, s.id("resp")
+	event["output_index"], event["content_index"] = 0, 0
+	s.session.Emit(event)
+}
+
+func (s *speaker) item(status string, content []any) object {
+	return object{
+		"id": s.id("item"), "object": "realtime.item", "type": realtime.ItemMessage, "role": "assistant",
+		"status": status, "content": content,
+	}
+}
+
+func (s *speaker) respond(kind, status string, output []any) {
+	response := object{"object": "realtime.response", "id": s.id("resp"), "status": status, "output": output}
+	s.session.Emit(object{"type": kind, "response": response})
+}
+
+// spokenSound returns speech as an upstream sends it over WebSocket, in pieces that last as long as the time between two
+// events.
+func spokenSound(speech [][]byte, events int) ([]string, error) {
 	decoder, err := opus.NewDecoder(pcmRate)
 	if err != nil {
 		return nil, err
 	}
 	var samples []byte
-	for _, frame := range simulator.UserSpeech() {
+	for _, frame := range speech {
 		decoded, err := decoder.Decode(frame)
 		if err != nil {
 			return nil, err
@@ -88,50 +141,4 @@ func spokenAt(delta string) (at int64, ok bool) {
 	}
 	at, err := strconv.ParseInt(delta[:timeBytes], 36, 64)
 	return at, err == nil
-}
-
-func (s *speaker) item() string     { return fmt.Sprintf("item_%s_%d", s.name, s.answers) }
-func (s *speaker) response() string { return fmt.Sprintf("resp_%s_%d", s.name, s.answers) }
-
-// emit sends an event of the current response.
-func (s *speaker) emit(kind string, event object) {
-	event["type"], event["response_id"] = kind, s.response()
-	s.session.Emit(event)
-}
-
-func (s *speaker) begin() {
-	var previous any
-	if s.answers > 0 {
-		previous = s.item()
-	}
-	s.answers++
-	item := s.shown("in_progress", []any{})
-	s.respond(realtime.TypeResponseCreated, realtime.ResponseInProgress, []any{})
-	s.emit(realtime.TypeOutputItemAdded, object{"output_index": 0, "item": item})
-	s.session.Emit(object{"type": realtime.TypeItemAdded, "previous_item_id": previous, "item": item})
-	if s.sound == nil {
-		s.emit(realtime.TypeOutputBufferStarted, object{})
-	}
-}
-
-func (s *speaker) finish() {
-	transcript := s.transcript.String()
-	item := s.shown("completed", []any{object{"type": "output_audio", "transcript": transcript}})
-	s.emit(realtime.TypeAudioTranscriptDone, object{"item_id": s.item(), "output_index": 0, "content_index": 0, "transcript": transcript})
-	s.emit(realtime.TypeOutputItemDone, object{"output_index": 0, "item": item})
-	s.session.Emit(object{"type": realtime.TypeItemDone, "item": item})
-	s.respond(realtime.TypeResponseDone, realtime.ResponseCompleted, []any{item})
-	if s.sound == nil {
-		s.emit(realtime.TypeOutputBufferStopped, object{})
-	}
-	s.events = 0
-	s.transcript.Reset()
-}
-
-func (s *speaker) shown(status string, content []any) object {
-	return object{"id": s.item(), "object": "realtime.item", "type": realtime.ItemMessage, "role": "assistant", "status": status, "content": content}
-}
-
-func (s *speaker) respond(kind, status string, output []any) {
-	s.session.Emit(object{"type": kind, "response": object{"object": "realtime.response", "id": s.response(), "status": status, "output": output}})
 }
