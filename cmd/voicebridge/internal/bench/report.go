@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -10,6 +11,43 @@ import (
 	"text/tabwriter"
 	"time"
 )
+
+// Config says what is measured.
+type Config struct {
+	// Calls are the numbers of simultaneous calls, one round each; up to 5000.
+	Calls []int
+	// Duration is the measured time of each round: 1 ms to an hour.
+	Duration time.Duration
+	// Events is how many events per second carry the model's words in each call, alongside the audio; up to 200.
+	Events int
+	// Socket has the bridge reach the upstream over WebSocket, where the sound of the model's words comes with them.
+	Socket bool
+	// Record has the calls recorded.
+	Record bool
+	// Bridge says how to start the bridge.
+	Bridge Command
+	// Version is the bridge's, for the report.
+	Version string
+	// Progress gets the number of calls of each round before it begins.
+	Progress func(calls int)
+}
+
+func (c *Config) validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	check(len(c.Calls) > 0, "nothing to measure: give a number of calls")
+	for _, n := range c.Calls {
+		check(n >= 1 && n <= 5000, "%d calls at once: it must be 1 to 5000", n)
+	}
+	long := c.Duration < time.Millisecond || c.Duration > time.Hour
+	check(!long, "a duration of %s: it must be up to 3600 s", c.Duration)
+	check(c.Events >= 0 && c.Events <= 200, "%d events a second: it must be 0 to 200", c.Events)
+	return errors.Join(errs...)
+}
 
 // Report is the result of a benchmark. Its JSON form is for programs, WriteTable for people.
 type Report struct {
