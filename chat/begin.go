@@ -60,7 +60,8 @@ func (t *Turn) prepare(ctx context.Context) error {
 		}
 	}
 	model.accepts = llm.Of(model.provider, model.request.Model)
-	if !model.accepts.NoTools || len(t.req.clientTools()) > 0 { // an answer without the client's tools would be none
+	model.request.NeedsTools = len(t.req.clientTools()) > 0 // an answer without the client's tools would be none
+	if !model.accepts.NoTools || model.request.NeedsTools {
 		model.request.Tools = offered(registry)
 	}
 	model.request.MaxTokens = cmp.Or(model.request.MaxTokens, t.cfg.assistant.Text.MaxTokens, answerTokens(t.cfg.MaxTokens, registry.Len() > 0))

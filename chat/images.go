@@ -31,7 +31,7 @@ const (
 	// imageTokens is the estimated cost of an image, in tokens.
 	imageTokens = 800
 
-	lostImage = "(An image that cannot be shown.)"
+	lostImage = llm.LostImage
 )
 
 // Image is a picture of a message: a part {"type":"file","mediaType","url"} of the AI

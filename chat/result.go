@@ -20,6 +20,8 @@ const (
 	extraAnswers = "answers"
 	// extraRefused is true if the provider has refused to answer.
 	extraRefused = "refused"
+	// extraWithout names what the model has refused of the request that the message answers, and no longer gets.
+	extraWithout = "without"
 )
 
 // usage is what a turn has used, in the metadata of its message.

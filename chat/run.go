@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -73,7 +74,10 @@ func (t *Turn) rounds() (FinishReason, error) {
 		last := round >= t.cfg.MaxToolRounds
 		t.draft.startStep(round == 0)
 		calls, stop, err := t.steps.step(slices.Concat(before, since), last)
-		if t.tooLong(err) && (largeResults(before, since) && cutResults(since) || t.prompt.shorten() || cutResults(since)) {
+		for cuts := 0; cuts < maxCuts && t.tooLong(err, cuts, before, since); cuts++ {
+			if !(largeResults(before, since) && cutResults(since) || t.prompt.shorten() || cutResults(since)) {
+				break
+			}
 			before = t.prompt.messages(t.ctx, t.req.Key)
 			calls, stop, err = t.steps.step(slices.Concat(before, since), last)
 		}
@@ -100,34 +104,56 @@ func (t *Turn) rounds() (FinishReason, error) {
 	}
 }
 
-// tooLong reports whether the model has refused a request because the conversation is too long for it.
-func (t *Turn) tooLong(err error) bool {
+const (
+	// maxCuts is how often a request that is too long is made shorter.
+	maxCuts = 3
+	// longRequest is from how many characters on a request that is refused for no known reason may be too long.
+	longRequest = 8000
+	// minResult is how much of a tool's result, or of its input, is left when a request is too long, in characters.
+	minResult = 2000
+)
+
+// tooLong reports whether the model has refused a request because the conversation is too long for it. Some servers say
+// that in words that nobody knows, or not at all: a long request that is refused is made shorter once.
+func (t *Turn) tooLong(err error, cuts int, before, since []llm.Message) bool {
 	failure, ok := errors.AsType[*llm.Error](err)
-	if !ok || failure.Kind != llm.KindTooLong || t.steps.came || t.ctx.Err() != nil {
+	if !ok || t.steps.came || t.ctx.Err() != nil {
 		return false
 	}
-	t.log.Warn("conversation too long for the language model, leaving out its beginning", "error", failure, "cause", failure.Err)
+	if failure.Kind != llm.KindTooLong && (cuts > 0 || !blind(failure) || failure.Status == http.StatusNotFound || said(before)+said(since) < longRequest) {
+		return false
+	}
+	t.log.Warn("conversation too long for the language model, leaving out a part", "error", failure, "cause", failure.Err)
 	return true
 }
 
-// minResult is how much of a tool's result is left when a request is too long, in characters.
-const minResult = 2000
+// said returns the length of messages, in characters.
+func said(messages []llm.Message) (n int) {
+	for _, m := range messages {
+		n += runesPerToken * tokens(m)
+	}
+	return n
+}
 
 // largeResults reports whether a result in this turn is larger than all that was said before.
 func largeResults(before, since []llm.Message) bool {
-	said := 0
-	for _, m := range before {
-		said += len(m.Content)
-	}
-	return slices.ContainsFunc(since, func(m llm.Message) bool { return m.Role == llm.RoleTool && len(m.Content) > said })
+	size := said(before)
+	return slices.ContainsFunc(since, func(m llm.Message) bool { return m.Role != llm.RoleSystem && said([]llm.Message{m}) > size })
 }
 
-// cutResults cuts the long results of tools. It returns false if none is long.
+// cutResults cuts the long results of tools, and their long inputs. It returns false if none is long.
 func cutResults(messages []llm.Message) (cut bool) {
+	shorter := func(text *string) {
+		before := *text
+		*text = cutRunes(before, minResult)
+		cut = cut || *text != before
+	}
 	for i, m := range messages {
 		if m.Role == llm.RoleTool {
-			messages[i].Content = cutRunes(m.Content, minResult)
-			cut = cut || messages[i].Content != m.Content
+			shorter(&messages[i].Content)
+		}
+		for c := range m.ToolCalls { // they are not shared with what is saved
+			shorter(&m.ToolCalls[c].Arguments)
 		}
 	}
 	return cut

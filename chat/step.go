@@ -236,6 +236,11 @@ func (a *answer) take(d llm.Delta) error {
 	if d.Usage != nil {
 		a.usage = *d.Usage
 	}
+	if d.Without != "" {
+		a.s.log.Warn("the model has refused a part of the request, which it no longer gets until this server is restarted",
+			"model", a.s.request.Model, "without", d.Without)
+		a.s.draft.note(extraWithout, d.Without)
+	}
 	if d.Text != "" || d.Reasoning != "" || d.ToolCall != nil {
 		a.arrived()
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Accepts declares what a model accepts of a request. Requests are built to fit it; nothing is tried out. The zero value
-// accepts everything.
+// Accepts declares what a model accepts of a request. Requests are built to fit it; what a model refuses beyond that is
+// learned from its refusals. The zero value accepts everything.
 type Accepts struct {
 	// NoTools means that the model calls no functions.
 	NoTools bool
@@ -16,6 +16,12 @@ type Accepts struct {
 	Images   ImageLimits
 	// NoTemperature and NoTopP mean that it refuses these parameters, OneOfThem that it refuses both at once.
 	NoTemperature, NoTopP, OneOfThem bool
+	// NoSystem means that it refuses the role of system messages.
+	NoSystem bool
+	// Strict means that its template wants an answer between the results of tools and the user's next words.
+	Strict bool
+	// NoLimit means that it refuses the limit of an answer.
+	NoLimit bool
 	// NoStreamOptions means that the server refuses the request for the usage in a stream.
 	NoStreamOptions bool
 	// NoReasoning means that the model does not think, and refuses a request for its thoughts.
@@ -64,9 +70,35 @@ func Of(p Provider, model string) Accepts {
 	return Accepts{}
 }
 
-// Fit returns a request without what the model does not accept. Tools and images stay: whoever asks for them learns that
-// they are refused.
+// Fit returns a request without what the model does not accept. Of tools that it cannot call, calls and results become
+// text; tools that the request needs stay: whoever asks for them learns that they are refused.
 func (a Accepts) Fit(req Request) Request {
+	if a.NoLimit {
+		req.MaxTokens = 0
+	}
+	if a.NoSystem && req.System != "" {
+		req.Messages = append([]Message{{Role: RoleSystem, Content: req.System}}, req.Messages...)
+		req.System = ""
+	}
+	toolless := a.NoTools && !req.NeedsTools
+	if toolless {
+		req.Tools = nil
+	}
+	if toolless || a.NoSystem || a.NoImages {
+		req.Messages = slices.Clone(req.Messages)
+	}
+	for i := range req.Messages {
+		m := &req.Messages[i]
+		if toolless {
+			m.tellTools()
+		}
+		if a.NoSystem && m.Role == RoleSystem {
+			*m = m.OfUser()
+		}
+		if a.NoImages && len(m.Images) > 0 {
+			m.Images, m.Content = nil, strings.TrimSpace(LostImage+"\n"+m.Content)
+		}
+	}
 	if a.NoTemperature {
 		req.Temperature = nil
 	}
@@ -76,19 +108,20 @@ func (a Accepts) Fit(req Request) Request {
 	return req
 }
 
-// Without returns what is left of a model's declaration after a server has refused the parameter of a request that has
-// this name. ok is false if requests can do no better.
-func (a Accepts) Without(param string) (less Accepts, ok bool) {
-	switch name, _, _ := strings.Cut(param, "."); name {
-	case "temperature", "top_p":
-		ok = !a.NoTemperature || !a.NoTopP
-		a.NoTemperature, a.NoTopP = true, true
-	case "stream_options":
-		ok, a.NoStreamOptions = !a.NoStreamOptions, true
-	case "include":
-		ok, a.NoReasoning = !a.NoReasoning, true
-	case "reasoning_effort": // it must be none, or must not be sent
-		ok, a.QuietWithTools = true, !a.QuietWithTools
+// LostImage is what a model reads in the place of an image.
+const LostImage = "(An image that cannot be shown.)"
+
+// tellTools makes text of calls and of results.
+func (m *Message) tellTools() {
+	for _, c := range m.ToolCalls {
+		m.Content = strings.TrimSpace(m.Content + "\n(Called " + c.Name + ": " + c.Arguments + ")")
 	}
-	return a, ok
+	if m.ToolCalls = nil; m.Role == RoleTool {
+		*m = Message{Role: RoleUser, Content: "(Result of " + m.ToolName + ": " + m.Content + ")", Images: m.Images}
+	}
+}
+
+// OfUser returns a system message as marked text of the user.
+func (m Message) OfUser() Message {
+	return Message{Role: RoleUser, Content: "<system>\n" + m.Content + "\n</system>"}
 }

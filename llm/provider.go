@@ -31,6 +31,8 @@ type Request struct {
 	// at once by one tool message for each call, in order.
 	Messages []Message
 	Tools    []Tool
+	// NeedsTools means that an answer without the tools is of no use: a model that calls none refuses the request.
+	NeedsTools bool
 	// Schema is a JSON schema of an object which the answer's text must be; nil: any text. A provider that cannot make sure
 	// of it, or does not take this schema, may answer otherwise, or with KindBadRequest.
 	Schema json.RawMessage
@@ -120,6 +122,8 @@ type Delta struct {
 	ToolCall *ToolCall
 	// Usage is set when the provider has counted tokens; the last one counts.
 	Usage *Usage
+	// Without names what the model has just refused, for the first time: this is the answer to a request without it.
+	Without string
 	// Stop ends the answer.
 	Stop StopReason
 }
@@ -171,6 +175,8 @@ type Error struct {
 	Status int
 	// Param names the part of the request at fault, if the server names it in a field.
 	Param string
+	// Said is all that the server says of it, in lower case.
+	Said string
 	// RetryAfter is how long the provider asks to wait; 0 if it did not say.
 	RetryAfter time.Duration
 	// Err is the cause, with secrets masked; may be nil.

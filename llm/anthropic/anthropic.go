@@ -41,8 +41,9 @@ type Config struct {
 
 // Provider is Anthropic. It is safe for concurrent use.
 type Provider struct {
-	config Config
-	client *wire.Client
+	config   Config
+	client   *wire.Client
+	refusals llm.Refusals
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -76,7 +77,7 @@ var models = []llm.Rule{
 
 // Accepts returns what a model accepts.
 func (p *Provider) Accepts(model string) llm.Accepts {
-	return llm.Find(p.config.Rules, models, model)
+	return p.refusals.Of(model, llm.Find(p.config.Rules, models, model))
 }
 
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
@@ -88,6 +89,11 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	} else if p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
-	sent := request(p.Accepts(req.Model).Fit(req), p.config.Cache)
-	return p.client.Stream(ctx, p.config.BaseURL+"/v1/messages", header, sent, &answer{tools: sent.Tools})
+	return p.refusals.Stream(req, p.Accepts(req.Model), func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
+		sent := request(req, p.config.Cache)
+		if accepts.NoLimit { // the API requires one
+			sent.MaxTokens = leastMaxTokens
+		}
+		return p.client.Stream(ctx, p.config.BaseURL+"/v1/messages", header.Clone(), sent, &answer{tools: sent.Tools})
+	})
 }

@@ -63,8 +63,8 @@ func TestProvider(t *testing.T) {
 			{Exchange: "hang_after_stop", Text: "ok", Stop: llm.StopEnd},
 		},
 		Failures: []llmtest.Failure{
-			{Exchange: "http_400_credit", Kind: llm.KindBadRequest, Status: 400, Says: "credit balance is too low"},
-			{Exchange: "http_400_prompt", Kind: llm.KindBadRequest, Status: 400, Says: "prompt is too long: 210000 tokens"},
+			{Exchange: "http_400_credit", Kind: llm.KindQuota, Status: 400, Says: "billing"},
+			{Exchange: "http_400_prompt", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
 			{Exchange: "http_504", Kind: llm.KindTimeout, Status: 504, Says: "in time"},
 		},
 		Requests: map[string]llm.Request{"thoughts": thoughtful()},

@@ -13,6 +13,9 @@ import (
 // model thinks.
 const defaultMaxTokens = 16_000
 
+// leastMaxTokens limits an answer of a model that refuses a higher limit; all of them accept this one.
+const leastMaxTokens = 4096
+
 // The roles of the API.
 const (
 	roleUser      = "user"

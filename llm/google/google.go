@@ -43,6 +43,8 @@ type Provider struct {
 	key     string
 	rules   []llm.Rule
 	client  *wire.Client
+
+	refusals llm.Refusals
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -66,7 +68,7 @@ var models = []llm.Rule{{Models: []string{"*"}, Accepts: llm.Accepts{Images: llm
 
 // Accepts returns what a model accepts.
 func (p *Provider) Accepts(model string) llm.Accepts {
-	return llm.Find(p.rules, models, model)
+	return p.refusals.Of(model, llm.Find(p.rules, models, model))
 }
 
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
@@ -78,7 +80,10 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	} else if strings.HasPrefix(p.address, BaseURL+"/") {
 		return p.client.NoKey()
 	}
-	return p.client.Stream(ctx, p.address+resource(req.Model)+":streamGenerateContent?alt=sse", header, request(p.Accepts(req.Model).Fit(req)), &answer{})
+	address := p.address + resource(req.Model) + ":streamGenerateContent?alt=sse"
+	return p.refusals.Stream(req, p.Accepts(req.Model), func(req llm.Request, _ llm.Accepts) iter.Seq2[llm.Delta, error] {
+		return p.client.Stream(ctx, address, header.Clone(), request(req), &answer{})
+	})
 }
 
 // resource returns the path of a model, whose name may begin with models/ or tunedModels/.

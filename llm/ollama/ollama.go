@@ -43,6 +43,8 @@ type Provider struct {
 	address string
 	config  Config
 	client  *wire.Client
+
+	refusals llm.Refusals
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -97,7 +99,7 @@ var models = []llm.Rule{
 
 // Accepts returns what a model accepts.
 func (p *Provider) Accepts(model string) llm.Accepts {
-	return llm.Find(p.config.Rules, models, model)
+	return p.refusals.Of(model, llm.Find(p.config.Rules, models, model))
 }
 
 // Patience returns how long the server may take to begin an answer. It loads the model first, for at most five minutes
@@ -111,5 +113,8 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	if p.config.APIKey != "" {
 		header.Set("Authorization", "Bearer "+p.config.APIKey)
 	}
-	return p.client.Stream(ctx, p.address, header, request(p.Accepts(req.Model).Fit(req), p.config.NumCtx), &answer{})
+	return p.refusals.Stream(req, p.Accepts(req.Model), func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
+		sent := request(wire.Fold(req, accepts.Strict), p.config.NumCtx)
+		return p.client.Stream(ctx, p.address, header.Clone(), sent, &answer{})
+	})
 }

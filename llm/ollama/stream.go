@@ -18,7 +18,7 @@ type line struct {
 	DoneReason string `json:"done_reason"`
 	counts
 	// Error ends a begun answer.
-	Error string `json:"error"`
+	Error json.RawMessage `json:"error"`
 }
 
 // counts are the last line's token counts and times, in nanoseconds.
@@ -42,8 +42,8 @@ type answer struct {
 func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 	var l line
 	_ = json.Unmarshal(raw, &l) // a field of an unexpected form must not hide the others
-	if l.Error != "" {
-		return nil, &wire.Problem{Message: l.Error}
+	if !wire.Missing(l.Error) {
+		return nil, new(wire.ParseProblem(raw))
 	}
 	for _, c := range l.Message.ToolCalls {
 		if c.Function.Name != "" {

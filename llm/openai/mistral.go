@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"voicebridge/llm"
-	"voicebridge/llm/internal/wire"
 )
 
 // isMistral reports whether a model is one of Mistral's, by its name: Mistral, Codestral, Pixtral. Their rules hold on
@@ -21,23 +20,11 @@ func isMistral(model string) bool {
 // mistralCallID matches the call ids that those models accept.
 var mistralCallID = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
 
-// forMistral returns a conversation as those models accept it: after results comes an answer, system messages do not
-// follow an answer, and ids have nine characters. Calls of other models are in it after a change of the model, or from
-// voice calls.
-func forMistral(messages []llm.Message) []llm.Message {
-	out := make([]llm.Message, 0, len(messages))
-	last := llm.RoleSystem
-	for _, m := range messages {
-		if m.Empty() {
-			continue
-		}
-		if last == llm.RoleTool && (m.Role == llm.RoleUser || m.Role == llm.RoleSystem) {
-			last = llm.RoleAssistant
-			out = append(out, llm.Message{Role: last, Content: "(No answer.)"})
-		}
-		if m.Role == llm.RoleSystem && last == llm.RoleAssistant {
-			m = wire.OfUser(m)
-		}
+// withMistralIDs gives the calls of a conversation, and their results, ids of nine characters. Calls of other models are in
+// it after a change of the model, or from voice calls.
+func withMistralIDs(messages []llm.Message) {
+	for i := range messages {
+		m := &messages[i]
 		if m.Role == llm.RoleTool {
 			m.ToolCallID = mistralID(m.ToolCallID)
 		}
@@ -45,10 +32,7 @@ func forMistral(messages []llm.Message) []llm.Message {
 		for i, c := range m.ToolCalls {
 			m.ToolCalls[i].ID = mistralID(c.ID)
 		}
-		last = m.Role
-		out = append(out, m)
 	}
-	return out
 }
 
 // mistralID returns a call's id for sending it back.

@@ -52,11 +52,11 @@ func TestMistral(t *testing.T) {
 	}
 	const noAnswer = `,{"role":"assistant","content":"(No answer.)"}`
 	strict := `[{"role":"user","content":"a"}` + call("D681PevKs", "5919dbc92") + noAnswer + `,{"role":"user","content":"b"},{"role":"assistant","content":"c"}` +
-		`,{"role":"user","content":"<system>\nd\n</system>"},{"role":"system","content":"e"},{"role":"user","content":"f"}` + call("74196fe72") + noAnswer +
-		`,{"role":"user","content":"<system>\ng\n</system>"},{"role":"user","content":"h"}` + call("74196fe72") + `]`
+		`,{"role":"user","content":"<system>\nd\n</system>\n\n<system>\ne\n</system>\n\nf"}` + call("74196fe72") + noAnswer +
+		`,{"role":"user","content":"<system>\ng\n</system>\n\nh"}` + call("74196fe72") + `]`
 	loose := `[{"role":"user","content":"a"}` + call("D681PevKs", "call_4SkgXbCqJ2QVz3") + `,{"role":"user","content":"b"},{"role":"assistant","content":"c"}` +
-		`,{"role":"system","content":"d"},{"role":"system","content":"e"},{"role":"user","content":"f"}` + call("call_1") +
-		`,{"role":"system","content":"g"},{"role":"user","content":"h"}` + call("call_1") + `]`
+		`,{"role":"user","content":"<system>\nd\n</system>\n\n<system>\ne\n</system>\n\nf"}` + call("call_1") +
+		`,{"role":"user","content":"<system>\ng\n</system>\n\nh"}` + call("call_1") + `]`
 	for model, c := range map[string]struct {
 		host    string
 		want    string

@@ -10,7 +10,6 @@ package openai
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -53,8 +52,9 @@ type Config struct {
 
 // Provider is one server. It is safe for concurrent use.
 type Provider struct {
-	config Config
-	client *wire.Client
+	config   Config
+	client   *wire.Client
+	refusals llm.Refusals
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -82,35 +82,22 @@ func (p *Provider) Name() string { return "openai" }
 func (p *Provider) Accepts(model string) llm.Accepts {
 	a := llm.Find(p.config.Rules, models, model)
 	a.NoStreamOptions = a.NoStreamOptions || strings.Contains(p.config.BaseURL, "//"+mistralHost)
-	return a
+	return p.refusals.Of(model, a)
 }
 
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come together, once the model has
-// finished. If the server refuses a parameter that an answer does not depend on, and names it in the error's field, the
-// request is sent once more without it.
+// finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
 	if p.config.APIKey == "" && p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
-	return func(yield func(llm.Delta, error) bool) {
-		accepts := p.Accepts(req.Model)
-		for d, err := range p.stream(ctx, req, accepts) {
-			if refused, ok := errors.AsType[*llm.Error](err); ok && refused.Status != 0 && refused.Kind == llm.KindBadRequest {
-				if less, ok := accepts.Without(refused.Param); ok {
-					p.stream(ctx, req, less)(yield)
-					return
-				}
-			}
-			if !yield(d, err) {
-				return
-			}
-		}
-	}
+	return p.refusals.Stream(req, p.Accepts(req.Model), func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
+		return p.stream(ctx, req, accepts)
+	})
 }
 
 // stream makes one request.
 func (p *Provider) stream(ctx context.Context, req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
-	req = accepts.Fit(req)
 	header := http.Header{"Accept": {"text/event-stream"}}
 	if p.config.APIKey != "" {
 		header.Set("Authorization", "Bearer "+p.config.APIKey)

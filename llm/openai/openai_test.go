@@ -55,7 +55,7 @@ func TestProvider(t *testing.T) {
 			{Exchange: "whole_cut", Kind: llm.KindUnavailable, Says: "broke off"},
 			{Exchange: "stream_error_plain", Kind: llm.KindRate, Text: "Hello,", Says: "Wait"},
 			{Exchange: "stream_error_reason", Kind: llm.KindUnavailable, Text: "Hello,", Says: "broke off"},
-			{Exchange: "http_429_size", Kind: llm.KindRate, Status: 429, Says: "Wait"},
+			{Exchange: "http_429_size", Kind: llm.KindTooLong, Status: 429, Says: "too long"},
 			{Exchange: "http_400_too_long_vllm", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
 			{Exchange: "http_400_too_long_llama", Kind: llm.KindTooLong, Status: 400, Says: "too long"},
 			{Exchange: "http_400_refused", Kind: llm.KindRefused, Status: 400, Says: "flagged"},

@@ -82,7 +82,7 @@ type imageURL struct {
 }
 
 // request writes a request. Roles are passed on unchanged: the API has all of ours, and allows
-// system messages anywhere; not so with Mistral's models.
+// system messages anywhere; not so with the templates of compatible servers.
 func request(req llm.Request, compatible bool, accepts llm.Accepts) body {
 	out := body{
 		Model: req.Model, Tools: tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
@@ -91,14 +91,18 @@ func request(req llm.Request, compatible bool, accepts llm.Accepts) body {
 	if len(req.Tools) > 0 && accepts.QuietWithTools {
 		out.ReasoningEffort = "none"
 	}
+	req.Messages = wire.ImagesOfUsers(req.Messages)
+	mistral := isMistral(req.Model)
+	if compatible || mistral {
+		req = wire.Fold(req, mistral || accepts.Strict)
+	}
+	if mistral {
+		withMistralIDs(req.Messages)
+	}
 	if req.System != "" {
 		out.Messages = append(out.Messages, message{Role: string(llm.RoleSystem), Content: req.System})
 	}
-	messages := wire.ImagesOfUsers(req.Messages)
-	if isMistral(req.Model) {
-		messages = forMistral(messages)
-	}
-	for _, m := range messages {
+	for _, m := range req.Messages {
 		if !m.Empty() {
 			out.Messages = append(out.Messages, write(m))
 		}

@@ -18,6 +18,8 @@ type chunk struct {
 	} `json:"choices"`
 	Usage json.RawMessage `json:"usage"`
 	Error json.RawMessage `json:"error"`
+	// Message is the error of a server that sends it without an envelope.
+	Message json.RawMessage `json:"message"`
 }
 
 // words are what the model says in a chunk.
@@ -43,7 +45,8 @@ type answer struct {
 func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 	var c chunk
 	_ = json.Unmarshal(raw, &c) // a field of an unexpected form must not hide the others
-	if !wire.Missing(c.Error) { // some gateways write null
+	bare := len(c.Choices) == 0 && !wire.Missing(c.Message)
+	if bare || !wire.Missing(c.Error) { // some gateways write null
 		return nil, new(wire.ParseProblem(raw))
 	}
 	if !wire.Missing(c.Usage) {

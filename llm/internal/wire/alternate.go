@@ -43,7 +43,7 @@ func Alternate(req llm.Request) (system []string, groups []Group) {
 			continue
 		}
 		if m.Role == llm.RoleSystem {
-			m = OfUser(m)
+			m = m.OfUser()
 		}
 		model := m.Role == llm.RoleAssistant
 		if len(groups) == 0 && model {
@@ -61,9 +61,30 @@ func Alternate(req llm.Request) (system []string, groups []Group) {
 	return system, groups
 }
 
-// OfUser returns a system message as marked text of the user.
-func OfUser(m llm.Message) llm.Message {
-	return llm.Message{Role: llm.RoleUser, Content: "<system>\n" + m.Content + "\n</system>"}
+// Fold returns a conversation for servers that apply a model's own template, many of which want a single system message, at
+// the beginning, and no two messages of the user or the model in a row. strict puts an answer between the results of tools
+// and the user's next words, too.
+func Fold(req llm.Request, strict bool) llm.Request {
+	system, groups := Alternate(req)
+	req.System = strings.Join(system, "\n\n")
+	req.Messages = nil
+	last := llm.Message{Role: llm.RoleSystem}
+	for _, group := range groups {
+		for _, m := range group.Messages {
+			switch n := len(req.Messages); {
+			case strict && last.Role == llm.RoleTool && m.Role == llm.RoleUser:
+				req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Content: "(No answer.)"}, m)
+			case m.Role != last.Role, m.Role == llm.RoleTool:
+				req.Messages = append(req.Messages, m)
+			default:
+				m.Content = strings.TrimSpace(last.Content + "\n\n" + m.Content)
+				m.Images = slices.Concat(last.Images, m.Images)
+				req.Messages[n-1] = m
+			}
+			last = req.Messages[len(req.Messages)-1]
+		}
+	}
+	return req
 }
 
 // Current returns the index of the group with which the current exchange begins: the last words of the

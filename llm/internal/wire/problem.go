@@ -34,11 +34,13 @@ type Problem struct {
 	Message, Type, Code, Param string
 	// Details are the further objects of Google's errors.
 	Details []json.RawMessage
+	// Texts are all texts of the error, wherever they are in it.
+	Texts string
 }
 
 // ParseProblem reads the error objects of the known servers: {"error":{"message","type","code"}},
 // {"error":"…"}, {"message","type","code"}, {"detail":"…"}, and the first of an array of these. If
-// the body is plain text, that is the message.
+// the body is plain text, or has its texts elsewhere, these are the message.
 func ParseProblem(body []byte) Problem {
 	body = bytes.TrimSpace(valid(body))
 	var list []json.RawMessage
@@ -48,6 +50,9 @@ func ParseProblem(body []byte) Problem {
 	var outer struct {
 		Error  json.RawMessage `json:"error"`
 		Detail json.RawMessage `json:"detail"`
+	}
+	if text := word(body); text != "" {
+		return Problem{Message: text}
 	}
 	if json.Unmarshal(body, &outer) != nil {
 		if len(body) > 0 && !bytes.ContainsAny(body[:1], "<{[") {
@@ -80,9 +85,12 @@ func ParseProblem(body []byte) Problem {
 	}
 	// A field of an unexpected form must not hide the others.
 	_ = json.Unmarshal(inner, &fields)
-	p := Problem{Message: word(fields.Message), Type: word(fields.Type), Code: word(fields.Code), Param: word(fields.Param), Details: fields.Details}
+	p := Problem{
+		Message: word(fields.Message), Type: word(fields.Type), Code: word(fields.Code), Param: word(fields.Param),
+		Details: fields.Details, Texts: texts(body),
+	}
 	if p.Message == "" { // FastAPI's list of fields, Mistral's object
-		p.Message = compound(fields.Message, outer.Detail)
+		p.Message = cmp.Or(compound(fields.Message, outer.Detail), p.Texts)
 	}
 	p.Type = cmp.Or(p.Type, word(fields.Status)) // Google's
 	if len(fields.Metadata.Reasons) > 0 {        // OpenRouter's, whose code is the status
@@ -202,8 +210,9 @@ func (f Failures) cancelled(ctx context.Context) error {
 
 // Problem returns the error for what the server said.
 func (f Failures) Problem(p Problem) *llm.Error {
-	e := f.fail(f.Kind(p), "", nil)
-	e.Status, e.Param = p.Status, p.Param
+	said := f.mask(p.said())
+	e := f.fail(kindOfWords(f.Kind(p), p.Status, said), "", nil)
+	e.Status, e.Param, e.Said = p.Status, p.Param, said
 	e.RetryAfter = retryAfter(p, time.Now())
 	e.Message = f.words(e.Kind, p)
 	if p.Message != "" {

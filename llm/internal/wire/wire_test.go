@@ -214,6 +214,7 @@ func TestParseProblem(t *testing.T) {
 		`{"error":"oh"}`:             {Message: "oh"},
 		`{"error":null}`:             {},
 		`{"error":{"message":null}}`: {},
+		`{"errors":[{"msg":"oh"}]}`:  {Message: "oh"},
 		`{"error":{"message":true},"detail":[7]}`:                                              {Message: "[7]"},
 		`{"detail":"oh"}`:                                                                      {Message: "oh"},
 		`{"detail":[{"msg": "x"}]}`:                                                            {Message: `[{"msg":"x"}]`},
@@ -224,7 +225,9 @@ func TestParseProblem(t *testing.T) {
 		`{"object":"error","message":{"detail":[]},"type":"t"}`:                                {Message: `{"detail":[]}`, Type: "t"},
 		"{\"error\":\"\xff\"}":                                                                 {Message: "\uFFFD"},
 	} {
-		if diff := gocmp.Diff(want, wire.ParseProblem([]byte(body))); diff != "" {
+		got := wire.ParseProblem([]byte(body))
+		got.Texts = "" // TestKindsOfWords looks at these
+		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("ParseProblem(%s) (-want +got):\n%s", body, diff)
 		}
 	}
