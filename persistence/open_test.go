@@ -23,7 +23,25 @@ func TestOpenErrors(t *testing.T) {
 	nobody.User = url.UserPassword("nobody", "hunter2")
 	nothing := *nobody
 	nothing.User, nothing.Path = url.UserPassword("postgres", "hunter2"), "/nothing"
+	var drops []func()
+	defer func() {
+		for _, drop := range drops {
+			drop()
+		}
+	}()
+	encoded := func(encoding string) string {
+		u, err := url.Parse(persistencetest.PostgresURL(t))
+		must(t, err)
+		persistencetest.Rows(t, u.String(), `CREATE DATABASE "`+u.Path[1:]+`-other" ENCODING '`+encoding+`' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'`)
+		drops = append(drops, func() { persistencetest.Rows(t, u.String(), `DROP DATABASE "`+u.Path[1:]+`-other"`) })
+		other := *u
+		other.Path += "-other"
+		return other.String()
+	}
 	for name, c := range map[string]struct{ url, want string }{
+		"Latin letters only": {encoded("LATIN1"), "its encoding is LATIN1"},
+		"bytes":              {encoded("SQL_ASCII"), "--encoding=UTF8"},
+
 		"empty":             {"", "DATABASE_URL must be"},
 		"other":             {"mysql://me:hunter2@host/db", "DATABASE_URL must be"},
 		"in memory":         {"sqlite::memory:", "needs a file"},

@@ -139,6 +139,9 @@ func connect(ctx context.Context, cfg *pgxpool.Config) (pool *pgxpool.Pool, pool
 		// A pooler numbers its own clients.
 		pid := string(answers[0].Rows[0][0])
 		pooled = pid != strconv.FormatUint(uint64(c.Conn().PgConn().PID()), 10)
+		if encoding := c.Conn().PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
+			return encodingError(encoding)
+		}
 		return nil
 	})
 	if err == nil && !pooled {
@@ -153,6 +156,11 @@ func connect(ctx context.Context, cfg *pgxpool.Config) (pool *pgxpool.Pool, pool
 	return pool, true, err
 }
 
+// encodingError is the encoding of a database that does not hold every text.
+type encodingError string
+
+func (e encodingError) Error() string { return "its encoding is " + string(e) }
+
 // postgresOpenError says what to do about a failed connection. It leaves out the password, whatever
 // the driver's error contains.
 func postgresOpenError(cfg *pgx.ConnConfig, err error) error {
@@ -164,6 +172,8 @@ func postgresOpenError(cfg *pgx.ConnConfig, err error) error {
 		case "3D000":
 			hint = fmt.Sprintf("it has no database %q: create it with createdb", cfg.Database)
 		}
+	} else if _, ok := errors.AsType[encodingError](err); ok {
+		hint = fmt.Sprintf("%q cannot hold every text: create one with createdb --template=template0 --encoding=UTF8", cfg.Database)
 	} else if _, ok := errors.AsType[*net.OpError](err); ok {
 		hint = "is PostgreSQL running there, and can this machine reach it?"
 	}

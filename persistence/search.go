@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
+
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
@@ -60,11 +62,20 @@ func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (
 	return h, nil
 }
 
-// searchText returns what is searched: every word of a text once, in lower case. The words of a query
+// searchForm returns a text as it is searched, so that the same letters are found however they are written: in lower case,
+// composed and of ordinary width (Unicode's form NFKC, https://www.unicode.org/reports/tr15/).
+func searchForm(text string) string {
+	if form := strings.ToLower(norm.NFKC.String(text)); len(form) <= 2*len(text)+maxQueryBytes {
+		return form
+	}
+	return strings.ToLower(text) // of signs that stand for whole phrases
+}
+
+// searchText returns what is searched: every word of a text once, in its search form. The words of a query
 // are looked up one by one, so no more is needed, and indexing a whole long answer would be most of
 // the cost of saving it.
 func searchText(text string) string {
-	text = strings.ToLower(text)
+	text = searchForm(text)
 	seen := map[string]bool{}
 	var words strings.Builder
 	for word := range strings.FieldsSeq(text) {
@@ -92,7 +103,7 @@ func (s *Store) SearchMessages(ctx context.Context, key thread.Key, words []stri
 	}
 	var lower, ids []string
 	for _, w := range words {
-		if w = strings.ToLower(thread.CleanText(w)); w == "" || len(w) > maxQueryBytes {
+		if w = searchForm(thread.CleanText(w)); w == "" || len(w) > maxQueryBytes {
 			continue
 		}
 		found, err := s.eng.read().MessagesWithWord(ctx, pgdb.MessagesWithWordParams{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/url"
@@ -22,6 +23,16 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/persistence/internal/sqlitedb"
 )
+
+func init() {
+	// Migrations use it, as PostgreSQL has such a function.
+	sqlite.MustRegisterDeterministicScalarFunction("search_form", 1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+		if text, ok := args[0].(string); ok {
+			return searchForm(text), nil
+		}
+		return args[0], nil
+	})
+}
 
 // sqliteReaders is how many readers may work beside the one writer.
 const sqliteReaders = 4

@@ -29,7 +29,7 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 		return Thread{}, fmt.Errorf("create thread: %w", err)
 	}
 	p := pgdb.CreateThreadParams{
-		ID: NewID(), Owner: owner, Title: title, TitleBy: titleByUser(title), SearchTitle: strings.ToLower(title), CreatedAt: dbtype.At(s.now()),
+		ID: NewID(), Owner: owner, Title: title, TitleBy: titleByUser(title), SearchTitle: searchForm(title), CreatedAt: dbtype.At(s.now()),
 	}
 	err = s.writeTold(ctx, func(q queries, t *told) error {
 		_, err := q.CreateThread(ctx, p)
@@ -101,7 +101,7 @@ func (f ThreadFilter) params(owner string) (arg pgdb.ListThreadsParams, words []
 	if arg.MaxRows < 1 || arg.MaxRows > maxThreads {
 		return arg, nil, Invalid("limit %d: 1 to %d", f.Limit, maxThreads)
 	}
-	words = strings.Fields(strings.ToLower(thread.CleanText(f.Query)))
+	words = strings.Fields(searchForm(thread.CleanText(f.Query)))
 	if len(f.Query) > maxQueryBytes || len(words) > maxQueryWords {
 		return arg, nil, Invalid("query: at most %d words and %d bytes", maxQueryWords, maxQueryBytes)
 	}
@@ -140,7 +140,7 @@ func (s *Store) RenameThread(ctx context.Context, key thread.Key, title string) 
 	err = s.writeTold(ctx, func(q queries, t *told) (err error) {
 		t.tellOwner(EventThreadUpdated, key)
 		row, err = q.RenameThread(ctx, pgdb.RenameThreadParams{
-			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: titleByUser(title), SearchTitle: strings.ToLower(title),
+			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: titleByUser(title), SearchTitle: searchForm(title),
 		})
 		return err
 	})
@@ -195,7 +195,7 @@ func (s *Store) SuggestTitle(ctx context.Context, key thread.Key, title string, 
 	var n int64
 	err = s.writeTold(ctx, func(q queries, t *told) (err error) {
 		n, err = q.SuggestTitle(ctx, pgdb.SuggestTitleParams{
-			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: string(by), SearchTitle: strings.ToLower(title),
+			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: string(by), SearchTitle: searchForm(title),
 		})
 		if n > 0 {
 			t.tellOwner(EventThreadUpdated, key)

@@ -41,6 +41,7 @@ func TestProvider(t *testing.T) {
 		Answers: []llmtest.Answer{
 			{Exchange: "calls_of_one_index", Calls: llmtest.TwoCalls(), Stop: llm.StopToolCalls},
 			{Exchange: "ids_of_pieces", Calls: llmtest.TwoCalls(), Stop: llm.StopToolCalls},
+			{Exchange: "other_arguments", Calls: llmtest.TwoCalls(), Stop: llm.StopToolCalls},
 			{Exchange: "calls_without_ids", Calls: llmtest.TwoCalls(), Stop: llm.StopToolCalls},
 			{Exchange: "filter_in_call", Text: "Let me look.", Stop: llm.StopFilter},
 			{Exchange: "thoughts_before_call", Thinks: true, Calls: []llmtest.Call{{

@@ -32,11 +32,11 @@ type response struct {
 type outputItem struct {
 	thought
 
-	Type      string `json:"type"`
-	Status    string `json:"status"`
-	CallID    string `json:"call_id"`
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
+	Type      string    `json:"type"`
+	Status    string    `json:"status"`
+	CallID    string    `json:"call_id"`
+	Name      string    `json:"name"`
+	Arguments wire.Text `json:"arguments"`
 	Content   []struct {
 		Text    string `json:"text"`
 		Refusal string `json:"refusal"`
@@ -119,7 +119,7 @@ func (o *output) addItem(i outputItem) {
 		}
 		o.thoughts = nil
 		o.calls = append(o.calls, llm.ToolCall{
-			ID: cmp.Or(i.CallID, wire.NewCallID()), Name: i.Name, Arguments: wire.Arguments(i.Arguments), Metadata: encode(kept),
+			ID: cmp.Or(i.CallID, wire.NewCallID()), Name: i.Name, Arguments: wire.Arguments(string(i.Arguments)), Metadata: encode(kept),
 		})
 	}
 }

@@ -33,6 +33,7 @@ func TestResponses(t *testing.T) {
 		KeyHeader: "Authorization", KeyPrefix: "Bearer ",
 		Answers: []llmtest.Answer{
 			{Exchange: "filter_in_call", Text: "Let me look.", Stop: llm.StopFilter},
+			{Exchange: "other_arguments", Calls: llmtest.TwoCalls(), Usage: usage, Stop: llm.StopToolCalls},
 			{Exchange: "refusal", Text: "I cannot do that.", Usage: usage, Stop: llm.StopEnd},
 			{Exchange: "two_texts", Text: "One.\n\nTwo.", Usage: usage, Stop: llm.StopEnd},
 			{Exchange: "thoughts_before_calls", Thinks: true, Text: "Let me look.", Calls: thought, Usage: usage, Stop: llm.StopToolCalls},

@@ -46,9 +46,12 @@ type function struct {
 
 // piece is a part of a call, as it arrives.
 type piece struct {
-	Index    int      `json:"index"`
-	ID       string   `json:"id"`
-	Function function `json:"function"`
+	Index    int    `json:"index"`
+	ID       string `json:"id"`
+	Function struct {
+		Name      string    `json:"name"`
+		Arguments wire.Text `json:"arguments"`
+	} `json:"function"`
 }
 
 // tools writes definitions. Schemas are passed on unchanged: models write arguments in the order of
@@ -96,7 +99,7 @@ func (s *pieces) add(d piece) {
 	}
 	call := &s.calls[index]
 	call.ID, call.Name = cmp.Or(call.ID, d.ID), cmp.Or(call.Name, d.Function.Name)
-	call.Arguments += d.Function.Arguments
+	call.Arguments += string(d.Function.Arguments)
 }
 
 // complete returns the complete calls. What has no name is not a call, and in an answer that was cut

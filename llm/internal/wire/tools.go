@@ -23,11 +23,30 @@ func StandIn(id string) string {
 // Missing reports whether a field is missing or null.
 func Missing(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
+// Text is a text that some servers send as the JSON that it should encode.
+type Text string
+
+// UnmarshalJSON reads a text, nothing of null, and any other value as it is written.
+func (t *Text) UnmarshalJSON(raw []byte) error {
+	if raw[0] == '"' {
+		return json.Unmarshal(raw, (*string)(t))
+	}
+	if !Missing(raw) {
+		*t = Text(raw)
+	}
+	return nil
+}
+
 // Arguments returns what a model wrote as the arguments of a call, or an empty object if it wrote
-// nothing.
+// nothing. Some servers encode them twice.
 func Arguments(text string) string {
-	if strings.TrimSpace(text) == "" {
+	var inner string
+	trimmed := strings.TrimSpace(text)
+	if trimmed == "" || trimmed == "null" {
 		return "{}"
+	}
+	if json.Unmarshal([]byte(trimmed), &inner) == nil {
+		return Arguments(inner)
 	}
 	return text
 }

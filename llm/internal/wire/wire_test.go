@@ -295,7 +295,9 @@ func TestArguments(t *testing.T) {
 			t.Errorf("Object(%q) = %s, want %s", text, got, want)
 		}
 	}
-	for text, want := range map[string]string{"": "{}", "\t": "{}", "x": "x", ` {} `: ` {} `} {
+	for text, want := range map[string]string{
+		"": "{}", "\t": "{}", "null": "{}", `""`: "{}", "x": "x", ` {} `: ` {} `, `"{\"a\":1}"`: `{"a":1}`, `"\"{}\""`: "{}", `[1]`: `[1]`, `"{`: `"{`,
+	} {
 		if got := wire.Arguments(text); got != want {
 			t.Errorf("Arguments(%q) = %q, want %q", text, got, want)
 		}

@@ -1,0 +1,6 @@
+-- +goose Up
+
+-- What is searched is in one form of Unicode, so that the same letters are found however they are written. The function is
+-- the program's.
+UPDATE messages SET search_text = search_form(search_text) WHERE search_text <> search_form(search_text);
+UPDATE threads SET search_title = search_form(search_title) WHERE search_title <> search_form(search_title);
