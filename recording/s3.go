@@ -61,8 +61,17 @@ func (s *S3) Put(ctx context.Context, folder, name string, r io.Reader, size int
 	if strings.HasSuffix(name, ".json") {
 		kind = "application/json"
 	}
-	if _, err := s.client.PutObject(ctx, s.bucket, s.key(folder, name), r, size, minio.PutObjectOptions{ContentType: kind}); err != nil {
+	key := s.key(folder, name)
+	if _, err := s.client.PutObject(ctx, s.bucket, key, r, size, minio.PutObjectOptions{ContentType: kind}); err != nil {
 		return fmt.Errorf("upload recording: %w", err)
+	}
+	// The local file goes next: what is there must be whole.
+	kept, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
+	if err != nil {
+		return fmt.Errorf("check uploaded recording: %w", err)
+	}
+	if size >= 0 && kept.Size != size {
+		return fmt.Errorf("check uploaded recording: %d of %d bytes are there", kept.Size, size)
 	}
 	return nil
 }

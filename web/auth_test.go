@@ -80,7 +80,7 @@ func TestEveryRouteThatHoldsDataNeedsAuthentication(t *testing.T) {
 		if open[r.Path] || r.Path == "/" || b.pipeline.page.has(strings.TrimPrefix(r.Path, "/")) {
 			continue
 		}
-		target := strings.NewReplacer(":id", "x", ":call_id", "x", ":hook_id", "x", ":server", "x").Replace(r.Path)
+		target := strings.NewReplacer(":id", "x", ":call_id", "x", ":hook_id", "x", ":name", "x").Replace(r.Path)
 		for name, options := range map[string][]option{"without a token": nil, "with a wrong one": {as("wrong")}, "with a wrong cookie": {header("Cookie", access.SessionCookie+"=x")}} {
 			from := from(fmt.Sprintf("10.0.%d.%d:1", i, len(options)))
 			t.Run(r.Method+" "+r.Path+" "+name, func(t *testing.T) {

@@ -46,8 +46,8 @@ const callbackPath = "/api/mcp/callback"
 func (h *toolServers) routes(r router) {
 	r.GET("/api/mcp", h.list, r.user)
 	r.Echo.GET(callbackPath, h.finish)
-	r.POST("/api/mcp/:server/connect", h.connect, r.user, r.text)
-	r.DELETE("/api/mcp/:server", h.forget, r.user)
+	r.POST("/api/mcp/:name/connect", h.connect, r.user, r.text)
+	r.DELETE("/api/mcp/:name", h.forget, r.user)
 }
 
 type serverAnswer struct {
@@ -111,7 +111,7 @@ func (h *toolServers) named(c echo.Context) (string, error) {
 	if h.servers == nil {
 		return "", ErrNoSignIn
 	}
-	server := c.Param("server")
+	server := c.Param("name")
 	if c.Request().URL.RawPath != "" { // then echo takes it as it was sent
 		name, err := url.PathUnescape(server)
 		if err != nil {

@@ -29,7 +29,7 @@ var (
 	// publicRoutes are for everybody: a link to a thread is the permission to read it, and a server is the operator's.
 	publicRoutes = []string{
 		"GET /", "GET /healthz", "GET /readyz", "GET /metrics", "GET /openapi.json", "POST /v1", "POST /v1/realtime", "GET /s/:token", "GET /s/:token/images/:image_id",
-		"POST /api/mcp/:server/connect", "DELETE /api/mcp/:server", "GET /api/mcp/callback",
+		"POST /api/mcp/:name/connect", "DELETE /api/mcp/:name", "GET /api/mcp/callback",
 	}
 	// bodies are what the other routes want besides a path.
 	bodies = map[string]string{

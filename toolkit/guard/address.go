@@ -93,7 +93,10 @@ func (a *Addresses) Control(network, address string, _ syscall.RawConn) error {
 
 func (a *Addresses) checkPort(port uint16) error {
 	if !slices.Contains(a.Ports, int(port)) && (!a.HighPorts || port < 1024) {
-		return Refuse("the port %d is not allowed", port)
+		if a.HighPorts {
+			return Refuse("the port %d is not allowed: 80, 443 and those from 1024 on are, and what hooks.allow names", port)
+		}
+		return Refuse("the port %d is not allowed: the setting tools.web.allow_ports can allow it", port)
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ const (
 type Config struct {
 	// The service that searches. Empty: the first that has its key or address, if any.
 	Provider string `koanf:"search" enum:",searxng,exa,tavily,brave"`
-	// A SearXNG server, such as http://localhost:8888. It may be private: searches go there, requests of a model never do.
+	// A SearXNG server, such as http://localhost:8888. It may be private: searches go there, requests of a model never do. Neither
+	// they nor hooks use HTTP_PROXY.
 	SearXNGURL string `koanf:"searxng_url" format:"url" env:"VOICEBRIDGE_SEARXNG_URL"`
 	// Addresses or networks that tools may reach although they are not public, such as 10.1.2.0/24 or ::1/128.
 	AllowPrefixes []netip.Prefix `koanf:"allow_networks"`

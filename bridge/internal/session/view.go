@@ -82,15 +82,33 @@ func ofMalformed(ev *event) []byte {
 
 // ofSession returns a session event without the server's instructions and others' tools, and keeps it for who joins.
 func (v *view) ofSession(ev *event, side int) []byte {
-	visible := v.redacted(ev.Raw, side)
+	raw := ev.Raw
+	if ev.Type == realtime.TypeSessionCreated {
+		raw = v.withVoice(raw)
+	}
+	visible := v.redacted(raw, side)
 	switch {
 	case ev.Malformed != nil || visible == nil:
 	case ev.Type == realtime.TypeSessionCreated:
-		v.created = ev.Raw
+		v.created = raw
 	case ev.Type == realtime.TypeSessionUpdated:
 		v.updated = ev.Raw
 	}
 	return visible
+}
+
+// withVoice returns a session.created with the voice that the session is about to get, where the upstream tells its own.
+func (v *view) withVoice(created []byte) []byte {
+	var event struct{ Session json.RawMessage }
+	var session struct{ Audio json.RawMessage }
+	var audio struct{ Output map[string]json.RawMessage }
+	unread := json.Unmarshal(created, &event) != nil || json.Unmarshal(event.Session, &session) != nil
+	if unread || json.Unmarshal(session.Audio, &audio) != nil || audio.Output["voice"] == nil || v.Session.Voice == "" {
+		return created
+	}
+	audio.Output["voice"] = voiceObject(v.Session.Voice)
+	spoken := replaced(session.Audio, "output", encode(audio.Output))
+	return replaced(created, "session", replaced(event.Session, "audio", spoken))
 }
 
 // redacted returns what the browser (0) or a sideband sees of a session event, nil for nothing.

@@ -169,7 +169,8 @@ type Text struct {
 	OpenAIAPI     string `koanf:"openai_api" enum:",responses,chat"`
 	chat.Settings `koanf:",squash"`
 	// What models accept, where the program does not know it, such as those of a compatible server. It knows common models by
-	// their names; the first entry here that fits a name comes before that. Entries look like this:
+	// their names; the first entry here that fits a name comes before that. What a model refuses beyond that is left out of the
+	// next requests, until the server is restarted; the log and the answer's metadata.without say so once. Entries look like this:
 	//
 	//	{model: "qwen*", no_images: true, context_tokens: 8192}
 	Accepts []TextAccepts `koanf:"accepts"`
