@@ -190,6 +190,66 @@ func TestResultTooLongForTheModel(t *testing.T) {
 	}
 }
 
+// TestLongRequestRefused makes a long request shorter, as often as it takes, if the model says that it is too long, and once
+// if it refuses it for reasons that nobody knows.
+func TestLongRequestRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refusal  llm.Error
+		limit    int // characters
+		requests int
+		fails    bool
+	}{
+		"much too long":            {llm.Error{Kind: llm.KindTooLong, Status: 400}, 900, 3, false},
+		"no reason":                {llm.Error{Kind: llm.KindBadRequest, Status: 400}, 4000, 2, false},
+		"no reason, of status 422": {llm.Error{Kind: llm.KindBadRequest, Status: 422}, 4000, 2, false},
+		"trouble":                  {llm.Error{Kind: llm.KindOverloaded, Status: 500}, 4000, 2, false},
+		"no reason, and no help":   {llm.Error{Kind: llm.KindBadRequest, Status: 400}, 0, 2, true},
+		"no such model":            {llm.Error{Kind: llm.KindBadRequest, Status: 404}, 4000, 1, true},
+		"no key":                   {llm.Error{Kind: llm.KindAuth, Status: 401}, 4000, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begun := false
+			provider := refusing(func(r llm.Request) *llm.Error {
+				if begun && len(talk(r.Messages)) > c.limit {
+					return new(c.refusal)
+				}
+				return nil
+			})
+			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}),
+				chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, Attempts: 1, Context: noContext{}})
+			for range 14 {
+				b.say(strings.Repeat("words ", 120))
+			}
+			begun = true
+			r := b.say("And?")
+			if n := len(provider.seen()) - 14; (r.Err != nil) != c.fails || n != c.requests {
+				t.Errorf("the turn ends with %v after %d requests, want %d", r.Err, n, c.requests)
+			}
+		})
+	}
+}
+
+// TestWithoutWhatIsRefused: the answer's metadata say what the model has refused. It must not refuse what the request needs.
+func TestWithoutWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	own := []toolkit.Definition{{Name: "own", Parameters: []byte(`{"type":"object"}`)}}
+	for _, tools := range [][]toolkit.Definition{nil, own} {
+		provider := &fake{name: "fake", answer: func(_ context.Context, _ int, req llm.Request, yield func(llm.Delta, error) bool) {
+			if req.NeedsTools != (tools != nil) {
+				t.Errorf("with %d tools of the client the request needs its tools: %t", len(tools), req.NeedsTools)
+			}
+			yield(llm.Delta{Text: "ok", Without: "tools", Stop: llm.StopEnd}, nil)
+		}}
+		b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		r := b.wait(b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: tools}}))
+		if got := string(r.Message.Metadata.Extra["without"]); got != `"tools"` {
+			t.Errorf("the answer is without %s", got)
+		}
+	}
+}
+
 // TestPictureForABlindModel: a picture that the model refuses fails the turn that shows it, but not those after it.
 func TestPictureForABlindModel(t *testing.T) {
 	t.Parallel()

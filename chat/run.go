@@ -120,7 +120,8 @@ func (t *Turn) tooLong(err error, cuts int, before, since []llm.Message) bool {
 	if !ok || t.steps.came || t.ctx.Err() != nil {
 		return false
 	}
-	if failure.Kind != llm.KindTooLong && (cuts > 0 || !blind(failure) || failure.Status == http.StatusNotFound || said(before)+said(since) < longRequest) {
+	unclear := blind(failure) && failure.Status != http.StatusNotFound && said(before)+said(since) >= longRequest
+	if failure.Kind != llm.KindTooLong && (cuts > 0 || !unclear) {
 		return false
 	}
 	t.log.Warn("conversation too long for the language model, leaving out a part", "error", failure, "cause", failure.Err)
@@ -138,7 +139,7 @@ func said(messages []llm.Message) (n int) {
 // largeResults reports whether a result in this turn is larger than all that was said before.
 func largeResults(before, since []llm.Message) bool {
 	size := said(before)
-	return slices.ContainsFunc(since, func(m llm.Message) bool { return m.Role != llm.RoleSystem && said([]llm.Message{m}) > size })
+	return slices.ContainsFunc(since, func(m llm.Message) bool { return said([]llm.Message{m}) > size })
 }
 
 // cutResults cuts the long results of tools, and their long inputs. It returns false if none is long.

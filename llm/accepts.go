@@ -116,7 +116,8 @@ func (m *Message) tellTools() {
 	for _, c := range m.ToolCalls {
 		m.Content = strings.TrimSpace(m.Content + "\n(Called " + c.Name + ": " + c.Arguments + ")")
 	}
-	if m.ToolCalls = nil; m.Role == RoleTool {
+	m.ToolCalls = nil
+	if m.Role == RoleTool {
 		*m = Message{Role: RoleUser, Content: "(Result of " + m.ToolName + ": " + m.Content + ")", Images: m.Images}
 	}
 }

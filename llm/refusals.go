@@ -17,14 +17,14 @@ const (
 	maxRefusals = 1000
 )
 
-// Refusals remembers what models have refused, so that later requests leave it out. The zero value is ready; it is safe for
-// concurrent use.
+// Refusals remembers what models have refused, so that later requests leave it out. The zero value is ready; it is safe
+// for concurrent use.
 type Refusals struct {
 	mu     sync.Mutex
 	models map[string]Accepts
 }
 
-// Of returns what a model accepts: what it is known to, if it has not refused anything of that.
+// Of returns what a model accepts: as it is known, less what it has refused.
 func (r *Refusals) Of(model string, known Accepts) Accepts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,9 +43,11 @@ func (r *Refusals) learn(model string, a Accepts) {
 	r.models[model] = a
 }
 
-// Stream sends a request as the model accepts it. If the server refuses something that an answer does not depend on, the
-// request is sent once more without it; what has helped is remembered.
-func (r *Refusals) Stream(req Request, known Accepts, send func(Request, Accepts) iter.Seq2[Delta, error]) iter.Seq2[Delta, error] {
+// Stream sends a request as the model accepts it. If the server refuses something that an answer does not depend on,
+// the request is sent once more without it; what has helped is remembered.
+func (r *Refusals) Stream(
+	req Request, known Accepts, send func(Request, Accepts) iter.Seq2[Delta, error],
+) iter.Seq2[Delta, error] {
 	return func(yield func(Delta, error) bool) {
 		accepts := known
 		came, lasts := false, true
@@ -56,13 +58,14 @@ func (r *Refusals) Stream(req Request, known Accepts, send func(Request, Accepts
 				refused, ok := errors.AsType[*Error](err)
 				if ok && !came && len(without) < maxRemedies {
 					less, what := accepts.Without(req, refused)
-					if again = what != "" && !slices.Contains(without, what); again {
+					again = what != "" && !slices.Contains(without, what)
+					if again {
 						accepts, without = less, append(without, what)
 						lasts = lasts && refused.Kind != KindTooLong // it depends on the conversation
 						break
 					}
 				}
-				if first := !came && d != (Delta{}); first && lasts && len(without) > 0 {
+				if !came && d != (Delta{}) && lasts && len(without) > 0 {
 					r.learn(req.Model, accepts)
 					d.Without = strings.Join(without, ", ")
 				}
@@ -75,21 +78,26 @@ func (r *Refusals) Stream(req Request, known Accepts, send func(Request, Accepts
 	}
 }
 
-// What refusals say, in lower case. A server that names a parameter refuses it; of what is also a common word it must say
-// that it does not take it.
+// What refusals say, in lower case. A server that names a parameter refuses it; of what is also a common word it must
+// say that it does not take it.
 var (
-	refusing = regexp.MustCompile(`not (\w+ )?(be )?(support|enabled|allow|available|permit|implement|accept|capable|configured|a multi)|n't (\w+ )?(support|allow|accept|have)|` +
-		`unsupport|incapable|disabled|no endpoints|requires? .*--|unrecogni[sz]ed|unknown (name|field|param|arg|variant)|unexpected (arg|key|field|param)|extra (inputs|fields)|at most 0|missing data|only supported by`)
+	refusing = regexp.MustCompile(`not (\w+ )?(be )?(support|enabled|allow|available|permit|implement|accept|capable)|` +
+		`not (configured|a multi)|n't (\w+ )?(support|allow|accept|have)|unsupport|incapable|disabled|no endpoints|requires? .*--|` +
+		`unrecogni[sz]ed|unknown (name|field|param|arg|variant)|unexpected (arg|key|field|param)|` +
+		`extra (inputs|fields)|at most 0|missing data|only supported by`)
 	ofTools  = regexp.MustCompile(`\btools?\b|tool_|\bfunctions?\b|function[_ -]?call`)
 	oneTool  = regexp.MustCompile(`schema|propert|(tools|functions|declarations)(\[|\.)\d|role|message`)
 	ofImages = regexp.MustCompile(`\bimages?\b|image_url|vision|multi-?modal`)
 	oneImage = regexp.MustCompile(`format|mime|media[_ ]type|jpe?g|png|webp|gif|corrupt|valid image`)
-	ofSystem = regexp.MustCompile(`(system|developer)['"]?[ _]?(role|message|prompt|instruction)|role.*(system|developer)|(does|do) not support ['"]system`)
-	ofOrder  = regexp.MustCompile(`alternat|consecutive|successive|in a row|(first|last) message|template|jinja|role.*\b(after|expected|unexpected|order)\b|(after|expected|unexpected)\b.*role`)
+	ofSystem = regexp.MustCompile(`(system|developer)['"]?[ _]?(role|message|prompt|instruction)|` +
+		`role.*(system|developer)|(does|do) not support ['"]system`)
+	ofOrder = regexp.MustCompile(`alternat|consecutive|successive|in a row|(first|last) message|template|jinja|` +
+		`role.*\b(after|expected|unexpected|order)\b|(after|expected|unexpected)\b.*role`)
+	ofLimit = regexp.MustCompile(`max_?(completion|output|new)?_?tokens|num_predict|output tokens`)
 )
 
-// Without returns what is left of a declaration after a server has refused a request, and the name of what it has refused;
-// empty if requests can do no better.
+// Without returns what is left of a declaration after a server has refused a request, and the name of what it has
+// refused; empty if requests can do no better.
 func (a Accepts) Without(req Request, refused *Error) (less Accepts, what string) {
 	inTrouble := refused.Status > http.StatusNotImplemented
 	switch refused.Kind {
@@ -108,12 +116,14 @@ func (a Accepts) Without(req Request, refused *Error) (less Accepts, what string
 	named := func(t Tool) bool { return strings.Contains(said, strings.ToLower(t.Name)) }
 	sent := a.Fit(req)
 	hasImages := slices.ContainsFunc(sent.Messages, func(m Message) bool { return len(m.Images) > 0 })
-	hasSystem := sent.System != "" || slices.ContainsFunc(sent.Messages, func(m Message) bool { return m.Role == RoleSystem })
+	ofRole := func(m Message) bool { return m.Role == RoleSystem }
+	hasSystem := sent.System != "" || slices.ContainsFunc(sent.Messages, ofRole)
+	ofAll := ofTools.MatchString(said) && !oneTool.MatchString(said) && !slices.ContainsFunc(req.Tools, named)
 	switch {
 	case sent.MaxTokens > 0 && !a.NewLimit && names("max_completion_tokens"):
 		a.NewLimit = true
 		return a, "the old name of max_tokens"
-	case sent.MaxTokens > 0 && names("max_tokens", "max_completion_tokens", "max_output_tokens", "maxoutputtokens", "max_new_tokens", "num_predict", "output tokens"):
+	case sent.MaxTokens > 0 && ofLimit.MatchString(said):
 		a.NoLimit = true
 		return a, "max_tokens"
 	case sent.Temperature != nil && sent.TopP != nil && names("temperature") && names("top_p", "topp"):
@@ -131,7 +141,7 @@ func (a Accepts) Without(req Request, refused *Error) (less Accepts, what string
 	case names("reasoning_effort"): // it must be none, or must not be sent
 		a.QuietWithTools = !a.QuietWithTools
 		return a, "reasoning_effort"
-	case len(sent.Tools) > 0 && !req.NeedsTools && refuses && ofTools.MatchString(said) && !oneTool.MatchString(said) && !slices.ContainsFunc(req.Tools, named):
+	case len(sent.Tools) > 0 && !req.NeedsTools && refuses && ofAll:
 		a.NoTools = true
 		return a, "tools"
 	case hasImages && refuses && ofImages.MatchString(said) && !oneImage.MatchString(said):

@@ -139,7 +139,8 @@ func connect(ctx context.Context, cfg *pgxpool.Config) (pool *pgxpool.Pool, pool
 		// A pooler numbers its own clients.
 		pid := string(answers[0].Rows[0][0])
 		pooled = pid != strconv.FormatUint(uint64(c.Conn().PgConn().PID()), 10)
-		if encoding := c.Conn().PgConn().ParameterStatus("server_encoding"); encoding != "" && encoding != "UTF8" {
+		encoding := c.Conn().PgConn().ParameterStatus("server_encoding")
+		if encoding != "" && encoding != "UTF8" { // some poolers do not say
 			return encodingError(encoding)
 		}
 		return nil

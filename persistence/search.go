@@ -65,10 +65,11 @@ func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (
 // searchForm returns a text as it is searched, so that the same letters are found however they are written: in lower case,
 // composed and of ordinary width (Unicode's form NFKC, https://www.unicode.org/reports/tr15/).
 func searchForm(text string) string {
-	if form := strings.ToLower(norm.NFKC.String(text)); len(form) <= 2*len(text)+maxQueryBytes {
-		return form
+	form := strings.ToLower(norm.NFKC.String(text))
+	if len(form) > 2*len(text)+maxQueryBytes { // signs that stand for whole phrases
+		return strings.ToLower(text)
 	}
-	return strings.ToLower(text) // of signs that stand for whole phrases
+	return form
 }
 
 // searchText returns what is searched: every word of a text once, in its search form. The words of a query
