@@ -26,6 +26,8 @@ export interface Metadata {
   error?: { kind: string; message: string };
   /** How a typed answer ended, in a word of the server's. */
   finish?: string;
+  // What the model has refused of the request, for the first time.
+  without?: string;
   /** The text is the server's own words, such as why an answer failed, and not the model's. */
   notice?: boolean;
   /** The model no longer reads the message: its turn failed, or something else was said instead. */
@@ -104,6 +106,7 @@ function readMetadata(raw: Json): Metadata {
     latencyMs: readLatency(raw.latency_ms),
     error: readError(asObject(raw.error)),
     finish: raw.refused === true ? 'refused' : asText(raw.finish_reason) || undefined,
+    without: asText(raw.without) || undefined,
     notice: raw.notice === true || undefined,
     discarded: raw.discarded === true || undefined,
   };

@@ -297,6 +297,7 @@ export const de: Words = {
     save: 'Neu senden',
     editText: 'Neue Worte der Nachricht',
     interrupted: 'Unterbrochen.',
+    without: (what: string) => `Dieses Modell lehnt einen Teil der Anfrage ab und antwortet ohne: ${what}`,
     interruptedUnheard: 'Unterbrochen, bevor etwas zu hören war.',
     notTranscribed: 'Was Sie hier gesagt haben, konnte nicht transkribiert werden.',
     notDelivered: 'Diese Nachricht wurde nicht zugestellt.',

@@ -289,6 +289,7 @@ export const en = {
     save: 'Send again',
     editText: 'New words of the message',
     interrupted: 'Interrupted.',
+    without: (what: string) => `This model refuses a part of what it was sent, and answers without it: ${what}`,
     interruptedUnheard: 'Interrupted before anything was heard.',
     notTranscribed: 'What you said here could not be transcribed.',
     notDelivered: 'This message was not delivered.',
