@@ -72,6 +72,7 @@ func TestProvider(t *testing.T) {
 		KeyHeader: "X-Goog-Api-Key",
 		Answers: []llmtest.Answer{
 			{Exchange: "two_calls", Calls: signed(llmtest.TwoCalls()), Stop: llm.StopToolCalls},
+			{Exchange: "other_arguments", Calls: llmtest.TwoCalls(), Stop: llm.StopToolCalls},
 			{Exchange: "call_with_id", Calls: []llmtest.Call{{Name: "get_time", Arguments: "{}", ID: "fc-9x1"}}, Stop: llm.StopToolCalls},
 			{Exchange: "blocked_prompt", Stop: llm.StopRefusal},
 		},

@@ -36,6 +36,7 @@ func TestProvider(t *testing.T) {
 			{Exchange: "hang_after_stop", Text: "ok", Stop: llm.StopEnd},
 			{Exchange: "tagged_thoughts", Thinks: true, Text: "ok", Stop: llm.StopEnd},
 			{Exchange: "half_a_tag", Text: "<thi", Stop: llm.StopEnd},
+			{Exchange: "other_arguments", Calls: llmtest.TwoCalls(), Stop: llm.StopToolCalls},
 		},
 		Without: map[string]string{
 			"length_in_call":    "calls come whole",
