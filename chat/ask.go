@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -33,7 +34,8 @@ func (c *Config) ask(ctx context.Context, key thread.Key, provider llm.Provider,
 	if c.Cost != nil {
 		record.CostUSD = c.Cost(provider.Name(), req.Model, usage)
 	}
-	if err := c.Store.Records.SaveResponse(ctx, key, record); err != nil {
+	err := c.Store.Records.SaveResponse(ctx, key, record)
+	if err != nil && !errors.Is(err, persistence.ErrNotFound) { // the thread may have been deleted meanwhile
 		c.Logger.Warn("response not saved", "thread_id", key.Thread, "error", err)
 	}
 	for _, o := range c.Observers {
