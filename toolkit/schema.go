@@ -1,6 +1,7 @@
 package toolkit
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,8 +26,11 @@ const (
 
 // checker checks arguments against one schema.
 type checker struct {
+	root     map[string]any
 	resolved *jsonschema.Resolved
 	defaults defaults
+	programs map[string]int // the sizes of patterns, see programSize
+	weight   int            // about its bytes
 }
 
 // CheckParameters returns why a JSON Schema cannot be the parameters of a tool: it is not a schema
@@ -50,7 +54,26 @@ func CheckObject(schema, object json.RawMessage) error {
 	return c.check(value)
 }
 
+// newChecker returns what checks against a schema, which is kept for the next time.
 func newChecker(raw json.RawMessage) (*checker, error) {
+	key := sha256.Sum256(raw)
+	checkers.Lock()
+	defer checkers.Unlock() // one schema at a time: compiling takes memory
+	if c := checkers.made[key]; c != nil {
+		return c, nil
+	}
+	c, err := compile(raw)
+	if err != nil {
+		return nil, err
+	}
+	if checkers.weight += c.weight; checkers.made == nil || checkers.weight > maxCheckers {
+		checkers.made, checkers.weight = map[[sha256.Size]byte]*checker{}, c.weight
+	}
+	checkers.made[key] = c
+	return c, nil
+}
+
+func compile(raw json.RawMessage) (*checker, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("the parameters are %d bytes long, the limit is %d", len(raw), maxSchemaBytes)
 	}
@@ -69,6 +92,10 @@ func newChecker(raw json.RawMessage) (*checker, error) {
 	if root["type"] != "object" {
 		return nil, errors.New(`the parameters must be a JSON Schema with "type":"object"`)
 	}
+	size := sizeMeter{programs: map[string]int{}}
+	if err := size.add("#", root, false); err != nil {
+		return nil, fmt.Errorf("the parameters cannot be checked: %w", err)
+	}
 	if err := (&workMeter{root: root, work: map[string]int{}}).measure(); err != nil {
 		return nil, fmt.Errorf("the parameters cannot be checked: %w", err)
 	}
@@ -84,11 +111,14 @@ func newChecker(raw json.RawMessage) (*checker, error) {
 	if err := resolved.Validate(map[string]any{}); err != nil && strings.HasPrefix(err.Error(), "cannot validate version") {
 		return nil, fmt.Errorf("the parameters use an unknown JSON Schema draft %q", Cut(schema.Schema, 100))
 	}
-	return &checker{resolved: resolved, defaults: defaultsOf(root)}, nil
+	return &checker{root, resolved, defaultsOf(root), size.programs, size.weight() + 8*len(raw)}, nil
 }
 
 // check returns nil or an error that names the field, in words for a model.
 func (c *checker) check(arguments map[string]any) error {
+	if !c.affordable(arguments) {
+		return errors.New("checking it against the schema would take too long: it is too large for this schema's patterns and alternatives")
+	}
 	err := c.resolved.Validate(arguments)
 	if err == nil {
 		return nil
@@ -119,6 +149,10 @@ func explain(message string) string {
 			field += fieldOf(step)
 		}
 		pointer = at
+	}
+	// Each alternative of a schema may have added the whole value.
+	if n := len(message); n > 2*maxExplained {
+		message = strings.ToValidUTF8(message[:maxExplained], "") + " … " + strings.ToValidUTF8(message[n-maxExplained:], "")
 	}
 	// The validator prints a null as the reflect.Value that it is.
 	message = strings.NewReplacer("\n", "; ", "<invalid reflect.Value>", "null").Replace(message)

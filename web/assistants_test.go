@@ -266,7 +266,7 @@ func TestWaysToAnAssistant(t *testing.T) {
 		return all[len(all)-1]
 	}
 	wantStatus(t, b.do(t, "POST", callsPath+"?assistant_id=desk", sdpOffer, alice, sdpType), 201)
-	if got := last(); got.AssistantID != "desk" || got.ThreadID != "" {
+	if got := last(); got.Assistant != (assistant.Ref{Owner: "alice", ID: "desk"}) || got.ThreadID != "" {
 		t.Errorf("the call starts with %+v", got)
 	}
 	for _, who := range []option{bob, alice} {
@@ -294,7 +294,7 @@ func TestWaysToAnAssistant(t *testing.T) {
 	for secret, want := range map[string]string{`{"assistant_id":"desk","variables":{"x":"2"}}`: "desk", `{}`: "other"} {
 		ek := as(mint(t, b, secret, alice).Value)
 		wantStatus(t, b.do(t, "POST", callsPath+"?assistant_id=other", sdpOffer, ek, sdpType), 201)
-		if got := last(); got.AssistantID != want || (got.Variables["x"] == "2") != (want == "desk") {
+		if got := last(); got.Assistant.ID != want || (got.Variables["x"] == "2") != (want == "desk") {
 			t.Errorf("with the secret %s the call starts with %+v", secret, got)
 		}
 	}

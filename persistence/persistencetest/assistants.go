@@ -55,11 +55,14 @@ func (s suite) assistants(t *testing.T) {
 	wantErr(t, "Change() of one that is shared", errOf(room.Change(ctx, "anna", "shared", same)), assistants.ErrReadOnly)
 	list := func(owner, want string) {
 		t.Helper()
-		all, err := room.List(ctx, owner)
-		must(t, err)
 		var ids []string
-		for _, a := range all {
-			ids = append(ids, a.ID)
+		for cursor := ""; len(ids) == 0 || cursor != ""; {
+			page, next, err := room.List(ctx, owner, cursor, 1)
+			must(t, err)
+			for _, a := range page {
+				ids = append(ids, a.ID)
+			}
+			cursor = next
 		}
 		if got := strings.Join(ids, " "); got != want {
 			t.Errorf("List(%s) = %s, want %s", owner, got, want)
@@ -74,7 +77,7 @@ func (s suite) assistants(t *testing.T) {
 
 func (s suite) assistantsOfThreads(t *testing.T) {
 	b, ctx := s.setup(t), t.Context()
-	room := b.store.Assistants
+	room, own := b.store.Assistants, assistant.Ref{Owner: "anna", ID: "a"}
 	of := func(id, x string) {
 		t.Helper()
 		got, err := room.Of(ctx, b.key)
@@ -84,19 +87,19 @@ func (s suite) assistantsOfThreads(t *testing.T) {
 	}
 	of("", "")
 	must(t, errOf(room.Create(ctx, "anna", assistant.Assistant{ID: "a", Name: "A"}, true)))
-	got, err := b.store.SetAssistant(ctx, b.key, "a", map[string]string{"x": "1\x00"})
+	got, err := b.store.SetAssistant(ctx, b.key, own, map[string]string{"x": "1\x00"})
 	if err != nil || got.AssistantID != "a" || got.Variables["x"] != "1" {
 		t.Errorf("SetAssistant() = %+v, %v", got, err)
 	}
 	of("a", "1")
-	must(t, errOf(b.store.SetAssistant(ctx, b.key, "a", nil)))
+	must(t, errOf(b.store.SetAssistant(ctx, b.key, own, nil)))
 	of("a", "1") // values stay unless others are given
 	must(t, room.Delete(ctx, "anna", "a"))
 	of("", "")
 	must(t, errOf(room.Create(ctx, "anna", assistant.Assistant{ID: "a", Name: "A"}, true)))
 	of("a", "1")
 	stranger := thread.Key{Owner: "bert", Thread: b.key.Thread}
-	wantErr(t, "SetAssistant() of a stranger", errOf(b.store.SetAssistant(ctx, stranger, "a", nil)), persistence.ErrNotFound)
+	wantErr(t, "SetAssistant() of a stranger", errOf(b.store.SetAssistant(ctx, stranger, own, nil)), persistence.ErrNotFound)
 	wantErr(t, "Of() of a stranger", errOf(room.Of(ctx, stranger)), persistence.ErrNotFound)
 }
 

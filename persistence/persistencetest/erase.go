@@ -263,7 +263,11 @@ func (s suite) retention(t *testing.T) {
 	names := map[thread.Key]string{}
 	for _, owned := range [][2]string{{"anna", ""}, {"anna", "ever"}, {"anna", "long"}, {"anna", "short"}, {"anna", "mine"}, {"bert", "mine"}, {"anna", "mine-long"}, {"anna", "mine-ever"}} {
 		key := newThread(t, store, owned[0])
-		must(t, errOf(store.SetAssistant(ctx, key, owned[1], nil)))
+		ref := assistant.Ref{Owner: owned[0], ID: owned[1]}
+		if !strings.HasPrefix(ref.ID, "mine") {
+			ref.Owner = "" // the operator's
+		}
+		must(t, errOf(store.SetAssistant(ctx, key, ref, nil)))
 		names[key] = strings.TrimSpace(owned[0] + " " + owned[1])
 	}
 	begun := time.Now()

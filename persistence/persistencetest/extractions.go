@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/assistant"
 	"voicebridge/persistence/extractions"
 	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/records"
@@ -15,7 +16,7 @@ import (
 // claimed claims a call to read, of which there is one if id names it.
 func (b bundle) claimed(t *testing.T, id string) extractions.Claim {
 	t.Helper()
-	c, ok, err := b.store.Extractions.Claim(t.Context())
+	c, ok, err := b.store.Extractions.Claim(t.Context(), true)
 	if must(t, err); ok != (id != "") || c.CallID != id {
 		t.Fatalf("claimed %+v, %t, want %q", c, ok, id)
 	}
@@ -35,14 +36,14 @@ func (s suite) extractions(t *testing.T) {
 	b := s.setup(t)
 	hook, ctx := b.hook(t, hooked.CallExtracted), t.Context()
 	at := time.Now().Add(-time.Hour)
-	waits := records.Call{ID: "first", StartedAt: at, AssistantID: "desk", Extraction: records.ExtractionWaiting}
+	waits := records.Call{ID: "first", StartedAt: at, AssistantID: "desk", AssistantOwner: "anna", Extraction: records.ExtractionWaiting}
 	must(t, b.store.Records.SaveCall(ctx, b.key, waits))
 	must(t, b.store.Records.SaveCall(ctx, b.key, records.Call{ID: "plain", StartedAt: at, EndedAt: &at}))
 	b.claimed(t, "")
 	waits.EndedAt = &at
 	must(t, b.store.Records.SaveCall(ctx, b.key, waits))
 	claim := b.claimed(t, "first")
-	if claim.Key != b.key || claim.AssistantID != "desk" || claim.Attempt != 1 {
+	if claim.Key != b.key || claim.Assistant != (assistant.Ref{Owner: "anna", ID: "desk"}) || claim.Attempt != 1 {
 		t.Errorf("claimed %+v", claim)
 	}
 	must(t, b.store.Records.SaveCall(ctx, b.key, waits)) // once more, from a spool
