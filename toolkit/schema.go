@@ -57,20 +57,14 @@ func CheckObject(schema, object json.RawMessage) error {
 // newChecker returns what checks against a schema, which is kept for the next time.
 func newChecker(raw json.RawMessage) (*checker, error) {
 	key := sha256.Sum256(raw)
-	checkers.Lock()
-	defer checkers.Unlock() // one schema at a time: compiling takes memory
-	if c := checkers.made[key]; c != nil {
+	if c := checkers.get(key); c != nil {
 		return c, nil
 	}
 	c, err := compile(raw)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		checkers.put(key, c)
 	}
-	if checkers.weight += c.weight; checkers.made == nil || checkers.weight > maxCheckers {
-		checkers.made, checkers.weight = map[[sha256.Size]byte]*checker{}, c.weight
-	}
-	checkers.made[key] = c
-	return c, nil
+	return c, err
 }
 
 func compile(raw json.RawMessage) (*checker, error) {
@@ -99,6 +93,11 @@ func compile(raw json.RawMessage) (*checker, error) {
 	if err := (&workMeter{root: root, work: map[string]int{}}).measure(); err != nil {
 		return nil, fmt.Errorf("the parameters cannot be checked: %w", err)
 	}
+	weight := size.weight() + 8*len(raw)
+	if weight > largeChecker {
+		checkers.large.Lock() // one at a time
+		defer checkers.large.Unlock()
+	}
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(raw, &schema); err != nil {
 		return nil, fmt.Errorf("the parameters are not a JSON Schema: %w", err)
@@ -111,7 +110,7 @@ func compile(raw json.RawMessage) (*checker, error) {
 	if err := resolved.Validate(map[string]any{}); err != nil && strings.HasPrefix(err.Error(), "cannot validate version") {
 		return nil, fmt.Errorf("the parameters use an unknown JSON Schema draft %q", Cut(schema.Schema, 100))
 	}
-	return &checker{root, resolved, defaultsOf(root), size.programs, size.weight() + 8*len(raw)}, nil
+	return &checker{root, resolved, defaultsOf(root), size.programs, weight}, nil
 }
 
 // check returns nil or an error that names the field, in words for a model.

@@ -13,31 +13,55 @@ import (
 // the error of each alternative that does not fit, and cannot be stopped.
 const (
 	// maxSubschemas is how many a schema may have, each about subschemaBytes once it is compiled.
-	maxSubschemas  = 4000
+	maxSubschemas  = 2000
 	subschemaBytes = 1 << 10
 	// maxPattern limits a pattern, in bytes, and maxPrograms what all of a schema compile to, in instructions of about
 	// instructionBytes.
 	maxPattern       = 2 << 10
 	maxPrograms      = 10_000
 	instructionBytes = 64
-	// maxCheckers limits the compiled schemas that are kept, in bytes.
-	maxCheckers = 32 << 20
-	// maxCheckWork limits the work of one check, in units of about 10 ns. The others say how many a subschema takes, a byte
+	// maxCheckers limits the compiled schemas that are kept, in bytes. Of those above largeChecker one is made at a time.
+	maxCheckers  = 32 << 20
+	largeChecker = 256 << 10
+	// maxCheckWork limits the work of one check, in units of about 5 ns. The others say how many a subschema takes, a byte
 	// of a value, which may be quoted in an error, and an instruction of a pattern for each byte that it reads.
-	maxCheckWork    = 50_000_000
-	visitWork       = 100
-	byteWork        = 4
+	maxCheckWork    = 100_000_000
+	visitWork       = 200
+	byteWork        = 8
 	instructionWork = 4
 	// maxExplained is how much of each end of an error is read, in bytes.
 	maxExplained = 4 << 10
 )
 
 // checkers are the compiled schemas, by the hash of their text: whoever declares tools does it again and again.
-var checkers struct {
-	sync.Mutex
+var checkers kept
 
+// kept are compiled schemas.
+type kept struct {
+	large sync.Mutex // held while one is made that takes much memory
+
+	mu     sync.Mutex
 	made   map[[sha256.Size]byte]*checker
 	weight int
+}
+
+func (k *kept) get(key [sha256.Size]byte) *checker {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.made[key]
+}
+
+// put keeps one more; if they are too large together, it begins anew.
+func (k *kept) put(key [sha256.Size]byte, c *checker) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.made[key] != nil {
+		return
+	}
+	if k.weight += c.weight; k.made == nil || k.weight > maxCheckers {
+		k.made, k.weight = map[[sha256.Size]byte]*checker{}, c.weight
+	}
+	k.made[key] = c
 }
 
 // sizeMeter adds up what a schema compiles to, used or not, before it is compiled.
@@ -108,7 +132,7 @@ func (m *sizeMeter) pattern(at, text string) error {
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return fmt.Errorf("the pattern at %q cannot be read: %w", Cut(at, 200), err)
+		return nil // the validator says it better
 	}
 	size := programSize(parsed)
 	m.programs[text] = size
@@ -120,17 +144,17 @@ func (m *sizeMeter) pattern(at, text string) error {
 
 // programSize returns about how many instructions a pattern compiles to; what is repeated is there as often.
 func programSize(re *syntax.Regexp) int {
-	size := 1
+	size := 0
 	for _, sub := range re.Sub {
 		size = min(size+programSize(sub)+1, maxPrograms+1)
 	}
-	switch re.Op { //nolint:exhaustive // all others are one instruction and what is below them
+	switch re.Op { //nolint:exhaustive // all others are about one instruction, and what is below them
 	case syntax.OpLiteral:
-		size += len(re.Rune)
+		size = len(re.Rune)
 	case syntax.OpRepeat:
-		size *= max(re.Min, re.Max) + 1
+		size *= max(re.Min, re.Max)
 	}
-	return min(size, maxPrograms+1)
+	return min(size+1, maxPrograms+1)
 }
 
 // affordable reports whether a check of a value stays within maxCheckWork.
