@@ -11,6 +11,7 @@ import (
 	"voicebridge/persistence/extractions"
 	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/records"
+	"voicebridge/thread"
 )
 
 // claimed claims a call to read, of which there is one if id names it.
@@ -124,4 +125,32 @@ func (s suite) recoverExtractions(t *testing.T) {
 	if _, err := b.store.CallMessages(t.Context(), b.key, "call", 0, 0); err == nil {
 		t.Error("a page without messages")
 	}
+}
+
+// extractionsOfSeveral has calls of two owners: one of each is read at a time.
+func (s suite) extractionsOfSeveral(t *testing.T) {
+	b, ctx := s.setup(t), t.Context()
+	at := time.Now().Add(-time.Hour)
+	other := newThread(t, b.store, "bert")
+	for i, key := range []thread.Key{b.key, b.key, b.key, other, newThread(t, b.store, b.key.Owner)} {
+		call := records.Call{ID: string(rune('a' + i)), StartedAt: at.Add(time.Duration(i) * time.Second), EndedAt: &at, Extraction: records.ExtractionWaiting}
+		must(t, b.store.Records.SaveCall(ctx, key, call))
+	}
+	claim := func(want string) (c extractions.Claim) {
+		t.Helper()
+		c, _, err := b.store.Extractions.Claim(ctx, false)
+		if must(t, err); c.CallID != want {
+			t.Errorf("claimed %q, want %q", c.CallID, want)
+		}
+		return c
+	}
+	first := claim("a")
+	second := claim("d")
+	claim("")
+	for _, c := range []extractions.Claim{second, first} {
+		if found, err := b.store.Extractions.Done(ctx, c, extractions.Result{Summary: "s", Extracted: json.RawMessage("{}")}); err != nil || !found {
+			t.Errorf("Done(%s) = %t, %v", c.CallID, found, err)
+		}
+	}
+	claim("b")
 }
