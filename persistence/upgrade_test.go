@@ -86,7 +86,7 @@ func TestUpgradeOfVersion27(t *testing.T) {
 	}
 }
 
-// TestUpgradeOfAssistants has threads and calls of the version before 0.2.0, which name assistants by their ids alone.
+// TestUpgradeOfAssistants has threads and calls from before migration 41, which name assistants by their ids alone.
 func TestUpgradeOfAssistants(t *testing.T) {
 	t.Parallel()
 	for engine, url := range map[string]string{"sqlite": persistencetest.SQLiteURL(t), "postgres": persistencetest.PostgresURL(t)} {

@@ -184,7 +184,7 @@ func sharedPart(p *thread.Part) (thread.Part, bool) {
 	shown := thread.Part{Type: p.Type}
 	switch {
 	case p.IsTool():
-		shown.ToolName, shown.ToolCallID, shown.State = p.ToolName, p.ToolCallID, p.State
+		shown.ToolName, shown.State = p.ToolName, p.State
 	case p.Type == thread.PartText:
 		shown.Text = p.Text
 	case p.Type == thread.PartFile:
