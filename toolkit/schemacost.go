@@ -7,6 +7,8 @@ import (
 	"regexp/syntax"
 	"slices"
 	"sync"
+
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // Limits on what a schema grows into, and on the work of a check. The validator compiles every pattern, writes the whole value into
@@ -155,6 +157,15 @@ func programSize(re *syntax.Regexp) int {
 		size *= max(re.Min, re.Max)
 	}
 	return min(size+1, maxPrograms+1)
+}
+
+// checker checks arguments against one schema.
+type checker struct {
+	root     map[string]any
+	resolved *jsonschema.Resolved
+	defaults defaults
+	programs map[string]int // the sizes of patterns, see programSize
+	weight   int            // about its bytes
 }
 
 // affordable reports whether a check of a value stays within maxCheckWork.

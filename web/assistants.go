@@ -71,6 +71,9 @@ func orAssistant(err error) error {
 	return err
 }
 
+// maxPlace limits the cursor of a page, in bytes.
+const maxPlace = 1024
+
 // list answers with a page, without what is long in an assistant: read has it.
 func (h *assistantRoutes) list(c echo.Context) error {
 	limit, err := input.Int(c, "limit", 100, 1, 200)
@@ -78,7 +81,7 @@ func (h *assistantRoutes) list(c echo.Context) error {
 		return err
 	}
 	cursor := c.QueryParam("cursor")
-	if cursor != "" && !input.ValidID(cursor, 2*maxCursor) {
+	if cursor != "" && !input.ValidID(cursor, maxPlace) {
 		return problem.BadRequest("invalid_value", "cursor", "cursor does not come from this server.")
 	}
 	page, next, err := h.store.List(c.Request().Context(), identity(c).Owner, cursor, int(limit))

@@ -33,9 +33,6 @@ type shareStore interface {
 	Find(ctx context.Context, token string) (thread.Key, error)
 }
 
-// sharePath begins the paths of links.
-const sharePath = "/s/"
-
 // shared serves the routes by which an owner shows a thread to others, and by which these read it.
 type shared struct {
 	shares shareStore
