@@ -6,6 +6,8 @@ package assistant
 import (
 	"cmp"
 	"encoding/json"
+	"net/url"
+	"slices"
 	"time"
 )
 
@@ -46,6 +48,40 @@ type Assistant struct {
 	Secret string `json:"-"`
 	// Values are the thread's values of its variables; see Filled.
 	Values map[string]string `json:"-"`
+}
+
+// Ref names an assistant and whose it is: an id alone is anybody's who takes it. The zero value is the server's settings.
+type Ref struct {
+	// Owner has made it; empty: the operator.
+	Owner string
+	ID    string
+}
+
+// Ref returns what names the assistant.
+func (a *Assistant) Ref() Ref { return Ref{a.Owner, a.ID} }
+
+// Short returns the assistant without what is long in it: lists have many.
+func (a *Assistant) Short() Assistant {
+	short := *a
+	short.Instructions, short.Greeting, short.Variables = "", "", nil
+	short.Tools, short.MCPServers = Tools{}, nil
+	short.HTTPTools, short.Extract = nil, nil
+	return short
+}
+
+// Shown returns the assistant as those read it who may only use it: of addresses, which may have secrets in them, the host.
+func (a *Assistant) Shown() Assistant {
+	shown := *a
+	if !a.ReadOnly {
+		return shown
+	}
+	shown.HTTPTools = slices.Clone(a.HTTPTools)
+	for i, t := range a.HTTPTools {
+		if u, err := url.Parse(t.URL); err == nil { // it was checked
+			shown.HTTPTools[i].URL = u.Scheme + "://" + u.Host
+		}
+	}
+	return shown
 }
 
 // Fixed reports whether the operator has made it: then it may widen the server's limits.

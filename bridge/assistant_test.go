@@ -46,6 +46,9 @@ func (b *bench) updated(n int) (session struct {
 	return session
 }
 
+// chosen names an assistant of the tests' owner.
+func chosen(id string) assistant.Ref { return assistant.Ref{Owner: owner, ID: id} }
+
 // TestAssistantsOfCalls has two assistants, whose calls differ on the wire, and one that is deleted.
 func TestAssistantsOfCalls(t *testing.T) {
 	t.Parallel()
@@ -58,7 +61,7 @@ func TestAssistantsOfCalls(t *testing.T) {
 		"voice":{"voice":"cedar","speed":1.25,"language":"de","transcription_model":"whisper-1","turn_detection":{"type":"none"}},"history":{"replay_messages":0}}`)
 	b.makes(`{"id":"plain","name":"Plain"}`)
 
-	c := b.dial(bridge.Start{Owner: owner, User: "Anna", AssistantID: "desk", Variables: map[string]string{"city": "Cologne"}})
+	c := b.dial(bridge.Start{Owner: owner, User: "Anna", Assistant: chosen("desk"), Variables: map[string]string{"city": "Cologne"}})
 	c.next("bridge.ready")
 	got := b.updated(1)
 	if got.Instructions != "You help Anna in Cologne." || got.Audio.Output.Voice != "cedar" || got.Audio.Output.Speed != 1.25 ||
@@ -79,13 +82,13 @@ func TestAssistantsOfCalls(t *testing.T) {
 	b.hangUp(again)
 
 	// Another one holds from the next call on, and so does none.
-	other := b.dial(bridge.Start{Owner: owner, User: "Anna", ThreadID: c.ThreadID, AssistantID: "plain"})
+	other := b.dial(bridge.Start{Owner: owner, User: "Anna", ThreadID: c.ThreadID, Assistant: chosen("plain")})
 	other.decode(other.next("bridge.ready"), &ready)
 	if got := b.updated(3); got.Instructions != "The server's, for Anna." || got.Audio.Output.Voice != "marin" || got.Audio.Output.Speed != 0 || ready.Replayed == 0 {
 		t.Errorf("the session of plain: %+v, %d replayed", got, ready.Replayed)
 	}
 	b.hangUp(other)
-	_, err := store.SetAssistant(b.ctx, c.key(), "desk", nil)
+	_, err := store.SetAssistant(b.ctx, c.key(), chosen("desk"), nil)
 	must(t, err)
 	must(t, store.Assistants.Delete(b.ctx, owner, "desk"))
 	last := b.dial(bridge.Start{Owner: owner, User: "Anna", ThreadID: c.ThreadID})
@@ -110,7 +113,7 @@ func TestDeniedToolsOfClients(t *testing.T) {
 	b := newBench(t, sqlite(t), benchConfig{bridge: bridge.Config{Settings: bridge.Settings{Deny: toolkit.MustNames("look")}}})
 	b.makes(`{"id":"calm","name":"Calm","tools":{"deny":["change*"]}}`)
 	for id, want := range map[string][]string{"": {"changeColours", "write"}, "calm": {"write"}} {
-		c := b.dial(bridge.Start{Owner: owner, AssistantID: id})
+		c := b.dial(bridge.Start{Owner: owner, Assistant: chosen(id)})
 		c.next("bridge.ready")
 		c.send(`{"type":"session.update","session":{"type":"realtime","tools":[{"type":"function","name":"look","parameters":{"type":"object","properties":{}}},` +
 			`{"type":"function","name":"changeColours","parameters":{"type":"object","properties":{}}},{"type":"function","name":"write","parameters":{"type":"object","properties":{}}}]}}`)
@@ -134,7 +137,7 @@ func TestGreeting(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})
 	b.makes(`{"id":"desk","name":"Desk","greeting":"Welcome to {{shop}}, {{user}}!\nHow are you?","variables":{"shop":"Anna's"}}`)
-	c := b.dial(bridge.Start{Owner: owner, User: "Bert", AssistantID: "desk"})
+	c := b.dial(bridge.Start{Owner: owner, User: "Bert", Assistant: chosen("desk")})
 	c.next("bridge.ready")
 	c.next(realtime.TypeOutputBufferStopped)
 	const greeting = "Welcome to Anna's, Bert!\nHow are you?"
@@ -239,7 +242,7 @@ func TestAnnouncement(t *testing.T) {
 		Announcement: "This call is recorded.", Record: func(string, string, func()) (bridge.Recording, error) { return keepsNothing{}, nil },
 	}})
 	b.makes(`{"id":"desk","name":"Desk","greeting":"Welcome!"}`)
-	c := b.dial(bridge.Start{AssistantID: "desk", Record: true})
+	c := b.dial(bridge.Start{Assistant: chosen("desk"), Record: true})
 	c.say("Hello")
 	c.next("bridge.ready")
 	c.played(2)

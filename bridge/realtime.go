@@ -33,6 +33,7 @@ func (r *Realtime) Name() string { return r.name }
 func (r *Realtime) HangUp(ctx context.Context, id string) error { return r.client.Hangup(ctx, id) }
 
 func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
+	d.Handlers = hiding(d.Handlers, r.client.APIKey)
 	peer, offer, err := r.api.Offer(ctx, d.Handlers)
 	if err != nil {
 		return nil, err
@@ -53,6 +54,13 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		d.Later(func(<-chan struct{}) { r.drop(ctx, call) })
 	}
 	return nil, err
+}
+
+// hiding returns handlers of events in which an upstream says no secret that it was sent.
+func hiding(h media.Handlers, secrets ...string) media.Handlers {
+	take := h.Message
+	h.Message = func(data []byte) { take(realtime.HideSecrets(data, secrets...)) }
+	return h
 }
 
 // create asks for a call. If ctx ends first, the upstream may create it all the same: it is hung up once that is known.

@@ -70,7 +70,7 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	s.record = records.Call{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
 		Model: s.own.Session.Model, Voice: s.own.Session.Voice, StartedAt: now,
-		AssistantID: s.assistant.ID,
+		AssistantID: s.assistant.ID, AssistantOwner: s.assistant.Owner,
 	}
 	if len(s.assistant.Extract) > 0 {
 		s.record.Extraction = records.ExtractionWaiting

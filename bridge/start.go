@@ -27,10 +27,10 @@ type Start struct {
 	User string
 	// ThreadID is empty for a new thread.
 	ThreadID string
-	// AssistantID is the assistant that the thread has from now on, and Variables are values of its variables; empty and nil
-	// leave those that it has.
-	AssistantID string
-	Variables   map[string]string
+	// Assistant is the one that the thread has from now on, and Variables are values of its variables; without an id and nil
+	// they leave those that it has.
+	Assistant assistant.Ref
+	Variables map[string]string
 	// Offer is the browser's SDP.
 	Offer string
 	// Socket is the client's connection instead, which is served, or abandoned, after Start.
@@ -147,8 +147,13 @@ func (c *Calls) thread(ctx context.Context, start Start) (key thread.Key, create
 		created = err == nil
 	}
 	key.Thread = t.ID
-	if id := cmp.Or(start.AssistantID, t.AssistantID); err == nil && (id != t.AssistantID || start.Variables != nil) {
-		_, err = c.cfg.Store.SetAssistant(ctx, key, id, start.Variables)
+	had := assistant.Ref{Owner: t.AssistantOwner, ID: t.AssistantID}
+	chosen := start.Assistant
+	if chosen.ID == "" {
+		chosen = had
+	}
+	if err == nil && (chosen != had || start.Variables != nil) {
+		_, err = c.cfg.Store.SetAssistant(ctx, key, chosen, start.Variables)
 	}
 	return key, created, err
 }

@@ -36,7 +36,7 @@ func TestAssistantsOfTurns(t *testing.T) {
 	b.makes(`{"id":"plain","name":"Plain","text":{"model":"other"}}`)
 	choose := func(id string) {
 		t.Helper()
-		_, err := store.SetAssistant(t.Context(), b.key, id, nil)
+		_, err := store.SetAssistant(t.Context(), b.key, assistant.Ref{Owner: b.key.Owner, ID: id}, nil)
 		must(t, err)
 	}
 	last := func(f *fake) llm.Request {
@@ -89,7 +89,7 @@ func TestApprovalsOfAssistants(t *testing.T) {
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, Tools: tools(t, echo), ApproveTools: toolkit.MustNames("other")})
 	b.makes(`{"id":"careful","name":"Careful","text":{"max_tokens":77},"tools":{"approve":["ec*"]}}`)
-	_, err := store.SetAssistant(t.Context(), b.key, "careful", nil)
+	_, err := store.SetAssistant(t.Context(), b.key, assistant.Ref{Owner: b.key.Owner, ID: "careful"}, nil)
 	must(t, err)
 	turn := b.turn(chat.TurnRequest{Text: "Echo!"})
 	b.until(turn, chat.EventToolApproval)

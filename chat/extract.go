@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"voicebridge/llm"
@@ -29,6 +30,8 @@ const (
 	maxSummary     = 4000 // characters
 	callPage       = 500  // messages
 	saveAgain      = time.Second
+	// maxExtracting is how many calls are read at once, of different owners.
+	maxExtracting = 8
 )
 
 // ExtractInstructions is the system prompt of a request to read a call.
@@ -36,7 +39,8 @@ const ExtractInstructions = "You read the record of a call that has ended. What 
 	"Answer with one JSON object that fits the schema and nothing else. \"summary\" is one paragraph about the call, in its language. " +
 	"\"extracted\" has what its schema asks for, taken from the call alone: invent nothing."
 
-// extractor reads calls of assistants with a schema, once they have ended. One at a time: it is never urgent.
+// extractor reads calls of assistants with a schema, once they have ended: one of an owner at a time, as it is
+// never urgent, so that none of them holds up the others'.
 type extractor struct {
 	cfg  *Config
 	wake chan struct{}
@@ -55,22 +59,33 @@ func (x *extractor) look() {
 func (x *extractor) run(ctx context.Context) {
 	tick := time.NewTicker(extractEvery)
 	defer tick.Stop()
-	for failed := false; ; {
-		claim, ok, err := x.cfg.Store.Extractions.Claim(ctx)
-		if err != nil && !failed && ctx.Err() == nil && !errors.Is(err, persistence.ErrUnavailable) {
-			x.cfg.Logger.Warn("calls to read not looked for", "error", err)
-		}
-		if failed = err != nil; ok {
-			x.handle(ctx, claim)
-		}
-		if ok && ctx.Err() == nil {
-			continue
+	var all sync.WaitGroup
+	defer all.Wait()
+	done := make(chan struct{}, maxExtracting)
+	running, failed := 0, false
+	for {
+		// After a failure it is not certain that nothing was claimed: that is found once nothing runs.
+		for more := running == 0 || !failed; more && running < maxExtracting && ctx.Err() == nil; {
+			claim, ok, err := x.cfg.Store.Extractions.Claim(ctx, running == 0)
+			if err != nil && !failed && ctx.Err() == nil && !errors.Is(err, persistence.ErrUnavailable) {
+				x.cfg.Logger.Warn("calls to read not looked for", "error", err)
+			}
+			failed, more = err != nil, ok
+			if ok {
+				running++
+				all.Go(func() {
+					x.handle(ctx, claim)
+					done <- struct{}{}
+				})
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-x.wake:
 		case <-tick.C:
+		case <-done:
+			running--
 		}
 	}
 }
@@ -142,7 +157,7 @@ func (x *extractor) read(ctx context.Context, claim extractions.Claim) (result e
 			err = hopeless("the call could not be read")
 		}
 	}()
-	a, err := x.cfg.Store.Assistants.Find(ctx, claim.Key.Owner, claim.AssistantID)
+	a, err := x.cfg.Store.Assistants.Get(ctx, claim.Key.Owner, claim.Assistant)
 	if errors.Is(err, persistence.ErrNotFound) || err == nil && len(a.Extract) == 0 {
 		return result, hopeless("the assistant no longer says what to find")
 	}

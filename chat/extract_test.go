@@ -40,7 +40,7 @@ const (
 func (b *bench) called(id, assistantID string) {
 	b.t.Helper()
 	at := time.Now().Add(-time.Minute)
-	must(b.t, b.store.Records.SaveCall(b.t.Context(), b.key, records.Call{ID: id, StartedAt: at, EndedAt: &at, AssistantID: assistantID, Extraction: records.ExtractionWaiting}))
+	must(b.t, b.store.Records.SaveCall(b.t.Context(), b.key, records.Call{ID: id, StartedAt: at, EndedAt: &at, AssistantID: assistantID, AssistantOwner: b.key.Owner, Extraction: records.ExtractionWaiting}))
 	heard := "A table"
 	b.write(
 		thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("Something else")}},
@@ -263,7 +263,7 @@ func TestExtractionStops(t *testing.T) {
 		b := start(t, store, chat.Config{Providers: []llm.Provider{model}, NoTitles: true})
 		b.makes(booking)
 		at := time.Now()
-		must(t, store.Records.SaveCall(t.Context(), b.key, records.Call{ID: "silent", StartedAt: at.Add(-time.Hour), EndedAt: &at, AssistantID: "booking", Extraction: records.ExtractionWaiting}))
+		must(t, store.Records.SaveCall(t.Context(), b.key, records.Call{ID: "silent", StartedAt: at.Add(-time.Hour), EndedAt: &at, AssistantID: "booking", AssistantOwner: b.key.Owner, Extraction: records.ExtractionWaiting}))
 		b.c.CallEnded()
 		if c := b.read("silent"); c.ExtractionError != "nothing was said" {
 			t.Errorf("a silent call: %+v", c)

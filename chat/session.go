@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/thread"
@@ -26,9 +27,9 @@ type SessionRequest struct {
 	Instructions []string
 	// Tools are run by the client.
 	Tools []toolkit.Definition
-	// AssistantID is the thread's assistant, and Variables are values of its variables; both may be empty.
-	AssistantID string
-	Variables   map[string]string
+	// Assistant is the thread's assistant, and Variables are values of its variables; both may be empty.
+	Assistant assistant.Ref
+	Variables map[string]string
 	// Defaults is a JSON object with max_tokens, temperature and top_p, or some of them.
 	Defaults json.RawMessage
 }
@@ -102,8 +103,8 @@ func (c *Coordinator) CreateSession(ctx context.Context, owner string, req Sessi
 		return Session{}, fmt.Errorf("create session: %w", err)
 	}
 	key := thread.Key{Owner: owner, Thread: row.ID}
-	if req.AssistantID != "" || req.Variables != nil {
-		if _, err := c.cfg.Store.SetAssistant(ctx, key, req.AssistantID, req.Variables); err != nil {
+	if req.Assistant.ID != "" || req.Variables != nil {
+		if _, err := c.cfg.Store.SetAssistant(ctx, key, req.Assistant, req.Variables); err != nil {
 			return Session{}, fmt.Errorf("create session: %w", err)
 		}
 	}

@@ -38,8 +38,19 @@ func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(qu
 	if err != nil {
 		return s.fail("delete thread", err)
 	}
+	s.Recordings.Gone()
 	// Finish even if the caller gives up.
 	return s.fail("delete thread", s.sweeper.eraseSoon(context.WithoutCancel(ctx), key.Thread))
+}
+
+// EraseEventsOf deletes what followers of an owner's threads have not read yet, and what processes ask of each other in the owner's name.
+func (s *Store) EraseEventsOf(ctx context.Context, owner string) error {
+	if !thread.ValidID(owner) {
+		return fmt.Errorf("erase events: %w", ErrNotFound)
+	}
+	return s.fail("erase events", s.write(ctx, func(q queries) error {
+		return errors.Join(q.EraseEventsOf(ctx, pgdb.EraseEventsOfParams{Owner: owner}), q.EraseCommandsOf(ctx, pgdb.EraseCommandsOfParams{Owner: owner}))
+	}))
 }
 
 // Expire deletes the threads of all owners that nobody has used for so many days before now, except those with a live call
@@ -99,7 +110,7 @@ func (e *expiry) pass(ctx context.Context, assistantID string, least int) error 
 func (e *expiry) thread(ctx context.Context, r pgdb.ListExpiredRow) error {
 	days := e.days
 	if _, own := e.own[r.AssistantID]; own {
-		a, err := e.s.Assistants.Find(ctx, r.Owner, r.AssistantID)
+		a, err := e.s.Assistants.Get(ctx, r.Owner, assistant.Ref{Owner: r.AssistantOwner, ID: r.AssistantID})
 		if err != nil && !errors.Is(err, ErrNotFound) { // one that was deleted says nothing
 			return err
 		}

@@ -14,7 +14,8 @@ import (
 )
 
 func threadFromRow(r pgdb.Thread) Thread {
-	t := Thread{ID: r.ID, Owner: r.Owner, Title: r.Title, TitleBy: TitleBy(r.TitleBy), AssistantID: r.AssistantID, CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time, ResetSeq: r.ResetSeq}
+	t := Thread{ID: r.ID, Owner: r.Owner, Title: r.Title, TitleBy: TitleBy(r.TitleBy), CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time, ResetSeq: r.ResetSeq}
+	t.AssistantID, t.AssistantOwner = r.AssistantID, r.AssistantOwner
 	if len(r.Variables) > 2 { // not {}
 		_ = json.Unmarshal(r.Variables, &t.Variables) // SetAssistant wrote it
 	}

@@ -237,6 +237,10 @@ func (s sqliteQueries) EraseAssistantsOf(ctx context.Context, arg pgdb.EraseAssi
 	return s.q.EraseAssistantsOf(ctx, sqlitedb.EraseAssistantsOfParams(arg))
 }
 
+func (s sqliteQueries) EraseCommandsOf(ctx context.Context, arg pgdb.EraseCommandsOfParams) error {
+	return s.q.EraseCommandsOf(ctx, sqlitedb.EraseCommandsOfParams(arg))
+}
+
 func (s sqliteQueries) EraseDeliveries(ctx context.Context, arg pgdb.EraseDeliveriesParams) error {
 	return s.q.EraseDeliveries(ctx, sqlitedb.EraseDeliveriesParams(arg))
 }
@@ -247,6 +251,10 @@ func (s sqliteQueries) EraseDrafts(ctx context.Context, arg pgdb.EraseDraftsPara
 
 func (s sqliteQueries) EraseEvents(ctx context.Context, arg pgdb.EraseEventsParams) error {
 	return s.q.EraseEvents(ctx, sqlitedb.EraseEventsParams(arg))
+}
+
+func (s sqliteQueries) EraseEventsOf(ctx context.Context, arg pgdb.EraseEventsOfParams) error {
+	return s.q.EraseEventsOf(ctx, sqlitedb.EraseEventsOfParams(arg))
 }
 
 func (s sqliteQueries) EraseHooksOf(ctx context.Context, arg pgdb.EraseHooksOfParams) error {
@@ -543,6 +551,14 @@ func (s sqliteQueries) LastTurn(ctx context.Context, arg pgdb.LastTurnParams) (p
 	return pgdb.Turn(r), err
 }
 
+func (s sqliteQueries) LeaveAssistantsOf(ctx context.Context, arg pgdb.LeaveAssistantsOfParams) error {
+	return s.q.LeaveAssistantsOf(ctx, sqlitedb.LeaveAssistantsOfParams(arg))
+}
+
+func (s sqliteQueries) LeaveAssistantsOfCalls(ctx context.Context, arg pgdb.LeaveAssistantsOfCallsParams) error {
+	return s.q.LeaveAssistantsOfCalls(ctx, sqlitedb.LeaveAssistantsOfCallsParams(arg))
+}
+
 func (s sqliteQueries) LeaveInstance(ctx context.Context, arg pgdb.LeaveInstanceParams) error {
 	return s.q.LeaveInstance(ctx, sqlitedb.LeaveInstanceParams(arg))
 }
@@ -551,9 +567,14 @@ func (s sqliteQueries) LegHungUp(ctx context.Context, arg pgdb.LegHungUpParams) 
 	return s.q.LegHungUp(ctx, sqlitedb.LegHungUpParams(arg))
 }
 
-func (s sqliteQueries) ListAssistants(ctx context.Context, arg pgdb.ListAssistantsParams) ([]pgdb.Assistant, error) {
-	r, err := s.q.ListAssistants(ctx, sqlitedb.ListAssistantsParams(arg))
-	return database.Rows(r, err, func(r sqlitedb.Assistant) pgdb.Assistant { return pgdb.Assistant(r) })
+func (s sqliteQueries) ListAssistantsFor(ctx context.Context, arg pgdb.ListAssistantsForParams) ([]pgdb.ListAssistantsForRow, error) {
+	r, err := s.q.ListAssistantsFor(ctx, sqlitedb.ListAssistantsForParams(arg))
+	return database.Rows(r, err, func(r sqlitedb.ListAssistantsForRow) pgdb.ListAssistantsForRow { return pgdb.ListAssistantsForRow(r) })
+}
+
+func (s sqliteQueries) ListAssistantsOf(ctx context.Context, arg pgdb.ListAssistantsOfParams) ([]pgdb.ListAssistantsOfRow, error) {
+	r, err := s.q.ListAssistantsOf(ctx, sqlitedb.ListAssistantsOfParams(arg))
+	return database.Rows(r, err, func(r sqlitedb.ListAssistantsOfRow) pgdb.ListAssistantsOfRow { return pgdb.ListAssistantsOfRow(r) })
 }
 
 func (s sqliteQueries) ListCallMessages(ctx context.Context, arg pgdb.ListCallMessagesParams) ([]pgdb.Message, error) {

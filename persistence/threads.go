@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
@@ -150,17 +151,17 @@ func (s *Store) RenameThread(ctx context.Context, key thread.Key, title string) 
 	return threadFromRow(row), nil
 }
 
-// SetAssistant makes an assistant answer in the thread from the next call or turn on; an empty id brings the server's settings
+// SetAssistant makes an assistant answer in the thread from the next call or turn on; the zero value brings the server's settings
 // back. Variables are values of its variables; nil leaves those that the thread has. Whether there is such an assistant is the
 // caller's concern: one that is deleted later is the same.
-func (s *Store) SetAssistant(ctx context.Context, key thread.Key, id string, variables map[string]string) (Thread, error) {
+func (s *Store) SetAssistant(ctx context.Context, key thread.Key, a assistant.Ref, variables map[string]string) (Thread, error) {
 	if err := checkKey(key); err != nil {
 		return Thread{}, fmt.Errorf("set assistant: %w", err)
 	}
 	var row pgdb.Thread
 	err := s.writeTold(ctx, func(q queries, t *told) (err error) {
 		t.tellOwner(EventThreadUpdated, key)
-		p := pgdb.SetThreadAssistantParams{ID: key.Thread, Owner: key.Owner, AssistantID: id}
+		p := pgdb.SetThreadAssistantParams{ID: key.Thread, Owner: key.Owner, AssistantID: a.ID, AssistantOwner: a.Owner}
 		if variables != nil {
 			raw, _ := json.Marshal(variables) // a map of texts
 			p.Variables = database.CleanJSON(raw)

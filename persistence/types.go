@@ -15,8 +15,10 @@ type Thread struct {
 	TitleBy   TitleBy   `json:"-"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
-	// AssistantID is the assistant that answers, as long as there is one with this id; empty: the server's settings.
-	AssistantID string `json:"assistant_id,omitempty"`
+	// AssistantID is the assistant that answers, as long as AssistantOwner has it (empty: the operator) and the thread's owner
+	// may use it; empty: the server's settings.
+	AssistantID    string `json:"assistant_id,omitempty"`
+	AssistantOwner string `json:"-"`
 	// Variables are values of its variables.
 	Variables map[string]string `json:"variables,omitempty"`
 	// ResetSeq is the number from which on models read its messages, since the last reset; 0 if there was none.

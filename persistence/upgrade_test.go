@@ -86,6 +86,54 @@ func TestUpgradeOfVersion27(t *testing.T) {
 	}
 }
 
+// TestUpgradeOfAssistants has threads and calls from before migration 41, which name assistants by their ids alone.
+func TestUpgradeOfAssistants(t *testing.T) {
+	t.Parallel()
+	for engine, url := range map[string]string{"sqlite": persistencetest.SQLiteURL(t), "postgres": persistencetest.PostgresURL(t)} {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			step := func(sql string) { t.Helper(); persistencetest.Rows(t, url, sql) }
+			for _, drop := range []string{
+				"DROP INDEX threads_assistant", "DROP INDEX calls_assistant", "DROP INDEX assistants_shared_by_age", "DROP INDEX hook_deliveries_by_size",
+				"ALTER TABLE threads DROP COLUMN assistant_owner", "ALTER TABLE calls DROP COLUMN assistant_owner",
+				"ALTER TABLE hook_deliveries DROP COLUMN size", "DELETE FROM goose_db_version WHERE version_id >= 41",
+			} {
+				step(drop)
+			}
+			at := func(day int) string { return fmt.Sprintf("'2026-01-%02dT03:04:05.000000Z'", day) }
+			for _, a := range []struct {
+				owner, id string
+				shared    bool
+				day       int
+			}{{"anna", "own", false, 1}, {"eve", "own", true, 1}, {"eve", "shared", true, 3}, {"bert", "shared", true, 2}, {"eve", "young", true, 9}, {"bert", "private", false, 1}} {
+				step(fmt.Sprintf(`INSERT INTO assistants (owner, id, shared, data, secret, created_at, updated_at)
+					VALUES ('%s', '%s', %t, '{"name":"n"}', 's', %s, %s)`, a.owner, a.id, a.shared, at(a.day), at(a.day)))
+			}
+			want := map[string]string{"own": "anna", "shared": "bert", "young": "", "private": "", "operators": "", "": ""}
+			for id := range want {
+				step(fmt.Sprintf(`INSERT INTO threads (id, owner, title, next_seq, context, created_at, updated_at, search_title, assistant_id)
+					VALUES ('t-%s', 'anna', '', 1, 0, %s, %s, '', '%[1]s')`, id, at(1), at(5)))
+				step(fmt.Sprintf(`INSERT INTO calls (id, thread_id, upstream, upstream_call_id, model, voice, started_at, end_reason, turns, interruptions, replayed, instance, assistant_id, place)
+					VALUES ('c-%s', 't-%[1]s', '', '', '', '', %s, '', 0, 0, 0, '', '%[1]s', 1)`, id, at(5)))
+			}
+			step(fmt.Sprintf(`INSERT INTO hooks (id, owner, url, events, enabled, off_reason, secret, created_at) VALUES ('h', 'anna', 'u', ' * ', true, '', '', %s)`, at(1)))
+			step(fmt.Sprintf(`INSERT INTO hook_deliveries (hook_id, id, type, body, state, attempts, failures, instance, last_status, last_error, created_at)
+				VALUES ('h', 'd', 'hook.test', 'zwölf', 'delivered', 0, 0, '', 0, '', %s)`, at(1)))
+			persistencetest.Open(t, url, persistence.Options{})
+			for table, prefix := range map[string]string{"threads": "t-", "calls": "c-"} {
+				for _, row := range persistencetest.Rows(t, url, "SELECT id, assistant_owner FROM "+table) {
+					if id := strings.TrimPrefix(row[0], prefix); row[1] != want[id] {
+						t.Errorf("%s: the assistant %q is that of %q, want %q", table, id, row[1], want[id])
+					}
+				}
+			}
+			if got := persistencetest.Rows(t, url, "SELECT size FROM hook_deliveries"); got[0][0] != "6" {
+				t.Errorf("a delivery has %s bytes, want 6", got[0][0])
+			}
+		})
+	}
+}
+
 // wantUpstreams checks that the answers of a call are said to be of the upstream that the call had.
 func wantUpstreams(t *testing.T, url string) {
 	t.Helper()

@@ -252,6 +252,19 @@ func withoutKey(s, key string) string {
 	return MaskKeys(s)
 }
 
+// minSecret is from how many bytes a secret is cut out: shorter ones stand in words, and are for servers that need none.
+const minSecret = 8
+
+// HideSecrets cuts secrets out of what an upstream has sent.
+func HideSecrets(data []byte, secrets ...string) []byte {
+	for _, secret := range secrets {
+		if len(secret) >= minSecret && bytes.Contains(data, []byte(secret)) {
+			data = bytes.ReplaceAll(data, []byte(secret), []byte("[key]"))
+		}
+	}
+	return data
+}
+
 // keyPattern finds API keys in an upstream's messages: OpenAI quotes part of a wrong key in its answer.
 var keyPattern = regexp.MustCompile(`\b(?:sk|ek)[-_][A-Za-z0-9_*.-]{4,}`)
 

@@ -325,3 +325,17 @@ func TestClientAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestHideSecrets cuts out what an upstream was sent, wherever it says it again, but no short words.
+func TestHideSecrets(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`{"message":"key xai-0123456789 is wrong","again":"Bearer xai-0123456789"}`: `{"message":"key [key] is wrong","again":"Bearer [key]"}`,
+		`{"text":"a demo"}`:          `{"text":"a demo"}`,
+		`header-value-of-a-gateway!`: `[key]!`,
+	} {
+		if got := string(HideSecrets([]byte(in), "xai-0123456789", "demo", "", "header-value-of-a-gateway")); got != want {
+			t.Errorf("of %s is left %s, want %s", in, got, want)
+		}
+	}
+}

@@ -128,6 +128,8 @@ func (a *Archive) Run(ctx context.Context) {
 			a.finish(finishing, path)
 		case <-tick.C:
 			a.sweep(ctx)
+		case <-a.cfg.Records.Woken():
+			a.removeOver(ctx)
 		case <-ctx.Done():
 			for {
 				select {
@@ -149,16 +151,30 @@ func (a *Archive) sweep(ctx context.Context) {
 	for _, path := range paths {
 		a.finish(ctx, path)
 	}
+	a.removeOver(ctx)
+}
+
+// removeOver deletes recordings whose call is deleted, or whose time is over.
+func (a *Archive) removeOver(ctx context.Context) {
+	if err := a.RemoveOver(ctx); err != nil && ctx.Err() == nil {
+		a.log.Warn("recordings not deleted", "error", err)
+	}
+}
+
+// RemoveOver deletes the files and the records of recordings whose call is deleted, or whose time is over.
+func (a *Archive) RemoveOver(ctx context.Context) error {
 	var before time.Time
 	if a.cfg.Days > 0 {
 		before = time.Now().AddDate(0, 0, -a.cfg.Days)
 	}
-	ids, err := a.cfg.Records.Over(ctx, before)
-	for _, id := range ids {
-		err = errors.Join(err, a.remove(ctx, id))
-	}
-	if err != nil && ctx.Err() == nil {
-		a.log.Warn("recordings not deleted", "error", err)
+	for {
+		ids, err := a.cfg.Records.Over(ctx, before)
+		for _, id := range ids {
+			err = errors.Join(err, a.remove(ctx, id))
+		}
+		if err != nil || len(ids) == 0 {
+			return err
+		}
 	}
 }
 
@@ -254,7 +270,7 @@ func (a *Archive) Open(ctx context.Context, owner, callID, track string) (io.Rea
 		return nil, rec, err
 	}
 	if track == Both {
-		file, err := a.mixed(ctx, callID, bothFile)
+		file, err := a.mixed(ctx, owner, callID, bothFile)
 		return file, rec, err
 	}
 	file, err := a.cfg.Store.Open(ctx, callID, track+".ogg")
@@ -267,12 +283,12 @@ func (a *Archive) Peaks(ctx context.Context, owner, callID string) (io.ReadSeekC
 	if err != nil {
 		return nil, rec, err
 	}
-	file, err := a.mixed(ctx, callID, peaksFile)
+	file, err := a.mixed(ctx, owner, callID, peaksFile)
 	return file, rec, err
 }
 
 // mixed opens a file that is made of both tracks.
-func (a *Archive) mixed(ctx context.Context, callID, name string) (io.ReadSeekCloser, error) {
+func (a *Archive) mixed(ctx context.Context, owner, callID, name string) (io.ReadSeekCloser, error) {
 	file, err := a.cfg.Store.Open(ctx, callID, name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, err
@@ -280,12 +296,21 @@ func (a *Archive) mixed(ctx context.Context, callID, name string) (io.ReadSeekCl
 	a.mixes.Lock()
 	defer a.mixes.Unlock()
 	if file, err = a.cfg.Store.Open(ctx, callID, name); errors.Is(err, fs.ErrNotExist) {
-		if err := a.mix(ctx, callID); err != nil {
+		if err := a.keepIfThere(ctx, owner, callID, a.mix(ctx, callID)); err != nil {
 			return nil, err
 		}
 		file, err = a.cfg.Store.Open(ctx, callID, name)
 	}
 	return file, err
+}
+
+// keepIfThere deletes what was made of a recording that was deleted meanwhile.
+func (a *Archive) keepIfThere(ctx context.Context, owner, callID string, made error) error {
+	ctx = context.WithoutCancel(ctx)
+	if _, err := a.cfg.Records.Recording(ctx, owner, callID); errors.Is(err, persistence.ErrNotFound) {
+		return errors.Join(err, a.cfg.Store.Delete(ctx, callID))
+	}
+	return made
 }
 
 func (a *Archive) mix(ctx context.Context, callID string) (err error) {
@@ -342,12 +367,20 @@ func (a *Archive) Delete(ctx context.Context, owner, callID string) error {
 	return a.remove(ctx, callID)
 }
 
-// remove deletes a recording's files, and then its record: if that fails, it is tried again.
+// remove deletes a recording's files, with a tape that would bring them back, and then its record: if that fails, it is tried again.
+// What was made of them in between, by whoever saw the record, is deleted last.
 func (a *Archive) remove(ctx context.Context, callID string) error {
-	if err := a.cfg.Store.Delete(ctx, callID); err != nil {
+	err := os.Remove(filepath.Join(a.cfg.Tapes, callID+tapeExt))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err = errors.Join(err, a.cfg.Store.Delete(ctx, callID)); err != nil {
 		return err
 	}
-	return a.cfg.Records.Delete(ctx, callID)
+	if err := a.cfg.Records.Delete(ctx, callID); err != nil {
+		return err
+	}
+	return a.cfg.Store.Delete(ctx, callID)
 }
 
 // Both is the name of the file of two channels, which Open takes beside those of the tracks.

@@ -10,9 +10,11 @@ import (
 	"voicebridge/persistence/privacy"
 )
 
-// Part is what an owner's archive has of recordings: both tracks of each. They are erased with their calls.
+// Part is what an owner's archive has of recordings: both tracks of each. They are erased with their calls, which
+// come before.
 func (a *Archive) Part() privacy.Part {
-	return privacy.Part{Name: "recordings", Export: func(ctx context.Context, owner string, to *privacy.Archive) error {
+	erase := func(ctx context.Context, _ string) error { return a.RemoveOver(ctx) }
+	return privacy.Part{Name: "recordings", Erase: erase, Export: func(ctx context.Context, owner string, to *privacy.Archive) error {
 		list, err := a.cfg.Records.Of(ctx, owner)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package toolkit
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -11,14 +12,14 @@ import (
 // default no meaning (2020-12, validation, 9.2). One that is not required may be null instead, as models
 // write it, although its type is another.
 type defaults struct {
-	values   map[string]any      // of properties that are required
-	optional map[string]bool     // properties that may be omitted and cannot be null
-	below    map[string]defaults // of properties that are objects, or lists of them
+	values   map[string]json.RawMessage // of properties that are required
+	optional map[string]bool            // properties that may be omitted and cannot be null
+	below    map[string]defaults        // of properties that are objects, or lists of them
 }
 
 // defaultsOf collects the defaults of a schema and of the objects in its properties.
 func defaultsOf(schema map[string]any) defaults {
-	d := defaults{values: map[string]any{}, optional: map[string]bool{}, below: map[string]defaults{}}
+	d := defaults{values: map[string]json.RawMessage{}, optional: map[string]bool{}, below: map[string]defaults{}}
 	properties, _ := schema["properties"].(map[string]any)
 	required, _ := schema["required"].([]any)
 	for name, value := range properties {
@@ -29,7 +30,7 @@ func defaultsOf(schema map[string]any) defaults {
 		value, hasDefault := property["default"]
 		switch needed := slices.Contains(required, any(name)); {
 		case needed && hasDefault:
-			d.values[name] = value
+			d.values[name] = Encode(value)
 		case !needed && property["type"] != nil && !isType(property, "null"):
 			d.optional[name] = true
 		}
@@ -46,10 +47,15 @@ func defaultsOf(schema map[string]any) defaults {
 
 func (d defaults) empty() bool { return len(d.values)+len(d.optional)+len(d.below) == 0 }
 
-// fill sets missing values in an object and removes nulls from it, and reports whether there were any.
-func (d defaults) fill(object map[string]any) (filled bool) {
-	for name, value := range d.values {
-		if _, ok := object[name]; !ok {
+// fill sets missing values in an object, as long as there is room for them (bytes), and removes nulls from it, and reports
+// whether there were any.
+func (d defaults) fill(object map[string]any, room *int) (filled bool) {
+	for _, name := range slices.Sorted(maps.Keys(d.values)) {
+		raw := d.values[name]
+		if _, ok := object[name]; !ok && *room >= len(raw) {
+			*room -= len(raw)
+			var value any
+			_ = json.Unmarshal(raw, &value) // it was encoded; each object has its own
 			object[name], filled = value, true
 		}
 	}
@@ -59,14 +65,15 @@ func (d defaults) fill(object map[string]any) (filled bool) {
 			filled = true
 		}
 	}
-	for name, below := range d.below {
+	for _, name := range slices.Sorted(maps.Keys(d.below)) {
+		below := d.below[name]
 		list, ok := object[name].([]any)
 		if !ok {
 			list = []any{object[name]}
 		}
 		for _, value := range list {
 			if inner, ok := value.(map[string]any); ok {
-				filled = below.fill(inner) || filled
+				filled = below.fill(inner, room) || filled
 			}
 		}
 	}
@@ -75,7 +82,8 @@ func (d defaults) fill(object map[string]any) (filled bool) {
 
 // fillText sets missing values in an object and in its text, and removes nulls from both.
 func (d defaults) fillText(text string, object map[string]any) string {
-	if d.empty() || !d.fill(object) {
+	room := MaxArguments
+	if d.empty() || !d.fill(object, &room) {
 		return text
 	}
 	// Numbers keep their spelling.
@@ -85,7 +93,8 @@ func (d defaults) fillText(text string, object map[string]any) string {
 	if decoder.Decode(&exact) != nil {
 		return text
 	}
-	d.fill(exact)
+	room = MaxArguments
+	d.fill(exact, &room)
 	return string(Encode(exact))
 }
 

@@ -59,9 +59,13 @@ func startExecution(ctx context.Context, log *slog.Logger, tool *registered, cal
 			}
 		}()
 		// In this goroutine, since a hostile schema may make the check slow.
-		if tool.check != nil {
-			call.Arguments = tool.check.defaults.fillText(call.Arguments, arguments)
-			if x.err = tool.check.check(arguments); x.err != nil {
+		if tool.schema != nil {
+			check, err := newChecker(tool.schema) // it was checked
+			if err == nil {
+				call.Arguments = check.defaults.fillText(call.Arguments, arguments)
+				err = check.check(arguments)
+			}
+			if x.err = err; err != nil {
 				return
 			}
 		}

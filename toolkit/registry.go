@@ -39,11 +39,11 @@ type Entry struct {
 }
 
 // registered is an entry with what was derived from it when it was added. It never changes, so clones
-// of a registry share it with its compiled schema.
+// of a registry share it.
 type registered struct {
-	entry Entry
-	def   Definition // with parameters that models' APIs accept
-	check *checker   // nil: the executor checks the arguments
+	entry  Entry
+	def    Definition      // with parameters that models' APIs accept
+	schema json.RawMessage // of the arguments; nil: the executor checks them
 }
 
 // Registry holds the tools of a session by name. It is safe for concurrent use.
@@ -182,11 +182,10 @@ func register(e Entry) (*registered, error) {
 		t.def.Parameters = forModels(def.Parameters)
 		return t, nil
 	}
-	check, err := newChecker(def.Parameters)
-	if err != nil {
+	if err := CheckParameters(def.Parameters); err != nil {
 		return nil, fmt.Errorf("add tool %q (%s): %w", def.Name, e.source(), err)
 	}
-	t.check, t.def.Parameters = check, forModels(def.Parameters)
+	t.schema, t.def.Parameters = def.Parameters, forModels(def.Parameters)
 	return t, nil
 }
 

@@ -1,12 +1,10 @@
 package toolkit
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -18,16 +16,7 @@ import (
 const (
 	maxSchemaBytes = 64 << 10
 	maxSchemaDepth = 32
-	// maxSchemaWork limits how many subschemas a schema may expand to once each $ref is replaced by
-	// its target.
-	maxSchemaWork = 10_000
 )
-
-// checker checks arguments against one schema.
-type checker struct {
-	resolved *jsonschema.Resolved
-	defaults defaults
-}
 
 // CheckParameters returns why a JSON Schema cannot be the parameters of a tool: it is not a schema
 // of type object, it is larger than 64 KiB, it refers to other documents or to itself, or checking
@@ -50,7 +39,20 @@ func CheckObject(schema, object json.RawMessage) error {
 	return c.check(value)
 }
 
+// newChecker returns what checks against a schema, which is kept for the next time.
 func newChecker(raw json.RawMessage) (*checker, error) {
+	key := sha256.Sum256(raw)
+	if c := checkers.get(key); c != nil {
+		return c, nil
+	}
+	c, err := compile(raw)
+	if err == nil {
+		checkers.put(key, c)
+	}
+	return c, err
+}
+
+func compile(raw json.RawMessage) (*checker, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("the parameters are %d bytes long, the limit is %d", len(raw), maxSchemaBytes)
 	}
@@ -69,8 +71,17 @@ func newChecker(raw json.RawMessage) (*checker, error) {
 	if root["type"] != "object" {
 		return nil, errors.New(`the parameters must be a JSON Schema with "type":"object"`)
 	}
+	size := sizeMeter{programs: map[string]int{}}
+	if err := size.add("#", root, false); err != nil {
+		return nil, fmt.Errorf("the parameters cannot be checked: %w", err)
+	}
 	if err := (&workMeter{root: root, work: map[string]int{}}).measure(); err != nil {
 		return nil, fmt.Errorf("the parameters cannot be checked: %w", err)
+	}
+	weight := size.weight() + 8*len(raw)
+	if weight > largeChecker {
+		checkers.large.Lock() // one at a time
+		defer checkers.large.Unlock()
 	}
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(raw, &schema); err != nil {
@@ -84,11 +95,14 @@ func newChecker(raw json.RawMessage) (*checker, error) {
 	if err := resolved.Validate(map[string]any{}); err != nil && strings.HasPrefix(err.Error(), "cannot validate version") {
 		return nil, fmt.Errorf("the parameters use an unknown JSON Schema draft %q", Cut(schema.Schema, 100))
 	}
-	return &checker{resolved: resolved, defaults: defaultsOf(root)}, nil
+	return &checker{root, resolved, defaultsOf(root), size.programs, weight}, nil
 }
 
 // check returns nil or an error that names the field, in words for a model.
 func (c *checker) check(arguments map[string]any) error {
+	if !c.affordable(arguments) {
+		return errors.New("checking it against the schema would take too long: it is too large for this schema's patterns and alternatives")
+	}
 	err := c.resolved.Validate(arguments)
 	if err == nil {
 		return nil
@@ -119,6 +133,10 @@ func explain(message string) string {
 			field += fieldOf(step)
 		}
 		pointer = at
+	}
+	// Each alternative of a schema may have added the whole value.
+	if n := len(message); n > 2*maxExplained {
+		message = strings.ToValidUTF8(message[:maxExplained], "") + " … " + strings.ToValidUTF8(message[n-maxExplained:], "")
 	}
 	// The validator prints a null as the reflect.Value that it is.
 	message = strings.NewReplacer("\n", "; ", "<invalid reflect.Value>", "null").Replace(message)
@@ -158,167 +176,4 @@ func fieldOf(pointer string) string {
 		}
 	}
 	return b.String()
-}
-
-func unescapePointer(s string) string {
-	return strings.NewReplacer("~1", "/", "~0", "~").Replace(s)
-}
-
-// workMeter counts how many subschemas a schema expands to.
-type workMeter struct {
-	root map[string]any
-	// work holds the count of each subschema by its JSON pointer, -1 while it is being counted.
-	work map[string]int
-}
-
-func (m *workMeter) measure() error {
-	for key, value := range m.root {
-		if key != "$id" && movesBase(value) {
-			return errors.New("$id, $dynamicRef and $recursiveRef are not supported below the top")
-		}
-	}
-	_, err := m.count("", m.root)
-	return err
-}
-
-// movesBase reports whether a value contains a keyword that changes what a reference means or binds
-// it late: those would evade the count. A property of such a name does not have a string as its
-// value.
-func movesBase(value any) bool {
-	switch v := value.(type) {
-	case map[string]any:
-		for key, child := range v {
-			if _, text := child.(string); text && (key == "$id" || key == "$dynamicRef" || key == "$recursiveRef") {
-				return true
-			}
-			if movesBase(child) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(v, movesBase)
-	}
-	return false
-}
-
-// Keywords by the form of their values: one schema, a list, a map.
-var (
-	oneSchema = []string{"not", "if", "then", "else", "items", "contains", "additionalItems", "unevaluatedItems",
-		"additionalProperties", "unevaluatedProperties", "propertyNames", "contentSchema"}
-	listOfSchemas = []string{"allOf", "anyOf", "oneOf", "prefixItems", "items"}
-	mapOfSchemas  = []string{"properties", "patternProperties", "dependentSchemas", "dependencies"}
-)
-
-func (m *workMeter) count(pointer string, node map[string]any) (int, error) {
-	switch n, seen := m.work[pointer]; {
-	case seen && n < 0:
-		return 0, fmt.Errorf("the schema refers to itself at %q", "#"+pointer)
-	case seen:
-		return n, nil
-	}
-	m.work[pointer] = -1
-	if err := checkType(node["type"]); err != nil {
-		return 0, fmt.Errorf("%w (at %q)", err, "#"+pointer)
-	}
-	total := 1
-	add := func(pointer string, value any) error {
-		child, ok := value.(map[string]any)
-		if !ok {
-			return nil
-		}
-		n, err := m.count(pointer, child)
-		if total += n; err == nil && total > maxSchemaWork {
-			err = fmt.Errorf("it expands to more than %d subschemas", maxSchemaWork)
-		}
-		return err
-	}
-	if ref, ok := node["$ref"].(string); ok {
-		target, value, err := m.find(ref)
-		if err == nil {
-			err = add(target, value)
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	for key, value := range children(node) {
-		if err := add(pointer+key, value); err != nil {
-			return 0, err
-		}
-	}
-	m.work[pointer] = total
-	return total, nil
-}
-
-// checkType rejects unknown types: the validator would accept them and then reject every value.
-func checkType(value any) error {
-	switch v := value.(type) {
-	case nil:
-		return nil
-	case string:
-		switch v {
-		case "object", "array", "string", "number", "integer", "boolean", "null":
-			return nil
-		}
-	case []any:
-		for _, each := range v {
-			if err := checkType(each); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return fmt.Errorf("there is no type %v", value)
-}
-
-// find returns the target of a reference, which must be a JSON pointer into the schema.
-func (m *workMeter) find(ref string) (pointer string, value any, err error) {
-	pointer, ok := strings.CutPrefix(ref, "#")
-	if !ok || pointer != "" && pointer[0] != '/' || strings.Contains(pointer, "%") {
-		return "", nil, fmt.Errorf("the reference %q is not of the form #/…", Cut(ref, 100))
-	}
-	value = m.root
-	if pointer == "" {
-		return pointer, value, nil
-	}
-	for part := range strings.SplitSeq(pointer[1:], "/") {
-		switch v := value.(type) {
-		case map[string]any:
-			value = v[unescapePointer(part)]
-		case []any:
-			i, err := strconv.Atoi(part)
-			if err != nil || i < 0 || i >= len(v) {
-				return "", nil, fmt.Errorf("the reference %q leads nowhere", Cut(ref, 100))
-			}
-			value = v[i]
-		}
-	}
-	switch value.(type) {
-	case map[string]any, bool:
-		return pointer, value, nil
-	default:
-		return "", nil, fmt.Errorf("the reference %q leads nowhere", Cut(ref, 100))
-	}
-}
-
-// children returns the subschemas of a node by pointer, in no particular order.
-func children(node map[string]any) map[string]any {
-	found := map[string]any{}
-	for _, key := range oneSchema {
-		found["/"+key] = node[key]
-	}
-	for _, key := range listOfSchemas {
-		list, _ := node[key].([]any)
-		for i, value := range list {
-			found["/"+key+"/"+strconv.Itoa(i)] = value
-		}
-	}
-	escape := strings.NewReplacer("~", "~0", "/", "~1")
-	for _, key := range mapOfSchemas {
-		byName, _ := node[key].(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(byName)) {
-			found["/"+key+"/"+escape.Replace(name)] = byName[name]
-		}
-	}
-	return found
 }

@@ -26,8 +26,9 @@ import (
 
 // assistantStore keeps the assistants; *assistants.Store implements it.
 type assistantStore interface {
-	List(ctx context.Context, owner string) ([]assistant.Assistant, error)
+	List(ctx context.Context, owner, cursor string, limit int) (page []assistant.Assistant, next string, err error)
 	Find(ctx context.Context, owner, id string) (assistant.Assistant, error)
+	Get(ctx context.Context, owner string, ref assistant.Ref) (assistant.Assistant, error)
 	Of(ctx context.Context, key thread.Key) (assistant.Assistant, error)
 	Create(ctx context.Context, owner string, a assistant.Assistant, asked bool) (assistant.Assistant, error)
 	Change(ctx context.Context, owner, id string, change func(assistant.Assistant) (assistant.Assistant, error)) (assistant.Assistant, error)
@@ -70,12 +71,28 @@ func orAssistant(err error) error {
 	return err
 }
 
+// maxPlace limits the cursor of a page, in bytes.
+const maxPlace = 1024
+
+// list answers with a page, without what is long in an assistant: read has it.
 func (h *assistantRoutes) list(c echo.Context) error {
-	all, err := h.store.List(c.Request().Context(), identity(c).Owner)
+	limit, err := input.Int(c, "limit", 100, 1, 200)
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, map[string]any{"assistants": all})
+	cursor := c.QueryParam("cursor")
+	if cursor != "" && !input.ValidID(cursor, maxPlace) {
+		return problem.BadRequest("invalid_value", "cursor", "cursor does not come from this server.")
+	}
+	page, next, err := h.store.List(c.Request().Context(), identity(c).Owner, cursor, int(limit))
+	if err != nil {
+		return err
+	}
+	answer := map[string]any{"assistants": page, "next_cursor": nil}
+	if next != "" {
+		answer["next_cursor"] = next
+	}
+	return c.JSON(http.StatusOK, answer)
 }
 
 // createdAssistant is the only answer that shows the secret.
@@ -124,7 +141,7 @@ func (h *assistantRoutes) read(c echo.Context) error {
 	if err != nil {
 		return orAssistant(err)
 	}
-	return c.JSON(http.StatusOK, a)
+	return c.JSON(http.StatusOK, a.Shown())
 }
 
 // change applies a JSON merge patch.

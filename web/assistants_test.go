@@ -266,7 +266,7 @@ func TestWaysToAnAssistant(t *testing.T) {
 		return all[len(all)-1]
 	}
 	wantStatus(t, b.do(t, "POST", callsPath+"?assistant_id=desk", sdpOffer, alice, sdpType), 201)
-	if got := last(); got.AssistantID != "desk" || got.ThreadID != "" {
+	if got := last(); got.Assistant != (assistant.Ref{Owner: "alice", ID: "desk"}) || got.ThreadID != "" {
 		t.Errorf("the call starts with %+v", got)
 	}
 	for _, who := range []option{bob, alice} {
@@ -294,7 +294,7 @@ func TestWaysToAnAssistant(t *testing.T) {
 	for secret, want := range map[string]string{`{"assistant_id":"desk","variables":{"x":"2"}}`: "desk", `{}`: "other"} {
 		ek := as(mint(t, b, secret, alice).Value)
 		wantStatus(t, b.do(t, "POST", callsPath+"?assistant_id=other", sdpOffer, ek, sdpType), 201)
-		if got := last(); got.AssistantID != want || (got.Variables["x"] == "2") != (want == "desk") {
+		if got := last(); got.Assistant.ID != want || (got.Variables["x"] == "2") != (want == "desk") {
 			t.Errorf("with the secret %s the call starts with %+v", secret, got)
 		}
 	}
@@ -377,4 +377,58 @@ func TestInstructionsHaveTheUsersName(t *testing.T) {
 		}
 	}
 	want(4, "an app")
+}
+
+// TestAddressesOfOthers: who may only use an assistant does not see the secrets in its addresses, wherever it is shown.
+func TestAddressesOfOthers(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withAssistants)
+	wantStatus(t, b.do(t, "POST", "/api/assistants", `{"id":"desk","name":"Desk","shared":true,"http_tools":[{"name":"ask","url":"https://example.com/hooks/path-secret?key=query-secret"}]}`, alice), 201)
+	for _, path := range []string{"/api/assistants", "/api/assistants/desk", "/api/tools"} {
+		if r := b.do(t, "GET", path, "", bob); r.StatusCode != http.StatusOK || strings.Contains(r.body, "-secret") {
+			t.Errorf("%s: %d %s", path, r.StatusCode, r.body)
+		}
+	}
+	if r := b.do(t, "GET", "/api/assistants/desk", "", bob); !strings.Contains(r.body, `"url":"https://example.com"`) {
+		t.Errorf("where it asks is not shown: %s", r.body)
+	}
+	if r := b.do(t, "GET", "/api/assistants/desk", "", alice); !strings.Contains(r.body, "path-secret?key=query-secret") {
+		t.Errorf("its owner sees %s", r.body)
+	}
+}
+
+// TestAssistantsInPages lists in pages, which say where the next one begins.
+func TestAssistantsInPages(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withAssistants)
+	for i := range 3 {
+		wantStatus(t, b.do(t, "POST", "/api/assistants", fmt.Sprintf(`{"id":"s%d","name":"S","shared":true,"instructions":"long"}`, i), bob), 201)
+	}
+	wantStatus(t, b.do(t, "POST", "/api/assistants", `{"id":"mine","name":"M"}`, alice), 201)
+	type page struct {
+		Assistants []assistant.Assistant
+		NextCursor *string `json:"next_cursor"`
+	}
+	first := decode[page](t, b.do(t, "GET", "/api/assistants?limit=2", "", alice))
+	if len(first.Assistants) != 2 || first.Assistants[0].ID != "mine" || first.NextCursor == nil {
+		t.Fatalf("the first page: %+v", first)
+	}
+	last := decode[page](t, b.do(t, "GET", "/api/assistants?limit=2&cursor="+*first.NextCursor, "", alice))
+	if len(last.Assistants) != 2 || last.Assistants[1].ID != "s2" || last.Assistants[1].Instructions != "" || last.NextCursor != nil {
+		t.Errorf("the last page: %+v", last)
+	}
+	for _, bad := range []string{"limit=0", "limit=x", "cursor=x", "cursor=%00"} {
+		wantStatus(t, b.do(t, "GET", "/api/assistants?"+bad, "", alice), 400)
+	}
+}
+
+// TestSecretsOfAssistants: a client secret keeps the assistant that it was made with, or opens no call.
+func TestSecretsOfAssistants(t *testing.T) {
+	t.Parallel()
+	b := setup(t, withAssistants)
+	wantStatus(t, b.do(t, "POST", "/api/assistants", `{"id":"sales","name":"S"}`, alice), 201)
+	ek := as(mint(t, b, `{"assistant_id":"sales"}`, alice).Value)
+	wantStatus(t, b.do(t, "DELETE", "/api/assistants/sales", "", alice), 204)
+	wantStatus(t, b.do(t, "POST", "/api/assistants", `{"id":"sales","name":"S","shared":true}`, bob), 201)
+	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, ek, sdpType), 404)
 }

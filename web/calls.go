@@ -146,14 +146,8 @@ func (h *calls) startFor(c echo.Context, start bridge.Start) (bridge.Started, er
 		threadID = names{h.threads}.find(ctx, thread.Key{Owner: who.Owner, Thread: threadID}).Thread
 	}
 	start.Owner, start.User, start.ThreadID, start.Takeover, start.Upstream = who.Owner, who.Name, threadID, takeover, c.QueryParam("upstream")
-	start.AssistantID = c.QueryParam("assistant_id")
-	if who.Secret != nil && who.Secret.AssistantID != "" { // the application's server has chosen
-		start.AssistantID = who.Secret.AssistantID
-	}
-	if start.AssistantID != "" {
-		if err := h.assistants.check(ctx, who.Owner, threadAssistant{AssistantID: assistantID{id: start.AssistantID}}); err != nil {
-			return bridge.Started{}, err
-		}
+	if start.Assistant, err = h.assistants.ofCall(ctx, who, c.QueryParam("assistant_id")); err != nil {
+		return bridge.Started{}, err
 	}
 	if who.Secret == nil {
 		return h.begin(ctx, start)

@@ -92,10 +92,11 @@ func (h *clientSecrets) create(c echo.Context) error {
 			return err
 		}
 	}
-	if err := h.assistants.check(c.Request().Context(), secret.Owner, body.threadAssistant); err != nil {
+	chosen, err := h.assistants.check(c.Request().Context(), secret.Owner, body.threadAssistant)
+	if err != nil {
 		return err
 	}
-	secret.AssistantID, secret.Variables = body.AssistantID.id, body.Variables
+	secret.AssistantID, secret.AssistantOwner, secret.Variables = chosen.ID, &chosen.Owner, body.Variables
 	if body.ThreadID != nil {
 		secret.Thread, err = h.ownThread(c, secret.Owner, *body.ThreadID)
 	} else {

@@ -44,16 +44,17 @@ func (h *conductors) conduct(c echo.Context) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	assistant := threadAssistant{AssistantID: assistantID{set: true, id: c.QueryParam("assistant_id")}}
-	if err := h.assistants.check(ctx, identity(c).Owner, assistant); err != nil {
+	choice := threadAssistant{AssistantID: assistantID{set: true, id: c.QueryParam("assistant_id")}}
+	chosen, err := h.assistants.check(ctx, identity(c).Owner, choice)
+	if err != nil {
 		return err
 	}
 	key, err := h.ensure(ctx, thread.Key{Owner: identity(c).Owner, Thread: id})
 	if err != nil {
 		return err
 	}
-	if assistant.AssistantID.id != "" {
-		if _, err := h.assistants.assign(ctx, key, assistant); err != nil {
+	if chosen.ID != "" {
+		if _, err := h.assistants.assign(ctx, key, choice, chosen); err != nil {
 			return orThread(err)
 		}
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -26,6 +27,13 @@ func (b *bundle) furnish(t *testing.T, owner, words string) (thread.Key, picture
 	_, err = persistencetest.AppendMessage(t.Context(), b.db, key, thread.Message{Role: thread.RoleUser, Parts: parts})
 	must(t, err)
 	_, err = persistencetest.AppendMessage(t.Context(), b.db, key, thread.Message{Role: thread.RoleSystem, Parts: []thread.Part{thread.TextPart("secret instructions")}})
+	must(t, err)
+	var answer thread.Message
+	must(t, json.Unmarshal([]byte(`{"role":"assistant","parts":[{"type":"step-start"},{"type":"reasoning","text":"secret thought"},
+		{"type":"tool-look_up","toolCallId":"c-12","state":"output-available","input":{"a":"secret input"},"output":"secret output","callProviderMetadata":{"x":"secret thought"}},
+		{"type":"dynamic-tool","toolName":"remote","toolCallId":"c-12","state":"output-error","input":"secret input","errorText":"secret error"},
+		{"type":"text","text":"Found.","providerMetadata":{"x":"secret thought"}}]}`), &answer))
+	_, err = persistencetest.AppendMessage(t.Context(), b.db, key, answer)
 	must(t, err)
 	must(t, b.db.Records.SaveCall(t.Context(), key, records.Call{ID: "call-of-" + owner, EndReason: "hangup", EndedAt: new(b.clock.now())}))
 	must(t, b.db.Records.SaveToolCall(t.Context(), key, thread.ToolCall{ID: "tool-of-" + owner, ToolCallID: "t", Name: "look_up", Input: `{"of":"` + owner + `"}`, Status: thread.ToolCallDone}))
@@ -114,7 +122,16 @@ func TestShare(t *testing.T) {
 	if strings.Contains(page.body, "<script") || !strings.Contains(page.Header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("the page is %s", page.body)
 	}
-	decode[struct{ Messages []map[string]any }](t, data)
+	for _, secret := range []string{"secret input", "secret output", "secret error", "secret thought", "providerMetadata", "c-12"} {
+		if strings.Contains(data.body, secret) || strings.Contains(page.body, secret) {
+			t.Errorf("%q is shown: %s", secret, data.body)
+		}
+	}
+	if shown := decode[struct {
+		Messages []struct{ Parts []map[string]any }
+	}](t, data); !strings.Contains(data.body, "look_up") || len(shown.Messages) == 0 {
+		t.Errorf("the JSON is %s", data.body)
+	}
 	if r := b.do(t, "GET", link+"/images/"+image.ID, ""); r.StatusCode != http.StatusOK || r.body != "image of alice" {
 		t.Errorf("the image: %d", r.StatusCode)
 	}

@@ -38,7 +38,15 @@ func requestID(c echo.Context) string { return c.Response().Header().Get(headerR
 // maxLoggedPath limits what one request writes into the log, in bytes.
 const maxLoggedPath = 256
 
+// sharePath begins the paths of links.
+const sharePath = "/s/"
+
+// shortPath returns what the log has of a path: the token of a link opens a thread.
 func shortPath(path string) string {
+	if token, below := strings.CutPrefix(path, sharePath); below {
+		_, rest, _ := strings.Cut(token, "/")
+		return strings.TrimSuffix(sharePath+"…/"+rest, "/")
+	}
 	if len(path) <= maxLoggedPath {
 		return path
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -20,6 +21,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/export"
 	"voicebridge/thread"
+	"voicebridge/toolkit"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
@@ -45,8 +47,8 @@ type shared struct {
 func (h *shared) routes(r router) {
 	r.POST("/api/threads/:id/share", onThread(h.share), r.user, r.text)
 	r.DELETE("/api/threads/:id/share", onThread(h.withdraw), r.user)
-	r.GET("/s/:token", h.read)
-	r.GET("/s/:token/images/:image_id", h.image)
+	r.GET(sharePath+":token", h.read)
+	r.GET(sharePath+":token/images/:image_id", h.image)
 }
 
 // share answers with the path of the link, the same until it is withdrawn.
@@ -55,7 +57,7 @@ func (h *shared) share(c echo.Context, key thread.Key) error {
 	if err != nil {
 		return orThread(err)
 	}
-	return c.JSON(http.StatusOK, map[string]string{"url": "/s/" + token})
+	return c.JSON(http.StatusOK, map[string]string{"url": sharePath + token})
 }
 
 func (h *shared) withdraw(c echo.Context, key thread.Key) error {
@@ -126,14 +128,14 @@ func (h *shared) read(c echo.Context) error {
 	messages := sharedMessages(export.Messages(ctx, h.store, key))
 	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAccept)
 	asJSON := strings.Contains(c.Request().Header.Get(echo.HeaderAccept), echo.MIMEApplicationJSON)
-	w := &moved{c.Response(), []byte(thread.ImagePath(key.Thread)), []byte("/s/" + token + "/images/")}
+	w := &moved{c.Response(), []byte(thread.ImagePath(key.Thread)), []byte(sharePath + token + "/images/")}
 	if asJSON {
 		c.Response().Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
 		err = writeSharedJSON(w, t, messages)
 	} else {
 		c.Response().Header().Set(echo.HeaderContentType, echo.MIMETextHTMLCharsetUTF8)
 		c.Response().Header().Set(echo.HeaderContentSecurityPolicy, sharedCSP)
-		err = writeSharedPage(w, "/s/"+token+"/images/", key.Thread, t, messages)
+		err = writeSharedPage(w, sharePath+token+"/images/", key.Thread, t, messages)
 	}
 	if err != nil {
 		h.log.Warn("shared thread interrupted", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
@@ -160,12 +162,40 @@ func sharedMessages(messages iter.Seq2[thread.Message, error]) iter.Seq2[sharedM
 			if err == nil && (m.Role == thread.RoleSystem || m.IsDiscarded()) {
 				continue
 			}
-			shown := sharedMessage{ID: m.ID, Role: m.Role, Status: m.Metadata.Status, CreatedAt: m.Metadata.CreatedAt, Parts: m.Parts}
+			shown := sharedMessage{ID: m.ID, Role: m.Role, Status: m.Metadata.Status, CreatedAt: m.Metadata.CreatedAt, Parts: []thread.Part{}}
+			for i := range m.Parts {
+				if part, ok := sharedPart(&m.Parts[i]); ok {
+					shown.Parts = append(shown.Parts, part)
+				}
+			}
 			if !yield(shown, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// sharedPart returns what is shown of a part: words, images and which tools were used, as on the page; not what these got and gave,
+// what a model thought, or what its provider adds.
+func sharedPart(p *thread.Part) (thread.Part, bool) {
+	shown := thread.Part{Type: p.Type}
+	switch {
+	case p.IsTool():
+		shown.ToolName, shown.State = p.ToolName, p.State
+	case p.Type == thread.PartText:
+		shown.Text = p.Text
+	case p.Type == thread.PartFile:
+		var file struct {
+			Type      string `json:"type"`
+			MediaType string `json:"mediaType"`
+			URL       string `json:"url"`
+		}
+		_ = json.Unmarshal(p.Raw, &file) // it was read before
+		shown.Raw = toolkit.Encode(file)
+	default:
+		return shown, p.Type == thread.PartStepStart
+	}
+	return shown, true
 }
 
 func writeSharedJSON(w *moved, t persistence.Thread, messages iter.Seq2[sharedMessage, error]) error {

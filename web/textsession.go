@@ -104,12 +104,13 @@ func (h *textSessionRoutes) create(c echo.Context) error {
 			body.Tools[i].Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 	}
-	if err := h.assistants.check(c.Request().Context(), identity(c).Owner, body.threadAssistant); err != nil {
+	chosen, err := h.assistants.check(c.Request().Context(), identity(c).Owner, body.threadAssistant)
+	if err != nil {
 		return err
 	}
 	session, err := h.chat.CreateSession(c.Request().Context(), identity(c).Owner, chat.SessionRequest{
 		Provider: body.Provider, Model: body.Model, Instructions: body.Instructions, Tools: body.Tools, Defaults: body.Defaults,
-		AssistantID: body.AssistantID.id, Variables: body.Variables,
+		Assistant: chosen, Variables: body.Variables,
 	})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/assistant"
 	"voicebridge/persistence"
 	"voicebridge/thread"
 	"voicebridge/web/input"
@@ -60,7 +61,7 @@ type threadStore interface {
 	Threads(ctx context.Context, owner string, filter persistence.ThreadFilter) ([]persistence.Thread, string, error)
 	RenameThread(ctx context.Context, key thread.Key, title string) (persistence.Thread, error)
 	ResetThread(ctx context.Context, key thread.Key) error
-	SetAssistant(ctx context.Context, key thread.Key, id string, variables map[string]string) (persistence.Thread, error)
+	SetAssistant(ctx context.Context, key thread.Key, a assistant.Ref, variables map[string]string) (persistence.Thread, error)
 	SearchMessages(ctx context.Context, key thread.Key, words []string, limit int) ([]persistence.SearchHit, error)
 }
 
@@ -177,12 +178,13 @@ func (h *threads) create(c echo.Context) error {
 		return err
 	}
 	ctx, owner := c.Request().Context(), identity(c).Owner
-	if err := h.assistants.check(ctx, owner, body.threadAssistant); err != nil {
+	chosen, err := h.assistants.check(ctx, owner, body.threadAssistant)
+	if err != nil {
 		return err
 	}
 	made, err := h.store.CreateThread(ctx, owner, title)
 	if err == nil && body.chosen() {
-		made, err = h.assistants.assign(ctx, thread.Key{Owner: owner, Thread: made.ID}, body.threadAssistant)
+		made, err = h.assistants.assign(ctx, thread.Key{Owner: owner, Thread: made.ID}, body.threadAssistant, chosen)
 	}
 	if err != nil {
 		return err
@@ -217,7 +219,8 @@ func (h *threads) change(c echo.Context, key thread.Key) error {
 	if err != nil {
 		return orThread(err)
 	}
-	if err := h.assistants.check(ctx, key.Owner, body.threadAssistant); err != nil {
+	chosen, err := h.assistants.check(ctx, key.Owner, body.threadAssistant)
+	if err != nil {
 		return err
 	}
 	if body.Title != nil {
@@ -230,7 +233,7 @@ func (h *threads) change(c echo.Context, key thread.Key) error {
 		}
 	}
 	if body.chosen() {
-		if changed, err = h.assistants.assign(ctx, key, body.threadAssistant); err != nil {
+		if changed, err = h.assistants.assign(ctx, key, body.threadAssistant, chosen); err != nil {
 			return orThread(err)
 		}
 	}

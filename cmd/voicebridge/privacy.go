@@ -73,9 +73,14 @@ func (e *eraseCommand) Run(p *process) error {
 		if t.mcp != nil {
 			defer func() { err = errors.Join(err, t.mcp.Close()) }()
 		}
-		return privacy.Erase(p.ctx, e.Owner, mcpFirst(func(ctx context.Context, owner string) error {
+		parts := mcpFirst(func(ctx context.Context, owner string) error {
 			return errors.Join(failed, t.erase(ctx, owner))
-		}, store))
+		}, store)
+		recordings, err := openArchive(cfg, store, log)
+		if recordings != nil {
+			parts = append(parts, recordings.Part())
+		}
+		return errors.Join(err, privacy.Erase(p.ctx, e.Owner, parts))
 	})
 }
 

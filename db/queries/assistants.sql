@@ -1,7 +1,3 @@
--- ListAssistants lists what an owner may use.
--- name: ListAssistants :many
-SELECT * FROM assistants WHERE owner = @owner OR shared ORDER BY created_at, owner, id LIMIT CAST(@max_rows AS bigint);
-
 -- name: GetAssistant :one
 SELECT * FROM assistants WHERE owner = @owner AND id = @id;
 
@@ -26,7 +22,7 @@ WHERE owner = @owner AND id = @id AND updated_at = @read_at;
 DELETE FROM assistants WHERE owner = @owner AND id = @id;
 
 -- name: SetThreadAssistant :one
-UPDATE threads SET assistant_id = @assistant_id, variables = coalesce(sqlc.narg('variables'), variables) WHERE id = @id AND owner = @owner
+UPDATE threads SET assistant_id = @assistant_id, assistant_owner = @assistant_owner, variables = coalesce(sqlc.narg('variables'), variables) WHERE id = @id AND owner = @owner
 RETURNING *;
 
 -- ListRetaining lists the assistants that say how long their threads are kept.

@@ -50,9 +50,10 @@ ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, created_at = excluded
 -- name: DeleteMCPGrantsOfOwner :exec
 DELETE FROM mcp_grants WHERE owner = @owner;
 
--- DeleteMCPPinsOfOwner deletes what was seen of the tools of an owner's accounts: mcptool keeps it under "SERVER of OWNER".
+-- DeleteMCPPinsOfOwner deletes what was seen of the tools of an owner's accounts: mcptool keeps it under "SERVER of OWNER", in
+-- which SERVER never has " of ".
 -- name: DeleteMCPPinsOfOwner :exec
-DELETE FROM tool_pins WHERE server IN (SELECT g.server || ' of ' || g.owner FROM mcp_grants AS g WHERE g.owner = @owner);
+DELETE FROM tool_pins WHERE server IN (SELECT replace(replace(g.server, '%', '%25'), ' of ', '%20of%20') || ' of ' || g.owner FROM mcp_grants AS g WHERE g.owner = @owner);
 
 -- name: DeleteMCPSignInsOfOwner :exec
 DELETE FROM mcp_sign_ins WHERE owner = @owner;

@@ -37,11 +37,11 @@ WHERE h.enabled AND EXISTS (
 -- AddDelivery writes an event that a hook has no second time, only anew if nobody has tried to deliver it. The caller has locked the thread's row and the hook's.
 -- name: AddDelivery :execrows
 INSERT INTO hook_deliveries (
-    hook_id, id, thread_id, type, body, state, attempts, failures, instance, last_status, last_error, created_at, next_at
+    hook_id, id, thread_id, type, body, state, attempts, failures, instance, last_status, last_error, created_at, next_at, size
 ) VALUES (
-    @hook_id, @id, @thread_id, @type, @body, 'waiting', 0, 0, '', 0, '', @created_at, @created_at
+    @hook_id, @id, @thread_id, @type, @body, 'waiting', 0, 0, '', 0, '', @created_at, @created_at, @size
 )
-ON CONFLICT (hook_id, id) DO UPDATE SET body = excluded.body WHERE hook_deliveries.attempts = 0;
+ON CONFLICT (hook_id, id) DO UPDATE SET body = excluded.body, size = excluded.size WHERE hook_deliveries.attempts = 0;
 
 -- name: FinishDelivery :execrows
 UPDATE hook_deliveries SET

@@ -31,9 +31,10 @@ WHERE u.ended_at IS NULL AND u.thread_id <> @thread_id AND t.owner = @owner;
 -- name: CountThreads :one
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE owner = @owner LIMIT CAST(@max_rows AS bigint)) AS limited;
 
--- StoredBytes sums the sizes, in bytes, of an owner's messages and images.
+-- StoredBytes sums the sizes, in bytes, of an owner's messages and images, and of what is kept for the owner's hooks.
 -- name: StoredBytes :one
 SELECT CAST(
     (SELECT coalesce(sum(t.stored), 0) FROM threads AS t WHERE t.owner = @owner)
-    + (SELECT coalesce(sum(i.size), 0) FROM images AS i JOIN threads AS t ON t.id = i.thread_id WHERE t.owner = @owner) AS bigint
+    + (SELECT coalesce(sum(i.size), 0) FROM images AS i JOIN threads AS t ON t.id = i.thread_id WHERE t.owner = @owner)
+    + (SELECT coalesce(sum(d.size), 0) FROM hook_deliveries AS d JOIN hooks AS h ON h.id = d.hook_id WHERE h.owner = @owner) AS bigint
 );

@@ -39,6 +39,21 @@ ORDER BY r.started_at, r.call_id;
 -- name: EraseAssistantsOf :exec
 DELETE FROM assistants WHERE owner = @owner;
 
+-- LeaveAssistantsOf brings the server's settings back to the threads of all owners that have an assistant of an owner.
+-- name: LeaveAssistantsOf :exec
+UPDATE threads SET assistant_id = '', assistant_owner = '' WHERE assistant_owner = @owner AND assistant_owner <> '';
+
+-- LeaveAssistantsOfCalls is LeaveAssistantsOf for the records of calls.
+-- name: LeaveAssistantsOfCalls :exec
+UPDATE calls SET assistant_id = '', assistant_owner = '' WHERE assistant_owner = @owner AND assistant_owner <> '';
+
+-- EraseEventsOf deletes what followers of an owner learn, and what others ask of processes in the owner's name.
+-- name: EraseEventsOf :exec
+DELETE FROM events WHERE owner = @owner;
+
+-- name: EraseCommandsOf :exec
+DELETE FROM commands WHERE owner = @owner;
+
 -- name: EraseHooksOf :exec
 DELETE FROM hooks WHERE owner = @owner;
 

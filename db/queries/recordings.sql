@@ -11,10 +11,12 @@ JOIN calls AS c ON c.id = r.call_id
 JOIN threads AS t ON t.id = c.thread_id
 WHERE r.call_id = @call_id AND t.owner = @owner;
 
--- ListRecordingsOver returns recordings whose call was deleted, or that began too long ago.
+-- ListRecordingsOver returns recordings whose call or thread was deleted, or that began too long ago.
 -- name: ListRecordingsOver :many
 SELECT r.call_id FROM recordings AS r
-WHERE r.started_at < @before OR NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.id = r.call_id)
+WHERE r.started_at < @before OR NOT EXISTS (
+    SELECT 1 FROM calls AS c JOIN threads AS t ON t.id = c.thread_id WHERE c.id = r.call_id AND t.owner <> ''
+)
 ORDER BY r.started_at
 LIMIT CAST(@max_rows AS bigint);
 

@@ -5,11 +5,11 @@
 -- name: SaveCall :execrows
 INSERT INTO calls (
     id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason,
-    turns, interruptions, replayed, instance, assistant_id, extraction, place
+    turns, interruptions, replayed, instance, assistant_id, assistant_owner, extraction, place
 ) VALUES (
     @id, (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
     @upstream, @upstream_call_id, @model, @voice, @started_at, @ready_at, @ended_at, @end_reason,
-    @turns, @interruptions, @replayed, @instance, @assistant_id, @extraction,
+    @turns, @interruptions, @replayed, @instance, @assistant_id, @assistant_owner, @extraction,
     (SELECT CAST(coalesce(max(c.place), 0) + 1 AS bigint) FROM calls AS c WHERE c.thread_id = @thread_id)
 )
 ON CONFLICT (id) DO UPDATE SET

@@ -56,7 +56,7 @@ DELETE FROM threads WHERE id = @id AND owner = '';
 -- ListExpired lists threads that nobody has used since a time and that have no live call
 -- and no running turn, of one assistant or, with an empty id, of all; after one of them.
 -- name: ListExpired :many
-SELECT t.id, t.owner, t.assistant_id, t.updated_at FROM threads AS t
+SELECT t.id, t.owner, t.assistant_id, t.assistant_owner, t.updated_at FROM threads AS t
 WHERE t.updated_at < @before AND t.owner <> '' AND (t.assistant_id = @assistant_id OR CAST(@assistant_id AS text) = '')
     AND (t.updated_at > @after OR (t.updated_at = @after AND t.id > @after_id))
     AND NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.thread_id = t.id AND c.ended_at IS NULL)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"voicebridge/assistant"
 	"voicebridge/persistence/internal/database"
@@ -22,8 +23,6 @@ import (
 const (
 	// MaxPerOwner is how many assistants an owner may make.
 	MaxPerOwner = 200
-	// maxListed limits a list of those that an owner may use.
-	maxListed = 1000
 	// maxTries is how often a change is tried again that another one came before.
 	maxTries = 10
 )
@@ -40,43 +39,81 @@ type Store struct {
 // New returns the Store of a database. The fixed assistants are the operator's: all owners may use them.
 func New(db database.DB, fixed []assistant.Assistant) *Store { return &Store{db, fixed} }
 
-// List returns the assistants that an owner may use: the operator's, then the owner's and those that others share, each by
-// age. Of several with the same id only the one that Find finds is there.
-func (s *Store) List(ctx context.Context, owner string) ([]assistant.Assistant, error) {
+// List returns a page of the assistants that an owner may use, without what is long in them, which Get has: the operator's, then the
+// owner's and those that others share, each by age. Of several with the same id only the one that Find finds is there. The cursor is
+// that of the page before, empty for the first; next is empty on the last.
+func (s *Store) List(ctx context.Context, owner, cursor string, limit int) (page []assistant.Assistant, next string, err error) {
 	if !thread.ValidID(owner) {
-		return nil, fmt.Errorf("list assistants: %w", database.ErrNotFound)
+		return nil, "", fmt.Errorf("list assistants: %w", database.ErrNotFound)
 	}
-	rows, err := s.db.Read().ListAssistants(ctx, pgdb.ListAssistantsParams{Owner: owner, MaxRows: maxListed})
+	last, err := readPlace(cursor)
 	if err != nil {
-		return nil, s.db.Fail("list assistants", err)
+		return nil, "", fmt.Errorf("list assistants: %w", err)
 	}
-	slices.SortStableFunc(rows, func(a, b pgdb.Assistant) int { return cmp.Compare(rank(a, owner), rank(b, owner)) })
-	out := make([]assistant.Assistant, 0, len(s.fixed)+len(rows))
-	seen := map[string]bool{}
-	for _, a := range s.fixed {
-		seen[a.ID] = true
-		out = append(out, shownTo(a, owner))
-	}
-	for _, row := range rows {
-		if seen[row.ID] {
-			continue
+	for i, a := range s.fixed {
+		if cursor == "" || last.Owner == "" && i > slices.IndexFunc(s.fixed, func(b assistant.Assistant) bool { return b.ID == last.ID }) {
+			page = append(page, shownTo(a.Short(), owner))
 		}
-		seen[row.ID] = true
-		a, err := fromRow(row)
+	}
+	if last.Owner == "" || last.Owner == owner {
+		rows, err := s.db.Read().ListAssistantsOf(ctx, pgdb.ListAssistantsOfParams{Owner: owner})
 		if err != nil {
-			return nil, fmt.Errorf("list assistants: %w", err)
+			return nil, "", s.db.Fail("list assistants", err)
 		}
-		out = append(out, shownTo(a, owner))
+		for _, r := range rows {
+			if last.Owner == "" || cmp.Or(r.CreatedAt.Compare(last.At), strings.Compare(r.ID, last.ID)) > 0 {
+				page = append(page, fromShort(pgdb.ListAssistantsForRow(r), owner))
+			}
+		}
+		last = place{}
 	}
-	return out, nil
+	if more := limit + 1 - len(page); more > 0 { // one more tells whether there is a next page
+		rows, err := s.db.Read().ListAssistantsFor(ctx, pgdb.ListAssistantsForParams{
+			Owner: owner, AfterAt: dbtype.At(last.At), AfterOwner: last.Owner, AfterID: last.ID, MaxRows: int64(more),
+		})
+		if err != nil {
+			return nil, "", s.db.Fail("list assistants", err)
+		}
+		for _, r := range rows {
+			page = append(page, fromShort(r, owner))
+		}
+	}
+	if len(page) > limit {
+		page = page[:limit]
+		end := page[limit-1]
+		next = place{end.CreatedAt, end.Owner, end.ID}.cursor()
+	}
+	// The operator's come first, and hide what others have with their ids.
+	return slices.DeleteFunc(page, func(a assistant.Assistant) bool { return a.Owner != "" && s.isFixed(a.ID) }), next, nil
 }
 
-// rank puts the owner's assistants before others'.
-func rank(r pgdb.Assistant, owner string) int {
-	if r.Owner == owner {
-		return 0
+// place is where a page ends.
+type place struct {
+	At        time.Time
+	Owner, ID string
+}
+
+func (p place) cursor() string {
+	raw, _ := json.Marshal(p) // a time and texts
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+func readPlace(cursor string) (p place, err error) {
+	if cursor == "" {
+		return p, nil
 	}
-	return 1
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || json.Unmarshal(raw, &p) != nil || p.At.UTC().Year() > 9999 || !thread.ValidID(p.ID) || p.Owner != "" && !thread.ValidID(p.Owner) {
+		return p, database.Invalid("cursor")
+	}
+	return p, nil
+}
+
+func fromShort(r pgdb.ListAssistantsForRow, owner string) assistant.Assistant {
+	var a assistant.Assistant
+	_ = json.Unmarshal([]byte(r.Data), &a) // Create and Change wrote it
+	a.ID, a.Owner, a.Shared, a.CreatedAt, a.UpdatedAt = r.ID, r.Owner, r.Shared, r.CreatedAt.Time, r.UpdatedAt.Time
+	return shownTo(a, owner)
 }
 
 // Find returns the assistant that an owner means by an id: the operator's, else the owner's, else the one that was shared
@@ -99,8 +136,30 @@ func (s *Store) Find(ctx context.Context, owner, id string) (assistant.Assistant
 	return shownTo(a, owner), err
 }
 
+// Get returns the assistant that was chosen for an owner, while the owner may use it: it is the operator's, the owner's or shared. If
+// not, the error is persistence.ErrNotFound, whoever has another one with this id.
+func (s *Store) Get(ctx context.Context, owner string, ref assistant.Ref) (assistant.Assistant, error) {
+	gone := fmt.Errorf("read assistant: %w", database.ErrNotFound)
+	if ref.Owner == "" {
+		i := slices.IndexFunc(s.fixed, func(a assistant.Assistant) bool { return a.ID == ref.ID })
+		if i < 0 {
+			return assistant.Assistant{}, gone
+		}
+		return shownTo(s.fixed[i], owner), nil
+	}
+	row, err := s.db.Read().GetAssistant(ctx, pgdb.GetAssistantParams{ID: ref.ID, Owner: ref.Owner})
+	if err != nil {
+		return assistant.Assistant{}, s.db.Fail("read assistant", err)
+	}
+	if row.Owner != owner && !row.Shared {
+		return assistant.Assistant{}, gone
+	}
+	a, err := fromRow(row)
+	return shownTo(a, owner), err
+}
+
 // Of returns the assistant of a thread with the thread's values of its variables, not filled in yet. Without one, or if it was
-// deleted, it is the zero value: the server's settings. A missing thread is persistence.ErrNotFound.
+// deleted or is not shared any more, it is the zero value: the server's settings. A missing thread is persistence.ErrNotFound.
 func (s *Store) Of(ctx context.Context, key thread.Key) (assistant.Assistant, error) {
 	if err := database.CheckKey(key); err != nil {
 		return assistant.Assistant{}, fmt.Errorf("read assistant: %w", err)
@@ -112,7 +171,7 @@ func (s *Store) Of(ctx context.Context, key thread.Key) (assistant.Assistant, er
 	if row.AssistantID == "" {
 		return assistant.Assistant{}, nil
 	}
-	a, err := s.Find(ctx, key.Owner, row.AssistantID)
+	a, err := s.Get(ctx, key.Owner, assistant.Ref{Owner: row.AssistantOwner, ID: row.AssistantID})
 	if errors.Is(err, database.ErrNotFound) {
 		return assistant.Assistant{}, nil
 	}
@@ -261,12 +320,31 @@ func newSecret() string {
 	return "whsec_" + base64.StdEncoding.EncodeToString(key[:])
 }
 
-// EraseOwner deletes all assistants of an owner.
+// EraseOwner deletes all assistants of an owner, and takes them from the threads of others.
 func (s *Store) EraseOwner(ctx context.Context, owner string) error {
 	if !thread.ValidID(owner) {
 		return fmt.Errorf("erase assistants: %w", database.ErrNotFound)
 	}
 	return s.db.Fail("erase assistants", s.db.Write(ctx, func(q database.Queries) error {
-		return q.EraseAssistantsOf(ctx, pgdb.EraseAssistantsOfParams{Owner: owner})
+		return errors.Join(q.EraseAssistantsOf(ctx, pgdb.EraseAssistantsOfParams{Owner: owner}),
+			q.LeaveAssistantsOf(ctx, pgdb.LeaveAssistantsOfParams{Owner: owner}),
+			q.LeaveAssistantsOfCalls(ctx, pgdb.LeaveAssistantsOfCallsParams{Owner: owner}))
 	}))
+}
+
+// OwnedBy returns all assistants of an owner, by age.
+func (s *Store) OwnedBy(ctx context.Context, owner string) (own []assistant.Assistant, err error) {
+	rows, err := s.db.Read().ListAssistantsOf(ctx, pgdb.ListAssistantsOfParams{Owner: owner})
+	if err != nil {
+		return nil, s.db.Fail("list assistants", err)
+	}
+	for _, r := range rows {
+		a, err := s.Get(ctx, owner, assistant.Ref{Owner: owner, ID: r.ID})
+		if err == nil {
+			own = append(own, a)
+		} else if !errors.Is(err, database.ErrNotFound) { // it was deleted meanwhile
+			return nil, err
+		}
+	}
+	return own, nil
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
@@ -27,9 +28,9 @@ var pauses = [MaxAttempts - 1]time.Duration{10 * time.Second, time.Minute, 5 * t
 
 // Claim is a call that this process reads.
 type Claim struct {
-	Key         thread.Key
-	CallID      string
-	AssistantID string
+	Key       thread.Key
+	CallID    string
+	Assistant assistant.Ref
 	// Attempt counts from 1.
 	Attempt int
 
@@ -52,9 +53,10 @@ type Store struct {
 // New returns the Store of a database. told is called with the hooks that have something to deliver.
 func New(db database.DB, told func(hooks ...string)) *Store { return &Store{db, told} }
 
-// Claim takes an ended call that is to be read: while this process lives, no other one reads it. It must end with Done, Failed
-// or GiveBack before the next Claim. ok is false if there is none.
-func (s *Store) Claim(ctx context.Context) (c Claim, ok bool, err error) {
+// Claim takes an ended call that is to be read: while this process lives, no other one reads it, nor another call of its owner. It
+// must end with Done, Failed or GiveBack. alone means that this process reads none: what it has claimed nevertheless, in a
+// transaction whose end it does not know, is taken again. ok is false if there is none.
+func (s *Store) Claim(ctx context.Context, alone bool) (c Claim, ok bool, err error) {
 	const what = "claim call to read"
 	n, err := s.db.Read().CountExtractions(ctx, pgdb.CountExtractionsParams{Instance: s.db.Instance(), Now: new(dbtype.At(s.db.Now()))})
 	if err != nil || n == 0 {
@@ -62,9 +64,10 @@ func (s *Store) Claim(ctx context.Context) (c Claim, ok bool, err error) {
 	}
 	err = s.db.Write(ctx, func(q database.Queries) error {
 		ok = false
-		// What this process has claimed in a transaction whose end it does not know.
-		if err := q.ReleaseExtractions(ctx, pgdb.ReleaseExtractionsParams{Instance: s.db.Instance()}); err != nil {
-			return err
+		if alone {
+			if err := q.ReleaseExtractions(ctx, pgdb.ReleaseExtractionsParams{Instance: s.db.Instance()}); err != nil {
+				return err
+			}
 		}
 		row, err := q.ClaimExtraction(ctx, pgdb.ClaimExtractionParams{Instance: s.db.Instance(), Now: new(dbtype.At(s.db.Now()))})
 		if database.IsMissing(err) {
@@ -75,7 +78,7 @@ func (s *Store) Claim(ctx context.Context) (c Claim, ok bool, err error) {
 		}
 		owner, err := q.GetOwner(ctx, pgdb.GetOwnerParams{ID: row.ThreadID})
 		c = Claim{
-			Key: thread.Key{Owner: owner, Thread: row.ThreadID}, CallID: row.ID, AssistantID: row.AssistantID,
+			Key: thread.Key{Owner: owner, Thread: row.ThreadID}, CallID: row.ID, Assistant: assistant.Ref{Owner: row.AssistantOwner, ID: row.AssistantID},
 			Attempt: int(row.ExtractionAttempts), instance: row.ExtractionBy,
 		}
 		ok = err == nil

@@ -120,7 +120,7 @@ func (s *Store) Test(ctx context.Context, owner, hook string) (d Delivery, err e
 	}
 	id := eventID(thread.Key{Owner: owner}, Event{Type: Test, About: database.NewID()})
 	err = s.db.Write(ctx, func(q database.Queries) error {
-		if _, err := q.AddDelivery(ctx, pgdb.AddDeliveryParams{HookID: hook, ID: id, Type: Test, Body: string(text), CreatedAt: dbtype.At(s.db.Now())}); err != nil {
+		if _, err := q.AddDelivery(ctx, pgdb.AddDeliveryParams{HookID: hook, ID: id, Type: Test, Body: string(text), Size: int64(len(text)), CreatedAt: dbtype.At(s.db.Now())}); err != nil {
 			return err
 		}
 		r, err := q.GetDelivery(ctx, pgdb.GetDeliveryParams{HookID: hook, ID: id, Owner: owner})

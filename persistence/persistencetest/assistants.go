@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"sync"
@@ -55,11 +56,14 @@ func (s suite) assistants(t *testing.T) {
 	wantErr(t, "Change() of one that is shared", errOf(room.Change(ctx, "anna", "shared", same)), assistants.ErrReadOnly)
 	list := func(owner, want string) {
 		t.Helper()
-		all, err := room.List(ctx, owner)
-		must(t, err)
 		var ids []string
-		for _, a := range all {
-			ids = append(ids, a.ID)
+		for cursor := ""; len(ids) == 0 || cursor != ""; {
+			page, next, err := room.List(ctx, owner, cursor, 1)
+			must(t, err)
+			for _, a := range page {
+				ids = append(ids, a.ID)
+			}
+			cursor = next
 		}
 		if got := strings.Join(ids, " "); got != want {
 			t.Errorf("List(%s) = %s, want %s", owner, got, want)
@@ -74,7 +78,7 @@ func (s suite) assistants(t *testing.T) {
 
 func (s suite) assistantsOfThreads(t *testing.T) {
 	b, ctx := s.setup(t), t.Context()
-	room := b.store.Assistants
+	room, own := b.store.Assistants, assistant.Ref{Owner: "anna", ID: "a"}
 	of := func(id, x string) {
 		t.Helper()
 		got, err := room.Of(ctx, b.key)
@@ -84,19 +88,19 @@ func (s suite) assistantsOfThreads(t *testing.T) {
 	}
 	of("", "")
 	must(t, errOf(room.Create(ctx, "anna", assistant.Assistant{ID: "a", Name: "A"}, true)))
-	got, err := b.store.SetAssistant(ctx, b.key, "a", map[string]string{"x": "1\x00"})
+	got, err := b.store.SetAssistant(ctx, b.key, own, map[string]string{"x": "1\x00"})
 	if err != nil || got.AssistantID != "a" || got.Variables["x"] != "1" {
 		t.Errorf("SetAssistant() = %+v, %v", got, err)
 	}
 	of("a", "1")
-	must(t, errOf(b.store.SetAssistant(ctx, b.key, "a", nil)))
+	must(t, errOf(b.store.SetAssistant(ctx, b.key, own, nil)))
 	of("a", "1") // values stay unless others are given
 	must(t, room.Delete(ctx, "anna", "a"))
 	of("", "")
 	must(t, errOf(room.Create(ctx, "anna", assistant.Assistant{ID: "a", Name: "A"}, true)))
 	of("a", "1")
 	stranger := thread.Key{Owner: "bert", Thread: b.key.Thread}
-	wantErr(t, "SetAssistant() of a stranger", errOf(b.store.SetAssistant(ctx, stranger, "a", nil)), persistence.ErrNotFound)
+	wantErr(t, "SetAssistant() of a stranger", errOf(b.store.SetAssistant(ctx, stranger, own, nil)), persistence.ErrNotFound)
 	wantErr(t, "Of() of a stranger", errOf(room.Of(ctx, stranger)), persistence.ErrNotFound)
 }
 
@@ -124,5 +128,107 @@ func (s suite) assistantChanges(t *testing.T) {
 	all.Wait()
 	if got, err := room.Find(t.Context(), "anna", "a"); err != nil || len(got.Variables) != writers {
 		t.Errorf("after %d changes: %+v, %v", writers, got.Variables, err)
+	}
+}
+
+// assistantHands has ids of assistants change hands: a thread keeps the one that it was given, or has none.
+func (s suite) assistantHands(t *testing.T) {
+	url, ctx := s.newURL(t), t.Context()
+	store := Open(t, url, persistence.Options{Assistants: []assistant.Assistant{{ID: "house", Name: "House"}}})
+	room := store.Assistants
+	create := func(owner, id string, shared bool) {
+		t.Helper()
+		must(t, errOf(room.Create(ctx, owner, assistant.Assistant{ID: id, Name: owner, Shared: shared}, true)))
+	}
+	keys := map[string]thread.Key{}
+	choose := func(name, owner, id string) {
+		t.Helper()
+		a, err := room.Find(ctx, owner, id)
+		must(t, err)
+		keys[name] = newThread(t, store, owner)
+		must(t, errOf(store.SetAssistant(ctx, keys[name], a.Ref(), nil)))
+	}
+	want := func(when string, of map[string]string) {
+		t.Helper()
+		for name, want := range of {
+			if got, err := room.Of(ctx, keys[name]); err != nil || got.Name != want {
+				t.Errorf("%s, the thread of %s has the assistant of %q, %v, want %q", when, name, got.Name, err, want)
+			}
+		}
+	}
+	create("anna", "sales", false)
+	create("bert", "desk", true)
+	choose("own", "anna", "sales")
+	choose("shared", "anna", "desk")
+	choose("operator's", "anna", "house")
+	must(t, room.Delete(ctx, "anna", "sales"))
+	create("eve", "sales", true)
+	withdraw := func(a assistant.Assistant) (assistant.Assistant, error) { a.Shared = !a.Shared; return a, nil }
+	must(t, errOf(room.Change(ctx, "bert", "desk", withdraw)))
+	create("eve", "desk", true)
+	want("after they changed hands", map[string]string{"own": "", "shared": "", "operator's": "House"})
+	if a, err := room.Find(ctx, "anna", "sales"); err != nil || a.Owner != "eve" {
+		t.Errorf("whoever chooses now gets that of %q, %v", a.Owner, err)
+	}
+	must(t, errOf(room.Change(ctx, "bert", "desk", withdraw)))
+	create("anna", "desk", false)
+	want("once it is shared again", map[string]string{"shared": "bert"})
+	must(t, room.EraseOwner(ctx, "bert"))
+	want("once its owner is erased", map[string]string{"shared": ""})
+	if rows := Rows(t, url, "SELECT count(*) FROM threads WHERE assistant_owner = 'bert'"); rows[0][0] != "0" {
+		t.Errorf("%s threads of others name who was erased", rows[0][0])
+	}
+	later := Open(t, url, persistence.Options{Assistants: []assistant.Assistant{{ID: "sales", Name: "Operator"}}})
+	if got, err := later.Assistants.Of(ctx, keys["operator's"]); err != nil || got.ID != "" {
+		t.Errorf("one that the operator removed: %q, %v", got.ID, err)
+	}
+	if got, err := later.Assistants.Of(ctx, keys["own"]); err != nil || got.ID != "" {
+		t.Errorf("a twin of the operator's: %q, %v", got.ID, err)
+	}
+}
+
+// assistantPages has more that others share than a page holds: one's own come first, and what is long in them is not there.
+func (s suite) assistantPages(t *testing.T) {
+	b, ctx := s.setup(t), t.Context()
+	room := b.store.Assistants
+	long := strings.Repeat("x", 30_000)
+	for i := range 12 {
+		a := assistant.Assistant{ID: fmt.Sprintf("s%02d", i), Name: "S", Shared: true, Instructions: long, Description: "d", HTTPTools: []assistant.HTTPTool{{Name: "t", URL: "https://h/?key=k"}}}
+		must(t, errOf(room.Create(ctx, "eve", a, true)))
+	}
+	must(t, errOf(room.Create(ctx, "bert", assistant.Assistant{ID: "s03", Name: "Twin", Shared: true}, true)))
+	must(t, errOf(room.Create(ctx, "anna", assistant.Assistant{ID: "mine", Name: "M", Instructions: long}, true)))
+	must(t, errOf(room.Create(ctx, "anna", assistant.Assistant{ID: "s05", Name: "Mine, too"}, true)))
+	var got []string
+	for cursor, pages := "", 0; cursor != "" || pages == 0; pages++ {
+		page, next, err := room.List(ctx, "anna", cursor, 5)
+		must(t, err)
+		if len(page) > 5 || next != "" && next == cursor {
+			t.Fatalf("a page of %d, followed by %q", len(page), next)
+		}
+		for _, a := range page {
+			got = append(got, a.Owner+" "+a.ID)
+			if a.Instructions != "" || a.HTTPTools != nil || a.Owner == "eve" && a.Description != "d" || a.ReadOnly != (a.Owner != "anna") {
+				t.Errorf("listed: %+v", a)
+			}
+		}
+		cursor = next
+	}
+	want := "anna mine,anna s05"
+	for i := range 12 {
+		if i != 5 {
+			want += fmt.Sprintf(",eve s%02d", i)
+		}
+	}
+	if strings.Join(got, ",") != want {
+		t.Errorf("listed %q, want %q", got, want)
+	}
+	for _, bad := range []string{"x", "e30", "!"} {
+		_, _, err := room.List(ctx, "anna", bad, 5)
+		wantErr(t, "List() after "+bad, err, persistence.ErrInvalid)
+	}
+	own, err := room.OwnedBy(ctx, "anna")
+	if err != nil || len(own) != 2 || own[0].Instructions != long {
+		t.Errorf("OwnedBy() = %d, %v", len(own), err)
 	}
 }

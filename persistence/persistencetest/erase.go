@@ -10,7 +10,9 @@ import (
 
 	"voicebridge/assistant"
 	"voicebridge/persistence"
+	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/pictures"
+	"voicebridge/persistence/privacy"
 	"voicebridge/persistence/queued"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -263,7 +265,11 @@ func (s suite) retention(t *testing.T) {
 	names := map[thread.Key]string{}
 	for _, owned := range [][2]string{{"anna", ""}, {"anna", "ever"}, {"anna", "long"}, {"anna", "short"}, {"anna", "mine"}, {"bert", "mine"}, {"anna", "mine-long"}, {"anna", "mine-ever"}} {
 		key := newThread(t, store, owned[0])
-		must(t, errOf(store.SetAssistant(ctx, key, owned[1], nil)))
+		ref := assistant.Ref{Owner: owned[0], ID: owned[1]}
+		if !strings.HasPrefix(ref.ID, "mine") {
+			ref.Owner = "" // the operator's
+		}
+		must(t, errOf(store.SetAssistant(ctx, key, ref, nil)))
 		names[key] = strings.TrimSpace(owned[0] + " " + owned[1])
 	}
 	begun := time.Now()
@@ -313,5 +319,34 @@ func (s suite) expireUsed(t *testing.T) {
 	}
 	if got, err := store.Messages(t.Context(), again, 0, 0); err != nil || words(got) != "I am back." {
 		t.Errorf("Messages() = %q, %v", words(got), err)
+	}
+}
+
+// eraseOwner erases an owner: no table names them any more, whatever column it is in.
+func (s suite) eraseOwner(t *testing.T) {
+	b := bundle{url: s.newURL(t)}
+	b.store = Open(t, b.url, persistence.Options{})
+	ctx, owner := Within(t), "anna-who-leaves"
+	must(t, b.store.Serve(ctx))
+	b.key = newThread(t, b.store, owner)
+	kept := newThread(t, b.store, "bert")
+	must(t, errOf(b.store.Assistants.Create(ctx, owner, assistant.Assistant{ID: "a", Name: "A", Shared: true}, true)))
+	must(t, errOf(b.store.SetAssistant(ctx, kept, assistant.Ref{Owner: owner, ID: "a"}, nil)))
+	must(t, b.store.Records.SaveCall(ctx, kept, records.Call{ID: "k", AssistantID: "a", AssistantOwner: owner}))
+	must(t, errOf(b.store.Hooks.Add(ctx, hooked.Hook{Owner: owner, URL: "https://h.example/", Events: []string{"*"}, Enabled: true})))
+	must(t, b.store.Grants.SaveGrant(ctx, owner, "list of % things", "sealed"))
+	must(t, b.store.Admission.PinTools(ctx, "list%20of%20%25 things of "+owner, map[string]string{"t": "{}"}))
+	Rows(t, b.url, `INSERT INTO commands (id, instance, owner, thread_id, kind, body, created_at, expires_at, reply, error)
+		VALUES ('c', 'dead', '`+owner+`', 't', 'call.say', 'words', '2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z', '', '')`)
+	must(t, privacy.Erase(ctx, owner, privacy.Parts(b.store)))
+	columns := "SELECT m.name, c.name FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS c WHERE m.type = 'table' AND m.name NOT LIKE 'message_index%'"
+	if strings.HasPrefix(b.url, "postgres:") {
+		columns = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT LIKE 'pg_%' AND data_type IN ('text', 'jsonb')"
+	}
+	for _, c := range Rows(t, b.url, columns) {
+		found := Rows(t, b.url, fmt.Sprintf(`SELECT count(*) FROM "%s" WHERE CAST("%s" AS text) LIKE '%%%s%%'`, c[0], c[1], owner))
+		if found[0][0] != "0" {
+			t.Errorf("%s rows of %s name the owner in %s", found[0][0], c[0], c[1])
+		}
 	}
 }

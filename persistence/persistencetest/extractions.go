@@ -7,15 +7,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/assistant"
 	"voicebridge/persistence/extractions"
 	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/records"
+	"voicebridge/thread"
 )
 
 // claimed claims a call to read, of which there is one if id names it.
 func (b bundle) claimed(t *testing.T, id string) extractions.Claim {
 	t.Helper()
-	c, ok, err := b.store.Extractions.Claim(t.Context())
+	c, ok, err := b.store.Extractions.Claim(t.Context(), true)
 	if must(t, err); ok != (id != "") || c.CallID != id {
 		t.Fatalf("claimed %+v, %t, want %q", c, ok, id)
 	}
@@ -35,14 +37,14 @@ func (s suite) extractions(t *testing.T) {
 	b := s.setup(t)
 	hook, ctx := b.hook(t, hooked.CallExtracted), t.Context()
 	at := time.Now().Add(-time.Hour)
-	waits := records.Call{ID: "first", StartedAt: at, AssistantID: "desk", Extraction: records.ExtractionWaiting}
+	waits := records.Call{ID: "first", StartedAt: at, AssistantID: "desk", AssistantOwner: "anna", Extraction: records.ExtractionWaiting}
 	must(t, b.store.Records.SaveCall(ctx, b.key, waits))
 	must(t, b.store.Records.SaveCall(ctx, b.key, records.Call{ID: "plain", StartedAt: at, EndedAt: &at}))
 	b.claimed(t, "")
 	waits.EndedAt = &at
 	must(t, b.store.Records.SaveCall(ctx, b.key, waits))
 	claim := b.claimed(t, "first")
-	if claim.Key != b.key || claim.AssistantID != "desk" || claim.Attempt != 1 {
+	if claim.Key != b.key || claim.Assistant != (assistant.Ref{Owner: "anna", ID: "desk"}) || claim.Attempt != 1 {
 		t.Errorf("claimed %+v", claim)
 	}
 	must(t, b.store.Records.SaveCall(ctx, b.key, waits)) // once more, from a spool
@@ -123,4 +125,32 @@ func (s suite) recoverExtractions(t *testing.T) {
 	if _, err := b.store.CallMessages(t.Context(), b.key, "call", 0, 0); err == nil {
 		t.Error("a page without messages")
 	}
+}
+
+// extractionsOfSeveral has calls of two owners: one of each is read at a time.
+func (s suite) extractionsOfSeveral(t *testing.T) {
+	b, ctx := s.setup(t), t.Context()
+	at := time.Now().Add(-time.Hour)
+	other := newThread(t, b.store, "bert")
+	for i, key := range []thread.Key{b.key, b.key, b.key, other, newThread(t, b.store, b.key.Owner)} {
+		call := records.Call{ID: string(rune('a' + i)), StartedAt: at.Add(time.Duration(i) * time.Second), EndedAt: &at, Extraction: records.ExtractionWaiting}
+		must(t, b.store.Records.SaveCall(ctx, key, call))
+	}
+	claim := func(want string) (c extractions.Claim) {
+		t.Helper()
+		c, _, err := b.store.Extractions.Claim(ctx, false)
+		if must(t, err); c.CallID != want {
+			t.Errorf("claimed %q, want %q", c.CallID, want)
+		}
+		return c
+	}
+	first := claim("a")
+	second := claim("d")
+	claim("")
+	for _, c := range []extractions.Claim{second, first} {
+		if found, err := b.store.Extractions.Done(ctx, c, extractions.Result{Summary: "s", Extracted: json.RawMessage("{}")}); err != nil || !found {
+			t.Errorf("Done(%s) = %t, %v", c.CallID, found, err)
+		}
+	}
+	claim("b")
 }

@@ -416,3 +416,21 @@ func (s suite) concurrentHookClaims(t *testing.T) {
 		t.Errorf("%d of %d were taken", len(taken), events)
 	}
 }
+
+// hookBytes counts what is kept for hooks among what their owner stores: a message is there once more for each.
+func (s suite) hookBytes(t *testing.T) {
+	b, ctx := s.setup(t), t.Context()
+	const size, hooks = 10_000, 3
+	var last hooked.Hook
+	for range hooks {
+		last = b.hook(t, hooked.MessageCompleted)
+	}
+	must(t, b.store.Batch(ctx, b.key, func(w *persistence.Batch) error {
+		_, err := w.AppendMessage(text(thread.RoleUser, strings.Repeat("x", size)))
+		return err
+	}))
+	wantErr(t, "with all copies", b.store.Records.CheckStored(ctx, b.key.Owner, (hooks+1)*size), persistence.ErrQuota)
+	must(t, b.store.Hooks.Delete(ctx, b.key.Owner, last.ID))
+	must(t, b.store.Records.CheckStored(ctx, b.key.Owner, (hooks+1)*size))
+	wantErr(t, "with the other copies", b.store.Records.CheckStored(ctx, b.key.Owner, hooks*size), persistence.ErrQuota)
+}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"voicebridge/assistant"
 	"voicebridge/persistence"
 	"voicebridge/persistence/export"
 	"voicebridge/thread"
@@ -42,6 +41,7 @@ func Parts(s *persistence.Store) []Part {
 			_, err := s.Admission.DeleteTokens(ctx, owner)
 			return err
 		}},
+		{"what followers learn", nil, s.EraseEventsOf},
 	}
 }
 
@@ -286,13 +286,7 @@ func (t threads) erase(ctx context.Context, owner string) error {
 
 func exportAssistants(s *persistence.Store) func(context.Context, string, *Archive) error {
 	return func(ctx context.Context, owner string, a *Archive) error {
-		list, err := s.Assistants.List(ctx, owner)
-		own := []assistant.Assistant{}
-		for _, one := range list {
-			if !one.ReadOnly { // not the operator's, nor what others share
-				own = append(own, one)
-			}
-		}
+		own, err := s.Assistants.OwnedBy(ctx, owner)
 		if err != nil || len(own) == 0 {
 			return err
 		}

@@ -22,10 +22,24 @@ type Recording struct {
 }
 
 // Store keeps them in the database. It is safe for concurrent use.
-type Store struct{ db database.DB }
+type Store struct {
+	db   database.DB
+	gone chan struct{}
+}
 
 // New returns the Store of a database.
-func New(db database.DB) *Store { return &Store{db} }
+func New(db database.DB) *Store { return &Store{db, make(chan struct{}, 1)} }
+
+// Gone notes that a thread was deleted: Over may list its recordings.
+func (s *Store) Gone() {
+	select {
+	case s.gone <- struct{}{}:
+	default:
+	}
+}
+
+// Woken returns the channel that gets a value when a thread was deleted by this process.
+func (s *Store) Woken() <-chan struct{} { return s.gone }
 
 // Save records the recording of a call. ErrNotFound means that the owner has no such call.
 func (s *Store) Save(ctx context.Context, owner string, r Recording) error {

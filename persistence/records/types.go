@@ -23,10 +23,11 @@ type Call struct {
 	Turns          int64
 	Interruptions  int64
 	Replayed       int64
-	// AssistantID is the assistant that the call has from its beginning, Extraction whether a text model reads the call after
+	// AssistantID is the assistant of AssistantOwner (empty: the operator) that the call has from its beginning, Extraction whether a text model reads the call after
 	// its end; later values change nothing.
-	AssistantID string     `json:",omitempty"`
-	Extraction  Extraction `json:",omitempty"`
+	AssistantID    string     `json:",omitempty"`
+	AssistantOwner string     `json:",omitempty"`
+	Extraction     Extraction `json:",omitempty"`
 	// Summary and Extracted are what it has found, ExtractionError why it has found nothing. They are read-only.
 	Summary         string          `json:",omitempty"`
 	Extracted       json.RawMessage `json:",omitempty"`

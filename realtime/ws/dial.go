@@ -35,6 +35,18 @@ type Client struct {
 	shared shared // by its sessions
 }
 
+// discreet is the socket of an upstream that says no secret that it was sent.
+type discreet struct {
+	socket
+
+	secrets []string
+}
+
+func (d discreet) Read(ctx context.Context) ([]byte, error) {
+	data, err := d.socket.Read(ctx)
+	return realtime.HideSecrets(data, d.secrets...), err
+}
+
 // Dial connects and waits for the session, with another model than the client's unless that is empty. Start must follow, or
 // Close. Errors: *realtime.APIError when the upstream
 // refused, ErrNoSession, the context's, or the network's.
@@ -56,7 +68,13 @@ func (c *Client) Dial(ctx context.Context, model, safetyIdentifier string) (*Con
 	if err != nil {
 		return nil, err
 	}
-	conn := newConn(s, p, model, &c.shared, cmp.Or(c.Log, slog.New(slog.DiscardHandler)))
+	secrets := []string{c.APIKey}
+	for name, values := range c.Header {
+		if name != "User-Agent" {
+			secrets = append(secrets, values...)
+		}
+	}
+	conn := newConn(discreet{s, secrets}, p, model, &c.shared, cmp.Or(c.Log, slog.New(slog.DiscardHandler)))
 	if err := conn.awaitSession(ctx); err != nil {
 		_ = s.CloseNow()
 		conn.play.close()

@@ -231,3 +231,21 @@ func TestUpstreamFloods(t *testing.T) {
 		})
 	}
 }
+
+// echo is a socket that says what it is told to.
+type echo struct {
+	socket
+
+	says string
+}
+
+func (e echo) Read(context.Context) ([]byte, error) { return []byte(e.says), nil }
+
+// TestDiscreet: no event of an upstream has the key in it, nor what further headers say.
+func TestDiscreet(t *testing.T) {
+	t.Parallel()
+	got, err := discreet{echo{says: `{"type":"error","error":{"message":"xai-key-of-tests, header-of-tests"}}`}, []string{"xai-key-of-tests", "header-of-tests"}}.Read(t.Context())
+	if want := `{"type":"error","error":{"message":"[key], [key]"}}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v", got, err)
+	}
+}

@@ -298,9 +298,9 @@ func (f *family) pinned(ctx context.Context, owner string) []*tool {
 // has may be another's secret.
 func (f *family) pinsOf(owner string) string {
 	if f.config.PerOwner {
-		return f.name
+		return pinName(f.name)
 	}
-	return f.name + " of " + owner
+	return pinName(f.name) + " of " + owner
 }
 
 // ownPins are the pins of one owner's server.

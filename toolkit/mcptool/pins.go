@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"voicebridge/toolkit"
@@ -21,6 +22,11 @@ func pinOf(d toolkit.Definition) string {
 	return string(toolkit.Encode(pinned{d.Description, d.Parameters}))
 }
 
+// pinName is under which name the pins of a server are kept: no other's, whatever owners are called.
+func pinName(server string) string {
+	return strings.NewReplacer("%", "%25", " of ", "%20of%20").Replace(server)
+}
+
 const (
 	whyNew     = "The server did not have this tool when it was first seen. The operator can accept it with trustChanges."
 	whyChanged = "The tool's definition has changed since it was first seen. The previous definition is used, and each call needs approval. The operator can accept the change with trustChanges."
@@ -34,7 +40,7 @@ const (
 // Tools that the configuration bars are pinned with the others, so that the operator can allow them
 // later: the server has had them all along.
 func (s *server) hold(ctx context.Context, listed, barred []*tool) ([]*tool, error) {
-	known, err := s.options.Pins.ToolPins(ctx, s.name)
+	known, err := s.options.Pins.ToolPins(ctx, pinName(s.name))
 	if err != nil {
 		return nil, fmt.Errorf("compare its tools with those seen before: %w", err)
 	}
@@ -81,7 +87,7 @@ func (s *server) pin(ctx context.Context, known map[string]string, listed []*too
 		}
 	}
 	if len(change) > 0 {
-		if err := s.options.Pins.PinTools(ctx, s.name, change); err != nil {
+		if err := s.options.Pins.PinTools(ctx, pinName(s.name), change); err != nil {
 			return fmt.Errorf("pin its tools: %w", err)
 		}
 	}

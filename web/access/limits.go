@@ -34,7 +34,7 @@ type Limits struct {
 	ImageBytesPerOwner int64 `koanf:"image_mb_per_owner" default:"1024" min:"1" max:"1000000"`
 	// Conversations.
 	ThreadsPerOwner int `koanf:"max_threads_per_owner" default:"10000" min:"1" max:"100000000"`
-	// Messages and images together.
+	// Messages, images and what is kept for hooks together.
 	StoredBytesPerOwner int64 `koanf:"stored_mb_per_owner" default:"4096" min:"1" max:"100000000"`
 	// Models that clients may name: provider/model or provider/*; empty: all.
 	AllowedModels []string `koanf:"allowed_models" format:"model"`

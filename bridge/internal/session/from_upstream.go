@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 		return
 	}
 	u.wordBy = time.Time{}
-	ev, err := readEvent(in.Data)
+	ev, err := readUpstream(in.Data)
 	if err != nil {
 		s.log(slog.LevelWarn, "upstream event dropped", "error", err, "bytes", len(in.Data))
 		return
@@ -49,6 +50,25 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 	if ev.Type == realtime.TypeSessionCreated {
 		s.welcomeSidebands()
 	}
+}
+
+// errForged is about an event of an upstream that clients would take for the bridge's.
+var errForged = errors.New("its type is one of the bridge's own")
+
+// readUpstream reads an event of an upstream. What looks like a key in the words about a failure is cut out.
+func readUpstream(data []byte) (event, error) {
+	ev, err := readEvent(data)
+	if err == nil && strings.HasPrefix(ev.Type, "bridge.") {
+		err = errForged
+	}
+	fails := ev.Error != nil || strings.HasSuffix(ev.Type, ".failed") || ev.response.Status == realtime.ResponseFailed
+	if err != nil || !fails && ev.Type != realtime.TypeError {
+		return ev, err
+	}
+	if masked := realtime.MaskKeys(string(data)); masked != string(data) {
+		return readEvent([]byte(masked))
+	}
+	return ev, nil
 }
 
 // event applies an event, and reports who may see it.

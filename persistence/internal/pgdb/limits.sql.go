@@ -145,7 +145,8 @@ func (q *Queries) LockOwner(ctx context.Context, arg LockOwnerParams) error {
 const storedBytes = `-- name: StoredBytes :one
 SELECT CAST(
     (SELECT coalesce(sum(t.stored), 0) FROM threads AS t WHERE t.owner = $1)
-    + (SELECT coalesce(sum(i.size), 0) FROM images AS i JOIN threads AS t ON t.id = i.thread_id WHERE t.owner = $1) AS bigint
+    + (SELECT coalesce(sum(i.size), 0) FROM images AS i JOIN threads AS t ON t.id = i.thread_id WHERE t.owner = $1)
+    + (SELECT coalesce(sum(d.size), 0) FROM hook_deliveries AS d JOIN hooks AS h ON h.id = d.hook_id WHERE h.owner = $1) AS bigint
 )
 `
 
@@ -153,7 +154,7 @@ type StoredBytesParams struct {
 	Owner string
 }
 
-// StoredBytes sums the sizes, in bytes, of an owner's messages and images.
+// StoredBytes sums the sizes, in bytes, of an owner's messages and images, and of what is kept for the owner's hooks.
 func (q *Queries) StoredBytes(ctx context.Context, arg StoredBytesParams) (int64, error) {
 	row := q.db.QueryRow(ctx, storedBytes, arg.Owner)
 	var column_1 int64

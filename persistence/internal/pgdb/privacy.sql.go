@@ -41,6 +41,33 @@ func (q *Queries) EraseAssistantsOf(ctx context.Context, arg EraseAssistantsOfPa
 	return err
 }
 
+const eraseCommandsOf = `-- name: EraseCommandsOf :exec
+DELETE FROM commands WHERE owner = $1
+`
+
+type EraseCommandsOfParams struct {
+	Owner string
+}
+
+func (q *Queries) EraseCommandsOf(ctx context.Context, arg EraseCommandsOfParams) error {
+	_, err := q.db.Exec(ctx, eraseCommandsOf, arg.Owner)
+	return err
+}
+
+const eraseEventsOf = `-- name: EraseEventsOf :exec
+DELETE FROM events WHERE owner = $1
+`
+
+type EraseEventsOfParams struct {
+	Owner string
+}
+
+// EraseEventsOf deletes what followers of an owner learn, and what others ask of processes in the owner's name.
+func (q *Queries) EraseEventsOf(ctx context.Context, arg EraseEventsOfParams) error {
+	_, err := q.db.Exec(ctx, eraseEventsOf, arg.Owner)
+	return err
+}
+
 const eraseHooksOf = `-- name: EraseHooksOf :exec
 DELETE FROM hooks WHERE owner = $1
 `
@@ -118,8 +145,36 @@ func (q *Queries) KeepShare(ctx context.Context, arg KeepShareParams) error {
 	return err
 }
 
+const leaveAssistantsOf = `-- name: LeaveAssistantsOf :exec
+UPDATE threads SET assistant_id = '', assistant_owner = '' WHERE assistant_owner = $1 AND assistant_owner <> ''
+`
+
+type LeaveAssistantsOfParams struct {
+	Owner string
+}
+
+// LeaveAssistantsOf brings the server's settings back to the threads of all owners that have an assistant of an owner.
+func (q *Queries) LeaveAssistantsOf(ctx context.Context, arg LeaveAssistantsOfParams) error {
+	_, err := q.db.Exec(ctx, leaveAssistantsOf, arg.Owner)
+	return err
+}
+
+const leaveAssistantsOfCalls = `-- name: LeaveAssistantsOfCalls :exec
+UPDATE calls SET assistant_id = '', assistant_owner = '' WHERE assistant_owner = $1 AND assistant_owner <> ''
+`
+
+type LeaveAssistantsOfCallsParams struct {
+	Owner string
+}
+
+// LeaveAssistantsOfCalls is LeaveAssistantsOf for the records of calls.
+func (q *Queries) LeaveAssistantsOfCalls(ctx context.Context, arg LeaveAssistantsOfCallsParams) error {
+	_, err := q.db.Exec(ctx, leaveAssistantsOfCalls, arg.Owner)
+	return err
+}
+
 const listCallsOf = `-- name: ListCallsOf :many
-SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error FROM calls AS c
+SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error, c.assistant_owner FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.thread_id = $1 AND t.owner = $2
 ORDER BY c.started_at, c.id
@@ -163,6 +218,7 @@ func (q *Queries) ListCallsOf(ctx context.Context, arg ListCallsOfParams) ([]Cal
 			&i.ExtractionBy,
 			&i.ExtractionAt,
 			&i.ExtractionError,
+			&i.AssistantOwner,
 		); err != nil {
 			return nil, err
 		}

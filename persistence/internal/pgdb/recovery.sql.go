@@ -104,7 +104,7 @@ func (q *Queries) GetOwner(ctx context.Context, arg GetOwnerParams) (string, err
 }
 
 const listOpenCalls = `-- name: ListOpenCalls :many
-SELECT id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason, turns, interruptions, replayed, instance, place, assistant_id, extracted, summary, extraction, extraction_attempts, extraction_by, extraction_at, extraction_error FROM calls WHERE ended_at IS NULL AND instance = $1 ORDER BY thread_id
+SELECT id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason, turns, interruptions, replayed, instance, place, assistant_id, extracted, summary, extraction, extraction_attempts, extraction_by, extraction_at, extraction_error, assistant_owner FROM calls WHERE ended_at IS NULL AND instance = $1 ORDER BY thread_id
 `
 
 type ListOpenCallsParams struct {
@@ -144,6 +144,7 @@ func (q *Queries) ListOpenCalls(ctx context.Context, arg ListOpenCallsParams) ([
 			&i.ExtractionBy,
 			&i.ExtractionAt,
 			&i.ExtractionError,
+			&i.AssistantOwner,
 		); err != nil {
 			return nil, err
 		}

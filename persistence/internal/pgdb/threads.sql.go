@@ -63,7 +63,7 @@ func (q *Queries) DisownThread(ctx context.Context, arg DisownThreadParams) (int
 const drawSeq = `-- name: DrawSeq :one
 UPDATE threads SET next_seq = next_seq + CAST($1 AS bigint), updated_at = coalesce($2, updated_at)
 WHERE id = $3 AND owner = $4
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables, assistant_owner
 `
 
 type DrawSeqParams struct {
@@ -98,6 +98,7 @@ func (q *Queries) DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error
 		&i.Stored,
 		&i.AssistantID,
 		&i.Variables,
+		&i.AssistantOwner,
 	)
 	return i, err
 }
@@ -208,7 +209,7 @@ func (q *Queries) ExpireThread(ctx context.Context, arg ExpireThreadParams) (int
 }
 
 const getThread = `-- name: GetThread :one
-SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables FROM threads WHERE id = $1 AND owner = $2
+SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables, assistant_owner FROM threads WHERE id = $1 AND owner = $2
 `
 
 type GetThreadParams struct {
@@ -233,6 +234,7 @@ func (q *Queries) GetThread(ctx context.Context, arg GetThreadParams) (Thread, e
 		&i.Stored,
 		&i.AssistantID,
 		&i.Variables,
+		&i.AssistantOwner,
 	)
 	return i, err
 }
@@ -280,7 +282,7 @@ func (q *Queries) ListErased(ctx context.Context) ([]string, error) {
 }
 
 const listExpired = `-- name: ListExpired :many
-SELECT t.id, t.owner, t.assistant_id, t.updated_at FROM threads AS t
+SELECT t.id, t.owner, t.assistant_id, t.assistant_owner, t.updated_at FROM threads AS t
 WHERE t.updated_at < $1 AND t.owner <> '' AND (t.assistant_id = $2 OR CAST($2 AS text) = '')
     AND (t.updated_at > $3 OR (t.updated_at = $3 AND t.id > $4))
     AND NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.thread_id = t.id AND c.ended_at IS NULL)
@@ -298,10 +300,11 @@ type ListExpiredParams struct {
 }
 
 type ListExpiredRow struct {
-	ID          string
-	Owner       string
-	AssistantID string
-	UpdatedAt   dbtype.Time
+	ID             string
+	Owner          string
+	AssistantID    string
+	AssistantOwner string
+	UpdatedAt      dbtype.Time
 }
 
 // ListExpired lists threads that nobody has used since a time and that have no live call
@@ -325,6 +328,7 @@ func (q *Queries) ListExpired(ctx context.Context, arg ListExpiredParams) ([]Lis
 			&i.ID,
 			&i.Owner,
 			&i.AssistantID,
+			&i.AssistantOwner,
 			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
@@ -404,7 +408,7 @@ func (q *Queries) LockThread(ctx context.Context, arg LockThreadParams) (string,
 const renameThread = `-- name: RenameThread :one
 UPDATE threads SET title = $1, title_by = $2, search_title = $3
 WHERE id = $4 AND owner = $5
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables, assistant_owner
 `
 
 type RenameThreadParams struct {
@@ -438,6 +442,7 @@ func (q *Queries) RenameThread(ctx context.Context, arg RenameThreadParams) (Thr
 		&i.Stored,
 		&i.AssistantID,
 		&i.Variables,
+		&i.AssistantOwner,
 	)
 	return i, err
 }

@@ -151,31 +151,102 @@ func (q *Queries) InsertAssistant(ctx context.Context, arg InsertAssistantParams
 	return result.RowsAffected()
 }
 
-const listAssistants = `-- name: ListAssistants :many
-SELECT owner, id, shared, data, secret, created_at, updated_at FROM assistants WHERE owner = ?1 OR shared ORDER BY created_at, owner, id LIMIT CAST(?2 AS bigint)
+const listAssistantsFor = `-- name: ListAssistantsFor :many
+SELECT a.owner, a.id, a.shared, CAST(json_remove(a.data, '$.instructions', '$.greeting', '$.variables', '$.tools', '$.mcp_servers', '$.http_tools', '$.extract') AS text) AS data, a.created_at, a.updated_at
+FROM assistants AS a
+WHERE a.shared AND a.owner <> ?1 AND (a.created_at, a.owner, a.id) > (?2, CAST(?3 AS text), CAST(?4 AS text))
+    AND NOT EXISTS (SELECT 1 FROM assistants AS b WHERE b.id = a.id AND (b.owner = ?1 OR b.shared AND (b.created_at, b.owner) < (a.created_at, a.owner)))
+ORDER BY a.created_at, a.owner, a.id
+LIMIT CAST(?5 AS bigint)
 `
 
-type ListAssistantsParams struct {
-	Owner   string
-	MaxRows int64
+type ListAssistantsForParams struct {
+	Owner      string
+	AfterAt    dbtype.Time
+	AfterOwner string
+	AfterID    string
+	MaxRows    int64
 }
 
-// ListAssistants lists what an owner may use.
-func (q *Queries) ListAssistants(ctx context.Context, arg ListAssistantsParams) ([]Assistant, error) {
-	rows, err := q.query(ctx, q.listAssistantsStmt, listAssistants, arg.Owner, arg.MaxRows)
+type ListAssistantsForRow struct {
+	Owner     string
+	ID        string
+	Shared    bool
+	Data      string
+	CreatedAt dbtype.Time
+	UpdatedAt dbtype.Time
+}
+
+// ListAssistantsFor lists those that others share, after one of them: of several with an id the first, and not if the owner has one.
+func (q *Queries) ListAssistantsFor(ctx context.Context, arg ListAssistantsForParams) ([]ListAssistantsForRow, error) {
+	rows, err := q.query(ctx, q.listAssistantsForStmt, listAssistantsFor,
+		arg.Owner,
+		arg.AfterAt,
+		arg.AfterOwner,
+		arg.AfterID,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Assistant
+	var items []ListAssistantsForRow
 	for rows.Next() {
-		var i Assistant
+		var i ListAssistantsForRow
 		if err := rows.Scan(
 			&i.Owner,
 			&i.ID,
 			&i.Shared,
 			&i.Data,
-			&i.Secret,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listAssistantsOf = `-- name: ListAssistantsOf :many
+SELECT owner, id, shared, CAST(json_remove(data, '$.instructions', '$.greeting', '$.variables', '$.tools', '$.mcp_servers', '$.http_tools', '$.extract') AS text) AS data, created_at, updated_at
+FROM assistants WHERE owner = ?1 ORDER BY created_at, id
+`
+
+type ListAssistantsOfParams struct {
+	Owner string
+}
+
+type ListAssistantsOfRow struct {
+	Owner     string
+	ID        string
+	Shared    bool
+	Data      string
+	CreatedAt dbtype.Time
+	UpdatedAt dbtype.Time
+}
+
+// ListAssistantsOf lists those of an owner, without what is long in them.
+func (q *Queries) ListAssistantsOf(ctx context.Context, arg ListAssistantsOfParams) ([]ListAssistantsOfRow, error) {
+	rows, err := q.query(ctx, q.listAssistantsOfStmt, listAssistantsOf, arg.Owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListAssistantsOfRow
+	for rows.Next() {
+		var i ListAssistantsOfRow
+		if err := rows.Scan(
+			&i.Owner,
+			&i.ID,
+			&i.Shared,
+			&i.Data,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
@@ -229,20 +300,22 @@ func (q *Queries) ListRetaining(ctx context.Context) ([]Assistant, error) {
 }
 
 const setThreadAssistant = `-- name: SetThreadAssistant :one
-UPDATE threads SET assistant_id = ?1, variables = coalesce(?2, variables) WHERE id = ?3 AND owner = ?4
-RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables
+UPDATE threads SET assistant_id = ?1, assistant_owner = ?2, variables = coalesce(?3, variables) WHERE id = ?4 AND owner = ?5
+RETURNING id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables, assistant_owner
 `
 
 type SetThreadAssistantParams struct {
-	AssistantID string
-	Variables   dbtype.JSON
-	ID          string
-	Owner       string
+	AssistantID    string
+	AssistantOwner string
+	Variables      dbtype.JSON
+	ID             string
+	Owner          string
 }
 
 func (q *Queries) SetThreadAssistant(ctx context.Context, arg SetThreadAssistantParams) (Thread, error) {
 	row := q.queryRow(ctx, q.setThreadAssistantStmt, setThreadAssistant,
 		arg.AssistantID,
+		arg.AssistantOwner,
 		arg.Variables,
 		arg.ID,
 		arg.Owner,
@@ -262,6 +335,7 @@ func (q *Queries) SetThreadAssistant(ctx context.Context, arg SetThreadAssistant
 		&i.Stored,
 		&i.AssistantID,
 		&i.Variables,
+		&i.AssistantOwner,
 	)
 	return i, err
 }

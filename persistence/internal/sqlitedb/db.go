@@ -189,6 +189,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.eraseAssistantsOfStmt, err = db.PrepareContext(ctx, eraseAssistantsOf); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseAssistantsOf: %w", err)
 	}
+	if q.eraseCommandsOfStmt, err = db.PrepareContext(ctx, eraseCommandsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseCommandsOf: %w", err)
+	}
 	if q.eraseDeliveriesStmt, err = db.PrepareContext(ctx, eraseDeliveries); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseDeliveries: %w", err)
 	}
@@ -197,6 +200,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.eraseEventsStmt, err = db.PrepareContext(ctx, eraseEvents); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseEvents: %w", err)
+	}
+	if q.eraseEventsOfStmt, err = db.PrepareContext(ctx, eraseEventsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query EraseEventsOf: %w", err)
 	}
 	if q.eraseHooksOfStmt, err = db.PrepareContext(ctx, eraseHooksOf); err != nil {
 		return nil, fmt.Errorf("error preparing query EraseHooksOf: %w", err)
@@ -396,14 +402,23 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lastTurnStmt, err = db.PrepareContext(ctx, lastTurn); err != nil {
 		return nil, fmt.Errorf("error preparing query LastTurn: %w", err)
 	}
+	if q.leaveAssistantsOfStmt, err = db.PrepareContext(ctx, leaveAssistantsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query LeaveAssistantsOf: %w", err)
+	}
+	if q.leaveAssistantsOfCallsStmt, err = db.PrepareContext(ctx, leaveAssistantsOfCalls); err != nil {
+		return nil, fmt.Errorf("error preparing query LeaveAssistantsOfCalls: %w", err)
+	}
 	if q.leaveInstanceStmt, err = db.PrepareContext(ctx, leaveInstance); err != nil {
 		return nil, fmt.Errorf("error preparing query LeaveInstance: %w", err)
 	}
 	if q.legHungUpStmt, err = db.PrepareContext(ctx, legHungUp); err != nil {
 		return nil, fmt.Errorf("error preparing query LegHungUp: %w", err)
 	}
-	if q.listAssistantsStmt, err = db.PrepareContext(ctx, listAssistants); err != nil {
-		return nil, fmt.Errorf("error preparing query ListAssistants: %w", err)
+	if q.listAssistantsForStmt, err = db.PrepareContext(ctx, listAssistantsFor); err != nil {
+		return nil, fmt.Errorf("error preparing query ListAssistantsFor: %w", err)
+	}
+	if q.listAssistantsOfStmt, err = db.PrepareContext(ctx, listAssistantsOf); err != nil {
+		return nil, fmt.Errorf("error preparing query ListAssistantsOf: %w", err)
 	}
 	if q.listCallMessagesStmt, err = db.PrepareContext(ctx, listCallMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListCallMessages: %w", err)
@@ -937,6 +952,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing eraseAssistantsOfStmt: %w", cerr)
 		}
 	}
+	if q.eraseCommandsOfStmt != nil {
+		if cerr := q.eraseCommandsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseCommandsOfStmt: %w", cerr)
+		}
+	}
 	if q.eraseDeliveriesStmt != nil {
 		if cerr := q.eraseDeliveriesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eraseDeliveriesStmt: %w", cerr)
@@ -950,6 +970,11 @@ func (q *Queries) Close() error {
 	if q.eraseEventsStmt != nil {
 		if cerr := q.eraseEventsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing eraseEventsStmt: %w", cerr)
+		}
+	}
+	if q.eraseEventsOfStmt != nil {
+		if cerr := q.eraseEventsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing eraseEventsOfStmt: %w", cerr)
 		}
 	}
 	if q.eraseHooksOfStmt != nil {
@@ -1282,6 +1307,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lastTurnStmt: %w", cerr)
 		}
 	}
+	if q.leaveAssistantsOfStmt != nil {
+		if cerr := q.leaveAssistantsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing leaveAssistantsOfStmt: %w", cerr)
+		}
+	}
+	if q.leaveAssistantsOfCallsStmt != nil {
+		if cerr := q.leaveAssistantsOfCallsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing leaveAssistantsOfCallsStmt: %w", cerr)
+		}
+	}
 	if q.leaveInstanceStmt != nil {
 		if cerr := q.leaveInstanceStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing leaveInstanceStmt: %w", cerr)
@@ -1292,9 +1327,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing legHungUpStmt: %w", cerr)
 		}
 	}
-	if q.listAssistantsStmt != nil {
-		if cerr := q.listAssistantsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listAssistantsStmt: %w", cerr)
+	if q.listAssistantsForStmt != nil {
+		if cerr := q.listAssistantsForStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listAssistantsForStmt: %w", cerr)
+		}
+	}
+	if q.listAssistantsOfStmt != nil {
+		if cerr := q.listAssistantsOfStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listAssistantsOfStmt: %w", cerr)
 		}
 	}
 	if q.listCallMessagesStmt != nil {
@@ -1811,9 +1851,11 @@ type Queries struct {
 	endOpenTurnsStmt              *sql.Stmt
 	endTurnStmt                   *sql.Stmt
 	eraseAssistantsOfStmt         *sql.Stmt
+	eraseCommandsOfStmt           *sql.Stmt
 	eraseDeliveriesStmt           *sql.Stmt
 	eraseDraftsStmt               *sql.Stmt
 	eraseEventsStmt               *sql.Stmt
+	eraseEventsOfStmt             *sql.Stmt
 	eraseHooksOfStmt              *sql.Stmt
 	eraseImagesStmt               *sql.Stmt
 	eraseLegsStmt                 *sql.Stmt
@@ -1880,9 +1922,12 @@ type Queries struct {
 	lastAnswerStmt                *sql.Stmt
 	lastMessageStmt               *sql.Stmt
 	lastTurnStmt                  *sql.Stmt
+	leaveAssistantsOfStmt         *sql.Stmt
+	leaveAssistantsOfCallsStmt    *sql.Stmt
 	leaveInstanceStmt             *sql.Stmt
 	legHungUpStmt                 *sql.Stmt
-	listAssistantsStmt            *sql.Stmt
+	listAssistantsForStmt         *sql.Stmt
+	listAssistantsOfStmt          *sql.Stmt
 	listCallMessagesStmt          *sql.Stmt
 	listCallsOfStmt               *sql.Stmt
 	listChangesStmt               *sql.Stmt
@@ -2028,9 +2073,11 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		endOpenTurnsStmt:              q.endOpenTurnsStmt,
 		endTurnStmt:                   q.endTurnStmt,
 		eraseAssistantsOfStmt:         q.eraseAssistantsOfStmt,
+		eraseCommandsOfStmt:           q.eraseCommandsOfStmt,
 		eraseDeliveriesStmt:           q.eraseDeliveriesStmt,
 		eraseDraftsStmt:               q.eraseDraftsStmt,
 		eraseEventsStmt:               q.eraseEventsStmt,
+		eraseEventsOfStmt:             q.eraseEventsOfStmt,
 		eraseHooksOfStmt:              q.eraseHooksOfStmt,
 		eraseImagesStmt:               q.eraseImagesStmt,
 		eraseLegsStmt:                 q.eraseLegsStmt,
@@ -2097,9 +2144,12 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		lastAnswerStmt:                q.lastAnswerStmt,
 		lastMessageStmt:               q.lastMessageStmt,
 		lastTurnStmt:                  q.lastTurnStmt,
+		leaveAssistantsOfStmt:         q.leaveAssistantsOfStmt,
+		leaveAssistantsOfCallsStmt:    q.leaveAssistantsOfCallsStmt,
 		leaveInstanceStmt:             q.leaveInstanceStmt,
 		legHungUpStmt:                 q.legHungUpStmt,
-		listAssistantsStmt:            q.listAssistantsStmt,
+		listAssistantsForStmt:         q.listAssistantsForStmt,
+		listAssistantsOfStmt:          q.listAssistantsOfStmt,
 		listCallMessagesStmt:          q.listCallMessagesStmt,
 		listCallsOfStmt:               q.listCallsOfStmt,
 		listChangesStmt:               q.listChangesStmt,

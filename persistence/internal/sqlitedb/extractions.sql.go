@@ -16,10 +16,14 @@ UPDATE calls SET extraction = 'running', extraction_by = ?1, extraction_attempts
 WHERE calls.id = (
     SELECT c.id FROM calls AS c
     WHERE (c.extraction = 'waiting' OR c.extraction = 'running') AND c.extraction = 'waiting' AND c.ended_at IS NOT NULL AND (c.extraction_at IS NULL OR c.extraction_at <= ?2)
+        AND NOT EXISTS (
+            SELECT 1 FROM calls AS r JOIN threads AS rt ON rt.id = r.thread_id JOIN threads AS t ON t.owner = rt.owner
+            WHERE (r.extraction = 'waiting' OR r.extraction = 'running') AND r.extraction = 'running' AND t.id = c.thread_id
+        )
     ORDER BY c.started_at
     LIMIT 1
 )
-RETURNING id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason, turns, interruptions, replayed, instance, place, assistant_id, extracted, summary, extraction, extraction_attempts, extraction_by, extraction_at, extraction_error
+RETURNING id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason, turns, interruptions, replayed, instance, place, assistant_id, extracted, summary, extraction, extraction_attempts, extraction_by, extraction_at, extraction_error, assistant_owner
 `
 
 type ClaimExtractionParams struct {
@@ -27,7 +31,7 @@ type ClaimExtractionParams struct {
 	Now      *dbtype.Time
 }
 
-// ClaimExtraction takes an ended call of any owner that a text model is to read.
+// ClaimExtraction takes an ended call that a text model is to read, of an owner of whom none is being read.
 func (q *Queries) ClaimExtraction(ctx context.Context, arg ClaimExtractionParams) (Call, error) {
 	row := q.queryRow(ctx, q.claimExtractionStmt, claimExtraction, arg.Instance, arg.Now)
 	var i Call
@@ -55,6 +59,7 @@ func (q *Queries) ClaimExtraction(ctx context.Context, arg ClaimExtractionParams
 		&i.ExtractionBy,
 		&i.ExtractionAt,
 		&i.ExtractionError,
+		&i.AssistantOwner,
 	)
 	return i, err
 }

@@ -101,14 +101,15 @@ func (q *Queries) DeleteMCPGrantsOfOwner(ctx context.Context, arg DeleteMCPGrant
 }
 
 const deleteMCPPinsOfOwner = `-- name: DeleteMCPPinsOfOwner :exec
-DELETE FROM tool_pins WHERE server IN (SELECT g.server || ' of ' || g.owner FROM mcp_grants AS g WHERE g.owner = ?1)
+DELETE FROM tool_pins WHERE server IN (SELECT replace(replace(g.server, '%', '%25'), ' of ', '%20of%20') || ' of ' || g.owner FROM mcp_grants AS g WHERE g.owner = ?1)
 `
 
 type DeleteMCPPinsOfOwnerParams struct {
 	Owner string
 }
 
-// DeleteMCPPinsOfOwner deletes what was seen of the tools of an owner's accounts: mcptool keeps it under "SERVER of OWNER".
+// DeleteMCPPinsOfOwner deletes what was seen of the tools of an owner's accounts: mcptool keeps it under "SERVER of OWNER", in
+// which SERVER never has " of ".
 func (q *Queries) DeleteMCPPinsOfOwner(ctx context.Context, arg DeleteMCPPinsOfOwnerParams) error {
 	_, err := q.exec(ctx, q.deleteMCPPinsOfOwnerStmt, deleteMCPPinsOfOwner, arg.Owner)
 	return err

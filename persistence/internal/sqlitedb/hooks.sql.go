@@ -13,11 +13,11 @@ import (
 
 const addDelivery = `-- name: AddDelivery :execrows
 INSERT INTO hook_deliveries (
-    hook_id, id, thread_id, type, body, state, attempts, failures, instance, last_status, last_error, created_at, next_at
+    hook_id, id, thread_id, type, body, state, attempts, failures, instance, last_status, last_error, created_at, next_at, size
 ) VALUES (
-    ?1, ?2, ?3, ?4, ?5, 'waiting', 0, 0, '', 0, '', ?6, ?6
+    ?1, ?2, ?3, ?4, ?5, 'waiting', 0, 0, '', 0, '', ?6, ?6, ?7
 )
-ON CONFLICT (hook_id, id) DO UPDATE SET body = excluded.body WHERE hook_deliveries.attempts = 0
+ON CONFLICT (hook_id, id) DO UPDATE SET body = excluded.body, size = excluded.size WHERE hook_deliveries.attempts = 0
 `
 
 type AddDeliveryParams struct {
@@ -27,6 +27,7 @@ type AddDeliveryParams struct {
 	Type      string
 	Body      string
 	CreatedAt dbtype.Time
+	Size      int64
 }
 
 // AddDelivery writes an event that a hook has no second time, only anew if nobody has tried to deliver it. The caller has locked the thread's row and the hook's.
@@ -38,6 +39,7 @@ func (q *Queries) AddDelivery(ctx context.Context, arg AddDeliveryParams) (int64
 		arg.Type,
 		arg.Body,
 		arg.CreatedAt,
+		arg.Size,
 	)
 	if err != nil {
 		return 0, err
@@ -117,7 +119,7 @@ WHERE hook_deliveries.hook_id = ?3 AND hook_deliveries.id IN (
     ORDER BY d.next_at
     LIMIT CAST(?4 AS bigint)
 )
-RETURNING hook_id, id, thread_id, type, body, state, attempts, failures, instance, last_status, last_error, created_at, begun_at, next_at, finished_at
+RETURNING hook_id, id, thread_id, type, body, state, attempts, failures, instance, last_status, last_error, created_at, begun_at, next_at, finished_at, size
 `
 
 type ClaimDeliveriesParams struct {
@@ -158,6 +160,7 @@ func (q *Queries) ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams
 			&i.BegunAt,
 			&i.NextAt,
 			&i.FinishedAt,
+			&i.Size,
 		); err != nil {
 			return nil, err
 		}
@@ -285,7 +288,7 @@ func (q *Queries) ForgetDeliveries(ctx context.Context, arg ForgetDeliveriesPara
 }
 
 const getDelivery = `-- name: GetDelivery :one
-SELECT d.hook_id, d.id, d.thread_id, d.type, d.body, d.state, d.attempts, d.failures, d.instance, d.last_status, d.last_error, d.created_at, d.begun_at, d.next_at, d.finished_at FROM hook_deliveries AS d
+SELECT d.hook_id, d.id, d.thread_id, d.type, d.body, d.state, d.attempts, d.failures, d.instance, d.last_status, d.last_error, d.created_at, d.begun_at, d.next_at, d.finished_at, d.size FROM hook_deliveries AS d
 JOIN hooks AS h ON h.id = d.hook_id
 WHERE d.hook_id = ?1 AND d.id = ?2 AND h.owner = ?3
 `
@@ -315,6 +318,7 @@ func (q *Queries) GetDelivery(ctx context.Context, arg GetDeliveryParams) (HookD
 		&i.BegunAt,
 		&i.NextAt,
 		&i.FinishedAt,
+		&i.Size,
 	)
 	return i, err
 }
@@ -443,7 +447,7 @@ func (q *Queries) LastAnswer(ctx context.Context, arg LastAnswerParams) (Message
 }
 
 const listDeliveries = `-- name: ListDeliveries :many
-SELECT d.hook_id, d.id, d.thread_id, d.type, d.body, d.state, d.attempts, d.failures, d.instance, d.last_status, d.last_error, d.created_at, d.begun_at, d.next_at, d.finished_at FROM hook_deliveries AS d
+SELECT d.hook_id, d.id, d.thread_id, d.type, d.body, d.state, d.attempts, d.failures, d.instance, d.last_status, d.last_error, d.created_at, d.begun_at, d.next_at, d.finished_at, d.size FROM hook_deliveries AS d
 JOIN hooks AS h ON h.id = d.hook_id
 WHERE d.hook_id = ?1 AND h.owner = ?2
 ORDER BY d.created_at DESC, d.id DESC
@@ -481,6 +485,7 @@ func (q *Queries) ListDeliveries(ctx context.Context, arg ListDeliveriesParams) 
 			&i.BegunAt,
 			&i.NextAt,
 			&i.FinishedAt,
+			&i.Size,
 		); err != nil {
 			return nil, err
 		}

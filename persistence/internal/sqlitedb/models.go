@@ -51,6 +51,7 @@ type Call struct {
 	ExtractionBy       string
 	ExtractionAt       *dbtype.Time
 	ExtractionError    string
+	AssistantOwner     string
 }
 
 type Command struct {
@@ -112,6 +113,7 @@ type HookDelivery struct {
 	BegunAt    *dbtype.Time
 	NextAt     *dbtype.Time
 	FinishedAt *dbtype.Time
+	Size       int64
 }
 
 type Image struct {
@@ -258,19 +260,20 @@ type TextSession struct {
 }
 
 type Thread struct {
-	ID          string
-	Owner       string
-	Title       string
-	NextSeq     int64
-	Context     int64
-	CreatedAt   dbtype.Time
-	UpdatedAt   dbtype.Time
-	SearchTitle string
-	TitleBy     string
-	ResetSeq    int64
-	Stored      int64
-	AssistantID string
-	Variables   dbtype.JSON
+	ID             string
+	Owner          string
+	Title          string
+	NextSeq        int64
+	Context        int64
+	CreatedAt      dbtype.Time
+	UpdatedAt      dbtype.Time
+	SearchTitle    string
+	TitleBy        string
+	ResetSeq       int64
+	Stored         int64
+	AssistantID    string
+	Variables      dbtype.JSON
+	AssistantOwner string
 }
 
 type ToolCall struct {

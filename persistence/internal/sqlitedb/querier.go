@@ -29,7 +29,7 @@ type Querier interface {
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
 	// ClaimDeliveries takes what is due.
 	ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams) ([]HookDelivery, error)
-	// ClaimExtraction takes an ended call of any owner that a text model is to read.
+	// ClaimExtraction takes an ended call that a text model is to read, of an owner of whom none is being read.
 	ClaimExtraction(ctx context.Context, arg ClaimExtractionParams) (Call, error)
 	// ClaimLeg changes nothing if another process was faster.
 	ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, error)
@@ -69,7 +69,8 @@ type Querier interface {
 	DeleteMCPGrant(ctx context.Context, arg DeleteMCPGrantParams) (int64, error)
 	DeleteMCPGrantVersion(ctx context.Context, arg DeleteMCPGrantVersionParams) (int64, error)
 	DeleteMCPGrantsOfOwner(ctx context.Context, arg DeleteMCPGrantsOfOwnerParams) error
-	// DeleteMCPPinsOfOwner deletes what was seen of the tools of an owner's accounts: mcptool keeps it under "SERVER of OWNER".
+	// DeleteMCPPinsOfOwner deletes what was seen of the tools of an owner's accounts: mcptool keeps it under "SERVER of OWNER", in
+	// which SERVER never has " of ".
 	DeleteMCPPinsOfOwner(ctx context.Context, arg DeleteMCPPinsOfOwnerParams) error
 	DeleteMCPSignIn(ctx context.Context, arg DeleteMCPSignInParams) (int64, error)
 	DeleteMCPSignInsOf(ctx context.Context, arg DeleteMCPSignInsOfParams) (int64, error)
@@ -92,10 +93,13 @@ type Querier interface {
 	EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
 	EraseAssistantsOf(ctx context.Context, arg EraseAssistantsOfParams) error
+	EraseCommandsOf(ctx context.Context, arg EraseCommandsOfParams) error
 	EraseDeliveries(ctx context.Context, arg EraseDeliveriesParams) error
 	// EraseDrafts deletes the drafts of a thread, before its messages are erased.
 	EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error)
 	EraseEvents(ctx context.Context, arg EraseEventsParams) error
+	// EraseEventsOf deletes what followers of an owner learn, and what others ask of processes in the owner's name.
+	EraseEventsOf(ctx context.Context, arg EraseEventsOfParams) error
 	EraseHooksOf(ctx context.Context, arg EraseHooksOfParams) error
 	EraseImages(ctx context.Context, arg EraseImagesParams) (int64, error)
 	// EraseLegs deletes the legs of a thread that were hung up.
@@ -195,10 +199,16 @@ type Querier interface {
 	LastMessage(ctx context.Context, arg LastMessageParams) (int64, error)
 	// LastTurn returns the text turn that runs on a thread, or ran last.
 	LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error)
+	// LeaveAssistantsOf brings the server's settings back to the threads of all owners that have an assistant of an owner.
+	LeaveAssistantsOf(ctx context.Context, arg LeaveAssistantsOfParams) error
+	// LeaveAssistantsOfCalls is LeaveAssistantsOf for the records of calls.
+	LeaveAssistantsOfCalls(ctx context.Context, arg LeaveAssistantsOfCallsParams) error
 	LeaveInstance(ctx context.Context, arg LeaveInstanceParams) error
 	LegHungUp(ctx context.Context, arg LegHungUpParams) error
-	// ListAssistants lists what an owner may use.
-	ListAssistants(ctx context.Context, arg ListAssistantsParams) ([]Assistant, error)
+	// ListAssistantsFor lists those that others share, after one of them: of several with an id the first, and not if the owner has one.
+	ListAssistantsFor(ctx context.Context, arg ListAssistantsForParams) ([]ListAssistantsForRow, error)
+	// ListAssistantsOf lists those of an owner, without what is long in them.
+	ListAssistantsOf(ctx context.Context, arg ListAssistantsOfParams) ([]ListAssistantsOfRow, error)
 	// ListCallMessages lists what was said in a call.
 	ListCallMessages(ctx context.Context, arg ListCallMessagesParams) ([]Message, error)
 	ListCallsOf(ctx context.Context, arg ListCallsOfParams) ([]Call, error)
@@ -255,7 +265,7 @@ type Querier interface {
 	// begun, then what has no scheduled time, then by scheduled time.
 	ListQueued(ctx context.Context, arg ListQueuedParams) ([]QueuedMessage, error)
 	ListRecordingsOf(ctx context.Context, arg ListRecordingsOfParams) ([]Recording, error)
-	// ListRecordingsOver returns recordings whose call was deleted, or that began too long ago.
+	// ListRecordingsOver returns recordings whose call or thread was deleted, or that began too long ago.
 	ListRecordingsOver(ctx context.Context, arg ListRecordingsOverParams) ([]string, error)
 	// ListReplay lists the newest first. The context and the first number come from
 	// subqueries that run once, so the index returns the rows in order, and those before a
@@ -337,7 +347,7 @@ type Querier interface {
 	// ShiftMessages renumbers the messages from a number on, in the same order.
 	ShiftMessages(ctx context.Context, arg ShiftMessagesParams) ([]Message, error)
 	StopTurn(ctx context.Context, arg StopTurnParams) (int64, error)
-	// StoredBytes sums the sizes, in bytes, of an owner's messages and images.
+	// StoredBytes sums the sizes, in bytes, of an owner's messages and images, and of what is kept for the owner's hooks.
 	StoredBytes(ctx context.Context, arg StoredBytesParams) (int64, error)
 	// StoredImages sums the sizes, in bytes, of all images of an owner.
 	StoredImages(ctx context.Context, arg StoredImagesParams) (int64, error)

@@ -50,7 +50,9 @@ func (q *Queries) GetRecording(ctx context.Context, arg GetRecordingParams) (Rec
 
 const listRecordingsOver = `-- name: ListRecordingsOver :many
 SELECT r.call_id FROM recordings AS r
-WHERE r.started_at < ?1 OR NOT EXISTS (SELECT 1 FROM calls AS c WHERE c.id = r.call_id)
+WHERE r.started_at < ?1 OR NOT EXISTS (
+    SELECT 1 FROM calls AS c JOIN threads AS t ON t.id = c.thread_id WHERE c.id = r.call_id AND t.owner <> ''
+)
 ORDER BY r.started_at
 LIMIT CAST(?2 AS bigint)
 `
@@ -60,7 +62,7 @@ type ListRecordingsOverParams struct {
 	MaxRows int64
 }
 
-// ListRecordingsOver returns recordings whose call was deleted, or that began too long ago.
+// ListRecordingsOver returns recordings whose call or thread was deleted, or that began too long ago.
 func (q *Queries) ListRecordingsOver(ctx context.Context, arg ListRecordingsOverParams) ([]string, error) {
 	rows, err := q.query(ctx, q.listRecordingsOverStmt, listRecordingsOver, arg.Before, arg.MaxRows)
 	if err != nil {

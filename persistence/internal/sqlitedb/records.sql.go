@@ -12,7 +12,7 @@ import (
 )
 
 const getCall = `-- name: GetCall :one
-SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error FROM calls AS c
+SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error, c.assistant_owner FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.id = ?1 AND t.owner = ?2
 `
@@ -49,12 +49,13 @@ func (q *Queries) GetCall(ctx context.Context, arg GetCallParams) (Call, error) 
 		&i.ExtractionBy,
 		&i.ExtractionAt,
 		&i.ExtractionError,
+		&i.AssistantOwner,
 	)
 	return i, err
 }
 
 const getLiveCall = `-- name: GetLiveCall :one
-SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error FROM calls AS c
+SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error, c.assistant_owner FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.thread_id = ?1 AND t.owner = ?2 AND c.ended_at IS NULL
 `
@@ -91,6 +92,7 @@ func (q *Queries) GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call,
 		&i.ExtractionBy,
 		&i.ExtractionAt,
 		&i.ExtractionError,
+		&i.AssistantOwner,
 	)
 	return i, err
 }
@@ -187,11 +189,11 @@ func (q *Queries) ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolC
 const saveCall = `-- name: SaveCall :execrows
 INSERT INTO calls (
     id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason,
-    turns, interruptions, replayed, instance, assistant_id, extraction, place
+    turns, interruptions, replayed, instance, assistant_id, assistant_owner, extraction, place
 ) VALUES (
     ?1, (SELECT t.id FROM threads AS t WHERE t.id = ?2 AND t.owner = ?3),
     ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
-    ?12, ?13, ?14, ?15, ?16, ?17,
+    ?12, ?13, ?14, ?15, ?16, ?17, ?18,
     (SELECT CAST(coalesce(max(c.place), 0) + 1 AS bigint) FROM calls AS c WHERE c.thread_id = ?2)
 )
 ON CONFLICT (id) DO UPDATE SET
@@ -221,6 +223,7 @@ type SaveCallParams struct {
 	Replayed       int64
 	Instance       string
 	AssistantID    string
+	AssistantOwner string
 	Extraction     string
 }
 
@@ -246,6 +249,7 @@ func (q *Queries) SaveCall(ctx context.Context, arg SaveCallParams) (int64, erro
 		arg.Replayed,
 		arg.Instance,
 		arg.AssistantID,
+		arg.AssistantOwner,
 		arg.Extraction,
 	)
 	if err != nil {

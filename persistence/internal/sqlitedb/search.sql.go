@@ -12,7 +12,7 @@ import (
 )
 
 const listThreads = `-- name: ListThreads :many
-SELECT t.id, t.owner, t.title, t.next_seq, t.context, t.created_at, t.updated_at, t.search_title, t.title_by, t.reset_seq, t.stored, t.assistant_id, t.variables FROM threads AS t
+SELECT t.id, t.owner, t.title, t.next_seq, t.context, t.created_at, t.updated_at, t.search_title, t.title_by, t.reset_seq, t.stored, t.assistant_id, t.variables, t.assistant_owner FROM threads AS t
 WHERE t.owner = ?1
     AND (t.updated_at < ?2 OR (t.updated_at = ?2 AND t.id < ?3))
     AND (CAST(?4 AS text) = '[]' OR t.id IN (SELECT w.value FROM json_each(CAST(?4 AS text)) AS w))
@@ -80,6 +80,7 @@ func (q *Queries) ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thr
 			&i.Stored,
 			&i.AssistantID,
 			&i.Variables,
+			&i.AssistantOwner,
 		); err != nil {
 			return nil, err
 		}

@@ -21,8 +21,25 @@ const path = (id: string) => `api/assistants/${encodeURIComponent(id)}`;
 
 const readAssistant = (raw: Json): Assistant => ({ ...raw, id: asText(raw.id), name: asText(raw.name) });
 
+/** How many pages are read: one's own come first. */
+const maxPages = 5;
+
+/** All assistants, without what is long in them. */
 export async function listAssistants(): Promise<Assistant[]> {
-  return asObjects((await sendJson('GET', 'api/assistants')).assistants).map(readAssistant);
+  const all: Assistant[] = [];
+  let cursor = '';
+  for (let page = 0; page < maxPages; page++) {
+    const answer = await sendJson('GET', `api/assistants?limit=200&cursor=${encodeURIComponent(cursor)}`);
+    all.push(...asObjects(answer.assistants).map(readAssistant));
+    cursor = asText(answer.next_cursor);
+    if (cursor === '') break;
+  }
+  return all;
+}
+
+/** A whole assistant. */
+export async function getAssistant(id: string): Promise<Assistant> {
+  return readAssistant(await sendJson('GET', path(id)));
 }
 
 /** Makes an assistant; the secret, which signs the requests of its tools, is told only here. */
