@@ -30,7 +30,7 @@ func readChatBody(c echo.Context, dst any) error {
 	if err := input.Hold(c, maxKept); err != nil {
 		return err
 	}
-	body, err := shortened(c.Request().Body)
+	body, err := shortened(c.Request().Body, maxChatMessage)
 	answerSoon(c) // the body may have taken longer than an answer may
 	if err != nil {
 		return err
@@ -41,9 +41,9 @@ func readChatBody(c echo.Context, dst any) error {
 
 // shortened reads the JSON object of a useChat request, and returns it with only the last of its
 // messages. Those before it take no memory, however large they are: a client goes on sending a message
-// that was refused. Only what is returned has to be checked.
-func shortened(body io.Reader) ([]byte, error) {
-	s, buf := shortener{}, make([]byte, 32<<10)
+// that was refused. Only what is returned has to be checked. The last message may have limit bytes.
+func shortened(body io.Reader, limit int) ([]byte, error) {
+	s, buf := shortener{limit: limit}, make([]byte, 32<<10)
 	for {
 		n, err := body.Read(buf)
 		s.write(buf[:n])
@@ -52,7 +52,7 @@ func shortened(body io.Reader) ([]byte, error) {
 		case !errors.Is(err, io.EOF):
 			return nil, input.BodyError(err)
 		case s.large:
-			return nil, problem.TooLarge("messages", fmt.Sprintf("The last message is larger than %d bytes.", maxChatMessage))
+			return nil, problem.TooLarge("messages", fmt.Sprintf("The last message is larger than %d bytes.", limit))
 		default:
 			return s.out, nil
 		}
@@ -62,6 +62,7 @@ func shortened(body io.Reader) ([]byte, error) {
 // shortener copies a JSON object, with the last element only of its list messages.
 type shortener struct {
 	out     []byte
+	limit   int  // of the last element, in bytes
 	large   bool // what is to be kept has become too large: nothing of it is
 	depth   int  // of objects and lists
 	text    bool // within a string, escaped: before an escaped byte of it
@@ -141,8 +142,8 @@ func (s *shortener) outside(b byte) {
 
 // keep copies bytes.
 func (s *shortener) keep(p []byte) {
-	message := s.element > 0 && len(s.out)-s.element+len(p) > maxChatMessage
-	if s.large = s.large || message || len(s.out)+len(p) > maxKept; !s.large {
+	message := s.element > 0 && len(s.out)-s.element+len(p) > s.limit
+	if s.large = s.large || message || len(s.out)+len(p) > s.limit+input.MaxBody; !s.large {
 		s.out = append(s.out, p...)
 	}
 }

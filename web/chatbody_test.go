@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"voicebridge/web/access"
+	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
 
@@ -32,7 +34,7 @@ func TestShortened(t *testing.T) {
 		``:                                         ``,
 	} {
 		for _, arrives := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in)), iotest.HalfReader(strings.NewReader(in))} {
-			if got, err := shortened(arrives); err != nil || string(got) != want {
+			if got, err := shortened(arrives, maxChatMessage); err != nil || string(got) != want {
 				t.Errorf("%s: got %s, %v, want %s", in, got, err, want)
 			}
 		}
@@ -41,20 +43,21 @@ func TestShortened(t *testing.T) {
 
 func TestShortenedHasLimits(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("a", maxChatMessage)
+	const limit = input.MaxBody // so that what is beside the message has as much
+	long := strings.Repeat("a", limit)
 	for name, in := range map[string]string{
 		"the last message": `{"messages":[1,"` + long + `"],"id":"x"}`,
 		"no list":          `{"messages":"` + long + long + `"}`,
 		"many lists":       `{` + strings.Repeat(`"messages":["`+long[:len(long)-9]+`"],`, 2) + `"id":"x"}`,
 		"another field":    `{"x":"` + long + long + `","messages":[1,2]}`,
 	} {
-		_, err := shortened(strings.NewReader(in))
+		_, err := shortened(strings.NewReader(in), limit)
 		if e, ok := errors.AsType[*problem.Error](err); !ok || e.Status != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	body := http.MaxBytesReader(nil, io.NopCloser(strings.NewReader(`{"messages":[1,2]}`)), 10)
-	if _, err := shortened(body); classify(err).Status != http.StatusRequestEntityTooLarge {
+	if _, err := shortened(body, limit); classify(err).Status != http.StatusRequestEntityTooLarge {
 		t.Errorf("a conversation that is too long: %v", err)
 	}
 }
@@ -76,17 +79,33 @@ func TestUseChatSendsALongConversation(t *testing.T) {
 	wantError(t, b.do(t, "POST", messagesPath(key), conversation(picture)), 413, "too_large")
 }
 
-// TestLargeMessagesGiveTheirMemoryBack has more large messages than fit into an owner's share of the memory, each of which
-// waits for its answer.
+// TestLargeMessagesGiveTheirMemoryBack has more large messages than fit into what is left of an owner's share of the memory,
+// each of which waits for its answer.
 func TestLargeMessagesGiveTheirMemoryBack(t *testing.T) {
 	t.Parallel()
 	cfg, _ := scriptedChat(held("One.", nil))
 	b := setupChat(t, cfg, nil)
 	server := b.listen(t)
-	large := `{"type":"data-x","data":"` + strings.Repeat("a", 3<<20) + `"},`
-	for range 12 {
+	const left, size = 512 << 10, 128 << 10
+	for share := access.MaxBodiesPerOwner - left; share > 0; share -= maxKept {
+		arrivesNever(t, server.Listener.Addr().String(), messagesPath(b.thread(t, access.LocalOwner)), min(share, maxKept))
+	}
+	large := `{"type":"data-x","data":"` + strings.Repeat("a", size) + `"},`
+	for range left/size + 2 {
 		body := strings.Replace(uiSaid("a", "hello"), `"role":"user","parts":[`, `"role":"user","parts":[`+large, 1)
 		f := follow(t, server, "POST", messagesPath(b.thread(t, access.LocalOwner)), body)
 		f.until("text-delta")
+	}
+}
+
+// arrivesNever begins a request whose body does not arrive: it holds its memory until the test ends.
+func arrivesNever(t *testing.T, address, path string, size int) {
+	t.Helper()
+	conn := rawConn(t, address)
+	_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, size)
+	must(t, err)
+	// The server asks for the body once it has the memory.
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("the server answers %q, %v", line, err)
 	}
 }

@@ -35,6 +35,7 @@ func (b *bundle) run(t *testing.T) (address string, stop func() error) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
+	ln = smallBuffers{ln}
 	ctx, cancel := context.WithCancel(context.Background())
 	done, ended := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -43,6 +44,17 @@ func (b *bundle) run(t *testing.T) (address string, stop func() error) {
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	return ln.Addr().String(), func() error { cancel(); return <-done }
+}
+
+// smallBuffers has connections that block soon if their client does not read.
+type smallBuffers struct{ net.Listener }
+
+func (l smallBuffers) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil {
+		err = conn.(*net.TCPConn).SetWriteBuffer(4 << 10)
+	}
+	return conn, err
 }
 
 // dial opens a socket; status is the server's answer, 0 if there was none.

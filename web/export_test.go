@@ -48,11 +48,11 @@ func TestExport(t *testing.T) {
 func TestExportIsNotRead(t *testing.T) {
 	t.Parallel()
 	// The quarter of it that is left when the client is given up must do on a busy machine.
-	b := setup(t, func(c *Config) { c.ShutdownTimeout = 40 * time.Second })
+	b := setup(t, func(c *Config) { c.ShutdownTimeout = 8 * time.Second })
 	key := b.thread(t, access.LocalOwner)
-	output := json.RawMessage(`"` + strings.Repeat("word ", 60_000) + `"`) // a tool's: text would be indexed
+	output := json.RawMessage(`"` + strings.Repeat("word ", 20_000) + `"`) // a tool's: text would be indexed
 	err := b.db.Batch(t.Context(), key, func(w *persistence.Batch) error {
-		for range 15 {
+		for range 5 {
 			m := thread.Message{
 				Role:     thread.RoleAssistant,
 				Parts:    []thread.Part{{Type: "dynamic-tool", ToolName: "t", ToolCallID: "c", State: thread.ToolOutputAvailable, Input: json.RawMessage("{}"), Output: output}},

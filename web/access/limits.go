@@ -43,7 +43,7 @@ type Limits struct {
 // Limits on the memory of bodies, in bytes. Decoding and saving an image takes up to ten times as much for a moment.
 const (
 	maxBodies         = 256 << 20
-	maxBodiesPerOwner = 32 << 20
+	MaxBodiesPerOwner = 32 << 20
 )
 
 // MayUse reports whether clients may name the model; either name may be empty, for the configured
@@ -109,7 +109,7 @@ func NewAllowances(l Limits, calls liveCalls, records Records, rates Rates, auth
 		Setups:             NewRateLimit(l.SetupsPerMinute, now),
 		Calls:              NewCallLimit(calls, records, l.MaxCalls, perOwner),
 		Sockets:            NewCountLimit(l.MaxSockets, socketsPerOwner),
-		Bodies:             NewByteLimit(maxBodies, maxBodiesPerOwner),
+		Bodies:             NewByteLimit(maxBodies, MaxBodiesPerOwner),
 	}
 }
 
