@@ -15,3 +15,15 @@ func TestSDKBetween(t *testing.T) {
 	t.Parallel()
 	testSDK(t, "v0.11")
 }
+
+// TestSocketClientsMore calls over WebSocket with OpenAI's package for Go, which takes minutes to compile, and with an older
+// version of its Agents SDK.
+func TestSocketClientsMore(t *testing.T) {
+	t.Parallel()
+	for _, client := range []string{"openai-go", "v0.11"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			testSocketClient(t, client)
+		})
+	}
+}

@@ -38,12 +38,16 @@ func runNode(t *testing.T, args ...string) []byte {
 	return outputOf(t, cmd)
 }
 
-// runOpenAIGo builds and runs the client with OpenAI's library for Go, a module of its own, and returns its output.
-func runOpenAIGo(t *testing.T, args ...string) []byte {
+// runClient calls over WebSocket with a package of OpenAI, and returns its output.
+func runClient(t *testing.T, client, base, wav, certificate string) []byte {
 	t.Helper()
+	if client != "openai-go" {
+		return runNode(t, "socket.mjs", client, base, wav, certificate)
+	}
+	// A module of its own.
 	program := filepath.Join(t.TempDir(), "openaigo")
 	outputOf(t, exec.Command("go", "build", "-C", "testdata/openaigo", "-o", program, "."))
-	return outputOf(t, command(t, program, nil, args...))
+	return outputOf(t, command(t, program, nil, base, wav))
 }
 
 // outputOf runs a program that must succeed.

@@ -130,12 +130,17 @@ func (m *model) forget() {
 const queueSettings = "limits:\n  setups_per_minute_per_ip: 100000\n" +
 	"conversations:\n  auto_generate_titles: false\n  queue: {max_size: 0, auto_generate_titles: false}\n"
 
-// TestQueueKilled kills the program repeatedly while it delivers 400 messages. Each
-// message is in its thread once, in order and with an answer; for each kill, at most one
-// on each thread was asked twice.
+// TestQueueKilled kills the program repeatedly while it delivers messages.
 func TestQueueKilled(t *testing.T) {
 	t.Parallel()
-	const threads, each = 8, 50
+	killQueue(t, 4, 10, 8)
+}
+
+// killQueue kills the program each time that it has delivered so many messages, or up to twice as many, until all are
+// delivered. Each message is in its thread once, in order and with an answer; for each kill, at most one on each thread
+// was asked twice.
+func killQueue(t *testing.T, threads, each, delivered int) {
+	t.Helper()
 	for engine, newURL := range persistencetest.URLs {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +167,7 @@ func TestQueueKilled(t *testing.T) {
 			kills := 0
 			for m.count() < threads*each {
 				p = launch(t, environ)
-				m.until(t, min(m.count()+10+random.IntN(50), threads*each))
+				m.until(t, min(m.count()+delivered+random.IntN(delivered), threads*each))
 				p.kill()
 				m.forget()
 				kills++
