@@ -32,5 +32,5 @@ func (h *models) routes(r router) { r.GET("/api/models", h.list, r.user) }
 
 // list returns the models: those for calls, then those for typed messages.
 func (h *models) list(c echo.Context) error {
-	return c.JSON(http.StatusOK, map[string]any{"models": h.all})
+	return c.JSON(http.StatusOK, map[string]any{"models": append([]Model{}, h.all...)})
 }

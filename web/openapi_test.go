@@ -1,12 +1,19 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"mime"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
 )
 
 type openAPI struct {
@@ -29,17 +36,78 @@ func document(t *testing.T) (openAPI, string) {
 	return doc, body
 }
 
+// described is the document as a validator of answers has it.
+var described = sync.OnceValues(func() (*openapi3.T, error) {
+	source, err := openAPIDocument()
+	if err != nil {
+		return nil, err
+	}
+	return openapi3.NewLoader().LoadFromData(source)
+})
+
+// anyRoute are the statuses of which the document says once that any route may answer with them.
+var anyRoute = []int{http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
+
+// wantDescribed compares an answer with what the document says of its route.
+func (b *bundle) wantDescribed(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
+	t.Helper()
+	doc, err := described()
+	must(t, err)
+	c := b.echo.NewContext(r, w)
+	b.echo.Router().Find(r.Method, r.URL.Path, c)
+	item := doc.Paths.Find(describedPath(c.Path()))
+	if item == nil || item.GetOperation(r.Method) == nil {
+		return // the page, and what no route answers
+	}
+	if w.Code == http.StatusSwitchingProtocols || w.Code == statusClientClosed {
+		return // there is no answer, or nobody who gets it
+	}
+	what := fmt.Sprintf("%s %s with %d", r.Method, c.Path(), w.Code)
+	responses := item.GetOperation(r.Method).Responses
+	response := responses.Status(w.Code)
+	if response == nil && slices.Contains(anyRoute, w.Code) {
+		response = cmp.Or(responses.Status(http.StatusBadRequest), doc.Components.Responses["Error"]) // in the form of the route
+	}
+	if response == nil {
+		t.Errorf("%s: the document has no such answer", what)
+		return
+	}
+	media, _, _ := mime.ParseMediaType(w.Header().Get("Content-Type"))
+	switch content := response.Value.Content.Get(media); {
+	case content == nil && w.Body.Len() > 0:
+		t.Errorf("%s: the document has no %q", what, media)
+	case content == nil || content.Schema == nil || media != "application/json" || w.Body.Len() == 0:
+	default:
+		var value any
+		must(t, json.Unmarshal(w.Body.Bytes(), &value))
+		if err := content.Schema.Value.VisitJSON(value, openapi3.EnableJSONSchema2020(), openapi3.VisitAsResponse()); err != nil {
+			t.Errorf("%s: %v: %.1000s", what, err, w.Body)
+		}
+	}
+}
+
+// describedPath writes the parameters of a route as the document does.
+func describedPath(route string) string {
+	segments := strings.Split(route, "/")
+	for i, s := range segments {
+		if name, ok := strings.CutPrefix(s, ":"); ok {
+			segments[i] = "{" + name + "}"
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
 func TestOpenAPIDescribesExactlyTheRoutes(t *testing.T) {
 	t.Parallel()
 	doc, _ := document(t)
 	if doc.OpenAPI != "3.1.0" {
 		t.Errorf("version %q", doc.OpenAPI)
 	}
-	described := map[string]bool{}
+	documented := map[string]bool{}
 	for path, operations := range doc.Paths {
 		for method := range operations {
 			if method != "parameters" {
-				described[strings.ToUpper(method)+" "+path] = true
+				documented[strings.ToUpper(method)+" "+path] = true
 			}
 		}
 	}
@@ -49,20 +117,14 @@ func TestOpenAPIDescribesExactlyTheRoutes(t *testing.T) {
 		if name := strings.TrimPrefix(r.Path, "/"); b.pipeline.page.has(name) || r.Method == http.MethodHead {
 			continue // the page's files, and what every GET has beside it
 		}
-		segments := strings.Split(r.Path, "/")
-		for i, s := range segments {
-			if name, ok := strings.CutPrefix(s, ":"); ok {
-				segments[i] = "{" + name + "}"
-			}
-		}
-		registered[r.Method+" "+strings.Join(segments, "/")] = true
+		registered[r.Method+" "+describedPath(r.Path)] = true
 	}
 	for route := range registered {
-		if !described[route] {
+		if !documented[route] {
 			t.Errorf("%s is registered and not described", route)
 		}
 	}
-	for route := range described {
+	for route := range documented {
 		if !registered[route] {
 			t.Errorf("%s is described and not registered", route)
 		}

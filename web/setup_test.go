@@ -376,6 +376,7 @@ func (b *bundle) do(t *testing.T, method, target, body string, options ...option
 	}
 	w := httptest.NewRecorder()
 	b.ServeHTTP(w, r)
+	b.wantDescribed(t, r, w)
 	return &answer{StatusCode: w.Code, Header: w.Header(), body: w.Body.String()}
 }
 
