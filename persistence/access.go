@@ -39,7 +39,7 @@ func (s *Store) ensureThread(ctx context.Context, key thread.Key) (created bool,
 			t.tellOwner(EventThreadCreated, key)
 			return nil
 		}
-		_, err = q.GetThread(ctx, pgdb.GetThreadParams{ID: key.Thread, Owner: key.Owner})
+		_, err = q.GetThread(ctx, key.Thread, key.Owner)
 		return err
 	})
 	return created, err

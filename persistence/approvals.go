@@ -29,7 +29,7 @@ func (b *Batch) SaveApproval(a thread.Approval) error {
 		if err != nil || n == 0 || a.Outcome != thread.ApprovalOpen {
 			return err
 		}
-		row, err := b.q.GetApproval(b.ctx, pgdb.GetApprovalParams{ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner})
+		row, err := b.q.GetApproval(b.ctx, a.ID, b.key.Thread, b.key.Owner)
 		if err == nil {
 			e := approvalEvent(approvalFromRow(&b.s.clock, row))
 			b.told.tell(b.key, e)
@@ -73,7 +73,7 @@ func (s *Store) Approval(ctx context.Context, key thread.Key, id string) (thread
 	if err := checkKey(key); err != nil || !thread.ValidID(id) {
 		return thread.Approval{}, fmt.Errorf("read approval: %w", ErrNotFound)
 	}
-	row, err := s.eng.read().GetApproval(ctx, pgdb.GetApprovalParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
+	row, err := s.eng.read().GetApproval(ctx, id, key.Thread, key.Owner)
 	return approvalFromRow(&s.clock, row), s.fail("read approval", err)
 }
 
@@ -125,9 +125,7 @@ func (s *Store) OpenApprovals(ctx context.Context, key thread.Key) ([]thread.App
 	if err := checkKey(key); err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
-	found, err := s.eng.read().ListOpenApprovals(ctx, pgdb.ListOpenApprovalsParams{
-		ThreadID: key.Thread, Owner: key.Owner, Now: dbtype.At(s.now()),
-	})
+	found, err := s.eng.read().ListOpenApprovals(ctx, key.Thread, key.Owner, dbtype.At(s.now()))
 	open, err := database.Rows(found, err, func(r pgdb.ListOpenApprovalsRow) thread.Approval {
 		return approvalFromRow(&s.clock, pgdb.GetApprovalRow(r))
 	})

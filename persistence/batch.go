@@ -199,7 +199,7 @@ func (b *Batch) makeRoom(t pgdb.Thread, afterID, callID string) (int64, error) {
 	after := int64(0)
 	if afterID != "" {
 		var err error
-		if after, err = b.q.MessageSeq(b.ctx, pgdb.MessageSeqParams{ID: afterID, ThreadID: key.Thread, Owner: key.Owner}); err != nil {
+		if after, err = b.q.MessageSeq(b.ctx, afterID, key.Thread, key.Owner); err != nil {
 			return 0, err
 		}
 	}
@@ -227,7 +227,7 @@ func (b *Batch) firstOfLaterCall(callID string) (pgdb.FirstMessageAfterRow, erro
 	if callID == "" {
 		return pgdb.FirstMessageAfterRow{}, sql.ErrNoRows
 	}
-	first, err := b.q.FirstOfLaterCall(b.ctx, pgdb.FirstOfLaterCallParams{ThreadID: b.key.Thread, Owner: b.key.Owner, CallID: thread.CleanText(callID)})
+	first, err := b.q.FirstOfLaterCall(b.ctx, b.key.Thread, b.key.Owner, thread.CleanText(callID))
 	return pgdb.FirstMessageAfterRow(first), err
 }
 
@@ -240,7 +240,7 @@ func (b *Batch) shift(t pgdb.Thread, first pgdb.FirstMessageAfterRow, err error)
 	if err != nil {
 		return 0, err
 	}
-	last, err := b.q.LastMessage(b.ctx, pgdb.LastMessageParams{ThreadID: key.Thread, Owner: key.Owner})
+	last, err := b.q.LastMessage(b.ctx, key.Thread, key.Owner)
 	if err != nil {
 		return 0, err
 	}
@@ -317,13 +317,13 @@ func (b *Batch) change(m thread.Message, row pgdb.InsertMessageParams) (thread.M
 	if err != nil {
 		return thread.Message{}, err
 	}
-	if err := b.q.DeleteDrafts(b.ctx, pgdb.DeleteDraftsParams{MessageID: row.ID}); err != nil {
+	if err := b.q.DeleteDrafts(b.ctx, row.ID); err != nil {
 		return thread.Message{}, err
 	}
 	revision := b.changed.drawn(drawn, 1)
 	kept, err := b.q.UpdateMessage(b.ctx, messageChange(row, revision))
 	if errors.Is(err, sql.ErrNoRows) { // or a later call has said it, too
-		theirs, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: row.ID, ThreadID: row.ThreadID, Owner: row.Owner})
+		theirs, err := b.q.GetMessage(b.ctx, row.ID, row.ThreadID, row.Owner)
 		if err != nil {
 			return thread.Message{}, err
 		}

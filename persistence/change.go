@@ -285,7 +285,7 @@ func (b *Batch) placeNew(t pgdb.Thread, at Place, callID string) (int64, error) 
 
 // has reports whether the message is in the thread.
 func (b *Batch) has(id string) (bool, error) {
-	_, err := b.q.MessageSeq(b.ctx, pgdb.MessageSeqParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
+	_, err := b.q.MessageSeq(b.ctx, id, b.key.Thread, b.key.Owner)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}

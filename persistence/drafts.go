@@ -51,7 +51,7 @@ func (b *Batch) SaveDraft(d Draft) error {
 // addToClosed adds text that a dead process still had in its spool to a message that has been
 // closed meanwhile.
 func (b *Batch) addToClosed(d Draft) error {
-	row, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: d.MessageID, ThreadID: b.key.Thread, Owner: b.key.Owner})
+	row, err := b.q.GetMessage(b.ctx, d.MessageID, b.key.Thread, b.key.Owner)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -117,7 +117,7 @@ func whole(ctx context.Context, q queries, row pgdb.Message) (thread.Message, er
 	if err != nil || m.Metadata.Status != thread.StatusInProgress {
 		return m, err
 	}
-	drafts, err := q.ListDrafts(ctx, pgdb.ListDraftsParams{MessageID: m.ID})
+	drafts, err := q.ListDrafts(ctx, m.ID)
 	grow(&m, drafts)
 	return m, err
 }
@@ -149,7 +149,7 @@ func latest(ctx context.Context, q queries, key thread.Key, row pgdb.Message) (t
 			return m, err
 		}
 		read := row.Revision
-		row, err = q.GetMessage(ctx, pgdb.GetMessageParams{ID: m.ID, ThreadID: key.Thread, Owner: key.Owner})
+		row, err = q.GetMessage(ctx, m.ID, key.Thread, key.Owner)
 		if err != nil || row.Revision == read {
 			return m, err
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"voicebridge/persistence/internal/database"
-	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/persistence/internal/dbtype"
 )
 
 // queries are the generated queries.
@@ -41,7 +41,7 @@ type among interface {
 	// wake tells others something.
 	wake(ctx context.Context, payloads []string) error
 	// beat sends a heartbeat. No writer that waits for something holds it up.
-	beat(ctx context.Context, p pgdb.BeatParams) (int64, error)
+	beat(ctx context.Context, at dbtype.Time, id string) (int64, error)
 }
 
 // upkeep is the work that can wait. A stopFunc may interrupt it.
@@ -67,7 +67,7 @@ const (
 	problemAway            // the database is unreachable or takes no writes now
 )
 
-//go:generate go run ./internal/shims internal/pgdb/querier.go sqlite_queries.go
+//go:generate go run ./internal/shims internal/pgdb/querier.go internal/sqlitedb/querier.go sqlite_queries.go
 
 // stopFunc is called after each piece of work with its duration, and reports whether to stop.
 type stopFunc func(took time.Duration) bool

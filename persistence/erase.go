@@ -22,7 +22,7 @@ const expirePiece = 100
 // of upstream legs that may still be running are kept until those are hung up.
 func (s *Store) DeleteThread(ctx context.Context, key thread.Key) error {
 	return s.deleteThread(ctx, key, func(q queries) (int64, error) {
-		return q.DisownThread(ctx, pgdb.DisownThreadParams{ID: key.Thread, Owner: key.Owner})
+		return q.DisownThread(ctx, key.Thread, key.Owner)
 	})
 }
 
@@ -32,8 +32,8 @@ func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(qu
 		n, err := disown(q)
 		t.tell(key, Event{Type: EventThreadDeleted, Data: json.RawMessage("{}")}) // ends its watches
 		t.tellOwner(EventThreadDeleted, key)
-		return n, errors.Join(err, q.EraseEvents(ctx, pgdb.EraseEventsParams{ThreadID: key.Thread}),
-			q.EraseDeliveries(ctx, pgdb.EraseDeliveriesParams{ThreadID: &key.Thread}))
+		return n, errors.Join(err, q.EraseEvents(ctx, key.Thread),
+			q.EraseDeliveries(ctx, &key.Thread))
 	})
 	if err != nil {
 		return s.fail("delete thread", err)
@@ -49,7 +49,7 @@ func (s *Store) EraseEventsOf(ctx context.Context, owner string) error {
 		return fmt.Errorf("erase events: %w", ErrNotFound)
 	}
 	return s.fail("erase events", s.write(ctx, func(q queries) error {
-		return errors.Join(q.EraseEventsOf(ctx, pgdb.EraseEventsOfParams{Owner: owner}), q.EraseCommandsOf(ctx, pgdb.EraseCommandsOfParams{Owner: owner}))
+		return errors.Join(q.EraseEventsOf(ctx, owner), q.EraseCommandsOf(ctx, owner))
 	}))
 }
 
@@ -121,7 +121,7 @@ func (e *expiry) thread(ctx context.Context, r pgdb.ListExpiredRow) error {
 		return nil
 	}
 	err := e.s.deleteThread(ctx, thread.Key{Owner: r.Owner, Thread: r.ID}, func(q queries) (int64, error) {
-		return q.ExpireThread(ctx, pgdb.ExpireThreadParams{ID: r.ID, Owner: r.Owner, Before: before})
+		return q.ExpireThread(ctx, r.ID, r.Owner, before)
 	})
 	if errors.Is(err, ErrNotFound) { // its owner was faster, by deleting or by using it
 		return nil

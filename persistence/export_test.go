@@ -38,7 +38,7 @@ func Silence(s *Store) { s.eng = silent{s.eng} }
 
 type silent struct{ engine }
 
-func (silent) beat(context.Context, pgdb.BeatParams) (int64, error) { return 1, nil }
+func (silent) beat(context.Context, dbtype.Time, string) (int64, error) { return 1, nil }
 
 // postgresOf returns the engine of a store, which may be silent.
 func postgresOf(s *Store) *postgresEngine {
@@ -50,7 +50,7 @@ func postgresOf(s *Store) *postgresEngine {
 
 // Beat records one heartbeat.
 func Beat(ctx context.Context, s *Store) error {
-	_, err := postgresOf(s).beat(ctx, pgdb.BeatParams{ID: s.Instance(), BeatAt: dbtype.At(s.now())})
+	_, err := postgresOf(s).beat(ctx, dbtype.At(s.now()), s.Instance())
 	return err
 }
 
@@ -94,11 +94,11 @@ func (q losingQueries) AnswerCommand(ctx context.Context, arg pgdb.AnswerCommand
 	return q.queries.AnswerCommand(ctx, arg)
 }
 
-func (q losingQueries) GetCommand(ctx context.Context, arg pgdb.GetCommandParams) (pgdb.Command, error) {
+func (q losingQueries) GetCommand(ctx context.Context, id string) (pgdb.Command, error) {
 	if !q.by.reading.Swap(true) {
 		return pgdb.Command{}, context.DeadlineExceeded
 	}
-	return q.queries.GetCommand(ctx, arg)
+	return q.queries.GetCommand(ctx, id)
 }
 
 // WhileRecovering calls do in the transactions of Recover, after they have closed messages.
@@ -118,9 +118,9 @@ type recoveringQueries struct {
 	do func()
 }
 
-func (q recoveringQueries) EndOpenTurns(ctx context.Context, arg pgdb.EndOpenTurnsParams) error {
+func (q recoveringQueries) EndOpenTurns(ctx context.Context, instance string) error {
 	q.do()
-	return q.queries.EndOpenTurns(ctx, arg)
+	return q.queries.EndOpenTurns(ctx, instance)
 }
 
 type interruptedQueries struct {
@@ -128,9 +128,9 @@ type interruptedQueries struct {
 	by *interrupted
 }
 
-func (q interruptedQueries) ListDrafts(ctx context.Context, arg pgdb.ListDraftsParams) ([]pgdb.Draft, error) {
+func (q interruptedQueries) ListDrafts(ctx context.Context, messageID string) ([]pgdb.Draft, error) {
 	q.by.once.Do(q.by.do)
-	return q.queries.ListDrafts(ctx, arg)
+	return q.queries.ListDrafts(ctx, messageID)
 }
 
 // OutboxAfterFailure publishes events, fails to write the first group, publishes one more, and returns the data of all that

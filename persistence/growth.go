@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
 )
 
@@ -22,7 +21,7 @@ type growth struct {
 // catchUp sends the messages in progress, with what was added since they were last saved whole, or what was added to those
 // that the watcher has. Their events have no number, because nothing was saved.
 func (v *view) catchUp(ctx context.Context) error {
-	rows, err := v.s.eng.read().ListGrowing(ctx, pgdb.ListGrowingParams{ThreadID: v.key.Thread, Owner: v.key.Owner})
+	rows, err := v.s.eng.read().ListGrowing(ctx, v.key.Thread, v.key.Owner)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"voicebridge/persistence/internal/dbtype"
-	"voicebridge/persistence/internal/pgdb"
 )
 
 // health remembers whether the database accepted the latest writes.
@@ -86,7 +85,7 @@ func (s *Store) Healthy(ctx context.Context) error {
 		return nil
 	}
 	err := s.write(ctx, func(q queries) error {
-		_, err := q.Beat(ctx, pgdb.BeatParams{ID: s.Instance(), BeatAt: dbtype.At(s.now())})
+		_, err := q.Beat(ctx, dbtype.At(s.now()), s.Instance())
 		return err
 	})
 	if err != nil {

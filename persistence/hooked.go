@@ -65,7 +65,7 @@ func (h *hooking) event(e Event, id string) {
 }
 
 func (h *hooking) call(id string) (pgdb.Call, error) {
-	return h.tx.Q.GetCall(h.tx.Ctx, pgdb.GetCallParams{ID: id, Owner: h.tx.Key.Owner})
+	return h.tx.Q.GetCall(h.tx.Ctx, id, h.tx.Key.Owner)
 }
 
 func (h *hooking) callStarted(id string) (map[string]any, error) {
@@ -82,11 +82,11 @@ func (h *hooking) callEnded(id string, recorded bool) (map[string]any, error) {
 	if err != nil && !database.IsMissing(err) {
 		return nil, err
 	}
-	used, err := h.tx.Q.CallTotals(h.tx.Ctx, pgdb.CallTotalsParams{ThreadID: h.tx.Key.Thread, CallID: id})
+	used, err := h.tx.Q.CallTotals(h.tx.Ctx, h.tx.Key.Thread, id)
 	if err != nil {
 		return nil, err
 	}
-	t, err := h.tx.Q.GetThread(h.tx.Ctx, pgdb.GetThreadParams{ID: h.tx.Key.Thread, Owner: h.tx.Key.Owner})
+	t, err := h.tx.Q.GetThread(h.tx.Ctx, h.tx.Key.Thread, h.tx.Key.Owner)
 	if err != nil {
 		return nil, err
 	}
@@ -120,9 +120,9 @@ func (h *hooking) turnFinished(callID, messageID, status string) (map[string]any
 	var row pgdb.Message
 	var err error
 	if messageID != "" {
-		row, err = h.tx.Q.GetMessage(h.tx.Ctx, pgdb.GetMessageParams{ID: messageID, ThreadID: h.tx.Key.Thread, Owner: h.tx.Key.Owner})
+		row, err = h.tx.Q.GetMessage(h.tx.Ctx, messageID, h.tx.Key.Thread, h.tx.Key.Owner)
 	} else {
-		row, err = h.tx.Q.LastAnswer(h.tx.Ctx, pgdb.LastAnswerParams{ThreadID: h.tx.Key.Thread, Owner: h.tx.Key.Owner, CallID: callID})
+		row, err = h.tx.Q.LastAnswer(h.tx.Ctx, h.tx.Key.Thread, h.tx.Key.Owner, callID)
 	}
 	data := map[string]any{"message_id": nil, "status": cmp.Or(status, string(thread.StatusCompleted)), "usage": nil}
 	if database.IsMissing(err) {

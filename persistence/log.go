@@ -217,7 +217,7 @@ func logEvent(ctx context.Context, q queries, e entry, at time.Time) error {
 
 // numberEvents gives numbers to the events of all transactions that have ended, also to those whose process has died since.
 func numberEvents(ctx context.Context, q queries) (int64, error) {
-	if err := q.LockOwner(ctx, pgdb.LockOwnerParams{What: "log", Owner: ""}); err != nil {
+	if err := q.LockOwner(ctx, "log", ""); err != nil {
 		return 0, err
 	}
 	return q.NumberEvents(ctx)
@@ -254,7 +254,7 @@ func (l eventLog) readLog(ctx context.Context, last *int64) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	for {
-		rows, err := l.s.eng.read().ListEvents(ctx, pgdb.ListEventsParams{AfterID: *last, MaxRows: logRows})
+		rows, err := l.s.eng.read().ListEvents(ctx, *last, logRows)
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func (s *Store) Message(ctx context.Context, key thread.Key, id string) (thread.
 	if err := checkKey(key); err != nil || !thread.ValidID(id) {
 		return thread.Message{}, fmt.Errorf("read message: %w", ErrNotFound)
 	}
-	row, err := s.eng.read().GetMessage(ctx, pgdb.GetMessageParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
+	row, err := s.eng.read().GetMessage(ctx, id, key.Thread, key.Owner)
 	if err != nil {
 		return thread.Message{}, s.fail("read message", err)
 	}
@@ -41,7 +41,7 @@ func (s *Store) LastMessage(ctx context.Context, key thread.Key) (thread.Message
 	if err := checkKey(key); err != nil {
 		return thread.Message{}, fmt.Errorf("read last message: %w", ErrNotFound)
 	}
-	seq, err := s.eng.read().LastMessage(ctx, pgdb.LastMessageParams{ThreadID: key.Thread, Owner: key.Owner})
+	seq, err := s.eng.read().LastMessage(ctx, key.Thread, key.Owner)
 	if err != nil {
 		return thread.Message{}, s.fail("read last message", err)
 	}
@@ -94,9 +94,7 @@ func (s *Store) Replay(ctx context.Context, key thread.Key, n int) ([]thread.Mes
 	if err := checkKey(key); err != nil {
 		return nil, fmt.Errorf("replay messages: %w", err)
 	}
-	rows, err := s.eng.read().ListReplay(ctx, pgdb.ListReplayParams{
-		ThreadID: key.Thread, Owner: key.Owner, MaxRows: int64(n),
-	})
+	rows, err := s.eng.read().ListReplay(ctx, key.Thread, key.Owner, int64(n))
 	slices.Reverse(rows)
 	return s.messages(ctx, key, rows, err)
 }

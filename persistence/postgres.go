@@ -21,6 +21,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 
+	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 )
 
@@ -233,8 +234,8 @@ func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) erro
 
 // beat drops all other connections when it gets no answer in time: they may have lost the server, too, and requests must
 // not find that out one by one.
-func (e *postgresEngine) beat(ctx context.Context, p pgdb.BeatParams) (int64, error) {
-	n, err := pgdb.New(e.beats).Beat(ctx, p)
+func (e *postgresEngine) beat(ctx context.Context, at dbtype.Time, id string) (int64, error) {
+	n, err := pgdb.New(e.beats).Beat(ctx, at, id)
 	if isReadOnly(err) {
 		e.beats.Reset()
 	}

@@ -8,7 +8,6 @@ import (
 
 	"voicebridge/persistence/internal/database"
 	"voicebridge/persistence/internal/dbtype"
-	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
@@ -105,7 +104,7 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 	if fenced, err := r.s.Cluster.Fence(ctx, q, r.instance, r.beats); err != nil || !fenced {
 		return cmp.Or(err, errAlive)
 	}
-	threads, err := q.LockOpenThreads(ctx, pgdb.LockOpenThreadsParams{Instance: r.instance})
+	threads, err := q.LockOpenThreads(ctx, r.instance)
 	if err != nil {
 		return err
 	}
@@ -115,42 +114,34 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 	if err := r.endCalls(ctx, q, at); err != nil {
 		return err
 	}
-	if err := q.EndOpenLegs(ctx, pgdb.EndOpenLegsParams{
-		EndedAt: &at, Reason: reasonProcessEnded, Instance: r.instance,
-	}); err != nil {
+	if err := q.EndOpenLegs(ctx, &at, reasonProcessEnded, r.instance); err != nil {
 		return err
 	}
 	if err := r.closeMessages(ctx, q); err != nil {
 		return err
 	}
-	if err := q.EndOpenTurns(ctx, pgdb.EndOpenTurnsParams{Instance: r.instance}); err != nil {
+	if err := q.EndOpenTurns(ctx, r.instance); err != nil {
 		return err
 	}
-	if err := q.ReleaseDeliveries(ctx, pgdb.ReleaseDeliveriesParams{Instance: r.instance}); err != nil {
+	if err := q.ReleaseDeliveries(ctx, r.instance); err != nil {
 		return err
 	}
-	if err := q.ReleaseExtractions(ctx, pgdb.ReleaseExtractionsParams{Instance: r.instance}); err != nil {
+	if err := q.ReleaseExtractions(ctx, r.instance); err != nil {
 		return err
 	}
-	if err := q.RequeueOpen(ctx, pgdb.RequeueOpenParams{Instance: r.instance}); err != nil {
+	if err := q.RequeueOpen(ctx, r.instance); err != nil {
 		return err
 	}
 	if err := r.hookToolCalls(ctx, q, at); err != nil {
 		return err
 	}
-	if err := q.FailOpenToolCalls(ctx, pgdb.FailOpenToolCallsParams{
-		Error: errorProcessEnded, FinishedAt: &at, Instance: r.instance,
-	}); err != nil {
+	if err := q.FailOpenToolCalls(ctx, errorProcessEnded, &at, r.instance); err != nil {
 		return err
 	}
-	if err := q.CloseOpenApprovals(ctx, pgdb.CloseOpenApprovalsParams{
-		Outcome: string(thread.ApprovalProcessEnded), AnsweredAt: &at, Instance: r.instance,
-	}); err != nil {
+	if err := q.CloseOpenApprovals(ctx, string(thread.ApprovalProcessEnded), &at, r.instance); err != nil {
 		return err
 	}
-	if err := q.FailOpenResponses(ctx, pgdb.FailOpenResponsesParams{
-		StatusReason: reasonProcessEnded, FinishedAt: &at, Instance: r.instance,
-	}); err != nil {
+	if err := q.FailOpenResponses(ctx, reasonProcessEnded, &at, r.instance); err != nil {
 		return err
 	}
 	for _, b := range r.batches {
@@ -162,7 +153,7 @@ func (r *recovery) run(ctx context.Context, q queries) error {
 }
 
 func (r *recovery) endCalls(ctx context.Context, q queries, at dbtype.Time) error {
-	calls, err := q.ListOpenCalls(ctx, pgdb.ListOpenCallsParams{Instance: r.instance})
+	calls, err := q.ListOpenCalls(ctx, r.instance)
 	if err != nil {
 		return err
 	}
@@ -179,12 +170,12 @@ func (r *recovery) endCalls(ctx context.Context, q queries, at dbtype.Time) erro
 		about["reason"] = c.EndReason
 		b.tellOf(EventCallEnded, about, "")
 	}
-	return q.EndOpenCalls(ctx, pgdb.EndOpenCallsParams{EndedAt: &at, EndReason: reasonProcessEnded, Instance: r.instance})
+	return q.EndOpenCalls(ctx, &at, reasonProcessEnded, r.instance)
 }
 
 // hookToolCalls tells hooks of the tool calls that the instance can no longer end.
 func (r *recovery) hookToolCalls(ctx context.Context, q queries, at dbtype.Time) error {
-	open, err := q.ListOpenToolCalls(ctx, pgdb.ListOpenToolCallsParams{Instance: r.instance})
+	open, err := q.ListOpenToolCalls(ctx, r.instance)
 	for _, c := range open {
 		if b := r.batches[c.ThreadID]; b != nil {
 			b.hooking.toolCall(thread.ToolCall{
@@ -196,7 +187,7 @@ func (r *recovery) hookToolCalls(ctx context.Context, q queries, at dbtype.Time)
 }
 
 func (r *recovery) closeMessages(ctx context.Context, q queries) error {
-	open, err := q.ListOpenMessages(ctx, pgdb.ListOpenMessagesParams{Instance: r.instance})
+	open, err := q.ListOpenMessages(ctx, r.instance)
 	if err != nil {
 		return err
 	}

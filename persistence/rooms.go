@@ -6,7 +6,7 @@ import (
 
 	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/internal/database"
-	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/persistence/internal/dbtype"
 )
 
 // roomDB is the store as the rooms below this package use it.
@@ -34,9 +34,9 @@ func (l clusterLink) WriteFenced(ctx context.Context, fn func(queries) error) er
 	return l.s.eng.write(ctx, fn)
 }
 
-func (l clusterLink) Beat(ctx context.Context, p pgdb.BeatParams) (n int64, err error) {
+func (l clusterLink) Beat(ctx context.Context, at dbtype.Time, id string) (n int64, err error) {
 	err = l.s.measure(ctx, func() error {
-		n, err = l.s.eng.beat(ctx, p)
+		n, err = l.s.eng.beat(ctx, at, id)
 		return err
 	})
 	return n, err

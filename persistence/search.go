@@ -40,7 +40,7 @@ type wordMatches struct {
 func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (h wordMatches, err error) {
 	rare := false
 	for _, word := range words {
-		ids, err := s.eng.read().ThreadsWithWord(ctx, pgdb.ThreadsWithWordParams{Owner: owner, Word: word, MaxRows: commonWord})
+		ids, err := s.eng.read().ThreadsWithWord(ctx, owner, word, commonWord)
 		if err != nil {
 			return wordMatches{}, err
 		}

@@ -20,7 +20,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"voicebridge/persistence/filelock"
-	"voicebridge/persistence/internal/pgdb"
+	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/sqlitedb"
 )
 
@@ -135,7 +135,7 @@ func (e *sqliteEngine) write(ctx context.Context, fn func(queries) error) error 
 
 func (e *sqliteEngine) follow(context.Context, bool, func(wake)) error { return nil }
 
-func (e *sqliteEngine) beat(context.Context, pgdb.BeatParams) (int64, error) { return 1, nil }
+func (e *sqliteEngine) beat(context.Context, dbtype.Time, string) (int64, error) { return 1, nil }
 
 func (e *sqliteEngine) lock() error {
 	lock, err := filelock.Open(e.path + ".lock")

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"voicebridge/persistence/internal/database"
+	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/persistence/internal/sqlitedb"
 )
@@ -25,20 +26,20 @@ func (s sqliteQueries) AnswerCommand(ctx context.Context, arg pgdb.AnswerCommand
 	return s.q.AnswerCommand(ctx, sqlitedb.AnswerCommandParams(arg))
 }
 
-func (s sqliteQueries) Beat(ctx context.Context, arg pgdb.BeatParams) (int64, error) {
-	return s.q.Beat(ctx, sqlitedb.BeatParams(arg))
+func (s sqliteQueries) Beat(ctx context.Context, beatAt dbtype.Time, iD string) (int64, error) {
+	return s.q.Beat(ctx, beatAt, iD)
 }
 
 func (s sqliteQueries) BeginMCPRenewal(ctx context.Context, arg pgdb.BeginMCPRenewalParams) (int64, error) {
 	return s.q.BeginMCPRenewal(ctx, sqlitedb.BeginMCPRenewalParams(arg))
 }
 
-func (s sqliteQueries) BeginRate(ctx context.Context, arg pgdb.BeginRateParams) error {
-	return s.q.BeginRate(ctx, sqlitedb.BeginRateParams(arg))
+func (s sqliteQueries) BeginRate(ctx context.Context, name string, now int64) error {
+	return s.q.BeginRate(ctx, name, now)
 }
 
-func (s sqliteQueries) CallTotals(ctx context.Context, arg pgdb.CallTotalsParams) (pgdb.CallTotalsRow, error) {
-	r, err := s.q.CallTotals(ctx, sqlitedb.CallTotalsParams(arg))
+func (s sqliteQueries) CallTotals(ctx context.Context, threadID string, callID string) (pgdb.CallTotalsRow, error) {
+	r, err := s.q.CallTotals(ctx, threadID, callID)
 	return pgdb.CallTotalsRow(r), err
 }
 
@@ -59,8 +60,8 @@ func (s sqliteQueries) ClaimDeliveries(ctx context.Context, arg pgdb.ClaimDelive
 	return database.Rows(r, err, func(r sqlitedb.HookDelivery) pgdb.HookDelivery { return pgdb.HookDelivery(r) })
 }
 
-func (s sqliteQueries) ClaimExtraction(ctx context.Context, arg pgdb.ClaimExtractionParams) (pgdb.Call, error) {
-	r, err := s.q.ClaimExtraction(ctx, sqlitedb.ClaimExtractionParams(arg))
+func (s sqliteQueries) ClaimExtraction(ctx context.Context, instance string, now *dbtype.Time) (pgdb.Call, error) {
+	r, err := s.q.ClaimExtraction(ctx, instance, now)
 	return pgdb.Call(r), err
 }
 
@@ -72,136 +73,136 @@ func (s sqliteQueries) ClaimTurn(ctx context.Context, arg pgdb.ClaimTurnParams) 
 	return s.q.ClaimTurn(ctx, sqlitedb.ClaimTurnParams(arg))
 }
 
-func (s sqliteQueries) ClearQueued(ctx context.Context, arg pgdb.ClearQueuedParams) (int64, error) {
-	return s.q.ClearQueued(ctx, sqlitedb.ClearQueuedParams(arg))
+func (s sqliteQueries) ClearQueued(ctx context.Context, threadID string, owner string) (int64, error) {
+	return s.q.ClearQueued(ctx, threadID, owner)
 }
 
 func (s sqliteQueries) CloseApproval(ctx context.Context, arg pgdb.CloseApprovalParams) (int64, error) {
 	return s.q.CloseApproval(ctx, sqlitedb.CloseApprovalParams(arg))
 }
 
-func (s sqliteQueries) CloseOpenApprovals(ctx context.Context, arg pgdb.CloseOpenApprovalsParams) error {
-	return s.q.CloseOpenApprovals(ctx, sqlitedb.CloseOpenApprovalsParams(arg))
+func (s sqliteQueries) CloseOpenApprovals(ctx context.Context, outcome string, answeredAt *dbtype.Time, instance string) error {
+	return s.q.CloseOpenApprovals(ctx, outcome, answeredAt, instance)
 }
 
 func (s sqliteQueries) CloseTextApprovals(ctx context.Context, arg pgdb.CloseTextApprovalsParams) error {
 	return s.q.CloseTextApprovals(ctx, sqlitedb.CloseTextApprovalsParams(arg))
 }
 
-func (s sqliteQueries) CountAccessTokens(ctx context.Context, arg pgdb.CountAccessTokensParams) (int64, error) {
-	return s.q.CountAccessTokens(ctx, sqlitedb.CountAccessTokensParams(arg))
+func (s sqliteQueries) CountAccessTokens(ctx context.Context, owner string, kind string, now dbtype.Time) (int64, error) {
+	return s.q.CountAccessTokens(ctx, owner, kind, now)
 }
 
 func (s sqliteQueries) CountAllUnsent(ctx context.Context) (int64, error) {
 	return s.q.CountAllUnsent(ctx)
 }
 
-func (s sqliteQueries) CountAssistants(ctx context.Context, arg pgdb.CountAssistantsParams) (int64, error) {
-	return s.q.CountAssistants(ctx, sqlitedb.CountAssistantsParams(arg))
+func (s sqliteQueries) CountAssistants(ctx context.Context, owner string) (int64, error) {
+	return s.q.CountAssistants(ctx, owner)
 }
 
-func (s sqliteQueries) CountExtractions(ctx context.Context, arg pgdb.CountExtractionsParams) (int64, error) {
-	return s.q.CountExtractions(ctx, sqlitedb.CountExtractionsParams(arg))
+func (s sqliteQueries) CountExtractions(ctx context.Context, now *dbtype.Time, instance string) (int64, error) {
+	return s.q.CountExtractions(ctx, now, instance)
 }
 
-func (s sqliteQueries) CountOwnersTurns(ctx context.Context, arg pgdb.CountOwnersTurnsParams) (int64, error) {
-	return s.q.CountOwnersTurns(ctx, sqlitedb.CountOwnersTurnsParams(arg))
+func (s sqliteQueries) CountOwnersTurns(ctx context.Context, threadID string, owner string) (int64, error) {
+	return s.q.CountOwnersTurns(ctx, threadID, owner)
 }
 
-func (s sqliteQueries) CountQueued(ctx context.Context, arg pgdb.CountQueuedParams) (int64, error) {
-	return s.q.CountQueued(ctx, sqlitedb.CountQueuedParams(arg))
+func (s sqliteQueries) CountQueued(ctx context.Context, threadID string, owner string) (int64, error) {
+	return s.q.CountQueued(ctx, threadID, owner)
 }
 
-func (s sqliteQueries) CountThreads(ctx context.Context, arg pgdb.CountThreadsParams) (int64, error) {
-	return s.q.CountThreads(ctx, sqlitedb.CountThreadsParams(arg))
+func (s sqliteQueries) CountThreads(ctx context.Context, owner string, maxRows int64) (int64, error) {
+	return s.q.CountThreads(ctx, owner, maxRows)
 }
 
-func (s sqliteQueries) CountUnsent(ctx context.Context, arg pgdb.CountUnsentParams) (int64, error) {
-	return s.q.CountUnsent(ctx, sqlitedb.CountUnsentParams(arg))
+func (s sqliteQueries) CountUnsent(ctx context.Context, threadID string, owner string) (int64, error) {
+	return s.q.CountUnsent(ctx, threadID, owner)
 }
 
 func (s sqliteQueries) CreateThread(ctx context.Context, arg pgdb.CreateThreadParams) (int64, error) {
 	return s.q.CreateThread(ctx, sqlitedb.CreateThreadParams(arg))
 }
 
-func (s sqliteQueries) DeleteAccessToken(ctx context.Context, arg pgdb.DeleteAccessTokenParams) (int64, error) {
-	return s.q.DeleteAccessToken(ctx, sqlitedb.DeleteAccessTokenParams(arg))
+func (s sqliteQueries) DeleteAccessToken(ctx context.Context, iD string, kind string, owner string) (int64, error) {
+	return s.q.DeleteAccessToken(ctx, iD, kind, owner)
 }
 
-func (s sqliteQueries) DeleteAccessTokensOf(ctx context.Context, arg pgdb.DeleteAccessTokensOfParams) (int64, error) {
-	return s.q.DeleteAccessTokensOf(ctx, sqlitedb.DeleteAccessTokensOfParams(arg))
+func (s sqliteQueries) DeleteAccessTokensOf(ctx context.Context, owner string) (int64, error) {
+	return s.q.DeleteAccessTokensOf(ctx, owner)
 }
 
-func (s sqliteQueries) DeleteAssistant(ctx context.Context, arg pgdb.DeleteAssistantParams) (int64, error) {
-	return s.q.DeleteAssistant(ctx, sqlitedb.DeleteAssistantParams(arg))
+func (s sqliteQueries) DeleteAssistant(ctx context.Context, owner string, iD string) (int64, error) {
+	return s.q.DeleteAssistant(ctx, owner, iD)
 }
 
-func (s sqliteQueries) DeleteCommand(ctx context.Context, arg pgdb.DeleteCommandParams) error {
-	return s.q.DeleteCommand(ctx, sqlitedb.DeleteCommandParams(arg))
+func (s sqliteQueries) DeleteCommand(ctx context.Context, iD string, before dbtype.Time) error {
+	return s.q.DeleteCommand(ctx, iD, before)
 }
 
-func (s sqliteQueries) DeleteDrafts(ctx context.Context, arg pgdb.DeleteDraftsParams) error {
-	return s.q.DeleteDrafts(ctx, sqlitedb.DeleteDraftsParams(arg))
+func (s sqliteQueries) DeleteDrafts(ctx context.Context, messageID string) error {
+	return s.q.DeleteDrafts(ctx, messageID)
 }
 
-func (s sqliteQueries) DeleteExpiredAccessTokens(ctx context.Context, arg pgdb.DeleteExpiredAccessTokensParams) error {
-	return s.q.DeleteExpiredAccessTokens(ctx, sqlitedb.DeleteExpiredAccessTokensParams(arg))
+func (s sqliteQueries) DeleteExpiredAccessTokens(ctx context.Context, expiredAt dbtype.Time) error {
+	return s.q.DeleteExpiredAccessTokens(ctx, expiredAt)
 }
 
-func (s sqliteQueries) DeleteExpiredMCPSignIns(ctx context.Context, arg pgdb.DeleteExpiredMCPSignInsParams) error {
-	return s.q.DeleteExpiredMCPSignIns(ctx, sqlitedb.DeleteExpiredMCPSignInsParams(arg))
+func (s sqliteQueries) DeleteExpiredMCPSignIns(ctx context.Context, now dbtype.Time) error {
+	return s.q.DeleteExpiredMCPSignIns(ctx, now)
 }
 
-func (s sqliteQueries) DeleteHook(ctx context.Context, arg pgdb.DeleteHookParams) (int64, error) {
-	return s.q.DeleteHook(ctx, sqlitedb.DeleteHookParams(arg))
+func (s sqliteQueries) DeleteHook(ctx context.Context, iD string, owner string) (int64, error) {
+	return s.q.DeleteHook(ctx, iD, owner)
 }
 
-func (s sqliteQueries) DeleteMCPGrant(ctx context.Context, arg pgdb.DeleteMCPGrantParams) (int64, error) {
-	return s.q.DeleteMCPGrant(ctx, sqlitedb.DeleteMCPGrantParams(arg))
+func (s sqliteQueries) DeleteMCPGrant(ctx context.Context, owner string, server string) (int64, error) {
+	return s.q.DeleteMCPGrant(ctx, owner, server)
 }
 
-func (s sqliteQueries) DeleteMCPGrantVersion(ctx context.Context, arg pgdb.DeleteMCPGrantVersionParams) (int64, error) {
-	return s.q.DeleteMCPGrantVersion(ctx, sqlitedb.DeleteMCPGrantVersionParams(arg))
+func (s sqliteQueries) DeleteMCPGrantVersion(ctx context.Context, owner string, server string, version int64) (int64, error) {
+	return s.q.DeleteMCPGrantVersion(ctx, owner, server, version)
 }
 
-func (s sqliteQueries) DeleteMCPGrantsOfOwner(ctx context.Context, arg pgdb.DeleteMCPGrantsOfOwnerParams) error {
-	return s.q.DeleteMCPGrantsOfOwner(ctx, sqlitedb.DeleteMCPGrantsOfOwnerParams(arg))
+func (s sqliteQueries) DeleteMCPGrantsOfOwner(ctx context.Context, owner string) error {
+	return s.q.DeleteMCPGrantsOfOwner(ctx, owner)
 }
 
-func (s sqliteQueries) DeleteMCPPinsOfOwner(ctx context.Context, arg pgdb.DeleteMCPPinsOfOwnerParams) error {
-	return s.q.DeleteMCPPinsOfOwner(ctx, sqlitedb.DeleteMCPPinsOfOwnerParams(arg))
+func (s sqliteQueries) DeleteMCPPinsOfOwner(ctx context.Context, owner string) error {
+	return s.q.DeleteMCPPinsOfOwner(ctx, owner)
 }
 
-func (s sqliteQueries) DeleteMCPSignIn(ctx context.Context, arg pgdb.DeleteMCPSignInParams) (int64, error) {
-	return s.q.DeleteMCPSignIn(ctx, sqlitedb.DeleteMCPSignInParams(arg))
+func (s sqliteQueries) DeleteMCPSignIn(ctx context.Context, state string) (int64, error) {
+	return s.q.DeleteMCPSignIn(ctx, state)
 }
 
-func (s sqliteQueries) DeleteMCPSignInsOf(ctx context.Context, arg pgdb.DeleteMCPSignInsOfParams) (int64, error) {
-	return s.q.DeleteMCPSignInsOf(ctx, sqlitedb.DeleteMCPSignInsOfParams(arg))
+func (s sqliteQueries) DeleteMCPSignInsOf(ctx context.Context, owner string, server string) (int64, error) {
+	return s.q.DeleteMCPSignInsOf(ctx, owner, server)
 }
 
-func (s sqliteQueries) DeleteMCPSignInsOfOwner(ctx context.Context, arg pgdb.DeleteMCPSignInsOfOwnerParams) error {
-	return s.q.DeleteMCPSignInsOfOwner(ctx, sqlitedb.DeleteMCPSignInsOfOwnerParams(arg))
+func (s sqliteQueries) DeleteMCPSignInsOfOwner(ctx context.Context, owner string) error {
+	return s.q.DeleteMCPSignInsOfOwner(ctx, owner)
 }
 
-func (s sqliteQueries) DeleteQueued(ctx context.Context, arg pgdb.DeleteQueuedParams) (int64, error) {
-	return s.q.DeleteQueued(ctx, sqlitedb.DeleteQueuedParams(arg))
+func (s sqliteQueries) DeleteQueued(ctx context.Context, iD string, threadID string, owner string) (int64, error) {
+	return s.q.DeleteQueued(ctx, iD, threadID, owner)
 }
 
-func (s sqliteQueries) DeleteRecording(ctx context.Context, arg pgdb.DeleteRecordingParams) error {
-	return s.q.DeleteRecording(ctx, sqlitedb.DeleteRecordingParams(arg))
+func (s sqliteQueries) DeleteRecording(ctx context.Context, callID string) error {
+	return s.q.DeleteRecording(ctx, callID)
 }
 
-func (s sqliteQueries) DeleteShare(ctx context.Context, arg pgdb.DeleteShareParams) (int64, error) {
-	return s.q.DeleteShare(ctx, sqlitedb.DeleteShareParams(arg))
+func (s sqliteQueries) DeleteShare(ctx context.Context, threadID string, owner string) (int64, error) {
+	return s.q.DeleteShare(ctx, threadID, owner)
 }
 
-func (s sqliteQueries) DeleteToolPin(ctx context.Context, arg pgdb.DeleteToolPinParams) error {
-	return s.q.DeleteToolPin(ctx, sqlitedb.DeleteToolPinParams(arg))
+func (s sqliteQueries) DeleteToolPin(ctx context.Context, server string, tool string) error {
+	return s.q.DeleteToolPin(ctx, server, tool)
 }
 
-func (s sqliteQueries) DisownThread(ctx context.Context, arg pgdb.DisownThreadParams) (int64, error) {
-	return s.q.DisownThread(ctx, sqlitedb.DisownThreadParams(arg))
+func (s sqliteQueries) DisownThread(ctx context.Context, iD string, owner string) (int64, error) {
+	return s.q.DisownThread(ctx, iD, owner)
 }
 
 func (s sqliteQueries) DrawSeq(ctx context.Context, arg pgdb.DrawSeqParams) (pgdb.Thread, error) {
@@ -209,80 +210,80 @@ func (s sqliteQueries) DrawSeq(ctx context.Context, arg pgdb.DrawSeqParams) (pgd
 	return pgdb.Thread(r), err
 }
 
-func (s sqliteQueries) EndInstance(ctx context.Context, arg pgdb.EndInstanceParams) (int64, error) {
-	return s.q.EndInstance(ctx, sqlitedb.EndInstanceParams(arg))
+func (s sqliteQueries) EndInstance(ctx context.Context, endedAt *dbtype.Time, iD string, beats int64) (int64, error) {
+	return s.q.EndInstance(ctx, endedAt, iD, beats)
 }
 
 func (s sqliteQueries) EndMCPRenewal(ctx context.Context, arg pgdb.EndMCPRenewalParams) error {
 	return s.q.EndMCPRenewal(ctx, sqlitedb.EndMCPRenewalParams(arg))
 }
 
-func (s sqliteQueries) EndOpenCalls(ctx context.Context, arg pgdb.EndOpenCallsParams) error {
-	return s.q.EndOpenCalls(ctx, sqlitedb.EndOpenCallsParams(arg))
+func (s sqliteQueries) EndOpenCalls(ctx context.Context, endedAt *dbtype.Time, endReason string, instance string) error {
+	return s.q.EndOpenCalls(ctx, endedAt, endReason, instance)
 }
 
-func (s sqliteQueries) EndOpenLegs(ctx context.Context, arg pgdb.EndOpenLegsParams) error {
-	return s.q.EndOpenLegs(ctx, sqlitedb.EndOpenLegsParams(arg))
+func (s sqliteQueries) EndOpenLegs(ctx context.Context, endedAt *dbtype.Time, reason string, instance string) error {
+	return s.q.EndOpenLegs(ctx, endedAt, reason, instance)
 }
 
-func (s sqliteQueries) EndOpenTurns(ctx context.Context, arg pgdb.EndOpenTurnsParams) error {
-	return s.q.EndOpenTurns(ctx, sqlitedb.EndOpenTurnsParams(arg))
+func (s sqliteQueries) EndOpenTurns(ctx context.Context, instance string) error {
+	return s.q.EndOpenTurns(ctx, instance)
 }
 
 func (s sqliteQueries) EndTurn(ctx context.Context, arg pgdb.EndTurnParams) (int64, error) {
 	return s.q.EndTurn(ctx, sqlitedb.EndTurnParams(arg))
 }
 
-func (s sqliteQueries) EraseAssistantsOf(ctx context.Context, arg pgdb.EraseAssistantsOfParams) error {
-	return s.q.EraseAssistantsOf(ctx, sqlitedb.EraseAssistantsOfParams(arg))
+func (s sqliteQueries) EraseAssistantsOf(ctx context.Context, owner string) error {
+	return s.q.EraseAssistantsOf(ctx, owner)
 }
 
-func (s sqliteQueries) EraseCommandsOf(ctx context.Context, arg pgdb.EraseCommandsOfParams) error {
-	return s.q.EraseCommandsOf(ctx, sqlitedb.EraseCommandsOfParams(arg))
+func (s sqliteQueries) EraseCommandsOf(ctx context.Context, owner string) error {
+	return s.q.EraseCommandsOf(ctx, owner)
 }
 
-func (s sqliteQueries) EraseDeliveries(ctx context.Context, arg pgdb.EraseDeliveriesParams) error {
-	return s.q.EraseDeliveries(ctx, sqlitedb.EraseDeliveriesParams(arg))
+func (s sqliteQueries) EraseDeliveries(ctx context.Context, threadID *string) error {
+	return s.q.EraseDeliveries(ctx, threadID)
 }
 
-func (s sqliteQueries) EraseDrafts(ctx context.Context, arg pgdb.EraseDraftsParams) (int64, error) {
-	return s.q.EraseDrafts(ctx, sqlitedb.EraseDraftsParams(arg))
+func (s sqliteQueries) EraseDrafts(ctx context.Context, threadID string) (int64, error) {
+	return s.q.EraseDrafts(ctx, threadID)
 }
 
-func (s sqliteQueries) EraseEvents(ctx context.Context, arg pgdb.EraseEventsParams) error {
-	return s.q.EraseEvents(ctx, sqlitedb.EraseEventsParams(arg))
+func (s sqliteQueries) EraseEvents(ctx context.Context, threadID string) error {
+	return s.q.EraseEvents(ctx, threadID)
 }
 
-func (s sqliteQueries) EraseEventsOf(ctx context.Context, arg pgdb.EraseEventsOfParams) error {
-	return s.q.EraseEventsOf(ctx, sqlitedb.EraseEventsOfParams(arg))
+func (s sqliteQueries) EraseEventsOf(ctx context.Context, owner string) error {
+	return s.q.EraseEventsOf(ctx, owner)
 }
 
-func (s sqliteQueries) EraseHooksOf(ctx context.Context, arg pgdb.EraseHooksOfParams) error {
-	return s.q.EraseHooksOf(ctx, sqlitedb.EraseHooksOfParams(arg))
+func (s sqliteQueries) EraseHooksOf(ctx context.Context, owner string) error {
+	return s.q.EraseHooksOf(ctx, owner)
 }
 
-func (s sqliteQueries) EraseImages(ctx context.Context, arg pgdb.EraseImagesParams) (int64, error) {
-	return s.q.EraseImages(ctx, sqlitedb.EraseImagesParams(arg))
+func (s sqliteQueries) EraseImages(ctx context.Context, threadID string, maxRows int64) (int64, error) {
+	return s.q.EraseImages(ctx, threadID, maxRows)
 }
 
-func (s sqliteQueries) EraseLegs(ctx context.Context, arg pgdb.EraseLegsParams) error {
-	return s.q.EraseLegs(ctx, sqlitedb.EraseLegsParams(arg))
+func (s sqliteQueries) EraseLegs(ctx context.Context, threadID string) error {
+	return s.q.EraseLegs(ctx, threadID)
 }
 
-func (s sqliteQueries) EraseMessages(ctx context.Context, arg pgdb.EraseMessagesParams) (int64, error) {
-	return s.q.EraseMessages(ctx, sqlitedb.EraseMessagesParams(arg))
+func (s sqliteQueries) EraseMessages(ctx context.Context, threadID string, maxRows int64) (int64, error) {
+	return s.q.EraseMessages(ctx, threadID, maxRows)
 }
 
-func (s sqliteQueries) EraseResponses(ctx context.Context, arg pgdb.EraseResponsesParams) (int64, error) {
-	return s.q.EraseResponses(ctx, sqlitedb.EraseResponsesParams(arg))
+func (s sqliteQueries) EraseResponses(ctx context.Context, threadID string, maxRows int64) (int64, error) {
+	return s.q.EraseResponses(ctx, threadID, maxRows)
 }
 
-func (s sqliteQueries) EraseThread(ctx context.Context, arg pgdb.EraseThreadParams) error {
-	return s.q.EraseThread(ctx, sqlitedb.EraseThreadParams(arg))
+func (s sqliteQueries) EraseThread(ctx context.Context, id string) error {
+	return s.q.EraseThread(ctx, id)
 }
 
-func (s sqliteQueries) EraseToolCalls(ctx context.Context, arg pgdb.EraseToolCallsParams) (int64, error) {
-	return s.q.EraseToolCalls(ctx, sqlitedb.EraseToolCallsParams(arg))
+func (s sqliteQueries) EraseToolCalls(ctx context.Context, threadID string, maxRows int64) (int64, error) {
+	return s.q.EraseToolCalls(ctx, threadID, maxRows)
 }
 
 func (s sqliteQueries) EventNumbers(ctx context.Context) (pgdb.EventNumbersRow, error) {
@@ -290,16 +291,16 @@ func (s sqliteQueries) EventNumbers(ctx context.Context) (pgdb.EventNumbersRow, 
 	return pgdb.EventNumbersRow(r), err
 }
 
-func (s sqliteQueries) ExpireThread(ctx context.Context, arg pgdb.ExpireThreadParams) (int64, error) {
-	return s.q.ExpireThread(ctx, sqlitedb.ExpireThreadParams(arg))
+func (s sqliteQueries) ExpireThread(ctx context.Context, iD string, owner string, before dbtype.Time) (int64, error) {
+	return s.q.ExpireThread(ctx, iD, owner, before)
 }
 
-func (s sqliteQueries) FailOpenResponses(ctx context.Context, arg pgdb.FailOpenResponsesParams) error {
-	return s.q.FailOpenResponses(ctx, sqlitedb.FailOpenResponsesParams(arg))
+func (s sqliteQueries) FailOpenResponses(ctx context.Context, statusReason string, finishedAt *dbtype.Time, instance string) error {
+	return s.q.FailOpenResponses(ctx, statusReason, finishedAt, instance)
 }
 
-func (s sqliteQueries) FailOpenToolCalls(ctx context.Context, arg pgdb.FailOpenToolCallsParams) error {
-	return s.q.FailOpenToolCalls(ctx, sqlitedb.FailOpenToolCallsParams(arg))
+func (s sqliteQueries) FailOpenToolCalls(ctx context.Context, error string, finishedAt *dbtype.Time, instance string) error {
+	return s.q.FailOpenToolCalls(ctx, error, finishedAt, instance)
 }
 
 func (s sqliteQueries) FailTextResponses(ctx context.Context, arg pgdb.FailTextResponsesParams) error {
@@ -310,13 +311,13 @@ func (s sqliteQueries) FailTextToolCalls(ctx context.Context, arg pgdb.FailTextT
 	return s.q.FailTextToolCalls(ctx, sqlitedb.FailTextToolCallsParams(arg))
 }
 
-func (s sqliteQueries) FindHook(ctx context.Context, arg pgdb.FindHookParams) (pgdb.Hook, error) {
-	r, err := s.q.FindHook(ctx, sqlitedb.FindHookParams(arg))
+func (s sqliteQueries) FindHook(ctx context.Context, id string) (pgdb.Hook, error) {
+	r, err := s.q.FindHook(ctx, id)
 	return pgdb.Hook(r), err
 }
 
-func (s sqliteQueries) FindShared(ctx context.Context, arg pgdb.FindSharedParams) (pgdb.FindSharedRow, error) {
-	r, err := s.q.FindShared(ctx, sqlitedb.FindSharedParams(arg))
+func (s sqliteQueries) FindShared(ctx context.Context, token string) (pgdb.FindSharedRow, error) {
+	r, err := s.q.FindShared(ctx, token)
 	return pgdb.FindSharedRow(r), err
 }
 
@@ -333,167 +334,167 @@ func (s sqliteQueries) FirstMessageAfter(ctx context.Context, arg pgdb.FirstMess
 	return pgdb.FirstMessageAfterRow(r), err
 }
 
-func (s sqliteQueries) FirstOfLaterCall(ctx context.Context, arg pgdb.FirstOfLaterCallParams) (pgdb.FirstOfLaterCallRow, error) {
-	r, err := s.q.FirstOfLaterCall(ctx, sqlitedb.FirstOfLaterCallParams(arg))
+func (s sqliteQueries) FirstOfLaterCall(ctx context.Context, threadID string, owner string, callID string) (pgdb.FirstOfLaterCallRow, error) {
+	r, err := s.q.FirstOfLaterCall(ctx, threadID, owner, callID)
 	return pgdb.FirstOfLaterCallRow(r), err
 }
 
-func (s sqliteQueries) ForgetDeliveries(ctx context.Context, arg pgdb.ForgetDeliveriesParams) (int64, error) {
-	return s.q.ForgetDeliveries(ctx, sqlitedb.ForgetDeliveriesParams(arg))
+func (s sqliteQueries) ForgetDeliveries(ctx context.Context, before dbtype.Time, waitingBefore dbtype.Time) (int64, error) {
+	return s.q.ForgetDeliveries(ctx, before, waitingBefore)
 }
 
 func (s sqliteQueries) ForgetDrafts(ctx context.Context) error {
 	return s.q.ForgetDrafts(ctx)
 }
 
-func (s sqliteQueries) ForgetEvents(ctx context.Context, arg pgdb.ForgetEventsParams) error {
-	return s.q.ForgetEvents(ctx, sqlitedb.ForgetEventsParams(arg))
+func (s sqliteQueries) ForgetEvents(ctx context.Context, before dbtype.Time) error {
+	return s.q.ForgetEvents(ctx, before)
 }
 
-func (s sqliteQueries) ForgetInstances(ctx context.Context, arg pgdb.ForgetInstancesParams) error {
-	return s.q.ForgetInstances(ctx, sqlitedb.ForgetInstancesParams(arg))
+func (s sqliteQueries) ForgetInstances(ctx context.Context, before *dbtype.Time, silentSince dbtype.Time) error {
+	return s.q.ForgetInstances(ctx, before, silentSince)
 }
 
-func (s sqliteQueries) ForgetLegs(ctx context.Context, arg pgdb.ForgetLegsParams) error {
-	return s.q.ForgetLegs(ctx, sqlitedb.ForgetLegsParams(arg))
+func (s sqliteQueries) ForgetLegs(ctx context.Context, callID string) error {
+	return s.q.ForgetLegs(ctx, callID)
 }
 
-func (s sqliteQueries) ForgetOldLegs(ctx context.Context, arg pgdb.ForgetOldLegsParams) error {
-	return s.q.ForgetOldLegs(ctx, sqlitedb.ForgetOldLegsParams(arg))
+func (s sqliteQueries) ForgetOldLegs(ctx context.Context, before dbtype.Time) error {
+	return s.q.ForgetOldLegs(ctx, before)
 }
 
-func (s sqliteQueries) ForgetRates(ctx context.Context, arg pgdb.ForgetRatesParams) error {
-	return s.q.ForgetRates(ctx, sqlitedb.ForgetRatesParams(arg))
+func (s sqliteQueries) ForgetRates(ctx context.Context, now int64) error {
+	return s.q.ForgetRates(ctx, now)
 }
 
-func (s sqliteQueries) GetAccessToken(ctx context.Context, arg pgdb.GetAccessTokenParams) (pgdb.AccessToken, error) {
-	r, err := s.q.GetAccessToken(ctx, sqlitedb.GetAccessTokenParams(arg))
+func (s sqliteQueries) GetAccessToken(ctx context.Context, iD string, kind string) (pgdb.AccessToken, error) {
+	r, err := s.q.GetAccessToken(ctx, iD, kind)
 	return pgdb.AccessToken(r), err
 }
 
-func (s sqliteQueries) GetApproval(ctx context.Context, arg pgdb.GetApprovalParams) (pgdb.GetApprovalRow, error) {
-	r, err := s.q.GetApproval(ctx, sqlitedb.GetApprovalParams(arg))
+func (s sqliteQueries) GetApproval(ctx context.Context, iD string, threadID string, owner string) (pgdb.GetApprovalRow, error) {
+	r, err := s.q.GetApproval(ctx, iD, threadID, owner)
 	return pgdb.GetApprovalRow(r), err
 }
 
-func (s sqliteQueries) GetAssistant(ctx context.Context, arg pgdb.GetAssistantParams) (pgdb.Assistant, error) {
-	r, err := s.q.GetAssistant(ctx, sqlitedb.GetAssistantParams(arg))
+func (s sqliteQueries) GetAssistant(ctx context.Context, owner string, iD string) (pgdb.Assistant, error) {
+	r, err := s.q.GetAssistant(ctx, owner, iD)
 	return pgdb.Assistant(r), err
 }
 
-func (s sqliteQueries) GetCall(ctx context.Context, arg pgdb.GetCallParams) (pgdb.Call, error) {
-	r, err := s.q.GetCall(ctx, sqlitedb.GetCallParams(arg))
+func (s sqliteQueries) GetCall(ctx context.Context, iD string, owner string) (pgdb.Call, error) {
+	r, err := s.q.GetCall(ctx, iD, owner)
 	return pgdb.Call(r), err
 }
 
-func (s sqliteQueries) GetCommand(ctx context.Context, arg pgdb.GetCommandParams) (pgdb.Command, error) {
-	r, err := s.q.GetCommand(ctx, sqlitedb.GetCommandParams(arg))
+func (s sqliteQueries) GetCommand(ctx context.Context, id string) (pgdb.Command, error) {
+	r, err := s.q.GetCommand(ctx, id)
 	return pgdb.Command(r), err
 }
 
-func (s sqliteQueries) GetDelivery(ctx context.Context, arg pgdb.GetDeliveryParams) (pgdb.HookDelivery, error) {
-	r, err := s.q.GetDelivery(ctx, sqlitedb.GetDeliveryParams(arg))
+func (s sqliteQueries) GetDelivery(ctx context.Context, hookID string, iD string, owner string) (pgdb.HookDelivery, error) {
+	r, err := s.q.GetDelivery(ctx, hookID, iD, owner)
 	return pgdb.HookDelivery(r), err
 }
 
-func (s sqliteQueries) GetHook(ctx context.Context, arg pgdb.GetHookParams) (pgdb.Hook, error) {
-	r, err := s.q.GetHook(ctx, sqlitedb.GetHookParams(arg))
+func (s sqliteQueries) GetHook(ctx context.Context, iD string, owner string) (pgdb.Hook, error) {
+	r, err := s.q.GetHook(ctx, iD, owner)
 	return pgdb.Hook(r), err
 }
 
-func (s sqliteQueries) GetImage(ctx context.Context, arg pgdb.GetImageParams) (pgdb.Image, error) {
-	r, err := s.q.GetImage(ctx, sqlitedb.GetImageParams(arg))
+func (s sqliteQueries) GetImage(ctx context.Context, iD string, threadID string, owner string) (pgdb.Image, error) {
+	r, err := s.q.GetImage(ctx, iD, threadID, owner)
 	return pgdb.Image(r), err
 }
 
-func (s sqliteQueries) GetLiveCall(ctx context.Context, arg pgdb.GetLiveCallParams) (pgdb.Call, error) {
-	r, err := s.q.GetLiveCall(ctx, sqlitedb.GetLiveCallParams(arg))
+func (s sqliteQueries) GetLiveCall(ctx context.Context, threadID string, owner string) (pgdb.Call, error) {
+	r, err := s.q.GetLiveCall(ctx, threadID, owner)
 	return pgdb.Call(r), err
 }
 
-func (s sqliteQueries) GetMCPClient(ctx context.Context, arg pgdb.GetMCPClientParams) (pgdb.McpClient, error) {
-	r, err := s.q.GetMCPClient(ctx, sqlitedb.GetMCPClientParams(arg))
+func (s sqliteQueries) GetMCPClient(ctx context.Context, name string) (pgdb.McpClient, error) {
+	r, err := s.q.GetMCPClient(ctx, name)
 	return pgdb.McpClient(r), err
 }
 
-func (s sqliteQueries) GetMCPGrant(ctx context.Context, arg pgdb.GetMCPGrantParams) (pgdb.McpGrant, error) {
-	r, err := s.q.GetMCPGrant(ctx, sqlitedb.GetMCPGrantParams(arg))
+func (s sqliteQueries) GetMCPGrant(ctx context.Context, owner string, server string) (pgdb.McpGrant, error) {
+	r, err := s.q.GetMCPGrant(ctx, owner, server)
 	return pgdb.McpGrant(r), err
 }
 
-func (s sqliteQueries) GetMCPSignIn(ctx context.Context, arg pgdb.GetMCPSignInParams) (pgdb.McpSignIn, error) {
-	r, err := s.q.GetMCPSignIn(ctx, sqlitedb.GetMCPSignInParams(arg))
+func (s sqliteQueries) GetMCPSignIn(ctx context.Context, state string) (pgdb.McpSignIn, error) {
+	r, err := s.q.GetMCPSignIn(ctx, state)
 	return pgdb.McpSignIn(r), err
 }
 
-func (s sqliteQueries) GetMessage(ctx context.Context, arg pgdb.GetMessageParams) (pgdb.Message, error) {
-	r, err := s.q.GetMessage(ctx, sqlitedb.GetMessageParams(arg))
+func (s sqliteQueries) GetMessage(ctx context.Context, iD string, threadID string, owner string) (pgdb.Message, error) {
+	r, err := s.q.GetMessage(ctx, iD, threadID, owner)
 	return pgdb.Message(r), err
 }
 
-func (s sqliteQueries) GetOwner(ctx context.Context, arg pgdb.GetOwnerParams) (string, error) {
-	return s.q.GetOwner(ctx, sqlitedb.GetOwnerParams(arg))
+func (s sqliteQueries) GetOwner(ctx context.Context, id string) (string, error) {
+	return s.q.GetOwner(ctx, id)
 }
 
-func (s sqliteQueries) GetQueuePause(ctx context.Context, arg pgdb.GetQueuePauseParams) (pgdb.QueuePause, error) {
-	r, err := s.q.GetQueuePause(ctx, sqlitedb.GetQueuePauseParams(arg))
+func (s sqliteQueries) GetQueuePause(ctx context.Context, threadID string, owner string) (pgdb.QueuePause, error) {
+	r, err := s.q.GetQueuePause(ctx, threadID, owner)
 	return pgdb.QueuePause(r), err
 }
 
-func (s sqliteQueries) GetQueued(ctx context.Context, arg pgdb.GetQueuedParams) (pgdb.QueuedMessage, error) {
-	r, err := s.q.GetQueued(ctx, sqlitedb.GetQueuedParams(arg))
+func (s sqliteQueries) GetQueued(ctx context.Context, iD string, threadID string, owner string) (pgdb.QueuedMessage, error) {
+	r, err := s.q.GetQueued(ctx, iD, threadID, owner)
 	return pgdb.QueuedMessage(r), err
 }
 
-func (s sqliteQueries) GetQueuedByKey(ctx context.Context, arg pgdb.GetQueuedByKeyParams) (pgdb.QueuedMessage, error) {
-	r, err := s.q.GetQueuedByKey(ctx, sqlitedb.GetQueuedByKeyParams(arg))
+func (s sqliteQueries) GetQueuedByKey(ctx context.Context, idempotencyKey *string, threadID string, owner string) (pgdb.QueuedMessage, error) {
+	r, err := s.q.GetQueuedByKey(ctx, idempotencyKey, threadID, owner)
 	return pgdb.QueuedMessage(r), err
 }
 
-func (s sqliteQueries) GetRate(ctx context.Context, arg pgdb.GetRateParams) (int64, error) {
-	return s.q.GetRate(ctx, sqlitedb.GetRateParams(arg))
+func (s sqliteQueries) GetRate(ctx context.Context, name string) (int64, error) {
+	return s.q.GetRate(ctx, name)
 }
 
-func (s sqliteQueries) GetRecording(ctx context.Context, arg pgdb.GetRecordingParams) (pgdb.Recording, error) {
-	r, err := s.q.GetRecording(ctx, sqlitedb.GetRecordingParams(arg))
+func (s sqliteQueries) GetRecording(ctx context.Context, callID string, owner string) (pgdb.Recording, error) {
+	r, err := s.q.GetRecording(ctx, callID, owner)
 	return pgdb.Recording(r), err
 }
 
-func (s sqliteQueries) GetShare(ctx context.Context, arg pgdb.GetShareParams) (string, error) {
-	return s.q.GetShare(ctx, sqlitedb.GetShareParams(arg))
+func (s sqliteQueries) GetShare(ctx context.Context, threadID string, owner string) (string, error) {
+	return s.q.GetShare(ctx, threadID, owner)
 }
 
-func (s sqliteQueries) GetSharedAssistant(ctx context.Context, arg pgdb.GetSharedAssistantParams) (pgdb.Assistant, error) {
-	r, err := s.q.GetSharedAssistant(ctx, sqlitedb.GetSharedAssistantParams(arg))
+func (s sqliteQueries) GetSharedAssistant(ctx context.Context, id string) (pgdb.Assistant, error) {
+	r, err := s.q.GetSharedAssistant(ctx, id)
 	return pgdb.Assistant(r), err
 }
 
-func (s sqliteQueries) GetSharedSecret(ctx context.Context, arg pgdb.GetSharedSecretParams) (pgdb.SharedSecret, error) {
-	r, err := s.q.GetSharedSecret(ctx, sqlitedb.GetSharedSecretParams(arg))
+func (s sqliteQueries) GetSharedSecret(ctx context.Context, name string) (pgdb.SharedSecret, error) {
+	r, err := s.q.GetSharedSecret(ctx, name)
 	return pgdb.SharedSecret(r), err
 }
 
-func (s sqliteQueries) GetTextSession(ctx context.Context, arg pgdb.GetTextSessionParams) (pgdb.TextSession, error) {
-	r, err := s.q.GetTextSession(ctx, sqlitedb.GetTextSessionParams(arg))
+func (s sqliteQueries) GetTextSession(ctx context.Context, threadID string, owner string) (pgdb.TextSession, error) {
+	r, err := s.q.GetTextSession(ctx, threadID, owner)
 	return pgdb.TextSession(r), err
 }
 
-func (s sqliteQueries) GetThread(ctx context.Context, arg pgdb.GetThreadParams) (pgdb.Thread, error) {
-	r, err := s.q.GetThread(ctx, sqlitedb.GetThreadParams(arg))
+func (s sqliteQueries) GetThread(ctx context.Context, iD string, owner string) (pgdb.Thread, error) {
+	r, err := s.q.GetThread(ctx, iD, owner)
 	return pgdb.Thread(r), err
 }
 
-func (s sqliteQueries) GetToolCall(ctx context.Context, arg pgdb.GetToolCallParams) (pgdb.ToolCall, error) {
-	r, err := s.q.GetToolCall(ctx, sqlitedb.GetToolCallParams(arg))
+func (s sqliteQueries) GetToolCall(ctx context.Context, threadID string, owner string, toolCallID string) (pgdb.ToolCall, error) {
+	r, err := s.q.GetToolCall(ctx, threadID, owner, toolCallID)
 	return pgdb.ToolCall(r), err
 }
 
-func (s sqliteQueries) HoldErased(ctx context.Context, arg pgdb.HoldErasedParams) (int64, error) {
-	return s.q.HoldErased(ctx, sqlitedb.HoldErasedParams(arg))
+func (s sqliteQueries) HoldErased(ctx context.Context, updatedAt dbtype.Time, iD string) (int64, error) {
+	return s.q.HoldErased(ctx, updatedAt, iD)
 }
 
-func (s sqliteQueries) HoldInstance(ctx context.Context, arg pgdb.HoldInstanceParams) (string, error) {
-	return s.q.HoldInstance(ctx, sqlitedb.HoldInstanceParams(arg))
+func (s sqliteQueries) HoldInstance(ctx context.Context, id string) (string, error) {
+	return s.q.HoldInstance(ctx, id)
 }
 
 func (s sqliteQueries) InsertAccessToken(ctx context.Context, arg pgdb.InsertAccessTokenParams) error {
@@ -533,38 +534,38 @@ func (s sqliteQueries) KeepShare(ctx context.Context, arg pgdb.KeepShareParams) 
 	return s.q.KeepShare(ctx, sqlitedb.KeepShareParams(arg))
 }
 
-func (s sqliteQueries) KeepSharedSecret(ctx context.Context, arg pgdb.KeepSharedSecretParams) error {
-	return s.q.KeepSharedSecret(ctx, sqlitedb.KeepSharedSecretParams(arg))
+func (s sqliteQueries) KeepSharedSecret(ctx context.Context, name string, value string, createdAt dbtype.Time) error {
+	return s.q.KeepSharedSecret(ctx, name, value, createdAt)
 }
 
-func (s sqliteQueries) LastAnswer(ctx context.Context, arg pgdb.LastAnswerParams) (pgdb.Message, error) {
-	r, err := s.q.LastAnswer(ctx, sqlitedb.LastAnswerParams(arg))
+func (s sqliteQueries) LastAnswer(ctx context.Context, threadID string, owner string, callID string) (pgdb.Message, error) {
+	r, err := s.q.LastAnswer(ctx, threadID, owner, callID)
 	return pgdb.Message(r), err
 }
 
-func (s sqliteQueries) LastMessage(ctx context.Context, arg pgdb.LastMessageParams) (int64, error) {
-	return s.q.LastMessage(ctx, sqlitedb.LastMessageParams(arg))
+func (s sqliteQueries) LastMessage(ctx context.Context, threadID string, owner string) (int64, error) {
+	return s.q.LastMessage(ctx, threadID, owner)
 }
 
-func (s sqliteQueries) LastTurn(ctx context.Context, arg pgdb.LastTurnParams) (pgdb.Turn, error) {
-	r, err := s.q.LastTurn(ctx, sqlitedb.LastTurnParams(arg))
+func (s sqliteQueries) LastTurn(ctx context.Context, threadID string, owner string) (pgdb.Turn, error) {
+	r, err := s.q.LastTurn(ctx, threadID, owner)
 	return pgdb.Turn(r), err
 }
 
-func (s sqliteQueries) LeaveAssistantsOf(ctx context.Context, arg pgdb.LeaveAssistantsOfParams) error {
-	return s.q.LeaveAssistantsOf(ctx, sqlitedb.LeaveAssistantsOfParams(arg))
+func (s sqliteQueries) LeaveAssistantsOf(ctx context.Context, owner string) error {
+	return s.q.LeaveAssistantsOf(ctx, owner)
 }
 
-func (s sqliteQueries) LeaveAssistantsOfCalls(ctx context.Context, arg pgdb.LeaveAssistantsOfCallsParams) error {
-	return s.q.LeaveAssistantsOfCalls(ctx, sqlitedb.LeaveAssistantsOfCallsParams(arg))
+func (s sqliteQueries) LeaveAssistantsOfCalls(ctx context.Context, owner string) error {
+	return s.q.LeaveAssistantsOfCalls(ctx, owner)
 }
 
-func (s sqliteQueries) LeaveInstance(ctx context.Context, arg pgdb.LeaveInstanceParams) error {
-	return s.q.LeaveInstance(ctx, sqlitedb.LeaveInstanceParams(arg))
+func (s sqliteQueries) LeaveInstance(ctx context.Context, endedAt *dbtype.Time, iD string) error {
+	return s.q.LeaveInstance(ctx, endedAt, iD)
 }
 
-func (s sqliteQueries) LegHungUp(ctx context.Context, arg pgdb.LegHungUpParams) error {
-	return s.q.LegHungUp(ctx, sqlitedb.LegHungUpParams(arg))
+func (s sqliteQueries) LegHungUp(ctx context.Context, hungUpAt *dbtype.Time, callID string, generation int64) error {
+	return s.q.LegHungUp(ctx, hungUpAt, callID, generation)
 }
 
 func (s sqliteQueries) ListAssistantsFor(ctx context.Context, arg pgdb.ListAssistantsForParams) ([]pgdb.ListAssistantsForRow, error) {
@@ -572,8 +573,8 @@ func (s sqliteQueries) ListAssistantsFor(ctx context.Context, arg pgdb.ListAssis
 	return database.Rows(r, err, func(r sqlitedb.ListAssistantsForRow) pgdb.ListAssistantsForRow { return pgdb.ListAssistantsForRow(r) })
 }
 
-func (s sqliteQueries) ListAssistantsOf(ctx context.Context, arg pgdb.ListAssistantsOfParams) ([]pgdb.ListAssistantsOfRow, error) {
-	r, err := s.q.ListAssistantsOf(ctx, sqlitedb.ListAssistantsOfParams(arg))
+func (s sqliteQueries) ListAssistantsOf(ctx context.Context, owner string) ([]pgdb.ListAssistantsOfRow, error) {
+	r, err := s.q.ListAssistantsOf(ctx, owner)
 	return database.Rows(r, err, func(r sqlitedb.ListAssistantsOfRow) pgdb.ListAssistantsOfRow { return pgdb.ListAssistantsOfRow(r) })
 }
 
@@ -582,8 +583,8 @@ func (s sqliteQueries) ListCallMessages(ctx context.Context, arg pgdb.ListCallMe
 	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
-func (s sqliteQueries) ListCallsOf(ctx context.Context, arg pgdb.ListCallsOfParams) ([]pgdb.Call, error) {
-	r, err := s.q.ListCallsOf(ctx, sqlitedb.ListCallsOfParams(arg))
+func (s sqliteQueries) ListCallsOf(ctx context.Context, threadID string, owner string) ([]pgdb.Call, error) {
+	r, err := s.q.ListCallsOf(ctx, threadID, owner)
 	return database.Rows(r, err, func(r sqlitedb.Call) pgdb.Call { return pgdb.Call(r) })
 }
 
@@ -592,27 +593,27 @@ func (s sqliteQueries) ListChanges(ctx context.Context, arg pgdb.ListChangesPara
 	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
-func (s sqliteQueries) ListCommands(ctx context.Context, arg pgdb.ListCommandsParams) ([]pgdb.Command, error) {
-	r, err := s.q.ListCommands(ctx, sqlitedb.ListCommandsParams(arg))
+func (s sqliteQueries) ListCommands(ctx context.Context, instance string, now dbtype.Time) ([]pgdb.Command, error) {
+	r, err := s.q.ListCommands(ctx, instance, now)
 	return database.Rows(r, err, func(r sqlitedb.Command) pgdb.Command { return pgdb.Command(r) })
 }
 
-func (s sqliteQueries) ListDeliveries(ctx context.Context, arg pgdb.ListDeliveriesParams) ([]pgdb.HookDelivery, error) {
-	r, err := s.q.ListDeliveries(ctx, sqlitedb.ListDeliveriesParams(arg))
+func (s sqliteQueries) ListDeliveries(ctx context.Context, hookID string, owner string, maxRows int64) ([]pgdb.HookDelivery, error) {
+	r, err := s.q.ListDeliveries(ctx, hookID, owner, maxRows)
 	return database.Rows(r, err, func(r sqlitedb.HookDelivery) pgdb.HookDelivery { return pgdb.HookDelivery(r) })
 }
 
-func (s sqliteQueries) ListDrafts(ctx context.Context, arg pgdb.ListDraftsParams) ([]pgdb.Draft, error) {
-	r, err := s.q.ListDrafts(ctx, sqlitedb.ListDraftsParams(arg))
+func (s sqliteQueries) ListDrafts(ctx context.Context, messageID string) ([]pgdb.Draft, error) {
+	r, err := s.q.ListDrafts(ctx, messageID)
 	return database.Rows(r, err, func(r sqlitedb.Draft) pgdb.Draft { return pgdb.Draft(r) })
 }
 
-func (s sqliteQueries) ListDueHooks(ctx context.Context, arg pgdb.ListDueHooksParams) ([]string, error) {
-	return s.q.ListDueHooks(ctx, sqlitedb.ListDueHooksParams(arg))
+func (s sqliteQueries) ListDueHooks(ctx context.Context, now *dbtype.Time) ([]string, error) {
+	return s.q.ListDueHooks(ctx, now)
 }
 
-func (s sqliteQueries) ListDueQueues(ctx context.Context, arg pgdb.ListDueQueuesParams) ([]pgdb.ListDueQueuesRow, error) {
-	r, err := s.q.ListDueQueues(ctx, sqlitedb.ListDueQueuesParams(arg))
+func (s sqliteQueries) ListDueQueues(ctx context.Context, instance string, now *dbtype.Time, maxRows int64) ([]pgdb.ListDueQueuesRow, error) {
+	r, err := s.q.ListDueQueues(ctx, instance, now, maxRows)
 	return database.Rows(r, err, func(r sqlitedb.ListDueQueuesRow) pgdb.ListDueQueuesRow { return pgdb.ListDueQueuesRow(r) })
 }
 
@@ -620,8 +621,8 @@ func (s sqliteQueries) ListErased(ctx context.Context) ([]string, error) {
 	return s.q.ListErased(ctx)
 }
 
-func (s sqliteQueries) ListEvents(ctx context.Context, arg pgdb.ListEventsParams) ([]pgdb.Event, error) {
-	r, err := s.q.ListEvents(ctx, sqlitedb.ListEventsParams(arg))
+func (s sqliteQueries) ListEvents(ctx context.Context, afterID int64, maxRows int64) ([]pgdb.Event, error) {
+	r, err := s.q.ListEvents(ctx, afterID, maxRows)
 	return database.Rows(r, err, func(r sqlitedb.Event) pgdb.Event { return pgdb.Event(r) })
 }
 
@@ -635,22 +636,22 @@ func (s sqliteQueries) ListExpired(ctx context.Context, arg pgdb.ListExpiredPara
 	return database.Rows(r, err, func(r sqlitedb.ListExpiredRow) pgdb.ListExpiredRow { return pgdb.ListExpiredRow(r) })
 }
 
-func (s sqliteQueries) ListGrowing(ctx context.Context, arg pgdb.ListGrowingParams) ([]pgdb.Message, error) {
-	r, err := s.q.ListGrowing(ctx, sqlitedb.ListGrowingParams(arg))
+func (s sqliteQueries) ListGrowing(ctx context.Context, threadID string, owner string) ([]pgdb.Message, error) {
+	r, err := s.q.ListGrowing(ctx, threadID, owner)
 	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
-func (s sqliteQueries) ListHooks(ctx context.Context, arg pgdb.ListHooksParams) ([]pgdb.Hook, error) {
-	r, err := s.q.ListHooks(ctx, sqlitedb.ListHooksParams(arg))
+func (s sqliteQueries) ListHooks(ctx context.Context, owner string) ([]pgdb.Hook, error) {
+	r, err := s.q.ListHooks(ctx, owner)
 	return database.Rows(r, err, func(r sqlitedb.Hook) pgdb.Hook { return pgdb.Hook(r) })
 }
 
-func (s sqliteQueries) ListHooksFor(ctx context.Context, arg pgdb.ListHooksForParams) ([]string, error) {
-	return s.q.ListHooksFor(ctx, sqlitedb.ListHooksForParams(arg))
+func (s sqliteQueries) ListHooksFor(ctx context.Context, owner string, exact string, alike string) ([]string, error) {
+	return s.q.ListHooksFor(ctx, owner, exact, alike)
 }
 
-func (s sqliteQueries) ListImagesOf(ctx context.Context, arg pgdb.ListImagesOfParams) ([]string, error) {
-	return s.q.ListImagesOf(ctx, sqlitedb.ListImagesOfParams(arg))
+func (s sqliteQueries) ListImagesOf(ctx context.Context, threadID string, owner string) ([]string, error) {
+	return s.q.ListImagesOf(ctx, threadID, owner)
 }
 
 func (s sqliteQueries) ListInstances(ctx context.Context) ([]pgdb.Instance, error) {
@@ -673,13 +674,13 @@ func (s sqliteQueries) ListMessages(ctx context.Context, arg pgdb.ListMessagesPa
 	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
-func (s sqliteQueries) ListOpenApprovals(ctx context.Context, arg pgdb.ListOpenApprovalsParams) ([]pgdb.ListOpenApprovalsRow, error) {
-	r, err := s.q.ListOpenApprovals(ctx, sqlitedb.ListOpenApprovalsParams(arg))
+func (s sqliteQueries) ListOpenApprovals(ctx context.Context, threadID string, owner string, now dbtype.Time) ([]pgdb.ListOpenApprovalsRow, error) {
+	r, err := s.q.ListOpenApprovals(ctx, threadID, owner, now)
 	return database.Rows(r, err, func(r sqlitedb.ListOpenApprovalsRow) pgdb.ListOpenApprovalsRow { return pgdb.ListOpenApprovalsRow(r) })
 }
 
-func (s sqliteQueries) ListOpenCalls(ctx context.Context, arg pgdb.ListOpenCallsParams) ([]pgdb.Call, error) {
-	r, err := s.q.ListOpenCalls(ctx, sqlitedb.ListOpenCallsParams(arg))
+func (s sqliteQueries) ListOpenCalls(ctx context.Context, instance string) ([]pgdb.Call, error) {
+	r, err := s.q.ListOpenCalls(ctx, instance)
 	return database.Rows(r, err, func(r sqlitedb.Call) pgdb.Call { return pgdb.Call(r) })
 }
 
@@ -687,25 +688,25 @@ func (s sqliteQueries) ListOpenInstances(ctx context.Context) ([]string, error) 
 	return s.q.ListOpenInstances(ctx)
 }
 
-func (s sqliteQueries) ListOpenMessages(ctx context.Context, arg pgdb.ListOpenMessagesParams) ([]pgdb.Message, error) {
-	r, err := s.q.ListOpenMessages(ctx, sqlitedb.ListOpenMessagesParams(arg))
+func (s sqliteQueries) ListOpenMessages(ctx context.Context, instance string) ([]pgdb.Message, error) {
+	r, err := s.q.ListOpenMessages(ctx, instance)
 	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
-func (s sqliteQueries) ListOpenToolCalls(ctx context.Context, arg pgdb.ListOpenToolCallsParams) ([]pgdb.ToolCall, error) {
-	r, err := s.q.ListOpenToolCalls(ctx, sqlitedb.ListOpenToolCallsParams(arg))
+func (s sqliteQueries) ListOpenToolCalls(ctx context.Context, instance string) ([]pgdb.ToolCall, error) {
+	r, err := s.q.ListOpenToolCalls(ctx, instance)
 	return database.Rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
 }
 
-func (s sqliteQueries) ListOwnersLiveCalls(ctx context.Context, arg pgdb.ListOwnersLiveCallsParams) ([]pgdb.ListOwnersLiveCallsRow, error) {
-	r, err := s.q.ListOwnersLiveCalls(ctx, sqlitedb.ListOwnersLiveCallsParams(arg))
+func (s sqliteQueries) ListOwnersLiveCalls(ctx context.Context, threadID string, owner string) ([]pgdb.ListOwnersLiveCallsRow, error) {
+	r, err := s.q.ListOwnersLiveCalls(ctx, threadID, owner)
 	return database.Rows(r, err, func(r sqlitedb.ListOwnersLiveCallsRow) pgdb.ListOwnersLiveCallsRow {
 		return pgdb.ListOwnersLiveCallsRow(r)
 	})
 }
 
-func (s sqliteQueries) ListPausedQueues(ctx context.Context, arg pgdb.ListPausedQueuesParams) ([]pgdb.ListPausedQueuesRow, error) {
-	r, err := s.q.ListPausedQueues(ctx, sqlitedb.ListPausedQueuesParams(arg))
+func (s sqliteQueries) ListPausedQueues(ctx context.Context, reason string) ([]pgdb.ListPausedQueuesRow, error) {
+	r, err := s.q.ListPausedQueues(ctx, reason)
 	return database.Rows(r, err, func(r sqlitedb.ListPausedQueuesRow) pgdb.ListPausedQueuesRow { return pgdb.ListPausedQueuesRow(r) })
 }
 
@@ -714,22 +715,22 @@ func (s sqliteQueries) ListQueued(ctx context.Context, arg pgdb.ListQueuedParams
 	return database.Rows(r, err, func(r sqlitedb.QueuedMessage) pgdb.QueuedMessage { return pgdb.QueuedMessage(r) })
 }
 
-func (s sqliteQueries) ListRecordingsOf(ctx context.Context, arg pgdb.ListRecordingsOfParams) ([]pgdb.Recording, error) {
-	r, err := s.q.ListRecordingsOf(ctx, sqlitedb.ListRecordingsOfParams(arg))
+func (s sqliteQueries) ListRecordingsOf(ctx context.Context, owner string) ([]pgdb.Recording, error) {
+	r, err := s.q.ListRecordingsOf(ctx, owner)
 	return database.Rows(r, err, func(r sqlitedb.Recording) pgdb.Recording { return pgdb.Recording(r) })
 }
 
-func (s sqliteQueries) ListRecordingsOver(ctx context.Context, arg pgdb.ListRecordingsOverParams) ([]string, error) {
-	return s.q.ListRecordingsOver(ctx, sqlitedb.ListRecordingsOverParams(arg))
+func (s sqliteQueries) ListRecordingsOver(ctx context.Context, before dbtype.Time, maxRows int64) ([]string, error) {
+	return s.q.ListRecordingsOver(ctx, before, maxRows)
 }
 
-func (s sqliteQueries) ListReplay(ctx context.Context, arg pgdb.ListReplayParams) ([]pgdb.Message, error) {
-	r, err := s.q.ListReplay(ctx, sqlitedb.ListReplayParams(arg))
+func (s sqliteQueries) ListReplay(ctx context.Context, threadID string, owner string, maxRows int64) ([]pgdb.Message, error) {
+	r, err := s.q.ListReplay(ctx, threadID, owner, maxRows)
 	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
-func (s sqliteQueries) ListResponsesOf(ctx context.Context, arg pgdb.ListResponsesOfParams) ([]pgdb.Response, error) {
-	r, err := s.q.ListResponsesOf(ctx, sqlitedb.ListResponsesOfParams(arg))
+func (s sqliteQueries) ListResponsesOf(ctx context.Context, threadID string, owner string) ([]pgdb.Response, error) {
+	r, err := s.q.ListResponsesOf(ctx, threadID, owner)
 	return database.Rows(r, err, func(r sqlitedb.Response) pgdb.Response { return pgdb.Response(r) })
 }
 
@@ -743,44 +744,44 @@ func (s sqliteQueries) ListThreads(ctx context.Context, arg pgdb.ListThreadsPara
 	return database.Rows(r, err, func(r sqlitedb.Thread) pgdb.Thread { return pgdb.Thread(r) })
 }
 
-func (s sqliteQueries) ListToolCallsOf(ctx context.Context, arg pgdb.ListToolCallsOfParams) ([]pgdb.ToolCall, error) {
-	r, err := s.q.ListToolCallsOf(ctx, sqlitedb.ListToolCallsOfParams(arg))
+func (s sqliteQueries) ListToolCallsOf(ctx context.Context, threadID string, owner string) ([]pgdb.ToolCall, error) {
+	r, err := s.q.ListToolCallsOf(ctx, threadID, owner)
 	return database.Rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
 }
 
-func (s sqliteQueries) ListToolPins(ctx context.Context, arg pgdb.ListToolPinsParams) ([]pgdb.ToolPin, error) {
-	r, err := s.q.ListToolPins(ctx, sqlitedb.ListToolPinsParams(arg))
+func (s sqliteQueries) ListToolPins(ctx context.Context, server string) ([]pgdb.ToolPin, error) {
+	r, err := s.q.ListToolPins(ctx, server)
 	return database.Rows(r, err, func(r sqlitedb.ToolPin) pgdb.ToolPin { return pgdb.ToolPin(r) })
 }
 
-func (s sqliteQueries) ListWaitingToolCalls(ctx context.Context, arg pgdb.ListWaitingToolCallsParams) ([]pgdb.ToolCall, error) {
-	r, err := s.q.ListWaitingToolCalls(ctx, sqlitedb.ListWaitingToolCallsParams(arg))
+func (s sqliteQueries) ListWaitingToolCalls(ctx context.Context, threadID string, owner string) ([]pgdb.ToolCall, error) {
+	r, err := s.q.ListWaitingToolCalls(ctx, threadID, owner)
 	return database.Rows(r, err, func(r sqlitedb.ToolCall) pgdb.ToolCall { return pgdb.ToolCall(r) })
 }
 
-func (s sqliteQueries) LockInstance(ctx context.Context, arg pgdb.LockInstanceParams) (int64, error) {
-	return s.q.LockInstance(ctx, sqlitedb.LockInstanceParams(arg))
+func (s sqliteQueries) LockInstance(ctx context.Context, id string) (int64, error) {
+	return s.q.LockInstance(ctx, id)
 }
 
-func (s sqliteQueries) LockOpenThreads(ctx context.Context, arg pgdb.LockOpenThreadsParams) ([]pgdb.LockOpenThreadsRow, error) {
-	r, err := s.q.LockOpenThreads(ctx, sqlitedb.LockOpenThreadsParams(arg))
+func (s sqliteQueries) LockOpenThreads(ctx context.Context, instance string) ([]pgdb.LockOpenThreadsRow, error) {
+	r, err := s.q.LockOpenThreads(ctx, instance)
 	return database.Rows(r, err, func(r sqlitedb.LockOpenThreadsRow) pgdb.LockOpenThreadsRow { return pgdb.LockOpenThreadsRow(r) })
 }
 
-func (s sqliteQueries) LockOwner(ctx context.Context, arg pgdb.LockOwnerParams) error {
-	return s.q.LockOwner(ctx, sqlitedb.LockOwnerParams(arg))
+func (s sqliteQueries) LockOwner(ctx context.Context, what string, owner string) error {
+	return s.q.LockOwner(ctx, what, owner)
 }
 
-func (s sqliteQueries) LockThread(ctx context.Context, arg pgdb.LockThreadParams) (string, error) {
-	return s.q.LockThread(ctx, sqlitedb.LockThreadParams(arg))
+func (s sqliteQueries) LockThread(ctx context.Context, iD string, owner string) (string, error) {
+	return s.q.LockThread(ctx, iD, owner)
 }
 
 func (s sqliteQueries) LogEvent(ctx context.Context, arg pgdb.LogEventParams) error {
 	return s.q.LogEvent(ctx, sqlitedb.LogEventParams(arg))
 }
 
-func (s sqliteQueries) MessageSeq(ctx context.Context, arg pgdb.MessageSeqParams) (int64, error) {
-	return s.q.MessageSeq(ctx, sqlitedb.MessageSeqParams(arg))
+func (s sqliteQueries) MessageSeq(ctx context.Context, iD string, threadID string, owner string) (int64, error) {
+	return s.q.MessageSeq(ctx, iD, threadID, owner)
 }
 
 func (s sqliteQueries) MessagesWithWord(ctx context.Context, arg pgdb.MessagesWithWordParams) ([]string, error) {
@@ -795,16 +796,16 @@ func (s sqliteQueries) PauseQueue(ctx context.Context, arg pgdb.PauseQueueParams
 	return s.q.PauseQueue(ctx, sqlitedb.PauseQueueParams(arg))
 }
 
-func (s sqliteQueries) ReleaseDeliveries(ctx context.Context, arg pgdb.ReleaseDeliveriesParams) error {
-	return s.q.ReleaseDeliveries(ctx, sqlitedb.ReleaseDeliveriesParams(arg))
+func (s sqliteQueries) ReleaseDeliveries(ctx context.Context, instance string) error {
+	return s.q.ReleaseDeliveries(ctx, instance)
 }
 
-func (s sqliteQueries) ReleaseExtractions(ctx context.Context, arg pgdb.ReleaseExtractionsParams) error {
-	return s.q.ReleaseExtractions(ctx, sqlitedb.ReleaseExtractionsParams(arg))
+func (s sqliteQueries) ReleaseExtractions(ctx context.Context, instance string) error {
+	return s.q.ReleaseExtractions(ctx, instance)
 }
 
-func (s sqliteQueries) ReleaseOfHook(ctx context.Context, arg pgdb.ReleaseOfHookParams) error {
-	return s.q.ReleaseOfHook(ctx, sqlitedb.ReleaseOfHookParams(arg))
+func (s sqliteQueries) ReleaseOfHook(ctx context.Context, instance string, hookID string) error {
+	return s.q.ReleaseOfHook(ctx, instance, hookID)
 }
 
 func (s sqliteQueries) RenameThread(ctx context.Context, arg pgdb.RenameThreadParams) (pgdb.Thread, error) {
@@ -816,20 +817,20 @@ func (s sqliteQueries) RenewMCPGrant(ctx context.Context, arg pgdb.RenewMCPGrant
 	return s.q.RenewMCPGrant(ctx, sqlitedb.RenewMCPGrantParams(arg))
 }
 
-func (s sqliteQueries) RequeueOpen(ctx context.Context, arg pgdb.RequeueOpenParams) error {
-	return s.q.RequeueOpen(ctx, sqlitedb.RequeueOpenParams(arg))
+func (s sqliteQueries) RequeueOpen(ctx context.Context, instance string) error {
+	return s.q.RequeueOpen(ctx, instance)
 }
 
-func (s sqliteQueries) ResetThread(ctx context.Context, arg pgdb.ResetThreadParams) (int64, error) {
-	return s.q.ResetThread(ctx, sqlitedb.ResetThreadParams(arg))
+func (s sqliteQueries) ResetThread(ctx context.Context, iD string, owner string) (int64, error) {
+	return s.q.ResetThread(ctx, iD, owner)
 }
 
-func (s sqliteQueries) ResumeQueue(ctx context.Context, arg pgdb.ResumeQueueParams) (int64, error) {
-	return s.q.ResumeQueue(ctx, sqlitedb.ResumeQueueParams(arg))
+func (s sqliteQueries) ResumeQueue(ctx context.Context, threadID string, owner string) (int64, error) {
+	return s.q.ResumeQueue(ctx, threadID, owner)
 }
 
-func (s sqliteQueries) RetryDelivery(ctx context.Context, arg pgdb.RetryDeliveryParams) (int64, error) {
-	return s.q.RetryDelivery(ctx, sqlitedb.RetryDeliveryParams(arg))
+func (s sqliteQueries) RetryDelivery(ctx context.Context, nextAt *dbtype.Time, hookID string, iD string) (int64, error) {
+	return s.q.RetryDelivery(ctx, nextAt, hookID, iD)
 }
 
 func (s sqliteQueries) SaveApproval(ctx context.Context, arg pgdb.SaveApprovalParams) (int64, error) {
@@ -856,8 +857,8 @@ func (s sqliteQueries) SaveLeg(ctx context.Context, arg pgdb.SaveLegParams) (int
 	return s.q.SaveLeg(ctx, sqlitedb.SaveLegParams(arg))
 }
 
-func (s sqliteQueries) SaveMCPClient(ctx context.Context, arg pgdb.SaveMCPClientParams) error {
-	return s.q.SaveMCPClient(ctx, sqlitedb.SaveMCPClientParams(arg))
+func (s sqliteQueries) SaveMCPClient(ctx context.Context, name string, sealed string, createdAt dbtype.Time) error {
+	return s.q.SaveMCPClient(ctx, name, sealed, createdAt)
 }
 
 func (s sqliteQueries) SaveMCPGrant(ctx context.Context, arg pgdb.SaveMCPGrantParams) error {
@@ -903,44 +904,44 @@ func (s sqliteQueries) ShiftMessages(ctx context.Context, arg pgdb.ShiftMessages
 	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
 }
 
-func (s sqliteQueries) StopTurn(ctx context.Context, arg pgdb.StopTurnParams) (int64, error) {
-	return s.q.StopTurn(ctx, sqlitedb.StopTurnParams(arg))
+func (s sqliteQueries) StopTurn(ctx context.Context, stopAskedAt *dbtype.Time, threadID string, owner string) (int64, error) {
+	return s.q.StopTurn(ctx, stopAskedAt, threadID, owner)
 }
 
-func (s sqliteQueries) StoredBytes(ctx context.Context, arg pgdb.StoredBytesParams) (int64, error) {
-	return s.q.StoredBytes(ctx, sqlitedb.StoredBytesParams(arg))
+func (s sqliteQueries) StoredBytes(ctx context.Context, owner string) (int64, error) {
+	return s.q.StoredBytes(ctx, owner)
 }
 
-func (s sqliteQueries) StoredImages(ctx context.Context, arg pgdb.StoredImagesParams) (int64, error) {
-	return s.q.StoredImages(ctx, sqlitedb.StoredImagesParams(arg))
+func (s sqliteQueries) StoredImages(ctx context.Context, owner string) (int64, error) {
+	return s.q.StoredImages(ctx, owner)
 }
 
 func (s sqliteQueries) SuggestTitle(ctx context.Context, arg pgdb.SuggestTitleParams) (int64, error) {
 	return s.q.SuggestTitle(ctx, sqlitedb.SuggestTitleParams(arg))
 }
 
-func (s sqliteQueries) SwitchHookOff(ctx context.Context, arg pgdb.SwitchHookOffParams) error {
-	return s.q.SwitchHookOff(ctx, sqlitedb.SwitchHookOffParams(arg))
+func (s sqliteQueries) SwitchHookOff(ctx context.Context, enabled bool, offReason string, iD string) error {
+	return s.q.SwitchHookOff(ctx, enabled, offReason, iD)
 }
 
-func (s sqliteQueries) TakeCommand(ctx context.Context, arg pgdb.TakeCommandParams) (int64, error) {
-	return s.q.TakeCommand(ctx, sqlitedb.TakeCommandParams(arg))
+func (s sqliteQueries) TakeCommand(ctx context.Context, takenAt *dbtype.Time, iD string) (int64, error) {
+	return s.q.TakeCommand(ctx, takenAt, iD)
 }
 
 func (s sqliteQueries) TakeRate(ctx context.Context, arg pgdb.TakeRateParams) (int64, error) {
 	return s.q.TakeRate(ctx, sqlitedb.TakeRateParams(arg))
 }
 
-func (s sqliteQueries) ThreadsWithWord(ctx context.Context, arg pgdb.ThreadsWithWordParams) ([]string, error) {
-	return s.q.ThreadsWithWord(ctx, sqlitedb.ThreadsWithWordParams(arg))
+func (s sqliteQueries) ThreadsWithWord(ctx context.Context, owner string, word string, maxRows int64) ([]string, error) {
+	return s.q.ThreadsWithWord(ctx, owner, word, maxRows)
 }
 
 func (s sqliteQueries) TitleQueued(ctx context.Context, arg pgdb.TitleQueuedParams) (int64, error) {
 	return s.q.TitleQueued(ctx, sqlitedb.TitleQueuedParams(arg))
 }
 
-func (s sqliteQueries) TrimAccessTokens(ctx context.Context, arg pgdb.TrimAccessTokensParams) error {
-	return s.q.TrimAccessTokens(ctx, sqlitedb.TrimAccessTokensParams(arg))
+func (s sqliteQueries) TrimAccessTokens(ctx context.Context, owner string, kind string, keep int64) error {
+	return s.q.TrimAccessTokens(ctx, owner, kind, keep)
 }
 
 func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessageParams) (pgdb.UpdateMessageRow, error) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"voicebridge/persistence/internal/dbtype"
-	"voicebridge/persistence/internal/pgdb"
 )
 
 const (
@@ -122,27 +121,19 @@ var errMore = errors.New("not everything is erased yet")
 // transaction waits for a processor, pieces of other rows would else shrink to one.
 var erasable = []struct {
 	least int64
-	erase func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error)
+	erase func(q queries, ctx context.Context, thread string, rows int64) (int64, error)
 }{
-	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
-		return q.EraseMessages(ctx, p)
-	}},
-	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
-		return q.EraseToolCalls(ctx, pgdb.EraseToolCallsParams(p))
-	}},
-	{20, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
-		return q.EraseResponses(ctx, pgdb.EraseResponsesParams(p))
-	}},
-	{1, func(ctx context.Context, q queries, p pgdb.EraseMessagesParams) (int64, error) {
-		return q.EraseImages(ctx, pgdb.EraseImagesParams(p))
-	}},
+	{20, queries.EraseMessages},
+	{20, queries.EraseToolCalls},
+	{20, queries.EraseResponses},
+	{1, queries.EraseImages},
 }
 
 // erase deletes the rows of a thread without an owner, piece by piece. It returns errMore if it was
 // stopped before the end.
 func (w sweeper) erase(ctx context.Context, thread string, stop stopFunc) error {
 	if err := w.s.write(ctx, func(q queries) error {
-		_, err := q.EraseDrafts(ctx, pgdb.EraseDraftsParams{ThreadID: thread})
+		_, err := q.EraseDrafts(ctx, thread)
 		return err
 	}); err != nil {
 		return err
@@ -153,11 +144,11 @@ func (w sweeper) erase(ctx context.Context, thread string, stop stopFunc) error 
 			var erased int64
 			if err := w.s.write(ctx, func(q queries) error {
 				began = time.Now() // not counting the wait for other writers
-				held, err := q.HoldErased(ctx, pgdb.HoldErasedParams{ID: thread, UpdatedAt: dbtype.At(began)})
+				held, err := q.HoldErased(ctx, dbtype.At(began), thread)
 				if err != nil || held == 0 { // another process was faster
 					return err
 				}
-				erased, err = table.erase(ctx, q, pgdb.EraseMessagesParams{ThreadID: thread, MaxRows: rows})
+				erased, err = table.erase(q, ctx, thread, rows)
 				return err
 			}); err != nil {
 				return err
@@ -171,10 +162,10 @@ func (w sweeper) erase(ctx context.Context, thread string, stop stopFunc) error 
 	}
 	return w.s.write(ctx, func(q queries) error {
 		// What was hung up in the moment of the deletion is saved by now.
-		if err := q.EraseLegs(ctx, pgdb.EraseLegsParams{ThreadID: thread}); err != nil {
+		if err := q.EraseLegs(ctx, thread); err != nil {
 			return err
 		}
-		return q.EraseThread(ctx, pgdb.EraseThreadParams{ID: thread})
+		return q.EraseThread(ctx, thread)
 	})
 }
 
@@ -191,7 +182,7 @@ func nextPiece(size int64, took time.Duration) int64 {
 
 // isDeleted reports whether the id belongs to a deleted thread that is not completely erased yet.
 func (w sweeper) isDeleted(ctx context.Context, thread string) bool {
-	owner, err := w.s.eng.read().GetOwner(ctx, pgdb.GetOwnerParams{ID: thread})
+	owner, err := w.s.eng.read().GetOwner(ctx, thread)
 	return err == nil && owner == ""
 }
 
@@ -207,11 +198,11 @@ func (w sweeper) forget(ctx context.Context) error {
 	err := s.write(ctx, func(q queries) (err error) {
 		numbered, err = numberEvents(ctx, q) // of processes that died
 		return errors.Join(err,
-			q.ForgetInstances(ctx, pgdb.ForgetInstancesParams{Before: &before, SilentSince: before}),
-			q.ForgetOldLegs(ctx, pgdb.ForgetOldLegsParams{Before: before}),
-			q.DeleteCommand(ctx, pgdb.DeleteCommandParams{Before: dbtype.At(s.now().Add(-time.Minute))}),
+			q.ForgetInstances(ctx, &before, before),
+			q.ForgetOldLegs(ctx, before),
+			q.DeleteCommand(ctx, "", dbtype.At(s.now().Add(-time.Minute))),
 			q.ForgetDrafts(ctx),
-			q.ForgetEvents(ctx, pgdb.ForgetEventsParams{Before: dbtype.At(s.now().Add(-keepLog))}))
+			q.ForgetEvents(ctx, dbtype.At(s.now().Add(-keepLog))))
 	})
 	if numbered > 0 {
 		s.outbox.tell(wake{Log: true})

@@ -53,7 +53,7 @@ func (s *Store) thread(ctx context.Context, key thread.Key) (pgdb.Thread, error)
 	if err := checkKey(key); err != nil {
 		return pgdb.Thread{}, err
 	}
-	return s.eng.read().GetThread(ctx, pgdb.GetThreadParams{ID: key.Thread, Owner: key.Owner})
+	return s.eng.read().GetThread(ctx, key.Thread, key.Owner)
 }
 
 // LastSeq returns the largest number that the thread has given to a message or a change; zero for
@@ -211,7 +211,7 @@ func (s *Store) SuggestTitle(ctx context.Context, key thread.Key, title string, 
 func (s *Store) ResetThread(ctx context.Context, key thread.Key) error {
 	err := s.changeTold(ctx, key, func(q queries, t *told) (int64, error) {
 		t.tellOwner(EventThreadUpdated, key)
-		return q.ResetThread(ctx, pgdb.ResetThreadParams{ID: key.Thread, Owner: key.Owner})
+		return q.ResetThread(ctx, key.Thread, key.Owner)
 	})
 	return s.fail("reset thread", err)
 }

@@ -42,7 +42,7 @@ func (b *Batch) ClaimTurn(id string) error {
 
 // openTextMessages lists the messages of text turns that are in progress on the thread, in order.
 func openTextMessages(ctx context.Context, q queries, key thread.Key) ([]pgdb.Message, error) {
-	open, err := q.ListGrowing(ctx, pgdb.ListGrowingParams{ThreadID: key.Thread, Owner: key.Owner})
+	open, err := q.ListGrowing(ctx, key.Thread, key.Owner)
 	return slices.DeleteFunc(open, func(m pgdb.Message) bool { return m.CallID != "" }), err
 }
 
@@ -98,7 +98,7 @@ func (b *Batch) closeMessage(row pgdb.Message) error {
 
 // runningTurn reads the turn that is running on the thread; ErrNotFound if there is none.
 func runningTurn(ctx context.Context, q queries, key thread.Key) (pgdb.Turn, error) {
-	row, err := q.LastTurn(ctx, pgdb.LastTurnParams{ThreadID: key.Thread, Owner: key.Owner})
+	row, err := q.LastTurn(ctx, key.Thread, key.Owner)
 	if err == nil && row.EndedAt != nil {
 		err = ErrNotFound
 	}
@@ -140,7 +140,7 @@ func (b *Batch) endTurn(id string) (ended bool, err error) {
 func (s *Store) StopTurn(ctx context.Context, key thread.Key) error {
 	err := database.ChangeOne(ctx, roomDB{s}, key, func(q queries) (int64, error) {
 		at := dbtype.At(s.now())
-		return q.StopTurn(ctx, pgdb.StopTurnParams{ThreadID: key.Thread, Owner: key.Owner, StopAskedAt: &at})
+		return q.StopTurn(ctx, &at, key.Thread, key.Owner)
 	})
 	return s.fail("stop turn", err)
 }
@@ -182,7 +182,7 @@ func (b *Batch) Message(id string) (m thread.Message, err error) {
 		if err := b.lock(); err != nil || !thread.ValidID(id) {
 			return errors.Join(err, ErrNotFound)
 		}
-		row, err := b.q.GetMessage(b.ctx, pgdb.GetMessageParams{ID: id, ThreadID: b.key.Thread, Owner: b.key.Owner})
+		row, err := b.q.GetMessage(b.ctx, id, b.key.Thread, b.key.Owner)
 		if err == nil {
 			m, err = whole(b.ctx, b.q, row)
 		}
@@ -197,7 +197,7 @@ func (b *Batch) Replay(n int) (messages []thread.Message, err error) {
 		if n < 0 || n > MaxReplay {
 			return Invalid("number %d: 0 to %d", n, MaxReplay)
 		}
-		rows, err := b.q.ListReplay(b.ctx, pgdb.ListReplayParams{ThreadID: b.key.Thread, Owner: b.key.Owner, MaxRows: int64(n)})
+		rows, err := b.q.ListReplay(b.ctx, b.key.Thread, b.key.Owner, int64(n))
 		for _, row := range slices.Backward(rows) {
 			m, invalid := messageFromRow(row)
 			err = errors.Join(err, invalid)
@@ -235,7 +235,7 @@ func (s *Store) TextSession(ctx context.Context, key thread.Key) (TextSession, e
 	if err := checkKey(key); err != nil {
 		return TextSession{}, fmt.Errorf("read text session: %w", err)
 	}
-	r, err := s.eng.read().GetTextSession(ctx, pgdb.GetTextSessionParams{ThreadID: key.Thread, Owner: key.Owner})
+	r, err := s.eng.read().GetTextSession(ctx, key.Thread, key.Owner)
 	return TextSession{Provider: r.Provider, Model: r.Model, Tools: r.Tools, Defaults: r.Defaults, CreatedAt: r.CreatedAt.Time}, s.fail("read text session", err)
 }
 

@@ -12,7 +12,7 @@ import (
 
 // ToolPins returns the pinned definitions of an MCP server's tools, by tool name.
 func (s *Store) ToolPins(ctx context.Context, server string) (map[string]string, error) {
-	rows, err := s.db.Read().ListToolPins(ctx, pgdb.ListToolPinsParams{Server: server})
+	rows, err := s.db.Read().ListToolPins(ctx, server)
 	if err != nil {
 		return nil, s.db.Fail("read tool pins", err)
 	}
@@ -31,7 +31,7 @@ func (s *Store) PinTools(ctx context.Context, server string, definitions map[str
 		for _, tool := range slices.Sorted(maps.Keys(definitions)) {
 			var err error
 			if definition := definitions[tool]; definition == "" {
-				err = q.DeleteToolPin(ctx, pgdb.DeleteToolPinParams{Server: server, Tool: tool})
+				err = q.DeleteToolPin(ctx, server, tool)
 			} else {
 				err = q.SaveToolPin(ctx, pgdb.SaveToolPinParams{Server: server, Tool: tool, Definition: definition, PinnedAt: at})
 			}

@@ -23,14 +23,14 @@ func (s *Store) TakeRate(ctx context.Context, name string, perMinute int) (wait 
 	latest := at + time.Minute.Microseconds()
 	var full int64
 	err = s.db.Write(ctx, func(q database.Queries) error {
-		if err := q.BeginRate(ctx, pgdb.BeginRateParams{Name: name, Now: at}); err != nil {
+		if err := q.BeginRate(ctx, name, at); err != nil {
 			return err
 		}
 		taken, err := q.TakeRate(ctx, pgdb.TakeRateParams{Name: name, Now: at, Step: step, Latest: latest})
 		if full = 0; err != nil || taken > 0 {
 			return err
 		}
-		full, err = q.GetRate(ctx, pgdb.GetRateParams{Name: name})
+		full, err = q.GetRate(ctx, name)
 		return err
 	})
 	if err != nil || full == 0 {
@@ -45,6 +45,6 @@ func (s *Store) ForgetRates(ctx context.Context) error {
 		return nil
 	}
 	return s.db.Fail("forget rates", s.db.Write(ctx, func(q database.Queries) error {
-		return q.ForgetRates(ctx, pgdb.ForgetRatesParams{Now: s.db.Now().UnixMicro()})
+		return q.ForgetRates(ctx, s.db.Now().UnixMicro())
 	}))
 }

@@ -32,13 +32,11 @@ func (s *Store) SigningSecret(ctx context.Context) (string, error) {
 	_, _ = rand.Read(made[:]) // never fails (crypto/rand)
 	var row pgdb.SharedSecret
 	err := s.db.Write(ctx, func(q database.Queries) (err error) {
-		err = q.KeepSharedSecret(ctx, pgdb.KeepSharedSecretParams{
-			Name: name, Value: base64.RawURLEncoding.EncodeToString(made[:]), CreatedAt: dbtype.At(s.db.Now()),
-		})
+		err = q.KeepSharedSecret(ctx, name, base64.RawURLEncoding.EncodeToString(made[:]), dbtype.At(s.db.Now()))
 		if err != nil {
 			return err
 		}
-		row, err = q.GetSharedSecret(ctx, pgdb.GetSharedSecretParams{Name: name})
+		row, err = q.GetSharedSecret(ctx, name)
 		return err
 	})
 	return row.Value, s.db.Fail("read signing secret", err)
@@ -51,7 +49,7 @@ func (s *Store) SaveToken(ctx context.Context, t Token, keep int) error {
 		return fmt.Errorf("save access token: %w", database.Invalid("id or owner"))
 	}
 	return s.db.Fail("save access token", s.db.Write(ctx, func(q database.Queries) error {
-		if err := q.DeleteExpiredAccessTokens(ctx, pgdb.DeleteExpiredAccessTokensParams{ExpiredAt: dbtype.At(s.db.Stored(t.CreatedAt))}); err != nil {
+		if err := q.DeleteExpiredAccessTokens(ctx, dbtype.At(s.db.Stored(t.CreatedAt))); err != nil {
 			return err
 		}
 		if err := q.InsertAccessToken(ctx, pgdb.InsertAccessTokenParams{
@@ -59,7 +57,7 @@ func (s *Store) SaveToken(ctx context.Context, t Token, keep int) error {
 		}); err != nil {
 			return err
 		}
-		return q.TrimAccessTokens(ctx, pgdb.TrimAccessTokensParams{Owner: t.Owner, Kind: t.Kind, Keep: int64(keep)})
+		return q.TrimAccessTokens(ctx, t.Owner, t.Kind, int64(keep))
 	}))
 }
 
@@ -68,13 +66,13 @@ func (s *Store) Token(ctx context.Context, kind, id string) (Token, error) {
 	if !thread.ValidID(id) {
 		return Token{}, fmt.Errorf("read access token: %w", database.ErrNotFound)
 	}
-	r, err := s.db.Read().GetAccessToken(ctx, pgdb.GetAccessTokenParams{ID: id, Kind: kind})
+	r, err := s.db.Read().GetAccessToken(ctx, id, kind)
 	return Token{ID: r.ID, Kind: r.Kind, Owner: r.Owner, Data: r.Data, CreatedAt: s.db.Local(r.CreatedAt.Time), ExpiresAt: s.db.Local(r.ExpiresAt.Time)}, s.db.Fail("read access token", err)
 }
 
 // CountTokens returns how many tokens of a kind an owner has that are valid at a time.
 func (s *Store) CountTokens(ctx context.Context, owner, kind string, at time.Time) (int, error) {
-	n, err := s.db.Read().CountAccessTokens(ctx, pgdb.CountAccessTokensParams{Owner: owner, Kind: kind, Now: dbtype.At(s.db.Stored(at))})
+	n, err := s.db.Read().CountAccessTokens(ctx, owner, kind, dbtype.At(s.db.Stored(at)))
 	return int(n), s.db.Fail("count access tokens", err)
 }
 
@@ -84,7 +82,7 @@ func (s *Store) DeleteToken(ctx context.Context, owner, kind, id string) error {
 		return fmt.Errorf("revoke access token: %w", database.ErrNotFound)
 	}
 	return s.db.Fail("revoke access token", s.db.Write(ctx, func(q database.Queries) error {
-		n, err := q.DeleteAccessToken(ctx, pgdb.DeleteAccessTokenParams{ID: id, Kind: kind, Owner: owner})
+		n, err := q.DeleteAccessToken(ctx, id, kind, owner)
 		if err == nil && n == 0 {
 			return database.ErrNotFound
 		}
@@ -95,7 +93,7 @@ func (s *Store) DeleteToken(ctx context.Context, owner, kind, id string) error {
 // TrimTokens revokes all but the newest keep tokens of an owner and kind.
 func (s *Store) TrimTokens(ctx context.Context, owner, kind string, keep int) error {
 	return s.db.Fail("revoke access tokens", s.db.Write(ctx, func(q database.Queries) error {
-		return q.TrimAccessTokens(ctx, pgdb.TrimAccessTokensParams{Owner: owner, Kind: kind, Keep: int64(keep)})
+		return q.TrimAccessTokens(ctx, owner, kind, int64(keep))
 	}))
 }
 
@@ -103,7 +101,7 @@ func (s *Store) TrimTokens(ctx context.Context, owner, kind string, keep int) er
 func (s *Store) DeleteTokens(ctx context.Context, owner string) (int, error) {
 	var n int64
 	err := s.db.Write(ctx, func(q database.Queries) (err error) {
-		n, err = q.DeleteAccessTokensOf(ctx, pgdb.DeleteAccessTokensOfParams{Owner: owner})
+		n, err = q.DeleteAccessTokensOf(ctx, owner)
 		return err
 	})
 	return int(n), s.db.Fail("revoke access tokens", err)

@@ -56,7 +56,7 @@ func (s *Store) List(ctx context.Context, owner, cursor string, limit int) (page
 		}
 	}
 	if last.Owner == "" || last.Owner == owner {
-		rows, err := s.db.Read().ListAssistantsOf(ctx, pgdb.ListAssistantsOfParams{Owner: owner})
+		rows, err := s.db.Read().ListAssistantsOf(ctx, owner)
 		if err != nil {
 			return nil, "", s.db.Fail("list assistants", err)
 		}
@@ -125,9 +125,9 @@ func (s *Store) Find(ctx context.Context, owner, id string) (assistant.Assistant
 	if !thread.ValidID(owner) || !thread.ValidID(id) {
 		return assistant.Assistant{}, fmt.Errorf("find assistant: %w", database.ErrNotFound)
 	}
-	row, err := s.db.Read().GetAssistant(ctx, pgdb.GetAssistantParams{ID: id, Owner: owner})
+	row, err := s.db.Read().GetAssistant(ctx, owner, id)
 	if database.IsMissing(err) {
-		row, err = s.db.Read().GetSharedAssistant(ctx, pgdb.GetSharedAssistantParams{ID: id})
+		row, err = s.db.Read().GetSharedAssistant(ctx, id)
 	}
 	if err != nil {
 		return assistant.Assistant{}, s.db.Fail("find assistant", err)
@@ -147,7 +147,7 @@ func (s *Store) Get(ctx context.Context, owner string, ref assistant.Ref) (assis
 		}
 		return shownTo(s.fixed[i], owner), nil
 	}
-	row, err := s.db.Read().GetAssistant(ctx, pgdb.GetAssistantParams{ID: ref.ID, Owner: ref.Owner})
+	row, err := s.db.Read().GetAssistant(ctx, ref.Owner, ref.ID)
 	if err != nil {
 		return assistant.Assistant{}, s.db.Fail("read assistant", err)
 	}
@@ -164,7 +164,7 @@ func (s *Store) Of(ctx context.Context, key thread.Key) (assistant.Assistant, er
 	if err := database.CheckKey(key); err != nil {
 		return assistant.Assistant{}, fmt.Errorf("read assistant: %w", err)
 	}
-	row, err := s.db.Read().GetThread(ctx, pgdb.GetThreadParams{ID: key.Thread, Owner: key.Owner})
+	row, err := s.db.Read().GetThread(ctx, key.Thread, key.Owner)
 	if err != nil {
 		return assistant.Assistant{}, s.db.Fail("read assistant", err)
 	}
@@ -217,7 +217,7 @@ func (s *Store) Create(ctx context.Context, owner string, a assistant.Assistant,
 	a.Owner, a.Secret, a.CreatedAt = owner, newSecret(), dbtype.At(s.db.Now()).Time
 	a.UpdatedAt = a.CreatedAt
 	err := s.db.Write(ctx, func(q database.Queries) error {
-		n, err := q.CountAssistants(ctx, pgdb.CountAssistantsParams{Owner: owner})
+		n, err := q.CountAssistants(ctx, owner)
 		if err == nil && n >= MaxPerOwner {
 			err = database.ErrQuota
 		}
@@ -281,7 +281,7 @@ func (s *Store) Delete(ctx context.Context, owner, id string) error {
 		return err
 	}
 	return s.db.Fail("delete assistant", s.db.Write(ctx, func(q database.Queries) error {
-		n, err := q.DeleteAssistant(ctx, pgdb.DeleteAssistantParams{Owner: owner, ID: id})
+		n, err := q.DeleteAssistant(ctx, owner, id)
 		if err == nil && n == 0 {
 			err = database.ErrNotFound
 		}
@@ -326,15 +326,15 @@ func (s *Store) EraseOwner(ctx context.Context, owner string) error {
 		return fmt.Errorf("erase assistants: %w", database.ErrNotFound)
 	}
 	return s.db.Fail("erase assistants", s.db.Write(ctx, func(q database.Queries) error {
-		return errors.Join(q.EraseAssistantsOf(ctx, pgdb.EraseAssistantsOfParams{Owner: owner}),
-			q.LeaveAssistantsOf(ctx, pgdb.LeaveAssistantsOfParams{Owner: owner}),
-			q.LeaveAssistantsOfCalls(ctx, pgdb.LeaveAssistantsOfCallsParams{Owner: owner}))
+		return errors.Join(q.EraseAssistantsOf(ctx, owner),
+			q.LeaveAssistantsOf(ctx, owner),
+			q.LeaveAssistantsOfCalls(ctx, owner))
 	}))
 }
 
 // OwnedBy returns all assistants of an owner, by age.
 func (s *Store) OwnedBy(ctx context.Context, owner string) (own []assistant.Assistant, err error) {
-	rows, err := s.db.Read().ListAssistantsOf(ctx, pgdb.ListAssistantsOfParams{Owner: owner})
+	rows, err := s.db.Read().ListAssistantsOf(ctx, owner)
 	if err != nil {
 		return nil, s.db.Fail("list assistants", err)
 	}

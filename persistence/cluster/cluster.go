@@ -25,7 +25,7 @@ type Link interface {
 	// WriteFenced is Write for what an instance may write even if others have fenced it.
 	WriteFenced(ctx context.Context, fn func(database.Queries) error) error
 	// Beat sends a heartbeat, which no writer that waits for something holds up. It returns 0 if the instance was ended.
-	Beat(ctx context.Context, p pgdb.BeatParams) (int64, error)
+	Beat(ctx context.Context, at dbtype.Time, id string) (int64, error)
 	// CompareClocks finds out how far the machine's clock is from the database's.
 	CompareClocks(ctx context.Context) error
 	// TellCommand tells an instance that it has a command, and TellAnswer whoever has given the command that it is answered.
@@ -102,7 +102,7 @@ func (c *Cluster) Leave() {
 	defer cancel()
 	at := dbtype.At(c.db.Now())
 	if err := c.db.WriteFenced(ctx, func(q database.Queries) error {
-		return q.LeaveInstance(ctx, pgdb.LeaveInstanceParams{ID: c.Instance(), EndedAt: &at})
+		return q.LeaveInstance(ctx, &at, c.Instance())
 	}); err != nil {
 		c.log.Warn("end of this process not announced", "error", err)
 	}
@@ -127,7 +127,7 @@ func (c *Cluster) Rejoin(ctx context.Context) error {
 // Hold keeps others from fencing this instance while a transaction writes.
 func (c *Cluster) Hold(ctx context.Context, q database.Queries) error {
 	id := c.Instance()
-	_, err := q.HoldInstance(ctx, pgdb.HoldInstanceParams{ID: id})
+	_, err := q.HoldInstance(ctx, id)
 	if database.IsMissing(err) {
 		c.members.lost(id, c.log)
 		return database.ErrFenced
@@ -160,7 +160,7 @@ func (c *Cluster) Dead(instance string) (beats int64, dead bool) { return c.memb
 // Fence keeps an instance from writing that was dead when it had sent that many heartbeats. It returns false, and changes
 // nothing, if it has sent another one.
 func (c *Cluster) Fence(ctx context.Context, q database.Queries, instance string, beats int64) (fenced bool, err error) {
-	now, err := q.LockInstance(ctx, pgdb.LockInstanceParams{ID: instance})
+	now, err := q.LockInstance(ctx, instance)
 	switch {
 	case database.IsMissing(err):
 		return true, nil // it never served
@@ -169,7 +169,7 @@ func (c *Cluster) Fence(ctx context.Context, q database.Queries, instance string
 	case now != beats && c.db.Shared():
 		return false, nil
 	}
-	_, err = q.EndInstance(ctx, pgdb.EndInstanceParams{ID: instance, Beats: now, EndedAt: new(dbtype.At(c.db.Now()))})
+	_, err = q.EndInstance(ctx, new(dbtype.At(c.db.Now())), instance, now)
 	return true, err
 }
 
@@ -181,7 +181,7 @@ func (c *Cluster) KeepBeating(ctx context.Context) {
 // beat sends a heartbeat.
 func (c *Cluster) beat(ctx context.Context) error {
 	id := c.Instance()
-	n, err := c.db.Beat(ctx, pgdb.BeatParams{ID: id, BeatAt: dbtype.At(c.db.Now())})
+	n, err := c.db.Beat(ctx, dbtype.At(c.db.Now()), id)
 	if err == nil && n == 0 {
 		c.members.lost(id, c.log)
 		return database.ErrFenced

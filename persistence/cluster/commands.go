@@ -139,7 +139,7 @@ func (c *Cluster) awaitAnswer(ctx context.Context, cmd Command, answered <-chan 
 		case <-answered:
 		case <-poll:
 		}
-		row, err := c.db.Read().GetCommand(ctx, pgdb.GetCommandParams{ID: cmd.ID})
+		row, err := c.db.Read().GetCommand(ctx, cmd.ID)
 		if err == nil && row.AnsweredAt == nil {
 			err = c.checkAlive(ctx, cmd.Instance)
 		}
@@ -165,7 +165,7 @@ func (c *Cluster) forgetCommand(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	if err := c.db.Write(ctx, func(q database.Queries) error {
-		return q.DeleteCommand(ctx, pgdb.DeleteCommandParams{ID: id, Before: dbtype.At(c.db.Now().Add(-time.Minute))})
+		return q.DeleteCommand(ctx, id, dbtype.At(c.db.Now().Add(-time.Minute)))
 	}); err != nil {
 		c.log.Warn("command of another instance not removed", "error", err)
 	}
@@ -205,12 +205,12 @@ func (c *Cluster) takeCommands(ctx context.Context) ([]Command, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandPoll)
 	defer cancel()
 	at := c.db.Now()
-	rows, err := c.db.Read().ListCommands(ctx, pgdb.ListCommandsParams{Instance: c.Instance(), Now: dbtype.At(at)})
+	rows, err := c.db.Read().ListCommands(ctx, c.Instance(), dbtype.At(at))
 	var taken []Command
 	for _, r := range rows {
 		var n int64
 		if err = c.db.Write(ctx, func(q database.Queries) (err error) {
-			n, err = q.TakeCommand(ctx, pgdb.TakeCommandParams{ID: r.ID, TakenAt: new(dbtype.At(at))})
+			n, err = q.TakeCommand(ctx, new(dbtype.At(at)), r.ID)
 			return err
 		}); err != nil {
 			break

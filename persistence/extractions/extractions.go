@@ -58,25 +58,25 @@ func New(db database.DB, told func(hooks ...string)) *Store { return &Store{db, 
 // transaction whose end it does not know, is taken again. ok is false if there is none.
 func (s *Store) Claim(ctx context.Context, alone bool) (c Claim, ok bool, err error) {
 	const what = "claim call to read"
-	n, err := s.db.Read().CountExtractions(ctx, pgdb.CountExtractionsParams{Instance: s.db.Instance(), Now: new(dbtype.At(s.db.Now()))})
+	n, err := s.db.Read().CountExtractions(ctx, new(dbtype.At(s.db.Now())), s.db.Instance())
 	if err != nil || n == 0 {
 		return c, false, s.db.Fail(what, err)
 	}
 	err = s.db.Write(ctx, func(q database.Queries) error {
 		ok = false
 		if alone {
-			if err := q.ReleaseExtractions(ctx, pgdb.ReleaseExtractionsParams{Instance: s.db.Instance()}); err != nil {
+			if err := q.ReleaseExtractions(ctx, s.db.Instance()); err != nil {
 				return err
 			}
 		}
-		row, err := q.ClaimExtraction(ctx, pgdb.ClaimExtractionParams{Instance: s.db.Instance(), Now: new(dbtype.At(s.db.Now()))})
+		row, err := q.ClaimExtraction(ctx, s.db.Instance(), new(dbtype.At(s.db.Now())))
 		if database.IsMissing(err) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		owner, err := q.GetOwner(ctx, pgdb.GetOwnerParams{ID: row.ThreadID})
+		owner, err := q.GetOwner(ctx, row.ThreadID)
 		c = Claim{
 			Key: thread.Key{Owner: owner, Thread: row.ThreadID}, CallID: row.ID, Assistant: assistant.Ref{Owner: row.AssistantOwner, ID: row.AssistantID},
 			Attempt: int(row.ExtractionAttempts), instance: row.ExtractionBy,

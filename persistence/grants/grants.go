@@ -22,7 +22,7 @@ func New(db database.DB) *Store { return &Store{db} }
 
 // Grant returns what an owner was granted at a server, and its version; nothing if there is none.
 func (s *Store) Grant(ctx context.Context, owner, server string) (sealed string, version int64, err error) {
-	r, err := s.db.Read().GetMCPGrant(ctx, pgdb.GetMCPGrantParams{Owner: owner, Server: server})
+	r, err := s.db.Read().GetMCPGrant(ctx, owner, server)
 	err = s.db.Fail("read MCP grant", err)
 	if errors.Is(err, database.ErrNotFound) {
 		return "", 0, nil
@@ -73,9 +73,9 @@ func (s *Store) AbandonRenewal(ctx context.Context, owner, server string, versio
 func (s *Store) DeleteGrant(ctx context.Context, owner, server string, version int64) (deleted bool, err error) {
 	return s.one(ctx, "delete MCP grant", func(q database.Queries) (int64, error) {
 		if version != 0 {
-			return q.DeleteMCPGrantVersion(ctx, pgdb.DeleteMCPGrantVersionParams{Owner: owner, Server: server, Version: version})
+			return q.DeleteMCPGrantVersion(ctx, owner, server, version)
 		}
-		return q.DeleteMCPGrant(ctx, pgdb.DeleteMCPGrantParams{Owner: owner, Server: server})
+		return q.DeleteMCPGrant(ctx, owner, server)
 	})
 }
 
@@ -87,11 +87,11 @@ func (s *Store) BeginSignIn(ctx context.Context, state, owner, server, sealed st
 	}
 	now := s.db.Now()
 	err = s.db.Write(ctx, func(q database.Queries) error {
-		n, err := q.DeleteMCPSignInsOf(ctx, pgdb.DeleteMCPSignInsOfParams{Owner: owner, Server: server})
+		n, err := q.DeleteMCPSignInsOf(ctx, owner, server)
 		if again = n > 0; err != nil {
 			return err
 		}
-		if err := q.DeleteExpiredMCPSignIns(ctx, pgdb.DeleteExpiredMCPSignInsParams{Now: dbtype.At(now)}); err != nil {
+		if err := q.DeleteExpiredMCPSignIns(ctx, dbtype.At(now)); err != nil {
 			return err
 		}
 		return q.InsertMCPSignIn(ctx, pgdb.InsertMCPSignInParams{State: state, Owner: owner, Server: server, Sealed: sealed, ExpiresAt: dbtype.At(now.Add(lasting))})
@@ -101,7 +101,7 @@ func (s *Store) BeginSignIn(ctx context.Context, state, owner, server, sealed st
 
 // PendingSignIn returns the sign-in that has begun under the hash of a state; database.ErrNotFound if there is none, or no longer.
 func (s *Store) PendingSignIn(ctx context.Context, state string) (owner, server, sealed string, err error) {
-	r, err := s.db.Read().GetMCPSignIn(ctx, pgdb.GetMCPSignInParams{State: state})
+	r, err := s.db.Read().GetMCPSignIn(ctx, state)
 	if err == nil && !r.ExpiresAt.After(s.db.Now()) {
 		err = database.ErrNotFound
 	}
@@ -114,20 +114,20 @@ func (s *Store) PendingSignIn(ctx context.Context, state string) (owner, server,
 // EndSignIn ends a sign-in, which only one caller does: for others it returns false.
 func (s *Store) EndSignIn(ctx context.Context, state string) (ended bool, err error) {
 	return s.one(ctx, "end MCP sign-in", func(q database.Queries) (int64, error) {
-		return q.DeleteMCPSignIn(ctx, pgdb.DeleteMCPSignInParams{State: state})
+		return q.DeleteMCPSignIn(ctx, state)
 	})
 }
 
 // DropSignIns drops what an owner has begun at a server.
 func (s *Store) DropSignIns(ctx context.Context, owner, server string) (dropped bool, err error) {
 	return s.one(ctx, "drop MCP sign-ins", func(q database.Queries) (int64, error) {
-		return q.DeleteMCPSignInsOf(ctx, pgdb.DeleteMCPSignInsOfParams{Owner: owner, Server: server})
+		return q.DeleteMCPSignInsOf(ctx, owner, server)
 	})
 }
 
 // Client returns what this program is registered as, by the name of where; empty if it is not.
 func (s *Store) Client(ctx context.Context, name string) (sealed string, err error) {
-	r, err := s.db.Read().GetMCPClient(ctx, pgdb.GetMCPClientParams{Name: name})
+	r, err := s.db.Read().GetMCPClient(ctx, name)
 	err = s.db.Fail("read MCP client", err)
 	if errors.Is(err, database.ErrNotFound) {
 		return "", nil
@@ -138,7 +138,7 @@ func (s *Store) Client(ctx context.Context, name string) (sealed string, err err
 // SaveClient saves what this program is registered as, by the name of where.
 func (s *Store) SaveClient(ctx context.Context, name, sealed string) error {
 	return s.db.Fail("save MCP client", s.db.Write(ctx, func(q database.Queries) error {
-		return q.SaveMCPClient(ctx, pgdb.SaveMCPClientParams{Name: name, Sealed: sealed, CreatedAt: dbtype.At(s.db.Now())})
+		return q.SaveMCPClient(ctx, name, sealed, dbtype.At(s.db.Now()))
 	}))
 }
 
@@ -156,9 +156,9 @@ func (s *Store) one(ctx context.Context, what string, change func(database.Queri
 func (s *Store) EraseOwner(ctx context.Context, owner string) error {
 	return s.db.Fail("erase MCP grants", s.db.Write(ctx, func(q database.Queries) error {
 		return errors.Join(
-			q.DeleteMCPPinsOfOwner(ctx, pgdb.DeleteMCPPinsOfOwnerParams{Owner: owner}),
-			q.DeleteMCPGrantsOfOwner(ctx, pgdb.DeleteMCPGrantsOfOwnerParams{Owner: owner}),
-			q.DeleteMCPSignInsOfOwner(ctx, pgdb.DeleteMCPSignInsOfOwnerParams{Owner: owner}),
+			q.DeleteMCPPinsOfOwner(ctx, owner),
+			q.DeleteMCPGrantsOfOwner(ctx, owner),
+			q.DeleteMCPSignInsOfOwner(ctx, owner),
 		)
 	}))
 }

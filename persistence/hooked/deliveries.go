@@ -76,7 +76,7 @@ func (s *Store) Deliveries(ctx context.Context, owner, hook string, limit int) (
 	if _, err := s.Hook(ctx, owner, hook); err != nil {
 		return nil, err
 	}
-	rows, err := s.db.Read().ListDeliveries(ctx, pgdb.ListDeliveriesParams{HookID: hook, Owner: owner, MaxRows: int64(limit)})
+	rows, err := s.db.Read().ListDeliveries(ctx, hook, owner, int64(limit))
 	list, err := database.Rows(rows, err, deliveryFromRow)
 	return list, s.db.Fail("list deliveries", err)
 }
@@ -88,18 +88,17 @@ func (s *Store) Retry(ctx context.Context, owner, hook, id string) (d Delivery, 
 		return d, fmt.Errorf("retry delivery: %w", database.ErrNotFound)
 	}
 	err = s.db.Write(ctx, func(q database.Queries) error {
-		read := pgdb.GetDeliveryParams{HookID: hook, ID: id, Owner: owner}
-		if _, err := q.GetDelivery(ctx, read); err != nil {
+		if _, err := q.GetDelivery(ctx, hook, id, owner); err != nil {
 			return err
 		}
-		n, err := q.RetryDelivery(ctx, pgdb.RetryDeliveryParams{HookID: hook, ID: id, NextAt: new(dbtype.At(s.db.Now()))})
+		n, err := q.RetryDelivery(ctx, new(dbtype.At(s.db.Now())), hook, id)
 		if err == nil && n == 0 {
 			err = database.ErrConflict
 		}
 		if err != nil {
 			return err
 		}
-		r, err := q.GetDelivery(ctx, read)
+		r, err := q.GetDelivery(ctx, hook, id, owner)
 		d = deliveryFromRow(r)
 		return err
 	})
@@ -123,7 +122,7 @@ func (s *Store) Test(ctx context.Context, owner, hook string) (d Delivery, err e
 		if _, err := q.AddDelivery(ctx, pgdb.AddDeliveryParams{HookID: hook, ID: id, Type: Test, Body: string(text), Size: int64(len(text)), CreatedAt: dbtype.At(s.db.Now())}); err != nil {
 			return err
 		}
-		r, err := q.GetDelivery(ctx, pgdb.GetDeliveryParams{HookID: hook, ID: id, Owner: owner})
+		r, err := q.GetDelivery(ctx, hook, id, owner)
 		d = deliveryFromRow(r)
 		return err
 	})
@@ -135,7 +134,7 @@ func (s *Store) Test(ctx context.Context, owner, hook string) (d Delivery, err e
 
 // Due lists the hooks of all owners with something to deliver now.
 func (s *Store) Due(ctx context.Context) ([]string, error) {
-	ids, err := s.db.Read().ListDueHooks(ctx, pgdb.ListDueHooksParams{Now: new(dbtype.At(s.db.Now()))})
+	ids, err := s.db.Read().ListDueHooks(ctx, new(dbtype.At(s.db.Now())))
 	return ids, s.db.Fail("list due hooks", err)
 }
 
@@ -146,11 +145,11 @@ func (s *Store) Claim(ctx context.Context, hook string, limit int, alone bool) (
 	err = s.db.Write(ctx, func(q database.Queries) error {
 		claimed = nil
 		if alone {
-			if err := q.ReleaseOfHook(ctx, pgdb.ReleaseOfHookParams{Instance: s.db.Instance(), HookID: hook}); err != nil {
+			if err := q.ReleaseOfHook(ctx, s.db.Instance(), hook); err != nil {
 				return err
 			}
 		}
-		r, err := q.FindHook(ctx, pgdb.FindHookParams{ID: hook})
+		r, err := q.FindHook(ctx, hook)
 		if database.IsMissing(err) || err == nil && !r.Enabled {
 			return nil
 		}
@@ -191,7 +190,7 @@ func (s *Store) Finish(ctx context.Context, d Delivery, o Outcome) (after Delive
 		}
 		n, err := q.FinishDelivery(ctx, p)
 		if found = n > 0; err == nil && found && o.Status == http.StatusGone {
-			err = q.SwitchHookOff(ctx, pgdb.SwitchHookOffParams{ID: d.HookID, Enabled: false, OffReason: GoneReason})
+			err = q.SwitchHookOff(ctx, false, GoneReason, d.HookID)
 		}
 		return err
 	})
@@ -233,9 +232,7 @@ func (s *Store) GiveBack(ctx context.Context, d Delivery) error {
 func (s *Store) Forget(ctx context.Context) error {
 	now := s.db.Now()
 	return s.db.Fail("forget deliveries", s.db.Write(ctx, func(q database.Queries) error {
-		_, err := q.ForgetDeliveries(ctx, pgdb.ForgetDeliveriesParams{
-			Before: dbtype.At(now.Add(-keepDays * day)), WaitingBefore: dbtype.At(now.Add(-keepWaitingDays * day)),
-		})
+		_, err := q.ForgetDeliveries(ctx, dbtype.At(now.Add(-keepDays*day)), dbtype.At(now.Add(-keepWaitingDays*day)))
 		return err
 	}))
 }

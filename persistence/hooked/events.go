@@ -38,9 +38,7 @@ type body struct {
 func (w Tx) Tell(e Event) (hooks []string, err error) {
 	err = w.tx.Do("tell hooks of "+e.Type, func() error {
 		group, _, _ := strings.Cut(e.Type, ".")
-		found, err := w.tx.Q.ListHooksFor(w.tx.Ctx, pgdb.ListHooksForParams{
-			Owner: w.tx.Key.Owner, Exact: "% " + e.Type + " %", Alike: "% " + group + ".* %",
-		})
+		found, err := w.tx.Q.ListHooksFor(w.tx.Ctx, w.tx.Key.Owner, "% "+e.Type+" %", "% "+group+".* %")
 		if err != nil || len(found) == 0 {
 			return err
 		}

@@ -113,10 +113,10 @@ func (s *Store) Add(ctx context.Context, h Hook) (Hook, error) {
 	}
 	h.ID, h.CreatedAt, h.OffReason = database.NewID(), dbtype.At(s.db.Now()).Time, ""
 	err := s.db.Write(ctx, func(q database.Queries) error {
-		if err := q.LockOwner(ctx, pgdb.LockOwnerParams{What: "hooks", Owner: h.Owner}); err != nil {
+		if err := q.LockOwner(ctx, "hooks", h.Owner); err != nil {
 			return err
 		}
-		if there, err := q.ListHooks(ctx, pgdb.ListHooksParams{Owner: h.Owner}); err != nil || len(there) >= MaxHooks {
+		if there, err := q.ListHooks(ctx, h.Owner); err != nil || len(there) >= MaxHooks {
 			return errors.Join(err, database.ErrQuota)
 		}
 		return q.InsertHook(ctx, pgdb.InsertHookParams{
@@ -138,7 +138,7 @@ func fromRow(r pgdb.Hook) Hook {
 
 // List returns the hooks of an owner, the oldest first.
 func (s *Store) List(ctx context.Context, owner string) ([]Hook, error) {
-	rows, err := s.db.Read().ListHooks(ctx, pgdb.ListHooksParams{Owner: owner})
+	rows, err := s.db.Read().ListHooks(ctx, owner)
 	hooks, err := database.Rows(rows, err, fromRow)
 	return hooks, s.db.Fail("list hooks", err)
 }
@@ -148,7 +148,7 @@ func (s *Store) Hook(ctx context.Context, owner, id string) (Hook, error) {
 	if !thread.ValidID(owner) || !thread.ValidID(id) {
 		return Hook{}, fmt.Errorf("read hook: %w", database.ErrNotFound)
 	}
-	r, err := s.db.Read().GetHook(ctx, pgdb.GetHookParams{ID: id, Owner: owner})
+	r, err := s.db.Read().GetHook(ctx, id, owner)
 	return fromRow(r), s.db.Fail("read hook", err)
 }
 
@@ -158,7 +158,7 @@ func (s *Store) Change(ctx context.Context, owner, id string, fn func(*Hook) err
 		return Hook{}, fmt.Errorf("change hook: %w", database.ErrNotFound)
 	}
 	err = s.db.Write(ctx, func(q database.Queries) error {
-		r, err := q.GetHook(ctx, pgdb.GetHookParams{ID: id, Owner: owner})
+		r, err := q.GetHook(ctx, id, owner)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (s *Store) Delete(ctx context.Context, owner, id string) error {
 		return fmt.Errorf("delete hook: %w", database.ErrNotFound)
 	}
 	return s.db.Fail("delete hook", s.db.Write(ctx, func(q database.Queries) error {
-		n, err := q.DeleteHook(ctx, pgdb.DeleteHookParams{ID: id, Owner: owner})
+		n, err := q.DeleteHook(ctx, id, owner)
 		if err == nil && n == 0 {
 			err = database.ErrNotFound
 		}
@@ -210,7 +210,7 @@ func (s *Store) SetOperator(ctx context.Context, hooks []Hook) error {
 		keep[OperatorID(h.URL)] = true
 	}
 	return s.db.Fail("save the settings' hooks", s.db.Write(ctx, func(q database.Queries) error {
-		there, err := q.ListHooks(ctx, pgdb.ListHooksParams{})
+		there, err := q.ListHooks(ctx, "")
 		if err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func (s *Store) SetOperator(ctx context.Context, hooks []Hook) error {
 			if keep[old.ID] {
 				continue
 			}
-			if _, err := q.DeleteHook(ctx, pgdb.DeleteHookParams{ID: old.ID}); err != nil {
+			if _, err := q.DeleteHook(ctx, old.ID, ""); err != nil {
 				return err
 			}
 		}
@@ -270,6 +270,6 @@ func (s *Store) EraseOwner(ctx context.Context, owner string) error {
 		return fmt.Errorf("erase hooks: %w", database.ErrNotFound)
 	}
 	return s.db.Fail("erase hooks", s.db.Write(ctx, func(q database.Queries) error {
-		return q.EraseHooksOf(ctx, pgdb.EraseHooksOfParams{Owner: owner})
+		return q.EraseHooksOf(ctx, owner)
 	}))
 }

@@ -132,10 +132,10 @@ func (w Tx) save(i Image, quota int64) (Image, error) {
 	ctx, q, key := w.tx.Ctx, w.tx.Q, w.tx.Key
 	i.ID = database.NewID()
 	if quota > 0 {
-		if err := q.LockOwner(ctx, pgdb.LockOwnerParams{What: "images", Owner: key.Owner}); err != nil {
+		if err := q.LockOwner(ctx, "images", key.Owner); err != nil {
 			return Image{}, err
 		}
-		stored, err := q.StoredImages(ctx, pgdb.StoredImagesParams{Owner: key.Owner})
+		stored, err := q.StoredImages(ctx, key.Owner)
 		if err != nil {
 			return Image{}, err
 		}
@@ -155,7 +155,7 @@ func (s *Store) Read(ctx context.Context, key thread.Key, id string) (Image, err
 	if err := database.CheckKey(key); err != nil || !thread.ValidID(id) {
 		return Image{}, fmt.Errorf("read image: %w", database.ErrNotFound)
 	}
-	r, err := s.db.Read().GetImage(ctx, pgdb.GetImageParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
+	r, err := s.db.Read().GetImage(ctx, id, key.Thread, key.Owner)
 	return Image{ID: r.ID, MediaType: r.MediaType, Width: int(r.Width), Height: int(r.Height), Data: r.Data}, s.db.Fail("read image", err)
 }
 
@@ -170,6 +170,6 @@ func (s *Store) List(ctx context.Context, key thread.Key) ([]string, error) {
 	if err := database.CheckKey(key); err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
 	}
-	ids, err := s.db.Read().ListImagesOf(ctx, pgdb.ListImagesOfParams{ThreadID: key.Thread, Owner: key.Owner})
+	ids, err := s.db.Read().ListImagesOf(ctx, key.Thread, key.Owner)
 	return ids, s.db.Fail("list images", err)
 }

@@ -45,7 +45,7 @@ type Claim struct {
 // Unsent reports whether the thread has a message that Claim could return, now or later. It
 // is cheap.
 func (s *Store) Unsent(ctx context.Context, key thread.Key) (bool, error) {
-	n, err := s.db.Read().CountUnsent(ctx, pgdb.CountUnsentParams{ThreadID: key.Thread, Owner: key.Owner})
+	n, err := s.db.Read().CountUnsent(ctx, key.Thread, key.Owner)
 	return n > 0, s.db.Fail("count queue", err)
 }
 
@@ -130,7 +130,7 @@ func (q Tx) free(o ClaimOptions, claim *Claim) (bool, error) {
 	if o.ID != "" {
 		busy = database.ErrBusy
 	}
-	turn, err := q.tx.Q.LastTurn(q.tx.Ctx, pgdb.LastTurnParams{ThreadID: q.tx.Key.Thread, Owner: q.tx.Key.Owner})
+	turn, err := q.tx.Q.LastTurn(q.tx.Ctx, q.tx.Key.Thread, q.tx.Key.Owner)
 	switch {
 	case database.IsMissing(err): // there was none
 	case err != nil:
@@ -138,7 +138,7 @@ func (q Tx) free(o ClaimOptions, claim *Claim) (bool, error) {
 	case turn.EndedAt == nil:
 		return false, busy
 	}
-	call, err := q.tx.Q.GetLiveCall(q.tx.Ctx, pgdb.GetLiveCallParams{ThreadID: q.tx.Key.Thread, Owner: q.tx.Key.Owner})
+	call, err := q.tx.Q.GetLiveCall(q.tx.Ctx, q.tx.Key.Thread, q.tx.Key.Owner)
 	switch {
 	case database.IsMissing(err):
 	case err != nil:
@@ -215,7 +215,7 @@ func (q Tx) Close(id, messageID string) error {
 	if err := q.tx.Lock(); err != nil {
 		return err
 	}
-	row, err := q.tx.Q.GetQueued(q.tx.Ctx, pgdb.GetQueuedParams{ID: id, ThreadID: q.tx.Key.Thread, Owner: q.tx.Key.Owner})
+	row, err := q.tx.Q.GetQueued(q.tx.Ctx, id, q.tx.Key.Thread, q.tx.Key.Owner)
 	if database.IsMissing(err) || err == nil && (row.MessageID != messageID || row.SentAt != nil) {
 		return nil
 	}
@@ -248,7 +248,7 @@ func (q Tx) claimed(id string, attempt int) (row pgdb.QueuedMessage, held bool, 
 	if err := q.tx.Lock(); err != nil {
 		return row, false, err
 	}
-	row, err = q.tx.Q.GetQueued(q.tx.Ctx, pgdb.GetQueuedParams{ID: id, ThreadID: q.tx.Key.Thread, Owner: q.tx.Key.Owner})
+	row, err = q.tx.Q.GetQueued(q.tx.Ctx, id, q.tx.Key.Thread, q.tx.Key.Owner)
 	if database.IsMissing(err) {
 		return row, false, nil
 	}
@@ -324,7 +324,7 @@ func (s *Store) Requeue(ctx context.Context, key thread.Key, id string, attempt 
 // Paused lists the threads of all owners whose queues are paused for this reason. A process
 // uses it at its start, because that may be what the queues wait for.
 func (s *Store) Paused(ctx context.Context, reason string) ([]thread.Key, error) {
-	found, err := s.db.Read().ListPausedQueues(ctx, pgdb.ListPausedQueuesParams{Reason: reason})
+	found, err := s.db.Read().ListPausedQueues(ctx, reason)
 	keys, err := database.Rows(found, err, func(r pgdb.ListPausedQueuesRow) thread.Key { return thread.Key{Owner: r.Owner, Thread: r.ID} })
 	return keys, s.db.Fail("list paused queues", err)
 }
@@ -336,7 +336,7 @@ func (s *Store) Due(ctx context.Context, limit int) ([]thread.Key, error) {
 		return nil, fmt.Errorf("list due queues: %w", database.Invalid("limit %d", limit))
 	}
 	at := dbtype.At(s.db.Now())
-	found, err := s.db.Read().ListDueQueues(ctx, pgdb.ListDueQueuesParams{Now: &at, Instance: s.db.Instance(), MaxRows: int64(limit)})
+	found, err := s.db.Read().ListDueQueues(ctx, s.db.Instance(), &at, int64(limit))
 	keys, err := database.Rows(found, err, func(r pgdb.ListDueQueuesRow) thread.Key { return thread.Key{Owner: r.Owner, Thread: r.ID} })
 	return keys, s.db.Fail("list due queues", err)
 }

@@ -46,7 +46,7 @@ func (s *Store) Add(ctx context.Context, key thread.Key, m Message, limit int) (
 	}
 	err = s.locked(ctx, key, "queue message", func(q Tx) error {
 		if m.IdempotencyKey != "" {
-			row, err := q.tx.Q.GetQueuedByKey(ctx, pgdb.GetQueuedByKeyParams{IdempotencyKey: &m.IdempotencyKey, ThreadID: key.Thread, Owner: key.Owner})
+			row, err := q.tx.Q.GetQueuedByKey(ctx, &m.IdempotencyKey, key.Thread, key.Owner)
 			if !database.IsMissing(err) {
 				if saved, err = fromRow(row, err); err == nil && saved.Text != thread.CleanText(m.Text) {
 					err = fmt.Errorf("%w: the idempotency key belongs to another message", database.ErrConflict)
@@ -54,7 +54,7 @@ func (s *Store) Add(ctx context.Context, key thread.Key, m Message, limit int) (
 				return err
 			}
 		}
-		n, err := q.tx.Q.CountQueued(ctx, pgdb.CountQueuedParams{ThreadID: key.Thread, Owner: key.Owner})
+		n, err := q.tx.Q.CountQueued(ctx, key.Thread, key.Owner)
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (s *Store) List(ctx context.Context, key thread.Key) ([]Message, *Pause, er
 		return nil, nil, fmt.Errorf("list queue: %w", err)
 	}
 	q := s.db.Read()
-	if _, err := q.GetThread(ctx, pgdb.GetThreadParams{ID: key.Thread, Owner: key.Owner}); err != nil {
+	if _, err := q.GetThread(ctx, key.Thread, key.Owner); err != nil {
 		return nil, nil, s.db.Fail("list queue", err)
 	}
 	rows, err := q.ListQueued(ctx, pgdb.ListQueuedParams{
@@ -137,7 +137,7 @@ func (s *Store) PauseOf(ctx context.Context, key thread.Key) (*Pause, error) {
 }
 
 func pauseOf(ctx context.Context, q database.Queries, key thread.Key) (*Pause, error) {
-	row, err := q.GetQueuePause(ctx, pgdb.GetQueuePauseParams{ThreadID: key.Thread, Owner: key.Owner})
+	row, err := q.GetQueuePause(ctx, key.Thread, key.Owner)
 	if database.IsMissing(err) {
 		return nil, nil //nolint:nilnil // it is not paused
 	}
@@ -152,7 +152,7 @@ func (s *Store) Length(ctx context.Context, key thread.Key) (int, error) {
 	if err := database.CheckKey(key); err != nil {
 		return 0, fmt.Errorf("count queue: %w", err)
 	}
-	n, err := s.db.Read().CountQueued(ctx, pgdb.CountQueuedParams{ThreadID: key.Thread, Owner: key.Owner})
+	n, err := s.db.Read().CountQueued(ctx, key.Thread, key.Owner)
 	return int(n), s.db.Fail("count queue", err)
 }
 
@@ -167,7 +167,7 @@ func (s *Store) Message(ctx context.Context, key thread.Key, id string) (Message
 	if err := database.CheckKey(key); err != nil || !thread.ValidID(id) {
 		return Message{}, fmt.Errorf("read queued message: %w", database.ErrNotFound)
 	}
-	m, err := fromRow(s.db.Read().GetQueued(ctx, pgdb.GetQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner}))
+	m, err := fromRow(s.db.Read().GetQueued(ctx, id, key.Thread, key.Owner))
 	return m, s.db.Fail("read queued message", err)
 }
 
@@ -178,7 +178,7 @@ func (s *Store) Remove(ctx context.Context, key thread.Key, id string) (m Messag
 		if err != nil {
 			return err
 		}
-		_, err = q.tx.Q.DeleteQueued(ctx, pgdb.DeleteQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner})
+		_, err = q.tx.Q.DeleteQueued(ctx, id, key.Thread, key.Owner)
 		m, err = fromRow(row, err)
 		return err
 	})
@@ -189,7 +189,7 @@ func (s *Store) Remove(ctx context.Context, key thread.Key, id string) (m Messag
 // sent stays.
 func (s *Store) Clear(ctx context.Context, key thread.Key) (removed int, err error) {
 	err = s.locked(ctx, key, "clear queue", func(q Tx) error {
-		n, err := q.tx.Q.ClearQueued(ctx, pgdb.ClearQueuedParams{ThreadID: key.Thread, Owner: key.Owner})
+		n, err := q.tx.Q.ClearQueued(ctx, key.Thread, key.Owner)
 		removed = int(n)
 		return err
 	})
@@ -276,7 +276,7 @@ func (q Tx) pause(p Pause) error {
 // it may be retried at once.
 func (s *Store) Resume(ctx context.Context, key thread.Key) (paused bool, err error) {
 	err = s.locked(ctx, key, "resume queue", func(q Tx) error {
-		n, err := q.tx.Q.ResumeQueue(ctx, pgdb.ResumeQueueParams{ThreadID: key.Thread, Owner: key.Owner})
+		n, err := q.tx.Q.ResumeQueue(ctx, key.Thread, key.Owner)
 		paused = n > 0
 		if err != nil || !paused {
 			return err
@@ -306,7 +306,7 @@ func (q Tx) queued(id string) (pgdb.QueuedMessage, error) {
 	if !thread.ValidID(id) {
 		return pgdb.QueuedMessage{}, database.ErrNotFound
 	}
-	row, err := q.tx.Q.GetQueued(q.tx.Ctx, pgdb.GetQueuedParams{ID: id, ThreadID: q.tx.Key.Thread, Owner: q.tx.Key.Owner})
+	row, err := q.tx.Q.GetQueued(q.tx.Ctx, id, q.tx.Key.Thread, q.tx.Key.Owner)
 	if err == nil && !State(row.State).Waits() {
 		err = database.ErrNotFound
 	}

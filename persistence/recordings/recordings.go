@@ -65,7 +65,7 @@ func (s *Store) Save(ctx context.Context, owner string, r Recording) error {
 
 // tell tells hooks that a recording is there.
 func (s *Store) tell(ctx context.Context, q database.Queries, owner string, r Recording) error {
-	c, err := q.GetCall(ctx, pgdb.GetCallParams{ID: r.CallID, Owner: owner})
+	c, err := q.GetCall(ctx, r.CallID, owner)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *Store) Recording(ctx context.Context, owner, callID string) (Recording,
 	if !thread.ValidID(owner) || !thread.ValidID(callID) {
 		return Recording{}, fmt.Errorf(what+": %w", database.ErrNotFound)
 	}
-	row, err := s.db.Read().GetRecording(ctx, pgdb.GetRecordingParams{CallID: callID, Owner: owner})
+	row, err := s.db.Read().GetRecording(ctx, callID, owner)
 	return Recording{
 		CallID: row.CallID, StartedAt: row.StartedAt.Time, Duration: time.Duration(row.DurationMs) * time.Millisecond, Bytes: row.Bytes,
 	}, s.db.Fail(what, err)
@@ -94,14 +94,14 @@ const maxOver = 100
 // Over lists calls whose recordings are to be deleted, the oldest first: those that were deleted themselves, and those
 // whose recording began before a time.
 func (s *Store) Over(ctx context.Context, before time.Time) ([]string, error) {
-	ids, err := s.db.Read().ListRecordingsOver(ctx, pgdb.ListRecordingsOverParams{Before: dbtype.At(before), MaxRows: maxOver})
+	ids, err := s.db.Read().ListRecordingsOver(ctx, dbtype.At(before), maxOver)
 	return ids, s.db.Fail("list recordings", err)
 }
 
 // Delete forgets a recording whose files are deleted.
 func (s *Store) Delete(ctx context.Context, callID string) error {
 	return s.db.Fail("delete recording", s.db.Write(ctx, func(q database.Queries) error {
-		return q.DeleteRecording(ctx, pgdb.DeleteRecordingParams{CallID: callID})
+		return q.DeleteRecording(ctx, callID)
 	}))
 }
 
@@ -110,7 +110,7 @@ func (s *Store) Of(ctx context.Context, owner string) ([]Recording, error) {
 	if !thread.ValidID(owner) {
 		return nil, fmt.Errorf("list recordings: %w", database.ErrNotFound)
 	}
-	rows, err := s.db.Read().ListRecordingsOf(ctx, pgdb.ListRecordingsOfParams{Owner: owner})
+	rows, err := s.db.Read().ListRecordingsOf(ctx, owner)
 	list, err := database.Rows(rows, err, func(r pgdb.Recording) Recording {
 		return Recording{CallID: r.CallID, StartedAt: r.StartedAt.Time, Duration: time.Duration(r.DurationMs) * time.Millisecond, Bytes: r.Bytes}
 	})

@@ -103,8 +103,8 @@ func (s *Store) LegHungUp(ctx context.Context, callID string, generation int64) 
 		return fmt.Errorf("save end of upstream leg: %w", database.ErrNotFound)
 	}
 	err := s.db.Write(ctx, func(q database.Queries) error {
-		err := q.LegHungUp(ctx, pgdb.LegHungUpParams{CallID: callID, Generation: generation, HungUpAt: new(dbtype.At(s.db.Now()))})
-		return errors.Join(err, q.ForgetLegs(ctx, pgdb.ForgetLegsParams{CallID: callID}))
+		err := q.LegHungUp(ctx, new(dbtype.At(s.db.Now())), callID, generation)
+		return errors.Join(err, q.ForgetLegs(ctx, callID))
 	})
 	return s.db.Fail("save end of upstream leg", err)
 }

@@ -14,14 +14,14 @@ func (s *Store) CallsElsewhere(ctx context.Context, owner string) (int, error) {
 	if !s.db.Shared() {
 		return 0, nil
 	}
-	live, err := s.db.Read().ListOwnersLiveCalls(ctx, pgdb.ListOwnersLiveCallsParams{Owner: owner})
+	live, err := s.db.Read().ListOwnersLiveCalls(ctx, "", owner)
 	live = slices.DeleteFunc(live, func(c pgdb.ListOwnersLiveCallsRow) bool { return c.Instance == s.db.Instance() })
 	return len(live), s.db.Fail("count calls", err)
 }
 
 // LiveCalls returns the ids of the owner's live calls on all instances, by thread.
 func (s *Store) LiveCalls(ctx context.Context, owner string) (map[string]string, error) {
-	live, err := s.db.Read().ListOwnersLiveCalls(ctx, pgdb.ListOwnersLiveCallsParams{Owner: owner})
+	live, err := s.db.Read().ListOwnersLiveCalls(ctx, "", owner)
 	byThread := make(map[string]string, len(live))
 	for _, c := range live {
 		byThread[c.ThreadID] = c.ID
@@ -37,10 +37,10 @@ func (w Tx) RoomForCall(limit int, ended ...string) error {
 		return w.tx.Err()
 	}
 	return w.tx.Do("count calls", func() error {
-		if err := w.tx.Q.LockOwner(w.tx.Ctx, pgdb.LockOwnerParams{What: "calls", Owner: w.tx.Key.Owner}); err != nil {
+		if err := w.tx.Q.LockOwner(w.tx.Ctx, "calls", w.tx.Key.Owner); err != nil {
 			return err
 		}
-		live, err := w.tx.Q.ListOwnersLiveCalls(w.tx.Ctx, pgdb.ListOwnersLiveCallsParams{ThreadID: w.tx.Key.Thread, Owner: w.tx.Key.Owner})
+		live, err := w.tx.Q.ListOwnersLiveCalls(w.tx.Ctx, w.tx.Key.Thread, w.tx.Key.Owner)
 		live = slices.DeleteFunc(live, func(c pgdb.ListOwnersLiveCallsRow) bool { return slices.Contains(ended, c.ID) })
 		if err == nil && len(live) >= limit {
 			err = fmt.Errorf("%w: there are %d live calls", database.ErrQuota, len(live))
@@ -55,10 +55,10 @@ func (w Tx) RoomForTurn(limit int) error {
 		return w.tx.Err()
 	}
 	return w.tx.Do("count turns", func() error {
-		if err := w.tx.Q.LockOwner(w.tx.Ctx, pgdb.LockOwnerParams{What: "turns", Owner: w.tx.Key.Owner}); err != nil {
+		if err := w.tx.Q.LockOwner(w.tx.Ctx, "turns", w.tx.Key.Owner); err != nil {
 			return err
 		}
-		n, err := w.tx.Q.CountOwnersTurns(w.tx.Ctx, pgdb.CountOwnersTurnsParams{ThreadID: w.tx.Key.Thread, Owner: w.tx.Key.Owner})
+		n, err := w.tx.Q.CountOwnersTurns(w.tx.Ctx, w.tx.Key.Thread, w.tx.Key.Owner)
 		if err == nil && n >= int64(limit) {
 			err = fmt.Errorf("%w: there are %d turns", database.ErrQuota, n)
 		}
@@ -71,7 +71,7 @@ func (s *Store) CheckThreads(ctx context.Context, owner string, limit int) error
 	if limit <= 0 {
 		return nil
 	}
-	n, err := s.db.Read().CountThreads(ctx, pgdb.CountThreadsParams{Owner: owner, MaxRows: int64(limit)})
+	n, err := s.db.Read().CountThreads(ctx, owner, int64(limit))
 	if err == nil && n >= int64(limit) {
 		err = fmt.Errorf("%w: there are %d threads", database.ErrQuota, n)
 	}
@@ -84,7 +84,7 @@ func (s *Store) CheckStored(ctx context.Context, owner string, limit int64) erro
 	if limit <= 0 {
 		return nil
 	}
-	stored, err := s.db.Read().StoredBytes(ctx, pgdb.StoredBytesParams{Owner: owner})
+	stored, err := s.db.Read().StoredBytes(ctx, owner)
 	if err == nil && stored > limit {
 		err = fmt.Errorf("%w: %d of %d bytes are stored", database.ErrQuota, stored, limit)
 	}

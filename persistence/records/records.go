@@ -58,7 +58,7 @@ func (s *Store) LiveCall(ctx context.Context, key thread.Key) (Call, error) {
 	if err := database.CheckKey(key); err != nil {
 		return Call{}, fmt.Errorf("read live call: %w", err)
 	}
-	row, err := s.db.Read().GetLiveCall(ctx, pgdb.GetLiveCallParams{ThreadID: key.Thread, Owner: key.Owner})
+	row, err := s.db.Read().GetLiveCall(ctx, key.Thread, key.Owner)
 	return CallFromRow(row, key.Owner), s.db.Fail("read live call", err)
 }
 
@@ -67,7 +67,7 @@ func (s *Store) Call(ctx context.Context, owner, id string) (Call, error) {
 	if !thread.ValidID(owner) || !thread.ValidID(id) {
 		return Call{}, fmt.Errorf("read call: %w", database.ErrNotFound)
 	}
-	row, err := s.db.Read().GetCall(ctx, pgdb.GetCallParams{ID: id, Owner: owner})
+	row, err := s.db.Read().GetCall(ctx, id, owner)
 	return CallFromRow(row, owner), s.db.Fail("read call", err)
 }
 
@@ -130,9 +130,7 @@ func (w Tx) ToolCall(toolCallID string) (c thread.ToolCall, found bool, err erro
 		if !thread.ValidID(toolCallID) {
 			return nil
 		}
-		row, err := w.tx.Q.GetToolCall(w.tx.Ctx, pgdb.GetToolCallParams{
-			ThreadID: w.tx.Key.Thread, Owner: w.tx.Key.Owner, ToolCallID: toolCallID,
-		})
+		row, err := w.tx.Q.GetToolCall(w.tx.Ctx, w.tx.Key.Thread, w.tx.Key.Owner, toolCallID)
 		if database.IsMissing(err) {
 			return nil
 		}
@@ -149,7 +147,7 @@ func (w Tx) WaitingToolCalls() (calls []thread.ToolCall, err error) {
 		if err := w.tx.Lock(); err != nil {
 			return err
 		}
-		found, err := w.tx.Q.ListWaitingToolCalls(w.tx.Ctx, pgdb.ListWaitingToolCallsParams{ThreadID: w.tx.Key.Thread, Owner: w.tx.Key.Owner})
+		found, err := w.tx.Q.ListWaitingToolCalls(w.tx.Ctx, w.tx.Key.Thread, w.tx.Key.Owner)
 		calls, err = database.Rows(found, err, toolCallFromRow)
 		return err
 	})
@@ -163,7 +161,7 @@ func (w Tx) LiveCall() (c Call, found bool, err error) {
 		if err := w.tx.Lock(); err != nil {
 			return err
 		}
-		row, err := w.tx.Q.GetLiveCall(w.tx.Ctx, pgdb.GetLiveCallParams{ThreadID: w.tx.Key.Thread, Owner: w.tx.Key.Owner})
+		row, err := w.tx.Q.GetLiveCall(w.tx.Ctx, w.tx.Key.Thread, w.tx.Key.Owner)
 		if database.IsMissing(err) {
 			return nil
 		}
@@ -178,7 +176,7 @@ func (s *Store) Calls(ctx context.Context, key thread.Key) ([]Call, error) {
 	if err := database.CheckKey(key); err != nil {
 		return nil, fmt.Errorf("list calls: %w", err)
 	}
-	rows, err := s.db.Read().ListCallsOf(ctx, pgdb.ListCallsOfParams{ThreadID: key.Thread, Owner: key.Owner})
+	rows, err := s.db.Read().ListCallsOf(ctx, key.Thread, key.Owner)
 	calls, err := database.Rows(rows, err, func(r pgdb.Call) Call { return CallFromRow(r, key.Owner) })
 	return calls, s.db.Fail("list calls", err)
 }
@@ -188,7 +186,7 @@ func (s *Store) ToolCalls(ctx context.Context, key thread.Key) ([]thread.ToolCal
 	if err := database.CheckKey(key); err != nil {
 		return nil, fmt.Errorf("list tool calls: %w", err)
 	}
-	rows, err := s.db.Read().ListToolCallsOf(ctx, pgdb.ListToolCallsOfParams{ThreadID: key.Thread, Owner: key.Owner})
+	rows, err := s.db.Read().ListToolCallsOf(ctx, key.Thread, key.Owner)
 	calls, err := database.Rows(rows, err, toolCallFromRow)
 	return calls, s.db.Fail("list tool calls", err)
 }
@@ -198,7 +196,7 @@ func (s *Store) Responses(ctx context.Context, key thread.Key) ([]Response, erro
 	if err := database.CheckKey(key); err != nil {
 		return nil, fmt.Errorf("list responses: %w", err)
 	}
-	rows, err := s.db.Read().ListResponsesOf(ctx, pgdb.ListResponsesOfParams{ThreadID: key.Thread, Owner: key.Owner})
+	rows, err := s.db.Read().ListResponsesOf(ctx, key.Thread, key.Owner)
 	responses, err := database.Rows(rows, err, responseFromRow)
 	return responses, s.db.Fail("list responses", err)
 }

@@ -34,7 +34,7 @@ func (s *Store) Share(ctx context.Context, key thread.Key) (token string, err er
 			ThreadID: key.Thread, Owner: key.Owner, Token: base64.RawURLEncoding.EncodeToString(made), CreatedAt: dbtype.At(s.db.Now()),
 		})
 		if err == nil {
-			token, err = q.GetShare(ctx, pgdb.GetShareParams{ThreadID: key.Thread, Owner: key.Owner})
+			token, err = q.GetShare(ctx, key.Thread, key.Owner)
 		}
 		return err
 	})
@@ -44,7 +44,7 @@ func (s *Store) Share(ctx context.Context, key thread.Key) (token string, err er
 // Withdraw ends the sharing of a thread. ErrNotFound means that it is not shared.
 func (s *Store) Withdraw(ctx context.Context, key thread.Key) error {
 	return s.db.Fail("withdraw thread", database.ChangeOne(ctx, s.db, key, func(q database.Queries) (int64, error) {
-		return q.DeleteShare(ctx, pgdb.DeleteShareParams{ThreadID: key.Thread, Owner: key.Owner})
+		return q.DeleteShare(ctx, key.Thread, key.Owner)
 	}))
 }
 
@@ -53,6 +53,6 @@ func (s *Store) Find(ctx context.Context, token string) (thread.Key, error) {
 	if !thread.ValidID(token) {
 		return thread.Key{}, fmt.Errorf("read shared thread: %w", database.ErrNotFound)
 	}
-	r, err := s.db.Read().FindShared(ctx, pgdb.FindSharedParams{Token: token})
+	r, err := s.db.Read().FindShared(ctx, token)
 	return thread.Key{Owner: r.Owner, Thread: r.ID}, s.db.Fail("read shared thread", err)
 }

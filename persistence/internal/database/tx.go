@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
 )
 
@@ -62,7 +61,7 @@ func (tx *Tx) Do(what string, write func() error) error {
 // Lock locks the thread's row until the end of the transaction. Whoever changes other rows of the thread that another
 // process may change, too, does this first, so that no two wait for each other.
 func (tx *Tx) Lock() error {
-	_, err := tx.Q.LockThread(tx.Ctx, pgdb.LockThreadParams{ID: tx.Key.Thread, Owner: tx.Key.Owner})
+	_, err := tx.Q.LockThread(tx.Ctx, tx.Key.Thread, tx.Key.Owner)
 	return err
 }
 

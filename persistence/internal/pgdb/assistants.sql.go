@@ -45,12 +45,8 @@ const countAssistants = `-- name: CountAssistants :one
 SELECT count(*) FROM assistants WHERE owner = $1
 `
 
-type CountAssistantsParams struct {
-	Owner string
-}
-
-func (q *Queries) CountAssistants(ctx context.Context, arg CountAssistantsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countAssistants, arg.Owner)
+func (q *Queries) CountAssistants(ctx context.Context, owner string) (int64, error) {
+	row := q.db.QueryRow(ctx, countAssistants, owner)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -60,13 +56,8 @@ const deleteAssistant = `-- name: DeleteAssistant :execrows
 DELETE FROM assistants WHERE owner = $1 AND id = $2
 `
 
-type DeleteAssistantParams struct {
-	Owner string
-	ID    string
-}
-
-func (q *Queries) DeleteAssistant(ctx context.Context, arg DeleteAssistantParams) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteAssistant, arg.Owner, arg.ID)
+func (q *Queries) DeleteAssistant(ctx context.Context, owner string, iD string) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteAssistant, owner, iD)
 	if err != nil {
 		return 0, err
 	}
@@ -77,13 +68,8 @@ const getAssistant = `-- name: GetAssistant :one
 SELECT owner, id, shared, data, secret, created_at, updated_at FROM assistants WHERE owner = $1 AND id = $2
 `
 
-type GetAssistantParams struct {
-	Owner string
-	ID    string
-}
-
-func (q *Queries) GetAssistant(ctx context.Context, arg GetAssistantParams) (Assistant, error) {
-	row := q.db.QueryRow(ctx, getAssistant, arg.Owner, arg.ID)
+func (q *Queries) GetAssistant(ctx context.Context, owner string, iD string) (Assistant, error) {
+	row := q.db.QueryRow(ctx, getAssistant, owner, iD)
 	var i Assistant
 	err := row.Scan(
 		&i.Owner,
@@ -101,13 +87,9 @@ const getSharedAssistant = `-- name: GetSharedAssistant :one
 SELECT owner, id, shared, data, secret, created_at, updated_at FROM assistants WHERE id = $1 AND shared ORDER BY created_at, owner LIMIT 1
 `
 
-type GetSharedAssistantParams struct {
-	ID string
-}
-
 // GetSharedAssistant finds the one that was shared first.
-func (q *Queries) GetSharedAssistant(ctx context.Context, arg GetSharedAssistantParams) (Assistant, error) {
-	row := q.db.QueryRow(ctx, getSharedAssistant, arg.ID)
+func (q *Queries) GetSharedAssistant(ctx context.Context, id string) (Assistant, error) {
+	row := q.db.QueryRow(ctx, getSharedAssistant, id)
 	var i Assistant
 	err := row.Scan(
 		&i.Owner,
@@ -216,10 +198,6 @@ SELECT owner, id, shared, CAST(data - ARRAY['instructions', 'greeting', 'variabl
 FROM assistants WHERE owner = $1 ORDER BY created_at, id
 `
 
-type ListAssistantsOfParams struct {
-	Owner string
-}
-
 type ListAssistantsOfRow struct {
 	Owner     string
 	ID        string
@@ -230,8 +208,8 @@ type ListAssistantsOfRow struct {
 }
 
 // ListAssistantsOf lists those of an owner, without what is long in them.
-func (q *Queries) ListAssistantsOf(ctx context.Context, arg ListAssistantsOfParams) ([]ListAssistantsOfRow, error) {
-	rows, err := q.db.Query(ctx, listAssistantsOf, arg.Owner)
+func (q *Queries) ListAssistantsOf(ctx context.Context, owner string) ([]ListAssistantsOfRow, error) {
+	rows, err := q.db.Query(ctx, listAssistantsOf, owner)
 	if err != nil {
 		return nil, err
 	}

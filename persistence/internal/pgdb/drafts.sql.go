@@ -13,12 +13,8 @@ const deleteDrafts = `-- name: DeleteDrafts :exec
 DELETE FROM drafts WHERE message_id = $1
 `
 
-type DeleteDraftsParams struct {
-	MessageID string
-}
-
-func (q *Queries) DeleteDrafts(ctx context.Context, arg DeleteDraftsParams) error {
-	_, err := q.db.Exec(ctx, deleteDrafts, arg.MessageID)
+func (q *Queries) DeleteDrafts(ctx context.Context, messageID string) error {
+	_, err := q.db.Exec(ctx, deleteDrafts, messageID)
 	return err
 }
 
@@ -28,13 +24,9 @@ DELETE FROM drafts WHERE message_id IN (
 )
 `
 
-type EraseDraftsParams struct {
-	ThreadID string
-}
-
 // EraseDrafts deletes the drafts of a thread, before its messages are erased.
-func (q *Queries) EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error) {
-	result, err := q.db.Exec(ctx, eraseDrafts, arg.ThreadID)
+func (q *Queries) EraseDrafts(ctx context.Context, threadID string) (int64, error) {
+	result, err := q.db.Exec(ctx, eraseDrafts, threadID)
 	if err != nil {
 		return 0, err
 	}
@@ -58,12 +50,8 @@ const listDrafts = `-- name: ListDrafts :many
 SELECT message_id, start, text FROM drafts WHERE message_id = $1 ORDER BY start
 `
 
-type ListDraftsParams struct {
-	MessageID string
-}
-
-func (q *Queries) ListDrafts(ctx context.Context, arg ListDraftsParams) ([]Draft, error) {
-	rows, err := q.db.Query(ctx, listDrafts, arg.MessageID)
+func (q *Queries) ListDrafts(ctx context.Context, messageID string) ([]Draft, error) {
+	rows, err := q.db.Query(ctx, listDrafts, messageID)
 	if err != nil {
 		return nil, err
 	}
@@ -89,14 +77,9 @@ WHERE m.thread_id = $1 AND t.owner = $2 AND m.status = 'in_progress'
 ORDER BY m.seq
 `
 
-type ListGrowingParams struct {
-	ThreadID string
-	Owner    string
-}
-
 // ListGrowing lists the messages of a thread that are in progress, in order.
-func (q *Queries) ListGrowing(ctx context.Context, arg ListGrowingParams) ([]Message, error) {
-	rows, err := q.db.Query(ctx, listGrowing, arg.ThreadID, arg.Owner)
+func (q *Queries) ListGrowing(ctx context.Context, threadID string, owner string) ([]Message, error) {
+	rows, err := q.db.Query(ctx, listGrowing, threadID, owner)
 	if err != nil {
 		return nil, err
 	}

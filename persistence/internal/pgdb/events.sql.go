@@ -16,12 +16,8 @@ WITH unnumbered AS (DELETE FROM unnumbered_events AS u WHERE u.thread_id = $1)
 DELETE FROM events AS e WHERE e.thread_id = $1
 `
 
-type EraseEventsParams struct {
-	ThreadID string
-}
-
-func (q *Queries) EraseEvents(ctx context.Context, arg EraseEventsParams) error {
-	_, err := q.db.Exec(ctx, eraseEvents, arg.ThreadID)
+func (q *Queries) EraseEvents(ctx context.Context, threadID string) error {
+	_, err := q.db.Exec(ctx, eraseEvents, threadID)
 	return err
 }
 

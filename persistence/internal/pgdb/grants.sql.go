@@ -43,12 +43,8 @@ const deleteExpiredMCPSignIns = `-- name: DeleteExpiredMCPSignIns :exec
 DELETE FROM mcp_sign_ins WHERE expires_at <= $1
 `
 
-type DeleteExpiredMCPSignInsParams struct {
-	Now dbtype.Time
-}
-
-func (q *Queries) DeleteExpiredMCPSignIns(ctx context.Context, arg DeleteExpiredMCPSignInsParams) error {
-	_, err := q.db.Exec(ctx, deleteExpiredMCPSignIns, arg.Now)
+func (q *Queries) DeleteExpiredMCPSignIns(ctx context.Context, now dbtype.Time) error {
+	_, err := q.db.Exec(ctx, deleteExpiredMCPSignIns, now)
 	return err
 }
 
@@ -56,13 +52,8 @@ const deleteMCPGrant = `-- name: DeleteMCPGrant :execrows
 DELETE FROM mcp_grants WHERE owner = $1 AND server = $2
 `
 
-type DeleteMCPGrantParams struct {
-	Owner  string
-	Server string
-}
-
-func (q *Queries) DeleteMCPGrant(ctx context.Context, arg DeleteMCPGrantParams) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteMCPGrant, arg.Owner, arg.Server)
+func (q *Queries) DeleteMCPGrant(ctx context.Context, owner string, server string) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteMCPGrant, owner, server)
 	if err != nil {
 		return 0, err
 	}
@@ -73,14 +64,8 @@ const deleteMCPGrantVersion = `-- name: DeleteMCPGrantVersion :execrows
 DELETE FROM mcp_grants WHERE owner = $1 AND server = $2 AND version = $3
 `
 
-type DeleteMCPGrantVersionParams struct {
-	Owner   string
-	Server  string
-	Version int64
-}
-
-func (q *Queries) DeleteMCPGrantVersion(ctx context.Context, arg DeleteMCPGrantVersionParams) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteMCPGrantVersion, arg.Owner, arg.Server, arg.Version)
+func (q *Queries) DeleteMCPGrantVersion(ctx context.Context, owner string, server string, version int64) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteMCPGrantVersion, owner, server, version)
 	if err != nil {
 		return 0, err
 	}
@@ -91,12 +76,8 @@ const deleteMCPGrantsOfOwner = `-- name: DeleteMCPGrantsOfOwner :exec
 DELETE FROM mcp_grants WHERE owner = $1
 `
 
-type DeleteMCPGrantsOfOwnerParams struct {
-	Owner string
-}
-
-func (q *Queries) DeleteMCPGrantsOfOwner(ctx context.Context, arg DeleteMCPGrantsOfOwnerParams) error {
-	_, err := q.db.Exec(ctx, deleteMCPGrantsOfOwner, arg.Owner)
+func (q *Queries) DeleteMCPGrantsOfOwner(ctx context.Context, owner string) error {
+	_, err := q.db.Exec(ctx, deleteMCPGrantsOfOwner, owner)
 	return err
 }
 
@@ -104,14 +85,10 @@ const deleteMCPPinsOfOwner = `-- name: DeleteMCPPinsOfOwner :exec
 DELETE FROM tool_pins WHERE server IN (SELECT replace(replace(g.server, '%', '%25'), ' of ', '%20of%20') || ' of ' || g.owner FROM mcp_grants AS g WHERE g.owner = $1)
 `
 
-type DeleteMCPPinsOfOwnerParams struct {
-	Owner string
-}
-
 // DeleteMCPPinsOfOwner deletes what was seen of the tools of an owner's accounts: mcptool keeps it under "SERVER of OWNER", in
 // which SERVER never has " of ".
-func (q *Queries) DeleteMCPPinsOfOwner(ctx context.Context, arg DeleteMCPPinsOfOwnerParams) error {
-	_, err := q.db.Exec(ctx, deleteMCPPinsOfOwner, arg.Owner)
+func (q *Queries) DeleteMCPPinsOfOwner(ctx context.Context, owner string) error {
+	_, err := q.db.Exec(ctx, deleteMCPPinsOfOwner, owner)
 	return err
 }
 
@@ -119,12 +96,8 @@ const deleteMCPSignIn = `-- name: DeleteMCPSignIn :execrows
 DELETE FROM mcp_sign_ins WHERE state = $1
 `
 
-type DeleteMCPSignInParams struct {
-	State string
-}
-
-func (q *Queries) DeleteMCPSignIn(ctx context.Context, arg DeleteMCPSignInParams) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteMCPSignIn, arg.State)
+func (q *Queries) DeleteMCPSignIn(ctx context.Context, state string) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteMCPSignIn, state)
 	if err != nil {
 		return 0, err
 	}
@@ -135,13 +108,8 @@ const deleteMCPSignInsOf = `-- name: DeleteMCPSignInsOf :execrows
 DELETE FROM mcp_sign_ins WHERE owner = $1 AND server = $2
 `
 
-type DeleteMCPSignInsOfParams struct {
-	Owner  string
-	Server string
-}
-
-func (q *Queries) DeleteMCPSignInsOf(ctx context.Context, arg DeleteMCPSignInsOfParams) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteMCPSignInsOf, arg.Owner, arg.Server)
+func (q *Queries) DeleteMCPSignInsOf(ctx context.Context, owner string, server string) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteMCPSignInsOf, owner, server)
 	if err != nil {
 		return 0, err
 	}
@@ -152,12 +120,8 @@ const deleteMCPSignInsOfOwner = `-- name: DeleteMCPSignInsOfOwner :exec
 DELETE FROM mcp_sign_ins WHERE owner = $1
 `
 
-type DeleteMCPSignInsOfOwnerParams struct {
-	Owner string
-}
-
-func (q *Queries) DeleteMCPSignInsOfOwner(ctx context.Context, arg DeleteMCPSignInsOfOwnerParams) error {
-	_, err := q.db.Exec(ctx, deleteMCPSignInsOfOwner, arg.Owner)
+func (q *Queries) DeleteMCPSignInsOfOwner(ctx context.Context, owner string) error {
+	_, err := q.db.Exec(ctx, deleteMCPSignInsOfOwner, owner)
 	return err
 }
 
@@ -186,12 +150,8 @@ const getMCPClient = `-- name: GetMCPClient :one
 SELECT name, sealed, created_at FROM mcp_clients WHERE name = $1
 `
 
-type GetMCPClientParams struct {
-	Name string
-}
-
-func (q *Queries) GetMCPClient(ctx context.Context, arg GetMCPClientParams) (McpClient, error) {
-	row := q.db.QueryRow(ctx, getMCPClient, arg.Name)
+func (q *Queries) GetMCPClient(ctx context.Context, name string) (McpClient, error) {
+	row := q.db.QueryRow(ctx, getMCPClient, name)
 	var i McpClient
 	err := row.Scan(&i.Name, &i.Sealed, &i.CreatedAt)
 	return i, err
@@ -201,13 +161,8 @@ const getMCPGrant = `-- name: GetMCPGrant :one
 SELECT owner, server, sealed, version, renewing_until, created_at, updated_at FROM mcp_grants WHERE owner = $1 AND server = $2
 `
 
-type GetMCPGrantParams struct {
-	Owner  string
-	Server string
-}
-
-func (q *Queries) GetMCPGrant(ctx context.Context, arg GetMCPGrantParams) (McpGrant, error) {
-	row := q.db.QueryRow(ctx, getMCPGrant, arg.Owner, arg.Server)
+func (q *Queries) GetMCPGrant(ctx context.Context, owner string, server string) (McpGrant, error) {
+	row := q.db.QueryRow(ctx, getMCPGrant, owner, server)
 	var i McpGrant
 	err := row.Scan(
 		&i.Owner,
@@ -225,12 +180,8 @@ const getMCPSignIn = `-- name: GetMCPSignIn :one
 SELECT state, owner, server, sealed, expires_at FROM mcp_sign_ins WHERE state = $1
 `
 
-type GetMCPSignInParams struct {
-	State string
-}
-
-func (q *Queries) GetMCPSignIn(ctx context.Context, arg GetMCPSignInParams) (McpSignIn, error) {
-	row := q.db.QueryRow(ctx, getMCPSignIn, arg.State)
+func (q *Queries) GetMCPSignIn(ctx context.Context, state string) (McpSignIn, error) {
+	row := q.db.QueryRow(ctx, getMCPSignIn, state)
 	var i McpSignIn
 	err := row.Scan(
 		&i.State,
@@ -297,14 +248,8 @@ INSERT INTO mcp_clients (name, sealed, created_at) VALUES ($1, $2, $3)
 ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, created_at = excluded.created_at
 `
 
-type SaveMCPClientParams struct {
-	Name      string
-	Sealed    string
-	CreatedAt dbtype.Time
-}
-
-func (q *Queries) SaveMCPClient(ctx context.Context, arg SaveMCPClientParams) error {
-	_, err := q.db.Exec(ctx, saveMCPClient, arg.Name, arg.Sealed, arg.CreatedAt)
+func (q *Queries) SaveMCPClient(ctx context.Context, name string, sealed string, createdAt dbtype.Time) error {
+	_, err := q.db.Exec(ctx, saveMCPClient, name, sealed, createdAt)
 	return err
 }
 

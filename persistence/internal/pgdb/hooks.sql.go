@@ -58,11 +58,6 @@ FROM responses AS r
 WHERE r.thread_id = $1 AND r.call_id = $2
 `
 
-type CallTotalsParams struct {
-	ThreadID string
-	CallID   string
-}
-
 type CallTotalsRow struct {
 	InputTokens  int64
 	OutputTokens int64
@@ -72,8 +67,8 @@ type CallTotalsRow struct {
 }
 
 // CallTotals sums what the models of a call used.
-func (q *Queries) CallTotals(ctx context.Context, arg CallTotalsParams) (CallTotalsRow, error) {
-	row := q.db.QueryRow(ctx, callTotals, arg.ThreadID, arg.CallID)
+func (q *Queries) CallTotals(ctx context.Context, threadID string, callID string) (CallTotalsRow, error) {
+	row := q.db.QueryRow(ctx, callTotals, threadID, callID)
 	var i CallTotalsRow
 	err := row.Scan(
 		&i.InputTokens,
@@ -178,13 +173,8 @@ const deleteHook = `-- name: DeleteHook :execrows
 DELETE FROM hooks WHERE id = $1 AND owner = $2
 `
 
-type DeleteHookParams struct {
-	ID    string
-	Owner string
-}
-
-func (q *Queries) DeleteHook(ctx context.Context, arg DeleteHookParams) (int64, error) {
-	result, err := q.db.Exec(ctx, deleteHook, arg.ID, arg.Owner)
+func (q *Queries) DeleteHook(ctx context.Context, iD string, owner string) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteHook, iD, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -195,12 +185,8 @@ const eraseDeliveries = `-- name: EraseDeliveries :exec
 DELETE FROM hook_deliveries WHERE thread_id = $1
 `
 
-type EraseDeliveriesParams struct {
-	ThreadID *string
-}
-
-func (q *Queries) EraseDeliveries(ctx context.Context, arg EraseDeliveriesParams) error {
-	_, err := q.db.Exec(ctx, eraseDeliveries, arg.ThreadID)
+func (q *Queries) EraseDeliveries(ctx context.Context, threadID *string) error {
+	_, err := q.db.Exec(ctx, eraseDeliveries, threadID)
 	return err
 }
 
@@ -208,13 +194,9 @@ const findHook = `-- name: FindHook :one
 SELECT id, owner, url, events, enabled, off_reason, secret, created_at FROM hooks WHERE id = $1
 `
 
-type FindHookParams struct {
-	ID string
-}
-
 // FindHook is for whoever delivers, not for clients of the API.
-func (q *Queries) FindHook(ctx context.Context, arg FindHookParams) (Hook, error) {
-	row := q.db.QueryRow(ctx, findHook, arg.ID)
+func (q *Queries) FindHook(ctx context.Context, id string) (Hook, error) {
+	row := q.db.QueryRow(ctx, findHook, id)
 	var i Hook
 	err := row.Scan(
 		&i.ID,
@@ -272,14 +254,9 @@ DELETE FROM hook_deliveries WHERE hook_deliveries.created_at < $1 AND hook_deliv
     AND (hook_deliveries.state <> 'waiting' OR hook_deliveries.created_at < $2)
 `
 
-type ForgetDeliveriesParams struct {
-	Before        dbtype.Time
-	WaitingBefore dbtype.Time
-}
-
 // ForgetDeliveries deletes what was created before a time; so does the end of a hook or of a thread.
-func (q *Queries) ForgetDeliveries(ctx context.Context, arg ForgetDeliveriesParams) (int64, error) {
-	result, err := q.db.Exec(ctx, forgetDeliveries, arg.Before, arg.WaitingBefore)
+func (q *Queries) ForgetDeliveries(ctx context.Context, before dbtype.Time, waitingBefore dbtype.Time) (int64, error) {
+	result, err := q.db.Exec(ctx, forgetDeliveries, before, waitingBefore)
 	if err != nil {
 		return 0, err
 	}
@@ -292,14 +269,8 @@ JOIN hooks AS h ON h.id = d.hook_id
 WHERE d.hook_id = $1 AND d.id = $2 AND h.owner = $3
 `
 
-type GetDeliveryParams struct {
-	HookID string
-	ID     string
-	Owner  string
-}
-
-func (q *Queries) GetDelivery(ctx context.Context, arg GetDeliveryParams) (HookDelivery, error) {
-	row := q.db.QueryRow(ctx, getDelivery, arg.HookID, arg.ID, arg.Owner)
+func (q *Queries) GetDelivery(ctx context.Context, hookID string, iD string, owner string) (HookDelivery, error) {
+	row := q.db.QueryRow(ctx, getDelivery, hookID, iD, owner)
 	var i HookDelivery
 	err := row.Scan(
 		&i.HookID,
@@ -326,13 +297,8 @@ const getHook = `-- name: GetHook :one
 SELECT id, owner, url, events, enabled, off_reason, secret, created_at FROM hooks WHERE id = $1 AND owner = $2
 `
 
-type GetHookParams struct {
-	ID    string
-	Owner string
-}
-
-func (q *Queries) GetHook(ctx context.Context, arg GetHookParams) (Hook, error) {
-	row := q.db.QueryRow(ctx, getHook, arg.ID, arg.Owner)
+func (q *Queries) GetHook(ctx context.Context, iD string, owner string) (Hook, error) {
+	row := q.db.QueryRow(ctx, getHook, iD, owner)
 	var i Hook
 	err := row.Scan(
 		&i.ID,
@@ -409,15 +375,9 @@ ORDER BY m.seq DESC
 LIMIT 1
 `
 
-type LastAnswerParams struct {
-	ThreadID string
-	Owner    string
-	CallID   string
-}
-
 // LastAnswer returns the last message of the assistant in a call.
-func (q *Queries) LastAnswer(ctx context.Context, arg LastAnswerParams) (Message, error) {
-	row := q.db.QueryRow(ctx, lastAnswer, arg.ThreadID, arg.Owner, arg.CallID)
+func (q *Queries) LastAnswer(ctx context.Context, threadID string, owner string, callID string) (Message, error) {
+	row := q.db.QueryRow(ctx, lastAnswer, threadID, owner, callID)
 	var i Message
 	err := row.Scan(
 		&i.ID,
@@ -453,14 +413,8 @@ ORDER BY d.created_at DESC, d.id DESC
 LIMIT CAST($3 AS bigint)
 `
 
-type ListDeliveriesParams struct {
-	HookID  string
-	Owner   string
-	MaxRows int64
-}
-
-func (q *Queries) ListDeliveries(ctx context.Context, arg ListDeliveriesParams) ([]HookDelivery, error) {
-	rows, err := q.db.Query(ctx, listDeliveries, arg.HookID, arg.Owner, arg.MaxRows)
+func (q *Queries) ListDeliveries(ctx context.Context, hookID string, owner string, maxRows int64) ([]HookDelivery, error) {
+	rows, err := q.db.Query(ctx, listDeliveries, hookID, owner, maxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -503,13 +457,9 @@ WHERE h.enabled AND EXISTS (
 )
 `
 
-type ListDueHooksParams struct {
-	Now *dbtype.Time
-}
-
 // ListDueHooks lists the hooks of all owners with something to deliver. It is for whoever delivers.
-func (q *Queries) ListDueHooks(ctx context.Context, arg ListDueHooksParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, listDueHooks, arg.Now)
+func (q *Queries) ListDueHooks(ctx context.Context, now *dbtype.Time) ([]string, error) {
+	rows, err := q.db.Query(ctx, listDueHooks, now)
 	if err != nil {
 		return nil, err
 	}
@@ -532,12 +482,8 @@ const listHooks = `-- name: ListHooks :many
 SELECT id, owner, url, events, enabled, off_reason, secret, created_at FROM hooks WHERE owner = $1 ORDER BY created_at, id
 `
 
-type ListHooksParams struct {
-	Owner string
-}
-
-func (q *Queries) ListHooks(ctx context.Context, arg ListHooksParams) ([]Hook, error) {
-	rows, err := q.db.Query(ctx, listHooks, arg.Owner)
+func (q *Queries) ListHooks(ctx context.Context, owner string) ([]Hook, error) {
+	rows, err := q.db.Query(ctx, listHooks, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -573,15 +519,9 @@ ORDER BY id
 FOR KEY SHARE
 `
 
-type ListHooksForParams struct {
-	Owner string
-	Exact string
-	Alike string
-}
-
 // ListHooksFor lists the hooks that get an event, and keeps them from being deleted until the end of the transaction.
-func (q *Queries) ListHooksFor(ctx context.Context, arg ListHooksForParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, listHooksFor, arg.Owner, arg.Exact, arg.Alike)
+func (q *Queries) ListHooksFor(ctx context.Context, owner string, exact string, alike string) ([]string, error) {
+	rows, err := q.db.Query(ctx, listHooksFor, owner, exact, alike)
 	if err != nil {
 		return nil, err
 	}
@@ -604,13 +544,9 @@ const listOpenToolCalls = `-- name: ListOpenToolCalls :many
 SELECT id, thread_id, message_id, call_id, tool_call_id, name, executor, server, status, input, output, error, instance, started_at, finished_at FROM tool_calls WHERE status = 'running' AND instance = $1 ORDER BY thread_id
 `
 
-type ListOpenToolCallsParams struct {
-	Instance string
-}
-
 // ListOpenToolCalls lists the tool calls of all owners that a process left open. It is for recovery.
-func (q *Queries) ListOpenToolCalls(ctx context.Context, arg ListOpenToolCallsParams) ([]ToolCall, error) {
-	rows, err := q.db.Query(ctx, listOpenToolCalls, arg.Instance)
+func (q *Queries) ListOpenToolCalls(ctx context.Context, instance string) ([]ToolCall, error) {
+	rows, err := q.db.Query(ctx, listOpenToolCalls, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -649,13 +585,9 @@ const releaseDeliveries = `-- name: ReleaseDeliveries :exec
 UPDATE hook_deliveries SET instance = '' WHERE instance = $1 AND instance <> ''
 `
 
-type ReleaseDeliveriesParams struct {
-	Instance string
-}
-
 // ReleaseDeliveries lets others send what a process was sending.
-func (q *Queries) ReleaseDeliveries(ctx context.Context, arg ReleaseDeliveriesParams) error {
-	_, err := q.db.Exec(ctx, releaseDeliveries, arg.Instance)
+func (q *Queries) ReleaseDeliveries(ctx context.Context, instance string) error {
+	_, err := q.db.Exec(ctx, releaseDeliveries, instance)
 	return err
 }
 
@@ -663,14 +595,9 @@ const releaseOfHook = `-- name: ReleaseOfHook :exec
 UPDATE hook_deliveries SET instance = '' WHERE instance = $1 AND instance <> '' AND hook_id = $2
 `
 
-type ReleaseOfHookParams struct {
-	Instance string
-	HookID   string
-}
-
 // ReleaseOfHook is ReleaseDeliveries for one hook.
-func (q *Queries) ReleaseOfHook(ctx context.Context, arg ReleaseOfHookParams) error {
-	_, err := q.db.Exec(ctx, releaseOfHook, arg.Instance, arg.HookID)
+func (q *Queries) ReleaseOfHook(ctx context.Context, instance string, hookID string) error {
+	_, err := q.db.Exec(ctx, releaseOfHook, instance, hookID)
 	return err
 }
 
@@ -679,15 +606,9 @@ UPDATE hook_deliveries SET state = 'waiting', failures = 0, begun_at = NULL, nex
 WHERE hook_id = $2 AND id = $3 AND instance = ''
 `
 
-type RetryDeliveryParams struct {
-	NextAt *dbtype.Time
-	HookID string
-	ID     string
-}
-
 // RetryDelivery begins again. It changes nothing while a process is sending.
-func (q *Queries) RetryDelivery(ctx context.Context, arg RetryDeliveryParams) (int64, error) {
-	result, err := q.db.Exec(ctx, retryDelivery, arg.NextAt, arg.HookID, arg.ID)
+func (q *Queries) RetryDelivery(ctx context.Context, nextAt *dbtype.Time, hookID string, iD string) (int64, error) {
+	result, err := q.db.Exec(ctx, retryDelivery, nextAt, hookID, iD)
 	if err != nil {
 		return 0, err
 	}
@@ -698,13 +619,7 @@ const switchHookOff = `-- name: SwitchHookOff :exec
 UPDATE hooks SET enabled = $1, off_reason = $2 WHERE id = $3
 `
 
-type SwitchHookOffParams struct {
-	Enabled   bool
-	OffReason string
-	ID        string
-}
-
-func (q *Queries) SwitchHookOff(ctx context.Context, arg SwitchHookOffParams) error {
-	_, err := q.db.Exec(ctx, switchHookOff, arg.Enabled, arg.OffReason, arg.ID)
+func (q *Queries) SwitchHookOff(ctx context.Context, enabled bool, offReason string, iD string) error {
+	_, err := q.db.Exec(ctx, switchHookOff, enabled, offReason, iD)
 	return err
 }

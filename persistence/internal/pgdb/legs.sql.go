@@ -45,14 +45,8 @@ UPDATE upstream_legs SET
 WHERE hung_up_at IS NULL AND instance = $3 AND attempts = 0
 `
 
-type EndOpenLegsParams struct {
-	EndedAt  *dbtype.Time
-	Reason   string
-	Instance string
-}
-
-func (q *Queries) EndOpenLegs(ctx context.Context, arg EndOpenLegsParams) error {
-	_, err := q.db.Exec(ctx, endOpenLegs, arg.EndedAt, arg.Reason, arg.Instance)
+func (q *Queries) EndOpenLegs(ctx context.Context, endedAt *dbtype.Time, reason string, instance string) error {
+	_, err := q.db.Exec(ctx, endOpenLegs, endedAt, reason, instance)
 	return err
 }
 
@@ -60,13 +54,9 @@ const eraseLegs = `-- name: EraseLegs :exec
 DELETE FROM upstream_legs WHERE hung_up_at IS NOT NULL AND thread_id = $1
 `
 
-type EraseLegsParams struct {
-	ThreadID string
-}
-
 // EraseLegs deletes the legs of a thread that were hung up.
-func (q *Queries) EraseLegs(ctx context.Context, arg EraseLegsParams) error {
-	_, err := q.db.Exec(ctx, eraseLegs, arg.ThreadID)
+func (q *Queries) EraseLegs(ctx context.Context, threadID string) error {
+	_, err := q.db.Exec(ctx, eraseLegs, threadID)
 	return err
 }
 
@@ -76,13 +66,9 @@ WHERE call_id = $1 AND hung_up_at IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM threads AS t WHERE t.id = upstream_legs.thread_id AND t.owner <> '')
 `
 
-type ForgetLegsParams struct {
-	CallID string
-}
-
 // ForgetLegs deletes the legs of a call that were hung up, if its thread is deleted.
-func (q *Queries) ForgetLegs(ctx context.Context, arg ForgetLegsParams) error {
-	_, err := q.db.Exec(ctx, forgetLegs, arg.CallID)
+func (q *Queries) ForgetLegs(ctx context.Context, callID string) error {
+	_, err := q.db.Exec(ctx, forgetLegs, callID)
 	return err
 }
 
@@ -92,14 +78,10 @@ WHERE hung_up_at IS NULL AND started_at < $1
     AND NOT EXISTS (SELECT 1 FROM threads AS t WHERE t.id = upstream_legs.thread_id)
 `
 
-type ForgetOldLegsParams struct {
-	Before dbtype.Time
-}
-
 // ForgetOldLegs deletes the legs of deleted threads that could not be hung up since a
 // time: by now the upstream has ended them by itself.
-func (q *Queries) ForgetOldLegs(ctx context.Context, arg ForgetOldLegsParams) error {
-	_, err := q.db.Exec(ctx, forgetOldLegs, arg.Before)
+func (q *Queries) ForgetOldLegs(ctx context.Context, before dbtype.Time) error {
+	_, err := q.db.Exec(ctx, forgetOldLegs, before)
 	return err
 }
 
@@ -108,14 +90,8 @@ UPDATE upstream_legs SET hung_up_at = $1, ended_at = COALESCE(ended_at, $1)
 WHERE call_id = $2 AND generation = $3 AND hung_up_at IS NULL
 `
 
-type LegHungUpParams struct {
-	HungUpAt   *dbtype.Time
-	CallID     string
-	Generation int64
-}
-
-func (q *Queries) LegHungUp(ctx context.Context, arg LegHungUpParams) error {
-	_, err := q.db.Exec(ctx, legHungUp, arg.HungUpAt, arg.CallID, arg.Generation)
+func (q *Queries) LegHungUp(ctx context.Context, hungUpAt *dbtype.Time, callID string, generation int64) error {
+	_, err := q.db.Exec(ctx, legHungUp, hungUpAt, callID, generation)
 	return err
 }
 

@@ -64,12 +64,6 @@ ORDER BY m.seq
 LIMIT 1
 `
 
-type FirstOfLaterCallParams struct {
-	ThreadID string
-	Owner    string
-	CallID   string
-}
-
 type FirstOfLaterCallRow struct {
 	Seq     int64
 	Context int64
@@ -77,8 +71,8 @@ type FirstOfLaterCallRow struct {
 
 // FirstOfLaterCall returns the first message of the calls that began after the call. There are none as a rule, which is
 // checked first.
-func (q *Queries) FirstOfLaterCall(ctx context.Context, arg FirstOfLaterCallParams) (FirstOfLaterCallRow, error) {
-	row := q.db.QueryRow(ctx, firstOfLaterCall, arg.ThreadID, arg.Owner, arg.CallID)
+func (q *Queries) FirstOfLaterCall(ctx context.Context, threadID string, owner string, callID string) (FirstOfLaterCallRow, error) {
+	row := q.db.QueryRow(ctx, firstOfLaterCall, threadID, owner, callID)
 	var i FirstOfLaterCallRow
 	err := row.Scan(&i.Seq, &i.Context)
 	return i, err
@@ -90,14 +84,8 @@ JOIN threads AS t ON t.id = m.thread_id
 WHERE m.id = $1 AND m.thread_id = $2 AND t.owner = $3
 `
 
-type GetMessageParams struct {
-	ID       string
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) GetMessage(ctx context.Context, arg GetMessageParams) (Message, error) {
-	row := q.db.QueryRow(ctx, getMessage, arg.ID, arg.ThreadID, arg.Owner)
+func (q *Queries) GetMessage(ctx context.Context, iD string, threadID string, owner string) (Message, error) {
+	row := q.db.QueryRow(ctx, getMessage, iD, threadID, owner)
 	var i Message
 	err := row.Scan(
 		&i.ID,
@@ -202,13 +190,8 @@ ORDER BY m.seq DESC
 LIMIT 1
 `
 
-type LastMessageParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) LastMessage(ctx context.Context, arg LastMessageParams) (int64, error) {
-	row := q.db.QueryRow(ctx, lastMessage, arg.ThreadID, arg.Owner)
+func (q *Queries) LastMessage(ctx context.Context, threadID string, owner string) (int64, error) {
+	row := q.db.QueryRow(ctx, lastMessage, threadID, owner)
 	var seq int64
 	err := row.Scan(&seq)
 	return seq, err
@@ -477,17 +460,11 @@ ORDER BY m.seq DESC
 LIMIT CAST($3 AS bigint)
 `
 
-type ListReplayParams struct {
-	ThreadID string
-	Owner    string
-	MaxRows  int64
-}
-
 // ListReplay lists the newest first. The context and the first number come from
 // subqueries that run once, so the index returns the rows in order, and those before a
 // reset are not read.
-func (q *Queries) ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error) {
-	rows, err := q.db.Query(ctx, listReplay, arg.ThreadID, arg.Owner, arg.MaxRows)
+func (q *Queries) ListReplay(ctx context.Context, threadID string, owner string, maxRows int64) ([]Message, error) {
+	rows, err := q.db.Query(ctx, listReplay, threadID, owner, maxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -534,15 +511,9 @@ JOIN threads AS t ON t.id = m.thread_id
 WHERE m.id = $1 AND m.thread_id = $2 AND t.owner = $3
 `
 
-type MessageSeqParams struct {
-	ID       string
-	ThreadID string
-	Owner    string
-}
-
 // MessageSeq returns a message's number without reading its text.
-func (q *Queries) MessageSeq(ctx context.Context, arg MessageSeqParams) (int64, error) {
-	row := q.db.QueryRow(ctx, messageSeq, arg.ID, arg.ThreadID, arg.Owner)
+func (q *Queries) MessageSeq(ctx context.Context, iD string, threadID string, owner string) (int64, error) {
+	row := q.db.QueryRow(ctx, messageSeq, iD, threadID, owner)
 	var seq int64
 	err := row.Scan(&seq)
 	return seq, err

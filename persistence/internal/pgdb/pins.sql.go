@@ -15,13 +15,8 @@ const deleteToolPin = `-- name: DeleteToolPin :exec
 DELETE FROM tool_pins WHERE server = $1 AND tool = $2
 `
 
-type DeleteToolPinParams struct {
-	Server string
-	Tool   string
-}
-
-func (q *Queries) DeleteToolPin(ctx context.Context, arg DeleteToolPinParams) error {
-	_, err := q.db.Exec(ctx, deleteToolPin, arg.Server, arg.Tool)
+func (q *Queries) DeleteToolPin(ctx context.Context, server string, tool string) error {
+	_, err := q.db.Exec(ctx, deleteToolPin, server, tool)
 	return err
 }
 
@@ -29,12 +24,8 @@ const listToolPins = `-- name: ListToolPins :many
 SELECT server, tool, definition, pinned_at FROM tool_pins WHERE server = $1 ORDER BY tool
 `
 
-type ListToolPinsParams struct {
-	Server string
-}
-
-func (q *Queries) ListToolPins(ctx context.Context, arg ListToolPinsParams) ([]ToolPin, error) {
-	rows, err := q.db.Query(ctx, listToolPins, arg.Server)
+func (q *Queries) ListToolPins(ctx context.Context, server string) ([]ToolPin, error) {
+	rows, err := q.db.Query(ctx, listToolPins, server)
 	if err != nil {
 		return nil, err
 	}

@@ -17,13 +17,8 @@ JOIN threads AS t ON t.id = c.thread_id
 WHERE c.id = $1 AND t.owner = $2
 `
 
-type GetCallParams struct {
-	ID    string
-	Owner string
-}
-
-func (q *Queries) GetCall(ctx context.Context, arg GetCallParams) (Call, error) {
-	row := q.db.QueryRow(ctx, getCall, arg.ID, arg.Owner)
+func (q *Queries) GetCall(ctx context.Context, iD string, owner string) (Call, error) {
+	row := q.db.QueryRow(ctx, getCall, iD, owner)
 	var i Call
 	err := row.Scan(
 		&i.ID,
@@ -60,13 +55,8 @@ JOIN threads AS t ON t.id = c.thread_id
 WHERE c.thread_id = $1 AND t.owner = $2 AND c.ended_at IS NULL
 `
 
-type GetLiveCallParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call, error) {
-	row := q.db.QueryRow(ctx, getLiveCall, arg.ThreadID, arg.Owner)
+func (q *Queries) GetLiveCall(ctx context.Context, threadID string, owner string) (Call, error) {
+	row := q.db.QueryRow(ctx, getLiveCall, threadID, owner)
 	var i Call
 	err := row.Scan(
 		&i.ID,
@@ -105,15 +95,9 @@ ORDER BY c.started_at DESC, c.id DESC
 LIMIT 1
 `
 
-type GetToolCallParams struct {
-	ThreadID   string
-	Owner      string
-	ToolCallID string
-}
-
 // GetToolCall returns the latest call with this id, which comes from the model.
-func (q *Queries) GetToolCall(ctx context.Context, arg GetToolCallParams) (ToolCall, error) {
-	row := q.db.QueryRow(ctx, getToolCall, arg.ThreadID, arg.Owner, arg.ToolCallID)
+func (q *Queries) GetToolCall(ctx context.Context, threadID string, owner string, toolCallID string) (ToolCall, error) {
+	row := q.db.QueryRow(ctx, getToolCall, threadID, owner, toolCallID)
 	var i ToolCall
 	err := row.Scan(
 		&i.ID,
@@ -142,13 +126,8 @@ WHERE c.thread_id = $1 AND t.owner = $2 AND c.status = 'waiting'
 ORDER BY c.started_at, c.id
 `
 
-type ListWaitingToolCallsParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error) {
-	rows, err := q.db.Query(ctx, listWaitingToolCalls, arg.ThreadID, arg.Owner)
+func (q *Queries) ListWaitingToolCalls(ctx context.Context, threadID string, owner string) ([]ToolCall, error) {
+	rows, err := q.db.Query(ctx, listWaitingToolCalls, threadID, owner)
 	if err != nil {
 		return nil, err
 	}

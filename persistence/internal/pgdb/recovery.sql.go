@@ -16,14 +16,8 @@ UPDATE approvals SET outcome = $1, answered_at = $2
 WHERE outcome = '' AND instance = $3
 `
 
-type CloseOpenApprovalsParams struct {
-	Outcome    string
-	AnsweredAt *dbtype.Time
-	Instance   string
-}
-
-func (q *Queries) CloseOpenApprovals(ctx context.Context, arg CloseOpenApprovalsParams) error {
-	_, err := q.db.Exec(ctx, closeOpenApprovals, arg.Outcome, arg.AnsweredAt, arg.Instance)
+func (q *Queries) CloseOpenApprovals(ctx context.Context, outcome string, answeredAt *dbtype.Time, instance string) error {
+	_, err := q.db.Exec(ctx, closeOpenApprovals, outcome, answeredAt, instance)
 	return err
 }
 
@@ -32,14 +26,8 @@ UPDATE calls SET ended_at = $1, end_reason = $2
 WHERE ended_at IS NULL AND instance = $3
 `
 
-type EndOpenCallsParams struct {
-	EndedAt   *dbtype.Time
-	EndReason string
-	Instance  string
-}
-
-func (q *Queries) EndOpenCalls(ctx context.Context, arg EndOpenCallsParams) error {
-	_, err := q.db.Exec(ctx, endOpenCalls, arg.EndedAt, arg.EndReason, arg.Instance)
+func (q *Queries) EndOpenCalls(ctx context.Context, endedAt *dbtype.Time, endReason string, instance string) error {
+	_, err := q.db.Exec(ctx, endOpenCalls, endedAt, endReason, instance)
 	return err
 }
 
@@ -47,12 +35,8 @@ const endOpenTurns = `-- name: EndOpenTurns :exec
 DELETE FROM turns WHERE ended_at IS NULL AND instance = $1
 `
 
-type EndOpenTurnsParams struct {
-	Instance string
-}
-
-func (q *Queries) EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error {
-	_, err := q.db.Exec(ctx, endOpenTurns, arg.Instance)
+func (q *Queries) EndOpenTurns(ctx context.Context, instance string) error {
+	_, err := q.db.Exec(ctx, endOpenTurns, instance)
 	return err
 }
 
@@ -61,14 +45,8 @@ UPDATE responses SET status = 'failed', status_reason = $1, finished_at = $2
 WHERE status = 'in_progress' AND instance = $3
 `
 
-type FailOpenResponsesParams struct {
-	StatusReason string
-	FinishedAt   *dbtype.Time
-	Instance     string
-}
-
-func (q *Queries) FailOpenResponses(ctx context.Context, arg FailOpenResponsesParams) error {
-	_, err := q.db.Exec(ctx, failOpenResponses, arg.StatusReason, arg.FinishedAt, arg.Instance)
+func (q *Queries) FailOpenResponses(ctx context.Context, statusReason string, finishedAt *dbtype.Time, instance string) error {
+	_, err := q.db.Exec(ctx, failOpenResponses, statusReason, finishedAt, instance)
 	return err
 }
 
@@ -77,14 +55,8 @@ UPDATE tool_calls SET status = 'failed', error = $1, finished_at = $2
 WHERE status = 'running' AND instance = $3
 `
 
-type FailOpenToolCallsParams struct {
-	Error      string
-	FinishedAt *dbtype.Time
-	Instance   string
-}
-
-func (q *Queries) FailOpenToolCalls(ctx context.Context, arg FailOpenToolCallsParams) error {
-	_, err := q.db.Exec(ctx, failOpenToolCalls, arg.Error, arg.FinishedAt, arg.Instance)
+func (q *Queries) FailOpenToolCalls(ctx context.Context, error string, finishedAt *dbtype.Time, instance string) error {
+	_, err := q.db.Exec(ctx, failOpenToolCalls, error, finishedAt, instance)
 	return err
 }
 
@@ -92,12 +64,8 @@ const getOwner = `-- name: GetOwner :one
 SELECT owner FROM threads WHERE id = $1
 `
 
-type GetOwnerParams struct {
-	ID string
-}
-
-func (q *Queries) GetOwner(ctx context.Context, arg GetOwnerParams) (string, error) {
-	row := q.db.QueryRow(ctx, getOwner, arg.ID)
+func (q *Queries) GetOwner(ctx context.Context, id string) (string, error) {
+	row := q.db.QueryRow(ctx, getOwner, id)
 	var owner string
 	err := row.Scan(&owner)
 	return owner, err
@@ -107,12 +75,8 @@ const listOpenCalls = `-- name: ListOpenCalls :many
 SELECT id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason, turns, interruptions, replayed, instance, place, assistant_id, extracted, summary, extraction, extraction_attempts, extraction_by, extraction_at, extraction_error, assistant_owner FROM calls WHERE ended_at IS NULL AND instance = $1 ORDER BY thread_id
 `
 
-type ListOpenCallsParams struct {
-	Instance string
-}
-
-func (q *Queries) ListOpenCalls(ctx context.Context, arg ListOpenCallsParams) ([]Call, error) {
-	rows, err := q.db.Query(ctx, listOpenCalls, arg.Instance)
+func (q *Queries) ListOpenCalls(ctx context.Context, instance string) ([]Call, error) {
+	rows, err := q.db.Query(ctx, listOpenCalls, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -206,13 +170,9 @@ WHERE (m.status = 'in_progress' AND m.instance = $1)
 ORDER BY m.thread_id, m.seq
 `
 
-type ListOpenMessagesParams struct {
-	Instance string
-}
-
 // ListOpenMessages includes finished messages with a running tool call.
-func (q *Queries) ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error) {
-	rows, err := q.db.Query(ctx, listOpenMessages, arg.Instance)
+func (q *Queries) ListOpenMessages(ctx context.Context, instance string) ([]Message, error) {
+	rows, err := q.db.Query(ctx, listOpenMessages, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -258,12 +218,8 @@ UPDATE queued_messages SET state = 'queued', instance = ''
 WHERE state = 'sending' AND instance = $1
 `
 
-type RequeueOpenParams struct {
-	Instance string
-}
-
 // RequeueOpen puts what was not sent back at the head of its queue.
-func (q *Queries) RequeueOpen(ctx context.Context, arg RequeueOpenParams) error {
-	_, err := q.db.Exec(ctx, requeueOpen, arg.Instance)
+func (q *Queries) RequeueOpen(ctx context.Context, instance string) error {
+	_, err := q.db.Exec(ctx, requeueOpen, instance)
 	return err
 }

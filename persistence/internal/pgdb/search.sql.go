@@ -229,18 +229,12 @@ UNION
 SELECT '' FROM sample AS s WHERE s.common OR (SELECT count(*) FROM with_word) = CAST($3 AS bigint)
 `
 
-type ThreadsWithWordParams struct {
-	Owner   string
-	Word    string
-	MaxRows int64
-}
-
 // ThreadsWithWord returns the threads that have a word (in lower case) in the title or in
 // a message that is finished. A row without text says that these are not all, because
 // the word is a common one: that max_rows threads have, or one in a hundred of the first
 // messages, or that is shorter than the index knows.
-func (q *Queries) ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, threadsWithWord, arg.Owner, arg.Word, arg.MaxRows)
+func (q *Queries) ThreadsWithWord(ctx context.Context, owner string, word string, maxRows int64) ([]string, error) {
+	rows, err := q.db.Query(ctx, threadsWithWord, owner, word, maxRows)
 	if err != nil {
 		return nil, err
 	}

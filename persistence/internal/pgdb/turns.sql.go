@@ -146,13 +146,8 @@ JOIN threads AS t ON t.id = s.thread_id
 WHERE s.thread_id = $1 AND t.owner = $2
 `
 
-type GetTextSessionParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) GetTextSession(ctx context.Context, arg GetTextSessionParams) (TextSession, error) {
-	row := q.db.QueryRow(ctx, getTextSession, arg.ThreadID, arg.Owner)
+func (q *Queries) GetTextSession(ctx context.Context, threadID string, owner string) (TextSession, error) {
+	row := q.db.QueryRow(ctx, getTextSession, threadID, owner)
 	var i TextSession
 	err := row.Scan(
 		&i.ThreadID,
@@ -171,14 +166,9 @@ JOIN threads AS t ON t.id = u.thread_id
 WHERE u.thread_id = $1 AND t.owner = $2
 `
 
-type LastTurnParams struct {
-	ThreadID string
-	Owner    string
-}
-
 // LastTurn returns the text turn that runs on a thread, or ran last.
-func (q *Queries) LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error) {
-	row := q.db.QueryRow(ctx, lastTurn, arg.ThreadID, arg.Owner)
+func (q *Queries) LastTurn(ctx context.Context, threadID string, owner string) (Turn, error) {
+	row := q.db.QueryRow(ctx, lastTurn, threadID, owner)
 	var i Turn
 	err := row.Scan(
 		&i.ThreadID,
@@ -230,14 +220,8 @@ WHERE turns.ended_at IS NULL
     AND turns.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = $2 AND t.owner = $3)
 `
 
-type StopTurnParams struct {
-	StopAskedAt *dbtype.Time
-	ThreadID    string
-	Owner       string
-}
-
-func (q *Queries) StopTurn(ctx context.Context, arg StopTurnParams) (int64, error) {
-	result, err := q.db.Exec(ctx, stopTurn, arg.StopAskedAt, arg.ThreadID, arg.Owner)
+func (q *Queries) StopTurn(ctx context.Context, stopAskedAt *dbtype.Time, threadID string, owner string) (int64, error) {
+	result, err := q.db.Exec(ctx, stopTurn, stopAskedAt, threadID, owner)
 	if err != nil {
 		return 0, err
 	}

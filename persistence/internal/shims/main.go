@@ -1,6 +1,7 @@
 // Command shims writes persistence/sqlite_queries.go: the methods that make SQLite's generated
 // queries look like PostgreSQL's. They only convert structs, which Go allows if they are identical,
-// so the file no longer compiles if the two schemas or sets of queries diverge.
+// so the file no longer compiles if the two schemas or sets of queries diverge. Parameters that are not in a struct must
+// have the same names in the same order, which shims checks.
 //
 //	go generate ./persistence
 package main
@@ -12,18 +13,20 @@ import (
 	"go/ast"
 	"go/format"
 	"go/parser"
+	"go/printer"
 	"go/token"
 	"os"
+	"strings"
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: shims QUERIER.go OUT.go")
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: shims POSTGRES-QUERIER.go SQLITE-QUERIER.go OUT.go")
 		os.Exit(2)
 	}
-	code, err := generate(os.Args[1])
+	code, err := generate(os.Args[1], os.Args[2])
 	if err == nil {
-		err = os.WriteFile(os.Args[2], code, 0o600)
+		err = os.WriteFile(os.Args[3], code, 0o600)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "shims:", err)
@@ -39,6 +42,7 @@ import (
 	"context"
 
 	"voicebridge/persistence/internal/database"
+	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/persistence/internal/sqlitedb"
 )
@@ -47,8 +51,29 @@ import (
 type sqliteQueries struct{ q *sqlitedb.Queries }
 `
 
-// generate reads sqlc's interface Querier and returns the code of the methods.
-func generate(querier string) ([]byte, error) {
+// generate reads the interfaces Querier that sqlc has written for both engines, and returns the code of the methods.
+func generate(postgres, sqlite string) ([]byte, error) {
+	methods, err := methodsIn(postgres)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := methodsIn(sqlite)
+	if err != nil {
+		return nil, err
+	}
+	out := bytes.NewBufferString(head)
+	for i, m := range methods {
+		if i >= len(theirs) || signature(m) != signature(theirs[i]) {
+			return nil, fmt.Errorf("%s differs between the engines: parameters must have the same order in both queries", signature(m))
+		}
+		if err := write(out, m); err != nil {
+			return nil, err
+		}
+	}
+	return format.Source(out.Bytes())
+}
+
+func methodsIn(querier string) ([]*ast.Field, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), querier, nil, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
@@ -57,13 +82,14 @@ func generate(querier string) ([]byte, error) {
 	if len(methods) == 0 {
 		return nil, errors.New("there is no interface Querier in " + querier)
 	}
-	out := bytes.NewBufferString(head)
-	for _, m := range methods {
-		if err := write(out, m); err != nil {
-			return nil, err
-		}
-	}
-	return format.Source(out.Bytes())
+	return methods, nil
+}
+
+// signature is the text of a method's declaration.
+func signature(m *ast.Field) string {
+	var text strings.Builder
+	_ = printer.Fprint(&text, token.NewFileSet(), m.Type) // a Builder takes everything
+	return fmt.Sprint(m.Names, text.String())
 }
 
 func methodsOf(file *ast.File) []*ast.Field {
@@ -81,23 +107,29 @@ func methodsOf(file *ast.File) []*ast.Field {
 	return methods
 }
 
-// write writes one method. Its parameters are a context and perhaps a struct, its
+// write writes one method. Its parameters are a context and perhaps a struct or up to three basic types, its
 // results an error and perhaps a struct, a list of structs, or a basic type.
 func write(out *bytes.Buffer, m *ast.Field) error {
 	f, ok := m.Type.(*ast.FuncType)
-	if !ok || len(m.Names) != 1 || len(f.Params.List) > 2 || len(f.Results.List) > 2 {
+	if !ok || len(m.Names) != 1 || len(f.Results.List) > 2 {
 		return errors.New("a method of Querier has another form than sqlc's")
 	}
 	name := m.Names[0].Name
-	params, call := "ctx context.Context", "s.q."+name+"(ctx)"
-	if len(f.Params.List) == 2 {
-		arg, ok := f.Params.List[1].Type.(*ast.Ident)
-		if !ok {
-			return fmt.Errorf("%s: its parameter is no struct", name)
+	params, call := "ctx context.Context", "s.q."+name+"(ctx"
+	for _, p := range f.Params.List[1:] {
+		var kind strings.Builder
+		_ = printer.Fprint(&kind, token.NewFileSet(), p.Type)
+		if strings.HasSuffix(kind.String(), "Params") {
+			params += ", arg pgdb." + kind.String()
+			call += ", sqlitedb." + kind.String() + "(arg)"
+			continue
 		}
-		params += ", arg pgdb." + arg.Name
-		call = "s.q." + name + "(ctx, sqlitedb." + arg.Name + "(arg))"
+		for _, arg := range p.Names {
+			params += ", " + arg.Name + " " + kind.String()
+			call += ", " + arg.Name
+		}
 	}
+	call += ")"
 	if len(f.Results.List) == 1 {
 		fmt.Fprintf(out, "\nfunc (s sqliteQueries) %s(%s) error {\nreturn %s\n}\n", name, params, call)
 		return nil

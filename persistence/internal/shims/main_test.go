@@ -9,7 +9,7 @@ import (
 
 func TestFileIsUpToDate(t *testing.T) {
 	t.Parallel()
-	want, err := generate("../pgdb/querier.go")
+	want, err := generate("../pgdb/querier.go", "../sqlitedb/querier.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,22 +24,29 @@ func TestFileIsUpToDate(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	t.Parallel()
-	for name, methods := range map[string]string{
-		"no interface":       "",
-		"a pointer":          "type Querier interface { Get(ctx context.Context, arg *Params) error }",
-		"a map":              "type Querier interface { Get(ctx context.Context) (map[string]int, error) }",
-		"too many results":   "type Querier interface { Get(ctx context.Context) (int64, int64, error) }",
-		"no Go at all":       "type",
-		"another interface":  "type Other interface { Get(ctx context.Context) error }",
-		"an embedded method": "type Querier interface { Other }",
+	two := "type Querier interface { Get(ctx context.Context, id string, owner string) error }"
+	for name, methods := range map[string][2]string{
+		"no interface":       {"", ""},
+		"a map":              {"type Querier interface { Get(ctx context.Context) (map[string]int, error) }"},
+		"too many results":   {"type Querier interface { Get(ctx context.Context) (int64, int64, error) }"},
+		"no Go at all":       {"type"},
+		"another interface":  {"type Other interface { Get(ctx context.Context) error }"},
+		"an embedded method": {"type Querier interface { Other }"},
+		"another order":      {two, "type Querier interface { Get(ctx context.Context, owner string, id string) error }"},
+		"one is missing":     {two, "type Querier interface { Put(ctx context.Context) error }"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "querier.go")
-			if err := os.WriteFile(path, []byte("package pgdb\n"+methods), 0o600); err != nil {
-				t.Fatal(err)
+			paths := [2]string{filepath.Join(t.TempDir(), "postgres.go"), filepath.Join(t.TempDir(), "sqlite.go")}
+			for i, path := range paths {
+				if methods[1] == "" {
+					methods[1] = methods[0]
+				}
+				if err := os.WriteFile(path, []byte("package pgdb\n"+methods[i]), 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if code, err := generate(path); err == nil {
+			if code, err := generate(paths[0], paths[1]); err == nil {
 				t.Errorf("generate() = %s", code)
 			}
 		})

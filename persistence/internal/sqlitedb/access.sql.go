@@ -15,14 +15,8 @@ const countAccessTokens = `-- name: CountAccessTokens :one
 SELECT count(*) FROM access_tokens WHERE owner = ?1 AND kind = ?2 AND expires_at > ?3
 `
 
-type CountAccessTokensParams struct {
-	Owner string
-	Kind  string
-	Now   dbtype.Time
-}
-
-func (q *Queries) CountAccessTokens(ctx context.Context, arg CountAccessTokensParams) (int64, error) {
-	row := q.queryRow(ctx, q.countAccessTokensStmt, countAccessTokens, arg.Owner, arg.Kind, arg.Now)
+func (q *Queries) CountAccessTokens(ctx context.Context, owner string, kind string, now dbtype.Time) (int64, error) {
+	row := q.queryRow(ctx, q.countAccessTokensStmt, countAccessTokens, owner, kind, now)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -32,14 +26,8 @@ const deleteAccessToken = `-- name: DeleteAccessToken :execrows
 DELETE FROM access_tokens WHERE id = ?1 AND kind = ?2 AND owner = ?3
 `
 
-type DeleteAccessTokenParams struct {
-	ID    string
-	Kind  string
-	Owner string
-}
-
-func (q *Queries) DeleteAccessToken(ctx context.Context, arg DeleteAccessTokenParams) (int64, error) {
-	result, err := q.exec(ctx, q.deleteAccessTokenStmt, deleteAccessToken, arg.ID, arg.Kind, arg.Owner)
+func (q *Queries) DeleteAccessToken(ctx context.Context, iD string, kind string, owner string) (int64, error) {
+	result, err := q.exec(ctx, q.deleteAccessTokenStmt, deleteAccessToken, iD, kind, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -50,12 +38,8 @@ const deleteAccessTokensOf = `-- name: DeleteAccessTokensOf :execrows
 DELETE FROM access_tokens WHERE owner = ?1
 `
 
-type DeleteAccessTokensOfParams struct {
-	Owner string
-}
-
-func (q *Queries) DeleteAccessTokensOf(ctx context.Context, arg DeleteAccessTokensOfParams) (int64, error) {
-	result, err := q.exec(ctx, q.deleteAccessTokensOfStmt, deleteAccessTokensOf, arg.Owner)
+func (q *Queries) DeleteAccessTokensOf(ctx context.Context, owner string) (int64, error) {
+	result, err := q.exec(ctx, q.deleteAccessTokensOfStmt, deleteAccessTokensOf, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -66,12 +50,8 @@ const deleteExpiredAccessTokens = `-- name: DeleteExpiredAccessTokens :exec
 DELETE FROM access_tokens WHERE expires_at <= ?1
 `
 
-type DeleteExpiredAccessTokensParams struct {
-	ExpiredAt dbtype.Time
-}
-
-func (q *Queries) DeleteExpiredAccessTokens(ctx context.Context, arg DeleteExpiredAccessTokensParams) error {
-	_, err := q.exec(ctx, q.deleteExpiredAccessTokensStmt, deleteExpiredAccessTokens, arg.ExpiredAt)
+func (q *Queries) DeleteExpiredAccessTokens(ctx context.Context, expiredAt dbtype.Time) error {
+	_, err := q.exec(ctx, q.deleteExpiredAccessTokensStmt, deleteExpiredAccessTokens, expiredAt)
 	return err
 }
 
@@ -79,13 +59,8 @@ const getAccessToken = `-- name: GetAccessToken :one
 SELECT id, kind, owner, data, created_at, expires_at FROM access_tokens WHERE id = ?1 AND kind = ?2
 `
 
-type GetAccessTokenParams struct {
-	ID   string
-	Kind string
-}
-
-func (q *Queries) GetAccessToken(ctx context.Context, arg GetAccessTokenParams) (AccessToken, error) {
-	row := q.queryRow(ctx, q.getAccessTokenStmt, getAccessToken, arg.ID, arg.Kind)
+func (q *Queries) GetAccessToken(ctx context.Context, iD string, kind string) (AccessToken, error) {
+	row := q.queryRow(ctx, q.getAccessTokenStmt, getAccessToken, iD, kind)
 	var i AccessToken
 	err := row.Scan(
 		&i.ID,
@@ -102,12 +77,8 @@ const getSharedSecret = `-- name: GetSharedSecret :one
 SELECT name, value, created_at FROM shared_secrets WHERE name = ?1
 `
 
-type GetSharedSecretParams struct {
-	Name string
-}
-
-func (q *Queries) GetSharedSecret(ctx context.Context, arg GetSharedSecretParams) (SharedSecret, error) {
-	row := q.queryRow(ctx, q.getSharedSecretStmt, getSharedSecret, arg.Name)
+func (q *Queries) GetSharedSecret(ctx context.Context, name string) (SharedSecret, error) {
+	row := q.queryRow(ctx, q.getSharedSecretStmt, getSharedSecret, name)
 	var i SharedSecret
 	err := row.Scan(&i.Name, &i.Value, &i.CreatedAt)
 	return i, err
@@ -144,14 +115,8 @@ INSERT INTO shared_secrets (name, value, created_at) VALUES (?1, ?2, ?3)
 ON CONFLICT (name) DO NOTHING
 `
 
-type KeepSharedSecretParams struct {
-	Name      string
-	Value     string
-	CreatedAt dbtype.Time
-}
-
-func (q *Queries) KeepSharedSecret(ctx context.Context, arg KeepSharedSecretParams) error {
-	_, err := q.exec(ctx, q.keepSharedSecretStmt, keepSharedSecret, arg.Name, arg.Value, arg.CreatedAt)
+func (q *Queries) KeepSharedSecret(ctx context.Context, name string, value string, createdAt dbtype.Time) error {
+	_, err := q.exec(ctx, q.keepSharedSecretStmt, keepSharedSecret, name, value, createdAt)
 	return err
 }
 
@@ -161,14 +126,8 @@ DELETE FROM access_tokens WHERE access_tokens.owner = ?1 AND access_tokens.kind 
     ORDER BY t.created_at DESC, t.id DESC LIMIT CAST(?3 AS bigint))
 `
 
-type TrimAccessTokensParams struct {
-	Owner string
-	Kind  string
-	Keep  int64
-}
-
 // TrimAccessTokens deletes all but the newest tokens of an owner and a kind.
-func (q *Queries) TrimAccessTokens(ctx context.Context, arg TrimAccessTokensParams) error {
-	_, err := q.exec(ctx, q.trimAccessTokensStmt, trimAccessTokens, arg.Owner, arg.Kind, arg.Keep)
+func (q *Queries) TrimAccessTokens(ctx context.Context, owner string, kind string, keep int64) error {
+	_, err := q.exec(ctx, q.trimAccessTokensStmt, trimAccessTokens, owner, kind, keep)
 	return err
 }

@@ -83,12 +83,6 @@ JOIN threads AS t ON t.id = a.thread_id
 WHERE a.id = ?1 AND a.thread_id = ?2 AND t.owner = ?3
 `
 
-type GetApprovalParams struct {
-	ID       string
-	ThreadID string
-	Owner    string
-}
-
 type GetApprovalRow struct {
 	ID         string
 	ThreadID   string
@@ -105,8 +99,8 @@ type GetApprovalRow struct {
 	Input      string
 }
 
-func (q *Queries) GetApproval(ctx context.Context, arg GetApprovalParams) (GetApprovalRow, error) {
-	row := q.queryRow(ctx, q.getApprovalStmt, getApproval, arg.ID, arg.ThreadID, arg.Owner)
+func (q *Queries) GetApproval(ctx context.Context, iD string, threadID string, owner string) (GetApprovalRow, error) {
+	row := q.queryRow(ctx, q.getApprovalStmt, getApproval, iD, threadID, owner)
 	var i GetApprovalRow
 	err := row.Scan(
 		&i.ID,
@@ -134,12 +128,6 @@ WHERE a.thread_id = ?1 AND t.owner = ?2 AND a.outcome = '' AND a.expires_at > ?3
 ORDER BY a.asked_at, a.id
 `
 
-type ListOpenApprovalsParams struct {
-	ThreadID string
-	Owner    string
-	Now      dbtype.Time
-}
-
 type ListOpenApprovalsRow struct {
 	ID         string
 	ThreadID   string
@@ -158,8 +146,8 @@ type ListOpenApprovalsRow struct {
 
 // ListOpenApprovals lists the requests that the thread's watchers may answer: those of
 // typed turns and those of a call.
-func (q *Queries) ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsParams) ([]ListOpenApprovalsRow, error) {
-	rows, err := q.query(ctx, q.listOpenApprovalsStmt, listOpenApprovals, arg.ThreadID, arg.Owner, arg.Now)
+func (q *Queries) ListOpenApprovals(ctx context.Context, threadID string, owner string, now dbtype.Time) ([]ListOpenApprovalsRow, error) {
+	rows, err := q.query(ctx, q.listOpenApprovalsStmt, listOpenApprovals, threadID, owner, now)
 	if err != nil {
 		return nil, err
 	}

@@ -38,14 +38,9 @@ const deleteCommand = `-- name: DeleteCommand :exec
 DELETE FROM commands WHERE id = ?1 OR expires_at < ?2
 `
 
-type DeleteCommandParams struct {
-	ID     string
-	Before dbtype.Time
-}
-
 // DeleteCommand deletes a command, and those that expired before a time.
-func (q *Queries) DeleteCommand(ctx context.Context, arg DeleteCommandParams) error {
-	_, err := q.exec(ctx, q.deleteCommandStmt, deleteCommand, arg.ID, arg.Before)
+func (q *Queries) DeleteCommand(ctx context.Context, iD string, before dbtype.Time) error {
+	_, err := q.exec(ctx, q.deleteCommandStmt, deleteCommand, iD, before)
 	return err
 }
 
@@ -70,13 +65,9 @@ const forgetEvents = `-- name: ForgetEvents :exec
 DELETE FROM events WHERE id <= (SELECT max(e.id) FROM events AS e WHERE e.at < ?1)
 `
 
-type ForgetEventsParams struct {
-	Before dbtype.Time
-}
-
 // ForgetEvents deletes the newest event that is so old, and all before it.
-func (q *Queries) ForgetEvents(ctx context.Context, arg ForgetEventsParams) error {
-	_, err := q.exec(ctx, q.forgetEventsStmt, forgetEvents, arg.Before)
+func (q *Queries) ForgetEvents(ctx context.Context, before dbtype.Time) error {
+	_, err := q.exec(ctx, q.forgetEventsStmt, forgetEvents, before)
 	return err
 }
 
@@ -84,12 +75,8 @@ const getCommand = `-- name: GetCommand :one
 SELECT id, instance, owner, thread_id, kind, body, created_at, expires_at, taken_at, answered_at, reply, error, code FROM commands WHERE id = ?1
 `
 
-type GetCommandParams struct {
-	ID string
-}
-
-func (q *Queries) GetCommand(ctx context.Context, arg GetCommandParams) (Command, error) {
-	row := q.queryRow(ctx, q.getCommandStmt, getCommand, arg.ID)
+func (q *Queries) GetCommand(ctx context.Context, id string) (Command, error) {
+	row := q.queryRow(ctx, q.getCommandStmt, getCommand, id)
 	var i Command
 	err := row.Scan(
 		&i.ID,
@@ -115,14 +102,8 @@ JOIN threads AS t ON t.id = i.thread_id
 WHERE i.id = ?1 AND i.thread_id = ?2 AND t.owner = ?3
 `
 
-type GetImageParams struct {
-	ID       string
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) GetImage(ctx context.Context, arg GetImageParams) (Image, error) {
-	row := q.queryRow(ctx, q.getImageStmt, getImage, arg.ID, arg.ThreadID, arg.Owner)
+func (q *Queries) GetImage(ctx context.Context, iD string, threadID string, owner string) (Image, error) {
+	row := q.queryRow(ctx, q.getImageStmt, getImage, iD, threadID, owner)
 	var i Image
 	err := row.Scan(
 		&i.ID,
@@ -141,13 +122,8 @@ const listCommands = `-- name: ListCommands :many
 SELECT id, instance, owner, thread_id, kind, body, created_at, expires_at, taken_at, answered_at, reply, error, code FROM commands WHERE instance = ?1 AND taken_at IS NULL AND expires_at > ?2 ORDER BY id
 `
 
-type ListCommandsParams struct {
-	Instance string
-	Now      dbtype.Time
-}
-
-func (q *Queries) ListCommands(ctx context.Context, arg ListCommandsParams) ([]Command, error) {
-	rows, err := q.query(ctx, q.listCommandsStmt, listCommands, arg.Instance, arg.Now)
+func (q *Queries) ListCommands(ctx context.Context, instance string, now dbtype.Time) ([]Command, error) {
+	rows, err := q.query(ctx, q.listCommandsStmt, listCommands, instance, now)
 	if err != nil {
 		return nil, err
 	}
@@ -187,14 +163,9 @@ const listEvents = `-- name: ListEvents :many
 SELECT id, mark, owner, thread_id, type, data, at FROM events WHERE id > ?1 ORDER BY id LIMIT CAST(?2 AS bigint)
 `
 
-type ListEventsParams struct {
-	AfterID int64
-	MaxRows int64
-}
-
 // ListEvents lists the events of all owners. It is for instances, not for clients of the API.
-func (q *Queries) ListEvents(ctx context.Context, arg ListEventsParams) ([]Event, error) {
-	rows, err := q.query(ctx, q.listEventsStmt, listEvents, arg.AfterID, arg.MaxRows)
+func (q *Queries) ListEvents(ctx context.Context, afterID int64, maxRows int64) ([]Event, error) {
+	rows, err := q.query(ctx, q.listEventsStmt, listEvents, afterID, maxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -345,13 +316,9 @@ JOIN threads AS t ON t.id = i.thread_id
 WHERE t.owner = ?1
 `
 
-type StoredImagesParams struct {
-	Owner string
-}
-
 // StoredImages sums the sizes, in bytes, of all images of an owner.
-func (q *Queries) StoredImages(ctx context.Context, arg StoredImagesParams) (int64, error) {
-	row := q.queryRow(ctx, q.storedImagesStmt, storedImages, arg.Owner)
+func (q *Queries) StoredImages(ctx context.Context, owner string) (int64, error) {
+	row := q.queryRow(ctx, q.storedImagesStmt, storedImages, owner)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -361,14 +328,9 @@ const takeCommand = `-- name: TakeCommand :execrows
 UPDATE commands SET taken_at = ?1 WHERE id = ?2 AND taken_at IS NULL
 `
 
-type TakeCommandParams struct {
-	TakenAt *dbtype.Time
-	ID      string
-}
-
 // TakeCommand changes nothing if the command was taken before.
-func (q *Queries) TakeCommand(ctx context.Context, arg TakeCommandParams) (int64, error) {
-	result, err := q.exec(ctx, q.takeCommandStmt, takeCommand, arg.TakenAt, arg.ID)
+func (q *Queries) TakeCommand(ctx context.Context, takenAt *dbtype.Time, iD string) (int64, error) {
+	result, err := q.exec(ctx, q.takeCommandStmt, takeCommand, takenAt, iD)
 	if err != nil {
 		return 0, err
 	}

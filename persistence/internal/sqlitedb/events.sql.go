@@ -15,12 +15,8 @@ const eraseEvents = `-- name: EraseEvents :exec
 DELETE FROM events WHERE thread_id = ?1
 `
 
-type EraseEventsParams struct {
-	ThreadID string
-}
-
-func (q *Queries) EraseEvents(ctx context.Context, arg EraseEventsParams) error {
-	_, err := q.exec(ctx, q.eraseEventsStmt, eraseEvents, arg.ThreadID)
+func (q *Queries) EraseEvents(ctx context.Context, threadID string) error {
+	_, err := q.exec(ctx, q.eraseEventsStmt, eraseEvents, threadID)
 	return err
 }
 

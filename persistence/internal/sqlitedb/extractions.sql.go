@@ -26,14 +26,9 @@ WHERE calls.id = (
 RETURNING id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason, turns, interruptions, replayed, instance, place, assistant_id, extracted, summary, extraction, extraction_attempts, extraction_by, extraction_at, extraction_error, assistant_owner
 `
 
-type ClaimExtractionParams struct {
-	Instance string
-	Now      *dbtype.Time
-}
-
 // ClaimExtraction takes an ended call that a text model is to read, of an owner of whom none is being read.
-func (q *Queries) ClaimExtraction(ctx context.Context, arg ClaimExtractionParams) (Call, error) {
-	row := q.queryRow(ctx, q.claimExtractionStmt, claimExtraction, arg.Instance, arg.Now)
+func (q *Queries) ClaimExtraction(ctx context.Context, instance string, now *dbtype.Time) (Call, error) {
+	row := q.queryRow(ctx, q.claimExtractionStmt, claimExtraction, instance, now)
 	var i Call
 	err := row.Scan(
 		&i.ID,
@@ -73,15 +68,10 @@ SELECT count(*) FROM (
 ) AS x
 `
 
-type CountExtractionsParams struct {
-	Now      *dbtype.Time
-	Instance string
-}
-
 // CountExtractions counts the calls of all owners that are to be read, or that the process may be reading, up to one: it
 // spares most claims their transaction.
-func (q *Queries) CountExtractions(ctx context.Context, arg CountExtractionsParams) (int64, error) {
-	row := q.queryRow(ctx, q.countExtractionsStmt, countExtractions, arg.Now, arg.Instance)
+func (q *Queries) CountExtractions(ctx context.Context, now *dbtype.Time, instance string) (int64, error) {
+	row := q.queryRow(ctx, q.countExtractionsStmt, countExtractions, now, instance)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -130,12 +120,8 @@ UPDATE calls SET extraction = 'waiting', extraction_by = ''
 WHERE (extraction = 'waiting' OR extraction = 'running') AND extraction = 'running' AND extraction_by = ?1
 `
 
-type ReleaseExtractionsParams struct {
-	Instance string
-}
-
 // ReleaseExtractions lets others read the calls that a process was reading.
-func (q *Queries) ReleaseExtractions(ctx context.Context, arg ReleaseExtractionsParams) error {
-	_, err := q.exec(ctx, q.releaseExtractionsStmt, releaseExtractions, arg.Instance)
+func (q *Queries) ReleaseExtractions(ctx context.Context, instance string) error {
+	_, err := q.exec(ctx, q.releaseExtractionsStmt, releaseExtractions, instance)
 	return err
 }

@@ -15,14 +15,9 @@ const beat = `-- name: Beat :execrows
 UPDATE instances SET beats = beats + 1, beat_at = ?1 WHERE id = ?2 AND ended_at IS NULL
 `
 
-type BeatParams struct {
-	BeatAt dbtype.Time
-	ID     string
-}
-
 // Beat changes nothing if the instance was ended.
-func (q *Queries) Beat(ctx context.Context, arg BeatParams) (int64, error) {
-	result, err := q.exec(ctx, q.beatStmt, beat, arg.BeatAt, arg.ID)
+func (q *Queries) Beat(ctx context.Context, beatAt dbtype.Time, iD string) (int64, error) {
+	result, err := q.exec(ctx, q.beatStmt, beat, beatAt, iD)
 	if err != nil {
 		return 0, err
 	}
@@ -33,15 +28,9 @@ const endInstance = `-- name: EndInstance :execrows
 UPDATE instances SET ended_at = ?1 WHERE id = ?2 AND beats = ?3 AND ended_at IS NULL
 `
 
-type EndInstanceParams struct {
-	EndedAt *dbtype.Time
-	ID      string
-	Beats   int64
-}
-
 // EndInstance changes nothing if there was another heartbeat.
-func (q *Queries) EndInstance(ctx context.Context, arg EndInstanceParams) (int64, error) {
-	result, err := q.exec(ctx, q.endInstanceStmt, endInstance, arg.EndedAt, arg.ID, arg.Beats)
+func (q *Queries) EndInstance(ctx context.Context, endedAt *dbtype.Time, iD string, beats int64) (int64, error) {
+	result, err := q.exec(ctx, q.endInstanceStmt, endInstance, endedAt, iD, beats)
 	if err != nil {
 		return 0, err
 	}
@@ -52,15 +41,10 @@ const forgetInstances = `-- name: ForgetInstances :exec
 DELETE FROM instances WHERE ended_at < ?1 OR beat_at < ?2
 `
 
-type ForgetInstancesParams struct {
-	Before      *dbtype.Time
-	SilentSince dbtype.Time
-}
-
 // ForgetInstances deletes instances that ended before a time, or had their last heartbeat
 // before one and left nothing open, so that nobody ended them.
-func (q *Queries) ForgetInstances(ctx context.Context, arg ForgetInstancesParams) error {
-	_, err := q.exec(ctx, q.forgetInstancesStmt, forgetInstances, arg.Before, arg.SilentSince)
+func (q *Queries) ForgetInstances(ctx context.Context, before *dbtype.Time, silentSince dbtype.Time) error {
+	_, err := q.exec(ctx, q.forgetInstancesStmt, forgetInstances, before, silentSince)
 	return err
 }
 
@@ -68,17 +52,13 @@ const holdInstance = `-- name: HoldInstance :one
 SELECT id FROM instances WHERE id = ?1 AND ended_at IS NULL
 `
 
-type HoldInstanceParams struct {
-	ID string
-}
-
 // HoldInstance returns no row if the instance was ended. It need not lock: SQLite runs
 // one writing transaction at a time.
-func (q *Queries) HoldInstance(ctx context.Context, arg HoldInstanceParams) (string, error) {
-	row := q.queryRow(ctx, q.holdInstanceStmt, holdInstance, arg.ID)
-	var id string
-	err := row.Scan(&id)
-	return id, err
+func (q *Queries) HoldInstance(ctx context.Context, id string) (string, error) {
+	row := q.queryRow(ctx, q.holdInstanceStmt, holdInstance, id)
+	var id_2 string
+	err := row.Scan(&id_2)
+	return id_2, err
 }
 
 const joinInstance = `-- name: JoinInstance :exec
@@ -107,13 +87,8 @@ const leaveInstance = `-- name: LeaveInstance :exec
 UPDATE instances SET ended_at = ?1 WHERE id = ?2 AND ended_at IS NULL
 `
 
-type LeaveInstanceParams struct {
-	EndedAt *dbtype.Time
-	ID      string
-}
-
-func (q *Queries) LeaveInstance(ctx context.Context, arg LeaveInstanceParams) error {
-	_, err := q.exec(ctx, q.leaveInstanceStmt, leaveInstance, arg.EndedAt, arg.ID)
+func (q *Queries) LeaveInstance(ctx context.Context, endedAt *dbtype.Time, iD string) error {
+	_, err := q.exec(ctx, q.leaveInstanceStmt, leaveInstance, endedAt, iD)
 	return err
 }
 
@@ -156,12 +131,8 @@ const lockInstance = `-- name: LockInstance :one
 SELECT beats FROM instances WHERE id = ?1
 `
 
-type LockInstanceParams struct {
-	ID string
-}
-
-func (q *Queries) LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error) {
-	row := q.queryRow(ctx, q.lockInstanceStmt, lockInstance, arg.ID)
+func (q *Queries) LockInstance(ctx context.Context, id string) (int64, error) {
+	row := q.queryRow(ctx, q.lockInstanceStmt, lockInstance, id)
 	var beats int64
 	err := row.Scan(&beats)
 	return beats, err

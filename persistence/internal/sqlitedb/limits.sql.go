@@ -13,15 +13,10 @@ const beginRate = `-- name: BeginRate :exec
 INSERT INTO rates (name, full_at) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET full_at = rates.full_at
 `
 
-type BeginRateParams struct {
-	Name string
-	Now  int64
-}
-
 // BeginRate locks the rate's row, adding it if needed, so that no instance deletes it
 // before TakeRate.
-func (q *Queries) BeginRate(ctx context.Context, arg BeginRateParams) error {
-	_, err := q.exec(ctx, q.beginRateStmt, beginRate, arg.Name, arg.Now)
+func (q *Queries) BeginRate(ctx context.Context, name string, now int64) error {
+	_, err := q.exec(ctx, q.beginRateStmt, beginRate, name, now)
 	return err
 }
 
@@ -31,14 +26,9 @@ JOIN threads AS t ON t.id = u.thread_id
 WHERE u.ended_at IS NULL AND u.thread_id <> ?1 AND t.owner = ?2
 `
 
-type CountOwnersTurnsParams struct {
-	ThreadID string
-	Owner    string
-}
-
 // CountOwnersTurns counts the text turns of an owner, except on one thread.
-func (q *Queries) CountOwnersTurns(ctx context.Context, arg CountOwnersTurnsParams) (int64, error) {
-	row := q.queryRow(ctx, q.countOwnersTurnsStmt, countOwnersTurns, arg.ThreadID, arg.Owner)
+func (q *Queries) CountOwnersTurns(ctx context.Context, threadID string, owner string) (int64, error) {
+	row := q.queryRow(ctx, q.countOwnersTurnsStmt, countOwnersTurns, threadID, owner)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -48,14 +38,9 @@ const countThreads = `-- name: CountThreads :one
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE owner = ?1 LIMIT CAST(?2 AS bigint)) AS limited
 `
 
-type CountThreadsParams struct {
-	Owner   string
-	MaxRows int64
-}
-
 // CountThreads counts the threads of an owner, up to max_rows.
-func (q *Queries) CountThreads(ctx context.Context, arg CountThreadsParams) (int64, error) {
-	row := q.queryRow(ctx, q.countThreadsStmt, countThreads, arg.Owner, arg.MaxRows)
+func (q *Queries) CountThreads(ctx context.Context, owner string, maxRows int64) (int64, error) {
+	row := q.queryRow(ctx, q.countThreadsStmt, countThreads, owner, maxRows)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -65,12 +50,8 @@ const forgetRates = `-- name: ForgetRates :exec
 DELETE FROM rates WHERE full_at < ?1
 `
 
-type ForgetRatesParams struct {
-	Now int64
-}
-
-func (q *Queries) ForgetRates(ctx context.Context, arg ForgetRatesParams) error {
-	_, err := q.exec(ctx, q.forgetRatesStmt, forgetRates, arg.Now)
+func (q *Queries) ForgetRates(ctx context.Context, now int64) error {
+	_, err := q.exec(ctx, q.forgetRatesStmt, forgetRates, now)
 	return err
 }
 
@@ -78,12 +59,8 @@ const getRate = `-- name: GetRate :one
 SELECT full_at FROM rates WHERE name = ?1
 `
 
-type GetRateParams struct {
-	Name string
-}
-
-func (q *Queries) GetRate(ctx context.Context, arg GetRateParams) (int64, error) {
-	row := q.queryRow(ctx, q.getRateStmt, getRate, arg.Name)
+func (q *Queries) GetRate(ctx context.Context, name string) (int64, error) {
+	row := q.queryRow(ctx, q.getRateStmt, getRate, name)
 	var full_at int64
 	err := row.Scan(&full_at)
 	return full_at, err
@@ -95,11 +72,6 @@ JOIN threads AS t ON t.id = c.thread_id
 WHERE c.ended_at IS NULL AND c.thread_id <> ?1 AND t.owner = ?2
 `
 
-type ListOwnersLiveCallsParams struct {
-	ThreadID string
-	Owner    string
-}
-
 type ListOwnersLiveCallsRow struct {
 	ID       string
 	ThreadID string
@@ -107,8 +79,8 @@ type ListOwnersLiveCallsRow struct {
 }
 
 // ListOwnersLiveCalls lists the live calls of an owner, except on one thread.
-func (q *Queries) ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]ListOwnersLiveCallsRow, error) {
-	rows, err := q.query(ctx, q.listOwnersLiveCallsStmt, listOwnersLiveCalls, arg.ThreadID, arg.Owner)
+func (q *Queries) ListOwnersLiveCalls(ctx context.Context, threadID string, owner string) ([]ListOwnersLiveCallsRow, error) {
+	rows, err := q.query(ctx, q.listOwnersLiveCallsStmt, listOwnersLiveCalls, threadID, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -134,14 +106,9 @@ const lockOwner = `-- name: LockOwner :exec
 SELECT CAST(?1 AS text) || CAST(?2 AS text)
 `
 
-type LockOwnerParams struct {
-	What  string
-	Owner string
-}
-
 // LockOwner does nothing: SQLite runs one writing transaction at a time.
-func (q *Queries) LockOwner(ctx context.Context, arg LockOwnerParams) error {
-	_, err := q.exec(ctx, q.lockOwnerStmt, lockOwner, arg.What, arg.Owner)
+func (q *Queries) LockOwner(ctx context.Context, what string, owner string) error {
+	_, err := q.exec(ctx, q.lockOwnerStmt, lockOwner, what, owner)
 	return err
 }
 
@@ -153,13 +120,9 @@ SELECT CAST(
 )
 `
 
-type StoredBytesParams struct {
-	Owner string
-}
-
 // StoredBytes sums the sizes, in bytes, of an owner's messages and images, and of what is kept for the owner's hooks.
-func (q *Queries) StoredBytes(ctx context.Context, arg StoredBytesParams) (int64, error) {
-	row := q.queryRow(ctx, q.storedBytesStmt, storedBytes, arg.Owner)
+func (q *Queries) StoredBytes(ctx context.Context, owner string) (int64, error) {
+	row := q.queryRow(ctx, q.storedBytesStmt, storedBytes, owner)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err

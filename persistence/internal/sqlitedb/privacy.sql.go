@@ -15,13 +15,8 @@ const deleteShare = `-- name: DeleteShare :execrows
 DELETE FROM shares WHERE shares.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?1 AND t.owner = ?2)
 `
 
-type DeleteShareParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) DeleteShare(ctx context.Context, arg DeleteShareParams) (int64, error) {
-	result, err := q.exec(ctx, q.deleteShareStmt, deleteShare, arg.ThreadID, arg.Owner)
+func (q *Queries) DeleteShare(ctx context.Context, threadID string, owner string) (int64, error) {
+	result, err := q.exec(ctx, q.deleteShareStmt, deleteShare, threadID, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -32,12 +27,8 @@ const eraseAssistantsOf = `-- name: EraseAssistantsOf :exec
 DELETE FROM assistants WHERE owner = ?1
 `
 
-type EraseAssistantsOfParams struct {
-	Owner string
-}
-
-func (q *Queries) EraseAssistantsOf(ctx context.Context, arg EraseAssistantsOfParams) error {
-	_, err := q.exec(ctx, q.eraseAssistantsOfStmt, eraseAssistantsOf, arg.Owner)
+func (q *Queries) EraseAssistantsOf(ctx context.Context, owner string) error {
+	_, err := q.exec(ctx, q.eraseAssistantsOfStmt, eraseAssistantsOf, owner)
 	return err
 }
 
@@ -45,12 +36,8 @@ const eraseCommandsOf = `-- name: EraseCommandsOf :exec
 DELETE FROM commands WHERE owner = ?1
 `
 
-type EraseCommandsOfParams struct {
-	Owner string
-}
-
-func (q *Queries) EraseCommandsOf(ctx context.Context, arg EraseCommandsOfParams) error {
-	_, err := q.exec(ctx, q.eraseCommandsOfStmt, eraseCommandsOf, arg.Owner)
+func (q *Queries) EraseCommandsOf(ctx context.Context, owner string) error {
+	_, err := q.exec(ctx, q.eraseCommandsOfStmt, eraseCommandsOf, owner)
 	return err
 }
 
@@ -58,13 +45,9 @@ const eraseEventsOf = `-- name: EraseEventsOf :exec
 DELETE FROM events WHERE owner = ?1
 `
 
-type EraseEventsOfParams struct {
-	Owner string
-}
-
 // EraseEventsOf deletes what followers of an owner learn, and what others ask of processes in the owner's name.
-func (q *Queries) EraseEventsOf(ctx context.Context, arg EraseEventsOfParams) error {
-	_, err := q.exec(ctx, q.eraseEventsOfStmt, eraseEventsOf, arg.Owner)
+func (q *Queries) EraseEventsOf(ctx context.Context, owner string) error {
+	_, err := q.exec(ctx, q.eraseEventsOfStmt, eraseEventsOf, owner)
 	return err
 }
 
@@ -72,12 +55,8 @@ const eraseHooksOf = `-- name: EraseHooksOf :exec
 DELETE FROM hooks WHERE owner = ?1
 `
 
-type EraseHooksOfParams struct {
-	Owner string
-}
-
-func (q *Queries) EraseHooksOf(ctx context.Context, arg EraseHooksOfParams) error {
-	_, err := q.exec(ctx, q.eraseHooksOfStmt, eraseHooksOf, arg.Owner)
+func (q *Queries) EraseHooksOf(ctx context.Context, owner string) error {
+	_, err := q.exec(ctx, q.eraseHooksOfStmt, eraseHooksOf, owner)
 	return err
 }
 
@@ -87,17 +66,13 @@ JOIN threads AS t ON t.id = s.thread_id
 WHERE s.token = ?1 AND t.owner <> ''
 `
 
-type FindSharedParams struct {
-	Token string
-}
-
 type FindSharedRow struct {
 	ID    string
 	Owner string
 }
 
-func (q *Queries) FindShared(ctx context.Context, arg FindSharedParams) (FindSharedRow, error) {
-	row := q.queryRow(ctx, q.findSharedStmt, findShared, arg.Token)
+func (q *Queries) FindShared(ctx context.Context, token string) (FindSharedRow, error) {
+	row := q.queryRow(ctx, q.findSharedStmt, findShared, token)
 	var i FindSharedRow
 	err := row.Scan(&i.ID, &i.Owner)
 	return i, err
@@ -109,13 +84,8 @@ JOIN threads AS t ON t.id = s.thread_id
 WHERE s.thread_id = ?1 AND t.owner = ?2
 `
 
-type GetShareParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) GetShare(ctx context.Context, arg GetShareParams) (string, error) {
-	row := q.queryRow(ctx, q.getShareStmt, getShare, arg.ThreadID, arg.Owner)
+func (q *Queries) GetShare(ctx context.Context, threadID string, owner string) (string, error) {
+	row := q.queryRow(ctx, q.getShareStmt, getShare, threadID, owner)
 	var token string
 	err := row.Scan(&token)
 	return token, err
@@ -149,13 +119,9 @@ const leaveAssistantsOf = `-- name: LeaveAssistantsOf :exec
 UPDATE threads SET assistant_id = '', assistant_owner = '' WHERE assistant_owner = ?1 AND assistant_owner <> ''
 `
 
-type LeaveAssistantsOfParams struct {
-	Owner string
-}
-
 // LeaveAssistantsOf brings the server's settings back to the threads of all owners that have an assistant of an owner.
-func (q *Queries) LeaveAssistantsOf(ctx context.Context, arg LeaveAssistantsOfParams) error {
-	_, err := q.exec(ctx, q.leaveAssistantsOfStmt, leaveAssistantsOf, arg.Owner)
+func (q *Queries) LeaveAssistantsOf(ctx context.Context, owner string) error {
+	_, err := q.exec(ctx, q.leaveAssistantsOfStmt, leaveAssistantsOf, owner)
 	return err
 }
 
@@ -163,13 +129,9 @@ const leaveAssistantsOfCalls = `-- name: LeaveAssistantsOfCalls :exec
 UPDATE calls SET assistant_id = '', assistant_owner = '' WHERE assistant_owner = ?1 AND assistant_owner <> ''
 `
 
-type LeaveAssistantsOfCallsParams struct {
-	Owner string
-}
-
 // LeaveAssistantsOfCalls is LeaveAssistantsOf for the records of calls.
-func (q *Queries) LeaveAssistantsOfCalls(ctx context.Context, arg LeaveAssistantsOfCallsParams) error {
-	_, err := q.exec(ctx, q.leaveAssistantsOfCallsStmt, leaveAssistantsOfCalls, arg.Owner)
+func (q *Queries) LeaveAssistantsOfCalls(ctx context.Context, owner string) error {
+	_, err := q.exec(ctx, q.leaveAssistantsOfCallsStmt, leaveAssistantsOfCalls, owner)
 	return err
 }
 
@@ -180,13 +142,8 @@ WHERE c.thread_id = ?1 AND t.owner = ?2
 ORDER BY c.started_at, c.id
 `
 
-type ListCallsOfParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) ListCallsOf(ctx context.Context, arg ListCallsOfParams) ([]Call, error) {
-	rows, err := q.query(ctx, q.listCallsOfStmt, listCallsOf, arg.ThreadID, arg.Owner)
+func (q *Queries) ListCallsOf(ctx context.Context, threadID string, owner string) ([]Call, error) {
+	rows, err := q.query(ctx, q.listCallsOfStmt, listCallsOf, threadID, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -240,13 +197,8 @@ WHERE i.thread_id = ?1 AND t.owner = ?2
 ORDER BY i.id
 `
 
-type ListImagesOfParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) ListImagesOf(ctx context.Context, arg ListImagesOfParams) ([]string, error) {
-	rows, err := q.query(ctx, q.listImagesOfStmt, listImagesOf, arg.ThreadID, arg.Owner)
+func (q *Queries) ListImagesOf(ctx context.Context, threadID string, owner string) ([]string, error) {
+	rows, err := q.query(ctx, q.listImagesOfStmt, listImagesOf, threadID, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -276,12 +228,8 @@ WHERE t.owner = ?1
 ORDER BY r.started_at, r.call_id
 `
 
-type ListRecordingsOfParams struct {
-	Owner string
-}
-
-func (q *Queries) ListRecordingsOf(ctx context.Context, arg ListRecordingsOfParams) ([]Recording, error) {
-	rows, err := q.query(ctx, q.listRecordingsOfStmt, listRecordingsOf, arg.Owner)
+func (q *Queries) ListRecordingsOf(ctx context.Context, owner string) ([]Recording, error) {
+	rows, err := q.query(ctx, q.listRecordingsOfStmt, listRecordingsOf, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -315,13 +263,8 @@ WHERE r.thread_id = ?1 AND t.owner = ?2
 ORDER BY r.created_at, r.id
 `
 
-type ListResponsesOfParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) ListResponsesOf(ctx context.Context, arg ListResponsesOfParams) ([]Response, error) {
-	rows, err := q.query(ctx, q.listResponsesOfStmt, listResponsesOf, arg.ThreadID, arg.Owner)
+func (q *Queries) ListResponsesOf(ctx context.Context, threadID string, owner string) ([]Response, error) {
+	rows, err := q.query(ctx, q.listResponsesOfStmt, listResponsesOf, threadID, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -373,13 +316,8 @@ WHERE c.thread_id = ?1 AND t.owner = ?2
 ORDER BY c.started_at, c.id
 `
 
-type ListToolCallsOfParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) ListToolCallsOf(ctx context.Context, arg ListToolCallsOfParams) ([]ToolCall, error) {
-	rows, err := q.query(ctx, q.listToolCallsOfStmt, listToolCallsOf, arg.ThreadID, arg.Owner)
+func (q *Queries) ListToolCallsOf(ctx context.Context, threadID string, owner string) ([]ToolCall, error) {
+	rows, err := q.query(ctx, q.listToolCallsOfStmt, listToolCallsOf, threadID, owner)
 	if err != nil {
 		return nil, err
 	}

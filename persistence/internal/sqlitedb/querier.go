@@ -6,6 +6,8 @@ package sqlitedb
 
 import (
 	"context"
+
+	"voicebridge/persistence/internal/dbtype"
 )
 
 type Querier interface {
@@ -15,14 +17,14 @@ type Querier interface {
 	AnswerApproval(ctx context.Context, arg AnswerApprovalParams) (int64, error)
 	AnswerCommand(ctx context.Context, arg AnswerCommandParams) error
 	// Beat changes nothing if the instance was ended.
-	Beat(ctx context.Context, arg BeatParams) (int64, error)
+	Beat(ctx context.Context, beatAt dbtype.Time, iD string) (int64, error)
 	// BeginMCPRenewal makes the caller the only one who renews the grant for a while.
 	BeginMCPRenewal(ctx context.Context, arg BeginMCPRenewalParams) (int64, error)
 	// BeginRate locks the rate's row, adding it if needed, so that no instance deletes it
 	// before TakeRate.
-	BeginRate(ctx context.Context, arg BeginRateParams) error
+	BeginRate(ctx context.Context, name string, now int64) error
 	// CallTotals sums what the models of a call used.
-	CallTotals(ctx context.Context, arg CallTotalsParams) (CallTotalsRow, error)
+	CallTotals(ctx context.Context, threadID string, callID string) (CallTotalsRow, error)
 	// ChangeAssistant changes nothing if it has been changed since it was read.
 	ChangeAssistant(ctx context.Context, arg ChangeAssistantParams) (int64, error)
 	ChangeHook(ctx context.Context, arg ChangeHookParams) (int64, error)
@@ -30,97 +32,97 @@ type Querier interface {
 	// ClaimDeliveries takes what is due.
 	ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams) ([]HookDelivery, error)
 	// ClaimExtraction takes an ended call that a text model is to read, of an owner of whom none is being read.
-	ClaimExtraction(ctx context.Context, arg ClaimExtractionParams) (Call, error)
+	ClaimExtraction(ctx context.Context, instance string, now *dbtype.Time) (Call, error)
 	// ClaimLeg changes nothing if another process was faster.
 	ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, error)
 	// ClaimTurn changes nothing while another turn runs on the thread.
 	ClaimTurn(ctx context.Context, arg ClaimTurnParams) (int64, error)
 	// ClearQueued keeps what is being sent or answered.
-	ClearQueued(ctx context.Context, arg ClearQueuedParams) (int64, error)
+	ClearQueued(ctx context.Context, threadID string, owner string) (int64, error)
 	// CloseApproval closes a request that nobody has answered.
 	CloseApproval(ctx context.Context, arg CloseApprovalParams) (int64, error)
-	CloseOpenApprovals(ctx context.Context, arg CloseOpenApprovalsParams) error
+	CloseOpenApprovals(ctx context.Context, outcome string, answeredAt *dbtype.Time, instance string) error
 	CloseTextApprovals(ctx context.Context, arg CloseTextApprovalsParams) error
-	CountAccessTokens(ctx context.Context, arg CountAccessTokensParams) (int64, error)
+	CountAccessTokens(ctx context.Context, owner string, kind string, now dbtype.Time) (int64, error)
 	// CountAllUnsent counts for all owners. It is for operators, not for clients of the API.
 	CountAllUnsent(ctx context.Context) (int64, error)
-	CountAssistants(ctx context.Context, arg CountAssistantsParams) (int64, error)
+	CountAssistants(ctx context.Context, owner string) (int64, error)
 	// CountExtractions counts the calls of all owners that are to be read, or that the process may be reading, up to one: it
 	// spares most claims their transaction.
-	CountExtractions(ctx context.Context, arg CountExtractionsParams) (int64, error)
+	CountExtractions(ctx context.Context, now *dbtype.Time, instance string) (int64, error)
 	// CountOwnersTurns counts the text turns of an owner, except on one thread.
-	CountOwnersTurns(ctx context.Context, arg CountOwnersTurnsParams) (int64, error)
-	CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error)
+	CountOwnersTurns(ctx context.Context, threadID string, owner string) (int64, error)
+	CountQueued(ctx context.Context, threadID string, owner string) (int64, error)
 	// CountThreads counts the threads of an owner, up to max_rows.
-	CountThreads(ctx context.Context, arg CountThreadsParams) (int64, error)
+	CountThreads(ctx context.Context, owner string, maxRows int64) (int64, error)
 	// CountUnsent also counts what is being answered, unlike CountQueued.
-	CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error)
+	CountUnsent(ctx context.Context, threadID string, owner string) (int64, error)
 	// CreateThread changes nothing if there is a thread with this id, whoever owns it.
 	CreateThread(ctx context.Context, arg CreateThreadParams) (int64, error)
-	DeleteAccessToken(ctx context.Context, arg DeleteAccessTokenParams) (int64, error)
-	DeleteAccessTokensOf(ctx context.Context, arg DeleteAccessTokensOfParams) (int64, error)
-	DeleteAssistant(ctx context.Context, arg DeleteAssistantParams) (int64, error)
+	DeleteAccessToken(ctx context.Context, iD string, kind string, owner string) (int64, error)
+	DeleteAccessTokensOf(ctx context.Context, owner string) (int64, error)
+	DeleteAssistant(ctx context.Context, owner string, iD string) (int64, error)
 	// DeleteCommand deletes a command, and those that expired before a time.
-	DeleteCommand(ctx context.Context, arg DeleteCommandParams) error
-	DeleteDrafts(ctx context.Context, arg DeleteDraftsParams) error
-	DeleteExpiredAccessTokens(ctx context.Context, arg DeleteExpiredAccessTokensParams) error
-	DeleteExpiredMCPSignIns(ctx context.Context, arg DeleteExpiredMCPSignInsParams) error
-	DeleteHook(ctx context.Context, arg DeleteHookParams) (int64, error)
-	DeleteMCPGrant(ctx context.Context, arg DeleteMCPGrantParams) (int64, error)
-	DeleteMCPGrantVersion(ctx context.Context, arg DeleteMCPGrantVersionParams) (int64, error)
-	DeleteMCPGrantsOfOwner(ctx context.Context, arg DeleteMCPGrantsOfOwnerParams) error
+	DeleteCommand(ctx context.Context, iD string, before dbtype.Time) error
+	DeleteDrafts(ctx context.Context, messageID string) error
+	DeleteExpiredAccessTokens(ctx context.Context, expiredAt dbtype.Time) error
+	DeleteExpiredMCPSignIns(ctx context.Context, now dbtype.Time) error
+	DeleteHook(ctx context.Context, iD string, owner string) (int64, error)
+	DeleteMCPGrant(ctx context.Context, owner string, server string) (int64, error)
+	DeleteMCPGrantVersion(ctx context.Context, owner string, server string, version int64) (int64, error)
+	DeleteMCPGrantsOfOwner(ctx context.Context, owner string) error
 	// DeleteMCPPinsOfOwner deletes what was seen of the tools of an owner's accounts: mcptool keeps it under "SERVER of OWNER", in
 	// which SERVER never has " of ".
-	DeleteMCPPinsOfOwner(ctx context.Context, arg DeleteMCPPinsOfOwnerParams) error
-	DeleteMCPSignIn(ctx context.Context, arg DeleteMCPSignInParams) (int64, error)
-	DeleteMCPSignInsOf(ctx context.Context, arg DeleteMCPSignInsOfParams) (int64, error)
-	DeleteMCPSignInsOfOwner(ctx context.Context, arg DeleteMCPSignInsOfOwnerParams) error
-	DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error)
-	DeleteRecording(ctx context.Context, arg DeleteRecordingParams) error
-	DeleteShare(ctx context.Context, arg DeleteShareParams) (int64, error)
-	DeleteToolPin(ctx context.Context, arg DeleteToolPinParams) error
+	DeleteMCPPinsOfOwner(ctx context.Context, owner string) error
+	DeleteMCPSignIn(ctx context.Context, state string) (int64, error)
+	DeleteMCPSignInsOf(ctx context.Context, owner string, server string) (int64, error)
+	DeleteMCPSignInsOfOwner(ctx context.Context, owner string) error
+	DeleteQueued(ctx context.Context, iD string, threadID string, owner string) (int64, error)
+	DeleteRecording(ctx context.Context, callID string) error
+	DeleteShare(ctx context.Context, threadID string, owner string) (int64, error)
+	DeleteToolPin(ctx context.Context, server string, tool string) error
 	// DisownThread hides a thread from everybody until it is erased.
-	DisownThread(ctx context.Context, arg DisownThreadParams) (int64, error)
+	DisownThread(ctx context.Context, iD string, owner string) (int64, error)
 	// DrawSeq takes numbers from the thread's counter; used_at is for a new message, which
 	// also counts as use of the thread. It locks the thread's row until the end of the
 	// transaction, so numbers become visible in order.
 	DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error)
 	// EndInstance changes nothing if there was another heartbeat.
-	EndInstance(ctx context.Context, arg EndInstanceParams) (int64, error)
+	EndInstance(ctx context.Context, endedAt *dbtype.Time, iD string, beats int64) (int64, error)
 	EndMCPRenewal(ctx context.Context, arg EndMCPRenewalParams) error
-	EndOpenCalls(ctx context.Context, arg EndOpenCallsParams) error
-	EndOpenLegs(ctx context.Context, arg EndOpenLegsParams) error
-	EndOpenTurns(ctx context.Context, arg EndOpenTurnsParams) error
+	EndOpenCalls(ctx context.Context, endedAt *dbtype.Time, endReason string, instance string) error
+	EndOpenLegs(ctx context.Context, endedAt *dbtype.Time, reason string, instance string) error
+	EndOpenTurns(ctx context.Context, instance string) error
 	EndTurn(ctx context.Context, arg EndTurnParams) (int64, error)
-	EraseAssistantsOf(ctx context.Context, arg EraseAssistantsOfParams) error
-	EraseCommandsOf(ctx context.Context, arg EraseCommandsOfParams) error
-	EraseDeliveries(ctx context.Context, arg EraseDeliveriesParams) error
+	EraseAssistantsOf(ctx context.Context, owner string) error
+	EraseCommandsOf(ctx context.Context, owner string) error
+	EraseDeliveries(ctx context.Context, threadID *string) error
 	// EraseDrafts deletes the drafts of a thread, before its messages are erased.
-	EraseDrafts(ctx context.Context, arg EraseDraftsParams) (int64, error)
-	EraseEvents(ctx context.Context, arg EraseEventsParams) error
+	EraseDrafts(ctx context.Context, threadID string) (int64, error)
+	EraseEvents(ctx context.Context, threadID string) error
 	// EraseEventsOf deletes what followers of an owner learn, and what others ask of processes in the owner's name.
-	EraseEventsOf(ctx context.Context, arg EraseEventsOfParams) error
-	EraseHooksOf(ctx context.Context, arg EraseHooksOfParams) error
-	EraseImages(ctx context.Context, arg EraseImagesParams) (int64, error)
+	EraseEventsOf(ctx context.Context, owner string) error
+	EraseHooksOf(ctx context.Context, owner string) error
+	EraseImages(ctx context.Context, threadID string, maxRows int64) (int64, error)
 	// EraseLegs deletes the legs of a thread that were hung up.
-	EraseLegs(ctx context.Context, arg EraseLegsParams) error
-	EraseMessages(ctx context.Context, arg EraseMessagesParams) (int64, error)
-	EraseResponses(ctx context.Context, arg EraseResponsesParams) (int64, error)
+	EraseLegs(ctx context.Context, threadID string) error
+	EraseMessages(ctx context.Context, threadID string, maxRows int64) (int64, error)
+	EraseResponses(ctx context.Context, threadID string, maxRows int64) (int64, error)
 	// EraseThread also deletes what there are only few of.
-	EraseThread(ctx context.Context, arg EraseThreadParams) error
-	EraseToolCalls(ctx context.Context, arg EraseToolCallsParams) (int64, error)
+	EraseThread(ctx context.Context, id string) error
+	EraseToolCalls(ctx context.Context, threadID string, maxRows int64) (int64, error)
 	// EventNumbers returns the numbers of the oldest and the newest event of the log; 0 if there is none.
 	EventNumbers(ctx context.Context) (EventNumbersRow, error)
 	// ExpireThread is DisownThread for a thread that ListExpired has listed. It changes
 	// nothing if the thread has been used since.
-	ExpireThread(ctx context.Context, arg ExpireThreadParams) (int64, error)
-	FailOpenResponses(ctx context.Context, arg FailOpenResponsesParams) error
-	FailOpenToolCalls(ctx context.Context, arg FailOpenToolCallsParams) error
+	ExpireThread(ctx context.Context, iD string, owner string, before dbtype.Time) (int64, error)
+	FailOpenResponses(ctx context.Context, statusReason string, finishedAt *dbtype.Time, instance string) error
+	FailOpenToolCalls(ctx context.Context, error string, finishedAt *dbtype.Time, instance string) error
 	FailTextResponses(ctx context.Context, arg FailTextResponsesParams) error
 	FailTextToolCalls(ctx context.Context, arg FailTextToolCallsParams) error
 	// FindHook is for whoever delivers, not for clients of the API.
-	FindHook(ctx context.Context, arg FindHookParams) (Hook, error)
-	FindShared(ctx context.Context, arg FindSharedParams) (FindSharedRow, error)
+	FindHook(ctx context.Context, id string) (Hook, error)
+	FindShared(ctx context.Context, token string) (FindSharedRow, error)
 	FinishDelivery(ctx context.Context, arg FinishDeliveryParams) (int64, error)
 	// The conditions on extraction that repeat themselves are those of its index, which SQLite looks for.
 	// FinishExtraction records what became of reading a call, unless others took the process for dead meanwhile.
@@ -129,55 +131,55 @@ type Querier interface {
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
 	// FirstOfLaterCall returns the first message of the calls that began after the call. There are none as a rule, which is
 	// checked first.
-	FirstOfLaterCall(ctx context.Context, arg FirstOfLaterCallParams) (FirstOfLaterCallRow, error)
+	FirstOfLaterCall(ctx context.Context, threadID string, owner string, callID string) (FirstOfLaterCallRow, error)
 	// ForgetDeliveries deletes what was created before a time; so does the end of a hook or of a thread.
-	ForgetDeliveries(ctx context.Context, arg ForgetDeliveriesParams) (int64, error)
+	ForgetDeliveries(ctx context.Context, before dbtype.Time, waitingBefore dbtype.Time) (int64, error)
 	// ForgetDrafts deletes drafts that were saved at the moment when their message was finished
 	// or deleted by somebody else.
 	ForgetDrafts(ctx context.Context) error
 	// ForgetEvents deletes the newest event that is so old, and all before it.
-	ForgetEvents(ctx context.Context, arg ForgetEventsParams) error
+	ForgetEvents(ctx context.Context, before dbtype.Time) error
 	// ForgetInstances deletes instances that ended before a time, or had their last heartbeat
 	// before one and left nothing open, so that nobody ended them.
-	ForgetInstances(ctx context.Context, arg ForgetInstancesParams) error
+	ForgetInstances(ctx context.Context, before *dbtype.Time, silentSince dbtype.Time) error
 	// ForgetLegs deletes the legs of a call that were hung up, if its thread is deleted.
-	ForgetLegs(ctx context.Context, arg ForgetLegsParams) error
+	ForgetLegs(ctx context.Context, callID string) error
 	// ForgetOldLegs deletes the legs of deleted threads that could not be hung up since a
 	// time: by now the upstream has ended them by itself.
-	ForgetOldLegs(ctx context.Context, arg ForgetOldLegsParams) error
-	ForgetRates(ctx context.Context, arg ForgetRatesParams) error
-	GetAccessToken(ctx context.Context, arg GetAccessTokenParams) (AccessToken, error)
-	GetApproval(ctx context.Context, arg GetApprovalParams) (GetApprovalRow, error)
-	GetAssistant(ctx context.Context, arg GetAssistantParams) (Assistant, error)
-	GetCall(ctx context.Context, arg GetCallParams) (Call, error)
-	GetCommand(ctx context.Context, arg GetCommandParams) (Command, error)
-	GetDelivery(ctx context.Context, arg GetDeliveryParams) (HookDelivery, error)
-	GetHook(ctx context.Context, arg GetHookParams) (Hook, error)
-	GetImage(ctx context.Context, arg GetImageParams) (Image, error)
-	GetLiveCall(ctx context.Context, arg GetLiveCallParams) (Call, error)
-	GetMCPClient(ctx context.Context, arg GetMCPClientParams) (McpClient, error)
-	GetMCPGrant(ctx context.Context, arg GetMCPGrantParams) (McpGrant, error)
-	GetMCPSignIn(ctx context.Context, arg GetMCPSignInParams) (McpSignIn, error)
-	GetMessage(ctx context.Context, arg GetMessageParams) (Message, error)
-	GetOwner(ctx context.Context, arg GetOwnerParams) (string, error)
-	GetQueuePause(ctx context.Context, arg GetQueuePauseParams) (QueuePause, error)
-	GetQueued(ctx context.Context, arg GetQueuedParams) (QueuedMessage, error)
-	GetQueuedByKey(ctx context.Context, arg GetQueuedByKeyParams) (QueuedMessage, error)
-	GetRate(ctx context.Context, arg GetRateParams) (int64, error)
-	GetRecording(ctx context.Context, arg GetRecordingParams) (Recording, error)
-	GetShare(ctx context.Context, arg GetShareParams) (string, error)
+	ForgetOldLegs(ctx context.Context, before dbtype.Time) error
+	ForgetRates(ctx context.Context, now int64) error
+	GetAccessToken(ctx context.Context, iD string, kind string) (AccessToken, error)
+	GetApproval(ctx context.Context, iD string, threadID string, owner string) (GetApprovalRow, error)
+	GetAssistant(ctx context.Context, owner string, iD string) (Assistant, error)
+	GetCall(ctx context.Context, iD string, owner string) (Call, error)
+	GetCommand(ctx context.Context, id string) (Command, error)
+	GetDelivery(ctx context.Context, hookID string, iD string, owner string) (HookDelivery, error)
+	GetHook(ctx context.Context, iD string, owner string) (Hook, error)
+	GetImage(ctx context.Context, iD string, threadID string, owner string) (Image, error)
+	GetLiveCall(ctx context.Context, threadID string, owner string) (Call, error)
+	GetMCPClient(ctx context.Context, name string) (McpClient, error)
+	GetMCPGrant(ctx context.Context, owner string, server string) (McpGrant, error)
+	GetMCPSignIn(ctx context.Context, state string) (McpSignIn, error)
+	GetMessage(ctx context.Context, iD string, threadID string, owner string) (Message, error)
+	GetOwner(ctx context.Context, id string) (string, error)
+	GetQueuePause(ctx context.Context, threadID string, owner string) (QueuePause, error)
+	GetQueued(ctx context.Context, iD string, threadID string, owner string) (QueuedMessage, error)
+	GetQueuedByKey(ctx context.Context, idempotencyKey *string, threadID string, owner string) (QueuedMessage, error)
+	GetRate(ctx context.Context, name string) (int64, error)
+	GetRecording(ctx context.Context, callID string, owner string) (Recording, error)
+	GetShare(ctx context.Context, threadID string, owner string) (string, error)
 	// GetSharedAssistant finds the one that was shared first.
-	GetSharedAssistant(ctx context.Context, arg GetSharedAssistantParams) (Assistant, error)
-	GetSharedSecret(ctx context.Context, arg GetSharedSecretParams) (SharedSecret, error)
-	GetTextSession(ctx context.Context, arg GetTextSessionParams) (TextSession, error)
-	GetThread(ctx context.Context, arg GetThreadParams) (Thread, error)
+	GetSharedAssistant(ctx context.Context, id string) (Assistant, error)
+	GetSharedSecret(ctx context.Context, name string) (SharedSecret, error)
+	GetTextSession(ctx context.Context, threadID string, owner string) (TextSession, error)
+	GetThread(ctx context.Context, iD string, owner string) (Thread, error)
 	// GetToolCall returns the latest call with this id, which comes from the model.
-	GetToolCall(ctx context.Context, arg GetToolCallParams) (ToolCall, error)
+	GetToolCall(ctx context.Context, threadID string, owner string, toolCallID string) (ToolCall, error)
 	// HoldErased makes processes that erase the same thread take turns.
-	HoldErased(ctx context.Context, arg HoldErasedParams) (int64, error)
+	HoldErased(ctx context.Context, updatedAt dbtype.Time, iD string) (int64, error)
 	// HoldInstance returns no row if the instance was ended. It need not lock: SQLite runs
 	// one writing transaction at a time.
-	HoldInstance(ctx context.Context, arg HoldInstanceParams) (string, error)
+	HoldInstance(ctx context.Context, id string) (string, error)
 	InsertAccessToken(ctx context.Context, arg InsertAccessTokenParams) error
 	InsertAssistant(ctx context.Context, arg InsertAssistantParams) (int64, error)
 	InsertHook(ctx context.Context, arg InsertHookParams) error
@@ -193,48 +195,48 @@ type Querier interface {
 	KeepOperatorHook(ctx context.Context, arg KeepOperatorHookParams) error
 	// KeepShare changes nothing if the thread is shared. It fails if the thread belongs to another owner (thread_id is NULL).
 	KeepShare(ctx context.Context, arg KeepShareParams) error
-	KeepSharedSecret(ctx context.Context, arg KeepSharedSecretParams) error
+	KeepSharedSecret(ctx context.Context, name string, value string, createdAt dbtype.Time) error
 	// LastAnswer returns the last message of the assistant in a call.
-	LastAnswer(ctx context.Context, arg LastAnswerParams) (Message, error)
-	LastMessage(ctx context.Context, arg LastMessageParams) (int64, error)
+	LastAnswer(ctx context.Context, threadID string, owner string, callID string) (Message, error)
+	LastMessage(ctx context.Context, threadID string, owner string) (int64, error)
 	// LastTurn returns the text turn that runs on a thread, or ran last.
-	LastTurn(ctx context.Context, arg LastTurnParams) (Turn, error)
+	LastTurn(ctx context.Context, threadID string, owner string) (Turn, error)
 	// LeaveAssistantsOf brings the server's settings back to the threads of all owners that have an assistant of an owner.
-	LeaveAssistantsOf(ctx context.Context, arg LeaveAssistantsOfParams) error
+	LeaveAssistantsOf(ctx context.Context, owner string) error
 	// LeaveAssistantsOfCalls is LeaveAssistantsOf for the records of calls.
-	LeaveAssistantsOfCalls(ctx context.Context, arg LeaveAssistantsOfCallsParams) error
-	LeaveInstance(ctx context.Context, arg LeaveInstanceParams) error
-	LegHungUp(ctx context.Context, arg LegHungUpParams) error
+	LeaveAssistantsOfCalls(ctx context.Context, owner string) error
+	LeaveInstance(ctx context.Context, endedAt *dbtype.Time, iD string) error
+	LegHungUp(ctx context.Context, hungUpAt *dbtype.Time, callID string, generation int64) error
 	// ListAssistantsFor lists those that others share, after one of them: of several with an id the first, and not if the owner has one.
 	ListAssistantsFor(ctx context.Context, arg ListAssistantsForParams) ([]ListAssistantsForRow, error)
 	// ListAssistantsOf lists those of an owner, without what is long in them.
-	ListAssistantsOf(ctx context.Context, arg ListAssistantsOfParams) ([]ListAssistantsOfRow, error)
+	ListAssistantsOf(ctx context.Context, owner string) ([]ListAssistantsOfRow, error)
 	// ListCallMessages lists what was said in a call.
 	ListCallMessages(ctx context.Context, arg ListCallMessagesParams) ([]Message, error)
-	ListCallsOf(ctx context.Context, arg ListCallsOfParams) ([]Call, error)
+	ListCallsOf(ctx context.Context, threadID string, owner string) ([]Call, error)
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
-	ListCommands(ctx context.Context, arg ListCommandsParams) ([]Command, error)
-	ListDeliveries(ctx context.Context, arg ListDeliveriesParams) ([]HookDelivery, error)
-	ListDrafts(ctx context.Context, arg ListDraftsParams) ([]Draft, error)
+	ListCommands(ctx context.Context, instance string, now dbtype.Time) ([]Command, error)
+	ListDeliveries(ctx context.Context, hookID string, owner string, maxRows int64) ([]HookDelivery, error)
+	ListDrafts(ctx context.Context, messageID string) ([]Draft, error)
 	// ListDueHooks lists the hooks of all owners with something to deliver. It is for whoever delivers.
-	ListDueHooks(ctx context.Context, arg ListDueHooksParams) ([]string, error)
+	ListDueHooks(ctx context.Context, now *dbtype.Time) ([]string, error)
 	// ListDueQueues lists the threads of all owners on which this process may send
 	// something now, the most recently used first. It is for the dispatcher, not for
 	// clients of the API.
-	ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([]ListDueQueuesRow, error)
+	ListDueQueues(ctx context.Context, instance string, now *dbtype.Time, maxRows int64) ([]ListDueQueuesRow, error)
 	ListErased(ctx context.Context) ([]string, error)
 	// ListEvents lists the events of all owners. It is for instances, not for clients of the API.
-	ListEvents(ctx context.Context, arg ListEventsParams) ([]Event, error)
+	ListEvents(ctx context.Context, afterID int64, maxRows int64) ([]Event, error)
 	ListEventsOf(ctx context.Context, arg ListEventsOfParams) ([]Event, error)
 	// ListExpired lists threads that nobody has used since a time and that have no live call
 	// and no running turn, of one assistant or, with an empty id, of all; after one of them.
 	ListExpired(ctx context.Context, arg ListExpiredParams) ([]ListExpiredRow, error)
 	// ListGrowing lists the messages of a thread that are in progress, in order.
-	ListGrowing(ctx context.Context, arg ListGrowingParams) ([]Message, error)
-	ListHooks(ctx context.Context, arg ListHooksParams) ([]Hook, error)
+	ListGrowing(ctx context.Context, threadID string, owner string) ([]Message, error)
+	ListHooks(ctx context.Context, owner string) ([]Hook, error)
 	// ListHooksFor lists the hooks that get an event.
-	ListHooksFor(ctx context.Context, arg ListHooksForParams) ([]string, error)
-	ListImagesOf(ctx context.Context, arg ListImagesOfParams) ([]string, error)
+	ListHooksFor(ctx context.Context, owner string, exact string, alike string) ([]string, error)
+	ListImagesOf(ctx context.Context, threadID string, owner string) ([]string, error)
 	ListInstances(ctx context.Context) ([]Instance, error)
 	// ListInstructions lists the system messages before a number, the newest first, as
 	// ListReplay does.
@@ -246,32 +248,32 @@ type Querier interface {
 	ListMessages(ctx context.Context, arg ListMessagesParams) ([]Message, error)
 	// ListOpenApprovals lists the requests that the thread's watchers may answer: those of
 	// typed turns and those of a call.
-	ListOpenApprovals(ctx context.Context, arg ListOpenApprovalsParams) ([]ListOpenApprovalsRow, error)
-	ListOpenCalls(ctx context.Context, arg ListOpenCallsParams) ([]Call, error)
+	ListOpenApprovals(ctx context.Context, threadID string, owner string, now dbtype.Time) ([]ListOpenApprovalsRow, error)
+	ListOpenCalls(ctx context.Context, instance string) ([]Call, error)
 	// ListOpenInstances lists the instances that have something open. This file's queries
 	// cover all owners: they are for recovery, not for clients of the API. SQLite does not see
 	// that what is being sent is not sent yet, and has an index only of that.
 	ListOpenInstances(ctx context.Context) ([]string, error)
 	// ListOpenMessages includes finished messages with a running tool call.
-	ListOpenMessages(ctx context.Context, arg ListOpenMessagesParams) ([]Message, error)
+	ListOpenMessages(ctx context.Context, instance string) ([]Message, error)
 	// ListOpenToolCalls lists the tool calls of all owners that a process left open. It is for recovery.
-	ListOpenToolCalls(ctx context.Context, arg ListOpenToolCallsParams) ([]ToolCall, error)
+	ListOpenToolCalls(ctx context.Context, instance string) ([]ToolCall, error)
 	// ListOwnersLiveCalls lists the live calls of an owner, except on one thread.
-	ListOwnersLiveCalls(ctx context.Context, arg ListOwnersLiveCallsParams) ([]ListOwnersLiveCallsRow, error)
+	ListOwnersLiveCalls(ctx context.Context, threadID string, owner string) ([]ListOwnersLiveCallsRow, error)
 	// ListPausedQueues lists the queues of all owners that are paused for one reason. It is
 	// for the start of a process.
-	ListPausedQueues(ctx context.Context, arg ListPausedQueuesParams) ([]ListPausedQueuesRow, error)
+	ListPausedQueues(ctx context.Context, reason string) ([]ListPausedQueuesRow, error)
 	// ListQueued lists what is not done, in the order in which it is sent: first what was
 	// begun, then what has no scheduled time, then by scheduled time.
 	ListQueued(ctx context.Context, arg ListQueuedParams) ([]QueuedMessage, error)
-	ListRecordingsOf(ctx context.Context, arg ListRecordingsOfParams) ([]Recording, error)
+	ListRecordingsOf(ctx context.Context, owner string) ([]Recording, error)
 	// ListRecordingsOver returns recordings whose call or thread was deleted, or that began too long ago.
-	ListRecordingsOver(ctx context.Context, arg ListRecordingsOverParams) ([]string, error)
+	ListRecordingsOver(ctx context.Context, before dbtype.Time, maxRows int64) ([]string, error)
 	// ListReplay lists the newest first. The context and the first number come from
 	// subqueries that run once, so the index returns the rows in order, and those before a
 	// reset are not read.
-	ListReplay(ctx context.Context, arg ListReplayParams) ([]Message, error)
-	ListResponsesOf(ctx context.Context, arg ListResponsesOfParams) ([]Response, error)
+	ListReplay(ctx context.Context, threadID string, owner string, maxRows int64) ([]Message, error)
+	ListResponsesOf(ctx context.Context, threadID string, owner string) ([]Response, error)
 	// ListRetaining lists the assistants that say how long their threads are kept.
 	ListRetaining(ctx context.Context) ([]Assistant, error)
 	// ListThreads returns the threads among ids (a JSON array; an empty one is all) that have
@@ -279,19 +281,19 @@ type Querier interface {
 	// finished. A thread is asked for a word in the index, which knows words of three letters
 	// and more, and in what is not in the index yet.
 	ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error)
-	ListToolCallsOf(ctx context.Context, arg ListToolCallsOfParams) ([]ToolCall, error)
-	ListToolPins(ctx context.Context, arg ListToolPinsParams) ([]ToolPin, error)
-	ListWaitingToolCalls(ctx context.Context, arg ListWaitingToolCallsParams) ([]ToolCall, error)
-	LockInstance(ctx context.Context, arg LockInstanceParams) (int64, error)
-	LockOpenThreads(ctx context.Context, arg LockOpenThreadsParams) ([]LockOpenThreadsRow, error)
+	ListToolCallsOf(ctx context.Context, threadID string, owner string) ([]ToolCall, error)
+	ListToolPins(ctx context.Context, server string) ([]ToolPin, error)
+	ListWaitingToolCalls(ctx context.Context, threadID string, owner string) ([]ToolCall, error)
+	LockInstance(ctx context.Context, id string) (int64, error)
+	LockOpenThreads(ctx context.Context, instance string) ([]LockOpenThreadsRow, error)
 	// LockOwner does nothing: SQLite runs one writing transaction at a time.
-	LockOwner(ctx context.Context, arg LockOwnerParams) error
+	LockOwner(ctx context.Context, what string, owner string) error
 	// LockThread need not lock: SQLite runs one writing transaction at a time.
-	LockThread(ctx context.Context, arg LockThreadParams) (string, error)
+	LockThread(ctx context.Context, iD string, owner string) (string, error)
 	// LogEvent writes an event, with its number, in the transaction that causes it.
 	LogEvent(ctx context.Context, arg LogEventParams) error
 	// MessageSeq returns a message's number without reading its text.
-	MessageSeq(ctx context.Context, arg MessageSeqParams) (int64, error)
+	MessageSeq(ctx context.Context, iD string, threadID string, owner string) (int64, error)
 	// MessagesWithWord returns messages of the owner's other threads that have a word (in
 	// lower case): not all of a common one, but those of the threads that are in use, or
 	// were begun last.
@@ -300,19 +302,19 @@ type Querier interface {
 	NumberEvents(ctx context.Context) (int64, error)
 	PauseQueue(ctx context.Context, arg PauseQueueParams) error
 	// ReleaseDeliveries lets others send what a process was sending.
-	ReleaseDeliveries(ctx context.Context, arg ReleaseDeliveriesParams) error
+	ReleaseDeliveries(ctx context.Context, instance string) error
 	// ReleaseExtractions lets others read the calls that a process was reading.
-	ReleaseExtractions(ctx context.Context, arg ReleaseExtractionsParams) error
+	ReleaseExtractions(ctx context.Context, instance string) error
 	// ReleaseOfHook is ReleaseDeliveries for one hook.
-	ReleaseOfHook(ctx context.Context, arg ReleaseOfHookParams) error
+	ReleaseOfHook(ctx context.Context, instance string, hookID string) error
 	RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error)
 	RenewMCPGrant(ctx context.Context, arg RenewMCPGrantParams) (int64, error)
 	// RequeueOpen puts what was not sent back at the head of its queue.
-	RequeueOpen(ctx context.Context, arg RequeueOpenParams) error
-	ResetThread(ctx context.Context, arg ResetThreadParams) (int64, error)
-	ResumeQueue(ctx context.Context, arg ResumeQueueParams) (int64, error)
+	RequeueOpen(ctx context.Context, instance string) error
+	ResetThread(ctx context.Context, iD string, owner string) (int64, error)
+	ResumeQueue(ctx context.Context, threadID string, owner string) (int64, error)
 	// RetryDelivery begins again. It changes nothing while a process is sending.
-	RetryDelivery(ctx context.Context, arg RetryDeliveryParams) (int64, error)
+	RetryDelivery(ctx context.Context, nextAt *dbtype.Time, hookID string, iD string) (int64, error)
 	// SaveApproval saves an approval request. Saving it again changes nothing.
 	SaveApproval(ctx context.Context, arg SaveApprovalParams) (int64, error)
 	// SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
@@ -329,7 +331,7 @@ type Querier interface {
 	// nothing if the leg belongs to another thread, and fails if the thread belongs to
 	// another owner.
 	SaveLeg(ctx context.Context, arg SaveLegParams) (int64, error)
-	SaveMCPClient(ctx context.Context, arg SaveMCPClientParams) error
+	SaveMCPClient(ctx context.Context, name string, sealed string, createdAt dbtype.Time) error
 	SaveMCPGrant(ctx context.Context, arg SaveMCPGrantParams) error
 	SaveRecording(ctx context.Context, arg SaveRecordingParams) (int64, error)
 	SaveResponse(ctx context.Context, arg SaveResponseParams) (int64, error)
@@ -346,16 +348,16 @@ type Querier interface {
 	SettleApproval(ctx context.Context, arg SettleApprovalParams) error
 	// ShiftMessages renumbers the messages from a number on, in the same order.
 	ShiftMessages(ctx context.Context, arg ShiftMessagesParams) ([]Message, error)
-	StopTurn(ctx context.Context, arg StopTurnParams) (int64, error)
+	StopTurn(ctx context.Context, stopAskedAt *dbtype.Time, threadID string, owner string) (int64, error)
 	// StoredBytes sums the sizes, in bytes, of an owner's messages and images, and of what is kept for the owner's hooks.
-	StoredBytes(ctx context.Context, arg StoredBytesParams) (int64, error)
+	StoredBytes(ctx context.Context, owner string) (int64, error)
 	// StoredImages sums the sizes, in bytes, of all images of an owner.
-	StoredImages(ctx context.Context, arg StoredImagesParams) (int64, error)
+	StoredImages(ctx context.Context, owner string) (int64, error)
 	// SuggestTitle changes nothing if the title is the user's, or no worse than this one.
 	SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error)
-	SwitchHookOff(ctx context.Context, arg SwitchHookOffParams) error
+	SwitchHookOff(ctx context.Context, enabled bool, offReason string, iD string) error
 	// TakeCommand changes nothing if the command was taken before.
-	TakeCommand(ctx context.Context, arg TakeCommandParams) (int64, error)
+	TakeCommand(ctx context.Context, takenAt *dbtype.Time, iD string) (int64, error)
 	// TakeRate counts one use. If nothing is left it changes nothing.
 	TakeRate(ctx context.Context, arg TakeRateParams) (int64, error)
 	// ThreadsWithWord returns the threads that have a word (in lower case) in the title or in
@@ -363,10 +365,10 @@ type Querier interface {
 	// the word is a common one: that max_rows threads have, or shorter than the index knows.
 	// Each thread takes one step in the index, however often it has the word; what is not in
 	// the index yet is read.
-	ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error)
+	ThreadsWithWord(ctx context.Context, owner string, word string, maxRows int64) ([]string, error)
 	TitleQueued(ctx context.Context, arg TitleQueuedParams) (int64, error)
 	// TrimAccessTokens deletes all but the newest tokens of an owner and a kind.
-	TrimAccessTokens(ctx context.Context, arg TrimAccessTokensParams) error
+	TrimAccessTokens(ctx context.Context, owner string, kind string, keep int64) error
 	// UpdateMessage returns some of what it leaves unchanged. What a later call has said, too, is that one's.
 	UpdateMessage(ctx context.Context, arg UpdateMessageParams) (UpdateMessageRow, error)
 	// UsageByDay sums what the owner's responses used, by thread and UTC day, the latest day

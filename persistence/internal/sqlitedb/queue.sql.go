@@ -61,14 +61,9 @@ WHERE queued_messages.state = 'queued'
     AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?1 AND t.owner = ?2)
 `
 
-type ClearQueuedParams struct {
-	ThreadID string
-	Owner    string
-}
-
 // ClearQueued keeps what is being sent or answered.
-func (q *Queries) ClearQueued(ctx context.Context, arg ClearQueuedParams) (int64, error) {
-	result, err := q.exec(ctx, q.clearQueuedStmt, clearQueued, arg.ThreadID, arg.Owner)
+func (q *Queries) ClearQueued(ctx context.Context, threadID string, owner string) (int64, error) {
+	result, err := q.exec(ctx, q.clearQueuedStmt, clearQueued, threadID, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -93,13 +88,8 @@ JOIN threads AS t ON t.id = q.thread_id
 WHERE q.thread_id = ?1 AND t.owner = ?2 AND q.state IN ('queued', 'sending')
 `
 
-type CountQueuedParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) CountQueued(ctx context.Context, arg CountQueuedParams) (int64, error) {
-	row := q.queryRow(ctx, q.countQueuedStmt, countQueued, arg.ThreadID, arg.Owner)
+func (q *Queries) CountQueued(ctx context.Context, threadID string, owner string) (int64, error) {
+	row := q.queryRow(ctx, q.countQueuedStmt, countQueued, threadID, owner)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -111,14 +101,9 @@ JOIN threads AS t ON t.id = q.thread_id
 WHERE q.thread_id = ?1 AND t.owner = ?2 AND q.state <> 'sent'
 `
 
-type CountUnsentParams struct {
-	ThreadID string
-	Owner    string
-}
-
 // CountUnsent also counts what is being answered, unlike CountQueued.
-func (q *Queries) CountUnsent(ctx context.Context, arg CountUnsentParams) (int64, error) {
-	row := q.queryRow(ctx, q.countUnsentStmt, countUnsent, arg.ThreadID, arg.Owner)
+func (q *Queries) CountUnsent(ctx context.Context, threadID string, owner string) (int64, error) {
+	row := q.queryRow(ctx, q.countUnsentStmt, countUnsent, threadID, owner)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -130,14 +115,8 @@ WHERE queued_messages.id = ?1 AND queued_messages.state = 'queued'
     AND queued_messages.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?2 AND t.owner = ?3)
 `
 
-type DeleteQueuedParams struct {
-	ID       string
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) DeleteQueued(ctx context.Context, arg DeleteQueuedParams) (int64, error) {
-	result, err := q.exec(ctx, q.deleteQueuedStmt, deleteQueued, arg.ID, arg.ThreadID, arg.Owner)
+func (q *Queries) DeleteQueued(ctx context.Context, iD string, threadID string, owner string) (int64, error) {
+	result, err := q.exec(ctx, q.deleteQueuedStmt, deleteQueued, iD, threadID, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -150,13 +129,8 @@ JOIN threads AS t ON t.id = p.thread_id
 WHERE p.thread_id = ?1 AND t.owner = ?2
 `
 
-type GetQueuePauseParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) GetQueuePause(ctx context.Context, arg GetQueuePauseParams) (QueuePause, error) {
-	row := q.queryRow(ctx, q.getQueuePauseStmt, getQueuePause, arg.ThreadID, arg.Owner)
+func (q *Queries) GetQueuePause(ctx context.Context, threadID string, owner string) (QueuePause, error) {
+	row := q.queryRow(ctx, q.getQueuePauseStmt, getQueuePause, threadID, owner)
 	var i QueuePause
 	err := row.Scan(
 		&i.ThreadID,
@@ -173,14 +147,8 @@ JOIN threads AS t ON t.id = q.thread_id
 WHERE q.id = ?1 AND q.thread_id = ?2 AND t.owner = ?3
 `
 
-type GetQueuedParams struct {
-	ID       string
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) GetQueued(ctx context.Context, arg GetQueuedParams) (QueuedMessage, error) {
-	row := q.queryRow(ctx, q.getQueuedStmt, getQueued, arg.ID, arg.ThreadID, arg.Owner)
+func (q *Queries) GetQueued(ctx context.Context, iD string, threadID string, owner string) (QueuedMessage, error) {
+	row := q.queryRow(ctx, q.getQueuedStmt, getQueued, iD, threadID, owner)
 	var i QueuedMessage
 	err := row.Scan(
 		&i.ID,
@@ -210,14 +178,8 @@ JOIN threads AS t ON t.id = q.thread_id
 WHERE q.idempotency_key = ?1 AND q.thread_id = ?2 AND t.owner = ?3
 `
 
-type GetQueuedByKeyParams struct {
-	IdempotencyKey *string
-	ThreadID       string
-	Owner          string
-}
-
-func (q *Queries) GetQueuedByKey(ctx context.Context, arg GetQueuedByKeyParams) (QueuedMessage, error) {
-	row := q.queryRow(ctx, q.getQueuedByKeyStmt, getQueuedByKey, arg.IdempotencyKey, arg.ThreadID, arg.Owner)
+func (q *Queries) GetQueuedByKey(ctx context.Context, idempotencyKey *string, threadID string, owner string) (QueuedMessage, error) {
+	row := q.queryRow(ctx, q.getQueuedByKeyStmt, getQueuedByKey, idempotencyKey, threadID, owner)
 	var i QueuedMessage
 	err := row.Scan(
 		&i.ID,
@@ -322,12 +284,6 @@ ORDER BY t.updated_at DESC, t.id
 LIMIT CAST(?3 AS bigint)
 `
 
-type ListDueQueuesParams struct {
-	Instance string
-	Now      *dbtype.Time
-	MaxRows  int64
-}
-
 type ListDueQueuesRow struct {
 	ID    string
 	Owner string
@@ -336,8 +292,8 @@ type ListDueQueuesRow struct {
 // ListDueQueues lists the threads of all owners on which this process may send
 // something now, the most recently used first. It is for the dispatcher, not for
 // clients of the API.
-func (q *Queries) ListDueQueues(ctx context.Context, arg ListDueQueuesParams) ([]ListDueQueuesRow, error) {
-	rows, err := q.query(ctx, q.listDueQueuesStmt, listDueQueues, arg.Instance, arg.Now, arg.MaxRows)
+func (q *Queries) ListDueQueues(ctx context.Context, instance string, now *dbtype.Time, maxRows int64) ([]ListDueQueuesRow, error) {
+	rows, err := q.query(ctx, q.listDueQueuesStmt, listDueQueues, instance, now, maxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -366,10 +322,6 @@ WHERE p.reason = ?1 AND t.owner <> ''
 ORDER BY t.updated_at DESC, t.id
 `
 
-type ListPausedQueuesParams struct {
-	Reason string
-}
-
 type ListPausedQueuesRow struct {
 	ID    string
 	Owner string
@@ -377,8 +329,8 @@ type ListPausedQueuesRow struct {
 
 // ListPausedQueues lists the queues of all owners that are paused for one reason. It is
 // for the start of a process.
-func (q *Queries) ListPausedQueues(ctx context.Context, arg ListPausedQueuesParams) ([]ListPausedQueuesRow, error) {
-	rows, err := q.query(ctx, q.listPausedQueuesStmt, listPausedQueues, arg.Reason)
+func (q *Queries) ListPausedQueues(ctx context.Context, reason string) ([]ListPausedQueuesRow, error) {
+	rows, err := q.query(ctx, q.listPausedQueuesStmt, listPausedQueues, reason)
 	if err != nil {
 		return nil, err
 	}
@@ -494,13 +446,8 @@ DELETE FROM queue_pauses
 WHERE queue_pauses.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?1 AND t.owner = ?2)
 `
 
-type ResumeQueueParams struct {
-	ThreadID string
-	Owner    string
-}
-
-func (q *Queries) ResumeQueue(ctx context.Context, arg ResumeQueueParams) (int64, error) {
-	result, err := q.exec(ctx, q.resumeQueueStmt, resumeQueue, arg.ThreadID, arg.Owner)
+func (q *Queries) ResumeQueue(ctx context.Context, threadID string, owner string) (int64, error) {
+	result, err := q.exec(ctx, q.resumeQueueStmt, resumeQueue, threadID, owner)
 	if err != nil {
 		return 0, err
 	}

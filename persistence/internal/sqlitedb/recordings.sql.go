@@ -15,12 +15,8 @@ const deleteRecording = `-- name: DeleteRecording :exec
 DELETE FROM recordings WHERE call_id = ?1
 `
 
-type DeleteRecordingParams struct {
-	CallID string
-}
-
-func (q *Queries) DeleteRecording(ctx context.Context, arg DeleteRecordingParams) error {
-	_, err := q.exec(ctx, q.deleteRecordingStmt, deleteRecording, arg.CallID)
+func (q *Queries) DeleteRecording(ctx context.Context, callID string) error {
+	_, err := q.exec(ctx, q.deleteRecordingStmt, deleteRecording, callID)
 	return err
 }
 
@@ -31,13 +27,8 @@ JOIN threads AS t ON t.id = c.thread_id
 WHERE r.call_id = ?1 AND t.owner = ?2
 `
 
-type GetRecordingParams struct {
-	CallID string
-	Owner  string
-}
-
-func (q *Queries) GetRecording(ctx context.Context, arg GetRecordingParams) (Recording, error) {
-	row := q.queryRow(ctx, q.getRecordingStmt, getRecording, arg.CallID, arg.Owner)
+func (q *Queries) GetRecording(ctx context.Context, callID string, owner string) (Recording, error) {
+	row := q.queryRow(ctx, q.getRecordingStmt, getRecording, callID, owner)
 	var i Recording
 	err := row.Scan(
 		&i.CallID,
@@ -57,14 +48,9 @@ ORDER BY r.started_at
 LIMIT CAST(?2 AS bigint)
 `
 
-type ListRecordingsOverParams struct {
-	Before  dbtype.Time
-	MaxRows int64
-}
-
 // ListRecordingsOver returns recordings whose call or thread was deleted, or that began too long ago.
-func (q *Queries) ListRecordingsOver(ctx context.Context, arg ListRecordingsOverParams) ([]string, error) {
-	rows, err := q.query(ctx, q.listRecordingsOverStmt, listRecordingsOver, arg.Before, arg.MaxRows)
+func (q *Queries) ListRecordingsOver(ctx context.Context, before dbtype.Time, maxRows int64) ([]string, error) {
+	rows, err := q.query(ctx, q.listRecordingsOverStmt, listRecordingsOver, before, maxRows)
 	if err != nil {
 		return nil, err
 	}

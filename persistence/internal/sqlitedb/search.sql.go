@@ -276,19 +276,13 @@ UNION
 SELECT '' WHERE length(CAST(?2 AS text)) < 3 OR (SELECT count(h.number) FROM hits AS h) = CAST(?3 AS bigint)
 `
 
-type ThreadsWithWordParams struct {
-	Owner   string
-	Word    string
-	MaxRows int64
-}
-
 // ThreadsWithWord returns the threads that have a word (in lower case) in the title or in
 // a message that is finished. A row without text says that these are not all, because
 // the word is a common one: that max_rows threads have, or shorter than the index knows.
 // Each thread takes one step in the index, however often it has the word; what is not in
 // the index yet is read.
-func (q *Queries) ThreadsWithWord(ctx context.Context, arg ThreadsWithWordParams) ([]string, error) {
-	rows, err := q.query(ctx, q.threadsWithWordStmt, threadsWithWord, arg.Owner, arg.Word, arg.MaxRows)
+func (q *Queries) ThreadsWithWord(ctx context.Context, owner string, word string, maxRows int64) ([]string, error) {
+	rows, err := q.query(ctx, q.threadsWithWordStmt, threadsWithWord, owner, word, maxRows)
 	if err != nil {
 		return nil, err
 	}

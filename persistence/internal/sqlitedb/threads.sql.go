@@ -46,14 +46,9 @@ const disownThread = `-- name: DisownThread :execrows
 UPDATE threads SET owner = '', title = '', search_title = '' WHERE id = ?1 AND owner = ?2
 `
 
-type DisownThreadParams struct {
-	ID    string
-	Owner string
-}
-
 // DisownThread hides a thread from everybody until it is erased.
-func (q *Queries) DisownThread(ctx context.Context, arg DisownThreadParams) (int64, error) {
-	result, err := q.exec(ctx, q.disownThreadStmt, disownThread, arg.ID, arg.Owner)
+func (q *Queries) DisownThread(ctx context.Context, iD string, owner string) (int64, error) {
+	result, err := q.exec(ctx, q.disownThreadStmt, disownThread, iD, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -107,13 +102,8 @@ const eraseImages = `-- name: EraseImages :execrows
 DELETE FROM images WHERE id IN (SELECT r.id FROM images AS r WHERE r.thread_id = ?1 LIMIT CAST(?2 AS bigint))
 `
 
-type EraseImagesParams struct {
-	ThreadID string
-	MaxRows  int64
-}
-
-func (q *Queries) EraseImages(ctx context.Context, arg EraseImagesParams) (int64, error) {
-	result, err := q.exec(ctx, q.eraseImagesStmt, eraseImages, arg.ThreadID, arg.MaxRows)
+func (q *Queries) EraseImages(ctx context.Context, threadID string, maxRows int64) (int64, error) {
+	result, err := q.exec(ctx, q.eraseImagesStmt, eraseImages, threadID, maxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -124,13 +114,8 @@ const eraseMessages = `-- name: EraseMessages :execrows
 DELETE FROM messages WHERE id IN (SELECT m.id FROM messages AS m WHERE m.thread_id = ?1 LIMIT CAST(?2 AS bigint))
 `
 
-type EraseMessagesParams struct {
-	ThreadID string
-	MaxRows  int64
-}
-
-func (q *Queries) EraseMessages(ctx context.Context, arg EraseMessagesParams) (int64, error) {
-	result, err := q.exec(ctx, q.eraseMessagesStmt, eraseMessages, arg.ThreadID, arg.MaxRows)
+func (q *Queries) EraseMessages(ctx context.Context, threadID string, maxRows int64) (int64, error) {
+	result, err := q.exec(ctx, q.eraseMessagesStmt, eraseMessages, threadID, maxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -141,13 +126,8 @@ const eraseResponses = `-- name: EraseResponses :execrows
 DELETE FROM responses WHERE id IN (SELECT r.id FROM responses AS r WHERE r.thread_id = ?1 LIMIT CAST(?2 AS bigint))
 `
 
-type EraseResponsesParams struct {
-	ThreadID string
-	MaxRows  int64
-}
-
-func (q *Queries) EraseResponses(ctx context.Context, arg EraseResponsesParams) (int64, error) {
-	result, err := q.exec(ctx, q.eraseResponsesStmt, eraseResponses, arg.ThreadID, arg.MaxRows)
+func (q *Queries) EraseResponses(ctx context.Context, threadID string, maxRows int64) (int64, error) {
+	result, err := q.exec(ctx, q.eraseResponsesStmt, eraseResponses, threadID, maxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -158,13 +138,9 @@ const eraseThread = `-- name: EraseThread :exec
 DELETE FROM threads WHERE id = ?1 AND owner = ''
 `
 
-type EraseThreadParams struct {
-	ID string
-}
-
 // EraseThread also deletes what there are only few of.
-func (q *Queries) EraseThread(ctx context.Context, arg EraseThreadParams) error {
-	_, err := q.exec(ctx, q.eraseThreadStmt, eraseThread, arg.ID)
+func (q *Queries) EraseThread(ctx context.Context, id string) error {
+	_, err := q.exec(ctx, q.eraseThreadStmt, eraseThread, id)
 	return err
 }
 
@@ -172,13 +148,8 @@ const eraseToolCalls = `-- name: EraseToolCalls :execrows
 DELETE FROM tool_calls WHERE id IN (SELECT r.id FROM tool_calls AS r WHERE r.thread_id = ?1 LIMIT CAST(?2 AS bigint))
 `
 
-type EraseToolCallsParams struct {
-	ThreadID string
-	MaxRows  int64
-}
-
-func (q *Queries) EraseToolCalls(ctx context.Context, arg EraseToolCallsParams) (int64, error) {
-	result, err := q.exec(ctx, q.eraseToolCallsStmt, eraseToolCalls, arg.ThreadID, arg.MaxRows)
+func (q *Queries) EraseToolCalls(ctx context.Context, threadID string, maxRows int64) (int64, error) {
+	result, err := q.exec(ctx, q.eraseToolCallsStmt, eraseToolCalls, threadID, maxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -192,16 +163,10 @@ WHERE threads.id = ?1 AND threads.owner = ?2 AND threads.updated_at < ?3
     AND NOT EXISTS (SELECT 1 FROM turns AS u WHERE u.thread_id = threads.id AND u.ended_at IS NULL)
 `
 
-type ExpireThreadParams struct {
-	ID     string
-	Owner  string
-	Before dbtype.Time
-}
-
 // ExpireThread is DisownThread for a thread that ListExpired has listed. It changes
 // nothing if the thread has been used since.
-func (q *Queries) ExpireThread(ctx context.Context, arg ExpireThreadParams) (int64, error) {
-	result, err := q.exec(ctx, q.expireThreadStmt, expireThread, arg.ID, arg.Owner, arg.Before)
+func (q *Queries) ExpireThread(ctx context.Context, iD string, owner string, before dbtype.Time) (int64, error) {
+	result, err := q.exec(ctx, q.expireThreadStmt, expireThread, iD, owner, before)
 	if err != nil {
 		return 0, err
 	}
@@ -212,13 +177,8 @@ const getThread = `-- name: GetThread :one
 SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title, title_by, reset_seq, stored, assistant_id, variables, assistant_owner FROM threads WHERE id = ?1 AND owner = ?2
 `
 
-type GetThreadParams struct {
-	ID    string
-	Owner string
-}
-
-func (q *Queries) GetThread(ctx context.Context, arg GetThreadParams) (Thread, error) {
-	row := q.queryRow(ctx, q.getThreadStmt, getThread, arg.ID, arg.Owner)
+func (q *Queries) GetThread(ctx context.Context, iD string, owner string) (Thread, error) {
+	row := q.queryRow(ctx, q.getThreadStmt, getThread, iD, owner)
 	var i Thread
 	err := row.Scan(
 		&i.ID,
@@ -243,14 +203,9 @@ const holdErased = `-- name: HoldErased :execrows
 UPDATE threads SET updated_at = ?1 WHERE id = ?2 AND owner = ''
 `
 
-type HoldErasedParams struct {
-	UpdatedAt dbtype.Time
-	ID        string
-}
-
 // HoldErased makes processes that erase the same thread take turns.
-func (q *Queries) HoldErased(ctx context.Context, arg HoldErasedParams) (int64, error) {
-	result, err := q.exec(ctx, q.holdErasedStmt, holdErased, arg.UpdatedAt, arg.ID)
+func (q *Queries) HoldErased(ctx context.Context, updatedAt dbtype.Time, iD string) (int64, error) {
+	result, err := q.exec(ctx, q.holdErasedStmt, holdErased, updatedAt, iD)
 	if err != nil {
 		return 0, err
 	}
@@ -362,17 +317,13 @@ SELECT t.id, t.owner FROM threads AS t WHERE t.id IN (
 ORDER BY t.id
 `
 
-type LockOpenThreadsParams struct {
-	Instance string
-}
-
 type LockOpenThreadsRow struct {
 	ID    string
 	Owner string
 }
 
-func (q *Queries) LockOpenThreads(ctx context.Context, arg LockOpenThreadsParams) ([]LockOpenThreadsRow, error) {
-	rows, err := q.query(ctx, q.lockOpenThreadsStmt, lockOpenThreads, arg.Instance)
+func (q *Queries) LockOpenThreads(ctx context.Context, instance string) ([]LockOpenThreadsRow, error) {
+	rows, err := q.query(ctx, q.lockOpenThreadsStmt, lockOpenThreads, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -398,14 +349,9 @@ const lockThread = `-- name: LockThread :one
 SELECT id FROM threads WHERE id = ?1 AND owner = ?2
 `
 
-type LockThreadParams struct {
-	ID    string
-	Owner string
-}
-
 // LockThread need not lock: SQLite runs one writing transaction at a time.
-func (q *Queries) LockThread(ctx context.Context, arg LockThreadParams) (string, error) {
-	row := q.queryRow(ctx, q.lockThreadStmt, lockThread, arg.ID, arg.Owner)
+func (q *Queries) LockThread(ctx context.Context, iD string, owner string) (string, error) {
+	row := q.queryRow(ctx, q.lockThreadStmt, lockThread, iD, owner)
 	var id string
 	err := row.Scan(&id)
 	return id, err
@@ -457,13 +403,8 @@ const resetThread = `-- name: ResetThread :execrows
 UPDATE threads SET context = context + 1, reset_seq = next_seq WHERE id = ?1 AND owner = ?2
 `
 
-type ResetThreadParams struct {
-	ID    string
-	Owner string
-}
-
-func (q *Queries) ResetThread(ctx context.Context, arg ResetThreadParams) (int64, error) {
-	result, err := q.exec(ctx, q.resetThreadStmt, resetThread, arg.ID, arg.Owner)
+func (q *Queries) ResetThread(ctx context.Context, iD string, owner string) (int64, error) {
+	result, err := q.exec(ctx, q.resetThreadStmt, resetThread, iD, owner)
 	if err != nil {
 		return 0, err
 	}
