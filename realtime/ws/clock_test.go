@@ -2,6 +2,7 @@ package ws
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
@@ -106,4 +107,26 @@ func TestStreamOfASlowClock(t *testing.T) {
 	if off := now.Sub(s.came(at)); off.Abs() > 5*time.Millisecond {
 		t.Errorf("off by %s after an hour", off)
 	}
+}
+
+// TestSound counts the sound of each item as far as it has come, whether it was played, waits, or was stopped; so many items as are
+// remembered.
+func TestSound(t *testing.T) {
+	t.Parallel()
+	inCall(t, Profile{}, func(t *testing.T, c *call) {
+		for i := range remembered {
+			c.speak("resp_1", fmt.Sprint("early", i), 0, 1)
+		}
+		c.speak("resp_1", "item_1", 0, 50)
+		pass(200 * time.Millisecond)
+		c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"u1","audio_start_ms":0}`)
+		c.speak("resp_1", "item_1", 50, 25)
+		c.speak("resp_2", "item_2", 0, 3)
+		pass(200 * time.Millisecond)
+		for item, want := range map[string]time.Duration{"item_1": 1500 * time.Millisecond, "item_2": 60 * time.Millisecond, "early0": 0, "early2": 20 * time.Millisecond, "nobody": 0} {
+			if got := c.Sound(item); got != want {
+				t.Errorf("%s: %v, want %v", item, got, want)
+			}
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"voicebridge/realtime"
 )
@@ -14,6 +15,7 @@ type event struct {
 	item     realtime.Item
 	response realtime.Response
 	said     *Said
+	sound    time.Duration
 }
 
 func readEvent(data []byte) (ev event, err error) {
