@@ -3,9 +3,12 @@ package ws
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 )
 
@@ -129,4 +132,53 @@ func TestSound(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestUnannounced dials upstreams that do not announce their session: one that accepts settings has one.
+func TestUnannounced(t *testing.T) {
+	t.Parallel()
+	updated := `{"type":"session.updated","event_id":"e1","session":{"id":"sess_1","type":"realtime","model":"m"}}`
+	for name, tt := range map[string]struct {
+		first []string
+		asked int
+	}{
+		"it says nothing":         {nil, 1},
+		"it names a conversation": {[]string{`{"type":"conversation.created","conversation":{"id":"c"}}`}, 1},
+		"it tells its settings":   {[]string{updated}, 0},
+		"it announces itself":     {[]string{`{"type":"session.created","session":{"id":"sess_1"}}`}, 0},
+	} {
+		for _, profile := range []Profile{{Name: "realtime"}, profile(t, "xai"), profile(t, "qwen")} {
+			t.Run(name+" "+profile.Name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					up := newFakeSocket()
+					c := newConn(up, profile.withDefaults(), "m", new(shared), slog.New(slog.DiscardHandler))
+					for _, event := range tt.first {
+						up.say("%s", event)
+					}
+					announced := make(chan error, 1)
+					go func() { announced <- c.awaitSession(t.Context()) }()
+					pass(3 * time.Second)
+					asked := up.told()
+					if len(asked) != tt.asked {
+						t.Errorf("it was sent %v", asked)
+					}
+					if tt.asked > 0 {
+						up.say("%s", updated)
+					}
+					if err := <-announced; err != nil || c.ID() != "sess_1" {
+						t.Errorf("session %q, %v", c.ID(), err)
+					}
+					events, _ := c.inbox.pop()
+					last := decode(t, string(events[len(events)-1]))
+					if last.Type != realtime.TypeSessionCreated {
+						t.Errorf("the call is told %s", last.Raw)
+					}
+					if err := c.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
+	}
 }

@@ -27,6 +27,9 @@ func readEvent(data []byte) (ev event, err error) {
 	}
 	if ev.Response != nil {
 		ev.response, _ = realtime.DecodeResponse(ev.Response)
+		if beside, err := realtime.DecodeUsage(ev.Usage); err == nil && !ev.response.Usage.Counts() {
+			ev.response.Usage = &beside // xAI's
+		}
 	}
 	return ev, nil
 }

@@ -194,7 +194,7 @@ func (s *State) onTime() {
 	if s.listening() && s.due(s.up.wordBy) {
 		s.lost(EndUpstreamLost)
 	}
-	if s.due(s.answers.activeBy) {
+	if s.due(s.answers.stallsBy()) {
 		s.responseLost()
 	}
 	s.answers.onTime()

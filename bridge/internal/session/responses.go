@@ -124,7 +124,7 @@ func (q *responses) deadline() time.Time {
 	at := until(q.blockedTill, q.replyTill)
 	at = until(at, q.speechTill)
 	at = until(at, q.clientCreateTill)
-	at = until(at, q.activeBy)
+	at = until(at, q.stallsBy())
 	if q.create != nil {
 		at = until(at, q.create.by)
 	}
