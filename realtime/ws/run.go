@@ -220,7 +220,7 @@ func (c *Conn) write() {
 			continue
 		}
 		var due <-chan time.Time
-		if c.in.fill(time.Now()) {
+		if fills := c.in.fill(time.Now()); fills || c.out.waits() {
 			timer.Reset(longestAppend)
 			due = timer.C
 		}

@@ -2,6 +2,8 @@ package session
 
 import (
 	"cmp"
+	"encoding/json"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -19,6 +21,7 @@ type message struct {
 	role  thread.Role
 	meta  thread.Metadata
 	texts []growingText // by content index
+	half  string        // of a character that a piece of text has ended in, as in JSON
 	files []thread.Part // images in a user's text
 	tools []thread.Part
 	// changed means that the message must be saved.
@@ -145,6 +148,26 @@ func (m *message) add(index int, text string) {
 		return
 	}
 	m.texts[index].b.WriteString(text)
+}
+
+// halfAtEnd finds the first half of a character (a UTF-16 surrogate, RFC 8259, 7) at the end of a JSON string.
+var halfAtEnd = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*(\\u[dD][89aAbB][0-9a-fA-F]{2})$`)
+
+// piece returns the text of a delta. Half of a character at its end waits for the other half.
+func (m *message) piece(ev *event) (text string) {
+	if m.half == "" && !strings.HasSuffix(ev.Delta, "\ufffd") {
+		return ev.Delta
+	}
+	raw := string(realtime.Member(ev.Raw, "delta"))
+	escaped := m.half + raw[1:len(raw)-1]
+	m.half = ""
+	if at := halfAtEnd.FindStringSubmatchIndex(escaped); at != nil {
+		escaped, m.half = escaped[:at[2]], escaped[at[2]:]
+	}
+	if json.Unmarshal([]byte(`"`+escaped+`"`), &text) != nil {
+		return ev.Delta
+	}
+	return text
 }
 
 // withoutNUL removes what the thread cannot store, so that text has the same length here and there.

@@ -277,7 +277,7 @@ func (p *playback) moreText(m *message, ev *event, spoken bool) {
 		return
 	}
 	m.comes(spoken)
-	p.transcript.grow(m, ev.ContentIndex, ev.Delta)
+	p.transcript.grow(m, ev)
 	if spoken {
 		p.firstWords(m.response)
 	}

@@ -69,7 +69,7 @@ func (p *speech) event(ev *event, it *item) {
 	case realtime.TypeTranscriptionDelta:
 		if m := p.utterance(it); m != nil {
 			p.awaitTranscription(m)
-			p.transcript.grow(m, ev.ContentIndex, ev.Delta)
+			p.transcript.grow(m, ev)
 		}
 	case realtime.TypeTranscriptionCompleted:
 		if m := p.utterance(it); m != nil {

@@ -340,12 +340,16 @@ func (t *transcript) anchor(messageID string) {
 	t.tail.message.after = messageID
 }
 
-// grow adds a piece of text to a message.
-func (t *transcript) grow(m *message, index int, delta string) {
-	if !m.grows() || delta == "" {
+// grow adds the piece of text in an event to a message.
+func (t *transcript) grow(m *message, ev *event) {
+	if !m.grows() || ev.Delta == "" {
 		return
 	}
-	m.add(index, delta)
+	delta := m.piece(ev)
+	if delta == "" {
+		return
+	}
+	m.add(ev.ContentIndex, delta)
 	if !m.placed {
 		m.changed = true
 		return
