@@ -12,13 +12,6 @@ import (
 	"voicebridge/thread"
 )
 
-const (
-	// responseTimeout is how long to wait for a stalled response.
-	responseTimeout = 60 * time.Second
-	// doneTimeout is the same for one of which everything is there, and whose tools have been answered.
-	doneTimeout = 5 * time.Second
-)
-
 // began takes response.created. It reports whether somebody wants to hear the response.
 func (q *responses) began(id string) (wanted bool) {
 	r := q.byID[id]
@@ -48,15 +41,6 @@ func (q *responses) keepAlive() {
 	if q.active != "" {
 		q.activeBy = q.now.Add(responseTimeout)
 	}
-}
-
-// stallsBy is when to give up on the active response: its end may never be told, and the answer to its tools waits for it.
-func (q *responses) stallsBy() time.Time {
-	r := q.byID[q.active]
-	if r == nil || r.tools == 0 || r.open > 0 || slices.ContainsFunc(r.messages, (*message).open) {
-		return q.activeBy
-	}
-	return q.activeBy.Add(doneTimeout - responseTimeout)
 }
 
 // unannounced treats a response that ended before it was announced, as an interruption can make it, as the reply to our

@@ -10,7 +10,6 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
-	"voicebridge/realtime/media"
 	"voicebridge/thread"
 )
 
@@ -217,9 +216,12 @@ func (t *transcript) lasts(m *message) time.Duration {
 	return t.pace.length(m.text())
 }
 
+// packetTime is how long a packet of sound lasts.
+const packetTime = 20 * time.Millisecond
+
 // ended reports whether so much of a message is all of it, but for less than a packet.
 func (t *transcript) ended(m *message, played time.Duration) bool {
-	return played+media.FrameTime >= t.lasts(m)
+	return played+packetTime >= t.lasts(m)
 }
 
 // heard returns the beginning of a message's text that is spoken in that time.
