@@ -126,6 +126,39 @@ func TestSaveEnd(t *testing.T) {
 	}
 }
 
+// TestFree waits for a call that is ending, ends one that waits for its browser, and leaves one alone that goes on.
+func TestFree(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ ends, waits, stopped, blocks bool }{
+		"goes on":                        {},
+		"is ending":                      {ends: true, blocks: true},
+		"waits for its browser":          {waits: true, stopped: true, blocks: true},
+		"is ending and has lost the one": {ends: true, waits: true, stopped: true, blocks: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				calls, _ := bareCalls()
+				key := thread.Key{Owner: "ada", Thread: "thread-1"}
+				live := newCall("call-1", key, quiet())
+				calls.live[key], calls.byID[live.id] = live, live
+				live.ends.Store(tt.ends)
+				live.waiting.Store(tt.waits)
+				freed := make(chan error, 1)
+				go func() { freed <- calls.freeAndSave(t.Context(), key) }()
+				synctest.Wait()
+				if len(live.inbox) > 0 != tt.stopped || len(freed) == 0 != tt.blocks {
+					t.Errorf("%d inputs, %d answers", len(live.inbox), len(freed))
+				}
+				calls.release(live)
+				if err := <-freed; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // TestTextInACallThatEnds has somebody say something in a call that ends before the text is acknowledged. Without the text
 // in the thread there was no call to say it in; a text that waited for the database was said.
 func TestTextInACallThatEnds(t *testing.T) {

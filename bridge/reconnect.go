@@ -98,7 +98,7 @@ func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (s
 }
 
 // Free ends the thread's call if it is waiting for its browser, because then it does not hold the thread. It returns
-// when the thread is free, or held by a call that is not waiting. If the end of a call waits for the database, Free
+// when the thread is free, or held by a call that goes on: who has been told that a call has ended does not find it there. If the end of a call waits for the database, Free
 // waits up to 30 s for that, since a text turn takes its history from the database; then the error is an *Error with
 // CodeStorageFull.
 func (c *Calls) Free(ctx context.Context, key thread.Key) error {
@@ -120,13 +120,15 @@ func (c *Calls) freeAndSave(ctx context.Context, key thread.Key) error {
 	return c.unsaved.await(ctx, key, endPatience)
 }
 
-// freeHere ends a call of this process that is waiting for its browser.
+// freeHere ends a call of this process that is waiting for its browser, and returns when one that is ending has ended.
 func (c *Calls) freeHere(ctx context.Context, key thread.Key) error {
 	live := c.find(key)
-	if live == nil || !live.waiting.Load() {
+	switch {
+	case live == nil, !live.waiting.Load() && !live.ends.Load():
 		return nil
+	case live.waiting.Load():
+		live.stop(EndTakenOver)
 	}
-	live.stop(EndTakenOver)
 	select {
 	case <-live.done:
 		return nil

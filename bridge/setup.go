@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -207,7 +208,7 @@ func (s *setup) save(ctx context.Context, rec *records.Leg) error {
 // readHistory reads the end of the thread. It runs once the call's record is saved, which is not possible before the
 // end of the previous call is; and that end is the last thing a call saves, even if it had to wait for the database.
 // Read earlier, the thread might lack what the previous call said last, and the new call would be placed before that.
-// If the previous call was one of this process, its end may still be waiting, but is known.
+// If the previous call was one of this process, its end may still be waiting, but is known; what was typed since is behind it.
 func (s *setup) readHistory(ctx context.Context) ([]thread.Message, error) {
 	if err := s.readThread(ctx); err != nil {
 		return nil, err
@@ -220,7 +221,15 @@ func (s *setup) readThread(ctx context.Context) error {
 	defer s.call.trail.reach(trailHistory)
 	cfg := s.cfg
 	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {
-		s.history, s.last = replayable(end.history), end.last
+		saved, err := lastMessages(ctx, cfg.Store, s.call.key, max(cfg.ReplayMessages, 1))
+		if err != nil {
+			return err
+		}
+		since := end.since(saved)
+		s.history, s.last = replayable(append(slices.Clone(end.history), since...)), end.last
+		if len(since) > 0 {
+			s.last = since[len(since)-1].ID
+		}
 		return nil
 	}
 	last, err := cfg.Store.LastMessage(ctx, s.call.key)

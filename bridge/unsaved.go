@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,6 +75,18 @@ type unsavedEnd struct {
 	known   bool
 	history []thread.Message
 	last    string
+}
+
+// since returns those of a thread's last messages that came after the end.
+func (e *unsavedEnd) since(saved []thread.Message) []thread.Message {
+	for i, m := range slices.Backward(saved) {
+		isKnown := slices.ContainsFunc(e.history, func(h thread.Message) bool { return h.ID == m.ID }) ||
+			slices.ContainsFunc(e.calls, func(c records.Call) bool { return c.ID == m.Metadata.CallID })
+		if isKnown || m.ID == e.last || m.Metadata.CreatedAt.Before(e.calls[0].StartedAt) {
+			return saved[i+1:]
+		}
+	}
+	return saved
 }
 
 // keep records the end of a call in which something was said.

@@ -75,6 +75,44 @@ func TestSlowDatabase(t *testing.T) {
 	b.hangUp(again)
 }
 
+// TestTypedAfterOutage has a text typed between two calls, elsewhere, before the database has the end of the first one: the second
+// call knows it, and stands behind it.
+func TestTypedAfterOutage(t *testing.T) {
+	t.Parallel()
+	slow := &slowStore{}
+	b := newBench(t, sqlite(t), benchConfig{slow: slow})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	slow.slow.Store(true)
+	c.say("In the first call.")
+	c.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(c)
+	typed := thread.Message{ID: "typed", Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("Between the calls.")}, Metadata: thread.Metadata{
+		Source: thread.SourceText, Status: thread.StatusCompleted,
+	}}
+	_, err := persistencetest.AppendMessage(b.ctx, b.store, c.key(), typed)
+	must(t, err)
+	c = b.dial(bridge.Start{ThreadID: c.ThreadID})
+	var ready struct{ Replayed int }
+	if c.decode(c.next("bridge.ready"), &ready); ready.Replayed != 3 {
+		t.Errorf("%d messages replayed", ready.Replayed)
+	}
+	c.say("In the second call.")
+	c.next(realtime.TypeOutputBufferStopped)
+	slow.slow.Store(false)
+	c.next("bridge.storage.recovered")
+	b.hangUp(c)
+	var got []string
+	for _, m := range b.messages(c.key()) {
+		if m.Role == thread.RoleUser {
+			got = append(got, m.Text())
+		}
+	}
+	if !slices.Equal(got, []string{"In the first call.", "Between the calls.", "In the second call."}) {
+		t.Errorf("thread:\n%s", b.script(c.key()))
+	}
+}
+
 // TestRenewalWithoutDatabase has the upstream lose a session while the database takes no changes. The call goes on with
 // another one, whose record waits like all others.
 func TestRenewalWithoutDatabase(t *testing.T) {

@@ -49,9 +49,6 @@ func (w *WebSocket) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	}
 	conn.ClientPlays(d.ClientPlays)
 	conn.Start(d.Handlers)
-	if l.profile.Appends {
-		return appendingLeg{l}, nil
-	}
 	return l, nil
 }
 
@@ -61,11 +58,6 @@ type socketLeg struct {
 
 	profile ws.Profile
 }
-
-// appendingLeg is one whose items may name an unknown one before them.
-type appendingLeg struct{ *socketLeg }
-
-func (l appendingLeg) Order(ev realtime.Event) (before string, known bool) { return l.Conn.Order(ev) }
 
 func (l *socketLeg) Can() Capabilities {
 	p := &l.profile

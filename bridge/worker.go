@@ -195,6 +195,8 @@ func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 		if w.trail.open {
 			w.trail.effects(effects)
 		}
+		w.ends.Store(w.state.Ending()) // before anybody is told
+		w.waiting.Store(w.state.Waiting())
 		w.performAll(effects)
 		if w.trail.open && w.trail.complete(w.fromUser.Begun(), w.up.Begun()) {
 			w.setUpDone()
@@ -202,8 +204,6 @@ func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 		if end, ok := in.(session.ToolEnd); ok {
 			w.tools.ended(end.CallID)
 		}
-		w.ends.Store(w.state.Ending())
-		w.waiting.Store(w.state.Waiting())
 		in, w.full = w.full, nil
 	}
 	return w.over, w.over != session.EndNone

@@ -110,14 +110,15 @@ func alignStart(messages []thread.Message) []thread.Message {
 }
 
 // answersTo returns the answers to a user's message: those that name it and, of those that name none, as in calls, the
-// ones right after it.
+// ones right after it that its own call has given.
 func answersTo(messages []thread.Message, id string) (answers []thread.Message) {
-	before := ""
+	var before thread.Message
 	for _, m := range messages {
+		named := extraText(&m, extraAnswers)
 		switch {
 		case m.Role != thread.RoleAssistant:
-			before = m.ID
-		case cmp.Or(extraText(&m, extraAnswers), before) == id:
+			before = m
+		case named == id, named == "" && before.ID == id && before.Metadata.CallID == m.Metadata.CallID:
 			answers = append(answers, m)
 		}
 	}

@@ -148,6 +148,11 @@ type Usage struct {
 	Raw json.RawMessage
 }
 
+// Counts reports whether it counts anything.
+func (u *Usage) Counts() bool {
+	return u != nil && (u.TotalTokens > 0 || u.InputTokens > 0 || u.OutputTokens > 0 || u.Seconds > 0)
+}
+
 // count is a number of tokens. A fraction is cut off; what is no number, or negative, counts as none: one odd field must
 // not lose the others.
 type count int64
@@ -160,8 +165,8 @@ func (c *count) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// DecodeUsage reads a "usage" object. The details of the input are read from input_token_details or, as some servers
-// name them, input_tokens_details.
+// DecodeUsage reads a "usage" object. Some servers name the details input_tokens_details and output_tokens_details, as the Responses API
+// does, and the counts prompt_tokens and completion_tokens, as Chat Completions do.
 func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	type split struct {
 		Audio  count `json:"audio_tokens"`
@@ -179,16 +184,19 @@ func DecodeUsage(raw json.RawMessage) (Usage, error) {
 		OutputTokens count   `json:"output_tokens"`
 		Input        *input  `json:"input_token_details"`
 		InputAlt     *input  `json:"input_tokens_details"`
-		Output       split   `json:"output_token_details"`
+		Output       *split  `json:"output_token_details"`
+		OutputAlt    *split  `json:"output_tokens_details"`
+		Prompt       count   `json:"prompt_tokens"`
+		Completion   count   `json:"completion_tokens"`
 	}
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return Usage{}, fmt.Errorf("decode usage: %w", err)
 	}
-	in := cmp.Or(w.Input, w.InputAlt, new(input))
+	in, out := cmp.Or(w.Input, w.InputAlt, new(input)), cmp.Or(w.Output, w.OutputAlt, new(split))
 	return Usage{
 		Type: string(w.Type), Seconds: w.Seconds,
-		TotalTokens: int64(w.TotalTokens), InputTokens: int64(w.InputTokens), OutputTokens: int64(w.OutputTokens),
-		InputAudio: int64(in.Audio), Cached: int64(in.Cached), CachedAudio: int64(in.CachedDetails.Audio), OutputAudio: int64(w.Output.Audio),
+		TotalTokens: int64(w.TotalTokens), InputTokens: int64(cmp.Or(w.InputTokens, w.Prompt)), OutputTokens: int64(cmp.Or(w.OutputTokens, w.Completion)),
+		InputAudio: int64(in.Audio), Cached: int64(in.Cached), CachedAudio: int64(in.CachedDetails.Audio), OutputAudio: int64(out.Audio),
 		Raw: append(json.RawMessage(nil), raw...),
 	}, nil
 }

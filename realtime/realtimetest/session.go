@@ -160,6 +160,8 @@ func (s *StrictSession) take(ctx context.Context, data []byte) {
 	if r := s.event(ctx, kind, ev); r != nil {
 		s.note("session %d: %s %q: %s in %.600s", s.number, r.code, r.param, r.message, data)
 		s.fail(ctx, eventID, *r)
+	} else {
+		s.published(FromClient, kind, data)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/coder/websocket"
 )
@@ -43,7 +44,21 @@ func (s *wire) send(ctx context.Context, kind string, fields tree) {
 		s.note("%v", err)
 		return
 	}
+	s.published(FromServer, kind, data)
 	_ = s.conn.Write(ctx, websocket.MessageText, data) // the reader sees that nobody is there
+}
+
+// nulls are those that OpenAI sends although its document does not say so.
+var nulls = []string{"previous_item_id", "turn_detection", "transcript", "status_details", "usage"}
+
+// published notes how an event differs from what OpenAI publishes, in its dialects. Sessions are sent without most of what they have.
+func (s *wire) published(direction, kind string, data []byte) {
+	if !s.d.limited || s.d.Beta || direction == FromServer && strings.HasPrefix(kind, "session.") {
+		return
+	}
+	if err := Published(direction, data, nulls...); err != nil {
+		s.note("session %d: not as OpenAI publishes it: %v: %.600s", s.number, err, data)
+	}
 }
 
 // fail sends an error event.

@@ -74,6 +74,38 @@ func hears(offer string) bool {
 func sends(direction string) bool    { return direction == "sendrecv" || direction == "sendonly" }
 func receives(direction string) bool { return direction == "sendrecv" || direction == "recvonly" }
 
+// settled returns an answer of Pion's with its candidates in the first section that is in use, the only one in which browsers look for
+// them (RFC 9143, 7.3.3), with the names of those that are not (RFC 9429, 5.3.1), and with Opus as we want to have it, not as the offer
+// does: mono (RFC 7587, 7.1).
+func settled(answer, offer string) string {
+	parts, offered, candidates, first := split(answer), split(offer), "", 0
+	for i, part := range parts[1:] {
+		inUse := !strings.HasPrefix(part[strings.Index(part, " ")+1:], "0 ")
+		if inUse && first == 0 {
+			first = i + 1
+		}
+		var out strings.Builder
+		for line := range strings.Lines(part) {
+			format, _, _ := strings.Cut(line, " ")
+			switch {
+			case strings.HasPrefix(line, "a=candidate:") || strings.HasPrefix(line, "a=end-of-candidates"):
+				candidates += line
+			case strings.HasPrefix(line, "a=fmtp:") && isAudio(part):
+				out.WriteString(format + " " + opusFormat + "\r\n")
+			default:
+				out.WriteString(line)
+			}
+		}
+		if _, mid, named := strings.Cut(offered[i+1], "\na=mid:"); named && !strings.Contains(part, "\na=mid:") {
+			mid, _, _ = strings.Cut(mid, "\n")
+			out.WriteString("a=mid:" + strings.TrimSpace(mid) + "\r\n")
+		}
+		parts[i+1] = out.String()
+	}
+	parts[first] += candidates
+	return strings.Join(parts, "")
+}
+
 // narrowed returns an answer whose audio sends only what the offer receives, and the reverse (RFC 3264, 6.1).
 func narrowed(answer, offer string) string {
 	parts, offered := split(answer), split(offer)

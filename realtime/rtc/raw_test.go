@@ -20,7 +20,8 @@ type rawBrowser struct {
 // rawOptions change how a rawBrowser is made; each may be nil.
 type rawOptions struct {
 	settings func(*webrtc.SettingEngine)
-	channel  *webrtc.DataChannelInit // of the channel
+	channel  *webrtc.DataChannelInit      // of the channel
+	first    func(*webrtc.PeerConnection) // adds sections before that of audio
 	before   func(*webrtc.PeerConnection)
 	offer    func(string) string // edits the offer
 	answer   func(string) string // edits our answer
@@ -42,6 +43,9 @@ func newRawBrowser(t testing.TB, a *API, opts rawOptions) *rawBrowser {
 	must(t, err)
 	t.Cleanup(func() { _ = pc.GracefulClose() })
 	b := &rawBrowser{pc: pc, rec: newRecorder()}
+	if opts.first != nil {
+		opts.first(pc)
+	}
 	if b.track, err = webrtc.NewTrackLocalStaticRTP(opusCapability(), "mic", "browser"); err != nil {
 		t.Fatal(err)
 	}

@@ -357,3 +357,67 @@ func TestTrackReplaced(t *testing.T) {
 		next = got.next(t)
 	}
 }
+
+// TestRefusedFirst answers offers whose first sections are refused, and the offers that follow them: the candidates are in the first
+// section that is in use, once.
+func TestRefusedFirst(t *testing.T) {
+	t.Parallel()
+	video := func(direction webrtc.RTPTransceiverDirection) func(*testing.T, *webrtc.PeerConnection) {
+		return func(t *testing.T, pc *webrtc.PeerConnection) {
+			t.Helper()
+			_, err := pc.AddTransceiverFromKind(webrtc.RTPCodecTypeVideo, webrtc.RTPTransceiverInit{Direction: direction})
+			must(t, err)
+		}
+	}
+	for name, first := range map[string][]func(*testing.T, *webrtc.PeerConnection){
+		"nothing":          nil,
+		"video to receive": {video(webrtc.RTPTransceiverDirectionRecvonly)},
+		"two videos":       {video(webrtc.RTPTransceiverDirectionRecvonly), video(webrtc.RTPTransceiverDirectionRecvonly)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check := func(answer string) string {
+				for i, part := range split(answer)[1:] {
+					line, _, _ := strings.Cut(part, "\r\n")
+					want := 0
+					if i == len(first) {
+						want = 1
+					}
+					if refused := strings.Contains(line, " 0 "); refused != (i < len(first)) {
+						t.Errorf("section %d: %s", i, line)
+					}
+					if ends := strings.Count(part, "a=end-of-candidates\r\n"); ends != want || strings.Contains(part, "a=candidate:") != (want == 1) {
+						t.Errorf("section %d: %d ends of candidates in\n%s", i, ends, part)
+					}
+				}
+				return answer
+			}
+			var offer string
+			b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{
+				first: func(pc *webrtc.PeerConnection) {
+					for _, add := range first {
+						add(t, pc)
+					}
+				},
+				answer: check,
+				offer:  func(text string) string { offer = text; return text },
+			})
+			e := newExchange(b)
+			b.rec.waitState(t, media.StateConnected)
+			e.check(t)
+			// A browser names its candidates in the first section that is in use, too.
+			parts, used := split(offer), len(first)+1
+			for i := 1; i < used; i++ {
+				parts[0] = strings.Replace(parts[0], "BUNDLE "+attribute(parts[i], "mid")+" ", "BUNDLE ", 1)
+				parts[i] = strings.NewReplacer("m=video 9 ", "m=video 0 ", "a=candidate:", "a=was-candidate:", "a=ice-", "a=was-ice-", "a=end-of", "a=was-end-of").Replace(parts[i])
+			}
+			again := strings.Join(parts, "")
+			for _, key := range []string{"ice-ufrag", "ice-pwd"} {
+				again = strings.ReplaceAll(again, attribute(offer, key), "another"+attribute(offer, key))
+			}
+			answer, err := b.peer.Restart(testContext(t), again)
+			must(t, err)
+			check(answer)
+		})
+	}
+}

@@ -120,9 +120,10 @@ func checkTransport(desc *sdp.SessionDescription, m *sdp.MediaDescription) (fing
 		if v, ok := desc.Attribute(key); ok {
 			return v
 		}
-		// The credentials of a bundled section are those of the first one (RFC 9143, 7.1.3).
-		if _, bundled := desc.Attribute("group"); bundled {
-			v, _ := desc.MediaDescriptions[0].Attribute(key)
+		// The credentials of a bundled section are those of the first one that is in use (RFC 9143, 7.1.3).
+		first := slices.IndexFunc(desc.MediaDescriptions, active)
+		if _, bundled := desc.Attribute("group"); bundled && first >= 0 {
+			v, _ := desc.MediaDescriptions[first].Attribute(key)
 			return v
 		}
 		return ""

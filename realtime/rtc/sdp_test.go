@@ -63,6 +63,9 @@ func checkAnswer(t *testing.T, answer, opus string) {
 			if v, _ := m.Attribute("rtpmap"); v != opus+" opus/48000/2" {
 				t.Errorf("rtpmap %q", v)
 			}
+			if v, _ := m.Attribute("fmtp"); v != opus+" "+opusFormat {
+				t.Errorf("fmtp %q", v)
+			}
 			if _, ok := m.Attribute("sendrecv"); !ok {
 				t.Error("audio is not sendrecv")
 			}

@@ -2,9 +2,13 @@ package ws
 
 import (
 	"bytes"
+	"fmt"
+	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 )
 
@@ -105,5 +109,76 @@ func TestStreamOfASlowClock(t *testing.T) {
 	}
 	if off := now.Sub(s.came(at)); off.Abs() > 5*time.Millisecond {
 		t.Errorf("off by %s after an hour", off)
+	}
+}
+
+// TestSound counts the sound of each item as far as it has come, whether it was played, waits, or was stopped; so many items as are
+// remembered.
+func TestSound(t *testing.T) {
+	t.Parallel()
+	inCall(t, Profile{}, func(t *testing.T, c *call) {
+		for i := range remembered {
+			c.speak("resp_1", fmt.Sprint("early", i), 0, 1)
+		}
+		c.speak("resp_1", "item_1", 0, 50)
+		pass(200 * time.Millisecond)
+		c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"u1","audio_start_ms":0}`)
+		c.speak("resp_1", "item_1", 50, 25)
+		c.speak("resp_2", "item_2", 0, 3)
+		pass(200 * time.Millisecond)
+		for item, want := range map[string]time.Duration{"item_1": 1500 * time.Millisecond, "item_2": 60 * time.Millisecond, "early0": 0, "early2": 20 * time.Millisecond, "nobody": 0} {
+			if got := c.Sound(item); got != want {
+				t.Errorf("%s: %v, want %v", item, got, want)
+			}
+		}
+	})
+}
+
+// TestUnannounced dials upstreams that do not announce their session: one that accepts settings has one.
+func TestUnannounced(t *testing.T) {
+	t.Parallel()
+	updated := `{"type":"session.updated","event_id":"e1","session":{"id":"sess_1","type":"realtime","model":"m"}}`
+	for name, tt := range map[string]struct {
+		first []string
+		asked int
+	}{
+		"it says nothing":         {nil, 1},
+		"it names a conversation": {[]string{`{"type":"conversation.created","conversation":{"id":"c"}}`}, 1},
+		"it tells its settings":   {[]string{updated}, 0},
+		"it announces itself":     {[]string{`{"type":"session.created","session":{"id":"sess_1"}}`}, 0},
+	} {
+		for _, profile := range []Profile{{Name: "realtime"}, profile(t, "xai"), profile(t, "qwen")} {
+			t.Run(name+" "+profile.Name, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					up := newFakeSocket()
+					c := newConn(up, profile.withDefaults(), "m", new(shared), slog.New(slog.DiscardHandler))
+					for _, event := range tt.first {
+						up.say("%s", event)
+					}
+					announced := make(chan error, 1)
+					go func() { announced <- c.awaitSession(t.Context()) }()
+					pass(3 * time.Second)
+					asked := up.told()
+					if len(asked) != tt.asked {
+						t.Errorf("it was sent %v", asked)
+					}
+					if tt.asked > 0 {
+						up.say("%s", updated)
+					}
+					if err := <-announced; err != nil || c.ID() != "sess_1" {
+						t.Errorf("session %q, %v", c.ID(), err)
+					}
+					events, _ := c.inbox.pop()
+					last := decode(t, string(events[len(events)-1]))
+					if last.Type != realtime.TypeSessionCreated {
+						t.Errorf("the call is told %s", last.Raw)
+					}
+					if err := c.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
 	}
 }

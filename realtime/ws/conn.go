@@ -56,14 +56,9 @@ type Conn struct {
 	interrupts bool   // the caller's speech stops an answer
 	making     string // the response that is being made
 	more       string // words at the end of the instructions
-	spoken     map[string]string
 	// plays reports whether the client says itself what was heard of an answer; unsaid is what it has not said yet.
 	plays  func() bool
 	unsaid map[string]cut
-
-	// Of Order: the items that were announced, and the last two of them.
-	announced        map[string]bool
-	newest, previous string
 }
 
 func newConn(s socket, p Profile, model string, common *shared, log *slog.Logger) *Conn {
@@ -72,7 +67,7 @@ func newConn(s socket, p Profile, model string, common *shared, log *slog.Logger
 	return &Conn{
 		profile: p, model: model, socket: s, log: log, source: media.NewSource(), ctx: ctx, cancel: cancel, done: make(chan struct{}),
 		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewReader(p.RateIn)}, play: newPlayout(p.formatOut(), common),
-		plays: func() bool { return false }, unsaid: make(map[string]cut), inbox: newInbox(), closed: make(chan struct{}), interrupts: true, spoken: make(map[string]string), announced: make(map[string]bool),
+		plays: func() bool { return false }, unsaid: make(map[string]cut), inbox: newInbox(), closed: make(chan struct{}), interrupts: true,
 	}
 }
 
@@ -258,6 +253,9 @@ func (c *Conn) Close() error {
 
 // sound decodes the sound of an event.
 func sound(ev *realtime.Event) ([]byte, error) { return base64.StdEncoding.DecodeString(ev.Delta) }
+
+// Sound returns how long the sound of an item is, as far as it has come; zero if it has none, or is none of the latest.
+func (c *Conn) Sound(itemID string) time.Duration { return c.play.sound(itemID) }
 
 // Said returns when the caller's sound came that has a place in all that the upstream has heard, and how much later it was sent;
 // ok is false if nothing that was sent has that place.

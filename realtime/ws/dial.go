@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"time"
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
@@ -83,8 +84,16 @@ func (c *Client) Dial(ctx context.Context, model, safetyIdentifier string) (*Con
 	return conn, nil
 }
 
-// awaitSession reads until the session is announced.
+// announced is how long to wait until a session announces itself. One that does not may still accept settings.
+const announced = 2 * time.Second
+
+// awaitSession reads until the session is announced, or has accepted a session.update that changes nothing.
 func (c *Conn) awaitSession(ctx context.Context) error {
+	empty := realtime.Event{Type: realtime.TypeSessionUpdate, Raw: realtime.SessionUpdate(ownEvent+"session", []byte(`{"type":"realtime"}`))}
+	asks := time.AfterFunc(announced, func() {
+		_ = c.socket.Write(ctx, c.profile.sent(empty, true, "", c.model)) // Read has the error
+	})
+	defer asks.Stop()
 	for range maxBefore {
 		data, err := c.socket.Read(ctx)
 		if err != nil {
@@ -99,6 +108,10 @@ func (c *Conn) awaitSession(ctx context.Context) error {
 		}
 		if ev.Type == realtime.TypeError && ev.Error != nil {
 			return fmt.Errorf("await session: %w", &realtime.APIError{Status: http.StatusBadRequest, Type: ev.Error.Type, Code: ev.Error.Code, Message: ev.Error.Message})
+		}
+		if t := read(ev.Raw); ev.Type == realtime.TypeSessionUpdated && t != nil {
+			t["type"] = realtime.TypeSessionCreated
+			ev = again(t)[0]
 		}
 		c.take(ev)
 		if ev.Type == realtime.TypeSessionCreated {

@@ -25,7 +25,6 @@ func FuzzUpstream(f *testing.F) {
 			for range 2 {
 				if ev, err := realtime.Decode(data); err == nil {
 					c.take(ev)
-					c.Order(ev)
 					c.play.frame(nil)
 					c.play.ahead(1)
 					c.play.next(nil, true)

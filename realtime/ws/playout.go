@@ -123,12 +123,15 @@ type playout struct {
 	remote   uint32       // that gets sound early; 0 for none
 	made     []string     // the latest responses that are complete
 	stopped  []string     // the latest responses of which nothing more is played
+	// sounds has how many bytes have come of each of the latest items, which recent names.
+	sounds   map[string]int
+	recent   []string
 	wake     chan struct{}
 	consumed chan struct{} // holds a token when sound was taken out
 }
 
 func newPlayout(format media.Format, common *shared) *playout {
-	return &playout{format: format, shared: common, wake: make(chan struct{}, 1), consumed: make(chan struct{}, 1)}
+	return &playout{format: format, shared: common, sounds: make(map[string]int), wake: make(chan struct{}, 1), consumed: make(chan struct{}, 1)}
 }
 
 // remembered is how many responses are remembered, of those that were stopped or are complete: more than wait at once.
@@ -145,7 +148,11 @@ func remember(list []string, id string) []string {
 func (p *playout) add(ev *realtime.Event, sound []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(sound) == 0 || slices.Contains(p.stopped, ev.ResponseID) {
+	switch {
+	case len(sound) == 0:
+		return true
+	case slices.Contains(p.stopped, ev.ResponseID):
+		p.count(ev.ItemID, len(sound))
 		return true
 	}
 	if p.waiting > 0 && (len(p.queue) >= maxUtterances || p.waiting+len(sound) > bytesOf(p.format, maxAhead) || !p.hold(len(sound))) {
@@ -160,9 +167,28 @@ func (p *playout) add(ev *realtime.Event, sound []byte) bool {
 		last++
 	}
 	p.queue[last].add(sound)
+	p.count(ev.ItemID, len(sound))
 	p.waiting += len(sound)
 	signal(p.wake)
 	return true
+}
+
+// count counts bytes of an item, played or not; there is at least one. p.mu is held.
+func (p *playout) count(itemID string, bytes int) {
+	if p.sounds[itemID] == 0 {
+		if len(p.recent) == remembered {
+			delete(p.sounds, p.recent[0])
+		}
+		p.recent = remember(p.recent, itemID)
+	}
+	p.sounds[itemID] += bytes
+}
+
+// sound returns how long an item is, as far as it has come.
+func (p *playout) sound(itemID string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.length(p.sounds[itemID])
 }
 
 // hold makes room for more bytes, if there are as many. p.mu is held.

@@ -32,8 +32,6 @@ type Profile struct {
 	// NoDeletion, NoImages and NoResponseSettings say what else it does not know: conversation.item.delete, images,
 	// instructions and tool_choice of one response.
 	NoDeletion, NoImages, NoResponseSettings bool
-	// Appends means that items may name one before them that was never announced: each comes last.
-	Appends bool
 	// MaxSession is how long a session lives, if session.created does not say.
 	MaxSession time.Duration
 	// MaxEvent is the largest event that it takes, in bytes.
@@ -102,7 +100,7 @@ var Profiles = []Profile{
 	{
 		Name: "xai", Address: "wss://api.x.ai/v1/realtime", Shape: shapeXAI, MaxSession: 120 * time.Minute,
 		History:    HistoryPacked, // each item costs money
-		KeepsAudio: true, NoResponseSettings: true, Appends: true,
+		KeepsAudio: true, NoResponseSettings: true,
 	},
 	{
 		Name: "inworld", Address: "wss://api.inworld.ai/api/v1/realtime/session?key={session}&protocol=realtime", ModelInSession: true,

@@ -37,10 +37,11 @@ type queue struct {
 	room   chan struct{} // holds a token when events have been sent
 }
 
-// outgoing is an event, or sound, which begins at that time of the caller's stream.
+// outgoing is an event, or sound, which begins at that time of the caller's stream, and came then.
 type outgoing struct {
 	event, sound []byte
 	at           time.Duration
+	came         time.Time
 }
 
 func newQueue(format media.Format) *queue {
@@ -99,7 +100,7 @@ func (q *queue) speak(sound []byte, at time.Duration) {
 	if last >= 0 && q.items[last].event == nil && len(q.items[last].sound) < bytesOf(q.format, shortestAppend) {
 		q.items[last].sound = append(q.items[last].sound, sound...)
 	} else {
-		q.items = append(q.items, outgoing{sound: slices.Clone(sound), at: at})
+		q.items = append(q.items, outgoing{sound: slices.Clone(sound), at: at, came: time.Now()})
 	}
 	q.sound += len(sound)
 	for q.sound > bytesOf(q.format, maxWaiting) {
@@ -112,7 +113,7 @@ func (q *queue) speak(sound []byte, at time.Duration) {
 }
 
 // next removes what is to be sent next, as an event. ok is false if there is nothing yet: sound waits until there is
-// enough of it, or an event behind it. last means that nothing will come.
+// enough of it, or an event behind it, or none has come for a while. last means that nothing will come.
 func (q *queue) next() (event []byte, ok, last bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -126,7 +127,7 @@ func (q *queue) next() (event []byte, ok, last bool) {
 		signal(q.room)
 		return first.event, true, false
 	}
-	if len(q.items) == 1 && len(first.sound) < bytesOf(q.format, shortestAppend) && !q.closed {
+	if len(q.items) == 1 && len(first.sound) < bytesOf(q.format, shortestAppend) && !q.closed && time.Since(first.came) < longestAppend {
 		return nil, false, false
 	}
 	sound, n := first.sound, 1
@@ -139,6 +140,13 @@ func (q *queue) next() (event []byte, ok, last bool) {
 	q.marks.add(mark{place: lasts(q.format, q.spoken), at: first.at, sent: time.Now()})
 	q.spoken += len(sound)
 	return appended(sound), true, false
+}
+
+// waits reports whether there is something to send later.
+func (q *queue) waits() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items) > 0
 }
 
 // markOf returns where and when sound was sent that has a place in all of it.

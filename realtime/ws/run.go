@@ -136,10 +136,6 @@ func (c *Conn) event(ev *realtime.Event) bool {
 		c.mu.Lock()
 		c.making = text(realtime.Member(ev.Response, "id"))
 		c.mu.Unlock()
-	case typeTranscriptionUpdated:
-		return c.cumulative(ev)
-	case realtime.TypeTranscriptionCompleted:
-		delete(c.spoken, ev.ItemID)
 	case realtime.TypeError:
 		return !c.ownError(ev)
 	}
@@ -197,27 +193,6 @@ func (c *Conn) interrupted() {
 	c.stop(false)
 }
 
-// typeTranscriptionUpdated is xAI's: all that was understood so far.
-const typeTranscriptionUpdated = "conversation.item.input_audio_transcription.updated"
-
-// cumulative makes a delta of what was understood so far. It returns false if there is nothing new.
-func (c *Conn) cumulative(ev *realtime.Event) bool {
-	whole := ev.Transcript
-	if len(c.spoken) >= remembered {
-		clear(c.spoken) // nobody speaks in so many places at once
-	}
-	delta, ok := strings.CutPrefix(whole, c.spoken[ev.ItemID])
-	if !ok || delta == "" {
-		return false
-	}
-	c.spoken[ev.ItemID] = whole
-	made := again(tree{
-		"type": realtime.TypeTranscriptionDelta, "event_id": newID("event_"), "item_id": ev.ItemID, "content_index": ev.ContentIndex, "delta": delta,
-	})
-	*ev = made[0]
-	return true
-}
-
 // ownError reports whether an error is about one of our own events. A truncation that the upstream refuses has
 // happened all the same.
 func (c *Conn) ownError(ev *realtime.Event) bool {
@@ -245,7 +220,7 @@ func (c *Conn) write() {
 			continue
 		}
 		var due <-chan time.Time
-		if c.in.fill(time.Now()) {
+		if fills := c.in.fill(time.Now()); fills || c.out.waits() {
 			timer.Reset(longestAppend)
 			due = timer.C
 		}

@@ -530,6 +530,20 @@ func TestAppends(t *testing.T) {
 	})
 }
 
+// TestLastSound sends the last of the caller's sound soon, however little that is, although nothing follows it.
+func TestLastSound(t *testing.T) {
+	t.Parallel()
+	for _, frames := range []int{1, 2, 3, 7} {
+		inCall(t, Profile{}, func(t *testing.T, c *call) {
+			c.say(frames)
+			pass(2 * longestAppend)
+			if n := len(bytes.Join(appends(t, c.up.told()), nil)); n != frames*960 {
+				t.Errorf("%d of %d bytes have come", n, frames*960)
+			}
+		})
+	}
+}
+
 // TestSlowUpstream does not read for a while: the oldest sound is dropped, events are not, and what waits is bounded.
 func TestSlowUpstream(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package leg
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -185,10 +186,12 @@ func (s *Sessions) AwaitSound(e session.AwaitSound) {
 	})
 }
 
-// aboutSpeech is in the events that say when the caller has begun to speak, and has stopped.
-var aboutSpeech = []byte(`"input_audio_buffer.speech_st`)
+// timed are in the events that say when the caller has begun to speak, and has stopped, and in those that end what the model says,
+// or a part of it.
+var timed = [][]byte{[]byte(`"input_audio_buffer.speech_st`), []byte(`.done"`), []byte(`"conversation.item.truncated"`)}
 
-// Place adds to an event of an upstream session what its driver says about the place of its item, and of the speech in it.
+// Place adds to an event of an upstream session what its driver says about the place and the sound of its item, and of the speech
+// in it.
 func (s *Sessions) Place(in session.Input) session.Input {
 	e, ok := in.(session.UpstreamEvent)
 	if !ok || s.byGen[e.Gen] == nil {
@@ -196,7 +199,8 @@ func (s *Sessions) Place(in session.Input) session.Input {
 	}
 	orderer, orders := s.byGen[e.Gen].Leg.(Orderer)
 	timer, times := s.byGen[e.Gen].Leg.(Timer)
-	if times = times && bytes.Contains(e.Data, aboutSpeech); !orders && !times {
+	times = times && slices.ContainsFunc(timed, func(part []byte) bool { return bytes.Contains(e.Data, part) })
+	if !orders && !times {
 		return in
 	}
 	ev, err := realtime.Decode(e.Data)
@@ -208,6 +212,7 @@ func (s *Sessions) Place(in session.Input) session.Input {
 		e.Place.Before, e.Place.Known = orderer.Order(ev)
 	}
 	if times {
+		e.Sound = timer.Sound(ev.ItemID)
 		if at, late, ok := timer.Said(time.Duration(max(ev.AudioStartMS, ev.AudioEndMS)) * time.Millisecond); ok {
 			e.Said = &session.Said{At: at, Late: late}
 		}

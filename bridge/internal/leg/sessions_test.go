@@ -204,6 +204,30 @@ func (*timer) Said(place time.Duration) (at time.Time, late time.Duration, ok bo
 	return time.Unix(0, 0).Add(place), 2 * time.Second, place < 10*time.Second
 }
 
+func (*timer) Sound(itemID string) time.Duration { return time.Duration(len(itemID)) * time.Second }
+
+// TestSound adds to events that end what the model says how long that is.
+func TestSound(t *testing.T) {
+	t.Parallel()
+	s := &Sessions{byGen: map[int]*Session{1: {Leg: &timer{}}, 2: {Leg: &listener{}}}}
+	for _, tt := range []struct {
+		data string
+		gen  int
+		want time.Duration
+	}{
+		{`{"type":"response.output_audio.done","item_id":"abc"}`, 1, 3 * time.Second},
+		{`{"type":"response.output_audio_transcript.done","item_id":"abcd"}`, 1, 4 * time.Second},
+		{`{"type":"conversation.item.truncated","item_id":"ab","audio_end_ms":99}`, 1, 2 * time.Second},
+		{`{"type":"response.output_audio_transcript.delta","item_id":"ab","delta":"x"}`, 1, 0},
+		{`{"type":"response.output_audio.done"}`, 1, 0},
+		{`{"type":"response.output_audio.done","item_id":"abc"}`, 2, 0},
+	} {
+		if got, _ := s.Place(session.UpstreamEvent{Gen: tt.gen, Data: []byte(tt.data)}).(session.UpstreamEvent); got.Sound != tt.want {
+			t.Errorf("%s: %v", tt.data, got.Sound)
+		}
+	}
+}
+
 // TestSaid adds to events about speech when that came, and to no others.
 func TestSaid(t *testing.T) {
 	t.Parallel()

@@ -63,9 +63,12 @@ type Orderer interface {
 	Order(ev realtime.Event) (before string, known bool)
 }
 
-// Timer is an UpstreamLeg that knows when the caller's sound came that the session speaks of. Sessions count what they were sent,
-// however long it was held before.
+// Timer is an UpstreamLeg that knows when the caller's sound came that the session speaks of, and how long the model's is. Sessions
+// count what they were sent, however long it was held before.
 type Timer interface {
+	// Sound returns how long the sound of an item is, as far as it has come; zero if that is not known. It may be called on any
+	// goroutine.
+	Sound(itemID string) time.Duration
 	// Said returns when sound came that has a place in all that the session has heard, and how much later, if any, it was sent; ok is
 	// false if nothing that was sent has that place. It may be called on any goroutine.
 	Said(place time.Duration) (at time.Time, late time.Duration, ok bool)

@@ -26,13 +26,17 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 	if ev.Malformed != nil {
 		s.log(slog.LevelWarn, "upstream event not understood", "type", ev.Type, "error", ev.Malformed)
 	}
-	if in.Place != nil {
-		ev.PreviousItemID, ev.HasPrevious = in.Place.Before, in.Place.Known
-	}
-	ev.said = in.Said
 	u.names.translate(s.known, &ev)
+	if in.Place != nil {
+		ev.PreviousItemID, ev.HasPrevious = u.names.ours(s.known, in.Place.Before), in.Place.Known
+	}
+	ev.said, ev.sound = in.Said, in.Sound
 	if u != s.up {
 		s.giveUp(s.renewal.event(&ev))
+		return
+	}
+	s.transcript.link(&ev, in.Place != nil)
+	if !s.speech.soFar(&ev) {
 		return
 	}
 	again := ev.Type == realtime.TypeSessionCreated && s.view.created != nil && u.gen > 1 // after one that has refused
@@ -74,6 +78,9 @@ func readUpstream(data []byte) (event, error) {
 // event applies an event, and reports who may see it.
 func (s *State) event(ev *event) audience {
 	it := s.transcript.itemOf(ev)
+	if ev.sound > 0 && it != nil && it.message != nil {
+		s.transcript.sounds(it.message, ev.sound)
+	}
 	switch {
 	case ev.Malformed != nil:
 		if ev.Type == realtime.TypeResponseDone { // the call waits for it, and the browser is told that it has failed
@@ -104,6 +111,7 @@ func (s *State) event(ev *event) audience {
 // updated takes session.updated. The browser sees those that it has asked for, the sidebands also those of others.
 func (s *State) updated(ev *event) (who audience) {
 	who = s.settings.updated(ev)
+	s.transcript.speaks(ev.Session)
 	if s.settings.pushToTalk {
 		s.answers.speechTill = time.Time{} // nobody says when it ends
 	}

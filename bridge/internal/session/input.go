@@ -46,12 +46,14 @@ type Said struct {
 
 type (
 	// UpstreamEvent is a message of an upstream session. Place is nil if the message says itself after which item its
-	// own comes, Said if it does not speak of sound, or nobody knows when that came.
+	// own comes, Said if it does not speak of sound, or nobody knows when that came. Sound is how long its item is spoken, as far
+	// as that has come; zero if nobody knows.
 	UpstreamEvent struct {
 		Gen   int
 		Data  []byte
 		Place *ItemPlace
 		Said  *Said
+		Sound time.Duration
 	}
 	// BrowserEvent is a message from the browser. Images are its images, saved in the thread;
 	// BadImage says why one of them is not. MessageID is that of a text that was saved while it had to wait.

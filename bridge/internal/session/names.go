@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"voicebridge/realtime"
 )
@@ -14,6 +15,7 @@ type event struct {
 	item     realtime.Item
 	response realtime.Response
 	said     *Said
+	sound    time.Duration
 }
 
 func readEvent(data []byte) (ev event, err error) {
@@ -25,6 +27,9 @@ func readEvent(data []byte) (ev event, err error) {
 	}
 	if ev.Response != nil {
 		ev.response, _ = realtime.DecodeResponse(ev.Response)
+		if beside, err := realtime.DecodeUsage(ev.Usage); err == nil && !ev.response.Usage.Counts() {
+			ev.response.Usage = &beside // xAI's
+		}
 	}
 	return ev, nil
 }

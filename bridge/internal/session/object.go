@@ -75,3 +75,13 @@ func definitions(r *toolkit.Registry) []realtime.Tool {
 	}
 	return tools
 }
+
+// replaced returns a JSON object with another value for one of its fields.
+func replaced(object json.RawMessage, field string, value json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(object, &fields) != nil {
+		return nil
+	}
+	fields[field] = value
+	return encode(fields)
+}

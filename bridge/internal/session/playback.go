@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"voicebridge/realtime"
 	"voicebridge/thread"
@@ -90,7 +89,7 @@ func (p *playback) audioStopped(responseID string) {
 		return
 	}
 	if r := p.answers.byID[p.playing]; r != nil && !p.startedAt.IsZero() {
-		p.transcript.pace.measure(letters(r), p.now.Sub(p.startedAt))
+		p.measure(r, p.now.Sub(p.startedAt))
 		p.place(r)
 	}
 	p.reset()
@@ -120,7 +119,7 @@ func (p *playback) end() time.Time {
 	}
 	length := time.Duration(0)
 	for _, m := range r.messages {
-		length += p.transcript.pace.length(m.text())
+		length += p.transcript.lasts(m)
 	}
 	if !p.guessed {
 		length = 4*length + lostAfter
@@ -148,12 +147,18 @@ func (p *playback) isOther(responseID string) bool {
 	return responseID != "" && responseID != p.playing
 }
 
-func letters(r *response) int {
-	n := 0
+// measure takes how long all of an answer took.
+func (p *playback) measure(r *response, took time.Duration) {
+	all := 0.0
 	for _, m := range r.messages {
-		n += utf8.RuneCountInString(m.text())
+		all += letters(m.text())
 	}
-	return n
+	p.transcript.pace.measure(all, took)
+	for _, m := range r.messages {
+		if m.sound == 0 && all > 0 {
+			m.sound = time.Duration(float64(took) * letters(m.text()) / all)
+		}
+	}
 }
 
 // audioCleared takes output_audio_buffer.cleared: what was not played yet never will be. It is the
@@ -187,7 +192,7 @@ func (p *playback) cutOff(responseID string) (incomplete bool) {
 			continue
 		}
 		played := p.played(m)
-		if played >= p.transcript.pace.length(m.text()) && !m.open() {
+		if !m.open() && p.transcript.ended(m, played) {
 			continue // played to its end
 		}
 		p.interrupt(m, played)
@@ -205,7 +210,11 @@ func (p *playback) truncated(ev *event, it *item) {
 		return
 	}
 	it.message.exact = true
-	p.interrupt(it.message, time.Duration(ev.AudioEndMS)*time.Millisecond)
+	played := time.Duration(ev.AudioEndMS) * time.Millisecond
+	if it.message.meta.Status == thread.StatusCompleted && it.message.sound > 0 && p.transcript.ended(it.message, played) {
+		return // nothing was cut off
+	}
+	p.interrupt(it.message, played)
 }
 
 // interrupt closes a message as interrupted after the audio that was played.
@@ -243,7 +252,7 @@ func (p *playback) played(m *message) time.Duration {
 		if o == m {
 			break
 		}
-		left -= p.transcript.pace.length(o.text())
+		left -= p.transcript.lasts(o)
 	}
 	return max(left, 0)
 }
@@ -268,7 +277,7 @@ func (p *playback) moreText(m *message, ev *event, spoken bool) {
 		return
 	}
 	m.comes(spoken)
-	p.transcript.grow(m, ev.ContentIndex, ev.Delta)
+	p.transcript.grow(m, ev)
 	if spoken {
 		p.firstWords(m.response)
 	}
@@ -409,7 +418,7 @@ func (p *playback) place(r *response) {
 		}
 		end := p.now
 		if i < len(r.messages)-1 {
-			end = p.start(m).Add(p.transcript.pace.length(m.text()))
+			end = p.start(m).Add(p.transcript.lasts(m))
 		}
 		if m.meta.Audio = p.recording.span(p.start(m), end); m.meta.Audio != nil && !m.open() {
 			m.changed = true
@@ -427,7 +436,7 @@ func (p *playback) start(m *message) time.Time {
 		if o == m {
 			break
 		}
-		at = at.Add(p.transcript.pace.length(o.text()))
+		at = at.Add(p.transcript.lasts(o))
 	}
 	return at
 }

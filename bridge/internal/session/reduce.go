@@ -15,7 +15,7 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 	client := &clientTools{core: c, registry: registry, deny: cfg.Deny}
 	l := &line{core: c, up: c.newUpstream(1)}
 	l.up.id = record.UpstreamCallID
-	t := &transcript{line: l, items: make(map[string]*item), memory: newMemory(l.History, l.ReplayMessages), pace: defaultPace}
+	t := &transcript{line: l, items: make(map[string]*item), next: make(map[string]*item), memory: newMemory(l.History, l.ReplayMessages), pace: defaultPace, speed: 1}
 	q := &responses{line: l, transcript: t, byID: make(map[string]*response)}
 	sound := &recording{core: c}
 	s := &State{
@@ -194,7 +194,7 @@ func (s *State) onTime() {
 	if s.listening() && s.due(s.up.wordBy) {
 		s.lost(EndUpstreamLost)
 	}
-	if s.due(s.answers.activeBy) {
+	if s.due(s.answers.stallsBy()) {
 		s.responseLost()
 	}
 	s.answers.onTime()

@@ -23,6 +23,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime"
+	"voicebridge/realtime/realtimetest"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
@@ -58,7 +59,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 // a session is replaced, "limit" how many bytes an event for the upstream may have, "cannot"
 // the Capabilities that its sessions lack, "plays" that the client plays answers itself, "recorded" that the call is recorded, "fixed" the session that clients may not change,
 // except for what "may change" names, "dialing" that its first session is still being dialled, and "others" how many other upstreams
-// there are; up2 dialed other: with one of those. The tool
+// there are; up2 dialed other: with one of those, and "unpublished" that a client sends what the API does not know. The tool
 // create_line_chart asks the user first, and so does the tool "paint" that a client declares.
 func TestCalls(t *testing.T) {
 	t.Parallel()
@@ -112,6 +113,8 @@ type scripted struct {
 	texts int // put into the call so far
 	// twice has each input reduced on a copy of the state, too.
 	twice bool
+	// unpublished means that a client sends what the API does not know, to have it refused.
+	unpublished bool
 	// thread is what the thread holds that is not of the call.
 	thread []thread.Message
 }
@@ -119,7 +122,7 @@ type scripted struct {
 func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	t.Helper()
 	c := newScripted(t, section(archive, "thread"))
-	c.twice = true
+	c.twice, c.unpublished = true, section(archive, "unpublished") != ""
 	var err error
 	c.s.BrowserPlays = section(archive, "plays") != ""
 	c.s.KeepSound = section(archive, "recorded") != ""
@@ -349,11 +352,36 @@ func (c *scripted) reduce(in Input) {
 		copied.same(c.t, c.s, effects, copied.s.Reduce(c.now, in))
 	}
 	for _, e := range effects {
+		c.published(e)
 		text := show(c.t, e)
 		if b, ok := e.(ToBrowser); ok && bytes.Equal(b.Data, raw.Data) {
 			text = strings.TrimSuffix("→br as it came, "+map[bool]string{true: "draft"}[b.Draft], ", ")
 		}
 		fmt.Fprintf(&c.out, "\t%s\n", text)
+	}
+}
+
+// nulls are those that OpenAI sends although its document does not say so.
+var nulls = []string{"previous_item_id", "turn_detection", "noise_reduction", "transcription", "status_details", "usage", "transcript", "tracing", "prompt"}
+
+// published holds the events that the call makes against OpenAI's own document. What comes from the upstream is told as it came; a
+// transcript has only what matters of it.
+func (c *scripted) published(e Effect) {
+	var err error
+	switch e := e.(type) {
+	case ToUpstream:
+		err = realtimetest.Published(realtimetest.FromClient, e.Data, nulls...)
+	case ToBrowser:
+		if bytes.Contains(e.Data, []byte(`"event_id":"event_`)) {
+			err = realtimetest.Published(realtimetest.FromServer, e.Data, nulls...)
+		}
+	case ToSideband:
+		if bytes.Contains(e.Data, []byte(`"event_id":"event_`)) {
+			err = realtimetest.Published(realtimetest.FromServer, e.Data, nulls...)
+		}
+	}
+	if err != nil && !c.unpublished {
+		c.t.Errorf("%v, of %s", err, show(c.t, e))
 	}
 }
 

@@ -12,9 +12,6 @@ import (
 	"voicebridge/thread"
 )
 
-// responseTimeout is how long to wait for a stalled response.
-const responseTimeout = 60 * time.Second
-
 // began takes response.created. It reports whether somebody wants to hear the response.
 func (q *responses) began(id string) (wanted bool) {
 	r := q.byID[id]
@@ -189,9 +186,12 @@ func (q *responses) closeAll(why string) {
 // before.
 func (q *responses) tellDone(r *response) {
 	if r.created {
-		status, reason := r.record.Status, r.record.StatusReason
+		details := map[string]any{"type": r.record.Status, "reason": "client_cancelled"} // nobody else has cancelled it, as far as the API knows
+		if r.record.Status == realtime.ResponseFailed {
+			details = map[string]any{"type": r.record.Status, "error": map[string]any{"type": "server_error", "code": r.record.StatusReason}}
+		}
 		q.notify(map[string]any{"type": realtime.TypeResponseDone, "event_id": q.ownEventID(), "response": map[string]any{
-			"id": r.id, "object": "realtime.response", "status": status, "status_details": map[string]any{"type": status, "reason": reason}, "output": []any{},
+			"id": r.id, "object": "realtime.response", "status": r.record.Status, "status_details": details, "output": []any{},
 		}})
 	}
 }

@@ -55,6 +55,13 @@ type responses struct {
 	clientCreateTill time.Time
 }
 
+const (
+	// responseTimeout is how long to wait for a stalled response.
+	responseTimeout = 60 * time.Second
+	// doneTimeout is the same for one of which everything is there, and whose tools have been answered.
+	doneTimeout = 5 * time.Second
+)
+
 // need is something that nobody has answered yet.
 type need struct {
 	id    string    // id of the item; empty for a client's response.create without its own text
@@ -124,11 +131,20 @@ func (q *responses) deadline() time.Time {
 	at := until(q.blockedTill, q.replyTill)
 	at = until(at, q.speechTill)
 	at = until(at, q.clientCreateTill)
-	at = until(at, q.activeBy)
+	at = until(at, q.stallsBy())
 	if q.create != nil {
 		at = until(at, q.create.by)
 	}
 	return at
+}
+
+// stallsBy is when to give up on the active response: its end may never be told, and the answer to its tools waits for it.
+func (q *responses) stallsBy() time.Time {
+	r := q.byID[q.active]
+	if r == nil || r.tools == 0 || r.open > 0 || slices.ContainsFunc(r.messages, (*message).open) {
+		return q.activeBy
+	}
+	return q.activeBy.Add(doneTimeout - responseTimeout)
 }
 
 func (q *responses) onTime() {

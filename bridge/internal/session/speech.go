@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func (p *speech) event(ev *event, it *item) {
 	case realtime.TypeTranscriptionDelta:
 		if m := p.utterance(it); m != nil {
 			p.awaitTranscription(m)
-			p.transcript.grow(m, ev.ContentIndex, ev.Delta)
+			p.transcript.grow(m, ev)
 		}
 	case realtime.TypeTranscriptionCompleted:
 		if m := p.utterance(it); m != nil {
@@ -83,6 +84,37 @@ func (p *speech) event(ev *event, it *item) {
 			m.end(thread.StatusFailed)
 		}
 	}
+}
+
+// typeTranscriptionUpdated is xAI's: all that was understood so far.
+const typeTranscriptionUpdated = "conversation.item.input_audio_transcription.updated"
+
+// soFar makes a delta of an event with all that was understood so far, as some upstreams send it, also as completed with the
+// status in_progress. It returns false if there is nothing to pass on.
+func (p *speech) soFar(ev *event) bool {
+	isSoFar := ev.Type == typeTranscriptionUpdated || ev.Type == realtime.TypeTranscriptionCompleted &&
+		string(realtime.Member(ev.Raw, "status")) == `"in_progress"`
+	if !isSoFar || ev.Malformed != nil {
+		return true
+	}
+	m := p.utterance(p.transcript.itemOf(ev))
+	if m == nil || !m.open() || m.role != thread.RoleUser {
+		return false
+	}
+	p.awaitTranscription(m)
+	delta, more := strings.CutPrefix(ev.Transcript, m.at(ev.ContentIndex))
+	if !more { // it was understood differently
+		m.setText(ev.ContentIndex, ev.Transcript)
+		m.changed = true
+	}
+	if !more || delta == "" {
+		return false
+	}
+	made, err := readEvent(encode(map[string]any{
+		"type": realtime.TypeTranscriptionDelta, "event_id": cmp.Or(ev.EventID, p.ownEventID()), "item_id": ev.ItemID, "content_index": ev.ContentIndex, "delta": delta,
+	}))
+	*ev = made
+	return err == nil
 }
 
 // committed takes the end of an utterance.
@@ -113,7 +145,7 @@ func (p *speech) item(it *item, raw *realtime.Item) {
 	for _, c := range raw.Content {
 		if c.Type == realtime.ContentInputAudio {
 			p.newUtterance(it)
-			if c.Transcript != "" {
+			if c.Transcript != "" && raw.Status != realtime.ResponseInProgress {
 				p.transcribed(it.message, c.Transcript)
 			}
 			return
@@ -154,12 +186,15 @@ func (p *speech) awaitTranscription(m *message) {
 	}
 }
 
-// transcribed completes an utterance, even one whose transcription was given up.
+// transcribed completes an utterance, even one whose transcription was given up. More words may follow what an upstream has
+// called complete.
 func (p *speech) transcribed(m *message, text string) {
-	if m.role != thread.RoleUser || m.meta.Status == thread.StatusCompleted {
+	text = strings.TrimSpace(text)
+	complete := m.meta.Status == thread.StatusCompleted && (text == m.text() || !strings.HasPrefix(text, m.text()))
+	if m.role != thread.RoleUser || m.meta.Source != thread.SourceVoice || complete {
 		return
 	}
-	m.setWhole(strings.TrimSpace(text))
+	m.setWhole(text)
 	m.transcriptionBy = time.Time{}
 	m.meta.Status = thread.StatusCompleted
 	m.changed = true

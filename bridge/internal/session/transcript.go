@@ -2,7 +2,9 @@ package session
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,11 +18,13 @@ import (
 type transcript struct {
 	*line
 	items    map[string]*item
-	tail     *item      // the last of those written, in the order of the conversation
-	messages []*message // of this call, in the order of their creation
-	growing  []*message // those that may have a deadline
+	next     map[string]*item // by the id of the item before
+	tail     *item            // the last of those written, in the order of the conversation
+	messages []*message       // of this call, in the order of their creation
+	growing  []*message       // those that may have a deadline
 	memory   memory
-	pace     pace // of the voice
+	pace     pace // of the voice, at the speed to which it is set
+	speed    float64
 }
 
 func (t *transcript) deadline() time.Time {
@@ -55,7 +59,7 @@ func (t *transcript) onTime() {
 	})
 }
 
-// itemOf finds or makes the item that an event is about, and records what the event says of it; nil if it names none.
+// itemOf finds or makes the item that an event is about, and records how the event describes it; nil if it names none.
 func (t *transcript) itemOf(ev *event) *item {
 	if ev.item.ID == "" && ev.ItemID == "" {
 		return nil
@@ -64,10 +68,70 @@ func (t *transcript) itemOf(ev *event) *item {
 	if ev.item.ID != "" {
 		it = t.described(&ev.item)
 	}
-	if ev.HasPrevious && (!it.linked || it.prev == "") {
-		it.prev, it.linked = ev.PreviousItemID, true
-	}
 	return it
+}
+
+// link records which item comes before that of an event, and corrects the event where the upstream cannot say it. Of several
+// items before which there is none (null) only one can be the first: the others come where they arrive. A driver is certain.
+func (t *transcript) link(ev *event, certain bool) {
+	id := cmp.Or(ev.item.ID, ev.ItemID)
+	switch ev.Type {
+	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, realtime.TypeInputCommitted, realtime.TypeOutputItemAdded:
+	default:
+		return
+	}
+	if id == "" || ev.Malformed != nil {
+		return
+	}
+	it := t.item(id)
+	if !it.announced && !it.seeded {
+		it.announced = true
+		it.arrived, t.up.newest = t.up.newest, id
+	}
+	if !ev.HasPrevious {
+		return
+	}
+	prev, guess := ev.PreviousItemID, false
+	switch {
+	case prev != "" && prev != id, it.seeded, certain:
+	case it.linked && it.prev != "":
+		prev, guess = it.prev, it.guessed
+	case !t.isFirst(it):
+		prev, guess = cmp.Or(it.arrived, t.up.newest), true
+	}
+	if prev != ev.PreviousItemID {
+		ev.PreviousItemID, ev.Raw = prev, replaced(ev.Raw, "previous_item_id", encode(prev))
+	}
+	if it.linked && it.prev != "" && !it.guessed {
+		return
+	}
+	if t.next[it.prev] == it {
+		delete(t.next, it.prev)
+	}
+	// What was said to follow the same item follows this one, which has come between them.
+	if after := t.next[prev]; after != nil && after != it && (t.items[prev] != nil || t.up.isSeed(prev) || certain) {
+		after.prev, t.next[id] = id, after
+	}
+	it.prev, it.linked, it.guessed, t.next[prev] = prev, true, guess, it
+}
+
+// isFirst reports whether an item of which the upstream says so is the first of its session: what was announced before it
+// may follow it. The first of all is such an item, or one of which the upstream says nothing.
+func (t *transcript) isFirst(it *item) bool {
+	u, p := t.up, t.items[it.arrived]
+	for n := 0; u.first == nil; n++ {
+		switch {
+		case p == nil, p == it, n > len(t.items): // the chain may be circular
+			u.first = it
+		case p.prev != "":
+			p = t.items[p.prev]
+		case p.linked, p.message != nil && p.message.placed:
+			u.first = p
+		default:
+			p = t.items[p.arrived]
+		}
+	}
+	return u.first == it
 }
 
 // described finds or makes an item that the upstream describes.
@@ -136,12 +200,51 @@ func (t *transcript) write(m *message) {
 		m.publishAt = time.Time{}
 	}
 	if end := m.meta.AudioEndMS; end != nil {
-		m.meta.HeardText = new(t.pace.cut(m.text(), time.Duration(*end)*time.Millisecond))
+		m.meta.HeardText = new(t.heard(m, time.Duration(*end)*time.Millisecond))
 	}
 	t.save(persistence.PutMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: at, Queued: m.queued,
 		Continues: m.meta.Status == thread.StatusCompleted && m.response != nil && !m.response.done})
 	m.written = m.text()
 	m.pieces = m.open() && (m.written != "" || len(m.tools) == 0) // there is a part for the text
+}
+
+// lasts returns how long a message is spoken.
+func (t *transcript) lasts(m *message) time.Duration {
+	if m.sound > 0 {
+		return m.sound
+	}
+	return t.pace.length(m.text())
+}
+
+// packetTime is how long a packet of sound lasts.
+const packetTime = 20 * time.Millisecond
+
+// ended reports whether so much of a message is all of it, but for less than a packet.
+func (t *transcript) ended(m *message, played time.Duration) bool {
+	return played+packetTime >= t.lasts(m)
+}
+
+// heard returns the beginning of a message's text that is spoken in that time.
+func (t *transcript) heard(m *message, played time.Duration) string {
+	if t.ended(m, played) {
+		return m.text()
+	}
+	return beginning(m.text(), played.Seconds()/t.lasts(m).Seconds())
+}
+
+// sounds takes how long a message is spoken.
+func (t *transcript) sounds(m *message, sound time.Duration) {
+	m.changed = m.changed || m.meta.AudioEndMS != nil && m.sound != sound
+	m.sound = sound
+}
+
+// speaks takes how fast the voice is to speak.
+func (t *transcript) speaks(session json.RawMessage) {
+	speed, err := strconv.ParseFloat(string(realtime.Member(session, "audio", "output", "speed")), 64)
+	if err == nil && speed >= 0.1 && speed <= 10 {
+		t.pace *= pace(speed / t.speed)
+		t.speed = speed
+	}
 }
 
 // flush saves text added to a message, by itself if possible.
@@ -173,7 +276,7 @@ func (t *transcript) publish(m *message) {
 // is in the thread. An item before it that comes later is then placed before it.
 func (t *transcript) placeOf(it *item) persistence.Place {
 	after := func(id string) persistence.Place { return persistence.Place{How: persistence.PlaceAfter, After: id} }
-	first := it
+	first := it.id
 	for n := 0; it != nil && it.follows() && n <= len(t.items); n++ { // the chain may be circular
 		prev := t.items[it.prev]
 		switch {
@@ -186,11 +289,8 @@ func (t *transcript) placeOf(it *item) persistence.Place {
 		}
 		it = prev
 	}
-	// One that follows it may be there, or one that followed the same item until this one came between them.
-	follows := func(m *message) bool {
-		return t.follows(m.item, first.id) || first.follows() && t.follows(m.item, first.prev)
-	}
-	if before, ok := t.memory.beforeFirst(follows); ok {
+	follows := func(m *message) bool { return t.follows(m.item, first) }
+	if before, ok := t.memory.beforeFirst(follows); ok { // one that follows it is there
 		return after(cmp.Or(before, t.LastMessage))
 	}
 	return persistence.Place{How: persistence.PlaceLast}
@@ -209,7 +309,10 @@ func (t *transcript) follows(it *item, id string) bool {
 
 // rebase begins a new chain of items: what comes next may be the first item of a conversation, but
 // is not the first message.
-func (t *transcript) rebase() { t.LastMessage, t.tail = t.end(), nil }
+func (t *transcript) rebase() {
+	t.LastMessage, t.tail = t.end(), nil
+	t.up.first, t.up.newest = nil, ""
+}
 
 // end returns the id of the thread's last message, empty if there is none.
 func (t *transcript) end() string {
@@ -239,12 +342,16 @@ func (t *transcript) anchor(messageID string) {
 	t.tail.message.after = messageID
 }
 
-// grow adds a piece of text to a message.
-func (t *transcript) grow(m *message, index int, delta string) {
-	if !m.grows() || delta == "" {
+// grow adds the piece of text in an event to a message.
+func (t *transcript) grow(m *message, ev *event) {
+	if !m.grows() || ev.Delta == "" {
 		return
 	}
-	m.add(index, delta)
+	delta := m.piece(ev)
+	if delta == "" {
+		return
+	}
+	m.add(ev.ContentIndex, delta)
 	if !m.placed {
 		m.changed = true
 		return

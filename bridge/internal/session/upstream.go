@@ -43,6 +43,10 @@ type upstream struct {
 	expires time.Time
 	// forgot means that nothing of the history must stay in the conversation.
 	forgot bool
+	// first is the item that comes first of all, as far as known, and newest the id of the one announced last. History does
+	// not count.
+	first  *item
+	newest string
 	// While the session is being prepared, updateID is the id of its session.update, and updated the latest
 	// session.updated.
 	updateID string

@@ -145,16 +145,6 @@ func (v *view) withoutOthersCalls(ev *event, side int) []byte {
 	return replaced(ev.Raw, "response", replaced(ev.Response, "output", encode(output)))
 }
 
-// replaced returns a JSON object with another value for one of its fields.
-func replaced(object json.RawMessage, field string, value json.RawMessage) json.RawMessage {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(object, &fields) != nil {
-		return nil
-	}
-	fields[field] = value
-	return encode(fields)
-}
-
 // withoutImages returns an event without its item's image data, which is too large for the data
 // channel; the thread has it.
 func withoutImages(ev *event) []byte {
