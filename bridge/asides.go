@@ -22,6 +22,8 @@ var errTooManySidebands = &Error{
 type aside struct {
 	leg  *leg.Browser
 	conn *wsserver.Conn
+	// server is that of Start.
+	server bool
 	err  chan error // has room for one
 }
 

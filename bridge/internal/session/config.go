@@ -173,7 +173,7 @@ const (
 	ackTimeout           = 5 * time.Second         // for its word that it has a text
 	speechTimeout        = 60 * time.Second        // the longest wait for the user to finish
 	autoResponseWait     = 1500 * time.Millisecond // for the response to an utterance to begin
-	clientCreateWait     = 2 * time.Second         // for a client's response.create after the answer that it asks for
+	clientCreateWait     = 2 * time.Second         // for a client's response.create after the end of the answer that it asks for
 )
 
 // Limits on what a call holds.

@@ -101,9 +101,9 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 			return
 		}
 		s.settings.keepFixed(fields)
-		s.answers.clientWantsAnswer(ev.EventID, fields, s.tools.onItsWay())
+		s.answers.clientWantsAnswer(ev.EventID, fields, s.tools.onItsWay(), in.Told)
 	case realtime.TypeResponseCancel:
-		s.up.send(realtime.ResponseCancel(s.forClient(ev), s.up.names.theirs(ev.ResponseID)))
+		s.cancelAnswer(ev, in.Told)
 	case realtime.TypeOutputBufferClear:
 		if s.up.can.OutputBuffer {
 			s.up.send(realtime.OutputAudioBufferClear(s.forClient(ev)))
@@ -127,7 +127,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 		s.tools.cancel(ev)
 	default:
 		if s.BrowserPlays && in.Side == 0 && ev.Type == realtime.TypeItemTruncate {
-			s.truncate(ev)
+			s.truncate(ev, in.Told)
 			return
 		}
 		s.refuse(ev.EventID, codeNotAllowed, fmt.Sprintf("The event type %q is not allowed.", clip(ev.Type)), "type")
@@ -136,7 +136,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 
 // truncate takes conversation.item.truncate of a client that plays answers itself. Where the upstream does not take it, or
 // has cut the answer shorter on its own, the answer is ours.
-func (s *State) truncate(ev realtime.Event) {
+func (s *State) truncate(ev realtime.Event, told Told) {
 	it := s.transcript.items[ev.ItemID]
 	if it == nil || it.seeded || it.message == nil || it.message.role != thread.RoleAssistant || it.message.silent {
 		s.refuse(ev.EventID, "item_truncate_invalid_item_id", fmt.Sprintf("There is no spoken answer %q in this call.", clip(ev.ItemID)), "item_id")
@@ -147,17 +147,55 @@ func (s *State) truncate(ev realtime.Event) {
 		return
 	}
 	m, heard := it.message, ev.AudioEndMS
+	if r := m.response; r != nil && slices.Contains(told.Held, r.id) {
+		s.silence(r.id, realtime.TypeOutputBufferClear)
+	}
 	shorter := m.exact && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS <= heard
 	if !shorter && s.up.can.Truncation && s.listening() {
-		s.up.send(realtime.ItemTruncate(s.forClient(ev), s.up.names.theirs(ev.ItemID), heard))
+		id := s.up.eventID(sentEvent{kind: sentTruncate, clientID: ev.EventID, forClient: true, itemID: ev.ItemID})
+		s.up.send(realtime.ItemTruncate(id, s.up.names.theirs(ev.ItemID), heard))
 		return
 	}
-	if shorter {
-		heard = *m.meta.AudioEndMS
-	} else {
+	if !shorter {
 		s.playback.truncated(&event{Event: ev}, it)
 	}
-	s.notify(truncatedEvent{Type: realtime.TypeItemTruncated, EventID: s.ownEventID(), ItemID: ev.ItemID, AudioEndMS: heard})
+	s.tellTruncated(it, heard)
+}
+
+// tellTruncated tells the client how much was heard of an answer: as much as it says, unless more is known.
+func (s *State) tellTruncated(it *item, heard int64) {
+	if end := it.message.meta.AudioEndMS; end != nil {
+		heard = *end
+	}
+	s.notify(truncatedEvent{Type: realtime.TypeItemTruncated, EventID: s.ownEventID(), ItemID: it.id, AudioEndMS: heard})
+}
+
+// cancelAnswer takes response.cancel. The answers that a client hears, or has not been told the end of, end for it even if
+// they are complete; an answer that it was not told of is not meant.
+func (s *State) cancelAnswer(ev realtime.Event, told Told) {
+	meant := slices.DeleteFunc(slices.Clone(told.Held), func(id string) bool { return ev.ResponseID != "" && ev.ResponseID != id })
+	if len(meant) == 0 {
+		s.up.send(realtime.ResponseCancel(s.forClient(ev), s.up.names.theirs(ev.ResponseID)))
+		return
+	}
+	for _, id := range meant {
+		if s.answers.active == id {
+			s.up.cancel(id) // it may be complete just now, which is not the client's concern
+		}
+		s.silence(id, realtime.TypeResponseCancel)
+	}
+}
+
+// silence ends an answer that is heard, for a client that plays by its own clock: at once there, as why says, and with the
+// upstream, unless the next answer would be lost with it.
+func (s *State) silence(id, why string) {
+	s.sendTo(0, encode(map[string]any{"type": why, "response_id": id}), false)
+	isNext := func(r *response) bool { return r.id != id && len(r.messages) > 0 }
+	if s.answers.active != "" && s.answers.active != id || slices.ContainsFunc(s.playback.queued(), isNext) {
+		s.playback.cutOff(id)
+	} else {
+		s.playback.clear()
+	}
 }
 
 // forClient returns the id of the event by which one of the browser's is passed on.

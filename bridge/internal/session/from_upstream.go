@@ -215,6 +215,12 @@ func (s *State) ownError(own sentEvent, e *realtime.Error) {
 	case sentOutput:
 		s.log(slog.LevelWarn, "tool output refused by the upstream", "code", e.Code, "error", e.Message)
 		s.answers.drop(own.itemID)
+	case sentTruncate:
+		if it := s.transcript.items[own.itemID]; it != nil && it.message != nil && it.message.exact { // it was cut shorter already
+			s.tellTruncated(it, 0)
+			return
+		}
+		s.sendError(*e, own.clientID)
 	case sentOther:
 		if own.forClient {
 			s.sendError(*e, own.clientID)

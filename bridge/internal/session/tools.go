@@ -205,7 +205,7 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 	if run != nil || isEarly {
 		// The client will ask for a response, too. The bridge asks by itself, once all calls are
 		// answered.
-		t.answers.clientCreate, t.answers.clientCreateTill = true, time.Time{}
+		t.answers.clientCreate, t.answers.repliedAt = true, time.Time{}
 	}
 	switch {
 	case isEarly:

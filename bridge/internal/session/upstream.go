@@ -111,6 +111,7 @@ const (
 	sentCreate
 	sentText
 	sentOutput
+	sentTruncate
 )
 
 // clientOf returns the event_id of the browser's event for which an event was sent, empty if there is none.
