@@ -24,7 +24,7 @@ type aside struct {
 	conn *wsserver.Conn
 	// server is that of Start.
 	server bool
-	err  chan error // has room for one
+	err    chan error // has room for one
 }
 
 // asides are the sidebands of a call. Only the call's loop uses them, but for push. The zero value has none.

@@ -34,8 +34,12 @@ func (s *State) browser(in BrowserEvent) {
 		return
 	}
 	ev.EventID = asker(in.Side, ev.EventID)
-	if n := max(len(ev.Response), len(ev.ResponseID)); n > MaxInputText {
-		s.refuse(ev.EventID, "event_too_large", fmt.Sprintf("The response has %d bytes; the limit is %d.", n, MaxInputText), "response")
+	limit := MaxInputText
+	if in.Server {
+		limit = maxResponse
+	}
+	if n := max(len(ev.Response), len(ev.ResponseID)); n > limit {
+		s.refuse(ev.EventID, "event_too_large", fmt.Sprintf("The response has %d bytes; the limit is %d.", n, limit), "response")
 		return
 	}
 	if ev.Malformed != nil {
@@ -95,13 +99,21 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 	case realtime.TypeItemCreate:
 		s.createItem(ev, in)
 	case realtime.TypeResponseCreate:
-		fields, refused := readResponse(ev.Response)
+		who := realtime.ByClient
+		if in.Server {
+			who = realtime.ByApp
+		}
+		fields, refused := readResponse(ev.Response, who)
 		if refused != "" {
-			s.refuse(ev.EventID, codeNotAllowed, "In response only "+strings.Join(responseFields, ", ")+" are allowed.", refused)
+			s.refuse(ev.EventID, codeNotAllowed, "In response only "+strings.Join(responseFields(who), ", ")+" are allowed.", refused)
 			return
 		}
+		if list, ok := fields[setTools]; ok {
+			fields[setTools] = s.settings.toolsOfResponse(ev.EventID, list)
+		}
 		s.settings.keepFixed(fields)
-		s.answers.clientWantsAnswer(ev.EventID, fields, s.tools.onItsWay(), in.Told)
+		batch, onItsWay := s.tools.onItsWay()
+		s.answers.clientWantsAnswer(ev.EventID, fields, batch, onItsWay, in.Told)
 	case realtime.TypeResponseCancel:
 		s.cancelAnswer(ev, in.Told)
 	case realtime.TypeOutputBufferClear:
@@ -125,13 +137,45 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 		s.tools.decide(ev, false)
 	case "bridge.tool.cancel":
 		s.tools.cancel(ev)
+	case realtime.TypeItemDelete:
+		if !in.Server {
+			s.refuseType(ev)
+			return
+		}
+		s.deleteItem(ev, in)
 	default:
 		if s.BrowserPlays && in.Side == 0 && ev.Type == realtime.TypeItemTruncate {
 			s.truncate(ev, in.Told)
 			return
 		}
-		s.refuse(ev.EventID, codeNotAllowed, fmt.Sprintf("The event type %q is not allowed.", clip(ev.Type)), "type")
+		s.refuseType(ev)
 	}
+}
+
+func (s *State) refuseType(ev realtime.Event) {
+	s.refuse(ev.EventID, codeNotAllowed, fmt.Sprintf("The event type %q is not allowed.", clip(ev.Type)), "type")
+}
+
+// deleteItem takes conversation.item.delete: the model forgets the item, and no session is told of its message again, which
+// stays in the thread.
+func (s *State) deleteItem(ev realtime.Event, in BrowserEvent) {
+	it := s.transcript.items[ev.ItemID]
+	if it == nil || it.seeded || it.raw.Type == "" || s.tools.hides(&it.raw, in.Side) {
+		s.refuse(ev.EventID, "item_delete_invalid_item_id", fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
+		return
+	}
+	if m := it.message; m != nil && m.item == it {
+		m.note(thread.MetadataDeleted, true)
+	}
+	switch {
+	case it.gen == s.up.gen && s.up.can.Deletion:
+		s.up.send(realtime.ItemDelete(s.forClient(ev), s.up.names.theirs(it.id)))
+		return
+	case it.gen == s.up.gen && s.listening() && s.renewal.reason == EndNone:
+		s.renewal.begin(RenewPlanned) // the next session is not told of it
+	}
+	s.notify(map[string]any{"type": realtime.TypeItemDeleted, "event_id": s.ownEventID(), "item_id": it.id})
+	s.view.deleted(it.id)
 }
 
 // truncate takes conversation.item.truncate of a client that plays answers itself. Where the upstream does not take it, or
@@ -204,26 +248,28 @@ func (s *State) forClient(ev realtime.Event) string {
 }
 
 // responseFields are what a client may set in the response that it asks for.
-var responseFields = slices.DeleteFunc(slices.Sorted(maps.Keys(realtime.ResponseFields.Fields)), func(name string) bool {
-	return realtime.ResponseFields.Fields[name].Who < realtime.ByClient
-})
+func responseFields(who realtime.Who) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(realtime.ResponseFields.Fields)), func(name string) bool {
+		return realtime.ResponseFields.Fields[name].Who < who
+	})
+}
 
 // readResponse reads the response object of a response.create. refused names what is not allowed in
 // it.
-func readResponse(raw json.RawMessage) (fields map[string]json.RawMessage, refused string) {
+func readResponse(raw json.RawMessage, who realtime.Who) (fields map[string]json.RawMessage, refused string) {
 	if len(raw) == 0 {
 		return nil, ""
 	}
 	_ = json.Unmarshal(raw, &fields) // it was decoded before
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if !slices.Contains(responseFields, name) {
+		if realtime.ResponseFields.Fields[name].Who < who {
 			return nil, "response." + clip(name)
 		}
 	}
 	return fields, ""
 }
 
-// createItem takes a user's text or the output of a client tool.
+// createItem takes a user's text or the output of a client tool, and of an application's server any text.
 func (s *State) createItem(ev realtime.Event, in BrowserEvent) {
 	var it clientItem
 	if ev.Item == nil || json.Unmarshal(ev.Item, &it) != nil {
@@ -232,13 +278,18 @@ func (s *State) createItem(ev realtime.Event, in BrowserEvent) {
 	}
 	switch {
 	case it.Type == realtime.ItemFunctionCallOutput:
-		s.tools.clientOutput(ev.EventID, it.CallID, outputText(it.Output))
+		s.tools.clientOutput(clientAnswer{ev.EventID, it.ID, it.CallID, outputText(it.Output), in.Server})
 	case it.Type == realtime.ItemMessage && it.Role == string(thread.RoleUser):
 		s.texts.fromBrowser(ev, it, in, s.tools.asksClient(in.Side))
+	case it.Type == realtime.ItemMessage && in.Server && slices.Contains(roles, thread.Role(it.Role)):
+		s.texts.fromBrowser(ev, it, in, false)
 	default:
 		s.refuse(ev.EventID, codeNotAllowed, "Only messages of the user and outputs of client tools can be created.", "item")
 	}
 }
+
+// roles are those of whose texts an application's server may create.
+var roles = []thread.Role{thread.RoleSystem, thread.RoleAssistant}
 
 // outputText returns a tool's output as text: a string as it is, anything else as JSON.
 func outputText(raw json.RawMessage) string {

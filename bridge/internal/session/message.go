@@ -2,6 +2,8 @@ package session
 
 import (
 	"cmp"
+	"encoding/json"
+	"maps"
 	"math"
 	"strings"
 	"time"
@@ -188,6 +190,16 @@ type response struct {
 	latency map[string]int64
 }
 
+// note adds a key to the metadata.
+func (m *message) note(key string, value any) {
+	extra := maps.Clone(m.meta.Extra) // the present one may be on its way to the database
+	if extra == nil {
+		extra = make(map[string]json.RawMessage)
+	}
+	extra[key] = encode(value)
+	m.meta.Extra, m.changed = extra, true
+}
+
 // of returns the response that the message belongs to, nil if unknown.
 func (m *message) of() *response {
 	if m == nil {
@@ -212,6 +224,8 @@ type item struct {
 	linked bool
 	// seeded items come from the thread and are not saved again.
 	seeded bool
+	// announced means that the upstream has said that the conversation has it.
+	announced bool
 	// forgotten items were deleted upstream, but stay in the thread.
 	forgotten bool
 	// message is the message that the item belongs to, nil if it is not shown.

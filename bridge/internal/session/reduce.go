@@ -26,9 +26,9 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 		tools:    &tools{line: l, transcript: t, answers: q, registry: registry, client: client, byID: make(map[string]*toolRun)},
 	}
 	s.speech = speech{line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter, recording: sound}
-	s.texts = texts{line: l, transcript: t, answers: q, limiter: s.limiter, delivered: make(map[string]*message)}
+	s.view = &view{line: l, transcript: t, tools: s.tools, client: client, told: make(map[int]*toldItems)}
+	s.texts = texts{line: l, transcript: t, answers: q, limiter: s.limiter, view: s.view, delivered: make(map[string]*message)}
 	s.renewal = renewal{line: l, transcript: t, tools: s.tools, settings: s.settings}
-	s.view = view{line: l, transcript: t, tools: s.tools, client: client}
 	if cfg.MaxDuration > 0 {
 		s.endBy = now.Add(cfg.MaxDuration)
 	}

@@ -53,6 +53,9 @@ type responses struct {
 	// does by itself. It may come even after the answer, which was there at repliedAt.
 	clientCreate bool
 	repliedAt    time.Time
+	// serverAsksBy is until when an application's server that has answered a tool call is expected to ask for a response: with
+	// settings of its own, and names by which it finds it. Zero if it is not.
+	serverAsksBy time.Time
 }
 
 // need is something that nobody has answered yet.
@@ -124,6 +127,7 @@ func (q *responses) deadline() time.Time {
 	at := until(q.blockedTill, q.replyTill)
 	at = until(at, q.speechTill)
 	at = until(at, q.activeBy)
+	at = until(at, q.serverAsksBy)
 	if q.create != nil {
 		at = until(at, q.create.by)
 	}
@@ -131,7 +135,7 @@ func (q *responses) deadline() time.Time {
 }
 
 func (q *responses) onTime() {
-	for _, t := range []*time.Time{&q.blockedTill, &q.replyTill, &q.speechTill} {
+	for _, t := range []*time.Time{&q.blockedTill, &q.replyTill, &q.speechTill, &q.serverAsksBy} {
 		if q.due(*t) {
 			*t = time.Time{}
 		}
@@ -196,7 +200,7 @@ func (q *responses) need(n need) { q.needs = append(q.needs, n) }
 
 // askForAnswer sends the response.create that is due, if any.
 func (q *responses) askForAnswer() {
-	if !q.listening() || q.away || q.busy() || !slices.ContainsFunc(q.needs, q.answerable) {
+	if !q.listening() || q.away || q.busy() || !q.serverAsksBy.IsZero() || !slices.ContainsFunc(q.needs, q.answerable) {
 		return
 	}
 	spent := q.ToolRounds > 0 && q.rounds >= q.ToolRounds
@@ -341,12 +345,17 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 const codeActiveResponse = "conversation_already_has_active_response"
 
 // clientWantsAnswer takes a client's response.create, with its event_id and its fields for the response. onItsWay is as
-// for awaitClientCreate.
-func (q *responses) clientWantsAnswer(eventID string, response map[string]json.RawMessage, onItsWay bool, told Told) {
+// for awaitClientCreate, and batch the response whose tools those are.
+func (q *responses) clientWantsAnswer(eventID string, fields map[string]json.RawMessage, batch *response, onItsWay bool, told Told) {
+	q.serverAsksBy = time.Time{}
 	if expected := q.clientCreate && !q.createIsLate(told); expected {
 		q.clientCreate = false
+		if q.create == nil && (len(q.needs) > 0 || onItsWay) && len(fields) > 0 { // it is not asked for yet
+			q.need(need{batch: batch, response: fields, eventIDs: []string{eventID}})
+			return
+		}
 		if q.answeredAll() && !onItsWay && len(told.Held) == 0 && (told.Done == "" || told.Done == q.newest) {
-			q.tellEmpty(eventID, response)
+			q.tellEmpty(eventID, fields)
 		}
 		return
 	}
@@ -359,8 +368,8 @@ func (q *responses) clientWantsAnswer(eventID string, response map[string]json.R
 	if eventID != "" {
 		q.needs[i].eventIDs = append(q.needs[i].eventIDs, eventID)
 	}
-	if len(response) > 0 {
-		q.needs[i].response = response
+	if len(fields) > 0 {
+		q.needs[i].response = fields
 	}
 }
 

@@ -122,6 +122,25 @@ func (c *settings) keepFixed(response map[string]json.RawMessage) {
 	}
 }
 
+// toolsOfResponse returns the tools of a response that an application's server asks for: those that it names, which become
+// its own beside those of its session, and the server's.
+func (c *settings) toolsOfResponse(clientID string, list json.RawMessage) json.RawMessage {
+	side, _ := asked(clientID)
+	_, wanted, _ := readTools(list)
+	own := c.client.acceptable(clientID, wanted, c.next.tools)
+	has := func(name string) bool {
+		return slices.ContainsFunc(own, func(d toolkit.Definition) bool { return d.Name == name })
+	}
+	more := slices.DeleteFunc(slices.Clone(c.client.declared[side]), func(d toolkit.Definition) bool { return has(d.Name) })
+	if err := c.client.use(c.client.declared.with(side, append(more, own...))); err != nil {
+		c.refuse(clientID, "invalid_value", err.Error(), "response.tools")
+		own = nil
+	}
+	return encode(slices.DeleteFunc(definitions(c.client.registry), func(t realtime.Tool) bool {
+		return c.client.isDeclared(t.Name) && !has(t.Name)
+	}))
+}
+
 // sendNext sends what is waiting. A client of whose update nothing is accepted is answered by the upstream, too.
 func (c *settings) sendNext() {
 	if c.inFlight != nil || c.up.gone || c.up.stage < configuring {

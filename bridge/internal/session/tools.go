@@ -52,10 +52,10 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	default:
 		t.start(run)
 	}
-	if i := slices.IndexFunc(t.early, func(e earlyOutput) bool { return e.callID == raw.CallID }); i >= 0 {
+	if i := slices.IndexFunc(t.early, func(e clientAnswer) bool { return e.callID == raw.CallID }); i >= 0 {
 		e := t.early[i]
 		t.early = slices.Delete(t.early, i, i+1)
-		t.clientOutput(e.clientID, e.callID, e.output)
+		t.clientOutput(e)
 	}
 }
 
@@ -198,7 +198,8 @@ func (t *tools) refuseOutput(clientID, callID string) {
 }
 
 // clientOutput takes the client's answer to a tool call.
-func (t *tools) clientOutput(clientID, callID, output string) {
+func (t *tools) clientOutput(a clientAnswer) {
+	clientID, callID, output := a.clientID, a.callID, a.output
 	run := t.byID[callID]
 	side, _ := asked(clientID)
 	isEarly := run == nil && callID != "" && len(t.early) < maxEarly && len(output) <= clienttool.MaxOutput && t.isComing(callID)
@@ -209,7 +210,7 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 	}
 	switch {
 	case isEarly:
-		t.early = append(t.early, earlyOutput{clientID, callID, output})
+		t.early = append(t.early, a)
 	case run == nil:
 		t.refuseOutput(clientID, callID)
 	case run.Entry.Executor != toolkit.ExecutorClient || run.side != side: // another answers it: no reason to alarm the client
@@ -223,13 +224,21 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 				"The output has %d bytes; the limit is %d. The tool call has failed.", len(output), clienttool.MaxOutput), "item.output")
 		}
 		run.delivered = true
+		if t.transcript.isFree(a.itemID) {
+			run.itemID = a.itemID
+			t.transcript.item(a.itemID) // it is taken now
+		}
+		if a.server {
+			t.answers.serverAsksBy = t.now.Add(serverCreateWait)
+		}
 		if run.Asking() {
 			run.early = &output
 		} else {
 			t.do(DeliverTool{callID, output})
 		}
 	}
-	t.answers.awaitClientCreate(t.onItsWay())
+	_, onItsWay := t.onItsWay()
+	t.answers.awaitClientCreate(onItsWay)
 }
 
 // asksClient reports whether a tool of that client waits for its answer.
@@ -239,9 +248,12 @@ func (t *tools) asksClient(side int) bool {
 	})
 }
 
-// onItsWay reports whether a client has answered a tool that has not ended yet.
-func (t *tools) onItsWay() bool {
-	return len(t.early) > 0 || slices.ContainsFunc(t.open, func(r *toolRun) bool { return r.delivered && !r.Done() })
+// onItsWay reports whether a client has answered a tool that has not ended yet, and of which response.
+func (t *tools) onItsWay() (batch *response, yes bool) {
+	if i := slices.IndexFunc(t.open, func(r *toolRun) bool { return r.delivered && !r.Done() }); i >= 0 {
+		return t.open[i].response, true
+	}
+	return t.answers.of(""), len(t.early) > 0
 }
 
 // approvalDecided takes a decision that was made outside the call.
