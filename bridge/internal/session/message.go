@@ -184,6 +184,7 @@ type response struct {
 	messages []*message // in item order
 	tools    int        // number of tool calls
 	open     int        // those without an answer
+	excess   bool       // it has asked for more tools than it may start
 	asked    time.Time  // when the user's turn ended that it answers
 	heard    time.Time  // when its first sound was
 	// latency has the stages that the answer has reached: see stage.

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,10 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	}
 	if r == nil {
 		r = t.answers.of("")
+	}
+	if r != nil && r.tools >= toolkit.MaxCalls {
+		t.tooMany(raw, r)
+		return
 	}
 	run := &toolRun{response: r, gen: it.gen, Invocation: t.registry.Invoke("", toolkit.Call{
 		ID: raw.CallID, Name: raw.Name, Arguments: raw.Arguments,
@@ -56,6 +61,18 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 		e := t.early[i]
 		t.early = slices.Delete(t.early, i, i+1)
 		t.clientOutput(e)
+	}
+}
+
+// tooMany takes a call beyond those that one response may start: it is not run, and the response ends.
+func (t *tools) tooMany(raw *realtime.Item, r *response) {
+	if r.excess {
+		return
+	}
+	r.excess = true
+	t.log(slog.LevelWarn, "too many tool calls in one response", "response", r.id, "limit", toolkit.MaxCalls, "tool", clip(raw.Name))
+	if t.answers.active == r.id {
+		t.up.cancel(r.id)
 	}
 }
 
