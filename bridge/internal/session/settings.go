@@ -68,9 +68,11 @@ func (c *settings) onTime() {
 func (c *settings) request(clientID string, raw json.RawMessage, spoken bool) {
 	side, _ := asked(clientID)
 	p, refused := readPatch(raw, c.allowed(side, spoken))
-	if refused != nil {
+	if refused != nil { // the rest is taken
 		c.refuse(clientID, refused.Code, refused.Message, refused.Param)
-		return
+		if p.empty() {
+			return
+		}
 	}
 	p.eventIDs = []string{clientID}
 	if p.sets(setTools) {
@@ -226,7 +228,9 @@ func (c *settings) switched() {
 }
 
 func (c *settings) sendUpdate(u *update) {
-	u.before = c.client.declared
+	if u.before == nil {
+		u.before = c.client.declared.with(0, c.client.declared[0])
+	}
 	c.declare(u)
 	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked()})
 	if size := c.fit(u); size > c.up.room() {
@@ -378,6 +382,11 @@ func (c *settings) refused(e *realtime.Error) {
 	case e.Code == "cannot_update_voice" && !u.noVoice:
 		again := *u
 		again.noVoice, again.patch = true, u.patch.without(setVoice)
+		c.sendUpdate(&again)
+	case !(c.Fixed && u.first) && len(u.patch.set) > 1 && u.patch.named(e.Param) != "": // the rest is tried
+		c.sendError(*e, u.patch.eventIDs...)
+		again := *u
+		again.patch = u.patch.without(u.patch.named(e.Param))
 		c.sendUpdate(&again)
 	case !u.patch.empty():
 		if u.patch.sets(setTools) {
