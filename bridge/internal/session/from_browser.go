@@ -164,6 +164,9 @@ func (s *State) deleteItem(ev realtime.Event, in BrowserEvent) {
 		s.refuse(ev.EventID, "item_delete_invalid_item_id", fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
 		return
 	}
+	if r := it.message.of(); r != nil && slices.Contains(in.Told.Held, r.id) { // an answer of which nothing was heard
+		s.silence(r.id, realtime.TypeOutputBufferClear)
+	}
 	if m := it.message; m != nil && m.item == it {
 		m.note(thread.MetadataDeleted, true)
 	}
@@ -277,6 +280,7 @@ func (s *State) createItem(ev realtime.Event, in BrowserEvent) {
 		return
 	}
 	switch {
+	case in.Server && s.tools.handOver(ev, it, in):
 	case it.Type == realtime.ItemFunctionCallOutput:
 		s.tools.clientOutput(clientAnswer{ev.EventID, it.ID, it.CallID, outputText(it.Output), in.Server})
 	case it.Type == realtime.ItemMessage && it.Role == string(thread.RoleUser):

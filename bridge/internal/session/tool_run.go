@@ -23,6 +23,8 @@ type tools struct {
 
 	byID map[string]*toolRun // by the call's id
 	open []*toolRun          // those that may not be done yet
+	// handed are the calls that application's servers had before this call, by their ids, and whose they are.
+	handed map[string]int
 	// early are clients' answers to calls that are not complete yet.
 	// A client may answer their arguments.
 	early []clientAnswer

@@ -258,6 +258,23 @@ func (t *tools) clientOutput(a clientAnswer) {
 	t.answers.awaitClientCreate(onItsWay)
 }
 
+// handOver takes a call that an application's server had before this call, or its output: the model is told of both, and
+// nothing runs.
+func (t *tools) handOver(ev realtime.Event, it clientItem, in BrowserEvent) bool {
+	_, is := t.handed[it.CallID]
+	if it.Type == realtime.ItemFunctionCall && it.CallID != "" && !is && t.byID[it.CallID] == nil {
+		t.handed[it.CallID] = in.Side
+	} else if it.Type != realtime.ItemFunctionCallOutput || !is {
+		return false
+	}
+	if item, err := realtime.DecodeItem(ev.Item); err == nil && t.up.can.CallItems && len(ev.Item) < t.up.limit/2 {
+		t.up.send(realtime.ItemCreate(t.up.eventID(sentEvent{clientID: ev.EventID, forClient: true}), item, ""))
+		return true
+	}
+	t.refuse(ev.EventID, "not_supported_by_upstream", "The upstream does not take function calls as items, or this one is too long.", "item")
+	return true
+}
+
 // asksClient reports whether a tool of that client waits for its answer.
 func (t *tools) asksClient(side int) bool {
 	return slices.ContainsFunc(t.open, func(r *toolRun) bool {
@@ -336,6 +353,9 @@ func (t *tools) hides(raw *realtime.Item, side int) bool {
 	case realtime.ItemFunctionCall, realtime.ItemFunctionCallOutput:
 	default:
 		return false
+	}
+	if of, ok := t.handed[raw.CallID]; ok {
+		return of != side
 	}
 	if run := t.byID[raw.CallID]; run != nil {
 		return run.Entry.Executor != toolkit.ExecutorClient || run.side != side
