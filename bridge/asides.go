@@ -22,7 +22,9 @@ var errTooManySidebands = &Error{
 type aside struct {
 	leg  *leg.Browser
 	conn *wsserver.Conn
-	err  chan error // has room for one
+	// server is that of Start.
+	server bool
+	err    chan error // has room for one
 }
 
 // asides are the sidebands of a call. Only the call's loop uses them, but for push. The zero value has none.

@@ -19,6 +19,9 @@ import (
 // maxInbox is how many inputs may wait for the loop before the legs must wait.
 const maxInbox = 256
 
+// maxWaiting is how many bytes an event of a client may have of which many may wait for the loop.
+const maxWaiting = 64 << 10
+
 // call is one live call as others see it: its inbox, its public state, and the parts of its loop.
 type call struct {
 	id  string
@@ -101,12 +104,35 @@ func (c *call) post(in session.Input) {
 	}
 }
 
-// postBrowser is post for events of a browser. It first saves their images.
+// postBrowser is post for events of a browser. It first saves their images. Large events do not wait beside others.
 func (c *call) postBrowser(in session.Input) {
 	if e, ok := in.(session.BrowserEvent); ok && hasImage(e.Data) && !c.ends.Load() {
 		in = c.images.keep(e)
 	}
-	c.post(in)
+	e, ok := in.(session.BrowserEvent)
+	if !ok || len(e.Data) <= maxWaiting {
+		c.post(in)
+		return
+	}
+	taken := make(chan struct{})
+	e.Taken = taken
+	c.post(e)
+	select {
+	case <-taken:
+	case <-c.quit:
+	}
+}
+
+// postSocket is postBrowser for events of a client's socket, with what the client may believe. server means that the client
+// is an application's server.
+func (c *call) postSocket(socket *wsserver.Conn, server bool) leg.Post {
+	return func(in session.Input) {
+		if e, ok := in.(session.BrowserEvent); ok {
+			e.Told, e.Server = session.Told(socket.Told()), server
+			in = e
+		}
+		c.postBrowser(in)
+	}
 }
 
 // offer passes an input to the loop unless the loop is behind.

@@ -53,8 +53,8 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 }
 
 // ReconnectSocket is Reconnect for a client's connection over WebSocket, which is served, or abandoned, afterwards, and for
-// a call of this process: see Elsewhere. The formats of an earlier connection of that kind stay.
-func (c *Calls) ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn) error {
+// a call of this process: see Elsewhere. The formats of an earlier connection of that kind stay. server is Start.Server.
+func (c *Calls) ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) error {
 	live := c.ofOwner(owner, callID)
 	if live == nil || live.ends.Load() {
 		return fmt.Errorf("reconnect call: %w", persistence.ErrNotFound)
@@ -62,7 +62,7 @@ func (c *Calls) ReconnectSocket(ctx context.Context, owner, callID string, socke
 	live.joining.Lock() // one at a time
 	defer live.joining.Unlock()
 	live.browserGen++
-	socket.Handle(leg.BrowserHandlers(live.browserGen, live.postBrowser), func() { live.stop(EndBrowserStalled) })
+	socket.Handle(leg.BrowserHandlers(live.browserGen, live.postSocket(socket, server)), func() { live.stop(EndBrowserStalled) })
 	if before, ok := live.newest.Peer.(*wsserver.Conn); ok {
 		socket.Succeed(before)
 	}

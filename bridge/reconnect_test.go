@@ -23,7 +23,9 @@ func waits(p pair) benchConfig {
 func (b *bench) rejoin(old *browser) *browser {
 	b.t.Helper()
 	if b.over.client == webSocket {
-		c, err := b.connect(func(socket *wsserver.Conn) error { return b.calls.ReconnectSocket(b.ctx, owner, old.CallID, socket) })
+		c, err := b.connect(func(socket *wsserver.Conn) error {
+			return b.calls.ReconnectSocket(b.ctx, owner, old.CallID, socket, false)
+		})
 		must(b.t, err)
 		c.Started = old.Started
 		return c

@@ -34,6 +34,7 @@ type setup struct {
 	offer     string // the browser's SDP
 	// socket is a client's connection, in its place.
 	socket *wsserver.Conn
+	server bool // whose client is an application's server
 	patch  session.Patch
 	// fixed, mayChange and ownerCalls come from Start.
 	fixed      bool
@@ -96,7 +97,11 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 }
 
 func (s *setup) answerBrowser(ctx context.Context) error {
-	handlers := leg.BrowserHandlers(1, s.call.postBrowser)
+	post := s.call.postBrowser
+	if s.socket != nil {
+		post = s.call.postSocket(s.socket, s.server)
+	}
+	handlers := leg.BrowserHandlers(1, post)
 	handlers.Reached = s.call.trail.browser
 	if s.socket != nil {
 		s.socket.Handle(handlers, func() { s.call.stop(EndBrowserStalled) })

@@ -35,6 +35,9 @@ type Start struct {
 	Offer string
 	// Socket is the client's connection instead, which is served, or abandoned, after Start.
 	Socket *wsserver.Conn
+	// Server means that the client of Socket is an application's server: it may ask for responses with instructions and
+	// tools, create texts of the system and the assistant, and delete items.
+	Server bool
 	// Session is the client's session object, merged like a session.update; may be nil.
 	Session json.RawMessage
 	// Fixed means that the session comes from the application's server and not from its page: its instructions,
@@ -195,7 +198,7 @@ func (c *Calls) connect(ctx context.Context, incoming *call, start Start, patch 
 			route = named
 		}
 	}
-	set := setup{calls: c, cfg: cfg, assistant: a, route: route, call: incoming, offer: start.Offer, socket: start.Socket, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, keepSound: start.Record || a.Recording != nil && *a.Recording, ownerCalls: start.OwnerCalls}
+	set := setup{calls: c, cfg: cfg, assistant: a, route: route, call: incoming, offer: start.Offer, socket: start.Socket, server: start.Server, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, keepSound: start.Record || a.Recording != nil && *a.Recording, ownerCalls: start.OwnerCalls}
 	s, answer, err := set.run(ctx)
 	if err != nil {
 		return "", err

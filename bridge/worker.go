@@ -143,7 +143,7 @@ func (w *worker) loop() EndReason {
 				return reason
 			}
 		case a := <-w.joinAside:
-			id, ok := w.asides.take(w.ctx, a, w.postBrowser)
+			id, ok := w.asides.take(w.ctx, a, w.postSocket(a.conn, a.server))
 			if !ok {
 				continue
 			}
@@ -201,8 +201,13 @@ func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 		if w.trail.open && w.trail.complete(w.fromUser.Begun(), w.up.Begun()) {
 			w.setUpDone()
 		}
-		if end, ok := in.(session.ToolEnd); ok {
-			w.tools.ended(end.CallID)
+		switch in := in.(type) {
+		case session.ToolEnd:
+			w.tools.ended(in.CallID)
+		case session.BrowserEvent:
+			if in.Taken != nil {
+				close(in.Taken)
+			}
 		}
 		in, w.full = w.full, nil
 	}

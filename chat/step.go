@@ -14,6 +14,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
+	"voicebridge/toolkit"
 )
 
 const (
@@ -25,8 +26,6 @@ const (
 	thinkingPauses = 4
 	// maxQuiet is how long a provider may show that it is at work, without any piece of its answer.
 	maxQuiet = 10 * time.Minute
-	// maxCalls is how many calls one answer may contain.
-	maxCalls = 64
 )
 
 // steps makes the requests of a turn, and puts the answers into its message. It belongs to the
@@ -252,8 +251,8 @@ func (a *answer) take(d llm.Delta) error {
 		return nil
 	}
 	if d.ToolCall != nil {
-		if len(a.calls) >= maxCalls {
-			return &llm.Error{Kind: llm.KindBadRequest, Provider: a.s.provider.Name(), Message: fmt.Sprintf("The language model asked for more than %d tools at once.", maxCalls)}
+		if len(a.calls) >= toolkit.MaxCalls {
+			return &llm.Error{Kind: llm.KindBadRequest, Provider: a.s.provider.Name(), Message: fmt.Sprintf("The language model asked for more than %d tools at once.", toolkit.MaxCalls)}
 		}
 		a.calls = append(a.calls, a.s.tools.invoke(*d.ToolCall, a.last))
 	}

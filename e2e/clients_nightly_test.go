@@ -16,11 +16,11 @@ func TestSDKBetween(t *testing.T) {
 	testSDK(t, "v0.11")
 }
 
-// TestSocketClientsMore calls over WebSocket with OpenAI's package for Go, which takes minutes to compile, and with an older
-// version of its Agents SDK.
+// TestSocketClientsMore calls over WebSocket with OpenAI's package for Go, which takes minutes to compile, and with older
+// versions of its Agents SDK.
 func TestSocketClientsMore(t *testing.T) {
 	t.Parallel()
-	for _, client := range []string{"openai-go", "v0.11"} {
+	for _, client := range []string{"openai-go", "v0.11", "v0.4"} {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			testSocketClient(t, client)

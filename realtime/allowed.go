@@ -88,9 +88,9 @@ var SessionFields = Field{Kind: Object, Parts: true, Required: []string{"type"},
 
 // ResponseFields are those of the response in response.create.
 var ResponseFields = Field{Kind: Object, Null: true, Fields: map[string]Field{
-	"instructions": text, "output_modalities": set(ByClient, modalities),
+	"instructions": set(ByApp, text), "output_modalities": set(ByClient, modalities),
 	"audio": object(map[string]Field{"output": object(map[string]Field{"voice": voice, "format": format})}),
-	"tools": tools, "tool_choice": toolChoice, "parallel_tool_calls": parallel, "reasoning": reasoning,
+	"tools": set(ByApp, tools), "tool_choice": set(ByApp, toolChoice), "parallel_tool_calls": parallel, "reasoning": reasoning,
 	"max_output_tokens": set(ByClient, maxTokens), "conversation": oneOf("auto", "none"),
 	"input":    listOf(inputItem),
 	"metadata": {Kind: Object, Null: true, High: 16, Key: &Field{Kind: String, High: 64}, Of: &Field{Kind: String, High: 512}, Who: ByClient},

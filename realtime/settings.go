@@ -2,6 +2,7 @@ package realtime
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -14,7 +15,8 @@ import (
 type Settings map[string]json.RawMessage
 
 // Settings reads the settings in a session object, as far as take accepts them. It checks no values. Null is left out
-// where the API does not allow it. Its error is that something around them is not an object.
+// where the API does not allow it. Its error is that something around them is not an object; the others are there all the
+// same.
 func (f Field) Settings(session json.RawMessage, take func(path string, f Field) bool) (Settings, *Error) {
 	all := Settings{}
 	if session = bytes.TrimSpace(session); len(session) == 0 || isNull(session) {
@@ -29,19 +31,19 @@ func (f Field) collect(into Settings, at string, raw []byte, take func(path stri
 		param := strings.TrimSuffix("session."+at, ".")
 		return Refuse("invalid_value", param, "%s must be an object.", param)
 	}
-	for name, val := range all {
+	var failed *Error
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		val := all[name]
 		member, known := f.Fields[name]
 		path := below(at, name)
 		switch {
 		case known && member.Parts:
-			if err := member.collect(into, path, val, take); err != nil {
-				return err
-			}
+			failed = cmp.Or(member.collect(into, path, val, take), failed)
 		case known && (member.Null || !isNull(val)) && take(path, member):
 			into[path] = val
 		}
 	}
-	return nil
+	return failed
 }
 
 // MarshalJSON writes the session object.

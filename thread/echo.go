@@ -19,6 +19,8 @@ const (
 	// MetadataDiscarded is true if models no longer read the message: its turn failed, another answer
 	// has replaced it, or the user went back to what was said before it.
 	MetadataDiscarded = "discarded"
+	// MetadataDeleted is true if an application's server has deleted the message's item from its call.
+	MetadataDeleted = "deleted"
 )
 
 // AskedBy returns the id of the tool call that the message answers; empty for none.
@@ -56,9 +58,9 @@ func WithoutEchoes(messages []Message) []Message {
 	return kept
 }
 
-// IsDiscarded reports whether models no longer read the message, see [MetadataDiscarded].
+// IsDiscarded reports whether models no longer read the message, see [MetadataDiscarded] and [MetadataDeleted].
 func (m *Message) IsDiscarded() bool {
-	return string(m.Metadata.Extra[MetadataDiscarded]) == "true"
+	return string(m.Metadata.Extra[MetadataDiscarded]) == "true" || string(m.Metadata.Extra[MetadataDeleted]) == "true"
 }
 
 // IsNotice reports whether a message's text is this program's own, see [MetadataNotice].

@@ -28,6 +28,8 @@ type Source string
 const (
 	SourceVoice Source = "voice"
 	SourceText  Source = "text"
+	// SourceAPI is that of texts of the system and the assistant that an application's server has put into a call.
+	SourceAPI Source = "api"
 )
 
 // Status is a message's state.
@@ -149,7 +151,7 @@ func (m Message) Validate() error {
 			break
 		}
 	}
-	if !slices.Contains([]Source{"", SourceVoice, SourceText}, m.Metadata.Source) {
+	if !slices.Contains([]Source{"", SourceVoice, SourceText, SourceAPI}, m.Metadata.Source) {
 		bad("source %q is not voice or text", m.Metadata.Source)
 	}
 	if !slices.Contains([]Status{"", StatusInProgress, StatusCompleted, StatusInterrupted, StatusFailed}, m.Metadata.Status) {

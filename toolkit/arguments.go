@@ -13,6 +13,9 @@ const MaxArguments = 256 << 10
 // maxDepth is how deep a call's arguments may be nested.
 const maxDepth = 64
 
+// MaxCalls is how many tools one answer of a model may start.
+const MaxCalls = 64
+
 // MaxValues limits the values of a JSON text that is decoded and comes from outside, however small it is in bytes.
 const MaxValues = 200_000
 

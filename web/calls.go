@@ -73,8 +73,8 @@ type callSetUp interface {
 	ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
 	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
 	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
-	ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn) error
-	JoinSideband(ctx context.Context, owner, callID string, socket *wsserver.Conn) (threadID string, err error)
+	ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) error
+	JoinSideband(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) (threadID string, err error)
 	// Elsewhere and Redeem are for sockets of calls that another process has.
 	Elsewhere(ctx context.Context, owner, callID string) (way bridge.Way, elsewhere bool, err error)
 	Redeem(ticket string) (owner, callID string, ok bool)

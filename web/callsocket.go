@@ -41,7 +41,7 @@ func (h *callSockets) start(c echo.Context) error {
 		return err
 	}
 	return h.serve(c, wsserver.New(), func(client *wsserver.Conn) error {
-		_, err := h.calls.setUp(c, bridge.Start{Socket: client})
+		_, err := h.calls.setUp(c, bridge.Start{Socket: client, Server: identity(c).IsServer()})
 		return err
 	})
 }
@@ -59,7 +59,7 @@ func (h *callSockets) join(c echo.Context, id string) error {
 		return err
 	}
 	return h.toCall(c, id, "/v1/realtime?call_id="+id, wsserver.NewSilent(), func(client *wsserver.Conn) error {
-		threadID, err := h.calls.calls.JoinSideband(c.Request().Context(), identity(c).Owner, id, client)
+		threadID, err := h.calls.calls.JoinSideband(c.Request().Context(), identity(c).Owner, id, client, identity(c).IsServer())
 		if err == nil {
 			nameCall(c, id, threadID)
 		}
@@ -77,7 +77,7 @@ func (h *callSockets) reconnect(c echo.Context) error {
 		return err
 	}
 	return h.toCall(c, id, "/v1/realtime/calls/"+id+"/reconnect", wsserver.New(), func(client *wsserver.Conn) error {
-		return h.calls.calls.ReconnectSocket(c.Request().Context(), identity(c).Owner, id, client)
+		return h.calls.calls.ReconnectSocket(c.Request().Context(), identity(c).Owner, id, client, identity(c).IsServer())
 	})
 }
 
@@ -111,6 +111,9 @@ func (h *callSockets) serve(c echo.Context, client *wsserver.Conn, begin func(*w
 		return err
 	}
 	defer leave()
+	client.Within(func(ctx context.Context, n int64) (release func(), err error) {
+		return h.calls.limits.Bodies.Take(ctx, identity(c).Owner, n)
+	})
 	if err := begin(client); err != nil {
 		return err
 	}

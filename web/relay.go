@@ -28,6 +28,9 @@ import (
 // headerTicket lets in a socket that another process relays.
 const headerTicket = "Voicebridge-Ticket"
 
+// headerServer says beside a ticket that the client is an application's server.
+const headerServer = "Voicebridge-Server"
+
 const (
 	relayedKey   = "relayed"
 	relayTimeout = 5 * time.Second // for the connection to the other process
@@ -56,7 +59,7 @@ func (h *relay) admitted(others echo.MiddlewareFunc) echo.MiddlewareFunc {
 			if !ok || callID != c.QueryParam("call_id") && callID != c.Param("call_id") {
 				return problem.Unauthorized("This ticket is not known, or is for another call.")
 			}
-			c.Set(identityKey, access.Identity{Owner: owner})
+			c.Set(identityKey, access.Relayed(owner, c.Request().Header.Get(headerServer) != ""))
 			c.Set(relayedKey, true)
 			return next(c)
 		}
@@ -94,7 +97,7 @@ func (h *relay) pass(c echo.Context, way bridge.Way, path string) error {
 	answer := c.Response().Header()
 	proxy := httputil.ReverseProxy{
 		Transport: relayTransport(way.Certificate),
-		Rewrite:   func(r *httputil.ProxyRequest) { readdress(r, target, way.Ticket) },
+		Rewrite:   func(r *httputil.ProxyRequest) { readdress(r, target, way.Ticket, identity(c).IsServer()) },
 		ModifyResponse: func(res *http.Response) error {
 			for name := range answer { // those of this process
 				res.Header.Del(name)
@@ -130,7 +133,7 @@ func endWith(ctx context.Context, gone func() bool, end func()) {
 var passedOn = []string{"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Traceparent", "Tracestate"}
 
 // readdress makes a client's handshake one of this process: what the client has shown stays here.
-func readdress(r *httputil.ProxyRequest, target *url.URL, ticket string) {
+func readdress(r *httputil.ProxyRequest, target *url.URL, ticket string, server bool) {
 	r.Out.URL, r.Out.Host = target, target.Host
 	header := make(http.Header)
 	for _, name := range passedOn {
@@ -142,6 +145,9 @@ func readdress(r *httputil.ProxyRequest, target *url.URL, ticket string) {
 		header.Set("Sec-Websocket-Protocol", "realtime")
 	}
 	header.Set(headerTicket, ticket)
+	if server {
+		header.Set(headerServer, "yes")
+	}
 	r.Out.Header = header
 }
 

@@ -115,7 +115,7 @@ func (f *fakeCalls) Hangup(_ context.Context, owner, callID string) error {
 	return fmt.Errorf("hang up: %w", persistence.ErrNotFound)
 }
 
-func (f *fakeCalls) JoinSideband(_ context.Context, owner, callID string, _ *wsserver.Conn) (string, error) {
+func (f *fakeCalls) JoinSideband(_ context.Context, owner, callID string, _ *wsserver.Conn, _ bool) (string, error) {
 	return f.threadOf(owner, callID)
 }
 
@@ -141,7 +141,7 @@ func (*fakeCalls) Redeem(ticket string) (owner, callID string, ok bool) {
 	return "alice", "call-1", ticket == "good"
 }
 
-func (f *fakeCalls) ReconnectSocket(_ context.Context, owner, callID string, _ *wsserver.Conn) error {
+func (f *fakeCalls) ReconnectSocket(_ context.Context, owner, callID string, _ *wsserver.Conn, _ bool) error {
 	_, err := f.threadOf(owner, callID)
 	return err
 }

@@ -21,6 +21,7 @@ type answer struct {
 	parts    []part // at least one
 	source   uint32 // of the packets that come early
 	heard    bool   // it was heard to its end, or what was not heard never will be
+	cut      bool   // it was not heard to its end
 	ends     []end  // the events held back
 }
 
@@ -29,6 +30,13 @@ type part struct {
 	item            string
 	output, content int
 	sent            bool // its sound, which comes early, has come
+}
+
+// Told is what a client may believe of the answers of a call, since it follows what it was sent.
+type Told struct {
+	Held []string  // responses of which it has not been sent all sound, and so not the end
+	Done string    // the response whose end it was sent last, empty for none
+	At   time.Time // and when
 }
 
 // end is an event that says that something with sound is complete: an item or, if that is empty, the response.

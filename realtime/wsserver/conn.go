@@ -17,6 +17,7 @@ const flushFor = 500 * time.Millisecond
 type Conn struct {
 	h      media.Handlers
 	slow   func()
+	memory Memory
 	id     uint32
 	silent bool // it carries no sound: events pass as they are
 
@@ -59,6 +60,12 @@ func (c *Conn) Silent() bool { return c.silent }
 // Handle sets who takes the client's events and the states of the connection, and who is told, once, that the client
 // reads too slowly to go on. It must be called once, before Serve.
 func (c *Conn) Handle(h media.Handlers, slow func()) { c.h, c.slow = h, slow }
+
+// Memory is what the large events of one owner may take while they are read; it waits until there is so much.
+type Memory func(ctx context.Context, bytes int64) (release func(), err error)
+
+// Within sets whose memory the client's events take; nil means that there is no limit. It must be called before Serve.
+func (c *Conn) Within(m Memory) { c.memory = m }
 
 // Succeed makes the connection go on where another one of the same client was: with its formats, and with the answer that
 // is being played. It must be called before Serve.
@@ -139,6 +146,9 @@ func (c *Conn) WriteAudio(p *media.Packet) error {
 	}
 	return err
 }
+
+// Told returns what the client may believe of the answers at this moment.
+func (c *Conn) Told() Told { return c.output.told() }
 
 // Ahead implements [media.Ahead]: the client plays answers by its own clock.
 func (c *Conn) Ahead() (remote uint32, room bool) {

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
 	"voicebridge/realtime/pcm"
@@ -404,18 +405,24 @@ func TestInputRefused(t *testing.T) {
 		}
 		r.append(20)
 		r.say(`{"type":"session.update","event_id":"9","session":{"audio":{"input":{"format":{"type":"audio/pcmu"}}}}}`)
+		many := strings.Repeat("e", realtime.MaxEventID+1)
+		r.say(`{"type":"input_audio_buffer.append","event_id":%q}`, many) // which is not said again
 		want := []string{
 			"error invalid_value 1", "error invalid_value 2", "error invalid_value 3", "error invalid_value 4",
-			"error invalid_value 6", "error invalid_value 7", "error invalid_value 8", "error cannot_update_format 9",
+			"error invalid_value 6", "error invalid_value 7", "error invalid_value 8", "error invalid_value <nil>",
 		}
 		if diff := cmp.Diff(want, r.pipe.sent()); diff != "" {
 			t.Errorf("errors (-want +got):\n%s", diff)
 		}
-		// What the connection does not understand, the call explains.
+		// What the connection does not understand, the call explains; and what it does, it leaves to the call but for formats.
 		r.say("nonsense")
 		r.say(`{"type":"session.update","session":7}`)
 		r.say("%s", strings.Repeat(" ", MaxEvent+1))
-		if diff := cmp.Diff([]string{"connected", "nonsense", `{"type":"session.update","session":7}`, fmt.Sprint("too large: ", MaxEvent+1)}, r.got()); diff != "" {
+		got := r.got()
+		if len(got) != 8 || got[0] != "connected" || !strings.Contains(got[1], "audio/mp3") || !strings.Contains(got[4], "audio/pcmu") {
+			t.Fatalf("the call gets %q", got)
+		}
+		if diff := cmp.Diff([]string{"nonsense", `{"type":"session.update","session":7}`, fmt.Sprint("too large: ", MaxEvent+1)}, got[5:]); diff != "" {
 			t.Errorf("the call gets (-want +got):\n%s", diff)
 		}
 	})
@@ -432,6 +439,13 @@ const (
 	stopped   = `{"type":"output_audio_buffer.stopped","response_id":"r1"}`
 	cleared   = `{"type":"output_audio_buffer.cleared","response_id":"r1"}`
 	speech    = `{"type":"input_audio_buffer.speech_started"}`
+
+	nextCreated = `{"type":"response.created","response":{"id":"r2"}}`
+	nextItem    = `{"type":"conversation.item.added","previous_item_id":"i1","item":{"id":"i2","type":"message"}}`
+	nextPart    = `{"type":"response.content_part.added","response_id":"r2","item_id":"i2","output_index":0,"content_index":0,"part":{"type":"audio"}}`
+	nextDone    = `{"type":"response.done","response":{"id":"r2","status":"completed"}}`
+	nextStarted = `{"type":"output_audio_buffer.started","response_id":"r2"}`
+	nextStopped = `{"type":"output_audio_buffer.stopped","response_id":"r2"}`
 )
 
 // speak sends packets of Opus as a WebRTC upstream does: ms of a tone.
@@ -485,6 +499,59 @@ func TestOutput(t *testing.T) {
 			r.speak(500)
 			time.Sleep(3 * time.Second)
 		}, []string{"response.content_part.added", "response.output_audio.done", "response.done"}, 500},
+		{"the next answer follows the end of the one before", func(r *room) {
+			r.tell(partAdded, started, done)
+			r.speak(200)
+			r.tell(nextCreated, nextItem, `{"type":"error","error":{"code":"x"}}`, speech, nextPart, nextDone, `{"type":"bridge.usage"}`)
+			r.speak(200)
+			r.tell(stopped)
+			time.Sleep(time.Second)
+			r.tell(nextStarted)
+			r.speak(200)
+			r.tell(nextStopped)
+			time.Sleep(time.Second)
+		}, []string{
+			"response.content_part.added", "error x <nil>", "input_audio_buffer.speech_started", "bridge.usage", "response.done",
+			"response.created", "conversation.item.added", "response.content_part.added", "response.done",
+		}, 600},
+		{"an answer that begins is the end of the one before", func(r *room) {
+			r.tell(partAdded, done, nextCreated, nextPart, nextDone, nextStarted)
+			r.speak(200)
+			r.tell(nextStopped)
+			time.Sleep(time.Second)
+		}, []string{"response.content_part.added", "response.done", "response.created", "response.content_part.added", "response.done"}, 200},
+		{"the client cancels", func(r *room) {
+			r.tell(partAdded, started, done, nextCreated)
+			r.speak(200)
+			if got := r.conn.Told(); !slices.Equal(got.Held, []string{"r1"}) || got.Done != "" {
+				r.t.Errorf("told %+v", got)
+			}
+			r.tell(`{"type":"response.cancel","response_id":"r1"}`)
+			r.speak(1000) // which the upstream goes on with
+			if got := r.conn.Told(); got.Held != nil || got.Done != "r1" || time.Since(got.At) != time.Second {
+				r.t.Errorf("told %+v", got)
+			}
+			if last := fmt.Sprint(r.pipe.event(len(r.pipe.sent()) - 2)["response"]); last != "map[id:r1 status:cancelled status_details:map[reason:client_cancelled type:cancelled]]" {
+				r.t.Errorf("the end is %s", last)
+			}
+			r.tell(nextPart, nextDone, nextStarted)
+			r.speak(200)
+			r.tell(nextStopped)
+			time.Sleep(time.Second)
+		}, []string{"response.content_part.added", "response.done", "response.created", "response.content_part.added", "response.done"}, 400},
+		{"the client truncates", func(r *room) {
+			r.tell(partAdded, started, done)
+			r.speak(200)
+			r.tell(`{"type":"output_audio_buffer.clear","response_id":"r1"}`)
+			r.speak(100)
+			r.tell(cleared)
+		}, []string{"response.content_part.added", "response.done"}, 200},
+		{"too much is held back", func(r *room) {
+			r.tell(partAdded, started, done, nextCreated)
+			large := fmt.Sprintf(`{"type":"conversation.item.added","item":{"x":%q}}`, strings.Repeat("x", highWater/2))
+			r.tell(large, large)
+			r.speak(200)
+		}, []string{"response.content_part.added", "response.done", "response.created", "conversation.item.added", "conversation.item.added"}, 0},
 		{"interrupted", func(r *room) {
 			r.tell(partAdded, started, done)
 			r.speak(420)
@@ -560,6 +627,107 @@ func TestFormats(t *testing.T) {
 		if diff := cmp.Diff(want, in); diff != "" {
 			t.Errorf("sessions (-want +got):\n%s", diff)
 		}
+	})
+}
+
+// TestFormatChanges has a client that changes its formats in the middle: each sound is what it was when it was sent, and
+// the answer's from session.updated on.
+func TestFormatChanges(t *testing.T) {
+	t.Parallel()
+	inRoom(t, newPipe(), func(r *room) {
+		update := func(kind string) {
+			r.say(`{"type":"session.update","session":{"audio":{"input":{"format":{"type":%q}},"output":{"format":{"type":%q}}}}}`, kind, kind)
+		}
+		ulaw, alaw := formats["audio/pcmu"], formats["audio/pcma"]
+		r.append(10) // half a frame, as telephones send before they say their format
+		update("audio/pcmu")
+		r.say(`{"type":"input_audio_buffer.append","audio":%q}`, base64.StdEncoding.EncodeToString(make([]byte, 320)))
+		r.say(`{"type":"input_audio_buffer.commit"}`)
+		update("audio/pcma")
+		r.say(`{"type":"input_audio_buffer.append","audio":%q}`, base64.StdEncoding.EncodeToString(make([]byte, 160)))
+		r.flow.Open()
+		time.Sleep(time.Second)
+		var got []media.Format
+		for _, p := range r.passed() {
+			got = append(got, p.Format)
+		}
+		if diff := cmp.Diff([]media.Format{linear, ulaw, ulaw, alaw}, got); diff != "" {
+			t.Errorf("packets (-want +got):\n%s", diff)
+		}
+		if n := len(r.got()); n != 4 {
+			t.Errorf("the call gets %q", r.got())
+		}
+		r.tell(partAdded, started)
+		r.speak(400)
+		if n := len(r.pipe.heard()); n != 400*48 {
+			t.Errorf("%d bytes before the answer to the update", n)
+		}
+		r.tell(`{"type":"session.updated","session":{"type":"realtime"}}`)
+		r.speak(400)
+		if n := len(r.pipe.heard()) - 400*48; n != 400*8 {
+			t.Errorf("%d bytes after it", n)
+		}
+	})
+}
+
+// TestFlood has a client that sends what is refused, and large events that wait for its sound, and reads nothing.
+func TestFlood(t *testing.T) {
+	t.Parallel()
+	p := newPipe()
+	p.deaf = true
+	inRoom(t, p, func(r *room) {
+		wrong, sent := []byte(`{"type":"input_audio_buffer.append","event_id":"`+strings.Repeat("e", 500)+`","audio":7}`), 0
+		for open := true; open; sent++ {
+			select {
+			case p.in <- wrong:
+			case <-time.After(time.Second):
+				open = false
+			}
+		}
+		if r.conn.out.bytes > highWater+1<<10 || sent > highWater/500 {
+			t.Errorf("%d bytes wait of the answers to %d events", r.conn.out.bytes, sent)
+		}
+	})
+	inRoom(t, newPipe(), func(r *room) {
+		r.append(20)
+		r.say(`{"type":"input_audio_buffer.commit"}`)
+		for range 5 {
+			r.say(`{"type":"conversation.item.create","event_id":"i","item":{"x":%q}}`, strings.Repeat("x", 1<<20))
+		}
+		if got := r.pipe.sent(); r.conn.input.bytes > maxHeldBytes || len(got) != 2 {
+			t.Errorf("%d bytes wait, %q", r.conn.input.bytes, got)
+		}
+	})
+}
+
+// TestMemory has events of a client take the memory of its owner while they are read.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	inRoom(t, newPipe(), func(r *room) {
+		var taken []int64
+		free := make(chan struct{})
+		r.conn.Within(func(ctx context.Context, n int64) (func(), error) {
+			taken = append(taken, n)
+			select {
+			case <-free:
+				return func() { taken = append(taken, -n) }, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		})
+		r.say(`{"type":"x"}`)
+		large := `{"type":"` + strings.Repeat("y", freeBytes) + `"}`
+		r.say("%s", large)
+		if len(r.got()) != 2 {
+			t.Errorf("%d events are taken", len(r.got())-1)
+		}
+		free <- struct{}{}
+		synctest.Wait()
+		n := int64(len(large))
+		if len(r.got()) != 3 || !slices.Equal(taken, []int64{n, -n}) {
+			t.Errorf("%d events are taken, memory %v", len(r.got())-1, taken)
+		}
+		r.say("%s", large) // and the connection ends while it waits
 	})
 }
 
@@ -735,7 +903,7 @@ func FuzzTake(f *testing.F) {
 		c.Handle(media.Handlers{Message: func([]byte) { lines++ }}, nil)
 		for line := range bytes.Lines(data) {
 			c.take(line)
-			if frame, waiting, _ := c.input.frame(nil); frame == nil && waiting >= media.FrameTime || waiting > maxAhead {
+			if frame, waiting, _ := c.input.frame(nil); frame.sound == nil && waiting >= media.FrameTime || waiting > maxAhead {
 				t.Fatalf("%s wait", waiting)
 			}
 			c.release()

@@ -185,8 +185,9 @@ func TestEarlyFormats(t *testing.T) {
 	t.Parallel()
 	inRoom(t, newPipe(), func(r *room) {
 		r.say(`{"type":"session.update","session":{"audio":{"output":{"format":{"type":"audio/pcmu"}}}}}`)
-		r.tell(partAdded)
-		r.early(1, media.Part{Response: "r1", Item: "i1"}, 1000)
+		r.early(1, media.Part{Response: "r1", Item: "i1"}, 500) // which waits for its name
+		r.tell(`{"type":"session.updated","session":{"type":"realtime"}}`, partAdded)
+		r.early(1, media.Part{Response: "r1", Item: "i1"}, 500)
 		if n := len(r.pipe.heard()); n != 8000 {
 			t.Errorf("%d samples", n)
 		}

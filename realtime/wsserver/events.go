@@ -1,9 +1,11 @@
 package wsserver
 
 import (
-	"encoding/json"
+	"strings"
+	"unicode/utf8"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 )
 
 // take takes one event of the client.
@@ -24,23 +26,25 @@ func (c *Conn) take(data []byte) {
 		}
 		return
 	case realtime.TypeSessionUpdate:
-		if e := c.formats(ev.Session); e != nil {
-			c.refuse(ev.EventID, e)
-			return
-		}
+		c.formats(&ev)
 	case realtime.TypeInputClear:
 		c.input.clear()
 		c.release()
 	}
+	if !c.inOrder(data, ev.Type == realtime.TypeInputCommit) {
+		c.refuse(ev.EventID, &realtime.Error{Code: "too_many_events", Message: "Too many events wait for the sound before them."})
+	}
+}
+
+// inOrder hands an event on, perhaps later. It returns false if too much waits.
+func (c *Conn) inOrder(data []byte, commits bool) bool {
 	c.order.Lock()
 	defer c.order.Unlock()
-	waits, ok := c.input.hold(data, ev.Type == realtime.TypeInputCommit)
-	switch {
-	case !ok:
-		c.refuse(ev.EventID, &realtime.Error{Code: "too_many_events", Message: "Too many events wait for the sound before them."})
-	case !waits:
+	waits, ok := c.input.hold(data, commits)
+	if ok && !waits {
 		c.handOn(data)
 	}
+	return ok
 }
 
 func (c *Conn) handOn(data []byte) {
@@ -58,20 +62,32 @@ func (c *Conn) release() {
 	}
 }
 
+// refuse answers an event. A client that reads nothing is not read either.
 func (c *Conn) refuse(eventID string, e *realtime.Error) {
-	e.Type, e.EventID = "invalid_request_error", eventID
-	c.out.event(realtime.ErrorEvent(newID("event_"), *e))
+	if e.Type = "invalid_request_error"; utf8.RuneCountInString(eventID) <= realtime.MaxEventID {
+		e.EventID = eventID
+	}
+	answer := realtime.ErrorEvent(newID("event_"), *e)
+	for !c.out.hasRoom(len(answer)) {
+		select {
+		case <-c.out.room:
+		case <-c.done:
+			return
+		}
+	}
+	c.out.event(answer)
 }
 
-// formats takes what a session says about formats.
-func (c *Conn) formats(session json.RawMessage) *realtime.Error {
-	in, okIn := formatOf(session, sides[0], c.input.current())
-	out, okOut := formatOf(session, sides[1], c.output.current())
-	if !okIn || !okOut {
-		return &realtime.Error{Code: "invalid_value", Param: "session.audio", Message: "Formats are audio/pcm at 24000 Hz, audio/pcmu and audio/pcma."}
+// formats takes what a session says about formats. One that there is not is left out.
+func (c *Conn) formats(ev *realtime.Event) {
+	current := []media.Format{c.input.current(), c.output.current()}
+	for i, use := range []func(media.Format){c.input.use, c.output.use} {
+		if f, ok := formatOf(ev.Session, sides[i], current[i]); ok {
+			use(f)
+			continue
+		}
+		c.refuse(ev.EventID, &realtime.Error{
+			Code: "invalid_value", Param: "session." + strings.Join(sides[i], "."), Message: "Formats are audio/pcm at 24000 Hz, audio/pcmu and audio/pcma. This one is left out.",
+		})
 	}
-	if !c.input.use(in) || !c.output.use(out) {
-		return &realtime.Error{Code: "cannot_update_format", Param: "session.audio", Message: "The format cannot be changed once there was sound."}
-	}
-	return nil
 }

@@ -38,6 +38,15 @@ func formatOf(session json.RawMessage, side []string, fallback media.Format) (fo
 	return format, ok && (wanted.Rate == 0 || wanted.Rate == format.Rate)
 }
 
+// reformat returns sound in another format.
+func reformat(sound []byte, from, to media.Format) []byte {
+	samples := from.Encoding.Decode(nil, sound)
+	if r, err := pcm.NewResampler(from.Rate, to.Rate); err == nil && from.Rate != to.Rate {
+		samples = r.Process(samples)
+	}
+	return to.Encoding.Append(nil, samples)
+}
+
 // nameOf returns a format as sessions name it.
 func nameOf(format media.Format) json.RawMessage {
 	if format == linear {
@@ -79,6 +88,23 @@ func withFormats(ev realtime.Event, in, out media.Format) []byte {
 	changed, err := json.Marshal(tree)
 	if err != nil {
 		return ev.Raw
+	}
+	return changed
+}
+
+// asCancelled returns a response.done that says that the client has cancelled the response.
+func asCancelled(done []byte) []byte {
+	var tree map[string]any
+	d := json.NewDecoder(bytes.NewReader(done))
+	d.UseNumber()
+	if d.Decode(&tree) != nil {
+		return done
+	}
+	put(tree, []string{"response", "status"}, realtime.ResponseCancelled)
+	put(tree, []string{"response", "status_details"}, map[string]string{"type": realtime.ResponseCancelled, "reason": "client_cancelled"})
+	changed, err := json.Marshal(tree)
+	if err != nil {
+		return done
 	}
 	return changed
 }

@@ -49,10 +49,10 @@ func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 			wake = c.input.wake
 			frame, waiting, freed := c.input.frame(clock.Packet.Payload)
 			switch {
-			case frame != nil:
-				clock.Packet.Format = c.input.current()
+			case frame.sound != nil:
+				clock.Packet.Format = frame.format
 				clock.Tick(after(waiting, &hurrying))
-				if err := clock.Send(frame, dst, flow); err != nil {
+				if err := clock.Send(frame.sound, dst, flow); err != nil {
 					return err
 				}
 				if freed {

@@ -14,21 +14,28 @@ import (
 const (
 	// maxEarly is how much sound may wait while the gate is shut, and maxAhead how far it may be ahead of real time.
 	maxEarly, maxAhead = 30 * time.Second, 60 * time.Second
-	// maxHeld is how many events may wait for the sound before them.
-	maxHeld = 64
+	// maxHeld is how many events may wait for the sound before them, and maxHeldBytes their size.
+	maxHeld, maxHeldBytes = 64, MaxEvent
 )
 
 // input is the client's sound until it is forwarded.
 type input struct {
 	mu     sync.Mutex
 	format media.Format
-	begun  bool   // there was sound: the format stays
-	sound  []byte // not forwarded yet
-	total  int    // bytes that came, and
-	gone   int    // those of them that were forwarded or dropped
+	before []stretch // in earlier formats
+	sound  []byte    // not forwarded yet
+	total  int       // bytes that came, and
+	gone   int       // those of them that were forwarded or dropped
 	held   []held
+	bytes  int           // of held
 	flow   *media.Flow   // nil before Forward
 	wake   chan struct{} // holds a token when there is sound
+}
+
+// stretch is whole frames that were not forwarded yet.
+type stretch struct {
+	format media.Format
+	sound  []byte
 }
 
 // held is an event that follows the sound before it: so many bytes in all.
@@ -45,22 +52,31 @@ func (in *input) current() media.Format {
 	return in.format
 }
 
-// use sets the format, unless there was sound in another one.
-func (in *input) use(f media.Format) bool {
+// use sets the format of what comes from now on.
+func (in *input) use(f media.Format) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.begun && f != in.format {
-		return false
+	if f != in.format && len(in.sound) > 0 {
+		in.fill()
+		in.before = append(in.before, stretch{in.format, in.sound})
+		in.sound = nil
 	}
 	in.format = f
-	return true
+}
+
+// fill fills up the last frame with silence.
+func (in *input) fill() {
+	frame, size := in.format.Frame(), in.format.Encoding.Size()
+	n := (frame - len(in.sound)%frame) % frame
+	in.sound = in.format.Encoding.Append(in.sound, make([]int16, n/size))
+	in.total += n
 }
 
 // succeed takes over the format.
 func (in *input) succeed(before *input) {
 	before.mu.Lock()
 	defer before.mu.Unlock()
-	in.format, in.begun = before.format, before.begun
+	in.format = before.format
 }
 
 // append takes the sound of an event.
@@ -82,10 +98,9 @@ func (in *input) append(event []byte) *realtime.Error {
 	if !in.open() {
 		limit = maxEarly
 	}
-	if in.length(len(in.sound)+len(sound)) > limit {
+	if in.waiting()+in.length(len(sound)) > limit {
 		return &realtime.Error{Code: "input_audio_too_much", Param: "audio", Message: fmt.Sprintf("More than %d s of audio wait. This audio is dropped.", int(limit.Seconds()))}
 	}
-	in.begun = in.begun || len(sound) > 0
 	in.sound = append(in.sound, sound...)
 	in.total += len(sound)
 	signal(in.wake)
@@ -99,22 +114,30 @@ func (in *input) length(bytes int) time.Duration {
 	return time.Duration(bytes) * media.FrameTime / time.Duration(in.format.Frame())
 }
 
+// waiting returns how much sound was not forwarded yet.
+func (in *input) waiting() time.Duration {
+	d := in.length(len(in.sound))
+	for _, s := range in.before {
+		d += time.Duration(len(s.sound)/s.format.Frame()) * media.FrameTime
+	}
+	return d
+}
+
 // hold keeps an event until the sound before it was forwarded: a commit, and all that follows one that waits. ok is false
 // if there are too many.
 func (in *input) hold(event []byte, commits bool) (waits, ok bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.held) == 0 && (!commits || len(in.sound) == 0) {
+	if len(in.held) == 0 && (!commits || len(in.sound)+len(in.before) == 0) {
 		return false, true
 	}
-	if len(in.held) >= maxHeld {
+	if len(in.held) >= maxHeld || in.bytes+len(event) > maxHeldBytes {
 		return false, false
 	}
-	if commits { // the last frame is filled up
-		rest := make([]byte, (in.format.Frame()-len(in.sound)%in.format.Frame())%in.format.Frame())
-		in.sound = append(in.sound, in.format.Encoding.Append(rest[:0], make([]int16, len(rest)/in.format.Encoding.Size()))...)
-		in.total += len(rest)
+	if commits {
+		in.fill()
 	}
+	in.bytes += len(event)
 	in.held = append(in.held, held{event, in.total})
 	return true, true
 }
@@ -125,6 +148,7 @@ func (in *input) released() (events [][]byte) {
 	defer in.mu.Unlock()
 	for len(in.held) > 0 && in.held[0].at <= in.gone {
 		events = append(events, in.held[0].data)
+		in.bytes -= len(in.held[0].data)
 		in.held = in.held[1:]
 	}
 	return events
@@ -134,21 +158,28 @@ func (in *input) released() (events [][]byte) {
 func (in *input) clear() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.gone += len(in.sound)
-	in.sound = nil
+	in.gone, in.before, in.sound = in.total, nil, nil
 }
 
-// frame takes out the next frame, nil if there is none yet or the gate is shut. waiting is how much sound there is then;
+// frame takes out the next frame, none if there is none yet or the gate is shut. waiting is how much sound there is then;
 // freed means that an event may go.
-func (in *input) frame(buf []byte) (frame []byte, waiting time.Duration, freed bool) {
+func (in *input) frame(buf []byte) (frame stretch, waiting time.Duration, freed bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	n := in.format.Frame()
-	if len(in.sound) < n || !in.open() {
-		return nil, in.length(len(in.sound)), false
+	frame.format = in.format
+	from := &in.sound
+	if len(in.before) > 0 {
+		frame.format, from = in.before[0].format, &in.before[0].sound
 	}
-	frame = append(buf[:0], in.sound[:n]...)
-	in.sound = in.sound[n:]
+	n := frame.format.Frame()
+	if len(*from) < n || !in.open() {
+		return stretch{}, in.waiting(), false
+	}
+	frame.sound = append(buf[:0], (*from)[:n]...)
+	*from = (*from)[n:]
 	in.gone += n
-	return frame, in.length(len(in.sound)), len(in.held) > 0 && in.held[0].at <= in.gone
+	if len(in.before) > 0 && len(in.before[0].sound) == 0 {
+		in.before = in.before[1:]
+	}
+	return frame, in.waiting(), len(in.held) > 0 && in.held[0].at <= in.gone
 }

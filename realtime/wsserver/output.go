@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,7 +41,7 @@ type output struct {
 
 	mu      sync.Mutex
 	format  media.Format
-	begun   bool // there was sound: the format stays
+	next    *media.Format // what the client has asked for, from the next session.updated on
 	closed  bool
 	returns bool // a client that came back, which is told first what its session is
 	reader  *transcode.Reader
@@ -48,6 +49,10 @@ type output struct {
 	early   []piece  // sound that comes before it is heard, and is no event yet
 	answers []answer // the latest ones with sound, oldest first
 	playing string   // the response that is heard
+	cut     bool     // the client has stopped what is heard, though the upstream may go on with it
+	behind  [][]byte // events of the next answer, until the client is told the end of the one before
+	held    int      // bytes of the events that are held back
+	last    Told     // what was sent last of the ends of answers
 	ending  *time.Timer
 	overdue *time.Timer // for the answers whose ends are held back
 }
@@ -62,25 +67,45 @@ func (o *output) current() media.Format {
 	return o.format
 }
 
-// use sets the format, unless there was sound in another one.
-func (o *output) use(f media.Format) bool {
+// use sets the format of what follows the answer to the client's request.
+func (o *output) use(f media.Format) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.begun && f != o.format {
-		return false
+	o.next = &f
+}
+
+// change puts the format into force that the client has asked for.
+func (o *output) change() {
+	if o.next == nil || *o.next == o.format {
+		return
 	}
-	if f != o.format {
-		o.reader = nil
+	o.flush()
+	before := o.format
+	o.reader, o.format, o.next = nil, *o.next, nil
+	o.bytes = reformat(o.bytes, before, o.format)
+	for i := range o.early {
+		o.early[i].sound = reformat(o.early[i].sound, before, o.format)
 	}
-	o.format = f
-	return true
+}
+
+// told returns what the client may believe.
+func (o *output) told() Told {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t := o.last
+	for i := range o.answers {
+		if a := &o.answers[i]; !a.heard && a.source == 0 {
+			t.Held = append(t.Held, a.response)
+		}
+	}
+	return t
 }
 
 // succeed takes over the format, and what is known of the answers.
 func (o *output) succeed(before *output) {
 	before.mu.Lock()
 	defer before.mu.Unlock()
-	o.format, o.begun, o.playing, o.returns = before.format, before.begun, before.playing, true
+	o.format, o.next, o.playing, o.returns = before.format, before.next, before.playing, true
 	o.answers = slices.Clone(before.answers)
 	for i := range o.answers {
 		a := &o.answers[i]
@@ -102,9 +127,12 @@ func (o *output) write(p *media.Packet) error {
 		return o.comesEarly(p)
 	}
 	sound, quiet, err := o.convert(o.bytes, p)
-	o.bytes = sound
+	if o.bytes = sound; o.cut {
+		o.bytes = sound[:0]
+	}
 	if o.playing == "" {
 		o.unannounced(quiet)
+		o.follow()
 		return err
 	}
 	if o.length() >= deltaMS*time.Millisecond {
@@ -167,7 +195,6 @@ func (o *output) flush() {
 
 // delta sends sound of a part of an answer.
 func (o *output) delta(a *answer, part *part, sound []byte) {
-	o.begun = true
 	o.to.sound(fmt.Appendf(nil, `{"type":"`+realtime.TypeOutputAudioDelta+`","event_id":%q,"response_id":%q,"item_id":%q,"output_index":%d,"content_index":%d,"delta":%q}`,
 		newID("event_"), a.response, part.item, part.output, part.content, base64.StdEncoding.EncodeToString(sound)), int(o.lengthOf(sound).Milliseconds()))
 	o.watch()
@@ -221,6 +248,7 @@ func (o *output) comesEarly(p *media.Packet) (err error) {
 		e.sound, _, err = o.convert(e.sound, p)
 	}
 	o.sendEarly()
+	o.follow()
 	return err
 }
 
@@ -253,13 +281,61 @@ func (o *output) sendEarly() {
 
 // event takes an event of the call, and sends it, perhaps later or changed.
 func (o *output) event(data []byte) {
-	ev, err := realtime.Decode(data)
-	if err != nil {
-		o.to.event(data)
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	ev, err := realtime.Decode(data)
+	if err == nil && o.mustFollow(&ev) {
+		o.behind = append(o.behind, data)
+		o.hold(len(data))
+		return
+	}
+	o.pass(&ev, data)
+	o.follow()
+}
+
+// mustFollow reports whether an event waits for the end of the answer before it: a client knows one answer at a time. What
+// it has to know at once does not wait.
+func (o *output) mustFollow(ev *realtime.Event) bool {
+	if len(o.behind) == 0 {
+		return ev.Type == realtime.TypeResponseCreated && o.isOver()
+	}
+	switch kind, _, _ := strings.Cut(ev.Type, "."); {
+	case kind == "session", kind == "bridge", kind == "output_audio_buffer":
+		return false
+	}
+	return ev.Type != realtime.TypeError && ev.Type != realtime.TypeInputSpeechStarted && ev.Type != realtime.TypeInputSpeechStopped &&
+		ev.Type != realtime.TypeResponseCancel
+}
+
+// isOver reports whether the end of an answer is held back.
+func (o *output) isOver() bool {
+	return slices.ContainsFunc(o.answers, func(a answer) bool { return len(a.ends) > 0 && a.ends[len(a.ends)-1].item == "" })
+}
+
+// follow sends what waited for the end of an answer, once that was sent.
+func (o *output) follow() {
+	for len(o.behind) > 0 && !o.isOver() {
+		data := o.behind[0]
+		o.behind = o.behind[1:]
+		o.hold(-len(data))
+		ev, _ := realtime.Decode(data) // it was decoded before
+		o.pass(&ev, data)
+	}
+}
+
+// hold counts the bytes that are held back. If there are too many, the answers that they wait for are over.
+func (o *output) hold(bytes int) {
+	if o.held += bytes; bytes <= 0 || o.held <= highWater {
+		return
+	}
+	for i := range o.answers {
+		o.finish(o.answers[i].response)
+	}
+	o.follow()
+}
+
+// pass takes an event that waits for no other one.
+func (o *output) pass(ev *realtime.Event, data []byte) {
 	switch ev.Type {
 	case realtime.TypeOutputBufferStarted:
 		o.begin(ev.ResponseID)
@@ -268,32 +344,58 @@ func (o *output) event(data []byte) {
 		o.stopped(cmp.Or(ev.ResponseID, o.playing))
 		return
 	case realtime.TypeOutputBufferCleared:
-		o.bytes, o.early = o.bytes[:0], nil
-		o.to.silence()
-		o.finish(o.playing)
-		o.finish(ev.ResponseID)
+		o.cutOff(o.playing, false)
+		o.cutOff(ev.ResponseID, false)
+		o.playing, o.cut = "", false
+		return
+	case realtime.TypeResponseCancel, realtime.TypeOutputBufferClear: // the client has stopped an answer
+		o.cutOff(ev.ResponseID, ev.Type == realtime.TypeResponseCancel)
 		return
 	case realtime.TypeSessionCreated:
-		o.to.event(withFormats(ev, o.input(), o.format))
+		o.to.event(withFormats(*ev, o.input(), o.format))
 		o.returns = false
 		o.sendEarly()
 		return
-	case realtime.TypeSessionUpdated, realtime.TypeResponseCreated:
-		data = withFormats(ev, o.input(), o.format)
+	case realtime.TypeSessionUpdated:
+		o.change()
+		data = withFormats(*ev, o.input(), o.format)
+	case realtime.TypeResponseCreated:
+		data = withFormats(*ev, o.input(), o.format)
 	case realtime.TypeContentPartAdded, realtime.TypeAudioTranscriptDelta:
-		o.announced(&ev)
+		o.announced(ev)
 		o.to.event(data)
 		o.sendEarly()
 		return
 	case realtime.TypeOutputAudioDone, realtime.TypeContentPartDone, realtime.TypeOutputItemDone, realtime.TypeResponseDone:
 		if ev.Response != nil {
-			data = withFormats(ev, o.input(), o.format)
+			data = withFormats(*ev, o.input(), o.format)
 		}
-		if o.holdBack(&ev, data) {
+		if o.holdBack(ev, data) {
 			return
 		}
 	}
 	o.to.event(data)
+	if ev.Type == realtime.TypeResponseDone {
+		o.last = Told{Done: text(ev.Response, "id"), At: time.Now()}
+	}
+}
+
+// cutOff ends the sound of an answer before its end. cancelled means that the client is told so.
+func (o *output) cutOff(response string, cancelled bool) {
+	o.to.silence()
+	if o.bytes, o.early = o.bytes[:0], nil; response != "" && response == o.playing {
+		o.cut = true
+	}
+	a := o.find(response)
+	if a == nil {
+		return
+	}
+	a.cut = true
+	if n := len(a.ends); cancelled && n > 0 {
+		a.ends[n-1].data = asCancelled(a.ends[n-1].data)
+	}
+	a.heard = true
+	o.release(a)
 }
 
 // announced takes where an answer has sound.
@@ -336,7 +438,15 @@ func (o *output) begin(response string) {
 	if o.playing != "" {
 		o.finish(o.playing)
 	}
+	for i := range o.answers { // one after the other
+		if o.answers[i].response == response {
+			break
+		}
+		o.finish(o.answers[i].response)
+	}
 	o.playing = response
+	a := o.find(response)
+	o.cut = a != nil && a.cut
 	o.watch()
 }
 
@@ -349,6 +459,7 @@ func (o *output) stopped(response string) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.finish(response)
+		o.follow()
 	})
 }
 
@@ -356,7 +467,7 @@ func (o *output) stopped(response string) {
 func (o *output) finish(response string) {
 	if response == o.playing {
 		o.flush()
-		o.bytes, o.playing = o.bytes[:0], ""
+		o.bytes, o.playing, o.cut = o.bytes[:0], "", false
 	}
 	if a := o.find(response); a != nil {
 		a.heard = true
@@ -385,8 +496,9 @@ func (o *output) holdBack(ev *realtime.Event, data []byte) bool {
 		return false
 	}
 	a.ends = append(a.ends, end{item, data})
-	o.releaseSent(a)
 	o.watch()
+	o.hold(len(data))
+	o.releaseSent(a)
 	return true
 }
 
@@ -398,10 +510,20 @@ func text(object json.RawMessage, name string) (value string) {
 
 // release sends what was held back.
 func (o *output) release(a *answer) {
-	for _, end := range a.ends {
-		o.to.event(end.data)
+	for len(a.ends) > 0 {
+		o.sendEnd(a)
 	}
-	a.ends = nil
+}
+
+// sendEnd sends the first of the events that were held back.
+func (o *output) sendEnd(a *answer) {
+	first := a.ends[0]
+	a.ends = a.ends[1:]
+	o.hold(-len(first.data))
+	o.to.event(first.data)
+	if first.item == "" {
+		o.last = Told{Done: a.response, At: time.Now()}
+	}
 }
 
 // releaseSent sends what was held back until the sound before it, which comes early, had come.
@@ -409,8 +531,7 @@ func (o *output) releaseSent(a *answer) {
 	for len(a.ends) > 0 && !slices.ContainsFunc(a.parts, func(p part) bool {
 		return !p.sent && (a.ends[0].item == "" || a.ends[0].item == p.item)
 	}) {
-		o.to.event(a.ends[0].data)
-		a.ends = a.ends[1:]
+		o.sendEnd(a)
 	}
 }
 
@@ -432,6 +553,7 @@ func (o *output) watch() {
 				o.finish(o.answers[i].response)
 			}
 		}
+		o.follow()
 	})
 }
 
@@ -444,6 +566,7 @@ func (o *output) close() {
 	for i := range o.answers {
 		o.finish(o.answers[i].response)
 	}
+	o.follow()
 	for _, timer := range []*time.Timer{o.ending, o.overdue} {
 		if timer != nil {
 			timer.Stop()

@@ -15,6 +15,8 @@ const (
 	pingEvery, pongWithin = 20 * time.Second, 20 * time.Second
 	// goodbye is how long Close waits for the client's close.
 	goodbye = time.Second
+	// freeBytes is how large an event may be that is taken without a place in [Memory].
+	freeBytes = 64 << 10
 )
 
 // Serve runs the connection on a socket, which it closes, until either side ends it. It must be called once, or Abandon.
@@ -67,9 +69,30 @@ func (c *Conn) read(s socket) {
 				c.h.TooLarge(tooLarge)
 			}
 		default:
-			c.take(data)
+			c.takeWithin(data)
 		}
 	}
+}
+
+// takeWithin takes an event once there is memory for it.
+func (c *Conn) takeWithin(data []byte) {
+	if c.memory != nil && len(data) > freeBytes {
+		ctx, cancel := context.WithCancel(c.ctx)
+		defer cancel()
+		go func() {
+			select {
+			case <-c.done:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		release, err := c.memory(ctx, int64(len(data)))
+		if err != nil {
+			return // the connection has ended
+		}
+		defer release()
+	}
+	c.take(data)
 }
 
 // write sends what waits, until the connection has ended, or the queue and with it the call.

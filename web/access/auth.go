@@ -84,7 +84,7 @@ func (a *Authenticator) identify(r *http.Request, by Peer, secretsToo bool, call
 		return Identity{Owner: LocalOwner, program: true}, nil
 	case shown:
 		owner, until, err := a.Owner(r.Context(), by, token)
-		return Identity{Owner: owner, Name: nameIn(token), Until: until, program: err == nil}, err
+		return Identity{Owner: owner, Name: nameIn(token), Until: until, program: err == nil, static: err == nil && until.IsZero()}, err
 	}
 	return a.Sessions.identify(r)
 }

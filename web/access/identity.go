@@ -33,7 +33,14 @@ type Identity struct {
 	Until   time.Time
 	session string // id of the page session
 	program bool
+	static  bool // it is one of the operator's tokens
 }
+
+// IsServer reports whether the client presented one of the operator's tokens.
+func (i Identity) IsServer() bool { return i.static }
+
+// Relayed returns the identity of a client of that owner whose socket another process relays.
+func Relayed(owner string, server bool) Identity { return Identity{Owner: owner, static: server} }
 
 // IsProgram reports whether the client presented one of the operator's tokens or a JWT: it is an
 // application's server and not a page.

@@ -119,13 +119,22 @@ func TestTooLarge(t *testing.T) {
 // TestResponseFields names the first field of a response that clients may not set.
 func TestResponseFields(t *testing.T) {
 	t.Parallel()
-	for raw, want := range map[string]string{
-		``: "", `{}`: "", `{"metadata":{},"output_modalities":["text"],"max_output_tokens":1}`: "",
-		`{"voice":"x","metadata":{},"instructions":"y"}`: "response.instructions",
-		`{"` + strings.Repeat("x", 100) + `":1}`:         "response." + strings.Repeat("x", 64) + "…",
+	for _, tt := range []struct {
+		raw, want string
+		who       realtime.Who
+	}{
+		{"", "", realtime.ByClient},
+		{"{}", "", realtime.ByClient},
+		{`{"metadata":{},"output_modalities":["text"],"max_output_tokens":1}`, "", realtime.ByClient},
+		{`{"voice":"x","metadata":{},"instructions":"y"}`, "response.instructions", realtime.ByClient},
+		{`{"tools":[]}`, "response.tools", realtime.ByClient},
+		{`{"` + strings.Repeat("x", 100) + `":1}`, "response." + strings.Repeat("x", 64) + "…", realtime.ByClient},
+		{`{"metadata":{},"instructions":"y","tools":[],"tool_choice":"none"}`, "", realtime.ByApp},
+		{`{"instructions":"y","input":[]}`, "response.input", realtime.ByApp},
+		{`{"xs":[]}`, "response.xs", realtime.ByApp},
 	} {
-		if fields, refused := readResponse([]byte(raw)); refused != want || (refused == "") != (len(fields) == strings.Count(raw, `":`)) {
-			t.Errorf("%.80s: %v, %q", raw, fields, refused)
+		if fields, refused := readResponse([]byte(tt.raw), tt.who); refused != tt.want || (refused == "") != (len(fields) == strings.Count(tt.raw, `":`)) {
+			t.Errorf("%.80s: %v, %q", tt.raw, fields, refused)
 		}
 	}
 }

@@ -173,7 +173,8 @@ const (
 	ackTimeout           = 5 * time.Second         // for its word that it has a text
 	speechTimeout        = 60 * time.Second        // the longest wait for the user to finish
 	autoResponseWait     = 1500 * time.Millisecond // for the response to an utterance to begin
-	clientCreateWait     = 2 * time.Second         // for a client's response.create after the answer that it asks for
+	serverCreateWait     = time.Second             // for an application's server to ask for the answer to a tool's result
+	clientCreateWait     = 2 * time.Second         // for a client's response.create after the end of the answer that it asks for
 )
 
 // Limits on what a call holds.
@@ -184,7 +185,8 @@ const (
 	maxSent          = 1024    // own events whose errors can still be attributed
 	// maxSession is the largest session.update in bytes: its answer has the whole session, and a leg accepts 896 KiB.
 	maxSession   = 800 << 10
-	MaxInputText = 32 << 10 // bytes of typed text
+	MaxInputText = 32 << 10  // bytes of typed text
+	maxResponse  = 256 << 10 // bytes of the response that an application's server asks for
 )
 
 // AnswerAtOnce is a value of Limits.Answer.

@@ -34,8 +34,12 @@ func (s *State) browser(in BrowserEvent) {
 		return
 	}
 	ev.EventID = asker(in.Side, ev.EventID)
-	if n := max(len(ev.Response), len(ev.ResponseID)); n > MaxInputText {
-		s.refuse(ev.EventID, "event_too_large", fmt.Sprintf("The response has %d bytes; the limit is %d.", n, MaxInputText), "response")
+	limit := MaxInputText
+	if in.Server {
+		limit = maxResponse
+	}
+	if n := max(len(ev.Response), len(ev.ResponseID)); n > limit {
+		s.refuse(ev.EventID, "event_too_large", fmt.Sprintf("The response has %d bytes; the limit is %d.", n, limit), "response")
 		return
 	}
 	if ev.Malformed != nil {
@@ -95,15 +99,23 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 	case realtime.TypeItemCreate:
 		s.createItem(ev, in)
 	case realtime.TypeResponseCreate:
-		fields, refused := readResponse(ev.Response)
+		who := realtime.ByClient
+		if in.Server {
+			who = realtime.ByApp
+		}
+		fields, refused := readResponse(ev.Response, who)
 		if refused != "" {
-			s.refuse(ev.EventID, codeNotAllowed, "In response only "+strings.Join(responseFields, ", ")+" are allowed.", refused)
+			s.refuse(ev.EventID, codeNotAllowed, "In response only "+strings.Join(responseFields(who), ", ")+" are allowed.", refused)
 			return
 		}
+		if list, ok := fields[setTools]; ok {
+			fields[setTools] = s.settings.toolsOfResponse(ev.EventID, list)
+		}
 		s.settings.keepFixed(fields)
-		s.answers.clientWantsAnswer(ev.EventID, fields, s.tools.onItsWay())
+		batch, onItsWay := s.tools.onItsWay()
+		s.answers.clientWantsAnswer(ev.EventID, fields, batch, onItsWay, in.Told)
 	case realtime.TypeResponseCancel:
-		s.up.send(realtime.ResponseCancel(s.forClient(ev), s.up.names.theirs(ev.ResponseID)))
+		s.cancelAnswer(ev, in.Told)
 	case realtime.TypeOutputBufferClear:
 		if s.up.can.OutputBuffer {
 			s.up.send(realtime.OutputAudioBufferClear(s.forClient(ev)))
@@ -125,18 +137,53 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 		s.tools.decide(ev, false)
 	case "bridge.tool.cancel":
 		s.tools.cancel(ev)
-	default:
-		if s.BrowserPlays && in.Side == 0 && ev.Type == realtime.TypeItemTruncate {
-			s.truncate(ev)
+	case realtime.TypeItemDelete:
+		if !in.Server {
+			s.refuseType(ev)
 			return
 		}
-		s.refuse(ev.EventID, codeNotAllowed, fmt.Sprintf("The event type %q is not allowed.", clip(ev.Type)), "type")
+		s.deleteItem(ev, in)
+	default:
+		if s.BrowserPlays && in.Side == 0 && ev.Type == realtime.TypeItemTruncate {
+			s.truncate(ev, in.Told)
+			return
+		}
+		s.refuseType(ev)
 	}
+}
+
+func (s *State) refuseType(ev realtime.Event) {
+	s.refuse(ev.EventID, codeNotAllowed, fmt.Sprintf("The event type %q is not allowed.", clip(ev.Type)), "type")
+}
+
+// deleteItem takes conversation.item.delete: the model forgets the item, and no session is told of its message again, which
+// stays in the thread.
+func (s *State) deleteItem(ev realtime.Event, in BrowserEvent) {
+	it := s.transcript.items[ev.ItemID]
+	if it == nil || it.seeded || it.raw.Type == "" || s.tools.hides(&it.raw, in.Side) {
+		s.refuse(ev.EventID, "item_delete_invalid_item_id", fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
+		return
+	}
+	if r := it.message.of(); r != nil && slices.Contains(in.Told.Held, r.id) { // an answer of which nothing was heard
+		s.silence(r.id, realtime.TypeOutputBufferClear)
+	}
+	if m := it.message; m != nil && m.item == it {
+		m.note(thread.MetadataDeleted, true)
+	}
+	switch {
+	case it.gen == s.up.gen && s.up.can.Deletion:
+		s.up.send(realtime.ItemDelete(s.forClient(ev), s.up.names.theirs(it.id)))
+		return
+	case it.gen == s.up.gen && s.listening() && s.renewal.reason == EndNone:
+		s.renewal.begin(RenewPlanned) // the next session is not told of it
+	}
+	s.notify(map[string]any{"type": realtime.TypeItemDeleted, "event_id": s.ownEventID(), "item_id": it.id})
+	s.view.deleted(it.id)
 }
 
 // truncate takes conversation.item.truncate of a client that plays answers itself. Where the upstream does not take it, or
 // has cut the answer shorter on its own, the answer is ours.
-func (s *State) truncate(ev realtime.Event) {
+func (s *State) truncate(ev realtime.Event, told Told) {
 	it := s.transcript.items[ev.ItemID]
 	if it == nil || it.seeded || it.message == nil || it.message.role != thread.RoleAssistant || it.message.silent {
 		s.refuse(ev.EventID, "item_truncate_invalid_item_id", fmt.Sprintf("There is no spoken answer %q in this call.", clip(ev.ItemID)), "item_id")
@@ -147,17 +194,55 @@ func (s *State) truncate(ev realtime.Event) {
 		return
 	}
 	m, heard := it.message, ev.AudioEndMS
+	if r := m.response; r != nil && slices.Contains(told.Held, r.id) {
+		s.silence(r.id, realtime.TypeOutputBufferClear)
+	}
 	shorter := m.exact && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS <= heard
 	if !shorter && s.up.can.Truncation && s.listening() {
-		s.up.send(realtime.ItemTruncate(s.forClient(ev), s.up.names.theirs(ev.ItemID), heard))
+		id := s.up.eventID(sentEvent{kind: sentTruncate, clientID: ev.EventID, forClient: true, itemID: ev.ItemID})
+		s.up.send(realtime.ItemTruncate(id, s.up.names.theirs(ev.ItemID), heard))
 		return
 	}
-	if shorter {
-		heard = *m.meta.AudioEndMS
-	} else {
+	if !shorter {
 		s.playback.truncated(&event{Event: ev}, it)
 	}
-	s.notify(truncatedEvent{Type: realtime.TypeItemTruncated, EventID: s.ownEventID(), ItemID: ev.ItemID, AudioEndMS: heard})
+	s.tellTruncated(it, heard)
+}
+
+// tellTruncated tells the client how much was heard of an answer: as much as it says, unless more is known.
+func (s *State) tellTruncated(it *item, heard int64) {
+	if end := it.message.meta.AudioEndMS; end != nil {
+		heard = *end
+	}
+	s.notify(truncatedEvent{Type: realtime.TypeItemTruncated, EventID: s.ownEventID(), ItemID: it.id, AudioEndMS: heard})
+}
+
+// cancelAnswer takes response.cancel. The answers that a client hears, or has not been told the end of, end for it even if
+// they are complete; an answer that it was not told of is not meant.
+func (s *State) cancelAnswer(ev realtime.Event, told Told) {
+	meant := slices.DeleteFunc(slices.Clone(told.Held), func(id string) bool { return ev.ResponseID != "" && ev.ResponseID != id })
+	if len(meant) == 0 {
+		s.up.send(realtime.ResponseCancel(s.forClient(ev), s.up.names.theirs(ev.ResponseID)))
+		return
+	}
+	for _, id := range meant {
+		if s.answers.active == id {
+			s.up.cancel(id) // it may be complete just now, which is not the client's concern
+		}
+		s.silence(id, realtime.TypeResponseCancel)
+	}
+}
+
+// silence ends an answer that is heard, for a client that plays by its own clock: at once there, as why says, and with the
+// upstream, unless the next answer would be lost with it.
+func (s *State) silence(id, why string) {
+	s.sendTo(0, encode(map[string]any{"type": why, "response_id": id}), false)
+	isNext := func(r *response) bool { return r.id != id && len(r.messages) > 0 }
+	if s.answers.active != "" && s.answers.active != id || slices.ContainsFunc(s.playback.queued(), isNext) {
+		s.playback.cutOff(id)
+	} else {
+		s.playback.clear()
+	}
 }
 
 // forClient returns the id of the event by which one of the browser's is passed on.
@@ -166,26 +251,28 @@ func (s *State) forClient(ev realtime.Event) string {
 }
 
 // responseFields are what a client may set in the response that it asks for.
-var responseFields = slices.DeleteFunc(slices.Sorted(maps.Keys(realtime.ResponseFields.Fields)), func(name string) bool {
-	return realtime.ResponseFields.Fields[name].Who < realtime.ByClient
-})
+func responseFields(who realtime.Who) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(realtime.ResponseFields.Fields)), func(name string) bool {
+		return realtime.ResponseFields.Fields[name].Who < who
+	})
+}
 
 // readResponse reads the response object of a response.create. refused names what is not allowed in
 // it.
-func readResponse(raw json.RawMessage) (fields map[string]json.RawMessage, refused string) {
+func readResponse(raw json.RawMessage, who realtime.Who) (fields map[string]json.RawMessage, refused string) {
 	if len(raw) == 0 {
 		return nil, ""
 	}
 	_ = json.Unmarshal(raw, &fields) // it was decoded before
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if !slices.Contains(responseFields, name) {
+		if realtime.ResponseFields.Fields[name].Who < who {
 			return nil, "response." + clip(name)
 		}
 	}
 	return fields, ""
 }
 
-// createItem takes a user's text or the output of a client tool.
+// createItem takes a user's text or the output of a client tool, and of an application's server any text.
 func (s *State) createItem(ev realtime.Event, in BrowserEvent) {
 	var it clientItem
 	if ev.Item == nil || json.Unmarshal(ev.Item, &it) != nil {
@@ -193,14 +280,20 @@ func (s *State) createItem(ev realtime.Event, in BrowserEvent) {
 		return
 	}
 	switch {
+	case in.Server && s.tools.handOver(ev, it, in):
 	case it.Type == realtime.ItemFunctionCallOutput:
-		s.tools.clientOutput(ev.EventID, it.CallID, outputText(it.Output))
+		s.tools.clientOutput(clientAnswer{ev.EventID, it.ID, it.CallID, outputText(it.Output), in.Server})
 	case it.Type == realtime.ItemMessage && it.Role == string(thread.RoleUser):
 		s.texts.fromBrowser(ev, it, in, s.tools.asksClient(in.Side))
+	case it.Type == realtime.ItemMessage && in.Server && slices.Contains(roles, thread.Role(it.Role)):
+		s.texts.fromBrowser(ev, it, in, false)
 	default:
 		s.refuse(ev.EventID, codeNotAllowed, "Only messages of the user and outputs of client tools can be created.", "item")
 	}
 }
+
+// roles are those of whose texts an application's server may create.
+var roles = []thread.Role{thread.RoleSystem, thread.RoleAssistant}
 
 // outputText returns a tool's output as text: a string as it is, anything else as JSON.
 func outputText(raw json.RawMessage) string {

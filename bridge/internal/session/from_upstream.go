@@ -47,9 +47,11 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 	}
 	if who == everybody {
 		s.sendTo(0, visible, isDraft(&ev))
+		s.view.note(0, &ev, visible)
 	}
 	for i, data := range beside {
 		s.sendTo(s.sidebands[i].id, data, isDraft(&ev))
+		s.view.note(s.sidebands[i].id, &ev, data)
 	}
 	if ev.Type == realtime.TypeSessionCreated {
 		s.welcomeSidebands()
@@ -149,6 +151,7 @@ func (s *State) itemKnown(ev *event, it *item) bool {
 	if raw.ID == "" {
 		return true
 	}
+	it.announced = true
 	if it.seeded {
 		if s.up.forgot && !it.forgotten {
 			s.transcript.forgetItem(it)
@@ -158,6 +161,8 @@ func (s *State) itemKnown(ev *event, it *item) bool {
 	s.answers.acked(it.id)
 	switch {
 	case raw.Type != realtime.ItemMessage:
+	case it.message != nil && it.message.meta.Source == thread.SourceAPI:
+		it.message.changed = it.message.changed || !it.message.placed
 	case raw.Role == string(thread.RoleUser):
 		s.speech.item(it, raw)
 	case raw.Role == string(thread.RoleAssistant):
@@ -223,6 +228,12 @@ func (s *State) ownError(own sentEvent, e *realtime.Error) {
 	case sentOutput:
 		s.log(slog.LevelWarn, "tool output refused by the upstream", "code", e.Code, "error", e.Message)
 		s.answers.drop(own.itemID)
+	case sentTruncate:
+		if it := s.transcript.items[own.itemID]; it != nil && it.message != nil && it.message.exact { // it was cut shorter already
+			s.tellTruncated(it, 0)
+			return
+		}
+		s.sendError(*e, own.clientID)
 	case sentOther:
 		if own.forClient {
 			s.sendError(*e, own.clientID)
@@ -284,7 +295,8 @@ func (s *State) endResponse(r *response, done *realtime.Response) {
 	}
 	s.tools.refuseEarly()
 	s.answers.over(r)
-	s.answers.awaitClientCreate(s.tools.onItsWay())
+	_, onItsWay := s.tools.onItsWay()
+	s.answers.awaitClientCreate(onItsWay)
 	s.playback.closeMessages(r, done)
 	s.answers.close(r, done)
 	s.answers.handOn(r)

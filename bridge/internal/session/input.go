@@ -44,6 +44,13 @@ type Said struct {
 	Late time.Duration
 }
 
+// Told is what a client may believe of the answers, since it follows what it was sent: wsserver.Told.
+type Told struct {
+	Held []string
+	Done string
+	At   time.Time
+}
+
 type (
 	// UpstreamEvent is a message of an upstream session. Place is nil if the message says itself after which item its
 	// own comes, Said if it does not speak of sound, or nobody knows when that came. Sound is how long its item is spoken, as far
@@ -64,6 +71,11 @@ type (
 		Images    []Image
 		BadImage  string
 		MessageID string
+		Told      Told
+		// Server means that it comes from an application's server, which may do more.
+		Server bool
+		// Taken is closed once the event was taken; it may be nil.
+		Taken chan<- struct{}
 	}
 	// BrowserTooLarge is a message from the browser that exceeded the size limit; Size is in bytes. Values is how many
 	// values it has if that is what exceeded a limit, else 0.

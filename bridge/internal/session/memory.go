@@ -154,6 +154,9 @@ func (e entry) message() (thread.Message, bool) {
 		return *e.old, true
 	}
 	m := e.mine
+	if string(m.meta.Extra[thread.MetadataDeleted]) == "true" {
+		return thread.Message{}, false
+	}
 	tools := slices.DeleteFunc(slices.Clone(m.tools), func(p thread.Part) bool { return p.State == thread.ToolInputAvailable })
 	if m.text() == "" && len(tools)+len(m.files) == 0 {
 		return thread.Message{}, false

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"strings"
 	"time"
@@ -207,10 +208,21 @@ type response struct {
 	messages []*message // in item order
 	tools    int        // number of tool calls
 	open     int        // those without an answer
+	excess   bool       // it has asked for more tools than it may start
 	asked    time.Time  // when the user's turn ended that it answers
 	heard    time.Time  // when its first sound was
 	// latency has the stages that the answer has reached: see stage.
 	latency map[string]int64
+}
+
+// note adds a key to the metadata.
+func (m *message) note(key string, value any) {
+	extra := maps.Clone(m.meta.Extra) // the present one may be on its way to the database
+	if extra == nil {
+		extra = make(map[string]json.RawMessage)
+	}
+	extra[key] = encode(value)
+	m.meta.Extra, m.changed = extra, true
 }
 
 // of returns the response that the message belongs to, nil if unknown.
@@ -235,12 +247,15 @@ type item struct {
 	// item is the first. Until then it may be the text that was typed before this one.
 	prev   string
 	linked bool
-	// guessed means that prev is the item that arrived before this one, as the upstream named none that can be. announced
-	// means that arrived has the id of that item; empty if there is none.
-	guessed, announced bool
-	arrived            string
+	// guessed means that prev is the item that arrived before this one, as the upstream named none that can be.
+	guessed bool
+	// arrived is the id of that item, empty if there is none, once came says that this one has come.
+	arrived string
+	came    bool
 	// seeded items come from the thread and are not saved again.
 	seeded bool
+	// announced means that the upstream has said that the conversation has it.
+	announced bool
 	// forgotten items were deleted upstream, but stay in the thread.
 	forgotten bool
 	// message is the message that the item belongs to, nil if it is not shown.

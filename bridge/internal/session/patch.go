@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
@@ -60,18 +61,16 @@ func (b bySide) all() (defs []toolkit.Definition) {
 }
 
 // readPatch reads what somebody may set of a session object. What the bridge does not support is left out, too. The error
-// says what cannot be read.
+// says what cannot be read; the rest is there all the same.
 func readPatch(session json.RawMessage, allowed func(path string, f realtime.Field) bool) (Patch, *realtime.Error) {
 	s, refused := realtime.SessionFields.Settings(session, func(path string, f realtime.Field) bool { return path == "type" || allowed(path, f) })
-	if refused != nil {
-		return Patch{}, refused
-	}
 	if kind, ok := s["type"]; ok && string(kind) != `"realtime"` {
 		return Patch{}, mustBe("type", `"realtime"`)
 	}
 	delete(s, "type")
 	if text, ok := s[setInstructions]; ok && text[0] != '"' {
-		return Patch{}, mustBe(setInstructions, "a string")
+		refused = mustBe(setInstructions, "a string")
+		delete(s, setInstructions)
 	}
 	if notNull(s[setTranscription]) == nil {
 		delete(s, setTranscription) // without transcripts the thread would have no text
@@ -79,12 +78,12 @@ func readPatch(session json.RawMessage, allowed func(path string, f realtime.Fie
 	p := Patch{set: s}
 	if list, ok := s[setTools]; ok {
 		functions, defs, readable := readTools(list)
-		if !readable {
-			return Patch{}, mustBe(setTools, "a list of functions")
+		if s[setTools], p.tools = functions, (bySide{0: defs}); !readable {
+			refused = mustBe(setTools, "a list of functions")
+			delete(s, setTools)
 		}
-		s[setTools], p.tools = functions, bySide{0: defs}
 	}
-	return p, nil
+	return p, refused
 }
 
 func mustBe(path, want string) *realtime.Error {
@@ -134,6 +133,16 @@ func (p *Patch) Settings() realtime.Settings { return p.set }
 func (p *Patch) sets(path string) bool {
 	_, ok := p.set[path]
 	return ok
+}
+
+// named returns the setting that the parameter of an error is in, empty if that is none of these.
+func (p *Patch) named(param string) string {
+	for path := range p.set {
+		if rest, ok := strings.CutPrefix(param, "session."+path); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return path
+		}
+	}
+	return ""
 }
 
 // empty reports whether nothing of the client's update was accepted.

@@ -23,12 +23,12 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 		limiter: newLimiter(c), recording: sound,
 		settings: &settings{line: l, client: client},
 		playback: &playback{line: l, transcript: t, answers: q, recording: sound},
-		tools:    &tools{line: l, transcript: t, answers: q, registry: registry, client: client, byID: make(map[string]*toolRun)},
+		tools:    &tools{line: l, transcript: t, answers: q, registry: registry, client: client, byID: make(map[string]*toolRun), handed: make(map[string]int)},
 	}
 	s.speech = speech{line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter, recording: sound}
-	s.texts = texts{line: l, transcript: t, answers: q, limiter: s.limiter, delivered: make(map[string]*message)}
+	s.view = &view{line: l, transcript: t, tools: s.tools, client: client, told: make(map[int]*toldItems)}
+	s.texts = texts{line: l, transcript: t, answers: q, limiter: s.limiter, view: s.view, delivered: make(map[string]*message)}
 	s.renewal = renewal{line: l, transcript: t, tools: s.tools, settings: s.settings}
-	s.view = view{line: l, transcript: t, tools: s.tools, client: client}
 	if cfg.MaxDuration > 0 {
 		s.endBy = now.Add(cfg.MaxDuration)
 	}

@@ -39,7 +39,8 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	             "up2 refused for 12s": and the upstream asks to wait; up2 caught up: it has
 //	             been sent what the caller said before
 //	br {…}       an event of the browser; br joins: another browser takes over; br restarts:
-//	             it was answered anew
+//	             it was answered anew; br holding R {…}: it has not heard all of the response R;
+//	             br told R {…}: it was just sent the end of R; server {…}: an application's server is the client
 //	+1.5s        time passes, deadline by deadline
 //	tool ID {…}  a tool ends with this output; "tool ID !words" is a failure
 //	sound ID     the caller was sent the first sound of that response
@@ -269,8 +270,18 @@ func (c *scripted) play(line string) {
 		c.reduce(BrowserState{c.s.browserLeg.gen, states[state]})
 	case verb == "up":
 		c.reduce(UpstreamEvent{Gen: c.s.up.gen, Data: []byte(rest)})
-	case verb == "br":
-		c.reduce(BrowserEvent{Gen: c.s.browserLeg.gen, Data: []byte(rest)})
+	case verb == "br", verb == "server":
+		in := BrowserEvent{Gen: c.s.browserLeg.gen, Server: verb == "server"}
+		if held, ok := strings.CutPrefix(rest, "holding "); ok {
+			in.Told.Held = []string{held[:strings.IndexByte(held, ' ')]}
+			rest = held[len(in.Told.Held[0])+1:]
+		}
+		if told, ok := strings.CutPrefix(rest, "told "); ok {
+			in.Told.Done, in.Told.At = told[:strings.IndexByte(told, ' ')], c.now
+			rest = told[len(in.Told.Done)+1:]
+		}
+		in.Data = []byte(rest)
+		c.reduce(in)
 	case verb == "tool":
 		rest, image, shown := strings.Cut(rest, " image ")
 		id, output, _ := strings.Cut(rest, " ")

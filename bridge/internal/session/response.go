@@ -62,7 +62,7 @@ func (q *responses) newResponse(id string) *response {
 	r.stage(stageCommit, q.committed)
 	r.stage(stageResponse, q.now)
 	q.turnEnded(time.Time{})
-	q.byID[id] = r
+	q.byID[id], q.newest = r, id
 	q.save(persistence.PutResponse{Response: r.record})
 	return r
 }

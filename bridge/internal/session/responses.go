@@ -21,6 +21,7 @@ type responses struct {
 
 	needs  []need
 	byID   map[string]*response
+	newest string // id of the latest response
 	active string // id of the conversation's response that is being generated
 	// activeBy is when to give up on an active response that stalls.
 	activeBy time.Time
@@ -49,10 +50,12 @@ type responses struct {
 	// client asks for an answer to it: a response that began before the text does not count.
 	typed string
 	// clientCreate means that the client has answered a tool call. Its next response.create asks for what the bridge
-	// does by itself. It may come even after the answer; clientCreateTill is when to stop expecting it, set once the
-	// answer is there.
-	clientCreate     bool
-	clientCreateTill time.Time
+	// does by itself. It may come even after the answer, which was there at repliedAt.
+	clientCreate bool
+	repliedAt    time.Time
+	// serverAsksBy is until when an application's server that has answered a tool call is expected to ask for a response: with
+	// settings of its own, and names by which it finds it. Zero if it is not.
+	serverAsksBy time.Time
 }
 
 const (
@@ -130,8 +133,8 @@ func (c *creation) has(n need) bool {
 func (q *responses) deadline() time.Time {
 	at := until(q.blockedTill, q.replyTill)
 	at = until(at, q.speechTill)
-	at = until(at, q.clientCreateTill)
 	at = until(at, q.stallsBy())
+	at = until(at, q.serverAsksBy)
 	if q.create != nil {
 		at = until(at, q.create.by)
 	}
@@ -148,13 +151,10 @@ func (q *responses) stallsBy() time.Time {
 }
 
 func (q *responses) onTime() {
-	for _, t := range []*time.Time{&q.blockedTill, &q.replyTill, &q.speechTill} {
+	for _, t := range []*time.Time{&q.blockedTill, &q.replyTill, &q.speechTill, &q.serverAsksBy} {
 		if q.due(*t) {
 			*t = time.Time{}
 		}
-	}
-	if q.due(q.clientCreateTill) {
-		q.clientCreateTill, q.clientCreate = time.Time{}, false
 	}
 	if q.create != nil && q.due(q.create.by) {
 		q.unanswered()
@@ -216,7 +216,7 @@ func (q *responses) need(n need) { q.needs = append(q.needs, n) }
 
 // askForAnswer sends the response.create that is due, if any.
 func (q *responses) askForAnswer() {
-	if !q.listening() || q.away || q.busy() || !slices.ContainsFunc(q.needs, q.answerable) {
+	if !q.listening() || q.away || q.busy() || !q.serverAsksBy.IsZero() || !slices.ContainsFunc(q.needs, q.answerable) {
 		return
 	}
 	spent := q.ToolRounds > 0 && q.rounds >= q.ToolRounds
@@ -361,15 +361,21 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 const codeActiveResponse = "conversation_already_has_active_response"
 
 // clientWantsAnswer takes a client's response.create, with its event_id and its fields for the response. onItsWay is as
-// for awaitClientCreate.
-func (q *responses) clientWantsAnswer(eventID string, response map[string]json.RawMessage, onItsWay bool) {
-	if q.clientCreate {
+// for awaitClientCreate, and batch the response whose tools those are.
+func (q *responses) clientWantsAnswer(eventID string, fields map[string]json.RawMessage, batch *response, onItsWay bool, told Told) {
+	q.serverAsksBy = time.Time{}
+	if expected := q.clientCreate && !q.createIsLate(told); expected {
 		q.clientCreate = false
-		if q.answeredAll() && !onItsWay { // OpenAI's SDK asks for nothing more until it hears what became of this
-			q.refuse(eventID, codeNotAllowed, "The model has already replied to the result of the tool call.", "type")
+		if q.create == nil && (len(q.needs) > 0 || onItsWay) && len(fields) > 0 { // it is not asked for yet
+			q.need(need{batch: batch, response: fields, eventIDs: []string{eventID}})
+			return
+		}
+		if q.answeredAll() && !onItsWay && len(told.Held) == 0 && (told.Done == "" || told.Done == q.newest) {
+			q.tellEmpty(eventID, fields)
 		}
 		return
 	}
+	q.clientCreate = false
 	i := slices.IndexFunc(q.needs, func(n need) bool { return n.id == q.typed })
 	if i < 0 {
 		i = len(q.needs)
@@ -378,17 +384,44 @@ func (q *responses) clientWantsAnswer(eventID string, response map[string]json.R
 	if eventID != "" {
 		q.needs[i].eventIDs = append(q.needs[i].eventIDs, eventID)
 	}
-	if len(response) > 0 {
-		q.needs[i].response = response
+	if len(fields) > 0 {
+		q.needs[i].response = fields
 	}
 }
 
-// awaitClientCreate starts the period in which a client's response.create is taken to ask for the answer to its tool
-// call, which is already there; onItsWay means that a client's answer has not yet left its tool. After that period, it
-// asks for another answer.
+// awaitClientCreate notes that the answer is there that a client's response.create is still to ask for. onItsWay means that
+// a client's answer has not yet left its tool.
 func (q *responses) awaitClientCreate(onItsWay bool) {
-	if q.clientCreate && q.answeredAll() && !onItsWay {
-		q.clientCreateTill = q.now.Add(clientCreateWait)
+	if q.clientCreate && q.repliedAt.IsZero() && q.answeredAll() && !onItsWay {
+		q.repliedAt = q.now
+	}
+}
+
+// createIsLate reports whether a client's response.create comes so long after the answer to its tool call that it must ask
+// for another one. A client may wait for the end of a response before it asks, and hears of it once it has heard its sound.
+func (q *responses) createIsLate(told Told) bool {
+	before := func(id string) bool {
+		r := q.byID[id]
+		return r != nil && !r.record.CreatedAt.After(q.repliedAt)
+	}
+	last := q.repliedAt
+	if before(told.Done) && told.At.After(last) {
+		last = told.At
+	}
+	return !last.IsZero() && !slices.ContainsFunc(told.Held, before) && q.now.After(last.Add(clientCreateWait))
+}
+
+// tellEmpty answers a client's response.create with a response that has nothing: the answer was there before. OpenAI's SDK
+// asks for nothing more until it hears what became of this, and is alarmed by an error.
+func (q *responses) tellEmpty(eventID string, fields map[string]json.RawMessage) {
+	side, _ := asked(eventID)
+	response := map[string]any{
+		"object": "realtime.response", "id": "resp_" + q.nextItemID(), "status": realtime.ResponseInProgress, "status_details": nil,
+		"output": []any{}, "usage": nil, "metadata": fields["metadata"],
+	}
+	for _, kind := range []string{realtime.TypeResponseCreated, realtime.TypeResponseDone} {
+		q.sendTo(side, encode(map[string]any{"type": kind, "event_id": q.ownEventID(), "response": response}), false)
+		response["status"] = realtime.ResponseCompleted
 	}
 }
 

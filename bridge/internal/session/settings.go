@@ -68,9 +68,11 @@ func (c *settings) onTime() {
 func (c *settings) request(clientID string, raw json.RawMessage, spoken bool) {
 	side, _ := asked(clientID)
 	p, refused := readPatch(raw, c.allowed(side, spoken))
-	if refused != nil {
+	if refused != nil { // the rest is taken
 		c.refuse(clientID, refused.Code, refused.Message, refused.Param)
-		return
+		if p.empty() {
+			return
+		}
 	}
 	p.eventIDs = []string{clientID}
 	if p.sets(setTools) {
@@ -120,6 +122,25 @@ func (c *settings) keepFixed(response map[string]json.RawMessage) {
 			delete(response, path)
 		}
 	}
+}
+
+// toolsOfResponse returns the tools of a response that an application's server asks for: those that it names, which become
+// its own beside those of its session, and the server's.
+func (c *settings) toolsOfResponse(clientID string, list json.RawMessage) json.RawMessage {
+	side, _ := asked(clientID)
+	_, wanted, _ := readTools(list)
+	own := c.client.acceptable(clientID, wanted, c.next.tools)
+	has := func(name string) bool {
+		return slices.ContainsFunc(own, func(d toolkit.Definition) bool { return d.Name == name })
+	}
+	more := slices.DeleteFunc(slices.Clone(c.client.declared[side]), func(d toolkit.Definition) bool { return has(d.Name) })
+	if err := c.client.use(c.client.declared.with(side, append(more, own...))); err != nil {
+		c.refuse(clientID, "invalid_value", err.Error(), "response.tools")
+		own = nil
+	}
+	return encode(slices.DeleteFunc(definitions(c.client.registry), func(t realtime.Tool) bool {
+		return c.client.isDeclared(t.Name) && !has(t.Name)
+	}))
 }
 
 // sendNext sends what is waiting. A client of whose update nothing is accepted is answered by the upstream, too.
@@ -207,7 +228,9 @@ func (c *settings) switched() {
 }
 
 func (c *settings) sendUpdate(u *update) {
-	u.before = c.client.declared
+	if u.before == nil {
+		u.before = c.client.declared.with(0, c.client.declared[0])
+	}
 	c.declare(u)
 	u.eventID = c.up.eventID(sentEvent{kind: sentSession, clientID: firstOf(u.patch.eventIDs), forClient: u.asked()})
 	if size := c.fit(u); size > c.up.room() {
@@ -359,6 +382,11 @@ func (c *settings) refused(e *realtime.Error) {
 	case e.Code == "cannot_update_voice" && !u.noVoice:
 		again := *u
 		again.noVoice, again.patch = true, u.patch.without(setVoice)
+		c.sendUpdate(&again)
+	case !(c.Fixed && u.first) && len(u.patch.set) > 1 && u.patch.named(e.Param) != "": // the rest is tried
+		c.sendError(*e, u.patch.eventIDs...)
+		again := *u
+		again.patch = u.patch.without(u.patch.named(e.Param))
 		c.sendUpdate(&again)
 	case !u.patch.empty():
 		if u.patch.sets(setTools) {

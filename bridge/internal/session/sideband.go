@@ -35,6 +35,7 @@ func (s *State) sidebandGone(id int) {
 	}
 	s.sidebands = slices.DeleteFunc(s.sidebands, func(o sideband) bool { return o.id == id })
 	s.do(EndSideband{ID: id})
+	delete(s.view.told, id)
 	if s.phase >= draining {
 		return
 	}

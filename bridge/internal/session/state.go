@@ -23,7 +23,7 @@ type State struct {
 	speech     speech
 	texts      texts
 	renewal    renewal
-	view       view
+	view       *view
 
 	// overs counts how often the first session was sought elsewhere. complaint is an error that the upstream has sent before
 	// it was ready, and of which the browser does not know.

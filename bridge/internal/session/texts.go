@@ -18,11 +18,12 @@ type texts struct {
 	transcript *transcript
 	answers    *responses
 	limiter    *limiter
+	view       *view
 	backlog    backlog
 	delivered  map[string]*message // by message id
 }
 
-// fromBrowser takes a text of the browser. asks means that a tool waits for its answer: images without words are a part of
+// fromBrowser takes a text of the browser. Those of the system and the assistant are no turn. asks means that a tool waits for its answer: images without words are a part of
 // that.
 func (t *texts) fromBrowser(ev realtime.Event, it clientItem, in BrowserEvent, asks bool) {
 	if e := t.refusal(ev, it, in); e != nil {
@@ -30,7 +31,8 @@ func (t *texts) fromBrowser(ev realtime.Event, it clientItem, in BrowserEvent, a
 		return
 	}
 	text, _ := it.text()
-	ofTool := asks && strings.TrimSpace(text) == ""
+	role := thread.Role(it.Role)
+	ofTool := role != thread.RoleUser || asks && strings.TrimSpace(text) == ""
 	id := it.ID
 	if id == "" {
 		id = t.nextItemID()
@@ -39,7 +41,12 @@ func (t *texts) fromBrowser(ev realtime.Event, it clientItem, in BrowserEvent, a
 		t.answers.clientCreate, t.answers.typed = false, id
 	}
 	messageID := cmp.Or(in.MessageID, t.textID(it.ID), t.newID())
-	t.send(ServerText{MessageID: messageID, Text: text, Images: in.Images}, id, sentEvent{kind: sentText, clientID: ev.EventID, forClient: true, ofTool: ofTool})
+	sent := sentEvent{kind: sentText, clientID: ev.EventID, forClient: true, ofTool: ofTool, role: role}
+	if !t.view.isEnd(in.Side, ev.PreviousItemID) {
+		sent.after = ev.PreviousItemID
+	}
+	t.view.toldTo(in.Side).made = id
+	t.send(ServerText{MessageID: messageID, Text: text, Images: in.Images}, id, sent)
 }
 
 // refusal returns why a text of the browser is not taken; nil if it is.
@@ -47,16 +54,16 @@ func (t *texts) refusal(ev realtime.Event, it clientItem, in BrowserEvent) *real
 	text, bad := it.text()
 	switch {
 	case bad >= 0:
-		return &realtime.Error{Code: codeNotAllowed, Message: "Only input_text and input_image are allowed as content.", Param: fmt.Sprintf("item.content[%d].type", bad)}
+		return &realtime.Error{Code: codeNotAllowed, Message: "Only text is allowed as content, and images of the user.", Param: fmt.Sprintf("item.content[%d].type", bad)}
 	case in.BadImage != "":
 		return &realtime.Error{Code: "invalid_image", Message: in.BadImage, Param: "item.content"}
 	case strings.TrimSpace(text) == "" && len(in.Images) == 0:
 		return &realtime.Error{Code: "invalid_value", Message: "The text is empty.", Param: "item.content"}
 	case len(text) > MaxInputText:
 		return &realtime.Error{Code: "text_too_long", Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), MaxInputText), Param: "item.content"}
-	case ev.PreviousItemID != "":
+	case !in.Server && !t.view.isEnd(in.Side, ev.PreviousItemID):
 		return &realtime.Error{Code: codeNotAllowed, Message: "Text can only be added at the end.", Param: "previous_item_id"}
-	case it.ID != "" && (!validItemID(it.ID) || t.transcript.items[it.ID] != nil || t.delivered[t.textID(it.ID)] != nil || strings.HasPrefix(it.ID, t.ItemPrefix+"_")):
+	case it.ID != "" && (!t.transcript.isFree(it.ID) || t.delivered[t.textID(it.ID)] != nil):
 		return &realtime.Error{Code: "invalid_value", Message: "item.id is taken or is not 1 to 32 characters of A-Z a-z 0-9 _ -.", Param: "item.id"}
 	}
 	return nil
@@ -66,14 +73,23 @@ func (t *texts) refusal(ev realtime.Event, it clientItem, in BrowserEvent) *real
 // is its place known; at the end if the upstream does not say.
 func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 	it := t.transcript.item(itemID)
-	if n := len(t.transcript.messages); n > 0 && !t.transcript.messages[n-1].placed && t.transcript.messages[n-1].meta.Source == thread.SourceText {
+	if n := len(t.transcript.messages); sent.after != "" {
+		it.prev = sent.after
+	} else if n > 0 && !t.transcript.messages[n-1].placed && t.transcript.messages[n-1].meta.Source != thread.SourceVoice {
 		it.prev = t.transcript.messages[n-1].item.id
 	}
-	it.raw = realtime.Item{
-		ID: itemID, Type: realtime.ItemMessage, Role: string(thread.RoleUser),
-		Content: []realtime.Content{{Type: realtime.ContentInputText, Text: in.Text}},
+	role, source, kind := cmp.Or(sent.role, thread.RoleUser), thread.SourceText, realtime.ContentInputText
+	if role != thread.RoleUser {
+		source = thread.SourceAPI
 	}
-	m := t.transcript.newMessage(it, thread.RoleUser, thread.SourceText)
+	if role == thread.RoleAssistant {
+		kind = realtime.ContentOutputText
+	}
+	it.raw = realtime.Item{
+		ID: itemID, Type: realtime.ItemMessage, Role: string(role), Content: []realtime.Content{{Type: kind, Text: in.Text}},
+	}
+	m := t.transcript.newMessage(it, role, source)
+	m.silent = role == thread.RoleAssistant
 	m.id, m.queued, m.meta.Extra = in.MessageID, in.Queued, in.Extra
 	m.setText(0, in.Text)
 	m.show(in.Images)
@@ -81,8 +97,10 @@ func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 	m.meta.Status, m.flushAt = thread.StatusCompleted, t.now.Add(ackTimeout)
 	sent.itemID, sent.images = itemID, len(in.Images) > 0
 	item := it.raw
-	item.Content = contentOf(in, t.up.can.Images)
-	event := realtime.ItemCreate(t.up.eventID(sent), item, "")
+	if role == thread.RoleUser {
+		item.Content = contentOf(in, t.up.can.Images)
+	}
+	event := realtime.ItemCreate(t.up.eventID(sent), item, t.up.names.theirs(sent.after))
 	if len(event) > t.up.limit {
 		t.refused(sent, &realtime.Error{Code: "text_too_long", Message: "The text is too long for the upstream."})
 		return
@@ -177,6 +195,11 @@ func contentOf(in ServerText, shown bool) []realtime.Content {
 	return content
 }
 
+// isFree reports whether a client may give a new item that id.
+func (t *transcript) isFree(id string) bool {
+	return validItemID(id) && t.items[id] == nil && !strings.HasPrefix(id, t.ItemPrefix+"_")
+}
+
 func validItemID(id string) bool {
 	for _, c := range []byte(id) {
 		switch {
@@ -261,8 +284,8 @@ func (it *clientItem) text() (text string, bad int) {
 	var texts []string
 	for i, c := range it.Content {
 		switch {
-		case c.Type == realtime.ContentInputImage:
-		case c.Type == realtime.ContentInputText && c.Text != nil:
+		case c.Type == realtime.ContentInputImage && it.Role == string(thread.RoleUser):
+		case c.Text != nil && (c.Type == realtime.ContentInputText || c.Type == realtime.ContentOutputText && it.Role == string(thread.RoleAssistant)):
 			texts = append(texts, *c.Text)
 		default:
 			return "", i

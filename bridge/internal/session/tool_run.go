@@ -23,12 +23,19 @@ type tools struct {
 
 	byID map[string]*toolRun // by the call's id
 	open []*toolRun          // those that may not be done yet
+	// handed are the calls that application's servers had before this call, by their ids, and whose they are.
+	handed map[string]int
 	// early are clients' answers to calls that are not complete yet.
-	early []earlyOutput
+	// A client may answer their arguments.
+	early []clientAnswer
 }
 
-// earlyOutput is a client's answer to a call that is known but not complete: a client may answer its arguments.
-type earlyOutput struct{ clientID, callID, output string }
+// clientAnswer is a client's answer to a call, in an item with the id of its choice if that is not empty.
+type clientAnswer struct {
+	clientID, itemID, callID, output string
+	// server means that an application's server gives it.
+	server bool
+}
 
 // maxEarly is how many of them are held.
 const maxEarly = 16
@@ -42,8 +49,8 @@ type toolRun struct {
 	gen       int  // of the upstream session that made the call
 	delivered bool // the client has answered
 	side      int  // whose tool it is if a client runs it: 0 is the browser, others are sidebands
-	// output is what the model reads once the run is done.
-	output string
+	// output is what the model reads once the run is done, in the item with the id itemID; empty for one of ours.
+	output, itemID string
 	// images are the result's images for the model, as data URLs.
 	images []string
 
@@ -176,7 +183,10 @@ func (t *tools) close(run *toolRun) {
 // answer sends the output of a call upstream. Once all calls of its response have theirs, an answer
 // is requested.
 func (t *tools) answer(run *toolRun) {
-	itemID := t.nextItemID()
+	itemID := run.itemID
+	if itemID == "" {
+		itemID = t.nextItemID()
+	}
 	if !t.up.gone {
 		t.showImages(run)
 		t.sendOutput(run, itemID)

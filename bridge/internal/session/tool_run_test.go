@@ -1,6 +1,8 @@
 package session
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,5 +150,47 @@ func TestTellsOfImages(t *testing.T) {
 		if len(told) != 2 || told["bridge.ready"] != can || told["bridge.upstream.renewed"] == can {
 			t.Errorf("images: %v: told %v\n%s", can, told, c.out.String())
 		}
+	}
+}
+
+// TestManyCalls has responses that ask for more tools than they may start: no more are run or saved, and what is still being
+// made of the response is not wanted.
+func TestManyCalls(t *testing.T) {
+	t.Parallel()
+	for name, lines := range map[string]func(call string) []string{
+		"one by one": func(call string) (lines []string) {
+			for i := range 100 {
+				lines = append(lines, fmt.Sprintf(`up {"type":"response.output_item.done","response_id":"r1","item":%s}`, fmt.Sprintf(call, i, i)))
+			}
+			return append(lines, `up {"type":"response.done","response":{"id":"r1","status":"cancelled"}}`)
+		},
+		"at once": func(call string) []string {
+			var calls []string
+			for i := range 3408 {
+				calls = append(calls, fmt.Sprintf(call, i, i))
+			}
+			return []string{`up {"type":"response.done","response":{"id":"r1","status":"completed","output":[` + strings.Join(calls, ",") + `]}}`}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newScripted(t, "")
+			for _, line := range slices.Concat([]string{
+				`up {"type":"session.created","session":{"type":"realtime"}}`,
+				`up {"type":"session.updated","session":{"type":"realtime"}}`,
+				`up {"type":"response.created","response":{"id":"r1","status":"in_progress"}}`,
+			}, lines(`{"id":"i%d","type":"function_call","status":"completed","call_id":"c%d","name":"create_bar_chart","arguments":"{}"}`)) {
+				c.play(line)
+			}
+			out := c.out.String()
+			for what, want := range map[string]int{"\trun c": toolkit.MaxCalls, "\tsave tool c": toolkit.MaxCalls, "response.cancel\"": 1} {
+				if name == "at once" && strings.HasPrefix(what, "response") {
+					continue // it is over
+				}
+				if n := strings.Count(out, what); n != want {
+					t.Errorf("%d × %q, want %d", n, what, want)
+				}
+			}
+		})
 	}
 }

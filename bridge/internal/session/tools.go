@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,10 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	}
 	if r == nil {
 		r = t.answers.of("")
+	}
+	if r != nil && r.tools >= toolkit.MaxCalls {
+		t.tooMany(raw, r)
+		return
 	}
 	run := &toolRun{response: r, gen: it.gen, Invocation: t.registry.Invoke("", toolkit.Call{
 		ID: raw.CallID, Name: raw.Name, Arguments: raw.Arguments,
@@ -52,10 +57,22 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	default:
 		t.start(run)
 	}
-	if i := slices.IndexFunc(t.early, func(e earlyOutput) bool { return e.callID == raw.CallID }); i >= 0 {
+	if i := slices.IndexFunc(t.early, func(e clientAnswer) bool { return e.callID == raw.CallID }); i >= 0 {
 		e := t.early[i]
 		t.early = slices.Delete(t.early, i, i+1)
-		t.clientOutput(e.clientID, e.callID, e.output)
+		t.clientOutput(e)
+	}
+}
+
+// tooMany takes a call beyond those that one response may start: it is not run, and the response ends.
+func (t *tools) tooMany(raw *realtime.Item, r *response) {
+	if r.excess {
+		return
+	}
+	r.excess = true
+	t.log(slog.LevelWarn, "too many tool calls in one response", "response", r.id, "limit", toolkit.MaxCalls, "tool", clip(raw.Name))
+	if t.answers.active == r.id {
+		t.up.cancel(r.id)
 	}
 }
 
@@ -198,18 +215,19 @@ func (t *tools) refuseOutput(clientID, callID string) {
 }
 
 // clientOutput takes the client's answer to a tool call.
-func (t *tools) clientOutput(clientID, callID, output string) {
+func (t *tools) clientOutput(a clientAnswer) {
+	clientID, callID, output := a.clientID, a.callID, a.output
 	run := t.byID[callID]
 	side, _ := asked(clientID)
 	isEarly := run == nil && callID != "" && len(t.early) < maxEarly && len(output) <= clienttool.MaxOutput && t.isComing(callID)
 	if run != nil || isEarly {
 		// The client will ask for a response, too. The bridge asks by itself, once all calls are
 		// answered.
-		t.answers.clientCreate, t.answers.clientCreateTill = true, time.Time{}
+		t.answers.clientCreate, t.answers.repliedAt = true, time.Time{}
 	}
 	switch {
 	case isEarly:
-		t.early = append(t.early, earlyOutput{clientID, callID, output})
+		t.early = append(t.early, a)
 	case run == nil:
 		t.refuseOutput(clientID, callID)
 	case run.Entry.Executor != toolkit.ExecutorClient || run.side != side: // another answers it: no reason to alarm the client
@@ -223,13 +241,38 @@ func (t *tools) clientOutput(clientID, callID, output string) {
 				"The output has %d bytes; the limit is %d. The tool call has failed.", len(output), clienttool.MaxOutput), "item.output")
 		}
 		run.delivered = true
+		if t.transcript.isFree(a.itemID) {
+			run.itemID = a.itemID
+			t.transcript.item(a.itemID) // it is taken now
+		}
+		if a.server {
+			t.answers.serverAsksBy = t.now.Add(serverCreateWait)
+		}
 		if run.Asking() {
 			run.early = &output
 		} else {
 			t.do(DeliverTool{callID, output})
 		}
 	}
-	t.answers.awaitClientCreate(t.onItsWay())
+	_, onItsWay := t.onItsWay()
+	t.answers.awaitClientCreate(onItsWay)
+}
+
+// handOver takes a call that an application's server had before this call, or its output: the model is told of both, and
+// nothing runs.
+func (t *tools) handOver(ev realtime.Event, it clientItem, in BrowserEvent) bool {
+	_, is := t.handed[it.CallID]
+	if it.Type == realtime.ItemFunctionCall && it.CallID != "" && !is && t.byID[it.CallID] == nil {
+		t.handed[it.CallID] = in.Side
+	} else if it.Type != realtime.ItemFunctionCallOutput || !is {
+		return false
+	}
+	if item, err := realtime.DecodeItem(ev.Item); err == nil && t.up.can.CallItems && len(ev.Item) < t.up.limit/2 {
+		t.up.send(realtime.ItemCreate(t.up.eventID(sentEvent{clientID: ev.EventID, forClient: true}), item, ""))
+		return true
+	}
+	t.refuse(ev.EventID, "not_supported_by_upstream", "The upstream does not take function calls as items, or this one is too long.", "item")
+	return true
 }
 
 // asksClient reports whether a tool of that client waits for its answer.
@@ -239,9 +282,12 @@ func (t *tools) asksClient(side int) bool {
 	})
 }
 
-// onItsWay reports whether a client has answered a tool that has not ended yet.
-func (t *tools) onItsWay() bool {
-	return len(t.early) > 0 || slices.ContainsFunc(t.open, func(r *toolRun) bool { return r.delivered && !r.Done() })
+// onItsWay reports whether a client has answered a tool that has not ended yet, and of which response.
+func (t *tools) onItsWay() (batch *response, yes bool) {
+	if i := slices.IndexFunc(t.open, func(r *toolRun) bool { return r.delivered && !r.Done() }); i >= 0 {
+		return t.open[i].response, true
+	}
+	return t.answers.of(""), len(t.early) > 0
 }
 
 // approvalDecided takes a decision that was made outside the call.
@@ -307,6 +353,9 @@ func (t *tools) hides(raw *realtime.Item, side int) bool {
 	case realtime.ItemFunctionCall, realtime.ItemFunctionCallOutput:
 	default:
 		return false
+	}
+	if of, ok := t.handed[raw.CallID]; ok {
+		return of != side
 	}
 	if run := t.byID[raw.CallID]; run != nil {
 		return run.Entry.Executor != toolkit.ExecutorClient || run.side != side

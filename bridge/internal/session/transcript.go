@@ -84,8 +84,8 @@ func (t *transcript) link(ev *event, certain bool) {
 		return
 	}
 	it := t.item(id)
-	if !it.announced && !it.seeded {
-		it.announced = true
+	if !it.came && !it.seeded {
+		it.came = true
 		it.arrived, t.up.newest = t.up.newest, id
 	}
 	if !ev.HasPrevious {

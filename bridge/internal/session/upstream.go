@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // stage is how far an upstream session has come.
@@ -103,8 +104,11 @@ type sentEvent struct {
 	// itemID is the item that the event creates; images means that it shows some.
 	itemID string
 	images bool
-	// ofTool means that it is a part of a client's answer to a tool call, not a turn of its own.
+	// ofTool means that it is no turn of its own but, as an image mostly, a part of a client's answer to a tool call.
 	ofTool bool
+	// role is whose text it is, empty for the user's, and after the item that it comes after, empty for the last one.
+	role  thread.Role
+	after string
 }
 
 type sentKind int
@@ -115,6 +119,7 @@ const (
 	sentCreate
 	sentText
 	sentOutput
+	sentTruncate
 )
 
 // clientOf returns the event_id of the browser's event for which an event was sent, empty if there is none.

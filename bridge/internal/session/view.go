@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"voicebridge/realtime"
 	"voicebridge/thread"
@@ -21,6 +22,120 @@ type view struct {
 	client     *clientTools
 	// created and updated are the session.created and the latest session.updated, as the upstream sent them.
 	created, updated []byte
+	// told are the items that the clients were told of.
+	told map[int]*toldItems
+}
+
+// toldItems are the items of which a client was told.
+type toldItems struct {
+	before map[string]string // by the item, the one before it
+	last   string
+	// made is the last item that the client has created.
+	made string
+	// prior was the last one until since: what the client sends may have been sent before it knew.
+	prior string
+	since time.Time
+}
+
+// inFlight is how long what a client sends may have been on its way.
+const inFlight = 2 * time.Second
+
+// toldTo returns what a client was told.
+func (v *view) toldTo(side int) *toldItems {
+	if v.told[side] == nil {
+		v.told[side] = &toldItems{before: make(map[string]string)}
+	}
+	return v.told[side]
+}
+
+// note records what an event has told a client.
+func (v *view) note(side int, ev *event, visible []byte) {
+	switch {
+	case visible == nil:
+	case ev.Type == realtime.TypeItemDeleted:
+		v.deleted(ev.ItemID)
+	case hasPlace(ev.Type) && ev.item.ID != "":
+		t, id := v.toldTo(side), ev.item.ID
+		if _, again := t.before[id]; !again {
+			t.before[id] = textOf(realtime.Member(visible, "previous_item_id"))
+			t.prior, t.since, t.last = t.last, v.now, id
+		}
+	}
+}
+
+// deleted takes that the clients know that an item is gone.
+func (v *view) deleted(id string) {
+	for _, t := range v.told {
+		if t.last == id {
+			t.last = t.before[id]
+		}
+		delete(t.before, id)
+	}
+}
+
+// isEnd reports whether what follows that item, for a client, is at the end of the conversation.
+func (v *view) isEnd(side int, before string) bool {
+	t := v.toldTo(side)
+	switch before {
+	case "", t.last, t.made:
+		return true
+	case "root":
+		return t.last+t.made == "" || t.prior == "" && v.now.Before(t.since.Add(inFlight))
+	}
+	return before == t.prior && v.now.Before(t.since.Add(inFlight))
+}
+
+// hasPlace reports whether an event says where in the conversation its item is.
+func hasPlace(kind string) bool {
+	switch kind {
+	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, realtime.TypeInputCommitted:
+		return true
+	}
+	return false
+}
+
+// textOf reads a string, empty for anything else.
+func textOf(raw json.RawMessage) (text string) {
+	_ = json.Unmarshal(raw, &text)
+	return text
+}
+
+// placed returns an event with the item before its own that a client knows: the nearest one or, if it knows none of those
+// before it, the last one that it was told of, since an upstream that is silent about the order means that of its words. An
+// item that is still to come stays named.
+func (v *view) placed(ev *event, side int) []byte {
+	before := v.before(ev, side)
+	if before == textOf(realtime.Member(ev.Raw, "previous_item_id")) {
+		return ev.Raw
+	}
+	var value any
+	if before != "" {
+		value = before
+	}
+	return replaced(ev.Raw, "previous_item_id", encode(value))
+}
+
+func (v *view) before(ev *event, side int) string {
+	t, own, id := v.toldTo(side), cmp.Or(ev.item.ID, ev.ItemID), ev.PreviousItemID
+	if before, again := t.before[own]; again {
+		return before
+	}
+	for range len(v.transcript.items) + 1 { // the chain may be circular
+		if _, knows := t.before[id]; knows {
+			return id
+		}
+		it := v.transcript.items[id]
+		if id != "" && !v.up.isSeed(id) && (it == nil || !it.announced && !v.tools.hides(&it.raw, side)) {
+			return id
+		}
+		if id = ""; it != nil {
+			id = it.prev
+		}
+	}
+	if t.before[t.last] == own {
+		return ""
+	}
+	return t.last
 }
 
 // of returns what the browser (0) or a sideband sees of an event, nil for nothing. It does not see function calls that
@@ -52,21 +167,10 @@ func (v *view) of(ev *event, side int) []byte {
 			return nil
 		}
 	}
-	// An item that follows one that the browser does not see is shown as following the nearest one before it that the
-	// browser sees, if there is any. An id that a client does not know is less harm than none: "first of all".
-	before := ev.PreviousItemID
-	it := v.transcript.items[before]
-	if it == nil || !v.tools.hides(&it.raw, side) {
-		return ev.Raw
+	if hasPlace(ev.Type) {
+		return v.placed(ev, side)
 	}
-	for n := 0; it != nil && (it.seeded || v.tools.hides(&it.raw, side)) && n <= len(v.transcript.items); n++ { // the chain may be circular
-		before = it.prev
-		it = v.transcript.items[before]
-	}
-	if it == nil {
-		return ev.Raw
-	}
-	return replaced(ev.Raw, "previous_item_id", encode(before))
+	return ev.Raw
 }
 
 // ofMalformed returns what the browser sees of an event with an unreadable field: no more than of a readable one.

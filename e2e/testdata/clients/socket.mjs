@@ -62,6 +62,8 @@ async function withAgents(generation) {
   await until(() => has('It is noon.') && seen.heardMS > 500);
   session.sendMessage('Ask my tool.');
   await until(() => has('It said so.'));
+  session.sendMessage('Say that you draw a chart, and do.');
+  await until(() => has('There it is.'));
   seen.said = session.history.filter((item) => item.type === 'message').map((item) => `${item.role}: ${item.content.map((c) => c.transcript ?? c.text ?? '').join(' ')}`);
   // The next question interrupts what is being said.
   session.sendMessage('Count.');
@@ -69,6 +71,17 @@ async function withAgents(generation) {
   await until(() => seen.heardMS > before + 1000);
   for (const part of speech()) session.sendAudio(part.buffer.slice(part.byteOffset, part.byteOffset + part.length));
   await until(() => has('Here.'));
+  // So does the app, while the upstream has long made what is being said.
+  session.sendMessage('Count.');
+  const then = seen.heardMS;
+  await until(() => seen.heardMS > then + 1000);
+  session.interrupt();
+  const stopped = seen.heardMS;
+  session.sendMessage('Echo: after that');
+  await until(() => has('Yes.'));
+  seen.afterStop = seen.heardMS - stopped;
+  await new Promise((resolve) => setTimeout(resolve, 500)); // for a second answer, or an error
+  seen.answers = session.history.filter((item) => item.role === 'assistant').length;
   session.close();
 }
 
