@@ -212,7 +212,7 @@ func idler(t *testing.T) (f *family, connected *atomic.Int32) {
 	connected = new(atomic.Int32)
 	remote := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	addHanging(remote, "hang")
-	options := Options{Logger: newLogBook().logger(), ConnectTimeout: 20 * time.Second, MinBackoff: time.Second, MaxBackoff: time.Minute, Changed: func() {}, Pins: &memory{}, Folder: t.TempDir()}
+	options := Options{Logger: newLogBook().logger(), ConnectTimeout: 20 * time.Second, CallTimeout: 30 * time.Second, MinBackoff: time.Second, MaxBackoff: time.Minute, Changed: func() {}, Pins: &memory{}, Folder: t.TempDir()}
 	f = newFamily(t.Context(), "s", Server{Type: TypeStdio, PerOwner: true}, options)
 	f.carry = func() carrier {
 		connected.Add(1)

@@ -30,6 +30,11 @@ type Options struct {
 	Trace func(context.Context, http.Header)
 	// ConnectTimeout limits one attempt to connect and list the tools; 0 = 20 s.
 	ConnectTimeout time.Duration
+	// CallTimeout limits a call of a tool whose server has no limit of its own; 0 = 30 s. So long a turn also waits for an
+	// owner's server whose tools nobody has seen yet.
+	CallTimeout time.Duration
+	// Waiting is called once when it waits; nil = none.
+	Waiting func(ctx context.Context, server string)
 	// MinBackoff and MaxBackoff are the first and the longest pause before a server is retried; 0 =
 	// 500 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
@@ -97,5 +102,6 @@ type pins interface {
 type signIn interface {
 	SignedIn(ctx context.Context, owner string, s signin.Server) (bool, error)
 	Token(ctx context.Context, owner string, s signin.Server, refused string) (string, error)
+	Widen(ctx context.Context, owner string, s signin.Server, scopes []string) error
 	Forget(ctx context.Context, owner string, s signin.Server) (bool, error)
 }

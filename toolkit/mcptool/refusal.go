@@ -1,7 +1,6 @@
 package mcptool
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -11,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
 	"voicebridge/toolkit"
 )
@@ -27,6 +26,10 @@ const (
 type refusal struct {
 	status int
 	reason string // in the server's words; empty if it gave none
+	// scopes are those that a token lacks.
+	scopes []string
+	// forgotten means that the server does not know the session.
+	forgotten bool
 }
 
 // Error says what the server says, and what can be done about it.
@@ -43,26 +46,41 @@ func (r *refusal) Error() string {
 
 // refused reads an HTTP error. It becomes an error of the request, which costs the SDK one call; many a status would cost it the
 // session, and all would lose the server's words. An error of JSON-RPC is the server's answer.
-func refused(request *http.Request, response *http.Response) (*http.Response, error) {
+func (r *remote) refused(request *http.Request, response *http.Response) (*http.Response, error) {
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // as far as it comes
 	_ = response.Body.Close()
-	message, err := jsonrpc.DecodeMessage(body)
-	if _, answer := message.(*jsonrpc.Response); err == nil && answer && response.StatusCode != http.StatusUnauthorized && !forgotten(request, response.StatusCode, body) {
-		response.Body = io.NopCloser(bytes.NewReader(body))
-		return response, nil
+	why := &refusal{status: response.StatusCode, reason: readReason(response.Header, body)}
+	challenges, _ := oauthex.ParseWWWAuthenticate(response.Header.Values("WWW-Authenticate"))
+	for _, c := range challenges {
+		if why.status == http.StatusForbidden && c.Params["error"] == "insufficient_scope" {
+			why.scopes = strings.Fields(c.Params["scope"])
+		}
 	}
-	return nil, &refusal{response.StatusCode, readReason(response.Header, body)}
+	var answer struct {
+		ID    any
+		Error struct{ Code int }
+	}
+	_ = json.Unmarshal(body, &answer)
+	if code := answer.Error.Code; answer.ID == nil || code <= -32000 && code >= -32099 {
+		why.forgotten = why.status == http.StatusBadRequest && noSession.Match(body)
+	}
+	why.forgotten = r.inSession(request) && (why.forgotten || why.status == http.StatusNotFound)
+	call := callOf(request)
+	if answer.ID != nil && call != nil && why.status != http.StatusUnauthorized && !why.forgotten {
+		return r.answered(response, call, body), nil
+	}
+	return nil, why
 }
 
-// noSession is what servers say that do not know a session.
+// noSession is what servers say that do not know a session, as after a restart, and so have not run a call in it. They
+// then answer 404 (MCP specification 2025-11-25, transports, session management), and Python's SDK, as in FastMCP,
+// writes an error of JSON-RPC to it; server-everything, and others made after the example of the TypeScript SDK, answer
+// 400 with one, of a code for servers. Taken for an answer, it would keep the session.
 var noSession = regexp.MustCompile(`(?i)session|not initialized`)
 
-// forgotten reports whether the server no longer knows the session of a request, as after a restart. It then answers 404
-// (MCP specification 2025-11-25, transports, session management), and Python's SDK, as in FastMCP, writes an error of JSON-RPC to it;
-// server-everything, and others made after the example of the TypeScript SDK, answer 400 with one. Taken for an answer, it would
-// keep the session.
-func forgotten(request *http.Request, status int, body []byte) bool {
-	return request.Header.Get("Mcp-Session-Id") != "" && (status == http.StatusNotFound || status == http.StatusBadRequest && noSession.Match(body))
+// inSession reports whether a request is one of a session; the older transport names it in the address.
+func (r *remote) inSession(request *http.Request) bool {
+	return request.Header.Get(sessionHeader) != "" || r.config.Type == TypeSSE && request.Method == http.MethodPost
 }
 
 // readReason returns why a server refuses a request, on one line.
