@@ -440,15 +440,11 @@ func TestOwnerConfig(t *testing.T) {
 	got, err := parseConfig([]byte(`{"mcpServers":{
 		"a":{"command":"x","perOwner":true,"maxOwners":3},
 		"b":{"url":"https://h.org/mcp","auth":"oauth","oauth":{"clientId":"${ID}","clientSecret":"${SECRET}","scopes":["r"]}},
-		"c":{"url":"https://h.org/mcp","auth":{"CLIENT_ID":"i","CLIENT_SECRET":"${SECRET}","scopes":["r","w"]}},
-		"d":{"url":"https://h.org/mcp","oauth":{"clientId":"i","callbackPort":8080}},
-		"e":{"url":"https://h.org/mcp","auth":"oauth"}}}`), lookup(map[string]string{"ID": "me", "SECRET": "hush"}))
+		"e":{"url":"https://h.org/mcp","auth":"oauth"}}}`), vars(map[string]string{"ID": "me", "SECRET": "hush"}))
 	must(t, err)
 	want := map[string]Server{
 		"a": {Type: TypeStdio, Command: "x", PerOwner: true, MaxOwners: 3},
 		"b": {Type: TypeHTTP, URL: "https://h.org/mcp", Auth: AuthOAuth, ClientID: "me", ClientSecret: "hush", Scopes: []string{"r"}},
-		"c": {Type: TypeHTTP, URL: "https://h.org/mcp", Auth: AuthOAuth, ClientID: "i", ClientSecret: "hush", Scopes: []string{"r", "w"}},
-		"d": {Type: TypeHTTP, URL: "https://h.org/mcp"},
 		"e": {Type: TypeHTTP, URL: "https://h.org/mcp", Auth: AuthOAuth},
 	}
 	for name, server := range want {
@@ -456,14 +452,13 @@ func TestOwnerConfig(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got.Servers[name], server)
 		}
 	}
-	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], `"oauth" has no effect`) {
-		t.Errorf("warnings %q", got.Warnings)
-	}
 	for entry, want := range map[string]string{
 		`"command":"x","auth":"oauth"`:                                              "type http",
 		`"type":"sse","url":"https://h.org","auth":"oauth"`:                         "type http",
 		`"url":"https://h.org","auth":"basic"`:                                      "must be oauth",
-		`"url":"https://h.org","auth":5`:                                            "must be",
+		`"url":"https://h.org","auth":5`:                                            "auth",
+		`"url":"https://h.org","auth":{"CLIENT_ID":"i"}`:                            "auth",
+		`"url":"https://h.org","oauth":{"clientId":"i"}`:                            `"auth": "oauth"`,
 		`"url":"https://h.org","auth":"oauth","headers":{"Authorization":"x"}`:      "Authorization",
 		`"url":"https://h.org","auth":"oauth","oauth":{"clientSecret":"hush-hush"}`: "no clientId",
 		`"url":"https://h.org","perOwner":true`:                                     "type stdio",
@@ -473,7 +468,7 @@ func TestOwnerConfig(t *testing.T) {
 		`"command":"x","maxOwners":1`:                                               "maxOwners",
 		`"command":"x","perOwner":"yes"`:                                            "perOwner",
 	} {
-		if _, err := parseConfig([]byte(`{"servers":{"s":{`+entry+`}}}`), lookup(nil)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+		if _, err := parseConfig([]byte(`{"servers":{"s":{`+entry+`}}}`), vars(nil)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v, want %s", entry, err, want)
 		}
 	}
