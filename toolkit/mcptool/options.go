@@ -33,8 +33,6 @@ type Options struct {
 	// CallTimeout limits a call of a tool whose server has no limit of its own; 0 = 30 s. So long a turn also waits for an
 	// owner's server whose tools nobody has seen yet.
 	CallTimeout time.Duration
-	// Waiting is called once when it waits; nil = none.
-	Waiting func(ctx context.Context, server string)
 	// MinBackoff and MaxBackoff are the first and the longest pause before a server is retried; 0 =
 	// 500 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration

@@ -8,24 +8,27 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/mcptool/signin"
 )
 
-// ToolsOf returns the tools of the servers of which each owner has one, by server and name. What an owner's server offers is known once it has been
-// connected; with wait, ToolsOf waits some seconds for what has never been.
-func (s *Servers) ToolsOf(ctx context.Context, owner string, wait bool) []toolkit.Entry {
+// ToolsOf returns the tools of the servers of which each owner has one, by server and name. What an owner's server offers
+// is known once it has been connected; what has never been is waited for if wait, which may be nil, says so.
+func (s *Servers) ToolsOf(ctx context.Context, owner string, wait func(server string) bool) []toolkit.Entry {
 	if owner == "" {
 		return nil
 	}
-	var entries []toolkit.Entry
-	for _, f := range s.families {
+	lists := make([][]toolkit.Entry, len(s.families))
+	var all sync.WaitGroup
+	for i, f := range s.families {
 		if f.config.owned() {
-			entries = append(entries, f.offerTo(ctx, owner, wait)...)
+			all.Go(func() { lists[i] = f.offerTo(ctx, owner, wait != nil && wait(f.name)) })
 		}
 	}
-	return entries
+	all.Wait()
+	return slices.Concat(lists...)
 }
 
 // StatusOf returns the state of all servers that are not disabled, by name, as one owner sees them.

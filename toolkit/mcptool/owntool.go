@@ -45,11 +45,8 @@ func (f *family) offerTo(ctx context.Context, owner string, wait bool) []toolkit
 func (f *family) waitFor(ctx context.Context, m *member) error {
 	ctx, cancel := context.WithTimeout(ctx, f.patience())
 	defer cancel()
-	if f.options.Waiting == nil {
-		return m.await(ctx)
-	}
-	told := time.AfterFunc(moment, func() { f.options.Waiting(ctx, f.name) })
-	defer told.Stop()
+	late := time.AfterFunc(moment, func() { toolkit.Waiting(ctx, f.name) })
+	defer late.Stop()
 	return m.await(ctx)
 }
 
