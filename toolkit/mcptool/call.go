@@ -23,21 +23,20 @@ func (t *tool) Timeout() time.Duration { return t.server.config.Timeout }
 // become chunks. A call that the server did not run, because it had forgotten the session, is made once more in another.
 func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
-		f := t.server.family
-		m, err := f.reachFor(ctx, t.owner, call)
+		s, release, err := t.server.reach(ctx, t.owner, call)
 		if err != nil {
-			yield(f.failed(err))
+			yield(t.server.failed(err))
 			return
 		}
-		defer m.release()
+		defer release()
 		var l *link
 		for attempt := range 2 {
-			if l, err = m.server.use(ctx, l); err != nil {
-				yield(f.failed(err))
+			if l, err = s.use(ctx, l); err != nil {
+				yield(s.failed(err))
 				return
 			}
-			again := t.callOver(ctx, m.server, l, call, attempt == 0, yield)
-			m.server.leave(l)
+			again := t.callOver(ctx, s, l, call, attempt == 0, yield)
+			s.leave(l)
 			if !again {
 				return
 			}
@@ -87,12 +86,23 @@ func (t *tool) callOver(ctx context.Context, s *server, l *link, call toolkit.Ca
 		case drainProgress(progress, yield):
 			chunk, err := s.finish(ctx, call, l, a)
 			if _, needed := errors.AsType[*signin.NeededError](err); needed {
-				chunk, err = s.family.failed(err)
+				chunk, err = s.failed(err)
 			}
 			yield(chunk, err)
 		}
 		return false
 	}
+}
+
+// failed makes the last chunk of a call that did not reach its tool.
+func (s *server) failed(err error) (toolkit.Chunk, error) {
+	if needed, ok := errors.AsType[*signin.NeededError](err); ok {
+		return toolkit.Chunk{Result: &toolkit.Result{Error: needed.Error(), SignIn: s.name}}, nil
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return toolkit.Chunk{}, err
+	}
+	return toolkit.Chunk{}, fmt.Errorf("the MCP server %q is not connected: %s", s.name, s.explain(err))
 }
 
 // forgot says that the server no longer knows the session.

@@ -53,8 +53,8 @@ func (s *server) remoteOf(config Server) *remote {
 	return &remote{config: config, trace: s.options.Trace, read: s.read, token: s.token, widen: s.widen}
 }
 
-// reach connects over the server's transport.
-func (s *server) reach(ctx context.Context) (*link, error) {
+// connectTo connects over the server's transport.
+func (s *server) connectTo(ctx context.Context) (*link, error) {
 	over := s.carrierOf()
 	l, err := s.dial(ctx, over)
 	if err == nil {

@@ -55,7 +55,7 @@ type member struct {
 
 func newFamily(closing context.Context, name string, config Server, options Options) *family {
 	f := &family{server: newServer(closing, name, config, options), members: map[string]*member{}}
-	f.server.family = f
+	f.reach = f.lend
 	return f
 }
 
@@ -188,7 +188,7 @@ func (f *family) begin(owner string, before *member) *member {
 		options.Pins = ownPins{options.Pins, f.pinsOf(owner)}
 	}
 	m.server = newServer(f.closing, f.name, config, options)
-	m.server.family, m.server.owner, m.server.carry = f, owner, f.carry
+	m.server.owner, m.server.reach, m.server.carry = owner, f.lend, f.carry
 	if f.config.Auth == AuthOAuth {
 		m.server.token, m.server.widen = m.token, m.widen
 	}
@@ -288,6 +288,38 @@ func (m *member) token(ctx context.Context, refused string) (string, error) {
 // widen notes what the owner's token lacks. The error says to sign in again; it is nil if that would not help.
 func (m *member) widen(ctx context.Context, scopes []string) error {
 	return m.family.options.SignIn.Widen(ctx, m.owner, m.family.target(), scopes)
+}
+
+// lend is [server.reach].
+func (f *family) lend(ctx context.Context, owner string, call toolkit.Call) (*server, func(), error) {
+	m, err := f.reachFor(ctx, owner, call)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.server, m.release, nil
+}
+
+// reachFor returns the owner's connected member for a call, to be released.
+func (f *family) reachFor(ctx context.Context, owner string, call toolkit.Call) (*member, error) {
+	if f.config.owned() && call.Owner != owner {
+		return nil, errors.New("this tool belongs to somebody else") // each session has its owner's
+	}
+	signed, err := f.signedIn(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	if !signed {
+		return nil, &signin.NeededError{Server: f.name}
+	}
+	m, err := f.acquire(owner)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.await(ctx); err != nil {
+		m.release()
+		return nil, err
+	}
+	return m, nil
 }
 
 // signedIn reports whether the owner has signed in, or need not.

@@ -96,6 +96,11 @@ type pins interface {
 	PinTools(ctx context.Context, server string, definitions map[string]string) error
 }
 
+// media saves images and sounds of results with the thread of their call.
+type media interface {
+	SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (toolkit.Media, error)
+}
+
 // signIn lets owners sign in; *signin.Desk implements it.
 type signIn interface {
 	SignedIn(ctx context.Context, owner string, s signin.Server) (bool, error)

@@ -60,40 +60,6 @@ func (f *family) entries(list []*tool) []toolkit.Entry {
 	return entries
 }
 
-// reachFor returns the owner's connected member for a call, to be released.
-func (f *family) reachFor(ctx context.Context, owner string, call toolkit.Call) (*member, error) {
-	if f.config.owned() && call.Owner != owner {
-		return nil, errors.New("this tool belongs to somebody else") // each session has its owner's
-	}
-	signed, err := f.signedIn(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	if !signed {
-		return nil, &signin.NeededError{Server: f.name}
-	}
-	m, err := f.acquire(owner)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.await(ctx); err != nil {
-		m.release()
-		return nil, err
-	}
-	return m, nil
-}
-
-// failed makes the last chunk of a call that did not reach its tool.
-func (f *family) failed(err error) (toolkit.Chunk, error) {
-	if needed, ok := errors.AsType[*signin.NeededError](err); ok {
-		return toolkit.Chunk{Result: &toolkit.Result{Error: needed.Error(), SignIn: f.name}}, nil
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return toolkit.Chunk{}, err
-	}
-	return toolkit.Chunk{}, fmt.Errorf("the MCP server %q is not connected: %s", f.name, f.explain(err))
-}
-
 // signInTool stands for the tools of a server to which its owner has never signed in: what they are is not known before.
 type signInTool struct {
 	family *family

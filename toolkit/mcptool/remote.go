@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
 const maxRedirects = 5
@@ -323,6 +325,45 @@ func (r *remote) answered(response *http.Response, call json.RawMessage, body []
 	response.Header.Set("Content-Type", "application/json")
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), -1
 	return response
+}
+
+// refused reads an HTTP error. It becomes an error of the request, which costs the SDK one call; many a status would cost it the
+// session, and all would lose the server's words. An error of JSON-RPC is the server's answer.
+func (r *remote) refused(request *http.Request, response *http.Response) (*http.Response, error) {
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // as far as it comes
+	_ = response.Body.Close()
+	why := &refusal{status: response.StatusCode, reason: readReason(response.Header, body)}
+	challenges, _ := oauthex.ParseWWWAuthenticate(response.Header.Values("WWW-Authenticate"))
+	for _, c := range challenges {
+		if why.status == http.StatusForbidden && c.Params["error"] == "insufficient_scope" {
+			why.scopes = strings.Fields(c.Params["scope"])
+		}
+	}
+	var answer struct {
+		ID    any
+		Error struct{ Code int }
+	}
+	_ = json.Unmarshal(body, &answer)
+	if code := answer.Error.Code; answer.ID == nil || code <= -32000 && code >= -32099 {
+		why.forgotten = why.status == http.StatusBadRequest && noSession.Match(body)
+	}
+	why.forgotten = r.inSession(request) && (why.forgotten || why.status == http.StatusNotFound)
+	call := callOf(request)
+	if answer.ID != nil && call != nil && why.status != http.StatusUnauthorized && !why.forgotten {
+		return r.answered(response, call, body), nil
+	}
+	return nil, why
+}
+
+// noSession is what servers say that do not know a session, as after a restart, and so have not run a call in it. They
+// then answer 404 (MCP specification 2025-11-25, transports, session management), and Python's SDK, as in FastMCP,
+// writes an error of JSON-RPC to it; server-everything, and others made after the example of the TypeScript SDK, answer
+// 400 with one, of a code for servers. Taken for an answer, it would keep the session.
+var noSession = regexp.MustCompile(`(?i)session|not initialized`)
+
+// inSession reports whether a request is one of a session; the older transport names it in the address.
+func (r *remote) inSession(request *http.Request) bool {
+	return request.Header.Get(sessionHeader) != "" || r.config.Type == TypeSSE && request.Method == http.MethodPost
 }
 
 // CloseIdleConnections is called by http.Client.

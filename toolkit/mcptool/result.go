@@ -24,11 +24,6 @@ const maxModelText = 16 << 10
 // would leave no room for the rest.
 const maxBlob = 256 << 10
 
-// media saves images and sounds of results with the thread of their call.
-type media interface {
-	SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (toolkit.Media, error)
-}
-
 // keeper reads the result of one call. Images and sounds go to media, and the result refers to them
 // instead of containing their data.
 type keeper struct {

@@ -18,7 +18,7 @@ func (s *server) connect(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
-	l, err := s.reach(ctx)
+	l, err := s.connectTo(ctx)
 	if err == nil {
 		var offer []*tool
 		if offer, err = s.list(ctx, l); err == nil {

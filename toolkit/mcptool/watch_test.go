@@ -97,10 +97,7 @@ func watchServerAs(t *testing.T, remote *mcp.Server, config Server) *watched {
 		t.Fatal(err)
 	}
 	w.move(l, nil)
-	tried := make(chan struct{})
-	close(tried)
-	w.family = &family{server: w.server, members: map[string]*member{}}
-	w.family.members[""] = &member{family: w.family, server: w.server, tried: tried}
+	w.reach = func(context.Context, string, toolkit.Call) (*server, func(), error) { return w.server, func() {}, nil }
 	ctx, cancel := context.WithCancel(t.Context())
 	w.cancel = cancel
 	go func() { w.ended <- w.watch(ctx, l) }()
@@ -396,7 +393,7 @@ func TestNewerAfterOlder(t *testing.T) {
 	t.Cleanup(func() { must(t, all.Close()) })
 	s := all.families[0].shared()
 	s.old = true
-	if _, err := s.reach(t.Context()); err == nil || s.old {
-		t.Errorf("reach() = %v, the older handshake comes next: %t", err, s.old)
+	if _, err := s.connectTo(t.Context()); err == nil || s.old {
+		t.Errorf("connectTo() = %v, the older handshake comes next: %t", err, s.old)
 	}
 }

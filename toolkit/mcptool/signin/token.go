@@ -1,7 +1,6 @@
 package signin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,22 +23,6 @@ type tokens struct {
 	Refresh word   `json:"refresh_token"`
 	Scope   word   `json:"scope"`
 	Lasting number `json:"expires_in"`
-}
-
-// word is a text; empty if it is something else.
-type word string
-
-func (w *word) UnmarshalJSON(data []byte) error {
-	_ = json.Unmarshal(data, (*string)(w)) // what is odd is not there
-	return nil
-}
-
-// number is one that may be written as a text, as Microsoft's servers do; 0 if it is something else.
-type number float64
-
-func (n *number) UnmarshalJSON(data []byte) error {
-	_ = json.Unmarshal(bytes.Trim(data, `" `), (*float64)(n))
-	return nil
 }
 
 // expires returns when the access token does, zero if that was not said.

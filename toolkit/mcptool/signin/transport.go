@@ -87,3 +87,19 @@ func checkRedirect(request *http.Request, before []*http.Request) error {
 	}
 	return nil
 }
+
+// word is a text; empty if it is something else.
+type word string
+
+func (w *word) UnmarshalJSON(data []byte) error {
+	_ = json.Unmarshal(data, (*string)(w)) // what is odd is not there
+	return nil
+}
+
+// number is one that may be written as a text, as Microsoft's servers do; 0 if it is something else.
+type number float64
+
+func (n *number) UnmarshalJSON(data []byte) error {
+	_ = json.Unmarshal(bytes.Trim(data, `" `), (*float64)(n))
+	return nil
+}
