@@ -19,6 +19,9 @@ import (
 // maxTokensWithTools bounds the raised token limit of an answer that may call tools.
 const maxTokensWithTools = 4096
 
+// eventWaiting says which server a turn waits for before it begins.
+const eventWaiting persistence.EventType = "waiting"
+
 // prepare determines what the turn needs: provider, model, tools, context.
 func (t *Turn) prepare(ctx context.Context) error {
 	var err error
@@ -39,7 +42,10 @@ func (t *Turn) prepare(ctx context.Context) error {
 	t.req.Images = append(slices.Clone(t.req.Images), saved...)
 	registry := toolkit.NewRegistry()
 	if t.cfg.Tools != nil && !t.req.NoServerTools {
-		if registry, err = t.cfg.Tools(ctx, t.req.Key.Owner, t.cfg.assistant); err != nil {
+		waiting := toolkit.WithWaiting(ctx, func(server string) {
+			t.publish(eventWaiting, map[string]string{"server": server, "message": fmt.Sprintf("Waiting for the tools of %q…", server)})
+		})
+		if registry, err = t.cfg.Tools(waiting, t.req.Key.Owner, t.cfg.assistant); err != nil {
 			return fmt.Errorf("list tools: %w", err)
 		}
 		registry = registry.Clone()

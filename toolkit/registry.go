@@ -2,6 +2,7 @@ package toolkit
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -241,4 +242,18 @@ func CleanName(name string) string {
 // NameByte reports whether a tool's name may contain the byte.
 func NameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+}
+
+type waitingKey struct{}
+
+// WithWaiting returns a context in which report gets the name of a server whose tools are waited for.
+func WithWaiting(ctx context.Context, report func(server string)) context.Context {
+	return context.WithValue(ctx, waitingKey{}, report)
+}
+
+// Waiting reports that a server's tools are waited for.
+func Waiting(ctx context.Context, server string) {
+	if report, ok := ctx.Value(waitingKey{}).(func(string)); ok {
+		report(server)
+	}
 }

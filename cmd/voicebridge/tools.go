@@ -97,7 +97,7 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *tel
 	for _, warning := range servers.Warnings {
 		t.log.Warn("MCP configuration", "file", path, "warning", warning)
 	}
-	options := mcptool.Options{Logger: t.log, Version: buildVersion(), Trace: traces.Write, Changed: func() {
+	options := mcptool.Options{Logger: t.log, Version: buildVersion(), Trace: traces.Write, CallTimeout: cfg.Tools.Timeout, Changed: func() {
 		select {
 		case t.changed <- struct{}{}:
 		default:
@@ -210,7 +210,9 @@ func (t *tools) registry(ctx context.Context, owner string, a assistant.Assistan
 
 // of is registry. With wait, the tools of the owner's MCP servers that were never connected are waited for.
 func (t *tools) of(ctx context.Context, owner string, a assistant.Assistant, wait bool) (*toolkit.Registry, error) {
-	r, err := t.with(ctx, owner, wait)
+	r, err := t.with(ctx, owner, func(server string) bool {
+		return wait && (a.MCPServers == nil || slices.Contains(a.MCPServers, server))
+	})
 	if err != nil || a.ID == "" {
 		return r, err
 	}
@@ -251,8 +253,8 @@ func allowedBy(a assistant.Assistant) func(name string) bool {
 	return func(name string) bool { return !deny.Has(name) && (a.Tools.Allow == nil || allow.Has(name)) }
 }
 
-// with returns the tools of an owner. With wait, those of the owner's MCP servers that were never connected are waited for.
-func (t *tools) with(ctx context.Context, owner string, wait bool) (*toolkit.Registry, error) {
+// with returns the tools of an owner. Those of the owner's MCP servers that were never connected are waited for if wait says so.
+func (t *tools) with(ctx context.Context, owner string, wait func(server string) bool) (*toolkit.Registry, error) {
 	r, err := t.shared()
 	if err != nil || t.mcp == nil {
 		return r, err

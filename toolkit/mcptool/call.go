@@ -6,31 +6,50 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"voicebridge/toolkit"
+	"voicebridge/toolkit/mcptool/signin"
 )
 
 func (t *tool) Definition() toolkit.Definition { return t.def }
 
 func (t *tool) Timeout() time.Duration { return t.server.config.Timeout }
 
-// Call runs the tool on its server (MCP specification, tools/call). Progress notifications become chunks.
+// Call runs the tool on its server (MCP specification, tools/call), which it starts if need be. Progress notifications
+// become chunks. A call that the server did not run, because it had forgotten the session, is made once more in another.
 func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
-		l, err := t.server.current()
-		if l == nil {
-			yield(toolkit.Chunk{}, fmt.Errorf("the MCP server %q is not connected: %s", t.server.name, t.server.explain(err)))
+		s, release, err := t.server.reach(ctx, t.owner, call)
+		if err != nil {
+			yield(t.server.failed(err))
 			return
 		}
-		t.callOver(ctx, l, call, yield)
+		defer release()
+		var l *link
+		for attempt := range 2 {
+			if l, err = s.use(ctx, l); err != nil {
+				yield(s.failed(err))
+				return
+			}
+			again := t.callOver(ctx, s, l, call, attempt == 0, yield)
+			s.leave(l)
+			if !again {
+				return
+			}
+		}
 	}
 }
 
-// callOver makes the call over one connection.
-func (t *tool) callOver(ctx context.Context, l *link, call toolkit.Call, yield func(toolkit.Chunk, error) bool) {
+// callOver makes the call over one connection. It reports whether to make it again over the next one, if that may be.
+func (t *tool) callOver(ctx context.Context, s *server, l *link, call toolkit.Call, repeat bool, yield func(toolkit.Chunk, error) bool) (again bool) {
+	if err := t.check(s); err != nil {
+		yield(toolkit.Chunk{}, err)
+		return false
+	}
 	// It ends with the consumer, the call or the connection.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -51,7 +70,7 @@ func (t *tool) callOver(ctx context.Context, l *link, call toolkit.Call, yield f
 		case p := <-progress:
 			l.unanswered.Store(0)
 			if !yield(progressChunk(p), nil) {
-				return
+				return false
 			}
 			continue
 		case a = <-answers:
@@ -59,11 +78,52 @@ func (t *tool) callOver(ctx context.Context, l *link, call toolkit.Call, yield f
 			// Not left to CallTool alone, which may hang in a write to a child that does not read.
 			a.err = ctx.Err()
 		}
-		if drainProgress(progress, yield) {
-			yield(t.finish(ctx, call, l, a))
+		r, _ := errors.AsType[*refusal](a.err)
+		switch forgotten := r != nil && r.forgotten; {
+		case forgotten && repeat:
+			s.forgot(l, a.err)
+			return true
+		case drainProgress(progress, yield):
+			chunk, err := s.finish(ctx, call, l, a)
+			if _, needed := errors.AsType[*signin.NeededError](err); needed {
+				chunk, err = s.failed(err)
+			}
+			yield(chunk, err)
 		}
-		return
+		return false
 	}
+}
+
+// failed makes the last chunk of a call that did not reach its tool.
+func (s *server) failed(err error) (toolkit.Chunk, error) {
+	if needed, ok := errors.AsType[*signin.NeededError](err); ok {
+		return toolkit.Chunk{Result: &toolkit.Result{Error: needed.Error(), SignIn: s.name}}, nil
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return toolkit.Chunk{}, err
+	}
+	return toolkit.Chunk{}, fmt.Errorf("the MCP server %q is not connected: %s", s.name, s.explain(err))
+}
+
+// forgot says that the server no longer knows the session.
+func (s *server) forgot(l *link, why error) {
+	select {
+	case l.forgotten <- why:
+	default:
+	}
+}
+
+// check reports whether the connected server still has the tool, and still lets it run without asking.
+func (t *tool) check(s *server) error {
+	tools := s.tools()
+	i := slices.IndexFunc(tools, func(now *tool) bool { return now.remote == t.remote })
+	switch {
+	case i < 0:
+		return fmt.Errorf("the MCP server %q does not have this tool any more", s.name)
+	case tools[i].asks && !t.asks:
+		return fmt.Errorf("the MCP server %q has changed this tool since it was first seen, and now each call needs approval: try again", s.name)
+	}
+	return nil
 }
 
 // drainProgress yields the progress that came before the answer. It reports whether the consumer wants
@@ -87,19 +147,17 @@ type answer struct {
 }
 
 // finish makes the last chunk of a call from the server's answer.
-func (t *tool) finish(ctx context.Context, call toolkit.Call, l *link, a answer) (toolkit.Chunk, error) {
+func (s *server) finish(ctx context.Context, call toolkit.Call, l *link, a answer) (toolkit.Chunk, error) {
 	if a.err != nil {
-		return toolkit.Chunk{}, t.lost(l, a.err)
+		return toolkit.Chunk{}, s.lost(l, a.err)
 	}
 	l.unanswered.Store(0)
 	if a.result.NeedsInput() {
-		return toolkit.Chunk{}, fmt.Errorf("the MCP server %q wants further input for this call, which it cannot get here", t.server.name)
+		return toolkit.Chunk{}, fmt.Errorf("the MCP server %q wants further input for this call, which it cannot get here", s.name)
 	}
-	k := &keeper{ctx: ctx, call: call, media: t.server.options.Media, log: t.server.log}
-	output, text, err := k.result(a.result)
-	if err != nil {
-		return toolkit.Chunk{}, fmt.Errorf("read the tool's result: %w", err)
-	}
+	k := &keeper{ctx: ctx, call: call, media: s.options.Media, log: s.log}
+	own, _ := a.result.Meta[ownJSON].(string)
+	output, text := k.result(json.RawMessage(own))
 	if a.result.IsError {
 		return toolkit.Chunk{Result: &toolkit.Result{Output: output, Error: text}}, nil
 	}
@@ -107,28 +165,32 @@ func (t *tool) finish(ctx context.Context, call toolkit.Call, l *link, a answer)
 }
 
 // lost returns why a call has no result.
-func (t *tool) lost(l *link, err error) error {
+func (s *server) lost(l *link, err error) error {
+	needed, ok := errors.AsType[*signin.NeededError](errors.Join(err, context.Cause(l.open)))
+	if ok {
+		return needed
+	}
 	if isAnswer(err) {
 		l.unanswered.Store(0)
-		return fmt.Errorf("the MCP server %q refused the call: %s", t.server.name, t.server.explain(err))
+		return fmt.Errorf("the MCP server %q refused the call: %s", s.name, s.explain(err))
 	}
 	away := func(why error) error {
-		return fmt.Errorf("the MCP server %q went away during the call: %s", t.server.name, t.server.explain(why))
+		return fmt.Errorf("the MCP server %q went away during the call: %s", s.name, s.explain(why))
 	}
 	if why := context.Cause(l.open); why != nil {
 		return away(why)
 	}
 	if errors.Is(err, context.DeadlineExceeded) && l.unanswered.Add(1) >= maxUnanswered {
-		notify(t.server.suspect)
+		notify(s.suspect)
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err // the router words the error
 	}
-	notify(t.server.suspect)
+	notify(s.suspect)
 	select {
 	case <-l.gone:
 		return away(l.why())
 	case <-time.After(moment): // the call may notice it before the session does
 	}
-	return fmt.Errorf("the call to the MCP server %q failed: %s", t.server.name, t.server.explain(err))
+	return fmt.Errorf("the call to the MCP server %q failed: %s", s.name, s.explain(err))
 }

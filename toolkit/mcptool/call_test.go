@@ -14,7 +14,7 @@ func TestSilentServer(t *testing.T) {
 	l := &link{open: t.Context()}
 	called := func(calls int) (suspect bool) {
 		for range calls {
-			if err := (&tool{server: s}).lost(l, context.DeadlineExceeded); !errors.Is(err, context.DeadlineExceeded) {
+			if err := s.lost(l, context.DeadlineExceeded); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("lost() = %v", err)
 			}
 		}

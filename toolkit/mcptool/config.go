@@ -16,7 +16,6 @@ const (
 	maxConfigBytes = 1 << 20
 	maxServers     = 32
 	maxServerName  = 64
-	maxArgs        = 256
 	maxEntries     = 256      // of env, headers, allowedTools
 	maxValue       = 32 << 10 // bytes of one text
 	maxTimeout     = 10 * time.Minute
@@ -39,49 +38,48 @@ const (
 //	{"mcpServers": {"files": {"command": "npx", "args": ["-y", "server"], "env": {"TOKEN": "${TOKEN}"}},
 //	                "search": {"type": "http", "url": "https://…/mcp", "headers": {"Authorization": "Bearer ${KEY:-none}"}}}}
 //
-// It also accepts "servers" for "mcpServers", comments, trailing commas, and keys of other clients:
-// see [Config.Warnings].
+// It also accepts "servers" for "mcpServers".
 type Config struct {
 	// Servers are the servers by their names.
 	Servers map[string]Server
-	// Warnings say what in the file has no effect, or another effect than in the client that the file
-	// was written for.
+	// Warnings say what in the file has no effect.
 	Warnings []string
 }
 
 // Server is one MCP server. In its texts, each ${…} has been replaced.
 type Server struct {
 	// Type is TypeStdio, TypeHTTP or TypeSSE.
-	Type string
+	Type string `json:"type"`
 	// Command, Args, Env and Cwd start a server of TypeStdio. The child gets PATH, HOME, LANG and
 	// TMPDIR of this process and Env, nothing else.
-	Command string
-	Args    []string
-	Env     map[string]string
-	Cwd     string
+	Command string            `json:"command"`
+	Args    []string          `json:"args"`
+	Env     map[string]string `json:"env"`
+	Cwd     string            `json:"cwd"`
 	// URL and Headers are for a server of TypeHTTP or TypeSSE. The headers go only to the URL's
 	// host.
-	URL     string
-	Headers map[string]string
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"`
 	// Timeout limits one tool call; zero means the router's limit.
-	Timeout time.Duration
+	Timeout time.Duration `json:"-"`
 	// Disabled servers are not started.
-	Disabled bool
+	Disabled bool `json:"disabled"`
 	// AllowedTools are the names, as the server gives them, of the tools to offer; nil means all.
 	// DeniedTools are not offered.
-	AllowedTools []string
-	DeniedTools  []string
+	AllowedTools []string `json:"allowedTools"`
+	DeniedTools  []string `json:"deniedTools"`
 	// TrustChanges offers tools even if the server has changed them since they were first seen.
-	TrustChanges bool
+	TrustChanges bool `json:"trustChanges"`
 	// PerOwner starts a server of TypeStdio for each owner, in a folder of its own, of whom up to MaxOwners have one at once.
-	PerOwner  bool
-	MaxOwners int
+	PerOwner  bool `json:"perOwner"`
+	MaxOwners int  `json:"maxOwners"`
 	// Auth is AuthOAuth for a server of TypeHTTP to which each owner signs in, or empty.
-	Auth string
+	Auth string `json:"auth"`
 	// ClientID and ClientSecret are what its authorization server knows voicebridge as; without them, voicebridge registers itself.
 	// Scopes are what to ask for; nil means what the server names.
-	ClientID, ClientSecret string
-	Scopes                 []string
+	ClientID     string   `json:"-"`
+	ClientSecret string   `json:"-"`
+	Scopes       []string `json:"-"`
 }
 
 // SignIn returns the server as owners sign in to it.

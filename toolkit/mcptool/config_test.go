@@ -14,22 +14,22 @@ import (
 	"voicebridge/toolkit"
 )
 
-func lookup(env map[string]string) place {
-	return place{lookup: func(key string) (string, bool) { value, ok := env[key]; return value, ok }, folder: "/srv/shop", home: "/u/ann"}
+func vars(env map[string]string) lookup {
+	return func(key string) (string, bool) { value, ok := env[key]; return value, ok }
 }
 
 func TestParseConfig(t *testing.T) {
 	t.Parallel()
-	env := lookup(map[string]string{"TOKEN": "secret", "EMPTY": "", "HOST": "example.com"})
+	env := vars(map[string]string{"TOKEN": "secret", "EMPTY": "", "HOST": "example.com"})
 	got, err := parseConfig([]byte(`{"mcpServers":{
-		"files":{"command":"npx","args":["-y","server","${EMPTY}","$HOME","${EMPTY:-d}"],"env":{"A":"${TOKEN}","B":"${NONE:-a:-b}","C":"${NONE:-}"},"cwd":"/tmp","timeout":2.5,"allowedTools":["read"]},
+		"files":{"command":"npx","args":["-y","server","${EMPTY}","$HOME","${EMPTY:-d}"],"env":{"A":"${TOKEN}","B":"${NONE:-a:-b}","C":"${NONE:-}","D":"$TOKEN","E":"${env:TOKEN}${a b}"},"cwd":"/tmp","timeout":2.5,"allowedTools":["read"]},
 		"web":{"url":"https://${HOST}/mcp","headers":{"Authorization":"Bearer ${TOKEN}"},"timeout":"1m"},
 		"old":{"type":"sse","url":"http://localhost:1/sse"},
 		"off":{"command":"${MISSING}","disabled":true}}}`), env)
 	must(t, err)
 	want := Config{Servers: map[string]Server{
 		"files": {Type: TypeStdio, Command: "npx", Args: []string{"-y", "server", "", "$HOME", "d"},
-			Env: map[string]string{"A": "secret", "B": "a:-b", "C": ""}, Cwd: "/tmp", Timeout: 2500 * time.Millisecond, AllowedTools: []string{"read"}},
+			Env: map[string]string{"A": "secret", "B": "a:-b", "C": "", "D": "$TOKEN", "E": "secret${a b}"}, Cwd: "/tmp", Timeout: 2500 * time.Millisecond, AllowedTools: []string{"read"}},
 		"web": {Type: TypeHTTP, URL: "https://example.com/mcp", Headers: map[string]string{"Authorization": "Bearer secret"}, Timeout: time.Minute},
 		"old": {Type: TypeSSE, URL: "http://localhost:1/sse"},
 		"off": {Command: "${MISSING}", Disabled: true},
@@ -39,123 +39,24 @@ func TestParseConfig(t *testing.T) {
 	}
 }
 
-// TestParseConfigOfOthers reads the files of other clients.
-func TestParseConfigOfOthers(t *testing.T) {
+// TestUnknownKeys reads a file with keys of other clients that change nothing, under VS Code's name for the servers.
+func TestUnknownKeys(t *testing.T) {
 	t.Parallel()
-	got, err := parseConfig([]byte("\xef\xbb\xbf"+`// of VS Code
-	{
-		"inputs": [{"type": "promptString", "id": "api-key", "password": true}], /* asked
-		for */ "globalShortcut": "",
-		"servers": {
-			"code": {"type": "stdio", "command": "npx", "args": ["a // b", "c /* d */",], "env": {"K": "${input:api-key}", "H": "${env:HOST}"}, "dev": {"watch": "*.ts"}},
-			"gemini": {"httpUrl": "http://${HOST}/mcp", "timeout": 600000, "trust": true, "includeTools": ["a"], "excludeTools": ["b"]},
-			"surf": {"serverUrl": "https://h.org/mcp", "disabledTools": ["c"], "description": "x"}, // Windsurf
-			"cline": {"type": "streamable-http", "url": "https://h.org/2", "alwaysAllow": [], "trustChanges": true},
-			"off": {"command": "${MISSING}", "enabled": false},
-		},
-	}`), lookup(map[string]string{"API_KEY": "sk", "HOST": "h.org"}))
+	got, err := parseConfig([]byte("\xef\xbb\xbf"+`{"globalShortcut":"","servers":{
+		"a":{"type":"stdio","command":"npx","env":{"H":"${env:HOST}"},"dev":{"watch":"*.ts"},"alwaysAllow":[]},
+		"off":{"command":"${MISSING}","disabled":true}}}`), vars(map[string]string{"HOST": "h.org"}))
 	must(t, err)
 	want := Config{
 		Servers: map[string]Server{
-			"code":   {Type: TypeStdio, Command: "npx", Args: []string{"a // b", "c /* d */"}, Env: map[string]string{"K": "sk", "H": "h.org"}},
-			"gemini": {Type: TypeHTTP, URL: "http://h.org/mcp", Timeout: 10 * time.Minute, AllowedTools: []string{"a"}, DeniedTools: []string{"b"}},
-			"surf":   {Type: TypeHTTP, URL: "https://h.org/mcp", DeniedTools: []string{"c"}},
-			"cline":  {Type: TypeHTTP, URL: "https://h.org/2", TrustChanges: true},
-			"off":    {Command: "${MISSING}", Disabled: true},
+			"a": {Type: TypeStdio, Command: "npx", Env: map[string]string{"H": "h.org"}}, "off": {Command: "${MISSING}", Disabled: true},
 		},
 		Warnings: []string{
-			`the key "globalShortcut" is unknown and has no effect`,
-			`"inputs": there are no prompts here; ${input:some-id} is the environment variable SOME_ID`,
-			`server "cline": the key "alwaysAllow" is unknown and has no effect`,
-			`server "code": the key "dev" is unknown and has no effect`,
-			`server "gemini": the key "trust" is unknown and has no effect`,
+			`the key "globalShortcut" is unknown and has no effect`, `server "a": the key "alwaysAllow" is unknown and has no effect`,
+			`server "a": the key "dev" is unknown and has no effect`,
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// TestVariablesOfOthers reads the variables of editors, and Gemini's.
-func TestVariablesOfOthers(t *testing.T) {
-	t.Parallel()
-	got, err := parseConfig([]byte(`{"servers": {
-		"editor": {"command": "${userHome}/bin/x", "cwd": "${workspaceFolder}", "args": ["${workspaceFolder}${/}a", "${workspaceFolderBasename}", "${pathSeparator}", "${a b}"]},
-		"gemini": {"httpUrl": "https://h.org", "headers": {"Authorization": "Bearer $TOKEN", "X": "pa$TOKEN $5 $"}},
-		"child": {"command": "sh", "args": ["-c", "echo $TOKEN"], "env": {"K": "$TOKEN", "L": "$NONE", "M": "${TOKEN}$TOKEN"}}
-	}}`), lookup(map[string]string{"TOKEN": "tok"}))
-	must(t, err)
-	want := Config{
-		Servers: map[string]Server{
-			"editor": {Type: TypeStdio, Command: "/u/ann/bin/x", Cwd: "/srv/shop", Args: []string{"/srv/shop/a", "shop", "/", "${a b}"}},
-			"gemini": {Type: TypeHTTP, URL: "https://h.org", Headers: map[string]string{"Authorization": "Bearer tok", "X": "pa$TOKEN $5 $"}},
-			"child":  {Type: TypeStdio, Command: "sh", Args: []string{"-c", "echo $TOKEN"}, Env: map[string]string{"K": "tok", "L": "$NONE", "M": "tok$TOKEN"}},
-		},
-		Warnings: []string{`server "child": the environment has no NONE for "L", which stays as it is`},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// TestEnvFile reads the variables of a child from a file, as VS Code does.
-func TestEnvFile(t *testing.T) {
-	t.Parallel()
-	here := lookup(nil)
-	here.folder = t.TempDir()
-	config := func(file string) (map[string]string, error) {
-		must(t, os.WriteFile(filepath.Join(here.folder, ".env"), []byte(file), 0o600))
-		config, err := parseConfig([]byte(`{"servers":{"a":{"command":"x","env":{"B":"ours"},"envFile":"${workspaceFolder}/.env"},"b":{"command":"x","envFile":".env"}}}`), here)
-		if a, b := config.Servers["a"].Env, config.Servers["b"].Env; err == nil && a["A"] != b["A"] {
-			t.Errorf("%v and %v of one file", a, b)
-		}
-		return config.Servers["a"].Env, err
-	}
-	got, err := config("\ufeff# of the shop\r\nA=1\r\n\nexport B = theirs\nC=\"with # and = \"\nD='x'\nE=\nF=\"\n")
-	if diff := cmp.Diff(map[string]string{"A": "1", "B": "ours", "C": "with # and = ", "D": "x", "E": "", "F": `"`}, got); err != nil || diff != "" {
-		t.Errorf("%v\n%s", err, diff)
-	}
-	var many strings.Builder
-	for i := range maxEntries + 1 {
-		fmt.Fprintf(&many, "V%d=secret\n", i)
-	}
-	for file, want := range map[string]string{
-		"A=1\nsecret\n": "line 2", "A B=secret": "line 1", "=secret": "line 1", many.String(): "more than 256", "A=" + strings.Repeat("secret", maxConfigBytes): "too long",
-	} {
-		if _, err := config(file); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%.20q: %v, want %s", file, err, want)
-		}
-	}
-	must(t, os.Remove(filepath.Join(here.folder, ".env")))
-	if _, err := parseConfig([]byte(`{"servers":{"a":{"command":"x","envFile":".env"}}}`), here); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("without the file: %v", err)
-	}
-}
-
-func TestPlaceOfConfig(t *testing.T) {
-	t.Parallel()
-	for path, want := range map[string]string{"/a/b/mcp.json": "/a/b", "/a/b/.vscode/mcp.json": "/a/b", "/a/.cursor/mcp.json": "/a", "/a/.gemini/settings.json": "/a"} {
-		if here, err := placeOf(path); err != nil || here.folder != want {
-			t.Errorf("%s: %q, %v", path, here.folder, err)
-		}
-	}
-}
-
-func TestWithoutComments(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		`{"a":"//","b":"/*","c":"\"//"}`: `{"a":"//","b":"/*","c":"\"//"}`,
-		"{//x\n}":                        "{   \n}",
-		"{/*x\ny*/}":                     "{   \n   }",
-		`[1, /* , */ ]`:                  `[1          ]`,
-		`[1,/`:                           `[1,/`,
-		`{"a":1/*`:                       `{"a":1/*`,
-		`{"a":"\`:                        `{"a":"\`,
-		`//`:                             `  `,
-	} {
-		if got := string(withoutComments([]byte(in))); got != want {
-			t.Errorf("%q: got %q, want %q", in, got, want)
-		}
 	}
 }
 
@@ -189,12 +90,17 @@ func TestParseConfigRefuses(t *testing.T) {
 		"header with a break":   {server(`{"url":"http://x/","headers":{"A":"b\r\nEvil: 1"}}`), `header "A"`},
 		"bad variable name":     {server(`{"command":"x","env":{"A=B":"c"}}`), `"A=B"`},
 		"NUL":                   {server(`{"command":"x\u0000y"}`), "NUL"},
-		"lists of tools twice":  {server(`{"command":"x","excludeTools":["a"],"disabledTools":[]}`), `"deniedTools" occurs under two names`},
-		"missing input":         {server(`{"command":"x","env":{"K":"${input:my-key}"}}`), `the environment has no MY_KEY (for ${input:my-key})`},
+		"Gemini's address":      {server(`{"httpUrl":"http://x/"}`), `the key "httpUrl" is one of another client, the key here is "url"`},
+		"Windsurf's address":    {server(`{"serverUrl":"http://x/"}`), `the key here is "url"`},
+		"lists of tools":        {server(`{"command":"x","excludeTools":["a"]}`), `the key here is "deniedTools"`},
+		"a switch":              {server(`{"command":"x","enabled":false}`), `the key here is "disabled"`},
+		"another type":          {server(`{"type":"streamableHttp","url":"http://x/"}`), `it must be stdio, http or sse`},
+		"comments":              {"// servers\n{}", "without comments"},
+		"a comma at the end":    {`{"servers":{},}`, "without commas at the end"},
+		"an input":              {server(`{"command":"x","env":{"K":"${input:my-key}"}}`), `only an editor knows ${input:my-key}: write ${NAME}`},
 		"an editor's setting":   {server(`{"command":"x","args":["${config:my.path}"]}`), "only an editor knows ${config:my.path}"},
 		"an editor's folder":    {server(`{"command":"x","cwd":"${workspaceFolder:other}"}`), "only an editor knows"},
-		"envFile of a url":      {server(`{"url":"http://x/","envFile":"/dev/null"}`), "envFile are for the type stdio"},
-		"unclosed comment":      {`{"servers":{}} /*`, "after top-level value"},
+		"envFile":               {server(`{"command":"x","envFile":"/dev/null"}`), `the key here is "env"`},
 		"missing variable":      {server(`{"command":"x","env":{"K":"${MY_KEY}"}}`), `the environment has no MY_KEY`},
 		"several problems":      {`{"servers":{"a":{"command":"${V1}"},"b":{"url":"${V2}"}}}`, "V2"},
 		"timeout of zero":       {server(`{"command":"x","timeout":0}`), "timeout"},
@@ -211,7 +117,7 @@ func TestParseConfigRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config, err := parseConfig([]byte(tc.text), lookup(nil))
+			config, err := parseConfig([]byte(tc.text), vars(nil))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
@@ -225,7 +131,7 @@ func TestParseConfigRefuses(t *testing.T) {
 func TestConfigErrorsHoldNoSecrets(t *testing.T) {
 	t.Parallel()
 	_, err := parseConfig([]byte(`{"servers":{"a":{"url":"http://x/","headers":{"K":"${S}\r\n"}},"b":{"command":"x","env":{"K":"${S}\u0000"}},"c":{"url":"ftp://x/?${S}"}}}`),
-		lookup(map[string]string{"S": "sk-secret"}))
+		vars(map[string]string{"S": "sk-secret"}))
 	if err == nil || strings.Contains(err.Error(), "sk-secret") {
 		t.Errorf("got %v", err)
 	}
@@ -320,7 +226,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(`{"mcpServers":{"a":{"command":"x","args":["${A:-b}"],"timeout":3}}}`))
 	f.Add([]byte(`{"servers":{"a":{"type":"http","url":"http://x/","headers":{"A":"${B}"}}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		config, err := parseConfig(data, lookup(nil))
+		config, err := parseConfig(data, vars(nil))
 		if err != nil {
 			return
 		}

@@ -16,7 +16,7 @@ const oldProtocol = "2025-11-25"
 
 // dial connects over a carrier.
 func (s *server) dial(ctx context.Context, over carrier) (*link, error) {
-	l := &link{gone: make(chan struct{}), transport: over}
+	l := &link{gone: make(chan struct{}), forgotten: make(chan error, 1), transport: over}
 	transport, err := l.transport.connect()
 	if err != nil {
 		return nil, err
@@ -50,11 +50,11 @@ func (s *server) carrierOf() carrier {
 }
 
 func (s *server) remoteOf(config Server) *remote {
-	return &remote{config: config, trace: s.options.Trace, read: s.read, token: s.token}
+	return &remote{config: config, trace: s.options.Trace, read: s.read, token: s.token, widen: s.widen}
 }
 
-// reach connects over the server's transport.
-func (s *server) reach(ctx context.Context) (*link, error) {
+// connectTo connects over the server's transport.
+func (s *server) connectTo(ctx context.Context) (*link, error) {
 	over := s.carrierOf()
 	l, err := s.dial(ctx, over)
 	if err == nil {

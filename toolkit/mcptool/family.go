@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"voicebridge/toolkit"
@@ -28,8 +27,8 @@ var (
 	errFull = errors.New("as many others use it as may at once; try again later")
 )
 
-// family is a configured server of which each owner has one of their own: a process, or a connection for which they have signed
-// in. Each is begun when it is needed, and ends when it has not been used for a while.
+// family is a configured server: one connection that serves all, or one for each owner, a process, or a connection for which
+// they have signed in. Each of those is begun when it is needed, and ends when it has not been used for a while.
 type family struct {
 	*server // of nobody: it knows names and limits, and is never connected
 
@@ -46,9 +45,7 @@ type member struct {
 	server *server
 	tried  chan struct{} // closed after the first attempt to connect
 	done   chan struct{} // closed when nothing of it is left
-	cancel context.CancelFunc
-	// needs means that the owner has to sign in, as was last seen.
-	needs atomic.Bool
+	cancel context.CancelCauseFunc
 
 	// Guarded by family.mu.
 	busy   int
@@ -57,33 +54,53 @@ type member struct {
 }
 
 func newFamily(closing context.Context, name string, config Server, options Options) *family {
-	return &family{server: newServer(closing, name, config, options), members: map[string]*member{}}
+	f := &family{server: newServer(closing, name, config, options), members: map[string]*member{}}
+	f.reach = f.lend
+	return f
 }
 
-// openTo lets members begin until ctx ends.
-func (f *family) openTo(ctx context.Context) {
+// openTo lets members begin until ctx ends. The one that serves all begins at once and stays; it is returned.
+func (f *family) openTo(ctx context.Context) *member {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closing.Err() == nil {
-		f.running = ctx
+	if f.closing.Err() != nil {
+		return nil
 	}
+	f.running = ctx
+	if f.config.owned() {
+		return nil
+	}
+	m := f.begin("", nil)
+	m.busy++
+	return m
+}
+
+// shared returns the server that serves all, connected or not.
+func (f *family) shared() *server {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.members[""]; m != nil {
+		return m.server
+	}
+	return f.server
 }
 
 // shut ends all members and waits for them.
 func (f *family) shut() {
 	f.mu.Lock()
 	f.running = nil
+	f.fail(errClosed)
 	for _, m := range f.members {
-		m.end()
+		m.end(errClosed)
 	}
 	f.mu.Unlock()
 	f.all.Wait()
 }
 
 // end ends a member. family.mu is held.
-func (m *member) end() {
+func (m *member) end(why error) {
 	m.ending = true
-	m.cancel()
+	m.cancel(why)
 }
 
 // acquire returns the owner's member, which stays until release.
@@ -93,7 +110,8 @@ func (f *family) acquire(owner string) (*member, error) {
 	m := f.members[owner]
 	if m == nil || m.ending {
 		if f.running == nil || f.running.Err() != nil {
-			return nil, errNeverTried
+			_, err := f.current()
+			return nil, err
 		}
 		var before *member
 		switch {
@@ -103,7 +121,7 @@ func (f *family) acquire(owner string) (*member, error) {
 			if before = f.leastUsed(); before == nil {
 				return nil, errFull
 			}
-			before.end()
+			before.end(errIdle)
 		}
 		m = f.begin(owner, before)
 	}
@@ -147,12 +165,16 @@ func (f *family) leastUsed() (least *member) {
 
 // begin begins a member once another has ended. f.mu is held.
 func (f *family) begin(owner string, before *member) *member {
-	ctx, cancel := context.WithCancel(f.running)
+	ctx, cancel := context.WithCancelCause(f.running)
 	m := &member{family: f, owner: owner, tried: make(chan struct{}), done: make(chan struct{}), cancel: cancel, used: time.Now()}
 	options := f.options
-	options.Logger = options.Logger.With("owner", owner)
+	if owner != "" {
+		options.Logger = options.Logger.With("owner", owner)
+	}
 	config := f.config
-	if f.config.PerOwner {
+	switch {
+	case f.config.PerOwner:
+		options.ConnectTimeout = max(options.ConnectTimeout, f.patience()) // npx may have to fetch it first
 		config.Cwd = filepath.Join(options.Folder, toolkit.CleanName(f.name), folderOf(owner))
 		config.Env = maps.Clone(config.Env)
 		if config.Env == nil {
@@ -162,13 +184,13 @@ func (f *family) begin(owner string, before *member) *member {
 		for key, value := range map[string]string{"HOME": config.Cwd, "VOICEBRIDGE_OWNER": owner} {
 			config.Env[key] = cmp.Or(config.Env[key], value)
 		}
-	} else {
+	case f.config.owned():
 		options.Pins = ownPins{options.Pins, f.pinsOf(owner)}
 	}
 	m.server = newServer(f.closing, f.name, config, options)
-	m.server.carry = f.carry
+	m.server.owner, m.server.reach, m.server.carry = owner, f.lend, f.carry
 	if f.config.Auth == AuthOAuth {
-		m.server.token = m.token
+		m.server.token, m.server.widen = m.token, m.widen
 	}
 	f.members[owner] = m
 	f.all.Go(func() {
@@ -194,13 +216,17 @@ func (m *member) run(ctx context.Context) {
 	var watching sync.WaitGroup
 	watching.Go(func() { m.watchIdle(ctx) })
 	m.server.run(ctx, func() { close(m.tried) })
-	m.server.disconnect(errIdle)
+	why := context.Cause(ctx)
+	if errors.Is(why, context.Canceled) { // by Run
+		why = errClosed
+	}
+	m.server.shut(why)
 	watching.Wait()
 }
 
 // ended removes what has ended.
 func (m *member) ended() {
-	m.cancel()
+	m.cancel(nil)
 	m.family.mu.Lock()
 	if m.family.members[m.owner] == m {
 		delete(m.family.members, m.owner)
@@ -219,7 +245,7 @@ func (m *member) watchIdle(ctx context.Context) {
 			left = time.Until(m.used.Add(idleAfter))
 		}
 		if left <= 0 {
-			m.end()
+			m.end(errIdle)
 		}
 		f.mu.Unlock()
 		select {
@@ -238,12 +264,12 @@ func (m *member) await(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	l, err := m.server.current()
-	if l == nil && m.needs.Load() {
-		return &signin.NeededError{Server: m.family.name}
-	}
+	_, err := m.server.current()
 	return err
 }
+
+// patience is how long a call of the server's tools may take.
+func (f *family) patience() time.Duration { return cmp.Or(f.config.Timeout, f.options.CallTimeout) }
 
 // target is the server as owners sign in to it.
 func (f *family) target() signin.Server { return f.config.SignIn(f.name) }
@@ -251,14 +277,49 @@ func (f *family) target() signin.Server { return f.config.SignIn(f.name) }
 // token returns the owner's token, but not the refused one. Without one there is nothing to connect with.
 func (m *member) token(ctx context.Context, refused string) (string, error) {
 	token, err := m.family.options.SignIn.Token(ctx, m.owner, m.family.target(), refused)
-	_, needs := errors.AsType[*signin.NeededError](err)
-	m.needs.Store(needs)
-	if needs {
+	if _, needs := errors.AsType[*signin.NeededError](err); needs {
 		m.family.mu.Lock()
-		m.end()
+		m.end(err)
 		m.family.mu.Unlock()
 	}
 	return token, err
+}
+
+// widen notes what the owner's token lacks. The error says to sign in again; it is nil if that would not help.
+func (m *member) widen(ctx context.Context, scopes []string) error {
+	return m.family.options.SignIn.Widen(ctx, m.owner, m.family.target(), scopes)
+}
+
+// lend is [server.reach].
+func (f *family) lend(ctx context.Context, owner string, call toolkit.Call) (*server, func(), error) {
+	m, err := f.reachFor(ctx, owner, call)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.server, m.release, nil
+}
+
+// reachFor returns the owner's connected member for a call, to be released.
+func (f *family) reachFor(ctx context.Context, owner string, call toolkit.Call) (*member, error) {
+	if f.config.owned() && call.Owner != owner {
+		return nil, errors.New("this tool belongs to somebody else") // each session has its owner's
+	}
+	signed, err := f.signedIn(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	if !signed {
+		return nil, &signin.NeededError{Server: f.name}
+	}
+	m, err := f.acquire(owner)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.await(ctx); err != nil {
+		m.release()
+		return nil, err
+	}
+	return m, nil
 }
 
 // signedIn reports whether the owner has signed in, or need not.
@@ -284,7 +345,7 @@ func (f *family) pinned(ctx context.Context, owner string) []*tool {
 		if json.Unmarshal([]byte(pins[name]), &p) != nil {
 			continue
 		}
-		list = append(list, &tool{server: f.server, remote: name, unchecked: toolkit.CheckParameters(p.Parameters) != nil, def: toolkit.Definition{
+		list = append(list, &tool{server: f.server, owner: owner, remote: name, unchecked: toolkit.CheckParameters(p.Parameters) != nil, def: toolkit.Definition{
 			Name: names[name], Description: p.Description, Parameters: p.Parameters,
 		}})
 		if len(list) == maxTools {
@@ -334,7 +395,7 @@ func (f *family) drop(owner string) <-chan struct{} {
 	if m == nil {
 		return nil
 	}
-	m.end()
+	m.end(errIdle)
 	return m.done
 }
 
@@ -382,7 +443,12 @@ func folderOf(owner string) string {
 
 // statusOf returns the state of the owner's server.
 func (f *family) statusOf(ctx context.Context, owner string) OwnerStatus {
-	status := OwnerStatus{Name: f.name, Type: f.config.Type, PerOwner: f.config.PerOwner, SignIn: f.config.Auth == AuthOAuth, State: StateIdle}
+	status := OwnerStatus{
+		Name: f.name, Type: f.config.Type, PerOwner: f.config.PerOwner, SignIn: f.config.Auth == AuthOAuth, State: StateIdle,
+	}
+	if !f.config.owned() {
+		owner, status.State = "", StateConnecting
+	}
 	if signed, err := f.signedIn(ctx, owner); err != nil || !signed {
 		status.State = StateSignIn
 		if err != nil {
@@ -398,14 +464,17 @@ func (f *family) statusOf(ctx context.Context, owner string) OwnerStatus {
 	}
 	s := m.server.status()
 	status.Tools, status.Held = s.Tools, s.Held
-	select {
-	case <-m.tried:
-		status.State, status.Reason = StateFailed, s.Error
-	default:
+	_, why := m.server.current()
+	_, needed := errors.AsType[*signin.NeededError](why)
+	switch {
+	case s.Connected:
+		status.State = StateConnected
+	case needed:
+		status.State = StateSignIn
+	case errors.Is(why, errNeverTried):
 		status.State = StateConnecting
-	}
-	if s.Connected {
-		status.State, status.Reason = StateConnected, ""
+	default:
+		status.State, status.Reason = StateFailed, s.Error
 	}
 	return status
 }

@@ -1,12 +1,15 @@
 package mcptool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,7 +30,7 @@ import (
 func (b *bench) namesOf(t *testing.T, owner string) []string {
 	t.Helper()
 	var names []string
-	for _, e := range b.ToolsOf(t.Context(), owner, true) {
+	for _, e := range b.ToolsOf(t.Context(), owner, anyServer) {
 		names = append(names, e.Tool.Definition().Name)
 	}
 	return names
@@ -37,7 +40,7 @@ func (b *bench) namesOf(t *testing.T, owner string) []string {
 func (b *bench) callAs(t *testing.T, owner, name string) toolkit.Result {
 	t.Helper()
 	registry := toolkit.NewRegistry()
-	for _, e := range b.ToolsOf(t.Context(), owner, true) {
+	for _, e := range b.ToolsOf(t.Context(), owner, anyServer) {
 		must(t, registry.Add(e))
 	}
 	router := toolkit.NewRouter(registry, toolkit.RouterConfig{Timeout: 5 * time.Minute})
@@ -72,7 +75,7 @@ func TestPerOwner(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	b := openWith(t, perOwner(0), Options{ConnectTimeout: time.Minute, Folder: folder})
-	if len(b.Tools()) != 0 || len(b.Status()) != 0 || len(b.ToolsOf(t.Context(), "", true)) != 0 {
+	if len(b.Tools()) != 0 || len(b.Status()) != 0 || len(b.ToolsOf(t.Context(), "", anyServer)) != 0 {
 		t.Error("somebody has tools who is no owner")
 	}
 	const strange = "../../bob"
@@ -114,7 +117,7 @@ func TestPerOwner(t *testing.T) {
 		t.Error("bob's process has ended too")
 	}
 	// A tool of one does not run for another.
-	for _, e := range b.ToolsOf(t.Context(), "ann", true) {
+	for _, e := range b.ToolsOf(t.Context(), "ann", anyServer) {
 		if e.Tool.Definition().Name != "s__environment" {
 			continue
 		}
@@ -183,7 +186,7 @@ func TestMaxOwners(t *testing.T) {
 	for _, owner := range []string{"bob", "carol"} {
 		done := make(chan struct{})
 		ended = append(ended, done)
-		entries := b.ToolsOf(t.Context(), owner, true)
+		entries := b.ToolsOf(t.Context(), owner, anyServer)
 		i := slices.IndexFunc(entries, func(e toolkit.Entry) bool { return e.Tool.Definition().Name == "s__slow" })
 		go func() {
 			defer close(done)
@@ -212,7 +215,7 @@ func idler(t *testing.T) (f *family, connected *atomic.Int32) {
 	connected = new(atomic.Int32)
 	remote := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	addHanging(remote, "hang")
-	options := Options{Logger: newLogBook().logger(), ConnectTimeout: 20 * time.Second, MinBackoff: time.Second, MaxBackoff: time.Minute, Changed: func() {}, Pins: &memory{}, Folder: t.TempDir()}
+	options := Options{Logger: newLogBook().logger(), ConnectTimeout: 20 * time.Second, CallTimeout: 30 * time.Second, MinBackoff: time.Second, MaxBackoff: time.Minute, Changed: func() {}, Pins: &memory{}, Folder: t.TempDir()}
 	f = newFamily(t.Context(), "s", Server{Type: TypeStdio, PerOwner: true}, options)
 	f.carry = func() carrier {
 		connected.Add(1)
@@ -281,6 +284,99 @@ func TestIdleOwner(t *testing.T) {
 	})
 }
 
+// anyServer waits for each server.
+func anyServer(string) bool { return true }
+
+// TestSlowOwner has a server that takes long to begin, as npx does when it has to fetch one: it is waited for as long as a
+// call of a tool may take, and somebody is told what for.
+func TestSlowOwner(t *testing.T) {
+	t.Parallel()
+	for patience, want := range map[time.Duration]int{30 * time.Second: 1, 5 * time.Second: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			f, _ := idler(t)
+			quick := f.carry
+			f.carry = func() carrier {
+				time.Sleep(patience/2 + 10*time.Second) // longer than ConnectTimeout, or than patience
+				return quick()
+			}
+			f.options.CallTimeout = patience
+			waited := make(chan string, 10)
+			ctx := toolkit.WithWaiting(t.Context(), func(server string) { waited <- server })
+			begun := time.Now()
+			if list := f.offerTo(ctx, "ann", true); len(list) != want || time.Since(begun) > patience || <-waited != "s" {
+				t.Errorf("%d tools after %v", len(list), time.Since(begun))
+			}
+			time.Sleep(time.Minute)
+			if list := f.offerTo(ctx, "ann", true); len(list) != 1 || len(waited) > 0 {
+				t.Errorf("then %d tools, waited again %d times", len(list), len(waited))
+			}
+		})
+	}
+}
+
+// TestMoreScopes has a server that wants more than an owner has granted, for one tool or for its list.
+func TestMoreScopes(t *testing.T) {
+	t.Parallel()
+	for _, asked := range []string{`"name":"structured"`, `"tools/list"`} {
+		p := newPost(t)
+		var lacking atomic.Bool
+		lacking.Store(true)
+		p.refuse = func(w http.ResponseWriter, body []byte) bool {
+			if !lacking.Load() || !bytes.Contains(body, []byte(asked)) {
+				return false
+			}
+			w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="mail.read mail.send", resource_metadata="x"`)
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}
+		p.signIn(t, "ann")
+		tool := "post__structured"
+		if asked == `"tools/list"` {
+			tool = "post__sign_in"
+			if names := p.namesOf(t, "ann"); len(names) != 1 || names[0] != tool {
+				t.Errorf("got %v", names)
+			}
+			if got := p.StatusOf(t.Context(), "ann"); got[0].State != StateSignIn {
+				t.Errorf("got %+v", got)
+			}
+		} else if result := p.callAs(t, "ann", "post__whoami"); result.Model != "user-1" {
+			t.Errorf("got %+v", result)
+		}
+		if result := p.callAs(t, "ann", tool); result.SignIn != "post" || !strings.Contains(result.Error, "sign in") {
+			t.Errorf("got %+v", result)
+		}
+		target, _ := p.SignInServer("post")
+		begun, err := p.desk.Begin(t.Context(), "ann", target, "http://127.0.0.1:8080/api/mcp/callback")
+		must(t, err)
+		if u, err := url.Parse(begun.AuthorizeURL); err != nil || !strings.HasPrefix(u.Query().Get("scope"), "mail.read mail.send") {
+			t.Errorf("asks at %s, %v", begun.AuthorizeURL, err)
+		}
+		lacking.Store(false)
+		p.signIn(t, "ann")
+		if result := p.callAs(t, "ann", "post__structured"); result.Failed() {
+			t.Errorf("got %+v", result)
+		}
+	}
+}
+
+// TestRefusedAtFirst has a server refuse an owner's token when its tools are first listed. That is what is said, and not how
+// the attempt ended.
+func TestRefusedAtFirst(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	p.refuse = func(w http.ResponseWriter, body []byte) bool {
+		if bytes.Contains(body, []byte(`"tools/list"`)) {
+			p.EndAll()
+		}
+		return false
+	}
+	p.signIn(t, "ann")
+	p.log.await(t, "MCP server not connected", 1)
+	if text := p.log.String(); !strings.Contains(text, "the user has to sign in") || strings.Contains(text, "context canceled") {
+		t.Errorf("the log has %s", text)
+	}
+}
+
 // post is an MCP server to which owners sign in.
 type post struct {
 	*signintest.Authority
@@ -288,6 +384,8 @@ type post struct {
 	desk  *signin.Desk
 	store *signintest.Memory
 	pins  *memory
+	// refuse answers a request in place of the server, or returns false.
+	refuse func(w http.ResponseWriter, body []byte) bool
 }
 
 func newPost(t *testing.T) *post {
@@ -295,6 +393,11 @@ func newPost(t *testing.T) *post {
 	p := &post{Authority: signintest.NewAuthority(t), store: signintest.NewMemory(), pins: &memory{}}
 	handler := newHTTPHandler(t)
 	server := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if r.Header.Get("Authorization") != "" && p.refuse != nil && p.refuse(w, body) {
+			return
+		}
 		p.Protect(handler, "/.well-known/oauth-protected-resource/mcp").ServeHTTP(w, r)
 	}))
 	p.Resource = server.url
@@ -403,7 +506,7 @@ func TestSignedInElsewhere(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
 	second := p.process(t)
-	before := second.ToolsOf(t.Context(), "ann", true)
+	before := second.ToolsOf(t.Context(), "ann", anyServer)
 	p.signIn(t, "ann")
 	for c, err := range before[0].Tool.Call(t.Context(), toolkit.Call{Name: "post__sign_in", Arguments: "{}", Owner: "ann"}) {
 		if err != nil || c.Result.Failed() {
@@ -440,15 +543,11 @@ func TestOwnerConfig(t *testing.T) {
 	got, err := parseConfig([]byte(`{"mcpServers":{
 		"a":{"command":"x","perOwner":true,"maxOwners":3},
 		"b":{"url":"https://h.org/mcp","auth":"oauth","oauth":{"clientId":"${ID}","clientSecret":"${SECRET}","scopes":["r"]}},
-		"c":{"url":"https://h.org/mcp","auth":{"CLIENT_ID":"i","CLIENT_SECRET":"${SECRET}","scopes":["r","w"]}},
-		"d":{"url":"https://h.org/mcp","oauth":{"clientId":"i","callbackPort":8080}},
-		"e":{"url":"https://h.org/mcp","auth":"oauth"}}}`), lookup(map[string]string{"ID": "me", "SECRET": "hush"}))
+		"e":{"url":"https://h.org/mcp","auth":"oauth"}}}`), vars(map[string]string{"ID": "me", "SECRET": "hush"}))
 	must(t, err)
 	want := map[string]Server{
 		"a": {Type: TypeStdio, Command: "x", PerOwner: true, MaxOwners: 3},
 		"b": {Type: TypeHTTP, URL: "https://h.org/mcp", Auth: AuthOAuth, ClientID: "me", ClientSecret: "hush", Scopes: []string{"r"}},
-		"c": {Type: TypeHTTP, URL: "https://h.org/mcp", Auth: AuthOAuth, ClientID: "i", ClientSecret: "hush", Scopes: []string{"r", "w"}},
-		"d": {Type: TypeHTTP, URL: "https://h.org/mcp"},
 		"e": {Type: TypeHTTP, URL: "https://h.org/mcp", Auth: AuthOAuth},
 	}
 	for name, server := range want {
@@ -456,14 +555,13 @@ func TestOwnerConfig(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got.Servers[name], server)
 		}
 	}
-	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], `"oauth" has no effect`) {
-		t.Errorf("warnings %q", got.Warnings)
-	}
 	for entry, want := range map[string]string{
 		`"command":"x","auth":"oauth"`:                                              "type http",
 		`"type":"sse","url":"https://h.org","auth":"oauth"`:                         "type http",
 		`"url":"https://h.org","auth":"basic"`:                                      "must be oauth",
-		`"url":"https://h.org","auth":5`:                                            "must be",
+		`"url":"https://h.org","auth":5`:                                            "auth",
+		`"url":"https://h.org","auth":{"CLIENT_ID":"i"}`:                            "auth",
+		`"url":"https://h.org","oauth":{"clientId":"i"}`:                            `"auth": "oauth"`,
 		`"url":"https://h.org","auth":"oauth","headers":{"Authorization":"x"}`:      "Authorization",
 		`"url":"https://h.org","auth":"oauth","oauth":{"clientSecret":"hush-hush"}`: "no clientId",
 		`"url":"https://h.org","perOwner":true`:                                     "type stdio",
@@ -473,7 +571,7 @@ func TestOwnerConfig(t *testing.T) {
 		`"command":"x","maxOwners":1`:                                               "maxOwners",
 		`"command":"x","perOwner":"yes"`:                                            "perOwner",
 	} {
-		if _, err := parseConfig([]byte(`{"servers":{"s":{`+entry+`}}}`), lookup(nil)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+		if _, err := parseConfig([]byte(`{"servers":{"s":{`+entry+`}}}`), vars(nil)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v, want %s", entry, err, want)
 		}
 	}

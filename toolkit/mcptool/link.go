@@ -30,6 +30,11 @@ type link struct {
 	ended  error         // why; read it only after gone is closed
 	once   sync.Once
 
+	// calls is how many run over it, guarded by server.mu.
+	calls int
+	// forgotten gets why the server no longer knows the session; capacity 1.
+	forgotten chan error
+
 	// listed is the sum of the tools as last listed.
 	listed atomic.Uint64
 	// unanswered counts the calls and polls that timed out since the last sign of life.

@@ -30,6 +30,9 @@ type Options struct {
 	Trace func(context.Context, http.Header)
 	// ConnectTimeout limits one attempt to connect and list the tools; 0 = 20 s.
 	ConnectTimeout time.Duration
+	// CallTimeout limits a call of a tool whose server has no limit of its own; 0 = 30 s. So long a turn also waits for an
+	// owner's server whose tools nobody has seen yet.
+	CallTimeout time.Duration
 	// MinBackoff and MaxBackoff are the first and the longest pause before a server is retried; 0 =
 	// 500 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
@@ -93,9 +96,15 @@ type pins interface {
 	PinTools(ctx context.Context, server string, definitions map[string]string) error
 }
 
+// media saves images and sounds of results with the thread of their call.
+type media interface {
+	SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (toolkit.Media, error)
+}
+
 // signIn lets owners sign in; *signin.Desk implements it.
 type signIn interface {
 	SignedIn(ctx context.Context, owner string, s signin.Server) (bool, error)
 	Token(ctx context.Context, owner string, s signin.Server, refused string) (string, error)
+	Widen(ctx context.Context, owner string, s signin.Server, scopes []string) error
 	Forget(ctx context.Context, owner string, s signin.Server) (bool, error)
 }

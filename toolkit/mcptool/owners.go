@@ -8,56 +8,44 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+	"sync"
 
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/mcptool/signin"
 )
 
-// ToolsOf returns the tools of the servers of which each owner has one, by server and name. What an owner's server offers is known once it has been
-// connected; with wait, ToolsOf waits some seconds for what has never been.
-func (s *Servers) ToolsOf(ctx context.Context, owner string, wait bool) []toolkit.Entry {
+// ToolsOf returns the tools of the servers of which each owner has one, by server and name. What an owner's server offers
+// is known once it has been connected; what has never been is waited for if wait, which may be nil, says so.
+func (s *Servers) ToolsOf(ctx context.Context, owner string, wait func(server string) bool) []toolkit.Entry {
 	if owner == "" {
 		return nil
 	}
-	var entries []toolkit.Entry
-	for _, f := range s.families {
-		entries = append(entries, f.offerTo(ctx, owner, wait)...)
+	lists := make([][]toolkit.Entry, len(s.families))
+	var all sync.WaitGroup
+	for i, f := range s.families {
+		if f.config.owned() {
+			all.Go(func() { lists[i] = f.offerTo(ctx, owner, wait != nil && wait(f.name)) })
+		}
 	}
-	return entries
+	all.Wait()
+	return slices.Concat(lists...)
 }
 
 // StatusOf returns the state of all servers that are not disabled, by name, as one owner sees them.
 func (s *Servers) StatusOf(ctx context.Context, owner string) []OwnerStatus {
 	var all []OwnerStatus
-	for _, server := range s.list {
-		status := server.status()
-		one := OwnerStatus{Name: server.name, Type: server.config.Type, State: StateFailed, Reason: status.Error, Tools: status.Tools, Held: status.Held}
-		switch {
-		case status.Connected:
-			one.State, one.Reason = StateConnected, ""
-		case status.Error == errNeverTried.Error():
-			one.State, one.Reason = StateConnecting, ""
-		}
-		all = append(all, one)
-	}
 	for _, f := range s.families {
 		all = append(all, f.statusOf(ctx, owner))
 	}
-	slices.SortFunc(all, func(a, b OwnerStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
 // Names returns the names of all servers that are not disabled, in order; never nil.
 func (s *Servers) Names() []string {
 	names := []string{}
-	for _, server := range s.list {
-		names = append(names, server.name)
-	}
 	for _, f := range s.families {
 		names = append(names, f.name)
 	}
-	slices.Sort(names)
 	return names
 }
 
@@ -72,7 +60,7 @@ func (s *Servers) SignInServer(name string) (signin.Server, bool) {
 
 // SignedIn is to be called when an owner has signed in: it connects anew.
 func (s *Servers) SignedIn(owner, name string) {
-	if f := s.family(name); f != nil {
+	if f := s.family(name); f != nil && f.config.owned() {
 		f.restart(owner)
 	}
 }
@@ -81,7 +69,7 @@ func (s *Servers) SignedIn(owner, name string) {
 // whether there was anything; ok is false if the server is not one of which each owner has one.
 func (s *Servers) Forget(ctx context.Context, owner, name string) (had, ok bool, err error) {
 	f := s.family(name)
-	if f == nil {
+	if f == nil || !f.config.owned() {
 		return false, false, nil
 	}
 	had, err = f.forget(ctx, owner)
@@ -93,6 +81,9 @@ func (s *Servers) Forget(ctx context.Context, owner, name string) (had, ok bool,
 func (s *Servers) Erase(ctx context.Context, owner string) error {
 	var errs []error
 	for _, f := range s.families {
+		if !f.config.owned() {
+			continue
+		}
 		if _, err := f.forget(ctx, owner); err != nil {
 			errs = append(errs, fmt.Errorf("forget MCP server %q: %w", f.name, err))
 		}

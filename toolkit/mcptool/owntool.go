@@ -12,11 +12,8 @@ import (
 	"voicebridge/toolkit/mcptool/signin"
 )
 
-// firstWait is how long an owner's tools are waited for that nobody has seen yet.
-const firstWait = 5 * time.Second
-
-// offerTo returns the owner's tools. Those of a connection that is only being made are the ones seen last; with wait, it waits for
-// what has never been seen.
+// offerTo returns the tools of a server for an owner. Those of a connection that is only being made are the ones seen
+// last; with wait, what has never been seen is waited for, as long as a call of a tool may take.
 func (f *family) offerTo(ctx context.Context, owner string, wait bool) []toolkit.Entry {
 	signed, err := f.signedIn(ctx, owner)
 	if err != nil {
@@ -28,111 +25,39 @@ func (f *family) offerTo(ctx context.Context, owner string, wait bool) []toolkit
 		if m, err := f.acquire(owner); err == nil {
 			defer m.release()
 			if wait && len(list) == 0 {
-				ctx, cancel := context.WithTimeout(ctx, firstWait)
-				defer cancel()
-				_ = m.await(ctx) // without it there are no tools for now
+				err = f.waitFor(ctx, m)
 			}
-			if l, _ := m.server.current(); l != nil {
+			if l, why := m.server.current(); l != nil {
 				list = m.server.tools()
+			} else if _, needed := errors.AsType[*signin.NeededError](errors.Join(err, why)); needed {
+				signed = false
 			}
 		}
 	}
-	var entries []toolkit.Entry
-	for _, t := range list {
-		entries = append(entries, toolkit.Entry{
-			Tool: &ownTool{t, f, owner}, Executor: toolkit.ExecutorMCP, Server: f.name, Unchecked: t.unchecked, Asks: t.asks,
-		})
-	}
+	entries := f.entries(list)
 	if !signed && len(entries) == 0 {
 		entries = append(entries, toolkit.Entry{Tool: &signInTool{f, owner}, Executor: toolkit.ExecutorMCP, Server: f.name})
 	}
 	return entries
 }
 
-// ownTool is a tool of an owner's server, connected or not.
-type ownTool struct {
-	*tool
-
-	family *family
-	owner  string
+// waitFor waits for the first attempt of an owner's server to connect, and says so if it takes long.
+func (f *family) waitFor(ctx context.Context, m *member) error {
+	ctx, cancel := context.WithTimeout(ctx, f.patience())
+	defer cancel()
+	late := time.AfterFunc(moment, func() { toolkit.Waiting(ctx, f.name) })
+	defer late.Stop()
+	return m.await(ctx)
 }
 
-// Call runs the tool on the owner's server, which it starts if need be.
-func (t *ownTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
-	return func(yield func(toolkit.Chunk, error) bool) {
-		m, err := t.family.reachFor(ctx, t.owner, call)
-		if err != nil {
-			yield(t.family.failed(err))
-			return
-		}
-		defer m.release()
-		now, err := t.current(m)
-		if err != nil {
-			yield(toolkit.Chunk{}, err)
-			return
-		}
-		l, err := m.server.current()
-		if l == nil {
-			yield(t.family.failed(err))
-			return
-		}
-		now.callOver(ctx, l, call, func(c toolkit.Chunk, err error) bool {
-			if err != nil && m.needs.Load() {
-				return yield(t.family.failed(&signin.NeededError{Server: t.family.name}))
-			}
-			return yield(c, err)
+func (f *family) entries(list []*tool) []toolkit.Entry {
+	var entries []toolkit.Entry
+	for _, t := range list {
+		entries = append(entries, toolkit.Entry{
+			Tool: t, Executor: toolkit.ExecutorMCP, Server: f.name, Unchecked: t.unchecked, Asks: t.asks,
 		})
 	}
-}
-
-func (t *ownTool) Timeout() time.Duration { return t.family.config.Timeout }
-
-// current returns the tool as the connected server has it.
-func (t *ownTool) current(m *member) (*tool, error) {
-	for _, now := range m.server.tools() {
-		if now.remote != t.remote {
-			continue
-		}
-		if now.asks && !t.asks {
-			return nil, fmt.Errorf("the MCP server %q has changed this tool since it was first seen, and now each call needs approval: try again", t.family.name)
-		}
-		return now, nil
-	}
-	return nil, fmt.Errorf("the MCP server %q does not have this tool any more", t.family.name)
-}
-
-// reachFor returns the owner's connected member for a call, to be released.
-func (f *family) reachFor(ctx context.Context, owner string, call toolkit.Call) (*member, error) {
-	if call.Owner != owner {
-		return nil, errors.New("this tool belongs to somebody else") // each session has its owner's
-	}
-	signed, err := f.signedIn(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	if !signed {
-		return nil, &signin.NeededError{Server: f.name}
-	}
-	m, err := f.acquire(owner)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.await(ctx); err != nil {
-		m.release()
-		return nil, err
-	}
-	return m, nil
-}
-
-// failed makes the last chunk of a call that did not reach its tool.
-func (f *family) failed(err error) (toolkit.Chunk, error) {
-	if needed, ok := errors.AsType[*signin.NeededError](err); ok {
-		return toolkit.Chunk{Result: &toolkit.Result{Error: needed.Error(), SignIn: f.name}}, nil
-	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return toolkit.Chunk{}, err
-	}
-	return toolkit.Chunk{}, fmt.Errorf("the MCP server %q is not connected: %s", f.name, f.explain(err))
+	return entries
 }
 
 // signInTool stands for the tools of a server to which its owner has never signed in: what they are is not known before.

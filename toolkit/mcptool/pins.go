@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,12 @@ func pinOf(d toolkit.Definition) string {
 // pinName is under which name the pins of a server are kept: no other's, whatever owners are called.
 func pinName(server string) string {
 	return strings.NewReplacer("%", "%25", " of ", "%20of%20").Replace(server)
+}
+
+// samePin reports whether two definitions are the same JSON, but for how numbers and characters are written.
+func samePin(a, b string) bool {
+	var x, y any
+	return a == b || json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
 const (
@@ -55,7 +62,7 @@ func (s *server) hold(ctx context.Context, listed, barred []*tool) ([]*tool, err
 		case !seen:
 			held = append(held, Held{Tool: t.def, Why: whyNew})
 			s.log.Warn("MCP tool held, the server did not have it when it was first seen", "tool", t.remote)
-		case before == pinOf(t.def):
+		case samePin(before, pinOf(t.def)):
 			offer = append(offer, t)
 		default:
 			old, err := t.asPinned(before)

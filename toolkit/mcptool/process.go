@@ -24,7 +24,7 @@ type process struct {
 	config  Server
 	log     *slog.Logger
 	secrets *strings.Replacer
-	read    func(message []byte) []byte
+	read    reader
 
 	cmd     *exec.Cmd
 	release func() // ends the guard

@@ -1,17 +1,13 @@
 package mcptool
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"regexp"
 	"strings"
-
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"voicebridge/toolkit"
 )
@@ -27,6 +23,10 @@ const (
 type refusal struct {
 	status int
 	reason string // in the server's words; empty if it gave none
+	// scopes are those that a token lacks.
+	scopes []string
+	// forgotten means that the server does not know the session.
+	forgotten bool
 }
 
 // Error says what the server says, and what can be done about it.
@@ -39,30 +39,6 @@ func (r *refusal) Error() string {
 		text += `; it wants other credentials: headers of its configuration, or "auth": "oauth", with which each owner signs in`
 	}
 	return text
-}
-
-// refused reads an HTTP error. It becomes an error of the request, which costs the SDK one call; many a status would cost it the
-// session, and all would lose the server's words. An error of JSON-RPC is the server's answer.
-func refused(request *http.Request, response *http.Response) (*http.Response, error) {
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // as far as it comes
-	_ = response.Body.Close()
-	message, err := jsonrpc.DecodeMessage(body)
-	if _, answer := message.(*jsonrpc.Response); err == nil && answer && response.StatusCode != http.StatusUnauthorized && !forgotten(request, response.StatusCode, body) {
-		response.Body = io.NopCloser(bytes.NewReader(body))
-		return response, nil
-	}
-	return nil, &refusal{response.StatusCode, readReason(response.Header, body)}
-}
-
-// noSession is what servers say that do not know a session.
-var noSession = regexp.MustCompile(`(?i)session|not initialized`)
-
-// forgotten reports whether the server no longer knows the session of a request, as after a restart. It then answers 404
-// (MCP specification 2025-11-25, transports, session management), and Python's SDK, as in FastMCP, writes an error of JSON-RPC to it;
-// server-everything, and others made after the example of the TypeScript SDK, answer 400 with one. Taken for an answer, it would
-// keep the session.
-func forgotten(request *http.Request, status int, body []byte) bool {
-	return request.Header.Get("Mcp-Session-Id") != "" && (status == http.StatusNotFound || status == http.StatusBadRequest && noSession.Match(body))
 }
 
 // readReason returns why a server refuses a request, on one line.

@@ -2,7 +2,9 @@ package mcptool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +13,15 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
 const maxRedirects = 5
@@ -27,13 +35,19 @@ const streamHead = 5 * time.Second
 type remote struct {
 	config Server
 	trace  func(context.Context, http.Header)
-	read   func(message []byte) []byte
+	read   reader
 	token  func(ctx context.Context, refused string) (string, error) // server.token
+	widen  func(ctx context.Context, scopes []string) error          // server.widen
 	client *http.Client
 
 	open   context.Context // until stop
 	cancel context.CancelFunc
+
+	streamed atomic.Bool // the server has a stream of notifications
 }
+
+// sessionHeader has the id of a session.
+const sessionHeader = "Mcp-Session-Id"
 
 func (r *remote) connect() (mcp.Transport, error) {
 	endpoint, err := url.Parse(r.config.URL)
@@ -48,11 +62,11 @@ func (r *remote) connect() (mcp.Transport, error) {
 	r.client = &http.Client{Transport: t, CheckRedirect: checkRedirect}
 	r.open, r.cancel = context.WithCancel(context.Background())
 	if r.config.Type == TypeSSE {
-		return lasting{&mcp.SSEClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: maxMessage}, r}, nil
+		return lasting{&mcp.SSEClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: -1}, r}, nil
 	}
 	// Proxies cut streams that are silent for a minute or so. With a limit on retries, the SDK would end the session with its
 	// calls after a few cuts; a server that is gone is noticed by what does not get an answer.
-	return &mcp.StreamableClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: maxMessage, MaxRetries: math.MaxInt}, nil
+	return &mcp.StreamableClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: -1, MaxRetries: math.MaxInt}, nil
 }
 
 // checkRedirect refuses redirects after which a request would not arrive as it is: credentials go to no other
@@ -91,7 +105,19 @@ type lasting struct {
 // Connect implements [mcp.Transport]. The end of ctx still ends the attempt.
 func (l lasting) Connect(ctx context.Context) (mcp.Connection, error) {
 	defer context.AfterFunc(ctx, l.remote.cancel)()
-	return l.Transport.Connect(l.remote.open)
+	connection, err := l.Transport.Connect(l.remote.open)
+	return posting{connection}, err
+}
+
+// posting keeps a connection when a message could not be sent, for which the SDK would end it.
+type posting struct{ mcp.Connection }
+
+func (p posting) Write(ctx context.Context, m jsonrpc.Message) error {
+	err := p.Connection.Write(ctx, m)
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", &jsonrpc.Error{Code: codeNoAnswer, Message: "not sent"}, err)
 }
 
 // headerTransport adds the configured headers, for the configured host only, and checks what is read.
@@ -126,12 +152,8 @@ func (t *headerTransport) authorized(request *http.Request) (*http.Response, err
 	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := t.send(request)
 	r, _ := errors.AsType[*refusal](err)
-	unknown := r != nil && r.status == http.StatusUnauthorized || response != nil && response.StatusCode == http.StatusUnauthorized
-	if !unknown || request.Body != nil && request.GetBody == nil {
-		return response, err
-	}
-	if response != nil {
-		_ = response.Body.Close()
+	if r == nil || r.status != http.StatusUnauthorized || request.Body != nil && request.GetBody == nil {
+		return response, t.remote.wider(ctx, err)
 	}
 	if token, err = t.remote.token(ctx, token); err != nil {
 		return nil, err
@@ -143,41 +165,140 @@ func (t *headerTransport) authorized(request *http.Request) (*http.Response, err
 		}
 	}
 	again.Header.Set("Authorization", "Bearer "+token)
-	return t.send(again)
+	response, err = t.send(again)
+	return response, t.remote.wider(ctx, err)
+}
+
+// wider returns the error of a request. If the owner's token lacks scopes for it (RFC 6750, 3.1), the owner has to sign in
+// for more.
+func (r *remote) wider(ctx context.Context, err error) error {
+	if why, ok := errors.AsType[*refusal](err); ok && len(why.scopes) > 0 {
+		return cmp.Or(r.widen(ctx, why.scopes), err)
+	}
+	return err
 }
 
 func (t *headerTransport) send(request *http.Request) (*http.Response, error) {
-	r := t.remote
-	if r.config.Type == TypeHTTP && (request.Method == http.MethodGet || request.Header.Get("Mcp-Method") == "subscriptions/listen") {
+	if t.remote.config.Type == TypeHTTP && request.Method == http.MethodGet {
 		return t.stream(request)
 	}
-	response, err := t.base.RoundTrip(request)
+	over, listens := t.base, request.Header.Get("Mcp-Method") == "subscriptions/listen"
+	if listens {
+		over = t.streams
+	}
+	response, err := over.RoundTrip(request)
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode >= http.StatusBadRequest && request.Method != http.MethodDelete {
-		return refused(request, response)
+	failed := response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusMultipleChoices
+	switch {
+	case redirects(response):
+		return response, nil
+	case failed && request.Method != http.MethodDelete:
+		return t.remote.refused(request, response)
 	}
-	return r.checked(response)
+	return t.remote.checked(request, response)
 }
 
-// stream asks for the stream of notifications.
+// redirects reports whether http.Client follows a response elsewhere.
+func redirects(response *http.Response) bool {
+	return response.StatusCode >= 300 && response.StatusCode < 400 && response.Header.Get("Location") != ""
+}
+
+// stream asks for the stream of notifications, or for the rest of one that broke. The SDK would end the session, with all
+// its calls, for an answer that is no stream; so a server counts as one without a stream, or as a silent one.
 func (t *headerTransport) stream(request *http.Request) (*http.Response, error) {
+	call, last, resumes := strings.Cut(request.Header.Get("Last-Event-Id"), ":")
+	if resumes {
+		request = request.Clone(request.Context())
+		request.Header.Set("Last-Event-Id", last)
+	}
+	answer := func(status int, body io.ReadCloser) *http.Response {
+		header := http.Header{"Content-Type": {"text/event-stream"}}
+		return &http.Response{StatusCode: status, Header: header, Body: body, Request: request}
+	}
 	response, err := t.streams.RoundTrip(request)
-	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && request.Method == http.MethodGet {
-		return &http.Response{StatusCode: http.StatusMethodNotAllowed, Header: http.Header{}, Body: http.NoBody, Request: request}, nil
-	}
-	if err != nil {
+	late, _ := errors.AsType[net.Error](err)
+	again := resumes || t.remote.streamed.Load()
+	switch {
+	case err != nil && late != nil && late.Timeout() && !again:
+		return answer(http.StatusMethodNotAllowed, http.NoBody), nil
+	case err != nil:
 		return nil, err
+	case response.StatusCode == http.StatusOK && kindOf(response) == "text/event-stream":
+		t.remote.streamed.Store(true)
+		stream := &events{read: t.remote.read}
+		if call != "" {
+			stream.call = json.RawMessage(call)
+		}
+		response.Body = stream.over(response.Body)
+		return response, nil
+	case redirects(response):
+		return response, nil
 	}
-	return t.remote.checked(response)
+	_ = response.Body.Close()
+	switch why := (&refusal{status: response.StatusCode}); {
+	case !again:
+		return answer(http.StatusMethodNotAllowed, http.NoBody), nil
+	case why.status >= http.StatusInternalServerError, why.status == http.StatusTooManyRequests:
+		return nil, why // the SDK asks again after a pause
+	case call != "":
+		data := fmt.Appendf(nil, "data: %s\n\n", noAnswer(json.RawMessage(call), why))
+		return answer(http.StatusOK, io.NopCloser(bytes.NewReader(data))), nil
+	}
+	return answer(http.StatusOK, &silent{ctx: request.Context()}), nil
 }
 
-// checked limits the body of a response, and checks the messages in it.
-func (r *remote) checked(response *http.Response) (*http.Response, error) {
-	// A stream of events lives as long as its session; the SDK limits each event.
-	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind == "text/event-stream" {
-		response.Body = eventsOf(response.Body, r.read)
+// silent is a stream without events until its request ends.
+type silent struct {
+	ctx context.Context //nolint:containedctx // of the request
+}
+
+func (s *silent) Read([]byte) (int, error) {
+	<-s.ctx.Done()
+	return 0, io.EOF
+}
+
+func (*silent) Close() error { return nil }
+
+func kindOf(response *http.Response) string {
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	return kind
+}
+
+// callOf returns the id of the call that a request makes; nil if it makes none.
+func callOf(request *http.Request) json.RawMessage {
+	if request.GetBody == nil {
+		return nil
+	}
+	body, err := request.GetBody()
+	if err != nil {
+		return nil
+	}
+	var call struct {
+		ID     json.RawMessage
+		Method string
+	}
+	if json.NewDecoder(body).Decode(&call) != nil || call.Method == "" {
+		return nil
+	}
+	return call.ID
+}
+
+// checked makes of a response what the SDK can read: a stream of events, or one message. Whatever else answers a call is
+// an error of that call; the SDK would end the session for it.
+func (r *remote) checked(request *http.Request, response *http.Response) (*http.Response, error) {
+	if request.Header.Get(sessionHeader) != "" {
+		response.Header.Del(sessionHeader) // another one would end the session
+	}
+	call, older := callOf(request), r.config.Type == TypeSSE
+	kind := kindOf(response)
+	switch {
+	case kind == "text/event-stream" && (call != nil && !older || older && request.Method == http.MethodGet):
+		stream := &events{read: r.read, call: call, older: older}
+		response.Body = stream.over(response.Body)
+		return response, nil
+	case call == nil || older:
 		return response, nil
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxMessage+1))
@@ -186,10 +307,63 @@ func (r *remote) checked(response *http.Response) (*http.Response, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read its answer: %w", err)
 	case len(body) > maxMessage:
-		return nil, fmt.Errorf("its answer is longer than %d bytes", maxMessage)
+		return nil, errTooLong
 	}
-	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(r.read(body))), -1
-	return response, nil
+	return r.answered(response, call, body), nil
+}
+
+// answered returns a response with the answer in a body, or with an error in its place.
+func (r *remote) answered(response *http.Response, call json.RawMessage, body []byte) *http.Response {
+	messages, err := r.read(body, call)
+	if i := slices.IndexFunc(messages, func(m message) bool { return m.answer }); i >= 0 {
+		body = messages[i].data
+	} else {
+		kind := cmp.Or(kindOf(response), http.DetectContentType(body))
+		body = noAnswer(call, fmt.Errorf("%w (HTTP %d, %.100s)", cmp.Or(err, errNoMessage), response.StatusCode, kind))
+	}
+	response.StatusCode = http.StatusOK
+	response.Header.Set("Content-Type", "application/json")
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), -1
+	return response
+}
+
+// refused reads an HTTP error. It becomes an error of the request, which costs the SDK one call; many a status would cost it the
+// session, and all would lose the server's words. An error of JSON-RPC is the server's answer.
+func (r *remote) refused(request *http.Request, response *http.Response) (*http.Response, error) {
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // as far as it comes
+	_ = response.Body.Close()
+	why := &refusal{status: response.StatusCode, reason: readReason(response.Header, body)}
+	challenges, _ := oauthex.ParseWWWAuthenticate(response.Header.Values("WWW-Authenticate"))
+	for _, c := range challenges {
+		if why.status == http.StatusForbidden && c.Params["error"] == "insufficient_scope" {
+			why.scopes = strings.Fields(c.Params["scope"])
+		}
+	}
+	var answer struct {
+		ID    any
+		Error struct{ Code int }
+	}
+	_ = json.Unmarshal(body, &answer)
+	if code := answer.Error.Code; answer.ID == nil || code <= -32000 && code >= -32099 {
+		why.forgotten = why.status == http.StatusBadRequest && noSession.Match(body)
+	}
+	why.forgotten = r.inSession(request) && (why.forgotten || why.status == http.StatusNotFound)
+	call := callOf(request)
+	if answer.ID != nil && call != nil && why.status != http.StatusUnauthorized && !why.forgotten {
+		return r.answered(response, call, body), nil
+	}
+	return nil, why
+}
+
+// noSession is what servers say that do not know a session, as after a restart, and so have not run a call in it. They
+// then answer 404 (MCP specification 2025-11-25, transports, session management), and Python's SDK, as in FastMCP,
+// writes an error of JSON-RPC to it; server-everything, and others made after the example of the TypeScript SDK, answer
+// 400 with one, of a code for servers. Taken for an answer, it would keep the session.
+var noSession = regexp.MustCompile(`(?i)session|not initialized`)
+
+// inSession reports whether a request is one of a session; the older transport names it in the address.
+func (r *remote) inSession(request *http.Request) bool {
+	return request.Header.Get(sessionHeader) != "" || r.config.Type == TypeSSE && request.Method == http.MethodPost
 }
 
 // CloseIdleConnections is called by http.Client.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -46,14 +47,14 @@ func TestMedia(t *testing.T) {
 	}
 	got := call(`{"sizes":[3,2000]}`)
 	want := "pictures:\n[image, image/png, 4×3]\n[image, image/png: it could not be kept]\n[audio, audio/wav]\n" +
-		"[resource file:///shot.png, image/png, 4×3]\n[resource file:///a.pdf, application/pdf]"
+		"[resource file:///shot.png, image/png, 4×3]\n[resource file:///a.pdf, application/pdf]\n" + `{"content":[{"data":"(see content)"}],"more":"sound"}`
 	if got.Failed() || got.Model != want {
 		t.Errorf("the model reads %q, error %q", got.Model, got.Error)
 	}
 	if d := cmp.Diff([]string{"t1 ppp", "t1 sound", "t1 blob"}, media.kept); d != "" {
 		t.Errorf("kept (-want +got):\n%s", d)
 	}
-	wantOutput := `"content":[{"type":"text","text":"pictures:"},` +
+	wantOutput := `"content":[{"text":"pictures:","type":"text"},` +
 		`{"height":3,"image_id":"i1","mimeType":"image/png","type":"image","url":"/images/i1","width":4},` +
 		`{"mimeType":"image/png","omitted":"it could not be kept","type":"image"},` +
 		`{"image_id":"i2","mimeType":"audio/wav","type":"audio","url":"/images/i2"},` +
@@ -85,12 +86,75 @@ func TestLargeFile(t *testing.T) {
 		}}
 	}
 	for size, want := range map[int]string{
-		maxBlob:     "a file:\n[resource file:///a.zip, application/zip]",
-		maxBlob + 1: fmt.Sprintf("a file:\n[resource file:///a.zip, application/zip: its %d bytes are too many to keep]", maxBlob+1),
+		maxBlob:     "a file:\n[resource file:///a.zip, application/zip]\n" + `{"data":"(see content)"}`,
+		maxBlob + 1: fmt.Sprintf("a file:\n[resource file:///a.zip, application/zip: its %d bytes are too many to keep]\n", maxBlob+1) + `{"data":"(see content)"}`,
 	} {
-		output, text, err := new(keeper).result(file(size))
-		if err != nil || text != want || (len(output) < 1000) != (size > maxBlob) {
-			t.Errorf("%d bytes: got %q, %d bytes of output, %v", size, text, len(output), err)
+		output, text := new(keeper).result(toolkit.Encode(file(size)))
+		if text != want || (len(output) < 1000) != (size > maxBlob) {
+			t.Errorf("%d bytes: got %q, %d bytes of output", size, text, len(output))
+		}
+	}
+}
+
+// TestResults has results as servers write them: what the model reads, and what the thread keeps.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ result, model, output string }{
+		"nothing":                  {`{"content":[]}`, "(the tool returned nothing)", `{"content":[]}`},
+		"PHP's nothing":            {`{"content":{},"isError":[]}`, "(the tool returned nothing)", ""},
+		"large integers":           {`{"content":[],"structuredContent":{"id":9007199254740993,"n":[1.0,-18446744073709551616,1e400]}}`, `{"id":9007199254740993,"n":[1.0,-18446744073709551616,1e400]}`, `{"content":[],"structuredContent":{"id":9007199254740993,"n":[1.0,-18446744073709551616,1e400]}}`},
+		"in _meta":                 {`{"content":[],"_meta":{"id":9007199254740993}}`, "(the tool returned nothing)", `{"_meta":{"id":9007199254740993},"content":[]}`},
+		"a summary and data":       {`{"content":[{"type":"text","text":"one order"}],"structuredContent":{"orders":[{"no":"A-77"}]}}`, "one order\n" + `{"orders":[{"no":"A-77"}]}`, ""},
+		"the same data":            {`{"content":[{"type":"text","text":"{\"b\":1, \"a\":9007199254740993}"}],"structuredContent":{"a":9007199254740993,"b":1}}`, `{"b":1, "a":9007199254740993}`, ""},
+		"almost the same":          {`{"content":[{"type":"text","text":"{\"a\":9007199254740992}"}],"structuredContent":{"a":9007199254740993}}`, `{"a":9007199254740992}` + "\n" + `{"a":9007199254740993}`, ""},
+		"of FastMCP, a text":       {`{"content":[{"type":"text","text":"hello"}],"structuredContent":{"result":"hello"}}`, "hello", ""},
+		"of FastMCP, a list":       {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"{\"b\":1}"}],"structuredContent":{"result":["a",{"b":1}]}}`, "a\n" + `{"b":1}`, ""},
+		"data that are no object":  {`{"content":[{"type":"text","text":"two"}],"structuredContent":[1,2]}`, "two\n[1,2]", ""},
+		"no data":                  {`{"content":[{"type":"text","text":"x"}],"structuredContent":null}`, "x", `{"content":[{"text":"x","type":"text"}]}`},
+		"a link":                   {`{"content":[{"type":"resource_link","uri":"file:///r/1","name":"q3.pdf","title":"Q3","description":"Quarterly report","mimeType":"application/pdf","size":"7"}]}`, "[resource file:///r/1: q3.pdf, Q3, application/pdf, Quarterly report]", `{"content":[{"type":"resource_link","uri":"file:///r/1","name":"q3.pdf","title":"Q3","description":"Quarterly report","mimeType":"application/pdf","size":"7"}]}`},
+		"a bare link":              {`{"content":[{"type":"resource_link","uri":"file:///r/1","name":[]}]}`, "[resource file:///r/1]", ""},
+		"an unknown kind":          {`{"content":[{"type":"text","text":"x"},{"type":"video","data":"…"}]}`, "x\n[video: it cannot be shown]", `{"content":[{"text":"x","type":"text"},{"omitted":"its kind is not one of the protocol","type":"video"}]}`},
+		"odd pieces":               {`{"content":[null,7,[],{"type":"text","text":"x","annotations":[],"_meta":7},{"type":"text"},{"type":"text","text":7},{"type":"text","text":{"a":1}}]}`, "x\n\n7\n" + `{"a":1}`, ""},
+		"a text alone":             {`{"content":"x"}`, "x", `{"content":[{"text":"x","type":"text"}]}`},
+		"a piece alone":            {`{"content":{"type":"text","text":"x"}}`, "x", ""},
+		"a list with gaps":         {`{"content":{"1":{"type":"text","text":"x"},"3":{"type":"text","text":"y"}}}`, "x\ny", ""},
+		"texts":                    {`{"content":["x","y"]}`, "x\ny", ""},
+		"of 2024-10-07":            {`{"toolResult":{"id":9007199254740993}}`, `{"toolResult":{"id":9007199254740993}}`, ""},
+		"a resource that is none":  {`{"content":[{"type":"resource","resource":[]},{"type":"text","text":"x"}]}`, "x", ""},
+		"a resource":               {`{"content":[{"type":"resource","resource":{"uri":"u","text":"inside","annotations":[]}}]}`, "inside", ""},
+		"a failure":                {`{"content":[{"type":"text","text":"x"}],"isError":"true"}`, "x", `{"content":[{"text":"x","type":"text"}],"isError":true}`},
+		"an image without a store": {`{"content":[{"type":"image","data":"cA==","mimeType":"image/png"}]}`, "[image, image/png]", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := &keeper{ctx: t.Context(), log: newLogBook().logger()}
+			output, model := k.result(json.RawMessage(c.result))
+			if model != c.model || c.output != "" && string(output) != c.output {
+				t.Errorf("the model reads %q, the thread has %s", model, output)
+			}
+		})
+	}
+}
+
+// TestImagesAsWritten has the data of an image as servers write it.
+func TestImagesAsWritten(t *testing.T) {
+	t.Parallel()
+	want := []byte("\xfb\xff\xfe picture")
+	text := base64.StdEncoding.EncodeToString(want)
+	for name, data := range map[string]string{
+		"plain": text, "a data URL": "data:image/png;base64," + text, "in lines": text[:4] + "\r\n" + text[4:], "without its end": strings.TrimRight(text, "="),
+		"for addresses": base64.URLEncoding.EncodeToString(want), "none": "not base64!", "empty": "", "a number": "7",
+	} {
+		media := &mediaStore{}
+		k := &keeper{ctx: t.Context(), log: newLogBook().logger(), media: media}
+		piece := map[string]any{"type": "image", "mimeType": "image/png", "data": data}
+		_, model := k.result(toolkit.Encode(map[string]any{"content": []any{piece, map[string]string{"type": "text", "text": "x"}}}))
+		if name == "none" || name == "empty" || name == "a number" {
+			if model != "[image, image/png: its data cannot be read]\nx" || len(media.kept) != 0 {
+				t.Errorf("%s: the model reads %q", name, model)
+			}
+		} else if model != "[image, image/png, 4×3]\nx" || len(media.kept) != 1 || media.kept[0] != " "+string(want) {
+			t.Errorf("%s: the model reads %q, kept %q", name, model, media.kept)
 		}
 	}
 }

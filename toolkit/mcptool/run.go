@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"voicebridge/toolkit/mcptool/signin"
 )
 
 // connect makes one attempt. On success the connection and its tools are in place.
@@ -16,12 +18,13 @@ func (s *server) connect(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, s.options.ConnectTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.closing, cancel)()
-	l, err := s.reach(ctx)
+	l, err := s.connectTo(ctx)
 	if err == nil {
 		var offer []*tool
 		if offer, err = s.list(ctx, l); err == nil {
 			s.mu.Lock()
-			s.link, s.offer, s.err = l, offer, nil
+			s.offer = offer
+			s.move(l, nil)
 			s.mu.Unlock()
 			s.log.Info("MCP server connected", "type", s.config.Type, "tools", len(offer))
 			if s.closing.Err() != nil { // Close came first
@@ -30,6 +33,9 @@ func (s *server) connect(ctx context.Context) bool {
 			return true
 		}
 		l.close(err)
+	}
+	if needed, ok := errors.AsType[*signin.NeededError](context.Cause(ctx)); ok { // it ended the attempt
+		err = needed
 	}
 	// The newer handshake begins with a request that older servers may not answer.
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -40,15 +46,32 @@ func (s *server) connect(ctx context.Context) bool {
 	return false
 }
 
-// disconnect closes the connection, if there is one.
+// disconnect closes the connection, if there is one. If the server has only forgotten its session, the calls that run
+// there may still get their answers, and so go on.
 func (s *server) disconnect(why error) {
+	r, _ := errors.AsType[*refusal](why)
 	s.mu.Lock()
 	l := s.link
 	if l != nil {
-		s.link, s.err = nil, why
+		s.move(nil, why)
+		if r != nil && r.forgotten && l.calls > 0 {
+			s.retired, l = append(s.retired, l), nil
+		}
 	}
 	s.mu.Unlock()
 	if l != nil {
+		l.close(why)
+	}
+}
+
+// shut closes all connections.
+func (s *server) shut(why error) {
+	s.disconnect(why)
+	s.mu.Lock()
+	retired := s.retired
+	s.retired = nil
+	s.mu.Unlock()
+	for _, l := range retired {
 		l.close(why)
 	}
 }
@@ -118,6 +141,8 @@ func (s *server) watch(ctx context.Context, l *link) error {
 			return nil
 		case <-l.gone:
 			return l.why()
+		case why := <-l.forgotten:
+			return why
 		case <-s.changed:
 			if due == nil {
 				due = time.After(pause - time.Since(listed))

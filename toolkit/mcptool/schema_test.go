@@ -9,7 +9,11 @@ import (
 func TestObjectSchema(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
-		`{"type":"object","properties":{"a":{"type":"number"}}}`: `{"type":"object","properties":{"a":{"type":"number"}}}`,
+		`{"type":"object","properties":{"a":{"type":"number"}}}`:                                                                   `{"properties":{"a":{"type":"number"}},"type":"object"}`,
+		`{"properties":[],"required":[],"default":[]}`:                                                                             `{"default":[],"properties":{},"required":[],"type":"object"}`,
+		`{"properties":{"default":[],"properties":{"items":[],"enum":[],"properties":[]},"a":{"enum":[[]]}},"anyOf":[{"not":[]}]}`: `{"anyOf":[{"not":{}}],"properties":{"a":{"enum":[[]]},"default":{},"properties":{"enum":[],"items":{},"properties":{}}},"type":"object"}`,
+		`{"properties":{"a":{"default":9007199254740993,"maximum":18446744073709551615}}}`:                                         `{"properties":{"a":{"default":9007199254740993,"maximum":18446744073709551615}},"type":"object"}`,
+		`{"type":null}`:                          `{"type":"object"}`,
 		`{}`:                                     `{"type":"object"}`,
 		`{"$schema":"http://x","properties":{}}`: `{"$schema":"http://x","properties":{},"type":"object"}`,
 		`{"type":["null","object"]}`:             `{"type":"object"}`,

@@ -17,7 +17,6 @@ import (
 
 // Servers are the configured MCP servers. All methods are safe for concurrent use.
 type Servers struct {
-	list     []*server // by name
 	families []*family // by name
 	settled  chan struct{}
 	folder   string // of Options, absolute
@@ -32,6 +31,7 @@ type Servers struct {
 // Its error is about the configuration. Close must be called.
 func Open(config Config, options Options) (*Servers, error) {
 	options.ConnectTimeout = cmp.Or(options.ConnectTimeout, 20*time.Second)
+	options.CallTimeout = cmp.Or(options.CallTimeout, 30*time.Second)
 	options.MinBackoff = cmp.Or(options.MinBackoff, 500*time.Millisecond)
 	options.MaxBackoff = cmp.Or(options.MaxBackoff, 30*time.Second)
 	options.Version = cmp.Or(options.Version, "dev")
@@ -60,14 +60,10 @@ func Open(config Config, options Options) (*Servers, error) {
 		if err := c.validate(); err != nil {
 			return nil, fmt.Errorf("open MCP server %q: %w", name, err)
 		}
-		if c.owned() {
-			if c.Auth == AuthOAuth && options.SignIn == nil {
-				return nil, fmt.Errorf("open MCP server %q: owners cannot sign in here", name)
-			}
-			s.families = append(s.families, newFamily(s.closing, name, c, options))
-			continue
+		if c.Auth == AuthOAuth && options.SignIn == nil {
+			return nil, fmt.Errorf("open MCP server %q: owners cannot sign in here", name)
 		}
-		s.list = append(s.list, newServer(s.closing, name, c, options))
+		s.families = append(s.families, newFamily(s.closing, name, c, options))
 	}
 	return s, nil
 }
@@ -76,24 +72,25 @@ func Open(config Config, options Options) (*Servers, error) {
 // and lists a server's tools again when the server says that they have changed. It blocks until ctx
 // ends or Close is called, closes all connections, and returns nil. It must be called once.
 func (s *Servers) Run(ctx context.Context) error {
-	var wg, first sync.WaitGroup
+	var first, settling sync.WaitGroup
 	for _, f := range s.families {
-		f.openTo(ctx)
+		if m := f.openTo(ctx); m != nil {
+			first.Go(func() { <-m.tried })
+		}
 	}
-	for _, server := range s.list {
-		first.Add(1)
-		wg.Go(func() { server.run(ctx, first.Done) })
-	}
-	first.Wait()
-	close(s.settled)
-	wg.Wait()
+	settling.Go(func() {
+		first.Wait()
+		close(s.settled)
+	})
 	if len(s.families) > 0 {
-		select { // their members come and go
+		select {
 		case <-ctx.Done():
 		case <-s.closing.Done():
 		}
 	}
-	return s.Close()
+	err := s.Close()
+	settling.Wait()
+	return err
 }
 
 // Settled is closed once Run has tried each server for the first time, or has ended.
@@ -104,9 +101,6 @@ func (s *Servers) Close() error {
 	s.closed.Do(func() {
 		s.close()
 		var wg sync.WaitGroup
-		for _, server := range s.list {
-			wg.Go(func() { server.disconnect(errClosed) })
-		}
 		for _, f := range s.families {
 			wg.Go(f.shut)
 		}
@@ -120,16 +114,15 @@ func (s *Servers) Close() error {
 func (s *Servers) Tools() []toolkit.Entry {
 	var entries []toolkit.Entry
 	seen := map[string]bool{}
-	for _, server := range s.list {
-		for _, t := range server.tools() {
-			if seen[t.def.Name] {
-				s.log.Warn("MCP tool left out, another has its name", "server", server.name, "tool", t.def.Name)
+	for _, f := range s.families {
+		for _, e := range f.entries(f.shared().tools()) {
+			name := e.Tool.Definition().Name
+			if seen[name] {
+				s.log.Warn("MCP tool left out, another has its name", "server", f.name, "tool", name)
 				continue
 			}
-			seen[t.def.Name] = true
-			entries = append(entries, toolkit.Entry{
-				Tool: t, Executor: toolkit.ExecutorMCP, Server: server.name, Unchecked: t.unchecked, Asks: t.asks,
-			})
+			seen[name] = true
+			entries = append(entries, e)
 		}
 	}
 	return entries
@@ -137,9 +130,11 @@ func (s *Servers) Tools() []toolkit.Entry {
 
 // Status returns the state of the servers that serve all owners and are not disabled, by name.
 func (s *Servers) Status() []Status {
-	all := make([]Status, len(s.list))
-	for i, server := range s.list {
-		all[i] = server.status()
+	all := []Status{}
+	for _, f := range s.families {
+		if !f.config.owned() {
+			all = append(all, f.shared().status())
+		}
 	}
 	return all
 }

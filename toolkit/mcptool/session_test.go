@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"voicebridge/toolkit"
 )
 
 // forgetful is a server with sessions, which it forgets on demand. It has no stream that would end then.
@@ -22,6 +23,8 @@ type forgetful struct {
 	seen      sync.Map     // their ids
 	forgotten sync.Map
 	all       atomic.Bool // it forgets each session at once
+	calls     atomic.Bool // the same, at a call
+	refused   atomic.Int32
 }
 
 func (f *forgetful) forget() {
@@ -48,7 +51,8 @@ func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	case bytes.Contains(body, []byte("server/discover")):
 		http.NotFound(w, r)
-	case id != "" && (forgotten || f.all.Load()):
+	case id != "" && (forgotten || f.all.Load() || f.calls.Load() && bytes.Contains(body, []byte(`"tools/call"`))):
+		f.refused.Add(1)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(f.status)
 		_, _ = io.WriteString(w, f.answer)
@@ -57,8 +61,8 @@ func (f *forgetful) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestForgottenSession has servers that forget a session, as by a restart: the call fails with what they say, or with the end of the stream where that is noticed first, and the next ones
-// are made in a new session.
+// TestForgottenSession has servers that forget a session, as by a restart: the call is made once more in another, and no
+// call that still runs in the old one ends.
 func TestForgottenSession(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -75,21 +79,38 @@ func TestForgottenSession(t *testing.T) {
 			t.Parallel()
 			f := &forgetful{next: newHTTPHandler(t), status: c.status, answer: c.answer}
 			b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHandler(t, f).url}})
-			for n := range 3 {
-				if result := b.call(t, "s__echo", fmt.Sprintf(`{"text":"%d"}`, n)); result.Model != fmt.Sprint(n) {
-					t.Fatalf("got %+v\n%s", result, b.log)
+			running := b.router.Call(t.Context(), toolkit.Call{Name: "s__progress"}, func() func(toolkit.Chunk) {
+				steps := 0
+				return func(toolkit.Chunk) {
+					if steps++; steps != 3 {
+						return
+					}
+					for n := range 3 {
+						f.forget()
+						if result := b.call(t, "s__echo", fmt.Sprintf(`{"text":"%d"}`, n)); result.Model != fmt.Sprint(n) {
+							t.Errorf("got %+v\n%s", result, b.log)
+						}
+					}
+					if result := b.call(t, "s__release", ""); result.Failed() {
+						t.Errorf("got %+v", result)
+					}
 				}
-				f.forget()
-				result := b.call(t, "s__echo", `{"text":"x"}`)
-				if !strings.Contains(result.Error, `the MCP server "s"`) || !regexp.MustCompile("(?i)session|not initialized|the connection ended").MatchString(result.Error) {
-					t.Errorf("got %+v", result)
-				}
-				b.log.await(t, `msg="MCP server connected"`, n+2)
-			}
-			if begun := f.begun.Load(); begun != 4 {
-				t.Errorf("%d sessions were begun", begun)
+			}())
+			if begun := f.begun.Load(); begun != 4 || running.Model != "progressed" {
+				t.Errorf("%d sessions were begun; the call in the first got %+v", begun, running)
 			}
 		})
+	}
+}
+
+// TestSessionNeverKept has a server that forgets each session at once. A call is made twice, not more.
+func TestSessionNeverKept(t *testing.T) {
+	t.Parallel()
+	f := &forgetful{next: newHTTPHandler(t), status: http.StatusNotFound, answer: "session not found"}
+	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: serveHandler(t, f).url}})
+	f.calls.Store(true)
+	if result := b.call(t, "s__echo", `{"text":"x"}`); !strings.Contains(result.Error, "session not found") || f.refused.Load() != 2 {
+		t.Errorf("%d calls were refused, got %+v", f.refused.Load(), result)
 	}
 }
 

@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -155,42 +156,69 @@ func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
 	if t.Name == "" {
 		return nil, errors.New("it has no name")
 	}
-	parameters, err := objectSchema(t.InputSchema)
+	own, _ := t.Meta[ownJSON].(string)
+	parameters, err := objectSchema(json.RawMessage(own))
 	if err != nil {
 		return nil, err
 	}
 	if len(parameters) > maxSchema {
 		return nil, fmt.Errorf("its schema is %d bytes long, the limit is %d", len(parameters), maxSchema)
 	}
-	made := &tool{server: s, remote: t.Name, def: toolkit.Definition{
+	made := &tool{server: s, owner: s.owner, remote: t.Name, def: toolkit.Definition{
 		Name: name, Description: toolkit.Cut(strings.ToValidUTF8(cmp.Or(t.Description, t.Title), "\uFFFD"), maxDescription), Parameters: parameters,
 	}}
 	made.unchecked = toolkit.CheckParameters(parameters) != nil
 	return made, nil
 }
 
-// objectSchema returns a schema of type object. That is what the protocol demands of a tool's input, but
-// some servers leave the type out, or say object or null.
-func objectSchema(schema any) (json.RawMessage, error) {
-	if schema == nil {
+// objectSchema returns a schema of type object, without PHP's [] for the empty object. That is what the protocol demands
+// of a tool's input, but some servers leave the type out, or say object or null.
+func objectSchema(raw json.RawMessage) (json.RawMessage, error) {
+	var fields map[string]any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // defaults may be large integers
+	switch err := d.Decode(&fields); {
+	case len(raw) == 0:
 		return json.RawMessage(`{"type":"object","properties":{}}`), nil
-	}
-	raw, err := json.Marshal(schema)
-	if err != nil {
-		return nil, fmt.Errorf("read its schema: %w", err)
-	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(raw, &fields) != nil || fields == nil {
+	case err != nil || fields == nil:
 		return nil, errors.New("its schema is not an object")
 	}
-	var types []string
-	switch kind := string(fields["type"]); {
-	case kind == `"object"`:
-		return raw, nil
-	case fields["type"] == nil:
-	case json.Unmarshal(fields["type"], &types) != nil || !slices.Contains(types, "object"):
-		return nil, fmt.Errorf("its schema is of type %.100s, not object", kind)
+	tidySchema(fields, false)
+	kinds, _ := fields["type"].([]any)
+	if kind := fields["type"]; kind != nil && kind != "object" && !slices.Contains(kinds, any("object")) {
+		return nil, fmt.Errorf("its schema is of type %.100s, not object", toolkit.Encode(kind))
 	}
-	fields["type"] = json.RawMessage(`"object"`)
-	return json.Marshal(fields)
+	fields["type"] = "object"
+	return toolkit.Encode(fields), nil
+}
+
+// The keywords of JSON Schema (2020-12 and before) with an object of schemas, with one schema, and with data.
+var (
+	manySchemas = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+	oneSchema   = []string{
+		"additionalProperties", "items", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedProperties",
+		"unevaluatedItems", "additionalItems",
+	}
+	noSchema = []string{"default", "const", "enum", "examples"}
+)
+
+// tidySchema makes objects of the empty lists in a schema that stand for them; named means that it is an object of schemas.
+func tidySchema(node any, named bool) {
+	switch node := node.(type) {
+	case []any: // of allOf and the like
+		for _, one := range node {
+			tidySchema(one, false)
+		}
+	case map[string]any:
+		for key, value := range node {
+			list, isList := value.([]any)
+			many := !named && slices.Contains(manySchemas, key)
+			switch {
+			case isList && len(list) == 0 && (named || many || slices.Contains(oneSchema, key)):
+				node[key] = map[string]any{}
+			case named || !slices.Contains(noSchema, key):
+				tidySchema(value, many)
+			}
+		}
+	}
 }

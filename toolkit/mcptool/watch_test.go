@@ -3,6 +3,7 @@ package mcptool
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,6 +50,23 @@ func (c wireConnection) Write(ctx context.Context, message jsonrpc.Message) erro
 	}
 }
 
+// Read returns what the server sends as one at the other end of a pipe would be read.
+func (c wireConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
+	m, err := c.Connection.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := newServer(ctx, "s", Server{}, Options{Logger: slog.New(slog.DiscardHandler)}).read(data, nil)
+	if err != nil {
+		return nil, err
+	}
+	return jsonrpc.DecodeMessage(messages[0].data)
+}
+
 // watched is an in-memory server that is watched, as by run.
 type watched struct {
 	*server
@@ -78,7 +96,8 @@ func watchServerAs(t *testing.T, remote *mcp.Server, config Server) *watched {
 	if w.offer, err = w.list(t.Context(), l); err != nil {
 		t.Fatal(err)
 	}
-	w.link = l
+	w.move(l, nil)
+	w.reach = func(context.Context, string, toolkit.Call) (*server, func(), error) { return w.server, func() {}, nil }
 	ctx, cancel := context.WithCancel(t.Context())
 	w.cancel = cancel
 	go func() { w.ended <- w.watch(ctx, l) }()
@@ -372,9 +391,9 @@ func TestNewerAfterOlder(t *testing.T) {
 	all, err := Open(Config{Servers: map[string]Server{"s": {Type: TypeStdio, Command: "false"}}}, Options{Logger: newLogBook().logger()})
 	must(t, err)
 	t.Cleanup(func() { must(t, all.Close()) })
-	s := all.list[0]
+	s := all.families[0].shared()
 	s.old = true
-	if _, err := s.reach(t.Context()); err == nil || s.old {
-		t.Errorf("reach() = %v, the older handshake comes next: %t", err, s.old)
+	if _, err := s.connectTo(t.Context()); err == nil || s.old {
+		t.Errorf("connectTo() = %v, the older handshake comes next: %t", err, s.old)
 	}
 }

@@ -24,6 +24,13 @@ func (d *Desk) Begin(ctx context.Context, owner string, s Server, redirect strin
 	if err != nil {
 		return Begun{}, err
 	}
+	g, _, err := d.grantOf(ctx, owner, s)
+	if err != nil {
+		return Begun{}, err
+	}
+	if g != nil && s.Scopes == nil {
+		at.scopes = union(at.scopes, g.Scopes, g.Lacks)
+	}
 	// One that did not come back may have failed because the authorization server has forgotten us.
 	again, err := d.Store.DropSignIns(ctx, owner, s.Name)
 	if err != nil {
@@ -36,6 +43,7 @@ func (d *Desk) Begin(ctx context.Context, owner string, s Server, redirect strin
 	state, browser := random(), random()
 	p := pending{
 		endpoints: endpoints{URL: s.URL, Resource: at.resource, Client: us, Token: at.meta.TokenEndpoint, Revoke: at.meta.RevocationEndpoint},
+		Scopes:    at.scopes,
 		Verifier:  random(), Browser: hashed(browser), SaysIssuer: at.meta.AuthorizationResponseIssParameterSupported,
 	}
 	if _, err := d.Store.BeginSignIn(ctx, hashed(state), owner, s.Name, d.seal.close(p, aboutSignIn, owner, s.Name), pendingFor); err != nil {
@@ -157,7 +165,7 @@ func (d *Desk) exchange(ctx context.Context, owner string, s Server, p *pending,
 	case back.Issuer != p.Client.Issuer && (p.SaysIssuer || back.Issuer != ""):
 		return refused("the answer does not come from the authorization server that was asked")
 	case back.Error != "":
-		return refused("the authorization server refused: %s", reason(&oauthError{back.Error, back.Description}))
+		return refused("the authorization server refused: %s", reason(&oauthError{word(back.Error), word(back.Description)}))
 	case back.Code == "":
 		return refused("the authorization server sent no code")
 	}
@@ -167,6 +175,9 @@ func (d *Desk) exchange(ctx context.Context, owner string, s Server, p *pending,
 	if err != nil {
 		return refused("the authorization server did not give a token: %s", reason(err))
 	}
-	g := grant{endpoints: p.endpoints, Access: t.Access, Refresh: t.Refresh, ExpiresAt: t.expires(d.Now())}
+	g := grant{endpoints: p.endpoints, Access: t.Access, Refresh: string(t.Refresh), ExpiresAt: t.expires(d.Now()), Scopes: p.Scopes}
+	if t.Scope != "" {
+		g.Scopes = strings.Fields(string(t.Scope))
+	}
 	return d.Store.SaveGrant(ctx, owner, s.Name, d.seal.close(g, aboutGrant, owner, s.Name))
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -137,8 +138,9 @@ type endpoints struct {
 type pending struct {
 	endpoints
 
-	Verifier string `json:"verifier"`
-	Browser  string `json:"browser"` // the hash of what the browser that began it knows
+	Verifier string   `json:"verifier"`
+	Browser  string   `json:"browser"`          // the hash of what the browser that began it knows
+	Scopes   []string `json:"scopes,omitempty"` // that were asked for
 	// SaysIssuer means that the authorization server says who it is when it sends the browser back (RFC 9207).
 	SaysIssuer bool `json:"says_issuer,omitempty"`
 }
@@ -149,6 +151,8 @@ type grant struct {
 
 	Access    string    `json:"access"`
 	Refresh   string    `json:"refresh,omitempty"`
+	Scopes    []string  `json:"scopes,omitempty"`    // what was asked for, or given
+	Lacks     []string  `json:"lacks,omitempty"`     // what the server has asked for since
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero: nobody said
 }
 
@@ -174,3 +178,34 @@ func (d *Desk) SignedIn(ctx context.Context, owner string, s Server) (bool, erro
 	g, _, err := d.grantOf(ctx, owner, s)
 	return g != nil, err
 }
+
+// Widen notes that the owner's grant lacks scopes for what the server was asked: the next sign-in asks for these, too. The
+// error is a [NeededError], and nil if signing in would not help, as the configuration names the scopes.
+func (d *Desk) Widen(ctx context.Context, owner string, s Server, scopes []string) error {
+	g, version, err := d.grantOf(ctx, owner, s)
+	if err != nil || s.Scopes != nil {
+		return err
+	}
+	if g == nil || !slices.ContainsFunc(scopes, func(one string) bool { return !slices.Contains(g.Lacks, one) }) {
+		return &NeededError{s.Name}
+	}
+	// One who renews the grant meanwhile would lose it to a change; the next refusal says it again.
+	if begun, err := d.Store.BeginRenewal(ctx, owner, s.Name, version, renewalFor); err != nil || !begun {
+		return errors.Join(&NeededError{s.Name}, err)
+	}
+	g.Lacks = union(g.Lacks, scopes)
+	_, err = d.Store.FinishRenewal(ctx, owner, s.Name, version, d.seal.close(g, aboutGrant, owner, s.Name))
+	return errors.Join(&NeededError{s.Name}, err)
+}
+
+// union returns the scopes that are in one of the lists, up to a limit.
+func union(lists ...[]string) (all []string) {
+	for _, scope := range slices.Concat(lists...) {
+		if !slices.Contains(all, scope) && len(all) < maxScopes {
+			all = append(all, scope)
+		}
+	}
+	return all
+}
+
+const maxScopes = 100

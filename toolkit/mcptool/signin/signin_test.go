@@ -358,6 +358,136 @@ func TestHostileTokens(t *testing.T) {
 	}
 }
 
+// TestOddTokens has a token endpoint write its answer as no other does, at a sign-in and at a renewal.
+func TestOddTokens(t *testing.T) {
+	t.Parallel()
+	const hour = time.Hour
+	for name, c := range map[string]struct {
+		fields  string
+		status  int
+		lasting time.Duration
+	}{
+		"Microsoft's":       {`"token_type":"Bearer","expires_in":"3600","ext_expires_in":"3600","expires_on":"1","scope":"a b"`, 200, hour},
+		"without a type":    {`"expires_in":3600`, 200, hour},
+		"a null type":       {`"token_type":null,"expires_in":3600.0`, 200, hour},
+		"PHP's":             {`"token_type":[],"expires_in":[],"scope":[]`, 200, 0},
+		"created":           {`"token_type":"BEARER","expires_in":"3600.5"`, 201, hour},
+		"without an end":    {`"token_type":"bearer","expires_in":null`, 200, 0},
+		"an endless one":    {`"token_type":"bearer","expires_in":"never","scope":["a"]`, 200, 0},
+		"beyond all limits": {`"token_type":"bearer","expires_in":1e300`, 200, 10 * 365 * 24 * hour},
+		"a negative one":    {`"token_type":"bearer","expires_in":-1,"error":[]`, 200, 0},
+		"a boolean":         {`"token_type":"bearer","expires_in":true,"error":null`, 200, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.Answer = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path == "/token" {
+					w.WriteHeader(c.status)
+					_, _ = fmt.Fprintf(w, `{"access_token":"a%d","refresh_token":"r",%s}`, s.Count("token"), c.fields)
+				}
+				return r.URL.Path == "/token"
+			}
+			s.signIn("ann")
+			g, _, err := s.desk.grantOf(t.Context(), "ann", s.server)
+			must(t, err)
+			left := time.Duration(0)
+			if !g.ExpiresAt.IsZero() {
+				left = g.ExpiresAt.Sub(s.now()).Round(time.Minute)
+			}
+			if left != c.lasting.Round(time.Minute) || g.Access == "" || g.Refresh != "r" {
+				t.Errorf("it lasts %v, %+v", left, g)
+			}
+			if _, err := s.desk.Token(t.Context(), "ann", s.server, g.Access); err != nil {
+				t.Errorf("renewed: %v", err)
+			}
+		})
+	}
+}
+
+// TestOddRegistration has an authorization server that writes times as texts.
+func TestOddRegistration(t *testing.T) {
+	t.Parallel()
+	for _, fields := range []string{
+		`"client_id_issued_at":"1700000000","client_secret_expires_at":"0"`, `"client_id_issued_at":1.7e9,"client_secret_expires_at":null`,
+		`"client_id_issued_at":"2026-01-01T00:00:00Z","client_secret_expires_at":[]`,
+	} {
+		s := newSite(t)
+		s.Answer = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path == "/register" {
+				w.WriteHeader(http.StatusCreated)
+				_, _ = fmt.Fprintf(w, `{"client_id":"c","redirect_uris":["%s"],%s}`, redirect, fields)
+			}
+			return r.URL.Path == "/register"
+		}
+		if begun, err := s.desk.Begin(t.Context(), "ann", s.server, redirect); err != nil || !strings.Contains(begun.AuthorizeURL, "client_id=c") {
+			t.Errorf("%s: %v", fields, err)
+		}
+	}
+}
+
+// TestWiderSignIn has a server ask for more than an owner has granted: the next sign-in asks for that and for what was granted.
+func TestWiderSignIn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	scopes := func() string {
+		begun, err := s.desk.Begin(t.Context(), "ann", s.server, redirect)
+		must(t, err)
+		u, err := url.Parse(begun.AuthorizeURL)
+		must(t, err)
+		return u.Query().Get("scope")
+	}
+	widen := func(want bool, more ...string) {
+		t.Helper()
+		err := s.desk.Widen(t.Context(), "ann", s.server, more)
+		if _, needed := errors.AsType[*NeededError](err); needed != want || !needed && err != nil {
+			t.Errorf("Widen(%q) = %v", more, err)
+		}
+	}
+	before := scopes()
+	widen(true, "mail:send") // who has no grant has to sign in anyway
+	if got := scopes(); got != before {
+		t.Errorf("asks for %q", got)
+	}
+	s.signIn("ann")
+	token, err := s.desk.Token(t.Context(), "ann", s.server, "")
+	must(t, err)
+	widen(true, "mail:send", "mail:send", "mail:read")
+	widen(true, "mail:delete")
+	want := strings.TrimSpace(before + " mail:send mail:read mail:delete")
+	if got := scopes(); got != want {
+		t.Errorf("asks for %q, want %q", got, want)
+	}
+	// What was granted is still good, and a renewal keeps what it lacks.
+	if again, err := s.desk.Token(t.Context(), "ann", s.server, ""); err != nil || again != token {
+		t.Errorf("got %v", err)
+	}
+	s.clock.Add(int64(s.Lifetime))
+	if s.whose(s.desk, "ann") != "user-1" || scopes() != want {
+		t.Errorf("after a renewal it asks for %q", scopes())
+	}
+	s.signIn("ann")
+	if got := scopes(); got != want {
+		t.Errorf("after the wider sign-in it asks for %q", got)
+	}
+	// Where the operator says what to ask for, that is all.
+	s.server.Scopes = []string{"mail:read"}
+	widen(false, "mail:admin")
+	if got := scopes(); strings.Contains(got, "send") || strings.Contains(got, "admin") {
+		t.Errorf("asks for %q", got)
+	}
+	// However many a server names.
+	s.server.Scopes = nil
+	many := make([]string, 1000)
+	for i := range many {
+		many[i] = fmt.Sprint("s", i)
+	}
+	widen(true, many...)
+	if got := len(strings.Fields(scopes())); got > maxScopes+1 {
+		t.Errorf("asks for %d scopes", got)
+	}
+}
+
 // TestRenewal has tokens end.
 func TestRenewal(t *testing.T) {
 	t.Parallel()

@@ -16,10 +16,13 @@ import (
 
 // tokens is what a token endpoint gives (RFC 6749, 5.1).
 type tokens struct {
-	Access  string  `json:"access_token"`
-	Type    string  `json:"token_type"`
-	Refresh string  `json:"refresh_token"`
-	Lasting float64 `json:"expires_in"`
+	oauthError
+
+	Access  string `json:"access_token"`
+	Type    word   `json:"token_type"`
+	Refresh word   `json:"refresh_token"`
+	Scope   word   `json:"scope"`
+	Lasting number `json:"expires_in"`
 }
 
 // expires returns when the access token does, zero if that was not said.
@@ -28,20 +31,20 @@ func (t *tokens) expires(now time.Time) time.Time {
 	if t.Lasting <= 0 {
 		return time.Time{}
 	}
-	return now.Add(time.Duration(min(t.Lasting, longest.Seconds()) * float64(time.Second))).Round(time.Second)
+	return now.Add(time.Duration(min(float64(t.Lasting), longest.Seconds()) * float64(time.Second))).Round(time.Second)
 }
 
 // oauthError is an error of an authorization server (RFC 6749, 5.2).
 type oauthError struct {
-	Code        string `json:"error"`
-	Description string `json:"error_description"`
+	Code        word `json:"error"`
+	Description word `json:"error_description"`
 }
 
 func (e *oauthError) Error() string {
 	if e.Description == "" {
-		return e.Code
+		return string(e.Code)
 	}
-	return e.Code + ": " + e.Description
+	return string(e.Code + ": " + e.Description)
 }
 
 // final are the errors after which the same request will never succeed.
@@ -57,21 +60,18 @@ func (d *Desk) token(ctx context.Context, s Server, at *endpoints, form url.Valu
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	decoder := json.NewDecoder(response.Body)
-	if response.StatusCode != http.StatusOK {
-		var e oauthError
-		if decoder.Decode(&e) != nil || e.Code == "" {
-			return nil, fmt.Errorf("HTTP %d", response.StatusCode)
-		}
-		return nil, &e
-	}
 	var t tokens
-	switch err := decoder.Decode(&t); {
+	err = json.NewDecoder(response.Body).Decode(&t)
+	switch failed := response.StatusCode/100 != 2; {
+	case t.Code != "" && (failed || t.Access == ""): // GitHub answers 200
+		return nil, &t.oauthError
+	case failed:
+		return nil, fmt.Errorf("HTTP %d", response.StatusCode)
 	case err != nil:
 		return nil, errors.New("the token endpoint's answer is not the JSON that was expected")
 	case t.Access == "" || len(t.Access) > maxToken || len(t.Refresh) > maxToken || strings.ContainsFunc(t.Access, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, errors.New("the token endpoint gave no token that can be used")
-	case !strings.EqualFold(t.Type, "bearer"):
+	case t.Type != "" && !strings.EqualFold(string(t.Type), "bearer"): // Microsoft's may give none
 		return nil, fmt.Errorf("the token endpoint gave a token of the type %.40q, not Bearer", t.Type)
 	}
 	return &t, nil
@@ -154,8 +154,8 @@ func (d *Desk) renew(ctx context.Context, owner string, s Server, g *grant, vers
 	ctx = context.WithoutCancel(ctx)
 	t, err := d.token(ctx, s, &g.endpoints, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}})
 	if err != nil {
-		if e, ok := errors.AsType[*oauthError](err); ok && slices.Contains(final, e.Code) {
-			d.Logger.Info("MCP grant is over, the owner has to sign in again", "server", s.Name, "owner", owner, "error", e.Code)
+		if e, ok := errors.AsType[*oauthError](err); ok && slices.Contains(final, string(e.Code)) {
+			d.Logger.Info("MCP grant is over, the owner has to sign in again", "server", s.Name, "owner", owner, "error", string(e.Code))
 			_, err := d.Store.DeleteGrant(ctx, owner, s.Name, version)
 			return "", errors.Join(&NeededError{s.Name}, err)
 		}
@@ -164,7 +164,7 @@ func (d *Desk) renew(ctx context.Context, owner string, s Server, g *grant, vers
 	next := *g
 	next.Access, next.ExpiresAt = t.Access, t.expires(d.Now())
 	if t.Refresh != "" {
-		next.Refresh = t.Refresh
+		next.Refresh = string(t.Refresh)
 	}
 	sealed := d.seal.close(next, aboutGrant, owner, s.Name)
 	// What is not saved now is lost, with the whole grant.

@@ -2,6 +2,7 @@ package signin
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -54,8 +55,24 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 	if len(body) > maxAnswer {
 		return nil, fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
 	}
-	response.Body = io.NopCloser(bytes.NewReader(body))
+	response.Body = io.NopCloser(bytes.NewReader(tidied(body)))
 	return response, nil
+}
+
+// tidied returns the answer to a registration with its times as numbers, where they are texts or something else: the SDK
+// would refuse it.
+func tidied(body []byte) []byte {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) != nil || fields["client_id"] == nil {
+		return body
+	}
+	for _, key := range []string{"client_id_issued_at", "client_secret_expires_at"} {
+		var seconds number
+		if raw := fields[key]; raw != nil && json.Unmarshal(raw, &seconds) == nil {
+			fields[key] = encode(int64(seconds))
+		}
+	}
+	return encode(fields)
 }
 
 // checkRedirect lets metadata be elsewhere, but sends nothing else to another place.
@@ -68,5 +85,21 @@ func checkRedirect(request *http.Request, before []*http.Request) error {
 	case last.URL.Scheme == "https" && request.URL.Scheme != "https":
 		return errors.New("it redirects from https to http")
 	}
+	return nil
+}
+
+// word is a text; empty if it is something else.
+type word string
+
+func (w *word) UnmarshalJSON(data []byte) error {
+	_ = json.Unmarshal(data, (*string)(w)) // what is odd is not there
+	return nil
+}
+
+// number is one that may be written as a text, as Microsoft's servers do; 0 if it is something else.
+type number float64
+
+func (n *number) UnmarshalJSON(data []byte) error {
+	_ = json.Unmarshal(bytes.Trim(data, `" `), (*float64)(n))
 	return nil
 }
