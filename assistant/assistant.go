@@ -14,15 +14,14 @@ import (
 // Assistant is what answers in a thread. What is missing in it is as in the server's settings, so the zero value is the server
 // as it is set up.
 //
-// A field's tags say what its values may be: min and max of a number, of a text in bytes (min 1: not blank) or of the entries
-// of a list or an object; enum the texts, format one of formats, doc what it means.
+// A field's tags say what its values may be, as package schema has it, and doc what it means.
 type Assistant struct {
 	ID           string            `json:"id" max:"64" format:"id" doc:"Made from the name if it is not given, and fixed from then on"`
 	Name         string            `json:"name" min:"1" max:"200" doc:"What people call it"`
 	Description  string            `json:"description,omitempty" max:"2000" doc:"For people who choose one"`
 	Instructions string            `json:"instructions,omitempty" max:"32768" doc:"What the model is told, in place of the server's text. {{date}}, {{time}}, {{user}} and the names of variables in double braces are replaced"`
 	Greeting     string            `json:"greeting,omitempty" max:"4096" doc:"What the model says first in a call on an empty thread. Variables are replaced"`
-	Variables    map[string]string `json:"variables,omitempty" max:"64" format:"variable" doc:"Names and default texts. A thread may have other values"`
+	Variables    map[string]string `json:"variables,omitempty" items:"64" format:"variable" doc:"Names and default texts. A thread may have other values"`
 
 	Voice   Voice   `json:"voice,omitzero" doc:"Of calls"`
 	Text    Text    `json:"text,omitzero" doc:"Of typed messages"`
@@ -30,8 +29,8 @@ type Assistant struct {
 	History History `json:"history,omitzero" doc:"How much of a thread models see"`
 	Limits  Limits  `json:"limits,omitzero" doc:"Of calls. Those of an owner's assistant only tighten the server's"`
 
-	MCPServers []string   `json:"mcp_servers,omitzero" max:"64" format:"line" doc:"The MCP servers whose tools it has; an empty list: none"`
-	HTTPTools  []HTTPTool `json:"http_tools,omitempty" max:"32" doc:"Tools that the server runs by a request to an address"`
+	MCPServers []string   `json:"mcp_servers,omitzero" items:"64" min:"1" max:"200" format:"line" doc:"The MCP servers whose tools it has; an empty list: none"`
+	HTTPTools  []HTTPTool `json:"http_tools,omitempty" items:"32" doc:"Tools that the server runs by a request to an address"`
 
 	Recording     *bool           `json:"recording,omitempty" doc:"Whether calls are recorded, where the server permits it"`
 	RetentionDays *int            `json:"retention_days,omitempty" min:"0" max:"36500" doc:"How many days a thread is kept after its last change; 0: forever. That of an owner's assistant only shortens the server's"`
@@ -151,9 +150,9 @@ type Text struct {
 
 // Tools are lists of tools, as in the server's settings.
 type Tools struct {
-	Allow   []string `json:"allow,omitzero" max:"256" format:"tool" doc:"Only these of the server's; an empty list: none"`
-	Deny    []string `json:"deny,omitempty" max:"256" format:"tool" doc:"Never these, also of clients, besides those that the server denies"`
-	Approve []string `json:"approve,omitempty" max:"256" format:"tool" doc:"Only with the user's approval, besides those that the server names"`
+	Allow   []string `json:"allow,omitzero" items:"256" min:"1" max:"200" format:"tool" doc:"Only these of the server's; an empty list: none"`
+	Deny    []string `json:"deny,omitempty" items:"256" min:"1" max:"200" format:"tool" doc:"Never these, also of clients, besides those that the server denies"`
+	Approve []string `json:"approve,omitempty" items:"256" min:"1" max:"200" format:"tool" doc:"Only with the user's approval, besides those that the server names"`
 }
 
 // HTTPTool is a tool that is run by a request.
