@@ -120,14 +120,14 @@ type Voice struct {
 // create_response: true, interrupt_response: true}`.
 type TurnDetection struct {
 	// server_vad, semantic_vad, none: push to talk.
-	Type              string   `koanf:"type" json:"type" default:"server_vad" doc:"server_vad, semantic_vad, none: push to talk"`
-	Threshold         *float64 `koanf:"threshold" json:"threshold,omitempty" doc:"server_vad, 0 to 1"`                    // server_vad, 0 to 1
-	PrefixPaddingMS   *int     `koanf:"prefix_padding_ms" json:"prefix_padding_ms,omitempty" doc:"server_vad"`            // server_vad
-	SilenceDurationMS *int     `koanf:"silence_duration_ms" json:"silence_duration_ms,omitempty" doc:"server_vad"`        // server_vad
-	IdleTimeoutMS     *int     `koanf:"idle_timeout_ms" json:"idle_timeout_ms,omitempty" doc:"server_vad"`                // server_vad
-	Eagerness         string   `koanf:"eagerness" json:"eagerness,omitempty" doc:"semantic_vad: low, medium, high, auto"` // semantic_vad: low, medium, high, auto
-	CreateResponse    *bool    `koanf:"create_response" json:"create_response,omitempty" doc:"Whether the model answers by itself"`
-	InterruptResponse *bool    `koanf:"interrupt_response" json:"interrupt_response,omitempty" doc:"Whether speech interrupts an answer"`
+	Type              string   `yaml:"type" json:"type" default:"server_vad" doc:"server_vad, semantic_vad, none: push to talk"`
+	Threshold         *float64 `yaml:"threshold" json:"threshold,omitempty" doc:"server_vad, 0 to 1"`                    // server_vad, 0 to 1
+	PrefixPaddingMS   *int     `yaml:"prefix_padding_ms" json:"prefix_padding_ms,omitempty" doc:"server_vad"`            // server_vad
+	SilenceDurationMS *int     `yaml:"silence_duration_ms" json:"silence_duration_ms,omitempty" doc:"server_vad"`        // server_vad
+	IdleTimeoutMS     *int     `yaml:"idle_timeout_ms" json:"idle_timeout_ms,omitempty" doc:"server_vad"`                // server_vad
+	Eagerness         string   `yaml:"eagerness" json:"eagerness,omitempty" doc:"semantic_vad: low, medium, high, auto"` // semantic_vad: low, medium, high, auto
+	CreateResponse    *bool    `yaml:"create_response" json:"create_response,omitempty" doc:"Whether the model answers by itself"`
+	InterruptResponse *bool    `yaml:"interrupt_response" json:"interrupt_response,omitempty" doc:"Whether speech interrupts an answer"`
 }
 
 // Object returns the object of the Realtime API in JSON; null is push to talk. Without a type it is server_vad.

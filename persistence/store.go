@@ -56,7 +56,7 @@ type Options struct {
 	NoListen bool
 	// Connections to PostgreSQL, not counting those for notifications and heartbeats: half for reading, half for writing; 0:
 	// pool_max_conns of the URL for each, or without it the larger of 4 and the number of processors.
-	MaxConns int `koanf:"max_connections" min:"0" max:"1000"`
+	MaxConns int `yaml:"max_connections" min:"0" max:"1000"`
 	// Assistants are the operator's.
 	Assistants []assistant.Assistant
 	// OnWrite is called after each write transaction that was saved, or that failed because the

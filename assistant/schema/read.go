@@ -34,6 +34,8 @@ type Rules struct {
 	Formats map[string]func(text string) error
 	// Patterns are those of formats that the JSON schema has.
 	Patterns map[string]*regexp.Regexp
+	// Texts read types that read their own texts otherwise.
+	Texts map[reflect.Type]func(text string) (any, error)
 	// Unknown says what is wrong with a field that there is not; nil if that has been said already.
 	Unknown func(path string) error
 	// Default returns what is read where nothing is given, or nil; it may be nil itself.
@@ -111,7 +113,7 @@ func (r *reader) value(path string, tag reflect.StructTag, dst reflect.Value, va
 	case t == reflect.TypeFor[json.RawMessage]():
 		r.document(path, tag, dst, value)
 	case IsText(t) && isText:
-		if err := dst.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
+		if err := r.parse(dst, text); err != nil {
 			r.wrong(path, "%w", err)
 		}
 	case IsText(t), t.Kind() == reflect.String && !isText:
@@ -134,6 +136,18 @@ func (r *reader) value(path string, tag reflect.StructTag, dst reflect.Value, va
 	default:
 		r.number(path, tag, dst, value)
 	}
+}
+
+func (r *reader) parse(dst reflect.Value, text string) error {
+	read := r.Texts[dst.Type()]
+	if read == nil {
+		return dst.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
+	}
+	value, err := read(text)
+	if err == nil {
+		dst.Set(reflect.ValueOf(value))
+	}
+	return err
 }
 
 func (r *reader) list(path string, tag reflect.StructTag, dst reflect.Value, value any) {

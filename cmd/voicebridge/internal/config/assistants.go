@@ -1,17 +1,15 @@
 package config
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"maps"
-	"strings"
 
 	"voicebridge/assistant"
 	"voicebridge/web"
 )
 
 // readAssistant reads one of the settings, and the secret that a variable holds.
-func readAssistant(given map[string]any, environment func(name string) string, known web.AssistantNames) (assistant.Assistant, error) {
+func readAssistant(given map[string]any, environ []string, known web.AssistantNames) (assistant.Assistant, error) {
 	given = maps.Clone(given)
 	name, _ := given["secret_env"].(string)
 	delete(given, "secret_env")
@@ -26,17 +24,12 @@ func readAssistant(given map[string]any, environment func(name string) string, k
 	if err != nil || name == "" {
 		return a, err
 	}
-	a.Secret = strings.TrimSpace(environment(name))
-	if !validSecret(a.Secret) {
-		return a, &assistant.Error{Path: "secret_env", Reason: name + " must be set to whsec_ and 24 to 64 bytes in Base64"}
+	secret, err := webhookSecret(environ, name)
+	if err != nil {
+		return a, &assistant.Error{Path: "secret_env", Reason: err.Error()}
 	}
+	a.Secret = secret.Reveal()
 	return a, nil
-}
-
-// validSecret reports whether a secret has the form of Standard Webhooks.
-func validSecret(text string) bool {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
-	return err == nil && strings.HasPrefix(text, "whsec_") && len(key) >= 24 && len(key) <= 64
 }
 
 // AssistantNames returns the names that assistants may use. Those of MCP servers are not known yet.

@@ -8,21 +8,21 @@ type Hooks struct {
 	// like this:
 	//
 	//	{url: "https://example.org/hook", events: ["call.*"], secret_env: HOOK_SECRET}
-	Endpoints []Endpoint `koanf:"endpoints"`
+	Endpoints []Endpoint `yaml:"endpoints"`
 	// Hosts, as host or host:port, that hooks may call although they are private, or by http. All others must be public and
 	// have https.
-	Allow []string `koanf:"allow" min:"1" max:"300"`
+	Allow []string `yaml:"allow" min:"1" max:"300"`
 }
 
 // Endpoint is a hook of the operator.
 type Endpoint struct {
 	// Where events are posted.
-	URL string `koanf:"url" min:"1" max:"2048"`
+	URL string `yaml:"url" min:"1" max:"2048"`
 	// Types of events, or patterns such as `call.*`; `*` means all.
-	Events []string `koanf:"events" min:"1" max:"60"`
+	Events []string `yaml:"events" min:"1" max:"60"`
 	// The variable that holds the secret: whsec_ and 24 to 64 bytes in base64.
-	SecretEnv string `koanf:"secret_env" min:"1" format:"variable"`
+	SecretEnv string `yaml:"secret_env" min:"1" format:"variable"`
 
 	// Secret is what the variable holds.
-	Secret webhook.Secret `koanf:"-"`
+	Secret webhook.Secret `yaml:"-"`
 }

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"voicebridge/web"
@@ -23,7 +23,7 @@ func (s *Secrets) set(f reflect.StructField, value string) error {
 	case "TraceHeaders":
 		return parseTraceHeaders(s, value)
 	}
-	if least := bound(f.Tag.Get("min")); float64(len(value)) < least && !math.IsInf(least, 1) {
+	if least, _ := strconv.Atoi(f.Tag.Get("min")); len(value) < least {
 		s.badTokens = s.badTokens || f.Name == "JWTSecret"
 		return fmt.Errorf("it has fewer than %v bytes, so it could be guessed", least)
 	}

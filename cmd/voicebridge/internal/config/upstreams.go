@@ -13,40 +13,40 @@ import (
 // Upstream is one that calls may talk to.
 type Upstream struct {
 	// How clients and records call it: up to 32 of a-z, 0-9 and -.
-	Name string `koanf:"name" min:"1" max:"32" format:"name"`
+	Name string `yaml:"name" min:"1" max:"32" format:"name"`
 	// What it is. realtime is any other server that speaks OpenAI's Realtime API as of 2025; simulator without a url is the
 	// built-in one.
-	Profile string `koanf:"profile" enum:"openai,azure,xai,inworld,localai,speech-to-speech,vllm,qwen,litellm,realtime,simulator"`
+	Profile string `yaml:"profile" min:"1" enum:"openai,azure,xai,inworld,localai,speech-to-speech,vllm,qwen,litellm,realtime,simulator"`
 	// Empty: webrtc for openai and simulator, websocket for others.
-	Transport string `koanf:"transport" enum:",webrtc,websocket"`
+	Transport string `yaml:"transport" enum:",webrtc,websocket"`
 	// Of a WebSocket its address, in which {model} is replaced; of WebRTC the whole address of the calls route. Empty: the
 	// profile's, or for openai what openai_base_url says.
-	URL string `koanf:"url"`
+	URL string `yaml:"url"`
 	// The variable that holds its key. Empty: OPENAI_API_KEY for openai, none for others.
-	APIKeyEnv string `koanf:"api_key_env" format:"variable"`
+	APIKeyEnv string `yaml:"api_key_env" format:"variable"`
 	// Empty: realtime.model.
-	Model string `koanf:"model" max:"200"`
+	Model string `yaml:"model" max:"200"`
 	// Empty: realtime.voice.
-	Voice string `koanf:"voice" max:"200"`
+	Voice string `yaml:"voice" max:"200"`
 	// Empty: realtime.transcription_model.
-	TranscriptionModel string `koanf:"transcription_model" max:"200"`
+	TranscriptionModel string `yaml:"transcription_model" max:"200"`
 	// Samples a second of the caller's voice: 8000, 16000, 24000 or 48000; 0: the profile's.
-	RateIn int `koanf:"rate_in" min:"0" max:"48000"`
+	RateIn int `yaml:"rate_in" min:"0" max:"48000"`
 	// The same of the model's voice.
-	RateOut int `koanf:"rate_out" min:"0" max:"48000"`
+	RateOut int `yaml:"rate_out" min:"0" max:"48000"`
 	// How sessions are written. Empty: as in the profile.
-	Shape string `koanf:"shape" enum:",ga,beta"`
+	Shape string `yaml:"shape" enum:",ga,beta"`
 	// How it is told what was said before: one item for each message, one for all, or as part of the instructions. Empty: as in
 	// the profile.
-	History string `koanf:"history" enum:",items,packed,instructions"`
+	History string `yaml:"history" enum:",items,packed,instructions"`
 	// A variable with further headers: name=value, with the value URL-encoded, separated by commas.
-	HeadersEnv string `koanf:"headers_env" format:"variable"`
+	HeadersEnv string `yaml:"headers_env" format:"variable"`
 
 	// Key and Headers are what the variables hold.
-	Key     access.Secret            `koanf:"-"`
-	Headers map[string]access.Secret `koanf:"-"`
+	Key     access.Secret            `yaml:"-"`
+	Headers map[string]access.Secret `yaml:"-"`
 	// KeyHeader carries the key, if not as in the profile.
-	KeyHeader string `koanf:"-"`
+	KeyHeader string `yaml:"-"`
 }
 
 // The profiles that are also upstreams by themselves, and the transports.
