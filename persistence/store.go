@@ -45,6 +45,9 @@ type Options struct {
 	Instance string
 	// NoMigrate leaves the schema alone until Serve.
 	NoMigrate bool
+	// OnMigration, unless it is nil, is called before Open applies a migration: with its name, its number among those that
+	// are missing, and theirs.
+	OnMigration func(name string, number, of int)
 	// DeadAfter is how long another process must be silent before this one takes it for dead; 0
 	// means 15 s. All processes of a database should use the same value.
 	DeadAfter time.Duration

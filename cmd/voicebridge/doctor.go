@@ -10,5 +10,11 @@ type doctorCommand struct {
 
 // Run checks everything and prints one line for each finding.
 func (d *doctorCommand) Run(p *process) error {
-	return doctor.Run(p.ctx, p.sources(d.Settings.settings()), buildVersion(), p.stdout)
+	shown := p.progress()
+	return doctor.Run(p.ctx, p.sources(d.Settings.settings()), buildVersion(), p.stdout, func(step string) {
+		shown.clear()
+		if shown.terminal && step != "" { // elsewhere the findings say how far it is
+			shown.say("checking %s …", step)
+		}
+	})
 }

@@ -36,8 +36,10 @@ func (e *exportCommand) Run(p *process) error {
 		if e.Owner != nil {
 			owner = *e.Owner
 		}
+		out := &counted{Writer: p.stdout, shown: p.progress()}
+		defer out.shown.clear()
 		if e.Thread == "" {
-			return privacy.Export(p.ctx, p.stdout, owner, privacy.Parts(store))
+			return privacy.Export(p.ctx, out, owner, privacy.Parts(store))
 		}
 		key := thread.Key{Owner: owner, Thread: e.Thread}
 		thread, err := store.Thread(p.ctx, key)
@@ -48,6 +50,6 @@ func (e *exportCommand) Run(p *process) error {
 			return err
 		}
 		format, _ := export.FormatOf(e.Format) // checked by the command line
-		return export.Write(p.stdout, format, thread, export.Messages(p.ctx, store, key))
+		return export.Write(out, format, thread, export.Messages(p.ctx, store, key))
 	})
 }

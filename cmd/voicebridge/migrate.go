@@ -19,7 +19,13 @@ func (m *migrateCommand) Run(p *process) error {
 	if err != nil {
 		return err
 	}
-	if err := persistence.Migrate(p.ctx, cfg.Secrets.DatabaseURL.Reveal(), log); err != nil {
+	shown := p.progress()
+	options := persistence.Options{Logger: log, OnMigration: func(name string, number, of int) {
+		shown.say("applying %s (%d of %d)", name, number, of)
+	}}
+	err = persistence.Migrate(p.ctx, cfg.Secrets.DatabaseURL.Reveal(), options)
+	shown.clear()
+	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(p.stdout, "The database is up to date.")

@@ -80,6 +80,17 @@ func (e *eraseCommand) Run(p *process) error {
 		if recordings != nil {
 			parts = append(parts, recordings.Part())
 		}
+		shown := p.progress()
+		defer shown.clear()
+		for i, part := range parts {
+			if part.Erase == nil {
+				continue
+			}
+			parts[i].Erase = func(ctx context.Context, owner string) error {
+				shown.say("erasing %s (%d of %d)", part.Name, i+1, len(parts))
+				return part.Erase(ctx, owner)
+			}
+		}
 		return errors.Join(err, privacy.Erase(p.ctx, e.Owner, parts))
 	})
 }
