@@ -6,8 +6,11 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"voicebridge/cmd/voicebridge/internal/config"
@@ -167,4 +170,30 @@ func (c *counted) Write(b []byte) (int, error) {
 	c.bytes += int64(n)
 	c.shown.count("exporting: %.1f MB", float64(c.bytes)/1e6)
 	return n, err
+}
+
+// dataDir returns the folder of what is kept in files: that of the SQLite database, else data.
+func dataDir(address string) string {
+	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		return filepath.Dir(path)
+	}
+	return "data"
+}
+
+// spoolDir returns the folder of the spool's file.
+func spoolDir(address string) string { return filepath.Join(dataDir(address), "spool") }
+
+// pageURL returns the page's address for a browser on this machine.
+func pageURL(t config.TLS, addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "localhost"
+	}
+	if t.On() {
+		return "https://" + net.JoinHostPort(host, port)
+	}
+	return "http://" + net.JoinHostPort(host, port)
 }
