@@ -127,7 +127,7 @@ func hasWord(text, name string) bool {
 func (t tree) hasKey(name string) bool {
 	path, ours := strings.CutPrefix(name, "VOICEBRIDGE_")
 	for part := range strings.SplitSeq(strings.ToLower(path), "__") {
-		ours = ours && strings.Contains(t.sources, "koanf:\""+part+"\"")
+		ours = ours && (strings.Contains(t.sources, `yaml:"`+part+`"`) || strings.Contains(t.sources, `yaml:"`+part+`,`))
 	}
 	return ours
 }
@@ -273,7 +273,7 @@ func TestDocumentsFail(t *testing.T) {
 			"CONTRIBUTING.md": {}, ".ci/run": {}, ".ci/install": {},
 		},
 		targets:  []string{"run", "test"},
-		sources:  "env:\"DATABASE_URL\" VOICEBRIDGE_LISTEN_MORE `koanf:\"calls\"` `koanf:\"deep\"`",
+		sources:  "env:\"DATABASE_URL\" VOICEBRIDGE_LISTEN_MORE `yaml:\"calls\"` `yaml:\"deep\"`",
 		tables:   []string{"call_summary", "threads"},
 		headings: map[string][]string{"CONTRIBUTING.md": {"tests"}},
 	}

@@ -14,15 +14,14 @@ import (
 // Assistant is what answers in a thread. What is missing in it is as in the server's settings, so the zero value is the server
 // as it is set up.
 //
-// A field's tags say what its values may be: min and max of a number, of a text in bytes (min 1: not blank) or of the entries
-// of a list or an object; enum the texts, format one of formats, doc what it means.
+// A field's tags say what its values may be, as package schema has it, and doc what it means.
 type Assistant struct {
 	ID           string            `json:"id" max:"64" format:"id" doc:"Made from the name if it is not given, and fixed from then on"`
 	Name         string            `json:"name" min:"1" max:"200" doc:"What people call it"`
 	Description  string            `json:"description,omitempty" max:"2000" doc:"For people who choose one"`
 	Instructions string            `json:"instructions,omitempty" max:"32768" doc:"What the model is told, in place of the server's text. {{date}}, {{time}}, {{user}} and the names of variables in double braces are replaced"`
 	Greeting     string            `json:"greeting,omitempty" max:"4096" doc:"What the model says first in a call on an empty thread. Variables are replaced"`
-	Variables    map[string]string `json:"variables,omitempty" max:"64" format:"variable" doc:"Names and default texts. A thread may have other values"`
+	Variables    map[string]string `json:"variables,omitempty" items:"64" format:"variable" doc:"Names and default texts. A thread may have other values"`
 
 	Voice   Voice   `json:"voice,omitzero" doc:"Of calls"`
 	Text    Text    `json:"text,omitzero" doc:"Of typed messages"`
@@ -30,8 +29,8 @@ type Assistant struct {
 	History History `json:"history,omitzero" doc:"How much of a thread models see"`
 	Limits  Limits  `json:"limits,omitzero" doc:"Of calls. Those of an owner's assistant only tighten the server's"`
 
-	MCPServers []string   `json:"mcp_servers,omitzero" max:"64" format:"line" doc:"The MCP servers whose tools it has; an empty list: none"`
-	HTTPTools  []HTTPTool `json:"http_tools,omitempty" max:"32" doc:"Tools that the server runs by a request to an address"`
+	MCPServers []string   `json:"mcp_servers,omitzero" items:"64" min:"1" max:"200" format:"line" doc:"The MCP servers whose tools it has; an empty list: none"`
+	HTTPTools  []HTTPTool `json:"http_tools,omitempty" items:"32" doc:"Tools that the server runs by a request to an address"`
 
 	Recording     *bool           `json:"recording,omitempty" doc:"Whether calls are recorded, where the server permits it"`
 	RetentionDays *int            `json:"retention_days,omitempty" min:"0" max:"36500" doc:"How many days a thread is kept after its last change; 0: forever. That of an owner's assistant only shortens the server's"`
@@ -121,14 +120,14 @@ type Voice struct {
 // create_response: true, interrupt_response: true}`.
 type TurnDetection struct {
 	// server_vad, semantic_vad, none: push to talk.
-	Type              string   `koanf:"type" json:"type" default:"server_vad" doc:"server_vad, semantic_vad, none: push to talk"`
-	Threshold         *float64 `koanf:"threshold" json:"threshold,omitempty" doc:"server_vad, 0 to 1"`                    // server_vad, 0 to 1
-	PrefixPaddingMS   *int     `koanf:"prefix_padding_ms" json:"prefix_padding_ms,omitempty" doc:"server_vad"`            // server_vad
-	SilenceDurationMS *int     `koanf:"silence_duration_ms" json:"silence_duration_ms,omitempty" doc:"server_vad"`        // server_vad
-	IdleTimeoutMS     *int     `koanf:"idle_timeout_ms" json:"idle_timeout_ms,omitempty" doc:"server_vad"`                // server_vad
-	Eagerness         string   `koanf:"eagerness" json:"eagerness,omitempty" doc:"semantic_vad: low, medium, high, auto"` // semantic_vad: low, medium, high, auto
-	CreateResponse    *bool    `koanf:"create_response" json:"create_response,omitempty" doc:"Whether the model answers by itself"`
-	InterruptResponse *bool    `koanf:"interrupt_response" json:"interrupt_response,omitempty" doc:"Whether speech interrupts an answer"`
+	Type              string   `yaml:"type" json:"type" default:"server_vad" doc:"server_vad, semantic_vad, none: push to talk"`
+	Threshold         *float64 `yaml:"threshold" json:"threshold,omitempty" doc:"server_vad, 0 to 1"`                    // server_vad, 0 to 1
+	PrefixPaddingMS   *int     `yaml:"prefix_padding_ms" json:"prefix_padding_ms,omitempty" doc:"server_vad"`            // server_vad
+	SilenceDurationMS *int     `yaml:"silence_duration_ms" json:"silence_duration_ms,omitempty" doc:"server_vad"`        // server_vad
+	IdleTimeoutMS     *int     `yaml:"idle_timeout_ms" json:"idle_timeout_ms,omitempty" doc:"server_vad"`                // server_vad
+	Eagerness         string   `yaml:"eagerness" json:"eagerness,omitempty" doc:"semantic_vad: low, medium, high, auto"` // semantic_vad: low, medium, high, auto
+	CreateResponse    *bool    `yaml:"create_response" json:"create_response,omitempty" doc:"Whether the model answers by itself"`
+	InterruptResponse *bool    `yaml:"interrupt_response" json:"interrupt_response,omitempty" doc:"Whether speech interrupts an answer"`
 }
 
 // Object returns the object of the Realtime API in JSON; null is push to talk. Without a type it is server_vad.
@@ -151,9 +150,9 @@ type Text struct {
 
 // Tools are lists of tools, as in the server's settings.
 type Tools struct {
-	Allow   []string `json:"allow,omitzero" max:"256" format:"tool" doc:"Only these of the server's; an empty list: none"`
-	Deny    []string `json:"deny,omitempty" max:"256" format:"tool" doc:"Never these, also of clients, besides those that the server denies"`
-	Approve []string `json:"approve,omitempty" max:"256" format:"tool" doc:"Only with the user's approval, besides those that the server names"`
+	Allow   []string `json:"allow,omitzero" items:"256" min:"1" max:"200" format:"tool" doc:"Only these of the server's; an empty list: none"`
+	Deny    []string `json:"deny,omitempty" items:"256" min:"1" max:"200" format:"tool" doc:"Never these, also of clients, besides those that the server denies"`
+	Approve []string `json:"approve,omitempty" items:"256" min:"1" max:"200" format:"tool" doc:"Only with the user's approval, besides those that the server names"`
 }
 
 // HTTPTool is a tool that is run by a request.

@@ -3,18 +3,19 @@ package assistant
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"voicebridge/assistant/schema"
 )
 
 // MaxBytes limits an assistant in JSON.
@@ -76,23 +77,37 @@ func decode(value map[string]any) (a Assistant, err error) {
 	for _, name := range served {
 		delete(value, name)
 	}
-	for name, v := range value { // as if it were missing
-		if v == nil {
-			delete(value, name)
-		}
-	}
-	if err := check("", reflect.TypeFor[Assistant](), "", value); err != nil {
+	if err := read(&a, value); err != nil {
 		return a, err
 	}
-	raw, _ := json.Marshal(value)
-	if len(raw) > MaxBytes {
+	if len(a.JSON()) > MaxBytes {
 		return a, wrong("the assistant", "it has more than %d KiB", MaxBytes>>10)
-	}
-	if err := json.Unmarshal(raw, &a); err != nil {
-		return a, wrong("the assistant", "%v", err) // every field was checked
 	}
 	a.ID = orName(a.ID, a.Name)
 	return a, nil
+}
+
+// read returns the first thing that is wrong.
+func read(into any, value map[string]any) error {
+	if problems := rules.Read(into, value); len(problems) > 0 {
+		return wrong(problems[0].Path, "%v", problems[0].Reason)
+	}
+	return nil
+}
+
+var rules = &schema.Rules{
+	Tag: "json", Text: "text", Group: "an object", Formats: formats, Patterns: map[string]*regexp.Regexp{"id": idPattern},
+	Unknown: func(string) error { return errors.New("there is no such field") },
+}
+
+// Schema returns the JSON schema of an assistant as the API's description has it.
+func Schema() map[string]any {
+	s := rules.JSON(reflect.TypeFor[Assistant](), func(_ reflect.Type, f reflect.StructField) (string, bool) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		return f.Tag.Get("doc"), slices.Contains(served, name)
+	})
+	s["description"] = "A named set of what is otherwise the server's settings"
+	return s
 }
 
 func object(raw []byte) (map[string]any, error) {
@@ -127,187 +142,25 @@ func merge(into, change map[string]any) map[string]any {
 	return into
 }
 
-// check compares a decoded value with the type and the tags of its field.
-func check(path string, t reflect.Type, tag reflect.StructTag, value any) error {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t == reflect.TypeFor[json.RawMessage]() {
-		return checkDocument(path, tag, value)
-	}
-	switch t.Kind() {
-	case reflect.Struct:
-		return checkObject(path, t, value)
-	case reflect.Map:
-		return checkMap(path, tag, value)
-	case reflect.Slice:
-		return checkList(path, t.Elem(), tag, value)
-	case reflect.String:
-		text, ok := value.(string)
-		if !ok {
-			return wrong(path, "it must be text")
-		}
-		return checkText(path, tag, text)
-	case reflect.Bool:
-		if _, ok := value.(bool); !ok {
-			return wrong(path, "it must be true or false")
-		}
-		return nil
-	default:
-		return checkNumber(path, t.Kind() == reflect.Int, tag, value)
-	}
-}
-
-func checkObject(path string, t reflect.Type, value any) error {
-	given, ok := value.(map[string]any)
-	if !ok {
-		return wrong(path, "it must be an object")
-	}
-	names := map[string]bool{}
-	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names[name] = true
-		v, set := given[name]
-		switch {
-		case v != nil:
-			if err := check(path+"."+name, f.Type, f.Tag, v); err != nil {
-				return err
-			}
-		case isRequired(f):
-			return wrong(path+"."+name, "it is missing")
-		case set:
-			delete(given, name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if !names[name] || name == "-" {
-			return wrong(path+"."+clip(name), "there is no such field")
-		}
-	}
-	return nil
-}
-
-// isRequired reports whether a field may not be missing.
-func isRequired(f reflect.StructField) bool {
-	return f.Tag.Get("min") == "1" && f.Type.Kind() == reflect.String
-}
-
-func checkMap(path string, tag reflect.StructTag, value any) error {
-	given, ok := value.(map[string]any)
-	if !ok {
-		return wrong(path, "it must be an object of names and texts")
-	}
-	if float64(len(given)) > bound(tag, "max") {
-		return wrong(path, "it has more than %s entries", tag.Get("max"))
-	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		at := path + "." + clip(name)
-		if err := formats[tag.Get("format")](name); err != "" {
-			return wrong(at, "%s", err)
-		}
-		text, ok := given[name].(string)
-		if !ok {
-			return wrong(at, "it must be text")
-		}
-		if len(text) > maxValue {
-			return wrong(at, "it is longer than %d bytes", maxValue)
-		}
-	}
-	return nil
-}
-
-func checkList(path string, of reflect.Type, tag reflect.StructTag, value any) error {
-	given, ok := value.([]any)
-	if !ok {
-		return wrong(path, "it must be a list")
-	}
-	if float64(len(given)) > bound(tag, "max") {
-		return wrong(path, "it has more than %s entries", tag.Get("max"))
-	}
-	entry := reflect.StructTag(`min:"1" max:"200" format:"` + tag.Get("format") + `"`)
-	for i, v := range given {
-		if err := check(fmt.Sprintf("%s[%d]", path, i), of, entry, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkText(path string, tag reflect.StructTag, text string) error {
-	values, listed := tag.Lookup("enum")
-	switch format := formats[tag.Get("format")]; {
-	case listed && !slices.Contains(strings.Split(values, ","), text):
-		return wrong(path, "%q is not one of %s", clip(text), strings.ReplaceAll(values, ",", ", "))
-	case tag.Get("min") == "1" && strings.TrimSpace(text) == "":
-		return wrong(path, "it must not be empty")
-	case float64(len(text)) > bound(tag, "max"):
-		return wrong(path, "it is longer than %s bytes", tag.Get("max"))
-	case strings.ContainsRune(text, 0):
-		return wrong(path, "it contains a zero byte")
-	case format != nil && text != "":
-		if reason := format(text); reason != "" {
-			return wrong(path, "%s", reason)
-		}
-	}
-	return nil
-}
-
-func checkNumber(path string, whole bool, tag reflect.StructTag, value any) error {
-	number, ok := value.(json.Number)
-	n, err := number.Float64()
-	_, notWhole := strconv.Atoi(number.String())
-	switch low, high := tag.Get("min"), tag.Get("max"); {
-	case !ok || err != nil:
-		return wrong(path, "it must be a number")
-	case whole && notWhole != nil:
-		return wrong(path, "it must be a whole number")
-	case low != "" && (n < bound(tag, "min") || n > bound(tag, "max")):
-		return wrong(path, "%s is not between %s and %s", clip(number.String()), low, high)
-	}
-	return nil
-}
-
-func checkDocument(path string, tag reflect.StructTag, value any) error {
-	if _, ok := value.(map[string]any); !ok {
-		return wrong(path, "it must be a JSON schema, an object")
-	}
-	if raw, _ := json.Marshal(value); float64(len(raw)) > bound(tag, "max") {
-		return wrong(path, "it is longer than %s bytes", tag.Get("max"))
-	}
-	return nil
-}
-
-// bound returns the number in a tag; without one, none is too large.
-func bound(tag reflect.StructTag, name string) float64 {
-	n, err := strconv.ParseFloat(tag.Get(name), 64)
-	if err != nil {
-		return MaxBytes
-	}
-	return n
-}
-
-// maxValue limits the value of a variable, in bytes.
-const maxValue = 4096
-
 // formats are the checks of texts that the tag format names. They return what is wrong.
-var formats = map[string]func(text string) string{
+var formats = map[string]func(text string) error{
 	"id":       matches(idPattern, "it must be 1 to 64 of a-z, 0-9 and -"),
 	"name":     matches(namePattern, "it must be 1 to 64 letters, digits, - and _"),
 	"variable": checkVariable,
 	"language": matches(languagePattern, "it must be a language code, such as en or de"),
-	"line": func(text string) string {
+	"line": func(text string) error {
 		if strings.ContainsFunc(text, unicode.IsControl) {
-			return "it must be one line of text"
+			return errors.New("it must be one line of text")
 		}
-		return ""
+		return nil
 	},
 	"tool": matches(toolPattern, "it must be the name of a tool, or a pattern such as server__*"),
-	"url": func(text string) string {
+	"url": func(text string) error {
 		u, err := url.Parse(text)
 		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
-			return "it must be an address of the form https://host/path"
+			return errors.New("it must be an address of the form https://host/path")
 		}
-		return ""
+		return nil
 	},
 }
 
@@ -319,23 +172,23 @@ var (
 	toolPattern     = regexp.MustCompile(`^[A-Za-z0-9_*-]{1,64}(:write)?$`)
 )
 
-func matches(pattern *regexp.Regexp, reason string) func(string) string {
-	return func(text string) string {
+func matches(pattern *regexp.Regexp, reason string) func(string) error {
+	return func(text string) error {
 		if pattern.MatchString(text) {
-			return ""
+			return nil
 		}
-		return reason
+		return errors.New(reason)
 	}
 }
 
-func checkVariable(name string) string {
+func checkVariable(name string) error {
 	if _, taken := builtIn[name]; taken {
-		return "it has a value of its own"
+		return errors.New("it has a value of its own")
 	}
 	if !variablePattern.MatchString(name) {
-		return "the name of a variable must be 1 to 64 letters, digits and _"
+		return errors.New("the name of a variable must be 1 to 64 letters, digits and _")
 	}
-	return ""
+	return nil
 }
 
 // CheckVariables returns what is wrong with the values that a thread has for variables, nil if nothing is.
@@ -344,18 +197,10 @@ func CheckVariables(values map[string]string) error {
 	for name, value := range values {
 		given[name] = value
 	}
-	if err := checkMap("variables", `max:"64" format:"variable"`, given); err != nil {
-		return err
+	var into struct {
+		Variables map[string]string `json:"variables" items:"64" format:"variable"`
 	}
-	return nil
-}
-
-// clip shortens what is quoted in an error.
-func clip(text string) string {
-	if len(text) > 64 {
-		text = strings.ToValidUTF8(text[:64], "") + "…"
-	}
-	return text
+	return read(&into, map[string]any{"variables": given})
 }
 
 // orName returns an id, or one made of a name.

@@ -29,18 +29,18 @@ const (
 // Settings are what an operator sets for all turns. The tags are those of cmd/voicebridge/internal/config.
 type Settings struct {
 	// What the assistant is told. Leave it out for the built-in text.
-	Instructions string `koanf:"instructions" max:"32768"`
+	Instructions string `yaml:"instructions" max:"32768"`
 	// Of an answer; 0 leaves it to the provider.
 	//
 	// A session may set another. If tools may be called, the limit is multiplied by four, up to 4096.
-	MaxTokens int `koanf:"max_tokens" min:"0" max:"1000000"`
+	MaxTokens int `yaml:"max_tokens" min:"0" max:"1000000"`
 	// How long a provider may take to begin its answer (Ollama, which loads models, at least 300) and pause in its text; four
 	// times as long while it thinks.
 	//
 	// A provider says in a method Patience() time.Duration that it needs longer. 0 means 30 s.
-	Silence time.Duration `koanf:"timeout_seconds" default:"30" min:"1" max:"600"`
+	Silence time.Duration `yaml:"timeout_seconds" default:"30" min:"1" max:"600"`
 	// Whether the model is shown what the owner's other threads say on the same subject.
-	Memories bool `koanf:"memories"`
+	Memories bool `yaml:"memories"`
 }
 
 // Config configures turns. Store, Writer and Providers are required.

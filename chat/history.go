@@ -26,14 +26,14 @@ type HistoryConfig struct {
 	//
 	// A turn is a user's message with everything that answers it. If there are more, a quarter of MaxTurns is dropped at once,
 	// so that the beginning stays the same for some turns.
-	MaxTurns int `koanf:"max_turns" default:"20" min:"1" max:"1000"`
+	MaxTurns int `yaml:"max_turns" default:"20" min:"1" max:"1000"`
 	// How many tokens it gets, roughly, besides its instructions.
 	//
 	// They are estimated at four characters per token, including tool inputs and outputs, without system messages, which all
 	// requests have.
-	MaxTokens int `koanf:"max_tokens" default:"8000" min:"100" max:"1000000"`
+	MaxTokens int `yaml:"max_tokens" default:"8000" min:"100" max:"1000000"`
 	// How much is cut off at once, so that prompts stay cached.
-	TrimChunkTokens int `koanf:"trim_chunk_tokens" default:"1000" min:"1" max:"100000"`
+	TrimChunkTokens int `yaml:"trim_chunk_tokens" default:"1000" min:"1" max:"100000"`
 
 	// tight means that the model has refused a longer request: the last results are cut as earlier ones are.
 	tight bool

@@ -23,8 +23,8 @@ type engine interface {
 	upkeep
 	// problem classifies an error of the driver.
 	problem(err error) problem
-	// migrate brings the schema up to date.
-	migrate(ctx context.Context) error
+	// migrate brings the schema up to date. begin, unless it is nil, is that of Options.
+	migrate(ctx context.Context, begin onMigration) error
 	// outdated reports whether the schema, which exists, is older than migrate would make it. If migrate would refuse it,
 	// that is the error.
 	outdated(ctx context.Context) (bool, error)

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/pressly/goose/v3"
@@ -68,8 +70,12 @@ func upgradeNumbered(ctx context.Context, dir string, first int64, conn *sql.DB)
 	return tx.Commit()
 }
 
+// onMigration is called before a migration is applied, with its name, its number among those that are missing, and
+// theirs.
+type onMigration = func(name string, number, of int)
+
 // migrate applies the migrations that are missing. Tables that outdated refuses stay as they are.
-func migrate(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.DB, opts ...goose.ProviderOption) error {
+func migrate(ctx context.Context, begin onMigration, dialect goose.Dialect, dir string, conn *sql.DB, opts ...goose.ProviderOption) error {
 	if _, err := outdated(ctx, dialect, dir, conn); err != nil {
 		return err
 	}
@@ -84,8 +90,22 @@ func migrate(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.D
 			return fmt.Errorf("upgrade tables of version %d: %w", numbered, err)
 		}
 	}
-	_, err = p.Up(ctx)
-	return err
+	if begin == nil {
+		_, err = p.Up(ctx)
+		return err
+	}
+	has, _, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	missing := slices.DeleteFunc(p.ListSources(), func(m *goose.Source) bool { return m.Version <= has })
+	for i, m := range missing {
+		begin(path.Base(m.Path), i+1, len(missing))
+		if _, err := p.UpTo(ctx, m.Version); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // outdated reports whether migrations are missing. Tables from before the first one, and those of a newer version of

@@ -66,7 +66,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	eng := s.eng // tests change it
 	s.running.Go(func() { eventLog{s}.keepSending(sending, eng) })
 	if !opts.NoMigrate {
-		if err := s.eng.migrate(ctx); err != nil {
+		if err := s.eng.migrate(ctx, opts.OnMigration); err != nil {
 			return nil, errors.Join(fmt.Errorf("migrate database: %w", err), s.Close())
 		}
 	}
@@ -87,8 +87,9 @@ func openEngine(ctx context.Context, url string, opts Options) (engine, *postgre
 }
 
 // Migrate opens the database that url names, brings its schema up to date and closes it again.
-func Migrate(ctx context.Context, url string, logger *slog.Logger) error {
-	s, err := Open(ctx, url, Options{Logger: logger})
+func Migrate(ctx context.Context, url string, opts Options) error {
+	opts.NoMigrate = false
+	s, err := Open(ctx, url, opts)
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (s *Store) Serve(ctx context.Context) error {
 		return err
 	}
 	if s.noMigrate { // else Open has done it
-		if err := s.eng.migrate(ctx); err != nil {
+		if err := s.eng.migrate(ctx, nil); err != nil {
 			return fmt.Errorf("migrate database: %w", err)
 		}
 	}

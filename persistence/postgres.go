@@ -186,13 +186,13 @@ func postgresOpenError(cfg *pgx.ConnConfig, err error) error {
 	return fmt.Errorf("open database: PostgreSQL at %s:%d: %s (%s)", cfg.Host, cfg.Port, hint, text)
 }
 
-func (e *postgresEngine) migrate(ctx context.Context) error {
+func (e *postgresEngine) migrate(ctx context.Context, begin onMigration) error {
 	option, err := e.migrationLock()
 	if err != nil {
 		return err
 	}
 	conn := e.unlimited()
-	err = migrate(ctx, goose.DialectPostgres, "postgres", conn, option)
+	err = migrate(ctx, begin, goose.DialectPostgres, "postgres", conn, option)
 	return errors.Join(err, conn.Close())
 }
 

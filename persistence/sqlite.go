@@ -193,8 +193,8 @@ func (e *sqliteEngine) outdated(ctx context.Context) (bool, error) {
 	return outdated(ctx, goose.DialectSQLite3, "sqlite", e.writer)
 }
 
-func (e *sqliteEngine) migrate(ctx context.Context) error {
-	if err := migrate(ctx, goose.DialectSQLite3, "sqlite", e.writer); err != nil {
+func (e *sqliteEngine) migrate(ctx context.Context, begin onMigration) error {
+	if err := migrate(ctx, begin, goose.DialectSQLite3, "sqlite", e.writer); err != nil {
 		return err
 	}
 	writes, err := sqlitedb.Prepare(ctx, e.writer)

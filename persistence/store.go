@@ -45,6 +45,9 @@ type Options struct {
 	Instance string
 	// NoMigrate leaves the schema alone until Serve.
 	NoMigrate bool
+	// OnMigration, unless it is nil, is called before Open applies a migration: with its name, its number among those that
+	// are missing, and theirs.
+	OnMigration func(name string, number, of int)
 	// DeadAfter is how long another process must be silent before this one takes it for dead; 0
 	// means 15 s. All processes of a database should use the same value.
 	DeadAfter time.Duration
@@ -56,7 +59,7 @@ type Options struct {
 	NoListen bool
 	// Connections to PostgreSQL, not counting those for notifications and heartbeats: half for reading, half for writing; 0:
 	// pool_max_conns of the URL for each, or without it the larger of 4 and the number of processors.
-	MaxConns int `koanf:"max_connections" min:"0" max:"1000"`
+	MaxConns int `yaml:"max_connections" min:"0" max:"1000"`
 	// Assistants are the operator's.
 	Assistants []assistant.Assistant
 	// OnWrite is called after each write transaction that was saved, or that failed because the

@@ -267,7 +267,7 @@ func TestOtherVersions(t *testing.T) {
 						t.Errorf("%s = %v, want %q", what, err, want)
 					}
 				}
-				refused("Migrate()", persistence.Migrate(t.Context(), url, nil))
+				refused("Migrate()", persistence.Migrate(t.Context(), url, persistence.Options{}))
 				s := persistencetest.Open(t, url, persistence.Options{NoMigrate: true})
 				_, err := s.Outdated(t.Context())
 				refused("Outdated()", err)

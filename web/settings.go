@@ -41,10 +41,10 @@ type configAnswer struct {
 
 // ICEServer is a STUN or TURN server for the browser's leg.
 type ICEServer struct {
-	URLs     []string `koanf:"urls"`
-	Username string   `koanf:"username"`
+	URLs     []string `yaml:"urls"`
+	Username string   `yaml:"username"`
 	// Credential is a secret, and not in a file of settings.
-	Credential access.Secret `koanf:"-"`
+	Credential access.Secret `yaml:"-"`
 }
 
 // shownICEServer is an ICEServer in the form of the browser's RTCIceServer. Browsers need the

@@ -23,15 +23,15 @@ const (
 type Config struct {
 	Store *persistence.Store
 	// Whether queued messages are sent automatically.
-	Enabled bool `koanf:"enabled" default:"true"`
+	Enabled bool `yaml:"enabled" default:"true"`
 	// How long a message waits at least.
 	//
 	// It is the least time between the end of a turn and the next message. The first one after a start does not wait.
-	Delay time.Duration `koanf:"delay_seconds" min:"0" max:"3600"`
+	Delay time.Duration `yaml:"delay_seconds" min:"0" max:"3600"`
 	// How many messages may wait on a thread; 0: no limit.
-	MaxSize int `koanf:"max_size" default:"10" min:"0" max:"100000"`
+	MaxSize int `yaml:"max_size" default:"10" min:"0" max:"100000"`
 	// Whether queued messages get titles.
-	AutoGenerateTitles bool `koanf:"auto_generate_titles" default:"true"`
+	AutoGenerateTitles bool `yaml:"auto_generate_titles" default:"true"`
 	// MaxParallel limits how many threads may be sent to at once; 0 means 16.
 	MaxParallel int
 	// Every is how often the table is scanned for messages that come without notice, because they are due or from

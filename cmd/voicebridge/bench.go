@@ -51,12 +51,14 @@ func (b *benchCommand) run(p *process, command bench.Command) error {
 		figures = replacement{file}
 		defer func() { _ = file.Close() }() // each write is reported
 	}
+	shown := p.progress()
 	report, err := bench.Run(p.ctx, bench.Config{
 		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, Events: b.Events, Socket: b.Socket,
 		Record: b.Record, Bridge: command, Version: buildVersion(), Progress: func(calls int) {
-			_, _ = fmt.Fprintf(p.stderr, "%d calls at once, for %d s\n", calls, b.Seconds) // no reason to stop
+			shown.say("measuring %d calls at once, for %d s", calls, b.Seconds)
 		},
 	})
+	shown.clear()
 	if err != nil && p.ctx.Err() != nil {
 		return errors.New("the benchmark was interrupted")
 	}

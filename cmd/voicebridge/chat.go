@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/chat/queue"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/llm"
@@ -98,4 +100,12 @@ func openChat(cfg config.Config, store *persistence.Store, writer *spool.Writer,
 	}
 	log.Info("typed messages", "provider", out.Provider, "model", out.Models[out.Provider])
 	return c, nil
+}
+
+// openQueue makes the message queue.
+func (a *app) openQueue(context.Context) (err error) {
+	cfg := a.cfg.Conversations.Queue
+	cfg.Store, cfg.OnSent, cfg.OnPaused, cfg.Logger = a.store, a.observer.QueueSent, a.observer.QueuePaused, a.log
+	a.queue, err = queue.New(cfg)
+	return err
 }

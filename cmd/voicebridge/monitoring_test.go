@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.yaml.in/yaml/v3"
 
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
@@ -162,8 +162,8 @@ func TestMonitoring(t *testing.T) {
 	t.Run("alerts", func(t *testing.T) {
 		raw, err := os.ReadFile("../../deploy/prometheus-alerts.yaml")
 		must(t, err)
-		doc, err := yaml.Parser().Unmarshal(raw)
-		must(t, err)
+		var doc map[string]any
+		must(t, yaml.Unmarshal(raw, &doc))
 		raw, err = json.Marshal(doc)
 		must(t, err)
 		var d struct {

@@ -12,6 +12,7 @@ import (
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/persistence/cluster"
+	"voicebridge/persistence/export"
 	"voicebridge/persistence/privacy"
 	"voicebridge/thread"
 	"voicebridge/toolkit/mcptool"
@@ -80,6 +81,17 @@ func (e *eraseCommand) Run(p *process) error {
 		if recordings != nil {
 			parts = append(parts, recordings.Part())
 		}
+		shown := p.progress()
+		defer shown.clear()
+		for i, part := range parts {
+			if part.Erase == nil {
+				continue
+			}
+			parts[i].Erase = func(ctx context.Context, owner string) error {
+				shown.say("erasing %s (%d of %d)", part.Name, i+1, len(parts))
+				return part.Erase(ctx, owner)
+			}
+		}
 		return errors.Join(err, privacy.Erase(p.ctx, e.Owner, parts))
 	})
 }
@@ -123,4 +135,45 @@ func (p *process) withStore(database *string, use func(config.Config, *slog.Logg
 		return errors.New("an older version made the tables of the database: bring them up to date with voicebridge migrate")
 	}
 	return use(cfg, log, store)
+}
+
+// exportCommand is the command export.
+type exportCommand struct {
+	Thread   string  `arg:"" optional:"" help:"Id of the thread. With --owner and without it: everything of the owner but recordings, as a ZIP file."`
+	Format   string  `help:"markdown, json or srt (subtitles)." enum:"markdown,json,srt" default:"markdown"`
+	Owner    *string `help:"Whose thread it is: the name before the token, or sub of the JWT. Without authentication there is one local user: ${owner}." placeholder:"OWNER"`
+	Database *string `help:"sqlite:PATH or postgres://…" placeholder:"URL"`
+}
+
+// Validate asks for a thread or an owner: nobody writes a ZIP file to a terminal by mistake.
+func (e *exportCommand) Validate() error {
+	if e.Thread == "" && e.Owner == nil {
+		return errors.New("expected <thread>, or --owner for everything of an owner")
+	}
+	return nil
+}
+
+// Run writes the thread, or everything of the owner, to standard output. The server may be running.
+func (e *exportCommand) Run(p *process) error {
+	return p.withStore(e.Database, func(_ config.Config, _ *slog.Logger, store *persistence.Store) error {
+		owner := access.LocalOwner
+		if e.Owner != nil {
+			owner = *e.Owner
+		}
+		out := &counted{Writer: p.stdout, shown: p.progress()}
+		defer out.shown.clear()
+		if e.Thread == "" {
+			return privacy.Export(p.ctx, out, owner, privacy.Parts(store))
+		}
+		key := thread.Key{Owner: owner, Thread: e.Thread}
+		thread, err := store.Thread(p.ctx, key)
+		if errors.Is(err, persistence.ErrNotFound) {
+			return fmt.Errorf("%s has no thread %s (--owner names another owner)", owner, e.Thread)
+		}
+		if err != nil {
+			return err
+		}
+		format, _ := export.FormatOf(e.Format) // checked by the command line
+		return export.Write(out, format, thread, export.Messages(p.ctx, store, key))
+	})
 }

@@ -6,7 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
+	"os"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
+	"time"
 
 	"voicebridge/cmd/voicebridge/internal/config"
 )
@@ -37,6 +42,7 @@ type process struct {
 // globalFlags are the flags of every command. Flags that are settings are pointers: nil leaves the
 // setting to the environment, the file and the defaults.
 type globalFlags struct {
+	Quiet     bool    `short:"q" help:"Do not say how far long work is."`
 	Config    string  `help:"Settings file (environment VOICEBRIDGE_CONFIG; voicebridge.yaml if it exists)." placeholder:"FILE"`
 	LogLevel  *string `help:"debug, info, warn or error." placeholder:"LEVEL"`
 	LogFormat *string `help:"text or json." placeholder:"FORMAT"`
@@ -101,4 +107,93 @@ func withUnits(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.StringValue(a.Value.Duration().String())
 	}
 	return a
+}
+
+// progress says on stderr how far long work is: on a terminal in one line that is rewritten, else in lines with times.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	last     time.Time
+}
+
+// tellEvery is how often counts are shown.
+const tellEvery = time.Second
+
+func (p *process) progress() *progress {
+	out := p.stderr
+	if p.flags.Quiet {
+		out = io.Discard
+	}
+	file, ok := out.(*os.File)
+	if ok {
+		info, err := file.Stat()
+		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return &progress{out: out, terminal: ok, last: time.Now()}
+}
+
+// say shows a new step.
+func (p *progress) say(format string, args ...any) {
+	p.last = time.Now()
+	text := fmt.Sprintf(format, args...)
+	if p.terminal {
+		_, _ = fmt.Fprintf(p.out, "\r\033[K%s", text) // its failure is no reason to stop, here and below
+		return
+	}
+	_, _ = fmt.Fprintln(p.out, p.last.UTC().Format(time.RFC3339), text)
+}
+
+// count shows how far a step is, unless something was shown a moment ago.
+func (p *progress) count(format string, args ...any) {
+	if time.Since(p.last) >= tellEvery {
+		p.say(format, args...)
+	}
+}
+
+// clear removes the line from a terminal, where other output follows.
+func (p *progress) clear() {
+	if p.terminal {
+		_, _ = fmt.Fprint(p.out, "\r\033[K")
+	}
+}
+
+// counted is a writer that shows how much was written.
+type counted struct {
+	io.Writer
+
+	shown *progress
+	bytes int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Writer.Write(b)
+	c.bytes += int64(n)
+	c.shown.count("exporting: %.1f MB", float64(c.bytes)/1e6)
+	return n, err
+}
+
+// dataDir returns the folder of what is kept in files: that of the SQLite database, else data.
+func dataDir(address string) string {
+	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
+		return filepath.Dir(path)
+	}
+	return "data"
+}
+
+// spoolDir returns the folder of the spool's file.
+func spoolDir(address string) string { return filepath.Join(dataDir(address), "spool") }
+
+// pageURL returns the page's address for a browser on this machine.
+func pageURL(t config.TLS, addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.String()
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "localhost"
+	}
+	if t.On() {
+		return "https://" + net.JoinHostPort(host, port)
+	}
+	return "http://" + net.JoinHostPort(host, port)
 }

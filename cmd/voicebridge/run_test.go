@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -356,5 +357,80 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestProgress shows steps in a log, on a terminal and not at all.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	var log output
+	shown := (&process{stderr: &log}).progress()
+	shown.say("applying %d of %d", 1, 2)
+	shown.count("%d MB", 1) // a moment later
+	shown.clear()
+	line, more, _ := strings.Cut(log.String(), "\n")
+	at, text, _ := strings.Cut(line, " ")
+	if _, err := time.Parse(time.RFC3339, at); err != nil || text != "applying 1 of 2" || more != "" {
+		t.Errorf("a log has %q", log.String())
+	}
+	shown.last = time.Now().Add(-tellEvery)
+	c := &counted{Writer: io.Discard, shown: shown}
+	if n, err := c.Write(make([]byte, 2_500_000)); n != 2_500_000 || err != nil || !strings.HasSuffix(log.String(), " exporting: 2.5 MB\n") {
+		t.Errorf("%d, %v, a log has %q", n, err, log.String())
+	}
+	var screen output
+	shown = &progress{out: &screen, terminal: true}
+	shown.say("a")
+	shown.count("b")
+	shown.say("c")
+	shown.clear()
+	if screen.String() != "\r\033[Ka\r\033[Kc\r\033[K" {
+		t.Errorf("a terminal has %q", screen.String())
+	}
+	var none output
+	(&process{stderr: &none, flags: globalFlags{Quiet: true}}).progress().say("a")
+	if none.String() != "" {
+		t.Errorf("with --quiet: %q", none.String())
+	}
+}
+
+// TestLongCommandsSayHowFarTheyAre brings a database up to date and erases an owner.
+func TestLongCommandsSayHowFarTheyAre(t *testing.T) {
+	t.Parallel()
+	environ := []string{"DATABASE_URL=sqlite:" + filepath.Join(t.TempDir(), "new.db"), "VOICEBRIDGE_CONFIG=" + noFile(t)}
+	for _, c := range []struct{ args, want string }{
+		{"migrate", "(1 of "}, {"migrate", ""}, {"erase --owner anna", "erasing threads (2 of "}, {"erase --owner anna --quiet", ""},
+	} {
+		code, _, stderr := failing(t, environ, strings.Fields(c.args)...)
+		if code != 0 || !strings.Contains(stderr, c.want) || (stderr == "") != (c.want == "") {
+			t.Errorf("%s: code %d, %q", c.args, code, stderr)
+		}
+	}
+}
+
+// TestCompletion completes in a real bash, and has a line for each command in fish's script.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	code, script, stderr := failing(t, nil, "completion", "bash")
+	if code != 0 || stderr != "" {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	for typed, want := range map[string]string{"voicebridge mig": "migrate", "voicebridge erase --ow": "--owner", "voicebridge export --for": "--format", "voicebridge --vers": "--version"} {
+		words := strings.Fields(typed)
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", script+"\nCOMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _voicebridge; echo \"${COMPREPLY[@]}\"", "bash")
+		cmd.Args = append(cmd.Args, words...)
+		out, err := cmd.CombinedOutput()
+		if err != nil || strings.TrimSpace(string(out)) != want {
+			t.Errorf("%s: %q, %v", typed, out, err)
+		}
+	}
+	if code, script, _ := failing(t, nil, "completion", "fish"); code != 0 || !strings.Contains(script, "-a doctor ") || !strings.Contains(script, "-l owner -r ") {
+		t.Errorf("code %d: %s", code, script)
+	}
+	if code, script, _ := failing(t, nil, "completion", "zsh"); code != 0 || !strings.Contains(script, "bashcompinit") {
+		t.Errorf("code %d: %s", code, script)
+	}
+	if code, _, stderr := failing(t, nil, "completion", "cmd.exe"); code != 2 || !strings.Contains(stderr, "bash") {
+		t.Errorf("code %d: %s", code, stderr)
 	}
 }

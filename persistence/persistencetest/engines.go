@@ -164,7 +164,7 @@ var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, "template.db")
-	err = persistence.Migrate(context.Background(), "sqlite:"+path, nil)
+	err = persistence.Migrate(context.Background(), "sqlite:"+path, persistence.Options{})
 	content, read := os.ReadFile(path)
 	return content, errors.Join(err, read, os.RemoveAll(dir))
 })

@@ -94,7 +94,7 @@ func makeTemplate() (string, error) {
 		return "", err
 	}
 	server.made = name
-	return name, persistence.Migrate(context.Background(), address, nil)
+	return name, persistence.Migrate(context.Background(), address, persistence.Options{})
 }
 
 func startServer() {

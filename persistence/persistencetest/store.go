@@ -10,7 +10,7 @@ import (
 
 func (s suite) migrations(t *testing.T) {
 	url := s.newURL(t) // which has been migrated, so that there is nothing to do
-	must(t, persistence.Migrate(t.Context(), url, nil))
+	must(t, persistence.Migrate(t.Context(), url, persistence.Options{}))
 	for _, name := range []string{
 		"threads", "messages", "tool_calls", "calls", "responses", "queued_messages", "approvals",
 		"conversation_transcript", "tool_call_log", "call_summary",

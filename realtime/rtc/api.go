@@ -54,13 +54,13 @@ type Config struct {
 	//
 	// Upstream legs never use it: on a shared port Pion tells legs apart by the remote address alone, and an upstream shows the same few
 	// addresses to every call. The port is bound once on each address of the machine, also on those that appear later.
-	UDPPort int `koanf:"udp_port" min:"0" max:"65535"`
+	UDPPort int `yaml:"udp_port" min:"0" max:"65535"`
 	// Addresses at which browsers reach this machine, if it is behind NAT.
 	//
 	// They are announced to browsers instead of the local addresses of the same family (1:1 NAT), with the port of the one
 	// that faces the internet. If one of them is reachable from the internet, browsers' private addresses are not
 	// tried.
-	PublicIPs []string `koanf:"public_ips" format:"ip"`
+	PublicIPs []string `yaml:"public_ips" format:"ip"`
 	// ICEServers are the STUN and TURN servers of the browser leg.
 	ICEServers []ICEServer
 	// DataChannel is the stream of the data channel of upstream legs, if the upstream is told it beforehand: both sides

@@ -40,23 +40,23 @@ const (
 // rules, and no search.
 type Config struct {
 	// The service that searches. Empty: the first that has its key or address, if any.
-	Provider string `koanf:"search" enum:",searxng,exa,tavily,brave"`
+	Provider string `yaml:"search" enum:",searxng,exa,tavily,brave"`
 	// A SearXNG server, such as http://localhost:8888. It may be private: searches go there, requests of a model never do. Neither
 	// they nor hooks use HTTP_PROXY.
-	SearXNGURL string `koanf:"searxng_url" format:"url" env:"VOICEBRIDGE_SEARXNG_URL"`
+	SearXNGURL string `yaml:"searxng_url" format:"url" env:"VOICEBRIDGE_SEARXNG_URL"`
 	// Addresses or networks that tools may reach although they are not public, such as 10.1.2.0/24 or ::1/128.
-	AllowPrefixes []netip.Prefix `koanf:"allow_networks"`
+	AllowPrefixes []netip.Prefix `yaml:"allow_networks"`
 	// Those that they may not reach although they are public. They take precedence over allow_networks.
-	DenyPrefixes []netip.Prefix `koanf:"deny_networks"`
+	DenyPrefixes []netip.Prefix `yaml:"deny_networks"`
 	// Besides 80 and 443.
-	AllowPorts []int `koanf:"allow_ports" min:"1" max:"65535"`
+	AllowPorts []int `yaml:"allow_ports" min:"1" max:"65535"`
 
 	// The keys of services that need one. They are sent to their service and appear nowhere else,
 	// neither in results nor in errors.
-	ExaKey, TavilyKey, BraveKey string `koanf:"-"`
+	ExaKey, TavilyKey, BraveKey string `yaml:"-"`
 
 	// Timeout limits one request and one search; 0 = 25 s.
-	Timeout time.Duration `koanf:"-"`
+	Timeout time.Duration `yaml:"-"`
 
 	// The rest is for tests.
 

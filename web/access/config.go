@@ -14,13 +14,13 @@ type Auth struct {
 	JWTSecret Secret
 	// URL of the public keys that verify JWTs signed with RSA, ECDSA or Ed25519 (RFC 7517). A token's `sub` is the owner; it
 	// must have `exp`. VOICEBRIDGE_JWT_SECRET (at least 32 bytes) verifies HS256 instead.
-	JWKSURL string `koanf:"jwt_jwks_url" format:"url"`
+	JWKSURL string `yaml:"jwt_jwks_url" format:"url"`
 	// Required value of `iss` in a JWT; needed with jwt_jwks_url, whose issuer also signs tokens for others.
-	JWTIssuer string `koanf:"jwt_issuer"`
+	JWTIssuer string `yaml:"jwt_issuer"`
 	// Required value of `aud` in a JWT; needed with jwt_jwks_url.
-	JWTAudience string `koanf:"jwt_audience"`
+	JWTAudience string `yaml:"jwt_audience"`
 	// Owners that a JWT may name although they also have a token in VOICEBRIDGE_API_TOKENS, or are `local`.
-	JWTMayClaim []string `koanf:"jwt_may_claim"`
+	JWTMayClaim []string `yaml:"jwt_may_claim"`
 	// Secret signs page sessions and client secrets. All instances on one database need the same
 	// one.
 	Secret Secret

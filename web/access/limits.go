@@ -15,29 +15,29 @@ import (
 // Limits are what protects the process. Those per owner are not for the one local user.
 type Limits struct {
 	// Live calls in this process.
-	MaxCalls int `koanf:"max_calls" default:"200" min:"1" max:"100000"`
+	MaxCalls int `yaml:"max_calls" default:"200" min:"1" max:"100000"`
 	// Live calls in all processes together.
-	MaxCallsPerOwner int `koanf:"max_calls_per_owner" default:"20" min:"1" max:"100000"`
+	MaxCallsPerOwner int `yaml:"max_calls_per_owner" default:"20" min:"1" max:"100000"`
 	// Call set-ups, in all processes together.
-	SetupsPerMinute int `koanf:"setups_per_minute_per_ip" default:"60" min:"1" max:"100000"`
+	SetupsPerMinute int `yaml:"setups_per_minute_per_ip" default:"60" min:"1" max:"100000"`
 	// Wrong tokens, also to sign in, in all processes together.
-	SignInsPerMinute int `koanf:"sign_ins_per_minute_per_ip" default:"10" min:"1" max:"100000"`
+	SignInsPerMinute int `yaml:"sign_ins_per_minute_per_ip" default:"10" min:"1" max:"100000"`
 	// WebSockets in this process.
-	MaxSockets int `koanf:"max_sockets" default:"2000" min:"1" max:"1000000"`
+	MaxSockets int `yaml:"max_sockets" default:"2000" min:"1" max:"1000000"`
 	// WebSockets in all processes together.
-	SocketsPerOwner int `koanf:"max_sockets_per_owner" default:"200" min:"1" max:"1000000"`
+	SocketsPerOwner int `yaml:"max_sockets_per_owner" default:"200" min:"1" max:"1000000"`
 	// Messages, queued messages, images and threads, in all processes together.
-	TextsPerMinute int `koanf:"texts_per_minute_per_owner" default:"120" min:"1" max:"1000000"`
+	TextsPerMinute int `yaml:"texts_per_minute_per_owner" default:"120" min:"1" max:"1000000"`
 	// Simultaneous text turns, in all processes together.
-	TurnsPerOwner int `koanf:"max_turns_per_owner" default:"16" min:"1" max:"1000000"`
+	TurnsPerOwner int `yaml:"max_turns_per_owner" default:"16" min:"1" max:"1000000"`
 	// All images together.
-	ImageBytesPerOwner int64 `koanf:"image_mb_per_owner" default:"1024" min:"1" max:"1000000"`
+	ImageBytesPerOwner int64 `yaml:"image_mb_per_owner" default:"1024" min:"1" max:"1000000"`
 	// Conversations.
-	ThreadsPerOwner int `koanf:"max_threads_per_owner" default:"10000" min:"1" max:"100000000"`
+	ThreadsPerOwner int `yaml:"max_threads_per_owner" default:"10000" min:"1" max:"100000000"`
 	// Messages, images and what is kept for hooks together.
-	StoredBytesPerOwner int64 `koanf:"stored_mb_per_owner" default:"4096" min:"1" max:"100000000"`
+	StoredBytesPerOwner int64 `yaml:"stored_mb_per_owner" default:"4096" min:"1" max:"100000000"`
 	// Models that clients may name: provider/model or provider/*; empty: all.
-	AllowedModels []string `koanf:"allowed_models" format:"model"`
+	AllowedModels []string `yaml:"allowed_models" format:"model"`
 }
 
 // Limits on the memory of bodies, in bytes. Decoding and saving an image takes up to ten times as much for a moment.

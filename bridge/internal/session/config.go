@@ -29,23 +29,23 @@ type Settings struct {
 // Defaults are the voice model and its instructions.
 type Defaults struct {
 	// The model for voice calls.
-	Model string `koanf:"model" default:"gpt-realtime-2.1" min:"1" env:"VOICEBRIDGE_REALTIME_MODEL"`
+	Model string `yaml:"model" default:"gpt-realtime-2.1" min:"1" env:"VOICEBRIDGE_REALTIME_MODEL"`
 	// A name, or the id of a custom voice (voice_…).
-	Voice string `koanf:"voice" default:"marin" min:"1" env:"VOICEBRIDGE_REALTIME_VOICE,VOICEBRIDGE_VOICE"`
+	Voice string `yaml:"voice" default:"marin" min:"1" env:"VOICEBRIDGE_REALTIME_VOICE,VOICEBRIDGE_VOICE"`
 	// Model that transcribes what the user says.
-	TranscriptionModel string `koanf:"transcription_model" default:"gpt-transcribe" min:"1" env:"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL,VOICEBRIDGE_TRANSCRIPTION_MODEL"`
+	TranscriptionModel string `yaml:"transcription_model" default:"gpt-transcribe" min:"1" env:"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL,VOICEBRIDGE_TRANSCRIPTION_MODEL"`
 	// What the assistant is told. Leave it out for the built-in text. {{date}} and {{time}} stand for when the call began,
 	// {{user}} for the user's name: the owner of the token, or the claim `name` of a JWT.
-	Instructions string `koanf:"instructions" max:"32768"`
+	Instructions string `yaml:"instructions" max:"32768"`
 	// Whether a client may set the instructions of its own calls.
-	AllowClientInstructions bool          `koanf:"allow_client_instructions"`
-	TurnDetection           TurnDetection `koanf:"turn_detection" yaml:",flow"`
+	AllowClientInstructions bool          `yaml:"allow_client_instructions"`
+	TurnDetection           TurnDetection `yaml:"turn_detection,flow"`
 	// Against noise around the caller. Empty: off.
-	NoiseReduction string `koanf:"noise_reduction" enum:",near_field,far_field"`
+	NoiseReduction string `yaml:"noise_reduction" enum:",near_field,far_field"`
 	// Of the transcription, ISO 639-1, such as en; empty: any.
-	Language string `koanf:"language" format:"language"`
+	Language string `yaml:"language" format:"language"`
 	// Speed is how fast the model speaks; 0 leaves it to the upstream.
-	Speed float64 `koanf:"-"`
+	Speed float64 `yaml:"-"`
 }
 
 // TurnDetection is what decides that the caller's turn is over.
@@ -69,29 +69,29 @@ func (d Defaults) With(r Route) Defaults {
 type Limits struct {
 	// When a client gets its answer: `at_once` does not wait for an upstream that was reached in the last five minutes, whose
 	// refusal then comes as an event in the call; `after_upstream` waits until the upstream has taken the call.
-	Answer string `koanf:"answer" default:"at_once" enum:"at_once,after_upstream"`
+	Answer string `yaml:"answer" default:"at_once" enum:"at_once,after_upstream"`
 	// How long before its end an upstream session is replaced by another; 0: only once it has ended.
-	RenewBefore time.Duration `koanf:"renew_before_minutes" default:"10" min:"0" max:"1440"`
+	RenewBefore time.Duration `yaml:"renew_before_minutes" default:"10" min:"0" max:"1440"`
 	// How long a call waits for a lost browser.
-	LossGrace time.Duration `koanf:"grace_seconds" default:"30" min:"0" max:"600"`
+	LossGrace time.Duration `yaml:"grace_seconds" default:"30" min:"0" max:"600"`
 	// How long it waits for a browser that closed its connection, as a page does when it is reloaded.
-	CloseGrace time.Duration `koanf:"close_grace_seconds" default:"8" min:"0" max:"600"`
+	CloseGrace time.Duration `yaml:"close_grace_seconds" default:"8" min:"0" max:"600"`
 	// A call ends after this long without speech, answers or tools; 0: never.
-	Idle time.Duration `koanf:"idle_minutes" default:"10" min:"0" max:"1440"`
+	Idle time.Duration `yaml:"idle_minutes" default:"10" min:"0" max:"1440"`
 	// Longest call; 0: no limit.
-	MaxDuration time.Duration `koanf:"max_minutes" min:"0" max:"10080"`
+	MaxDuration time.Duration `yaml:"max_minutes" min:"0" max:"10080"`
 	// In one spoken turn.
-	ToolRounds int `koanf:"max_tool_rounds" default:"20" min:"1" max:"1000"`
+	ToolRounds int `yaml:"max_tool_rounds" default:"20" min:"1" max:"1000"`
 }
 
 // Budget are the limits of spending, in US dollars; 0: no limit. The caller is warned at warn_percent of a limit.
 type Budget struct {
 	// Per call.
-	CallUSD float64 `koanf:"call_usd" min:"0" max:"1000000"`
+	CallUSD float64 `yaml:"call_usd" min:"0" max:"1000000"`
 	// Per owner and day.
-	OwnerDayUSD float64 `koanf:"owner_day_usd" min:"0" max:"1000000"`
+	OwnerDayUSD float64 `yaml:"owner_day_usd" min:"0" max:"1000000"`
 	// The caller is warned when this share of a limit is spent.
-	WarnPercent int `koanf:"warn_percent" default:"80" min:"1" max:"100"`
+	WarnPercent int `yaml:"warn_percent" default:"80" min:"1" max:"100"`
 }
 
 // Config is what stays constant during a call.

@@ -3,13 +3,10 @@ package config
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/netip"
 	"net/url"
-	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -22,55 +19,6 @@ type checks []error
 
 func (c *checks) wrong(key, format string, args ...any) {
 	*c = append(*c, fmt.Errorf(named(key)+": "+format, args...))
-}
-
-// value checks a setting against its tags.
-func (c *checks) value(key string, tag reflect.StructTag, v reflect.Value) {
-	switch {
-	case v.Kind() == reflect.Pointer && !v.IsNil():
-		c.value(key, tag, v.Elem())
-	case v.Kind() == reflect.Slice:
-		for i := range v.Len() {
-			c.value(key, tag, v.Index(i))
-		}
-	case v.Kind() == reflect.String:
-		c.text(key, tag, v.String())
-	case v.CanInt():
-		c.bounded(key, tag, float64(v.Int()))
-	case v.CanFloat():
-		c.bounded(key, tag, v.Float())
-	}
-}
-
-func (c *checks) bounded(key string, tag reflect.StructTag, value float64) {
-	low, high := tag.Get("min"), tag.Get("max")
-	if low != "" && !(value >= bound(low) && value <= bound(high)) { // nor NaN
-		c.wrong(key, "%s is not between %s and %s", strconv.FormatFloat(value, 'f', -1, 64), low, high)
-	}
-}
-
-func (c *checks) text(key string, tag reflect.StructTag, value string) {
-	values, listed := tag.Lookup("enum")
-	switch format := formats[tag.Get("format")]; {
-	case listed && !slices.Contains(strings.Split(values, ","), value):
-		c.wrong(key, "%q is not one of %s", value, strings.ReplaceAll(strings.TrimPrefix(values, ","), ",", ", "))
-	case tag.Get("min") != "" && strings.TrimSpace(value) == "":
-		c.wrong(key, "it must not be empty")
-	case tag.Get("max") != "" && float64(len(value)) > bound(tag.Get("max")):
-		c.wrong(key, "it is longer than %v KiB", bound(tag.Get("max"))/1024)
-	case format != nil && value != "":
-		if err := format(value); err != nil {
-			c.wrong(key, "%v", err)
-		}
-	}
-}
-
-// bound reads a bound; a missing one is no bound.
-func bound(text string) float64 {
-	if n, err := strconv.ParseFloat(text, 64); err == nil {
-		return n
-	}
-	return math.Inf(1)
 }
 
 // formats are the checks of texts that the tag format names.

@@ -1,18 +1,16 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-viper/mapstructure/v2"
-
+	"voicebridge/assistant/schema"
 	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/toolkit"
@@ -214,7 +212,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"unknown key":          {"listenn: x", nil, []string{"listenn: there is no such setting"}},
 		"key with a dot":       {"calls.idle_minutes: 5\ncalls.idle: 5", nil, []string{"calls.idle: there is no such setting", "calls.idle_minutes: write it as a group"}},
 		"unknown inner key":    {"conversations: {queue: {max: 1}}", nil, []string{"conversations.queue.max: there"}},
-		"unknown key in list":  {"ice_servers: [{urls: ['stun:a:1'], name: x}]", nil, []string{"ice_servers[0].name: there"}},
+		"unknown key in list":  {"ice_servers: [{urls: ['stun:a:1'], name: x}]", nil, []string{"ice_servers[0].name (VOICEBRIDGE_ICE_SERVERS): there"}},
 		"all of them":          {"a: 1\nb: 2\nudp_port: x\nlog: {level: loud}", []string{"VOICEBRIDGE_UPSTREAM=gpt", "VOICEBRIDGE_C=3"}, []string{"a: there", "b: there", "udp_port (VOICEBRIDGE_UDP_PORT)", "log.level", "upstream (VOICEBRIDGE_UPSTREAM)", "VOICEBRIDGE_C"}},
 		"not YAML":             {"listen: [", nil, []string{"settings.yaml", "yaml"}},
 		"two documents":        {"udp_port: 1\n---\nlog: {level: debug}", nil, []string{"settings.yaml", "second document"}},
@@ -284,11 +282,11 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"half of TLS":          {"tls: {cert_file: x}", nil, []string{"tls.cert_file: it and tls.key_file belong together"}},
 		"web tools": {"tools: {web: {search: altavista, searxng_url: 'http://u:p@x', allow_networks: ['::ffff:10.0.0.0/104'], allow_ports: [0]}}", nil,
 			[]string{`tools.web.search: "altavista" is not one of searxng, exa, tavily, brave`, "tools.web.searxng_url (VOICEBRIDGE_SEARXNG_URL): it must not contain a user",
-				"tools.web.allow_networks[0]: \"::ffff:10.0.0.0/104\": write it as an IPv4 network", "tools.web.allow_ports: 0 is not between 1 and 65535"}},
+				"tools.web.allow_networks[0]: \"::ffff:10.0.0.0/104\": write it as an IPv4 network", "tools.web.allow_ports[0]: 0 is not between 1 and 65535"}},
 		"a search without its key": {"tools: {web: {search: exa}}", nil, []string{"tools.web.search: exa needs EXA_API_KEY"}},
 		"ACME":                     {"tls: {acme: {domains: [voice.example.org]}}", nil, []string{"tls.acme: certificates are no longer requested by this program: remove this"}},
 		"ACME by the environment":  {"", []string{"VOICEBRIDGE_TLS__ACME__DOMAINS=voice.example.org"}, []string{"VOICEBRIDGE_TLS__ACME__DOMAINS: certificates are no longer requested by this program: remove this"}},
-		"TURN, no secret":          {"turn: {urls: ['turn:a:1', 'stun:b', 'turn:b/c', 'turns:[::1]:5349?transport=tcp']}", nil, []string{"turn.urls: they need VOICEBRIDGE_TURN_SECRET", `turn.urls: "stun:b"`, `turn.urls: "turn:b/c"`}},
+		"TURN, no secret":          {"turn: {urls: ['turn:a:1', 'stun:b', 'turn:b/c', 'turns:[::1]:5349?transport=tcp']}", nil, []string{"turn.urls: they need VOICEBRIDGE_TURN_SECRET", `turn.urls[1]: "stun:b"`, `turn.urls[2]: "turn:b/c"`}},
 		"TURN, no server":          {"", []string{"VOICEBRIDGE_TURN_SECRET=s"}, []string{"turn.urls"}},
 		"short secret":             {"", []string{"VOICEBRIDGE_SECRET=short"}, []string{"VOICEBRIDGE_SECRET: it has fewer than 32 bytes"}},
 		"a price of NaN":           {"prices: [{model: m, input: .nan}]", nil, []string{"prices[0].input: NaN is not between 0 and 1000000"}},
@@ -432,7 +430,7 @@ func TestUpstreams(t *testing.T) {
 	}
 	for list, want := range map[string]string{
 		`{"name":"A b","profile":"openai"}`: `"A b" is not made of a-z, 0-9 and -`,
-		`{"name":"a"}`:                      `"" is not one of openai`,
+		`{"name":"a"}`:                      "upstreams[0].profile: it is missing",
 		`{"name":"a","profile":"openai"},{"name":"a","profile":"openai"}`:       `"a" is the name of another`,
 		`{"name":"a","profile":"realtime"}`:                                     "an upstream of the profile realtime needs it",
 		`{"name":"a","profile":"xai","transport":"webrtc"}`:                     "an upstream of the profile xai needs it with the transport webrtc",
@@ -483,16 +481,27 @@ func TestDeclarations(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"min", "max"} {
-			if text, ok := tag.Lookup(name); ok && math.IsInf(bound(text), 0) {
-				t.Errorf("%s: %s is %q", s.Key, name, text)
+			if text, ok := tag.Lookup(name); ok {
+				if _, err := strconv.ParseFloat(text, 64); err != nil {
+					t.Errorf("%s: %s is %q", s.Key, name, text)
+				}
 			}
 		}
 		if _, ok := formats[tag.Get("format")]; !ok && tag.Get("format") != "" {
 			t.Errorf("%s: there is no format %s", s.Key, tag.Get("format"))
 		}
+		_, byDefault := tag.Lookup("default")
+		if enum, ok := tag.Lookup("enum"); ok && !byDefault && tag.Get("min") == "" && !strings.HasPrefix(enum, ",") {
+			t.Errorf("%s: it may be missing, so its enum begins with a comma", s.Key)
+		}
+		for f := range s.Group.Fields() {
+			if f.Tag.Get("yaml") == "" && strings.Contains(string(f.Tag), "koanf") {
+				t.Errorf("%s: its key stands in the tag yaml", f.Name)
+			}
+		}
 		switch s.Field.Type.Kind() {
 		case reflect.Int, reflect.Int64, reflect.Float64:
-			if s.Field.Type.Kind() == reflect.Int64 && unit(s.Field) == 1 {
+			if s.Field.Type.Kind() == reflect.Int64 && schema.Unit(s.Key, s.Field.Type) == 1 {
 				t.Errorf("%s: its key names no unit", s.Key)
 			}
 			if tag.Get("min") == "" || tag.Get("max") == "" {
@@ -506,26 +515,24 @@ func TestDeclarations(t *testing.T) {
 func TestListsOfGroups(t *testing.T) {
 	t.Parallel()
 	type entry struct {
-		Name  string `koanf:"name" min:"1"`
-		Kind  string `koanf:"kind" default:"a" enum:"a,b"`
-		Ports []int  `koanf:"ports" default:"80,443" min:"1" max:"65535"`
+		Name  string `yaml:"name" min:"1"`
+		Kind  string `yaml:"kind" default:"a" enum:"a,b"`
+		Ports []int  `yaml:"ports" default:"80,443" min:"1" max:"65535"`
 	}
 	type list struct {
-		Entries []entry `koanf:"entries"`
+		Entries []entry `yaml:"entries"`
 	}
 	var got list
-	values := map[string]any{"entries": []any{map[string]any{"name": "x"}, map[string]any{"kind": "c", "ports": []any{0}}}}
-	complete("", values, reflect.TypeFor[list]())
-	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{TagName: "koanf", Result: &got})
-	must(t, err)
-	must(t, decoder.Decode(values))
-	if want := (list{[]entry{{"x", "a", []int{80, 443}}, {"", "c", []int{0}}}}); !reflect.DeepEqual(got, want) {
+	values := map[string]any{"entries": []any{map[string]any{"name": "x"}, map[string]any{"name": "", "kind": "c", "ports": []any{0}}}}
+	problems := rules().Read(&got, values)
+	if fmt.Sprint(got) != "{[{x a [80 443]} { c [0]}]}" {
 		t.Errorf("got %+v", got)
 	}
-	l := newLoader()
-	l.check("", &got)
-	text := errors.Join(l.problems...).Error()
-	if text != "entries[1].name: it must not be empty\nentries[1].kind: \"c\" is not one of a, b\nentries[1].ports: 0 is not between 1 and 65535" {
+	var text string
+	for _, p := range problems {
+		text += p.Path + ": " + p.Reason.Error() + "\n"
+	}
+	if text != "entries[1].name: it must not be empty\nentries[1].kind: \"c\" is not one of a, b\nentries[1].ports[0]: 0 is not between 1 and 65535\n" {
 		t.Error(text)
 	}
 }

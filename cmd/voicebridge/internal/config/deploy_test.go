@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/knadh/koanf/parsers/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 const deploy = "../../../../deploy/"
@@ -47,8 +47,8 @@ func TestCompose(t *testing.T) {
 		}
 		return filled[name]
 	})
-	doc, err := yaml.Parser().Unmarshal([]byte(text))
-	must(t, err)
+	var doc map[string]any
+	must(t, yaml.Unmarshal([]byte(text), &doc))
 	services, _ := doc["services"].(map[string]any)
 	checkServices(t, services, at(doc, "volumes"))
 	service, _ := services["voicebridge"].(map[string]any)
@@ -82,8 +82,8 @@ func TestCompose(t *testing.T) {
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	manifest, _, _ := strings.Cut(readDeploy(t, "kubernetes.yaml"), "\n---\n")
-	doc, err := yaml.Parser().Unmarshal([]byte(manifest))
-	must(t, err)
+	var doc map[string]any
+	must(t, yaml.Unmarshal([]byte(manifest), &doc))
 	environ := []string{
 		"DATABASE_URL=postgres://u:p@h/db", "OPENAI_API_KEY=sk-1", "VOICEBRIDGE_API_TOKENS=" + filled["VOICEBRIDGE_API_TOKENS"], "VOICEBRIDGE_SECRET=" + filled["VOICEBRIDGE_SECRET"],
 		"VOICEBRIDGE_SERVICE_HOST=10.0.0.1", "VOICEBRIDGE_SERVICE_PORT_HTTP=80", "VOICEBRIDGE_PORT=tcp://10.0.0.1:80", "VOICEBRIDGE_PORT_80_TCP_PROTO=tcp",
@@ -139,16 +139,16 @@ func TestImageIsConfined(t *testing.T) {
 			t.Errorf("the Dockerfile lacks %q", line)
 		}
 	}
-	compose, err := yaml.Parser().Unmarshal([]byte(readDeploy(t, "compose.yaml")))
-	must(t, err)
+	var compose map[string]any
+	must(t, yaml.Unmarshal([]byte(readDeploy(t, "compose.yaml")), &compose))
 	service := at(compose, "services", "voicebridge")
 	if service["read_only"] != true || fmt.Sprint(service["cap_drop"]) != "[ALL]" || fmt.Sprint(service["security_opt"]) != "[no-new-privileges:true]" ||
 		fmt.Sprint(service["tmpfs"]) != "[/tmp]" || fmt.Sprint(service["volumes"]) != "[voicebridge:/data]" {
 		t.Errorf("compose.yaml runs it with %v", service)
 	}
 	manifest, _, _ := strings.Cut(readDeploy(t, "kubernetes.yaml"), "\n---\n")
-	doc, err := yaml.Parser().Unmarshal([]byte(manifest))
-	must(t, err)
+	var doc map[string]any
+	must(t, yaml.Unmarshal([]byte(manifest), &doc))
 	pod := at(doc, "spec", "template", "spec")
 	container, _ := pod["containers"].([]any)[0].(map[string]any)
 	confined := at(container, "securityContext")
@@ -201,8 +201,8 @@ func checkServices(t *testing.T, services, volumes map[string]any) {
 func checkManifest(t *testing.T, deployment, container map[string]any) {
 	t.Helper()
 	_, second, _ := strings.Cut(readDeploy(t, "kubernetes.yaml"), "\n---\n")
-	service, err := yaml.Parser().Unmarshal([]byte(second))
-	must(t, err)
+	var service map[string]any
+	must(t, yaml.Unmarshal([]byte(second), &service))
 	if deployment["kind"] != "Deployment" || deployment["apiVersion"] != "apps/v1" || service["kind"] != "Service" || service["apiVersion"] != "v1" {
 		t.Errorf("kinds %v %v and %v %v", deployment["apiVersion"], deployment["kind"], service["apiVersion"], service["kind"])
 	}

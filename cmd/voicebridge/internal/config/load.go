@@ -3,25 +3,21 @@ package config
 import (
 	"bytes"
 	"cmp"
-	"encoding"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/netip"
+	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/go-viper/mapstructure/v2"
-	parser "github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/providers/file"
-	"github.com/knadh/koanf/v2"
 	"go.yaml.in/yaml/v3"
 
 	"voicebridge/assistant"
 	"voicebridge/toolkit/webhook"
+	"voicebridge/web"
 	"voicebridge/web/access"
 )
 
@@ -48,7 +44,6 @@ func Load(src Sources) (Config, error) {
 	l.readEnvironment(src.Environ)
 	l.readFlags(src.Flags)
 	l.decode()
-	l.check("", &l.cfg)
 	l.nameUpstream(src.Environ, Defaults().Realtime)
 	l.readUpstreams(src.Environ)
 	l.readAssistants(src.Environ)
@@ -64,26 +59,7 @@ func Load(src Sources) (Config, error) {
 func Defaults() Config {
 	l := newLoader()
 	l.decode()
-	l.check("", &l.cfg)
 	return l.cfg
-}
-
-// Default returns a setting's value in an empty environment as it is written, the zero value for those of a list's entries.
-func (s Setting) Default() reflect.Value {
-	l := newLoader()
-	l.decode()
-	v := reflect.ValueOf(l.cfg)
-	for name := range strings.SplitSeq(s.Key, ".") {
-		f, ok := fieldFor(v.Type(), name)
-		if !ok {
-			return reflect.Zero(s.Field.Type)
-		}
-		v = v.FieldByIndex(f.Index)
-	}
-	if v.Kind() == reflect.Int64 {
-		return reflect.ValueOf(v.Int())
-	}
-	return v
 }
 
 // LoadLog reads and checks the settings of the log, from the environment and the flags, for a command that reads no
@@ -97,20 +73,63 @@ func LoadLog(src Sources) (Log, error) {
 	}))
 	l.readFlags(src.Flags)
 	l.decode()
-	l.check("log", &l.cfg.Log)
 	if len(l.problems) > 0 {
 		return Log{}, &Error{l.problems}
 	}
 	return l.cfg.Log, nil
 }
 
+// loader collects the settings of all sources and their problems.
+type loader struct {
+	values   map[string]any // as in the file
+	cfg      Config
+	problems []error
+	// refused are keys of the file whose problem has already been noted.
+	refused map[string]bool
+}
+
 func newLoader() *loader {
-	return &loader{k: koanf.New("."), refused: map[string]bool{}}
+	return &loader{values: map[string]any{}, refused: map[string]bool{}}
+}
+
+func (l *loader) note(err error) {
+	if err != nil {
+		l.problems = append(l.problems, err)
+	}
+}
+
+// put sets what is at a path in values. Groups keep what they have besides.
+func put(values map[string]any, path []string, value any) {
+	name, rest := path[0], path[1:]
+	inner, _ := values[name].(map[string]any)
+	group, isGroup := value.(map[string]any)
+	switch {
+	case len(rest) == 0 && !isGroup:
+		values[name] = value
+		return
+	case inner == nil:
+		inner = map[string]any{}
+		values[name] = inner
+	}
+	if len(rest) > 0 {
+		put(inner, rest, value)
+		return
+	}
+	for name, v := range group {
+		put(inner, []string{name}, v)
+	}
 }
 
 func (l *loader) readFlags(flags map[string]any) {
 	for key, value := range flags {
-		l.note(l.k.Set(key, value))
+		if list, ok := value.([]string); ok {
+			items := []any{}
+			for _, item := range list {
+				items = append(items, item)
+			}
+			value = items
+		}
+		put(l.values, strings.Split(key, "."), value)
 		if key == "database_url" {
 			l.cfg.Secrets.DatabaseURL = access.Secret{} // the flag takes precedence over the environment
 		}
@@ -118,29 +137,29 @@ func (l *loader) readFlags(flags map[string]any) {
 }
 
 func (l *loader) readFile(src Sources) {
-	path, asked := cmp.Or(src.File, lookup(src.Environ, "VOICEBRIDGE_CONFIG")), true
-	if path == "" {
-		path, asked = defaultFile, false
-	}
-	if _, err := os.Stat(path); err != nil {
-		if asked || !errors.Is(err, fs.ErrNotExist) {
-			l.note(fmt.Errorf("read settings file (choose another with --config or VOICEBRIDGE_CONFIG): %w", err))
-		}
+	path := cmp.Or(src.File, lookup(src.Environ, "VOICEBRIDGE_CONFIG"))
+	asked := path != ""
+	text, err := os.ReadFile(cmp.Or(path, defaultFile))
+	if errors.Is(err, fs.ErrNotExist) && !asked {
 		return
 	}
-	f := koanf.New(".")
-	if err := f.Load(file.Provider(path), oneDocument{}); err != nil {
-		l.note(fmt.Errorf("read settings file %s: %w", path, err))
+	if err != nil {
+		l.note(fmt.Errorf("read settings file (choose another with --config or VOICEBRIDGE_CONFIG): %w", err))
 		return
 	}
-	l.refuseSecrets("", f.Raw())
-	l.note(l.k.Merge(f))
+	values, err := document(text)
+	if err != nil {
+		l.note(fmt.Errorf("read settings file %s: %w", cmp.Or(path, defaultFile), err))
+		return
+	}
+	l.refuseSecrets("", values)
+	for name, value := range values {
+		put(l.values, []string{name}, value)
+	}
 }
 
-// oneDocument is YAML of which nothing is ignored: the parser reads the first document only.
-type oneDocument struct{ *parser.YAML }
-
-func (oneDocument) Unmarshal(text []byte) (map[string]any, error) {
+// document reads a file that is one YAML document.
+func document(text []byte) (map[string]any, error) {
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	var settings map[string]any
 	if err := documents.Decode(&settings); err != nil && !errors.Is(err, io.EOF) {
@@ -159,106 +178,66 @@ func (oneDocument) Unmarshal(text []byte) (map[string]any, error) {
 	}
 }
 
-// decode stores the collected values in the config and names unknown keys and values of the wrong
-// type.
-func (l *loader) decode() {
-	values := l.k.Raw()
-	unknown := unknownKeys("", values, reflect.TypeFor[Config]())
-	complete("", values, reflect.TypeFor[Config]())
-	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
-		TagName: "koanf", Result: &l.cfg, DecodeHook: mapstructure.DecodeHookFuncValue(convert),
-	})
-	l.problems = append(l.problems, decodeProblems(cmp.Or(err, decoder.Decode(values)))...)
-	for _, key := range unknown {
-		if !l.refused[key] {
-			l.note(fmt.Errorf("%s: %w", key, noSetting(key, func(key string) string { return key })))
-		}
+// readEnvironment reads the environment: secrets into Secrets, settings under their keys. If a
+// setting is given under two names, the values must agree.
+func (l *loader) readEnvironment(environ []string) {
+	values := map[string]string{}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		values[name] = strings.TrimSpace(value) // if there are several, the last one counts, as for os/exec
 	}
-}
-
-// unknownKeys returns the keys in value that type t does not have.
-func unknownKeys(path string, value any, t reflect.Type) []string {
-	var out []string
-	switch v := value.(type) {
-	case []any:
-		if t.Kind() == reflect.Slice {
-			for i, inner := range v {
-				out = append(out, unknownKeys(fmt.Sprintf("%s[%d]", path, i), inner, t.Elem())...)
-			}
-		}
-	case map[string]any:
-		if !IsGroup(t) {
-			return nil // a value of the wrong type, which the decoder reports
-		}
-		for key, inner := range v {
-			full := strings.TrimPrefix(path+"."+key, ".")
-			field, ok := fieldFor(t, key)
-			if !ok {
-				out = append(out, full)
+	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
+	from := map[string]string{} // the variable that set a key or a secret
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := values[name]
+		secret, isSecret := secrets[name]
+		target := secret.Name
+		if !isSecret {
+			if target = keyOf(name); target == "" {
 				continue
 			}
-			out = append(out, unknownKeys(full, inner, field.Type)...)
+		}
+		if other, twice := from[target]; twice && values[other] != value {
+			l.note(fmt.Errorf("%s: its value differs from that of %s, which is the same setting", name, other))
+			continue
+		}
+		from[target] = name
+		var err error
+		if isSecret {
+			err = l.cfg.Secrets.set(secret, value)
+		} else {
+			err = l.set(target, value)
+		}
+		if err != nil {
+			l.note(fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	return out
 }
 
-// decodeProblems splits the joined errors of a decode.
-func decodeProblems(err error) []error {
-	if err == nil {
-		return nil
-	}
-	e, ok := err.(*mapstructure.DecodeError) //nolint:errorlint // a wrapped one belongs to another level
-	if joined := (interface{ Unwrap() []error })(nil); !ok && errors.As(err, &joined) {
-		var out []error
-		for _, e := range joined.Unwrap() {
-			out = append(out, decodeProblems(e)...)
-		}
-		return out
-	}
+// set stores the text of a variable under a key.
+func (l *loader) set(key, text string) error {
+	f, ok := settingOf(key)
 	if !ok {
-		return []error{err}
+		return noSetting(key, Variable)
 	}
-	if bad, ok := errors.AsType[*mapstructure.UnconvertibleTypeError](err); ok {
-		return []error{fmt.Errorf("%s: it must be %s", named(e.Name()), kindName(bad.Expected.Kind()))}
+	value, err := parse(f.Type, text)
+	if err == nil {
+		put(l.values, strings.Split(key, "."), value)
 	}
-	if f, ok := settingOf(e.Name()); ok && (f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Struct) {
-		return []error{fmt.Errorf("%s: it must be %s", named(e.Name()), kindName(f.Type.Kind()))}
-	}
-	return []error{fmt.Errorf("%s: %w", named(e.Name()), e.Unwrap())}
+	return err
 }
 
-// convert reads texts whose types say how, and rejects numbers that the decoder would change.
-func convert(from, to reflect.Value) (any, error) {
-	switch {
-	case isText(to.Type()) && from.Kind() != reflect.String:
-		return nil, errors.New("it must be " + kindName(reflect.String))
-	case to.Type() == reflect.TypeFor[netip.Prefix]():
-		return network(from.String())
-	case isText(to.Type()):
-		value := reflect.New(to.Type())
-		err := value.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(from.String()))
-		return value.Elem().Interface(), err
-	case from.CanFloat() && to.CanInt():
-		return nil, errors.New("it must be a whole number")
+// decode stores the collected values in the config and notes what is wrong with them.
+func (l *loader) decode() {
+	r := rules()
+	r.Unknown = func(key string) error {
+		if l.refused[key] {
+			return nil
+		}
+		return noSetting(key, func(key string) string { return key })
 	}
-	return from.Interface(), nil
-}
-
-func kindName(k reflect.Kind) string {
-	switch k {
-	case reflect.String:
-		return "text (in quotes, if it looks like a number)"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Float64:
-		return "a number"
-	case reflect.Slice:
-		return "a list"
-	case reflect.Struct:
-		return "a group of settings"
-	default:
-		return "a whole number"
+	for _, p := range r.Read(&l.cfg, l.values) {
+		l.note(fmt.Errorf("%s: %w", named(p.Path), p.Reason))
 	}
 }
 
@@ -294,7 +273,7 @@ func (l *loader) readUpstreams(environ []string) {
 func (l *loader) readAssistants(environ []string) {
 	for i, given := range l.cfg.Assistants {
 		key := fmt.Sprintf("assistants[%d]", i)
-		a, err := readAssistant(given, func(name string) string { return lookup(environ, name) }, l.cfg.AssistantNames())
+		a, err := readAssistant(given, environ, l.cfg.AssistantNames())
 		if e, ok := errors.AsType[*assistant.Error](err); ok {
 			err = fmt.Errorf("%s: %s", named(key+"."+e.Path), e.Reason)
 		}
@@ -316,17 +295,84 @@ func (l *loader) readHooks(environ []string) {
 		if e.SecretEnv == "" {
 			continue // reported by its tag
 		}
-		value := strings.TrimSpace(lookup(environ, e.SecretEnv))
-		if value == "" {
-			l.note(fmt.Errorf("%s: %s is not set", named(fmt.Sprintf("hooks.endpoints[%d].secret_env", i)), e.SecretEnv))
-			continue
-		}
 		var err error
-		if e.Secret, err = webhook.ParseSecret(value); err != nil || !strings.HasPrefix(value, webhook.Prefix) {
-			err = errors.New("it must be whsec_ and 24 to 64 bytes in base64")
-		}
-		if err != nil {
-			l.note(fmt.Errorf("%s: %w", e.SecretEnv, err))
+		if e.Secret, err = webhookSecret(environ, e.SecretEnv); err != nil {
+			l.note(fmt.Errorf("%s: %w", named(fmt.Sprintf("hooks.endpoints[%d].secret_env", i)), err))
 		}
 	}
+}
+
+// webhookSecret reads the variable that holds a secret in the form of Standard Webhooks.
+func webhookSecret(environ []string, name string) (webhook.Secret, error) {
+	value := strings.TrimSpace(lookup(environ, name))
+	secret, err := webhook.ParseSecret(value)
+	if err != nil || !strings.HasPrefix(value, webhook.Prefix) {
+		return secret, fmt.Errorf("%s must be set to whsec_ and 24 to 64 bytes in base64", name)
+	}
+	return secret, nil
+}
+
+// lookup reads a variable. If there are several, the last one counts, as for os/exec.
+func lookup(environ []string, name string) string {
+	for _, entry := range slices.Backward(environ) {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// Error is everything that is wrong with the settings.
+type Error struct {
+	// Problems are the problems found, each naming its setting.
+	Problems []error
+}
+
+// Error lists them, one per line.
+func (e *Error) Error() string {
+	lines := make([]string, 0, len(e.Problems))
+	for _, p := range e.Problems {
+		lines = append(lines, "  "+p.Error())
+	}
+	slices.Sort(lines)
+	return "these settings are wrong:\n" + strings.Join(slices.Compact(lines), "\n")
+}
+
+// Unwrap returns the problems.
+func (e *Error) Unwrap() []error { return e.Problems }
+
+// readAssistant reads one of the settings, and the secret that a variable holds.
+func readAssistant(given map[string]any, environ []string, known web.AssistantNames) (assistant.Assistant, error) {
+	given = maps.Clone(given)
+	name, _ := given["secret_env"].(string)
+	delete(given, "secret_env")
+	raw, err := json.Marshal(given)
+	if err != nil {
+		return assistant.Assistant{}, &assistant.Error{Path: "name", Reason: "it holds what JSON has no form for"}
+	}
+	a, err := assistant.Parse(raw)
+	if err == nil {
+		err = web.CheckAssistant(a, known)
+	}
+	if err != nil || name == "" {
+		return a, err
+	}
+	secret, err := webhookSecret(environ, name)
+	if err != nil {
+		return a, &assistant.Error{Path: "secret_env", Reason: err.Error()}
+	}
+	a.Secret = secret.Reveal()
+	return a, nil
+}
+
+// AssistantNames returns the names that assistants may use. Those of MCP servers are not known yet.
+func (c *Config) AssistantNames() web.AssistantNames {
+	out := web.AssistantNames{Providers: c.TextProviders(), Upstreams: []string{}}
+	for _, u := range c.Upstreams {
+		out.Upstreams = append(out.Upstreams, u.Name)
+	}
+	if len(c.Upstreams) == 0 {
+		out.Upstreams = append(out.Upstreams, c.Driver())
+	}
+	return out
 }

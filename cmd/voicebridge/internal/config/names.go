@@ -46,6 +46,24 @@ var secretNames = func() map[string]string {
 	return out
 }()
 
+// injected reports whether Kubernetes sets the variable in the pods of a namespace with a service called
+// voicebridge.
+func injected(name string) bool {
+	return name == prefix+"PORT" || strings.HasPrefix(name, prefix+"PORT_") || strings.HasPrefix(name, prefix+"SERVICE_")
+}
+
+// keyOf returns the key that a variable sets; empty if the variable is not ours.
+func keyOf(name string) string {
+	if key, ok := variables[name]; ok {
+		return key
+	}
+	path, ours := strings.CutPrefix(name, prefix)
+	if !ours || name == prefix+"CONFIG" || injected(name) {
+		return ""
+	}
+	return strings.ToLower(strings.ReplaceAll(path, "__", "."))
+}
+
 // own returns the first variable with a name of its own that sets a key, empty if there is none.
 func own(key string) string {
 	if f, ok := settingOf(key); ok && f.Tag.Get("env") != "" {
@@ -68,21 +86,6 @@ func SecretVariables() []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// settingOf returns the field that a key sets.
-func settingOf(key string) (f reflect.StructField, ok bool) {
-	t := reflect.TypeFor[Config]()
-	for part := range strings.SplitSeq(key, ".") {
-		if !IsGroup(t) {
-			return f, false
-		}
-		if f, ok = fieldFor(t, part); !ok {
-			return f, false
-		}
-		t = f.Type
-	}
-	return f, true
 }
 
 // named returns a key together with the variable that sets it, if that has a name of its own or the

@@ -2,8 +2,10 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"voicebridge/realtime/ws"
@@ -13,40 +15,40 @@ import (
 // Upstream is one that calls may talk to.
 type Upstream struct {
 	// How clients and records call it: up to 32 of a-z, 0-9 and -.
-	Name string `koanf:"name" min:"1" max:"32" format:"name"`
+	Name string `yaml:"name" min:"1" max:"32" format:"name"`
 	// What it is. realtime is any other server that speaks OpenAI's Realtime API as of 2025; simulator without a url is the
 	// built-in one.
-	Profile string `koanf:"profile" enum:"openai,azure,xai,inworld,localai,speech-to-speech,vllm,qwen,litellm,realtime,simulator"`
+	Profile string `yaml:"profile" min:"1" enum:"openai,azure,xai,inworld,localai,speech-to-speech,vllm,qwen,litellm,realtime,simulator"`
 	// Empty: webrtc for openai and simulator, websocket for others.
-	Transport string `koanf:"transport" enum:",webrtc,websocket"`
+	Transport string `yaml:"transport" enum:",webrtc,websocket"`
 	// Of a WebSocket its address, in which {model} is replaced; of WebRTC the whole address of the calls route. Empty: the
 	// profile's, or for openai what openai_base_url says.
-	URL string `koanf:"url"`
+	URL string `yaml:"url"`
 	// The variable that holds its key. Empty: OPENAI_API_KEY for openai, none for others.
-	APIKeyEnv string `koanf:"api_key_env" format:"variable"`
+	APIKeyEnv string `yaml:"api_key_env" format:"variable"`
 	// Empty: realtime.model.
-	Model string `koanf:"model" max:"200"`
+	Model string `yaml:"model" max:"200"`
 	// Empty: realtime.voice.
-	Voice string `koanf:"voice" max:"200"`
+	Voice string `yaml:"voice" max:"200"`
 	// Empty: realtime.transcription_model.
-	TranscriptionModel string `koanf:"transcription_model" max:"200"`
+	TranscriptionModel string `yaml:"transcription_model" max:"200"`
 	// Samples a second of the caller's voice: 8000, 16000, 24000 or 48000; 0: the profile's.
-	RateIn int `koanf:"rate_in" min:"0" max:"48000"`
+	RateIn int `yaml:"rate_in" min:"0" max:"48000"`
 	// The same of the model's voice.
-	RateOut int `koanf:"rate_out" min:"0" max:"48000"`
+	RateOut int `yaml:"rate_out" min:"0" max:"48000"`
 	// How sessions are written. Empty: as in the profile.
-	Shape string `koanf:"shape" enum:",ga,beta"`
+	Shape string `yaml:"shape" enum:",ga,beta"`
 	// How it is told what was said before: one item for each message, one for all, or as part of the instructions. Empty: as in
 	// the profile.
-	History string `koanf:"history" enum:",items,packed,instructions"`
+	History string `yaml:"history" enum:",items,packed,instructions"`
 	// A variable with further headers: name=value, with the value URL-encoded, separated by commas.
-	HeadersEnv string `koanf:"headers_env" format:"variable"`
+	HeadersEnv string `yaml:"headers_env" format:"variable"`
 
 	// Key and Headers are what the variables hold.
-	Key     access.Secret            `koanf:"-"`
-	Headers map[string]access.Secret `koanf:"-"`
+	Key     access.Secret            `yaml:"-"`
+	Headers map[string]access.Secret `yaml:"-"`
 	// KeyHeader carries the key, if not as in the profile.
-	KeyHeader string `koanf:"-"`
+	KeyHeader string `yaml:"-"`
 }
 
 // The profiles that are also upstreams by themselves, and the transports.
@@ -110,4 +112,87 @@ func (u *Upstream) Address() string {
 		return cmp.Or(u.URL, p.Calls)
 	}
 	return cmp.Or(u.URL, p.Address)
+}
+
+// usual is what a profile takes that VOICEBRIDGE_UPSTREAM names by itself: the variable of its key, whether it answers nobody
+// without one, and names in the place of OpenAI's.
+type usual struct {
+	key                         string
+	needsKey                    bool
+	model, voice, transcription string
+}
+
+// usuals are those of the profiles whose vendors have one. Source: the vendors' pages about keys and models.
+var usuals = map[string]usual{
+	"azure":   {key: "AZURE_OPENAI_API_KEY", needsKey: true},
+	"xai":     {key: "XAI_API_KEY", needsKey: true, model: "grok-voice-latest", voice: "eve", transcription: "grok-transcribe"},
+	"inworld": {key: "INWORLD_API_KEY", needsKey: true},
+	"localai": {key: "LOCALAI_API_KEY"},
+	"vllm":    {key: "VLLM_API_KEY"},
+	"qwen":    {key: "DASHSCOPE_API_KEY", needsKey: true, model: "qwen3.8-omni-flash-realtime"},
+	"litellm": {key: "LITELLM_API_KEY"},
+}
+
+// nameUpstream puts the upstream that the setting upstream names to the head of the list. Without a list, openai and the
+// simulator need none, and the address of a WebSocket is an upstream by itself. initial are the settings of an empty
+// environment.
+func (l *loader) nameUpstream(environ []string, initial Realtime) {
+	c := &l.cfg
+	listed := slices.IndexFunc(c.Upstreams, func(u Upstream) bool { return u.Name == c.Upstream })
+	_, known := ws.Find(c.Upstream)
+	alone := len(c.Upstreams) == 0
+	switch {
+	case alone && isSocket(c.Realtime.URL) && c.Upstream != UpstreamSimulator:
+		c.Upstreams = []Upstream{{
+			Name: "realtime", Profile: "realtime", Transport: TransportWebSocket, URL: c.Realtime.URL, Key: c.VoiceKey(), KeyHeader: c.Realtime.APIKeyHeader,
+		}}
+	case c.Upstream == "" || alone && (c.Upstream == UpstreamOpenAI || c.Upstream == UpstreamSimulator):
+	case listed >= 0:
+		first := c.Upstreams[listed]
+		c.Upstreams = slices.Insert(slices.Delete(c.Upstreams, listed, listed+1), 0, first)
+	case known || c.Upstream == UpstreamSimulator:
+		c.Upstreams = slices.Insert(c.Upstreams, 0, l.usualUpstream(environ, initial))
+	default:
+		l.note(fmt.Errorf("%s: %q is neither the name of one of upstreams nor a profile", named("upstream"), c.Upstream))
+	}
+}
+
+// usualUpstream returns the profile that the setting upstream names, with its usual key.
+func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
+	c, way := &l.cfg, usuals[l.cfg.Upstream]
+	u := Upstream{Name: c.Upstream, Profile: c.Upstream}
+	if c.Upstream == UpstreamSimulator {
+		return u
+	}
+	if u.URL = c.Realtime.URL; u.URL != "" {
+		u.Transport = TransportWebRTC
+		if isSocket(u.URL) {
+			u.Transport = TransportWebSocket
+		}
+	}
+	if u.Address() == "" {
+		l.note(fmt.Errorf("%s: the profile %s needs VOICEBRIDGE_REALTIME_URL", named("upstream"), c.Upstream))
+	}
+	u.Key = cmp.Or(c.Secrets.RealtimeKey, access.NewSecret(strings.TrimSpace(lookup(environ, way.key))))
+	if way.needsKey && !u.Key.IsSet() {
+		l.note(fmt.Errorf("%s: %s needs %s", named("upstream"), c.Upstream, way.key))
+	}
+	if err := checkKey(u.Key.Reveal()); err != nil {
+		l.note(fmt.Errorf("%s: %w", way.key, err))
+	}
+	if c.Realtime.Model == initial.Model {
+		u.Model = way.model
+	}
+	if c.Realtime.Voice == initial.Voice {
+		u.Voice = way.voice
+	}
+	if c.Realtime.TranscriptionModel == initial.TranscriptionModel {
+		u.TranscriptionModel = way.transcription
+	}
+	return u
+}
+
+// isSocket reports whether address is that of a WebSocket.
+func isSocket(address string) bool {
+	return strings.HasPrefix(address, "ws://") || strings.HasPrefix(address, "wss://")
 }

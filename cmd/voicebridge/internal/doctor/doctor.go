@@ -12,15 +12,16 @@ import (
 )
 
 // Run reads the settings, checks everything and writes one line for each finding. It changes no
-// table and needs no running server. version is sent to MCP servers. The error means that there are
-// problems.
-func Run(ctx context.Context, src config.Sources, version string, out io.Writer) error {
+// table and needs no running server. version is sent to MCP servers. begin gets what is checked next, and an empty text
+// before a finding is written. The error means that there are problems.
+func Run(ctx context.Context, src config.Sources, version string, out io.Writer, begin func(step string)) error {
 	problems := 0
 	var lost error
 	report := func(f finding) {
 		if f.verdict == problem {
 			problems++
 		}
+		begin("")
 		_, err := fmt.Fprintln(out, f)
 		lost = errors.Join(lost, err)
 	}
@@ -33,7 +34,8 @@ func Run(ctx context.Context, src config.Sources, version string, out io.Writer)
 		report(finding{problem, "settings", err.Error()})
 	} else {
 		report(finding{fine, "settings", "they can be read"})
-		(&doctor{cfg: cfg, version: version, report: report}).examine(ctx)
+		(&doctor{cfg: cfg, version: version, report: report}).examine(ctx, begin)
+		begin("")
 	}
 	if err := errors.Join(lost, context.Cause(ctx)); err != nil {
 		return fmt.Errorf("check: %w", err)
@@ -49,11 +51,20 @@ func Run(ctx context.Context, src config.Sources, version string, out io.Writer)
 }
 
 // examine runs the checks, beginning with those that show whether a server is running.
-func (d *doctor) examine(ctx context.Context) {
-	for _, check := range []func(context.Context){d.database, d.listening, d.certificates, d.signIn, d.metrics, d.traces, d.calls, d.typing, d.prices, d.media, d.publicAddresses, d.loopback, d.iceServers, d.microphone, d.programs, d.mcpServers} {
+func (d *doctor) examine(ctx context.Context, begin func(step string)) {
+	for _, step := range []struct {
+		about string
+		check func(context.Context)
+	}{
+		{aboutDatabase, d.database}, {aboutListening, d.listening}, {"certificates", d.certificates}, {"sign-in", d.signIn},
+		{"metrics", d.metrics}, {"traces", d.traces}, {aboutCalls, d.calls}, {"typed messages", d.typing}, {"prices", d.prices},
+		{aboutMedia, d.media}, {aboutMedia, d.publicAddresses}, {aboutICE, d.loopback}, {"ICE servers", d.iceServers},
+		{"microphone", d.microphone}, {aboutPrograms, d.programs}, {aboutMCP, d.mcpServers},
+	} {
 		if ctx.Err() != nil {
 			return
 		}
-		check(ctx)
+		begin(step.about)
+		step.check(ctx)
 	}
 }

@@ -89,7 +89,7 @@ func diagnosis(t *testing.T, environ ...string) string {
 	file := filepath.Join(t.TempDir(), "empty.yaml")
 	must(t, os.WriteFile(file, nil, 0o600))
 	var b strings.Builder
-	if err := Run(t.Context(), config.Sources{File: file, Environ: environ}, "v", &b); err == nil {
+	if err := Run(t.Context(), config.Sources{File: file, Environ: environ}, "v", &b, func(string) {}); err == nil {
 		t.Errorf("%q is no problem:\n%s", environ, &b)
 	}
 	return b.String()

@@ -1,14 +1,18 @@
 package reference
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"go.yaml.in/yaml/v3"
 
 	"voicebridge/cmd/voicebridge/internal/config"
@@ -132,6 +136,60 @@ structures are JSON. Secrets have variables only, and stand at the end.
 	return b.String()
 }
 
+// schemaOfSettings is the JSON schema of the file, by which editors complete it.
+func schemaOfSettings(t *testing.T) string {
+	t.Helper()
+	x := &texts{t, map[string]map[string]declared{}}
+	s := config.Schema(func(s config.Setting) string { return oneLine(strings.ReplaceAll(x.setting(s), "`", "")) })
+	s["$schema"], s["title"] = "https://json-schema.org/draft/2020-12/schema", "voicebridge.yaml"
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(s); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestSchema has the schema and the program take the same settings.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	var s jsonschema.Schema
+	if err := json.Unmarshal([]byte(schemaOfSettings(t)), &s); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := s.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, ok := range map[string]bool{
+		example(t): true,
+		"listen: 127.0.0.1:1\ncalls: {idle_minutes: 5}\ntools: {web: {allow_ports: [81]}}":   true,
+		"assistants: [{name: Desk, secret_env: DESK, voice: {speed: 1.5}}]":                  true,
+		"prices: [{model: m, input: 0.5}]\nupstreams: [{name: a, profile: xai, voice: eve}]": true,
+		"listenn: x": false, "listen: 8080": false, "udp_port: 70000": false, "udp_port: 1.5": false, "public_ips: 1.2.3.4": false,
+		"conversations: {queue: {enabled: 1}}": false, "conversations: x": false, "log: {level: loud}": false,
+		"tools: {web: {allow_ports: [0]}}": false, "prices: [{input: 1}]": false, "upstreams: [{name: a}]": false,
+		"assistants: [{name: x, voice: {speed: 9}}]": false, "assistants: [{}]": false,
+	} {
+		var values any
+		if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(values); (err == nil) != ok {
+			t.Errorf("the schema says of %.80q: %v", text, err)
+		}
+		path := filepath.Join(t.TempDir(), "voicebridge.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := config.Load(config.Sources{File: path, Environ: []string{"DESK=whsec_" + strings.Repeat("a", 32)}}); (err == nil) != ok {
+			t.Errorf("the program says of %.80q: %v", text, err)
+		}
+	}
+}
+
 // parent returns the key of the group that a setting is in.
 func parent(key string) string { return key[:max(0, strings.LastIndex(key, "."))] }
 
@@ -181,13 +239,13 @@ func scalar(v reflect.Value) string {
 func example(t *testing.T) string {
 	t.Helper()
 	x := &texts{t, map[string]map[string]declared{}}
-	lines := above("", `All settings of voicebridge with their defaults. Copy to voicebridge.yaml and keep only what you change.
+	lines := append([]line{{text: "# yaml-language-server: $schema=docs/reference/voicebridge.schema.json"}}, above("", `All settings of voicebridge with their defaults. Copy to voicebridge.yaml and keep only what you change.
 
 Flags override the environment, which overrides this file. An unknown key or an invalid value prevents the start with a message that names it. Every
 setting has an environment variable: VOICEBRIDGE_ and its path in capitals, the parts joined by two underscores, as in
 VOICEBRIDGE_CALLS__IDLE_MINUTES=5. Lists are separated by commas, structures are JSON.
 
-The code makes this file (make gen). Secrets do not belong in it; they come from the environment:`)
+The code makes this file (make gen). Secrets do not belong in it; they come from the environment:`)...)
 	kind := reflect.TypeFor[config.Secrets]()
 	for f := range kind.Fields() {
 		if name, _, _ := strings.Cut(f.Tag.Get("env"), ","); name != "" {
@@ -214,7 +272,7 @@ func (x *texts) show(s config.Setting, indent string) []line {
 	x.t.Helper()
 	name, text := last(s.Key), x.setting(s)
 	text += values(s, text, false)
-	if config.IsGroup(s.Field.Type) && s.Field.Tag.Get("yaml") != ",flow" {
+	if config.IsGroup(s.Field.Type) && !strings.HasSuffix(s.Field.Tag.Get("yaml"), ",flow") {
 		lines := append(above(indent, text), line{text: indent + name + ":"})
 		for _, inner := range config.Settings() {
 			if parent(inner.Key) == s.Key {

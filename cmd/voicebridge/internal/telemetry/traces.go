@@ -22,11 +22,11 @@ import (
 type TraceConfig struct {
 	// Base URL of an OTLP receiver that speaks HTTP, such as http://127.0.0.1:4318; traces go to /v1/traces below it. Empty:
 	// off. Headers with a key: OTEL_EXPORTER_OTLP_HEADERS.
-	Endpoint string `koanf:"endpoint" format:"url" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
+	Endpoint string `yaml:"endpoint" format:"url" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 	// Headers are sent with every request, such as a key of the receiver.
 	Headers map[string]string
 	// Share of turns that are traced.
-	Sample float64 `koanf:"sample" default:"1" min:"0" max:"1"`
+	Sample float64 `yaml:"sample" default:"1" min:"0" max:"1"`
 	// Version is the program's version, Instance the id of the process.
 	Version, Instance string
 	Logger            *slog.Logger
