@@ -38,6 +38,8 @@ type (
 		History []thread.Message
 		// Refused is the name of the upstream if it has refused to go on.
 		Refused string
+		// Whole is what the session will be configured with.
+		Whole Whole
 	}
 	// Replay sends the upstream the history that its Dial was given.
 	Replay struct{ Gen int }

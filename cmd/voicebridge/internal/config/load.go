@@ -21,6 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"voicebridge/assistant"
+	"voicebridge/realtime/live"
 	"voicebridge/toolkit/webhook"
 	"voicebridge/web/access"
 )
@@ -163,6 +164,7 @@ func (oneDocument) Unmarshal(text []byte) (map[string]any, error) {
 // type.
 func (l *loader) decode() {
 	values := l.k.Raw()
+	expand(values)
 	unknown := unknownKeys("", values, reflect.TypeFor[Config]())
 	complete("", values, reflect.TypeFor[Config]())
 	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
@@ -172,6 +174,18 @@ func (l *loader) decode() {
 	for _, key := range unknown {
 		if !l.refused[key] {
 			l.note(fmt.Errorf("%s: %w", key, noSetting(key, func(key string) string { return key })))
+		}
+	}
+}
+
+// expand writes out what is short for more.
+func expand(values map[string]any) {
+	list, _ := values["upstreams"].([]any)
+	for _, entry := range list {
+		if u, ok := entry.(map[string]any); ok {
+			if on, short := u["live"].(bool); short {
+				u["live"] = map[string]any{"on": on}
+			}
 		}
 	}
 }
@@ -274,11 +288,17 @@ func (l *loader) readUpstreams(environ []string) {
 				l.note(fmt.Errorf("%s: %w", name, err))
 			}
 			u.Key = access.NewSecret(value)
-		} else if u.Profile == UpstreamOpenAI {
+		} else if u.Profile == UpstreamOpenAI || u.Profile == UpstreamLiveName {
 			u.Key = cmp.Or(u.Key, l.cfg.Secrets.OpenAIKey)
 		}
 		if u.Profile == UpstreamOpenAI && u.URL == "" && l.cfg.OpenAIBaseURL != openAIURL {
 			u.URL = strings.TrimSuffix(l.cfg.OpenAIBaseURL, "/") + map[bool]string{true: "/realtime/calls", false: "/realtime"}[u.By() == TransportWebRTC]
+		}
+		if u.Profile == UpstreamLiveName && u.URL == "" {
+			u.URL = strings.TrimSuffix(l.cfg.OpenAIBaseURL, "/") + "/live/sessions"
+		}
+		if u.IsLive() {
+			u.Model = cmp.Or(u.Model, live.Model)
 		}
 		if name := u.HeadersEnv; name != "" {
 			var s Secrets

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"voicebridge/realtime/live"
 	"voicebridge/realtime/ws"
 	"voicebridge/web/access"
 )
@@ -27,6 +28,7 @@ var usuals = map[string]usual{
 	"vllm":    {key: "VLLM_API_KEY"},
 	"qwen":    {key: "DASHSCOPE_API_KEY", needsKey: true, model: "qwen3.8-omni-flash-realtime"},
 	"litellm": {key: "LITELLM_API_KEY"},
+	"live":    {key: "OPENAI_API_KEY", model: live.Model},
 }
 
 // nameUpstream puts the upstream that the setting upstream names to the head of the list. Without a list, openai and the
@@ -36,6 +38,7 @@ func (l *loader) nameUpstream(environ []string, initial Realtime) {
 	c := &l.cfg
 	listed := slices.IndexFunc(c.Upstreams, func(u Upstream) bool { return u.Name == c.Upstream })
 	_, known := ws.Find(c.Upstream)
+	known = known || c.Upstream == UpstreamLiveName
 	alone := len(c.Upstreams) == 0
 	switch {
 	case alone && isSocket(c.Realtime.URL) && c.Upstream != UpstreamSimulator:
@@ -57,7 +60,10 @@ func (l *loader) nameUpstream(environ []string, initial Realtime) {
 func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
 	c, way := &l.cfg, usuals[l.cfg.Upstream]
 	u := Upstream{Name: c.Upstream, Profile: c.Upstream}
-	if c.Upstream == UpstreamSimulator {
+	if c.Upstream == UpstreamLiveName && !c.VoiceKey().IsSet() && c.OpenAIBaseURL == openAIURL && c.Realtime.URL == "" {
+		u.Profile, u.Live.On = UpstreamSimulator, true // which needs no key
+	}
+	if u.Profile == UpstreamSimulator {
 		return u
 	}
 	if u.URL = c.Realtime.URL; u.URL != "" {
@@ -66,10 +72,13 @@ func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
 			u.Transport = TransportWebSocket
 		}
 	}
+	if u.Profile == UpstreamLiveName {
+		u.Transport = TransportWebRTC
+	}
 	if u.Address() == "" {
 		l.note(fmt.Errorf("%s: the profile %s needs VOICEBRIDGE_REALTIME_URL", named("upstream"), c.Upstream))
 	}
-	u.Key = cmp.Or(c.Secrets.RealtimeKey, access.NewSecret(strings.TrimSpace(lookup(environ, way.key))))
+	u.Key = cmp.Or(c.Secrets.RealtimeKey, map[bool]access.Secret{true: c.Secrets.OpenAIKey}[c.Upstream == UpstreamLiveName], access.NewSecret(strings.TrimSpace(lookup(environ, way.key))))
 	if way.needsKey && !u.Key.IsSet() {
 		l.note(fmt.Errorf("%s: %s needs %s", named("upstream"), c.Upstream, way.key))
 	}

@@ -14,10 +14,10 @@ import (
 type Upstream struct {
 	// How clients and records call it: up to 32 of a-z, 0-9 and -.
 	Name string `koanf:"name" min:"1" max:"32" format:"name"`
-	// What it is. realtime is any other server that speaks OpenAI's Realtime API as of 2025; simulator without a url is the
-	// built-in one.
-	Profile string `koanf:"profile" enum:"openai,azure,xai,inworld,localai,speech-to-speech,vllm,qwen,litellm,realtime,simulator"`
-	// Empty: webrtc for openai and simulator, websocket for others.
+	// What it is. realtime is any other server that speaks OpenAI's Realtime API as of 2025; live is OpenAI's GPT-Live; simulator without
+	// a url is the built-in one.
+	Profile string `koanf:"profile" enum:"openai,azure,xai,inworld,localai,speech-to-speech,vllm,qwen,litellm,realtime,live,simulator"`
+	// Empty: webrtc for openai, live and simulator, websocket for others.
 	Transport string `koanf:"transport" enum:",webrtc,websocket"`
 	// Of a WebSocket its address, in which {model} is replaced; of WebRTC the whole address of the calls route. Empty: the
 	// profile's, or for openai what openai_base_url says.
@@ -41,6 +41,8 @@ type Upstream struct {
 	History string `koanf:"history" enum:",items,packed,instructions"`
 	// A variable with further headers: name=value, with the value URL-encoded, separated by commas.
 	HeadersEnv string `koanf:"headers_env" format:"variable"`
+	// Of the profile live: who does what the voice delegates, where that is another than for all.
+	Live UpstreamLive `koanf:"live" yaml:",flow"`
 
 	// Key and Headers are what the variables hold.
 	Key     access.Secret            `koanf:"-"`
@@ -52,6 +54,7 @@ type Upstream struct {
 // The profiles that are also upstreams by themselves, and the transports.
 const (
 	UpstreamOpenAI     = "openai"
+	UpstreamLiveName   = "live"
 	UpstreamSimulator  = "simulator"
 	TransportWebRTC    = "webrtc"
 	TransportWebSocket = "websocket"
@@ -64,7 +67,7 @@ var (
 
 // By returns the transport.
 func (u *Upstream) By() string {
-	if u.Profile == UpstreamOpenAI || u.Profile == UpstreamSimulator {
+	if u.Profile == UpstreamOpenAI || u.Profile == UpstreamSimulator || u.Profile == UpstreamLiveName {
 		return cmp.Or(u.Transport, TransportWebRTC)
 	}
 	return cmp.Or(u.Transport, TransportWebSocket)
@@ -73,10 +76,15 @@ func (u *Upstream) By() string {
 // BuiltIn reports whether it is the simulator of this process.
 func (u *Upstream) BuiltIn() bool { return u.Profile == UpstreamSimulator && u.URL == "" }
 
+// IsLive reports whether it is GPT-Live, or a simulator of that.
+func (u *Upstream) IsLive() bool {
+	return u.Profile == UpstreamLiveName || u.Profile == UpstreamSimulator && u.Live.On
+}
+
 // Settled returns the profile with what the settings change of it.
 func (u *Upstream) Settled() ws.Profile {
 	name := u.Profile
-	if name == UpstreamSimulator {
+	if name == UpstreamSimulator || name == UpstreamLiveName {
 		name = "realtime"
 	}
 	p, _ := ws.Find(name) // it is one of the enum
@@ -106,6 +114,9 @@ func (u *Upstream) Client(model string) *ws.Client {
 // Address returns where it is, empty for the built-in simulator.
 func (u *Upstream) Address() string {
 	p := u.Settled()
+	if u.Profile == UpstreamLiveName {
+		return cmp.Or(u.URL, openAIURL+"/live/sessions")
+	}
 	if u.By() == TransportWebRTC {
 		return cmp.Or(u.URL, p.Calls)
 	}
