@@ -17,7 +17,7 @@ const (
 	voiceGap = 1200 * time.Millisecond // between two answers
 	cutGap   = 600 * time.Millisecond  // after an answer that was cut off
 	// userGrace and voiceGrace are how long a segment waits for a fragment, by the wall.
-	userGrace, voiceGrace = 1500 * time.Millisecond, 1200 * time.Millisecond
+	userGrace, voiceGrace = 1500 * time.Millisecond, 1600 * time.Millisecond
 	// userQuiet is how long the user says nothing before an answer ends an utterance.
 	userQuiet = time.Second
 	// overlap is how long both speak before it is judged who gives way.
@@ -66,6 +66,15 @@ func (s *segment) text(until time.Duration) string {
 	return strings.TrimSpace(b.String())
 }
 
+// raw is all of it as it came.
+func (s *segment) raw() string {
+	var b strings.Builder
+	for _, f := range s.fragments {
+		b.WriteString(f.text)
+	}
+	return b.String()
+}
+
 // captions make items and answers, as Realtime has them, out of fragments of transcripts.
 type captions struct {
 	*core
@@ -79,6 +88,7 @@ type captions struct {
 	// overlapAt is where the user began to speak over an answer; overlapSince is when that came, zero if it does not.
 	overlapAt    time.Duration
 	overlapSince time.Time
+	turnAt       time.Duration // where something else came between what is said
 	unheard      bool // the client has silenced the last answer
 	taken        int  // how many of the user's segments, with those that are not kept, a delegation has taken
 	said         int  // how many there were
@@ -195,6 +205,9 @@ func (c *captions) segmentOf(of side, f fragment) *segment {
 			return nil
 		}
 	}
+	if of == voice && f.start >= c.turnAt && newest.end <= c.turnAt && f.start-newest.end > tail {
+		return nil
+	}
 	if f.start <= newest.end+gap {
 		return newest
 	}
@@ -256,6 +269,7 @@ func (c *captions) announce(before string, item tree) {
 
 // append announces an item at the end of the conversation that is complete.
 func (c *captions) append(item tree) {
+	c.turnAt = c.sound.position()
 	before := c.lastItem
 	c.lastItem, _ = item["id"].(string)
 	c.announce(before, item)
@@ -312,6 +326,9 @@ func (c *captions) part(s *segment, kind string, with tree) tree {
 // add adds a fragment to a segment, even one that has closed.
 func (c *captions) add(s *segment, f fragment) {
 	at, _ := slices.BinarySearchFunc(s.fragments, f, func(a, b fragment) int { return cmp.Or(cmp.Compare(a.start, b.start), -1) })
+	if before := s.raw(); s.closed && strings.TrimSpace(before) != before && !strings.HasPrefix(f.text, " ") {
+		f.text = " " + f.text // the client has it without its last space
+	}
 	s.fragments = slices.Insert(s.fragments, at, f)
 	s.start, s.end, s.touched = min(s.start, f.start), max(s.end, f.end), c.now
 	if s.side == user {

@@ -43,6 +43,9 @@ var (
 	ErrNotStarted = errors.New("the session has not started in time")
 )
 
+// endingGrace is how long a process that wants to end waits for the end of a session.
+const endingGrace = 5 * time.Second
+
 // requestTimeout limits the creation of a session.
 const requestTimeout = 20 * time.Second
 
@@ -223,15 +226,17 @@ func (c *Client) http() *http.Client {
 func (c *Client) Finish(conn *Conn, ending <-chan struct{}) Usage {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	var soon context.CancelFunc
-	ctx, soon = context.WithCancel(ctx)
-	defer soon()
 	done := make(chan struct{})
 	defer close(done)
 	go func() {
 		select {
 		case <-ending:
-			soon()
+		case <-done:
+			return
+		}
+		select {
+		case <-time.After(endingGrace):
+			cancel()
 		case <-done:
 		}
 	}()

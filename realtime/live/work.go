@@ -247,6 +247,7 @@ func (w *work) called(responseID string, c *call, arguments string) tree {
 	w.emit(tree{"type": realtime.TypeOutputItemAdded, "response_id": responseID, "output_index": 0, "item": begun})
 	before := w.captions.lastItem
 	w.captions.lastItem, _ = item["id"].(string)
+	w.captions.turnAt = w.sound.position()
 	w.captions.announce(before, begun)
 	w.emit(tree{
 		"type": realtime.TypeFunctionArgumentsDone, "response_id": responseID, "item_id": item["id"], "output_index": 0,

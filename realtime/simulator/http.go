@@ -48,6 +48,8 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("POST /v1/realtime/calls", s.createCall)
 	s.mux.HandleFunc("POST /v1/realtime/calls/{id}/hangup", s.hangup)
 	s.mux.HandleFunc("POST /v1/realtime/client_secrets", s.createSecret)
+	s.mux.HandleFunc("POST /v1/live/sessions", s.createLive)
+	s.mux.HandleFunc("GET /v1/live/sessions/{id}/attach", s.attachLive)
 	s.mux.HandleFunc("OPTIONS /v1/realtime/", func(w http.ResponseWriter, r *http.Request) {
 		// A wildcard would not cover Authorization.
 		w.Header().Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))

@@ -39,6 +39,7 @@ type Server struct {
 	ctx      context.Context // set by Run; nil before
 	stopped  bool
 	sessions []*Session
+	live     []*LiveSession
 	adopted  int // sessions so far, with those that were dropped
 	secrets  map[string]secret
 	creates  int
@@ -135,8 +136,8 @@ func (s *Server) nextFaults() Faults {
 	return faults
 }
 
-// live returns how many sessions have not ended. s.mu is held.
-func (s *Server) live() int {
+// open returns how many sessions have not ended. s.mu is held.
+func (s *Server) open() int {
 	n := 0
 	for _, other := range s.sessions {
 		if other.Err() == nil {
@@ -151,7 +152,7 @@ var errFull = errors.New("too many sessions")
 // prepare makes a session, if there is room for one more. The connection is still missing.
 func (s *Server) prepare(set *settings, faults Faults) (*Session, error) {
 	s.mu.Lock()
-	full := s.live() >= s.cfg.MaxSessions
+	full := s.open() >= s.cfg.MaxSessions
 	s.mu.Unlock()
 	if full {
 		return nil, errFull
@@ -205,7 +206,7 @@ func (s *Server) adopt(ses *Session) error {
 	if s.stopped {
 		return ErrStopped
 	}
-	if s.live() >= s.cfg.MaxSessions {
+	if s.open() >= s.cfg.MaxSessions {
 		return errFull
 	}
 	s.add(ses)
