@@ -22,7 +22,9 @@ const (
 	userQuiet = time.Second
 	// overlap is how long both speak before it is judged who gives way.
 	overlap = time.Second
-	// tail is how long a fragment is heard after its end, at most: its sound is on the way.
+	// lag is how late fragments come: those of one phrase do so in bursts.
+	lag = 1300 * time.Millisecond
+	// tail is how exact their times are.
 	tail = 300 * time.Millisecond
 )
 
@@ -429,7 +431,7 @@ func (c *captions) truncated(s *segment) {
 // speaking reports whether an answer is being heard now: sound says nothing, as it never stops.
 func (c *captions) speaking() bool {
 	s := c.open[voice]
-	return s != nil && (c.sound.position() < s.end+tail || c.now.Sub(s.touched) < tail)
+	return s != nil && (c.sound.position() < s.end+lag || c.now.Sub(s.touched) < lag)
 }
 
 // overlaps takes that the user speaks over an answer, which is not heard until it is known who gives way.
@@ -437,6 +439,7 @@ func (c *captions) overlaps(at time.Duration) {
 	if c.overlapSince.IsZero() {
 		c.overlapAt, c.overlapSince = at, c.now
 	}
+	c.overlapAt = min(c.overlapAt, at)
 	c.sound.hold(true)
 }
 
@@ -449,7 +452,11 @@ func (c *captions) judge() {
 		c.overlapSince = time.Time{}
 	case u == nil && (c.last(user) == nil || c.last(user).end < c.overlapAt): // a noise, without words
 		c.goOn()
-	case c.now.Sub(s.touched) >= overlap || !c.speaking():
+	case c.now.Sub(s.touched) >= lag && s.end < c.overlapAt+tail/2: // it had ended
+		c.overlapSince = time.Time{}
+		c.sound.hold(false)
+		c.close(s)
+	case c.now.Sub(s.touched) >= lag:
 		c.cut("turn_detected")
 	case (u == nil || c.now.Sub(u.touched) >= overlap) && s.end >= c.overlapAt+overlap:
 		c.goOn()

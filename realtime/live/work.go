@@ -91,6 +91,7 @@ type work struct {
 	creating time.Time
 	creates  int  // how often it was
 	typed    bool // a text waits for the backend
+	voided   bool // a result has come that nobody waits for
 	askedBy  string
 	texts    []string // typed ones, for a delegation to the client
 	// rounds counts the calls' answers since the user's last words; most that there may be; quiet means that the backend was told
@@ -383,7 +384,8 @@ func (w *work) void(b *batch) {
 func (w *work) output(callID, output, eventID string) {
 	at := slices.IndexFunc(w.calls, func(c *call) bool { return c.id == callID })
 	if at < 0 {
-		return // nobody waits for it
+		w.voided = true
+		return
 	}
 	c := w.calls[at]
 	w.calls = slices.Delete(w.calls, at, at+1)
@@ -522,7 +524,8 @@ func (w *work) create(eventID string, typed bool) bool {
 		w.begin("")
 		w.goOn()
 	case !w.creating.IsZero() || slices.ContainsFunc(w.batches, func(b *batch) bool { return !b.done }):
-	case w.lines.expected() || w.running != nil || w.pending != nil || slices.ContainsFunc(w.calls, func(c *call) bool { return c.started }):
+	case w.voided || w.lines.expected() || w.running != nil || w.pending != nil || slices.ContainsFunc(w.calls, func(c *call) bool { return c.started }):
+		w.voided = false
 		w.nothing()
 	case w.captions.unheard:
 		w.captions.unheard = false
