@@ -19,7 +19,7 @@ import (
 func TestLiveCall(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{
-		live:   &live.Client{BackendModel: "backend"},
+		live:   &live.Client{Backend: live.Backend{Model: "backend"}},
 		bridge: bridge.Config{TranscriptionCost: func(_ string, u realtime.Usage) *float64 { return new(u.Seconds / 60 * 0.05) }},
 	})
 	c := b.dial(bridge.Start{})
@@ -69,7 +69,7 @@ func TestLiveCall(t *testing.T) {
 // TestLiveOrphan has a session end that another process has left.
 func TestLiveOrphan(t *testing.T) {
 	t.Parallel()
-	client := &live.Client{BackendModel: "backend"}
+	client := &live.Client{Backend: live.Backend{Model: "backend"}}
 	b := newBench(t, sqlite(t), benchConfig{live: client})
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
@@ -92,7 +92,7 @@ func TestLiveDelegates(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 8)
 	b := newBench(t, sqlite(t), benchConfig{
-		live: &live.Client{Delegate: live.DelegateChat},
+		live: &live.Client{Backend: live.Backend{Delegate: live.DelegateChat}},
 		bridge: bridge.Config{Tools: func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) {
 			r := toolkit.NewRegistry()
 			return r, r.Add(toolkit.Entry{Tool: oracle{asked}, Executor: toolkit.ExecutorApp})

@@ -34,7 +34,7 @@ type tools struct {
 	agent toolkit.Tool
 	// delegated means that an upstream answers by that tool alone: no list takes it away.
 	delegated bool
-	mcp   *mcptool.Servers // nil when none is configured
+	mcp       *mcptool.Servers // nil when none is configured
 	// folder is where processes of MCP servers work of which each owner has one.
 	folder string
 	pick   config.Tools

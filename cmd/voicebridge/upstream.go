@@ -172,8 +172,8 @@ func openUpstreams(ctx context.Context, cfg config.Config, api *rtc.API, traces 
 func liveClient(cfg *config.Config, u *config.Upstream) *live.Client {
 	own := cfg.Live.Over(u.Live)
 	return &live.Client{
-		URL: u.Address(), APIKey: u.Key.Reveal(), Delegate: own.Delegate, BackendModel: own.Model, Effort: own.Effort,
-		Instructions: own.Instructions, ToolRounds: cfg.Calls.ToolRounds,
+		URL: u.Address(), APIKey: u.Key.Reveal(),
+		Backend: live.Backend{Delegate: own.Delegate, Model: own.Model, Effort: own.Effort, Instructions: own.Instructions, Rounds: cfg.Calls.ToolRounds},
 	}
 }
 

@@ -4,9 +4,11 @@
 //
 //	client.go  a session is created, and ended, even one of an earlier process
 //	conn.go    the connection: what comes, what is sent, what is due
+//	session.go what is known of a session, and its rules, by
 //	captions.go  fragments of transcripts → items and answers
 //	work.go    delegations → functions; their results → the backend, or lines
 //	lines.go   what the model is to say, one line after the other
+//	core.go    what these share
 //	sound.go   the caller's sound without holes, the model's without what nobody should hear
 //	config.go  a session of the Realtime API → one of this
 //	wire.go    events and limits
@@ -36,13 +38,6 @@ import (
 	"voicebridge/realtime/media"
 )
 
-var (
-	// ErrEnded means that a session, or its connection, has ended by itself.
-	ErrEnded = errors.New("the session has ended")
-	// ErrNotStarted means that a session was created but did not start in time.
-	ErrNotStarted = errors.New("the session has not started in time")
-)
-
 // endingGrace is how long a process that wants to end waits for the end of a session.
 const endingGrace = 5 * time.Second
 
@@ -53,13 +48,8 @@ const requestTimeout = 20 * time.Second
 type Client struct {
 	URL    string // the whole address of the sessions, such as https://api.openai.com/v1/live/sessions
 	APIKey string
-	// Delegate is who does the work: empty means DelegateResponses. BackendModel (required), Effort (of its reasoning, empty
-	// for the model's own) and Instructions are those of DelegateResponses.
-	Delegate             Delegate
-	BackendModel, Effort string
-	Instructions         string
-	// ToolRounds limits how often the backend goes on with results of functions after the user's last words; zero means no limit.
-	ToolRounds int
+	Backend
+
 	// Offer makes a peer and its offer.
 	Offer func(ctx context.Context, h media.Handlers) (Peer, string, error)
 	// HTTP is used for the requests; nil means http.DefaultTransport. Redirects are never followed.
@@ -102,7 +92,7 @@ func (c *Client) Dial(ctx context.Context, s Session) (*Conn, error) {
 }
 
 func (c *Client) dial(ctx context.Context, s Session) (*Conn, error) {
-	conn := c.newConn(s.Handlers, newConfig(cmp.Or(s.Model, Model), s.Config, s.History))
+	conn := newConn(c.Backend, c.log(), s.Handlers, newConfig(cmp.Or(s.Model, Model), s.Config, s.History))
 	peer, offer, err := c.Offer(ctx, conn.handlers())
 	if err != nil {
 		return nil, err
@@ -110,9 +100,9 @@ func (c *Client) dial(ctx context.Context, s Session) (*Conn, error) {
 	conn.peer, conn.sound.peer = peer, peer
 	conn.run()
 	var answer string
-	conn.id, answer, err = c.create(ctx, offer, s, conn)
+	conn.session.id, answer, err = c.create(ctx, offer, s, conn)
 	if conn.created = time.Now(); err != nil {
-		if conn.id != "" {
+		if conn.session.id != "" {
 			c.add(conn)
 			s.Dropped(conn)
 		} else {
@@ -122,7 +112,7 @@ func (c *Client) dial(ctx context.Context, s Session) (*Conn, error) {
 	}
 	c.add(conn)
 	s.Handlers.Reach(media.StepAnswer)
-	if err = s.Created(conn.id); err == nil {
+	if err = s.Created(conn.session.id); err == nil {
 		err = peer.Accept(ctx, answer)
 	}
 	if err == nil {
@@ -147,7 +137,7 @@ func (c *Conn) await(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.failed
+	return c.session.failed
 }
 
 func (c *Client) add(conn *Conn) {
@@ -156,7 +146,7 @@ func (c *Client) add(conn *Conn) {
 	if c.conns == nil {
 		c.conns = make(map[string]*Conn)
 	}
-	c.conns[conn.id] = conn
+	c.conns[conn.session.id] = conn
 }
 
 // create asks for a session, once: each request that arrives begins one. An id beside an error is that of a session that cannot be
@@ -164,7 +154,7 @@ func (c *Client) add(conn *Conn) {
 func (c *Client) create(ctx context.Context, offer string, s Session, conn *Conn) (id, answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	body := encode(tree{"session": conn.config.creation(c), "transport": tree{"type": "webrtc", "sdp": offer}})
+	body := encode(tree{"session": conn.session.config.creation(c.Backend), "transport": tree{"type": "webrtc", "sdp": offer}})
 	res, err := c.post(ctx, c.URL, body, s.SafetyIdentifier)
 	if err != nil {
 		return "", "", fmt.Errorf("create session: %w", err)
@@ -242,13 +232,13 @@ func (c *Client) Finish(conn *Conn, ending <-chan struct{}) Usage {
 	}()
 	u, err := c.endOf(ctx, conn)
 	if err != nil {
-		c.log().Warn("end of a session not confirmed", "upstream_call_id", conn.id, "error", err)
+		c.log().Warn("end of a session not confirmed", "upstream_call_id", conn.session.id, "error", err)
 	}
 	c.mu.Lock()
-	delete(c.conns, conn.id)
+	delete(c.conns, conn.session.id)
 	c.mu.Unlock()
 	if err := conn.shut(); err != nil {
-		c.log().Warn("connection not closed in time", "upstream_call_id", conn.id, "error", err)
+		c.log().Warn("connection not closed in time", "upstream_call_id", conn.session.id, "error", err)
 	}
 	return u
 }
@@ -256,7 +246,7 @@ func (c *Client) Finish(conn *Conn, ending <-chan struct{}) Usage {
 // endOf ends a session: by its own channel or, if that is of no use, by another.
 func (c *Client) endOf(ctx context.Context, conn *Conn) (Usage, error) {
 	conn.mu.Lock()
-	usable := conn.started
+	usable := conn.session.started
 	conn.mu.Unlock()
 	select {
 	case <-conn.ended:
@@ -268,7 +258,7 @@ func (c *Client) endOf(ctx context.Context, conn *Conn) (Usage, error) {
 		return u, err
 	}
 	// The connection is lost, which need not end the session.
-	seconds, told, err := c.attach(ctx, conn.id)
+	seconds, told, err := c.attach(ctx, conn.session.id)
 	if told {
 		return Usage{Length: seconds, Told: true}, nil
 	}

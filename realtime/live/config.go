@@ -1,9 +1,7 @@
 package live
 
 import (
-	"bytes"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -36,6 +34,15 @@ const (
 	workPolicy = "You work for a voice assistant: what you write is spoken to the user as it stands. Write a few plain sentences, without markup, " +
 		"lists, formulas or addresses. Use the functions that you have; if one says that it has only started, say so and end."
 )
+
+// Backend is who does what the voice delegates.
+type Backend struct {
+	Delegate Delegate // empty means DelegateResponses
+	// Of DelegateResponses: the model (required), the effort of its reasoning, empty for the model's own, and its instructions.
+	Model, Effort, Instructions string
+	// Rounds limits how often it goes on with results of functions after the user's last words; zero means no limit.
+	Rounds int
+}
 
 // config is what a session has.
 type config struct {
@@ -85,7 +92,7 @@ func (c *config) voice() json.RawMessage {
 }
 
 // creation is the session as it is created.
-func (c *config) creation(client *Client) tree {
+func (c *config) creation(work Backend) tree {
 	s := tree{"model": c.model, "instructions": fit(join(c.instruct, voicePolicy), maxInstructions)}
 	if v := c.voice(); len(v) > 0 && string(v) != "null" {
 		s["audio"] = tree{"output": tree{"voice": v}}
@@ -94,20 +101,20 @@ func (c *config) creation(client *Client) tree {
 		s["input"] = messages
 	}
 	s["delegation"] = tree{"type": "client"}
-	if client.Delegate != DelegateChat {
-		s["delegation"] = c.delegation(client)
+	if work.Delegate != DelegateChat {
+		s["delegation"] = c.delegation(work)
 	}
 	return s
 }
 
 // delegation is the backend.
-func (c *config) delegation(client *Client) tree {
+func (c *config) delegation(work Backend) tree {
 	r := tree{
-		"model": client.BackendModel, "instructions": fit(join(c.instruct, client.Instructions, workPolicy, earlier(c.history)), maxInstructions),
+		"model": work.Model, "instructions": fit(join(c.instruct, work.Instructions, workPolicy, earlier(c.history)), maxInstructions),
 		"tools": c.tools, "tool_choice": "auto",
 	}
-	if client.Effort != "" {
-		r["reasoning"] = tree{"effort": client.Effort}
+	if work.Effort != "" {
+		r["reasoning"] = tree{"effort": work.Effort}
 	}
 	return tree{"type": "responses", "responses": r}
 }
@@ -158,47 +165,4 @@ func (c *config) shown(id string) tree {
 		s["audio"] = tree{"output": tree{"voice": v}}
 	}
 	return s
-}
-
-// configure takes session.update: tools are the backend's, and instructions can be added to. The rest is left out.
-func (c *Conn) configure(ev *realtime.Event) {
-	var change map[string]json.RawMessage
-	_ = json.Unmarshal(ev.Session, &change) // what is of another form changes nothing
-	cfg := &c.config
-	before, instructed := encode(cfg.tools), cfg.instruct
-	delete(change, "audio") // it is fixed
-	maps.Copy(cfg.session, change)
-	cfg.read()
-	if !bytes.Equal(before, encode(cfg.tools)) && c.client.Delegate != DelegateChat {
-		c.core.command(command{}, tree{"type": typeUpdate, "session": tree{"delegation": cfg.delegation(c.client)}})
-		c.lines.append(typeInstruction, toolNews(cfg.tools), "")
-	}
-	if cfg.instruct != instructed {
-		c.instruct()
-	}
-	c.core.emit(tree{"type": realtime.TypeSessionUpdated, "session": cfg.shown(c.id)})
-}
-
-// maxNews is how long new instructions are that a session is told, in bytes; longer ones are for the next session.
-const maxNews = 3 * maxAppend
-
-// instruct tells a session its new instructions.
-func (c *Conn) instruct() {
-	if text := c.config.instruct; len(text) <= maxNews {
-		c.lines.append(typeInstruction, "From now on: "+text, "")
-		return
-	}
-	c.core.emit(tree{"type": TypeRenew})
-}
-
-// toolNews tells the voice what its backend can do now.
-func toolNews(tools []tree) string {
-	names := make([]string, len(tools))
-	for i, t := range tools {
-		names[i], _ = t["name"].(string)
-	}
-	if len(names) == 0 {
-		return "Your backend has no functions any more."
-	}
-	return headOf("Your backend now has these functions: "+strings.Join(names, ", ")+".", maxAppend)
 }

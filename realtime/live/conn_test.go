@@ -149,9 +149,11 @@ func TestUnusable(t *testing.T) {
 		param  string
 		took   time.Duration
 	}{
-		"no answer":       {change: func(b *bench) { b.peer.refuses = errors.New("bad SDP") }},
-		"never starts":    {change: func(b *bench) { b.peer.silent = true }, want: ErrNotStarted, took: startTimeout},
-		"begins to fail":  {change: func(b *bench) { b.peer.first = `{"type":"error","error":{"code":"credit_balance_exhausted","message":"none"}}` }},
+		"no answer":    {change: func(b *bench) { b.peer.refuses = errors.New("bad SDP") }},
+		"never starts": {change: func(b *bench) { b.peer.silent = true }, want: ErrNotStarted, took: startTimeout},
+		"begins to fail": {change: func(b *bench) {
+			b.peer.first = `{"type":"error","error":{"code":"credit_balance_exhausted","message":"none"}}`
+		}},
 		"closed at once":  {change: func(b *bench) { b.peer.first = `{"type":"session.closed","reason":"content","usage":{"seconds":1}}` }, want: ErrEnded},
 		"cannot be saved": {change: func(*bench) {}},
 	} {

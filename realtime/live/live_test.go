@@ -130,7 +130,7 @@ const created = `{"session":{"id":"live_1"},"transport":{"type":"webrtc","sdp":"
 func newBench(t *testing.T, delegate Delegate) *bench {
 	b := &bench{t: t, peer: &fakePeer{closed: make(chan struct{})}}
 	b.client = &Client{
-		URL: "https://api.example/v1/live/sessions", APIKey: "sk-test", Delegate: delegate, BackendModel: "backend-1", ToolRounds: 3,
+		URL: "https://api.example/v1/live/sessions", APIKey: "sk-test", Backend: Backend{Delegate: delegate, Model: "backend-1", Rounds: 3},
 		Offer: func(_ context.Context, h media.Handlers) (Peer, string, error) {
 			b.peer.h = h
 			return b.peer, "v=0 offer", nil

@@ -18,6 +18,8 @@ const (
 	jitter = 160 * time.Millisecond
 	// loud is the level of speech in dBFS; so many packets in a row of it mean that the caller speaks.
 	loud, loudPackets = -38, 8
+	// maxFill is how many packets of silence are sent at once.
+	maxFill = 25
 )
 
 // silence is 20 ms of silence in Opus (RFC 6716): a CELT frame that is empty.
@@ -25,13 +27,13 @@ var silence = []byte{0xf8, 0xff, 0xfe}
 
 // sound is what goes to a session and comes from it.
 type sound struct {
-	peer Peer
+	peer media.Sink
 	// begins is called when the caller begins to speak over an answer.
 	begins func()
 
 	mu     sync.Mutex // held while a packet is sent
 	last   time.Time  // when the last one was
-	filled time.Time  // when the last one of silence was
+	fills  bool       // it was silence
 	filler media.Packet
 	ear    *opus.Decoder
 	streak int
@@ -68,7 +70,7 @@ func (s *sound) write(p *media.Packet) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listen(p)
-	s.last = time.Now()
+	s.last, s.fills = time.Now(), false
 	s.sent.Add(1)
 	return s.peer.WriteAudio(p)
 }
@@ -110,13 +112,20 @@ func (s *sound) fill(ctx context.Context) {
 func (s *sound) fillOne(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last != s.filled && now.Sub(s.last) < jitter { // the caller's sound may only be late
+	missing := now.Sub(s.last)
+	if !s.fills && missing < jitter { // the caller's sound may only be late
 		return
 	}
-	s.filler.Payload = silence
-	s.filler.Sequence++
-	s.filler.Timestamp += media.FrameStep
-	s.last, s.filled = now, now
-	s.sent.Add(1)
-	_ = s.peer.WriteAudio(&s.filler) // a peer that is gone says so elsewhere
+	frames := missing / media.FrameTime // more than one on a busy machine: the clock must not stop
+	if !s.fills || frames > maxFill {
+		frames, s.last = 1, now.Add(-media.FrameTime)
+	}
+	for range frames {
+		s.filler.Payload = silence
+		s.filler.Sequence++
+		s.filler.Timestamp += media.FrameStep
+		s.last, s.fills = s.last.Add(media.FrameTime), true
+		s.sent.Add(1)
+		_ = s.peer.WriteAudio(&s.filler) // a peer that is gone says so elsewhere
+	}
 }

@@ -45,28 +45,6 @@ const (
 	lostText    = `{"error":"the result could not be passed on"}`
 )
 
-// call is a function that the backend, or a delegation to the client, has called.
-type call struct {
-	id, name string
-	batch    *batch
-	since    time.Time
-	// started means that the backend has got an answer, but not the result.
-	started  bool
-	answered bool
-	refused  bool // an answer was, and a short one was sent
-}
-
-// batch is one response of the backend.
-type batch struct {
-	id       string
-	calls    []*call
-	items    []tree
-	done     bool
-	replied  bool // its calls were answered, and the backend was asked to go on
-	touched  time.Time
-	delegate string
-}
-
 // task is a delegation, of which the caller is told something every few seconds.
 type task struct {
 	id    string

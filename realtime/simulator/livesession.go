@@ -25,17 +25,83 @@ const (
 	liveBytes   = 32768
 )
 
-func newLive(srv *Server, session object, faults Faults) (*LiveSession, error) {
+// LiveSession is one session of GPT-Live. Its exported methods are safe for concurrent use.
+//
+// It hears that somebody speaks, as a Session does; the words are those of the script's next utterance, in fragments, of which the last
+// comes after the delegation. Its clock is the caller's sound.
+type LiveSession struct {
+	id      string
+	cfg     *Config
+	clips   *voice
+	peer    connection
+	mail    *mailbox
+	clock   clock
+	ear     *detector
+	faults  Faults
+	session object
+	began   time.Time
+	done    chan struct{}
+	ctx     context.Context
+	cancel  context.CancelFunc
+	asides  []*socket
+
+	received, sent record
+
+	opened  bool
+	over    bool
+	lastIn  time.Time // when sound came last
+	packets int64
+	voice   liveVoice
+	backend liveBackend
+	turn    int // of the script's utterances
+	told    int64
+}
+
+// ID returns the session's id.
+func (s *LiveSession) ID() string { return s.id }
+
+// Over reports whether it has ended.
+func (s *LiveSession) Over() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Received returns every command in order, Sent every event.
+func (s *LiveSession) Received() []Record { return s.received.all() }
+
+// Sent is described at Received.
+func (s *LiveSession) Sent() []Record { return s.sent.all() }
+
+// Session is the session object of the creation.
+func (s *LiveSession) Session() json.RawMessage {
+	raw, _ := json.Marshal(s.session) // it was JSON
+	return raw
+}
+
+// Do makes the session's goroutine run f soon. Only such functions may call Emit.
+func (s *LiveSession) Do(f func()) { s.mail.post(f) }
+
+// Emit sends an event, to which it adds an id.
+func (s *LiveSession) Emit(event map[string]any) { s.emit(event) }
+
+// Now is the time by the session's clock.
+func (s *LiveSession) Now() time.Duration { return time.Duration(s.ear.packets.Load()) * frameLength }
+
+func newLive(cfg *Config, clips *voice, session object, faults Faults) (*LiveSession, error) {
 	s := &LiveSession{
-		id: newID("live_u1_"), srv: srv, mail: newMailbox(), session: session, faults: faults, began: time.Now(), lastIn: time.Now(),
+		id: newID("live_u1_"), cfg: cfg, clips: clips, mail: newMailbox(), session: session, faults: faults, began: time.Now(), lastIn: time.Now(),
 		done: make(chan struct{}),
 	}
 	var err error
-	s.ear, err = newDetector(srv.cfg.Deaf, func(h speechEvent) { s.mail.post(func() { s.heard(h) }) })
+	s.ear, err = newDetector(cfg.Deaf, func(h speechEvent) { s.mail.post(func() { s.heard(h) }) })
 	if err != nil {
 		return nil, err
 	}
-	s.ear.configure(newSettings(defaultModel).turnDetection)
+	s.ear.configure(newSettings("gpt-realtime").turnDetection)
 	s.voice, s.backend = liveVoice{s: s}, liveBackend{s: s, open: map[string]bool{}}
 	return s, nil
 }
@@ -135,7 +201,7 @@ func (s *LiveSession) open() {
 	}{
 		{time.Duration(s.faults.ExpireAfter), func() { s.end("expired") }},
 		{time.Duration(s.faults.DropAfter), func() { s.over = true }},
-		{s.srv.cfg.MaxDuration, func() { s.end("expired") }},
+		{s.cfg.MaxDuration, func() { s.end("expired") }},
 	} {
 		if f.after > 0 {
 			s.clock.after(f.after, f.do)
@@ -145,7 +211,7 @@ func (s *LiveSession) open() {
 
 func (s *LiveSession) started() object {
 	return object{"type": "session.started", "session": object{
-		"id": s.id, "status": "active", "model": s.session["model"], "expires_at": s.began.Add(s.srv.cfg.MaxDuration).Unix(),
+		"id": s.id, "status": "active", "model": s.session["model"], "expires_at": s.began.Add(s.cfg.MaxDuration).Unix(),
 	}}
 }
 
@@ -290,7 +356,7 @@ func (s *LiveSession) heard(h speechEvent) {
 		s.voice.interrupted()
 		return
 	}
-	spoken := s.srv.cfg.Script.Spoken
+	spoken := s.cfg.Script.Spoken
 	reply := &spoken[s.turn%len(spoken)]
 	s.turn++
 	start := time.Duration(h.atMS) * time.Millisecond
@@ -354,7 +420,7 @@ func (v *liveVoice) say(text string) {
 	if text == "" {
 		return
 	}
-	v.frames, v.words, v.at, v.told, v.begun, v.ends = v.s.srv.voice.say(text), liveWords(text), 0, 0, v.s.Now(), false
+	v.frames, v.words, v.at, v.told, v.begun, v.ends = v.s.clips.say(text), liveWords(text), 0, 0, v.s.Now(), false
 	v.next = ""
 }
 
@@ -553,7 +619,7 @@ func (b *liveBackend) create() *realtime.Error {
 	default:
 		text := b.text
 		b.text = ""
-		c := chooser{script: b.s.srv.cfg.Script}
+		c := chooser{script: b.s.cfg.Script}
 		b.delegate(c.replyTo(&item{words: text}), newID("event_"))
 	}
 	return nil

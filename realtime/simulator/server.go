@@ -199,6 +199,42 @@ func (s *Server) start(ctx context.Context, offer string, set *settings, faults 
 	return ses, answer, nil
 }
 
+// startLive makes the peer and runs the session.
+func (s *Server) startLive(ctx context.Context, offer string, session object, faults Faults) (*LiveSession, string, error) {
+	ses, err := newLive(&s.cfg, s.voice, session, faults)
+	if err != nil {
+		return nil, "", err
+	}
+	peer, answer, err := s.api.Answer(ctx, offer, media.Handlers{
+		Message: func(data []byte) { ses.mail.post(func() { ses.message(data) }) },
+		Open:    func() { ses.mail.post(ses.open) },
+		State: func(state media.State) {
+			if state == media.StateFailed || state == media.StateClosed {
+				ses.mail.post(func() { ses.end("connection_lost") })
+			}
+		},
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	ses.peer = peer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return nil, "", peer.Close()
+	}
+	s.live = append(slices.DeleteFunc(s.live, func(old *LiveSession) bool { return len(s.live) > maxEnded && old.Over() }), ses)
+	s.wg.Go(func() { ses.run(s.ctx) })
+	return ses, answer, nil
+}
+
+// LiveSessions returns the sessions of GPT-Live so far, oldest first. Of the ended ones, the oldest may have been dropped.
+func (s *Server) LiveSessions() []*LiveSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.live)
+}
+
 // adopt makes Run responsible for the session.
 func (s *Server) adopt(ses *Session) error {
 	s.mu.Lock()

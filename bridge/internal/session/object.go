@@ -69,13 +69,6 @@ func (d *Defaults) transcription(raw json.RawMessage) json.RawMessage {
 	return encode(fields)
 }
 
-// Whole is a session with all that it is configured with, for an upstream that takes it at creation.
-type Whole struct {
-	own   Defaults
-	set   realtime.Settings
-	tools json.RawMessage
-}
-
 // NewWhole returns the session of a call with these tools, of which the client wants p.
 func NewWhole(own Defaults, p Patch, tools *toolkit.Registry) Whole {
 	return Whole{own, p.set, encode(definitions(tools))}

@@ -3,7 +3,6 @@
 package config
 
 import (
-	"cmp"
 	"net/netip"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"voicebridge/chat/queue"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/persistence"
-	"voicebridge/realtime/live"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/code"
@@ -224,41 +222,6 @@ type Realtime struct {
 	APIKeyHeader string `koanf:"api_key_header" default:"Authorization" min:"1" format:"header" env:"VOICEBRIDGE_REALTIME_API_KEY_HEADER"`
 	// Body of the request that creates a call: form for OpenAI and Azure, json for older versions of LocalAI.
 	CallBody string `koanf:"call_body" default:"form" enum:"form,json"`
-}
-
-// Live is who does what the voice of GPT-Live delegates.
-type Live struct {
-	// `responses` is a model of OpenAI's, which calls the tools; `chat` is a text turn on the same thread, by the model for text and with
-	// its tools.
-	Delegate live.Delegate `koanf:"delegate" default:"responses" enum:"responses,chat"`
-	// Of responses: the model that does the work.
-	Model string `koanf:"model" default:"gpt-6-luna" min:"1" max:"200"`
-	// Of responses: how long it thinks. Empty: as long as it wants.
-	Effort string `koanf:"effort" enum:",none,minimal,low,medium,high,xhigh"`
-	// Of responses: what it is told beside the instructions of the voice.
-	Instructions string `koanf:"instructions" max:"32768"`
-}
-
-// UpstreamLive is Live for one upstream. What is empty is that of all.
-type UpstreamLive struct {
-	// With the profile simulator: it is GPT-Live that is simulated. `live: true` is short for that.
-	On bool `koanf:"on"`
-	// Who does the work.
-	Delegate live.Delegate `koanf:"delegate" enum:",responses,chat"`
-	// The model that does it.
-	Model string `koanf:"model" max:"200"`
-	// How long it thinks.
-	Effort string `koanf:"effort" enum:",none,minimal,low,medium,high,xhigh"`
-	// What it is told.
-	Instructions string `koanf:"instructions" max:"32768"`
-}
-
-// Over returns the settings of one upstream.
-func (l Live) Over(own UpstreamLive) Live {
-	return Live{
-		Delegate: cmp.Or(own.Delegate, l.Delegate), Model: cmp.Or(own.Model, l.Model), Effort: cmp.Or(own.Effort, l.Effort),
-		Instructions: cmp.Or(own.Instructions, l.Instructions),
-	}
 }
 
 // TLS is https without a proxy, with a certificate from files, which are PEM and must match. Renewed files are picked up.

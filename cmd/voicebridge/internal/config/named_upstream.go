@@ -73,7 +73,7 @@ func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
 		}
 	}
 	if u.Profile == UpstreamLiveName {
-		u.Transport = TransportWebRTC
+		u.Transport, u.URL = TransportWebRTC, cmp.Or(u.URL, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/live/sessions")
 	}
 	if u.Address() == "" {
 		l.note(fmt.Errorf("%s: the profile %s needs VOICEBRIDGE_REALTIME_URL", named("upstream"), c.Upstream))

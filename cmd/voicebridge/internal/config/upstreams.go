@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"voicebridge/realtime/live"
 	"voicebridge/realtime/ws"
 	"voicebridge/web/access"
 )
@@ -49,6 +50,41 @@ type Upstream struct {
 	Headers map[string]access.Secret `koanf:"-"`
 	// KeyHeader carries the key, if not as in the profile.
 	KeyHeader string `koanf:"-"`
+}
+
+// Live is who does what the voice of GPT-Live delegates.
+type Live struct {
+	// `responses` is a model of OpenAI's, which calls the tools; `chat` is a text turn on the same thread, by the model for text and with
+	// its tools.
+	Delegate live.Delegate `koanf:"delegate" default:"responses" enum:"responses,chat"`
+	// Of responses: the model that does the work.
+	Model string `koanf:"model" default:"gpt-6-luna" min:"1" max:"200"`
+	// Of responses: how long it thinks. Empty: as long as it wants.
+	Effort string `koanf:"effort" enum:",none,minimal,low,medium,high,xhigh"`
+	// Of responses: what it is told beside the instructions of the voice.
+	Instructions string `koanf:"instructions" max:"32768"`
+}
+
+// UpstreamLive is Live for one upstream. What is empty is that of all.
+type UpstreamLive struct {
+	// With the profile simulator: it is GPT-Live that is simulated. `live: true` is short for that.
+	On bool `koanf:"on"`
+	// Who does the work.
+	Delegate live.Delegate `koanf:"delegate" enum:",responses,chat"`
+	// The model that does it.
+	Model string `koanf:"model" max:"200"`
+	// How long it thinks.
+	Effort string `koanf:"effort" enum:",none,minimal,low,medium,high,xhigh"`
+	// What it is told.
+	Instructions string `koanf:"instructions" max:"32768"`
+}
+
+// Over returns the settings of one upstream.
+func (l Live) Over(own UpstreamLive) Live {
+	return Live{
+		Delegate: cmp.Or(own.Delegate, l.Delegate), Model: cmp.Or(own.Model, l.Model), Effort: cmp.Or(own.Effort, l.Effort),
+		Instructions: cmp.Or(own.Instructions, l.Instructions),
+	}
 }
 
 // The profiles that are also upstreams by themselves, and the transports.
@@ -114,9 +150,6 @@ func (u *Upstream) Client(model string) *ws.Client {
 // Address returns where it is, empty for the built-in simulator.
 func (u *Upstream) Address() string {
 	p := u.Settled()
-	if u.Profile == UpstreamLiveName {
-		return cmp.Or(u.URL, openAIURL+"/live/sessions")
-	}
 	if u.By() == TransportWebRTC {
 		return cmp.Or(u.URL, p.Calls)
 	}
