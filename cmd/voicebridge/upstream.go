@@ -76,7 +76,10 @@ func dataChannel(cfg *config.Config) int {
 		return 0
 	}
 	for i := range cfg.Upstreams { // all have the same kind of peer
-		if u := &cfg.Upstreams[i]; u.By() == config.TransportWebRTC {
+		switch u := &cfg.Upstreams[i]; {
+		case u.IsLive():
+			return 0 // it waits
+		case u.By() == config.TransportWebRTC:
 			calls = append(calls, u.Address())
 		}
 	}

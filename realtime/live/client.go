@@ -258,11 +258,13 @@ func (c *Client) endOf(ctx context.Context, conn *Conn) (Usage, error) {
 		return u, err
 	}
 	// The connection is lost, which need not end the session.
-	seconds, told, err := c.attach(ctx, conn.session.id)
+	length, told, err := c.attach(ctx, conn.session.id)
 	if told {
-		return Usage{Length: seconds, Told: true}, nil
+		return Usage{Length: length, Told: true}, nil
 	}
-	u.Length = max(u.Length, time.Since(conn.created))
+	if err != nil && ctx.Err() == nil {
+		err = c.hangUp(ctx, conn.session.id, err)
+	}
 	return u, err
 }
 
@@ -276,7 +278,23 @@ func (c *Client) HangUp(ctx context.Context, id string) (Usage, error) {
 		return c.endOf(ctx, conn)
 	}
 	length, told, err := c.attach(ctx, id)
+	if err != nil && ctx.Err() == nil {
+		err = c.hangUp(ctx, id, err)
+	}
 	return Usage{Length: length, Told: told}, err
+}
+
+// hangUp ends a session to which nothing can be attached, for the reason why. Source: POST /live/sessions/{id}/hangup.
+func (c *Client) hangUp(ctx context.Context, id string, why error) error {
+	res, err := c.post(ctx, strings.TrimSuffix(c.URL, "/")+"/"+url.PathEscape(id)+"/hangup", nil, "")
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode/100 == 2 || res.StatusCode == http.StatusNotFound {
+		return nil
+	}
+	return why
 }
 
 // attach ends a session by a channel beside its own. Source: "Server controls" in OpenAI's guides.
