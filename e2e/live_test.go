@@ -52,7 +52,7 @@ func TestLive(t *testing.T) {
 	})
 	r.wantLike(t, c.thread, []string{
 		"user voice completed: " + spokenWords, "assistant voice completed: " + spokenAnswer, "user text completed: " + chartPlease,
-		"assistant voice completed: [tool-create_pie_chart output-available]", "assistant voice completed: …" + chartAnswer,
+		"assistant voice completed: [tool-create_pie_chart output-available]", "assistant voice completed: " + chartAnswer,
 	})
 	again := r.dial(t, request{thread: c.thread})
 	again.next("bridge.ready")

@@ -86,7 +86,7 @@ func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([
 			r.Attempts++
 			l := legFromRow(r)
 			// A thread that is deleted has no owner.
-			if l.Owner, err = q.GetOwner(ctx, pgdb.GetOwnerParams{ID: r.ThreadID}); err != nil && !database.IsMissing(err) {
+			if l.Owner, err = q.GetOwner(ctx, r.ThreadID); err != nil && !database.IsMissing(err) {
 				return err
 			}
 			claimed = append(claimed, l)

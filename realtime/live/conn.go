@@ -320,6 +320,18 @@ func (c *Conn) Said(place time.Duration) (at time.Time, late time.Duration, ok b
 	return time.Now().Add(-gone), 0, gone >= 0
 }
 
+// Sound returns how long an item is spoken, as far as it has come.
+func (c *Conn) Sound(itemID string) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.session.captions.segments {
+		if s.id == itemID && s.side == voice {
+			return s.end - s.start
+		}
+	}
+	return 0
+}
+
 // finish asks the session to end if its channel is usable, and returns when it has confirmed that, with how long it is billed. If it
 // does not before ctx ends, or the connection is lost, the length is an estimate, and the error says why.
 func (c *Conn) finish(ctx context.Context, usable bool) (Usage, error) {

@@ -507,7 +507,7 @@ func (b *liveBackend) delegate(reply *Reply, by any) {
 		b.answer(text)
 		return
 	}
-	b.s.voice.say(cmp.Or(reply.Say, "One moment, please."))
+	b.s.voice.say(reply.Say)
 	for i, c := range calls {
 		call := newID("call_")
 		b.open[call] = false
