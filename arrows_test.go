@@ -49,7 +49,7 @@ var vendors = []struct {
 	{"database/sql", []string{"persistence"}},
 	{"modernc.org/quickjs", []string{"toolkit/code"}},
 	{"github.com/labstack/echo", []string{"web"}},
-	{"github.com/coder/websocket", []string{"web", "realtime/ws", "realtime/wsserver", "realtime/simulator", "realtime/realtimetest", "examples"}},
+	{"github.com/coder/websocket", []string{"web", "realtime/ws", "realtime/wsserver", "realtime/live", "realtime/simulator", "realtime/realtimetest", "examples"}},
 	{"go.opentelemetry.io/proto/", []string{"cmd/voicebridge/internal/telemetry", "e2e"}}, // what receivers read
 	{"go.opentelemetry.io/", []string{"cmd/voicebridge/internal/telemetry"}},
 	{"github.com/prometheus/procfs", []string{"cmd/voicebridge"}},

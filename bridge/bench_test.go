@@ -24,6 +24,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/spool"
 	"voicebridge/realtime"
+	"voicebridge/realtime/live"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
@@ -65,6 +66,8 @@ type benchConfig struct {
 	bridge    bridge.Config
 	// asked, if set, sees every request to the upstream first.
 	asked func(*http.Request)
+	// live makes the upstream GPT-Live.
+	live *live.Client
 	// others are the names of further upstreams, which are the same simulator.
 	others []string
 	// slow, when set, makes the database slow for the changes of calls.
@@ -115,6 +118,10 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 		b.sim.ServeHTTP(w, r)
 	}))
 	cfg.bridge.Upstreams = []bridge.Route{{Upstream: b.driver(cfg.over.upstream, ts.URL)}}
+	if cfg.live != nil {
+		cfg.live.URL, cfg.live.HTTP, cfg.live.Log = ts.URL+"/v1/live/sessions", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, log
+		cfg.bridge.Upstreams = []bridge.Route{{Upstream: bridge.NewLive("live", b.api, cfg.live), Model: live.Model}}
+	}
 	for _, name := range cfg.others {
 		client := &realtime.Client{BaseURL: ts.URL + "/v1", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
 		cfg.bridge.Upstreams = append(cfg.bridge.Upstreams, bridge.Route{Upstream: bridge.NewRealtime(name, b.api, client)})

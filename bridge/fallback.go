@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/leg"
+	"voicebridge/bridge/internal/session"
+	"voicebridge/realtime"
 	"voicebridge/realtime/media"
+	"voicebridge/thread"
 )
 
 const (
@@ -88,6 +91,13 @@ func (c *chain) try(ctx context.Context, d Dial, route Route, others bool) (l Up
 	d.Created = func(id string) error {
 		created = true
 		return save(id)
+	}
+	whole, history := d.Whole, d.History
+	d.Whole = func(ctx context.Context, _ session.Route) (realtime.Settings, error) { return whole(ctx, settled) }
+	d.History = func(ctx context.Context) ([]thread.Message, error) {
+		messages, err := history(ctx)
+		created = created || err != nil // not the upstream's fault
+		return messages, err
 	}
 	d.Use(route.Upstream, settled)
 	l, err = route.Dial(ctx, d)

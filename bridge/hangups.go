@@ -1,14 +1,22 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"math"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"voicebridge/bridge/internal/leg"
+	"voicebridge/bridge/internal/session"
+	"voicebridge/persistence"
 	"voicebridge/persistence/records"
+	"voicebridge/realtime"
+	"voicebridge/thread"
+	"voicebridge/toolkit"
 )
 
 // Limits for hanging up leftover upstream sessions.
@@ -22,12 +30,15 @@ const (
 type legsToHangUp interface {
 	LegsToHangUp(ctx context.Context, upstream string, limit int) ([]records.Leg, error)
 	LegHungUp(ctx context.Context, callID string, generation int64) error
+	Call(ctx context.Context, owner, id string) (records.Call, error)
+	SaveResponse(ctx context.Context, key thread.Key, r records.Response) error
 }
 
 // hangUps hang up upstream sessions that outlived their calls.
 type hangUps struct {
 	upstream Upstream
 	rest     legsToHangUp
+	cfg      *Config
 	log      *slog.Logger
 }
 
@@ -61,7 +72,7 @@ func (h hangUps) batch(ctx context.Context) int {
 		g.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, leg.HangUpTimeout)
 			defer cancel()
-			err := h.upstream.HangUp(ctx, l.UpstreamID)
+			err := h.hangUp(ctx, l)
 			if err == nil {
 				err = h.rest.LegHungUp(ctx, l.CallID, l.Generation)
 			}
@@ -73,4 +84,37 @@ func (h hangUps) batch(ctx context.Context) int {
 	}
 	_ = g.Wait() // none returns an error
 	return len(legs)
+}
+
+// hangUp ends one session, and records how long it was if that is what it costs.
+func (h hangUps) hangUp(ctx context.Context, l records.Leg) error {
+	timed, ok := h.upstream.(leg.Timed)
+	if !ok {
+		return h.upstream.HangUp(ctx, l.UpstreamID)
+	}
+	length, err := timed.HangUpTimed(ctx, l.UpstreamID)
+	if err != nil {
+		return err
+	}
+	call, err := h.rest.Call(ctx, l.Owner, l.CallID)
+	if errors.Is(err, persistence.ErrNotFound) { // its thread is deleted, and what it cost with it
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	told := length > 0
+	if end := cmp.Or(l.EndedAt, call.EndedAt, new(time.Now())); !told {
+		length = end.Sub(l.StartedAt)
+	}
+	return h.rest.SaveResponse(ctx, thread.Key{Owner: l.Owner, Thread: l.ThreadID}, endedSession(h.cfg, l, call.Model, length, told))
+}
+
+// endedSession returns the record of what a session has cost that was so long; told means that the upstream has said so.
+func endedSession(cfg *Config, l records.Leg, model string, length time.Duration, told bool) records.Response {
+	seconds := math.Round(max(length.Seconds(), 0)*1000) / 1000
+	usage := realtime.Usage{Type: "duration", Seconds: seconds, Raw: toolkit.Encode(map[string]any{"type": "duration", "seconds": seconds})}
+	rec := (&session.Config{TranscriptionCost: cfg.TranscriptionCost}).SessionRecord(l, model, &usage)
+	rec.Status, rec.FinishedAt, rec.Estimated = realtime.ResponseCompleted, new(time.Now()), !told
+	return rec
 }

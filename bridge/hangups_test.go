@@ -12,14 +12,16 @@ import (
 
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence/records"
+	"voicebridge/thread"
 )
 
 // fakeHangUps hands out legs until they are hung up.
 type fakeHangUps struct {
-	mu   sync.Mutex
-	legs []records.Leg
-	done []string
-	err  error
+	mu    sync.Mutex
+	legs  []records.Leg
+	done  []string
+	saved []records.Response
+	err   error
 }
 
 func (f *fakeHangUps) LegsToHangUp(context.Context, string, int) ([]records.Leg, error) {
@@ -33,6 +35,17 @@ func (f *fakeHangUps) LegHungUp(_ context.Context, callID string, _ int64) error
 	defer f.mu.Unlock()
 	f.done = append(f.done, callID)
 	f.legs = nil
+	return nil
+}
+
+func (f *fakeHangUps) Call(context.Context, string, string) (records.Call, error) {
+	return records.Call{Model: "gpt-live-1.1"}, nil
+}
+
+func (f *fakeHangUps) SaveResponse(_ context.Context, _ thread.Key, r records.Response) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.saved = append(f.saved, r)
 	return nil
 }
 

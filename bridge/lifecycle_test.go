@@ -247,7 +247,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	if change != nil {
 		change(b)
 	}
-	first, err := b.dialer.Dial(t.Context(), 1, func(context.Context) ([]thread.Message, error) { return nil, nil }, "", func(records.Leg) error { return nil })
+	first, err := b.dialer.Dial(t.Context(), 1, nil, func(context.Context) ([]thread.Message, error) { return nil, nil }, "", func(records.Leg) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,9 @@ type setup struct {
 
 	own     Settings // with what the route has
 	record  records.Call
-	created bool // the upstream has a session, and the record may be in the database
+	created bool          // the record may be in the database
+	claimed bool          // it is
+	listed  chan struct{} // closed when the registry is there
 	dialer  leg.Dialer
 	browser leg.Peer
 	answer  string
@@ -64,11 +67,12 @@ type setup struct {
 func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	cfg := s.cfg
 	now := time.Now()
+	s.listed = make(chan struct{})
 	s.call.images.store, s.call.images.quota = cfg.Store, cfg.ImageQuota
 	s.own = cfg.Settings
 	s.own.Session = cfg.Session.With(s.route.settled(cfg.Session))
 	upstreams := cfg.chain(s.route, &s.calls.health)
-	s.dialer = leg.Dialer{Upstream: upstreams, Creation: s.own.Session.Creation(), Told: refusal, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), ClientPlays: s.call.clientPlays, Later: s.calls.later, HungUp: s.calls.hungUp, Post: s.call.post, Reached: s.call.trail.upstream, Log: s.call.log}
+	s.dialer = leg.Dialer{Upstream: upstreams, Creation: s.own.Session.Creation(), Told: refusal, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), ClientPlays: s.call.clientPlays, Later: s.calls.later, HungUp: s.calls.hungUp, Ended: s.sessionEnded, Post: s.call.post, Reached: s.call.trail.upstream, Log: s.call.log}
 	s.record = records.Call{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
 		Model: s.own.Session.Model, Voice: s.own.Session.Voice, StartedAt: now,
@@ -125,7 +129,7 @@ func (s *setup) answerBrowser(ctx context.Context) error {
 // dial creates the first upstream session, and reads the history.
 func (s *setup) dial(ctx context.Context) error {
 	c := s.call
-	l, err := s.dialer.Dial(ctx, 1, s.readHistory, "", func(rec records.Leg) error {
+	l, err := s.dialer.Dial(ctx, 1, s.whole, s.claimHistory, "", func(rec records.Leg) error {
 		s.answeredBy(rec.Upstream)
 		s.record.UpstreamCallID = rec.UpstreamID
 		return s.save(ctx, &rec)
@@ -136,6 +140,32 @@ func (s *setup) dial(ctx context.Context) error {
 	}
 	s.up = l
 	return nil
+}
+
+// whole returns the first session, once the tools are there.
+func (s *setup) whole(ctx context.Context) (session.Whole, error) {
+	select {
+	case <-s.listed:
+		return session.NewWhole(s.cfg.Session, s.patch, s.registry), nil
+	case <-ctx.Done():
+		return session.Whole{}, fmt.Errorf("await tools: %w", context.Cause(ctx))
+	}
+}
+
+// claimHistory saves the call, unless it is, and reads the history.
+func (s *setup) claimHistory(ctx context.Context) ([]thread.Message, error) {
+	if !s.claimed {
+		if err := s.save(ctx, nil); err != nil {
+			return nil, err
+		}
+	}
+	return s.readHistory(ctx)
+}
+
+// sessionEnded records how long a session was that is billed by its length.
+func (s *setup) sessionEnded(rec records.Leg, route session.Route, length time.Duration, told bool) {
+	done := endedSession(s.cfg, rec, cmp.Or(route.Model, s.cfg.Session.Model), length, told)
+	s.calls.cfg.Writer.PushLast(s.call.key, persistence.PutResponse{Response: done})
 }
 
 // beginDial begins to create the first upstream session. The call takes it over, and outlives the request.
@@ -156,7 +186,7 @@ func (s *setup) beginDial(ctx context.Context) {
 		return s.call.images.replayed(ctx, s.history), nil
 	}
 	writer, key := s.calls.cfg.Writer, s.call.key
-	s.dialing = s.dialer.Begin(context.WithoutCancel(ctx), 1, history, "", func(ctx context.Context, rec records.Leg) error {
+	s.dialing = s.dialer.Begin(context.WithoutCancel(ctx), 1, s.whole, history, "", func(ctx context.Context, rec records.Leg) error {
 		if err := await(ctx); err != nil {
 			return err
 		}
@@ -191,8 +221,10 @@ func (s *setup) save(ctx context.Context, rec *records.Leg) error {
 	ended, _ := unsaved.of(key)
 	s.created = true
 	err := s.calls.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
-		if err := b.Records.RoomForCall(s.ownerCalls, unsaved.callsOf(key.Owner)...); err != nil {
-			return err
+		if !s.claimed {
+			if err := b.Records.RoomForCall(s.ownerCalls, unsaved.callsOf(key.Owner)...); err != nil {
+				return err
+			}
 		}
 		for _, call := range append(ended.calls[:len(ended.calls):len(ended.calls)], s.record) {
 			if err := b.Records.SaveCall(call); err != nil {
@@ -204,6 +236,7 @@ func (s *setup) save(ctx context.Context, rec *records.Leg) error {
 		}
 		return b.Records.SaveLeg(*rec)
 	})
+	s.claimed = s.claimed || err == nil
 	if errors.Is(err, persistence.ErrQuota) || errors.Is(err, persistence.ErrConflict) { // the database has no record
 		s.created = false
 	}
@@ -269,7 +302,15 @@ func (s *setup) readSpent(ctx context.Context) error {
 }
 
 // read reads what the owner has spent and which tools the call has.
-func (s *setup) read(ctx context.Context) (err error) {
+func (s *setup) read(ctx context.Context) error {
+	err := s.list(ctx)
+	if err == nil {
+		close(s.listed)
+	}
+	return err
+}
+
+func (s *setup) list(ctx context.Context) error {
 	cfg := s.cfg
 	if err := s.readSpent(ctx); err != nil {
 		return err

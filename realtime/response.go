@@ -19,6 +19,8 @@ const (
 type Response struct {
 	ID            string
 	Status        string
+	Model         string   // where it is another than the session's
+	Modalities    []string // text or audio; nil if the server does not say
 	StatusDetails StatusDetails
 	Output        []Item
 	// ConversationID is nil for a response outside the conversation.
@@ -72,6 +74,10 @@ func DecodeResponse(raw json.RawMessage) (Response, error) {
 			r.ID = looseText(val)
 		case "status":
 			r.Status = looseText(val)
+		case "model":
+			r.Model = looseText(val)
+		case "output_modalities":
+			_ = json.Unmarshal(val, &r.Modalities) // of another form: none
 		case "status_details":
 			return r.StatusDetails.UnmarshalJSON(val)
 		case "output":

@@ -95,7 +95,8 @@ func openChat(cfg config.Config, store *persistence.Store, writer *spool.Writer,
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(cfg.Tools.Toolkits, config.ToolkitAgent) {
+	tools.delegated = cfg.DelegatesToChat()
+	if tools.delegated || slices.Contains(cfg.Tools.Toolkits, config.ToolkitAgent) {
 		tools.agent = c.AskAgent()
 	}
 	log.Info("typed messages", "provider", out.Provider, "model", out.Models[out.Provider])

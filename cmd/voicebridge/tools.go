@@ -32,7 +32,9 @@ type tools struct {
 	own []toolkit.Entry
 	// agent is the tool by which a voice call requests a text turn; may be nil.
 	agent toolkit.Tool
-	mcp   *mcptool.Servers // nil when none is configured
+	// delegated means that an upstream answers by that tool alone: no list takes it away.
+	delegated bool
+	mcp       *mcptool.Servers // nil when none is configured
 	// folder is where processes of MCP servers work of which each owner has one.
 	folder string
 	pick   config.Tools
@@ -309,7 +311,7 @@ func (t *tools) addTo(r *toolkit.Registry, list []toolkit.Entry) error {
 // turn. A call waits for none: those that come later reach it then.
 func (t *tools) spoken(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error) {
 	r, err := t.of(ctx, owner, a, false)
-	if err != nil || t.agent == nil || !t.pick.Allows(t.agent.Definition().Name) || !allowedBy(a)(t.agent.Definition().Name) {
+	if err != nil || t.agent == nil || !t.delegated && (!t.pick.Allows(t.agent.Definition().Name) || !allowedBy(a)(t.agent.Definition().Name)) {
 		return r, err
 	}
 	r = r.Clone()

@@ -15,6 +15,7 @@ import (
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/realtime"
+	"voicebridge/realtime/live"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 	"voicebridge/realtime/ws"
@@ -75,7 +76,10 @@ func dataChannel(cfg *config.Config) int {
 		return 0
 	}
 	for i := range cfg.Upstreams { // all have the same kind of peer
-		if u := &cfg.Upstreams[i]; u.By() == config.TransportWebRTC {
+		switch u := &cfg.Upstreams[i]; {
+		case u.IsLive():
+			return 0 // it waits
+		case u.By() == config.TransportWebRTC:
 			calls = append(calls, u.Address())
 		}
 	}
@@ -133,14 +137,23 @@ func openUpstreams(ctx context.Context, cfg config.Config, api *rtc.API, traces 
 	}
 	for _, u := range cfg.Upstreams {
 		model := cmp.Or(u.Model, cfg.Realtime.Model)
-		if !u.BuiltIn() && cfg.VoiceCost(model, realtime.Usage{}) == nil {
-			log.Warn("the cost of calls is unknown: the model has no price per token", "model", model, "upstream", u.Name)
+		priced := cfg.VoiceCost(model, realtime.Usage{}) != nil || u.IsLive() && cfg.TranscriptionCost(model, realtime.Usage{Type: "duration"}) != nil
+		if !u.BuiltIn() && !priced {
+			log.Warn("the cost of calls is unknown: the model has no price", "model", model, "upstream", u.Name)
 		}
 		if at, err := url.Parse(u.Address()); err == nil && (at.Scheme == "http" || at.Scheme == "ws") && !config.IsLoopback(at.Hostname()) && u.Key.IsSet() {
 			log.Warn("the API key travels unencrypted", "host", at.Host, "upstream", u.Name)
 		}
 		route := bridge.Route{Model: u.Model, Voice: u.Voice, TranscriptionModel: u.TranscriptionModel}
 		switch {
+		case u.IsLive():
+			client := liveClient(&cfg, &u)
+			client.Log = log.With("upstream", u.Name)
+			client.HTTP = traces.Client("voicebridge/" + buildVersion())
+			if u.BuiltIn() {
+				client.URL, client.APIKey, client.HTTP = "http://"+all.ln.Addr().String()+"/v1/live/sessions", all.key, nil
+			}
+			route.Upstream = bridge.NewLive(u.Name, api, client)
 		case u.BuiltIn():
 			route.Upstream = all.simulated(u.Name, u.By(), api, model)
 		case u.By() == config.TransportWebSocket:
@@ -156,6 +169,15 @@ func openUpstreams(ctx context.Context, cfg config.Config, api *rtc.API, traces 
 		all.routes = append(all.routes, route)
 	}
 	return all, nil
+}
+
+// liveClient returns a client of GPT-Live as the settings say.
+func liveClient(cfg *config.Config, u *config.Upstream) *live.Client {
+	own := cfg.Live.Over(u.Live)
+	return &live.Client{
+		URL: u.Address(), APIKey: u.Key.Reveal(),
+		Backend: live.Backend{Delegate: own.Delegate, Model: own.Model, Effort: own.Effort, Instructions: own.Instructions, Rounds: cfg.Calls.ToolRounds},
+	}
 }
 
 // run serves the simulator until ctx ends, if it is the upstream.

@@ -46,12 +46,12 @@ WHERE tool_calls.thread_id = excluded.thread_id;
 INSERT INTO responses (
     id, thread_id, kind, call_id, message_id, upstream, upstream_id, model, status, status_reason,
     input_tokens, output_tokens, cached_tokens, input_audio_tokens, output_audio_tokens, raw_usage,
-    cost_usd, answer_ms, first_token_ms, instance, created_at, finished_at
+    cost_usd, estimated, answer_ms, first_token_ms, instance, created_at, finished_at
 ) VALUES (
     @id, (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
     @kind, @call_id, @message_id, @upstream, @upstream_id, @model, @status, @status_reason,
     @input_tokens, @output_tokens, @cached_tokens, @input_audio_tokens, @output_audio_tokens, @raw_usage,
-    @cost_usd, @answer_ms, @first_token_ms, @instance, @created_at, @finished_at
+    @cost_usd, @estimated, @answer_ms, @first_token_ms, @instance, @created_at, @finished_at
 )
 ON CONFLICT (id) DO UPDATE SET
     call_id = excluded.call_id, message_id = excluded.message_id, upstream = excluded.upstream, upstream_id = excluded.upstream_id,
@@ -59,7 +59,7 @@ ON CONFLICT (id) DO UPDATE SET
     input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
     cached_tokens = excluded.cached_tokens, input_audio_tokens = excluded.input_audio_tokens,
     output_audio_tokens = excluded.output_audio_tokens, raw_usage = excluded.raw_usage,
-    cost_usd = excluded.cost_usd, answer_ms = excluded.answer_ms, first_token_ms = excluded.first_token_ms,
+    cost_usd = excluded.cost_usd, estimated = excluded.estimated, answer_ms = excluded.answer_ms, first_token_ms = excluded.first_token_ms,
     instance = excluded.instance, finished_at = excluded.finished_at
 WHERE responses.thread_id = excluded.thread_id;
 

@@ -33,7 +33,9 @@ type Leg struct {
 	Reason     string     // why it ended
 	HungUpAt   *time.Time // when the upstream confirmed the end
 
-	// Attempts counts how often LegsToHangUp has returned it. It is read-only.
+	// Owner and ThreadID are those of the call, ended or not. They are read-only, as is Attempts.
+	Owner, ThreadID string
+	// Attempts counts how often LegsToHangUp has returned it.
 	Attempts int
 }
 
@@ -82,7 +84,12 @@ func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([
 				continue
 			}
 			r.Attempts++
-			claimed = append(claimed, legFromRow(r))
+			l := legFromRow(r)
+			// A thread that is deleted has no owner.
+			if l.Owner, err = q.GetOwner(ctx, r.ThreadID); err != nil && !database.IsMissing(err) {
+				return err
+			}
+			claimed = append(claimed, l)
 		}
 		return nil
 	})
@@ -122,6 +129,6 @@ func legFromRow(r pgdb.UpstreamLeg) Leg {
 	return Leg{
 		CallID: r.CallID, Generation: r.Generation, Upstream: r.Upstream, UpstreamID: r.UpstreamID,
 		StartedAt: r.StartedAt.Time, EndedAt: r.EndedAt.Ptr(), Reason: r.Reason, HungUpAt: r.HungUpAt.Ptr(),
-		Attempts: int(r.Attempts),
+		ThreadID: r.ThreadID, Attempts: int(r.Attempts),
 	}
 }

@@ -57,6 +57,7 @@ const (
 	KindTranscription Kind = "transcription"
 	KindTitle         Kind = "title"
 	KindExtraction    Kind = "extraction" // reading a call after its end
+	KindSession       Kind = "session"    // the time of an upstream session that is billed by it
 )
 
 // Response is the record of one billed use of a model.
@@ -74,6 +75,8 @@ type Response struct {
 	// RawUsage is the upstream's usage object as received.
 	RawUsage json.RawMessage
 	CostUSD  *float64
+	// Estimated means that the upstream has not said how long the session was.
+	Estimated bool
 	// AnswerMS is the time from the end of the user's speech, or from the typed text, to the first
 	// audio; FirstTokenMS is that to the first text.
 	AnswerMS     *int64

@@ -39,6 +39,7 @@ type Server struct {
 	ctx      context.Context // set by Run; nil before
 	stopped  bool
 	sessions []*Session
+	live     []*LiveSession
 	adopted  int // sessions so far, with those that were dropped
 	secrets  map[string]secret
 	creates  int
@@ -135,8 +136,8 @@ func (s *Server) nextFaults() Faults {
 	return faults
 }
 
-// live returns how many sessions have not ended. s.mu is held.
-func (s *Server) live() int {
+// open returns how many sessions have not ended. s.mu is held.
+func (s *Server) open() int {
 	n := 0
 	for _, other := range s.sessions {
 		if other.Err() == nil {
@@ -151,7 +152,7 @@ var errFull = errors.New("too many sessions")
 // prepare makes a session, if there is room for one more. The connection is still missing.
 func (s *Server) prepare(set *settings, faults Faults) (*Session, error) {
 	s.mu.Lock()
-	full := s.live() >= s.cfg.MaxSessions
+	full := s.open() >= s.cfg.MaxSessions
 	s.mu.Unlock()
 	if full {
 		return nil, errFull
@@ -198,6 +199,42 @@ func (s *Server) start(ctx context.Context, offer string, set *settings, faults 
 	return ses, answer, nil
 }
 
+// startLive makes the peer and runs the session.
+func (s *Server) startLive(ctx context.Context, offer string, session object, faults Faults) (*LiveSession, string, error) {
+	ses, err := newLive(&s.cfg, s.voice, session, faults)
+	if err != nil {
+		return nil, "", err
+	}
+	peer, answer, err := s.api.Answer(ctx, offer, media.Handlers{
+		Message: func(data []byte) { ses.mail.post(func() { ses.message(data) }) },
+		Open:    func() { ses.mail.post(ses.open) },
+		State: func(state media.State) {
+			if state == media.StateFailed || state == media.StateClosed {
+				ses.mail.post(func() { ses.end("connection_lost") })
+			}
+		},
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	ses.peer = peer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return nil, "", peer.Close()
+	}
+	s.live = append(slices.DeleteFunc(s.live, func(old *LiveSession) bool { return len(s.live) > maxEnded && old.Over() }), ses)
+	s.wg.Go(func() { ses.run(s.ctx) })
+	return ses, answer, nil
+}
+
+// LiveSessions returns the sessions of GPT-Live so far, oldest first. Of the ended ones, the oldest may have been dropped.
+func (s *Server) LiveSessions() []*LiveSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.live)
+}
+
 // adopt makes Run responsible for the session.
 func (s *Server) adopt(ses *Session) error {
 	s.mu.Lock()
@@ -205,7 +242,7 @@ func (s *Server) adopt(ses *Session) error {
 	if s.stopped {
 		return ErrStopped
 	}
-	if s.live() >= s.cfg.MaxSessions {
+	if s.open() >= s.cfg.MaxSessions {
 		return errFull
 	}
 	s.add(ses)

@@ -38,6 +38,8 @@ type Dialer struct {
 	// ClientPlays is that of Dial.
 	ClientPlays func() bool
 	Later       func(work func(ending <-chan struct{})) // see Dial
+	// Ended records how long a session was that is billed by its length, see Dial.
+	Ended func(rec records.Leg, route session.Route, length time.Duration, told bool)
 	// HungUp records a session that was hung up after its record was saved.
 	HungUp func(callID string, generation int64)
 	// Told returns what a client is told about a dial that failed; nil tells nothing.
@@ -65,9 +67,12 @@ type Session struct {
 	pumped   <-chan struct{} // closed when audio is no longer forwarded
 }
 
+// Whole provides the session that a dial creates: see Dial.
+type Whole func(ctx context.Context) (session.Whole, error)
+
 // Dial makes a session. It calls created with the session's record before media flows, and fails if created does. The
 // history is read after that. refused is that of Dial.
-func (d *Dialer) Dial(ctx context.Context, gen int, history History, refused string, created func(records.Leg) error) (*Session, error) {
+func (d *Dialer) Dial(ctx context.Context, gen int, whole Whole, history History, refused string, created func(records.Leg) error) (*Session, error) {
 	l := d.newSession(gen, nil)
 	handlers := upstreamHandlers(gen, d.Post)
 	if gen == 1 {
@@ -76,6 +81,11 @@ func (d *Dialer) Dial(ctx context.Context, gen int, history History, refused str
 	leg, err := d.Upstream.Dial(ctx, Dial{
 		Session: d.Creation, Owner: d.Owner, Handlers: handlers, History: history,
 		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), ClientPlays: d.ClientPlays, Later: d.Later, Refused: refused,
+		Whole: func(ctx context.Context, route session.Route) (realtime.Settings, error) {
+			w, err := whole(ctx)
+			return w.Of(route), err
+		},
+		Ended: func(length time.Duration, told bool) { d.Ended(l.Record, l.Route, length, told) },
 		Use: func(upstream Upstream, route session.Route) {
 			l.upstream, l.Route, l.Record.Upstream = upstream, route, upstream.Name()
 		},
@@ -107,13 +117,13 @@ type Dialed struct {
 
 // Begin is Dial in the background, within DialTimeout. ended gets the record of a session that was created although the
 // dial failed.
-func (d *Dialer) Begin(ctx context.Context, gen int, history History, refused string, created func(context.Context, records.Leg) error, ended func(records.Leg)) *Dialing {
+func (d *Dialer) Begin(ctx context.Context, gen int, whole Whole, history History, refused string, created func(context.Context, records.Leg) error, ended func(records.Leg)) *Dialing {
 	ctx, cancel := context.WithTimeoutCause(ctx, DialTimeout, ErrDialTimeout)
 	dialing := &Dialing{gen, cancel, make(chan Dialed, 1)}
 	go func() {
 		defer cancel()
 		var made records.Leg
-		l, err := d.Dial(ctx, gen, history, refused, func(rec records.Leg) error {
+		l, err := d.Dial(ctx, gen, whole, history, refused, func(rec records.Leg) error {
 			made = rec
 			return created(ctx, rec)
 		})

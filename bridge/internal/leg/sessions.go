@@ -78,7 +78,8 @@ const overlap = 400 * time.Millisecond
 func (s *Sessions) Dial(d session.Dial) {
 	s.wiring.FromUser.Remember(overlap)
 	history := func(ctx context.Context) ([]thread.Message, error) { return s.wiring.History(ctx, d.History), nil }
-	s.Await(s.dialer.Begin(s.ctx, d.Gen, history, d.Refused, s.wiring.Created, s.wiring.Ended))
+	whole := func(context.Context) (session.Whole, error) { return d.Whole, nil }
+	s.Await(s.dialer.Begin(s.ctx, d.Gen, whole, history, d.Refused, s.wiring.Created, s.wiring.Ended))
 }
 
 // Await takes over a dial that was begun before.

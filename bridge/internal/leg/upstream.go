@@ -29,10 +29,12 @@ type Dial struct {
 	Refused string
 	// Use is called by a driver that stands for several upstreams, before it dials one of them.
 	Use func(upstream Upstream, route session.Route)
+	// Whole returns the session with all that it will be configured with, for a driver whose upstream takes it at creation.
+	Whole func(ctx context.Context, route session.Route) (realtime.Settings, error)
 	// Owner is whose call it is. A driver tells its upstream a hash of it, if anything.
 	Owner string
-	// History provides the messages that the model should know. A driver reads it after Created; if its upstream takes
-	// the messages as events, it returns them from [UpstreamLeg.Opening].
+	// History provides the messages that the model should know. A driver reads it after Created, unless its upstream takes
+	// them at creation; if they are events, it returns them from [UpstreamLeg.Opening].
 	History History
 	// ItemPrefix begins the ids of items made from History and by [UpstreamLeg.Append]; no other
 	// items have such ids.
@@ -40,9 +42,11 @@ type Dial struct {
 	// Handlers receive the leg's events; see [media.Handlers]. The events are those of the Realtime
 	// API, as on the browser's data channel; a driver translates if its upstream has others.
 	Handlers media.Handlers
-	// Created is called once with the upstream's id of the session, before any media flows, so that
+	// Created is called with the upstream's id of the session, before any media flows, so that
 	// it can be saved: a session left by a crash can then be hung up.
 	Created func(id string) error
+	// Ended takes how long a session was that is billed by its length, once that is known; told means that the upstream has said so.
+	Ended func(length time.Duration, told bool)
 	// ClientPlays reports whether the client in use plays answers by its own clock, and says what was heard of them.
 	ClientPlays func() bool
 	// Later does work that outlives Dial: to hang up a session that nobody will use, perhaps one that the upstream
@@ -50,9 +54,8 @@ type Dial struct {
 	Later func(work func(ending <-chan struct{}))
 }
 
-// History reads the end of a thread, oldest first. A call's first session reads it after
-// Dial.Created: only then does the thread belong to the call, and everything that the previous call
-// said is saved.
+// History reads the end of a thread, oldest first, once the thread belongs to the call, and everything that the previous call said is
+// saved.
 type History func(ctx context.Context) ([]thread.Message, error)
 
 // Orderer is an UpstreamLeg whose items do not name the one before them: it may get timestamps, from which it derives
@@ -61,6 +64,12 @@ type Orderer interface {
 	// Order returns which item comes before that of an event, see [session.ItemPlace]. Only the call's loop calls it,
 	// once per event.
 	Order(ev realtime.Event) (before string, known bool)
+}
+
+// Timed is an Upstream whose sessions are billed by their length.
+type Timed interface {
+	// HangUpTimed is HangUp, and returns how long the session is billed; zero means that the upstream does not say.
+	HangUpTimed(ctx context.Context, id string) (time.Duration, error)
 }
 
 // Timer is an UpstreamLeg that knows when the caller's sound came that the session speaks of, and how long the model's is. Sessions

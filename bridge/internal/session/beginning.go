@@ -68,6 +68,6 @@ func (s *State) startOver(why EndReason) bool {
 	s.do(HangUp{Gen: s.up.gen, Reason: why})
 	s.up = s.newUpstream(s.up.gen + 1)
 	s.renewal.schedule()
-	s.do(Dial{Gen: s.up.gen, History: s.History, Refused: s.record.Upstream})
+	s.do(Dial{Gen: s.up.gen, History: s.History, Refused: s.record.Upstream, Whole: s.settings.whole()})
 	return true
 }

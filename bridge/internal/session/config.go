@@ -154,6 +154,9 @@ type Capabilities struct {
 	ResponseSettings bool
 	// Early means that it takes its settings before it has announced itself.
 	Early bool
+	// Duplex means that it listens, speaks and has work done at the same time: several responses may be made at once, those that are
+	// spoken cost what the session does, which is billed by its length, and words may come after the end of what they belong to.
+	Duplex bool
 	// CallItems means that it takes function calls as items, such as those of an earlier session. Otherwise their results
 	// are told as history.
 	CallItems bool

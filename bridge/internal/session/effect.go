@@ -1,10 +1,12 @@
 package session
 
 import (
+	"encoding/json"
 	"log/slog"
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/realtime"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -38,6 +40,8 @@ type (
 		History []thread.Message
 		// Refused is the name of the upstream if it has refused to go on.
 		Refused string
+		// Whole is what the session will be configured with.
+		Whole Whole
 	}
 	// Replay sends the upstream the history that its Dial was given.
 	Replay struct{ Gen int }
@@ -117,6 +121,13 @@ type (
 	// Finish ends the loop.
 	Finish struct{ Reason EndReason }
 )
+
+// Whole is a session with all that it is configured with, for an upstream that takes it at creation.
+type Whole struct {
+	own   Defaults
+	set   realtime.Settings
+	tools json.RawMessage
+}
 
 // RecordingState is whether the call is being recorded.
 type RecordingState string

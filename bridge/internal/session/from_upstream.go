@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -31,6 +32,10 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 		ev.PreviousItemID, ev.HasPrevious = u.names.ours(s.known, in.Place.Before), in.Place.Known
 	}
 	ev.said, ev.sound = in.Said, in.Sound
+	if ev.Type == realtime.TypeSessionUsage && u.can.Duplex {
+		s.metered(u, &ev)
+		return
+	}
 	if u != s.up {
 		s.giveUp(s.renewal.event(&ev))
 		return
@@ -94,6 +99,9 @@ func (s *State) event(ev *event) audience {
 		}
 	case ev.Type == realtime.TypeSessionUpdated:
 		return s.updated(ev)
+	case ev.Type == realtime.TypeSessionExpiring:
+		s.renewal.hasten()
+		return nobody
 	case ev.Type == realtime.TypeError:
 		return shown(s.upstreamError(ev.Error))
 	case ev.Type == realtime.TypeItemAdded, ev.Type == realtime.TypeItemCreatedBeta, ev.Type == realtime.TypeItemDone:
@@ -246,7 +254,7 @@ func (s *State) outputEvent(ev *event, it *item) {
 	s.answers.keepAlive()
 	switch ev.Type {
 	case realtime.TypeResponseCreated:
-		if id := ev.response.ID; id != "" && s.answers.began(id) && s.Waiting() {
+		if id := ev.response.ID; id != "" && s.answers.began(&ev.response) && s.Waiting() {
 			s.playback.stopUnheard(id, "")
 		}
 	case realtime.TypeResponseDone:
@@ -268,6 +276,24 @@ func (s *State) outputEvent(ev *event, it *item) {
 	case realtime.TypeOutputBufferCleared:
 		s.playback.audioCleared(ev.ResponseID)
 	}
+}
+
+// metered takes how long a session has been billed so far.
+func (s *State) metered(u *upstream, ev *event) {
+	usage, err := realtime.DecodeUsage(ev.Usage)
+	if err != nil || usage.Seconds <= u.seconds {
+		return
+	}
+	rec := u.sessionRecord(&usage)
+	u.seconds = usage.Seconds
+	var more *float64
+	if rec.CostUSD != nil {
+		more = new(*rec.CostUSD - u.cost)
+		u.cost = *rec.CostUSD
+	}
+	s.save(persistence.PutResponse{Response: rec})
+	s.notify(usageEvent{Type: "bridge.usage", ResponseID: rec.UpstreamID, Usage: usage.Raw, CostUSD: more})
+	s.limiter.charge(more)
 }
 
 // responseDone takes response.done.

@@ -37,6 +37,8 @@ type message struct {
 	pieces             bool
 	// exact means that the upstream has said how much was played.
 	exact bool
+	// heard is what was played, if the upstream has said that, too.
+	heard *string
 	// sound is how long it is spoken, as far as it has come; zero if nobody knows.
 	sound time.Duration
 	// silent means that the text of an answer is not spoken: the client has asked for text.
@@ -209,6 +211,7 @@ type response struct {
 	tools    int        // number of tool calls
 	open     int        // those without an answer
 	excess   bool       // it has asked for more tools than it may start
+	free     bool       // it costs nothing by itself
 	asked    time.Time  // when the user's turn ended that it answers
 	heard    time.Time  // when its first sound was
 	// latency has the stages that the answer has reached: see stage.

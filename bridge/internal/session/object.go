@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 
 	"voicebridge/realtime"
@@ -66,6 +67,20 @@ func (d *Defaults) transcription(raw json.RawMessage) json.RawMessage {
 		fields["language"] = encode(d.Language)
 	}
 	return encode(fields)
+}
+
+// NewWhole returns the session of a call with these tools, of which the client wants p.
+func NewWhole(own Defaults, p Patch, tools *toolkit.Registry) Whole {
+	return Whole{own, p.set, encode(definitions(tools))}
+}
+
+// Of returns the session with what its upstream has.
+func (w Whole) Of(r Route) realtime.Settings {
+	own := w.own.With(r)
+	s := own.settings()
+	maps.Copy(s, w.set)
+	s["type"], s[setTools] = encode("realtime"), w.tools
+	return s
 }
 
 func definitions(r *toolkit.Registry) []realtime.Tool {

@@ -210,6 +210,9 @@ func (p *playback) truncated(ev *event, it *item) {
 		return
 	}
 	it.message.exact = true
+	if ev.Transcript != "" {
+		it.message.heard = &ev.Transcript
+	}
 	played := time.Duration(ev.AudioEndMS) * time.Millisecond
 	if it.message.meta.Status == thread.StatusCompleted && it.message.sound > 0 && p.transcript.ended(it.message, played) {
 		return // nothing was cut off
@@ -274,6 +277,7 @@ func (p *playback) words(m *message, ev *event) {
 // moreText takes a piece of a content part; spoken means that it is the transcript of audio.
 func (p *playback) moreText(m *message, ev *event, spoken bool) {
 	if !m.grows() || ev.Delta == "" {
+		p.transcript.amend(m, ev)
 		return
 	}
 	m.comes(spoken)

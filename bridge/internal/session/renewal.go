@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -112,6 +113,9 @@ func (r *renewal) opened(u *upstream, ev *event) bool {
 			r.schedule()
 		}
 	}
+	if u.can.Duplex {
+		r.save(persistence.PutResponse{Response: u.sessionRecord(nil)})
+	}
 	if u.stage != dialing {
 		return false
 	}
@@ -134,6 +138,9 @@ func (r *renewal) schedule() {
 	r.planAt = r.now.Add(max(wait, renewalPause))
 	r.forceAt = r.now.Add(max(left-forceBefore, left*3/4))
 }
+
+// hasten plans the renewal of the active session for the next silence.
+func (r *renewal) hasten() { r.planAt, r.forceAt = r.now, r.now.Add(forceBefore) }
 
 // begin begins a renewal.
 func (r *renewal) begin(reason EndReason) {
@@ -159,7 +166,7 @@ func (r *renewal) dial() {
 		r.replayed[m.ID] = true
 	}
 	r.open = r.tools.unfinished()
-	r.do(Dial{Gen: r.gen, History: history, Refused: r.refused})
+	r.do(Dial{Gen: r.gen, History: history, Refused: r.refused, Whole: r.settings.whole()})
 }
 
 // dialed takes the success of a dial.

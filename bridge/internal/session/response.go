@@ -13,13 +13,14 @@ import (
 )
 
 // began takes response.created. It reports whether somebody wants to hear the response.
-func (q *responses) began(id string) (wanted bool) {
+func (q *responses) began(made *realtime.Response) (wanted bool) {
+	id := made.ID
 	r := q.byID[id]
 	if r != nil && (r.created || r.done) {
 		return false
 	}
 	if r == nil {
-		r = q.newResponse(id)
+		r = q.newResponse(id, made)
 	}
 	r.created = true
 	q.active, q.activeBy = id, q.now.Add(responseTimeout)
@@ -54,16 +55,16 @@ func (q *responses) unannounced() {
 	q.needs = slices.DeleteFunc(q.needs, q.last.has)
 }
 
-func (q *responses) newResponse(id string) *response {
+func (q *responses) newResponse(id string, made *realtime.Response) *response {
 	r := &response{id: id, asked: q.asked, latency: q.reached, record: records.Response{
-		ID: q.newID(), CallID: q.CallID, Upstream: q.record.Upstream, UpstreamID: id, Model: q.Session.Model,
+		ID: q.newID(), CallID: q.CallID, Upstream: q.record.Upstream, UpstreamID: id, Model: cmp.Or(made.Model, q.Session.Model),
 		Status: realtime.ResponseInProgress, CreatedAt: q.now,
-	}}
+	}, free: q.up.can.Duplex && !slices.Contains(made.Modalities, "text")}
 	r.stage(stageCommit, q.committed)
 	r.stage(stageResponse, q.now)
 	q.turnEnded(time.Time{})
 	q.byID[id], q.newest = r, id
-	q.save(persistence.PutResponse{Response: r.record})
+	q.keep(r)
 	return r
 }
 
@@ -108,7 +109,7 @@ func (r *response) stage(name string, at time.Time) *message {
 func (q *responses) answered(r *response, at time.Time) {
 	q.stageReached(r, stageFirstAudio, at)
 	r.record.AnswerMS = new(r.latency[stageFirstAudio])
-	q.save(persistence.PutResponse{Response: r.record})
+	q.keep(r)
 }
 
 // stageReached records a stage of an answer.
@@ -137,16 +138,34 @@ func (q *responses) of(id string) *response {
 	if r := q.byID[id]; r != nil || id == "" {
 		return r
 	}
-	return q.newResponse(id)
+	return q.newResponse(id, new(realtime.Response))
+}
+
+// keep saves the record of a response, unless it costs nothing.
+func (q *responses) keep(r *response) {
+	if !r.free {
+		q.save(persistence.PutResponse{Response: r.record})
+	}
 }
 
 // over records that a response is no longer being generated. It may still be heard.
 func (q *responses) over(r *response) {
 	r.done = true
 	if q.active == r.id {
-		q.active, q.activeBy = "", time.Time{}
+		q.active, q.activeBy = q.other(r), time.Time{}
 	}
 	q.blockedTill = time.Time{}
+}
+
+// other returns the id of another response that is being made, empty if there is none.
+func (q *responses) other(than *response) (id string) {
+	newest := than
+	for _, r := range q.byID {
+		if q.up.can.Duplex && r != than && r.created && !r.done && (newest == than || r.record.CreatedAt.After(newest.record.CreatedAt)) {
+			newest, id = r, r.id
+		}
+	}
+	return id
 }
 
 // close saves how a response ended.
@@ -165,7 +184,7 @@ func (q *responses) close(r *response, done *realtime.Response) {
 		}
 		q.notify(usageEvent{Type: "bridge.usage", ResponseID: r.id, Usage: u.Raw, CostUSD: rec.CostUSD})
 	}
-	q.save(persistence.PutResponse{Response: *rec})
+	q.keep(r)
 }
 
 // closeAll closes the records of unfinished responses.
@@ -176,7 +195,7 @@ func (q *responses) closeAll(why string) {
 			r.done = true
 			r.record.Status, r.record.StatusReason = realtime.ResponseCancelled, why
 			r.record.FinishedAt = new(q.now)
-			q.save(persistence.PutResponse{Response: r.record})
+			q.keep(r)
 			q.tellDone(r)
 		}
 	}

@@ -204,6 +204,16 @@ func (c *settings) configureNext(u *upstream) {
 	u.send(realtime.SessionUpdate(u.updateID, c.object(&update{first: true, patch: c.effective}, c.Session.With(u.route))))
 }
 
+// whole is what the next session will be configured with.
+func (c *settings) whole() Whole {
+	p := c.effective
+	if p.empty() {
+		p = c.Patch
+		p.add(c.next)
+	}
+	return NewWhole(c.Session, p, c.client.registry)
+}
+
 // takeBack takes back the update that the lost session has not answered, to send it to the next one.
 func (c *settings) takeBack() {
 	u := c.inFlight

@@ -67,7 +67,7 @@ func (p *speech) event(ev *event, it *item) {
 	case realtime.TypeInputCleared:
 		q.speechTill = p.now
 	case realtime.TypeTranscriptionDelta:
-		if m := p.utterance(it); m != nil {
+		if m := p.utterance(it); m != nil && !p.transcript.amend(m, ev) {
 			p.awaitTranscription(m)
 			p.transcript.grow(m, ev)
 		}

@@ -200,7 +200,7 @@ func (t *transcript) write(m *message) {
 		m.publishAt = time.Time{}
 	}
 	if end := m.meta.AudioEndMS; end != nil {
-		m.meta.HeardText = new(t.heard(m, time.Duration(*end)*time.Millisecond))
+		m.meta.HeardText = cmp.Or(m.heard, new(t.heard(m, time.Duration(*end)*time.Millisecond)))
 	}
 	t.save(persistence.PutMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: at, Queued: m.queued,
 		Continues: m.meta.Status == thread.StatusCompleted && m.response != nil && !m.response.done})
@@ -369,6 +369,16 @@ func (t *transcript) grow(m *message, ev *event) {
 	case t.now.Add(publishEvery / 4).After(m.publishAt):
 		t.publish(m)
 	}
+}
+
+// amend adds words to a message that is complete, if its upstream sends such. It reports whether it is.
+func (t *transcript) amend(m *message, ev *event) bool {
+	late := t.up.can.Duplex && !m.grows()
+	if late && ev.Delta != "" {
+		m.add(ev.ContentIndex, ev.Delta)
+		m.changed = true
+	}
+	return late
 }
 
 // forgetItem removes an item from the model's conversation.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -30,6 +32,7 @@ type upstream struct {
 	limit     int // largest event that it accepts, in bytes
 	can       Capabilities
 	route     Route
+	made      time.Time
 	by        time.Time // when to give up on its set-up
 	gone      bool      // nothing more is sent to it
 	began     time.Time // when it became the active one
@@ -42,6 +45,8 @@ type upstream struct {
 	order  []string // of sent
 	// expires is when the upstream ends the session; zero if it does not say.
 	expires time.Time
+	// seconds is how long it has been billed so far, and cost what that costs, if it is billed by its length.
+	seconds, cost float64
 	// forgot means that nothing of the history must stay in the conversation.
 	forgot bool
 	// first is the item that comes first of all, as far as known, and newest the id of the one announced last. History does
@@ -66,7 +71,7 @@ func (l *line) listening() bool { return l.phase == live && !l.up.gone }
 
 func (c *core) newUpstream(gen int) *upstream {
 	return &upstream{
-		core: c, gen: gen, limit: cmp.Or(c.UpstreamLimit, maxSession), can: c.UpstreamCan, by: c.now.Add(setupTimeout), sent: make(map[string]sentEvent),
+		core: c, gen: gen, limit: cmp.Or(c.UpstreamLimit, maxSession), can: c.UpstreamCan, made: c.now, by: c.now.Add(setupTimeout), sent: make(map[string]sentEvent),
 		names: names{gen: gen},
 	}
 }
@@ -83,6 +88,28 @@ func (c Config) SeedPrefix(gen int) string {
 		return c.ItemPrefix + "_h"
 	}
 	return fmt.Sprintf("%s_%dh", c.ItemPrefix, gen)
+}
+
+// SessionRecord returns the record of what a session costs that is billed by its length; usage is nil while that is not known. It is the
+// same for the same session, whoever writes it.
+func (c *Config) SessionRecord(leg records.Leg, model string, usage *realtime.Usage) records.Response {
+	rec := records.Response{
+		ID: persistence.OnceID(leg.CallID, fmt.Sprintf("session/%d", leg.Generation)), Kind: records.KindSession, CallID: leg.CallID,
+		Upstream: leg.Upstream, UpstreamID: leg.UpstreamID, Model: model, Status: realtime.ResponseInProgress, CreatedAt: leg.StartedAt,
+	}
+	if usage != nil {
+		rec.RawUsage = usage.Raw
+		if c.TranscriptionCost != nil {
+			rec.CostUSD = c.TranscriptionCost(model, *usage)
+		}
+	}
+	return rec
+}
+
+// sessionRecord is SessionRecord for a session of the call.
+func (u *upstream) sessionRecord(usage *realtime.Usage) records.Response {
+	leg := records.Leg{CallID: u.CallID, Generation: int64(u.gen), Upstream: cmp.Or(u.route.Name, u.record.Upstream), UpstreamID: u.id, StartedAt: u.made}
+	return u.SessionRecord(leg, cmp.Or(u.route.Model, u.Session.Model), usage)
 }
 
 // room is the size of the largest session.update that the session accepts and can answer.

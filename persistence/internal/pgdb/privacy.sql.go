@@ -248,7 +248,7 @@ func (q *Queries) ListRecordingsOf(ctx context.Context, owner string) ([]Recordi
 }
 
 const listResponsesOf = `-- name: ListResponsesOf :many
-SELECT r.id, r.thread_id, r.call_id, r.message_id, r.upstream_id, r.model, r.status, r.status_reason, r.input_tokens, r.output_tokens, r.cached_tokens, r.input_audio_tokens, r.output_audio_tokens, r.raw_usage, r.cost_usd, r.answer_ms, r.first_token_ms, r.instance, r.created_at, r.finished_at, r.kind, r.upstream FROM responses AS r
+SELECT r.id, r.thread_id, r.call_id, r.message_id, r.upstream_id, r.model, r.status, r.status_reason, r.input_tokens, r.output_tokens, r.cached_tokens, r.input_audio_tokens, r.output_audio_tokens, r.raw_usage, r.cost_usd, r.answer_ms, r.first_token_ms, r.instance, r.created_at, r.finished_at, r.kind, r.upstream, r.estimated FROM responses AS r
 JOIN threads AS t ON t.id = r.thread_id
 WHERE r.thread_id = $1 AND t.owner = $2
 ORDER BY r.created_at, r.id
@@ -286,6 +286,7 @@ func (q *Queries) ListResponsesOf(ctx context.Context, threadID string, owner st
 			&i.FinishedAt,
 			&i.Kind,
 			&i.Upstream,
+			&i.Estimated,
 		); err != nil {
 			return nil, err
 		}

@@ -238,12 +238,12 @@ const saveResponse = `-- name: SaveResponse :execrows
 INSERT INTO responses (
     id, thread_id, kind, call_id, message_id, upstream, upstream_id, model, status, status_reason,
     input_tokens, output_tokens, cached_tokens, input_audio_tokens, output_audio_tokens, raw_usage,
-    cost_usd, answer_ms, first_token_ms, instance, created_at, finished_at
+    cost_usd, estimated, answer_ms, first_token_ms, instance, created_at, finished_at
 ) VALUES (
     $1, (SELECT t.id FROM threads AS t WHERE t.id = $2 AND t.owner = $3),
     $4, $5, $6, $7, $8, $9, $10, $11,
     $12, $13, $14, $15, $16, $17,
-    $18, $19, $20, $21, $22, $23
+    $18, $19, $20, $21, $22, $23, $24
 )
 ON CONFLICT (id) DO UPDATE SET
     call_id = excluded.call_id, message_id = excluded.message_id, upstream = excluded.upstream, upstream_id = excluded.upstream_id,
@@ -251,7 +251,7 @@ ON CONFLICT (id) DO UPDATE SET
     input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
     cached_tokens = excluded.cached_tokens, input_audio_tokens = excluded.input_audio_tokens,
     output_audio_tokens = excluded.output_audio_tokens, raw_usage = excluded.raw_usage,
-    cost_usd = excluded.cost_usd, answer_ms = excluded.answer_ms, first_token_ms = excluded.first_token_ms,
+    cost_usd = excluded.cost_usd, estimated = excluded.estimated, answer_ms = excluded.answer_ms, first_token_ms = excluded.first_token_ms,
     instance = excluded.instance, finished_at = excluded.finished_at
 WHERE responses.thread_id = excluded.thread_id
 `
@@ -275,6 +275,7 @@ type SaveResponseParams struct {
 	OutputAudioTokens int64
 	RawUsage          dbtype.JSON
 	CostUSD           *float64
+	Estimated         bool
 	AnswerMS          *int64
 	FirstTokenMS      *int64
 	Instance          string
@@ -302,6 +303,7 @@ func (q *Queries) SaveResponse(ctx context.Context, arg SaveResponseParams) (int
 		arg.OutputAudioTokens,
 		arg.RawUsage,
 		arg.CostUSD,
+		arg.Estimated,
 		arg.AnswerMS,
 		arg.FirstTokenMS,
 		arg.Instance,

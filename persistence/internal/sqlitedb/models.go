@@ -242,6 +242,7 @@ type Response struct {
 	FinishedAt        *dbtype.Time
 	Kind              string
 	Upstream          string
+	Estimated         bool
 }
 
 type SharedSecret struct {

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/realtime/live"
 	"voicebridge/toolkit/webtools"
 	"voicebridge/web"
 	"voicebridge/web/access"
@@ -61,6 +62,13 @@ func (c *Config) Driver() string {
 	default:
 		return UpstreamSimulator
 	}
+}
+
+// DelegatesToChat reports whether an upstream has its work done by text turns.
+func (c *Config) DelegatesToChat() bool {
+	return slices.ContainsFunc(c.Upstreams, func(u Upstream) bool {
+		return u.IsLive() && c.Live.Over(u.Live).Delegate == live.DelegateChat
+	})
 }
 
 // VoiceKey returns the key for voice calls: RealtimeKey, or else the one for text.

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"voicebridge/assistant"
+	"voicebridge/realtime/live"
 	"voicebridge/toolkit/webhook"
 	"voicebridge/web"
 	"voicebridge/web/access"
@@ -229,6 +230,7 @@ func (l *loader) set(key, text string) error {
 
 // decode stores the collected values in the config and notes what is wrong with them.
 func (l *loader) decode() {
+	expand(l.values)
 	r := rules()
 	r.Unknown = func(key string) error {
 		if l.refused[key] {
@@ -238,6 +240,18 @@ func (l *loader) decode() {
 	}
 	for _, p := range r.Read(&l.cfg, l.values) {
 		l.note(fmt.Errorf("%s: %w", named(p.Path), p.Reason))
+	}
+}
+
+// expand writes out what is short for more.
+func expand(values map[string]any) {
+	list, _ := values["upstreams"].([]any)
+	for _, entry := range list {
+		if u, ok := entry.(map[string]any); ok {
+			if on, short := u["live"].(bool); short {
+				u["live"] = map[string]any{"on": on}
+			}
+		}
 	}
 }
 
@@ -253,11 +267,17 @@ func (l *loader) readUpstreams(environ []string) {
 				l.note(fmt.Errorf("%s: %w", name, err))
 			}
 			u.Key = access.NewSecret(value)
-		} else if u.Profile == UpstreamOpenAI {
+		} else if u.Profile == UpstreamOpenAI || u.Profile == UpstreamLiveName {
 			u.Key = cmp.Or(u.Key, l.cfg.Secrets.OpenAIKey)
 		}
 		if u.Profile == UpstreamOpenAI && u.URL == "" && l.cfg.OpenAIBaseURL != openAIURL {
 			u.URL = strings.TrimSuffix(l.cfg.OpenAIBaseURL, "/") + map[bool]string{true: "/realtime/calls", false: "/realtime"}[u.By() == TransportWebRTC]
+		}
+		if u.Profile == UpstreamLiveName && u.URL == "" {
+			u.URL = strings.TrimSuffix(l.cfg.OpenAIBaseURL, "/") + "/live/sessions"
+		}
+		if u.IsLive() {
+			u.Model = cmp.Or(u.Model, live.Model)
 		}
 		if name := u.HeadersEnv; name != "" {
 			var s Secrets

@@ -48,6 +48,8 @@ func shippedPrices() []Price {
 		voice("gpt-realtime-2", 4, 0.4, 24, 32, 0.4, 64),
 		voice("gpt-realtime-2.1-mini", 0.6, 0.06, 2.4, 10, 0.3, 20),
 		voice("gpt-realtime-1.5", 4, 0.4, 16, 32, 0.4, 64),
+		minute("gpt-live-1.1", 0.05),
+		minute("gpt-live-1", 0.05),
 		minute("gpt-transcribe", 0.0045),
 		minute("gpt-live-transcribe", 0.017),
 		minute("gpt-realtime-whisper", 0.017),
@@ -114,7 +116,10 @@ func (c *Config) TranscriptionCost(model string, u realtime.Usage) *float64 {
 func (c *Config) UnpricedUnit(model string) string {
 	p, _ := c.Price(model)
 	shipped, ok := find(shippedPrices(), model)
-	byTokens := model != c.Realtime.TranscriptionModel || ok && shipped.countsTokens()
+	byTokens := model != c.Realtime.TranscriptionModel
+	if ok {
+		byTokens = shipped.countsTokens()
+	}
 	switch {
 	case byTokens && !p.countsTokens():
 		return "token"

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"voicebridge/realtime/live"
 	"voicebridge/realtime/ws"
 	"voicebridge/web/access"
 )
@@ -16,10 +17,10 @@ import (
 type Upstream struct {
 	// How clients and records call it: up to 32 of a-z, 0-9 and -.
 	Name string `yaml:"name" min:"1" max:"32" format:"name"`
-	// What it is. realtime is any other server that speaks OpenAI's Realtime API as of 2025; simulator without a url is the
-	// built-in one.
-	Profile string `yaml:"profile" min:"1" enum:"openai,azure,xai,inworld,localai,speech-to-speech,vllm,qwen,litellm,realtime,simulator"`
-	// Empty: webrtc for openai and simulator, websocket for others.
+	// What it is. realtime is any other server that speaks OpenAI's Realtime API as of 2025; live is OpenAI's GPT-Live;
+	// simulator without a url is the built-in one.
+	Profile string `yaml:"profile" min:"1" enum:"openai,azure,xai,inworld,localai,speech-to-speech,vllm,qwen,litellm,realtime,live,simulator"`
+	// Empty: webrtc for openai, live and simulator, websocket for others.
 	Transport string `yaml:"transport" enum:",webrtc,websocket"`
 	// Of a WebSocket its address, in which {model} is replaced; of WebRTC the whole address of the calls route. Empty: the
 	// profile's, or for openai what openai_base_url says.
@@ -43,6 +44,8 @@ type Upstream struct {
 	History string `yaml:"history" enum:",items,packed,instructions"`
 	// A variable with further headers: name=value, with the value URL-encoded, separated by commas.
 	HeadersEnv string `yaml:"headers_env" format:"variable"`
+	// Of the profile live: who does what the voice delegates, where that is another than for all.
+	Live UpstreamLive `yaml:"live,flow"`
 
 	// Key and Headers are what the variables hold.
 	Key     access.Secret            `yaml:"-"`
@@ -51,9 +54,45 @@ type Upstream struct {
 	KeyHeader string `yaml:"-"`
 }
 
+// Live is who does what the voice of GPT-Live delegates.
+type Live struct {
+	// `responses` is a model of OpenAI's, which calls the tools; `chat` is a text turn on the same thread, by the model for text and with
+	// its tools.
+	Delegate live.Delegate `yaml:"delegate" default:"responses" enum:"responses,chat"`
+	// Of responses: the model that does the work.
+	Model string `yaml:"model" default:"gpt-6-luna" min:"1" max:"200"`
+	// Of responses: how long it thinks. Empty: as long as it wants.
+	Effort string `yaml:"effort" enum:",none,minimal,low,medium,high,xhigh"`
+	// Of responses: what it is told beside the instructions of the voice.
+	Instructions string `yaml:"instructions" max:"32768"`
+}
+
+// UpstreamLive is Live for one upstream. What is empty is that of all.
+type UpstreamLive struct {
+	// With the profile simulator: it is GPT-Live that is simulated. `live: true` is short for that.
+	On bool `yaml:"on"`
+	// Who does the work.
+	Delegate live.Delegate `yaml:"delegate" enum:",responses,chat"`
+	// The model that does it.
+	Model string `yaml:"model" max:"200"`
+	// How long it thinks.
+	Effort string `yaml:"effort" enum:",none,minimal,low,medium,high,xhigh"`
+	// What it is told.
+	Instructions string `yaml:"instructions" max:"32768"`
+}
+
+// Over returns the settings of one upstream.
+func (l Live) Over(own UpstreamLive) Live {
+	return Live{
+		Delegate: cmp.Or(own.Delegate, l.Delegate), Model: cmp.Or(own.Model, l.Model), Effort: cmp.Or(own.Effort, l.Effort),
+		Instructions: cmp.Or(own.Instructions, l.Instructions),
+	}
+}
+
 // The profiles that are also upstreams by themselves, and the transports.
 const (
 	UpstreamOpenAI     = "openai"
+	UpstreamLiveName   = "live"
 	UpstreamSimulator  = "simulator"
 	TransportWebRTC    = "webrtc"
 	TransportWebSocket = "websocket"
@@ -66,7 +105,8 @@ var (
 
 // By returns the transport.
 func (u *Upstream) By() string {
-	if u.Profile == UpstreamOpenAI || u.Profile == UpstreamSimulator {
+	switch u.Profile {
+	case UpstreamOpenAI, UpstreamSimulator, UpstreamLiveName:
 		return cmp.Or(u.Transport, TransportWebRTC)
 	}
 	return cmp.Or(u.Transport, TransportWebSocket)
@@ -75,10 +115,15 @@ func (u *Upstream) By() string {
 // BuiltIn reports whether it is the simulator of this process.
 func (u *Upstream) BuiltIn() bool { return u.Profile == UpstreamSimulator && u.URL == "" }
 
+// IsLive reports whether it is GPT-Live, or a simulator of that.
+func (u *Upstream) IsLive() bool {
+	return u.Profile == UpstreamLiveName || u.Profile == UpstreamSimulator && u.Live.On
+}
+
 // Settled returns the profile with what the settings change of it.
 func (u *Upstream) Settled() ws.Profile {
 	name := u.Profile
-	if name == UpstreamSimulator {
+	if name == UpstreamSimulator || name == UpstreamLiveName {
 		name = "realtime"
 	}
 	p, _ := ws.Find(name) // it is one of the enum
@@ -131,6 +176,7 @@ var usuals = map[string]usual{
 	"vllm":    {key: "VLLM_API_KEY"},
 	"qwen":    {key: "DASHSCOPE_API_KEY", needsKey: true, model: "qwen3.8-omni-flash-realtime"},
 	"litellm": {key: "LITELLM_API_KEY"},
+	"live":    {key: "OPENAI_API_KEY", model: live.Model},
 }
 
 // nameUpstream puts the upstream that the setting upstream names to the head of the list. Without a list, openai and the
@@ -140,6 +186,7 @@ func (l *loader) nameUpstream(environ []string, initial Realtime) {
 	c := &l.cfg
 	listed := slices.IndexFunc(c.Upstreams, func(u Upstream) bool { return u.Name == c.Upstream })
 	_, known := ws.Find(c.Upstream)
+	known = known || c.Upstream == UpstreamLiveName
 	alone := len(c.Upstreams) == 0
 	switch {
 	case alone && isSocket(c.Realtime.URL) && c.Upstream != UpstreamSimulator:
@@ -161,7 +208,11 @@ func (l *loader) nameUpstream(environ []string, initial Realtime) {
 func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
 	c, way := &l.cfg, usuals[l.cfg.Upstream]
 	u := Upstream{Name: c.Upstream, Profile: c.Upstream}
-	if c.Upstream == UpstreamSimulator {
+	keyless := !c.VoiceKey().IsSet() && c.OpenAIBaseURL == openAIURL && c.Realtime.URL == ""
+	if c.Upstream == UpstreamLiveName && keyless {
+		u.Profile, u.Live.On = UpstreamSimulator, true
+	}
+	if u.Profile == UpstreamSimulator {
 		return u
 	}
 	if u.URL = c.Realtime.URL; u.URL != "" {
@@ -170,10 +221,17 @@ func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
 			u.Transport = TransportWebSocket
 		}
 	}
+	if u.Profile == UpstreamLiveName {
+		u.Transport = TransportWebRTC
+		u.URL = cmp.Or(u.URL, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/live/sessions")
+	}
 	if u.Address() == "" {
 		l.note(fmt.Errorf("%s: the profile %s needs VOICEBRIDGE_REALTIME_URL", named("upstream"), c.Upstream))
 	}
 	u.Key = cmp.Or(c.Secrets.RealtimeKey, access.NewSecret(strings.TrimSpace(lookup(environ, way.key))))
+	if u.Profile == UpstreamLiveName {
+		u.Key = c.VoiceKey()
+	}
 	if way.needsKey && !u.Key.IsSet() {
 		l.note(fmt.Errorf("%s: %s needs %s", named("upstream"), c.Upstream, way.key))
 	}

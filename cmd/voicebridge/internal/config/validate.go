@@ -202,7 +202,13 @@ func (c *Config) checkUpstreams(w *checks) {
 				w.wrong(key+name, "%d is not one of %v", rate, pcm.Rates)
 			}
 		}
-		if _, known := ws.Find(u.Profile); !known || u.BuiltIn() {
+		if u.Live.On && u.Profile != UpstreamSimulator {
+			w.wrong(key+"live.on", "it is for the profile simulator")
+		}
+		if u.IsLive() && u.By() != TransportWebRTC {
+			w.wrong(key+"transport", "GPT-Live is served over webrtc")
+		}
+		if _, known := ws.Find(u.Profile); !known && u.Profile != UpstreamLiveName || u.BuiltIn() {
 			continue // the first is reported by its tag
 		}
 		schemes := []string{"https", "http"}

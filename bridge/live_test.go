@@ -1,0 +1,139 @@
+package bridge_test
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"testing"
+
+	"voicebridge/assistant"
+	"voicebridge/bridge"
+	"voicebridge/persistence/records"
+	"voicebridge/realtime"
+	"voicebridge/realtime/live"
+	"voicebridge/toolkit"
+)
+
+// TestLiveCall talks and types to GPT-Live: for its client it is a call as any other. What it costs is its time and what its backend
+// has done.
+func TestLiveCall(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{
+		live:   &live.Client{Backend: live.Backend{Model: "backend"}},
+		bridge: bridge.Config{TranscriptionCost: func(_ string, u realtime.Usage) *float64 { return new(u.Seconds / 60 * 0.05) }},
+	})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	c.speak()
+	c.next(realtime.TypeOutputBufferStopped)
+	c.say("Show me a chart")
+	c.next("bridge.tool.done")
+	c.wait("the chart", func(ev realtime.Event) bool {
+		return ev.Type == realtime.TypeResponseDone && strings.Contains(string(ev.Raw), "Here is your chart")
+	})
+	b.hangUp(c)
+	want := "user voice completed: Hello, can you hear me?\n" +
+		"assistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n" +
+		"user text completed: Show me a chart\n" +
+		"assistant voice completed:  [tool-create_bar_chart output-available]\n" +
+		"assistant voice completed: Here is your chart. Sales grew in every quarter of this year.\n"
+	const moment = "Let me draw that for you. One moment, please."
+	got := strings.NewReplacer("assistant voice completed: "+moment+"\n", "", moment+" ", "").Replace(b.script(c.key())) // as one answer, or as two
+	if got != want {
+		t.Errorf("thread:\n%s\nwant:\n%s", got, want)
+	}
+	s := b.sim.LiveSessions()[0]
+	eventually(b, "end of the session", s.Over)
+	for _, r := range s.Received() {
+		if r.Refused != "" {
+			t.Errorf("refused: %s of %s", r.Refused, r.Event.Raw)
+		}
+	}
+	var kinds map[records.Kind]int
+	eventually(b, "the session's record", func() bool {
+		responses, err := b.store.Records.Responses(b.ctx, c.key())
+		must(t, err)
+		kinds = map[records.Kind]int{}
+		done := false
+		for _, r := range responses {
+			kinds[r.Kind]++
+			done = done || r.Kind == records.KindSession && r.FinishedAt != nil && !r.Estimated && r.CostUSD != nil && *r.CostUSD > 0
+		}
+		return done
+	})
+	if kinds[records.KindResponse] != 2 || kinds[records.KindSession] != 1 {
+		t.Errorf("%v", kinds)
+	}
+}
+
+// TestLiveOrphan has a session end that another process has left.
+func TestLiveOrphan(t *testing.T) {
+	t.Parallel()
+	client := &live.Client{Backend: live.Backend{Model: "backend"}}
+	b := newBench(t, sqlite(t), benchConfig{live: client})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	s := b.sim.LiveSessions()[0]
+	other := bridge.NewLive("live", b.api, &live.Client{URL: client.URL, HTTP: client.HTTP})
+	length, err := other.HangUpTimed(b.ctx, s.ID())
+	if err != nil || length <= 0 {
+		t.Errorf("the session was %v long: %v", length, err)
+	}
+	eventually(b, "end of the session", s.Over)
+	if length, err := other.HangUpTimed(b.ctx, s.ID()); err != nil || length != 0 {
+		t.Errorf("a session that is gone was %v long: %v", length, err)
+	}
+	c.next("bridge.upstream.renewed")
+	b.hangUp(c)
+}
+
+// TestLiveDelegates has a delegation answered by a tool that knows the conversation, here a slow one, and typed text as well.
+func TestLiveDelegates(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 8)
+	b := newBench(t, sqlite(t), benchConfig{
+		live: &live.Client{Backend: live.Backend{Delegate: live.DelegateChat}},
+		bridge: bridge.Config{Tools: func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) {
+			r := toolkit.NewRegistry()
+			return r, r.Add(toolkit.Entry{Tool: oracle{asked}, Executor: toolkit.ExecutorApp})
+		}},
+	})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	c.speak()
+	heard := func(words string) {
+		t.Helper()
+		c.wait(words, func(ev realtime.Event) bool {
+			return ev.Type == realtime.TypeResponseDone && strings.Contains(string(ev.Raw), words)
+		})
+	}
+	heard("Forty two")
+	if q := <-asked; !strings.Contains(q, `"Hello, can you hear me?"`) {
+		t.Errorf("asked %s", q)
+	}
+	c.say("And twice that?")
+	heard("Forty two")
+	if q := <-asked; !strings.Contains(q, `"And twice that?"`) {
+		t.Errorf("asked %s", q)
+	}
+	b.hangUp(c)
+	for _, r := range b.sim.LiveSessions()[0].Received() {
+		if r.Refused != "" {
+			t.Errorf("refused: %s of %s", r.Refused, r.Event.Raw)
+		}
+	}
+}
+
+// oracle is the tool that a delegation calls.
+type oracle struct{ asked chan<- string }
+
+func (oracle) Definition() toolkit.Definition {
+	return toolkit.Definition{Name: live.AskTool, Description: "Answers.", Parameters: []byte(`{"type":"object","properties":{"question":{"type":"string"}}}`)}
+}
+
+func (o oracle) Call(_ context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		o.asked <- call.Arguments
+		yield(toolkit.Chunk{Result: &toolkit.Result{Output: []byte(`{"answer":"Forty two."}`), Model: "Forty two."}}, nil)
+	}
+}

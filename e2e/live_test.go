@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
+	"voicebridge/thread"
+)
+
+// byLive is the simulator of GPT-Live as an upstream.
+const byLive = `{"name":"lively","profile":"live","url":"{upstream}/live/sessions","api_key_env":"OPENAI_API_KEY"}`
+
+// liveSession returns the n-th session of the simulator, from 1.
+func (r *rig) liveSession(t *testing.T, n int) *simulator.LiveSession {
+	t.Helper()
+	eventually(t, "a session", func() bool { return len(r.sim.LiveSessions()) >= n })
+	return r.sim.LiveSessions()[n-1]
+}
+
+// TestLive calls GPT-Live with a client of the Realtime API, and kills the program in the middle: the next one ends the session, and
+// knows what it has cost and what was said.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{upstreams: "[" + byLive + "]"})
+	r.another = true
+	c := r.dial(t, request{})
+	c.next("bridge.ready")
+	c.speak()
+	c.saved("the answer", says(thread.RoleAssistant, spokenAnswer))
+	c.say(chartPlease)
+	c.next("bridge.tool.done")
+	c.saved("the chart", says(thread.RoleAssistant, chartAnswer))
+	c.send([]byte(`{"type":"input_audio_buffer.commit","event_id":"mine"}`))
+	if refused := c.next(realtime.TypeError); refused.Error.Code != "not_supported_by_upstream" || refused.Error.EventID != "mine" {
+		t.Errorf("a commit is answered with %s", refused.Raw)
+	}
+	s := r.liveSession(t, 1)
+	r.kill()
+	killed := time.Now()
+	if s.Over() {
+		t.Error("the session has ended by itself")
+	}
+	r.start()
+	eventually(t, "the end of what was left", s.Over)
+	if took := time.Since(killed); took > 20*time.Second {
+		t.Errorf("the session went on for %v", took)
+	}
+	eventually(t, "its record", func() bool {
+		return len(r.rows(t, "SELECT kind FROM responses WHERE kind = 'session' AND status = 'completed' AND cost_usd > 0 AND finished_at IS NOT NULL AND NOT estimated")) == 1
+	})
+	r.wantLike(t, c.thread, []string{
+		"user voice completed: " + spokenWords, "assistant voice completed: " + spokenAnswer, "user text completed: " + chartPlease,
+		"assistant voice completed: [tool-create_pie_chart output-available]", "assistant voice completed: " + chartAnswer,
+	})
+	again := r.dial(t, request{thread: c.thread})
+	again.next("bridge.ready")
+	again.hangUp()
+	r.untilSaved(again)
+	eventually(t, "the end of the session", r.liveSession(t, 2).Over)
+}

@@ -1,0 +1,569 @@
+package live
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"voicebridge/realtime"
+)
+
+// Times of transcripts, by the session's clock but for those of the wall. A session says neither when speech begins nor when it ends.
+// Source: measurements that several developers have published: fragments of a phrase are up to 0.95 s apart, sentences from 1 s.
+const (
+	userGap  = 1300 * time.Millisecond // between two utterances
+	voiceGap = 1200 * time.Millisecond // between two answers
+	cutGap   = 600 * time.Millisecond  // after an answer that was cut off
+	// userGrace and voiceGrace are how long a segment waits for a fragment, by the wall.
+	userGrace, voiceGrace = 1500 * time.Millisecond, 1600 * time.Millisecond
+	// userQuiet is how long the user says nothing before an answer ends an utterance.
+	userQuiet = time.Second
+	// overlap is how long both speak before it is judged who gives way.
+	overlap = time.Second
+	// lag is how late fragments come: those of one phrase do so in bursts.
+	lag = 1300 * time.Millisecond
+	// tail is how exact their times are.
+	tail = 300 * time.Millisecond
+)
+
+// maxSegments is how many segments are kept for late fragments, maxHeard how many fragments for repeats.
+const maxSegments, maxHeard = 64, 1024
+
+// side is who speaks.
+type side int
+
+const (
+	user side = iota
+	voice
+)
+
+// segment is an utterance of the user, or an answer: what Realtime calls an item.
+type segment struct {
+	id, response string
+	side         side
+	start, end   time.Duration // by the session's clock
+	fragments    []fragment
+	touched      time.Time // when the last fragment came
+	begun        time.Time
+	committed    bool // of the user: the end was told
+	closed       bool
+	cutAt        time.Duration // of an answer: where it was cut off; zero if it was not
+}
+
+type fragment struct {
+	text       string
+	start, end time.Duration
+}
+
+// text is what was said until then; zero means all.
+func (s *segment) text(until time.Duration) string {
+	var b strings.Builder
+	for _, f := range s.fragments {
+		if until == 0 || f.end <= until {
+			b.WriteString(f.text)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// raw is all of it as it came.
+func (s *segment) raw() string {
+	var b strings.Builder
+	for _, f := range s.fragments {
+		b.WriteString(f.text)
+	}
+	return b.String()
+}
+
+// captions make items and answers, as Realtime has them, out of fragments of transcripts.
+type captions struct {
+	*core
+	open     [2]*segment
+	segments []*segment // by their beginning; the newest maxSegments
+	heard    map[fragmentKey]bool
+	order    []fragmentKey
+	aside    bool // inside of an annotation such as [clears throat]
+	// lastItem is the item that was announced last.
+	lastItem string
+	// overlapAt is where the user began to speak over an answer; overlapSince is when that came, zero if it does not.
+	overlapAt    time.Duration
+	overlapSince time.Time
+	turnAt       time.Duration // where something else came between what is said
+	unheard      bool          // the client has silenced the last answer
+	taken        int           // how many of the user's segments, with those that are not kept, a delegation has taken
+	said         int           // how many there were
+	// delegates reports whether something that the user has said waits for an answer from elsewhere: otherwise each answer
+	// answers what was said before it.
+	delegates func() bool
+}
+
+type fragmentKey struct {
+	side side
+	fragment
+}
+
+// repeated reports whether the same fragment has come before.
+func (c *captions) repeated(of side, f fragment) bool {
+	key := fragmentKey{of, f}
+	if c.heard[key] {
+		return true
+	}
+	c.heard[key] = true
+	if c.order = append(c.order, key); len(c.order) > maxHeard {
+		delete(c.heard, c.order[0])
+		c.order = c.order[1:]
+	}
+	return false
+}
+
+// take takes a fragment.
+func (c *captions) take(of side, f fragment) {
+	f.end = max(f.end, f.start)
+	if f.text == "" || c.repeated(of, f) {
+		return
+	}
+	if of == user {
+		if f.text = c.withoutAsides(f.text); f.text == "" {
+			return
+		}
+	}
+	s := c.segmentOf(of, f)
+	if s == nil {
+		f.text = c.withoutPunctuation(of, f)
+		if strings.TrimSpace(f.text) == "" {
+			return
+		}
+		s = c.begin(of, f)
+	}
+	c.add(s, f)
+}
+
+// withoutAsides removes annotations, which nobody has said.
+func (c *captions) withoutAsides(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '[':
+			c.aside = true
+		case r == ']' && c.aside:
+			c.aside = false
+		case !c.aside:
+			return r
+		}
+		return -1
+	}, text)
+}
+
+// withoutPunctuation gives the punctuation at the beginning of a fragment to the segment before, to which it belongs.
+func (c *captions) withoutPunctuation(of side, f fragment) string {
+	rest := strings.TrimLeftFunc(f.text, func(r rune) bool { return unicode.IsSpace(r) || isClosing(r) })
+	if marks := strings.TrimSpace(f.text[:len(f.text)-len(rest)]); marks != "" {
+		if last := c.last(of); last != nil {
+			c.add(last, fragment{marks, last.end, last.end})
+		}
+	}
+	return rest
+}
+
+// isClosing reports whether a character ends a clause.
+func isClosing(r rune) bool { return strings.ContainsRune(".,;:!?…)»”。、，；：！？", r) }
+
+// last returns the newest segment of a side.
+func (c *captions) last(of side) *segment {
+	for _, s := range slices.Backward(c.segments) {
+		if s.side == of {
+			return s
+		}
+	}
+	return nil
+}
+
+// segmentOf finds the segment to which a fragment belongs, nil if it begins one. A segment that has closed still gets its late
+// fragments.
+func (c *captions) segmentOf(of side, f fragment) *segment {
+	gap := userGap
+	if of == voice {
+		gap = voiceGap
+	}
+	newest := c.last(of)
+	if newest == nil {
+		return nil
+	}
+	for _, s := range slices.Backward(c.segments) {
+		if s.side == of && s != newest && f.start < newest.start && f.start >= s.start-gap {
+			return s
+		}
+	}
+	switch {
+	case of == user && c.open[user] == nil && c.last(voice) != nil && f.start < c.last(voice).start && newest.start < c.last(voice).start:
+		return newest // however late: it was said before it was answered
+	case of == voice && newest.cutAt > 0:
+		gap = cutGap
+	}
+	if of == voice && newest.closed {
+		// What is said after the user's next turn is another answer.
+		if u := c.last(user); u != nil && u.committed && u.start >= newest.end && f.start >= u.end {
+			return nil
+		}
+	}
+	if of == voice && f.start >= c.turnAt && newest.end <= c.turnAt && f.start-newest.end > tail {
+		return nil
+	}
+	if f.start <= newest.end+gap {
+		return newest
+	}
+	return nil
+}
+
+// begin begins a segment.
+func (c *captions) begin(of side, f fragment) *segment {
+	if old := c.open[of]; old != nil {
+		c.close(old)
+	}
+	s := &segment{id: newID("item_"), side: of, start: f.start, end: f.end, begun: c.now}
+	at, _ := slices.BinarySearchFunc(c.segments, s, func(a, b *segment) int { return cmp.Or(cmp.Compare(a.start, b.start), -1) })
+	before := c.lastItem
+	if at < len(c.segments) { // it came late, and was said before others
+		before = ""
+		if at > 0 {
+			before = c.segments[at-1].id
+		}
+	} else {
+		c.lastItem = s.id
+	}
+	c.segments = slices.Insert(c.segments, at, s)
+	if len(c.segments) > maxSegments {
+		c.segments = c.segments[1:]
+	}
+	c.open[of] = s
+	if of == user {
+		c.said++
+		c.beginUtterance(s, before)
+		return s
+	}
+	if u := c.open[user]; u != nil && f.start-u.end >= userQuiet {
+		c.commit(u)
+	}
+	c.beginAnswer(s, before)
+	return s
+}
+
+func (c *captions) beginUtterance(s *segment, before string) {
+	c.emit(tree{"type": realtime.TypeInputSpeechStarted, "audio_start_ms": s.start.Milliseconds(), "item_id": s.id})
+	c.announce(before, tree{
+		"id": s.id, "object": "realtime.item", "type": "message", "status": "in_progress", "role": "user",
+		"content": []tree{{"type": "input_audio", "transcript": nil}},
+	})
+	if c.speaking() {
+		c.overlaps(s.start)
+	}
+}
+
+// announce tells of a new item.
+func (c *captions) announce(before string, item tree) {
+	e := tree{"type": realtime.TypeItemAdded, "previous_item_id": nil, "item": item}
+	if before != "" {
+		e["previous_item_id"] = before
+	}
+	c.emit(e)
+}
+
+// append announces an item at the end of the conversation that is complete.
+func (c *captions) append(item tree) {
+	c.turnAt = c.sound.position()
+	before := c.lastItem
+	c.lastItem, _ = item["id"].(string)
+	c.announce(before, item)
+	c.emit(tree{"type": realtime.TypeItemDone, "previous_item_id": orNull(before), "item": item})
+}
+
+func orNull(id string) any {
+	if id == "" {
+		return nil
+	}
+	return id
+}
+
+func (c *captions) beginAnswer(s *segment, before string) {
+	s.response = newID("resp_")
+	c.overlapSince, c.unheard = time.Time{}, false
+	c.sound.hold(false)
+	c.sound.answers.Store(true)
+	c.emit(tree{"type": realtime.TypeResponseCreated, "response": response(s.response, spoken, realtime.ResponseInProgress)})
+	item := answerItem(s, "in_progress")
+	item["content"] = []tree{}
+	c.emit(tree{"type": realtime.TypeOutputItemAdded, "response_id": s.response, "output_index": 0, "item": item})
+	c.announce(before, item)
+	c.emit(c.part(s, realtime.TypeContentPartAdded, tree{"part": tree{"type": "audio", "transcript": ""}}))
+	c.emit(tree{"type": realtime.TypeOutputBufferStarted, "response_id": s.response})
+}
+
+// The kinds of responses: an answer that is heard, and what the backend writes.
+const (
+	spoken  = "audio"
+	written = "text"
+)
+
+func response(id, modality, status string) tree {
+	return tree{
+		"id": id, "object": "realtime.response", "status": status, "status_details": nil, "output": []tree{}, "output_modalities": []string{modality},
+		"usage": nil, "metadata": nil,
+	}
+}
+
+func answerItem(s *segment, status string) tree {
+	return tree{
+		"id": s.id, "object": "realtime.item", "type": "message", "status": status, "role": "assistant",
+		"content": []tree{{"type": "output_audio", "transcript": s.text(0)}},
+	}
+}
+
+// part is an event about the only content of an answer.
+func (c *captions) part(s *segment, kind string, with tree) tree {
+	with["type"], with["response_id"], with["item_id"], with["output_index"], with["content_index"] = kind, s.response, s.id, 0, 0
+	return with
+}
+
+// add adds a fragment to a segment, even one that has closed.
+func (c *captions) add(s *segment, f fragment) {
+	at, _ := slices.BinarySearchFunc(s.fragments, f, func(a, b fragment) int { return cmp.Or(cmp.Compare(a.start, b.start), -1) })
+	if before := s.raw(); s.closed && strings.TrimSpace(before) != before && !strings.HasPrefix(f.text, " ") {
+		f.text = " " + f.text // the client has it without its last space
+	}
+	s.fragments = slices.Insert(s.fragments, at, f)
+	s.start, s.end, s.touched = min(s.start, f.start), max(s.end, f.end), c.now
+	if s.side == user {
+		c.emit(tree{"type": realtime.TypeTranscriptionDelta, "item_id": s.id, "content_index": 0, "delta": f.text})
+		return
+	}
+	c.emit(c.part(s, realtime.TypeAudioTranscriptDelta, tree{"delta": f.text}))
+	if s.cutAt > 0 && f.end <= s.cutAt { // it was heard
+		c.truncated(s)
+	}
+}
+
+// commit tells that an utterance is over. Its words may still come.
+func (c *captions) commit(s *segment) {
+	if s.committed {
+		return
+	}
+	s.committed = true
+	c.emit(tree{"type": realtime.TypeInputSpeechStopped, "audio_end_ms": s.end.Milliseconds(), "item_id": s.id})
+	c.emit(tree{"type": realtime.TypeInputCommitted, "item_id": s.id, "previous_item_id": orNull(c.before(s))})
+}
+
+// before returns the item before a segment.
+func (c *captions) before(s *segment) string {
+	if at := slices.Index(c.segments, s); at > 0 {
+		return c.segments[at-1].id
+	}
+	return ""
+}
+
+func (c *captions) close(s *segment) {
+	if s.closed {
+		return
+	}
+	s.closed = true
+	if c.open[s.side] == s {
+		c.open[s.side] = nil
+	}
+	c.sound.answers.Store(c.open[voice] != nil)
+	if s.side == user {
+		c.commit(s)
+		text := s.text(0)
+		c.emit(tree{"type": realtime.TypeTranscriptionCompleted, "item_id": s.id, "content_index": 0, "transcript": text})
+		c.emit(tree{"type": realtime.TypeItemDone, "previous_item_id": orNull(c.before(s)), "item": tree{
+			"id": s.id, "object": "realtime.item", "type": "message", "status": "completed", "role": "user",
+			"content": []tree{{"type": "input_audio", "transcript": text}},
+		}})
+		return
+	}
+	if !c.delegates() {
+		c.taken = max(c.taken, c.said-c.since(s.start))
+	}
+	c.endAnswer(s, realtime.ResponseCompleted, "")
+	c.emit(tree{"type": realtime.TypeOutputBufferStopped, "response_id": s.response})
+}
+
+func (c *captions) endAnswer(s *segment, status, reason string) {
+	itemStatus := "completed"
+	if reason != "" {
+		itemStatus = "incomplete"
+	}
+	item := answerItem(s, itemStatus)
+	c.emit(c.part(s, realtime.TypeAudioTranscriptDone, tree{"transcript": s.text(0)}))
+	c.emit(c.part(s, realtime.TypeContentPartDone, tree{"part": tree{"type": "audio", "transcript": s.text(0)}}))
+	c.emit(tree{"type": realtime.TypeOutputItemDone, "response_id": s.response, "output_index": 0, "item": item})
+	c.emit(tree{"type": realtime.TypeItemDone, "previous_item_id": orNull(c.before(s)), "item": item})
+	done := response(s.response, spoken, status)
+	done["output"] = []tree{item}
+	if reason != "" {
+		done["status_details"] = tree{"type": status, "reason": reason}
+	}
+	c.emit(tree{"type": realtime.TypeResponseDone, "response": done})
+}
+
+// cut ends the answer that is being spoken where it was heard last.
+func (c *captions) cut(reason string) {
+	s := c.open[voice]
+	if s == nil {
+		return
+	}
+	s.closed, c.open[voice] = true, nil
+	c.sound.answers.Store(false)
+	s.cutAt = min(max(c.sound.heldAt(), s.start+1), s.end)
+	c.overlapSince = time.Time{}
+	c.emit(tree{"type": realtime.TypeOutputBufferCleared, "response_id": s.response})
+	c.truncated(s)
+	c.endAnswer(s, realtime.ResponseCancelled, reason)
+}
+
+// truncated tells how much of an answer was heard, and in this case what.
+func (c *captions) truncated(s *segment) {
+	c.emit(tree{
+		"type": realtime.TypeItemTruncated, "item_id": s.id, "content_index": 0, "audio_end_ms": (s.cutAt - s.start).Milliseconds(),
+		"transcript": s.text(s.cutAt),
+	})
+}
+
+// speaking reports whether an answer is being heard now: sound says nothing, as it never stops.
+func (c *captions) speaking() bool {
+	s := c.open[voice]
+	return s != nil && (c.sound.position() < s.end+lag || c.now.Sub(s.touched) < lag)
+}
+
+// overlaps takes that the user speaks over an answer, which is not heard until it is known who gives way.
+func (c *captions) overlaps(at time.Duration) {
+	if c.overlapSince.IsZero() {
+		c.overlapAt, c.overlapSince = at, c.now
+	}
+	c.overlapAt = min(c.overlapAt, at)
+	c.sound.hold(true)
+}
+
+// judge decides who gives way. An answer that goes on although the user is quiet again was not interrupted: they only agreed.
+func (c *captions) judge() {
+	s := c.open[voice]
+	switch u := c.open[user]; {
+	case c.overlapSince.IsZero() || c.now.Sub(c.overlapSince) < overlap:
+	case s == nil:
+		c.overlapSince = time.Time{}
+	case u == nil && (c.last(user) == nil || c.last(user).end < c.overlapAt): // a noise, without words
+		c.goOn()
+	case c.now.Sub(s.touched) >= lag && s.end < c.overlapAt+tail/2: // it had ended
+		c.overlapSince = time.Time{}
+		c.sound.hold(false)
+		c.close(s)
+	case c.now.Sub(s.touched) >= lag:
+		c.cut("turn_detected")
+	case (u == nil || c.now.Sub(u.touched) >= overlap) && s.end >= c.overlapAt+overlap:
+		c.goOn()
+	}
+}
+
+// goOn lets an answer be heard again.
+func (c *captions) goOn() {
+	c.overlapSince = time.Time{}
+	c.sound.hold(false)
+}
+
+// cancel silences the answer that is being spoken, because the client says so.
+func (c *captions) cancel() bool {
+	if c.open[voice] == nil {
+		return false
+	}
+	c.sound.hold(true)
+	c.cut("client_cancelled")
+	c.unheard = true
+	return true
+}
+
+// tick closes what is over.
+func (c *captions) tick() {
+	c.judge()
+	if at := c.releaseAt(); !at.IsZero() && !c.now.Before(at) {
+		c.sound.hold(false)
+	}
+	if u := c.open[user]; u != nil && c.now.Sub(u.touched) >= userGrace {
+		c.close(u)
+	}
+	s := c.open[voice]
+	if s == nil || c.now.Sub(s.touched) < voiceGrace || !c.overlapSince.IsZero() {
+		return
+	}
+	if c.sound.position() >= s.end+voiceGrace || c.now.Sub(s.begun) >= s.end-s.start+voiceGrace {
+		c.close(s)
+	}
+}
+
+// releaseAt is when the model has paused since its answer was cut off; zero if it was not. The next one is heard from its
+// beginning, which comes before its words.
+func (c *captions) releaseAt() time.Time {
+	if s := c.last(voice); s != nil && c.open[voice] == nil && s.cutAt > 0 && c.overlapSince.IsZero() && c.sound.holds() {
+		return s.touched.Add(voiceGrace)
+	}
+	return time.Time{}
+}
+
+// deadline is when tick has something to do; zero for never.
+func (c *captions) deadline() (at time.Time) {
+	at = c.releaseAt()
+	if u := c.open[user]; u != nil {
+		at = sooner(at, u.touched.Add(userGrace))
+	}
+	if s := c.open[voice]; s != nil {
+		at = sooner(at, s.touched.Add(voiceGrace))
+		if c.now.After(s.touched.Add(voiceGrace)) {
+			at = sooner(at, c.now.Add(100*time.Millisecond))
+		}
+	}
+	if !c.overlapSince.IsZero() {
+		at = sooner(at, c.overlapSince.Add(overlap))
+		if c.now.After(c.overlapSince.Add(overlap)) {
+			at = sooner(at, c.now.Add(100*time.Millisecond))
+		}
+	}
+	return at
+}
+
+// sooner returns the earlier of two times, of which zero means never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// since counts the user's segments from a time on.
+func (c *captions) since(at time.Duration) (n int) {
+	for _, s := range c.segments {
+		if s.side == user && s.start >= at {
+			n++
+		}
+	}
+	return n
+}
+
+// words returns what the user has said that no delegation has taken, and when the last of it came. What stands there when it is
+// taken does not return.
+func (c *captions) words() (text string, touched time.Time) {
+	var all []string
+	n := c.said
+	for _, s := range slices.Backward(c.segments) {
+		if s.side != user {
+			continue
+		}
+		if n <= c.taken {
+			break
+		}
+		n--
+		all = append(all, s.text(0))
+		if s.touched.After(touched) {
+			touched = s.touched
+		}
+	}
+	slices.Reverse(all)
+	return strings.TrimSpace(strings.Join(all, "\n")), touched
+}

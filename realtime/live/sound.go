@@ -1,0 +1,131 @@
+package live
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"voicebridge/realtime/media"
+	"voicebridge/realtime/opus"
+	"voicebridge/realtime/pcm"
+)
+
+// The session's clock runs on the caller's sound alone, and without any the session is over after half a minute: what does not come
+// is replaced by silence. Only what is missing for longer than packets are late on the way counts: silence in the middle of speech
+// makes the model deaf to it.
+const (
+	jitter = 160 * time.Millisecond
+	// loud is the level of speech in dBFS; so many packets in a row of it mean that the caller speaks.
+	loud, loudPackets = -38, 8
+	// maxFill is how many packets of silence are sent at once.
+	maxFill = 25
+)
+
+// silence is 20 ms of silence in Opus (RFC 6716): a CELT frame that is empty.
+var silence = []byte{0xf8, 0xff, 0xfe}
+
+// sound is what goes to a session and comes from it.
+type sound struct {
+	peer media.Sink
+	// begins is called when the caller begins to speak over an answer.
+	begins func()
+
+	mu     sync.Mutex // held while a packet is sent
+	last   time.Time  // when the last one was
+	fills  bool       // it was silence
+	filler media.Packet
+	ear    *opus.Decoder
+	streak int
+
+	sent    atomic.Int64 // packets of 20 ms
+	answers atomic.Bool  // an answer is being spoken
+	held    atomic.Int64 // where the answer was heard last, in packets, plus one; zero while it is heard
+}
+
+// position is the time by the session's clock.
+func (s *sound) position() time.Duration { return time.Duration(s.sent.Load()) * media.FrameTime }
+
+// hold keeps the model's sound back, or lets it be heard again.
+func (s *sound) hold(on bool) {
+	if !on {
+		s.held.Store(0)
+		return
+	}
+	s.held.CompareAndSwap(0, s.sent.Load()+1)
+}
+
+func (s *sound) holds() bool { return s.held.Load() > 0 }
+
+// heldAt is where the answer was heard last.
+func (s *sound) heldAt() time.Duration {
+	if at := s.held.Load(); at > 0 {
+		return time.Duration(at-1) * media.FrameTime
+	}
+	return s.position()
+}
+
+// write sends a packet of the caller.
+func (s *sound) write(p *media.Packet) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listen(p)
+	s.last, s.fills = time.Now(), false
+	s.sent.Add(1)
+	return s.peer.WriteAudio(p)
+}
+
+// listen notices that the caller begins to speak over an answer, before the session says so: the model takes seconds to stop. s.mu is
+// held.
+func (s *sound) listen(p *media.Packet) {
+	if !s.answers.Load() || p.Format != (media.Format{}) {
+		s.streak = 0
+		return
+	}
+	if s.ear == nil {
+		s.ear, _ = opus.NewDecoder(16000) // a rate that it knows
+	}
+	samples, err := s.ear.Decode(p.Payload)
+	if err != nil || pcm.Level(samples) < loud {
+		s.streak = 0
+		return
+	}
+	if s.streak++; s.streak == loudPackets {
+		s.begins()
+	}
+}
+
+// fill sends silence where nothing comes, until ctx ends.
+func (s *sound) fill(ctx context.Context) {
+	tick := time.NewTicker(media.FrameTime)
+	defer tick.Stop()
+	for {
+		s.fillOne(time.Now())
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *sound) fillOne(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	missing := now.Sub(s.last)
+	if !s.fills && missing < jitter { // the caller's sound may only be late
+		return
+	}
+	frames := missing / media.FrameTime // more than one on a busy machine: the clock must not stop
+	if !s.fills || frames > maxFill {
+		frames, s.last = 1, now.Add(-media.FrameTime)
+	}
+	for range frames {
+		s.filler.Payload = silence
+		s.filler.Sequence++
+		s.filler.Timestamp += media.FrameStep
+		s.last, s.fills = s.last.Add(media.FrameTime), true
+		s.sent.Add(1)
+		_ = s.peer.WriteAudio(&s.filler) // a peer that is gone says so elsewhere
+	}
+}

@@ -1,0 +1,85 @@
+package simulator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"voicebridge/realtime"
+)
+
+// fieldsOf are what an object of GPT-Live may have, each with what is below it; nil means anything.
+type fieldsOf map[string]fieldsOf
+
+// liveFields are those of a session. Source: "Create a session" of OpenAI's API reference about Live.
+var liveFields = fieldsOf{
+	"model": nil, "instructions": nil, "input": nil, "store": nil, "audio": {"output": {"voice": nil}}, "safety_identifier": nil,
+	"delegation": {"type": nil, "acknowledgement_delay_ms": nil, "responses": {
+		"model": nil, "instructions": nil, "tools": nil, "tool_choice": nil, "parallel_tool_calls": nil, "reasoning": {"effort": nil, "summary": nil},
+		"text": {"verbosity": nil}, "max_output_tokens": nil, "service_tier": nil,
+	}},
+	"client": {"data_channel": nil},
+}
+
+// check names the first field that an object may not have.
+func (f fieldsOf) check(path string, o object) *realtime.Error {
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		below, known := f[name]
+		if !known {
+			return refuse("unknown_parameter", path+"."+name, "Unknown parameter: '%s.%s'.", path, name)
+		}
+		if inner, ok := o[name].(object); ok && below != nil {
+			if e := below.check(path+"."+name, inner); e != nil {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// Limits of a session's history, instructions and appends, in messages and tokens.
+const (
+	liveInput, liveInputTokens = 128, 8192
+	liveInstructions           = 16_384
+	liveAppend                 = 500
+)
+
+// liveTokens estimates how many tokens a text has, as they are few.
+func liveTokens(text string) int { return len(text) / 4 }
+
+// checkLive checks the session of a creation.
+func checkLive(o object, knows func(string) bool) *realtime.Error {
+	if e := liveFields.check("session", o); e != nil {
+		return e
+	}
+	model, _ := o["model"].(string)
+	if !knows(model) {
+		return refuse("model_not_found", "session.model", "The model '%s' does not exist or you do not have access to it.", model)
+	}
+	if text, _ := o["instructions"].(string); liveTokens(text) > liveInstructions {
+		return refuse("invalid_value", "session.instructions", "The instructions have more than %d tokens.", liveInstructions)
+	}
+	input, _ := o["input"].([]any)
+	if len(input) > liveInput {
+		return refuse("invalid_value", "session.input", "array too long. Expected an array with maximum length %d", liveInput)
+	}
+	total := 0
+	for i, m := range input {
+		message, _ := m.(object)
+		role, _ := message["role"].(string)
+		content, _ := message["content"].([]any)
+		if message["type"] != "message" || !slices.Contains([]string{"user", "assistant", "developer"}, role) || len(content) != 1 {
+			return refuse("invalid_value", fmt.Sprintf("session.input[%d]", i), "It is not a message with one text.")
+		}
+		part, _ := content[0].(object)
+		text, _ := part["text"].(string)
+		if want := map[bool]string{true: "output_text", false: "input_text"}[role == "assistant"]; part["type"] != want || text == "" {
+			return refuse("invalid_value", fmt.Sprintf("session.input[%d].content", i), "It must be an %s.", want)
+		}
+		total += liveTokens(text)
+	}
+	if total > liveInputTokens {
+		return refuse("invalid_value", "session.input", "The input has more than %d tokens.", liveInputTokens)
+	}
+	return nil
+}

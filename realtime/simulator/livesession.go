@@ -1,0 +1,626 @@
+package simulator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+)
+
+// Times of a session of GPT-Live.
+const (
+	liveStarved = 30_975 * time.Millisecond // without sound from the caller
+	liveUsage   = 12 * time.Second
+	liveYield   = 400 * time.Millisecond // until it stops when somebody speaks
+	liveAppears = 600 * time.Millisecond // until what it is told has a place
+	liveLag     = 250 * time.Millisecond // of a transcript behind its sound
+	liveItems   = 128
+	liveBytes   = 32768
+)
+
+// LiveSession is one session of GPT-Live. Its exported methods are safe for concurrent use.
+//
+// It hears that somebody speaks, as a Session does; the words are those of the script's next utterance, in fragments, of which the last
+// comes after the delegation. Its clock is the caller's sound.
+type LiveSession struct {
+	id      string
+	cfg     *Config
+	clips   *voice
+	peer    connection
+	mail    *mailbox
+	clock   clock
+	ear     *detector
+	faults  Faults
+	session object
+	began   time.Time
+	done    chan struct{}
+	ctx     context.Context
+	cancel  context.CancelFunc
+	asides  []*socket
+
+	received, sent record
+
+	opened  bool
+	over    bool
+	lastIn  time.Time // when sound came last
+	packets int64
+	voice   liveVoice
+	backend liveBackend
+	turn    int // of the script's utterances
+	told    int64
+}
+
+// ID returns the session's id.
+func (s *LiveSession) ID() string { return s.id }
+
+// Over reports whether it has ended.
+func (s *LiveSession) Over() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Received returns every command in order, Sent every event.
+func (s *LiveSession) Received() []Record { return s.received.all() }
+
+// Sent is described at Received.
+func (s *LiveSession) Sent() []Record { return s.sent.all() }
+
+// Session is the session object of the creation.
+func (s *LiveSession) Session() json.RawMessage {
+	raw, _ := json.Marshal(s.session) // it was JSON
+	return raw
+}
+
+// Do makes the session's goroutine run f soon. Only such functions may call Emit.
+func (s *LiveSession) Do(f func()) { s.mail.post(f) }
+
+// Emit sends an event, to which it adds an id.
+func (s *LiveSession) Emit(event map[string]any) { s.emit(event) }
+
+// Now is the time by the session's clock.
+func (s *LiveSession) Now() time.Duration { return time.Duration(s.ear.packets.Load()) * frameLength }
+
+func newLive(cfg *Config, clips *voice, session object, faults Faults) (*LiveSession, error) {
+	s := &LiveSession{
+		id: newID("live_u1_"), cfg: cfg, clips: clips, mail: newMailbox(), session: session, faults: faults, began: time.Now(), lastIn: time.Now(),
+		done: make(chan struct{}),
+	}
+	var err error
+	s.ear, err = newDetector(cfg.Deaf, func(h speechEvent) { s.mail.post(func() { s.heard(h) }) })
+	if err != nil {
+		return nil, err
+	}
+	s.ear.configure(newSettings("gpt-realtime").turnDetection)
+	s.voice, s.backend = liveVoice{s: s}, liveBackend{s: s, open: map[string]bool{}}
+	return s, nil
+}
+
+// run owns the session until it ends.
+func (s *LiveSession) run(parent context.Context) {
+	defer close(s.done)
+	s.ctx, s.cancel = context.WithCancel(parent)
+	var wg sync.WaitGroup
+	var flow media.Flow
+	flow.Open()
+	wg.Go(func() { _ = s.peer.Forward(s.ctx, s.ear, &flow) })
+	s.clock.after(openTimeout, func() {
+		if !s.opened {
+			s.end("expired")
+		}
+	})
+	tick := time.NewTicker(frameLength)
+	defer tick.Stop()
+	for !s.over {
+		select {
+		case <-s.ctx.Done():
+			s.over = true
+		case <-s.mail.ready:
+			work, _ := s.mail.take()
+			for _, f := range work {
+				if !s.over {
+					f()
+				}
+			}
+		case now := <-tick.C:
+			for !s.over && s.clock.fire(now) {
+			}
+			s.frame(now)
+		}
+	}
+	_ = s.peer.Close()
+	s.cancel()
+	wg.Wait()
+	s.received.end()
+	s.sent.end()
+}
+
+// frame is the session's own tick: nothing happens without sound from the caller.
+func (s *LiveSession) frame(now time.Time) {
+	if !s.opened {
+		return
+	}
+	packets := s.ear.packets.Load()
+	if packets > s.packets {
+		s.packets, s.lastIn = packets, now
+	}
+	if now.Sub(s.lastIn) >= liveStarved {
+		s.end("expired")
+		return
+	}
+	s.ear.starved(now)
+	if now.Sub(s.lastIn) < media.Pause {
+		s.voice.frame()
+	}
+	if at := int64(s.Now() / liveUsage); at > s.told {
+		s.told = at
+		s.emit(object{"type": "session.usage.updated", "usage": object{"seconds": s.seconds()}})
+	}
+}
+
+func (s *LiveSession) seconds() float64 { return s.Now().Seconds() }
+
+// emit sends one event to whoever is connected.
+func (s *LiveSession) emit(o object) {
+	o["event_id"] = newID("event_")
+	raw, _ := json.Marshal(o) // strings and numbers
+	s.sent.add(realtime.Event{Type: fmt.Sprint(o["type"]), Raw: raw})
+	times := 1
+	if s.faults.DuplicateEvents {
+		times = 2
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, sendTimeout)
+	defer cancel()
+	for range times {
+		if s.opened {
+			_ = s.peer.Send(ctx, raw) // one that is gone says so
+		}
+		for _, k := range s.asides {
+			_ = k.Send(ctx, raw)
+		}
+	}
+}
+
+// open begins the session.
+func (s *LiveSession) open() {
+	s.opened, s.lastIn = true, time.Now()
+	s.emit(s.started())
+	for _, f := range []struct {
+		after time.Duration
+		do    func()
+	}{
+		{time.Duration(s.faults.ExpireAfter), func() { s.end("expired") }},
+		{time.Duration(s.faults.DropAfter), func() { s.over = true }},
+		{s.cfg.MaxDuration, func() { s.end("expired") }},
+	} {
+		if f.after > 0 {
+			s.clock.after(f.after, f.do)
+		}
+	}
+}
+
+func (s *LiveSession) started() object {
+	return object{"type": "session.started", "session": object{
+		"id": s.id, "status": "active", "model": s.session["model"], "expires_at": s.began.Add(s.cfg.MaxDuration).Unix(),
+	}}
+}
+
+func (s *LiveSession) attach(k *socket) {
+	s.asides = append(s.asides, k)
+	raw, _ := json.Marshal(s.started())
+	_ = k.Send(s.ctx, raw)
+}
+
+// end says why it ends, and what that has cost.
+func (s *LiveSession) end(reason string) {
+	if s.over {
+		return
+	}
+	s.emit(object{"type": "session.closed", "reason": reason, "session": object{"id": s.id}, "usage": object{"seconds": s.seconds()}})
+	s.clock.after(100*time.Millisecond, func() { s.over = true }) // so that it can be read
+	s.opened = s.opened && reason != "connection_lost"
+}
+
+// refuse answers a command.
+func (s *LiveSession) refuse(id string, e *realtime.Error) {
+	s.emit(object{"type": "error", "error": object{
+		"type": cmp.Or(e.Type, "invalid_request_error"), "code": e.Code, "message": e.Message, "param": e.Param, "client_event_id": id,
+	}})
+}
+
+// liveCommands are what a client may send, and the fields of each.
+var liveCommands = map[string]fieldsOf{
+	"session.update":              {"session": {"delegation": liveFields["delegation"], "triggers": nil}},
+	"session.input_audio.mute":    {},
+	"session.input_audio.unmute":  {},
+	"session.instructions.append": {"delegation_id": nil, "content": nil},
+	"session.thinking.append":     {"delegation_id": nil, "content": nil},
+	"session.commentary.append":   {"delegation_id": nil, "content": nil},
+	"response.item.create":        {"item": nil},
+	"response.create":             {},
+	"session.close":               {},
+}
+
+// message takes a command.
+func (s *LiveSession) message(data []byte) {
+	if s.over {
+		return
+	}
+	o, err := read[object](data)
+	kind, _ := o["type"].(string)
+	id, _ := o["event_id"].(string)
+	number := s.received.add(realtime.Event{Type: kind, EventID: id, Raw: data})
+	fields, known := liveCommands[kind]
+	var refusal *realtime.Error
+	switch {
+	case err != nil:
+		refusal = refuse("invalid_json", "", "It is not a JSON object.")
+	case !known:
+		refusal = refuse("invalid_value", "type", "Supported values are %v.", len(liveCommands))
+	default:
+		body := object{}
+		for name, v := range o {
+			if name != "type" && name != "event_id" {
+				body[name] = v
+			}
+		}
+		if refusal = fields.check(kind, body); refusal == nil {
+			refusal = s.carryOut(kind, id, body)
+		} else {
+			refusal.Param = strings.TrimPrefix(refusal.Param, kind+".")
+		}
+	}
+	if refusal != nil {
+		s.received.refuse(number, refusal.Code)
+		s.refuse(id, refusal)
+	}
+}
+
+func (s *LiveSession) carryOut(kind, id string, o object) *realtime.Error {
+	switch kind {
+	case "session.update":
+		return s.update(id, o)
+	case "session.close":
+		if !s.faults.MuteClose {
+			s.end("close_requested")
+		}
+	case "response.item.create":
+		item, _ := o["item"].(object)
+		return s.backend.add(item)
+	case "response.create":
+		return s.backend.create()
+	case "session.input_audio.mute", "session.input_audio.unmute":
+		s.emit(object{"type": kind + "d", "client_event_id": id})
+	default:
+		return s.append(kind, id, o)
+	}
+	return nil
+}
+
+func (s *LiveSession) update(id string, o object) *realtime.Error {
+	now, _ := s.session["delegation"].(object)
+	if kind, given := lookup(o, "session", "delegation", "type"); given && kind != cmp.Or[any](now["type"], "client") {
+		return refuse("immutable_field_update", "session.delegation.type", "The type of delegation cannot be changed.")
+	}
+	if change, ok := lookup(o, "session", "delegation", "responses"); ok {
+		responses, _ := now["responses"].(object)
+		for name, v := range change.(object) {
+			responses[name] = v
+		}
+	}
+	s.emit(object{"type": "session.updated", "client_event_id": id, "session": object{"id": s.id}})
+	return nil
+}
+
+// append takes what the voice is told.
+func (s *LiveSession) append(kind, id string, o object) *realtime.Error {
+	text, _ := o["content"].(string)
+	delegation, given := o["delegation_id"]
+	switch {
+	case !given:
+		return refuse("missing_required_parameter", "delegation_id", "Missing required parameter: 'delegation_id'.")
+	case delegation != nil && s.backend.client != delegation:
+		return refuse("invalid_value", "delegation_id", "There is no such delegation.")
+	case liveTokens(text) > liveAppend:
+		return refuse("invalid_value", "content", "Context append text must not exceed %d tokens.", liveAppend)
+	}
+	s.clock.after(liveAppears, func() {
+		at := s.Now().Milliseconds()
+		s.emit(object{"type": kind + "ed", "client_event_id": id, "start_ms": at, "end_ms": at + 200})
+		if kind == "session.commentary.append" {
+			if said := order.FindStringSubmatch(text); said != nil {
+				text = said[1]
+			}
+			s.voice.say(text)
+		}
+	})
+	return nil
+}
+
+// heard takes that the caller begins or ends to speak.
+func (s *LiveSession) heard(h speechEvent) {
+	if !s.opened {
+		return
+	}
+	if h.started {
+		s.voice.interrupted()
+		return
+	}
+	spoken := s.cfg.Script.Spoken
+	reply := &spoken[s.turn%len(spoken)]
+	s.turn++
+	start := time.Duration(h.atMS) * time.Millisecond
+	parts := liveWords(reply.Transcript)
+	half := max(1, len(parts)/2)
+	s.fragment("session.input_transcript.delta", strings.Join(parts[:half], ""), start-time.Second, start-600*time.Millisecond)
+	rest := func() {
+		s.fragment("session.input_transcript.delta", strings.Join(parts[half:], ""), start-600*time.Millisecond, start-200*time.Millisecond)
+	}
+	if len(reply.Calls) == 0 && s.delegates() == "responses" {
+		s.clock.after(200*time.Millisecond, rest)
+		s.clock.after(400*time.Millisecond, func() { s.voice.say(reply.Say) })
+		return
+	}
+	s.backend.delegate(reply, nil)
+	s.clock.after(300*time.Millisecond, rest)
+}
+
+func (s *LiveSession) fragment(kind, text string, from, to time.Duration) {
+	if text != "" {
+		s.emit(object{"type": kind, "delta": text, "start_ms": max(from, 0).Milliseconds(), "end_ms": max(to, 0).Milliseconds()})
+	}
+}
+
+func (s *LiveSession) delegates() string {
+	kind, _ := lookup(s.session, "delegation", "type")
+	text, _ := kind.(string)
+	return cmp.Or(text, "client")
+}
+
+// liveWords splits a text into words, each with the space before it.
+func liveWords(text string) (words []string) {
+	for _, word := range strings.Fields(text) {
+		words = append(words, " "+word)
+	}
+	return words
+}
+
+// liveVoice is what the session says: silence, when it says nothing.
+type liveVoice struct {
+	s      *LiveSession
+	frames [][]byte
+	words  []string
+	at     int           // of frames
+	begun  time.Duration // by the session's clock
+	told   int           // of words
+	ends   bool          // it stops soon
+	next   string        // said after that
+	packet media.Packet
+}
+
+// sayNext says a text once nothing is being said.
+func (v *liveVoice) sayNext(text string) {
+	if v.next = text; v.at >= len(v.frames) {
+		v.say(text)
+	}
+}
+
+// say cuts off what is being said.
+func (v *liveVoice) say(text string) {
+	if text == "" {
+		return
+	}
+	v.frames, v.words, v.at, v.told, v.begun, v.ends = v.s.clips.say(text), liveWords(text), 0, 0, v.s.Now(), false
+	v.next = ""
+}
+
+func (v *liveVoice) interrupted() {
+	if v.at < len(v.frames) && !v.ends {
+		v.ends = true
+		v.s.clock.after(liveYield, func() {
+			if v.ends {
+				v.frames, v.words, v.next = nil, nil, ""
+			}
+		})
+	}
+}
+
+func (v *liveVoice) frame() {
+	frame := silentFrame
+	if v.next != "" && v.at >= len(v.frames) && v.told >= len(v.words) {
+		v.say(v.next)
+	}
+	if v.at < len(v.frames) {
+		frame = v.frames[v.at]
+		v.at++
+	}
+	v.tell()
+	v.packet.Source, v.packet.Payload = 1, frame
+	v.packet.Sequence++
+	v.packet.Timestamp += frameSamples
+	_ = v.s.peer.WriteAudio(&v.packet) // one that is gone says so
+}
+
+// tell sends the words that were spoken a moment ago, three at a time.
+func (v *liveVoice) tell() {
+	if v.told >= len(v.words) || len(v.frames) == 0 {
+		return
+	}
+	length := time.Duration(len(v.frames)) * frameLength / time.Duration(len(v.words))
+	next := min(v.told+2, len(v.words))
+	from, to := v.begun+time.Duration(v.told)*length, v.begun+time.Duration(next)*length
+	if v.s.Now() < to+liveLag {
+		return
+	}
+	v.s.fragment("session.output_transcript.delta", strings.Join(v.words[v.told:next], ""), from, to)
+	v.told = next
+}
+
+// liveBackend is the model that the voice delegates to.
+type liveBackend struct {
+	s           *LiveSession
+	running     bool
+	delegation  string
+	client      any             // the delegation to the client that is known
+	open        map[string]bool // calls; true once they are answered
+	reply       *Reply
+	failed      bool // an output reports an error
+	items, size int
+	text        string // typed, and not answered
+	response    string
+}
+
+// delegate begins a task.
+func (b *liveBackend) delegate(reply *Reply, by any) {
+	id := newID("item_")
+	kind := b.s.delegates()
+	event := object{"type": "session.delegation.created", "offset_ms": b.s.Now().Milliseconds(), "delegation": object{"id": id, "type": "delegation", "target": kind}}
+	if by != nil {
+		event["client_event_id"] = by
+	}
+	b.delegation = id
+	if kind == "client" {
+		b.client = id
+		b.s.emit(event)
+		b.s.voice.say("One moment, please.")
+		return
+	}
+	b.s.emit(event)
+	b.reply, b.failed = reply, false
+	b.begin()
+	calls, ok := pickCalls(&response{tools: b.tools(), choice: b.choice()}, reply.Calls)
+	if !ok || len(calls) == 0 {
+		text := reply.Say
+		if !ok && reply.Else != nil {
+			text = reply.Else.Say
+		}
+		b.answer(text)
+		return
+	}
+	b.s.voice.say(reply.Say)
+	for i, c := range calls {
+		call := newID("call_")
+		b.open[call] = false
+		item := object{"type": "function_call", "id": newID("fc_"), "call_id": call, "name": c.name, "arguments": "", "status": "in_progress"}
+		b.event(object{"type": "response.output_item.added", "output_index": i, "item": item})
+		b.event(object{"type": "response.function_call_arguments.done", "output_index": i, "arguments": c.arguments})
+		item = object{"type": "function_call", "id": item["id"], "call_id": call, "name": c.name, "arguments": c.arguments, "status": "completed"}
+		b.event(object{"type": "response.output_item.done", "output_index": i, "item": item})
+	}
+	b.complete()
+}
+
+func (b *liveBackend) tools() (tools []tool) {
+	list, _ := lookup(b.s.session, "delegation", "responses", "tools")
+	all, _ := list.([]any)
+	for _, t := range all {
+		declared, _ := t.(object)
+		name, _ := declared["name"].(string)
+		parameters, _ := declared["parameters"].(object)
+		tools = append(tools, tool{name: name, parameters: parameters})
+	}
+	return tools
+}
+
+func (b *liveBackend) choice() any {
+	choice, _ := lookup(b.s.session, "delegation", "responses", "tool_choice")
+	return cmp.Or(choice, any("auto"))
+}
+
+func (b *liveBackend) event(e object) {
+	b.s.emit(object{"type": "response.event", "delegation_id": b.delegation, "event": e})
+}
+
+func (b *liveBackend) begin() {
+	b.running, b.response = true, newID("resp_")
+	b.event(object{"type": "response.created", "response": object{"id": b.response, "status": "in_progress", "model": "backend", "output": []any{}}})
+}
+
+func (b *liveBackend) complete() {
+	b.running = false
+	b.event(object{"type": "response.completed", "response": object{
+		"id": b.response, "status": "completed", "model": "backend", "output": []any{}, "usage": object{"input_tokens": 100, "output_tokens": 20, "total_tokens": 120},
+	}})
+}
+
+// answer ends a task with words.
+func (b *liveBackend) answer(text string) {
+	b.s.clock.after(300*time.Millisecond, func() {
+		b.complete()
+		b.s.voice.sayNext(text)
+	})
+}
+
+// add takes an item.
+func (b *liveBackend) add(item object) *realtime.Error {
+	if b.s.delegates() == "client" {
+		return refuse("invalid_value", "", "response.item.create requires Responses delegation.")
+	}
+	raw, _ := json.Marshal(item) // it was JSON
+	if b.items+1 > liveItems || b.size+len(raw) > liveBytes {
+		return refuse("response_input_buffer_full", "", "Backend response input history is limited to %d items and %d UTF-8 bytes per session.", liveItems, liveBytes)
+	}
+	call, _ := item["call_id"].(string)
+	if item["type"] == "function_call_output" {
+		answered, known := b.open[call]
+		if !known || answered {
+			return refuse("invalid_value", "item.call_id", "No open call has the id '%s'.", call)
+		}
+		output, _ := item["output"].(string)
+		b.open[call], b.failed = true, b.failed || reportsError(output)
+	}
+	b.items, b.size = b.items+1, b.size+len(raw)
+	if item["type"] == "message" {
+		content, _ := item["content"].([]any)
+		for _, c := range content {
+			part, _ := c.(object)
+			text, _ := part["text"].(string)
+			b.text = text
+		}
+	}
+	return nil
+}
+
+// create has the backend go on.
+func (b *liveBackend) create() *realtime.Error {
+	if b.s.delegates() == "client" {
+		return refuse("invalid_value", "", "response.create requires Responses delegation.")
+	}
+	var missing []string
+	for id, answered := range b.open {
+		if !answered {
+			missing = append(missing, id)
+		}
+	}
+	slices.Sort(missing)
+	switch {
+	case len(missing) > 0:
+		return refuse("function_call_outputs_required", "", "Missing function call outputs for: %s.", strings.Join(missing, ", "))
+	case b.running:
+		return refuse("conversation_already_has_active_response", "", "The backend is at work.")
+	case len(b.open) > 0:
+		clear(b.open)
+		b.begin()
+		text := cmp.Or(b.reply.Then, textToolDone)
+		if b.failed {
+			text = cmp.Or(b.reply.Failed, textToolFailed)
+		}
+		b.answer(text)
+	default:
+		text := b.text
+		b.text = ""
+		c := chooser{script: b.s.cfg.Script}
+		b.delegate(c.replyTo(&item{words: text}), newID("event_"))
+	}
+	return nil
+}
