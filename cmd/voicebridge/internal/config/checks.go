@@ -14,13 +14,6 @@ import (
 	"voicebridge/web/access"
 )
 
-// checks collects wrong values by key.
-type checks []error
-
-func (c *checks) wrong(key, format string, args ...any) {
-	*c = append(*c, fmt.Errorf(named(key)+": "+format, args...))
-}
-
 // formats are the checks of texts that the tag format names.
 var formats = map[string]func(text string) error{
 	"address":  func(v string) error { _, err := splitAddress(v); return err },

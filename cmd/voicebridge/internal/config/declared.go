@@ -71,28 +71,6 @@ func settingOf(key string) (f reflect.StructField, ok bool) {
 	return f, false
 }
 
-// Default returns a setting's value in an empty environment as it is written, the zero value for those of a list's entries.
-func (s Setting) Default() reflect.Value {
-	v := reflect.New(s.Field.Type).Elem()
-	if strings.Contains(s.Key, "[") {
-		return v
-	}
-	cfg := Defaults()
-	v = reflect.ValueOf(cfg)
-	for name := range strings.SplitSeq(s.Key, ".") {
-		for n, f := range rules().Fields(v.Type()) {
-			if n == name {
-				v = v.FieldByIndex(f.Index)
-				break
-			}
-		}
-	}
-	if v.Kind() == reflect.Int64 {
-		return reflect.ValueOf(v.Int() / schema.Unit(s.Key, v.Type()))
-	}
-	return v
-}
-
 // Schema returns the JSON schema of the file; text returns the text of a setting.
 func Schema(text func(Setting) string) map[string]any {
 	out := rules().JSON(reflect.TypeFor[Config](), func(group reflect.Type, f reflect.StructField) (string, bool) {

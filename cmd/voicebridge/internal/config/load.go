@@ -9,14 +9,19 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"voicebridge/assistant"
+	"voicebridge/assistant/schema"
 	"voicebridge/realtime/live"
+	"voicebridge/realtime/ws"
 	"voicebridge/toolkit/webhook"
 	"voicebridge/web"
 	"voicebridge/web/access"
@@ -395,4 +400,166 @@ func (c *Config) AssistantNames() web.AssistantNames {
 		out.Upstreams = append(out.Upstreams, c.Driver())
 	}
 	return out
+}
+
+// usual is what a profile takes that VOICEBRIDGE_UPSTREAM names by itself: the variable of its key, whether it answers nobody
+// without one, and names in the place of OpenAI's.
+type usual struct {
+	key                         string
+	needsKey                    bool
+	model, voice, transcription string
+}
+
+// usuals are those of the profiles whose vendors have one. Source: the vendors' pages about keys and models.
+var usuals = map[string]usual{
+	"azure":   {key: "AZURE_OPENAI_API_KEY", needsKey: true},
+	"xai":     {key: "XAI_API_KEY", needsKey: true, model: "grok-voice-latest", voice: "eve", transcription: "grok-transcribe"},
+	"inworld": {key: "INWORLD_API_KEY", needsKey: true},
+	"localai": {key: "LOCALAI_API_KEY"},
+	"vllm":    {key: "VLLM_API_KEY"},
+	"qwen":    {key: "DASHSCOPE_API_KEY", needsKey: true, model: "qwen3.8-omni-flash-realtime"},
+	"litellm": {key: "LITELLM_API_KEY"},
+	"live":    {key: "OPENAI_API_KEY", model: live.Model},
+}
+
+// nameUpstream puts the upstream that the setting upstream names to the head of the list. Without a list, openai and the
+// simulator need none, and the address of a WebSocket is an upstream by itself. initial are the settings of an empty
+// environment.
+func (l *loader) nameUpstream(environ []string, initial Realtime) {
+	c := &l.cfg
+	listed := slices.IndexFunc(c.Upstreams, func(u Upstream) bool { return u.Name == c.Upstream })
+	_, known := ws.Find(c.Upstream)
+	known = known || c.Upstream == UpstreamLiveName
+	alone := len(c.Upstreams) == 0
+	switch {
+	case alone && isSocket(c.Realtime.URL) && c.Upstream != UpstreamSimulator:
+		c.Upstreams = []Upstream{{
+			Name: "realtime", Profile: "realtime", Transport: TransportWebSocket, URL: c.Realtime.URL, Key: c.VoiceKey(), KeyHeader: c.Realtime.APIKeyHeader,
+		}}
+	case c.Upstream == "" || alone && (c.Upstream == UpstreamOpenAI || c.Upstream == UpstreamSimulator):
+	case listed >= 0:
+		first := c.Upstreams[listed]
+		c.Upstreams = slices.Insert(slices.Delete(c.Upstreams, listed, listed+1), 0, first)
+	case known || c.Upstream == UpstreamSimulator:
+		c.Upstreams = slices.Insert(c.Upstreams, 0, l.usualUpstream(environ, initial))
+	default:
+		l.note(fmt.Errorf("%s: %q is neither the name of one of upstreams nor a profile", named("upstream"), c.Upstream))
+	}
+}
+
+// usualUpstream returns the profile that the setting upstream names, with its usual key.
+func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
+	c, way := &l.cfg, usuals[l.cfg.Upstream]
+	u := Upstream{Name: c.Upstream, Profile: c.Upstream}
+	keyless := !c.VoiceKey().IsSet() && c.OpenAIBaseURL == openAIURL && c.Realtime.URL == ""
+	if c.Upstream == UpstreamLiveName && keyless {
+		u.Profile, u.Live.On = UpstreamSimulator, true
+	}
+	if u.Profile == UpstreamSimulator {
+		return u
+	}
+	if u.URL = c.Realtime.URL; u.URL != "" {
+		u.Transport = TransportWebRTC
+		if isSocket(u.URL) {
+			u.Transport = TransportWebSocket
+		}
+	}
+	if u.Profile == UpstreamLiveName {
+		u.Transport = TransportWebRTC
+		u.URL = cmp.Or(u.URL, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/live/sessions")
+	}
+	if u.Address() == "" {
+		l.note(fmt.Errorf("%s: the profile %s needs VOICEBRIDGE_REALTIME_URL", named("upstream"), c.Upstream))
+	}
+	u.Key = cmp.Or(c.Secrets.RealtimeKey, access.NewSecret(strings.TrimSpace(lookup(environ, way.key))))
+	if u.Profile == UpstreamLiveName {
+		u.Key = c.VoiceKey()
+	}
+	if way.needsKey && !u.Key.IsSet() {
+		l.note(fmt.Errorf("%s: %s needs %s", named("upstream"), c.Upstream, way.key))
+	}
+	if err := checkKey(u.Key.Reveal()); err != nil {
+		l.note(fmt.Errorf("%s: %w", way.key, err))
+	}
+	if c.Realtime.Model == initial.Model {
+		u.Model = way.model
+	}
+	if c.Realtime.Voice == initial.Voice {
+		u.Voice = way.voice
+	}
+	if c.Realtime.TranscriptionModel == initial.TranscriptionModel {
+		u.TranscriptionModel = way.transcription
+	}
+	return u
+}
+
+// Default returns a setting's value in an empty environment as it is written, the zero value for those of a list's entries.
+func (s Setting) Default() reflect.Value {
+	v := reflect.New(s.Field.Type).Elem()
+	if strings.Contains(s.Key, "[") {
+		return v
+	}
+	cfg := Defaults()
+	v = reflect.ValueOf(cfg)
+	for name := range strings.SplitSeq(s.Key, ".") {
+		for n, f := range rules().Fields(v.Type()) {
+			if n == name {
+				v = v.FieldByIndex(f.Index)
+				break
+			}
+		}
+	}
+	if v.Kind() == reflect.Int64 {
+		return reflect.ValueOf(v.Int() / schema.Unit(s.Key, v.Type()))
+	}
+	return v
+}
+
+// secretKey matches keys whose values are secrets.
+var secretKey = regexp.MustCompile(`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|api_tokens|(ssl)?password|passwd|credentials?)$`)
+
+// refuseSecrets notes every secret in a value of the file. Keys that are settings, such as max_tokens, are
+// exempt.
+func (l *loader) refuseSecrets(path string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			l.refuseSecrets(strings.TrimPrefix(path+"."+key, "."), inner)
+		}
+		return
+	case []any:
+		for i, inner := range v {
+			l.refuseSecrets(fmt.Sprintf("%s[%d]", path, i), inner)
+		}
+		return
+	case string:
+		if u, err := url.Parse(v); err == nil && holdsSecret(u) {
+			l.refuseSecret(path)
+			return
+		}
+	}
+	if secretKey.MatchString(path) && !strings.HasSuffix(path, ".max_tokens") && !strings.HasSuffix(path, "_chunk_tokens") {
+		l.refuseSecret(path)
+	}
+}
+
+// holdsSecret reports whether an address has a password, or a parameter that is a secret.
+func holdsSecret(u *url.URL) bool {
+	for name := range u.Query() {
+		if u.Scheme != "" && secretKey.MatchString(name) {
+			return true
+		}
+	}
+	_, has := u.User.Password()
+	return has
+}
+
+func (l *loader) refuseSecret(path string) {
+	l.refused[path] = true
+	top, _, _ := strings.Cut(strings.ToLower(path), "[")
+	where := "the environment"
+	if name, ok := secretNames[top]; ok {
+		where = name + " in the environment"
+	}
+	l.note(fmt.Errorf("%s: secrets do not belong in the file: use %s", path, where))
 }

@@ -125,3 +125,10 @@ func noSetting(key string, written func(key string) string) error {
 	}
 	return errors.New("there is no such setting")
 }
+
+// checks collects wrong values by key.
+type checks []error
+
+func (c *checks) wrong(key, format string, args ...any) {
+	*c = append(*c, fmt.Errorf(named(key)+": "+format, args...))
+}
