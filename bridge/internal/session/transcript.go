@@ -395,3 +395,19 @@ func (t *transcript) dropClosed() {
 		return !m.open() && m.flushAt.IsZero() && (m.role != thread.RoleAssistant || len(m.tools) == 0)
 	})
 }
+
+// isFree reports whether a client may give a new item that id.
+func (t *transcript) isFree(id string) bool {
+	return validItemID(id) && t.items[id] == nil && !strings.HasPrefix(id, t.ItemPrefix+"_")
+}
+
+func validItemID(id string) bool {
+	for _, c := range []byte(id) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return id != "" && len(id) <= realtime.MaxItemID
+}

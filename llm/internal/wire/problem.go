@@ -328,3 +328,10 @@ func number(text string, unit time.Duration) (time.Duration, bool) {
 	const day = float64(24 * time.Hour)
 	return time.Duration(min(n*float64(unit), day)), true
 }
+
+// said returns all that the server says, in lower case.
+func (p Problem) said() string {
+	all := strings.Join([]string{p.Param, p.Code, p.Type, cmp.Or(p.Texts, p.Message)}, " ")
+	words := strings.Join(strings.Fields(strings.ToLower(all)), " ")
+	return strings.ToValidUTF8(words[:min(len(words), maxSaid)], "")
+}

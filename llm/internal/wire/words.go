@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -68,13 +67,6 @@ func kindOfWords(kind llm.ErrorKind, status int, said string) llm.ErrorKind {
 	case llm.KindQuota, llm.KindTooLong, llm.KindRefused, llm.KindTimeout:
 	}
 	return kind
-}
-
-// said returns all that the server says, in lower case.
-func (p Problem) said() string {
-	all := strings.Join([]string{p.Param, p.Code, p.Type, cmp.Or(p.Texts, p.Message)}, " ")
-	words := strings.Join(strings.Fields(strings.ToLower(all)), " ")
-	return strings.ToValidUTF8(words[:min(len(words), maxSaid)], "")
 }
 
 // texts returns all texts of an error, but for what validators repeat of the request (pydantic's input).
