@@ -22,7 +22,8 @@ type Live struct {
 	client *live.Client
 }
 
-// NewLive returns a driver that creates sessions through client, whose Offer it sets, and connects to them with peers of api.
+// NewLive returns a driver that creates sessions through client, whose Offer it sets, and connects to them with peers
+// of api.
 func NewLive(name string, api *rtc.API, client *live.Client) *Live {
 	client.Offer = func(ctx context.Context, h media.Handlers) (live.Peer, string, error) {
 		peer, offer, err := api.Offer(ctx, h)

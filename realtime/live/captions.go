@@ -10,8 +10,9 @@ import (
 	"voicebridge/realtime"
 )
 
-// Times of transcripts, by the session's clock but for those of the wall. A session says neither when speech begins nor when it ends.
-// Source: measurements that several developers have published: fragments of a phrase are up to 0.95 s apart, sentences from 1 s.
+// Times of transcripts, by the session's clock but for those of the wall. A session says neither when speech begins
+// nor when it ends. Source: measurements that several developers have published: fragments of a phrase are up to 0.95
+// s apart, sentences from 1 s.
 const (
 	userGap  = 1300 * time.Millisecond // between two utterances
 	voiceGap = 1200 * time.Millisecond // between two answers
@@ -94,8 +95,8 @@ type captions struct {
 	unheard      bool          // the client has silenced the last answer
 	taken        int           // how many of the user's segments, with those that are not kept, a delegation has taken
 	said         int           // how many there were
-	// delegates reports whether something that the user has said waits for an answer from elsewhere: otherwise each answer
-	// answers what was said before it.
+	// delegates reports whether something that the user has said waits for an answer from elsewhere: otherwise each
+	// answer answers what was said before it.
 	delegates func() bool
 }
 
@@ -179,8 +180,8 @@ func (c *captions) last(of side) *segment {
 	return nil
 }
 
-// segmentOf finds the segment to which a fragment belongs, nil if it begins one. A segment that has closed still gets its late
-// fragments.
+// segmentOf finds the segment to which a fragment belongs, nil if it begins one. A segment that has closed still gets
+// its late fragments.
 func (c *captions) segmentOf(of side, f fragment) *segment {
 	gap := userGap
 	if of == voice {
@@ -443,7 +444,8 @@ func (c *captions) overlaps(at time.Duration) {
 	c.sound.hold(true)
 }
 
-// judge decides who gives way. An answer that goes on although the user is quiet again was not interrupted: they only agreed.
+// judge decides who gives way. An answer that goes on although the user is quiet again was not interrupted: they only
+// agreed.
 func (c *captions) judge() {
 	s := c.open[voice]
 	switch u := c.open[user]; {
@@ -498,8 +500,8 @@ func (c *captions) tick() {
 	}
 }
 
-// releaseAt is when the model has paused since its answer was cut off; zero if it was not. The next one is heard from its
-// beginning, which comes before its words.
+// releaseAt is when the model has paused since its answer was cut off; zero if it was not. The next one is heard from
+// its beginning, which comes before its words.
 func (c *captions) releaseAt() time.Time {
 	if s := c.last(voice); s != nil && c.open[voice] == nil && s.cutAt > 0 && c.overlapSince.IsZero() && c.sound.holds() {
 		return s.touched.Add(voiceGrace)
@@ -546,8 +548,8 @@ func (c *captions) since(at time.Duration) (n int) {
 	return n
 }
 
-// words returns what the user has said that no delegation has taken, and when the last of it came. What stands there when it is
-// taken does not return.
+// words returns what the user has said that no delegation has taken, and when the last of it came. What stands there
+// when it is taken does not return.
 func (c *captions) words() (text string, touched time.Time) {
 	var all []string
 	n := c.said

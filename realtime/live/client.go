@@ -1,6 +1,6 @@
-// Package live is the client of OpenAI's GPT-Live API: a voice model that listens and speaks at once, decides itself when, and
-// delegates what it cannot do. A [Conn] carries one session over WebRTC and behaves as a connection to the Realtime API does, of which
-// clients need not know that it is none:
+// Package live is the client of OpenAI's GPT-Live API: a voice model that listens and speaks at once, decides itself
+// when, and delegates what it cannot do. A [Conn] carries one session over WebRTC and behaves as a connection to the
+// Realtime API does, of which clients need not know that it is none:
 //
 //	client.go  a session is created, and ended, even one of an earlier process
 //	conn.go    the connection: what comes, what is sent, what is due
@@ -13,8 +13,8 @@
 //	config.go  a session of the Realtime API → one of this
 //	wire.go    events and limits
 //
-// One mutex guards what a connection knows; captions, work and lines are parts of that. Sources: OpenAI's guides and API reference
-// about Live, and what developers have measured.
+// One mutex guards what a connection knows; captions, work and lines are parts of that. Sources: OpenAI's guides and
+// API reference about Live, and what developers have measured.
 package live
 
 import (
@@ -72,15 +72,15 @@ type Session struct {
 	// SafetyIdentifier is a stable hash of the user; empty for none.
 	SafetyIdentifier string
 	Handlers         media.Handlers
-	// Created is called with the upstream's id of the session, once there is one; if it fails, so does the dial. It is called
-	// again for a session in the place of one that was refused because of its history.
+	// Created is called with the upstream's id of the session, once there is one; if it fails, so does the dial. It
+	// is called again for a session in the place of one that was refused because of its history.
 	Created func(id string) error
 	// Dropped gets a session that was created and cannot be used. It must be ended.
 	Dropped func(*Conn)
 }
 
-// Dial creates a session and waits until it has started. Errors: *realtime.APIError when the upstream refused, ErrNotStarted,
-// ErrEnded, the context's, Created's, or the network's. End must follow, and Close.
+// Dial creates a session and waits until it has started. Errors: *realtime.APIError when the upstream refused,
+// ErrNotStarted, ErrEnded, the context's, Created's, or the network's. End must follow, and Close.
 func (c *Client) Dial(ctx context.Context, s Session) (*Conn, error) {
 	conn, err := c.dial(ctx, s)
 	if e, ok := errors.AsType[*realtime.APIError](err); ok && len(s.History) > 0 && strings.Contains(e.Param, "input") {
@@ -149,8 +149,8 @@ func (c *Client) add(conn *Conn) {
 	c.conns[conn.session.id] = conn
 }
 
-// create asks for a session, once: each request that arrives begins one. An id beside an error is that of a session that cannot be
-// used.
+// create asks for a session, once: each request that arrives begins one. An id beside an error is that of a session
+// that cannot be used.
 func (c *Client) create(ctx context.Context, offer string, s Session, conn *Conn) (id, answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -211,8 +211,8 @@ func (c *Client) http() *http.Client {
 	return &own
 }
 
-// Finish ends the session of a connection and then closes that, within closeTimeout or until ending is closed, and returns how long
-// the session is billed.
+// Finish ends the session of a connection and then closes that, within closeTimeout or until ending is closed, and
+// returns how long the session is billed.
 func (c *Client) Finish(conn *Conn, ending <-chan struct{}) Usage {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
@@ -268,8 +268,8 @@ func (c *Client) endOf(ctx context.Context, conn *Conn) (Usage, error) {
 	return u, err
 }
 
-// HangUp ends a session by its id, even one of an earlier process, and returns how long it is billed if it has said so. A session
-// that is already gone is not an error.
+// HangUp ends a session by its id, even one of an earlier process, and returns how long it is billed if it has said
+// so. A session that is already gone is not an error.
 func (c *Client) HangUp(ctx context.Context, id string) (Usage, error) {
 	c.mu.Lock()
 	conn := c.conns[id]

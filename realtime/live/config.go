@@ -38,7 +38,8 @@ const (
 // Backend is who does what the voice delegates.
 type Backend struct {
 	Delegate Delegate // empty means DelegateResponses
-	// Of DelegateResponses: the model (required), the effort of its reasoning, empty for the model's own, and its instructions.
+	// Of DelegateResponses: the model (required), the effort of its reasoning, empty for the model's own, and its
+	// instructions.
 	Model, Effort, Instructions string
 	// Rounds limits how often it goes on with results of functions after the user's last words; zero means no limit.
 	Rounds int

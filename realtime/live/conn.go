@@ -295,7 +295,8 @@ func (c *Conn) WriteAudio(p *media.Packet) error {
 	}
 }
 
-// Forward passes the model's sound to dst, as a peer does, but for what is held back. Only one Forward at a time can run.
+// Forward passes the model's sound to dst, as a peer does, but for what is held back. Only one Forward at a time can
+// run.
 func (c *Conn) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
 	return c.peer.Forward(ctx, relay{&c.sound, dst}, flow)
 }
@@ -332,8 +333,9 @@ func (c *Conn) Sound(itemID string) time.Duration {
 	return 0
 }
 
-// finish asks the session to end if its channel is usable, and returns when it has confirmed that, with how long it is billed. If it
-// does not before ctx ends, or the connection is lost, the length is an estimate, and the error says why.
+// finish asks the session to end if its channel is usable, and returns when it has confirmed that, with how long it
+// is billed. If it does not before ctx ends, or the connection is lost, the length is an estimate, and the error says
+// why.
 func (c *Conn) finish(ctx context.Context, usable bool) (Usage, error) {
 	var err error
 	if usable {

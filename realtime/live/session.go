@@ -157,8 +157,8 @@ func (s *session) start(ev *event) {
 	s.core.emit(tree{"type": realtime.TypeSessionCreated, "session": shown})
 }
 
-// used takes how long the session has been billed: the most that was said counts. A count that stands still is that of a session
-// that hears nothing.
+// used takes how long the session has been billed: the most that was said counts. A count that stands still is that
+// of a session that hears nothing.
 func (s *session) used(seconds float64) {
 	switch {
 	case seconds > s.seconds && seconds < 1e7:

@@ -11,9 +11,9 @@ import (
 	"voicebridge/realtime/pcm"
 )
 
-// The session's clock runs on the caller's sound alone, and without any the session is over after half a minute: what does not come
-// is replaced by silence. Only what is missing for longer than packets are late on the way counts: silence in the middle of speech
-// makes the model deaf to it.
+// The session's clock runs on the caller's sound alone, and without any the session is over after half a minute: what
+// does not come is replaced by silence. Only what is missing for longer than packets are late on the way counts:
+// silence in the middle of speech makes the model deaf to it.
 const (
 	jitter = 160 * time.Millisecond
 	// loud is the level of speech in dBFS; so many packets in a row of it mean that the caller speaks.
@@ -75,8 +75,8 @@ func (s *sound) write(p *media.Packet) error {
 	return s.peer.WriteAudio(p)
 }
 
-// listen notices that the caller begins to speak over an answer, before the session says so: the model takes seconds to stop. s.mu is
-// held.
+// listen notices that the caller begins to speak over an answer, before the session says so: the model takes seconds
+// to stop. s.mu is held.
 func (s *sound) listen(p *media.Packet) {
 	if !s.answers.Load() || p.Format != (media.Format{}) {
 		s.streak = 0

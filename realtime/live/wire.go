@@ -33,8 +33,8 @@ const (
 	typeInstruction = "session.instructions.append"
 )
 
-// TypeUsage and TypeRenew are events that no client gets: how long the session has been billed, in usage, and that it has to be
-// replaced soon.
+// TypeUsage and TypeRenew are events that no client gets: how long the session has been billed, in usage, and that it
+// has to be replaced soon.
 const (
 	TypeUsage = realtime.TypeSessionUsage
 	TypeRenew = realtime.TypeSessionExpiring
@@ -133,8 +133,8 @@ func encode(v any) []byte {
 
 func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()[:20]) }
 
-// Limits of what a session is told at once. Source: the guides "Live conversations" and "Live delegation"; the characters are what
-// developers have measured.
+// Limits of what a session is told at once. Source: the guides "Live conversations" and "Live delegation"; the
+// characters are what developers have measured.
 const (
 	maxInput        = 128       // messages of history
 	maxInputTokens  = 8000      // of the documented 8,192
@@ -204,7 +204,8 @@ type Message struct {
 // closing is the last message of a history: without it a session says again what stands there.
 const closing = "All of this was said before. Do not repeat or answer it; go on from here when the user speaks."
 
-// input writes a history as a session takes it: the newest messages that fit, and the first one if a developer has written it.
+// input writes a history as a session takes it: the newest messages that fit, and the first one if a developer has
+// written it.
 func input(history []Message) []tree {
 	if len(history) == 0 {
 		return nil

@@ -14,11 +14,11 @@ import (
 
 // Times of delegated work.
 const (
-	// startedAfter is how long a call is open before the backend is told that it has only begun: while one is, the caller is not
-	// heard.
+	// startedAfter is how long a call is open before the backend is told that it has only begun: while one is, the
+	// caller is not heard.
 	startedAfter = 1500 * time.Millisecond
-	// holdingAfter is how long the caller waits in silence before they are told that the work goes on, and holdingAgain the
-	// same for later.
+	// holdingAfter is how long the caller waits in silence before they are told that the work goes on, and
+	// holdingAgain the same for later.
 	holdingAfter, holdingAgain = 6 * time.Second, 25 * time.Second
 	// apologyAfter is how long after its end the caller waits for the result.
 	apologyAfter = 4 * time.Second
@@ -26,8 +26,8 @@ const (
 	stalled = 90 * time.Second
 )
 
-// Limits of what the backend of a session is told in all. Source: the error response_input_buffer_full; what counts is the JSON of
-// each item.
+// Limits of what the backend of a session is told in all. Source: the error response_input_buffer_full; what counts
+// is the JSON of each item.
 const (
 	maxItems, maxBytes = 128, 32768
 	// spare is kept so that every call can be answered, and reserve what is left when the session is replaced.
@@ -72,8 +72,8 @@ type work struct {
 	voided   bool // a result has come that nobody waits for
 	askedBy  string
 	texts    []string // typed ones, for a delegation to the client
-	// rounds counts the calls' answers since the user's last words; most that there may be; quiet means that the backend was told
-	// to call nothing.
+	// rounds counts the calls' answers since the user's last words; most that there may be; quiet means that the
+	// backend was told to call nothing.
 	rounds, maxRounds int
 	quiet             bool
 	items             int

@@ -27,8 +27,8 @@ const (
 
 // LiveSession is one session of GPT-Live. Its exported methods are safe for concurrent use.
 //
-// It hears that somebody speaks, as a Session does; the words are those of the script's next utterance, in fragments, of which the last
-// comes after the delegation. Its clock is the caller's sound.
+// It hears that somebody speaks, as a Session does; the words are those of the script's next utterance, in fragments,
+// of which the last comes after the delegation. Its clock is the caller's sound.
 type LiveSession struct {
 	id      string
 	cfg     *Config
