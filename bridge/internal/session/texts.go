@@ -248,32 +248,3 @@ type backlog struct {
 func (b *backlog) full(e BrowserEvent) bool {
 	return len(b.events) >= maxBacklogEvents || b.bytes+len(e.Data) > maxBacklogBytes
 }
-
-// clientItem holds the fields that are read from an item that a browser wants to create.
-type clientItem struct {
-	ID      string          `json:"id"`
-	Type    string          `json:"type"`
-	Role    string          `json:"role"`
-	CallID  string          `json:"call_id"`
-	Output  json.RawMessage `json:"output"`
-	Content []struct {
-		Type string  `json:"type"`
-		Text *string `json:"text"`
-	} `json:"content"`
-}
-
-// text joins the item's texts, beside which there may be images; bad is the index of a part that is
-// neither, or negative.
-func (it *clientItem) text() (text string, bad int) {
-	var texts []string
-	for i, c := range it.Content {
-		switch {
-		case c.Type == realtime.ContentInputImage && it.Role == string(thread.RoleUser):
-		case c.Text != nil && (c.Type == realtime.ContentInputText || c.Type == realtime.ContentOutputText && it.Role == string(thread.RoleAssistant)):
-			texts = append(texts, *c.Text)
-		default:
-			return "", i
-		}
-	}
-	return strings.Join(texts, "\n"), -1
-}
