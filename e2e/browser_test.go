@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,82 +9,22 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
 // patience is how long a test waits for an event that must come.
 const patience = 2 * time.Minute
 
-// browserPlaces is how many browsers may run at once: each decodes and plays media in real
+// browserPlaces is how many tests may have tabs at once: each decodes and plays media in real
 // time.
 var browserPlaces = make(chan struct{}, 3)
-
-// voice is a recording of real speech with silence before and after.
-const voice = "../realtime/simulator/testdata/user.wav"
-
-// microphone is the file that Chromium uses as its microphone.
-type microphone string
-
-// silent hears nothing, for tests in which nobody speaks.
-func silent(t *testing.T) microphone {
-	t.Helper()
-	return recorded(t, func(_, silence []byte) []byte { return silence })
-}
-
-// speaks says the words when the call can be expected to be up, and again every minute, for a
-// machine on which it was not. Whoever wants them once mutes it after the first time.
-func speaks(t *testing.T) microphone {
-	t.Helper()
-	return recorded(t, func(words, silence []byte) []byte {
-		return slices.Concat(silence, words, bytes.Repeat(silence, 6))
-	})
-}
-
-// recorded is a file made of the samples of the words and of eight seconds of silence.
-func recorded(t *testing.T, samples func(words, silence []byte) []byte) microphone {
-	t.Helper()
-	wav, err := os.ReadFile(voice)
-	must(t, err)
-	at := bytes.Index(wav, []byte("data"))
-	if at < 0 || string(wav[8:12]) != "WAVE" {
-		t.Fatalf("%s is not a WAV file", voice)
-	}
-	bytesPerSecond := int(binary.LittleEndian.Uint32(wav[28:]))
-	out := slices.Concat(wav[:at+8], samples(wav[at+8:], make([]byte, 8*bytesPerSecond)))
-	binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-8))
-	binary.LittleEndian.PutUint32(out[at+4:], uint32(len(out)-at-8))
-	path := filepath.Join(t.TempDir(), "microphone.wav")
-	must(t, os.WriteFile(path, out, 0o600))
-	return microphone(path)
-}
-
-// speaksOnAndOn alternates three seconds of words and three of silence.
-func speaksOnAndOn(t *testing.T) microphone {
-	t.Helper()
-	path, err := filepath.Abs(voice)
-	must(t, err)
-	return microphone(path)
-}
-
-// denied is a microphone that the user does not allow.
-const denied = microphone("denied")
-
-func (m microphone) flags() []chromedp.ExecAllocatorOption {
-	if m == denied {
-		return []chromedp.ExecAllocatorOption{
-			chromedp.Flag("use-fake-device-for-media-stream", true),
-			chromedp.Flag("deny-permission-prompts", true),
-		}
-	}
-	return []chromedp.ExecAllocatorOption{
-		chromedp.Flag("use-fake-device-for-media-stream", true),
-		chromedp.Flag("use-fake-ui-for-media-stream", true),
-		chromedp.Flag("use-file-for-fake-audio-capture", string(m)),
-	}
-}
 
 // findBrowser returns the path of Chromium or Chrome, but not of a snap, which does not see the tests' files. Without one
 // the test fails.
@@ -108,19 +46,32 @@ func findBrowser(t *testing.T) string {
 
 // tab is a page in a real browser.
 type tab struct {
-	ctx     context.Context
-	console *output
+	ctx context.Context
+	// microphone is a script for every page, empty for the browser's own device.
+	microphone string
+	console    *output
 	// problems are uncaught exceptions and violations of the content security policy.
 	problems *output
 	// violates says that the test violates the policy on purpose.
 	violates bool
 }
 
-// openBrowser starts a browser for this test with one tab.
-func openBrowser(t *testing.T, m microphone, more ...chromedp.ExecAllocatorOption) *tab {
+// chromium is a running browser. Its context has a blank tab of its own, the parent of the tests' tabs.
+type chromium struct {
+	ctx   context.Context
+	close context.CancelFunc
+	users int
+}
+
+// everyones is the browser of the tests that need none of their own, while there are any.
+var everyones struct {
+	mu sync.Mutex
+	*chromium
+}
+
+// startBrowser starts a browser with more than the usual flags.
+func startBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *chromium {
 	t.Helper()
-	browserPlaces <- struct{}{}
-	t.Cleanup(func() { <-browserPlaces })
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(findBrowser(t)),
 		chromedp.NoSandbox, // CI runs as root or in a container
@@ -131,29 +82,84 @@ func openBrowser(t *testing.T, m microphone, more ...chromedp.ExecAllocatorOptio
 		chromedp.Flag("allow-loopback-in-peer-connection", true),
 		chromedp.Flag("disable-features", "Translate,WebRtcHideLocalIpsWithMdns"),
 		chromedp.Flag("autoplay-policy", "no-user-gesture-required"),
+		chromedp.Flag("use-fake-device-for-media-stream", true),
 	)
 	// Not the test's context: that one ends before a failure is recorded.
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), slices.Concat(options, m.flags(), more)...)
-	t.Cleanup(cancel)
-	return openTab(ctx, t)
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), slices.Concat(options, more)...)
+	ctx, cancel := chromedp.NewContext(ctx)
+	b := &chromium{ctx: ctx, close: func() { cancel(); stop() }}
+	if err := chromedp.Do(ctx); err != nil {
+		b.close()
+		t.Fatalf("start the browser: %v", err)
+	}
+	return b
+}
+
+// joinBrowser returns the browser of all tests, for which the test counts as a user until it ends.
+func joinBrowser(t *testing.T) *chromium {
+	t.Helper()
+	everyones.mu.Lock()
+	defer everyones.mu.Unlock()
+	if everyones.chromium == nil || everyones.ctx.Err() != nil { // it may have crashed
+		everyones.chromium = startBrowser(t, chromedp.Flag("use-fake-ui-for-media-stream", true))
+	}
+	b := everyones.chromium
+	b.users++
+	t.Cleanup(func() {
+		everyones.mu.Lock()
+		defer everyones.mu.Unlock()
+		if b.users--; b.users > 0 {
+			return
+		}
+		b.close()
+		if everyones.chromium == b {
+			everyones.chromium = nil
+		}
+	})
+	return b
+}
+
+// takePlace waits until the test may play media.
+func takePlace(t *testing.T) {
+	t.Helper()
+	browserPlaces <- struct{}{}
+	t.Cleanup(func() { <-browserPlaces })
+}
+
+// openBrowser opens a tab in the browser of all tests that shares nothing with theirs. Its microphone is silent until the
+// test speaks, and it has the focus even while others have it: it notices no coming and going of the user.
+func openBrowser(t *testing.T) *tab {
+	t.Helper()
+	b := joinBrowser(t) // before there is a place, so that the browser goes on for the tests that wait
+	takePlace(t)
+	return openTab(b.ctx, t, speechless, chromedp.WithNewBrowserContext())
+}
+
+// ownBrowser starts a browser for this test, with one tab. Its microphone is the device that the flags make.
+func ownBrowser(t *testing.T, flags ...chromedp.ExecAllocatorOption) *tab {
+	t.Helper()
+	takePlace(t)
+	b := startBrowser(t, flags...)
+	t.Cleanup(b.close)
+	return openTab(b.ctx, t, "")
 }
 
 // another opens a tab in the same browser.
 func (p *tab) another(t *testing.T) *tab {
 	t.Helper()
-	return openTab(p.ctx, t)
+	return openTab(p.ctx, t, p.microphone)
 }
 
 // elsewhere opens a tab that shares nothing with this one, as on another device.
 func (p *tab) elsewhere(t *testing.T) *tab {
 	t.Helper()
-	return openTab(p.ctx, t, chromedp.WithNewBrowserContext())
+	return openTab(p.ctx, t, p.microphone, chromedp.WithNewBrowserContext())
 }
 
-func openTab(parent context.Context, t *testing.T, options ...chromedp.ContextOption) *tab {
+func openTab(parent context.Context, t *testing.T, microphone string, options ...chromedp.ContextOption) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(parent, options...)
-	p := &tab{ctx: ctx, console: &output{}, problems: &output{}}
+	p := &tab{ctx: ctx, microphone: microphone, console: &output{}, problems: &output{}}
 	listened := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-listened })
 	messages := chromedp.Console(ctx)
@@ -170,6 +176,14 @@ func openTab(parent context.Context, t *testing.T, options ...chromedp.ContextOp
 		}
 	}()
 	p.do(t, "set the size of the page", chromedp.EmulateViewport(1280, 800))
+	p.do(t, "have the focus, whatever other tabs do", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		return err
+	}))
+	p.do(t, "connect a microphone", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: microphone})
+		return err
+	}))
 	t.Cleanup(func() { p.finish(t) })
 	return p
 }
@@ -370,13 +384,6 @@ func (p *tab) untilMessage(t *testing.T, want, words string) {
 	p.until(t, "the message "+want+": "+words, fmt.Sprintf("probe.message(%q, %q)", want, words))
 }
 
-// heardOnce waits until the spoken words are saved, and mutes the microphone.
-func (p *tab) heardOnce(t *testing.T, words string) {
-	t.Helper()
-	p.untilMessage(t, "user voice completed", words)
-	p.click(t, "mute")
-}
-
 // untilNotice waits for a notice with a code and words.
 func (p *tab) untilNotice(t *testing.T, code, words string) {
 	t.Helper()
@@ -387,15 +394,6 @@ func (p *tab) untilNotice(t *testing.T, code, words string) {
 func (p *tab) untilLive(t *testing.T) {
 	t.Helper()
 	p.until(t, "a live call", "['listening', 'thinking', 'speaking'].includes(probe.state())")
-}
-
-// untilLiveAndMute waits until the call is up, and mutes it before the voice begins to
-// speak.
-func (p *tab) untilLiveAndMute(t *testing.T) {
-	t.Helper()
-	p.until(t, "a microphone to mute", "probe.all('mute')[0]?.disabled === false")
-	p.click(t, "mute")
-	p.untilLive(t)
 }
 
 // untilSilent waits until all answers have been played to their end.

@@ -83,13 +83,18 @@ func TestExamplePage(t *testing.T) {
 	site := httptest.NewServer(http.FileServer(http.Dir("../examples")))
 	t.Cleanup(site.Close)
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_ALLOWED_ORIGINS="+site.URL)
-	p := openBrowser(t, speaks(t))
+	p := openBrowser(t)
 	p.visit(t, site.URL+"/page.html?server="+s.url)
 	p.do(t, "press Talk", chromedp.Click(chromedp.CSS("#talk")))
-	for _, words := range []string{"(the call is ready)", "You: " + heardWords, "It: " + greeting} {
+	said := func(words string) {
+		t.Helper()
 		p.until(t, words, "document.getElementById('said').innerText.includes('"+words+"')")
 	}
+	said("(the call is ready)")
+	p.speak(t)
+	said("You: " + heardWords)
+	said("It: " + greeting)
 	p.do(t, "press Hang up", chromedp.Click(chromedp.CSS("#end")))
-	p.until(t, "the end", "document.getElementById('said').innerText.includes('(the call ended: hangup)')")
+	said("(the call ended: hangup)")
 	s.untilEnded(t, 1)
 }

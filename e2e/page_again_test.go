@@ -16,7 +16,7 @@ import (
 func TestPageRegenerates(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.say(t, "Tell me a long story.")
 	p.untilMessage(t, "assistant text completed", "That is the whole story.")
@@ -85,7 +85,7 @@ func TestPageKeepsToItsThread(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
 	first, second := newThread(t, s.url), newThread(t, s.url)
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url+"/#/t/"+first)
 	p.do(t, "hold uploads", chromedp.Evaluate[chromedp.Void](holdUploads))
 	if !eval[bool](t, p, addNoise) {

@@ -18,6 +18,7 @@ const fixedAssistant = "assistants: [{name: Front desk, description: Knows the h
 // fill puts a text in a field of a form.
 func (p *tab) fill(t *testing.T, id, text string) {
 	t.Helper()
+	p.until(t, "the field "+id, fmt.Sprintf("probe.all(%q).length === 1", id))
 	p.do(t, "fill "+id, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`((field) => {
 		field.value = %s;
 		['input', 'change'].forEach((name) => field.dispatchEvent(new Event(name, { bubbles: true })));
@@ -65,7 +66,7 @@ func (p *tab) atEachSize(t *testing.T, name, shown string) {
 func TestPageAssistants(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+write(t, fixedAssistant+rigSettings))
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.until(t, "the page", "probe.all('textbox').length === 1")
 	p.pressID(t, "show-assistants")

@@ -10,7 +10,7 @@ import (
 func TestPageComesBack(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), waiting...)
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.click(t, "talk")
 	p.untilLive(t)

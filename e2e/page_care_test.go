@@ -62,7 +62,7 @@ const inView = `((id) => { const e = probe.all(id)[0]; e?.scrollIntoView({ block
 func TestPageInALowWindow(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_UPSTREAM=simulator")
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.do(t, "enlarge it", chromedp.EmulateViewport(320, 256))
 	p.visit(t, s.url)
 	wantRoom := func(state string) {
@@ -134,7 +134,7 @@ func TestPageLongThread(t *testing.T) {
 	t.Parallel()
 	database, thread := longThread(t, 2000)
 	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.do(t, "watch the layout", chromedp.Navigate("about:blank"))
 	p.visit(t, s.url+"/#/t/"+thread)
 	const end = "((b) => b.scrollHeight - b.scrollTop - b.clientHeight < 2)(document.getElementById('transcript'))"

@@ -49,6 +49,7 @@ func (p *tab) downloads(t *testing.T) (folder string) {
 	p.do(t, "keep downloads", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
 			Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder,
+			BrowserContextID: chromedp.FromContext(p.ctx).BrowserContextID,
 		})
 		return err
 	}))
@@ -63,7 +64,7 @@ func TestPageFindsAndKeeps(t *testing.T) {
 	database, long := longThread(t, 600)
 	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
 	other := newThread(t, s.url)
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	folder := p.downloads(t)
 	item := func(id string) string {
@@ -150,7 +151,7 @@ func TestPageAnswersElsewhere(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n")
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings)
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.click(t, "talk")
 	p.untilLive(t)

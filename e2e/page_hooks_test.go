@@ -28,7 +28,7 @@ func TestPageHooks(t *testing.T) {
 	t.Cleanup(receiver.Close)
 	host := strings.TrimPrefix(receiver.URL, "http://")
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+write(t, "hooks: {allow: [\""+host+"\"]}\n"+rigSettings))
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.until(t, "the page", "probe.all('textbox').length === 1")
 	p.pressID(t, "menu-settings")
@@ -65,7 +65,7 @@ func TestPageHooks(t *testing.T) {
 func TestPageShareAndErase(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.until(t, "the page", "probe.all('textbox').length === 1")
 	p.say(t, "What is shared?")

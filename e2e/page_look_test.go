@@ -44,7 +44,7 @@ func TestPageLook(t *testing.T) {
 	cfg := speaking(greets)
 	onPlease(cfg.Script, "Look at this.", "look", "{}")
 	s := serveWith(t, persistencetest.SQLiteURL(t), cfg, "VOICEBRIDGE_TOOLS__TIMEOUT_SECONDS=600")
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	if early := eval[bool](t, p, "performance.getEntriesByType('resource').some(({ name }) => /sight|Looking/.test(name))"); early {
 		t.Error("the page has loaded what only looking needs")

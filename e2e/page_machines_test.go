@@ -15,10 +15,10 @@ func TestPageOnManyMachines(t *testing.T) {
 	cfg := speaking(greets)
 	cfg.Pace = simulator.Pace{Think: quick.Think, Step: quick.Step, Transcript: quick.Transcript}
 	c := newCluster(t, 3, rigConfig{database: persistencetest.PostgresURL(t), simulator: cfg, environ: waiting})
-	p := openBrowser(t, speaks(t))
+	p := openBrowser(t)
 	p.visit(t, c.url)
 	p.click(t, "talk")
-	p.heardOnce(t, heardWords)
+	p.talk(t, heardWords)
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.untilSilent(t)
 	p.say(t, chartWords)
@@ -33,7 +33,7 @@ func TestPageOnManyMachines(t *testing.T) {
 	}
 
 	p.click(t, "talk")
-	p.untilLiveAndMute(t)
+	p.untilLive(t)
 	p.say(t, "Remember me.")
 	p.untilMessage(t, "user text completed", "Remember me.")
 	home := c.homeOf("c.ended_at IS NULL")
@@ -42,7 +42,7 @@ func TestPageOnManyMachines(t *testing.T) {
 	p.untilOver(t)
 
 	p.click(t, "talk")
-	p.untilLiveAndMute(t)
+	p.untilLive(t)
 	p.say(t, "Are you back?")
 	p.untilMessage(t, "user text completed", "Are you back?")
 	p.click(t, "hangup")

@@ -21,7 +21,7 @@ const newer = `window.fetch = ((fetch) => async (url, init) => {
 func TestPageServerAway(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.click(t, "talk")
 	p.untilLive(t)
@@ -74,7 +74,7 @@ const later = "((now) => { Date.now = () => now() + 10_000; })(Date.now.bind(Dat
 func TestPageMediaBlocked(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.do(t, "block the sound", chromedp.Evaluate[chromedp.Void](noPath))
 	p.click(t, "talk")

@@ -31,7 +31,7 @@ func TestPageQueue(t *testing.T) {
 	})
 	settings := write(t, "conversations:\n  queue: {max_size: 3}\n")
 	s := serveWith(t, persistencetest.SQLiteURL(t), simulator.Config{}, append(m.environ(), "VOICEBRIDGE_CONFIG="+settings)...)
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.say(t, "What is the weather?")
 	m.until(t, 1)

@@ -124,7 +124,7 @@ func soundLikeness(sound, other []int16) (median float64, parts int) {
 func TestPageRecords(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_RECORDING__ENABLED=true")
-	p := openBrowser(t, speaks(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.do(t, "choose to record", chromedp.Evaluate[chromedp.Void](`(localStorage.setItem('voicebridge-settings', '{"record":true}'), undefined)`))
 	p.reload(t)
@@ -132,8 +132,8 @@ func TestPageRecords(t *testing.T) {
 	p.click(t, "talk")
 	p.untilLive(t)
 	p.until(t, "the sign of a recording", "probe.all('recording-sign')[0]?.dataset.state === 'on'")
+	p.talk(t, heardWords)
 	p.untilMessage(t, "assistant voice completed", greeting)
-	p.click(t, "mute")
 	p.wantAccessible(t, "a recorded call")
 	p.click(t, "pause-recording")
 	p.until(t, "a pause", "probe.all('recording-sign')[0]?.dataset.state === 'paused'")

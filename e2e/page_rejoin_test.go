@@ -71,7 +71,7 @@ func digging(t *testing.T, environ ...string) (s *rig, p *tab, dug func()) {
 	cfg := speaking(greets)
 	onPlease(cfg.Script, "Dig a hole.", "garden__dig", "{}")
 	s = serveWith(t, persistencetest.SQLiteURL(t), cfg, slices.Concat(waiting, environ, []string{"VOICEBRIDGE_MCP_CONFIG=" + diggingTool(t, end, func(http.Header) {})})...)
-	return s, openBrowser(t, silent(t)), dug
+	return s, openBrowser(t), dug
 }
 
 const diggingCard = `document.querySelector('[data-testid=tool-card][data-tool=garden__dig]')`

@@ -45,10 +45,11 @@ func TestPageReport(t *testing.T) {
 	s.postJSON(t, "/api/assistants", `{"id":"clock","name":"Clock","extract":{"type":"object","properties":{"hour":{"type":"integer"}},"required":["hour"]}}`, http.StatusCreated, nil)
 	var made struct{ ID string }
 	s.postJSON(t, "/api/threads", `{"assistant_id":"clock"}`, http.StatusCreated, &made)
-	p := openBrowser(t, speaks(t))
+	p := openBrowser(t)
 	p.visit(t, s.url+"/#/t/"+made.ID)
 	p.until(t, "the thread", "probe.all('empty').length === 1")
 	p.click(t, "talk")
+	p.talk(t, heardWords)
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.click(t, "hangup")
 	p.until(t, "a call that is being read", "probe.all('call-being-read').length === 1 && probe.all('call-report').length === 0")
@@ -67,7 +68,7 @@ func TestPageReport(t *testing.T) {
 	p.until(t, "what was found, in German", shown+" === "+quoted(fmt.Sprintf(found, "ja")))
 
 	// A call in which nothing is said leaves no message.
-	silent := openBrowser(t, silent(t))
+	silent := openBrowser(t)
 	silent.visit(t, s.url+"/#/t/"+made.ID)
 	silent.until(t, "the first call", "probe.all('call-report').length === 1")
 	silent.click(t, "talk")

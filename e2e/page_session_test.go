@@ -23,7 +23,7 @@ func TestPageSignsInAndOut(t *testing.T) {
 	t.Parallel()
 	const token = "ada-token-of-the-tests"
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_API_TOKENS=ada:"+token, "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.until(t, "the question for a token", "probe.all('token').length === 1")
 	p.press(t, "Escape", 27)

@@ -23,7 +23,7 @@ func TestPageSignsInFromACard(t *testing.T) {
 			"VOICEBRIDGE_TOOLS__WEB__ALLOW_NETWORKS=127.0.0.0/8,::1/128", "VOICEBRIDGE_TOOLS__WEB__ALLOW_PORTS=" + portOf(t, authority.URL),
 		},
 	})
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, strings.Replace(r.url, "127.0.0.1", "localhost", 1))
 	p.signIn(t, anna)
 	p.until(t, "the page of a user", "probe.all('token-dialog').length + probe.all('notice').length === 0 && probe.all('textbox').length === 1")
@@ -39,7 +39,7 @@ func TestPageSignsInFromACard(t *testing.T) {
 	p.click(t, "mcp-connect")
 	window := p.window(t, "/api/mcp/callback?")
 	window.until(t, "the end of the sign-in", "document.body?.innerText.includes('Signed in to post')")
-	window.do(t, "close the window", chromedp.Evaluate[chromedp.Void]("(setTimeout(() => window.close()), undefined)"))
+	p.backFrom(t, window)
 	p.until(t, "a card that says so", done+" === 'You are signed in to post. Ask again, and its tools can be used.' && "+button+" === 0")
 	p.untilLive(t) // all the while
 	p.click(t, "hangup")

@@ -45,7 +45,7 @@ const shifted = `new Promise((done) => { let sum = 0;
 func TestPageFirstLoad(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_UPSTREAM=simulator")
-	first := openBrowser(t, silent(t))
+	first := openBrowser(t)
 	for name, size := range map[string][2]int64{"phone": {390, 844}, "desktop": {1440, 900}} {
 		p := first.elsewhere(t)
 		p.do(t, "choose a window", chromedp.EmulateViewport(size[0], size[1]))
@@ -77,7 +77,7 @@ func TestPageScrollsFast(t *testing.T) {
 	t.Parallel()
 	database, thread := longThread(t, 5000)
 	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	timed := func(what string, do func()) {
 		t.Helper()
 		began, before := time.Now(), p.mainThread(t)

@@ -109,7 +109,7 @@ var moments = []moment{
 func TestPageStage(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	for _, scene := range []struct {
 		name          string
 		width, height int64

@@ -51,19 +51,20 @@ const (
 // drawnChart is the bar chart as ECharts drew it.
 const drawnChart = `[data-testid=chart][data-chart-type=bar] .picture[data-drawn=true] svg`
 
-// TestPage is the whole tour: speak, type, see a chart, hang up, come back, and call
+// TestPage is the whole tour, with a microphone of the browser: speak, type, see a chart, hang up, come back, and call
 // again.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, speaks(t))
+	p := ownBrowser(t, fakeDevice(t)...)
 	p.visit(t, s.url)
 	p.until(t, "an empty page", "probe.all('empty').length === 1 && probe.all('message').length === 0")
 
 	p.click(t, "talk")
 	p.untilLive(t)
 	p.until(t, "the meter of the microphone", "probe.loudest('you') > 0.05")
-	p.heardOnce(t, heardWords)
+	p.untilMessage(t, "user voice completed", heardWords)
+	p.click(t, "mute")
 	p.until(t, "the meter of the answer", "probe.loudest('assistant') > 0.05")
 	p.until(t, "audio that was heard", "probe.heard().then((h) => h.packets > 20 && h.energy > 0)")
 	p.until(t, "an audio element that plays", "(({ paused, currentTime }) => !paused && currentTime > 0)(probe.all('remote-audio')[0])")
@@ -94,7 +95,9 @@ func TestPage(t *testing.T) {
 	said := s.messages(t, thread)
 
 	p.click(t, "talk")
-	p.untilLiveAndMute(t)
+	p.until(t, "a microphone to mute", "probe.all('mute')[0]?.disabled === false")
+	p.click(t, "mute") // before it speaks
+	p.untilLive(t)
 	wantReplay(t, s.upstream(t, 1), said)
 	p.say(t, "What did I say before?")
 	p.untilMessage(t, "assistant voice", "You said: "+chartWords)
@@ -231,10 +234,10 @@ func wantTranscript(t *testing.T, s *rig, thread string, first []thread.Message)
 func TestPageOnPostgres(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.PostgresURL(t), speaking(draws))
-	p := openBrowser(t, speaks(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.click(t, "talk")
-	p.heardOnce(t, askedAloud)
+	p.talk(t, askedAloud)
 	p.do(t, "rename the conversation", chromedp.Click(byID("rename-thread")), chromedp.SendKeys(byID("rename-input"), "Sales of this year"))
 	p.enter(t)
 	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
@@ -266,7 +269,7 @@ func TestPageOnPostgres(t *testing.T) {
 func TestPageTyped(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t, speaks(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.say(t, "Show me a chart")
 	p.untilMessage(t, "user text completed", "Show me a chart")
@@ -276,6 +279,7 @@ func TestPageTyped(t *testing.T) {
 	p.untilMessage(t, "assistant text completed", "Let me draw that for you.")
 	typed := s.messages(t, p.thread(t))
 	p.click(t, "talk")
+	p.talk(t, heardWords)
 	p.untilMessage(t, "assistant voice completed", greeting)
 	wantReplay(t, s.upstream(t, 0), typed)
 	p.click(t, "hangup")
@@ -288,7 +292,7 @@ func TestPageAsksForApproval(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n")
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings)
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.click(t, "talk")
 	p.untilLive(t)
@@ -320,7 +324,7 @@ func TestPageAsksWithoutACall(t *testing.T) {
 	t.Parallel()
 	settings := write(t, "tools: {approve: [create_bar_chart]}\n")
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings, "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	for _, answer := range []string{"deny", "approve"} {
 		p.say(t, "Show me a chart")
@@ -344,9 +348,13 @@ func TestPageAsksWithoutACall(t *testing.T) {
 func TestPageInterruptedBySpeech(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(tellsLong))
-	p := openBrowser(t, speaksOnAndOn(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.click(t, "talk")
+	p.untilLive(t)
+	p.speak(t)
+	p.until(t, "an answer that is heard", "probe.level('assistant') > 0.05 && probe.messages().at(-1).text.includes('Let me tell you how a call travels.')")
+	p.speak(t)
 	p.untilMessage(t, "assistant voice interrupted", "Let me tell you how a call travels.")
 	threadID := p.thread(t)
 	partly := func(m thread.Message) bool {
@@ -387,10 +395,10 @@ func TestPageInterruptedBySpeech(t *testing.T) {
 func TestPageTakenOver(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, speaks(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.click(t, "talk")
-	p.heardOnce(t, heardWords)
+	p.talk(t, heardWords)
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.untilSilent(t)
 	said := s.messages(t, p.thread(t))
@@ -402,7 +410,7 @@ func TestPageTakenOver(t *testing.T) {
 	other.click(t, "talk")
 	other.until(t, "the question", "probe.all('takeover-dialog').length === 1")
 	other.click(t, "takeover")
-	other.untilLiveAndMute(t)
+	other.untilLive(t)
 	p.untilNotice(t, "ended_taken_over", "moved to another window")
 	p.untilOver(t)
 	wantReplay(t, s.upstream(t, 1), said)
@@ -420,7 +428,7 @@ func TestPageTakenOver(t *testing.T) {
 func TestPageWithoutMicrophone(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), simulator.Config{})
-	p := openBrowser(t, denied)
+	p := ownBrowser(t, chromedp.Flag("deny-permission-prompts", true))
 	p.visit(t, s.url)
 	p.click(t, "talk")
 	p.untilNotice(t, "mic_denied", "The microphone is blocked for this page. Allow it in the address bar")
@@ -459,7 +467,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 		return failures[call-1].faults
 	}
 	s := serveWith(t, persistencetest.SQLiteURL(t), cfg)
-	p := openBrowser(t, speaks(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	for _, f := range failures {
 		p.click(t, "talk")
@@ -467,7 +475,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 		p.untilOver(t)
 	}
 	p.click(t, "talk") // now it works
-	p.heardOnce(t, heardWords)
+	p.talk(t, heardWords)
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.untilSilent(t)
 	said := s.messages(t, p.thread(t))

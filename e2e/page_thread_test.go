@@ -17,7 +17,7 @@ func TestPageThreadSettings(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator", "VOICEBRIDGE_CONFIG="+write(t,
 		"assistants: [{name: Front desk, instructions: You are the front desk., voice: {voice: cedar}, text: {model: desk-1}, tools: {allow: [create_bar_chart, create_pie_chart]}}]\n"+rigSettings))
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.until(t, "the page", "probe.all('textbox').length === 1")
 	p.say(t, "Hello desk")

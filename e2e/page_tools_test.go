@@ -83,7 +83,7 @@ func TestPageStopsATool(t *testing.T) {
 	mcp, gone := slowTool(t)
 	s := serveWith(t, persistencetest.SQLiteURL(t), cfg, "VOICEBRIDGE_MCP_CONFIG="+mcp,
 		"VOICEBRIDGE_CONFIG="+write(t, "tools: {approve: [changeBrowserTheme]}\n"))
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url)
 	p.click(t, "talk")
 	p.untilLive(t)

@@ -146,8 +146,7 @@ func (p *tab) beginWith(t *testing.T, id string) {
 func (p *tab) speakOnce(t *testing.T, words, answer string) {
 	t.Helper()
 	p.click(t, "talk")
-	p.untilLive(t)
-	p.heardOnce(t, words)
+	p.talk(t, words)
 	p.untilMessage(t, "assistant voice completed", answer)
 	p.untilSilent(t)
 	p.click(t, "hangup")
@@ -170,16 +169,26 @@ func (p *tab) untilServer(t *testing.T, server, state string) {
 func (p *tab) window(t *testing.T, address string) *tab {
 	t.Helper()
 	var id target.ID
+	mine := chromedp.FromContext(p.ctx).BrowserContextID
 	eventually(t, "a window at "+address, func() bool {
 		windows, err := chromedp.Targets(p.ctx)
 		must(t, err)
-		at := slices.IndexFunc(windows, func(w *target.Info) bool { return w.Type == "page" && strings.Contains(w.URL, address) })
+		at := slices.IndexFunc(windows, func(w *target.Info) bool {
+			return w.Type == "page" && w.BrowserContextID == mine && strings.Contains(w.URL, address)
+		})
 		if at >= 0 {
 			id = windows[at].TargetID
 		}
 		return at >= 0
 	})
-	return openTab(p.ctx, t, chromedp.WithTargetID(id))
+	return openTab(p.ctx, t, p.microphone, chromedp.WithTargetID(id))
+}
+
+// backFrom closes a window, after which the user is back at the tab.
+func (p *tab) backFrom(t *testing.T, window *tab) {
+	t.Helper()
+	window.do(t, "close the window", chromedp.Evaluate[chromedp.Void]("(setTimeout(() => window.close()), undefined)"))
+	p.do(t, "have the focus again", chromedp.Evaluate[chromedp.Void]("(dispatchEvent(new Event('focus')), undefined)"))
 }
 
 // TestTwoAssistants has two assistants on one page: a German one with a voice of its own and no tools, and one with an MCP server to which
@@ -202,7 +211,7 @@ func TestTwoAssistants(t *testing.T) {
 	ann.want("POST", "/api/assistants", postAssistant)
 
 	// At another site than the authority, so that the browser sends what it sends to another site.
-	p := openBrowser(t, speaks(t))
+	p := openBrowser(t)
 	p.visit(t, strings.Replace(r.url, "127.0.0.1", "localhost", 1))
 	p.signIn(t, anna)
 	p.until(t, "the page of a user", "probe.all('token-dialog').length + probe.all('notice').length === 0 && probe.all('textbox').length === 1")
@@ -216,7 +225,7 @@ func TestTwoAssistants(t *testing.T) {
 	p.click(t, "mcp-connect")
 	window := p.window(t, "/api/mcp/callback?")
 	window.until(t, "the end of the sign-in", "document.body?.innerText.includes('Signed in to post')")
-	window.do(t, "close the window", chromedp.Evaluate[chromedp.Void]("(setTimeout(() => window.close()), undefined)"))
+	p.backFrom(t, window)
 	p.untilServer(t, "post", "connected")
 	p.press(t, "Escape", 27)
 

@@ -18,7 +18,7 @@ func TestPageTextsArrive(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), slices.Concat(waiting, []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"})...)
 	door := newDetours(t, s.url)
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, door.URL)
 	stop := func() { must(t, s.cmd.Process.Signal(syscall.SIGSTOP)) }
 	goOn := func() { must(t, s.cmd.Process.Signal(syscall.SIGCONT)) }

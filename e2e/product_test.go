@@ -67,7 +67,7 @@ func TestProduct(t *testing.T) {
 		return err == nil
 	})
 
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, "http://"+page+"/")
 	p.do(t, "press Talk", chromedp.Click(chromedp.CSS("#talk")))
 	p.until(t, "the greeting", `probe.events.some(({ event }) => event.type === 'response.output_audio_transcript.done' && event.transcript === 'Hello Anna!')`)

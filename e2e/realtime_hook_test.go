@@ -61,7 +61,7 @@ func TestUseRealtime(t *testing.T) {
 	site := hookSite(t, func() (string, string, string) { return s.url + "/v1", token, certificate })
 	database := persistencetest.SQLiteURL(t)
 	s = launch(t, environment(t, append(https, "DATABASE_URL="+database, "VOICEBRIDGE_API_TOKENS=app:"+token, "VOICEBRIDGE_ALLOWED_ORIGINS="+site.URL)...))
-	p := openBrowser(t, speaks(t), chromedp.Flag("ignore-certificate-errors", true))
+	p := ownBrowser(t, append(fakeDevice(t), chromedp.Flag("ignore-certificate-errors", true))...)
 	p.visit(t, site.URL)
 	p.until(t, "the page", "window.client !== undefined")
 	eval[any](t, p, "client.call().then(() => null)")

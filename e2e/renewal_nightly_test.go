@@ -33,7 +33,7 @@ func TestSuddenRenewals(t *testing.T) {
 // and after losses. Its connection never leaves the state "connected".
 func TestPageThroughRenewals(t *testing.T) {
 	t.Parallel()
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	for _, kind := range []struct {
 		name    string
 		length  time.Duration // of a session

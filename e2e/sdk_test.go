@@ -123,7 +123,7 @@ func testSDK(t *testing.T, generation string) {
 	t.Helper()
 	site := otherSite(t, generation)
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_ALLOWED_ORIGINS="+site.URL)
-	p := openBrowser(t, speaks(t))
+	p := openBrowser(t)
 	p.visit(t, site.URL)
 	eval[any](t, p, sdkClient)
 
@@ -140,6 +140,7 @@ func testSDK(t *testing.T, generation string) {
 	}
 
 	// A spoken turn: the SDK retrieves the item to get its words.
+	p.speak(t)
 	p.untilHistory(t, "user: "+heardWords)
 	p.untilHistory(t, "assistant: "+greeting)
 	p.until(t, "items that were retrieved", "probe.has('conversation.item.retrieved')")
@@ -261,7 +262,7 @@ func TestSDKWithAWrongKey(t *testing.T) {
 	t.Parallel()
 	site := otherSite(t, newestSDK)
 	s := serveWith(t, persistencetest.SQLiteURL(t), simulator.Config{}, "VOICEBRIDGE_ALLOWED_ORIGINS="+site.URL)
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, site.URL)
 	eval[any](t, p, sdkClient)
 	got := eval[string](t, p, fmt.Sprintf("client.connect(%q, 'ek_wrong').then(() => 'connected', (error) => error.message)", s.url))
