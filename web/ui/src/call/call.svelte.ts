@@ -246,6 +246,7 @@ export class Call {
   }
 
   #opened(): void {
+    if (this.#tools) return; // the path was lost and is back: the call knows all of it
     // A continued call was ready before, and may be answering.
     const continued = this.state.callId !== '' && this.state.phase === 'connecting';
     this.#tools = new (this.#part().ToolRuns)(this.page, (event) => this.#line?.send(event));
