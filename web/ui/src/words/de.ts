@@ -266,12 +266,11 @@ export const de: Words = {
     notHeard: 'Der Sprachdienst war kurz nicht erreichbar. Falls Sie gerade gesprochen haben, sagen Sie es bitte noch einmal.',
   },
   endedCall: {
+    more: 'Zeiten und Tokens',
     label: 'Gespräch',
     cost: 'Kosten',
     answer: 'Übliche Antwortzeit',
-    answers: (n) => `${n} ${n === 1 ? 'Antwort' : 'Antworten'}`,
     tokens: (n) => `${n} Tokens`,
-    waterfall: 'Antwortzeiten',
     stages: { commit: 'Sie waren fertig', response: 'Das Modell begann', first_audio: 'Erster Ton', first_packet: 'An Sie gesendet' },
     seconds: (s) => `${s} s`,
     recording: 'Gespräch anhören',

@@ -258,12 +258,11 @@ export const en = {
     notHeard: 'The voice service was unavailable for a moment. If you were speaking just now, please say it again.',
   },
   endedCall: {
+    more: 'Times and tokens',
     label: 'Call',
     cost: 'Cost',
     answer: 'Typical answer time',
-    answers: (n: number) => `${n} ${n === 1 ? 'answer' : 'answers'}`,
     tokens: (n: string) => `${n} tokens`,
-    waterfall: 'Answer times',
     stages: { commit: 'You finished', response: 'The model began', first_audio: 'First sound', first_packet: 'Sent to you' },
     seconds: (s: string) => `${s} s`,
     recording: 'Listen to the call',
