@@ -122,11 +122,11 @@ describe('a call that would be recorded', () => {
   it('asks before it opens the microphone, once for each assistant', async () => {
     const app = new App();
     app.talk('t');
-    await vi.waitFor(() => expect(app.consent?.name).toBe('Ada'));
+    await vi.waitFor(() => expect(app.question?.title).toMatch('Ada'));
     await settled(app);
-    app.consent?.agree();
+    app.question?.run();
     await opens();
-    expect([app.consent, app.settings.current.agreed]).toEqual([null, ['ada']]);
+    expect(app.settings.current.agreed).toEqual(['ada']);
     getUserMedia.mockClear();
     new App().talk('t'); // another page of this browser
     await opens();
@@ -137,7 +137,7 @@ describe('a call that would be recorded', () => {
     app.select('t');
     app.threads.calls = { t: 'c' };
     app.takeOver();
-    await vi.waitFor(() => expect(app.consent?.name).toBe('Ada'));
+    await vi.waitFor(() => expect(app.question?.title).toMatch('Ada'));
     await settled(app);
   });
 
@@ -146,7 +146,7 @@ describe('a call that would be recorded', () => {
     const app = new App();
     app.talk('t');
     await settled(app);
-    expect(app.consent).toBeNull();
+    expect(app.question).toBeNull();
   });
 
   it.each([
@@ -158,6 +158,6 @@ describe('a call that would be recorded', () => {
     app.settings.set(settings);
     app.talk('t');
     await opens();
-    expect(app.consent).toBeNull();
+    expect(app.question).toBeNull();
   });
 });

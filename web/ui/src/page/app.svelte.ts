@@ -38,6 +38,16 @@ const freshMs = 10_000;
 /** Up to this length a text goes into a call by its data channel; the server says what is wrong with a longer one. */
 const longestSaid = 8000;
 
+/** Something to agree to. */
+export interface Question {
+  id: 'consent' | 'removal';
+  title: string;
+  text?: string;
+  no: string;
+  yes: string;
+  run: () => void;
+}
+
 /** The page's state and what the user can do with it. */
 export class App {
   config = $state.raw<Config | null>(null);
@@ -48,8 +58,8 @@ export class App {
   assistant = $state.raw<{ id: string; name: string } | null>(null);
   /** Words to find in the thread that is shown. */
   finding = $state('');
-  /** A call that would be recorded, while the user is asked. */
-  consent = $state.raw<{ name: string; agree: () => void } | null>(null);
+  /** What the user is asked before it is done. */
+  question = $state.raw<Question | null>(null);
   /** Counts what was sent: with each, the transcript jumps to its end. */
   sent = $state(0);
 
@@ -355,7 +365,7 @@ export class App {
   /** Goes on once the user knows that their voice is kept, if it is: what they have not chosen, they are asked once for each assistant. */
   async #agreed(threadId: string, go: () => void): Promise<void> {
     const { current } = this.settings;
-    this.consent = null;
+    this.question = null;
     if (current.record || this.config?.recording === false) return go();
     await this.#try(async () => {
       const unread = threadId !== '' && this.threads.of(threadId).updatedAt === '';
@@ -363,12 +373,12 @@ export class App {
       const id = this.assistantOf(threadId);
       const who = id === '' ? null : await this.assistants.read(id); // it may have changed
       if (!who?.records || current.agreed.includes(id)) return go();
-      const agree = () => {
-        this.consent = null;
+      const { title, text, refuse: no, agree: yes } = t().consent;
+      const run = () => {
         this.settings.set({ agreed: [...this.settings.current.agreed, id] });
         go();
       };
-      this.consent = { name: who.name, agree };
+      this.question = { id: 'consent', title: title(who.name), text, no, yes, run };
     });
   }
 
