@@ -117,7 +117,8 @@ func TestPageAssistants(t *testing.T) {
 	p.until(t, "the copy", "probe.all('assistant-said').length === 1")
 	p.pressID(t, "assistant-back")
 	p.until(t, "three", "probe.all('assistant-item').length === 3 && probe.all('shared-badge').length === 1")
-	p.do(t, "agree to the question", chromedp.Evaluate[chromedp.Void]("window.confirm = () => true, document.querySelector('[data-id=empfang-copy] [data-testid=delete-assistant]').click(), undefined"))
+	p.do(t, "delete the copy", chromedp.Evaluate[chromedp.Void]("document.querySelector('[data-id=empfang-copy] [data-testid=delete-assistant]').click(), undefined"))
+	p.pressID(t, "removal-agree")
 	p.until(t, "two", "probe.all('assistant-item').length === 2")
 
 	p.atEachSize(t, "assistants-panel", "probe.all('show-assistants')[0].click()")

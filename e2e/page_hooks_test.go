@@ -56,8 +56,8 @@ func TestPageHooks(t *testing.T) {
 	p.pressID(t, "menu-settings")
 	p.pressID(t, "show-hooks")
 	p.until(t, "the hook, without its secret", "probe.all('hook').length === 1 && probe.all('hook-secret').length === 0")
-	p.do(t, "agree to the question", chromedp.Evaluate[chromedp.Void]("window.confirm = () => true, undefined"))
 	p.pressID(t, "hook-delete")
+	p.pressID(t, "removal-agree")
 	p.until(t, "no hook", "probe.all('hook').length === 0 && probe.all('add-hook').length === 1")
 }
 

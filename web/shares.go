@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,7 +109,7 @@ type sharedMessage struct {
 	Parts     []thread.Part `json:"parts"`
 }
 
-// read returns the thread as JSON if the client asks for it, else as a page that needs no script.
+// read returns the thread as JSON if the client asks for it, else as a page, of which only charts need a script.
 func (h *shared) read(c echo.Context) error {
 	token, key, err := h.find(c)
 	if err != nil {
@@ -135,7 +133,9 @@ func (h *shared) read(c echo.Context) error {
 	} else {
 		c.Response().Header().Set(echo.HeaderContentType, echo.MIMETextHTMLCharsetUTF8)
 		c.Response().Header().Set(echo.HeaderContentSecurityPolicy, sharedCSP)
-		err = writeSharedPage(w, sharePath+token+"/images/", key.Thread, t, messages)
+		c.Response().Header().Add(echo.HeaderVary, "Accept-Language")
+		words := wordsFor(c.Request().Header.Get("Accept-Language"))
+		err = writeSharedPage(w, words, c.Scheme()+"://"+c.Request().Host, sharePath+token+"/images/", key.Thread, t, messages)
 	}
 	if err != nil {
 		h.log.Warn("shared thread interrupted", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
@@ -163,8 +163,12 @@ func sharedMessages(messages iter.Seq2[thread.Message, error]) iter.Seq2[sharedM
 				continue
 			}
 			shown := sharedMessage{ID: m.ID, Role: m.Role, Status: m.Metadata.Status, CreatedAt: m.Metadata.CreatedAt, Parts: []thread.Part{}}
+			heard := thread.NewHeardText(&m)
 			for i := range m.Parts {
 				if part, ok := sharedPart(&m.Parts[i]); ok {
+					if part.Type == thread.PartText {
+						part.Text = heard.Next(part.Text) // as the caller heard it
+					}
 					shown.Parts = append(shown.Parts, part)
 				}
 			}
@@ -175,13 +179,13 @@ func sharedMessages(messages iter.Seq2[thread.Message, error]) iter.Seq2[sharedM
 	}
 }
 
-// sharedPart returns what is shown of a part: words, images and which tools were used, as on the page; not what these got and gave,
-// what a model thought, or what its provider adds.
+// sharedPart returns what is shown of a part: words, images, charts and which tools were used, as on the page; not what these got and
+// gave else, what a model thought, or what its provider adds.
 func sharedPart(p *thread.Part) (thread.Part, bool) {
 	shown := thread.Part{Type: p.Type}
 	switch {
 	case p.IsTool():
-		shown.ToolName, shown.State = p.ToolName, p.State
+		shown.ToolName, shown.State, shown.Output = p.ToolName, p.State, sharedChart(p.Output)
 	case p.Type == thread.PartText:
 		shown.Text = p.Text
 	case p.Type == thread.PartFile:
@@ -196,6 +200,20 @@ func sharedPart(p *thread.Part) (thread.Part, bool) {
 		return shown, p.Type == thread.PartStepStart
 	}
 	return shown, true
+}
+
+// sharedChart returns of a tool's output what its chart is drawn from, and nothing of an output that is none.
+func sharedChart(output json.RawMessage) json.RawMessage {
+	var chart struct {
+		Type        string                     `json:"chartType"`
+		Title       string                     `json:"title"`
+		Description string                     `json:"description,omitempty"`
+		Data        map[string]json.RawMessage `json:"chartData"`
+	}
+	if json.Unmarshal(output, &chart) != nil || chart.Type == "" || chart.Data == nil {
+		return nil
+	}
+	return toolkit.Encode(chart)
 }
 
 func writeSharedJSON(w *moved, t persistence.Thread, messages iter.Seq2[sharedMessage, error]) error {
@@ -227,27 +245,44 @@ func writeSharedJSON(w *moved, t persistence.Thread, messages iter.Seq2[sharedMe
 	return w.write([]byte("\n]}\n"))
 }
 
-const sharedStyle = `body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}
-article{margin:1rem 0;white-space:pre-wrap;overflow-wrap:anywhere}h2{font-size:.9rem;margin:0;opacity:.7}img{max-width:100%}i{opacity:.7}`
+// sharedCSP lets the page of a shared thread show its images, and load its style and what draws charts.
+const sharedCSP = "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// sharedCSP lets the page of a shared thread show its images and its style, and nothing else.
-var sharedCSP = func() string {
-	sum := sha256.Sum256([]byte(sharedStyle))
-	return "default-src 'none'; img-src 'self'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-}()
+// sharedWords are the words of the page in a reader's language.
+type sharedWords struct{ Lang, Conversation, User, Assistant, Used, Interrupted, Description string }
+
+var (
+	sharedEnglish = sharedWords{"en", "Conversation", "User", "Assistant", "Used: ", "Interrupted", "A conversation with a voice assistant."}
+	sharedGerman  = sharedWords{"de", "Unterhaltung", "Nutzer", "Assistent", "Verwendet: ", "Unterbrochen", "Eine Unterhaltung mit einem Sprachassistenten."}
+)
+
+// wordsFor returns the words in the first language of an Accept-Language that the page speaks.
+func wordsFor(accept string) sharedWords {
+	for tag := range strings.SplitSeq(strings.ToLower(accept), ",") {
+		switch base, _, _ := strings.Cut(strings.TrimSpace(tag), ";"); {
+		case strings.HasPrefix(base, "de"):
+			return sharedGerman
+		case strings.HasPrefix(base, "en"):
+			return sharedEnglish
+		}
+	}
+	return sharedEnglish
+}
 
 var sharedPage = template.Must(template.New("").Parse(`{{define "head"}}<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="robots" content="noindex">
-<title>{{or .Title "Conversation"}}</title><style>` + sharedStyle + `</style></head><body><h1>{{or .Title "Conversation"}}</h1>
-{{end}}{{define "message"}}<article><h2>{{.Who}}</h2>{{range .Parts}}{{if .Image}}<img src="{{.Image}}" alt="">{{else if .Tool}}<i>(used {{.Tool}})</i>
-{{else}}{{.Text}}{{end}}{{end}}</article>
-{{end}}{{define "foot"}}</body></html>
+<html lang="{{.Words.Lang}}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="robots" content="noindex">
+<title>{{.Title}}</title><link rel="icon" href="../icon.svg"><link rel="stylesheet" href="../app/shared.css">
+<meta property="og:title" content="{{.Title}}"><meta property="og:description" content="{{.Words.Description}}"><meta property="og:image" content="{{.Image}}">
+<script type="module" src="../app/shared.js"></script></head><body><header><h1 dir="auto">{{.Title}}</h1><p><time datetime="{{.At}}">{{.Day}}</time></p></header><main>
+{{end}}{{define "message"}}<article class="{{.Role}}"><h2>{{.Who}}</h2>{{range .Parts}}{{if .Image}}<img src="{{.Image}}" alt="" loading="lazy">{{else if .Chart}}<figure data-chart="{{.Chart}}"><figcaption>{{.Tool}}</figcaption></figure>{{else if .Tool}}<p class="tool">{{.Tool}}</p>
+{{else}}<p dir="auto">{{.Text}}</p>{{end}}{{end}}{{with .Note}}<p class="tool">{{.}}</p>{{end}}</article>
+{{end}}{{define "foot"}}</main></body></html>
 {{end}}`))
 
-// shownPart is a part of a message on the page: one of its fields is set.
-type shownPart struct{ Text, Tool, Image string }
+// shownPart is a part of a message on the page: one of its fields is set, with a chart also its title.
+type shownPart struct{ Text, Tool, Image, Chart string }
 
-func writeSharedPage(w *moved, images, threadID string, t persistence.Thread, messages iter.Seq2[sharedMessage, error]) error {
+func writeSharedPage(w *moved, words sharedWords, origin, images, threadID string, t persistence.Thread, messages iter.Seq2[sharedMessage, error]) error {
 	put := func(name string, data any) error {
 		var text bytes.Buffer
 		if err := sharedPage.ExecuteTemplate(&text, name, data); err != nil {
@@ -255,7 +290,10 @@ func writeSharedPage(w *moved, images, threadID string, t persistence.Thread, me
 		}
 		return w.write(text.Bytes())
 	}
-	if err := put("head", t); err != nil {
+	if err := put("head", map[string]any{
+		"Words": words, "Title": cmp.Or(t.Title, words.Conversation), "Image": origin + "/icon-512.png",
+		"At": t.CreatedAt.Format(time.RFC3339), "Day": t.CreatedAt.Format(time.DateOnly),
+	}); err != nil {
 		return err
 	}
 	for m, err := range messages {
@@ -263,22 +301,15 @@ func writeSharedPage(w *moved, images, threadID string, t persistence.Thread, me
 			return err
 		}
 		shown := struct {
-			Who   string
-			Parts []shownPart
-		}{Who: map[thread.Role]string{thread.RoleUser: "User"}[m.Role]}
-		if shown.Who == "" {
-			shown.Who = "Assistant"
+			Role      thread.Role
+			Who, Note string
+			Parts     []shownPart
+		}{Role: m.Role, Who: words.Assistant, Parts: shownParts(m.Parts, words, images, threadID)}
+		if m.Role == thread.RoleUser {
+			shown.Who = words.User
 		}
-		for _, p := range m.Parts {
-			id, isImage := p.ImageID(threadID)
-			switch {
-			case isImage:
-				shown.Parts = append(shown.Parts, shownPart{Image: images + id})
-			case p.IsTool():
-				shown.Parts = append(shown.Parts, shownPart{Tool: cmp.Or(p.ToolName, strings.TrimPrefix(p.Type, "tool-"))})
-			case p.Type == thread.PartText && p.Text != "":
-				shown.Parts = append(shown.Parts, shownPart{Text: p.Text})
-			}
+		if m.Role == thread.RoleAssistant && m.Status == thread.StatusInterrupted {
+			shown.Note = words.Interrupted
 		}
 		if len(shown.Parts) == 0 {
 			continue
@@ -288,4 +319,24 @@ func writeSharedPage(w *moved, images, threadID string, t persistence.Thread, me
 		}
 	}
 	return put("foot", nil)
+}
+
+func shownParts(parts []thread.Part, words sharedWords, images, threadID string) []shownPart {
+	var shown []shownPart
+	for _, p := range parts {
+		id, isImage := p.ImageID(threadID)
+		switch {
+		case isImage:
+			shown = append(shown, shownPart{Image: images + id})
+		case p.IsTool() && p.Output != nil:
+			var chart struct{ Title string }
+			_ = json.Unmarshal(p.Output, &chart) // it was written just now
+			shown = append(shown, shownPart{Chart: string(p.Output), Tool: chart.Title})
+		case p.IsTool():
+			shown = append(shown, shownPart{Tool: words.Used + cmp.Or(p.ToolName, strings.TrimPrefix(p.Type, "tool-"))})
+		case p.Type == thread.PartText && p.Text != "":
+			shown = append(shown, shownPart{Text: p.Text})
+		}
+	}
+	return shown
 }

@@ -20,6 +20,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     license: { fileName: 'licenses.md' },
     rolldownOptions: {
+      input: ['index.html', 'src/shared.ts'],
       output: {
         entryFileNames: 'app/[name].js',
         chunkFileNames: 'app/[name].js',

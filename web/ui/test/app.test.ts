@@ -87,3 +87,77 @@ describe('what the page reads unasked', () => {
     expect(app.notices.list).toEqual([]);
   });
 });
+
+describe('a call that would be recorded', () => {
+  const getUserMedia = vi.fn(() => Promise.reject(new DOMException('', 'NotFoundError')));
+  let recording: unknown;
+  let asked: string[];
+
+  beforeEach(() => {
+    getUserMedia.mockClear();
+    localStorage.clear();
+    [recording, asked] = [true, []];
+    vi.stubGlobal('matchMedia', () => ({ matches: false, addEventListener: () => undefined }));
+    vi.stubGlobal('WebSocket', FakeSocket);
+    vi.stubGlobal('isSecureContext', true);
+    vi.stubGlobal('AudioContext', class { resume = async () => undefined; close = async () => undefined; });
+    Object.defineProperty(navigator, 'mediaDevices', { configurable: true, value: { getUserMedia, addEventListener: () => undefined } });
+    vi.stubGlobal('fetch', async (url: URL) => {
+      const path = url.pathname.split('/').slice(-2).join('/');
+      asked.push(path);
+      if (path === 'assistants/ada') return recording === 'away' ? Response.error() : Response.json({ id: 'ada', name: 'Ada', recording });
+      if (path === 'threads/t') return Response.json({ id: 't', title: 'T', updated_at: '2026-01-01T00:00:00Z', assistant_id: 'ada' });
+      return Response.json({});
+    });
+  });
+  afterEach(() => vi.unstubAllGlobals());
+
+  const opens = () => vi.waitFor(() => expect(getUserMedia).toHaveBeenCalledTimes(1));
+  const settled = async (app: App) => {
+    await vi.waitFor(() => expect(asked).toContain('assistants/ada'));
+    for (let i = 0; i < 20; i++) await Promise.resolve();
+    expect([getUserMedia.mock.calls.length, app.call.active]).toEqual([0, false]);
+  };
+
+  it('asks before it opens the microphone, once for each assistant', async () => {
+    const app = new App();
+    app.talk('t');
+    await vi.waitFor(() => expect(app.question?.title).toMatch('Ada'));
+    await settled(app);
+    app.question?.run();
+    await opens();
+    expect(app.settings.current.agreed).toEqual(['ada']);
+    getUserMedia.mockClear();
+    new App().talk('t'); // another page of this browser
+    await opens();
+  });
+
+  it('asks whoever moves one here, too', async () => {
+    const app = new App();
+    app.select('t');
+    app.threads.calls = { t: 'c' };
+    app.takeOver();
+    await vi.waitFor(() => expect(app.question?.title).toMatch('Ada'));
+    await settled(app);
+  });
+
+  it('is not begun while nobody knows whether it would be', async () => {
+    recording = 'away';
+    const app = new App();
+    app.talk('t');
+    await settled(app);
+    expect(app.question).toBeNull();
+  });
+
+  it.each([
+    ['the assistant records none', () => (recording = undefined), {}],
+    ['the user has chosen to record', () => undefined, { record: true }],
+  ])('needs no question when %s', async (_, change, settings) => {
+    change();
+    const app = new App();
+    app.settings.set(settings);
+    app.talk('t');
+    await opens();
+    expect(app.question).toBeNull();
+  });
+});

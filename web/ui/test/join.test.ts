@@ -75,8 +75,43 @@ it('a model is offered to look as long as it can be shown images, and there is s
   call.hangup();
 });
 
+it('joins again when its channel closes without a word of the server, and ends when the server says so', async () => {
+  const sent: string[] = [];
+  const channels: Channel[] = [];
+  class Channel {
+    readyState = 'open';
+    onopen = () => undefined;
+    onclose = () => undefined;
+    onmessage = (_: { data: string }) => undefined;
+    send = (event: string) => sent.push(event);
+    close = () => undefined;
+  }
+  const { call } = start(() => channels[channels.push(new Channel()) - 1]);
+  const asked: string[] = [];
+  let answer = () => new Response('v=0', { headers: { Location: '/v1/realtime/calls/c' } });
+  vi.stubGlobal('fetch', async (url: URL | string) => (asked.push(new URL(url, 'http://x').pathname), answer()));
+
+  await call.start('t');
+  channels[0]?.onopen();
+  channels[0]?.onmessage({ data: JSON.stringify({ type: 'bridge.ready', call_id: 'c', thread_id: 't' }) });
+  expect([call.state.phase, sent.length]).toEqual(['live', 1]);
+  channels[0]?.onclose();
+  await vi.waitFor(() => expect(channels).toHaveLength(2));
+  expect([call.active, call.step]).toEqual([true, 'weak']);
+  channels[1]?.onopen();
+  await vi.waitFor(() => expect(asked).toEqual(['/v1/realtime/calls', '/v1/realtime/calls/c/reconnect']));
+  expect([call.state.phase, sent.length]).toEqual(['live', 1]); // the call knows what was said before
+  channels[0]?.onclose(); // the old one
+  await Promise.resolve();
+  expect(channels).toHaveLength(2);
+
+  answer = () => Response.json({ error: { code: 'no_call' } }, { status: 404 });
+  channels[1]?.onclose();
+  await vi.waitFor(() => expect([call.active, call.state.endReason]).toEqual([false, 'connection_lost']));
+});
+
 /** A call on a channel of the test's, with a microphone that says nothing. */
-function start(channel: object) {
+function start(channel: object | (() => object | undefined)) {
   const stream = { getAudioTracks: () => [], getTracks: () => [], clone: () => stream };
   const quiet = { connect: () => undefined, disconnect: () => undefined };
   vi.stubGlobal('isSecureContext', true);
@@ -90,7 +125,10 @@ function start(channel: object) {
   vi.stubGlobal('RTCPeerConnection', class {
     iceGatheringState = 'complete';
     localDescription = { sdp: 'v=0' };
-    createDataChannel = () => channel;
+    connectionState = 'new';
+    setConfiguration = () => undefined;
+    getConfiguration = () => ({});
+    createDataChannel = () => (typeof channel === 'function' ? channel() : channel);
     createOffer = setLocal;
     setLocalDescription = setLocal;
     setRemoteDescription = setLocal;

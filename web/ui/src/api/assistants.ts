@@ -1,5 +1,6 @@
 import { asList, asObject, asObjects, asText, isObject, type Json } from '../base/json';
 import { sendJson } from './http';
+import { readThread, type Thread } from './threads';
 
 /** An assistant as the API has it: the fields are those of its schema. */
 export type Assistant = Json & { id: string; name: string };
@@ -61,8 +62,8 @@ export async function assistantOf(thread: string): Promise<string> {
   return asText((await sendJson('GET', `api/threads/${encodeURIComponent(thread)}`)).assistant_id);
 }
 
-export async function giveAssistant(thread: string, id: string): Promise<void> {
-  await sendJson('PATCH', `api/threads/${encodeURIComponent(thread)}`, { assistant_id: id });
+export async function giveAssistant(thread: string, id: string): Promise<Thread> {
+  return readThread(await sendJson('PATCH', `api/threads/${encodeURIComponent(thread)}`, { assistant_id: id }));
 }
 
 /** The fields of an assistant, as the API declares them. */

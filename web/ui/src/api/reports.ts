@@ -9,6 +9,10 @@ export interface Report {
   error: string;
   summary: string;
   extracted: Json;
+  /** Why the call ended; empty while it has not. */
+  reason: string;
+  /** From when the call was ready, in milliseconds; 0 if it never was, or has not ended. */
+  durationMs: number;
 }
 
 /** The reports of a thread's calls, by call. */
@@ -17,7 +21,7 @@ export async function listReports(thread: string): Promise<Map<string, Report>> 
   return new Map(
     asObjects(calls).map((raw) => [
       asText(raw.call_id),
-      { state: asText(raw.extraction), error: asText(raw.extraction_error), summary: asText(raw.summary), extracted: asObject(raw.extracted) },
+      { state: asText(raw.extraction), error: asText(raw.extraction_error), summary: asText(raw.summary), extracted: asObject(raw.extracted), reason: asText(raw.end_reason), durationMs: Math.max(0, Date.parse(asText(raw.ended_at)) - Date.parse(asText(raw.ready_at)) || 0) },
     ]),
   );
 }

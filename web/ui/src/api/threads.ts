@@ -9,6 +9,8 @@ export interface Thread {
   updatedAt: string;
   /** Messages with numbers below it are no longer read by models. */
   resetSeq?: number;
+  /** The assistant that answers; none: the server's settings hold. */
+  assistant?: string;
   /** What a search has found in it. */
   match?: string;
 }
@@ -17,7 +19,7 @@ const path = (id: string) => `api/threads/${encodeURIComponent(id)}`;
 
 /** Reads a thread from the server's response. */
 export function readThread(raw: Json): Thread {
-  return { id: asText(raw.id), title: asText(raw.title), updatedAt: asText(raw.updated_at), resetSeq: asNumber(raw.reset_seq), match: asText(raw.match) || undefined };
+  return { id: asText(raw.id), title: asText(raw.title), updatedAt: asText(raw.updated_at), resetSeq: asNumber(raw.reset_seq), assistant: asText(raw.assistant_id) || undefined, match: asText(raw.match) || undefined };
 }
 
 /** One page of threads, latest activity first; with a query, those that contain its words. */

@@ -13,6 +13,7 @@ import type { Line } from './line';
 import { forget, recall, remember, waitingMs, type Remembered } from './remembered';
 import type { Sight } from './sight.svelte';
 import { Sound } from './sound.svelte';
+import type { Speech, Spoken } from './speech';
 import { answered, ended, idleCall, stopping, unknownSpeed, type CallState } from './state';
 import type { CallSummary } from './summary';
 import type { ToolRuns } from './toolruns';
@@ -44,11 +45,16 @@ export interface Hooks {
 /** Whoever holds the button shorter than this has only pressed it. The service refuses less than 100 ms. */
 const shortestHoldMs = 250;
 
+/** How often the page listens how far an answer was spoken. */
+const beatMs = 100;
+
 /** The one live call of this page. */
 export class Call {
   state = $state.raw<CallState>(idleCall);
   readonly sound: Sound;
   step = $state<PeerStep>('none');
+  /** How far answers were spoken that are not spoken to their end. */
+  spoken = $state.raw<Spoken>({});
   /** The thread whose call is live elsewhere, while the user is asked. */
   takeoverOf = $state<string | null>(null);
   /** The call that this tab had before it was reloaded, while it may still wait. */
@@ -68,6 +74,7 @@ export class Call {
   #parts: typeof import('./live') | null = null;
   #line: Line | null = null;
   #tools: ToolRuns | null = null;
+  #speech: Speech | null = null;
   /** The settings that the call knows. */
   #told = defaultSettings;
   /** The user has changed settings while it was unknown which speed the call has. */
@@ -246,6 +253,7 @@ export class Call {
   }
 
   #opened(): void {
+    if (this.#tools) return; // the path was lost and is back: the call knows all of it
     // A continued call was ready before, and may be answering.
     const continued = this.state.callId !== '' && this.state.phase === 'connecting';
     this.#tools = new (this.#part().ToolRuns)(this.page, (event) => this.#line?.send(event));
@@ -258,11 +266,21 @@ export class Call {
   #live(state: CallState): void {
     this.state = state;
     this.startedAt = Date.now();
-    const { keepAwake, onLockScreen } = this.#part();
+    const { keepAwake, onLockScreen, Speech } = this.#part();
+    this.#speech = new Speech();
+    const beat = setInterval(() => this.#listen(), beatMs);
+    this.#around.push(() => clearInterval(beat));
     if (this.settings.current.awake) this.#around.push(keepAwake());
     this.#around.push(
       onLockScreen({ title: this.hooks.titleOf(state.threadId), onMute: () => this.sound.toggleMute(), onHangup: () => this.hangup() }),
     );
+  }
+
+  /** Follows the voice through the words of the answer. */
+  #listen(): void {
+    if (this.state.playing) this.#speech?.hear(this.sound.level('assistant'), performance.now());
+    const spoken = this.#speech?.of(this.state.captions) ?? {};
+    if (JSON.stringify(spoken) !== JSON.stringify(this.spoken)) this.spoken = spoken;
   }
 
   #take(event: Json): void {
@@ -271,6 +289,7 @@ export class Call {
     const after = reduce(before, event);
     this.state = after;
     if (before.phase !== 'live' && after.phase === 'live') this.#live(after);
+    this.#speech?.take(event, performance.now());
     if (before.playing !== after.playing) this.sound.speaks(after.playing);
     const type = asText(event.type);
     // Another device may have chosen the speed of a continued call.
@@ -360,6 +379,8 @@ export class Call {
     this.sound.close();
     this.#tools?.close();
     this.#tools = null;
+    this.#speech = null;
+    this.spoken = {};
     this.sight?.close();
     this.sight = null;
     this.#around.splice(0).forEach((leave) => leave());

@@ -26,8 +26,10 @@ const answerMs = 10_000;
 
 /** One peer connection to the server with its data channel. It finds a new path by itself if it loses the old one. */
 export class Line {
-  readonly pc: RTCPeerConnection;
-  readonly #channel: RTCDataChannel;
+  pc: RTCPeerConnection;
+  #channel: RTCDataChannel;
+  /** The channel is gone, so that no restart of ICE brings the connection back. */
+  #broken = false;
   #location: URL | undefined;
   #closed = false;
   #restarting = false;
@@ -38,13 +40,10 @@ export class Line {
 
   constructor(
     iceServers: RTCIceServer[],
-    microphone: MediaStream,
+    private microphone: MediaStream,
     private readonly handlers: Handlers,
   ) {
-    this.pc = new RTCPeerConnection({ iceServers });
-    for (const track of microphone.getAudioTracks()) this.pc.addTrack(track, microphone);
-    this.#channel = this.pc.createDataChannel('oai-events');
-    this.#listen();
+    [this.pc, this.#channel] = this.#dial(iceServers);
     addEventListener('online', this.#onNetwork);
   }
 
@@ -73,6 +72,7 @@ export class Line {
 
   /** Uses another microphone from now on. */
   async replaceTrack(track: MediaStreamTrack | null): Promise<void> {
+    this.microphone = new MediaStream(track ? [track] : []);
     const sender = this.pc.getSenders().find((s) => s.track === null || s.track.kind === 'audio');
     await sender?.replaceTrack(track);
   }
@@ -118,16 +118,44 @@ export class Line {
     await this.pc.setRemoteDescription({ type: 'answer', sdp: answer });
   }
 
-  #listen(): void {
-    const { pc, handlers } = this;
-    this.#channel.onopen = () => handlers.onOpen();
-    this.#channel.onmessage = (message) => {
+  #dial(iceServers: RTCIceServer[]): [RTCPeerConnection, RTCDataChannel] {
+    const { handlers, microphone } = this;
+    const pc = new RTCPeerConnection({ iceServers });
+    for (const track of microphone.getAudioTracks()) pc.addTrack(track, microphone);
+    const channel = pc.createDataChannel('oai-events');
+    channel.onopen = () => handlers.onOpen();
+    channel.onmessage = (message) => {
       const event = typeof message.data === 'string' ? parseJson(message.data) : undefined;
       if (!this.#closed && isObject(event)) handlers.onEvent(event);
     };
-    this.#channel.onclose = () => this.#lost();
+    channel.onclose = () => channel === this.#channel && this.#gone();
     pc.ontrack = ({ track, streams }) => handlers.onAudio(streams[0] ?? new MediaStream([track]));
-    pc.onconnectionstatechange = () => this.#follow(pc.connectionState);
+    pc.onconnectionstatechange = () => pc === this.pc && this.#follow(pc.connectionState);
+    return [pc, channel];
+  }
+
+  // The server says when a call is over. Without that the path is lost: Firefox closes the channel once ICE has failed.
+  #gone(): void {
+    if (this.#closed) return;
+    if (!this.#location) return this.#lost();
+    this.#broken = true;
+    this.#lostAt ||= Date.now();
+    this.handlers.onStep('weak');
+    this.#later(0);
+  }
+
+  /** Prepares the offer that brings the path back: by a restart of ICE, or by another connection in place of a broken one. */
+  async #offer(): Promise<string> {
+    const iceServers = await this.handlers.iceServers();
+    if (!this.#broken || this.#closed) {
+      this.pc.setConfiguration({ ...this.pc.getConfiguration(), iceServers });
+      return gatheredOffer(this.pc, true);
+    }
+    const before = this.pc;
+    [this.pc, this.#channel] = this.#dial(iceServers);
+    this.#broken = false;
+    before.close();
+    return gatheredOffer(this.pc);
   }
 
   #follow(state: RTCPeerConnectionState): void {
@@ -137,7 +165,7 @@ export class Line {
       clearTimeout(this.#timer);
       this.handlers.onStep('connected');
     } else if (state === 'closed') {
-      this.#lost();
+      this.#gone();
     } else {
       this.#lostAt ||= Date.now();
       if (Date.now() - this.#lostAt > graceMs) return this.#lost();
@@ -154,22 +182,24 @@ export class Line {
   #restart(): void {
     if (this.#closed || this.#restarting || !this.#location) return;
     this.#restarting = true;
-    void this.#restartOn(this.#location).finally(() => (this.#restarting = false));
+    void this.#restartOn(this.#location).finally(() => {
+      this.#restarting = false;
+      if (this.#broken) this.#later(0);
+    });
   }
 
-  /** Restarts ICE until the path is back, the server says that the call is over, or the server's patience has run out. */
+  /** Tries until the path is back, the server says that the call is over, or the server's patience has run out. */
   async #restartOn(location: URL): Promise<void> {
     for (let attempt = 0; !this.#closed; attempt++) {
       try {
-        this.pc.setConfiguration({ ...this.pc.getConfiguration(), iceServers: await this.handlers.iceServers() });
-        const answer = await comeBack(await gatheredOffer(this.pc, true), location, AbortSignal.timeout(answerMs));
+        const answer = await comeBack(await this.#offer(), location, AbortSignal.timeout(answerMs));
         if (!this.#closed && this.pc.signalingState === 'have-local-offer') await this.pc.setRemoteDescription({ type: 'answer', sdp: answer });
         return;
       } catch (thrown) {
         const waits = isPassing(thrown);
         if (this.pc.connectionState === 'connected') return; // the old path is back
         // A server without that route refuses, too; then only the old path can come back.
-        if (!waits && !isOver(thrown) && this.pc.connectionState !== 'failed') return;
+        if (!waits && !isOver(thrown) && !['failed', 'new'].includes(this.pc.connectionState)) return;
         if (!waits || (this.#lostAt > 0 && Date.now() - this.#lostAt > graceMs)) return this.#lost();
       }
       await new Promise((resolve) => setTimeout(resolve, retryDelay(attempt)));

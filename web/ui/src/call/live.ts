@@ -5,5 +5,6 @@ export { callUrl, isCallActive } from './peer';
 export { failureOf, reduce } from './reduce';
 export { sightOf } from './offer';
 export { sessionUpdate, speedOf } from './sessionupdate';
+export { Speech } from './speech';
 export { summaryOf } from './summary';
 export { ToolRuns } from './toolruns';

@@ -1,4 +1,4 @@
-import { asNumber, asObject, asText, parseJson } from '../base/json';
+import { asList, asNumber, asObject, asText, parseJson } from '../base/json';
 
 /** The user's settings for calls, stored in the browser. */
 export interface CallSettings {
@@ -19,6 +19,8 @@ export interface CallSettings {
   shortcuts: boolean;
   /** The user wants calls to be recorded, where the server may. */
   record: boolean;
+  /** Assistants whose calls the user has agreed to have recorded. */
+  agreed: string[];
 }
 
 export const defaultSettings: CallSettings = {
@@ -32,6 +34,7 @@ export const defaultSettings: CallSettings = {
   awake: true,
   shortcuts: true,
   record: false,
+  agreed: [],
 };
 
 /** Reads stored settings; invalid ones are dropped. */
@@ -49,6 +52,7 @@ export function readSettings(text: string | null): CallSettings {
     awake: raw.awake !== false,
     shortcuts: raw.shortcuts !== false,
     record: raw.record === true,
+    agreed: asList(raw.agreed).map((id) => asText(id)).filter(Boolean).slice(-200),
   };
 }
 

@@ -25,6 +25,7 @@ import { Search } from './search.svelte';
 import { SignIn } from './signin.svelte';
 import { Suggestions } from './suggestions.svelte';
 import { ThemeChoice } from './theme.svelte';
+import { Assistants } from './who.svelte';
 
 /** The panel shown beside or over the thread. */
 export type Panel = 'none' | 'canvas' | 'usage' | 'assistant' | 'settings' | 'camera' | 'assistants' | 'hooks' | 'share' | 'thread';
@@ -37,6 +38,16 @@ const freshMs = 10_000;
 /** Up to this length a text goes into a call by its data channel; the server says what is wrong with a longer one. */
 const longestSaid = 8000;
 
+/** Something to agree to. */
+export interface Question {
+  id: 'consent' | 'removal';
+  title: string;
+  text?: string;
+  no: string;
+  yes: string;
+  run: () => void;
+}
+
 /** The page's state and what the user can do with it. */
 export class App {
   config = $state.raw<Config | null>(null);
@@ -47,6 +58,8 @@ export class App {
   assistant = $state.raw<{ id: string; name: string } | null>(null);
   /** Words to find in the thread that is shown. */
   finding = $state('');
+  /** What the user is asked before it is done. */
+  question = $state.raw<Question | null>(null);
   /** Counts what was sent: with each, the transcript jumps to its end. */
   sent = $state(0);
 
@@ -59,6 +72,7 @@ export class App {
   readonly connection = new ConnectionWatch(() => this.#back());
   readonly threads = new ThreadList((thrown) => this.notices.failure(thrown));
   readonly search = new Search((thrown) => this.notices.failure(thrown));
+  readonly assistants = new Assistants();
   readonly player = new Player((thrown) => this.notices.failure(thrown));
   readonly call = new Call(
     this.settings,
@@ -117,6 +131,8 @@ export class App {
     const live = this.open?.liveCall || this.threads.calls[this.threadId] || '';
     const { callId, endReason } = this.call.state;
     // What ended here may go on elsewhere.
+    // What this tab had before it was reloaded waits for it.
+    if (live === this.call.rejoinable?.callId) return '';
     return live !== '' && !this.callIsHere && (live !== callId || endReason === 'taken_over') ? live : '';
   });
   /** A text sent now goes into the queue, because the assistant is busy. During a call it goes into the call. */
@@ -197,6 +213,11 @@ export class App {
     this.notices.info('deleted', t().deleted(title), { label: t().undo, run: undo }, undoMs);
   }
 
+  /** The id of the assistant that answers in a thread, or in new ones; empty: the server's settings hold. */
+  assistantOf(threadId: string): string {
+    return (threadId === '' ? this.assistant?.id : this.threads.of(threadId).assistant) ?? '';
+  }
+
   /**
    * Sends a typed text with images; false if it could not be sent and must be kept. Without a thread it
    * makes one, and passes it to `made`.
@@ -242,8 +263,11 @@ export class App {
 
   /** Calls. */
   talk(threadId = this.threadId, takeover = false): void {
-    if (threadId === '' && this.assistant) void this.#try(() => this.#talkTo(this.assistant?.id ?? ''));
-    else void this.call.start(threadId, takeover);
+    const { assistant } = this;
+    void this.#agreed(threadId, () => {
+      if (threadId === '' && assistant) void this.#try(() => this.#talkTo(assistant.id));
+      else void this.call.start(threadId, takeover);
+    });
   }
 
   /** Retries a call that does not get through. */
@@ -255,7 +279,8 @@ export class App {
 
   /** Continues this thread's call here, which is live elsewhere. */
   takeOver(): void {
-    if (this.callElsewhere !== '') void this.call.join(this.threadId, this.callElsewhere);
+    const { threadId, callElsewhere } = this;
+    if (callElsewhere !== '') void this.#agreed(threadId, () => void this.call.join(threadId, callElsewhere));
   }
 
   rejoin(): void {
@@ -335,6 +360,26 @@ export class App {
       this.notices.failure(thrown);
       return false;
     }
+  }
+
+  /** Goes on once the user knows that their voice is kept, if it is: what they have not chosen, they are asked once for each assistant. */
+  async #agreed(threadId: string, go: () => void): Promise<void> {
+    const { current } = this.settings;
+    this.question = null;
+    if (current.record || this.config?.recording === false) return go();
+    await this.#try(async () => {
+      const unread = threadId !== '' && this.threads.of(threadId).updatedAt === '';
+      if (unread) this.threads.put(await getThread(threadId));
+      const id = this.assistantOf(threadId);
+      const who = id === '' ? null : await this.assistants.read(id); // it may have changed
+      if (!who?.records || current.agreed.includes(id)) return go();
+      const { title, text, refuse: no, agree: yes } = t().consent;
+      const run = () => {
+        this.settings.set({ agreed: [...this.settings.current.agreed, id] });
+        go();
+      };
+      this.question = { id: 'consent', title: title(who.name), text, no, yes, run };
+    });
   }
 
   async #talkTo(assistant: string): Promise<void> {

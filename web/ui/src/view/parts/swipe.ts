@@ -1,7 +1,7 @@
 const farPx = 48;
 
-/** Calls back when a finger has moved far enough up or down, and more so than aside. */
-export function swiped(onswipe: (way: 'up' | 'down') => void): (element: HTMLElement) => () => void {
+/** Calls back when a finger has moved far enough: up or down, or else aside. */
+export function swiped(onswipe: (way: 'up' | 'down' | 'aside') => void): (element: HTMLElement) => () => void {
   return (element) => {
     let begun: { x: number; y: number } | null = null;
     const start = ({ touches }: TouchEvent) => {
@@ -11,9 +11,11 @@ export function swiped(onswipe: (way: 'up' | 'down') => void): (element: HTMLEle
     const end = ({ changedTouches }: TouchEvent) => {
       const finger = changedTouches[0];
       if (!begun || !finger) return;
-      const [aside, down] = [Math.abs(finger.clientX - begun.x), finger.clientY - begun.y];
+      const aside = Math.abs(finger.clientX - begun.x);
+      const down = finger.clientY - begun.y;
       begun = null;
-      if (Math.abs(down) >= farPx && Math.abs(down) > aside) onswipe(down > 0 ? 'down' : 'up');
+      if (Math.max(aside, Math.abs(down)) < farPx) return;
+      onswipe(aside > Math.abs(down) ? 'aside' : down > 0 ? 'down' : 'up');
     };
     const stop = () => (begun = null);
     element.addEventListener('touchstart', start, { passive: true });

@@ -1,0 +1,1 @@
+export{t as loadChart}from"./draw.js";

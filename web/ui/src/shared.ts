@@ -1,0 +1,46 @@
+import './shared.css';
+import { parseJson } from './base/json';
+import { loadChart } from './charts/draw';
+import { banOf, tableOf } from './charts/html';
+import { lookOf, pageColors } from './charts/look';
+import { readChart, type Chart } from './charts/output';
+import { language } from './words/language.svelte';
+
+// Draws the charts of the page that is shown by a link; the server writes all else.
+
+const dark = matchMedia('(prefers-color-scheme: dark)').matches;
+
+function piece(kind: string, text = '', ...inside: Element[]): HTMLElement {
+  const element = document.createElement(kind);
+  element.textContent = text;
+  element.append(...inside);
+  return element;
+}
+
+function tableFrom({ data }: Chart): HTMLElement {
+  const { columns, rows } = tableOf(data);
+  const head = piece('tr', '', ...columns.map(({ label }) => piece('th', label)));
+  return piece('table', '', head, ...rows.map((row) => piece('tr', '', ...row.map((cell) => piece('td', cell)))));
+}
+
+async function draw(figure: HTMLElement): Promise<void> {
+  const chart = readChart(parseJson(figure.dataset.chart ?? ''));
+  if (!chart) return;
+  if (chart.description) figure.append(piece('p', chart.description));
+  if (chart.kind === 'table' || chart.kind === 'ban') {
+    const shown = chart.kind === 'table' ? tableFrom(chart) : piece('p', banOf(chart.data).value);
+    if (chart.kind === 'ban') shown.className = 'big';
+    figure.append(shown);
+  } else {
+    const picture = piece('div');
+    picture.className = 'picture';
+    picture.role = 'img';
+    picture.ariaLabel = chart.title;
+    figure.append(picture);
+    (await loadChart(chart, lookOf(dark, pageColors(picture))))(picture, false);
+  }
+  figure.dataset.drawn = 'true';
+}
+
+await language.begin();
+for (const figure of document.querySelectorAll<HTMLElement>('[data-chart]')) void draw(figure).catch(() => undefined);
