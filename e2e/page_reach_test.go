@@ -40,7 +40,7 @@ const outOfReach = `(async () => {
 func TestPageCallInReach(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets))
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.do(t, "change the window", chromedp.EmulateViewport(390, 844))
 	p.visit(t, s.url)
 	p.click(t, "talk")
@@ -64,7 +64,7 @@ func TestPageAsksToRecord(t *testing.T) {
 	var made struct{ ID string }
 	s.postJSON(t, "/api/assistants", `{"id":"ada","name":"Ada","recording":true}`, http.StatusCreated, &made)
 	s.postJSON(t, "/api/threads", `{"assistant_id":"ada"}`, http.StatusCreated, &made)
-	p := openBrowser(t, silent(t))
+	p := openBrowser(t)
 	p.visit(t, s.url+"/#/t/"+made.ID)
 	p.do(t, "count microphones", chromedp.Evaluate[chromedp.Void](`((open) => { probe.opened = 0; navigator.mediaDevices.getUserMedia = (wanted) => (probe.opened++, open(wanted)); })(navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices)), undefined`))
 	p.until(t, "whom one talks to", "probe.all('who')[0]?.innerText.includes('Ada')")
