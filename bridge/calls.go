@@ -65,8 +65,8 @@ func NewCalls(cfg Config) (*Calls, error) {
 func (c *Calls) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	if c.cfg.Store != nil {
-		for _, upstream := range c.cfg.Upstreams {
-			rest := hangUps{upstream: upstream, rest: c.cfg.Store.Records, cfg: &c.cfg, log: c.log}
+		for _, route := range c.cfg.Upstreams {
+			rest := hangUps{upstream: route.Upstream, rest: c.cfg.Store.Records, cfg: &c.cfg, log: c.log}
 			running.Go(func() { rest.run(ctx) })
 		}
 		spent := budgets{usage: c.cfg.Store.Records, live: c.all, log: c.log}
