@@ -230,7 +230,7 @@ func TestPageForScreenReaders(t *testing.T) {
 	p.say(t, chartWords)
 	p.until(t, "the question", "probe.all('approval-dialog').length === 1")
 	p.wantTree(t, "asked in a call", "main Transcript", "region Let the assistant use", "button Don’t allow", "button Allow once",
-		"region Call", "status", "button Unmute the microphone", "button Hang up", "textbox Message")
+		"region Call", "status", "button Mute the microphone", "button Hang up", "textbox Message")
 	p.click(t, "approve")
 	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
 	p.untilMessage(t, "assistant voice completed", drawn)
@@ -271,7 +271,7 @@ func TestPageRecordingByKeyboard(t *testing.T) {
 	p.tabToID(t, "pause-recording")
 	p.enter(t)
 	p.until(t, "a pause", "probe.all('recording-sign')[0]?.dataset.state === 'paused'")
-	p.wantTree(t, "recording paused", "status", "StaticText The recording is paused.", "button Go on recording [focused true]", "button Unmute the microphone [pressed true]")
+	p.wantTree(t, "recording paused", "status", "StaticText The recording is paused.", "button Go on recording [focused true]", "button Mute the microphone [pressed true]")
 	p.enter(t)
 	p.until(t, "the recording going on", "probe.all('recording-sign')[0]?.dataset.state === 'on'")
 	p.tabToID(t, "textbox")
@@ -350,7 +350,7 @@ func TestPageMicrophoneInReach(t *testing.T) {
 		width, height int64
 	}{{"desktop", "light", 1280, 800}, {"phone", "dark", 360, 740}} {
 		p.do(t, "change the window", chromedp.EmulateViewport(size.width, size.height))
-		p.click(t, "theme")
+		p.pressID(t, "menu-theme")
 		inReach := func(panel string) {
 			t.Helper()
 			p.until(t, "mute and hang-up beside "+panel, reachable+"('mute') && "+reachable+"('hangup')")
@@ -370,7 +370,7 @@ func TestPageMicrophoneInReach(t *testing.T) {
 		p.click(t, "call-settings")
 		p.press(t, "Escape", 27)
 		p.until(t, "no settings", "probe.all('settings-panel').length === 0")
-		p.click(t, "show-canvas")
+		p.pressID(t, "menu-canvas")
 		inReach("charts")
 		p.click(t, "close-panel")
 	}
