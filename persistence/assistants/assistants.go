@@ -50,6 +50,7 @@ func (s *Store) List(ctx context.Context, owner, cursor string, limit int) (page
 	if err != nil {
 		return nil, "", fmt.Errorf("list assistants: %w", err)
 	}
+	page = []assistant.Assistant{}
 	for i, a := range s.fixed {
 		if cursor == "" || last.Owner == "" && i > slices.IndexFunc(s.fixed, func(b assistant.Assistant) bool { return b.ID == last.ID }) {
 			page = append(page, shownTo(a.Short(), owner))
