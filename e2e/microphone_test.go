@@ -24,7 +24,12 @@ const speechless = `(() => {
   MediaDevices.prototype.getUserMedia = async function (wanted) {
     if (!wanted?.audio) return open.call(this, wanted);
     context ??= new AudioContext();
-    voice ??= new GainNode(context);
+    if (!voice) {
+      voice = new GainNode(context);
+      const silence = new ConstantSourceNode(context, { offset: 0 }); // a graph without a source makes no packets
+      silence.connect(voice);
+      silence.start();
+    }
     const heard = new MediaStreamAudioDestinationNode(context, { channelCount: 1 });
     voice.connect(heard);
     return heard.stream;

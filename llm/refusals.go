@@ -98,7 +98,7 @@ var (
 
 // Without returns what is left of a declaration after a server has refused a request, and the name of what it has
 // refused; empty if requests can do no better.
-func (a Accepts) Without(req Request, refused *Error) (less Accepts, what string) {
+func (a Accepts) Without(req Request, refused *Error) (less Accepts, what string) { //nolint:gocyclo // a list of remedies, one after the other
 	inTrouble := refused.Status > http.StatusNotImplemented
 	switch refused.Kind {
 	case KindAuth, KindQuota, KindRate, KindRefused, KindTimeout:

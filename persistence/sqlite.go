@@ -24,7 +24,7 @@ import (
 	"voicebridge/persistence/internal/sqlitedb"
 )
 
-func init() {
+func init() { //nolint:gochecknoinits // the driver has one list of functions for all databases of the process
 	// Migrations use it, as PostgreSQL has such a function.
 	sqlite.MustRegisterDeterministicScalarFunction("search_form", 1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
 		if text, ok := args[0].(string); ok {

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -655,13 +654,4 @@ func (w *work) named(id string) string {
 		return id
 	}
 	return ""
-}
-
-// outputOf reads a tool's output.
-func outputOf(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	return string(raw)
 }

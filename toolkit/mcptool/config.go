@@ -102,6 +102,9 @@ func objectOf(data []byte) (object map[string]json.RawMessage, err error) {
 // validate checks what one server needs and sets its type. No error contains a value of env or
 // headers, which may be secret.
 func (s *Server) validate() error {
+	if s.Type == "streamable-http" { // as the specification and its registry call it
+		s.Type = TypeHTTP
+	}
 	if s.Type == "" {
 		s.Type = TypeStdio
 		if s.Command == "" && s.URL != "" {
