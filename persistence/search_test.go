@@ -62,7 +62,8 @@ func TestSearchedLetters(t *testing.T) {
 				persistencetest.Rows(t, url, "UPDATE messages SET search_text = '"+lower+"' WHERE thread_id = '"+id+"'")
 				persistencetest.Rows(t, url, "UPDATE threads SET search_title = '"+lower+"' WHERE id = '"+id+"'")
 			}
-			persistencetest.Rows(t, url, "DELETE FROM goose_db_version WHERE version_id = 42")
+			persistencetest.Rows(t, url, "ALTER TABLE responses DROP COLUMN estimated")
+			persistencetest.Rows(t, url, "DELETE FROM goose_db_version WHERE version_id >= 42")
 			upgraded, err := persistence.Open(t.Context(), url, persistence.Options{})
 			must(t, err)
 			t.Cleanup(func() { must(t, upgraded.Close()) })
