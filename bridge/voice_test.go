@@ -96,9 +96,6 @@ type voiceLeg struct {
 	steps  []func()
 }
 
-func (l *voiceLeg) Order(ev realtime.Event) (string, bool) {
-	return ev.PreviousItemID, ev.HasPrevious
-}
 func (l *voiceLeg) ID() string                     { return l.id }
 func (l *voiceLeg) WriteAudio(*media.Packet) error { return nil }
 func (l *voiceLeg) Can() Capabilities              { return (*realtimeLeg)(nil).Can() }

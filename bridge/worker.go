@@ -187,7 +187,7 @@ func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 		}
 	}()
 	for in != nil {
-		in = w.up.Place(in)
+		in = w.up.Time(in)
 		if w.trail.open {
 			w.trail.input(in)
 		}

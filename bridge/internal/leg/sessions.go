@@ -191,32 +191,23 @@ func (s *Sessions) AwaitSound(e session.AwaitSound) {
 // or a part of it.
 var timed = [][]byte{[]byte(`"input_audio_buffer.speech_st`), []byte(`.done"`), []byte(`"conversation.item.truncated"`)}
 
-// Place adds to an event of an upstream session what its driver says about the place and the sound of its item, and of the speech
-// in it.
-func (s *Sessions) Place(in session.Input) session.Input {
+// Time adds to an event of an upstream session what its driver says about the sound of its item, and of the speech in it.
+func (s *Sessions) Time(in session.Input) session.Input {
 	e, ok := in.(session.UpstreamEvent)
 	if !ok || s.byGen[e.Gen] == nil {
 		return in
 	}
-	orderer, orders := s.byGen[e.Gen].Leg.(Orderer)
 	timer, times := s.byGen[e.Gen].Leg.(Timer)
-	times = times && slices.ContainsFunc(timed, func(part []byte) bool { return bytes.Contains(e.Data, part) })
-	if !orders && !times {
+	if !times || !slices.ContainsFunc(timed, func(part []byte) bool { return bytes.Contains(e.Data, part) }) {
 		return in
 	}
 	ev, err := realtime.Decode(e.Data)
 	if err != nil {
 		return in
 	}
-	if orders {
-		e.Place = new(session.ItemPlace)
-		e.Place.Before, e.Place.Known = orderer.Order(ev)
-	}
-	if times {
-		e.Sound = timer.Sound(ev.ItemID)
-		if at, late, ok := timer.Said(time.Duration(max(ev.AudioStartMS, ev.AudioEndMS)) * time.Millisecond); ok {
-			e.Said = &session.Said{At: at, Late: late}
-		}
+	e.Sound = timer.Sound(ev.ItemID)
+	if at, late, ok := timer.Said(time.Duration(max(ev.AudioStartMS, ev.AudioEndMS)) * time.Millisecond); ok {
+		e.Said = &session.Said{At: at, Late: late}
 	}
 	return e
 }

@@ -222,7 +222,7 @@ func TestSound(t *testing.T) {
 		{`{"type":"response.output_audio.done"}`, 1, 0},
 		{`{"type":"response.output_audio.done","item_id":"abc"}`, 2, 0},
 	} {
-		if got, _ := s.Place(session.UpstreamEvent{Gen: tt.gen, Data: []byte(tt.data)}).(session.UpstreamEvent); got.Sound != tt.want {
+		if got, _ := s.Time(session.UpstreamEvent{Gen: tt.gen, Data: []byte(tt.data)}).(session.UpstreamEvent); got.Sound != tt.want {
 			t.Errorf("%s: %v", tt.data, got.Sound)
 		}
 	}
@@ -248,7 +248,7 @@ func TestSaid(t *testing.T) {
 		{"a leg that does not know", `{"type":"input_audio_buffer.speech_started","item_id":"i","audio_start_ms":1500}`, 2, nil},
 		{"no leg", `{"type":"input_audio_buffer.speech_started","item_id":"i","audio_start_ms":1500}`, 3, nil},
 	} {
-		got, _ := s.Place(session.UpstreamEvent{Gen: tt.gen, Data: []byte(tt.data)}).(session.UpstreamEvent)
+		got, _ := s.Time(session.UpstreamEvent{Gen: tt.gen, Data: []byte(tt.data)}).(session.UpstreamEvent)
 		if (got.Said == nil) != (tt.want == nil) || got.Said != nil && *got.Said != *tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got.Said, tt.want)
 		}

@@ -58,14 +58,6 @@ type Dial struct {
 // saved.
 type History func(ctx context.Context) ([]thread.Message, error)
 
-// Orderer is an UpstreamLeg whose items do not name the one before them: it may get timestamps, from which it derives
-// what came before.
-type Orderer interface {
-	// Order returns which item comes before that of an event, see [session.ItemPlace]. Only the call's loop calls it,
-	// once per event.
-	Order(ev realtime.Event) (before string, known bool)
-}
-
 // Timed is an Upstream whose sessions are billed by their length.
 type Timed interface {
 	// HangUpTimed is HangUp, and returns how long the session is billed; zero means that the upstream does not say.

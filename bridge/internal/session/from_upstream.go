@@ -28,9 +28,6 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 		s.log(slog.LevelWarn, "upstream event not understood", "type", ev.Type, "error", ev.Malformed)
 	}
 	u.names.translate(s.known, &ev)
-	if in.Place != nil {
-		ev.PreviousItemID, ev.HasPrevious = u.names.ours(s.known, in.Place.Before), in.Place.Known
-	}
 	ev.said, ev.sound = in.Said, in.Sound
 	if ev.Type == realtime.TypeSessionUsage && u.can.Duplex {
 		s.metered(u, &ev)
@@ -40,7 +37,7 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 		s.giveUp(s.renewal.event(&ev))
 		return
 	}
-	s.transcript.link(&ev, in.Place != nil)
+	s.transcript.link(&ev)
 	if !s.speech.soFar(&ev) {
 		return
 	}

@@ -31,13 +31,6 @@ type Image struct {
 	URL string
 }
 
-// ItemPlace is the place in the conversation of an upstream event's item: right after the item Before, or first if that
-// is empty. Known is false if the event does not say. Ids are the upstream's.
-type ItemPlace struct {
-	Before string
-	Known  bool
-}
-
 // Said is when the caller's sound came that an upstream event speaks of, and how much later the upstream was sent it.
 type Said struct {
 	At   time.Time
@@ -52,13 +45,11 @@ type Told struct {
 }
 
 type (
-	// UpstreamEvent is a message of an upstream session. Place is nil if the message says itself after which item its
-	// own comes, Said if it does not speak of sound, or nobody knows when that came. Sound is how long its item is spoken, as far
-	// as that has come; zero if nobody knows.
+	// UpstreamEvent is a message of an upstream session. Said is nil if it does not speak of sound, or nobody knows when
+	// that came. Sound is how long its item is spoken, as far as that has come; zero if nobody knows.
 	UpstreamEvent struct {
 		Gen   int
 		Data  []byte
-		Place *ItemPlace
 		Said  *Said
 		Sound time.Duration
 	}

@@ -72,8 +72,8 @@ func (t *transcript) itemOf(ev *event) *item {
 }
 
 // link records which item comes before that of an event, and corrects the event where the upstream cannot say it. Of several
-// items before which there is none (null) only one can be the first: the others come where they arrive. A driver is certain.
-func (t *transcript) link(ev *event, certain bool) {
+// items before which there is none (null) only one can be the first: the others come where they arrive.
+func (t *transcript) link(ev *event) {
 	id := cmp.Or(ev.item.ID, ev.ItemID)
 	switch ev.Type {
 	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, realtime.TypeInputCommitted, realtime.TypeOutputItemAdded:
@@ -93,7 +93,7 @@ func (t *transcript) link(ev *event, certain bool) {
 	}
 	prev, guess := ev.PreviousItemID, false
 	switch {
-	case prev != "" && prev != id, it.seeded, certain:
+	case prev != "" && prev != id, it.seeded:
 	case it.linked && it.prev != "":
 		prev, guess = it.prev, it.guessed
 	case !t.isFirst(it):
@@ -109,7 +109,7 @@ func (t *transcript) link(ev *event, certain bool) {
 		delete(t.next, it.prev)
 	}
 	// What was said to follow the same item follows this one, which has come between them.
-	if after := t.next[prev]; after != nil && after != it && (t.items[prev] != nil || t.up.isSeed(prev) || certain) {
+	if after := t.next[prev]; after != nil && after != it && (t.items[prev] != nil || t.up.isSeed(prev)) {
 		after.prev, t.next[id] = id, after
 	}
 	it.prev, it.linked, it.guessed, t.next[prev] = prev, true, guess, it
