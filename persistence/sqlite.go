@@ -24,15 +24,17 @@ import (
 	"voicebridge/persistence/internal/sqlitedb"
 )
 
-func init() { //nolint:gochecknoinits // the driver has one list of functions for all databases of the process
-	// Migrations use it, as PostgreSQL has such a function.
-	sqlite.MustRegisterDeterministicScalarFunction("search_form", 1, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+// searchForms gives SQLite the function search_form, which migrations use, as PostgreSQL has such a function. The driver
+// has one list of functions for all databases of the process.
+var searchForms = sync.OnceValue(func() error {
+	convert := func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
 		if text, ok := args[0].(string); ok {
 			return searchForm(text), nil
 		}
 		return args[0], nil
-	})
-}
+	}
+	return sqlite.RegisterDeterministicScalarFunction("search_form", 1, convert)
+})
 
 // sqliteReaders is how many readers may work beside the one writer.
 const sqliteReaders = 4
@@ -66,6 +68,9 @@ func openSQLite(ctx context.Context, path string) (*sqliteEngine, error) {
 	// SQLite's own files and the lock go by the name of the file, not of a link to it.
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	if err := searchForms(); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	e := &sqliteEngine{path: path}

@@ -173,7 +173,7 @@ func (r *reader) texts(path string, tag reflect.StructTag, dst reflect.Value, va
 		r.wrong(path, "it must be an object")
 		return
 	}
-	if dst.Type() == reflect.TypeOf(given) {
+	if dst.Type() == reflect.TypeFor[map[string]any]() {
 		dst.Set(reflect.ValueOf(given))
 		return
 	}

@@ -217,8 +217,8 @@ func TestTranscripts(t *testing.T) {
 func play(t *testing.T, script string) (client, model string) {
 	t.Helper()
 	delegate := DelegateResponses
-	if strings.HasPrefix(script, "chat\n") {
-		delegate, script = DelegateChat, strings.TrimPrefix(script, "chat\n")
+	if after, ok := strings.CutPrefix(script, "chat\n"); ok {
+		delegate, script = DelegateChat, after
 	}
 	b := newBench(t, delegate)
 	b.dial()

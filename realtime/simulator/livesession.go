@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -314,9 +315,7 @@ func (s *LiveSession) update(id string, o object) *realtime.Error {
 	}
 	if change, ok := lookup(o, "session", "delegation", "responses"); ok {
 		responses, _ := now["responses"].(object)
-		for name, v := range change.(object) {
-			responses[name] = v
-		}
+		maps.Copy(responses, change.(object))
 	}
 	s.emit(object{"type": "session.updated", "client_event_id": id, "session": object{"id": s.id}})
 	return nil
@@ -389,7 +388,7 @@ func (s *LiveSession) delegates() string {
 
 // liveWords splits a text into words, each with the space before it.
 func liveWords(text string) (words []string) {
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		words = append(words, " "+word)
 	}
 	return words

@@ -528,11 +528,11 @@ func TestListsOfGroups(t *testing.T) {
 	if fmt.Sprint(got) != "{[{x a [80 443]} { c [0]}]}" {
 		t.Errorf("got %+v", got)
 	}
-	var text string
+	var text strings.Builder
 	for _, p := range problems {
-		text += p.Path + ": " + p.Reason.Error() + "\n"
+		text.WriteString(p.Path + ": " + p.Reason.Error() + "\n")
 	}
-	if text != "entries[1].name: it must not be empty\nentries[1].kind: \"c\" is not one of a, b\nentries[1].ports[0]: 0 is not between 1 and 65535\n" {
-		t.Error(text)
+	if text.String() != "entries[1].name: it must not be empty\nentries[1].kind: \"c\" is not one of a, b\nentries[1].ports[0]: 0 is not between 1 and 65535\n" {
+		t.Error(text.String())
 	}
 }
