@@ -3,6 +3,7 @@ package persistencetest
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
@@ -22,6 +23,11 @@ func (s suite) lateWords(t *testing.T) {
 			rec.EndedAt, rec.EndReason = &start, "process_ended"
 		}
 		return persistence.PutCall{Call: rec}
+	}
+	typed := func(words string, at persistence.Place) persistence.Change { // when the first call was over
+		put := putText(words, words, at)
+		put.Message.Metadata.CreatedAt = start.Add(time.Second)
+		return put
 	}
 	early, later := []persistence.Change{call("a", true)}, []persistence.Change{call("b", false)}
 	for name, tt := range map[string]struct {
@@ -55,6 +61,14 @@ func (s suite) lateWords(t *testing.T) {
 		"beside typed words": {
 			steps: []persistence.Change{said("b", "b1", last), said("", "typed", last), said("a", "a1", last), said("b", "b2", after("b1")), said("", "more", after("m0"))},
 			want:  "m0 more a1 b1 b2 typed",
+		},
+		"after words that were typed when the call was over": {
+			steps: []persistence.Change{said("a", "a1", last), typed("t1", last), typed("t2", last), said("a", "a2", last), said("a", "a3", after("gone"))},
+			want:  "m0 a1 a2 a3 t1 t2",
+		},
+		"after typed words and another call": {
+			steps: []persistence.Change{typed("t1", last), said("b", "b1", last), said("a", "a1", last), typed("t2", last), said("a", "a2", after("a1"))},
+			want:  "m0 a1 a2 t1 b1 t2",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

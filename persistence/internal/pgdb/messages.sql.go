@@ -51,14 +51,15 @@ func (q *Queries) FirstMessageAfter(ctx context.Context, arg FirstMessageAfterPa
 const firstOfLaterCall = `-- name: FirstOfLaterCall :one
 SELECT m.seq, m.context FROM messages AS m
 JOIN threads AS t ON t.id = m.thread_id
-WHERE m.thread_id = $1 AND t.owner = $2
-    AND EXISTS (
-        SELECT 1 FROM calls AS c JOIN calls AS own ON own.thread_id = c.thread_id
-        WHERE c.thread_id = $1 AND own.id = $3 AND c.place > own.place
+JOIN calls AS own ON own.thread_id = m.thread_id
+WHERE m.thread_id = $1 AND t.owner = $2 AND own.id = $3
+    AND (
+        own.ended_at IS NOT NULL
+        OR EXISTS (SELECT 1 FROM calls AS c WHERE c.thread_id = own.thread_id AND c.place > own.place)
     )
-    AND EXISTS (
-        SELECT 1 FROM calls AS c JOIN calls AS own ON own.thread_id = c.thread_id
-        WHERE c.id = m.call_id AND own.id = $3 AND c.place > own.place
+    AND (
+        (m.call_id = '' AND m.created_at > own.ended_at)
+        OR EXISTS (SELECT 1 FROM calls AS c WHERE c.id = m.call_id AND c.thread_id = own.thread_id AND c.place > own.place)
     )
 ORDER BY m.seq
 LIMIT 1
@@ -69,8 +70,8 @@ type FirstOfLaterCallRow struct {
 	Context int64
 }
 
-// FirstOfLaterCall returns the first message of the calls that began after the call. There are none as a rule, which is
-// checked first.
+// FirstOfLaterCall returns the first message that came after the call: of the calls that began after it, or typed after
+// it had ended. There is none as a rule: late are the words of processes that died, which others have closed.
 func (q *Queries) FirstOfLaterCall(ctx context.Context, threadID string, owner string, callID string) (FirstOfLaterCallRow, error) {
 	row := q.db.QueryRow(ctx, firstOfLaterCall, threadID, owner, callID)
 	var i FirstOfLaterCallRow

@@ -129,8 +129,8 @@ type Querier interface {
 	FinishExtraction(ctx context.Context, arg FinishExtractionParams) (int64, error)
 	// FirstMessageAfter passes over what calls said that began before the call.
 	FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error)
-	// FirstOfLaterCall returns the first message of the calls that began after the call. There are none as a rule, which is
-	// checked first.
+	// FirstOfLaterCall returns the first message that came after the call: of the calls that began after it, or typed after
+	// it had ended. There is none as a rule: late are the words of processes that died, which others have closed.
 	FirstOfLaterCall(ctx context.Context, threadID string, owner string, callID string) (FirstOfLaterCallRow, error)
 	// ForgetDeliveries deletes what was created before a time; so does the end of a hook or of a thread.
 	ForgetDeliveries(ctx context.Context, before dbtype.Time, waitingBefore dbtype.Time) (int64, error)
