@@ -522,6 +522,31 @@ func TestStores(t *testing.T) {
 	}
 }
 
+// shortS3 says that it has kept a file, of which it lacks the last byte.
+type shortS3 struct{ gofakes3.Backend }
+
+func (s shortS3) PutObject(bucket, key string, meta map[string]string, in io.Reader, size int64, conditions *gofakes3.PutConditions) (gofakes3.PutObjectResult, error) {
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return gofakes3.PutObjectResult{}, err
+	}
+	return s.Backend.PutObject(bucket, key, meta, bytes.NewReader(data[:size-1]), size-1, conditions)
+}
+
+// TestStoreKeepsLess uploads to a server that says that all went well and has not kept the whole file.
+func TestStoreKeepsLess(t *testing.T) {
+	t.Parallel()
+	backend := s3mem.New()
+	must(t, backend.CreateBucket("calls"))
+	server := httptest.NewServer(gofakes3.New(shortS3{backend}).Server())
+	t.Cleanup(server.Close)
+	store, err := NewStore("s3://calls", S3Config{Endpoint: server.URL, Region: "eu-1", KeyID: "id", Secret: "secret"})
+	must(t, err)
+	if err := store.Put(t.Context(), "c", "a.ogg", strings.NewReader("three"), 5); err == nil || !strings.Contains(err.Error(), "4 of 5 bytes") {
+		t.Errorf("Put() = %v, want that 4 of 5 bytes are there", err)
+	}
+}
+
 // FuzzTape reads what is no tape.
 func FuzzTape(f *testing.F) {
 	block := appendPacket(make([]byte, blockHead), User, time.Second, &media.Packet{Payload: []byte{0xf8, 0xff, 0xfe}})
